@@ -1,0 +1,82 @@
+// Save and Restore: the whole library in two functions.
+//
+//   auto comm = belay::Comm::Duplicate(MPI_COMM_WORLD);
+//   belay::State state;
+//   state.AddPiece("weights", {rows, 8}, my_box, my_rows.data());
+//   auto saved = belay::Save(*comm, "run", step, state);
+//   auto restored = belay::Restore(*comm, "run", belay::kLatestStep, state);
+//
+// A checkpoint is the directory <dir>/step_<number>. It appears in one atomic
+// rename once every byte is on disk, and nothing in it changes afterwards.
+
+#ifndef BELAY_CHECKPOINT_H_
+#define BELAY_CHECKPOINT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "belay/comm.h"
+#include "belay/options.h"
+#include "belay/state.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// Asks Restore for the committed step with the largest number.
+inline constexpr int64_t kLatestStep = -1;
+
+// Remembers the plan, the file offsets and the metadata bytes of the last
+// save. While the structure of the state, the options and the ranks stay the
+// same, the next save skips planning and all HDF5 calls. Memory: about 200
+// bytes per shard and, on rank 0, the metadata of the files. Move only.
+class PlanCache {
+ public:
+  PlanCache();
+  ~PlanCache();
+  PlanCache(PlanCache&&) noexcept;
+  PlanCache& operator=(PlanCache&&) noexcept;
+
+  struct Impl;
+  Impl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// Writes `state` as the step <dir>/step_<step>. Collective.
+// Same on all ranks: dir, step, options, and for each key dtype and shape.
+// Creates `dir` if its parent exists. On any error nothing is committed, and
+// earlier steps are untouched; calling again is allowed.
+// Errors: InvalidArgument - ranks disagree, shards overlap or leave a gap, a
+//   negative step, a value out of its range; OutOfRange - a box leaves its
+//   shape; AlreadyExists - the step is committed and overwrite is off;
+//   NotFound - the parent of `dir` is missing; FailedPrecondition - ranks do
+//   not see the same directory; ResourceExhausted - no space; and
+//   PermissionDenied, DataLoss, Internal as in status.h.
+// Cost: about 12 collectives, plus one MPI-IO collective per round; the second
+// save of the same structure with options.cache: about 8.
+StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,
+                          int64_t step, const State& state,
+                          const SaveOptions& options = {});
+
+// Reads the values of `state` from a committed step. Collective.
+// Same on all ranks: dir, step, options. Each rank lists what it wants: any
+// boxes, on any number of ranks. Keys of the file that nobody lists are left
+// alone. On an error the values are unspecified.
+// Errors: NotFound - no such step, or a key is absent; FailedPrecondition -
+//   another dtype or shape; DataLoss - a damaged index or data file;
+//   Unimplemented - a newer major version; InvalidArgument - ranks disagree.
+StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
+                                int64_t step, const State& state,
+                                const RestoreOptions& options = {});
+
+// Returns the committed steps in `dir`, ascending. Local. Debris of crashed
+// saves is not listed.
+// Errors: NotFound - no such directory; PermissionDenied; Internal.
+StatusOr<std::vector<int64_t>> ListSteps(const std::string& dir);
+
+}  // namespace belay
+
+#endif  // BELAY_CHECKPOINT_H_

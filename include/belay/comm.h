@@ -1,0 +1,54 @@
+// The communicator that belay talks over.
+
+#ifndef BELAY_COMM_H_
+#define BELAY_COMM_H_
+
+#include <mpi.h>
+
+#include "belay/status.h"
+
+namespace belay {
+
+// Owns a duplicate of the caller's communicator, so that belay's messages
+// never meet the program's own. It returns errors instead of aborting. Move
+// only. Use it from one thread at a time.
+class Comm {
+ public:
+  // Duplicates `comm`. Collective. Same on all ranks: comm.
+  // Errors: FailedPrecondition - MPI is not initialised or already finalised;
+  //   Internal - MPI's text.
+  static StatusOr<Comm> Duplicate(MPI_Comm comm);
+
+  // A communicator without ranks, good only for assignment and destruction.
+  Comm() = default;
+  Comm(Comm&& other) noexcept;
+  Comm& operator=(Comm&& other) noexcept;
+  // Never communicates: a communicator that was not closed is left to
+  // MPI_Finalize.
+  ~Comm() = default;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  MPI_Comm raw() const { return comm_; }
+
+  // Frees the duplicate. Collective. Calling it again does nothing.
+  // Errors: Internal - MPI's text.
+  Status Close();
+
+  // Splits off the ranks that pass the same color, in rank order. Collective.
+  // A negative color gets a Comm without ranks.
+  // Errors: Internal - MPI's text.
+  StatusOr<Comm> Split(int color) const;
+
+ private:
+  Comm(MPI_Comm comm, int rank, int size)
+      : comm_(comm), rank_(rank), size_(size) {}
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = -1;
+  int size_ = 0;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_COMM_H_

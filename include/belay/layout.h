@@ -1,0 +1,73 @@
+// A layout: how an array is cut over a mesh.
+//
+// Each array axis names the mesh axes that cut it, outermost first; an axis
+// that names none is whole on every rank. Mesh axes that no array axis names
+// hold replicas. (DTensor's Layout; uneven sizes and several mesh axes per
+// array axis are allowed here.)
+
+#ifndef BELAY_LAYOUT_H_
+#define BELAY_LAYOUT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "belay/box.h"
+#include "belay/mesh.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// For every array axis, the mesh axes that cut it.
+using LayoutAxes = std::vector<std::vector<std::string>>;
+
+// Value type, never invalid once created.
+class Layout {
+ public:
+  // Makes a layout for arrays with axes.size() axes. Local.
+  // Errors: InvalidArgument - an unknown mesh axis, or one that is used twice.
+  static StatusOr<Layout> Create(Mesh mesh, LayoutAxes axes);
+
+  // The layout in which every rank holds the whole array. Local.
+  static Layout Replicated(Mesh mesh, int ndim);
+
+  const Mesh& mesh() const { return mesh_; }
+  const LayoutAxes& axes() const { return axes_; }
+  int ndim() const { return static_cast<int>(axes_.size()); }
+
+  // Returns the number of parts of an array axis. Local.
+  int64_t NumParts(int axis) const;
+
+  // Returns the piece that a rank holds. An axis of length d in n parts: the
+  // first d % n parts are one longer; with d < n the last parts are empty.
+  // Local.
+  // Errors: InvalidArgument - another number of axes, or no such rank.
+  StatusOr<Box> LocalBox(const Shape& global_shape, int rank) const;
+
+  // Returns how many ranks hold the same piece. Local.
+  int64_t NumReplicas() const;
+
+  // Returns which of them this rank is, from 0: its row-major position along
+  // the mesh axes that cut nothing. Local. Requires a rank of the mesh.
+  int64_t Replica(int rank) const;
+
+  // Returns "rows: x, columns: -, mesh: x=2,y=4"-like text:
+  // "[x,-] on x=2,y=4"; an axis over several mesh axes prints "x+y". Local.
+  std::string ToString() const;
+
+  friend bool operator==(const Layout&, const Layout&) = default;
+
+ private:
+  Layout(Mesh mesh, LayoutAxes axes)
+      : mesh_(std::move(mesh)), axes_(std::move(axes)) {}
+
+  // Position of `rank` along the mesh axes of one array axis, row-major.
+  int64_t PartOf(int axis, const std::vector<int64_t>& coordinates) const;
+
+  Mesh mesh_;
+  LayoutAxes axes_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_LAYOUT_H_

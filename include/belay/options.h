@@ -1,0 +1,121 @@
+// Options and results of Save and Restore. Plain structs; every default works.
+
+#ifndef BELAY_OPTIONS_H_
+#define BELAY_OPTIONS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace belay {
+
+class PlanCache;
+
+// Which ranks share a data file. Numbers are written to disk.
+enum class FileLayout : uint8_t {
+  kShared = 0,   // one file; one dataset of the global shape per key
+  kPerNode = 1,  // one file per shared-memory node; one dataset per piece
+  kPerTask = 2,  // one file per rank; one dataset per piece
+};
+
+// How an array lies in a kShared file.
+enum class ArrayLayout : uint8_t {
+  // One chunk per shard where the cut is a regular grid whose pieces are not
+  // contiguous in the array; contiguous otherwise.
+  kAuto = 0,
+  // Always contiguous and row-major: the file is the same bytes for any
+  // number of ranks and any cut of the same values.
+  kCanonical = 1,
+};
+
+// Who moves the bytes. All three write the same file.
+enum class Transfer : uint8_t {
+  kCollective = 0,   // one collective MPI-IO call per round
+  kIndependent = 1,  // every rank writes its own pieces; no MPI
+  kHdf5 = 2,         // one collective H5Dwrite per dataset and round
+};
+
+struct SaveOptions {
+  // --- What is stored ---
+  FileLayout file_layout = FileLayout::kShared;
+  ArrayLayout array_layout = ArrayLayout::kAuto;
+  // Replace a step that is committed already instead of refusing. The old one
+  // stays until the new one is complete.
+  bool overwrite = false;
+  // Checksum every block, so that Restore and `belay verify` can tell damage.
+  bool checksums = true;
+
+  // --- How it is stored ---
+  Transfer transfer = Transfer::kCollective;
+  // Upper limit of the bytes that one rank hands to the transfer at a time.
+  // Larger pieces are cut. From 1 to 1 GiB. Lower it to bound MPI-IO's
+  // buffers.
+  int64_t max_bytes_in_flight = int64_t{256} << 20;
+  // Sync files and directories before the commit, so that a committed step
+  // survives a power failure. Off only for file systems in memory.
+  bool durable = true;
+  // Read everything back after writing and compare checksums.
+  bool read_back = false;
+  // MPI-IO hints for kCollective, added to belay's own and stronger. Same on
+  // all ranks.
+  std::map<std::string, std::string> mpi_io_hints;
+  // Seconds that a rank waits for the others at a gate before the job is
+  // ended with exit code 75; 0 waits for ever.
+  double deadline_seconds = 600;
+  // Reuses the plan and the file skeleton while the structure stays the same.
+  // Borrowed, may be null. One per program is enough.
+  PlanCache* cache = nullptr;
+};
+
+struct RestoreOptions {
+  // Check the blocks that the ranks' reads cover together.
+  bool checksums = true;
+  // As in SaveOptions.
+  double deadline_seconds = 600;
+};
+
+// One part of the work and the time it took on this rank.
+struct StationTime {
+  std::string station;
+  double seconds = 0;
+};
+
+// What a save or a restore did. Counts are sums over all ranks; the station
+// times and the peak memory are the largest of any rank. Equal on all ranks.
+struct TransferCounters {
+  int64_t bytes = 0;           // array bytes written or read
+  int64_t io_calls = 0;        // data reads or writes that were issued
+  int64_t collective_io = 0;   // collective MPI-IO or HDF5 calls, per rank
+  int64_t files = 0;           // data files that were opened, per checkpoint
+  int64_t messages = 0;        // MPI collectives of a rank, gates included
+  int64_t peak_memory_bytes = 0;  // of any rank, as the system counts it
+  std::vector<StationTime> stations;
+};
+
+struct SaveResult {
+  std::string path;  // the committed directory
+  int64_t step = 0;
+  int64_t num_arrays = 0;
+  int64_t rounds = 0;
+  bool plan_reused = false;
+  // The transfer that was used, and why if it is not the one asked for.
+  Transfer transfer = Transfer::kCollective;
+  std::string transfer_note;
+  TransferCounters counters;
+};
+
+struct RestoreResult {
+  std::string path;
+  int64_t step = 0;
+  int64_t num_arrays = 0;
+  // Blocks compared with their checksum, and blocks of the restored arrays
+  // that the reads covered only in part.
+  int64_t blocks_verified = 0;
+  int64_t blocks_partial = 0;
+  TransferCounters counters;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_OPTIONS_H_

@@ -1,0 +1,38 @@
+// A shard: "these bytes are this box of that array, held by this task".
+//
+// Everything that a checkpoint holds is listed as shards first; listing does
+// no I/O. (TensorFlow's ShardableTensor.)
+
+#ifndef BELAY_SHARD_H_
+#define BELAY_SHARD_H_
+
+#include <cstdint>
+#include <string>
+
+#include "belay/box.h"
+#include "belay/device.h"
+#include "belay/dtype.h"
+
+namespace belay {
+
+// Borrows the caller's memory until Save or Restore returns. Exactly one of
+// `data` and `text` is used: `text` for DType::kString, `data` for the rest.
+struct Shard {
+  std::string key;
+  DType dtype = DType::kU8;
+  Shape global_shape;
+  Box box;
+  DeviceSpec device;
+  // Shards of one key with the same box hold the same values; they differ in
+  // this number, and only one of them is written.
+  int64_t replica = 0;
+  // The elements of `box`, dense and row-major. Read by Save, written by
+  // Restore; may be null if the box is empty.
+  void* data = nullptr;
+  // Read by Save, resized and written by Restore.
+  std::string* text = nullptr;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_SHARD_H_

@@ -1,0 +1,69 @@
+// CRC32C of the blocks of an array, computed from pieces in any order.
+//
+// An array's row-major bytes are cut into blocks of kBlockBytes (the last one
+// may be shorter). With a zero initial register and no final inversion the
+// CRC register is linear: the register of a block is the xor of the registers
+// of its pieces, each taken as if all other bytes were zero. So every rank
+// sums what it holds, one xor over the ranks gives every block, and the result
+// does not depend on how the array was cut.
+//
+// In:  runs of bytes with their byte offset in the array.
+// Out: one register per block. StandardCrc turns it into the usual CRC32C.
+
+#ifndef BELAY_BASE_CHECKSUM_H_
+#define BELAY_BASE_CHECKSUM_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace belay {
+
+// Part of the format.
+inline constexpr int64_t kBlockBytes = int64_t{1} << 20;
+
+// Continues a raw CRC32C register (reflected polynomial 0x82F63B78, no
+// inversion) over `size` bytes, with the fastest instructions of this CPU.
+uint32_t CrcRegister(uint32_t state, const void* data, size_t size);
+
+// The same in portable code; the reference for tests.
+uint32_t CrcRegisterPortable(uint32_t state, const void* data, size_t size);
+
+// Returns the register after `bytes` zero bytes.
+uint32_t CrcAppendZeros(uint32_t state, uint64_t bytes);
+
+// Returns the standard CRC32C (as in iSCSI; check value 0xE3069283 for
+// "123456789") of a block of `bytes` bytes whose raw register is `state`.
+uint32_t StandardCrc(uint32_t state, uint64_t bytes);
+
+// Returns the number of blocks of an array of that many bytes.
+int64_t NumBlocks(int64_t array_bytes);
+
+// Sums the runs of one array into per-block registers.
+class BlockSum {
+ public:
+  // `registers` has NumBlocks(array_bytes) entries, is borrowed, and is xored
+  // into. Runs that are added in ascending order with a constant gap are
+  // cheapest.
+  BlockSum(int64_t array_bytes, std::span<uint32_t> registers);
+  ~BlockSum() { Flush(); }
+  BlockSum(const BlockSum&) = delete;
+  BlockSum& operator=(const BlockSum&) = delete;
+
+  // Adds the bytes [offset, offset + size) of the array. No byte may be added
+  // twice. Crosses block borders as needed.
+  void Add(int64_t offset, const void* data, int64_t size);
+
+  // Completes the sums. Called by the destructor too.
+  void Flush();
+
+ private:
+  // ...
+  int64_t array_bytes_;
+  std::span<uint32_t> registers_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_BASE_CHECKSUM_H_

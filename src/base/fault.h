@@ -1,0 +1,35 @@
+// Fault points: places where a test can make an operation fail.
+//
+// Every call that may fail for a reason outside the program (HDF5, MPI, POSIX)
+// passes through exactly one point. Points are numbered per process in the
+// order in which they are passed, from 1. Off, a point costs one load.
+
+#ifndef BELAY_BASE_FAULT_H_
+#define BELAY_BASE_FAULT_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "belay/status.h"
+
+namespace belay::fault {
+
+// Starts counting at 0 and makes the `number`-th point from now fail; 0 makes
+// none fail. Local.
+void Arm(int64_t number);
+
+// Stops counting and failing. Local.
+void Disarm();
+
+// Returns how many points were passed since Arm. Local.
+int64_t Count();
+
+// Returns OK, or Internal `SITE: injected fault` if this is the point that was
+// chosen. `site` names the operation, such as "write" or "MPI_Allreduce". For
+// a collective operation, call this after it, so that the rank takes part.
+// Local.
+Status Point(std::string_view site);
+
+}  // namespace belay::fault
+
+#endif  // BELAY_BASE_FAULT_H_

@@ -1,0 +1,83 @@
+// Plain values to bytes and back, for messages between ranks and for
+// fingerprints. Native byte order; never written to disk.
+
+#ifndef BELAY_BASE_WIRE_H_
+#define BELAY_BASE_WIRE_H_
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "belay/box.h"
+
+namespace belay {
+
+// Appends values to a byte string.
+class WireWriter {
+ public:
+  template <typename T>
+  void Put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof(T));
+  }
+  void PutText(std::string_view text) {
+    Put<uint32_t>(static_cast<uint32_t>(text.size()));
+    bytes_.append(text);
+  }
+  void PutShape(const Shape& shape) {
+    Put<uint8_t>(static_cast<uint8_t>(shape.size()));
+    for (int64_t length : shape) Put(length);
+  }
+  void PutBox(const Box& box) {
+    PutShape(box.offset);
+    for (int64_t length : box.shape) Put(length);
+  }
+  const std::string& bytes() const { return bytes_; }
+  std::string Take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+// Reads them back in the same order. The bytes come from a WireWriter of the
+// same program: reading past the end is a bug, not an input error.
+class WireReader {
+ public:
+  explicit WireReader(std::string_view bytes) : bytes_(bytes) {}
+
+  template <typename T>
+  T Get() {
+    T value;
+    std::memcpy(&value, bytes_.data() + position_, sizeof(T));
+    position_ += sizeof(T);
+    return value;
+  }
+  std::string_view GetText() {
+    const auto size = Get<uint32_t>();
+    std::string_view text = bytes_.substr(position_, size);
+    position_ += size;
+    return text;
+  }
+  Shape GetShape() {
+    Shape shape(Get<uint8_t>());
+    for (int64_t& length : shape) length = Get<int64_t>();
+    return shape;
+  }
+  Box GetBox() {
+    Box box{.offset = GetShape(), .shape = {}};
+    box.shape.resize(box.offset.size());
+    for (int64_t& length : box.shape) length = Get<int64_t>();
+    return box;
+  }
+  bool done() const { return position_ == bytes_.size(); }
+
+ private:
+  std::string_view bytes_;
+  size_t position_ = 0;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_BASE_WIRE_H_

@@ -1,0 +1,72 @@
+// Agreement and message exchange: the only MPI calls outside Comm and MpiFile.
+//
+// A collective belay function has this shape: local work, Agree, one of the
+// exchanges below, Agree. The number and order of these calls depend only on
+// values that are equal on all ranks.
+
+#ifndef BELAY_PARALLEL_COLLECTIVE_H_
+#define BELAY_PARALLEL_COLLECTIVE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
+#include "belay/comm.h"
+#include "belay/status.h"
+#include "parallel/deadline.h"
+
+namespace belay {
+
+// A communicator with the deadline and the counters of one Save or Restore.
+// Every function below takes it. Borrows the Comm.
+struct Team {
+  const Comm& comm;
+  Deadline deadline;
+  int64_t messages = 0;  // MPI collectives so far
+
+  int rank() const { return comm.rank(); }
+  int size() const { return comm.size(); }
+  bool is_root() const { return comm.rank() == 0; }
+};
+
+// Returns the same Status on all ranks: OK if all passed OK, else code and
+// message of the lowest failing rank with " [rank R of N]" appended. One small
+// all-reduce if OK, one broadcast more if not. Collective.
+Status Agree(Team& team, const Status& mine);
+
+// Fails everywhere if ranks passed different fingerprints: InvalidArgument
+// `WHAT differs between ranks: rank R of N has another value than rank 0`.
+// Collective. Same on all ranks: what.
+Status AgreeSame(Team& team, std::string_view what, uint64_t fingerprint);
+
+// Runs `work` on rank 0 only and returns its Status everywhere. Collective.
+Status OnRoot(Team& team, absl::FunctionRef<Status()> work);
+
+// Gives every rank the bytes of `root`. Collective. More than 2 GiB are sent
+// in parts. The result of a failed call is agreed: the same on all ranks.
+Status Broadcast(Team& team, std::string& bytes, int root = 0);
+
+// Gives rank 0 the bytes of every rank, by rank; empty elsewhere. Collective.
+StatusOr<std::vector<std::string>> Gather(Team& team, const std::string& mine);
+
+// Gives rank r the r-th of rank 0's byte strings. Collective.
+StatusOr<std::string> Scatter(Team& team,
+                              const std::vector<std::string>& parts);
+
+// Xors `values` over the ranks into rank 0's; elsewhere they are unspecified
+// afterwards. Collective. Same on all ranks: the size.
+Status XorToRoot(Team& team, std::span<uint32_t> values);
+
+// Element-wise sum, minimum or maximum over the ranks, in place. Collective.
+// Same on all ranks: the size.
+Status SumAll(Team& team, std::span<int64_t> values);
+Status MinAll(Team& team, std::span<int64_t> values);
+Status MaxAll(Team& team, std::span<int64_t> values);
+
+}  // namespace belay
+
+#endif  // BELAY_PARALLEL_COLLECTIVE_H_

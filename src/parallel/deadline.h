@@ -1,0 +1,52 @@
+// The deadline of a collective section: a hang ends the job with an error.
+//
+// While ranks wait for each other at a gate they tell a few referees that they
+// have arrived; when the time is up, the message on stderr names the station
+// and the ranks that are late, and the process ends with kDeadlineExitCode, so
+// that the launcher ends the job and a batch system can requeue it. A watchdog
+// thread covers blocking calls inside MPI or HDF5 in the same way, without the
+// names of the late ranks.
+
+#ifndef BELAY_PARALLEL_DEADLINE_H_
+#define BELAY_PARALLEL_DEADLINE_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "belay/comm.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// EX_TEMPFAIL of sysexits.h: try again later. Documented for batch scripts.
+inline constexpr int kDeadlineExitCode = 75;
+
+// Move only. Without a limit (seconds <= 0) every call is free.
+class Deadline {
+ public:
+  // Starts watching. `operation` is named in the message: `save "run/step_7"`.
+  // Local.
+  Deadline(const Comm& comm, double seconds, std::string operation);
+  Deadline(Deadline&&) noexcept;
+  Deadline& operator=(Deadline&&) noexcept;
+  // Stops watching. Local.
+  ~Deadline();
+
+  // Names what this rank does from now on, such as "write", and starts the
+  // time anew. Local.
+  void Enter(std::string_view station);
+
+  // Waits until `request` is done. Ends the process if the time runs out.
+  // Errors: Internal - MPI's text. Local, but the operation behind the request
+  // is collective.
+  Status Wait(MPI_Request& request);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_PARALLEL_DEADLINE_H_

@@ -1,0 +1,21 @@
+// MPI return codes as Status. Every MPI call of the library goes through here.
+
+#ifndef BELAY_PARALLEL_MPI_ERROR_H_
+#define BELAY_PARALLEL_MPI_ERROR_H_
+
+#include <string_view>
+
+#include "belay/status.h"
+
+namespace belay {
+
+// Returns OK for MPI_SUCCESS, else the Status that fits MPI's error class
+// (MPI_ERR_NO_SPACE, MPI_ERR_QUOTA: ResourceExhausted; MPI_ERR_NO_SUCH_FILE:
+// NotFound; MPI_ERR_ACCESS, MPI_ERR_READ_ONLY: PermissionDenied; others:
+// Internal) with the message `SITE "OBJECT": MPI's text`. Passes the fault
+// point `site`. An empty object is left out. Local.
+Status MpiStatus(int code, std::string_view site, std::string_view object = {});
+
+}  // namespace belay
+
+#endif  // BELAY_PARALLEL_MPI_ERROR_H_

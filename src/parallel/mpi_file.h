@@ -1,0 +1,60 @@
+// One file through collective MPI-IO, and the judgement of the MPI-IO stack.
+
+#ifndef BELAY_PARALLEL_MPI_FILE_H_
+#define BELAY_PARALLEL_MPI_FILE_H_
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+#include "belay/status.h"
+#include "parallel/collective.h"
+
+namespace belay {
+
+// `bytes` bytes at `data` that belong at byte `offset` of the file.
+struct IoSegment {
+  const void* data = nullptr;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+// What the MPI-IO implementation behind a file is, and whether it is safe.
+struct MpiIoVerdict {
+  bool sound = false;
+  std::string name;  // "ROMIO" or "OMPIO"
+  std::string note;  // what was set, or why it is not sound
+};
+
+// A file that all ranks of a team have open for writing. Move only. Close()
+// is collective and must be called; the destructor only forgets.
+class MpiFile {
+ public:
+  // Opens an existing file. Collective. Same on all ranks: path, hints.
+  // Errors: as MpiStatus, agreed.
+  static StatusOr<MpiFile> OpenForWrite(
+      Team& team, const std::string& path,
+      const std::map<std::string, std::string>& hints);
+
+  // Judges the MPI-IO stack of this file. ROMIO is sound. OMPIO is sound once
+  // its control variable fbtl_posix_write_datasieving reads back 0 after we
+  // have set it. Collective: the verdict is agreed.
+  StatusOr<MpiIoVerdict> Judge(Team& team);
+
+  // Writes all segments of all ranks in one collective call. A rank may pass
+  // none. Segments have ascending, disjoint offsets and at most 1 GiB in all.
+  // Collective; does not agree: a rank whose call fails remembers it, goes on
+  // taking part, and returns the error here and from every later call.
+  Status WriteAll(std::span<const IoSegment> segments);
+
+  // Closes the file. Collective; the Status is not agreed.
+  Status Close();
+
+ private:
+  // ...
+};
+
+}  // namespace belay
+
+#endif  // BELAY_PARALLEL_MPI_FILE_H_
