@@ -1,0 +1,134 @@
+#include "belay/layout.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+
+namespace belay {
+namespace {
+
+std::string AxesText(const LayoutAxes& axes) {
+  using Names = std::vector<std::string>;
+  const auto one_axis = [](std::string* out, const Names& names) {
+    absl::StrAppend(out, names.empty() ? "-" : absl::StrJoin(names, "+"));
+  };
+  return Cat("[", absl::StrJoin(axes, ",", one_axis), "]");
+}
+
+// How often the array axes name the mesh axis: 0 or 1 in a valid layout.
+int64_t CountUses(const LayoutAxes& axes, const std::string& name) {
+  int64_t uses = 0;
+  for (const std::vector<std::string>& names : axes) {
+    uses += std::count(names.begin(), names.end(), name);
+  }
+  return uses;
+}
+
+// Returns only the cause.
+Status CheckAxes(const Mesh& mesh, const LayoutAxes& axes) {
+  for (const std::vector<std::string>& names : axes) {
+    for (const std::string& name : names) {
+      BELAY_RETURN_IF_ERROR(mesh.AxisIndex(name).status());
+    }
+  }
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (CountUses(axes, axis.name) > 1) {
+      return absl::InvalidArgumentError(
+          Cat("mesh axis \"", axis.name, "\" is used twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Requires a name that Create has checked.
+size_t CheckedIndex(const Mesh& mesh, const std::string& name) {
+  return static_cast<size_t>(*mesh.AxisIndex(name));
+}
+
+}  // namespace
+
+StatusOr<Layout> Layout::Create(Mesh mesh, LayoutAxes axes) {
+  const Status cause = CheckAxes(mesh, axes);
+  if (!cause.ok()) {
+    return absl::InvalidArgumentError(
+        Cat("create layout \"", AxesText(axes), "\": ", cause.message()));
+  }
+  return Layout(std::move(mesh), std::move(axes));
+}
+
+Layout Layout::Replicated(Mesh mesh, int ndim) {
+  return Layout(std::move(mesh), LayoutAxes(static_cast<size_t>(ndim)));
+}
+
+int64_t Layout::NumParts(int axis) const {
+  int64_t parts = 1;
+  for (const std::string& name : axes_[static_cast<size_t>(axis)]) {
+    parts *= mesh_.axes()[CheckedIndex(mesh_, name)].size;
+  }
+  return parts;
+}
+
+int64_t Layout::PartOf(int axis,
+                       const std::vector<int64_t>& coordinates) const {
+  int64_t part = 0;
+  for (const std::string& name : axes_[static_cast<size_t>(axis)]) {
+    const size_t i = CheckedIndex(mesh_, name);
+    part = part * mesh_.axes()[i].size + coordinates[i];
+  }
+  return part;
+}
+
+StatusOr<Box> Layout::LocalBox(const Shape& global_shape, int rank) const {
+  if (global_shape.size() != axes_.size()) {
+    return absl::InvalidArgumentError(
+        Cat("cut array \"", ShapeText(global_shape),
+            "\": wrong number of axes for ", ToString(), " (need ",
+            axes_.size(), ", found ", global_shape.size(), ")"));
+  }
+  if (rank < 0 || rank >= mesh_.num_ranks()) {
+    return absl::InvalidArgumentError(
+        Cat("cut array \"", ShapeText(global_shape), "\": no such rank on ",
+            ToString(), " (need 0 to ", mesh_.num_ranks() - 1, ", found ", rank,
+            ")"));
+  }
+  BELAY_RETURN_IF_ERROR(CheckedNumElements(global_shape).status());
+  const std::vector<int64_t> coordinates = mesh_.Coordinates(rank);
+  Box box = WholeBox(global_shape);
+  for (int axis = 0; axis < ndim(); ++axis) {
+    const auto i = static_cast<size_t>(axis);
+    const int64_t parts = NumParts(axis);
+    const int64_t part = PartOf(axis, coordinates);
+    const int64_t base = global_shape[i] / parts;
+    const int64_t extra = global_shape[i] % parts;
+    box.offset[i] = part * base + std::min(part, extra);
+    box.shape[i] = base + (part < extra ? 1 : 0);
+  }
+  return box;
+}
+
+int64_t Layout::NumReplicas() const {
+  int64_t replicas = mesh_.num_ranks();
+  for (int axis = 0; axis < ndim(); ++axis) replicas /= NumParts(axis);
+  return replicas;
+}
+
+int64_t Layout::Replica(int rank) const {
+  const std::vector<int64_t> coordinates = mesh_.Coordinates(rank);
+  int64_t replica = 0;
+  for (size_t i = 0; i < coordinates.size(); ++i) {
+    const MeshAxis& axis = mesh_.axes()[i];
+    if (CountUses(axes_, axis.name) == 0) {
+      replica = replica * axis.size + coordinates[i];
+    }
+  }
+  return replica;
+}
+
+std::string Layout::ToString() const {
+  return Cat(AxesText(axes_), " on ", mesh_.ToString());
+}
+
+}  // namespace belay

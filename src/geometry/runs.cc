@@ -1,0 +1,158 @@
+#include "geometry/runs.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "absl/container/inlined_vector.h"
+
+namespace belay {
+namespace {
+
+// A loop over runs: `count` of them, this far apart in either store.
+struct Loop {
+  int64_t count = 1;
+  int64_t a_step = 0;
+  int64_t b_step = 0;
+};
+
+// All runs of a box: the first one, and the loops around it, innermost first.
+struct RunLoops {
+  Run first{.a = 0, .b = 0, .length = 1};
+  absl::InlinedVector<Loop, 6> loops;
+};
+
+// Adds an axis outside all that were added before. Axes that follow each other
+// without a gap in both stores become one longer run, or one longer loop.
+void AddAxis(const Loop& axis, RunLoops& runs) {
+  if (axis.count == 1) return;
+  if (runs.loops.empty() && axis.a_step == runs.first.length &&
+      axis.b_step == runs.first.length) {
+    runs.first.length *= axis.count;
+    return;
+  }
+  if (!runs.loops.empty()) {
+    Loop& inner = runs.loops.back();
+    // As quotients: a product of steps may leave int64.
+    if (axis.a_step % inner.count == 0 && axis.b_step % inner.count == 0 &&
+        axis.a_step / inner.count == inner.a_step &&
+        axis.b_step / inner.count == inner.b_step) {
+      inner.count *= axis.count;
+      return;
+    }
+  }
+  runs.loops.push_back(axis);
+}
+
+// Requires a box that is not empty: then no product leaves int64.
+RunLoops MakeRunLoops(const Box& box, const Box& a_box, const Box& b_box) {
+  assert(Contains(a_box, box) && Contains(b_box, box));
+  RunLoops runs;
+  int64_t a_step = 1;
+  int64_t b_step = 1;
+  for (size_t axis = box.shape.size(); axis-- > 0;) {
+    runs.first.a += (box.offset[axis] - a_box.offset[axis]) * a_step;
+    runs.first.b += (box.offset[axis] - b_box.offset[axis]) * b_step;
+    AddAxis({box.shape[axis], a_step, b_step}, runs);
+    a_step *= a_box.shape[axis];
+    b_step *= b_box.shape[axis];
+  }
+  return runs;
+}
+
+// Moves `run` and `index` to the next round of the innermost loop; false after
+// the last one. Never steps past the end, so that offsets stay in int64.
+bool Advance(const absl::InlinedVector<Loop, 6>& loops,
+             absl::InlinedVector<int64_t, 6>& index, Run& run) {
+  for (size_t i = 1; i < loops.size(); ++i) {
+    const Loop& loop = loops[i];
+    if (index[i] + 1 < loop.count) {
+      ++index[i];
+      run.a += loop.a_step;
+      run.b += loop.b_step;
+      return true;
+    }
+    run.a -= index[i] * loop.a_step;
+    run.b -= index[i] * loop.b_step;
+    index[i] = 0;
+  }
+  return false;
+}
+
+// Splits `box` for tiles: axes before `axis` have length 1 in a tile, `axis`
+// has `length`, later ones are whole.
+struct TileCut {
+  size_t axis = 0;
+  int64_t length = 1;
+};
+
+TileCut ChooseCut(const Box& box, int64_t max_elements) {
+  int64_t inner = 1;  // elements of one index of the axis
+  size_t axis = box.shape.size() - 1;
+  while (axis > 0 && inner <= max_elements / box.shape[axis]) {
+    inner *= box.shape[axis--];
+  }
+  return {axis, std::min(box.shape[axis], max_elements / inner)};
+}
+
+// Moves `tile` to the next place in row-major order; false after the last.
+bool AdvanceTile(const Box& box, const TileCut& cut, Box& tile) {
+  for (size_t axis = cut.axis + 1; axis-- > 0;) {
+    // Counted from the box's end: the sum of offset and length may overflow.
+    const int64_t done =
+        tile.offset[axis] - box.offset[axis] + tile.shape[axis];
+    const int64_t left = box.shape[axis] - done;
+    if (left > 0) {
+      tile.offset[axis] += tile.shape[axis];
+      if (axis == cut.axis) tile.shape[axis] = std::min(cut.length, left);
+      return true;
+    }
+    tile.offset[axis] = box.offset[axis];
+    if (axis == cut.axis) tile.shape[axis] = cut.length;
+  }
+  return false;
+}
+
+}  // namespace
+
+void ForEachRun(const Box& box, const Box& a_box, const Box& b_box,
+                absl::FunctionRef<void(const Run&)> visit) {
+  if (IsEmpty(box)) return;
+  RunLoops runs = MakeRunLoops(box, a_box, b_box);
+  if (runs.loops.empty()) return visit(runs.first);
+  const Loop inner = runs.loops[0];
+  absl::InlinedVector<int64_t, 6> index(runs.loops.size(), 0);
+  do {
+    Run run = runs.first;
+    visit(run);
+    for (int64_t i = 1; i < inner.count; ++i) {
+      run.a += inner.a_step;
+      run.b += inner.b_step;
+      visit(run);
+    }
+  } while (Advance(runs.loops, index, runs.first));
+}
+
+int64_t CountRuns(const Box& box, const Box& a_box, const Box& b_box) {
+  if (IsEmpty(box)) return 0;
+  int64_t count = 1;
+  for (const Loop& loop : MakeRunLoops(box, a_box, b_box).loops) {
+    count *= loop.count;
+  }
+  return count;
+}
+
+void ForEachTile(const Box& box, int64_t max_elements,
+                 absl::FunctionRef<void(const Box&)> visit) {
+  assert(max_elements >= 1);
+  if (IsEmpty(box)) return;
+  if (box.shape.empty()) return visit(box);
+  const TileCut cut = ChooseCut(box, max_elements);
+  Box tile = box;
+  std::fill_n(tile.shape.begin(), cut.axis, 1);
+  tile.shape[cut.axis] = cut.length;
+  do {
+    visit(tile);
+  } while (AdvanceTile(box, cut, tile));
+}
+
+}  // namespace belay
