@@ -14,10 +14,10 @@
 #define BELAY_MACRO_CONCAT_INNER_(a, b) a##b
 #define BELAY_MACRO_CONCAT_(a, b) BELAY_MACRO_CONCAT_INNER_(a, b)
 
-#define BELAY_RETURN_IF_ERROR_(expr)                  \
-  do {                                                \
-    ::absl::Status belay_status_ = (expr);            \
-    if (!belay_status_.ok()) return belay_status_;    \
+#define BELAY_RETURN_IF_ERROR_(expr)               \
+  do {                                             \
+    ::absl::Status belay_status_ = (expr);         \
+    if (!belay_status_.ok()) return belay_status_; \
   } while (false)
 
 #define BELAY_ASSIGN_OR_RETURN_(result, lhs, expr) \
@@ -27,9 +27,11 @@
 
 #define BELAY_RETURN_IF_ERROR(expr) BELAY_RETURN_IF_ERROR_(expr)
 #define BELAY_RETURN_IF_AGREED(expr) BELAY_RETURN_IF_ERROR_(expr)
-#define BELAY_ASSIGN_OR_RETURN(lhs, expr) \
-  BELAY_ASSIGN_OR_RETURN_(BELAY_MACRO_CONCAT_(belay_result_, __LINE__), lhs, expr)
-#define BELAY_ASSIGN_OR_RETURN_AGREED(lhs, expr) \
-  BELAY_ASSIGN_OR_RETURN_(BELAY_MACRO_CONCAT_(belay_result_, __LINE__), lhs, expr)
+#define BELAY_ASSIGN_OR_RETURN(lhs, expr)                                    \
+  BELAY_ASSIGN_OR_RETURN_(BELAY_MACRO_CONCAT_(belay_result_, __LINE__), lhs, \
+                          expr)
+#define BELAY_ASSIGN_OR_RETURN_AGREED(lhs, expr)                             \
+  BELAY_ASSIGN_OR_RETURN_(BELAY_MACRO_CONCAT_(belay_result_, __LINE__), lhs, \
+                          expr)
 
 #endif  // BELAY_BASE_STATUS_MACROS_H_

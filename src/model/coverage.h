@@ -1,0 +1,47 @@
+// Coverage: do the shards of one array agree, and do their boxes tile it?
+//
+// In:  all shards of one key, with their ranks.
+// Out: the distinct boxes with their holders, or one Status that names the
+//      key, the ranks and the boxes. By sort and sweep, never by pairs of all.
+
+#ifndef BELAY_MODEL_COVERAGE_H_
+#define BELAY_MODEL_COVERAGE_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "belay/status.h"
+#include "model/plan.h"
+
+namespace belay {
+
+// One shard of a key: `info` is the `shard`-th that `rank` listed.
+struct HeldShard {
+  int32_t rank = 0;
+  int32_t shard = 0;
+  const ShardInfo* info = nullptr;
+};
+
+// A distinct box of an array and everyone who holds it, by rank.
+struct HeldBox {
+  Box box;  // io box
+  std::vector<HeldShard> holders;
+};
+
+// Checks the shards of one key against each other and returns its distinct
+// boxes in row-major order of their offsets, empty ones left out.
+// Errors: InvalidArgument - dtype, shape or text length differ, two replicas
+//   with one number, boxes overlap, or a gap; OutOfRange - a box leaves the
+//   array.
+StatusOr<std::vector<HeldBox>> CheckCoverage(
+    const std::vector<HeldShard>& shards);
+
+// Returns a pair of boxes that overlap, as positions in `boxes`, or nothing.
+std::optional<std::pair<size_t, size_t>> FindOverlap(
+    const std::vector<const Box*>& boxes);
+
+}  // namespace belay
+
+#endif  // BELAY_MODEL_COVERAGE_H_

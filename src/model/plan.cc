@@ -1,0 +1,146 @@
+#include "model/plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace belay {
+
+int64_t IoElementSize(DType dtype) {
+  return dtype == DType::kString ? 1 : DTypeSize(dtype);
+}
+
+Shape IoShape(const StoredArray& array) {
+  return array.dtype == DType::kString ? Shape{array.string_bytes}
+                                       : array.shape;
+}
+
+int64_t ArrayBytes(const StoredArray& array) {
+  return NumElements(IoShape(array)) * IoElementSize(array.dtype);
+}
+
+Box IoBox(const ShardInfo& shard) {
+  return shard.dtype == DType::kString ? WholeBox({shard.string_bytes})
+                                       : shard.box;
+}
+
+Shape ChunkGrid(const StoredDataset& dataset) {
+  Shape grid(dataset.chunk.size());
+  for (size_t i = 0; i < grid.size(); ++i) {
+    grid[i] = (dataset.box.shape[i] + dataset.chunk[i] - 1) / dataset.chunk[i];
+  }
+  return grid;
+}
+
+Extent ChunkExtent(const StoredDataset& dataset, const Shape& position,
+                   int64_t element_size) {
+  const Shape grid = ChunkGrid(dataset);
+  Extent extent{.box = {dataset.box.offset, dataset.chunk}};
+  int64_t index = 0;
+  for (size_t i = 0; i < grid.size(); ++i) {
+    index = index * grid[i] + position[i];
+    extent.box.offset[i] += position[i] * dataset.chunk[i];
+  }
+  extent.offset = index * NumElements(dataset.chunk) * element_size;
+  return extent;
+}
+
+std::vector<Extent> ExtentsOf(const StoredDataset& dataset, const Box& box,
+                              int64_t element_size) {
+  const std::optional<Box> wanted = Intersect(dataset.box, box);
+  if (!wanted) return {};
+  if (dataset.chunk.empty()) return {{.box = dataset.box, .offset = 0}};
+
+  const size_t ndim = dataset.chunk.size();
+  Shape first(ndim), last(ndim);
+  for (size_t i = 0; i < ndim; ++i) {
+    const int64_t begin = wanted->offset[i] - dataset.box.offset[i];
+    first[i] = begin / dataset.chunk[i];
+    last[i] = (begin + wanted->shape[i] - 1) / dataset.chunk[i];
+  }
+  std::vector<Extent> extents;
+  for (Shape position = first;;) {
+    extents.push_back(ChunkExtent(dataset, position, element_size));
+    int axis = static_cast<int>(ndim) - 1;
+    while (axis >= 0 && position[axis] == last[axis]) {
+      position[axis] = first[axis];
+      --axis;
+    }
+    if (axis < 0) return extents;
+    ++position[axis];
+  }
+}
+
+namespace {
+
+std::string CutText(const StoredDataset& dataset) {
+  return dataset.chunk.empty()
+             ? "contiguous"
+             : absl::StrCat("chunk ", ShapeText(dataset.chunk));
+}
+
+}  // namespace
+
+std::string ToString(const SavePlan& plan, int64_t max_orders) {
+  std::string text = absl::StrFormat(
+      "save plan: %d arrays, %d datasets, %d files, %d ranks, %d rounds, "
+      "%d blocks\n",
+      plan.arrays.size(), plan.datasets.size(), plan.files.size(),
+      plan.ranks.size(), plan.rounds, plan.num_blocks);
+  for (size_t i = 0; i < plan.files.size(); ++i) {
+    absl::StrAppendFormat(&text, "file %d \"%s\": created by rank %d\n", i,
+                          plan.files[i].name, plan.files[i].creator);
+  }
+  for (size_t i = 0; i < plan.datasets.size(); ++i) {
+    const StoredDataset& dataset = plan.datasets[i];
+    const StoredArray& array = plan.arrays[dataset.array];
+    absl::StrAppendFormat(
+        &text, "dataset %d: \"%s\" %s %s, box %s, file %d, %s\n", i, array.key,
+        DTypeName(array.dtype), ShapeText(array.shape), BoxText(dataset.box),
+        dataset.file, CutText(dataset));
+  }
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const RankWrites& writes = plan.ranks[rank];
+    absl::StrAppendFormat(&text, "rank %d: %d bytes in %d orders\n", rank,
+                          writes.bytes, writes.orders.size());
+    int64_t shown = 0;
+    for (const WriteOrder& order : writes.orders) {
+      if (shown++ == max_orders) {
+        absl::StrAppend(&text, "  ...\n");
+        break;
+      }
+      absl::StrAppendFormat(
+          &text, "  round %d: shard %d box %s -> dataset %d\n", order.round,
+          order.shard, BoxText(order.box), order.dataset);
+    }
+  }
+  return text;
+}
+
+std::string ToString(const RestorePlan& plan, int64_t max_orders) {
+  std::string text = absl::StrFormat(
+      "restore plan: %d arrays, %d ranks, %d bytes, %d blocks\n",
+      plan.arrays.size(), plan.ranks.size(), plan.bytes, plan.num_blocks);
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const RankReads& reads = plan.ranks[rank];
+    absl::StrAppendFormat(&text, "rank %d: %d orders\n", rank,
+                          reads.orders.size());
+    int64_t shown = 0;
+    for (const ReadOrder& order : reads.orders) {
+      if (shown++ == max_orders) {
+        absl::StrAppend(&text, "  ...\n");
+        break;
+      }
+      absl::StrAppendFormat(
+          &text,
+          "  file %d: box %s of the %d byte-offset extent %s -> shard %d%s\n",
+          order.file, BoxText(order.box), order.extent.offset,
+          BoxText(order.extent.box), order.shard,
+          order.first_block < 0 ? "" : ", checked");
+    }
+  }
+  return text;
+}
+
+}  // namespace belay

@@ -1,0 +1,179 @@
+// Plans: what is written where, and what is read from where. Plain values.
+//
+// In:  shard descriptors of all ranks (ShardInfo), without bytes.
+// Out: SavePlan and RestorePlan, made once on rank 0 by the pure functions in
+//      save_planner.h and restore_planner.h, printable, carried out by store/.
+//
+// Boxes in orders are io boxes: those of the array, except that a string of n
+// bytes counts as an array of n single bytes.
+
+#ifndef BELAY_MODEL_PLAN_H_
+#define BELAY_MODEL_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+#include "belay/options.h"
+
+namespace belay {
+
+// A shard without its bytes.
+struct ShardInfo {
+  std::string key;
+  DType dtype = DType::kU8;
+  Shape global_shape;
+  Box box;
+  int64_t replica = 0;
+  int64_t string_bytes = 0;  // length of the text; 0 for other types
+
+  friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
+};
+
+// What one rank lists.
+struct RankShards {
+  int32_t node = 0;  // ranks with the same number share a node
+  std::vector<ShardInfo> shards;
+};
+
+// One array of a checkpoint.
+struct StoredArray {
+  std::string key;
+  DType dtype = DType::kU8;
+  Shape shape;
+  int64_t string_bytes = 0;
+
+  friend bool operator==(const StoredArray&, const StoredArray&) = default;
+};
+
+// One dataset of a data file: the piece `box` of an array, contiguous or in
+// chunks.
+struct StoredDataset {
+  int32_t array = 0;
+  int32_t file = 0;
+  Box box;              // io box
+  Shape chunk;          // empty: contiguous
+  int64_t offset = -1;  // of its first byte in the file; -1 while unknown
+
+  friend bool operator==(const StoredDataset&, const StoredDataset&) = default;
+};
+
+struct StoredFile {
+  std::string name;
+  int32_t creator = 0;  // the rank that makes the skeleton
+  int64_t bytes = 0;    // size, known once the skeleton exists
+  int32_t num_writers = 0;
+
+  friend bool operator==(const StoredFile&, const StoredFile&) = default;
+};
+
+// A region of a file that holds the elements of `box` row-major: a contiguous
+// dataset, or one chunk (whose box may overhang the array).
+struct Extent {
+  Box box;
+  int64_t offset = 0;  // bytes; in a SavePlan relative to the dataset
+};
+
+// One rank writes the part `box` of one of its shards into one extent.
+struct WriteOrder {
+  int32_t shard = 0;
+  int32_t dataset = 0;
+  int32_t round = 0;
+  int64_t first_block = 0;  // checksum block 0 of the array
+  Box box;
+  Extent extent;
+};
+
+struct RankWrites {
+  int32_t file = -1;  // -1: writes nothing
+  int64_t bytes = 0;
+  std::vector<WriteOrder> orders;  // ascending by dataset, then box
+};
+
+struct SavePlan {
+  FileLayout file_layout = FileLayout::kShared;
+  std::vector<StoredArray> arrays;      // ascending by key
+  std::vector<StoredDataset> datasets;  // ascending by file, array, box
+  std::vector<StoredFile> files;
+  std::vector<RankWrites> ranks;
+  // For each dataset, the largest number of orders that one rank has for it.
+  std::vector<int32_t> calls;
+  int64_t rounds = 0;
+  int64_t num_blocks = 0;
+};
+
+// What an index says.
+struct SavedCheckpoint {
+  int64_t step = 0;
+  int format_major = 0;
+  int format_minor = 0;
+  FileLayout file_layout = FileLayout::kShared;
+  bool has_checksums = false;
+  std::vector<StoredArray> arrays;
+  std::vector<StoredDataset> datasets;  // ascending by array
+  std::vector<StoredFile> files;
+  std::vector<uint32_t> checksums;  // per block of every array, in order
+};
+
+// One rank reads the part `box` of one extent into one of its shards.
+struct ReadOrder {
+  int32_t shard = 0;
+  int32_t file = 0;
+  // Block 0 of the array in this restore's numbering; -1 where another order
+  // counts these bytes for the checksum already.
+  int64_t first_block = -1;
+  Box box;
+  Extent extent;  // offset from the start of the file
+};
+
+struct RankReads {
+  std::vector<ReadOrder> orders;
+  // For each shard of the rank, the length of its text; 0 for other types.
+  std::vector<int64_t> string_bytes;
+};
+
+struct RestorePlan {
+  std::vector<RankReads> ranks;
+  std::vector<int32_t> arrays;  // those that are read, as numbered in the index
+  std::vector<int64_t> first_blocks;  // of each of them, in this restore
+  int64_t num_blocks = 0;
+  int64_t bytes = 0;
+};
+
+// Bytes of one io element: 1 for strings.
+int64_t IoElementSize(DType dtype);
+// The array's shape, or {string_bytes} for a string.
+Shape IoShape(const StoredArray& array);
+int64_t ArrayBytes(const StoredArray& array);
+// The box of a shard as io box.
+Box IoBox(const ShardInfo& shard);
+
+// Number of chunks per axis, and the extent of the chunk at a grid position.
+// Require a chunked dataset.
+Shape ChunkGrid(const StoredDataset& dataset);
+Extent ChunkExtent(const StoredDataset& dataset, const Shape& position,
+                   int64_t element_size);
+
+// Calls nothing and decides nothing: the extents of a dataset that hold a part
+// of `box`, ascending, offsets relative to the dataset.
+std::vector<Extent> ExtentsOf(const StoredDataset& dataset, const Box& box,
+                              int64_t element_size);
+
+// Plans as text, one line per array, file, dataset and order; at most
+// `max_orders` orders per rank.
+std::string ToString(const SavePlan& plan, int64_t max_orders = 20);
+std::string ToString(const RestorePlan& plan, int64_t max_orders = 20);
+
+// For messages between ranks and for fingerprints.
+std::string EncodeRankShards(const RankShards& shards);
+RankShards DecodeRankShards(std::string_view bytes);
+std::string EncodeRankReads(const RankReads& reads);
+RankReads DecodeRankReads(std::string_view bytes);
+std::string EncodeRankWrites(const RankWrites& writes);
+RankWrites DecodeRankWrites(std::string_view bytes);
+
+}  // namespace belay
+
+#endif  // BELAY_MODEL_PLAN_H_

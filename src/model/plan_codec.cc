@@ -1,0 +1,120 @@
+// The plan's parts as bytes, for messages between ranks.
+#include "base/wire.h"
+#include "model/plan.h"
+
+namespace belay {
+namespace {
+
+void PutExtent(WireWriter& out, const Extent& extent) {
+  out.PutBox(extent.box);
+  out.Put(extent.offset);
+}
+
+Extent GetExtent(WireReader& in) {
+  Extent extent;
+  extent.box = in.GetBox();
+  extent.offset = in.Get<int64_t>();
+  return extent;
+}
+
+}  // namespace
+
+std::string EncodeRankShards(const RankShards& shards) {
+  WireWriter out;
+  out.Put(shards.node);
+  out.Put<uint64_t>(shards.shards.size());
+  for (const ShardInfo& shard : shards.shards) {
+    out.PutText(shard.key);
+    out.Put(shard.dtype);
+    out.PutShape(shard.global_shape);
+    // Axes of the box are checked by the planner, so they may differ here.
+    out.PutShape(shard.box.offset);
+    out.PutShape(shard.box.shape);
+    out.Put(shard.replica);
+    out.Put(shard.string_bytes);
+  }
+  return out.Take();
+}
+
+RankShards DecodeRankShards(std::string_view bytes) {
+  WireReader in(bytes);
+  RankShards shards;
+  shards.node = in.Get<int32_t>();
+  shards.shards.resize(in.Get<uint64_t>());
+  for (ShardInfo& shard : shards.shards) {
+    shard.key = in.GetText();
+    shard.dtype = in.Get<DType>();
+    shard.global_shape = in.GetShape();
+    shard.box.offset = in.GetShape();
+    shard.box.shape = in.GetShape();
+    shard.replica = in.Get<int64_t>();
+    shard.string_bytes = in.Get<int64_t>();
+  }
+  return shards;
+}
+
+std::string EncodeRankWrites(const RankWrites& writes) {
+  WireWriter out;
+  out.Put(writes.file);
+  out.Put(writes.bytes);
+  out.Put<uint64_t>(writes.orders.size());
+  for (const WriteOrder& order : writes.orders) {
+    out.Put(order.shard);
+    out.Put(order.dataset);
+    out.Put(order.round);
+    out.Put(order.first_block);
+    out.PutBox(order.box);
+    PutExtent(out, order.extent);
+  }
+  return out.Take();
+}
+
+RankWrites DecodeRankWrites(std::string_view bytes) {
+  WireReader in(bytes);
+  RankWrites writes;
+  writes.file = in.Get<int32_t>();
+  writes.bytes = in.Get<int64_t>();
+  writes.orders.resize(in.Get<uint64_t>());
+  for (WriteOrder& order : writes.orders) {
+    order.shard = in.Get<int32_t>();
+    order.dataset = in.Get<int32_t>();
+    order.round = in.Get<int32_t>();
+    order.first_block = in.Get<int64_t>();
+    order.box = in.GetBox();
+    order.extent = GetExtent(in);
+  }
+  return writes;
+}
+
+std::string EncodeRankReads(const RankReads& reads) {
+  WireWriter out;
+  out.Put<uint64_t>(reads.string_bytes.size());
+  for (int64_t bytes : reads.string_bytes) out.Put(bytes);
+  out.Put<uint64_t>(reads.orders.size());
+  for (const ReadOrder& order : reads.orders) {
+    out.Put(order.shard);
+    out.Put(order.file);
+    out.Put(order.first_block);
+    out.PutBox(order.box);
+    PutExtent(out, order.extent);
+  }
+  return out.Take();
+}
+
+RankReads DecodeRankReads(std::string_view bytes) {
+  WireReader in(bytes);
+  RankReads reads;
+  reads.string_bytes.resize(in.Get<uint64_t>());
+  for (int64_t& length : reads.string_bytes) length = in.Get<int64_t>();
+  reads.orders.resize(in.Get<uint64_t>());
+  for (ReadOrder& order : reads.orders) {
+    order.shard = in.Get<int32_t>();
+    order.file = in.Get<int32_t>();
+    order.first_block = in.Get<int64_t>();
+    order.box = in.GetBox();
+    order.extent = GetExtent(in);
+  }
+  return reads;
+}
+
+}  // namespace belay

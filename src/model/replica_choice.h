@@ -1,0 +1,41 @@
+// Replica choice: which of the ranks that hold the same box writes it.
+//
+// In:  the distinct boxes of all arrays with their holders.
+// Out: pieces, each written by one rank; together they tile the boxes. Bytes
+//      per rank are as equal as the holders allow: boxes are given out largest
+//      first to the rank with the fewest bytes, and large ones are split.
+
+#ifndef BELAY_MODEL_REPLICA_CHOICE_H_
+#define BELAY_MODEL_REPLICA_CHOICE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "model/coverage.h"
+
+namespace belay {
+
+// A box is not split into parts smaller than this.
+inline constexpr int64_t kMinSplitBytes = int64_t{256} << 10;
+
+// One array's boxes, as CheckCoverage returned them.
+struct ArrayBoxes {
+  int32_t array = 0;
+  int64_t element_size = 0;
+  std::vector<HeldBox> boxes;
+};
+
+// The part `box` of an array, written by `rank` from its shard `shard`.
+struct WritePiece {
+  int32_t array = 0;
+  int32_t rank = 0;
+  int32_t shard = 0;
+  Box box;
+};
+
+std::vector<WritePiece> ChooseWriters(const std::vector<ArrayBoxes>& arrays,
+                                      int num_ranks);
+
+}  // namespace belay
+
+#endif  // BELAY_MODEL_REPLICA_CHOICE_H_

@@ -1,0 +1,34 @@
+// The save planner: shard descriptors of all ranks -> SavePlan.
+//
+// Pure: no I/O, no messages, the same plan for the same input. It checks that
+// every array is covered exactly, chooses who writes each replica, which file
+// and dataset each piece goes to, and cuts the work into rounds.
+
+#ifndef BELAY_MODEL_SAVE_PLANNER_H_
+#define BELAY_MODEL_SAVE_PLANNER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "belay/options.h"
+#include "belay/status.h"
+#include "model/plan.h"
+
+namespace belay {
+
+struct SavePlanOptions {
+  FileLayout file_layout = FileLayout::kShared;
+  ArrayLayout array_layout = ArrayLayout::kAuto;
+  // Most bytes that one rank writes in one round, at least 16.
+  int64_t round_bytes = int64_t{256} << 20;
+};
+
+// Makes the plan. `ranks` has one entry per rank.
+// Errors: as CheckCoverage, and InvalidArgument for an empty key or one with a
+//   NUL byte; of several, the first by key.
+StatusOr<SavePlan> PlanSave(const std::vector<RankShards>& ranks,
+                            const SavePlanOptions& options);
+
+}  // namespace belay
+
+#endif  // BELAY_MODEL_SAVE_PLANNER_H_

@@ -1,0 +1,110 @@
+#include "store/paths.h"
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace belay {
+namespace {
+
+constexpr std::string_view kStepPrefix = "step_";
+constexpr std::string_view kReservedGroup = ".belay";
+
+void AppendEscaped(unsigned char c, std::string& out) {
+  absl::StrAppendFormat(&out, "%%%02X", c);
+}
+
+std::string EscapePart(std::string_view part, bool first) {
+  std::string out;
+  if (part.empty()) return "%";  // stands for nothing; '%' alone is no escape
+  if (part == "." || part == ".." || (first && part == kReservedGroup)) {
+    AppendEscaped(part[0], out);
+    part.remove_prefix(1);
+  }
+  for (char c : part) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '%' || c == '@' || byte < 0x20 || byte == 0x7f) {
+      AppendEscaped(byte, out);
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out;
+}
+
+std::string EscapeKey(std::string_view key) {
+  std::string path;
+  for (bool first = true;; first = false) {
+    const size_t slash = key.find('/');
+    absl::StrAppend(&path, first ? "" : "/",
+                    EscapePart(key.substr(0, slash), first));
+    if (slash == std::string_view::npos) return path;
+    key.remove_prefix(slash + 1);
+  }
+}
+
+}  // namespace
+
+std::string StepName(int64_t step) {
+  return absl::StrFormat("%s%08d", kStepPrefix, step);
+}
+
+std::optional<int64_t> ParseStepName(std::string_view name) {
+  if (!name.starts_with(kStepPrefix)) return std::nullopt;
+  const std::string_view digits = name.substr(kStepPrefix.size());
+  if (digits.size() < 8 || digits.size() > 18) return std::nullopt;
+  int64_t step = 0;
+  for (char c : digits) {
+    if (c < '0' || c > '9') return std::nullopt;
+    step = step * 10 + (c - '0');
+  }
+  if (StepName(step) != name) return std::nullopt;
+  return step;
+}
+
+std::string InProgressName(int64_t step) {
+  return StepName(step) + ".inprogress";
+}
+
+std::string ReplacedName(int64_t step) { return StepName(step) + ".replaced"; }
+
+std::string MarkerName(uint64_t nonce) {
+  return absl::StrFormat("writer_%016x", nonce);
+}
+
+std::string IndexName() { return "index.h5"; }
+
+std::string JoinPath(std::string_view parent, std::string_view name) {
+  std::string path(parent);
+  if (!path.empty() && path.back() != '/') path.push_back('/');
+  return path.append(name);
+}
+
+std::vector<std::string> ObjectPaths(const std::vector<StoredArray>& arrays) {
+  std::vector<std::string> paths;
+  paths.reserve(arrays.size());
+  absl::flat_hash_set<std::string> groups;
+  for (const StoredArray& array : arrays) {
+    paths.push_back(EscapeKey(array.key));
+    const std::string& path = paths.back();
+    // Once a group is known, all that are above it are known too.
+    for (size_t slash = path.rfind('/');
+         slash != std::string::npos && slash > 0;
+         slash = path.rfind('/', slash - 1)) {
+      if (!groups.insert(path.substr(0, slash)).second) break;
+    }
+  }
+  for (std::string& path : paths) {
+    if (groups.contains(path)) path += "/%value";
+  }
+  return paths;
+}
+
+std::string DatasetPath(const std::string& object_path,
+                        const StoredArray& array,
+                        const StoredDataset& dataset) {
+  if (dataset.box == WholeBox(IoShape(array))) return object_path;
+  return absl::StrCat(object_path, "@", BoxText(dataset.box));
+}
+
+}  // namespace belay

@@ -1,0 +1,49 @@
+// Names on disk: directories, files, and objects inside files. No I/O.
+//
+// The only place that knows how anything is called.
+
+#ifndef BELAY_STORE_PATHS_H_
+#define BELAY_STORE_PATHS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/box.h"
+#include "model/plan.h"
+
+namespace belay {
+
+// "step_00000042": a committed step. Local.
+std::string StepName(int64_t step);
+// The number in such a name, or nothing for any other name. Local.
+std::optional<int64_t> ParseStepName(std::string_view name);
+// "step_00000042.inprogress": a step that is being written. Local.
+std::string InProgressName(int64_t step);
+// "step_00000042.replaced": the old one while it is being overwritten, on file
+// systems that cannot swap two names in one step. Local.
+std::string ReplacedName(int64_t step);
+// The file whose presence proves that ranks see the same directory. Local.
+std::string MarkerName(uint64_t nonce);
+// "index.h5". Local.
+std::string IndexName();
+// `parent`/`name`. Local.
+std::string JoinPath(std::string_view parent, std::string_view name);
+
+// The HDF5 path of every array, by position: the key with its '/' as groups.
+// '%', '@', control bytes, empty parts and the parts "." and "..", and a first
+// part ".belay", are percent-escaped; a key that is also the beginning of
+// another one ("x" beside "x/y") becomes "x/%value". `arrays` is ascending by
+// key. Local.
+std::vector<std::string> ObjectPaths(const std::vector<StoredArray>& arrays);
+
+// The HDF5 path of a dataset in its data file: the array's path if it holds
+// the whole array, else the path, '@' and the box. Local.
+std::string DatasetPath(const std::string& object_path,
+                        const StoredArray& array, const StoredDataset& dataset);
+
+}  // namespace belay
+
+#endif  // BELAY_STORE_PATHS_H_
