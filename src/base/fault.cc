@@ -1,0 +1,34 @@
+#include "base/fault.h"
+
+#include <atomic>
+#include <string>
+
+namespace belay::fault {
+namespace {
+
+constexpr int64_t kOff = -1;
+
+// The only mutable globals of the library: a point can be passed anywhere and
+// on any thread.
+std::atomic<int64_t> chosen{kOff};
+std::atomic<int64_t> passed{0};
+
+}  // namespace
+
+void Arm(int64_t number) {
+  passed.store(0);
+  chosen.store(number);
+}
+
+void Disarm() { chosen.store(kOff); }
+
+int64_t Count() { return passed.load(); }
+
+Status Point(std::string_view site) {
+  const int64_t number = chosen.load(std::memory_order_relaxed);
+  if (number == kOff) return absl::OkStatus();
+  if (passed.fetch_add(1) + 1 != number) return absl::OkStatus();
+  return absl::InternalError(std::string(site) + ": injected fault");
+}
+
+}  // namespace belay::fault
