@@ -13,7 +13,6 @@
 #ifndef BELAY_BASE_CHECKSUM_H_
 #define BELAY_BASE_CHECKSUM_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -59,9 +58,27 @@ class BlockSum {
   void Flush();
 
  private:
-  // ...
+  // A distance in bytes and the factor that moves a register by it.
+  struct Distance {
+    int64_t bytes = -1;
+    uint32_t factor = 0;
+  };
+
+  // Adds a run that lies in one block.
+  void AddInBlock(int64_t offset, const char* data, int64_t size);
+
+  // Returns state_ moved by that many bytes. `last` remembers the factor.
+  uint32_t MoveBy(int64_t bytes, Distance& last) const;
+
   int64_t array_bytes_;
   std::span<uint32_t> registers_;
+  // The sum of the latest runs of one block, as of the byte position_; end_ is
+  // the end of that block, or 0 when nothing is held.
+  uint32_t state_ = 0;
+  int64_t position_ = 0;
+  int64_t end_ = 0;
+  Distance step_;  // from the end of one run to the end of the next
+  Distance tail_;  // from the end of the last run to the end of the block
 };
 
 }  // namespace belay
