@@ -1,0 +1,281 @@
+#include "store/posix_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/fault.h"
+#include "base/status_macros.h"
+
+namespace belay {
+namespace {
+
+// Linux moves at most this many bytes in one call.
+constexpr int64_t kMaxTransfer = 0x7ffff000;
+
+absl::StatusCode CodeOf(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case ENOMEM:
+      return absl::StatusCode::kResourceExhausted;
+    case ENOENT:
+      return absl::StatusCode::kNotFound;
+    case EEXIST:
+    case ENOTEMPTY:
+      return absl::StatusCode::kAlreadyExists;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::StatusCode::kPermissionDenied;
+    case ENOTDIR:
+    case EISDIR:
+    case EINVAL:
+    case ENAMETOOLONG:
+      return absl::StatusCode::kInvalidArgument;
+    default:
+      return absl::StatusCode::kInternal;
+  }
+}
+
+// Repeats a call that a signal interrupted.
+template <typename Call>
+auto Retry(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+int OpenFlags(PosixFile::Mode mode) {
+  switch (mode) {
+    case PosixFile::Mode::kRead:
+      return O_RDONLY | O_CLOEXEC;
+    case PosixFile::Mode::kWrite:
+      return O_RDWR | O_CLOEXEC;
+    case PosixFile::Mode::kCreate:
+      return O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+  }
+  return O_RDONLY | O_CLOEXEC;
+}
+
+int64_t Available(const struct statvfs& space) {
+  // Memory file systems without a limit report zero blocks in all.
+  if (space.f_blocks == 0) return INT64_MAX;
+  return static_cast<int64_t>(space.f_bavail) *
+         static_cast<int64_t>(space.f_frsize);
+}
+
+int64_t Allocated(const struct stat& stat) {
+  return static_cast<int64_t>(stat.st_blocks) * 512;
+}
+
+}  // namespace
+
+Status ErrnoStatus(int error, std::string_view operation,
+                   std::string_view object) {
+  std::string message(operation);
+  message.append(" \"").append(object).append("\": ");
+  message += absl::AsciiStrToLower(std::generic_category().message(error));
+  return Status(CodeOf(error), message);
+}
+
+PosixFile::PosixFile(std::string path, int fd)
+    : path_(std::move(path)), fd_(fd) {}
+
+StatusOr<PosixFile> PosixFile::Open(std::string path, Mode mode) {
+  const char* operation = mode == Mode::kCreate ? "create" : "open";
+  BELAY_RETURN_IF_ERROR(fault::Point(operation));
+  const int fd =
+      Retry([&] { return ::open(path.c_str(), OpenFlags(mode), 0666); });
+  if (fd < 0) return ErrnoStatus(errno, operation, path);
+  return PosixFile(std::move(path), fd);
+}
+
+PosixFile::PosixFile(PosixFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      write_calls_(other.write_calls_),
+      read_calls_(other.read_calls_) {}
+
+PosixFile& PosixFile::operator=(PosixFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(write_calls_, other.write_calls_);
+  std::swap(read_calls_, other.read_calls_);
+  return *this;
+}
+
+PosixFile::~PosixFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status PosixFile::Close() {
+  if (fd_ < 0) return absl::OkStatus();
+  // Never repeated: Linux frees the descriptor even when close is interrupted.
+  const int result = ::close(std::exchange(fd_, -1));
+  if (result != 0) return ErrnoStatus(errno, "close", path_);
+  return fault::Point("close");
+}
+
+Status PosixFile::PwriteAll(int64_t offset, const void* data, int64_t bytes) {
+  BELAY_RETURN_IF_ERROR(fault::Point("write"));
+  const char* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const auto part = static_cast<size_t>(std::min(bytes, kMaxTransfer));
+    ++write_calls_;
+    const ssize_t count = ::pwrite(fd_, from, part, offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ErrnoStatus(errno, "write", path_);
+    if (count == 0) return ErrnoStatus(EIO, "write", path_);
+    from += count;
+    offset += count;
+    bytes -= count;
+  }
+  return absl::OkStatus();
+}
+
+Status PosixFile::PreadAll(int64_t offset, void* data, int64_t bytes) {
+  BELAY_RETURN_IF_ERROR(fault::Point("read"));
+  char* to = static_cast<char*>(data);
+  while (bytes > 0) {
+    const auto part = static_cast<size_t>(std::min(bytes, kMaxTransfer));
+    ++read_calls_;
+    const ssize_t count = ::pread(fd_, to, part, offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ErrnoStatus(errno, "read", path_);
+    if (count == 0) {
+      BELAY_ASSIGN_OR_RETURN(const FileStat stat, Stat());
+      return absl::DataLossError(absl::StrFormat(
+          "read \"%s\": file is too short (need %d bytes, found %d)", path_,
+          offset + bytes, stat.size));
+    }
+    to += count;
+    offset += count;
+    bytes -= count;
+  }
+  return absl::OkStatus();
+}
+
+Status PosixFile::Fallocate(int64_t bytes) {
+  BELAY_RETURN_IF_ERROR(fault::Point("reserve"));
+  if (bytes == 0) return absl::OkStatus();
+  if (Retry([&] { return ::fallocate(fd_, 0, 0, bytes); }) == 0) {
+    return absl::OkStatus();
+  }
+  const int error = errno;
+  const bool unsupported = error == EOPNOTSUPP || error == ENOSYS;
+  if (!unsupported && error != ENOSPC) {
+    return ErrnoStatus(error, "reserve", path_);
+  }
+  BELAY_ASSIGN_OR_RETURN(const int64_t found, SpaceForThisFile());
+  if (unsupported && bytes <= found) return absl::OkStatus();
+  return NoSpaceLeft(bytes, found);
+}
+
+StatusOr<int64_t> PosixFile::SpaceForThisFile() const {
+  struct statvfs space;
+  struct stat stat;
+  if (::fstatvfs(fd_, &space) != 0 || ::fstat(fd_, &stat) != 0) {
+    return ErrnoStatus(errno, "reserve", path_);
+  }
+  const int64_t available = Available(space);
+  return available + std::min(Allocated(stat), INT64_MAX - available);
+}
+
+Status PosixFile::NoSpaceLeft(int64_t need, int64_t found) const {
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("reserve \"%s\": no space left (need %d bytes, found %d)",
+                      path_, need, found));
+}
+
+Status PosixFile::Sync() {
+  BELAY_RETURN_IF_ERROR(fault::Point("sync"));
+  if (Retry([&] { return ::fsync(fd_); }) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "sync", path_);
+}
+
+void PosixFile::StartWriteback(int64_t offset, int64_t bytes) {
+  ::sync_file_range(fd_, offset, bytes, SYNC_FILE_RANGE_WRITE);
+}
+
+StatusOr<FileStat> PosixFile::Stat() const {
+  BELAY_RETURN_IF_ERROR(fault::Point("stat"));
+  struct stat stat;
+  if (::fstat(fd_, &stat) != 0) return ErrnoStatus(errno, "stat", path_);
+  return FileStat{stat.st_size, Allocated(stat)};
+}
+
+Status MakeDirectory(const std::string& path) {
+  BELAY_RETURN_IF_ERROR(fault::Point("create directory"));
+  if (::mkdir(path.c_str(), 0777) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "create directory", path);
+}
+
+Status SyncDirectory(const std::string& path) {
+  BELAY_RETURN_IF_ERROR(fault::Point("sync directory"));
+  const int fd = Retry(
+      [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (fd < 0) return ErrnoStatus(errno, "sync directory", path);
+  const int result = Retry([&] { return ::fsync(fd); });
+  const int error = errno;
+  ::close(fd);
+  if (result == 0) return absl::OkStatus();
+  return ErrnoStatus(error, "sync directory", path);
+}
+
+Status Rename(const std::string& from, const std::string& to) {
+  BELAY_RETURN_IF_ERROR(fault::Point("rename"));
+  if (::rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "rename", absl::StrCat(from, "\" to \"", to));
+}
+
+Status RemoveTree(const std::string& path) {
+  BELAY_RETURN_IF_ERROR(fault::Point("remove"));
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  if (!error) return absl::OkStatus();
+  return ErrnoStatus(error.value(), "remove", path);
+}
+
+StatusOr<bool> Exists(const std::string& path) {
+  BELAY_RETURN_IF_ERROR(fault::Point("find"));
+  struct stat stat;
+  if (::lstat(path.c_str(), &stat) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  return ErrnoStatus(errno, "find", path);
+}
+
+StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) {
+  BELAY_RETURN_IF_ERROR(fault::Point("list directory"));
+  std::error_code error;
+  std::vector<std::string> names;
+  std::filesystem::directory_iterator entry(path, error);
+  while (!error && entry != std::filesystem::directory_iterator()) {
+    names.push_back(entry->path().filename().string());
+    entry.increment(error);
+  }
+  if (error) return ErrnoStatus(error.value(), "list directory", path);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+StatusOr<int64_t> FreeBytes(const std::string& path) {
+  BELAY_RETURN_IF_ERROR(fault::Point("find free space"));
+  struct statvfs space;
+  if (::statvfs(path.c_str(), &space) == 0) return Available(space);
+  return ErrnoStatus(errno, "find free space", path);
+}
+
+}  // namespace belay

@@ -1,0 +1,131 @@
+// POSIX files and directories: the only place that calls the operating
+// system's file functions.
+//
+// Every operation passes one fault point under its own name, the name that
+// starts its error message: `OPERATION "PATH": cause`. Errors are those of
+// ErrnoStatus. Nothing here communicates.
+
+#ifndef BELAY_STORE_POSIX_FILE_H_
+#define BELAY_STORE_POSIX_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/status.h"
+
+namespace belay {
+
+// Returns the Status of a failed call: `OPERATION "OBJECT": text of the
+// error number in lower case`. Local.
+//   ENOSPC EDQUOT EFBIG ENOMEM            ResourceExhausted
+//   ENOENT                                NotFound
+//   EEXIST ENOTEMPTY                      AlreadyExists
+//   EACCES EPERM EROFS                    PermissionDenied
+//   ENOTDIR EISDIR EINVAL ENAMETOOLONG    InvalidArgument
+//   all others                            Internal
+Status ErrnoStatus(int error, std::string_view operation,
+                   std::string_view object);
+
+struct FileStat {
+  int64_t size = 0;
+  int64_t allocated_bytes = 0;  // less than `size` if the file has holes
+};
+
+// An open file. Move only; for one thread at a time. The destructor closes
+// silently: call Close() where the result matters.
+class PosixFile {
+ public:
+  enum class Mode {
+    kRead,    // must exist
+    kWrite,   // must exist; can be read, too
+    kCreate,  // must not exist; can be read, too
+  };
+
+  // Opens a file. Local.
+  static StatusOr<PosixFile> Open(std::string path, Mode mode);
+
+  // Moves, closes. Local.
+  PosixFile(PosixFile&& other) noexcept;
+  PosixFile& operator=(PosixFile&& other) noexcept;
+  ~PosixFile();
+
+  // Closes the file, also if it returns an error; a second call does nothing.
+  // Local.
+  Status Close();
+
+  // Writes all bytes at `offset`; after an error any part of them may be
+  // written. Local. Beyond RLIMIT_FSIZE the system raises SIGXFSZ, which ends
+  // the process; only where the program ignores that signal is the result
+  // ResourceExhausted (EFBIG).
+  Status PwriteAll(int64_t offset, const void* data, int64_t bytes);
+
+  // Reads exactly `bytes` bytes at `offset`; after an error any part of `data`
+  // may be overwritten. Local.
+  // Errors: DataLoss `file is too short` - it ends before; `need` is the size
+  // that holds these bytes, `found` the size of the file.
+  Status PreadAll(int64_t offset, void* data, int64_t bytes);
+
+  // Reserves the bytes [0, bytes), so that writing them cannot run out of
+  // space, and makes the file at least that long. Where the file system cannot
+  // reserve, only looks whether that much space is free now. Local. SIGXFSZ as
+  // in PwriteAll.
+  // Errors: ResourceExhausted `no space left` - `found` is what is free now
+  // plus what the file has already.
+  Status Fallocate(int64_t bytes);
+
+  // Makes content and size durable; the name needs SyncDirectory. Local.
+  Status Sync();
+
+  // Starts writing the range to the device and does not wait. A hint: cannot
+  // fail, passes no fault point. Local.
+  void StartWriteback(int64_t offset, int64_t bytes);
+
+  // Returns size and allocated space. Local.
+  StatusOr<FileStat> Stat() const;
+
+  // Return what was opened, and how many system calls moved data. Local.
+  const std::string& path() const { return path_; }
+  int64_t write_calls() const { return write_calls_; }
+  int64_t read_calls() const { return read_calls_; }
+
+ private:
+  PosixFile(std::string path, int fd);
+  StatusOr<int64_t> SpaceForThisFile() const;
+  Status NoSpaceLeft(int64_t need, int64_t found) const;
+
+  std::string path_;
+  int fd_ = -1;
+  int64_t write_calls_ = 0;
+  int64_t read_calls_ = 0;
+};
+
+// Creates one directory; its parent must exist. Local.
+Status MakeDirectory(const std::string& path);
+
+// Makes the names in a directory durable: created, renamed, removed. Local.
+Status SyncDirectory(const std::string& path);
+
+// Renames a file or directory within a file system. An existing file or empty
+// directory of the same kind is replaced. Local.
+Status Rename(const std::string& from, const std::string& to);
+
+// Removes a file, or a directory with all that is in it. Links are removed,
+// not followed. OK if nothing is there. After an error any part may be gone.
+// Local.
+Status RemoveTree(const std::string& path);
+
+// Returns whether anything has that name, even a link to nothing. Local.
+StatusOr<bool> Exists(const std::string& path);
+
+// Returns the names in a directory, sorted, without "." and "..". Local.
+StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
+
+// Returns the space that an ordinary user may still fill on the file system of
+// `path`; INT64_MAX where the file system has no limit of its own. Local.
+StatusOr<int64_t> FreeBytes(const std::string& path);
+
+}  // namespace belay
+
+#endif  // BELAY_STORE_POSIX_FILE_H_
