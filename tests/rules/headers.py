@@ -1,0 +1,63 @@
+"""Every header compiles alone: it includes all that it uses.
+
+argv: the tree, the compiler, then per folder of headers one argument
+"FOLDER=flag,flag,..." with the include flags of its layer. A layer without
+MPI or HDF5 does not get their flags, so it cannot use them unnoticed.
+"""
+
+import concurrent.futures
+import os
+import subprocess
+import sys
+import tempfile
+
+
+def compile_alone(compiler, flags, header):
+  """Returns what the compiler says about `header` on its own, "" if fine."""
+  command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra",
+             "-Werror", "-x", "c++", *flags, "-"]
+  done = subprocess.run(command, input=f'#include "{header}"\n', text=True,
+                        capture_output=True, check=False)
+  return "" if done.returncode == 0 else f"{header}:\n{done.stderr}"
+
+
+def self_test(compiler):
+  """Returns whether a good header passes and a bad one does not."""
+  with tempfile.TemporaryDirectory() as folder:
+    good, bad = os.path.join(folder, "good.h"), os.path.join(folder, "bad.h")
+    with open(good, "w", encoding="utf-8") as file:
+      file.write("#include <string>\ninline std::string A() { return {}; }\n")
+    with open(bad, "w", encoding="utf-8") as file:
+      file.write("inline std::string A() { return {}; }\n")
+    return (not compile_alone(compiler, [], good)
+            and "bad.h" in compile_alone(compiler, [], bad))
+
+
+def jobs(root, arguments):
+  """Returns (flags, header) of every header below the folders."""
+  found = []
+  for argument in arguments:
+    folder, _, flags = argument.partition("=")
+    flags = [flag for flag in flags.split(",") if flag]
+    full = os.path.join(root, folder)
+    found += [(flags, os.path.join(full, name))
+              for name in sorted(os.listdir(full)) if name.endswith(".h")]
+  return found
+
+
+def main():
+  root, compiler, *arguments = sys.argv[1:]
+  if not self_test(compiler):
+    sys.exit(f"the rule's self-test failed with {compiler}")
+  found = jobs(root, arguments)
+  if not found:
+    sys.exit(f"no headers in {root}")
+  with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    said = pool.map(lambda job: compile_alone(compiler, *job), found)
+    problems = [text for text in said if text]
+  print(f"{len(found)} headers, {len(problems)} problems")
+  sys.exit("\n".join(problems) or 0)
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,57 @@
+"""No source file over 400 lines, no function over 60."""
+
+import ast
+
+import cpp
+import rule
+
+MAX_FILE, MAX_FUNCTION = 400, 60
+SOURCES = (".h", ".cc", ".py", ".sh", ".cmake", "CMakeLists.txt", ".sbatch")
+
+
+def function_lengths(path, text):
+  """Returns (name, first line, lines) of every function."""
+  if path.endswith(".py"):
+    return [(node.name, node.lineno, node.end_lineno - node.lineno + 1)
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+  if path.endswith((".h", ".cc")):
+    return [(f.name, f.line, f.end_line - f.line + 1)
+            for f in cpp.functions(text)]
+  return []
+
+
+def check(tree):
+  problems = []
+  for path, text in tree.items():
+    if not path.endswith(SOURCES) and path != "dev":
+      continue
+    lines = len(text.splitlines())
+    if lines > MAX_FILE:
+      problems.append(f"{path}: {lines} lines: at most {MAX_FILE}")
+    for name, line, length in function_lengths(path, text):
+      if length > MAX_FUNCTION:
+        problems.append(f"{path}:{line}: {name} has {length} lines: "
+                        f"at most {MAX_FUNCTION}")
+  return problems
+
+
+def _cc(lines):
+  return "namespace belay {\nint F(\n    int a) {\n" + "  a++;\n" * lines + \
+      "  return a;\n}\nint G() { return 1; }\n}\n"
+
+
+BAD = [
+    ({"src/base/a.cc": _cc(57)}, "a.cc:2: F has 61 lines"),
+    ({"tests/a_test.cc": "TEST(A, B) {\n" + "  F();\n" * 60 + "}\n"}, "62 lin"),
+    ({"src/base/a.h": "\n" * 401}, "a.h: 401 lines"),
+    ({"dev": "#\n" * 401}, "dev: 401 lines"),
+    ({"tests/a.py": "def f():\n" + "  g()\n" * 60}, "f has 61 lines"),
+]
+GOOD = [
+    {"src/base/a.cc": _cc(56), "tests/a.py": "def f():\n" + "  g()\n" * 59,
+     "src/base/a.h": "\n" * 400, "docs/a.md": "\n" * 1000},
+]
+
+if __name__ == "__main__":
+  rule.main(check, BAD, GOOD)
