@@ -1,0 +1,108 @@
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <string>
+
+#include "directory_fixture.h"
+#include "store/posix_file.h"
+
+namespace {
+
+bool can_reserve = true;
+
+}  // namespace
+
+// The library's calls land here.
+extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
+  if (can_reserve) {
+    return static_cast<int>(syscall(SYS_fallocate, fd, mode, offset, bytes));
+  }
+  errno = EOPNOTSUPP;
+  return -1;
+}
+
+namespace belay {
+namespace {
+
+constexpr int64_t kDiskBytes = 1 << 20;
+
+// A file system of 1 MiB at dir_, seen by this process only.
+class FullDiskTest : public DirectoryTest {
+ protected:
+  void SetUp() override {
+    if (unshare(CLONE_NEWNS) != 0 ||
+        mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("none", dir_.c_str(), "tmpfs", 0, "size=1m") != 0) {
+      GTEST_SKIP() << "needs the right to mount a small tmpfs: "
+                   << ErrnoStatus(errno, "mount", dir_);
+    }
+    mounted_ = true;
+  }
+  void TearDown() override {
+    can_reserve = true;
+    if (mounted_) umount2(dir_.c_str(), MNT_DETACH);
+  }
+
+  PosixFile Create(const std::string& name) const {
+    return PosixFile::Open(Path(name), PosixFile::Mode::kCreate).value();
+  }
+
+  bool mounted_ = false;
+};
+
+TEST_F(FullDiskTest, WriteStopsWithNoSpace) {
+  PosixFile file = Create("a");
+  const std::string data(kDiskBytes + 4096, 'x');
+  EXPECT_EQ(file.PwriteAll(0, data.data(), kDiskBytes + 4096),
+            absl::ResourceExhaustedError("write \"" + Path("a") +
+                                         "\": no space left on device"));
+  EXPECT_EQ(FreeBytes(dir_).value(), 0);
+}
+
+TEST_F(FullDiskTest, FallocateSaysWhatIsFree) {
+  PosixFile other = Create("other");
+  ASSERT_TRUE(other.Fallocate(1 << 18).ok());
+  EXPECT_EQ(FreeBytes(dir_).value(), kDiskBytes - (1 << 18));
+  PosixFile file = Create("a");
+  EXPECT_EQ(file.Fallocate(kDiskBytes),
+            absl::ResourceExhaustedError(
+                "reserve \"" + Path("a") +
+                "\": no space left (need 1048576 bytes, found 786432)"));
+}
+
+TEST_F(FullDiskTest, WithoutFallocateOwnBlocksCount) {
+  PosixFile file = Create("a");
+  const std::string data(kDiskBytes / 2, 'x');
+  ASSERT_TRUE(file.PwriteAll(0, data.data(), kDiskBytes / 2).ok());
+  can_reserve = false;
+  EXPECT_TRUE(file.Fallocate(kDiskBytes).ok());
+  EXPECT_EQ(file.Fallocate(kDiskBytes + 1),
+            absl::ResourceExhaustedError(
+                "reserve \"" + Path("a") +
+                "\": no space left (need 1048577 bytes, found 1048576)"));
+}
+
+TEST_F(FullDiskTest, AFileSystemWithoutALimitIsNeverFull) {
+  ASSERT_TRUE(MakeDirectory(Path("ram")).ok());
+  ASSERT_EQ(mount("none", Path("ram").c_str(), "ramfs", 0, nullptr), 0);
+  EXPECT_EQ(FreeBytes(Path("ram")).value(), INT64_MAX);
+  PosixFile file = Create("ram/a");  // ramfs cannot reserve either
+  EXPECT_TRUE(file.Fallocate(int64_t{1} << 40).ok());
+  EXPECT_EQ(file.Stat()->size, 0);
+}
+
+TEST_F(FullDiskTest, ReadOnlyFileSystem) {
+  ASSERT_EQ(mount("none", dir_.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, ""),
+            0);
+  EXPECT_EQ(MakeDirectory(Path("d")),
+            absl::PermissionDeniedError("create directory \"" + Path("d") +
+                                        "\": read-only file system"));
+}
+
+}  // namespace
+}  // namespace belay
