@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "belay/box.h"
@@ -41,7 +42,8 @@ class Layout {
   // Returns the piece that a rank holds. An axis of length d in n parts: the
   // first d % n parts are one longer; with d < n the last parts are empty.
   // Local.
-  // Errors: InvalidArgument - another number of axes, or no such rank.
+  // Errors: InvalidArgument - another number of axes, no such rank, or a shape
+  //   that CheckedNumElements refuses.
   StatusOr<Box> LocalBox(const Shape& global_shape, int rank) const;
 
   // Returns how many ranks hold the same piece. Local.
@@ -51,8 +53,8 @@ class Layout {
   // the mesh axes that cut nothing. Local. Requires a rank of the mesh.
   int64_t Replica(int rank) const;
 
-  // Returns "rows: x, columns: -, mesh: x=2,y=4"-like text:
-  // "[x,-] on x=2,y=4"; an axis over several mesh axes prints "x+y". Local.
+  // Returns text such as "[x,-] on x=2,y=4"; an axis over several mesh axes
+  // prints "x+y". Local.
   std::string ToString() const;
 
   friend bool operator==(const Layout&, const Layout&) = default;

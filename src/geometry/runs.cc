@@ -32,10 +32,8 @@ void AddAxis(const Loop& axis, RunLoops& runs) {
   }
   if (!runs.loops.empty()) {
     Loop& inner = runs.loops.back();
-    // As quotients: a product of steps may leave int64.
-    if (axis.a_step % inner.count == 0 && axis.b_step % inner.count == 0 &&
-        axis.a_step / inner.count == inner.a_step &&
-        axis.b_step / inner.count == inner.b_step) {
+    if (axis.a_step == inner.count * inner.a_step &&
+        axis.b_step == inner.count * inner.b_step) {
       inner.count *= axis.count;
       return;
     }
@@ -60,7 +58,7 @@ RunLoops MakeRunLoops(const Box& box, const Box& a_box, const Box& b_box) {
 }
 
 // Moves `run` and `index` to the next round of the innermost loop; false after
-// the last one. Never steps past the end, so that offsets stay in int64.
+// the last one. Never steps past the end: that offset may not fit int64.
 bool Advance(const absl::InlinedVector<Loop, 6>& loops,
              absl::InlinedVector<int64_t, 6>& index, Run& run) {
   for (size_t i = 1; i < loops.size(); ++i) {
