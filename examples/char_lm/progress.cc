@@ -1,0 +1,91 @@
+#include "progress.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+
+namespace char_lm {
+
+Progress::~Progress() {
+  if (log_ != nullptr) std::fclose(log_);
+}
+
+belay::Status Progress::OpenLog(const std::string& path) {
+  if (!enabled_ || path.empty()) return absl::OkStatus();
+  log_ = std::fopen(path.c_str(), "a");
+  if (log_ != nullptr) return absl::OkStatus();
+  return absl::NotFoundError("open loss log \"" + path +
+                             "\": " + std::strerror(errno));
+}
+
+void Progress::Step(int64_t step, double loss) {
+  if (!enabled_) return;
+  if (log_ != nullptr) {
+    // %a writes every bit; one line is one write, so a kill leaves no half.
+    std::fprintf(log_, "%lld %a %.6f\n", static_cast<long long>(step), loss,
+                 loss);
+    std::fflush(log_);
+  }
+  loss_sum_ += loss;
+  ++steps_since_print_;
+  if (step % every_ != 0 && step != last_step_) return;
+  const double mean = loss_sum_ / steps_since_print_;
+  losses_.push_back(mean);
+  const std::chrono::duration<double, std::milli> took =
+      Clock::now() - last_print_;
+  Say(absl::StrFormat("step %4d/%d  loss %.3f  %s  %.0f ms/step", step,
+                      last_step_, mean, Sparkline(losses_, 24),
+                      took.count() / steps_since_print_));
+  StartInterval();
+}
+
+void Progress::Saved(const belay::SaveResult& result) {
+  Transferred("saved", result.path, result.num_arrays, result.counters);
+  StartInterval();
+}
+
+void Progress::Resumed(const belay::RestoreResult& result) {
+  Transferred("resumed from", result.path, result.num_arrays, result.counters);
+  StartInterval();
+}
+
+void Progress::StartInterval() {
+  last_print_ = Clock::now();
+  steps_since_print_ = 0;
+  loss_sum_ = 0;
+}
+
+void Progress::Say(const std::string& line) const {
+  if (!enabled_) return;
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+void Progress::Transferred(const char* verb, const std::string& path,
+                           int64_t num_arrays,
+                           const belay::TransferCounters& counters) const {
+  double seconds = 0;
+  for (const auto& station : counters.stations) seconds += station.seconds;
+  Say(absl::StrFormat("  %s %s: %d arrays, %.1f MB in %.2f s", verb,
+                      path.substr(path.rfind('/') + 1), num_arrays,
+                      static_cast<double>(counters.bytes) / 1e6, seconds));
+}
+
+std::string Sparkline(const std::vector<double>& values, size_t width) {
+  static constexpr const char* kBars[] = {"▁", "▂", "▃", "▄",
+                                          "▅", "▆", "▇", "█"};
+  const size_t count = std::min(values.size(), width);
+  std::string line;
+  if (count > 0) {
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    const double range = std::max(*high - *low, 1e-9);
+    for (auto value = values.end() - count; value != values.end(); ++value) {
+      line += kBars[static_cast<int>((*value - *low) / range * 7.99)];
+    }
+  }
+  return line + std::string(width - count, ' ');
+}
+
+}  // namespace char_lm

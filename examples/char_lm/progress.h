@@ -1,0 +1,69 @@
+// The lines that a person reads while the model trains. Only rank 0 prints.
+
+#ifndef CHAR_LM_PROGRESS_H_
+#define CHAR_LM_PROGRESS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "belay/options.h"
+#include "belay/status.h"
+
+namespace char_lm {
+
+// Prints "step 40/400  loss 2.914  ▇▅▃▂  18 ms/step" now and then, and keeps
+// the loss log.
+class Progress {
+ public:
+  // Prints every `every` steps if `enabled`.
+  Progress(bool enabled, int64_t every, int64_t last_step)
+      : enabled_(enabled), every_(every), last_step_(last_step) {}
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress();
+
+  // Appends to the loss log `path` from now on. Local.
+  // Errors: NotFound - the file cannot be opened.
+  belay::Status OpenLog(const std::string& path);
+
+  // Takes note of a finished step. Prints the mean loss since the last line.
+  // Local.
+  void Step(int64_t step, double loss);
+
+  // Prints what was saved or restored, how much, and how fast. Local.
+  void Saved(const belay::SaveResult& result);
+  void Resumed(const belay::RestoreResult& result);
+
+  // Prints a line of text. Local.
+  void Say(const std::string& line) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void StartInterval();
+
+  void Transferred(const char* verb, const std::string& path,
+                   int64_t num_arrays,
+                   const belay::TransferCounters& counters) const;
+
+  bool enabled_;
+  int64_t every_;
+  int64_t last_step_;
+  std::FILE* log_ = nullptr;
+  std::vector<double> losses_;  // those that were printed
+  // Since the last line about steps or checkpoints.
+  double loss_sum_ = 0;
+  int64_t steps_since_print_ = 0;
+  Clock::time_point last_print_ = Clock::now();
+};
+
+// Draws the last values as bars, the largest of all at full height, and fills
+// up with blanks to `width` characters. Local.
+std::string Sparkline(const std::vector<double>& values, size_t width);
+
+}  // namespace char_lm
+
+#endif  // CHAR_LM_PROGRESS_H_

@@ -1,0 +1,258 @@
+// Trains a small character language model that survives being killed.
+//
+//   mpirun -n 4 ./char_lm --dir run --save-every 50 --steps 400
+//   mpirun -n 3 ./char_lm --dir run --save-every 50 --steps 400 --resume
+//
+// What belay needs from a training program is in three places: Register lists
+// the state once, Resume restores it, and TrainLoop saves it.
+
+#include <mpi.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "belay/checkpoint.h"
+#include "model.h"
+#include "progress.h"
+#include "text.h"
+
+namespace char_lm {
+namespace {
+
+struct Options {
+  std::string text = "/usr/share/common-licenses";
+  std::string dir = "run";
+  std::string loss_log;
+  int64_t steps = 400;
+  int64_t save_every = 50;
+  int64_t report_every = 10;
+  int64_t batch = 32;
+  int64_t sample = 0;
+  uint64_t seed = 1;
+  float learning_rate = 5e-4f;
+  bool resume = false;
+  ModelShape shape;
+};
+
+// Everything that a restarted job must have back.
+struct Training {
+  Model model;
+  DataCursor cursor;
+  int64_t step = 0;  // steps that are done
+  std::string vocabulary;
+};
+
+void Register(Training& training, int rank, belay::State& state) {
+  AddToState(training.model, rank, state);
+  state.Add("train/step", &training.step);
+  state.Add("train/position", &training.cursor.position);
+  state.AddReplicated("train/random", {4}, training.cursor.random.data());
+  state.Add("train/vocabulary", &training.vocabulary);
+}
+
+// Rank 0 looks for the last step, so that all ranks agree on it.
+int64_t FindLastStep(const Ranks& ranks, const std::string& dir) {
+  int64_t last = -1;
+  if (ranks.rank == 0) {
+    const auto steps = belay::ListSteps(dir);
+    if (steps.ok() && !steps->empty()) last = steps->back();
+  }
+  MPI_Bcast(&last, 1, MPI_INT64_T, 0, ranks.comm);
+  return last;
+}
+
+belay::Status Resume(const belay::Comm& comm, const Ranks& ranks,
+                     const Options& options, const Text& text,
+                     const belay::State& state, Training& training,
+                     Progress& progress) {
+  const int64_t last = FindLastStep(ranks, options.dir);
+  if (last < 0) {
+    progress.Say("  no checkpoint yet: starting from the beginning");
+    return absl::OkStatus();
+  }
+  const auto restored = belay::Restore(comm, options.dir, last, state);
+  if (!restored.ok()) return restored.status();
+  if (training.vocabulary != text.vocabulary) {
+    return absl::FailedPreconditionError(
+        "resume: the text has other characters than the one before");
+  }
+  progress.Resumed(*restored);
+  return absl::OkStatus();
+}
+
+belay::Status TrainLoop(const belay::Comm& comm, const Ranks& ranks,
+                        const Options& options, const Text& text,
+                        const belay::State& state, Training& training,
+                        Progress& progress) {
+  // Later saves of the same state skip the planning of the first one.
+  belay::PlanCache cache;
+  belay::SaveOptions save_options;
+  save_options.cache = &cache;
+  while (training.step < options.steps) {
+    const Batch batch =
+        NextBatch(text, options.shape.context, options.batch, training.cursor);
+    ++training.step;
+    const double loss = TrainStep(ranks, training.model, batch, training.step,
+                                  options.learning_rate);
+    progress.Step(training.step, loss);
+    if (options.save_every > 0 && training.step % options.save_every == 0) {
+      const auto saved =
+          belay::Save(comm, options.dir, training.step, state, save_options);
+      if (!saved.ok()) return saved.status();
+      progress.Saved(*saved);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Lets the model write, after the first characters of the text. The training's
+// own random numbers stay as they are.
+std::string WriteSample(const Ranks& ranks, const Options& options,
+                        const Text& text, const Model& model) {
+  const int64_t context = options.shape.context;
+  RandomState random = SeedRandom(options.seed);
+  std::vector<int32_t> tokens(text.tokens.begin(),
+                              text.tokens.begin() + context);
+  std::string sample;
+  for (int64_t n = 0; n < options.sample; ++n) {
+    Batch batch;
+    batch.size = 1;
+    batch.inputs.assign(tokens.end() - context, tokens.end());
+    const std::vector<float> probabilities = Predict(ranks, model, batch);
+    float left = UnitFloat(NextRandom(random));
+    size_t token = 0;
+    while (token + 1 < probabilities.size() && left >= probabilities[token]) {
+      left -= probabilities[token++];
+    }
+    tokens.push_back(static_cast<int32_t>(token));
+    sample += text.vocabulary[token];
+  }
+  return sample;
+}
+
+void Introduce(const Ranks& ranks, const Text& text, Training& training,
+               const Progress& progress) {
+  int64_t parameters = 0;
+  for (const Param* param : training.model.Params()) {
+    parameters += belay::NumElements(param->shape);
+  }
+  progress.Say(absl::StrFormat(
+      "char_lm: %.2f million parameters on %d rank%s, %d characters of text, "
+      "%d different",
+      static_cast<double>(parameters) / 1e6, ranks.size,
+      ranks.size == 1 ? "" : "s", text.tokens.size(), text.vocabulary.size()));
+}
+
+// What a rank can do without the others: reads the text, makes its part of the
+// model, opens the log.
+belay::StatusOr<Training> Prepare(const Ranks& ranks, Options& options,
+                                  Text& text, Progress& progress) {
+  auto read = ReadText(options.text);
+  if (!read.ok()) return read.status();
+  text = *std::move(read);
+  options.shape.vocabulary = static_cast<int64_t>(text.vocabulary.size());
+  if (static_cast<int64_t>(text.tokens.size()) <= options.shape.context) {
+    return absl::InvalidArgumentError("read text \"" + options.text +
+                                      "\": shorter than the context");
+  }
+  auto model = CreateModel(options.shape, ranks, options.seed);
+  if (!model.ok()) return model.status();
+  const belay::Status status = progress.OpenLog(options.loss_log);
+  if (!status.ok()) return status;
+  return Training{.model = *std::move(model),
+                  .cursor = {.random = SeedRandom(options.seed)},
+                  .vocabulary = text.vocabulary};
+}
+
+// Everything from here on is collective: all ranks get the same status.
+belay::Status Train(const Ranks& ranks, const Options& options,
+                    const Text& text, Training& training, Progress& progress) {
+  auto comm = belay::Comm::Duplicate(ranks.comm);
+  if (!comm.ok()) return comm.status();
+  belay::State state;
+  Register(training, ranks.rank, state);
+  Introduce(ranks, text, training, progress);
+  if (options.resume) {
+    const belay::Status status =
+        Resume(*comm, ranks, options, text, state, training, progress);
+    if (!status.ok()) return status;
+  }
+  const belay::Status status =
+      TrainLoop(*comm, ranks, options, text, state, training, progress);
+  if (!status.ok()) return status;
+  if (options.sample > 0) {
+    progress.Say("the model writes:\n" +
+                 WriteSample(ranks, options, text, training.model));
+  }
+  return comm->Close();
+}
+
+// Returns the exit code.
+int Run(const Ranks& ranks, Options options) {
+  Text text;
+  Progress progress(ranks.rank == 0, options.report_every, options.steps);
+  auto training = Prepare(ranks, options, text, progress);
+  // One rank may have failed alone: nobody starts without the others.
+  int all_ready = training.ok();
+  MPI_Allreduce(MPI_IN_PLACE, &all_ready, 1, MPI_INT, MPI_LAND, ranks.comm);
+  if (!all_ready) {
+    if (training.ok()) return 1;
+    std::fprintf(stderr, "rank %d: %s\n", ranks.rank,
+                 training.status().ToString().c_str());
+    return 1;
+  }
+  const belay::Status status = Train(ranks, options, text, *training, progress);
+  if (!status.ok() && ranks.rank == 0) {
+    std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  }
+  return status.ok() ? 0 : 1;
+}
+
+void DeclareFlags(CLI::App& app, Options& o) {
+  app.option_defaults()->always_capture_default();
+  app.add_option("--steps", o.steps, "train up to this step")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--save-every", o.save_every, "steps between saves; 0: never")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--report-every", o.report_every, "steps between lines")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--dir", o.dir, "where the checkpoints are");
+  app.add_flag("--resume", o.resume, "go on from the last checkpoint, if any");
+  app.add_option("--batch", o.batch, "examples in a step")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--text", o.text, "a file, or a directory of files");
+  app.add_option("--loss-log", o.loss_log, "append the loss of every step");
+  app.add_option("--sample", o.sample, "write so many characters at the end")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", o.seed, "of the weights and the noise");
+  app.add_option("--learning-rate", o.learning_rate);
+  app.add_option("--context", o.shape.context, "characters that it sees")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--embedding", o.shape.embedding, "numbers per character")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--hidden", o.shape.hidden, "hidden units")
+      ->check(CLI::PositiveNumber);
+}
+
+}  // namespace
+}  // namespace char_lm
+
+int main(int argc, char** argv) {
+  CLI::App app("Trains a small character language model with checkpoints.");
+  char_lm::Options options;
+  char_lm::DeclareFlags(app, options);
+  CLI11_PARSE(app, argc, argv);
+
+  MPI_Init(&argc, &argv);
+  char_lm::Ranks ranks = {.comm = MPI_COMM_WORLD};
+  MPI_Comm_rank(ranks.comm, &ranks.rank);
+  MPI_Comm_size(ranks.comm, &ranks.size);
+  const int exit_code = char_lm::Run(ranks, options);
+  MPI_Finalize();
+  return exit_code;
+}
