@@ -1,0 +1,154 @@
+#include <mpi.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "belay/checkpoint.h"
+#include "contenders.h"
+
+namespace belay::bench {
+namespace {
+
+// What a contender that saves keeps between its runs.
+struct Saver {
+  const Comm* comm = nullptr;
+  std::shared_ptr<Arrays> arrays;
+  State state;
+  std::string dir;
+  SaveOptions options;
+  PlanCache cache;
+  int64_t step = 0;
+  SaveResult last;
+};
+
+struct Restorer {
+  const Comm* comm = nullptr;
+  std::shared_ptr<Arrays> arrays;
+  State state;
+  std::string dir;
+  RestoreOptions options;
+  RestoreResult last;
+};
+
+Status SaveOnce(Saver& saver) {
+  StatusOr<SaveResult> result =
+      Save(*saver.comm, saver.dir, saver.step, saver.state, saver.options);
+  if (!result.ok()) return result.status();
+  saver.last = *std::move(result);
+  ++saver.step;
+  return absl::OkStatus();
+}
+
+Status RemoveLastStep(const Saver& saver) {
+  MPI_Barrier(saver.comm->raw());
+  if (saver.comm->rank() != 0) return absl::OkStatus();
+  std::error_code error;
+  std::filesystem::remove_all(saver.last.path, error);
+  if (!error) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("remove \"", saver.last.path, "\": ", error.message()));
+}
+
+Status RestoreElsewhere(const Saver& saver) {
+  std::vector<char> buffer(saver.arrays->buffer.size());
+  const State state = MakeState(*saver.arrays, buffer);
+  StatusOr<RestoreResult> result =
+      Restore(*saver.comm, saver.dir, saver.last.step, state);
+  if (!result.ok()) return result.status();
+  for (const Piece& piece : saver.arrays->pieces) {
+    const char* got = buffer.data() + piece.offset;
+    const char* want = saver.arrays->buffer.data() + piece.offset;
+    if (!std::equal(got, got + piece.num_bytes, want)) {
+      return CheckContents(*saver.arrays, buffer);
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status RestoreOnce(Restorer& restorer) {
+  StatusOr<RestoreResult> result =
+      Restore(*restorer.comm, restorer.dir, kLatestStep, restorer.state,
+              restorer.options);
+  if (!result.ok()) return result.status();
+  restorer.last = *std::move(result);
+  return absl::OkStatus();
+}
+
+Status RestoreIntoWiped(Restorer& restorer) {
+  std::fill(restorer.arrays->buffer.begin(), restorer.arrays->buffer.end(), 0);
+  Status status = RestoreOnce(restorer);
+  if (!status.ok()) return status;
+  return CheckContents(*restorer.arrays, restorer.arrays->buffer);
+}
+
+std::string CountersText(const TransferCounters& counters) {
+  return absl::StrFormat(
+      "%.1f MB, %d file%s, %d calls, %d collective I/O, %d messages",
+      1e-6 * static_cast<double>(counters.bytes), counters.files,
+      counters.files == 1 ? "" : "s", counters.io_calls, counters.collective_io,
+      counters.messages);
+}
+
+std::string SaveText(const Saver& saver) {
+  std::string text = CountersText(saver.last.counters);
+  if (saver.last.plan_reused) absl::StrAppend(&text, ", plan reused");
+  if (!saver.last.transfer_note.empty()) {
+    absl::StrAppend(&text, ", ", saver.last.transfer_note);
+  }
+  return text;
+}
+
+}  // namespace
+
+Contender BelaySave(const std::string& name, const Context& context,
+                    const Medium& medium, std::shared_ptr<Arrays> arrays,
+                    SaveOptions options, bool cached) {
+  auto saver = std::make_shared<Saver>();
+  saver->comm = context.comm;
+  saver->state = MakeState(*arrays, arrays->buffer);
+  saver->arrays = std::move(arrays);
+  saver->dir = absl::StrCat(medium.dir, "/", name);
+  saver->options = std::move(options);
+  saver->options.durable = medium.durable;
+  if (cached) saver->options.cache = &saver->cache;
+  return {.name = name,
+          .run = [saver] { return SaveOnce(*saver); },
+          .check = [saver] { return RestoreElsewhere(*saver); },
+          .clean = [saver] { return RemoveLastStep(*saver); },
+          .detail = [saver] { return SaveText(*saver); }};
+}
+
+StatusOr<std::string> SaveForRestore(const Context& context,
+                                     const Medium& medium,
+                                     std::shared_ptr<Arrays> arrays) {
+  Saver saver{.comm = context.comm,
+              .arrays = arrays,
+              .state = MakeState(*arrays, arrays->buffer),
+              .dir = medium.dir + "/to_restore"};
+  saver.options.durable = medium.durable;
+  Status status = SaveOnce(saver);
+  if (!status.ok()) return status;
+  return saver.dir;
+}
+
+Contender BelayRestore(const std::string& name, const Context& context,
+                       const std::string& dir, std::shared_ptr<Arrays> arrays,
+                       RestoreOptions options) {
+  auto restorer = std::make_shared<Restorer>();
+  restorer->comm = context.comm;
+  restorer->state = MakeState(*arrays, arrays->buffer);
+  restorer->arrays = std::move(arrays);
+  restorer->dir = dir;
+  restorer->options = options;
+  return {
+      .name = name,
+      .run = [restorer] { return RestoreOnce(*restorer); },
+      .check = [restorer] { return RestoreIntoWiped(*restorer); },
+      .detail = [restorer] { return CountersText(restorer->last.counters); }};
+}
+
+}  // namespace belay::bench

@@ -1,0 +1,61 @@
+// The contenders that the workloads race: belay, plain calls, HDF5 by hand.
+//
+// All of them keep the arrays alive and use the arrays' own buffer.
+
+#ifndef BELAY_BENCHMARKS_CONTENDERS_H_
+#define BELAY_BENCHMARKS_CONTENDERS_H_
+
+#include <memory>
+#include <string>
+
+#include "arrays.h"
+#include "belay/options.h"
+#include "race.h"
+
+namespace belay::bench {
+
+// --- Plain calls (plain.cc) ---
+
+// open, pwrite of one contiguous region per rank, close; one file for all.
+Contender PlainWrite(const Context& context, const Medium& medium,
+                     std::shared_ptr<Arrays> arrays);
+
+// The same with a file for every rank.
+Contender PlainWriteOwnFile(const Context& context, const Medium& medium,
+                            std::shared_ptr<Arrays> arrays);
+
+// open, pread of one contiguous region per rank, close. Writes the file first.
+// Collective.
+// Errors: Internal - the file cannot be written.
+StatusOr<Contender> PlainRead(const Context& context, const Medium& medium,
+                              std::shared_ptr<Arrays> arrays);
+
+// --- belay (belay_runs.cc) ---
+
+// belay::Save of a new step. The first step is restored into other buffers
+// and compared. With `cached` every save but the first reuses the plan.
+Contender BelaySave(const std::string& name, const Context& context,
+                    const Medium& medium, std::shared_ptr<Arrays> arrays,
+                    SaveOptions options = {}, bool cached = false);
+
+// Saves one step for any number of BelayRestore. Collective.
+// Errors: as belay::Save.
+StatusOr<std::string> SaveForRestore(const Context& context,
+                                     const Medium& medium,
+                                     std::shared_ptr<Arrays> arrays);
+
+// belay::Restore of that step into the arrays' own buffer.
+Contender BelayRestore(const std::string& name, const Context& context,
+                       const std::string& dir, std::shared_ptr<Arrays> arrays,
+                       RestoreOptions options = {});
+
+// --- HDF5 by hand (handmade_hdf5.cc) ---
+
+// H5Fcreate by all ranks, then for every array H5Dcreate and one collective
+// H5Dwrite, then H5Fclose. Needs pieces that tile without replicas, f32.
+Contender HandmadeHdf5(const Context& context, const Medium& medium,
+                       std::shared_ptr<Arrays> arrays);
+
+}  // namespace belay::bench
+
+#endif  // BELAY_BENCHMARKS_CONTENDERS_H_

@@ -1,0 +1,35 @@
+// The registry: every workload of the benchmark.
+
+#ifndef BELAY_BENCHMARKS_WORKLOADS_H_
+#define BELAY_BENCHMARKS_WORKLOADS_H_
+
+#include <vector>
+
+#include "race.h"
+
+namespace belay::bench {
+
+// 12 arrays of 1 GiB in all, cut by rows or by columns (workloads_large.cc).
+Workload SaveRows();
+Workload RestoreRows();
+Workload SavePerTask();
+Workload SaveColumns();
+Workload RestoreColumns();
+
+// Many small arrays (workloads_small.cc).
+Workload Save1000();
+Workload Save10000();
+Workload RestoreSmall();
+
+// GPT-2 with AdamW, tensor and data parallel (workloads_gpt2.cc).
+Workload SaveGpt2();
+
+inline std::vector<Workload> AllWorkloads() {
+  return {SaveRows(),    RestoreRows(),    SavePerTask(),
+          SaveColumns(), RestoreColumns(), Save1000(),
+          Save10000(),   RestoreSmall(),   SaveGpt2()};
+}
+
+}  // namespace belay::bench
+
+#endif  // BELAY_BENCHMARKS_WORKLOADS_H_

@@ -1,0 +1,112 @@
+#include <utility>
+
+#include "contenders.h"
+#include "workloads.h"
+
+namespace belay::bench {
+namespace {
+
+constexpr int64_t kArrays = 12;
+constexpr int64_t kBytes = int64_t{1} << 30;
+constexpr int64_t kColumns = 4096;
+
+std::shared_ptr<Arrays> Large(const Context& context, int axis) {
+  const int64_t rows =
+      Scaled(context, kBytes / kArrays / (kColumns * int64_t{4}));
+  // A multiple of the ranks, so that rows and columns are the same shapes.
+  const int64_t ranks = context.comm->size();
+  const int64_t even_rows = (rows + ranks - 1) / ranks * ranks;
+  return MakeMatrices(context, kArrays, even_rows, kColumns, axis);
+}
+
+StatusOr<std::vector<Contender>> MakeSaves(const Context& context,
+                                           const Medium& medium, int axis) {
+  const auto arrays = Large(context, axis);
+  const auto save = [&](const char* name, SaveOptions options) {
+    return BelaySave(name, context, medium, arrays, options);
+  };
+  return std::vector<Contender>{
+      PlainWrite(context, medium, arrays),
+      save("belay", {}),
+      save("belay.no_checksums", {.checksums = false}),
+      save("belay.canonical", {.array_layout = ArrayLayout::kCanonical}),
+      save("belay.independent", {.transfer = Transfer::kIndependent}),
+      save("belay.hdf5", {.transfer = Transfer::kHdf5}),
+      HandmadeHdf5(context, medium, arrays)};
+}
+
+StatusOr<std::vector<Contender>> MakeRestores(const Context& context,
+                                              const Medium& medium, int axis) {
+  const auto arrays = Large(context, axis);
+  StatusOr<Contender> plain = PlainRead(context, medium, arrays);
+  if (!plain.ok()) return plain.status();
+  StatusOr<std::string> dir = SaveForRestore(context, medium, arrays);
+  if (!dir.ok()) return dir.status();
+  return std::vector<Contender>{
+      *std::move(plain), BelayRestore("belay", context, *dir, arrays),
+      BelayRestore("belay.no_checksums", context, *dir, arrays,
+                   {.checksums = false})};
+}
+
+// Binds the axis of one of the two functions above.
+auto Along(int axis,
+           StatusOr<std::vector<Contender>> (*make)(const Context&,
+                                                    const Medium&, int)) {
+  return [=](const Context& context, const Medium& medium) {
+    return make(context, medium, axis);
+  };
+}
+
+}  // namespace
+
+Workload SaveRows() {
+  return {.title = "save 12 large arrays cut by rows",
+          .comparisons =
+              {{"save.rows", "belay", "pwrite", 1.15},
+               {"save.rows.independent", "belay.independent", "pwrite", {}},
+               {"save.rows.hdf5", "belay.hdf5", "pwrite", {}},
+               {"checksum.cost.save", "belay", "belay.no_checksums", 1.10},
+               {"hdf5.large.rows", "belay", "HDF5 by hand", 1.0}},
+          .make = Along(0, MakeSaves)};
+}
+
+Workload RestoreRows() {
+  return {.title = "restore 12 large arrays cut by rows",
+          .comparisons =
+              {{"restore.rows", "belay", "pread", 1.15},
+               {"checksum.cost.restore", "belay", "belay.no_checksums", {}}},
+          .make = Along(0, MakeRestores)};
+}
+
+Workload SavePerTask() {
+  return {.title = "save 12 large arrays to one file per rank",
+          .comparisons = {{"save.per_task", "belay.per_task",
+                           "pwrite to own file", 1.15}},
+          .make = [](const Context& context,
+                     const Medium& medium) -> StatusOr<std::vector<Contender>> {
+            const auto arrays = Large(context, 0);
+            return std::vector<Contender>{
+                PlainWriteOwnFile(context, medium, arrays),
+                BelaySave("belay.per_task", context, medium, arrays,
+                          {.file_layout = FileLayout::kPerTask})};
+          }};
+}
+
+Workload SaveColumns() {
+  return {.title = "save 12 large arrays cut by columns",
+          .comparisons =
+              {{"save.columns.auto", "belay", "pwrite", 1.25},
+               {"save.columns.canonical", "belay.canonical", "pwrite", 2.2},
+               {"save.columns.independent", "belay.independent", "pwrite", {}},
+               {"save.columns.hdf5", "belay.hdf5", "pwrite", {}},
+               {"hdf5.large.columns", "belay", "HDF5 by hand", 1.0}},
+          .make = Along(1, MakeSaves)};
+}
+
+Workload RestoreColumns() {
+  return {.title = "restore 12 large arrays cut by columns",
+          .comparisons = {{"restore.columns", "belay", "pread", {}}},
+          .make = Along(1, MakeRestores)};
+}
+
+}  // namespace belay::bench

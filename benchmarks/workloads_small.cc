@@ -1,0 +1,67 @@
+#include <utility>
+
+#include "contenders.h"
+#include "workloads.h"
+
+namespace belay::bench {
+namespace {
+
+std::shared_ptr<Arrays> Thousand(const Context& context) {
+  return MakeVectors(context, Scaled(context, 1000), 64 << 10);
+}
+
+std::shared_ptr<Arrays> TenThousand(const Context& context) {
+  return MakeVectors(context, Scaled(context, 10000), 4 << 10);
+}
+
+std::vector<Contender> MakeSaves(const Context& context, const Medium& medium,
+                                 const std::shared_ptr<Arrays>& arrays) {
+  return {PlainWrite(context, medium, arrays),
+          BelaySave("belay.first", context, medium, arrays),
+          BelaySave("belay.next", context, medium, arrays, {}, true),
+          HandmadeHdf5(context, medium, arrays)};
+}
+
+}  // namespace
+
+Workload Save1000() {
+  return {.title = "save 1,000 arrays of 64 KiB",
+          .comparisons =
+              {{"save.small.1000.first", "belay.first", "pwrite", 2.5},
+               {"save.small.1000.next", "belay.next", "pwrite", 1.6},
+               {"hdf5.small.1000", "belay.next", "HDF5 by hand", 0.25},
+               {"hdf5.small.1000.first", "belay.first", "HDF5 by hand", {}}},
+          .make = [](const Context& context,
+                     const Medium& medium) -> StatusOr<std::vector<Contender>> {
+            return MakeSaves(context, medium, Thousand(context));
+          }};
+}
+
+Workload Save10000() {
+  return {
+      .title = "save 10,000 arrays of 4 KiB",
+      .comparisons = {{"save.small.10000.first", "belay.first", "pwrite", {}},
+                      {"save.small.10000.next", "belay.next", "pwrite", 4.0}},
+      .make = [](const Context& context,
+                 const Medium& medium) -> StatusOr<std::vector<Contender>> {
+        return MakeSaves(context, medium, TenThousand(context));
+      }};
+}
+
+Workload RestoreSmall() {
+  return {.title = "restore 1,000 arrays of 64 KiB",
+          .comparisons = {{"restore.small.1000", "belay", "pread", {}}},
+          .make = [](const Context& context,
+                     const Medium& medium) -> StatusOr<std::vector<Contender>> {
+            const auto arrays = Thousand(context);
+            StatusOr<Contender> plain = PlainRead(context, medium, arrays);
+            if (!plain.ok()) return plain.status();
+            StatusOr<std::string> dir = SaveForRestore(context, medium, arrays);
+            if (!dir.ok()) return dir.status();
+            return std::vector<Contender>{
+                *std::move(plain),
+                BelayRestore("belay", context, *dir, arrays)};
+          }};
+}
+
+}  // namespace belay::bench
