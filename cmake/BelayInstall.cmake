@@ -8,6 +8,9 @@ configure_file(${PROJECT_SOURCE_DIR}/include/belay/version.h.in
 target_include_directories(belay PUBLIC
   $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>)
 
+# So that MPI and HDF5 outside the system folders are found at run time.
+set_target_properties(belay PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+
 set(BELAY_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/belay)
 install(TARGETS belay EXPORT belayTargets)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/belay
