@@ -15,13 +15,18 @@ namespace {
 int64_t num_allocations = 0;
 }  // namespace
 
-void* operator new(size_t size) {
+// Counts. Not inlined: GCC 12 would take new and free for a mismatched pair.
+[[gnu::noinline]] void* operator new(size_t size) {
   ++num_allocations;
   if (void* memory = std::malloc(size)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
 
 namespace belay {
 
