@@ -30,7 +30,8 @@ void Progress::Step(int64_t step, double loss) {
   }
   loss_sum_ += loss;
   ++steps_since_print_;
-  if (step % every_ != 0 && step != last_step_) return;
+  const bool first = losses_.empty();
+  if (!first && step % every_ != 0 && step != last_step_) return;
   const double mean = loss_sum_ / steps_since_print_;
   losses_.push_back(mean);
   const std::chrono::duration<double, std::milli> took =

@@ -18,7 +18,7 @@ namespace char_lm {
 // the loss log.
 class Progress {
  public:
-  // Prints every `every` steps if `enabled`.
+  // Prints the first step, the last, and every `every` steps, if `enabled`.
   Progress(bool enabled, int64_t every, int64_t last_step)
       : enabled_(enabled), every_(every), last_step_(last_step) {}
   Progress(const Progress&) = delete;
