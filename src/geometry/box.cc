@@ -49,9 +49,7 @@ Status CheckAxis(const Box& box, const Shape& shape, size_t axis) {
   BELAY_RETURN_IF_ERROR(CheckNatural("array length", axis, shape[axis]));
   BELAY_RETURN_IF_ERROR(CheckNatural("offset", axis, offset));
   BELAY_RETURN_IF_ERROR(CheckNatural("length", axis, length));
-  if (offset <= shape[axis] && length <= shape[axis] - offset) {
-    return absl::OkStatus();
-  }
+  if (length <= shape[axis] - offset) return absl::OkStatus();
   // Two non-negative int64 always fit the sum of their unsigned values.
   const uint64_t need =
       static_cast<uint64_t>(offset) + static_cast<uint64_t>(length);
