@@ -52,8 +52,8 @@ class State {
   // several times for one key with other boxes, and not at all on ranks that
   // hold nothing. The pieces of all ranks must tile the array. Local.
   template <typename T>
-  void AddPiece(std::string_view key, const Shape& global_shape,
-                const Box& box, T* data) {
+  void AddPiece(std::string_view key, const Shape& global_shape, const Box& box,
+                T* data) {
     AddShard({.key = std::string(key),
               .dtype = DTypeOf<T>(),
               .global_shape = global_shape,

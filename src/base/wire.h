@@ -71,6 +71,8 @@ class WireReader {
     for (int64_t& length : box.shape) length = Get<int64_t>();
     return box;
   }
+  // The bytes that were not read yet.
+  std::string_view Rest() const { return bytes_.substr(position_); }
   bool done() const { return position_ == bytes_.size(); }
 
  private:

@@ -66,8 +66,6 @@ std::string InProgressName(int64_t step) {
   return StepName(step) + ".inprogress";
 }
 
-std::string ReplacedName(int64_t step) { return StepName(step) + ".replaced"; }
-
 std::string MarkerName(uint64_t nonce) {
   return absl::StrFormat("writer_%016x", nonce);
 }

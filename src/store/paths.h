@@ -22,9 +22,6 @@ std::string StepName(int64_t step);
 std::optional<int64_t> ParseStepName(std::string_view name);
 // "step_00000042.inprogress": a step that is being written. Local.
 std::string InProgressName(int64_t step);
-// "step_00000042.replaced": the old one while it is being overwritten, on file
-// systems that cannot swap two names in one step. Local.
-std::string ReplacedName(int64_t step);
 // The file whose presence proves that ranks see the same directory. Local.
 std::string MarkerName(uint64_t nonce);
 // "index.h5". Local.

@@ -241,6 +241,25 @@ Status Rename(const std::string& from, const std::string& to) {
   return ErrnoStatus(errno, "rename", absl::StrCat(from, "\" to \"", to));
 }
 
+Status Swap(const std::string& a, const std::string& b) {
+  BELAY_RETURN_IF_ERROR(fault::Point("swap"));
+  if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) ==
+      0) {
+    return absl::OkStatus();
+  }
+  if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) {
+    return ErrnoStatus(errno, "swap", absl::StrCat(a, "\" and \"", b));
+  }
+  const std::string spare = b + ".replaced";
+  BELAY_RETURN_IF_ERROR(Rename(b, spare));
+  const Status status = Rename(a, b);
+  if (!status.ok()) {
+    Rename(spare, b).IgnoreError();
+    return status;
+  }
+  return Rename(spare, a);
+}
+
 Status RemoveTree(const std::string& path) {
   BELAY_RETURN_IF_ERROR(fault::Point("remove"));
   std::error_code error;

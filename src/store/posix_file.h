@@ -111,6 +111,10 @@ Status SyncDirectory(const std::string& path);
 // directory of the same kind is replaced. Local.
 Status Rename(const std::string& from, const std::string& to);
 
+// Lets two files or directories of a file system trade places, in one step
+// where the file system can do that, else by way of "<b>.replaced". Local.
+Status Swap(const std::string& a, const std::string& b);
+
 // Removes a file, or a directory with all that is in it. Links are removed,
 // not followed. OK if nothing is there. After an error any part may be gone.
 // Local.

@@ -1,0 +1,26 @@
+// What PlanCache keeps between two saves.
+
+#ifndef BELAY_CHECKPOINT_PLAN_CACHE_H_
+#define BELAY_CHECKPOINT_PLAN_CACHE_H_
+
+#include <cstdint>
+
+#include "belay/checkpoint.h"
+#include "checkpoint/planned_save.h"
+#include "store/index_file.h"
+#include "store/skeleton.h"
+
+namespace belay {
+
+struct PlanCache::Impl {
+  bool is_valid = false;
+  // Of this rank's shards and of the options that shape the plan.
+  uint64_t fingerprint = 0;
+  PlannedSave planned;
+  SkeletonImage skeleton;  // on ranks that create a file
+  IndexImage index;        // rank 0 only
+};
+
+}  // namespace belay
+
+#endif  // BELAY_CHECKPOINT_PLAN_CACHE_H_

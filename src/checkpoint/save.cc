@@ -1,0 +1,367 @@
+#include <cstdlib>
+#include <random>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/wire.h"
+#include "belay/checkpoint.h"
+#include "checkpoint/listing.h"
+#include "checkpoint/plan_cache.h"
+#include "checkpoint/stations.h"
+#include "store/commit.h"
+#include "store/index_file.h"
+#include "store/paths.h"
+#include "store/posix_file.h"
+#include "store/transfer.h"
+#include "store/verify.h"
+
+namespace belay {
+namespace {
+
+constexpr int64_t kMinInFlight = int64_t{4} << 10;
+constexpr int64_t kMaxInFlight = int64_t{1} << 30;
+
+// One save on one rank: its arguments, and what the stations hand on.
+struct SaveRun {
+  Team team;
+  Stations stations;
+  std::string dir;
+  int64_t step;
+  const SaveOptions& options;
+  std::vector<Shard> shards;
+  uint64_t nonce = 0;
+  bool reuse = false;      // the plan of `cache` holds
+  PlanCache::Impl& cache;  // the caller's, or one of our own
+  bool keep;               // the caller wants it kept
+  std::vector<uint32_t> registers;
+  bool committed = false;  // rank 0 only
+  SaveResult result;
+
+  std::string Directory() const { return JoinPath(dir, InProgressName(step)); }
+  std::string DataPath() const {
+    return JoinPath(Directory(), cache.planned.file_name);
+  }
+};
+
+Status CheckArguments(const State& state, int64_t step,
+                      const SaveOptions& options) {
+  BELAY_RETURN_IF_ERROR(state.status());
+  if (step < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("save: a step is not negative (found %d)", step));
+  }
+  if (options.max_bytes_in_flight < kMinInFlight ||
+      options.max_bytes_in_flight > kMaxInFlight) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "save: max_bytes_in_flight is out of range (need %d to %d, found %d)",
+        kMinInFlight, kMaxInFlight, options.max_bytes_in_flight));
+  }
+  return absl::OkStatus();
+}
+
+std::string EncodeOptions(const SaveOptions& options) {
+  WireWriter out;
+  out.Put(options.file_layout);
+  out.Put(options.array_layout);
+  out.Put(options.overwrite);
+  out.Put(options.checksums);
+  out.Put(options.transfer);
+  out.Put(options.max_bytes_in_flight);
+  out.Put(options.durable);
+  out.Put(options.read_back);
+  for (const auto& [key, value] : options.mpi_io_hints) {
+    out.PutText(key);
+    out.PutText(value);
+  }
+  return out.Take();
+}
+
+// Station list: the arguments are sound and equal, and all ranks or none can
+// reuse their plan. Collective.
+Status Begin(SaveRun& run, const State& state) {
+  run.stations.Enter("list");
+  run.shards = ListShards(state, run.team.rank());
+  const Status status = CheckArguments(state, run.step, run.options);
+  const std::string options = EncodeOptions(run.options);
+  WireWriter structure;
+  if (status.ok()) {
+    structure.PutText(EncodeRankShards(
+        {.node = run.team.size(), .shards = DescribeShards(run.shards)}));
+    structure.PutText(options);
+  }
+  const uint64_t fingerprint = Fingerprint(structure.bytes());
+
+  WireWriter same;
+  same.PutText(run.dir);
+  same.Put(run.step);
+  same.PutText(options);
+  // A value and its complement: the minimum of both is found together, and
+  // they fit each other only if all ranks passed the same.
+  const auto common = static_cast<int64_t>(Fingerprint(same.bytes()));
+  std::vector<int64_t> flags = {
+      run.cache.is_valid && run.cache.fingerprint == fingerprint ? 1 : 0,
+      common, ~common};
+  BELAY_RETURN_IF_AGREED(AgreeWithFlags(run.team, status, flags));
+  if (flags[1] != ~flags[2]) {
+    BELAY_RETURN_IF_AGREED(
+        AgreeSame(run.team, "save: the directory", Fingerprint(run.dir)));
+    BELAY_RETURN_IF_AGREED(
+        AgreeSame(run.team, "save: the step", static_cast<uint64_t>(run.step)));
+    BELAY_RETURN_IF_AGREED(
+        AgreeSame(run.team, "save: the options", Fingerprint(options)));
+  }
+  run.reuse = flags[0] == 1;
+  run.cache.is_valid = false;  // until this save has succeeded
+  run.cache.fingerprint = fingerprint;
+  return absl::OkStatus();
+}
+
+// Station plan. Collective.
+Status Plan(SaveRun& run) {
+  if (run.reuse) return absl::OkStatus();
+  run.stations.Enter("plan");
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      run.cache.planned,
+      PlanTogether(run.team, DescribeShards(run.shards), run.options));
+  return absl::OkStatus();
+}
+
+// Makes the file of this rank, if it is the one to do so. Local.
+Status CreateMyFile(SaveRun& run) {
+  PlanCache::Impl& cache = run.cache;
+  BELAY_RETURN_IF_ERROR(CheckSharedDirectory(run.dir, run.step, run.nonce));
+  if (!cache.planned.is_creator) return absl::OkStatus();
+  if (run.reuse) return CreateFromImage(run.DataPath(), cache.skeleton);
+  BELAY_ASSIGN_OR_RETURN(
+      cache.skeleton.skeleton,
+      CreateSkeleton(run.DataPath(), cache.planned.datasets));
+  if (!run.keep) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(cache.skeleton,
+                         CaptureImage(run.DataPath(), cache.planned.datasets,
+                                      cache.skeleton.skeleton));
+  return absl::OkStatus();
+}
+
+// Station reserve: directory, skeletons, space. Collective.
+Status Reserve(SaveRun& run) {
+  run.stations.Enter("reserve");
+  std::string nonce;
+  if (run.team.is_root()) {
+    std::random_device device;
+    run.nonce = (uint64_t{device()} << 32) | device();
+    nonce.assign(reinterpret_cast<const char*>(&run.nonce), sizeof(run.nonce));
+  }
+  BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
+    return BeginStep(run.dir, run.step, run.options.overwrite, run.nonce);
+  }));
+  BELAY_RETURN_IF_AGREED(Broadcast(run.team, nonce));
+  std::memcpy(&run.nonce, nonce.data(), sizeof(run.nonce));
+  BELAY_RETURN_IF_AGREED(Agree(run.team, CreateMyFile(run)));
+  if (run.reuse) return absl::OkStatus();
+  return Place(run.team, run.cache.skeleton.skeleton, run.cache.planned);
+}
+
+WriteJob JobOf(SaveRun& run) {
+  const PlannedSave& planned = run.cache.planned;
+  return {.shards = run.shards,
+          .writes = planned.writes,
+          .path = run.DataPath(),
+          .registers = run.registers,
+          .durable = run.options.durable,
+          .rounds = planned.rounds,
+          .mean_run_bytes = planned.mean_run_bytes,
+          .hints = run.options.mpi_io_hints,
+          .datasets = &planned.datasets,
+          .calls = &planned.calls};
+}
+
+// Writes with the ranks of one file. Collective over `team`.
+Status WriteTogether(Team& team, SaveRun& run, const WriteJob& job,
+                     MpiIoVerdict& verdict, WriteCounts& counts) {
+  if (run.options.transfer == Transfer::kHdf5) {
+    verdict.sound = true;
+    return WriteWithHdf5(team, job, counts);
+  }
+  return WriteCollectively(team, job, verdict, counts);
+}
+
+// The ranks of a node write their file; ranks without one have nothing to do.
+// Collective.
+Status WritePerFile(SaveRun& run, const WriteJob& job, MpiIoVerdict& verdict,
+                    WriteCounts& counts) {
+  const int32_t file = run.cache.planned.writes.file;
+  StatusOr<Comm> comm = run.team.comm.Split(file);
+  BELAY_RETURN_IF_AGREED(Agree(run.team, comm.status()));
+  Status status;
+  verdict.sound = true;
+  if (file >= 0) {
+    Team team{*comm, Deadline(*comm, run.options.deadline_seconds,
+                              absl::StrFormat("save \"%s\"", job.path))};
+    team.deadline.Enter("write");
+    status = WriteTogether(team, run, job, verdict, counts);
+    run.team.messages += team.messages;
+    status.Update(comm->Close());
+  }
+  return Agree(run.team, status);
+}
+
+bool IsTogether(const SaveRun& run) {
+  // A file of one rank needs no collective call.
+  return run.options.transfer == Transfer::kHdf5 ||
+         (run.options.transfer == Transfer::kCollective &&
+          run.options.file_layout != FileLayout::kPerTask);
+}
+
+// Tries the transfer that was asked for; `done` says whether it was fit.
+// Collective.
+Status TryTogether(SaveRun& run, WriteCounts& counts, bool& done) {
+  const WriteJob job = JobOf(run);
+  MpiIoVerdict verdict;
+  Status status;
+  if (run.options.file_layout == FileLayout::kShared) {
+    status = WriteTogether(run.team, run, job, verdict, counts);
+  } else {
+    status = WritePerFile(run, job, verdict, counts);
+  }
+  BELAY_RETURN_IF_AGREED(status);
+  std::vector<int64_t> sound = {verdict.sound ? 1 : 0};
+  BELAY_RETURN_IF_AGREED(MinAll(run.team, sound));
+  done = sound[0] == 1;
+  run.result.transfer = run.options.transfer;
+  run.result.transfer_note = verdict.note;
+  return absl::OkStatus();
+}
+
+// Station write. Collective.
+Status Write(SaveRun& run) {
+  run.stations.Enter("write");
+  const PlannedSave& planned = run.cache.planned;
+  run.registers.assign(run.options.checksums ? planned.num_blocks : 0, 0);
+  if (planned.num_files == 0) return absl::OkStatus();
+  WriteCounts counts;
+  bool done = false;
+  if (IsTogether(run)) {
+    BELAY_RETURN_IF_AGREED(TryTogether(run, counts, done));
+  }
+  if (!done) {
+    run.result.transfer = Transfer::kIndependent;
+    BELAY_RETURN_IF_AGREED(
+        Agree(run.team, WriteIndependently(JobOf(run), counts)));
+  }
+  run.result.counters.bytes = counts.bytes;
+  run.result.counters.io_calls = counts.io_calls;
+  run.result.counters.collective_io = counts.collective_io;
+  return absl::OkStatus();
+}
+
+// Station verify: sizes, holes, and on request every byte. Collective.
+Status Verify(SaveRun& run) {
+  run.stations.Enter("verify");
+  bool has_holes = false;
+  Status status;
+  if (run.cache.planned.is_creator) {
+    status = CheckWrittenFile(
+        run.DataPath(), run.cache.skeleton.skeleton.file_bytes, has_holes);
+  }
+  std::vector<int64_t> flags = {has_holes ? 0 : 1};
+  BELAY_RETURN_IF_AGREED(AgreeWithFlags(run.team, status, flags));
+  // Fewer bytes allocated than written is a loss, or a file system that
+  // compresses: reading back tells.
+  if (run.options.read_back || flags[0] == 0) {
+    BELAY_RETURN_IF_AGREED(Agree(run.team, ReadBack(JobOf(run))));
+  }
+  if (run.registers.empty()) return absl::OkStatus();
+  return XorToRoot(run.team, run.registers);
+}
+
+// Rank 0 only.
+Status WriteIndexAndCommit(SaveRun& run) {
+  PlanCache::Impl& cache = run.cache;
+  SavedCheckpoint& saved = cache.planned.saved;
+  saved.has_checksums = run.options.checksums;
+  saved.step = run.step;
+  saved.checksums = run.options.checksums
+                        ? FinishChecksums(saved.arrays, run.registers)
+                        : std::vector<uint32_t>{};
+  const std::string path = JoinPath(run.Directory(), IndexName());
+  const bool durable = run.options.durable;
+  if (run.reuse) {
+    BELAY_RETURN_IF_ERROR(WriteIndexFromImage(path, run.step, saved.checksums,
+                                              durable, cache.index));
+  } else {
+    BELAY_RETURN_IF_ERROR(
+        WriteIndex(path, saved, durable, run.keep ? &cache.index : nullptr));
+  }
+  BELAY_RETURN_IF_ERROR(CommitStep(run.dir, run.step, durable, run.nonce));
+  run.committed = true;
+  return absl::OkStatus();
+}
+
+// Stations merge and commit. Collective.
+Status Commit(SaveRun& run) {
+  run.stations.Enter("commit");
+  return OnRoot(run.team, [&] { return WriteIndexAndCommit(run); });
+}
+
+// After Carry: no rank may believe in a step that another one does not. Local.
+void CleanUp(SaveRun& run, const Status& status) {
+  if (!run.team.is_root()) return;
+  // A step that was committed before this save is not ours.
+  if (absl::IsAlreadyExists(status) && !run.committed) return;
+  if (!status.ok() && run.committed) UndoCommit(run.dir, run.step);
+  RemoveDebris(run.dir, run.step);
+}
+
+// Fills in what the caller gets to see. The step is committed: counters that
+// cannot be combined stay those of this rank. Collective.
+void Report(SaveRun& run) {
+  SaveResult& result = run.result;
+  result.path = JoinPath(run.dir, StepName(run.step));
+  result.step = run.step;
+  result.num_arrays = run.cache.planned.num_arrays;
+  result.rounds = run.cache.planned.rounds;
+  result.plan_reused = run.reuse;
+  result.counters.files = run.cache.planned.num_files;
+  result.counters.peak_memory_bytes = PeakMemoryBytes();
+  result.counters.stations = run.stations.Finish();
+  CombineCounters(run.team, result.counters).IgnoreError();
+}
+
+// All stations once the directory may exist. Collective.
+Status Carry(SaveRun& run) {
+  BELAY_RETURN_IF_AGREED(Reserve(run));
+  BELAY_RETURN_IF_AGREED(Write(run));
+  BELAY_RETURN_IF_AGREED(Verify(run));
+  return Commit(run);
+}
+
+}  // namespace
+
+StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,
+                          int64_t step, const State& state,
+                          const SaveOptions& options) {
+  PlanCache own;
+  const std::string name =
+      absl::StrFormat("save \"%s\"", JoinPath(dir, StepName(step)));
+  Team team{comm, Deadline(comm, options.deadline_seconds, name)};
+  SaveRun run{.team = std::move(team),
+              .stations = Stations(run.team),
+              .dir = dir,
+              .step = step,
+              .options = options,
+              .shards = {},
+              .cache = options.cache ? options.cache->impl() : own.impl(),
+              .keep = options.cache != nullptr,
+              .registers = {},
+              .result = {}};
+  BELAY_RETURN_IF_AGREED(Begin(run, state));
+  BELAY_RETURN_IF_AGREED(Plan(run));
+  const Status status = Carry(run);
+  CleanUp(run, status);
+  BELAY_RETURN_IF_AGREED(status);
+  Report(run);
+  run.cache.is_valid = run.keep;
+  return std::move(run.result);
+}
+
+}  // namespace belay

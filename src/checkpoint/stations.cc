@@ -1,0 +1,69 @@
+#include "checkpoint/stations.h"
+
+#include <sys/resource.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/status_macros.h"
+
+namespace belay {
+
+void Stations::Enter(std::string_view name) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!times_.empty()) {
+    times_.back().seconds = std::chrono::duration<double>(now - since_).count();
+  }
+  times_.push_back({std::string(name), 0});
+  since_ = now;
+  team_.deadline.Enter(name);
+}
+
+std::vector<StationTime> Stations::Finish() {
+  Enter("done");
+  times_.pop_back();
+  return std::move(times_);
+}
+
+Status AgreeWithFlags(Team& team, const Status& mine,
+                      std::span<int64_t> flags) {
+  std::vector<int64_t> values(flags.begin(), flags.end());
+  values.push_back(mine.ok() ? 1 : 0);
+  BELAY_RETURN_IF_AGREED(MinAll(team, values));
+  std::copy_n(values.begin(), flags.size(), flags.begin());
+  return values.back() == 1 ? absl::OkStatus() : Agree(team, mine);
+}
+
+Status CombineCounters(Team& team, TransferCounters& mine) {
+  std::vector<int64_t> sums = {mine.bytes, mine.io_calls};
+  BELAY_RETURN_IF_AGREED(SumAll(team, sums));
+  mine.bytes = sums[0];
+  mine.io_calls = sums[1];
+  std::vector<int64_t> largest = {mine.collective_io, mine.files,
+                                  team.messages + 1, mine.peak_memory_bytes};
+  for (const StationTime& time : mine.stations) {
+    largest.push_back(static_cast<int64_t>(time.seconds * 1e9));
+  }
+  BELAY_RETURN_IF_AGREED(MaxAll(team, largest));
+  mine.collective_io = largest[0];
+  mine.files = largest[1];
+  mine.messages = largest[2];
+  mine.peak_memory_bytes = largest[3];
+  for (size_t i = 0; i < mine.stations.size(); ++i) {
+    mine.stations[i].seconds = static_cast<double>(largest[4 + i]) * 1e-9;
+  }
+  return absl::OkStatus();
+}
+
+int64_t PeakMemoryBytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+uint64_t Fingerprint(std::string_view bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+}  // namespace belay

@@ -1,0 +1,50 @@
+// The frame that Save and Restore share: stations, gates and counters.
+
+#ifndef BELAY_CHECKPOINT_STATIONS_H_
+#define BELAY_CHECKPOINT_STATIONS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "belay/options.h"
+#include "belay/status.h"
+#include "parallel/collective.h"
+
+namespace belay {
+
+// Names where this rank is, for the deadline, and measures how long it stays.
+class Stations {
+ public:
+  explicit Stations(Team& team) : team_(team) {}
+
+  // Ends the current station and begins the next. Local.
+  void Enter(std::string_view name);
+  // Ends the last station and returns all times. Local.
+  std::vector<StationTime> Finish();
+
+ private:
+  Team& team_;
+  std::vector<StationTime> times_;
+  std::chrono::steady_clock::time_point since_;
+};
+
+// Agrees on a Status and on yes-or-no values in one reduction: `flags` becomes
+// 1 where all ranks passed 1. Collective; agreed.
+Status AgreeWithFlags(Team& team, const Status& mine, std::span<int64_t> flags);
+
+// Combines the counters of all ranks as TransferCounters says. Collective;
+// agreed. `mine` has this rank's numbers.
+Status CombineCounters(Team& team, TransferCounters& mine);
+
+// The most memory that this process has used, in bytes. Local.
+int64_t PeakMemoryBytes();
+
+// A fingerprint that is the same in every process for the same bytes. Local.
+uint64_t Fingerprint(std::string_view bytes);
+
+}  // namespace belay
+
+#endif  // BELAY_CHECKPOINT_STATIONS_H_

@@ -1,0 +1,19 @@
+// Which ranks share a node.
+
+#ifndef BELAY_PARALLEL_NODE_H_
+#define BELAY_PARALLEL_NODE_H_
+
+#include <cstdint>
+
+#include "belay/status.h"
+#include "parallel/collective.h"
+
+namespace belay {
+
+// Returns the lowest rank that shares memory with this one: equal on all ranks
+// of a node, different between nodes. Collective; agreed.
+StatusOr<int32_t> NodeOfRank(Team& team);
+
+}  // namespace belay
+
+#endif  // BELAY_PARALLEL_NODE_H_

@@ -1,0 +1,278 @@
+#include "store/index_columns.h"
+
+#include <type_traits>
+
+#include "absl/strings/str_format.h"
+#include "base/checksum.h"
+#include "base/status_macros.h"
+
+namespace belay {
+namespace {
+
+constexpr int kMaxNdim = 32;  // HDF5's limit
+
+// A standard CRC32C over several pieces.
+class RunningCrc {
+ public:
+  void Add(const void* data, size_t bytes) {
+    state_ = CrcRegister(state_, data, bytes);
+    bytes_ += bytes;
+  }
+  uint32_t value() const { return StandardCrc(state_, bytes_); }
+
+ private:
+  uint32_t state_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+template <typename T>
+void AddColumn(const std::vector<T>& column, RunningCrc& crc) {
+  const uint64_t rows = column.size();
+  crc.Add(&rows, sizeof(rows));
+  if constexpr (std::is_same_v<T, std::string>) {
+    for (const std::string& text : column) {
+      const uint64_t bytes = text.size();
+      crc.Add(&bytes, sizeof(bytes));
+      crc.Add(text.data(), text.size());
+    }
+  } else {
+    crc.Add(column.data(), column.size() * sizeof(T));
+  }
+}
+
+// Takes rows from a column one after the other; remembers if there are too
+// few.
+template <typename T>
+class Cursor {
+ public:
+  Cursor(const std::vector<T>& column, const char* name)
+      : column_(column), name_(name) {}
+
+  T Next() {
+    if (position_ == column_.size()) {
+      overrun_ = true;
+      return T{};
+    }
+    return column_[position_++];
+  }
+  Shape NextShape(size_t ndim) {
+    Shape shape(ndim);
+    for (int64_t& length : shape) length = static_cast<int64_t>(Next());
+    return shape;
+  }
+  // Requires that exactly all rows were taken.
+  Status Done(const std::string& path) const {
+    if (!overrun_ && position_ == column_.size()) return absl::OkStatus();
+    return absl::DataLossError(absl::StrFormat(
+        "read \"%s\": column \"%s\" has the wrong length (found %d rows%s)",
+        path, name_, column_.size(), overrun_ ? ", too few" : ", too many"));
+  }
+
+ private:
+  const std::vector<T>& column_;
+  const char* name_;
+  size_t position_ = 0;
+  bool overrun_ = false;
+};
+
+Status Bad(const std::string& path, std::string_view what, size_t row) {
+  return absl::DataLossError(absl::StrFormat(
+      "read \"%s\": %s of row %d is out of range", path, what, row));
+}
+
+bool IsShape(const Shape& shape, int64_t element_size) {
+  const StatusOr<int64_t> elements = CheckedNumElements(shape);
+  return elements.ok() && *elements <= INT64_MAX / element_size;
+}
+
+Status GetArrays(const IndexColumns& in, const std::string& path,
+                 SavedCheckpoint& saved) {
+  Cursor dtype(in.array_dtype, "arrays/dtype");
+  Cursor ndim(in.array_ndim, "arrays/ndim");
+  Cursor shape(in.array_shape, "arrays/shape");
+  Cursor string_bytes(in.array_string_bytes, "arrays/string_bytes");
+  for (size_t i = 0; i < in.array_key.size(); ++i) {
+    const uint8_t code = dtype.Next();
+    if (!IsKnownDType(code)) return Bad(path, "arrays/dtype", i);
+    StoredArray array{.key = in.array_key[i], .dtype = DType{code}};
+    const int axes = ndim.Next();
+    if (axes > kMaxNdim) return Bad(path, "arrays/ndim", i);
+    array.shape = shape.NextShape(axes);
+    array.string_bytes = string_bytes.Next();
+    if (array.string_bytes < 0 || !IsShape(array.shape, 16)) {
+      return Bad(path, "arrays/shape", i);
+    }
+    if (i > 0 && array.key <= in.array_key[i - 1]) {
+      return Bad(path, "arrays/key", i);
+    }
+    saved.arrays.push_back(std::move(array));
+  }
+  BELAY_RETURN_IF_ERROR(dtype.Done(path));
+  BELAY_RETURN_IF_ERROR(ndim.Done(path));
+  BELAY_RETURN_IF_ERROR(shape.Done(path));
+  return string_bytes.Done(path);
+}
+
+Status GetFiles(const IndexColumns& in, const std::string& path,
+                SavedCheckpoint& saved) {
+  Cursor bytes(in.file_bytes, "files/bytes");
+  for (size_t i = 0; i < in.file_name.size(); ++i) {
+    saved.files.push_back({.name = in.file_name[i], .bytes = bytes.Next()});
+    const std::string& name = saved.files.back().name;
+    if (name.empty() || name.find('/') != std::string::npos || name == "..") {
+      return Bad(path, "files/name", i);
+    }
+  }
+  return bytes.Done(path);
+}
+
+// Bytes that a dataset takes up in its file, or -1 if that is not a number.
+int64_t BytesInFile(const StoredDataset& dataset, int64_t element_size) {
+  Shape shape = dataset.box.shape;
+  if (!dataset.chunk.empty()) {
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (dataset.chunk[i] < 1 || dataset.chunk[i] > shape[i]) return -1;
+      if (shape[i] > INT64_MAX - dataset.chunk[i]) return -1;
+      shape[i] = (shape[i] + dataset.chunk[i] - 1) / dataset.chunk[i] *
+                 dataset.chunk[i];
+    }
+  }
+  if (!IsShape(shape, element_size)) return -1;
+  return NumElements(shape) * element_size;
+}
+
+Status GetDatasets(const IndexColumns& in, const std::string& path,
+                   SavedCheckpoint& saved) {
+  Cursor file(in.dataset_file, "datasets/file");
+  Cursor offset(in.dataset_offset, "datasets/offset");
+  Cursor chunked(in.dataset_chunked, "datasets/chunked");
+  Cursor box(in.dataset_box, "datasets/box");
+  Cursor chunk(in.dataset_chunk, "datasets/chunk");
+  for (size_t i = 0; i < in.dataset_array.size(); ++i) {
+    StoredDataset dataset{.array = static_cast<int32_t>(in.dataset_array[i]),
+                          .file = static_cast<int32_t>(file.Next())};
+    if (in.dataset_array[i] >= saved.arrays.size()) {
+      return Bad(path, "datasets/array", i);
+    }
+    if (static_cast<uint32_t>(dataset.file) >= saved.files.size()) {
+      return Bad(path, "datasets/file", i);
+    }
+    const StoredArray& array = saved.arrays[dataset.array];
+    const Shape shape = IoShape(array);
+    dataset.box.offset = box.NextShape(shape.size());
+    dataset.box.shape = box.NextShape(shape.size());
+    if (!CheckBox(dataset.box, shape).ok()) return Bad(path, "datasets/box", i);
+    if (chunked.Next() != 0) dataset.chunk = chunk.NextShape(shape.size());
+    dataset.offset = offset.Next();
+    const int64_t bytes = BytesInFile(dataset, IoElementSize(array.dtype));
+    const int64_t file_bytes = saved.files[dataset.file].bytes;
+    if (bytes < 0 || dataset.offset < 0 || bytes > file_bytes ||
+        dataset.offset > file_bytes - bytes) {
+      return Bad(path, "datasets/offset", i);
+    }
+    saved.datasets.push_back(std::move(dataset));
+  }
+  BELAY_RETURN_IF_ERROR(file.Done(path));
+  BELAY_RETURN_IF_ERROR(offset.Done(path));
+  BELAY_RETURN_IF_ERROR(chunked.Done(path));
+  BELAY_RETURN_IF_ERROR(box.Done(path));
+  return chunk.Done(path);
+}
+
+Status GetChecksums(const IndexColumns& in, const std::string& path,
+                    SavedCheckpoint& saved) {
+  if (in.block_bytes.size() != 1 ||
+      (in.block_bytes[0] != 0 && in.block_bytes[0] != kBlockBytes)) {
+    return Bad(path, "header/block_bytes", 0);
+  }
+  saved.has_checksums = in.block_bytes[0] != 0;
+  uint64_t blocks = 0;
+  for (const StoredArray& array : saved.arrays) {
+    blocks += NumBlocks(ArrayBytes(array));
+  }
+  if (!saved.has_checksums) blocks = 0;
+  if (in.checksum.size() != blocks) {
+    return absl::DataLossError(absl::StrFormat(
+        "read \"%s\": column \"checksums/crc32c\" has the wrong length (need "
+        "%d rows, found %d)",
+        path, blocks, in.checksum.size()));
+  }
+  saved.checksums = in.checksum;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+uint32_t DigestOfValues(int64_t step, const std::vector<uint32_t>& checksums) {
+  RunningCrc crc;
+  AddColumn(std::vector<int64_t>{step}, crc);
+  AddColumn(checksums, crc);
+  return crc.value();
+}
+
+IndexDigest DigestOf(const IndexColumns& columns) {
+  RunningCrc structure, values;
+  ForEachColumn(columns, [&](std::string_view path, const auto& column) {
+    const bool is_value = path == kStepColumn || path == kChecksumColumn;
+    AddColumn(column, is_value ? values : structure);
+  });
+  return {.structure = structure.value(), .values = values.value()};
+}
+
+IndexColumns ToColumns(const SavedCheckpoint& saved) {
+  IndexColumns out;
+  out.magic = {kIndexMagic};
+  out.format = {kFormatMajor, kFormatMinor};
+  out.file_layout = {static_cast<uint8_t>(saved.file_layout)};
+  out.block_bytes = {saved.has_checksums ? kBlockBytes : 0};
+  const auto append = [](std::vector<int64_t>& column, const Shape& shape) {
+    column.insert(column.end(), shape.begin(), shape.end());
+  };
+  for (const StoredArray& array : saved.arrays) {
+    out.array_key.push_back(array.key);
+    out.array_dtype.push_back(static_cast<uint8_t>(array.dtype));
+    out.array_ndim.push_back(static_cast<uint8_t>(array.shape.size()));
+    append(out.array_shape, array.shape);
+    out.array_string_bytes.push_back(array.string_bytes);
+  }
+  for (const StoredFile& file : saved.files) {
+    out.file_name.push_back(file.name);
+    out.file_bytes.push_back(file.bytes);
+  }
+  for (const StoredDataset& dataset : saved.datasets) {
+    out.dataset_array.push_back(dataset.array);
+    out.dataset_file.push_back(dataset.file);
+    out.dataset_offset.push_back(dataset.offset);
+    out.dataset_chunked.push_back(dataset.chunk.empty() ? 0 : 1);
+    append(out.dataset_box, dataset.box.offset);
+    append(out.dataset_box, dataset.box.shape);
+    append(out.dataset_chunk, dataset.chunk);
+  }
+  out.step = {saved.step};
+  out.checksum = saved.checksums;
+  return out;
+}
+
+StatusOr<SavedCheckpoint> FromColumns(const IndexColumns& columns,
+                                      const std::string& path) {
+  SavedCheckpoint saved;
+  if (columns.step.size() != 1 || columns.step[0] < 0) {
+    return Bad(path, "step", 0);
+  }
+  saved.step = columns.step[0];
+  if (columns.format.size() != 2) return Bad(path, "header/format", 0);
+  saved.format_major = static_cast<int>(columns.format[0]);
+  saved.format_minor = static_cast<int>(columns.format[1]);
+  if (columns.file_layout.size() != 1 ||
+      columns.file_layout[0] > static_cast<uint8_t>(FileLayout::kPerTask)) {
+    return Bad(path, "header/file_layout", 0);
+  }
+  saved.file_layout = FileLayout{columns.file_layout[0]};
+  BELAY_RETURN_IF_ERROR(GetArrays(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetFiles(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetDatasets(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetChecksums(columns, path, saved));
+  return saved;
+}
+
+}  // namespace belay

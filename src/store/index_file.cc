@@ -1,0 +1,242 @@
+#include "store/index_file.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "h5/dataset.h"
+#include "h5/file.h"
+#include "h5/table.h"
+#include "store/index_columns.h"
+#include "store/paths.h"
+#include "store/posix_file.h"
+
+namespace belay {
+namespace {
+
+// Far above anything real; keeps a damaged length from exhausting memory.
+constexpr int64_t kMaxRows = int64_t{1} << 31;
+
+// The datasets of one array: [begin, end) of the sorted list.
+using Datasets = std::span<const StoredDataset>;
+
+// Shows an array under its key: a link to its dataset, or its pieces put
+// together.
+Status PresentArray(const h5::Handle& file, h5::GroupCache& groups,
+                    const std::string& path, const SavedCheckpoint& saved,
+                    const StoredArray& array, Datasets datasets) {
+  if (datasets.empty()) {
+    return h5::CreateDataset(file, groups,
+                             {.path = path,
+                              .dtype = array.dtype,
+                              .string_bytes = array.string_bytes,
+                              .shape = array.shape,
+                              .chunk = {}})
+        .status();
+  }
+  if (datasets[0].box == WholeBox(IoShape(array))) {
+    return h5::CreateExternalLink(file, groups, path,
+                                  saved.files[datasets[0].file].name, path);
+  }
+  std::vector<h5::VirtualPiece> pieces;
+  for (const StoredDataset& dataset : datasets) {
+    pieces.push_back({saved.files[dataset.file].name,
+                      DatasetPath(path, array, dataset), dataset.box});
+  }
+  return h5::CreateVirtualDataset(file, groups, path, array.dtype,
+                                  array.string_bytes, array.shape, pieces);
+}
+
+Status PresentArrays(const h5::Handle& file, h5::GroupCache& groups,
+                     const SavedCheckpoint& saved) {
+  const std::vector<std::string> paths = ObjectPaths(saved.arrays);
+  size_t begin = 0;
+  for (size_t i = 0; i < saved.arrays.size(); ++i) {
+    size_t end = begin;
+    while (end < saved.datasets.size() &&
+           saved.datasets[end].array == static_cast<int32_t>(i)) {
+      ++end;
+    }
+    BELAY_RETURN_IF_ERROR(
+        PresentArray(file, groups, paths[i], saved, saved.arrays[i],
+                     Datasets(saved.datasets).subspan(begin, end - begin)));
+    begin = end;
+  }
+  return absl::OkStatus();
+}
+
+// Writes all columns; remembers the places of those that change.
+Status WriteColumns(const h5::Handle& file, h5::GroupCache& groups,
+                    const IndexColumns& columns, IndexImage& image) {
+  Status status;
+  ForEachColumn(columns, [&](const char* path, const auto& column) {
+    using Row = typename std::decay_t<decltype(column)>::value_type;
+    if (!status.ok()) return;
+    if constexpr (std::is_same_v<Row, std::string>) {
+      status = h5::WriteTextColumn(file, groups, path, column);
+    } else {
+      const StatusOr<int64_t> offset = h5::WriteColumn<Row>(
+          file, groups, path, std::span<const Row>(column));
+      status = offset.status();
+      if (!status.ok()) return;
+      if (path == std::string_view(kStepColumn)) image.step_offset = *offset;
+      if (path == std::string_view(kChecksumColumn)) {
+        image.checksum_offset = *offset;
+      }
+    }
+  });
+  BELAY_RETURN_IF_ERROR(status);
+  const IndexDigest digest = DigestOf(columns);
+  const std::vector<uint32_t> rows = {digest.structure, digest.values};
+  BELAY_ASSIGN_OR_RETURN(
+      image.digest_offset,
+      h5::WriteColumn<uint32_t>(file, groups, kDigestColumn, rows));
+  return absl::OkStatus();
+}
+
+StatusOr<std::string> ReadFile(PosixFile& file) {
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  std::string bytes(stat.size, '\0');
+  BELAY_RETURN_IF_ERROR(file.PreadAll(0, bytes.data(), stat.size));
+  return bytes;
+}
+
+h5::FileLayoutHint HintFor(const SavedCheckpoint& saved) {
+  int64_t bytes = 16384;
+  for (const StoredArray& array : saved.arrays) {
+    bytes += 128 + 2 * static_cast<int64_t>(array.key.size());
+  }
+  return {.metadata_bytes = bytes, .small_data_bytes = 65536};
+}
+
+template <typename T>
+Status ReadInto(const h5::Handle& file, const char* path,
+                std::vector<T>& column) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    BELAY_ASSIGN_OR_RETURN(column, h5::ReadTextColumn(file, path, kMaxRows));
+  } else {
+    BELAY_ASSIGN_OR_RETURN(column, h5::ReadColumn<T>(file, path, kMaxRows));
+  }
+  return absl::OkStatus();
+}
+
+// Magic and version come first: the rest is only understood with them.
+Status CheckHeader(const h5::Handle& file, const std::string& path) {
+  IndexColumns header;
+  const Status magic = ReadInto(file, ".belay/header/magic", header.magic);
+  if (!magic.ok() || header.magic != std::vector<std::string>{kIndexMagic}) {
+    return absl::DataLossError(absl::StrFormat(
+        "read \"%s\": not the index of a belay checkpoint (need magic \"%s\", "
+        "found %s)",
+        path, kIndexMagic,
+        header.magic.size() == 1 ? "\"" + header.magic[0] + "\"" : "none"));
+  }
+  BELAY_RETURN_IF_ERROR(ReadInto(file, ".belay/header/format", header.format));
+  if (header.format.size() != 2 || header.format[0] == 0) {
+    return absl::DataLossError(
+        absl::StrFormat("read \"%s\": the format version is damaged", path));
+  }
+  if (header.format[0] > kFormatMajor) {
+    return absl::UnimplementedError(absl::StrFormat(
+        "read \"%s\": written in format %d.%d, a newer one than this belay "
+        "understands; use a newer belay (need format %d, found %d)",
+        path, header.format[0], header.format[1], kFormatMajor,
+        header.format[0]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Status WriteIndex(const std::string& path, const SavedCheckpoint& saved,
+                  bool durable, IndexImage* image) {
+  SavedCheckpoint sorted = saved;
+  std::sort(sorted.datasets.begin(), sorted.datasets.end(),
+            [](const StoredDataset& a, const StoredDataset& b) {
+              return std::tie(a.array, a.box.offset) <
+                     std::tie(b.array, b.box.offset);
+            });
+  IndexImage made;
+  BELAY_ASSIGN_OR_RETURN(h5::Handle file,
+                         h5::CreateFile(path, HintFor(sorted)));
+  h5::GroupCache groups;
+  BELAY_RETURN_IF_ERROR(PresentArrays(file, groups, sorted));
+  BELAY_RETURN_IF_ERROR(WriteColumns(file, groups, ToColumns(sorted), made));
+  BELAY_RETURN_IF_ERROR(file.Close());
+  BELAY_ASSIGN_OR_RETURN(PosixFile written,
+                         PosixFile::Open(path, PosixFile::Mode::kWrite));
+  if (image != nullptr) {
+    BELAY_ASSIGN_OR_RETURN(made.bytes, ReadFile(written));
+    *image = std::move(made);
+  }
+  if (durable) BELAY_RETURN_IF_ERROR(written.Sync());
+  return written.Close();
+}
+
+Status WriteIndexFromImage(const std::string& path, int64_t step,
+                           const std::vector<uint32_t>& checksums, bool durable,
+                           IndexImage& image) {
+  std::memcpy(image.bytes.data() + image.step_offset, &step, sizeof(step));
+  if (image.checksum_offset >= 0) {
+    std::memcpy(image.bytes.data() + image.checksum_offset, checksums.data(),
+                checksums.size() * sizeof(uint32_t));
+  }
+  const uint32_t digest = DigestOfValues(step, checksums);
+  std::memcpy(image.bytes.data() + image.digest_offset + sizeof(uint32_t),
+              &digest, sizeof(digest));
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kCreate));
+  BELAY_RETURN_IF_ERROR(file.PwriteAll(
+      0, image.bytes.data(), static_cast<int64_t>(image.bytes.size())));
+  if (durable) BELAY_RETURN_IF_ERROR(file.Sync());
+  return file.Close();
+}
+
+StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory) {
+  const std::string path = JoinPath(directory, IndexName());
+  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
+  BELAY_RETURN_IF_ERROR(CheckHeader(file, path));
+  IndexColumns columns;
+  Status status;
+  ForEachColumn(columns, [&](const char* name, auto& column) {
+    if (status.ok()) status = ReadInto(file, name, column);
+  });
+  BELAY_RETURN_IF_ERROR(status);
+  BELAY_ASSIGN_OR_RETURN(
+      const std::vector<uint32_t> rows,
+      h5::ReadColumn<uint32_t>(file, kDigestColumn, kMaxRows));
+  BELAY_RETURN_IF_ERROR(file.Close());
+  const IndexDigest digest = DigestOf(columns);
+  if (rows != std::vector<uint32_t>{digest.structure, digest.values}) {
+    return absl::DataLossError(absl::StrFormat(
+        "read \"%s\": the index is damaged: its digest does not match", path));
+  }
+  return FromColumns(columns, path);
+}
+
+Status CheckDataFiles(const std::string& directory,
+                      const SavedCheckpoint& saved) {
+  for (const StoredFile& expected : saved.files) {
+    const std::string path = JoinPath(directory, expected.name);
+    StatusOr<PosixFile> file = PosixFile::Open(path, PosixFile::Mode::kRead);
+    if (absl::IsNotFound(file.status())) {
+      return absl::DataLossError(
+          absl::StrFormat("open \"%s\": the data file is missing (need %d "
+                          "bytes, found none)",
+                          path, expected.bytes));
+    }
+    BELAY_RETURN_IF_ERROR(file.status());
+    BELAY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
+    if (stat.size != expected.bytes) {
+      return absl::DataLossError(absl::StrFormat(
+          "open \"%s\": the data file is %s (need %d bytes, found %d)", path,
+          stat.size < expected.bytes ? "truncated" : "too long", expected.bytes,
+          stat.size));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace belay

@@ -1,0 +1,141 @@
+#include "store/skeleton.h"
+
+#include <algorithm>
+
+#include "base/status_macros.h"
+#include "base/wire.h"
+#include "h5/file.h"
+#include "h5/types.h"
+#include "store/posix_file.h"
+
+namespace belay {
+namespace {
+
+// Object headers, links and group indexes, as measured; a little too much
+// costs a few unused bytes, too little scatters the headers.
+constexpr int64_t kMetadataBytesPerDataset = 384;
+constexpr int64_t kMetadataBytesPerFile = 4096;
+// Datasets below this lie side by side.
+constexpr int64_t kSmallDatasetBytes = int64_t{64} << 10;
+
+int64_t StoredBytes(const h5::DatasetSpec& spec) {
+  int64_t bytes = h5::ElementBytes(spec.dtype, spec.string_bytes);
+  for (size_t i = 0; i < spec.shape.size(); ++i) {
+    int64_t length = spec.shape[i];
+    if (!spec.chunk.empty()) {
+      length = (length + spec.chunk[i] - 1) / spec.chunk[i] * spec.chunk[i];
+    }
+    bytes *= length;
+  }
+  return bytes;
+}
+
+h5::FileLayoutHint HintFor(const std::vector<h5::DatasetSpec>& datasets) {
+  h5::FileLayoutHint hint;
+  hint.metadata_bytes =
+      kMetadataBytesPerFile +
+      kMetadataBytesPerDataset * static_cast<int64_t>(datasets.size());
+  for (const h5::DatasetSpec& spec : datasets) {
+    const int64_t bytes = StoredBytes(spec);
+    hint.metadata_bytes += static_cast<int64_t>(spec.path.size());
+    if (bytes < kSmallDatasetBytes) hint.small_data_bytes += bytes;
+  }
+  hint.small_data_bytes =
+      std::min(hint.small_data_bytes, 16 * kSmallDatasetBytes);
+  return hint;
+}
+
+Status Reserve(const std::string& path, int64_t bytes) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kWrite));
+  BELAY_RETURN_IF_ERROR(file.Fallocate(bytes));
+  return file.Close();
+}
+
+}  // namespace
+
+StatusOr<Skeleton> CreateSkeleton(
+    const std::string& path, const std::vector<h5::DatasetSpec>& datasets) {
+  Skeleton skeleton;
+  skeleton.offsets.reserve(datasets.size());
+  BELAY_ASSIGN_OR_RETURN(h5::Handle file,
+                         h5::CreateFile(path, HintFor(datasets)));
+  h5::GroupCache groups;
+  for (const h5::DatasetSpec& spec : datasets) {
+    BELAY_ASSIGN_OR_RETURN(const int64_t offset,
+                           h5::CreateDataset(file, groups, spec));
+    skeleton.offsets.push_back(offset);
+  }
+  BELAY_RETURN_IF_ERROR(file.Close());
+  BELAY_ASSIGN_OR_RETURN(PosixFile made,
+                         PosixFile::Open(path, PosixFile::Mode::kRead));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, made.Stat());
+  skeleton.file_bytes = stat.size;
+  BELAY_RETURN_IF_ERROR(Reserve(path, stat.size));
+  return skeleton;
+}
+
+StatusOr<SkeletonImage> CaptureImage(
+    const std::string& path, const std::vector<h5::DatasetSpec>& datasets,
+    const Skeleton& skeleton) {
+  SkeletonImage image{.skeleton = skeleton, .regions = {}};
+  std::vector<std::pair<int64_t, int64_t>> data;  // offset, bytes
+  for (size_t i = 0; i < datasets.size(); ++i) {
+    if (skeleton.offsets[i] < 0) continue;
+    data.emplace_back(skeleton.offsets[i], StoredBytes(datasets[i]));
+  }
+  data.emplace_back(skeleton.file_bytes, 0);
+  std::sort(data.begin(), data.end());
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kRead));
+  int64_t position = 0;
+  for (const auto& [offset, bytes] : data) {
+    if (offset > position) {
+      std::string region(offset - position, '\0');
+      BELAY_RETURN_IF_ERROR(file.PreadAll(position, region.data(),
+                                          static_cast<int64_t>(region.size())));
+      image.regions.emplace_back(position, std::move(region));
+    }
+    position = std::max(position, offset + bytes);
+  }
+  return image;
+}
+
+Status CreateFromImage(const std::string& path, const SkeletonImage& image) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kCreate));
+  BELAY_RETURN_IF_ERROR(file.Fallocate(image.skeleton.file_bytes));
+  for (const auto& [offset, bytes] : image.regions) {
+    BELAY_RETURN_IF_ERROR(file.PwriteAll(offset, bytes.data(),
+                                         static_cast<int64_t>(bytes.size())));
+  }
+  return file.Close();
+}
+
+std::string EncodeDatasetSpecs(const std::vector<h5::DatasetSpec>& datasets) {
+  WireWriter out;
+  out.Put<uint64_t>(datasets.size());
+  for (const h5::DatasetSpec& spec : datasets) {
+    out.PutText(spec.path);
+    out.Put(spec.dtype);
+    out.Put(spec.string_bytes);
+    out.PutShape(spec.shape);
+    out.PutShape(spec.chunk);
+  }
+  return out.Take();
+}
+
+std::vector<h5::DatasetSpec> DecodeDatasetSpecs(std::string_view bytes) {
+  WireReader in(bytes);
+  std::vector<h5::DatasetSpec> datasets(in.Get<uint64_t>());
+  for (h5::DatasetSpec& spec : datasets) {
+    spec.path = in.GetText();
+    spec.dtype = in.Get<DType>();
+    spec.string_bytes = in.Get<int64_t>();
+    spec.shape = in.GetShape();
+    spec.chunk = in.GetShape();
+  }
+  return datasets;
+}
+
+}  // namespace belay

@@ -1,0 +1,52 @@
+// Skeletons: data files with all their metadata and none of their data.
+//
+// One rank per file makes the skeleton with the serial driver and reserves the
+// space. The places of the datasets and the metadata bytes depend only on the
+// plan, so they can be kept and written again without HDF5.
+
+#ifndef BELAY_STORE_SKELETON_H_
+#define BELAY_STORE_SKELETON_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "belay/status.h"
+#include "h5/dataset.h"
+
+namespace belay {
+
+// Where the datasets of a file lie.
+struct Skeleton {
+  int64_t file_bytes = 0;
+  std::vector<int64_t> offsets;  // by dataset; -1 for those without bytes
+};
+
+// All bytes of a skeleton that are not data.
+struct SkeletonImage {
+  Skeleton skeleton;
+  std::vector<std::pair<int64_t, std::string>> regions;  // offset, bytes
+};
+
+// Creates the file `path` with these datasets and reserves its space. Local.
+// Errors: ResourceExhausted - no space; those of h5::CreateDataset.
+StatusOr<Skeleton> CreateSkeleton(const std::string& path,
+                                  const std::vector<h5::DatasetSpec>& datasets);
+
+// Reads the metadata bytes of a file that CreateSkeleton made. Local.
+StatusOr<SkeletonImage> CaptureImage(
+    const std::string& path, const std::vector<h5::DatasetSpec>& datasets,
+    const Skeleton& skeleton);
+
+// Creates the file `path` from an image and reserves its space. Local.
+Status CreateFromImage(const std::string& path, const SkeletonImage& image);
+
+// For messages between ranks. Local.
+std::string EncodeDatasetSpecs(const std::vector<h5::DatasetSpec>& datasets);
+std::vector<h5::DatasetSpec> DecodeDatasetSpecs(std::string_view bytes);
+
+}  // namespace belay
+
+#endif  // BELAY_STORE_SKELETON_H_

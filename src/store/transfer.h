@@ -1,0 +1,72 @@
+// Transfers: the bytes of one rank's orders go into its data file.
+//
+// In:  the rank's shards and orders with absolute offsets, and a file whose
+//      skeleton exists. Out: the bytes in the file, checksum registers, counts.
+// Three ways, one result: the same file.
+
+#ifndef BELAY_STORE_TRANSFER_H_
+#define BELAY_STORE_TRANSFER_H_
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "belay/options.h"
+#include "belay/shard.h"
+#include "belay/status.h"
+#include "h5/dataset.h"
+#include "model/plan.h"
+#include "parallel/collective.h"
+#include "parallel/mpi_file.h"
+
+namespace belay {
+
+// What a transfer works on. Borrows everything.
+struct WriteJob {
+  const std::vector<Shard>& shards;
+  const RankWrites& writes;       // extents relative to the file
+  std::string path;               // of the data file
+  std::span<uint32_t> registers;  // of all blocks; empty: no checksums
+  bool durable = true;
+  // For kCollective, the same on all ranks: the number of rounds, the mean
+  // length of a contiguous run in the file, and the caller's hints.
+  int64_t rounds = 0;
+  int64_t mean_run_bytes = 0;
+  std::map<std::string, std::string> hints;
+  // For kHdf5: the datasets of the file and the calls that each needs.
+  const std::vector<h5::DatasetSpec>* datasets = nullptr;
+  const std::vector<int32_t>* calls = nullptr;
+};
+
+struct WriteCounts {
+  int64_t bytes = 0;
+  int64_t io_calls = 0;
+  int64_t collective_io = 0;
+};
+
+// Writes by plain positional writes. Local.
+Status WriteIndependently(const WriteJob& job, WriteCounts& counts);
+
+// Writes by one collective MPI-IO call per round. `team` are the ranks of the
+// file. Sets `verdict` to what was judged of the MPI-IO stack; if that is not
+// sound nothing is written and the result is OK. Collective; agreed.
+Status WriteCollectively(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
+                         WriteCounts& counts);
+
+// Writes by collective H5Dwrite calls. `team` are the ranks of the file.
+// Collective; agreed.
+Status WriteWithHdf5(Team& team, const WriteJob& job, WriteCounts& counts);
+
+// Reads back what this rank wrote and compares it with memory. Local.
+// Errors: DataLoss - they differ; names the file and the offset.
+Status ReadBack(const WriteJob& job);
+
+// The MPI-IO hints for runs of that mean length, `extra` added. Local.
+std::map<std::string, std::string> MpiIoHints(
+    int64_t mean_run_bytes, const std::map<std::string, std::string>& extra);
+
+}  // namespace belay
+
+#endif  // BELAY_STORE_TRANSFER_H_

@@ -1,0 +1,89 @@
+#include <algorithm>
+
+#include "base/status_macros.h"
+#include "parallel/mpi_file.h"
+#include "store/posix_file.h"
+#include "store/shard_memory.h"
+#include "store/transfer.h"
+
+namespace belay {
+namespace {
+
+// Below this mean run length, gathering runs on few ranks (two-phase
+// buffering) is faster than writing each where it is; above, slower.
+constexpr int64_t kTwoPhaseRunBytes = int64_t{8} << 10;
+
+// The segments of one round, ascending by file offset; sums them on the way.
+std::vector<IoSegment> SegmentsOf(const WriteJob& job, int64_t round,
+                                  size_t& next, Checksummer& sum) {
+  std::vector<IoSegment> segments;
+  const std::vector<WriteOrder>& orders = job.writes.orders;
+  for (; next < orders.size() && orders[next].round == round; ++next) {
+    const WriteOrder& order = orders[next];
+    const ShardMemory memory = MemoryOf(job.shards[order.shard]);
+    sum.Add(memory, order.box, order.first_block);
+    ForEachSegment(memory, order.box, order.extent,
+                   [&](char* data, int64_t offset, int64_t bytes) {
+                     segments.push_back({data, offset, bytes});
+                   });
+  }
+  const auto before = [](const IoSegment& a, const IoSegment& b) {
+    return a.offset < b.offset;
+  };
+  // Two boxes of one rank in one dataset may interleave.
+  if (!std::is_sorted(segments.begin(), segments.end(), before)) {
+    std::sort(segments.begin(), segments.end(), before);
+  }
+  return segments;
+}
+
+// A descriptor of our own: it is open while others write, so that its fsync
+// reports every failed write-back of the file.
+StatusOr<PosixFile> OpenForSync(const WriteJob& job) {
+  return PosixFile::Open(job.path, PosixFile::Mode::kWrite);
+}
+
+Status WriteRounds(const WriteJob& job, MpiFile& file, WriteCounts& counts) {
+  Status first;
+  Checksummer sum(job.registers);
+  size_t next = 0;
+  for (int64_t round = 0; round < job.rounds; ++round) {
+    const std::vector<IoSegment> segments = SegmentsOf(job, round, next, sum);
+    first.Update(file.WriteAll(segments));
+    ++counts.collective_io;
+    counts.io_calls += segments.empty() ? 0 : 1;
+  }
+  if (first.ok()) counts.bytes += job.writes.bytes;
+  return first;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> MpiIoHints(
+    int64_t mean_run_bytes, const std::map<std::string, std::string>& extra) {
+  std::map<std::string, std::string> hints = extra;
+  hints.emplace("romio_cb_write",
+                mean_run_bytes < kTwoPhaseRunBytes ? "enable" : "disable");
+  // Data sieving reads, changes and writes back what other ranks own.
+  hints.emplace("romio_ds_write", "disable");
+  return hints;
+}
+
+Status WriteCollectively(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
+                         WriteCounts& counts) {
+  StatusOr<PosixFile> synced = OpenForSync(job);
+  BELAY_RETURN_IF_AGREED(Agree(team, synced.status()));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      MpiFile file,
+      MpiFile::OpenForWrite(team, job.path,
+                            MpiIoHints(job.mean_run_bytes, job.hints)));
+  StatusOr<MpiIoVerdict> judged = file.Judge(team);
+  Status status = judged.status();
+  if (status.ok()) verdict = *judged;
+  if (status.ok() && verdict.sound) status = WriteRounds(job, file, counts);
+  status.Update(file.Close());
+  if (status.ok() && job.durable) status = synced->Sync();
+  return Agree(team, status);
+}
+
+}  // namespace belay

@@ -1,0 +1,135 @@
+#include <algorithm>
+
+#include "base/status_macros.h"
+#include "geometry/runs.h"
+#include "h5/file.h"
+#include "store/posix_file.h"
+#include "store/shard_memory.h"
+#include "store/transfer.h"
+
+namespace belay {
+namespace {
+
+// What one rank gives to one collective H5Dwrite.
+struct Call {
+  Box box;  // counted from the dataset's corner
+  const void* data = nullptr;
+  std::string packed;  // the elements, if they are not dense in memory
+};
+
+Call PrepareCall(const ShardMemory& memory, const Box& box) {
+  Call call{.box = box, .data = nullptr, .packed = {}};
+  const int64_t size = memory.element_size;
+  if (CountRuns(box, memory.box, box) == 1) {
+    ForEachRun(box, memory.box, box,
+               [&](const Run& run) { call.data = memory.data + run.a * size; });
+    return call;
+  }
+  call.packed.resize(NumElements(box.shape) * size);
+  ForEachRun(box, memory.box, box, [&](const Run& run) {
+    std::copy_n(memory.data + run.a * size, run.length * size,
+                call.packed.data() + run.b * size);
+  });
+  call.data = call.packed.data();
+  return call;
+}
+
+// This rank's orders, dataset by dataset.
+class Orders {
+ public:
+  explicit Orders(const WriteJob& job) : job_(job), sum_(job.registers) {}
+
+  // The next order of that dataset as a call; an empty one if there is none.
+  Call Next(int32_t dataset, size_t ndim) {
+    const std::vector<WriteOrder>& orders = job_.writes.orders;
+    if (next_ == orders.size() || orders[next_].dataset != dataset) {
+      return {.box = {Shape(ndim, 0), Shape(ndim, 0)},
+              .data = nullptr,
+              .packed = {}};
+    }
+    const WriteOrder& order = orders[next_++];
+    const ShardMemory memory = MemoryOf(job_.shards[order.shard]);
+    sum_.Add(memory, order.box, order.first_block);
+    return PrepareCall(memory, order.box);
+  }
+
+  // Writes the remaining orders of that dataset, a text, at their places: a
+  // text is one element to HDF5 and cannot be written in parts.
+  Status WriteText(int32_t dataset, PosixFile& file) {
+    const std::vector<WriteOrder>& orders = job_.writes.orders;
+    Status status;
+    for (; next_ < orders.size() && orders[next_].dataset == dataset; ++next_) {
+      const WriteOrder& order = orders[next_];
+      const ShardMemory memory = MemoryOf(job_.shards[order.shard]);
+      sum_.Add(memory, order.box, order.first_block);
+      ForEachSegment(memory, order.box, order.extent,
+                     [&](char* data, int64_t offset, int64_t bytes) {
+                       status.Update(file.PwriteAll(offset, data, bytes));
+                     });
+    }
+    return status;
+  }
+
+ private:
+  const WriteJob& job_;
+  Checksummer sum_;
+  size_t next_ = 0;
+};
+
+// One dataset: as many collective calls as any rank has orders for it.
+Status WriteDataset(Team& team, const h5::Handle& file, const WriteJob& job,
+                    int32_t index, Orders& orders, WriteCounts& counts) {
+  const h5::DatasetSpec& spec = (*job.datasets)[index];
+  StatusOr<h5::Handle> dataset = h5::OpenDataset(file, spec.path);
+  BELAY_RETURN_IF_AGREED(Agree(team, dataset.status()));
+  Status status;
+  for (int32_t i = 0; i < (*job.calls)[index]; ++i) {
+    const Call call = orders.Next(index, spec.shape.size());
+    status.Update(h5::WriteHyperslabTogether(*dataset, call.box, spec.dtype,
+                                             spec.string_bytes, call.data));
+    ++counts.collective_io;
+    counts.io_calls += call.data == nullptr ? 0 : 1;
+  }
+  return Agree(team, status);
+}
+
+Status WriteDatasets(Team& team, const h5::Handle& file, PosixFile& texts,
+                     const WriteJob& job, WriteCounts& counts) {
+  Orders orders(job);
+  Status text_status;
+  for (size_t i = 0; i < job.datasets->size(); ++i) {
+    const auto index = static_cast<int32_t>(i);
+    if ((*job.datasets)[i].dtype == DType::kString) {
+      text_status.Update(orders.WriteText(index, texts));
+      continue;
+    }
+    BELAY_RETURN_IF_AGREED(
+        WriteDataset(team, file, job, index, orders, counts));
+  }
+  return Agree(team, text_status);
+}
+
+}  // namespace
+
+Status WriteWithHdf5(Team& team, const WriteJob& job, WriteCounts& counts) {
+  StatusOr<PosixFile> direct =
+      PosixFile::Open(job.path, PosixFile::Mode::kWrite);
+  BELAY_RETURN_IF_AGREED(Agree(team, direct.status()));
+  h5::Handle file;
+  const Status opened =
+      h5::OpenFileParallel(job.path, team.comm.raw(), MPI_INFO_NULL, file);
+  std::vector<int64_t> all_open = {file.is_open() ? 1 : 0};
+  const Status counted = MinAll(team, all_open);
+  if (!counted.ok() || all_open[0] == 0) {
+    // Closing communicates: where some ranks lack the file, all let go of it.
+    return Agree(team, opened.ok() ? counted : opened);
+  }
+  Status status = Agree(team, opened);
+  if (status.ok()) status = WriteDatasets(team, file, *direct, job, counts);
+  status.Update(file.Close());
+  if (status.ok() && job.durable) status = direct->Sync();
+  if (status.ok()) counts.bytes += job.writes.bytes;
+  return Agree(team, status);
+}
+
+}  // namespace belay

@@ -1,0 +1,121 @@
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "geometry/runs.h"
+#include "store/posix_file.h"
+#include "store/shard_memory.h"
+#include "store/transfer.h"
+
+namespace belay {
+namespace {
+
+// Small enough to stay in a core's cache between checksum and write.
+constexpr int64_t kTileBytes = int64_t{512} << 10;
+// Write-back is started once this much is waiting.
+constexpr int64_t kWritebackBytes = int64_t{4} << 20;
+
+// Joins segments that follow each other both in memory and in the file.
+class SegmentWriter {
+ public:
+  SegmentWriter(PosixFile& file, bool write_back)
+      : file_(file), write_back_(write_back) {}
+
+  void Add(char* data, int64_t offset, int64_t bytes) {
+    if (data == data_ + bytes_ && offset == offset_ + bytes_) {
+      bytes_ += bytes;
+      return;
+    }
+    Flush();
+    data_ = data;
+    offset_ = offset;
+    bytes_ = bytes;
+  }
+
+  void Flush() {
+    if (bytes_ == 0 || !status_.ok()) return;
+    status_ = file_.PwriteAll(offset_, data_, bytes_);
+    if (write_back_ && bytes_ >= kWritebackBytes) {
+      file_.StartWriteback(offset_, bytes_);
+    } else if (write_back_) {
+      StartLater();
+    }
+    bytes_ = 0;
+  }
+
+  const Status& status() const { return status_; }
+
+ private:
+  // Gathers small neighbouring writes into one request.
+  void StartLater() {
+    if (offset_ != waiting_until_) waiting_from_ = offset_;
+    waiting_until_ = offset_ + bytes_;
+    if (waiting_until_ - waiting_from_ < kWritebackBytes) return;
+    file_.StartWriteback(waiting_from_, waiting_until_ - waiting_from_);
+    waiting_from_ = waiting_until_;
+  }
+
+  PosixFile& file_;
+  bool write_back_;
+  Status status_;
+  char* data_ = nullptr;
+  int64_t offset_ = 0;
+  int64_t bytes_ = 0;
+  int64_t waiting_from_ = -1;
+  int64_t waiting_until_ = -1;
+};
+
+}  // namespace
+
+Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
+  if (job.writes.orders.empty()) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(job.path, PosixFile::Mode::kWrite));
+  SegmentWriter writer(file, job.durable);
+  Checksummer sum(job.registers);
+  for (const WriteOrder& order : job.writes.orders) {
+    const ShardMemory memory = MemoryOf(job.shards[order.shard]);
+    ForEachTile(
+        order.box, kTileBytes / memory.element_size, [&](const Box& tile) {
+          sum.Add(memory, tile, order.first_block);
+          ForEachSegment(memory, tile, order.extent,
+                         [&](char* data, int64_t offset, int64_t bytes) {
+                           writer.Add(data, offset, bytes);
+                         });
+          writer.Flush();
+        });
+    BELAY_RETURN_IF_ERROR(writer.status());
+  }
+  counts.bytes += job.writes.bytes;
+  counts.io_calls += file.write_calls();
+  if (job.durable) BELAY_RETURN_IF_ERROR(file.Sync());
+  return file.Close();
+}
+
+Status ReadBack(const WriteJob& job) {
+  if (job.writes.orders.empty()) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(job.path, PosixFile::Mode::kRead));
+  std::string buffer;
+  Status status;
+  const auto compare = [&](const char* data, int64_t offset, int64_t bytes) {
+    if (!status.ok()) return;
+    buffer.resize(bytes);
+    status = file.PreadAll(offset, buffer.data(), bytes);
+    if (!status.ok() || std::memcmp(buffer.data(), data, bytes) == 0) return;
+    status = absl::DataLossError(absl::StrFormat(
+        "read back \"%s\": %d bytes at offset %d are not what was written",
+        job.path, bytes, offset));
+  };
+  for (const WriteOrder& order : job.writes.orders) {
+    const ShardMemory memory = MemoryOf(job.shards[order.shard]);
+    ForEachTile(order.box, kTileBytes / memory.element_size,
+                [&](const Box& tile) {
+                  ForEachSegment(memory, tile, order.extent, compare);
+                });
+    BELAY_RETURN_IF_ERROR(status);
+  }
+  return file.Close();
+}
+
+}  // namespace belay

@@ -1,0 +1,45 @@
+#include "belay/state.h"
+
+#include "absl/strings/str_format.h"
+
+namespace belay {
+
+void State::AddShard(Shard shard) {
+  const bool has_memory = shard.dtype == DType::kString
+                              ? shard.text != nullptr
+                              : shard.data != nullptr || IsEmpty(shard.box);
+  if (!has_memory && status_.ok()) {
+    status_ = absl::InvalidArgumentError(
+        absl::StrFormat("add \"%s\": the pointer is null", shard.key));
+  }
+  shards_.push_back(std::move(shard));
+}
+
+void State::AddLaidOutBytes(std::string_view key, DType dtype,
+                            const Layout& layout, const Shape& global_shape,
+                            int rank, void* data) {
+  StatusOr<Box> box = layout.LocalBox(global_shape, rank);
+  if (!box.ok()) {
+    if (status_.ok()) {
+      status_ = Status(
+          box.status().code(),
+          absl::StrFormat("add \"%s\": %s", key, box.status().message()));
+    }
+    return;
+  }
+  AddShard({.key = std::string(key),
+            .dtype = dtype,
+            .global_shape = global_shape,
+            .box = *std::move(box),
+            .replica = layout.Replica(rank),
+            .data = data});
+}
+
+void State::AddText(std::string_view key, std::string* value) {
+  AddShard({.key = std::string(key),
+            .dtype = DType::kString,
+            .replica = kReplicaIsRank,
+            .text = value});
+}
+
+}  // namespace belay
