@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "absl/time/time.h"
 #include "belay/comm.h"
 #include "belay/status.h"
 #include "parallel/deadline.h"
@@ -26,7 +25,8 @@ namespace belay {
 struct Team {
   const Comm& comm;
   Deadline deadline;
-  int64_t messages = 0;  // MPI collectives so far
+  int64_t messages = 0;                   // MPI collectives so far
+  int64_t part_bytes = int64_t{1} << 30;  // the largest single message
 
   int rank() const { return comm.rank(); }
   int size() const { return comm.size(); }
@@ -39,7 +39,8 @@ struct Team {
 Status Agree(Team& team, const Status& mine);
 
 // Fails everywhere if ranks passed different fingerprints: InvalidArgument
-// `WHAT differs between ranks: rank R of N has another value than rank 0`.
+// `WHAT differs between ranks: rank R of N has another value than rank 0`, with
+// the lowest such rank and its " [rank R of N]". One small all-reduce if equal.
 // Collective. Same on all ranks: what.
 Status AgreeSame(Team& team, std::string_view what, uint64_t fingerprint);
 

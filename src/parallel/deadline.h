@@ -11,6 +11,7 @@
 #define BELAY_PARALLEL_DEADLINE_H_
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,7 +23,8 @@ namespace belay {
 // EX_TEMPFAIL of sysexits.h: try again later. Documented for batch scripts.
 inline constexpr int kDeadlineExitCode = 75;
 
-// Move only. Without a limit (seconds <= 0) every call is free.
+// Move only. Without a limit (seconds <= 0) every call is free. One at a time
+// per communicator.
 class Deadline {
  public:
   // Starts watching. `operation` is named in the message: `save "run/step_7"`.
@@ -41,6 +43,10 @@ class Deadline {
   // Errors: Internal - MPI's text. Local, but the operation behind the request
   // is collective.
   Status Wait(MPI_Request& request);
+
+  // Waits for several; possibly none. Every rank calls it equally often, so
+  // that they count the same gates. Local, but as above.
+  Status Wait(std::span<MPI_Request> requests);
 
  private:
   struct Impl;

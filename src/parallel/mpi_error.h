@@ -16,6 +16,9 @@ namespace belay {
 // point `site`. An empty object is left out. Local.
 Status MpiStatus(int code, std::string_view site, std::string_view object = {});
 
+// The same without a fault point, for calls whose caller passes one. Local.
+Status MpiError(int code, std::string_view site, std::string_view object = {});
+
 }  // namespace belay
 
 #endif  // BELAY_PARALLEL_MPI_ERROR_H_

@@ -1,0 +1,326 @@
+#include "parallel/collective.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/fault.h"
+#include "base/text.h"
+#include "parallel/mpi_error.h"
+
+namespace belay {
+namespace {
+
+constexpr int kGatherTag = 1;
+constexpr int kScatterTag = 2;
+
+// The fixed-size first message of every exchange of bytes: small ones, nearly
+// all of them, travel inside it.
+struct Packet {
+  int64_t size = 0;
+  char text[56] = {};
+
+  bool is_whole() const { return size <= static_cast<int64_t>(sizeof(text)); }
+};
+static_assert(sizeof(Packet) == 64);
+
+Packet Pack(std::string_view bytes) {
+  Packet packet{.size = static_cast<int64_t>(bytes.size())};
+  if (packet.is_whole()) std::memcpy(packet.text, bytes.data(), bytes.size());
+  return packet;
+}
+
+// Sizes `bytes`, and fills them if they came whole.
+void Unpack(const Packet& packet, std::string& bytes) {
+  bytes.resize(packet.size);
+  if (packet.is_whole()) std::memcpy(bytes.data(), packet.text, packet.size);
+}
+
+// Starts one nonblocking collective and waits for it under the deadline.
+Status Exchange(Team& team, absl::FunctionRef<int(MPI_Request*)> start,
+                std::string_view site) {
+  ++team.messages;
+  MPI_Request request = MPI_REQUEST_NULL;
+  const Status started = MpiError(start(&request), site);
+  return started.ok() ? team.deadline.Wait(request) : started;
+}
+
+// Calls post(start, count) for each part of at most `most` of `total`.
+Status ForEachPart(int64_t total, int64_t most,
+                   absl::FunctionRef<Status(int64_t, int)> post) {
+  Status status;
+  for (int64_t start = 0; start < total; start += most) {
+    status.Update(post(start, static_cast<int>(std::min(most, total - start))));
+  }
+  return status;
+}
+
+// Broadcast without agreement.
+Status SendToAll(Team& team, std::string& bytes, int root) {
+  constexpr std::string_view kSite = "MPI_Ibcast";
+  Packet packet;
+  if (team.rank() == root) packet = Pack(bytes);
+  Status status = Exchange(
+      team,
+      [&](MPI_Request* request) {
+        return MPI_Ibcast(&packet, sizeof(packet), MPI_BYTE, root,
+                          team.comm.raw(), request);
+      },
+      kSite);
+  if (!status.ok()) return status;
+  if (team.rank() != root) Unpack(packet, bytes);
+  if (packet.is_whole()) return status;
+  return ForEachPart(packet.size, team.part_bytes, [&](int64_t at, int count) {
+    return Exchange(
+        team,
+        [&](MPI_Request* request) {
+          return MPI_Ibcast(bytes.data() + at, count, MPI_BYTE, root,
+                            team.comm.raw(), request);
+        },
+        kSite);
+  });
+}
+
+// Point-to-point messages of any length, all in flight until Finish.
+class Parcels {
+ public:
+  Parcels(Team& team, int tag) : team_(team), tag_(tag) {}
+
+  void Send(const std::string& bytes, int to) {
+    Post(bytes.size(), [&](int64_t at, int count, MPI_Request* request) {
+      return MPI_Isend(bytes.data() + at, count, MPI_BYTE, to, tag_,
+                       team_.comm.raw(), request);
+    });
+  }
+
+  void Receive(std::string& bytes, int from) {
+    Post(bytes.size(), [&](int64_t at, int count, MPI_Request* request) {
+      return MPI_Irecv(bytes.data() + at, count, MPI_BYTE, from, tag_,
+                       team_.comm.raw(), request);
+    });
+  }
+
+  Status Finish() {
+    status_.Update(team_.deadline.Wait(requests_));
+    return status_;
+  }
+
+ private:
+  void Post(int64_t total,
+            absl::FunctionRef<int(int64_t, int, MPI_Request*)> start) {
+    status_.Update(
+        ForEachPart(total, team_.part_bytes, [&](int64_t at, int count) {
+          requests_.push_back(MPI_REQUEST_NULL);
+          return MpiError(start(at, count, &requests_.back()), "MPI_Isend");
+        }));
+  }
+
+  Team& team_;
+  int tag_;
+  std::vector<MPI_Request> requests_;
+  Status status_;
+};
+
+bool IsCount(std::string_view text) {
+  return !text.empty() &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// Whether the text ends with " [rank R of N]".
+bool NamesItsRank(std::string_view text) {
+  const size_t at = text.rfind(" [rank ");
+  if (at == std::string_view::npos || text.back() != ']') return false;
+  text.remove_prefix(at + 7);
+  text.remove_suffix(1);
+  const size_t of = text.find(" of ");
+  return of != std::string_view::npos && IsCount(text.substr(0, of)) &&
+         IsCount(text.substr(of + 4));
+}
+
+// Gives every rank the Status of rank `from`.
+Status TellFailure(Team& team, const Status& mine, int from) {
+  std::string bytes;
+  if (team.rank() == from) {
+    bytes = Cat(std::string(1, static_cast<char>(mine.code())), mine.message());
+  }
+  const Status sent = SendToAll(team, bytes, from);
+  if (!sent.ok()) return sent;
+  const auto code = static_cast<absl::StatusCode>(bytes[0]);
+  std::string text = bytes.substr(1);
+  if (!NamesItsRank(text)) {
+    text = Cat(text, " [rank ", from, " of ", team.size(), "]");
+  }
+  return Status(code, text);
+}
+
+// One all-reduce; `values` is in place.
+Status ReduceToAll(Team& team, void* values, int count, MPI_Datatype type,
+                   MPI_Op operation) {
+  return Exchange(
+      team,
+      [&](MPI_Request* request) {
+        return MPI_Iallreduce(MPI_IN_PLACE, values, count, type, operation,
+                              team.comm.raw(), request);
+      },
+      "MPI_Iallreduce");
+}
+
+// Folds in the fault point of the exchange, then agrees.
+Status Finish(Team& team, Status status, std::string_view site) {
+  status.Update(fault::Point(site));
+  return Agree(team, status);
+}
+
+Status Reduce(Team& team, std::span<int64_t> values, MPI_Op operation) {
+  const int64_t most = std::max<int64_t>(1, team.part_bytes / 8);
+  Status status = ForEachPart(values.size(), most, [&](int64_t at, int count) {
+    return ReduceToAll(team, values.data() + at, count, MPI_INT64_T, operation);
+  });
+  return Finish(team, std::move(status), "MPI_Iallreduce");
+}
+
+// After a comparison that failed: names the lowest rank that differs.
+Status NameDifferent(Team& team, std::string_view what, uint64_t fingerprint) {
+  uint64_t of_root = fingerprint;
+  Status status = Exchange(
+      team,
+      [&](MPI_Request* request) {
+        return MPI_Ibcast(&of_root, 1, MPI_UINT64_T, 0, team.comm.raw(),
+                          request);
+      },
+      "MPI_Ibcast");
+  if (status.ok() && of_root != fingerprint) {
+    status = absl::InvalidArgumentError(
+        Cat(what, " differs between ranks: rank ", team.rank(), " of ",
+            team.size(), " has another value than rank 0"));
+  }
+  return Agree(team, status);
+}
+
+}  // namespace
+
+Status Agree(Team& team, const Status& mine) {
+  Status own = mine;
+  own.Update(fault::Point("agree"));
+  int64_t lowest = own.ok() ? team.size() : team.rank();
+  const Status sent = ReduceToAll(team, &lowest, 1, MPI_INT64_T, MPI_MIN);
+  if (!sent.ok()) return sent;
+  if (lowest == team.size()) return absl::OkStatus();
+  return TellFailure(team, own, static_cast<int>(lowest));
+}
+
+Status AgreeSame(Team& team, std::string_view what, uint64_t fingerprint) {
+  const Status own = fault::Point("agree");
+  const uint64_t size = team.size();
+  // The minimum of the complement is the complement of the maximum.
+  uint64_t ballot[] = {own.ok() ? size : static_cast<uint64_t>(team.rank()),
+                       fingerprint, ~fingerprint};
+  const Status sent = ReduceToAll(team, ballot, 3, MPI_UINT64_T, MPI_MIN);
+  if (!sent.ok()) return sent;
+  if (ballot[0] != size) {
+    return TellFailure(team, own, static_cast<int>(ballot[0]));
+  }
+  if (ballot[1] == ~ballot[2]) return absl::OkStatus();
+  return NameDifferent(team, what, fingerprint);
+}
+
+Status OnRoot(Team& team, absl::FunctionRef<Status()> work) {
+  return Agree(team, team.is_root() ? work() : absl::OkStatus());
+}
+
+Status Broadcast(Team& team, std::string& bytes, int root) {
+  return Finish(team, SendToAll(team, bytes, root), "MPI_Ibcast");
+}
+
+StatusOr<std::vector<std::string>> Gather(Team& team, const std::string& mine) {
+  const Packet packet = Pack(mine);
+  std::vector<Packet> packets(team.is_root() ? team.size() : 0);
+  Status status = Exchange(
+      team,
+      [&](MPI_Request* request) {
+        return MPI_Igather(&packet, sizeof(packet), MPI_BYTE, packets.data(),
+                           sizeof(packet), MPI_BYTE, 0, team.comm.raw(),
+                           request);
+      },
+      "MPI_Igather");
+  std::vector<std::string> all(packets.size());
+  Parcels parcels(team, kGatherTag);
+  for (size_t rank = 0; rank < packets.size(); ++rank) {
+    Unpack(packets[rank], all[rank]);
+    if (!packets[rank].is_whole()) {
+      parcels.Receive(all[rank], static_cast<int>(rank));
+    }
+  }
+  if (!packet.is_whole()) parcels.Send(mine, 0);
+  status.Update(parcels.Finish());
+  Status agreed = Finish(team, std::move(status), "MPI_Igather");
+  if (!agreed.ok()) return agreed;
+  return all;
+}
+
+StatusOr<std::string> Scatter(Team& team,
+                              const std::vector<std::string>& parts) {
+  const size_t needed = team.is_root() ? team.size() : 0;
+  std::vector<Packet> packets(needed);
+  const bool complete = parts.size() == needed || !team.is_root();
+  Status status;
+  if (!complete) {
+    status =
+        absl::InvalidArgumentError(Cat("scatter: one part per rank (need ",
+                                       needed, ", found ", parts.size(), ")"));
+  }
+  Parcels parcels(team, kScatterTag);
+  for (size_t rank = 0; complete && rank < needed; ++rank) {
+    packets[rank] = Pack(parts[rank]);
+    if (!packets[rank].is_whole()) {
+      parcels.Send(parts[rank], static_cast<int>(rank));
+    }
+  }
+  Packet packet;
+  status.Update(Exchange(
+      team,
+      [&](MPI_Request* request) {
+        return MPI_Iscatter(packets.data(), sizeof(packet), MPI_BYTE, &packet,
+                            sizeof(packet), MPI_BYTE, 0, team.comm.raw(),
+                            request);
+      },
+      "MPI_Iscatter"));
+  std::string mine;
+  Unpack(packet, mine);
+  if (!packet.is_whole()) parcels.Receive(mine, 0);
+  status.Update(parcels.Finish());
+  Status agreed = Finish(team, std::move(status), "MPI_Iscatter");
+  if (!agreed.ok()) return agreed;
+  return mine;
+}
+
+Status XorToRoot(Team& team, std::span<uint32_t> values) {
+  const int64_t most = std::max<int64_t>(1, team.part_bytes / 4);
+  Status status = ForEachPart(values.size(), most, [&](int64_t at, int count) {
+    uint32_t* part = values.data() + at;
+    return Exchange(
+        team,
+        [&](MPI_Request* request) {
+          return MPI_Ireduce(team.is_root() ? MPI_IN_PLACE : part,
+                             team.is_root() ? part : nullptr, count,
+                             MPI_UINT32_T, MPI_BXOR, 0, team.comm.raw(),
+                             request);
+        },
+        "MPI_Ireduce");
+  });
+  return Finish(team, std::move(status), "MPI_Ireduce");
+}
+
+Status SumAll(Team& team, std::span<int64_t> values) {
+  return Reduce(team, values, MPI_SUM);
+}
+
+Status MinAll(Team& team, std::span<int64_t> values) {
+  return Reduce(team, values, MPI_MIN);
+}
+
+Status MaxAll(Team& team, std::span<int64_t> values) {
+  return Reduce(team, values, MPI_MAX);
+}
+
+}  // namespace belay
