@@ -1,0 +1,52 @@
+// A save in which some ranks do not come to the gate, or hang in a call. Ends
+// with an exit code other than 75 if the deadline does not work.
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string_view>
+
+#include "belay/comm.h"
+#include "parallel/collective.h"
+#include "parallel/deadline.h"
+
+namespace {
+
+bool IsLate(std::string_view name, int rank, int size) {
+  if (name == "last_rank_sleeps") return rank == size - 1;
+  if (name == "first_rank_sleeps") return rank == 0;
+  if (name == "odd_ranks_sleep") return rank % 2 == 1;
+  if (name == "referees_sleep") return rank < 4;
+  return name == "call_blocks";
+}
+
+void Run(const belay::Comm& comm, std::string_view name) {
+  belay::Team team{
+      .comm = comm,
+      .deadline = belay::Deadline(comm, 1, "save \"run/step_00000007\"")};
+  team.deadline.Enter("gather");
+  if (!belay::Agree(team, absl::OkStatus()).ok()) return;
+  const bool blocks = name == "call_blocks";
+  // A rank that sleeps in the program's own code has no deadline of its own.
+  if (!blocks && IsLate(name, team.rank(), team.size())) {
+    team.deadline = belay::Deadline(comm, 0, "");
+  }
+  team.deadline.Enter("write");
+  if (IsLate(name, team.rank(), team.size())) sleep(20);
+  (void)belay::Agree(team, absl::OkStatus());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  absl::StatusOr<belay::Comm> comm = belay::Comm::Duplicate(MPI_COMM_WORLD);
+  if (!comm.ok()) return 3;
+  Run(*comm, argv[1]);
+  std::fputs("the deadline did not end the job\n", stderr);
+  MPI_Finalize();
+  return 1;
+}

@@ -1,0 +1,116 @@
+// Deadlines that are kept. Those that are missed: deadline_exit.cc.
+#include "parallel/deadline.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "mpi_test.h"
+#include "parallel/collective.h"
+
+namespace belay {
+namespace {
+
+using testing::WorldRank;
+using testing::WorldSize;
+
+void Sleep(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+class DeadlineTest : public ::testing::Test {
+ protected:
+  DeadlineTest() : comm_(*Comm::Duplicate(MPI_COMM_WORLD)) {}
+  ~DeadlineTest() override { EXPECT_EQ(comm_.Close(), absl::OkStatus()); }
+
+  int last() { return WorldSize() - 1; }
+
+  Comm comm_;
+};
+
+TEST_F(DeadlineTest, WithoutLimitWaits) {
+  Team team{.comm = comm_, .deadline = Deadline(comm_, 0, "save")};
+  team.deadline.Enter("write");
+  if (WorldRank() == last()) Sleep(0.1);
+  int64_t sum = 1;
+  EXPECT_EQ(SumAll(team, {&sum, 1}), absl::OkStatus());
+  EXPECT_EQ(sum, WorldSize());
+}
+
+// Ranks tell each other that they wait; the late one comes, nobody hears of it
+// any more, and later gates and deadlines are not disturbed.
+TEST_F(DeadlineTest, ArrivalsOfRanksThatWaitedInVainAreHarmless) {
+  for (int late = 0; late < WorldSize(); ++late) {
+    Team team{.comm = comm_, .deadline = Deadline(comm_, 0.5, "save")};
+    team.deadline.Enter("gather");
+    if (WorldRank() == late) Sleep(0.4);
+    EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
+    team.deadline.Enter("write");
+    EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
+  }
+  Team team{.comm = comm_, .deadline = Deadline(comm_, 60, "save")};
+  EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
+}
+
+// In all this takes longer than any limit here with its grace.
+TEST_F(DeadlineTest, EnterStartsTheTimeAnewAndDestructionStopsIt) {
+  {
+    Team other{.comm = comm_, .deadline = Deadline(comm_, 0.1, "save")};
+    EXPECT_EQ(Agree(other, absl::OkStatus()), absl::OkStatus());
+    other.deadline = Deadline(comm_, 0.2, "restore");
+    Deadline moved = std::move(other.deadline);
+  }
+  Team team{.comm = comm_, .deadline = Deadline(comm_, 0.6, "save")};
+  for (int station = 0; station < 17; ++station) {
+    team.deadline.Enter("a station");
+    Sleep(0.3);
+    EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
+  }
+}
+
+TEST_F(DeadlineTest, WaitsForSeveralRequests) {
+  Deadline deadline(comm_, 60, "save");
+  int sent = WorldRank();
+  int received = -1;
+  const int next = (WorldRank() + 1) % WorldSize();
+  const int previous = (WorldRank() + last()) % WorldSize();
+  MPI_Request requests[2];
+  MPI_Irecv(&received, 1, MPI_INT, previous, 0, comm_.raw(), &requests[0]);
+  MPI_Isend(&sent, 1, MPI_INT, next, 0, comm_.raw(), &requests[1]);
+  EXPECT_EQ(deadline.Wait(requests), absl::OkStatus());
+  EXPECT_EQ(received, previous);
+  EXPECT_EQ(deadline.Wait(std::span<MPI_Request>()), absl::OkStatus());
+}
+
+TEST_F(DeadlineTest, WaitReturnsTheErrorOfMpi) {
+  if (WorldSize() == 1) GTEST_SKIP() << "Open MPI truncates it silently";
+  Deadline deadline(comm_, 60, "save");
+  char small = 0;
+  char large[16] = {};
+  const int next = (WorldRank() + 1) % WorldSize();
+  MPI_Request requests[2];
+  MPI_Irecv(&small, 1, MPI_BYTE, MPI_ANY_SOURCE, 0, comm_.raw(), &requests[0]);
+  MPI_Isend(large, 16, MPI_BYTE, next, 0, comm_.raw(), &requests[1]);
+  EXPECT_EQ(
+      deadline.Wait(requests),
+      absl::InternalError("MPI_Test: MPI_ERR_TRUNCATE: message truncated"));
+}
+
+// The program's handlers run on the program's threads.
+TEST_F(DeadlineTest, TheCallersSignalMaskIsUnchanged) {
+  sigset_t before;
+  sigset_t after;
+  pthread_sigmask(SIG_SETMASK, nullptr, &before);
+  { Deadline deadline(comm_, 60, "save"); }
+  pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  for (int number : {SIGTERM, SIGUSR1, SIGINT}) {
+    EXPECT_EQ(sigismember(&before, number), 0);
+    EXPECT_EQ(sigismember(&after, number), 0);
+  }
+}
+
+}  // namespace
+}  // namespace belay
