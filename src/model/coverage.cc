@@ -1,13 +1,13 @@
 #include "model/coverage.h"
 
 #include <algorithm>
-#include <set>
+#include <tuple>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "model/box_index.h"
 
 namespace belay {
 namespace {
@@ -41,28 +41,34 @@ Status CheckAgainstFirst(const HeldShard& first, const HeldShard& other) {
   return absl::OkStatus();
 }
 
-Status CheckShard(const HeldShard& held) {
-  const ShardInfo& shard = *held.info;
-  StatusOr<int64_t> elements = CheckedNumElements(shard.global_shape);
-  Status status = elements.status();
-  if (status.ok()) status = CheckBox(shard.box, shard.global_shape);
-  if (status.ok() && shard.dtype == DType::kString &&
-      !shard.global_shape.empty()) {
-    status = absl::InvalidArgumentError("a string is always a scalar");
+Status WithShard(const HeldShard& held, const Status& cause) {
+  if (cause.ok()) return cause;
+  return Status(cause.code(),
+                absl::StrFormat("plan \"%s\": rank %d: %s", held.info->key,
+                                held.rank, cause.message()));
+}
+
+// What all shards of a key have in common.
+Status CheckArray(const ShardInfo& shard) {
+  const StatusOr<int64_t> elements = CheckedNumElements(shard.global_shape);
+  BELAY_RETURN_IF_ERROR(elements.status());
+  if (shard.dtype == DType::kString) {
+    if (shard.global_shape.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrFormat("a string is always a scalar (need shape [], found %s)",
+                        ShapeText(shard.global_shape)));
   }
-  if (status.ok() && DTypeSize(shard.dtype) > 0 &&
-      *elements > INT64_MAX / DTypeSize(shard.dtype)) {
-    status = absl::InvalidArgumentError("the array has more than 2^63 bytes");
-  }
-  if (status.ok()) return status;
-  return Status(status.code(),
-                absl::StrFormat("plan \"%s\": rank %d: %s", shard.key,
-                                held.rank, status.message()));
+  if (*elements <= INT64_MAX / DTypeSize(shard.dtype)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("the array has more than 2^63 - 1 bytes (%d elements of "
+                      "%d bytes)",
+                      *elements, DTypeSize(shard.dtype)));
 }
 
 // Replicas must be told apart by their number: the same box twice with one
 // number is two shards that overlap.
 Status CheckReplicas(const HeldBox& held) {
+  if (held.holders.size() == 1) return absl::OkStatus();
   absl::flat_hash_map<int64_t, const HeldShard*> seen;
   for (const HeldShard& holder : held.holders) {
     const auto [it, fresh] = seen.try_emplace(holder.info->replica, &holder);
@@ -75,48 +81,35 @@ Status CheckReplicas(const HeldBox& held) {
   return absl::OkStatus();
 }
 
-// The axis along which the boxes start at most different places: sweeping
-// along it keeps the set of open boxes small.
-size_t SweepAxis(const std::vector<const Box*>& boxes) {
-  size_t best = 0, most = 0;
-  for (size_t axis = 0; axis < boxes[0]->offset.size(); ++axis) {
-    absl::flat_hash_set<int64_t> starts;
-    for (const Box* box : boxes) starts.insert(box->offset[axis]);
-    if (starts.size() > most) {
-      most = starts.size();
-      best = axis;
-    }
+// Whether intervals, as length by start, follow each other from 0 to `length`.
+bool IsChain(const absl::flat_hash_map<int64_t, int64_t>& intervals,
+             int64_t length) {
+  int64_t end = 0;
+  for (size_t i = 0; i < intervals.size(); ++i) {
+    const auto next = intervals.find(end);
+    if (next == intervals.end()) return false;
+    end += next->second;
   }
-  return best;
+  return end == length;
 }
 
-// Whether the boxes are exactly the cells of a grid, each once: the common
+// Whether the boxes, all distinct, are exactly the cells of a grid: the common
 // case, in linear time.
 bool IsGrid(const std::vector<HeldBox>& boxes, const Shape& shape) {
-  const size_t ndim = shape.size();
-  std::vector<absl::flat_hash_map<int64_t, int64_t>> cells(ndim);
-  for (const HeldBox& held : boxes) {
-    for (size_t i = 0; i < ndim; ++i) {
+  size_t cells = 1;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    absl::flat_hash_map<int64_t, int64_t> intervals;
+    for (const HeldBox& held : boxes) {
+      const int64_t length = held.box.shape[axis];
       const auto [it, fresh] =
-          cells[i].try_emplace(held.box.offset[i], held.box.shape[i]);
-      if (!fresh && it->second != held.box.shape[i]) return false;
+          intervals.try_emplace(held.box.offset[axis], length);
+      if (!fresh && it->second != length) return false;
     }
+    if (!IsChain(intervals, shape[axis])) return false;
+    cells *= intervals.size();
+    if (cells > boxes.size()) return false;
   }
-  size_t count = 1;
-  for (size_t i = 0; i < ndim; ++i) {
-    int64_t length = 0;
-    for (const auto& [start, part] : cells[i]) length += part;
-    if (length != shape[i]) return false;
-    // Intervals that sum to the axis tile it only if each starts where
-    // another one ends.
-    for (const auto& [start, part] : cells[i]) {
-      if (start + part != shape[i] && !cells[i].contains(start + part)) {
-        return false;
-      }
-    }
-    count *= cells[i].size();
-  }
-  return count == boxes.size();
+  return cells == boxes.size();
 }
 
 // Some box of the array that no shard covers.
@@ -165,7 +158,8 @@ std::vector<HeldBox> GroupByBox(const std::vector<HeldShard>& shards) {
     boxes[it->second].holders.push_back(held);
   }
   std::sort(boxes.begin(), boxes.end(), [](const HeldBox& a, const HeldBox& b) {
-    return a.box.offset < b.box.offset;
+    return std::tie(a.box.offset, a.box.shape) <
+           std::tie(b.box.offset, b.box.shape);
   });
   return boxes;
 }
@@ -174,28 +168,11 @@ std::vector<HeldBox> GroupByBox(const std::vector<HeldShard>& shards) {
 
 std::optional<std::pair<size_t, size_t>> FindOverlap(
     const std::vector<const Box*>& boxes) {
-  if (boxes.size() < 2) return std::nullopt;
-  if (boxes[0]->offset.empty()) return std::make_pair(0, 1);
-  const size_t axis = SweepAxis(boxes);
-  std::vector<size_t> order(boxes.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return boxes[a]->offset[axis] < boxes[b]->offset[axis];
-  });
-  // Boxes that are still open, by where they end along the axis.
-  std::multiset<std::pair<int64_t, size_t>> open;
-  for (size_t i : order) {
-    if (IsEmpty(*boxes[i])) continue;
-    const int64_t start = boxes[i]->offset[axis];
-    while (!open.empty() && open.begin()->first <= start) {
-      open.erase(open.begin());
+  const BoxIndex index(boxes);
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    for (size_t j : index.Find(*boxes[i])) {
+      if (j != i) return std::make_pair(i, j);
     }
-    for (const auto& [end, j] : open) {
-      if (Intersect(*boxes[i], *boxes[j])) {
-        return std::make_pair(std::min(i, j), std::max(i, j));
-      }
-    }
-    open.emplace(start + boxes[i]->shape[axis], i);
   }
   return std::nullopt;
 }
@@ -203,10 +180,11 @@ std::optional<std::pair<size_t, size_t>> FindOverlap(
 StatusOr<std::vector<HeldBox>> CheckCoverage(
     const std::vector<HeldShard>& shards) {
   const HeldShard& first = shards[0];
-  BELAY_RETURN_IF_ERROR(CheckShard(first));
+  BELAY_RETURN_IF_ERROR(WithShard(first, CheckArray(*first.info)));
   for (const HeldShard& held : shards) {
     BELAY_RETURN_IF_ERROR(CheckAgainstFirst(first, held));
-    BELAY_RETURN_IF_ERROR(CheckShard(held));
+    BELAY_RETURN_IF_ERROR(
+        WithShard(held, CheckBox(held.info->box, held.info->global_shape)));
   }
   std::vector<HeldBox> boxes = GroupByBox(shards);
   for (const HeldBox& held : boxes) {

@@ -2,7 +2,7 @@
 //
 // In:  all shards of one key, with their ranks.
 // Out: the distinct boxes with their holders, or one Status that names the
-//      key, the ranks and the boxes. By sort and sweep, never by pairs of all.
+//      key, the ranks and the boxes. Never by looking at all pairs.
 
 #ifndef BELAY_MODEL_COVERAGE_H_
 #define BELAY_MODEL_COVERAGE_H_
@@ -38,7 +38,8 @@ struct HeldBox {
 StatusOr<std::vector<HeldBox>> CheckCoverage(
     const std::vector<HeldShard>& shards);
 
-// Returns a pair of boxes that overlap, as positions in `boxes`, or nothing.
+// Returns the first pair of boxes that overlap, as ascending positions in
+// `boxes`, or nothing.
 std::optional<std::pair<size_t, size_t>> FindOverlap(
     const std::vector<const Box*>& boxes);
 
