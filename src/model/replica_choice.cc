@@ -2,131 +2,208 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
+
 namespace belay {
 namespace {
 
-// A box with more than one holder.
-struct Shared {
-  int32_t array;
-  const HeldBox* held;
-  int64_t bytes;
+// Cuts are placed to 1/kCutsPerShare of a rank's bytes, so that parts are
+// whole rows where rows are that fine.
+constexpr int64_t kCutsPerShare = 256;
+constexpr int kMaxPasses = 8;
+
+struct Item {
+  int32_t array = 0;
+  int64_t element_size = 0;
+  const HeldBox* held = nullptr;
+  int64_t elements = 0;
 };
 
-// A share of a split box, in units of its split axis.
-struct Share {
-  const HeldShard* holder;
-  int64_t units;
+// Boxes with the same holders.
+struct Group {
+  std::vector<int32_t> ranks;  // ascending, each once
+  std::vector<Item> items;
+  int64_t bytes = 0;
+  std::vector<int64_t> given;  // bytes per rank
+  int64_t level = 0;           // bytes of a rank that got some
 };
 
-// Gives out `bytes` so that the holders with the fewest bytes are raised to
-// one level. Returns the bytes per holder, in the order of `holders`, which
-// are sorted by load.
-std::vector<int64_t> RaiseToLevel(const std::vector<const HeldShard*>& holders,
-                                  const std::vector<int64_t>& load,
-                                  int64_t bytes, int64_t most_parts) {
-  int64_t parts = 0, below = 0;  // holders that get some, and their load
-  for (const HeldShard* holder : holders) {
-    const int64_t mine = load[holder->rank];
-    if (parts == most_parts || (parts > 0 && mine * parts - below >= bytes)) {
-      break;
+std::vector<int32_t> RanksOf(const HeldBox& held) {
+  std::vector<int32_t> ranks;
+  for (const HeldShard& holder : held.holders) {
+    if (ranks.empty() || ranks.back() != holder.rank) {
+      ranks.push_back(holder.rank);
     }
-    below += mine;
-    ++parts;
   }
-  const int64_t level = (below + bytes) / parts;
-  std::vector<int64_t> given(parts);
-  for (int64_t i = 0; i < parts; ++i) {
-    given[i] = std::max<int64_t>(0, level - load[holders[i]->rank]);
-  }
-  return given;
+  return ranks;
 }
 
-std::vector<const HeldShard*> ByLoad(const HeldBox& held,
-                                     const std::vector<int64_t>& load) {
-  std::vector<const HeldShard*> holders;
-  for (const HeldShard& holder : held.holders) holders.push_back(&holder);
-  std::stable_sort(holders.begin(), holders.end(),
-                   [&](const HeldShard* a, const HeldShard* b) {
-                     return load[a->rank] < load[b->rank];
+// Groups with few holders come first: those with many level out what is left.
+std::vector<Group> GroupByHolders(const std::vector<ArrayBoxes>& arrays) {
+  std::vector<Group> groups;
+  absl::flat_hash_map<std::vector<int32_t>, size_t> positions;
+  for (const ArrayBoxes& array : arrays) {
+    for (const HeldBox& held : array.boxes) {
+      std::vector<int32_t> ranks = RanksOf(held);
+      const auto [it, fresh] = positions.try_emplace(ranks, groups.size());
+      if (fresh) groups.push_back({.ranks = std::move(ranks)});
+      const int64_t elements = NumElements(held.box.shape);
+      Group& group = groups[it->second];
+      group.items.push_back({array.array, array.element_size, &held, elements});
+      group.bytes += elements * array.element_size;
+    }
+  }
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const Group& a, const Group& b) {
+                     return a.ranks.size() < b.ranks.size();
                    });
-  return holders;
+  return groups;
 }
 
-size_t SplitAxis(const Box& box) {
-  size_t axis = 0;
-  while (axis + 1 < box.shape.size() && box.shape[axis] == 1) ++axis;
-  return axis;
-}
-
-// The shares of a box, in whole units of the split axis, that add up to it.
-std::vector<Share> SharesOf(const Shared& shared, int64_t units,
-                            const std::vector<int64_t>& load) {
-  const std::vector<const HeldShard*> holders = ByLoad(*shared.held, load);
-  const int64_t most_parts =
-      std::clamp<int64_t>(shared.bytes / kMinSplitBytes, 1, units);
-  const std::vector<int64_t> given =
-      RaiseToLevel(holders, load, shared.bytes, most_parts);
-  std::vector<Share> shares;
-  int64_t bytes_given = 0, units_given = 0;
-  for (size_t i = 0; i < given.size(); ++i) {
-    bytes_given += given[i];
-    const bool last = i + 1 == given.size();
-    // Rounded on the running sum, so that errors do not add up.
-    const int64_t until =
-        last ? units
-             : std::min(units,
-                        static_cast<int64_t>(static_cast<double>(units) *
-                                                 bytes_given / shared.bytes +
-                                             0.5));
-    shares.push_back({holders[i], until - units_given});
-    units_given = until;
+// Gives out the bytes of a group so that the ranks with the least load are
+// raised to one level.
+void RaiseToLevel(const std::vector<int64_t>& load, Group& group) {
+  std::vector<int64_t> loads;
+  for (int32_t rank : group.ranks) loads.push_back(load[rank]);
+  std::sort(loads.begin(), loads.end());
+  int64_t level = loads[0], left = group.bytes, raised = 1;
+  for (; raised < static_cast<int64_t>(loads.size()); ++raised) {
+    const int64_t step = loads[raised] - level;
+    if (step > left / raised) break;
+    left -= step * raised;
+    level += step;
   }
-  return shares;
+  group.level = level + (left + raised - 1) / raised;
+  group.given.clear();
+  for (int32_t rank : group.ranks) {
+    group.given.push_back(std::max<int64_t>(0, group.level - load[rank]));
+  }
 }
 
-void GiveOut(const Shared& shared, std::vector<int64_t>& load,
-             std::vector<WritePiece>& pieces) {
-  const Box& box = shared.held->box;
-  const size_t axis = SplitAxis(box);
-  const int64_t units = box.shape.empty() ? 1 : box.shape[axis];
-  int64_t position = 0;
-  for (const Share& share : SharesOf(shared, units, load)) {
-    if (share.units == 0) continue;
-    Box part = box;
-    if (!box.shape.empty()) {
-      part.offset[axis] += position;
-      part.shape[axis] = share.units;
-      position += share.units;
+void AddGiven(const Group& group, int64_t sign, std::vector<int64_t>& load) {
+  for (size_t i = 0; i < group.given.size(); ++i) {
+    load[group.ranks[i]] += sign * group.given[i];
+  }
+}
+
+// Levels all groups. Where groups overlap without being nested, one that came
+// early could not know of a later one, so it is levelled again.
+void LevelGroups(std::vector<int64_t>& load, std::vector<Group>& groups) {
+  int64_t highest = INT64_MAX;
+  for (int pass = 0; pass < kMaxPasses; ++pass) {
+    for (Group& group : groups) {
+      AddGiven(group, -1, load);
+      RaiseToLevel(load, group);
+      AddGiven(group, +1, load);
     }
-    load[share.holder->rank] += shared.bytes / units * share.units;
-    pieces.push_back({shared.array, share.holder->rank, share.holder->shard,
-                      std::move(part)});
+    const int64_t now = *std::max_element(load.begin(), load.end());
+    if (now > highest - highest / 1024) return;
+    highest = now;
   }
+}
+
+// The number of elements between places where a box may be cut: whole rows of
+// an axis, with at least `grain` bytes.
+int64_t CutStep(const Item& item, int64_t grain) {
+  const Shape& shape = item.held->box.shape;
+  int64_t row = 1;
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    if (shape[axis] > grain / item.element_size / row) break;
+    row *= shape[axis];
+  }
+  const int64_t row_bytes = row * item.element_size;
+  const int64_t rows = (grain + row_bytes - 1) / row_bytes;
+  return std::min(row * rows, item.elements);
+}
+
+// The place nearest to byte `at` of an item where it may be cut, as element.
+int64_t NearestCut(const Item& item, int64_t at, int64_t step) {
+  if (at <= 0) return 0;
+  if (at >= item.elements * item.element_size) return item.elements;
+  const int64_t cut = (at / item.element_size + step / 2) / step * step;
+  return item.elements - cut < (step + 1) / 2 ? item.elements : cut;
+}
+
+void AddPieces(const Item& item, int32_t rank, int64_t begin, int64_t end,
+               std::vector<WritePiece>& pieces) {
+  const auto& holders = item.held->holders;
+  const auto holder = std::lower_bound(
+      holders.begin(), holders.end(), rank,
+      [](const HeldShard& held, int32_t r) { return held.rank < r; });
+  for (Box& box : BoxesOfRange(item.held->box, begin, end)) {
+    pieces.push_back({item.array, rank, holder->shard, std::move(box)});
+  }
+}
+
+// Lays the items end to end and cuts them where each rank has what it was
+// given. Adds what the ranks really get to `load`.
+void DealOut(const Group& group, std::vector<int64_t>& load,
+             std::vector<WritePiece>& pieces) {
+  const int64_t grain = std::max(kMinSplitBytes, group.level / kCutsPerShare);
+  size_t turn = 0;                 // whose turn it is, in group.ranks
+  int64_t until = group.given[0];  // where its turn ends, from the item's start
+  for (const Item& item : group.items) {
+    const int64_t step = CutStep(item, grain);
+    for (int64_t begin = 0; begin < item.elements;) {
+      const bool last = turn + 1 == group.ranks.size();
+      const int64_t end = last ? item.elements : NearestCut(item, until, step);
+      if (end > begin) {
+        AddPieces(item, group.ranks[turn], begin, end, pieces);
+        load[group.ranks[turn]] += (end - begin) * item.element_size;
+        begin = end;
+      }
+      if (begin < item.elements) until += group.given[++turn];
+    }
+    until -= item.elements * item.element_size;
+  }
+}
+
+// Elements of one index of each axis.
+Shape Strides(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (size_t axis = shape.size(); axis-- > 1;) {
+    strides[axis - 1] = strides[axis] * shape[axis];
+  }
+  return strides;
 }
 
 }  // namespace
 
+std::vector<Box> BoxesOfRange(const Box& box, int64_t begin, int64_t end) {
+  if (begin == end) return {};
+  if (begin == 0 && end == NumElements(box.shape)) return {box};
+  const Shape strides = Strides(box.shape);
+  std::vector<Box> boxes;
+  while (begin < end) {
+    Box part = box;
+    size_t axis = 0;
+    // The outermost axis of which a whole index begins here.
+    while (begin % strides[axis] != 0 || end - begin < strides[axis]) ++axis;
+    for (size_t i = 0; i <= axis; ++i) {
+      const int64_t index = begin / strides[i] % box.shape[i];
+      part.offset[i] += index;
+      part.shape[i] =
+          i < axis ? 1
+                   : std::min((end - begin) / strides[i], box.shape[i] - index);
+    }
+    begin += part.shape[axis] * strides[axis];
+    boxes.push_back(std::move(part));
+  }
+  return boxes;
+}
+
 std::vector<WritePiece> ChooseWriters(const std::vector<ArrayBoxes>& arrays,
                                       int num_ranks) {
-  std::vector<WritePiece> pieces;
-  std::vector<Shared> shared;
   std::vector<int64_t> load(num_ranks, 0);
-  for (const ArrayBoxes& array : arrays) {
-    for (const HeldBox& held : array.boxes) {
-      const int64_t bytes = NumElements(held.box.shape) * array.element_size;
-      if (held.holders.size() > 1) {
-        shared.push_back({array.array, &held, bytes});
-        continue;
-      }
-      const HeldShard& only = held.holders[0];
-      load[only.rank] += bytes;
-      pieces.push_back({array.array, only.rank, only.shard, held.box});
-    }
+  std::vector<Group> groups = GroupByHolders(arrays);
+  std::vector<WritePiece> pieces;
+  if (groups.empty()) return pieces;
+  LevelGroups(load, groups);
+  for (Group& group : groups) {
+    AddGiven(group, -1, load);
+    RaiseToLevel(load, group);
+    DealOut(group, load, pieces);
   }
-  std::stable_sort(
-      shared.begin(), shared.end(),
-      [](const Shared& a, const Shared& b) { return a.bytes > b.bytes; });
-  for (const Shared& one : shared) GiveOut(one, load, pieces);
   return pieces;
 }
 

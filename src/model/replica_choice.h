@@ -2,8 +2,9 @@
 //
 // In:  the distinct boxes of all arrays with their holders.
 // Out: pieces, each written by one rank; together they tile the boxes. Bytes
-//      per rank are as equal as the holders allow: boxes are given out largest
-//      first to the rank with the fewest bytes, and large ones are split.
+//      per rank are as equal as the holders allow. Boxes with the same holders
+//      lie end to end on one tape, which is cut once per holder: so a box is
+//      split only where a cut meets it, and there are few pieces.
 
 #ifndef BELAY_MODEL_REPLICA_CHOICE_H_
 #define BELAY_MODEL_REPLICA_CHOICE_H_
@@ -15,8 +16,8 @@
 
 namespace belay {
 
-// A box is not split into parts smaller than this.
-inline constexpr int64_t kMinSplitBytes = int64_t{256} << 10;
+// A box is not split into much smaller parts than this.
+inline constexpr int64_t kMinSplitBytes = int64_t{4} << 10;
 
 // One array's boxes, as CheckCoverage returned them.
 struct ArrayBoxes {
@@ -35,6 +36,10 @@ struct WritePiece {
 
 std::vector<WritePiece> ChooseWriters(const std::vector<ArrayBoxes>& arrays,
                                       int num_ranks);
+
+// Returns the elements [begin, end) of `box`, counted row-major, as the fewest
+// boxes, ascending.
+std::vector<Box> BoxesOfRange(const Box& box, int64_t begin, int64_t end);
 
 }  // namespace belay
 
