@@ -89,8 +89,9 @@ std::string ToString(const SavePlan& plan, int64_t max_orders) {
       plan.arrays.size(), plan.datasets.size(), plan.files.size(),
       plan.ranks.size(), plan.rounds, plan.num_blocks);
   for (size_t i = 0; i < plan.files.size(); ++i) {
-    absl::StrAppendFormat(&text, "file %d \"%s\": created by rank %d\n", i,
-                          plan.files[i].name, plan.files[i].creator);
+    absl::StrAppendFormat(
+        &text, "file %d \"%s\": created by rank %d, %d writers\n", i,
+        plan.files[i].name, plan.files[i].creator, plan.files[i].num_writers);
   }
   for (size_t i = 0; i < plan.datasets.size(); ++i) {
     const StoredDataset& dataset = plan.datasets[i];
@@ -133,10 +134,9 @@ std::string ToString(const RestorePlan& plan, int64_t max_orders) {
         break;
       }
       absl::StrAppendFormat(
-          &text,
-          "  file %d: box %s of the %d byte-offset extent %s -> shard %d%s\n",
-          order.file, BoxText(order.box), order.extent.offset,
-          BoxText(order.extent.box), order.shard,
+          &text, "  file %d: box %s of extent %s at byte %d -> shard %d%s\n",
+          order.file, BoxText(order.box), BoxText(order.extent.box),
+          order.extent.offset, order.shard,
           order.first_block < 0 ? "" : ", checked");
     }
   }

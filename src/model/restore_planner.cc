@@ -1,15 +1,16 @@
 #include "model/restore_planner.h"
 
 #include <algorithm>
-#include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
 #include "base/checksum.h"
 #include "base/status_macros.h"
-#include "model/coverage.h"
+#include "model/box_index.h"
 
 namespace belay {
 namespace {
@@ -73,73 +74,134 @@ Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
                                 status.message()));
 }
 
-// Cuts the wanted boxes of one array into parts so that those that count are
-// disjoint and have the same union as all. result[i] belongs to wants[i].
-std::vector<std::vector<Part>> ChooseCounting(const std::vector<Want>& wants) {
-  std::vector<std::vector<Part>> parts(wants.size());
+// The positions of the first want of each distinct box, the largest first, so
+// that later ones are often covered whole.
+std::vector<size_t> DistinctWants(const std::vector<Want>& wants) {
   absl::flat_hash_set<Box> seen;
-  std::vector<size_t> fresh;  // the first want of each distinct box
-  std::vector<const Box*> distinct;
+  std::vector<std::pair<int64_t, size_t>> by_size;
   for (size_t i = 0; i < wants.size(); ++i) {
-    if (seen.insert(wants[i].box).second) {
-      fresh.push_back(i);
-      distinct.push_back(&wants[i].box);
-    } else {
-      parts[i].push_back({wants[i].box, false});
-    }
+    if (!seen.insert(wants[i].box).second) continue;
+    by_size.emplace_back(-NumElements(wants[i].box.shape), i);
   }
-  if (!FindOverlap(distinct)) {
-    for (size_t i : fresh) parts[i].push_back({wants[i].box, true});
-    return parts;
+  std::sort(by_size.begin(), by_size.end());
+  std::vector<size_t> distinct;
+  for (const auto& [size, i] : by_size) distinct.push_back(i);
+  return distinct;
+}
+
+// `boxes` without `hole`.
+std::vector<Box> Without(const std::vector<Box>& boxes, const Box& hole) {
+  std::vector<Box> rest;
+  for (const Box& box : boxes) {
+    for (Box& part : Subtract(box, hole)) rest.push_back(std::move(part));
   }
-  std::vector<Box> covered;
-  for (size_t i : fresh) {
-    std::vector<Box> open = {wants[i].box};
-    for (const Box& done : covered) {
-      if (const auto common = Intersect(done, wants[i].box)) {
-        parts[i].push_back({*common, false});
-      }
-      std::vector<Box> rest;
-      for (const Box& box : open) {
-        for (Box& part : Subtract(box, done)) rest.push_back(std::move(part));
-      }
-      open = std::move(rest);
+  return rest;
+}
+
+// Cuts the wanted boxes of one array into disjoint parts so that those that
+// count are disjoint over all wants and have the same union as all.
+// result[i] belongs to wants[i].
+std::vector<std::vector<Part>> ChooseCounting(const std::vector<Want>& wants) {
+  const std::vector<size_t> distinct = DistinctWants(wants);
+  std::vector<const Box*> boxes;
+  for (size_t i : distinct) boxes.push_back(&wants[i].box);
+  const BoxIndex index(boxes);
+  std::vector<std::vector<Part>> parts(wants.size());
+  for (size_t k = 0; k < distinct.size(); ++k) {
+    std::vector<Box> counting = {*boxes[k]};
+    for (size_t earlier : index.Find(*boxes[k])) {
+      if (earlier >= k || counting.empty()) break;
+      counting = Without(counting, *boxes[earlier]);
     }
-    for (Box& box : open) {
-      covered.push_back(box);
-      parts[i].push_back({std::move(box), true});
+    std::vector<Box> rest = {*boxes[k]};
+    for (const Box& box : counting) rest = Without(rest, box);
+    for (Box& box : counting) {
+      parts[distinct[k]].push_back({std::move(box), true});
     }
+    for (Box& box : rest) parts[distinct[k]].push_back({std::move(box), false});
+  }
+  for (size_t i = 0; i < wants.size(); ++i) {
+    if (parts[i].empty()) parts[i].push_back({wants[i].box, false});
   }
   return parts;
 }
 
-// Adds the reads of one part: every extent that holds some of it.
-Status AddReads(const SavedCheckpoint& saved,
-                const std::vector<int32_t>& datasets, const StoredArray& array,
-                const Want& want, const Part& part, int64_t first_block,
-                RestorePlan& plan) {
-  const int64_t element_size = IoElementSize(array.dtype);
-  int64_t found = 0;
-  for (int32_t index : datasets) {
-    const StoredDataset& dataset = saved.datasets[index];
-    for (Extent& extent : ExtentsOf(dataset, part.box, element_size)) {
-      const Box box = *Intersect(extent.box, part.box);
-      found += NumElements(box.shape);
-      extent.offset += dataset.offset;
-      plan.ranks[want.rank].orders.push_back(
-          {.shard = want.shard,
-           .file = dataset.file,
-           .first_block = part.counts ? first_block : -1,
-           .box = box,
-           .extent = std::move(extent)});
+// The datasets of one array of an index.
+class ArrayDatasets {
+ public:
+  ArrayDatasets(const SavedCheckpoint& saved, std::vector<int32_t> datasets)
+      : saved_(saved),
+        datasets_(std::move(datasets)),
+        index_(Boxes(saved, datasets_)) {}
+
+  // Calls `visit` for each extent that holds a part of `box`, with offsets from
+  // the start of the file.
+  void ForEachExtent(
+      const Box& box, int64_t element_size,
+      absl::FunctionRef<void(int32_t file, Extent extent)> visit) const {
+    for (size_t i : index_.Find(box)) {
+      const StoredDataset& dataset = saved_.datasets[datasets_[i]];
+      for (Extent& extent : ExtentsOf(dataset, box, element_size)) {
+        extent.offset += dataset.offset;
+        visit(dataset.file, std::move(extent));
+      }
     }
   }
+
+ private:
+  static std::vector<const Box*> Boxes(const SavedCheckpoint& saved,
+                                       const std::vector<int32_t>& datasets) {
+    std::vector<const Box*> boxes;
+    for (int32_t i : datasets) boxes.push_back(&saved.datasets[i].box);
+    return boxes;
+  }
+
+  const SavedCheckpoint& saved_;
+  std::vector<int32_t> datasets_;
+  BoxIndex index_;
+};
+
+// Adds the reads of one part: every extent that holds some of it.
+Status AddReads(const ArrayDatasets& datasets, const StoredArray& array,
+                const Want& want, const Part& part, RestorePlan& plan) {
+  const int64_t element_size = IoElementSize(array.dtype);
+  const int64_t need = NumElements(part.box.shape);
+  int64_t found = 0;
+  datasets.ForEachExtent(
+      part.box, element_size, [&](int32_t file, Extent extent) {
+        Box box = *Intersect(extent.box, part.box);
+        found += NumElements(box.shape);
+        plan.ranks[want.rank].orders.push_back(
+            {.shard = want.shard,
+             .file = file,
+             .first_block = part.counts ? plan.num_blocks : -1,
+             .box = std::move(box),
+             .extent = std::move(extent)});
+      });
   plan.bytes += found * element_size;
-  if (found == NumElements(part.box.shape)) return absl::OkStatus();
+  if (found == need) return absl::OkStatus();
   return absl::DataLossError(absl::StrFormat(
-      "plan \"%s\": the index has no data for a part of box \"%s\" (need %d "
+      "plan \"%s\": the index does not hold box \"%s\" exactly once (need %d "
       "elements, found %d)",
-      array.key, BoxText(part.box), NumElements(part.box.shape), found));
+      array.key, BoxText(part.box), need, found));
+}
+
+// Adds the reads of one array.
+Status AddArray(const SavedCheckpoint& saved, int32_t index,
+                std::vector<int32_t> datasets, const std::vector<Want>& wants,
+                RestorePlan& plan) {
+  const StoredArray& array = saved.arrays[index];
+  plan.arrays.push_back(index);
+  plan.first_blocks.push_back(plan.num_blocks);
+  const ArrayDatasets stored(saved, std::move(datasets));
+  const std::vector<std::vector<Part>> parts = ChooseCounting(wants);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (const Part& part : parts[i]) {
+      BELAY_RETURN_IF_ERROR(AddReads(stored, array, wants[i], part, plan));
+    }
+  }
+  plan.num_blocks += NumBlocks(ArrayBytes(array));
+  return absl::OkStatus();
 }
 
 void SortReads(RestorePlan& plan) {
@@ -193,20 +255,10 @@ StatusOr<RestorePlan> PlanRestore(const SavedCheckpoint& saved,
   for (size_t i = 0; i < saved.datasets.size(); ++i) {
     datasets[saved.datasets[i].array].push_back(static_cast<int32_t>(i));
   }
-  for (size_t index = 0; index < wants.size(); ++index) {
-    if (wants[index].empty()) continue;
-    const StoredArray& array = saved.arrays[index];
-    plan.arrays.push_back(static_cast<int32_t>(index));
-    plan.first_blocks.push_back(plan.num_blocks);
-    const auto parts = ChooseCounting(wants[index]);
-    for (size_t i = 0; i < parts.size(); ++i) {
-      for (const Part& part : parts[i]) {
-        BELAY_RETURN_IF_ERROR(AddReads(saved, datasets[index], array,
-                                       wants[index][i], part, plan.num_blocks,
-                                       plan));
-      }
-    }
-    plan.num_blocks += NumBlocks(ArrayBytes(array));
+  for (size_t i = 0; i < wants.size(); ++i) {
+    if (wants[i].empty()) continue;
+    BELAY_RETURN_IF_ERROR(AddArray(saved, static_cast<int32_t>(i),
+                                   std::move(datasets[i]), wants[i], plan));
   }
   SortReads(plan);
   return plan;

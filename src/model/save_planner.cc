@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "base/checksum.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "geometry/runs.h"
 #include "model/chunking.h"
 #include "model/coverage.h"
@@ -43,10 +47,10 @@ Status CheckKey(const KeyGroup& group) {
   if (!group.key.empty() && group.key.find('\0') == std::string_view::npos) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrFormat("plan \"%s\": a key is not empty and has no NUL byte "
-                      "(listed by rank %d)",
-                      group.key, group.shards[0].rank));
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "plan \"%s\": a key must not be empty or hold a NUL "
+      "byte (listed by rank %d)",
+      absl::CEscape(AbslView(group.key)), group.shards[0].rank));
 }
 
 // Numbers the files: the same for all ranks, per node, or per rank; ranks that
@@ -99,9 +103,11 @@ class FileNumbers {
   absl::flat_hash_map<int32_t, int32_t> files_;
 };
 
-// kShared: one dataset per array.
-void AddSharedDatasets(const std::vector<ArrayBoxes>& arrays,
-                       ArrayLayout layout, SavePlan& plan) {
+// kShared: one dataset per array. Returns the dataset of each piece.
+std::vector<int32_t> AddSharedDatasets(const std::vector<ArrayBoxes>& arrays,
+                                       const std::vector<WritePiece>& pieces,
+                                       ArrayLayout layout, SavePlan& plan) {
+  std::vector<int32_t> of_array(arrays.size(), -1);
   for (const ArrayBoxes& array : arrays) {
     if (array.boxes.empty()) continue;
     const Shape shape = IoShape(plan.arrays[array.array]);
@@ -111,107 +117,113 @@ void AddSharedDatasets(const std::vector<ArrayBoxes>& arrays,
       for (const HeldBox& held : array.boxes) boxes.push_back(&held.box);
       dataset.chunk = ChooseChunkShape(shape, array.element_size, boxes);
     }
+    of_array[array.array] = static_cast<int32_t>(plan.datasets.size());
     plan.datasets.push_back(std::move(dataset));
+  }
+  std::vector<int32_t> of_piece;
+  for (const WritePiece& piece : pieces) {
+    of_piece.push_back(of_array[piece.array]);
+  }
+  return of_piece;
+}
+
+// kPerNode, kPerTask: one dataset per piece. Sorts the pieces as the datasets,
+// and returns the dataset of each.
+std::vector<int32_t> AddPieceDatasets(std::vector<WritePiece>& pieces,
+                                      SavePlan& plan) {
+  const auto file = [&](const WritePiece& p) {
+    return plan.ranks[p.rank].file;
+  };
+  std::sort(pieces.begin(), pieces.end(),
+            [&](const WritePiece& a, const WritePiece& b) {
+              return std::forward_as_tuple(file(a), a.array, a.box.offset) <
+                     std::forward_as_tuple(file(b), b.array, b.box.offset);
+            });
+  for (const WritePiece& piece : pieces) {
+    plan.datasets.push_back(
+        {.array = piece.array, .file = file(piece), .box = piece.box});
+  }
+  std::vector<int32_t> of_piece(pieces.size());
+  std::iota(of_piece.begin(), of_piece.end(), 0);
+  return of_piece;
+}
+
+// Turns a piece into orders: one per extent and tile.
+void AddOrders(const WritePiece& piece, int32_t index, int64_t first_block,
+               int64_t round_bytes, SavePlan& plan) {
+  const StoredDataset& dataset = plan.datasets[index];
+  const int64_t element_size = IoElementSize(plan.arrays[piece.array].dtype);
+  std::vector<WriteOrder>& orders = plan.ranks[piece.rank].orders;
+  for (const Extent& extent : ExtentsOf(dataset, piece.box, element_size)) {
+    ForEachTile(*Intersect(extent.box, piece.box),
+                std::max<int64_t>(1, round_bytes / element_size),
+                [&](const Box& tile) {
+                  orders.push_back({.shard = piece.shard,
+                                    .dataset = index,
+                                    .first_block = first_block,
+                                    .box = tile,
+                                    .extent = extent});
+                });
   }
 }
 
-// kPerNode, kPerTask: one dataset per piece.
-void AddPieceDatasets(const std::vector<WritePiece>& pieces, SavePlan& plan) {
-  for (const WritePiece& piece : pieces) {
-    plan.datasets.push_back({.array = piece.array,
-                             .file = plan.ranks[piece.rank].file,
-                             .box = piece.box});
-  }
-  std::sort(plan.datasets.begin(), plan.datasets.end(),
-            [](const StoredDataset& a, const StoredDataset& b) {
-              return std::tie(a.file, a.array, a.box.offset) <
-                     std::tie(b.file, b.array, b.box.offset);
+void SortOrders(RankWrites& writes) {
+  std::sort(writes.orders.begin(), writes.orders.end(),
+            [](const WriteOrder& a, const WriteOrder& b) {
+              return std::tie(a.dataset, a.extent.offset, a.box.offset) <
+                     std::tie(b.dataset, b.extent.offset, b.box.offset);
             });
 }
 
-// Finds the dataset of a piece again.
-class DatasetFinder {
- public:
-  explicit DatasetFinder(const SavePlan& plan) : plan_(plan) {
-    for (size_t i = 0; i < plan.datasets.size(); ++i) {
-      const StoredDataset& dataset = plan.datasets[i];
-      positions_[Key(dataset.file, dataset.array, dataset.box.offset)] = i;
+// Numbers the rounds of one rank's orders and counts its calls.
+void CutIntoRounds(int64_t round_bytes, RankWrites& writes, SavePlan& plan) {
+  int32_t round = 0, calls = 0, dataset = -1;
+  int64_t in_round = 0;
+  for (WriteOrder& order : writes.orders) {
+    const StoredArray& array = plan.arrays[plan.datasets[order.dataset].array];
+    const int64_t bytes =
+        NumElements(order.box.shape) * IoElementSize(array.dtype);
+    if (in_round > 0 && bytes > round_bytes - in_round) {
+      ++round;
+      in_round = 0;
     }
+    in_round += bytes;
+    order.round = round;
+    writes.bytes += bytes;
+    calls = order.dataset == dataset ? calls + 1 : 1;
+    dataset = order.dataset;
+    plan.calls[dataset] = std::max(plan.calls[dataset], calls);
   }
-
-  int32_t Find(const WritePiece& piece) const {
-    const bool shared = plan_.file_layout == FileLayout::kShared;
-    return positions_.at(
-        shared
-            ? Key(0, piece.array, Shape(piece.box.offset.size(), 0))
-            : Key(plan_.ranks[piece.rank].file, piece.array, piece.box.offset));
-  }
-
- private:
-  using Position = std::tuple<int32_t, int32_t, Shape>;
-  static Position Key(int32_t file, int32_t array, const Shape& offset) {
-    return {file, array, offset};
-  }
-
-  const SavePlan& plan_;
-  absl::flat_hash_map<Position, int32_t> positions_;
-};
-
-// Turns pieces into orders: one per extent and tile, ascending, with rounds.
-void AddOrders(std::vector<WritePiece> pieces, int64_t round_bytes,
-               const std::vector<int64_t>& first_blocks, SavePlan& plan) {
-  const DatasetFinder finder(plan);
-  for (const WritePiece& piece : pieces) {
-    const int32_t index = finder.Find(piece);
-    const StoredDataset& dataset = plan.datasets[index];
-    const int64_t element_size = IoElementSize(plan.arrays[piece.array].dtype);
-    RankWrites& writes = plan.ranks[piece.rank];
-    for (const Extent& extent : ExtentsOf(dataset, piece.box, element_size)) {
-      const std::optional<Box> part = Intersect(extent.box, piece.box);
-      ForEachTile(
-          *part, std::max<int64_t>(1, round_bytes / element_size),
-          [&](const Box& tile) {
-            writes.orders.push_back({.shard = piece.shard,
-                                     .dataset = index,
-                                     .first_block = first_blocks[piece.array],
-                                     .box = tile,
-                                     .extent = extent});
-          });
-    }
+  if (!writes.orders.empty()) {
+    plan.rounds = std::max<int64_t>(plan.rounds, round + 1);
   }
 }
 
-void CutIntoRounds(int64_t round_bytes, SavePlan& plan) {
-  plan.rounds = 0;
-  plan.calls.assign(plan.datasets.size(), 0);
-  for (RankWrites& writes : plan.ranks) {
-    std::sort(writes.orders.begin(), writes.orders.end(),
-              [](const WriteOrder& a, const WriteOrder& b) {
-                return std::tie(a.dataset, a.extent.offset, a.box.offset) <
-                       std::tie(b.dataset, b.extent.offset, b.box.offset);
-              });
-    int32_t round = 0, calls = 0, dataset = -1;
-    int64_t in_round = 0;
-    for (WriteOrder& order : writes.orders) {
-      const StoredArray& array =
-          plan.arrays[plan.datasets[order.dataset].array];
-      const int64_t bytes =
-          NumElements(order.box.shape) * IoElementSize(array.dtype);
-      if (in_round > 0 && in_round + bytes > round_bytes) {
-        ++round;
-        in_round = 0;
-      }
-      in_round += bytes;
-      order.round = round;
-      writes.bytes += bytes;
-      calls = order.dataset == dataset ? calls + 1 : 1;
-      dataset = order.dataset;
-      plan.calls[dataset] = std::max(plan.calls[dataset], calls);
-    }
-    if (!writes.orders.empty()) {
-      plan.rounds = std::max<int64_t>(plan.rounds, round + 1);
-    }
+// Checks all keys and adds them as arrays. Returns their boxes.
+StatusOr<std::vector<ArrayBoxes>> AddArrays(
+    const std::vector<RankShards>& ranks, SavePlan& plan) {
+  std::vector<ArrayBoxes> arrays;
+  for (const KeyGroup& group : GroupByKey(ranks)) {
+    BELAY_RETURN_IF_ERROR(CheckKey(group));
+    BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes,
+                           CheckCoverage(group.shards));
+    const ShardInfo& first = *group.shards[0].info;
+    arrays.push_back({static_cast<int32_t>(plan.arrays.size()),
+                      IoElementSize(first.dtype), std::move(boxes)});
+    plan.arrays.push_back(
+        {first.key, first.dtype, first.global_shape, first.string_bytes});
   }
+  return arrays;
+}
+
+// Numbers the checksum blocks. Returns block 0 of each array.
+std::vector<int64_t> NumberBlocks(SavePlan& plan) {
+  std::vector<int64_t> first_blocks;
+  for (const StoredArray& array : plan.arrays) {
+    first_blocks.push_back(plan.num_blocks);
+    plan.num_blocks += NumBlocks(ArrayBytes(array));
+  }
+  return first_blocks;
 }
 
 }  // namespace
@@ -221,32 +233,25 @@ StatusOr<SavePlan> PlanSave(const std::vector<RankShards>& ranks,
   SavePlan plan;
   plan.file_layout = options.file_layout;
   plan.ranks.resize(ranks.size());
-
-  std::vector<ArrayBoxes> arrays;
-  std::vector<int64_t> first_blocks;
-  for (const KeyGroup& group : GroupByKey(ranks)) {
-    BELAY_RETURN_IF_ERROR(CheckKey(group));
-    BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes,
-                           CheckCoverage(group.shards));
-    const ShardInfo& first = *group.shards[0].info;
-    plan.arrays.push_back(
-        {first.key, first.dtype, first.global_shape, first.string_bytes});
-    arrays.push_back({static_cast<int32_t>(plan.arrays.size()) - 1,
-                      IoElementSize(first.dtype), std::move(boxes)});
-    first_blocks.push_back(plan.num_blocks);
-    plan.num_blocks += NumBlocks(ArrayBytes(plan.arrays.back()));
-  }
-
+  BELAY_ASSIGN_OR_RETURN(const std::vector<ArrayBoxes> arrays,
+                         AddArrays(ranks, plan));
+  const std::vector<int64_t> first_blocks = NumberBlocks(plan);
   std::vector<WritePiece> pieces =
       ChooseWriters(arrays, static_cast<int>(ranks.size()));
   FileNumbers(ranks, options.file_layout).Number(pieces, plan);
-  if (options.file_layout == FileLayout::kShared) {
-    AddSharedDatasets(arrays, options.array_layout, plan);
-  } else {
-    AddPieceDatasets(pieces, plan);
+  const std::vector<int32_t> datasets =
+      options.file_layout == FileLayout::kShared
+          ? AddSharedDatasets(arrays, pieces, options.array_layout, plan)
+          : AddPieceDatasets(pieces, plan);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    AddOrders(pieces[i], datasets[i], first_blocks[pieces[i].array],
+              options.round_bytes, plan);
   }
-  AddOrders(std::move(pieces), options.round_bytes, first_blocks, plan);
-  CutIntoRounds(options.round_bytes, plan);
+  plan.calls.assign(plan.datasets.size(), 0);
+  for (RankWrites& writes : plan.ranks) {
+    SortOrders(writes);
+    CutIntoRounds(options.round_bytes, writes, plan);
+  }
   return plan;
 }
 
