@@ -1,0 +1,63 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+
+#include "absl/strings/str_format.h"
+#include "belay/checkpoint.h"
+#include "belay/version.h"
+#include "commands.h"
+
+namespace belay::tools {
+
+int Fail(const Status& status) {
+  absl::FPrintF(stderr, "belay: %s\n", status.ToString());
+  return 2;
+}
+
+StatusOr<std::string> ResolveStep(const std::string& path) {
+  // Not the step itself: then a directory of steps, whose newest is meant.
+  if (std::filesystem::exists(path + "/index.h5")) return path;
+  StatusOr<std::vector<int64_t>> steps = ListSteps(path);
+  if (!steps.ok()) return steps.status();
+  if (steps->empty()) {
+    return absl::NotFoundError(absl::StrFormat(
+        "open \"%s\": neither a committed step nor a directory of steps",
+        path));
+  }
+  return absl::StrFormat("%s/step_%08d", path, steps->back());
+}
+
+std::string BytesText(int64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? absl::StrFormat("%d B", bytes)
+                   : absl::StrFormat("%.1f %s", value, kUnits[unit]);
+}
+
+}  // namespace belay::tools
+
+int main(int argc, char** argv) {
+  CLI::App app("Look into belay checkpoints.", "belay");
+  app.set_version_flag("--version", BELAY_VERSION);
+  app.require_subcommand(1);
+  std::string path;
+  bool quiet = false;
+  CLI::App* list = app.add_subcommand("ls", "List the arrays of a checkpoint");
+  CLI::App* verify = app.add_subcommand(
+      "verify", "Read every byte and compare it with its checksum");
+  for (CLI::App* command : {list, verify}) {
+    command
+        ->add_option("DIR", path,
+                     "A step directory, or a directory of steps (the newest)")
+        ->required();
+  }
+  verify->add_flag("-q,--quiet", quiet, "Print damage only");
+  CLI11_PARSE(app, argc, argv);
+  if (list->parsed()) return belay::tools::List(path);
+  return belay::tools::Verify(path, quiet);
+}
