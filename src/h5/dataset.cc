@@ -1,0 +1,181 @@
+#include "h5/dataset.h"
+
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "h5/error.h"
+#include "h5/property.h"
+#include "h5/types.h"
+
+namespace belay::h5 {
+namespace {
+
+StatusOr<bool> LinkExists(const Handle& file, const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(
+      const int64_t found,
+      Number(H5Lexists(file.get(), path.c_str(), H5P_DEFAULT), "look for",
+             path));
+  return found > 0;
+}
+
+Status CreateGroup(const Handle& file, const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(const bool exists, LinkExists(file, path));
+  if (exists) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const Handle links, LinkProperties(path));
+  BELAY_ASSIGN_OR_RETURN(const Handle creation,
+                         GroupProperties(H5P_GROUP_CREATE, path));
+  BELAY_ASSIGN_OR_RETURN(Handle group,
+                         Own(H5Gcreate2(file.get(), path.c_str(), links.get(),
+                                        creation.get(), H5P_DEFAULT),
+                             "create group", path));
+  return group.Close();
+}
+
+Status WriteDTypeAttribute(const Handle& dataset, DType dtype) {
+  const std::string_view name = DTypeName(dtype);
+  const auto bytes = static_cast<int64_t>(name.size());
+  BELAY_ASSIGN_OR_RETURN(const Handle type, FileType(DType::kString, bytes));
+  BELAY_ASSIGN_OR_RETURN(const Handle space, NewSpace({}, dataset.name()));
+  BELAY_ASSIGN_OR_RETURN(
+      Handle attribute,
+      Own(H5Acreate2(dataset.get(), kDTypeAttribute, type.get(), space.get(),
+                     H5P_DEFAULT, H5P_DEFAULT),
+          "create attribute of", dataset.name()));
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Awrite(attribute.get(), type.get(), name.data()),
+            "write attribute of", dataset.name()));
+  return attribute.Close();
+}
+
+// The grid of chunks that covers an array.
+struct ChunkGrid {
+  Shape counts;
+  const Shape& chunk;
+  int64_t chunk_bytes = 0;
+};
+
+ChunkGrid GridOf(const DatasetSpec& spec) {
+  ChunkGrid grid{{}, spec.chunk, 0};
+  for (size_t i = 0; i < spec.shape.size(); ++i) {
+    grid.counts.push_back((spec.shape[i] + spec.chunk[i] - 1) / spec.chunk[i]);
+  }
+  grid.chunk_bytes =
+      NumElements(spec.chunk) * ElementBytes(spec.dtype, spec.string_bytes);
+  return grid;
+}
+
+// Returns where HDF5 has put the chunk of that row-major number.
+StatusOr<int64_t> ChunkOffset(const Handle& dataset, const ChunkGrid& grid,
+                              int64_t index) {
+  Dims start(grid.counts.size());
+  for (size_t axis = start.size(); axis-- > 0;) {
+    start[axis] = index % grid.counts[axis] * grid.chunk[axis];
+    index /= grid.counts[axis];
+  }
+  unsigned filters = 0;
+  haddr_t address = HADDR_UNDEF;
+  hsize_t bytes = 0;
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Dget_chunk_info_by_coord(dataset.get(), start.data(), &filters,
+                                       &address, &bytes),
+            "find chunk of", dataset.name()));
+  const bool placed = address != HADDR_UNDEF && filters == 0 &&
+                      bytes == static_cast<hsize_t>(grid.chunk_bytes);
+  if (placed) return static_cast<int64_t>(address);
+  return absl::InternalError(
+      Cat("find chunk of \"", dataset.name(), "\": not allocated in full"));
+}
+
+// Nobody promises that chunks lie in a row, so look at the first two and the
+// last one.
+StatusOr<int64_t> ChunksOffset(const Handle& dataset, const DatasetSpec& spec) {
+  const ChunkGrid grid = GridOf(spec);
+  const int64_t last = NumElements(grid.counts) - 1;
+  BELAY_ASSIGN_OR_RETURN(const int64_t base, ChunkOffset(dataset, grid, 0));
+  for (const int64_t index : {std::min<int64_t>(1, last), last}) {
+    BELAY_ASSIGN_OR_RETURN(const int64_t found,
+                           ChunkOffset(dataset, grid, index));
+    const int64_t need = base + index * grid.chunk_bytes;
+    if (found != need) {
+      return absl::InternalError(Cat(
+          "find chunk of \"", dataset.name(), "\": chunk ", index,
+          " is not in its place (need offset ", need, ", found ", found, ")"));
+    }
+  }
+  return base;
+}
+
+StatusOr<int64_t> DataOffset(const Handle& dataset, const DatasetSpec& spec) {
+  if (!spec.chunk.empty()) return ChunksOffset(dataset, spec);
+  const haddr_t address = H5Dget_offset(dataset.get());
+  BELAY_RETURN_IF_ERROR(
+      Judge(address != HADDR_UNDEF, "get offset of", dataset.name()));
+  return static_cast<int64_t>(address);
+}
+
+}  // namespace
+
+Status CreateGroups(const Handle& file, GroupCache& cache,
+                    std::string_view path) {
+  const size_t end = path.rfind('/');
+  if (end == path.npos || end == 0) return absl::OkStatus();
+  const std::string_view parent = path.substr(0, end);
+  if (cache.paths.contains(AbslView(parent))) return absl::OkStatus();
+  BELAY_RETURN_IF_ERROR(CreateGroups(file, cache, parent));
+  const std::string group(parent);
+  BELAY_RETURN_IF_ERROR(CreateGroup(file, group));
+  cache.paths.insert(group);
+  return absl::OkStatus();
+}
+
+StatusOr<int64_t> CreateDataset(const Handle& file, GroupCache& cache,
+                                const DatasetSpec& spec) {
+  const std::string& path = spec.path;
+  const bool has_bytes = NumElements(spec.shape) > 0 &&
+                         ElementBytes(spec.dtype, spec.string_bytes) > 0;
+  BELAY_RETURN_IF_ERROR(CreateGroups(file, cache, path));
+  BELAY_ASSIGN_OR_RETURN(const Handle type,
+                         FileType(spec.dtype, spec.string_bytes));
+  BELAY_ASSIGN_OR_RETURN(
+      const Handle space,
+      ArraySpace(spec.shape, spec.dtype, spec.string_bytes, path));
+  BELAY_ASSIGN_OR_RETURN(const Handle links, LinkProperties(path));
+  BELAY_ASSIGN_OR_RETURN(
+      const Handle creation,
+      DatasetProperties(has_bytes ? spec.chunk : Shape{}, path));
+  BELAY_ASSIGN_OR_RETURN(
+      Handle dataset,
+      Own(H5Dcreate2(file.get(), path.c_str(), type.get(), space.get(),
+                     links.get(), creation.get(), H5P_DEFAULT),
+          "create dataset", path));
+  if (NeedsDTypeAttribute(spec.dtype)) {
+    BELAY_RETURN_IF_ERROR(WriteDTypeAttribute(dataset, spec.dtype));
+  }
+  int64_t offset = -1;
+  if (has_bytes) {
+    BELAY_ASSIGN_OR_RETURN(offset, DataOffset(dataset, spec));
+  }
+  BELAY_RETURN_IF_ERROR(dataset.Close());
+  return offset;
+}
+
+StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path) {
+  const std::string name(path);
+  return Own(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT), "open dataset",
+             name);
+}
+
+StatusOr<Shape> DatasetShape(const Handle& dataset) {
+  BELAY_ASSIGN_OR_RETURN(
+      const Handle space,
+      Own(H5Dget_space(dataset.get()), "get dataspace of", dataset.name()));
+  BELAY_ASSIGN_OR_RETURN(const int64_t ndim,
+                         Number(H5Sget_simple_extent_ndims(space.get()),
+                                "get number of axes of", dataset.name()));
+  Dims dims(static_cast<size_t>(ndim));
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr),
+            "get shape of", dataset.name()));
+  return Shape(dims.begin(), dims.end());
+}
+
+}  // namespace belay::h5

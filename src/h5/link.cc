@@ -1,0 +1,82 @@
+// What a file shows of other files: the part of dataset.h that links.
+
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "h5/dataset.h"
+#include "h5/error.h"
+#include "h5/property.h"
+#include "h5/types.h"
+
+namespace belay::h5 {
+namespace {
+
+StatusOr<Handle> VirtualProperties(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(Handle properties,
+                         NewProperties(H5P_DATASET_CREATE, path));
+  BELAY_RETURN_IF_ERROR(Check(H5Pset_obj_track_times(properties.get(), false),
+                              "set time tracking", path));
+  return properties;
+}
+
+Status MapPiece(const Handle& properties, const Handle& space,
+                const VirtualPiece& piece) {
+  if (IsEmpty(piece.box)) return absl::OkStatus();
+  BELAY_RETURN_IF_ERROR(SelectBox(space, piece.box));
+  BELAY_ASSIGN_OR_RETURN(const Handle source,
+                         NewSpace(piece.box.shape, piece.path));
+  return Check(H5Pset_virtual(properties.get(), space.get(), piece.file.c_str(),
+                              piece.path.c_str(), source.get()),
+               "map piece of", space.name());
+}
+
+StatusOr<Handle> MapPieces(const std::string& path, const Handle& space,
+                           const std::vector<VirtualPiece>& pieces) {
+  BELAY_ASSIGN_OR_RETURN(Handle properties, VirtualProperties(path));
+  for (const VirtualPiece& piece : pieces) {
+    BELAY_RETURN_IF_ERROR(MapPiece(properties, space, piece));
+  }
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Sselect_all(space.get()), "select all of", path));
+  return properties;
+}
+
+}  // namespace
+
+Status CreateExternalLink(const Handle& file, GroupCache& cache,
+                          const std::string& path,
+                          const std::string& target_file,
+                          const std::string& target_path) {
+  BELAY_RETURN_IF_ERROR(CreateGroups(file, cache, path));
+  BELAY_ASSIGN_OR_RETURN(const Handle links, LinkProperties(path));
+  return Check(
+      H5Lcreate_external(target_file.c_str(), target_path.c_str(), file.get(),
+                         path.c_str(), links.get(), H5P_DEFAULT),
+      "create link", path);
+}
+
+Status CreateVirtualDataset(const Handle& file, GroupCache& cache,
+                            const std::string& path, DType dtype,
+                            int64_t string_bytes, const Shape& shape,
+                            const std::vector<VirtualPiece>& pieces) {
+  if (shape.empty()) {
+    return absl::InvalidArgumentError(
+        Cat("create virtual dataset \"", path, "\": a scalar has no pieces"));
+  }
+  if (NumElements(shape) == 0) {
+    const DatasetSpec spec = {path, dtype, string_bytes, shape, {}};
+    return CreateDataset(file, cache, spec).status();
+  }
+  BELAY_RETURN_IF_ERROR(CreateGroups(file, cache, path));
+  BELAY_ASSIGN_OR_RETURN(const Handle type, FileType(dtype, string_bytes));
+  BELAY_ASSIGN_OR_RETURN(const Handle space, NewSpace(shape, path));
+  BELAY_ASSIGN_OR_RETURN(const Handle links, LinkProperties(path));
+  BELAY_ASSIGN_OR_RETURN(const Handle creation, MapPieces(path, space, pieces));
+  BELAY_ASSIGN_OR_RETURN(
+      Handle dataset,
+      Own(H5Dcreate2(file.get(), path.c_str(), type.get(), space.get(),
+                     links.get(), creation.get(), H5P_DEFAULT),
+          "create virtual dataset", path));
+  return dataset.Close();
+}
+
+}  // namespace belay::h5

@@ -1,0 +1,94 @@
+#include "h5/property.h"
+
+#include "base/status_macros.h"
+#include "h5/error.h"
+
+namespace belay::h5 {
+namespace {
+
+constexpr unsigned kMaxCompactLinks = 8;
+constexpr unsigned kMinIndexedLinks = 6;
+
+Status NoTimes(const Handle& properties) {
+  return Check(H5Pset_obj_track_times(properties.get(), false),
+               "set time tracking", properties.name());
+}
+
+}  // namespace
+
+Dims ToDims(const Shape& shape) { return Dims(shape.begin(), shape.end()); }
+
+StatusOr<Handle> NewProperties(hid_t property_class, std::string_view object) {
+  return Own(H5Pcreate(property_class), "create property list", object);
+}
+
+StatusOr<Handle> GroupProperties(hid_t property_class,
+                                 std::string_view object) {
+  BELAY_ASSIGN_OR_RETURN(Handle properties,
+                         NewProperties(property_class, object));
+  BELAY_RETURN_IF_ERROR(NoTimes(properties));
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Pset_link_phase_change(properties.get(), kMaxCompactLinks,
+                                     kMinIndexedLinks),
+            "set link storage", object));
+  return properties;
+}
+
+StatusOr<Handle> LinkProperties(std::string_view object) {
+  BELAY_ASSIGN_OR_RETURN(Handle properties,
+                         NewProperties(H5P_LINK_CREATE, object));
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Pset_char_encoding(properties.get(), H5T_CSET_UTF8),
+            "set link encoding", object));
+  return properties;
+}
+
+StatusOr<Handle> DatasetProperties(const Shape& chunk,
+                                   std::string_view object) {
+  BELAY_ASSIGN_OR_RETURN(Handle properties,
+                         NewProperties(H5P_DATASET_CREATE, object));
+  const hid_t id = properties.get();
+  BELAY_RETURN_IF_ERROR(NoTimes(properties));
+  if (!chunk.empty()) {
+    const int ndim = static_cast<int>(chunk.size());
+    BELAY_RETURN_IF_ERROR(Check(H5Pset_chunk(id, ndim, ToDims(chunk).data()),
+                                "set chunk shape", object));
+  }
+  // Chunks that are filled would be written as zeros at creation.
+  BELAY_RETURN_IF_ERROR(Check(H5Pset_alloc_time(id, H5D_ALLOC_TIME_EARLY),
+                              "set allocation time", object));
+  BELAY_RETURN_IF_ERROR(Check(H5Pset_fill_time(id, H5D_FILL_TIME_NEVER),
+                              "set fill time", object));
+  return properties;
+}
+
+StatusOr<Handle> NewSpace(const Shape& shape, std::string_view object) {
+  constexpr std::string_view kSite = "create dataspace";
+  if (shape.empty()) return Own(H5Screate(H5S_SCALAR), kSite, object);
+  const int ndim = static_cast<int>(shape.size());
+  return Own(H5Screate_simple(ndim, ToDims(shape).data(), nullptr), kSite,
+             object);
+}
+
+StatusOr<Handle> ArraySpace(const Shape& shape, DType dtype,
+                            int64_t string_bytes, std::string_view object) {
+  const bool empty_text = dtype == DType::kString && string_bytes == 0;
+  if (!empty_text) return NewSpace(shape, object);
+  return Own(H5Screate(H5S_NULL), "create dataspace", object);
+}
+
+Status SelectBox(const Handle& space, const Box& box) {
+  const hid_t id = space.get();
+  if (IsEmpty(box)) {
+    return Check(H5Sselect_none(id), "select nothing of", space.name());
+  }
+  if (box.shape.empty()) {
+    return Check(H5Sselect_all(id), "select all of", space.name());
+  }
+  return Check(
+      H5Sselect_hyperslab(id, H5S_SELECT_SET, ToDims(box.offset).data(),
+                          nullptr, ToDims(box.shape).data(), nullptr),
+      "select box of", space.name());
+}
+
+}  // namespace belay::h5

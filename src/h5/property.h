@@ -1,0 +1,52 @@
+// Property lists and dataspaces: the small parts that every object needs.
+
+#ifndef BELAY_H5_PROPERTY_H_
+#define BELAY_H5_PROPERTY_H_
+
+#include <hdf5.h>
+
+#include <string_view>
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+#include "belay/status.h"
+#include "h5/handle.h"
+
+namespace belay::h5 {
+
+using Dims = absl::InlinedVector<hsize_t, 4>;
+
+// Returns the lengths as HDF5 wants them. Local. None may be negative.
+Dims ToDims(const Shape& shape);
+
+// Returns an empty property list of a class such as H5P_FILE_ACCESS. Local.
+// `object` is what messages name, here and below.
+StatusOr<Handle> NewProperties(hid_t property_class, std::string_view object);
+
+// Returns how groups are made, for H5P_GROUP_CREATE, or the root group, for
+// H5P_FILE_CREATE: no times, an index as soon as there are more than 8 links.
+// Local.
+StatusOr<Handle> GroupProperties(hid_t property_class, std::string_view object);
+
+// Returns how links are made: with UTF-8 names. Local.
+StatusOr<Handle> LinkProperties(std::string_view object);
+
+// Returns how datasets are made: no times, allocated at once, never filled;
+// contiguous, or in chunks if `chunk` is not empty. Local.
+StatusOr<Handle> DatasetProperties(const Shape& chunk, std::string_view object);
+
+// Returns the dataspace of an array; scalar for no axes. Local.
+StatusOr<Handle> NewSpace(const Shape& shape, std::string_view object);
+
+// Returns the dataspace of an array of a dtype: an empty string has no place
+// in HDF5 and gets the null dataspace. Local.
+StatusOr<Handle> ArraySpace(const Shape& shape, DType dtype,
+                            int64_t string_bytes, std::string_view object);
+
+// Selects the box in a dataspace with as many axes, or nothing if it is empty.
+// Local.
+Status SelectBox(const Handle& space, const Box& box);
+
+}  // namespace belay::h5
+
+#endif  // BELAY_H5_PROPERTY_H_

@@ -1,0 +1,140 @@
+#include "h5/types.h"
+
+#include <algorithm>
+
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "h5/error.h"
+
+namespace belay::h5 {
+namespace {
+
+struct FloatFields {
+  size_t bytes, sign, exponent, exponent_bits, mantissa_bits, bias;
+};
+
+constexpr FloatFields kF16Fields = {2, 15, 10, 5, 10, 15};
+constexpr FloatFields kBF16Fields = {2, 15, 7, 8, 7, 127};
+
+StatusOr<Handle> Copy(hid_t type, DType dtype) {
+  return Own(H5Tcopy(type), "copy type", DTypeName(dtype));
+}
+
+// The fields are set before the size, or they would not fit.
+StatusOr<Handle> CustomFloat(DType dtype, const FloatFields& f) {
+  BELAY_ASSIGN_OR_RETURN(Handle type, Copy(H5T_IEEE_F32LE, dtype));
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Tset_fields(type.get(), f.sign, f.exponent, f.exponent_bits, 0,
+                          f.mantissa_bits),
+            "set float fields", type.name()));
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Tset_size(type.get(), f.bytes), "set type size", type.name()));
+  BELAY_RETURN_IF_ERROR(Check(H5Tset_ebias(type.get(), f.bias),
+                              "set exponent bias", type.name()));
+  return type;
+}
+
+StatusOr<Handle> BoolType() {
+  BELAY_ASSIGN_OR_RETURN(Handle type, Own(H5Tenum_create(H5T_STD_I8LE),
+                                          "create enum type", "bool"));
+  constexpr int8_t kFalse = 0;
+  constexpr int8_t kTrue = 1;
+  BELAY_RETURN_IF_ERROR(Check(H5Tenum_insert(type.get(), "FALSE", &kFalse),
+                              "insert enum value", "bool"));
+  BELAY_RETURN_IF_ERROR(Check(H5Tenum_insert(type.get(), "TRUE", &kTrue),
+                              "insert enum value", "bool"));
+  return type;
+}
+
+StatusOr<Handle> ComplexType(DType dtype, hid_t part, size_t part_bytes) {
+  const std::string_view name = DTypeName(dtype);
+  BELAY_ASSIGN_OR_RETURN(Handle type,
+                         Own(H5Tcreate(H5T_COMPOUND, 2 * part_bytes),
+                             "create compound type", name));
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Tinsert(type.get(), "r", 0, part), "insert member", name));
+  BELAY_RETURN_IF_ERROR(Check(H5Tinsert(type.get(), "i", part_bytes, part),
+                              "insert member", name));
+  return type;
+}
+
+StatusOr<Handle> StringType(int64_t bytes) {
+  BELAY_ASSIGN_OR_RETURN(Handle type, Copy(H5T_C_S1, DType::kString));
+  const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Tset_size(type.get(), size), "set type size", type.name()));
+  BELAY_RETURN_IF_ERROR(Check(H5Tset_strpad(type.get(), H5T_STR_NULLPAD),
+                              "set string padding", type.name()));
+  BELAY_RETURN_IF_ERROR(Check(H5Tset_cset(type.get(), H5T_CSET_UTF8),
+                              "set character set", type.name()));
+  return type;
+}
+
+}  // namespace
+
+StatusOr<Handle> FileType(DType dtype, int64_t string_bytes) {
+  InitLibrary();
+  switch (dtype) {
+    case DType::kF16:
+      return CustomFloat(dtype, kF16Fields);
+    case DType::kBF16:
+      return CustomFloat(dtype, kBF16Fields);
+    case DType::kF32:
+      return Copy(H5T_IEEE_F32LE, dtype);
+    case DType::kF64:
+      return Copy(H5T_IEEE_F64LE, dtype);
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+    case DType::kU8:
+      return Copy(H5T_STD_U8LE, dtype);
+    case DType::kI8:
+      return Copy(H5T_STD_I8LE, dtype);
+    case DType::kI16:
+      return Copy(H5T_STD_I16LE, dtype);
+    case DType::kI32:
+      return Copy(H5T_STD_I32LE, dtype);
+    case DType::kI64:
+      return Copy(H5T_STD_I64LE, dtype);
+    case DType::kU16:
+      return Copy(H5T_STD_U16LE, dtype);
+    case DType::kU32:
+      return Copy(H5T_STD_U32LE, dtype);
+    case DType::kU64:
+      return Copy(H5T_STD_U64LE, dtype);
+    case DType::kBool:
+      return BoolType();
+    case DType::kC64:
+      return ComplexType(dtype, H5T_IEEE_F32LE, 4);
+    case DType::kC128:
+      return ComplexType(dtype, H5T_IEEE_F64LE, 8);
+    case DType::kString:
+      return StringType(string_bytes);
+  }
+  return absl::InvalidArgumentError(
+      Cat("create type: unknown dtype number ", static_cast<int>(dtype)));
+}
+
+int64_t ElementBytes(DType dtype, int64_t string_bytes) {
+  return dtype == DType::kString ? string_bytes : DTypeSize(dtype);
+}
+
+bool NeedsDTypeAttribute(DType dtype) {
+  return dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2;
+}
+
+Status CheckStoredType(const Handle& dataset, DType dtype,
+                       int64_t string_bytes) {
+  BELAY_ASSIGN_OR_RETURN(const Handle want, FileType(dtype, string_bytes));
+  BELAY_ASSIGN_OR_RETURN(const Handle found, Own(H5Dget_type(dataset.get()),
+                                                 "get type", dataset.name()));
+  BELAY_ASSIGN_OR_RETURN(const int64_t equal,
+                         Number(H5Tequal(want.get(), found.get()),
+                                "compare types", dataset.name()));
+  if (equal != 0) return absl::OkStatus();
+  std::string need(DTypeName(dtype));
+  if (dtype == DType::kString) need += Cat(" of ", string_bytes);
+  return absl::DataLossError(
+      Cat("read \"", dataset.name(), "\": the stored type is not ", need));
+}
+
+}  // namespace belay::h5

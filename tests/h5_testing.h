@@ -1,0 +1,98 @@
+// Shared by the h5 tests: a fresh directory per test, files as bytes, and a
+// second opinion on every file by h5py.
+
+#ifndef BELAY_TESTS_H5_TESTING_H_
+#define BELAY_TESTS_H5_TESTING_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hdf5.h>
+#include <stdlib.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "belay/status.h"
+#include "h5/dataset.h"
+#include "h5/file.h"
+
+namespace belay::h5 {
+
+// Returns the value, or fails the test with the message. Throws, so that the
+// test ends there.
+template <typename T>
+T Value(StatusOr<T> result) {
+  if (!result.ok()) throw std::runtime_error(result.status().ToString());
+  return std::move(result).value();
+}
+
+inline void Ok(const Status& status) { EXPECT_EQ(status.ToString(), "OK"); }
+
+inline std::string ReadBytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline void WriteBytes(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// Overwrites bytes of a file at an offset, as a writer without HDF5 does.
+inline void PatchBytes(const std::string& path, int64_t offset,
+                       const void* data, size_t size) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(offset);
+  file.write(static_cast<const char*>(data),
+             static_cast<std::streamsize>(size));
+  ASSERT_TRUE(file.good()) << path;
+}
+
+// Returns what h5_read.py, which sits beside this file, says of a file.
+inline nlohmann::json Python(const std::string& file,
+                             const std::vector<std::string>& paths) {
+  const auto script =
+      std::filesystem::path(__FILE__).replace_filename("h5_read.py");
+  std::string command = "/usr/bin/python3 '" + script.string() + "' '" + file;
+  for (const std::string& path : paths) command += "' '" + path;
+  FILE* pipe = popen((command + "'").c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("popen failed");
+  std::string text;
+  for (int c; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
+  if (pclose(pipe) != 0) throw std::runtime_error("failed: " + command);
+  return nlohmann::json::parse(text);
+}
+
+// Returns the number of identifiers that are open, of every kind.
+inline std::vector<int64_t> OpenIds() {
+  std::vector<int64_t> counts;
+  for (const H5I_type_t type :
+       {H5I_FILE, H5I_GROUP, H5I_DATATYPE, H5I_DATASPACE, H5I_DATASET, H5I_ATTR,
+        H5I_GENPROP_LST}) {
+    hsize_t count = 0;
+    H5Inmembers(type, &count);
+    counts.push_back(static_cast<int64_t>(count));
+  }
+  return counts;
+}
+
+class H5Test : public testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = testing::TempDir() + "belay_h5_XXXXXX";
+    ASSERT_NE(mkdtemp(dir_.data()), nullptr);
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  std::string Path(const std::string& name) const { return dir_ + "/" + name; }
+
+  std::string dir_;
+};
+
+}  // namespace belay::h5
+
+#endif  // BELAY_TESTS_H5_TESTING_H_
