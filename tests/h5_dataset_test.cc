@@ -167,12 +167,12 @@ TEST_F(H5DatasetTest, NamesAMissingDataset) {
 
 TEST_F(H5DatasetTest, RefusesANameThatIsTaken) {
   Create({"a/b", DType::kU8, 0, {4}, {}});
-  EXPECT_EQ(
-      CreateDataset(file_, cache_, {"a/b", DType::kU8, 0, {4}, {}})
-          .status()
-          .ToString(),
-      "ALREADY_EXISTS: create dataset \"a/b\": name already exists (Symbol "
-      "table: Object already exists)");
+  EXPECT_EQ(CreateDataset(file_, cache_, {"a/b", DType::kU8, 0, {4}, {}})
+                .status()
+                .ToString(),
+            "ALREADY_EXISTS: create dataset \"a/b\": name already exists "
+            "(Links: Object already "
+            "exists)");
   EXPECT_FALSE(
       CreateDataset(file_, cache_, {"a/b/c", DType::kU8, 0, {4}, {}}).ok());
   EXPECT_FALSE(

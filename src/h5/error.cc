@@ -42,6 +42,7 @@ constexpr Symptom kSymptoms[] = {
     {"signature", StatusCode::kDataLoss},
     {"checksum", StatusCode::kDataLoss},
     {"superblock", StatusCode::kDataLoss},
+    {"exceeds eoa", StatusCode::kDataLoss},
     {"doesn't exist", StatusCode::kNotFound},
     {"component not found", StatusCode::kNotFound},
 };
@@ -57,42 +58,62 @@ std::string MessageText(hid_t id) {
   return text;
 }
 
-// Cuts numbers of this process, such as times and addresses, from a message
-// that quotes the system: two ranks with the same error say the same.
-std::string Tidy(std::string_view text) {
-  constexpr std::string_view kQuote = "error message = '";
-  const size_t quote = text.find(kQuote);
-  if (quote == text.npos)
-    return absl::StrReplaceAll(AbslView(text), {{"\n", " "}});
-  std::string_view reason = text.substr(quote + kQuote.size());
-  reason = reason.substr(0, reason.find('\''));
-  std::string lower(reason);
-  if (!lower.empty()) lower[0] = absl::ascii_tolower(lower[0]);
-  return Cat(text.substr(0, text.find_first_of(":,")), ": ", lower);
+// What HDF5 writes before a text of strerror or MPI, in apostrophes.
+constexpr std::string_view kReasons[] = {"error message = '",
+                                         "MPI error string is '"};
+
+// Returns the text that HDF5 quotes in a message; empty if there is none.
+std::string QuotedReason(std::string_view text) {
+  for (const std::string_view introduction : kReasons) {
+    const size_t at = text.find(introduction);
+    if (at == text.npos) continue;
+    const std::string_view rest = text.substr(at + introduction.size());
+    std::string reason(rest.substr(0, rest.find('\'')));
+    const bool word = reason.size() > 1 && absl::ascii_islower(reason[1]);
+    if (word) reason[0] = absl::ascii_tolower(reason[0]);
+    return reason;
+  }
+  return {};
 }
 
-// Drops what stands between apostrophes, so that a name never looks like a
-// symptom. The one in "doesn't" opens nothing.
-std::string WithoutNames(std::string_view text) {
-  std::string result;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool mark = text[i] == '\'';
-    const bool opens = mark && (i == 0 || text[i - 1] == ' ');
-    if (!quoted && !opens) result += text[i];
-    quoted = quoted ? !mark : opens;
+// Returns the message of one level. A quoted reason says it all; the rest of
+// such a message is times and addresses of this process, and two ranks with the
+// same error say the same.
+std::string LevelText(const H5E_error2_t& error) {
+  const std::string_view text = error.desc != nullptr ? error.desc : "";
+  if (text.empty()) return {};
+  const std::string reason = QuotedReason(text);
+  if (!reason.empty()) {
+    return Cat(text.substr(0, text.find_first_of(":,")), ": ", reason);
   }
-  return absl::AsciiStrToLower(result);
+  return Cat(absl::StrReplaceAll(AbslView(text), {{"\n", " "}}), " (",
+             MessageText(error.maj_num), ": ", MessageText(error.min_num), ")");
+}
+
+// Drops what stands between the first and the last apostrophe, so that a name
+// never looks like a symptom. The one in "doesn't" is none.
+std::string WithoutNames(const std::string& text) {
+  const auto is_letter = [&](size_t at) {
+    return at < text.size() && absl::ascii_isalpha(text[at]);
+  };
+  size_t begin = text.find('\'');
+  while (begin != text.npos && begin > 0 && is_letter(begin - 1)) {
+    begin = text.find('\'', begin + 1);
+  }
+  size_t end = text.rfind('\'');
+  while (end != text.npos && end > begin && is_letter(end + 1)) {
+    end = text.rfind('\'', end - 1);
+  }
+  std::string plain = text;
+  if (begin < end && end != text.npos) plain.erase(begin, end - begin);
+  return absl::AsciiStrToLower(plain);
 }
 
 herr_t Collect(unsigned /*depth*/, const H5E_error2_t* error, void* data) {
   auto& out = *static_cast<ErrorText*>(data);
-  const std::string text = Tidy(error->desc != nullptr ? error->desc : "");
+  const std::string text = LevelText(*error);
   out.all += WithoutNames(text) + "\n";
-  if (out.cause.empty() && !text.empty()) {
-    out.cause = Cat(text, " (", MessageText(error->maj_num), ": ",
-                    MessageText(error->min_num), ")");
-  }
+  if (out.cause.empty()) out.cause = text;
   return 0;
 }
 

@@ -25,7 +25,8 @@ void InitLibrary();
 
 // Returns OK, or the failure of the HDF5 call that came just before. Local.
 // `site` says what was done, such as "create dataset"; an empty `object` is
-// left out of the message: site "object": HDF5's text (major: minor).
+// left out of the message: site "object": HDF5's text (major: minor), or what
+// the system said. The deepest message of HDF5's stack counts.
 // Errors, by HDF5's text: ResourceExhausted - no space, quota or memory;
 //   NotFound - no such file or object; AlreadyExists; PermissionDenied;
 //   DataLoss - truncated, not HDF5, a bad signature or checksum; Internal - all
