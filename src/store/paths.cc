@@ -3,6 +3,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "geometry/digits.h"
 
 namespace belay {
 namespace {
@@ -51,14 +52,10 @@ std::string StepName(int64_t step) {
 
 std::optional<int64_t> ParseStepName(std::string_view name) {
   if (!name.starts_with(kStepPrefix)) return std::nullopt;
-  const std::string_view digits = name.substr(kStepPrefix.size());
-  if (digits.size() < 8 || digits.size() > 18) return std::nullopt;
-  int64_t step = 0;
-  for (char c : digits) {
-    if (c < '0' || c > '9') return std::nullopt;
-    step = step * 10 + (c - '0');
-  }
-  if (StepName(step) != name) return std::nullopt;
+  const std::optional<int64_t> step =
+      ParseDigits(name.substr(kStepPrefix.size()), INT64_MAX);
+  // One spelling per step: eight digits, more only where the number has more.
+  if (!step.has_value() || StepName(*step) != name) return std::nullopt;
   return step;
 }
 
