@@ -16,6 +16,7 @@ namespace {
 // What a contender that saves keeps between its runs.
 struct Saver {
   const Comm* comm = nullptr;
+  bool stations = false;
   std::shared_ptr<Arrays> arrays;
   State state;
   std::string dir;
@@ -27,6 +28,7 @@ struct Saver {
 
 struct Restorer {
   const Comm* comm = nullptr;
+  bool stations = false;
   std::shared_ptr<Arrays> arrays;
   State state;
   std::string dir;
@@ -93,12 +95,29 @@ std::string CountersText(const TransferCounters& counters) {
       counters.messages);
 }
 
+// " | plan 1.2 ms | write 20.3 ms"
+std::string StationsText(const TransferCounters& counters) {
+  std::string text;
+  for (const StationTime& time : counters.stations) {
+    absl::StrAppendFormat(&text, " | %s %.1f ms", time.station,
+                          1e3 * time.seconds);
+  }
+  return text;
+}
+
 std::string SaveText(const Saver& saver) {
   std::string text = CountersText(saver.last.counters);
   if (saver.last.plan_reused) absl::StrAppend(&text, ", plan reused");
   if (!saver.last.transfer_note.empty()) {
     absl::StrAppend(&text, ", ", saver.last.transfer_note);
   }
+  if (saver.stations) text += StationsText(saver.last.counters);
+  return text;
+}
+
+std::string RestoreText(const Restorer& restorer) {
+  std::string text = CountersText(restorer.last.counters);
+  if (restorer.stations) text += StationsText(restorer.last.counters);
   return text;
 }
 
@@ -109,6 +128,7 @@ Contender BelaySave(const std::string& name, const Context& context,
                     SaveOptions options, bool cached) {
   auto saver = std::make_shared<Saver>();
   saver->comm = context.comm;
+  saver->stations = context.stations;
   saver->state = MakeState(*arrays, arrays->buffer);
   saver->arrays = std::move(arrays);
   saver->dir = absl::StrCat(medium.dir, "/", name);
@@ -140,15 +160,15 @@ Contender BelayRestore(const std::string& name, const Context& context,
                        RestoreOptions options) {
   auto restorer = std::make_shared<Restorer>();
   restorer->comm = context.comm;
+  restorer->stations = context.stations;
   restorer->state = MakeState(*arrays, arrays->buffer);
   restorer->arrays = std::move(arrays);
   restorer->dir = dir;
   restorer->options = options;
-  return {
-      .name = name,
-      .run = [restorer] { return RestoreOnce(*restorer); },
-      .check = [restorer] { return RestoreIntoWiped(*restorer); },
-      .detail = [restorer] { return CountersText(restorer->last.counters); }};
+  return {.name = name,
+          .run = [restorer] { return RestoreOnce(*restorer); },
+          .check = [restorer] { return RestoreIntoWiped(*restorer); },
+          .detail = [restorer] { return RestoreText(*restorer); }};
 }
 
 }  // namespace belay::bench

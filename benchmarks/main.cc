@@ -6,9 +6,11 @@
 // --strict is on.
 
 #include <mpi.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -16,7 +18,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "belay/comm.h"
 #include "race.h"
 #include "table.h"
@@ -27,6 +31,8 @@ namespace {
 
 // What a run keeps on the medium at most.
 constexpr double kNeededBytes = 3.0 * (1 << 30);
+// The process id follows.
+constexpr absl::string_view kFolderPrefix = "belay_bench.";
 
 struct Flags {
   std::string json;
@@ -37,6 +43,7 @@ struct Flags {
   int reps = 7;
   double scale = 1;
   bool strict = false;
+  bool stations = false;
 };
 
 void AddFlags(CLI::App& app, Flags& flags) {
@@ -54,7 +61,23 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1e-4, 1.0));
   app.add_option("--model", flags.model, "TSV file of the model's tensors")
       ->capture_default_str();
+  app.add_flag("--stations", flags.stations, "add belay's time per station");
   app.add_flag("--strict", flags.strict, "exit with 2 if a bar is missed");
+}
+
+// A run that is killed cannot remove its files; in memory they cost dearly.
+void NameRemains(const std::string& parent) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(parent, error)) {
+    const std::string name = entry.path().filename();
+    int pid = 0;
+    if (absl::StartsWith(name, kFolderPrefix) &&
+        absl::SimpleAtoi(name.substr(kFolderPrefix.size()), &pid) &&
+        kill(pid, 0) != 0 && errno == ESRCH) {
+      std::fprintf(stderr, "belay_bench: remains of a killed run: %s\n",
+                   entry.path().c_str());
+    }
+  }
 }
 
 // Makes a folder of our own in `parent`, with one name on all ranks.
@@ -63,8 +86,9 @@ StatusOr<Medium> MakeMedium(const Context& context, const std::string& name,
   int64_t pid = getpid();
   MPI_Bcast(&pid, 1, MPI_INT64_T, 0, context.comm->raw());
   Medium medium{.name = name,
-                .dir = absl::StrCat(parent, "/belay_bench.", pid),
+                .dir = absl::StrCat(parent, "/", kFolderPrefix, pid),
                 .durable = durable};
+  if (context.comm->rank() == 0) NameRemains(parent);
   std::error_code error;
   std::filesystem::create_directories(medium.dir, error);
   const auto space = std::filesystem::space(medium.dir, error);
@@ -203,7 +227,8 @@ int RunBench(const Flags& flags) {
   const Context context{.comm = &*comm,
                         .reps = flags.reps,
                         .scale = flags.scale,
-                        .model_file = flags.model};
+                        .model_file = flags.model,
+                        .stations = flags.stations};
   StatusOr<std::vector<Medium>> media = MakeMedia(context, flags);
   if (!media.ok()) {
     PrintError(context, "prepare", media.status());

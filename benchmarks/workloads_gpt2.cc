@@ -23,6 +23,8 @@ struct Tensor {
   std::string name;
   Shape shape;
   int tp_axis = -1;  // -1: whole on every rank
+  // The head is the embedding under another name: one array, stored once.
+  bool is_tied = false;
 };
 
 Status LineError(const std::string& path, const std::string& line) {
@@ -30,11 +32,12 @@ Status LineError(const std::string& path, const std::string& line) {
       absl::StrCat("read \"", path, "\": not a tensor: ", line));
 }
 
-// Columns: name, dtype, global shape, parameters, kind, axis, ...
+// Columns: 0 name, 2 global shape, 5 axis cut by tensor parallelism, 14 the
+// tensor that it is tied to.
 StatusOr<Tensor> ParseTensor(const std::string& path, const std::string& line) {
   const std::vector<std::string> fields = absl::StrSplit(line, '\t');
-  if (fields.size() < 6) return LineError(path, line);
-  Tensor tensor{.name = fields[0]};
+  if (fields.size() < 15) return LineError(path, line);
+  Tensor tensor{.name = fields[0], .is_tied = fields[14] != "-"};
   const std::vector<std::string> lengths = absl::StrSplit(fields[2], ',');
   for (const std::string& length : lengths) {
     int64_t value = 0;
@@ -56,7 +59,7 @@ StatusOr<std::vector<Tensor>> ReadModel(const std::string& path) {
   while (std::getline(file, line)) {
     StatusOr<Tensor> tensor = ParseTensor(path, line);
     if (!tensor.ok()) return tensor.status();
-    tensors.push_back(*std::move(tensor));
+    if (!tensor->is_tied) tensors.push_back(*std::move(tensor));
   }
   if (tensors.empty()) {
     return absl::NotFoundError(
