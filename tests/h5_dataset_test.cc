@@ -29,7 +29,7 @@ class H5DatasetTest : public H5Test {
   }
 
   Handle file_;
-  GroupCache cache_;
+  ObjectCache cache_;
 };
 
 TEST_F(H5DatasetTest, ContiguousBytesLieAtTheOffset) {
@@ -181,7 +181,7 @@ TEST_F(H5DatasetTest, RefusesANameThatIsTaken) {
 
 TEST_F(H5DatasetTest, CreatesMissingGroupsOnce) {
   Ok(CreateGroups(file_, cache_, "a/b/c/leaf"));
-  GroupCache fresh;
+  ObjectCache fresh;
   Ok(CreateGroups(file_, fresh, "/a/b/d/leaf"));
   Ok(CreateGroups(file_, fresh, "leaf"));
   Ok(file_.Close());
@@ -218,7 +218,7 @@ TEST_F(H5DatasetTest, AGroupMayHoldManyDatasets) {
 TEST_F(H5DatasetTest, TheHintClustersMetadata) {
   Handle file = Value(CreateFile(
       Path("b.h5"), {.metadata_bytes = 1 << 16, .small_data_bytes = 1 << 15}));
-  GroupCache cache;
+  ObjectCache cache;
   std::vector<int64_t> offsets;
   for (int i = 0; i < 50; ++i) {
     offsets.push_back(Value(CreateDataset(

@@ -19,7 +19,7 @@ using absl::StatusCode;
 
 // One of everything that the library puts into files.
 Status WriteEverything(const std::string& path) {
-  GroupCache cache;
+  ObjectCache cache;
   StatusOr<Handle> file = CreateFile(path, {.metadata_bytes = 4096});
   if (!file.ok()) return file.status();
   Status status;
@@ -146,7 +146,7 @@ TEST_F(H5FileTest, ReadsWhileAnotherReaderHasTheFile) {
 // A file that may not grow is the nearest thing to a full disk.
 TEST_F(H5FileTest, ReportsThatThereIsNoSpace) {
   Handle file = Value(CreateFile(Path("a.h5")));
-  GroupCache cache;
+  ObjectCache cache;
   Value(CreateDataset(file, cache, {"a", DType::kU8, 0, {1 << 20}, {}}));
   Handle dataset = Value(OpenDataset(file, "a"));
   std::signal(SIGXFSZ, SIG_IGN);
@@ -193,7 +193,7 @@ TEST_F(H5FileTest, AHandleClosesOnce) {
 
 TEST_F(H5FileTest, ClosingAFileThatIsInUseFails) {
   Handle file = Value(CreateFile(Path("a.h5")));
-  GroupCache cache;
+  ObjectCache cache;
   Value(CreateDataset(file, cache, {"a", DType::kU8, 0, {1}, {}}));
   const Handle dataset = Value(OpenDataset(file, "a"));
   EXPECT_EQ(std::string(file.Close().message()),

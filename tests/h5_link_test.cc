@@ -16,7 +16,7 @@ class H5LinkTest : public H5Test {
   void WriteData(const std::string& name, const std::string& path,
                  const Shape& shape, const std::string& bytes) {
     Handle file = Value(CreateFile(Path(name)));
-    GroupCache cache;
+    ObjectCache cache;
     Value(CreateDataset(file, cache, {path, DType::kU8, 0, shape, {}}));
     Handle dataset = Value(OpenDataset(file, path));
     Ok(WriteHyperslab(dataset, WholeBox(shape), DType::kU8, 0, bytes.data()));
@@ -31,7 +31,7 @@ class H5LinkTest : public H5Test {
 TEST_F(H5LinkTest, ALinkShowsADatasetOfAnotherFile) {
   WriteData("data.h5", "model/w", {2, 2}, "\1\2\3\4");
   Handle file = Value(CreateFile(Index()));
-  GroupCache cache;
+  ObjectCache cache;
   Ok(CreateExternalLink(file, cache, "model/w", "data.h5", "model/w"));
   EXPECT_EQ(CreateExternalLink(file, cache, "model/w", "o.h5", "w").code(),
             absl::StatusCode::kAlreadyExists);
@@ -44,7 +44,7 @@ TEST_F(H5LinkTest, AVirtualDatasetShowsPiecesAsOneArray) {
   WriteData("a.h5", "w", {3, 2}, "\1\2\3\4\5\6");
   WriteData("b.h5", "x/w", {3, 1}, "\7\10\11");
   Handle file = Value(CreateFile(Index()));
-  GroupCache cache;
+  ObjectCache cache;
   Ok(CreateVirtualDataset(file, cache, "m/w", DType::kU8, 0, {3, 4},
                           {{"a.h5", "w", {{0, 0}, {3, 2}}},
                            {"b.h5", "x/w", {{0, 2}, {3, 1}}},
@@ -61,14 +61,14 @@ TEST_F(H5LinkTest, AVirtualDatasetMayHoldMoreThanFourGibiElements) {
                                             {"b.h5", "w", {{1, 0}, {1, kRow}}}};
   for (const VirtualPiece& piece : pieces) {
     Handle data = Value(CreateFile(Path(piece.file)));
-    GroupCache cache;
+    ObjectCache cache;
     const int64_t offset =
         Value(CreateDataset(data, cache, {"w", DType::kU8, 0, {1, kRow}, {}}));
     Ok(data.Close());
     PatchBytes(Path(piece.file), offset + kRow - 1, "*", 1);
   }
   Handle file = Value(CreateFile(Index()));
-  GroupCache cache;
+  ObjectCache cache;
   Ok(CreateVirtualDataset(file, cache, "w", DType::kU8, 0, {2, kRow}, pieces));
   const Box end = {.offset = {1, kRow - 2}, .shape = {1, 2}};
   char found[] = "??";
@@ -80,7 +80,7 @@ TEST_F(H5LinkTest, AVirtualDatasetMayHoldMoreThanFourGibiElements) {
 
 TEST_F(H5LinkTest, AnEmptyVirtualDatasetIsAnOrdinaryOne) {
   Handle file = Value(CreateFile(Index()));
-  GroupCache cache;
+  ObjectCache cache;
   Ok(CreateVirtualDataset(file, cache, "w", DType::kF16, 0, {0, 4}, {}));
   Ok(file.Close());
   const json found = Python(Index(), {"w"})["w"];
@@ -90,7 +90,7 @@ TEST_F(H5LinkTest, AnEmptyVirtualDatasetIsAnOrdinaryOne) {
 
 TEST_F(H5LinkTest, AScalarHasNoPieces) {
   Handle file = Value(CreateFile(Index()));
-  GroupCache cache;
+  ObjectCache cache;
   EXPECT_EQ(CreateVirtualDataset(file, cache, "s", DType::kF32, 0, {},
                                  {{"a.h5", "s", {}}})
                 .ToString(),
@@ -105,7 +105,7 @@ TEST_F(H5LinkTest, AVirtualDatasetMayHaveManyPieces) {
     pieces.push_back({"a.h5", absl::StrCat("w", i % 2), {{i, 0}, {1, 3}}});
   }
   Handle data = Value(CreateFile(Path("a.h5")));
-  GroupCache cache;
+  ObjectCache cache;
   for (uint8_t i : {0, 1}) {
     const std::string path = absl::StrCat("w", i);
     Value(CreateDataset(data, cache, {path, DType::kU8, 0, {1, 3}, {}}));
@@ -116,7 +116,7 @@ TEST_F(H5LinkTest, AVirtualDatasetMayHaveManyPieces) {
   }
   Ok(data.Close());
   Handle file = Value(CreateFile(Index()));
-  GroupCache fresh;
+  ObjectCache fresh;
   Ok(CreateVirtualDataset(file, fresh, "w", DType::kU8, 0, {kPieces, 3},
                           pieces));
   Ok(file.Close());

@@ -21,7 +21,7 @@ class H5TableTest : public H5Test {
   }
 
   Handle file_;
-  GroupCache cache_;
+  ObjectCache cache_;
 };
 
 TEST_F(H5TableTest, NumbersReadBack) {

@@ -91,7 +91,7 @@ class H5TypesTest : public H5Test {
  protected:
   // Writes two elements of every type; strings are written as two of 3 bytes.
   std::vector<int64_t> WriteAll(const std::string& path) {
-    GroupCache cache;
+    ObjectCache cache;
     std::vector<int64_t> offsets;
     Handle file = Value(CreateFile(path));
     for (const TypeCase& c : TypeCases()) {
@@ -147,7 +147,7 @@ TEST_F(H5TypesTest, H5pyShowsAStringScalar) {
       "e";
   const auto size = static_cast<int64_t>(text.size());
   Handle file = Value(CreateFile(Path("a.h5")));
-  GroupCache cache;
+  ObjectCache cache;
   Value(CreateDataset(file, cache, {"s", DType::kString, size, {}, {}}));
   Handle dataset = Value(OpenDataset(file, "s"));
   Ok(WriteHyperslab(dataset, {}, DType::kString, size, text.data()));

@@ -114,7 +114,7 @@ StatusOr<int64_t> DataOffset(const Handle& dataset, const DatasetSpec& spec) {
 
 }  // namespace
 
-Status CreateGroups(const Handle& file, GroupCache& cache,
+Status CreateGroups(const Handle& file, ObjectCache& cache,
                     std::string_view path) {
   const size_t end = path.rfind('/');
   if (end == path.npos || end == 0) return absl::OkStatus();
@@ -127,26 +127,33 @@ Status CreateGroups(const Handle& file, GroupCache& cache,
   return absl::OkStatus();
 }
 
-StatusOr<int64_t> CreateDataset(const Handle& file, GroupCache& cache,
+StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
                                 const DatasetSpec& spec) {
   const std::string& path = spec.path;
   const bool has_bytes = NumElements(spec.shape) > 0 &&
                          ElementBytes(spec.dtype, spec.string_bytes) > 0;
   BELAY_RETURN_IF_ERROR(CreateGroups(file, cache, path));
-  BELAY_ASSIGN_OR_RETURN(const Handle type,
-                         FileType(spec.dtype, spec.string_bytes));
+  Handle own_type, own_creation;
+  Handle& type_slot =
+      spec.dtype == DType::kString ? own_type : cache.types[spec.dtype];
+  BELAY_ASSIGN_OR_RETURN(const hid_t type, MakeOnce(type_slot, [&] {
+                           return FileType(spec.dtype, spec.string_bytes);
+                         }));
   BELAY_ASSIGN_OR_RETURN(
       const Handle space,
       ArraySpace(spec.shape, spec.dtype, spec.string_bytes, path));
-  BELAY_ASSIGN_OR_RETURN(const Handle links, LinkProperties(path));
+  BELAY_ASSIGN_OR_RETURN(const hid_t links, MakeOnce(cache.links, [&] {
+                           return LinkProperties(path);
+                         }));
+  const Shape chunk = has_bytes ? spec.chunk : Shape{};
   BELAY_ASSIGN_OR_RETURN(
-      const Handle creation,
-      DatasetProperties(has_bytes ? spec.chunk : Shape{}, path));
+      const hid_t creation,
+      MakeOnce(chunk.empty() ? cache.contiguous : own_creation,
+               [&] { return DatasetProperties(chunk, path); }));
   BELAY_ASSIGN_OR_RETURN(
-      Handle dataset,
-      Own(H5Dcreate2(file.get(), path.c_str(), type.get(), space.get(),
-                     links.get(), creation.get(), H5P_DEFAULT),
-          "create dataset", path));
+      Handle dataset, Own(H5Dcreate2(file.get(), path.c_str(), type,
+                                     space.get(), links, creation, H5P_DEFAULT),
+                          "create dataset", path));
   if (NeedsDTypeAttribute(spec.dtype)) {
     BELAY_RETURN_IF_ERROR(WriteDTypeAttribute(dataset, spec.dtype));
   }

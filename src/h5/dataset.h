@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "belay/box.h"
 #include "belay/dtype.h"
@@ -22,15 +23,20 @@
 
 namespace belay::h5 {
 
-// The groups that are known to exist in one file. One per open file.
-struct GroupCache {
+// What making one object leaves for the next ones of the same file: the groups
+// that exist, and types and properties that are the same for many. Making them
+// anew costs as much as the dataset itself. One per open file.
+struct ObjectCache {
   absl::flat_hash_set<std::string> paths;
+  Handle links;       // how links are made
+  Handle contiguous;  // how datasets without chunks are made
+  absl::flat_hash_map<DType, Handle> types;  // all but texts
 };
 
 // Creates the groups above the last part of an object path that are missing.
 // Local.
 // Errors: AlreadyExists, Internal - a dataset stands where a group is needed.
-Status CreateGroups(const Handle& file, GroupCache& cache,
+Status CreateGroups(const Handle& file, ObjectCache& cache,
                     std::string_view path);
 
 // A dataset to create. `chunk` is empty for contiguous storage, else it has one
@@ -51,7 +57,7 @@ struct DatasetSpec {
 // bytes, which has no storage.
 // Errors: AlreadyExists; Internal - also if HDF5 places chunks differently.
 // Cost: about 20 us.
-StatusOr<int64_t> CreateDataset(const Handle& file, GroupCache& cache,
+StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
                                 const DatasetSpec& spec);
 
 // Opens a dataset. Local.
@@ -86,7 +92,7 @@ StatusOr<Shape> DatasetShape(const Handle& dataset);
 // Creates a link to an object of another file. Local. A relative `target_file`
 // is looked for beside the file of the link.
 // Errors: AlreadyExists; Internal.
-Status CreateExternalLink(const Handle& file, GroupCache& cache,
+Status CreateExternalLink(const Handle& file, ObjectCache& cache,
                           const std::string& path,
                           const std::string& target_file,
                           const std::string& target_path);
@@ -105,7 +111,7 @@ struct VirtualPiece {
 // without elements is created as an ordinary one.
 // Errors: InvalidArgument - a scalar, which HDF5 cannot show: link it;
 //   AlreadyExists; Internal.
-Status CreateVirtualDataset(const Handle& file, GroupCache& cache,
+Status CreateVirtualDataset(const Handle& file, ObjectCache& cache,
                             const std::string& path, DType dtype,
                             int64_t string_bytes, const Shape& shape,
                             const std::vector<VirtualPiece>& pieces);

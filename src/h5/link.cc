@@ -42,19 +42,20 @@ StatusOr<Handle> MapPieces(const std::string& path, const Handle& space,
 
 }  // namespace
 
-Status CreateExternalLink(const Handle& file, GroupCache& cache,
+Status CreateExternalLink(const Handle& file, ObjectCache& cache,
                           const std::string& path,
                           const std::string& target_file,
                           const std::string& target_path) {
   BELAY_RETURN_IF_ERROR(CreateGroups(file, cache, path));
-  BELAY_ASSIGN_OR_RETURN(const Handle links, LinkProperties(path));
-  return Check(
-      H5Lcreate_external(target_file.c_str(), target_path.c_str(), file.get(),
-                         path.c_str(), links.get(), H5P_DEFAULT),
-      "create link", path);
+  BELAY_ASSIGN_OR_RETURN(const hid_t links, MakeOnce(cache.links, [&] {
+                           return LinkProperties(path);
+                         }));
+  return Check(H5Lcreate_external(target_file.c_str(), target_path.c_str(),
+                                  file.get(), path.c_str(), links, H5P_DEFAULT),
+               "create link", path);
 }
 
-Status CreateVirtualDataset(const Handle& file, GroupCache& cache,
+Status CreateVirtualDataset(const Handle& file, ObjectCache& cache,
                             const std::string& path, DType dtype,
                             int64_t string_bytes, const Shape& shape,
                             const std::vector<VirtualPiece>& pieces) {
@@ -69,12 +70,14 @@ Status CreateVirtualDataset(const Handle& file, GroupCache& cache,
   BELAY_RETURN_IF_ERROR(CreateGroups(file, cache, path));
   BELAY_ASSIGN_OR_RETURN(const Handle type, FileType(dtype, string_bytes));
   BELAY_ASSIGN_OR_RETURN(const Handle space, NewSpace(shape, path));
-  BELAY_ASSIGN_OR_RETURN(const Handle links, LinkProperties(path));
+  BELAY_ASSIGN_OR_RETURN(const hid_t links, MakeOnce(cache.links, [&] {
+                           return LinkProperties(path);
+                         }));
   BELAY_ASSIGN_OR_RETURN(const Handle creation, MapPieces(path, space, pieces));
   BELAY_ASSIGN_OR_RETURN(
       Handle dataset,
-      Own(H5Dcreate2(file.get(), path.c_str(), type.get(), space.get(),
-                     links.get(), creation.get(), H5P_DEFAULT),
+      Own(H5Dcreate2(file.get(), path.c_str(), type.get(), space.get(), links,
+                     creation.get(), H5P_DEFAULT),
           "create virtual dataset", path));
   return dataset.Close();
 }

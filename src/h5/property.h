@@ -35,6 +35,17 @@ StatusOr<Handle> LinkProperties(std::string_view object);
 // contiguous, or in chunks if `chunk` is not empty. Local.
 StatusOr<Handle> DatasetProperties(const Shape& chunk, std::string_view object);
 
+// Makes `cached` by `make` unless it is open already, and returns its
+// identifier. Local.
+template <typename Make>
+StatusOr<hid_t> MakeOnce(Handle& cached, Make make) {
+  if (cached.is_open()) return cached.get();
+  StatusOr<Handle> made = make();
+  if (!made.ok()) return made.status();
+  cached = *std::move(made);
+  return cached.get();
+}
+
 // Returns the dataspace of an array; scalar for no axes. Local.
 StatusOr<Handle> NewSpace(const Shape& shape, std::string_view object);
 

@@ -98,7 +98,7 @@ void AppendTexts(const std::string& rows, int64_t bytes,
 }  // namespace
 
 template <typename T>
-StatusOr<int64_t> WriteColumn(const Handle& file, GroupCache& cache,
+StatusOr<int64_t> WriteColumn(const Handle& file, ObjectCache& cache,
                               const std::string& path,
                               std::span<const T> values) {
   constexpr DType kType = DTypeOf<T>();
@@ -133,16 +133,16 @@ StatusOr<std::vector<T>> ReadColumn(const Handle& file, std::string_view path,
   return values;
 }
 
-template StatusOr<int64_t> WriteColumn(const Handle&, GroupCache&,
+template StatusOr<int64_t> WriteColumn(const Handle&, ObjectCache&,
                                        const std::string&,
                                        std::span<const uint8_t>);
-template StatusOr<int64_t> WriteColumn(const Handle&, GroupCache&,
+template StatusOr<int64_t> WriteColumn(const Handle&, ObjectCache&,
                                        const std::string&,
                                        std::span<const uint32_t>);
-template StatusOr<int64_t> WriteColumn(const Handle&, GroupCache&,
+template StatusOr<int64_t> WriteColumn(const Handle&, ObjectCache&,
                                        const std::string&,
                                        std::span<const uint64_t>);
-template StatusOr<int64_t> WriteColumn(const Handle&, GroupCache&,
+template StatusOr<int64_t> WriteColumn(const Handle&, ObjectCache&,
                                        const std::string&,
                                        std::span<const int64_t>);
 template StatusOr<std::vector<uint8_t>> ReadColumn(const Handle&,
@@ -154,7 +154,7 @@ template StatusOr<std::vector<uint64_t>> ReadColumn(const Handle&,
 template StatusOr<std::vector<int64_t>> ReadColumn(const Handle&,
                                                    std::string_view, int64_t);
 
-Status WriteTextColumn(const Handle& file, GroupCache& cache,
+Status WriteTextColumn(const Handle& file, ObjectCache& cache,
                        const std::string& path,
                        const std::vector<std::string>& texts) {
   const auto rows = static_cast<int64_t>(texts.size());

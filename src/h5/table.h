@@ -23,7 +23,7 @@ namespace belay::h5 {
 // can be patched once the file is closed; -1 if it has no rows.
 // Errors: as CreateDataset and WriteHyperslab.
 template <typename T>
-StatusOr<int64_t> WriteColumn(const Handle& file, GroupCache& cache,
+StatusOr<int64_t> WriteColumn(const Handle& file, ObjectCache& cache,
                               const std::string& path,
                               std::span<const T> values);
 
@@ -38,7 +38,7 @@ StatusOr<std::vector<T>> ReadColumn(const Handle& file, std::string_view path,
 // Local.
 // Errors: InvalidArgument - a text with a NUL in it; as CreateDataset and
 //   WriteHyperslab.
-Status WriteTextColumn(const Handle& file, GroupCache& cache,
+Status WriteTextColumn(const Handle& file, ObjectCache& cache,
                        const std::string& path,
                        const std::vector<std::string>& texts);
 

@@ -24,7 +24,7 @@ using Datasets = std::span<const StoredDataset>;
 
 // Shows an array under its key: a link to its dataset, or its pieces put
 // together.
-Status PresentArray(const h5::Handle& file, h5::GroupCache& groups,
+Status PresentArray(const h5::Handle& file, h5::ObjectCache& groups,
                     const std::string& path, const SavedCheckpoint& saved,
                     const StoredArray& array, Datasets datasets) {
   if (datasets.empty()) {
@@ -49,7 +49,7 @@ Status PresentArray(const h5::Handle& file, h5::GroupCache& groups,
                                   array.string_bytes, array.shape, pieces);
 }
 
-Status PresentArrays(const h5::Handle& file, h5::GroupCache& groups,
+Status PresentArrays(const h5::Handle& file, h5::ObjectCache& groups,
                      const SavedCheckpoint& saved) {
   const std::vector<std::string> paths = ObjectPaths(saved.arrays);
   size_t begin = 0;
@@ -68,7 +68,7 @@ Status PresentArrays(const h5::Handle& file, h5::GroupCache& groups,
 }
 
 // Writes all columns; remembers the places of those that change.
-Status WriteColumns(const h5::Handle& file, h5::GroupCache& groups,
+Status WriteColumns(const h5::Handle& file, h5::ObjectCache& groups,
                     const IndexColumns& columns, IndexImage& image) {
   Status status;
   ForEachColumn(columns, [&](const char* path, const auto& column) {
@@ -161,7 +161,7 @@ Status WriteIndex(const std::string& path, const SavedCheckpoint& saved,
   IndexImage made;
   BELAY_ASSIGN_OR_RETURN(h5::Handle file,
                          h5::CreateFile(path, HintFor(sorted)));
-  h5::GroupCache groups;
+  h5::ObjectCache groups;
   BELAY_RETURN_IF_ERROR(PresentArrays(file, groups, sorted));
   BELAY_RETURN_IF_ERROR(WriteColumns(file, groups, ToColumns(sorted), made));
   BELAY_RETURN_IF_ERROR(file.Close());

@@ -60,7 +60,7 @@ StatusOr<Skeleton> CreateSkeleton(
   skeleton.offsets.reserve(datasets.size());
   BELAY_ASSIGN_OR_RETURN(h5::Handle file,
                          h5::CreateFile(path, HintFor(datasets)));
-  h5::GroupCache groups;
+  h5::ObjectCache groups;
   for (const h5::DatasetSpec& spec : datasets) {
     BELAY_ASSIGN_OR_RETURN(const int64_t offset,
                            h5::CreateDataset(file, groups, spec));
