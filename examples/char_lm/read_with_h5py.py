@@ -5,16 +5,24 @@ import sys
 import h5py
 
 
+def arrays_of(group, path=""):
+    """Yields (key, dataset) for all arrays; visititems would skip links."""
+    for name in group:
+        if name.startswith("."):  # the index itself
+            continue
+        node = group[name]
+        if isinstance(node, h5py.Group):
+            yield from arrays_of(node, f"{path}{name}/")
+        else:
+            yield path + name, node
+
+
 def main():
     path, step = sys.argv[1], int(sys.argv[2])
     with h5py.File(path) as f:
-        arrays = []
-        f.visititems(lambda name, node: arrays.append((name, node))
-                     if isinstance(node, h5py.Dataset)
-                     and name.split("/")[0] in ("model", "adam", "train")
-                     else None)
-        for name, node in arrays:
-            print(f"{name:32} {node.dtype!s:8} {node.shape}")
+        arrays = list(arrays_of(f))
+        for key, array in arrays:
+            print(f"{key:26} {array.dtype!s:8} {array.shape}")
         table = f["model/embedding"][:]
         row = ", ".join(f"{x:.3f}" for x in table[7, :6])
         print(f"\nf['model/embedding'][7, :6] = [{row}]")
@@ -23,8 +31,7 @@ def main():
             sys.exit(f"read {path}: another step than {step}")
         if len(arrays) != 19:
             sys.exit(f"read {path}: {len(arrays)} arrays (need 19)")
-        # Every row has been trained or at least drawn at random: a hole in
-        # the file would read as zeros.
+        # No row was drawn as zeros, but a hole in the file reads as zeros.
         if not (table != 0).any(axis=1).all():
             sys.exit(f"read {path}: a row of zeros in model/embedding")
 
