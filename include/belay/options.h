@@ -60,8 +60,9 @@ struct SaveOptions {
   // MPI-IO hints for kCollective, added to belay's own and stronger. Same on
   // all ranks.
   std::map<std::string, std::string> mpi_io_hints;
-  // Seconds that a rank waits for the others at a gate before the job is
-  // ended with exit code 75; 0 waits for ever.
+  // Seconds that one station (plan, reserve, write, ...) may take before the
+  // job is ended with exit code 75, so that a hang does not last for ever; 0 is
+  // no limit. Raise it where writing alone takes longer.
   double deadline_seconds = 600;
   // Reuses the plan and the file skeleton while the structure stays the same.
   // Borrowed, may be null. One per program is enough.

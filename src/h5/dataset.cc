@@ -133,7 +133,7 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
   const bool has_bytes = NumElements(spec.shape) > 0 &&
                          ElementBytes(spec.dtype, spec.string_bytes) > 0;
   BELAY_RETURN_IF_ERROR(CreateGroups(file, cache, path));
-  Handle own_type, own_creation;
+  Handle own_type;
   Handle& type_slot =
       spec.dtype == DType::kString ? own_type : cache.types[spec.dtype];
   BELAY_ASSIGN_OR_RETURN(const hid_t type, MakeOnce(type_slot, [&] {
@@ -146,10 +146,10 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
                            return LinkProperties(path);
                          }));
   const Shape chunk = has_bytes ? spec.chunk : Shape{};
-  BELAY_ASSIGN_OR_RETURN(
-      const hid_t creation,
-      MakeOnce(chunk.empty() ? cache.contiguous : own_creation,
-               [&] { return DatasetProperties(chunk, path); }));
+  BELAY_ASSIGN_OR_RETURN(const hid_t creation,
+                         MakeOnce(cache.creation[chunk], [&] {
+                           return DatasetProperties(chunk, path);
+                         }));
   BELAY_ASSIGN_OR_RETURN(
       Handle dataset, Own(H5Dcreate2(file.get(), path.c_str(), type,
                                      space.get(), links, creation, H5P_DEFAULT),

@@ -28,9 +28,9 @@ namespace belay::h5 {
 // anew costs as much as the dataset itself. One per open file.
 struct ObjectCache {
   absl::flat_hash_set<std::string> paths;
-  Handle links;       // how links are made
-  Handle contiguous;  // how datasets without chunks are made
-  absl::flat_hash_map<DType, Handle> types;  // all but texts
+  Handle links;                                 // how links are made
+  absl::flat_hash_map<Shape, Handle> creation;  // of datasets, by chunk shape
+  absl::flat_hash_map<DType, Handle> types;     // all but texts
 };
 
 // Creates the groups above the last part of an object path that are missing.

@@ -35,10 +35,10 @@ class Handle {
   // Closes or forgets. An error is lost: call Close() where it matters.
   ~Handle();
 
-  // The identifier; negative if there is none.
+  // The identifier; negative if there is none. Local.
   hid_t get() const { return id_; }
   bool is_open() const { return id_ >= 0; }
-  // The file, dataset or group that messages name.
+  // The file, dataset or group that messages name. Local.
   const std::string& name() const { return name_; }
 
   // Closes the identifier and forgets it, also on failure. Local. Nothing to

@@ -43,13 +43,24 @@ StatusOr<PosixFile> OpenForSync(const WriteJob& job) {
   return PosixFile::Open(job.path, PosixFile::Mode::kWrite);
 }
 
-Status WriteRounds(const WriteJob& job, MpiFile& file, WriteCounts& counts) {
+// Lets the system write to the device while the next round is prepared.
+void StartWriteback(std::span<const IoSegment> segments, PosixFile& file) {
+  if (segments.empty()) return;
+  const int64_t begin = segments.front().offset;
+  const int64_t end = segments.back().offset + segments.back().bytes;
+  file.StartWriteback(begin, end - begin);
+}
+
+// Collective, but does not agree: a rank that fails takes part in all rounds.
+Status WriteRounds(const WriteJob& job, MpiFile& file, PosixFile& synced,
+                   WriteCounts& counts) {
   Status first;
   Checksummer sum(job.registers);
   size_t next = 0;
   for (int64_t round = 0; round < job.rounds; ++round) {
     const std::vector<IoSegment> segments = SegmentsOf(job, round, next, sum);
     first.Update(file.WriteAll(segments));
+    if (job.durable) StartWriteback(segments, synced);
     ++counts.collective_io;
     counts.io_calls += segments.empty() ? 0 : 1;
   }
@@ -80,7 +91,9 @@ Status WriteCollectively(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
   StatusOr<MpiIoVerdict> judged = file.Judge(team);
   Status status = judged.status();
   if (status.ok()) verdict = *judged;
-  if (status.ok() && verdict.sound) status = WriteRounds(job, file, counts);
+  if (status.ok() && verdict.sound) {
+    status = WriteRounds(job, file, *synced, counts);
+  }
   status.Update(file.Close());
   if (status.ok() && job.durable) status = synced->Sync();
   return Agree(team, status);

@@ -77,6 +77,7 @@ class Orders {
 };
 
 // One dataset: as many collective calls as any rank has orders for it.
+// Collective.
 Status WriteDataset(Team& team, const h5::Handle& file, const WriteJob& job,
                     int32_t index, Orders& orders, WriteCounts& counts) {
   const h5::DatasetSpec& spec = (*job.datasets)[index];
@@ -93,6 +94,7 @@ Status WriteDataset(Team& team, const h5::Handle& file, const WriteJob& job,
   return Agree(team, status);
 }
 
+// Collective.
 Status WriteDatasets(Team& team, const h5::Handle& file, PosixFile& texts,
                      const WriteJob& job, WriteCounts& counts) {
   Orders orders(job);
