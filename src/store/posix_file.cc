@@ -241,6 +241,26 @@ Status Rename(const std::string& from, const std::string& to) {
   return ErrnoStatus(errno, "rename", absl::StrCat(from, "\" to \"", to));
 }
 
+namespace {
+
+// Takes back what it has done if it cannot go on.
+Status SwapByRenames(const std::string& a, const std::string& b) {
+  const std::string spare = b + ".replaced";
+  // What a crash between these renames left; `b` is there, nobody misses it.
+  BELAY_RETURN_IF_ERROR(RemoveTree(spare));
+  BELAY_RETURN_IF_ERROR(Rename(b, spare));
+  Status status = Rename(a, b);
+  if (status.ok()) {
+    status = Rename(spare, a);
+    if (status.ok()) return status;
+    Rename(b, a).IgnoreError();
+  }
+  Rename(spare, b).IgnoreError();
+  return status;
+}
+
+}  // namespace
+
 Status Swap(const std::string& a, const std::string& b) {
   BELAY_RETURN_IF_ERROR(fault::Point("swap"));
   if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) ==
@@ -250,14 +270,7 @@ Status Swap(const std::string& a, const std::string& b) {
   if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) {
     return ErrnoStatus(errno, "swap", absl::StrCat(a, "\" and \"", b));
   }
-  const std::string spare = b + ".replaced";
-  BELAY_RETURN_IF_ERROR(Rename(b, spare));
-  const Status status = Rename(a, b);
-  if (!status.ok()) {
-    Rename(spare, b).IgnoreError();
-    return status;
-  }
-  return Rename(spare, a);
+  return SwapByRenames(a, b);
 }
 
 Status RemoveTree(const std::string& path) {
