@@ -71,7 +71,14 @@ Status FindStep(RestoreRun& run) {
 // Rank 0 only.
 Status OpenIndex(RestoreRun& run) {
   BELAY_RETURN_IF_ERROR(FindStep(run));
-  BELAY_ASSIGN_OR_RETURN(run.saved, ReadIndex(run.Directory()));
+  StatusOr<SavedCheckpoint> saved = ReadIndex(run.Directory());
+  if (absl::IsNotFound(saved.status())) {
+    return absl::NotFoundError(
+        absl::StrFormat("restore \"%s\": no such step (%s)", run.Directory(),
+                        saved.status().message()));
+  }
+  BELAY_RETURN_IF_ERROR(saved.status());
+  run.saved = *std::move(saved);
   if (run.saved.step != run.step) {
     return absl::DataLossError(absl::StrFormat(
         "restore \"%s\": the index is of another step (need %d, found %d)",

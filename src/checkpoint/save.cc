@@ -1,4 +1,5 @@
-#include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <random>
 
 #include "absl/strings/str_format.h"
@@ -34,10 +35,12 @@ struct SaveRun {
   PlanCache::Impl& cache;  // the caller's, or one of our own
   bool keep;               // the caller wants it kept
   std::vector<uint32_t> registers;
+  bool has_index = false;  // rank 0 only
   bool committed = false;  // rank 0 only
   SaveResult result;
 
   std::string Directory() const { return JoinPath(dir, InProgressName(step)); }
+  std::string IndexPath() const { return JoinPath(Directory(), IndexName()); }
   std::string DataPath() const {
     return JoinPath(Directory(), cache.planned.file_name);
   }
@@ -161,6 +164,18 @@ Status Reserve(SaveRun& run) {
   return Place(run.team, run.cache.skeleton.skeleton, run.cache.planned);
 }
 
+// What rank 0 does while the others write: the index, as far as it is known.
+// Rank 0 only.
+Status PrepareIndex(SaveRun& run) {
+  PlanCache::Impl& cache = run.cache;
+  run.has_index = true;
+  if (run.reuse) return CreateIndexFromImage(run.IndexPath(), cache.index);
+  cache.planned.saved.has_checksums = run.options.checksums;
+  BELAY_ASSIGN_OR_RETURN(cache.index,
+                         CreateIndex(run.IndexPath(), cache.planned.saved));
+  return absl::OkStatus();
+}
+
 WriteJob JobOf(SaveRun& run) {
   const PlannedSave& planned = run.cache.planned;
   return {.shards = run.shards,
@@ -168,6 +183,9 @@ WriteJob JobOf(SaveRun& run) {
           .path = run.DataPath(),
           .registers = run.registers,
           .durable = run.options.durable,
+          .meanwhile = run.team.is_root() && !run.has_index
+                           ? std::function([&run] { return PrepareIndex(run); })
+                           : nullptr,
           .rounds = planned.rounds,
           .mean_run_bytes = planned.mean_run_bytes,
           .hints = run.options.mpi_io_hints,
@@ -185,23 +203,28 @@ Status WriteTogether(Team& team, SaveRun& run, const WriteJob& job,
   return WriteCollectively(team, job, verdict, counts);
 }
 
-// The ranks of a node write their file; ranks without one have nothing to do.
-// Collective.
+// Writes the file of a node with the ranks of that node. Collective over
+// `comm`.
+Status WriteWithNode(const Comm& comm, SaveRun& run, const WriteJob& job,
+                     MpiIoVerdict& verdict, WriteCounts& counts) {
+  Team team{comm, Deadline(comm, run.options.deadline_seconds,
+                           absl::StrFormat("save \"%s\"", job.path))};
+  team.deadline.Enter("write");
+  const Status status = WriteTogether(team, run, job, verdict, counts);
+  run.team.messages += team.messages;
+  return status;
+}
+
+// All files at once; a rank without one has nothing to do. Collective.
 Status WritePerFile(SaveRun& run, const WriteJob& job, MpiIoVerdict& verdict,
                     WriteCounts& counts) {
   const int32_t file = run.cache.planned.writes.file;
   StatusOr<Comm> comm = run.team.comm.Split(file);
   BELAY_RETURN_IF_AGREED(Agree(run.team, comm.status()));
-  Status status;
   verdict.sound = true;
-  if (file >= 0) {
-    Team team{*comm, Deadline(*comm, run.options.deadline_seconds,
-                              absl::StrFormat("save \"%s\"", job.path))};
-    team.deadline.Enter("write");
-    status = WriteTogether(team, run, job, verdict, counts);
-    run.team.messages += team.messages;
-    status.Update(comm->Close());
-  }
+  if (file < 0) return Agree(run.team, absl::OkStatus());
+  Status status = WriteWithNode(*comm, run, job, verdict, counts);
+  status.Update(comm->Close());
   return Agree(run.team, status);
 }
 
@@ -277,21 +300,15 @@ Status Verify(SaveRun& run) {
 // Rank 0 only.
 Status WriteIndexAndCommit(SaveRun& run) {
   PlanCache::Impl& cache = run.cache;
-  SavedCheckpoint& saved = cache.planned.saved;
-  saved.has_checksums = run.options.checksums;
-  saved.step = run.step;
-  saved.checksums = run.options.checksums
-                        ? FinishChecksums(saved.arrays, run.registers)
-                        : std::vector<uint32_t>{};
-  const std::string path = JoinPath(run.Directory(), IndexName());
-  const bool durable = run.options.durable;
-  if (run.reuse) {
-    BELAY_RETURN_IF_ERROR(WriteIndexFromImage(path, run.step, saved.checksums,
-                                              durable, cache.index));
-  } else {
-    BELAY_RETURN_IF_ERROR(
-        WriteIndex(path, saved, durable, run.keep ? &cache.index : nullptr));
+  // Where nothing was written, nobody has prepared it.
+  if (!run.has_index) BELAY_RETURN_IF_ERROR(PrepareIndex(run));
+  std::vector<uint32_t> checksums;
+  if (run.options.checksums) {
+    checksums = FinishChecksums(cache.planned.saved.arrays, run.registers);
   }
+  const bool durable = run.options.durable;
+  BELAY_RETURN_IF_ERROR(
+      FinishIndex(run.IndexPath(), cache.index, run.step, checksums, durable));
   BELAY_RETURN_IF_ERROR(CommitStep(run.dir, run.step, durable, run.nonce));
   run.committed = true;
   return absl::OkStatus();

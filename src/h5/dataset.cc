@@ -30,22 +30,6 @@ Status CreateGroup(const Handle& file, const std::string& path) {
   return group.Close();
 }
 
-Status WriteDTypeAttribute(const Handle& dataset, DType dtype) {
-  const std::string_view name = DTypeName(dtype);
-  const auto bytes = static_cast<int64_t>(name.size());
-  BELAY_ASSIGN_OR_RETURN(const Handle type, FileType(DType::kString, bytes));
-  BELAY_ASSIGN_OR_RETURN(const Handle space, NewSpace({}, dataset.name()));
-  BELAY_ASSIGN_OR_RETURN(
-      Handle attribute,
-      Own(H5Acreate2(dataset.get(), kDTypeAttribute, type.get(), space.get(),
-                     H5P_DEFAULT, H5P_DEFAULT),
-          "create attribute of", dataset.name()));
-  BELAY_RETURN_IF_ERROR(
-      Check(H5Awrite(attribute.get(), type.get(), name.data()),
-            "write attribute of", dataset.name()));
-  return attribute.Close();
-}
-
 // The grid of chunks that covers an array.
 struct ChunkGrid {
   Shape counts;
@@ -154,9 +138,7 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
       Handle dataset, Own(H5Dcreate2(file.get(), path.c_str(), type,
                                      space.get(), links, creation, H5P_DEFAULT),
                           "create dataset", path));
-  if (NeedsDTypeAttribute(spec.dtype)) {
-    BELAY_RETURN_IF_ERROR(WriteDTypeAttribute(dataset, spec.dtype));
-  }
+  BELAY_RETURN_IF_ERROR(NameDType(dataset, spec.dtype));
   int64_t offset = -1;
   if (has_bytes) {
     BELAY_ASSIGN_OR_RETURN(offset, DataOffset(dataset, spec));

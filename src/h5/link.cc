@@ -79,6 +79,7 @@ Status CreateVirtualDataset(const Handle& file, ObjectCache& cache,
       Own(H5Dcreate2(file.get(), path.c_str(), type.get(), space.get(), links,
                      creation.get(), H5P_DEFAULT),
           "create virtual dataset", path));
+  BELAY_RETURN_IF_ERROR(NameDType(dataset, dtype));
   return dataset.Close();
 }
 

@@ -5,6 +5,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "h5/error.h"
+#include "h5/property.h"
 
 namespace belay::h5 {
 namespace {
@@ -135,6 +136,23 @@ Status CheckStoredType(const Handle& dataset, DType dtype,
   if (dtype == DType::kString) need += Cat(" of ", string_bytes);
   return absl::DataLossError(
       Cat("read \"", dataset.name(), "\": the stored type is not ", need));
+}
+
+Status NameDType(const Handle& dataset, DType dtype) {
+  if (!NeedsDTypeAttribute(dtype)) return absl::OkStatus();
+  const std::string_view name = DTypeName(dtype);
+  const auto bytes = static_cast<int64_t>(name.size());
+  BELAY_ASSIGN_OR_RETURN(const Handle type, FileType(DType::kString, bytes));
+  BELAY_ASSIGN_OR_RETURN(const Handle space, NewSpace({}, dataset.name()));
+  BELAY_ASSIGN_OR_RETURN(
+      Handle attribute,
+      Own(H5Acreate2(dataset.get(), kDTypeAttribute, type.get(), space.get(),
+                     H5P_DEFAULT, H5P_DEFAULT),
+          "create attribute of", dataset.name()));
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Awrite(attribute.get(), type.get(), name.data()),
+            "write attribute of", dataset.name()));
+  return attribute.Close();
 }
 
 }  // namespace belay::h5

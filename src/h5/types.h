@@ -30,6 +30,9 @@ int64_t ElementBytes(DType dtype, int64_t string_bytes);
 // Returns whether the stored type alone does not tell the DType. Local.
 bool NeedsDTypeAttribute(DType dtype);
 
+// Writes the attribute to a dataset whose type needs it. Local.
+Status NameDType(const Handle& dataset, DType dtype);
+
 // Checks that a dataset has exactly that stored type. Local.
 // Errors: DataLoss - it has another one.
 Status CheckStoredType(const Handle& dataset, DType dtype,

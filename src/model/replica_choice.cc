@@ -17,6 +17,7 @@ struct Item {
   int64_t element_size = 0;
   const HeldBox* held = nullptr;
   int64_t elements = 0;
+  bool can_split = true;
 };
 
 // Boxes with the same holders.
@@ -49,7 +50,8 @@ std::vector<Group> GroupByHolders(const std::vector<ArrayBoxes>& arrays) {
       if (fresh) groups.push_back({.ranks = std::move(ranks)});
       const int64_t elements = NumElements(held.box.shape);
       Group& group = groups[it->second];
-      group.items.push_back({array.array, array.element_size, &held, elements});
+      group.items.push_back(
+          {array.array, array.element_size, &held, elements, array.can_split});
       group.bytes += elements * array.element_size;
     }
   }
@@ -105,6 +107,7 @@ void LevelGroups(std::vector<int64_t>& load, std::vector<Group>& groups) {
 // The number of elements between places where a box may be cut: whole rows of
 // an axis, with at least `grain` bytes.
 int64_t CutStep(const Item& item, int64_t grain) {
+  if (!item.can_split) return item.elements;
   const Shape& shape = item.held->box.shape;
   int64_t row = 1;
   for (size_t axis = shape.size(); axis-- > 0;) {

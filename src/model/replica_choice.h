@@ -24,6 +24,7 @@ struct ArrayBoxes {
   int32_t array = 0;
   int64_t element_size = 0;
   std::vector<HeldBox> boxes;
+  bool can_split = true;  // not for texts, which are one element in a file
 };
 
 // The part `box` of an array, written by `rank` from its shard `shard`.

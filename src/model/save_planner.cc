@@ -209,7 +209,8 @@ StatusOr<std::vector<ArrayBoxes>> AddArrays(
                            CheckCoverage(group.shards));
     const ShardInfo& first = *group.shards[0].info;
     arrays.push_back({static_cast<int32_t>(plan.arrays.size()),
-                      IoElementSize(first.dtype), std::move(boxes)});
+                      IoElementSize(first.dtype), std::move(boxes),
+                      first.dtype != DType::kString});
     plan.arrays.push_back(
         {first.key, first.dtype, first.global_shape, first.string_bytes});
   }

@@ -31,6 +31,9 @@ using Seconds = std::chrono::duration<double>;
 constexpr int kArrivalTag = 1000;
 constexpr int kReferees = 4;
 constexpr int64_t kTestsBeforeYield = 64;
+// Then naps: a gate that opens within this time is not worth one.
+constexpr std::chrono::microseconds kYieldTime{200};
+constexpr std::chrono::microseconds kNap{20};
 constexpr int kMostNamedRanks = 16;
 // Whoever knows most speaks first: referees one after the other, then ranks
 // that only know that no referee spoke, then the watchdogs.
@@ -198,7 +201,17 @@ void Deadline::Impl::BeginGate() {
 }
 
 // Most gates open within a few tests; giving up the core then only delays.
+// A rank that waits long lets go of its core: what it waits for may need it.
+void GiveWay(Clock::time_point since) {
+  if (Clock::now() - since < kYieldTime) {
+    sched_yield();
+  } else {
+    std::this_thread::sleep_for(kNap);
+  }
+}
+
 Status Deadline::Impl::WaitFor(MPI_Request& request) {
+  const Clock::time_point since = Clock::now();
   for (int64_t tests = 0;; ++tests) {
     int is_done = 0;
     const int code = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
@@ -206,7 +219,7 @@ Status Deadline::Impl::WaitFor(MPI_Request& request) {
     if (is_done) return absl::OkStatus();
     if (tests < kTestsBeforeYield) continue;
     Poll();
-    sched_yield();
+    GiveWay(since);
   }
 }
 

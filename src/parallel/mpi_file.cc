@@ -264,7 +264,8 @@ StatusOr<MpiIoVerdict> MpiFile::Judge(Team& team) {
   return MpiIoVerdict{.name = "OMPIO", .note = std::string(agreed.message())};
 }
 
-Status MpiFile::WriteAll(std::span<const IoSegment> segments) {
+Status MpiFile::WriteAll(std::span<const IoSegment> segments,
+                         const std::function<void()>& meanwhile) {
   Datatype file_type;
   Datatype memory_type;
   StatusOr<Request> request = Describe(segments, path_);
@@ -283,6 +284,7 @@ Status MpiFile::WriteAll(std::span<const IoSegment> segments) {
                                   has_view ? file_type.raw() : MPI_BYTE,
                                   "native", MPI_INFO_NULL),
                 "set view of", path_));
+  if (meanwhile) meanwhile();
   const int64_t needed = status_.ok() ? request->bytes : 0;
   MPI_Status result;
   status_.Update(MpiStatus(

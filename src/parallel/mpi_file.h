@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -56,7 +57,9 @@ class MpiFile {
   // none. Segments have ascending, disjoint offsets and at most 1 GiB in all.
   // Collective; does not agree: a rank whose call fails remembers it, goes on
   // taking part, and returns the error here and from every later call.
-  Status WriteAll(std::span<const IoSegment> segments);
+  // `meanwhile` runs between the part that waits for all ranks and the write.
+  Status WriteAll(std::span<const IoSegment> segments,
+                  const std::function<void()>& meanwhile = {});
 
   // Closes the file and returns the first error of this file on this rank.
   // Collective; the Status is not agreed. Calling it again does nothing.

@@ -48,7 +48,8 @@ struct IndexColumns {
 };
 
 // Calls fn(path inside the index, column) for every column, in format order:
-// the one list of names. `Columns` is IndexColumns or const IndexColumns. Local.
+// the one list of names. `Columns` is IndexColumns or const IndexColumns.
+// Local.
 template <typename Columns, typename Fn>
 void ForEachColumn(Columns& columns, Fn&& fn) {
   fn(".belay/header/magic", columns.magic);

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "absl/strings/str_format.h"
+#include "base/checksum.h"
 #include "base/status_macros.h"
 #include "h5/dataset.h"
 #include "h5/file.h"
@@ -96,19 +97,28 @@ Status WriteColumns(const h5::Handle& file, h5::ObjectCache& groups,
   return absl::OkStatus();
 }
 
-StatusOr<std::string> ReadFile(PosixFile& file) {
-  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
-  std::string bytes(stat.size, '\0');
-  BELAY_RETURN_IF_ERROR(file.PreadAll(0, bytes.data(), stat.size));
-  return bytes;
-}
-
 h5::FileLayoutHint HintFor(const SavedCheckpoint& saved) {
   int64_t bytes = 16384;
   for (const StoredArray& array : saved.arrays) {
     bytes += 128 + 2 * static_cast<int64_t>(array.key.size());
   }
   return {.metadata_bytes = bytes, .small_data_bytes = 65536};
+}
+
+// The datasets ascending by array, and a zero for every checksum to come.
+SavedCheckpoint WithRoomForChecksums(const SavedCheckpoint& saved) {
+  SavedCheckpoint sorted = saved;
+  std::sort(sorted.datasets.begin(), sorted.datasets.end(),
+            [](const StoredDataset& a, const StoredDataset& b) {
+              return std::tie(a.array, a.box.offset) <
+                     std::tie(b.array, b.box.offset);
+            });
+  int64_t blocks = 0;
+  for (const StoredArray& array : sorted.arrays) {
+    blocks += NumBlocks(ArrayBytes(array));
+  }
+  sorted.checksums.assign(sorted.has_checksums ? blocks : 0, 0);
+  return sorted;
 }
 
 template <typename T>
@@ -150,46 +160,47 @@ Status CheckHeader(const h5::Handle& file, const std::string& path) {
 
 }  // namespace
 
-Status WriteIndex(const std::string& path, const SavedCheckpoint& saved,
-                  bool durable, IndexImage* image) {
-  SavedCheckpoint sorted = saved;
-  std::sort(sorted.datasets.begin(), sorted.datasets.end(),
-            [](const StoredDataset& a, const StoredDataset& b) {
-              return std::tie(a.array, a.box.offset) <
-                     std::tie(b.array, b.box.offset);
-            });
-  IndexImage made;
+StatusOr<IndexImage> CreateIndex(const std::string& path,
+                                 const SavedCheckpoint& saved) {
+  const SavedCheckpoint sorted = WithRoomForChecksums(saved);
+  IndexImage image;
   BELAY_ASSIGN_OR_RETURN(h5::Handle file,
                          h5::CreateFile(path, HintFor(sorted)));
-  h5::ObjectCache groups;
-  BELAY_RETURN_IF_ERROR(PresentArrays(file, groups, sorted));
-  BELAY_RETURN_IF_ERROR(WriteColumns(file, groups, ToColumns(sorted), made));
+  h5::ObjectCache objects;
+  BELAY_RETURN_IF_ERROR(PresentArrays(file, objects, sorted));
+  BELAY_RETURN_IF_ERROR(WriteColumns(file, objects, ToColumns(sorted), image));
   BELAY_RETURN_IF_ERROR(file.Close());
   BELAY_ASSIGN_OR_RETURN(PosixFile written,
-                         PosixFile::Open(path, PosixFile::Mode::kWrite));
-  if (image != nullptr) {
-    BELAY_ASSIGN_OR_RETURN(made.bytes, ReadFile(written));
-    *image = std::move(made);
-  }
-  if (durable) BELAY_RETURN_IF_ERROR(written.Sync());
-  return written.Close();
+                         PosixFile::Open(path, PosixFile::Mode::kRead));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, written.Stat());
+  image.bytes.resize(stat.size);
+  BELAY_RETURN_IF_ERROR(written.PreadAll(0, image.bytes.data(), stat.size));
+  return image;
 }
 
-Status WriteIndexFromImage(const std::string& path, int64_t step,
-                           const std::vector<uint32_t>& checksums, bool durable,
-                           IndexImage& image) {
-  std::memcpy(image.bytes.data() + image.step_offset, &step, sizeof(step));
-  if (image.checksum_offset >= 0) {
-    std::memcpy(image.bytes.data() + image.checksum_offset, checksums.data(),
-                checksums.size() * sizeof(uint32_t));
-  }
-  const uint32_t digest = DigestOfValues(step, checksums);
-  std::memcpy(image.bytes.data() + image.digest_offset + sizeof(uint32_t),
-              &digest, sizeof(digest));
+Status CreateIndexFromImage(const std::string& path, const IndexImage& image) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(path, PosixFile::Mode::kCreate));
   BELAY_RETURN_IF_ERROR(file.PwriteAll(
       0, image.bytes.data(), static_cast<int64_t>(image.bytes.size())));
+  return file.Close();
+}
+
+Status FinishIndex(const std::string& path, const IndexImage& image,
+                   int64_t step, const std::vector<uint32_t>& checksums,
+                   bool durable) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kWrite));
+  BELAY_RETURN_IF_ERROR(file.PwriteAll(image.step_offset, &step, sizeof(step)));
+  if (image.checksum_offset >= 0) {
+    BELAY_RETURN_IF_ERROR(file.PwriteAll(
+        image.checksum_offset, checksums.data(),
+        static_cast<int64_t>(checksums.size() * sizeof(uint32_t))));
+  }
+  // The second of two digests; see WriteColumns.
+  const uint32_t digest = DigestOfValues(step, checksums);
+  BELAY_RETURN_IF_ERROR(file.PwriteAll(image.digest_offset + sizeof(digest),
+                                       &digest, sizeof(digest)));
   if (durable) BELAY_RETURN_IF_ERROR(file.Sync());
   return file.Close();
 }

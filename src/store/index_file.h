@@ -14,27 +14,33 @@
 
 namespace belay {
 
-// The bytes of an index, so that the next one of the same plan needs no HDF5:
-// only step, checksums and their digest are put in their places.
+// An index but for what is known last: step, checksums and their digest. Its
+// bytes depend on the plan alone, so the next index of the same plan needs no
+// HDF5.
 struct IndexImage {
   std::string bytes;
+  // Where the columns that are known last lie in the file.
   int64_t step_offset = -1;
   int64_t checksum_offset = -1;  // -1: there are none
   int64_t digest_offset = -1;
 };
 
-// Writes the index of `saved` to the new file `path`, and syncs it if
-// `durable`. `saved.datasets` may be in any order; offsets are known. With
-// `image`, also returns the bytes there. Local. Errors: those of h5 and of
-// PosixFile.
-Status WriteIndex(const std::string& path, const SavedCheckpoint& saved,
-                  bool durable, IndexImage* image);
+// Creates the index of `saved` as the new file `path`. `saved.datasets` may be
+// in any order; their offsets are known. With `has_checksums` there is room for
+// one per block. Local.
+// Errors: those of h5 and of PosixFile.
+StatusOr<IndexImage> CreateIndex(const std::string& path,
+                                 const SavedCheckpoint& saved);
 
-// Writes the new file `path` from an image. Local. `checksums` has as many
-// entries as the index that the image was made from.
-Status WriteIndexFromImage(const std::string& path, int64_t step,
-                           const std::vector<uint32_t>& checksums, bool durable,
-                           IndexImage& image);
+// Creates the new file `path` from an image. Local.
+Status CreateIndexFromImage(const std::string& path, const IndexImage& image);
+
+// Puts in what is known last, and syncs the file if `durable`. Local.
+// `checksums` has one entry per block, or none if there is no room for them.
+// Errors: those of PosixFile.
+Status FinishIndex(const std::string& path, const IndexImage& image,
+                   int64_t step, const std::vector<uint32_t>& checksums,
+                   bool durable);
 
 // Reads and checks the index in the step directory `directory`. Local.
 // Errors: NotFound - no index; DataLoss - truncated, wrong magic, damaged;

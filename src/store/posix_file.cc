@@ -200,6 +200,10 @@ Status PosixFile::NoSpaceLeft(int64_t need, int64_t found) const {
                       path_, need, found));
 }
 
+void PosixFile::Preallocate(int64_t bytes) {
+  static_cast<void>(::fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, bytes));
+}
+
 Status PosixFile::Sync() {
   BELAY_RETURN_IF_ERROR(fault::Point("sync"));
   if (Retry([&] { return ::fsync(fd_); }) == 0) return absl::OkStatus();

@@ -75,6 +75,10 @@ class PosixFile {
   // plus what the file has already.
   Status Fallocate(int64_t bytes);
 
+  // Allocates the bytes [0, bytes) ahead of Fallocate, size unchanged, perhaps
+  // from another thread. A hint: cannot fail, passes no fault point. Local.
+  void Preallocate(int64_t bytes);
+
   // Makes content and size durable; the name needs SyncDirectory. Local.
   Status Sync();
 

@@ -1,6 +1,8 @@
 #include "store/skeleton.h"
 
 #include <algorithm>
+#include <system_error>
+#include <thread>
 
 #include "base/status_macros.h"
 #include "base/wire.h"
@@ -45,11 +47,45 @@ h5::FileLayoutHint HintFor(const std::vector<h5::DatasetSpec>& datasets) {
   return hint;
 }
 
-Status Reserve(const std::string& path, int64_t bytes) {
-  BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, PosixFile::Mode::kWrite));
-  BELAY_RETURN_IF_ERROR(file.Fallocate(bytes));
-  return file.Close();
+int64_t DataBytes(const std::vector<h5::DatasetSpec>& datasets) {
+  int64_t bytes = 0;
+  for (const h5::DatasetSpec& spec : datasets) bytes += StoredBytes(spec);
+  return bytes;
+}
+
+// Allocates space while HDF5 makes metadata: both take long, and the other
+// ranks wait for both. Whether there is enough is asked afterwards.
+class BackgroundAllocation {
+ public:
+  BackgroundAllocation(PosixFile& file, int64_t bytes) {
+    try {
+      thread_ = std::thread([&file, bytes] { file.Preallocate(bytes); });
+    } catch (const std::system_error&) {
+      // No thread to be had: Fallocate does all of it.
+    }
+  }
+  ~BackgroundAllocation() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::thread thread_;
+};
+
+StatusOr<std::vector<int64_t>> CreateDatasets(
+    h5::Handle file, const std::vector<h5::DatasetSpec>& datasets) {
+  std::vector<int64_t> offsets;
+  offsets.reserve(datasets.size());
+  {
+    h5::ObjectCache objects;
+    for (const h5::DatasetSpec& spec : datasets) {
+      BELAY_ASSIGN_OR_RETURN(const int64_t offset,
+                             h5::CreateDataset(file, objects, spec));
+      offsets.push_back(offset);
+    }
+  }
+  BELAY_RETURN_IF_ERROR(file.Close());
+  return offsets;
 }
 
 }  // namespace
@@ -57,21 +93,19 @@ Status Reserve(const std::string& path, int64_t bytes) {
 StatusOr<Skeleton> CreateSkeleton(
     const std::string& path, const std::vector<h5::DatasetSpec>& datasets) {
   Skeleton skeleton;
-  skeleton.offsets.reserve(datasets.size());
-  BELAY_ASSIGN_OR_RETURN(h5::Handle file,
+  BELAY_ASSIGN_OR_RETURN(h5::Handle created,
                          h5::CreateFile(path, HintFor(datasets)));
-  h5::ObjectCache groups;
-  for (const h5::DatasetSpec& spec : datasets) {
-    BELAY_ASSIGN_OR_RETURN(const int64_t offset,
-                           h5::CreateDataset(file, groups, spec));
-    skeleton.offsets.push_back(offset);
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kWrite));
+  {
+    const BackgroundAllocation allocation(file, DataBytes(datasets));
+    BELAY_ASSIGN_OR_RETURN(skeleton.offsets,
+                           CreateDatasets(std::move(created), datasets));
   }
-  BELAY_RETURN_IF_ERROR(file.Close());
-  BELAY_ASSIGN_OR_RETURN(PosixFile made,
-                         PosixFile::Open(path, PosixFile::Mode::kRead));
-  BELAY_ASSIGN_OR_RETURN(const FileStat stat, made.Stat());
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
   skeleton.file_bytes = stat.size;
-  BELAY_RETURN_IF_ERROR(Reserve(path, stat.size));
+  BELAY_RETURN_IF_ERROR(file.Fallocate(stat.size));
+  BELAY_RETURN_IF_ERROR(file.Close());
   return skeleton;
 }
 

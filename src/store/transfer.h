@@ -8,6 +8,7 @@
 #define BELAY_STORE_TRANSFER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -30,6 +31,9 @@ struct WriteJob {
   std::string path;               // of the data file
   std::span<uint32_t> registers;  // of all blocks; empty: no checksums
   bool durable = true;
+  // Runs once the file is open and before the first byte is written: work of
+  // this rank that the others need not wait for. May be empty.
+  std::function<Status()> meanwhile;
   // For kCollective, the same on all ranks: the number of rounds, the mean
   // length of a contiguous run in the file, and the caller's hints.
   int64_t rounds = 0;

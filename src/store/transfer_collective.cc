@@ -55,11 +55,14 @@ void StartWriteback(std::span<const IoSegment> segments, PosixFile& file) {
 Status WriteRounds(const WriteJob& job, MpiFile& file, PosixFile& synced,
                    WriteCounts& counts) {
   Status first;
+  std::function<void()> meanwhile;
+  if (job.meanwhile) meanwhile = [&] { first.Update(job.meanwhile()); };
   Checksummer sum(job.registers);
   size_t next = 0;
   for (int64_t round = 0; round < job.rounds; ++round) {
     const std::vector<IoSegment> segments = SegmentsOf(job, round, next, sum);
-    first.Update(file.WriteAll(segments));
+    first.Update(file.WriteAll(segments, meanwhile));
+    meanwhile = nullptr;
     if (job.durable) StartWriteback(segments, synced);
     ++counts.collective_io;
     counts.io_calls += segments.empty() ? 0 : 1;

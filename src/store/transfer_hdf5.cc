@@ -98,17 +98,17 @@ Status WriteDataset(Team& team, const h5::Handle& file, const WriteJob& job,
 Status WriteDatasets(Team& team, const h5::Handle& file, PosixFile& texts,
                      const WriteJob& job, WriteCounts& counts) {
   Orders orders(job);
-  Status text_status;
+  Status local = job.meanwhile ? job.meanwhile() : absl::OkStatus();
   for (size_t i = 0; i < job.datasets->size(); ++i) {
     const auto index = static_cast<int32_t>(i);
     if ((*job.datasets)[i].dtype == DType::kString) {
-      text_status.Update(orders.WriteText(index, texts));
+      local.Update(orders.WriteText(index, texts));
       continue;
     }
     BELAY_RETURN_IF_AGREED(
         WriteDataset(team, file, job, index, orders, counts));
   }
-  return Agree(team, text_status);
+  return Agree(team, local);
 }
 
 }  // namespace

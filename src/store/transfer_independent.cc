@@ -68,6 +68,7 @@ class SegmentWriter {
 }  // namespace
 
 Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
+  if (job.meanwhile) BELAY_RETURN_IF_ERROR(job.meanwhile());
   if (job.writes.orders.empty()) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(job.path, PosixFile::Mode::kWrite));
