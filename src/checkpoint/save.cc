@@ -35,8 +35,10 @@ struct SaveRun {
   PlanCache::Impl& cache;  // the caller's, or one of our own
   bool keep;               // the caller wants it kept
   std::vector<uint32_t> registers;
-  bool has_index = false;  // rank 0 only
-  bool committed = false;  // rank 0 only
+  // Rank 0 only.
+  bool began = false;
+  bool has_index = false;
+  bool committed = false;
   SaveResult result;
 
   std::string Directory() const { return JoinPath(dir, InProgressName(step)); }
@@ -155,7 +157,10 @@ Status Reserve(SaveRun& run) {
     nonce.assign(reinterpret_cast<const char*>(&run.nonce), sizeof(run.nonce));
   }
   BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
-    return BeginStep(run.dir, run.step, run.options.overwrite, run.nonce);
+    BELAY_RETURN_IF_ERROR(
+        BeginStep(run.dir, run.step, run.options.overwrite, run.nonce));
+    run.began = true;
+    return absl::OkStatus();
   }));
   BELAY_RETURN_IF_AGREED(Broadcast(run.team, nonce));
   std::memcpy(&run.nonce, nonce.data(), sizeof(run.nonce));
@@ -323,8 +328,8 @@ Status Commit(SaveRun& run) {
 // After Carry: no rank may believe in a step that another one does not. Local.
 void CleanUp(SaveRun& run, const Status& status) {
   if (!run.team.is_root()) return;
-  // A step that was committed before this save is not ours.
-  if (absl::IsAlreadyExists(status) && !run.committed) return;
+  // What was there before this save is not ours.
+  if (!run.began) return;
   if (!status.ok() && run.committed) UndoCommit(run.dir, run.step);
   RemoveDebris(run.dir, run.step);
 }
