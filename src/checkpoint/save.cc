@@ -147,6 +147,14 @@ Status CreateMyFile(SaveRun& run) {
   return absl::OkStatus();
 }
 
+// Rank 0 only.
+Status BeginOnRoot(SaveRun& run) {
+  const Status status =
+      BeginStep(run.dir, run.step, run.options.overwrite, run.nonce);
+  run.began = !absl::IsAlreadyExists(status);
+  return status;
+}
+
 // Station reserve: directory, skeletons, space. Collective.
 Status Reserve(SaveRun& run) {
   run.stations.Enter("reserve");
@@ -156,12 +164,7 @@ Status Reserve(SaveRun& run) {
     run.nonce = (uint64_t{device()} << 32) | device();
     nonce.assign(reinterpret_cast<const char*>(&run.nonce), sizeof(run.nonce));
   }
-  BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
-    BELAY_RETURN_IF_ERROR(
-        BeginStep(run.dir, run.step, run.options.overwrite, run.nonce));
-    run.began = true;
-    return absl::OkStatus();
-  }));
+  BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] { return BeginOnRoot(run); }));
   BELAY_RETURN_IF_AGREED(Broadcast(run.team, nonce));
   std::memcpy(&run.nonce, nonce.data(), sizeof(run.nonce));
   BELAY_RETURN_IF_AGREED(Agree(run.team, CreateMyFile(run)));
