@@ -93,6 +93,7 @@ Status Begin(SaveRun& run, const State& state) {
     structure.PutText(EncodeRankShards(
         {.node = run.team.size(), .shards = DescribeShards(run.shards)}));
     structure.PutText(options);
+    structure.Put(run.team.rank());  // rank 0 keeps more than others
   }
   const uint64_t fingerprint = Fingerprint(structure.bytes());
 
