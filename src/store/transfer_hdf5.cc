@@ -10,6 +10,16 @@
 namespace belay {
 namespace {
 
+// The box counted from the corner of its dataset. A dataset in chunks is a
+// whole array; one without is a single extent.
+Box FromCorner(const Box& box, const Extent& extent, bool chunked) {
+  Box relative = box;
+  for (size_t i = 0; i < box.offset.size() && !chunked; ++i) {
+    relative.offset[i] -= extent.box.offset[i];
+  }
+  return relative;
+}
+
 // What one rank gives to one collective H5Dwrite.
 struct Call {
   Box box;  // counted from the dataset's corner
@@ -40,17 +50,19 @@ class Orders {
   explicit Orders(const WriteJob& job) : job_(job), sum_(job.registers) {}
 
   // The next order of that dataset as a call; an empty one if there is none.
-  Call Next(int32_t dataset, size_t ndim) {
+  Call Next(int32_t dataset) {
+    const h5::DatasetSpec& spec = (*job_.datasets)[dataset];
     const std::vector<WriteOrder>& orders = job_.writes.orders;
     if (next_ == orders.size() || orders[next_].dataset != dataset) {
-      return {.box = {Shape(ndim, 0), Shape(ndim, 0)},
-              .data = nullptr,
-              .packed = {}};
+      // One empty axis: a box without axes would be the one of a scalar.
+      return {.box = {{0}, {0}}, .data = nullptr, .packed = {}};
     }
     const WriteOrder& order = orders[next_++];
     const ShardMemory memory = MemoryOf(job_.shards[order.shard]);
     sum_.Add(memory, order.box, order.first_block);
-    return PrepareCall(memory, order.box);
+    Call call = PrepareCall(memory, order.box);
+    call.box = FromCorner(order.box, order.extent, !spec.chunk.empty());
+    return call;
   }
 
   // Writes the remaining orders of that dataset, a text, at their places: a
@@ -85,7 +97,7 @@ Status WriteDataset(Team& team, const h5::Handle& file, const WriteJob& job,
   BELAY_RETURN_IF_AGREED(Agree(team, dataset.status()));
   Status status;
   for (int32_t i = 0; i < (*job.calls)[index]; ++i) {
-    const Call call = orders.Next(index, spec.shape.size());
+    const Call call = orders.Next(index);
     status.Update(h5::WriteHyperslabTogether(*dataset, call.box, spec.dtype,
                                              spec.string_bytes, call.data));
     ++counts.collective_io;
