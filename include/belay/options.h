@@ -49,7 +49,7 @@ struct SaveOptions {
   // --- How it is stored ---
   Transfer transfer = Transfer::kCollective;
   // Upper limit of the bytes that one rank hands to the transfer at a time.
-  // Larger pieces are cut. From 1 to 1 GiB. Lower it to bound MPI-IO's
+  // Larger pieces are cut. From 4 KiB to 1 GiB. Lower it to bound MPI-IO's
   // buffers.
   int64_t max_bytes_in_flight = int64_t{256} << 20;
   // Sync files and directories before the commit, so that a committed step
