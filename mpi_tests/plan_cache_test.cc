@@ -1,0 +1,139 @@
+// PlanCache: what is reused, and what is noticed.
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "values.h"
+
+namespace belay {
+namespace {
+
+using testing::Values;
+
+class PlanCacheTest : public testing::CheckpointTest {
+ protected:
+  // Saves as the next step and restores it; returns whether the plan was
+  // reused.
+  bool Reuses(Values& values) {
+    values.Fill(++step_);
+    options_.cache = &cache_;
+    const auto saved = Save(comm_, run(), step_, values.MakeState(), options_);
+    EXPECT_TRUE(saved.ok()) << saved.status();
+    ExpectRestores(values, step_, step_);
+    return saved.ok() && saved->plan_reused;
+  }
+
+  Values SomeValues() {
+    Values values;
+    values.AddCut("rows", DType::kF32, {64, 70}, 0, rank_, size_);
+    values.AddCut("columns", DType::kU8, {40, 28}, 1, rank_, size_);
+    values.AddWhole("copies", DType::kF64, {90});
+    values.AddText("text", 30);
+    return values;
+  }
+
+  int64_t step_ = 0;
+  PlanCache cache_;
+  SaveOptions options_{.durable = false};
+};
+
+TEST_F(PlanCacheTest, NewValuesReuseThePlan) {
+  Values values = SomeValues();
+  for (FileLayout layout :
+       {FileLayout::kShared, FileLayout::kPerNode, FileLayout::kPerTask}) {
+    for (Transfer transfer :
+         {Transfer::kCollective, Transfer::kIndependent, Transfer::kHdf5}) {
+      options_.file_layout = layout;
+      options_.transfer = transfer;
+      EXPECT_FALSE(Reuses(values));
+      EXPECT_TRUE(Reuses(values));
+      EXPECT_TRUE(Reuses(values));
+    }
+  }
+}
+
+TEST_F(PlanCacheTest, OtherMemoryOfTheSameStructureReusesThePlan) {
+  Values values = SomeValues();
+  EXPECT_FALSE(Reuses(values));
+  Values others = SomeValues();
+  EXPECT_TRUE(Reuses(others));
+}
+
+TEST_F(PlanCacheTest, AChangeOnOneRankIsNoticed) {
+  Values values = SomeValues();
+  EXPECT_FALSE(Reuses(values));
+  Values more = SomeValues();
+  if (rank_ == size_ - 1) more.Add("more", DType::kI8, {3}, {{0}, {3}});
+  EXPECT_FALSE(Reuses(more));
+  EXPECT_TRUE(Reuses(more));
+  EXPECT_FALSE(Reuses(values));
+}
+
+TEST_F(PlanCacheTest, AnotherTextLengthIsNoticed) {
+  Values values;
+  values.AddText("text", 30);
+  EXPECT_FALSE(Reuses(values));
+  Values longer;
+  longer.AddText("text", 31);
+  EXPECT_FALSE(Reuses(longer));
+  EXPECT_TRUE(Reuses(longer));
+}
+
+TEST_F(PlanCacheTest, AnotherOptionIsNoticed) {
+  Values values = SomeValues();
+  EXPECT_FALSE(Reuses(values));
+  options_.checksums = false;
+  EXPECT_FALSE(Reuses(values));
+  EXPECT_TRUE(Reuses(values));
+  options_.checksums = true;
+  options_.max_bytes_in_flight = 4096;
+  EXPECT_FALSE(Reuses(values));
+  EXPECT_TRUE(Reuses(values));
+  options_.array_layout = ArrayLayout::kCanonical;
+  EXPECT_FALSE(Reuses(values));
+}
+
+TEST_F(PlanCacheTest, TheOrderOfListingIsStructure) {
+  Values values;
+  values.AddCut("a", DType::kF32, {64}, 0, rank_, size_);
+  values.AddCut("b", DType::kF32, {64}, 0, rank_, size_);
+  EXPECT_FALSE(Reuses(values));
+  Values swapped;
+  swapped.AddCut("b", DType::kF32, {64}, 0, rank_, size_);
+  swapped.AddCut("a", DType::kF32, {64}, 0, rank_, size_);
+  EXPECT_FALSE(Reuses(swapped));
+}
+
+// A failed save leaves a cache that plans anew and works.
+TEST_F(PlanCacheTest, SurvivesFailedSaves) {
+  Values values = SomeValues();
+  EXPECT_FALSE(Reuses(values));
+  EXPECT_TRUE(absl::IsAlreadyExists(
+      Save(comm_, run(), step_, values.MakeState(), options_).status()));
+  Values gap;
+  if (rank_ == 0) gap.Add("gap", DType::kU8, {2}, {{0}, {1}});
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      Save(comm_, run(), 100, gap.MakeState(), options_).status()));
+  EXPECT_FALSE(Reuses(values));
+  EXPECT_TRUE(Reuses(values));
+}
+
+// Rank 0 is another process: what only rank 0 keeps is elsewhere.
+TEST_F(PlanCacheTest, AnotherOrderOfTheRanksIsNoticed) {
+  Values values;
+  values.AddCut("a", DType::kF32, {64}, 0, rank_, size_);
+  EXPECT_FALSE(Reuses(values));
+  MPI_Comm reversed = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, 0, size_ - rank_, &reversed);
+  Comm other = *Comm::Duplicate(reversed);
+  values.Fill(77);
+  const auto saved = Save(other, run(), 77, values.MakeState(), options_);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ(saved->plan_reused, size_ == 1);
+  ExpectRestores(values, 77, 77);
+  EXPECT_EQ(other.Close(), absl::OkStatus());
+  MPI_Comm_free(&reversed);
+}
+
+}  // namespace
+}  // namespace belay
