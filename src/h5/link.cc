@@ -1,5 +1,6 @@
 // What a file shows of other files: the part of dataset.h that links.
 
+#include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "h5/dataset.h"
@@ -18,14 +19,20 @@ StatusOr<Handle> VirtualProperties(const std::string& path) {
   return properties;
 }
 
+// HDF5 reads the name of a source as a format.
+std::string AsFormat(const std::string& name) {
+  return absl::StrReplaceAll(name, {{"%", "%%"}});
+}
+
 Status MapPiece(const Handle& properties, const Handle& space,
                 const VirtualPiece& piece) {
   if (IsEmpty(piece.box)) return absl::OkStatus();
   BELAY_RETURN_IF_ERROR(SelectBox(space, piece.box));
   BELAY_ASSIGN_OR_RETURN(const Handle source,
                          NewSpace(piece.box.shape, piece.path));
-  return Check(H5Pset_virtual(properties.get(), space.get(), piece.file.c_str(),
-                              piece.path.c_str(), source.get()),
+  return Check(H5Pset_virtual(properties.get(), space.get(),
+                              AsFormat(piece.file).c_str(),
+                              AsFormat(piece.path).c_str(), source.get()),
                "map piece of", space.name());
 }
 
