@@ -76,8 +76,10 @@ Status WriteRounds(const WriteJob& job, MpiFile& file, PosixFile& synced,
 std::map<std::string, std::string> MpiIoHints(
     int64_t mean_run_bytes, const std::map<std::string, std::string>& extra) {
   std::map<std::string, std::string> hints = extra;
-  hints.emplace("romio_cb_write",
-                mean_run_bytes < kTwoPhaseRunBytes ? "enable" : "disable");
+  const bool two_phase = mean_run_bytes < kTwoPhaseRunBytes;
+  hints.emplace("romio_cb_write", two_phase ? "enable" : "disable");
+  // ROMIO lets one rank per node write for all; two keep more of it busy.
+  if (two_phase) hints.emplace("cb_config_list", "*:2");
   // Data sieving reads, changes and writes back what other ranks own.
   hints.emplace("romio_ds_write", "disable");
   return hints;
