@@ -96,13 +96,15 @@ Status GetArrays(const IndexColumns& in, const std::string& path,
     if (!IsKnownDType(code)) return Bad(path, "arrays/dtype", i);
     StoredArray array{.key = in.array_key[i], .dtype = DType{code}};
     const int axes = ndim.Next();
-    if (axes > kMaxNdim) return Bad(path, "arrays/ndim", i);
+    const bool is_text = array.dtype == DType::kString;
+    if (axes > (is_text ? 0 : kMaxNdim)) return Bad(path, "arrays/ndim", i);
     array.shape = shape.NextShape(axes);
+    if (!IsShape(array.shape, 16)) return Bad(path, "arrays/shape", i);
     array.string_bytes = string_bytes.Next();
-    if (array.string_bytes < 0 || !IsShape(array.shape, 16)) {
-      return Bad(path, "arrays/shape", i);
+    if (array.string_bytes < 0 || (!is_text && array.string_bytes > 0)) {
+      return Bad(path, "arrays/string_bytes", i);
     }
-    if (i > 0 && array.key <= in.array_key[i - 1]) {
+    if (array.key.empty() || (i > 0 && array.key <= in.array_key[i - 1])) {
       return Bad(path, "arrays/key", i);
     }
     saved.arrays.push_back(std::move(array));
@@ -119,11 +121,20 @@ Status GetFiles(const IndexColumns& in, const std::string& path,
   for (size_t i = 0; i < in.file_name.size(); ++i) {
     saved.files.push_back({.name = in.file_name[i], .bytes = bytes.Next()});
     const std::string& name = saved.files.back().name;
-    if (name.empty() || name.find('/') != std::string::npos || name == "..") {
+    if (name.empty() || name.find('/') != std::string::npos || name == "." ||
+        name == "..") {
       return Bad(path, "files/name", i);
     }
+    if (saved.files.back().bytes < 0) return Bad(path, "files/bytes", i);
   }
   return bytes.Done(path);
+}
+
+bool IsChunk(const Shape& chunk, const Shape& shape) {
+  for (size_t i = 0; i < chunk.size(); ++i) {
+    if (chunk[i] < 1 || chunk[i] > shape[i]) return false;
+  }
+  return true;
 }
 
 // Bytes that a dataset takes up in its file, or -1 if that is not a number.
@@ -131,7 +142,6 @@ int64_t BytesInFile(const StoredDataset& dataset, int64_t element_size) {
   Shape shape = dataset.box.shape;
   if (!dataset.chunk.empty()) {
     for (size_t i = 0; i < shape.size(); ++i) {
-      if (dataset.chunk[i] < 1 || dataset.chunk[i] > shape[i]) return -1;
       if (shape[i] > INT64_MAX - dataset.chunk[i]) return -1;
       shape[i] = (shape[i] + dataset.chunk[i] - 1) / dataset.chunk[i] *
                  dataset.chunk[i];
@@ -151,7 +161,8 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
   for (size_t i = 0; i < in.dataset_array.size(); ++i) {
     StoredDataset dataset{.array = static_cast<int32_t>(in.dataset_array[i]),
                           .file = static_cast<int32_t>(file.Next())};
-    if (in.dataset_array[i] >= saved.arrays.size()) {
+    if (in.dataset_array[i] >= saved.arrays.size() ||
+        (i > 0 && in.dataset_array[i] < in.dataset_array[i - 1])) {
       return Bad(path, "datasets/array", i);
     }
     if (static_cast<uint32_t>(dataset.file) >= saved.files.size()) {
@@ -162,7 +173,12 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
     dataset.box.offset = box.NextShape(shape.size());
     dataset.box.shape = box.NextShape(shape.size());
     if (!CheckBox(dataset.box, shape).ok()) return Bad(path, "datasets/box", i);
-    if (chunked.Next() != 0) dataset.chunk = chunk.NextShape(shape.size());
+    const uint8_t is_chunked = chunked.Next();
+    if (is_chunked > 1) return Bad(path, "datasets/chunked", i);
+    if (is_chunked == 1) dataset.chunk = chunk.NextShape(shape.size());
+    if (!IsChunk(dataset.chunk, dataset.box.shape)) {
+      return Bad(path, "datasets/chunk", i);
+    }
     dataset.offset = offset.Next();
     const int64_t bytes = BytesInFile(dataset, IoElementSize(array.dtype));
     const int64_t file_bytes = saved.files[dataset.file].bytes;

@@ -1,0 +1,312 @@
+#include "store/index_columns.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "store_testing.h"
+
+namespace belay {
+namespace {
+
+using Text = std::vector<std::string>;
+
+Status Convert(const IndexColumns& columns) {
+  return FromColumns(columns, "dir/index.h5").status();
+}
+
+Status Bad(const std::string& what) {
+  return absl::DataLossError(
+      absl::StrCat("read \"dir/index.h5\": ", what, " is out of range"));
+}
+
+Status Length(const std::string& column, const std::string& found) {
+  return absl::DataLossError(absl::StrCat("read \"dir/index.h5\": column \"",
+                                          column, "\" has the wrong length (",
+                                          found, ")"));
+}
+
+TEST(IndexColumnsTest, ColumnsHoldWhatTheFormatSays) {
+  const IndexColumns columns = ToColumns(SmallIndex());
+  EXPECT_EQ(columns.magic, Text({"belay checkpoint"}));
+  EXPECT_EQ(columns.format, std::vector<uint32_t>({1, 0}));
+  EXPECT_EQ(columns.file_layout, std::vector<uint8_t>({2}));
+  EXPECT_EQ(columns.block_bytes, std::vector<int64_t>({1048576}));
+  EXPECT_EQ(columns.array_key, Text({"a", "b", "c", "d/e", "d/f"}));
+  EXPECT_EQ(columns.array_dtype, std::vector<uint8_t>({3, 18, 11, 10, 12}));
+  EXPECT_EQ(columns.array_ndim, std::vector<uint8_t>({2, 0, 2, 0, 2}));
+  EXPECT_EQ(columns.array_shape, std::vector<int64_t>({4, 6, 0, 2, 2, 2}));
+  EXPECT_EQ(columns.array_string_bytes, std::vector<int64_t>({0, 3, 0, 0, 0}));
+  EXPECT_EQ(columns.file_name,
+            Text({"data_00000_of_00002.h5", "data_00001_of_00002.h5"}));
+  EXPECT_EQ(columns.file_bytes, std::vector<int64_t>({204, 62}));
+  EXPECT_EQ(columns.dataset_array, std::vector<uint32_t>({0, 1, 3, 4, 4}));
+  EXPECT_EQ(columns.dataset_file, std::vector<uint32_t>({0, 0, 1, 0, 1}));
+  EXPECT_EQ(columns.dataset_offset,
+            std::vector<int64_t>({100, 197, 50, 200, 58}));
+  EXPECT_EQ(columns.dataset_chunked, std::vector<uint8_t>({1, 0, 0, 0, 0}));
+  EXPECT_EQ(columns.dataset_box,
+            std::vector<int64_t>({0, 0, 4, 6, 0, 3, 0, 0, 1, 2, 1, 0, 1, 2}));
+  EXPECT_EQ(columns.dataset_chunk, std::vector<int64_t>({2, 3}));
+  EXPECT_EQ(columns.step, std::vector<int64_t>({42}));
+  EXPECT_EQ(columns.checksum, std::vector<uint32_t>({11, 12, 13, 14}));
+}
+
+TEST(IndexColumnsTest, RandomIndexesComeBack) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    Random random(seed);
+    const SavedCheckpoint saved = RandomIndex(random);
+    const StatusOr<SavedCheckpoint> back =
+        FromColumns(ToColumns(saved), "dir/index.h5");
+    ASSERT_TRUE(back.ok()) << seed << " " << back.status();
+    ExpectSame(*back, saved);
+    ASSERT_FALSE(HasFailure()) << seed;
+  }
+}
+
+TEST(IndexColumnsTest, AnEmptyCheckpointComesBack) {
+  const SavedCheckpoint saved{.format_major = 1, .has_checksums = true};
+  ExpectSame(FromColumns(ToColumns(saved), "dir/index.h5").value(), saved);
+}
+
+// What is said when a column has one row less or more than the others need.
+struct WrongLength {
+  Status shorter, longer;
+};
+
+const std::map<std::string, WrongLength>& WrongLengths() {
+  static const auto* const lengths = new std::map<std::string, WrongLength>{
+      {"header/format",
+       {Bad("header/format of row 0"), Bad("header/format of row 0")}},
+      {"header/file_layout",
+       {Bad("header/file_layout of row 0"),
+        Bad("header/file_layout of row 0")}},
+      {"header/block_bytes",
+       {Bad("header/block_bytes of row 0"),
+        Bad("header/block_bytes of row 0")}},
+      {"arrays/key",
+       {Length("arrays/dtype", "found 5 rows, too many"),
+        Bad("arrays/dtype of row 5")}},
+      {"arrays/dtype",
+       {Bad("arrays/dtype of row 4"),
+        Length("arrays/dtype", "found 6 rows, too many")}},
+      {"arrays/ndim",
+       {Length("arrays/ndim", "found 4 rows, too few"),
+        Length("arrays/ndim", "found 6 rows, too many")}},
+      {"arrays/shape",
+       {Length("arrays/shape", "found 5 rows, too few"),
+        Length("arrays/shape", "found 7 rows, too many")}},
+      {"arrays/string_bytes",
+       {Length("arrays/string_bytes", "found 4 rows, too few"),
+        Length("arrays/string_bytes", "found 6 rows, too many")}},
+      {"files/name",
+       {Length("files/bytes", "found 2 rows, too many"),
+        Bad("files/name of row 2")}},
+      {"files/bytes",
+       {Length("files/bytes", "found 1 rows, too few"),
+        Length("files/bytes", "found 3 rows, too many")}},
+      {"datasets/array",
+       {Length("datasets/file", "found 5 rows, too many"),
+        Bad("datasets/array of row 5")}},
+      {"datasets/file",
+       {Length("datasets/file", "found 4 rows, too few"),
+        Length("datasets/file", "found 6 rows, too many")}},
+      {"datasets/offset",
+       {Length("datasets/offset", "found 4 rows, too few"),
+        Length("datasets/offset", "found 6 rows, too many")}},
+      {"datasets/chunked",
+       {Length("datasets/chunked", "found 4 rows, too few"),
+        Length("datasets/chunked", "found 6 rows, too many")}},
+      {"datasets/box",
+       {Length("datasets/box", "found 13 rows, too few"),
+        Length("datasets/box", "found 15 rows, too many")}},
+      {"datasets/chunk",
+       {Bad("datasets/chunk of row 0"),
+        Length("datasets/chunk", "found 3 rows, too many")}},
+      {"step", {Bad("step of row 0"), Bad("step of row 0")}},
+      {"checksums/crc32c",
+       {Length("checksums/crc32c", "need 4 rows, found 3"),
+        Length("checksums/crc32c", "need 4 rows, found 5")}}};
+  return *lengths;
+}
+
+TEST(IndexColumnsTest, EveryColumnHasTheRightLength) {
+  const std::map<std::string, WrongLength>& expected = WrongLengths();
+  const IndexColumns good = ToColumns(SmallIndex());
+  size_t columns = 0;
+  ForEachColumn(good, [&](const std::string& path, const auto&) {
+    const std::string name = path.substr(std::string(".belay/").size());
+    if (name == "header/magic") return;  // checked when the file is read
+    ++columns;
+    for (const bool longer : {false, true}) {
+      IndexColumns wrong = good;
+      ForEachColumn(wrong, [&](const std::string& other, auto& column) {
+        if (other != path) return;
+        column.resize(longer ? column.size() + 1 : column.size() - 1);
+      });
+      const WrongLength& status = expected.at(name);
+      EXPECT_EQ(Convert(wrong), longer ? status.longer : status.shorter)
+          << name;
+    }
+  });
+  EXPECT_EQ(columns, expected.size());
+}
+
+struct BadNumber {
+  std::string what;
+  std::function<void(IndexColumns&)> change;
+};
+
+void ExpectBad(const std::vector<BadNumber>& numbers) {
+  for (const BadNumber& number : numbers) {
+    IndexColumns columns = ToColumns(SmallIndex());
+    number.change(columns);
+    EXPECT_EQ(Convert(columns), Bad(number.what));
+  }
+}
+
+constexpr int64_t kHuge = int64_t{1} << 62;
+
+TEST(IndexColumnsTest, NumbersOfArraysAreInRange) {
+  ExpectBad({
+      {"step of row 0", [](auto& c) { c.step[0] = -1; }},
+      {"header/file_layout of row 0", [](auto& c) { c.file_layout[0] = 3; }},
+      {"header/block_bytes of row 0", [](auto& c) { c.block_bytes[0] = 4096; }},
+      {"arrays/dtype of row 0", [](auto& c) { c.array_dtype[0] = 0; }},
+      {"arrays/dtype of row 4", [](auto& c) { c.array_dtype[4] = 19; }},
+      {"arrays/ndim of row 2", [](auto& c) { c.array_ndim[2] = 33; }},
+      {"arrays/ndim of row 0", [](auto& c) { c.array_dtype[0] = 18; }},
+      {"arrays/shape of row 0", [](auto& c) { c.array_shape[1] = -6; }},
+      {"arrays/shape of row 4", [](auto& c) { c.array_shape[4] = kHuge; }},
+      {"arrays/string_bytes of row 1",
+       [](auto& c) { c.array_string_bytes[1] = -3; }},
+      {"arrays/string_bytes of row 3",
+       [](auto& c) { c.array_string_bytes[3] = 8; }},
+      {"arrays/key of row 0", [](auto& c) { c.array_key[0] = ""; }},
+      {"arrays/key of row 1", [](auto& c) { c.array_key[1] = "a"; }},
+      {"arrays/key of row 4", [](auto& c) { c.array_key[4] = "d/d"; }},
+  });
+}
+
+TEST(IndexColumnsTest, NumbersOfFilesAreInRange) {
+  ExpectBad({
+      {"files/name of row 0", [](auto& c) { c.file_name[0] = ""; }},
+      {"files/name of row 0", [](auto& c) { c.file_name[0] = "."; }},
+      {"files/name of row 1", [](auto& c) { c.file_name[1] = ".."; }},
+      {"files/name of row 1", [](auto& c) { c.file_name[1] = "../data"; }},
+      {"files/bytes of row 1", [](auto& c) { c.file_bytes[1] = -1; }},
+  });
+}
+
+TEST(IndexColumnsTest, NumbersOfDatasetsAreInRange) {
+  ExpectBad({
+      {"datasets/array of row 4", [](auto& c) { c.dataset_array[4] = 5; }},
+      {"datasets/array of row 4", [](auto& c) { c.dataset_array[4] = ~0u; }},
+      {"datasets/array of row 2", [](auto& c) { c.dataset_array[2] = 0; }},
+      {"datasets/file of row 3", [](auto& c) { c.dataset_file[3] = 2; }},
+      {"datasets/file of row 0", [](auto& c) { c.dataset_file[0] = ~0u; }},
+      {"datasets/chunked of row 1", [](auto& c) { c.dataset_chunked[1] = 2; }},
+      {"datasets/box of row 0", [](auto& c) { c.dataset_box[0] = 1; }},
+      {"datasets/box of row 0", [](auto& c) { c.dataset_box[3] = 7; }},
+      {"datasets/box of row 1", [](auto& c) { c.dataset_box[5] = 4; }},
+      {"datasets/box of row 3", [](auto& c) { c.dataset_box[6] = -1; }},
+      {"datasets/box of row 4", [](auto& c) { c.dataset_box[12] = -1; }},
+      {"datasets/chunk of row 0", [](auto& c) { c.dataset_chunk[0] = 0; }},
+      {"datasets/chunk of row 0", [](auto& c) { c.dataset_chunk[1] = -3; }},
+      {"datasets/chunk of row 0", [](auto& c) { c.dataset_chunk[1] = 7; }},
+      {"datasets/offset of row 2", [](auto& c) { c.dataset_offset[2] = -1; }},
+      {"datasets/offset of row 3", [](auto& c) { c.dataset_offset[3] = 201; }},
+      {"datasets/offset of row 3",
+       [](auto& c) { c.dataset_offset[3] = INT64_MAX; }},
+      {"datasets/offset of row 0", [](auto& c) { c.file_bytes[0] = 0; }},
+  });
+}
+
+TEST(IndexColumnsTest, ChunksThatReachPastTheArrayNeedTheirSpace) {
+  IndexColumns columns = ToColumns(SmallIndex());
+  columns.dataset_chunk = {3, 4};  // 2 x 2 chunks of 48 bytes: 192 in all
+  EXPECT_EQ(Convert(columns), Bad("datasets/offset of row 0"));
+  columns.dataset_offset[0] = 12;
+  EXPECT_EQ(Convert(columns), absl::OkStatus());
+  columns.dataset_offset[0] = 13;
+  EXPECT_EQ(Convert(columns), Bad("datasets/offset of row 0"));
+}
+
+TEST(IndexColumnsTest, WithoutChecksumsThereAreNone) {
+  IndexColumns columns = ToColumns(SmallIndex());
+  columns.block_bytes = {0};
+  EXPECT_EQ(Convert(columns),
+            Length("checksums/crc32c", "need 0 rows, found 4"));
+  columns.checksum.clear();
+  EXPECT_FALSE(FromColumns(columns, "dir/index.h5")->has_checksums);
+}
+
+template <typename T>
+void AppendRows(const std::vector<T>& column, std::string& bytes) {
+  const auto number = [&](uint64_t value) {
+    for (int i = 0; i < 8; ++i) bytes.push_back(char(value >> (8 * i)));
+  };
+  number(column.size());
+  for (const T& row : column) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      number(row.size());
+      bytes += row;
+    } else {
+      for (size_t i = 0; i < sizeof(T); ++i) {
+        bytes.push_back(char(uint64_t(row) >> (8 * i)));
+      }
+    }
+  }
+}
+
+TEST(IndexColumnsTest, TheDigestIsThatOfTheFormat) {
+  Random random(7);
+  for (int i = 0; i < 50; ++i) {
+    const IndexColumns columns = ToColumns(RandomIndex(random));
+    std::string structure, values;
+    ForEachColumn(columns, [&](const std::string& path, const auto& column) {
+      const bool changes =
+          path == ".belay/step" || path == ".belay/checksums/crc32c";
+      AppendRows(column, changes ? values : structure);
+    });
+    const IndexDigest digest = DigestOf(columns);
+    EXPECT_EQ(digest.structure, PlainCrc(structure));
+    EXPECT_EQ(digest.values, PlainCrc(values));
+    EXPECT_EQ(digest.values, DigestOfValues(columns.step[0], columns.checksum));
+  }
+}
+
+TEST(IndexColumnsTest, EveryRowOfEveryColumnCountsInTheDigest) {
+  const IndexColumns good = ToColumns(SmallIndex());
+  const IndexDigest before = DigestOf(good);
+  IndexColumns changed = good;
+  int columns = 0;
+  ForEachColumn(changed, [&](const std::string& path, auto& column) {
+    using Row = typename std::decay_t<decltype(column)>::value_type;
+    const bool changes =
+        path == ".belay/step" || path == ".belay/checksums/crc32c";
+    ++columns;
+    for (Row& row : column) {
+      const Row old = row;
+      if constexpr (std::is_same_v<Row, std::string>) {
+        row.back() ^= 1;
+      } else {
+        row ^= 1;
+      }
+      const IndexDigest after = DigestOf(changed);
+      EXPECT_EQ(after.structure == before.structure, changes) << path;
+      EXPECT_EQ(after.values == before.values, !changes) << path;
+      row = old;
+    }
+    EXPECT_EQ(DigestOf(changed), before) << path;
+  });
+  EXPECT_EQ(columns, 19);
+}
+
+}  // namespace
+}  // namespace belay
