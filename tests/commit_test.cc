@@ -1,0 +1,206 @@
+#include "store/commit.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "directory_fixture.h"
+#include "store/posix_file.h"
+
+namespace belay {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kNonce = 0x651c277647c0e60b;
+using Names = std::vector<std::string>;
+
+class CommitTest : public DirectoryTest {
+ protected:
+  std::string Run() const { return Path("run"); }
+
+  Names List(const std::string& name) const {
+    return ListDirectory(Path(name)).value();
+  }
+
+  Status Begin(int64_t step, bool overwrite = false) const {
+    return BeginStep(Run(), step, overwrite, kNonce);
+  }
+
+  // Saves a step with one file.
+  void Save(int64_t step, const std::string& content, bool durable = true) {
+    ASSERT_EQ(Begin(step, true), absl::OkStatus());
+    Put("run/" + InProgress(step) + "/index.h5", content);
+    ASSERT_EQ(CommitStep(Run(), step, durable, kNonce), absl::OkStatus());
+  }
+
+  static std::string InProgress(int64_t step) {
+    return "step_0000000" + std::to_string(step) + ".inprogress";
+  }
+};
+
+TEST_F(CommitTest, BeginMakesRunDirectoryAndMarker) {
+  EXPECT_EQ(Begin(7), absl::OkStatus());
+  EXPECT_EQ(List("run"), Names({"step_00000007.inprogress"}));
+  EXPECT_EQ(List("run/step_00000007.inprogress"),
+            Names({"writer_651c277647c0e60b"}));
+  EXPECT_EQ(Content("run/step_00000007.inprogress/writer_651c277647c0e60b"),
+            "");
+}
+
+TEST_F(CommitTest, BeginNeedsTheParentOfTheRun) {
+  EXPECT_EQ(BeginStep(Path("none/run"), 7, false, kNonce),
+            absl::NotFoundError("create directory \"" + Path("none/run") +
+                                "\": no such file or directory"));
+  EXPECT_FALSE(fs::exists(Path("none")));
+}
+
+TEST_F(CommitTest, ARunThatIsAFileIsRefused) {
+  Put("run", "");
+  EXPECT_EQ(Begin(7).code(), absl::StatusCode::kInvalidArgument) << Begin(7);
+}
+
+TEST_F(CommitTest, TheMarkerTellsTheDirectoryOfThisSave) {
+  ASSERT_EQ(Begin(7), absl::OkStatus());
+  EXPECT_EQ(CheckSharedDirectory(Run(), 7, kNonce), absl::OkStatus());
+  const auto unseen = [&](const std::string& directory) {
+    return absl::FailedPreconditionError(
+        "save \"" + directory +
+        "\": this rank does not see the directory that rank 0 made; all ranks "
+        "need the same path on a shared file system");
+  };
+  EXPECT_EQ(CheckSharedDirectory(Run(), 7, kNonce + 1),
+            unseen(Path("run/step_00000007.inprogress")));
+  EXPECT_EQ(CheckSharedDirectory(Run(), 8, kNonce),
+            unseen(Path("run/step_00000008.inprogress")));
+}
+
+TEST_F(CommitTest, CommitRenamesAndTakesTheMarkerAway) {
+  for (const bool durable : {true, false}) {
+    const int64_t step = durable ? 1 : 2;
+    Save(step, "content", durable);
+    const std::string committed = "run/step_0000000" + std::to_string(step);
+    EXPECT_EQ(List(committed), Names({"index.h5"}));
+    EXPECT_EQ(Content(committed + "/index.h5"), "content");
+  }
+  EXPECT_EQ(List("run"), Names({"step_00000001", "step_00000002"}));
+}
+
+TEST_F(CommitTest, ACommittedStepIsNotBegunAgain) {
+  Save(7, "first");
+  EXPECT_EQ(Begin(7),
+            absl::AlreadyExistsError(
+                "save \"" + Path("run/step_00000007") +
+                "\": the step is committed already; choose another number or "
+                "set SaveOptions.overwrite"));
+  EXPECT_EQ(List("run"), Names({"step_00000007"}));
+}
+
+TEST_F(CommitTest, AnOverwrittenStepWaitsUnderTheTemporaryName) {
+  Save(7, "first");
+  ASSERT_EQ(Begin(7, true), absl::OkStatus());
+  Put("run/step_00000007.inprogress/index.h5", "second");
+  EXPECT_EQ(Content("run/step_00000007/index.h5"), "first");
+  ASSERT_EQ(CommitStep(Run(), 7, true, kNonce), absl::OkStatus());
+  EXPECT_EQ(Content("run/step_00000007/index.h5"), "second");
+  EXPECT_EQ(Content("run/step_00000007.inprogress/index.h5"), "first");
+  RemoveDebris(Run(), 7);
+  EXPECT_EQ(List("run"), Names({"step_00000007"}));
+}
+
+TEST_F(CommitTest, UndoTakesANewStepBack) {
+  Save(6, "before");
+  Save(7, "new");
+  UndoCommit(Run(), 7);
+  EXPECT_EQ(CommittedSteps(Run()).value(), std::vector<int64_t>({6}));
+  EXPECT_EQ(Content("run/step_00000007.inprogress/index.h5"), "new");
+  RemoveDebris(Run(), 7);
+  EXPECT_EQ(List("run"), Names({"step_00000006"}));
+}
+
+TEST_F(CommitTest, UndoBringsAnOverwrittenStepBack) {
+  Save(7, "first");
+  Save(7, "second");
+  UndoCommit(Run(), 7);
+  EXPECT_EQ(Content("run/step_00000007/index.h5"), "first");
+  RemoveDebris(Run(), 7);
+  EXPECT_EQ(List("run"), Names({"step_00000007"}));
+}
+
+TEST_F(CommitTest, DebrisOfAnEarlierSaveIsRemovedByTheNext) {
+  ASSERT_EQ(Begin(7), absl::OkStatus());
+  Put("run/step_00000007.inprogress/data_00000_of_00001.h5", "half");
+  fs::create_directories(Path("run/step_00000007.inprogress/deep/er"));
+  EXPECT_EQ(BeginStep(Run(), 7, false, 1), absl::OkStatus());
+  EXPECT_EQ(List("run/step_00000007.inprogress"),
+            Names({"writer_0000000000000001"}));
+}
+
+TEST_F(CommitTest, RemovingNoDebrisIsQuiet) {
+  Save(7, "content");
+  RemoveDebris(Run(), 7);
+  RemoveDebris(Path("none"), 7);
+  UndoCommit(Path("none"), 7);
+  EXPECT_EQ(List("run"), Names({"step_00000007"}));
+}
+
+TEST_F(CommitTest, StepsAreListedAscendingAndNothingElse) {
+  Save(9, "");
+  Save(2, "");
+  ASSERT_EQ(Begin(3), absl::OkStatus());
+  for (const char* name :
+       {"step_100000000", "step_9223372036854775807", "step_1",
+        "step_000000001", "step_-0000001", "step_00000004.replaced",
+        "step_00000005~", "step_", "step_0000000a", "Step_00000006", "index.h5",
+        "step_00000042.bak", "step_9223372036854775808", "astep_00000006",
+        "step_+0000006", "step_ 0000006"}) {
+    fs::create_directory(Path("run/" + std::string(name)));
+  }
+  EXPECT_EQ(CommittedSteps(Run()).value(),
+            std::vector<int64_t>({2, 9, 100000000, INT64_MAX}));
+}
+
+TEST_F(CommitTest, ListingNeedsADirectory) {
+  EXPECT_EQ(CommittedSteps(Run()).status().code(), absl::StatusCode::kNotFound);
+  fs::create_directory(Run());
+  EXPECT_EQ(CommittedSteps(Run()).value(), std::vector<int64_t>());
+}
+
+// After a fault anywhere in a commit, the run is as it was before.
+void ExpectOldOrUncommitted(const std::string& run, const Status& status) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(CommittedSteps(run).value(), std::vector<int64_t>({7}));
+}
+
+TEST_F(CommitTest, AnErrorAnywhereLeavesTheStepUncommitted) {
+  for (const bool overwrite : {false, true}) {
+    const int64_t step = overwrite ? 7 : 8;
+    for (int64_t point = 1;; ++point) {
+      Save(7, "old");
+      RemoveDebris(Run(), 7);
+      ASSERT_EQ(Begin(step, true), absl::OkStatus());
+      Put("run/" + InProgress(step) + "/index.h5", "new");
+      fault::Arm(point);
+      const Status status = CommitStep(Run(), step, true, kNonce);
+      const bool injected = fault::Count() >= point;
+      fault::Disarm();
+      if (!injected) {
+        EXPECT_EQ(status, absl::OkStatus());
+        EXPECT_GT(point, 4);
+        EXPECT_EQ(
+            Content("run/step_0000000" + std::to_string(step) + "/index.h5"),
+            "new");
+        break;
+      }
+      ExpectOldOrUncommitted(Run(), status);
+      EXPECT_EQ(Content("run/step_00000007/index.h5"), "old") << point;
+      fs::remove_all(Run());
+    }
+    fs::remove_all(Run());
+  }
+}
+
+}  // namespace
+}  // namespace belay

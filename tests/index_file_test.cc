@@ -1,0 +1,269 @@
+#include "store/index_file.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "directory_fixture.h"
+#include "h5/table.h"
+#include "h5_testing.h"
+#include "store/index_columns.h"
+#include "store_testing.h"
+
+namespace belay {
+namespace {
+
+using nlohmann::json;
+
+class IndexFileTest : public DirectoryTest {
+ protected:
+  std::string Index() const { return Path("index.h5"); }
+
+  // Writes the index of SmallIndex, complete.
+  IndexImage WriteSmall() const {
+    const SavedCheckpoint saved = SmallIndex();
+    const IndexImage image = h5::Value(CreateIndex(Index(), saved));
+    h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, true));
+    return image;
+  }
+
+  // Overwrites bytes of the index.
+  void Patch(int64_t offset, const std::string& bytes) const {
+    h5::PatchBytes(Index(), offset, bytes.data(), bytes.size());
+  }
+
+  // Where a text of the header lies; it must be there once.
+  int64_t Find(const std::string& bytes) const {
+    const std::string content = Content("index.h5");
+    const size_t at = content.find(bytes);
+    EXPECT_NE(at, std::string::npos);
+    EXPECT_EQ(content.find(bytes, at + 1), std::string::npos);
+    return static_cast<int64_t>(at);
+  }
+
+  Status Damaged(const std::string& cause) const {
+    return absl::DataLossError("read \"" + Index() + "\": " + cause);
+  }
+};
+
+TEST_F(IndexFileTest, WhatIsWrittenIsRead) {
+  WriteSmall();
+  ExpectSame(h5::Value(ReadIndex(dir_)), SmallIndex());
+}
+
+TEST_F(IndexFileTest, RandomIndexesComeBack) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Random random(seed);
+    const SavedCheckpoint saved = RandomIndex(random);
+    SavedCheckpoint shuffled = saved;
+    std::shuffle(shuffled.datasets.begin(), shuffled.datasets.end(), random);
+    const IndexImage image = h5::Value(CreateIndex(Index(), shuffled));
+    h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, false));
+    ExpectSame(h5::Value(ReadIndex(dir_)), saved);
+    ASSERT_FALSE(HasFailure()) << seed;
+    std::filesystem::remove(Index());
+  }
+}
+
+TEST_F(IndexFileTest, AnImageMakesTheSameFile) {
+  const IndexImage image = WriteSmall();
+  const std::string first = Content("index.h5");
+  std::filesystem::rename(Index(), Path("other.h5"));
+  h5::Ok(CreateIndexFromImage(Index(), image));
+  h5::Ok(FinishIndex(Index(), image, 42, {11, 12, 13, 14}, true));
+  EXPECT_EQ(Content("index.h5"), first);
+  EXPECT_EQ(CreateIndexFromImage(Index(), image).code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(IndexFileTest, AnImageServesTheNextStep) {
+  const IndexImage image = WriteSmall();
+  std::filesystem::remove(Index());
+  h5::Ok(CreateIndexFromImage(Index(), image));
+  h5::Ok(FinishIndex(Index(), image, 43, {4, 3, 2, 1}, false));
+  SavedCheckpoint next = SmallIndex();
+  next.step = 43;
+  next.checksums = {4, 3, 2, 1};
+  ExpectSame(h5::Value(ReadIndex(dir_)), next);
+}
+
+TEST_F(IndexFileTest, TheSameIndexIsTheSameFile) {
+  WriteSmall();
+  const std::string first = Content("index.h5");
+  std::filesystem::remove(Index());
+  WriteSmall();
+  EXPECT_EQ(Content("index.h5"), first);
+}
+
+TEST_F(IndexFileTest, PythonReadsTheColumns) {
+  WriteSmall();
+  const SavedCheckpoint saved = SmallIndex();
+  const IndexColumns columns = ToColumns(saved);
+  std::vector<std::string> paths = {".belay/digest"};
+  ForEachColumn(columns, [&](const char* path, const auto&) {
+    paths.emplace_back(path);
+  });
+  const json found = h5::Python(Index(), paths);
+  ForEachColumn(columns, [&](const char* path, const auto& column) {
+    EXPECT_EQ(found[path]["values"], json(column)) << path;
+    EXPECT_EQ(found[path]["shape"], json({column.size()})) << path;
+  });
+  const IndexDigest digest = DigestOf(columns);
+  EXPECT_EQ(found[".belay/digest"]["values"],
+            json({digest.structure, digest.values}));
+  EXPECT_EQ(found[".belay/digest"]["dtype"], "uint32");
+  EXPECT_EQ(found[".belay/header/file_layout"]["dtype"], "uint8");
+  EXPECT_EQ(found[".belay/datasets/offset"]["dtype"], "int64");
+}
+
+TEST_F(IndexFileTest, PythonReadsEveryArrayByItsKey) {
+  SavedCheckpoint saved = SmallIndex();
+  WriteCheckpoint(dir_, saved);
+  const json found = h5::Python(Index(), {"a", "c", "d/e", "d/f"});
+  std::vector<uint16_t> pairs(4);
+  std::vector<uint8_t> bytes;
+  const std::string f = ContentOf(saved.arrays[4]);
+  f.copy(reinterpret_cast<char*>(pairs.data()), f.size());
+  EXPECT_EQ(found["d/f"]["values"],
+            json({{pairs[0], pairs[1]}, {pairs[2], pairs[3]}}));
+  int64_t scalar = 0;
+  const std::string e = ContentOf(saved.arrays[3]);
+  e.copy(reinterpret_cast<char*>(&scalar), e.size());
+  EXPECT_EQ(found["d/e"]["values"], json(scalar));
+  EXPECT_EQ(found["c"]["shape"], json({0, 2}));
+  EXPECT_EQ(found["a"]["shape"], json({4, 6}));
+  EXPECT_EQ(found["a"]["chunks"], json({2, 3}));
+}
+
+TEST_F(IndexFileTest, ADirectoryWithoutIndexIsNotFound) {
+  EXPECT_EQ(ReadIndex(dir_).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReadIndex(Path("none")).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(IndexFileTest, AnotherFileIsNoIndex) {
+  Put("index.h5", "no HDF5 at all");
+  EXPECT_EQ(ReadIndex(dir_).status().code(), absl::StatusCode::kDataLoss);
+  std::filesystem::remove(Index());
+  h5::Handle file = h5::Value(h5::CreateFile(Index()));
+  h5::Ok(file.Close());
+  EXPECT_EQ(ReadIndex(dir_).status(),
+            Damaged("not the index of a belay checkpoint (need magic \"belay "
+                    "checkpoint\", found none)"));
+}
+
+TEST_F(IndexFileTest, AnotherMagicIsNamed) {
+  WriteSmall();
+  Patch(Find("belay checkpoint"), "delay");
+  EXPECT_EQ(ReadIndex(dir_).status(),
+            Damaged("not the index of a belay checkpoint (need magic \"belay "
+                    "checkpoint\", found \"delay checkpoint\")"));
+}
+
+// Writes the header of an index of another version, and nothing else.
+void WriteVersion(const std::string& path, std::vector<uint32_t> version) {
+  h5::Handle file = h5::Value(h5::CreateFile(path));
+  h5::ObjectCache cache;
+  h5::Ok(h5::WriteTextColumn(file, cache, ".belay/header/magic",
+                             {"belay checkpoint"}));
+  h5::Value(
+      h5::WriteColumn<uint32_t>(file, cache, ".belay/header/format", version));
+  h5::Ok(file.Close());
+}
+
+TEST_F(IndexFileTest, ANewerMajorVersionIsRefusedByName) {
+  WriteVersion(Index(), {2, 7});
+  EXPECT_EQ(ReadIndex(dir_).status(),
+            absl::UnimplementedError(
+                "read \"" + Index() +
+                "\": written in format 2.7, a newer one than this belay "
+                "understands; use a newer belay (need format 1, found 2)"));
+}
+
+TEST_F(IndexFileTest, AVersionThatIsNoneIsDamaged) {
+  for (const std::vector<uint32_t>& version :
+       {std::vector<uint32_t>{0, 1}, {1}, {1, 0, 0}, {}}) {
+    WriteVersion(Index(), version);
+    EXPECT_EQ(ReadIndex(dir_).status(),
+              Damaged("the format version is damaged"));
+    std::filesystem::remove(Index());
+  }
+}
+
+TEST_F(IndexFileTest, ANewerMinorVersionIsRead) {
+  IndexColumns columns = ToColumns(SmallIndex());
+  columns.format = {1, 5};
+  h5::Handle file = h5::Value(h5::CreateFile(Index()));
+  h5::ObjectCache cache;
+  ForEachColumn(columns, [&](const char* path, const auto& column) {
+    using Row = typename std::decay_t<decltype(column)>::value_type;
+    if constexpr (std::is_same_v<Row, std::string>) {
+      h5::Ok(h5::WriteTextColumn(file, cache, path, column));
+    } else {
+      h5::Value(h5::WriteColumn<Row>(file, cache, path, column));
+    }
+  });
+  const IndexDigest digest = DigestOf(columns);
+  const std::vector<uint32_t> rows = {digest.structure, digest.values};
+  h5::Value(h5::WriteColumn<uint32_t>(file, cache, ".belay/digest", rows));
+  h5::Value(h5::WriteColumn<uint32_t>(file, cache, ".belay/graph/new", rows));
+  h5::Ok(file.Close());
+  const SavedCheckpoint saved = h5::Value(ReadIndex(dir_));
+  EXPECT_EQ(saved.format_major, 1);
+  EXPECT_EQ(saved.format_minor, 5);
+  EXPECT_EQ(saved.arrays, SmallIndex().arrays);
+}
+
+TEST_F(IndexFileTest, EveryFlippedByteOfAColumnIsFound) {
+  const IndexImage image = WriteSmall();
+  const std::string good = Content("index.h5");
+  std::vector<int64_t> places = {
+      image.digest_offset, image.digest_offset + 7, image.checksum_offset,
+      image.step_offset + 7,
+      Find("data_00000_of_00002.h5data_00001_of_00002.h5")};
+  for (int64_t at : places) {
+    Patch(at, std::string(1, static_cast<char>(good[at] ^ 0x10)));
+    EXPECT_EQ(ReadIndex(dir_).status(),
+              Damaged("the index is damaged: its digest does not match"))
+        << at;
+    Patch(at, good.substr(at, 1));
+  }
+  h5::Ok(ReadIndex(dir_).status());
+}
+
+TEST_F(IndexFileTest, ATruncatedIndexIsDamaged) {
+  WriteSmall();
+  const auto size = std::filesystem::file_size(Index());
+  for (const uint64_t left : {size - 1, size / 2, uint64_t{100}}) {
+    std::filesystem::resize_file(Index(), left);
+    EXPECT_EQ(ReadIndex(dir_).status().code(), absl::StatusCode::kDataLoss)
+        << ReadIndex(dir_).status();
+  }
+}
+
+TEST_F(IndexFileTest, DataFilesAreThereAndWhole) {
+  const SavedCheckpoint saved = SmallIndex();
+  const std::string last = saved.files[1].name;
+  const auto check = [&] { return CheckDataFiles(dir_, saved); };
+  const auto failure = [&](const std::string& cause) {
+    return absl::DataLossError("open \"" + Path(last) + "\": the data file " +
+                               cause);
+  };
+  Put(saved.files[0].name, std::string(204, 'x'));
+  EXPECT_EQ(check(), failure("is missing (need 62 bytes, found none)"));
+  Put(last, std::string(61, 'x'));
+  EXPECT_EQ(check(), failure("is truncated (need 62 bytes, found 61)"));
+  Put(last, std::string(63, 'x'));
+  EXPECT_EQ(check(), failure("is too long (need 62 bytes, found 63)"));
+  Put(last, std::string(62, 'x'));
+  EXPECT_EQ(check(), absl::OkStatus());
+  // The directory is the test's own.
+  EXPECT_EQ(AsNobody(check),
+            absl::PermissionDeniedError("open \"" + Path(saved.files[0].name) +
+                                        "\": permission denied"));
+}
+
+}  // namespace
+}  // namespace belay
