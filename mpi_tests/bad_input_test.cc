@@ -269,8 +269,9 @@ TEST_F(BadInputTest, Directories) {
   ExpectRestoreRefused(
       9, state,
       absl::NotFoundError(absl::StrCat(
-          "open file \"", StepFile(9, "index.h5"),
-          "\": unable to open file: no such file or directory", By(0))));
+          "restore \"", StepFile(9, ""), "\": no such step (open file \"",
+          StepFile(9, "index.h5"),
+          "\": unable to open file: no such file or directory)", By(0))));
   const Status none =
       Restore(comm_, dir_.File("none"), kLatestStep, state).status();
   EXPECT_TRUE(absl::IsNotFound(none)) << none;

@@ -123,20 +123,21 @@ class Values {
     std::string bytes;
   };
 
-  // Visits all bytes of a piece with the values they should have.
+  // Visits all bytes of a piece with the values they should have, row by row.
   template <typename Visitor>
   static void VisitBytes(Piece& piece, uint64_t seed, Visitor visit) {
     const uint64_t key_seed = KeySeed(piece.key, seed);
-    const bool is_bool = piece.dtype == DType::kBool;
+    const char mask = static_cast<char>(piece.dtype == DType::kBool ? 1 : 255);
     const bool is_text = piece.dtype == DType::kString;
-    const int64_t size = is_text ? piece.bytes.size() : DTypeSize(piece.dtype);
-    const int64_t elements = is_text ? 1 : NumElements(piece.box.shape);
-    for (int64_t i = 0; i < elements; ++i) {
-      const int64_t first = GlobalIndex(piece, i) * size;
-      for (int64_t b = 0; b < size; ++b) {
-        char value = PatternByte(key_seed, first + b);
-        if (is_bool) value &= 1;
-        visit(piece.bytes[i * size + b], value);
+    const int64_t size = is_text ? 1 : DTypeSize(piece.dtype);
+    const int64_t bytes = static_cast<int64_t>(piece.bytes.size());
+    const bool flat = is_text || piece.box.shape.empty();
+    const int64_t row = flat ? bytes : piece.box.shape.back() * size;
+    for (int64_t at = 0; at < bytes; at += row) {
+      const int64_t first = flat ? 0 : GlobalIndex(piece, at / size) * size;
+      for (int64_t i = 0; i < row; ++i) {
+        const char value = PatternByte(key_seed, first + i);
+        visit(piece.bytes[at + i], static_cast<char>(value & mask));
       }
     }
   }
