@@ -324,7 +324,7 @@ TEST_F(BadInputTest, RestoringRanksDisagree) {
   ExpectRestoreRefused(
       is_last() ? kLatestStep : 1, state,
       absl::InvalidArgumentError(absl::StrCat(
-          "restore: the step or the options differs between ranks: rank ",
+          "restore: the step or an option differs between ranks: rank ",
           size_ - 1, " of ", size_, " has another value than rank 0",
           By(size_ - 1))));
 }

@@ -135,5 +135,29 @@ TEST_F(PlanCacheTest, AnotherOrderOfTheRanksIsNoticed) {
   MPI_Comm_free(&reversed);
 }
 
+// Two teams of two that share the process of rank 1: each plans its own save,
+// although its ranks list the same shards as in the other.
+TEST_F(PlanCacheTest, AnotherTeamIsNoticed) {
+  const auto save = [&](bool member, int key) {
+    MPI_Comm raw = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, member ? 0 : MPI_UNDEFINED, key, &raw);
+    if (raw == MPI_COMM_NULL) return;
+    Comm team = *Comm::Duplicate(raw);
+    Values values;
+    values.AddCut("a", DType::kF32, {64}, 0, team.rank(), team.size());
+    values.Fill(++step_);
+    const auto saved = Save(team, run(), 10 + step_, values.MakeState(),
+                            {.durable = false, .cache = &cache_});
+    EXPECT_TRUE(saved.ok()) << saved.status();
+    EXPECT_FALSE(saved.ok() && saved->plan_reused);
+    EXPECT_EQ(team.Close(), absl::OkStatus());
+    MPI_Comm_free(&raw);
+  };
+  if (size_ < 3) GTEST_SKIP() << "needs three ranks";
+  save(rank_ == 0 || rank_ == 1, rank_);  // 0, 1
+  if (rank_ == 2) ++step_;
+  save(rank_ == 1 || rank_ == 2, 3 - rank_);  // 2, 1
+}
+
 }  // namespace
 }  // namespace belay

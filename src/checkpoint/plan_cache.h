@@ -16,6 +16,8 @@ struct PlanCache::Impl {
   bool is_valid = false;
   // Of this rank's shards and of the options that shape the plan.
   uint64_t fingerprint = 0;
+  // Equal on the ranks that made the plan together, and on no others.
+  uint64_t plan_id = 0;
   PlannedSave planned;
   SkeletonImage skeleton;  // on ranks that create a file
   IndexImage index;        // rank 0 only

@@ -51,7 +51,7 @@ Status Begin(RestoreRun& run, const State& state) {
   WireWriter rest;
   rest.Put(run.step);
   rest.Put(run.options.checksums);
-  return AgreeSame(run.team, "restore: the step or the options",
+  return AgreeSame(run.team, "restore: the step or an option",
                    Fingerprint(rest.bytes()));
 }
 

@@ -104,9 +104,10 @@ Status Begin(SaveRun& run, const State& state) {
   // A value and its complement: the minimum of both is found together, and
   // they fit each other only if all ranks passed the same.
   const auto common = static_cast<int64_t>(Fingerprint(same.bytes()));
+  const auto plan = static_cast<int64_t>(run.cache.plan_id);
   std::vector<int64_t> flags = {
       run.cache.is_valid && run.cache.fingerprint == fingerprint ? 1 : 0,
-      common, ~common};
+      common, ~common, plan, ~plan};
   BELAY_RETURN_IF_AGREED(AgreeWithFlags(run.team, status, flags));
   if (flags[1] != ~flags[2]) {
     BELAY_RETURN_IF_AGREED(
@@ -114,9 +115,9 @@ Status Begin(SaveRun& run, const State& state) {
     BELAY_RETURN_IF_AGREED(
         AgreeSame(run.team, "save: the step", static_cast<uint64_t>(run.step)));
     BELAY_RETURN_IF_AGREED(
-        AgreeSame(run.team, "save: the options", Fingerprint(options)));
+        AgreeSame(run.team, "save: an option", Fingerprint(options)));
   }
-  run.reuse = flags[0] == 1;
+  run.reuse = flags[0] == 1 && flags[3] == ~flags[4];
   run.cache.is_valid = false;  // until this save has succeeded
   run.cache.fingerprint = fingerprint;
   return absl::OkStatus();
@@ -168,6 +169,7 @@ Status Reserve(SaveRun& run) {
   BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] { return BeginOnRoot(run); }));
   BELAY_RETURN_IF_AGREED(Broadcast(run.team, nonce));
   std::memcpy(&run.nonce, nonce.data(), sizeof(run.nonce));
+  if (!run.reuse) run.cache.plan_id = run.nonce;
   BELAY_RETURN_IF_AGREED(Agree(run.team, CreateMyFile(run)));
   if (run.reuse) return absl::OkStatus();
   return Place(run.team, run.cache.skeleton.skeleton, run.cache.planned);
