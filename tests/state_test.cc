@@ -1,0 +1,127 @@
+#include "belay/state.h"
+
+#include <gtest/gtest.h>
+
+#include <complex>
+#include <string>
+#include <vector>
+
+#include "belay/mesh.h"
+
+namespace belay {
+namespace {
+
+TEST(StateTest, ScalarsAreReplicated) {
+  State state;
+  double lr = 0.1;
+  int64_t step = 3;
+  bool done = false;
+  state.Add("lr", &lr);
+  state.Add("step", &step);
+  state.Add("done", &done);
+  ASSERT_EQ(state.shards().size(), 3);
+  const Shard& shard = state.shards()[0];
+  EXPECT_EQ(shard.key, "lr");
+  EXPECT_EQ(shard.dtype, DType::kF64);
+  EXPECT_EQ(shard.global_shape, Shape());
+  EXPECT_EQ(shard.box, Box{});
+  EXPECT_EQ(shard.replica, State::kReplicaIsRank);
+  EXPECT_EQ(shard.data, &lr);
+  EXPECT_EQ(shard.text, nullptr);
+  EXPECT_EQ(state.shards()[1].dtype, DType::kI64);
+  EXPECT_EQ(state.shards()[2].dtype, DType::kBool);
+  EXPECT_EQ(state.status(), absl::OkStatus());
+}
+
+TEST(StateTest, TextsAreBorrowedAsTexts) {
+  State state;
+  std::string name = "belay";
+  state.Add("name", &name);
+  ASSERT_EQ(state.shards().size(), 1);
+  const Shard& shard = state.shards()[0];
+  EXPECT_EQ(shard.dtype, DType::kString);
+  EXPECT_EQ(shard.text, &name);
+  EXPECT_EQ(shard.data, nullptr);
+  EXPECT_EQ(shard.global_shape, Shape());
+  EXPECT_EQ(shard.replica, State::kReplicaIsRank);
+}
+
+TEST(StateTest, AReplicatedArrayIsWhole) {
+  State state;
+  std::vector<std::complex<float>> values(6);
+  state.AddReplicated("z", {2, 3}, values.data());
+  const Shard& shard = state.shards().at(0);
+  EXPECT_EQ(shard.dtype, DType::kC64);
+  EXPECT_EQ(shard.global_shape, Shape({2, 3}));
+  EXPECT_EQ(shard.box, WholeBox({2, 3}));
+  EXPECT_EQ(shard.replica, State::kReplicaIsRank);
+}
+
+TEST(StateTest, PiecesKeepTheirOrderAndBox) {
+  State state;
+  std::vector<BFloat16> low(6), high(3);
+  state.AddPiece("w", {3, 3}, {{0, 0}, {2, 3}}, low.data());
+  state.AddPiece("w", {3, 3}, {{2, 0}, {1, 3}}, high.data());
+  ASSERT_EQ(state.shards().size(), 2);
+  const Shard& shard = state.shards()[1];
+  EXPECT_EQ(shard.key, "w");
+  EXPECT_EQ(shard.dtype, DType::kBF16);
+  EXPECT_EQ(shard.global_shape, Shape({3, 3}));
+  EXPECT_EQ(shard.box, (Box{{2, 0}, {1, 3}}));
+  EXPECT_EQ(shard.replica, 0);
+  EXPECT_EQ(shard.data, high.data());
+}
+
+TEST(StateTest, ALaidOutPieceHasBoxAndReplicaOfTheLayout) {
+  const Mesh mesh = Mesh::Create({{"data", 2}, {"model", 2}}).value();
+  const Layout layout = Layout::Create(mesh, {{}, {"model"}}).value();
+  for (int rank = 0; rank < 4; ++rank) {
+    State state;
+    std::vector<int32_t> local(4 * 3);
+    state.AddLaidOut("w", layout, {4, 6}, rank, local.data());
+    const Shard& shard = state.shards().at(0);
+    EXPECT_EQ(shard.dtype, DType::kI32);
+    EXPECT_EQ(shard.global_shape, Shape({4, 6}));
+    EXPECT_EQ(shard.box, (Box{{0, rank % 2 * 3}, {4, 3}})) << rank;
+    EXPECT_EQ(shard.replica, rank / 2) << rank;
+  }
+}
+
+TEST(StateTest, ALayoutThatDoesNotFitIsRemembered) {
+  const Mesh mesh = Mesh::Create({{"x", 2}}).value();
+  const Layout layout = Layout::Create(mesh, {{"x"}}).value();
+  State state;
+  float values[4] = {};
+  state.AddLaidOut("w", layout, {2, 2}, 0, values);
+  const Status expected = layout.LocalBox({2, 2}, 0).status();
+  EXPECT_FALSE(expected.ok());
+  EXPECT_EQ(
+      state.status(),
+      Status(expected.code(), "add \"w\": " + std::string(expected.message())));
+  EXPECT_TRUE(state.shards().empty());
+}
+
+TEST(StateTest, ANullPointerIsRememberedOnce) {
+  State state;
+  std::string* text = nullptr;
+  float* data = nullptr;
+  state.AddReplicated("w", {2}, data);
+  state.Add("t", text);
+  EXPECT_EQ(state.status(),
+            absl::InvalidArgumentError("add \"w\": the pointer is null"));
+  State other;
+  other.Add("t", text);
+  EXPECT_EQ(other.status(),
+            absl::InvalidArgumentError("add \"t\": the pointer is null"));
+}
+
+TEST(StateTest, AnEmptyPieceNeedsNoMemory) {
+  State state;
+  float* none = nullptr;
+  state.AddPiece("w", {2, 3}, {{0, 0}, {0, 3}}, none);
+  EXPECT_EQ(state.status(), absl::OkStatus());
+  EXPECT_EQ(state.shards().size(), 1);
+}
+
+}  // namespace
+}  // namespace belay
