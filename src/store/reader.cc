@@ -49,11 +49,14 @@ class Reading {
   Status Open(int32_t index) {
     if (file_ && index == index_) return absl::OkStatus();
     BELAY_RETURN_IF_ERROR(CloseCurrent());
-    BELAY_ASSIGN_OR_RETURN(
-        PosixFile file,
+    StatusOr<PosixFile> file =
         PosixFile::Open(JoinPath(job_.directory, job_.file_names[index]),
-                        PosixFile::Mode::kRead));
-    file_ = std::move(file);
+                        PosixFile::Mode::kRead);
+    if (absl::IsNotFound(file.status())) {  // the index promises it
+      return absl::DataLossError(file.status().message());
+    }
+    BELAY_RETURN_IF_ERROR(file.status());
+    file_ = *std::move(file);
     index_ = index;
     ++counts_.files;
     return absl::OkStatus();
