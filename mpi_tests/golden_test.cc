@@ -1,0 +1,90 @@
+// Restores the golden checkpoints, on any number of ranks.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "../tests/golden/values.h"
+#include "belay/checkpoint.h"
+#include "mpi_test.h"
+
+namespace belay {
+namespace {
+
+std::string GoldenDir() {
+  return std::filesystem::path(__FILE__)
+      .parent_path()
+      .parent_path()
+      .append("tests/golden/format_1_0")
+      .string();
+}
+
+int64_t BytesOf(const Shard& shard) {
+  return NumElements(shard.box.shape) * DTypeSize(shard.dtype);
+}
+
+// Fills the memory of a state with other values.
+void Spoil(const State& state) {
+  for (const Shard& shard : state.shards()) {
+    if (shard.text != nullptr) *shard.text = "spoiled";
+    if (shard.data != nullptr) std::memset(shard.data, 0x55, BytesOf(shard));
+  }
+}
+
+// Expects that two states of the same structure hold the same bytes.
+void ExpectSameValues(const State& found, const State& need) {
+  ASSERT_EQ(found.shards().size(), need.shards().size());
+  for (size_t i = 0; i < need.shards().size(); ++i) {
+    const Shard &a = found.shards()[i], &b = need.shards()[i];
+    if (b.text != nullptr) {
+      EXPECT_EQ(*a.text, *b.text) << b.key;
+    } else {
+      EXPECT_EQ(std::memcmp(a.data, b.data, BytesOf(b)), 0) << b.key;
+    }
+  }
+}
+
+// The rows of "w" that this rank wants: other pieces than those written.
+Box MyRows() {
+  const int rank = testing::WorldRank(), size = testing::WorldSize();
+  const int64_t begin = golden::kRows * rank / size;
+  const int64_t end = golden::kRows * (rank + 1) / size;
+  return {{begin, 0}, {end - begin, golden::kColumns}};
+}
+
+class GoldenTest : public ::testing::TestWithParam<int64_t> {};
+
+TEST_P(GoldenTest, EveryValueIsRestored) {
+  StatusOr<Comm> comm = Comm::Duplicate(MPI_COMM_WORLD);
+  ASSERT_TRUE(comm.ok()) << comm.status();
+  golden::Values found, need;
+  State state, expected;
+  found.AddTo(state);
+  need.AddTo(expected);
+  const std::vector<int32_t> rows = golden::ValuesOfW(MyRows());
+  std::vector<int32_t> my_rows(rows.size());
+  state.AddPiece("w", {golden::kRows, golden::kColumns}, MyRows(),
+                 my_rows.data());
+  std::vector<int32_t> expected_rows = rows;
+  expected.AddPiece("w", {golden::kRows, golden::kColumns}, MyRows(),
+                    expected_rows.data());
+  Spoil(state);
+  const StatusOr<RestoreResult> result =
+      Restore(*comm, GoldenDir(), GetParam(), state);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ExpectSameValues(state, expected);
+  EXPECT_EQ(result->step, GetParam());
+  EXPECT_EQ(result->blocks_verified, 21);
+  EXPECT_EQ(result->blocks_partial, 0);
+  EXPECT_EQ(comm->Close(), absl::OkStatus());
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, GoldenTest,
+                         ::testing::Values(golden::kSharedStep,
+                                           golden::kPerTaskStep));
+
+}  // namespace
+}  // namespace belay

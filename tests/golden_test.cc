@@ -1,0 +1,124 @@
+// Checkpoints of every format version that was ever released stay readable.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "belay/checkpoint.h"
+#include "belay/checkpoint_reader.h"
+#include "golden/values.h"
+#include "h5_testing.h"
+#include "store/paths.h"
+
+namespace belay {
+namespace {
+
+using nlohmann::json;
+
+std::string GoldenDir() {
+  return std::filesystem::path(__FILE__)
+      .replace_filename("golden/format_1_0")
+      .string();
+}
+
+std::string StepDir(int64_t step) {
+  return JoinPath(GoldenDir(), StepName(step));
+}
+
+class GoldenTest : public testing::TestWithParam<int64_t> {
+ protected:
+  std::string Dir() const { return StepDir(GetParam()); }
+};
+
+TEST(GoldenStepsTest, BothStepsAreListed) {
+  EXPECT_EQ(h5::Value(ListSteps(GoldenDir())),
+            std::vector<int64_t>({golden::kSharedStep, golden::kPerTaskStep}));
+}
+
+TEST_P(GoldenTest, EveryChecksumMatches) {
+  const VerifyResult result = h5::Value(VerifyCheckpoint(Dir()));
+  EXPECT_EQ(result.damage, std::vector<std::string>());
+  EXPECT_EQ(result.blocks, 21);
+  EXPECT_EQ(result.bytes, 414);
+}
+
+TEST_P(GoldenTest, TheIndexListsEveryArray) {
+  const CheckpointInfo info = h5::Value(ReadCheckpointInfo(Dir()));
+  const bool shared = GetParam() == golden::kSharedStep;
+  EXPECT_EQ(info.step, GetParam());
+  EXPECT_EQ(info.format_major, 1);
+  EXPECT_EQ(info.format_minor, 0);
+  EXPECT_EQ(info.file_layout,
+            shared ? FileLayout::kShared : FileLayout::kPerTask);
+  EXPECT_EQ(info.num_files, shared ? 1 : 2);
+  golden::Values values;
+  State state;
+  values.AddTo(state);
+  ASSERT_EQ(info.arrays.size(), state.shards().size() + 1);
+  for (const Shard& shard : state.shards()) {
+    const auto array =
+        std::find_if(info.arrays.begin(), info.arrays.end(),
+                     [&](const ArrayInfo& a) { return a.key == shard.key; });
+    ASSERT_NE(array, info.arrays.end()) << shard.key;
+    EXPECT_EQ(array->dtype, shard.dtype) << shard.key;
+    EXPECT_EQ(array->shape, shard.global_shape) << shard.key;
+  }
+  EXPECT_EQ(info.arrays.back().key, "w");
+  EXPECT_EQ(info.arrays.back().cut, shared ? "2 chunks of [6, 6]" : "2 pieces");
+}
+
+// What h5py shows of each path.
+json Expected() {
+  return {{"none", json::array({json::array(), json::array(), json::array()})},
+          {"odd/100%25/a%40b", -5},
+          {"text", "gr\xc3\xbc\xc3\x9f dich, belay"},
+          {"empty text", nullptr},
+          {"types/%value", 17},
+          {"types/f16", {1, -2, 65504}},
+          {"types/bf16", json::array({{1}, {3.140625}})},
+          {"types/f32",
+           json::array({{0.5, -1.25, double{3e38f}}, {double{1e-40f}, 0, 0}})},
+          {"types/f64", 0.1},
+          {"types/f8e4m3", {0x38, 0xfe}},
+          {"types/f8e5m2", {0x3c, 0xc0}},
+          {"types/i8", {-128, 0, 127}},
+          {"types/i16", json::array({json::array({{-32768}, {32767}})})},
+          {"types/i32", {INT32_MIN, -1, INT32_MAX}},
+          {"types/i64", INT64_MIN},
+          {"types/u8", {0, 255}},
+          {"types/u16", 65535},
+          {"types/u32", {1, UINT32_MAX}},
+          {"types/u64", {UINT64_MAX, 2}},
+          {"types/bool", {true, false, true}},
+          {"types/c64", {1.5, -2}},
+          {"types/c128", json::array({{0, 1}, {-3.25, 1e300}})}};
+}
+
+TEST_P(GoldenTest, PythonReadsEveryValue) {
+  json expected = Expected();
+  for (int64_t row = 0; row < golden::kRows; ++row) {
+    const Box box{{row, 0}, {1, golden::kColumns}};
+    expected["w"].push_back(golden::ValuesOfW(box));
+  }
+  std::vector<std::string> paths;
+  for (const auto& item : expected.items()) paths.push_back(item.key());
+  ASSERT_EQ(paths.size(), 23);
+  const json found = h5::Python(JoinPath(Dir(), IndexName()), paths);
+  for (const std::string& path : paths) {
+    EXPECT_EQ(found[path]["values"], expected[path]) << path;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, GoldenTest,
+                         testing::Values(golden::kSharedStep,
+                                         golden::kPerTaskStep),
+                         [](const auto& test) {
+                           return test.param == golden::kSharedStep ? "Shared"
+                                                                    : "PerTask";
+                         });
+
+}  // namespace
+}  // namespace belay
