@@ -57,7 +57,11 @@ int main(int argc, char** argv) {
         ->required();
   }
   verify->add_flag("-q,--quiet", quiet, "Print damage only");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {  // --help and --version too
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   if (list->parsed()) return belay::tools::List(path);
   return belay::tools::Verify(path, quiet);
 }

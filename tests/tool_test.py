@@ -1,0 +1,174 @@
+"""Tests the belay command on the golden checkpoints.
+
+Usage: tool_test.py BELAY GOLDEN_DIR VERSION
+Exact output and exit codes: 0 all is well, 1 damage, 2 cannot be carried out.
+"""
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BELAY, GOLDEN, VERSION = sys.argv[1:4]
+
+SHARED = "run/step_00000007"
+PER_TASK = "run/step_100000008"
+ARRAYS = """\
+key           dtype   shape          bytes  stored as
+empty text    string  []               0 B  empty
+none          f64     [3, 0]           0 B  empty
+odd/100%/a@b  i32     []               4 B  contiguous
+text          string  []              18 B  contiguous
+types         i64     []               8 B  contiguous
+types/bf16    bf16    [2, 1]           4 B  contiguous
+types/bool    bool    [3]              3 B  contiguous
+types/c128    c128    [2]             32 B  contiguous
+types/c64     c64     []               8 B  contiguous
+types/f16     f16     [3]              6 B  contiguous
+types/f32     f32     [2, 3]          24 B  contiguous
+types/f64     f64     []               8 B  contiguous
+types/f8e4m3  f8e4m3  [2]              2 B  contiguous
+types/f8e5m2  f8e5m2  [2]              2 B  contiguous
+types/i16     i16     [1, 2, 1]        4 B  contiguous
+types/i32     i32     [3]             12 B  contiguous
+types/i64     i64     []               8 B  contiguous
+types/i8      i8      [3]              3 B  contiguous
+types/u16     u16     []               2 B  contiguous
+types/u32     u32     [2]              8 B  contiguous
+types/u64     u64     [2]             16 B  contiguous
+types/u8      u8      [2]              2 B  contiguous
+"""
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+class ToolTest(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.dir = tempfile.TemporaryDirectory()
+        self.addCleanup(self.dir.cleanup)
+        self.run_dir = pathlib.Path(self.dir.name) / "run"
+        shutil.copytree(GOLDEN, self.run_dir)
+
+    def path(self, name):
+        return pathlib.Path(self.dir.name) / name
+
+    def belay(self, *args):
+        done = subprocess.run([BELAY, *args], cwd=self.dir.name, text=True,
+                              capture_output=True, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    def flip(self, name, text):
+        """Flips a bit of the one place in a file that holds these bytes."""
+        content = bytearray(self.path(name).read_bytes())
+        self.assertEqual(content.count(text), 1)
+        content[content.find(text)] ^= 1
+        self.path(name).write_bytes(content)
+
+    def test_ls_shared(self):
+        self.assertEqual(
+            self.belay("ls", SHARED),
+            (0, f"{SHARED}: step 7, 23 arrays, 414 B in one shared file (1), "
+                "format 1.0, CRC32C\n\n" + ARRAYS +
+                "w             i32     [6, 10]        240 B  "
+                "2 chunks of [6, 6]\n", ""))
+
+    def test_ls_of_a_directory_of_steps_takes_the_newest(self):
+        expected = (
+            0, f"{PER_TASK}: step 100000008, 23 arrays, 414 B in one file per "
+               "task (2), format 1.0, CRC32C\n\n" + ARRAYS +
+               "w             i32     [6, 10]        240 B  2 pieces\n", "")
+        self.assertEqual(self.belay("ls", "run"), expected)
+        self.path("run/step_100000009.inprogress").mkdir()
+        self.assertEqual(self.belay("ls", "run"), expected)
+        self.assertEqual(self.belay("ls", PER_TASK), expected)
+
+    def test_verify(self):
+        for step in SHARED, PER_TASK:
+            self.assertEqual(
+                self.belay("verify", step),
+                (0, f"{step}: 23 arrays, 21 blocks, 414 B: all checksums "
+                    "match\n", ""))
+        self.assertEqual(self.belay("verify", "-q", SHARED), (0, "", ""))
+        self.assertEqual(self.belay("verify", "--quiet", "run"), (0, "", ""))
+
+    def test_verify_names_a_flipped_byte(self):
+        data = f"{SHARED}/data_00000_of_00001.h5"
+        text = "gr\u00fc\u00df dich, belay".encode()
+        self.flip(data, text)
+        need, found = crc32c(text), crc32c(bytes([text[0] ^ 1]) + text[1:])
+        for options in [], ["-q"]:
+            self.assertEqual(
+                self.belay("verify", *options, SHARED),
+                (1, 'damaged: checksum of key "text", block 0 (box "0,18") in '
+                    'file "data_00000_of_00001.h5" does not match (need '
+                    f"0x{need:08x}, found 0x{found:08x})\n", ""))
+        # The listing reads the index only.
+        self.assertEqual(self.belay("ls", SHARED)[0], 0)
+
+    def test_verify_names_truncated_and_missing_files(self):
+        data = self.path(f"{PER_TASK}/data_00001_of_00002.h5")
+        need = data.stat().st_size
+        data.write_bytes(data.read_bytes()[:-1])
+        self.assertEqual(
+            self.belay("verify", "run"),
+            (1, f'damaged: open "{PER_TASK}/data_00001_of_00002.h5": the data '
+                f"file is truncated (need {need} bytes, found {need - 1})\n",
+             ""))
+        data.unlink()
+        self.assertEqual(
+            self.belay("verify", "run"),
+            (1, f'damaged: open "{PER_TASK}/data_00001_of_00002.h5": the data '
+                f"file is missing (need {need} bytes, found none)\n", ""))
+
+    def test_a_damaged_index_cannot_be_read(self):
+        self.flip(f"{SHARED}/index.h5", b"odd/100%/a@b")
+        for command in "ls", "verify":
+            self.assertEqual(
+                self.belay(command, SHARED),
+                (2, "", f'belay: DATA_LOSS: read "{SHARED}/index.h5": the index '
+                        "is damaged: its digest does not match\n"))
+
+    def test_what_is_not_there(self):
+        self.path("empty").mkdir()
+        for command in "ls", "verify":
+            self.assertEqual(
+                self.belay(command, "none"),
+                (2, "", 'belay: NOT_FOUND: list directory "none": no such file '
+                        "or directory\n"))
+            self.assertEqual(
+                self.belay(command, "empty"),
+                (2, "", 'belay: NOT_FOUND: open "empty": neither a committed '
+                        "step nor a directory of steps\n"))
+
+    def test_version_and_help(self):
+        self.assertEqual(self.belay("--version"), (0, VERSION + "\n", ""))
+        code, out, err = self.belay("--help")
+        self.assertEqual((code, err), (0, ""))
+        for line in ("Look into belay checkpoints.", "ls ", "verify "):
+            self.assertIn(line, out)
+        code, out, err = self.belay("verify", "--help")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("-q,--quiet", out)
+
+    def test_wrong_usage(self):
+        for args, message in ([], "A subcommand is required"), (
+                ["ls"], "DIR is required"), (
+                ["look", SHARED], "A subcommand is required"), (
+                ["ls", SHARED, "--fast"], "--fast"):
+            code, out, err = self.belay(*args)
+            self.assertEqual((code, out), (2, ""), args)
+            self.assertIn(message, err)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
