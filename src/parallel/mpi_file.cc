@@ -27,6 +27,11 @@ class Datatype {
   }
   MPI_Datatype raw() const { return type_; }
 
+  // Never frees it, so that no later datatype gets its handle. ROMIO keeps its
+  // own description of a datatype by handle, and after an error forgets to
+  // remove it: the next write would go where this one should have gone.
+  void Keep() { type_ = MPI_BYTE; }
+
   // Makes it the given blocks of bytes, in order.
   Status Set(const std::vector<int>& lengths,
              const std::vector<MPI_Aint>& starts) {
@@ -287,10 +292,14 @@ Status MpiFile::WriteAll(std::span<const IoSegment> segments,
   if (meanwhile) meanwhile();
   const int64_t needed = status_.ok() ? request->bytes : 0;
   MPI_Status result;
-  status_.Update(MpiStatus(
+  const int code =
       MPI_File_write_at_all(file_, 0, MPI_BOTTOM, needed > 0 ? 1 : 0,
-                            needed > 0 ? memory_type.raw() : MPI_BYTE, &result),
-      "write", path_));
+                            needed > 0 ? memory_type.raw() : MPI_BYTE, &result);
+  if (code != MPI_SUCCESS) {
+    memory_type.Keep();
+    file_type.Keep();
+  }
+  status_.Update(MpiStatus(code, "write", path_));
   if (!status_.ok() || needed == 0) return status_;
   MPI_Count written = 0;
   MPI_Get_elements_x(&result, MPI_BYTE, &written);
