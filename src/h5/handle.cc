@@ -1,7 +1,16 @@
 #include "h5/handle.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
 #include <string_view>
 
+#include "base/text.h"
 #include "h5/error.h"
 
 namespace belay::h5 {
@@ -33,8 +42,70 @@ const Closer& CloserOf(hid_t id) {
   return kAnyCloser;
 }
 
+// The descriptor of a file that this process alone has open for writing;
+// negative if it is another one.
+int DescriptorOf(hid_t file) {
+  const hid_t access = H5Fget_access_plist(file);
+  const bool is_posix = access >= 0 && H5Pget_driver(access) == H5FD_SEC2;
+  if (access >= 0) H5Pclose(access);
+  unsigned intent = 0;
+  void* descriptor = nullptr;
+  if (!is_posix || H5Fget_intent(file, &intent) < 0 ||
+      (intent & H5F_ACC_RDWR) == 0 ||
+      H5Fget_vfd_handle(file, H5P_DEFAULT, &descriptor) < 0) {
+    return -1;
+  }
+  return *static_cast<int*>(descriptor);
+}
+
+// What HDF5 may yet write besides the arrays: what it caches, and a little.
+// It lies at the start of the file.
+int64_t UnwrittenBytes(hid_t file) {
+  constexpr int64_t kAndALittle = int64_t{64} << 10;
+  hsize_t all = 0;
+  size_t cached = 0;
+  if (H5Fget_filesize(file, &all) < 0 ||
+      H5Fget_mdc_size(file, nullptr, nullptr, &cached, nullptr) < 0) {
+    return 0;
+  }
+  return std::min(static_cast<int64_t>(all),
+                  static_cast<int64_t>(cached) + kAndALittle);
+}
+
+bool HasRoom(int descriptor, int64_t bytes) {
+  if (bytes == 0 || fallocate(descriptor, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0) {
+    return true;
+  }
+  if (errno != EOPNOTSUPP && errno != ENOSYS) {
+    return errno != ENOSPC && errno != EDQUOT;
+  }
+  struct statvfs space;
+  if (fstatvfs(descriptor, &space) != 0 || space.f_blocks == 0) return true;
+  return space.f_bavail * space.f_frsize >= static_cast<uint64_t>(bytes);
+}
+
+// What HDF5 cannot write when it closes a file leaves the file half open, and
+// HDF5 crashes over it in MPI_Finalize; a flush that fails makes no
+// difference. So such a file is not tried: its last writes go into memory.
+Status MakeRoom(hid_t file, std::string_view name) {
+  const int descriptor = DescriptorOf(file);
+  if (descriptor < 0 || HasRoom(descriptor, UnwrittenBytes(file))) {
+    return absl::OkStatus();
+  }
+  const int memory = memfd_create("belay", MFD_CLOEXEC);
+  if (memory >= 0) {
+    dup3(memory, descriptor, O_CLOEXEC);
+    close(memory);
+  }
+  return absl::ResourceExhaustedError(
+      Cat("close file \"", name, "\": no space left on device"));
+}
+
 void CloseSilently(hid_t id) {
-  if (CloserOf(id).close(id) < 0) H5Eclear2(H5E_DEFAULT);
+  const Closer& closer = CloserOf(id);
+  if (closer.type == H5I_FILE) MakeRoom(id, "").IgnoreError();
+  closer.close(id);
+  H5Eclear2(H5E_DEFAULT);
 }
 
 }  // namespace
@@ -56,7 +127,10 @@ Status Handle::Close() {
   if (!is_open()) return absl::OkStatus();
   const hid_t id = std::exchange(id_, H5I_INVALID_HID);
   const Closer& closer = CloserOf(id);
-  return Check(closer.close(id), closer.site, name_);
+  Status status;
+  if (closer.type == H5I_FILE) status = MakeRoom(id, name_);
+  status.Update(Check(closer.close(id), closer.site, name_));
+  return status;
 }
 
 }  // namespace belay::h5
