@@ -91,15 +91,16 @@ TEST_F(BadInputTest, RanksDisagreeOnTheArguments) {
   const State state = good_.MakeState();
   const auto differs = [&](const std::string& what) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "save: the ", what, " differs between ranks: rank ", size_ - 1, " of ",
+        "save: ", what, " differs between ranks: rank ", size_ - 1, " of ",
         size_, " has another value than rank 0", By(size_ - 1)));
   };
-  ExpectRefused(SaveQuietly(run(), is_last() ? 3 : 2, state), differs("step"));
+  ExpectRefused(SaveQuietly(run(), is_last() ? 3 : 2, state),
+                differs("the step"));
   ExpectRefused(SaveQuietly(is_last() ? run() + "x" : run(), 2, state),
-                differs("directory"));
+                differs("the directory"));
   EXPECT_FALSE(std::filesystem::exists(run() + "x"));
   ExpectRefused(SaveQuietly(run(), 2, state, {.checksums = !is_last()}),
-                differs("options"));
+                differs("an option"));
 }
 
 TEST_F(BadInputTest, RanksDisagreeOnAKey) {
@@ -233,19 +234,44 @@ TEST_F(BadInputTest, Numbers) {
   const State state = good_.MakeState();
   ExpectRefused(SaveQuietly(run(), -1, state),
                 absl::InvalidArgumentError(absl::StrCat(
-                    "save: a step is not negative (found -1)", By(0))));
+                    "save \"", run(), "\": step is out of range (need 0 to ",
+                    INT64_MAX, ", found -1)", By(0))));
   for (int64_t bytes :
        {int64_t{0}, int64_t{-5}, int64_t{4095}, (int64_t{1} << 30) + 1}) {
     ExpectRefused(SaveQuietly(run(), 2, state, {.max_bytes_in_flight = bytes}),
                   absl::InvalidArgumentError(absl::StrCat(
-                      "save: max_bytes_in_flight is out of range (need 4096 to "
+                      "save \"", run(),
+                      "\": max_bytes_in_flight is out of range (need 4096 to "
                       "1073741824, found ",
                       bytes, ")", By(0))));
   }
   ExpectRestoreRefused(
       -2, state,
-      absl::InvalidArgumentError(
-          absl::StrCat("restore: a step is not negative (found -2)", By(0))));
+      absl::InvalidArgumentError(absl::StrCat(
+          "restore \"", run(), "\": step is out of range (need 0 to ",
+          INT64_MAX, ", found -2)", By(0))));
+}
+
+TEST_F(BadInputTest, UnknownEnumerators) {
+  const State state = good_.MakeState();
+  ExpectRefused(
+      SaveQuietly(run(), 2, state, {.file_layout = FileLayout{9}}),
+      absl::InvalidArgumentError(absl::StrCat(
+          "save \"", run(),
+          "\": file_layout is out of range (need 0 to 2, found 9)", By(0))));
+}
+
+// Without a communicator nothing can be agreed: no rank number at the end.
+TEST_F(BadInputTest, AClosedCommunicator) {
+  const State state = good_.MakeState();
+  Comm closed = *Comm::Duplicate(MPI_COMM_WORLD);
+  EXPECT_EQ(closed.Close(), absl::OkStatus());
+  EXPECT_EQ(Save(closed, "run", 1, state).status(),
+            absl::FailedPreconditionError("save \"run\": the communicator is "
+                                          "closed or was moved from"));
+  EXPECT_EQ(Restore(closed, "run", 1, state).status(),
+            absl::FailedPreconditionError("restore \"run\": the communicator "
+                                          "is closed or was moved from"));
 }
 
 TEST_F(BadInputTest, Directories) {

@@ -26,7 +26,7 @@ class CommitTest : public DirectoryTest {
   }
 
   Status Begin(int64_t step, bool overwrite = false) const {
-    return BeginStep(Run(), step, overwrite, kNonce);
+    return BeginStep(Run(), step, overwrite, true, kNonce);
   }
 
   // Saves a step with one file.
@@ -51,7 +51,7 @@ TEST_F(CommitTest, BeginMakesRunDirectoryAndMarker) {
 }
 
 TEST_F(CommitTest, BeginNeedsTheParentOfTheRun) {
-  EXPECT_EQ(BeginStep(Path("none/run"), 7, false, kNonce),
+  EXPECT_EQ(BeginStep(Path("none/run"), 7, false, true, kNonce),
             absl::NotFoundError("create directory \"" + Path("none/run") +
                                 "\": no such file or directory"));
   EXPECT_FALSE(fs::exists(Path("none")));
@@ -113,7 +113,7 @@ TEST_F(CommitTest, AnOverwrittenStepWaitsUnderTheTemporaryName) {
 TEST_F(CommitTest, UndoTakesANewStepBack) {
   Save(6, "before");
   Save(7, "new");
-  UndoCommit(Run(), 7);
+  EXPECT_EQ(UndoCommit(Run(), 7), absl::OkStatus());
   EXPECT_EQ(CommittedSteps(Run()).value(), std::vector<int64_t>({6}));
   EXPECT_EQ(Content("run/step_00000007.inprogress/index.h5"), "new");
   RemoveDebris(Run(), 7);
@@ -123,7 +123,7 @@ TEST_F(CommitTest, UndoTakesANewStepBack) {
 TEST_F(CommitTest, UndoBringsAnOverwrittenStepBack) {
   Save(7, "first");
   Save(7, "second");
-  UndoCommit(Run(), 7);
+  EXPECT_EQ(UndoCommit(Run(), 7), absl::OkStatus());
   EXPECT_EQ(Content("run/step_00000007/index.h5"), "first");
   RemoveDebris(Run(), 7);
   EXPECT_EQ(List("run"), Names({"step_00000007"}));
@@ -133,16 +133,47 @@ TEST_F(CommitTest, DebrisOfAnEarlierSaveIsRemovedByTheNext) {
   ASSERT_EQ(Begin(7), absl::OkStatus());
   Put("run/step_00000007.inprogress/data_00000_of_00001.h5", "half");
   fs::create_directories(Path("run/step_00000007.inprogress/deep/er"));
-  EXPECT_EQ(BeginStep(Run(), 7, false, 1), absl::OkStatus());
+  EXPECT_EQ(BeginStep(Run(), 7, false, true, 1), absl::OkStatus());
   EXPECT_EQ(List("run/step_00000007.inprogress"),
             Names({"writer_0000000000000001"}));
+}
+
+// Two jobs save one step: the second has taken the directory over, and the
+// first must neither commit what is in it nor remove it.
+TEST_F(CommitTest, ADirectoryThatAnotherSaveTookOverIsNotCommitted) {
+  ASSERT_EQ(Begin(7), absl::OkStatus());
+  ASSERT_EQ(BeginStep(Run(), 7, false, true, 1), absl::OkStatus());
+  EXPECT_EQ(CommitStep(Run(), 7, true, kNonce),
+            absl::FailedPreconditionError(
+                "commit \"" + Path("run/step_00000007.inprogress") +
+                "\": another save of this step has taken the directory over"));
+  EXPECT_EQ(IsOurs(Run(), 7, kNonce).value(), false);
+  EXPECT_EQ(IsOurs(Run(), 7, 1).value(), true);
+  EXPECT_EQ(CommitStep(Run(), 7, true, 1), absl::OkStatus());
+}
+
+// Where names cannot be swapped, a crash can leave the old step renamed.
+TEST_F(CommitTest, AStepThatWasLeftHalfReplacedGetsItsNameBack) {
+  Save(7, "old");
+  fs::rename(Path("run/step_00000007"), Path("run/step_00000007.replaced"));
+  ASSERT_EQ(Begin(8), absl::OkStatus());
+  EXPECT_EQ(CommittedSteps(Run()).value(), std::vector<int64_t>());
+  EXPECT_EQ(Begin(7).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Content("run/step_00000007/index.h5"), "old");
+}
+
+TEST_F(CommitTest, ALeftOverOfAReplacedStepIsRemoved) {
+  Save(7, "new");
+  fs::create_directory(Path("run/step_00000007.replaced"));
+  EXPECT_EQ(Begin(7, true), absl::OkStatus());
+  EXPECT_FALSE(fs::exists(Path("run/step_00000007.replaced")));
 }
 
 TEST_F(CommitTest, RemovingNoDebrisIsQuiet) {
   Save(7, "content");
   RemoveDebris(Run(), 7);
   RemoveDebris(Path("none"), 7);
-  UndoCommit(Path("none"), 7);
+  EXPECT_EQ(UndoCommit(Path("none"), 7).code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(List("run"), Names({"step_00000007"}));
 }
 

@@ -39,7 +39,7 @@ class PlanCache {
   PlanCache& operator=(PlanCache&&) noexcept;
 
   struct Impl;
-  Impl& impl() { return *impl_; }
+  Impl& impl();
 
  private:
   std::unique_ptr<Impl> impl_;

@@ -55,7 +55,8 @@ struct SaveOptions {
   // Sync files and directories before the commit, so that a committed step
   // survives a power failure. Off only for file systems in memory.
   bool durable = true;
-  // Read everything back after writing and compare checksums.
+  // Read everything back after writing and compare it with memory. On most file
+  // systems that reads the page cache, not the device.
   bool read_back = false;
   // MPI-IO hints for kCollective, added to belay's own and stronger. Same on
   // all ranks.

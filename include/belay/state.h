@@ -2,7 +2,8 @@
 //
 // A State borrows the caller's memory: add every value once, then pass the
 // State to Save and Restore as often as wanted. Adding does no I/O. A mistake
-// (a key twice, a null pointer) is remembered and returned by Save or Restore.
+// (a null pointer, an unknown dtype) is remembered and returned by Save or
+// Restore.
 
 #ifndef BELAY_STATE_H_
 #define BELAY_STATE_H_

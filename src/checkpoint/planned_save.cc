@@ -1,5 +1,8 @@
 #include "checkpoint/planned_save.h"
 
+#include <algorithm>
+#include <span>
+
 #include "base/status_macros.h"
 #include "base/wire.h"
 #include "geometry/runs.h"
@@ -10,13 +13,23 @@
 namespace belay {
 namespace {
 
+// The datasets of a file; a plan lists them ascending by file.
+std::span<const StoredDataset> DatasetsOfFile(const SavePlan& plan,
+                                              int32_t file) {
+  const auto begin = std::lower_bound(
+      plan.datasets.begin(), plan.datasets.end(), file,
+      [](const StoredDataset& dataset, int32_t f) { return dataset.file < f; });
+  const auto end = std::upper_bound(
+      begin, plan.datasets.end(), file,
+      [](int32_t f, const StoredDataset& dataset) { return f < dataset.file; });
+  return {begin, end};
+}
+
 std::vector<h5::DatasetSpec> SpecsOfFile(const SavePlan& plan, int32_t file,
                                          const std::vector<std::string>& paths,
                                          std::vector<int32_t>& calls) {
   std::vector<h5::DatasetSpec> specs;
-  for (size_t i = 0; i < plan.datasets.size(); ++i) {
-    const StoredDataset& dataset = plan.datasets[i];
-    if (dataset.file != file) continue;
+  for (const StoredDataset& dataset : DatasetsOfFile(plan, file)) {
     const StoredArray& array = plan.arrays[dataset.array];
     const bool is_text = array.dtype == DType::kString;
     specs.push_back({.path = DatasetPath(paths[dataset.array], array, dataset),
@@ -24,7 +37,7 @@ std::vector<h5::DatasetSpec> SpecsOfFile(const SavePlan& plan, int32_t file,
                      .string_bytes = array.string_bytes,
                      .shape = is_text ? Shape{} : dataset.box.shape,
                      .chunk = dataset.chunk});
-    calls.push_back(plan.calls[i]);
+    calls.push_back(plan.calls[&dataset - plan.datasets.data()]);
   }
   return specs;
 }
@@ -104,13 +117,14 @@ Status PlanOnRoot(const std::vector<std::string>& gathered,
 void TakePlaces(const std::vector<std::string>& skeletons,
                 PlannedSave& planned) {
   SavePlan& plan = planned.plan;
+  size_t next = 0;
   for (size_t file = 0; file < plan.files.size(); ++file) {
     WireReader in(skeletons[plan.files[file].creator]);
     plan.files[file].bytes = in.Get<int64_t>();
-    for (StoredDataset& dataset : plan.datasets) {
-      if (dataset.file == static_cast<int32_t>(file)) {
-        dataset.offset = in.Get<int64_t>();
-      }
+    for (; next < plan.datasets.size() &&
+           plan.datasets[next].file == static_cast<int32_t>(file);
+         ++next) {
+      plan.datasets[next].offset = in.Get<int64_t>();
     }
   }
   for (RankWrites& writes : plan.ranks) {
@@ -176,6 +190,7 @@ Status Place(Team& team, const Skeleton& skeleton, PlannedSave& planned) {
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part, Scatter(team, parts));
   planned.writes = DecodeRankWrites(part);
+  planned.plan = {};  // of all ranks, and now with them
   return absl::OkStatus();
 }
 

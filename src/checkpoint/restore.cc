@@ -42,8 +42,10 @@ Status Begin(RestoreRun& run, const State& state) {
   run.shards = ListShards(state, run.team.rank());
   Status status = state.status();
   if (status.ok() && run.step < 0 && run.step != kLatestStep) {
-    status = absl::InvalidArgumentError(absl::StrFormat(
-        "restore: a step is not negative (found %d)", run.step));
+    status = absl::InvalidArgumentError(
+        absl::StrFormat("restore \"%s\": step is out of range (need 0 to %d, "
+                        "found %d)",
+                        run.dir, INT64_MAX, run.step));
   }
   BELAY_RETURN_IF_AGREED(Agree(run.team, status));
   BELAY_RETURN_IF_AGREED(
@@ -155,7 +157,7 @@ Status Plan(RestoreRun& run) {
 Status Read(RestoreRun& run) {
   run.stations.Enter("read");
   for (size_t i = 0; i < run.shards.size(); ++i) {
-    if (run.shards[i].text != nullptr) {
+    if (run.shards[i].dtype == DType::kString) {
       run.shards[i].text->resize(run.reads.string_bytes[i]);
     }
   }
@@ -205,6 +207,7 @@ Status Report(RestoreRun& run) {
 StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
                                 int64_t step, const State& state,
                                 const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
   const std::string name = absl::StrFormat("restore \"%s\"", dir);
   Team team{comm, Deadline(comm, options.deadline_seconds, name)};
   RestoreRun run{.team = std::move(team),

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -38,6 +39,7 @@ struct SaveRun {
   // Rank 0 only.
   bool began = false;
   bool has_index = false;
+  bool is_owner = false;  // of the directory in progress, when committing
   bool committed = false;
   SaveResult result;
 
@@ -48,20 +50,31 @@ struct SaveRun {
   }
 };
 
-Status CheckArguments(const State& state, int64_t step,
+// `value` is a number that the caller passed as `name`.
+Status CheckRange(const std::string& dir, const char* name, int64_t value,
+                  int64_t low, int64_t high) {
+  if (low <= value && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("save \"%s\": %s is out of range (need %d to %d, found "
+                      "%d)",
+                      dir, name, low, high, value));
+}
+
+Status CheckArguments(const std::string& dir, const State& state, int64_t step,
                       const SaveOptions& options) {
   BELAY_RETURN_IF_ERROR(state.status());
-  if (step < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("save: a step is not negative (found %d)", step));
-  }
-  if (options.max_bytes_in_flight < kMinInFlight ||
-      options.max_bytes_in_flight > kMaxInFlight) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "save: max_bytes_in_flight is out of range (need %d to %d, found %d)",
-        kMinInFlight, kMaxInFlight, options.max_bytes_in_flight));
-  }
-  return absl::OkStatus();
+  BELAY_RETURN_IF_ERROR(CheckRange(dir, "step", step, 0, INT64_MAX));
+  BELAY_RETURN_IF_ERROR(CheckRange(dir, "max_bytes_in_flight",
+                                   options.max_bytes_in_flight, kMinInFlight,
+                                   kMaxInFlight));
+  BELAY_RETURN_IF_ERROR(CheckRange(dir, "file_layout",
+                                   static_cast<int64_t>(options.file_layout), 0,
+                                   static_cast<int64_t>(FileLayout::kPerTask)));
+  BELAY_RETURN_IF_ERROR(CheckRange(
+      dir, "array_layout", static_cast<int64_t>(options.array_layout), 0,
+      static_cast<int64_t>(ArrayLayout::kCanonical)));
+  return CheckRange(dir, "transfer", static_cast<int64_t>(options.transfer), 0,
+                    static_cast<int64_t>(Transfer::kHdf5));
 }
 
 std::string EncodeOptions(const SaveOptions& options) {
@@ -86,7 +99,7 @@ std::string EncodeOptions(const SaveOptions& options) {
 Status Begin(SaveRun& run, const State& state) {
   run.stations.Enter("list");
   run.shards = ListShards(state, run.team.rank());
-  const Status status = CheckArguments(state, run.step, run.options);
+  const Status status = CheckArguments(run.dir, state, run.step, run.options);
   const std::string options = EncodeOptions(run.options);
   WireWriter structure;
   if (status.ok()) {
@@ -151,8 +164,8 @@ Status CreateMyFile(SaveRun& run) {
 
 // Rank 0 only.
 Status BeginOnRoot(SaveRun& run) {
-  const Status status =
-      BeginStep(run.dir, run.step, run.options.overwrite, run.nonce);
+  const Status status = BeginStep(run.dir, run.step, run.options.overwrite,
+                                  run.options.durable, run.nonce);
   run.began = !absl::IsAlreadyExists(status);
   return status;
 }
@@ -194,6 +207,7 @@ WriteJob JobOf(SaveRun& run) {
           .path = run.DataPath(),
           .registers = run.registers,
           .durable = run.options.durable,
+          .syncs = planned.is_creator || !planned.writes.orders.empty(),
           .meanwhile = run.team.is_root() && !run.has_index
                            ? std::function([&run] { return PrepareIndex(run); })
                            : nullptr,
@@ -208,8 +222,7 @@ WriteJob JobOf(SaveRun& run) {
 Status WriteTogether(Team& team, SaveRun& run, const WriteJob& job,
                      MpiIoVerdict& verdict, WriteCounts& counts) {
   if (run.options.transfer == Transfer::kHdf5) {
-    verdict.sound = true;
-    return WriteWithHdf5(team, job, counts);
+    return WriteWithHdf5(team, job, verdict, counts);
   }
   return WriteCollectively(team, job, verdict, counts);
 }
@@ -278,6 +291,9 @@ Status Write(SaveRun& run) {
     BELAY_RETURN_IF_AGREED(TryTogether(run, counts, done));
   }
   if (!done) {
+    // Other nodes may have written already.
+    std::fill(run.registers.begin(), run.registers.end(), 0);
+    counts = {};
     run.result.transfer = Transfer::kIndependent;
     BELAY_RETURN_IF_AGREED(
         Agree(run.team, WriteIndependently(JobOf(run), counts)));
@@ -320,6 +336,7 @@ Status WriteIndexAndCommit(SaveRun& run) {
   const bool durable = run.options.durable;
   BELAY_RETURN_IF_ERROR(
       FinishIndex(run.IndexPath(), cache.index, run.step, checksums, durable));
+  BELAY_ASSIGN_OR_RETURN(run.is_owner, IsOurs(run.dir, run.step, run.nonce));
   BELAY_RETURN_IF_ERROR(CommitStep(run.dir, run.step, durable, run.nonce));
   run.committed = true;
   return absl::OkStatus();
@@ -336,7 +353,13 @@ void CleanUp(SaveRun& run, const Status& status) {
   if (!run.team.is_root()) return;
   // What was there before this save is not ours.
   if (!run.began) return;
-  if (!status.ok() && run.committed) UndoCommit(run.dir, run.step);
+  // Under the temporary name lies the old step of a commit that stands.
+  if (!status.ok() && run.committed && !UndoCommit(run.dir, run.step).ok()) {
+    return;
+  }
+  // Another save of this step may have taken the directory over.
+  const StatusOr<bool> ours = IsOurs(run.dir, run.step, run.nonce);
+  if (!run.is_owner && !(ours.ok() && *ours)) return;
   RemoveDebris(run.dir, run.step);
 }
 
@@ -368,6 +391,7 @@ Status Carry(SaveRun& run) {
 StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,
                           int64_t step, const State& state,
                           const SaveOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", dir));
   PlanCache own;
   const std::string name =
       absl::StrFormat("save \"%s\"", JoinPath(dir, StepName(step)));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 
 namespace belay {
@@ -24,6 +25,14 @@ std::vector<StationTime> Stations::Finish() {
   Enter("done");
   times_.pop_back();
   return std::move(times_);
+}
+
+Status CheckComm(const Comm& comm, std::string_view operation,
+                 const std::string& dir) {
+  if (comm.raw() != MPI_COMM_NULL) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s \"%s\": the communicator is closed or was moved from",
+                      operation, dir));
 }
 
 Status AgreeWithFlags(Team& team, const Status& mine,

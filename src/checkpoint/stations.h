@@ -31,6 +31,12 @@ class Stations {
   std::chrono::steady_clock::time_point since_;
 };
 
+// Checks that there is something to talk over; without, nothing can be agreed.
+// Local, and equal on all ranks of a sound program.
+// Errors: FailedPrecondition - the communicator is closed or was moved from.
+Status CheckComm(const Comm& comm, std::string_view operation,
+                 const std::string& dir);
+
 // Agrees on a Status and on yes-or-no values in one reduction: `flags` becomes
 // 1 where all ranks passed 1. Collective; agreed.
 Status AgreeWithFlags(Team& team, const Status& mine, std::span<int64_t> flags);

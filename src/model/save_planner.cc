@@ -148,6 +148,17 @@ std::vector<int32_t> AddPieceDatasets(std::vector<WritePiece>& pieces,
   return of_piece;
 }
 
+// The most elements of a part that one round can take, by bytes and by runs.
+int64_t MaxElements(const Box& part, const Extent& extent, int64_t element_size,
+                    int64_t round_bytes) {
+  const int64_t run = NumElements(part.shape) /
+                      std::max<int64_t>(1, CountRuns(part, part, extent.box));
+  const int64_t by_bytes = round_bytes / element_size;
+  const int64_t by_runs =
+      run > by_bytes / kMaxRunsPerRound + 1 ? by_bytes : run * kMaxRunsPerRound;
+  return std::max<int64_t>(1, std::min(by_bytes, by_runs));
+}
+
 // Turns a piece into orders: one per extent and tile.
 void AddOrders(const WritePiece& piece, int32_t index, int64_t first_block,
                int64_t round_bytes, SavePlan& plan) {
@@ -155,8 +166,8 @@ void AddOrders(const WritePiece& piece, int32_t index, int64_t first_block,
   const int64_t element_size = IoElementSize(plan.arrays[piece.array].dtype);
   std::vector<WriteOrder>& orders = plan.ranks[piece.rank].orders;
   for (const Extent& extent : ExtentsOf(dataset, piece.box, element_size)) {
-    ForEachTile(*Intersect(extent.box, piece.box),
-                std::max<int64_t>(1, round_bytes / element_size),
+    const Box part = *Intersect(extent.box, piece.box);
+    ForEachTile(part, MaxElements(part, extent, element_size, round_bytes),
                 [&](const Box& tile) {
                   orders.push_back({.shard = piece.shard,
                                     .dataset = index,
@@ -178,16 +189,20 @@ void SortOrders(RankWrites& writes) {
 // Numbers the rounds of one rank's orders and counts its calls.
 void CutIntoRounds(int64_t round_bytes, RankWrites& writes, SavePlan& plan) {
   int32_t round = 0, calls = 0, dataset = -1;
-  int64_t in_round = 0;
+  int64_t in_round = 0, runs_in_round = 0;
   for (WriteOrder& order : writes.orders) {
     const StoredArray& array = plan.arrays[plan.datasets[order.dataset].array];
     const int64_t bytes =
         NumElements(order.box.shape) * IoElementSize(array.dtype);
-    if (in_round > 0 && bytes > round_bytes - in_round) {
+    const int64_t runs = CountRuns(order.box, order.box, order.extent.box);
+    if (in_round > 0 && (bytes > round_bytes - in_round ||
+                         runs > kMaxRunsPerRound - runs_in_round)) {
       ++round;
       in_round = 0;
+      runs_in_round = 0;
     }
     in_round += bytes;
+    runs_in_round += runs;
     order.round = round;
     writes.bytes += bytes;
     calls = order.dataset == dataset ? calls + 1 : 1;
@@ -203,6 +218,7 @@ void CutIntoRounds(int64_t round_bytes, RankWrites& writes, SavePlan& plan) {
 StatusOr<std::vector<ArrayBoxes>> AddArrays(
     const std::vector<RankShards>& ranks, SavePlan& plan) {
   std::vector<ArrayBoxes> arrays;
+  int64_t total = 0;
   for (const KeyGroup& group : GroupByKey(ranks)) {
     BELAY_RETURN_IF_ERROR(CheckKey(group));
     BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes,
@@ -213,6 +229,14 @@ StatusOr<std::vector<ArrayBoxes>> AddArrays(
                       first.dtype != DType::kString});
     plan.arrays.push_back(
         {first.key, first.dtype, first.global_shape, first.string_bytes});
+    const int64_t bytes = ArrayBytes(plan.arrays.back());
+    if (bytes > INT64_MAX - total) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "plan \"%s\": all arrays together are too large (need at most %d "
+          "bytes, found %d more than %d)",
+          first.key, INT64_MAX, bytes, total));
+    }
+    total += bytes;
   }
   return arrays;
 }

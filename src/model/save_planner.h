@@ -16,6 +16,10 @@
 
 namespace belay {
 
+// Most runs that one rank writes in one round: each costs a transfer some 20
+// times the bytes of a short run.
+inline constexpr int64_t kMaxRunsPerRound = int64_t{1} << 18;
+
 struct SavePlanOptions {
   FileLayout file_layout = FileLayout::kShared;
   ArrayLayout array_layout = ArrayLayout::kAuto;

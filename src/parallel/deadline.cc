@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +10,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -19,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/quiet_thread.h"
 #include "base/text.h"
 #include "parallel/mpi_error.h"
 
@@ -157,18 +156,9 @@ Deadline::Impl::~Impl() {
   ForgetArrivals();
 }
 
+// Without a thread the gates still watch.
 void Deadline::Impl::StartWatchdog() {
-  // The program's signals stay with the program's threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    watchdog = std::thread([this] { Watch(); });
-  } catch (const std::system_error&) {
-    // No thread to be had: the gates still watch.
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  watchdog = StartQuietThread([this] { Watch(); });
 }
 
 void Deadline::Impl::Watch() {

@@ -10,9 +10,23 @@
 namespace belay {
 namespace {
 
-Status EnsureDirectory(const std::string& path) {
+Status EnsureDirectory(const std::string& path, bool durable) {
   BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
-  return exists ? absl::OkStatus() : MakeDirectory(path);
+  if (exists) return absl::OkStatus();
+  const Status made = MakeDirectory(path);
+  // Another program may have been quicker.
+  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+  return durable ? SyncDirectory(ParentOf(path)) : absl::OkStatus();
+}
+
+// A crash while a step was replaced, where names cannot be swapped in one step,
+// leaves the old one under another name.
+Status TakeBackReplaced(const std::string& committed) {
+  const std::string spare = ReplacedName(committed);
+  BELAY_ASSIGN_OR_RETURN(const bool has_spare, Exists(spare));
+  if (!has_spare) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const bool has_step, Exists(committed));
+  return has_step ? RemoveTree(spare) : Rename(spare, committed);
 }
 
 // Two directories trade places in one step where the file system can do that.
@@ -24,9 +38,10 @@ Status RenameOrSwap(const std::string& from, const std::string& to) {
 }  // namespace
 
 Status BeginStep(const std::string& run, int64_t step, bool overwrite,
-                 uint64_t nonce) {
-  BELAY_RETURN_IF_ERROR(EnsureDirectory(run));
+                 bool durable, uint64_t nonce) {
+  BELAY_RETURN_IF_ERROR(EnsureDirectory(run, durable));
   const std::string committed = JoinPath(run, StepName(step));
+  BELAY_RETURN_IF_ERROR(TakeBackReplaced(committed));
   BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(committed));
   if (exists && !overwrite) {
     return absl::AlreadyExistsError(absl::StrFormat(
@@ -45,33 +60,41 @@ Status BeginStep(const std::string& run, int64_t step, bool overwrite,
 
 Status CheckSharedDirectory(const std::string& run, int64_t step,
                             uint64_t nonce) {
-  const std::string directory = JoinPath(run, InProgressName(step));
-  BELAY_ASSIGN_OR_RETURN(const bool exists,
-                         Exists(JoinPath(directory, MarkerName(nonce))));
-  if (exists) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const bool ours, IsOurs(run, step, nonce));
+  if (ours) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat(
       "save \"%s\": this rank does not see the directory that rank 0 made; all "
       "ranks need the same path on a shared file system",
-      directory));
+      JoinPath(run, InProgressName(step))));
 }
 
 Status CommitStep(const std::string& run, int64_t step, bool durable,
                   uint64_t nonce) {
   const std::string from = JoinPath(run, InProgressName(step));
   const std::string to = JoinPath(run, StepName(step));
+  BELAY_ASSIGN_OR_RETURN(const bool ours, IsOurs(run, step, nonce));
+  if (!ours) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "commit \"%s\": another save of this step has taken the directory over",
+        from));
+  }
   BELAY_RETURN_IF_ERROR(RemoveTree(JoinPath(from, MarkerName(nonce))));
   if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(from));
   BELAY_RETURN_IF_ERROR(RenameOrSwap(from, to));
   if (!durable) return absl::OkStatus();
   const Status synced = SyncDirectory(run);
-  if (!synced.ok()) UndoCommit(run, step);
+  if (!synced.ok()) UndoCommit(run, step).IgnoreError();
   return synced;
 }
 
-void UndoCommit(const std::string& run, int64_t step) {
-  RenameOrSwap(JoinPath(run, StepName(step)),
-               JoinPath(run, InProgressName(step)))
-      .IgnoreError();
+Status UndoCommit(const std::string& run, int64_t step) {
+  return RenameOrSwap(JoinPath(run, StepName(step)),
+                      JoinPath(run, InProgressName(step)));
+}
+
+StatusOr<bool> IsOurs(const std::string& run, int64_t step, uint64_t nonce) {
+  return Exists(
+      JoinPath(JoinPath(run, InProgressName(step)), MarkerName(nonce)));
 }
 
 void RemoveDebris(const std::string& run, int64_t step) {

@@ -14,11 +14,12 @@ namespace belay {
 
 // Makes <run>/step_N.inprogress, empty but for the marker of `nonce`, and <run>
 // itself if its parent exists. Debris of an earlier save of this step is
-// removed. Rank 0 only.
+// removed, and a step that a crash left half replaced gets its name back. With
+// `durable`, the name of a new <run> is synced. Rank 0 only.
 // Errors: AlreadyExists - the step is committed and `overwrite` is false; those
 //   of MakeDirectory and RemoveTree.
 Status BeginStep(const std::string& run, int64_t step, bool overwrite,
-                 uint64_t nonce);
+                 bool durable, uint64_t nonce);
 
 // Looks for the marker, which proves that this rank sees the directory that
 // rank 0 made. Local.
@@ -30,13 +31,17 @@ Status CheckSharedDirectory(const std::string& run, int64_t step,
 // point. A step that is there already is swapped against it and waits under the
 // temporary name. With `durable`, directories are synced before and after.
 // After an error the step is not committed. Rank 0 only.
-// Errors: those of Rename and SyncDirectory.
+// Errors: FailedPrecondition - the marker is gone: another save of the step has
+//   taken the directory over; those of Rename and SyncDirectory.
 Status CommitStep(const std::string& run, int64_t step, bool durable,
                   uint64_t nonce);
 
-// Takes a commit back that not all ranks have heard of; best effort. Rank 0
-// only.
-void UndoCommit(const std::string& run, int64_t step);
+// Takes a commit back that not all ranks have heard of. Rank 0 only.
+// Errors: those of Rename; the step is then still there.
+Status UndoCommit(const std::string& run, int64_t step);
+
+// Whether the directory in progress is the one that `nonce` began. Local.
+StatusOr<bool> IsOurs(const std::string& run, int64_t step, uint64_t nonce);
 
 // Removes <run>/step_N.inprogress: what is left of a failed save, or a step
 // that was replaced; best effort, so that no other result is hidden. Rank 0

@@ -63,6 +63,17 @@ std::string InProgressName(int64_t step) {
   return StepName(step) + ".inprogress";
 }
 
+std::string ReplacedName(std::string_view path) {
+  return std::string(path) + ".replaced";
+}
+
+std::string ParentOf(std::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  const size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  return std::string(path.substr(0, slash == 0 ? 1 : slash));
+}
+
 std::string MarkerName(uint64_t nonce) {
   return absl::StrFormat("writer_%016x", nonce);
 }

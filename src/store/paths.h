@@ -22,6 +22,11 @@ std::string StepName(int64_t step);
 std::optional<int64_t> ParseStepName(std::string_view name);
 // "step_00000042.inprogress": a step that is being written. Local.
 std::string InProgressName(int64_t step);
+// The name that a committed step has for a moment while it is replaced on a
+// file system that cannot swap names: `path` and ".replaced". Local.
+std::string ReplacedName(std::string_view path);
+// The directory that holds `path`; "." for a bare name. Local.
+std::string ParentOf(std::string_view path);
 // The file whose presence proves that ranks see the same directory. Local.
 std::string MarkerName(uint64_t nonce);
 // "index.h5". Local.

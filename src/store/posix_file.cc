@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "base/fault.h"
 #include "base/status_macros.h"
+#include "store/paths.h"
 
 namespace belay {
 namespace {
@@ -249,7 +250,7 @@ namespace {
 
 // Takes back what it has done if it cannot go on.
 Status SwapByRenames(const std::string& a, const std::string& b) {
-  const std::string spare = b + ".replaced";
+  const std::string spare = ReplacedName(b);
   // What a crash between these renames left; `b` is there, nobody misses it.
   BELAY_RETURN_IF_ERROR(RemoveTree(spare));
   BELAY_RETURN_IF_ERROR(Rename(b, spare));

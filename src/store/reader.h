@@ -34,7 +34,7 @@ struct ReadCounts {
 
 // Reads by plain positional reads. Local. Texts must have their final length.
 // Errors: DataLoss - a file is missing or too short; PermissionDenied;
-//   Internal.
+// Internal.
 Status ReadAll(const ReadJob& job, ReadCounts& counts);
 
 }  // namespace belay

@@ -1,9 +1,9 @@
 #include "store/skeleton.h"
 
 #include <algorithm>
-#include <system_error>
 #include <thread>
 
+#include "base/quiet_thread.h"
 #include "base/status_macros.h"
 #include "base/wire.h"
 #include "h5/file.h"
@@ -57,12 +57,8 @@ int64_t DataBytes(const std::vector<h5::DatasetSpec>& datasets) {
 // ranks wait for both. Whether there is enough is asked afterwards.
 class BackgroundAllocation {
  public:
-  BackgroundAllocation(PosixFile& file, int64_t bytes) {
-    try {
-      thread_ = std::thread([&file, bytes] { file.Preallocate(bytes); });
-    } catch (const std::system_error&) {
-      // No thread to be had: Fallocate does all of it.
-    }
+  BackgroundAllocation(PosixFile& file, int64_t bytes)
+      : thread_(StartQuietThread([&file, bytes] { file.Preallocate(bytes); })) {
   }
   ~BackgroundAllocation() {
     if (thread_.joinable()) thread_.join();

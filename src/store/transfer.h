@@ -31,6 +31,7 @@ struct WriteJob {
   std::string path;               // of the data file
   std::span<uint32_t> registers;  // of all blocks; empty: no checksums
   bool durable = true;
+  bool syncs = true;  // with `durable`: this rank has changed the file
   // Runs once the file is open and before the first byte is written: work of
   // this rank that the others need not wait for. May be empty.
   std::function<Status()> meanwhile;
@@ -59,9 +60,10 @@ Status WriteIndependently(const WriteJob& job, WriteCounts& counts);
 Status WriteCollectively(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
                          WriteCounts& counts);
 
-// Writes by collective H5Dwrite calls. `team` are the ranks of the file.
-// Collective; agreed.
-Status WriteWithHdf5(Team& team, const WriteJob& job, WriteCounts& counts);
+// Writes by collective H5Dwrite calls, which go through MPI-IO too: `verdict`
+// as above. `team` are the ranks of the file. Collective; agreed.
+Status WriteWithHdf5(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
+                     WriteCounts& counts);
 
 // Reads back what this rank wrote and compares it with memory. Local.
 // Errors: DataLoss - they differ; names the file and the offset.

@@ -52,14 +52,15 @@ void StartWriteback(std::span<const IoSegment> segments, PosixFile& file) {
 }
 
 // Collective, but does not agree: a rank that fails takes part in all rounds.
-Status WriteRounds(const WriteJob& job, MpiFile& file, PosixFile& synced,
-                   WriteCounts& counts) {
+Status WriteRounds(Team& team, const WriteJob& job, MpiFile& file,
+                   PosixFile& synced, WriteCounts& counts) {
   Status first;
   std::function<void()> meanwhile;
   if (job.meanwhile) meanwhile = [&] { first.Update(job.meanwhile()); };
   Checksummer sum(job.registers);
   size_t next = 0;
   for (int64_t round = 0; round < job.rounds; ++round) {
+    team.deadline.Enter("write");  // a long save is no hang
     const std::vector<IoSegment> segments = SegmentsOf(job, round, next, sum);
     first.Update(file.WriteAll(segments, meanwhile));
     meanwhile = nullptr;
@@ -97,7 +98,7 @@ Status WriteCollectively(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
   Status status = judged.status();
   if (status.ok()) verdict = *judged;
   if (status.ok() && verdict.sound) {
-    status = WriteRounds(job, file, *synced, counts);
+    status = WriteRounds(team, job, file, *synced, counts);
   }
   status.Update(file.Close());
   if (status.ok() && job.durable) status = synced->Sync();

@@ -123,9 +123,23 @@ Status WriteDatasets(Team& team, const h5::Handle& file, PosixFile& texts,
   return Agree(team, local);
 }
 
+// Collective; agreed.
+Status JudgeStack(Team& team, const WriteJob& job, MpiIoVerdict& verdict) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(MpiFile probe,
+                                MpiFile::OpenForWrite(team, job.path, {}));
+  StatusOr<MpiIoVerdict> judged = probe.Judge(team);
+  Status status = judged.status();
+  if (status.ok()) verdict = *judged;
+  status.Update(probe.Close());
+  return Agree(team, status);
+}
+
 }  // namespace
 
-Status WriteWithHdf5(Team& team, const WriteJob& job, WriteCounts& counts) {
+Status WriteWithHdf5(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
+                     WriteCounts& counts) {
+  BELAY_RETURN_IF_AGREED(JudgeStack(team, job, verdict));
+  if (!verdict.sound) return absl::OkStatus();
   StatusOr<PosixFile> direct =
       PosixFile::Open(job.path, PosixFile::Mode::kWrite);
   BELAY_RETURN_IF_AGREED(Agree(team, direct.status()));

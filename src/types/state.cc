@@ -3,8 +3,18 @@
 #include "absl/strings/str_format.h"
 
 namespace belay {
+namespace {
+
+constexpr size_t kMaxAxes = 32;  // HDF5's limit
+
+}  // namespace
 
 void State::AddShard(Shard shard) {
+  if (shard.global_shape.size() > kMaxAxes && status_.ok()) {
+    status_ = absl::InvalidArgumentError(
+        absl::StrFormat("add \"%s\": too many axes (need at most %d, found %d)",
+                        shard.key, kMaxAxes, shard.global_shape.size()));
+  }
   if (!IsKnownDType(static_cast<uint8_t>(shard.dtype)) && status_.ok()) {
     status_ = absl::InvalidArgumentError(
         absl::StrFormat("add \"%s\": unknown dtype (found %d)", shard.key,
