@@ -39,6 +39,7 @@ class PlanCache {
   PlanCache& operator=(PlanCache&&) noexcept;
 
   struct Impl;
+  // What is kept, for the library itself. Local.
   Impl& impl();
 
  private:

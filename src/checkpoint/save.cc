@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <cstring>
-#include <functional>
 #include <random>
 
 #include "absl/strings/str_format.h"
@@ -8,13 +6,10 @@
 #include "base/wire.h"
 #include "belay/checkpoint.h"
 #include "checkpoint/listing.h"
-#include "checkpoint/plan_cache.h"
-#include "checkpoint/stations.h"
+#include "checkpoint/save_run.h"
 #include "store/commit.h"
 #include "store/index_file.h"
 #include "store/paths.h"
-#include "store/posix_file.h"
-#include "store/transfer.h"
 #include "store/verify.h"
 
 namespace belay {
@@ -22,33 +17,6 @@ namespace {
 
 constexpr int64_t kMinInFlight = int64_t{4} << 10;
 constexpr int64_t kMaxInFlight = int64_t{1} << 30;
-
-// One save on one rank: its arguments, and what the stations hand on.
-struct SaveRun {
-  Team team;
-  Stations stations;
-  std::string dir;
-  int64_t step;
-  const SaveOptions& options;
-  std::vector<Shard> shards;
-  uint64_t nonce = 0;
-  bool reuse = false;      // the plan of `cache` holds
-  PlanCache::Impl& cache;  // the caller's, or one of our own
-  bool keep;               // the caller wants it kept
-  std::vector<uint32_t> registers;
-  // Rank 0 only.
-  bool began = false;
-  bool has_index = false;
-  bool is_owner = false;  // of the directory in progress, when committing
-  bool committed = false;
-  SaveResult result;
-
-  std::string Directory() const { return JoinPath(dir, InProgressName(step)); }
-  std::string IndexPath() const { return JoinPath(Directory(), IndexName()); }
-  std::string DataPath() const {
-    return JoinPath(Directory(), cache.planned.file_name);
-  }
-};
 
 // `value` is a number that the caller passed as `name`.
 Status CheckRange(const std::string& dir, const char* name, int64_t value,
@@ -188,142 +156,6 @@ Status Reserve(SaveRun& run) {
   return Place(run.team, run.cache.skeleton.skeleton, run.cache.planned);
 }
 
-// What rank 0 does while the others write: the index, as far as it is known.
-// Rank 0 only.
-Status PrepareIndex(SaveRun& run) {
-  PlanCache::Impl& cache = run.cache;
-  run.has_index = true;
-  if (run.reuse) return CreateIndexFromImage(run.IndexPath(), cache.index);
-  cache.planned.saved.has_checksums = run.options.checksums;
-  BELAY_ASSIGN_OR_RETURN(cache.index,
-                         CreateIndex(run.IndexPath(), cache.planned.saved));
-  return absl::OkStatus();
-}
-
-WriteJob JobOf(SaveRun& run) {
-  const PlannedSave& planned = run.cache.planned;
-  return {.shards = run.shards,
-          .writes = planned.writes,
-          .path = run.DataPath(),
-          .registers = run.registers,
-          .durable = run.options.durable,
-          .syncs = planned.is_creator || !planned.writes.orders.empty(),
-          .meanwhile = run.team.is_root() && !run.has_index
-                           ? std::function([&run] { return PrepareIndex(run); })
-                           : nullptr,
-          .rounds = planned.rounds,
-          .mean_run_bytes = planned.mean_run_bytes,
-          .hints = run.options.mpi_io_hints,
-          .datasets = &planned.datasets,
-          .calls = &planned.calls};
-}
-
-// Writes with the ranks of one file. Collective over `team`.
-Status WriteTogether(Team& team, SaveRun& run, const WriteJob& job,
-                     MpiIoVerdict& verdict, WriteCounts& counts) {
-  if (run.options.transfer == Transfer::kHdf5) {
-    return WriteWithHdf5(team, job, verdict, counts);
-  }
-  return WriteCollectively(team, job, verdict, counts);
-}
-
-// Writes the file of a node with the ranks of that node. Collective over
-// `comm`.
-Status WriteWithNode(const Comm& comm, SaveRun& run, const WriteJob& job,
-                     MpiIoVerdict& verdict, WriteCounts& counts) {
-  Team team{comm, Deadline(comm, run.options.deadline_seconds,
-                           absl::StrFormat("save \"%s\"", job.path))};
-  team.deadline.Enter("write");
-  const Status status = WriteTogether(team, run, job, verdict, counts);
-  run.team.messages += team.messages;
-  return status;
-}
-
-// All files at once; a rank without one has nothing to do. Collective.
-Status WritePerFile(SaveRun& run, const WriteJob& job, MpiIoVerdict& verdict,
-                    WriteCounts& counts) {
-  const int32_t file = run.cache.planned.writes.file;
-  StatusOr<Comm> comm = run.team.comm.Split(file);
-  BELAY_RETURN_IF_AGREED(Agree(run.team, comm.status()));
-  verdict.sound = true;
-  if (file < 0) return Agree(run.team, absl::OkStatus());
-  Status status = WriteWithNode(*comm, run, job, verdict, counts);
-  status.Update(comm->Close());
-  return Agree(run.team, status);
-}
-
-bool IsTogether(const SaveRun& run) {
-  // A file of one rank needs no collective call.
-  return run.options.transfer == Transfer::kHdf5 ||
-         (run.options.transfer == Transfer::kCollective &&
-          run.options.file_layout != FileLayout::kPerTask);
-}
-
-// Tries the transfer that was asked for; `done` says whether it was fit.
-// Collective.
-Status TryTogether(SaveRun& run, WriteCounts& counts, bool& done) {
-  const WriteJob job = JobOf(run);
-  MpiIoVerdict verdict;
-  Status status;
-  if (run.options.file_layout == FileLayout::kShared) {
-    status = WriteTogether(run.team, run, job, verdict, counts);
-  } else {
-    status = WritePerFile(run, job, verdict, counts);
-  }
-  BELAY_RETURN_IF_AGREED(status);
-  std::vector<int64_t> sound = {verdict.sound ? 1 : 0};
-  BELAY_RETURN_IF_AGREED(MinAll(run.team, sound));
-  done = sound[0] == 1;
-  run.result.transfer = run.options.transfer;
-  run.result.transfer_note = verdict.note;
-  return absl::OkStatus();
-}
-
-// Station write. Collective.
-Status Write(SaveRun& run) {
-  run.stations.Enter("write");
-  const PlannedSave& planned = run.cache.planned;
-  run.registers.assign(run.options.checksums ? planned.num_blocks : 0, 0);
-  if (planned.num_files == 0) return absl::OkStatus();
-  WriteCounts counts;
-  bool done = false;
-  if (IsTogether(run)) {
-    BELAY_RETURN_IF_AGREED(TryTogether(run, counts, done));
-  }
-  if (!done) {
-    // Other nodes may have written already.
-    std::fill(run.registers.begin(), run.registers.end(), 0);
-    counts = {};
-    run.result.transfer = Transfer::kIndependent;
-    BELAY_RETURN_IF_AGREED(
-        Agree(run.team, WriteIndependently(JobOf(run), counts)));
-  }
-  run.result.counters.bytes = counts.bytes;
-  run.result.counters.io_calls = counts.io_calls;
-  run.result.counters.collective_io = counts.collective_io;
-  return absl::OkStatus();
-}
-
-// Station verify: sizes, holes, and on request every byte. Collective.
-Status Verify(SaveRun& run) {
-  run.stations.Enter("verify");
-  bool has_holes = false;
-  Status status;
-  if (run.cache.planned.is_creator) {
-    status = CheckWrittenFile(
-        run.DataPath(), run.cache.skeleton.skeleton.file_bytes, has_holes);
-  }
-  std::vector<int64_t> flags = {has_holes ? 0 : 1};
-  BELAY_RETURN_IF_AGREED(AgreeWithFlags(run.team, status, flags));
-  // Fewer bytes allocated than written is a loss, or a file system that
-  // compresses: reading back tells.
-  if (run.options.read_back || flags[0] == 0) {
-    BELAY_RETURN_IF_AGREED(Agree(run.team, ReadBack(JobOf(run))));
-  }
-  if (run.registers.empty()) return absl::OkStatus();
-  return XorToRoot(run.team, run.registers);
-}
-
 // Rank 0 only.
 Status WriteIndexAndCommit(SaveRun& run) {
   PlanCache::Impl& cache = run.cache;
@@ -381,8 +213,8 @@ void Report(SaveRun& run) {
 // All stations once the directory may exist. Collective.
 Status Carry(SaveRun& run) {
   BELAY_RETURN_IF_AGREED(Reserve(run));
-  BELAY_RETURN_IF_AGREED(Write(run));
-  BELAY_RETURN_IF_AGREED(Verify(run));
+  BELAY_RETURN_IF_AGREED(WriteStation(run));
+  BELAY_RETURN_IF_AGREED(VerifyStation(run));
   return Commit(run);
 }
 

@@ -31,7 +31,7 @@ struct WriteJob {
   std::string path;               // of the data file
   std::span<uint32_t> registers;  // of all blocks; empty: no checksums
   bool durable = true;
-  bool syncs = true;  // with `durable`: this rank has changed the file
+  bool is_creator = false;  // has changed the file before, and syncs it anyway
   // Runs once the file is open and before the first byte is written: work of
   // this rank that the others need not wait for. May be empty.
   std::function<Status()> meanwhile;

@@ -69,7 +69,7 @@ class SegmentWriter {
 
 Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
   if (job.meanwhile) BELAY_RETURN_IF_ERROR(job.meanwhile());
-  if (!job.syncs) return absl::OkStatus();
+  if (job.writes.orders.empty() && !job.is_creator) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(job.path, PosixFile::Mode::kWrite));
   SegmentWriter writer(file, job.durable);
