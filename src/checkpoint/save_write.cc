@@ -42,8 +42,10 @@ Status WriteTogether(Team& team, SaveRun& run, const WriteJob& job,
 // `comm`.
 Status WriteWithNode(const Comm& comm, SaveRun& run, const WriteJob& job,
                      MpiIoVerdict& verdict, WriteCounts& counts) {
-  Team team{comm, Deadline(comm, run.options.deadline_seconds,
-                           absl::StrFormat("save \"%s\"", job.path))};
+  Team team{.comm = comm,
+            .deadline = Deadline(comm, run.options.deadline_seconds,
+                                 absl::StrFormat("save \"%s\"", job.path)),
+            .whole = &run.team.comm};
   team.deadline.Enter("write");
   const Status status = WriteTogether(team, run, job, verdict, counts);
   run.team.messages += team.messages;

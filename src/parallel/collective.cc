@@ -137,20 +137,23 @@ bool NamesItsRank(std::string_view text) {
          IsCount(text.substr(of + 4));
 }
 
+// The text with " [rank R of N]", unless it has one already.
+std::string WithRank(const Team& team, std::string_view text) {
+  if (NamesItsRank(text)) return std::string(text);
+  const Comm& whole = team.whole != nullptr ? *team.whole : team.comm;
+  return Cat(text, " [rank ", whole.rank(), " of ", whole.size(), "]");
+}
+
 // Gives every rank the Status of rank `from`.
 Status TellFailure(Team& team, const Status& mine, int from) {
   std::string bytes;
   if (team.rank() == from) {
-    bytes = Cat(std::string(1, static_cast<char>(mine.code())), mine.message());
+    bytes = Cat(std::string(1, static_cast<char>(mine.code())),
+                WithRank(team, std::string(mine.message())));
   }
   const Status sent = SendToAll(team, bytes, from);
   if (!sent.ok()) return sent;
-  const auto code = static_cast<absl::StatusCode>(bytes[0]);
-  std::string text = bytes.substr(1);
-  if (!NamesItsRank(text)) {
-    text = Cat(text, " [rank ", from, " of ", team.size(), "]");
-  }
-  return Status(code, text);
+  return Status(static_cast<absl::StatusCode>(bytes[0]), bytes.substr(1));
 }
 
 // One all-reduce; `values` is in place.

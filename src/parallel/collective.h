@@ -27,6 +27,8 @@ struct Team {
   Deadline deadline;
   int64_t messages = 0;                   // MPI collectives so far
   int64_t part_bytes = int64_t{1} << 30;  // the largest single message
+  // Errors name ranks by their number here if the team is a part of it.
+  const Comm* whole = nullptr;
 
   int rank() const { return comm.rank(); }
   int size() const { return comm.size(); }
