@@ -1,0 +1,316 @@
+// Makes every fault point of Save and Restore fail on every rank, one at a
+// time. BELAY_SWEEP_STRIDE=1 takes every point of every configuration; the
+// plain run takes every point of the default one and a sample of the others.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <ostream>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/fault.h"
+#include "small_state.h"
+#include "store/paths.h"
+
+namespace {
+
+bool can_swap = true;
+
+}  // namespace
+
+// The library's calls land here: some file systems cannot exchange names.
+extern "C" int renameat2(int from_dir, const char* from, int to_dir,
+                         const char* to, unsigned flags) noexcept {
+  if (can_swap) {
+    return static_cast<int>(
+        syscall(SYS_renameat2, from_dir, from, to_dir, to, flags));
+  }
+  errno = EINVAL;
+  return -1;
+}
+
+namespace belay::testing {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+constexpr int64_t kOldSeed = 5;
+constexpr int64_t kNewSeed = 6;
+// From the commit on every point counts: these are always taken.
+constexpr int64_t kLastPoints = 24;
+
+int64_t StrideOr(int64_t stride) {
+  const char* wanted = std::getenv("BELAY_SWEEP_STRIDE");
+  return wanted == nullptr ? stride : std::atoll(wanted);
+}
+
+// Fast and in memory where there is such a place.
+void UseMemory() {
+  if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 1);
+}
+
+std::set<std::string> NamesIn(const std::string& dir) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    names.insert(entry.path().filename().string());
+  }
+  return names;
+}
+
+std::vector<int64_t> CountOfEachRank(int64_t mine) {
+  std::vector<int64_t> counts(WorldSize());
+  MPI_Allgather(&mine, 1, MPI_INT64_T, counts.data(), 1, MPI_INT64_T,
+                MPI_COMM_WORLD);
+  return counts;
+}
+
+std::vector<int64_t> PointsToTake(int64_t count, int64_t stride) {
+  std::vector<int64_t> points;
+  for (int64_t n = 1; n <= count; ++n) {
+    if (n % stride == 0 || n > count - kLastPoints) points.push_back(n);
+  }
+  return points;
+}
+
+// Calls `operation` with the n-th point of `rank` failing. Collective.
+template <typename Operation>
+Status WithFault(int rank, int64_t n, Operation operation) {
+  if (WorldRank() == rank) fault::Arm(n);
+  const Status status = operation();
+  fault::Disarm();
+  return status;
+}
+
+// All ranks have the same Status, and if it is an error it is the injected one.
+void ExpectAgreed(const Status& status, int rank) {
+  const std::vector<std::string> all = GatherStatus(status);
+  for (const std::string& text : all) EXPECT_EQ(text, all[0]);
+  if (status.ok()) return;
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("injected fault"));
+  const std::string text(status.message());
+  // Closing the communicator of one file's ranks counts those only.
+  if (text == "MPI_Comm_free: injected fault [rank 0 of 1]" ||
+      text == "agree: injected fault [rank 0 of 1]") {
+    return;
+  }
+  EXPECT_THAT(
+      text, EndsWith(absl::StrCat(" [rank ", rank, " of ", WorldSize(), "]")));
+}
+
+struct Configuration {
+  std::string name;
+  SaveOptions options;
+  bool warm = false;  // a PlanCache whose plan holds
+  bool swaps = true;  // the file system can exchange two names
+  int64_t stride = 1;
+};
+
+void PrintTo(const Configuration& configuration, std::ostream* out) {
+  *out << configuration.name;
+}
+
+std::vector<Configuration> Configurations() {
+  const SaveOptions one_file_each = {.file_layout = FileLayout::kPerTask};
+  const SaveOptions hdf5 = {.transfer = Transfer::kHdf5};
+  const SaveOptions hdf5_each = {.file_layout = FileLayout::kPerTask,
+                                 .transfer = Transfer::kHdf5};
+  const SaveOptions independent = {.transfer = Transfer::kIndependent};
+  return {
+      {.name = "Default", .options = {}},
+      {.name = "Warm", .options = {}, .warm = true},
+      {.name = "Independent", .options = independent, .stride = 11},
+      {.name = "IndependentWarm",
+       .options = independent,
+       .warm = true,
+       .stride = 3},
+      {.name = "Hdf5", .options = hdf5, .stride = 7},
+      {.name = "Hdf5Warm", .options = hdf5, .warm = true, .stride = 3},
+      {.name = "PerTask", .options = one_file_each, .stride = 13},
+      {.name = "PerTaskWarm",
+       .options = one_file_each,
+       .warm = true,
+       .stride = 3},
+      {.name = "PerTaskHdf5", .options = hdf5_each, .stride = 17},
+      {.name = "PerNode",
+       .options = {.file_layout = FileLayout::kPerNode},
+       .stride = 13},
+      {.name = "ReadBack", .options = {.read_back = true}, .stride = 19},
+      {.name = "NoChecksums",
+       .options = {.checksums = false, .durable = false},
+       .stride = 23},
+      {.name = "Overwrite", .options = {.overwrite = true}, .stride = 17},
+      {.name = "OverwriteWarm",
+       .options = {.overwrite = true},
+       .warm = true,
+       .stride = 3},
+      {.name = "OverwriteByRenames",
+       .options = {.overwrite = true},
+       .warm = true,
+       .swaps = false,
+       .stride = 3},
+  };
+}
+
+class FaultSweepTest : public ::testing::TestWithParam<Configuration> {
+ protected:
+  static void SetUpTestSuite() { UseMemory(); }
+
+  void SetUp() override {
+    scratch_ = std::make_unique<ScratchDir>();
+    comm_ = Comm::Duplicate(MPI_COMM_WORLD).value();
+    options_ = GetParam().options;
+    options_.deadline_seconds = 20;
+    if (GetParam().warm) options_.cache = &cache_;
+    can_swap = GetParam().swaps;
+    ASSERT_EQ(SaveSeed(1, kOldSeed), absl::OkStatus());
+  }
+  void TearDown() override {
+    can_swap = true;
+    EXPECT_TRUE(comm_.Close().ok());
+  }
+
+  Status SaveSeed(int64_t step, int64_t seed) {
+    SmallValues values(seed);
+    const State state = values.state();
+    const StatusOr<SaveResult> result =
+        Save(comm_, dir(), step, state, options_);
+    if (result.ok()) plan_reused_ = result->plan_reused;
+    return result.status();
+  }
+
+  // Step 2 is absent, or holds the old values if it is to be overwritten.
+  void Prepare() {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (options_.overwrite) {
+      EXPECT_EQ(SaveSeed(2, kOldSeed), absl::OkStatus());
+    } else if (WorldRank() == 0) {
+      std::filesystem::remove_all(dir() + "/" + StepName(2));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+  std::set<std::string> Names() {
+    MPI_Barrier(MPI_COMM_WORLD);  // rank 0 may still clean up
+    std::set<std::string> names = NamesIn(dir());
+    MPI_Barrier(MPI_COMM_WORLD);
+    return names;
+  }
+
+  void ExpectNothingHappened() {
+    std::set<std::string> expected = {StepName(1)};
+    if (options_.overwrite) expected.insert(StepName(2));
+    EXPECT_EQ(Names(), expected);
+    EXPECT_TRUE(RestoresAs(comm_, dir(), 1, kOldSeed));
+    if (options_.overwrite) {
+      EXPECT_TRUE(RestoresAs(comm_, dir(), 2, kOldSeed));
+    }
+    EXPECT_EQ(SaveSeed(2, kNewSeed), absl::OkStatus());
+    ExpectCommitted({StepName(1), StepName(2)});
+  }
+
+  void ExpectCommitted(const std::set<std::string>& names) {
+    EXPECT_EQ(Names(), names);
+    EXPECT_TRUE(RestoresAs(comm_, dir(), 2, kNewSeed));
+  }
+
+  // Returns whether the save succeeded in spite of the fault.
+  bool Try(int rank, int64_t n) {
+    SCOPED_TRACE(absl::StrCat("point ", n, " of rank ", rank));
+    Prepare();
+    const Status status =
+        WithFault(rank, n, [&] { return SaveSeed(2, kNewSeed); });
+    ExpectAgreed(status, rank);
+    if (!status.ok()) {
+      ExpectNothingHappened();
+      return false;
+    }
+    std::set<std::string> names = Names();
+    left_debris_ += names.erase(InProgressName(2));
+    EXPECT_EQ(names, (std::set<std::string>{StepName(1), StepName(2)}));
+    EXPECT_TRUE(RestoresAs(comm_, dir(), 2, kNewSeed));
+    return true;
+  }
+
+  std::string dir() const { return scratch_->File("run"); }
+
+  std::unique_ptr<ScratchDir> scratch_;
+  Comm comm_;
+  PlanCache cache_;
+  SaveOptions options_;
+  bool plan_reused_ = false;
+  int64_t left_debris_ = 0;
+};
+
+TEST_P(FaultSweepTest, EverySaveFailsEverywhereOrNowhere) {
+  Prepare();
+  fault::Arm(0);
+  EXPECT_EQ(SaveSeed(2, kNewSeed), absl::OkStatus());
+  const std::vector<int64_t> counts = CountOfEachRank(fault::Count());
+  fault::Disarm();
+  EXPECT_EQ(plan_reused_, GetParam().warm);
+  int64_t tried = 0;
+  int64_t harmless = 0;
+  for (int rank = 0; rank < WorldSize(); ++rank) {
+    bool is_committed = false;
+    for (int64_t n : PointsToTake(counts[rank], StrideOr(GetParam().stride))) {
+      const bool succeeded = Try(rank, n);
+      // Only what comes after the commit may fail without harm.
+      EXPECT_TRUE(succeeded || !is_committed) << "rank " << rank << ": " << n;
+      is_committed = succeeded;
+      harmless += succeeded ? 1 : 0;
+      ++tried;
+      if (!OnAllRanks(!HasFailure())) return;
+    }
+  }
+  EXPECT_GT(tried, harmless);
+  // Counters are combined in two exchanges; rank 0 removes debris as well.
+  EXPECT_LE(harmless, 4 * WorldSize() + 1);
+  EXPECT_LE(left_debris_, 1);
+  if (WorldRank() == 0) {
+    printf("%s: points %s; tried %ld, harmless %ld\n", GetParam().name.c_str(),
+           absl::StrJoin(counts, " ").c_str(), tried, harmless);
+  }
+}
+
+TEST_P(FaultSweepTest, EveryRestoreFailsEverywhere) {
+  SmallValues values(kOldSeed);
+  const State state = values.state();
+  const auto restore = [&] {
+    return Restore(comm_, dir(), kLatestStep, state, {.deadline_seconds = 20})
+        .status();
+  };
+  fault::Arm(0);
+  EXPECT_TRUE(restore().ok());
+  const std::vector<int64_t> counts = CountOfEachRank(fault::Count());
+  fault::Disarm();
+  for (int rank = 0; rank < WorldSize(); ++rank) {
+    for (int64_t n : PointsToTake(counts[rank], StrideOr(GetParam().stride))) {
+      SCOPED_TRACE(absl::StrCat("point ", n, " of rank ", rank));
+      const Status status = WithFault(rank, n, restore);
+      ExpectAgreed(status, rank);
+      EXPECT_FALSE(status.ok());
+      EXPECT_TRUE(RestoresAs(comm_, dir(), kLatestStep, kOldSeed));
+      if (!OnAllRanks(!HasFailure())) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Options, FaultSweepTest,
+                         ::testing::ValuesIn(Configurations()),
+                         [](const auto& configuration) {
+                           return configuration.param.name;
+                         });
+
+}  // namespace
+}  // namespace belay::testing
