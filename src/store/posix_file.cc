@@ -315,4 +315,14 @@ StatusOr<int64_t> FreeBytes(const std::string& path) {
   return ErrnoStatus(errno, "find free space", path);
 }
 
+Status BlameFullDisk(const Status& status, const std::string& path,
+                     int64_t need) {
+  if (!absl::IsInternal(status)) return status;
+  const StatusOr<int64_t> found = FreeBytes(path);
+  if (!found.ok() || *found >= need) return status;
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("%s; no space left (need %d bytes, found %d)",
+                      status.message(), need, *found));
+}
+
 }  // namespace belay

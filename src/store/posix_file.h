@@ -134,6 +134,12 @@ StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
 // `path`; INT64_MAX where the file system has no limit of its own. Local.
 StatusOr<int64_t> FreeBytes(const std::string& path);
 
+// Returns a failure to write to `path` as it is or, if its cause is not known
+// and less than `need` bytes are free there, as ResourceExhausted. MPI does not
+// tell a full disk from other failures. Local.
+Status BlameFullDisk(const Status& status, const std::string& path,
+                     int64_t need);
+
 }  // namespace belay
 
 #endif  // BELAY_STORE_POSIX_FILE_H_

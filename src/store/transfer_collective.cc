@@ -101,6 +101,7 @@ Status WriteCollectively(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
     status = WriteRounds(team, job, file, *synced, counts);
   }
   status.Update(file.Close());
+  status = BlameFullDisk(status, job.path, job.writes.bytes);
   if (status.ok() && job.durable) status = synced->Sync();
   return Agree(team, status);
 }

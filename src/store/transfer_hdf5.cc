@@ -103,6 +103,7 @@ Status WriteDataset(Team& team, const h5::Handle& file, const WriteJob& job,
     ++counts.collective_io;
     counts.io_calls += call.data == nullptr ? 0 : 1;
   }
+  status = BlameFullDisk(status, job.path, job.writes.bytes);
   return Agree(team, status);
 }
 
