@@ -128,6 +128,34 @@ TEST_F(RealFaultsTest, RanksDoNotShareTheDirectory) {
   EXPECT_EQ(NamesIn(scratch_.File("0/run")), std::set<std::string>{});
 }
 
+std::string Setting(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Where OMPIO cannot be made safe, each rank writes for itself and says why.
+TEST_F(RealFaultsTest, AnUnsafeMpiIoIsNotUsed) {
+  const bool is_ompio = Setting("OMPI_MCA_io") == "ompio";
+  const bool sieves = Setting("OMPI_MCA_fbtl_posix_write_datasieving") == "1";
+  SmallValues values(7);
+  const State state = values.state();
+  const StatusOr<SaveResult> result =
+      Save(comm_, scratch_.File("run"), 1, state, {.deadline_seconds = 20});
+  ASSERT_EQ(result.status(), absl::OkStatus());
+  const std::string variable = "fbtl_posix_write_datasieving";
+  if (!is_ompio) {
+    EXPECT_EQ(result->transfer, Transfer::kCollective);
+    EXPECT_EQ(result->transfer_note, "");
+  } else if (sieves) {
+    EXPECT_EQ(result->transfer, Transfer::kIndependent);
+    EXPECT_EQ(result->transfer_note, variable + " is not 0" + Last());
+  } else {
+    EXPECT_EQ(result->transfer, Transfer::kCollective);
+    EXPECT_EQ(result->transfer_note, variable + " is 0");
+  }
+  EXPECT_TRUE(RestoresAs(comm_, scratch_.File("run"), 1, 7));
+}
+
 // Files may not grow beyond 64 KiB on these ranks while this lives.
 class FileSizeLimit {
  public:
