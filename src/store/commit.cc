@@ -35,6 +35,12 @@ Status RenameOrSwap(const std::string& from, const std::string& to) {
   return exists ? Swap(from, to) : Rename(from, to);
 }
 
+Status CreateMarker(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile marker,
+                         PosixFile::Open(path, PosixFile::Mode::kCreate));
+  return marker.Close();
+}
+
 }  // namespace
 
 Status BeginStep(const std::string& run, int64_t step, bool overwrite,
@@ -52,10 +58,10 @@ Status BeginStep(const std::string& run, int64_t step, bool overwrite,
   const std::string directory = JoinPath(run, InProgressName(step));
   BELAY_RETURN_IF_ERROR(RemoveTree(directory));
   BELAY_RETURN_IF_ERROR(MakeDirectory(directory));
-  BELAY_ASSIGN_OR_RETURN(PosixFile marker,
-                         PosixFile::Open(JoinPath(directory, MarkerName(nonce)),
-                                         PosixFile::Mode::kCreate));
-  return marker.Close();
+  const Status marked = CreateMarker(JoinPath(directory, MarkerName(nonce)));
+  // Nobody else would know whose it is.
+  if (!marked.ok()) RemoveDebris(run, step);
+  return marked;
 }
 
 Status CheckSharedDirectory(const std::string& run, int64_t step,
