@@ -44,6 +44,11 @@ void Progress::Step(int64_t step, double loss) {
 
 void Progress::Saved(const belay::SaveResult& result) {
   Transferred("saved", result.path, result.num_arrays, result.counters);
+  // What belay has to say of the MPI-IO stack is the same at every save.
+  if (!result.transfer_note.empty() && !noted_) {
+    Say("note: " + result.transfer_note);
+    noted_ = true;
+  }
   StartInterval();
 }
 

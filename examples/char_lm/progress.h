@@ -58,6 +58,7 @@ class Progress {
   double loss_sum_ = 0;
   int64_t steps_since_print_ = 0;
   Clock::time_point last_print_ = Clock::now();
+  bool noted_ = false;  // belay's note on the MPI-IO stack was printed
 };
 
 // Draws the last values as bars, the largest of all at full height, and fills

@@ -75,7 +75,11 @@ StatusOr<int64_t> ChunksOffset(const Handle& dataset, const DatasetSpec& spec) {
   const ChunkGrid grid = GridOf(spec);
   const int64_t last = NumElements(grid.counts) - 1;
   BELAY_ASSIGN_OR_RETURN(const int64_t base, ChunkOffset(dataset, grid, 0));
-  for (const int64_t index : {std::min<int64_t>(1, last), last}) {
+  // One of one chunk needs no second look, one of two needs no third.
+  std::vector<int64_t> others;
+  if (last >= 1) others.push_back(last);
+  if (last >= 2) others.push_back(1);
+  for (const int64_t index : others) {
     BELAY_ASSIGN_OR_RETURN(const int64_t found,
                            ChunkOffset(dataset, grid, index));
     const int64_t need = base + index * grid.chunk_bytes;
