@@ -28,9 +28,10 @@ namespace belay {
 inline constexpr int64_t kLatestStep = -1;
 
 // Remembers the plan, the file offsets and the metadata bytes of the last
-// save. While the structure of the state, the options and the ranks stay the
-// same, the next save skips planning and all HDF5 calls. Memory: about 200
-// bytes per shard and, on rank 0, the metadata of the files. Move only.
+// save. While the structure of the state (keys, dtypes, shapes, boxes, lengths
+// of strings), the options and the ranks stay the same, the next save skips
+// planning and all HDF5 calls. Memory: about 200 bytes per shard and, on rank
+// 0, the metadata of the files. Move only.
 class PlanCache {
  public:
   PlanCache();
@@ -57,9 +58,9 @@ class PlanCache {
 //   NotFound - the parent of `dir` is missing; FailedPrecondition - ranks do
 //   not see the same directory; ResourceExhausted - no space; and
 //   PermissionDenied, DataLoss, Internal as in status.h.
-// Cost: some 30 small collectives, whatever the number of arrays, and one MPI-IO
-// collective per round; the next save of the same structure with options.cache:
-// some 20.
+// Cost: some 30 small collectives, whatever the number of arrays, and one
+// MPI-IO collective per round; the next save of the same structure with
+// options.cache: some 20.
 StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,
                           int64_t step, const State& state,
                           const SaveOptions& options = {});

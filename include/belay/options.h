@@ -29,11 +29,14 @@ enum class ArrayLayout : uint8_t {
   kCanonical = 1,
 };
 
-// Who moves the bytes. All three write the same file.
+// Who moves the bytes. All of them write the same file.
 enum class Transfer : uint8_t {
   kCollective = 0,   // one collective MPI-IO call per round
   kIndependent = 1,  // every rank writes its own pieces; no MPI
   kHdf5 = 2,         // one collective H5Dwrite per dataset and round
+  // kCollective where runs in the file are short, so that gathering them pays
+  // (below 8 KiB in the mean), else kIndependent.
+  kAuto = 3,
 };
 
 struct SaveOptions {
@@ -47,7 +50,7 @@ struct SaveOptions {
   bool checksums = true;
 
   // --- How it is stored ---
-  Transfer transfer = Transfer::kCollective;
+  Transfer transfer = Transfer::kAuto;
   // Upper limit of the bytes that one rank hands to the transfer at a time.
   // Larger pieces are cut. From 4 KiB to 1 GiB. Lower it to bound MPI-IO's
   // buffers.
@@ -86,11 +89,11 @@ struct StationTime {
 // What a save or a restore did. Counts are sums over all ranks; the station
 // times and the peak memory are the largest of any rank. Equal on all ranks.
 struct TransferCounters {
-  int64_t bytes = 0;           // array bytes written or read
-  int64_t io_calls = 0;        // data reads or writes that were issued
-  int64_t collective_io = 0;   // collective MPI-IO or HDF5 calls, per rank
-  int64_t files = 0;           // data files that were opened, per checkpoint
-  int64_t messages = 0;        // MPI collectives of a rank, gates included
+  int64_t bytes = 0;              // array bytes written or read
+  int64_t io_calls = 0;           // data reads or writes that were issued
+  int64_t collective_io = 0;      // collective MPI-IO or HDF5 calls, per rank
+  int64_t files = 0;              // data files that were opened, per checkpoint
+  int64_t messages = 0;           // MPI collectives of a rank, gates included
   int64_t peak_memory_bytes = 0;  // of any rank, as the system counts it
   std::vector<StationTime> stations;
 };

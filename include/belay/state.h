@@ -27,8 +27,9 @@ class State {
   // rank in its place.
   static constexpr int64_t kReplicaIsRank = -1;
 
-  // Adds a scalar or a std::string that every rank holds, equal on all ranks.
-  // Local.
+  // Adds a scalar or a std::string that every rank holds, equal on all ranks:
+  // one of them is written, and nobody compares. A struct is added field by
+  // field. Local.
   template <typename T>
   void Add(std::string_view key, T* value) {
     if constexpr (std::is_same_v<T, std::string>) {
@@ -38,7 +39,8 @@ class State {
     }
   }
 
-  // Adds an array that every rank holds whole, equal on all ranks. Local.
+  // Adds an array that every rank holds whole, equal on all ranks as above.
+  // Local.
   template <typename T>
   void AddReplicated(std::string_view key, const Shape& shape, T* data) {
     AddShard({.key = std::string(key),

@@ -42,7 +42,7 @@ Status CheckArguments(const std::string& dir, const State& state, int64_t step,
       dir, "array_layout", static_cast<int64_t>(options.array_layout), 0,
       static_cast<int64_t>(ArrayLayout::kCanonical)));
   return CheckRange(dir, "transfer", static_cast<int64_t>(options.transfer), 0,
-                    static_cast<int64_t>(Transfer::kHdf5));
+                    static_cast<int64_t>(Transfer::kAuto));
 }
 
 std::string EncodeOptions(const SaveOptions& options) {

@@ -32,7 +32,7 @@ WriteJob JobOf(SaveRun& run) {
 // Writes with the ranks of one file. Collective over `team`.
 Status WriteTogether(Team& team, SaveRun& run, const WriteJob& job,
                      MpiIoVerdict& verdict, WriteCounts& counts) {
-  if (run.options.transfer == Transfer::kHdf5) {
+  if (run.result.transfer == Transfer::kHdf5) {
     return WriteWithHdf5(team, job, verdict, counts);
   }
   return WriteCollectively(team, job, verdict, counts);
@@ -65,10 +65,18 @@ Status WritePerFile(SaveRun& run, const WriteJob& job, MpiIoVerdict& verdict,
   return Agree(run.team, status);
 }
 
+// Equal on all ranks: options and plan are.
+Transfer ChooseTransfer(const SaveRun& run) {
+  if (run.options.transfer != Transfer::kAuto) return run.options.transfer;
+  return run.cache.planned.mean_run_bytes < kTwoPhaseRunBytes
+             ? Transfer::kCollective
+             : Transfer::kIndependent;
+}
+
 bool IsTogether(const SaveRun& run) {
   // A file of one rank needs no collective call.
-  return run.options.transfer == Transfer::kHdf5 ||
-         (run.options.transfer == Transfer::kCollective &&
+  return run.result.transfer == Transfer::kHdf5 ||
+         (run.result.transfer == Transfer::kCollective &&
           run.options.file_layout != FileLayout::kPerTask);
 }
 
@@ -87,7 +95,6 @@ Status TryTogether(SaveRun& run, WriteCounts& counts, bool& done) {
   std::vector<int64_t> sound = {verdict.sound ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MinAll(run.team, sound));
   done = sound[0] == 1;
-  run.result.transfer = run.options.transfer;
   run.result.transfer_note = verdict.note;
   return absl::OkStatus();
 }
@@ -109,6 +116,7 @@ Status WriteStation(SaveRun& run) {
   const PlannedSave& planned = run.cache.planned;
   run.registers.assign(run.options.checksums ? planned.num_blocks : 0, 0);
   if (planned.num_files == 0) return absl::OkStatus();
+  run.result.transfer = ChooseTransfer(run);
   WriteCounts counts;
   bool done = false;
   if (IsTogether(run)) {

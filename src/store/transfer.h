@@ -69,6 +69,10 @@ Status WriteWithHdf5(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
 // Errors: DataLoss - they differ; names the file and the offset.
 Status ReadBack(const WriteJob& job);
 
+// Below this mean run length, gathering runs on few ranks (two-phase buffering)
+// is faster than writing each where it is; above, slower.
+inline constexpr int64_t kTwoPhaseRunBytes = int64_t{8} << 10;
+
 // The MPI-IO hints for runs of that mean length, `extra` added. Local.
 std::map<std::string, std::string> MpiIoHints(
     int64_t mean_run_bytes, const std::map<std::string, std::string>& extra);

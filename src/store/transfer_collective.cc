@@ -9,10 +9,6 @@
 namespace belay {
 namespace {
 
-// Below this mean run length, gathering runs on few ranks (two-phase
-// buffering) is faster than writing each where it is; above, slower.
-constexpr int64_t kTwoPhaseRunBytes = int64_t{8} << 10;
-
 // The segments of one round, ascending by file offset; sums them on the way.
 std::vector<IoSegment> SegmentsOf(const WriteJob& job, int64_t round,
                                   size_t& next, Checksummer& sum) {
@@ -51,7 +47,9 @@ void StartWriteback(std::span<const IoSegment> segments, PosixFile& file) {
   file.StartWriteback(begin, end - begin);
 }
 
-// Collective, but does not agree: a rank that fails takes part in all rounds.
+// Writes round by round. Ranks meet at a gate of ours before each call that
+// waits for all: there a rank that is early sleeps, inside MPI it would keep a
+// core busy that the others need. Collective; agreed.
 Status WriteRounds(Team& team, const WriteJob& job, MpiFile& file,
                    PosixFile& synced, WriteCounts& counts) {
   Status first;
@@ -62,6 +60,10 @@ Status WriteRounds(Team& team, const WriteJob& job, MpiFile& file,
   for (int64_t round = 0; round < job.rounds; ++round) {
     team.deadline.Enter("write");  // a long save is no hang
     const std::vector<IoSegment> segments = SegmentsOf(job, round, next, sum);
+    if (round > 0) {
+      BELAY_RETURN_IF_AGREED(
+          Agree(team, BlameFullDisk(first, job.path, job.writes.bytes)));
+    }
     first.Update(file.WriteAll(segments, meanwhile));
     meanwhile = nullptr;
     if (job.durable) StartWriteback(segments, synced);
@@ -69,7 +71,7 @@ Status WriteRounds(Team& team, const WriteJob& job, MpiFile& file,
     counts.io_calls += segments.empty() ? 0 : 1;
   }
   if (first.ok()) counts.bytes += job.writes.bytes;
-  return first;
+  return Agree(team, BlameFullDisk(first, job.path, job.writes.bytes));
 }
 
 }  // namespace
