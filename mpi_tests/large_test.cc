@@ -130,14 +130,17 @@ class LargeTest : public ::testing::Test {
 TEST_F(LargeTest, RowsWithEveryTransfer) {
   if (size_ > 1) GTEST_SKIP() << "one rank shows it";
   // The largest round: one call moves 1 GiB.
-  ExpectRoundTrip(0, 1, {.max_bytes_in_flight = kGiB, .durable = false});
+  ExpectRoundTrip(0, 1,
+                  {.transfer = Transfer::kCollective,
+                   .max_bytes_in_flight = kGiB,
+                   .durable = false});
   ExpectRoundTrip(0, 2, {.transfer = Transfer::kIndependent, .durable = false});
   ExpectRoundTrip(0, 3, {.transfer = Transfer::kHdf5, .durable = false});
 }
 
 TEST_F(LargeTest, Columns) {
   if (size_ == 1) GTEST_SKIP() << "one rank has no cut";
-  ExpectRoundTrip(1, 4, {.durable = false});
+  ExpectRoundTrip(1, 4, {.transfer = Transfer::kCollective, .durable = false});
 }
 
 }  // namespace
