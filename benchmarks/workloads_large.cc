@@ -30,7 +30,7 @@ StatusOr<std::vector<Contender>> MakeSaves(const Context& context,
       save("belay", {}),
       save("belay.no_checksums", {.checksums = false}),
       save("belay.canonical", {.array_layout = ArrayLayout::kCanonical}),
-      save("belay.independent", {.transfer = Transfer::kIndependent}),
+      save("belay.collective", {.transfer = Transfer::kCollective}),
       save("belay.hdf5", {.transfer = Transfer::kHdf5}),
       HandmadeHdf5(context, medium, arrays)};
 }
@@ -63,7 +63,7 @@ Workload SaveRows() {
   return {.title = "save 12 large arrays cut by rows",
           .comparisons =
               {{"save.rows", "belay", "pwrite", 1.15},
-               {"save.rows.independent", "belay.independent", "pwrite", {}},
+               {"save.rows.collective", "belay.collective", "pwrite", {}},
                {"save.rows.hdf5", "belay.hdf5", "pwrite", {}},
                {"checksum.cost.save", "belay", "belay.no_checksums", 1.10},
                {"hdf5.large.rows", "belay", "HDF5 by hand", 1.0}},
@@ -97,7 +97,7 @@ Workload SaveColumns() {
           .comparisons =
               {{"save.columns.auto", "belay", "pwrite", 1.25},
                {"save.columns.canonical", "belay.canonical", "pwrite", 2.2},
-               {"save.columns.independent", "belay.independent", "pwrite", {}},
+               {"save.columns.collective", "belay.collective", "pwrite", {}},
                {"save.columns.hdf5", "belay.hdf5", "pwrite", {}},
                {"hdf5.large.columns", "belay", "HDF5 by hand", 1.0}},
           .make = Along(1, MakeSaves)};

@@ -150,7 +150,6 @@ std::vector<std::string> EncodeOrders(SavePlan& plan) {
       order.dataset -= first[writes.file];
     }
     parts.push_back(EncodeRankWrites(writes));
-    writes.orders.clear();
   }
   return parts;
 }
