@@ -4,19 +4,21 @@ import re
 
 import rule
 
-PURE = {"base", "geometry", "model", "types"}
+PURE = {"base", "geometry", "model", "types", "tensor"}
 LAYERS = {
     "base": {"base"},
     "geometry": {"base", "geometry"},
     "model": {"base", "geometry", "model"},
-    "types": PURE,
+    "types": {"base", "geometry", "model", "types"},
+    "tensor": {"base", "geometry", "tensor"},
     "parallel": {"base", "parallel"},
+    "variable": {"base", "geometry", "tensor", "parallel", "variable"},
     "h5": {"base", "geometry", "h5"},
     "store": {"base", "geometry", "model", "parallel", "h5", "store"},
     "checkpoint": PURE | {"parallel", "h5", "store", "checkpoint"},
 }
 SYSTEM = {
-    "mpi.h": {"parallel", "h5", "store", "checkpoint"},
+    "mpi.h": {"parallel", "variable", "h5", "store", "checkpoint"},
     "hdf5.h": {"h5", "store"},
 }
 USERS = ("tools/", "examples/", "benchmarks/", "tests/consumer/")

@@ -1,0 +1,97 @@
+// A variable in pieces: components that are stacked on axis 0 and may live on
+// different ranks. (TensorFlow's ShardedVariable.)
+//
+// Made and changed by the collective functions in sharded_variable_ops.h.
+
+#ifndef BELAY_SHARDED_VARIABLE_H_
+#define BELAY_SHARDED_VARIABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+
+namespace belay {
+
+// The rows [first_row, first_row + num_rows) of a variable, whole on the other
+// axes.
+struct Component {
+  int64_t first_row = 0;
+  int64_t num_rows = 0;
+  int owner = 0;              // the rank that holds it
+  std::byte* data = nullptr;  // row-major; null on other ranks or if empty
+};
+
+// What can be said of a variable without its values: two programs whose specs
+// are equal can share code and messages. (TensorFlow's ShardedVariableSpec.)
+struct ShardedVariableSpec {
+  DType dtype = DType::kF32;
+  std::vector<Shape> component_shapes;
+
+  friend bool operator==(const ShardedVariableSpec&,
+                         const ShardedVariableSpec&) = default;
+};
+
+// Returns the spec as text: "f32 [3, 2] [3, 2] [2, 2]". Local.
+std::string SpecText(const ShardedVariableSpec& spec);
+
+// Name, dtype, shape and components are equal on all ranks; each rank holds the
+// values of the components that it owns, in memory of the variable's own or, if
+// it was joined from given pieces, in the caller's. Move only. Destroying it
+// does not communicate.
+class ShardedVariable {
+ public:
+  // A variable without components, good only for assignment.
+  ShardedVariable() = default;
+
+  // Puts a variable together; `memory` holds what `components` point to, and
+  // may be null. Local. For the library itself.
+  ShardedVariable(std::string name, DType dtype, Shape shape,
+                  std::vector<Component> components,
+                  std::unique_ptr<std::byte[]> memory)
+      : name_(std::move(name)),
+        dtype_(dtype),
+        shape_(std::move(shape)),
+        components_(std::move(components)),
+        memory_(std::move(memory)) {}
+
+  const std::string& name() const { return name_; }
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+
+  // All components, by their first row. Also what a range-for visits. Local.
+  const std::vector<Component>& components() const { return components_; }
+  auto begin() const { return components_.begin(); }
+  auto end() const { return components_.end(); }
+
+  // The box of a component in the variable. Local.
+  Box ComponentBox(const Component& component) const;
+
+  // Where each component begins, one number per axis. Local.
+  std::vector<Shape> Offsets() const;
+
+  // Bytes of one row. Local.
+  int64_t RowBytes() const;
+
+  // The number of the component that holds `row`. Local. Requires
+  // 0 <= row < shape()[0].
+  int FindComponent(int64_t row) const;
+
+  // Dtype and component shapes. Local.
+  ShardedVariableSpec Spec() const;
+
+ private:
+  std::string name_;
+  DType dtype_ = DType::kF32;
+  Shape shape_;
+  std::vector<Component> components_;
+  std::unique_ptr<std::byte[]> memory_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_SHARDED_VARIABLE_H_

@@ -1,0 +1,80 @@
+// A dense array with memory of its own.
+
+#ifndef BELAY_TENSOR_H_
+#define BELAY_TENSOR_H_
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+
+namespace belay {
+
+// Row-major, of any dtype but kString. Move only; Clone copies.
+class Tensor {
+ public:
+  // A vector of no f32.
+  Tensor() : Tensor(DType::kF32, Shape{0}) {}
+
+  // Memory for the elements, with unspecified values. Local.
+  // Requires a shape that CheckedNumElements accepts.
+  Tensor(DType dtype, const Shape& shape);
+
+  // A tensor of these values. Local. Requires as many as the shape has.
+  template <typename T>
+  static Tensor Of(const Shape& shape, std::span<const T> values) {
+    Tensor tensor(DTypeOf<T>(), shape);
+    assert(static_cast<int64_t>(values.size()) == tensor.num_elements());
+    std::copy(values.begin(), values.end(), tensor.values<T>().begin());
+    return tensor;
+  }
+  // The same. Local.
+  template <typename T>
+  static Tensor Of(const Shape& shape, std::initializer_list<T> values) {
+    return Of(shape, std::span<const T>(values.begin(), values.size()));
+  }
+
+  // A copy of bytes that lie row-major. Local.
+  static Tensor CopyOf(DType dtype, const Shape& shape, const void* data);
+
+  // Local.
+  Tensor Clone() const { return CopyOf(dtype_, shape_, data()); }
+
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  int64_t num_elements() const { return num_elements_; }
+  int64_t num_bytes() const { return num_elements_ * DTypeSize(dtype_); }
+  std::byte* data() { return data_.get(); }
+  const std::byte* data() const { return data_.get(); }
+
+  // The elements. Local. Requires dtype() == DTypeOf<T>().
+  template <typename T>
+  std::span<T> values() {
+    assert(dtype_ == DTypeOf<T>());
+    return {reinterpret_cast<T*>(data()), static_cast<size_t>(num_elements_)};
+  }
+  // The same. Local.
+  template <typename T>
+  std::span<const T> values() const {
+    assert(dtype_ == DTypeOf<T>());
+    return {reinterpret_cast<const T*>(data()),
+            static_cast<size_t>(num_elements_)};
+  }
+
+ private:
+  DType dtype_;
+  Shape shape_;
+  int64_t num_elements_;
+  std::unique_ptr<std::byte[]> data_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_TENSOR_H_
