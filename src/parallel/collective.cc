@@ -36,15 +36,6 @@ void Unpack(const Packet& packet, std::string& bytes) {
   if (packet.is_whole()) std::memcpy(bytes.data(), packet.text, packet.size);
 }
 
-// Starts one nonblocking collective and waits for it under the deadline.
-Status Exchange(Team& team, absl::FunctionRef<int(MPI_Request*)> start,
-                std::string_view site) {
-  ++team.messages;
-  MPI_Request request = MPI_REQUEST_NULL;
-  const Status started = MpiError(start(&request), site);
-  return started.ok() ? team.deadline.Wait(request) : started;
-}
-
 // Calls post(start, count) for each part of at most `most` of `total`.
 Status ForEachPart(int64_t total, int64_t most,
                    absl::FunctionRef<Status(int64_t, int)> post) {
@@ -201,6 +192,14 @@ Status NameDifferent(Team& team, std::string_view what, uint64_t fingerprint) {
 }
 
 }  // namespace
+
+Status Exchange(Team& team, absl::FunctionRef<int(MPI_Request*)> start,
+                std::string_view site) {
+  ++team.messages;
+  MPI_Request request = MPI_REQUEST_NULL;
+  const Status started = MpiError(start(&request), site);
+  return started.ok() ? team.deadline.Wait(request) : started;
+}
 
 Status Agree(Team& team, const Status& mine) {
   Status own = mine;

@@ -1,4 +1,5 @@
-// Agreement and message exchange: the only MPI calls outside Comm and MpiFile.
+// Agreement and message exchange. With all_to_all.h the only MPI calls outside
+// Comm and MpiFile.
 //
 // A collective belay function has this shape: local work, Agree, one of the
 // exchanges below, Agree. The number and order of these calls depend only on
@@ -25,7 +26,8 @@ namespace belay {
 struct Team {
   const Comm& comm;
   Deadline deadline;
-  int64_t messages = 0;                   // MPI collectives so far
+  int64_t messages = 0;    // MPI collectives so far
+  int64_t bytes_sent = 0;  // by this rank to others, in all_to_all.h
   int64_t part_bytes = int64_t{1} << 30;  // the largest single message
   // Errors name ranks by their number here if the team is a part of it.
   const Comm* whole = nullptr;
@@ -34,6 +36,12 @@ struct Team {
   int size() const { return comm.size(); }
   bool is_root() const { return comm.rank() == 0; }
 };
+
+// Starts one nonblocking MPI collective, waits for it under the deadline and
+// counts it. Passes no fault point. Collective, without agreement: for the
+// functions here and in all_to_all.h.
+Status Exchange(Team& team, absl::FunctionRef<int(MPI_Request*)> start,
+                std::string_view site);
 
 // Returns the same Status on all ranks: OK if all passed OK, else code and
 // message of the lowest failing rank with " [rank R of N]" appended. One small

@@ -1,0 +1,133 @@
+#include "parallel/all_to_all.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/fault.h"
+#include "base/status_macros.h"
+#include "parallel/mpi_error.h"
+
+namespace belay {
+namespace {
+
+// One side of an MPI_Alltoallw. Every rank has a datatype of its own that holds
+// the address of its bytes, in blocks that MPI can count: so neither the bytes
+// of a pair nor their place in memory is bound to 2 GiB, and the call is one.
+class Side {
+ public:
+  explicit Side(int64_t most) : most_(most) {}
+  Side(const Side&) = delete;
+  Side& operator=(const Side&) = delete;
+  ~Side() {
+    for (MPI_Datatype& type : types_) {
+      if (type != MPI_BYTE) MPI_Type_free(&type);
+    }
+  }
+
+  // Appends the next rank's bytes. Local.
+  Status Add(const void* data, int64_t size) {
+    counts_.push_back(0);
+    displacements_.push_back(0);
+    types_.push_back(MPI_BYTE);
+    if (size == 0) return absl::OkStatus();
+    MPI_Aint address = 0;
+    BELAY_RETURN_IF_ERROR(
+        MpiError(MPI_Get_address(data, &address), "MPI_Get_address"));
+    std::vector<int> lengths;
+    std::vector<MPI_Aint> addresses;
+    for (int64_t start = 0; start < size; start += most_) {
+      lengths.push_back(static_cast<int>(std::min(most_, size - start)));
+      addresses.push_back(address + start);
+    }
+    MPI_Datatype type = MPI_BYTE;
+    BELAY_RETURN_IF_ERROR(
+        MpiError(MPI_Type_create_hindexed(static_cast<int>(lengths.size()),
+                                          lengths.data(), addresses.data(),
+                                          MPI_BYTE, &type),
+                 "MPI_Type_create_hindexed"));
+    counts_.back() = 1;
+    types_.back() = type;
+    return MpiError(MPI_Type_commit(&types_.back()), "MPI_Type_commit");
+  }
+
+  const int* counts() const { return counts_.data(); }
+  const int* displacements() const { return displacements_.data(); }
+  const MPI_Datatype* types() const { return types_.data(); }
+
+ private:
+  const int64_t most_;
+  std::vector<int> counts_;
+  std::vector<int> displacements_;
+  std::vector<MPI_Datatype> types_;
+};
+
+}  // namespace
+
+StatusOr<std::vector<int64_t>> ExchangeCounts(Team& team, const Status& mine,
+                                              std::span<const int64_t> to) {
+  constexpr int64_t kFailed = -1;
+  Status own = mine;
+  own.Update(fault::Point("MPI_Ialltoall"));
+  std::vector<int64_t> told(team.size(), kFailed);
+  if (own.ok()) told.assign(to.begin(), to.end());
+  std::vector<int64_t> counts(team.size());
+  const Status sent = Exchange(
+      team,
+      [&](MPI_Request* request) {
+        return MPI_Ialltoall(told.data(), 1, MPI_INT64_T, counts.data(), 1,
+                             MPI_INT64_T, team.comm.raw(), request);
+      },
+      "MPI_Ialltoall");
+  if (!sent.ok()) return sent;
+  if (std::ranges::find(counts, kFailed) == counts.end()) return counts;
+  return Agree(team, own);
+}
+
+Status ExchangeBytes(Team& team, std::span<const std::span<const std::byte>> to,
+                     std::span<const std::span<std::byte>> from) {
+  Status status;
+  Side sent(team.part_bytes);
+  Side received(team.part_bytes);
+  for (int rank = 0; rank < team.size(); ++rank) {
+    status.Update(sent.Add(to[rank].data(), to[rank].size()));
+    status.Update(received.Add(from[rank].data(), from[rank].size()));
+    if (rank != team.rank()) team.bytes_sent += to[rank].size();
+  }
+  status.Update(Exchange(
+      team,
+      [&](MPI_Request* request) {
+        return MPI_Ialltoallw(MPI_BOTTOM, sent.counts(), sent.displacements(),
+                              sent.types(), MPI_BOTTOM, received.counts(),
+                              received.displacements(), received.types(),
+                              team.comm.raw(), request);
+      },
+      "MPI_Ialltoallw"));
+  status.Update(fault::Point("MPI_Ialltoallw"));
+  return Agree(team, status);
+}
+
+StatusOr<ReceivedBytes> AllToAll(
+    Team& team, const Status& mine,
+    std::span<const std::span<const std::byte>> to) {
+  std::vector<int64_t> sizes;
+  if (mine.ok()) {
+    for (std::span<const std::byte> bytes : to) sizes.push_back(bytes.size());
+  }
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<int64_t> sizes_from,
+                                ExchangeCounts(team, mine, sizes));
+  ReceivedBytes received{.bytes = nullptr, .offsets = {0}};
+  for (int64_t size : sizes_from) {
+    received.offsets.push_back(received.offsets.back() + size);
+  }
+  received.bytes =
+      std::make_unique_for_overwrite<std::byte[]>(received.offsets.back());
+  std::vector<std::span<std::byte>> from;
+  for (size_t rank = 0; rank < sizes_from.size(); ++rank) {
+    from.emplace_back(received.bytes.get() + received.offsets[rank],
+                      sizes_from[rank]);
+  }
+  BELAY_RETURN_IF_AGREED(ExchangeBytes(team, to, from));
+  return received;
+}
+
+}  // namespace belay

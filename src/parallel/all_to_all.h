@@ -1,0 +1,53 @@
+// Exchanges in which every rank gives bytes to every other rank.
+//
+// What a rank gives to itself travels as well, through MPI; leave it empty
+// where the bytes can be used where they lie.
+
+#ifndef BELAY_PARALLEL_ALL_TO_ALL_H_
+#define BELAY_PARALLEL_ALL_TO_ALL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "belay/status.h"
+#include "parallel/collective.h"
+
+namespace belay {
+
+// What one rank got from each rank, in one piece of memory, by rank.
+struct ReceivedBytes {
+  std::unique_ptr<std::byte[]> bytes;
+  std::vector<int64_t> offsets;  // one per rank, and the end
+
+  // Local.
+  std::span<const std::byte> From(int rank) const {
+    return {bytes.get() + offsets[rank],
+            static_cast<size_t>(offsets[rank + 1] - offsets[rank])};
+  }
+};
+
+// Agrees on `mine` and tells rank r the r-th of `to`, which are not negative
+// and are looked at only if mine is OK. Returns what each rank told this one.
+// One small all-to-all if all ranks passed OK, else what Agree does more.
+// Collective. The result of a failed call is agreed.
+StatusOr<std::vector<int64_t>> ExchangeCounts(Team& team, const Status& mine,
+                                              std::span<const int64_t> to);
+
+// Gives rank r the bytes of the r-th of `to` and fills the r-th of `from` with
+// those of rank r. One MPI_Ialltoallw of any size, then Agree. Collective. Both
+// ends know how many bytes go between them.
+Status ExchangeBytes(Team& team, std::span<const std::span<const std::byte>> to,
+                     std::span<const std::span<std::byte>> from);
+
+// Both in one: agrees on `mine`, tells the sizes, then moves the bytes. If not
+// all ranks passed OK nothing is moved, and `to` is not looked at. Collective.
+StatusOr<ReceivedBytes> AllToAll(
+    Team& team, const Status& mine,
+    std::span<const std::span<const std::byte>> to);
+
+}  // namespace belay
+
+#endif  // BELAY_PARALLEL_ALL_TO_ALL_H_
