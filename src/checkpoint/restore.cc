@@ -1,4 +1,5 @@
 #include "absl/strings/str_format.h"
+#include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "base/wire.h"
 #include "belay/checkpoint.h"

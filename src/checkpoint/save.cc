@@ -2,6 +2,7 @@
 #include <random>
 
 #include "absl/strings/str_format.h"
+#include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "base/wire.h"
 #include "belay/checkpoint.h"

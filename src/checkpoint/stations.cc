@@ -1,7 +1,6 @@
 #include "checkpoint/stations.h"
 
 #include <sys/resource.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <vector>
@@ -69,10 +68,6 @@ int64_t PeakMemoryBytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return int64_t{usage.ru_maxrss} * 1024;
-}
-
-uint64_t Fingerprint(std::string_view bytes) {
-  return XXH3_64bits(bytes.data(), bytes.size());
 }
 
 }  // namespace belay

@@ -48,9 +48,6 @@ Status CombineCounters(Team& team, TransferCounters& mine);
 // The most memory that this process has used, in bytes. Local.
 int64_t PeakMemoryBytes();
 
-// A fingerprint that is the same in every process for the same bytes. Local.
-uint64_t Fingerprint(std::string_view bytes);
-
 }  // namespace belay
 
 #endif  // BELAY_CHECKPOINT_STATIONS_H_
