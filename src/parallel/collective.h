@@ -1,5 +1,5 @@
-// Agreement and message exchange. With all_to_all.h the only MPI calls outside
-// Comm and MpiFile.
+// Agreement and message exchange. With all_gather.h and all_to_all.h the only
+// MPI calls outside Comm and MpiFile.
 //
 // A collective belay function has this shape: local work, Agree, one of the
 // exchanges below, Agree. The number and order of these calls depend only on
@@ -27,7 +27,7 @@ struct Team {
   const Comm& comm;
   Deadline deadline;
   int64_t messages = 0;    // MPI collectives so far
-  int64_t bytes_sent = 0;  // by this rank to others, in all_to_all.h
+  int64_t bytes_sent = 0;  // by this rank to others, in those two
   int64_t part_bytes = int64_t{1} << 30;  // the largest single message
   // Errors name ranks by their number here if the team is a part of it.
   const Comm* whole = nullptr;
@@ -39,7 +39,7 @@ struct Team {
 
 // Starts one nonblocking MPI collective, waits for it under the deadline and
 // counts it. Passes no fault point. Collective, without agreement: for the
-// functions here and in all_to_all.h.
+// functions here and in those two headers.
 Status Exchange(Team& team, absl::FunctionRef<int(MPI_Request*)> start,
                 std::string_view site);
 

@@ -1,0 +1,124 @@
+#include "parallel/all_gather.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/fault.h"
+#include "base/status_macros.h"
+#include "parallel/mpi_error.h"
+
+namespace belay {
+namespace {
+
+constexpr int kPartsTag = 3;
+
+// All messages of one GatherParts on one rank. Messages between two ranks are
+// matched in the order in which both post them, which is that of the parts.
+class PartMessages {
+ public:
+  explicit PartMessages(Team& team) : team_(team) {}
+
+  void Receive(const GatherPart& part) {
+    ForEachPiece(part.bytes, [&](int64_t at, int count, MPI_Request* request) {
+      return MpiError(MPI_Irecv(part.target + at, count, MPI_BYTE, part.rank,
+                                kPartsTag, team_.comm.raw(), request),
+                      "MPI_Irecv");
+    });
+  }
+
+  void Send(const GatherPart& part, int to) {
+    team_.bytes_sent += part.bytes;
+    ForEachPiece(part.bytes, [&](int64_t at, int count, MPI_Request* request) {
+      return MpiError(MPI_Isend(part.source + at, count, MPI_BYTE, to,
+                                kPartsTag, team_.comm.raw(), request),
+                      "MPI_Isend");
+    });
+  }
+
+  Status Finish() {
+    status_.Update(team_.deadline.Wait(requests_));
+    return std::move(status_);
+  }
+
+ private:
+  void ForEachPiece(
+      int64_t bytes,
+      absl::FunctionRef<Status(int64_t, int, MPI_Request*)> post) {
+    for (int64_t at = 0; at < bytes; at += team_.part_bytes) {
+      requests_.push_back(MPI_REQUEST_NULL);
+      const int64_t count = std::min(team_.part_bytes, bytes - at);
+      status_.Update(post(at, static_cast<int>(count), &requests_.back()));
+    }
+  }
+
+  Team& team_;
+  std::vector<MPI_Request> requests_;
+  Status status_;
+};
+
+bool Gets(int rank, int to) { return to < 0 || to == rank; }
+
+void KeepOwn(const GatherPart& part) {
+  if (part.bytes > 0 && part.source != part.target) {
+    std::memcpy(part.target, part.source, part.bytes);
+  }
+}
+
+// Without agreement.
+Status Move(Team& team, std::span<const GatherPart> parts, int to) {
+  ++team.messages;
+  PartMessages messages(team);
+  const bool gets = Gets(team.rank(), to);
+  for (const GatherPart& part : parts) {
+    if (gets && part.rank != team.rank()) messages.Receive(part);
+  }
+  // Each rank begins with another one, so that none is overrun.
+  for (int step = 1; step < team.size(); ++step) {
+    const int other = (team.rank() + step) % team.size();
+    if (!Gets(other, to)) continue;
+    for (const GatherPart& part : parts) {
+      if (part.rank == team.rank()) messages.Send(part, other);
+    }
+  }
+  for (const GatherPart& part : parts) {
+    if (gets && part.rank == team.rank()) KeepOwn(part);
+  }
+  return messages.Finish();
+}
+
+}  // namespace
+
+Status GatherParts(Team& team, std::span<const GatherPart> parts, int to) {
+  Status status = Move(team, parts, to);
+  status.Update(fault::Point("MPI_Isend"));
+  return Agree(team, status);
+}
+
+StatusOr<std::vector<std::string>> AllGather(Team& team,
+                                             const std::string& mine) {
+  const auto size = static_cast<int64_t>(mine.size());
+  std::vector<int64_t> sizes(team.size());
+  Status status = Exchange(
+      team,
+      [&](MPI_Request* request) {
+        return MPI_Iallgather(&size, 1, MPI_INT64_T, sizes.data(), 1,
+                              MPI_INT64_T, team.comm.raw(), request);
+      },
+      "MPI_Iallgather");
+  status.Update(fault::Point("MPI_Iallgather"));
+  BELAY_RETURN_IF_AGREED(Agree(team, status));
+  std::vector<std::string> all(team.size());
+  std::vector<GatherPart> parts;
+  for (int rank = 0; rank < team.size(); ++rank) {
+    all[rank].resize(sizes[rank]);
+    parts.push_back({.rank = rank,
+                     .bytes = sizes[rank],
+                     .source = reinterpret_cast<const std::byte*>(mine.data()),
+                     .target = reinterpret_cast<std::byte*>(all[rank].data())});
+  }
+  BELAY_RETURN_IF_AGREED(GatherParts(team, parts, -1));
+  return all;
+}
+
+}  // namespace belay
