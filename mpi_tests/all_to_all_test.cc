@@ -165,6 +165,33 @@ TEST_F(AllToAllTest, OfManyFailuresTheLowestRankIsTold) {
       absl::NotFoundError("x0" + RankOf(0)));
 }
 
+TEST_F(AllToAllTest, RanksThatDisagreeMoveNothing) {
+  const Outbox outbox([](int, int) { return 10; });
+  for (int other = 1; other < WorldSize(); ++other) {
+    Team team = NewTeam();
+    const uint64_t mine = WorldRank() < other ? 7 : 8 + WorldRank() % 2;
+    EXPECT_EQ(
+        AllToAll(team, absl::OkStatus(), outbox.spans, {"shape", mine})
+            .status(),
+        absl::InvalidArgumentError(absl::StrCat(
+            "shape differs between ranks: rank ", other, " of ", WorldSize(),
+            " has another value than rank 0", RankOf(other))));
+    EXPECT_EQ(team.bytes_sent, 0);
+  }
+}
+
+TEST_F(AllToAllTest, AFailureCountsMoreThanADisagreement) {
+  Team team = NewTeam();
+  const int last = WorldSize() - 1;
+  const bool fails = WorldRank() == last;
+  EXPECT_EQ(
+      ExchangeCounts(team, fails ? absl::NotFoundError("x") : absl::OkStatus(),
+                     std::vector<int64_t>(WorldSize()),
+                     {"shape", static_cast<uint64_t>(WorldRank())})
+          .status(),
+      absl::NotFoundError("x" + RankOf(last)));
+}
+
 TEST_F(AllToAllTest, EveryFaultIsAgreedAndTheNextExchangeWorks) {
   const SizeOf size = [](int from, int to) { return from + 2 * to; };
   fault::Arm(0);

@@ -64,23 +64,39 @@ class Side {
 }  // namespace
 
 StatusOr<std::vector<int64_t>> ExchangeCounts(Team& team, const Status& mine,
-                                              std::span<const int64_t> to) {
-  constexpr int64_t kFailed = -1;
+                                              std::span<const int64_t> to,
+                                              const Sameness& same) {
+  struct Note {
+    int64_t count = 0;  // negative: this rank failed
+    uint64_t fingerprint = 0;
+  };
+  static_assert(sizeof(Note) == 16);
   Status own = mine;
   own.Update(fault::Point("MPI_Ialltoall"));
-  std::vector<int64_t> told(team.size(), kFailed);
-  if (own.ok()) told.assign(to.begin(), to.end());
-  std::vector<int64_t> counts(team.size());
+  std::vector<Note> told(team.size(), {-1, same.fingerprint});
+  for (int rank = 0; own.ok() && rank < team.size(); ++rank) {
+    told[rank].count = to[rank];
+  }
+  std::vector<Note> heard(team.size());
   const Status sent = Exchange(
       team,
       [&](MPI_Request* request) {
-        return MPI_Ialltoall(told.data(), 1, MPI_INT64_T, counts.data(), 1,
-                             MPI_INT64_T, team.comm.raw(), request);
+        return MPI_Ialltoall(told.data(), sizeof(Note), MPI_BYTE, heard.data(),
+                             sizeof(Note), MPI_BYTE, team.comm.raw(), request);
       },
       "MPI_Ialltoall");
   if (!sent.ok()) return sent;
-  if (std::ranges::find(counts, kFailed) == counts.end()) return counts;
-  return Agree(team, own);
+  // Every rank sees a failure of any, and if not all fingerprints are equal,
+  // every rank sees one that is not its own.
+  std::vector<int64_t> counts;
+  bool is_same = true;
+  for (const Note& note : heard) {
+    if (note.count < 0) return Agree(team, own);
+    is_same = is_same && note.fingerprint == same.fingerprint;
+    counts.push_back(note.count);
+  }
+  if (is_same) return counts;
+  return AgreeSame(team, same.what, same.fingerprint);
 }
 
 Status ExchangeBytes(Team& team, std::span<const std::span<const std::byte>> to,
@@ -106,15 +122,15 @@ Status ExchangeBytes(Team& team, std::span<const std::span<const std::byte>> to,
   return Agree(team, status);
 }
 
-StatusOr<ReceivedBytes> AllToAll(
-    Team& team, const Status& mine,
-    std::span<const std::span<const std::byte>> to) {
+StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
+                                 std::span<const std::span<const std::byte>> to,
+                                 const Sameness& same) {
   std::vector<int64_t> sizes;
   if (mine.ok()) {
     for (std::span<const std::byte> bytes : to) sizes.push_back(bytes.size());
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<int64_t> sizes_from,
-                                ExchangeCounts(team, mine, sizes));
+                                ExchangeCounts(team, mine, sizes, same));
   ReceivedBytes received{.bytes = nullptr, .offsets = {0}};
   for (int64_t size : sizes_from) {
     received.offsets.push_back(received.offsets.back() + size);

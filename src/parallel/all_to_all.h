@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "belay/status.h"
@@ -29,12 +30,20 @@ struct ReceivedBytes {
   }
 };
 
-// Agrees on `mine` and tells rank r the r-th of `to`, which are not negative
-// and are looked at only if mine is OK. Returns what each rank told this one.
-// One small all-to-all if all ranks passed OK, else what Agree does more.
-// Collective. The result of a failed call is agreed.
+// What all ranks have to pass alike.
+struct Sameness {
+  std::string_view what;  // named in the error, as in AgreeSame
+  uint64_t fingerprint = 0;
+};
+
+// Agrees on `mine` and on the fingerprint, and tells rank r the r-th of `to`,
+// which are not negative and are looked at only if mine is OK. Returns what
+// each rank told this one. One small all-to-all; if ranks did not pass OK, or
+// disagree, what Agree or AgreeSame do after it. Collective. The result of a
+// failed call is agreed.
 StatusOr<std::vector<int64_t>> ExchangeCounts(Team& team, const Status& mine,
-                                              std::span<const int64_t> to);
+                                              std::span<const int64_t> to,
+                                              const Sameness& same = {});
 
 // Gives rank r the bytes of the r-th of `to` and fills the r-th of `from` with
 // those of rank r. One MPI_Ialltoallw of any size, then Agree. Collective. Both
@@ -42,11 +51,12 @@ StatusOr<std::vector<int64_t>> ExchangeCounts(Team& team, const Status& mine,
 Status ExchangeBytes(Team& team, std::span<const std::span<const std::byte>> to,
                      std::span<const std::span<std::byte>> from);
 
-// Both in one: agrees on `mine`, tells the sizes, then moves the bytes. If not
-// all ranks passed OK nothing is moved, and `to` is not looked at. Collective.
-StatusOr<ReceivedBytes> AllToAll(
-    Team& team, const Status& mine,
-    std::span<const std::span<const std::byte>> to);
+// Both in one: agrees on `mine` and on the fingerprint, tells the sizes, then
+// moves the bytes. If not all ranks passed OK nothing is moved, and `to` is not
+// looked at. Collective.
+StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
+                                 std::span<const std::span<const std::byte>> to,
+                                 const Sameness& same = {});
 
 }  // namespace belay
 
