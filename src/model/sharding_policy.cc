@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
-#include "base/checksum.h"
+#include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "base/wire.h"
 #include "model/listed_pieces.h"
