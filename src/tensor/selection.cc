@@ -1,0 +1,268 @@
+#include "tensor/selection.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/status_macros.h"
+#include "base/text.h"
+
+namespace belay {
+namespace {
+
+int64_t Product(const Shape& shape, size_t first, size_t last) {
+  return NumElements(Shape(shape.begin() + first, shape.begin() + last));
+}
+
+// One end of a slice: a negative number counts from the end of the axis, and
+// what lies outside is moved to the nearest of `low` and `high`.
+int64_t ClipEnd(const std::optional<int64_t>& end, int64_t if_missing,
+                int64_t length, int64_t low, int64_t high) {
+  if (!end.has_value()) return if_missing;
+  return std::clamp(*end < 0 ? *end + length : *end, low, high);
+}
+
+StatusOr<AxisRange> ResolveSlice(const Slice& slice, int64_t length,
+                                 size_t axis) {
+  const int64_t step = slice.step.value_or(1);
+  if (step == 0) {
+    return absl::InvalidArgumentError(
+        Cat("slice of axis ", axis,
+            " does not move (need a step other than 0, found 0)"));
+  }
+  // Backwards, the first position is the last one, and the stop may be the
+  // place before the first.
+  const bool forwards = step > 0;
+  const int64_t low = forwards ? 0 : -1;
+  const int64_t high = forwards ? length : length - 1;
+  const int64_t start =
+      ClipEnd(slice.start, forwards ? low : high, length, low, high);
+  const int64_t stop =
+      ClipEnd(slice.stop, forwards ? high : low, length, low, high);
+  const int64_t distance = forwards ? stop - start : start - stop;
+  if (distance <= 0) return AxisRange{};
+  // Unsigned: the magnitude of -2^63 is no int64.
+  const uint64_t magnitude = forwards ? step : 0 - static_cast<uint64_t>(step);
+  const int64_t count = 1 + (static_cast<uint64_t>(distance) - 1) / magnitude;
+  return AxisRange{
+      .start = start, .step = count > 1 ? step : 1, .count = count};
+}
+
+StatusOr<AxisRange> ResolveInteger(int64_t position, int64_t length,
+                                   size_t axis) {
+  if (position >= -length && position < length) {
+    return AxisRange{.start = position < 0 ? position + length : position,
+                     .step = 1,
+                     .count = 1,
+                     .kept = false};
+  }
+  if (length == 0) {
+    return absl::OutOfRangeError(Cat("out of bounds of axis ", axis,
+                                     ", which is empty (found ", position,
+                                     ")"));
+  }
+  return absl::OutOfRangeError(Cat("out of bounds of axis ", axis, " (need ",
+                                   -length, " to ", length - 1, ", found ",
+                                   position, ")"));
+}
+
+// Takes the items from left to right; `selection` grows axis by axis.
+class Resolver {
+ public:
+  Resolver(const Shape& shape, size_t num_left_over)
+      : shape_(shape), num_left_over_(num_left_over) {
+    selection_.source_shape = shape;
+  }
+
+  Status operator()(int64_t position) {
+    BELAY_ASSIGN_OR_RETURN(const AxisRange range,
+                           ResolveInteger(position, shape_[axis()], axis()));
+    selection_.axes.push_back(range);
+    return absl::OkStatus();
+  }
+
+  Status operator()(const Slice& slice) {
+    BELAY_ASSIGN_OR_RETURN(const AxisRange range,
+                           ResolveSlice(slice, shape_[axis()], axis()));
+    AddKept(range);
+    return absl::OkStatus();
+  }
+
+  Status operator()(const Ellipsis&) {
+    for (size_t i = 0; i < num_left_over_; ++i) {
+      AddKept({.start = 0, .step = 1, .count = shape_[axis()]});
+    }
+    return absl::OkStatus();
+  }
+
+  Status operator()(const NewAxis&) {
+    selection_.result_shape.push_back(1);
+    return absl::OkStatus();
+  }
+
+  Status operator()(const Tensor*) {
+    return absl::InvalidArgumentError(
+        "a mask stands alone (need 1 item, found more)");
+  }
+
+  Selection TakeSelection() { return std::move(selection_); }
+
+ private:
+  size_t axis() const { return selection_.axes.size(); }
+
+  void AddKept(const AxisRange& range) {
+    if (axis() == 0) {
+      selection_.row_axis = static_cast<int>(selection_.result_shape.size());
+    }
+    selection_.axes.push_back(range);
+    selection_.result_shape.push_back(range.count);
+  }
+
+  const Shape& shape_;
+  const size_t num_left_over_;
+  Selection selection_;
+};
+
+template <typename Item>
+size_t Count(const Index& index) {
+  return std::count_if(index.begin(), index.end(), [](const IndexItem& item) {
+    return std::holds_alternative<Item>(item);
+  });
+}
+
+StatusOr<Selection> SelectByItems(const Shape& shape, const Index& index) {
+  const size_t num_ellipses = Count<Ellipsis>(index);
+  if (num_ellipses > 1) {
+    return absl::InvalidArgumentError(Cat(
+        "more than one ellipsis (need at most 1, found ", num_ellipses, ")"));
+  }
+  const size_t num_taken = Count<int64_t>(index) + Count<Slice>(index);
+  if (num_taken > shape.size()) {
+    return absl::OutOfRangeError(Cat("more items than axes (need at most ",
+                                     shape.size(), ", found ", num_taken, ")"));
+  }
+  Resolver resolver(shape, shape.size() - num_taken);
+  for (const IndexItem& item : index) {
+    BELAY_RETURN_IF_ERROR(std::visit(resolver, item));
+  }
+  if (num_ellipses == 0) BELAY_RETURN_IF_ERROR(resolver(Ellipsis{}));
+  return resolver.TakeSelection();
+}
+
+Status CheckMask(const Shape& shape, const Tensor* mask) {
+  if (mask == nullptr) return absl::InvalidArgumentError("the mask is null");
+  if (mask->dtype() != DType::kBool) {
+    return absl::InvalidArgumentError(
+        Cat("the mask has another dtype (need bool, found ",
+            DTypeName(mask->dtype()), ")"));
+  }
+  const size_t ndim = mask->shape().size();
+  if (ndim == 0) {
+    return absl::InvalidArgumentError(
+        "the mask is a scalar (need 1 axis or more, found 0)");
+  }
+  const Shape first(shape.begin(),
+                    shape.begin() + std::min(ndim, shape.size()));
+  if (mask->shape() == first) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("the mask has another shape than the first axes (need ",
+          ShapeText(first), ", found ", ShapeText(mask->shape()), ")"));
+}
+
+StatusOr<Selection> SelectByMask(const Shape& shape, const Tensor* mask) {
+  BELAY_RETURN_IF_ERROR(CheckMask(shape, mask));
+  Selection selection;
+  selection.source_shape = shape;
+  for (int64_t length : shape) {
+    selection.axes.push_back({.start = 0, .step = 1, .count = length});
+  }
+  selection.row_axis = 0;
+  selection.num_masked_axes = static_cast<int>(mask->shape().size());
+  const std::byte* const values = mask->data();
+  for (int64_t i = 0; i < mask->num_elements(); ++i) {
+    if (values[i] != std::byte{0}) selection.positions.push_back(i);
+  }
+  selection.result_shape.push_back(selection.positions.size());
+  selection.result_shape.insert(selection.result_shape.end(),
+                                shape.begin() + selection.num_masked_axes,
+                                shape.end());
+  return selection;
+}
+
+bool IsMask(const Index& index) {
+  return index.size() == 1 && std::holds_alternative<const Tensor*>(index[0]);
+}
+
+// The first row at or after position `end` of an ascending range; of a
+// descending one the first row before `end`.
+int64_t FirstRowPast(const AxisRange& range, int64_t end) {
+  if (range.step > 0) {
+    if (end <= range.start) return 0;
+    return std::min(range.count, (end - range.start - 1) / range.step + 1);
+  }
+  if (range.start < end) return 0;
+  return std::min(range.count, (range.start - end) / -range.step + 1);
+}
+
+}  // namespace
+
+StatusOr<Selection> Select(const Shape& shape, const Index& index) {
+  StatusOr<Selection> selection =
+      IsMask(index) ? SelectByMask(shape, std::get<const Tensor*>(index[0]))
+                    : SelectByItems(shape, index);
+  if (selection.ok()) return selection;
+  return Status(selection.status().code(),
+                Cat("index ", ShapeText(shape), " by \"", IndexText(index),
+                    "\": ", selection.status().message()));
+}
+
+int64_t NumRows(const Selection& selection) {
+  if (selection.num_masked_axes > 0) {
+    return static_cast<int64_t>(selection.positions.size());
+  }
+  return selection.axes.empty() ? 1 : selection.axes[0].count;
+}
+
+int64_t RowElements(const Selection& selection) {
+  const size_t first = std::max(1, selection.num_masked_axes);
+  Shape counts;
+  for (size_t axis = first; axis < selection.axes.size(); ++axis) {
+    counts.push_back(selection.axes[axis].count);
+  }
+  return NumElements(counts);
+}
+
+RowPart RowsWithin(const Selection& selection, int64_t begin, int64_t end) {
+  if (begin >= end) return RowPart{};
+  if (selection.axes.empty()) {
+    return RowPart{.first = 0, .count = begin <= 0 && end > 0 ? 1 : 0};
+  }
+  int64_t first = 0, last = 0;
+  if (selection.num_masked_axes > 0) {
+    const int64_t width =
+        Product(selection.source_shape, 1, selection.num_masked_axes);
+    const auto& positions = selection.positions;
+    const auto row_at = [&](int64_t position) {
+      return std::lower_bound(positions.begin(), positions.end(),
+                              position * width) -
+             positions.begin();
+    };
+    first = row_at(begin);
+    last = row_at(end);
+  } else {
+    const AxisRange& range = selection.axes[0];
+    first = FirstRowPast(range, range.step > 0 ? begin : end);
+    last = FirstRowPast(range, range.step > 0 ? end : begin);
+  }
+  return RowPart{.first = last > first ? first : 0, .count = last - first};
+}
+
+int64_t RowPosition(const Selection& selection, int64_t row) {
+  if (selection.axes.empty()) return 0;
+  if (selection.num_masked_axes > 0) {
+    return selection.positions[row] /
+           Product(selection.source_shape, 1, selection.num_masked_axes);
+  }
+  return selection.axes[0].start + row * selection.axes[0].step;
+}
+
+}  // namespace belay
