@@ -1,0 +1,35 @@
+// The inner loop of every update: one operation on two dense runs of elements.
+
+#ifndef BELAY_TENSOR_UPDATE_H_
+#define BELAY_TENSOR_UPDATE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "belay/dtype.h"
+#include "belay/status.h"
+#include "belay/update_op.h"
+
+namespace belay {
+
+// Checks that UpdateElements will take these deltas: before anything changes.
+// Local.
+// Errors: Unimplemented - the op is not defined for the dtype; InvalidArgument
+//   - an integer division by zero, with the number of the first such delta.
+Status CheckUpdate(UpdateOp op, DType dtype, const std::byte* delta,
+                   int64_t count);
+
+// Applies the op to `count` elements of `target` and of `delta`. They do not
+// overlap, and may lie at any multiple of the element's alignment. Local.
+// Errors: those of CheckUpdate. Then `target` is unchanged.
+Status UpdateElements(UpdateOp op, DType dtype, std::byte* target,
+                      const std::byte* delta, int64_t count);
+
+// The same without the checks, for many short runs. Local. Requires that
+// CheckUpdate took these deltas.
+void UpdateCheckedElements(UpdateOp op, DType dtype, std::byte* target,
+                           const std::byte* delta, int64_t count);
+
+}  // namespace belay
+
+#endif  // BELAY_TENSOR_UPDATE_H_
