@@ -1,0 +1,108 @@
+// Making and reading sharded variables, on all ranks together.
+//
+//   auto v = belay::CreateShardedVariable(comm, "v", belay::DType::kF32,
+//                                         {1000, 64}, belay::FixedShards(4));
+//   auto rows = belay::Read(comm, *v, {belay::Slice{10, 20}});
+//
+// Every function is collective and takes the same variable on all ranks; what
+// else has to be the same is said with it.
+
+#ifndef BELAY_SHARDED_VARIABLE_OPS_H_
+#define BELAY_SHARDED_VARIABLE_OPS_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "belay/comm.h"
+#include "belay/indexing.h"
+#include "belay/partitioner.h"
+#include "belay/sharded_variable.h"
+#include "belay/status.h"
+#include "belay/tensor.h"
+
+namespace belay {
+
+// In place of a rank: all of them.
+inline constexpr int kEveryRank = -1;
+
+struct VariableOptions {
+  // As in SaveOptions.
+  double deadline_seconds = 600;
+  // If not null, the bytes of elements that this rank sent to others are added
+  // to it. Borrowed.
+  int64_t* bytes_sent = nullptr;
+};
+
+struct CreateOptions {
+  // The rank that holds each component. Empty: neighbours on one rank, and as
+  // equal numbers as possible on all ranks.
+  std::vector<int> owners;
+  double deadline_seconds = 600;
+};
+
+// Makes a variable of zeros with memory of its own, cut on axis 0 as the
+// partitioner says. Collective. Same on all ranks: all arguments but the
+// deadline; the partitioner is called on every rank, and an exception becomes
+// an error. An empty name stands for "ShardedVariable". Each component begins
+// at a multiple of 64 bytes.
+// Errors: InvalidArgument - ranks disagree; no axis; strings; the partitioner
+//   cuts another axis or returns what PartitionBoxes rejects; another number of
+//   owners than of components, or an owner that is no rank;
+//   ResourceExhausted - no memory; those of the partitioner.
+StatusOr<ShardedVariable> CreateShardedVariable(
+    const Comm& comm, const std::string& name, DType dtype, const Shape& shape,
+    const Partitioner& partitioner, const CreateOptions& options = {});
+
+// A component that exists already. Borrowed as long as the variable lives.
+struct GivenComponent {
+  DType dtype = DType::kF32;
+  Shape shape;
+  void* data = nullptr;  // row-major; may be null if there are no elements
+  // The slice spec if it is a piece of something else, which is refused.
+  std::string slice_spec;
+};
+
+// Makes a variable out of components that the ranks hold, stacked on axis 0 in
+// the order of ranks and, on each rank, of the list, which may be empty.
+// Collective. Same on all ranks: name, where empty stands for
+// "ShardedVariable".
+// Errors: InvalidArgument - no component at all; another dtype or another shape
+//   behind axis 0 than the first one; no axis; a string; a slice of something
+//   else; no memory. Names component and rank.
+StatusOr<ShardedVariable> JoinComponents(
+    const Comm& comm, const std::string& name,
+    std::span<const GivenComponent> components,
+    const VariableOptions& options = {});
+
+// Returns variable[index] on rank `to` or on every rank; elsewhere an empty
+// tensor. Collective. Same on all ranks: what the index selects, and `to`. The
+// owners apply the index; only what is selected travels, straight from owners
+// to those who get it.
+// Errors: those of GetItem; InvalidArgument - ranks disagree, no such rank;
+//   ResourceExhausted - no memory.
+// Cost: three small collectives and one message for each run of components on
+// one rank and rank that gets it.
+StatusOr<Tensor> Read(const Comm& comm, const ShardedVariable& variable,
+                      const Index& index, int to = kEveryRank,
+                      const VariableOptions& options = {});
+
+// The same into a tensor that is there, which saves new memory. On ranks that
+// do not get the result it is not looked at. Collective.
+// Errors: InvalidArgument - `result` has another dtype or shape.
+Status Read(const Comm& comm, const ShardedVariable& variable,
+            const Index& index, Tensor& result, int to = kEveryRank,
+            const VariableOptions& options = {});
+
+// Returns the whole variable on every rank. Collective. Same on all ranks:
+// `dtype`, which may only be that of the variable: nothing is converted.
+// Errors: InvalidArgument - another dtype.
+StatusOr<Tensor> ToTensor(const Comm& comm, const ShardedVariable& variable,
+                          std::optional<DType> dtype = std::nullopt,
+                          const VariableOptions& options = {});
+
+}  // namespace belay
+
+#endif  // BELAY_SHARDED_VARIABLE_OPS_H_

@@ -1,0 +1,139 @@
+#include <exception>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "belay/sharded_variable_ops.h"
+#include "variable/operation.h"
+
+namespace belay {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+// What CreateShardedVariable was asked for.
+struct Wanted {
+  DType dtype;
+  Shape shape;
+};
+
+// Users write partitioners; whatever they throw becomes an error.
+StatusOr<Shape> CallPartitioner(const Partitioner& partitioner,
+                                const Wanted& wanted) {
+  if (partitioner == nullptr) {
+    return absl::InvalidArgumentError("the partitioner has no function");
+  }
+  try {
+    return partitioner(wanted.shape, wanted.dtype, /*axis=*/0);
+  } catch (const std::exception& error) {
+    return absl::InternalError(Cat("the partitioner threw: ", error.what()));
+  } catch (...) {
+    return absl::InternalError("the partitioner threw no std::exception");
+  }
+}
+
+Status CheckParts(const Shape& shape, const Shape& parts) {
+  for (size_t axis = 1; axis < parts.size() && axis < shape.size(); ++axis) {
+    if (parts[axis] == 1) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("the partitioner cuts axis %d (need parts on axis 0 "
+                        "only, found %s)",
+                        axis, ShapeText(parts)));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckOwners(const std::vector<int>& owners, size_t components,
+                   int size) {
+  if (owners.empty()) return absl::OkStatus();
+  if (owners.size() != components) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("one owner for each component (need %d, found %d)",
+                        components, owners.size()));
+  }
+  for (int owner : owners) {
+    if (owner >= 0 && owner < size) continue;
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "an owner is no rank (need 0 to %d, found %d)", size - 1, owner));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<std::vector<Component>> MakeComponents(
+    const Comm& comm, const Wanted& wanted, const Partitioner& partitioner,
+    const std::vector<int>& owners) {
+  BELAY_RETURN_IF_ERROR(CheckElements(wanted.dtype, wanted.shape));
+  BELAY_ASSIGN_OR_RETURN(const Shape parts,
+                         CallPartitioner(partitioner, wanted));
+  BELAY_RETURN_IF_ERROR(CheckParts(wanted.shape, parts));
+  BELAY_ASSIGN_OR_RETURN(const std::vector<Box> boxes,
+                         PartitionBoxes(wanted.shape, parts));
+  BELAY_RETURN_IF_ERROR(CheckOwners(owners, boxes.size(), comm.size()));
+  std::vector<Component> components;
+  const auto count = static_cast<int64_t>(boxes.size());
+  for (int64_t i = 0; i < count; ++i) {
+    components.push_back(
+        {.first_row = boxes[i].offset[0],
+         .num_rows = boxes[i].shape[0],
+         .owner = owners.empty() ? static_cast<int>(i * comm.size() / count)
+                                 : owners[i]});
+  }
+  return components;
+}
+
+int64_t AlignUp(int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// Gives the components of this rank zeros to point to.
+StatusOr<std::unique_ptr<std::byte[]>> Allocate(
+    int rank, int64_t row_bytes, std::vector<Component>& components) {
+  int64_t bytes = kAlignment;
+  for (const Component& component : components) {
+    if (component.owner != rank) continue;
+    bytes += AlignUp(component.num_rows * row_bytes);
+  }
+  StatusOr<std::unique_ptr<std::byte[]>> memory =
+      WithMemory(absl::StrFormat("components of %d bytes", bytes),
+                 [&]() -> StatusOr<std::unique_ptr<std::byte[]>> {
+                   return std::make_unique<std::byte[]>(bytes);
+                 });
+  BELAY_RETURN_IF_ERROR(memory.status());
+  auto* next = reinterpret_cast<std::byte*>(
+      AlignUp(reinterpret_cast<int64_t>(memory->get())));
+  for (Component& component : components) {
+    const int64_t size = component.num_rows * row_bytes;
+    if (component.owner != rank || size == 0) continue;
+    component.data = next;
+    next += AlignUp(size);
+  }
+  return memory;
+}
+
+}  // namespace
+
+StatusOr<ShardedVariable> CreateShardedVariable(const Comm& comm,
+                                                const std::string& name,
+                                                DType dtype, const Shape& shape,
+                                                const Partitioner& partitioner,
+                                                const CreateOptions& options) {
+  const std::string operation = OperationName("create", NameOrDefault(name));
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
+  Team team = NewTeam(comm, operation, options.deadline_seconds);
+  StatusOr<std::vector<Component>> components =
+      MakeComponents(comm, {dtype, shape}, partitioner, options.owners);
+  ShardedVariable variable(
+      NameOrDefault(name), dtype, shape,
+      components.ok() ? *components : std::vector<Component>(), nullptr);
+  BELAY_RETURN_IF_AGREED(
+      AgreeOnCall(team, operation, "name, dtype, shape, partition or owners",
+                  components.status(), VariableFingerprint(variable)));
+  StatusOr<std::unique_ptr<std::byte[]>> memory =
+      Allocate(comm.rank(), variable.RowBytes(), *components);
+  BELAY_RETURN_IF_AGREED(
+      Agree(team, WithOperation(operation, memory.status())));
+  return ShardedVariable(NameOrDefault(name), dtype, shape,
+                         *std::move(components), *std::move(memory));
+}
+
+}  // namespace belay

@@ -1,0 +1,152 @@
+#include "variable/operation.h"
+
+#include "absl/strings/str_format.h"
+#include "base/fingerprint.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/wire.h"
+
+namespace belay {
+namespace {
+
+template <typename T>
+std::string_view BytesOf(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()),
+          values.size() * sizeof(T)};
+}
+
+}  // namespace
+
+std::string NameOrDefault(const std::string& name) {
+  return name.empty() ? "ShardedVariable" : name;
+}
+
+std::string OperationName(std::string_view verb, std::string_view name) {
+  return Cat(verb, " \"", name, "\"");
+}
+
+Status CheckComm(const Comm& comm, const std::string& operation) {
+  if (comm.raw() != MPI_COMM_NULL) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Cat(operation, ": the communicator is closed or was moved from"));
+}
+
+Team NewTeam(const Comm& comm, const std::string& operation,
+             double deadline_seconds) {
+  return {.comm = comm,
+          .deadline = Deadline(comm, deadline_seconds, operation)};
+}
+
+Status CheckElements(DType dtype, const Shape& shape) {
+  if (!IsKnownDType(static_cast<uint8_t>(dtype)) || dtype == DType::kString) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "need a numeric dtype, found dtype %d", static_cast<int>(dtype)));
+  }
+  if (shape.empty()) {
+    return absl::InvalidArgumentError("need at least 1 axis, found shape []");
+  }
+  BELAY_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(shape));
+  if (elements <= INT64_MAX / DTypeSize(dtype)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("more than 2^63 - 1 bytes (%d elements of %d bytes)",
+                      elements, DTypeSize(dtype)));
+}
+
+Status CheckVariable(const Comm& comm, const ShardedVariable& variable) {
+  if (variable.components().empty()) {
+    return absl::FailedPreconditionError(
+        "the variable was not made, or was moved from");
+  }
+  const int64_t row_bytes = variable.RowBytes();
+  for (const Component& component : variable) {
+    if (component.owner >= comm.size()) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "the variable was made on more ranks (need rank %d, found %d ranks)",
+          component.owner, comm.size()));
+    }
+    const bool holds = component.data != nullptr;
+    const bool owns =
+        component.owner == comm.rank() && component.num_rows * row_bytes > 0;
+    if (holds == owns) continue;
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "the variable was made where ranks have other numbers (rank %d %s "
+        "row %d of rank %d)",
+        comm.rank(), holds ? "holds" : "does not hold", component.first_row,
+        component.owner));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckValue(const Tensor& value, DType dtype, const Shape& shape) {
+  if (value.dtype() != dtype) {
+    return absl::InvalidArgumentError(Cat("another dtype (need ",
+                                          DTypeName(dtype), ", found ",
+                                          DTypeName(value.dtype()), ")"));
+  }
+  if (value.shape() != shape) {
+    return absl::InvalidArgumentError(Cat("another shape (need ",
+                                          ShapeText(shape), ", found ",
+                                          ShapeText(value.shape()), ")"));
+  }
+  return absl::OkStatus();
+}
+
+Status WithOperation(const std::string& operation, const Status& status) {
+  if (status.ok()) return status;
+  return Status(status.code(),
+                Cat(operation, ": ", std::string(status.message())));
+}
+
+void CountBytes(const Team& team, const VariableOptions& options) {
+  if (options.bytes_sent != nullptr) *options.bytes_sent += team.bytes_sent;
+}
+
+Status AgreeOnCall(Team& team, const std::string& operation,
+                   std::string_view what, const Status& mine,
+                   uint64_t fingerprint) {
+  BELAY_RETURN_IF_AGREED(Agree(team, WithOperation(operation, mine)));
+  return AgreeSame(team, Cat(operation, ": ", what), fingerprint);
+}
+
+uint64_t VariableFingerprint(const ShardedVariable& variable) {
+  WireWriter out;
+  out.PutText(variable.name());
+  out.Put(variable.dtype());
+  out.PutShape(variable.shape());
+  for (const Component& component : variable) {
+    out.Put(component.first_row);
+    out.Put(component.num_rows);
+    out.Put(component.owner);
+  }
+  return Fingerprint(out.bytes());
+}
+
+uint64_t SelectionFingerprint(const Selection& selection) {
+  WireWriter out;
+  out.PutShape(selection.source_shape);
+  out.PutShape(selection.result_shape);
+  for (const AxisRange& axis : selection.axes) {
+    out.Put(axis.start);
+    out.Put(axis.step);
+    out.Put(axis.count);
+  }
+  out.Put(selection.num_masked_axes);
+  return Combine(Fingerprint(out.bytes()),
+                 Fingerprint(BytesOf(selection.positions)));
+}
+
+uint64_t TensorFingerprint(const Tensor& tensor) {
+  WireWriter out;
+  out.Put(tensor.dtype());
+  out.PutShape(tensor.shape());
+  return Combine(Fingerprint(out.bytes()),
+                 Fingerprint({reinterpret_cast<const char*>(tensor.data()),
+                              static_cast<size_t>(tensor.num_bytes())}));
+}
+
+uint64_t Combine(uint64_t a, uint64_t b) {
+  const uint64_t both[] = {a, b};
+  return Fingerprint({reinterpret_cast<const char*>(both), sizeof(both)});
+}
+
+}  // namespace belay

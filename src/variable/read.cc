@@ -1,0 +1,200 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "belay/sharded_variable_ops.h"
+#include "parallel/all_gather.h"
+#include "variable/operation.h"
+
+namespace belay {
+namespace {
+
+// One read on one rank. The rows of the result that a component has are
+// neighbours, and those of all components follow each other: so a part that is
+// dense where it lies needs no buffer on either side.
+struct ReadRun {
+  const ShardedVariable& variable;
+  int rank;
+  int to;
+  Selection selection;
+  // In the order of the result: backwards if the index goes backwards.
+  std::vector<const Component*> components;
+  // The rows that this rank has to send, where they do not lie densely.
+  std::unique_ptr<std::byte[]> packed;
+  std::vector<GatherPart> parts;  // without targets
+
+  bool gets_result() const { return to == kEveryRank || to == rank; }
+};
+
+// Whether the rows that a component has lie in it as they lie in the result.
+bool IsDense(const Selection& selection) {
+  if (selection.num_masked_axes > 0 || selection.axes[0].step != 1) {
+    return false;
+  }
+  for (size_t axis = 1; axis < selection.axes.size(); ++axis) {
+    const AxisRange& range = selection.axes[axis];
+    const int64_t length = selection.source_shape[axis];
+    if (range.step != 1 || range.count != length) return false;
+  }
+  return true;
+}
+
+int64_t SelectedRowBytes(const ReadRun& run) {
+  return RowElements(run.selection) * DTypeSize(run.variable.dtype());
+}
+
+RowPart PartOf(const ReadRun& run, const Component& component) {
+  return RowsWithin(run.selection, component.first_row,
+                    component.first_row + component.num_rows);
+}
+
+// Lists what each component contributes. Neighbours on one rank are one part
+// if they are packed: then they are neighbours in the buffer too.
+void ListParts(bool dense, ReadRun& run) {
+  for (const Component& component : run.variable) {
+    run.components.push_back(&component);
+  }
+  if (run.selection.axes[0].step < 0) std::ranges::reverse(run.components);
+  const int64_t row_bytes = SelectedRowBytes(run);
+  int64_t packed_bytes = 0;
+  for (const Component* component : run.components) {
+    const RowPart rows = PartOf(run, *component);
+    const int64_t bytes = rows.count * row_bytes;
+    if (bytes == 0) continue;
+    GatherPart part{.rank = component->owner, .bytes = bytes};
+    if (component->owner == run.rank && dense) {
+      part.source = RowAddress(run.variable, *component,
+                               RowPosition(run.selection, rows.first));
+    } else if (component->owner == run.rank) {
+      packed_bytes += bytes;
+    }
+    if (!dense && !run.parts.empty() && run.parts.back().rank == part.rank) {
+      run.parts.back().bytes += bytes;
+    } else {
+      run.parts.push_back(part);
+    }
+  }
+  if (packed_bytes == 0) return;
+  run.packed = std::make_unique_for_overwrite<std::byte[]>(packed_bytes);
+  const std::byte* next = run.packed.get();
+  for (GatherPart& part : run.parts) {
+    if (part.rank != run.rank) continue;
+    part.source = next;
+    next += part.bytes;
+  }
+}
+
+void Pack(ReadRun& run) {
+  std::byte* next = run.packed.get();
+  const int64_t row_bytes = SelectedRowBytes(run);
+  for (const Component* component : run.components) {
+    const RowPart rows = PartOf(run, *component);
+    if (component->owner != run.rank || rows.count * row_bytes == 0) continue;
+    CopySelected(run.selection, DTypeSize(run.variable.dtype()),
+                 component->first_row, rows, component->data, next);
+    next += rows.count * row_bytes;
+  }
+}
+
+// All that this rank can do alone.
+Status Prepare(const Comm& comm, const Index& index, ReadRun& run) {
+  BELAY_RETURN_IF_ERROR(CheckVariable(comm, run.variable));
+  if (run.to != kEveryRank && (run.to < 0 || run.to >= comm.size())) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the result goes to no rank (need %d for every rank or 0 to %d, "
+        "found %d)",
+        kEveryRank, comm.size() - 1, run.to));
+  }
+  BELAY_ASSIGN_OR_RETURN(run.selection, Select(run.variable.shape(), index));
+  const bool dense = IsDense(run.selection);
+  BELAY_RETURN_IF_ERROR(WithMemory("the rows to send", [&] {
+    ListParts(dense, run);
+    return absl::OkStatus();
+  }));
+  if (!dense) Pack(run);
+  return absl::OkStatus();
+}
+
+// Gives the parts their places in the result, which lies densely.
+void PlaceParts(std::byte* result, ReadRun& run) {
+  for (GatherPart& part : run.parts) {
+    part.target = result;
+    result += part.bytes;
+  }
+}
+
+// Fills `result`, which `make_room` returns; null where it is not wanted.
+// Collective; agreed.
+Status ReadRows(const Comm& comm, const ShardedVariable& variable,
+                const Index& index, int to, const VariableOptions& options,
+                absl::FunctionRef<StatusOr<std::byte*>(const Shape&)> room) {
+  const std::string operation = OperationName("read", variable.name());
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
+  Team team = NewTeam(comm, operation, options.deadline_seconds);
+  ReadRun run{.variable = variable, .rank = comm.rank(), .to = to};
+  Status status = Prepare(comm, index, run);
+  if (status.ok() && run.gets_result()) {
+    const StatusOr<std::byte*> result = room(run.selection.result_shape);
+    status = result.status();
+    if (result.ok()) PlaceParts(*result, run);
+  }
+  const uint64_t fingerprint =
+      Combine(Combine(VariableFingerprint(variable), static_cast<uint64_t>(to)),
+              status.ok() ? SelectionFingerprint(run.selection) : 0);
+  BELAY_RETURN_IF_AGREED(AgreeOnCall(team, operation,
+                                     "the variable, the index or the target",
+                                     status, fingerprint));
+  const Status gathered = GatherParts(team, run.parts, to);
+  CountBytes(team, options);
+  return gathered;
+}
+
+}  // namespace
+
+StatusOr<Tensor> Read(const Comm& comm, const ShardedVariable& variable,
+                      const Index& index, int to,
+                      const VariableOptions& options) {
+  Tensor result;
+  BELAY_RETURN_IF_AGREED(ReadRows(
+      comm, variable, index, to, options,
+      [&](const Shape& shape) -> StatusOr<std::byte*> {
+        BELAY_ASSIGN_OR_RETURN(
+            result, WithMemory("the result", [&]() -> StatusOr<Tensor> {
+              return Tensor(variable.dtype(), shape);
+            }));
+        return result.data();
+      }));
+  return result;
+}
+
+Status Read(const Comm& comm, const ShardedVariable& variable,
+            const Index& index, Tensor& result, int to,
+            const VariableOptions& options) {
+  return ReadRows(
+      comm, variable, index, to, options,
+      [&](const Shape& shape) -> StatusOr<std::byte*> {
+        BELAY_RETURN_IF_ERROR(CheckValue(result, variable.dtype(), shape));
+        return result.data();
+      });
+}
+
+StatusOr<Tensor> ToTensor(const Comm& comm, const ShardedVariable& variable,
+                          std::optional<DType> dtype,
+                          const VariableOptions& options) {
+  const std::string operation = OperationName("convert", variable.name());
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
+  Status status;
+  if (dtype.has_value() && *dtype != variable.dtype()) {
+    status = absl::InvalidArgumentError(
+        Cat("incompatible type conversion (need ", DTypeName(variable.dtype()),
+            ", found ", DTypeName(*dtype), ")"));
+  }
+  Team team = NewTeam(comm, operation, options.deadline_seconds);
+  BELAY_RETURN_IF_AGREED(Agree(team, WithOperation(operation, status)));
+  return Read(comm, variable, {}, kEveryRank, options);
+}
+
+}  // namespace belay
