@@ -1,11 +1,13 @@
-// Making and reading sharded variables, on all ranks together.
+// Making, reading and writing sharded variables, on all ranks together.
 //
 //   auto v = belay::CreateShardedVariable(comm, "v", belay::DType::kF32,
 //                                         {1000, 64}, belay::FixedShards(4));
 //   auto rows = belay::Read(comm, *v, {belay::Slice{10, 20}});
+//   belay::Assign(comm, *v, belay::UpdateOp::kAdd, gradient);
 //
 // Every function is collective and takes the same variable on all ranks; what
-// else has to be the same is said with it.
+// else has to be the same is said with it. All checks and agreements come
+// before the first byte changes: on an error the variable is as it was.
 
 #ifndef BELAY_SHARDED_VARIABLE_OPS_H_
 #define BELAY_SHARDED_VARIABLE_OPS_H_
@@ -22,6 +24,7 @@
 #include "belay/sharded_variable.h"
 #include "belay/status.h"
 #include "belay/tensor.h"
+#include "belay/update_op.h"
 
 namespace belay {
 
@@ -102,6 +105,38 @@ Status Read(const Comm& comm, const ShardedVariable& variable,
 StatusOr<Tensor> ToTensor(const Comm& comm, const ShardedVariable& variable,
                           std::optional<DType> dtype = std::nullopt,
                           const VariableOptions& options = {});
+
+// Changes every element by that of `value`: kUpdate assigns, kAdd and kSub add
+// and subtract, and so on. Collective. Same on all ranks: `op` and `value`,
+// whose values are compared. Nothing travels.
+// Errors: InvalidArgument - another dtype or shape than the variable's, ranks
+//   disagree, an integer division by zero; Unimplemented - the op is not
+//   defined for the dtype.
+Status Assign(const Comm& comm, ShardedVariable& variable, UpdateOp op,
+              const Tensor& value, const VariableOptions& options = {});
+
+// The values of one box of a variable. Borrowed.
+struct VariablePiece {
+  Box box;
+  const Tensor* values = nullptr;
+};
+
+// The same with a value in pieces: those of all ranks together tile the
+// variable. Collective. Same on all ranks: op. Every element travels at most
+// once, to its owner.
+// Errors: as Assign; InvalidArgument - pieces overlap or leave a gap (names
+//   boxes and ranks), or have another dtype or shape than their box.
+Status AssignPieces(const Comm& comm, ShardedVariable& variable, UpdateOp op,
+                    std::span<const VariablePiece> pieces,
+                    const VariableOptions& options = {});
+
+// variable[index] = value, where the value is broadcast as NumPy does.
+// Collective. Same on all ranks: what the index selects, and the value, whose
+// values are compared. Nothing travels.
+// Errors: those of SetItem; InvalidArgument - ranks disagree.
+Status AssignSlice(const Comm& comm, ShardedVariable& variable,
+                   const Index& index, const Tensor& value,
+                   const VariableOptions& options = {});
 
 }  // namespace belay
 

@@ -12,7 +12,7 @@ LAYERS = {
     "types": {"base", "geometry", "model", "types"},
     "tensor": {"base", "geometry", "tensor"},
     "parallel": {"base", "parallel"},
-    "variable": {"base", "geometry", "tensor", "parallel", "variable"},
+    "variable": {"base", "geometry", "model", "tensor", "parallel", "variable"},
     "h5": {"base", "geometry", "h5"},
     "store": {"base", "geometry", "model", "parallel", "h5", "store"},
     "checkpoint": PURE | {"parallel", "h5", "store", "checkpoint"},
