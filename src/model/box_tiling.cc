@@ -9,6 +9,14 @@ struct OpenPart {
   std::vector<const Box*> boxes;
 };
 
+OpenPart PartOf(Box box, const std::vector<const Box*>& boxes) {
+  OpenPart part{std::move(box), {}};
+  for (const Box* other : boxes) {
+    if (Intersect(*other, part.box)) part.boxes.push_back(other);
+  }
+  return part;
+}
+
 // Only for boxes that do not overlap each other.
 bool IsCovered(const OpenPart& part) {
   int64_t covered = 0;
@@ -42,7 +50,7 @@ std::optional<Box> FindGap(const Box& whole,
                            const std::vector<const Box*>& boxes,
                            bool disjoint) {
   if (IsEmpty(whole)) return std::nullopt;
-  std::vector<OpenPart> open = {{whole, boxes}};
+  std::vector<OpenPart> open = {PartOf(whole, boxes)};
   while (!open.empty()) {
     const OpenPart part = std::move(open.back());
     open.pop_back();
@@ -51,11 +59,7 @@ std::optional<Box> FindGap(const Box& whole,
     // One from the middle: boxes mostly come in order.
     const Box& taken = *part.boxes[part.boxes.size() / 2];
     for (Box& rest : Subtract(part.box, taken)) {
-      OpenPart next{std::move(rest), {}};
-      for (const Box* box : part.boxes) {
-        if (Intersect(*box, next.box)) next.boxes.push_back(box);
-      }
-      open.push_back(std::move(next));
+      open.push_back(PartOf(std::move(rest), part.boxes));
     }
   }
   return std::nullopt;
