@@ -76,6 +76,32 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
                                 int64_t step, const State& state,
                                 const RestoreOptions& options = {});
 
+// A step that was chosen for restoring values that may not exist yet. A plain
+// value, equal on all ranks.
+struct PendingRestore {
+  std::string dir;
+  int64_t step = kLatestStep;
+  // Tells the step from one that is saved in its place. For the library itself.
+  uint64_t identity = 0;
+};
+
+// Chooses the step, which may be kLatestStep, and checks that its index is
+// readable and its data files are there. Collective. Same on all ranks: dir,
+// step.
+// Errors: NotFound - no such step; otherwise those of Restore.
+StatusOr<PendingRestore> RestoreLater(const Comm& comm, const std::string& dir,
+                                      int64_t step,
+                                      const RestoreOptions& options = {});
+
+// Restores values of the step that was chosen, whatever was committed since.
+// Collective. May be called as often as values come into being. Same on all
+// ranks: pending, options.
+// Errors: those of Restore; FailedPrecondition - another save has replaced the
+//   step, or nothing is pending.
+StatusOr<RestoreResult> Restore(const Comm& comm, const PendingRestore& pending,
+                                const State& state,
+                                const RestoreOptions& options = {});
+
 // Returns the committed steps in `dir`, ascending. Local. Debris of crashed
 // saves is not listed.
 // Errors: NotFound - no such directory; PermissionDenied; Internal.

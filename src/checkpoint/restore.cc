@@ -17,10 +17,21 @@ namespace {
 
 // One restore on one rank.
 struct RestoreRun {
+  RestoreRun(const Comm& comm, const PendingRestore& wanted,
+             const RestoreOptions& chosen)
+      : team{comm, Deadline(comm, chosen.deadline_seconds,
+                            absl::StrFormat("restore \"%s\"", wanted.dir))},
+        stations(team),
+        dir(wanted.dir),
+        step(wanted.step),
+        identity(wanted.identity),
+        options(chosen) {}
+
   Team team;
   Stations stations;
   std::string dir;
-  int64_t step;  // a number once the index is open
+  int64_t step;       // a number once the index is open
+  uint64_t identity;  // 0: of any save, until the index is open
   const RestoreOptions& options;
   std::vector<Shard> shards;
   // Rank 0 only.
@@ -53,6 +64,7 @@ Status Begin(RestoreRun& run, const State& state) {
       AgreeSame(run.team, "restore: the directory", Fingerprint(run.dir)));
   WireWriter rest;
   rest.Put(run.step);
+  rest.Put(run.identity);
   rest.Put(run.options.checksums);
   return AgreeSame(run.team, "restore: the step or an option",
                    Fingerprint(rest.bytes()));
@@ -68,6 +80,20 @@ Status FindStep(RestoreRun& run) {
   }
   BELAY_RETURN_IF_ERROR(steps.status());
   run.step = steps->back();
+  return absl::OkStatus();
+}
+
+// Runs after the index was read, which is then at worst older than what this
+// sees. Rank 0 only.
+Status CheckIdentity(RestoreRun& run) {
+  BELAY_ASSIGN_OR_RETURN(const uint64_t found, IndexIdentity(run.Directory()));
+  if (run.identity != 0 && run.identity != found) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "restore \"%s\": another save has replaced the step since the restore "
+        "was asked for",
+        run.Directory()));
+  }
+  run.identity = found;
   return absl::OkStatus();
 }
 
@@ -87,6 +113,7 @@ Status OpenIndex(RestoreRun& run) {
         "restore \"%s\": the index is of another step (need %d, found %d)",
         run.Directory(), run.step, run.saved.step));
   }
+  BELAY_RETURN_IF_ERROR(CheckIdentity(run));
   return CheckDataFiles(run.Directory(), run.saved);
 }
 
@@ -135,10 +162,14 @@ Status PlanOnRoot(const std::vector<std::string>& gathered, RestoreRun& run) {
   return absl::OkStatus();
 }
 
-// Stations open and plan. Collective.
-Status Plan(RestoreRun& run) {
+// Station open. Collective.
+Status Open(RestoreRun& run) {
   run.stations.Enter("open");
-  BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] { return OpenIndex(run); }));
+  return OnRoot(run.team, [&] { return OpenIndex(run); });
+}
+
+// Station plan. Collective.
+Status Plan(RestoreRun& run) {
   run.stations.Enter("plan");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> gathered,
@@ -203,25 +234,58 @@ Status Report(RestoreRun& run) {
   return CombineCounters(run.team, run.result.counters);
 }
 
+// All stations. Collective.
+StatusOr<RestoreResult> RunAll(RestoreRun& run, const State& state) {
+  BELAY_RETURN_IF_AGREED(Begin(run, state));
+  BELAY_RETURN_IF_AGREED(Open(run));
+  BELAY_RETURN_IF_AGREED(Plan(run));
+  BELAY_RETURN_IF_AGREED(Read(run));
+  BELAY_RETURN_IF_AGREED(Verify(run));
+  BELAY_RETURN_IF_AGREED(Report(run));
+  return std::move(run.result);
+}
+
 }  // namespace
 
 StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
                                 int64_t step, const State& state,
                                 const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
-  const std::string name = absl::StrFormat("restore \"%s\"", dir);
-  Team team{comm, Deadline(comm, options.deadline_seconds, name)};
-  RestoreRun run{.team = std::move(team),
-                 .stations = Stations(run.team),
-                 .dir = dir,
-                 .step = step,
-                 .options = options};
-  BELAY_RETURN_IF_AGREED(Begin(run, state));
-  BELAY_RETURN_IF_AGREED(Plan(run));
-  BELAY_RETURN_IF_AGREED(Read(run));
-  BELAY_RETURN_IF_AGREED(Verify(run));
-  BELAY_RETURN_IF_AGREED(Report(run));
-  return std::move(run.result);
+  RestoreRun run(comm, {.dir = dir, .step = step}, options);
+  return RunAll(run, state);
+}
+
+StatusOr<RestoreResult> Restore(const Comm& comm, const PendingRestore& pending,
+                                const State& state,
+                                const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", pending.dir));
+  RestoreRun run(comm, pending, options);
+  Status status;
+  if (pending.identity == 0) {
+    status = absl::FailedPreconditionError(absl::StrFormat(
+        "restore \"%s\": nothing is pending: call RestoreLater", pending.dir));
+  }
+  BELAY_RETURN_IF_AGREED(Agree(run.team, status));
+  return RunAll(run, state);
+}
+
+StatusOr<PendingRestore> RestoreLater(const Comm& comm, const std::string& dir,
+                                      int64_t step,
+                                      const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
+  RestoreRun run(comm, {.dir = dir, .step = step}, options);
+  BELAY_RETURN_IF_AGREED(Begin(run, State()));
+  BELAY_RETURN_IF_AGREED(Open(run));
+  WireWriter found;
+  found.Put(run.step);
+  found.Put(run.identity);
+  std::string bytes = found.Take();
+  BELAY_RETURN_IF_AGREED(Broadcast(run.team, bytes));
+  WireReader in(bytes);
+  PendingRestore pending{.dir = dir};
+  pending.step = in.Get<int64_t>();
+  pending.identity = in.Get<uint64_t>();
+  return pending;
 }
 
 StatusOr<std::vector<int64_t>> ListSteps(const std::string& dir) {

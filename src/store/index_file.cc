@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_format.h"
 #include "base/checksum.h"
+#include "base/fingerprint.h"
 #include "base/status_macros.h"
+#include "base/wire.h"
 #include "h5/dataset.h"
 #include "h5/file.h"
 #include "h5/table.h"
@@ -229,6 +231,19 @@ StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory) {
         "read \"%s\": the index is damaged: its digest does not match", path));
   }
   return FromColumns(columns, path);
+}
+
+StatusOr<uint64_t> IndexIdentity(const std::string& directory) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(JoinPath(directory, IndexName()),
+                                         PosixFile::Mode::kRead));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  BELAY_RETURN_IF_ERROR(file.Close());
+  WireWriter out;
+  out.Put(stat.size);
+  out.Put(stat.number);
+  out.Put(stat.modified_ns);
+  return Fingerprint(out.bytes());
 }
 
 Status CheckDataFiles(const std::string& directory,

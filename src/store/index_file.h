@@ -47,6 +47,10 @@ Status FinishIndex(const std::string& path, const IndexImage& image,
 //   Unimplemented - a newer major version.
 StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory);
 
+// Tells the index in `directory` from that of another save of the step. Local.
+// Errors: those of PosixFile.
+StatusOr<uint64_t> IndexIdentity(const std::string& directory);
+
 // Checks that the data files exist and have their size. Local.
 // Errors: DataLoss - one is missing, or shorter or longer.
 Status CheckDataFiles(const std::string& directory,

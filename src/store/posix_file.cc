@@ -219,7 +219,12 @@ StatusOr<FileStat> PosixFile::Stat() const {
   BELAY_RETURN_IF_ERROR(fault::Point("stat"));
   struct stat stat;
   if (::fstat(fd_, &stat) != 0) return ErrnoStatus(errno, "stat", path_);
-  return FileStat{stat.st_size, Allocated(stat)};
+  return FileStat{
+      .size = stat.st_size,
+      .allocated_bytes = Allocated(stat),
+      .number = stat.st_ino,
+      .modified_ns =
+          int64_t{stat.st_mtim.tv_sec} * 1000000000 + stat.st_mtim.tv_nsec};
 }
 
 Status MakeDirectory(const std::string& path) {

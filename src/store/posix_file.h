@@ -31,6 +31,9 @@ Status ErrnoStatus(int error, std::string_view operation,
 struct FileStat {
   int64_t size = 0;
   int64_t allocated_bytes = 0;  // less than `size` if the file has holes
+  // Tell the file from another one of the same name.
+  uint64_t number = 0;
+  int64_t modified_ns = 0;
 };
 
 // An open file. Move only; for one thread at a time. The destructor closes
