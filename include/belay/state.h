@@ -21,6 +21,8 @@
 
 namespace belay {
 
+class ShardedVariable;
+
 class State {
  public:
   // The replica number of values that every rank holds whole; Save puts the
@@ -75,6 +77,10 @@ class State {
   // The same for a type that is known at run time only. Local.
   void AddLaidOutBytes(std::string_view key, DType dtype, const Layout& layout,
                        const Shape& global_shape, int rank, void* data);
+
+  // Adds the components of a variable that this rank holds, each as one shard.
+  // The variable can be restored with any other components. Local.
+  void AddShardedVariable(std::string_view key, ShardedVariable& variable);
 
   // Adds a shard as it is; its device is filled in by Save. Local.
   void AddShard(Shard shard);

@@ -1,6 +1,7 @@
 #include "belay/state.h"
 
 #include "absl/strings/str_format.h"
+#include "belay/sharded_variable.h"
 
 namespace belay {
 namespace {
@@ -48,6 +49,24 @@ void State::AddLaidOutBytes(std::string_view key, DType dtype,
             .box = *std::move(box),
             .replica = layout.Replica(rank),
             .data = data});
+}
+
+void State::AddShardedVariable(std::string_view key,
+                               ShardedVariable& variable) {
+  if (variable.components().empty() && status_.ok()) {
+    status_ = absl::InvalidArgumentError(absl::StrFormat(
+        "add \"%s\": the variable was not made, or was moved from", key));
+  }
+  for (const Component& component : variable) {
+    Box box = variable.ComponentBox(component);
+    // Where there is nothing to hold, every rank may say that it holds it.
+    if (component.data == nullptr && !IsEmpty(box)) continue;
+    AddShard({.key = std::string(key),
+              .dtype = variable.dtype(),
+              .global_shape = variable.shape(),
+              .box = std::move(box),
+              .data = component.data});
+  }
 }
 
 void State::AddText(std::string_view key, std::string* value) {
