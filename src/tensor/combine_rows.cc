@@ -1,0 +1,86 @@
+#include "tensor/combine_rows.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "tensor/eigen_types.h"
+
+namespace belay {
+namespace {
+
+template <typename T>
+inline constexpr bool kIsRealFloat =
+    std::is_floating_point_v<T> || std::is_same_v<T, Eigen::half> ||
+    std::is_same_v<T, Eigen::bfloat16>;
+
+// What sums of T are made in.
+template <typename T>
+using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// Calls visit(ScalarType<T>{}) if the dtype is a real float.
+template <typename Visit>
+void VisitRealFloat(DType dtype, Visit&& visit) {
+  VisitScalarType(
+      dtype,
+      [&](auto scalar) {
+        if constexpr (kIsRealFloat<typename decltype(scalar)::type>) {
+          visit(scalar);
+        }
+      },
+      [] {});
+}
+
+template <typename T>
+void Combine(int64_t row_elements, const RowLists& lists, std::byte* result) {
+  Eigen::Array<Sum<T>, Eigen::Dynamic, 1> sum(row_elements);
+  for (size_t list = 0; list + 1 < lists.splits.size(); ++list) {
+    sum.setZero();
+    const double divisor = lists.divisors[list];
+    if (divisor != 0) {
+      for (int64_t i = lists.splits[list]; i < lists.splits[list + 1]; ++i) {
+        sum += MapOf<T>(lists.rows[i], row_elements).template cast<Sum<T>>() *
+               static_cast<Sum<T>>(lists.weights[i]);
+      }
+      sum /= static_cast<Sum<T>>(divisor);
+    }
+    MapOf<T>(result, row_elements) = sum.template cast<T>();
+    result += row_elements * sizeof(T);
+  }
+}
+
+}  // namespace
+
+bool IsRealFloat(DType dtype) {
+  bool is_real_float = false;
+  VisitRealFloat(dtype, [&](auto) { is_real_float = true; });
+  return is_real_float;
+}
+
+double ClipFactor(DType dtype, const std::byte* row, int64_t row_elements,
+                  double max_norm) {
+  double norm = 0;
+  VisitRealFloat(dtype, [&](auto scalar) {
+    using T = typename decltype(scalar)::type;
+    norm = std::sqrt(
+        MapOf<T>(row, row_elements).template cast<double>().square().sum());
+  });
+  return norm > max_norm ? max_norm / norm : 1;
+}
+
+void ScaleRow(DType dtype, std::byte* row, int64_t row_elements,
+              double factor) {
+  VisitRealFloat(dtype, [&](auto scalar) {
+    using T = typename decltype(scalar)::type;
+    auto map = MapOf<T>(row, row_elements);
+    map = (map.template cast<double>() * factor).template cast<T>();
+  });
+}
+
+void CombineRows(DType dtype, int64_t row_elements, const RowLists& lists,
+                 std::byte* result) {
+  VisitRealFloat(dtype, [&](auto scalar) {
+    Combine<typename decltype(scalar)::type>(row_elements, lists, result);
+  });
+}
+
+}  // namespace belay
