@@ -1,0 +1,40 @@
+// Rows of a variable from wherever they are.
+
+#ifndef BELAY_VARIABLE_FETCH_ROWS_H_
+#define BELAY_VARIABLE_FETCH_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "belay/sharded_variable.h"
+#include "belay/status.h"
+#include "parallel/collective.h"
+
+namespace belay {
+
+// Where the rows that were asked for can be read, in the order of asking: in
+// the variable itself, or among those that came from other ranks.
+struct FetchedRows {
+  std::vector<const std::byte*> rows;
+  std::unique_ptr<std::byte[]> received;
+};
+
+// Fetches rows, each from its owner and only once. Every rank passes its own
+// rows, or why it has none. Collective. Same on all ranks: variable. The rows
+// were checked; they are looked at only if `mine` is OK.
+StatusOr<FetchedRows> FetchRows(Team& team, const std::string& operation,
+                                const ShardedVariable& variable,
+                                const Status& mine,
+                                std::span<const int64_t> rows);
+
+// Copies rows one after the other. Local.
+void CopyRows(const std::vector<const std::byte*>& rows, int64_t row_bytes,
+              std::byte* to);
+
+}  // namespace belay
+
+#endif  // BELAY_VARIABLE_FETCH_ROWS_H_

@@ -1,0 +1,224 @@
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "tensor/combine_rows.h"
+#include "variable/fetch_rows.h"
+#include "variable/lookup.h"
+#include "variable/operation.h"
+#include "variable/rows.h"
+
+namespace belay {
+namespace {
+
+// IdLists as plain numbers.
+struct Lists {
+  std::vector<int64_t> splits;
+  std::vector<int64_t> ids;
+  std::vector<double> weights;  // one per id
+};
+
+// What is fetched, and what becomes of it.
+struct Wanted {
+  Lists lists;  // ids are rows
+  Tensor result;
+};
+
+// What is done to lists before they are looked up.
+struct Pruning {
+  bool wanted = false;
+  std::optional<int64_t> default_id;
+};
+
+// Checks that `splits` cut `count` ids into lists. Local.
+Status CheckSplits(const std::vector<int64_t>& splits, int64_t count) {
+  if (splits.empty() || splits.front() != 0 || splits.back() != count) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "row_splits do not span the ids (need 0 to %d, found %d to %d)", count,
+        splits.empty() ? -1 : splits.front(),
+        splits.empty() ? -1 : splits.back()));
+  }
+  for (size_t i = 1; i < splits.size(); ++i) {
+    if (splits[i] >= splits[i - 1]) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("row_splits descend at %d (need at least %d, found %d)",
+                        i, splits[i - 1], splits[i]));
+  }
+  return absl::OkStatus();
+}
+
+// Local.
+Status CheckVector(const Tensor* tensor, std::string_view what) {
+  if (tensor == nullptr) {
+    return absl::InvalidArgumentError(Cat(what, " are null"));
+  }
+  if (tensor->shape().size() == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat(what,
+                                        " must be 1D (need 1 axis, found ",
+                                        ShapeText(tensor->shape()), ")"));
+}
+
+// Weights as f64; 1 for each of `count` ids if there are none. Local.
+StatusOr<std::vector<double>> WeightsOf(const Tensor* weights, int64_t count) {
+  if (weights == nullptr) return std::vector<double>(count, 1.0);
+  BELAY_RETURN_IF_ERROR(CheckVector(weights, "weights"));
+  if (weights->num_elements() != count) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("one weight per id (need %d, found %d)", count,
+                        weights->num_elements()));
+  }
+  if (weights->dtype() == DType::kF32) {
+    const auto values = weights->values<float>();
+    return std::vector<double>(values.begin(), values.end());
+  }
+  if (weights->dtype() == DType::kF64) {
+    const auto values = weights->values<double>();
+    return std::vector<double>(values.begin(), values.end());
+  }
+  return absl::InvalidArgumentError(
+      Cat("weights of another dtype (need f32 or f64, found ",
+          DTypeName(weights->dtype()), ")"));
+}
+
+// Local.
+StatusOr<Lists> ListsOf(const IdLists& given) {
+  Lists lists;
+  BELAY_RETURN_IF_ERROR(CheckVector(given.row_splits, "row_splits"));
+  BELAY_RETURN_IF_ERROR(CheckVector(given.ids, "ids"));
+  BELAY_ASSIGN_OR_RETURN(lists.splits,
+                         IntegersOf(*given.row_splits, "row_splits"));
+  BELAY_ASSIGN_OR_RETURN(lists.ids, IntegersOf(*given.ids, "ids"));
+  BELAY_RETURN_IF_ERROR(CheckSplits(lists.splits, lists.ids.size()));
+  BELAY_ASSIGN_OR_RETURN(lists.weights,
+                         WeightsOf(given.weights, lists.ids.size()));
+  return lists;
+}
+
+// The lists without ids below 0 and weights not above 0, and the default id,
+// if there is one, where nothing is left. Local.
+Lists Pruned(const Lists& lists, std::optional<int64_t> default_id) {
+  Lists kept;
+  kept.splits.push_back(0);
+  for (size_t list = 0; list + 1 < lists.splits.size(); ++list) {
+    for (int64_t i = lists.splits[list]; i < lists.splits[list + 1]; ++i) {
+      if (lists.ids[i] < 0 || !(lists.weights[i] > 0)) continue;
+      kept.ids.push_back(lists.ids[i]);
+      kept.weights.push_back(lists.weights[i]);
+    }
+    const bool is_empty =
+        static_cast<int64_t>(kept.ids.size()) == kept.splits.back();
+    if (is_empty && default_id.has_value()) {
+      kept.ids.push_back(*default_id);
+      kept.weights.push_back(1);
+    }
+    kept.splits.push_back(kept.ids.size());
+  }
+  return kept;
+}
+
+// What the sum of each list is divided by. Local.
+std::vector<double> Divisors(const Lists& lists, Combiner combiner) {
+  std::vector<double> divisors;
+  for (size_t list = 0; list + 1 < lists.splits.size(); ++list) {
+    double sum = 0;
+    double squares = 0;
+    for (int64_t i = lists.splits[list]; i < lists.splits[list + 1]; ++i) {
+      sum += lists.weights[i];
+      squares += lists.weights[i] * lists.weights[i];
+    }
+    divisors.push_back(combiner == Combiner::kSum    ? 1
+                       : combiner == Combiner::kMean ? sum
+                                                     : std::sqrt(squares));
+  }
+  return divisors;
+}
+
+// Local.
+StatusOr<Wanted> Want(const Comm& comm, const ShardedVariable& variable,
+                      const IdLists& given, const Pruning& pruning,
+                      const LookupOptions& options) {
+  BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
+  if (!IsRealFloat(variable.dtype())) {
+    return absl::InvalidArgumentError(
+        Cat("rows are combined (need f16, bf16, f32 or f64, found ",
+            DTypeName(variable.dtype()), ")"));
+  }
+  BELAY_RETURN_IF_ERROR(CheckLookup(variable, options));
+  Wanted wanted;
+  BELAY_ASSIGN_OR_RETURN(wanted.lists, ListsOf(given));
+  if (pruning.wanted) {
+    wanted.lists = Pruned(wanted.lists, pruning.default_id);
+  }
+  BELAY_RETURN_IF_ERROR(ToRows(variable, options.strategy, wanted.lists.ids));
+  Shape shape = variable.shape();
+  shape[0] = static_cast<int64_t>(wanted.lists.splits.size()) - 1;
+  BELAY_RETURN_IF_ERROR(CheckElements(variable.dtype(), shape));
+  wanted.result = Tensor(variable.dtype(), shape);
+  return wanted;
+}
+
+// Sums the fetched rows into the result. Local.
+void CombineInto(const ShardedVariable& variable, const FetchedRows& fetched,
+                 Combiner combiner, std::optional<double> max_norm,
+                 Wanted& wanted) {
+  const int64_t row_elements = NumElements(RowShape(variable));
+  Lists& lists = wanted.lists;
+  const std::vector<double> divisors = Divisors(lists, combiner);
+  for (size_t i = 0; max_norm.has_value() && i < lists.weights.size(); ++i) {
+    lists.weights[i] *=
+        ClipFactor(variable.dtype(), fetched.rows[i], row_elements, *max_norm);
+  }
+  CombineRows(variable.dtype(), row_elements,
+              {.splits = lists.splits,
+               .rows = fetched.rows,
+               .weights = lists.weights,
+               .divisors = divisors},
+              wanted.result.data());
+}
+
+// Collective.
+StatusOr<Tensor> LookUp(const Comm& comm, const std::string& operation,
+                        const ShardedVariable& variable, const IdLists& given,
+                        Combiner combiner, const Pruning& pruning,
+                        const LookupOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
+  Team team = NewTeam(comm, operation, options.deadline_seconds);
+  StatusOr<Wanted> wanted = WithMemory("rows and indices", [&] {
+    return Want(comm, variable, given, pruning, options);
+  });
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const FetchedRows fetched,
+      FetchRows(team, operation, variable, wanted.status(),
+                wanted.ok() ? std::span<const int64_t>(wanted->lists.ids)
+                            : std::span<const int64_t>()));
+  CombineInto(variable, fetched, combiner, options.max_norm, *wanted);
+  CountBytes(team, {.bytes_sent = options.bytes_sent});
+  return std::move(wanted->result);
+}
+
+}  // namespace
+
+StatusOr<Tensor> EmbeddingLookupSparse(const Comm& comm,
+                                       const ShardedVariable& variable,
+                                       const IdLists& lists, Combiner combiner,
+                                       const LookupOptions& options) {
+  return LookUp(comm, OperationName("embedding_lookup_sparse", variable.name()),
+                variable, lists, combiner, {}, options);
+}
+
+StatusOr<Tensor> SafeEmbeddingLookupSparse(const Comm& comm,
+                                           const ShardedVariable& variable,
+                                           const IdLists& lists,
+                                           Combiner combiner,
+                                           std::optional<int64_t> default_id,
+                                           const LookupOptions& options) {
+  return LookUp(comm,
+                OperationName("safe_embedding_lookup_sparse", variable.name()),
+                variable, lists, combiner,
+                {.wanted = true, .default_id = default_id}, options);
+}
+
+}  // namespace belay

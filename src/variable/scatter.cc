@@ -1,0 +1,240 @@
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "belay/sparse_ops.h"
+#include "parallel/all_to_all.h"
+#include "tensor/update.h"
+#include "variable/operation.h"
+#include "variable/rows.h"
+
+namespace belay {
+namespace {
+
+constexpr int64_t kIndexBytes = sizeof(int64_t);
+
+// The rows that one rank gives to one owner, as they travel: first all rows,
+// so that their elements are aligned, then their indices.
+class RowBatch {
+ public:
+  RowBatch(const std::byte* bytes, int64_t count, int64_t row_bytes)
+      : bytes_(bytes), count_(count), row_bytes_(row_bytes) {}
+
+  int64_t count() const { return count_; }
+  const std::byte* delta(int64_t i) const { return bytes_ + i * row_bytes_; }
+  int64_t row(int64_t i) const {
+    int64_t row;
+    std::memcpy(&row, bytes_ + count_ * row_bytes_ + i * kIndexBytes,
+                kIndexBytes);
+    return row;
+  }
+
+ private:
+  const std::byte* bytes_;
+  int64_t count_;
+  int64_t row_bytes_;
+};
+
+// What a rank gives away, sorted by owner, and what it keeps.
+struct SortedRows {
+  std::unique_ptr<std::byte[]> bytes;
+  std::vector<std::span<const std::byte>> to;  // by rank; nothing to itself
+  std::vector<int64_t> rows;                   // all
+  std::vector<int64_t> kept;                   // their places in `rows`
+};
+
+// Where the next row and the next index for one owner go.
+struct Cursor {
+  std::byte* row = nullptr;
+  std::byte* index = nullptr;
+};
+
+// Sorts by counting, so that the order of equal owners stays.
+void SortByOwner(const Team& team, const ShardedVariable& variable,
+                 const std::byte* deltas, SortedRows& sorted) {
+  const RowFinder finder(variable);
+  const int64_t row_bytes = variable.RowBytes();
+  std::vector<int> owners(sorted.rows.size());
+  std::vector<int64_t> counts(team.size());
+  for (size_t i = 0; i < owners.size(); ++i) {
+    owners[i] = finder.Find(sorted.rows[i]).owner;
+    ++counts[owners[i]];
+  }
+  sorted.kept.reserve(std::exchange(counts[team.rank()], 0));
+  const int64_t given = std::reduce(counts.begin(), counts.end());
+  sorted.bytes = std::make_unique_for_overwrite<std::byte[]>(
+      given * (row_bytes + kIndexBytes));
+  std::vector<Cursor> cursors;
+  std::byte* next = sorted.bytes.get();
+  for (int64_t count : counts) {
+    const int64_t size = count * (row_bytes + kIndexBytes);
+    sorted.to.emplace_back(next, size);
+    cursors.push_back({next, next + count * row_bytes});
+    next += size;
+  }
+  for (size_t i = 0; i < owners.size(); ++i) {
+    if (owners[i] == team.rank()) {
+      sorted.kept.push_back(i);
+      continue;
+    }
+    Cursor& cursor = cursors[owners[i]];
+    std::memcpy(cursor.row, deltas + i * row_bytes, row_bytes);
+    std::memcpy(cursor.index, &sorted.rows[i], kIndexBytes);
+    cursor.row += row_bytes;
+    cursor.index += kIndexBytes;
+  }
+}
+
+// Checks all that can be wrong on this rank, and sorts. Local.
+StatusOr<SortedRows> Prepare(const Team& team, const ShardedVariable& variable,
+                             UpdateOp op, const Tensor& indices,
+                             const Tensor& deltas) {
+  BELAY_RETURN_IF_ERROR(CheckVariable(team.comm, variable));
+  SortedRows sorted;
+  BELAY_ASSIGN_OR_RETURN(sorted.rows, RowsOf(variable, indices));
+  Shape needed = variable.shape();
+  needed[0] = indices.shape()[0];
+  BELAY_RETURN_IF_ERROR(
+      WithOperation("rows", CheckValue(deltas, variable.dtype(), needed)));
+  BELAY_RETURN_IF_ERROR(
+      CheckUpdate(op, variable.dtype(), deltas.data(), deltas.num_elements()));
+  SortByOwner(team, variable, deltas.data(), sorted);
+  return sorted;
+}
+
+// Applies one delta after the other, a few rows ahead of the memory.
+class Updater {
+ public:
+  Updater(const ShardedVariable& variable, UpdateOp op)
+      : finder_(variable),
+        op_(op),
+        dtype_(variable.dtype()),
+        row_bytes_(variable.RowBytes()),
+        row_elements_(NumElements(RowShape(variable))) {}
+
+  // Updates row row_of(i) with delta_of(i), for i from 0 to count - 1.
+  template <typename RowOf, typename DeltaOf>
+  void Apply(int64_t count, RowOf row_of, DeltaOf delta_of) const {
+    constexpr int64_t kAhead = 16;
+    std::byte* targets[kAhead];
+    for (int64_t start = 0; start < count; start += kAhead) {
+      const int64_t some = std::min(kAhead, count - start);
+      for (int64_t i = 0; i < some; ++i) {
+        targets[i] = finder_.Address(row_of(start + i));
+        Prefetch(targets[i], row_bytes_);
+      }
+      for (int64_t i = 0; i < some; ++i) {
+        UpdateCheckedElements(op_, dtype_, targets[i], delta_of(start + i),
+                              row_elements_);
+      }
+    }
+  }
+
+ private:
+  const RowFinder finder_;
+  const UpdateOp op_;
+  const DType dtype_;
+  const int64_t row_bytes_;
+  const int64_t row_elements_;
+};
+
+// In the order of ranks; this rank's own deltas are where the caller has them.
+void ApplyAll(const Team& team, const ShardedVariable& variable, UpdateOp op,
+              const SortedRows& sorted, const std::byte* deltas,
+              const ReceivedBytes& received) {
+  const Updater updater(variable, op);
+  const int64_t row_bytes = variable.RowBytes();
+  for (int rank = 0; rank < team.size(); ++rank) {
+    if (rank == team.rank()) {
+      updater.Apply(
+          sorted.kept.size(),
+          [&](int64_t i) { return sorted.rows[sorted.kept[i]]; },
+          [&](int64_t i) { return deltas + sorted.kept[i] * row_bytes; });
+      continue;
+    }
+    const std::span<const std::byte> bytes = received.From(rank);
+    const RowBatch batch(bytes.data(), bytes.size() / (row_bytes + kIndexBytes),
+                         row_bytes);
+    updater.Apply(
+        batch.count(), [&](int64_t i) { return batch.row(i); },
+        [&](int64_t i) { return batch.delta(i); });
+  }
+}
+
+}  // namespace
+
+Status Scatter(const Comm& comm, ShardedVariable& variable, UpdateOp op,
+               const Tensor& indices, const Tensor& rows,
+               const VariableOptions& options) {
+  const std::string operation =
+      OperationName(Cat("scatter_", UpdateOpName(op)), variable.name());
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
+  Team team = NewTeam(comm, operation, options.deadline_seconds);
+  const std::string what = Cat(operation, ": the op or the variable");
+  const StatusOr<SortedRows> sorted = WithMemory("rows and indices", [&] {
+    return Prepare(team, variable, op, indices, rows);
+  });
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const ReceivedBytes received,
+      AllToAll(team, WithOperation(operation, sorted.status()),
+               sorted.ok() ? sorted->to : decltype(sorted->to){},
+               {what, Combine(VariableFingerprint(variable),
+                              1 + static_cast<int>(op))}));
+  ApplyAll(team, variable, op, *sorted, rows.data(), received);
+  CountBytes(team, options);
+  return absl::OkStatus();
+}
+
+Status ScatterAdd(const Comm& comm, ShardedVariable& variable,
+                  const Tensor& indices, const Tensor& rows,
+                  const VariableOptions& options) {
+  return Scatter(comm, variable, UpdateOp::kAdd, indices, rows, options);
+}
+
+Status ScatterSub(const Comm& comm, ShardedVariable& variable,
+                  const Tensor& indices, const Tensor& rows,
+                  const VariableOptions& options) {
+  return Scatter(comm, variable, UpdateOp::kSub, indices, rows, options);
+}
+
+Status ScatterMul(const Comm& comm, ShardedVariable& variable,
+                  const Tensor& indices, const Tensor& rows,
+                  const VariableOptions& options) {
+  return Scatter(comm, variable, UpdateOp::kMul, indices, rows, options);
+}
+
+Status ScatterDiv(const Comm& comm, ShardedVariable& variable,
+                  const Tensor& indices, const Tensor& rows,
+                  const VariableOptions& options) {
+  return Scatter(comm, variable, UpdateOp::kDiv, indices, rows, options);
+}
+
+Status ScatterMin(const Comm& comm, ShardedVariable& variable,
+                  const Tensor& indices, const Tensor& rows,
+                  const VariableOptions& options) {
+  return Scatter(comm, variable, UpdateOp::kMin, indices, rows, options);
+}
+
+Status ScatterMax(const Comm& comm, ShardedVariable& variable,
+                  const Tensor& indices, const Tensor& rows,
+                  const VariableOptions& options) {
+  return Scatter(comm, variable, UpdateOp::kMax, indices, rows, options);
+}
+
+Status ScatterUpdate(const Comm& comm, ShardedVariable& variable,
+                     const Tensor& indices, const Tensor& rows,
+                     const VariableOptions& options) {
+  return Scatter(comm, variable, UpdateOp::kUpdate, indices, rows, options);
+}
+
+Status BatchScatterUpdate(const Comm& comm, ShardedVariable& variable,
+                          const Tensor& indices, const Tensor& rows,
+                          const VariableOptions& options) {
+  return Scatter(comm, variable, UpdateOp::kUpdate, indices, rows, options);
+}
+
+}  // namespace belay
