@@ -276,6 +276,68 @@ TEST(ValidateGroupsTest, WhatIsListedMustBeSound) {
             "list \"m\": pieces of different arrays (f32 [2, 3] and f32 [])");
 }
 
+// ---- Very many ----
+
+// A grid of 300 x 300 boxes of one array, in random order. Looking at all pairs
+// of them would take longer than the test may.
+Pieces ManyBoxes() {
+  const int64_t kCells = 300;
+  Pieces pieces;
+  for (int64_t i = 0; i < kCells; ++i) {
+    for (int64_t j = 0; j < kCells; ++j) {
+      pieces.push_back(PieceOfArray("grid", DType::kU8,
+                                    {2 * kCells, 2 * kCells},
+                                    {{2 * i, 2 * j}, {2, 2}}));
+    }
+  }
+  Random random(3);
+  std::shuffle(pieces.begin(), pieces.end(), random);
+  return pieces;
+}
+
+TEST(ValidateGroupsTest, ManyListedBoxes) {
+  const Pieces listed = ManyBoxes();
+  EXPECT_EQ(Problems({listed}, listed), "");
+  EXPECT_EQ(Problems(MaxShardSize(3).group(listed)->groups, listed), "");
+  const std::string doubled = Problems({listed, listed}, listed);
+  EXPECT_TRUE(doubled.ends_with("\nand 89980 more")) << doubled;
+}
+
+TEST(ValidateGroupsTest, ManyPartsOfOneBox) {
+  Pieces parts = ManyBoxes();
+  const Pieces listed = {WholeArray("grid", DType::kU8, {600, 600})};
+  EXPECT_EQ(Problems({parts}, listed), "");
+  const std::string lost = BoxText(parts.back().box);
+  parts.pop_back();
+  EXPECT_EQ(Problems({parts}, listed),
+            "policy \"test policy\": key \"grid\" box \"0,600:0,600\": dropped "
+            "in part: no group has box \"" +
+                lost + "\" (need 360000, found 359996)");
+}
+
+TEST(ValidateGroupsTest, ManyPartsThatOverlap) {
+  // Each row meets each column.
+  Pieces parts;
+  for (int64_t i = 0; i < 40000; ++i) {
+    parts.push_back(
+        PieceOfArray("v", DType::kU8, {40000, 40000}, {{i, 0}, {1, 40000}}));
+    parts.push_back(
+        PieceOfArray("v", DType::kU8, {40000, 40000}, {{0, i}, {40000, 1}}));
+  }
+  const std::string problems =
+      Problems({parts}, {WholeArray("v", DType::kU8, {40000, 40000})});
+  EXPECT_EQ(NumLines(problems), 20) << problems;
+}
+
+TEST(ValidateGroupsTest, ManyKeys) {
+  Pieces listed;
+  for (int i = 0; i < 100000; ++i) {
+    listed.push_back(Scalar("key " + std::to_string(i)));
+  }
+  EXPECT_EQ(Problems({listed}, listed), "");
+  EXPECT_TRUE(Problems({}, listed).ends_with("\nand 99980 more"));
+}
+
 // ---- At random ----
 
 // Breaks a grouping, or not: some changes do no harm.

@@ -3,6 +3,9 @@
 namespace belay {
 namespace {
 
+// Looks at a box. Overlapping boxes may cut each other to very many parts.
+constexpr size_t kMaxLooks = size_t{1} << 22;
+
 // A part of the whole, and the boxes that meet it.
 struct OpenPart {
   Box box;
@@ -51,7 +54,8 @@ std::optional<Box> FindGap(const Box& whole,
                            bool disjoint) {
   if (IsEmpty(whole)) return std::nullopt;
   std::vector<OpenPart> open = {PartOf(whole, boxes)};
-  while (!open.empty()) {
+  size_t looks = 0;
+  while (!open.empty() && (disjoint || looks < kMaxLooks)) {
     const OpenPart part = std::move(open.back());
     open.pop_back();
     if (part.boxes.empty()) return part.box;
@@ -60,6 +64,7 @@ std::optional<Box> FindGap(const Box& whole,
     const Box& taken = *part.boxes[part.boxes.size() / 2];
     for (Box& rest : Subtract(part.box, taken)) {
       open.push_back(PartOf(std::move(rest), part.boxes));
+      looks += part.boxes.size();
     }
   }
   return std::nullopt;

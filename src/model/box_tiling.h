@@ -25,7 +25,8 @@ std::vector<std::pair<size_t, size_t>> FindOverlaps(
 
 // Returns a part of `whole` that no box meets, or nothing if there is none.
 // Boxes lie in `whole`. `disjoint` says that they do not overlap, which makes
-// this fast. An empty `whole` has no gap.
+// this fast. An empty `whole` has no gap. Where very many boxes overlap, it
+// gives up after a while.
 std::optional<Box> FindGap(const Box& whole,
                            const std::vector<const Box*>& boxes, bool disjoint);
 

@@ -261,6 +261,7 @@ void CheckBoxes(const KeyPieces& key, Violations& violations) {
     if (!IsEmpty(listed->box)) boxes.push_back({listed, {}});
   }
   std::vector<const Box*> plain;
+  plain.reserve(boxes.size());
   for (const ListedBox& box : boxes) plain.push_back(&box.listed->box);
   BoxOwners owners(std::move(plain));
   for (const ReturnedPiece& returned : key.returned) {
