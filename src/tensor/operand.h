@@ -1,0 +1,25 @@
+// Operands of tensor arithmetic as tensors of one dtype.
+
+#ifndef BELAY_TENSOR_OPERAND_H_
+#define BELAY_TENSOR_OPERAND_H_
+
+#include <string>
+
+#include "belay/dtype.h"
+#include "belay/status.h"
+#include "belay/tensor.h"
+#include "belay/tensor_arithmetic.h"
+
+namespace belay {
+
+// Returns the number as a tensor without axes. Local.
+// Errors: InvalidArgument - only the cause: the number does not fit the dtype;
+//   Unimplemented - f8, which has no arithmetic.
+StatusOr<Tensor> TensorOfNumber(const Operand::Number& number, DType dtype);
+
+// Returns "f32 [2, 3]" for a tensor, its value for a number. Local.
+std::string OperandText(const Operand& operand);
+
+}  // namespace belay
+
+#endif  // BELAY_TENSOR_OPERAND_H_
