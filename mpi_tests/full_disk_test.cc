@@ -175,7 +175,7 @@ TEST_P(FullDiskTest, TheCheckFindsTooLittle) {
   EXPECT_THAT(std::string(status.message()),
               MatchesRegex("reserve \".*/run/step_00000002.inprogress/data_.*"
                            ".h5\": no space left \\(need [0-9]+ bytes, found "
-                           "[0-9]+\\) \\[rank 0 of 3\\]"));
+                           "[0-9]+\\) \\[rank 1 of 3\\]"));
   ExpectCleanFailure(status);
 }
 

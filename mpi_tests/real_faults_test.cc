@@ -179,11 +179,12 @@ class FileSizeLimit {
 TEST_F(RealFaultsTest, FilesMayNotGrow) {
   const std::string dir = scratch_.File("run");
   ASSERT_EQ(SaveIn(dir, 1), absl::OkStatus());
-  // Not on rank 0, where HDF5 makes the file: what it cannot close it leaves
+  // Not on rank 1, where HDF5 makes the file: what it cannot close it leaves
   // half open, and trips over at the end. Not with HDF5 as the transfer: it
   // leaves the others in a collective call when the write of one rank fails.
   for (Transfer transfer : {Transfer::kCollective, Transfer::kIndependent}) {
-    for (int rank = 1; rank < WorldSize(); ++rank) {
+    for (const int rank : {0, 2}) {
+      if (WorldSize() < 3) continue;
       SCOPED_TRACE(absl::StrCat("transfer ", static_cast<int>(transfer),
                                 ", limit on rank ", rank));
       Status status;

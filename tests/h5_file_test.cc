@@ -19,9 +19,9 @@ using absl::StatusCode;
 
 // One of everything that the library puts into files.
 Status WriteEverything(const std::string& path) {
-  ObjectCache cache;
   StatusOr<Handle> file = CreateFile(path, {.metadata_bytes = 4096});
   if (!file.ok()) return file.status();
+  ObjectCache cache;
   Status status;
   const DatasetSpec specs[] = {
       {"g/h/f", DType::kBF16, 0, {4}, {}},
@@ -45,6 +45,7 @@ Status WriteEverything(const std::string& path) {
                                   {{"o.h5", "x", WholeBox({4})}});
   }
   if (status.ok()) status = FlushFile(*file);
+  cache = {};
   Status close = file->Close();
   return status.ok() ? close : status;
 }

@@ -21,6 +21,7 @@ class H5LinkTest : public H5Test {
     Handle dataset = Value(OpenDataset(file, path));
     Ok(WriteHyperslab(dataset, WholeBox(shape), DType::kU8, 0, bytes.data()));
     Ok(dataset.Close());
+    cache = {};
     Ok(file.Close());
   }
 
@@ -35,6 +36,7 @@ TEST_F(H5LinkTest, ALinkShowsADatasetOfAnotherFile) {
   Ok(CreateExternalLink(file, cache, "model/w", "data.h5", "model/w"));
   EXPECT_EQ(CreateExternalLink(file, cache, "model/w", "o.h5", "w").code(),
             absl::StatusCode::kAlreadyExists);
+  cache = {};
   Ok(file.Close());
   const json found = Python(Index(), {"model/w"})["model/w"];
   EXPECT_EQ(found["values"], json({{1, 2}, {3, 4}}));
@@ -49,6 +51,7 @@ TEST_F(H5LinkTest, AVirtualDatasetShowsPiecesAsOneArray) {
                           {{"a.h5", "w", {{0, 0}, {3, 2}}},
                            {"b.h5", "x/w", {{0, 2}, {3, 1}}},
                            {"a.h5", "none", {{3, 4}, {0, 0}}}}));
+  cache = {};
   Ok(file.Close());
   const json found = Python(Index(), {"m/w"})["m/w"];
   EXPECT_EQ(found["dtype"], "uint8");
@@ -64,6 +67,7 @@ TEST_F(H5LinkTest, AVirtualDatasetMayHoldMoreThanFourGibiElements) {
     ObjectCache cache;
     const int64_t offset =
         Value(CreateDataset(data, cache, {"w", DType::kU8, 0, {1, kRow}, {}}));
+    cache = {};
     Ok(data.Close());
     PatchBytes(Path(piece.file), offset + kRow - 1, "*", 1);
   }
@@ -72,6 +76,7 @@ TEST_F(H5LinkTest, AVirtualDatasetMayHoldMoreThanFourGibiElements) {
   Ok(CreateVirtualDataset(file, cache, "w", DType::kU8, 0, {2, kRow}, pieces));
   const Box end = {.offset = {1, kRow - 2}, .shape = {1, 2}};
   char found[] = "??";
+  cache = {};
   Ok(file.Close());
   const Handle reader = Value(OpenFileReadOnly(Index()));
   Ok(ReadHyperslab(reader, "w", DType::kU8, 0, end, found));
@@ -82,6 +87,7 @@ TEST_F(H5LinkTest, AnEmptyVirtualDatasetIsAnOrdinaryOne) {
   Handle file = Value(CreateFile(Index()));
   ObjectCache cache;
   Ok(CreateVirtualDataset(file, cache, "w", DType::kF16, 0, {0, 4}, {}));
+  cache = {};
   Ok(file.Close());
   const json found = Python(Index(), {"w"})["w"];
   EXPECT_EQ(found["shape"], json({0, 4}));
@@ -114,11 +120,13 @@ TEST_F(H5LinkTest, AVirtualDatasetMayHaveManyPieces) {
     Ok(WriteHyperslab(dataset, WholeBox({1, 3}), DType::kU8, 0, row));
     Ok(dataset.Close());
   }
+  cache = {};
   Ok(data.Close());
   Handle file = Value(CreateFile(Index()));
   ObjectCache fresh;
   Ok(CreateVirtualDataset(file, fresh, "w", DType::kU8, 0, {kPieces, 3},
                           pieces));
+  cache = {};
   Ok(file.Close());
   const Handle reader = Value(OpenFileReadOnly(Index()));
   std::string found(2 * 3, '?');

@@ -20,6 +20,11 @@ class H5TableTest : public H5Test {
     return Value(WriteColumn<T>(file_, cache_, path, values));
   }
 
+  void Close() {
+    cache_ = {};
+    Ok(file_.Close());
+  }
+
   Handle file_;
   ObjectCache cache_;
 };
@@ -42,7 +47,7 @@ TEST_F(H5TableTest, NumbersReadBack) {
 TEST_F(H5TableTest, H5pyShowsColumns) {
   Write<int64_t>("t/n", {-7, 8});
   Ok(WriteTextColumn(file_, cache_, "t/s", {"", "gr\xC3\xBCn", "x"}));
-  Ok(file_.Close());
+  Close();
   const json found = Python(Path("a.h5"), {"t/n", "t/s"});
   EXPECT_EQ(found["t/n"]["values"], json({-7, 8}));
   EXPECT_EQ(found["t/n"]["dtype"], "int64");
@@ -52,7 +57,7 @@ TEST_F(H5TableTest, H5pyShowsColumns) {
 
 TEST_F(H5TableTest, AColumnCanBePatchedAtItsOffset) {
   const int64_t offset = Write<uint32_t>("crc", {0, 0, 0});
-  Ok(file_.Close());
+  Close();
   const uint32_t value = 0xE3069283;
   PatchBytes(Path("a.h5"), offset + 4, &value, 4);
   const Handle file = Value(OpenFileReadOnly(Path("a.h5")));

@@ -101,6 +101,7 @@ class H5TypesTest : public H5Test {
       const Handle dataset = Value(OpenDataset(file, "all/" + c.name));
       Ok(WriteHyperslab(dataset, WholeBox({2}), c.dtype, text, c.bits.data()));
     }
+    cache = {};
     Ok(file.Close());
     return offsets;
   }
@@ -152,6 +153,7 @@ TEST_F(H5TypesTest, H5pyShowsAStringScalar) {
   Handle dataset = Value(OpenDataset(file, "s"));
   Ok(WriteHyperslab(dataset, {}, DType::kString, size, text.data()));
   Ok(dataset.Close());
+  cache = {};
   Ok(file.Close());
   const json found = Python(Path("a.h5"), {"s"})["s"];
   EXPECT_EQ(found["values"], text);

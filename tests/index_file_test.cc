@@ -24,7 +24,8 @@ class IndexFileTest : public DirectoryTest {
   // Writes the index of SmallIndex, complete.
   IndexImage WriteSmall() const {
     const SavedCheckpoint saved = SmallIndex();
-    const IndexImage image = h5::Value(CreateIndex(Index(), saved));
+    const IndexImage image =
+        h5::Value(FillIndex(h5::Value(StartIndex(Index(), saved)), saved));
     h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, true));
     return image;
   }
@@ -59,7 +60,8 @@ TEST_F(IndexFileTest, RandomIndexesComeBack) {
     const SavedCheckpoint saved = RandomIndex(random);
     SavedCheckpoint shuffled = saved;
     std::shuffle(shuffled.datasets.begin(), shuffled.datasets.end(), random);
-    const IndexImage image = h5::Value(CreateIndex(Index(), shuffled));
+    const IndexImage image = h5::Value(
+        FillIndex(h5::Value(StartIndex(Index(), shuffled)), shuffled));
     h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, false));
     ExpectSame(h5::Value(ReadIndex(dir_)), saved);
     ASSERT_FALSE(HasFailure()) << seed;
@@ -170,6 +172,7 @@ void WriteVersion(const std::string& path, std::vector<uint32_t> version) {
                              {"belay checkpoint"}));
   h5::Value(
       h5::WriteColumn<uint32_t>(file, cache, ".belay/header/format", version));
+  cache = {};
   h5::Ok(file.Close());
 }
 
@@ -209,6 +212,7 @@ TEST_F(IndexFileTest, ANewerMinorVersionIsRead) {
   const std::vector<uint32_t> rows = {digest.structure, digest.values};
   h5::Value(h5::WriteColumn<uint32_t>(file, cache, ".belay/digest", rows));
   h5::Value(h5::WriteColumn<uint32_t>(file, cache, ".belay/graph/new", rows));
+  cache = {};
   h5::Ok(file.Close());
   const SavedCheckpoint saved = h5::Value(ReadIndex(dir_));
   EXPECT_EQ(saved.format_major, 1);

@@ -69,7 +69,7 @@ TEST(ToStringTest, SavePlan) {
   EXPECT_EQ(ToString(plan, 2),
             "save plan: 2 arrays, 2 datasets, 1 files, 2 ranks, 3 rounds, 2 "
             "blocks\n"
-            "file 0 \"data_00000_of_00001.h5\": created by rank 0, 2 writers\n"
+            "file 0 \"data_00000_of_00001.h5\": created by rank 1, 2 writers\n"
             "dataset 0: \"m\" f64 [2, 6], box 0,2:0,6, file 0, chunk [2, 3]\n"
             "dataset 1: \"t\" string [], box 0,5, file 0, contiguous\n"
             "rank 0: 48 bytes in 2 orders\n"

@@ -35,7 +35,7 @@ TEST(PlanSaveTest, SharedFileHasOneDatasetPerArray) {
   EXPECT_THAT(plan.datasets, ElementsAre(StoredDataset{
                                  .array = 0, .file = 0, .box = {{0}, {12}}}));
   EXPECT_THAT(plan.files, ElementsAre(StoredFile{"data_00000_of_00001.h5",
-                                                 /*creator=*/0, 0, 4}));
+                                                 /*creator=*/1, 0, 4}));
   EXPECT_THAT(plan.calls, ElementsAre(1));
   EXPECT_EQ(plan.rounds, 1);
   EXPECT_EQ(plan.num_blocks, 1);
@@ -70,10 +70,12 @@ TEST(PlanSaveTest, ARankThatWritesNothingHasNoFile) {
   EXPECT_EQ(plan.ranks[1].file, 0);
   EXPECT_THAT(plan.files,
               ElementsAre(StoredFile{"data_00000_of_00001.h5", 1, 0, 1}));
-  // A shared file is made by rank 0 all the same.
+  // A shared file is made by rank 1, also where that one writes nothing.
+  std::swap(ranks[0], ranks[1]);
   plan = PlanSave(ranks, {}).value();
+  EXPECT_EQ(plan.ranks[1].file, -1);
   EXPECT_THAT(plan.files,
-              ElementsAre(StoredFile{"data_00000_of_00001.h5", 0, 0, 1}));
+              ElementsAre(StoredFile{"data_00000_of_00001.h5", 1, 0, 1}));
 }
 
 TEST(PlanSaveTest, NothingToWrite) {

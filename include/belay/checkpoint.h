@@ -30,8 +30,8 @@ inline constexpr int64_t kLatestStep = -1;
 // Remembers the plan, the file offsets and the metadata bytes of the last
 // save. While the structure of the state (keys, dtypes, shapes, boxes, lengths
 // of strings), the options and the ranks stay the same, the next save skips
-// planning and all HDF5 calls. Memory: about 200 bytes per shard and, on rank
-// 0, the metadata of the files. Move only.
+// planning and all HDF5 calls. Memory: about 200 bytes per shard and, on the
+// ranks that make files, their metadata. Move only.
 class PlanCache {
  public:
   PlanCache();

@@ -110,6 +110,10 @@ Status PlanOnRoot(const std::vector<std::string>& gathered,
       PlanSave(ranks, {.file_layout = options.file_layout,
                        .array_layout = options.array_layout,
                        .round_bytes = options.max_bytes_in_flight}));
+  planned.saved.file_layout = planned.plan.file_layout;
+  planned.saved.arrays = planned.plan.arrays;
+  planned.saved.datasets = planned.plan.datasets;
+  planned.saved.files = planned.plan.files;
   return absl::OkStatus();
 }
 
@@ -132,8 +136,6 @@ void TakePlaces(const std::vector<std::string>& skeletons,
       order.extent.offset += plan.datasets[order.dataset].offset;
     }
   }
-  planned.saved.file_layout = plan.file_layout;
-  planned.saved.arrays = plan.arrays;
   planned.saved.datasets = plan.datasets;
   planned.saved.files = plan.files;
 }

@@ -131,6 +131,15 @@ Status CreateMyFile(SaveRun& run) {
   return absl::OkStatus();
 }
 
+// Rank 0: what needs no places is done while others make their files. Local.
+Status StartMyIndex(SaveRun& run) {
+  if (!run.team.is_root() || run.reuse) return absl::OkStatus();
+  SavedCheckpoint& saved = run.cache.planned.saved;
+  saved.has_checksums = run.options.checksums;
+  BELAY_ASSIGN_OR_RETURN(run.index, StartIndex(run.IndexPath(), saved));
+  return absl::OkStatus();
+}
+
 // Rank 0 only.
 Status BeginOnRoot(SaveRun& run) {
   const Status status = BeginStep(run.dir, run.step, run.options.overwrite,
@@ -152,7 +161,9 @@ Status Reserve(SaveRun& run) {
   BELAY_RETURN_IF_AGREED(Broadcast(run.team, nonce));
   std::memcpy(&run.nonce, nonce.data(), sizeof(run.nonce));
   if (!run.reuse) run.cache.plan_id = run.nonce;
-  BELAY_RETURN_IF_AGREED(Agree(run.team, CreateMyFile(run)));
+  Status status = CreateMyFile(run);
+  if (status.ok()) status = StartMyIndex(run);
+  BELAY_RETURN_IF_AGREED(Agree(run.team, status));
   if (run.reuse) return absl::OkStatus();
   return Place(run.team, run.cache.skeleton.skeleton, run.cache.planned);
 }
@@ -184,6 +195,7 @@ Status Commit(SaveRun& run) {
 // After Carry: no rank may believe in a step that another one does not. Local.
 void CleanUp(SaveRun& run, const Status& status) {
   if (!run.team.is_root()) return;
+  run.index = {};  // a file that is open may keep its directory from going
   // What was there before this save is not ours.
   if (!run.began) return;
   // Under the temporary name lies the old step of a commit that stands.

@@ -10,6 +10,7 @@
 #include "belay/checkpoint.h"
 #include "checkpoint/plan_cache.h"
 #include "checkpoint/stations.h"
+#include "h5/handle.h"
 #include "parallel/collective.h"
 #include "store/paths.h"
 
@@ -31,6 +32,7 @@ struct SaveRun {
   // Rank 0 only.
   bool began = false;
   bool has_index = false;
+  h5::Handle index;       // started, not filled
   bool is_owner = false;  // of the directory in progress, when committing
   bool committed = false;
   SaveResult result;
@@ -45,7 +47,7 @@ struct SaveRun {
   }
 };
 
-// Makes the index as far as it is known, while others write. Rank 0 only.
+// Fills the index as far as it is known, while others write. Rank 0 only.
 Status PrepareIndex(SaveRun& run);
 
 // Station write: all bytes into the data files. Collective; agreed.

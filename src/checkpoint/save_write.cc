@@ -105,9 +105,8 @@ Status PrepareIndex(SaveRun& run) {
   PlanCache::Impl& cache = run.cache;
   run.has_index = true;
   if (run.reuse) return CreateIndexFromImage(run.IndexPath(), cache.index);
-  cache.planned.saved.has_checksums = run.options.checksums;
   BELAY_ASSIGN_OR_RETURN(cache.index,
-                         CreateIndex(run.IndexPath(), cache.planned.saved));
+                         FillIndex(std::move(run.index), cache.planned.saved));
   return absl::OkStatus();
 }
 

@@ -17,17 +17,31 @@ StatusOr<bool> LinkExists(const Handle& file, const std::string& path) {
   return found > 0;
 }
 
-Status CreateGroup(const Handle& file, const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(const bool exists, LinkExists(file, path));
-  if (exists) return absl::OkStatus();
-  BELAY_ASSIGN_OR_RETURN(const Handle links, LinkProperties(path));
-  BELAY_ASSIGN_OR_RETURN(const Handle creation,
-                         GroupProperties(H5P_GROUP_CREATE, path));
-  BELAY_ASSIGN_OR_RETURN(Handle group,
-                         Own(H5Gcreate2(file.get(), path.c_str(), links.get(),
-                                        creation.get(), H5P_DEFAULT),
-                             "create group", path));
-  return group.Close();
+// Creates a group and the ones above it, or opens it if it is there.
+StatusOr<Handle> OpenGroup(const Handle& file, ObjectCache& cache,
+                           const std::string& path) {
+  bool exists = cache.paths.contains(path);
+  if (!exists) {
+    const size_t end = path.rfind('/');
+    if (end != path.npos && end != 0) {
+      BELAY_RETURN_IF_ERROR(
+          OpenGroup(file, cache, path.substr(0, end)).status());
+    }
+    BELAY_ASSIGN_OR_RETURN(exists, LinkExists(file, path));
+    cache.paths.insert(path);
+  }
+  if (exists) {
+    return Own(H5Gopen2(file.get(), path.c_str(), H5P_DEFAULT), "open group",
+               path);
+  }
+  BELAY_ASSIGN_OR_RETURN(const hid_t links, MakeOnce(cache.links, [&] {
+                           return LinkProperties(path);
+                         }));
+  BELAY_ASSIGN_OR_RETURN(const hid_t creation, MakeOnce(cache.groups, [&] {
+                           return GroupProperties(H5P_GROUP_CREATE, path);
+                         }));
+  return Own(H5Gcreate2(file.get(), path.c_str(), links, creation, H5P_DEFAULT),
+             "create group", path);
 }
 
 // The grid of chunks that covers an array.
@@ -102,17 +116,15 @@ StatusOr<int64_t> DataOffset(const Handle& dataset, const DatasetSpec& spec) {
 
 }  // namespace
 
-Status CreateGroups(const Handle& file, ObjectCache& cache,
-                    std::string_view path) {
+StatusOr<Location> LocationOf(const Handle& file, ObjectCache& cache,
+                              const std::string& path) {
   const size_t end = path.rfind('/');
-  if (end == path.npos || end == 0) return absl::OkStatus();
-  const std::string_view parent = path.substr(0, end);
-  if (cache.paths.contains(AbslView(parent))) return absl::OkStatus();
-  BELAY_RETURN_IF_ERROR(CreateGroups(file, cache, parent));
-  const std::string group(parent);
-  BELAY_RETURN_IF_ERROR(CreateGroup(file, group));
-  cache.paths.insert(group);
-  return absl::OkStatus();
+  if (end == path.npos || end == 0) return Location{file.get(), path.c_str()};
+  const std::string parent = path.substr(0, end);
+  if (!cache.parent.is_open() || cache.parent.name() != parent) {
+    BELAY_ASSIGN_OR_RETURN(cache.parent, OpenGroup(file, cache, parent));
+  }
+  return Location{cache.parent.get(), path.c_str() + end + 1};
 }
 
 StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
@@ -120,7 +132,8 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
   const std::string& path = spec.path;
   const bool has_bytes = NumElements(spec.shape) > 0 &&
                          ElementBytes(spec.dtype, spec.string_bytes) > 0;
-  BELAY_RETURN_IF_ERROR(CreateGroups(file, cache, path));
+  BELAY_ASSIGN_OR_RETURN(const Location location,
+                         LocationOf(file, cache, path));
   Handle own_type;
   Handle& type_slot =
       spec.dtype == DType::kString ? own_type : cache.types[spec.dtype];
@@ -139,7 +152,7 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
                            return DatasetProperties(chunk, path);
                          }));
   BELAY_ASSIGN_OR_RETURN(
-      Handle dataset, Own(H5Dcreate2(file.get(), path.c_str(), type,
+      Handle dataset, Own(H5Dcreate2(location.group, location.name, type,
                                      space.get(), links, creation, H5P_DEFAULT),
                           "create dataset", path));
   BELAY_RETURN_IF_ERROR(NameDType(dataset, spec.dtype));

@@ -23,21 +23,31 @@
 
 namespace belay::h5 {
 
-// What making one object leaves for the next ones of the same file: the groups
-// that exist, and types and properties that are the same for many. Making them
-// anew costs as much as the dataset itself. One per open file.
+// What making one object leaves for the next ones of the same file: groups, and
+// types and properties that are the same for many. Making them anew costs as
+// much as the dataset itself. One per open file; must go before the file is
+// closed.
 struct ObjectCache {
-  absl::flat_hash_set<std::string> paths;
+  absl::flat_hash_set<std::string> paths;       // groups that exist
+  Handle parent;                                // the group of the last object
   Handle links;                                 // how links are made
+  Handle groups;                                // how groups are made
   absl::flat_hash_map<Shape, Handle> creation;  // of datasets, by chunk shape
   absl::flat_hash_map<DType, Handle> types;     // all but texts
 };
 
+// Where HDF5 makes an object: a group, and the name in it.
+struct Location {
+  hid_t group;
+  const char* name;
+};
+
 // Creates the groups above the last part of an object path that are missing.
-// Local.
+// Local. Returns the location, which borrows from `path` and `cache` and holds
+// until the next call.
 // Errors: AlreadyExists, Internal - a dataset stands where a group is needed.
-Status CreateGroups(const Handle& file, ObjectCache& cache,
-                    std::string_view path);
+StatusOr<Location> LocationOf(const Handle& file, ObjectCache& cache,
+                              const std::string& path);
 
 // A dataset to create. `chunk` is empty for contiguous storage, else it has one
 // length per axis, from 1 to that of the array, and less than 4 GiB in all.

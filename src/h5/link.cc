@@ -53,13 +53,15 @@ Status CreateExternalLink(const Handle& file, ObjectCache& cache,
                           const std::string& path,
                           const std::string& target_file,
                           const std::string& target_path) {
-  BELAY_RETURN_IF_ERROR(CreateGroups(file, cache, path));
+  BELAY_ASSIGN_OR_RETURN(const Location location,
+                         LocationOf(file, cache, path));
   BELAY_ASSIGN_OR_RETURN(const hid_t links, MakeOnce(cache.links, [&] {
                            return LinkProperties(path);
                          }));
-  return Check(H5Lcreate_external(target_file.c_str(), target_path.c_str(),
-                                  file.get(), path.c_str(), links, H5P_DEFAULT),
-               "create link", path);
+  return Check(
+      H5Lcreate_external(target_file.c_str(), target_path.c_str(),
+                         location.group, location.name, links, H5P_DEFAULT),
+      "create link", path);
 }
 
 Status CreateVirtualDataset(const Handle& file, ObjectCache& cache,
@@ -74,7 +76,8 @@ Status CreateVirtualDataset(const Handle& file, ObjectCache& cache,
     const DatasetSpec spec = {path, dtype, string_bytes, shape, {}};
     return CreateDataset(file, cache, spec).status();
   }
-  BELAY_RETURN_IF_ERROR(CreateGroups(file, cache, path));
+  BELAY_ASSIGN_OR_RETURN(const Location location,
+                         LocationOf(file, cache, path));
   BELAY_ASSIGN_OR_RETURN(const Handle type, FileType(dtype, string_bytes));
   BELAY_ASSIGN_OR_RETURN(const Handle space, NewSpace(shape, path));
   BELAY_ASSIGN_OR_RETURN(const hid_t links, MakeOnce(cache.links, [&] {
@@ -83,8 +86,8 @@ Status CreateVirtualDataset(const Handle& file, ObjectCache& cache,
   BELAY_ASSIGN_OR_RETURN(const Handle creation, MapPieces(path, space, pieces));
   BELAY_ASSIGN_OR_RETURN(
       Handle dataset,
-      Own(H5Dcreate2(file.get(), path.c_str(), type.get(), space.get(), links,
-                     creation.get(), H5P_DEFAULT),
+      Own(H5Dcreate2(location.group, location.name, type.get(), space.get(),
+                     links, creation.get(), H5P_DEFAULT),
           "create virtual dataset", path));
   BELAY_RETURN_IF_ERROR(NameDType(dataset, dtype));
   return dataset.Close();

@@ -82,10 +82,12 @@ class FileNumbers {
       const int32_t group = Group(static_cast<int32_t>(rank));
       const auto [it, fresh] = files_.try_emplace(group, plan.files.size());
       if (fresh) {
-        // A shared file is made by rank 0 even where rank 0 writes nothing.
+        // A shared file is made by rank 1, which may write nothing: rank 0
+        // makes the index meanwhile.
         const bool shared = layout_ == FileLayout::kShared;
+        const int32_t maker = ranks_.size() > 1 ? 1 : 0;
         plan.files.push_back(
-            {.creator = shared ? 0 : static_cast<int32_t>(rank)});
+            {.creator = shared ? maker : static_cast<int32_t>(rank)});
       }
       StoredFile& file = plan.files[it->second];
       ++file.num_writers;

@@ -71,8 +71,9 @@ Status PresentArrays(const h5::Handle& file, h5::ObjectCache& groups,
 }
 
 // Writes all columns; remembers the places of those that change.
-Status WriteColumns(const h5::Handle& file, h5::ObjectCache& groups,
-                    const IndexColumns& columns, IndexImage& image) {
+Status WriteColumns(const h5::Handle& file, const IndexColumns& columns,
+                    IndexImage& image) {
+  h5::ObjectCache groups;
   Status status;
   ForEachColumn(columns, [&](const char* path, const auto& column) {
     using Row = typename std::decay_t<decltype(column)>::value_type;
@@ -107,14 +108,20 @@ h5::FileLayoutHint HintFor(const SavedCheckpoint& saved) {
   return {.metadata_bytes = bytes, .small_data_bytes = 65536};
 }
 
-// The datasets ascending by array, and a zero for every checksum to come.
-SavedCheckpoint WithRoomForChecksums(const SavedCheckpoint& saved) {
+// The datasets ascending by array.
+SavedCheckpoint SortedByArray(const SavedCheckpoint& saved) {
   SavedCheckpoint sorted = saved;
   std::sort(sorted.datasets.begin(), sorted.datasets.end(),
             [](const StoredDataset& a, const StoredDataset& b) {
               return std::tie(a.array, a.box.offset) <
                      std::tie(b.array, b.box.offset);
             });
+  return sorted;
+}
+
+// The same with a zero for every checksum to come.
+SavedCheckpoint WithRoomForChecksums(const SavedCheckpoint& saved) {
+  SavedCheckpoint sorted = SortedByArray(saved);
   int64_t blocks = 0;
   for (const StoredArray& array : sorted.arrays) {
     blocks += NumBlocks(ArrayBytes(array));
@@ -166,16 +173,22 @@ Status CheckHeader(const h5::Handle& file, const std::string& path) {
 
 }  // namespace
 
-StatusOr<IndexImage> CreateIndex(const std::string& path,
-                                 const SavedCheckpoint& saved) {
-  const SavedCheckpoint sorted = WithRoomForChecksums(saved);
-  IndexImage image;
+StatusOr<h5::Handle> StartIndex(const std::string& path,
+                                const SavedCheckpoint& saved) {
+  const SavedCheckpoint sorted = SortedByArray(saved);
   BELAY_ASSIGN_OR_RETURN(h5::Handle file,
                          h5::CreateFile(path, HintFor(sorted)));
   h5::ObjectCache objects;
   BELAY_RETURN_IF_ERROR(PresentArrays(file, objects, sorted));
-  BELAY_RETURN_IF_ERROR(WriteColumns(file, objects, ToColumns(sorted), image));
-  BELAY_RETURN_IF_ERROR(file.Close());
+  return file;
+}
+
+StatusOr<IndexImage> FillIndex(h5::Handle index, const SavedCheckpoint& saved) {
+  const std::string path = index.name();
+  IndexImage image;
+  BELAY_RETURN_IF_ERROR(
+      WriteColumns(index, ToColumns(WithRoomForChecksums(saved)), image));
+  BELAY_RETURN_IF_ERROR(index.Close());
   BELAY_ASSIGN_OR_RETURN(PosixFile written,
                          PosixFile::Open(path, PosixFile::Mode::kRead));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, written.Stat());

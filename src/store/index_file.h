@@ -1,7 +1,8 @@
 // index.h5: the array table, the checksums, and every array by its key.
 //
-// Written once by rank 0 after all data is in place, read by rank 0 before
-// anything else. Serial HDF5 only.
+// Written once by rank 0 while others make the data files and write, finished
+// when all data is in place; read by rank 0 before anything else. Serial HDF5
+// only.
 
 #ifndef BELAY_STORE_INDEX_FILE_H_
 #define BELAY_STORE_INDEX_FILE_H_
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "belay/status.h"
+#include "h5/handle.h"
 #include "model/plan.h"
 
 namespace belay {
@@ -25,12 +27,17 @@ struct IndexImage {
   int64_t digest_offset = -1;
 };
 
-// Creates the index of `saved` as the new file `path`. `saved.datasets` may be
-// in any order; their offsets are known. With `has_checksums` there is room for
-// one per block. Local.
+// Creates the new file `path` and shows every array of `saved` in it under its
+// key. Local. `saved.datasets` may be in any order, their offsets unknown.
+// Errors: those of h5.
+StatusOr<h5::Handle> StartIndex(const std::string& path,
+                                const SavedCheckpoint& saved);
+
+// Puts in what `saved` says, closes the index and reads its bytes. Local.
+// `index` is what StartIndex made of the same arrays; the offsets are known by
+// now. With `has_checksums` there is room for one per block.
 // Errors: those of h5 and of PosixFile.
-StatusOr<IndexImage> CreateIndex(const std::string& path,
-                                 const SavedCheckpoint& saved);
+StatusOr<IndexImage> FillIndex(h5::Handle index, const SavedCheckpoint& saved);
 
 // Creates the new file `path` from an image. Local.
 Status CreateIndexFromImage(const std::string& path, const IndexImage& image);

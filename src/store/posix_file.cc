@@ -169,10 +169,10 @@ Status PosixFile::PreadAll(int64_t offset, void* data, int64_t bytes) {
   return absl::OkStatus();
 }
 
-Status PosixFile::Fallocate(int64_t bytes) {
+Status PosixFile::Fallocate(int64_t bytes, int64_t from) {
   BELAY_RETURN_IF_ERROR(fault::Point("reserve"));
-  if (bytes == 0) return absl::OkStatus();
-  if (Retry([&] { return ::fallocate(fd_, 0, 0, bytes); }) == 0) {
+  if (bytes <= from) return absl::OkStatus();
+  if (Retry([&] { return ::fallocate(fd_, 0, from, bytes - from); }) == 0) {
     return absl::OkStatus();
   }
   const int error = errno;
@@ -201,8 +201,8 @@ Status PosixFile::NoSpaceLeft(int64_t need, int64_t found) const {
                       path_, need, found));
 }
 
-void PosixFile::Preallocate(int64_t bytes) {
-  static_cast<void>(::fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, bytes));
+bool PosixFile::Preallocate(int64_t bytes) {
+  return ::fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0;
 }
 
 Status PosixFile::Sync() {

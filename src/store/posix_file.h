@@ -70,17 +70,18 @@ class PosixFile {
   // that holds these bytes, `found` the size of the file.
   Status PreadAll(int64_t offset, void* data, int64_t bytes);
 
-  // Reserves the bytes [0, bytes), so that writing them cannot run out of
-  // space, and makes the file at least that long. Where the file system cannot
-  // reserve, only looks whether that much space is free now. Local. SIGXFSZ as
-  // in PwriteAll.
+  // Reserves the bytes [from, bytes), so that writing them cannot run out of
+  // space, and makes the file at least `bytes` long. Where the file system
+  // cannot reserve, only looks whether that much space is free now. Local.
+  // SIGXFSZ as in PwriteAll.
   // Errors: ResourceExhausted `no space left` - `found` is what is free now
   // plus what the file has already.
-  Status Fallocate(int64_t bytes);
+  Status Fallocate(int64_t bytes, int64_t from = 0);
 
-  // Allocates the bytes [0, bytes) ahead of Fallocate, size unchanged, perhaps
-  // from another thread. A hint: cannot fail, passes no fault point. Local.
-  void Preallocate(int64_t bytes);
+  // Reserves the bytes [0, bytes), size unchanged, perhaps from another thread.
+  // Returns whether it could; if not, Fallocate says why. Passes no fault
+  // point. Local.
+  bool Preallocate(int64_t bytes);
 
   // Makes content and size durable; the name needs SyncDirectory. Local.
   Status Sync();

@@ -53,18 +53,26 @@ int64_t DataBytes(const std::vector<h5::DatasetSpec>& datasets) {
   return bytes;
 }
 
-// Allocates space while HDF5 makes metadata: both take long, and the other
-// ranks wait for both. Whether there is enough is asked afterwards.
-class BackgroundAllocation {
+// Reserves space while HDF5 makes metadata: both take long, and the other ranks
+// wait for both.
+class BackgroundReservation {
  public:
-  BackgroundAllocation(PosixFile& file, int64_t bytes)
-      : thread_(StartQuietThread([&file, bytes] { file.Preallocate(bytes); })) {
-  }
-  ~BackgroundAllocation() {
+  BackgroundReservation(PosixFile& file, int64_t bytes)
+      : thread_(StartQuietThread([this, &file, bytes] {
+          if (file.Preallocate(bytes)) reserved_ = bytes;
+        })) {}
+  ~BackgroundReservation() {
     if (thread_.joinable()) thread_.join();
   }
 
+  // Waits. Returns how many bytes are reserved, from the start of the file.
+  int64_t Join() {
+    thread_.join();
+    return reserved_;
+  }
+
  private:
+  int64_t reserved_ = 0;
   std::thread thread_;
 };
 
@@ -93,14 +101,14 @@ StatusOr<Skeleton> CreateSkeleton(
                          h5::CreateFile(path, HintFor(datasets)));
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(path, PosixFile::Mode::kWrite));
-  {
-    const BackgroundAllocation allocation(file, DataBytes(datasets));
-    BELAY_ASSIGN_OR_RETURN(skeleton.offsets,
-                           CreateDatasets(std::move(created), datasets));
-  }
+  BackgroundReservation reservation(file, DataBytes(datasets));
+  BELAY_ASSIGN_OR_RETURN(skeleton.offsets,
+                         CreateDatasets(std::move(created), datasets));
+  const int64_t reserved = reservation.Join();
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
   skeleton.file_bytes = stat.size;
-  BELAY_RETURN_IF_ERROR(file.Fallocate(stat.size));
+  // Walking over what is reserved already would take as long as reserving it.
+  BELAY_RETURN_IF_ERROR(file.Fallocate(stat.size, reserved));
   BELAY_RETURN_IF_ERROR(file.Close());
   return skeleton;
 }
