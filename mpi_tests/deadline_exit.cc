@@ -1,5 +1,5 @@
-// A save in which some ranks do not come to the gate, or hang in a call. Ends
-// with an exit code other than 75 if the deadline does not work.
+// A save or a read in which some ranks do not come to the gate, or hang in a
+// call. Ends with an exit code other than 75 if the deadline does not work.
 
 #include <mpi.h>
 #include <unistd.h>
@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "belay/comm.h"
+#include "belay/sharded_variable_ops.h"
 #include "parallel/collective.h"
 #include "parallel/deadline.h"
 
@@ -37,6 +38,15 @@ void Run(const belay::Comm& comm, std::string_view name) {
   (void)belay::Agree(team, absl::OkStatus());
 }
 
+// The first rank reads a variable alone.
+void ReadAlone(const belay::Comm& comm) {
+  const auto v = belay::CreateShardedVariable(comm, "v", belay::DType::kF32,
+                                              {4}, belay::FixedShards(2));
+  if (!v.ok()) return;
+  if (comm.rank() > 0) sleep(20);
+  (void)belay::Read(comm, *v, {}, belay::kEveryRank, {.deadline_seconds = 1});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -45,7 +55,11 @@ int main(int argc, char** argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   absl::StatusOr<belay::Comm> comm = belay::Comm::Duplicate(MPI_COMM_WORLD);
   if (!comm.ok()) return 3;
-  Run(*comm, argv[1]);
+  if (argv[1] == std::string_view("reads_alone")) {
+    ReadAlone(*comm);
+  } else {
+    Run(*comm, argv[1]);
+  }
   std::fputs("the deadline did not end the job\n", stderr);
   MPI_Finalize();
   return 1;

@@ -94,7 +94,7 @@ Status WaitWithoutLimit(std::span<MPI_Request> requests) {
 }  // namespace
 
 struct Deadline::Impl {
-  Impl(const Comm& comm, double limit, std::string name);
+  Impl(const Comm& comm, double limit, std::string name, bool has_watchdog);
   ~Impl();
 
   // Used by the thread that waits.
@@ -136,14 +136,15 @@ struct Deadline::Impl {
 };
 
 // A century is as good as no limit, and fits the clock.
-Deadline::Impl::Impl(const Comm& of, double limit, std::string name)
+Deadline::Impl::Impl(const Comm& of, double limit, std::string name,
+                     bool has_watchdog)
     : comm(of.raw()),
       rank(of.rank()),
       size(of.size()),
       seconds(std::min(limit, 3e9)),
       operation(std::move(name)),
       operation_hash(Fnv1a(operation)) {
-  StartWatchdog();
+  if (has_watchdog) StartWatchdog();
 }
 
 Deadline::Impl::~Impl() {
@@ -292,9 +293,11 @@ void Deadline::Impl::GiveUp() {
   EndJob(text);
 }
 
-Deadline::Deadline(const Comm& comm, double seconds, std::string operation) {
+Deadline::Deadline(const Comm& comm, double seconds, std::string operation,
+                   bool watchdog) {
   if (seconds > 0) {
-    impl_ = std::make_unique<Impl>(comm, seconds, std::move(operation));
+    impl_ =
+        std::make_unique<Impl>(comm, seconds, std::move(operation), watchdog);
   }
 }
 

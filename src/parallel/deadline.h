@@ -28,8 +28,11 @@ inline constexpr int kDeadlineExitCode = 75;
 class Deadline {
  public:
   // Starts watching. `operation` is named in the message: `save "run/step_7"`.
-  // Local.
-  Deadline(const Comm& comm, double seconds, std::string operation);
+  // Without the watchdog, whose thread takes a fraction of a millisecond to
+  // start, only gates are watched: for short operations that make no call that
+  // blocks. Local.
+  Deadline(const Comm& comm, double seconds, std::string operation,
+           bool watchdog = true);
   Deadline(Deadline&&) noexcept;
   Deadline& operator=(Deadline&&) noexcept;
   // Stops watching. Local.

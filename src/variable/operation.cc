@@ -34,7 +34,8 @@ Status CheckComm(const Comm& comm, const std::string& operation) {
 Team NewTeam(const Comm& comm, const std::string& operation,
              double deadline_seconds) {
   return {.comm = comm,
-          .deadline = Deadline(comm, deadline_seconds, operation)};
+          .deadline = Deadline(comm, deadline_seconds, operation,
+                               /*watchdog=*/false)};
 }
 
 Status CheckElements(DType dtype, const Shape& shape) {

@@ -31,7 +31,7 @@ std::string OperationName(std::string_view verb, std::string_view name);
 // Errors: FailedPrecondition - the communicator is closed or was moved from.
 Status CheckComm(const Comm& comm, const std::string& operation);
 
-// The team of one operation. Local.
+// The team of one operation, which only waits at gates. Local.
 Team NewTeam(const Comm& comm, const std::string& operation,
              double deadline_seconds);
 
