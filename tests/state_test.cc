@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "belay/mesh.h"
+#include "belay/sharded_variable.h"
 
 namespace belay {
 namespace {
@@ -113,6 +114,37 @@ TEST(StateTest, ANullPointerIsRememberedOnce) {
   other.Add("t", text);
   EXPECT_EQ(other.status(),
             absl::InvalidArgumentError("add \"t\": the pointer is null"));
+}
+
+TEST(StateTest, AVariableAddsTheComponentsThatAreHere) {
+  std::byte memory[8] = {};
+  ShardedVariable variable(
+      "v", DType::kI16, {5, 2},
+      {{.first_row = 0, .num_rows = 3, .owner = 1},
+       {.first_row = 3, .num_rows = 0, .owner = 1},
+       {.first_row = 3, .num_rows = 2, .owner = 0, .data = memory}},
+      nullptr);
+  State state;
+  state.AddShardedVariable("w", variable);
+  EXPECT_EQ(state.status(), absl::OkStatus());
+  ASSERT_EQ(state.shards().size(), 2);
+  const Shard& empty = state.shards()[0];
+  EXPECT_EQ(empty.box, (Box{{3, 0}, {0, 2}}));
+  const Shard& held = state.shards()[1];
+  EXPECT_EQ(held.key, "w");
+  EXPECT_EQ(held.dtype, DType::kI16);
+  EXPECT_EQ(held.global_shape, (Shape{5, 2}));
+  EXPECT_EQ(held.box, (Box{{3, 0}, {2, 2}}));
+  EXPECT_EQ(held.data, memory);
+}
+
+TEST(StateTest, AVariableThatIsNone) {
+  State state;
+  ShardedVariable none;
+  state.AddShardedVariable("w", none);
+  EXPECT_EQ(state.status(),
+            absl::InvalidArgumentError("add \"w\": the variable was not made, "
+                                       "or was moved from"));
 }
 
 TEST(StateTest, AnEmptyPieceNeedsNoMemory) {
