@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
+#include "belay/tensor_arithmetic.h"
 #include "random_index.h"
 #include "variables.h"
 
@@ -109,6 +110,24 @@ TEST_F(ReadTest, ConvertToTensor) {
   ExpectError(
       ToTensor(comm_, v, rank_ == last ? DType::kI64 : DType::kI32).status(),
       StatusCode::kInvalidArgument, "found i64) " + RankText(last));
+}
+
+// test_operator_overload: operators work on the dense conversion.
+TEST_F(ReadTest, OperatorOverload) {
+  const ShardedVariable v =
+      Cut(Tensor::Of<float>({4}, {1, 2, 3, 4}), {1, 2, 1});
+  const ShardedVariable w =
+      Cut(Tensor::Of<float>({4}, {5, 2, 9, 4}), {2, 0, 2});
+  const auto a = ToTensor(comm_, v);
+  const auto b = ToTensor(comm_, w);
+  ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
+  const auto equal = *a == *b;
+  ASSERT_TRUE(equal.ok()) << equal.status();
+  EXPECT_TRUE(
+      SameTensor(*equal, Tensor::Of<bool>({4}, {false, true, false, true})));
+  const auto sum = *a + *b;
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  EXPECT_TRUE(SameTensor(*sum, Tensor::Of<float>({4}, {6, 4, 12, 8})));
 }
 
 // Every row of every cut into two components.
