@@ -168,6 +168,23 @@ Status CheckMask(const Shape& shape, const Tensor* mask) {
           ShapeText(first), ", found ", ShapeText(mask->shape()), ")"));
 }
 
+// Without a branch for each element: masks are often random. Hence the spare
+// place at the end, into which what follows the last true element goes.
+std::vector<int64_t> PlacesOfTrue(const Tensor& mask) {
+  const std::byte* const values = mask.data();
+  const int64_t num_elements = mask.num_elements();
+  const int64_t num_true =
+      num_elements - std::count(values, values + num_elements, std::byte{0});
+  std::vector<int64_t> places(num_true + 1);
+  int64_t count = 0;
+  for (int64_t i = 0; i < num_elements; ++i) {
+    places[count] = i;
+    count += values[i] != std::byte{0};
+  }
+  places.pop_back();
+  return places;
+}
+
 StatusOr<Selection> SelectByMask(const Shape& shape, const Tensor* mask) {
   BELAY_RETURN_IF_ERROR(CheckMask(shape, mask));
   Selection selection;
@@ -177,10 +194,7 @@ StatusOr<Selection> SelectByMask(const Shape& shape, const Tensor* mask) {
   }
   selection.row_axis = 0;
   selection.num_masked_axes = static_cast<int>(mask->shape().size());
-  const std::byte* const values = mask->data();
-  for (int64_t i = 0; i < mask->num_elements(); ++i) {
-    if (values[i] != std::byte{0}) selection.positions.push_back(i);
-  }
+  selection.positions = PlacesOfTrue(*mask);
   selection.result_shape.push_back(selection.positions.size());
   selection.result_shape.insert(selection.result_shape.end(),
                                 shape.begin() + selection.num_masked_axes,

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -31,25 +32,66 @@ Places PlacesOf(const Selection& selection, int64_t element_bytes,
   return places;
 }
 
-// Calls `move(place, row, count)` for runs of selected positions that are
-// neighbours: `count` of them, from `place` on, are the rows from `row` on.
+// The masked axes' side of a copy: which of the selected positions, and what to
+// take off them because the memory begins later.
+struct MaskPart {
+  const int64_t* positions;
+  int64_t count;
+  int64_t before;
+  int64_t row_bytes;
+};
+
+// Calls `move(place, row, bytes)` for each row, all in bytes from the beginning
+// of either side. Rows of a few bytes are moved one by one, with a number of
+// bytes that the compiler knows.
+template <size_t kBytes, typename Move>
+void ForEachMaskRow(const MaskPart& part, const Move& move) {
+  for (int64_t row = 0; row < part.count; ++row) {
+    move((part.positions[row] - part.before) * kBytes, row * kBytes,
+         std::integral_constant<size_t, kBytes>());
+  }
+}
+
+// The same, with neighbours moved as one.
 template <typename Move>
-void ForEachMaskRun(const Selection& selection, const RowPart& part,
-                    Move&& move) {
-  const int64_t* const positions = selection.positions.data() + part.first;
+void ForEachMaskRun(const MaskPart& part, const Move& move) {
+  const int64_t* const positions = part.positions;
   for (int64_t row = 0; row < part.count;) {
     int64_t end = row + 1;
     while (end < part.count && positions[end] == positions[end - 1] + 1) ++end;
-    move(positions[row], row, end - row);
+    move((positions[row] - part.before) * part.row_bytes, row * part.row_bytes,
+         (end - row) * part.row_bytes);
     row = end;
   }
 }
 
-// The number of masked positions in front of position `begin` of axis 0.
-int64_t MaskedBefore(const Selection& selection, int64_t begin) {
+template <typename Move>
+void ForEachMasked(const MaskPart& part, const Move& move) {
+  switch (part.row_bytes) {
+    case 1:
+      return ForEachMaskRow<1>(part, move);
+    case 2:
+      return ForEachMaskRow<2>(part, move);
+    case 4:
+      return ForEachMaskRow<4>(part, move);
+    case 8:
+      return ForEachMaskRow<8>(part, move);
+    case 16:
+      return ForEachMaskRow<16>(part, move);
+    default:
+      return ForEachMaskRun(part, move);
+  }
+}
+
+MaskPart MaskPartOf(const Selection& selection, int64_t row_bytes,
+                    int64_t begin, const RowPart& part) {
   const Shape& shape = selection.source_shape;
-  return begin * NumElements(Shape(shape.begin() + 1,
-                                   shape.begin() + selection.num_masked_axes));
+  const int64_t width = NumElements(
+      Shape(shape.begin() + 1, shape.begin() + selection.num_masked_axes));
+  return {.positions = selection.positions.data() + part.first,
+          .count = part.count,
+          .before = begin * width,
+          .row_bytes = row_bytes};
 }
 
 Shape WithoutLeadingOnes(const Shape& shape, size_t ndim) {
@@ -68,12 +110,10 @@ void CopySelected(const Selection& selection, int64_t element_bytes,
   const int64_t row_bytes = RowElements(selection) * element_bytes;
   if (part.count == 0 || row_bytes == 0) return;
   if (selection.num_masked_axes > 0) {
-    const int64_t before = MaskedBefore(selection, begin);
-    ForEachMaskRun(
-        selection, part, [&](int64_t place, int64_t row, int64_t count) {
-          std::memcpy(result + row * row_bytes,
-                      source + (place - before) * row_bytes, count * row_bytes);
-        });
+    ForEachMasked(MaskPartOf(selection, row_bytes, begin, part),
+                  [&](int64_t place, int64_t row, auto bytes) {
+                    std::memcpy(result + row, source + place, bytes);
+                  });
     return;
   }
   const Places places = PlacesOf(selection, element_bytes, begin, part);
@@ -88,12 +128,10 @@ void ScatterSelected(const Selection& selection, int64_t element_bytes,
   const int64_t row_bytes = RowElements(selection) * element_bytes;
   if (part.count == 0 || row_bytes == 0) return;
   if (selection.num_masked_axes > 0) {
-    const int64_t before = MaskedBefore(selection, begin);
-    ForEachMaskRun(selection, part,
-                   [&](int64_t place, int64_t row, int64_t count) {
-                     std::memcpy(target + (place - before) * row_bytes,
-                                 values + row * row_bytes, count * row_bytes);
-                   });
+    ForEachMasked(MaskPartOf(selection, row_bytes, begin, part),
+                  [&](int64_t place, int64_t row, auto bytes) {
+                    std::memcpy(target + place, values + row, bytes);
+                  });
     return;
   }
   const Places places = PlacesOf(selection, element_bytes, begin, part);
