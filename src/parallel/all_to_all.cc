@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/fault.h"
+#include "base/huge_pages.h"
 #include "base/status_macros.h"
 #include "parallel/mpi_error.h"
 
@@ -135,8 +136,7 @@ StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
   for (int64_t size : sizes_from) {
     received.offsets.push_back(received.offsets.back() + size);
   }
-  received.bytes =
-      std::make_unique_for_overwrite<std::byte[]>(received.offsets.back());
+  received.bytes = NewBytes(received.offsets.back());
   std::vector<std::span<std::byte>> from;
   for (size_t rank = 0; rank < sizes_from.size(); ++rank) {
     from.emplace_back(received.bytes.get() + received.offsets[rank],

@@ -2,13 +2,15 @@
 
 #include <cstring>
 
+#include "base/huge_pages.h"
+
 namespace belay {
 
 Tensor::Tensor(DType dtype, const Shape& shape)
     : dtype_(dtype),
       shape_(shape),
       num_elements_(NumElements(shape)),
-      data_(std::make_unique_for_overwrite<std::byte[]>(num_bytes())) {}
+      data_(NewBytes(num_bytes())) {}
 
 Tensor Tensor::CopyOf(DType dtype, const Shape& shape, const void* data) {
   Tensor tensor(dtype, shape);

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "base/huge_pages.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "parallel/all_to_all.h"
@@ -105,9 +106,11 @@ std::vector<std::span<const std::byte>> BytesByRank(const Requests& requests) {
   return bytes;
 }
 
-// The rows that others asked this rank for, in the order of asking.
-std::unique_ptr<std::byte[]> Gather(const RowFinder& finder, int64_t row_bytes,
-                                    const ReceivedBytes& asked) {
+// The rows that others asked this rank for, in the order of asking: in
+// `scratch` if it is large enough, else in memory that `answer` gets.
+std::byte* Gather(const RowFinder& finder, int64_t row_bytes,
+                  const ReceivedBytes& asked, std::span<std::byte> scratch,
+                  std::unique_ptr<std::byte[]>& answer) {
   const int64_t count = asked.offsets.back() / kIndexBytes;
   std::vector<int64_t> rows(count);
   if (count > 0) {
@@ -115,19 +118,22 @@ std::unique_ptr<std::byte[]> Gather(const RowFinder& finder, int64_t row_bytes,
   }
   std::vector<const std::byte*> addresses(count);
   for (int64_t i = 0; i < count; ++i) addresses[i] = finder.Address(rows[i]);
-  auto answer = std::make_unique_for_overwrite<std::byte[]>(count * row_bytes);
-  CopyRows(addresses, row_bytes, answer.get());
-  return answer;
+  const size_t size = count * row_bytes;
+  if (size > scratch.size()) answer = NewBytes(size);
+  std::byte* const rows_out = answer != nullptr ? answer.get() : scratch.data();
+  CopyRows(addresses, row_bytes, rows_out);
+  return rows_out;
 }
 
 // Answers what was asked, and gets the answers. Collective.
 Status ExchangeRows(Team& team, const ShardedVariable& variable,
                     const RowFinder& finder, const ReceivedBytes& asked,
-                    const Requests& requests, FetchedRows& fetched) {
+                    const Requests& requests, std::span<std::byte> scratch,
+                    FetchedRows& fetched) {
   const int64_t row_bytes = variable.RowBytes();
-  const std::unique_ptr<std::byte[]> answer = Gather(finder, row_bytes, asked);
-  fetched.received = std::make_unique_for_overwrite<std::byte[]>(
-      requests.rows.size() * row_bytes);
+  std::unique_ptr<std::byte[]> memory;
+  std::byte* const answer = Gather(finder, row_bytes, asked, scratch, memory);
+  fetched.received = NewBytes(requests.rows.size() * row_bytes);
   std::vector<std::span<const std::byte>> to;
   std::vector<std::span<std::byte>> from;
   const auto part = [&](const std::vector<int64_t>& starts, int rank,
@@ -136,7 +142,7 @@ Status ExchangeRows(Team& team, const ShardedVariable& variable,
                      (starts[rank + 1] - starts[rank]) / unit * row_bytes);
   };
   for (int rank = 0; rank < team.size(); ++rank) {
-    to.push_back(part(asked.offsets, rank, kIndexBytes, answer.get()));
+    to.push_back(part(asked.offsets, rank, kIndexBytes, answer));
     from.push_back(part(requests.starts, rank, 1, fetched.received.get()));
   }
   BELAY_RETURN_IF_AGREED(ExchangeBytes(team, to, from));
@@ -152,7 +158,8 @@ Status ExchangeRows(Team& team, const ShardedVariable& variable,
 StatusOr<FetchedRows> FetchRows(Team& team, const std::string& operation,
                                 const ShardedVariable& variable,
                                 const Status& mine,
-                                std::span<const int64_t> rows) {
+                                std::span<const int64_t> rows,
+                                std::span<std::byte> scratch) {
   FetchedRows fetched;
   StatusOr<Requests> requests =
       WithMemory("rows and indices", [&]() -> StatusOr<Requests> {
@@ -167,7 +174,7 @@ StatusOr<FetchedRows> FetchRows(Team& team, const std::string& operation,
           {Cat(operation, ": the variable"), VariableFingerprint(variable)}));
   const RowFinder finder(variable);
   BELAY_RETURN_IF_AGREED(
-      ExchangeRows(team, variable, finder, asked, *requests, fetched));
+      ExchangeRows(team, variable, finder, asked, *requests, scratch, fetched));
   return fetched;
 }
 

@@ -25,11 +25,14 @@ struct FetchedRows {
 
 // Fetches rows, each from its owner and only once. Every rank passes its own
 // rows, or why it has none. Collective. Same on all ranks: variable. The rows
-// were checked; they are looked at only if `mine` is OK.
+// were checked; they are looked at only if `mine` is OK. `scratch` is memory
+// that may be written to, any amount of it: that of the result, say, because
+// fresh memory costs as much as a copy.
 StatusOr<FetchedRows> FetchRows(Team& team, const std::string& operation,
                                 const ShardedVariable& variable,
                                 const Status& mine,
-                                std::span<const int64_t> rows);
+                                std::span<const int64_t> rows,
+                                std::span<std::byte> scratch);
 
 // Copies rows one after the other. Local.
 void CopyRows(const std::vector<const std::byte*>& rows, int64_t row_bytes,

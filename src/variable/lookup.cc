@@ -36,9 +36,11 @@ StatusOr<Tensor> Fetch(Team& team, const std::string& operation,
                        StatusOr<Wanted> wanted) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const FetchedRows fetched,
-      FetchRows(team, operation, variable, wanted.status(),
-                wanted.ok() ? std::span<const int64_t>(wanted->rows)
-                            : std::span<const int64_t>()));
+      FetchRows(
+          team, operation, variable, wanted.status(),
+          wanted.ok() ? std::span<const int64_t>(wanted->rows)
+                      : std::span<const int64_t>(),
+          wanted.ok() ? BytesOf(wanted->result) : std::span<std::byte>()));
   CopyRows(fetched.rows, variable.RowBytes(), wanted->result.data());
   return std::move(wanted->result);
 }

@@ -191,9 +191,11 @@ StatusOr<Tensor> LookUp(const Comm& comm, const std::string& operation,
   });
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const FetchedRows fetched,
-      FetchRows(team, operation, variable, wanted.status(),
-                wanted.ok() ? std::span<const int64_t>(wanted->lists.ids)
-                            : std::span<const int64_t>()));
+      FetchRows(
+          team, operation, variable, wanted.status(),
+          wanted.ok() ? std::span<const int64_t>(wanted->lists.ids)
+                      : std::span<const int64_t>(),
+          wanted.ok() ? BytesOf(wanted->result) : std::span<std::byte>()));
   CombineInto(variable, fetched, combiner, options.max_norm, *wanted);
   CountBytes(team, {.bytes_sent = options.bytes_sent});
   return std::move(wanted->result);

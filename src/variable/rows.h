@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,11 @@ Status CheckRows(const ShardedVariable& variable,
 // Local.
 StatusOr<std::vector<int64_t>> RowsOf(const ShardedVariable& variable,
                                       const Tensor& indices);
+
+// The bytes of a tensor. Local.
+inline std::span<std::byte> BytesOf(Tensor& tensor) {
+  return {tensor.data(), static_cast<size_t>(tensor.num_bytes())};
+}
 
 // Finds the components of many rows. A variable can be cut in many ways, so
 // this does not compute: it looks up a range of rows, of which most lie in one

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/huge_pages.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "belay/sparse_ops.h"
@@ -66,8 +67,7 @@ void SortByOwner(const Team& team, const ShardedVariable& variable,
   }
   sorted.kept.reserve(std::exchange(counts[team.rank()], 0));
   const int64_t given = std::reduce(counts.begin(), counts.end());
-  sorted.bytes = std::make_unique_for_overwrite<std::byte[]>(
-      given * (row_bytes + kIndexBytes));
+  sorted.bytes = NewBytes(given * (row_bytes + kIndexBytes));
   std::vector<Cursor> cursors;
   std::byte* next = sorted.bytes.get();
   for (int64_t count : counts) {
