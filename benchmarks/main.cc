@@ -173,12 +173,14 @@ StatusOr<std::vector<Line>> RunWorkload(const Context& context,
     if (context.scale == 1) lines.back().bar = comparison.bar;
   }
   for (const Medium& medium : media) {
+    if (!workload.uses_files && &medium != &media.front()) break;
     PrintProgress(context, workload, medium);
     StatusOr<std::vector<Ratio>> ratios = RunRace(context, medium, workload);
     RemoveContents(context, medium);
     if (!ratios.ok()) return ratios.status();
     for (size_t i = 0; i < lines.size(); ++i) {
-      (medium.durable ? lines[i].disk : lines[i].memory) = (*ratios)[i];
+      const bool on_disk = medium.durable && workload.uses_files;
+      (on_disk ? lines[i].disk : lines[i].memory) = (*ratios)[i];
     }
   }
   return lines;

@@ -96,17 +96,23 @@ StatusOr<Ratio> Compare(const Comparison& comparison,
                         const std::vector<Contender>& contenders,
                         const Times& times) {
   StatusOr<size_t> a = IndexOf(contenders, comparison.contender);
-  StatusOr<size_t> b = IndexOf(contenders, comparison.baseline);
   if (!a.ok()) return a.status();
-  if (!b.ok()) return b.status();
+  std::vector<double> base(times[*a].size(), comparison.limit_ms * 1e-3);
+  std::string base_name = "limit";
+  if (!comparison.baseline.empty()) {
+    StatusOr<size_t> b = IndexOf(contenders, comparison.baseline);
+    if (!b.ok()) return b.status();
+    base = times[*b];
+    base_name = comparison.baseline;
+  }
   std::vector<double> ratios;
-  for (size_t rep = 0; rep < times[*a].size(); ++rep) {
-    ratios.push_back(times[*a][rep] / times[*b][rep]);
+  for (size_t rep = 0; rep < base.size(); ++rep) {
+    ratios.push_back(times[*a][rep] / base[rep]);
   }
   const auto [min, max] = std::minmax_element(ratios.begin(), ratios.end());
   Ratio ratio{.median = Median(ratios), .min = *min, .max = *max};
   ratio.detail = absl::StrFormat("%.1f ms, %s %.1f ms", 1e3 * Median(times[*a]),
-                                 comparison.baseline, 1e3 * Median(times[*b]));
+                                 base_name, 1e3 * Median(base));
   if (contenders[*a].detail) {
     absl::StrAppend(&ratio.detail, "; ", contenders[*a].detail());
   }

@@ -50,17 +50,21 @@ struct Contender {
   std::function<std::string()> detail;
 };
 
-// A line of the table: time of `contender` over time of `baseline`.
+// A line of the table: time of `contender` over time of `baseline`, or, where
+// there is nothing to race against, over a limit.
 struct Comparison {
   std::string name;
   std::string contender;
-  std::string baseline;
+  std::string baseline;  // empty: the limit
   std::optional<double> bar;
+  double limit_ms = 0;
 };
 
 struct Workload {
   std::string title;
   std::vector<Comparison> comparisons;
+  // Without files it runs once, and on no medium.
+  bool uses_files = true;
   // Makes buffers and contenders. May leave files in medium.dir, which is
   // cleared after the workload.
   std::function<StatusOr<std::vector<Contender>>(const Context&, const Medium&)>

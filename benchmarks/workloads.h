@@ -24,10 +24,19 @@ Workload RestoreSmall();
 // GPT-2 with AdamW, tensor and data parallel (workloads_gpt2.cc).
 Workload SaveGpt2();
 
+// Rows of a sharded variable, without files (workloads_sharded.cc).
+Workload ScatterAddRows();
+Workload LookUpRows();
+Workload ReadAllRows();
+
+// Planning alone, on one rank (workloads_plan.cc).
+Workload PlanMaxShardSize();
+
 inline std::vector<Workload> AllWorkloads() {
-  return {SaveRows(),    RestoreRows(),    SavePerTask(),
-          SaveColumns(), RestoreColumns(), Save1000(),
-          Save10000(),   RestoreSmall(),   SaveGpt2()};
+  return {SaveRows(),        RestoreRows(),    SavePerTask(), SaveColumns(),
+          RestoreColumns(),  Save1000(),       Save10000(),   RestoreSmall(),
+          SaveGpt2(),        ScatterAddRows(), LookUpRows(),  ReadAllRows(),
+          PlanMaxShardSize()};
 }
 
 }  // namespace belay::bench
