@@ -115,6 +115,10 @@ TEST_F(ShardedVariableTest, CreateRefusesBadArguments) {
               StatusCode::kInvalidArgument, "an owner is no rank");
   ExpectError(create(DType::kF32, {int64_t{1} << 59}, FixedShards(1)),
               StatusCode::kResourceExhausted, who + "no memory");
+  ExpectError(create(DType::kU8, {INT64_MAX}, FixedShards(1)),
+              StatusCode::kResourceExhausted, who + "no memory");
+  ExpectError(create(DType::kU8, {INT64_MAX}, FixedShards(2), {0, 0}),
+              StatusCode::kResourceExhausted, who + "no memory");
 }
 
 TEST_F(ShardedVariableTest, CreateRefusesBadPartitioners) {

@@ -86,8 +86,9 @@ StatusOr<ShardedVariable> JoinComponents(
 // to those who get it.
 // Errors: those of GetItem; InvalidArgument - ranks disagree, no such rank;
 //   ResourceExhausted - no memory.
-// Cost: three small collectives and one message for each run of components on
-// one rank and rank that gets it.
+// Cost: three small collectives, and for each rank that gets the result one
+// message of each component; where the index leaves out elements of rows or
+// steps over rows, one of all neighbours that are on one rank.
 StatusOr<Tensor> Read(const Comm& comm, const ShardedVariable& variable,
                       const Index& index, int to = kEveryRank,
                       const VariableOptions& options = {});

@@ -1,4 +1,5 @@
 #include <exception>
+#include <memory>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -10,6 +11,7 @@ namespace belay {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr int64_t kMostBytes = int64_t{1} << 62;  // no sum overflows
 
 // What CreateShardedVariable was asked for.
 struct Wanted {
@@ -91,7 +93,12 @@ StatusOr<std::unique_ptr<std::byte[]>> Allocate(
   int64_t bytes = kAlignment;
   for (const Component& component : components) {
     if (component.owner != rank) continue;
-    bytes += AlignUp(component.num_rows * row_bytes);
+    const int64_t size = component.num_rows * row_bytes;
+    if (size > kMostBytes - bytes) {
+      return absl::ResourceExhaustedError(absl::StrFormat(
+          "no memory for components of more than %d bytes", kMostBytes));
+    }
+    bytes += AlignUp(size);
   }
   StatusOr<std::unique_ptr<std::byte[]>> memory =
       WithMemory(absl::StrFormat("components of %d bytes", bytes),
@@ -99,8 +106,9 @@ StatusOr<std::unique_ptr<std::byte[]>> Allocate(
                    return std::make_unique<std::byte[]>(bytes);
                  });
   BELAY_RETURN_IF_ERROR(memory.status());
-  auto* next = reinterpret_cast<std::byte*>(
-      AlignUp(reinterpret_cast<int64_t>(memory->get())));
+  void* start = memory->get();
+  size_t space = bytes;
+  auto* next = static_cast<std::byte*>(std::align(kAlignment, 0, start, space));
   for (Component& component : components) {
     const int64_t size = component.num_rows * row_bytes;
     if (component.owner != rank || size == 0) continue;

@@ -147,7 +147,7 @@ Status ReadRows(const Comm& comm, const ShardedVariable& variable,
   BELAY_RETURN_IF_AGREED(AgreeOnCall(team, operation,
                                      "the variable, the index or the target",
                                      status, fingerprint));
-  const Status gathered = GatherParts(team, run.parts, to);
+  Status gathered = GatherParts(team, run.parts, to);
   CountBytes(team, options);
   return gathered;
 }
