@@ -32,7 +32,8 @@ std::string Error(const Partitioner& partitioner, const Shape& shape,
 // The lengths along the first axis of the parts of an array.
 std::vector<int64_t> Rows(int64_t length, int64_t parts) {
   std::vector<int64_t> rows;
-  for (const Box& box : PartitionBoxes({length}, {parts}).value()) {
+  const std::vector<Box> boxes = PartitionBoxes({length}, {parts}).value();
+  for (const Box& box : boxes) {
     rows.push_back(box.shape[0]);
   }
   return rows;
