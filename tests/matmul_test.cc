@@ -33,7 +33,7 @@ Tensor WholeNumbers(TensorDraw& draw, const Shape& shape) {
 // Integers keep the low bits of the exact sum.
 TYPED_TEST(MatMulTest, IsWhatLoopsGive) {
   using T = TypeParam;
-  __extension__ using Wide = __int128;
+  __extension__ using Wide = unsigned __int128;
   using Sum = std::conditional_t<std::is_integral_v<T>, Wide, double>;
   TensorDraw draw(9);
   for (int round = 0; round < 60; ++round) {
@@ -46,8 +46,8 @@ TYPED_TEST(MatMulTest, IsWhatLoopsGive) {
       for (int64_t j = 0; j < columns; ++j) {
         Sum sum = 0;
         for (int64_t k = 0; k < inner; ++k) {
-          sum += Sum{a.values<T>()[i * inner + k]} *
-                 b.values<T>()[k * columns + j];
+          sum += static_cast<Sum>(a.values<T>()[i * inner + k]) *
+                 static_cast<Sum>(b.values<T>()[k * columns + j]);
         }
         expected.values<T>()[i * columns + j] = static_cast<T>(sum);
       }
