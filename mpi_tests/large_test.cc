@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <span>
 
 #include "absl/strings/str_cat.h"
+#include "parallel/all_to_all.h"
 #include "values.h"
 
 namespace belay {
@@ -141,6 +143,29 @@ TEST_F(LargeTest, RowsWithEveryTransfer) {
 TEST_F(LargeTest, Columns) {
   if (size_ == 1) GTEST_SKIP() << "one rank has no cut";
   ExpectRoundTrip(1, 4, {.transfer = Transfer::kCollective, .durable = false});
+}
+
+TEST_F(LargeTest, AllToAllOfOnePair) {
+  if (size_ == 1) GTEST_SKIP() << "one rank has no pair";
+  if (rank_ == 0) Fill(5);
+  std::vector<std::span<const std::byte>> to(size_);
+  if (rank_ == 0) {
+    to[size_ - 1] = std::as_bytes(
+        std::span(bytes_.get(), static_cast<size_t>(num_bytes())));
+  }
+  Team team{.comm = comm_, .deadline = Deadline(comm_, 120, "test")};
+  const StatusOr<ReceivedBytes> received = AllToAll(team, absl::OkStatus(), to);
+  ASSERT_EQ(received.status(), absl::OkStatus());
+  if (rank_ != size_ - 1) return;
+  const std::span<const std::byte> got = received->From(0);
+  ASSERT_EQ(static_cast<int64_t>(got.size()), num_bytes());
+  std::vector<unsigned char> need(kRowBytes);
+  int64_t wrong = 0;
+  for (int64_t row = 0; row < kRows; ++row) {
+    FillRow(need.data(), 5 * size_ * kRows + row, kRowBytes);
+    wrong += std::memcmp(need.data(), &got[row * kRowBytes], kRowBytes) != 0;
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace
