@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -68,6 +69,30 @@ TEST_P(GoldenTest, TheIndexListsEveryArray) {
   }
   EXPECT_EQ(info.arrays.back().key, "w");
   EXPECT_EQ(info.arrays.back().cut, shared ? "2 chunks of [6, 6]" : "2 pieces");
+}
+
+TEST_P(GoldenTest, TheReaderReadsEveryValue) {
+  const CheckpointReader reader = h5::Value(CheckpointReader::Open(Dir()));
+  golden::Values values;
+  State state;
+  values.AddTo(state);
+  for (const Shard& shard : state.shards()) {
+    if (shard.dtype == DType::kString) {
+      EXPECT_EQ(h5::Value(reader.ReadText(shard.key)), *shard.text);
+      continue;
+    }
+    const Tensor tensor = h5::Value(reader.ReadTensor(shard.key));
+    EXPECT_EQ(tensor.dtype(), shard.dtype);
+    ASSERT_EQ(tensor.shape(), shard.global_shape);
+    EXPECT_EQ(std::memcmp(tensor.data(), shard.data, tensor.num_bytes()), 0)
+        << shard.key;
+  }
+  // Over both pieces and both chunks of "w".
+  const Box box{{2, 3}, {3, 5}};
+  const Tensor part = h5::Value(reader.ReadTensor("w", box));
+  EXPECT_EQ(std::vector<int32_t>(part.values<int32_t>().begin(),
+                                 part.values<int32_t>().end()),
+            golden::ValuesOfW(box));
 }
 
 // What h5py shows of each path.

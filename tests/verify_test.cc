@@ -98,8 +98,8 @@ SavedCheckpoint ThreeArrays() {
 class CompareTest : public testing::Test {
  protected:
   Status Compare() {
-    return CompareChecksums(saved_, plan_, "run/step_00000001", registers_,
-                            covered_, counts_);
+    return CompareChecksums(saved_, plan_, "restore \"run/step_00000001\"",
+                            registers_, covered_, counts_);
   }
 
   SavedCheckpoint saved_ = ThreeArrays();

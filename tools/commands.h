@@ -20,9 +20,6 @@ int Verify(const std::string& path, bool quiet);
 // Prints an error to stderr and returns 2.
 int Fail(const Status& status);
 
-// A step directory for `path`: itself, or its newest step if it holds steps.
-StatusOr<std::string> ResolveStep(const std::string& path);
-
 // "1.5 MiB".
 std::string BytesText(int64_t bytes);
 

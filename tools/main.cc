@@ -1,9 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <filesystem>
 
 #include "absl/strings/str_format.h"
-#include "belay/checkpoint.h"
 #include "belay/version.h"
 #include "commands.h"
 
@@ -12,19 +10,6 @@ namespace belay::tools {
 int Fail(const Status& status) {
   absl::FPrintF(stderr, "belay: %s\n", status.ToString());
   return 2;
-}
-
-StatusOr<std::string> ResolveStep(const std::string& path) {
-  // Not the step itself: then a directory of steps, whose newest is meant.
-  if (std::filesystem::exists(path + "/index.h5")) return path;
-  StatusOr<std::vector<int64_t>> steps = ListSteps(path);
-  if (!steps.ok()) return steps.status();
-  if (steps->empty()) {
-    return absl::NotFoundError(absl::StrFormat(
-        "open \"%s\": neither a committed step nor a directory of steps",
-        path));
-  }
-  return absl::StrFormat("%s/step_%08d", path, steps->back());
 }
 
 std::string BytesText(int64_t bytes) {

@@ -1,18 +1,27 @@
-// Looks into a committed step without MPI: what it holds, and whether it is
-// intact.
+// Looks into a committed step without MPI and without the objects that were
+// saved: what it holds, the values of any box, and whether all is intact.
+//
+//   StatusOr<CheckpointReader> reader = CheckpointReader::Open("run");
+//   for (const ArrayInfo& array : reader->info().arrays) ...
+//   StatusOr<Tensor> rows = reader->ReadTensor("w", {{2, 0}, {4, 8}});
+//
+// Neither MPI_Init nor a Comm is needed.
 
 #ifndef BELAY_CHECKPOINT_READER_H_
 #define BELAY_CHECKPOINT_READER_H_
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "belay/box.h"
 #include "belay/dtype.h"
 #include "belay/options.h"
 #include "belay/status.h"
+#include "belay/tensor.h"
 
 namespace belay {
 
@@ -22,7 +31,7 @@ struct ArrayInfo {
   DType dtype = DType::kU8;
   Shape shape;
   int64_t bytes = 0;
-  // How it is stored: "contiguous", "chunks 4 x [128, 64]", "3 pieces".
+  // How it is stored: "contiguous", "4 chunks of [128, 64]", "3 pieces".
   std::string cut;
 };
 
@@ -38,9 +47,81 @@ struct CheckpointInfo {
   std::vector<ArrayInfo> arrays;  // ascending by key
 };
 
-// Reads the index of the step directory `path`. Local.
+// Returns the step directory that `path` means: itself, or the newest committed
+// step of a run directory. Local.
+// Errors: NotFound - no such directory, or nothing in it is committed; says
+//   what is there instead.
+StatusOr<std::string> ResolveStep(const std::string& path);
+
+// Reads the index of the step directory `path`, and nothing else. Local.
 // Errors: NotFound, DataLoss, Unimplemented - as Restore.
 StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path);
+
+// One open step. A copy shares what the index says. It keeps no file open, so
+// a step that is deleted or replaced meanwhile can no longer be read.
+//
+// Threads: one reader may be used by many threads at once. Open uses HDF5,
+// which one thread at a time may do in the whole program.
+//
+// Errors of all Read functions: NotFound - the key is absent; names up to three
+//   close ones; DataLoss - a data file is missing or too short, or a block does
+//   not match its checksum; names key, block and file; ResourceExhausted - not
+//   enough memory. Blocks that a read covers only in part are not checked.
+class CheckpointReader {
+ public:
+  // Opens what ResolveStep finds for `path`. Local. Reads the index only: a
+  // data file is looked at when something in it is read.
+  // Errors: NotFound, DataLoss, Unimplemented - as Restore.
+  static StatusOr<CheckpointReader> Open(const std::string& path);
+
+  // Returns what the step holds. Local.
+  const CheckpointInfo& info() const;
+
+  // Returns whether there is an array of that key. Local.
+  bool Has(std::string_view key) const;
+
+  // Returns what is known of an array. Local.
+  // Errors: NotFound - as above.
+  StatusOr<ArrayInfo> Find(std::string_view key) const;
+
+  // Reads a whole array. Local.
+  // Errors: as above; FailedPrecondition - it is a string.
+  StatusOr<Tensor> ReadTensor(std::string_view key) const;
+
+  // Reads any box of an array. Local.
+  // Errors: as above; OutOfRange - the box leaves the array; InvalidArgument -
+  //   it has another number of axes, or a negative number.
+  StatusOr<Tensor> ReadTensor(std::string_view key, const Box& box) const;
+
+  // Reads a string. Local.
+  // Errors: as above; FailedPrecondition - it is an array of another type.
+  StatusOr<std::string> ReadText(std::string_view key) const;
+
+  // Calls `visit` for boxes of at most `max_bytes`, or of one element, which
+  // tile `box` in row-major order, so that arrays of any size can be looked at
+  // with little memory. Blocks that `box` covers are compared with their
+  // checksums after the last call. Local. The tensor is valid during the call.
+  // Errors: those of ReadTensor; the first one of `visit`, which ends it.
+  Status ReadPieces(
+      std::string_view key, const Box& box, int64_t max_bytes,
+      const std::function<Status(const Box&, const Tensor&)>& visit) const;
+
+ private:
+  struct Impl;
+
+  explicit CheckpointReader(std::shared_ptr<const Impl> impl);
+
+  std::shared_ptr<const Impl> impl_;
+};
+
+// Returns the arrays of a step, ascending by key. Local. `path` as for
+// CheckpointReader::Open. (TensorFlow's list_variables.)
+StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path);
+
+// Reads one array of a step. Local. `path` as for CheckpointReader::Open, which
+// opens a step once for many arrays. (TensorFlow's load_variable.)
+// Errors: those of Open and ReadTensor.
+StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key);
 
 // What VerifyCheckpoint found.
 struct VerifyResult {

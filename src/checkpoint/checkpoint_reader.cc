@@ -1,143 +1,37 @@
 #include "belay/checkpoint_reader.h"
 
 #include <algorithm>
-#include <span>
+#include <new>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/checksum.h"
+#include "base/close_keys.h"
 #include "base/status_macros.h"
+#include "base/text.h"
+#include "checkpoint/array_reading.h"
 #include "geometry/runs.h"
-#include "model/plan.h"
+#include "model/single_array.h"
 #include "store/index_file.h"
-#include "store/paths.h"
-#include "store/posix_file.h"
-#include "store/shard_memory.h"
-#include "store/verify.h"
 
 namespace belay {
 namespace {
 
-// Read at a time; a few blocks, so that the memory stays small.
-constexpr int64_t kReadBytes = 4 * kBlockBytes;
+constexpr size_t kCloseKeys = 3;
 
-// The datasets of each array; an index lists them ascending by array.
-std::vector<std::span<const StoredDataset>> DatasetsByArray(
-    const SavedCheckpoint& saved) {
-  std::vector<std::span<const StoredDataset>> datasets(saved.arrays.size());
-  size_t begin = 0;
-  while (begin < saved.datasets.size()) {
-    const int32_t array = saved.datasets[begin].array;
-    size_t end = begin;
-    while (end < saved.datasets.size() && saved.datasets[end].array == array) {
-      ++end;
-    }
-    datasets[array] = std::span(saved.datasets).subspan(begin, end - begin);
-    begin = end;
+std::string CutText(const ArrayEntry& entry) {
+  if (entry.datasets.empty()) return "empty";
+  if (entry.datasets.size() > 1) {
+    return absl::StrFormat("%d pieces", entry.datasets.size());
   }
-  return datasets;
-}
-
-std::string CutText(std::span<const StoredDataset> datasets) {
-  if (datasets.empty()) return "empty";
-  if (datasets.size() > 1) {
-    return absl::StrFormat("%d pieces", datasets.size());
-  }
-  const StoredDataset& only = datasets[0];
+  const StoredDataset& only = entry.datasets[0];
   if (only.chunk.empty()) return "contiguous";
   return absl::StrFormat("%d chunks of %s", NumElements(ChunkGrid(only)),
                          ShapeText(only.chunk));
 }
 
-// Reads one array block by block, however it is stored.
-class ArrayVerifier {
- public:
-  ArrayVerifier(const SavedCheckpoint& saved, const std::string& directory,
-                const std::function<void(int64_t)>& progress)
-      : saved_(saved), directory_(directory), progress_(progress) {}
-
-  // Compares the checksums of one array, whose first block is `first_block`.
-  Status Verify(int32_t array, std::span<const StoredDataset> datasets,
-                int64_t first_block, VerifyResult& result) {
-    const StoredArray& stored = saved_.arrays[array];
-    const int64_t bytes = ArrayBytes(stored);
-    std::vector<uint32_t> registers(NumBlocks(bytes), 0);
-    BELAY_RETURN_IF_ERROR(Sum(stored, datasets, registers));
-    for (size_t i = 0; i < registers.size(); ++i) {
-      const auto block = static_cast<int64_t>(i);
-      const int64_t block_bytes =
-          std::min(kBlockBytes, bytes - block * kBlockBytes);
-      const uint32_t found = StandardCrc(registers[i], block_bytes);
-      const uint32_t need = saved_.checksums[first_block + block];
-      ++result.blocks;
-      if (found == need) continue;
-      result.damage.push_back(
-          DescribeDamage(saved_, array, block, need, found));
-    }
-    result.bytes += bytes;
-    return absl::OkStatus();
-  }
-
- private:
-  Status Sum(const StoredArray& stored, std::span<const StoredDataset> datasets,
-             std::span<uint32_t> registers) {
-    const int64_t size = IoElementSize(stored.dtype);
-    Checksummer sum(registers);
-    for (const StoredDataset& dataset : datasets) {
-      BELAY_ASSIGN_OR_RETURN(
-          PosixFile file,
-          PosixFile::Open(JoinPath(directory_, saved_.files[dataset.file].name),
-                          PosixFile::Mode::kRead));
-      for (Extent& extent : ExtentsOf(dataset, dataset.box, size)) {
-        extent.offset += dataset.offset;
-        const Box box = *Intersect(extent.box, dataset.box);
-        BELAY_RETURN_IF_ERROR(SumExtent(file, stored, extent, box, sum));
-      }
-      BELAY_RETURN_IF_ERROR(file.Close());
-    }
-    return absl::OkStatus();
-  }
-
-  Status SumExtent(PosixFile& file, const StoredArray& stored,
-                   const Extent& extent, const Box& box, Checksummer& sum) {
-    const int64_t size = IoElementSize(stored.dtype);
-    ShardMemory memory{.data = nullptr,
-                       .element_size = size,
-                       .box = {},
-                       .array = IoShape(stored)};
-    Status status;
-    ForEachTile(box, kReadBytes / size, [&](const Box& tile) {
-      if (!status.ok()) return;
-      const int64_t bytes = NumElements(tile.shape) * size;
-      buffer_.resize(bytes);
-      memory.data = buffer_.data();
-      memory.box = tile;
-      ForEachSegment(memory, tile, extent,
-                     [&](char* data, int64_t offset, int64_t length) {
-                       if (!status.ok()) return;
-                       status = file.PreadAll(offset, data, length);
-                     });
-      sum.Add(memory, tile, 0);
-      if (progress_) progress_(bytes);
-    });
-    return status;
-  }
-
-  const SavedCheckpoint& saved_;
-  const std::string& directory_;
-  const std::function<void(int64_t)>& progress_;
-  std::string buffer_;
-};
-
-int64_t TotalBytes(const SavedCheckpoint& saved) {
-  int64_t bytes = 0;
-  for (const StoredArray& array : saved.arrays) bytes += ArrayBytes(array);
-  return bytes;
-}
-
-}  // namespace
-
-StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(const SavedCheckpoint saved, ReadIndex(path));
+CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
+                      const std::vector<ArrayEntry>& entries) {
   CheckpointInfo info{.path = path,
                       .step = saved.step,
                       .format_major = saved.format_major,
@@ -147,45 +41,197 @@ StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path) {
                       .bytes = TotalBytes(saved),
                       .has_checksums = saved.has_checksums,
                       .arrays = {}};
-  const auto datasets = DatasetsByArray(saved);
+  info.arrays.reserve(saved.arrays.size());
   for (size_t i = 0; i < saved.arrays.size(); ++i) {
     const StoredArray& array = saved.arrays[i];
     info.arrays.push_back({.key = array.key,
                            .dtype = array.dtype,
                            .shape = array.shape,
                            .bytes = ArrayBytes(array),
-                           .cut = CutText(datasets[i])});
+                           .cut = CutText(entries[i])});
   }
   return info;
 }
 
-StatusOr<VerifyResult> VerifyCheckpoint(
-    const std::string& path,
-    const std::function<void(int64_t, int64_t)>& progress) {
+StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) {
+  try {
+    return Tensor(dtype, shape);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "not enough memory; read it in smaller boxes (need %d bytes)",
+        NumElements(shape) * DTypeSize(dtype)));
+  }
+}
+
+Status WrongDType(std::string_view need, DType found, std::string_view use) {
+  return absl::FailedPreconditionError(
+      absl::StrFormat("another dtype is stored; use %s (need %s, found %s)",
+                      AbslView(use), AbslView(need), DTypeName(found)));
+}
+
+}  // namespace
+
+struct CheckpointReader::Impl {
+  SavedCheckpoint saved;
+  std::vector<ArrayEntry> entries;  // borrow from `saved`
+  CheckpointInfo info;
+
+  // Says which key of which step a failure is about.
+  Status Explain(std::string_view key, const Status& status) const {
+    if (status.ok()) return status;
+    return Status(status.code(),
+                  absl::StrFormat("read \"%s\": key \"%s\": %s", info.path,
+                                  AbslView(key), status.message()));
+  }
+
+  // The position of the key, or nothing.
+  std::optional<size_t> Position(std::string_view key) const {
+    const auto found =
+        std::lower_bound(saved.arrays.begin(), saved.arrays.end(), key,
+                         [](const StoredArray& array, std::string_view wanted) {
+                           return array.key < wanted;
+                         });
+    if (found == saved.arrays.end() || found->key != key) return std::nullopt;
+    return found - saved.arrays.begin();
+  }
+
+  StatusOr<size_t> Find(std::string_view key) const {
+    if (const auto position = Position(key)) return *position;
+    CloseKeys close(key, kCloseKeys);
+    for (const StoredArray& array : saved.arrays) close.Offer(array.key);
+    std::string hint;
+    for (std::string_view other : close.keys()) {
+      hint += Cat(hint.empty() ? "; close to it: \"" : ", \"", other, "\"");
+    }
+    return absl::NotFoundError(absl::StrFormat(
+        "read \"%s\": key \"%s\" is not in the checkpoint (need one of %d)%s",
+        info.path, AbslView(key), saved.arrays.size(), hint));
+  }
+
+  // The array of that key, if it has numbers and holds the box.
+  StatusOr<size_t> FindBox(std::string_view key, const Box& box) const {
+    BELAY_ASSIGN_OR_RETURN(const size_t number, Find(key));
+    const StoredArray& array = saved.arrays[number];
+    Status status = array.dtype == DType::kString
+                        ? WrongDType("a numeric type", array.dtype, "ReadText")
+                        : CheckBox(box, array.shape);
+    BELAY_RETURN_IF_ERROR(Explain(key, status));
+    return number;
+  }
+
+  ArrayReading Reading(size_t number, const Box& box) const {
+    return ArrayReading(
+        IndexOfArray(saved, static_cast<int32_t>(number), entries[number], box),
+        info.path);
+  }
+
+  // Fills `tensor`, whose shape is that of the box.
+  static Status ReadInto(const StoredArray& array, const Box& box,
+                         ArrayReading& reading, Tensor& tensor) {
+    return reading.Read({.key = array.key,
+                         .dtype = array.dtype,
+                         .global_shape = array.shape,
+                         .box = box,
+                         .data = tensor.data()});
+  }
+};
+
+CheckpointReader::CheckpointReader(std::shared_ptr<const Impl> impl)
+    : impl_(std::move(impl)) {}
+
+StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
+  auto impl = std::make_shared<Impl>();
+  BELAY_ASSIGN_OR_RETURN(impl->saved, ReadIndex(step));
+  impl->entries = ArrayEntries(impl->saved);
+  impl->info = InfoOf(step, impl->saved, impl->entries);
+  return CheckpointReader(std::move(impl));
+}
+
+const CheckpointInfo& CheckpointReader::info() const { return impl_->info; }
+
+bool CheckpointReader::Has(std::string_view key) const {
+  return impl_->Position(key).has_value();
+}
+
+StatusOr<ArrayInfo> CheckpointReader::Find(std::string_view key) const {
+  BELAY_ASSIGN_OR_RETURN(const size_t number, impl_->Find(key));
+  return impl_->info.arrays[number];
+}
+
+StatusOr<Tensor> CheckpointReader::ReadTensor(std::string_view key) const {
+  BELAY_ASSIGN_OR_RETURN(const size_t number, impl_->Find(key));
+  return ReadTensor(key, WholeBox(impl_->saved.arrays[number].shape));
+}
+
+StatusOr<Tensor> CheckpointReader::ReadTensor(std::string_view key,
+                                              const Box& box) const {
+  BELAY_ASSIGN_OR_RETURN(const size_t number, impl_->FindBox(key, box));
+  const StoredArray& array = impl_->saved.arrays[number];
+  StatusOr<Tensor> tensor = NewTensor(array.dtype, box.shape);
+  BELAY_RETURN_IF_ERROR(impl_->Explain(key, tensor.status()));
+  ArrayReading reading = impl_->Reading(number, box);
+  BELAY_RETURN_IF_ERROR(
+      impl_->Explain(key, Impl::ReadInto(array, box, reading, *tensor)));
+  BELAY_RETURN_IF_ERROR(reading.CheckBlocks());
+  return tensor;
+}
+
+StatusOr<std::string> CheckpointReader::ReadText(std::string_view key) const {
+  BELAY_ASSIGN_OR_RETURN(const size_t number, impl_->Find(key));
+  const StoredArray& array = impl_->saved.arrays[number];
+  if (array.dtype != DType::kString) {
+    return impl_->Explain(key, WrongDType("string", array.dtype, "ReadTensor"));
+  }
+  std::string text(array.string_bytes, '\0');
+  ArrayReading reading = impl_->Reading(number, WholeBox(IoShape(array)));
+  BELAY_RETURN_IF_ERROR(impl_->Explain(
+      key, reading.Read(
+               {.key = array.key, .dtype = DType::kString, .text = &text})));
+  BELAY_RETURN_IF_ERROR(reading.CheckBlocks());
+  return text;
+}
+
+Status CheckpointReader::ReadPieces(
+    std::string_view key, const Box& box, int64_t max_bytes,
+    const std::function<Status(const Box&, const Tensor&)>& visit) const {
+  BELAY_ASSIGN_OR_RETURN(const size_t number, impl_->FindBox(key, box));
+  const StoredArray& array = impl_->saved.arrays[number];
+  const int64_t max_elements =
+      std::max<int64_t>(1, max_bytes / DTypeSize(array.dtype));
+  ArrayReading reading = impl_->Reading(number, box);
+  StatusOr<Tensor> tensor = NewTensor(array.dtype, {0});
+  Status status;
+  ForEachTile(box, max_elements, [&](const Box& tile) {
+    if (!status.ok()) return;
+    // Most pieces have the same shape, and the memory is used again.
+    if (tensor->shape() != tile.shape) {
+      tensor = NewTensor(array.dtype, tile.shape);
+    }
+    status = tensor.status();
+    if (status.ok()) status = Impl::ReadInto(array, tile, reading, *tensor);
+    status = impl_->Explain(key, status);
+    if (status.ok()) status = visit(tile, *tensor);
+  });
+  BELAY_RETURN_IF_ERROR(status);
+  return reading.CheckBlocks();
+}
+
+StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const SavedCheckpoint saved, ReadIndex(path));
-  VerifyResult result;
-  const Status files = CheckDataFiles(path, saved);
-  if (absl::IsDataLoss(files)) {
-    result.damage.emplace_back(files.message());
-    return result;
-  }
-  BELAY_RETURN_IF_ERROR(files);
-  if (!saved.has_checksums) return result;
-  const int64_t total = TotalBytes(saved);
-  int64_t done = 0;
-  const std::function<void(int64_t)> advance = [&](int64_t bytes) {
-    done += bytes;
-    if (progress) progress(done, total);
-  };
-  ArrayVerifier verifier(saved, path, advance);
-  const auto datasets = DatasetsByArray(saved);
-  int64_t first_block = 0;
-  for (size_t i = 0; i < saved.arrays.size(); ++i) {
-    BELAY_RETURN_IF_ERROR(verifier.Verify(static_cast<int32_t>(i), datasets[i],
-                                          first_block, result));
-    first_block += NumBlocks(ArrayBytes(saved.arrays[i]));
-  }
-  return result;
+  return InfoOf(path, saved, ArrayEntries(saved));
+}
+
+StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(const CheckpointReader reader,
+                         CheckpointReader::Open(path));
+  return reader.info().arrays;
+}
+
+StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key) {
+  BELAY_ASSIGN_OR_RETURN(const CheckpointReader reader,
+                         CheckpointReader::Open(path));
+  return reader.ReadTensor(key);
 }
 
 }  // namespace belay

@@ -214,8 +214,9 @@ Status Verify(RestoreRun& run) {
   BELAY_RETURN_IF_AGREED(SumAll(run.team, run.covered));
   BlockCounts counts;
   BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
-    return CompareChecksums(run.saved, run.plan, run.Directory(), run.registers,
-                            run.covered, counts);
+    return CompareChecksums(run.saved, run.plan,
+                            absl::StrFormat("restore \"%s\"", run.Directory()),
+                            run.registers, run.covered, counts);
   }));
   std::vector<int64_t> shared = {counts.verified, counts.partial};
   BELAY_RETURN_IF_AGREED(MaxAll(run.team, shared));

@@ -20,6 +20,12 @@ int64_t ArrayBytes(const StoredArray& array) {
   return NumElements(IoShape(array)) * IoElementSize(array.dtype);
 }
 
+int64_t TotalBytes(const SavedCheckpoint& saved) {
+  int64_t bytes = 0;
+  for (const StoredArray& array : saved.arrays) bytes += ArrayBytes(array);
+  return bytes;
+}
+
 Box IoBox(const ShardInfo& shard) {
   return shard.dtype == DType::kString ? WholeBox({shard.string_bytes})
                                        : shard.box;

@@ -147,6 +147,8 @@ int64_t IoElementSize(DType dtype);
 // The array's shape, or {string_bytes} for a string.
 Shape IoShape(const StoredArray& array);
 int64_t ArrayBytes(const StoredArray& array);
+// Of all arrays.
+int64_t TotalBytes(const SavedCheckpoint& saved);
 // The box of a shard as io box.
 Box IoBox(const ShardInfo& shard);
 

@@ -106,7 +106,7 @@ std::string DescribeDamage(const SavedCheckpoint& saved, int32_t array,
 }
 
 Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,
-                        const std::string& directory,
+                        const std::string& operation,
                         std::span<const uint32_t> registers,
                         std::span<const int64_t> covered, BlockCounts& counts) {
   std::vector<int64_t> first_stored;
@@ -138,9 +138,8 @@ Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,
     }
   }
   if (damaged == 0) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrFormat("restore \"%s\": %s; %d damaged blocks in all", directory,
-                      first, damaged));
+  return absl::DataLossError(absl::StrFormat("%s: %s; %d damaged blocks in all",
+                                             operation, first, damaged));
 }
 
 }  // namespace belay

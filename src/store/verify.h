@@ -33,11 +33,12 @@ struct BlockCounts {
 };
 
 // Compares the registers of a restore, already xored over the ranks, with the
-// index; blocks that were not covered whole only count. Local.
+// index; blocks that were not covered whole only count. Local. Messages begin
+// with `operation`, such as `restore "run/step_00000042"`.
 // Errors: DataLoss - names key, block, box and file of the first damaged block
 //   and the number of them.
 Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,
-                        const std::string& directory,
+                        const std::string& operation,
                         std::span<const uint32_t> registers,
                         std::span<const int64_t> covered, BlockCounts& counts);
 

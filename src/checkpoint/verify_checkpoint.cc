@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <span>
+
+#include "base/checksum.h"
+#include "base/status_macros.h"
+#include "belay/checkpoint_reader.h"
+#include "geometry/runs.h"
+#include "model/plan.h"
+#include "model/single_array.h"
+#include "store/index_file.h"
+#include "store/paths.h"
+#include "store/posix_file.h"
+#include "store/shard_memory.h"
+#include "store/verify.h"
+
+namespace belay {
+namespace {
+
+// Read at a time; a few blocks, so that the memory stays small.
+constexpr int64_t kReadBytes = 4 * kBlockBytes;
+
+// Reads one array block by block, however it is stored.
+class ArrayVerifier {
+ public:
+  ArrayVerifier(const SavedCheckpoint& saved, const std::string& directory,
+                const std::function<void(int64_t)>& progress)
+      : saved_(saved), directory_(directory), progress_(progress) {}
+
+  // Compares the checksums of one array.
+  Status Verify(int32_t array, const ArrayEntry& entry, VerifyResult& result) {
+    const StoredArray& stored = saved_.arrays[array];
+    const int64_t bytes = ArrayBytes(stored);
+    std::vector<uint32_t> registers(NumBlocks(bytes), 0);
+    BELAY_RETURN_IF_ERROR(Sum(stored, entry.datasets, registers));
+    for (size_t i = 0; i < registers.size(); ++i) {
+      const auto block = static_cast<int64_t>(i);
+      const int64_t block_bytes =
+          std::min(kBlockBytes, bytes - block * kBlockBytes);
+      const uint32_t found = StandardCrc(registers[i], block_bytes);
+      const uint32_t need = saved_.checksums[entry.first_block + block];
+      ++result.blocks;
+      if (found == need) continue;
+      result.damage.push_back(
+          DescribeDamage(saved_, array, block, need, found));
+    }
+    result.bytes += bytes;
+    return absl::OkStatus();
+  }
+
+ private:
+  Status Sum(const StoredArray& stored, std::span<const StoredDataset> datasets,
+             std::span<uint32_t> registers) {
+    const int64_t size = IoElementSize(stored.dtype);
+    Checksummer sum(registers);
+    for (const StoredDataset& dataset : datasets) {
+      BELAY_ASSIGN_OR_RETURN(
+          PosixFile file,
+          PosixFile::Open(JoinPath(directory_, saved_.files[dataset.file].name),
+                          PosixFile::Mode::kRead));
+      for (Extent& extent : ExtentsOf(dataset, dataset.box, size)) {
+        extent.offset += dataset.offset;
+        const Box box = *Intersect(extent.box, dataset.box);
+        BELAY_RETURN_IF_ERROR(SumExtent(file, stored, extent, box, sum));
+      }
+      BELAY_RETURN_IF_ERROR(file.Close());
+    }
+    return absl::OkStatus();
+  }
+
+  Status SumExtent(PosixFile& file, const StoredArray& stored,
+                   const Extent& extent, const Box& box, Checksummer& sum) {
+    const int64_t size = IoElementSize(stored.dtype);
+    ShardMemory memory{.data = nullptr,
+                       .element_size = size,
+                       .box = {},
+                       .array = IoShape(stored)};
+    Status status;
+    ForEachTile(box, kReadBytes / size, [&](const Box& tile) {
+      if (!status.ok()) return;
+      const int64_t bytes = NumElements(tile.shape) * size;
+      buffer_.resize(bytes);
+      memory.data = buffer_.data();
+      memory.box = tile;
+      ForEachSegment(memory, tile, extent,
+                     [&](char* data, int64_t offset, int64_t length) {
+                       if (!status.ok()) return;
+                       status = file.PreadAll(offset, data, length);
+                     });
+      sum.Add(memory, tile, 0);
+      if (progress_) progress_(bytes);
+    });
+    return status;
+  }
+
+  const SavedCheckpoint& saved_;
+  const std::string& directory_;
+  const std::function<void(int64_t)>& progress_;
+  std::string buffer_;
+};
+
+}  // namespace
+
+StatusOr<VerifyResult> VerifyCheckpoint(
+    const std::string& path,
+    const std::function<void(int64_t, int64_t)>& progress) {
+  BELAY_ASSIGN_OR_RETURN(const SavedCheckpoint saved, ReadIndex(path));
+  VerifyResult result;
+  const Status files = CheckDataFiles(path, saved);
+  if (absl::IsDataLoss(files)) {
+    result.damage.emplace_back(files.message());
+    return result;
+  }
+  BELAY_RETURN_IF_ERROR(files);
+  if (!saved.has_checksums) return result;
+  const int64_t total = TotalBytes(saved);
+  int64_t done = 0;
+  const std::function<void(int64_t)> advance = [&](int64_t bytes) {
+    done += bytes;
+    if (progress) progress(done, total);
+  };
+  ArrayVerifier verifier(saved, path, advance);
+  const std::vector<ArrayEntry> entries = ArrayEntries(saved);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    BELAY_RETURN_IF_ERROR(
+        verifier.Verify(static_cast<int32_t>(i), entries[i], result));
+  }
+  return result;
+}
+
+}  // namespace belay
