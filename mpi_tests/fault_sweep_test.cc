@@ -126,6 +126,12 @@ std::vector<Configuration> Configurations() {
   const SaveOptions hdf5_each = {.file_layout = FileLayout::kPerTask,
                                  .transfer = Transfer::kHdf5};
   const SaveOptions independent = {.transfer = Transfer::kIndependent};
+  // Several files for each rank.
+  const SaveOptions groups = {.sharding_policy = MaxShardSize(48)};
+  const SaveOptions groups_each = {.file_layout = FileLayout::kPerTask,
+                                   .sharding_policy = MaxShardSize(48)};
+  const SaveOptions hdf5_groups = {.sharding_policy = MaxShardSize(48),
+                                   .transfer = Transfer::kHdf5};
   return {
       {.name = "Default", .options = {}},
       {.name = "Warm", .options = {}, .warm = true},
@@ -145,6 +151,14 @@ std::vector<Configuration> Configurations() {
       {.name = "PerNode",
        .options = {.file_layout = FileLayout::kPerNode},
        .stride = 13},
+      {.name = "Groups", .options = groups, .stride = 13},
+      {.name = "GroupsWarm", .options = groups, .warm = true, .stride = 7},
+      {.name = "GroupsHdf5", .options = hdf5_groups, .stride = 41},
+      {.name = "PerTaskGroups", .options = groups_each, .stride = 29},
+      {.name = "PerTaskGroupsWarm",
+       .options = groups_each,
+       .warm = true,
+       .stride = 7},
       {.name = "ReadBack", .options = {.read_back = true}, .stride = 19},
       {.name = "NoChecksums",
        .options = {.checksums = false, .durable = false},

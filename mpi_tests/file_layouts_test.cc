@@ -72,9 +72,11 @@ class FileLayoutsTest : public testing::CheckpointTest {
 
   SaveResult SaveIn(FileLayout layout, ArrayLayout arrays, int64_t step) {
     values_.Fill(step);
-    const auto saved =
-        Save(comm_, run(), step, values_.MakeState(),
-             {.file_layout = layout, .array_layout = arrays, .durable = false});
+    const auto saved = Save(comm_, run(), step, values_.MakeState(),
+                            {.file_layout = layout,
+                             .array_layout = arrays,
+                             .sharding_policy = policy_,
+                             .durable = false});
     EXPECT_TRUE(saved.ok()) << saved.status();
     MPI_Barrier(MPI_COMM_WORLD);
     return saved.ok() ? *saved : SaveResult{};
@@ -130,6 +132,20 @@ class FileLayoutsTest : public testing::CheckpointTest {
   void ExpectReadable(FileLayout layout, ArrayLayout arrays, int64_t files) {
     const SaveResult saved = SaveIn(layout, arrays, 3);
     EXPECT_EQ(saved.counters.files, files);
+    ExpectReadable(layout, saved);
+  }
+
+  // With groups of at most so many bytes there are at least so many files.
+  void ExpectGroupsReadable(FileLayout layout, ArrayLayout arrays,
+                            int64_t max_bytes, int64_t files) {
+    policy_ = MaxShardSize(max_bytes);
+    const SaveResult saved = SaveIn(layout, arrays, 3);
+    EXPECT_GE(saved.counters.files, files);
+    ExpectReadable(layout, saved);
+  }
+
+  void ExpectReadable(FileLayout layout, const SaveResult& saved) {
+    const int64_t files = saved.counters.files;
     EXPECT_EQ(saved.num_arrays, lines_.size());
     ExpectRestores(values_, 3, 3);
     bool has_h5py = true;
@@ -152,6 +168,7 @@ class FileLayoutsTest : public testing::CheckpointTest {
 
   Values values_;
   std::vector<Line> lines_;
+  ShardingPolicy policy_ = ShardByTask();
 };
 
 TEST_F(FileLayoutsTest, Shared) {
@@ -168,6 +185,26 @@ TEST_F(FileLayoutsTest, PerNode) {
 
 TEST_F(FileLayoutsTest, PerTask) {
   ExpectReadable(FileLayout::kPerTask, ArrayLayout::kAuto, size_);
+}
+
+// Some 560,000 bytes on all ranks together, most of them copies.
+TEST_F(FileLayoutsTest, SharedInGroups) {
+  ExpectGroupsReadable(FileLayout::kShared, ArrayLayout::kAuto, 10000,
+                       50 / size_);
+}
+
+TEST_F(FileLayoutsTest, SharedCanonicalInGroups) {
+  ExpectGroupsReadable(FileLayout::kShared, ArrayLayout::kCanonical, 3000,
+                       150 / size_);
+}
+
+TEST_F(FileLayoutsTest, PerNodeInGroups) {
+  ExpectGroupsReadable(FileLayout::kPerNode, ArrayLayout::kAuto, 10000,
+                       50 / size_);
+}
+
+TEST_F(FileLayoutsTest, PerTaskInGroups) {
+  ExpectGroupsReadable(FileLayout::kPerTask, ArrayLayout::kAuto, 10000, 50);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #ifndef BELAY_TESTS_MODEL_TESTING_H_
 #define BELAY_TESTS_MODEL_TESTING_H_
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -213,6 +215,26 @@ inline SimulatedFiles SimulateSave(const SavePlan& plan,
     }
   }
   return files;
+}
+
+// Each dataset holds the content of its box; no byte is written twice.
+inline void ExpectContent(const SavePlan& plan, const SimulatedFiles& files) {
+  for (const StoredDataset& dataset : files.index.datasets) {
+    const StoredArray& array = plan.arrays[dataset.array];
+    const int64_t size = IoElementSize(array.dtype);
+    const std::string expected = PieceOf(array, dataset.box);
+    for (const Extent& extent : ExtentsOf(dataset, dataset.box, size)) {
+      const Box box = *Intersect(extent.box, dataset.box);
+      ForEachRun(box, dataset.box, extent.box, [&](const Run& run) {
+        const int64_t at = dataset.offset + extent.offset + run.b * size;
+        ASSERT_EQ(files.bytes[dataset.file].substr(at, run.length * size),
+                  expected.substr(run.a * size, run.length * size));
+      });
+    }
+  }
+  for (const std::string& writes : files.writes) {
+    for (char count : writes) ASSERT_LE(count, 1);
+  }
 }
 
 }  // namespace belay

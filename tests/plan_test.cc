@@ -121,9 +121,11 @@ TEST(CodecTest, RankWrites) {
     const std::vector<RankShards> ranks =
         RandomCut(RandomArrays(random), 6, random);
     const SavePlan plan = PlanSave(ranks, {.round_bytes = 500}).value();
-    for (const RankWrites& writes : plan.ranks) {
-      const RankWrites back = DecodeRankWrites(EncodeRankWrites(writes));
-      EXPECT_EQ(back.file, writes.file);
+    const std::vector<RankWrites> all =
+        DecodeRankWrites(EncodeRankWrites(plan.ranks));
+    ASSERT_EQ(all.size(), plan.ranks.size());
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      const RankWrites &back = all[rank], &writes = plan.ranks[rank];
       EXPECT_EQ(back.bytes, writes.bytes);
       ASSERT_EQ(back.orders.size(), writes.orders.size());
       for (size_t k = 0; k < back.orders.size(); ++k) {

@@ -44,9 +44,15 @@ inline void Normalize(SavedCheckpoint& saved) {
               return std::tie(a.array, a.box.offset) <
                      std::tie(b.array, b.box.offset);
             });
+  for (StoredDataset& dataset : saved.datasets) {
+    dataset.group = 0;
+    dataset.task = -1;
+  }
   for (StoredFile& file : saved.files) {
     file.creator = 0;
     file.num_writers = 0;
+    file.team = 0;
+    file.rounds = 0;
   }
 }
 
@@ -56,7 +62,12 @@ inline SavedCheckpoint RandomIndex(Random& random) {
   const std::vector<RankShards> ranks =
       RandomCut(arrays, static_cast<int>(Uniform(1, 6, random)), random);
   const auto layout = static_cast<FileLayout>(Uniform(0, 2, random));
-  const SavePlan plan = PlanSave(ranks, {.file_layout = layout}).value();
+  const ShardingPolicy policy = Uniform(0, 1, random) == 0
+                                    ? ShardByTask()
+                                    : MaxShardSize(Uniform(50, 2000, random));
+  const SavePlan plan =
+      PlanSave(ranks, {.file_layout = layout, .sharding_policy = policy})
+          .value();
   SimulatedFiles files = SimulateSave(plan, ranks);
   SavedCheckpoint saved = std::move(files.index);
   saved.step = Uniform(0, 1000, random);

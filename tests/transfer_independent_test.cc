@@ -58,7 +58,6 @@ TEST_F(TransferTest, BytesLieWhereTheOrdersSay) {
   std::vector<char> values = Numbers(12);  // [3, 4]
   const std::vector<Shard> shards = {WholeShard(values, {3, 4}, DType::kU8)};
   const RankWrites writes{
-      .file = 0,
       .bytes = 7,
       .orders = {Order({{0, 0}, {1, 3}}, {WholeBox({3, 4}), 2}),
                  Order({{1, 2}, {2, 2}}, {{{1, 2}, {2, 3}}, 20})}};
@@ -216,7 +215,12 @@ TEST_F(TransferTest, RandomPlansMakeTheFilesOfTheSimulation) {
     const std::vector<RankShards> ranks =
         RandomCut(arrays, static_cast<int>(Uniform(1, 5, random)), random);
     const auto layout = static_cast<FileLayout>(Uniform(0, 2, random));
-    SavePlan plan = PlanSave(ranks, {.file_layout = layout}).value();
+    const ShardingPolicy policy = Uniform(0, 1, random) == 0
+                                      ? ShardByTask()
+                                      : MaxShardSize(Uniform(50, 2000, random));
+    SavePlan plan =
+        PlanSave(ranks, {.file_layout = layout, .sharding_policy = policy})
+            .value();
     const SimulatedFiles files = SimulateSave(plan, ranks);
     plan = Placed(std::move(plan), files.index);
     for (size_t i = 0; i < files.bytes.size(); ++i) {
@@ -230,16 +234,20 @@ TEST_F(TransferTest, RandomPlansMakeTheFilesOfTheSimulation) {
     durable_ = seed % 2 == 0;
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       RankMemory memory = MemoryFor(ranks[rank], arrays, true);
-      const RankWrites& writes = plan.ranks[rank];
-      const WriteJob job{.shards = memory.shards,
-                         .writes = writes,
-                         .path = Path("data" + std::to_string(writes.file)),
-                         .registers = registers,
-                         .durable = durable_};
+      const int64_t bytes = plan.ranks[rank].bytes;
+      int32_t file = FilesOfTeam(plan, plan.teams[rank]).first;
       WriteCounts counts;
-      ASSERT_EQ(WriteIndependently(job, counts), absl::OkStatus()) << seed;
-      EXPECT_EQ(ReadBack(job), absl::OkStatus()) << seed;
-      EXPECT_EQ(counts.bytes, writes.bytes) << seed;
+      for (const RankWrites& writes :
+           TakeWritesByFile(plan, static_cast<int32_t>(rank))) {
+        const WriteJob job{.shards = memory.shards,
+                           .writes = writes,
+                           .path = Path("data" + std::to_string(file++)),
+                           .registers = registers,
+                           .durable = durable_};
+        ASSERT_EQ(WriteIndependently(job, counts), absl::OkStatus()) << seed;
+        EXPECT_EQ(ReadBack(job), absl::OkStatus()) << seed;
+      }
+      EXPECT_EQ(counts.bytes, bytes) << seed;
     }
     for (size_t i = 0; i < files.bytes.size(); ++i) {
       EXPECT_TRUE(Content("data" + std::to_string(i)) == files.bytes[i])

@@ -8,11 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "belay/sharding_policy.h"
+
 namespace belay {
 
 class PlanCache;
 
-// Which ranks share a data file. Numbers are written to disk.
+// Which ranks share a data file. A sharding policy that makes several groups
+// makes as many of these files. Numbers are written to disk.
 enum class FileLayout : uint8_t {
   kShared = 0,   // one file; one dataset of the global shape per key
   kPerNode = 1,  // one file per shared-memory node; one dataset per piece
@@ -31,7 +34,7 @@ enum class ArrayLayout : uint8_t {
 
 // Who moves the bytes. All of them write the same file.
 enum class Transfer : uint8_t {
-  kCollective = 0,   // one collective MPI-IO call per round
+  kCollective = 0,   // one collective MPI-IO call per round and file
   kIndependent = 1,  // every rank writes its own pieces; no MPI
   kHdf5 = 2,         // one collective H5Dwrite per dataset and round
   // kCollective where runs in the file are short, so that gathering them pays
@@ -43,6 +46,9 @@ struct SaveOptions {
   // --- What is stored ---
   FileLayout file_layout = FileLayout::kShared;
   ArrayLayout array_layout = ArrayLayout::kAuto;
+  // Sorts what each rank writes into groups; `file_layout` says which of them
+  // share a file. Same description and parameters on all ranks.
+  ShardingPolicy sharding_policy = ShardByTask();
   // Replace a step that is committed already instead of refusing. The old one
   // stays until the new one is complete.
   bool overwrite = false;
@@ -107,6 +113,7 @@ struct SaveResult {
   // The transfer that was used, and why if it is not the one asked for.
   Transfer transfer = Transfer::kCollective;
   std::string transfer_note;
+  std::vector<std::string> warnings;  // of the sharding policy; equal on all
   TransferCounters counters;
 };
 

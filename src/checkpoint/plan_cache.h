@@ -4,6 +4,7 @@
 #define BELAY_CHECKPOINT_PLAN_CACHE_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "belay/checkpoint.h"
 #include "checkpoint/planned_save.h"
@@ -19,8 +20,8 @@ struct PlanCache::Impl {
   // Equal on the ranks that made the plan together, and on no others.
   uint64_t plan_id = 0;
   PlannedSave planned;
-  SkeletonImage skeleton;  // on ranks that create a file
-  IndexImage index;        // rank 0 only
+  std::vector<SkeletonImage> skeletons;  // of the files that this rank creates
+  IndexImage index;                      // rank 0 only
 };
 
 }  // namespace belay

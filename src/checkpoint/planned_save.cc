@@ -25,9 +25,9 @@ std::span<const StoredDataset> DatasetsOfFile(const SavePlan& plan,
   return {begin, end};
 }
 
-std::vector<h5::DatasetSpec> SpecsOfFile(const SavePlan& plan, int32_t file,
-                                         const std::vector<std::string>& paths,
-                                         std::vector<int32_t>& calls) {
+// Adds what a creator and the hdf5 transfer need to know of a file.
+void PutDatasets(const SavePlan& plan, int32_t file,
+                 const std::vector<std::string>& paths, WireWriter& out) {
   std::vector<h5::DatasetSpec> specs;
   for (const StoredDataset& dataset : DatasetsOfFile(plan, file)) {
     const StoredArray& array = plan.arrays[dataset.array];
@@ -37,9 +37,12 @@ std::vector<h5::DatasetSpec> SpecsOfFile(const SavePlan& plan, int32_t file,
                      .string_bytes = array.string_bytes,
                      .shape = is_text ? Shape{} : dataset.box.shape,
                      .chunk = dataset.chunk});
-    calls.push_back(plan.calls[&dataset - plan.datasets.data()]);
   }
-  return specs;
+  out.PutText(EncodeDatasetSpecs(specs));
+  for (const StoredDataset& dataset : DatasetsOfFile(plan, file)) {
+    out.Put(plan.calls[&dataset - plan.datasets.data()]);
+    out.PutShape(dataset.box.offset);
+  }
 }
 
 int64_t MeanRunBytes(const SavePlan& plan) {
@@ -57,29 +60,30 @@ int64_t MeanRunBytes(const SavePlan& plan) {
 std::vector<std::string> EncodeParts(const SavePlan& plan,
                                      const SaveOptions& options) {
   const std::vector<std::string> paths = ObjectPaths(plan.arrays);
-  const bool shared = plan.file_layout == FileLayout::kShared;
   const int64_t mean_run_bytes = MeanRunBytes(plan);
   std::vector<std::string> parts;
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    int32_t file = plan.ranks[rank].file;
-    if (shared && !plan.files.empty()) file = 0;
-    const bool creator =
-        file >= 0 && plan.files[file].creator == static_cast<int32_t>(rank);
     WireWriter out;
     out.Put<int64_t>(plan.arrays.size());
     out.Put<int64_t>(plan.files.size());
     out.Put(plan.num_blocks);
     out.Put(plan.rounds);
     out.Put(mean_run_bytes);
-    out.PutText(file < 0 ? "" : plan.files[file].name);
-    out.Put(creator);
-    std::vector<int32_t> calls;
-    std::vector<h5::DatasetSpec> specs;
-    if (file >= 0 && (creator || options.transfer == Transfer::kHdf5)) {
-      specs = SpecsOfFile(plan, file, paths, calls);
+    out.Put<uint64_t>(plan.warnings.size());
+    for (const std::string& warning : plan.warnings) out.PutText(warning);
+    out.Put(plan.teams[rank]);
+    const auto [first, last] = FilesOfTeam(plan, plan.teams[rank]);
+    out.Put(last - first);
+    for (int32_t file = first; file < last; ++file) {
+      const bool creator =
+          plan.files[file].creator == static_cast<int32_t>(rank);
+      const bool knows = creator || options.transfer == Transfer::kHdf5;
+      out.PutText(plan.files[file].name);
+      out.Put(creator);
+      out.Put<int64_t>(plan.files[file].rounds);
+      out.Put(knows);
+      if (knows) PutDatasets(plan, file, paths, out);
     }
-    out.PutText(EncodeDatasetSpecs(specs));
-    for (int32_t count : calls) out.Put(count);
     parts.push_back(out.Take());
   }
   return parts;
@@ -92,11 +96,21 @@ void DecodePart(std::string_view bytes, PlannedSave& planned) {
   planned.num_blocks = in.Get<int64_t>();
   planned.rounds = in.Get<int64_t>();
   planned.mean_run_bytes = in.Get<int64_t>();
-  planned.file_name = in.GetText();
-  planned.is_creator = in.Get<bool>();
-  planned.datasets = DecodeDatasetSpecs(in.GetText());
-  planned.calls.resize(planned.datasets.size());
-  for (int32_t& count : planned.calls) count = in.Get<int32_t>();
+  planned.warnings.resize(in.Get<uint64_t>());
+  for (std::string& warning : planned.warnings) warning = in.GetText();
+  planned.team = in.Get<int32_t>();
+  planned.files.resize(in.Get<int32_t>());
+  for (PlannedFile& file : planned.files) {
+    file.name = in.GetText();
+    file.is_creator = in.Get<bool>();
+    file.rounds = in.Get<int64_t>();
+    if (!in.Get<bool>()) continue;
+    file.datasets = DecodeDatasetSpecs(in.GetText());
+    for (size_t i = 0; i < file.datasets.size(); ++i) {
+      file.calls.push_back(in.Get<int32_t>());
+      file.corners.push_back(in.GetShape());
+    }
+  }
 }
 
 Status PlanOnRoot(const std::vector<std::string>& gathered,
@@ -109,6 +123,7 @@ Status PlanOnRoot(const std::vector<std::string>& gathered,
       planned.plan,
       PlanSave(ranks, {.file_layout = options.file_layout,
                        .array_layout = options.array_layout,
+                       .sharding_policy = options.sharding_policy,
                        .round_bytes = options.max_bytes_in_flight}));
   planned.saved.file_layout = planned.plan.file_layout;
   planned.saved.arrays = planned.plan.arrays;
@@ -122,8 +137,10 @@ void TakePlaces(const std::vector<std::string>& skeletons,
                 PlannedSave& planned) {
   SavePlan& plan = planned.plan;
   size_t next = 0;
+  // A rank tells of its files one after the other, in their order.
+  std::vector<WireReader> readers(skeletons.begin(), skeletons.end());
   for (size_t file = 0; file < plan.files.size(); ++file) {
-    WireReader in(skeletons[plan.files[file].creator]);
+    WireReader& in = readers[plan.files[file].creator];
     plan.files[file].bytes = in.Get<int64_t>();
     for (; next < plan.datasets.size() &&
            plan.datasets[next].file == static_cast<int32_t>(file);
@@ -140,18 +157,11 @@ void TakePlaces(const std::vector<std::string>& skeletons,
   planned.saved.files = plan.files;
 }
 
-// Orders count datasets in the whole plan; a rank counts those of its file.
 std::vector<std::string> EncodeOrders(SavePlan& plan) {
-  std::vector<int32_t> first(plan.files.size(), -1);
-  for (size_t i = plan.datasets.size(); i-- > 0;) {
-    first[plan.datasets[i].file] = static_cast<int32_t>(i);
-  }
   std::vector<std::string> parts;
-  for (RankWrites& writes : plan.ranks) {
-    for (WriteOrder& order : writes.orders) {
-      order.dataset -= first[writes.file];
-    }
-    parts.push_back(EncodeRankWrites(writes));
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    parts.push_back(
+        EncodeRankWrites(TakeWritesByFile(plan, static_cast<int32_t>(rank))));
   }
   return parts;
 }
@@ -177,20 +187,25 @@ StatusOr<PlannedSave> PlanTogether(Team& team,
   return planned;
 }
 
-Status Place(Team& team, const Skeleton& skeleton, PlannedSave& planned) {
+Status Place(Team& team, const std::vector<SkeletonImage>& skeletons,
+             PlannedSave& planned) {
   WireWriter out;
-  out.Put(skeleton.file_bytes);
-  for (int64_t offset : skeleton.offsets) out.Put(offset);
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::vector<std::string> skeletons,
-      Gather(team, planned.is_creator ? out.bytes() : std::string()));
+  for (const SkeletonImage& image : skeletons) {
+    out.Put(image.skeleton.file_bytes);
+    for (int64_t offset : image.skeleton.offsets) out.Put(offset);
+  }
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> places,
+                                Gather(team, out.bytes()));
   std::vector<std::string> parts;
   if (team.is_root()) {
-    TakePlaces(skeletons, planned);
+    TakePlaces(places, planned);
     parts = EncodeOrders(planned.plan);
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part, Scatter(team, parts));
-  planned.writes = DecodeRankWrites(part);
+  std::vector<RankWrites> writes = DecodeRankWrites(part);
+  for (size_t i = 0; i < writes.size(); ++i) {
+    planned.files[i].writes = std::move(writes[i]);
+  }
   planned.plan = {};  // of all ranks, and now with them
   return absl::OkStatus();
 }

@@ -17,6 +17,18 @@
 
 namespace belay {
 
+// One data file, as a rank sees it that takes part in writing it.
+struct PlannedFile {
+  std::string name;
+  bool is_creator = false;
+  int64_t rounds = 0;  // equal on the ranks of the team
+  RankWrites writes;   // extents relative to the file, once Place has run
+  // There on the rank that creates the file, and for the hdf5 transfer on all.
+  std::vector<h5::DatasetSpec> datasets;
+  std::vector<int32_t> calls;  // one per dataset, as the next
+  std::vector<Shape> corners;
+};
+
 // One rank's view of a SavePlan.
 struct PlannedSave {
   // Equal on all ranks.
@@ -25,13 +37,10 @@ struct PlannedSave {
   int64_t num_blocks = 0;
   int64_t rounds = 0;
   int64_t mean_run_bytes = 0;
-  // This rank's part. `datasets` and `calls` describe its file; they are there
-  // on the rank that creates the file, and for the hdf5 transfer on all.
-  std::string file_name;  // of a shared file on all ranks; may be empty
-  bool is_creator = false;
-  RankWrites writes;  // extents relative to the file, once Place has run
-  std::vector<h5::DatasetSpec> datasets;
-  std::vector<int32_t> calls;
+  std::vector<std::string> warnings;
+  // This rank's part: the files of its team, in the order of writing.
+  int32_t team = -1;  // -1: none
+  std::vector<PlannedFile> files;
   // Rank 0 only: the plan, and what the index will say.
   SavePlan plan;
   SavedCheckpoint saved;
@@ -43,9 +52,10 @@ StatusOr<PlannedSave> PlanTogether(Team& team,
                                    const std::vector<ShardInfo>& shards,
                                    const SaveOptions& options);
 
-// Tells everyone where the datasets lie, once the skeletons exist. `skeleton`
-// is that of the file that this rank created, if any. Collective; agreed.
-Status Place(Team& team, const Skeleton& skeleton, PlannedSave& planned);
+// Tells everyone where the datasets lie, once the skeletons exist. `skeletons`
+// are those of the files that this rank created. Collective; agreed.
+Status Place(Team& team, const std::vector<SkeletonImage>& skeletons,
+             PlannedSave& planned);
 
 }  // namespace belay
 

@@ -56,6 +56,7 @@ std::string EncodeOptions(const SaveOptions& options) {
   out.Put(options.max_bytes_in_flight);
   out.Put(options.durable);
   out.Put(options.read_back);
+  out.Put(PolicyHash(options.sharding_policy));
   for (const auto& [key, value] : options.mpi_io_hints) {
     out.PutText(key);
     out.PutText(value);
@@ -96,6 +97,8 @@ Status Begin(SaveRun& run, const State& state) {
         AgreeSame(run.team, "save: the directory", Fingerprint(run.dir)));
     BELAY_RETURN_IF_AGREED(
         AgreeSame(run.team, "save: the step", static_cast<uint64_t>(run.step)));
+    BELAY_RETURN_IF_AGREED(AgreeSame(run.team, "save: the sharding policy",
+                                     PolicyHash(run.options.sharding_policy)));
     BELAY_RETURN_IF_AGREED(
         AgreeSame(run.team, "save: an option", Fingerprint(options)));
   }
@@ -115,19 +118,31 @@ Status Plan(SaveRun& run) {
   return absl::OkStatus();
 }
 
-// Makes the file of this rank, if it is the one to do so. Local.
-Status CreateMyFile(SaveRun& run) {
-  PlanCache::Impl& cache = run.cache;
+// Makes a file of which nothing is known yet. Local.
+StatusOr<SkeletonImage> CreateNewFile(const SaveRun& run,
+                                      const PlannedFile& file) {
+  const std::string path = run.DataPath(file);
+  SkeletonImage image;
+  BELAY_ASSIGN_OR_RETURN(image.skeleton, CreateSkeleton(path, file.datasets));
+  if (!run.keep) return image;
+  return CaptureImage(path, file.datasets, image.skeleton);
+}
+
+// Makes the files that this rank is to make. Local.
+Status CreateMyFiles(SaveRun& run) {
   BELAY_RETURN_IF_ERROR(CheckSharedDirectory(run.dir, run.step, run.nonce));
-  if (!cache.planned.is_creator) return absl::OkStatus();
-  if (run.reuse) return CreateFromImage(run.DataPath(), cache.skeleton);
-  BELAY_ASSIGN_OR_RETURN(
-      cache.skeleton.skeleton,
-      CreateSkeleton(run.DataPath(), cache.planned.datasets));
-  if (!run.keep) return absl::OkStatus();
-  BELAY_ASSIGN_OR_RETURN(cache.skeleton,
-                         CaptureImage(run.DataPath(), cache.planned.datasets,
-                                      cache.skeleton.skeleton));
+  std::vector<SkeletonImage>& skeletons = run.cache.skeletons;
+  if (!run.reuse) skeletons.clear();
+  size_t next = 0;
+  for (const PlannedFile& file : run.cache.planned.files) {
+    if (!file.is_creator) continue;
+    if (run.reuse) {
+      BELAY_RETURN_IF_ERROR(
+          CreateFromImage(run.DataPath(file), skeletons[next++]));
+      continue;
+    }
+    BELAY_ASSIGN_OR_RETURN(skeletons.emplace_back(), CreateNewFile(run, file));
+  }
   return absl::OkStatus();
 }
 
@@ -161,11 +176,11 @@ Status Reserve(SaveRun& run) {
   BELAY_RETURN_IF_AGREED(Broadcast(run.team, nonce));
   std::memcpy(&run.nonce, nonce.data(), sizeof(run.nonce));
   if (!run.reuse) run.cache.plan_id = run.nonce;
-  Status status = CreateMyFile(run);
+  Status status = CreateMyFiles(run);
   if (status.ok()) status = StartMyIndex(run);
   BELAY_RETURN_IF_AGREED(Agree(run.team, status));
   if (run.reuse) return absl::OkStatus();
-  return Place(run.team, run.cache.skeleton.skeleton, run.cache.planned);
+  return Place(run.team, run.cache.skeletons, run.cache.planned);
 }
 
 // Rank 0 only.
@@ -217,6 +232,7 @@ void Report(SaveRun& run) {
   result.num_arrays = run.cache.planned.num_arrays;
   result.rounds = run.cache.planned.rounds;
   result.plan_reused = run.reuse;
+  result.warnings = run.cache.planned.warnings;
   result.counters.files = run.cache.planned.num_files;
   result.counters.peak_memory_bytes = PeakMemoryBytes();
   result.counters.stations = run.stations.Finish();

@@ -41,9 +41,9 @@ struct SaveRun {
   std::string Directory() const { return JoinPath(dir, InProgressName(step)); }
   // Local.
   std::string IndexPath() const { return JoinPath(Directory(), IndexName()); }
-  // Of the file that this rank writes to. Local.
-  std::string DataPath() const {
-    return JoinPath(Directory(), cache.planned.file_name);
+  // Local.
+  std::string DataPath(const PlannedFile& file) const {
+    return JoinPath(Directory(), file.name);
   }
 };
 

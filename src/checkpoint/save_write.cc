@@ -11,58 +11,98 @@
 namespace belay {
 namespace {
 
-WriteJob JobOf(SaveRun& run) {
-  const PlannedSave& planned = run.cache.planned;
+WriteJob JobOf(SaveRun& run, const PlannedFile& file) {
   return {.shards = run.shards,
-          .writes = planned.writes,
-          .path = run.DataPath(),
+          .writes = file.writes,
+          .path = run.DataPath(file),
           .registers = run.registers,
           .durable = run.options.durable,
-          .is_creator = planned.is_creator,
+          .is_creator = file.is_creator,
           .meanwhile = run.team.is_root() && !run.has_index
                            ? std::function([&run] { return PrepareIndex(run); })
                            : nullptr,
-          .rounds = planned.rounds,
-          .mean_run_bytes = planned.mean_run_bytes,
+          .rounds = file.rounds,
+          .mean_run_bytes = run.cache.planned.mean_run_bytes,
           .hints = run.options.mpi_io_hints,
-          .datasets = &planned.datasets,
-          .calls = &planned.calls};
+          .datasets = &file.datasets,
+          .calls = &file.calls,
+          .corners = &file.corners};
 }
 
-// Writes with the ranks of one file. Collective over `team`.
-Status WriteTogether(Team& team, SaveRun& run, const WriteJob& job,
-                     MpiIoVerdict& verdict, WriteCounts& counts) {
-  if (run.result.transfer == Transfer::kHdf5) {
-    return WriteWithHdf5(team, job, verdict, counts);
+// Writes the files of a team one after the other; all its ranks take part in
+// each. Collective.
+Status WriteTogether(Team& team, SaveRun& run, MpiIoVerdict& verdict,
+                     WriteCounts& counts) {
+  verdict.sound = true;
+  for (const PlannedFile& file : run.cache.planned.files) {
+    const WriteJob job = JobOf(run, file);
+    BELAY_RETURN_IF_AGREED(run.result.transfer == Transfer::kHdf5
+                               ? WriteWithHdf5(team, job, verdict, counts)
+                               : WriteCollectively(team, job, verdict, counts));
+    if (!verdict.sound) break;
   }
-  return WriteCollectively(team, job, verdict, counts);
+  return absl::OkStatus();
 }
 
-// Writes the file of a node with the ranks of that node. Collective over
-// `comm`.
-Status WriteWithNode(const Comm& comm, SaveRun& run, const WriteJob& job,
-                     MpiIoVerdict& verdict, WriteCounts& counts) {
+// Writes the files of a team that is a part of all ranks, those of `comm`.
+// Collective.
+Status WriteWithTeam(const Comm& comm, SaveRun& run, MpiIoVerdict& verdict,
+                     WriteCounts& counts) {
+  const std::string path = run.DataPath(run.cache.planned.files[0]);
   Team team{.comm = comm,
             .deadline = Deadline(comm, run.options.deadline_seconds,
-                                 absl::StrFormat("save \"%s\"", job.path)),
+                                 absl::StrFormat("save \"%s\"", path)),
             .whole = &run.team.comm};
   team.deadline.Enter("write");
-  const Status status = WriteTogether(team, run, job, verdict, counts);
+  const Status status = WriteTogether(team, run, verdict, counts);
   run.team.messages += team.messages;
   return status;
 }
 
-// All files at once; a rank without one has nothing to do. Collective.
-Status WritePerFile(SaveRun& run, const WriteJob& job, MpiIoVerdict& verdict,
-                    WriteCounts& counts) {
-  const int32_t file = run.cache.planned.writes.file;
-  StatusOr<Comm> comm = run.team.comm.Split(file);
+// All teams at once; a rank without one has nothing to do. Collective.
+Status WritePerTeam(SaveRun& run, MpiIoVerdict& verdict, WriteCounts& counts) {
+  const int32_t number = run.cache.planned.team;
+  StatusOr<Comm> comm = run.team.comm.Split(number);
   BELAY_RETURN_IF_AGREED(Agree(run.team, comm.status()));
   verdict.sound = true;
-  if (file < 0) return Agree(run.team, absl::OkStatus());
-  Status status = WriteWithNode(*comm, run, job, verdict, counts);
+  if (number < 0) return Agree(run.team, absl::OkStatus());
+  Status status = WriteWithTeam(*comm, run, verdict, counts);
   status.Update(comm->Close());
   return Agree(run.team, status);
+}
+
+// Writes what this rank has, file by file. Local.
+Status WriteAlone(SaveRun& run, WriteCounts& counts) {
+  if (run.team.is_root() && !run.has_index) {
+    BELAY_RETURN_IF_ERROR(PrepareIndex(run));
+  }
+  for (const PlannedFile& file : run.cache.planned.files) {
+    BELAY_RETURN_IF_ERROR(WriteIndependently(JobOf(run, file), counts));
+  }
+  return absl::OkStatus();
+}
+
+// Looks for holes and wrong sizes in the files that this rank has created.
+// Local.
+Status CheckMyFiles(SaveRun& run, bool& has_holes) {
+  size_t next = 0;
+  for (const PlannedFile& file : run.cache.planned.files) {
+    if (!file.is_creator) continue;
+    const Skeleton& skeleton = run.cache.skeletons[next++].skeleton;
+    bool holes = false;
+    BELAY_RETURN_IF_ERROR(
+        CheckWrittenFile(run.DataPath(file), skeleton.file_bytes, holes));
+    has_holes = has_holes || holes;
+  }
+  return absl::OkStatus();
+}
+
+// Local.
+Status ReadBackMine(SaveRun& run) {
+  for (const PlannedFile& file : run.cache.planned.files) {
+    BELAY_RETURN_IF_ERROR(ReadBack(JobOf(run, file)));
+  }
+  return absl::OkStatus();
 }
 
 // Equal on all ranks: options and plan are.
@@ -74,7 +114,7 @@ Transfer ChooseTransfer(const SaveRun& run) {
 }
 
 bool IsTogether(const SaveRun& run) {
-  // A file of one rank needs no collective call.
+  // A team of one rank needs no collective call.
   return run.result.transfer == Transfer::kHdf5 ||
          (run.result.transfer == Transfer::kCollective &&
           run.options.file_layout != FileLayout::kPerTask);
@@ -83,13 +123,12 @@ bool IsTogether(const SaveRun& run) {
 // Tries the transfer that was asked for; `done` says whether it was fit.
 // Collective.
 Status TryTogether(SaveRun& run, WriteCounts& counts, bool& done) {
-  const WriteJob job = JobOf(run);
   MpiIoVerdict verdict;
   Status status;
   if (run.options.file_layout == FileLayout::kShared) {
-    status = WriteTogether(run.team, run, job, verdict, counts);
+    status = WriteTogether(run.team, run, verdict, counts);
   } else {
-    status = WritePerFile(run, job, verdict, counts);
+    status = WritePerTeam(run, verdict, counts);
   }
   BELAY_RETURN_IF_AGREED(status);
   std::vector<int64_t> sound = {verdict.sound ? 1 : 0};
@@ -126,8 +165,7 @@ Status WriteStation(SaveRun& run) {
     std::fill(run.registers.begin(), run.registers.end(), 0);
     counts = {};
     run.result.transfer = Transfer::kIndependent;
-    BELAY_RETURN_IF_AGREED(
-        Agree(run.team, WriteIndependently(JobOf(run), counts)));
+    BELAY_RETURN_IF_AGREED(Agree(run.team, WriteAlone(run, counts)));
   }
   run.result.counters.bytes = counts.bytes;
   run.result.counters.io_calls = counts.io_calls;
@@ -138,17 +176,13 @@ Status WriteStation(SaveRun& run) {
 Status VerifyStation(SaveRun& run) {
   run.stations.Enter("verify");
   bool has_holes = false;
-  Status status;
-  if (run.cache.planned.is_creator) {
-    status = CheckWrittenFile(
-        run.DataPath(), run.cache.skeleton.skeleton.file_bytes, has_holes);
-  }
+  const Status status = CheckMyFiles(run, has_holes);
   std::vector<int64_t> flags = {has_holes ? 0 : 1};
   BELAY_RETURN_IF_AGREED(AgreeWithFlags(run.team, status, flags));
   // Fewer bytes allocated than written is a loss, or a file system that
   // compresses: reading back tells.
   if (run.options.read_back || flags[0] == 0) {
-    BELAY_RETURN_IF_AGREED(Agree(run.team, ReadBack(JobOf(run))));
+    BELAY_RETURN_IF_AGREED(Agree(run.team, ReadBackMine(run)));
   }
   if (run.registers.empty()) return absl::OkStatus();
   return XorToRoot(run.team, run.registers);

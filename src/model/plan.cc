@@ -1,11 +1,23 @@
 #include "model/plan.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace belay {
+namespace {
+
+// The number of the first dataset of a file, or of one behind it.
+int32_t FirstDataset(const SavePlan& plan, int32_t file) {
+  const auto first = std::lower_bound(
+      plan.datasets.begin(), plan.datasets.end(), file,
+      [](const StoredDataset& dataset, int32_t f) { return dataset.file < f; });
+  return static_cast<int32_t>(first - plan.datasets.begin());
+}
+
+}  // namespace
 
 int64_t IoElementSize(DType dtype) {
   return dtype == DType::kString ? 1 : DTypeSize(dtype);
@@ -76,6 +88,38 @@ std::vector<Extent> ExtentsOf(const StoredDataset& dataset, const Box& box,
     if (axis < 0) return extents;
     ++position[axis];
   }
+}
+
+std::pair<int32_t, int32_t> FilesOfTeam(const SavePlan& plan, int32_t team) {
+  const auto [first, last] = std::equal_range(
+      plan.files.begin(), plan.files.end(), StoredFile{.team = team},
+      [](const StoredFile& a, const StoredFile& b) { return a.team < b.team; });
+  return {static_cast<int32_t>(first - plan.files.begin()),
+          static_cast<int32_t>(last - plan.files.begin())};
+}
+
+std::vector<RankWrites> TakeWritesByFile(SavePlan& plan, int32_t rank) {
+  const auto [first_file, last_file] = FilesOfTeam(plan, plan.teams[rank]);
+  std::vector<RankWrites> files(last_file - first_file);
+  auto begin = plan.ranks[rank].orders.begin();
+  for (int32_t file = first_file; file < last_file; ++file) {
+    const int32_t first = FirstDataset(plan, file);
+    const auto end = std::lower_bound(
+        begin, plan.ranks[rank].orders.end(), FirstDataset(plan, file + 1),
+        [](const WriteOrder& order, int32_t d) { return order.dataset < d; });
+    RankWrites& writes = files[file - first_file];
+    writes.orders.assign(std::make_move_iterator(begin),
+                         std::make_move_iterator(end));
+    for (WriteOrder& order : writes.orders) {
+      const StoredDataset& dataset = plan.datasets[order.dataset];
+      writes.bytes += NumElements(order.box.shape) *
+                      IoElementSize(plan.arrays[dataset.array].dtype);
+      order.dataset -= first;
+    }
+    begin = end;
+  }
+  plan.ranks[rank] = {};
+  return files;
 }
 
 namespace {

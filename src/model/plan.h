@@ -12,6 +12,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "belay/box.h"
@@ -56,6 +58,8 @@ struct StoredDataset {
   Box box;              // io box
   Shape chunk;          // empty: contiguous
   int64_t offset = -1;  // of its first byte in the file; -1 while unknown
+  int32_t group = 0;    // of the sharding policy; -1: unknown
+  int32_t task = -1;    // the rank that wrote it all; -1: several, or unknown
 
   friend bool operator==(const StoredDataset&, const StoredDataset&) = default;
 };
@@ -65,6 +69,8 @@ struct StoredFile {
   int32_t creator = 0;  // the rank that makes the skeleton
   int64_t bytes = 0;    // size, known once the skeleton exists
   int32_t num_writers = 0;
+  int32_t team = 0;    // whose ranks take part in writing it
+  int32_t rounds = 0;  // the most that one rank has for it
 
   friend bool operator==(const StoredFile&, const StoredFile&) = default;
 };
@@ -80,14 +86,14 @@ struct Extent {
 struct WriteOrder {
   int32_t shard = 0;
   int32_t dataset = 0;
-  int32_t round = 0;
+  int32_t round = 0;        // of its file
   int64_t first_block = 0;  // checksum block 0 of the array
   Box box;
   Extent extent;
 };
 
+// What one rank writes, into all files or into one of them.
 struct RankWrites {
-  int32_t file = -1;  // -1: writes nothing
   int64_t bytes = 0;
   std::vector<WriteOrder> orders;  // ascending by dataset, then box
 };
@@ -96,12 +102,16 @@ struct SavePlan {
   FileLayout file_layout = FileLayout::kShared;
   std::vector<StoredArray> arrays;      // ascending by key
   std::vector<StoredDataset> datasets;  // ascending by file, array, box
-  std::vector<StoredFile> files;
+  std::vector<StoredFile> files;        // ascending by team
   std::vector<RankWrites> ranks;
+  // Of each rank the team that it writes files with, one after the other; -1:
+  // it writes none.
+  std::vector<int32_t> teams;
   // For each dataset, the largest number of orders that one rank has for it.
   std::vector<int32_t> calls;
-  int64_t rounds = 0;
+  int64_t rounds = 0;  // of all files of one team, the most of any team
   int64_t num_blocks = 0;
+  std::vector<std::string> warnings;  // of the sharding policy
 };
 
 // What an index says.
@@ -163,6 +173,13 @@ Extent ChunkExtent(const StoredDataset& dataset, const Shape& position,
 std::vector<Extent> ExtentsOf(const StoredDataset& dataset, const Box& box,
                               int64_t element_size);
 
+// The files of a team, [first, second).
+std::pair<int32_t, int32_t> FilesOfTeam(const SavePlan& plan, int32_t team);
+
+// Takes out of the plan what a rank writes into each file of its team; datasets
+// are then counted from the first of their file.
+std::vector<RankWrites> TakeWritesByFile(SavePlan& plan, int32_t rank);
+
 // Plans as text, one line per array, file, dataset and order; at most
 // `max_orders` orders per rank.
 std::string ToString(const SavePlan& plan, int64_t max_orders = 20);
@@ -173,8 +190,8 @@ std::string EncodeRankShards(const RankShards& shards);
 RankShards DecodeRankShards(std::string_view bytes);
 std::string EncodeRankReads(const RankReads& reads);
 RankReads DecodeRankReads(std::string_view bytes);
-std::string EncodeRankWrites(const RankWrites& writes);
-RankWrites DecodeRankWrites(std::string_view bytes);
+std::string EncodeRankWrites(const std::vector<RankWrites>& files);
+std::vector<RankWrites> DecodeRankWrites(std::string_view bytes);
 
 }  // namespace belay
 

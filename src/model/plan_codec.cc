@@ -17,6 +17,34 @@ Extent GetExtent(WireReader& in) {
   return extent;
 }
 
+void PutWrites(WireWriter& out, const RankWrites& writes) {
+  out.Put(writes.bytes);
+  out.Put<uint64_t>(writes.orders.size());
+  for (const WriteOrder& order : writes.orders) {
+    out.Put(order.shard);
+    out.Put(order.dataset);
+    out.Put(order.round);
+    out.Put(order.first_block);
+    out.PutBox(order.box);
+    PutExtent(out, order.extent);
+  }
+}
+
+RankWrites GetWrites(WireReader& in) {
+  RankWrites writes;
+  writes.bytes = in.Get<int64_t>();
+  writes.orders.resize(in.Get<uint64_t>());
+  for (WriteOrder& order : writes.orders) {
+    order.shard = in.Get<int32_t>();
+    order.dataset = in.Get<int32_t>();
+    order.round = in.Get<int32_t>();
+    order.first_block = in.Get<int64_t>();
+    order.box = in.GetBox();
+    order.extent = GetExtent(in);
+  }
+  return writes;
+}
+
 }  // namespace
 
 std::string EncodeRankShards(const RankShards& shards) {
@@ -53,37 +81,18 @@ RankShards DecodeRankShards(std::string_view bytes) {
   return shards;
 }
 
-std::string EncodeRankWrites(const RankWrites& writes) {
+std::string EncodeRankWrites(const std::vector<RankWrites>& files) {
   WireWriter out;
-  out.Put(writes.file);
-  out.Put(writes.bytes);
-  out.Put<uint64_t>(writes.orders.size());
-  for (const WriteOrder& order : writes.orders) {
-    out.Put(order.shard);
-    out.Put(order.dataset);
-    out.Put(order.round);
-    out.Put(order.first_block);
-    out.PutBox(order.box);
-    PutExtent(out, order.extent);
-  }
+  out.Put<uint64_t>(files.size());
+  for (const RankWrites& writes : files) PutWrites(out, writes);
   return out.Take();
 }
 
-RankWrites DecodeRankWrites(std::string_view bytes) {
+std::vector<RankWrites> DecodeRankWrites(std::string_view bytes) {
   WireReader in(bytes);
-  RankWrites writes;
-  writes.file = in.Get<int32_t>();
-  writes.bytes = in.Get<int64_t>();
-  writes.orders.resize(in.Get<uint64_t>());
-  for (WriteOrder& order : writes.orders) {
-    order.shard = in.Get<int32_t>();
-    order.dataset = in.Get<int32_t>();
-    order.round = in.Get<int32_t>();
-    order.first_block = in.Get<int64_t>();
-    order.box = in.GetBox();
-    order.extent = GetExtent(in);
-  }
-  return writes;
+  std::vector<RankWrites> files(in.Get<uint64_t>());
+  for (RankWrites& writes : files) writes = GetWrites(in);
+  return files;
 }
 
 std::string EncodeRankReads(const RankReads& reads) {

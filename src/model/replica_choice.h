@@ -33,6 +33,8 @@ struct WritePiece {
   int32_t rank = 0;
   int32_t shard = 0;
   Box box;
+  int32_t group = 0;  // of the sharding policy
+  int32_t file = 0;
 };
 
 std::vector<WritePiece> ChooseWriters(const std::vector<ArrayBoxes>& arrays,

@@ -1,7 +1,6 @@
 #include "model/save_planner.h"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -12,8 +11,9 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "geometry/runs.h"
-#include "model/chunking.h"
 #include "model/coverage.h"
+#include "model/file_datasets.h"
+#include "model/group_files.h"
 #include "model/replica_choice.h"
 
 namespace belay {
@@ -51,103 +51,6 @@ Status CheckKey(const KeyGroup& group) {
       "plan \"%s\": a key must not be empty or hold a NUL "
       "byte (listed by rank %d)",
       absl::CEscape(AbslView(group.key)), group.shards[0].rank));
-}
-
-// Numbers the files: the same for all ranks, per node, or per rank; ranks that
-// write nothing have none.
-class FileNumbers {
- public:
-  FileNumbers(const std::vector<RankShards>& ranks, FileLayout layout)
-      : ranks_(ranks), layout_(layout) {}
-
-  // Which file a rank writes to, before numbering.
-  int32_t Group(int32_t rank) const {
-    switch (layout_) {
-      case FileLayout::kShared:
-        return 0;
-      case FileLayout::kPerNode:
-        return ranks_[rank].node;
-      case FileLayout::kPerTask:
-        return rank;
-    }
-    return 0;
-  }
-
-  // Numbers the groups that `pieces` use, in order of their lowest rank.
-  void Number(const std::vector<WritePiece>& pieces, SavePlan& plan) {
-    std::vector<bool> writes(ranks_.size(), false);
-    for (const WritePiece& piece : pieces) writes[piece.rank] = true;
-    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-      if (!writes[rank]) continue;
-      const int32_t group = Group(static_cast<int32_t>(rank));
-      const auto [it, fresh] = files_.try_emplace(group, plan.files.size());
-      if (fresh) {
-        // A shared file is made by rank 1, which may write nothing: rank 0
-        // makes the index meanwhile.
-        const bool shared = layout_ == FileLayout::kShared;
-        const int32_t maker = ranks_.size() > 1 ? 1 : 0;
-        plan.files.push_back(
-            {.creator = shared ? maker : static_cast<int32_t>(rank)});
-      }
-      StoredFile& file = plan.files[it->second];
-      ++file.num_writers;
-      plan.ranks[rank].file = it->second;
-    }
-    for (size_t i = 0; i < plan.files.size(); ++i) {
-      plan.files[i].name =
-          absl::StrFormat("data_%05d_of_%05d.h5", i, plan.files.size());
-    }
-  }
-
- private:
-  const std::vector<RankShards>& ranks_;
-  FileLayout layout_;
-  absl::flat_hash_map<int32_t, int32_t> files_;
-};
-
-// kShared: one dataset per array. Returns the dataset of each piece.
-std::vector<int32_t> AddSharedDatasets(const std::vector<ArrayBoxes>& arrays,
-                                       const std::vector<WritePiece>& pieces,
-                                       ArrayLayout layout, SavePlan& plan) {
-  std::vector<int32_t> of_array(arrays.size(), -1);
-  for (const ArrayBoxes& array : arrays) {
-    if (array.boxes.empty()) continue;
-    const Shape shape = IoShape(plan.arrays[array.array]);
-    StoredDataset dataset{.array = array.array, .box = WholeBox(shape)};
-    if (layout == ArrayLayout::kAuto) {
-      std::vector<const Box*> boxes;
-      for (const HeldBox& held : array.boxes) boxes.push_back(&held.box);
-      dataset.chunk = ChooseChunkShape(shape, array.element_size, boxes);
-    }
-    of_array[array.array] = static_cast<int32_t>(plan.datasets.size());
-    plan.datasets.push_back(std::move(dataset));
-  }
-  std::vector<int32_t> of_piece;
-  for (const WritePiece& piece : pieces) {
-    of_piece.push_back(of_array[piece.array]);
-  }
-  return of_piece;
-}
-
-// kPerNode, kPerTask: one dataset per piece. Sorts the pieces as the datasets,
-// and returns the dataset of each.
-std::vector<int32_t> AddPieceDatasets(std::vector<WritePiece>& pieces,
-                                      SavePlan& plan) {
-  const auto file = [&](const WritePiece& p) {
-    return plan.ranks[p.rank].file;
-  };
-  std::sort(pieces.begin(), pieces.end(),
-            [&](const WritePiece& a, const WritePiece& b) {
-              return std::forward_as_tuple(file(a), a.array, a.box.offset) <
-                     std::forward_as_tuple(file(b), b.array, b.box.offset);
-            });
-  for (const WritePiece& piece : pieces) {
-    plan.datasets.push_back(
-        {.array = piece.array, .file = file(piece), .box = piece.box});
-  }
-  std::vector<int32_t> of_piece(pieces.size());
-  std::iota(of_piece.begin(), of_piece.end(), 0);
-  return of_piece;
 }
 
 // The most elements of a part that one round can take, by bytes and by runs.
@@ -188,32 +91,44 @@ void SortOrders(RankWrites& writes) {
             });
 }
 
-// Numbers the rounds of one rank's orders and counts its calls.
+// Numbers the rounds of one rank's orders, file by file, and counts its calls.
 void CutIntoRounds(int64_t round_bytes, RankWrites& writes, SavePlan& plan) {
-  int32_t round = 0, calls = 0, dataset = -1;
+  int32_t round = 0, calls = 0, dataset = -1, file = -1;
   int64_t in_round = 0, runs_in_round = 0;
   for (WriteOrder& order : writes.orders) {
-    const StoredArray& array = plan.arrays[plan.datasets[order.dataset].array];
-    const int64_t bytes =
-        NumElements(order.box.shape) * IoElementSize(array.dtype);
+    const StoredDataset& stored = plan.datasets[order.dataset];
+    const int64_t bytes = NumElements(order.box.shape) *
+                          IoElementSize(plan.arrays[stored.array].dtype);
     const int64_t runs = CountRuns(order.box, order.box, order.extent.box);
-    if (in_round > 0 && (bytes > round_bytes - in_round ||
-                         runs > kMaxRunsPerRound - runs_in_round)) {
-      ++round;
+    const bool is_full =
+        in_round > 0 && (bytes > round_bytes - in_round ||
+                         runs > kMaxRunsPerRound - runs_in_round);
+    if (is_full || stored.file != file) {
+      round = stored.file == file ? round + 1 : 0;
+      file = stored.file;
       in_round = 0;
       runs_in_round = 0;
     }
     in_round += bytes;
     runs_in_round += runs;
     order.round = round;
+    plan.files[file].rounds = std::max(plan.files[file].rounds, round + 1);
     writes.bytes += bytes;
     calls = order.dataset == dataset ? calls + 1 : 1;
     dataset = order.dataset;
     plan.calls[dataset] = std::max(plan.calls[dataset], calls);
   }
-  if (!writes.orders.empty()) {
-    plan.rounds = std::max<int64_t>(plan.rounds, round + 1);
+}
+
+// A team writes its files one after the other, and the teams at once.
+int64_t MostRounds(const std::vector<StoredFile>& files) {
+  int64_t most = 0, sum = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (i > 0 && files[i].team != files[i - 1].team) sum = 0;
+    sum += files[i].rounds;
+    most = std::max(most, sum);
   }
+  return most;
 }
 
 // Checks all keys and adds them as arrays. Returns their boxes.
@@ -265,11 +180,16 @@ StatusOr<SavePlan> PlanSave(const std::vector<RankShards>& ranks,
   const std::vector<int64_t> first_blocks = NumberBlocks(plan);
   std::vector<WritePiece> pieces =
       ChooseWriters(arrays, static_cast<int>(ranks.size()));
-  FileNumbers(ranks, options.file_layout).Number(pieces, plan);
+  const bool one_group = MakesOneGroup(options.sharding_policy);
+  if (!one_group) {
+    BELAY_RETURN_IF_ERROR(GroupPieces(options.sharding_policy, plan, pieces));
+  }
+  BELAY_RETURN_IF_ERROR(NumberFiles(ranks, plan, pieces));
   const std::vector<int32_t> datasets =
-      options.file_layout == FileLayout::kShared
-          ? AddSharedDatasets(arrays, pieces, options.array_layout, plan)
-          : AddPieceDatasets(pieces, plan);
+      options.file_layout != FileLayout::kShared
+          ? AddPieceDatasets(pieces, plan)
+      : one_group ? AddWholeDatasets(arrays, pieces, options.array_layout, plan)
+                  : AddJoinedDatasets(pieces, options.array_layout, plan);
   for (size_t i = 0; i < pieces.size(); ++i) {
     AddOrders(pieces[i], datasets[i], first_blocks[pieces[i].array],
               options.round_bytes, plan);
@@ -279,6 +199,7 @@ StatusOr<SavePlan> PlanSave(const std::vector<RankShards>& ranks,
     SortOrders(writes);
     CutIntoRounds(options.round_bytes, writes, plan);
   }
+  plan.rounds = MostRounds(plan.files);
   return plan;
 }
 

@@ -1,8 +1,8 @@
 // The save planner: shard descriptors of all ranks -> SavePlan.
 //
 // Pure: no I/O, no messages, the same plan for the same input. It checks that
-// every array is covered exactly, chooses who writes each replica, which file
-// and dataset each piece goes to, and cuts the work into rounds.
+// every array is covered exactly, chooses who writes each replica, which group,
+// file and dataset each piece goes to, and cuts the work into rounds.
 
 #ifndef BELAY_MODEL_SAVE_PLANNER_H_
 #define BELAY_MODEL_SAVE_PLANNER_H_
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "belay/options.h"
+#include "belay/sharding_policy.h"
 #include "belay/status.h"
 #include "model/plan.h"
 
@@ -23,13 +24,14 @@ inline constexpr int64_t kMaxRunsPerRound = int64_t{1} << 18;
 struct SavePlanOptions {
   FileLayout file_layout = FileLayout::kShared;
   ArrayLayout array_layout = ArrayLayout::kAuto;
+  ShardingPolicy sharding_policy = ShardByTask();
   // Most bytes that one rank writes in one round, at least 16.
   int64_t round_bytes = int64_t{256} << 20;
 };
 
 // Makes the plan. `ranks` has one entry per rank.
 // Errors: as CheckCoverage, and InvalidArgument for an empty key or one with a
-//   NUL byte; of several, the first by key.
+//   NUL byte; of several, the first by key. After these, as ApplyPolicy.
 StatusOr<SavePlan> PlanSave(const std::vector<RankShards>& ranks,
                             const SavePlanOptions& options);
 

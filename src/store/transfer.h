@@ -1,4 +1,4 @@
-// Transfers: the bytes of one rank's orders go into its data file.
+// Transfers: the bytes of one rank's orders go into a data file.
 //
 // In:  the rank's shards and orders with absolute offsets, and a file whose
 //      skeleton exists. Out: the bytes in the file, checksum registers, counts.
@@ -24,10 +24,10 @@
 
 namespace belay {
 
-// What a transfer works on. Borrows everything.
+// What a transfer works on: one file. Borrows everything.
 struct WriteJob {
   const std::vector<Shard>& shards;
-  const RankWrites& writes;       // extents relative to the file
+  const RankWrites& writes;       // into this file, extents relative to it
   std::string path;               // of the data file
   std::span<uint32_t> registers;  // of all blocks; empty: no checksums
   bool durable = true;
@@ -43,6 +43,7 @@ struct WriteJob {
   // For kHdf5: the datasets of the file and the calls that each needs.
   const std::vector<h5::DatasetSpec>* datasets = nullptr;
   const std::vector<int32_t>* calls = nullptr;
+  const std::vector<Shape>* corners = nullptr;  // of the datasets' boxes
 };
 
 struct WriteCounts {
@@ -55,7 +56,7 @@ struct WriteCounts {
 Status WriteIndependently(const WriteJob& job, WriteCounts& counts);
 
 // Writes by one collective MPI-IO call per round. `team` are the ranks of the
-// file. Sets `verdict` to what was judged of the MPI-IO stack; if that is not
+// file, also those that write nothing to it. Sets `verdict` to what was judged of the MPI-IO stack; if that is not
 // sound nothing is written and the result is OK. Collective; agreed.
 Status WriteCollectively(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
                          WriteCounts& counts);

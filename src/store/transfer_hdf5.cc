@@ -10,12 +10,11 @@
 namespace belay {
 namespace {
 
-// The box counted from the corner of its dataset. A dataset in chunks is a
-// whole array; one without is a single extent.
-Box FromCorner(const Box& box, const Extent& extent, bool chunked) {
+// The box counted from the corner of its dataset.
+Box FromCorner(const Box& box, const Shape& corner) {
   Box relative = box;
-  for (size_t i = 0; i < box.offset.size() && !chunked; ++i) {
-    relative.offset[i] -= extent.box.offset[i];
+  for (size_t i = 0; i < box.offset.size(); ++i) {
+    relative.offset[i] -= corner[i];
   }
   return relative;
 }
@@ -51,7 +50,6 @@ class Orders {
 
   // The next order of that dataset as a call; an empty one if there is none.
   Call Next(int32_t dataset) {
-    const h5::DatasetSpec& spec = (*job_.datasets)[dataset];
     const std::vector<WriteOrder>& orders = job_.writes.orders;
     if (next_ == orders.size() || orders[next_].dataset != dataset) {
       // One empty axis: a box without axes would be the one of a scalar.
@@ -61,7 +59,7 @@ class Orders {
     const ShardMemory memory = MemoryOf(job_.shards[order.shard]);
     sum_.Add(memory, order.box, order.first_block);
     Call call = PrepareCall(memory, order.box);
-    call.box = FromCorner(order.box, order.extent, !spec.chunk.empty());
+    call.box = FromCorner(order.box, (*job_.corners)[dataset]);
     return call;
   }
 

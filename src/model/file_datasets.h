@@ -1,0 +1,34 @@
+// Datasets: which pieces of a file share one, and how it lies there.
+
+#ifndef BELAY_MODEL_FILE_DATASETS_H_
+#define BELAY_MODEL_FILE_DATASETS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "belay/options.h"
+#include "model/plan.h"
+#include "model/replica_choice.h"
+
+namespace belay {
+
+// The three below add the datasets of all files to the plan, ascending by file,
+// array and box, and return the dataset of each piece; they may sort `pieces`.
+
+// One per array, in one file.
+std::vector<int32_t> AddWholeDatasets(const std::vector<ArrayBoxes>& arrays,
+                                      const std::vector<WritePiece>& pieces,
+                                      ArrayLayout layout, SavePlan& plan);
+
+// One per piece.
+std::vector<int32_t> AddPieceDatasets(std::vector<WritePiece>& pieces,
+                                      SavePlan& plan);
+
+// One per array and file where the pieces of that array in that file fill a
+// box, else one per piece.
+std::vector<int32_t> AddJoinedDatasets(std::vector<WritePiece>& pieces,
+                                       ArrayLayout layout, SavePlan& plan);
+
+}  // namespace belay
+
+#endif  // BELAY_MODEL_FILE_DATASETS_H_
