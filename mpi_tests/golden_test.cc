@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../tests/golden/values.h"
@@ -14,11 +15,11 @@
 namespace belay {
 namespace {
 
-std::string GoldenDir() {
+std::string GoldenDir(const std::string& format) {
   return std::filesystem::path(__FILE__)
       .parent_path()
       .parent_path()
-      .append("tests/golden/format_1_0")
+      .append("tests/golden/" + format)
       .string();
 }
 
@@ -55,7 +56,10 @@ Box MyRows() {
   return {{begin, 0}, {end - begin, golden::kColumns}};
 }
 
-class GoldenTest : public ::testing::TestWithParam<int64_t> {};
+// Format and step.
+using Golden = std::pair<const char*, int64_t>;
+
+class GoldenTest : public ::testing::TestWithParam<Golden> {};
 
 TEST_P(GoldenTest, EveryValueIsRestored) {
   StatusOr<Comm> comm = Comm::Duplicate(MPI_COMM_WORLD);
@@ -73,18 +77,22 @@ TEST_P(GoldenTest, EveryValueIsRestored) {
                     expected_rows.data());
   Spoil(state);
   const StatusOr<RestoreResult> result =
-      Restore(*comm, GoldenDir(), GetParam(), state);
+      Restore(*comm, GoldenDir(GetParam().first), GetParam().second, state);
   ASSERT_TRUE(result.ok()) << result.status();
   ExpectSameValues(state, expected);
-  EXPECT_EQ(result->step, GetParam());
+  EXPECT_EQ(result->step, GetParam().second);
   EXPECT_EQ(result->blocks_verified, 21);
   EXPECT_EQ(result->blocks_partial, 0);
   EXPECT_EQ(comm->Close(), absl::OkStatus());
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, GoldenTest,
-                         ::testing::Values(golden::kSharedStep,
-                                           golden::kPerTaskStep));
+INSTANTIATE_TEST_SUITE_P(
+    All, GoldenTest,
+    ::testing::Values(Golden("format_1_0", golden::kSharedStep),
+                      Golden("format_1_0", golden::kPerTaskStep),
+                      Golden("format_1_1", golden::kSharedStep),
+                      Golden("format_1_1", golden::kGroupsStep),
+                      Golden("format_1_1", golden::kPerTaskStep)));
 
 }  // namespace
 }  // namespace belay

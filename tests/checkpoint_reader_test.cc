@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "directory_fixture.h"
 #include "h5_testing.h"
 #include "store/verify.h"
@@ -51,7 +52,7 @@ TEST_F(CheckpointReaderTest, InfoSaysWhatIsStoredAndHow) {
   EXPECT_EQ(info.path, dir_);
   EXPECT_EQ(info.step, 42);
   EXPECT_EQ(info.format_major, 1);
-  EXPECT_EQ(info.format_minor, 0);
+  EXPECT_EQ(info.format_minor, 1);
   EXPECT_EQ(info.file_layout, FileLayout::kPerTask);
   EXPECT_EQ(info.num_files, 2);
   EXPECT_EQ(info.bytes, 96 + 3 + 8 + 8);
@@ -70,6 +71,23 @@ TEST_F(CheckpointReaderTest, InfoSaysWhatIsStoredAndHow) {
     EXPECT_EQ(info.arrays[i].bytes, expected[i].bytes) << i;
     EXPECT_EQ(info.arrays[i].cut, expected[i].cut) << i;
   }
+}
+
+TEST_F(CheckpointReaderTest, InfoSaysWhichFileHoldsWhat) {
+  WriteSmall();
+  const CheckpointInfo info = h5::Value(ReadCheckpointInfo(dir_));
+  std::vector<std::string> lines;
+  for (const StoredPiece& piece : info.pieces) {
+    lines.push_back(absl::StrCat(piece.file, " ", piece.group.value_or(-1), " ",
+                                 piece.key, " ", BoxText(piece.box), " ",
+                                 piece.task.value_or(-1)));
+  }
+  EXPECT_EQ(lines, std::vector<std::string>(
+                       {"data_00000_of_00002.h5 1 a 0,4:0,6 -1",
+                        "data_00000_of_00002.h5 2 b 0,3 -1",
+                        "data_00000_of_00002.h5 5 d/f 0,1:0,2 -1",
+                        "data_00001_of_00002.h5 4 d/e  0",
+                        "data_00001_of_00002.h5 5 d/f 1,1:0,2 0"}));
 }
 
 TEST_F(CheckpointReaderTest, InfoNeedsOnlyTheIndex) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_reader.h"
 #include "golden/values.h"
@@ -19,24 +20,41 @@ namespace {
 
 using nlohmann::json;
 
-std::string GoldenDir() {
+// One golden checkpoint.
+struct Golden {
+  int minor;  // of its format
+  int64_t step;
+  FileLayout file_layout;
+  int64_t files;
+  std::string w;  // how "w" is stored
+};
+
+const Golden kAll[] = {
+    {0, golden::kSharedStep, FileLayout::kShared, 1, "2 chunks of [6, 6]"},
+    {0, golden::kPerTaskStep, FileLayout::kPerTask, 2, "2 pieces"},
+    {1, golden::kSharedStep, FileLayout::kShared, 1, "2 chunks of [6, 6]"},
+    {1, golden::kGroupsStep, FileLayout::kShared, 3, "3 pieces"},
+    {1, golden::kPerTaskStep, FileLayout::kPerTask, 2, "2 pieces"}};
+
+std::string GoldenDir(int minor) {
   return std::filesystem::path(__FILE__)
-      .replace_filename("golden/format_1_0")
+      .replace_filename("golden/format_1_" + std::to_string(minor))
       .string();
 }
 
-std::string StepDir(int64_t step) {
-  return JoinPath(GoldenDir(), StepName(step));
-}
-
-class GoldenTest : public testing::TestWithParam<int64_t> {
+class GoldenTest : public testing::TestWithParam<Golden> {
  protected:
-  std::string Dir() const { return StepDir(GetParam()); }
+  std::string Dir() const {
+    return JoinPath(GoldenDir(GetParam().minor), StepName(GetParam().step));
+  }
 };
 
-TEST(GoldenStepsTest, BothStepsAreListed) {
-  EXPECT_EQ(h5::Value(ListSteps(GoldenDir())),
+TEST(GoldenStepsTest, AllStepsAreListed) {
+  EXPECT_EQ(h5::Value(ListSteps(GoldenDir(0))),
             std::vector<int64_t>({golden::kSharedStep, golden::kPerTaskStep}));
+  EXPECT_EQ(h5::Value(ListSteps(GoldenDir(1))),
+            std::vector<int64_t>({golden::kSharedStep, golden::kGroupsStep,
+                                  golden::kPerTaskStep}));
 }
 
 TEST_P(GoldenTest, EveryChecksumMatches) {
@@ -48,13 +66,11 @@ TEST_P(GoldenTest, EveryChecksumMatches) {
 
 TEST_P(GoldenTest, TheIndexListsEveryArray) {
   const CheckpointInfo info = h5::Value(ReadCheckpointInfo(Dir()));
-  const bool shared = GetParam() == golden::kSharedStep;
-  EXPECT_EQ(info.step, GetParam());
+  EXPECT_EQ(info.step, GetParam().step);
   EXPECT_EQ(info.format_major, 1);
-  EXPECT_EQ(info.format_minor, 0);
-  EXPECT_EQ(info.file_layout,
-            shared ? FileLayout::kShared : FileLayout::kPerTask);
-  EXPECT_EQ(info.num_files, shared ? 1 : 2);
+  EXPECT_EQ(info.format_minor, GetParam().minor);
+  EXPECT_EQ(info.file_layout, GetParam().file_layout);
+  EXPECT_EQ(info.num_files, GetParam().files);
   golden::Values values;
   State state;
   values.AddTo(state);
@@ -68,7 +84,24 @@ TEST_P(GoldenTest, TheIndexListsEveryArray) {
     EXPECT_EQ(array->shape, shard.global_shape) << shard.key;
   }
   EXPECT_EQ(info.arrays.back().key, "w");
-  EXPECT_EQ(info.arrays.back().cut, shared ? "2 chunks of [6, 6]" : "2 pieces");
+  EXPECT_EQ(info.arrays.back().cut, GetParam().w);
+}
+
+TEST_P(GoldenTest, TheIndexSaysWhoWroteWhat) {
+  const CheckpointInfo info = h5::Value(ReadCheckpointInfo(Dir()));
+  for (const StoredPiece& piece : info.pieces) {
+    EXPECT_EQ(piece.group.has_value(), GetParam().minor > 0) << piece.key;
+    if (GetParam().minor == 0) {
+      EXPECT_FALSE(piece.task.has_value()) << piece.key;
+    } else if (GetParam().file_layout == FileLayout::kPerTask) {
+      EXPECT_EQ(piece.group, 0) << piece.key;
+      EXPECT_EQ(piece.file, absl::StrFormat("data_%05d_of_00002.h5",
+                                            piece.task.value_or(-1)));
+    } else {  // file i has group i
+      EXPECT_EQ(piece.file, absl::StrFormat("data_%05d_of_%05d.h5",
+                                            *piece.group, GetParam().files));
+    }
+  }
 }
 
 TEST_P(GoldenTest, TheReaderReadsEveryValue) {
@@ -137,12 +170,11 @@ TEST_P(GoldenTest, PythonReadsEveryValue) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, GoldenTest,
-                         testing::Values(golden::kSharedStep,
-                                         golden::kPerTaskStep),
+INSTANTIATE_TEST_SUITE_P(All, GoldenTest, testing::ValuesIn(kAll),
                          [](const auto& test) {
-                           return test.param == golden::kSharedStep ? "Shared"
-                                                                    : "PerTask";
+                           return absl::StrFormat("Format1_%dStep%d",
+                                                  test.param.minor,
+                                                  test.param.step);
                          });
 
 }  // namespace

@@ -34,7 +34,7 @@ Status Length(const std::string& column, const std::string& found) {
 TEST(IndexColumnsTest, ColumnsHoldWhatTheFormatSays) {
   const IndexColumns columns = ToColumns(SmallIndex());
   EXPECT_EQ(columns.magic, Text({"belay checkpoint"}));
-  EXPECT_EQ(columns.format, std::vector<uint32_t>({1, 0}));
+  EXPECT_EQ(columns.format, std::vector<uint32_t>({1, 1}));
   EXPECT_EQ(columns.file_layout, std::vector<uint8_t>({2}));
   EXPECT_EQ(columns.block_bytes, std::vector<int64_t>({1048576}));
   EXPECT_EQ(columns.array_key, Text({"a", "b", "c", "d/e", "d/f"}));
@@ -53,6 +53,8 @@ TEST(IndexColumnsTest, ColumnsHoldWhatTheFormatSays) {
   EXPECT_EQ(columns.dataset_box,
             std::vector<int64_t>({0, 0, 4, 6, 0, 3, 0, 0, 1, 2, 1, 0, 1, 2}));
   EXPECT_EQ(columns.dataset_chunk, std::vector<int64_t>({2, 3}));
+  EXPECT_EQ(columns.dataset_group, std::vector<uint32_t>({1, 2, 4, 5, 5}));
+  EXPECT_EQ(columns.dataset_task, std::vector<int64_t>({-1, -1, 0, -1, 0}));
   EXPECT_EQ(columns.step, std::vector<int64_t>({42}));
   EXPECT_EQ(columns.checksum, std::vector<uint32_t>({11, 12, 13, 14}));
 }
@@ -70,8 +72,36 @@ TEST(IndexColumnsTest, RandomIndexesComeBack) {
 }
 
 TEST(IndexColumnsTest, AnEmptyCheckpointComesBack) {
-  const SavedCheckpoint saved{.format_major = 1, .has_checksums = true};
+  const SavedCheckpoint saved{
+      .format_major = 1, .format_minor = 1, .has_checksums = true};
   ExpectSame(FromColumns(ToColumns(saved), "dir/index.h5").value(), saved);
+}
+
+// 1.0 knew neither groups nor tasks.
+TEST(IndexColumnsTest, AnOlderFormatIsRead) {
+  SavedCheckpoint saved = SmallIndex();
+  IndexColumns columns = ToColumns(saved);
+  columns.format[1] = 0;
+  columns.dataset_group.clear();
+  columns.dataset_task.clear();
+  saved.format_minor = 0;
+  for (StoredDataset& dataset : saved.datasets) {
+    dataset.group = dataset.task = -1;
+  }
+  ExpectSame(FromColumns(columns, "dir/index.h5").value(), saved);
+  // The digest that an older reader knows does not see the new columns.
+  EXPECT_EQ(DigestOf(columns), [&] {
+    IndexColumns more = columns;
+    more.dataset_group = {1};
+    return DigestOf(more);
+  }());
+}
+
+// Calls fn(path, column) for the columns of all versions.
+template <typename Columns, typename Fn>
+void ForEveryColumn(Columns& columns, const Fn& fn) {
+  ForEachColumn(columns, fn);
+  ForEachAddedColumn(columns, fn);
 }
 
 // What is said when a column has one row less or more than the others need.
@@ -80,12 +110,11 @@ struct WrongLength {
 };
 
 const std::map<std::string, WrongLength>& WrongLengths() {
+  const Status format = Bad("header/format of row 0");
+  const Status layout = Bad("header/file_layout of row 0");
   static const auto* const lengths = new std::map<std::string, WrongLength>{
-      {"header/format",
-       {Bad("header/format of row 0"), Bad("header/format of row 0")}},
-      {"header/file_layout",
-       {Bad("header/file_layout of row 0"),
-        Bad("header/file_layout of row 0")}},
+      {"header/format", {format, format}},
+      {"header/file_layout", {layout, layout}},
       {"header/block_bytes",
        {Bad("header/block_bytes of row 0"),
         Bad("header/block_bytes of row 0")}},
@@ -128,6 +157,12 @@ const std::map<std::string, WrongLength>& WrongLengths() {
       {"datasets/chunk",
        {Bad("datasets/chunk of row 0"),
         Length("datasets/chunk", "found 3 rows, too many")}},
+      {"datasets/group",
+       {Length("datasets/group", "found 4 rows, too few"),
+        Length("datasets/group", "found 6 rows, too many")}},
+      {"datasets/task",
+       {Length("datasets/task", "found 4 rows, too few"),
+        Length("datasets/task", "found 6 rows, too many")}},
       {"step", {Bad("step of row 0"), Bad("step of row 0")}},
       {"checksums/crc32c",
        {Length("checksums/crc32c", "need 4 rows, found 3"),
@@ -139,13 +174,13 @@ TEST(IndexColumnsTest, EveryColumnHasTheRightLength) {
   const std::map<std::string, WrongLength>& expected = WrongLengths();
   const IndexColumns good = ToColumns(SmallIndex());
   size_t columns = 0;
-  ForEachColumn(good, [&](const std::string& path, const auto&) {
+  ForEveryColumn(good, [&](const std::string& path, const auto&) {
     const std::string name = path.substr(std::string(".belay/").size());
     if (name == "header/magic") return;  // checked when the file is read
     ++columns;
     for (const bool longer : {false, true}) {
       IndexColumns wrong = good;
-      ForEachColumn(wrong, [&](const std::string& other, auto& column) {
+      ForEveryColumn(wrong, [&](const std::string& other, auto& column) {
         if (other != path) return;
         column.resize(longer ? column.size() + 1 : column.size() - 1);
       });
@@ -224,6 +259,9 @@ TEST(IndexColumnsTest, NumbersOfDatasetsAreInRange) {
       {"datasets/offset of row 3",
        [](auto& c) { c.dataset_offset[3] = INT64_MAX; }},
       {"datasets/offset of row 0", [](auto& c) { c.file_bytes[0] = 0; }},
+      {"datasets/group of row 4", [](auto& c) { c.dataset_group[4] = ~0u; }},
+      {"datasets/task of row 1", [](auto& c) { c.dataset_task[1] = -2; }},
+      {"datasets/task of row 2", [](auto& c) { c.dataset_task[2] = kHuge; }},
   });
 }
 

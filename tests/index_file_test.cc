@@ -103,19 +103,25 @@ TEST_F(IndexFileTest, PythonReadsTheColumns) {
   WriteSmall();
   const SavedCheckpoint saved = SmallIndex();
   const IndexColumns columns = ToColumns(saved);
-  std::vector<std::string> paths = {".belay/digest"};
-  ForEachColumn(columns, [&](const char* path, const auto&) {
+  std::vector<std::string> paths = {".belay/digest", ".belay/digest_1_1"};
+  const auto add = [&](const char* path, const auto&) {
     paths.emplace_back(path);
-  });
+  };
+  ForEachColumn(columns, add);
+  ForEachAddedColumn(columns, add);
   const json found = h5::Python(Index(), paths);
-  ForEachColumn(columns, [&](const char* path, const auto& column) {
+  const auto expect = [&](const char* path, const auto& column) {
     EXPECT_EQ(found[path]["values"], json(column)) << path;
     EXPECT_EQ(found[path]["shape"], json({column.size()})) << path;
-  });
+  };
+  ForEachColumn(columns, expect);
+  ForEachAddedColumn(columns, expect);
   const IndexDigest digest = DigestOf(columns);
   EXPECT_EQ(found[".belay/digest"]["values"],
             json({digest.structure, digest.values}));
   EXPECT_EQ(found[".belay/digest"]["dtype"], "uint32");
+  EXPECT_EQ(found[".belay/digest_1_1"]["values"],
+            json({DigestOfAdded(columns)}));
   EXPECT_EQ(found[".belay/header/file_layout"]["dtype"], "uint8");
   EXPECT_EQ(found[".belay/datasets/offset"]["dtype"], "int64");
 }
@@ -200,17 +206,21 @@ TEST_F(IndexFileTest, ANewerMinorVersionIsRead) {
   columns.format = {1, 5};
   h5::Handle file = h5::Value(h5::CreateFile(Index()));
   h5::ObjectCache cache;
-  ForEachColumn(columns, [&](const char* path, const auto& column) {
+  const auto write = [&](const char* path, const auto& column) {
     using Row = typename std::decay_t<decltype(column)>::value_type;
     if constexpr (std::is_same_v<Row, std::string>) {
       h5::Ok(h5::WriteTextColumn(file, cache, path, column));
     } else {
       h5::Value(h5::WriteColumn<Row>(file, cache, path, column));
     }
-  });
+  };
+  ForEachColumn(columns, write);
+  ForEachAddedColumn(columns, write);
   const IndexDigest digest = DigestOf(columns);
   const std::vector<uint32_t> rows = {digest.structure, digest.values};
   h5::Value(h5::WriteColumn<uint32_t>(file, cache, ".belay/digest", rows));
+  const std::vector<uint32_t> added = {DigestOfAdded(columns)};
+  h5::Value(h5::WriteColumn<uint32_t>(file, cache, ".belay/digest_1_1", added));
   h5::Value(h5::WriteColumn<uint32_t>(file, cache, ".belay/graph/new", rows));
   cache = {};
   h5::Ok(file.Close());
@@ -235,6 +245,17 @@ TEST_F(IndexFileTest, EveryFlippedByteOfAColumnIsFound) {
     Patch(at, good.substr(at, 1));
   }
   h5::Ok(ReadIndex(dir_).status());
+}
+
+// What 1.1 has added has a digest of its own.
+TEST_F(IndexFileTest, AFlippedByteOfAnAddedColumnIsFound) {
+  WriteSmall();
+  const int64_t tasks[] = {-1, -1, 0, -1, 0};
+  const int64_t at =
+      Find(std::string(reinterpret_cast<const char*>(tasks), sizeof(tasks)));
+  Patch(at + 16, std::string(1, 7));
+  EXPECT_EQ(ReadIndex(dir_).status(),
+            Damaged("the index is damaged: its digest does not match"));
 }
 
 TEST_F(IndexFileTest, ATruncatedIndexIsDamaged) {

@@ -44,10 +44,6 @@ inline void Normalize(SavedCheckpoint& saved) {
               return std::tie(a.array, a.box.offset) <
                      std::tie(b.array, b.box.offset);
             });
-  for (StoredDataset& dataset : saved.datasets) {
-    dataset.group = 0;
-    dataset.task = -1;
-  }
   for (StoredFile& file : saved.files) {
     file.creator = 0;
     file.num_writers = 0;
@@ -72,6 +68,7 @@ inline SavedCheckpoint RandomIndex(Random& random) {
   SavedCheckpoint saved = std::move(files.index);
   saved.step = Uniform(0, 1000, random);
   saved.format_major = 1;
+  saved.format_minor = 1;
   saved.file_layout = layout;
   for (size_t i = 0; i < saved.files.size(); ++i) {
     saved.files[i].bytes = static_cast<int64_t>(files.bytes[i].size());
@@ -102,11 +99,17 @@ inline void ExpectSame(const SavedCheckpoint& a, const SavedCheckpoint& b) {
 inline SavedCheckpoint SmallIndex() {
   const auto dataset = [](int32_t array, int32_t file, Box box, int64_t offset,
                           Shape chunk = {}) {
-    return StoredDataset{array, file, std::move(box), std::move(chunk), offset};
+    return StoredDataset{array,
+                         file,
+                         std::move(box),
+                         std::move(chunk),
+                         offset,
+                         /*group=*/array + 1,
+                         /*task=*/file - 1};
   };
   return {.step = 42,
           .format_major = 1,
-          .format_minor = 0,
+          .format_minor = 1,
           .file_layout = FileLayout::kPerTask,
           .has_checksums = true,
           .arrays = {{"a", DType::kF32, {4, 6}},

@@ -41,6 +41,35 @@ types/u8      u8      [2]              2 B  contiguous
 """
 
 
+GROUPS = """\
+file                    group  key           box          task
+data_00000_of_00003.h5      0  types/f16     0,1          1
+data_00000_of_00003.h5      0  types/u8      0,2          1
+data_00000_of_00003.h5      0  w             0,4:0,6      0
+data_00000_of_00003.h5      0  w             0,6:6,4      1
+data_00001_of_00003.h5      1  types/bf16    0,2:0,1      0
+data_00001_of_00003.h5      1  types/bool    0,3          0
+data_00001_of_00003.h5      1  types/c128    0,2          0
+data_00001_of_00003.h5      1  types/f16     1,2          1
+data_00001_of_00003.h5      1  types/f32     0,2:0,3      1
+data_00001_of_00003.h5      1  types/f64     -            1
+data_00001_of_00003.h5      1  types/f8e4m3  0,2          1
+data_00001_of_00003.h5      1  types/f8e5m2  0,2          1
+data_00001_of_00003.h5      1  types/i16     0,1:0,2:0,1  1
+data_00001_of_00003.h5      1  types/i32     0,3          1
+data_00001_of_00003.h5      1  types/i64     -            1
+data_00001_of_00003.h5      1  types/i8      0,3          1
+data_00001_of_00003.h5      1  types/u16     -            1
+data_00001_of_00003.h5      1  types/u32     0,2          1
+data_00001_of_00003.h5      1  types/u64     0,2          1
+data_00001_of_00003.h5      1  w             4,2:0,6      0
+data_00002_of_00003.h5      2  odd/100%/a@b  -            0
+data_00002_of_00003.h5      2  text          0,18         0
+data_00002_of_00003.h5      2  types         -            0
+data_00002_of_00003.h5      2  types/c64     -            1
+"""
+
+
 def crc32c(data):
     crc = 0xFFFFFFFF
     for byte in data:
@@ -57,7 +86,11 @@ class ToolTest(unittest.TestCase):
         self.dir = tempfile.TemporaryDirectory()
         self.addCleanup(self.dir.cleanup)
         self.run_dir = pathlib.Path(self.dir.name) / "run"
-        shutil.copytree(GOLDEN, self.run_dir)
+        shutil.copytree(pathlib.Path(GOLDEN) / "format_1_0", self.run_dir)
+
+    def copy_newer(self):
+        shutil.rmtree(self.run_dir)
+        shutil.copytree(pathlib.Path(GOLDEN) / "format_1_1", self.run_dir)
 
     def path(self, name):
         return pathlib.Path(self.dir.name) / name
@@ -91,6 +124,36 @@ class ToolTest(unittest.TestCase):
         self.path("run/step_100000009.inprogress").mkdir()
         self.assertEqual(self.belay("ls", "run"), expected)
         self.assertEqual(self.belay("ls", PER_TASK), expected)
+
+    def test_ls_shards(self):
+        self.copy_newer()
+        head = ("run/step_00000009: step 9, 23 arrays, 414 B in shared files "
+                "(3), format 1.1, CRC32C\n\n")
+        self.assertEqual(self.belay("ls", "--shards", "run/step_00000009"),
+                         (0, head + GROUPS, ""))
+        code, out, err = self.belay("ls", "run", "--shards")
+        self.assertEqual((code, err), (0, ""))
+        lines = out.splitlines()[3:]
+        self.assertEqual(len(lines), 22)
+        for line in lines:  # each file is of one task
+            file, group, *_, task = line.split()
+            self.assertEqual(file, f"data_{int(task):05}_of_00002.h5")
+            self.assertEqual(group, "0")
+
+    def test_ls_shards_of_a_shared_dataset(self):
+        self.copy_newer()
+        code, out, err = self.belay("ls", "--shards", SHARED)
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(
+            out.splitlines()[-1],
+            "data_00000_of_00001.h5      0  w             0,6:0,10     shared")
+
+    def test_ls_shards_of_an_older_format(self):
+        code, out, err = self.belay("ls", "--shards", SHARED)
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(
+            out.splitlines()[-1],
+            "data_00000_of_00001.h5      -  w             0,6:0,10     -")
 
     def test_verify(self):
         for step in SHARED, PER_TASK:

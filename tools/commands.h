@@ -11,8 +11,9 @@
 
 namespace belay::tools {
 
-// Prints a table of the arrays of a checkpoint.
-int List(const std::string& path);
+// Prints a table of the arrays of a checkpoint or, with `shards`, of what each
+// data file holds.
+int List(const std::string& path, bool shards);
 
 // Reads every byte of a checkpoint and compares checksums.
 int Verify(const std::string& path, bool quiet);

@@ -8,14 +8,17 @@
 namespace belay::tools {
 namespace {
 
-const char* LayoutText(FileLayout layout) {
-  switch (layout) {
+const char* LayoutText(const CheckpointInfo& info) {
+  const bool groups =
+      std::any_of(info.pieces.begin(), info.pieces.end(),
+                  [](const StoredPiece& p) { return p.group.value_or(0) > 0; });
+  switch (info.file_layout) {
     case FileLayout::kShared:
-      return "one shared file";
+      return groups ? "shared files" : "one shared file";
     case FileLayout::kPerNode:
-      return "one file per node";
+      return groups ? "files per node" : "one file per node";
     case FileLayout::kPerTask:
-      return "one file per task";
+      return groups ? "files per task" : "one file per task";
   }
   return "unknown";
 }
@@ -36,19 +39,50 @@ void PrintTable(const CheckpointInfo& info) {
   }
 }
 
+// Who wrote a piece: one task, or any that share the dataset.
+std::string TaskText(const StoredPiece& piece) {
+  if (!piece.group) return "-";
+  return piece.task ? absl::StrFormat("%d", *piece.task) : "shared";
+}
+
+void PrintPieces(const CheckpointInfo& info) {
+  int file_width = 4, key_width = 3, box_width = 3;
+  const auto box_text = [](const StoredPiece& piece) {
+    return piece.box.shape.empty() ? "-" : BoxText(piece.box);  // a scalar
+  };
+  for (const StoredPiece& piece : info.pieces) {
+    file_width = std::max(file_width, static_cast<int>(piece.file.size()));
+    key_width = std::max(key_width, static_cast<int>(piece.key.size()));
+    box_width = std::max(box_width, static_cast<int>(box_text(piece).size()));
+  }
+  absl::PrintF("%-*s  %5s  %-*s  %-*s  %s\n", file_width, "file", "group",
+               key_width, "key", box_width, "box", "task");
+  for (const StoredPiece& piece : info.pieces) {
+    const std::string group =
+        piece.group ? absl::StrFormat("%d", *piece.group) : "-";
+    absl::PrintF("%-*s  %5s  %-*s  %-*s  %s\n", file_width, piece.file, group,
+                 key_width, piece.key, box_width, box_text(piece),
+                 TaskText(piece));
+  }
+}
+
 }  // namespace
 
-int List(const std::string& path) {
+int List(const std::string& path, bool shards) {
   const StatusOr<std::string> step = ResolveStep(path);
   if (!step.ok()) return Fail(step.status());
   const StatusOr<CheckpointInfo> info = ReadCheckpointInfo(*step);
   if (!info.ok()) return Fail(info.status());
   absl::PrintF("%s: step %d, %d arrays, %s in %s (%d), format %d.%d%s\n\n",
                info->path, info->step, info->arrays.size(),
-               BytesText(info->bytes), LayoutText(info->file_layout),
-               info->num_files, info->format_major, info->format_minor,
+               BytesText(info->bytes), LayoutText(*info), info->num_files,
+               info->format_major, info->format_minor,
                info->has_checksums ? ", CRC32C" : ", no checksums");
-  PrintTable(*info);
+  if (shards) {
+    PrintPieces(*info);
+  } else {
+    PrintTable(*info);
+  }
   return 0;
 }
 

@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   std::string path;
   bool quiet = false;
+  bool shards = false;
   CLI::App* list = app.add_subcommand("ls", "List the arrays of a checkpoint");
   CLI::App* verify = app.add_subcommand(
       "verify", "Read every byte and compare it with its checksum");
@@ -41,12 +42,14 @@ int main(int argc, char** argv) {
                      "A step directory, or a directory of steps (the newest)")
         ->required();
   }
+  list->add_flag("--shards", shards,
+                 "Show which file holds which piece, and who wrote it");
   verify->add_flag("-q,--quiet", quiet, "Print damage only");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {  // --help and --version too
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (list->parsed()) return belay::tools::List(path);
+  if (list->parsed()) return belay::tools::List(path, shards);
   return belay::tools::Verify(path, quiet);
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,17 @@ struct ArrayInfo {
   std::string cut;
 };
 
+// What a data file holds of an array.
+struct StoredPiece {
+  std::string file;
+  // Of the sharding policy. Unset: format 1.0 did not say.
+  std::optional<int64_t> group;
+  std::string key;
+  Box box;  // a string counts as an array of bytes
+  // Who wrote it. Unset: several, or not known.
+  std::optional<int64_t> task;
+};
+
 struct CheckpointInfo {
   std::string path;
   int64_t step = 0;
@@ -44,7 +56,8 @@ struct CheckpointInfo {
   int64_t num_files = 0;
   int64_t bytes = 0;
   bool has_checksums = false;
-  std::vector<ArrayInfo> arrays;  // ascending by key
+  std::vector<ArrayInfo> arrays;    // ascending by key
+  std::vector<StoredPiece> pieces;  // by file, then by key
 };
 
 // Returns the step directory that `path` means: itself, or the newest committed

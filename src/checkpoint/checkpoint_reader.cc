@@ -30,6 +30,30 @@ std::string CutText(const ArrayEntry& entry) {
                          ShapeText(only.chunk));
 }
 
+// The datasets as a user sees them.
+std::vector<StoredPiece> PiecesOf(const SavedCheckpoint& saved) {
+  std::vector<const StoredDataset*> datasets;
+  for (const StoredDataset& dataset : saved.datasets) {
+    datasets.push_back(&dataset);
+  }
+  std::stable_sort(datasets.begin(), datasets.end(),
+                   [](const StoredDataset* a, const StoredDataset* b) {
+                     return a->file < b->file;
+                   });
+  const auto known = [](int32_t number) {
+    return number < 0 ? std::optional<int64_t>() : number;
+  };
+  std::vector<StoredPiece> pieces;
+  for (const StoredDataset* dataset : datasets) {
+    pieces.push_back({.file = saved.files[dataset->file].name,
+                      .group = known(dataset->group),
+                      .key = saved.arrays[dataset->array].key,
+                      .box = dataset->box,
+                      .task = known(dataset->task)});
+  }
+  return pieces;
+}
+
 CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
                       const std::vector<ArrayEntry>& entries) {
   CheckpointInfo info{.path = path,
@@ -40,7 +64,8 @@ CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
                       .num_files = static_cast<int64_t>(saved.files.size()),
                       .bytes = TotalBytes(saved),
                       .has_checksums = saved.has_checksums,
-                      .arrays = {}};
+                      .arrays = {},
+                      .pieces = PiecesOf(saved)};
   info.arrays.reserve(saved.arrays.size());
   for (size_t i = 0; i < saved.arrays.size(); ++i) {
     const StoredArray& array = saved.arrays[i];

@@ -195,6 +195,29 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
   return chunk.Done(path);
 }
 
+// Groups and tasks of the datasets, which 1.0 did not have.
+Status GetGroups(const IndexColumns& in, const std::string& path,
+                 SavedCheckpoint& saved) {
+  if (saved.format_minor == 0) {
+    for (StoredDataset& dataset : saved.datasets) dataset.group = -1;
+    return absl::OkStatus();
+  }
+  Cursor group(in.dataset_group, "datasets/group");
+  Cursor task(in.dataset_task, "datasets/task");
+  for (size_t i = 0; i < saved.datasets.size(); ++i) {
+    StoredDataset& dataset = saved.datasets[i];
+    dataset.group = static_cast<int32_t>(group.Next());
+    if (dataset.group < 0) return Bad(path, "datasets/group", i);
+    const int64_t number = task.Next();
+    if (number < -1 || number > INT32_MAX) {
+      return Bad(path, "datasets/task", i);
+    }
+    dataset.task = static_cast<int32_t>(number);
+  }
+  BELAY_RETURN_IF_ERROR(group.Done(path));
+  return task.Done(path);
+}
+
 Status GetChecksums(const IndexColumns& in, const std::string& path,
                     SavedCheckpoint& saved) {
   if (in.block_bytes.size() != 1 ||
@@ -235,6 +258,14 @@ IndexDigest DigestOf(const IndexColumns& columns) {
   return {.structure = structure.value(), .values = values.value()};
 }
 
+uint32_t DigestOfAdded(const IndexColumns& columns) {
+  RunningCrc crc;
+  ForEachAddedColumn(columns, [&](std::string_view, const auto& column) {
+    AddColumn(column, crc);
+  });
+  return crc.value();
+}
+
 IndexColumns ToColumns(const SavedCheckpoint& saved) {
   IndexColumns out;
   out.magic = {kIndexMagic};
@@ -263,6 +294,8 @@ IndexColumns ToColumns(const SavedCheckpoint& saved) {
     append(out.dataset_box, dataset.box.offset);
     append(out.dataset_box, dataset.box.shape);
     append(out.dataset_chunk, dataset.chunk);
+    out.dataset_group.push_back(static_cast<uint32_t>(dataset.group));
+    out.dataset_task.push_back(dataset.task);
   }
   out.step = {saved.step};
   out.checksum = saved.checksums;
@@ -287,6 +320,7 @@ StatusOr<SavedCheckpoint> FromColumns(const IndexColumns& columns,
   BELAY_RETURN_IF_ERROR(GetArrays(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetFiles(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetDatasets(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetGroups(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetChecksums(columns, path, saved));
   return saved;
 }

@@ -17,7 +17,7 @@ namespace belay {
 
 // A reader refuses a newer major version; a newer minor one only adds.
 inline constexpr uint32_t kFormatMajor = 1;
-inline constexpr uint32_t kFormatMinor = 0;
+inline constexpr uint32_t kFormatMinor = 1;
 inline constexpr char kIndexMagic[] = "belay checkpoint";
 
 struct IndexColumns {
@@ -42,14 +42,17 @@ struct IndexColumns {
   std::vector<uint8_t> dataset_chunked;
   std::vector<int64_t> dataset_box;    // io ndim offsets, then io ndim lengths
   std::vector<int64_t> dataset_chunk;  // io ndim rows per chunked dataset
+  // The same, since 1.1.
+  std::vector<uint32_t> dataset_group;
+  std::vector<int64_t> dataset_task;
   // What changes from save to save.
   std::vector<int64_t> step;
   std::vector<uint32_t> checksum;  // per block of every array, in order
 };
 
-// Calls fn(path inside the index, column) for every column, in format order:
-// the one list of names. `Columns` is IndexColumns or const IndexColumns.
-// Local.
+// Calls fn(path inside the index, column) for every column of format 1.0, in
+// format order; with the next function, the one list of names. `Columns` is
+// IndexColumns or const IndexColumns. Local.
 template <typename Columns, typename Fn>
 void ForEachColumn(Columns& columns, Fn&& fn) {
   fn(".belay/header/magic", columns.magic);
@@ -73,11 +76,21 @@ void ForEachColumn(Columns& columns, Fn&& fn) {
   fn(".belay/checksums/crc32c", columns.checksum);
 }
 
+// The same for the columns that 1.1 has added, which older readers do not know.
+// Local.
+template <typename Columns, typename Fn>
+void ForEachAddedColumn(Columns& columns, Fn&& fn) {
+  fn(".belay/datasets/group", columns.dataset_group);
+  fn(".belay/datasets/task", columns.dataset_task);
+}
+
 // The columns whose content differs between saves of one plan.
 inline constexpr char kStepColumn[] = ".belay/step";
 inline constexpr char kChecksumColumn[] = ".belay/checksums/crc32c";
-// CRC32C of all columns but these two, and of these two.
+// CRC32C of all columns of 1.0 but these two, and of these two; and of the
+// added columns.
 inline constexpr char kDigestColumn[] = ".belay/digest";
+inline constexpr char kAddedDigestColumn[] = ".belay/digest_1_1";
 
 struct IndexDigest {
   uint32_t structure = 0;
@@ -86,8 +99,10 @@ struct IndexDigest {
   friend bool operator==(const IndexDigest&, const IndexDigest&) = default;
 };
 
-// The CRC32C of the content of all columns. Local.
+// The CRC32C of the content of all columns of 1.0. Local.
 IndexDigest DigestOf(const IndexColumns& columns);
+// The same of the added columns. Local.
+uint32_t DigestOfAdded(const IndexColumns& columns);
 // The part that covers step and checksums. Local.
 uint32_t DigestOfValues(int64_t step, const std::vector<uint32_t>& checksums);
 

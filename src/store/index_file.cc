@@ -75,7 +75,7 @@ Status WriteColumns(const h5::Handle& file, const IndexColumns& columns,
                     IndexImage& image) {
   h5::ObjectCache groups;
   Status status;
-  ForEachColumn(columns, [&](const char* path, const auto& column) {
+  const auto write = [&](const char* path, const auto& column) {
     using Row = typename std::decay_t<decltype(column)>::value_type;
     if (!status.ok()) return;
     if constexpr (std::is_same_v<Row, std::string>) {
@@ -90,8 +90,14 @@ Status WriteColumns(const h5::Handle& file, const IndexColumns& columns,
         image.checksum_offset = *offset;
       }
     }
-  });
+  };
+  ForEachColumn(columns, write);
+  ForEachAddedColumn(columns, write);
   BELAY_RETURN_IF_ERROR(status);
+  const std::vector<uint32_t> added = {DigestOfAdded(columns)};
+  BELAY_RETURN_IF_ERROR(
+      h5::WriteColumn<uint32_t>(file, groups, kAddedDigestColumn, added)
+          .status());
   const IndexDigest digest = DigestOf(columns);
   const std::vector<uint32_t> rows = {digest.structure, digest.values};
   BELAY_ASSIGN_OR_RETURN(
@@ -171,6 +177,30 @@ Status CheckHeader(const h5::Handle& file, const std::string& path) {
   return absl::OkStatus();
 }
 
+// Reads all columns that a file of its version has, and compares the digests.
+Status ReadColumns(const h5::Handle& file, IndexColumns& columns,
+                   bool& is_intact) {
+  Status status;
+  const auto read = [&](const char* name, auto& column) {
+    if (status.ok()) status = ReadInto(file, name, column);
+  };
+  ForEachColumn(columns, read);
+  BELAY_RETURN_IF_ERROR(status);
+  const IndexDigest digest = DigestOf(columns);
+  std::vector<uint32_t> need = {digest.structure, digest.values};
+  std::vector<uint32_t> found;
+  BELAY_RETURN_IF_ERROR(ReadInto(file, kDigestColumn, found));
+  is_intact = found == need;
+  // The version is only known to be right now.
+  if (!is_intact || columns.format[1] == 0) return absl::OkStatus();
+  ForEachAddedColumn(columns, read);
+  BELAY_RETURN_IF_ERROR(status);
+  BELAY_RETURN_IF_ERROR(ReadInto(file, kAddedDigestColumn, found));
+  need = {DigestOfAdded(columns)};
+  is_intact = found == need;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StatusOr<h5::Handle> StartIndex(const std::string& path,
@@ -229,17 +259,10 @@ StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory) {
   BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
   BELAY_RETURN_IF_ERROR(CheckHeader(file, path));
   IndexColumns columns;
-  Status status;
-  ForEachColumn(columns, [&](const char* name, auto& column) {
-    if (status.ok()) status = ReadInto(file, name, column);
-  });
-  BELAY_RETURN_IF_ERROR(status);
-  BELAY_ASSIGN_OR_RETURN(
-      const std::vector<uint32_t> rows,
-      h5::ReadColumn<uint32_t>(file, kDigestColumn, kMaxRows));
+  bool is_intact = false;
+  BELAY_RETURN_IF_ERROR(ReadColumns(file, columns, is_intact));
   BELAY_RETURN_IF_ERROR(file.Close());
-  const IndexDigest digest = DigestOf(columns);
-  if (rows != std::vector<uint32_t>{digest.structure, digest.values}) {
+  if (!is_intact) {
     return absl::DataLossError(absl::StrFormat(
         "read \"%s\": the index is damaged: its digest does not match", path));
   }

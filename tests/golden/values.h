@@ -18,6 +18,9 @@ namespace belay::golden {
 
 inline constexpr int64_t kSharedStep = 7;
 inline constexpr int64_t kPerTaskStep = 100000008;
+// Since 1.1: shared files, with at most so many bytes of a task in each.
+inline constexpr int64_t kGroupsStep = 9;
+inline constexpr int64_t kGroupBytes = 100;
 
 // One value of every element type, as small arrays.
 struct Values {

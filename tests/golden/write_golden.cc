@@ -28,6 +28,10 @@ belay::Status Write(const std::string& dir) {
   auto saved =
       belay::Save(*comm, dir, belay::golden::kSharedStep, state, options);
   if (!saved.ok()) return saved.status();
+  options.sharding_policy = belay::MaxShardSize(belay::golden::kGroupBytes);
+  saved = belay::Save(*comm, dir, belay::golden::kGroupsStep, state, options);
+  if (!saved.ok()) return saved.status();
+  options.sharding_policy = belay::ShardByTask();
   options.file_layout = belay::FileLayout::kPerTask;
   saved = belay::Save(*comm, dir, belay::golden::kPerTaskStep, state, options);
   if (!saved.ok()) return saved.status();
