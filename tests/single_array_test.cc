@@ -36,7 +36,8 @@ TEST(SingleArrayTest, AnIndexOfOneArrayHasItsDatasetsFilesAndChecksums) {
   EXPECT_TRUE(one.has_checksums);
   EXPECT_EQ(one.arrays, std::vector<StoredArray>({saved.arrays[4]}));
   ASSERT_EQ(one.datasets.size(), 2);
-  EXPECT_EQ(one.datasets[1], (StoredDataset{0, 1, {{1, 0}, {1, 2}}, {}, 58}));
+  EXPECT_EQ(one.datasets[1],
+            (StoredDataset{0, 1, {{1, 0}, {1, 2}}, {}, 58, 5, 0}));
   EXPECT_EQ(one.files, saved.files);
   EXPECT_EQ(one.checksums, std::vector<uint32_t>({14}));
 }
@@ -45,7 +46,8 @@ TEST(SingleArrayTest, WhatDoesNotTouchTheBoxIsLeftOut) {
   const SavedCheckpoint saved = SmallIndex();
   const SavedCheckpoint one = Restricted(saved, 4, {{1, 1}, {1, 1}});
   ASSERT_EQ(one.datasets.size(), 1);
-  EXPECT_EQ(one.datasets[0], (StoredDataset{0, 0, {{1, 0}, {1, 2}}, {}, 58}));
+  EXPECT_EQ(one.datasets[0],
+            (StoredDataset{0, 0, {{1, 0}, {1, 2}}, {}, 58, 5, 0}));
   EXPECT_EQ(one.files, std::vector<StoredFile>({saved.files[1]}));
   EXPECT_EQ(one.checksums, std::vector<uint32_t>({14}));
 }
