@@ -76,7 +76,7 @@ class AllToAllTest : public ::testing::Test {
 TEST_F(AllToAllTest, EveryRankGetsItsBytesOfEveryOther) {
   const SizeOf size = [](int from, int to) { return 10 + 3 * from + 5 * to; };
   const Team team = ExpectDelivery(size);
-  EXPECT_EQ(team.messages, 3);  // sizes, bytes, agreement
+  EXPECT_EQ(team.messages, 4);  // sizes, room, bytes, agreement
   int64_t sent = 0;
   for (int to = 0; to < WorldSize(); ++to) {
     if (to != WorldRank()) sent += size(WorldRank(), to);
@@ -86,7 +86,7 @@ TEST_F(AllToAllTest, EveryRankGetsItsBytesOfEveryOther) {
 
 TEST_F(AllToAllTest, NothingToAnyone) {
   const Team team = ExpectDelivery([](int, int) { return 0; });
-  EXPECT_EQ(team.messages, 3);
+  EXPECT_EQ(team.messages, 4);
   EXPECT_EQ(team.bytes_sent, 0);
 }
 
@@ -101,8 +101,8 @@ TEST_F(AllToAllTest, LargeBytesTravelInPartsOfOneCall) {
   const SizeOf size = [](int from, int to) {
     return (from == to ? 0 : 300000) + 1000 * from + to;
   };
-  EXPECT_EQ(ExpectDelivery(size, 1000).messages, 3);
-  EXPECT_EQ(ExpectDelivery(size, 7).messages, 3);
+  EXPECT_EQ(ExpectDelivery(size, 1000).messages, 4);
+  EXPECT_EQ(ExpectDelivery(size, 7).messages, 4);
   // At the edges of a part.
   for (int64_t bytes : {99, 100, 101, 200}) {
     ExpectDelivery([&](int, int) { return bytes; }, 100);
@@ -165,6 +165,22 @@ TEST_F(AllToAllTest, OfManyFailuresTheLowestRankIsTold) {
       absl::NotFoundError("x0" + RankOf(0)));
 }
 
+TEST_F(AllToAllTest, ARankWithoutMemoryIsEverybodysAndNothingMoves) {
+  // Rank 0 says that it has more for one rank than any memory holds.
+  for (int poor = 0; poor < WorldSize(); ++poor) {
+    Team team = NewTeam();
+    const Outbox outbox([](int, int) { return 10; });
+    std::vector<std::span<const std::byte>> to = outbox.spans;
+    const size_t most = size_t{1} << 60;
+    if (WorldRank() == 0) to[poor] = {to[poor].data(), most};
+    EXPECT_EQ(AllToAll(team, absl::OkStatus(), to).status(),
+              absl::ResourceExhaustedError(
+                  absl::StrCat("no memory for ", most + 10 * (WorldSize() - 1),
+                               " bytes from other ranks", RankOf(poor))));
+    EXPECT_EQ(team.bytes_sent, 0);
+  }
+}
+
 TEST_F(AllToAllTest, RanksThatDisagreeMoveNothing) {
   const Outbox outbox([](int, int) { return 10; });
   for (int other = 1; other < WorldSize(); ++other) {
@@ -198,7 +214,7 @@ TEST_F(AllToAllTest, EveryFaultIsAgreedAndTheNextExchangeWorks) {
   ExpectDelivery(size);
   const int64_t points = fault::Count();
   fault::Disarm();
-  EXPECT_EQ(points, 3);  // sizes, bytes, agreement
+  EXPECT_EQ(points, 4);  // sizes, room, bytes, agreement
   const Outbox outbox(size);
   for (int64_t point = 1; point <= points; ++point) {
     for (int failing = 0; failing < WorldSize(); ++failing) {
@@ -208,7 +224,7 @@ TEST_F(AllToAllTest, EveryFaultIsAgreedAndTheNextExchangeWorks) {
           AllToAll(team, absl::OkStatus(), outbox.spans).status();
       fault::Disarm();
       const std::string site = point == 1   ? "MPI_Ialltoall"
-                               : point == 2 ? "MPI_Ialltoallw"
+                               : point == 3 ? "MPI_Ialltoallw"
                                             : "agree";
       EXPECT_EQ(status, absl::InternalError(site + ": injected fault" +
                                             RankOf(failing)));

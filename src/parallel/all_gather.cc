@@ -6,6 +6,7 @@
 
 #include "base/fault.h"
 #include "base/status_macros.h"
+#include "base/with_memory.h"
 #include "parallel/mpi_error.h"
 
 namespace belay {
@@ -109,11 +110,18 @@ StatusOr<std::vector<std::string>> AllGather(Team& team,
       },
       "MPI_Iallgather");
   status.Update(fault::Point("MPI_Iallgather"));
-  BELAY_RETURN_IF_AGREED(Agree(team, status));
   std::vector<std::string> all(team.size());
+  if (status.ok()) {
+    status = WithMemory("the bytes of all ranks", [&] {
+      for (int rank = 0; rank < team.size(); ++rank) {
+        all[rank].resize(sizes[rank]);
+      }
+      return absl::OkStatus();
+    });
+  }
+  BELAY_RETURN_IF_AGREED(Agree(team, status));
   std::vector<GatherPart> parts;
   for (int rank = 0; rank < team.size(); ++rank) {
-    all[rank].resize(sizes[rank]);
     parts.push_back({.rank = rank,
                      .bytes = sizes[rank],
                      .source = reinterpret_cast<const std::byte*>(mine.data()),

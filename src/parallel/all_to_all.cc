@@ -6,6 +6,7 @@
 #include "base/fault.h"
 #include "base/huge_pages.h"
 #include "base/status_macros.h"
+#include "base/with_memory.h"
 #include "parallel/mpi_error.h"
 
 namespace belay {
@@ -123,6 +124,26 @@ Status ExchangeBytes(Team& team, std::span<const std::span<const std::byte>> to,
   return Agree(team, status);
 }
 
+std::vector<std::span<std::byte>> ReceivedBytes::FromAll() const {
+  std::vector<std::span<std::byte>> all;
+  for (size_t rank = 0; rank + 1 < offsets.size(); ++rank) {
+    all.push_back(From(static_cast<int>(rank)));
+  }
+  return all;
+}
+
+StatusOr<ReceivedBytes> NewReceivedBytes(std::span<const int64_t> sizes) {
+  ReceivedBytes received{.bytes = nullptr, .offsets = {0}};
+  for (int64_t size : sizes) {
+    received.offsets.push_back(received.offsets.back() + size);
+  }
+  return WithMemory(Cat(received.offsets.back(), " bytes from other ranks"),
+                    [&]() -> StatusOr<ReceivedBytes> {
+                      received.bytes = NewBytes(received.offsets.back());
+                      return std::move(received);
+                    });
+}
+
 StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
                                  std::span<const std::span<const std::byte>> to,
                                  const Sameness& same) {
@@ -132,17 +153,9 @@ StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<int64_t> sizes_from,
                                 ExchangeCounts(team, mine, sizes, same));
-  ReceivedBytes received{.bytes = nullptr, .offsets = {0}};
-  for (int64_t size : sizes_from) {
-    received.offsets.push_back(received.offsets.back() + size);
-  }
-  received.bytes = NewBytes(received.offsets.back());
-  std::vector<std::span<std::byte>> from;
-  for (size_t rank = 0; rank < sizes_from.size(); ++rank) {
-    from.emplace_back(received.bytes.get() + received.offsets[rank],
-                      sizes_from[rank]);
-  }
-  BELAY_RETURN_IF_AGREED(ExchangeBytes(team, to, from));
+  StatusOr<ReceivedBytes> received = NewReceivedBytes(sizes_from);
+  BELAY_RETURN_IF_AGREED(Agree(team, received.status()));
+  BELAY_RETURN_IF_AGREED(ExchangeBytes(team, to, received->FromAll()));
   return received;
 }
 

@@ -24,10 +24,12 @@ struct ReceivedBytes {
   std::vector<int64_t> offsets;  // one per rank, and the end
 
   // Local.
-  std::span<const std::byte> From(int rank) const {
+  std::span<std::byte> From(int rank) const {
     return {bytes.get() + offsets[rank],
             static_cast<size_t>(offsets[rank + 1] - offsets[rank])};
   }
+  // One per rank. Local.
+  std::vector<std::span<std::byte>> FromAll() const;
 };
 
 // What all ranks have to pass alike.
@@ -51,9 +53,13 @@ StatusOr<std::vector<int64_t>> ExchangeCounts(Team& team, const Status& mine,
 Status ExchangeBytes(Team& team, std::span<const std::span<const std::byte>> to,
                      std::span<const std::span<std::byte>> from);
 
-// Both in one: agrees on `mine` and on the fingerprint, tells the sizes, then
-// moves the bytes. If not all ranks passed OK nothing is moved, and `to` is not
-// looked at. Collective.
+// Makes room for so many bytes of each rank. Local.
+// Errors: ResourceExhausted - there is not enough memory.
+StatusOr<ReceivedBytes> NewReceivedBytes(std::span<const int64_t> sizes);
+
+// Both in one: agrees on `mine` and on the fingerprint, tells the sizes, agrees
+// that every rank has room for what comes, then moves the bytes. If not all
+// ranks passed OK nothing is moved, and `to` is not looked at. Collective.
 StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
                                  std::span<const std::span<const std::byte>> to,
                                  const Sameness& same = {});

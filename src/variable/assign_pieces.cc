@@ -221,8 +221,11 @@ Status AssignPieces(const Comm& comm, ShardedVariable& variable, UpdateOp op,
       team, operation, "the variable or the op", CheckPieces(comm, run),
       Combine(VariableFingerprint(variable), static_cast<uint64_t>(op))));
   BELAY_RETURN_IF_AGREED(ShareBoxes(team, run));
-  BELAY_RETURN_IF_AGREED(
-      OnRoot(team, [&] { return WithOperation(operation, CheckTiling(run)); }));
+  BELAY_RETURN_IF_AGREED(OnRoot(team, [&] {
+    return WithOperation(operation, WithMemory("boxes of pieces", [&] {
+                           return CheckTiling(run);
+                         }));
+  }));
   BELAY_RETURN_IF_AGREED(
       Agree(team, WithOperation(operation, ReserveAndPack(run))));
   team.bytes_sent = 0;  // the boxes do not count

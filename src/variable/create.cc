@@ -129,7 +129,10 @@ StatusOr<ShardedVariable> CreateShardedVariable(const Comm& comm,
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   Team team = NewTeam(comm, operation, options.deadline_seconds);
   StatusOr<std::vector<Component>> components =
-      MakeComponents(comm, {dtype, shape}, partitioner, options.owners);
+      WithMemory("the list of components", [&] {
+        return MakeComponents(comm, {dtype, shape}, partitioner,
+                              options.owners);
+      });
   ShardedVariable variable(
       NameOrDefault(name), dtype, shape,
       components.ok() ? *components : std::vector<Component>(), nullptr);

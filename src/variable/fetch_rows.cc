@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -56,14 +57,16 @@ class Numbering {
 
 // The questions of one rank.
 struct Requests {
+  std::optional<RowFinder> finder;
   std::vector<int64_t> rows;    // different ones, sorted by owner
   std::vector<int64_t> starts;  // by rank: its first in `rows`; and the end
   std::vector<int64_t> place;   // of what was asked: in `rows`, or kNone
 };
 
-Requests MakeRequests(const Team& team, const RowFinder& finder,
+Requests MakeRequests(const Team& team, const ShardedVariable& variable,
                       std::span<const int64_t> rows, FetchedRows& fetched) {
   Requests requests;
+  const RowFinder& finder = requests.finder.emplace(variable);
   requests.starts.resize(team.size() + 1);
   requests.place.resize(rows.size(), kNone);
   fetched.rows.resize(rows.size());
@@ -92,60 +95,84 @@ Requests MakeRequests(const Team& team, const RowFinder& finder,
   for (int64_t& place : requests.place) {
     if (place != kNone) place = moved_to[place];
   }
+  fetched.received = NewBytes(requests.rows.size() * variable.RowBytes());
   return requests;
 }
 
-std::vector<std::span<const std::byte>> BytesByRank(const Requests& requests) {
-  std::vector<std::span<const std::byte>> bytes;
+// By rank: how many bytes of indices go there.
+std::vector<int64_t> IndexBytes(const Requests& requests) {
+  std::vector<int64_t> bytes;
   for (size_t rank = 0; rank + 1 < requests.starts.size(); ++rank) {
-    bytes.push_back(std::as_bytes(
-        std::span(requests.rows)
-            .subspan(requests.starts[rank],
-                     requests.starts[rank + 1] - requests.starts[rank])));
+    bytes.push_back((requests.starts[rank + 1] - requests.starts[rank]) *
+                    kIndexBytes);
   }
   return bytes;
 }
 
-// The rows that others asked this rank for, in the order of asking: in
-// `scratch` if it is large enough, else in memory that `answer` gets.
-std::byte* Gather(const RowFinder& finder, int64_t row_bytes,
-                  const ReceivedBytes& asked, std::span<std::byte> scratch,
-                  std::unique_ptr<std::byte[]>& answer) {
-  const int64_t count = asked.offsets.back() / kIndexBytes;
-  std::vector<int64_t> rows(count);
-  if (count > 0) {
-    std::memcpy(rows.data(), asked.bytes.get(), count * kIndexBytes);
+// The cuts of `bytes` into parts for the ranks; `starts` counts units of
+// `unit_bytes` bytes, and has the end too.
+template <typename Byte>
+std::vector<std::span<Byte>> Parts(Byte* bytes,
+                                   const std::vector<int64_t>& starts,
+                                   int64_t unit_bytes) {
+  std::vector<std::span<Byte>> parts;
+  for (size_t rank = 0; rank + 1 < starts.size(); ++rank) {
+    parts.emplace_back(bytes + starts[rank] * unit_bytes,
+                       (starts[rank + 1] - starts[rank]) * unit_bytes);
   }
-  std::vector<const std::byte*> addresses(count);
-  for (int64_t i = 0; i < count; ++i) addresses[i] = finder.Address(rows[i]);
-  const size_t size = count * row_bytes;
-  if (size > scratch.size()) answer = NewBytes(size);
-  std::byte* const rows_out = answer != nullptr ? answer.get() : scratch.data();
-  CopyRows(addresses, row_bytes, rows_out);
-  return rows_out;
+  return parts;
 }
 
-// Answers what was asked, and gets the answers. Collective.
-Status ExchangeRows(Team& team, const ShardedVariable& variable,
-                    const RowFinder& finder, const ReceivedBytes& asked,
-                    const Requests& requests, std::span<std::byte> scratch,
-                    FetchedRows& fetched) {
-  const int64_t row_bytes = variable.RowBytes();
+// The questions of the other ranks, and room for what they are told.
+struct Answers {
+  ReceivedBytes asked;
+  std::vector<int64_t> starts;         // by rank: its first row; and the end
+  std::vector<const std::byte*> rows;  // where they lie
   std::unique_ptr<std::byte[]> memory;
-  std::byte* const answer = Gather(finder, row_bytes, asked, scratch, memory);
-  fetched.received = NewBytes(requests.rows.size() * row_bytes);
-  std::vector<std::span<const std::byte>> to;
-  std::vector<std::span<std::byte>> from;
-  const auto part = [&](const std::vector<int64_t>& starts, int rank,
-                        int64_t unit, std::byte* bytes) {
-    return std::span(bytes + starts[rank] / unit * row_bytes,
-                     (starts[rank + 1] - starts[rank]) / unit * row_bytes);
-  };
-  for (int rank = 0; rank < team.size(); ++rank) {
-    to.push_back(part(asked.offsets, rank, kIndexBytes, answer));
-    from.push_back(part(requests.starts, rank, 1, fetched.received.get()));
+  std::byte* bytes = nullptr;
+};
+
+// All that answering needs memory for: in `scratch` if it is large enough.
+StatusOr<Answers> NewAnswers(std::span<const int64_t> index_bytes,
+                             int64_t row_bytes, std::span<std::byte> scratch) {
+  Answers answers;
+  BELAY_ASSIGN_OR_RETURN(answers.asked, NewReceivedBytes(index_bytes));
+  for (int64_t offset : answers.asked.offsets) {
+    answers.starts.push_back(offset / kIndexBytes);
   }
-  BELAY_RETURN_IF_AGREED(ExchangeBytes(team, to, from));
+  answers.rows.resize(answers.starts.back());
+  const size_t size = answers.rows.size() * row_bytes;
+  if (size > scratch.size()) answers.memory = NewBytes(size);
+  answers.bytes =
+      answers.memory != nullptr ? answers.memory.get() : scratch.data();
+  return answers;
+}
+
+// Collects the rows that others asked this rank for, in the order of asking.
+void Gather(const RowFinder& finder, int64_t row_bytes, Answers& answers) {
+  const std::byte* next = answers.asked.bytes.get();
+  for (const std::byte*& address : answers.rows) {
+    int64_t row;
+    std::memcpy(&row, next, kIndexBytes);
+    next += kIndexBytes;
+    address = finder.Address(row);
+  }
+  CopyRows(answers.rows, row_bytes, answers.bytes);
+}
+
+// Asks, answers what was asked, and gets the answers. Collective.
+Status ExchangeRows(Team& team, int64_t row_bytes, const Requests& requests,
+                    Answers& answers, FetchedRows& fetched) {
+  const auto* const indices =
+      reinterpret_cast<const std::byte*>(requests.rows.data());
+  BELAY_RETURN_IF_AGREED(
+      ExchangeBytes(team, Parts(indices, requests.starts, kIndexBytes),
+                    answers.asked.FromAll()));
+  Gather(*requests.finder, row_bytes, answers);
+  const std::byte* const answer = answers.bytes;
+  BELAY_RETURN_IF_AGREED(
+      ExchangeBytes(team, Parts(answer, answers.starts, row_bytes),
+                    Parts(fetched.received.get(), requests.starts, row_bytes)));
   for (size_t i = 0; i < requests.place.size(); ++i) {
     if (requests.place[i] == kNone) continue;
     fetched.rows[i] = fetched.received.get() + requests.place[i] * row_bytes;
@@ -161,20 +188,25 @@ StatusOr<FetchedRows> FetchRows(Team& team, const std::string& operation,
                                 std::span<const int64_t> rows,
                                 std::span<std::byte> scratch) {
   FetchedRows fetched;
-  StatusOr<Requests> requests =
+  const StatusOr<Requests> requests =
       WithMemory("rows and indices", [&]() -> StatusOr<Requests> {
         BELAY_RETURN_IF_ERROR(mine);
-        return MakeRequests(team, RowFinder(variable), rows, fetched);
+        return MakeRequests(team, variable, rows, fetched);
       });
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const ReceivedBytes asked,
-      AllToAll(
+      const std::vector<int64_t> index_bytes,
+      ExchangeCounts(
           team, WithOperation(operation, requests.status()),
-          BytesByRank(requests.ok() ? *requests : Requests()),
+          requests.ok() ? IndexBytes(*requests) : std::vector<int64_t>(),
           {Cat(operation, ": the variable"), VariableFingerprint(variable)}));
-  const RowFinder finder(variable);
+  const int64_t row_bytes = variable.RowBytes();
+  StatusOr<Answers> answers = WithMemory("rows for other ranks", [&] {
+    return NewAnswers(index_bytes, row_bytes, scratch);
+  });
   BELAY_RETURN_IF_AGREED(
-      ExchangeRows(team, variable, finder, asked, *requests, scratch, fetched));
+      Agree(team, WithOperation(operation, answers.status())));
+  BELAY_RETURN_IF_AGREED(
+      ExchangeRows(team, row_bytes, *requests, *answers, fetched));
   return fetched;
 }
 

@@ -135,15 +135,24 @@ StatusOr<ShardedVariable> JoinComponents(
   const std::string operation = OperationName("join", NameOrDefault(name));
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   Team team = NewTeam(comm, operation, options.deadline_seconds);
-  BELAY_RETURN_IF_AGREED(AgreeOnCall(team, operation, "the name",
-                                     CheckGiven(components),
+  const StatusOr<std::string> mine =
+      WithMemory("the list of components", [&]() -> StatusOr<std::string> {
+        BELAY_RETURN_IF_ERROR(CheckGiven(components));
+        return EncodeGiven(components);
+      });
+  BELAY_RETURN_IF_AGREED(AgreeOnCall(team, operation, "the name", mine.status(),
                                      Fingerprint(NameOrDefault(name))));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> all_ranks,
-                                AllGather(team, EncodeGiven(components)));
-  const std::vector<KnownComponent> known = DecodeGiven(all_ranks);
+                                AllGather(team, *mine));
+  StatusOr<ShardedVariable> joined =
+      WithMemory("the list of components", [&]() -> StatusOr<ShardedVariable> {
+        const std::vector<KnownComponent> known = DecodeGiven(all_ranks);
+        BELAY_RETURN_IF_ERROR(CheckAlike(known, comm.size()));
+        return Stack(NameOrDefault(name), comm.rank(), known, components);
+      });
   BELAY_RETURN_IF_AGREED(
-      Agree(team, WithOperation(operation, CheckAlike(known, comm.size()))));
-  return Stack(NameOrDefault(name), comm.rank(), known, components);
+      Agree(team, WithOperation(operation, joined.status())));
+  return joined;
 }
 
 }  // namespace belay

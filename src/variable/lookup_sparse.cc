@@ -24,6 +24,7 @@ struct Lists {
 // What is fetched, and what becomes of it.
 struct Wanted {
   Lists lists;  // ids are rows
+  std::vector<double> divisors;
   Tensor result;
 };
 
@@ -138,8 +139,8 @@ std::vector<double> Divisors(const Lists& lists, Combiner combiner) {
 
 // Local.
 StatusOr<Wanted> Want(const Comm& comm, const ShardedVariable& variable,
-                      const IdLists& given, const Pruning& pruning,
-                      const LookupOptions& options) {
+                      const IdLists& given, Combiner combiner,
+                      const Pruning& pruning, const LookupOptions& options) {
   BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
   if (!IsRealFloat(variable.dtype())) {
     return absl::InvalidArgumentError(
@@ -153,6 +154,7 @@ StatusOr<Wanted> Want(const Comm& comm, const ShardedVariable& variable,
     wanted.lists = Pruned(wanted.lists, pruning.default_id);
   }
   BELAY_RETURN_IF_ERROR(ToRows(variable, options.strategy, wanted.lists.ids));
+  wanted.divisors = Divisors(wanted.lists, combiner);
   Shape shape = variable.shape();
   shape[0] = static_cast<int64_t>(wanted.lists.splits.size()) - 1;
   BELAY_RETURN_IF_ERROR(CheckElements(variable.dtype(), shape));
@@ -162,11 +164,9 @@ StatusOr<Wanted> Want(const Comm& comm, const ShardedVariable& variable,
 
 // Sums the fetched rows into the result. Local.
 void CombineInto(const ShardedVariable& variable, const FetchedRows& fetched,
-                 Combiner combiner, std::optional<double> max_norm,
-                 Wanted& wanted) {
+                 std::optional<double> max_norm, Wanted& wanted) {
   const int64_t row_elements = NumElements(RowShape(variable));
   Lists& lists = wanted.lists;
-  const std::vector<double> divisors = Divisors(lists, combiner);
   for (size_t i = 0; max_norm.has_value() && i < lists.weights.size(); ++i) {
     lists.weights[i] *=
         ClipFactor(variable.dtype(), fetched.rows[i], row_elements, *max_norm);
@@ -175,7 +175,7 @@ void CombineInto(const ShardedVariable& variable, const FetchedRows& fetched,
               {.splits = lists.splits,
                .rows = fetched.rows,
                .weights = lists.weights,
-               .divisors = divisors},
+               .divisors = wanted.divisors},
               wanted.result.data());
 }
 
@@ -187,7 +187,7 @@ StatusOr<Tensor> LookUp(const Comm& comm, const std::string& operation,
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   Team team = NewTeam(comm, operation, options.deadline_seconds);
   StatusOr<Wanted> wanted = WithMemory("rows and indices", [&] {
-    return Want(comm, variable, given, pruning, options);
+    return Want(comm, variable, given, combiner, pruning, options);
   });
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const FetchedRows fetched,
@@ -196,7 +196,7 @@ StatusOr<Tensor> LookUp(const Comm& comm, const std::string& operation,
           wanted.ok() ? std::span<const int64_t>(wanted->lists.ids)
                       : std::span<const int64_t>(),
           wanted.ok() ? BytesOf(wanted->result) : std::span<std::byte>()));
-  CombineInto(variable, fetched, combiner, options.max_norm, *wanted);
+  CombineInto(variable, fetched, options.max_norm, *wanted);
   CountBytes(team, {.bytes_sent = options.bytes_sent});
   return std::move(wanted->result);
 }

@@ -4,11 +4,10 @@
 #define BELAY_VARIABLE_OPERATION_H_
 
 #include <cstdint>
-#include <new>
 #include <string>
 #include <string_view>
 
-#include "base/text.h"
+#include "base/with_memory.h"
 #include "belay/comm.h"
 #include "belay/indexing.h"
 #include "belay/sharded_variable.h"
@@ -63,17 +62,6 @@ uint64_t VariableFingerprint(const ShardedVariable& variable);
 uint64_t SelectionFingerprint(const Selection& selection);
 uint64_t TensorFingerprint(const Tensor& tensor);
 uint64_t Combine(uint64_t a, uint64_t b);
-
-// Runs work that may need much memory. Local.
-// Errors: those of the work; ResourceExhausted - there is not enough.
-template <typename Work>
-auto WithMemory(std::string_view what, Work work) -> decltype(work()) {
-  try {
-    return work();
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(Cat("no memory for ", what));
-  }
-}
 
 // Where the rows `part` of a component begin in its memory. Local.
 inline std::byte* RowAddress(const ShardedVariable& variable,

@@ -110,10 +110,7 @@ Status Prepare(const Comm& comm, const Index& index, ReadRun& run) {
   }
   BELAY_ASSIGN_OR_RETURN(run.selection, Select(run.variable.shape(), index));
   const bool dense = IsDense(run.selection);
-  BELAY_RETURN_IF_ERROR(WithMemory("the rows to send", [&] {
-    ListParts(dense, run);
-    return absl::OkStatus();
-  }));
+  ListParts(dense, run);
   if (!dense) Pack(run);
   return absl::OkStatus();
 }
@@ -135,7 +132,8 @@ Status ReadRows(const Comm& comm, const ShardedVariable& variable,
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   Team team = NewTeam(comm, operation, options.deadline_seconds);
   ReadRun run{.variable = variable, .rank = comm.rank(), .to = to};
-  Status status = Prepare(comm, index, run);
+  Status status =
+      WithMemory("the rows to send", [&] { return Prepare(comm, index, run); });
   if (status.ok() && run.gets_result()) {
     const StatusOr<std::byte*> result = room(run.selection.result_shape);
     status = result.status();

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -42,6 +43,7 @@ class RowBatch {
 
 // What a rank gives away, sorted by owner, and what it keeps.
 struct SortedRows {
+  std::optional<RowFinder> finder;
   std::unique_ptr<std::byte[]> bytes;
   std::vector<std::span<const std::byte>> to;  // by rank; nothing to itself
   std::vector<int64_t> rows;                   // all
@@ -57,7 +59,7 @@ struct Cursor {
 // Sorts by counting, so that the order of equal owners stays.
 void SortByOwner(const Team& team, const ShardedVariable& variable,
                  const std::byte* deltas, SortedRows& sorted) {
-  const RowFinder finder(variable);
+  const RowFinder& finder = sorted.finder.emplace(variable);
   const int64_t row_bytes = variable.RowBytes();
   std::vector<int> owners(sorted.rows.size());
   std::vector<int64_t> counts(team.size());
@@ -109,8 +111,8 @@ StatusOr<SortedRows> Prepare(const Team& team, const ShardedVariable& variable,
 // Applies one delta after the other, a few rows ahead of the memory.
 class Updater {
  public:
-  Updater(const ShardedVariable& variable, UpdateOp op)
-      : finder_(variable),
+  Updater(const ShardedVariable& variable, const RowFinder& finder, UpdateOp op)
+      : finder_(finder),
         op_(op),
         dtype_(variable.dtype()),
         row_bytes_(variable.RowBytes()),
@@ -135,7 +137,7 @@ class Updater {
   }
 
  private:
-  const RowFinder finder_;
+  const RowFinder& finder_;
   const UpdateOp op_;
   const DType dtype_;
   const int64_t row_bytes_;
@@ -146,7 +148,7 @@ class Updater {
 void ApplyAll(const Team& team, const ShardedVariable& variable, UpdateOp op,
               const SortedRows& sorted, const std::byte* deltas,
               const ReceivedBytes& received) {
-  const Updater updater(variable, op);
+  const Updater updater(variable, *sorted.finder, op);
   const int64_t row_bytes = variable.RowBytes();
   for (int rank = 0; rank < team.size(); ++rank) {
     if (rank == team.rank()) {

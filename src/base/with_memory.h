@@ -1,0 +1,28 @@
+// Running out of memory as a status.
+
+#ifndef BELAY_BASE_WITH_MEMORY_H_
+#define BELAY_BASE_WITH_MEMORY_H_
+
+#include <new>
+#include <string_view>
+
+#include "base/text.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// Runs work that may need much memory. An exception would leave the other ranks
+// waiting for this one. Local.
+// Errors: those of the work; ResourceExhausted - there is not enough.
+template <typename Work>
+auto WithMemory(std::string_view what, Work work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(Cat("no memory for ", what));
+  }
+}
+
+}  // namespace belay
+
+#endif  // BELAY_BASE_WITH_MEMORY_H_
