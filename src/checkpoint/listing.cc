@@ -1,6 +1,15 @@
 #include "checkpoint/listing.h"
 
 namespace belay {
+namespace {
+
+// The length of a text; 0 for other types.
+int64_t StringBytes(const Shard& shard) {
+  if (shard.dtype != DType::kString) return 0;
+  return static_cast<int64_t>(shard.text->size());
+}
+
+}  // namespace
 
 std::vector<Shard> ListShards(const State& state, int rank) {
   std::vector<Shard> shards = state.shards();
@@ -12,19 +21,29 @@ std::vector<Shard> ListShards(const State& state, int rank) {
   return shards;
 }
 
+void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
+  for (const Shard& shard : shards) {
+    out.PutText(shard.key);
+    out.Put(shard.dtype);
+    out.PutShape(shard.global_shape);
+    // Their numbers of axes may differ: nobody has checked yet.
+    out.PutShape(shard.box.offset);
+    out.PutShape(shard.box.shape);
+    out.Put(shard.replica);
+    out.Put(StringBytes(shard));
+  }
+}
+
 std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards) {
   std::vector<ShardInfo> infos;
   infos.reserve(shards.size());
   for (const Shard& shard : shards) {
-    const bool is_text = shard.dtype == DType::kString;
-    infos.push_back(
-        {.key = shard.key,
-         .dtype = shard.dtype,
-         .global_shape = shard.global_shape,
-         .box = shard.box,
-         .replica = shard.replica,
-         .string_bytes =
-             is_text ? static_cast<int64_t>(shard.text->size()) : 0});
+    infos.push_back({.key = shard.key,
+                     .dtype = shard.dtype,
+                     .global_shape = shard.global_shape,
+                     .box = shard.box,
+                     .replica = shard.replica,
+                     .string_bytes = StringBytes(shard)});
   }
   return infos;
 }

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "base/wire.h"
 #include "belay/shard.h"
 #include "belay/state.h"
 #include "model/plan.h"
@@ -15,7 +16,10 @@ namespace belay {
 // the replica number of `rank`. Local.
 std::vector<Shard> ListShards(const State& state, int rank);
 
-// The same without bytes. Local.
+// Appends all that a plan depends on: everything but the values. Local.
+void PutStructure(const std::vector<Shard>& shards, WireWriter& out);
+
+// The same shards without bytes. Local.
 std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards);
 
 }  // namespace belay

@@ -73,8 +73,8 @@ Status Begin(SaveRun& run, const State& state) {
   const std::string options = EncodeOptions(run.options);
   WireWriter structure;
   if (status.ok()) {
-    structure.PutText(EncodeRankShards(
-        {.node = run.team.size(), .shards = DescribeShards(run.shards)}));
+    structure.Put(run.team.size());
+    PutStructure(run.shards, structure);
     structure.PutText(options);
     structure.Put(run.team.rank());  // rank 0 keeps more than others
   }
@@ -148,7 +148,11 @@ Status CreateMyFiles(SaveRun& run) {
 
 // Rank 0: what needs no places is done while others make their files. Local.
 Status StartMyIndex(SaveRun& run) {
-  if (!run.team.is_root() || run.reuse) return absl::OkStatus();
+  if (!run.team.is_root()) return absl::OkStatus();
+  if (run.reuse) {
+    run.has_index = true;
+    return CreateIndexFromImage(run.IndexPath(), run.cache.index);
+  }
   SavedCheckpoint& saved = run.cache.planned.saved;
   saved.has_checksums = run.options.checksums;
   BELAY_ASSIGN_OR_RETURN(run.index, StartIndex(run.IndexPath(), saved));

@@ -143,7 +143,6 @@ Status TryTogether(SaveRun& run, WriteCounts& counts, bool& done) {
 Status PrepareIndex(SaveRun& run) {
   PlanCache::Impl& cache = run.cache;
   run.has_index = true;
-  if (run.reuse) return CreateIndexFromImage(run.IndexPath(), cache.index);
   BELAY_ASSIGN_OR_RETURN(cache.index,
                          FillIndex(std::move(run.index), cache.planned.saved));
   return absl::OkStatus();
