@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <new>
 #include <vector>
+
+#include "belay/tensor_arithmetic.h"
 
 namespace belay {
 namespace {
@@ -23,6 +26,17 @@ TEST(TensorTest, AScalarHasOneElementAndAnEmptyTensorNone) {
   EXPECT_THAT(Tensor::Of<double>({}, {2.5}).values<double>(), ElementsAre(2.5));
   EXPECT_THAT((Tensor(DType::kF32, {0, 4}).values<float>()), IsEmpty());
   EXPECT_THAT(Tensor().values<float>(), IsEmpty());
+}
+
+// 2^62 f32 have 2^64 bytes, which is 0 in 64 bits.
+TEST(TensorTest, BytesBeyond64BitsAreNoMemory) {
+  const int64_t many = int64_t{1} << 62;
+  EXPECT_THROW(Tensor(DType::kF32, {many}), std::bad_alloc);
+  EXPECT_THROW(Tensor(DType::kF64, {many}), std::bad_alloc);
+  EXPECT_THROW(Tensor(DType::kU8, {many}), std::bad_alloc);
+  const Tensor a(DType::kF32, {many / 2, 0});
+  const Tensor b(DType::kF32, {0, 2});
+  EXPECT_THROW(MatMul(a, b).IgnoreError(), std::bad_alloc);
 }
 
 TEST(TensorTest, ACopyIsIndependent) {

@@ -23,7 +23,8 @@ class Tensor {
   // A vector of no f32.
   Tensor() : Tensor(DType::kF32, Shape{0}) {}
 
-  // Memory for the elements, with unspecified values. Local.
+  // Memory for the elements, with unspecified values. Throws std::bad_alloc if
+  // there is not enough, as everything that makes a tensor does. Local.
   // Requires a shape that CheckedNumElements accepts.
   Tensor(DType dtype, const Shape& shape);
 

@@ -1,16 +1,27 @@
 #include "belay/tensor.h"
 
 #include <cstring>
+#include <new>
 
 #include "base/huge_pages.h"
 
 namespace belay {
+namespace {
+
+// A product that wrapped around would reserve too little.
+int64_t CheckedBytes(int64_t elements, DType dtype) {
+  const int64_t size = DTypeSize(dtype);
+  if (size > 0 && elements > INT64_MAX / size) throw std::bad_alloc();
+  return elements * size;
+}
+
+}  // namespace
 
 Tensor::Tensor(DType dtype, const Shape& shape)
     : dtype_(dtype),
       shape_(shape),
       num_elements_(NumElements(shape)),
-      data_(NewBytes(num_bytes())) {}
+      data_(NewBytes(CheckedBytes(num_elements_, dtype))) {}
 
 Tensor Tensor::CopyOf(DType dtype, const Shape& shape, const void* data) {
   Tensor tensor(dtype, shape);
