@@ -156,7 +156,8 @@ TYPED_TEST_SUITE(FloatArithmeticTest, Floats);
 template <typename T>
 T Remainder(T x, T y) {
   const T rest = std::fmod(x, y);
-  return rest != 0 && std::signbit(rest) != std::signbit(y) ? rest + y : rest;
+  if (rest == 0) return std::signbit(y) ? -T{0} : T{0};
+  return std::signbit(rest) != std::signbit(y) ? rest + y : rest;
 }
 
 TYPED_TEST(FloatArithmeticTest, IsWhatLoopsGive) {
@@ -194,6 +195,17 @@ TYPED_TEST(FloatArithmeticTest, SpecialValues) {
   EXPECT_EQ(quotient.template values<T>()[1], INFINITY);
   EXPECT_TRUE(std::isnan(quotient.template values<T>()[0]));
   EXPECT_TRUE(std::isnan((a % 0.0)->template values<T>()[1]));
+}
+
+TYPED_TEST(FloatArithmeticTest, WhatIsLeftHasTheSignOfTheDivisor) {
+  using T = TypeParam;
+  const Tensor a = Tensor::Of<T>({5}, {-4, 4, T{-0.0}, 0, 5});
+  for (T divisor : {2, -2}) {
+    const Tensor rest = (a % divisor).value();
+    for (T value : rest.template values<T>()) {
+      EXPECT_EQ(std::signbit(value), divisor < 0);
+    }
+  }
 }
 
 // Small integers are exact in half precision.

@@ -43,7 +43,8 @@ struct FloorRemainder {
     } else {
       const auto divisor = static_cast<Real<T>>(b);
       const auto rest = std::fmod(static_cast<Real<T>>(a), divisor);
-      const bool has_other_sign = rest != 0 && (rest < 0) != (divisor < 0);
+      if (rest == 0) return static_cast<T>(std::copysign(rest, divisor));
+      const bool has_other_sign = (rest < 0) != (divisor < 0);
       return static_cast<T>(has_other_sign ? rest + divisor : rest);
     }
   }
