@@ -277,6 +277,31 @@ TEST(TensorArithmeticTest, TruthValues) {
   }
 }
 
+// Bytes that a bool of C++ cannot hold.
+TEST(TensorArithmeticTest, EveryByteButZeroIsTrue) {
+  const uint8_t a_bytes[] = {0, 1, 2, 255};
+  const uint8_t b_bytes[] = {0, 2, 1, 2};
+  const Tensor a = Tensor::CopyOf(DType::kBool, {4}, a_bytes);
+  const Tensor b = Tensor::CopyOf(DType::kBool, {4}, b_bytes);
+  const auto bytes = [](const StatusOr<Tensor>& found) {
+    std::vector<int> values;
+    for (int64_t i = 0; i < found->num_bytes(); ++i) {
+      values.push_back(static_cast<int>(found->data()[i]));
+    }
+    return values;
+  };
+  EXPECT_THAT(bytes(a & b), ElementsAre(0, 1, 1, 1));
+  EXPECT_THAT(bytes(a | b), ElementsAre(0, 1, 1, 1));
+  EXPECT_THAT(bytes(a ^ b), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(bytes(a == b), ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(bytes(a != b), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(bytes(a == true), ElementsAre(0, 1, 1, 1));
+  EXPECT_THAT(bytes(~a), ElementsAre(1, 0, 0, 0));
+  const Tensor two = Tensor::CopyOf(DType::kBool, {}, &b_bytes[1]);
+  EXPECT_THAT(bytes(a & two), ElementsAre(0, 1, 1, 1));
+  EXPECT_THAT(bytes(two ^ a), ElementsAre(1, 0, 0, 0));
+}
+
 TEST(TensorArithmeticTest, ANumberStandsOnEitherSide) {
   const Tensor a = Tensor::Of<int32_t>({3}, {1, 2, 3});
   EXPECT_THAT((a - 1)->values<int32_t>(), ElementsAre(0, 1, 2));

@@ -20,21 +20,33 @@ constexpr DType DTypeOfScalar() {
   }
 }
 
+// The elements as an Eigen expression. Of a bool any byte but 0 is true: memory
+// that others have filled may hold such bytes, and C++ leaves open what a bool
+// of them is.
+template <typename T>
+auto ElementsOf(const std::byte* data, int64_t count) {
+  if constexpr (kIsBool<T>) {
+    return MapOf<uint8_t>(data, count) != uint8_t{0};
+  } else {
+    return MapOf<T>(data, count);
+  }
+}
+
 // Expression{}(a, b) makes an Eigen expression of two array expressions.
 template <typename T, typename Result, typename Expression>
 void RunBinary(const ElementLine& line) {
   auto result = MapOf<Result>(line.result, line.count);
   const auto repeated = [&](const std::byte* element) {
     return Eigen::Array<T, Eigen::Dynamic, 1>::Constant(
-        line.count, *reinterpret_cast<const T*>(element));
+        line.count, ElementsOf<T>(element, 1).coeff(0));
   };
   if (line.a_repeats) {
-    result = Expression{}(repeated(line.a), MapOf<T>(line.b, line.count));
+    result = Expression{}(repeated(line.a), ElementsOf<T>(line.b, line.count));
   } else if (line.b_repeats) {
-    result = Expression{}(MapOf<T>(line.a, line.count), repeated(line.b));
+    result = Expression{}(ElementsOf<T>(line.a, line.count), repeated(line.b));
   } else {
-    result = Expression{}(MapOf<T>(line.a, line.count),
-                          MapOf<T>(line.b, line.count));
+    result = Expression{}(ElementsOf<T>(line.a, line.count),
+                          ElementsOf<T>(line.b, line.count));
   }
 }
 

@@ -32,7 +32,7 @@ ElementKernel FindLogicOf(BinaryOp op) {
 template <typename T, typename Result, typename Function>
 void RunUnary(const ElementLine& line) {
   MapOf<Result>(line.result, line.count) =
-      MapOf<T>(line.a, line.count).unaryExpr(Function{});
+      ElementsOf<T>(line.a, line.count).unaryExpr(Function{});
 }
 
 template <typename T, typename Result, typename Function>
