@@ -39,6 +39,35 @@ TEST(CombineRows, SquaresOfLargeNumbersDoNotOverflow) {
                   1e-30F);
 }
 
+TEST(CombineRows, NormsOfVeryLargeAndVerySmallNumbersAreExact) {
+  for (double unit : {1e200, 1e-200}) {
+    const double row[] = {3 * unit, -4 * unit};
+    const auto* bytes = reinterpret_cast<const std::byte*>(row);
+    EXPECT_DOUBLE_EQ(ClipFactor(DType::kF64, bytes, 2, unit), 0.2);
+    EXPECT_EQ(ClipFactor(DType::kF64, bytes, 2, 6 * unit), 1);
+  }
+}
+
+// Weights may be f64 where the rows are f32.
+TEST(CombineRows, WeightsMayBeBeyondTheRowsDtype) {
+  const float a[] = {1};
+  const float b[] = {3};
+  const std::vector<int64_t> splits = {0, 2};
+  const std::vector<const std::byte*> rows = {Bytes(a), Bytes(b)};
+  for (double unit : {1e-60, 1.0, 1e60}) {
+    const std::vector<double> weights = {unit, unit};
+    const std::vector<double> divisors = {2 * unit};
+    float mean = -1;
+    CombineRows(DType::kF32, 1,
+                {.splits = splits,
+                 .rows = rows,
+                 .weights = weights,
+                 .divisors = divisors},
+                reinterpret_cast<std::byte*>(&mean));
+    EXPECT_FLOAT_EQ(mean, 2) << unit;
+  }
+}
+
 TEST(CombineRows, RowsAreScaledInPlace) {
   float row[] = {3, -4, 7};
   ScaleRow(DType::kF32, reinterpret_cast<std::byte*>(row), 2, 0.5);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "tensor/eigen_types.h"
 
@@ -35,11 +36,16 @@ void Combine(int64_t row_elements, const RowLists& lists, std::byte* result) {
   Eigen::Array<Sum<T>, Eigen::Dynamic, 1> sum(row_elements);
   for (size_t list = 0; list + 1 < lists.splits.size(); ++list) {
     sum.setZero();
-    const double divisor = lists.divisors[list];
+    double divisor = lists.divisors[list];
     if (divisor != 0) {
+      double scale = 1;
+      if (!std::isnormal(static_cast<Sum<T>>(divisor))) {
+        // The weights are f64; not all of them are numbers of Sum<T>.
+        scale = 1 / std::exchange(divisor, 1);
+      }
       for (int64_t i = lists.splits[list]; i < lists.splits[list + 1]; ++i) {
         sum += MapOf<T>(lists.rows[i], row_elements).template cast<Sum<T>>() *
-               static_cast<Sum<T>>(lists.weights[i]);
+               static_cast<Sum<T>>(lists.weights[i] * scale);
       }
       sum /= static_cast<Sum<T>>(divisor);
     }
@@ -61,8 +67,12 @@ double ClipFactor(DType dtype, const std::byte* row, int64_t row_elements,
   double norm = 0;
   VisitRealFloat(dtype, [&](auto scalar) {
     using T = typename decltype(scalar)::type;
-    norm = std::sqrt(
-        MapOf<T>(row, row_elements).template cast<double>().square().sum());
+    const auto elements = MapOf<T>(row, row_elements).template cast<double>();
+    const double squares = elements.square().sum();
+    // Only f64 has numbers whose squares end up outside of this.
+    constexpr double kLeast = 1e-280;
+    const bool is_exact = squares > kLeast && squares < 1 / kLeast;
+    norm = is_exact ? std::sqrt(squares) : elements.matrix().stableNorm();
   });
   return norm > max_norm ? max_norm / norm : 1;
 }
