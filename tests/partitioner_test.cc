@@ -213,6 +213,12 @@ TEST(PartitionBoxesTest, RefusesPartsThatDoNotFit) {
   EXPECT_THAT(error({10, 3}, {1, 4}), HasSubstr("need 1 to 3 parts, found 4"));
   EXPECT_THAT(error({0, 3}, {2, 1}), HasSubstr("need 1 to 1 parts, found 2"));
   EXPECT_THAT(error({-1, 3}, {1, 1}), HasSubstr("negative"));
+  const int64_t many = int64_t{1} << 31;
+  for (const Shape& parts :
+       {Shape{many, 1}, Shape{2, many}, Shape{2049, 2048}, Shape{many, many}}) {
+    EXPECT_THAT(error({many, many}, parts),
+                HasSubstr("too many boxes (need at most 4194304, found more)"));
+  }
 }
 
 // Anyone may write a partitioner.

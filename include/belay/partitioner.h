@@ -45,7 +45,8 @@ Partitioner MaxSize(int64_t max_shard_bytes,
 // Returns the boxes of the parts, in row-major order. Each axis is cut evenly;
 // the first parts are one longer where that does not go. Local.
 // Errors: InvalidArgument - another number of axes, or a number of parts below
-//   1 or above the length of its axis; an axis of length 0 takes 1 part.
+//   1 or above the length of its axis; an axis of length 0 takes 1 part; more
+//   than 2^22 boxes.
 StatusOr<std::vector<Box>> PartitionBoxes(const Shape& shape,
                                           const Shape& parts);
 

@@ -10,6 +10,9 @@
 namespace belay {
 namespace {
 
+// More than anybody can want, and few enough for the memory of every rank.
+constexpr int64_t kMostBoxes = int64_t{1} << 22;
+
 int64_t CeilDivide(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 Status Refuse(const Shape& shape, std::string_view partitioner,
@@ -92,6 +95,14 @@ Status CheckParts(const Shape& shape, const Shape& parts) {
                                           shape[axis],
                                           " cannot be cut so (need 1 to ", most,
                                           " parts, found ", parts[axis], ")"));
+  }
+  int64_t boxes = 1;
+  for (int64_t some : parts) {
+    if (some > kMostBoxes / boxes) {
+      return absl::InvalidArgumentError(
+          Cat("too many boxes (need at most ", kMostBoxes, ", found more)"));
+    }
+    boxes *= some;
   }
   return absl::OkStatus();
 }
