@@ -121,6 +121,37 @@ TEST_F(ShardedVariableTest, CreateRefusesBadArguments) {
               StatusCode::kResourceExhausted, who + "no memory");
 }
 
+// More than a message counts, too.
+TEST_F(ShardedVariableTest, TooManyAxesAreRefused) {
+  float value = 7;
+  for (size_t axes : {33, 300}) {
+    const GivenComponent mine = {DType::kF32, Shape(axes, 1), &value, ""};
+    const std::string text =
+        "too many axes (need at most 32, found " + std::to_string(axes) + ")";
+    ExpectError(JoinComponents(comm_, "v", {&mine, 1}).status(),
+                StatusCode::kInvalidArgument, text);
+    ExpectError(CreateShardedVariable(comm_, "v", DType::kF32, Shape(axes, 1),
+                                      FixedShards(1))
+                    .status(),
+                StatusCode::kInvalidArgument, text);
+  }
+  const GivenComponent mine = {DType::kF32, Shape(32, 1), &value, ""};
+  EXPECT_TRUE(JoinComponents(comm_, "v", {&mine, 1}).ok());
+}
+
+// A row of 2^64 - 8 bytes would count as -8.
+TEST_F(ShardedVariableTest, RowsBeyond64BitsAreRefusedWhereThereAreNone) {
+  const Shape shape = {0, 4294967295, 4294967297};
+  ExpectError(
+      CreateShardedVariable(comm_, "v", DType::kF64, shape, FixedShards(1))
+          .status(),
+      StatusCode::kInvalidArgument, "create \"v\": check shape");
+  ExpectError(CreateShardedVariable(comm_, "v", DType::kF64,
+                                    {0, int64_t{1} << 60}, FixedShards(1))
+                  .status(),
+              StatusCode::kInvalidArgument, "more than 2^63 - 1 bytes");
+}
+
 TEST_F(ShardedVariableTest, CreateRefusesBadPartitioners) {
   const auto create = [&](const Partitioner& partitioner) {
     return CreateShardedVariable(comm_, "v", DType::kF32, {4, 4}, partitioner)
@@ -150,6 +181,10 @@ TEST_F(ShardedVariableTest, CreateRefusesBadPartitioners) {
                 return Shape{5, 1};
               }),
               StatusCode::kInvalidArgument, "create \"v\": ");
+  ExpectError(CreateShardedVariable(comm_, "v", DType::kU8, {int64_t{1} << 62},
+                                    FixedShards(int64_t{1} << 40))
+                  .status(),
+              StatusCode::kInvalidArgument, "too many boxes");
   if (size_ == 1) return;
   ExpectError(create([&](const Shape&, DType, int) {
                 return Shape{rank_ == last ? 2 : 3, 1};
@@ -222,6 +257,16 @@ TEST_F(ShardedVariableTest, ValidationErrors) {
   ExpectError(join({{DType::kString, {2}, data, ""}}), invalid, "dtype");
   ExpectError(join({{DType::kF32, {2}, nullptr, ""}}), invalid, "is null");
   ExpectError(join({{DType::kF32, {-2}, data, ""}}), invalid, who);
+  auto* const odd = static_cast<std::byte*>(data) + 4;
+  ExpectError(join({{DType::kF64, {2}, odd, ""}}), invalid,
+              who +
+                  "component 0: the elements are not aligned (need an address "
+                  "that is a multiple of 8, found 4 more)");
+  ExpectError(join({{DType::kC128, {2}, odd, ""}}), invalid, "not aligned");
+  ExpectError(join({{DType::kF16, {2}, odd + 1, ""}}), invalid, "not aligned");
+  EXPECT_TRUE(join({{DType::kC64, {2}, odd, ""}}).ok());
+  EXPECT_TRUE(join({{DType::kU8, {2}, odd + 1, ""}}).ok());
+  EXPECT_TRUE(join({{DType::kF64, {0}, odd, ""}}).ok());
   ExpectError(join(OnRankZero({{DType::kU8, {INT64_MAX, 0}, data, ""},
                                {DType::kU8, {1, 0}, data, ""}})),
               invalid, "more than 2^63 - 1 rows");

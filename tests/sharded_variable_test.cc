@@ -26,6 +26,17 @@ TEST(ShardedVariableTest, SaysWhereItsComponentsAre) {
   EXPECT_EQ(variable.RowBytes(), 4);
 }
 
+TEST(ShardedVariableTest, WithoutComponentsNothingIsThere) {
+  ShardedVariable gone = Uneven();
+  const ShardedVariable moved = std::move(gone);
+  for (const ShardedVariable& variable :
+       {ShardedVariable(), std::move(gone)}) {  // NOLINT: as it was left
+    EXPECT_EQ(variable.RowBytes(), 0);
+    EXPECT_TRUE(variable.Offsets().empty());
+    EXPECT_EQ(SpecText(variable.Spec()).find('['), std::string::npos);
+  }
+}
+
 TEST(ShardedVariableTest, FindsTheComponentOfEveryRow) {
   const ShardedVariable variable = Uneven();
   std::vector<int> found;

@@ -74,7 +74,7 @@ class ShardedVariable {
   // Where each component begins, one number per axis. Local.
   std::vector<Shape> Offsets() const;
 
-  // Bytes of one row. Local.
+  // Bytes of one row; 0 without components. Local.
   int64_t RowBytes() const;
 
   // The number of the component that holds `row`. Local. Requires

@@ -51,19 +51,21 @@ struct CreateOptions {
 // deadline; the partitioner is called on every rank, and an exception becomes
 // an error. An empty name stands for "ShardedVariable". Each component begins
 // at a multiple of 64 bytes.
-// Errors: InvalidArgument - ranks disagree; no axis; strings; the partitioner
-//   cuts another axis or returns what PartitionBoxes rejects; another number of
-//   owners than of components, or an owner that is no rank;
+// Errors: InvalidArgument - ranks disagree; no axis or more than 32; strings;
+//   the partitioner cuts another axis or returns what PartitionBoxes rejects;
+//   another number of owners than of components, or an owner that is no rank;
 //   ResourceExhausted - no memory; those of the partitioner.
 StatusOr<ShardedVariable> CreateShardedVariable(
     const Comm& comm, const std::string& name, DType dtype, const Shape& shape,
     const Partitioner& partitioner, const CreateOptions& options = {});
 
-// A component that exists already. Borrowed as long as the variable lives.
+// A component that exists already. Borrowed as long as the variable lives; what
+// is passed to operations beside the variable lies elsewhere.
 struct GivenComponent {
   DType dtype = DType::kF32;
   Shape shape;
-  void* data = nullptr;  // row-major; may be null if there are no elements
+  // Row-major, aligned as its elements; may be null if there are none.
+  void* data = nullptr;
   // The slice spec if it is a piece of something else, which is refused.
   std::string slice_spec;
 };
@@ -73,8 +75,9 @@ struct GivenComponent {
 // Collective. Same on all ranks: name, where empty stands for
 // "ShardedVariable".
 // Errors: InvalidArgument - no component at all; another dtype or another shape
-//   behind axis 0 than the first one; no axis; a string; a slice of something
-//   else; no memory. Names component and rank.
+//   behind axis 0 than the first one; no axis or more than 32; a string; a
+//   slice of something else; a null pointer or one that is not aligned;
+//   ResourceExhausted - no memory. Names component and rank.
 StatusOr<ShardedVariable> JoinComponents(
     const Comm& comm, const std::string& name,
     std::span<const GivenComponent> components,

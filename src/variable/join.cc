@@ -52,6 +52,12 @@ std::vector<KnownComponent> DecodeGiven(
   return known;
 }
 
+// What the address of an element has to be a multiple of.
+uint64_t Alignment(DType dtype) {
+  const bool is_pair = dtype == DType::kC64 || dtype == DType::kC128;
+  return DTypeSize(dtype) / (is_pair ? 2 : 1);
+}
+
 // What a rank can tell of its own components.
 Status CheckGiven(std::span<const GivenComponent> components) {
   for (size_t i = 0; i < components.size(); ++i) {
@@ -67,8 +73,15 @@ Status CheckGiven(std::span<const GivenComponent> components) {
               "slice spec, found \"",
               component.slice_spec, "\")"));
     }
-    if (component.data == nullptr && NumElements(component.shape) > 0) {
-      return problem("the pointer is null");
+    if (NumElements(component.shape) == 0) continue;
+    if (component.data == nullptr) return problem("the pointer is null");
+    const uint64_t needed = Alignment(component.dtype);
+    const uint64_t rest = reinterpret_cast<uintptr_t>(component.data) % needed;
+    if (rest != 0) {
+      return problem(
+          Cat("the elements are not aligned (need an address that "
+              "is a multiple of ",
+              needed, ", found ", rest, " more)"));
     }
   }
   return absl::OkStatus();

@@ -9,6 +9,8 @@
 namespace belay {
 namespace {
 
+constexpr size_t kMaxAxes = 32;  // HDF5's limit, without which nothing is saved
+
 template <typename T>
 std::string_view BytesOf(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()),
@@ -46,7 +48,15 @@ Status CheckElements(DType dtype, const Shape& shape) {
   if (shape.empty()) {
     return absl::InvalidArgumentError("need at least 1 axis, found shape []");
   }
-  BELAY_ASSIGN_OR_RETURN(const int64_t elements, CheckedNumElements(shape));
+  if (shape.size() > kMaxAxes) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "too many axes (need at most %d, found %d)", kMaxAxes, shape.size()));
+  }
+  BELAY_ASSIGN_OR_RETURN(int64_t elements, CheckedNumElements(shape));
+  if (shape[0] == 0) {  // then too a row has a size
+    BELAY_ASSIGN_OR_RETURN(
+        elements, CheckedNumElements(Shape(shape.begin() + 1, shape.end())));
+  }
   if (elements <= INT64_MAX / DTypeSize(dtype)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrFormat("more than 2^63 - 1 bytes (%d elements of %d bytes)",

@@ -35,7 +35,8 @@ Team NewTeam(const Comm& comm, const std::string& operation,
              double deadline_seconds);
 
 // Checks that a variable may have these elements. Local.
-// Errors: InvalidArgument - strings, no axis, a negative length, too many.
+// Errors: InvalidArgument - strings, no axis or too many, a negative length,
+//   too many elements.
 Status CheckElements(DType dtype, const Shape& shape);
 
 // Checks that the variable was made, on these ranks. Local.

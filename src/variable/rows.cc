@@ -36,6 +36,11 @@ Status CheckRows(const ShardedVariable& variable,
   const uint64_t num_rows = variable.shape()[0];
   for (size_t i = 0; i < rows.size(); ++i) {
     if (static_cast<uint64_t>(rows[i]) < num_rows) continue;
+    if (num_rows == 0) {
+      return absl::OutOfRangeError(absl::StrFormat(
+          "index %d of %d is not a row: there are none (found %d)", i,
+          rows.size(), rows[i]));
+    }
     return absl::OutOfRangeError(absl::StrFormat(
         "index %d of %d is not one of the %d rows (need 0 to %d, found %d)", i,
         rows.size(), num_rows, variable.shape()[0] - 1, rows[i]));
@@ -62,8 +67,10 @@ RowFinder::RowFinder(const ShardedVariable& variable)
   const int64_t num_rows = variable.shape()[0];
   const int64_t most = kRanges * variable.components().size();
   while ((num_rows >> shift_) > most) ++shift_;
-  for (int64_t row = 0; row < num_rows; row += int64_t{1} << shift_) {
-    first_.push_back(variable.FindComponent(row));
+  // Of numbers of ranges: the row after the last one may be beyond 64 bits.
+  const int64_t ranges = num_rows == 0 ? 0 : ((num_rows - 1) >> shift_) + 1;
+  for (int64_t range = 0; range < ranges; ++range) {
+    first_.push_back(variable.FindComponent(range << shift_));
   }
   first_.push_back(static_cast<int32_t>(variable.components().size()) - 1);
 }

@@ -31,6 +31,7 @@ std::vector<Shape> ShardedVariable::Offsets() const {
 }
 
 int64_t ShardedVariable::RowBytes() const {
+  if (shape_.empty()) return 0;
   return NumElements(Shape(shape_.begin() + 1, shape_.end())) *
          DTypeSize(dtype_);
 }
