@@ -32,11 +32,14 @@ Workload ReadAllRows();
 // Planning alone, on one rank (workloads_plan.cc).
 Workload PlanMaxShardSize();
 
+// What a checkpoint of many arrays holds, on one rank (workloads_reader.cc).
+Workload OpenReader();
+
 inline std::vector<Workload> AllWorkloads() {
-  return {SaveRows(),        RestoreRows(),    SavePerTask(), SaveColumns(),
-          RestoreColumns(),  Save1000(),       Save10000(),   RestoreSmall(),
-          SaveGpt2(),        ScatterAddRows(), LookUpRows(),  ReadAllRows(),
-          PlanMaxShardSize()};
+  return {SaveRows(),         RestoreRows(),    SavePerTask(), SaveColumns(),
+          RestoreColumns(),   Save1000(),       Save10000(),   RestoreSmall(),
+          SaveGpt2(),         ScatterAddRows(), LookUpRows(),  ReadAllRows(),
+          PlanMaxShardSize(), OpenReader()};
 }
 
 }  // namespace belay::bench
