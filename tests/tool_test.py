@@ -3,17 +3,11 @@
 Usage: tool_test.py BELAY GOLDEN_DIR VERSION
 Exact output and exit codes: 0 all is well, 1 damage, 2 cannot be carried out.
 """
-import pathlib
-import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 
-BELAY, GOLDEN, VERSION = sys.argv[1:4]
+from tool_case import PER_TASK, SHARED, VERSION, ToolCase, crc32c
 
-SHARED = "run/step_00000007"
-PER_TASK = "run/step_100000008"
 ARRAYS = """\
 key           dtype   shape          bytes  stored as
 empty text    string  []               0 B  empty
@@ -70,43 +64,7 @@ data_00002_of_00003.h5      2  types/c64     -            1
 """
 
 
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
-class ToolTest(unittest.TestCase):
-    maxDiff = None
-
-    def setUp(self):
-        self.dir = tempfile.TemporaryDirectory()
-        self.addCleanup(self.dir.cleanup)
-        self.run_dir = pathlib.Path(self.dir.name) / "run"
-        shutil.copytree(pathlib.Path(GOLDEN) / "format_1_0", self.run_dir)
-
-    def copy_newer(self):
-        shutil.rmtree(self.run_dir)
-        shutil.copytree(pathlib.Path(GOLDEN) / "format_1_1", self.run_dir)
-
-    def path(self, name):
-        return pathlib.Path(self.dir.name) / name
-
-    def belay(self, *args):
-        done = subprocess.run([BELAY, *args], cwd=self.dir.name, text=True,
-                              capture_output=True, timeout=60)
-        return done.returncode, done.stdout, done.stderr
-
-    def flip(self, name, text):
-        """Flips a bit of the one place in a file that holds these bytes."""
-        content = bytearray(self.path(name).read_bytes())
-        self.assertEqual(content.count(text), 1)
-        content[content.find(text)] ^= 1
-        self.path(name).write_bytes(content)
-
+class ToolTest(ToolCase):
     def test_ls_shared(self):
         self.assertEqual(
             self.belay("ls", SHARED),
@@ -195,21 +153,21 @@ class ToolTest(unittest.TestCase):
 
     def test_a_damaged_index_cannot_be_read(self):
         self.flip(f"{SHARED}/index.h5", b"odd/100%/a@b")
-        for command in "ls", "verify":
+        for command in ["ls"], ["verify"], ["show", "types"], ["diff", "run"]:
             self.assertEqual(
-                self.belay(command, SHARED),
+                self.belay(command[0], SHARED, *command[1:]),
                 (2, "", f'belay: DATA_LOSS: read "{SHARED}/index.h5": the index '
                         "is damaged: its digest does not match\n"))
 
     def test_what_is_not_there(self):
         self.path("empty").mkdir()
-        for command in "ls", "verify":
+        for command in ["ls"], ["verify"], ["show", "types"], ["diff", "run"]:
             self.assertEqual(
-                self.belay(command, "none"),
+                self.belay(command[0], "none", *command[1:]),
                 (2, "", 'belay: NOT_FOUND: list directory "none": no such file '
                         "or directory\n"))
             self.assertEqual(
-                self.belay(command, "empty"),
+                self.belay(command[0], "empty", *command[1:]),
                 (2, "", 'belay: NOT_FOUND: open "empty": neither a committed '
                         "step nor a directory of steps\n"))
 
@@ -217,7 +175,8 @@ class ToolTest(unittest.TestCase):
         self.assertEqual(self.belay("--version"), (0, VERSION + "\n", ""))
         code, out, err = self.belay("--help")
         self.assertEqual((code, err), (0, ""))
-        for line in ("Look into belay checkpoints.", "ls ", "verify "):
+        for line in ("Look into belay checkpoints.", "ls ", "verify ", "show ",
+                     "diff "):
             self.assertIn(line, out)
         code, out, err = self.belay("verify", "--help")
         self.assertEqual((code, err), (0, ""))
@@ -227,6 +186,10 @@ class ToolTest(unittest.TestCase):
         for args, message in ([], "A subcommand is required"), (
                 ["ls"], "DIR is required"), (
                 ["look", SHARED], "A subcommand is required"), (
+                ["show", SHARED], "KEY is required"), (
+                ["show", SHARED, "w", "--max", "-1"], "--max"), (
+                ["diff", SHARED], "B is required"), (
+                ["diff", SHARED, "run", "--tolerance", "-1"], "--tolerance"), (
                 ["ls", SHARED, "--fast"], "--fast"):
             code, out, err = self.belay(*args)
             self.assertEqual((code, out), (2, ""), args)

@@ -1,10 +1,12 @@
 // The sub-commands of `belay`. Each prints to stdout and returns an exit code:
-// 0 all is well, 1 damage was found, 2 the command could not be carried out.
+// 0 all is well, 1 damage or a difference was found, 2 the command could not be
+// carried out.
 
 #ifndef BELAY_TOOLS_COMMANDS_H_
 #define BELAY_TOOLS_COMMANDS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "belay/status.h"
@@ -17,6 +19,29 @@ int List(const std::string& path, bool shards);
 
 // Reads every byte of a checkpoint and compares checksums.
 int Verify(const std::string& path, bool quiet);
+
+struct ShowOptions {
+  std::string box;  // as of BoxText, an axis may be "-"; empty: the whole array
+  bool statistics = false;
+  int64_t max = 1000;  // what has more elements or bytes is abbreviated
+};
+
+// Prints the values of one array.
+int Show(const std::string& path, const std::string& key,
+         const ShowOptions& options);
+
+struct DiffOptions {
+  bool keys_only = false;  // keys, dtypes and shapes, not the values
+  // Numbers may differ by that much; nothing: not in a bit.
+  std::optional<double> tolerance;
+};
+
+// Compares two checkpoints.
+int Diff(const std::string& a, const std::string& b,
+         const DiffOptions& options);
+
+// What a command holds of an array at a time.
+inline constexpr int64_t kPieceBytes = int64_t{8} << 20;
 
 // Prints an error to stderr and returns 2.
 int Fail(const Status& status);

@@ -26,6 +26,39 @@ std::string BytesText(int64_t bytes) {
 
 }  // namespace belay::tools
 
+namespace {
+
+using belay::tools::DiffOptions;
+using belay::tools::ShowOptions;
+
+void AddShowOptions(CLI::App* show, std::string& key, ShowOptions& options) {
+  show->add_option("KEY", key, "The key of the array")->required();
+  show->add_option("--box", options.box,
+                   "Only this box: \"offset,length\" for each axis, or \"-\" "
+                   "for the whole axis, with ':' between them, as in 0,4:-");
+  show->add_flag("--stats", options.statistics,
+                 "Add minimum, maximum, mean and counts of zeros, NaN and "
+                 "infinities; reads the whole box");
+  show->add_option("--max", options.max,
+                   "Abbreviate what has more elements, or a text of more bytes")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+}
+
+void AddDiffOptions(CLI::App* diff, std::string& a, std::string& b,
+                    DiffOptions& options) {
+  diff->add_option("A", a, "A step directory, or a directory of steps")
+      ->required();
+  diff->add_option("B", b, "The same")->required();
+  diff->add_flag("--keys", options.keys_only,
+                 "Compare keys, dtypes and shapes, but no values");
+  diff->add_option("--tolerance", options.tolerance,
+                   "Numbers may differ by that much; without it, not in a bit")
+      ->check(CLI::NonNegativeNumber);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   CLI::App app("Look into belay checkpoints.", "belay");
   app.set_version_flag("--version", BELAY_VERSION);
@@ -33,10 +66,15 @@ int main(int argc, char** argv) {
   std::string path;
   bool quiet = false;
   bool shards = false;
+  std::string key, other;
+  ShowOptions show_options;
+  DiffOptions diff_options;
   CLI::App* list = app.add_subcommand("ls", "List the arrays of a checkpoint");
   CLI::App* verify = app.add_subcommand(
       "verify", "Read every byte and compare it with its checksum");
-  for (CLI::App* command : {list, verify}) {
+  CLI::App* show = app.add_subcommand("show", "Print the values of an array");
+  CLI::App* diff = app.add_subcommand("diff", "Compare two checkpoints");
+  for (CLI::App* command : {list, verify, show}) {
     command
         ->add_option("DIR", path,
                      "A step directory, or a directory of steps (the newest)")
@@ -45,11 +83,15 @@ int main(int argc, char** argv) {
   list->add_flag("--shards", shards,
                  "Show which file holds which piece, and who wrote it");
   verify->add_flag("-q,--quiet", quiet, "Print damage only");
+  AddShowOptions(show, key, show_options);
+  AddDiffOptions(diff, path, other, diff_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {  // --help and --version too
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (list->parsed()) return belay::tools::List(path, shards);
+  if (show->parsed()) return belay::tools::Show(path, key, show_options);
+  if (diff->parsed()) return belay::tools::Diff(path, other, diff_options);
   return belay::tools::Verify(path, quiet);
 }

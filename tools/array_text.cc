@@ -1,0 +1,151 @@
+#include "array_text.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "belay/indexing.h"
+#include "number_text.h"
+
+namespace belay::tools {
+namespace {
+
+constexpr size_t kLineWidth = 75;
+constexpr int64_t kEdge = 3;
+// An abbreviated array has at most that many elements.
+constexpr int64_t kMaxExcerpt = 4096;
+
+bool IsCut(int64_t length, int64_t edge) {
+  return edge > 0 && length > 2 * edge;
+}
+
+Shape ExcerptShape(const Shape& shape, int64_t edge) {
+  Shape excerpt = shape;
+  for (int64_t& length : excerpt) {
+    if (IsCut(length, edge)) length = 2 * edge;
+  }
+  return excerpt;
+}
+
+// A part of an excerpt, and where it lies in the box.
+struct Corner {
+  Box box;
+  Index place;
+};
+
+// Every combination of the ends of the axes that are cut.
+std::vector<Corner> CornersOf(const Box& box, int64_t edge) {
+  std::vector<Corner> corners = {{box, {}}};
+  for (size_t axis = 0; axis < box.shape.size(); ++axis) {
+    const int64_t length = box.shape[axis];
+    std::vector<Corner> more;
+    for (const Corner& corner : corners) {
+      more.push_back(corner);
+      if (!IsCut(length, edge)) {
+        more.back().place.push_back(Slice{});
+        continue;
+      }
+      more.back().box.shape[axis] = edge;
+      more.back().place.push_back(Slice{.start = 0, .stop = edge, .step = 1});
+      more.push_back(corner);
+      more.back().box.offset[axis] += length - edge;
+      more.back().box.shape[axis] = edge;
+      more.back().place.push_back(
+          Slice{.start = edge, .stop = 2 * edge, .step = 1});
+    }
+    corners = std::move(more);
+  }
+  return corners;
+}
+
+// Prints the items of one axis after the other; `next_` is the next element.
+class Printer {
+ public:
+  explicit Printer(const Excerpt& excerpt)
+      : excerpt_(excerpt), texts_(AlignedTexts(excerpt.values)) {}
+
+  // The rest of the array from `axis` on. Lines but the first begin with
+  // `indent` blanks; `width` columns are left for them.
+  std::string Print(size_t axis, size_t indent, size_t width) {
+    if (axis + 1 == excerpt_.shape.size()) return PrintRow(axis, indent, width);
+    const std::string between =
+        std::string(excerpt_.shape.size() - 1 - axis, '\n') +
+        std::string(indent, ' ');
+    std::string text = "[";
+    for (int64_t i = 0; i < excerpt_.values.shape()[axis]; ++i) {
+      if (i > 0) text += between;
+      if (IsGap(axis, i)) text += "..." + between;
+      text += Print(axis + 1, indent + 1, width - 1);
+    }
+    return text + "]";
+  }
+
+ private:
+  // Whether something is left out before item `i`.
+  bool IsGap(size_t axis, int64_t i) const {
+    return i == excerpt_.edge && IsCut(excerpt_.shape[axis], excerpt_.edge);
+  }
+
+  std::string PrintRow(size_t axis, size_t indent, size_t width) {
+    text_ = "[";
+    column_ = indent;
+    for (int64_t i = 0; i < excerpt_.values.shape()[axis]; ++i) {
+      if (IsGap(axis, i)) Append("...", indent, width);
+      Append(texts_[next_++], indent, width);
+    }
+    return text_ + "]";
+  }
+
+  // Adds a word, on a new line if this one is full.
+  void Append(const std::string& word, size_t indent, size_t width) {
+    const bool is_first = column_ == indent;
+    const size_t needed = word.size() + (is_first ? 0 : 1);
+    if (!is_first && column_ + needed > width - 1) {
+      while (text_.back() == ' ') text_.pop_back();
+      text_ += "\n" + std::string(indent, ' ');
+      column_ = indent;
+    } else if (!is_first) {
+      text_ += ' ';
+      ++column_;
+    }
+    text_ += word;
+    column_ += word.size();
+  }
+
+  const Excerpt& excerpt_;
+  const std::vector<std::string> texts_;
+  size_t next_ = 0;
+  std::string text_;
+  size_t column_ = 0;
+};
+
+}  // namespace
+
+StatusOr<Excerpt> ReadExcerpt(
+    DType dtype, const Box& box, int64_t max_elements,
+    const std::function<StatusOr<Tensor>(const Box&)>& read) {
+  int64_t edge = 0;
+  if (NumElements(box.shape) > max_elements) {
+    edge = kEdge;
+    while (edge > 1 &&
+           NumElements(ExcerptShape(box.shape, edge)) > kMaxExcerpt) {
+      --edge;
+    }
+  }
+  Excerpt excerpt{Tensor(dtype, ExcerptShape(box.shape, edge)), edge,
+                  box.shape};
+  for (const Corner& corner : CornersOf(box, edge)) {
+    const StatusOr<Tensor> part = read(corner.box);
+    if (!part.ok()) return part.status();
+    const Status status = SetItem(excerpt.values, corner.place, *part);
+    if (!status.ok()) return status;
+  }
+  return excerpt;
+}
+
+std::string ArrayText(const Excerpt& excerpt) {
+  if (excerpt.shape.empty()) return ElementText(excerpt.values, 0);
+  if (excerpt.values.num_elements() == 0) return "[]";
+  return Printer(excerpt).Print(0, 1, kLineWidth);
+}
+
+}  // namespace belay::tools

@@ -1,0 +1,38 @@
+// Arrays as text, in rows and brackets, as NumPy prints them.
+
+#ifndef BELAY_TOOLS_ARRAY_TEXT_H_
+#define BELAY_TOOLS_ARRAY_TEXT_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+#include "belay/status.h"
+#include "belay/tensor.h"
+
+namespace belay::tools {
+
+// What is printed of an array: all of it, or only the first and the last items
+// of each axis.
+struct Excerpt {
+  Tensor values;
+  int64_t edge = 0;  // items at each end of an axis that is cut
+  Shape shape;       // of the whole
+};
+
+// Reads what is printed of a box: all if it has at most `max_elements`
+// elements, else 3 items at each end of every axis, or fewer where there are
+// many axes. `read` returns the values of a part of the box.
+StatusOr<Excerpt> ReadExcerpt(
+    DType dtype, const Box& box, int64_t max_elements,
+    const std::function<StatusOr<Tensor>(const Box&)>& read);
+
+// The lines of an array, "..." where something is left out; at most 75 columns
+// wide unless one item takes more.
+std::string ArrayText(const Excerpt& excerpt);
+
+}  // namespace belay::tools
+
+#endif  // BELAY_TOOLS_ARRAY_TEXT_H_

@@ -1,0 +1,32 @@
+// Numbers as text, as NumPy prints them.
+
+#ifndef BELAY_TOOLS_NUMBER_TEXT_H_
+#define BELAY_TOOLS_NUMBER_TEXT_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/tensor.h"
+
+namespace belay::tools {
+
+// One element, by the shortest digits that tell it from its neighbours: "0.1",
+// "1e-07", "True", "(1.5-2j)".
+std::string ElementText(const Tensor& tensor, int64_t i);
+
+// All elements, each of the same width and with their points in one column;
+// at most 8 digits stand behind the point.
+std::vector<std::string> AlignedTexts(const Tensor& tensor);
+
+// A double by its shortest digits.
+std::string RealText(double value);
+
+// In double quotes; what does not print, and what is not UTF-8, as "\n" or
+// "\x1b".
+std::string QuotedText(std::string_view text);
+
+}  // namespace belay::tools
+
+#endif  // BELAY_TOOLS_NUMBER_TEXT_H_

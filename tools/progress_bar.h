@@ -1,0 +1,28 @@
+// How far a long command is.
+
+#ifndef BELAY_TOOLS_PROGRESS_BAR_H_
+#define BELAY_TOOLS_PROGRESS_BAR_H_
+
+#include <cstdint>
+
+namespace belay::tools {
+
+// A bar on a terminal, nothing where stderr goes elsewhere.
+class ProgressBar {
+ public:
+  // `wanted`: false shows nothing at all.
+  explicit ProgressBar(bool wanted);
+
+  void Show(int64_t done, int64_t total);
+
+  // Takes the bar away, so that other lines can be printed.
+  void Clear();
+
+ private:
+  bool shown_;
+  int percent_ = -1;
+};
+
+}  // namespace belay::tools
+
+#endif  // BELAY_TOOLS_PROGRESS_BAR_H_

@@ -1,0 +1,47 @@
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/strings/str_format.h"
+#include "number_text.h"
+
+namespace belay::tools {
+namespace {
+
+// The bytes of the UTF-8 character at the start of `text` that prints, or 0.
+size_t PrintableBytes(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  if (byte(0) < 0x80) return byte(0) >= 0x20 && byte(0) != 0x7f ? 1 : 0;
+  const size_t length = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < length) return 0;
+  uint32_t code = byte(0) & (0x7fU >> length);
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3fU);
+  }
+  static constexpr uint32_t kFirst[] = {0, 0, 0xa0, 0x800, 0x10000};
+  const bool is_surrogate = code >= 0xd800 && code < 0xe000;
+  return code < kFirst[length] || is_surrogate || code > 0x10ffff ? 0 : length;
+}
+
+}  // namespace
+
+std::string QuotedText(std::string_view text) {
+  std::string quoted = "\"";
+  while (!text.empty()) {
+    const char c = text[0];
+    size_t length = std::max<size_t>(PrintableBytes(text), 1);
+    if (c == '"' || c == '\\') {
+      quoted += {'\\', c};
+    } else if (c == '\n' || c == '\t' || c == '\r') {
+      quoted += {'\\', c == '\n' ? 'n' : c == '\t' ? 't' : 'r'};
+    } else if (PrintableBytes(text) == 0) {
+      quoted += absl::StrFormat("\\x%02x", static_cast<uint8_t>(c));
+    } else {
+      quoted += text.substr(0, length);
+    }
+    text.remove_prefix(length);
+  }
+  return quoted + "\"";
+}
+
+}  // namespace belay::tools

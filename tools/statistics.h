@@ -1,0 +1,32 @@
+// Figures about all elements of a box.
+
+#ifndef BELAY_TOOLS_STATISTICS_H_
+#define BELAY_TOOLS_STATISTICS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "belay/checkpoint_reader.h"
+
+namespace belay::tools {
+
+// As texts, with all their digits. NaN and infinities count only as such. Of
+// complex numbers, `min` and `max` are those of the magnitude.
+struct Statistics {
+  int64_t elements = 0;
+  std::string min = "none";
+  std::string max = "none";
+  std::string mean = "none";
+  int64_t zeros = 0;
+  int64_t nans = 0;
+  int64_t infinities = 0;
+};
+
+// Reads a box piece by piece.
+StatusOr<Statistics> ReadStatistics(const CheckpointReader& reader,
+                                    std::string_view key, const Box& box);
+
+}  // namespace belay::tools
+
+#endif  // BELAY_TOOLS_STATISTICS_H_
