@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "belay/box.h"
 
@@ -41,21 +42,24 @@ class WireWriter {
   std::string bytes_;
 };
 
-// Reads them back in the same order. The bytes come from a WireWriter of the
-// same program: reading past the end is a bug, not an input error.
+// Reads them back in the same order. Whoever reads past the end gets zeros and
+// empty texts from there on, and ok() is false.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : bytes_(bytes) {}
 
   template <typename T>
   T Get() {
-    T value;
-    std::memcpy(&value, bytes_.data() + position_, sizeof(T));
-    position_ += sizeof(T);
+    T value{};
+    if (Has(sizeof(T))) {
+      std::memcpy(&value, bytes_.data() + position_, sizeof(T));
+      position_ += sizeof(T);
+    }
     return value;
   }
   std::string_view GetText() {
     const auto size = Get<uint32_t>();
+    if (!Has(size)) return {};
     std::string_view text = bytes_.substr(position_, size);
     position_ += size;
     return text;
@@ -71,13 +75,29 @@ class WireReader {
     for (int64_t& length : box.shape) length = Get<int64_t>();
     return box;
   }
+  // Elements behind their number, each read by `read`. Stops at the end of the
+  // bytes, whatever the number says.
+  template <typename T, typename Read>
+  std::vector<T> GetAll(Read read) {
+    const auto size = Get<uint64_t>();
+    std::vector<T> all;
+    for (uint64_t i = 0; i < size && ok_; ++i) all.push_back(read());
+    return all;
+  }
   // The bytes that were not read yet.
   std::string_view Rest() const { return bytes_.substr(position_); }
   bool done() const { return position_ == bytes_.size(); }
+  bool ok() const { return ok_; }
 
  private:
+  bool Has(size_t size) {
+    ok_ = ok_ && size <= bytes_.size() - position_;
+    return ok_;
+  }
+
   std::string_view bytes_;
   size_t position_ = 0;
+  bool ok_ = true;
 };
 
 }  // namespace belay

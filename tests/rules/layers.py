@@ -4,12 +4,13 @@ import re
 
 import rule
 
-PURE = {"base", "geometry", "model", "types", "tensor"}
+PURE = {"base", "geometry", "model", "types", "graph", "tensor"}
 LAYERS = {
     "base": {"base"},
     "geometry": {"base", "geometry"},
     "model": {"base", "geometry", "model"},
     "types": {"base", "geometry", "model", "types"},
+    "graph": {"base", "geometry", "model", "types", "graph"},
     "tensor": {"base", "geometry", "tensor"},
     "parallel": {"base", "parallel"},
     "variable": {"base", "geometry", "model", "tensor", "parallel", "variable"},

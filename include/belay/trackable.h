@@ -1,0 +1,346 @@
+// Describing objects, so that they can be saved and restored by name.
+//
+//   struct Dense {
+//     std::vector<float> kernel, bias;
+//     int64_t steps = 0;
+//     void Track(belay::Tracker& tracker) {
+//       tracker.Value("kernel", {128, 64}, kernel.data());
+//       tracker.Value("bias", bias);
+//       tracker.Child("steps", steps);
+//     }
+//   };
+//
+// One function describes an object for saving and for restoring. Nothing has to
+// be inherited. Describing does no I/O and reads no values; what is described
+// is borrowed until the save or the restore returns.
+//
+// An object is known by its address (an array by that and its shape): reached
+// by two paths it is one object, and objects may refer to each other in
+// circles. Mistakes (a null child, a name that is given twice) are collected
+// and returned by the save or the restore.
+
+#ifndef BELAY_TRACKABLE_H_
+#define BELAY_TRACKABLE_H_
+
+#include <complex>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+#include "belay/layout.h"
+#include "belay/state.h"
+#include "belay/status.h"
+
+namespace belay {
+
+class GraphBuilder;
+class ShardedVariable;
+class Tensor;
+class Tracker;
+
+// For objects that are held by pointers to a base class. All others only need
+// a member function Track.
+class Trackable {
+ public:
+  virtual ~Trackable() = default;
+
+  // Describes the object. Local.
+  virtual void Track(Tracker& tracker) = 0;
+};
+
+// The C++ types that DTypeOf takes, but for std::string.
+template <typename T>
+concept Element = (std::is_arithmetic_v<T> && sizeof(T) <= 8 &&
+                   !std::is_const_v<T>) ||
+                  std::same_as<T, Float16> || std::same_as<T, BFloat16> ||
+                  std::same_as<T, Float8E4M3> || std::same_as<T, Float8E5M2> ||
+                  std::same_as<T, std::complex<float>> ||
+                  std::same_as<T, std::complex<double>>;
+
+// std::vector<float>, std::array<int, 3>, std::span<double>, bool[4].
+template <typename T>
+concept ElementRange =
+    std::ranges::contiguous_range<T> && std::ranges::sized_range<T> &&
+    !std::same_as<std::remove_cvref_t<T>, std::string> &&
+    Element<std::remove_reference_t<std::ranges::range_reference_t<T>>>;
+
+// What an object is known by. A null address is nobody's.
+struct ObjectId {
+  const void* address = nullptr;
+  uint64_t type = 0;
+
+  friend bool operator==(const ObjectId&, const ObjectId&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const ObjectId& id) {
+    return H::combine(std::move(h), id.address, id.type);
+  }
+};
+
+// Returns what an object is known by. A member may begin where its owner does,
+// so the type belongs to it; of a class with virtual functions it is the whole
+// object that counts, whichever base it is seen through. Local.
+template <typename T>
+ObjectId IdOf(const T& object) {
+  if constexpr (std::is_polymorphic_v<T>) {
+    return {dynamic_cast<const void*>(&object), typeid(object).hash_code()};
+  } else {
+    return {std::addressof(object), typeid(T).hash_code()};
+  }
+}
+
+// Borrowed elements: a pointer, or a range that brings its length with it.
+struct Memory {
+  template <Element T>
+  Memory(T* elements)
+      : data(elements),
+        dtype(DTypeOf<T>()),
+        id{elements, typeid(T).hash_code()} {}
+  template <ElementRange R>
+  Memory(R&& range)
+      : data(std::ranges::data(range)),
+        dtype(DTypeOf<std::ranges::range_value_t<R>>()),
+        size(static_cast<int64_t>(std::ranges::size(range))),
+        id(std::ranges::view<std::remove_cvref_t<R>>
+               ? ObjectId{data,
+                          typeid(std::ranges::range_value_t<R>).hash_code()}
+               : IdOf(range)) {}
+
+  Memory(void* bytes, DType type, int64_t num_elements, ObjectId object)
+      : data(bytes), dtype(type), size(num_elements), id(object) {}
+
+  void* data;
+  DType dtype;
+  int64_t size = -1;  // elements, -1 if not known
+  ObjectId id;
+};
+
+// One value in borrowed memory. Values without a layout or a box are whole and
+// equal on all ranks: one of them is written.
+class Leaf {
+ public:
+  template <Element T>
+  Leaf(T& scalar) : Leaf(Shape{}, &scalar) {}
+  // An array with one axis.
+  template <ElementRange R>
+  Leaf(R&& range)
+      : Leaf(Shape{static_cast<int64_t>(std::ranges::size(range))}, range) {}
+  Leaf(std::string& text);
+  Leaf(Tensor& tensor);
+  // The components that this rank holds.
+  Leaf(ShardedVariable& variable);
+
+  // A dense row-major array.
+  Leaf(const Shape& shape, const Memory& memory);
+  // This rank's piece of an array that is laid out on a mesh.
+  Leaf(const Layout& layout, const Shape& global_shape, const Memory& memory);
+  // The piece `box` of an array.
+  Leaf(const Shape& global_shape, const Box& box, const Memory& memory);
+
+  // Adds another piece to an array that was made with a box. Local.
+  Leaf& AddPiece(const Box& box, const Memory& memory);
+
+  const ObjectId& id() const { return id_; }
+  DType dtype() const { return dtype_; }
+  const Shape& global_shape() const { return global_shape_; }
+  // The layout as text, "" without one. Local.
+  std::string LayoutText() const;
+
+  // Adds the shards of this rank to `state`, under `key`. Local.
+  // Errors: InvalidArgument - the memory is smaller than its box, or those of
+  //   state.status().
+  Status List(std::string_view key, int rank, State& state) const;
+
+ private:
+  struct Piece {
+    Box box;
+    Memory memory;
+  };
+
+  ObjectId id_;
+  DType dtype_ = DType::kString;
+  Shape global_shape_;
+  std::optional<Layout> layout_;
+  std::vector<Piece> pieces_;  // unless text or variable; their box is
+                               // disregarded in an array that is whole
+  bool whole_ = false;
+  std::string* text_ = nullptr;
+  ShardedVariable* variable_ = nullptr;
+};
+
+template <typename T>
+concept NotLeaf = !std::convertible_to<T, Leaf>;
+
+class ObjectRef;
+template <typename T>
+concept NotObjectRef = !std::same_as<std::remove_cvref_t<T>, ObjectRef>;
+
+// Any object that can be tracked, borrowed:
+//   - a value: what Leaf can be made of
+//   - an object with a member Track(Tracker&), a Trackable for instance
+//   - a function of a Tracker&, which describes an object without an address:
+//     each use of it is another object. It is called later: what it captures
+//     has to last as long as the objects do
+//   - a range of such, whose children are "0", "1", ..., or a map, whose
+//     children have the keys as names
+//   - a pointer to one of these: plain, unique, shared or optional
+// Other types do not compile.
+class ObjectRef {
+ public:
+  // Refers to nothing.
+  ObjectRef() = default;
+  template <NotObjectRef T>
+  ObjectRef(T&& object);
+
+  // Whether it was made of a null pointer. Local.
+  bool is_null() const { return track_ == nullptr; }
+  const ObjectId& id() const { return id_; }
+  // Describes the object. Local.
+  void Track(Tracker& tracker) const { track_(tracker); }
+
+ private:
+  template <typename Key>
+  static std::string NameOf(const Key& key) {
+    if constexpr (std::integral<Key>) {
+      return std::to_string(key);
+    } else {
+      return std::string(std::string_view(key));
+    }
+  }
+
+  // T is Tracker, which is not complete here.
+  template <typename R, typename T>
+  static void TrackRange(R& range, T& tracker) {
+    if constexpr (requires { typename R::mapped_type; }) {
+      for (auto& [key, object] : range) tracker.Child(NameOf(key), object);
+    } else {
+      int64_t position = 0;
+      for (auto& object : range) {
+        tracker.Child(std::to_string(position++), object);
+      }
+    }
+  }
+
+  ObjectId id_;
+  std::function<void(Tracker&)> track_;
+};
+
+// Takes the description of one object. Names may hold anything but nothing:
+// '/', '.' and any UTF-8 are fine. Values have names of their own, apart from
+// those of children.
+class Tracker {
+ public:
+  // A value of the object. Local.
+  void Value(std::string_view name, const Leaf& leaf);
+  // An array of the object that is whole and equal on all ranks. Local.
+  void Value(std::string_view name, const Shape& shape, const Memory& memory) {
+    Value(name, Leaf(shape, memory));
+  }
+  // This rank's piece of an array that is laid out on a mesh. Local.
+  void Value(std::string_view name, const Layout& layout,
+             const Shape& global_shape, const Memory& memory) {
+    Value(name, Leaf(layout, global_shape, memory));
+  }
+
+  // Says that belay cannot store a T. Local.
+  template <NotLeaf T>
+  void Value(std::string_view, T&&) {
+    static_assert(!sizeof(T),
+                  "belay has no value of this type: it stores numbers, texts, "
+                  "contiguous ranges of numbers, tensors and sharded "
+                  "variables, none of them const");
+  }
+
+  // State that only the program can read, such as that of a random generator,
+  // equal on all ranks. `get` is called by a save, `set` by a restore. Local.
+  void Bytes(std::string_view name, std::function<StatusOr<std::string>()> get,
+             std::function<Status(const std::string&)> set);
+
+  // An object that this one holds or refers to. Local.
+  void Child(std::string_view name, ObjectRef object);
+
+  // What this object, an optimizer, keeps for a variable that is tracked as a
+  // child of some object: `slot` has no other path, and no children. Local.
+  void Slot(std::string_view name, ObjectRef variable, ObjectRef slot);
+
+  // The rank that describes. Local.
+  int rank() const;
+
+ private:
+  friend class GraphBuilder;
+  explicit Tracker(GraphBuilder& builder) : builder_(builder) {}
+
+  GraphBuilder& builder_;
+};
+
+// The name of the value of a child that is a value itself.
+inline constexpr std::string_view kVariableValue = "VARIABLE_VALUE";
+
+// How ObjectRef sees a type; for ObjectRef alone.
+namespace tracking {
+
+template <typename T>
+concept HasTrack = requires(T& object, Tracker& tracker) {
+  object.Track(tracker);
+};
+template <typename T>
+concept IsFunction = std::is_invocable_v<T&, Tracker&>;
+template <typename T>
+concept IsPointer = std::is_pointer_v<T> || requires(T& pointer) {
+  { *pointer } -> std::same_as<typename T::element_type&>;
+  static_cast<bool>(pointer);
+} || requires(T& optional) {
+  { *optional } -> std::same_as<typename T::value_type&>;
+  optional.has_value();
+};
+
+}  // namespace tracking
+
+template <NotObjectRef T>
+ObjectRef::ObjectRef(T&& object) {
+  using U = std::remove_reference_t<T>;
+  constexpr bool kLasts = std::is_lvalue_reference_v<T>;
+  if constexpr (std::same_as<std::remove_const_t<U>, Leaf> ||
+                (ElementRange<U> && std::ranges::view<U>)) {
+    Leaf leaf(object);
+    id_ = leaf.id();
+    track_ = [leaf](Tracker& tracker) { tracker.Value(kVariableValue, leaf); };
+  } else if constexpr (tracking::IsPointer<std::remove_const_t<U>>) {
+    if (object) *this = ObjectRef(*object);
+  } else if constexpr (tracking::HasTrack<U> && kLasts) {
+    id_ = IdOf(object);
+    track_ = [&object](Tracker& tracker) { object.Track(tracker); };
+  } else if constexpr (tracking::IsFunction<std::remove_const_t<U>>) {
+    track_ = std::forward<T>(object);
+  } else if constexpr (std::is_constructible_v<Leaf, U&> && kLasts) {
+    id_ = Leaf(object).id();
+    track_ = [&object](Tracker& tracker) {
+      tracker.Value(kVariableValue, Leaf(object));
+    };
+  } else if constexpr (std::ranges::range<U> && kLasts && !std::is_const_v<U> &&
+                       std::is_lvalue_reference_v<
+                           std::ranges::range_reference_t<U>>) {
+    id_ = IdOf(object);
+    track_ = [&object](Tracker& tracker) { TrackRange(object, tracker); };
+  } else {
+    static_assert(!sizeof(U),
+                  "belay cannot track this type: it needs a member "
+                  "Track(belay::Tracker&), or to be a value, a container or a "
+                  "pointer that belay knows, and neither const nor temporary");
+  }
+}
+
+}  // namespace belay
+
+#endif  // BELAY_TRACKABLE_H_

@@ -1,0 +1,282 @@
+#include "graph/graph_builder.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/fingerprint.h"
+#include "base/text.h"
+
+namespace belay {
+namespace {
+
+constexpr size_t kMistakesShown = 10;
+
+// Returns the first name that is there twice, or null.
+template <typename Named>
+const std::string* FindTwice(const std::vector<Named>& all) {
+  std::vector<const std::string*> names;
+  names.reserve(all.size());
+  for (const Named& one : all) names.push_back(&one.name);
+  const auto less = [](auto* a, auto* b) { return *a < *b; };
+  if (!std::is_sorted(names.begin(), names.end(), less)) {
+    std::sort(names.begin(), names.end(), less);
+  }
+  const auto found = std::adjacent_find(
+      names.begin(), names.end(), [](auto* a, auto* b) { return *a == *b; });
+  return found == names.end() ? nullptr : *found;
+}
+
+}  // namespace
+
+StatusOr<LiveGraph> GraphBuilder::Build(const ObjectRef& root,
+                                        const std::vector<Attached>& attached) {
+  if (root.is_null()) {
+    return absl::InvalidArgumentError("track \"(root)\": the root is null");
+  }
+  AddNode({}, root, "");
+  for (size_t i = 0; i < objects_.size(); ++i) {
+    Describe(static_cast<int32_t>(i));
+    if (i == 0) Attach(attached);
+    CheckNames(static_cast<int32_t>(i));
+  }
+  NumberSlots();
+  if (Status status = Mistakes(); !status.ok()) return status;
+  return std::move(live_);
+}
+
+int32_t GraphBuilder::AddNode(GraphNode node, const ObjectRef& object,
+                              std::string object_name) {
+  const auto number = static_cast<int32_t>(objects_.size());
+  ObjectId id = object.id();
+  if (id.address == nullptr) {
+    id.type = Fingerprint(object_name);
+  } else {
+    nodes_.emplace(id, number);
+  }
+  const int length =
+      number == 0 ? 0 : lengths_[static_cast<size_t>(node.parent)] + 1;
+  live_.graph.nodes.push_back(std::move(node));
+  live_.ids.push_back(id);
+  objects_.push_back(object);
+  object_names_.push_back(std::move(object_name));
+  lengths_.push_back(length);
+  return number;
+}
+
+void GraphBuilder::Describe(int32_t node) {
+  current_ = node;
+  live_.first_value.push_back(live_.values.size());
+  // Its function may hold the only reference to what it describes with.
+  const ObjectRef object =
+      std::exchange(objects_[static_cast<size_t>(node)], ObjectRef());
+  Tracker tracker(*this);
+  try {
+    object.Track(tracker);
+  } catch (const std::exception& error) {
+    Mistake(node, Cat("its description threw: ", error.what()));
+  } catch (...) {
+    Mistake(node, "its description threw");
+  }
+}
+
+void GraphBuilder::AddValue(std::string_view name, const Leaf& leaf) {
+  if (!IsGoodName(name, "value")) return;
+  GraphAttribute attribute{
+      .name = std::string(name),
+      .key = AttributeKey(object_names_[static_cast<size_t>(current_)], name),
+      .dtype = leaf.dtype(),
+      .shape = leaf.global_shape(),
+      .layout = leaf.LayoutText()};
+  State state;
+  if (Status status = leaf.List(attribute.key, rank_, state); !status.ok()) {
+    mistakes_.emplace_back(status.message());
+    return;
+  }
+  live_.values.push_back(
+      {.node = current_,
+       .attribute = static_cast<int32_t>(at().attributes.size()),
+       .shards = state.shards(),
+       .opaque = nullptr});
+  at().attributes.push_back(std::move(attribute));
+}
+
+void GraphBuilder::AddOpaque(std::string_view name, OpaqueState state) {
+  if (state.get == nullptr || state.set == nullptr) {
+    return Mistake(current_, Cat("a function of \"", name, "\" is null"));
+  }
+  auto opaque = std::make_unique<OpaqueState>(std::move(state));
+  const size_t before = live_.values.size();
+  AddValue(name, Leaf(opaque->bytes));
+  if (live_.values.size() == before) return;
+  at().attributes.back().opaque = true;
+  live_.values.back().opaque = std::move(opaque);
+}
+
+void GraphBuilder::AddChild(std::string_view name, const ObjectRef& object) {
+  if (!IsGoodName(name, "child")) return;
+  if (object.is_null()) {
+    return Mistake(current_, Cat("child \"", name, "\" is null"));
+  }
+  if (in_slot_) {
+    slot_has_children_ = true;
+    return Mistake(current_,
+                   Cat("a slot cannot have children, as \"", name, "\""));
+  }
+  const auto known =
+      object.id().address == nullptr ? nodes_.end() : nodes_.find(object.id());
+  int32_t child = 0;
+  if (known != nodes_.end()) {
+    child = known->second;
+  } else {
+    if (lengths_[static_cast<size_t>(current_)] >= kMaxPathElements) {
+      return Mistake(
+          0, absl::StrFormat("a path has too many elements (need at most %d): "
+                             "do functions describe each other in circles?",
+                             kMaxPathElements));
+    }
+    std::string object_name =
+        ChildObjectName(object_names_[static_cast<size_t>(current_)], name);
+    child = AddNode({.parent = current_, .name = std::string(name)}, object,
+                    std::move(object_name));
+  }
+  at().children.push_back({.name = std::string(name), .node = child});
+}
+
+void GraphBuilder::AddSlot(std::string_view name, ObjectRef variable,
+                           ObjectRef slot) {
+  if (!IsGoodName(name, "slot")) return;
+  if (variable.is_null() || slot.is_null()) {
+    return Mistake(current_, Cat("slot \"", name, "\" is null, or has a ",
+                                 "variable that is null"));
+  }
+  if (in_slot_) {
+    return Mistake(current_,
+                   Cat("a slot cannot have slots, as \"", name, "\""));
+  }
+  slots_.push_back({.optimizer = current_,
+                    .name = std::string(name),
+                    .variable = std::move(variable),
+                    .slot = std::move(slot)});
+}
+
+void GraphBuilder::Attach(const std::vector<Attached>& attached) {
+  for (const auto& [name, object] : attached) {
+    const auto found = std::find_if(
+        at().children.begin(), at().children.end(),
+        [&name](const GraphChild& child) { return child.name == name; });
+    if (found == at().children.end()) {
+      AddChild(name, object);
+    } else if (object.is_null() || object.id().address == nullptr ||
+               live_.ids[static_cast<size_t>(found->node)] != object.id()) {
+      Mistake(0, Cat("Cannot create a Checkpoint with keyword argument ", name,
+                     " if root.", name, " already exists"));
+    }
+  }
+}
+
+int32_t GraphBuilder::FindVariable(const NamedSlot& slot) {
+  const auto variable = nodes_.find(slot.variable.id());
+  if (variable == nodes_.end() || slot.variable.id().address == nullptr) {
+    Mistake(slot.optimizer, Cat("slot \"", slot.name,
+                                "\" is for a variable that is no child of "
+                                "any object"));
+    return -1;
+  }
+  return variable->second;
+}
+
+void GraphBuilder::NumberSlots() {
+  // Until the slots have nodes, `node` is the place in slots_.
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const int32_t variable = FindVariable(slots_[i]);
+    if (variable < 0) continue;
+    live_.graph.nodes[static_cast<size_t>(slots_[i].optimizer)].slots.push_back(
+        {.variable = variable,
+         .name = slots_[i].name,
+         .node = static_cast<int32_t>(i)});
+  }
+  in_slot_ = true;
+  const size_t num_objects = live_.graph.nodes.size();
+  for (size_t i = 0; i < num_objects; ++i) {
+    auto slots = std::move(live_.graph.nodes[i].slots);
+    SortSlots(slots);
+    const auto twice = std::adjacent_find(
+        slots.begin(), slots.end(), [](const auto& a, const auto& b) {
+          return a.name == b.name && a.variable == b.variable;
+        });
+    if (twice != slots.end()) {
+      Mistake(static_cast<int32_t>(i),
+              Cat("two slots \"", twice->name, "\" for ",
+                  PrettyName(live_.graph, twice->variable)));
+    }
+    for (GraphSlot& slot : slots) {
+      MakeSlotNode(slots_[static_cast<size_t>(slot.node)], slot);
+    }
+    live_.graph.nodes[i].slots = std::move(slots);
+  }
+}
+
+void GraphBuilder::MakeSlotNode(const NamedSlot& named, GraphSlot& slot) {
+  if (named.slot.id().address != nullptr && nodes_.contains(named.slot.id())) {
+    return Mistake(named.optimizer,
+                   Cat("slot \"", named.name,
+                       "\" is an object that has another path as well: ",
+                       PrettyName(live_.graph, nodes_.at(named.slot.id()))));
+  }
+  slot.node = AddNode(
+      {.parent = slot.variable,
+       .optimizer = named.optimizer,
+       .name = named.name},
+      named.slot,
+      SlotObjectName(object_names_[static_cast<size_t>(slot.variable)],
+                     object_names_[static_cast<size_t>(named.optimizer)],
+                     named.name));
+  Describe(slot.node);
+  CheckNames(slot.node);
+}
+
+void GraphBuilder::CheckNames(int32_t node) {
+  const GraphNode& checked = live_.graph.nodes[static_cast<size_t>(node)];
+  if (const std::string* name = FindTwice(checked.children)) {
+    Mistake(node, Cat("two children are named \"", *name, "\""));
+  }
+  if (const std::string* name = FindTwice(checked.attributes)) {
+    Mistake(node, Cat("two values are named \"", *name, "\""));
+  }
+}
+
+bool GraphBuilder::IsGoodName(std::string_view name, std::string_view what) {
+  if (name.empty()) {
+    Mistake(current_, Cat("a ", what, " has an empty name"));
+  } else if (name.find('\0') != name.npos) {
+    Mistake(current_, Cat("the name of a ", what, " has a NUL byte"));
+  } else {
+    return true;
+  }
+  return false;
+}
+
+void GraphBuilder::Mistake(int32_t node, std::string_view what) {
+  mistakes_.push_back(
+      Cat("track \"", PrettyName(live_.graph, node), "\": ", what));
+}
+
+Status GraphBuilder::Mistakes() const {
+  if (mistakes_.empty()) return absl::OkStatus();
+  std::string text =
+      absl::StrJoin(mistakes_.begin(),
+                    mistakes_.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                            mistakes_.size(), kMistakesShown)),
+                    "; ");
+  if (mistakes_.size() > kMistakesShown) {
+    text += Cat("; and ", mistakes_.size() - kMistakesShown, " more");
+  }
+  return slot_has_children_ && mistakes_.size() == 1
+             ? absl::UnimplementedError(text)
+             : absl::InvalidArgumentError(text);
+}
+
+}  // namespace belay

@@ -1,0 +1,69 @@
+// What a Tracker writes to: the graph while it is being made.
+
+#ifndef BELAY_GRAPH_GRAPH_BUILDER_H_
+#define BELAY_GRAPH_GRAPH_BUILDER_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "graph/live_graph.h"
+
+namespace belay {
+
+// Nodes get their numbers when they are first named, and describe themselves in
+// the order of their numbers: that is breadth-first.
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(int rank) : rank_(rank) {}
+
+  StatusOr<LiveGraph> Build(const ObjectRef& root,
+                            const std::vector<Attached>& attached);
+
+  // For the Tracker, about the object that describes itself.
+  int rank() const { return rank_; }
+  void AddValue(std::string_view name, const Leaf& leaf);
+  void AddOpaque(std::string_view name, OpaqueState state);
+  void AddChild(std::string_view name, const ObjectRef& object);
+  void AddSlot(std::string_view name, ObjectRef variable, ObjectRef slot);
+
+ private:
+  struct NamedSlot {
+    int32_t optimizer = 0;
+    std::string name;
+    ObjectRef variable;
+    ObjectRef slot;
+  };
+
+  GraphNode& at() { return live_.graph.nodes[static_cast<size_t>(current_)]; }
+  int32_t AddNode(GraphNode node, const ObjectRef& object,
+                  std::string object_name);
+  void Describe(int32_t node);
+  void Attach(const std::vector<Attached>& attached);
+  // Returns the node of a slot's variable, or -1.
+  int32_t FindVariable(const NamedSlot& slot);
+  void NumberSlots();
+  void MakeSlotNode(const NamedSlot& named, GraphSlot& slot);
+  void CheckNames(int32_t node);
+  bool IsGoodName(std::string_view name, std::string_view what);
+  void Mistake(int32_t node, std::string_view what);
+  Status Mistakes() const;
+
+  int rank_;
+  LiveGraph live_;
+  int32_t current_ = 0;
+  bool in_slot_ = false;
+  bool slot_has_children_ = false;
+  std::vector<ObjectRef> objects_;         // by node
+  std::vector<std::string> object_names_;  // by node
+  std::vector<int> lengths_;               // of the paths, by node
+  absl::flat_hash_map<ObjectId, int32_t> nodes_;
+  std::vector<NamedSlot> slots_;
+  std::vector<std::string> mistakes_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_GRAPH_GRAPH_BUILDER_H_

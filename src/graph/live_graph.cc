@@ -1,0 +1,197 @@
+#include "graph/live_graph.h"
+
+#include <exception>
+
+#include "absl/strings/str_format.h"
+#include "base/text.h"
+#include "belay/sharded_variable.h"
+#include "belay/tensor.h"
+#include "graph/graph_builder.h"
+
+namespace belay {
+namespace {
+
+// Calls a function of the user's; what it throws becomes a status.
+template <typename Function>
+Status Guarded(std::string_view what, std::string_view key, Function function) {
+  Status status;
+  try {
+    status = function();
+  } catch (const std::exception& error) {
+    status = absl::InternalError(error.what());
+  } catch (...) {
+    status = absl::InternalError("it threw");
+  }
+  if (status.ok()) return status;
+  return Status(status.code(), Cat(what, " state \"", key,
+                                   "\": ", std::string(status.message())));
+}
+
+// What an array is known by. A shorter one may begin where it does.
+ObjectId ArrayId(const Memory& memory, const Shape& shape) {
+  ObjectId id = memory.id;
+  if (id.address != memory.data) return id;  // a vector, or the like
+  for (const int64_t length : shape) {
+    id.type = id.type * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(length) + 1;
+  }
+  return id;
+}
+
+}  // namespace
+
+Leaf::Leaf(std::string& text) : id_(IdOf(text)), text_(&text) {}
+
+Leaf::Leaf(Tensor& tensor)
+    : Leaf(tensor.shape(), Memory(tensor.data(), tensor.dtype(),
+                                  tensor.num_elements(), IdOf(tensor))) {}
+
+Leaf::Leaf(ShardedVariable& variable)
+    : id_(IdOf(variable)),
+      dtype_(variable.dtype()),
+      global_shape_(variable.shape()),
+      variable_(&variable) {}
+
+Leaf::Leaf(const Shape& shape, const Memory& memory)
+    : id_(ArrayId(memory, shape)),
+      dtype_(memory.dtype),
+      global_shape_(shape),
+      pieces_({{.box = WholeBox(shape), .memory = memory}}),
+      whole_(true) {}
+
+Leaf::Leaf(const Layout& layout, const Shape& global_shape,
+           const Memory& memory)
+    : Leaf(global_shape, memory) {
+  layout_ = layout;
+  whole_ = false;
+}
+
+Leaf::Leaf(const Shape& global_shape, const Box& box, const Memory& memory)
+    : id_(ArrayId(memory, global_shape)),
+      dtype_(memory.dtype),
+      global_shape_(global_shape),
+      pieces_({{.box = box, .memory = memory}}) {}
+
+Leaf& Leaf::AddPiece(const Box& box, const Memory& memory) {
+  pieces_.push_back({.box = box, .memory = memory});
+  return *this;
+}
+
+std::string Leaf::LayoutText() const {
+  return layout_.has_value() ? layout_->ToString() : "";
+}
+
+Status Leaf::List(std::string_view key, int rank, State& state) const {
+  if (text_ != nullptr) {
+    state.Add(key, text_);
+    return state.status();
+  }
+  if (variable_ != nullptr) {
+    state.AddShardedVariable(key, *variable_);
+    return state.status();
+  }
+  for (const auto& [box, memory] : pieces_) {
+    Shard shard{.key = std::string(key),
+                .dtype = memory.dtype,
+                .global_shape = global_shape_,
+                .box = box,
+                .data = memory.data};
+    if (whole_) shard.replica = State::kReplicaIsRank;
+    if (layout_.has_value()) {
+      StatusOr<Box> local = layout_->LocalBox(global_shape_, rank);
+      if (!local.ok()) {
+        return Status(
+            local.status().code(),
+            Cat("add \"", key, "\": ", std::string(local.status().message())));
+      }
+      shard.box = *std::move(local);
+      shard.replica = layout_->Replica(rank);
+    }
+    if (Status status = CheckBox(shard.box, global_shape_); !status.ok()) {
+      return status;
+    }
+    const int64_t needed = NumElements(shard.box.shape);
+    if (memory.size >= 0 && memory.size < needed) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "add \"%s\": the memory is smaller than the box (need %d elements, "
+          "found %d)",
+          AbslView(key), needed, memory.size));
+    }
+    state.AddShard(std::move(shard));
+  }
+  return state.status();
+}
+
+void Tracker::Value(std::string_view name, const Leaf& leaf) {
+  builder_.AddValue(name, leaf);
+}
+
+void Tracker::Bytes(std::string_view name,
+                    std::function<StatusOr<std::string>()> get,
+                    std::function<Status(const std::string&)> set) {
+  builder_.AddOpaque(
+      name, {.get = std::move(get), .set = std::move(set), .bytes = ""});
+}
+
+void Tracker::Child(std::string_view name, ObjectRef object) {
+  builder_.AddChild(name, object);
+}
+
+void Tracker::Slot(std::string_view name, ObjectRef variable, ObjectRef slot) {
+  builder_.AddSlot(name, std::move(variable), std::move(slot));
+}
+
+int Tracker::rank() const { return builder_.rank(); }
+
+StatusOr<LiveGraph> TrackObjects(const ObjectRef& root, int rank,
+                                 const std::vector<Attached>& attached) {
+  return GraphBuilder(rank).Build(root, attached);
+}
+
+std::vector<KeyedValue> OwnKeys(const LiveGraph& live) {
+  std::vector<KeyedValue> keys;
+  keys.reserve(live.values.size());
+  for (size_t i = 0; i < live.values.size(); ++i) {
+    keys.push_back({.value = i, .key = live.AttributeOf(live.values[i]).key});
+  }
+  return keys;
+}
+
+State ListValues(const LiveGraph& live, const std::vector<KeyedValue>& values) {
+  State state;
+  for (const KeyedValue& keyed : values) {
+    for (Shard shard : live.values[keyed.value].shards) {
+      shard.key = keyed.key;
+      state.AddShard(std::move(shard));
+    }
+  }
+  return state;
+}
+
+Status FetchOpaqueStates(LiveGraph& live) {
+  for (LiveValue& value : live.values) {
+    if (value.opaque == nullptr) continue;
+    OpaqueState& opaque = *value.opaque;
+    Status status =
+        Guarded("fetch", live.AttributeOf(value).key, [&opaque]() -> Status {
+          StatusOr<std::string> bytes = opaque.get();
+          if (bytes.ok()) opaque.bytes = *std::move(bytes);
+          return bytes.status();
+        });
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+Status HandOverOpaqueStates(const LiveGraph& live,
+                            const std::vector<KeyedValue>& values) {
+  for (const KeyedValue& keyed : values) {
+    const OpaqueState* opaque = live.values[keyed.value].opaque.get();
+    if (opaque == nullptr) continue;
+    Status status = Guarded("hand over", keyed.key,
+                            [opaque] { return opaque->set(opaque->bytes); });
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace belay

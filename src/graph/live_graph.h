@@ -1,0 +1,87 @@
+// The objects of this rank as they describe themselves: their graph, and where
+// the values are. Pure: nothing is read but pointers.
+
+#ifndef BELAY_GRAPH_LIVE_GRAPH_H_
+#define BELAY_GRAPH_LIVE_GRAPH_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "belay/shard.h"
+#include "belay/state.h"
+#include "belay/status.h"
+#include "belay/trackable.h"
+#include "graph/object_graph.h"
+
+namespace belay {
+
+// State that only the program can read, and the text that is its shard.
+struct OpaqueState {
+  std::function<StatusOr<std::string>()> get;
+  std::function<Status(const std::string&)> set;
+  std::string bytes;
+};
+
+// Where the value of one attribute is.
+struct LiveValue {
+  int32_t node = 0;
+  int32_t attribute = 0;                // of that node
+  std::vector<Shard> shards;            // under the attribute's key
+  std::unique_ptr<OpaqueState> opaque;  // or null
+};
+
+struct LiveGraph {
+  ObjectGraph graph;
+  // By node. An object without an address is known by its path.
+  std::vector<ObjectId> ids;
+  // The values of node 0, of node 1, and so on.
+  std::vector<LiveValue> values;
+  std::vector<size_t> first_value;  // by node, the place in `values`
+
+  const GraphAttribute& AttributeOf(const LiveValue& value) const {
+    return graph.nodes[static_cast<size_t>(value.node)]
+        .attributes[static_cast<size_t>(value.attribute)];
+  }
+};
+
+// A child that the root is given beside those that it names itself.
+using Attached = std::pair<std::string, ObjectRef>;
+
+// Asks the root and all that it leads to for their descriptions. After the
+// root's own children come the attached ones. An attached child that the root
+// names as well has to be the same object.
+// Errors: InvalidArgument - all mistakes in the descriptions;
+//   Unimplemented - a slot that has children.
+StatusOr<LiveGraph> TrackObjects(const ObjectRef& root, int rank,
+                                 const std::vector<Attached>& attached = {});
+
+// Which value to list, under which key.
+struct KeyedValue {
+  size_t value = 0;  // its place in LiveGraph::values
+  std::string key;
+};
+
+// Every value under its own key.
+std::vector<KeyedValue> OwnKeys(const LiveGraph& live);
+
+// The shards of these values, to be saved or restored. Borrows from the objects
+// and from `live`.
+State ListValues(const LiveGraph& live, const std::vector<KeyedValue>& values);
+
+// Calls `get` of every opaque state, before a save.
+// Errors: what a function returned or threw.
+Status FetchOpaqueStates(LiveGraph& live);
+
+// Calls `set` of the opaque states among these values, after a restore.
+// Errors: what a function returned or threw.
+Status HandOverOpaqueStates(const LiveGraph& live,
+                            const std::vector<KeyedValue>& values);
+
+}  // namespace belay
+
+#endif  // BELAY_GRAPH_LIVE_GRAPH_H_
