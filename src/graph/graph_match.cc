@@ -1,0 +1,292 @@
+#include "graph/graph_match.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/string_view.h"
+#include "base/text.h"
+
+namespace belay {
+namespace {
+
+size_t At(int32_t i) { return static_cast<size_t>(i); }
+
+// Finds what is named in a list. Two lists that are compared mostly have the
+// same order, so the place in the other list is tried first.
+template <typename Named>
+class Finder {
+ public:
+  explicit Finder(const std::vector<Named>& all) : all_(all) {}
+
+  const Named* Find(const std::string& name, size_t place) {
+    if (place < all_.size() && all_[place].name == name) return &all_[place];
+    if (by_name_.empty()) {
+      for (const Named& one : all_) by_name_.emplace(AbslView(one.name), &one);
+    }
+    const auto found = by_name_.find(AbslView(name));
+    return found == by_name_.end() ? nullptr : found->second;
+  }
+
+ private:
+  const std::vector<Named>& all_;
+  absl::flat_hash_map<absl::string_view, const Named*> by_name_;
+};
+
+std::string TypeText(const GraphAttribute& attribute) {
+  return Cat(DTypeName(attribute.dtype), " ", ShapeText(attribute.shape));
+}
+
+class Matcher {
+ public:
+  Matcher(const Restoration& restoration, const LiveGraph& live,
+          const RestoredValues& restored, int rank)
+      : restoration_(restoration),
+        saved_(restoration.saved),
+        live_(live),
+        restored_(restored),
+        is_matched_(live.values.size()) {
+    result_.live_nodes.assign(saved_.nodes.size(), -1);
+    out().rank = rank;
+    out().nodes.assign(saved_.nodes.size(), NodeMatch::kAbsent);
+    int64_t attributes = 0;
+    for (const GraphNode& node : saved_.nodes) {
+      first_attribute_.push_back(attributes);
+      attributes += std::ssize(node.attributes);
+    }
+    out().used.assign(static_cast<size_t>(attributes), 0);
+  }
+
+  MatchResult ByEdges() {
+    Bind(0, 0);
+    BindRemembered();
+    for (size_t i = 0; i < queue_.size(); ++i) BindChildren(queue_[i]);
+    for (size_t i = 0; i < saved_.nodes.size(); ++i) BindSlots(i);
+    for (const int32_t node : queue_) MatchValues(node);
+    NoteDeferred();
+    NoteUnmatchedObjects();
+    NoteMissing();
+    return std::move(result_);
+  }
+
+  MatchResult ByName() {
+    Bind(0, 0);
+    absl::flat_hash_map<absl::string_view, size_t> places;
+    const auto& arrays = saved_.nodes[0].attributes;
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      places.emplace(WithoutSlash(AbslView(arrays[i].key)), i);
+    }
+    for (size_t i = 0; i < live_.values.size(); ++i) {
+      const LiveValue& value = live_.values[i];
+      const std::string plain = PlainName(value);
+      auto found =
+          places.find(WithoutSlash(AbslView(live_.AttributeOf(value).key)));
+      if (found == places.end()) found = places.find(AbslView(plain));
+      if (found != places.end()) {
+        MatchValue(0, found->second, i);
+      } else if (plain == kSaveCounter) {
+        is_matched_[i] = true;
+      }
+    }
+    NoteMissing();
+    return std::move(result_);
+  }
+
+ private:
+  RankMatch& out() { return result_.rank_match; }
+  const GraphNode& LiveNode(int32_t node) const {
+    return live_.graph.nodes[At(node)];
+  }
+
+  static absl::string_view WithoutSlash(absl::string_view key) {
+    if (!key.empty() && key[0] == '/') key.remove_prefix(1);
+    return key;
+  }
+
+  // The path as other programs may have written it: "model/dense/kernel".
+  std::string PlainName(const LiveValue& value) const {
+    std::string text;
+    for (const std::string& element : PathElements(live_.graph, value.node)) {
+      text += Cat(text.empty() ? "" : "/", element);
+    }
+    const std::string& name = live_.AttributeOf(value).name;
+    if (name == kVariableValue && !text.empty()) return text;
+    return Cat(text, text.empty() ? "" : "/", name);
+  }
+
+  // Objects that were matched before stay so, if they are still there.
+  void BindRemembered() {
+    if (restoration_.bound.empty()) return;
+    absl::flat_hash_map<ObjectId, int32_t> nodes;
+    for (size_t i = 0; i < live_.ids.size(); ++i) {
+      nodes.emplace(live_.ids[i], static_cast<int32_t>(i));
+    }
+    for (size_t i = 1; i < saved_.nodes.size(); ++i) {
+      const auto found = nodes.find(restoration_.bound[i]);
+      if (found == nodes.end()) continue;
+      if (LiveNode(found->second).is_slot() != saved_.nodes[i].is_slot()) {
+        continue;
+      }
+      Bind(static_cast<int32_t>(i), found->second);
+    }
+  }
+
+  void Bind(int32_t saved, int32_t live) {
+    int32_t& bound = result_.live_nodes[At(saved)];
+    if (bound == live) return;
+    if (bound >= 0) {
+      out().warnings.push_back(
+          Cat("Inconsistent references: ", PrettyName(saved_, saved),
+              " of the checkpoint is ", PrettyName(live_.graph, bound),
+              ", so it cannot be ", PrettyName(live_.graph, live)));
+      return;
+    }
+    bound = live;
+    out().nodes[At(saved)] = NodeMatch::kBound;
+    queue_.push_back(saved);
+  }
+
+  void BindChildren(int32_t saved) {
+    Finder<GraphChild> finder(LiveNode(result_.live_nodes[At(saved)]).children);
+    const auto& children = saved_.nodes[At(saved)].children;
+    for (size_t i = 0; i < children.size(); ++i) {
+      const GraphChild* live = finder.Find(children[i].name, i);
+      if (live != nullptr) {
+        Bind(children[i].node, live->node);
+      } else {
+        waiting_.push_back(children[i].node);
+      }
+    }
+  }
+
+  void BindSlots(size_t optimizer) {
+    const auto& slots = saved_.nodes[optimizer].slots;
+    if (slots.empty()) return;
+    const int32_t live_optimizer = result_.live_nodes[optimizer];
+    absl::flat_hash_map<std::pair<int32_t, absl::string_view>, int32_t> live;
+    if (live_optimizer >= 0) {
+      for (const GraphSlot& slot : LiveNode(live_optimizer).slots) {
+        live.emplace(std::pair(slot.variable, AbslView(slot.name)), slot.node);
+      }
+    }
+    for (const GraphSlot& slot : slots) {
+      const int32_t variable = result_.live_nodes[At(slot.variable)];
+      const auto found = live.find(std::pair(variable, AbslView(slot.name)));
+      if (variable >= 0 && found != live.end()) {
+        Bind(slot.node, found->second);
+      } else if (variable >= 0 || live_optimizer >= 0) {
+        waiting_.push_back(slot.node);
+      }
+    }
+  }
+
+  void MatchValues(int32_t saved) {
+    const int32_t node = result_.live_nodes[At(saved)];
+    const auto& live_attributes = LiveNode(node).attributes;
+    Finder<GraphAttribute> finder(live_attributes);
+    const auto& attributes = saved_.nodes[At(saved)].attributes;
+    for (size_t i = 0; i < attributes.size(); ++i) {
+      const GraphAttribute* live = finder.Find(attributes[i].name, i);
+      if (live == nullptr) continue;
+      const auto place = static_cast<size_t>(live - live_attributes.data());
+      MatchValue(saved, i, live_.first_value[At(node)] + place);
+    }
+  }
+
+  // The stored value is `attribute` of the stored node.
+  void MatchValue(int32_t saved, size_t attribute, size_t value) {
+    const GraphAttribute& stored =
+        saved_.nodes[At(saved)].attributes[attribute];
+    const GraphAttribute& needed = live_.AttributeOf(live_.values[value]);
+    const int64_t place =
+        first_attribute_[At(saved)] + static_cast<int64_t>(attribute);
+    const bool is_first = !is_matched_[value];
+    is_matched_[value] = true;
+    if (stored.dtype != needed.dtype || stored.shape != needed.shape) {
+      out().mismatches.push_back({.attribute = place,
+                                  .key = needed.key,
+                                  .needed = TypeText(needed),
+                                  .found = TypeText(stored)});
+      return;
+    }
+    out().used[static_cast<size_t>(place)] = 1;
+    if (stored.key != needed.key) out().renamed.emplace_back(place, needed.key);
+    const auto last =
+        restored_.find({live_.ids[At(live_.values[value].node)], needed.name});
+    const bool is_newer =
+        last == restored_.end() || last->second < restoration_.number;
+    if (is_first && is_newer) {
+      result_.reads.push_back({.value = value, .key = stored.key});
+    }
+  }
+
+  void NoteDeferred() {
+    const std::vector<bool> have_values = HaveValues(saved_);
+    for (const int32_t node : waiting_) {
+      if (out().nodes[At(node)] == NodeMatch::kAbsent &&
+          have_values[At(node)]) {
+        out().nodes[At(node)] = NodeMatch::kDeferred;
+      }
+    }
+  }
+
+  void NoteUnmatchedObjects() {
+    std::vector<bool> is_bound(live_.graph.nodes.size());
+    for (const int32_t node : result_.live_nodes) {
+      if (node >= 0) is_bound[At(node)] = true;
+    }
+    const std::vector<bool> have_values = HaveValues(live_.graph);
+    for (size_t i = 0; i < is_bound.size(); ++i) {
+      if (is_bound[i] || !have_values[i]) continue;
+      out().unmatched_objects.push_back(
+          PrettyName(live_.graph, static_cast<int32_t>(i)));
+    }
+  }
+
+  void NoteMissing() {
+    for (size_t i = 0; i < live_.values.size(); ++i) {
+      if (is_matched_[i]) continue;
+      out().missing.push_back(live_.AttributeOf(live_.values[i]).key);
+    }
+  }
+
+  const Restoration& restoration_;
+  const ObjectGraph& saved_;
+  const LiveGraph& live_;
+  const RestoredValues& restored_;
+  std::vector<bool> is_matched_;          // by live value
+  std::vector<int64_t> first_attribute_;  // by stored node
+  std::vector<int32_t> queue_;            // stored nodes as they were bound
+  std::vector<int32_t> waiting_;          // stored nodes that nobody holds
+  MatchResult result_;
+};
+
+}  // namespace
+
+MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
+                         const RestoredValues& restored, int rank) {
+  Matcher matcher(restoration, live, restored, rank);
+  return restoration.by_name ? matcher.ByName() : matcher.ByEdges();
+}
+
+void RememberMatch(const LiveGraph& live, const MatchResult& match,
+                   Restoration& restoration, RestoredValues& restored) {
+  restoration.bound.resize(match.live_nodes.size());
+  for (size_t i = 0; i < match.live_nodes.size(); ++i) {
+    if (match.live_nodes[i] < 0) continue;
+    restoration.bound[i] = live.ids[At(match.live_nodes[i])];
+  }
+  for (const KeyedValue& read : match.reads) {
+    const LiveValue& value = live.values[read.value];
+    restored[{live.ids[At(value.node)], live.AttributeOf(value).name}] =
+        restoration.number;
+  }
+}
+
+ObjectGraph GraphOfArrays(std::vector<GraphAttribute> arrays) {
+  ObjectGraph graph;
+  graph.nodes.resize(1);
+  graph.nodes[0].attributes = std::move(arrays);
+  return graph;
+}
+
+}  // namespace belay

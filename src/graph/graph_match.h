@@ -1,0 +1,102 @@
+// Which stored value belongs to which value of the program. Pure.
+//
+// Objects are matched along the edges from the root, never by the text of keys:
+// the root is the root, and what a matched object holds under a name is what
+// the stored one held under that name. Objects of the program that come into
+// being later are matched later, by calling again.
+
+#ifndef BELAY_GRAPH_GRAPH_MATCH_H_
+#define BELAY_GRAPH_GRAPH_MATCH_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "belay/status.h"
+#include "graph/live_graph.h"
+#include "graph/object_graph.h"
+
+namespace belay {
+
+// A child of the root under this name may be absent from a checkpoint without
+// a graph.
+inline constexpr std::string_view kSaveCounter = "save_counter";
+
+// One restore that was asked for, and what came of it so far.
+struct Restoration {
+  // Of two restores the later one has the larger number.
+  int64_t number = 1;
+  // If `by_name`, one node whose attributes have the keys of all arrays.
+  ObjectGraph saved;
+  bool by_name = false;
+  // By stored node: the object that it was matched with, or nobody.
+  std::vector<ObjectId> bound = {};
+};
+
+// By object and name of the value: the number of the restore that it has its
+// value from.
+using RestoredValues =
+    absl::flat_hash_map<std::pair<ObjectId, std::string>, int64_t>;
+
+// What is found out about a stored node.
+enum class NodeMatch : uint8_t {
+  kAbsent,    // nobody holds it
+  kDeferred,  // its holder is there, it is not
+  kBound,
+};
+
+// A value whose stored counterpart has another dtype or shape.
+struct Mismatch {
+  int64_t attribute = 0;  // of the stored graph, counted over all nodes
+  std::string key;        // of the program's value
+  std::string needed;
+  std::string found;
+};
+
+// What a rank tells the others of its match.
+struct RankMatch {
+  int rank = 0;
+  std::vector<NodeMatch> nodes;  // by stored node
+  std::vector<uint8_t> used;     // by stored attribute, counted over all nodes
+  // Used attributes whose key is another one in the program.
+  std::vector<std::pair<int64_t, std::string>> renamed;
+  std::vector<Mismatch> mismatches;
+  std::vector<std::string> missing;  // keys of the program that are not stored
+  // Objects of the program that hold values and match nothing.
+  std::vector<std::string> unmatched_objects;
+  std::vector<std::string> warnings;
+};
+
+struct MatchResult {
+  RankMatch rank_match;
+  std::vector<int32_t> live_nodes;  // by stored node, or -1
+  // What to read now: values that no restore of this or a larger number has
+  // read yet, and the keys that they have in the file.
+  std::vector<KeyedValue> reads;
+};
+
+// Matches the objects. The first object that a stored one is matched with
+// stays; another one is a warning. Several stored objects may be matched with
+// one object: each value is read from the first that has it.
+MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
+                         const RestoredValues& restored, int rank);
+
+// Notes that what MatchObjects said was read.
+void RememberMatch(const LiveGraph& live, const MatchResult& match,
+                   Restoration& restoration, RestoredValues& restored);
+
+// A graph for Restoration::by_name, for files that have none. Only key, dtype
+// and shape of the arrays count.
+ObjectGraph GraphOfArrays(std::vector<GraphAttribute> arrays);
+
+// What a rank tells as bytes, and back.
+// Errors: DataLoss - not such bytes.
+std::string EncodeRankMatch(const RankMatch& match);
+StatusOr<RankMatch> DecodeRankMatch(std::string_view bytes);
+
+}  // namespace belay
+
+#endif  // BELAY_GRAPH_GRAPH_MATCH_H_

@@ -1,0 +1,77 @@
+// What a rank says of its match as bytes, for messages to rank 0.
+#include "base/wire.h"
+#include "graph/graph_match.h"
+
+namespace belay {
+namespace {
+
+void PutTexts(WireWriter& out, const std::vector<std::string>& texts) {
+  out.Put<uint64_t>(texts.size());
+  for (const std::string& text : texts) out.PutText(text);
+}
+
+std::vector<std::string> GetTexts(WireReader& in) {
+  return in.GetAll<std::string>([&] { return std::string(in.GetText()); });
+}
+
+}  // namespace
+
+std::string EncodeRankMatch(const RankMatch& match) {
+  WireWriter out;
+  out.Put<int32_t>(match.rank);
+  out.Put<uint64_t>(match.nodes.size());
+  for (const NodeMatch node : match.nodes) out.Put(node);
+  out.Put<uint64_t>(match.used.size());
+  for (const uint8_t used : match.used) out.Put(used);
+  out.Put<uint64_t>(match.renamed.size());
+  for (const auto& [attribute, key] : match.renamed) {
+    out.Put(attribute);
+    out.PutText(key);
+  }
+  out.Put<uint64_t>(match.mismatches.size());
+  for (const Mismatch& mismatch : match.mismatches) {
+    out.Put(mismatch.attribute);
+    out.PutText(mismatch.key);
+    out.PutText(mismatch.needed);
+    out.PutText(mismatch.found);
+  }
+  PutTexts(out, match.missing);
+  PutTexts(out, match.unmatched_objects);
+  PutTexts(out, match.warnings);
+  return out.Take();
+}
+
+StatusOr<RankMatch> DecodeRankMatch(std::string_view bytes) {
+  WireReader in(bytes);
+  RankMatch match;
+  match.rank = in.Get<int32_t>();
+  bool is_known = true;
+  match.nodes = in.GetAll<NodeMatch>([&] {
+    const auto node = in.Get<uint8_t>();
+    is_known = is_known && node <= static_cast<uint8_t>(NodeMatch::kBound);
+    return static_cast<NodeMatch>(node);
+  });
+  match.used = in.GetAll<uint8_t>([&] { return in.Get<uint8_t>(); });
+  match.renamed = in.GetAll<std::pair<int64_t, std::string>>([&] {
+    const auto attribute = in.Get<int64_t>();
+    return std::pair(attribute, std::string(in.GetText()));
+  });
+  match.mismatches = in.GetAll<Mismatch>([&] {
+    Mismatch mismatch;
+    mismatch.attribute = in.Get<int64_t>();
+    mismatch.key = in.GetText();
+    mismatch.needed = in.GetText();
+    mismatch.found = in.GetText();
+    return mismatch;
+  });
+  match.missing = GetTexts(in);
+  match.unmatched_objects = GetTexts(in);
+  match.warnings = GetTexts(in);
+  if (!in.ok() || !in.done() || !is_known) {
+    return absl::DataLossError(
+        "read match of a rank \"\": the bytes are not one");
+  }
+  return match;
+}
+
+}  // namespace belay

@@ -1,0 +1,218 @@
+#include "belay/load_status.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+#include "base/text.h"
+
+namespace belay {
+namespace {
+
+constexpr size_t kShown = 10;
+
+using Lines = std::vector<std::string>;
+
+// "a; b; and 3 more", of which the first ten are shown.
+std::string Shown(const Lines& lines, absl::string_view separator) {
+  const size_t shown = std::min(lines.size(), kShown);
+  std::string text = absl::StrJoin(
+      lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(shown),
+      separator);
+  if (shown < lines.size()) {
+    text += absl::StrCat(separator, "and ", lines.size() - shown, " more");
+  }
+  return text;
+}
+
+// " [ranks 0, 2]", or nothing if it concerns all that the report is about.
+std::string RanksText(const std::vector<int>& ranks, const LoadReport& report) {
+  if (ranks.size() == report.ranks.size()) return "";
+  Lines texts;
+  for (const int rank : ranks) texts.push_back(absl::StrCat(rank));
+  return Cat(ranks.size() == 1 ? " [rank " : " [ranks ", Shown(texts, ", "),
+             "]");
+}
+
+Lines IncompatibleLines(const LoadReport& report) {
+  Lines lines;
+  for (const IncompatibleValue& value : report.incompatible) {
+    lines.push_back(Cat("\"", value.key, "\": incompatible (need ",
+                        value.needed, ", found ", value.found, ")",
+                        RanksText(value.ranks, report)));
+  }
+  return lines;
+}
+
+Lines MissingLines(const LoadReport& report) {
+  Lines lines;
+  for (const MissingValue& value : report.missing) {
+    lines.push_back(Cat("\"", value.key, "\"", RanksText(value.ranks, report)));
+  }
+  return lines;
+}
+
+Lines UnusedLines(const LoadReport& report, UnusedValue::Cause cause) {
+  Lines lines;
+  for (const UnusedValue& value : report.unused) {
+    if (value.cause != cause) continue;
+    lines.push_back(Cat(value.object, ": \"", value.stored_key, "\""));
+  }
+  return lines;
+}
+
+Status Failure(std::string_view assertion, std::string_view what) {
+  return absl::FailedPreconditionError(Cat(assertion, ": ", what));
+}
+
+Status CheckExisting(std::string_view assertion, const LoadReport& report) {
+  if (!report.incompatible.empty()) {
+    return Failure(assertion, Shown(IncompatibleLines(report), "; "));
+  }
+  if (!report.unmatched_objects.empty()) {
+    return Failure(
+        assertion,
+        Cat("Found ", report.unmatched_objects.size(),
+            " objects that were not bound to checkpointed values, likely due "
+            "to changes in the program: ",
+            Shown(report.unmatched_objects, ", ")));
+  }
+  if (!report.missing.empty()) {
+    return Failure(assertion, Cat("not assigned a value from checkpoint: ",
+                                  Shown(MissingLines(report), ", ")));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckUsed(std::string_view assertion, const LoadReport& report) {
+  using Cause = UnusedValue::Cause;
+  if (auto lines = UnusedLines(report, Cause::kObject); !lines.empty()) {
+    return Failure(assertion,
+                   Cat("Unresolved object in checkpoint ", Shown(lines, "; ")));
+  }
+  if (auto lines = UnusedLines(report, Cause::kSlot); !lines.empty()) {
+    return Failure(assertion,
+                   Cat("Unresolved slot restorations: ", Shown(lines, "; ")));
+  }
+  if (auto lines = UnusedLines(report, Cause::kAttribute); !lines.empty()) {
+    return Failure(
+        assertion,
+        Cat("Unused attributes in these objects (the attributes exist in the "
+            "checkpoint but were not restored): ",
+            Shown(lines, "; ")));
+  }
+  return absl::OkStatus();
+}
+
+Status NothingToRestore(std::string_view assertion) {
+  return Failure(assertion,
+                 "No checkpoint specified (save_path=None); nothing is being "
+                 "restored");
+}
+
+std::string Count(size_t number, std::string_view one, std::string_view many) {
+  return Cat(number, " ", number == 1 ? one : many);
+}
+
+// One part of the report: what it counts, then a line each.
+std::string Part(std::string_view name, std::string_view meaning,
+                 const Lines& lines) {
+  if (lines.empty()) return "";
+  constexpr size_t kColumn = 16;
+  std::string text = Cat("  ", name);
+  text.resize(std::max(text.size() + 1, kColumn), ' ');
+  return Cat(text, lines.size(), " ", meaning, "\n      ",
+             Shown(lines, "\n      "), "\n");
+}
+
+}  // namespace
+
+std::string LoadReport::ToString() const {
+  const size_t wanted = matched.size() + missing.size() + incompatible.size();
+  std::string text =
+      Cat("restored ", matched.size(), " of ", Count(wanted, "value", "values"),
+          ", ", Count(static_cast<size_t>(num_objects), "object", "objects"));
+  if (ranks.size() == 1) text += Cat(", on rank ", ranks[0]);
+  if (ranks.size() > 1) text += Cat(", over ", ranks.size(), " ranks");
+  text += "\n";
+  Lines renamed;
+  for (const MatchedValue& value : matched) {
+    if (value.key == value.stored_key) continue;
+    renamed.push_back(
+        Cat("\"", value.key, "\" from \"", value.stored_key, "\""));
+  }
+  Lines unused_lines;
+  for (const UnusedValue& value : unused) {
+    unused_lines.push_back(Cat("\"", value.stored_key, "\""));
+  }
+  text += Part("renamed", "with another key in the checkpoint", renamed);
+  text += Part("missing", "not in the checkpoint", MissingLines(*this));
+  text += Part("unused", "in the checkpoint only", unused_lines);
+  text += Part("incompatible", "of another dtype or shape",
+               IncompatibleLines(*this));
+  text += Part("deferred", "restored once the program has them", deferred);
+  text += Part("unmatched", "not matched by anything in the checkpoint",
+               unmatched_objects);
+  text += Part("warning", "references that disagree", warnings);
+  return text;
+}
+
+Status LoadStatus::AssertConsumed() const {
+  constexpr std::string_view kName = "assert consumed";
+  if (kind_ == Kind::kInitializationOnly) return NothingToRestore(kName);
+  if (Status status = CheckExisting(kName, report_); !status.ok()) {
+    return status;
+  }
+  // Files of other programs may hold much that is not meant for this one.
+  if (kind_ == Kind::kNameBased) return absl::OkStatus();
+  return CheckUsed(kName, report_);
+}
+
+Status LoadStatus::AssertExistingObjectsMatched() const {
+  constexpr std::string_view kName = "assert existing objects matched";
+  if (kind_ == Kind::kInitializationOnly) return NothingToRestore(kName);
+  return CheckExisting(kName, report_);
+}
+
+Status LoadStatus::AssertNontrivialMatch() const {
+  constexpr std::string_view kName = "assert nontrivial match";
+  if (kind_ == Kind::kInitializationOnly) return NothingToRestore(kName);
+  if (kind_ == Kind::kNameBased) return CheckExisting(kName, report_);
+  if (report_.num_objects > 0 || !report_.matched.empty()) {
+    return absl::OkStatus();
+  }
+  if (report_.unmatched_objects.empty() && report_.missing.empty()) {
+    return Failure(kName, "Nothing to load. No dependencies have been added");
+  }
+  return Failure(
+      kName, Cat("Nothing except the root object matched a checkpointed value; "
+                 "without one are: ",
+                 Shown(report_.unmatched_objects, ", ")));
+}
+
+std::string LoadStatus::PartialWarning() const {
+  if (expects_partial_ || kind_ != Kind::kObjectGraph) return "";
+  if (report_.unused.empty()) return "";
+  Lines lines;
+  for (const UnusedValue& value : report_.unused) {
+    lines.push_back(Cat(value.object, ": \"", value.stored_key, "\""));
+  }
+  return Cat(
+      Count(lines.size(), "value", "values"), " of the checkpoint ",
+      lines.size() == 1 ? "was" : "were",
+      " not used; say ExpectPartial if that is fine: ", Shown(lines, "; "));
+}
+
+std::string LoadStatus::ToString() const {
+  if (kind_ == Kind::kInitializationOnly) {
+    return "restored nothing: no checkpoint was given\n";
+  }
+  std::string text = report_.ToString();
+  if (kind_ == Kind::kNameBased) {
+    text = Cat("the checkpoint has no object graph: matched by names\n", text);
+  }
+  if (rank_reports_.size() < 2) return text;
+  for (const LoadReport& rank : rank_reports_) text += rank.ToString();
+  return text;
+}
+
+}  // namespace belay
