@@ -1,0 +1,283 @@
+#include "graph/merge.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_join.h"
+#include "base/text.h"
+#include "graph/path_classes.h"
+
+namespace belay {
+namespace {
+
+constexpr size_t kConflictsShown = 10;
+constexpr size_t kRanksShown = 4;
+
+size_t At(int32_t i) { return static_cast<size_t>(i); }
+
+// A graph that some ranks have.
+struct Source {
+  const ObjectGraph* graph = nullptr;
+  std::vector<int> ranks;
+  std::vector<int32_t> merged;  // by node, its number in the union
+};
+
+std::vector<const ObjectGraph*> GraphsOf(const std::vector<Source>& sources) {
+  std::vector<const ObjectGraph*> graphs;
+  for (const Source& source : sources) graphs.push_back(source.graph);
+  return graphs;
+}
+
+std::string ShownText(const std::vector<std::string>& all, size_t most,
+                      absl::string_view separator) {
+  const size_t shown = std::min(all.size(), most);
+  std::string text = absl::StrJoin(
+      all.begin(), all.begin() + static_cast<std::ptrdiff_t>(shown), separator);
+  if (shown < all.size()) {
+    text += absl::StrCat(separator, "and ", all.size() - shown, " more");
+  }
+  return text;
+}
+
+std::string RanksText(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  std::vector<std::string> texts;
+  for (const int rank : ranks) texts.push_back(absl::StrCat(rank));
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ",
+                      ShownText(texts, kRanksShown, ", "));
+}
+
+// Returns the node to which a path leads, or -1.
+int32_t NodeOfPath(const ObjectGraph& graph,
+                   const std::vector<std::string>& path) {
+  int32_t node = 0;
+  for (const std::string& element : path) {
+    const auto& children = graph.nodes[At(node)].children;
+    const auto child =
+        std::find_if(children.begin(), children.end(),
+                     [&](const auto& c) { return c.name == element; });
+    if (child == children.end()) return -1;
+    node = child->node;
+  }
+  return node;
+}
+
+// Makes the union out of the classes of nodes.
+class Merger {
+ public:
+  explicit Merger(std::vector<Source> sources)
+      : sources_(std::move(sources)), classes_(GraphsOf(sources_)) {}
+
+  StatusOr<ObjectGraph> Run() {
+    NumberOf(classes_.Find({0, 0}), {});
+    for (size_t i = 0; i < merged_.nodes.size(); ++i) AddChildren(i);
+    const size_t num_objects = merged_.nodes.size();
+    for (size_t i = 0; i < num_objects; ++i) AddSlots(i);
+    const std::vector<std::string> names = ObjectNames(merged_);
+    for (size_t i = 0; i < merged_.nodes.size(); ++i) {
+      AddAttributes(i, names[i]);
+    }
+    if (conflicts_.empty()) return std::move(merged_);
+    return absl::InvalidArgumentError(
+        absl::StrCat("merge object graphs \"(root)\": ",
+                     ShownText(conflicts_, kConflictsShown, "; ")));
+  }
+
+  const std::vector<Source>& sources() const { return sources_; }
+
+ private:
+  Source& SourceOf(Member member) { return sources_[At(member.graph)]; }
+  const GraphNode& NodeOf(Member member) {
+    return SourceOf(member).graph->nodes[At(member.node)];
+  }
+
+  // Returns the number of a class, and makes it `node` if it has none.
+  int32_t NumberOf(int32_t leader, GraphNode node) {
+    const auto number = static_cast<int32_t>(merged_.nodes.size());
+    const auto [found, is_new] = numbers_.emplace(leader, number);
+    if (!is_new) return found->second;
+    const bool parent_is_split = node.parent >= 0 && is_split_[At(node.parent)];
+    merged_.nodes.push_back(std::move(node));
+    members_.push_back(classes_.MembersOf(leader));
+    for (const Member& member : members_.back()) {
+      Source& source = SourceOf(member);
+      source.merged.resize(source.graph->nodes.size(), -1);
+      source.merged[At(member.node)] = number;
+    }
+    is_split_.push_back(IsSplit(members_.back(), !parent_is_split));
+    return number;
+  }
+
+  // Whether what is one object on some ranks is two on others.
+  bool IsSplit(const std::vector<Member>& members, bool report) {
+    for (size_t i = 1; i < members.size(); ++i) {
+      if (members[i].graph != members[i - 1].graph) continue;
+      if (report) ReportSplit(members, members[i - 1], members[i]);
+      return true;
+    }
+    return false;
+  }
+
+  void ReportSplit(const std::vector<Member>& members, Member a, Member b) {
+    const Source& split = SourceOf(a);
+    const auto path_a = PathElements(*split.graph, a.node);
+    const auto path_b = PathElements(*split.graph, b.node);
+    std::vector<int> sharing;
+    std::vector<int> others;  // the paths of several ranks make it one object
+    for (const Member& member : members) {
+      const Source& source = SourceOf(member);
+      const int32_t node = NodeOfPath(*source.graph, path_a);
+      const bool shares =
+          node >= 0 && node == NodeOfPath(*source.graph, path_b);
+      std::vector<int>& to = shares ? sharing : others;
+      if (member.graph == a.graph) continue;
+      to.insert(to.end(), source.ranks.begin(), source.ranks.end());
+    }
+    conflicts_.push_back(
+        Cat("\"", PrettyName(*split.graph, a.node), "\" and \"",
+            PrettyName(*split.graph, b.node), "\" are two objects on ",
+            RanksText(split.ranks), ", and one object ",
+            sharing.empty() ? Cat("by the paths of ", RanksText(others))
+                            : Cat("on ", RanksText(sharing))));
+  }
+
+  void AddChildren(size_t i) {
+    const std::vector<Member> members = members_[i];
+    absl::flat_hash_set<absl::string_view> named;
+    for (const Member& member : members) {
+      for (const GraphChild& child : NodeOf(member).children) {
+        if (!named.emplace(AbslView(child.name)).second) continue;
+        const int32_t to =
+            NumberOf(classes_.Find({member.graph, child.node}),
+                     {.parent = static_cast<int32_t>(i), .name = child.name});
+        merged_.nodes[i].children.push_back({child.name, to});
+      }
+    }
+  }
+
+  void AddSlots(size_t i) {
+    // Until the slots are sorted, `node` is the class.
+    std::vector<GraphSlot> slots;
+    absl::flat_hash_set<int32_t> known;
+    for (const Member& member : members_[i]) {
+      const Source& source = SourceOf(member);
+      for (const GraphSlot& slot : NodeOf(member).slots) {
+        const int32_t leader = classes_.Find({member.graph, slot.node});
+        if (!known.insert(leader).second) continue;
+        slots.push_back({.variable = source.merged[At(slot.variable)],
+                         .name = slot.name,
+                         .node = leader});
+      }
+    }
+    SortSlots(slots);
+    for (GraphSlot& slot : slots) {
+      slot.node = NumberOf(slot.node, {.parent = slot.variable,
+                                       .optimizer = static_cast<int32_t>(i),
+                                       .name = slot.name});
+    }
+    merged_.nodes[i].slots = std::move(slots);
+  }
+
+  void AddAttributes(size_t i, std::string_view object_name) {
+    std::vector<GraphAttribute>& attributes = merged_.nodes[i].attributes;
+    named_.clear();
+    std::vector<int32_t> graphs;  // of each attribute, where it came from
+    for (const Member& member : members_[i]) {
+      for (const GraphAttribute& attribute : NodeOf(member).attributes) {
+        const auto [same, is_new] =
+            named_.emplace(AbslView(attribute.name), attributes.size());
+        if (is_new) {
+          attributes.push_back(attribute);
+          attributes.back().key = AttributeKey(object_name, attribute.name);
+          graphs.push_back(member.graph);
+        } else if (graphs[same->second] != member.graph) {
+          MergeAttribute(attributes[same->second], graphs[same->second],
+                         attribute, member.graph);
+        }
+      }
+    }
+  }
+
+  void MergeAttribute(GraphAttribute& merged, int32_t from,
+                      const GraphAttribute& attribute, int32_t graph) {
+    if (merged.layout.empty()) merged.layout = attribute.layout;
+    if (merged.dtype == attribute.dtype && merged.shape == attribute.shape &&
+        merged.opaque == attribute.opaque) {
+      return;
+    }
+    const auto text = [this](const GraphAttribute& a, int32_t of) {
+      return Cat(a.opaque ? "opaque bytes" : DTypeName(a.dtype), " ",
+                 ShapeText(a.shape), " on ", RanksText(sources_[At(of)].ranks));
+    };
+    conflicts_.push_back(Cat("\"", merged.key, "\" is ", text(merged, from),
+                             " and ", text(attribute, graph)));
+  }
+
+  std::vector<Source> sources_;
+  PathClasses classes_;
+  ObjectGraph merged_;
+  std::vector<std::vector<Member>> members_;              // by merged node
+  std::vector<bool> is_split_;                            // by merged node
+  absl::flat_hash_map<absl::string_view, size_t> named_;  // attributes of one
+  absl::flat_hash_map<int32_t, int32_t> numbers_;         // by class
+  std::vector<std::string> conflicts_;
+};
+
+using Renames = std::vector<std::pair<std::string, std::string>>;
+
+// The keys of a source that are other ones in the union.
+Renames RenamesOf(const Source& source,
+                  const std::vector<std::string>& merged_names) {
+  const std::vector<std::string> names = ObjectNames(*source.graph);
+  Renames renames;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string& merged_name = merged_names[At(source.merged[i])];
+    if (merged_name == names[i]) continue;
+    for (const auto& attribute : source.graph->nodes[i].attributes) {
+      renames.emplace_back(attribute.key,
+                           AttributeKey(merged_name, attribute.name));
+    }
+  }
+  return renames;
+}
+
+}  // namespace
+
+StatusOr<MergedGraph> MergeGraphs(const std::vector<RankGraph>& ranks) {
+  std::vector<Source> sources;
+  std::vector<size_t> source_of;  // by position in `ranks`
+  absl::flat_hash_map<uint64_t, size_t> known;
+  for (const RankGraph& rank : ranks) {
+    const auto [same, is_new] = known.emplace(rank.fingerprint, sources.size());
+    if (is_new) sources.push_back({.graph = rank.graph});
+    sources[same->second].ranks.push_back(rank.rank);
+    source_of.push_back(same->second);
+  }
+  if (sources.empty()) {
+    return absl::InvalidArgumentError(
+        "merge object graphs \"(root)\": no rank has one");
+  }
+  MergedGraph merged;
+  merged.renames.resize(ranks.size());
+  if (sources.size() == 1) {
+    merged.graph = *sources[0].graph;
+    return merged;
+  }
+  Merger merger(std::move(sources));
+  StatusOr<ObjectGraph> graph = merger.Run();
+  if (!graph.ok()) return graph.status();
+  merged.graph = *std::move(graph);
+  const std::vector<std::string> names = ObjectNames(merged.graph);
+  std::vector<Renames> by_source;
+  for (const Source& source : merger.sources()) {
+    by_source.push_back(RenamesOf(source, names));
+  }
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    merged.renames[i] = by_source[source_of[i]];
+  }
+  return merged;
+}
+
+}  // namespace belay

@@ -1,0 +1,43 @@
+// The object graphs of all ranks as one. Pure.
+
+#ifndef BELAY_GRAPH_MERGE_H_
+#define BELAY_GRAPH_MERGE_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "belay/status.h"
+#include "graph/object_graph.h"
+
+namespace belay {
+
+// The graph of a rank. Of ranks with equal fingerprints only the first needs to
+// bring its graph along; the others' may be null.
+struct RankGraph {
+  int rank = 0;
+  uint64_t fingerprint = 0;
+  const ObjectGraph* graph = nullptr;
+};
+
+struct MergedGraph {
+  ObjectGraph graph;
+  // For each rank given: the keys that its own graph has, and what they are in
+  // the merged graph, where the two differ. They do where another rank reaches
+  // an object by a path that comes earlier.
+  std::vector<std::vector<std::pair<std::string, std::string>>> renames;
+};
+
+// Returns the union by path: objects of two ranks are one if one path leads to
+// both. Ranks may hold different objects, and may reach one object by different
+// paths. Nodes are ordered as in every object graph; what has no order comes in
+// the order of `ranks`.
+// Errors: InvalidArgument - all conflicts, each with path or key, and ranks:
+//   another dtype or shape, opaque bytes and a value, one object under two
+//   paths here and two objects there; and no rank at all.
+StatusOr<MergedGraph> MergeGraphs(const std::vector<RankGraph>& ranks);
+
+}  // namespace belay
+
+#endif  // BELAY_GRAPH_MERGE_H_
