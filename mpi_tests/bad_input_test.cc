@@ -100,7 +100,11 @@ TEST_F(BadInputTest, RanksDisagreeOnTheArguments) {
                 differs("the directory"));
   EXPECT_FALSE(std::filesystem::exists(run() + "x"));
   ExpectRefused(SaveQuietly(run(), 2, state, {.checksums = !is_last()}),
-                differs("an option"));
+                differs("the option checksums"));
+  ExpectRefused(SaveQuietly(run(), 2, state,
+                            {.file_layout = is_last() ? FileLayout::kPerTask
+                                                      : FileLayout::kShared}),
+                differs("the option file_layout"));
 }
 
 TEST_F(BadInputTest, RanksDisagreeOnAKey) {

@@ -98,7 +98,8 @@ TEST_F(BadPolicyTest, OneThatRetypesOrMovesOrReshapes) {
 TEST_F(BadPolicyTest, OneThatDiffersBetweenRanks) {
   if (size_ == 1) GTEST_SKIP() << "needs two ranks";
   const std::string text = absl::StrFormat(
-      "save: the sharding policy differs between ranks: rank %d of %d has "
+      "save: the option sharding_policy differs between ranks: rank %d of %d "
+      "has "
       "another value than rank 0",
       size_ - 1, size_);
   const bool last = rank_ == size_ - 1;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "base/wire.h"
 #include "belay/checkpoint.h"
 #include "checkpoint/listing.h"
@@ -46,22 +47,57 @@ Status CheckArguments(const std::string& dir, const State& state, int64_t step,
                     static_cast<int64_t>(Transfer::kAuto));
 }
 
+// An option that has to be the same on all ranks.
+struct NamedOption {
+  const char* name;
+  std::string bytes;
+};
+
+template <typename T>
+NamedOption Named(const char* name, const T& value) {
+  WireWriter out;
+  out.Put(value);
+  return {name, out.Take()};
+}
+
+std::vector<NamedOption> CommonOptions(const SaveOptions& options) {
+  WireWriter hints;
+  for (const auto& [key, value] : options.mpi_io_hints) {
+    hints.PutText(key);
+    hints.PutText(value);
+  }
+  return {Named("file_layout", options.file_layout),
+          Named("sharding_policy", PolicyHash(options.sharding_policy)),
+          Named("array_layout", options.array_layout),
+          Named("overwrite", options.overwrite),
+          Named("checksums", options.checksums),
+          Named("transfer", options.transfer),
+          Named("max_bytes_in_flight", options.max_bytes_in_flight),
+          Named("durable", options.durable),
+          Named("read_back", options.read_back),
+          {"mpi_io_hints", hints.Take()}};
+}
+
 std::string EncodeOptions(const SaveOptions& options) {
   WireWriter out;
-  out.Put(options.file_layout);
-  out.Put(options.array_layout);
-  out.Put(options.overwrite);
-  out.Put(options.checksums);
-  out.Put(options.transfer);
-  out.Put(options.max_bytes_in_flight);
-  out.Put(options.durable);
-  out.Put(options.read_back);
-  out.Put(PolicyHash(options.sharding_policy));
-  for (const auto& [key, value] : options.mpi_io_hints) {
-    out.PutText(key);
-    out.PutText(value);
+  for (const NamedOption& option : CommonOptions(options)) {
+    out.PutText(option.bytes);
   }
   return out.Take();
+}
+
+// Says what it is that ranks disagree on. Collective.
+Status FindDifference(SaveRun& run) {
+  BELAY_RETURN_IF_AGREED(
+      AgreeSame(run.team, "save: the directory", Fingerprint(run.dir)));
+  BELAY_RETURN_IF_AGREED(
+      AgreeSame(run.team, "save: the step", static_cast<uint64_t>(run.step)));
+  for (const NamedOption& option : CommonOptions(run.options)) {
+    BELAY_RETURN_IF_AGREED(AgreeSame(run.team,
+                                     Cat("save: the option ", option.name),
+                                     Fingerprint(option.bytes)));
+  }
+  return absl::OkStatus();
 }
 
 // Station list: the arguments are sound and equal, and all ranks or none can
@@ -92,16 +128,7 @@ Status Begin(SaveRun& run, const State& state) {
       run.cache.is_valid && run.cache.fingerprint == fingerprint ? 1 : 0,
       common, ~common, plan, ~plan};
   BELAY_RETURN_IF_AGREED(AgreeWithFlags(run.team, status, flags));
-  if (flags[1] != ~flags[2]) {
-    BELAY_RETURN_IF_AGREED(
-        AgreeSame(run.team, "save: the directory", Fingerprint(run.dir)));
-    BELAY_RETURN_IF_AGREED(
-        AgreeSame(run.team, "save: the step", static_cast<uint64_t>(run.step)));
-    BELAY_RETURN_IF_AGREED(AgreeSame(run.team, "save: the sharding policy",
-                                     PolicyHash(run.options.sharding_policy)));
-    BELAY_RETURN_IF_AGREED(
-        AgreeSame(run.team, "save: an option", Fingerprint(options)));
-  }
+  if (flags[1] != ~flags[2]) BELAY_RETURN_IF_AGREED(FindDifference(run));
   run.reuse = flags[0] == 1 && flags[3] == ~flags[4];
   run.cache.is_valid = false;  // until this save has succeeded
   run.cache.fingerprint = fingerprint;
