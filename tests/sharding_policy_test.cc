@@ -275,6 +275,18 @@ TEST(ApplyPolicyTest, BadPoliciesAreRefused) {
   refused("dropped", [](Made& m) { m.clear(); });
 }
 
+TEST(ApplyPolicyTest, ViolationsOfAllTasksAreReported) {
+  const ShardingPolicy dropper = {
+      .description = "dropper", .parameters = {}, .group = [](const Pieces&) {
+        return Groups{};
+      }};
+  const Status status =
+      ApplyPolicy(dropper, {Scalar("a", 0), Scalar("b", 1)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("key \"a\""));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("key \"b\""));
+}
+
 TEST(ApplyPolicyTest, UnsoundPiecesReachNoPolicy) {
   Pieces pieces = ThreeScalars();
   pieces[1].bytes = 5;

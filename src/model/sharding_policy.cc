@@ -89,6 +89,7 @@ StatusOr<std::vector<Grouping>> ApplyPolicy(
   }
   BELAY_RETURN_IF_ERROR(CheckListed(listed));
   std::vector<Grouping> groupings;
+  std::string violations;  // of all tasks
   for (const TaskPieces& task : SortByTask(listed)) {
     StatusOr<Grouping> made = CallGuarded(policy, task.pieces);
     if (!made.ok()) {
@@ -97,10 +98,15 @@ StatusOr<std::vector<Grouping>> ApplyPolicy(
           absl::StrFormat("policy \"%s\": task \"%s\": %s", policy.description,
                           DeviceText(task.task), made.status().message()));
     }
-    BELAY_RETURN_IF_ERROR(
-        ValidateGroups(made->groups, task.pieces, policy.description));
+    const Status valid =
+        ValidateGroups(made->groups, task.pieces, policy.description);
+    if (!valid.ok()) {
+      if (!violations.empty()) violations += '\n';
+      violations += std::string(valid.message());
+    }
     groupings.push_back(std::move(*made));
   }
+  if (!violations.empty()) return absl::InvalidArgumentError(violations);
   return groupings;
 }
 
