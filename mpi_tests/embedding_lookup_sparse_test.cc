@@ -229,7 +229,7 @@ std::vector<BadLists> AllBadLists() {
   all[6].weights = Tensor::Of<int32_t>({2}, {1, 1});
   all[6].error = "weights of another dtype (need f32 or f64, found i32)";
   all[7].ids = Tensor::Of<int64_t>({2}, {0, 5});
-  all[7].error = "index 1 of 2 is not one of the 5 rows (need 0 to 4, found 5)";
+  all[7].error = "indices[1] is not one of the 5 rows (need 0 to 4, found 5)";
   all[8].splits = Tensor::Of<int64_t>({3}, {1, 1, 2});
   all[8].error = "row_splits do not span the ids (need 0 to 2, found 1 to 2)";
   return all;
@@ -267,7 +267,7 @@ TEST_F(EmbeddingLookupSparseTest, ADefaultIdIsCheckedWhereItIsUsed) {
                                 Combiner::kMean, 7)
           .status(),
       absl::OutOfRangeError(
-          "safe_embedding_lookup_sparse \"v\": index 0 of 1 is not one "
+          "safe_embedding_lookup_sparse \"v\": indices[0] is not one "
           "of the 5 rows (need 0 to 4, found 7)" +
           RankOf(last)));
 }

@@ -186,7 +186,7 @@ TEST_F(EmbeddingLookupTest, IdsWithoutARowAreErrorsEverywhere) {
     const std::string begin = "embedding_lookup \"v\": ";
     EXPECT_EQ(lookup(5, IdStrategy::kDiv),
               absl::OutOfRangeError(begin +
-                                    "index 1 of 2 is not one of the 5 rows "
+                                    "indices[1] is not one of the 5 rows "
                                     "(need 0 to 4, found 5)" +
                                     RankOf(wrong)));
     EXPECT_EQ(lookup(-1, IdStrategy::kDiv).code(),

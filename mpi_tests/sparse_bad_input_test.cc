@@ -49,11 +49,11 @@ std::vector<Mistake> Mistakes() {
   const std::string add = "scatter_add \"v\": ";
   return {
       {"too large",
-       absl::OutOfRangeError(add + "index 1 of 3 is not one of the 10 rows "
+       absl::OutOfRangeError(add + "indices[1] is not one of the 10 rows "
                                    "(need 0 to 9, found 10)"),
        with_indices(Tensor::Of<int32_t>({3}, {9, 10, 11}))},
       {"negative",
-       absl::OutOfRangeError(add + "index 0 of 1 is not one of the 10 rows "
+       absl::OutOfRangeError(add + "indices[0] is not one of the 10 rows "
                                    "(need 0 to 9, found -1)"),
        with_indices(Tensor::Of<int64_t>({1}, {-1}))},
       {"scalar index",
@@ -108,7 +108,7 @@ TEST_F(SparseBadInput, ReadingChecksIndicesToo) {
   const int32_t index = WorldRank() == last ? 10 : 9;
   EXPECT_EQ(SparseRead(comm_, v, Tensor::Of<int32_t>({1}, {index})).status(),
             absl::OutOfRangeError(
-                "sparse_read \"v\": index 0 of 1 is not one of the 10 rows "
+                "sparse_read \"v\": indices[0] is not one of the 10 rows "
                 "(need 0 to 9, found 10)" +
                 RankOf(last)));
   EXPECT_EQ(SparseRead(comm_, v, Tensor::Of<int32_t>({1, 1}, {1})).status(),

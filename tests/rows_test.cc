@@ -47,11 +47,11 @@ TEST(RowFinderTest, FindsTheLastRowOfAll) {
 
 TEST(CheckRowsTest, NamesTheFirstIndexThatIsNoRow) {
   EXPECT_EQ(CheckRows(OfComponents({2, 1}), {0, 2, 3, -1}),
-            absl::OutOfRangeError("index 2 of 4 is not one of the 3 rows (need "
+            absl::OutOfRangeError("indices[2] is not one of the 3 rows (need "
                                   "0 to 2, found 3)"));
   EXPECT_EQ(CheckRows(OfComponents({0}), {5}),
             absl::OutOfRangeError(
-                "index 0 of 1 is not a row: there are none (found 5)"));
+                "indices[0] is not a row: there are none (found 5)"));
 }
 
 }  // namespace

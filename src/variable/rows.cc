@@ -38,12 +38,11 @@ Status CheckRows(const ShardedVariable& variable,
     if (static_cast<uint64_t>(rows[i]) < num_rows) continue;
     if (num_rows == 0) {
       return absl::OutOfRangeError(absl::StrFormat(
-          "index %d of %d is not a row: there are none (found %d)", i,
-          rows.size(), rows[i]));
+          "indices[%d] is not a row: there are none (found %d)", i, rows[i]));
     }
     return absl::OutOfRangeError(absl::StrFormat(
-        "index %d of %d is not one of the %d rows (need 0 to %d, found %d)", i,
-        rows.size(), num_rows, variable.shape()[0] - 1, rows[i]));
+        "indices[%d] is not one of the %d rows (need 0 to %d, found %d)", i,
+        num_rows, variable.shape()[0] - 1, rows[i]));
   }
   return absl::OkStatus();
 }
