@@ -39,6 +39,11 @@ TEST(TensorTest, BytesBeyond64BitsAreNoMemory) {
   EXPECT_THROW(MatMul(a, b).IgnoreError(), std::bad_alloc);
 }
 
+TEST(TensorDeathTest, AWrongNumberOfValuesEndsTheProgram) {
+  EXPECT_DEATH(Tensor::Of<float>({2, 2}, {1, 2, 3}),
+               "shape \\[2, 2\\]: wrong number of values .need 4, found 3");
+}
+
 TEST(TensorTest, ACopyIsIndependent) {
   const std::vector<float> source = {1, 2};
   Tensor tensor = Tensor::CopyOf(DType::kF32, {2}, source.data());

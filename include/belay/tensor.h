@@ -28,11 +28,12 @@ class Tensor {
   // Requires a shape that CheckedNumElements accepts.
   Tensor(DType dtype, const Shape& shape);
 
-  // A tensor of these values. Local. Requires as many as the shape has.
+  // A tensor of these values, one without axes of a single one: Of<float>({},
+  // {42}). Local. Ends the program if there are not as many as the shape has.
   template <typename T>
   static Tensor Of(const Shape& shape, std::span<const T> values) {
     Tensor tensor(DTypeOf<T>(), shape);
-    assert(static_cast<int64_t>(values.size()) == tensor.num_elements());
+    tensor.CheckCount(values.size());
     std::copy(values.begin(), values.end(), tensor.values<T>().begin());
     return tensor;
   }
@@ -70,6 +71,10 @@ class Tensor {
   }
 
  private:
+  // Ends the program unless there are as many values as elements: what comes
+  // next would write past the end. Local.
+  void CheckCount(size_t values) const;
+
   DType dtype_;
   Shape shape_;
   int64_t num_elements_;

@@ -1,5 +1,7 @@
 #include "belay/tensor.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -29,6 +31,16 @@ Tensor Tensor::CopyOf(DType dtype, const Shape& shape, const void* data) {
     std::memcpy(tensor.data(), data, tensor.num_bytes());
   }
   return tensor;
+}
+
+void Tensor::CheckCount(size_t values) const {
+  if (static_cast<int64_t>(values) == num_elements_) return;
+  std::fprintf(stderr,
+               "belay: make a tensor of shape %s: wrong number of values (need "
+               "%lld, found %zu)\n",
+               ShapeText(shape_).c_str(), static_cast<long long>(num_elements_),
+               values);
+  std::abort();
 }
 
 }  // namespace belay
