@@ -77,7 +77,8 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
                                 const RestoreOptions& options = {});
 
 // A step that was chosen for restoring values that may not exist yet. A plain
-// value, equal on all ranks.
+// value, equal on all ranks. What it holds can be looked up with a
+// CheckpointReader of StepPath(dir, step).
 struct PendingRestore {
   std::string dir;
   int64_t step = kLatestStep;
@@ -101,6 +102,9 @@ StatusOr<PendingRestore> RestoreLater(const Comm& comm, const std::string& dir,
 StatusOr<RestoreResult> Restore(const Comm& comm, const PendingRestore& pending,
                                 const State& state,
                                 const RestoreOptions& options = {});
+
+// Returns the directory of a step: "run/step_00000042". Local.
+std::string StepPath(const std::string& dir, int64_t step);
 
 // Returns the committed steps in `dir`, ascending. Local. Debris of crashed
 // saves is not listed.

@@ -25,9 +25,9 @@ namespace belay {
 // end, ranges are clipped, a missing part has its default. A step of 0 is an
 // error.
 struct Slice {
-  std::optional<int64_t> start;
-  std::optional<int64_t> stop;
-  std::optional<int64_t> step;
+  std::optional<int64_t> start = {};
+  std::optional<int64_t> stop = {};
+  std::optional<int64_t> step = {};
 };
 
 // All axes that the other items leave over; at most once.

@@ -69,7 +69,7 @@ struct SaveOptions {
   bool read_back = false;
   // MPI-IO hints for kCollective, added to belay's own and stronger. Same on
   // all ranks.
-  std::map<std::string, std::string> mpi_io_hints;
+  std::map<std::string, std::string> mpi_io_hints = {};
   // Seconds that one station (plan, reserve, write, ...) may take before the
   // job is ended with exit code 75, so that a hang does not last for ever; 0 is
   // no limit. Raise it where writing alone takes longer.

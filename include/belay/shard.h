@@ -22,7 +22,7 @@ struct Shard {
   DType dtype = DType::kU8;
   Shape global_shape;
   Box box;
-  DeviceSpec device;
+  DeviceSpec device = {};
   // Shards of one key with the same box hold the same values; they differ in
   // this number, and only one of them is written.
   int64_t replica = 0;

@@ -42,7 +42,7 @@ struct VariableOptions {
 struct CreateOptions {
   // The rank that holds each component. Empty: neighbours on one rank, and as
   // equal numbers as possible on all ranks.
-  std::vector<int> owners;
+  std::vector<int> owners = {};
   double deadline_seconds = 600;
 };
 
@@ -67,7 +67,7 @@ struct GivenComponent {
   // Row-major, aligned as its elements; may be null if there are none.
   void* data = nullptr;
   // The slice spec if it is a piece of something else, which is refused.
-  std::string slice_spec;
+  std::string slice_spec = {};
 };
 
 // Makes a variable out of components that the ranks hold, stacked on axis 0 in

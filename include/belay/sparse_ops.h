@@ -87,7 +87,7 @@ struct LookupOptions {
   IdStrategy strategy = IdStrategy::kDiv;
   // Scales rows whose L2 norm is larger to this norm. Above 0; the dtype is
   // f16, bf16, f32 or f64.
-  std::optional<double> max_norm;
+  std::optional<double> max_norm = {};
   // As in VariableOptions.
   double deadline_seconds = 600;
   int64_t* bytes_sent = nullptr;

@@ -289,6 +289,10 @@ StatusOr<PendingRestore> RestoreLater(const Comm& comm, const std::string& dir,
   return pending;
 }
 
+std::string StepPath(const std::string& dir, int64_t step) {
+  return JoinPath(dir, StepName(step));
+}
+
 StatusOr<std::vector<int64_t>> ListSteps(const std::string& dir) {
   return CommittedSteps(dir);
 }

@@ -21,7 +21,7 @@ void Stations::Enter(std::string_view name) {
 }
 
 std::vector<StationTime> Stations::Finish() {
-  Enter("done");
+  Enter("clean up");
   times_.pop_back();
   return std::move(times_);
 }
