@@ -7,56 +7,12 @@
 #include "base/fault.h"
 #include "base/status_macros.h"
 #include "base/with_memory.h"
-#include "parallel/mpi_error.h"
+#include "parallel/parcels.h"
 
 namespace belay {
 namespace {
 
 constexpr int kPartsTag = 3;
-
-// All messages of one GatherParts on one rank. Messages between two ranks are
-// matched in the order in which both post them, which is that of the parts.
-class PartMessages {
- public:
-  explicit PartMessages(Team& team) : team_(team) {}
-
-  void Receive(const GatherPart& part) {
-    ForEachPiece(part.bytes, [&](int64_t at, int count, MPI_Request* request) {
-      return MpiError(MPI_Irecv(part.target + at, count, MPI_BYTE, part.rank,
-                                kPartsTag, team_.comm.raw(), request),
-                      "MPI_Irecv");
-    });
-  }
-
-  void Send(const GatherPart& part, int to) {
-    team_.bytes_sent += part.bytes;
-    ForEachPiece(part.bytes, [&](int64_t at, int count, MPI_Request* request) {
-      return MpiError(MPI_Isend(part.source + at, count, MPI_BYTE, to,
-                                kPartsTag, team_.comm.raw(), request),
-                      "MPI_Isend");
-    });
-  }
-
-  Status Finish() {
-    status_.Update(team_.deadline.Wait(requests_));
-    return std::move(status_);
-  }
-
- private:
-  void ForEachPiece(
-      int64_t bytes,
-      absl::FunctionRef<Status(int64_t, int, MPI_Request*)> post) {
-    for (int64_t at = 0; at < bytes; at += team_.part_bytes) {
-      requests_.push_back(MPI_REQUEST_NULL);
-      const int64_t count = std::min(team_.part_bytes, bytes - at);
-      status_.Update(post(at, static_cast<int>(count), &requests_.back()));
-    }
-  }
-
-  Team& team_;
-  std::vector<MPI_Request> requests_;
-  Status status_;
-};
 
 bool Gets(int rank, int to) { return to < 0 || to == rank; }
 
@@ -69,23 +25,28 @@ void KeepOwn(const GatherPart& part) {
 // Without agreement.
 Status Move(Team& team, std::span<const GatherPart> parts, int to) {
   ++team.messages;
-  PartMessages messages(team);
+  Parcels parcels(team, kPartsTag);
   const bool gets = Gets(team.rank(), to);
   for (const GatherPart& part : parts) {
-    if (gets && part.rank != team.rank()) messages.Receive(part);
+    if (gets && part.rank != team.rank()) {
+      parcels.Receive({part.target, static_cast<size_t>(part.bytes)},
+                      part.rank);
+    }
   }
   // Each rank begins with another one, so that none is overrun.
   for (int step = 1; step < team.size(); ++step) {
     const int other = (team.rank() + step) % team.size();
     if (!Gets(other, to)) continue;
     for (const GatherPart& part : parts) {
-      if (part.rank == team.rank()) messages.Send(part, other);
+      if (part.rank != team.rank()) continue;
+      team.bytes_sent += part.bytes;
+      parcels.Send({part.source, static_cast<size_t>(part.bytes)}, other);
     }
   }
   for (const GatherPart& part : parts) {
     if (gets && part.rank == team.rank()) KeepOwn(part);
   }
-  return messages.Finish();
+  return parcels.Finish();
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "base/fault.h"
 #include "base/text.h"
 #include "parallel/mpi_error.h"
+#include "parallel/parcels.h"
 
 namespace belay {
 namespace {
@@ -36,16 +37,6 @@ void Unpack(const Packet& packet, std::string& bytes) {
   if (packet.is_whole()) std::memcpy(bytes.data(), packet.text, packet.size);
 }
 
-// Calls post(start, count) for each part of at most `most` of `total`.
-Status ForEachPart(int64_t total, int64_t most,
-                   absl::FunctionRef<Status(int64_t, int)> post) {
-  Status status;
-  for (int64_t start = 0; start < total; start += most) {
-    status.Update(post(start, static_cast<int>(std::min(most, total - start))));
-  }
-  return status;
-}
-
 // Broadcast without agreement.
 Status SendToAll(Team& team, std::string& bytes, int root) {
   constexpr std::string_view kSite = "MPI_Ibcast";
@@ -72,45 +63,9 @@ Status SendToAll(Team& team, std::string& bytes, int root) {
   });
 }
 
-// Point-to-point messages of any length, all in flight until Finish.
-class Parcels {
- public:
-  Parcels(Team& team, int tag) : team_(team), tag_(tag) {}
-
-  void Send(const std::string& bytes, int to) {
-    Post(bytes.size(), [&](int64_t at, int count, MPI_Request* request) {
-      return MPI_Isend(bytes.data() + at, count, MPI_BYTE, to, tag_,
-                       team_.comm.raw(), request);
-    });
-  }
-
-  void Receive(std::string& bytes, int from) {
-    Post(bytes.size(), [&](int64_t at, int count, MPI_Request* request) {
-      return MPI_Irecv(bytes.data() + at, count, MPI_BYTE, from, tag_,
-                       team_.comm.raw(), request);
-    });
-  }
-
-  Status Finish() {
-    status_.Update(team_.deadline.Wait(requests_));
-    return status_;
-  }
-
- private:
-  void Post(int64_t total,
-            absl::FunctionRef<int(int64_t, int, MPI_Request*)> start) {
-    status_.Update(
-        ForEachPart(total, team_.part_bytes, [&](int64_t at, int count) {
-          requests_.push_back(MPI_REQUEST_NULL);
-          return MpiError(start(at, count, &requests_.back()), "MPI_Isend");
-        }));
-  }
-
-  Team& team_;
-  int tag_;
-  std::vector<MPI_Request> requests_;
-  Status status_;
-};
+std::span<std::byte> BytesOf(std::string& bytes) {
+  return std::as_writable_bytes(std::span(bytes));
+}
 
 bool IsCount(std::string_view text) {
   return !text.empty() &&
@@ -250,10 +205,10 @@ StatusOr<std::vector<std::string>> Gather(Team& team, const std::string& mine) {
   for (size_t rank = 0; rank < packets.size(); ++rank) {
     Unpack(packets[rank], all[rank]);
     if (!packets[rank].is_whole()) {
-      parcels.Receive(all[rank], static_cast<int>(rank));
+      parcels.Receive(BytesOf(all[rank]), static_cast<int>(rank));
     }
   }
-  if (!packet.is_whole()) parcels.Send(mine, 0);
+  if (!packet.is_whole()) parcels.Send(std::as_bytes(std::span(mine)), 0);
   status.Update(parcels.Finish());
   Status agreed = Finish(team, std::move(status), "MPI_Igather");
   if (!agreed.ok()) return agreed;
@@ -275,7 +230,8 @@ StatusOr<std::string> Scatter(Team& team,
   for (size_t rank = 0; complete && rank < needed; ++rank) {
     packets[rank] = Pack(parts[rank]);
     if (!packets[rank].is_whole()) {
-      parcels.Send(parts[rank], static_cast<int>(rank));
+      parcels.Send(std::as_bytes(std::span(parts[rank])),
+                   static_cast<int>(rank));
     }
   }
   Packet packet;
@@ -289,7 +245,7 @@ StatusOr<std::string> Scatter(Team& team,
       "MPI_Iscatter"));
   std::string mine;
   Unpack(packet, mine);
-  if (!packet.is_whole()) parcels.Receive(mine, 0);
+  if (!packet.is_whole()) parcels.Receive(BytesOf(mine), 0);
   status.Update(parcels.Finish());
   Status agreed = Finish(team, std::move(status), "MPI_Iscatter");
   if (!agreed.ok()) return agreed;
