@@ -23,14 +23,8 @@ std::vector<Shard> ListShards(const State& state, int rank) {
 
 void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
   for (const Shard& shard : shards) {
-    out.PutText(shard.key);
-    out.Put(shard.dtype);
-    out.PutShape(shard.global_shape);
-    // Their numbers of axes may differ: nobody has checked yet.
-    out.PutShape(shard.box.offset);
-    out.PutShape(shard.box.shape);
-    out.Put(shard.replica);
-    out.Put(StringBytes(shard));
+    PutShard(out, shard.key, shard.dtype, shard.global_shape, shard.box,
+             shard.replica, StringBytes(shard));
   }
 }
 

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/wire.h"
 #include "belay/box.h"
 #include "belay/dtype.h"
 #include "belay/options.h"
@@ -186,6 +187,9 @@ std::string ToString(const SavePlan& plan, int64_t max_orders = 20);
 std::string ToString(const RestorePlan& plan, int64_t max_orders = 20);
 
 // For messages between ranks and for fingerprints.
+void PutShard(WireWriter& out, std::string_view key, DType dtype,
+              const Shape& global_shape, const Box& box, int64_t replica,
+              int64_t string_bytes);
 std::string EncodeRankShards(const RankShards& shards);
 RankShards DecodeRankShards(std::string_view bytes);
 std::string EncodeRankReads(const RankReads& reads);

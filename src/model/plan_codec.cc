@@ -47,19 +47,26 @@ RankWrites GetWrites(WireReader& in) {
 
 }  // namespace
 
+void PutShard(WireWriter& out, std::string_view key, DType dtype,
+              const Shape& global_shape, const Box& box, int64_t replica,
+              int64_t string_bytes) {
+  out.PutText(key);
+  out.Put(dtype);
+  out.PutShape(global_shape);
+  // Axes of the box are checked by the planner, so they may differ here.
+  out.PutShape(box.offset);
+  out.PutShape(box.shape);
+  out.Put(replica);
+  out.Put(string_bytes);
+}
+
 std::string EncodeRankShards(const RankShards& shards) {
   WireWriter out;
   out.Put(shards.node);
   out.Put<uint64_t>(shards.shards.size());
   for (const ShardInfo& shard : shards.shards) {
-    out.PutText(shard.key);
-    out.Put(shard.dtype);
-    out.PutShape(shard.global_shape);
-    // Axes of the box are checked by the planner, so they may differ here.
-    out.PutShape(shard.box.offset);
-    out.PutShape(shard.box.shape);
-    out.Put(shard.replica);
-    out.Put(shard.string_bytes);
+    PutShard(out, shard.key, shard.dtype, shard.global_shape, shard.box,
+             shard.replica, shard.string_bytes);
   }
   return out.Take();
 }
