@@ -11,27 +11,14 @@ namespace {
 
 using testing::Cut;
 using testing::Dealt;
+using testing::Example;
 using testing::IndexTensor;
 using testing::MakeVariable;
+using testing::ValuesOf;
 using testing::WorldRank;
 using testing::WorldSize;
 
 using EmbeddingLookupTest = testing::SparseTest;
-
-// TensorFlow's example: components [[1, 2], [3, 4]], [[5, 6], [7, 8]], [[9,
-// 10]].
-ShardedVariable Example() {
-  return MakeVariable(
-      Dealt({2, 2, 1}),
-      Tensor::Of<float>({5, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
-}
-
-template <typename T = float>
-std::vector<T> ValuesOf(const StatusOr<Tensor>& tensor) {
-  EXPECT_EQ(tensor.status(), absl::OkStatus());
-  if (!tensor.ok()) return {};
-  return {tensor->values<T>().begin(), tensor->values<T>().end()};
-}
 
 using Floats = std::vector<float>;
 

@@ -244,6 +244,22 @@ inline int64_t BytesToAskAndAnswer(
   return bytes;
 }
 
+// TensorFlow's example: components [[1, 2], [3, 4]], [[5, 6], [7, 8]], [[9,
+// 10]].
+inline ShardedVariable Example() {
+  return MakeVariable(
+      Dealt({2, 2, 1}),
+      Tensor::Of<float>({5, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+}
+
+// The values of a result that has to be there.
+template <typename T = float>
+std::vector<T> ValuesOf(const StatusOr<Tensor>& tensor) {
+  EXPECT_EQ(tensor.status(), absl::OkStatus());
+  if (!tensor.ok()) return {};
+  return {tensor->values<T>().begin(), tensor->values<T>().end()};
+}
+
 }  // namespace belay::testing
 
 #endif  // BELAY_MPI_TESTS_SPARSE_ORACLE_H_
