@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "belay/checkpoint.h"
+#include "belay/save_restore.h"
 #include "contenders.h"
 
 namespace belay::bench {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/checkpoint.h"
+#include "belay/save_restore.h"
 
 namespace {
 

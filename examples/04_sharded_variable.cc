@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/checkpoint.h"
+#include "belay/save_restore.h"
 #include "belay/sharded_variable_ops.h"
 #include "belay/sparse_ops.h"
 

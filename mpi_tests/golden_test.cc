@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "../tests/golden/values.h"
-#include "belay/checkpoint.h"
+#include "belay/save_restore.h"
 #include "mpi_test.h"
 
 namespace belay {

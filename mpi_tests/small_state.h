@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "belay/checkpoint.h"
 #include "belay/comm.h"
+#include "belay/save_restore.h"
 #include "belay/state.h"
 #include "mpi_test.h"
 

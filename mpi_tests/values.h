@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/checkpoint.h"
+#include "belay/save_restore.h"
 #include "mpi_test.h"
 
 namespace belay::testing {

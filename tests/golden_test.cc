@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "belay/checkpoint.h"
 #include "belay/checkpoint_reader.h"
+#include "belay/save_restore.h"
 #include "golden/values.h"
 #include "h5_testing.h"
 #include "store/paths.h"

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "belay/checkpoint.h"
+#include "belay/save_restore.h"
 #include "model.h"
 #include "progress.h"
 #include "text.h"

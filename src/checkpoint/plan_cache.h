@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "belay/checkpoint.h"
+#include "belay/save_restore.h"
 #include "checkpoint/planned_save.h"
 #include "store/index_file.h"
 #include "store/skeleton.h"

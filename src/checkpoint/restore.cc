@@ -2,7 +2,7 @@
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "base/wire.h"
-#include "belay/checkpoint.h"
+#include "belay/save_restore.h"
 #include "checkpoint/listing.h"
 #include "checkpoint/stations.h"
 #include "model/restore_planner.h"

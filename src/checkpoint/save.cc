@@ -6,7 +6,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/wire.h"
-#include "belay/checkpoint.h"
+#include "belay/save_restore.h"
 #include "checkpoint/listing.h"
 #include "checkpoint/save_run.h"
 #include "store/commit.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/checkpoint.h"
+#include "belay/save_restore.h"
 #include "checkpoint/plan_cache.h"
 #include "checkpoint/stations.h"
 #include "h5/handle.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/checkpoint.h"
+#include "belay/save_restore.h"
 #include "belay/version.h"
 
 namespace {

@@ -7,7 +7,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 cmake --install "$build" --prefix "$scratch/prefix" >"$scratch/install.log"
-for file in include/belay/checkpoint.h include/belay/version.h; do
+for file in include/belay/save_restore.h include/belay/version.h; do
   test -f "$scratch/prefix/$file" || { echo "not installed: $file"; exit 1; }
 done
 if grep -rlF "$source" "$scratch/prefix" --include='*.cmake'; then

@@ -9,8 +9,8 @@
 // A checkpoint is the directory <dir>/step_<number>. It appears in one atomic
 // rename once every byte is on disk, and nothing in it changes afterwards.
 
-#ifndef BELAY_CHECKPOINT_H_
-#define BELAY_CHECKPOINT_H_
+#ifndef BELAY_SAVE_RESTORE_H_
+#define BELAY_SAVE_RESTORE_H_
 
 #include <cstdint>
 #include <memory>
@@ -113,4 +113,4 @@ StatusOr<std::vector<int64_t>> ListSteps(const std::string& dir);
 
 }  // namespace belay
 
-#endif  // BELAY_CHECKPOINT_H_
+#endif  // BELAY_SAVE_RESTORE_H_
