@@ -20,6 +20,7 @@
 #include "belay/box.h"
 #include "belay/dtype.h"
 #include "belay/options.h"
+#include "model/stored_graph.h"
 
 namespace belay {
 
@@ -126,6 +127,7 @@ struct SavedCheckpoint {
   std::vector<StoredDataset> datasets;  // ascending by array
   std::vector<StoredFile> files;
   std::vector<uint32_t> checksums;  // per block of every array, in order
+  StoredGraph graph;
 };
 
 // One rank reads the part `box` of one extent into one of its shards.

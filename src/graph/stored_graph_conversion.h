@@ -1,0 +1,30 @@
+// The object graph to and from the columns of the index. Pure.
+
+#ifndef BELAY_GRAPH_STORED_GRAPH_CONVERSION_H_
+#define BELAY_GRAPH_STORED_GRAPH_CONVERSION_H_
+
+#include <vector>
+
+#include "belay/status.h"
+#include "graph/object_graph.h"
+#include "model/plan.h"
+#include "model/stored_graph.h"
+
+namespace belay {
+
+// Returns the graph as columns. `arrays` are those of the same checkpoint,
+// ascending by key; dtype and shape of a value are stored there only.
+// Errors: Internal - a value of the graph is not among the arrays, or is one of
+//   another dtype or shape.
+StatusOr<StoredGraph> ToStoredGraph(const ObjectGraph& graph,
+                                    const std::vector<StoredArray>& arrays);
+
+// Returns the graph that columns stand for; trusts nothing in them. `arrays` as
+// above. Columns without rows are no graph: see StoredGraph.
+// Errors: DataLoss - as of DamageOf and CheckGraph.
+StatusOr<ObjectGraph> FromStoredGraph(const StoredGraph& stored,
+                                      const std::vector<StoredArray>& arrays);
+
+}  // namespace belay
+
+#endif  // BELAY_GRAPH_STORED_GRAPH_CONVERSION_H_
