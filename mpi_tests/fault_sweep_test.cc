@@ -250,7 +250,7 @@ class FaultSweepTest : public ::testing::TestWithParam<Configuration> {
       return false;
     }
     std::set<std::string> names = Names();
-    left_debris_ += names.erase(InProgressName(2));
+    left_debris_ += names.erase(InProgressPath(StepName(2)));
     EXPECT_EQ(names, (std::set<std::string>{StepName(1), StepName(2)}));
     EXPECT_TRUE(RestoresAs(comm_, dir(), 2, kNewSeed));
     return true;

@@ -221,7 +221,7 @@ TEST_F(VariableSaveTest, WhatCannotBePending) {
   EXPECT_EQ(SaveVariable(comm_, v, 1), absl::OkStatus());
   ExpectError(later(run(), 2), StatusCode::kNotFound, "no such step");
   ExpectError(later(run(), -5), StatusCode::kInvalidArgument, "found -5");
-  ExpectError(RestoreVariable(PendingRestore{.dir = run()}, v),
+  ExpectError(RestoreVariable(PendingRestore{.path = run()}, v),
               StatusCode::kFailedPrecondition, "nothing is pending");
   auto pending = RestoreLater(comm_, run(), 1);
   ASSERT_TRUE(pending.ok()) << pending.status();

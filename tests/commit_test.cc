@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "directory_fixture.h"
+#include "store/paths.h"
 #include "store/posix_file.h"
 
 namespace belay {
@@ -21,19 +22,23 @@ class CommitTest : public DirectoryTest {
  protected:
   std::string Run() const { return Path("run"); }
 
+  std::string Step(int64_t step) const {
+    return JoinPath(Run(), StepName(step));
+  }
+
   Names List(const std::string& name) const {
     return ListDirectory(Path(name)).value();
   }
 
   Status Begin(int64_t step, bool overwrite = false) const {
-    return BeginStep(Run(), step, overwrite, true, kNonce);
+    return BeginStep(Step(step), overwrite, true, kNonce);
   }
 
   // Saves a step with one file.
   void Save(int64_t step, const std::string& content, bool durable = true) {
     ASSERT_EQ(Begin(step, true), absl::OkStatus());
     Put("run/" + InProgress(step) + "/index.h5", content);
-    ASSERT_EQ(CommitStep(Run(), step, durable, kNonce), absl::OkStatus());
+    ASSERT_EQ(CommitStep(Step(step), durable, kNonce), absl::OkStatus());
   }
 
   static std::string InProgress(int64_t step) {
@@ -51,7 +56,7 @@ TEST_F(CommitTest, BeginMakesRunDirectoryAndMarker) {
 }
 
 TEST_F(CommitTest, BeginNeedsTheParentOfTheRun) {
-  EXPECT_EQ(BeginStep(Path("none/run"), 7, false, true, kNonce),
+  EXPECT_EQ(BeginStep(Path("none/run/step_00000007"), false, true, kNonce),
             absl::NotFoundError("create directory \"" + Path("none/run") +
                                 "\": no such file or directory"));
   EXPECT_FALSE(fs::exists(Path("none")));
@@ -64,16 +69,16 @@ TEST_F(CommitTest, ARunThatIsAFileIsRefused) {
 
 TEST_F(CommitTest, TheMarkerTellsTheDirectoryOfThisSave) {
   ASSERT_EQ(Begin(7), absl::OkStatus());
-  EXPECT_EQ(CheckSharedDirectory(Run(), 7, kNonce), absl::OkStatus());
+  EXPECT_EQ(CheckSharedDirectory(Step(7), kNonce), absl::OkStatus());
   const auto unseen = [&](const std::string& directory) {
     return absl::FailedPreconditionError(
         "save \"" + directory +
         "\": this rank does not see the directory that rank 0 made; all ranks "
         "need the same path on a shared file system");
   };
-  EXPECT_EQ(CheckSharedDirectory(Run(), 7, kNonce + 1),
+  EXPECT_EQ(CheckSharedDirectory(Step(7), kNonce + 1),
             unseen(Path("run/step_00000007.inprogress")));
-  EXPECT_EQ(CheckSharedDirectory(Run(), 8, kNonce),
+  EXPECT_EQ(CheckSharedDirectory(Step(8), kNonce),
             unseen(Path("run/step_00000008.inprogress")));
 }
 
@@ -103,29 +108,29 @@ TEST_F(CommitTest, AnOverwrittenStepWaitsUnderTheTemporaryName) {
   ASSERT_EQ(Begin(7, true), absl::OkStatus());
   Put("run/step_00000007.inprogress/index.h5", "second");
   EXPECT_EQ(Content("run/step_00000007/index.h5"), "first");
-  ASSERT_EQ(CommitStep(Run(), 7, true, kNonce), absl::OkStatus());
+  ASSERT_EQ(CommitStep(Step(7), true, kNonce), absl::OkStatus());
   EXPECT_EQ(Content("run/step_00000007/index.h5"), "second");
   EXPECT_EQ(Content("run/step_00000007.inprogress/index.h5"), "first");
-  RemoveDebris(Run(), 7);
+  RemoveDebris(Step(7));
   EXPECT_EQ(List("run"), Names({"step_00000007"}));
 }
 
 TEST_F(CommitTest, UndoTakesANewStepBack) {
   Save(6, "before");
   Save(7, "new");
-  EXPECT_EQ(UndoCommit(Run(), 7), absl::OkStatus());
-  EXPECT_EQ(CommittedSteps(Run()).value(), std::vector<int64_t>({6}));
+  EXPECT_EQ(UndoCommit(Step(7)), absl::OkStatus());
+  EXPECT_EQ(CommittedSteps(Run(), "step").value(), std::vector<int64_t>({6}));
   EXPECT_EQ(Content("run/step_00000007.inprogress/index.h5"), "new");
-  RemoveDebris(Run(), 7);
+  RemoveDebris(Step(7));
   EXPECT_EQ(List("run"), Names({"step_00000006"}));
 }
 
 TEST_F(CommitTest, UndoBringsAnOverwrittenStepBack) {
   Save(7, "first");
   Save(7, "second");
-  EXPECT_EQ(UndoCommit(Run(), 7), absl::OkStatus());
+  EXPECT_EQ(UndoCommit(Step(7)), absl::OkStatus());
   EXPECT_EQ(Content("run/step_00000007/index.h5"), "first");
-  RemoveDebris(Run(), 7);
+  RemoveDebris(Step(7));
   EXPECT_EQ(List("run"), Names({"step_00000007"}));
 }
 
@@ -133,7 +138,7 @@ TEST_F(CommitTest, DebrisOfAnEarlierSaveIsRemovedByTheNext) {
   ASSERT_EQ(Begin(7), absl::OkStatus());
   Put("run/step_00000007.inprogress/data_00000_of_00001.h5", "half");
   fs::create_directories(Path("run/step_00000007.inprogress/deep/er"));
-  EXPECT_EQ(BeginStep(Run(), 7, false, true, 1), absl::OkStatus());
+  EXPECT_EQ(BeginStep(Step(7), false, true, 1), absl::OkStatus());
   EXPECT_EQ(List("run/step_00000007.inprogress"),
             Names({"writer_0000000000000001"}));
 }
@@ -142,14 +147,14 @@ TEST_F(CommitTest, DebrisOfAnEarlierSaveIsRemovedByTheNext) {
 // first must neither commit what is in it nor remove it.
 TEST_F(CommitTest, ADirectoryThatAnotherSaveTookOverIsNotCommitted) {
   ASSERT_EQ(Begin(7), absl::OkStatus());
-  ASSERT_EQ(BeginStep(Run(), 7, false, true, 1), absl::OkStatus());
-  EXPECT_EQ(CommitStep(Run(), 7, true, kNonce),
+  ASSERT_EQ(BeginStep(Step(7), false, true, 1), absl::OkStatus());
+  EXPECT_EQ(CommitStep(Step(7), true, kNonce),
             absl::FailedPreconditionError(
                 "commit \"" + Path("run/step_00000007.inprogress") +
                 "\": another save of this step has taken the directory over"));
-  EXPECT_EQ(IsOurs(Run(), 7, kNonce).value(), false);
-  EXPECT_EQ(IsOurs(Run(), 7, 1).value(), true);
-  EXPECT_EQ(CommitStep(Run(), 7, true, 1), absl::OkStatus());
+  EXPECT_EQ(IsOurs(Step(7), kNonce).value(), false);
+  EXPECT_EQ(IsOurs(Step(7), 1).value(), true);
+  EXPECT_EQ(CommitStep(Step(7), true, 1), absl::OkStatus());
 }
 
 // Where names cannot be swapped, a crash can leave the old step renamed.
@@ -157,7 +162,7 @@ TEST_F(CommitTest, AStepThatWasLeftHalfReplacedGetsItsNameBack) {
   Save(7, "old");
   fs::rename(Path("run/step_00000007"), Path("run/step_00000007.replaced"));
   ASSERT_EQ(Begin(8), absl::OkStatus());
-  EXPECT_EQ(CommittedSteps(Run()).value(), std::vector<int64_t>());
+  EXPECT_EQ(CommittedSteps(Run(), "step").value(), std::vector<int64_t>());
   EXPECT_EQ(Begin(7).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(Content("run/step_00000007/index.h5"), "old");
 }
@@ -171,9 +176,10 @@ TEST_F(CommitTest, ALeftOverOfAReplacedStepIsRemoved) {
 
 TEST_F(CommitTest, RemovingNoDebrisIsQuiet) {
   Save(7, "content");
-  RemoveDebris(Run(), 7);
-  RemoveDebris(Path("none"), 7);
-  EXPECT_EQ(UndoCommit(Path("none"), 7).code(), absl::StatusCode::kNotFound);
+  RemoveDebris(Step(7));
+  RemoveDebris(Path("none/step_00000007"));
+  EXPECT_EQ(UndoCommit(Path("none/step_00000007")).code(),
+            absl::StatusCode::kNotFound);
   EXPECT_EQ(List("run"), Names({"step_00000007"}));
 }
 
@@ -189,20 +195,21 @@ TEST_F(CommitTest, StepsAreListedAscendingAndNothingElse) {
         "step_+0000006", "step_ 0000006"}) {
     fs::create_directory(Path("run/" + std::string(name)));
   }
-  EXPECT_EQ(CommittedSteps(Run()).value(),
+  EXPECT_EQ(CommittedSteps(Run(), "step").value(),
             std::vector<int64_t>({2, 9, 100000000, INT64_MAX}));
 }
 
 TEST_F(CommitTest, ListingNeedsADirectory) {
-  EXPECT_EQ(CommittedSteps(Run()).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(CommittedSteps(Run(), "step").status().code(),
+            absl::StatusCode::kNotFound);
   fs::create_directory(Run());
-  EXPECT_EQ(CommittedSteps(Run()).value(), std::vector<int64_t>());
+  EXPECT_EQ(CommittedSteps(Run(), "step").value(), std::vector<int64_t>());
 }
 
 // After a fault anywhere in a commit, the run is as it was before.
 void ExpectOldOrUncommitted(const std::string& run, const Status& status) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(CommittedSteps(run).value(), std::vector<int64_t>({7}));
+  EXPECT_EQ(CommittedSteps(run, "step").value(), std::vector<int64_t>({7}));
 }
 
 TEST_F(CommitTest, AnErrorAnywhereLeavesTheStepUncommitted) {
@@ -210,11 +217,11 @@ TEST_F(CommitTest, AnErrorAnywhereLeavesTheStepUncommitted) {
     const int64_t step = overwrite ? 7 : 8;
     for (int64_t point = 1;; ++point) {
       Save(7, "old");
-      RemoveDebris(Run(), 7);
+      RemoveDebris(Step(7));
       ASSERT_EQ(Begin(step, true), absl::OkStatus());
       Put("run/" + InProgress(step) + "/index.h5", "new");
       fault::Arm(point);
-      const Status status = CommitStep(Run(), step, true, kNonce);
+      const Status status = CommitStep(Step(step), true, kNonce);
       const bool injected = fault::Count() >= point;
       fault::Disarm();
       if (!injected) {

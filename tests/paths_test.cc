@@ -13,19 +13,50 @@ namespace {
 TEST(StepNameTest, RoundTrips) {
   EXPECT_EQ(StepName(42), "step_00000042");
   EXPECT_EQ(StepName(123456789), "step_123456789");
-  EXPECT_EQ(InProgressName(42), "step_00000042.inprogress");
+  EXPECT_EQ(StepName(42, "ckpt"), "ckpt_00000042");
   for (int64_t step : {int64_t{0}, int64_t{7}, int64_t{99999999},
                        int64_t{100000000}, INT64_MAX}) {
-    EXPECT_EQ(ParseStepName(StepName(step)), step);
-    EXPECT_EQ(ParseStepName(InProgressName(step)), std::nullopt);
+    for (const char* prefix : {"step", "ckpt", "a_b", "lr=3", "x-1", "Q"}) {
+      EXPECT_EQ(ParseStepName(StepName(step, prefix)),
+                (StepLabel{prefix, step}));
+    }
+    EXPECT_EQ(ParseStepName(InProgressPath(StepName(step))), std::nullopt);
   }
+}
+
+TEST(StepNameTest, PrefixesAreNames) {
+  EXPECT_EQ(CheckStepPrefix("lr=3_b-2"), absl::OkStatus());
+  for (const std::string& prefix :
+       {std::string(), std::string("a/b"), std::string("a.b"),
+        std::string(" step"), std::string("a\0", 2), std::string(201, 'a')}) {
+    EXPECT_EQ(CheckStepPrefix(prefix).code(),
+              absl::StatusCode::kInvalidArgument)
+        << prefix;
+    EXPECT_EQ(ParseStepName(StepName(1, prefix)), std::nullopt) << prefix;
+  }
+  EXPECT_EQ(CheckStepPrefix("a/b").message(),
+            "the prefix of steps \"a/b\" cannot be a name (need 1 to 200 "
+            "letters, digits or any of \"-_=\")");
+}
+
+TEST(PathTest, NamesAndParents) {
+  EXPECT_EQ(InProgressPath("run/best"), "run/best.inprogress");
+  EXPECT_TRUE(IsInProgress("run/best.inprogress"));
+  EXPECT_FALSE(IsInProgress("run/best"));
+  EXPECT_EQ(ParentOf("run/best//"), "run");
+  EXPECT_EQ(ParentOf("best"), ".");
+  EXPECT_EQ(ParentOf("/best"), "/");
+  EXPECT_EQ(NameOf("run/best//"), "best");
+  EXPECT_EQ(NameOf("best"), "best");
+  EXPECT_EQ(NameOf("/"), "");
+  EXPECT_EQ(WithoutSlashes("/"), "/");
 }
 
 TEST(StepNameTest, OtherNamesAreNoSteps) {
   for (const char* name :
        {"", "step_", "step_42", "step_0000042", "step_000000042",
         "step_0123456789", "step_-0000042", "step_+0000042", "step_0000004a",
-        "step_00000042/", "step_00000042 ", " step_00000042", "Step_00000042",
+        "step_00000042/", "step_00000042 ", " step_00000042", "_00000042",
         "step-00000042", "step_9223372036854775808",
         "step_99999999999999999999", "step_0x000042", "index.h5"}) {
     EXPECT_EQ(ParseStepName(name), std::nullopt) << name;

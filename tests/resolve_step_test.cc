@@ -40,6 +40,20 @@ TEST_F(ResolveTest, ARunIsItsNewestStep) {
   EXPECT_EQ(PathOf(Path("best")), Path("best"));
 }
 
+TEST_F(ResolveTest, StepsOfOtherNames) {
+  Make("ckpt_00000009");
+  Make("ckpt_00000010");
+  EXPECT_EQ(PathOf(dir_), Path("ckpt_00000010"));
+  Make("best_00000003");
+  EXPECT_EQ(CheckpointReader::Open(dir_).status(),
+            absl::NotFoundError(
+                "open \"" + dir_ +
+                "\": several series of steps, the first \"best\" and the last "
+                "\"ckpt\"; name one of the steps"));
+  Make("step_00000001");
+  EXPECT_EQ(PathOf(dir_), Path("step_00000001"));
+}
+
 TEST_F(ResolveTest, WhatIsNotCommittedIsNotOpened) {
   Make("step_00000011.inprogress");
   EXPECT_EQ(CheckpointReader::Open(dir_).status(),

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "belay/comm.h"
@@ -78,9 +79,9 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
 
 // A step that was chosen for restoring values that may not exist yet. A plain
 // value, equal on all ranks. What it holds can be looked up with a
-// CheckpointReader of StepPath(dir, step).
+// CheckpointReader of `path`.
 struct PendingRestore {
-  std::string dir;
+  std::string path;
   int64_t step = kLatestStep;
   // Tells the step from one that is saved in its place. For the library itself.
   uint64_t identity = 0;
@@ -103,13 +104,19 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const PendingRestore& pending,
                                 const State& state,
                                 const RestoreOptions& options = {});
 
-// Returns the directory of a step: "run/step_00000042". Local.
-std::string StepPath(const std::string& dir, int64_t step);
+// How the directories of steps are called, unless a program calls them
+// otherwise.
+inline constexpr std::string_view kStepPrefix = "step";
 
-// Returns the committed steps in `dir`, ascending. Local. Debris of crashed
-// saves is not listed.
+// Returns the directory of a step: "run/step_00000042". Local.
+std::string StepPath(const std::string& dir, int64_t step,
+                     std::string_view prefix = kStepPrefix);
+
+// Returns the numbers of the steps in `dir` that are committed and have this
+// prefix, ascending. Local. Debris of crashed saves is not listed.
 // Errors: NotFound - no such directory; PermissionDenied; Internal.
-StatusOr<std::vector<int64_t>> ListSteps(const std::string& dir);
+StatusOr<std::vector<int64_t>> ListSteps(const std::string& dir,
+                                         std::string_view prefix = kStepPrefix);
 
 }  // namespace belay
 

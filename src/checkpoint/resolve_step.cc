@@ -1,7 +1,7 @@
-#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "belay/checkpoint_reader.h"
+#include "belay/save_restore.h"
 #include "store/commit.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
@@ -9,14 +9,12 @@
 namespace belay {
 namespace {
 
-constexpr char kInProgress[] = ".inprogress";
-
 // Says what a directory without a committed step holds instead.
 Status NothingCommitted(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                          ListDirectory(path));
   for (const std::string& name : names) {
-    if (!absl::EndsWith(name, kInProgress)) continue;
+    if (!IsInProgress(name)) continue;
     return absl::NotFoundError(
         absl::StrFormat("open \"%s\": no step is committed; \"%s\" is a save "
                         "that is running or was killed",
@@ -26,12 +24,25 @@ Status NothingCommitted(const std::string& path) {
       "open \"%s\": neither a committed step nor a directory of steps", path));
 }
 
+// The last step of the series that has the usual name, or of the only one.
+// `steps` is ascending and not empty.
+StatusOr<StepLabel> Newest(const std::vector<StepLabel>& steps,
+                           const std::string& path) {
+  for (size_t i = steps.size(); i-- > 0;) {
+    if (steps[i].prefix == kStepPrefix) return steps[i];
+  }
+  if (steps.front().prefix == steps.back().prefix) return steps.back();
+  return absl::NotFoundError(absl::StrFormat(
+      "open \"%s\": several series of steps, the first \"%s\" and the last "
+      "\"%s\"; name one of the steps",
+      path, steps.front().prefix, steps.back().prefix));
+}
+
 }  // namespace
 
 StatusOr<std::string> ResolveStep(const std::string& path) {
-  std::string name = path;
-  while (name.size() > 1 && name.back() == '/') name.pop_back();
-  if (absl::EndsWith(name, kInProgress)) {
+  const std::string name = WithoutSlashes(path);
+  if (IsInProgress(name)) {
     return absl::NotFoundError(
         absl::StrFormat("open \"%s\": not committed; it is a save that is "
                         "running or was killed",
@@ -39,7 +50,7 @@ StatusOr<std::string> ResolveStep(const std::string& path) {
   }
   const StatusOr<bool> is_step = Exists(JoinPath(name, IndexName()));
   if (is_step.ok() && *is_step) return name;
-  const StatusOr<std::vector<int64_t>> steps = CommittedSteps(name);
+  const StatusOr<std::vector<StepLabel>> steps = CommittedLabels(name);
   if (absl::IsInvalidArgument(steps.status())) {
     return absl::NotFoundError(absl::StrFormat(
         "open \"%s\": a file; need a step directory or a directory of steps",
@@ -47,7 +58,8 @@ StatusOr<std::string> ResolveStep(const std::string& path) {
   }
   BELAY_RETURN_IF_ERROR(steps.status());
   if (steps->empty()) return NothingCommitted(name);
-  return JoinPath(name, StepName(steps->back()));
+  BELAY_ASSIGN_OR_RETURN(const StepLabel newest, Newest(*steps, name));
+  return StepPath(name, newest.step, newest.prefix);
 }
 
 }  // namespace belay

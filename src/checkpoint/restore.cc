@@ -1,10 +1,13 @@
+#include <utility>
+
 #include "absl/strings/str_format.h"
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "base/wire.h"
+#include "belay/checkpoint_reader.h"
 #include "belay/save_restore.h"
 #include "checkpoint/listing.h"
-#include "checkpoint/stations.h"
+#include "checkpoint/restore_run.h"
 #include "model/restore_planner.h"
 #include "store/commit.h"
 #include "store/index_file.h"
@@ -15,112 +18,68 @@
 namespace belay {
 namespace {
 
-// One restore on one rank.
-struct RestoreRun {
-  RestoreRun(const Comm& comm, const PendingRestore& wanted,
-             const RestoreOptions& chosen)
-      : team{comm, Deadline(comm, chosen.deadline_seconds,
-                            absl::StrFormat("restore \"%s\"", wanted.dir))},
-        stations(team),
-        dir(wanted.dir),
-        step(wanted.step),
-        identity(wanted.identity),
-        options(chosen) {}
-
-  Team team;
-  Stations stations;
-  std::string dir;
-  int64_t step;       // a number once the index is open
-  uint64_t identity;  // 0: of any save, until the index is open
-  const RestoreOptions& options;
-  std::vector<Shard> shards;
-  // Rank 0 only.
-  SavedCheckpoint saved;
-  RestorePlan plan;
-  // This rank's part.
-  RankReads reads;
-  std::vector<std::string> file_names;
-  bool checks = false;  // equal on all ranks
-  std::vector<uint32_t> registers;
-  std::vector<int64_t> covered;
-  RestoreResult result;
-
-  std::string Directory() const { return JoinPath(dir, StepName(step)); }
-};
-
-// Collective.
-Status Begin(RestoreRun& run, const State& state) {
-  run.stations.Enter("list");
-  run.shards = ListShards(state, run.team.rank());
-  Status status = state.status();
-  if (status.ok() && run.step < 0 && run.step != kLatestStep) {
-    status = absl::InvalidArgumentError(
-        absl::StrFormat("restore \"%s\": step is out of range (need 0 to %d, "
-                        "found %d)",
-                        run.dir, INT64_MAX, run.step));
-  }
-  BELAY_RETURN_IF_AGREED(Agree(run.team, status));
-  BELAY_RETURN_IF_AGREED(
-      AgreeSame(run.team, "restore: the directory", Fingerprint(run.dir)));
-  WireWriter rest;
-  rest.Put(run.step);
-  rest.Put(run.identity);
-  rest.Put(run.options.checksums);
-  return AgreeSame(run.team, "restore: the step or an option",
-                   Fingerprint(rest.bytes()));
-}
-
 // Rank 0 only.
-Status FindStep(RestoreRun& run) {
-  if (run.step != kLatestStep) return absl::OkStatus();
-  StatusOr<std::vector<int64_t>> steps = CommittedSteps(run.dir);
+Status FindStep(RestoreSource& source) {
+  using Kind = RestoreSource::Kind;
+  const Kind kind = std::exchange(source.kind, Kind::kCheckpoint);
+  if (kind == Kind::kCheckpoint) return absl::OkStatus();
+  if (kind == Kind::kAny) {
+    BELAY_ASSIGN_OR_RETURN(source.path, ResolveStep(source.path));
+    return absl::OkStatus();
+  }
+  StatusOr<std::vector<int64_t>> steps =
+      CommittedSteps(source.path, kStepPrefix);
   if (steps.ok() && steps->empty()) {
     return absl::NotFoundError(absl::StrFormat(
-        "restore \"%s\": the directory has no committed step", run.dir));
+        "restore \"%s\": the directory has no committed step", source.path));
   }
   BELAY_RETURN_IF_ERROR(steps.status());
-  run.step = steps->back();
+  source.step = steps->back();
+  source.path = StepPath(source.path, source.step);
   return absl::OkStatus();
 }
 
 // Runs after the index was read, which is then at worst older than what this
 // sees. Rank 0 only.
-Status CheckIdentity(RestoreRun& run) {
-  BELAY_ASSIGN_OR_RETURN(const uint64_t found, IndexIdentity(run.Directory()));
-  if (run.identity != 0 && run.identity != found) {
+Status CheckIdentity(RestoreSource& source) {
+  BELAY_ASSIGN_OR_RETURN(const uint64_t found, IndexIdentity(source.path));
+  if (source.identity != 0 && source.identity != found) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "restore \"%s\": another save has replaced the step since the restore "
         "was asked for",
-        run.Directory()));
+        source.path));
   }
-  run.identity = found;
+  source.identity = found;
   return absl::OkStatus();
 }
 
 // Rank 0 only.
 Status OpenIndex(RestoreRun& run) {
-  BELAY_RETURN_IF_ERROR(FindStep(run));
-  StatusOr<SavedCheckpoint> saved = ReadIndex(run.Directory());
+  RestoreSource& source = run.source;
+  BELAY_RETURN_IF_ERROR(FindStep(source));
+  StatusOr<SavedCheckpoint> saved = ReadIndex(source.path);
   if (absl::IsNotFound(saved.status())) {
     return absl::NotFoundError(
-        absl::StrFormat("restore \"%s\": no such step (%s)", run.Directory(),
+        absl::StrFormat("restore \"%s\": no such step (%s)", source.path,
                         saved.status().message()));
   }
   BELAY_RETURN_IF_ERROR(saved.status());
   run.saved = *std::move(saved);
-  if (run.saved.step != run.step) {
+  if (source.step >= 0 && run.saved.step != source.step) {
     return absl::DataLossError(absl::StrFormat(
         "restore \"%s\": the index is of another step (need %d, found %d)",
-        run.Directory(), run.step, run.saved.step));
+        source.path, source.step, run.saved.step));
   }
-  BELAY_RETURN_IF_ERROR(CheckIdentity(run));
-  return CheckDataFiles(run.Directory(), run.saved);
+  source.step = run.saved.step;
+  BELAY_RETURN_IF_ERROR(CheckIdentity(source));
+  return CheckDataFiles(source.path, run.saved);
 }
 
 // What rank 0 tells each rank.
 std::vector<std::string> EncodeParts(const RestoreRun& run) {
   WireWriter common;
-  common.Put(run.step);
+  common.PutText(run.source.path);
+  common.Put(run.source.step);
   common.Put(run.saved.has_checksums);
   common.Put(run.plan.num_blocks);
   common.Put<int64_t>(run.plan.arrays.size());
@@ -135,7 +94,8 @@ std::vector<std::string> EncodeParts(const RestoreRun& run) {
 
 void DecodePart(std::string_view bytes, RestoreRun& run) {
   WireReader in(bytes);
-  run.step = in.Get<int64_t>();
+  run.source.path = in.GetText();
+  run.source.step = in.Get<int64_t>();
   run.checks = in.Get<bool>() && run.options.checksums;
   const auto num_blocks = in.Get<int64_t>();
   run.registers.assign(run.checks ? num_blocks : 0, 0);
@@ -155,17 +115,11 @@ Status PlanOnRoot(const std::vector<std::string>& gathered, RestoreRun& run) {
   StatusOr<RestorePlan> plan = PlanRestore(run.saved, wanted);
   if (!plan.ok()) {
     return Status(plan.status().code(),
-                  absl::StrFormat("restore \"%s\": %s", run.Directory(),
+                  absl::StrFormat("restore \"%s\": %s", run.source.path,
                                   plan.status().message()));
   }
   run.plan = *std::move(plan);
   return absl::OkStatus();
-}
-
-// Station open. Collective.
-Status Open(RestoreRun& run) {
-  run.stations.Enter("open");
-  return OnRoot(run.team, [&] { return OpenIndex(run); });
 }
 
 // Station plan. Collective.
@@ -196,7 +150,7 @@ Status Read(RestoreRun& run) {
   ReadCounts counts;
   const ReadJob job{.shards = run.shards,
                     .reads = run.reads,
-                    .directory = run.Directory(),
+                    .directory = run.source.path,
                     .file_names = run.file_names,
                     .registers = run.registers,
                     .covered = run.covered};
@@ -215,7 +169,7 @@ Status Verify(RestoreRun& run) {
   BlockCounts counts;
   BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
     return CompareChecksums(run.saved, run.plan,
-                            absl::StrFormat("restore \"%s\"", run.Directory()),
+                            absl::StrFormat("restore \"%s\"", run.source.path),
                             run.registers, run.covered, counts);
   }));
   std::vector<int64_t> shared = {counts.verified, counts.partial};
@@ -227,18 +181,84 @@ Status Verify(RestoreRun& run) {
 
 // Collective.
 Status Report(RestoreRun& run) {
-  run.result.path = run.Directory();
-  run.result.step = run.step;
+  run.result.path = run.source.path;
+  run.result.step = run.source.step;
   run.result.counters.files = static_cast<int64_t>(run.file_names.size());
   run.result.counters.peak_memory_bytes = PeakMemoryBytes();
   run.result.counters.stations = run.stations.Finish();
   return CombineCounters(run.team, run.result.counters);
 }
 
-// All stations. Collective.
-StatusOr<RestoreResult> RunAll(RestoreRun& run, const State& state) {
-  BELAY_RETURN_IF_AGREED(Begin(run, state));
-  BELAY_RETURN_IF_AGREED(Open(run));
+// What the caller means by a directory and a number. Local.
+StatusOr<RestoreSource> SourceOf(const std::string& dir, int64_t step) {
+  if (step == kLatestStep) {
+    return RestoreSource{.path = dir, .kind = RestoreSource::Kind::kRun};
+  }
+  if (step >= 0)
+    return RestoreSource{.path = StepPath(dir, step), .step = step};
+  return absl::InvalidArgumentError(
+      absl::StrFormat("restore \"%s\": step is out of range (need 0 to %d, "
+                      "found %d)",
+                      dir, INT64_MAX, step));
+}
+
+// The run of what the caller asked for, up to the open index. Collective.
+Status Start(RestoreRun& run, const Status& mine, const State& state) {
+  BELAY_RETURN_IF_AGREED(BeginRestore(run, mine.ok() ? state.status() : mine));
+  return OpenStation(run);
+}
+
+}  // namespace
+
+RestoreRun::RestoreRun(const Comm& comm, RestoreSource wanted,
+                       const RestoreOptions& chosen)
+    : team{comm, Deadline(comm, chosen.deadline_seconds,
+                          absl::StrFormat("restore \"%s\"", wanted.path))},
+      stations(team),
+      source(std::move(wanted)),
+      options(chosen) {}
+
+Status BeginRestore(RestoreRun& run, const Status& mine) {
+  run.stations.Enter("list");
+  BELAY_RETURN_IF_AGREED(Agree(run.team, mine));
+  const RestoreSource& source = run.source;
+  BELAY_RETURN_IF_AGREED(
+      AgreeSame(run.team, "restore: the directory",
+                Fingerprint(source.kind == RestoreSource::Kind::kCheckpoint
+                                ? ParentOf(source.path)
+                                : WithoutSlashes(source.path))));
+  WireWriter rest;
+  rest.PutText(WithoutSlashes(source.path));
+  rest.Put(source.kind);
+  rest.Put(source.step);
+  rest.Put(source.identity);
+  rest.Put(run.options.checksums);
+  return AgreeSame(run.team, "restore: the step or an option",
+                   Fingerprint(rest.bytes()));
+}
+
+Status OpenStation(RestoreRun& run) {
+  run.stations.Enter("open");
+  return OnRoot(run.team, [&] { return OpenIndex(run); });
+}
+
+StatusOr<PendingRestore> PinRestore(RestoreRun& run) {
+  WireWriter found;
+  found.PutText(run.source.path);
+  found.Put(run.source.step);
+  found.Put(run.source.identity);
+  std::string bytes = found.Take();
+  BELAY_RETURN_IF_AGREED(Broadcast(run.team, bytes));
+  WireReader in(bytes);
+  PendingRestore pending;
+  pending.path = in.GetText();
+  pending.step = in.Get<int64_t>();
+  pending.identity = in.Get<uint64_t>();
+  return pending;
+}
+
+StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state) {
+  run.shards = ListShards(state, run.team.rank());
   BELAY_RETURN_IF_AGREED(Plan(run));
   BELAY_RETURN_IF_AGREED(Read(run));
   BELAY_RETURN_IF_AGREED(Verify(run));
@@ -246,55 +266,52 @@ StatusOr<RestoreResult> RunAll(RestoreRun& run, const State& state) {
   return std::move(run.result);
 }
 
-}  // namespace
-
 StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
                                 int64_t step, const State& state,
                                 const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
-  RestoreRun run(comm, {.dir = dir, .step = step}, options);
-  return RunAll(run, state);
+  const StatusOr<RestoreSource> source = SourceOf(dir, step);
+  RestoreRun run(comm, source.value_or(RestoreSource{.path = dir}), options);
+  BELAY_RETURN_IF_AGREED(Start(run, source.status(), state));
+  return ReadValues(run, state);
 }
 
 StatusOr<RestoreResult> Restore(const Comm& comm, const PendingRestore& pending,
                                 const State& state,
                                 const RestoreOptions& options) {
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", pending.dir));
-  RestoreRun run(comm, pending, options);
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", pending.path));
+  RestoreRun run(comm,
+                 {.path = pending.path,
+                  .step = pending.step,
+                  .identity = pending.identity},
+                 options);
   Status status;
   if (pending.identity == 0) {
     status = absl::FailedPreconditionError(absl::StrFormat(
-        "restore \"%s\": nothing is pending: call RestoreLater", pending.dir));
+        "restore \"%s\": nothing is pending: call RestoreLater", pending.path));
   }
-  BELAY_RETURN_IF_AGREED(Agree(run.team, status));
-  return RunAll(run, state);
+  BELAY_RETURN_IF_AGREED(Start(run, status, state));
+  return ReadValues(run, state);
 }
 
 StatusOr<PendingRestore> RestoreLater(const Comm& comm, const std::string& dir,
                                       int64_t step,
                                       const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
-  RestoreRun run(comm, {.dir = dir, .step = step}, options);
-  BELAY_RETURN_IF_AGREED(Begin(run, State()));
-  BELAY_RETURN_IF_AGREED(Open(run));
-  WireWriter found;
-  found.Put(run.step);
-  found.Put(run.identity);
-  std::string bytes = found.Take();
-  BELAY_RETURN_IF_AGREED(Broadcast(run.team, bytes));
-  WireReader in(bytes);
-  PendingRestore pending{.dir = dir};
-  pending.step = in.Get<int64_t>();
-  pending.identity = in.Get<uint64_t>();
-  return pending;
+  const StatusOr<RestoreSource> source = SourceOf(dir, step);
+  RestoreRun run(comm, source.value_or(RestoreSource{.path = dir}), options);
+  BELAY_RETURN_IF_AGREED(Start(run, source.status(), State()));
+  return PinRestore(run);
 }
 
-std::string StepPath(const std::string& dir, int64_t step) {
-  return JoinPath(dir, StepName(step));
+std::string StepPath(const std::string& dir, int64_t step,
+                     std::string_view prefix) {
+  return JoinPath(dir, StepName(step, prefix));
 }
 
-StatusOr<std::vector<int64_t>> ListSteps(const std::string& dir) {
-  return CommittedSteps(dir);
+StatusOr<std::vector<int64_t>> ListSteps(const std::string& dir,
+                                         std::string_view prefix) {
+  return CommittedSteps(dir, prefix);
 }
 
 }  // namespace belay

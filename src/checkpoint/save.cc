@@ -8,6 +8,7 @@
 #include "base/wire.h"
 #include "belay/save_restore.h"
 #include "checkpoint/listing.h"
+#include "checkpoint/save_at.h"
 #include "checkpoint/save_run.h"
 #include "store/commit.h"
 #include "store/index_file.h"
@@ -21,19 +22,31 @@ constexpr int64_t kMinInFlight = int64_t{4} << 10;
 constexpr int64_t kMaxInFlight = int64_t{1} << 30;
 
 // `value` is a number that the caller passed as `name`.
-Status CheckRange(const std::string& dir, const char* name, int64_t value,
+Status CheckRange(std::string_view dir, const char* name, int64_t value,
                   int64_t low, int64_t high) {
   if (low <= value && value <= high) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrFormat("save \"%s\": %s is out of range (need %d to %d, found "
                       "%d)",
-                      dir, name, low, high, value));
+                      AbslView(dir), name, low, high, value));
 }
 
-Status CheckArguments(const std::string& dir, const State& state, int64_t step,
+// A name that would be taken for something else.
+Status CheckPath(const std::string& path) {
+  const std::string name = NameOf(path);
+  if (!name.empty() && name != "." && name != ".." && !IsInProgress(name)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("save \"%s\": a checkpoint cannot have this name", path));
+}
+
+Status CheckArguments(const SaveRun& run, const State& state,
                       const SaveOptions& options) {
+  const std::string dir = ParentOf(run.path);
   BELAY_RETURN_IF_ERROR(state.status());
-  BELAY_RETURN_IF_ERROR(CheckRange(dir, "step", step, 0, INT64_MAX));
+  BELAY_RETURN_IF_ERROR(CheckRange(dir, "step", run.step, 0, INT64_MAX));
+  BELAY_RETURN_IF_ERROR(CheckPath(run.path));
   BELAY_RETURN_IF_ERROR(CheckRange(dir, "max_bytes_in_flight",
                                    options.max_bytes_in_flight, kMinInFlight,
                                    kMaxInFlight));
@@ -88,10 +101,12 @@ std::string EncodeOptions(const SaveOptions& options) {
 
 // Says what it is that ranks disagree on. Collective.
 Status FindDifference(SaveRun& run) {
-  BELAY_RETURN_IF_AGREED(
-      AgreeSame(run.team, "save: the directory", Fingerprint(run.dir)));
+  BELAY_RETURN_IF_AGREED(AgreeSame(run.team, "save: the directory",
+                                   Fingerprint(ParentOf(run.path))));
   BELAY_RETURN_IF_AGREED(
       AgreeSame(run.team, "save: the step", static_cast<uint64_t>(run.step)));
+  BELAY_RETURN_IF_AGREED(
+      AgreeSame(run.team, "save: the name", Fingerprint(run.path)));
   for (const NamedOption& option : CommonOptions(run.options)) {
     BELAY_RETURN_IF_AGREED(AgreeSame(run.team,
                                      Cat("save: the option ", option.name),
@@ -102,22 +117,23 @@ Status FindDifference(SaveRun& run) {
 
 // Station list: the arguments are sound and equal, and all ranks or none can
 // reuse their plan. Collective.
-Status Begin(SaveRun& run, const State& state) {
+Status Begin(SaveRun& run, const SaveJob& job) {
   run.stations.Enter("list");
-  run.shards = ListShards(state, run.team.rank());
-  const Status status = CheckArguments(run.dir, state, run.step, run.options);
+  run.shards = ListShards(job.state, run.team.rank());
+  const Status status = CheckArguments(run, job.state, run.options);
   const std::string options = EncodeOptions(run.options);
   WireWriter structure;
   if (status.ok()) {
     structure.Put(run.team.size());
     PutStructure(run.shards, structure);
     structure.PutText(options);
+    structure.Put(job.graph_fingerprint);
     structure.Put(run.team.rank());  // rank 0 keeps more than others
   }
   const uint64_t fingerprint = Fingerprint(structure.bytes());
 
   WireWriter same;
-  same.PutText(run.dir);
+  same.PutText(run.path);
   same.Put(run.step);
   same.PutText(options);
   // A value and its complement: the minimum of both is found together, and
@@ -157,7 +173,7 @@ StatusOr<SkeletonImage> CreateNewFile(const SaveRun& run,
 
 // Makes the files that this rank is to make. Local.
 Status CreateMyFiles(SaveRun& run) {
-  BELAY_RETURN_IF_ERROR(CheckSharedDirectory(run.dir, run.step, run.nonce));
+  BELAY_RETURN_IF_ERROR(CheckSharedDirectory(run.path, run.nonce));
   std::vector<SkeletonImage>& skeletons = run.cache.skeletons;
   if (!run.reuse) skeletons.clear();
   size_t next = 0;
@@ -188,7 +204,7 @@ Status StartMyIndex(SaveRun& run) {
 
 // Rank 0 only.
 Status BeginOnRoot(SaveRun& run) {
-  const Status status = BeginStep(run.dir, run.step, run.options.overwrite,
+  const Status status = BeginStep(run.path, run.options.overwrite,
                                   run.options.durable, run.nonce);
   run.began = !absl::IsAlreadyExists(status);
   return status;
@@ -226,8 +242,8 @@ Status WriteIndexAndCommit(SaveRun& run) {
   const bool durable = run.options.durable;
   BELAY_RETURN_IF_ERROR(
       FinishIndex(run.IndexPath(), cache.index, run.step, checksums, durable));
-  BELAY_ASSIGN_OR_RETURN(run.is_owner, IsOurs(run.dir, run.step, run.nonce));
-  BELAY_RETURN_IF_ERROR(CommitStep(run.dir, run.step, durable, run.nonce));
+  BELAY_ASSIGN_OR_RETURN(run.is_owner, IsOurs(run.path, run.nonce));
+  BELAY_RETURN_IF_ERROR(CommitStep(run.path, durable, run.nonce));
   run.committed = true;
   return absl::OkStatus();
 }
@@ -245,20 +261,20 @@ void CleanUp(SaveRun& run, const Status& status) {
   // What was there before this save is not ours.
   if (!run.began) return;
   // Under the temporary name lies the old step of a commit that stands.
-  if (!status.ok() && run.committed && !UndoCommit(run.dir, run.step).ok()) {
+  if (!status.ok() && run.committed && !UndoCommit(run.path).ok()) {
     return;
   }
   // Another save of this step may have taken the directory over.
-  const StatusOr<bool> ours = IsOurs(run.dir, run.step, run.nonce);
+  const StatusOr<bool> ours = IsOurs(run.path, run.nonce);
   if (!run.is_owner && !(ours.ok() && *ours)) return;
-  RemoveDebris(run.dir, run.step);
+  RemoveDebris(run.path);
 }
 
 // Fills in what the caller gets to see. The step is committed: counters that
 // cannot be combined stay those of this rank. Collective.
 void Report(SaveRun& run) {
   SaveResult& result = run.result;
-  result.path = JoinPath(run.dir, StepName(run.step));
+  result.path = run.path;
   result.step = run.step;
   result.num_arrays = run.cache.planned.num_arrays;
   result.rounds = run.cache.planned.rounds;
@@ -280,25 +296,23 @@ Status Carry(SaveRun& run) {
 
 }  // namespace
 
-StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,
-                          int64_t step, const State& state,
-                          const SaveOptions& options) {
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", dir));
+StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
+                            const SaveOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", ParentOf(job.path)));
   PlanCache own;
-  const std::string name =
-      absl::StrFormat("save \"%s\"", JoinPath(dir, StepName(step)));
-  Team team{comm, Deadline(comm, options.deadline_seconds, name)};
+  Team team{comm, Deadline(comm, options.deadline_seconds,
+                           absl::StrFormat("save \"%s\"", job.path))};
   SaveRun run{.team = std::move(team),
               .stations = Stations(run.team),
-              .dir = dir,
-              .step = step,
+              .path = WithoutSlashes(job.path),
+              .step = job.step,
               .options = options,
               .shards = {},
               .cache = options.cache ? options.cache->impl() : own.impl(),
               .keep = options.cache != nullptr,
               .registers = {},
               .result = {}};
-  BELAY_RETURN_IF_AGREED(Begin(run, state));
+  BELAY_RETURN_IF_AGREED(Begin(run, job));
   BELAY_RETURN_IF_AGREED(Plan(run));
   const Status status = Carry(run);
   CleanUp(run, status);
@@ -306,6 +320,14 @@ StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,
   Report(run);
   run.cache.is_valid = run.keep;
   return std::move(run.result);
+}
+
+StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,
+                          int64_t step, const State& state,
+                          const SaveOptions& options) {
+  return SaveAt(comm,
+                {.path = StepPath(dir, step), .step = step, .state = state},
+                options);
 }
 
 }  // namespace belay

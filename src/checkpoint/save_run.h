@@ -20,7 +20,7 @@ namespace belay {
 struct SaveRun {
   Team team;
   Stations stations;
-  std::string dir;
+  std::string path;  // the committed one
   int64_t step;
   const SaveOptions& options;
   std::vector<Shard> shards;
@@ -37,8 +37,8 @@ struct SaveRun {
   bool committed = false;
   SaveResult result;
 
-  // Where the step and its files are until the commit. Local.
-  std::string Directory() const { return JoinPath(dir, InProgressName(step)); }
+  // Where the files are until the commit. Local.
+  std::string Directory() const { return InProgressPath(path); }
   // Local.
   std::string IndexPath() const { return JoinPath(Directory(), IndexName()); }
   // Local.

@@ -43,42 +43,38 @@ Status CreateMarker(const std::string& path) {
 
 }  // namespace
 
-Status BeginStep(const std::string& run, int64_t step, bool overwrite,
-                 bool durable, uint64_t nonce) {
-  BELAY_RETURN_IF_ERROR(EnsureDirectory(run, durable));
-  const std::string committed = JoinPath(run, StepName(step));
-  BELAY_RETURN_IF_ERROR(TakeBackReplaced(committed));
-  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(committed));
+Status BeginStep(const std::string& path, bool overwrite, bool durable,
+                 uint64_t nonce) {
+  BELAY_RETURN_IF_ERROR(EnsureDirectory(ParentOf(path), durable));
+  BELAY_RETURN_IF_ERROR(TakeBackReplaced(path));
+  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
   if (exists && !overwrite) {
     return absl::AlreadyExistsError(absl::StrFormat(
         "save \"%s\": the step is committed already; choose another number or "
         "set SaveOptions.overwrite",
-        committed));
+        path));
   }
-  const std::string directory = JoinPath(run, InProgressName(step));
+  const std::string directory = InProgressPath(path);
   BELAY_RETURN_IF_ERROR(RemoveTree(directory));
   BELAY_RETURN_IF_ERROR(MakeDirectory(directory));
   const Status marked = CreateMarker(JoinPath(directory, MarkerName(nonce)));
   // Nobody else would know whose it is.
-  if (!marked.ok()) RemoveDebris(run, step);
+  if (!marked.ok()) RemoveDebris(path);
   return marked;
 }
 
-Status CheckSharedDirectory(const std::string& run, int64_t step,
-                            uint64_t nonce) {
-  BELAY_ASSIGN_OR_RETURN(const bool ours, IsOurs(run, step, nonce));
+Status CheckSharedDirectory(const std::string& path, uint64_t nonce) {
+  BELAY_ASSIGN_OR_RETURN(const bool ours, IsOurs(path, nonce));
   if (ours) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat(
       "save \"%s\": this rank does not see the directory that rank 0 made; all "
       "ranks need the same path on a shared file system",
-      JoinPath(run, InProgressName(step))));
+      InProgressPath(path)));
 }
 
-Status CommitStep(const std::string& run, int64_t step, bool durable,
-                  uint64_t nonce) {
-  const std::string from = JoinPath(run, InProgressName(step));
-  const std::string to = JoinPath(run, StepName(step));
-  BELAY_ASSIGN_OR_RETURN(const bool ours, IsOurs(run, step, nonce));
+Status CommitStep(const std::string& path, bool durable, uint64_t nonce) {
+  const std::string from = InProgressPath(path);
+  BELAY_ASSIGN_OR_RETURN(const bool ours, IsOurs(path, nonce));
   if (!ours) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "commit \"%s\": another save of this step has taken the directory over",
@@ -86,35 +82,44 @@ Status CommitStep(const std::string& run, int64_t step, bool durable,
   }
   BELAY_RETURN_IF_ERROR(RemoveTree(JoinPath(from, MarkerName(nonce))));
   if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(from));
-  BELAY_RETURN_IF_ERROR(RenameOrSwap(from, to));
+  BELAY_RETURN_IF_ERROR(RenameOrSwap(from, path));
   if (!durable) return absl::OkStatus();
-  const Status synced = SyncDirectory(run);
-  if (!synced.ok()) UndoCommit(run, step).IgnoreError();
+  const Status synced = SyncDirectory(ParentOf(path));
+  if (!synced.ok()) UndoCommit(path).IgnoreError();
   return synced;
 }
 
-Status UndoCommit(const std::string& run, int64_t step) {
-  return RenameOrSwap(JoinPath(run, StepName(step)),
-                      JoinPath(run, InProgressName(step)));
+Status UndoCommit(const std::string& path) {
+  return RenameOrSwap(path, InProgressPath(path));
 }
 
-StatusOr<bool> IsOurs(const std::string& run, int64_t step, uint64_t nonce) {
-  return Exists(
-      JoinPath(JoinPath(run, InProgressName(step)), MarkerName(nonce)));
+StatusOr<bool> IsOurs(const std::string& path, uint64_t nonce) {
+  return Exists(JoinPath(InProgressPath(path), MarkerName(nonce)));
 }
 
-void RemoveDebris(const std::string& run, int64_t step) {
-  RemoveTree(JoinPath(run, InProgressName(step))).IgnoreError();
+void RemoveDebris(const std::string& path) {
+  RemoveTree(InProgressPath(path)).IgnoreError();
 }
 
-StatusOr<std::vector<int64_t>> CommittedSteps(const std::string& run) {
+StatusOr<std::vector<StepLabel>> CommittedLabels(const std::string& run) {
   BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                          ListDirectory(run));
-  std::vector<int64_t> steps;
+  std::vector<StepLabel> labels;
   for (const std::string& name : names) {
-    if (const auto step = ParseStepName(name)) steps.push_back(*step);
+    if (auto label = ParseStepName(name)) labels.push_back(*std::move(label));
   }
-  std::sort(steps.begin(), steps.end());
+  std::sort(labels.begin(), labels.end());
+  return labels;
+}
+
+StatusOr<std::vector<int64_t>> CommittedSteps(const std::string& run,
+                                              std::string_view prefix) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<StepLabel> labels,
+                         CommittedLabels(run));
+  std::vector<int64_t> steps;
+  for (const StepLabel& label : labels) {
+    if (label.prefix == prefix) steps.push_back(label.step);
+  }
   return steps;
 }
 

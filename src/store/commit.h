@@ -1,56 +1,63 @@
-// The directory of a step: begun under a temporary name, committed by a
-// rename.
+// The directory of a checkpoint: begun under a temporary name, committed by a
+// rename. `path` is the committed one, such as "run/step_00000042".
 
 #ifndef BELAY_STORE_COMMIT_H_
 #define BELAY_STORE_COMMIT_H_
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "belay/status.h"
+#include "store/paths.h"
 
 namespace belay {
 
-// Makes <run>/step_N.inprogress, empty but for the marker of `nonce`, and <run>
-// itself if its parent exists. Debris of an earlier save of this step is
-// removed, and a step that a crash left half replaced gets its name back. With
-// `durable`, the name of a new <run> is synced. Rank 0 only.
-// Errors: AlreadyExists - the step is committed and `overwrite` is false; those
+// Makes <path>.inprogress, empty but for the marker of `nonce`, and the
+// directory that holds it if the next one up exists. Debris of an earlier save
+// of this name is removed, and a checkpoint that a crash left half replaced
+// gets its name back. With `durable`, the name of a new directory above is
+// synced. Rank 0 only.
+// Errors: AlreadyExists - `path` is committed and `overwrite` is false; those
 //   of MakeDirectory and RemoveTree.
-Status BeginStep(const std::string& run, int64_t step, bool overwrite,
-                 bool durable, uint64_t nonce);
+Status BeginStep(const std::string& path, bool overwrite, bool durable,
+                 uint64_t nonce);
 
 // Looks for the marker, which proves that this rank sees the directory that
 // rank 0 made. Local.
 // Errors: FailedPrecondition - it does not.
-Status CheckSharedDirectory(const std::string& run, int64_t step,
-                            uint64_t nonce);
+Status CheckSharedDirectory(const std::string& path, uint64_t nonce);
 
-// Removes the marker and renames the directory to <run>/step_N: the commit
-// point. A step that is there already is swapped against it and waits under the
+// Removes the marker and renames the directory to `path`: the commit point. A
+// checkpoint that is there already is swapped against it and waits under the
 // temporary name. With `durable`, directories are synced before and after.
-// After an error the step is not committed. Rank 0 only.
-// Errors: FailedPrecondition - the marker is gone: another save of the step has
-//   taken the directory over; those of Rename and SyncDirectory.
-Status CommitStep(const std::string& run, int64_t step, bool durable,
-                  uint64_t nonce);
+// After an error `path` is not committed. Rank 0 only.
+// Errors: FailedPrecondition - the marker is gone: another save of this name
+//   has taken the directory over; those of Rename and SyncDirectory.
+Status CommitStep(const std::string& path, bool durable, uint64_t nonce);
 
 // Takes a commit back that not all ranks have heard of. Rank 0 only.
-// Errors: those of Rename; the step is then still there.
-Status UndoCommit(const std::string& run, int64_t step);
+// Errors: those of Rename; `path` is then still there.
+Status UndoCommit(const std::string& path);
 
 // Whether the directory in progress is the one that `nonce` began. Local.
-StatusOr<bool> IsOurs(const std::string& run, int64_t step, uint64_t nonce);
+StatusOr<bool> IsOurs(const std::string& path, uint64_t nonce);
 
-// Removes <run>/step_N.inprogress: what is left of a failed save, or a step
+// Removes <path>.inprogress: what is left of a failed save, or a checkpoint
 // that was replaced; best effort, so that no other result is hidden. Rank 0
 // only.
-void RemoveDebris(const std::string& run, int64_t step);
+void RemoveDebris(const std::string& path);
 
-// The steps that are committed in `run`, ascending. Local.
+// All steps that are committed in `run`, by prefix and number. Local.
 // Errors: NotFound - no such directory; those of ListDirectory.
-StatusOr<std::vector<int64_t>> CommittedSteps(const std::string& run);
+StatusOr<std::vector<StepLabel>> CommittedLabels(const std::string& run);
+
+// The numbers of the steps with this prefix that are committed in `run`,
+// ascending. Local.
+// Errors: those of CommittedLabels.
+StatusOr<std::vector<int64_t>> CommittedSteps(const std::string& run,
+                                              std::string_view prefix);
 
 }  // namespace belay
 

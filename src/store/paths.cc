@@ -1,14 +1,19 @@
 #include "store/paths.h"
 
+#include <algorithm>
+
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/text.h"
 #include "geometry/digits.h"
 
 namespace belay {
 namespace {
 
-constexpr std::string_view kStepPrefix = "step_";
+constexpr char kInProgress[] = ".inprogress";
+constexpr size_t kMaxPrefix = 200;
 constexpr std::string_view kReservedGroup = ".belay";
 
 void AppendEscaped(unsigned char c, std::string& out) {
@@ -44,34 +49,65 @@ std::string EscapeKey(std::string_view key) {
   }
 }
 
+bool IsStepPrefix(std::string_view prefix) {
+  return !prefix.empty() && prefix.size() <= kMaxPrefix &&
+         std::all_of(prefix.begin(), prefix.end(), [](unsigned char c) {
+           return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '=';
+         });
+}
+
 }  // namespace
 
-std::string StepName(int64_t step) {
-  return absl::StrFormat("%s%08d", kStepPrefix, step);
+std::string StepName(int64_t step, std::string_view prefix) {
+  return absl::StrFormat("%s_%08d", AbslView(prefix), step);
 }
 
-std::optional<int64_t> ParseStepName(std::string_view name) {
-  if (!name.starts_with(kStepPrefix)) return std::nullopt;
+std::optional<StepLabel> ParseStepName(std::string_view name) {
+  const size_t bar = name.rfind('_');
+  if (bar == std::string_view::npos) return std::nullopt;
+  if (!IsStepPrefix(name.substr(0, bar))) return std::nullopt;
   const std::optional<int64_t> step =
-      ParseDigits(name.substr(kStepPrefix.size()), INT64_MAX);
+      ParseDigits(name.substr(bar + 1), INT64_MAX);
+  if (!step.has_value()) return std::nullopt;
+  StepLabel label{std::string(name.substr(0, bar)), *step};
   // One spelling per step: eight digits, more only where the number has more.
-  if (!step.has_value() || StepName(*step) != name) return std::nullopt;
-  return step;
+  if (StepName(label.step, label.prefix) != name) return std::nullopt;
+  return label;
 }
 
-std::string InProgressName(int64_t step) {
-  return StepName(step) + ".inprogress";
+Status CheckStepPrefix(std::string_view prefix) {
+  if (IsStepPrefix(prefix)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "the prefix of steps \"%s\" cannot be a name (need 1 to %d letters, "
+      "digits or any of \"-_=\")",
+      AbslView(prefix), kMaxPrefix));
 }
+
+std::string InProgressPath(std::string_view path) {
+  return absl::StrCat(AbslView(path), kInProgress);
+}
+
+bool IsInProgress(std::string_view path) { return path.ends_with(kInProgress); }
 
 std::string ReplacedName(std::string_view path) {
   return std::string(path) + ".replaced";
 }
 
-std::string ParentOf(std::string_view path) {
+std::string WithoutSlashes(std::string_view path) {
   while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
-  const size_t slash = path.rfind('/');
-  if (slash == std::string_view::npos) return ".";
-  return std::string(path.substr(0, slash == 0 ? 1 : slash));
+  return std::string(path);
+}
+
+std::string ParentOf(std::string_view path) {
+  const std::string whole = WithoutSlashes(path);
+  const size_t slash = whole.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return whole.substr(0, slash == 0 ? 1 : slash);
+}
+
+std::string NameOf(std::string_view path) {
+  const std::string whole = WithoutSlashes(path);
+  return whole.substr(whole.rfind('/') + 1);
 }
 
 std::string MarkerName(uint64_t nonce) {

@@ -5,6 +5,7 @@
 #ifndef BELAY_STORE_PATHS_H_
 #define BELAY_STORE_PATHS_H_
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,21 +13,40 @@
 #include <vector>
 
 #include "belay/box.h"
+#include "belay/status.h"
 #include "model/plan.h"
 
 namespace belay {
 
+// What the name of a step consists of.
+struct StepLabel {
+  std::string prefix;
+  int64_t step = 0;
+
+  friend auto operator<=>(const StepLabel&, const StepLabel&) = default;
+};
+
 // "step_00000042": a committed step. Local.
-std::string StepName(int64_t step);
-// The number in such a name, or nothing for any other name. Local.
-std::optional<int64_t> ParseStepName(std::string_view name);
-// "step_00000042.inprogress": a step that is being written. Local.
-std::string InProgressName(int64_t step);
+std::string StepName(int64_t step, std::string_view prefix = "step");
+// What makes up such a name, or nothing for any other name. Local.
+std::optional<StepLabel> ParseStepName(std::string_view name);
+// Checks that names of steps may begin with it. Local.
+// Errors: InvalidArgument - it is empty, too long, or has a character that is
+//   neither a letter nor a digit nor one of "-_=".
+Status CheckStepPrefix(std::string_view prefix);
+// "run/step_00000042.inprogress": a checkpoint that is being written. Local.
+std::string InProgressPath(std::string_view path);
+// Whether a path is that of one that is being written. Local.
+bool IsInProgress(std::string_view path);
 // The name that a committed step has for a moment while it is replaced on a
 // file system that cannot swap names: `path` and ".replaced". Local.
 std::string ReplacedName(std::string_view path);
 // The directory that holds `path`; "." for a bare name. Local.
 std::string ParentOf(std::string_view path);
+// The last name of `path`. Local.
+std::string NameOf(std::string_view path);
+// `path` without slashes at its end. Local.
+std::string WithoutSlashes(std::string_view path);
 // The file whose presence proves that ranks see the same directory. Local.
 std::string MarkerName(uint64_t nonce);
 // "index.h5". Local.

@@ -1,0 +1,75 @@
+// One restore on one rank, station by station.
+
+#ifndef BELAY_CHECKPOINT_RESTORE_RUN_H_
+#define BELAY_CHECKPOINT_RESTORE_RUN_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/options.h"
+#include "belay/save_restore.h"
+#include "belay/shard.h"
+#include "belay/state.h"
+#include "belay/status.h"
+#include "checkpoint/stations.h"
+#include "model/plan.h"
+#include "parallel/collective.h"
+
+namespace belay {
+
+// Which checkpoint to restore.
+struct RestoreSource {
+  enum class Kind : uint8_t {
+    kCheckpoint,  // `path` is that of the checkpoint
+    kRun,         // the newest step in `path`
+    kAny,         // what ResolveStep finds
+  };
+
+  std::string path;
+  Kind kind = Kind::kCheckpoint;
+  // Its number; -1: any.
+  int64_t step = -1;
+  // Tells it from another save of the same name; 0: of any save.
+  uint64_t identity = 0;
+};
+
+// Its arguments, and what the stations hand on. Neither copied nor moved.
+struct RestoreRun {
+  RestoreRun(const Comm& comm, RestoreSource wanted,
+             const RestoreOptions& chosen);
+
+  Team team;
+  Stations stations;
+  RestoreSource source;  // on rank 0 of one checkpoint, once it is open
+  const RestoreOptions& options;
+  std::vector<Shard> shards;
+  // Rank 0 only.
+  SavedCheckpoint saved;
+  RestorePlan plan;
+  // This rank's part.
+  RankReads reads;
+  std::vector<std::string> file_names;
+  bool checks = false;  // equal on all ranks
+  std::vector<uint32_t> registers;
+  std::vector<int64_t> covered;
+  RestoreResult result;
+};
+
+// Station list: the arguments are equal, and no rank has failed. Collective;
+// agreed.
+Status BeginRestore(RestoreRun& run, const Status& mine);
+
+// Station open: rank 0 reads the index. Collective; agreed.
+Status OpenStation(RestoreRun& run);
+
+// Tells all ranks which checkpoint was opened. Collective; agreed.
+StatusOr<PendingRestore> PinRestore(RestoreRun& run);
+
+// Stations plan, read and verify, and the report. Collective; agreed.
+StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state);
+
+}  // namespace belay
+
+#endif  // BELAY_CHECKPOINT_RESTORE_RUN_H_

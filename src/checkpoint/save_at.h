@@ -1,0 +1,37 @@
+// A save whose directory has any name, and which may have an object graph.
+
+#ifndef BELAY_CHECKPOINT_SAVE_AT_H_
+#define BELAY_CHECKPOINT_SAVE_AT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "belay/comm.h"
+#include "belay/options.h"
+#include "belay/state.h"
+#include "belay/status.h"
+#include "graph/object_graph.h"
+
+namespace belay {
+
+// What to save, where, and as which step.
+struct SaveJob {
+  std::string path;  // of the committed directory
+  int64_t step = 0;
+  const State& state;
+  // Whose attributes have the keys of `state`, all of them. Rank 0 only, or
+  // null.
+  const ObjectGraph* graph = nullptr;
+  // Equal on all ranks, and for equal graphs; 0 without one.
+  uint64_t graph_fingerprint = 0;
+};
+
+// Save, of a job. Collective. Same on all ranks: path, step, and options as in
+// Save.
+// Errors: those of Save; InvalidArgument - a path that cannot be a checkpoint.
+StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
+                            const SaveOptions& options);
+
+}  // namespace belay
+
+#endif  // BELAY_CHECKPOINT_SAVE_AT_H_
