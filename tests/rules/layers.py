@@ -4,18 +4,20 @@ import re
 
 import rule
 
-PURE = {"base", "geometry", "model", "types", "graph", "tensor"}
+PURE = {"base", "geometry", "model", "types", "graph", "manager", "tensor"}
 LAYERS = {
     "base": {"base"},
     "geometry": {"base", "geometry"},
     "model": {"base", "geometry", "model"},
     "types": {"base", "geometry", "model", "types"},
     "graph": {"base", "geometry", "model", "types", "graph"},
+    "manager": {"base", "geometry", "manager"},
     "tensor": {"base", "geometry", "tensor"},
     "parallel": {"base", "parallel"},
     "variable": {"base", "geometry", "model", "tensor", "parallel", "variable"},
     "h5": {"base", "geometry", "h5"},
-    "store": {"base", "geometry", "model", "parallel", "h5", "store"},
+    "store": {"base", "geometry", "model", "manager", "parallel", "h5",
+              "store"},
     "checkpoint": PURE | {"parallel", "h5", "store", "checkpoint"},
 }
 SYSTEM = {

@@ -1,0 +1,33 @@
+// Calling the user's functions: what they throw becomes a status.
+
+#ifndef BELAY_BASE_GUARDED_H_
+#define BELAY_BASE_GUARDED_H_
+
+#include <exception>
+#include <type_traits>
+
+#include "base/text.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// Calls `function`, which returns a Status, a StatusOr or a plain value; the
+// last becomes a StatusOr. Local.
+// Errors: its own; Internal - an exception, with its text.
+template <typename Function>
+auto Guarded(Function function) {
+  using Result = decltype(function());
+  constexpr bool kHasStatus = std::is_constructible_v<Result, Status>;
+  using Guard = std::conditional_t<kHasStatus, Result, StatusOr<Result>>;
+  try {
+    return Guard(function());
+  } catch (const std::exception& thrown) {
+    return Guard(absl::InternalError(Cat("exception: ", thrown.what())));
+  } catch (...) {
+    return Guard(absl::InternalError("exception of a type without text"));
+  }
+}
+
+}  // namespace belay
+
+#endif  // BELAY_BASE_GUARDED_H_
