@@ -1,0 +1,69 @@
+// Options of a CheckpointManager. Every default works: save whatever is asked
+// for, keep everything.
+
+#ifndef BELAY_MANAGER_OPTIONS_H_
+#define BELAY_MANAGER_OPTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "belay/options.h"
+#include "belay/retention_policy.h"
+#include "belay/status.h"
+
+namespace belay {
+
+struct ManagerOptions {
+  // Steps are called <prefix>_<number>.
+  std::string prefix = "step";
+
+  // --- When to save ---
+  // Save the first step, those that are a multiple of save_interval_steps, and
+  // those of save_on_steps.
+  int64_t save_interval_steps = 1;
+  std::vector<int64_t> save_on_steps = {};
+  // Instead of these two: whether to save `step`; `latest` is the newest step,
+  // if there is one. Only the answer of rank 0 counts.
+  std::function<bool(int64_t step, std::optional<int64_t> latest)> should_save =
+      nullptr;
+  // The step of the training, for a program that numbers its checkpoints
+  // otherwise. Borrowed; equal on all ranks at each save.
+  const int64_t* step_counter = nullptr;
+  // Save if step_counter has grown by this since the last save or restore.
+  std::optional<int64_t> checkpoint_interval = std::nullopt;
+
+  // --- Which steps to keep: those that any of these rules keeps ---
+  // The newest ones; with best_fn or best_metric the best ones. Unset: all.
+  std::optional<int64_t> max_to_keep = std::nullopt;
+  // Multiples of this.
+  std::optional<int64_t> keep_period = std::nullopt;
+  // The first step, and each one so many seconds after the one kept before.
+  std::optional<double> keep_time_interval = std::nullopt;
+  // Of those that the rules above would delete: one per so many hours.
+  std::optional<double> keep_checkpoint_every_n_hours = std::nullopt;
+  // How good a step is: a function of its metrics, or the name of one of them.
+  MetricFunction best_fn = nullptr;
+  std::string best_metric = {};
+  std::string best_mode = "max";  // or "min": small is good
+  bool keep_checkpoints_without_metrics = true;
+  // Instead of all these.
+  std::optional<RetentionPolicy> retention = std::nullopt;
+
+  // --- The rest ---
+  // Neither saves nor deletes anything, and needs no lease.
+  bool read_only = false;
+  // Remove at the start what crashed saves and deletions left.
+  bool remove_leftovers = true;
+  // Called by RestoreOrInitialize on all ranks where there is no step.
+  std::function<Status()> init_fn = nullptr;
+  // Seconds since 1970; unset: the system's clock. Only rank 0's counts.
+  std::function<double()> clock = nullptr;
+  SaveOptions save = {};
+};
+
+}  // namespace belay
+
+#endif  // BELAY_MANAGER_OPTIONS_H_

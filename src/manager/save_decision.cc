@@ -1,0 +1,148 @@
+#include "manager/save_decision.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "base/guarded.h"
+#include "base/status_macros.h"
+
+namespace belay {
+namespace {
+
+bool Contains(const std::vector<int64_t>& ascending, int64_t step) {
+  return std::binary_search(ascending.begin(), ascending.end(), step);
+}
+
+StatusOr<int64_t> NumberOf(const SaveHistory& history,
+                           const SaveRequest& request) {
+  if (request.step && *request.step < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("save: step is out of range (need 0 to %d, found %d)",
+                        INT64_MAX, *request.step));
+  }
+  if (request.step) return *request.step;
+  const int64_t before =
+      std::max(request.save_counter, LatestOf(history).value_or(0));
+  if (before < INT64_MAX) return before + 1;
+  return absl::OutOfRangeError(absl::StrFormat(
+      "save: no number is left after step %d; name a step", before));
+}
+
+bool HasRulesAboutSteps(const ManagerOptions& options) {
+  return options.save_interval_steps != 1 || !options.save_on_steps.empty();
+}
+
+// The step that the rules look at.
+StatusOr<int64_t> StepForRules(const ManagerOptions& options,
+                               const SaveRequest& request, int64_t number) {
+  if (request.step) return number;
+  if (request.counter) return *request.counter;
+  if (!HasRulesAboutSteps(options)) return number;
+  return absl::InvalidArgumentError(
+      "save: save_interval_steps and save_on_steps need a step; pass one to "
+      "Save, or set step_counter");
+}
+
+// Why checkpoint_interval is against it; "" if it is not.
+std::string AgainstInterval(const ManagerOptions& options,
+                            const SaveHistory& history,
+                            const SaveRequest& request) {
+  if (!options.checkpoint_interval || !history.counter || !request.counter) {
+    return "";
+  }
+  if (*request.counter == *history.counter) {
+    return absl::StrFormat("step_counter is still %d", *history.counter);
+  }
+  // Written as a difference of numbers of any size.
+  if (request.force ||
+      (*request.counter > *history.counter &&
+       static_cast<uint64_t>(*request.counter) -
+               static_cast<uint64_t>(*history.counter) >=
+           static_cast<uint64_t>(*options.checkpoint_interval))) {
+    return "";
+  }
+  return absl::StrFormat(
+      "step_counter has not grown by checkpoint_interval (need %d, found %d)",
+      *options.checkpoint_interval,
+      static_cast<int64_t>(static_cast<uint64_t>(*request.counter) -
+                           static_cast<uint64_t>(*history.counter)));
+}
+
+// Why the rules about steps are against it.
+StatusOr<std::string> AgainstRules(const ManagerOptions& options,
+                                   std::optional<int64_t> latest,
+                                   int64_t step) {
+  if (options.should_save) {
+    BELAY_ASSIGN_OR_RETURN(const bool save, Guarded([&] {
+                             return options.should_save(step, latest);
+                           }));
+    return save ? std::string() : "should_save says no";
+  }
+  if (!latest || step % options.save_interval_steps == 0) return std::string();
+  if (std::find(options.save_on_steps.begin(), options.save_on_steps.end(),
+                step) != options.save_on_steps.end()) {
+    return std::string();
+  }
+  return absl::StrFormat("step %d is no multiple of %d, nor one to save", step,
+                         options.save_interval_steps);
+}
+
+// Why the number cannot be taken.
+StatusOr<std::string> AgainstNumber(const ManagerOptions& options,
+                                    const SaveHistory& history,
+                                    const SaveDecision& decision, bool force) {
+  const std::optional<int64_t> latest = LatestOf(history);
+  if (!force && latest && *latest >= decision.step) {
+    return absl::StrFormat("step %d is not after the latest step %d",
+                           decision.step, *latest);
+  }
+  if (!force || options.save.overwrite || decision.replaces_damaged ||
+      !Contains(history.steps, decision.step)) {
+    return std::string();
+  }
+  return absl::AlreadyExistsError(absl::StrFormat(
+      "save: step %d is there already; choose another number or set "
+      "SaveOptions.overwrite",
+      decision.step));
+}
+
+}  // namespace
+
+std::optional<int64_t> LatestOf(const SaveHistory& history) {
+  for (size_t i = history.steps.size(); i-- > 0;) {
+    if (!Contains(history.damaged, history.steps[i])) return history.steps[i];
+  }
+  return std::nullopt;
+}
+
+StatusOr<SaveDecision> DecideSave(const ManagerOptions& options,
+                                  const SaveHistory& history,
+                                  const SaveRequest& request) {
+  BELAY_ASSIGN_OR_RETURN(const int64_t step, NumberOf(history, request));
+  SaveDecision decision{.step = step};
+  if (options.read_only && request.force) {
+    return absl::FailedPreconditionError(
+        "save: the manager is read-only, so it cannot be forced to save");
+  }
+  if (options.read_only) {
+    decision.reason = "the manager is read-only";
+    return decision;
+  }
+  decision.replaces_damaged = Contains(history.damaged, step);
+  decision.reason = AgainstInterval(options, history, request);
+  if (!decision.reason.empty()) return decision;
+  BELAY_ASSIGN_OR_RETURN(
+      decision.reason,
+      AgainstNumber(options, history, decision, request.force));
+  if (!decision.reason.empty()) return decision;
+  if (!request.force && !options.checkpoint_interval) {
+    BELAY_ASSIGN_OR_RETURN(const int64_t asked,
+                           StepForRules(options, request, step));
+    BELAY_ASSIGN_OR_RETURN(decision.reason,
+                           AgainstRules(options, LatestOf(history), asked));
+  }
+  decision.save = decision.reason.empty();
+  return decision;
+}
+
+}  // namespace belay
