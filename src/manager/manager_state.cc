@@ -1,0 +1,137 @@
+#include "manager/manager_state.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+
+namespace belay {
+namespace {
+
+constexpr double kSecondsPerHour = 3600;
+
+bool Contains(const std::vector<int64_t>& ascending, int64_t step) {
+  return std::binary_search(ascending.begin(), ascending.end(), step);
+}
+
+std::string NumberText(int64_t step) {
+  return absl::StrFormat("step %d", step);
+}
+
+// After a crash, a step may be committed that the state only announces.
+void Adopt(const std::vector<int64_t>& committed, RecoveredState& recovered) {
+  std::optional<StepRecord>& saving = recovered.state.saving;
+  if (!saving) return;
+  if (Contains(committed, saving->step)) {
+    recovered.notes.push_back(
+        NumberText(saving->step) +
+        " was committed by a job that ended before it could write that down; "
+        "it is managed now");
+    PutRecord(*std::move(saving), recovered.state.steps);
+  }
+  saving.reset();
+}
+
+}  // namespace
+
+void PutRecord(StepRecord record, std::vector<StepRecord>& steps) {
+  const auto place = std::lower_bound(
+      steps.begin(), steps.end(), record.step,
+      [](const StepRecord& a, int64_t step) { return a.step < step; });
+  if (place != steps.end() && place->step == record.step) {
+    *place = std::move(record);
+  } else {
+    steps.insert(place, std::move(record));
+  }
+}
+
+void KeepOnly(const std::vector<int64_t>& steps,
+              std::vector<StepRecord>& records) {
+  std::erase_if(records, [&](const StepRecord& record) {
+    return !Contains(steps, record.step);
+  });
+}
+
+RecoveredState RecoverState(std::optional<ManagerState> stored,
+                            const std::vector<int64_t>& committed, double now) {
+  RecoveredState recovered;
+  ManagerState& state = recovered.state;
+  if (!stored) {
+    // Earlier than whatever is saved from now on.
+    state.last_preserved = now - 1;
+    return recovered;
+  }
+  state = *std::move(stored);
+  Adopt(committed, recovered);
+  KeepOnly(committed, state.steps);
+  if (now < state.last_preserved) {
+    recovered.notes.push_back(absl::StrFormat(
+        "the clock is behind the last preserved step (need at least %.0f, "
+        "found %.0f); the steps that are there will not be deleted",
+        state.last_preserved, now));
+    state.last_preserved = now;
+  }
+  for (StepRecord& record : state.steps) {
+    if (std::min(record.time, now) <= state.last_preserved) {
+      record.preserved = true;
+    }
+  }
+  return recovered;
+}
+
+RetentionPolicy PolicyOf(const ManagerOptions& options) {
+  if (options.retention) return *options.retention;
+  std::vector<RetentionPolicy> rules;
+  if (options.keep_period) rules.push_back(EveryNSteps(*options.keep_period));
+  if (options.keep_time_interval) {
+    rules.push_back(EveryNSeconds(*options.keep_time_interval));
+  }
+  const BestNOptions best{.n = options.max_to_keep,
+                          .reverse = options.best_mode == "min",
+                          .keep_checkpoints_without_metrics =
+                              options.keep_checkpoints_without_metrics};
+  if (options.best_fn) {
+    rules.push_back(BestN(options.best_fn, best));
+  } else if (!options.best_metric.empty()) {
+    rules.push_back(BestN(options.best_metric, best));
+  } else {
+    rules.push_back(LatestN(options.max_to_keep));
+  }
+  return AnyOfPolicies(std::move(rules));
+}
+
+StatusOr<RetentionPlan> PlanRetention(const RetentionPolicy& policy,
+                                      std::optional<double> hours,
+                                      const ManagerState& state, double now) {
+  std::vector<StepRecord> active;
+  for (const StepRecord& record : state.steps) {
+    if (!record.preserved) active.push_back(record);
+  }
+  BELAY_ASSIGN_OR_RETURN(const std::vector<bool> kept,
+                         ApplyRetention(policy, active, now));
+  RetentionPlan plan{.last_preserved = state.last_preserved};
+  for (size_t i = 0; i < active.size(); ++i) {
+    if (kept[i]) continue;
+    const StepRecord& record = active[i];
+    if (hours &&
+        record.time - *hours * kSecondsPerHour >= plan.last_preserved) {
+      plan.preserve.push_back(record.step);
+      plan.last_preserved = record.time;
+    } else {
+      plan.remove.push_back(record.step);
+    }
+  }
+  return plan;
+}
+
+void CarryOut(const RetentionPlan& plan, ManagerState& state) {
+  state.last_preserved = plan.last_preserved;
+  for (StepRecord& record : state.steps) {
+    record.preserved = record.preserved || Contains(plan.preserve, record.step);
+  }
+  std::erase_if(state.steps, [&](const StepRecord& record) {
+    return Contains(plan.remove, record.step);
+  });
+}
+
+}  // namespace belay

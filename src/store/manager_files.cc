@@ -1,0 +1,195 @@
+#include "store/manager_files.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "geometry/digits.h"
+#include "store/index_file.h"
+#include "store/paths.h"
+#include "store/posix_file.h"
+
+namespace belay {
+namespace {
+
+constexpr size_t kMaxForeign = 5;
+
+// Whether `name` is that of a step of the prefix and `suffix`.
+bool IsOfPrefix(std::string_view name, std::string_view prefix,
+                std::string_view suffix) {
+  if (!name.ends_with(suffix)) return false;
+  name.remove_suffix(suffix.size());
+  const std::optional<StepLabel> label = ParseStepName(name);
+  return label && label->prefix == prefix;
+}
+
+// "data_<digits>_of_<digits>.h5".
+bool IsDataFile(std::string_view name) {
+  constexpr std::string_view kOf = "_of_";
+  if (!name.starts_with("data_") || !name.ends_with(".h5")) return false;
+  name.remove_prefix(5);
+  name.remove_suffix(3);
+  const size_t of = name.find(kOf);
+  return of != std::string_view::npos &&
+         ParseDigits(name.substr(0, of), INT64_MAX).has_value() &&
+         ParseDigits(name.substr(of + kOf.size()), INT64_MAX).has_value();
+}
+
+// The marker of a save, whose number has 16 hexadecimal digits.
+bool IsMarker(std::string_view name) {
+  return name.size() == MarkerName(0).size() &&
+         name.starts_with(MarkerName(0).substr(0, 7));
+}
+
+Status RemoveDebrisOf(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> foreign,
+                         ForeignNames(path));
+  if (foreign.empty()) return RemoveTree(path);
+  return absl::FailedPreconditionError(
+      absl::StrCat("remove \"", path, "\": not belay's: \"",
+                   absl::StrJoin(foreign, "\", \""), "\"; nothing is removed"));
+}
+
+void RemoveAndNote(const std::string& path, std::vector<std::string>& notes) {
+  const Status status = RemoveDebrisOf(path);
+  notes.push_back(status.ok() ? absl::StrCat("removed \"", path,
+                                             "\", left by a job that ended")
+                              : std::string(status.message()));
+}
+
+// A crash while a step was replaced may have left only its old name.
+void TakeBack(const std::string& spare, bool remove,
+              std::vector<std::string>& notes) {
+  const std::string committed =
+      spare.substr(0, spare.size() - ReplacedName("").size());
+  const StatusOr<bool> has_step = Exists(committed);
+  if (has_step.ok() && *has_step) {
+    if (remove) RemoveAndNote(spare, notes);
+    return;
+  }
+  const Status status =
+      has_step.ok() ? Rename(spare, committed) : has_step.status();
+  notes.push_back(status.ok()
+                      ? absl::StrCat("brought \"", committed,
+                                     "\" back, which was being replaced when "
+                                     "a job ended")
+                      : std::string(status.message()));
+}
+
+StatusOr<std::string> ReadWhole(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kRead));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  std::string content(static_cast<size_t>(stat.size), '\0');
+  BELAY_RETURN_IF_ERROR(file.PreadAll(0, content.data(), stat.size));
+  return content;
+}
+
+Status WriteWhole(const std::string& path, const std::string& content,
+                  bool durable) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kCreate));
+  BELAY_RETURN_IF_ERROR(
+      file.PwriteAll(0, content.data(), static_cast<int64_t>(content.size())));
+  if (durable) BELAY_RETURN_IF_ERROR(file.Sync());
+  return file.Close();
+}
+
+}  // namespace
+
+std::string StatePath(const std::string& dir, std::string_view prefix) {
+  return JoinPath(dir, Cat(prefix, ".manager.json"));
+}
+
+std::string LeasePath(const std::string& dir, std::string_view prefix) {
+  return JoinPath(dir, Cat(prefix, ".lease"));
+}
+
+Status EnsureRunDirectory(const std::string& dir, bool durable) {
+  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(dir));
+  if (!exists) {
+    const Status made = MakeDirectory(dir);
+    // Another program may have been quicker.
+    if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+    if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(ParentOf(dir)));
+  }
+  return ListDirectory(dir).status();
+}
+
+StatusOr<std::optional<ManagerState>> ReadState(const std::string& dir,
+                                                std::string_view prefix) {
+  const std::string path = StatePath(dir, prefix);
+  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
+  if (!exists) return std::nullopt;
+  BELAY_ASSIGN_OR_RETURN(const std::string text, ReadWhole(path));
+  BELAY_ASSIGN_OR_RETURN(
+      ManagerState state,
+      ParseState(text, prefix, absl::StrCat("read \"", path, "\"")));
+  return state;
+}
+
+Status WriteState(const std::string& dir, std::string_view prefix,
+                  const ManagerState& state, bool durable) {
+  BELAY_ASSIGN_OR_RETURN(const std::string text, StateText(state, prefix));
+  const std::string path = StatePath(dir, prefix);
+  const std::string temporary = path + ".new";
+  BELAY_RETURN_IF_ERROR(RemoveTree(temporary));
+  BELAY_RETURN_IF_ERROR(WriteWhole(temporary, text, durable));
+  BELAY_RETURN_IF_ERROR(Rename(temporary, path));
+  return durable ? SyncDirectory(dir) : absl::OkStatus();
+}
+
+StatusOr<std::vector<std::string>> ForeignNames(const std::string& directory) {
+  BELAY_ASSIGN_OR_RETURN(std::vector<std::string> names,
+                         ListDirectory(directory));
+  std::erase_if(names, [](const std::string& name) {
+    return name == IndexName() || IsDataFile(name) || IsMarker(name);
+  });
+  if (names.size() > kMaxForeign) names.resize(kMaxForeign);
+  return names;
+}
+
+Status CheckStepOpens(const std::string& step_directory) {
+  BELAY_ASSIGN_OR_RETURN(const SavedCheckpoint saved,
+                         ReadIndex(step_directory));
+  return CheckDataFiles(step_directory, saved);
+}
+
+Status RemoveStep(const std::string& step_directory, bool durable) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> foreign,
+                         ForeignNames(step_directory));
+  if (!foreign.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("remove \"", step_directory, "\": not belay's: \"",
+                     absl::StrJoin(foreign, "\", \""),
+                     "\"; the step stays, and so does the file: move it away"));
+  }
+  const std::string debris = InProgressPath(step_directory);
+  BELAY_ASSIGN_OR_RETURN(const bool has_debris, Exists(debris));
+  if (has_debris) BELAY_RETURN_IF_ERROR(RemoveDebrisOf(debris));
+  BELAY_RETURN_IF_ERROR(Rename(step_directory, debris));
+  if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(ParentOf(step_directory)));
+  return RemoveTree(debris);
+}
+
+StatusOr<std::vector<std::string>> CleanRunDirectory(const std::string& dir,
+                                                     std::string_view prefix,
+                                                     bool remove) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                         ListDirectory(dir));
+  std::vector<std::string> notes;
+  for (const std::string& name : names) {
+    const std::string path = JoinPath(dir, name);
+    if (IsOfPrefix(name, prefix, ReplacedName(""))) {
+      TakeBack(path, remove, notes);
+    } else if (remove && IsOfPrefix(name, prefix, InProgressPath(""))) {
+      RemoveAndNote(path, notes);
+    }
+  }
+  return notes;
+}
+
+}  // namespace belay
