@@ -1,0 +1,170 @@
+#include "checkpoint/check_manager_options.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/wire.h"
+#include "store/paths.h"
+
+namespace belay {
+namespace {
+
+using Mistakes = std::vector<std::string>;
+
+void CheckAtLeast(const char* name, std::optional<int64_t> value, int64_t low,
+                  Mistakes& mistakes) {
+  if (!value || *value >= low) return;
+  mistakes.push_back(absl::StrFormat(
+      "%s is out of range (need at least %d, found %d)", name, low, *value));
+}
+
+void CheckPositive(const char* name, std::optional<double> value,
+                   Mistakes& mistakes) {
+  if (!value || (*value > 0 && std::isfinite(*value))) return;
+  mistakes.push_back(absl::StrFormat(
+      "%s is out of range (need more than 0, found %g)", name, *value));
+}
+
+void Contradict(bool both, const char* what, Mistakes& mistakes) {
+  if (both) mistakes.emplace_back(what);
+}
+
+bool HasStepRules(const ManagerOptions& options) {
+  return options.save_interval_steps != 1 || !options.save_on_steps.empty();
+}
+
+bool HasBest(const ManagerOptions& options) {
+  return options.best_fn != nullptr || !options.best_metric.empty();
+}
+
+bool HasKeepRules(const ManagerOptions& options) {
+  return options.max_to_keep || options.keep_period ||
+         options.keep_time_interval || options.keep_checkpoint_every_n_hours;
+}
+
+void CheckSaving(const ManagerOptions& options, Mistakes& mistakes) {
+  CheckAtLeast("save_interval_steps", options.save_interval_steps, 1, mistakes);
+  CheckAtLeast("checkpoint_interval", options.checkpoint_interval, 1, mistakes);
+  for (const int64_t step : options.save_on_steps) {
+    CheckAtLeast("a step of save_on_steps", step, 0, mistakes);
+  }
+  Contradict(options.should_save && HasStepRules(options),
+             "should_save takes the place of save_interval_steps and "
+             "save_on_steps; set only one of them",
+             mistakes);
+  Contradict(options.checkpoint_interval && options.step_counter == nullptr,
+             "checkpoint_interval needs step_counter", mistakes);
+  Contradict(options.checkpoint_interval &&
+                 (options.should_save || HasStepRules(options)),
+             "checkpoint_interval takes the place of save_interval_steps, "
+             "save_on_steps and should_save; set only one of them",
+             mistakes);
+}
+
+void CheckKeeping(const ManagerOptions& options, Mistakes& mistakes) {
+  CheckAtLeast("max_to_keep", options.max_to_keep, 0, mistakes);
+  CheckAtLeast("keep_period", options.keep_period, 1, mistakes);
+  CheckPositive("keep_time_interval", options.keep_time_interval, mistakes);
+  CheckPositive("keep_checkpoint_every_n_hours",
+                options.keep_checkpoint_every_n_hours, mistakes);
+  Contradict(
+      options.keep_time_interval && options.keep_checkpoint_every_n_hours,
+      "keep_time_interval and keep_checkpoint_every_n_hours are two rules for "
+      "one thing; set only one of them",
+      mistakes);
+  if (options.best_mode != "max" && options.best_mode != "min") {
+    mistakes.push_back(
+        absl::StrFormat("best_mode is unknown (need \"max\" or \"min\", found "
+                        "\"%s\")",
+                        options.best_mode));
+  }
+  Contradict(options.best_fn && !options.best_metric.empty(),
+             "best_fn and best_metric both say what is best; set only one of "
+             "them",
+             mistakes);
+  Contradict(!options.keep_checkpoints_without_metrics && !HasBest(options),
+             "keep_checkpoints_without_metrics needs best_fn or best_metric",
+             mistakes);
+  Contradict(options.retention && HasKeepRules(options),
+             "retention takes the place of max_to_keep, keep_period, "
+             "keep_time_interval and keep_checkpoint_every_n_hours; set only "
+             "one of them",
+             mistakes);
+  if (!options.retention) return;
+  const Status sound = ApplyRetention(*options.retention, {}, 0).status();
+  if (!sound.ok()) mistakes.emplace_back(sound.message());
+}
+
+void CheckReadOnly(const ManagerOptions& options, Mistakes& mistakes) {
+  if (!options.read_only) return;
+  Contradict(HasKeepRules(options) || options.retention,
+             "read_only deletes nothing: set no rule for what to keep",
+             mistakes);
+  Contradict(HasStepRules(options) || options.should_save ||
+                 options.checkpoint_interval,
+             "read_only saves nothing: set no rule for when to save", mistakes);
+}
+
+template <typename T>
+std::string Bytes(const T& value) {
+  WireWriter out;
+  out.Put(value);
+  return out.Take();
+}
+
+template <typename T>
+std::string Bytes(const std::optional<T>& value) {
+  return value ? Bytes(*value) : std::string();
+}
+
+std::string RetentionBytes(const ManagerOptions& options) {
+  WireWriter out;
+  if (!options.retention) return out.Take();
+  out.PutText(options.retention->description);
+  for (const auto& [name, value] : options.retention->parameters) {
+    out.PutText(name);
+    out.PutText(value);
+  }
+  return out.Take();
+}
+
+}  // namespace
+
+Status CheckManagerOptions(const ManagerOptions& options) {
+  Mistakes mistakes;
+  const Status prefix = CheckStepPrefix(options.prefix);
+  if (!prefix.ok()) mistakes.emplace_back(prefix.message());
+  CheckSaving(options, mistakes);
+  CheckKeeping(options, mistakes);
+  CheckReadOnly(options, mistakes);
+  if (mistakes.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "check the options of a manager: ", absl::StrJoin(mistakes, "; ")));
+}
+
+std::vector<CommonOption> CommonManagerOptions(const ManagerOptions& options) {
+  return {{"prefix", options.prefix},
+          {"save_interval_steps", Bytes(options.save_interval_steps)},
+          {"save_on_steps", absl::StrJoin(options.save_on_steps, ",")},
+          {"should_save", Bytes(options.should_save != nullptr)},
+          {"step_counter", Bytes(options.step_counter != nullptr)},
+          {"checkpoint_interval", Bytes(options.checkpoint_interval)},
+          {"max_to_keep", Bytes(options.max_to_keep)},
+          {"keep_period", Bytes(options.keep_period)},
+          {"keep_time_interval", Bytes(options.keep_time_interval)},
+          {"keep_checkpoint_every_n_hours",
+           Bytes(options.keep_checkpoint_every_n_hours)},
+          {"best_fn", Bytes(options.best_fn != nullptr)},
+          {"best_metric", options.best_metric},
+          {"best_mode", options.best_mode},
+          {"keep_checkpoints_without_metrics",
+           Bytes(options.keep_checkpoints_without_metrics)},
+          {"retention", RetentionBytes(options)},
+          {"read_only", Bytes(options.read_only)},
+          {"remove_leftovers", Bytes(options.remove_leftovers)},
+          {"init_fn", Bytes(options.init_fn != nullptr)}};
+}
+
+}  // namespace belay
