@@ -1,0 +1,101 @@
+#include "store/file_lock.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/fault.h"
+#include "base/status_macros.h"
+#include "store/posix_file.h"
+
+namespace belay {
+namespace {
+
+// Repeats a call that a signal interrupted.
+template <typename Call>
+auto Retry(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+// Of the open file, not of the process: closing another one keeps it.
+int SetLock(int fd, short type) {
+  struct flock lock = {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return Retry([&] { return ::fcntl(fd, F_OFD_SETLK, &lock); });
+}
+
+}  // namespace
+
+FileLock::FileLock(std::string path, int fd)
+    : path_(std::move(path)), fd_(fd) {}
+
+FileLock::FileLock(FileLock&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+
+FileLock& FileLock::operator=(FileLock&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+FileLock::~FileLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+StatusOr<FileLock> FileLock::Open(std::string path) {
+  BELAY_RETURN_IF_ERROR(fault::Point("open"));
+  const int fd = Retry(
+      [&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); });
+  if (fd < 0) return ErrnoStatus(errno, "open", path);
+  return FileLock(std::move(path), fd);
+}
+
+StatusOr<FileLock::Result> FileLock::Try() {
+  BELAY_RETURN_IF_ERROR(fault::Point("lock"));
+  if (SetLock(fd_, F_WRLCK) == 0) return Result::kTaken;
+  switch (errno) {
+    case EAGAIN:
+    case EACCES:
+      return Result::kHeld;
+    case ENOLCK:
+    case ENOSYS:
+    case EINVAL:
+    case EOPNOTSUPP:
+      return Result::kUnsupported;
+    default:
+      return ErrnoStatus(errno, "lock", path_);
+  }
+}
+
+void FileLock::Free() { SetLock(fd_, F_UNLCK); }
+
+StatusOr<std::string> FileLock::Read(size_t max_bytes) const {
+  BELAY_RETURN_IF_ERROR(fault::Point("read"));
+  std::string content(max_bytes, '\0');
+  const ssize_t count =
+      Retry([&] { return ::pread(fd_, content.data(), max_bytes, 0); });
+  if (count < 0) return ErrnoStatus(errno, "read", path_);
+  content.resize(static_cast<size_t>(count));
+  return content;
+}
+
+Status FileLock::Write(std::string_view content) {
+  BELAY_RETURN_IF_ERROR(fault::Point("write"));
+  const auto size = static_cast<off_t>(content.size());
+  const ssize_t count =
+      Retry([&] { return ::pwrite(fd_, content.data(), content.size(), 0); });
+  if (count < 0) return ErrnoStatus(errno, "write", path_);
+  if (count != size) return ErrnoStatus(ENOSPC, "write", path_);
+  if (Retry([&] { return ::ftruncate(fd_, size); }) != 0 ||
+      Retry([&] { return ::fsync(fd_); }) != 0) {
+    return ErrnoStatus(errno, "write", path_);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace belay

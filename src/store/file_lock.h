@@ -1,0 +1,59 @@
+// A file that one open file of all can lock, and its content.
+//
+// The kernel frees the lock when its holder ends, however it ends. Another
+// open file of the same process is refused as one of another process is.
+// Fault points and errors are as in posix_file.
+
+#ifndef BELAY_STORE_FILE_LOCK_H_
+#define BELAY_STORE_FILE_LOCK_H_
+
+#include <string>
+#include <string_view>
+
+#include "belay/status.h"
+
+namespace belay {
+
+// Move only. The destructor closes the file, which frees the lock.
+class FileLock {
+ public:
+  enum class Result {
+    kTaken,
+    kHeld,         // by another open file
+    kUnsupported,  // the file system has no locks
+  };
+
+  // Opens a file, or creates it empty. Local.
+  static StatusOr<FileLock> Open(std::string path);
+
+  FileLock() = default;
+  // Moves, closes. Local.
+  FileLock(FileLock&& other) noexcept;
+  FileLock& operator=(FileLock&& other) noexcept;
+  ~FileLock();
+
+  // Takes the lock if it is free. Does not wait. Local.
+  StatusOr<Result> Try();
+
+  // Gives the lock up, also for processes that were forked off meanwhile and
+  // have the file open. Local.
+  void Free();
+
+  // Returns the content, of which only so much counts. Local.
+  StatusOr<std::string> Read(size_t max_bytes) const;
+
+  // Replaces the content, and makes it durable. Local.
+  Status Write(std::string_view content);
+
+  bool is_open() const { return fd_ >= 0; }
+
+ private:
+  FileLock(std::string path, int fd);
+
+  std::string path_;
+  int fd_ = -1;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_STORE_FILE_LOCK_H_

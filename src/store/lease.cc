@@ -1,0 +1,159 @@
+#include "store/lease.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/status_macros.h"
+
+namespace belay {
+namespace {
+
+constexpr size_t kMaxBytes = 64 << 10;
+
+std::string Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string UserName() {
+  std::string name = Variable("USER");
+  if (name.empty()) name = Variable("LOGNAME");
+  return name.empty() ? absl::StrCat("number ", ::getuid()) : name;
+}
+
+// Field 22 of /proc/PID/stat; 0 if there is no such process.
+int64_t StartTime(int64_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+  std::string text;
+  std::getline(file, text);
+  // The second field is a name in parentheses, which may hold anything.
+  const size_t end = text.rfind(')');
+  if (end == std::string::npos) return 0;
+  std::istringstream fields(text.substr(end + 1));
+  std::string skipped;
+  for (int field = 3; field < 22; ++field) fields >> skipped;
+  int64_t ticks = 0;
+  fields >> ticks;
+  return ticks;
+}
+
+Status HeldBy(const std::string& path, const std::optional<LeaseOwner>& owner,
+              const LeaseOwner& me) {
+  const std::string start = absl::StrCat("take the lease \"", path, "\": ");
+  if (!owner) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(start,
+                     "held by a process that does not say who it is; only one "
+                     "manager may save here at a time"));
+  }
+  const std::string who = OwnerText(*owner);
+  if (owner->host == me.host && !IsRunning(*owner)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        start, "taken by ", who,
+        ", which has ended; a process that it started still holds it: end "
+        "that, or choose another directory"));
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      start, "held by ", who,
+      "; only one manager may save here at a time: wait until that job has "
+      "ended, or choose another directory or prefix"));
+}
+
+// The content decides where there are no locks. A process of another host
+// cannot be looked at.
+Status JudgeWithoutLocks(const std::string& path, const LeaseOwner& owner,
+                         const LeaseOwner& me) {
+  if (owner.host != me.host) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "take the lease \"", path, "\": held by ", OwnerText(owner),
+        "; this file system has no locks, so it cannot be told whether that "
+        "job still runs: once it has ended, delete the file"));
+  }
+  return IsRunning(owner) ? HeldBy(path, owner, me) : absl::OkStatus();
+}
+
+}  // namespace
+
+LeaseOwner ThisProcess() {
+  char host[256] = {};
+  if (::gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
+  return {.host = host,
+          .pid = ::getpid(),
+          .start_time = StartTime(::getpid()),
+          .job = Variable("SLURM_JOB_ID"),
+          .user = UserName(),
+          .since = absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::Now(),
+                                    absl::UTCTimeZone())};
+}
+
+bool IsRunning(const LeaseOwner& owner) {
+  if (owner.pid <= 0) return false;
+  const int64_t start_time = StartTime(owner.pid);
+  if (start_time != 0 && owner.start_time != 0) {
+    return start_time == owner.start_time;
+  }
+  // Without /proc: only whether there is a process of that number.
+  return ::kill(static_cast<pid_t>(owner.pid), 0) == 0 || errno == EPERM;
+}
+
+StatusOr<Lease> Lease::Take(const std::string& path, const LeaseOwner& me,
+                            const TryLock& try_lock) {
+  Lease lease;
+  BELAY_ASSIGN_OR_RETURN(FileLock file, FileLock::Open(path));
+  BELAY_ASSIGN_OR_RETURN(const FileLock::Result result, try_lock(file));
+  BELAY_ASSIGN_OR_RETURN(const std::string content, file.Read(kMaxBytes));
+  BELAY_ASSIGN_OR_RETURN(
+      const std::optional<LeaseOwner> owner,
+      ParseLease(content, absl::StrCat("take the lease \"", path, "\"")));
+  if (result == FileLock::Result::kHeld) return HeldBy(path, owner, me);
+  if (result == FileLock::Result::kUnsupported && owner) {
+    BELAY_RETURN_IF_ERROR(JudgeWithoutLocks(path, *owner, me));
+  }
+  const std::string mine = LeaseText(me);
+  BELAY_RETURN_IF_ERROR(file.Write(mine));
+  // Without locks two may have come here at once.
+  BELAY_ASSIGN_OR_RETURN(const std::string found, file.Read(kMaxBytes));
+  if (found != mine) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("take the lease \"", path,
+                     "\": another process has taken it at the same time"));
+  }
+  if (owner) {
+    lease.note_ = absl::StrCat("the lease was taken over from ",
+                               OwnerText(*owner), ", which has ended");
+  }
+  lease.file_ = std::move(file);
+  lease.pid_ = ::getpid();
+  return lease;
+}
+
+Lease::Lease(Lease&& other) noexcept
+    : file_(std::move(other.file_)),
+      pid_(other.pid_),
+      note_(std::move(other.note_)) {}
+
+Lease& Lease::operator=(Lease&& other) noexcept {
+  std::swap(file_, other.file_);
+  std::swap(pid_, other.pid_);
+  std::swap(note_, other.note_);
+  return *this;
+}
+
+Lease::~Lease() {
+  if (!file_.is_open() || pid_ != ::getpid()) return;
+  // An empty file has no owner. Where that fails, the next one takes over.
+  file_.Write("").IgnoreError();
+  file_.Free();
+}
+
+}  // namespace belay

@@ -1,0 +1,59 @@
+// The lease of a directory: one manager writes there at a time.
+//
+// Who holds it is said by a lock on its file, which the kernel frees when the
+// process ends; the content of the file only says who that is. Where a file
+// system has no locks, the content has to do.
+
+#ifndef BELAY_STORE_LEASE_H_
+#define BELAY_STORE_LEASE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "belay/status.h"
+#include "manager/lease_owner.h"
+#include "store/file_lock.h"
+
+namespace belay {
+
+// This process, now. Local.
+LeaseOwner ThisProcess();
+
+// Whether a process of this host is the one that is meant and still runs.
+// Local.
+bool IsRunning(const LeaseOwner& owner);
+
+// Move only. The destructor gives the lease back.
+class Lease {
+ public:
+  using TryLock = std::function<StatusOr<FileLock::Result>(FileLock&)>;
+
+  // Takes the lease of which `path` is the file, for `me`. One that an ended
+  // process has left is taken over. Local.
+  // Errors: FailedPrecondition - another process holds it; says who, and what
+  //   to do; or the file is not a lease; those of FileLock.
+  static StatusOr<Lease> Take(const std::string& path, const LeaseOwner& me,
+                              const TryLock& try_lock = &Lock);
+
+  Lease() = default;
+  // Moves, gives back. Local.
+  Lease(Lease&& other) noexcept;
+  Lease& operator=(Lease&& other) noexcept;
+  ~Lease();
+
+  bool is_held() const { return file_.is_open(); }
+  // From whom it was taken over; "" if from nobody. Local.
+  const std::string& note() const { return note_; }
+
+ private:
+  static StatusOr<FileLock::Result> Lock(FileLock& file) { return file.Try(); }
+
+  FileLock file_;
+  int64_t pid_ = 0;  // a process that was forked off must not give it back
+  std::string note_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_STORE_LEASE_H_

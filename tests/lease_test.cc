@@ -1,0 +1,302 @@
+#include "store/lease.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "directory_fixture.h"
+
+namespace belay {
+namespace {
+
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+// A child that has done its work once the constructor returns, and then waits
+// until it is killed. Its own children die with the group.
+class Child {
+ public:
+  explicit Child(const std::function<bool()>& work) {
+    int ready[2];
+    if (pipe(ready) != 0) return;
+    pid_ = fork();
+    if (pid_ == 0) {
+      setpgid(0, 0);
+      const char done = work() ? 'y' : 'n';
+      if (write(ready[1], &done, 1) != 1) _exit(1);
+      for (;;) pause();
+    }
+    char done = 'n';
+    good_ = read(ready[0], &done, 1) == 1 && done == 'y';
+    close(ready[0]);
+    close(ready[1]);
+  }
+  ~Child() {
+    kill(-pid_, SIGKILL);
+    Kill();
+  }
+
+  void Kill() {
+    if (pid_ <= 0 || gone_) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    gone_ = true;
+  }
+
+  bool good() const { return good_; }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+  bool good_ = false;
+  bool gone_ = false;
+};
+
+class LeaseTest : public DirectoryTest {
+ protected:
+  LeaseTest() { setenv("SLURM_JOB_ID", "4711", 1); }
+  ~LeaseTest() override { unsetenv("SLURM_JOB_ID"); }
+
+  std::string File() const { return Path("step.lease"); }
+
+  StatusOr<Lease> Take() const { return Lease::Take(File(), ThisProcess()); }
+
+  // As on a file system without locks.
+  StatusOr<Lease> TakeWithoutLocks(const LeaseOwner& me) const {
+    return Lease::Take(File(), me, [](FileLock&) {
+      return StatusOr<FileLock::Result>(FileLock::Result::kUnsupported);
+    });
+  }
+
+  // Takes the lease and keeps it until the process ends.
+  bool TakeForEver() const {
+    static Lease lease;
+    StatusOr<Lease> taken = Take();
+    if (taken.ok()) lease = *std::move(taken);
+    return taken.ok();
+  }
+};
+
+TEST_F(LeaseTest, IsTakenAndGivenBack) {
+  {
+    const StatusOr<Lease> lease = Take();
+    ASSERT_EQ(lease.status(), absl::OkStatus());
+    EXPECT_TRUE(lease->is_held());
+    EXPECT_EQ(lease->note(), "");
+    EXPECT_THAT(
+        Content("step.lease"),
+        MatchesRegex("\\{\"belay_lease\":1,\"host\":\".*\",\"pid\":" +
+                     std::to_string(getpid()) + ",.*\"job\":\"4711\",.*\\}\n"));
+  }
+  EXPECT_EQ(Content("step.lease"), "");
+  const StatusOr<Lease> again = Take();
+  ASSERT_EQ(again.status(), absl::OkStatus());
+  EXPECT_EQ(again->note(), "");
+}
+
+// Two managers of one process are two as well.
+TEST_F(LeaseTest, IsRefusedWithinOneProcess) {
+  StatusOr<Lease> first = Take();
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(Take().status().code(), absl::StatusCode::kFailedPrecondition);
+  const Lease moved = *std::move(first);
+  EXPECT_EQ(Take().status().code(), absl::StatusCode::kFailedPrecondition);
+  const StatusOr<Lease> other = Lease::Take(Path("other.lease"), ThisProcess());
+  EXPECT_EQ(other.status(), absl::OkStatus());
+}
+
+TEST_F(LeaseTest, HeldByALivingProcess) {
+  Child child([&] { return TakeForEver(); });
+  ASSERT_TRUE(child.good());
+  const Status held = Take().status();
+  EXPECT_EQ(held.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(held.message()),
+              MatchesRegex("take the lease \".*step.lease\": held by process " +
+                           std::to_string(child.pid()) +
+                           " on host \".*\" \\(Slurm job 4711, user \".*\"\\), "
+                           "since [0-9-]+ [0-9:]+ UTC; only one manager may "
+                           "save here at a time: wait until that job has "
+                           "ended, or choose another directory or prefix"));
+  EXPECT_THAT(Content("step.lease"),
+              HasSubstr("\"pid\":" + std::to_string(child.pid())));
+}
+
+TEST_F(LeaseTest, OfAKilledProcessIsTakenOver) {
+  Child child([&] { return TakeForEver(); });
+  ASSERT_TRUE(child.good());
+  child.Kill();
+  const StatusOr<Lease> lease = Take();
+  ASSERT_EQ(lease.status(), absl::OkStatus());
+  EXPECT_THAT(lease->note(),
+              MatchesRegex("the lease was taken over from process " +
+                           std::to_string(child.pid()) +
+                           " on host .*, which has ended"));
+  EXPECT_THAT(Content("step.lease"),
+              HasSubstr("\"pid\":" + std::to_string(getpid())));
+}
+
+// A program that the killed process had started does not hold it on.
+TEST_F(LeaseTest, IsNotInheritedByPrograms) {
+  Child child([&] {
+    if (!TakeForEver()) return false;
+    if (fork() == 0) {
+      execlp("sleep", "sleep", "100", nullptr);
+      _exit(1);
+    }
+    usleep(200000);  // until sleep has begun
+    return true;
+  });
+  ASSERT_TRUE(child.good());
+  child.Kill();
+  EXPECT_EQ(Take().status(), absl::OkStatus());
+}
+
+// A copy of the killed process does, as it may still write.
+TEST_F(LeaseTest, IsInheritedByForks) {
+  Child child([&] {
+    if (!TakeForEver()) return false;
+    if (fork() == 0) {
+      for (;;) pause();
+    }
+    return true;
+  });
+  ASSERT_TRUE(child.good());
+  child.Kill();
+  EXPECT_THAT(std::string(Take().status().message()),
+              HasSubstr("which has ended; a process that it started still "
+                        "holds it: end that"));
+}
+
+// A fork that ends in order must not give back what its parent holds, and the
+// parent gives it back although a fork has the file open.
+TEST_F(LeaseTest, AForkNeitherGivesBackNorKeeps) {
+  std::optional<Lease> lease = *Take();
+  Child child([&] {
+    lease.reset();
+    return true;
+  });
+  ASSERT_TRUE(child.good());
+  EXPECT_NE(Content("step.lease"), "");
+  EXPECT_EQ(Take().status().code(), absl::StatusCode::kFailedPrecondition);
+  Child holder([] { return true; });
+  lease.reset();
+  EXPECT_EQ(Take().status(), absl::OkStatus());
+}
+
+TEST_F(LeaseTest, AFileOfAnotherProgramIsLeftAlone) {
+  Put("step.lease", "someone's notes");
+  EXPECT_EQ(Take().status(),
+            absl::FailedPreconditionError(
+                "take the lease \"" + File() +
+                "\": not written by belay; move the file away if the directory "
+                "is to hold checkpoints"));
+  EXPECT_EQ(Content("step.lease"), "someone's notes");
+}
+
+TEST_F(LeaseTest, AHalfWrittenFileIsTakenOver) {
+  const std::string text = LeaseText(ThisProcess());
+  for (const size_t size :
+       {size_t{0}, size_t{1}, size_t{10}, size_t{20}, text.size() - 3}) {
+    Put("step.lease", text.substr(0, size));
+    EXPECT_EQ(Take().status(), absl::OkStatus()) << size;
+  }
+}
+
+TEST_F(LeaseTest, BadPlaces) {
+  EXPECT_EQ(Lease::Take(Path("none/step.lease"), ThisProcess()).status(),
+            absl::NotFoundError("open \"" + Path("none/step.lease") +
+                                "\": no such file or directory"));
+  std::filesystem::create_directory(File());
+  EXPECT_EQ(Take().status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(LeaseTest, WithoutLocksTheContentDecides) {
+  LeaseOwner me = ThisProcess();
+  std::optional<Lease> lease = *TakeWithoutLocks(me);
+  EXPECT_THAT(std::string(TakeWithoutLocks(me).status().message()),
+              HasSubstr("held by process"));
+  lease.reset();
+  EXPECT_EQ(TakeWithoutLocks(me).status(), absl::OkStatus());
+
+  // Of a process that has ended, and of a number that is used again.
+  pid_t ended = 0;
+  {
+    Child child([] { return true; });
+    ended = child.pid();
+  }
+  LeaseOwner dead = me;
+  dead.pid = ended;
+  Put("step.lease", LeaseText(dead));
+  EXPECT_THAT(TakeWithoutLocks(me)->note(), HasSubstr("taken over"));
+  LeaseOwner reused = me;
+  reused.start_time -= 1;
+  Put("step.lease", LeaseText(reused));
+  EXPECT_THAT(TakeWithoutLocks(me)->note(), HasSubstr("taken over"));
+}
+
+TEST_F(LeaseTest, WithoutLocksAnotherHostIsBelieved) {
+  LeaseOwner other = ThisProcess();
+  other.host = "elsewhere";
+  other.job = "";
+  Put("step.lease", LeaseText(other));
+  EXPECT_THAT(std::string(TakeWithoutLocks(ThisProcess()).status().message()),
+              MatchesRegex("take the lease \".*\": held by process .* on host "
+                           "\"elsewhere\" \\(user .*; this file system has no "
+                           "locks, so it cannot be told whether that job still "
+                           "runs: once it has ended, delete the file"));
+  EXPECT_EQ(Content("step.lease"), LeaseText(other));
+  // With locks the kernel knows better.
+  EXPECT_EQ(Take().status(), absl::OkStatus());
+}
+
+TEST_F(LeaseTest, AFaultAnywhereTakesNothing) {
+  for (int64_t point = 1;; ++point) {
+    fault::Arm(point);
+    const StatusOr<Lease> lease = Take();
+    const bool injected = fault::Count() >= point;
+    fault::Disarm();
+    if (!injected) {
+      EXPECT_EQ(lease.status(), absl::OkStatus());
+      EXPECT_GT(point, 4);
+      break;
+    }
+    EXPECT_EQ(lease.status().code(), absl::StatusCode::kInternal);
+    EXPECT_EQ(Take().status(), absl::OkStatus()) << point;
+  }
+}
+
+TEST(LeaseOwnerTest, ReadsWhatItWrote) {
+  const LeaseOwner owner{.host = "n\"1",
+                         .pid = 7,
+                         .start_time = 8,
+                         .job = "42_3",
+                         .user = "me\n",
+                         .since = "today"};
+  EXPECT_EQ(ParseLease(LeaseText(owner), "read").value(), owner);
+  EXPECT_EQ(OwnerText(owner),
+            "process 7 on host \"n\"1\" (Slurm job 42_3, user \"me\n\"), since "
+            "today");
+  EXPECT_EQ(OwnerText({.host = "h", .pid = 1, .since = "now"}),
+            "process 1 on host \"h\", since now");
+  EXPECT_EQ(ParseLease(LeaseText({.host = "\xff"}), "read").status(),
+            absl::OkStatus());
+}
+
+TEST(LeaseOwnerTest, RunningProcesses) {
+  LeaseOwner me = ThisProcess();
+  EXPECT_TRUE(IsRunning(me));
+  me.start_time += 1;
+  EXPECT_FALSE(IsRunning(me));
+  EXPECT_TRUE(IsRunning({.pid = getpid()}));
+  EXPECT_FALSE(IsRunning({.pid = 0}));
+  EXPECT_FALSE(IsRunning({.pid = -1}));
+}
+
+}  // namespace
+}  // namespace belay
