@@ -45,6 +45,7 @@ constexpr Symptom kSymptoms[] = {
     {"exceeds eoa", StatusCode::kDataLoss},
     {"doesn't exist", StatusCode::kNotFound},
     {"component not found", StatusCode::kNotFound},
+    {"unable to open external file", StatusCode::kNotFound},
 };
 
 struct ErrorText {

@@ -1,0 +1,84 @@
+// A file of another program, read by many ranks at once, each with its own cut
+// and with a form of its own.
+
+#include "checkpoint/flat_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "mpi_test.h"
+#include "types/staging.h"
+
+namespace belay {
+namespace {
+
+using testing::ScratchDir;
+using testing::WorldRank;
+using testing::WorldSize;
+
+// As tests/flat_file_write.py wrote it: 40 x 31, numbers modulo 100.
+constexpr int64_t kRows = 40;
+constexpr int64_t kColumns = 31;
+
+class FlatFileOnRanksTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (WorldRank() == 0) {
+      const std::string command = "/usr/bin/python3 -B '" BELAY_TEST_FLAT_FILE
+                                  "' '" +
+                                  dir_.path() + "'";
+      EXPECT_EQ(std::system(command.c_str()), 0);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+  StoredForms Forms() {
+    StoredForms forms;
+    const auto arrays = ListFlatFile(dir_.File("flat.h5"));
+    EXPECT_TRUE(arrays.ok()) << arrays.status();
+    if (!arrays.ok()) return forms;
+    for (const FlatArray& array : *arrays) {
+      if (!array.problem.empty()) continue;
+      forms[array.key] = {.dtype = array.dtype, .shape = array.shape};
+    }
+    return forms;
+  }
+
+  ScratchDir dir_;
+};
+
+TEST_F(FlatFileOnRanksTest, RanksReadTheirPiecesInTheirOwnForm) {
+  const StoredForms forms = Forms();
+  for (const std::string key : {"storage/chunks", "storage/gzip"}) {
+    // As f32, cut by columns, with rows and columns of padding.
+    const int64_t columns = 12;  // of each rank
+    const Shape shape = {kRows + 3, columns * WorldSize()};
+    const Box box = {.offset = {0, columns * WorldRank()},
+                     .shape = {kRows + 3, columns}};
+    std::vector<float> values(NumElements(box.shape), -1);
+    const auto staging = StageForRestore({{.key = key,
+                                           .dtype = DType::kF32,
+                                           .global_shape = shape,
+                                           .box = box,
+                                           .data = values.data()}},
+                                         forms);
+    ASSERT_TRUE(staging.ok()) << staging.status();
+    const Status status = ReadFlatFile(dir_.File("flat.h5"), staging->shards);
+    ASSERT_TRUE(status.ok()) << status;
+    HandOver(*staging);
+    for (int64_t row = 0; row < kRows + 3; ++row) {
+      for (int64_t i = 0; i < columns; ++i) {
+        const int64_t column = columns * WorldRank() + i;
+        const bool is_stored = row < kRows && column < kColumns;
+        const int64_t number = (row * kColumns + column) % 100;
+        ASSERT_EQ(values[row * columns + i], is_stored ? number : -1)
+            << row << ", " << column;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace belay
