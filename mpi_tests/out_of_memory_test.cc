@@ -161,5 +161,37 @@ TEST_F(OutOfMemoryTest, EveryLargeAllocationOnEveryRankIsAgreed) {
   }
 }
 
+// A scatter with a failing allocation leaves no memory behind, one that
+// succeeds leaves that of the rows that travelled.
+TEST_F(OutOfMemoryTest, ScatterUsesTheMemoryOfTheLastOne) {
+  const Arguments arguments(rank_, size_);
+  ShardedVariable v = Cut(arguments.values, std::vector<int64_t>(size_, kRows));
+  // Returns the number of large allocations.
+  const auto scatter = [&](bool fails = false) {
+    Arm(fails ? 1 : 0);
+    const Status status =
+        ScatterAdd(comm_, v, arguments.rows, arguments.values);
+    const int64_t counted = allocations;
+    Arm(0);
+    EXPECT_EQ(status.ok(), !fails) << status;
+    return counted;
+  };
+  const int64_t first = scatter();
+  const int64_t travelling = size_ > 1 ? 2 : 0;  // to others, and from others
+  EXPECT_EQ(scatter(), first - travelling);
+  EXPECT_EQ(scatter(), first - travelling);
+  scatter(true);
+  EXPECT_EQ(scatter(), first);
+  // Nothing travels, and nothing is kept.
+  EXPECT_EQ(ScatterAdd(comm_, v, Tensor(DType::kI64, {0}),
+                       Tensor(DType::kF32, {0, 3})),
+            absl::OkStatus());
+  EXPECT_EQ(scatter(), first);
+  // A variable takes its memory along.
+  ShardedVariable moved = std::move(v);
+  v = std::move(moved);
+  EXPECT_EQ(scatter(), first - travelling);
+}
+
 }  // namespace
 }  // namespace belay

@@ -249,6 +249,46 @@ TEST_F(SparseOps, AnyScatterIsThatOfADenseTensor) {
   }
 }
 
+// Two variables, and updates of very different sizes: what one leaves behind
+// must not show in the next.
+TEST_F(SparseOps, AnySeriesOfScattersIsThatOfDenseTensors) {
+  std::mt19937 random(11);
+  const Cut cut = testing::RandomCut(random);
+  const int64_t widths[] = {1, 40};
+  Tensor dense[2];
+  ShardedVariable variables[2];
+  for (int i = 0; i < 2; ++i) {
+    dense[i] =
+        testing::RandomTensor<int32_t>({cut.num_rows(), widths[i]}, random);
+    variables[i] = MakeVariable(cut, dense[i]);
+  }
+  for (int round = 0; round < 200; ++round) {
+    const int i = static_cast<int>(random() % 2);
+    const int64_t most = int64_t{1} << random() % 11;
+    Call call;
+    for (int rank = 0; rank < WorldSize(); ++rank) {
+      call.indices.push_back(
+          testing::RandomIndices(cut.num_rows(), most, random));
+      const auto count = static_cast<int64_t>(call.indices.back().size());
+      call.rows.push_back(
+          testing::RandomTensor<int32_t>({count, widths[i]}, random));
+    }
+    const Tensor& rows = call.rows[WorldRank()];
+    // A call that fails in between.
+    const Tensor bad = Tensor::Of<int64_t>({1}, {-1});
+    if (round % 7 == 0) {
+      EXPECT_EQ(ScatterAdd(comm_, variables[i], bad, rows).code(),
+                absl::StatusCode::kOutOfRange);
+    }
+    EXPECT_EQ(ScatterSub(comm_, variables[i],
+                         IndexTensor(call.indices[WorldRank()], true), rows),
+              absl::OkStatus());
+    UpdateDenseByAll<int32_t>(UpdateOp::kSub, call, dense[i]);
+    ExpectHolds(variables[i], dense[i]);
+    if (HasFailure()) return;
+  }
+}
+
 TEST_F(SparseOps, AnySparseReadIsThatOfADenseTensor) {
   std::mt19937 random(7);
   for (int round = 0; round < 400; ++round) {

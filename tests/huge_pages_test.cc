@@ -52,5 +52,29 @@ TEST(HugePages, OnlyLargeMemoryAsksForThem) {
             std::string::npos);
 }
 
+TEST(ReusableBytes, StayWhereTheyAreIfTheyFit) {
+  ReusableBytes memory;
+  Reserve(memory, 800);
+  EXPECT_EQ(memory.size, 900);
+  const std::byte* const first = memory.bytes.get();
+  for (int64_t size : {900, 225, 850}) {
+    Reserve(memory, size);
+    EXPECT_EQ(memory.bytes.get(), first);
+    EXPECT_EQ(memory.size, 900);
+  }
+}
+
+TEST(ReusableBytes, AreReplacedIfTooSmallOrMuchTooLarge) {
+  ReusableBytes memory;
+  for (int64_t size : {64, 8000, 8, 16, 1 << 24, 800}) {
+    Reserve(memory, size);
+    EXPECT_EQ(memory.size, size + size / 8);
+    std::fill_n(memory.bytes.get(), memory.size, std::byte{7});
+  }
+  Reserve(memory, 0);
+  EXPECT_EQ(memory.size, 0);
+  EXPECT_EQ(memory.bytes, nullptr);
+}
+
 }  // namespace
 }  // namespace belay

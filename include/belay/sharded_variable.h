@@ -39,25 +39,29 @@ struct ShardedVariableSpec {
 // Returns the spec as text: "f32 [3, 2] [3, 2] [2, 2]". Local.
 std::string SpecText(const ShardedVariableSpec& spec);
 
+struct Scratch;  // memory for messages
+
 // Name, dtype, shape and components are equal on all ranks; each rank holds the
 // values of the components that it owns, in memory of the variable's own or, if
 // it was joined from given pieces, in the caller's. Move only. Destroying it
 // does not communicate.
+//
+// Scatter leaves the memory of the rows that it sent and received here, for the
+// next Scatter: four times as much as the last one needed at most, and none if
+// it moved no rows or failed.
 class ShardedVariable {
  public:
   // A variable without components, good only for assignment.
-  ShardedVariable() = default;
+  ShardedVariable();
 
   // Puts a variable together; `memory` holds what `components` point to, and
   // may be null. Local. For the library itself.
   ShardedVariable(std::string name, DType dtype, Shape shape,
                   std::vector<Component> components,
-                  std::unique_ptr<std::byte[]> memory)
-      : name_(std::move(name)),
-        dtype_(dtype),
-        shape_(std::move(shape)),
-        components_(std::move(components)),
-        memory_(std::move(memory)) {}
+                  std::unique_ptr<std::byte[]> memory);
+  ShardedVariable(ShardedVariable&&) noexcept;
+  ShardedVariable& operator=(ShardedVariable&&) noexcept;
+  ~ShardedVariable();
 
   const std::string& name() const { return name_; }
   DType dtype() const { return dtype_; }
@@ -85,11 +89,14 @@ class ShardedVariable {
   ShardedVariableSpec Spec() const;
 
  private:
+  friend struct Scratch;
+
   std::string name_;
   DType dtype_ = DType::kF32;
   Shape shape_;
   std::vector<Component> components_;
   std::unique_ptr<std::byte[]> memory_;
+  std::unique_ptr<Scratch> scratch_;
 };
 
 }  // namespace belay

@@ -27,4 +27,13 @@ std::unique_ptr<std::byte[]> NewBytes(int64_t size) {
   return bytes;
 }
 
+void Reserve(ReusableBytes& memory, int64_t size) {
+  if (size > 0 && size <= memory.size && memory.size / 4 <= size) return;
+  memory = {};  // first: never both at once
+  if (size == 0) return;
+  const int64_t more = size + size / 8;
+  memory.bytes = NewBytes(more);
+  memory.size = more;
+}
+
 }  // namespace belay

@@ -1,4 +1,4 @@
-// Large memory that is filled once: fresh pages cost more than the bytes.
+// Large memory: fresh pages cost more than the bytes that are put there.
 
 #ifndef BELAY_BASE_HUGE_PAGES_H_
 #define BELAY_BASE_HUGE_PAGES_H_
@@ -15,6 +15,18 @@ void UseHugePages(std::byte* data, int64_t size);
 
 // Returns memory with unspecified values, on huge pages if it is large. Local.
 std::unique_ptr<std::byte[]> NewBytes(int64_t size);
+
+// Memory that is used again.
+struct ReusableBytes {
+  std::unique_ptr<std::byte[]> bytes;
+  int64_t size = 0;
+};
+
+// Makes sure that there are `size` bytes. Their values are unspecified. Memory
+// that is too small is replaced by an eighth more than is needed, because the
+// next need may be slightly larger; so is memory of more than four times that.
+// None is left for a size of 0. Local.
+void Reserve(ReusableBytes& memory, int64_t size);
 
 }  // namespace belay
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/fault.h"
-#include "base/huge_pages.h"
 #include "base/status_macros.h"
 #include "base/with_memory.h"
 #include "parallel/mpi_error.h"
@@ -132,28 +131,30 @@ std::vector<std::span<std::byte>> ReceivedBytes::FromAll() const {
   return all;
 }
 
-StatusOr<ReceivedBytes> NewReceivedBytes(std::span<const int64_t> sizes) {
-  ReceivedBytes received{.bytes = nullptr, .offsets = {0}};
+StatusOr<ReceivedBytes> NewReceivedBytes(std::span<const int64_t> sizes,
+                                         ReusableBytes memory) {
+  ReceivedBytes received{.memory = std::move(memory), .offsets = {0}};
   for (int64_t size : sizes) {
     received.offsets.push_back(received.offsets.back() + size);
   }
   return WithMemory(Cat(received.offsets.back(), " bytes from other ranks"),
                     [&]() -> StatusOr<ReceivedBytes> {
-                      received.bytes = NewBytes(received.offsets.back());
+                      Reserve(received.memory, received.offsets.back());
                       return std::move(received);
                     });
 }
 
 StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
                                  std::span<const std::span<const std::byte>> to,
-                                 const Sameness& same) {
+                                 const Sameness& same, ReusableBytes memory) {
   std::vector<int64_t> sizes;
   if (mine.ok()) {
     for (std::span<const std::byte> bytes : to) sizes.push_back(bytes.size());
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<int64_t> sizes_from,
                                 ExchangeCounts(team, mine, sizes, same));
-  StatusOr<ReceivedBytes> received = NewReceivedBytes(sizes_from);
+  StatusOr<ReceivedBytes> received =
+      NewReceivedBytes(sizes_from, std::move(memory));
   BELAY_RETURN_IF_AGREED(Agree(team, received.status()));
   BELAY_RETURN_IF_AGREED(ExchangeBytes(team, to, received->FromAll()));
   return received;

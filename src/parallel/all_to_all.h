@@ -8,11 +8,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "base/huge_pages.h"
 #include "belay/status.h"
 #include "parallel/collective.h"
 
@@ -20,12 +20,12 @@ namespace belay {
 
 // What one rank got from each rank, in one piece of memory, by rank.
 struct ReceivedBytes {
-  std::unique_ptr<std::byte[]> bytes;
+  ReusableBytes memory;
   std::vector<int64_t> offsets;  // one per rank, and the end
 
   // Local.
   std::span<std::byte> From(int rank) const {
-    return {bytes.get() + offsets[rank],
+    return {memory.bytes.get() + offsets[rank],
             static_cast<size_t>(offsets[rank + 1] - offsets[rank])};
   }
   // One per rank. Local.
@@ -53,16 +53,20 @@ StatusOr<std::vector<int64_t>> ExchangeCounts(Team& team, const Status& mine,
 Status ExchangeBytes(Team& team, std::span<const std::span<const std::byte>> to,
                      std::span<const std::span<std::byte>> from);
 
-// Makes room for so many bytes of each rank. Local.
+// Makes room for so many bytes of each rank, in `memory` if it is large enough.
+// Local.
 // Errors: ResourceExhausted - there is not enough memory.
-StatusOr<ReceivedBytes> NewReceivedBytes(std::span<const int64_t> sizes);
+StatusOr<ReceivedBytes> NewReceivedBytes(std::span<const int64_t> sizes,
+                                         ReusableBytes memory = {});
 
 // Both in one: agrees on `mine` and on the fingerprint, tells the sizes, agrees
 // that every rank has room for what comes, then moves the bytes. If not all
-// ranks passed OK nothing is moved, and `to` is not looked at. Collective.
+// ranks passed OK nothing is moved, and `to` is not looked at. Collective. The
+// result is in `memory` if that is large enough.
 StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
                                  std::span<const std::span<const std::byte>> to,
-                                 const Sameness& same = {});
+                                 const Sameness& same = {},
+                                 ReusableBytes memory = {});
 
 }  // namespace belay
 

@@ -150,7 +150,7 @@ StatusOr<Answers> NewAnswers(std::span<const int64_t> index_bytes,
 
 // Collects the rows that others asked this rank for, in the order of asking.
 void Gather(const RowFinder& finder, int64_t row_bytes, Answers& answers) {
-  const std::byte* next = answers.asked.bytes.get();
+  const std::byte* next = answers.asked.memory.bytes.get();
   for (const std::byte*& address : answers.rows) {
     int64_t row;
     std::memcpy(&row, next, kIndexBytes);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/huge_pages.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "belay/sparse_ops.h"
@@ -13,6 +12,7 @@
 #include "tensor/update.h"
 #include "variable/operation.h"
 #include "variable/rows.h"
+#include "variable/scratch.h"
 
 namespace belay {
 namespace {
@@ -44,7 +44,7 @@ class RowBatch {
 // What a rank gives away, sorted by owner, and what it keeps.
 struct SortedRows {
   std::optional<RowFinder> finder;
-  std::unique_ptr<std::byte[]> bytes;
+  std::unique_ptr<Scratch> scratch;            // its first part holds the bytes
   std::vector<std::span<const std::byte>> to;  // by rank; nothing to itself
   std::vector<int64_t> rows;                   // all
   std::vector<int64_t> kept;                   // their places in `rows`
@@ -69,9 +69,9 @@ void SortByOwner(const Team& team, const ShardedVariable& variable,
   }
   sorted.kept.reserve(std::exchange(counts[team.rank()], 0));
   const int64_t given = std::reduce(counts.begin(), counts.end());
-  sorted.bytes = NewBytes(given * (row_bytes + kIndexBytes));
+  Reserve(sorted.scratch->sent, given * (row_bytes + kIndexBytes));
   std::vector<Cursor> cursors;
-  std::byte* next = sorted.bytes.get();
+  std::byte* next = sorted.scratch->sent.bytes.get();
   for (int64_t count : counts) {
     const int64_t size = count * (row_bytes + kIndexBytes);
     sorted.to.emplace_back(next, size);
@@ -92,11 +92,12 @@ void SortByOwner(const Team& team, const ShardedVariable& variable,
 }
 
 // Checks all that can be wrong on this rank, and sorts. Local.
-StatusOr<SortedRows> Prepare(const Team& team, const ShardedVariable& variable,
+StatusOr<SortedRows> Prepare(const Team& team, ShardedVariable& variable,
                              UpdateOp op, const Tensor& indices,
                              const Tensor& deltas) {
+  SortedRows sorted{.scratch = std::move(Scratch::Of(variable))};
+  if (sorted.scratch == nullptr) sorted.scratch = std::make_unique<Scratch>();
   BELAY_RETURN_IF_ERROR(CheckVariable(team.comm, variable));
-  SortedRows sorted;
   BELAY_ASSIGN_OR_RETURN(sorted.rows, RowsOf(variable, indices));
   Shape needed = variable.shape();
   needed[0] = indices.shape()[0];
@@ -177,16 +178,20 @@ Status Scatter(const Comm& comm, ShardedVariable& variable, UpdateOp op,
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   Team team = NewTeam(comm, operation, options.deadline_seconds);
   const std::string what = Cat(operation, ": the op or the variable");
-  const StatusOr<SortedRows> sorted = WithMemory("rows and indices", [&] {
+  StatusOr<SortedRows> sorted = WithMemory("rows and indices", [&] {
     return Prepare(team, variable, op, indices, rows);
   });
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const ReceivedBytes received,
+      ReceivedBytes received,
       AllToAll(team, WithOperation(operation, sorted.status()),
                sorted.ok() ? sorted->to : decltype(sorted->to){},
                {what, Combine(VariableFingerprint(variable),
-                              1 + static_cast<int>(op))}));
+                              1 + static_cast<int>(op))},
+               sorted.ok() ? std::move(sorted->scratch->received)
+                           : ReusableBytes{}));
   ApplyAll(team, variable, op, *sorted, rows.data(), received);
+  sorted->scratch->received = std::move(received.memory);
+  Scratch::Of(variable) = std::move(sorted->scratch);
   CountBytes(team, options);
   return absl::OkStatus();
 }

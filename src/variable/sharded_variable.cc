@@ -4,8 +4,23 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
+#include "variable/scratch.h"
 
 namespace belay {
+
+ShardedVariable::ShardedVariable() = default;
+ShardedVariable::ShardedVariable(std::string name, DType dtype, Shape shape,
+                                 std::vector<Component> components,
+                                 std::unique_ptr<std::byte[]> memory)
+    : name_(std::move(name)),
+      dtype_(dtype),
+      shape_(std::move(shape)),
+      components_(std::move(components)),
+      memory_(std::move(memory)) {}
+ShardedVariable::ShardedVariable(ShardedVariable&&) noexcept = default;
+ShardedVariable& ShardedVariable::operator=(ShardedVariable&&) noexcept =
+    default;
+ShardedVariable::~ShardedVariable() = default;
 
 std::string SpecText(const ShardedVariableSpec& spec) {
   std::string text(DTypeName(spec.dtype));
