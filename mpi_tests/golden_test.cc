@@ -92,7 +92,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Golden("format_1_0", golden::kPerTaskStep),
                       Golden("format_1_1", golden::kSharedStep),
                       Golden("format_1_1", golden::kGroupsStep),
-                      Golden("format_1_1", golden::kPerTaskStep)));
+                      Golden("format_1_1", golden::kPerTaskStep),
+                      Golden("format_1_2", golden::kSharedStep),
+                      Golden("format_1_2", golden::kGroupsStep),
+                      Golden("format_1_2", golden::kPerTaskStep)));
 
 }  // namespace
 }  // namespace belay

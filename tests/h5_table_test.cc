@@ -31,11 +31,14 @@ class H5TableTest : public H5Test {
 
 TEST_F(H5TableTest, NumbersReadBack) {
   Write<uint8_t>("t/u8", {0, 255});
+  Write<int32_t>("t/i32", {INT32_MIN, -1, INT32_MAX});
   Write<uint32_t>("t/u32", {1, UINT32_MAX});
   Write<uint64_t>("t/u64", {2, UINT64_MAX});
   Write<int64_t>("t/i64", {INT64_MIN, -1, INT64_MAX});
   EXPECT_THAT(Value(ReadColumn<uint8_t>(file_, "t/u8", 2)),
               ElementsAre(0, 255));
+  EXPECT_THAT(Value(ReadColumn<int32_t>(file_, "t/i32", 3)),
+              ElementsAre(INT32_MIN, -1, INT32_MAX));
   EXPECT_THAT(Value(ReadColumn<uint32_t>(file_, "t/u32", 2)),
               ElementsAre(1, UINT32_MAX));
   EXPECT_THAT(Value(ReadColumn<uint64_t>(file_, "t/u64", 2)),

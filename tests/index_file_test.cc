@@ -22,8 +22,9 @@ class IndexFileTest : public DirectoryTest {
   std::string Index() const { return Path("index.h5"); }
 
   // Writes the index of SmallIndex, complete.
-  IndexImage WriteSmall() const {
-    const SavedCheckpoint saved = SmallIndex();
+  IndexImage WriteSmall() const { return WriteIndex(SmallIndex()); }
+
+  IndexImage WriteIndex(const SavedCheckpoint& saved) const {
     const IndexImage image =
         h5::Value(FillIndex(h5::Value(StartIndex(Index(), saved)), saved));
     h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, true));
@@ -99,31 +100,52 @@ TEST_F(IndexFileTest, TheSameIndexIsTheSameFile) {
   EXPECT_EQ(Content("index.h5"), first);
 }
 
+// Calls fn(path, column) for the columns of all versions.
+template <typename Fn>
+void ForEveryColumn(const IndexColumns& columns, const Fn& fn) {
+  for (uint32_t minor = 0; minor <= kFormatMinor; ++minor) {
+    ForEachColumn(minor, columns, fn);
+  }
+}
+
 TEST_F(IndexFileTest, PythonReadsTheColumns) {
   WriteSmall();
-  const SavedCheckpoint saved = SmallIndex();
-  const IndexColumns columns = ToColumns(saved);
-  std::vector<std::string> paths = {".belay/digest", ".belay/digest_1_1"};
-  const auto add = [&](const char* path, const auto&) {
+  const IndexColumns columns = ToColumns(SmallIndex());
+  std::vector<std::string> paths = {".belay/digest", ".belay/digest_1_1",
+                                    ".belay/digest_1_2"};
+  ForEveryColumn(columns, [&](const char* path, const auto&) {
     paths.emplace_back(path);
-  };
-  ForEachColumn(columns, add);
-  ForEachAddedColumn(columns, add);
+  });
+  EXPECT_EQ(paths.size(), 3 + 19 + 2 + 15);
   const json found = h5::Python(Index(), paths);
-  const auto expect = [&](const char* path, const auto& column) {
+  ForEveryColumn(columns, [&](const char* path, const auto& column) {
     EXPECT_EQ(found[path]["values"], json(column)) << path;
     EXPECT_EQ(found[path]["shape"], json({column.size()})) << path;
-  };
-  ForEachColumn(columns, expect);
-  ForEachAddedColumn(columns, expect);
+  });
   const IndexDigest digest = DigestOf(columns);
   EXPECT_EQ(found[".belay/digest"]["values"],
             json({digest.structure, digest.values}));
   EXPECT_EQ(found[".belay/digest"]["dtype"], "uint32");
   EXPECT_EQ(found[".belay/digest_1_1"]["values"],
-            json({DigestOfAdded(columns)}));
+            json({DigestOfAdded(1, columns)}));
+  EXPECT_EQ(found[".belay/digest_1_2"]["values"],
+            json({DigestOfAdded(2, columns)}));
   EXPECT_EQ(found[".belay/header/file_layout"]["dtype"], "uint8");
   EXPECT_EQ(found[".belay/datasets/offset"]["dtype"], "int64");
+  EXPECT_EQ(found[".belay/graph/nodes/parent"]["dtype"], "int32");
+  EXPECT_EQ(found[".belay/graph/attributes/array"]["dtype"], "uint32");
+}
+
+// Other tools find no group, not an empty one.
+TEST_F(IndexFileTest, WithoutAGraphThereIsNoneInTheFile) {
+  SavedCheckpoint saved = SmallIndex();
+  saved.graph = {};
+  WriteIndex(saved);
+  ExpectSame(h5::Value(ReadIndex(dir_)), saved);
+  for (const json& path : h5::Python(Index(), {})) {
+    EXPECT_FALSE(path.get<std::string>().starts_with(".belay/graph")) << path;
+    EXPECT_NE(path, ".belay/digest_1_2");
+  }
 }
 
 TEST_F(IndexFileTest, PythonReadsEveryArrayByItsKey) {
@@ -201,33 +223,45 @@ TEST_F(IndexFileTest, AVersionThatIsNoneIsDamaged) {
   }
 }
 
-TEST_F(IndexFileTest, ANewerMinorVersionIsRead) {
-  IndexColumns columns = ToColumns(SmallIndex());
-  columns.format = {1, 5};
-  h5::Handle file = h5::Value(h5::CreateFile(Index()));
+// Writes the columns with their digests, and what a later version may add.
+void WriteColumns(const std::string& path, const IndexColumns& columns) {
+  h5::Handle file = h5::Value(h5::CreateFile(path));
   h5::ObjectCache cache;
-  const auto write = [&](const char* path, const auto& column) {
+  const auto write = [&](const std::string& name, const auto& column) {
     using Row = typename std::decay_t<decltype(column)>::value_type;
     if constexpr (std::is_same_v<Row, std::string>) {
-      h5::Ok(h5::WriteTextColumn(file, cache, path, column));
+      h5::Ok(h5::WriteTextColumn(file, cache, name, column));
     } else {
-      h5::Value(h5::WriteColumn<Row>(file, cache, path, column));
+      h5::Value(h5::WriteColumn<Row>(file, cache, name, column));
     }
   };
-  ForEachColumn(columns, write);
-  ForEachAddedColumn(columns, write);
+  ForEveryColumn(columns, write);
   const IndexDigest digest = DigestOf(columns);
   const std::vector<uint32_t> rows = {digest.structure, digest.values};
-  h5::Value(h5::WriteColumn<uint32_t>(file, cache, ".belay/digest", rows));
-  const std::vector<uint32_t> added = {DigestOfAdded(columns)};
-  h5::Value(h5::WriteColumn<uint32_t>(file, cache, ".belay/digest_1_1", added));
-  h5::Value(h5::WriteColumn<uint32_t>(file, cache, ".belay/graph/new", rows));
+  write(".belay/digest", rows);
+  write(".belay/digest_1_1", std::vector<uint32_t>{DigestOfAdded(1, columns)});
+  write(".belay/digest_1_2", std::vector<uint32_t>{DigestOfAdded(2, columns)});
+  write(".belay/graph/new", rows);
+  write(".belay/digest_1_5", rows);
   cache = {};
   h5::Ok(file.Close());
-  const SavedCheckpoint saved = h5::Value(ReadIndex(dir_));
-  EXPECT_EQ(saved.format_major, 1);
-  EXPECT_EQ(saved.format_minor, 5);
-  EXPECT_EQ(saved.arrays, SmallIndex().arrays);
+}
+
+TEST_F(IndexFileTest, ANewerMinorVersionIsRead) {
+  SavedCheckpoint saved = SmallIndex();
+  saved.format_minor = 5;
+  IndexColumns columns = ToColumns(saved);
+  columns.format = {1, 5};
+  WriteColumns(Index(), columns);
+  ExpectSame(h5::Value(ReadIndex(dir_)), saved);
+}
+
+// All columns without a row are as good as none.
+TEST_F(IndexFileTest, AGraphOfEmptyColumnsIsNone) {
+  SavedCheckpoint saved = SmallIndex();
+  saved.graph = {};
+  WriteColumns(Index(), ToColumns(saved));
+  ExpectSame(h5::Value(ReadIndex(dir_)), saved);
 }
 
 TEST_F(IndexFileTest, EveryFlippedByteOfAColumnIsFound) {
@@ -247,15 +281,33 @@ TEST_F(IndexFileTest, EveryFlippedByteOfAColumnIsFound) {
   h5::Ok(ReadIndex(dir_).status());
 }
 
-// What 1.1 has added has a digest of its own.
+// What a version has added has a digest of its own.
 TEST_F(IndexFileTest, AFlippedByteOfAnAddedColumnIsFound) {
+  const std::vector<int64_t> tasks = {-1, -1, 0, -1, 0};
+  const std::vector<int32_t> parents = SmallGraph().node_parent;
+  const auto bytes = [](const auto& rows) {
+    return std::string(reinterpret_cast<const char*>(rows.data()),
+                       rows.size() * sizeof(rows[0]));
+  };
+  for (const std::string& needle : {bytes(tasks), bytes(parents)}) {
+    WriteSmall();
+    Patch(Find(needle) + 8, std::string(1, 2));
+    EXPECT_EQ(ReadIndex(dir_).status(),
+              Damaged("the index is damaged: its digest does not match"));
+    std::filesystem::remove(Index());
+  }
+}
+
+// The digest promises it.
+TEST_F(IndexFileTest, AMissingColumnOfTheGraphIsNamed) {
   WriteSmall();
-  const int64_t tasks[] = {-1, -1, 0, -1, 0};
-  const int64_t at =
-      Find(std::string(reinterpret_cast<const char*>(tasks), sizeof(tasks)));
-  Patch(at + 16, std::string(1, 7));
-  EXPECT_EQ(ReadIndex(dir_).status(),
-            Damaged("the index is damaged: its digest does not match"));
+  const hid_t file = H5Fopen(Index().c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  ASSERT_GE(H5Ldelete(file, ".belay/graph/slots/name", H5P_DEFAULT), 0);
+  ASSERT_GE(H5Fclose(file), 0);
+  const Status status = ReadIndex(dir_).status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.message().find(".belay/graph/slots/name"), std::string::npos)
+      << status;
 }
 
 TEST_F(IndexFileTest, ATruncatedIndexIsDamaged) {

@@ -71,7 +71,7 @@ inline StoredGraph SmallGraph() {
       .attribute_node = {2, 2, 3, 4},
       .attribute_name = {"step", "random", "VARIABLE_VALUE", "VARIABLE_VALUE"},
       .attribute_array = {3, 1, 0, 4},
-      .attribute_layout = {"", "", "[x, -] on [x=2]", ""},
+      .attribute_layout = {"", "", "[x,-] on x=2", ""},
       .attribute_opaque = {0, 1, 0, 0},
       .slot_optimizer = {2},
       .slot_variable = {3},

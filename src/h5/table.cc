@@ -138,6 +138,9 @@ template StatusOr<int64_t> WriteColumn(const Handle&, ObjectCache&,
                                        std::span<const uint8_t>);
 template StatusOr<int64_t> WriteColumn(const Handle&, ObjectCache&,
                                        const std::string&,
+                                       std::span<const int32_t>);
+template StatusOr<int64_t> WriteColumn(const Handle&, ObjectCache&,
+                                       const std::string&,
                                        std::span<const uint32_t>);
 template StatusOr<int64_t> WriteColumn(const Handle&, ObjectCache&,
                                        const std::string&,
@@ -146,6 +149,8 @@ template StatusOr<int64_t> WriteColumn(const Handle&, ObjectCache&,
                                        const std::string&,
                                        std::span<const int64_t>);
 template StatusOr<std::vector<uint8_t>> ReadColumn(const Handle&,
+                                                   std::string_view, int64_t);
+template StatusOr<std::vector<int32_t>> ReadColumn(const Handle&,
                                                    std::string_view, int64_t);
 template StatusOr<std::vector<uint32_t>> ReadColumn(const Handle&,
                                                     std::string_view, int64_t);

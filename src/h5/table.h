@@ -18,9 +18,9 @@
 
 namespace belay::h5 {
 
-// Writes a column of uint8_t, uint32_t, uint64_t or int64_t with its parent
-// groups. Local. Returns the offset of its first byte in the file, by which it
-// can be patched once the file is closed; -1 if it has no rows.
+// Writes a column of uint8_t, int32_t, uint32_t, int64_t or uint64_t with its
+// parent groups. Local. Returns the offset of its first byte in the file, by
+// which it can be patched once the file is closed; -1 if it has no rows.
 // Errors: as CreateDataset and WriteHyperslab.
 template <typename T>
 StatusOr<int64_t> WriteColumn(const Handle& file, ObjectCache& cache,

@@ -1,7 +1,5 @@
 #include "store/index_columns.h"
 
-#include <type_traits>
-
 #include "absl/strings/str_format.h"
 #include "base/checksum.h"
 #include "base/status_macros.h"
@@ -10,35 +8,6 @@ namespace belay {
 namespace {
 
 constexpr int kMaxNdim = 32;  // HDF5's limit
-
-// A standard CRC32C over several pieces.
-class RunningCrc {
- public:
-  void Add(const void* data, size_t bytes) {
-    state_ = CrcRegister(state_, data, bytes);
-    bytes_ += bytes;
-  }
-  uint32_t value() const { return StandardCrc(state_, bytes_); }
-
- private:
-  uint32_t state_ = 0;
-  uint64_t bytes_ = 0;
-};
-
-template <typename T>
-void AddColumn(const std::vector<T>& column, RunningCrc& crc) {
-  const uint64_t rows = column.size();
-  crc.Add(&rows, sizeof(rows));
-  if constexpr (std::is_same_v<T, std::string>) {
-    for (const std::string& text : column) {
-      const uint64_t bytes = text.size();
-      crc.Add(&bytes, sizeof(bytes));
-      crc.Add(text.data(), text.size());
-    }
-  } else {
-    crc.Add(column.data(), column.size() * sizeof(T));
-  }
-}
 
 // Takes rows from a column one after the other; remembers if there are too
 // few.
@@ -240,31 +209,19 @@ Status GetChecksums(const IndexColumns& in, const std::string& path,
   return absl::OkStatus();
 }
 
+// Objects and their values, which 1.1 did not have.
+Status GetGraph(const IndexColumns& in, const std::string& path,
+                SavedCheckpoint& saved) {
+  if (const std::string damage = DamageOf(in.graph, saved.arrays.size());
+      !damage.empty()) {
+    return absl::DataLossError(
+        absl::StrFormat("read \"%s\": %s", path, damage));
+  }
+  saved.graph = in.graph;
+  return absl::OkStatus();
+}
+
 }  // namespace
-
-uint32_t DigestOfValues(int64_t step, const std::vector<uint32_t>& checksums) {
-  RunningCrc crc;
-  AddColumn(std::vector<int64_t>{step}, crc);
-  AddColumn(checksums, crc);
-  return crc.value();
-}
-
-IndexDigest DigestOf(const IndexColumns& columns) {
-  RunningCrc structure, values;
-  ForEachColumn(columns, [&](std::string_view path, const auto& column) {
-    const bool is_value = path == kStepColumn || path == kChecksumColumn;
-    AddColumn(column, is_value ? values : structure);
-  });
-  return {.structure = structure.value(), .values = values.value()};
-}
-
-uint32_t DigestOfAdded(const IndexColumns& columns) {
-  RunningCrc crc;
-  ForEachAddedColumn(columns, [&](std::string_view, const auto& column) {
-    AddColumn(column, crc);
-  });
-  return crc.value();
-}
 
 IndexColumns ToColumns(const SavedCheckpoint& saved) {
   IndexColumns out;
@@ -299,6 +256,7 @@ IndexColumns ToColumns(const SavedCheckpoint& saved) {
   }
   out.step = {saved.step};
   out.checksum = saved.checksums;
+  out.graph = saved.graph;
   return out;
 }
 
@@ -322,6 +280,7 @@ StatusOr<SavedCheckpoint> FromColumns(const IndexColumns& columns,
   BELAY_RETURN_IF_ERROR(GetDatasets(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetGroups(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetChecksums(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetGraph(columns, path, saved));
   return saved;
 }
 

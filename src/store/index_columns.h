@@ -17,7 +17,7 @@ namespace belay {
 
 // A reader refuses a newer major version; a newer minor one only adds.
 inline constexpr uint32_t kFormatMajor = 1;
-inline constexpr uint32_t kFormatMinor = 1;
+inline constexpr uint32_t kFormatMinor = 2;
 inline constexpr char kIndexMagic[] = "belay checkpoint";
 
 struct IndexColumns {
@@ -48,13 +48,23 @@ struct IndexColumns {
   // What changes from save to save.
   std::vector<int64_t> step;
   std::vector<uint32_t> checksum;  // per block of every array, in order
+  // Since 1.2.
+  StoredGraph graph;
 };
 
-// Calls fn(path inside the index, column) for every column of format 1.0, in
-// format order; with the next function, the one list of names. `Columns` is
-// IndexColumns or const IndexColumns. Local.
+// Calls fn(path inside the index, column) for every column that the minor
+// version `minor` has added, in format order; the one list of names. Older
+// readers do not know them. `Columns` is IndexColumns or const IndexColumns.
+// Local.
 template <typename Columns, typename Fn>
-void ForEachColumn(Columns& columns, Fn&& fn) {
+void ForEachColumn(uint32_t minor, Columns& columns, Fn&& fn) {
+  if (minor == 1) {
+    fn(".belay/datasets/group", columns.dataset_group);
+    fn(".belay/datasets/task", columns.dataset_task);
+  } else if (minor == 2) {
+    ForEachGraphColumn(columns.graph, fn);
+  }
+  if (minor > 0) return;
   fn(".belay/header/magic", columns.magic);
   fn(".belay/header/format", columns.format);
   fn(".belay/header/file_layout", columns.file_layout);
@@ -76,21 +86,17 @@ void ForEachColumn(Columns& columns, Fn&& fn) {
   fn(".belay/checksums/crc32c", columns.checksum);
 }
 
-// The same for the columns that 1.1 has added, which older readers do not know.
-// Local.
-template <typename Columns, typename Fn>
-void ForEachAddedColumn(Columns& columns, Fn&& fn) {
-  fn(".belay/datasets/group", columns.dataset_group);
-  fn(".belay/datasets/task", columns.dataset_task);
-}
+// Whether the columns that `minor` has added are in the file. Since 1.2 they
+// are left out if none of them has a row, with their digest. Local.
+bool HaveColumns(uint32_t minor, const IndexColumns& columns);
 
 // The columns whose content differs between saves of one plan.
 inline constexpr char kStepColumn[] = ".belay/step";
 inline constexpr char kChecksumColumn[] = ".belay/checksums/crc32c";
-// CRC32C of all columns of 1.0 but these two, and of these two; and of the
-// added columns.
+// CRC32C of all columns of 1.0 but these two, and of these two.
 inline constexpr char kDigestColumn[] = ".belay/digest";
-inline constexpr char kAddedDigestColumn[] = ".belay/digest_1_1";
+// That of the columns that `minor` has added. Local.
+std::string AddedDigestColumn(uint32_t minor);
 
 struct IndexDigest {
   uint32_t structure = 0;
@@ -101,8 +107,8 @@ struct IndexDigest {
 
 // The CRC32C of the content of all columns of 1.0. Local.
 IndexDigest DigestOf(const IndexColumns& columns);
-// The same of the added columns. Local.
-uint32_t DigestOfAdded(const IndexColumns& columns);
+// The same of the columns that `minor` has added. Local.
+uint32_t DigestOfAdded(uint32_t minor, const IndexColumns& columns);
 // The part that covers step and checksums. Local.
 uint32_t DigestOfValues(int64_t step, const std::vector<uint32_t>& checksums);
 

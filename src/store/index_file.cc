@@ -19,9 +19,6 @@
 namespace belay {
 namespace {
 
-// Far above anything real; keeps a damaged length from exhausting memory.
-constexpr int64_t kMaxRows = int64_t{1} << 31;
-
 // The datasets of one array: [begin, end) of the sorted list.
 using Datasets = std::span<const StoredDataset>;
 
@@ -91,13 +88,14 @@ Status WriteColumns(const h5::Handle& file, const IndexColumns& columns,
       }
     }
   };
-  ForEachColumn(columns, write);
-  ForEachAddedColumn(columns, write);
+  ForEachColumn(0, columns, write);
+  for (uint32_t minor = 1; minor <= kFormatMinor; ++minor) {
+    if (!HaveColumns(minor, columns)) continue;
+    ForEachColumn(minor, columns, write);
+    write(AddedDigestColumn(minor).c_str(),
+          std::vector<uint32_t>{DigestOfAdded(minor, columns)});
+  }
   BELAY_RETURN_IF_ERROR(status);
-  const std::vector<uint32_t> added = {DigestOfAdded(columns)};
-  BELAY_RETURN_IF_ERROR(
-      h5::WriteColumn<uint32_t>(file, groups, kAddedDigestColumn, added)
-          .status());
   const IndexDigest digest = DigestOf(columns);
   const std::vector<uint32_t> rows = {digest.structure, digest.values};
   BELAY_ASSIGN_OR_RETURN(
@@ -134,71 +132,6 @@ SavedCheckpoint WithRoomForChecksums(const SavedCheckpoint& saved) {
   }
   sorted.checksums.assign(sorted.has_checksums ? blocks : 0, 0);
   return sorted;
-}
-
-template <typename T>
-Status ReadInto(const h5::Handle& file, const char* path,
-                std::vector<T>& column) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    BELAY_ASSIGN_OR_RETURN(column, h5::ReadTextColumn(file, path, kMaxRows));
-  } else {
-    BELAY_ASSIGN_OR_RETURN(column, h5::ReadColumn<T>(file, path, kMaxRows));
-  }
-  return absl::OkStatus();
-}
-
-// Magic and version come first: the rest is only understood with them.
-Status CheckHeader(const h5::Handle& file, const std::string& path) {
-  IndexColumns header;
-  const Status magic = ReadInto(file, ".belay/header/magic", header.magic);
-  // A failure of the system is no verdict on the file.
-  if (!magic.ok() && !absl::IsNotFound(magic) && !absl::IsDataLoss(magic)) {
-    return magic;
-  }
-  if (!magic.ok() || header.magic != std::vector<std::string>{kIndexMagic}) {
-    return absl::DataLossError(absl::StrFormat(
-        "read \"%s\": not the index of a belay checkpoint (need magic \"%s\", "
-        "found %s)",
-        path, kIndexMagic,
-        header.magic.size() == 1 ? "\"" + header.magic[0] + "\"" : "none"));
-  }
-  BELAY_RETURN_IF_ERROR(ReadInto(file, ".belay/header/format", header.format));
-  if (header.format.size() != 2 || header.format[0] == 0) {
-    return absl::DataLossError(
-        absl::StrFormat("read \"%s\": the format version is damaged", path));
-  }
-  if (header.format[0] > kFormatMajor) {
-    return absl::UnimplementedError(absl::StrFormat(
-        "read \"%s\": written in format %d.%d, a newer one than this belay "
-        "understands; use a newer belay (need format %d, found %d)",
-        path, header.format[0], header.format[1], kFormatMajor,
-        header.format[0]));
-  }
-  return absl::OkStatus();
-}
-
-// Reads all columns that a file of its version has, and compares the digests.
-Status ReadColumns(const h5::Handle& file, IndexColumns& columns,
-                   bool& is_intact) {
-  Status status;
-  const auto read = [&](const char* name, auto& column) {
-    if (status.ok()) status = ReadInto(file, name, column);
-  };
-  ForEachColumn(columns, read);
-  BELAY_RETURN_IF_ERROR(status);
-  const IndexDigest digest = DigestOf(columns);
-  std::vector<uint32_t> need = {digest.structure, digest.values};
-  std::vector<uint32_t> found;
-  BELAY_RETURN_IF_ERROR(ReadInto(file, kDigestColumn, found));
-  is_intact = found == need;
-  // The version is only known to be right now.
-  if (!is_intact || columns.format[1] == 0) return absl::OkStatus();
-  ForEachAddedColumn(columns, read);
-  BELAY_RETURN_IF_ERROR(status);
-  BELAY_RETURN_IF_ERROR(ReadInto(file, kAddedDigestColumn, found));
-  need = {DigestOfAdded(columns)};
-  is_intact = found == need;
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -252,21 +185,6 @@ Status FinishIndex(const std::string& path, const IndexImage& image,
                                        &digest, sizeof(digest)));
   if (durable) BELAY_RETURN_IF_ERROR(file.Sync());
   return file.Close();
-}
-
-StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory) {
-  const std::string path = JoinPath(directory, IndexName());
-  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
-  BELAY_RETURN_IF_ERROR(CheckHeader(file, path));
-  IndexColumns columns;
-  bool is_intact = false;
-  BELAY_RETURN_IF_ERROR(ReadColumns(file, columns, is_intact));
-  BELAY_RETURN_IF_ERROR(file.Close());
-  if (!is_intact) {
-    return absl::DataLossError(absl::StrFormat(
-        "read \"%s\": the index is damaged: its digest does not match", path));
-  }
-  return FromColumns(columns, path);
 }
 
 StatusOr<uint64_t> IndexIdentity(const std::string& directory) {

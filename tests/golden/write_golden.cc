@@ -8,16 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "../graph_index.h"
 #include "belay/save_restore.h"
+#include "graph/live_graph.h"
+#include "objects.h"
+#include "store/paths.h"
 #include "values.h"
 
 namespace {
 
-belay::Status Write(const std::string& dir) {
-  belay::StatusOr<belay::Comm> comm = belay::Comm::Duplicate(MPI_COMM_WORLD);
-  if (!comm.ok()) return comm.status();
-  if (comm->size() != 2) return absl::InvalidArgumentError("needs 2 ranks");
-  const belay::Box box = belay::golden::PieceOfW(comm->rank());
+belay::Status WriteArrays(const belay::Comm& comm, const std::string& dir) {
+  const belay::Box box = belay::golden::PieceOfW(comm.rank());
   std::vector<int32_t> piece = belay::golden::ValuesOfW(box);
   belay::golden::Values values;
   belay::State state;
@@ -26,16 +27,40 @@ belay::Status Write(const std::string& dir) {
   values.AddTo(state);
   belay::SaveOptions options;
   auto saved =
-      belay::Save(*comm, dir, belay::golden::kSharedStep, state, options);
+      belay::Save(comm, dir, belay::golden::kSharedStep, state, options);
   if (!saved.ok()) return saved.status();
   options.sharding_policy = belay::MaxShardSize(belay::golden::kGroupBytes);
-  saved = belay::Save(*comm, dir, belay::golden::kGroupsStep, state, options);
+  saved = belay::Save(comm, dir, belay::golden::kGroupsStep, state, options);
   if (!saved.ok()) return saved.status();
   options.sharding_policy = belay::ShardByTask();
   options.file_layout = belay::FileLayout::kPerTask;
-  saved = belay::Save(*comm, dir, belay::golden::kPerTaskStep, state, options);
-  if (!saved.ok()) return saved.status();
-  return comm->Close();
+  return belay::Save(comm, dir, belay::golden::kPerTaskStep, state, options)
+      .status();
+}
+
+// Of two ranks that hold the same objects, so that the graph of either is the
+// graph of both.
+belay::Status WriteObjects(const belay::Comm& comm, const std::string& dir) {
+  belay::golden::Objects objects(comm.rank());
+  auto live = belay::TrackObjects(objects, comm.rank());
+  if (!live.ok()) return live.status();
+  belay::Status status = belay::FetchOpaqueStates(*live);
+  if (!status.ok()) return status;
+  const belay::State state = belay::ListValues(*live, belay::OwnKeys(*live));
+  status =
+      belay::Save(comm, dir, belay::golden::kGraphStep, state, {}).status();
+  if (!status.ok() || comm.rank() > 0) return status;
+  const std::string step = belay::StepName(belay::golden::kGraphStep);
+  return belay::PutGraph(belay::JoinPath(dir, step), live->graph);
+}
+
+belay::Status Write(const std::string& dir) {
+  belay::StatusOr<belay::Comm> comm = belay::Comm::Duplicate(MPI_COMM_WORLD);
+  if (!comm.ok()) return comm.status();
+  if (comm->size() != 2) return absl::InvalidArgumentError("needs 2 ranks");
+  belay::Status status = WriteArrays(*comm, dir);
+  if (status.ok()) status = WriteObjects(*comm, dir);
+  return status.ok() ? comm->Close() : status;
 }
 
 }  // namespace

@@ -1,0 +1,32 @@
+// Gives a step a graph, without the objects.
+
+#ifndef BELAY_TESTS_GRAPH_INDEX_H_
+#define BELAY_TESTS_GRAPH_INDEX_H_
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "graph/stored_graph_conversion.h"
+#include "store/index_file.h"
+#include "store/paths.h"
+
+namespace belay {
+
+// Writes the index of the step directory `dir` anew, with a graph of its
+// arrays.
+inline Status PutGraph(const std::string& dir, const ObjectGraph& graph) {
+  BELAY_ASSIGN_OR_RETURN(SavedCheckpoint saved, ReadIndex(dir));
+  BELAY_ASSIGN_OR_RETURN(saved.graph, ToStoredGraph(graph, saved.arrays));
+  const std::string path = JoinPath(dir, IndexName());
+  std::filesystem::remove(path);
+  BELAY_ASSIGN_OR_RETURN(h5::Handle index, StartIndex(path, saved));
+  BELAY_ASSIGN_OR_RETURN(const IndexImage image,
+                         FillIndex(std::move(index), saved));
+  return FinishIndex(path, image, saved.step, saved.checksums, false);
+}
+
+}  // namespace belay
+
+#endif  // BELAY_TESTS_GRAPH_INDEX_H_
