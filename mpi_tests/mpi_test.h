@@ -7,10 +7,14 @@
 #define BELAY_MPI_TESTS_MPI_TEST_H_
 
 #include <mpi.h>
-#include <stdlib.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <iostream>
 #include <string>
+#include <utility>
+
+#include "belay/status.h"
 
 namespace belay::testing {
 
@@ -24,6 +28,14 @@ inline int WorldSize() {
   int size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   return size;
+}
+
+// The value, which has to be there on all ranks.
+template <typename T>
+T Ok(StatusOr<T> value) {
+  if (value.ok()) return *std::move(value);
+  std::cerr << "rank " << WorldRank() << ": " << value.status() << "\n";
+  std::abort();
 }
 
 // A new directory that all ranks know; its life begins and ends together.

@@ -15,26 +15,9 @@
 #include "graph/load_report.h"
 #include "graph/object_graph.h"
 #include "gtest/gtest.h"
+#include "thing.h"
 
 namespace belay {
-
-// An object whose children, values and slots a test sets at will, as one sets
-// attributes in Python.
-struct Thing {
-  std::vector<std::pair<std::string, ObjectRef>> children;
-  std::map<std::string, float> values;
-  std::vector<std::tuple<std::string, ObjectRef, ObjectRef>> slots;
-
-  void Track(Tracker &tracker) {
-    for (auto &[name, value] : values)
-      tracker.Value(name, value);
-    for (auto &[name, child] : children)
-      tracker.Child(name, child);
-    for (auto &[name, variable, slot] : slots) {
-      tracker.Slot(name, variable, slot);
-    }
-  }
-};
 
 // The graph of an object that describes itself without a mistake.
 inline LiveGraph Tracked(const ObjectRef &root,

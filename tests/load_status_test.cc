@@ -175,6 +175,30 @@ TEST(LoadStatusTest, NameBased) {
   }
 }
 
+TEST(LoadStatusTest, ReportAsBytes) {
+  const LoadReport report{
+      .ranks = {0, 2},
+      .num_objects = 3,
+      .matched = {{"a", "b"}, {"c", "c"}},
+      .missing = {{"d", {1, 2}}},
+      .unused = {{"e", "(root).e", UnusedValue::Cause::kSlot}},
+      .incompatible = {{"f", "g", "f32 [2]", "f64 [2]", {0}}},
+      .deferred = {"(root).h"},
+      .unmatched_objects = {"(root).i", "(root).j"},
+      .warnings = {"k"}};
+  const std::string bytes = EncodeLoadReport(report);
+  const StatusOr<LoadReport> decoded = DecodeLoadReport(bytes);
+  ASSERT_EQ(decoded.status(), absl::OkStatus());
+  EXPECT_EQ(decoded->ToString(), report.ToString());
+  EXPECT_EQ(decoded->ranks, report.ranks);
+  EXPECT_EQ(decoded->unused[0].cause, UnusedValue::Cause::kSlot);
+  EXPECT_EQ(EncodeLoadReport(*decoded), bytes);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_EQ(DecodeLoadReport(bytes.substr(0, size)).status().code(),
+              absl::StatusCode::kDataLoss);
+  }
+}
+
 TEST(LoadStatusTest, RankMatchAsBytes) {
   float v = 1, w = 2;
   std::vector<double> d(2);

@@ -101,6 +101,9 @@ struct TransferCounters {
   int64_t files = 0;              // data files that were opened, per checkpoint
   int64_t messages = 0;           // MPI collectives of a rank, gates included
   int64_t peak_memory_bytes = 0;  // of any rank, as the system counts it
+  // The most that a rank has sent to agree on the structure of a save and to
+  // plan it; at most 64 in a save whose plan was reused. 0 in a restore.
+  int64_t agreement_bytes = 0;
   std::vector<StationTime> stations;
 };
 

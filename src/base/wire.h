@@ -27,6 +27,10 @@ class WireWriter {
     Put<uint32_t>(static_cast<uint32_t>(text.size()));
     bytes_.append(text);
   }
+  void PutTexts(const std::vector<std::string>& texts) {
+    Put<uint64_t>(texts.size());
+    for (const std::string& text : texts) PutText(text);
+  }
   void PutShape(const Shape& shape) {
     Put<uint8_t>(static_cast<uint8_t>(shape.size()));
     for (int64_t length : shape) Put(length);
@@ -83,6 +87,9 @@ class WireReader {
     std::vector<T> all;
     for (uint64_t i = 0; i < size && ok_; ++i) all.push_back(read());
     return all;
+  }
+  std::vector<std::string> GetTexts() {
+    return GetAll<std::string>([&] { return std::string(GetText()); });
   }
   // The bytes that were not read yet.
   std::string_view Rest() const { return bytes_.substr(position_); }

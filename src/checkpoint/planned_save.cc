@@ -166,6 +166,12 @@ std::vector<std::string> EncodeOrders(SavePlan& plan) {
   return parts;
 }
 
+int64_t SizeOf(const std::vector<std::string>& parts) {
+  int64_t size = 0;
+  for (const std::string& part : parts) size += std::ssize(part);
+  return size;
+}
+
 }  // namespace
 
 StatusOr<PlannedSave> PlanTogether(Team& team,
@@ -175,13 +181,16 @@ StatusOr<PlannedSave> PlanTogether(Team& team,
   if (options.file_layout == FileLayout::kPerNode) {
     BELAY_ASSIGN_OR_RETURN_AGREED(mine.node, NodeOfRank(team));
   }
+  const std::string described = EncodeRankShards(mine);
+  team.agreement_bytes += std::ssize(described);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                Gather(team, EncodeRankShards(mine)));
+                                Gather(team, described));
   PlannedSave planned;
   BELAY_RETURN_IF_AGREED(
       OnRoot(team, [&] { return PlanOnRoot(gathered, options, planned); }));
   std::vector<std::string> parts;
   if (team.is_root()) parts = EncodeParts(planned.plan, options);
+  team.agreement_bytes += SizeOf(parts);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part, Scatter(team, parts));
   DecodePart(part, planned);
   return planned;
@@ -201,6 +210,7 @@ Status Place(Team& team, const std::vector<SkeletonImage>& skeletons,
     TakePlaces(places, planned);
     parts = EncodeOrders(planned.plan);
   }
+  team.agreement_bytes += std::ssize(out.bytes()) + SizeOf(parts);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part, Scatter(team, parts));
   std::vector<RankWrites> writes = DecodeRankWrites(part);
   for (size_t i = 0; i < writes.size(); ++i) {

@@ -6,12 +6,14 @@
 #include "base/wire.h"
 #include "belay/checkpoint_reader.h"
 #include "belay/save_restore.h"
+#include "checkpoint/flat_file.h"
 #include "checkpoint/listing.h"
 #include "checkpoint/restore_run.h"
 #include "model/restore_planner.h"
 #include "store/commit.h"
 #include "store/index_file.h"
 #include "store/paths.h"
+#include "store/posix_file.h"
 #include "store/reader.h"
 #include "store/verify.h"
 
@@ -21,9 +23,16 @@ namespace {
 // Rank 0 only.
 Status FindStep(RestoreSource& source) {
   using Kind = RestoreSource::Kind;
-  const Kind kind = std::exchange(source.kind, Kind::kCheckpoint);
-  if (kind == Kind::kCheckpoint) return absl::OkStatus();
+  const Kind kind = source.kind;
+  if (kind == Kind::kCheckpoint || kind == Kind::kFlatFile) {
+    return absl::OkStatus();
+  }
+  source.kind = Kind::kCheckpoint;
   if (kind == Kind::kAny) {
+    if (absl::IsInvalidArgument(ListDirectory(source.path).status())) {
+      source.kind = Kind::kFlatFile;
+      return absl::OkStatus();
+    }
     BELAY_ASSIGN_OR_RETURN(source.path, ResolveStep(source.path));
     return absl::OkStatus();
   }
@@ -42,7 +51,10 @@ Status FindStep(RestoreSource& source) {
 // Runs after the index was read, which is then at worst older than what this
 // sees. Rank 0 only.
 Status CheckIdentity(RestoreSource& source) {
-  BELAY_ASSIGN_OR_RETURN(const uint64_t found, IndexIdentity(source.path));
+  const bool is_flat = source.kind == RestoreSource::Kind::kFlatFile;
+  BELAY_ASSIGN_OR_RETURN(
+      const uint64_t found,
+      is_flat ? FileIdentity(source.path) : IndexIdentity(source.path));
   if (source.identity != 0 && source.identity != found) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "restore \"%s\": another save has replaced the step since the restore "
@@ -54,9 +66,27 @@ Status CheckIdentity(RestoreSource& source) {
 }
 
 // Rank 0 only.
+Status OpenFlatFile(RestoreRun& run) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<FlatArray> arrays,
+                         ListFlatFile(run.source.path));
+  for (const FlatArray& array : arrays) {
+    if (array.problem.empty()) {
+      run.saved.arrays.push_back(
+          {.key = array.key, .dtype = array.dtype, .shape = array.shape});
+    } else {
+      run.problems.push_back(absl::StrFormat(
+          "dataset \"%s\" cannot be read: %s", array.key, array.problem));
+    }
+  }
+  run.source.step = 0;
+  return CheckIdentity(run.source);
+}
+
+// Rank 0 only.
 Status OpenIndex(RestoreRun& run) {
   RestoreSource& source = run.source;
   BELAY_RETURN_IF_ERROR(FindStep(source));
+  if (source.kind == RestoreSource::Kind::kFlatFile) return OpenFlatFile(run);
   StatusOr<SavedCheckpoint> saved = ReadIndex(source.path);
   if (absl::IsNotFound(saved.status())) {
     return absl::NotFoundError(
@@ -242,26 +272,34 @@ Status OpenStation(RestoreRun& run) {
   return OnRoot(run.team, [&] { return OpenIndex(run); });
 }
 
-StatusOr<PendingRestore> PinRestore(RestoreRun& run) {
+Status PinRestore(RestoreRun& run) {
+  RestoreSource& source = run.source;
   WireWriter found;
-  found.PutText(run.source.path);
-  found.Put(run.source.step);
-  found.Put(run.source.identity);
+  found.PutText(source.path);
+  found.Put(source.kind);
+  found.Put(source.step);
+  found.Put(source.identity);
   std::string bytes = found.Take();
   BELAY_RETURN_IF_AGREED(Broadcast(run.team, bytes));
   WireReader in(bytes);
-  PendingRestore pending;
-  pending.path = in.GetText();
-  pending.step = in.Get<int64_t>();
-  pending.identity = in.Get<uint64_t>();
-  return pending;
+  source.path = in.GetText();
+  source.kind = in.Get<RestoreSource::Kind>();
+  source.step = in.Get<int64_t>();
+  source.identity = in.Get<uint64_t>();
+  return absl::OkStatus();
 }
 
 StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state) {
   run.shards = ListShards(state, run.team.rank());
-  BELAY_RETURN_IF_AGREED(Plan(run));
-  BELAY_RETURN_IF_AGREED(Read(run));
-  BELAY_RETURN_IF_AGREED(Verify(run));
+  if (run.source.kind == RestoreSource::Kind::kFlatFile) {
+    run.stations.Enter("read");
+    BELAY_RETURN_IF_AGREED(
+        Agree(run.team, ReadFlatFile(run.source.path, run.shards)));
+  } else {
+    BELAY_RETURN_IF_AGREED(Plan(run));
+    BELAY_RETURN_IF_AGREED(Read(run));
+    BELAY_RETURN_IF_AGREED(Verify(run));
+  }
   BELAY_RETURN_IF_AGREED(Report(run));
   return std::move(run.result);
 }
@@ -301,7 +339,10 @@ StatusOr<PendingRestore> RestoreLater(const Comm& comm, const std::string& dir,
   const StatusOr<RestoreSource> source = SourceOf(dir, step);
   RestoreRun run(comm, source.value_or(RestoreSource{.path = dir}), options);
   BELAY_RETURN_IF_AGREED(Start(run, source.status(), State()));
-  return PinRestore(run);
+  BELAY_RETURN_IF_AGREED(PinRestore(run));
+  return PendingRestore{.path = run.source.path,
+                        .step = run.source.step,
+                        .identity = run.source.identity};
 }
 
 std::string StepPath(const std::string& dir, int64_t step,

@@ -24,7 +24,8 @@ struct RestoreSource {
   enum class Kind : uint8_t {
     kCheckpoint,  // `path` is that of the checkpoint
     kRun,         // the newest step in `path`
-    kAny,         // what ResolveStep finds
+    kAny,         // what ResolveStep finds, or a flat file
+    kFlatFile,    // an HDF5 file that another program wrote
   };
 
   std::string path;
@@ -45,8 +46,9 @@ struct RestoreRun {
   RestoreSource source;  // on rank 0 of one checkpoint, once it is open
   const RestoreOptions& options;
   std::vector<Shard> shards;
-  // Rank 0 only.
+  // Rank 0 only. Of a flat file it has the arrays.
   SavedCheckpoint saved;
+  std::vector<std::string> problems;  // of its other datasets
   RestorePlan plan;
   // This rank's part.
   RankReads reads;
@@ -64,8 +66,8 @@ Status BeginRestore(RestoreRun& run, const Status& mine);
 // Station open: rank 0 reads the index. Collective; agreed.
 Status OpenStation(RestoreRun& run);
 
-// Tells all ranks which checkpoint was opened. Collective; agreed.
-StatusOr<PendingRestore> PinRestore(RestoreRun& run);
+// Tells all ranks in run.source what was opened. Collective; agreed.
+Status PinRestore(RestoreRun& run);
 
 // Stations plan, read and verify, and the report. Collective; agreed.
 StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state);

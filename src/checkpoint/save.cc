@@ -10,6 +10,7 @@
 #include "checkpoint/listing.h"
 #include "checkpoint/save_at.h"
 #include "checkpoint/save_run.h"
+#include "graph/stored_graph_conversion.h"
 #include "store/commit.h"
 #include "store/index_file.h"
 #include "store/paths.h"
@@ -136,16 +137,15 @@ Status Begin(SaveRun& run, const SaveJob& job) {
   same.PutText(run.path);
   same.Put(run.step);
   same.PutText(options);
+  const bool fits = run.cache.is_valid && run.cache.fingerprint == fingerprint;
   // A value and its complement: the minimum of both is found together, and
   // they fit each other only if all ranks passed the same.
   const auto common = static_cast<int64_t>(Fingerprint(same.bytes()));
-  const auto plan = static_cast<int64_t>(run.cache.plan_id);
-  std::vector<int64_t> flags = {
-      run.cache.is_valid && run.cache.fingerprint == fingerprint ? 1 : 0,
-      common, ~common, plan, ~plan};
-  BELAY_RETURN_IF_AGREED(AgreeWithFlags(run.team, status, flags));
-  if (flags[1] != ~flags[2]) BELAY_RETURN_IF_AGREED(FindDifference(run));
-  run.reuse = flags[0] == 1 && flags[3] == ~flags[4];
+  const auto plan = static_cast<int64_t>(fits ? run.cache.plan_id : 0);
+  std::vector<int64_t> flags = {common, ~common, plan, ~plan};
+  BELAY_RETURN_IF_AGREED(AgreeOnStructure(run.team, status, flags));
+  if (flags[0] != ~flags[1]) BELAY_RETURN_IF_AGREED(FindDifference(run));
+  run.reuse = flags[2] != 0 && flags[2] == ~flags[3];
   run.cache.is_valid = false;  // until this save has succeeded
   run.cache.fingerprint = fingerprint;
   return absl::OkStatus();
@@ -198,6 +198,10 @@ Status StartMyIndex(SaveRun& run) {
   }
   SavedCheckpoint& saved = run.cache.planned.saved;
   saved.has_checksums = run.options.checksums;
+  if (run.graph != nullptr) {
+    BELAY_ASSIGN_OR_RETURN(saved.graph,
+                           ToStoredGraph(*run.graph, saved.arrays));
+  }
   BELAY_ASSIGN_OR_RETURN(run.index, StartIndex(run.IndexPath(), saved));
   return absl::OkStatus();
 }
@@ -222,7 +226,7 @@ Status Reserve(SaveRun& run) {
   BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] { return BeginOnRoot(run); }));
   BELAY_RETURN_IF_AGREED(Broadcast(run.team, nonce));
   std::memcpy(&run.nonce, nonce.data(), sizeof(run.nonce));
-  if (!run.reuse) run.cache.plan_id = run.nonce;
+  if (!run.reuse) run.cache.plan_id = run.nonce | 1;  // 0 is none
   Status status = CreateMyFiles(run);
   if (status.ok()) status = StartMyIndex(run);
   BELAY_RETURN_IF_AGREED(Agree(run.team, status));
@@ -302,12 +306,15 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
   PlanCache own;
   Team team{comm, Deadline(comm, options.deadline_seconds,
                            absl::StrFormat("save \"%s\"", job.path))};
+  team.messages = job.messages;
+  team.agreement_bytes = job.agreement_bytes;
   SaveRun run{.team = std::move(team),
               .stations = Stations(run.team),
               .path = WithoutSlashes(job.path),
               .step = job.step,
               .options = options,
               .shards = {},
+              .graph = job.graph,
               .cache = options.cache ? options.cache->impl() : own.impl(),
               .keep = options.cache != nullptr,
               .registers = {},

@@ -24,6 +24,9 @@ struct SaveJob {
   const ObjectGraph* graph = nullptr;
   // Equal on all ranks, and for equal graphs; 0 without one.
   uint64_t graph_fingerprint = 0;
+  // What was sent for this save before, as in Team.
+  int64_t messages = 0;
+  int64_t agreement_bytes = 0;
 };
 
 // Save, of a job. Collective. Same on all ranks: path, step, and options as in

@@ -10,6 +10,7 @@
 #include "belay/save_restore.h"
 #include "checkpoint/plan_cache.h"
 #include "checkpoint/stations.h"
+#include "graph/object_graph.h"
 #include "h5/handle.h"
 #include "parallel/collective.h"
 #include "store/paths.h"
@@ -24,6 +25,7 @@ struct SaveRun {
   int64_t step;
   const SaveOptions& options;
   std::vector<Shard> shards;
+  const ObjectGraph* graph = nullptr;  // rank 0 only, or null
   uint64_t nonce = 0;
   bool reuse = false;      // the plan of `cache` holds
   PlanCache::Impl& cache;  // the caller's, or one of our own

@@ -43,13 +43,20 @@ Status AgreeWithFlags(Team& team, const Status& mine,
   return values.back() == 1 ? absl::OkStatus() : Agree(team, mine);
 }
 
+Status AgreeOnStructure(Team& team, const Status& mine,
+                        std::span<int64_t> flags) {
+  team.agreement_bytes += static_cast<int64_t>(flags.size_bytes() + 8);
+  return AgreeWithFlags(team, mine, flags);
+}
+
 Status CombineCounters(Team& team, TransferCounters& mine) {
   std::vector<int64_t> sums = {mine.bytes, mine.io_calls};
   BELAY_RETURN_IF_AGREED(SumAll(team, sums));
   mine.bytes = sums[0];
   mine.io_calls = sums[1];
   std::vector<int64_t> largest = {mine.collective_io, mine.files,
-                                  team.messages + 1, mine.peak_memory_bytes};
+                                  team.messages + 1, mine.peak_memory_bytes,
+                                  team.agreement_bytes};
   for (const StationTime& time : mine.stations) {
     largest.push_back(static_cast<int64_t>(time.seconds * 1e9));
   }
@@ -58,8 +65,9 @@ Status CombineCounters(Team& team, TransferCounters& mine) {
   mine.files = largest[1];
   mine.messages = largest[2];
   mine.peak_memory_bytes = largest[3];
+  mine.agreement_bytes = largest[4];
   for (size_t i = 0; i < mine.stations.size(); ++i) {
-    mine.stations[i].seconds = static_cast<double>(largest[4 + i]) * 1e-9;
+    mine.stations[i].seconds = static_cast<double>(largest[5 + i]) * 1e-9;
   }
   return absl::OkStatus();
 }

@@ -41,6 +41,10 @@ Status CheckComm(const Comm& comm, std::string_view operation,
 // 1 where all ranks passed 1. Collective; agreed.
 Status AgreeWithFlags(Team& team, const Status& mine, std::span<int64_t> flags);
 
+// The same, counted as a part of agreeing on the structure. Collective; agreed.
+Status AgreeOnStructure(Team& team, const Status& mine,
+                        std::span<int64_t> flags);
+
 // Combines the counters of all ranks as TransferCounters says. Collective;
 // agreed. `mine` has this rank's numbers.
 Status CombineCounters(Team& team, TransferCounters& mine);

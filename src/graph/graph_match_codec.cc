@@ -3,18 +3,6 @@
 #include "graph/graph_match.h"
 
 namespace belay {
-namespace {
-
-void PutTexts(WireWriter& out, const std::vector<std::string>& texts) {
-  out.Put<uint64_t>(texts.size());
-  for (const std::string& text : texts) out.PutText(text);
-}
-
-std::vector<std::string> GetTexts(WireReader& in) {
-  return in.GetAll<std::string>([&] { return std::string(in.GetText()); });
-}
-
-}  // namespace
 
 std::string EncodeRankMatch(const RankMatch& match) {
   WireWriter out;
@@ -35,9 +23,9 @@ std::string EncodeRankMatch(const RankMatch& match) {
     out.PutText(mismatch.needed);
     out.PutText(mismatch.found);
   }
-  PutTexts(out, match.missing);
-  PutTexts(out, match.unmatched_objects);
-  PutTexts(out, match.warnings);
+  out.PutTexts(match.missing);
+  out.PutTexts(match.unmatched_objects);
+  out.PutTexts(match.warnings);
   return out.Take();
 }
 
@@ -64,9 +52,9 @@ StatusOr<RankMatch> DecodeRankMatch(std::string_view bytes) {
     mismatch.found = in.GetText();
     return mismatch;
   });
-  match.missing = GetTexts(in);
-  match.unmatched_objects = GetTexts(in);
-  match.warnings = GetTexts(in);
+  match.missing = in.GetTexts();
+  match.unmatched_objects = in.GetTexts();
+  match.warnings = in.GetTexts();
   if (!in.ok() || !in.done() || !is_known) {
     return absl::DataLossError(
         "read match of a rank \"\": the bytes are not one");

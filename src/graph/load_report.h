@@ -3,6 +3,8 @@
 #ifndef BELAY_GRAPH_LOAD_REPORT_H_
 #define BELAY_GRAPH_LOAD_REPORT_H_
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "belay/load_status.h"
@@ -17,6 +19,11 @@ namespace belay {
 // Errors: DataLoss - a rank speaks of another graph.
 StatusOr<LoadReport> MakeLoadReport(const ObjectGraph& saved,
                                     const std::vector<RankMatch>& ranks);
+
+// A report as bytes for other ranks, and back.
+// Errors: DataLoss - not such bytes.
+std::string EncodeLoadReport(const LoadReport& report);
+StatusOr<LoadReport> DecodeLoadReport(std::string_view bytes);
 
 }  // namespace belay
 

@@ -187,17 +187,20 @@ Status FinishIndex(const std::string& path, const IndexImage& image,
   return file.Close();
 }
 
-StatusOr<uint64_t> IndexIdentity(const std::string& directory) {
+StatusOr<uint64_t> FileIdentity(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(JoinPath(directory, IndexName()),
-                                         PosixFile::Mode::kRead));
+                         PosixFile::Open(path, PosixFile::Mode::kRead));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
   BELAY_RETURN_IF_ERROR(file.Close());
   WireWriter out;
   out.Put(stat.size);
   out.Put(stat.number);
   out.Put(stat.modified_ns);
-  return Fingerprint(out.bytes());
+  return Fingerprint(out.bytes()) | 1;
+}
+
+StatusOr<uint64_t> IndexIdentity(const std::string& directory) {
+  return FileIdentity(JoinPath(directory, IndexName()));
 }
 
 Status CheckDataFiles(const std::string& directory,

@@ -54,6 +54,10 @@ Status FinishIndex(const std::string& path, const IndexImage& image,
 //   Unimplemented - a newer major version.
 StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory);
 
+// Tells a file from another one of the same path. Local. Not 0.
+// Errors: those of PosixFile.
+StatusOr<uint64_t> FileIdentity(const std::string& path);
+
 // Tells the index in `directory` from that of another save of the step. Local.
 // Errors: those of PosixFile.
 StatusOr<uint64_t> IndexIdentity(const std::string& directory);

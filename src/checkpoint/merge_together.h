@@ -1,0 +1,23 @@
+// The graphs of all ranks as one, over MPI.
+
+#ifndef BELAY_CHECKPOINT_MERGE_TOGETHER_H_
+#define BELAY_CHECKPOINT_MERGE_TOGETHER_H_
+
+#include "belay/status.h"
+#include "checkpoint/tracked_objects.h"
+#include "graph/live_graph.h"
+#include "parallel/collective.h"
+
+namespace belay {
+
+// Agrees on `live`, and brings `merge` up to date if any rank's graph is
+// another one than it was made of. Then each graph that differs from those of
+// lower ranks goes to rank 0 once; otherwise nothing is sent but one reduction.
+// Collective; agreed.
+// Errors: that of `live`, and those of MergeGraphs.
+Status MergeTogether(Team& team, const StatusOr<LiveGraph>& live,
+                     MergeResult& merge);
+
+}  // namespace belay
+
+#endif  // BELAY_CHECKPOINT_MERGE_TOGETHER_H_

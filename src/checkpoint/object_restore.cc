@@ -1,0 +1,209 @@
+// How a Checkpoint restores.
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/wire.h"
+#include "belay/checkpoint.h"
+#include "checkpoint/restore_run.h"
+#include "checkpoint/tracked_objects.h"
+#include "graph/load_report.h"
+#include "graph/stored_graph_conversion.h"
+
+namespace belay {
+namespace {
+
+// What rank 0 knows of an open checkpoint, for all ranks.
+struct OpenedGraph {
+  ObjectGraph graph;
+  bool by_name = false;
+};
+
+// The arrays of a checkpoint that has no graph.
+ObjectGraph GraphOfAll(const std::vector<StoredArray>& arrays) {
+  std::vector<GraphAttribute> attributes;
+  for (const StoredArray& array : arrays) {
+    attributes.push_back({.name = array.key,
+                          .key = array.key,
+                          .dtype = array.dtype,
+                          .shape = array.shape});
+  }
+  return GraphOfArrays(std::move(attributes));
+}
+
+// Rank 0 only.
+StatusOr<std::string> EncodeStoredGraph(const SavedCheckpoint& saved) {
+  const bool by_name = saved.graph.node_name.empty();
+  ObjectGraph graph;
+  if (by_name) {
+    graph = GraphOfAll(saved.arrays);
+  } else {
+    BELAY_ASSIGN_OR_RETURN(graph, FromStoredGraph(saved.graph, saved.arrays));
+  }
+  return (by_name ? "n" : "g") + EncodeGraph(graph);
+}
+
+// Station graph: what is stored, on all ranks. Collective; agreed.
+StatusOr<OpenedGraph> ShareGraph(RestoreRun& run) {
+  run.stations.Enter("graph");
+  std::string bytes;
+  BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
+    StatusOr<std::string> encoded = EncodeStoredGraph(run.saved);
+    if (encoded.ok()) bytes = *std::move(encoded);
+    return encoded.status();
+  }));
+  BELAY_RETURN_IF_AGREED(Broadcast(run.team, bytes));
+  StatusOr<ObjectGraph> graph = DecodeGraph(std::string_view(bytes).substr(1));
+  BELAY_RETURN_IF_AGREED(Agree(run.team, graph.status()));
+  return OpenedGraph{.graph = *std::move(graph), .by_name = bytes[0] == 'n'};
+}
+
+Status IncompatibleError(const std::string& path, const LoadReport& report) {
+  std::vector<std::string> lines;
+  for (const IncompatibleValue& value : report.incompatible) {
+    lines.push_back(absl::StrFormat("\"%s\" (need %s, found %s)", value.key,
+                                    value.needed, value.found));
+  }
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "restore \"%s\": incompatible tensor with shape or dtype, nothing was "
+      "restored: %s",
+      path, absl::StrJoin(lines, ", ")));
+}
+
+// Puts together what the ranks found. Collective; agreed.
+StatusOr<LoadStatus> ReportTogether(Team& team, const Restoration& restoration,
+                                    const RankMatch& mine) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
+                                Gather(team, EncodeRankMatch(mine)));
+  std::vector<LoadReport> of_ranks;
+  std::string bytes;
+  BELAY_RETURN_IF_AGREED(OnRoot(team, [&]() -> Status {
+    std::vector<RankMatch> matches;
+    for (const std::string& text : gathered) {
+      BELAY_ASSIGN_OR_RETURN(matches.emplace_back(), DecodeRankMatch(text));
+    }
+    for (const RankMatch& match : matches) {
+      BELAY_ASSIGN_OR_RETURN(of_ranks.emplace_back(),
+                             MakeLoadReport(restoration.saved, {match}));
+    }
+    BELAY_ASSIGN_OR_RETURN(const LoadReport all,
+                           MakeLoadReport(restoration.saved, matches));
+    bytes = EncodeLoadReport(all);
+    return absl::OkStatus();
+  }));
+  BELAY_RETURN_IF_AGREED(Broadcast(team, bytes));
+  StatusOr<LoadReport> merged = DecodeLoadReport(bytes);
+  if (merged.ok() && !team.is_root()) {
+    StatusOr<LoadReport> own = MakeLoadReport(restoration.saved, {mine});
+    if (own.ok()) of_ranks.push_back(*std::move(own));
+  }
+  BELAY_RETURN_IF_AGREED(Agree(team, merged.status()));
+  return LoadStatus(restoration.by_name ? LoadStatus::Kind::kNameBased
+                                        : LoadStatus::Kind::kObjectGraph,
+                    *std::move(merged), std::move(of_ranks));
+}
+
+// Whether any rank has something to read. Collective; agreed.
+StatusOr<bool> AnyReads(Team& team, const MatchResult& match) {
+  std::vector<int64_t> reads = {static_cast<int64_t>(match.reads.size())};
+  BELAY_RETURN_IF_AGREED(MaxAll(team, reads));
+  return reads[0] > 0;
+}
+
+// Matches the objects with an open checkpoint and reads what is matched.
+// Collective; agreed.
+StatusOr<LoadStatus> RestoreOpened(TrackedObjects& objects, RestoreRun& run,
+                                   const LiveGraph& live,
+                                   PendingObjects& pending) {
+  run.stations.Enter("match");
+  Restoration& restoration = pending.restoration;
+  MatchResult match =
+      MatchObjects(restoration, live, objects.restored, run.team.rank());
+  std::vector<std::string>& warnings = match.rank_match.warnings;
+  warnings.insert(warnings.end(), run.problems.begin(), run.problems.end());
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      LoadStatus status,
+      ReportTogether(run.team, restoration, match.rank_match));
+  if (!status.report().incompatible.empty()) {
+    return IncompatibleError(pending.source.path, status.report());
+  }
+  BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, AnyReads(run.team, match));
+  if (any) {
+    BELAY_RETURN_IF_AGREED(
+        ReadValues(run, ListValues(live, match.reads)).status());
+    BELAY_RETURN_IF_AGREED(
+        Agree(run.team, HandOverOpaqueStates(live, match.reads)));
+  }
+  RememberMatch(live, match, restoration, objects.restored);
+  return status;
+}
+
+// Collective.
+StatusOr<LoadStatus> RestoreNow(TrackedObjects& objects,
+                                const std::string& path,
+                                const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(*objects.comm, "restore", path));
+  const StatusOr<LiveGraph> live = objects.Track();
+  RestoreRun run(*objects.comm,
+                 {.path = path, .kind = RestoreSource::Kind::kAny}, options);
+  BELAY_RETURN_IF_AGREED(BeginRestore(run, live.status()));
+  BELAY_RETURN_IF_AGREED(OpenStation(run));
+  BELAY_RETURN_IF_AGREED(PinRestore(run));
+  PendingObjects pending{.source = run.source};
+  BELAY_ASSIGN_OR_RETURN_AGREED(OpenedGraph opened, ShareGraph(run));
+  pending.restoration = {.number = objects.num_restores + 1,
+                         .saved = std::move(opened.graph),
+                         .by_name = opened.by_name};
+  BELAY_ASSIGN_OR_RETURN_AGREED(LoadStatus status,
+                                RestoreOpened(objects, run, *live, pending));
+  ++objects.num_restores;
+  objects.pending.push_back(std::move(pending));
+  return status;
+}
+
+// Continues one restore. Collective.
+StatusOr<LoadStatus> RestoreMore(TrackedObjects& objects,
+                                 const StatusOr<LiveGraph>& live,
+                                 PendingObjects& pending,
+                                 const RestoreOptions& options) {
+  RestoreRun run(*objects.comm, pending.source, options);
+  BELAY_RETURN_IF_AGREED(BeginRestore(run, live.status()));
+  BELAY_RETURN_IF_AGREED(OpenStation(run));
+  return RestoreOpened(objects, run, *live, pending);
+}
+
+}  // namespace
+
+StatusOr<LoadStatus> Checkpoint::Read(const std::string& path,
+                                      const RestoreOptions& options) {
+  return RestoreNow(*objects_, path, options);
+}
+
+StatusOr<LoadStatus> Checkpoint::Restore(const std::string& path,
+                                         const RestoreOptions& options) {
+  if (path.empty()) return LoadStatus::InitializationOnly();
+  const bool had_counter = std::exchange(objects_->has_counter, true);
+  StatusOr<LoadStatus> status = RestoreNow(*objects_, path, options);
+  if (!status.ok()) objects_->has_counter = had_counter;
+  return status;
+}
+
+StatusOr<LoadStatus> Checkpoint::RestoreDeferred(
+    const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(*objects_->comm, "restore", ""));
+  if (objects_->pending.empty()) return LoadStatus::InitializationOnly();
+  const StatusOr<LiveGraph> live = objects_->Track();
+  StatusOr<LoadStatus> newest = LoadStatus::InitializationOnly();
+  // The newest first: what it restores, an older one leaves alone.
+  for (size_t i = objects_->pending.size(); i-- > 0;) {
+    StatusOr<LoadStatus> status =
+        RestoreMore(*objects_, live, objects_->pending[i], options);
+    BELAY_RETURN_IF_AGREED(status.status());
+    if (i + 1 == objects_->pending.size()) newest = std::move(status);
+  }
+  return newest;
+}
+
+}  // namespace belay

@@ -1,0 +1,128 @@
+// Checkpoint, but for what restores.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "belay/checkpoint.h"
+#include "checkpoint/merge_together.h"
+#include "checkpoint/save_at.h"
+#include "checkpoint/stations.h"
+#include "checkpoint/tracked_objects.h"
+#include "store/paths.h"
+
+namespace belay {
+namespace {
+
+// A number is what the usual names of steps end in.
+int64_t StepOf(const std::string& path) {
+  const std::optional<StepLabel> label = ParseStepName(NameOf(path));
+  return label.has_value() ? label->step : 0;
+}
+
+// The values under the keys that they have in the merged graph.
+State ListRenamed(const LiveGraph& live, const MergeResult& merge) {
+  std::vector<KeyedValue> values = OwnKeys(live);
+  for (KeyedValue& value : values) {
+    const auto renamed = merge.renames.find(value.key);
+    if (renamed != merge.renames.end()) value.key = renamed->second;
+  }
+  return ListValues(live, values);
+}
+
+// The stations before those of Save: the objects of all ranks as one graph, and
+// the opaque states as bytes. Collective.
+Status MergeStation(TrackedObjects& objects, Team& team,
+                    StatusOr<LiveGraph>& live) {
+  Stations(team).Enter("merge graphs");
+  if (live.ok()) {
+    if (Status status = FetchOpaqueStates(*live); !status.ok()) live = status;
+  }
+  return MergeTogether(team, live, objects.merge);
+}
+
+// Saves all objects as they are. Collective.
+StatusOr<SaveResult> SaveObjects(TrackedObjects& objects,
+                                 const std::string& path, int64_t step,
+                                 const SaveOptions& options) {
+  const Comm& comm = *objects.comm;
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", path));
+  StatusOr<LiveGraph> live = objects.Track();
+  Team team{comm, Deadline(comm, options.deadline_seconds,
+                           absl::StrFormat("save \"%s\"", path))};
+  BELAY_RETURN_IF_AGREED(MergeStation(objects, team, live));
+  const State state = ListRenamed(*live, objects.merge);
+  SaveOptions with_cache = options;
+  if (options.cache == nullptr) with_cache.cache = &objects.plan_cache;
+  return SaveAt(comm,
+                {.path = path,
+                 .step = step,
+                 .state = state,
+                 .graph = comm.rank() == 0 ? &objects.merge.graph : nullptr,
+                 .graph_fingerprint = objects.merge.merged,
+                 .messages = team.messages,
+                 .agreement_bytes = team.agreement_bytes},
+                with_cache);
+}
+
+// Collective.
+StatusOr<SaveResult> SaveNumbered(TrackedObjects& objects,
+                                  const std::string& path,
+                                  const SaveOptions& options) {
+  const bool had_counter = std::exchange(objects.has_counter, true);
+  ++objects.counter;
+  StatusOr<SaveResult> result =
+      SaveObjects(objects, path, StepOf(path), options);
+  if (!result.ok()) {
+    --objects.counter;
+    objects.has_counter = had_counter;
+  }
+  return result;
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(const Comm& comm, Objects objects)
+    // A function describes an object that nobody else can have.
+    : Checkpoint(comm, ObjectRef([](Tracker&) {}), std::move(objects)) {}
+
+Checkpoint::Checkpoint(const Comm& comm, ObjectRef root, Objects objects)
+    : objects_(std::make_unique<TrackedObjects>()) {
+  objects_->comm = &comm;
+  objects_->root = std::move(root);
+  objects_->attached = std::move(objects);
+  std::stable_sort(
+      objects_->attached.begin(), objects_->attached.end(),
+      [](const Attached& a, const Attached& b) { return a.first < b.first; });
+}
+
+Checkpoint::~Checkpoint() = default;
+Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
+Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
+
+StatusOr<LiveGraph> TrackedObjects::Track() {
+  std::vector<Attached> all = attached;
+  if (has_counter) all.emplace_back(kSaveCounter, counter);
+  return TrackObjects(root, comm->rank(), all);
+}
+
+StatusOr<SaveResult> Checkpoint::Save(const std::string& dir,
+                                      const SaveOptions& options) {
+  return SaveNumbered(*objects_, StepPath(dir, objects_->counter + 1), options);
+}
+
+StatusOr<SaveResult> Checkpoint::SaveAs(const std::string& path,
+                                        const SaveOptions& options) {
+  return SaveNumbered(*objects_, path, options);
+}
+
+StatusOr<SaveResult> Checkpoint::Write(const std::string& path,
+                                       const SaveOptions& options) {
+  return SaveObjects(*objects_, path, StepOf(path), options);
+}
+
+int64_t Checkpoint::save_counter() const { return objects_->counter; }
+
+const Comm& Checkpoint::comm() const { return *objects_->comm; }
+
+}  // namespace belay

@@ -1,0 +1,56 @@
+// The objects of a Checkpoint, and what it remembers between two calls.
+
+#ifndef BELAY_CHECKPOINT_TRACKED_OBJECTS_H_
+#define BELAY_CHECKPOINT_TRACKED_OBJECTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "belay/checkpoint.h"
+#include "checkpoint/restore_run.h"
+#include "graph/graph_match.h"
+#include "graph/live_graph.h"
+#include "graph/object_graph.h"
+
+namespace belay {
+
+// What came of merging the graphs of all ranks, and this rank's part in it.
+struct MergeResult {
+  uint64_t own = 0;     // fingerprint of this rank's graph
+  uint64_t merged = 0;  // of all ranks' together; 0: nothing is known
+  // Keys of this rank that are others in the merged graph.
+  absl::flat_hash_map<std::string, std::string> renames;
+  ObjectGraph graph;  // the merged one; rank 0 only
+};
+
+// A restore that later objects may still get values from.
+struct PendingObjects {
+  RestoreSource source;
+  Restoration restoration;
+};
+
+// What a Checkpoint is made of.
+struct TrackedObjects {
+  const Comm* comm = nullptr;
+  ObjectRef root;
+  std::vector<Attached> attached;
+  // A child of the root as soon as anything was saved or restored.
+  int64_t counter = 0;
+  bool has_counter = false;
+  // For saving.
+  PlanCache plan_cache;
+  MergeResult merge;
+  // For restoring; oldest first.
+  std::vector<PendingObjects> pending;
+  RestoredValues restored;
+  int64_t num_restores = 0;
+
+  // Asks all objects for their descriptions. Local.
+  StatusOr<LiveGraph> Track();
+};
+
+}  // namespace belay
+
+#endif  // BELAY_CHECKPOINT_TRACKED_OBJECTS_H_
