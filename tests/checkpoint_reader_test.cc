@@ -46,6 +46,59 @@ std::string LineOf(const SavedCheckpoint& saved, int32_t array,
                         PlainCrc(content));
 }
 
+TEST_F(CheckpointReaderTest, ObjectsAreListed) {
+  WriteSmall();
+  const CheckpointReader reader = h5::Value(CheckpointReader::Open(dir_));
+  EXPECT_TRUE(reader.info().has_graph);
+  const std::vector<ObjectInfo> objects = h5::Value(reader.Objects());
+  Lines paths, keys;
+  std::vector<int64_t> parents;
+  for (const ObjectInfo& object : objects) {
+    paths.push_back(object.path);
+    parents.push_back(object.parent);
+    for (const ObjectValue& value : object.values) {
+      keys.push_back(absl::StrCat(value.name, " ", value.key, " ", value.layout,
+                                  value.opaque ? "opaque" : ""));
+    }
+  }
+  const std::string optimizer =
+      "(root).gr\xc3\xb6\xc3\x9f"
+      "e";
+  EXPECT_EQ(paths, Lines({"(root)", "(root).model", optimizer, "(root).model.w",
+                          optimizer + "'s state 'm' for (root).model.w"}));
+  EXPECT_EQ(parents, std::vector<int64_t>({-1, 0, 0, 1, 3}));
+  EXPECT_EQ(keys,
+            Lines({"step d/e ", "random b opaque",
+                   "VARIABLE_VALUE a [x,-] on x=2", "VARIABLE_VALUE d/f "}));
+  EXPECT_EQ(objects[2].children[0].name, "target");
+  EXPECT_EQ(objects[2].children[0].object, 1);
+  EXPECT_EQ(objects[2].slots[0].name, "m");
+  EXPECT_EQ(objects[2].slots[0].variable, 3);
+  EXPECT_EQ(objects[2].slots[0].object, 4);
+}
+
+TEST_F(CheckpointReaderTest, WithoutAGraphThereAreNoObjects) {
+  SavedCheckpoint saved = SmallIndex();
+  saved.graph = {};
+  WriteCheckpoint(dir_, saved);
+  const CheckpointReader reader = h5::Value(CheckpointReader::Open(dir_));
+  EXPECT_FALSE(reader.info().has_graph);
+  EXPECT_EQ(h5::Value(reader.Objects()).size(), 0);
+}
+
+// The arrays can be read all the same.
+TEST_F(CheckpointReaderTest, ObjectsThatCannotBeAreDataLoss) {
+  SavedCheckpoint saved = SmallIndex();
+  saved.graph.node_parent[1] = 3;
+  WriteCheckpoint(dir_, saved);
+  const CheckpointReader reader = h5::Value(CheckpointReader::Open(dir_));
+  EXPECT_EQ(reader.Objects().status(),
+            absl::DataLossError("read \"" + dir_ +
+                                "\": check object graph \"node 1\": has no "
+                                "path"));
+  h5::Ok(reader.ReadTensor("a").status());
+}
+
 TEST_F(CheckpointReaderTest, InfoSaysWhatIsStoredAndHow) {
   WriteSmall();
   const CheckpointInfo info = h5::Value(ReadCheckpointInfo(dir_));

@@ -20,6 +20,7 @@
 
 #include "belay/box.h"
 #include "belay/dtype.h"
+#include "belay/object_info.h"
 #include "belay/options.h"
 #include "belay/status.h"
 #include "belay/tensor.h"
@@ -56,7 +57,8 @@ struct CheckpointInfo {
   int64_t num_files = 0;
   int64_t bytes = 0;
   bool has_checksums = false;
-  std::vector<ArrayInfo> arrays;    // ascending by key
+  bool has_graph = false;         // saved with objects, in format 1.2 or newer
+  std::vector<ArrayInfo> arrays;  // ascending by key
   std::vector<StoredPiece> pieces;  // by file, then by key
 };
 
@@ -96,6 +98,11 @@ class CheckpointReader {
   // Returns what is known of an array. Local.
   // Errors: NotFound - as above.
   StatusOr<ArrayInfo> Find(std::string_view key) const;
+
+  // Returns the objects that were saved, the root first. Local. None, if the
+  // step has no graph.
+  // Errors: DataLoss - the index speaks of objects that cannot be.
+  StatusOr<std::vector<ObjectInfo>> Objects() const;
 
   // Reads a whole array. Local.
   // Errors: as above; FailedPrecondition - it is a string.

@@ -11,6 +11,8 @@
 #include "base/text.h"
 #include "checkpoint/array_reading.h"
 #include "geometry/runs.h"
+#include "graph/object_listing.h"
+#include "graph/stored_graph_conversion.h"
 #include "model/single_array.h"
 #include "store/index_file.h"
 
@@ -64,6 +66,7 @@ CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
                       .num_files = static_cast<int64_t>(saved.files.size()),
                       .bytes = TotalBytes(saved),
                       .has_checksums = saved.has_checksums,
+                      .has_graph = !saved.graph.node_parent.empty(),
                       .arrays = {},
                       .pieces = PiecesOf(saved)};
   info.arrays.reserve(saved.arrays.size());
@@ -182,6 +185,17 @@ bool CheckpointReader::Has(std::string_view key) const {
 StatusOr<ArrayInfo> CheckpointReader::Find(std::string_view key) const {
   BELAY_ASSIGN_OR_RETURN(const size_t number, impl_->Find(key));
   return impl_->info.arrays[number];
+}
+
+StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
+  if (!impl_->info.has_graph) return std::vector<ObjectInfo>();
+  const StatusOr<ObjectGraph> graph =
+      FromStoredGraph(impl_->saved.graph, impl_->saved.arrays);
+  if (!graph.ok()) {
+    return Status(graph.status().code(), Cat("read \"", impl_->info.path,
+                                             "\": ", graph.status().message()));
+  }
+  return ListObjects(*graph);
 }
 
 StatusOr<Tensor> CheckpointReader::ReadTensor(std::string_view key) const {
