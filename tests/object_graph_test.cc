@@ -4,6 +4,7 @@
 #include <random>
 
 #include "gmock/gmock.h"
+#include "graph/object_listing.h"
 #include "graph_testing.h"
 
 namespace belay {
@@ -166,27 +167,29 @@ TEST(ObjectGraphTest, OnlyWhatLeadsToValuesHasValues) {
   }
 }
 
-TEST(ObjectGraphTest, TextIsATree) {
+TEST(ObjectGraphTest, TheListingHasOneOfEachNode) {
   Trained t;
-  std::string name = "belay";
-  float kernel[6] = {};
-  Thing odd{.children = {{"tab\there", name}, {"k", Leaf({2, 3}, kernel)}}};
-  t.root.children.emplace_back("odd", odd);
-  t.root.children.emplace_back("tied", t.model);
-  EXPECT_EQ(GraphText(Tracked(t.root).graph),
-            "(root)\n"
-            "├─ adam\n"
-            "│  ├─ lr  f32\n"
-            "│  ├─ slot m of (root).model.b  f32\n"
-            "│  ├─ slot m of (root).model.w  f32\n"
-            "│  └─ slot v of (root).model.w  f32\n"
-            "├─ model\n"
-            "│  ├─ b  f32\n"
-            "│  └─ w  f32\n"
-            "├─ odd\n"
-            "│  ├─ tab\\there  string\n"
-            "│  └─ k  f32 [2, 3]\n"
-            "└─ tied -> (root).model\n");
+  const ObjectGraph graph = Tracked(t.root).graph;
+  const std::vector<ObjectInfo> objects = ListObjects(graph);
+  ASSERT_EQ(objects.size(), graph.nodes.size());
+  for (size_t i = 0; i < objects.size(); ++i) {
+    const GraphNode& node = graph.nodes[i];
+    EXPECT_EQ(objects[i].path, PrettyName(graph, static_cast<int32_t>(i)));
+    EXPECT_EQ(objects[i].parent, node.parent);
+    EXPECT_EQ(objects[i].values.size(), node.attributes.size());
+    EXPECT_EQ(objects[i].children.size(), node.children.size());
+    EXPECT_EQ(objects[i].slots.size(), node.slots.size());
+  }
+  const ObjectInfo& adam = objects[1];
+  EXPECT_EQ(adam.path, "(root).adam");
+  EXPECT_EQ(adam.children.size(), 0);
+  EXPECT_EQ(adam.values[0].name, "lr");
+  EXPECT_EQ(adam.values[0].key, "adam/.ATTRIBUTES/lr");
+  EXPECT_EQ(adam.slots[0].name, "m");
+  EXPECT_EQ(objects[static_cast<size_t>(adam.slots[0].variable)].path,
+            "(root).model.b");
+  EXPECT_EQ(objects[static_cast<size_t>(adam.slots[0].object)].path,
+            "(root).adam's state 'm' for (root).model.b");
 }
 
 TEST(ObjectGraphTest, BytesAndBack) {
@@ -212,7 +215,7 @@ void ExpectSoundOrDataLoss(const std::string& bytes) {
     return;
   }
   EXPECT_EQ(CheckGraph(*decoded), absl::OkStatus());
-  GraphText(*decoded);
+  ListObjects(*decoded);
   ObjectNames(*decoded);
   HaveValues(*decoded);
 }

@@ -153,7 +153,8 @@ class ToolTest(ToolCase):
 
     def test_a_damaged_index_cannot_be_read(self):
         self.flip(f"{SHARED}/index.h5", b"odd/100%/a@b")
-        for command in ["ls"], ["verify"], ["show", "types"], ["diff", "run"]:
+        for command in (["ls"], ["verify"], ["show", "types"], ["graph"],
+                        ["diff", "run"]):
             self.assertEqual(
                 self.belay(command[0], SHARED, *command[1:]),
                 (2, "", f'belay: DATA_LOSS: read "{SHARED}/index.h5": the index '
@@ -161,7 +162,8 @@ class ToolTest(ToolCase):
 
     def test_what_is_not_there(self):
         self.path("empty").mkdir()
-        for command in ["ls"], ["verify"], ["show", "types"], ["diff", "run"]:
+        for command in (["ls"], ["verify"], ["show", "types"], ["graph"],
+                        ["diff", "run"]):
             self.assertEqual(
                 self.belay(command[0], "none", *command[1:]),
                 (2, "", 'belay: NOT_FOUND: list directory "none": no such file '
@@ -176,7 +178,7 @@ class ToolTest(ToolCase):
         code, out, err = self.belay("--help")
         self.assertEqual((code, err), (0, ""))
         for line in ("Look into belay checkpoints.", "ls ", "verify ", "show ",
-                     "diff "):
+                     "graph ", "diff "):
             self.assertIn(line, out)
         code, out, err = self.belay("verify", "--help")
         self.assertEqual((code, err), (0, ""))
@@ -190,6 +192,8 @@ class ToolTest(ToolCase):
                 ["show", SHARED, "w", "--max", "-1"], "--max"), (
                 ["diff", SHARED], "B is required"), (
                 ["diff", SHARED, "run", "--tolerance", "-1"], "--tolerance"), (
+                ["graph"], "DIR is required"), (
+                ["graph", SHARED, "--depth", "-1"], "--depth"), (
                 ["ls", SHARED, "--fast"], "--fast"):
             code, out, err = self.belay(*args)
             self.assertEqual((code, out), (2, ""), args)

@@ -30,6 +30,14 @@ struct ShowOptions {
 int Show(const std::string& path, const std::string& key,
          const ShowOptions& options);
 
+struct GraphOptions {
+  std::optional<int64_t> depth;  // so many levels below the root; unset: all
+  bool values = true;            // false: only objects that hold something
+};
+
+// Prints the objects of a checkpoint as a tree.
+int Graph(const std::string& path, const GraphOptions& options);
+
 struct DiffOptions {
   bool keys_only = false;  // keys, dtypes and shapes, not the values
   // Numbers may differ by that much; nothing: not in a bit.
@@ -45,9 +53,6 @@ inline constexpr int64_t kPieceBytes = int64_t{8} << 20;
 
 // Prints an error to stderr and returns 2.
 int Fail(const Status& status);
-
-// "1.5 MiB".
-std::string BytesText(int64_t bytes);
 
 }  // namespace belay::tools
 

@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
 #include "commands.h"
+#include "number_text.h"
 
 namespace belay::tools {
 namespace {

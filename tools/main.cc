@@ -12,23 +12,12 @@ int Fail(const Status& status) {
   return 2;
 }
 
-std::string BytesText(int64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? absl::StrFormat("%d B", bytes)
-                   : absl::StrFormat("%.1f %s", value, kUnits[unit]);
-}
-
 }  // namespace belay::tools
 
 namespace {
 
 using belay::tools::DiffOptions;
+using belay::tools::GraphOptions;
 using belay::tools::ShowOptions;
 
 void AddShowOptions(CLI::App* show, std::string& key, ShowOptions& options) {
@@ -57,6 +46,18 @@ void AddDiffOptions(CLI::App* diff, std::string& a, std::string& b,
       ->check(CLI::NonNegativeNumber);
 }
 
+void AddGraphOptions(CLI::App* graph, GraphOptions& options) {
+  graph
+      ->add_option("--depth", options.depth,
+                   "Show so many levels below the root, and how much is left "
+                   "out")
+      ->check(CLI::NonNegativeNumber);
+  graph
+      ->add_flag("--values,!--no-values", options.values,
+                 "Show values, or only the objects that hold them")
+      ->default_str("true");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -69,12 +70,15 @@ int main(int argc, char** argv) {
   std::string key, other;
   ShowOptions show_options;
   DiffOptions diff_options;
+  GraphOptions graph_options;
   CLI::App* list = app.add_subcommand("ls", "List the arrays of a checkpoint");
   CLI::App* verify = app.add_subcommand(
       "verify", "Read every byte and compare it with its checksum");
   CLI::App* show = app.add_subcommand("show", "Print the values of an array");
+  CLI::App* graph =
+      app.add_subcommand("graph", "Show the objects of a checkpoint as a tree");
   CLI::App* diff = app.add_subcommand("diff", "Compare two checkpoints");
-  for (CLI::App* command : {list, verify, show}) {
+  for (CLI::App* command : {list, verify, show, graph}) {
     command
         ->add_option("DIR", path,
                      "A step directory, or a directory of steps (the newest)")
@@ -84,6 +88,7 @@ int main(int argc, char** argv) {
                  "Show which file holds which piece, and who wrote it");
   verify->add_flag("-q,--quiet", quiet, "Print damage only");
   AddShowOptions(show, key, show_options);
+  AddGraphOptions(graph, graph_options);
   AddDiffOptions(diff, path, other, diff_options);
   try {
     app.parse(argc, argv);
@@ -92,6 +97,7 @@ int main(int argc, char** argv) {
   }
   if (list->parsed()) return belay::tools::List(path, shards);
   if (show->parsed()) return belay::tools::Show(path, key, show_options);
+  if (graph->parsed()) return belay::tools::Graph(path, graph_options);
   if (diff->parsed()) return belay::tools::Diff(path, other, diff_options);
   return belay::tools::Verify(path, quiet);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_format.h"
 #include "decimal.h"
 #include "elements.h"
 
@@ -210,5 +211,17 @@ std::vector<std::string> AlignedTexts(const Tensor& tensor) {
 }
 
 std::string RealText(double value) { return LoneText(RealOf(value), ".0"); }
+
+std::string BytesText(int64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? absl::StrFormat("%d B", bytes)
+                   : absl::StrFormat("%.1f %s", value, kUnits[unit]);
+}
 
 }  // namespace belay::tools

@@ -23,6 +23,9 @@ std::vector<std::string> AlignedTexts(const Tensor& tensor);
 // A double by its shortest digits.
 std::string RealText(double value);
 
+// "1.5 MiB".
+std::string BytesText(int64_t bytes);
+
 // In double quotes; what does not print, and what is not UTF-8, as "\n" or
 // "\x1b".
 std::string QuotedText(std::string_view text);

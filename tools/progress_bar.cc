@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "commands.h"
+#include "number_text.h"
 
 namespace belay::tools {
 

@@ -3,6 +3,7 @@
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
 #include "commands.h"
+#include "number_text.h"
 #include "progress_bar.h"
 
 namespace belay::tools {

@@ -109,9 +109,6 @@ void SortSlots(std::vector<GraphSlot>& slots);
 //   path or with a path that is too long, an edge that is not there.
 Status CheckGraph(const ObjectGraph& graph);
 
-// The graph as a tree for people to look at, one line per object or value.
-std::string GraphText(const ObjectGraph& graph);
-
 // The graph as bytes for other ranks, and back.
 // Errors: DataLoss - not the bytes of a graph.
 std::string EncodeGraph(const ObjectGraph& graph);

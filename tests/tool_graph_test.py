@@ -1,0 +1,105 @@
+"""Tests belay graph on the golden checkpoints.
+
+Usage: tool_graph_test.py BELAY GOLDEN_DIR VERSION
+"""
+import os
+import pathlib
+import pty
+import shutil
+import subprocess
+import sys
+import unittest
+
+from tool_case import BELAY, GOLDEN, SHARED, ToolCase
+
+STEP = "run/step_00000011"
+HEAD = f"{STEP}: step 11, 15 objects, 12 values, 199 B, format 1.2\n\n"
+TREE = """\
+object                                       bytes  dtype   shape   layout
+(root)                                       199 B
+├─ model                                     116 B
+│  ├─ größe a/b.c                              4 B  i32     []
+│  ├─ embed                                   48 B  f32     [4, 3]  [rows,-] on rows=2
+│  ├─ layers                                  64 B
+│  │  ├─ 0                                    32 B
+│  │  │  ├─ kernel                            24 B  f32     [6]
+│  │  │  └─ bias                               8 B  f32     [2]
+│  │  └─ 1                                    32 B
+│  │     ├─ kernel                            24 B  f32     [6]
+│  │     └─ bias                               8 B  f32     [2]
+│  ├─ decoder -> (root).model.embed
+│  └─ whole -> (root).model
+├─ adam                                       75 B
+│  ├─ rate                                     8 B  f64     []
+│  ├─ random                                   3 B  opaque
+│  ├─ steps                                    8 B  i64     []
+│  ├─ m for (root).model.embed                48 B  f32     [4, 3]  [rows,-] on rows=2
+│  └─ m for (root).model.layers.1.bias         8 B  f32     [2]
+└─ save_counter                                8 B  i64     []
+"""
+
+
+class ToolGraphTest(ToolCase):
+    def setUp(self):
+        super().setUp()
+        shutil.rmtree(self.run_dir)
+        shutil.copytree(pathlib.Path(GOLDEN) / "format_1_2", self.run_dir)
+
+    def test_graph(self):
+        self.assertEqual(self.belay("graph", STEP), (0, HEAD + TREE, ""))
+
+    def test_depth_and_values(self):
+        self.assertEqual(
+            self.belay("graph", STEP, "--depth", "1"),
+            (0, HEAD + """\
+object                   bytes  dtype   shape
+(root)                   199 B
+├─ model (11 more)       116 B
+├─ adam (5 more)          75 B
+└─ save_counter            8 B  i64     []
+""", ""))
+        self.assertEqual(
+            self.belay("graph", STEP, "--no-values"),
+            (0, HEAD + """\
+object             bytes
+(root)             199 B
+├─ model           116 B
+│  ├─ layers        64 B
+│  │  ├─ 0          32 B
+│  │  └─ 1          32 B
+│  └─ whole -> (root).model
+└─ adam             75 B
+""", ""))
+        self.assertEqual(self.belay("graph", STEP, "--values"),
+                         (0, HEAD + TREE, ""))
+
+    def test_without_a_graph(self):
+        for make in lambda: None, self.copy_newer:
+            make()  # format 1.2, then 1.1
+            self.assertEqual(
+                self.belay("graph", SHARED),
+                (2, "", f'belay: NOT_FOUND: graph "{SHARED}": the checkpoint '
+                        "has no object graph, it holds 23 arrays only; list "
+                        "them with belay ls\n"))
+
+    def test_color_on_a_terminal_only(self):
+        def run(**more):
+            ours, theirs = pty.openpty()
+            subprocess.run([BELAY, "graph", STEP], cwd=self.dir.name,
+                           stdout=theirs, check=True, timeout=60,
+                           env={**os.environ, **more})
+            os.close(theirs)
+            text = b""
+            try:
+                while part := os.read(ours, 65536):
+                    text += part
+            except OSError:  # the other end is closed
+                pass
+            os.close(ours)
+            return text.decode().replace("\r\n", "\n")
+        self.assertIn("\x1b[1mmodel\x1b[0m", run(NO_COLOR=""))
+        self.assertEqual(run(NO_COLOR="1"), HEAD + TREE)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

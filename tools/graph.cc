@@ -1,0 +1,70 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "commands.h"
+#include "number_text.h"
+#include "object_tree.h"
+
+namespace belay::tools {
+namespace {
+
+bool WantsColor() {
+  const char* no_color = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) == 1 &&
+         (no_color == nullptr || *no_color == '\0');
+}
+
+int64_t CountValues(const std::vector<ObjectInfo>& objects) {
+  int64_t values = 0;
+  for (const ObjectInfo& object : objects) {
+    values += static_cast<int64_t>(object.values.size());
+  }
+  return values;
+}
+
+// Arrays that are in the checkpoint beside the objects.
+int64_t CountOtherArrays(const std::vector<ObjectInfo>& objects,
+                         const std::vector<ArrayInfo>& arrays) {
+  std::set<std::string> keys;
+  for (const ArrayInfo& array : arrays) keys.insert(array.key);
+  for (const ObjectInfo& object : objects) {
+    for (const ObjectValue& value : object.values) keys.erase(value.key);
+  }
+  return static_cast<int64_t>(keys.size());
+}
+
+}  // namespace
+
+int Graph(const std::string& path, const GraphOptions& options) {
+  const StatusOr<CheckpointReader> reader = CheckpointReader::Open(path);
+  if (!reader.ok()) return Fail(reader.status());
+  const StatusOr<std::vector<ObjectInfo>> objects = reader->Objects();
+  if (!objects.ok()) return Fail(objects.status());
+  const CheckpointInfo& info = reader->info();
+  if (objects->empty()) {
+    return Fail(absl::NotFoundError(absl::StrFormat(
+        "graph \"%s\": the checkpoint has no object graph, it holds %d arrays "
+        "only; list them with belay ls",
+        info.path, info.arrays.size())));
+  }
+  absl::PrintF("%s: step %d, %d objects, %d values, %s, format %d.%d\n\n",
+               info.path, info.step, objects->size(), CountValues(*objects),
+               BytesText(info.bytes), info.format_major, info.format_minor);
+  const std::string tree = ObjectTreeText(*objects, info.arrays,
+                                          {.depth = options.depth,
+                                           .values = options.values,
+                                           .color = WantsColor()});
+  std::fwrite(tree.data(), 1, tree.size(), stdout);
+  if (const int64_t others = CountOtherArrays(*objects, info.arrays)) {
+    absl::PrintF("\n%d arrays belong to no object; list them with belay ls\n",
+                 others);
+  }
+  return 0;
+}
+
+}  // namespace belay::tools

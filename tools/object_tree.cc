@@ -1,0 +1,293 @@
+#include "object_tree.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "belay/trackable.h"
+#include "number_text.h"
+
+namespace belay::tools {
+namespace {
+
+// The name as it is if it prints, else in quotes.
+std::string PrintableName(const std::string& name) {
+  std::string quoted = QuotedText(name);
+  return quoted.size() == name.size() + 2 ? name : quoted;
+}
+
+// Characters of a UTF-8 text that prints.
+size_t WidthOf(std::string_view text) {
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(),
+      [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
+}
+
+struct Row {
+  int64_t level = 0;   // 0: the root
+  std::string branch;  // "│  ├─ "
+  std::string name;
+  std::string target;  // of a reference: "-> (root).model"
+  bool holds = false;  // an object that is more than one value
+  int64_t bytes = -1;  // -1: of a reference
+  std::string dtype, shape, layout;
+  int64_t more = 0;  // rows below it that are left out
+};
+
+// What comes directly below an object.
+struct Entry {
+  std::string name;
+  const ObjectValue* value = nullptr;  // of the object, or
+  int64_t object = -1;                 // an object that it holds
+  bool is_reference = false;
+};
+
+class TreeMaker {
+ public:
+  TreeMaker(const std::vector<ObjectInfo>& objects,
+            const std::vector<ArrayInfo>& arrays, bool values)
+      : objects_(objects), arrays_(arrays), values_(values) {
+    FindHomes();
+    AddUpBytes();
+  }
+
+  std::vector<Row> Make() {
+    rows_.push_back({.name = "(root)", .holds = true, .bytes = bytes_[0]});
+    AddBelow(0, 1, "");
+    return std::move(rows_);
+  }
+
+ private:
+  const ObjectInfo& At(int64_t object) const {
+    return objects_[static_cast<size_t>(object)];
+  }
+
+  // Whether an edge is the last one of the path of the object it leads to.
+  bool IsPathOf(const ObjectChild& child, int64_t holder) const {
+    const ObjectInfo& object = At(child.object);
+    return object.parent == holder &&
+           object.path == absl::StrCat(At(holder).path, ".", child.name);
+  }
+
+  void FindHomes() {
+    homes_.resize(objects_.size());
+    holders_.resize(objects_.size(), -1);
+    const auto set = [&](int64_t object, const void* edge, size_t holder) {
+      const auto i = static_cast<size_t>(object);
+      if (homes_[i] != nullptr) return;
+      homes_[i] = edge;
+      holders_[i] = static_cast<int64_t>(holder);
+    };
+    for (size_t i = 0; i < objects_.size(); ++i) {
+      for (const ObjectChild& child : objects_[i].children) {
+        if (IsPathOf(child, static_cast<int64_t>(i))) {
+          set(child.object, &child, i);
+        }
+      }
+      for (const ObjectSlot& slot : objects_[i].slots) {
+        set(slot.object, &slot, i);
+      }
+    }
+  }
+
+  // Holders come before what they hold.
+  void AddUpBytes() {
+    bytes_.resize(objects_.size());
+    for (size_t i = objects_.size(); i-- > 0;) {
+      for (const ObjectValue& value : objects_[i].values) {
+        if (const ArrayInfo* array = Find(value.key)) bytes_[i] += array->bytes;
+      }
+      if (holders_[i] >= 0) {
+        bytes_[static_cast<size_t>(holders_[i])] += bytes_[i];
+      }
+    }
+  }
+
+  const ArrayInfo* Find(const std::string& key) const {
+    const auto found = std::lower_bound(
+        arrays_.begin(), arrays_.end(), key,
+        [](const ArrayInfo& a, const std::string& k) { return a.key < k; });
+    return found == arrays_.end() || found->key != key ? nullptr : &*found;
+  }
+
+  // The value, if the object is nothing else.
+  const ObjectValue* OnlyValue(int64_t number) const {
+    const ObjectInfo& object = At(number);
+    return object.children.empty() && object.slots.empty() &&
+                   object.values.size() == 1 &&
+                   object.values[0].name == kVariableValue
+               ? &object.values[0]
+               : nullptr;
+  }
+
+  std::vector<Entry> EntriesOf(const ObjectInfo& object) const {
+    std::vector<Entry> entries;
+    const auto add = [&](std::string name, int64_t held, const void* edge) {
+      if (!values_ && OnlyValue(held) != nullptr) return;
+      entries.push_back(
+          {.name = std::move(name),
+           .object = held,
+           .is_reference = homes_[static_cast<size_t>(held)] != edge});
+    };
+    for (const ObjectValue& value : object.values) {
+      if (!values_) break;
+      entries.push_back({.name = PrintableName(value.name), .value = &value});
+    }
+    for (const ObjectChild& child : object.children) {
+      add(PrintableName(child.name), child.object, &child);
+    }
+    for (const ObjectSlot& slot : object.slots) {
+      add(absl::StrCat(PrintableName(slot.name), " for ",
+                       PrintableName(At(slot.variable).path)),
+          slot.object, &slot);
+    }
+    return entries;
+  }
+
+  void SetValue(const ObjectValue& value, Row& row) const {
+    const ArrayInfo* array = Find(value.key);
+    row.bytes = array == nullptr ? 0 : array->bytes;
+    row.layout = PrintableName(value.layout);
+    if (value.opaque) {
+      row.dtype = "opaque";
+    } else if (array != nullptr) {
+      row.dtype = std::string(DTypeName(array->dtype));
+      row.shape = ShapeText(array->shape);
+    }
+  }
+
+  Row RowOf(const Entry& entry) const {
+    Row row{.name = entry.name};
+    if (entry.is_reference) {
+      row.target = absl::StrCat("-> ", PrintableName(At(entry.object).path));
+    } else if (entry.value != nullptr) {
+      SetValue(*entry.value, row);
+    } else if (const ObjectValue* value = OnlyValue(entry.object)) {
+      SetValue(*value, row);
+    } else {
+      row.holds = true;
+      row.bytes = bytes_[static_cast<size_t>(entry.object)];
+    }
+    return row;
+  }
+
+  void AddBelow(int64_t object, int64_t level, const std::string& indent) {
+    const std::vector<Entry> entries = EntriesOf(At(object));
+    for (const Entry& entry : entries) {
+      const bool is_last = &entry == &entries.back();
+      Row row = RowOf(entry);
+      const bool holds = row.holds;
+      row.level = level;
+      row.branch = absl::StrCat(indent, is_last ? "└─ " : "├─ ");
+      rows_.push_back(std::move(row));
+      if (!holds) continue;
+      AddBelow(entry.object, level + 1,
+               absl::StrCat(indent, is_last ? "   " : "│  "));
+    }
+  }
+
+  const std::vector<ObjectInfo>& objects_;
+  const std::vector<ArrayInfo>& arrays_;
+  const bool values_;
+  std::vector<const void*> homes_;  // by object, the edge of its path
+  std::vector<int64_t> holders_;    // by object, where that edge begins
+  std::vector<int64_t> bytes_;      // by object, of all below it
+  std::vector<Row> rows_;
+};
+
+// Without what is deeper; the rows above count it.
+std::vector<Row> Shortened(std::vector<Row> rows, int64_t depth) {
+  std::vector<Row> kept;
+  for (Row& row : rows) {
+    if (row.level <= depth) {
+      kept.push_back(std::move(row));
+    } else {
+      ++kept.back().more;
+    }
+  }
+  for (Row& row : kept) {
+    if (row.more > 0) row.name += absl::StrFormat(" (%d more)", row.more);
+  }
+  return kept;
+}
+
+// Lays rows out in columns.
+class Table {
+ public:
+  Table(const std::vector<Row>& rows, bool color) : color_(color) {
+    for (const Row& row : rows) {
+      if (row.bytes < 0) continue;
+      name_width_ =
+          std::max(name_width_, WidthOf(row.branch) + WidthOf(row.name));
+      shape_width_ = std::max(shape_width_, row.shape.size());
+      has_values_ = has_values_ || !row.dtype.empty();
+      has_layouts_ = has_layouts_ || !row.layout.empty();
+    }
+  }
+
+  std::string Head() const {
+    std::string line = Padded("object", 6, name_width_);
+    absl::StrAppendFormat(&line, "  %10s", "bytes");
+    if (has_values_) absl::StrAppend(&line, "  dtype   shape");
+    if (has_layouts_) {
+      absl::StrAppend(&line, std::string(shape_width_ - 5, ' '), "  layout");
+    }
+    return line + "\n";
+  }
+
+  std::string Line(const Row& row) const {
+    std::string name =
+        absl::StrCat(Faint(row.branch), row.holds ? Bold(row.name) : row.name);
+    if (row.bytes < 0) {
+      return absl::StrCat(name, " ", Faint(row.target), "\n");
+    }
+    std::string line = Padded(
+        std::move(name), WidthOf(row.branch) + WidthOf(row.name), name_width_);
+    absl::StrAppendFormat(&line, "  %10s", BytesText(row.bytes));
+    if (row.dtype.empty()) return line + "\n";
+    absl::StrAppendFormat(&line, "  %-7s %-*s", row.dtype,
+                          static_cast<int>(shape_width_), row.shape);
+    if (row.layout.empty()) {
+      line.erase(line.find_last_not_of(' ') + 1);
+    } else {
+      absl::StrAppend(&line, "  ", Faint(row.layout));
+    }
+    return line + "\n";
+  }
+
+ private:
+  static std::string Padded(std::string text, size_t width, size_t need) {
+    if (width < need) text.append(need - width, ' ');
+    return text;
+  }
+  std::string Bold(const std::string& text) const {
+    return color_ ? absl::StrCat("\x1b[1m", text, "\x1b[0m") : text;
+  }
+  std::string Faint(const std::string& text) const {
+    if (!color_ || text.empty()) return text;
+    return absl::StrCat("\x1b[2m", text, "\x1b[0m");
+  }
+
+  bool color_;
+  size_t name_width_ = 6;
+  size_t shape_width_ = 5;
+  bool has_values_ = false;
+  bool has_layouts_ = false;
+};
+
+}  // namespace
+
+std::string ObjectTreeText(const std::vector<ObjectInfo>& objects,
+                           const std::vector<ArrayInfo>& arrays,
+                           const TreeOptions& options) {
+  std::vector<Row> rows = TreeMaker(objects, arrays, options.values).Make();
+  if (options.depth) rows = Shortened(std::move(rows), *options.depth);
+  const Table table(rows, options.color);
+  std::string text = table.Head();
+  for (const Row& row : rows) text += table.Line(row);
+  return text;
+}
+
+}  // namespace belay::tools

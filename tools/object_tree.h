@@ -1,0 +1,31 @@
+// The objects of a checkpoint as a tree for people to look at.
+
+#ifndef BELAY_TOOLS_OBJECT_TREE_H_
+#define BELAY_TOOLS_OBJECT_TREE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "belay/checkpoint_reader.h"
+#include "belay/object_info.h"
+
+namespace belay::tools {
+
+struct TreeOptions {
+  std::optional<int64_t> depth;  // so many levels below the root; unset: all
+  bool values = true;            // false: only objects that hold something
+  bool color = false;
+};
+
+// A line for each object and value, with the bytes of all that hangs below it.
+// An object that is held more than once is shown at its path, and as a
+// reference elsewhere. `arrays` are those of the checkpoint, ascending by key.
+std::string ObjectTreeText(const std::vector<ObjectInfo>& objects,
+                           const std::vector<ArrayInfo>& arrays,
+                           const TreeOptions& options);
+
+}  // namespace belay::tools
+
+#endif  // BELAY_TOOLS_OBJECT_TREE_H_
