@@ -10,14 +10,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <ostream>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/fault.h"
+#include "fault_points.h"
 #include "small_state.h"
 #include "store/paths.h"
 
@@ -41,73 +40,8 @@ extern "C" int renameat2(int from_dir, const char* from, int to_dir,
 namespace belay::testing {
 namespace {
 
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-
 constexpr int64_t kOldSeed = 5;
 constexpr int64_t kNewSeed = 6;
-// From the commit on every point counts: these are always taken.
-constexpr int64_t kLastPoints = 24;
-
-int64_t StrideOr(int64_t stride) {
-  const char* wanted = std::getenv("BELAY_SWEEP_STRIDE");
-  return wanted == nullptr ? stride : std::atoll(wanted);
-}
-
-// Fast and in memory where there is such a place.
-void UseMemory() {
-  if (access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 1);
-}
-
-std::set<std::string> NamesIn(const std::string& dir) {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
-    names.insert(entry.path().filename().string());
-  }
-  return names;
-}
-
-std::vector<int64_t> CountOfEachRank(int64_t mine) {
-  std::vector<int64_t> counts(WorldSize());
-  MPI_Allgather(&mine, 1, MPI_INT64_T, counts.data(), 1, MPI_INT64_T,
-                MPI_COMM_WORLD);
-  return counts;
-}
-
-std::vector<int64_t> PointsToTake(int64_t count, int64_t stride) {
-  std::vector<int64_t> points;
-  for (int64_t n = 1; n <= count; ++n) {
-    if (n % stride == 0 || n > count - kLastPoints) points.push_back(n);
-  }
-  return points;
-}
-
-// Calls `operation` with the n-th point of `rank` failing. Collective.
-template <typename Operation>
-Status WithFault(int rank, int64_t n, Operation operation) {
-  if (WorldRank() == rank) fault::Arm(n);
-  const Status status = operation();
-  fault::Disarm();
-  return status;
-}
-
-// All ranks have the same Status, and if it is an error it is the injected one.
-void ExpectAgreed(const Status& status, int rank) {
-  const std::vector<std::string> all = GatherStatus(status);
-  for (const std::string& text : all) EXPECT_EQ(text, all[0]);
-  if (status.ok()) return;
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("injected fault"));
-  const std::string text(status.message());
-  // Closing the communicator of one file's ranks counts those only.
-  if (text == "MPI_Comm_free: injected fault [rank 0 of 1]" ||
-      text == "agree: injected fault [rank 0 of 1]") {
-    return;
-  }
-  EXPECT_THAT(
-      text, EndsWith(absl::StrCat(" [rank ", rank, " of ", WorldSize(), "]")));
-}
-
 struct Configuration {
   std::string name;
   SaveOptions options;
