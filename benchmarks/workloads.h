@@ -32,14 +32,18 @@ Workload ReadAllRows();
 // Planning alone, on one rank (workloads_plan.cc).
 Workload PlanMaxShardSize();
 
+// The objects of a large program, on one rank (workloads_graph.cc).
+Workload MergeObjectGraphs();
+
 // What a checkpoint of many arrays holds, on one rank (workloads_reader.cc).
 Workload OpenReader();
 
 inline std::vector<Workload> AllWorkloads() {
-  return {SaveRows(),         RestoreRows(),    SavePerTask(), SaveColumns(),
-          RestoreColumns(),   Save1000(),       Save10000(),   RestoreSmall(),
-          SaveGpt2(),         ScatterAddRows(), LookUpRows(),  ReadAllRows(),
-          PlanMaxShardSize(), OpenReader()};
+  return {SaveRows(),         RestoreRows(),       SavePerTask(),
+          SaveColumns(),      RestoreColumns(),    Save1000(),
+          Save10000(),        RestoreSmall(),      SaveGpt2(),
+          ScatterAddRows(),   LookUpRows(),        ReadAllRows(),
+          PlanMaxShardSize(), MergeObjectGraphs(), OpenReader()};
 }
 
 }  // namespace belay::bench
