@@ -133,7 +133,12 @@ TEST(LoadStatusTest, RanksTogether) {
             "      (root).head\n"
             "  unmatched     1 not matched by anything in the checkpoint\n"
             "      (root).extra\n");
-  EXPECT_THAT(status.ToString(), HasSubstr("on rank 1\n"));
+  EXPECT_THAT(status.ToString(), HasSubstr("\nrank 1: restored 1 of 3"));
+  // A rank that says what all say is not shown.
+  const LoadStatus same(LoadStatus::Kind::kObjectGraph, reports[0],
+                        {reports[0], reports[0], reports[1]});
+  EXPECT_THAT(same.ToString(), testing::Not(HasSubstr("rank 0: ")));
+  EXPECT_THAT(same.ToString(), HasSubstr("\nrank 1: restored"));
   ranks[1].used.pop_back();
   EXPECT_EQ(MakeLoadReport(restoration.saved, ranks).status(),
             absl::DataLossError(

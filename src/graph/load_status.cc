@@ -1,6 +1,8 @@
 #include "belay/load_status.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "base/text.h"
@@ -124,36 +126,66 @@ std::string Part(std::string_view name, std::string_view meaning,
              Shown(lines, "\n      "), "\n");
 }
 
-}  // namespace
-
-std::string LoadReport::ToString() const {
-  const size_t wanted = matched.size() + missing.size() + incompatible.size();
+// The report of `ranks`, a text.
+std::string ReportText(const LoadReport& report, const std::string& ranks) {
+  const size_t wanted = report.matched.size() + report.missing.size() +
+                        report.incompatible.size();
   std::string text =
-      Cat("restored ", matched.size(), " of ", Count(wanted, "value", "values"),
-          ", ", Count(static_cast<size_t>(num_objects), "object", "objects"));
-  if (ranks.size() == 1) text += Cat(", on rank ", ranks[0]);
-  if (ranks.size() > 1) text += Cat(", over ", ranks.size(), " ranks");
-  text += "\n";
+      Cat("restored ", report.matched.size(), " of ",
+          Count(wanted, "value", "values"), ", ",
+          Count(static_cast<size_t>(report.num_objects), "object", "objects"));
+  text += Cat(ranks, "\n");
   Lines renamed;
-  for (const MatchedValue& value : matched) {
+  for (const MatchedValue& value : report.matched) {
     if (value.key == value.stored_key) continue;
     renamed.push_back(
         Cat("\"", value.key, "\" from \"", value.stored_key, "\""));
   }
   Lines unused_lines;
-  for (const UnusedValue& value : unused) {
+  for (const UnusedValue& value : report.unused) {
     unused_lines.push_back(Cat("\"", value.stored_key, "\""));
   }
   text += Part("renamed", "with another key in the checkpoint", renamed);
-  text += Part("missing", "not in the checkpoint", MissingLines(*this));
+  text += Part("missing", "not in the checkpoint", MissingLines(report));
   text += Part("unused", "in the checkpoint only", unused_lines);
   text += Part("incompatible", "of another dtype or shape",
-               IncompatibleLines(*this));
-  text += Part("deferred", "restored once the program has them", deferred);
+               IncompatibleLines(report));
+  text +=
+      Part("deferred", "restored once the program has them", report.deferred);
   text += Part("unmatched", "not matched by anything in the checkpoint",
-               unmatched_objects);
-  text += Part("warning", "references that disagree", warnings);
+               report.unmatched_objects);
+  text += Part("warning", "references that disagree", report.warnings);
   return text;
+}
+
+// The reports of ranks that say something else than `merged` does, with the
+// ranks that say it.
+std::vector<std::pair<std::string, std::vector<int>>> DifferentRanks(
+    const LoadReport& merged, const std::vector<LoadReport>& reports) {
+  const std::string common = ReportText(merged, "");
+  std::vector<std::pair<std::string, std::vector<int>>> different;
+  for (const LoadReport& report : reports) {
+    std::string body = ReportText(report, "");
+    if (body == common) continue;
+    auto found = std::find_if(different.begin(), different.end(),
+                              [&](const auto& d) { return d.first == body; });
+    if (found == different.end()) {
+      different.emplace_back(std::move(body), std::vector<int>());
+      found = std::prev(different.end());
+    }
+    found->second.insert(found->second.end(), report.ranks.begin(),
+                         report.ranks.end());
+  }
+  return different;
+}
+
+}  // namespace
+
+std::string LoadReport::ToString() const {
+  if (ranks.empty()) return ReportText(*this, "");
+  return ReportText(*this, ranks.size() == 1
+                               ? Cat(", on rank ", ranks[0])
+                               : Cat(", over ", ranks.size(), " ranks"));
 }
 
 Status LoadStatus::AssertConsumed() const {
@@ -210,8 +242,10 @@ std::string LoadStatus::ToString() const {
   if (kind_ == Kind::kNameBased) {
     text = Cat("the checkpoint has no object graph: matched by names\n", text);
   }
-  if (rank_reports_.size() < 2) return text;
-  for (const LoadReport& rank : rank_reports_) text += rank.ToString();
+  for (const auto& [body, ranks] : DifferentRanks(report_, rank_reports_)) {
+    text += Cat(ranks.size() == 1 ? "rank " : "ranks ",
+                absl::StrJoin(ranks, ", "), ": ", body);
+  }
   return text;
 }
 
