@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "belay/box.h"
+#include "belay/dtype.h"
 #include "belay/sharding_policy.h"
 
 namespace belay {
@@ -49,6 +51,10 @@ struct SaveOptions {
   // Sorts what each rank writes into groups; `file_layout` says which of them
   // share a file. Same description and parameters on all ranks.
   ShardingPolicy sharding_policy = ShardByTask();
+  // Store f32 arrays as bf16, half the bytes and 8 bits of each mantissa, and
+  // everything else as it is. Restore them with allow_dtype_cast. Needs memory
+  // for the bf16 copies, all at once: half of the f32 arrays of each rank.
+  bool float32_as_bfloat16 = false;
   // Replace a step that is committed already instead of refusing. The old one
   // stays until the new one is complete.
   bool overwrite = false;
@@ -79,7 +85,17 @@ struct SaveOptions {
   PlanCache* cache = nullptr;
 };
 
+// What is wanted in another form than it is stored in is an error, unless one
+// of the first two says otherwise; then RestoreResult::conversions lists it.
 struct RestoreOptions {
+  // Convert numbers to the dtype that is wanted: floats round to nearest even,
+  // and are cut towards zero to integers; what is too large becomes infinity or
+  // the largest number of the dtype. Complex numbers do not become real ones.
+  bool allow_dtype_cast = false;
+  // Restore arrays whose lengths differ, but not their number of axes, such as
+  // a padded vocabulary: element by element at the same place. What is not
+  // stored is left as it is, and what is not wanted is not read.
+  bool allow_shape_mismatch = false;
   // Check the blocks that the ranks' reads cover together.
   bool checksums = true;
   // As in SaveOptions.
@@ -92,10 +108,22 @@ struct StationTime {
   double seconds = 0;
 };
 
+// Values of a key that were wanted in another form than they are stored in.
+struct Conversion {
+  std::string key;
+  DType dtype = DType::kU8;  // that was wanted
+  Shape shape;
+  DType stored_dtype = DType::kU8;
+  Shape stored_shape;
+
+  friend bool operator==(const Conversion&, const Conversion&) = default;
+};
+
 // What a save or a restore did. Counts are sums over all ranks; the station
 // times and the peak memory are the largest of any rank. Equal on all ranks.
 struct TransferCounters {
   int64_t bytes = 0;              // array bytes written or read
+  int64_t staged_bytes = 0;       // memory for values to be converted
   int64_t io_calls = 0;           // data reads or writes that were issued
   int64_t collective_io = 0;      // collective MPI-IO or HDF5 calls, per rank
   int64_t files = 0;              // data files that were opened, per checkpoint
@@ -128,6 +156,9 @@ struct RestoreResult {
   // that the reads covered only in part.
   int64_t blocks_verified = 0;
   int64_t blocks_partial = 0;
+  // Ascending by key; one for each form that any rank wanted. Equal on all
+  // ranks.
+  std::vector<Conversion> conversions;
   TransferCounters counters;
 };
 

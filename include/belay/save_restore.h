@@ -71,8 +71,9 @@ StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,
 // boxes, on any number of ranks. Keys of the file that nobody lists are left
 // alone. On an error the values are unspecified.
 // Errors: NotFound - no such step, or a key is absent; FailedPrecondition -
-//   another dtype or shape; DataLoss - a damaged index or data file;
-//   Unimplemented - a newer major version; InvalidArgument - ranks disagree.
+//   another dtype or shape, and `options` do not allow it; DataLoss - a damaged
+//   index or data file; Unimplemented - a newer major version; InvalidArgument
+//   - ranks disagree.
 StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
                                 int64_t step, const State& state,
                                 const RestoreOptions& options = {});

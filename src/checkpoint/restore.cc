@@ -16,6 +16,7 @@
 #include "store/posix_file.h"
 #include "store/reader.h"
 #include "store/verify.h"
+#include "types/conversions.h"
 
 namespace belay {
 namespace {
@@ -136,31 +137,51 @@ void DecodePart(std::string_view bytes, RestoreRun& run) {
   run.reads = DecodeRankReads(in.Rest());
 }
 
-// Rank 0 only.
-Status PlanOnRoot(const std::vector<std::string>& gathered, RestoreRun& run) {
+// What all ranks want, as it is stored. Rank 0 only.
+StatusOr<std::vector<RankShards>> WantOnRoot(
+    const std::vector<std::string>& gathered, RestoreRun& run) {
   std::vector<RankShards> wanted;
   for (const std::string& bytes : gathered) {
     wanted.push_back(DecodeRankShards(bytes));
   }
-  StatusOr<RestorePlan> plan = PlanRestore(run.saved, wanted);
-  if (!plan.ok()) {
-    return Status(plan.status().code(),
-                  absl::StrFormat("restore \"%s\": %s", run.source.path,
-                                  plan.status().message()));
-  }
+  BELAY_ASSIGN_OR_RETURN(run.result.conversions,
+                         WantAsStored(run.saved, run.options, wanted));
+  return wanted;
+}
+
+// Rank 0 only.
+Status OfRestore(const RestoreRun& run, const Status& status) {
+  if (status.ok()) return status;
+  return Status(
+      status.code(),
+      absl::StrFormat("restore \"%s\": %s", run.source.path, status.message()));
+}
+
+// Rank 0 only.
+Status PlanOnRoot(const std::vector<std::string>& gathered, RestoreRun& run) {
+  const StatusOr<std::vector<RankShards>> wanted = WantOnRoot(gathered, run);
+  if (!wanted.ok()) return OfRestore(run, wanted.status());
+  StatusOr<RestorePlan> plan = PlanRestore(run.saved, *wanted);
+  if (!plan.ok()) return OfRestore(run, plan.status());
   run.plan = *std::move(plan);
   return absl::OkStatus();
 }
 
+// Gives rank 0 what this rank wants. Collective; agreed.
+StatusOr<std::vector<std::string>> GatherWanted(RestoreRun& run) {
+  run.stations.Enter("plan");
+  return Gather(
+      run.team,
+      EncodeRankShards({.node = 0, .shards = DescribeShards(run.shards)}));
+}
+
 // Station plan. Collective.
 Status Plan(RestoreRun& run) {
-  run.stations.Enter("plan");
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::vector<std::string> gathered,
-      Gather(run.team, EncodeRankShards(
-                           {.node = 0, .shards = DescribeShards(run.shards)})));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
+                                GatherWanted(run));
   BELAY_RETURN_IF_AGREED(
       OnRoot(run.team, [&] { return PlanOnRoot(gathered, run); }));
+  if (MayConvert(run.options)) BELAY_RETURN_IF_AGREED(StageTogether(run));
   std::vector<std::string> parts;
   if (run.team.is_root()) parts = EncodeParts(run);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part,
@@ -188,6 +209,20 @@ Status Read(RestoreRun& run) {
   run.result.counters.bytes = counts.bytes;
   run.result.counters.io_calls = counts.io_calls;
   return absl::OkStatus();
+}
+
+// Stations plan and read of a file of another program. Collective.
+Status ReadFlat(RestoreRun& run) {
+  if (MayConvert(run.options)) {
+    BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
+                                  GatherWanted(run));
+    BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
+      return OfRestore(run, WantOnRoot(gathered, run).status());
+    }));
+    BELAY_RETURN_IF_AGREED(StageTogether(run));
+  }
+  run.stations.Enter("read");
+  return Agree(run.team, ReadFlatFile(run.source.path, run.shards));
 }
 
 // Station verify. Collective.
@@ -263,6 +298,8 @@ Status BeginRestore(RestoreRun& run, const Status& mine) {
   rest.Put(source.step);
   rest.Put(source.identity);
   rest.Put(run.options.checksums);
+  rest.Put(run.options.allow_dtype_cast);
+  rest.Put(run.options.allow_shape_mismatch);
   return AgreeSame(run.team, "restore: the step or an option",
                    Fingerprint(rest.bytes()));
 }
@@ -292,14 +329,13 @@ Status PinRestore(RestoreRun& run) {
 StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state) {
   run.shards = ListShards(state, run.team.rank());
   if (run.source.kind == RestoreSource::Kind::kFlatFile) {
-    run.stations.Enter("read");
-    BELAY_RETURN_IF_AGREED(
-        Agree(run.team, ReadFlatFile(run.source.path, run.shards)));
+    BELAY_RETURN_IF_AGREED(ReadFlat(run));
   } else {
     BELAY_RETURN_IF_AGREED(Plan(run));
     BELAY_RETURN_IF_AGREED(Read(run));
     BELAY_RETURN_IF_AGREED(Verify(run));
   }
+  HandOverStation(run);
   BELAY_RETURN_IF_AGREED(Report(run));
   return std::move(run.result);
 }

@@ -16,6 +16,7 @@
 #include "checkpoint/stations.h"
 #include "model/plan.h"
 #include "parallel/collective.h"
+#include "types/staging.h"
 
 namespace belay {
 
@@ -46,6 +47,7 @@ struct RestoreRun {
   RestoreSource source;  // on rank 0 of one checkpoint, once it is open
   const RestoreOptions& options;
   std::vector<Shard> shards;
+  Staging staging;  // `shards` are its own where values are converted
   // Rank 0 only. Of a flat file it has the arrays.
   SavedCheckpoint saved;
   std::vector<std::string> problems;  // of its other datasets
@@ -69,7 +71,17 @@ Status OpenStation(RestoreRun& run);
 // Tells all ranks in run.source what was opened. Collective; agreed.
 Status PinRestore(RestoreRun& run);
 
-// Stations plan, read and verify, and the report. Collective; agreed.
+// Whether values may be stored in another form than they are wanted in. Local.
+bool MayConvert(const RestoreOptions& options);
+
+// Tells all ranks which values are; each lists them as they are stored.
+// Collective; agreed.
+Status StageTogether(RestoreRun& run);
+
+// Station convert: into the memory of the program. Local.
+void HandOverStation(RestoreRun& run);
+
+// Stations plan, read, verify and convert, and the report. Collective; agreed.
 StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state);
 
 }  // namespace belay

@@ -83,6 +83,7 @@ std::vector<NamedOption> CommonOptions(const SaveOptions& options) {
   return {Named("file_layout", options.file_layout),
           Named("sharding_policy", PolicyHash(options.sharding_policy)),
           Named("array_layout", options.array_layout),
+          Named("float32_as_bfloat16", options.float32_as_bfloat16),
           Named("overwrite", options.overwrite),
           Named("checksums", options.checksums),
           Named("transfer", options.transfer),
@@ -116,12 +117,23 @@ Status FindDifference(SaveRun& run) {
   return absl::OkStatus();
 }
 
+// Station convert: lists copies in the dtypes that are stored. Local.
+Status Stage(SaveRun& run) {
+  run.stations.Enter("convert");
+  BELAY_ASSIGN_OR_RETURN(run.staging,
+                         StageForSave(run.shards, DType::kF32, DType::kBF16));
+  run.shards = run.staging.shards;
+  run.result.counters.staged_bytes = run.staging.bytes;
+  return absl::OkStatus();
+}
+
 // Station list: the arguments are sound and equal, and all ranks or none can
 // reuse their plan. Collective.
 Status Begin(SaveRun& run, const SaveJob& job) {
   run.stations.Enter("list");
   run.shards = ListShards(job.state, run.team.rank());
-  const Status status = CheckArguments(run, job.state, run.options);
+  Status status = CheckArguments(run, job.state, run.options);
+  if (status.ok() && run.options.float32_as_bfloat16) status = Stage(run);
   const std::string options = EncodeOptions(run.options);
   WireWriter structure;
   if (status.ok()) {

@@ -14,6 +14,7 @@
 #include "h5/handle.h"
 #include "parallel/collective.h"
 #include "store/paths.h"
+#include "types/staging.h"
 
 namespace belay {
 
@@ -26,6 +27,7 @@ struct SaveRun {
   const SaveOptions& options;
   std::vector<Shard> shards;
   const ObjectGraph* graph = nullptr;  // rank 0 only, or null
+  Staging staging = {};  // `shards` are its own where values are converted
   uint64_t nonce = 0;
   bool reuse = false;      // the plan of `cache` holds
   PlanCache::Impl& cache;  // the caller's, or one of our own

@@ -1,0 +1,34 @@
+// Which values a restore converts, decided by rank 0 for all ranks. Pure.
+
+#ifndef BELAY_TYPES_CONVERSIONS_H_
+#define BELAY_TYPES_CONVERSIONS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/options.h"
+#include "belay/status.h"
+#include "model/plan.h"
+#include "types/staging.h"
+
+namespace belay {
+
+// Replaces what ranks want by what is stored, as far as the options allow it
+// and it converts; the planner refuses the rest. Returns what differed, each
+// once, ascending.
+// Errors: InvalidArgument, OutOfRange - a box outside its array.
+StatusOr<std::vector<Conversion>> WantAsStored(const SavedCheckpoint& saved,
+                                               const RestoreOptions& options,
+                                               std::vector<RankShards>& wanted);
+
+// For StageForRestore.
+StoredForms StoredFormsOf(const std::vector<Conversion>& conversions);
+
+// For messages between ranks.
+std::string EncodeConversions(const std::vector<Conversion>& conversions);
+std::vector<Conversion> DecodeConversions(std::string_view bytes);
+
+}  // namespace belay
+
+#endif  // BELAY_TYPES_CONVERSIONS_H_
