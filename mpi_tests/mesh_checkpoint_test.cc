@@ -169,6 +169,54 @@ TEST_F(MeshTest, CheckpointInATrainLoop) {
   }
 }
 
+TEST_F(MeshTest, SaveAsBf16) {
+  Piece v = Make({{"x"}, {"y"}}, {4, 8}, 1);  // all are exact in bf16
+  int64_t step = 7;
+  Checkpoint checkpoint(comm_, {{"v", v}, {"step", step}});
+  const std::string path =
+      Ok(checkpoint.Save(run(), {.float32_as_bfloat16 = true})).path;
+  const CheckpointReader reader = Ok(CheckpointReader::Open(path));
+  EXPECT_EQ(Ok(reader.Find("v/.ATTRIBUTES/VARIABLE_VALUE")).dtype,
+            DType::kBF16);
+  v.Zero();
+  step = 0;
+  const Status refused = checkpoint.Restore(path).status();
+  EXPECT_THAT(refused.message(), HasSubstr("need f32 [4, 8], found bf16"));
+  const LoadStatus status =
+      Ok(checkpoint.Restore(path, {.allow_dtype_cast = true}));
+  EXPECT_EQ(status.AssertConsumed(), absl::OkStatus());
+  EXPECT_EQ(v.values, v.Expected(1));
+  EXPECT_EQ(step, 7);
+  EXPECT_THAT(status.ToString(),
+              HasSubstr("\"v/.ATTRIBUTES/VARIABLE_VALUE\": f32 [4, 8] from "
+                        "bf16 [4, 8]\n"));
+  // The structure is the same as before, so is the plan.
+  EXPECT_TRUE(
+      Ok(checkpoint.Save(run(), {.float32_as_bfloat16 = true})).plan_reused);
+}
+
+TEST_F(MeshTest, PaddedVocabulary) {
+  Piece saved = Make({{"x"}, {}}, {10, 4}, 1);
+  const std::string path =
+      Ok(Checkpoint(comm_, {{"v", saved}}).Save(run())).path;
+  for (const int64_t rows : {8, 16}) {
+    Piece v = Make({{"x"}, {"y"}}, {rows, 4}, 0);
+    v.Zero();
+    Checkpoint checkpoint(comm_, {{"v", v}});
+    EXPECT_EQ(checkpoint.Restore(path).status().code(),
+              absl::StatusCode::kFailedPrecondition);
+    const LoadStatus status =
+        Ok(checkpoint.Restore(path, {.allow_shape_mismatch = true}));
+    EXPECT_EQ(status.AssertConsumed(), absl::OkStatus());
+    ASSERT_EQ(status.report().converted.size(), 1);
+    std::vector<float> expected = v.Expected(1);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      if (expected[i] > 40) expected[i] = 0;  // was not stored
+    }
+    EXPECT_EQ(v.values, expected);
+  }
+}
+
 TEST_F(MeshTest, ReplicasAreWrittenOnce) {
   Piece v = Make({{}, {"y"}}, {64, 64}, 1);
   const SaveResult saved = Ok(Checkpoint(comm_, {{"v", v}}).Write(run()));

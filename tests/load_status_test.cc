@@ -188,6 +188,7 @@ TEST(LoadStatusTest, ReportAsBytes) {
       .missing = {{"d", {1, 2}}},
       .unused = {{"e", "(root).e", UnusedValue::Cause::kSlot}},
       .incompatible = {{"f", "g", "f32 [2]", "f64 [2]", {0}}},
+      .converted = {{"l", "l", "f32 []", "bf16 []", {2}}},
       .deferred = {"(root).h"},
       .unmatched_objects = {"(root).i", "(root).j"},
       .warnings = {"k"}};

@@ -81,8 +81,8 @@ class Checkpoint {
   // On an error before anything is read (the first two) all values are as they
   // were; after DataLoss values may be partly restored.
   // Errors: NotFound - no such checkpoint; FailedPrecondition - values have
-  //   another dtype or shape than those stored, all of them; DataLoss - damage;
-  //   and those above.
+  //   another dtype or shape than those stored, all of them, unless the options
+  //   let them; DataLoss - damage; and those above.
   StatusOr<LoadStatus> Read(const std::string& path,
                             const RestoreOptions& options = {});
 

@@ -41,7 +41,7 @@ struct UnusedValue {
 };
 
 // A value of the program whose stored counterpart has another dtype or shape.
-struct IncompatibleValue {
+struct DifferentValue {
   std::string key;
   std::string stored_key;
   std::string needed;  // such as "f32 [4, 3]"
@@ -57,7 +57,9 @@ struct LoadReport {
   std::vector<MatchedValue> matched;
   std::vector<MissingValue> missing;
   std::vector<UnusedValue> unused;
-  std::vector<IncompatibleValue> incompatible;
+  std::vector<DifferentValue> incompatible;
+  // Among those that are matched: what the options of the restore let differ.
+  std::vector<DifferentValue> converted;
   // Stored objects that are restored as soon as the program has them.
   std::vector<std::string> deferred;
   // Objects of the program that hold values and match nothing.

@@ -62,7 +62,7 @@ StatusOr<OpenedGraph> ShareGraph(RestoreRun& run) {
 
 Status IncompatibleError(const std::string& path, const LoadReport& report) {
   std::vector<std::string> lines;
-  for (const IncompatibleValue& value : report.incompatible) {
+  for (const DifferentValue& value : report.incompatible) {
     lines.push_back(absl::StrFormat("\"%s\" (need %s, found %s)", value.key,
                                     value.needed, value.found));
   }
@@ -120,7 +120,9 @@ StatusOr<LoadStatus> RestoreOpened(TrackedObjects& objects, RestoreRun& run,
   run.stations.Enter("match");
   Restoration& restoration = pending.restoration;
   MatchResult match =
-      MatchObjects(restoration, live, objects.restored, run.team.rank());
+      MatchObjects(restoration, live, objects.restored, run.team.rank(),
+                   {.dtype = run.options.allow_dtype_cast,
+                    .lengths = run.options.allow_shape_mismatch});
   std::vector<std::string>& warnings = match.rank_match.warnings;
   warnings.insert(warnings.end(), run.problems.begin(), run.problems.end());
   BELAY_ASSIGN_OR_RETURN_AGREED(

@@ -201,6 +201,17 @@ Status CreateMyFiles(SaveRun& run) {
   return absl::OkStatus();
 }
 
+// The graph with the dtypes that its values are stored in.
+ObjectGraph AsStored(ObjectGraph graph, const SaveOptions& options) {
+  if (!options.float32_as_bfloat16) return graph;
+  for (GraphNode& node : graph.nodes) {
+    for (GraphAttribute& attribute : node.attributes) {
+      if (attribute.dtype == DType::kF32) attribute.dtype = DType::kBF16;
+    }
+  }
+  return graph;
+}
+
 // Rank 0: what needs no places is done while others make their files. Local.
 Status StartMyIndex(SaveRun& run) {
   if (!run.team.is_root()) return absl::OkStatus();
@@ -211,8 +222,9 @@ Status StartMyIndex(SaveRun& run) {
   SavedCheckpoint& saved = run.cache.planned.saved;
   saved.has_checksums = run.options.checksums;
   if (run.graph != nullptr) {
-    BELAY_ASSIGN_OR_RETURN(saved.graph,
-                           ToStoredGraph(*run.graph, saved.arrays));
+    BELAY_ASSIGN_OR_RETURN(
+        saved.graph,
+        ToStoredGraph(AsStored(*run.graph, run.options), saved.arrays));
   }
   BELAY_ASSIGN_OR_RETURN(run.index, StartIndex(run.IndexPath(), saved));
   return absl::OkStatus();

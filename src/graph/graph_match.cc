@@ -5,6 +5,7 @@
 
 #include "absl/strings/string_view.h"
 #include "base/text.h"
+#include "types/element_conversion.h"
 
 namespace belay {
 namespace {
@@ -36,11 +37,24 @@ std::string TypeText(const GraphAttribute& attribute) {
   return Cat(DTypeName(attribute.dtype), " ", ShapeText(attribute.shape));
 }
 
+// Whether the value of an attribute can be given to another.
+bool Fits(const GraphAttribute& stored, const GraphAttribute& needed,
+          Tolerance tolerance) {
+  const bool fits_dtype =
+      stored.dtype == needed.dtype ||
+      (tolerance.dtype && IsConvertible(stored.dtype, needed.dtype));
+  const bool fits_shape =
+      stored.shape == needed.shape ||
+      (tolerance.lengths && stored.shape.size() == needed.shape.size());
+  return fits_dtype && fits_shape;
+}
+
 class Matcher {
  public:
   Matcher(const Restoration& restoration, const LiveGraph& live,
-          const RestoredValues& restored, int rank)
+          const RestoredValues& restored, int rank, Tolerance tolerance)
       : restoration_(restoration),
+        tolerance_(tolerance),
         saved_(restoration.saved),
         live_(live),
         restored_(restored),
@@ -202,11 +216,13 @@ class Matcher {
     const bool is_first = !is_matched_[value];
     is_matched_[value] = true;
     if (stored.dtype != needed.dtype || stored.shape != needed.shape) {
-      out().mismatches.push_back({.attribute = place,
-                                  .key = needed.key,
-                                  .needed = TypeText(needed),
-                                  .found = TypeText(stored)});
-      return;
+      const bool fits = Fits(stored, needed, tolerance_);
+      auto& differences = fits ? out().conversions : out().mismatches;
+      differences.push_back({.attribute = place,
+                             .key = needed.key,
+                             .needed = TypeText(needed),
+                             .found = TypeText(stored)});
+      if (!fits) return;
     }
     out().used[static_cast<size_t>(place)] = 1;
     if (stored.key != needed.key) out().renamed.emplace_back(place, needed.key);
@@ -250,6 +266,7 @@ class Matcher {
   }
 
   const Restoration& restoration_;
+  const Tolerance tolerance_;
   const ObjectGraph& saved_;
   const LiveGraph& live_;
   const RestoredValues& restored_;
@@ -263,8 +280,9 @@ class Matcher {
 }  // namespace
 
 MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
-                         const RestoredValues& restored, int rank) {
-  Matcher matcher(restoration, live, restored, rank);
+                         const RestoredValues& restored, int rank,
+                         Tolerance tolerance) {
+  Matcher matcher(restoration, live, restored, rank, tolerance);
   return restoration.by_name ? matcher.ByName() : matcher.ByEdges();
 }
 

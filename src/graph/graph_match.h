@@ -36,6 +36,12 @@ struct Restoration {
   std::vector<ObjectId> bound = {};
 };
 
+// What may differ between a stored value and that of the program.
+struct Tolerance {
+  bool dtype = false;
+  bool lengths = false;  // but not the number of axes
+};
+
 // By object and name of the value: the number of the restore that it has its
 // value from.
 using RestoredValues =
@@ -64,6 +70,7 @@ struct RankMatch {
   // Used attributes whose key is another one in the program.
   std::vector<std::pair<int64_t, std::string>> renamed;
   std::vector<Mismatch> mismatches;
+  std::vector<Mismatch> conversions;  // the same of used ones
   std::vector<std::string> missing;  // keys of the program that are not stored
   // Objects of the program that hold values and match nothing.
   std::vector<std::string> unmatched_objects;
@@ -82,7 +89,8 @@ struct MatchResult {
 // stays; another one is a warning. Several stored objects may be matched with
 // one object: each value is read from the first that has it.
 MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
-                         const RestoredValues& restored, int rank);
+                         const RestoredValues& restored, int rank,
+                         Tolerance tolerance = {});
 
 // Notes that what MatchObjects said was read.
 void RememberMatch(const LiveGraph& live, const MatchResult& match,

@@ -3,6 +3,30 @@
 #include "graph/graph_match.h"
 
 namespace belay {
+namespace {
+
+void PutMismatches(WireWriter& out, const std::vector<Mismatch>& all) {
+  out.Put<uint64_t>(all.size());
+  for (const Mismatch& mismatch : all) {
+    out.Put(mismatch.attribute);
+    out.PutText(mismatch.key);
+    out.PutText(mismatch.needed);
+    out.PutText(mismatch.found);
+  }
+}
+
+std::vector<Mismatch> GetMismatches(WireReader& in) {
+  return in.GetAll<Mismatch>([&] {
+    Mismatch mismatch;
+    mismatch.attribute = in.Get<int64_t>();
+    mismatch.key = in.GetText();
+    mismatch.needed = in.GetText();
+    mismatch.found = in.GetText();
+    return mismatch;
+  });
+}
+
+}  // namespace
 
 std::string EncodeRankMatch(const RankMatch& match) {
   WireWriter out;
@@ -16,13 +40,8 @@ std::string EncodeRankMatch(const RankMatch& match) {
     out.Put(attribute);
     out.PutText(key);
   }
-  out.Put<uint64_t>(match.mismatches.size());
-  for (const Mismatch& mismatch : match.mismatches) {
-    out.Put(mismatch.attribute);
-    out.PutText(mismatch.key);
-    out.PutText(mismatch.needed);
-    out.PutText(mismatch.found);
-  }
+  PutMismatches(out, match.mismatches);
+  PutMismatches(out, match.conversions);
   out.PutTexts(match.missing);
   out.PutTexts(match.unmatched_objects);
   out.PutTexts(match.warnings);
@@ -44,14 +63,8 @@ StatusOr<RankMatch> DecodeRankMatch(std::string_view bytes) {
     const auto attribute = in.Get<int64_t>();
     return std::pair(attribute, std::string(in.GetText()));
   });
-  match.mismatches = in.GetAll<Mismatch>([&] {
-    Mismatch mismatch;
-    mismatch.attribute = in.Get<int64_t>();
-    mismatch.key = in.GetText();
-    mismatch.needed = in.GetText();
-    mismatch.found = in.GetText();
-    return mismatch;
-  });
+  match.mismatches = GetMismatches(in);
+  match.conversions = GetMismatches(in);
   match.missing = in.GetTexts();
   match.unmatched_objects = in.GetTexts();
   match.warnings = in.GetTexts();

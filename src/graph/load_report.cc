@@ -34,8 +34,10 @@ Status CheckSizes(const RankMatch& rank, size_t num_nodes,
     return place >= 0 && static_cast<size_t>(place) < num_attributes;
   };
   for (const auto& [place, key] : rank.renamed) fits = fits && is_place(place);
-  for (const Mismatch& mismatch : rank.mismatches) {
-    fits = fits && is_place(mismatch.attribute);
+  for (const auto* all : {&rank.mismatches, &rank.conversions}) {
+    for (const Mismatch& mismatch : *all) {
+      fits = fits && is_place(mismatch.attribute);
+    }
   }
   if (fits) return absl::OkStatus();
   return absl::DataLossError(absl::StrFormat(
@@ -43,6 +45,18 @@ Status CheckSizes(const RankMatch& rank, size_t num_nodes,
       "nodes and %d values, found %d and %d)",
       rank.rank, num_nodes, num_attributes, rank.nodes.size(),
       rank.used.size()));
+}
+
+// Attribute, key, needed and found, and the ranks.
+using Differences =
+    std::map<std::tuple<int64_t, std::string, std::string, std::string>,
+             std::vector<int>>;
+
+void Collect(int rank, const std::vector<Mismatch>& from, Differences& to) {
+  for (const Mismatch& mismatch : from) {
+    to[{mismatch.attribute, mismatch.key, mismatch.needed, mismatch.found}]
+        .push_back(rank);
+  }
 }
 
 class Reporter {
@@ -60,7 +74,7 @@ class Reporter {
     }
     std::sort(report_.ranks.begin(), report_.ranks.end());
     AddTexts();
-    AddIncompatible();
+    AddDifferent();
     AddStored();
     return std::move(report_);
   }
@@ -78,11 +92,8 @@ class Reporter {
     for (const std::string& key : rank.missing) {
       missing_[key].push_back(rank.rank);
     }
-    for (const Mismatch& mismatch : rank.mismatches) {
-      mismatches_[{mismatch.attribute, mismatch.key, mismatch.needed,
-                   mismatch.found}]
-          .push_back(rank.rank);
-    }
+    Collect(rank.rank, rank.mismatches, mismatches_);
+    Collect(rank.rank, rank.conversions, conversions_);
   }
 
   // What ranks say in words, each once, in the order of the ranks.
@@ -102,17 +113,26 @@ class Reporter {
     for (auto& [key, ranks] : missing_) report_.missing.push_back({key, ranks});
   }
 
-  void AddIncompatible() {
+  void AddDifferent() {
+    report_.incompatible = ValuesOf(mismatches_);
+    report_.converted = ValuesOf(conversions_);
     for (const auto& [what, ranks] : mismatches_) {
-      const auto& [place, key, needed, found] = what;
-      const size_t at = static_cast<size_t>(place);
-      report_.incompatible.push_back({.key = key,
-                                      .stored_key = places_[at].attribute->key,
-                                      .needed = needed,
-                                      .found = found,
-                                      .ranks = ranks});
-      is_incompatible_.emplace(at, true);
+      is_incompatible_.emplace(static_cast<size_t>(std::get<0>(what)), true);
     }
+  }
+
+  std::vector<DifferentValue> ValuesOf(const Differences& differences) const {
+    std::vector<DifferentValue> values;
+    for (const auto& [what, ranks] : differences) {
+      const auto& [place, key, needed, found] = what;
+      const auto at = static_cast<size_t>(place);
+      values.push_back({.key = key,
+                        .stored_key = places_[at].attribute->key,
+                        .needed = needed,
+                        .found = found,
+                        .ranks = ranks});
+    }
+    return values;
   }
 
   void AddStored() {
@@ -152,9 +172,8 @@ class Reporter {
   std::vector<bool> used_;
   std::map<int64_t, std::string> renamed_;
   std::map<std::string, std::vector<int>> missing_;
-  std::map<std::tuple<int64_t, std::string, std::string, std::string>,
-           std::vector<int>>
-      mismatches_;
+  Differences mismatches_;
+  Differences conversions_;
   std::map<size_t, bool> is_incompatible_;
   LoadReport report_;
 };

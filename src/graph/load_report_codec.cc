@@ -19,6 +19,28 @@ std::vector<int> GetRanks(WireReader& in) {
   return in.GetAll<int>([&] { return static_cast<int>(in.Get<int32_t>()); });
 }
 
+void PutDifferent(WireWriter& out, const std::vector<DifferentValue>& values) {
+  PutAll(out, values, [&](const DifferentValue& value) {
+    out.PutText(value.key);
+    out.PutText(value.stored_key);
+    out.PutText(value.needed);
+    out.PutText(value.found);
+    PutRanks(out, value.ranks);
+  });
+}
+
+std::vector<DifferentValue> GetDifferent(WireReader& in) {
+  const auto text = [&] { return std::string(in.GetText()); };
+  // Braces: from left to right.
+  return in.GetAll<DifferentValue>([&] {
+    return DifferentValue{.key = text(),
+                          .stored_key = text(),
+                          .needed = text(),
+                          .found = text(),
+                          .ranks = GetRanks(in)};
+  });
+}
+
 }  // namespace
 
 std::string EncodeLoadReport(const LoadReport& report) {
@@ -38,13 +60,8 @@ std::string EncodeLoadReport(const LoadReport& report) {
     out.PutText(value.object);
     out.Put(value.cause);
   });
-  PutAll(out, report.incompatible, [&](const IncompatibleValue& value) {
-    out.PutText(value.key);
-    out.PutText(value.stored_key);
-    out.PutText(value.needed);
-    out.PutText(value.found);
-    PutRanks(out, value.ranks);
-  });
+  PutDifferent(out, report.incompatible);
+  PutDifferent(out, report.converted);
   out.PutTexts(report.deferred);
   out.PutTexts(report.unmatched_objects);
   out.PutTexts(report.warnings);
@@ -67,13 +84,8 @@ StatusOr<LoadReport> DecodeLoadReport(std::string_view bytes) {
                        .object = text(),
                        .cause = in.Get<UnusedValue::Cause>()};
   });
-  report.incompatible = in.GetAll<IncompatibleValue>([&] {
-    return IncompatibleValue{.key = text(),
-                             .stored_key = text(),
-                             .needed = text(),
-                             .found = text(),
-                             .ranks = GetRanks(in)};
-  });
+  report.incompatible = GetDifferent(in);
+  report.converted = GetDifferent(in);
   report.deferred = in.GetTexts();
   report.unmatched_objects = in.GetTexts();
   report.warnings = in.GetTexts();

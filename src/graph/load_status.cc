@@ -37,10 +37,19 @@ std::string RanksText(const std::vector<int>& ranks, const LoadReport& report) {
 
 Lines IncompatibleLines(const LoadReport& report) {
   Lines lines;
-  for (const IncompatibleValue& value : report.incompatible) {
+  for (const DifferentValue& value : report.incompatible) {
     lines.push_back(Cat("\"", value.key, "\": incompatible (need ",
                         value.needed, ", found ", value.found, ")",
                         RanksText(value.ranks, report)));
+  }
+  return lines;
+}
+
+Lines ConvertedLines(const LoadReport& report) {
+  Lines lines;
+  for (const DifferentValue& value : report.converted) {
+    lines.push_back(Cat("\"", value.key, "\": ", value.needed, " from ",
+                        value.found, RanksText(value.ranks, report)));
   }
   return lines;
 }
@@ -150,6 +159,8 @@ std::string ReportText(const LoadReport& report, const std::string& ranks) {
   text += Part("unused", "in the checkpoint only", unused_lines);
   text += Part("incompatible", "of another dtype or shape",
                IncompatibleLines(report));
+  text += Part("converted", "stored with another dtype or shape",
+               ConvertedLines(report));
   text +=
       Part("deferred", "restored once the program has them", report.deferred);
   text += Part("unmatched", "not matched by anything in the checkpoint",
