@@ -288,6 +288,27 @@ TEST_F(ObjectsRestoreTest, FilesOfOtherPrograms) {
               HasSubstr("model/pair"));
 }
 
+TEST_F(ObjectsRestoreTest, FilesOfOtherProgramsInAnotherForm) {
+  const std::string path = dir_.File("weights.h5");
+  if (rank_ == 0) WriteFlatFile(path);
+  MPI_Barrier(MPI_COMM_WORLD);
+  // f32 instead of f64, and a row and a column more.
+  std::vector<float> kernel(5 * 4, -1);
+  Thing model{.children = {{"kernel", Leaf(Shape{5, 4}, kernel)}}};
+  Checkpoint checkpoint(comm_, {{"model", model}});
+  EXPECT_EQ(checkpoint.Restore(path).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  const LoadStatus status = Ok(checkpoint.Restore(
+      path, {.allow_dtype_cast = true, .allow_shape_mismatch = true}));
+  EXPECT_EQ(status.AssertConsumed(), absl::OkStatus());
+  ASSERT_EQ(status.report().converted.size(), 1);
+  EXPECT_EQ(status.report().converted[0].found, "f64 [4, 3]");
+  for (int i = 0; i < 20; ++i) {
+    const bool is_stored = i / 4 < 4 && i % 4 < 3;
+    EXPECT_EQ(kernel[i], is_stored ? (i / 4) * 3 + i % 4 : -1) << i;
+  }
+}
+
 TEST_F(ObjectsRestoreTest, FilesThatAreNoHdf5) {
   const std::string path = dir_.File("weights.h5");
   if (rank_ == 0) std::ofstream(path) << "not an HDF5 file";

@@ -1,0 +1,124 @@
+// Station open of a restore: which checkpoint it is, and what its index says.
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/wire.h"
+#include "belay/checkpoint_reader.h"
+#include "checkpoint/flat_file.h"
+#include "checkpoint/restore_run.h"
+#include "store/commit.h"
+#include "store/index_file.h"
+#include "store/posix_file.h"
+
+namespace belay {
+namespace {
+
+// Rank 0 only.
+Status FindStep(RestoreSource& source) {
+  using Kind = RestoreSource::Kind;
+  const Kind kind = source.kind;
+  if (kind == Kind::kCheckpoint || kind == Kind::kFlatFile) {
+    return absl::OkStatus();
+  }
+  source.kind = Kind::kCheckpoint;
+  if (kind == Kind::kAny) {
+    if (absl::IsInvalidArgument(ListDirectory(source.path).status())) {
+      source.kind = Kind::kFlatFile;
+      return absl::OkStatus();
+    }
+    BELAY_ASSIGN_OR_RETURN(source.path, ResolveStep(source.path));
+    return absl::OkStatus();
+  }
+  StatusOr<std::vector<int64_t>> steps =
+      CommittedSteps(source.path, kStepPrefix);
+  if (steps.ok() && steps->empty()) {
+    return absl::NotFoundError(absl::StrFormat(
+        "restore \"%s\": the directory has no committed step", source.path));
+  }
+  BELAY_RETURN_IF_ERROR(steps.status());
+  source.step = steps->back();
+  source.path = StepPath(source.path, source.step);
+  return absl::OkStatus();
+}
+
+// Runs after the index was read, which is then at worst older than what this
+// sees. Rank 0 only.
+Status CheckIdentity(RestoreSource& source) {
+  const bool is_flat = source.kind == RestoreSource::Kind::kFlatFile;
+  BELAY_ASSIGN_OR_RETURN(
+      const uint64_t found,
+      is_flat ? FileIdentity(source.path) : IndexIdentity(source.path));
+  if (source.identity != 0 && source.identity != found) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "restore \"%s\": another save has replaced the step since the restore "
+        "was asked for",
+        source.path));
+  }
+  source.identity = found;
+  return absl::OkStatus();
+}
+
+// Rank 0 only.
+Status OpenFlatFile(RestoreRun& run) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<FlatArray> arrays,
+                         ListFlatFile(run.source.path));
+  for (const FlatArray& array : arrays) {
+    if (array.problem.empty()) {
+      run.saved.arrays.push_back(
+          {.key = array.key, .dtype = array.dtype, .shape = array.shape});
+    } else {
+      run.problems.push_back(absl::StrFormat(
+          "dataset \"%s\" cannot be read: %s", array.key, array.problem));
+    }
+  }
+  run.source.step = 0;
+  return CheckIdentity(run.source);
+}
+
+// Rank 0 only.
+Status OpenIndex(RestoreRun& run) {
+  RestoreSource& source = run.source;
+  BELAY_RETURN_IF_ERROR(FindStep(source));
+  if (source.kind == RestoreSource::Kind::kFlatFile) return OpenFlatFile(run);
+  StatusOr<SavedCheckpoint> saved = ReadIndex(source.path);
+  if (absl::IsNotFound(saved.status())) {
+    return absl::NotFoundError(
+        absl::StrFormat("restore \"%s\": no such step (%s)", source.path,
+                        saved.status().message()));
+  }
+  BELAY_RETURN_IF_ERROR(saved.status());
+  run.saved = *std::move(saved);
+  if (source.step >= 0 && run.saved.step != source.step) {
+    return absl::DataLossError(absl::StrFormat(
+        "restore \"%s\": the index is of another step (need %d, found %d)",
+        source.path, source.step, run.saved.step));
+  }
+  source.step = run.saved.step;
+  BELAY_RETURN_IF_ERROR(CheckIdentity(source));
+  return CheckDataFiles(source.path, run.saved);
+}
+
+}  // namespace
+
+Status OpenStation(RestoreRun& run) {
+  run.stations.Enter("open");
+  return OnRoot(run.team, [&] { return OpenIndex(run); });
+}
+
+Status PinRestore(RestoreRun& run) {
+  RestoreSource& source = run.source;
+  WireWriter found;
+  found.PutText(source.path);
+  found.Put(source.kind);
+  found.Put(source.step);
+  found.Put(source.identity);
+  std::string bytes = found.Take();
+  BELAY_RETURN_IF_AGREED(Broadcast(run.team, bytes));
+  WireReader in(bytes);
+  source.path = in.GetText();
+  source.kind = in.Get<RestoreSource::Kind>();
+  source.step = in.Get<int64_t>();
+  source.identity = in.Get<uint64_t>();
+  return absl::OkStatus();
+}
+
+}  // namespace belay
