@@ -222,6 +222,16 @@ TEST_F(RanksTest, PathsThatDifferBetweenRanks) {
       checkpoint.Restore(rank_ == 1 ? dir_.File("other") : run()).status();
   EXPECT_EQ(restored.code(), absl::StatusCode::kInvalidArgument);
   ExpectSameOnAll(restored);
+  // A rank without a path, and one that has not restored anything.
+  const Status none = checkpoint.Restore(rank_ == 1 ? "" : run()).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kInvalidArgument);
+  ExpectSameOnAll(none);
+  Checkpoint other(comm_, {{"v", v}});
+  Ok(checkpoint.Restore(run()));
+  const Status deferred =
+      (rank_ == 1 ? other : checkpoint).RestoreDeferred().status();
+  EXPECT_EQ(deferred.code(), absl::StatusCode::kInvalidArgument);
+  ExpectSameOnAll(deferred);
 }
 
 TEST_F(RanksTest, AFailedSaveKeepsTheNumber) {

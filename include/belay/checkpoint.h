@@ -94,7 +94,8 @@ class Checkpoint {
 
   // Gives objects that have come into being since the last call the values that
   // are pending for them. Collective. Of several restores the last one that has
-  // a value gives it, whichever object came first. Returns the status of the
+  // a value gives it, whichever object came first; one whose values were all
+  // used by then is forgotten with the next restore. Returns the status of the
   // last restore as it is now; InitializationOnly if there was none.
   // Errors: those of Read; FailedPrecondition - the checkpoint was replaced.
   StatusOr<LoadStatus> RestoreDeferred(const RestoreOptions& options = {});

@@ -139,6 +139,7 @@ StatusOr<LoadStatus> RestoreOpened(TrackedObjects& objects, RestoreRun& run,
         Agree(run.team, HandOverOpaqueStates(live, match.reads)));
   }
   RememberMatch(live, match, restoration, objects.restored);
+  pending.is_used_up = status.report().unused.empty();
   return status;
 }
 
@@ -151,6 +152,7 @@ StatusOr<LoadStatus> RestoreNow(TrackedObjects& objects,
   RestoreRun run(*objects.comm,
                  {.path = path, .kind = RestoreSource::Kind::kAny}, options);
   BELAY_RETURN_IF_AGREED(BeginRestore(run, live.status()));
+  if (path.empty()) return LoadStatus::InitializationOnly();
   BELAY_RETURN_IF_AGREED(OpenStation(run));
   BELAY_RETURN_IF_AGREED(PinRestore(run));
   PendingObjects pending{.source = run.source};
@@ -161,6 +163,8 @@ StatusOr<LoadStatus> RestoreNow(TrackedObjects& objects,
   BELAY_ASSIGN_OR_RETURN_AGREED(LoadStatus status,
                                 RestoreOpened(objects, run, *live, pending));
   ++objects.num_restores;
+  std::erase_if(objects.pending,
+                [](const PendingObjects& older) { return older.is_used_up; });
   objects.pending.push_back(std::move(pending));
   return status;
 }
@@ -176,6 +180,15 @@ StatusOr<LoadStatus> RestoreMore(TrackedObjects& objects,
   return RestoreOpened(objects, run, *live, pending);
 }
 
+// Ranks may have restored with different Checkpoints. Collective.
+Status AgreeOnPending(const TrackedObjects& objects,
+                      const RestoreOptions& options) {
+  Team team{*objects.comm, Deadline(*objects.comm, options.deadline_seconds,
+                                    "restore what is deferred")};
+  return AgreeSame(team, "restore: the number of pending restores",
+                   objects.pending.size());
+}
+
 }  // namespace
 
 StatusOr<LoadStatus> Checkpoint::Read(const std::string& path,
@@ -185,8 +198,8 @@ StatusOr<LoadStatus> Checkpoint::Read(const std::string& path,
 
 StatusOr<LoadStatus> Checkpoint::Restore(const std::string& path,
                                          const RestoreOptions& options) {
-  if (path.empty()) return LoadStatus::InitializationOnly();
-  const bool had_counter = std::exchange(objects_->has_counter, true);
+  const bool had_counter = std::exchange(
+      objects_->has_counter, objects_->has_counter || !path.empty());
   StatusOr<LoadStatus> status = RestoreNow(*objects_, path, options);
   if (!status.ok()) objects_->has_counter = had_counter;
   return status;
@@ -195,6 +208,7 @@ StatusOr<LoadStatus> Checkpoint::Restore(const std::string& path,
 StatusOr<LoadStatus> Checkpoint::RestoreDeferred(
     const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(*objects_->comm, "restore", ""));
+  BELAY_RETURN_IF_AGREED(AgreeOnPending(*objects_, options));
   if (objects_->pending.empty()) return LoadStatus::InitializationOnly();
   const StatusOr<LiveGraph> live = objects_->Track();
   StatusOr<LoadStatus> newest = LoadStatus::InitializationOnly();

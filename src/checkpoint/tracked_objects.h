@@ -29,6 +29,8 @@ struct MergeResult {
 struct PendingObjects {
   RestoreSource source;
   Restoration restoration;
+  // Every stored value was used by some rank. Equal on all ranks.
+  bool is_used_up = false;
 };
 
 // What a Checkpoint is made of.
