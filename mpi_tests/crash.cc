@@ -96,7 +96,7 @@ bool SaveStep(const Comm& comm, const std::string& dir, int64_t step,
   const State state = values.state();
   const auto result = Save(comm, dir, step, state,
                            {.overwrite = overwrite,
-                            .transfer = static_cast<Transfer>(step % 3),
+                            .transfer = static_cast<Transfer>(step % 4),
                             .deadline_seconds = 20,
                             .cache = cache});
   if (!result.ok() && WorldRank() == 0) {

@@ -116,7 +116,7 @@ TEST_F(EquivalenceTest, AnyRanksAnyCutAnyTransfer) {
     if (count > size_) continue;
     for (const auto& [name, cut] : cuts) {
       SCOPED_TRACE(absl::StrCat(name, " on ", count, " ranks"));
-      options.transfer = Transfer{static_cast<uint8_t>(step % 3)};
+      options.transfer = Transfer{static_cast<uint8_t>(step % 4)};
       options.max_bytes_in_flight = step % 2 == 0 ? 1 << 28 : 200000;
       SaveOn(count, ++step, cut, options);
       ExpectSameData(0, step);
@@ -125,14 +125,14 @@ TEST_F(EquivalenceTest, AnyRanksAnyCutAnyTransfer) {
   }
 }
 
-TEST_F(EquivalenceTest, TheThreeTransfersWriteTheSameFiles) {
+TEST_F(EquivalenceTest, TheFourTransfersWriteTheSameFiles) {
   int64_t step = 0;
   for (FileLayout file :
        {FileLayout::kShared, FileLayout::kPerNode, FileLayout::kPerTask}) {
     SCOPED_TRACE(absl::StrCat("file layout ", file));
     const int64_t first = step + 1;
-    for (Transfer transfer :
-         {Transfer::kCollective, Transfer::kIndependent, Transfer::kHdf5}) {
+    for (Transfer transfer : {Transfer::kCollective, Transfer::kIndependent,
+                              Transfer::kHdf5, Transfer::kTwoPhase}) {
       SaveOn(size_, ++step, AlongAxis(1),
              {.file_layout = file, .transfer = transfer, .durable = false});
       if (rank_ != 0 || step == first) continue;

@@ -59,6 +59,7 @@ std::vector<Configuration> Configurations() {
   const SaveOptions hdf5 = {.transfer = Transfer::kHdf5};
   const SaveOptions hdf5_each = {.file_layout = FileLayout::kPerTask,
                                  .transfer = Transfer::kHdf5};
+  const SaveOptions collective = {.transfer = Transfer::kCollective};
   const SaveOptions independent = {.transfer = Transfer::kIndependent};
   // Several files for each rank.
   const SaveOptions groups = {.sharding_policy = MaxShardSize(48)};
@@ -69,6 +70,7 @@ std::vector<Configuration> Configurations() {
   return {
       {.name = "Default", .options = {}},
       {.name = "Warm", .options = {}, .warm = true},
+      {.name = "Collective", .options = collective, .stride = 11},
       {.name = "Independent", .options = independent, .stride = 11},
       {.name = "IndependentWarm",
        .options = independent,

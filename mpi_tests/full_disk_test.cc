@@ -76,7 +76,8 @@ struct Way {
 std::vector<Way> Ways() {
   using enum Transfer;
   return {
-      {"Collective", {}},
+      {"TwoPhase", {}},
+      {"Collective", {.transfer = kCollective}},
       {"Independent", {.transfer = kIndependent}},
       {"Hdf5", {.transfer = kHdf5}},
       {"PerTask", {.file_layout = FileLayout::kPerTask}},

@@ -143,6 +143,7 @@ TEST_F(LargeTest, RowsWithEveryTransfer) {
 TEST_F(LargeTest, Columns) {
   if (size_ == 1) GTEST_SKIP() << "one rank has no cut";
   ExpectRoundTrip(1, 4, {.transfer = Transfer::kCollective, .durable = false});
+  ExpectRoundTrip(1, 6, {.transfer = Transfer::kTwoPhase, .durable = false});
 }
 
 TEST_F(LargeTest, AllToAllOfOnePair) {

@@ -41,8 +41,8 @@ TEST_F(PlanCacheTest, NewValuesReuseThePlan) {
   Values values = SomeValues();
   for (FileLayout layout :
        {FileLayout::kShared, FileLayout::kPerNode, FileLayout::kPerTask}) {
-    for (Transfer transfer :
-         {Transfer::kCollective, Transfer::kIndependent, Transfer::kHdf5}) {
+    for (Transfer transfer : {Transfer::kCollective, Transfer::kIndependent,
+                              Transfer::kHdf5, Transfer::kTwoPhase}) {
       options_.file_layout = layout;
       options_.transfer = transfer;
       EXPECT_FALSE(Reuses(values));

@@ -140,7 +140,8 @@ TEST_F(RealFaultsTest, AnUnsafeMpiIoIsNotUsed) {
   SmallValues values(7);
   const State state = values.state();
   const StatusOr<SaveResult> result =
-      Save(comm_, scratch_.File("run"), 1, state, {.deadline_seconds = 20});
+      Save(comm_, scratch_.File("run"), 1, state,
+           {.transfer = Transfer::kCollective, .deadline_seconds = 20});
   ASSERT_EQ(result.status(), absl::OkStatus());
   const std::string variable = "fbtl_posix_write_datasieving";
   if (!is_ompio) {
@@ -182,7 +183,8 @@ TEST_F(RealFaultsTest, FilesMayNotGrow) {
   // Not on rank 1, where HDF5 makes the file: what it cannot close it leaves
   // half open, and trips over at the end. Not with HDF5 as the transfer: it
   // leaves the others in a collective call when the write of one rank fails.
-  for (Transfer transfer : {Transfer::kCollective, Transfer::kIndependent}) {
+  for (Transfer transfer :
+       {Transfer::kCollective, Transfer::kIndependent, Transfer::kTwoPhase}) {
     for (const int rank : {0, 2}) {
       if (WorldSize() < 3) continue;
       SCOPED_TRACE(absl::StrCat("transfer ", static_cast<int>(transfer),

@@ -124,7 +124,8 @@ TEST_F(ReshardTest, RandomCutsOnOtherRankCounts) {
   constexpr FileLayout kFiles[] = {FileLayout::kShared, FileLayout::kPerNode,
                                    FileLayout::kPerTask};
   constexpr Transfer kTransfers[] = {Transfer::kCollective,
-                                     Transfer::kIndependent, Transfer::kHdf5};
+                                     Transfer::kIndependent, Transfer::kHdf5,
+                                     Transfer::kTwoPhase};
   Random random(20240607);
   for (int64_t step = 0; step < 12; ++step) {
     SCOPED_TRACE(absl::StrCat("step ", step));
@@ -132,7 +133,7 @@ TEST_F(ReshardTest, RandomCutsOnOtherRankCounts) {
     const SaveOptions options{
         .file_layout = kFiles[step % 3],
         .array_layout = ArrayLayout{static_cast<uint8_t>(random() % 2)},
-        .transfer = kTransfers[step / 3 % 3],
+        .transfer = kTransfers[step / 3 % 4],
         .max_bytes_in_flight = random() % 2 == 0 ? 100000 : 1 << 28,
         .durable = false};
     const Random save_random(random()), read_random(random());

@@ -94,8 +94,9 @@ TEST_F(ShardingPolicyTest, CheckpointOptionMaxShardSizePolicy) {
 TEST_F(ShardingPolicyTest, EveryLayoutEveryTransferAnyCut) {
   int64_t step = 0;
   for (FileLayout layout : kFileLayouts) {
-    for (Transfer transfer : {Transfer::kAuto, Transfer::kCollective,
-                              Transfer::kIndependent, Transfer::kHdf5}) {
+    for (Transfer transfer :
+         {Transfer::kAuto, Transfer::kCollective, Transfer::kIndependent,
+          Transfer::kHdf5, Transfer::kTwoPhase}) {
       for (ArrayLayout arrays : {ArrayLayout::kAuto, ArrayLayout::kCanonical}) {
         SCOPED_TRACE(absl::StrCat("files ", layout, " transfer ", transfer));
         const int64_t limit = 1500 + 37 * step;
@@ -131,8 +132,8 @@ TEST_F(ShardingPolicyTest, RanksMayHaveDifferentNumbersOfGroups) {
   }
   options_.sharding_policy = GroupPerKey();
   int64_t step = 0;
-  for (Transfer transfer :
-       {Transfer::kCollective, Transfer::kIndependent, Transfer::kHdf5}) {
+  for (Transfer transfer : {Transfer::kCollective, Transfer::kIndependent,
+                            Transfer::kHdf5, Transfer::kTwoPhase}) {
     for (FileLayout layout : kFileLayouts) {
       options_.transfer = transfer;
       options_.file_layout = layout;

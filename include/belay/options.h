@@ -39,9 +39,12 @@ enum class Transfer : uint8_t {
   kCollective = 0,   // one collective MPI-IO call per round and file
   kIndependent = 1,  // every rank writes its own pieces; no MPI
   kHdf5 = 2,         // one collective H5Dwrite per dataset and round
-  // kCollective where runs in the file are short, so that gathering them pays
+  // Ranks send each other the pieces of one part of the file, and each writes
+  // its part in few calls; plain MPI and positional writes, no MPI-IO.
+  kTwoPhase = 3,
+  // kTwoPhase where runs in the file are short, so that gathering them pays
   // (below 8 KiB in the mean), else kIndependent.
-  kAuto = 3,
+  kAuto = 4,
 };
 
 struct SaveOptions {

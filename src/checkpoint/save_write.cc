@@ -29,6 +29,19 @@ WriteJob JobOf(SaveRun& run, const PlannedFile& file) {
           .corners = &file.corners};
 }
 
+// Writes a file by one of the transfers that need all ranks of its team.
+// Collective.
+Status WriteOne(Transfer transfer, Team& team, const WriteJob& job,
+                MpiIoVerdict& verdict, WriteCounts& counts) {
+  if (transfer == Transfer::kTwoPhase) {
+    return WriteInTwoPhases(team, job, counts);
+  }
+  if (transfer == Transfer::kHdf5) {
+    return WriteWithHdf5(team, job, verdict, counts);
+  }
+  return WriteCollectively(team, job, verdict, counts);
+}
+
 // Writes the files of a team one after the other; all its ranks take part in
 // each. Collective.
 Status WriteTogether(Team& team, SaveRun& run, MpiIoVerdict& verdict,
@@ -36,9 +49,8 @@ Status WriteTogether(Team& team, SaveRun& run, MpiIoVerdict& verdict,
   verdict.sound = true;
   for (const PlannedFile& file : run.cache.planned.files) {
     const WriteJob job = JobOf(run, file);
-    BELAY_RETURN_IF_AGREED(run.result.transfer == Transfer::kHdf5
-                               ? WriteWithHdf5(team, job, verdict, counts)
-                               : WriteCollectively(team, job, verdict, counts));
+    BELAY_RETURN_IF_AGREED(
+        WriteOne(run.result.transfer, team, job, verdict, counts));
     if (!verdict.sound) break;
   }
   return absl::OkStatus();
@@ -109,14 +121,14 @@ Status ReadBackMine(SaveRun& run) {
 Transfer ChooseTransfer(const SaveRun& run) {
   if (run.options.transfer != Transfer::kAuto) return run.options.transfer;
   return run.cache.planned.mean_run_bytes < kTwoPhaseRunBytes
-             ? Transfer::kCollective
+             ? Transfer::kTwoPhase
              : Transfer::kIndependent;
 }
 
 bool IsTogether(const SaveRun& run) {
   // A team of one rank needs no collective call.
   return run.result.transfer == Transfer::kHdf5 ||
-         (run.result.transfer == Transfer::kCollective &&
+         (run.result.transfer != Transfer::kIndependent &&
           run.options.file_layout != FileLayout::kPerTask);
 }
 

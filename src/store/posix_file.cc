@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +25,8 @@ namespace {
 
 // Linux moves at most this many bytes in one call.
 constexpr int64_t kMaxTransfer = 0x7ffff000;
+// Linux writes at most this many pieces of memory in one call.
+constexpr int kMostVectors = 1024;
 
 absl::StatusCode CodeOf(int error) {
   switch (error) {
@@ -143,6 +146,39 @@ Status PosixFile::PwriteAll(int64_t offset, const void* data, int64_t bytes) {
     from += count;
     offset += count;
     bytes -= count;
+  }
+  return absl::OkStatus();
+}
+
+Status PosixFile::PwriteParts(
+    int64_t offset, std::span<const std::span<const std::byte>> parts) {
+  BELAY_RETURN_IF_ERROR(fault::Point("write"));
+  struct iovec vectors[kMostVectors];
+  size_t done = 0;  // of the first part
+  while (!parts.empty()) {
+    int count = 0;
+    int64_t bytes = 0;
+    for (; count < kMostVectors && count < std::ssize(parts); ++count) {
+      std::span<const std::byte> part = parts[count];
+      if (count == 0) part = part.subspan(done);
+      if (count > 0 && bytes + std::ssize(part) > kMaxTransfer) break;
+      vectors[count] = {const_cast<std::byte*>(part.data()), part.size()};
+      bytes += std::ssize(part);
+    }
+    ssize_t written = 0;
+    if (bytes > 0) {
+      ++write_calls_;
+      written = ::pwritev(fd_, vectors, count, offset);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return ErrnoStatus(errno, "write", path_);
+      if (written == 0) return ErrnoStatus(EIO, "write", path_);
+    }
+    offset += written;
+    done += written;
+    while (!parts.empty() && done >= parts[0].size()) {
+      done -= parts[0].size();
+      parts = parts.subspan(1);
+    }
   }
   return absl::OkStatus();
 }

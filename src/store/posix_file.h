@@ -8,7 +8,9 @@
 #ifndef BELAY_STORE_POSIX_FILE_H_
 #define BELAY_STORE_POSIX_FILE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,6 +65,10 @@ class PosixFile {
   // the process; only where the program ignores that signal is the result
   // ResourceExhausted (EFBIG).
   Status PwriteAll(int64_t offset, const void* data, int64_t bytes);
+
+  // The same for parts that follow each other in the file. Local.
+  Status PwriteParts(int64_t offset,
+                     std::span<const std::span<const std::byte>> parts);
 
   // Reads exactly `bytes` bytes at `offset`; after an error any part of `data`
   // may be overwritten. Local.

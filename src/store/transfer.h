@@ -2,7 +2,7 @@
 //
 // In:  the rank's shards and orders with absolute offsets, and a file whose
 //      skeleton exists. Out: the bytes in the file, checksum registers, counts.
-// Three ways, one result: the same file.
+// Four ways, one result: the same file.
 
 #ifndef BELAY_STORE_TRANSFER_H_
 #define BELAY_STORE_TRANSFER_H_
@@ -35,8 +35,9 @@ struct WriteJob {
   // Runs once the file is open and before the first byte is written: work of
   // this rank that the others need not wait for. May be empty.
   std::function<Status()> meanwhile;
-  // For kCollective, the same on all ranks: the number of rounds, the mean
-  // length of a contiguous run in the file, and the caller's hints.
+  // For kCollective and kTwoPhase, the same on all ranks: the number of rounds;
+  // for kCollective also the mean length of a contiguous run in the file, and
+  // the caller's hints.
   int64_t rounds = 0;
   int64_t mean_run_bytes = 0;
   std::map<std::string, std::string> hints;
@@ -55,9 +56,16 @@ struct WriteCounts {
 // Writes by plain positional writes. Local.
 Status WriteIndependently(const WriteJob& job, WriteCounts& counts);
 
+// Sends runs to the ranks that write their part of the file, some MiB of each
+// rank at a time, and writes what touches in one call. Bytes between runs are
+// not touched. `team` are the ranks of the file, also those that have nothing
+// for it. Collective; agreed.
+Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts);
+
 // Writes by one collective MPI-IO call per round. `team` are the ranks of the
-// file, also those that write nothing to it. Sets `verdict` to what was judged of the MPI-IO stack; if that is not
-// sound nothing is written and the result is OK. Collective; agreed.
+// file, also those that write nothing to it. Sets `verdict` to what was judged
+// of the MPI-IO stack; if that is not sound nothing is written and the result
+// is OK. Collective; agreed.
 Status WriteCollectively(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
                          WriteCounts& counts);
 
@@ -70,8 +78,8 @@ Status WriteWithHdf5(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
 // Errors: DataLoss - they differ; names the file and the offset.
 Status ReadBack(const WriteJob& job);
 
-// Below this mean run length, gathering runs on few ranks (two-phase buffering)
-// is faster than writing each where it is; above, slower.
+// Below this mean run length, gathering runs before writing them (in two
+// phases) is faster than writing each where it is; above, slower.
 inline constexpr int64_t kTwoPhaseRunBytes = int64_t{8} << 10;
 
 // The MPI-IO hints for runs of that mean length, `extra` added. Local.

@@ -1,0 +1,346 @@
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "base/huge_pages.h"
+#include "base/status_macros.h"
+#include "base/with_memory.h"
+#include "geometry/runs.h"
+#include "parallel/all_to_all.h"
+#include "store/posix_file.h"
+#include "store/shard_memory.h"
+#include "store/transfer.h"
+
+namespace belay {
+namespace {
+
+// What a rank hands over at a time, about: more would leave the caches.
+constexpr int64_t kPortionBytes = int64_t{16} << 20;
+constexpr size_t kPortionSegments = size_t{1} << 17;
+constexpr int64_t kTileBytes = int64_t{256} << 10;
+// Stripes begin at multiples of this, and are cut where one of these many
+// ranges of a portion begins.
+constexpr int64_t kLeastRangeBytes = int64_t{4} << 10;
+constexpr int64_t kRangesPerRank = 64;
+constexpr int64_t kMostRanges = 4096;
+
+using Segments = std::vector<IoSegment>;
+
+void Sort(Segments& segments) {
+  const auto before = [](const IoSegment& a, const IoSegment& b) {
+    return a.offset < b.offset;
+  };
+  if (!std::is_sorted(segments.begin(), segments.end(), before)) {
+    std::sort(segments.begin(), segments.end(), before);
+  }
+}
+
+// Hands out the orders of a rank portion by portion, and sums them.
+class PortionReader {
+ public:
+  explicit PortionReader(const WriteJob& job)
+      : job_(job), sum_(job.registers) {}
+
+  bool HasMore(int64_t round) const {
+    const std::vector<WriteOrder>& orders = job_.writes.orders;
+    return next_order_ < orders.size() && orders[next_order_].round == round;
+  }
+
+  // The next segments of a round, ascending by offset.
+  Segments Next(int64_t round) {
+    Segments segments;
+    int64_t bytes = 0;
+    while (bytes < kPortionBytes && segments.size() < kPortionSegments &&
+           HasMore(round)) {
+      bytes += AddTile(job_.writes.orders[next_order_], segments);
+    }
+    Sort(segments);
+    return segments;
+  }
+
+ private:
+  // Adds the next tile of the next order; returns its bytes.
+  int64_t AddTile(const WriteOrder& order, Segments& segments) {
+    const ShardMemory memory = MemoryOf(job_.shards[order.shard]);
+    if (tiles_.empty()) {
+      ForEachTile(order.box, kTileBytes / memory.element_size,
+                  [&](const Box& tile) { tiles_.push_back(tile); });
+    }
+    int64_t bytes = 0;
+    if (!tiles_.empty()) {
+      const Box& tile = tiles_[next_tile_++];
+      sum_.Add(memory, tile, order.first_block);
+      ForEachSegment(memory, tile, order.extent,
+                     [&](char* data, int64_t offset, int64_t length) {
+                       segments.push_back({data, offset, length});
+                       bytes += length;
+                     });
+    }
+    if (next_tile_ == tiles_.size()) {
+      ++next_order_;
+      tiles_.clear();
+      next_tile_ = 0;
+    }
+    return bytes;
+  }
+
+  const WriteJob& job_;
+  Checksummer sum_;
+  size_t next_order_ = 0;
+  std::vector<Box> tiles_;  // of the next order
+  size_t next_tile_ = 0;
+};
+
+// Adds the bytes of segments to those of the ranges of `width` bytes in which
+// they lie, of which the first begins at `begin`.
+void CountBytes(const Segments& segments, int64_t begin, int64_t width,
+                std::vector<int64_t>& ranges) {
+  for (const IoSegment& segment : segments) {
+    const int64_t end = segment.offset + segment.bytes;
+    for (int64_t at = segment.offset; at < end;) {
+      const int64_t range = (at - begin) / width;
+      const int64_t next = std::min(end, begin + (range + 1) * width);
+      ranges[range] += next - at;
+      at = next;
+    }
+  }
+}
+
+// Cuts the bytes [begin, end) of a file into one stripe per rank, with about
+// equally many bytes that are written. Returns where each begins, and the end.
+// Collective; agreed. Same on all ranks: begin, end.
+StatusOr<std::vector<int64_t>> CutIntoStripes(Team& team, int64_t begin,
+                                              int64_t end,
+                                              const Segments& mine) {
+  const int64_t most = std::min(kMostRanges, kRangesPerRank * team.size());
+  const auto width = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(
+      std::max(kLeastRangeBytes, (end - begin) / most + 1))));
+  begin = begin / width * width;
+  std::vector<int64_t> ranges((end - begin + width - 1) / width, 0);
+  CountBytes(mine, begin, width, ranges);
+  BELAY_RETURN_IF_AGREED(SumAll(team, ranges));
+  int64_t all = 0;
+  for (int64_t bytes : ranges) all += bytes;
+  std::vector<int64_t> starts = {begin};
+  int64_t before = 0;
+  for (size_t range = 0; range < ranges.size(); ++range) {
+    before += ranges[range];
+    const auto stripes = static_cast<int64_t>(starts.size());
+    if (stripes < team.size() && before >= all / team.size() * stripes) {
+      starts.push_back(
+          std::min(end, begin + static_cast<int64_t>(range + 1) * width));
+    }
+  }
+  starts.resize(team.size() + 1, end);
+  return starts;
+}
+
+// Calls visit(rank, segment) for the parts of segments in the stripes of ranks.
+template <typename Visit>
+void ForEachPart(const Segments& segments, const std::vector<int64_t>& starts,
+                 Visit visit) {
+  int rank = 0;
+  for (const IoSegment& segment : segments) {
+    const auto* data = static_cast<const std::byte*>(segment.data);
+    int64_t at = segment.offset;
+    const int64_t end = segment.offset + segment.bytes;
+    while (at < end) {
+      while (at >= starts[rank + 1]) ++rank;
+      const int64_t next = std::min(end, starts[rank + 1]);
+      visit(rank, IoSegment{data, at, next - at});
+      data += next - at;
+      at = next;
+    }
+  }
+}
+
+// How segments travel: their number, their places, their bytes.
+struct Place {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+// What goes to one rank, and where its next place and bytes are put.
+struct Message {
+  int64_t count = 0;
+  int64_t bytes = 0;
+  std::byte* next_place = nullptr;
+  std::byte* next_byte = nullptr;
+
+  int64_t size() const {
+    return count == 0 ? 0
+                      : static_cast<int64_t>(sizeof(count)) +
+                            count * static_cast<int64_t>(sizeof(Place)) + bytes;
+  }
+};
+
+// Puts the segments of other ranks' stripes into `memory`, and those of this
+// rank's into `kept`. Returns the messages by rank.
+std::vector<std::span<const std::byte>> Pack(const Team& team,
+                                             const Segments& segments,
+                                             const std::vector<int64_t>& starts,
+                                             ReusableBytes& memory,
+                                             Segments& kept) {
+  std::vector<Message> messages(team.size());
+  ForEachPart(segments, starts, [&](int rank, const IoSegment& part) {
+    if (rank == team.rank()) return kept.push_back(part);
+    ++messages[rank].count;
+    messages[rank].bytes += part.bytes;
+  });
+  int64_t size = 0;
+  for (const Message& message : messages) size += message.size();
+  Reserve(memory, size);
+  std::vector<std::span<const std::byte>> to;
+  std::byte* next = memory.bytes.get();
+  for (Message& message : messages) {
+    to.emplace_back(next, message.size());
+    if (message.count == 0) continue;
+    std::memcpy(next, &message.count, sizeof(message.count));
+    message.next_place = next + sizeof(message.count);
+    message.next_byte = message.next_place + message.count * sizeof(Place);
+    next += message.size();
+  }
+  ForEachPart(segments, starts, [&](int rank, const IoSegment& part) {
+    if (rank == team.rank()) return;
+    Message& message = messages[rank];
+    const Place place{part.offset, part.bytes};
+    std::memcpy(message.next_place, &place, sizeof(place));
+    std::memcpy(message.next_byte, part.data, part.bytes);
+    message.next_place += sizeof(place);
+    message.next_byte += part.bytes;
+  });
+  return to;
+}
+
+// Adds the segments of a message.
+void Unpack(std::span<const std::byte> message, Segments& segments) {
+  if (message.empty()) return;
+  int64_t count;
+  std::memcpy(&count, message.data(), sizeof(count));
+  const std::byte* next = message.data() + sizeof(count);
+  const std::byte* bytes = next + count * sizeof(Place);
+  for (int64_t i = 0; i < count; ++i, next += sizeof(Place)) {
+    Place place;
+    std::memcpy(&place, next, sizeof(place));
+    segments.push_back({bytes, place.offset, place.bytes});
+    bytes += place.bytes;
+  }
+}
+
+// Writes ascending segments; those that follow each other in one call.
+Status WriteStripe(const Segments& segments, bool write_back, PosixFile& file) {
+  std::vector<std::span<const std::byte>> parts;
+  for (size_t i = 0; i < segments.size();) {
+    const int64_t begin = segments[i].offset;
+    int64_t end = begin;
+    parts.clear();
+    for (; i < segments.size() && segments[i].offset == end; ++i) {
+      parts.emplace_back(static_cast<const std::byte*>(segments[i].data),
+                         static_cast<size_t>(segments[i].bytes));
+      end += segments[i].bytes;
+    }
+    BELAY_RETURN_IF_ERROR(file.PwriteParts(begin, parts));
+    if (write_back) file.StartWriteback(begin, end - begin);
+  }
+  return absl::OkStatus();
+}
+
+// What one rank carries from portion to portion.
+struct TwoPhaseRun {
+  const WriteJob& job;
+  PosixFile file;
+  std::function<Status()> meanwhile;
+  ReusableBytes sent;
+  ReusableBytes received;
+  Status first;  // failure of this rank
+};
+
+// Writes what arrived, and what this rank keeps. Local.
+Status WriteReceived(TwoPhaseRun& run, const ReceivedBytes& received,
+                     Segments segments) {
+  if (run.meanwhile) {
+    BELAY_RETURN_IF_ERROR(std::exchange(run.meanwhile, nullptr)());
+  }
+  return WithMemory("the order of segments", [&] {
+    for (std::span<const std::byte> message : received.FromAll()) {
+      Unpack(message, segments);
+    }
+    Sort(segments);
+    return WriteStripe(segments, run.job.durable, run.file);
+  });
+}
+
+// Writes one portion of each rank, which may be empty. Tells whether any rank
+// has `more` of this round. Collective; agreed, but for errors in writing,
+// which are in run.first.
+Status WritePortion(Team& team, TwoPhaseRun& run, const Segments& mine,
+                    bool& more) {
+  std::vector<int64_t> least = {INT64_MAX, INT64_MAX, more ? 0 : 1};
+  if (!mine.empty()) {
+    least[0] = mine.front().offset;
+    least[1] = -(mine.back().offset + mine.back().bytes);
+  }
+  BELAY_RETURN_IF_AGREED(MinAll(team, least));
+  more = least[2] == 0;
+  if (least[0] == INT64_MAX) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::vector<int64_t> starts,
+      CutIntoStripes(team, least[0], -least[1], mine));
+  Segments kept;
+  std::vector<std::span<const std::byte>> to;
+  run.first.Update(WithMemory("pieces on their way", [&]() -> Status {
+    to = Pack(team, mine, starts, run.sent, kept);
+    return absl::OkStatus();
+  }));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      ReceivedBytes received,
+      AllToAll(team,
+               BlameFullDisk(run.first, run.job.path, run.job.writes.bytes), to,
+               {}, std::move(run.received)));
+  run.first.Update(WriteReceived(run, received, std::move(kept)));
+  run.received = std::move(received.memory);
+  return absl::OkStatus();
+}
+
+// Collective; agreed.
+Status WriteRounds(Team& team, TwoPhaseRun& run) {
+  PortionReader portions(run.job);
+  for (int64_t round = 0; round < run.job.rounds; ++round) {
+    for (bool more = true; more;) {
+      team.deadline.Enter("write");  // a long save is no hang
+      Segments mine;
+      run.first.Update(WithMemory("a list of segments", [&]() -> Status {
+        mine = portions.Next(round);
+        return absl::OkStatus();
+      }));
+      more = run.first.ok() && portions.HasMore(round);
+      BELAY_RETURN_IF_AGREED(WritePortion(team, run, mine, more));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts) {
+  StatusOr<PosixFile> file = PosixFile::Open(job.path, PosixFile::Mode::kWrite);
+  BELAY_RETURN_IF_AGREED(Agree(team, file.status()));
+  TwoPhaseRun run{.job = job,
+                  .file = *std::move(file),
+                  .meanwhile = job.meanwhile,
+                  .sent = {},
+                  .received = {},
+                  .first = {}};
+  BELAY_RETURN_IF_AGREED(WriteRounds(team, run));
+  Status status = run.first;
+  if (status.ok() && job.durable) status = run.file.Sync();
+  if (status.ok()) status = run.file.Close();
+  if (status.ok()) {
+    counts.bytes += job.writes.bytes;
+    counts.io_calls += run.file.write_calls();
+  }
+  return Agree(team, BlameFullDisk(status, job.path, job.writes.bytes));
+}
+
+}  // namespace belay
