@@ -206,6 +206,30 @@ TEST(RetentionTest, UnmanagedStepsStay) {
   EXPECT_THAT(run.disk(), ElementsAre(1, 2, 4));
 }
 
+TEST(BestOfTest, TheBestStep) {
+  const auto record = [](int64_t step, std::optional<double> loss) {
+    StepRecord made{.step = step};
+    if (loss) made.metrics = Metrics{{"loss", *loss}};
+    return made;
+  };
+  const std::vector<StepRecord> steps = {record(1, 3),  record(2, 1),
+                                         record(3, {}), record(4, 1),
+                                         record(5, 3),  record(6, NAN)};
+  const auto best = [&](const ManagerOptions& options,
+                        const std::vector<StepRecord>& records) {
+    return BestOf(options, records).value();
+  };
+  EXPECT_EQ(best({.best_metric = "loss"}, steps), 5);
+  EXPECT_EQ(best({.best_metric = "loss", .best_mode = "min"}, steps), 4);
+  EXPECT_EQ(best({.best_metric = "accuracy"}, steps), std::nullopt);
+  EXPECT_EQ(best({.best_metric = "loss"}, {record(3, {})}), std::nullopt);
+  EXPECT_EQ(best({.best_metric = "loss"}, {record(0, 1)}), 0);
+  EXPECT_EQ(best({.best_metric = "loss"}, {}), std::nullopt);
+  const auto throws = [](const Metrics& metrics) { return metrics.at("x"); };
+  EXPECT_EQ(BestOf({.best_fn = throws}, steps).status().code(),
+            absl::StatusCode::kInternal);
+}
+
 TEST(RecoverStateTest, StepsThatAreGoneAreForgotten) {
   ManagerState stored{
       .steps = {{.step = 1, .time = 5}, {.step = 4, .time = 6}}};

@@ -80,7 +80,7 @@ TEST(SaveDecisionTest, AForcedSaveReplacesNothing) {
   const SaveHistory history{.steps = {1, 5}};
   const SaveRequest request{.step = 5, .force = true};
   EXPECT_EQ(DecideSave({}, history, request).status(),
-            absl::AlreadyExistsError("save: step 5 is there already; choose "
+            absl::AlreadyExistsError("step 5 is there already; choose "
                                      "another number or set "
                                      "SaveOptions.overwrite"));
   EXPECT_TRUE(
@@ -106,7 +106,7 @@ TEST(SaveDecisionTest, ShouldSaveThatThrows) {
         throw std::runtime_error("no");
       }};
   EXPECT_EQ(DecideSave(options, {}, {.step = 1}).status(),
-            absl::InternalError("exception: no"));
+            absl::InternalError("should_save: exception: no"));
 }
 
 TEST(SaveDecisionTest, ReadOnly) {
@@ -178,7 +178,7 @@ TEST(SaveDecisionTest, RulesAboutStepsNeedAStep) {
   const ManagerOptions options{.save_interval_steps = 2};
   EXPECT_EQ(DecideSave(options, {}, {}).status(),
             absl::InvalidArgumentError(
-                "save: save_interval_steps and save_on_steps need a step; pass "
+                "save_interval_steps and save_on_steps need a step; pass "
                 "one to Save, or set step_counter"));
   EXPECT_EQ(Reason(options, {.steps = {1}}, {.counter = 4}), "");
   EXPECT_EQ(Reason(options, {.steps = {1}}, {.counter = 5}),
@@ -187,7 +187,7 @@ TEST(SaveDecisionTest, RulesAboutStepsNeedAStep) {
 
 TEST(SaveDecisionTest, NegativeSteps) {
   EXPECT_EQ(DecideSave({}, {}, {.step = -1}).status(),
-            absl::InvalidArgumentError("save: step is out of range (need 0 to "
+            absl::InvalidArgumentError("step is out of range (need 0 to "
                                        "9223372036854775807, found -1)"));
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/wire.h"
+#include "manager/manager_state.h"
 #include "store/paths.h"
 
 namespace belay {
@@ -33,10 +34,6 @@ void Contradict(bool both, const char* what, Mistakes& mistakes) {
 
 bool HasStepRules(const ManagerOptions& options) {
   return options.save_interval_steps != 1 || !options.save_on_steps.empty();
-}
-
-bool HasBest(const ManagerOptions& options) {
-  return options.best_fn != nullptr || !options.best_metric.empty();
 }
 
 bool HasKeepRules(const ManagerOptions& options) {

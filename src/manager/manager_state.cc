@@ -34,6 +34,10 @@ void Adopt(const std::vector<int64_t>& committed, RecoveredState& recovered) {
 
 }  // namespace
 
+bool HasBest(const ManagerOptions& options) {
+  return options.best_fn != nullptr || !options.best_metric.empty();
+}
+
 void PutRecord(StepRecord record, std::vector<StepRecord>& steps) {
   const auto place = std::lower_bound(
       steps.begin(), steps.end(), record.step,
@@ -79,6 +83,16 @@ RecoveredState RecoverState(std::optional<ManagerState> stored,
   return recovered;
 }
 
+namespace {
+
+RetentionPolicy BestPolicy(const ManagerOptions& options,
+                           const BestNOptions& best) {
+  return options.best_fn ? BestN(options.best_fn, best)
+                         : BestN(options.best_metric, best);
+}
+
+}  // namespace
+
 RetentionPolicy PolicyOf(const ManagerOptions& options) {
   if (options.retention) return *options.retention;
   std::vector<RetentionPolicy> rules;
@@ -90,14 +104,27 @@ RetentionPolicy PolicyOf(const ManagerOptions& options) {
                           .reverse = options.best_mode == "min",
                           .keep_checkpoints_without_metrics =
                               options.keep_checkpoints_without_metrics};
-  if (options.best_fn) {
-    rules.push_back(BestN(options.best_fn, best));
-  } else if (!options.best_metric.empty()) {
-    rules.push_back(BestN(options.best_metric, best));
-  } else {
-    rules.push_back(LatestN(options.max_to_keep));
-  }
+  rules.push_back(HasBest(options) ? BestPolicy(options, best)
+                                   : LatestN(options.max_to_keep));
   return AnyOfPolicies(std::move(rules));
+}
+
+StatusOr<std::optional<int64_t>> BestOf(
+    const ManagerOptions& options, const std::vector<StepRecord>& records) {
+  // A step that cannot be judged comes first, so that it is never the best: of
+  // one step the policy would keep any.
+  std::vector<StepRecord> with_room = records;
+  with_room.insert(with_room.begin(), StepRecord{.step = -1});
+  const BestNOptions best{.n = 1,
+                          .reverse = options.best_mode == "min",
+                          .keep_checkpoints_without_metrics = false};
+  BELAY_ASSIGN_OR_RETURN(
+      const std::vector<bool> kept,
+      ApplyRetention(BestPolicy(options, best), with_room, 0));
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (kept[i] && with_room[i].step >= 0) return with_room[i].step;
+  }
+  return std::nullopt;
 }
 
 StatusOr<RetentionPlan> PlanRetention(const RetentionPolicy& policy,

@@ -60,8 +60,17 @@ struct RecoveredState {
 RecoveredState RecoverState(std::optional<ManagerState> stored,
                             const std::vector<int64_t>& committed, double now);
 
+// Whether the options say what is best.
+bool HasBest(const ManagerOptions& options);
+
 // The policy that the options describe.
 RetentionPolicy PolicyOf(const ManagerOptions& options);
+
+// The best of the records by best_fn or best_metric, the last of equal ones;
+// nothing if no step can be judged.
+// Errors: Internal - best_fn threw.
+StatusOr<std::optional<int64_t>> BestOf(const ManagerOptions& options,
+                                        const std::vector<StepRecord>& records);
 
 // What to do with the steps of a manager, ascending.
 struct RetentionPlan {

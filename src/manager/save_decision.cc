@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
@@ -17,15 +18,15 @@ StatusOr<int64_t> NumberOf(const SaveHistory& history,
                            const SaveRequest& request) {
   if (request.step && *request.step < 0) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("save: step is out of range (need 0 to %d, found %d)",
+        absl::StrFormat("step is out of range (need 0 to %d, found %d)",
                         INT64_MAX, *request.step));
   }
   if (request.step) return *request.step;
   const int64_t before =
       std::max(request.save_counter, LatestOf(history).value_or(0));
   if (before < INT64_MAX) return before + 1;
-  return absl::OutOfRangeError(absl::StrFormat(
-      "save: no number is left after step %d; name a step", before));
+  return absl::OutOfRangeError(
+      absl::StrFormat("no number is left after step %d; name a step", before));
 }
 
 bool HasRulesAboutSteps(const ManagerOptions& options) {
@@ -39,7 +40,7 @@ StatusOr<int64_t> StepForRules(const ManagerOptions& options,
   if (request.counter) return *request.counter;
   if (!HasRulesAboutSteps(options)) return number;
   return absl::InvalidArgumentError(
-      "save: save_interval_steps and save_on_steps need a step; pass one to "
+      "save_interval_steps and save_on_steps need a step; pass one to "
       "Save, or set step_counter");
 }
 
@@ -73,10 +74,13 @@ StatusOr<std::string> AgainstRules(const ManagerOptions& options,
                                    std::optional<int64_t> latest,
                                    int64_t step) {
   if (options.should_save) {
-    BELAY_ASSIGN_OR_RETURN(const bool save, Guarded([&] {
-                             return options.should_save(step, latest);
-                           }));
-    return save ? std::string() : "should_save says no";
+    const StatusOr<bool> save =
+        Guarded([&] { return options.should_save(step, latest); });
+    if (!save.ok()) {
+      return absl::InternalError(
+          absl::StrCat("should_save: ", save.status().message()));
+    }
+    return *save ? std::string() : "should_save says no";
   }
   if (!latest || step % options.save_interval_steps == 0) return std::string();
   if (std::find(options.save_on_steps.begin(), options.save_on_steps.end(),
@@ -100,10 +104,10 @@ StatusOr<std::string> AgainstNumber(const ManagerOptions& options,
       !Contains(history.steps, decision.step)) {
     return std::string();
   }
-  return absl::AlreadyExistsError(absl::StrFormat(
-      "save: step %d is there already; choose another number or set "
-      "SaveOptions.overwrite",
-      decision.step));
+  return absl::AlreadyExistsError(
+      absl::StrFormat("step %d is there already; choose another number or set "
+                      "SaveOptions.overwrite",
+                      decision.step));
 }
 
 }  // namespace
@@ -122,7 +126,7 @@ StatusOr<SaveDecision> DecideSave(const ManagerOptions& options,
   SaveDecision decision{.step = step};
   if (options.read_only && request.force) {
     return absl::FailedPreconditionError(
-        "save: the manager is read-only, so it cannot be forced to save");
+        "the manager is read-only, so it cannot be forced to save");
   }
   if (options.read_only) {
     decision.reason = "the manager is read-only";

@@ -45,7 +45,8 @@ std::optional<int64_t> LatestOf(const SaveHistory& history);
 // checkpoint_interval no value of step_counter is saved twice. The number that
 // is taken if the caller gives none is the next one of the Checkpoint, or the
 // one after the latest step if that is larger: no step is ever replaced.
-// Errors: InvalidArgument - a negative step, or rules about steps where the
+// Messages do not say where. Errors: InvalidArgument - a negative step, or
+// rules about steps where the
 //   caller names none; AlreadyExists - forced, and the step is there;
 //   FailedPrecondition - forced, and the manager is read-only; OutOfRange -
 //   there is no number after the latest step; Internal - should_save threw.

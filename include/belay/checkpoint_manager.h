@@ -1,0 +1,181 @@
+// Numbers the checkpoints of a run, decides which to save and to keep, and
+// finds one that can be restored.
+//
+//   auto manager = CheckpointManager::Create(checkpoint, "run",
+//                                            {.max_to_keep = 3});
+//   auto restored = manager->RestoreOrInitialize();
+//   for (; step < steps; ++step) {
+//     Train();
+//     auto saved = manager->Save(step);
+//   }
+//
+// (TensorFlow's and Orbax's CheckpointManager in one. Where they contradict
+// each other: docs/manager.md.)
+
+#ifndef BELAY_CHECKPOINT_MANAGER_H_
+#define BELAY_CHECKPOINT_MANAGER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "belay/checkpoint.h"
+#include "belay/load_status.h"
+#include "belay/manager_options.h"
+#include "belay/options.h"
+#include "belay/retention_policy.h"
+#include "belay/status.h"
+
+namespace belay {
+
+struct ManagedSaveOptions {
+  // What the step is to be judged by. Only those of rank 0 count.
+  std::optional<Metrics> metrics = std::nullopt;
+  // Save whatever the rules say, also a step before the latest one.
+  bool force = false;
+};
+
+// What Save did; equal on all ranks.
+struct ManagedSave {
+  bool saved = false;
+  std::string reason;              // why not
+  SaveResult result;               // if so
+  std::vector<int64_t> deleted;    // steps, ascending
+  std::vector<std::string> notes;  // what went wrong after the commit
+};
+
+// A step that could not be restored.
+struct SkippedStep {
+  int64_t step = 0;
+  Status status;
+};
+
+// What Restore did; equal on all ranks.
+struct ManagedRestore {
+  std::optional<int64_t> step;  // unset: there was none
+  LoadStatus load_status = LoadStatus::InitializationOnly();
+  std::vector<SkippedStep> skipped;  // newer ones, the newest first
+
+  // Returns which step it was and why not a newer one, as text of one line for
+  // each. Local.
+  std::string ToString() const;
+};
+
+// Move only. Borrows the Checkpoint, its communicator and step_counter.
+//
+// One manager that writes may be at work in a directory, for each prefix, in
+// this job or any other; read-only ones may be as many as one likes.
+class CheckpointManager {
+ public:
+  // Begins: takes the lease, reads what the last manager wrote, and removes
+  // what crashed jobs left. Collective. Makes `dir` if its parent exists. Same
+  // on all ranks: dir, options.
+  // Errors: InvalidArgument - options that contradict each other, or differ
+  //   between ranks, or `dir` is a file; FailedPrecondition - another manager
+  //   holds the lease (says who), or a file of that name is of another program;
+  //   DataLoss - the state is damaged; Unimplemented - written by a newer
+  //   belay; those of the file system.
+  static StatusOr<CheckpointManager> Create(Checkpoint& checkpoint,
+                                            const std::string& dir,
+                                            const ManagerOptions& options = {});
+
+  CheckpointManager(CheckpointManager&&) noexcept;
+  CheckpointManager& operator=(CheckpointManager&&) noexcept;
+  // Gives the lease back. Never communicates.
+  ~CheckpointManager();
+
+  // Returns whether Save would save, as far as this rank can tell: Save asks
+  // should_save on rank 0 only. Local.
+  // Errors: those of Save for the step.
+  StatusOr<bool> ShouldSave(std::optional<int64_t> step = std::nullopt) const;
+
+  // Saves a step if the rules ask for it, and deletes those that need not be
+  // kept any more. Collective. Without a number: the one after the save counter
+  // or, if that is larger, after the latest step. Same on all ranks: step,
+  // force, *step_counter.
+  // After an error nothing has changed, and the step can be saved again. What
+  // goes wrong after the commit is no error but a note of the result.
+  // Errors: those of Checkpoint::SaveAs; InvalidArgument - a negative step, or
+  //   ranks disagree; AlreadyExists - forced, and the step can be restored;
+  //   FailedPrecondition - forced, and the manager is read-only.
+  // Cost, if nothing is saved: three small collectives.
+  StatusOr<ManagedSave> Save(std::optional<int64_t> step = std::nullopt,
+                             const ManagedSaveOptions& options = {});
+
+  // Restores a step, or the newest one that can be. Collective. Same on all
+  // ranks: step, options.
+  // Without a number: a step whose index or data files are damaged, missing or
+  // of a newer format is passed over, and the one before is tried; the next
+  // save may take the number of one that was passed over. Where a checksum told
+  // so only while reading, values that the older step does not have are
+  // unspecified. Nothing to restore is no error where there is no step at all.
+  // Errors: those of Checkpoint::Restore; DataLoss - no step can be restored;
+  //   names each and its cause.
+  StatusOr<ManagedRestore> Restore(std::optional<int64_t> step = std::nullopt,
+                                   const RestoreOptions& options = {});
+
+  // As Restore without a number; where there is no step at all, calls init_fn
+  // on all ranks. Collective. Same on all ranks: options.
+  // Errors: those of Restore and, of any rank, of init_fn.
+  StatusOr<ManagedRestore> RestoreOrInitialize(
+      const RestoreOptions& options = {});
+
+  // Looks again which steps there are. Collective. A read-only manager also
+  // reads again what the writing one has written.
+  // Errors: those of the file system and, if read-only, as of Create.
+  Status Reload();
+
+  // Deletes a step, of any manager or none. Collective. Same on all ranks:
+  // step. Errors: NotFound - no such step; FailedPrecondition - the manager is
+  //   read-only, or somebody else's file lies in the step; those of the file
+  //   system.
+  Status Delete(int64_t step);
+
+  // Waits for a step after `after`, or any if it is not set, and looks every
+  // `poll_seconds`. Collective. Returns the newest, or nothing if there is none
+  // within `timeout_seconds`. Same on all ranks: the arguments.
+  // Errors: those of Reload; InvalidArgument - seconds that are none.
+  StatusOr<std::optional<int64_t>> WaitForNewStep(std::optional<int64_t> after,
+                                                  double timeout_seconds,
+                                                  double poll_seconds = 1);
+
+  // Returns the committed steps, ascending, as of the last collective call.
+  // Local.
+  std::vector<int64_t> AllSteps() const;
+
+  // Returns the newest of them that is not known to be damaged. Local.
+  std::optional<int64_t> Latest() const;
+
+  // Returns the best step by best_fn or best_metric, of equal ones the latest:
+  // of those with metrics. Without either: the latest step. Local.
+  // Errors: Internal - best_fn threw.
+  StatusOr<std::optional<int64_t>> BestStep() const;
+
+  // Returns what was passed to Save for the step. Local.
+  // Errors: NotFound - no such step of this manager, or no metrics.
+  StatusOr<Metrics> MetricsOf(int64_t step) const;
+
+  // Returns the steps that rules may still delete, ascending. Local.
+  // (TensorFlow's `checkpoints`.)
+  std::vector<StepRecord> Checkpoints() const;
+
+  // Returns the directory of a step. Local.
+  std::string Path(int64_t step) const;
+
+  // Returns what Create had to say: a lease that was taken over, debris that
+  // was removed, steps that are not managed. Local.
+  const std::vector<std::string>& notes() const;
+
+  struct Impl;
+
+ private:
+  explicit CheckpointManager(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_CHECKPOINT_MANAGER_H_

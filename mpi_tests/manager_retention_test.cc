@@ -1,0 +1,232 @@
+// The behaviour of Orbax's CheckpointManager.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "belay/checkpoint_manager.h"
+#include "manager_testing.h"
+
+namespace belay {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::ManagerTest;
+using testing::OnRank0;
+using testing::Steps;
+
+constexpr double kHour = 3600;
+
+class ManagerRetentionTest : public ManagerTest {
+ protected:
+  // Saves the steps [first, end), an hour after each other.
+  void SaveHourly(CheckpointManager& manager, int64_t first, int64_t end) {
+    for (int64_t step = first; step < end; ++step) {
+      time_ = static_cast<double>(step) * kHour;
+      EXPECT_EQ(SaveStep(manager, step).status(), absl::OkStatus());
+    }
+  }
+};
+
+TEST_F(ManagerRetentionTest, MaxToKeep) {
+  auto manager = Manage({.max_to_keep = 2});
+  SaveHourly(*manager, 0, 5);
+  EXPECT_EQ(OnDisk(), Steps({3, 4}));
+  EXPECT_EQ(manager->AllSteps(), Steps({3, 4}));
+}
+
+// Elsewhere nothing would be left.
+TEST_F(ManagerRetentionTest, OneStepStaysAlsoWithAMaximumOfZero) {
+  auto manager = Manage({.max_to_keep = 0});
+  SaveHourly(*manager, 0, 4);
+  const auto last = SaveStep(*manager, 4);
+  EXPECT_THAT(last->notes,
+              ElementsAre("step 4 stays: no other step that is kept can be "
+                          "restored"));
+  EXPECT_EQ(OnDisk(), Steps({4}));
+  EXPECT_EQ(manager->Restore()->step, 4);
+}
+
+TEST_F(ManagerRetentionTest, KeepPeriodAndInterval) {
+  auto manager =
+      Manage({.save_interval_steps = 2, .max_to_keep = 2, .keep_period = 4});
+  SaveHourly(*manager, 0, 12);
+  EXPECT_EQ(OnDisk(), Steps({0, 4, 8, 10}));
+  EXPECT_EQ(manager->ShouldSave(11).value(), false);
+  EXPECT_EQ(manager->ShouldSave(12).value(), true);
+  EXPECT_THAT(std::string(manager->Save().status().message()),
+              ::testing::StartsWith("save \"" + Run() +
+                                    "\": save_interval_steps and "
+                                    "save_on_steps need a step; pass one"));
+}
+
+TEST_F(ManagerRetentionTest, KeepTimeIntervalOverTwoLifetimes) {
+  const ManagerOptions options{.max_to_keep = 2,
+                               .keep_time_interval = 3 * kHour};
+  time_ = 0;
+  std::optional<CheckpointManager> manager = *Manage(options);
+  SaveHourly(*manager, 0, 10);
+  EXPECT_EQ(OnDisk(), Steps({0, 3, 6, 8, 9}));
+  manager.reset();
+  manager = *Manage(options);
+  SaveHourly(*manager, 10, 20);
+  EXPECT_EQ(OnDisk(), Steps({0, 3, 6, 9, 12, 15, 18, 19}));
+}
+
+TEST_F(ManagerRetentionTest, RulesTogether) {
+  auto manager = Manage(
+      {.max_to_keep = 0, .keep_period = 3, .keep_time_interval = 5 * kHour});
+  SaveHourly(*manager, 0, 9);
+  EXPECT_EQ(OnDisk(), Steps({0, 3, 5, 6}));
+}
+
+TEST_F(ManagerRetentionTest, BestOverTwoLifetimes) {
+  const std::vector<double> losses = {5, 2, 4, 3, 7, 1, 10, 9, 7, 4};
+  const ManagerOptions options{
+      .max_to_keep = 2, .best_metric = "loss", .best_mode = "min"};
+  std::optional<CheckpointManager> manager = *Manage(options);
+  for (int64_t step = 0; step < 10; ++step) {
+    if (step == 5) {
+      manager.reset();
+      manager = *Manage(options);
+      EXPECT_EQ(manager->BestStep().value(), 1);
+    }
+    time_ += 1;
+    const auto saved =
+        SaveStep(*manager, step, {.metrics = Metrics{{"loss", losses[step]}}});
+    EXPECT_EQ(saved.status(), absl::OkStatus());
+  }
+  EXPECT_EQ(OnDisk(), Steps({1, 5}));
+  EXPECT_EQ(manager->BestStep().value(), 5);
+  EXPECT_EQ(manager->MetricsOf(1).value(), (Metrics{{"loss", 2}}));
+  EXPECT_EQ(manager->MetricsOf(2).status().code(), absl::StatusCode::kNotFound);
+}
+
+// Metrics of rank 0 count, and are the same on all ranks afterwards.
+TEST_F(ManagerRetentionTest, MetricsAreThoseOfRank0) {
+  auto manager = Manage({.best_metric = "loss"});
+  const double mine = 1 + testing::WorldRank();
+  ASSERT_EQ(
+      SaveStep(*manager, 1, {.metrics = Metrics{{"loss", mine}}}).status(),
+      absl::OkStatus());
+  EXPECT_EQ(manager->MetricsOf(1).value(), (Metrics{{"loss", 1}}));
+  EXPECT_EQ(
+      SaveStep(*manager, 2, {.metrics = Metrics{{"\xff", 1}}}).status().code(),
+      absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(manager->AllSteps(), Steps({1}));
+}
+
+TEST_F(ManagerRetentionTest, WithoutMetricsNoStepIsBest) {
+  auto manager = Manage({.max_to_keep = 1, .best_metric = "loss"});
+  SaveHourly(*manager, 0, 3);
+  EXPECT_EQ(OnDisk(), Steps({0, 1, 2}));
+  EXPECT_EQ(manager->BestStep().value(), std::nullopt);
+  EXPECT_EQ(manager->Latest(), 2);
+}
+
+TEST_F(ManagerRetentionTest, AUsersPolicy) {
+  auto manager =
+      Manage({.retention = AnyOfPolicies({LatestN(1), CustomSteps({0, 3})})});
+  SaveHourly(*manager, 0, 6);
+  EXPECT_EQ(OnDisk(), Steps({0, 3, 5}));
+}
+
+TEST_F(ManagerRetentionTest, APolicyThatFailsDeletesNothing) {
+  int calls = 0;
+  auto manager =
+      Manage({.retention = RetentionPolicy{
+                  .description = "mine",
+                  .parameters = {},
+                  .keep = [&](const std::vector<StepRecord>& steps,
+                              double) -> StatusOr<std::vector<bool>> {
+                    if (!steps.empty() && ++calls > 1) throw std::string("no");
+                    return std::vector<bool>(steps.size(), true);
+                  }}});
+  ASSERT_EQ(manager.status(), absl::OkStatus());
+  EXPECT_THAT(SaveStep(*manager, 1)->notes, ElementsAre());
+  EXPECT_THAT(SaveStep(*manager, 2)->notes,
+              ElementsAre("retention policy \"mine\": exception of a type "
+                          "without text"));
+  EXPECT_EQ(OnDisk(), Steps({1, 2}));
+}
+
+TEST_F(ManagerRetentionTest, ForcedSaves) {
+  auto manager = Manage({.save_interval_steps = 2});
+  SaveHourly(*manager, 0, 5);
+  EXPECT_EQ(OnDisk(), Steps({0, 2, 4}));
+  const auto refused = SaveStep(*manager, 5);
+  EXPECT_FALSE(refused->saved);
+  EXPECT_EQ(refused->reason, "step 5 is no multiple of 2, nor one to save");
+  EXPECT_TRUE(SaveStep(*manager, 5, {.force = true})->saved);
+  EXPECT_EQ(OnDisk(), Steps({0, 2, 4, 5}));
+  const auto again = SaveStep(*manager, 5, {.force = true});
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_FALSE(SaveStep(*manager, 4)->saved);
+  EXPECT_EQ(manager->AllSteps(), Steps({0, 2, 4, 5}));
+}
+
+// Only the answer of rank 0 counts.
+TEST_F(ManagerRetentionTest, ShouldSave) {
+  auto manager =
+      Manage({.should_save = [](int64_t step, std::optional<int64_t> latest) {
+        return testing::WorldRank() == 0 ? step % 3 == 1 || latest == 4
+                                         : step % 2 == 1;
+      }});
+  SaveHourly(*manager, 0, 6);
+  EXPECT_EQ(OnDisk(), Steps({1, 4, 5}));
+}
+
+TEST_F(ManagerRetentionTest, Delete) {
+  auto manager = Manage();
+  SaveHourly(*manager, 0, 3);
+  EXPECT_EQ(manager->Delete(1), absl::OkStatus());
+  EXPECT_EQ(OnDisk(), Steps({0, 2}));
+  EXPECT_EQ(manager->AllSteps(), Steps({0, 2}));
+  EXPECT_EQ(Active(*manager), Steps({0, 2}));
+  const Status missing = manager->Delete(1);
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound) << missing;
+  EXPECT_THAT(Content("step.manager.json"),
+              ::testing::Not(HasSubstr("\"step\": 1")));
+}
+
+TEST_F(ManagerRetentionTest, ReloadSeesWhatOthersDid) {
+  auto manager = Manage();
+  SaveHourly(*manager, 0, 3);
+  OnRank0([&] { fs::remove_all(StepDir(1)); });
+  EXPECT_EQ(manager->AllSteps(), Steps({0, 1, 2}));
+  EXPECT_EQ(manager->Reload(), absl::OkStatus());
+  EXPECT_EQ(manager->AllSteps(), Steps({0, 2}));
+}
+
+TEST_F(ManagerRetentionTest, ReadOnlyManagersFollow) {
+  auto writer = Manage({.max_to_keep = 2});
+  ASSERT_EQ(writer.status(), absl::OkStatus());
+  auto reader = Manage({.best_metric = "loss", .read_only = true});
+  ASSERT_EQ(reader.status(), absl::OkStatus());
+  EXPECT_EQ(reader->WaitForNewStep({}, 0.02, 0.01).value(), std::nullopt);
+  for (int64_t step = 0; step < 3; ++step) {
+    ASSERT_TRUE(
+        SaveStep(*writer, step, {.metrics = Metrics{{"loss", step}}}).ok());
+  }
+  EXPECT_EQ(reader->AllSteps(), Steps());
+  EXPECT_EQ(reader->WaitForNewStep(1, 10).value(), 2);
+  EXPECT_EQ(reader->WaitForNewStep(2, 0, 0.01).value(), std::nullopt);
+  EXPECT_EQ(reader->AllSteps(), Steps({1, 2}));
+  EXPECT_EQ(reader->BestStep().value(), 2);
+  EXPECT_FALSE(reader->Save()->saved);
+  EXPECT_EQ(reader->Delete(1).code(), absl::StatusCode::kFailedPrecondition);
+  program_.Set(0);
+  EXPECT_EQ(reader->Restore()->step, 2);
+  EXPECT_TRUE(program_.Is(2));
+  EXPECT_EQ(reader->WaitForNewStep(2, -1).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace belay

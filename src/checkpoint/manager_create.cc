@@ -1,0 +1,200 @@
+// Beginning of a manager, and what it knows.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/fingerprint.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "checkpoint/check_manager_options.h"
+#include "checkpoint/manager_impl.h"
+#include "checkpoint/stations.h"
+#include "store/manager_files.h"
+#include "store/posix_file.h"
+
+namespace belay {
+namespace {
+
+using Impl = CheckpointManager::Impl;
+
+// The arguments are sound, and equal on all ranks. Collective.
+Status CheckArguments(Team& team, const Impl& impl) {
+  BELAY_RETURN_IF_AGREED(Agree(team, CheckManagerOptions(impl.options)));
+  BELAY_RETURN_IF_AGREED(
+      AgreeSame(team, "manage: the directory", Fingerprint(impl.dir)));
+  WireWriter all;
+  const std::vector<CommonOption> common = CommonManagerOptions(impl.options);
+  for (const CommonOption& option : common) all.PutText(option.bytes);
+  const Status same =
+      AgreeSame(team, "manage: an option", Fingerprint(all.bytes()));
+  if (same.ok()) return same;
+  for (const CommonOption& option : common) {
+    BELAY_RETURN_IF_AGREED(AgreeSame(team,
+                                     Cat("manage: the option ", option.name),
+                                     Fingerprint(option.bytes)));
+  }
+  return same;
+}
+
+// Counts the steps that no manager has saved.
+void NoteStrangers(const Impl& impl, std::vector<std::string>& notes) {
+  const size_t strangers = impl.history.steps.size() - impl.state.steps.size();
+  if (strangers == 0) return;
+  notes.push_back(absl::StrFormat(
+      "%d of the steps were saved by no manager; they are never deleted",
+      strangers));
+}
+
+// Reads what is on disk. Rank 0 only.
+Status ReadFiles(Impl& impl, std::vector<std::string>& notes) {
+  BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk(impl));
+  BELAY_ASSIGN_OR_RETURN(std::optional<ManagerState> stored,
+                         ReadState(impl.dir, impl.options.prefix));
+  BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
+  RecoveredState recovered = RecoverState(std::move(stored), steps, now);
+  impl.state = std::move(recovered.state);
+  SetSteps(std::move(steps), impl);
+  notes.insert(notes.end(), recovered.notes.begin(), recovered.notes.end());
+  NoteStrangers(impl, notes);
+  return absl::OkStatus();
+}
+
+// Rank 0 only.
+Status Prepare(Impl& impl) {
+  const ManagerOptions& options = impl.options;
+  if (options.read_only) return absl::OkStatus();
+  BELAY_RETURN_IF_ERROR(EnsureRunDirectory(impl.dir, options.save.durable));
+  BELAY_ASSIGN_OR_RETURN(
+      impl.lease,
+      Lease::Take(LeasePath(impl.dir, options.prefix), ThisProcess()));
+  if (!impl.lease.note().empty()) impl.notes.push_back(impl.lease.note());
+  BELAY_ASSIGN_OR_RETURN(
+      const std::vector<std::string> cleaned,
+      CleanRunDirectory(impl.dir, options.prefix, options.remove_leftovers));
+  impl.notes.insert(impl.notes.end(), cleaned.begin(), cleaned.end());
+  return absl::OkStatus();
+}
+
+// Rank 0 only.
+StatusOr<std::string> Describe(const Impl& impl) {
+  WireWriter out;
+  PutSteps(impl.history.steps, out);
+  PutTexts(impl.notes, out);
+  BELAY_ASSIGN_OR_RETURN(const std::string state,
+                         StateText(impl.state, impl.options.prefix));
+  out.PutText(state);
+  return out.Take();
+}
+
+// Gives all ranks what rank 0 has read. Collective.
+Status Share(Team& team, Impl& impl, absl::FunctionRef<Status()> read) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes,
+                                FromRoot(team, [&]() -> StatusOr<std::string> {
+                                  BELAY_RETURN_IF_ERROR(read());
+                                  return Describe(impl);
+                                }));
+  if (team.is_root()) return absl::OkStatus();
+  WireReader in(bytes);
+  std::vector<int64_t> steps = GetSteps(in);
+  impl.notes = GetTexts(in);
+  // Rank 0 has just written it.
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      impl.state,
+      ParseState(in.GetText(), impl.options.prefix, "read a message"));
+  SetSteps(std::move(steps), impl);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+CheckpointManager::CheckpointManager(std::unique_ptr<Impl> impl)
+    : impl_(std::move(impl)) {}
+
+CheckpointManager::CheckpointManager(CheckpointManager&&) noexcept = default;
+CheckpointManager& CheckpointManager::operator=(CheckpointManager&&) noexcept =
+    default;
+CheckpointManager::~CheckpointManager() = default;
+
+StatusOr<CheckpointManager> CheckpointManager::Create(
+    Checkpoint& checkpoint, const std::string& dir,
+    const ManagerOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(checkpoint.comm(), "manage", dir));
+  auto impl = std::make_unique<Impl>(
+      Impl{.checkpoint = &checkpoint, .dir = dir, .options = options});
+  Team team = ManagerTeam(*impl, "manage", true);
+  BELAY_RETURN_IF_AGREED(CheckArguments(team, *impl));
+  const auto begin = [&]() -> Status {
+    BELAY_RETURN_IF_ERROR(Prepare(*impl));
+    return ReadFiles(*impl, impl->notes);
+  };
+  BELAY_RETURN_IF_AGREED(Share(team, *impl, begin));
+  return CheckpointManager(std::move(impl));
+}
+
+Status CheckpointManager::Reload() {
+  Impl& impl = *impl_;
+  Team team = ManagerTeam(impl, "reload", true);
+  return Share(team, impl, [&]() -> Status {
+    std::vector<std::string> ignored;
+    if (impl.options.read_only) return ReadFiles(impl, ignored);
+    // Nobody else may change the state.
+    BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk(impl));
+    SetSteps(std::move(steps), impl);
+    return absl::OkStatus();
+  });
+}
+
+StatusOr<bool> CheckpointManager::ShouldSave(
+    std::optional<int64_t> step) const {
+  BELAY_ASSIGN_OR_RETURN(
+      const SaveDecision decision,
+      DecideHere(*impl_, {.step = step,
+                          .counter = CounterOf(impl_->options),
+                          .save_counter = impl_->checkpoint->save_counter()}));
+  return decision.save;
+}
+
+std::vector<int64_t> CheckpointManager::AllSteps() const {
+  return impl_->history.steps;
+}
+
+std::optional<int64_t> CheckpointManager::Latest() const {
+  return LatestOf(impl_->history);
+}
+
+StatusOr<std::optional<int64_t>> CheckpointManager::BestStep() const {
+  if (!HasBest(impl_->options)) return Latest();
+  std::vector<StepRecord> records = impl_->state.steps;
+  const std::vector<int64_t>& damaged = impl_->history.damaged;
+  std::erase_if(records, [&](const StepRecord& record) {
+    return std::binary_search(damaged.begin(), damaged.end(), record.step);
+  });
+  return BestOf(impl_->options, records);
+}
+
+StatusOr<Metrics> CheckpointManager::MetricsOf(int64_t step) const {
+  for (const StepRecord& record : impl_->state.steps) {
+    if (record.step == step && record.metrics) return *record.metrics;
+  }
+  return absl::NotFoundError(
+      absl::StrFormat("find metrics of \"%s\": there are none", Path(step)));
+}
+
+std::vector<StepRecord> CheckpointManager::Checkpoints() const {
+  std::vector<StepRecord> active = impl_->state.steps;
+  std::erase_if(active,
+                [](const StepRecord& record) { return record.preserved; });
+  return active;
+}
+
+std::string CheckpointManager::Path(int64_t step) const {
+  return impl_->Path(step);
+}
+
+const std::vector<std::string>& CheckpointManager::notes() const {
+  return impl_->notes;
+}
+
+}  // namespace belay

@@ -1,0 +1,107 @@
+#include "checkpoint/manager_impl.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/guarded.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "store/commit.h"
+#include "store/paths.h"
+
+namespace belay {
+
+std::string CheckpointManager::Impl::Path(int64_t step) const {
+  return JoinPath(dir, StepName(step, options.prefix));
+}
+
+Team ManagerTeam(const CheckpointManager::Impl& impl,
+                 std::string_view operation, bool slow) {
+  const Comm& comm = impl.checkpoint->comm();
+  return {comm, Deadline(comm, impl.options.save.deadline_seconds,
+                         Cat(operation, " \"", impl.dir, "\""), slow)};
+}
+
+StatusOr<std::string> FromRoot(
+    Team& team, absl::FunctionRef<StatusOr<std::string>()> work) {
+  std::string bytes;
+  BELAY_RETURN_IF_AGREED(OnRoot(team, [&]() -> Status {
+    BELAY_ASSIGN_OR_RETURN(bytes, work());
+    return absl::OkStatus();
+  }));
+  BELAY_RETURN_IF_AGREED(Broadcast(team, bytes));
+  return bytes;
+}
+
+StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,
+                                  const SaveRequest& request) {
+  StatusOr<SaveDecision> decision =
+      DecideSave(impl.options, impl.history, request);
+  if (decision.ok()) return decision;
+  return Status(
+      decision.status().code(),
+      absl::StrCat("save \"", impl.dir, "\": ", decision.status().message()));
+}
+
+StatusOr<double> Now(const ManagerOptions& options) {
+  if (options.clock) {
+    StatusOr<double> now = Guarded([&] { return options.clock(); });
+    if (now.ok()) return now;
+    return absl::InternalError(
+        absl::StrCat("ask the clock: ", now.status().message()));
+  }
+  return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+}
+
+StatusOr<std::vector<int64_t>> StepsOnDisk(
+    const CheckpointManager::Impl& impl) {
+  return CommittedSteps(impl.dir, impl.options.prefix);
+}
+
+void SetSteps(std::vector<int64_t> steps, CheckpointManager::Impl& impl) {
+  impl.history.steps = std::move(steps);
+  const std::vector<int64_t>& now = impl.history.steps;
+  KeepOnly(now, impl.state.steps);
+  std::erase_if(impl.history.damaged, [&](int64_t step) {
+    return !std::binary_search(now.begin(), now.end(), step);
+  });
+}
+
+std::optional<int64_t> CounterOf(const ManagerOptions& options) {
+  if (options.step_counter == nullptr) return std::nullopt;
+  return *options.step_counter;
+}
+
+void PutSteps(const std::vector<int64_t>& steps, WireWriter& out) {
+  out.Put<uint64_t>(steps.size());
+  for (const int64_t step : steps) out.Put(step);
+}
+
+std::vector<int64_t> GetSteps(WireReader& in) {
+  return in.GetAll<int64_t>([&] { return in.Get<int64_t>(); });
+}
+
+void PutOptional(std::optional<int64_t> value, WireWriter& out) {
+  out.Put(value.has_value());
+  out.Put(value.value_or(0));
+}
+
+std::optional<int64_t> GetOptional(WireReader& in) {
+  const bool has_value = in.Get<bool>();
+  const auto value = in.Get<int64_t>();
+  return has_value ? std::optional(value) : std::nullopt;
+}
+
+void PutTexts(const std::vector<std::string>& texts, WireWriter& out) {
+  out.Put<uint64_t>(texts.size());
+  for (const std::string& text : texts) out.PutText(text);
+}
+
+std::vector<std::string> GetTexts(WireReader& in) {
+  return in.GetAll<std::string>([&] { return std::string(in.GetText()); });
+}
+
+}  // namespace belay

@@ -1,0 +1,73 @@
+// What a manager holds on each rank, and what its operations share.
+
+#ifndef BELAY_CHECKPOINT_MANAGER_IMPL_H_
+#define BELAY_CHECKPOINT_MANAGER_IMPL_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "base/wire.h"
+#include "belay/checkpoint_manager.h"
+#include "manager/manager_state.h"
+#include "manager/save_decision.h"
+#include "parallel/collective.h"
+#include "store/lease.h"
+
+namespace belay {
+
+// Equal on all ranks but for the lease, which rank 0 has.
+struct CheckpointManager::Impl {
+  Checkpoint* checkpoint;
+  std::string dir;
+  ManagerOptions options;
+  Lease lease;
+  ManagerState state;
+  SaveHistory history;
+  std::vector<std::string> notes;
+
+  // Local.
+  std::string Path(int64_t step) const;
+};
+
+// The communicator of an operation, under the deadline of the options. Local.
+// With `slow`, calls that block are watched as well.
+Team ManagerTeam(const CheckpointManager::Impl& impl,
+                 std::string_view operation, bool slow);
+
+// Runs `work` on rank 0 and gives its bytes to all. Collective; agreed.
+StatusOr<std::string> FromRoot(Team& team,
+                               absl::FunctionRef<StatusOr<std::string>()> work);
+
+// Asks the rules; the message says where. Local.
+// Errors: those of DecideSave.
+StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,
+                                  const SaveRequest& request);
+
+// The time by the clock of the options. Local.
+// Errors: Internal - it threw.
+StatusOr<double> Now(const ManagerOptions& options);
+
+// The committed steps of the manager's prefix, ascending. Local.
+// Errors: those of CommittedSteps.
+StatusOr<std::vector<int64_t>> StepsOnDisk(const CheckpointManager::Impl& impl);
+
+// Takes `steps` for what is there, and forgets what is not. Local.
+void SetSteps(std::vector<int64_t> steps, CheckpointManager::Impl& impl);
+
+// What step_counter says, if it is set. Local.
+std::optional<int64_t> CounterOf(const ManagerOptions& options);
+
+// Lists and optional numbers in messages. Local.
+void PutSteps(const std::vector<int64_t>& steps, WireWriter& out);
+std::vector<int64_t> GetSteps(WireReader& in);
+void PutOptional(std::optional<int64_t> value, WireWriter& out);
+std::optional<int64_t> GetOptional(WireReader& in);
+void PutTexts(const std::vector<std::string>& texts, WireWriter& out);
+std::vector<std::string> GetTexts(WireReader& in);
+
+}  // namespace belay
+
+#endif  // BELAY_CHECKPOINT_MANAGER_IMPL_H_

@@ -1,0 +1,217 @@
+// Restoring: the newest step that can be.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/fingerprint.h"
+#include "base/guarded.h"
+#include "base/status_macros.h"
+#include "checkpoint/manager_impl.h"
+#include "store/manager_files.h"
+#include "store/posix_file.h"
+
+namespace belay {
+namespace {
+
+using Impl = CheckpointManager::Impl;
+
+// What a failure to restore a step means.
+enum class Verdict : char {
+  kDamaged = 'd',  // an older step may do
+  kGone = 'g',     // another manager has deleted it meanwhile
+  kOther = 'o',    // the step is well, the program or the system is not
+};
+
+// Rank 0 only.
+StatusOr<Verdict> JudgeStep(const std::string& path, const Status& failure) {
+  BELAY_ASSIGN_OR_RETURN(const bool is_there, Exists(path));
+  if (!is_there) return Verdict::kGone;
+  if (absl::IsDataLoss(failure)) return Verdict::kDamaged;
+  return CheckStepOpens(path).ok() ? Verdict::kOther : Verdict::kDamaged;
+}
+
+// Asks the files where the code of the failure does not say. Another dtype or
+// shape is not damage. Collective.
+StatusOr<Verdict> Judge(const Impl& impl, int64_t step, const Status& failure) {
+  if (!absl::IsDataLoss(failure) && !absl::IsNotFound(failure) &&
+      !absl::IsUnimplemented(failure)) {
+    return Verdict::kOther;
+  }
+  Team team = ManagerTeam(impl, "restore", true);
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string verdict, FromRoot(team, [&]() -> StatusOr<std::string> {
+        BELAY_ASSIGN_OR_RETURN(const Verdict judged,
+                               JudgeStep(impl.Path(step), failure));
+        return std::string(1, static_cast<char>(judged));
+      }));
+  return static_cast<Verdict>(verdict[0]);
+}
+
+Status NothingCanBeRestored(const Impl& impl,
+                            const std::vector<SkippedStep>& skipped) {
+  std::string message =
+      absl::StrFormat("restore \"%s\": none of the %d steps can be restored",
+                      impl.dir, skipped.size());
+  for (const SkippedStep& step : skipped) {
+    absl::StrAppend(&message, "\n  step ", step.step, ": ",
+                    step.status.message());
+  }
+  return absl::DataLossError(message);
+}
+
+// A step was restored. Local.
+void Remember(Impl& impl, const ManagedRestore& restored) {
+  for (const SkippedStep& skipped : restored.skipped) {
+    impl.history.damaged.push_back(skipped.step);
+  }
+  std::vector<int64_t>& damaged = impl.history.damaged;
+  std::sort(damaged.begin(), damaged.end());
+  damaged.erase(std::unique(damaged.begin(), damaged.end()), damaged.end());
+  if (restored.step) std::erase(damaged, *restored.step);
+  impl.history.counter = CounterOf(impl.options);
+}
+
+// The newest step that was not passed over. Local.
+std::optional<int64_t> NextToTry(const Impl& impl,
+                                 const ManagedRestore& restored) {
+  const std::vector<int64_t>& steps = impl.history.steps;
+  for (size_t i = steps.size(); i-- > 0;) {
+    if (std::none_of(restored.skipped.begin(), restored.skipped.end(),
+                     [&](const SkippedStep& skipped) {
+                       return skipped.step == steps[i];
+                     })) {
+      return steps[i];
+    }
+  }
+  return std::nullopt;
+}
+
+// Collective; agreed.
+StatusOr<ManagedRestore> RestoreNewest(CheckpointManager& manager, Impl& impl,
+                                       const RestoreOptions& options) {
+  ManagedRestore restored;
+  while (const std::optional<int64_t> step = NextToTry(impl, restored)) {
+    StatusOr<LoadStatus> loaded =
+        impl.checkpoint->Restore(impl.Path(*step), options);
+    if (loaded.ok()) {
+      restored.step = *step;
+      restored.load_status = *std::move(loaded);
+      Remember(impl, restored);
+      return restored;
+    }
+    BELAY_ASSIGN_OR_RETURN_AGREED(const Verdict verdict,
+                                  Judge(impl, *step, loaded.status()));
+    if (verdict == Verdict::kOther) return loaded.status();
+    if (verdict == Verdict::kDamaged) {
+      restored.skipped.push_back({*step, loaded.status()});
+    } else {
+      BELAY_RETURN_IF_AGREED(manager.Reload());
+    }
+  }
+  if (restored.skipped.empty()) return restored;
+  return NothingCanBeRestored(impl, restored.skipped);
+}
+
+// Collective.
+StatusOr<ManagedRestore> RestoreOne(Impl& impl, int64_t step,
+                                    const RestoreOptions& options) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      LoadStatus loaded, impl.checkpoint->Restore(impl.Path(step), options));
+  ManagedRestore restored{.step = step, .load_status = std::move(loaded)};
+  Remember(impl, restored);
+  return restored;
+}
+
+// Whether both numbers are times to wait. Local.
+Status CheckWait(double timeout_seconds, double poll_seconds) {
+  if (timeout_seconds >= 0 && poll_seconds > 0 && std::isfinite(poll_seconds)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "wait for a step: seconds out of range (need at least 0 and more than "
+      "0, found %g and %g)",
+      timeout_seconds, poll_seconds));
+}
+
+double Since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+}  // namespace
+
+std::string ManagedRestore::ToString() const {
+  std::string text =
+      step ? absl::StrCat("restored step ", *step) : "restored nothing";
+  for (const SkippedStep& other : skipped) {
+    absl::StrAppend(&text, "\nskipped step ", other.step, ": ",
+                    other.status.ToString());
+  }
+  return text;
+}
+
+StatusOr<ManagedRestore> CheckpointManager::Restore(
+    std::optional<int64_t> step, const RestoreOptions& options) {
+  Impl& impl = *impl_;
+  {
+    Team team = ManagerTeam(impl, "restore", false);
+    WireWriter same;
+    PutOptional(step, same);
+    BELAY_RETURN_IF_AGREED(
+        AgreeSame(team, "restore: the step", Fingerprint(same.bytes())));
+  }
+  if (step) return RestoreOne(impl, *step, options);
+  BELAY_RETURN_IF_AGREED(Reload());
+  return RestoreNewest(*this, impl, options);
+}
+
+StatusOr<ManagedRestore> CheckpointManager::RestoreOrInitialize(
+    const RestoreOptions& options) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(ManagedRestore restored,
+                                Restore(std::nullopt, options));
+  const auto& init_fn = impl_->options.init_fn;
+  if (restored.step || init_fn == nullptr) return restored;
+  const Status done = Guarded([&] { return init_fn(); });
+  Team team = ManagerTeam(*impl_, "initialize", false);
+  BELAY_RETURN_IF_AGREED(Agree(team, done));
+  return restored;
+}
+
+StatusOr<std::optional<int64_t>> CheckpointManager::WaitForNewStep(
+    std::optional<int64_t> after, double timeout_seconds, double poll_seconds) {
+  {
+    Team team = ManagerTeam(*impl_, "wait for a step of", false);
+    BELAY_RETURN_IF_AGREED(
+        Agree(team, CheckWait(timeout_seconds, poll_seconds)));
+    WireWriter same;
+    PutOptional(after, same);
+    same.Put(timeout_seconds);
+    same.Put(poll_seconds);
+    BELAY_RETURN_IF_AGREED(AgreeSame(team, "wait for a step: an argument",
+                                     Fingerprint(same.bytes())));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    BELAY_RETURN_IF_AGREED(Reload());
+    const std::vector<int64_t>& steps = impl_->history.steps;
+    if (!steps.empty() && (!after || steps.back() > *after)) {
+      return steps.back();
+    }
+    Team team = ManagerTeam(*impl_, "wait for a step of", false);
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        const std::string late, FromRoot(team, [&]() -> StatusOr<std::string> {
+          return std::string(Since(start) >= timeout_seconds ? "y" : "n");
+        }));
+    if (late == "y") return std::nullopt;
+    const double left = std::max(timeout_seconds - Since(start), 0.001);
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(std::min(poll_seconds, left)));
+  }
+}
+
+}  // namespace belay
