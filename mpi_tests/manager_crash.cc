@@ -1,0 +1,117 @@
+// One life of a program with a manager, which manager_crash.sh kills again and
+// again.
+//
+// manager_crash DIR N: checks what the last life left, restores the newest
+// step, and saves the next one until rank 0 makes its N-th system call that
+// changes the names in a directory or makes them durable. There it is killed.
+// Exit codes: 3 wrong values, 4 a committed step is gone, 5 a step is not
+// managed, 6 a call failed.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "belay/checkpoint_manager.h"
+#include "manager_program.h"
+
+namespace {
+
+int64_t calls_left = 0;
+
+void Call() {
+  if (calls_left > 0 && --calls_left == 0) kill(getpid(), SIGKILL);
+}
+
+}  // namespace
+
+// The library's calls land here, also those of std::filesystem.
+extern "C" {
+int mkdir(const char* path, mode_t mode) noexcept {
+  Call();
+  return static_cast<int>(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
+}
+int rename(const char* from, const char* to) noexcept {
+  Call();
+  return static_cast<int>(
+      syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+}
+int fsync(int fd) {
+  Call();
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
+int unlinkat(int directory, const char* path, int flags) noexcept {
+  Call();
+  return static_cast<int>(syscall(SYS_unlinkat, directory, path, flags));
+}
+}
+
+namespace belay {
+namespace {
+
+void End(int code, const std::string& why) {
+  std::fprintf(stderr, "manager_crash: %s\n", why.c_str());
+  MPI_Abort(MPI_COMM_WORLD, code);
+}
+
+int64_t LastReported(const std::string& file) {
+  std::ifstream in(file);
+  int64_t last = 0;
+  for (int64_t step = 0; in >> step;) last = step;
+  return last;
+}
+
+// All steps are managed, and the newest one is at least the last that was
+// reported.
+void CheckWhatIsLeft(const CheckpointManager& manager,
+                     const std::string& reported) {
+  const std::vector<StepRecord> records = manager.Checkpoints();
+  if (records.size() != manager.AllSteps().size()) End(5, "a stranger");
+  if (records.size() > 3) End(5, "too many steps");
+  const int64_t last = LastReported(reported);
+  if (last > manager.Latest().value_or(0)) {
+    End(4, "step " + std::to_string(last) + " is gone");
+  }
+}
+
+void Live(const std::string& dir, int64_t calls) {
+  const std::string reported = dir + ".reported";
+  testing::Program program;
+  auto manager =
+      CheckpointManager::Create(program.checkpoint(), dir, {.max_to_keep = 2});
+  if (!manager.ok()) End(6, manager.status().ToString());
+  CheckWhatIsLeft(*manager, reported);
+  const auto restored = manager->RestoreOrInitialize();
+  if (!restored.ok()) End(6, restored.status().ToString());
+  if (!restored->skipped.empty()) End(6, restored->ToString());
+  const int64_t step = restored->step.value_or(0);
+  if (!program.Is(step)) End(3, "wrong values");
+  if (testing::WorldRank() == 0) calls_left = calls;
+  program.Set(step + 1);
+  const auto saved = manager->Save(step + 1);
+  if (!saved.ok()) End(6, saved.status().ToString());
+  if (!saved->saved || !saved->notes.empty()) End(6, "not saved well");
+  calls_left = 0;
+  if (testing::WorldRank() == 0) {
+    std::ofstream(reported, std::ios::app) << step + 1 << '\n';
+  }
+}
+
+}  // namespace
+}  // namespace belay
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  belay::Live(argv[1], std::atoll(argv[2]));
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,152 @@
+// Fault points of each operation of a manager fail once, on the first and on
+// the last rank: all ranks return the same, nobody waits, and the next
+// manager finds every step that was committed.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/fault.h"
+#include "belay/checkpoint_manager.h"
+#include "manager_testing.h"
+
+namespace belay {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Each;
+using testing::GatherStatus;
+using testing::ManagerTest;
+using testing::OnRank0;
+using testing::Steps;
+using testing::WorldRank;
+using testing::WorldSize;
+
+class ManagerSweepTest : public ManagerTest {
+ protected:
+  using Operation = std::function<Status(std::optional<CheckpointManager>&)>;
+  using Check =
+      std::function<void(std::optional<CheckpointManager>&, const Status&)>;
+
+  // Runs `operation` on steps 1 and 2 of a manager that keeps two, with one
+  // fault after the other, and then `check` with what it returned. Returns the
+  // number of fault points on rank 0.
+  int64_t Sweep(const Operation& operation, const Check& check) {
+    int64_t on_root = 0;
+    for (const int victim : {WorldSize() - 1, 0}) {
+      on_root = Turn(operation, check, victim, 0);
+      for (int64_t point = 1; point <= on_root; ++point) {
+        if (IsSwept(point, on_root)) Turn(operation, check, victim, point);
+      }
+    }
+    return on_root;
+  }
+
+  // Those of the manager, which are the first and the last, and some of those
+  // of the save or the restore, which has a sweep of its own.
+  static bool IsSwept(int64_t point, int64_t points) {
+    return point <= 40 || point > points - 60 || point % 10 == 0;
+  }
+
+  // Returns how many fault points `victim` passed.
+  int64_t Turn(const Operation& operation, const Check& check, int victim,
+               int64_t point) {
+    std::optional<CheckpointManager> manager = *Manage({.max_to_keep = 2});
+    for (const int64_t step : {1, 2}) {
+      EXPECT_EQ(SaveStep(*manager, step).status(), absl::OkStatus());
+    }
+    if (WorldRank() == victim) fault::Arm(point);
+    const Status status = operation(manager);
+    int64_t points = fault::Count();
+    fault::Disarm();
+    MPI_Bcast(&points, 1, MPI_INT64_T, victim, MPI_COMM_WORLD);
+    EXPECT_THAT(GatherStatus(status), Each(status.ToString())) << point;
+    EXPECT_TRUE(point > 0 || status.ok()) << status;
+    check(manager, status);
+    manager.reset();
+    OnRank0([&] { fs::remove_all(Run()); });
+    return points;
+  }
+
+  // Expects that a new manager manages what is on disk, and restores `newest`.
+  void ExpectNewest(std::optional<CheckpointManager>& manager, int64_t newest) {
+    manager.reset();
+    manager = *Manage({.max_to_keep = 2});
+    EXPECT_EQ(manager->Restore()->step, newest);
+    EXPECT_TRUE(program_.Is(newest));
+    EXPECT_EQ(Active(*manager), OnDisk());
+  }
+};
+
+TEST_F(ManagerSweepTest, Save) {
+  const int64_t faults = Sweep(
+      [&](std::optional<CheckpointManager>& manager) {
+        return SaveStep(*manager, 3).status();
+      },
+      [&](std::optional<CheckpointManager>& manager, const Status& status) {
+        const Steps disk = OnDisk();
+        if (!status.ok()) {
+          EXPECT_EQ(disk, Steps({1, 2}));
+        }
+        EXPECT_EQ(disk.back(), status.ok() ? 3 : 2);
+        EXPECT_EQ(manager->AllSteps(), disk);
+        ExpectNewest(manager, status.ok() ? 3 : 2);
+      });
+  EXPECT_GT(faults, 50);
+}
+
+TEST_F(ManagerSweepTest, Create) {
+  const int64_t faults = Sweep(
+      [&](std::optional<CheckpointManager>& manager) {
+        manager.reset();
+        auto created = Manage({.max_to_keep = 2});
+        if (created.ok()) manager = *std::move(created);
+        return created.status();
+      },
+      [&](std::optional<CheckpointManager>& manager, const Status&) {
+        EXPECT_EQ(OnDisk(), Steps({1, 2}));
+        ExpectNewest(manager, 2);
+      });
+  EXPECT_GT(faults, 10);
+}
+
+// An error of the system is no reason to take an older step.
+TEST_F(ManagerSweepTest, Restore) {
+  const int64_t faults = Sweep(
+      [&](std::optional<CheckpointManager>& manager) {
+        program_.Set(0);
+        const auto restored = manager->Restore();
+        if (restored.ok()) {
+          EXPECT_EQ(restored->step, 2);
+        }
+        return restored.status();
+      },
+      [&](std::optional<CheckpointManager>& manager, const Status& status) {
+        if (status.ok()) {
+          EXPECT_TRUE(program_.Is(2));
+        }
+        ExpectNewest(manager, 2);
+      });
+  EXPECT_GT(faults, 20);
+}
+
+TEST_F(ManagerSweepTest, Delete) {
+  const int64_t faults = Sweep(
+      [&](std::optional<CheckpointManager>& manager) {
+        return manager->Delete(1);
+      },
+      [&](std::optional<CheckpointManager>& manager, const Status& status) {
+        if (status.ok()) {
+          EXPECT_EQ(OnDisk(), Steps({2}));
+        }
+        ExpectNewest(manager, 2);
+      });
+  EXPECT_GT(faults, 10);
+}
+
+}  // namespace
+}  // namespace belay
