@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "belay/checkpoint.h"
+#include "belay/checkpoint_manager.h"
 #include "belay/checkpoint_reader.h"
 #include "values.h"
 
@@ -167,6 +168,22 @@ TEST_F(MeshTest, CheckpointInATrainLoop) {
     step = epoch;
     EXPECT_EQ(Ok(checkpoint.Save(run())).step, epoch + 1);
   }
+}
+
+TEST_F(MeshTest, CheckpointManager) {
+  Piece cut = Make({{"x"}, {"y"}}, {4, 8}, 0);
+  Checkpoint checkpoint(comm_, {{"cut", cut}});
+  auto manager =
+      CheckpointManager::Create(checkpoint, run(), {.max_to_keep = 1});
+  ASSERT_EQ(manager.status(), absl::OkStatus());
+  for (const float base : {1.0f, 2.0f}) {
+    cut.Fill(base);
+    EXPECT_TRUE(Ok(manager->Save()).saved);
+  }
+  cut.Zero();
+  EXPECT_EQ(Ok(manager->RestoreOrInitialize()).step, 2);
+  EXPECT_EQ(cut.values, cut.Expected(2));
+  EXPECT_EQ(manager->AllSteps(), std::vector<int64_t>({2}));
 }
 
 TEST_F(MeshTest, SaveAsBf16) {

@@ -1,0 +1,115 @@
+// The code of docs/manager.md, which shows parts of this file word for word.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "belay/checkpoint_manager.h"
+#include "manager_testing.h"
+
+namespace belay {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::ManagerTest;
+using testing::Steps;
+
+class ManagerPageTest : public ManagerTest {};
+
+Status TrainAndKeep(belay::Checkpoint& checkpoint, const std::string& dir,
+                    int64_t steps, const std::function<void()>& Train) {
+  auto manager = belay::CheckpointManager::Create(
+      checkpoint, dir, {.save_interval_steps = 10, .max_to_keep = 2});
+  if (!manager.ok()) return manager.status();
+  auto restored = manager->RestoreOrInitialize();
+  if (!restored.ok()) return restored.status();
+  for (int64_t step = restored->step.value_or(-1) + 1; step < steps; ++step) {
+    Train();
+    auto saved = manager->Save(step);
+    if (!saved.ok()) return saved.status();
+  }
+  return absl::OkStatus();
+}
+
+TEST_F(ManagerPageTest, ATrainingLoop) {
+  int trained = 0;
+  for (const int64_t steps : {25, 52}) {
+    ASSERT_EQ(
+        TrainAndKeep(program_.checkpoint(), Run(), steps, [&] { ++trained; }),
+        absl::OkStatus());
+  }
+  EXPECT_EQ(OnDisk(), Steps({40, 50}));
+  // 25 steps, and those after 20.
+  EXPECT_EQ(trained, 25 + 31);
+}
+
+StatusOr<std::optional<int64_t>> KeepTheBest(
+    belay::Checkpoint& checkpoint, const std::string& dir,
+    const std::vector<double>& losses) {
+  auto manager = belay::CheckpointManager::Create(
+      checkpoint, dir,
+      {.max_to_keep = 3, .best_metric = "loss", .best_mode = "min"});
+  if (!manager.ok()) return manager.status();
+  for (int64_t step = 0; step < static_cast<int64_t>(losses.size()); ++step) {
+    auto saved = manager->Save(
+        step, {.metrics = belay::Metrics{{"loss", losses[step]}}});
+    if (!saved.ok()) return saved.status();
+  }
+  return manager->BestStep();
+}
+
+TEST_F(ManagerPageTest, TheBestSteps) {
+  EXPECT_EQ(
+      KeepTheBest(program_.checkpoint(), Run(), {5, 2, 4, 3, 7, 1}).value(), 5);
+  EXPECT_EQ(OnDisk(), Steps({1, 3, 5}));
+}
+
+TEST_F(ManagerPageTest, RulesTogether) {
+  belay::ManagerOptions options;
+  options.retention = belay::AnyOfPolicies(
+      {belay::LatestN(2), belay::EveryNSteps(1000), belay::CustomSteps({7})});
+
+  auto manager = Manage(options);
+  for (const int64_t step : {7, 900, 1000, 1100, 1200, 1300}) {
+    EXPECT_EQ(SaveStep(*manager, step).status(), absl::OkStatus());
+  }
+  EXPECT_EQ(OnDisk(), Steps({7, 1000, 1200, 1300}));
+}
+
+Status EvaluateEach(belay::Checkpoint& checkpoint, const std::string& dir,
+                    double patience,
+                    const std::function<void(int64_t)>& Evaluate) {
+  auto reader =
+      belay::CheckpointManager::Create(checkpoint, dir, {.read_only = true});
+  if (!reader.ok()) return reader.status();
+  for (std::optional<int64_t> last;;) {
+    auto found = reader->WaitForNewStep(last, patience);
+    if (!found.ok()) return found.status();
+    if (!found->has_value()) return absl::OkStatus();
+    auto restored = reader->Restore();
+    if (!restored.ok()) return restored.status();
+    Evaluate(*restored->step);
+    last = *found;
+  }
+}
+
+TEST_F(ManagerPageTest, AnEvaluator) {
+  auto writer = Manage();
+  ASSERT_EQ(SaveStep(*writer, 1).status(), absl::OkStatus());
+  Steps evaluated;
+  const auto evaluate = [&](int64_t step) {
+    evaluated.push_back(step);
+    if (step < 3) {
+      EXPECT_EQ(SaveStep(*writer, step + 1).status(), absl::OkStatus());
+    }
+  };
+  EXPECT_EQ(EvaluateEach(program_.checkpoint(), Run(), 0.1, evaluate),
+            absl::OkStatus());
+  EXPECT_THAT(evaluated, ElementsAre(1, 2, 3));
+}
+
+}  // namespace
+}  // namespace belay
