@@ -32,6 +32,9 @@ Workload ReadAllRows();
 // Planning alone, on one rank (workloads_plan.cc).
 Workload PlanMaxShardSize();
 
+// Choosing the chunks of many arrays, on one rank (workloads_chunks.cc).
+Workload ChooseChunks();
+
 // The objects of a large program, on one rank (workloads_graph.cc).
 Workload MergeObjectGraphs();
 
@@ -39,11 +42,11 @@ Workload MergeObjectGraphs();
 Workload OpenReader();
 
 inline std::vector<Workload> AllWorkloads() {
-  return {SaveRows(),         RestoreRows(),       SavePerTask(),
-          SaveColumns(),      RestoreColumns(),    Save1000(),
-          Save10000(),        RestoreSmall(),      SaveGpt2(),
-          ScatterAddRows(),   LookUpRows(),        ReadAllRows(),
-          PlanMaxShardSize(), MergeObjectGraphs(), OpenReader()};
+  return {
+      SaveRows(),         RestoreRows(),    SavePerTask(),       SaveColumns(),
+      RestoreColumns(),   Save1000(),       Save10000(),         RestoreSmall(),
+      SaveGpt2(),         ScatterAddRows(), LookUpRows(),        ReadAllRows(),
+      PlanMaxShardSize(), ChooseChunks(),   MergeObjectGraphs(), OpenReader()};
 }
 
 }  // namespace belay::bench

@@ -26,7 +26,8 @@ SYSTEM = {
 }
 USERS = ("tools/", "examples/", "benchmarks/", "tests/consumer/")
 # What looks inside beside the tests: it times what no public function does.
-INNER_LOOPS = ("benchmarks/micro.cc", "benchmarks/workloads_graph.cc")
+INNER_LOOPS = ("benchmarks/micro.cc", "benchmarks/workloads_chunks.cc",
+               "benchmarks/workloads_graph.cc")
 
 
 def includes(text):
