@@ -167,7 +167,7 @@ TEST_F(RanksTest, MistakesOfOneRankFailEverywhere) {
     ExpectRefused(checkpoint, absl::StatusCode::kInvalidArgument, "\"v\"");
   }
   {
-    ObjectRef null = std::unique_ptr<float>();
+    ObjectRef null = static_cast<float*>(nullptr);
     Checkpoint checkpoint(comm_, {{"v", bad ? null : ObjectRef(v)}});
     ExpectRefused(checkpoint, absl::StatusCode::kInvalidArgument, "null");
   }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <utility>
 
 #include "belay/mesh.h"
 #include "belay/sharded_variable.h"
@@ -88,10 +89,9 @@ TEST(TrackableTest, LeavesOfAllKinds) {
       types.push_back(std::string(DTypeName(a.dtype)) + ShapeText(a.shape));
     }
   }
-  EXPECT_THAT(types,
-              ElementsAre("i64[]", "bool[]", "bf16[]", "string[]", "f64[2]",
-                          "c64[3]", "u8[4]", "i32[2, 2]", "f32[6]",
-                          "f32[2, 3]"));
+  EXPECT_THAT(types, ElementsAre("i64[]", "bool[]", "bf16[]", "string[]",
+                                 "f64[2]", "c64[3]", "u8[4]", "i32[2, 2]",
+                                 "f32[6]", "f32[2, 3]"));
 }
 
 TEST(TrackableTest, ArraysAreOneIfTheyBeginTogetherAndHaveOneShape) {
@@ -136,6 +136,61 @@ TEST(TrackableTest, ContainersAndPointers) {
                   "list/0/.ATTRIBUTES/kernel", "dict/a" + end, "dict/b" + end,
                   "numbers/7" + end, "rows/0" + end, "plain/bias" + end,
                   "list/0/bias" + end, "layers/0/w" + end, "layers/1/w" + end));
+}
+
+// Where the first value of an object is.
+const void* FirstValue(const ObjectRef& object) {
+  return Tracked(object).values.at(0).shards.at(0).data;
+}
+
+TEST(TrackableTest, PointersAreFollowedWhenTheObjectsAreTracked) {
+  std::unique_ptr<float> unique;
+  std::optional<float> optional;
+  float* plain = nullptr;
+  std::unique_ptr<std::unique_ptr<float>> nested;
+  const std::vector<Attached> all = {{"unique", unique},
+                                     {"optional", optional},
+                                     {"plain", plain},
+                                     {"nested", nested}};
+  for (const auto& [name, object] : all) {
+    EXPECT_EQ(MistakeOf(object), "track \"(root)\": the root is null") << name;
+  }
+  unique = std::make_unique<float>(1);
+  optional = 2;
+  plain = unique.get();
+  nested = std::make_unique<std::unique_ptr<float>>();
+  EXPECT_FALSE(TrackObjects(all[3].second, 0).ok());
+  *nested = std::make_unique<float>(3);
+  EXPECT_EQ(FirstValue(all[0].second), unique.get());
+  EXPECT_EQ(FirstValue(all[1].second), &*optional);
+  EXPECT_EQ(FirstValue(all[2].second), unique.get());
+  EXPECT_EQ(FirstValue(all[3].second), nested->get());
+  const auto nothing = [](Tracker&) {};
+  // The root, what two pointers lead to, and what each of the others does.
+  EXPECT_EQ(Tracked(nothing, all).graph.nodes.size(), 4);
+  const auto old = std::exchange(unique, std::make_unique<float>(4));
+  EXPECT_EQ(FirstValue(all[0].second), unique.get());
+  EXPECT_EQ(FirstValue(all[2].second), old.get());
+  EXPECT_EQ(Tracked(nothing, all).graph.nodes.size(), 5);
+}
+
+TEST(TrackableTest, PlainPointersMayBeTemporary) {
+  float here = 0, there = 0;
+  float* pointer = &here;
+  const ObjectRef copied = pointer + 0;
+  pointer = &there;
+  EXPECT_EQ(FirstValue(copied), &here);
+  std::vector<float> values(2);
+  const auto root = [&](Tracker& t) {
+    for (float& value : values) {
+      float* const local = &value;
+      t.Child(std::to_string(&value - values.data()), local);
+    }
+  };
+  const LiveGraph live = Tracked(root);
+  ASSERT_EQ(live.values.size(), 2);
+  EXPECT_EQ(live.values[0].shards[0].data, &values[0]);
+  EXPECT_EQ(live.values[1].shards[0].data, &values[1]);
 }
 
 TEST(TrackableTest, OneObjectSeenThroughTwoTypesIsOne) {
@@ -292,6 +347,12 @@ static_assert(!CanBeValue<const std::vector<int>&>);
 static_assert(!CanBeValue<std::vector<bool>&>);
 static_assert(!CanBeValue<long double&> && !CanBeValue<void*&>);
 static_assert(!CanBeValue<float>);
+static_assert(tracking::IsTemporaryOwner<std::unique_ptr<float>>);
+static_assert(tracking::IsTemporaryOwner<const std::shared_ptr<float>>);
+static_assert(tracking::IsTemporaryOwner<std::optional<float>>);
+static_assert(!tracking::IsTemporaryOwner<std::unique_ptr<float>&>);
+static_assert(!tracking::IsTemporaryOwner<float*>);
+static_assert(!tracking::IsTemporaryOwner<std::vector<float>>);
 
 }  // namespace
 }  // namespace belay

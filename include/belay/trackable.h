@@ -194,7 +194,10 @@ concept NotObjectRef = !std::same_as<std::remove_cvref_t<T>, ObjectRef>;
 //     has to last as long as the objects do
 //   - a range of such, whose children are "0", "1", ..., or a map, whose
 //     children have the keys as names
-//   - a pointer to one of these: plain, unique, shared or optional
+//   - a pointer to one of these: plain, unique, shared or optional. It is
+//     borrowed like an object, and followed each time the objects are asked for
+//     their descriptions: what it leads to may change. Only a plain pointer may
+//     be a temporary, which is copied
 // Other types do not compile.
 class ObjectRef {
  public:
@@ -203,7 +206,12 @@ class ObjectRef {
   template <NotObjectRef T>
   ObjectRef(T&& object);
 
-  // Whether it was made of a null pointer. Local.
+  // Becomes what its pointers lead to now. The other functions are for what was
+  // followed. Local.
+  void Follow() {
+    while (follow_ != nullptr) *this = follow_();
+  }
+  // Whether it refers to nothing. Local.
   bool is_null() const { return track_ == nullptr; }
   const ObjectId& id() const { return id_; }
   // Describes the object. Local.
@@ -232,6 +240,8 @@ class ObjectRef {
     }
   }
 
+  // Of a pointer, which has neither of the others.
+  std::function<ObjectRef()> follow_;
   ObjectId id_;
   std::function<void(Tracker&)> track_;
 };
@@ -304,6 +314,12 @@ concept IsPointer = std::is_pointer_v<T> || requires(T& pointer) {
   { *optional } -> std::same_as<typename T::value_type&>;
   optional.has_value();
 };
+// Of a forwarding reference T&&: a pointer that takes its object along when it
+// goes.
+template <typename T>
+concept IsTemporaryOwner =
+    !std::is_lvalue_reference_v<T> && IsPointer<std::remove_const_t<T>> &&
+    !std::is_pointer_v<T>;
 
 }  // namespace tracking
 
@@ -317,7 +333,17 @@ ObjectRef::ObjectRef(T&& object) {
     id_ = leaf.id();
     track_ = [leaf](Tracker& tracker) { tracker.Value(kVariableValue, leaf); };
   } else if constexpr (tracking::IsPointer<std::remove_const_t<U>>) {
-    if (object) *this = ObjectRef(*object);
+    static_assert(!tracking::IsTemporaryOwner<T>,
+                  "belay borrows what it tracks: a temporary pointer may own "
+                  "its object, so give belay one that lasts, or a plain one");
+    const auto lead = [](auto& pointer) {
+      return pointer ? ObjectRef(*pointer) : ObjectRef();
+    };
+    if constexpr (kLasts) {
+      follow_ = [lead, &object] { return lead(object); };
+    } else {
+      follow_ = [lead, object] { return lead(object); };
+    }
   } else if constexpr (tracking::HasTrack<U> && kLasts) {
     id_ = IdOf(object);
     track_ = [&object](Tracker& tracker) { object.Track(tracker); };

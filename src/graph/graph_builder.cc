@@ -31,12 +31,13 @@ const std::string* FindTwice(const std::vector<Named>& all) {
 
 }  // namespace
 
-StatusOr<LiveGraph> GraphBuilder::Build(const ObjectRef& root,
+StatusOr<LiveGraph> GraphBuilder::Build(ObjectRef root,
                                         const std::vector<Attached>& attached) {
+  root.Follow();
   if (root.is_null()) {
     return absl::InvalidArgumentError("track \"(root)\": the root is null");
   }
-  AddNode({}, root, "");
+  AddNode({}, std::move(root), "");
   for (size_t i = 0; i < objects_.size(); ++i) {
     Describe(static_cast<int32_t>(i));
     if (i == 0) Attach(attached);
@@ -47,7 +48,7 @@ StatusOr<LiveGraph> GraphBuilder::Build(const ObjectRef& root,
   return std::move(live_);
 }
 
-int32_t GraphBuilder::AddNode(GraphNode node, const ObjectRef& object,
+int32_t GraphBuilder::AddNode(GraphNode node, ObjectRef object,
                               std::string object_name) {
   const auto number = static_cast<int32_t>(objects_.size());
   ObjectId id = object.id();
@@ -60,7 +61,7 @@ int32_t GraphBuilder::AddNode(GraphNode node, const ObjectRef& object,
       number == 0 ? 0 : lengths_[static_cast<size_t>(node.parent)] + 1;
   live_.graph.nodes.push_back(std::move(node));
   live_.ids.push_back(id);
-  objects_.push_back(object);
+  objects_.push_back(std::move(object));
   object_names_.push_back(std::move(object_name));
   lengths_.push_back(length);
   return number;
@@ -115,8 +116,10 @@ void GraphBuilder::AddOpaque(std::string_view name, OpaqueState state) {
   live_.values.back().opaque = std::move(opaque);
 }
 
-void GraphBuilder::AddChild(std::string_view name, const ObjectRef& object) {
+void GraphBuilder::AddChild(std::string_view name, ObjectRef object) {
   if (!IsGoodName(name, "child")) return;
+  // Now, since the pointer may be a local variable of the description.
+  object.Follow();
   if (object.is_null()) {
     return Mistake(current_, Cat("child \"", name, "\" is null"));
   }
@@ -139,8 +142,8 @@ void GraphBuilder::AddChild(std::string_view name, const ObjectRef& object) {
     }
     std::string object_name =
         ChildObjectName(object_names_[static_cast<size_t>(current_)], name);
-    child = AddNode({.parent = current_, .name = std::string(name)}, object,
-                    std::move(object_name));
+    child = AddNode({.parent = current_, .name = std::string(name)},
+                    std::move(object), std::move(object_name));
   }
   at().children.push_back({.name = std::string(name), .node = child});
 }
@@ -148,6 +151,8 @@ void GraphBuilder::AddChild(std::string_view name, const ObjectRef& object) {
 void GraphBuilder::AddSlot(std::string_view name, ObjectRef variable,
                            ObjectRef slot) {
   if (!IsGoodName(name, "slot")) return;
+  variable.Follow();
+  slot.Follow();
   if (variable.is_null() || slot.is_null()) {
     return Mistake(current_, Cat("slot \"", name, "\" is null, or has a ",
                                  "variable that is null"));
@@ -163,12 +168,14 @@ void GraphBuilder::AddSlot(std::string_view name, ObjectRef variable,
 }
 
 void GraphBuilder::Attach(const std::vector<Attached>& attached) {
-  for (const auto& [name, object] : attached) {
+  for (const auto& [name, given] : attached) {
+    ObjectRef object = given;
+    object.Follow();
     const auto found = std::find_if(
         at().children.begin(), at().children.end(),
         [&name](const GraphChild& child) { return child.name == name; });
     if (found == at().children.end()) {
-      AddChild(name, object);
+      AddChild(name, std::move(object));
     } else if (object.is_null() || object.id().address == nullptr ||
                live_.ids[static_cast<size_t>(found->node)] != object.id()) {
       Mistake(0, Cat("Cannot create a Checkpoint with keyword argument ", name,

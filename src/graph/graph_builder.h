@@ -19,14 +19,14 @@ class GraphBuilder {
  public:
   explicit GraphBuilder(int rank) : rank_(rank) {}
 
-  StatusOr<LiveGraph> Build(const ObjectRef& root,
+  StatusOr<LiveGraph> Build(ObjectRef root,
                             const std::vector<Attached>& attached);
 
   // For the Tracker, about the object that describes itself.
   int rank() const { return rank_; }
   void AddValue(std::string_view name, const Leaf& leaf);
   void AddOpaque(std::string_view name, OpaqueState state);
-  void AddChild(std::string_view name, const ObjectRef& object);
+  void AddChild(std::string_view name, ObjectRef object);
   void AddSlot(std::string_view name, ObjectRef variable, ObjectRef slot);
 
  private:
@@ -38,8 +38,7 @@ class GraphBuilder {
   };
 
   GraphNode& at() { return live_.graph.nodes[static_cast<size_t>(current_)]; }
-  int32_t AddNode(GraphNode node, const ObjectRef& object,
-                  std::string object_name);
+  int32_t AddNode(GraphNode node, ObjectRef object, std::string object_name);
   void Describe(int32_t node);
   void Attach(const std::vector<Attached>& attached);
   // Returns the node of a slot's variable, or -1.

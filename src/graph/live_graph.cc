@@ -133,7 +133,7 @@ void Tracker::Bytes(std::string_view name,
 }
 
 void Tracker::Child(std::string_view name, ObjectRef object) {
-  builder_.AddChild(name, object);
+  builder_.AddChild(name, std::move(object));
 }
 
 void Tracker::Slot(std::string_view name, ObjectRef variable, ObjectRef slot) {
