@@ -121,26 +121,25 @@ TEST(GraphMatchTest, ValuesThatComeLater) {
 TEST(GraphMatchTest, OverlappingRestores) {
   float v1 = 13, v2 = 12;
   Thing dep1{.children = {{"var", v1}}}, dep2{.children = {{"var", v2}}};
-  Thing saved1{.children = {{"dep", dep1}}},
-      saved2{.children = {{"dep", dep2}}};
+  Thing saved1{.children = {{"first", dep1}}};
+  Thing saved2{.children = {{"second", dep2}}};
   const LiveGraph first = Tracked(saved1), second = Tracked(saved2);
   const auto values1 = Stored(first), values2 = Stored(second);
   for (const bool first_is_attached_last : {false, true}) {
     float var = 0;
     Thing dep{.children = {{"var", var}}};
-    Thing root1, root2;
+    Thing root;
     Restorer restorer;
     Restoration restore1 = restorer.Ask(first.graph);
     Restoration restore2 = restorer.Ask(second.graph);
-    restorer.Continue(restore1, Tracked(root1), values1);
-    restorer.Continue(restore2, Tracked(root2), values2);
-    Thing& early = first_is_attached_last ? root2 : root1;
-    Thing& late = first_is_attached_last ? root1 : root2;
-    for (Thing* attach : {&early, &late}) {
-      attach->children = {{"dep", dep}};
-      // The newest first, each for the objects that it was asked for.
-      restorer.Continue(restore2, Tracked(root2), values2);
-      restorer.Continue(restore1, Tracked(root1), values1);
+    restorer.Continue(restore1, Tracked(root), values1);
+    restorer.Continue(restore2, Tracked(root), values2);
+    for (const bool is_first :
+         {!first_is_attached_last, first_is_attached_last}) {
+      root.children.emplace_back(is_first ? "first" : "second", dep);
+      // The newest first.
+      restorer.Continue(restore2, Tracked(root), values2);
+      restorer.Continue(restore1, Tracked(root), values1);
     }
     EXPECT_EQ(var, 12);
   }

@@ -3,35 +3,16 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "base/text.h"
+#include "graph/finder.h"
 #include "types/element_conversion.h"
 
 namespace belay {
 namespace {
 
 size_t At(int32_t i) { return static_cast<size_t>(i); }
-
-// Finds what is named in a list. Two lists that are compared mostly have the
-// same order, so the place in the other list is tried first.
-template <typename Named>
-class Finder {
- public:
-  explicit Finder(const std::vector<Named>& all) : all_(all) {}
-
-  const Named* Find(const std::string& name, size_t place) {
-    if (place < all_.size() && all_[place].name == name) return &all_[place];
-    if (by_name_.empty()) {
-      for (const Named& one : all_) by_name_.emplace(AbslView(one.name), &one);
-    }
-    const auto found = by_name_.find(AbslView(name));
-    return found == by_name_.end() ? nullptr : found->second;
-  }
-
- private:
-  const std::vector<Named>& all_;
-  absl::flat_hash_map<absl::string_view, const Named*> by_name_;
-};
 
 std::string TypeText(const GraphAttribute& attribute) {
   return Cat(DTypeName(attribute.dtype), " ", ShapeText(attribute.shape));
@@ -58,6 +39,7 @@ class Matcher {
         saved_(restoration.saved),
         live_(live),
         restored_(restored),
+        is_known_(FindKnown(restored.objects, live)),
         is_matched_(live.values.size()) {
     result_.live_nodes.assign(saved_.nodes.size(), -1);
     out().rank = rank;
@@ -127,24 +109,23 @@ class Matcher {
     return Cat(text, text.empty() ? "" : "/", name);
   }
 
-  // Objects that were matched before stay so, if they are still there.
+  // Objects that were matched before stay so, if a path of those that they had
+  // in both graphs still leads to them.
   void BindRemembered() {
-    if (restoration_.bound.empty()) return;
-    absl::flat_hash_map<ObjectId, int32_t> nodes;
-    for (size_t i = 0; i < live_.ids.size(); ++i) {
-      nodes.emplace(live_.ids[i], static_cast<int32_t>(i));
-    }
-    for (size_t i = 1; i < saved_.nodes.size(); ++i) {
-      const auto found = nodes.find(restoration_.bound[i]);
-      if (found == nodes.end()) continue;
-      if (LiveNode(found->second).is_slot() != saved_.nodes[i].is_slot()) {
-        continue;
-      }
-      Bind(static_cast<int32_t>(i), found->second);
-    }
+    if (restoration_.bound.empty() || !IsRemembered(0, 0)) return;
+    is_remembering_ = true;
+    for (size_t i = 0; i < queue_.size(); ++i) BindChildren(queue_[i]);
+    for (size_t i = 0; i < saved_.nodes.size(); ++i) BindSlots(i);
+    is_remembering_ = false;
+    waiting_.clear();
+  }
+
+  bool IsRemembered(int32_t saved, int32_t live) const {
+    return restoration_.bound[At(saved)] == live_.ids[At(live)];
   }
 
   void Bind(int32_t saved, int32_t live) {
+    if (is_remembering_ && !IsRemembered(saved, live)) return;
     int32_t& bound = result_.live_nodes[At(saved)];
     if (bound == live) return;
     if (bound >= 0) {
@@ -226,13 +207,19 @@ class Matcher {
     }
     out().used[static_cast<size_t>(place)] = 1;
     if (stored.key != needed.key) out().renamed.emplace_back(place, needed.key);
-    const auto last =
-        restored_.find({live_.ids[At(live_.values[value].node)], needed.name});
-    const bool is_newer =
-        last == restored_.end() || last->second < restoration_.number;
-    if (is_first && is_newer) {
+    if (is_first && LastNumber(value) < restoration_.number) {
       result_.reads.push_back({.value = value, .key = stored.key});
     }
+  }
+
+  // The number of the restore that a value of the program was last read by, or
+  // less than any.
+  int64_t LastNumber(size_t value) const {
+    const int32_t node = live_.values[value].node;
+    if (!is_known_[At(node)]) return 0;
+    const auto last = restored_.numbers.find(
+        {live_.ids[At(node)], live_.AttributeOf(live_.values[value]).name});
+    return last == restored_.numbers.end() ? 0 : last->second;
   }
 
   void NoteDeferred() {
@@ -270,12 +257,26 @@ class Matcher {
   const ObjectGraph& saved_;
   const LiveGraph& live_;
   const RestoredValues& restored_;
+  const std::vector<bool> is_known_;      // by live node
   std::vector<bool> is_matched_;          // by live value
   std::vector<int64_t> first_attribute_;  // by stored node
+  bool is_remembering_ = false;           // only what was bound is bound
   std::vector<int32_t> queue_;            // stored nodes as they were bound
   std::vector<int32_t> waiting_;          // stored nodes that nobody holds
   MatchResult result_;
 };
+
+// Drops what was noted of objects that are no longer there.
+void ForgetLost(const LiveGraph& live, RestoredValues& restored) {
+  const std::vector<bool> is_known = FindKnown(restored.objects, live);
+  absl::flat_hash_set<ObjectId> known;
+  for (size_t i = 0; i < is_known.size(); ++i) {
+    if (is_known[i]) known.insert(live.ids[i]);
+  }
+  absl::erase_if(restored.numbers, [&known](const auto& noted) {
+    return !known.contains(noted.first.first);
+  });
+}
 
 }  // namespace
 
@@ -288,16 +289,18 @@ MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
 
 void RememberMatch(const LiveGraph& live, const MatchResult& match,
                    Restoration& restoration, RestoredValues& restored) {
-  restoration.bound.resize(match.live_nodes.size());
+  restoration.bound.assign(match.live_nodes.size(), ObjectId());
   for (size_t i = 0; i < match.live_nodes.size(); ++i) {
     if (match.live_nodes[i] < 0) continue;
     restoration.bound[i] = live.ids[At(match.live_nodes[i])];
   }
+  ForgetLost(live, restored);
   for (const KeyedValue& read : match.reads) {
     const LiveValue& value = live.values[read.value];
-    restored[{live.ids[At(value.node)], live.AttributeOf(value).name}] =
+    restored.numbers[{live.ids[At(value.node)], live.AttributeOf(value).name}] =
         restoration.number;
   }
+  restored.objects = KnownObjectsOf(live);
 }
 
 ObjectGraph GraphOfArrays(std::vector<GraphAttribute> arrays) {

@@ -16,6 +16,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "belay/status.h"
+#include "graph/known_objects.h"
 #include "graph/live_graph.h"
 #include "graph/object_graph.h"
 
@@ -42,10 +43,13 @@ struct Tolerance {
   bool lengths = false;  // but not the number of axes
 };
 
-// By object and name of the value: the number of the restore that it has its
-// value from.
-using RestoredValues =
-    absl::flat_hash_map<std::pair<ObjectId, std::string>, int64_t>;
+// What has its value from a restore already.
+struct RestoredValues {
+  // All objects, as they were when something was last noted here.
+  KnownObjects objects;
+  // By object and name of the value: the number of the restore.
+  absl::flat_hash_map<std::pair<ObjectId, std::string>, int64_t> numbers;
+};
 
 // What is found out about a stored node.
 enum class NodeMatch : uint8_t {
@@ -71,7 +75,7 @@ struct RankMatch {
   std::vector<std::pair<int64_t, std::string>> renamed;
   std::vector<Mismatch> mismatches;
   std::vector<Mismatch> conversions;  // the same of used ones
-  std::vector<std::string> missing;  // keys of the program that are not stored
+  std::vector<std::string> missing;   // keys of the program that are not stored
   // Objects of the program that hold values and match nothing.
   std::vector<std::string> unmatched_objects;
   std::vector<std::string> warnings;
@@ -87,12 +91,15 @@ struct MatchResult {
 
 // Matches the objects. The first object that a stored one is matched with
 // stays; another one is a warning. Several stored objects may be matched with
-// one object: each value is read from the first that has it.
+// one object: each value is read from the first that has it. What was noted of
+// an object holds for as long as it has its address and a path of those that it
+// had: see FindKnown.
 MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
                          const RestoredValues& restored, int rank,
                          Tolerance tolerance = {});
 
-// Notes that what MatchObjects said was read.
+// Notes that what MatchObjects said was read, and forgets objects that are
+// gone.
 void RememberMatch(const LiveGraph& live, const MatchResult& match,
                    Restoration& restoration, RestoredValues& restored);
 
