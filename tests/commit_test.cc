@@ -137,10 +137,27 @@ TEST_F(CommitTest, UndoBringsAnOverwrittenStepBack) {
 TEST_F(CommitTest, DebrisOfAnEarlierSaveIsRemovedByTheNext) {
   ASSERT_EQ(Begin(7), absl::OkStatus());
   Put("run/step_00000007.inprogress/data_00000_of_00001.h5", "half");
-  fs::create_directories(Path("run/step_00000007.inprogress/deep/er"));
+  Put("run/step_00000007.inprogress/.nfs0000000000a1", "still open elsewhere");
   EXPECT_EQ(BeginStep(Step(7), false, true, 1), absl::OkStatus());
   EXPECT_EQ(List("run/step_00000007.inprogress"),
             Names({"writer_0000000000000001"}));
+}
+
+TEST_F(CommitTest, WhatIsNotOursIsNotRemoved) {
+  Save(7, "old");
+  Put("run/step_00000007/notes.txt", "mine");
+  EXPECT_EQ(Begin(7, true),
+            absl::FailedPreconditionError(
+                "overwrite \"" + Path("run/step_00000007") +
+                "\": not belay's: \"notes.txt\"; nothing is removed"));
+  fs::create_directories(Path("run/step_00000008.inprogress/deep/er"));
+  EXPECT_EQ(Begin(8), absl::FailedPreconditionError(
+                          "remove \"" + Path("run/step_00000008.inprogress") +
+                          "\": not belay's: \"deep\"; nothing is removed"));
+  fs::create_directories(Path("run/step_00000009/data"));
+  EXPECT_EQ(Begin(9, true).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(fs::exists(Path("run/step_00000009/data")));
+  EXPECT_EQ(Content("run/step_00000007/index.h5"), "old");
 }
 
 // Two jobs save one step: the second has taken the directory over, and the

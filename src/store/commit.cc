@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "store/own_files.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
 
@@ -26,7 +27,7 @@ Status TakeBackReplaced(const std::string& committed) {
   BELAY_ASSIGN_OR_RETURN(const bool has_spare, Exists(spare));
   if (!has_spare) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(const bool has_step, Exists(committed));
-  return has_step ? RemoveTree(spare) : Rename(spare, committed);
+  return has_step ? RemoveOwn(spare) : Rename(spare, committed);
 }
 
 // Two directories trade places in one step where the file system can do that.
@@ -54,8 +55,10 @@ Status BeginStep(const std::string& path, bool overwrite, bool durable,
         "set SaveOptions.overwrite",
         path));
   }
+  if (exists) BELAY_RETURN_IF_ERROR(CheckReplaceable(path));
   const std::string directory = InProgressPath(path);
-  BELAY_RETURN_IF_ERROR(RemoveTree(directory));
+  BELAY_ASSIGN_OR_RETURN(const bool has_debris, Exists(directory));
+  if (has_debris) BELAY_RETURN_IF_ERROR(RemoveOwn(directory));
   BELAY_RETURN_IF_ERROR(MakeDirectory(directory));
   const Status marked = CreateMarker(JoinPath(directory, MarkerName(nonce)));
   // Nobody else would know whose it is.

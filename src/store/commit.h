@@ -19,8 +19,9 @@ namespace belay {
 // of this name is removed, and a checkpoint that a crash left half replaced
 // gets its name back. With `durable`, the name of a new directory above is
 // synced. Rank 0 only.
-// Errors: AlreadyExists - `path` is committed and `overwrite` is false; those
-//   of MakeDirectory and RemoveTree.
+// Errors: AlreadyExists - `path` is there and `overwrite` is false;
+//   FailedPrecondition - what would be removed is not belay's alone; those of
+//   MakeDirectory and RemoveTree.
 Status BeginStep(const std::string& path, bool overwrite, bool durable,
                  uint64_t nonce);
 

@@ -7,15 +7,13 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "geometry/digits.h"
 #include "store/index_file.h"
+#include "store/own_files.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
 
 namespace belay {
 namespace {
-
-constexpr size_t kMaxForeign = 5;
 
 // Whether `name` is that of a step of the prefix and `suffix`.
 bool IsOfPrefix(std::string_view name, std::string_view prefix,
@@ -26,35 +24,8 @@ bool IsOfPrefix(std::string_view name, std::string_view prefix,
   return label && label->prefix == prefix;
 }
 
-// "data_<digits>_of_<digits>.h5".
-bool IsDataFile(std::string_view name) {
-  constexpr std::string_view kOf = "_of_";
-  if (!name.starts_with("data_") || !name.ends_with(".h5")) return false;
-  name.remove_prefix(5);
-  name.remove_suffix(3);
-  const size_t of = name.find(kOf);
-  return of != std::string_view::npos &&
-         ParseDigits(name.substr(0, of), INT64_MAX).has_value() &&
-         ParseDigits(name.substr(of + kOf.size()), INT64_MAX).has_value();
-}
-
-// The marker of a save, whose number has 16 hexadecimal digits.
-bool IsMarker(std::string_view name) {
-  return name.size() == MarkerName(0).size() &&
-         name.starts_with(MarkerName(0).substr(0, 7));
-}
-
-Status RemoveDebrisOf(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> foreign,
-                         ForeignNames(path));
-  if (foreign.empty()) return RemoveTree(path);
-  return absl::FailedPreconditionError(
-      absl::StrCat("remove \"", path, "\": not belay's: \"",
-                   absl::StrJoin(foreign, "\", \""), "\"; nothing is removed"));
-}
-
 void RemoveAndNote(const std::string& path, std::vector<std::string>& notes) {
-  const Status status = RemoveDebrisOf(path);
+  const Status status = RemoveOwn(path);
   notes.push_back(status.ok() ? absl::StrCat("removed \"", path,
                                              "\", left by a job that ended")
                               : std::string(status.message()));
@@ -142,16 +113,6 @@ Status WriteState(const std::string& dir, std::string_view prefix,
   return durable ? SyncDirectory(dir) : absl::OkStatus();
 }
 
-StatusOr<std::vector<std::string>> ForeignNames(const std::string& directory) {
-  BELAY_ASSIGN_OR_RETURN(std::vector<std::string> names,
-                         ListDirectory(directory));
-  std::erase_if(names, [](const std::string& name) {
-    return name == IndexName() || IsDataFile(name) || IsMarker(name);
-  });
-  if (names.size() > kMaxForeign) names.resize(kMaxForeign);
-  return names;
-}
-
 Status CheckStepOpens(const std::string& step_directory) {
   BELAY_ASSIGN_OR_RETURN(const SavedCheckpoint saved,
                          ReadIndex(step_directory));
@@ -169,7 +130,7 @@ Status RemoveStep(const std::string& step_directory, bool durable) {
   }
   const std::string debris = InProgressPath(step_directory);
   BELAY_ASSIGN_OR_RETURN(const bool has_debris, Exists(debris));
-  if (has_debris) BELAY_RETURN_IF_ERROR(RemoveDebrisOf(debris));
+  if (has_debris) BELAY_RETURN_IF_ERROR(RemoveOwn(debris));
   BELAY_RETURN_IF_ERROR(Rename(step_directory, debris));
   if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(ParentOf(step_directory)));
   return RemoveTree(debris);

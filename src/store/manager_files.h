@@ -35,11 +35,6 @@ StatusOr<std::optional<ManagerState>> ReadState(const std::string& dir,
 Status WriteState(const std::string& dir, std::string_view prefix,
                   const ManagerState& state, bool durable);
 
-// The names in a step directory, or in debris of one, that belay did not make;
-// at most a few. Local.
-// Errors: those of ListDirectory.
-StatusOr<std::vector<std::string>> ForeignNames(const std::string& directory);
-
 // Checks that the step can be opened: the index is readable, the data files are
 // there and have their size. Local.
 // Errors: those of ReadIndex and CheckDataFiles.

@@ -13,6 +13,7 @@ namespace belay {
 namespace {
 
 constexpr char kInProgress[] = ".inprogress";
+constexpr char kReplaced[] = ".replaced";
 constexpr size_t kMaxPrefix = 200;
 constexpr std::string_view kReservedGroup = ".belay";
 
@@ -90,8 +91,10 @@ std::string InProgressPath(std::string_view path) {
 bool IsInProgress(std::string_view path) { return path.ends_with(kInProgress); }
 
 std::string ReplacedName(std::string_view path) {
-  return std::string(path) + ".replaced";
+  return absl::StrCat(AbslView(path), kReplaced);
 }
+
+bool IsReplaced(std::string_view path) { return path.ends_with(kReplaced); }
 
 std::string WithoutSlashes(std::string_view path) {
   while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);

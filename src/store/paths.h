@@ -41,6 +41,8 @@ bool IsInProgress(std::string_view path);
 // The name that a committed step has for a moment while it is replaced on a
 // file system that cannot swap names: `path` and ".replaced". Local.
 std::string ReplacedName(std::string_view path);
+// Whether a path is such a name. Local.
+bool IsReplaced(std::string_view path);
 // The directory that holds `path`; "." for a bare name. Local.
 std::string ParentOf(std::string_view path);
 // The last name of `path`. Local.
