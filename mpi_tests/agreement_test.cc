@@ -60,6 +60,31 @@ int MPI_Iscatter(const void* from, int count, MPI_Datatype type, void* to,
                        request);
 }
 
+int MPI_Iallgather(const void* from, int count, MPI_Datatype type, void* to,
+                   int to_count, MPI_Datatype to_type, MPI_Comm comm,
+                   MPI_Request* request) {
+  belay::Note(count, type);
+  return PMPI_Iallgather(from, count, type, to, to_count, to_type, comm,
+                         request);
+}
+
+int MPI_Ialltoall(const void* from, int count, MPI_Datatype type, void* to,
+                  int to_count, MPI_Datatype to_type, MPI_Comm comm,
+                  MPI_Request* request) {
+  belay::Note(count, type);
+  return PMPI_Ialltoall(from, count, type, to, to_count, to_type, comm,
+                        request);
+}
+
+int MPI_Ialltoallw(const void* from, const int counts[], const int offsets[],
+                   const MPI_Datatype types[], void* to, const int to_counts[],
+                   const int to_offsets[], const MPI_Datatype to_types[],
+                   MPI_Comm comm, MPI_Request* request) {
+  belay::Note(counts[0], types[0]);
+  return PMPI_Ialltoallw(from, counts, offsets, types, to, to_counts,
+                         to_offsets, to_types, comm, request);
+}
+
 int MPI_Isend(const void* from, int count, MPI_Datatype type, int to, int tag,
               MPI_Comm comm, MPI_Request* request) {
   belay::Note(count, type);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -120,6 +121,31 @@ TEST_F(ObjectsRestoreTest, AmbiguousLoad) {
   const LoadStatus status = Ok(split.Restore(run()));
   EXPECT_NE(status.AssertConsumed(), absl::OkStatus());
   EXPECT_NE(status.AssertExistingObjectsMatched(), absl::OkStatus());
+  EXPECT_EQ(v1, 123);
+  EXPECT_EQ(v2, 0);
+  ASSERT_EQ(status.report().warnings.size(), 1);
+  EXPECT_THAT(status.report().warnings[0],
+              HasSubstr("Inconsistent references"));
+}
+
+TEST_F(ObjectsRestoreTest, AnOlderRestoreWhoseCheckpointIsGone) {
+  float a = 1, b = 2;
+  Ok(Checkpoint(comm_, {{"a", a}, {"b", b}}).Write(dir_.File("old")));
+  Ok(Checkpoint(comm_, {{"a", a}, {"c", b}}).Write(dir_.File("new")));
+  Thing root;
+  Checkpoint loading(comm_, root);
+  Ok(loading.Read(dir_.File("old")));
+  Ok(loading.Read(dir_.File("new")));
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank_ == 0) std::filesystem::remove_all(dir_.File("old"));
+  MPI_Barrier(MPI_COMM_WORLD);
+  a = 0;
+  root.children = {{"a", a}};
+  const LoadStatus status = Ok(loading.RestoreDeferred());
+  EXPECT_EQ(a, 1);
+  ASSERT_EQ(status.report().warnings.size(), 1);
+  EXPECT_THAT(status.report().warnings[0], HasSubstr("no longer pending"));
+  EXPECT_TRUE(Ok(loading.RestoreDeferred()).report().warnings.empty());
 }
 
 TEST_F(ObjectsRestoreTest, ObjectsCombined) {

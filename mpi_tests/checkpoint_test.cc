@@ -7,6 +7,7 @@
 
 #include <array>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 
@@ -27,7 +28,10 @@ TEST_F(ObjectsTest, SaveNumbersTheSteps) {
   float v = 3;
   Checkpoint checkpoint(comm_, {{"v", v}});
   EXPECT_EQ(checkpoint.save_counter(), 0);
-  EXPECT_EQ(Ok(checkpoint.Save(run())).path, StepFile(1, ""));
+  const SaveResult first = Ok(checkpoint.Save(run()));
+  EXPECT_EQ(first.path, StepFile(1, ""));
+  EXPECT_EQ(first.counters.stations.at(0).station, "merge graphs");
+  EXPECT_EQ(first.counters.stations.at(1).station, "list");
   v = 4;
   const SaveResult second = Ok(checkpoint.Save(run()));
   EXPECT_EQ(second.path, StepFile(2, ""));
@@ -102,6 +106,92 @@ TEST_F(ObjectsTest, WriteAndReadLeaveTheCounterAlone) {
   const LoadStatus status = Ok(checkpoint.Restore(dir_.File("best")));
   EXPECT_THAT(status.AssertConsumed().message(), HasSubstr("save_counter"));
   EXPECT_EQ(Ok(checkpoint.Save(dir_.path())).step, 1);
+  // A counter that is there stays.
+  Ok(checkpoint.Save(dir_.path()));
+  Ok(checkpoint.Write(dir_.File("later")));
+  Ok(checkpoint.Save(dir_.path()));
+  Ok(checkpoint.Read(dir_.File("later")));
+  EXPECT_EQ(checkpoint.save_counter(), 3);
+}
+
+TEST_F(ObjectsTest, OverwriteReplacesCheckpointsOnly) {
+  float v = 1;
+  Checkpoint checkpoint(comm_, {{"v", v}});
+  Ok(checkpoint.Save(run()));
+  const std::string notes = dir_.File("notes"), file = dir_.File("file");
+  if (rank_ == 0) {
+    std::filesystem::create_directory(notes);
+    std::ofstream(notes + "/thesis.tex") << "text";
+    std::ofstream(file) << "text";
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (const std::string& path : {run(), notes, file}) {
+    const Status status = checkpoint.Write(path, {.overwrite = true}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << path;
+    EXPECT_THAT(status.message(), HasSubstr("not a checkpoint")) << path;
+    EXPECT_TRUE(std::filesystem::exists(path));
+  }
+  EXPECT_TRUE(std::filesystem::exists(notes + "/thesis.tex"));
+  EXPECT_THAT(Ok(ListSteps(run())), ElementsAre(1));
+  // Neither a checkpoint nor debris with somebody else's file goes.
+  const std::string step = StepFile(1, "");
+  for (const std::string& place : {step, StepFile(2, "") + ".inprogress"}) {
+    if (rank_ == 0) {
+      std::filesystem::create_directories(place);
+      std::ofstream(place + "/mine.txt") << "text";
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_THAT(checkpoint.Write(step, {.overwrite = true}).status().message(),
+              HasSubstr("not belay's: \"mine.txt\""));
+  EXPECT_THAT(checkpoint.Write(StepFile(2, "")).status().message(),
+              HasSubstr("not belay's: \"mine.txt\""));
+  EXPECT_TRUE(std::filesystem::exists(step + "/mine.txt"));
+  EXPECT_TRUE(
+      std::filesystem::exists(StepFile(2, "") + ".inprogress/mine.txt"));
+}
+
+TEST_F(ObjectsTest, NamesThatAreTaken) {
+  float v = 1;
+  Checkpoint checkpoint(comm_, {{"v", v}});
+  for (const char* name : {"a.inprogress", "a.replaced", "..", "."}) {
+    EXPECT_EQ(checkpoint.Write(dir_.File(name)).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << name;
+  }
+  EXPECT_EQ(checkpoint.Write("").status().code(),
+            absl::StatusCode::kInvalidArgument);
+  Checkpoint counter(comm_, {{"save_counter", v}});
+  EXPECT_THAT(counter.Save(run()).status().message(),
+              HasSubstr("save_counter"));
+}
+
+TEST_F(ObjectsTest, AMovedCheckpointSaysSo) {
+  float v = 1;
+  Checkpoint checkpoint(comm_, {{"v", v}});
+  Checkpoint other = std::move(checkpoint);
+  EXPECT_EQ(checkpoint.save_counter(), 0);  // NOLINT: that is the test
+  for (const Status& status :
+       {checkpoint.Save(run()).status(), checkpoint.Write(run()).status(),
+        checkpoint.SaveAs(run()).status(), checkpoint.Read(run()).status(),
+        checkpoint.Restore(run()).status(),
+        checkpoint.RestoreDeferred().status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  }
+  Ok(other.Save(run()));
+}
+
+TEST_F(ObjectsTest, ACounterThatCannotBe) {
+  int64_t save_counter = -5;
+  Checkpoint(comm_, {{"save_counter", save_counter}})
+      .Write(dir_.File("x"))
+      .IgnoreError();
+  float v = 1;
+  Checkpoint checkpoint(comm_, {{"v", v}});
+  EXPECT_EQ(checkpoint.Restore(dir_.File("x")).status().code(),
+            absl::StatusCode::kDataLoss);
+  EXPECT_EQ(checkpoint.save_counter(), 0);
+  EXPECT_EQ(Ok(checkpoint.Save(run())).step, 1);
 }
 
 TEST_F(ObjectsTest, InitializeWithDataStructures) {
@@ -214,6 +304,9 @@ TEST_F(ObjectsTest, OpaqueStatesThatFailOnOneRank) {
   fails_to_get = false;
   Ok(checkpoint.Save(run()));
   fails_to_set = rank_ == size_ - 1;
+  Checkpoint again(comm_, {{"custom", describe}, {"v", v}});
+  EXPECT_FALSE(again.Restore(run()).ok());
+  EXPECT_EQ(again.save_counter(), 0);
   const Status set = checkpoint.Restore(run()).status();
   EXPECT_EQ(set.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(set.message(), HasSubstr("bad state"));

@@ -37,8 +37,10 @@ struct TrackedObjects;
 //
 // Errors of all functions: InvalidArgument - mistakes in the descriptions of
 // objects, of any rank, all of them: a null child, two children of one name, an
-// attached object that the root has already under another name; ranks pass
-// different arguments; objects that are one on one rank and two on another.
+// attached object whose name is that of another child of the root; ranks pass
+// different arguments; objects that are one on one rank and two on another. The
+// name "save_counter" is taken. FailedPrecondition - the Checkpoint was moved
+// from. What a function of Tracker::Bytes returned is returned as it is.
 class Checkpoint {
  public:
   // Names and objects.
@@ -79,31 +81,35 @@ class Checkpoint {
   // meant. Values in the checkpoint whose objects are not there yet stay
   // pending: see RestoreDeferred. Same on all ranks: path, options.
   // On an error before anything is read (the first two) all values are as they
-  // were; after DataLoss values may be partly restored.
+  // were; after any other they may be partly restored. The save counter stays.
   // Errors: NotFound - no such checkpoint; FailedPrecondition - values have
   //   another dtype or shape than those stored, all of them, unless the options
   //   let them; DataLoss - damage; and those above.
   StatusOr<LoadStatus> Read(const std::string& path,
                             const RestoreOptions& options = {});
 
-  // As Read, for what Save has written: the counter is restored as well. An
-  // empty path restores nothing, and its status fails all assertions.
-  // Collective.
+  // As Read, for what Save has written: the counter is restored as well, but
+  // for errors. An empty path restores nothing, and its status fails all
+  // assertions. Collective.
   StatusOr<LoadStatus> Restore(const std::string& path,
                                const RestoreOptions& options = {});
 
   // Gives objects that have come into being since the last call the values that
   // are pending for them. Collective. Of several restores the last one that has
-  // a value gives it, whichever object came first; one whose values were all
-  // used by then is forgotten with the next restore. Returns the status of the
-  // last restore as it is now; InitializationOnly if there was none.
-  // Errors: those of Read; FailedPrecondition - the checkpoint was replaced.
+  // a value gives it, whichever object came first. A restore is forgotten once
+  // its checkpoint is gone (the status warns), and with the next restore if
+  // each of its values was used by some rank. Returns the status of the last
+  // restore as it is now, which knows nothing of values from older ones;
+  // InitializationOnly if there was none.
+  // Errors: those of Read; FailedPrecondition - the checkpoint of the last
+  //   restore was replaced.
   StatusOr<LoadStatus> RestoreDeferred(const RestoreOptions& options = {});
 
-  // The number of the last save, 0 before the first. Local.
+  // The number of the last save, 0 before the first and if moved from. Local.
   int64_t save_counter() const;
 
-  // The ranks that save and restore together. Local.
+  // The ranks that save and restore together. Local. Requires one that was not
+  // moved from.
   const Comm& comm() const;
 
  private:

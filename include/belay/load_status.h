@@ -81,8 +81,8 @@ class LoadStatus {
     kInitializationOnly,  // there was no checkpoint
   };
 
-  // `report` is about all ranks, `rank_reports` about single ones and may be
-  // empty.
+  // `report` is about all ranks, `rank_reports` about single ones, in a program
+  // the own rank, and may be empty.
   LoadStatus(Kind kind, LoadReport report,
              std::vector<LoadReport> rank_reports = {})
       : kind_(kind),

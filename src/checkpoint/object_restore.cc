@@ -5,7 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/wire.h"
+#include "base/with_memory.h"
 #include "belay/checkpoint.h"
 #include "checkpoint/restore_run.h"
 #include "checkpoint/tracked_objects.h"
@@ -63,8 +63,9 @@ StatusOr<OpenedGraph> ShareGraph(RestoreRun& run) {
 Status IncompatibleError(const std::string& path, const LoadReport& report) {
   std::vector<std::string> lines;
   for (const DifferentValue& value : report.incompatible) {
-    lines.push_back(absl::StrFormat("\"%s\" (need %s, found %s)", value.key,
-                                    value.needed, value.found));
+    lines.push_back(absl::StrFormat("\"%s\" (need %s, found %s)%s", value.key,
+                                    value.needed, value.found,
+                                    RanksText(value.ranks, report)));
   }
   return absl::FailedPreconditionError(absl::StrFormat(
       "restore \"%s\": incompatible tensor with shape or dtype, nothing was "
@@ -77,32 +78,27 @@ StatusOr<LoadStatus> ReportTogether(Team& team, const Restoration& restoration,
                                     const RankMatch& mine) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
                                 Gather(team, EncodeRankMatch(mine)));
-  std::vector<LoadReport> of_ranks;
   std::string bytes;
-  BELAY_RETURN_IF_AGREED(OnRoot(team, [&]() -> Status {
-    std::vector<RankMatch> matches;
-    for (const std::string& text : gathered) {
-      BELAY_ASSIGN_OR_RETURN(matches.emplace_back(), DecodeRankMatch(text));
-    }
-    for (const RankMatch& match : matches) {
-      BELAY_ASSIGN_OR_RETURN(of_ranks.emplace_back(),
-                             MakeLoadReport(restoration.saved, {match}));
-    }
-    BELAY_ASSIGN_OR_RETURN(const LoadReport all,
-                           MakeLoadReport(restoration.saved, matches));
-    bytes = EncodeLoadReport(all);
-    return absl::OkStatus();
+  BELAY_RETURN_IF_AGREED(OnRoot(team, [&] {
+    return WithMemory("the reports of all ranks", [&]() -> Status {
+      std::vector<RankMatch> matches;
+      for (const std::string& text : gathered) {
+        BELAY_ASSIGN_OR_RETURN(matches.emplace_back(), DecodeRankMatch(text));
+      }
+      BELAY_ASSIGN_OR_RETURN(const LoadReport all,
+                             MakeLoadReport(restoration.saved, matches));
+      bytes = EncodeLoadReport(all);
+      return absl::OkStatus();
+    });
   }));
   BELAY_RETURN_IF_AGREED(Broadcast(team, bytes));
   StatusOr<LoadReport> merged = DecodeLoadReport(bytes);
-  if (merged.ok() && !team.is_root()) {
-    StatusOr<LoadReport> own = MakeLoadReport(restoration.saved, {mine});
-    if (own.ok()) of_ranks.push_back(*std::move(own));
-  }
-  BELAY_RETURN_IF_AGREED(Agree(team, merged.status()));
+  StatusOr<LoadReport> own = MakeLoadReport(restoration.saved, {mine});
+  BELAY_RETURN_IF_AGREED(
+      Agree(team, merged.ok() ? own.status() : merged.status()));
   return LoadStatus(restoration.by_name ? LoadStatus::Kind::kNameBased
                                         : LoadStatus::Kind::kObjectGraph,
-                    *std::move(merged), std::move(of_ranks));
+                    *std::move(merged), {*std::move(own)});
 }
 
 // Whether any rank has something to read. Collective; agreed.
@@ -143,7 +139,7 @@ StatusOr<LoadStatus> RestoreOpened(TrackedObjects& objects, RestoreRun& run,
   return status;
 }
 
-// Collective.
+// An empty path restores nothing. Collective.
 StatusOr<LoadStatus> RestoreNow(TrackedObjects& objects,
                                 const std::string& path,
                                 const RestoreOptions& options) {
@@ -151,7 +147,8 @@ StatusOr<LoadStatus> RestoreNow(TrackedObjects& objects,
   const StatusOr<LiveGraph> live = objects.Track();
   RestoreRun run(*objects.comm,
                  {.path = path, .kind = RestoreSource::Kind::kAny}, options);
-  BELAY_RETURN_IF_AGREED(BeginRestore(run, live.status()));
+  BELAY_RETURN_IF_AGREED(
+      BeginRestore(run, path.empty() ? absl::OkStatus() : live.status()));
   if (path.empty()) return LoadStatus::InitializationOnly();
   BELAY_RETURN_IF_AGREED(OpenStation(run));
   BELAY_RETURN_IF_AGREED(PinRestore(run));
@@ -189,37 +186,77 @@ Status AgreeOnPending(const TrackedObjects& objects,
                    objects.pending.size());
 }
 
+// A checkpoint that was deleted or replaced since. Equal on all ranks for an
+// agreed status.
+bool IsGone(const Status& status) {
+  return absl::IsNotFound(status) || absl::IsFailedPrecondition(status);
+}
+
+// What was restored is equal on all ranks.
+Status CheckCounter(const std::string& path, int64_t counter) {
+  if (counter >= 0 && counter < INT64_MAX) return absl::OkStatus();
+  return absl::DataLossError(absl::StrFormat(
+      "restore \"%s\": the save counter is out of range (need 0 to %d, found "
+      "%d)",
+      path, INT64_MAX - 1, counter));
+}
+
 }  // namespace
 
 StatusOr<LoadStatus> Checkpoint::Read(const std::string& path,
                                       const RestoreOptions& options) {
-  return RestoreNow(*objects_, path, options);
+  BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "read"));
+  const int64_t counter = objects_->counter;
+  // An empty path is no checkpoint, as any other that is not there.
+  StatusOr<LoadStatus> status =
+      RestoreNow(*objects_, path.empty() ? "." : path, options);
+  objects_->counter = counter;
+  return status;
 }
 
 StatusOr<LoadStatus> Checkpoint::Restore(const std::string& path,
                                          const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "restore"));
+  const int64_t counter = objects_->counter;
   const bool had_counter = std::exchange(
       objects_->has_counter, objects_->has_counter || !path.empty());
   StatusOr<LoadStatus> status = RestoreNow(*objects_, path, options);
-  if (!status.ok()) objects_->has_counter = had_counter;
+  if (status.ok()) {
+    const Status sound = CheckCounter(path, objects_->counter);
+    if (!sound.ok()) status = sound;
+  }
+  if (!status.ok()) {
+    objects_->counter = counter;
+    objects_->has_counter = had_counter;
+  }
   return status;
 }
 
 StatusOr<LoadStatus> Checkpoint::RestoreDeferred(
     const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "restore"));
   BELAY_RETURN_IF_AGREED(CheckComm(*objects_->comm, "restore", ""));
   BELAY_RETURN_IF_AGREED(AgreeOnPending(*objects_, options));
-  if (objects_->pending.empty()) return LoadStatus::InitializationOnly();
+  std::vector<PendingObjects>& pending = objects_->pending;
+  if (pending.empty()) return LoadStatus::InitializationOnly();
   const StatusOr<LiveGraph> live = objects_->Track();
-  StatusOr<LoadStatus> newest = LoadStatus::InitializationOnly();
-  // The newest first: what it restores, an older one leaves alone.
-  for (size_t i = objects_->pending.size(); i-- > 0;) {
-    StatusOr<LoadStatus> status =
-        RestoreMore(*objects_, live, objects_->pending[i], options);
-    BELAY_RETURN_IF_AGREED(status.status());
-    if (i + 1 == objects_->pending.size()) newest = std::move(status);
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const LoadStatus newest,
+      RestoreMore(*objects_, live, pending.back(), options));
+  LoadReport report = newest.report();
+  // What a newer one restores, an older one leaves alone.
+  for (size_t i = pending.size() - 1; i-- > 0;) {
+    const Status status =
+        RestoreMore(*objects_, live, pending[i], options).status();
+    if (IsGone(status)) {
+      report.warnings.push_back(
+          Cat("no longer pending: ", std::string(status.message())));
+      pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      BELAY_RETURN_IF_AGREED(status);
+    }
   }
-  return newest;
+  return LoadStatus(newest.kind(), std::move(report), newest.rank_reports());
 }
 
 }  // namespace belay

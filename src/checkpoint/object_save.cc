@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "belay/checkpoint.h"
 #include "checkpoint/merge_together.h"
 #include "checkpoint/save_at.h"
@@ -34,7 +35,6 @@ State ListRenamed(const LiveGraph& live, const MergeResult& merge) {
 // the opaque states as bytes. Collective.
 Status MergeStation(TrackedObjects& objects, Team& team,
                     StatusOr<LiveGraph>& live) {
-  Stations(team).Enter("merge graphs");
   if (live.ok()) {
     if (Status status = FetchOpaqueStates(*live); !status.ok()) live = status;
   }
@@ -50,6 +50,8 @@ StatusOr<SaveResult> SaveObjects(TrackedObjects& objects,
   StatusOr<LiveGraph> live = objects.Track();
   Team team{comm, Deadline(comm, options.deadline_seconds,
                            absl::StrFormat("save \"%s\"", path))};
+  Stations stations(team);
+  stations.Enter("merge graphs");
   BELAY_RETURN_IF_AGREED(MergeStation(objects, team, live));
   const State state = ListRenamed(*live, objects.merge);
   SaveOptions with_cache = options;
@@ -61,7 +63,8 @@ StatusOr<SaveResult> SaveObjects(TrackedObjects& objects,
                  .graph = comm.rank() == 0 ? &objects.merge.graph : nullptr,
                  .graph_fingerprint = objects.merge.merged,
                  .messages = team.messages,
-                 .agreement_bytes = team.agreement_bytes},
+                 .agreement_bytes = team.agreement_bytes,
+                 .stations = stations.Finish()},
                 with_cache);
 }
 
@@ -106,22 +109,33 @@ StatusOr<LiveGraph> TrackedObjects::Track() {
   return TrackObjects(root, comm->rank(), all);
 }
 
+Status CheckMoved(const TrackedObjects* objects, std::string_view operation) {
+  if (objects != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Cat(operation, " \"Checkpoint\": it was moved from"));
+}
+
 StatusOr<SaveResult> Checkpoint::Save(const std::string& dir,
                                       const SaveOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "save"));
   return SaveNumbered(*objects_, StepPath(dir, objects_->counter + 1), options);
 }
 
 StatusOr<SaveResult> Checkpoint::SaveAs(const std::string& path,
                                         const SaveOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "save"));
   return SaveNumbered(*objects_, path, options);
 }
 
 StatusOr<SaveResult> Checkpoint::Write(const std::string& path,
                                        const SaveOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "write"));
   return SaveObjects(*objects_, path, StepOf(path), options);
 }
 
-int64_t Checkpoint::save_counter() const { return objects_->counter; }
+int64_t Checkpoint::save_counter() const {
+  return objects_ == nullptr ? 0 : objects_->counter;
+}
 
 const Comm& Checkpoint::comm() const { return *objects_->comm; }
 

@@ -35,7 +35,8 @@ Status CheckRange(std::string_view dir, const char* name, int64_t value,
 // A name that would be taken for something else.
 Status CheckPath(const std::string& path) {
   const std::string name = NameOf(path);
-  if (!name.empty() && name != "." && name != ".." && !IsInProgress(name)) {
+  if (!name.empty() && name != "." && name != ".." && !IsInProgress(name) &&
+      !IsReplaced(name)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
@@ -333,7 +334,7 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
   team.messages = job.messages;
   team.agreement_bytes = job.agreement_bytes;
   SaveRun run{.team = std::move(team),
-              .stations = Stations(run.team),
+              .stations = Stations(run.team, job.stations),
               .path = WithoutSlashes(job.path),
               .step = job.step,
               .options = options,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "belay/comm.h"
 #include "belay/options.h"
@@ -27,6 +28,7 @@ struct SaveJob {
   // What was sent for this save before, as in Team.
   int64_t messages = 0;
   int64_t agreement_bytes = 0;
+  std::vector<StationTime> stations = {};
 };
 
 // Save, of a job. Collective. Same on all ranks: path, step, and options as in

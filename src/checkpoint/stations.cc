@@ -12,7 +12,7 @@ namespace belay {
 
 void Stations::Enter(std::string_view name) {
   const auto now = std::chrono::steady_clock::now();
-  if (!times_.empty()) {
+  if (times_.size() > num_before_) {
     times_.back().seconds = std::chrono::duration<double>(now - since_).count();
   }
   times_.push_back({std::string(name), 0});

@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "belay/options.h"
 #include "belay/status.h"
@@ -18,7 +20,10 @@ namespace belay {
 // Names where this rank is, for the deadline, and measures how long it stays.
 class Stations {
  public:
-  explicit Stations(Team& team) : team_(team) {}
+  // `before`: those that an earlier team has been at. Equal on all ranks but
+  // for the seconds.
+  explicit Stations(Team& team, std::vector<StationTime> before = {})
+      : team_(team), times_(std::move(before)), num_before_(times_.size()) {}
 
   // Ends the current station and begins the next. Local.
   void Enter(std::string_view name);
@@ -28,6 +33,7 @@ class Stations {
  private:
   Team& team_;
   std::vector<StationTime> times_;
+  size_t num_before_;
   std::chrono::steady_clock::time_point since_;
 };
 

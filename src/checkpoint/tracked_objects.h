@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -52,6 +53,11 @@ struct TrackedObjects {
   // Asks all objects for their descriptions. Local.
   StatusOr<LiveGraph> Track();
 };
+
+// Checks that a Checkpoint was not moved from. Local, and equal on all ranks of
+// a sound program.
+// Errors: FailedPrecondition - it was.
+Status CheckMoved(const TrackedObjects* objects, std::string_view operation);
 
 }  // namespace belay
 

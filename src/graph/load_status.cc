@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "base/text.h"
+#include "graph/load_report.h"
 
 namespace belay {
 namespace {
@@ -24,15 +25,6 @@ std::string Shown(const Lines& lines, absl::string_view separator) {
     text += absl::StrCat(separator, "and ", lines.size() - shown, " more");
   }
   return text;
-}
-
-// " [ranks 0, 2]", or nothing if it concerns all that the report is about.
-std::string RanksText(const std::vector<int>& ranks, const LoadReport& report) {
-  if (ranks.size() == report.ranks.size()) return "";
-  Lines texts;
-  for (const int rank : ranks) texts.push_back(absl::StrCat(rank));
-  return Cat(ranks.size() == 1 ? " [rank " : " [ranks ", Shown(texts, ", "),
-             "]");
 }
 
 Lines IncompatibleLines(const LoadReport& report) {
@@ -191,6 +183,14 @@ std::vector<std::pair<std::string, std::vector<int>>> DifferentRanks(
 }
 
 }  // namespace
+
+std::string RanksText(const std::vector<int>& ranks, const LoadReport& report) {
+  if (ranks.size() == report.ranks.size()) return "";
+  Lines texts;
+  for (const int rank : ranks) texts.push_back(absl::StrCat(rank));
+  return Cat(ranks.size() == 1 ? " [rank " : " [ranks ", Shown(texts, ", "),
+             "]");
+}
 
 std::string LoadReport::ToString() const {
   if (ranks.empty()) return ReportText(*this, "");
