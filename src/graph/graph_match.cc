@@ -40,7 +40,8 @@ class Matcher {
         live_(live),
         restored_(restored),
         is_known_(FindKnown(restored.objects, live)),
-        is_matched_(live.values.size()) {
+        is_matched_(live.values.size()),
+        is_found_(live.values.size()) {
     result_.live_nodes.assign(saved_.nodes.size(), -1);
     out().rank = rank;
     out().nodes.assign(saved_.nodes.size(), NodeMatch::kAbsent);
@@ -66,20 +67,11 @@ class Matcher {
 
   MatchResult ByName() {
     Bind(0, 0);
-    absl::flat_hash_map<absl::string_view, size_t> places;
-    const auto& arrays = saved_.nodes[0].attributes;
-    for (size_t i = 0; i < arrays.size(); ++i) {
-      places.emplace(WithoutSlash(AbslView(arrays[i].key)), i);
-    }
+    // The exact name goes first, so that no other value gets its array.
+    FindArrays([](absl::string_view name) { return name; });
+    FindArrays(WithoutSlash);
     for (size_t i = 0; i < live_.values.size(); ++i) {
-      const LiveValue& value = live_.values[i];
-      const std::string plain = PlainName(value);
-      auto found =
-          places.find(WithoutSlash(AbslView(live_.AttributeOf(value).key)));
-      if (found == places.end()) found = places.find(AbslView(plain));
-      if (found != places.end()) {
-        MatchValue(0, found->second, i);
-      } else if (plain == kSaveCounter) {
+      if (!is_found_[i] && PlainName(live_.values[i]) == kSaveCounter) {
         is_matched_[i] = true;
       }
     }
@@ -96,6 +88,39 @@ class Matcher {
   static absl::string_view WithoutSlash(absl::string_view key) {
     if (!key.empty() && key[0] == '/') key.remove_prefix(1);
     return key;
+  }
+
+  // Finds the arrays that `name` makes equal to the key or the plain name of a
+  // value that has none yet.
+  void FindArrays(absl::string_view (*name)(absl::string_view)) {
+    absl::flat_hash_map<absl::string_view, size_t> places;
+    const auto& arrays = saved_.nodes[0].attributes;
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      places.emplace(name(AbslView(arrays[i].key)), i);
+    }
+    for (size_t i = 0; i < live_.values.size(); ++i) {
+      if (is_found_[i]) continue;
+      const LiveValue& value = live_.values[i];
+      const std::string plain = PlainName(value);
+      auto found = places.find(name(AbslView(live_.AttributeOf(value).key)));
+      if (found == places.end()) found = places.find(name(AbslView(plain)));
+      if (found == places.end()) continue;
+      is_found_[i] = true;
+      GiveArray(found->second, i);
+    }
+  }
+
+  // The first value that asks for an array gets it.
+  void GiveArray(size_t array, size_t value) {
+    const auto [owner, is_new] = owners_.emplace(array, value);
+    if (is_new) return MatchValue(0, array, value);
+    const auto key = [this](size_t v) {
+      return live_.AttributeOf(live_.values[v]).key;
+    };
+    out().warnings.push_back(
+        Cat("Ambiguous names: \"", saved_.nodes[0].attributes[array].key,
+            "\" of the checkpoint is \"", key(owner->second),
+            "\", so it cannot be \"", key(value), "\""));
   }
 
   // The path as other programs may have written it: "model/dense/kernel".
@@ -263,6 +288,9 @@ class Matcher {
   bool is_remembering_ = false;           // only what was bound is bound
   std::vector<int32_t> queue_;            // stored nodes as they were bound
   std::vector<int32_t> waiting_;          // stored nodes that nobody holds
+  // Of a match by name.
+  std::vector<bool> is_found_;                  // by live value
+  absl::flat_hash_map<size_t, size_t> owners_;  // values, by array
   MatchResult result_;
 };
 
