@@ -5,6 +5,7 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -287,12 +288,17 @@ TEST(TrackableTest, MistakesAreCollected) {
 
 TEST(TrackableTest, ADescriptionThatThrowsIsAMistake) {
   const auto root = [](Tracker& t) {
-    t.Child("bad", [](Tracker&) { throw std::runtime_error("no memory"); });
+    t.Child("bad", [](Tracker&) { throw std::runtime_error("no file"); });
     t.Child("worse", [](Tracker&) { throw 1; });
   };
   EXPECT_EQ(MistakeOf(root),
-            "track \"(root).bad\": its description threw: no memory; "
-            "track \"(root).worse\": its description threw");
+            "track \"(root).bad\": its description threw an exception: no "
+            "file; track \"(root).worse\": its description threw an exception "
+            "of a type without text");
+  const auto greedy = [](Tracker&) { throw std::bad_alloc(); };
+  EXPECT_EQ(TrackObjects(greedy, 0).status(),
+            absl::ResourceExhaustedError("track \"(root)\": its description "
+                                         "threw an exception: out of memory"));
 }
 
 void Forever(Tracker& tracker) { tracker.Child("next", Forever); }
@@ -334,7 +340,7 @@ TEST(TrackableTest, OpaqueStateIsFetchedAndHandedOver) {
             absl::OkStatus());
   EXPECT_EQ(state, "got seed 8");
   EXPECT_EQ(HandOverOpaqueStates(moved, {{.value = 1, .key = "k"}}),
-            absl::InternalError("hand over state \"k\": full"));
+            absl::InternalError("hand over state \"k\": exception: full"));
 }
 
 // What must not compile, and what must.

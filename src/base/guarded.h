@@ -4,6 +4,7 @@
 #define BELAY_BASE_GUARDED_H_
 
 #include <exception>
+#include <new>
 #include <type_traits>
 
 #include "base/text.h"
@@ -13,7 +14,8 @@ namespace belay {
 
 // Calls `function`, which returns a Status, a StatusOr or a plain value; the
 // last becomes a StatusOr. Local.
-// Errors: its own; Internal - an exception, with its text.
+// Errors: its own; ResourceExhausted - it found no memory; Internal - another
+//   exception, with its text.
 template <typename Function>
 auto Guarded(Function function) {
   using Result = decltype(function());
@@ -21,6 +23,8 @@ auto Guarded(Function function) {
   using Guard = std::conditional_t<kHasStatus, Result, StatusOr<Result>>;
   try {
     return Guard(function());
+  } catch (const std::bad_alloc&) {
+    return Guard(absl::ResourceExhaustedError("exception: out of memory"));
   } catch (const std::exception& thrown) {
     return Guard(absl::InternalError(Cat("exception: ", thrown.what())));
   } catch (...) {

@@ -1,12 +1,12 @@
 #include "graph/graph_builder.h"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/fingerprint.h"
+#include "base/guarded.h"
 #include "base/text.h"
 
 namespace belay {
@@ -74,13 +74,14 @@ void GraphBuilder::Describe(int32_t node) {
   const ObjectRef object =
       std::exchange(objects_[static_cast<size_t>(node)], ObjectRef());
   Tracker tracker(*this);
-  try {
+  const Status status = Guarded([&]() -> Status {
     object.Track(tracker);
-  } catch (const std::exception& error) {
-    Mistake(node, Cat("its description threw: ", error.what()));
-  } catch (...) {
-    Mistake(node, "its description threw");
-  }
+    return absl::OkStatus();
+  });
+  if (status.ok()) return;
+  out_of_memory_ = out_of_memory_ || absl::IsResourceExhausted(status);
+  Mistake(node,
+          Cat("its description threw an ", std::string(status.message())));
 }
 
 void GraphBuilder::AddValue(std::string_view name, const Leaf& leaf) {
@@ -281,6 +282,7 @@ Status GraphBuilder::Mistakes() const {
   if (mistakes_.size() > kMistakesShown) {
     text += Cat("; and ", mistakes_.size() - kMistakesShown, " more");
   }
+  if (out_of_memory_) return absl::ResourceExhaustedError(text);
   return slot_has_children_ && mistakes_.size() == 1
              ? absl::UnimplementedError(text)
              : absl::InvalidArgumentError(text);

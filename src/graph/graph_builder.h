@@ -55,6 +55,7 @@ class GraphBuilder {
   int32_t current_ = 0;
   bool in_slot_ = false;
   bool slot_has_children_ = false;
+  bool out_of_memory_ = false;
   std::vector<ObjectRef> objects_;         // by node
   std::vector<std::string> object_names_;  // by node
   std::vector<int> lengths_;               // of the paths, by node

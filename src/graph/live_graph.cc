@@ -1,8 +1,7 @@
 #include "graph/live_graph.h"
 
-#include <exception>
-
 #include "absl/strings/str_format.h"
+#include "base/guarded.h"
 #include "base/text.h"
 #include "belay/sharded_variable.h"
 #include "belay/tensor.h"
@@ -11,18 +10,9 @@
 namespace belay {
 namespace {
 
-// Calls a function of the user's; what it throws becomes a status.
-template <typename Function>
-Status Guarded(std::string_view what, std::string_view key, Function function) {
-  Status status;
-  try {
-    status = function();
-  } catch (const std::exception& error) {
-    status = absl::InternalError(error.what());
-  } catch (...) {
-    status = absl::InternalError("it threw");
-  }
-  if (status.ok()) return status;
+// The error of a user's function, with what it was for.
+Status StateError(std::string_view what, std::string_view key,
+                  const Status& status) {
   return Status(status.code(), Cat(what, " state \"", key,
                                    "\": ", std::string(status.message())));
 }
@@ -171,13 +161,11 @@ Status FetchOpaqueStates(LiveGraph& live) {
   for (LiveValue& value : live.values) {
     if (value.opaque == nullptr) continue;
     OpaqueState& opaque = *value.opaque;
-    Status status =
-        Guarded("fetch", live.AttributeOf(value).key, [&opaque]() -> Status {
-          StatusOr<std::string> bytes = opaque.get();
-          if (bytes.ok()) opaque.bytes = *std::move(bytes);
-          return bytes.status();
-        });
-    if (!status.ok()) return status;
+    StatusOr<std::string> bytes = Guarded(opaque.get);
+    if (!bytes.ok()) {
+      return StateError("fetch", live.AttributeOf(value).key, bytes.status());
+    }
+    opaque.bytes = *std::move(bytes);
   }
   return absl::OkStatus();
 }
@@ -187,9 +175,9 @@ Status HandOverOpaqueStates(const LiveGraph& live,
   for (const KeyedValue& keyed : values) {
     const OpaqueState* opaque = live.values[keyed.value].opaque.get();
     if (opaque == nullptr) continue;
-    Status status = Guarded("hand over", keyed.key,
-                            [opaque] { return opaque->set(opaque->bytes); });
-    if (!status.ok()) return status;
+    const Status status =
+        Guarded([opaque] { return opaque->set(opaque->bytes); });
+    if (!status.ok()) return StateError("hand over", keyed.key, status);
   }
   return absl::OkStatus();
 }

@@ -56,7 +56,8 @@ using Attached = std::pair<std::string, ObjectRef>;
 // root's own children come the attached ones. An attached child that the root
 // names as well has to be the same object.
 // Errors: InvalidArgument - all mistakes in the descriptions;
-//   Unimplemented - a slot that has children.
+//   Unimplemented - a slot that has children; ResourceExhausted - a description
+//   found no memory.
 StatusOr<LiveGraph> TrackObjects(const ObjectRef& root, int rank,
                                  const std::vector<Attached>& attached = {});
 
