@@ -74,7 +74,7 @@ TEST_F(RealFaultsTest, AFileIsInTheWay) {
   if (WorldRank() == 0) fclose(fopen(dir.c_str(), "w"));
   MPI_Barrier(MPI_COMM_WORLD);
   ExpectEverywhere(SaveIn(dir, 1), absl::InvalidArgumentError(
-                                       "remove \"" + dir +
+                                       "create directory \"" + dir +
                                        "/step_00000001.inprogress\": not a "
                                        "directory" +
                                        Last()));

@@ -43,16 +43,15 @@ StatusOr<std::vector<std::string>> ForeignNames(const std::string& directory) {
   BELAY_ASSIGN_OR_RETURN(std::vector<std::string> names,
                          ListDirectory(directory));
   std::erase_if(names, [](const std::string& name) {
-    return name == IndexName() || IsDataFile(name) || IsMarker(name) ||
-           IsOpenElsewhere(name);
+    return name == IndexName() || IsDataFile(name) || IsMarker(name);
   });
   if (names.size() > kMaxForeign) names.resize(kMaxForeign);
   return names;
 }
 
 Status RemoveOwn(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> foreign,
-                         ForeignNames(path));
+  BELAY_ASSIGN_OR_RETURN(std::vector<std::string> foreign, ForeignNames(path));
+  std::erase_if(foreign, IsOpenElsewhere);
   if (foreign.empty()) return RemoveTree(path);
   return absl::FailedPreconditionError(
       absl::StrCat("remove \"", path, "\": not belay's: \"",
@@ -60,8 +59,9 @@ Status RemoveOwn(const std::string& path) {
 }
 
 Status CheckReplaceable(const std::string& path) {
-  const StatusOr<bool> is_checkpoint = Exists(JoinPath(path, IndexName()));
-  if (!is_checkpoint.ok() || !*is_checkpoint) {
+  BELAY_ASSIGN_OR_RETURN(const bool is_checkpoint,
+                         Exists(JoinPath(path, IndexName())));
+  if (!is_checkpoint) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "overwrite \"%s\": not a checkpoint; nothing is removed", path));
   }
