@@ -154,6 +154,12 @@ TEST_F(CommitTest, WhatIsNotOursIsNotRemoved) {
   EXPECT_EQ(Begin(8), absl::FailedPreconditionError(
                           "remove \"" + Path("run/step_00000008.inprogress") +
                           "\": not belay's: \"deep\"; nothing is removed"));
+  // However many files are still open elsewhere.
+  for (const char* name : {".nfs1", ".nfs2", ".nfs3", ".nfs4", ".nfs5"}) {
+    Put("run/step_00000008.inprogress/" + std::string(name), "");
+  }
+  EXPECT_EQ(Begin(8).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(fs::exists(Path("run/step_00000008.inprogress/deep")));
   fs::create_directories(Path("run/step_00000009/data"));
   EXPECT_EQ(Begin(9, true).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(fs::exists(Path("run/step_00000009/data")));

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "store/index_file.h"
@@ -120,14 +119,9 @@ Status CheckStepOpens(const std::string& step_directory) {
 }
 
 Status RemoveStep(const std::string& step_directory, bool durable) {
-  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> foreign,
-                         ForeignNames(step_directory));
-  if (!foreign.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("remove \"", step_directory, "\": not belay's: \"",
-                     absl::StrJoin(foreign, "\", \""),
-                     "\"; the step stays, and so does the file: move it away"));
-  }
+  BELAY_RETURN_IF_ERROR(
+      CheckOnlyOwn("remove", step_directory,
+                   "the step stays, and so does the file: move it away"));
   const std::string debris = InProgressPath(step_directory);
   BELAY_ASSIGN_OR_RETURN(const bool has_debris, Exists(debris));
   if (has_debris) BELAY_RETURN_IF_ERROR(RemoveOwn(debris));

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "geometry/digits.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
@@ -14,7 +16,7 @@
 namespace belay {
 namespace {
 
-constexpr size_t kMaxForeign = 5;
+constexpr size_t kMaxShown = 5;
 
 // "data_<digits>_of_<digits>.h5".
 bool IsDataFile(std::string_view name) {
@@ -37,25 +39,37 @@ bool IsMarker(std::string_view name) {
 // What NFS calls a file that was removed while somebody has it open.
 bool IsOpenElsewhere(std::string_view name) { return name.starts_with(".nfs"); }
 
+bool IsOwn(std::string_view name) {
+  return name == IndexName() || IsDataFile(name) || IsMarker(name);
+}
+
+// Says which of the names is not belay's, if any.
+Status NoForeign(std::string_view operation, const std::string& path,
+                 std::string_view consequence, std::vector<std::string> names) {
+  if (names.empty()) return absl::OkStatus();
+  if (names.size() > kMaxShown) names.resize(kMaxShown);
+  return absl::FailedPreconditionError(
+      Cat(operation, " \"", path, "\": not belay's: \"",
+          absl::StrJoin(names, "\", \""), "\"; ", consequence));
+}
+
 }  // namespace
 
-StatusOr<std::vector<std::string>> ForeignNames(const std::string& directory) {
-  BELAY_ASSIGN_OR_RETURN(std::vector<std::string> names,
-                         ListDirectory(directory));
-  std::erase_if(names, [](const std::string& name) {
-    return name == IndexName() || IsDataFile(name) || IsMarker(name);
-  });
-  if (names.size() > kMaxForeign) names.resize(kMaxForeign);
-  return names;
+Status CheckOnlyOwn(std::string_view operation, const std::string& path,
+                    std::string_view consequence) {
+  BELAY_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(path));
+  std::erase_if(names, IsOwn);
+  return NoForeign(operation, path, consequence, std::move(names));
 }
 
 Status RemoveOwn(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(std::vector<std::string> foreign, ForeignNames(path));
-  std::erase_if(foreign, IsOpenElsewhere);
-  if (foreign.empty()) return RemoveTree(path);
-  return absl::FailedPreconditionError(
-      absl::StrCat("remove \"", path, "\": not belay's: \"",
-                   absl::StrJoin(foreign, "\", \""), "\"; nothing is removed"));
+  BELAY_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(path));
+  std::erase_if(names, [](const std::string& name) {
+    return IsOwn(name) || IsOpenElsewhere(name);
+  });
+  BELAY_RETURN_IF_ERROR(
+      NoForeign("remove", path, "nothing is removed", std::move(names)));
+  return RemoveTree(path);
 }
 
 Status CheckReplaceable(const std::string& path) {
@@ -65,12 +79,7 @@ Status CheckReplaceable(const std::string& path) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "overwrite \"%s\": not a checkpoint; nothing is removed", path));
   }
-  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> foreign,
-                         ForeignNames(path));
-  if (foreign.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("overwrite \"", path, "\": not belay's: \"",
-                   absl::StrJoin(foreign, "\", \""), "\"; nothing is removed"));
+  return CheckOnlyOwn("overwrite", path, "nothing is removed");
 }
 
 }  // namespace belay

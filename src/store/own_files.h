@@ -4,19 +4,20 @@
 #define BELAY_STORE_OWN_FILES_H_
 
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "belay/status.h"
 
 namespace belay {
 
-// The names in a step directory, or in debris of one, that belay did not make;
-// at most a few. Local.
-// Errors: those of ListDirectory.
-StatusOr<std::vector<std::string>> ForeignNames(const std::string& directory);
+// Checks that belay made all that is in a step directory. Local. The error
+// begins with `operation` and ends with `consequence`.
+// Errors: FailedPrecondition - somebody else's files, at most a few are named;
+//   those of ListDirectory.
+Status CheckOnlyOwn(std::string_view operation, const std::string& path,
+                    std::string_view consequence);
 
-// Removes a step directory or debris of one, if there is nothing else in it.
-// Rank 0 only.
+// Removes debris of a step, if there is nothing else in it. Rank 0 only.
 // Errors: FailedPrecondition - something in it is not belay's; then nothing is
 //   removed; those of ListDirectory and RemoveTree.
 Status RemoveOwn(const std::string& path);
