@@ -1,6 +1,5 @@
 #include "checkpoint/merge_together.h"
 
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -27,7 +26,7 @@ std::vector<bool> FirstsOfTheirKind(const std::vector<uint64_t>& fingerprints) {
   return is_first;
 }
 
-// What rank 0 gathers. Elsewhere: whether this rank is one of the firsts.
+// What rank 0 gathers; empty elsewhere.
 struct Gathered {
   std::vector<uint64_t> fingerprints;
   std::vector<std::string> graphs;  // of the firsts, else ""
@@ -106,12 +105,11 @@ void DecodePart(const std::string& bytes, MergeResult& merge) {
 StatusOr<bool> IsUpToDate(Team& team, const Status& mine, uint64_t own,
                           const MergeResult& merge) {
   const bool fits = merge.merged != 0 && merge.own == own;
-  const auto merged = static_cast<int64_t>(fits ? merge.merged : 0);
-  // The minimum of a value and that of its complement fit each other only if
-  // all ranks passed the same.
-  std::vector<int64_t> flags = {merged, ~merged};
-  BELAY_RETURN_IF_AGREED(AgreeOnStructure(team, mine, flags));
-  return flags[0] != 0 && flags[0] == ~flags[1];
+  const uint64_t merged = fits ? merge.merged : 0;
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::vector<bool> same,
+      AgreeOnStructure(team, mine, std::vector<uint64_t>{merged}));
+  return fits && same[0];
 }
 
 }  // namespace

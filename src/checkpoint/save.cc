@@ -151,14 +151,12 @@ Status Begin(SaveRun& run, const SaveJob& job) {
   same.Put(run.step);
   same.PutText(options);
   const bool fits = run.cache.is_valid && run.cache.fingerprint == fingerprint;
-  // A value and its complement: the minimum of both is found together, and
-  // they fit each other only if all ranks passed the same.
-  const auto common = static_cast<int64_t>(Fingerprint(same.bytes()));
-  const auto plan = static_cast<int64_t>(fits ? run.cache.plan_id : 0);
-  std::vector<int64_t> flags = {common, ~common, plan, ~plan};
-  BELAY_RETURN_IF_AGREED(AgreeOnStructure(run.team, status, flags));
-  if (flags[0] != ~flags[1]) BELAY_RETURN_IF_AGREED(FindDifference(run));
-  run.reuse = flags[2] != 0 && flags[2] == ~flags[3];
+  const std::vector<uint64_t> numbers = {Fingerprint(same.bytes()),
+                                         fits ? run.cache.plan_id : 0};
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<bool> is_same,
+                                AgreeOnStructure(run.team, status, numbers));
+  if (!is_same[0]) BELAY_RETURN_IF_AGREED(FindDifference(run));
+  run.reuse = fits && is_same[1];
   run.cache.is_valid = false;  // until this save has succeeded
   run.cache.fingerprint = fingerprint;
   return absl::OkStatus();
@@ -202,15 +200,19 @@ Status CreateMyFiles(SaveRun& run) {
   return absl::OkStatus();
 }
 
-// The graph with the dtypes that its values are stored in.
-ObjectGraph AsStored(ObjectGraph graph, const SaveOptions& options) {
-  if (!options.float32_as_bfloat16) return graph;
+// The graph as columns, with the dtypes that its values are stored in.
+StatusOr<StoredGraph> GraphToStore(const SaveRun& run) {
+  const std::vector<StoredArray>& arrays = run.cache.planned.saved.arrays;
+  if (!run.options.float32_as_bfloat16) {
+    return ToStoredGraph(*run.graph, arrays);
+  }
+  ObjectGraph graph = *run.graph;
   for (GraphNode& node : graph.nodes) {
     for (GraphAttribute& attribute : node.attributes) {
       if (attribute.dtype == DType::kF32) attribute.dtype = DType::kBF16;
     }
   }
-  return graph;
+  return ToStoredGraph(graph, arrays);
 }
 
 // Rank 0: what needs no places is done while others make their files. Local.
@@ -223,9 +225,7 @@ Status StartMyIndex(SaveRun& run) {
   SavedCheckpoint& saved = run.cache.planned.saved;
   saved.has_checksums = run.options.checksums;
   if (run.graph != nullptr) {
-    BELAY_ASSIGN_OR_RETURN(
-        saved.graph,
-        ToStoredGraph(AsStored(*run.graph, run.options), saved.arrays));
+    BELAY_ASSIGN_OR_RETURN(saved.graph, GraphToStore(run));
   }
   BELAY_ASSIGN_OR_RETURN(run.index, StartIndex(run.IndexPath(), saved));
   return absl::OkStatus();

@@ -43,10 +43,22 @@ Status AgreeWithFlags(Team& team, const Status& mine,
   return values.back() == 1 ? absl::OkStatus() : Agree(team, mine);
 }
 
-Status AgreeOnStructure(Team& team, const Status& mine,
-                        std::span<int64_t> flags) {
-  team.agreement_bytes += static_cast<int64_t>(flags.size_bytes() + 8);
-  return AgreeWithFlags(team, mine, flags);
+StatusOr<std::vector<bool>> AgreeOnStructure(
+    Team& team, const Status& mine, std::span<const uint64_t> numbers) {
+  // A value and its complement: the minimum of both is found together, and
+  // they fit each other only if all ranks passed the same.
+  std::vector<int64_t> flags;
+  for (const uint64_t number : numbers) {
+    flags.push_back(static_cast<int64_t>(number));
+    flags.push_back(~flags.back());
+  }
+  team.agreement_bytes += std::ssize(flags) * 8 + 8;  // and the Status
+  BELAY_RETURN_IF_AGREED(AgreeWithFlags(team, mine, flags));
+  std::vector<bool> same;
+  for (size_t i = 0; i < flags.size(); i += 2) {
+    same.push_back(flags[i] == ~flags[i + 1]);
+  }
+  return same;
 }
 
 Status CombineCounters(Team& team, TransferCounters& mine) {

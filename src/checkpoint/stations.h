@@ -47,9 +47,11 @@ Status CheckComm(const Comm& comm, std::string_view operation,
 // 1 where all ranks passed 1. Collective; agreed.
 Status AgreeWithFlags(Team& team, const Status& mine, std::span<int64_t> flags);
 
-// The same, counted as a part of agreeing on the structure. Collective; agreed.
-Status AgreeOnStructure(Team& team, const Status& mine,
-                        std::span<int64_t> flags);
+// Agrees on a Status, and tells for each number whether all ranks passed the
+// same, in one reduction that counts as agreeing on the structure. Collective;
+// agreed.
+StatusOr<std::vector<bool>> AgreeOnStructure(Team& team, const Status& mine,
+                                             std::span<const uint64_t> numbers);
 
 // Combines the counters of all ranks as TransferCounters says. Collective;
 // agreed. `mine` has this rank's numbers.
