@@ -5,11 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "mpi_test.h"
-#include "types/staging.h"
 
 namespace belay {
 namespace {
@@ -34,8 +36,9 @@ class FlatFileOnRanksTest : public ::testing::Test {
     MPI_Barrier(MPI_COMM_WORLD);
   }
 
-  StoredForms Forms() {
-    StoredForms forms;
+  // The form that each dataset of the file has.
+  std::map<std::string, StoredForm> Forms() {
+    std::map<std::string, StoredForm> forms;
     const auto arrays = ListFlatFile(dir_.File("flat.h5"));
     EXPECT_TRUE(arrays.ok()) << arrays.status();
     if (!arrays.ok()) return forms;
@@ -50,7 +53,7 @@ class FlatFileOnRanksTest : public ::testing::Test {
 };
 
 TEST_F(FlatFileOnRanksTest, RanksReadTheirPiecesInTheirOwnForm) {
-  const StoredForms forms = Forms();
+  const std::map<std::string, StoredForm> forms = Forms();
   for (const std::string key : {"storage/chunks", "storage/gzip"}) {
     // As f32, cut by columns, with rows and columns of padding.
     const int64_t columns = 12;  // of each rank
@@ -58,16 +61,19 @@ TEST_F(FlatFileOnRanksTest, RanksReadTheirPiecesInTheirOwnForm) {
     const Box box = {.offset = {0, columns * WorldRank()},
                      .shape = {kRows + 3, columns}};
     std::vector<float> values(NumElements(box.shape), -1);
-    const auto staging = StageForRestore({{.key = key,
-                                           .dtype = DType::kF32,
-                                           .global_shape = shape,
-                                           .box = box,
-                                           .data = values.data()}},
-                                         forms);
-    ASSERT_TRUE(staging.ok()) << staging.status();
-    const Status status = ReadFlatFile(dir_.File("flat.h5"), staging->shards);
+    const Shard wanted{.key = key,
+                       .dtype = DType::kF32,
+                       .global_shape = shape,
+                       .box = box,
+                       .data = values.data()};
+    int64_t staged_bytes = 0;
+    const Status status = ReadFlatFile(dir_.File("flat.h5"), {wanted},
+                                       {forms.at(key)}, &staged_bytes);
     ASSERT_TRUE(status.ok()) << status;
-    HandOver(*staging);
+    const int64_t stored_columns =
+        std::min(std::max<int64_t>(kColumns - box.offset[1], 0), columns);
+    EXPECT_EQ(staged_bytes,
+              kRows * stored_columns * DTypeSize(forms.at(key).dtype));
     for (int64_t row = 0; row < kRows + 3; ++row) {
       for (int64_t i = 0; i < columns; ++i) {
         const int64_t column = columns * WorldRank() + i;

@@ -92,16 +92,41 @@ TEST(ConversionsTest, ABoxOutsideItsArrayIsNotCutToFit) {
   }
 }
 
+TEST(ConversionsTest, TellsTheFormOfEachShard) {
+  std::vector<RankShards> wanted = Wanted();
+  const auto found = WantAsStored(Saved(), kBoth, wanted);
+  ASSERT_TRUE(found.ok()) << found.status();
+  const auto shard = [](const std::string& key, DType dtype,
+                        const Shape& shape) {
+    return Shard{.key = key, .dtype = dtype, .global_shape = shape};
+  };
+  const auto forms =
+      FormsOf({shard("w", DType::kF32, {6, 2}), shard("other", DType::kU8, {3}),
+               shard("w", DType::kBF16, {4, 2})},
+              *found);
+  ASSERT_TRUE(forms.ok()) << forms.status();
+  EXPECT_THAT(*forms, ElementsAre(StoredForm{DType::kBF16, {4, 2}},
+                                  StoredForm{DType::kU8, {3}},
+                                  StoredForm{DType::kBF16, {4, 2}}));
+  EXPECT_THAT(*FormsOf({shard("w", DType::kF32, {6, 2})}, {}), IsEmpty());
+  const auto refused = [&](DType dtype, const Shape& shape) {
+    return std::string(
+        FormsOf({shard("w", dtype, shape)}, *found).status().message());
+  };
+  EXPECT_EQ(refused(DType::kF32, {8}),
+            "convert \"w\": not convertible (need f32 [8], found bf16 [4, 2])");
+  EXPECT_EQ(
+      refused(DType::kString, {4, 2}),
+      "convert \"w\": not convertible (need string [4, 2], found bf16 [4, "
+      "2])");
+}
+
 TEST(ConversionsTest, TravelsAsBytes) {
   std::vector<RankShards> wanted = Wanted();
   const auto found = WantAsStored(Saved(), kBoth, wanted);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(DecodeConversions(EncodeConversions(*found)), *found);
   EXPECT_THAT(DecodeConversions(EncodeConversions({})), IsEmpty());
-  const StoredForms forms = StoredFormsOf(*found);
-  EXPECT_EQ(forms.size(), 2);
-  EXPECT_EQ(forms.at("w"),
-            (StoredForm{.dtype = DType::kBF16, .shape = {4, 2}}));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Conversions against formats that are spelled out as sorted tables of values.
 
-#include "types/element_conversion.h"
+#include "base/element_conversion.h"
 
 #include <algorithm>
 #include <bit>

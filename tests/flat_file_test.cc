@@ -9,10 +9,10 @@
 #include <limits>
 #include <map>
 
+#include "base/element_conversion.h"
 #include "base/fault.h"
 #include "box_oracle.h"
 #include "h5_testing.h"
-#include "types/element_conversion.h"
 
 namespace belay {
 namespace {
@@ -211,7 +211,8 @@ TEST_F(FlatFileTest, FollowsLinksAndStopsAtLoops) {
   }
   EXPECT_EQ(links, 10);
   ExpectError(ListFlatFile(Path("paths.h5")).status(),
-              absl::StatusCode::kResourceExhausted, "more than 10000 paths lead to");
+              absl::StatusCode::kResourceExhausted,
+              "more than 10000 paths lead to");
 }
 
 TEST_F(FlatFileTest, AVirtualDatasetIsReadOnlyWithItsSources) {

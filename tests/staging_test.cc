@@ -1,150 +1,126 @@
-#include "types/staging.h"
+#include "store/staging.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "base/element_conversion.h"
 #include "box_oracle.h"
-#include "types/element_conversion.h"
+#include "geometry/runs.h"
 
 namespace belay {
 namespace {
 
-using ::testing::HasSubstr;
-
-Shard MakeShard(const std::string& key, DType dtype, const Shape& shape,
-                const Box& box, void* data) {
-  return {.key = key,
+Shard MakeShard(DType dtype, const Shape& shape, const Box& box, void* data) {
+  return {.key = "w",
           .dtype = dtype,
           .global_shape = shape,
           .box = box,
           .data = data};
 }
 
-void ExpectError(const Status& status, absl::StatusCode code,
-                 const std::string& text) {
-  EXPECT_EQ(status.code(), code) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+TEST(StagingTest, WhatIsStoredAsItIsKeepsItsMemory) {
+  std::vector<float> floats(12);
+  std::string text = "four";
+  const std::vector<Shard> shards = {
+      MakeShard(DType::kF32, {6, 2}, {{0, 0}, {6, 2}}, floats.data()),
+      {.key = "t", .dtype = DType::kString, .text = &text}};
+  // Another shape alone needs no memory: boxes are counted from the same
+  // corner.
+  const std::vector<StoredForm> forms = {{DType::kF32, {4, 2}},
+                                         {DType::kString, {}}};
+  Staging staging;
+  for (const FormedShards& formed :
+       {FormedShards{shards, {}}, FormedShards{shards, forms}}) {
+    const Shape stored = formed.forms.empty() ? Shape{6, 2} : Shape{4, 2};
+    const Box part = {{1, 0}, {2, 2}};
+    EXPECT_EQ(StagedBytes(formed, 0, part), 0);
+    EXPECT_EQ(StoredElementSize(formed, 0), 4);
+    for (const ShardMemory& memory :
+         {StageForSave(formed, 0, part, staging),
+          StageForRestore(formed, 0, part, staging)}) {
+      EXPECT_EQ(memory.data, reinterpret_cast<char*>(floats.data()));
+      EXPECT_EQ(memory.element_size, 4);
+      EXPECT_EQ(memory.box, shards[0].box);
+      EXPECT_EQ(memory.array, stored);
+    }
+    const ShardMemory words = StageForSave(formed, 1, {{1}, {2}}, staging);
+    EXPECT_EQ(words.data, text.data());
+    EXPECT_EQ(words.array, Shape({4}));
+  }
+  EXPECT_EQ(staging.most_bytes(), 0);
 }
 
-TEST(StagingTest, SavesConvertedCopiesOfOneDTypeOnly) {
+TEST(StagingTest, PartsOfARoundLieSideBySide) {
   std::vector<float> floats = {1, -2.5f, 3.00390625f, 1e-45f};
-  std::vector<double> doubles = {1, 2};
-  std::string text = "t";
   const std::vector<Shard> shards = {
-      MakeShard("d", DType::kF64, {2}, {{0}, {2}}, doubles.data()),
-      MakeShard("f", DType::kF32, {8, 2}, {{4, 0}, {2, 2}}, floats.data()),
-      {.key = "t", .dtype = DType::kString, .text = &text},
-      MakeShard("none", DType::kF32, {8}, {{8}, {0}}, nullptr)};
-  const auto staging = StageForSave(shards, DType::kF32, DType::kBF16);
-  ASSERT_TRUE(staging.ok()) << staging.status();
-  ASSERT_EQ(staging->shards.size(), 4);
-  EXPECT_EQ(staging->bytes, 8);
-  EXPECT_EQ(staging->shards[0].data, doubles.data());
-  EXPECT_EQ(staging->shards[2].text, &text);
-  const Shard& copy = staging->shards[1];
-  EXPECT_EQ(copy.key, "f");
-  EXPECT_EQ(copy.dtype, DType::kBF16);
-  EXPECT_EQ(copy.global_shape, Shape({8, 2}));
-  EXPECT_EQ(copy.box, shards[1].box);
-  const auto* bits = static_cast<const uint16_t*>(copy.data);
+      MakeShard(DType::kF32, {8, 2}, {{4, 0}, {2, 2}}, floats.data())};
+  const std::vector<StoredForm> forms = {{DType::kBF16, {8, 2}}};
+  const FormedShards formed{shards, forms};
+  Staging staging;
+  ASSERT_TRUE(staging.Start(8, "w").ok());
+  const ShardMemory right = StageForSave(formed, 0, {{4, 1}, {2, 1}}, staging);
+  const ShardMemory left = StageForSave(formed, 0, {{4, 0}, {2, 1}}, staging);
+  EXPECT_EQ(left.data, right.data + 4);
+  EXPECT_EQ(left.element_size, 2);
+  EXPECT_EQ(left.box, (Box{{4, 0}, {2, 1}}));
+  EXPECT_EQ(left.array, Shape({8, 2}));
+  const auto* bits = reinterpret_cast<const uint16_t*>(right.data);
   EXPECT_THAT(std::vector<uint16_t>(bits, bits + 4),
-              ::testing::ElementsAre(0x3f80, 0xc020, 0x4040, 0));
-  EXPECT_EQ(staging->shards[3].dtype, DType::kBF16);
+              ::testing::ElementsAre(0xc020, 0, 0x3f80, 0x4040));
   EXPECT_EQ(floats[1], -2.5f);
 }
 
-TEST(StagingTest, WhatIsStoredAsItIsWantedKeepsItsMemory) {
-  std::vector<float> floats(12, -1);
-  const Shard shard =
-      MakeShard("w", DType::kF32, {6, 2}, {{0, 0}, {6, 2}}, floats.data());
-  const Shard part =
-      MakeShard("w", DType::kF32, {6, 2}, {{0, 0}, {3, 2}}, floats.data());
-  for (const StoredForms& stored :
-       {StoredForms{}, StoredForms{{"v", {DType::kF64, {1}}}},
-        StoredForms{{"w", {DType::kF32, {6, 2}}}}}) {
-    const auto staging = StageForRestore({shard}, stored);
-    ASSERT_TRUE(staging.ok()) << staging.status();
-    EXPECT_EQ(staging->shards[0].data, floats.data());
-    EXPECT_EQ(staging->shards[0].global_shape, Shape({6, 2}));
-    EXPECT_EQ(staging->bytes, 0);
-    HandOver(*staging);
-  }
-  // Another shape alone needs no buffer where the box is stored whole.
-  const auto smaller =
-      StageForRestore({shard, part}, {{"w", {DType::kF32, {4, 2}}}});
-  ASSERT_TRUE(smaller.ok()) << smaller.status();
-  EXPECT_EQ(smaller->bytes, 32);
-  EXPECT_NE(smaller->shards[0].data, floats.data());
-  EXPECT_EQ(smaller->shards[1].data, floats.data());
-  EXPECT_EQ(smaller->shards[1].global_shape, Shape({4, 2}));
-}
-
-TEST(StagingTest, ABoxThatIsNotStoredIsListedAsAnEmptyOne) {
-  std::vector<float> floats(4, -1);
-  const auto staging = StageForRestore(
-      {MakeShard("w", DType::kF32, {8, 2}, {{6, 0}, {2, 2}}, floats.data())},
-      {{"w", {DType::kF32, {6, 2}}}});
-  ASSERT_TRUE(staging.ok()) << staging.status();
-  ASSERT_EQ(staging->shards.size(), 1);
-  EXPECT_TRUE(IsEmpty(staging->shards[0].box));
-  EXPECT_EQ(CheckBox(staging->shards[0].box, {6, 2}), absl::OkStatus());
-  EXPECT_EQ(staging->bytes, 0);
-  HandOver(*staging);
-  EXPECT_EQ(floats, std::vector<float>(4, -1));
-}
-
-TEST(StagingTest, RefusesWhatDoesNotConvert) {
-  float value = 0;
-  std::string text;
-  const Shard number = MakeShard("w", DType::kF32, {}, {}, &value);
-  const Shard words = {.key = "w", .dtype = DType::kString, .text = &text};
-  ExpectError(StageForRestore({number}, {{"w", {DType::kC64, {}}}}).status(),
-              absl::StatusCode::kFailedPrecondition,
-              "stage \"w\": not convertible (need f32 [], found c64 [])");
-  ExpectError(StageForRestore({number}, {{"w", {DType::kF32, {1}}}}).status(),
-              absl::StatusCode::kFailedPrecondition,
-              "(need f32 [], found f32 [1])");
-  ExpectError(StageForRestore({words}, {{"w", {DType::kU8, {}}}}).status(),
-              absl::StatusCode::kFailedPrecondition, "(need string []");
-}
-
-TEST(StagingTest, RefusesBoxesOutsideTheirArray) {
-  std::vector<float> floats(4);
-  const Shard outside =
-      MakeShard("w", DType::kF32, {4}, {{2}, {3}}, floats.data());
-  const Shard other_ndim =
-      MakeShard("w", DType::kF32, {4}, {{0, 0}, {2, 2}}, floats.data());
-  const Shard negative =
-      MakeShard("w", DType::kF32, {-4}, {{0}, {0}}, floats.data());
-  const auto save = [](const Shard& shard) {
-    return StageForSave({shard}, DType::kF32, DType::kBF16).status();
+TEST(StagingTest, ARoundGetsRoomForWhatIsConvertedInIt) {
+  const std::vector<Shard> shards = {
+      MakeShard(DType::kF32, {100}, {{0}, {100}}, nullptr),
+      MakeShard(DType::kI32, {100}, {{0}, {100}}, nullptr)};
+  const std::vector<StoredForm> forms = {{DType::kF64, {100}},
+                                         {DType::kI32, {100}}};
+  const FormedShards formed{shards, forms};
+  const auto order = [](int32_t shard, int32_t round, int64_t length) {
+    return WriteOrder{.shard = shard, .round = round, .box = {{0}, {length}}};
   };
-  const auto restore = [](const Shard& shard) {
-    return StageForRestore({shard}, {{"w", {DType::kF64, {4}}}}).status();
+  const std::vector<WriteOrder> orders = {order(0, 3, 10), order(1, 3, 50),
+                                          order(0, 3, 5), order(0, 4, 100)};
+  const auto room = [&](size_t first, int64_t most_bytes) {
+    Staging staging;
+    EXPECT_TRUE(StartRound(formed, std::span(orders).subspan(first), most_bytes,
+                           staging)
+                    .ok());
+    return staging.most_bytes();
   };
-  for (const auto& stage : {std::function(save), std::function(restore)}) {
-    ExpectError(stage(outside), absl::StatusCode::kOutOfRange, "stage \"w\"");
-    ExpectError(stage(other_ndim), absl::StatusCode::kInvalidArgument, "stage");
-    ExpectError(stage(negative), absl::StatusCode::kInvalidArgument, "stage");
-  }
+  EXPECT_EQ(room(0, INT64_MAX), 120);
+  EXPECT_EQ(room(0, 100), 100);
+  EXPECT_EQ(room(1, INT64_MAX), 40);
+  EXPECT_EQ(room(3, INT64_MAX), 800);
+  EXPECT_EQ(room(4, INT64_MAX), 0);
+}
+
+TEST(StagingTest, MemoryIsUsedAgain) {
+  Staging staging;
+  ASSERT_TRUE(staging.Start(1000, "w").ok());
+  const char* const memory = staging.Take(600);
+  EXPECT_EQ(staging.Take(400), memory + 600);
+  ASSERT_TRUE(staging.Start(1000, "w").ok());
+  EXPECT_EQ(staging.Take(1), memory);
+  ASSERT_TRUE(staging.Start(10, "w").ok());
+  EXPECT_EQ(staging.Take(10), memory);
+  ASSERT_TRUE(staging.Start(2000, "w").ok());
+  EXPECT_EQ(staging.most_bytes(), 2000);
 }
 
 TEST(StagingTest, NoMemoryIsAnError) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "the sanitizer ends the program instead";
 #endif
-  float value = 0;
-  const Shape huge = {int64_t{1} << 58};
-  ExpectError(StageForRestore(
-                  {MakeShard("w", DType::kF32, huge, WholeBox(huge), &value)},
-                  {{"w", {DType::kF64, huge}}})
-                  .status(),
-              absl::StatusCode::kResourceExhausted,
-              "no memory for 2305843009213693952 bytes to convert \"w\"");
+  Staging staging;
+  const Status status = staging.Start(int64_t{1} << 61, "w");
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(),
+            "no memory for 2305843009213693952 bytes to convert \"w\"");
 }
 
 // A small number that tells the element from its neighbours.
@@ -175,13 +151,22 @@ bool IsWithin(const Index& element, const Shape& shape) {
   return true;
 }
 
-// Puts into the listed box what a restore reads.
-void PretendToRead(const Shard& listed) {
-  const std::vector<Index> elements = Elements(listed.box);
-  for (size_t i = 0; i < elements.size(); ++i) {
-    ASSERT_TRUE(IsWithin(elements[i], listed.global_shape));
-    PutNumber(listed, i, ValueAt(elements[i]));
-  }
+// Puts into the tiles of the stored part what a restore reads, in tiles.
+void RestoreByTiles(const FormedShards& formed, Rng& rng) {
+  const StoredForm& form = formed.forms[0];
+  const Box part = StoredPart(formed.shards[0].box, form.shape);
+  EXPECT_EQ(CheckBox(part, form.shape), absl::OkStatus());
+  ForEachTile(part, Draw(rng, 1, 9), [&](const Box& tile) {
+    Staging staging;
+    ASSERT_TRUE(staging.Start(StagedBytes(formed, 0, tile), "w").ok());
+    const ShardMemory memory = StageForRestore(formed, 0, tile, staging);
+    const Shard read =
+        MakeShard(form.dtype, form.shape, memory.box, memory.data);
+    for (const Index& element : Elements(tile)) {
+      PutNumber(read, OffsetIn(memory.box, element), ValueAt(element));
+    }
+    HandOver(formed, 0, tile, memory);
+  });
 }
 
 TEST(StagingTest, HandsOverEveryElementThatIsStored) {
@@ -199,15 +184,12 @@ TEST(StagingTest, HandsOverEveryElementThatIsStored) {
     const Box box = DrawBox(rng, shape);
     std::vector<std::byte> memory(NumElements(box.shape) * 8);
     const Shard wanted =
-        MakeShard("w", kDTypes[Draw(rng, 0, 5)], shape, box, memory.data());
+        MakeShard(kDTypes[Draw(rng, 0, 5)], shape, box, memory.data());
     const std::vector<Index> elements = Elements(box);
     for (size_t i = 0; i < elements.size(); ++i) {
       PutNumber(wanted, i, kUntouched);
     }
-    const auto staging = StageForRestore({wanted}, {{"w", form}});
-    ASSERT_TRUE(staging.ok()) << staging.status();
-    PretendToRead(staging->shards[0]);
-    HandOver(*staging);
+    RestoreByTiles({std::span(&wanted, 1), std::span(&form, 1)}, rng);
     for (size_t i = 0; i < elements.size(); ++i) {
       const bool stored = IsWithin(elements[i], form.shape);
       ++(stored ? handed_over : untouched);
@@ -217,6 +199,33 @@ TEST(StagingTest, HandsOverEveryElementThatIsStored) {
   }
   EXPECT_GT(handed_over, 10000);
   EXPECT_GT(untouched, 10000);
+}
+
+// What a save stages is what a restore of the same form reads.
+TEST(StagingTest, StagesForSaveWhatLiesInThePart) {
+  Rng rng(12);
+  for (int round = 0; round < 2000; ++round) {
+    const Shape shape = DrawShape(rng, 4, 6);
+    const Box box = DrawBox(rng, shape);
+    std::vector<std::byte> memory(NumElements(box.shape) * 8);
+    const Shard own = MakeShard(DType::kF32, shape, box, memory.data());
+    const std::vector<Index> elements = Elements(box);
+    for (size_t i = 0; i < elements.size(); ++i) {
+      PutNumber(own, i, ValueAt(elements[i]));
+    }
+    const StoredForm form = {DType::kI16, shape};
+    const FormedShards formed{std::span(&own, 1), std::span(&form, 1)};
+    ForEachTile(box, Draw(rng, 1, 9), [&](const Box& part) {
+      Staging staging;
+      ASSERT_TRUE(staging.Start(StagedBytes(formed, 0, part), "w").ok());
+      const ShardMemory staged = StageForSave(formed, 0, part, staging);
+      const Shard copy = MakeShard(DType::kI16, shape, part, staged.data);
+      const std::vector<Index> inside = Elements(part);
+      for (size_t i = 0; i < inside.size(); ++i) {
+        ASSERT_EQ(NumberAt(copy, i), ValueAt(inside[i]));
+      }
+    });
+  }
 }
 
 }  // namespace

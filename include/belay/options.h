@@ -55,8 +55,7 @@ struct SaveOptions {
   // share a file. Same description and parameters on all ranks.
   ShardingPolicy sharding_policy = ShardByTask();
   // Store f32 arrays as bf16, half the bytes and 8 bits of each mantissa, and
-  // everything else as it is. Restore them with allow_dtype_cast. Needs memory
-  // for the bf16 copies, all at once: half of the f32 arrays of each rank.
+  // everything else as it is. Restore them with allow_dtype_cast.
   bool float32_as_bfloat16 = false;
   // Replace a step that is committed already instead of refusing. The old one
   // stays until the new one is complete.
@@ -66,9 +65,9 @@ struct SaveOptions {
 
   // --- How it is stored ---
   Transfer transfer = Transfer::kAuto;
-  // Upper limit of the bytes that one rank hands to the transfer at a time.
-  // Larger pieces are cut. From 4 KiB to 1 GiB. Lower it to bound MPI-IO's
-  // buffers.
+  // Upper limit of the bytes that one rank hands to the transfer at a time, and
+  // of the memory in which it converts them. Larger pieces are cut. From 4 KiB
+  // to 1 GiB. Lower it to bound MPI-IO's buffers.
   int64_t max_bytes_in_flight = int64_t{256} << 20;
   // Sync files and directories before the commit, so that a committed step
   // survives a power failure. Off only for file systems in memory.
@@ -123,10 +122,11 @@ struct Conversion {
 };
 
 // What a save or a restore did. Counts are sums over all ranks; the station
-// times and the peak memory are the largest of any rank. Equal on all ranks.
+// times and what is said of memory are the largest of any rank. Equal on all
+// ranks.
 struct TransferCounters {
   int64_t bytes = 0;              // array bytes written or read
-  int64_t staged_bytes = 0;       // memory for values to be converted
+  int64_t staged_bytes = 0;       // memory of a rank for values to be converted
   int64_t io_calls = 0;           // data reads or writes that were issued
   int64_t collective_io = 0;      // collective MPI-IO or HDF5 calls, per rank
   int64_t files = 0;              // data files that were opened, per checkpoint

@@ -4,14 +4,25 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "geometry/runs.h"
 #include "h5/dataset.h"
 #include "h5/dataset_listing.h"
 #include "h5/file.h"
 #include "h5/native_read.h"
 #include "h5/native_type.h"
+#include "store/staging.h"
 
 namespace belay {
 namespace {
+
+// Large enough that few chunks are cut, which are read once for each part.
+constexpr int64_t kTileBytes = int64_t{16} << 20;
+
+StoredForm FormOf(const FormedShards& formed, int32_t index) {
+  if (!formed.forms.empty()) return formed.forms[index];
+  const Shard& shard = formed.shards[index];
+  return {.dtype = shard.dtype, .shape = shard.global_shape};
+}
 
 Status Mismatch(const Shard& shard, const std::string& cause) {
   return absl::FailedPreconditionError(
@@ -22,48 +33,83 @@ std::string FormText(DType dtype, const Shape& shape) {
   return absl::StrFormat("%s %s", DTypeName(dtype), ShapeText(shape));
 }
 
-Status CheckFits(const Shard& shard, const h5::NativeArray& found) {
+Status CheckFits(const Shard& shard, const StoredForm& form,
+                 const h5::NativeArray& found) {
   if (!found.problem.empty()) return Mismatch(shard, found.problem);
-  if (shard.dtype != found.dtype || shard.global_shape != found.shape) {
-    return Mismatch(shard,
-                    absl::StrFormat("has another dtype or shape (need %s, "
-                                    "found %s)",
-                                    FormText(shard.dtype, shard.global_shape),
-                                    FormText(found.dtype, found.shape)));
+  if (form.dtype != found.dtype || form.shape != found.shape) {
+    return Mismatch(shard, absl::StrFormat("has another dtype or shape (need "
+                                           "%s, found %s)",
+                                           FormText(form.dtype, form.shape),
+                                           FormText(found.dtype, found.shape)));
   }
-  const Status status = CheckBox(shard.box, found.shape);
+  const Status status = CheckBox(shard.box, shard.global_shape);
   if (status.ok()) return status;
   return Status(status.code(), absl::StrFormat("dataset \"%s\": %s", shard.key,
                                                status.message()));
 }
 
 // Opens the dataset of a shard that fits.
-StatusOr<h5::Handle> OpenFitting(const h5::Handle& file, const Shard& shard) {
+StatusOr<h5::Handle> OpenFitting(const h5::Handle& file, const Shard& shard,
+                                 const StoredForm& form) {
   BELAY_ASSIGN_OR_RETURN(h5::Handle dataset, h5::OpenDataset(file, shard.key));
   BELAY_ASSIGN_OR_RETURN(const h5::NativeArray found,
                          h5::DescribeDataset(dataset));
-  BELAY_RETURN_IF_ERROR(CheckFits(shard, found));
+  BELAY_RETURN_IF_ERROR(CheckFits(shard, form, found));
   BELAY_RETURN_IF_ERROR(h5::CheckSources(dataset, file.name()));
   return dataset;
 }
 
-Status ReadShard(const h5::Handle& file, const Shard& shard) {
-  BELAY_ASSIGN_OR_RETURN(const h5::Handle dataset,
-                         h5::OpenDataset(file, shard.key));
-  if (shard.dtype != DType::kString) {
-    return h5::ReadNative(dataset, shard.dtype, shard.box, shard.data);
-  }
-  BELAY_ASSIGN_OR_RETURN(*shard.text, h5::ReadNativeText(dataset));
-  return absl::OkStatus();
+// Reads the part of a shard that is stored tile by tile, and converts each.
+Status ReadConverted(const h5::Handle& dataset, const FormedShards& formed,
+                     int32_t index, Staging& staging) {
+  const StoredForm& form = formed.forms[index];
+  const Shard& shard = formed.shards[index];
+  Status status;
+  const auto read_tile = [&](const Box& tile) -> Status {
+    // Where only the shape differs, HDF5 still wants its elements dense.
+    const int64_t bytes = NumElements(tile.shape) * DTypeSize(form.dtype);
+    BELAY_RETURN_IF_ERROR(staging.Start(bytes, shard.key));
+    const ShardMemory staged{.data = staging.Take(bytes),
+                             .element_size = DTypeSize(form.dtype),
+                             .box = tile,
+                             .array = form.shape};
+    BELAY_RETURN_IF_ERROR(
+        h5::ReadNative(dataset, form.dtype, tile, staged.data));
+    HandOver(formed, index, tile, staged);
+    return absl::OkStatus();
+  };
+  ForEachTile(StoredPart(shard.box, form.shape),
+              kTileBytes / DTypeSize(form.dtype), [&](const Box& tile) {
+                if (status.ok()) status = read_tile(tile);
+              });
+  return status;
 }
 
-Status ReadShards(const std::string& path, const std::vector<Shard>& shards) {
-  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
-  for (const Shard& shard : shards) {
-    BELAY_RETURN_IF_ERROR(OpenFitting(file, shard).status());
+Status ReadShard(const h5::Handle& file, const FormedShards& formed,
+                 int32_t index, Staging& staging) {
+  const Shard& shard = formed.shards[index];
+  BELAY_ASSIGN_OR_RETURN(const h5::Handle dataset,
+                         h5::OpenDataset(file, shard.key));
+  if (shard.dtype == DType::kString) {
+    BELAY_ASSIGN_OR_RETURN(*shard.text, h5::ReadNativeText(dataset));
+    return absl::OkStatus();
   }
-  for (const Shard& shard : shards) {
-    BELAY_RETURN_IF_ERROR(ReadShard(file, shard));
+  if (FormOf(formed, index) != StoredForm{shard.dtype, shard.global_shape}) {
+    return ReadConverted(dataset, formed, index, staging);
+  }
+  return h5::ReadNative(dataset, shard.dtype, shard.box, shard.data);
+}
+
+Status ReadShards(const std::string& path, const FormedShards& formed,
+                  Staging& staging) {
+  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
+  const auto count = static_cast<int32_t>(formed.shards.size());
+  for (int32_t i = 0; i < count; ++i) {
+    BELAY_RETURN_IF_ERROR(
+        OpenFitting(file, formed.shards[i], FormOf(formed, i)).status());
+  }
+  for (int32_t i = 0; i < count; ++i) {
+    BELAY_RETURN_IF_ERROR(ReadShard(file, formed, i, staging));
   }
   return file.Close();
 }
@@ -100,8 +146,13 @@ StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path) {
   return arrays;
 }
 
-Status ReadFlatFile(const std::string& path, const std::vector<Shard>& shards) {
-  return InFile("restore", path, ReadShards(path, shards));
+Status ReadFlatFile(const std::string& path, const std::vector<Shard>& shards,
+                    const std::vector<StoredForm>& forms,
+                    int64_t* staged_bytes) {
+  Staging staging;
+  const Status status = ReadShards(path, {shards, forms}, staging);
+  if (staged_bytes != nullptr) *staged_bytes = staging.most_bytes();
+  return InFile("restore", path, status);
 }
 
 }  // namespace belay

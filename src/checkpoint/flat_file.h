@@ -11,6 +11,7 @@
 
 #include "belay/shard.h"
 #include "belay/status.h"
+#include "model/stored_form.h"
 
 namespace belay {
 
@@ -30,12 +31,16 @@ struct FlatArray {
 //   Internal.
 StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path);
 
-// Reads the box of every shard into its memory. Local. Nothing is read before
-// all shards have been found to fit.
-// Errors: NotFound - no such file or dataset; FailedPrecondition - another
+// Reads the box of every shard into its memory, converted from its form if
+// there are `forms`; what is not stored is left as it is. Local. Nothing is
+// read before all shards have been found to fit. `staged_bytes`, unless null,
+// gets the most memory that converting took. Errors: NotFound - no such file or
+// dataset; FailedPrecondition - another
 //   dtype or shape, or a dataset that belay has no array for; InvalidArgument,
 //   OutOfRange - a box outside its array; otherwise as above.
-Status ReadFlatFile(const std::string& path, const std::vector<Shard>& shards);
+Status ReadFlatFile(const std::string& path, const std::vector<Shard>& shards,
+                    const std::vector<StoredForm>& forms = {},
+                    int64_t* staged_bytes = nullptr);
 
 }  // namespace belay
 

@@ -28,7 +28,21 @@ void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
   }
 }
 
-std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards) {
+std::vector<StoredForm> FormsToStore(const std::vector<Shard>& shards,
+                                     const SaveOptions& options) {
+  std::vector<StoredForm> forms;
+  if (!options.float32_as_bfloat16) return forms;
+  forms.reserve(shards.size());
+  for (const Shard& shard : shards) {
+    forms.push_back(
+        {.dtype = shard.dtype == DType::kF32 ? DType::kBF16 : shard.dtype,
+         .shape = shard.global_shape});
+  }
+  return forms;
+}
+
+std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards,
+                                      const std::vector<StoredForm>& forms) {
   std::vector<ShardInfo> infos;
   infos.reserve(shards.size());
   for (const Shard& shard : shards) {
@@ -39,6 +53,7 @@ std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards) {
                      .replica = shard.replica,
                      .string_bytes = StringBytes(shard)});
   }
+  for (size_t i = 0; i < forms.size(); ++i) infos[i].dtype = forms[i].dtype;
   return infos;
 }
 

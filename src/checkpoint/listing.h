@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "base/wire.h"
+#include "belay/options.h"
 #include "belay/shard.h"
 #include "belay/state.h"
 #include "model/plan.h"
+#include "model/stored_form.h"
 
 namespace belay {
 
@@ -19,8 +21,16 @@ std::vector<Shard> ListShards(const State& state, int rank);
 // Appends all that a plan depends on: everything but the values. Local.
 void PutStructure(const std::vector<Shard>& shards, WireWriter& out);
 
-// The same shards without bytes. Local.
-std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards);
+// The form in which a save stores each of these shards; none at all where all
+// are stored as they are. Local.
+std::vector<StoredForm> FormsToStore(const std::vector<Shard>& shards,
+                                     const SaveOptions& options);
+
+// The same shards without bytes, with the dtypes of `forms` if there are any.
+// Local.
+std::vector<ShardInfo> DescribeShards(
+    const std::vector<Shard>& shards,
+    const std::vector<StoredForm>& forms = {});
 
 }  // namespace belay
 

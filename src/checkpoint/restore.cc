@@ -93,7 +93,7 @@ Status Plan(RestoreRun& run) {
                                 GatherWanted(run));
   BELAY_RETURN_IF_AGREED(
       OnRoot(run.team, [&] { return PlanOnRoot(gathered, run); }));
-  if (MayConvert(run.options)) BELAY_RETURN_IF_AGREED(StageTogether(run));
+  if (MayConvert(run.options)) BELAY_RETURN_IF_AGREED(ShareForms(run));
   std::vector<std::string> parts;
   if (run.team.is_root()) parts = EncodeParts(run);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part,
@@ -116,10 +116,12 @@ Status Read(RestoreRun& run) {
                     .directory = run.source.path,
                     .file_names = run.file_names,
                     .registers = run.registers,
-                    .covered = run.covered};
+                    .covered = run.covered,
+                    .forms = run.forms};
   BELAY_RETURN_IF_AGREED(Agree(run.team, ReadAll(job, counts)));
   run.result.counters.bytes = counts.bytes;
   run.result.counters.io_calls = counts.io_calls;
+  run.result.counters.staged_bytes = counts.staged_bytes;
   return absl::OkStatus();
 }
 
@@ -131,10 +133,11 @@ Status ReadFlat(RestoreRun& run) {
     BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
       return OfRestore(run, WantOnRoot(gathered, run).status());
     }));
-    BELAY_RETURN_IF_AGREED(StageTogether(run));
+    BELAY_RETURN_IF_AGREED(ShareForms(run));
   }
   run.stations.Enter("read");
-  return Agree(run.team, ReadFlatFile(run.source.path, run.shards));
+  return Agree(run.team, ReadFlatFile(run.source.path, run.shards, run.forms,
+                                      &run.result.counters.staged_bytes));
 }
 
 // Station verify. Collective.
@@ -225,7 +228,6 @@ StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state) {
     BELAY_RETURN_IF_AGREED(Read(run));
     BELAY_RETURN_IF_AGREED(Verify(run));
   }
-  HandOverStation(run);
   BELAY_RETURN_IF_AGREED(Report(run));
   return std::move(run.result);
 }

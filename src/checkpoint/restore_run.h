@@ -15,8 +15,8 @@
 #include "belay/status.h"
 #include "checkpoint/stations.h"
 #include "model/plan.h"
+#include "model/stored_form.h"
 #include "parallel/collective.h"
-#include "types/staging.h"
 
 namespace belay {
 
@@ -47,7 +47,7 @@ struct RestoreRun {
   RestoreSource source;  // on rank 0 of one checkpoint, once it is open
   const RestoreOptions& options;
   std::vector<Shard> shards;
-  Staging staging;  // `shards` are its own where values are converted
+  std::vector<StoredForm> forms;  // of the shards; empty: nothing is converted
   // Rank 0 only. Of a flat file it has the arrays.
   SavedCheckpoint saved;
   std::vector<std::string> problems;  // of its other datasets
@@ -74,14 +74,10 @@ Status PinRestore(RestoreRun& run);
 // Whether values may be stored in another form than they are wanted in. Local.
 bool MayConvert(const RestoreOptions& options);
 
-// Tells all ranks which values are; each lists them as they are stored.
-// Collective; agreed.
-Status StageTogether(RestoreRun& run);
+// Tells all ranks which values are. Collective; agreed.
+Status ShareForms(RestoreRun& run);
 
-// Station convert: into the memory of the program. Local.
-void HandOverStation(RestoreRun& run);
-
-// Stations plan, read, verify and convert, and the report. Collective; agreed.
+// Stations plan, read and verify, and the report. Collective; agreed.
 StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state);
 
 }  // namespace belay

@@ -118,23 +118,13 @@ Status FindDifference(SaveRun& run) {
   return absl::OkStatus();
 }
 
-// Station convert: lists copies in the dtypes that are stored. Local.
-Status Stage(SaveRun& run) {
-  run.stations.Enter("convert");
-  BELAY_ASSIGN_OR_RETURN(run.staging,
-                         StageForSave(run.shards, DType::kF32, DType::kBF16));
-  run.shards = run.staging.shards;
-  run.result.counters.staged_bytes = run.staging.bytes;
-  return absl::OkStatus();
-}
-
 // Station list: the arguments are sound and equal, and all ranks or none can
 // reuse their plan. Collective.
 Status Begin(SaveRun& run, const SaveJob& job) {
   run.stations.Enter("list");
   run.shards = ListShards(job.state, run.team.rank());
   Status status = CheckArguments(run, job.state, run.options);
-  if (status.ok() && run.options.float32_as_bfloat16) status = Stage(run);
+  run.forms = FormsToStore(run.shards, run.options);
   const std::string options = EncodeOptions(run.options);
   WireWriter structure;
   if (status.ok()) {
@@ -168,7 +158,8 @@ Status Plan(SaveRun& run) {
   run.stations.Enter("plan");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       run.cache.planned,
-      PlanTogether(run.team, DescribeShards(run.shards), run.options));
+      PlanTogether(run.team, DescribeShards(run.shards, run.forms),
+                   run.options));
   return absl::OkStatus();
 }
 

@@ -12,9 +12,9 @@
 #include "checkpoint/stations.h"
 #include "graph/object_graph.h"
 #include "h5/handle.h"
+#include "model/stored_form.h"
 #include "parallel/collective.h"
 #include "store/paths.h"
-#include "types/staging.h"
 
 namespace belay {
 
@@ -27,7 +27,7 @@ struct SaveRun {
   const SaveOptions& options;
   std::vector<Shard> shards;
   const ObjectGraph* graph = nullptr;  // rank 0 only, or null
-  Staging staging = {};  // `shards` are its own where values are converted
+  std::vector<StoredForm> forms = {};  // of the shards; empty: their own
   uint64_t nonce = 0;
   bool reuse = false;      // the plan of `cache` holds
   PlanCache::Impl& cache;  // the caller's, or one of our own

@@ -15,6 +15,7 @@ WriteJob JobOf(SaveRun& run, const PlannedFile& file) {
   return {.shards = run.shards,
           .writes = file.writes,
           .path = run.DataPath(file),
+          .forms = run.forms,
           .registers = run.registers,
           .durable = run.options.durable,
           .is_creator = file.is_creator,
@@ -181,6 +182,7 @@ Status WriteStation(SaveRun& run) {
   run.result.counters.bytes = counts.bytes;
   run.result.counters.io_calls = counts.io_calls;
   run.result.counters.collective_io = counts.collective_io;
+  run.result.counters.staged_bytes = counts.staged_bytes;
   return absl::OkStatus();
 }
 

@@ -62,14 +62,14 @@ StatusOr<std::vector<bool>> AgreeOnStructure(
 }
 
 Status CombineCounters(Team& team, TransferCounters& mine) {
-  std::vector<int64_t> sums = {mine.bytes, mine.io_calls, mine.staged_bytes};
+  std::vector<int64_t> sums = {mine.bytes, mine.io_calls};
   BELAY_RETURN_IF_AGREED(SumAll(team, sums));
   mine.bytes = sums[0];
   mine.io_calls = sums[1];
-  mine.staged_bytes = sums[2];
-  std::vector<int64_t> largest = {mine.collective_io, mine.files,
-                                  team.messages + 1, mine.peak_memory_bytes,
-                                  team.agreement_bytes};
+  std::vector<int64_t> largest = {mine.collective_io,   mine.files,
+                                  team.messages + 1,    mine.peak_memory_bytes,
+                                  team.agreement_bytes, mine.staged_bytes};
+  const size_t num_counters = largest.size();
   for (const StationTime& time : mine.stations) {
     largest.push_back(static_cast<int64_t>(time.seconds * 1e9));
   }
@@ -79,8 +79,10 @@ Status CombineCounters(Team& team, TransferCounters& mine) {
   mine.messages = largest[2];
   mine.peak_memory_bytes = largest[3];
   mine.agreement_bytes = largest[4];
+  mine.staged_bytes = largest[5];
   for (size_t i = 0; i < mine.stations.size(); ++i) {
-    mine.stations[i].seconds = static_cast<double>(largest[5 + i]) * 1e-9;
+    mine.stations[i].seconds =
+        static_cast<double>(largest[num_counters + i]) * 1e-9;
   }
   return absl::OkStatus();
 }

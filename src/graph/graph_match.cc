@@ -5,9 +5,9 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
+#include "base/element_conversion.h"
 #include "base/text.h"
 #include "graph/finder.h"
-#include "types/element_conversion.h"
 
 namespace belay {
 namespace {

@@ -8,6 +8,7 @@
 #include "store/paths.h"
 #include "store/posix_file.h"
 #include "store/shard_memory.h"
+#include "store/staging.h"
 
 namespace belay {
 namespace {
@@ -34,13 +35,17 @@ void CountCovered(const ShardMemory& memory, const Box& box,
 class Reading {
  public:
   Reading(const ReadJob& job, ReadCounts& counts)
-      : job_(job), counts_(counts), sum_(job.registers) {}
+      : job_(job),
+        counts_(counts),
+        formed_{job.shards, job.forms},
+        sum_(job.registers) {}
 
   Status Run() {
     for (const ReadOrder& order : job_.reads.orders) {
       BELAY_RETURN_IF_ERROR(Open(order.file));
       BELAY_RETURN_IF_ERROR(Read(order));
     }
+    counts_.staged_bytes = staging_.most_bytes();
     return CloseCurrent();
   }
 
@@ -71,24 +76,29 @@ class Reading {
   }
 
   Status Read(const ReadOrder& order) {
-    const ShardMemory memory = MemoryOf(job_.shards[order.shard]);
-    const bool counts = order.first_block >= 0 && !job_.registers.empty();
+    const int64_t size = StoredElementSize(formed_, order.shard);
     Status status;
-    ForEachTile(order.box, kTileBytes / memory.element_size,
-                [&](const Box& tile) {
-                  if (!status.ok()) return;
-                  status = ReadTile(memory, tile, order.extent);
-                  if (status.ok() && counts) {
-                    sum_.Add(memory, tile, order.first_block);
-                  }
-                });
-    if (status.ok() && counts) {
-      CountCovered(memory, order.box, order.first_block, job_.covered);
-    }
+    ForEachTile(order.box, kTileBytes / size, [&](const Box& tile) {
+      if (status.ok()) status = ReadTile(order, tile);
+    });
     return status;
   }
 
-  Status ReadTile(const ShardMemory& memory, const Box& tile,
+  Status ReadTile(const ReadOrder& order, const Box& tile) {
+    BELAY_RETURN_IF_ERROR(staging_.Start(
+        StagedBytes(formed_, order.shard, tile), job_.shards[order.shard].key));
+    const ShardMemory memory =
+        StageForRestore(formed_, order.shard, tile, staging_);
+    BELAY_RETURN_IF_ERROR(ReadInto(memory, tile, order.extent));
+    if (order.first_block >= 0 && !job_.registers.empty()) {
+      sum_.Add(memory, tile, order.first_block);
+      CountCovered(memory, tile, order.first_block, job_.covered);
+    }
+    HandOver(formed_, order.shard, tile, memory);
+    return absl::OkStatus();
+  }
+
+  Status ReadInto(const ShardMemory& memory, const Box& tile,
                   const Extent& extent) {
     Status status;
     ForEachSegment(memory, tile, extent,
@@ -102,7 +112,9 @@ class Reading {
 
   const ReadJob& job_;
   ReadCounts& counts_;
+  FormedShards formed_;
   Checksummer sum_;
+  Staging staging_;
   std::optional<PosixFile> file_;
   int32_t index_ = -1;
 };

@@ -11,6 +11,7 @@
 #include "belay/shard.h"
 #include "belay/status.h"
 #include "model/plan.h"
+#include "model/stored_form.h"
 
 namespace belay {
 
@@ -24,17 +25,19 @@ struct ReadJob {
   // counted into each block's register are added to `covered`.
   std::span<uint32_t> registers;
   std::span<int64_t> covered;
+  std::span<const StoredForm> forms = {};  // of the shards; empty: their own
 };
 
 struct ReadCounts {
   int64_t bytes = 0;
   int64_t io_calls = 0;
   int64_t files = 0;
+  int64_t staged_bytes = 0;  // the most at once
 };
 
 // Reads by plain positional reads. Local. Texts must have their final length.
-// Errors: DataLoss - a file is missing or too short; PermissionDenied;
-// Internal.
+// Errors: DataLoss - a file is missing or too short; ResourceExhausted - no
+// memory to convert; PermissionDenied; Internal.
 Status ReadAll(const ReadJob& job, ReadCounts& counts);
 
 }  // namespace belay

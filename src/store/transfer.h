@@ -19,6 +19,7 @@
 #include "belay/status.h"
 #include "h5/dataset.h"
 #include "model/plan.h"
+#include "model/stored_form.h"
 #include "parallel/collective.h"
 #include "parallel/mpi_file.h"
 
@@ -27,9 +28,10 @@ namespace belay {
 // What a transfer works on: one file. Borrows everything.
 struct WriteJob {
   const std::vector<Shard>& shards;
-  const RankWrites& writes;       // into this file, extents relative to it
-  std::string path;               // of the data file
-  std::span<uint32_t> registers;  // of all blocks; empty: no checksums
+  const RankWrites& writes;                // into this file, extents in it
+  std::string path;                        // of the data file
+  std::span<const StoredForm> forms = {};  // of the shards; empty: their own
+  std::span<uint32_t> registers;           // of all blocks; empty: no checksums
   bool durable = true;
   bool is_creator = false;  // has changed the file before, and syncs it anyway
   // Runs once the file is open and before the first byte is written: work of
@@ -51,6 +53,7 @@ struct WriteCounts {
   int64_t bytes = 0;
   int64_t io_calls = 0;
   int64_t collective_io = 0;
+  int64_t staged_bytes = 0;  // the most at once
 };
 
 // Writes by plain positional writes. Local.

@@ -1,22 +1,30 @@
 #include <algorithm>
+#include <utility>
 
 #include "base/status_macros.h"
 #include "parallel/mpi_file.h"
 #include "store/posix_file.h"
 #include "store/shard_memory.h"
+#include "store/staging.h"
 #include "store/transfer.h"
 
 namespace belay {
 namespace {
 
 // The segments of one round, ascending by file offset; sums them on the way.
-std::vector<IoSegment> SegmentsOf(const WriteJob& job, int64_t round,
-                                  size_t& next, Checksummer& sum) {
+StatusOr<std::vector<IoSegment>> SegmentsOf(const WriteJob& job, int64_t round,
+                                            size_t& next, Checksummer& sum,
+                                            Staging& staging) {
   std::vector<IoSegment> segments;
   const std::vector<WriteOrder>& orders = job.writes.orders;
+  if (next == orders.size() || orders[next].round != round) return segments;
+  const FormedShards formed{job.shards, job.forms};
+  BELAY_RETURN_IF_ERROR(
+      StartRound(formed, std::span(orders).subspan(next), INT64_MAX, staging));
   for (; next < orders.size() && orders[next].round == round; ++next) {
     const WriteOrder& order = orders[next];
-    const ShardMemory memory = MemoryOf(job.shards[order.shard]);
+    const ShardMemory memory =
+        StageForSave(formed, order.shard, order.box, staging);
     sum.Add(memory, order.box, order.first_block);
     ForEachSegment(memory, order.box, order.extent,
                    [&](char* data, int64_t offset, int64_t bytes) {
@@ -56,10 +64,15 @@ Status WriteRounds(Team& team, const WriteJob& job, MpiFile& file,
   std::function<void()> meanwhile;
   if (job.meanwhile) meanwhile = [&] { first.Update(job.meanwhile()); };
   Checksummer sum(job.registers);
+  Staging staging;
   size_t next = 0;
   for (int64_t round = 0; round < job.rounds; ++round) {
     team.deadline.Enter("write");  // a long save is no hang
-    const std::vector<IoSegment> segments = SegmentsOf(job, round, next, sum);
+    std::vector<IoSegment> segments;
+    StatusOr<std::vector<IoSegment>> found =
+        SegmentsOf(job, round, next, sum, staging);
+    if (found.ok()) segments = *std::move(found);
+    first.Update(found.status());
     if (round > 0) {
       BELAY_RETURN_IF_AGREED(
           Agree(team, BlameFullDisk(first, job.path, job.writes.bytes)));
@@ -71,6 +84,7 @@ Status WriteRounds(Team& team, const WriteJob& job, MpiFile& file,
     counts.io_calls += segments.empty() ? 0 : 1;
   }
   if (first.ok()) counts.bytes += job.writes.bytes;
+  counts.staged_bytes = std::max(counts.staged_bytes, staging.most_bytes());
   return Agree(team, BlameFullDisk(first, job.path, job.writes.bytes));
 }
 

@@ -1,10 +1,12 @@
 #include <algorithm>
 
 #include "base/status_macros.h"
+#include "base/with_memory.h"
 #include "geometry/runs.h"
 #include "h5/file.h"
 #include "store/posix_file.h"
 #include "store/shard_memory.h"
+#include "store/staging.h"
 #include "store/transfer.h"
 
 namespace belay {
@@ -46,22 +48,34 @@ Call PrepareCall(const ShardMemory& memory, const Box& box) {
 // This rank's orders, dataset by dataset.
 class Orders {
  public:
-  explicit Orders(const WriteJob& job) : job_(job), sum_(job.registers) {}
+  explicit Orders(const WriteJob& job)
+      : job_(job), formed_{job.shards, job.forms}, sum_(job.registers) {}
 
-  // The next order of that dataset as a call; an empty one if there is none.
+  // The next order of that dataset as a call; an empty one if there is none,
+  // and where there is no memory for it.
   Call Next(int32_t dataset) {
+    // One empty axis: a box without axes would be the one of a scalar.
+    Call call{.box = {{0}, {0}}, .data = nullptr, .packed = {}};
     const std::vector<WriteOrder>& orders = job_.writes.orders;
-    if (next_ == orders.size() || orders[next_].dataset != dataset) {
-      // One empty axis: a box without axes would be the one of a scalar.
-      return {.box = {{0}, {0}}, .data = nullptr, .packed = {}};
-    }
+    if (next_ == orders.size() || orders[next_].dataset != dataset) return call;
     const WriteOrder& order = orders[next_++];
-    const ShardMemory memory = MemoryOf(job_.shards[order.shard]);
-    sum_.Add(memory, order.box, order.first_block);
-    Call call = PrepareCall(memory, order.box);
-    call.box = FromCorner(order.box, (*job_.corners)[dataset]);
+    status_.Update(WithMemory("elements to pack", [&]() -> Status {
+      BELAY_RETURN_IF_ERROR(
+          staging_.Start(StagedBytes(formed_, order.shard, order.box),
+                         job_.shards[order.shard].key));
+      const ShardMemory memory =
+          StageForSave(formed_, order.shard, order.box, staging_);
+      sum_.Add(memory, order.box, order.first_block);
+      call = PrepareCall(memory, order.box);
+      call.box = FromCorner(order.box, (*job_.corners)[dataset]);
+      return absl::OkStatus();
+    }));
     return call;
   }
+
+  // What has failed in Next.
+  const Status& status() const { return status_; }
+  int64_t staged_bytes() const { return staging_.most_bytes(); }
 
   // Writes the remaining orders of that dataset, a text, at their places: a
   // text is one element to HDF5 and cannot be written in parts.
@@ -82,7 +96,10 @@ class Orders {
 
  private:
   const WriteJob& job_;
+  FormedShards formed_;
   Checksummer sum_;
+  Staging staging_;
+  Status status_;
   size_t next_ = 0;
 };
 
@@ -101,6 +118,7 @@ Status WriteDataset(Team& team, const h5::Handle& file, const WriteJob& job,
     ++counts.collective_io;
     counts.io_calls += call.data == nullptr ? 0 : 1;
   }
+  status.Update(orders.status());
   status = BlameFullDisk(status, job.path, job.writes.bytes);
   return Agree(team, status);
 }
@@ -119,6 +137,7 @@ Status WriteDatasets(Team& team, const h5::Handle& file, PosixFile& texts,
     BELAY_RETURN_IF_AGREED(
         WriteDataset(team, file, job, index, orders, counts));
   }
+  counts.staged_bytes = std::max(counts.staged_bytes, orders.staged_bytes());
   return Agree(team, local);
 }
 

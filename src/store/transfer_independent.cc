@@ -1,10 +1,13 @@
+#include <algorithm>
 #include <cstring>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "geometry/runs.h"
 #include "store/posix_file.h"
 #include "store/shard_memory.h"
+#include "store/staging.h"
 #include "store/transfer.h"
 
 namespace belay {
@@ -65,6 +68,29 @@ class SegmentWriter {
   int64_t waiting_until_ = -1;
 };
 
+// Cuts the orders into tiles and calls `visit` with each, and with the memory
+// that holds it as it is stored, until it fails.
+Status ForEachStagedTile(
+    const WriteJob& job, Staging& staging,
+    absl::FunctionRef<Status(const WriteOrder&, const Box&, const ShardMemory&)>
+        visit) {
+  const FormedShards formed{job.shards, job.forms};
+  Status status;
+  for (const WriteOrder& order : job.writes.orders) {
+    const int32_t shard = order.shard;
+    const int64_t size = StoredElementSize(formed, shard);
+    ForEachTile(order.box, kTileBytes / size, [&](const Box& tile) {
+      if (!status.ok()) return;
+      status = staging.Start(StagedBytes(formed, shard, tile),
+                             job.shards[shard].key);
+      if (!status.ok()) return;
+      status = visit(order, tile, StageForSave(formed, shard, tile, staging));
+    });
+    BELAY_RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
@@ -74,21 +100,21 @@ Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
                          PosixFile::Open(job.path, PosixFile::Mode::kWrite));
   SegmentWriter writer(file, job.durable);
   Checksummer sum(job.registers);
-  for (const WriteOrder& order : job.writes.orders) {
-    const ShardMemory memory = MemoryOf(job.shards[order.shard]);
-    ForEachTile(
-        order.box, kTileBytes / memory.element_size, [&](const Box& tile) {
-          sum.Add(memory, tile, order.first_block);
-          ForEachSegment(memory, tile, order.extent,
-                         [&](char* data, int64_t offset, int64_t bytes) {
-                           writer.Add(data, offset, bytes);
-                         });
-          writer.Flush();
-        });
-    BELAY_RETURN_IF_ERROR(writer.status());
-  }
+  Staging staging;
+  const auto write_tile = [&](const WriteOrder& order, const Box& tile,
+                              const ShardMemory& memory) {
+    sum.Add(memory, tile, order.first_block);
+    ForEachSegment(memory, tile, order.extent,
+                   [&](char* data, int64_t offset, int64_t bytes) {
+                     writer.Add(data, offset, bytes);
+                   });
+    writer.Flush();
+    return writer.status();
+  };
+  BELAY_RETURN_IF_ERROR(ForEachStagedTile(job, staging, write_tile));
   counts.bytes += job.writes.bytes;
   counts.io_calls += file.write_calls();
+  counts.staged_bytes = std::max(counts.staged_bytes, staging.most_bytes());
   if (job.durable) BELAY_RETURN_IF_ERROR(file.Sync());
   return file.Close();
 }
@@ -98,6 +124,7 @@ Status ReadBack(const WriteJob& job) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(job.path, PosixFile::Mode::kRead));
   std::string buffer;
+  Staging staging;
   Status status;
   const auto compare = [&](const char* data, int64_t offset, int64_t bytes) {
     if (!status.ok()) return;
@@ -108,14 +135,12 @@ Status ReadBack(const WriteJob& job) {
         "read back \"%s\": %d bytes at offset %d are not what was written",
         job.path, bytes, offset));
   };
-  for (const WriteOrder& order : job.writes.orders) {
-    const ShardMemory memory = MemoryOf(job.shards[order.shard]);
-    ForEachTile(order.box, kTileBytes / memory.element_size,
-                [&](const Box& tile) {
-                  ForEachSegment(memory, tile, order.extent, compare);
-                });
-    BELAY_RETURN_IF_ERROR(status);
-  }
+  const auto compare_tile = [&](const WriteOrder& order, const Box& tile,
+                                const ShardMemory& memory) {
+    ForEachSegment(memory, tile, order.extent, compare);
+    return status;
+  };
+  BELAY_RETURN_IF_ERROR(ForEachStagedTile(job, staging, compare_tile));
   return file.Close();
 }
 

@@ -10,6 +10,7 @@
 #include "parallel/all_to_all.h"
 #include "store/posix_file.h"
 #include "store/shard_memory.h"
+#include "store/staging.h"
 #include "store/transfer.h"
 
 namespace belay {
@@ -40,7 +41,7 @@ void Sort(Segments& segments) {
 class PortionReader {
  public:
   explicit PortionReader(const WriteJob& job)
-      : job_(job), sum_(job.registers) {}
+      : job_(job), formed_{job.shards, job.forms}, sum_(job.registers) {}
 
   bool HasMore(int64_t round) const {
     const std::vector<WriteOrder>& orders = job_.writes.orders;
@@ -48,8 +49,12 @@ class PortionReader {
   }
 
   // The next segments of a round, ascending by offset.
-  Segments Next(int64_t round) {
+  StatusOr<Segments> Next(int64_t round) {
     Segments segments;
+    if (!HasMore(round)) return segments;
+    BELAY_RETURN_IF_ERROR(
+        StartRound(formed_, std::span(job_.writes.orders).subspan(next_order_),
+                   kPortionBytes + kTileBytes, staging_));
     int64_t bytes = 0;
     while (bytes < kPortionBytes && segments.size() < kPortionSegments &&
            HasMore(round)) {
@@ -59,17 +64,21 @@ class PortionReader {
     return segments;
   }
 
+  int64_t staged_bytes() const { return staging_.most_bytes(); }
+
  private:
   // Adds the next tile of the next order; returns its bytes.
   int64_t AddTile(const WriteOrder& order, Segments& segments) {
-    const ShardMemory memory = MemoryOf(job_.shards[order.shard]);
     if (tiles_.empty()) {
-      ForEachTile(order.box, kTileBytes / memory.element_size,
+      ForEachTile(order.box,
+                  kTileBytes / StoredElementSize(formed_, order.shard),
                   [&](const Box& tile) { tiles_.push_back(tile); });
     }
     int64_t bytes = 0;
     if (!tiles_.empty()) {
       const Box& tile = tiles_[next_tile_++];
+      const ShardMemory memory =
+          StageForSave(formed_, order.shard, tile, staging_);
       sum_.Add(memory, tile, order.first_block);
       ForEachSegment(memory, tile, order.extent,
                      [&](char* data, int64_t offset, int64_t length) {
@@ -86,7 +95,9 @@ class PortionReader {
   }
 
   const WriteJob& job_;
+  FormedShards formed_;
   Checksummer sum_;
+  Staging staging_;
   size_t next_order_ = 0;
   std::vector<Box> tiles_;  // of the next order
   size_t next_tile_ = 0;
@@ -253,6 +264,7 @@ struct TwoPhaseRun {
   std::function<Status()> meanwhile;
   ReusableBytes sent;
   ReusableBytes received;
+  int64_t staged_bytes = 0;
   Status first;  // failure of this rank
 };
 
@@ -311,13 +323,14 @@ Status WriteRounds(Team& team, TwoPhaseRun& run) {
       team.deadline.Enter("write");  // a long save is no hang
       Segments mine;
       run.first.Update(WithMemory("a list of segments", [&]() -> Status {
-        mine = portions.Next(round);
+        BELAY_ASSIGN_OR_RETURN(mine, portions.Next(round));
         return absl::OkStatus();
       }));
       more = run.first.ok() && portions.HasMore(round);
       BELAY_RETURN_IF_AGREED(WritePortion(team, run, mine, more));
     }
   }
+  run.staged_bytes = portions.staged_bytes();
   return absl::OkStatus();
 }
 
@@ -339,6 +352,7 @@ Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts) {
   if (status.ok()) {
     counts.bytes += job.writes.bytes;
     counts.io_calls += run.file.write_calls();
+    counts.staged_bytes = std::max(counts.staged_bytes, run.staged_bytes);
   }
   return Agree(team, BlameFullDisk(status, job.path, job.writes.bytes));
 }

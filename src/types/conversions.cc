@@ -7,9 +7,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
+#include "base/element_conversion.h"
 #include "base/status_macros.h"
 #include "base/wire.h"
-#include "types/element_conversion.h"
 
 namespace belay {
 namespace {
@@ -26,6 +26,22 @@ StoredForm AllowedForm(const ShardInfo& shard, const StoredArray& array,
     form.shape = array.shape;
   }
   return form;
+}
+
+std::string FormText(const StoredForm& form) {
+  return absl::StrFormat("%s %s", DTypeName(form.dtype), ShapeText(form.shape));
+}
+
+// Another rank may want values of this key that do convert.
+Status CheckConvertible(const std::string& key, const StoredForm& stored,
+                        const StoredForm& wanted) {
+  if (IsConvertible(stored.dtype, wanted.dtype) &&
+      stored.shape.size() == wanted.shape.size()) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrFormat("convert \"%s\": not convertible (need %s, found %s)",
+                      key, FormText(wanted), FormText(stored)));
 }
 
 Status CheckWantedBox(const ShardInfo& shard, size_t rank) {
@@ -89,10 +105,21 @@ StatusOr<std::vector<Conversion>> WantAsStored(
   return differences.Take();
 }
 
-StoredForms StoredFormsOf(const std::vector<Conversion>& conversions) {
-  StoredForms forms;
-  for (const Conversion& one : conversions) {
-    forms[one.key] = {.dtype = one.stored_dtype, .shape = one.stored_shape};
+StatusOr<std::vector<StoredForm>> FormsOf(
+    const std::vector<Shard>& shards,
+    const std::vector<Conversion>& conversions) {
+  std::vector<StoredForm> forms;
+  if (conversions.empty()) return forms;
+  absl::flat_hash_map<std::string_view, const Conversion*> by_key;
+  for (const Conversion& one : conversions) by_key[one.key] = &one;
+  for (const Shard& shard : shards) {
+    forms.push_back({.dtype = shard.dtype, .shape = shard.global_shape});
+    const auto found = by_key.find(shard.key);
+    if (found == by_key.end()) continue;
+    const StoredForm form{.dtype = found->second->stored_dtype,
+                          .shape = found->second->stored_shape};
+    BELAY_RETURN_IF_ERROR(CheckConvertible(shard.key, form, forms.back()));
+    forms.back() = form;
   }
   return forms;
 }

@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "belay/options.h"
+#include "belay/shard.h"
 #include "belay/status.h"
 #include "model/plan.h"
-#include "types/staging.h"
+#include "model/stored_form.h"
 
 namespace belay {
 
@@ -22,8 +23,12 @@ StatusOr<std::vector<Conversion>> WantAsStored(const SavedCheckpoint& saved,
                                                const RestoreOptions& options,
                                                std::vector<RankShards>& wanted);
 
-// For StageForRestore.
-StoredForms StoredFormsOf(const std::vector<Conversion>& conversions);
+// Returns the form in which each of these shards is stored; none at all where
+// nothing is converted.
+// Errors: FailedPrecondition - values that do not convert.
+StatusOr<std::vector<StoredForm>> FormsOf(
+    const std::vector<Shard>& shards,
+    const std::vector<Conversion>& conversions);
 
 // For messages between ranks.
 std::string EncodeConversions(const std::vector<Conversion>& conversions);

@@ -3,8 +3,8 @@
 // Every value of such a format is a double, so a double is what they are read
 // to and rounded from.
 
-#ifndef BELAY_TYPES_SMALL_FLOAT_H_
-#define BELAY_TYPES_SMALL_FLOAT_H_
+#ifndef BELAY_BASE_SMALL_FLOAT_H_
+#define BELAY_BASE_SMALL_FLOAT_H_
 
 #include <algorithm>
 #include <bit>
@@ -101,4 +101,4 @@ double ValueOfFormat(uint64_t bits) {
 
 }  // namespace belay
 
-#endif  // BELAY_TYPES_SMALL_FLOAT_H_
+#endif  // BELAY_BASE_SMALL_FLOAT_H_

@@ -1,7 +1,7 @@
 // Elements of one dtype as elements of another. Pure.
 
-#ifndef BELAY_TYPES_ELEMENT_CONVERSION_H_
-#define BELAY_TYPES_ELEMENT_CONVERSION_H_
+#ifndef BELAY_BASE_ELEMENT_CONVERSION_H_
+#define BELAY_BASE_ELEMENT_CONVERSION_H_
 
 #include <cstdint>
 
@@ -27,4 +27,4 @@ void ConvertElements(DType from, const void* source, DType to, void* target,
 
 }  // namespace belay
 
-#endif  // BELAY_TYPES_ELEMENT_CONVERSION_H_
+#endif  // BELAY_BASE_ELEMENT_CONVERSION_H_

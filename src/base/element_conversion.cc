@@ -1,4 +1,4 @@
-#include "types/element_conversion.h"
+#include "base/element_conversion.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "types/small_float.h"
+#include "base/small_float.h"
 
 namespace belay {
 namespace {

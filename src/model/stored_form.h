@@ -1,0 +1,25 @@
+// The form of an array where it is stored, which may be another one than the
+// program's. Pure.
+
+#ifndef BELAY_MODEL_STORED_FORM_H_
+#define BELAY_MODEL_STORED_FORM_H_
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+
+namespace belay {
+
+struct StoredForm {
+  DType dtype = DType::kU8;
+  Shape shape;
+
+  friend bool operator==(const StoredForm&, const StoredForm&) = default;
+};
+
+// The part of a wanted box that is stored: what lies within the stored shape.
+// Requires as many axes.
+Box StoredPart(const Box& wanted, const Shape& stored);
+
+}  // namespace belay
+
+#endif  // BELAY_MODEL_STORED_FORM_H_

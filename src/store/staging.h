@@ -1,0 +1,86 @@
+// Staging: values that are stored with another dtype are converted part by
+// part, on their way between the program's memory and a file.
+//
+//   save:     program's shard -> StageForSave: one order or tile -> file
+//   restore:  file -> StageForRestore: one tile -> HandOver -> program's shard
+//
+// No more is staged than what is handed to a file at a time, so that a large
+// state needs no more memory than a small one.
+
+#ifndef BELAY_STORE_STAGING_H_
+#define BELAY_STORE_STAGING_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/huge_pages.h"
+#include "belay/shard.h"
+#include "belay/status.h"
+#include "model/plan.h"
+#include "model/stored_form.h"
+#include "store/shard_memory.h"
+
+namespace belay {
+
+// Shards of the program, and the form that each is stored in. Borrows both.
+struct FormedShards {
+  std::span<const Shard> shards;
+  std::span<const StoredForm> forms;  // empty: all are stored as they are
+};
+
+// Bytes of one io element where it is stored. Local.
+int64_t StoredElementSize(const FormedShards& formed, int32_t shard);
+
+// Returns whether the shard's dtype is another one where it is stored. Local.
+bool IsConverted(const FormedShards& formed, int32_t shard);
+
+// Bytes that staging a part of the shard needs: none if it is not converted.
+// Local.
+int64_t StagedBytes(const FormedShards& formed, int32_t shard, const Box& part);
+
+// Memory for parts in the dtype that is stored, used again and again.
+class Staging {
+ public:
+  // Makes room for so many bytes; what was staged before is gone. Local.
+  // Errors: ResourceExhausted - there is no memory; names the key.
+  Status Start(int64_t bytes, std::string_view key);
+
+  // Returns the next bytes of the room. Local. Requires that they are left.
+  char* Take(int64_t bytes);
+
+  // The most that was started at once. Local.
+  int64_t most_bytes() const { return most_bytes_; }
+
+ private:
+  ReusableBytes memory_;
+  int64_t taken_ = 0;
+  int64_t most_bytes_ = 0;
+};
+
+// Makes room for the orders of one round, which come first of these, but for no
+// more than `most_bytes`: what is handed over at a time.
+// Local.
+// Errors: those of Staging::Start.
+Status StartRound(const FormedShards& formed,
+                  std::span<const WriteOrder> orders, int64_t most_bytes,
+                  Staging& staging);
+
+// Returns where the elements of `part` lie as they are stored: converted, in
+// `staging`, or the shard's own memory. Local. Requires room for StagedBytes.
+ShardMemory StageForSave(const FormedShards& formed, int32_t shard,
+                         const Box& part, Staging& staging);
+
+// Returns where to read the elements of `part` to. Local. Requires as above.
+ShardMemory StageForRestore(const FormedShards& formed, int32_t shard,
+                            const Box& part, Staging& staging);
+
+// Once `part` has been read there: converts it into the shard's own memory.
+// Local.
+void HandOver(const FormedShards& formed, int32_t shard, const Box& part,
+              const ShardMemory& staged);
+
+}  // namespace belay
+
+#endif  // BELAY_STORE_STAGING_H_
