@@ -1,0 +1,101 @@
+#include "base/key_patterns.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/close_keys.h"
+#include "base/text.h"
+
+namespace belay {
+namespace {
+
+re2::StringPiece Piece(std::string_view text) {
+  return {text.data(), text.size()};
+}
+
+constexpr size_t kCloseKeys = 3;
+
+}  // namespace
+
+struct KeyPatterns::Impl {
+  std::vector<std::unique_ptr<const RE2>> expressions;
+
+  bool Matches(size_t i, std::string_view key) const {
+    return RE2::FullMatch(Piece(key), *expressions[i]);
+  }
+};
+
+StatusOr<KeyPatterns> KeyPatterns::Compile(
+    const std::vector<std::string>& expressions) {
+  RE2::Options options(RE2::Latin1);  // a key may be no UTF-8
+  options.set_log_errors(false);
+  options.set_dot_nl(true);
+  auto impl = std::make_shared<Impl>();
+  for (const std::string& text : expressions) {
+    auto expression = std::make_unique<const RE2>(text, options);
+    if (!expression->ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("keys \"%s\": not a regular expression: %s", text,
+                          expression->error()));
+    }
+    impl->expressions.push_back(std::move(expression));
+  }
+  KeyPatterns patterns;
+  if (!expressions.empty()) patterns.impl_ = std::move(impl);
+  return patterns;
+}
+
+int KeyPatterns::Find(std::string_view key) const {
+  if (impl_ == nullptr) return -1;
+  for (size_t i = 0; i < impl_->expressions.size(); ++i) {
+    if (impl_->Matches(i, key)) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+StatusOr<std::string> KeyPatterns::Rewrite(int place, std::string_view key,
+                                           const std::string& rewrite) const {
+  const RE2& expression = *impl_->expressions[static_cast<size_t>(place)];
+  std::string problem;
+  if (!expression.CheckRewriteString(Piece(rewrite), &problem)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("keys \"%s\": \"%s\" is not a key to be made from it: "
+                        "%s",
+                        expression.pattern(), rewrite, problem));
+  }
+  std::vector<re2::StringPiece> groups(
+      static_cast<size_t>(RE2::MaxSubmatch(Piece(rewrite))) + 1);
+  std::string result;
+  expression.Match(Piece(key), 0, key.size(), RE2::ANCHOR_BOTH, groups.data(),
+                   static_cast<int>(groups.size()));
+  expression.Rewrite(&result, Piece(rewrite), groups.data(),
+                     static_cast<int>(groups.size()));
+  return result;
+}
+
+Status KeyPatterns::CheckAllMatch(
+    const std::vector<std::string_view>& keys) const {
+  if (impl_ == nullptr) return absl::OkStatus();
+  for (size_t i = 0; i < impl_->expressions.size(); ++i) {
+    if (std::any_of(keys.begin(), keys.end(), [&](std::string_view key) {
+          return impl_->Matches(i, key);
+        })) {
+      continue;
+    }
+    const std::string& text = impl_->expressions[i]->pattern();
+    CloseKeys close(text, kCloseKeys);
+    for (std::string_view key : keys) close.Offer(key);
+    std::vector<std::string> names;
+    for (std::string_view key : close.keys())
+      names.push_back(Cat("\"", key, "\""));
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "keys \"%s\": matches none of the %d keys%s%s", text, keys.size(),
+        names.empty() ? "" : "; close to it: ", absl::StrJoin(names, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace belay
