@@ -253,5 +253,42 @@ TEST(LayoutTest, EveryNumberOfRanksTilesExactly) {
   }
 }
 
+TEST(LayoutTest, ParsesItsOwnText) {
+  std::mt19937 rng(7);
+  for (int i = 0; i < 300; ++i) {
+    const Layout layout = DrawLayout(rng, DrawShape(rng, 3, 9).size());
+    EXPECT_EQ(*Layout::Parse(layout.ToString()), layout) << layout.ToString();
+  }
+  const Mesh odd = MakeMesh({{"a+b", 2}, {"-", 3}, {"c=1", 2}});
+  for (const LayoutAxes& axes :
+       std::vector<LayoutAxes>{{{"a+b"}, {"-"}}, {{"c=1"}, {}}, {}}) {
+    // What is called "-" cannot be told from nothing.
+    const Layout layout = MakeLayout(odd, axes);
+    if (layout.ToString().find(",-]") != std::string::npos) continue;
+    EXPECT_EQ(*Layout::Parse(layout.ToString()), layout) << layout.ToString();
+  }
+}
+
+TEST(LayoutTest, RefusesTextsThatAreNoLayouts) {
+  for (const char* text :
+       {"", "[", "[x]", "x on x=2", "[x] on x", "[x] on x=", "[x] on x=0",
+        "[x] on x=2y", "[y] on x=2", "[x,x] on x=2", "[x] on x=2,x=3",
+        "[x] on x=99999999999999999999", "[x++y] on x=2,y=2", "[x] on ,"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(Layout::Parse(text).status())) << text;
+  }
+}
+
+TEST(LayoutTest, MovesToAnotherNumberOfRanks) {
+  const auto moved = [](const char* text, int ranks) {
+    return Layout::Parse(text)->OnRanks(ranks).ToString();
+  };
+  EXPECT_EQ(moved("[x,-] on x=2,y=4", 8), "[x,-] on x=2,y=4");
+  EXPECT_EQ(moved("[x,-] on x=2,y=4", 4), "[x,-] on x=1,y=4");
+  EXPECT_EQ(moved("[x,y] on x=2,y=4", 6), "[x,y] on x=3,y=2");
+  EXPECT_EQ(moved("[x,y] on x=2,y=4", 7), "[x,y] on x=7,y=1");
+  EXPECT_EQ(moved("[x] on x=4", 1), "[x] on x=1");
+  EXPECT_EQ(moved("[-] on ", 3), "[-] on replica=3");
+}
+
 }  // namespace
 }  // namespace belay

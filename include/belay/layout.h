@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,17 @@ class Layout {
   // Returns text such as "[x,-] on x=2,y=4"; an axis over several mesh axes
   // prints "x+y". Local.
   std::string ToString() const;
+
+  // Makes a layout of the text of ToString. Local.
+  // Errors: InvalidArgument - not such a text.
+  static StatusOr<Layout> Parse(std::string_view text);
+
+  // Returns the same cut for another number of ranks: the mesh axes keep their
+  // names and, from the last one on, as much of their sizes as divides what is
+  // left of the ranks; the first one takes the rest. So "x=2,y=4" becomes
+  // "x=1,y=4" on 4 ranks and "x=3,y=2" on 6. A mesh without axes gets one,
+  // "replica". Local. Requires num_ranks > 0.
+  Layout OnRanks(int num_ranks) const;
 
   friend bool operator==(const Layout&, const Layout&) = default;
 

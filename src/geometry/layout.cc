@@ -1,9 +1,12 @@
 #include "belay/layout.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 
@@ -46,6 +49,39 @@ Status CheckAxes(const Mesh& mesh, const LayoutAxes& axes) {
 // Requires a name that Create has checked.
 size_t CheckedIndex(const Mesh& mesh, const std::string& name) {
   return static_cast<size_t>(*mesh.AxisIndex(name));
+}
+
+Status NotALayout(std::string_view text) {
+  return absl::InvalidArgumentError(
+      Cat("parse layout \"", text,
+          "\": not the text of one (need such as \"[x,-] on x=2,y=4\")"));
+}
+
+// A name may hold '=' itself.
+StatusOr<std::vector<MeshAxis>> ParseMeshAxes(std::string_view text) {
+  std::vector<MeshAxis> axes;
+  if (text.empty()) return axes;
+  for (absl::string_view part : absl::StrSplit(AbslView(text), ',')) {
+    const size_t equals = part.rfind('=');
+    MeshAxis axis;
+    if (equals == absl::string_view::npos ||
+        !absl::SimpleAtoi(part.substr(equals + 1), &axis.size)) {
+      return absl::InvalidArgumentError("");
+    }
+    axis.name = std::string(part.substr(0, equals));
+    axes.push_back(std::move(axis));
+  }
+  return axes;
+}
+
+// The mesh axes of one array axis. A mesh axis may have '+' in its name, or be
+// called "-".
+std::vector<std::string> ParseNames(const Mesh& mesh, absl::string_view text) {
+  if (mesh.AxisIndex({text.data(), text.size()}).ok()) {
+    return {std::string(text)};
+  }
+  if (text == "-") return {};
+  return absl::StrSplit(text, '+');
 }
 
 }  // namespace
@@ -129,6 +165,39 @@ int64_t Layout::Replica(int rank) const {
 
 std::string Layout::ToString() const {
   return Cat(AxesText(axes_), " on ", mesh_.ToString());
+}
+
+StatusOr<Layout> Layout::Parse(std::string_view text) {
+  constexpr std::string_view kOn = "] on ";
+  const size_t on = text.find(kOn);
+  if (!text.starts_with('[') || on == std::string_view::npos) {
+    return NotALayout(text);
+  }
+  StatusOr<std::vector<MeshAxis>> mesh_axes =
+      ParseMeshAxes(text.substr(on + kOn.size()));
+  if (!mesh_axes.ok()) return NotALayout(text);
+  BELAY_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create(*std::move(mesh_axes)));
+  LayoutAxes axes;
+  const std::string_view parts = text.substr(1, on - 1);
+  if (!parts.empty()) {
+    for (absl::string_view part : absl::StrSplit(AbslView(parts), ',')) {
+      axes.push_back(ParseNames(mesh, part));
+    }
+  }
+  return Create(std::move(mesh), std::move(axes));
+}
+
+Layout Layout::OnRanks(int num_ranks) const {
+  if (num_ranks == mesh_.num_ranks()) return *this;
+  std::vector<MeshAxis> sizes = mesh_.axes();
+  if (sizes.empty()) sizes.push_back({.name = "replica", .size = 1});
+  int64_t left = num_ranks;
+  for (size_t i = sizes.size(); i-- > 1;) {
+    sizes[i].size = std::gcd(sizes[i].size, left);
+    left /= sizes[i].size;
+  }
+  sizes[0].size = left;
+  return Layout(*Mesh::Create(std::move(sizes)), axes_);
 }
 
 }  // namespace belay
