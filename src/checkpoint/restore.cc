@@ -169,19 +169,6 @@ Status Report(RestoreRun& run) {
   return CombineCounters(run.team, run.result.counters);
 }
 
-// What the caller means by a directory and a number. Local.
-StatusOr<RestoreSource> SourceOf(const std::string& dir, int64_t step) {
-  if (step == kLatestStep) {
-    return RestoreSource{.path = dir, .kind = RestoreSource::Kind::kRun};
-  }
-  if (step >= 0)
-    return RestoreSource{.path = StepPath(dir, step), .step = step};
-  return absl::InvalidArgumentError(
-      absl::StrFormat("restore \"%s\": step is out of range (need 0 to %d, "
-                      "found %d)",
-                      dir, INT64_MAX, step));
-}
-
 // The run of what the caller asked for, up to the open index. Collective.
 Status Start(RestoreRun& run, const Status& mine, const State& state) {
   BELAY_RETURN_IF_AGREED(BeginRestore(run, mine.ok() ? state.status() : mine));
@@ -197,6 +184,18 @@ RestoreRun::RestoreRun(const Comm& comm, RestoreSource wanted,
       stations(team),
       source(std::move(wanted)),
       options(chosen) {}
+
+StatusOr<RestoreSource> SourceOf(const std::string& dir, int64_t step) {
+  if (step == kLatestStep) {
+    return RestoreSource{.path = dir, .kind = RestoreSource::Kind::kRun};
+  }
+  if (step >= 0)
+    return RestoreSource{.path = StepPath(dir, step), .step = step};
+  return absl::InvalidArgumentError(
+      absl::StrFormat("restore \"%s\": step is out of range (need 0 to %d, "
+                      "found %d)",
+                      dir, INT64_MAX, step));
+}
 
 Status BeginRestore(RestoreRun& run, const Status& mine) {
   run.stations.Enter("list");

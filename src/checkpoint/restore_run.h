@@ -61,6 +61,9 @@ struct RestoreRun {
   RestoreResult result;
 };
 
+// What a caller means by a directory and a number. Local.
+StatusOr<RestoreSource> SourceOf(const std::string& dir, int64_t step);
+
 // Station list: the arguments are equal, and no rank has failed. Collective;
 // agreed.
 Status BeginRestore(RestoreRun& run, const Status& mine);

@@ -1,0 +1,60 @@
+// Restores arrays and texts that the program has no memory for yet.
+//
+//   auto values = belay::RestoreValues(*comm, "run", belay::kLatestStep,
+//       {{.keys = "model/.*", .args = {.layout = rows}},
+//        {.keys = ".*", .args = {.skip = true}}});
+//   belay::Tensor& kernel = values->arrays.at("model/kernel").tensor;
+//
+// Restore (save_restore.h) fills what is there; this makes tensors of what is
+// stored. (Orbax's deserialize with ArrayRestoreArgs.)
+
+#ifndef BELAY_RESTORE_VALUES_H_
+#define BELAY_RESTORE_VALUES_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "belay/box.h"
+#include "belay/comm.h"
+#include "belay/layout.h"
+#include "belay/options.h"
+#include "belay/restore_args.h"
+#include "belay/status.h"
+#include "belay/tensor.h"
+
+namespace belay {
+
+// What a rank holds of an array.
+struct RestoredArray {
+  Shape global_shape;
+  Box box;
+  Tensor tensor;  // of the box
+  // The layout it was cut by. Unset: it is whole.
+  std::optional<Layout> layout;
+};
+
+struct RestoredValues {
+  std::map<std::string, RestoredArray> arrays;
+  std::map<std::string, std::string> texts;
+  RestoreResult result;
+};
+
+// Makes memory for the values of a step and reads them. Collective.
+// Same on all ranks: everything. For each key the first entry of `args` that
+// matches it counts; a key that none matches is restored whole, as it is
+// stored. Of `options` the two that allow differences are not used.
+// Errors: those of Restore; InvalidArgument - an entry that matches no key, or
+//   contradicts itself, a layout of another number of ranks or axes, a dtype
+//   that the stored one does not convert to; FailedPrecondition - another
+//   shape, and `strict` is on; ResourceExhausted - not enough memory.
+StatusOr<RestoredValues> RestoreValues(
+    const Comm& comm, const std::string& dir, int64_t step,
+    const std::vector<ArrayRestoreArgsFor>& args = {},
+    const RestoreOptions& options = {});
+
+}  // namespace belay
+
+#endif  // BELAY_RESTORE_VALUES_H_
