@@ -6,9 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "directory_fixture.h"
 
@@ -82,6 +86,29 @@ class LeaseTest : public DirectoryTest {
     return taken.ok();
   }
 };
+
+// As `id -un` has it, where no variable says it.
+TEST_F(LeaseTest, NamesTheUserOfTheSystem) {
+  FILE* command = popen("id -un", "r");
+  ASSERT_NE(command, nullptr);
+  char name[256] = {};
+  const bool is_listed = fgets(name, sizeof(name), command) != nullptr;
+  pclose(command);
+  if (!is_listed) GTEST_SKIP() << "the user has no name";
+  const char* variables[] = {"USER", "LOGNAME"};
+  std::vector<std::pair<const char*, std::string>> before;
+  for (const char* variable : variables) {
+    if (const char* value = getenv(variable))
+      before.emplace_back(variable, value);
+    unsetenv(variable);
+  }
+  EXPECT_EQ(ThisProcess().user + "\n", name);
+  setenv("USER", "ada", 1);
+  EXPECT_EQ(ThisProcess().user, "ada");
+  unsetenv("USER");
+  for (const auto& [variable, value] : before)
+    setenv(variable, value.c_str(), 1);
+}
 
 TEST_F(LeaseTest, IsTakenAndGivenBack) {
   {

@@ -1,6 +1,7 @@
 #include "store/lease.h"
 
 #include <errno.h>
+#include <pwd.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <optional>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -19,15 +21,27 @@ namespace belay {
 namespace {
 
 constexpr size_t kMaxBytes = 64 << 10;
+constexpr size_t kMaxUserBytes = 64 << 10;
 
 std::string Variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
+// The name of a user in the system's list; "" if there is none.
+std::string ListedName(uid_t user) {
+  std::vector<char> room(kMaxUserBytes);
+  passwd entry = {};
+  passwd* found = nullptr;
+  const int error =
+      ::getpwuid_r(user, &entry, room.data(), room.size(), &found);
+  return error != 0 || found == nullptr ? "" : found->pw_name;
+}
+
 std::string UserName() {
   std::string name = Variable("USER");
   if (name.empty()) name = Variable("LOGNAME");
+  if (name.empty()) name = ListedName(::getuid());
   return name.empty() ? absl::StrCat("number ", ::getuid()) : name;
 }
 
