@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "values.h"
 
 namespace belay {
@@ -254,6 +257,24 @@ TEST_F(BadInputTest, Numbers) {
       absl::InvalidArgumentError(absl::StrCat(
           "restore \"", run(), "\": step is out of range (need 0 to ",
           INT64_MAX, ", found -2)", By(0))));
+}
+
+// What is no time to wait would be taken for no limit.
+TEST_F(BadInputTest, Deadlines) {
+  const State state = good_.MakeState();
+  for (const double seconds : {-1.0, -HUGE_VAL, double{NAN}}) {
+    const std::string rest = absl::StrFormat(
+        "deadline_seconds is out of range (need at least 0, "
+        "found %g)%s",
+        seconds, By(0));
+    ExpectRefused(SaveQuietly(run(), 2, state, {.deadline_seconds = seconds}),
+                  absl::InvalidArgumentError(
+                      absl::StrCat("save \"", run(), "\": ", rest)));
+    ExpectRefused(
+        Restore(comm_, run(), 1, state, {.deadline_seconds = seconds}).status(),
+        absl::InvalidArgumentError(
+            absl::StrCat("restore \"", StepFile(1, ""), "\": ", rest)));
+  }
 }
 
 TEST_F(BadInputTest, UnknownEnumerators) {

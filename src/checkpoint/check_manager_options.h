@@ -3,11 +3,11 @@
 #ifndef BELAY_CHECKPOINT_CHECK_MANAGER_OPTIONS_H_
 #define BELAY_CHECKPOINT_CHECK_MANAGER_OPTIONS_H_
 
-#include <string>
 #include <vector>
 
 #include "belay/manager_options.h"
 #include "belay/status.h"
+#include "checkpoint/save_options.h"
 
 namespace belay {
 
@@ -16,14 +16,8 @@ namespace belay {
 //   contradict each other; all in one message.
 Status CheckManagerOptions(const ManagerOptions& options);
 
-// An option that has to be the same on all ranks, as bytes to compare. Of a
-// function only whether it is set.
-struct CommonOption {
-  std::string name;
-  std::string bytes;
-};
-
-// The options but for those that Save compares itself. Local.
+// The options that have to be the same on all ranks, without those of `save`:
+// of a function only whether it is set. Local.
 std::vector<CommonOption> CommonManagerOptions(const ManagerOptions& options);
 
 }  // namespace belay

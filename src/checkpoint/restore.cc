@@ -8,6 +8,7 @@
 #include "checkpoint/flat_file.h"
 #include "checkpoint/listing.h"
 #include "checkpoint/restore_run.h"
+#include "checkpoint/save_options.h"
 #include "model/restore_planner.h"
 #include "store/commit.h"
 #include "store/paths.h"
@@ -199,8 +200,12 @@ StatusOr<RestoreSource> SourceOf(const std::string& dir, int64_t step) {
 
 Status BeginRestore(RestoreRun& run, const Status& mine) {
   run.stations.Enter("list");
-  BELAY_RETURN_IF_AGREED(Agree(run.team, mine));
   const RestoreSource& source = run.source;
+  Status sound = mine;
+  sound.Update(
+      CheckDeadlineSeconds(absl::StrFormat("restore \"%s\"", source.path),
+                           run.options.deadline_seconds));
+  BELAY_RETURN_IF_AGREED(Agree(run.team, sound));
   BELAY_RETURN_IF_AGREED(
       AgreeSame(run.team, "restore: the directory",
                 Fingerprint(source.kind == RestoreSource::Kind::kCheckpoint

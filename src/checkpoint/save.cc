@@ -9,6 +9,7 @@
 #include "belay/save_restore.h"
 #include "checkpoint/listing.h"
 #include "checkpoint/save_at.h"
+#include "checkpoint/save_options.h"
 #include "checkpoint/save_run.h"
 #include "graph/stored_graph_conversion.h"
 #include "store/commit.h"
@@ -18,19 +19,6 @@
 
 namespace belay {
 namespace {
-
-constexpr int64_t kMinInFlight = int64_t{4} << 10;
-constexpr int64_t kMaxInFlight = int64_t{1} << 30;
-
-// `value` is a number that the caller passed as `name`.
-Status CheckRange(std::string_view dir, const char* name, int64_t value,
-                  int64_t low, int64_t high) {
-  if (low <= value && value <= high) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrFormat("save \"%s\": %s is out of range (need %d to %d, found "
-                      "%d)",
-                      AbslView(dir), name, low, high, value));
-}
 
 // A name that would be taken for something else.
 Status CheckPath(const std::string& path) {
@@ -43,60 +31,21 @@ Status CheckPath(const std::string& path) {
       absl::StrFormat("save \"%s\": a checkpoint cannot have this name", path));
 }
 
-Status CheckArguments(const SaveRun& run, const State& state,
-                      const SaveOptions& options) {
-  const std::string dir = ParentOf(run.path);
+Status CheckArguments(const SaveRun& run, const State& state) {
   BELAY_RETURN_IF_ERROR(state.status());
-  BELAY_RETURN_IF_ERROR(CheckRange(dir, "step", run.step, 0, INT64_MAX));
-  BELAY_RETURN_IF_ERROR(CheckPath(run.path));
-  BELAY_RETURN_IF_ERROR(CheckRange(dir, "max_bytes_in_flight",
-                                   options.max_bytes_in_flight, kMinInFlight,
-                                   kMaxInFlight));
-  BELAY_RETURN_IF_ERROR(CheckRange(dir, "file_layout",
-                                   static_cast<int64_t>(options.file_layout), 0,
-                                   static_cast<int64_t>(FileLayout::kPerTask)));
-  BELAY_RETURN_IF_ERROR(CheckRange(
-      dir, "array_layout", static_cast<int64_t>(options.array_layout), 0,
-      static_cast<int64_t>(ArrayLayout::kCanonical)));
-  return CheckRange(dir, "transfer", static_cast<int64_t>(options.transfer), 0,
-                    static_cast<int64_t>(Transfer::kAuto));
-}
-
-// An option that has to be the same on all ranks.
-struct NamedOption {
-  const char* name;
-  std::string bytes;
-};
-
-template <typename T>
-NamedOption Named(const char* name, const T& value) {
-  WireWriter out;
-  out.Put(value);
-  return {name, out.Take()};
-}
-
-std::vector<NamedOption> CommonOptions(const SaveOptions& options) {
-  WireWriter hints;
-  for (const auto& [key, value] : options.mpi_io_hints) {
-    hints.PutText(key);
-    hints.PutText(value);
+  if (run.step < 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "save \"%s\": step is out of range (need 0 to %d, found %d)",
+        ParentOf(run.path), INT64_MAX, run.step));
   }
-  return {Named("file_layout", options.file_layout),
-          Named("sharding_policy", PolicyHash(options.sharding_policy)),
-          Named("array_layout", options.array_layout),
-          Named("float32_as_bfloat16", options.float32_as_bfloat16),
-          Named("overwrite", options.overwrite),
-          Named("checksums", options.checksums),
-          Named("transfer", options.transfer),
-          Named("max_bytes_in_flight", options.max_bytes_in_flight),
-          Named("durable", options.durable),
-          Named("read_back", options.read_back),
-          {"mpi_io_hints", hints.Take()}};
+  BELAY_RETURN_IF_ERROR(CheckPath(run.path));
+  return CheckSaveOptions(absl::StrFormat("save \"%s\"", ParentOf(run.path)),
+                          run.options);
 }
 
 std::string EncodeOptions(const SaveOptions& options) {
   WireWriter out;
-  for (const NamedOption& option : CommonOptions(options)) {
+  for (const CommonOption& option : CommonSaveOptions(options)) {
     out.PutText(option.bytes);
   }
   return out.Take();
@@ -110,7 +59,7 @@ Status FindDifference(SaveRun& run) {
       AgreeSame(run.team, "save: the step", static_cast<uint64_t>(run.step)));
   BELAY_RETURN_IF_AGREED(
       AgreeSame(run.team, "save: the name", Fingerprint(run.path)));
-  for (const NamedOption& option : CommonOptions(run.options)) {
+  for (const CommonOption& option : CommonSaveOptions(run.options)) {
     BELAY_RETURN_IF_AGREED(AgreeSame(run.team,
                                      Cat("save: the option ", option.name),
                                      Fingerprint(option.bytes)));
@@ -123,7 +72,7 @@ Status FindDifference(SaveRun& run) {
 Status Begin(SaveRun& run, const SaveJob& job) {
   run.stations.Enter("list");
   run.shards = ListShards(job.state, run.team.rank());
-  Status status = CheckArguments(run, job.state, run.options);
+  Status status = CheckArguments(run, job.state);
   run.forms = FormsToStore(run.shards, run.options);
   const std::string options = EncodeOptions(run.options);
   WireWriter structure;

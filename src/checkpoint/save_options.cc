@@ -1,0 +1,79 @@
+#include "checkpoint/save_options.h"
+
+#include <cstdint>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/wire.h"
+
+namespace belay {
+namespace {
+
+constexpr int64_t kMinInFlight = int64_t{4} << 10;
+constexpr int64_t kMaxInFlight = int64_t{1} << 30;
+
+Status CheckRange(std::string_view start, const char* name, int64_t value,
+                  int64_t low, int64_t high) {
+  if (low <= value && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: %s is out of range (need %d to %d, found %d)",
+                      AbslView(start), name, low, high, value));
+}
+
+template <typename Enum>
+Status CheckEnum(std::string_view start, const char* name, Enum value,
+                 Enum last) {
+  return CheckRange(start, name, static_cast<int64_t>(value), 0,
+                    static_cast<int64_t>(last));
+}
+
+template <typename T>
+CommonOption Common(const char* name, const T& value) {
+  WireWriter out;
+  out.Put(value);
+  return {name, out.Take()};
+}
+
+}  // namespace
+
+Status CheckDeadlineSeconds(std::string_view start, double seconds) {
+  if (seconds >= 0) return absl::OkStatus();  // which NaN is not
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: deadline_seconds is out of range (need at least 0, found %g)",
+      AbslView(start), seconds));
+}
+
+Status CheckSaveOptions(std::string_view start, const SaveOptions& options) {
+  BELAY_RETURN_IF_ERROR(CheckRange(start, "max_bytes_in_flight",
+                                   options.max_bytes_in_flight, kMinInFlight,
+                                   kMaxInFlight));
+  BELAY_RETURN_IF_ERROR(CheckEnum(start, "file_layout", options.file_layout,
+                                  FileLayout::kPerTask));
+  BELAY_RETURN_IF_ERROR(CheckEnum(start, "array_layout", options.array_layout,
+                                  ArrayLayout::kCanonical));
+  BELAY_RETURN_IF_ERROR(
+      CheckEnum(start, "transfer", options.transfer, Transfer::kAuto));
+  return CheckDeadlineSeconds(start, options.deadline_seconds);
+}
+
+std::vector<CommonOption> CommonSaveOptions(const SaveOptions& options) {
+  WireWriter hints;
+  for (const auto& [key, value] : options.mpi_io_hints) {
+    hints.PutText(key);
+    hints.PutText(value);
+  }
+  return {Common("file_layout", options.file_layout),
+          Common("sharding_policy", PolicyHash(options.sharding_policy)),
+          Common("array_layout", options.array_layout),
+          Common("float32_as_bfloat16", options.float32_as_bfloat16),
+          Common("overwrite", options.overwrite),
+          Common("checksums", options.checksums),
+          Common("transfer", options.transfer),
+          Common("max_bytes_in_flight", options.max_bytes_in_flight),
+          Common("durable", options.durable),
+          Common("read_back", options.read_back),
+          {"mpi_io_hints", hints.Take()}};
+}
+
+}  // namespace belay

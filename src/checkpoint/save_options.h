@@ -1,0 +1,35 @@
+// Whether the options of a save are sound, and equal on all ranks.
+
+#ifndef BELAY_CHECKPOINT_SAVE_OPTIONS_H_
+#define BELAY_CHECKPOINT_SAVE_OPTIONS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/options.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// Checks that seconds of a deadline are a number and not negative. Local.
+// `start` is the beginning of the message, such as `save "run"`.
+// Errors: InvalidArgument - they are not.
+Status CheckDeadlineSeconds(std::string_view start, double seconds);
+
+// Checks the numbers. Local. `start` as above.
+// Errors: InvalidArgument - one is out of its range.
+Status CheckSaveOptions(std::string_view start, const SaveOptions& options);
+
+// An option that has to be the same on all ranks, as bytes to compare.
+struct CommonOption {
+  std::string name;
+  std::string bytes;
+};
+
+// All but deadline_seconds and cache. Local.
+std::vector<CommonOption> CommonSaveOptions(const SaveOptions& options);
+
+}  // namespace belay
+
+#endif  // BELAY_CHECKPOINT_SAVE_OPTIONS_H_
