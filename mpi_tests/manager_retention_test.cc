@@ -130,6 +130,21 @@ TEST_F(ManagerRetentionTest, WithoutMetricsNoStepIsBest) {
   EXPECT_EQ(manager->Latest(), 2);
 }
 
+TEST_F(ManagerRetentionTest, AMisspeltMetricIsNoted) {
+  auto manager = Manage({.best_metric = "loss"});
+  const auto notes = [&](int64_t step, const std::optional<Metrics>& metrics) {
+    return SaveStep(*manager, step, {.metrics = metrics})->notes;
+  };
+  EXPECT_THAT(notes(1, Metrics{{"accuracy", 1}, {"lss", 2}}),
+              ElementsAre("the metrics of step 1 have no \"loss\", which is "
+                          "best_metric; close to it: \"lss\""));
+  EXPECT_THAT(notes(2, Metrics{{"accuracy", 1}}),
+              ElementsAre("the metrics of step 2 have no \"loss\", which is "
+                          "best_metric"));
+  EXPECT_THAT(notes(3, Metrics{{"loss", 1}, {"lss", 2}}), ElementsAre());
+  EXPECT_THAT(notes(4, std::nullopt), ElementsAre());
+}
+
 TEST_F(ManagerRetentionTest, AUsersPolicy) {
   auto manager =
       Manage({.retention = AnyOfPolicies({LatestN(1), CustomSteps({0, 3})})});

@@ -95,8 +95,10 @@ class CheckpointManager {
   // kept any more. Collective. Without a number: the one after the save counter
   // or, if that is larger, after the latest step. Same on all ranks: step,
   // force, *step_counter.
-  // After an error nothing has changed, and the step can be saved again. What
-  // goes wrong after the commit is no error but a note of the result.
+  // One that saves looks again which steps there are. After an error nothing
+  // has changed, and the step can be saved again. What goes wrong after the
+  // commit is no error but a note of the result, and so are metrics without
+  // best_metric.
   // Errors: those of Checkpoint::SaveAs; InvalidArgument - a negative step, or
   //   ranks disagree; AlreadyExists - forced, and the step can be restored;
   //   FailedPrecondition - forced, and the manager is read-only.

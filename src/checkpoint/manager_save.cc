@@ -267,7 +267,9 @@ void Finish(CheckpointManager& manager, Impl& impl, const Order& order,
   });
   SetSteps(std::move(steps), impl);
   result.deleted = std::move(outcome->plan.remove);
-  result.notes = std::move(outcome->notes);
+  for (std::string& note : outcome->notes) {
+    result.notes.push_back(std::move(note));
+  }
 }
 
 }  // namespace
@@ -297,6 +299,8 @@ StatusOr<ManagedSave> CheckpointManager::Save(
     return saved.status();
   }
   result.result = *std::move(saved);
+  const std::string note = NoteOnMetrics(impl.options, order.record);
+  if (!note.empty()) result.notes.push_back(note);
   Finish(*this, impl, order, request.counter, result);
   return result;
 }

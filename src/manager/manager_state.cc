@@ -3,12 +3,15 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "base/close_keys.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace belay {
 namespace {
 
 constexpr double kSecondsPerHour = 3600;
+constexpr size_t kCloseMetrics = 3;
 
 bool Contains(const std::vector<int64_t>& ascending, int64_t step) {
   return std::binary_search(ascending.begin(), ascending.end(), step);
@@ -125,6 +128,25 @@ StatusOr<std::optional<int64_t>> BestOf(
     if (kept[i] && with_room[i].step >= 0) return with_room[i].step;
   }
   return std::nullopt;
+}
+
+std::string NoteOnMetrics(const ManagerOptions& options,
+                          const StepRecord& record) {
+  if (options.best_metric.empty() || !record.metrics ||
+      record.metrics->contains(options.best_metric)) {
+    return "";
+  }
+  CloseKeys close(options.best_metric, kCloseMetrics);
+  for (const auto& [name, value] : *record.metrics) close.Offer(name);
+  std::string note = absl::StrFormat(
+      "the metrics of step %d have no \"%s\", which is best_metric",
+      record.step, options.best_metric);
+  const char* before = "; close to it: ";
+  for (const std::string_view name : close.keys()) {
+    absl::StrAppendFormat(&note, "%s\"%s\"", before, AbslView(name));
+    before = ", ";
+  }
+  return note;
 }
 
 StatusOr<RetentionPlan> PlanRetention(const RetentionPolicy& policy,

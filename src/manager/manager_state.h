@@ -72,6 +72,11 @@ RetentionPolicy PolicyOf(const ManagerOptions& options);
 StatusOr<std::optional<int64_t>> BestOf(const ManagerOptions& options,
                                         const std::vector<StepRecord>& records);
 
+// What is to be said where a step has metrics but not best_metric, which may be
+// misspelt; "" otherwise.
+std::string NoteOnMetrics(const ManagerOptions& options,
+                          const StepRecord& record);
+
 // What to do with the steps of a manager, ascending.
 struct RetentionPlan {
   std::vector<int64_t> remove;
