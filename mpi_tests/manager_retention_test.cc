@@ -46,11 +46,57 @@ TEST_F(ManagerRetentionTest, OneStepStaysAlsoWithAMaximumOfZero) {
   auto manager = Manage({.max_to_keep = 0});
   SaveHourly(*manager, 0, 4);
   const auto last = SaveStep(*manager, 4);
-  EXPECT_THAT(last->notes,
-              ElementsAre("step 4 stays: no other step that is kept can be "
-                          "restored"));
+  EXPECT_THAT(
+      last->notes,
+      ElementsAre("step 4 stays: no other managed step that is kept can "
+                  "be restored"));
   EXPECT_EQ(OnDisk(), Steps({4}));
   EXPECT_EQ(manager->Restore()->step, 4);
+}
+
+// What somebody else has saved there may be anything.
+TEST_F(ManagerRetentionTest, TheStepThatStaysIsTheNewestManagedOne) {
+  OnRank0([&] { fs::create_directory(Run()); });
+  ASSERT_EQ(program_.checkpoint().SaveAs(StepDir(50)).status(),
+            absl::OkStatus());
+  auto manager = Manage({.max_to_keep = 0});
+  ASSERT_EQ(manager.status(), absl::OkStatus());
+  EXPECT_THAT(manager->notes(),
+              ElementsAre("1 of the steps was saved by no manager; it is never "
+                          "deleted"));
+  EXPECT_THAT(SaveStep(*manager, 51)->deleted, ElementsAre());
+  const auto newer = SaveStep(*manager, 60);
+  EXPECT_TRUE(newer->saved);
+  EXPECT_THAT(newer->deleted, ElementsAre(51));
+  EXPECT_THAT(newer->notes,
+              ElementsAre(HasSubstr("step 60 stays: no other managed step")));
+  const auto older = SaveStep(*manager, 55, {.force = true});
+  EXPECT_THAT(older->deleted, ElementsAre(55));
+  EXPECT_EQ(OnDisk(), Steps({50, 60}));
+}
+
+// Nor one that cannot be opened.
+TEST_F(ManagerRetentionTest, TheStepThatStaysOpens) {
+  auto manager = Manage({.max_to_keep = 0});
+  SaveHourly(*manager, 0, 2);
+  OnRank0([&] { fs::remove(StepDir(1) + "/index.h5"); });
+  EXPECT_THAT(SaveStep(*manager, 0, {.force = true})->deleted, ElementsAre(1));
+  EXPECT_EQ(OnDisk(), Steps({0}));
+}
+
+TEST_F(ManagerRetentionTest, StepsThatSomebodyDeletedDoNotCount) {
+  auto manager = Manage({.max_to_keep = 2});
+  SaveHourly(*manager, 1, 3);
+  OnRank0([&] { fs::remove_all(StepDir(2)); });
+  EXPECT_THAT(SaveStep(*manager, 3)->deleted, ElementsAre());
+  EXPECT_EQ(OnDisk(), Steps({1, 3}));
+  EXPECT_EQ(manager->AllSteps(), Steps({1, 3}));
+  EXPECT_EQ(Active(*manager), Steps({1, 3}));
+  OnRank0([&] {
+    for (const int64_t step : {1, 3}) fs::remove_all(StepDir(step));
+  });
+  EXPECT_THAT(SaveStep(*manager, 4)->deleted, ElementsAre());
+  EXPECT_EQ(manager->AllSteps(), Steps({4}));
 }
 
 TEST_F(ManagerRetentionTest, KeepPeriodAndInterval) {

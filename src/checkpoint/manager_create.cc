@@ -43,8 +43,8 @@ void NoteStrangers(const Impl& impl, std::vector<std::string>& notes) {
   const size_t strangers = impl.history.steps.size() - impl.state.steps.size();
   if (strangers == 0) return;
   notes.push_back(absl::StrFormat(
-      "%d of the steps were saved by no manager; they are never deleted",
-      strangers));
+      "%d of the steps %s saved by no manager; %s never deleted", strangers,
+      strangers == 1 ? "was" : "were", strangers == 1 ? "it is" : "they are"));
 }
 
 // Reads what is on disk. Rank 0 only.

@@ -4,13 +4,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "checkpoint/stations.h"
 #include "store/commit.h"
+#include "store/manager_files.h"
 #include "store/paths.h"
+#include "store/posix_file.h"
 
 namespace belay {
 
@@ -68,6 +73,12 @@ void SetSteps(std::vector<int64_t> steps, CheckpointManager::Impl& impl) {
   std::erase_if(impl.history.damaged, [&](int64_t step) {
     return !std::binary_search(now.begin(), now.end(), step);
   });
+}
+
+Status WriteStateOf(const CheckpointManager::Impl& impl,
+                    const ManagerState& state) {
+  return WriteState(impl.dir, impl.options.prefix, state,
+                    impl.options.save.durable);
 }
 
 std::optional<int64_t> CounterOf(const ManagerOptions& options) {

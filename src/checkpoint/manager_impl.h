@@ -57,6 +57,23 @@ StatusOr<std::vector<int64_t>> StepsOnDisk(const CheckpointManager::Impl& impl);
 // Takes `steps` for what is there, and forgets what is not. Local.
 void SetSteps(std::vector<int64_t> steps, CheckpointManager::Impl& impl);
 
+// Writes the state. Rank 0 only.
+// Errors: those of WriteState.
+Status WriteStateOf(const CheckpointManager::Impl& impl,
+                    const ManagerState& state);
+
+// What became of the steps after a commit.
+struct KeepOutcome {
+  RetentionPlan plan;  // as it was carried out
+  std::vector<std::string> notes;
+};
+
+// Lets rank 0 remove what need not be kept beside the step that was just
+// saved, and write the state. Collective; agreed.
+// Errors: only that ranks could not be told; all else is noted.
+StatusOr<KeepOutcome> KeepSteps(const CheckpointManager::Impl& impl,
+                                int64_t saved);
+
 // What step_counter says, if it is set. Local.
 std::optional<int64_t> CounterOf(const ManagerOptions& options);
 

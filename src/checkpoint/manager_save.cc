@@ -26,16 +26,13 @@ void Insert(int64_t step, std::vector<int64_t>& ascending) {
                    step);
 }
 
-// Rank 0 only.
-Status Write(const Impl& impl, const ManagerState& state) {
-  return WriteState(impl.dir, impl.options.prefix, state,
-                    impl.options.save.durable);
-}
-
 // What rank 0 has decided.
 struct Order {
   SaveDecision decision;
-  StepRecord record;  // if it saves
+  // If it saves:
+  StepRecord record;
+  // The steps that are there, where they are others than all ranks know of.
+  std::optional<std::vector<int64_t>> steps;
 };
 
 std::string Encode(const Order& order) {
@@ -52,6 +49,8 @@ std::string Encode(const Order& order) {
     out.PutText(name);
     out.Put(value);
   }
+  out.Put(order.steps.has_value());
+  if (order.steps) PutSteps(*order.steps, out);
   return out.Take();
 }
 
@@ -72,20 +71,24 @@ Order DecodeOrder(std::string_view bytes) {
     metrics[name] = in.Get<double>();
   }
   if (has_metrics) order.record.metrics = std::move(metrics);
+  if (in.Get<bool>()) order.steps = GetSteps(in);
   return order;
 }
 
-// Notes the step before it is saved. One that is there already and is not
-// managed stays a stranger, whatever becomes of this save. Rank 0 only.
-Status Announce(const Impl& impl, const StepRecord& record) {
+// Notes the step before it is saved. One that is there already, as `steps`
+// says, and is not managed stays a stranger, whatever becomes of this save.
+// Rank 0 only.
+Status Announce(const Impl& impl, const std::vector<int64_t>& steps,
+                const StepRecord& record) {
   ManagerState state = impl.state;
+  KeepOnly(steps, state.steps);
   const bool is_managed = std::any_of(
       state.steps.begin(), state.steps.end(),
       [&](const StepRecord& other) { return other.step == record.step; });
-  if (is_managed || !Contains(impl.history.steps, record.step)) {
+  if (is_managed || !Contains(steps, record.step)) {
     state.saving = record;
   }
-  return Write(impl, state);
+  return WriteStateOf(impl, state);
 }
 
 // Rank 0 only.
@@ -97,107 +100,12 @@ StatusOr<std::string> Decide(const Impl& impl, const SaveRequest& request,
     BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
     order.record = {
         .step = order.decision.step, .time = now, .metrics = metrics};
-    BELAY_RETURN_IF_ERROR(Announce(impl, order.record));
+    // Somebody may have deleted steps by hand.
+    BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk(impl));
+    BELAY_RETURN_IF_ERROR(Announce(impl, steps, order.record));
+    if (steps != impl.history.steps) order.steps = std::move(steps);
   }
   return Encode(order);
-}
-
-// What rank 0 did after the commit.
-struct Outcome {
-  RetentionPlan plan;
-  std::vector<std::string> notes;
-};
-
-std::string Encode(const Outcome& outcome) {
-  WireWriter out;
-  PutSteps(outcome.plan.remove, out);
-  PutSteps(outcome.plan.preserve, out);
-  out.Put(outcome.plan.last_preserved);
-  PutTexts(outcome.notes, out);
-  return out.Take();
-}
-
-Outcome DecodeOutcome(std::string_view bytes) {
-  WireReader in(bytes);
-  Outcome outcome;
-  outcome.plan.remove = GetSteps(in);
-  outcome.plan.preserve = GetSteps(in);
-  outcome.plan.last_preserved = in.Get<double>();
-  outcome.notes = GetTexts(in);
-  return outcome;
-}
-
-// Whether a step that is kept can be restored. Rank 0 only.
-bool AnyOpens(const Impl& impl, const std::vector<int64_t>& removed) {
-  const std::vector<int64_t>& steps = impl.history.steps;
-  for (size_t i = steps.size(); i-- > 0;) {
-    if (Contains(removed, steps[i]) ||
-        Contains(impl.history.damaged, steps[i])) {
-      continue;
-    }
-    if (CheckStepOpens(impl.Path(steps[i])).ok()) return true;
-  }
-  return false;
-}
-
-// One step that can be restored always stays. `saved` is one. Rank 0 only.
-void KeepOne(const Impl& impl, int64_t saved, Outcome& outcome) {
-  std::vector<int64_t>& remove = outcome.plan.remove;
-  if (!Contains(remove, saved) || AnyOpens(impl, remove)) return;
-  std::erase(remove, saved);
-  outcome.notes.push_back(absl::StrFormat(
-      "step %d stays: no other step that is kept can be restored", saved));
-}
-
-// Once a step has lost its name, the rest is debris. Rank 0 only.
-bool WasRemoved(const std::string& path, const Status& status) {
-  if (status.ok()) return true;
-  const StatusOr<bool> is_there = Exists(path);
-  return is_there.ok() && !*is_there;
-}
-
-// Steps that cannot be removed stay in the state. Rank 0 only.
-void RemoveSteps(const Impl& impl, Outcome& outcome) {
-  std::vector<int64_t> removed;
-  for (const int64_t step : outcome.plan.remove) {
-    const Status status =
-        RemoveStep(impl.Path(step), impl.options.save.durable);
-    if (WasRemoved(impl.Path(step), status)) removed.push_back(step);
-    if (!status.ok() && !absl::IsNotFound(status)) {
-      outcome.notes.emplace_back(status.message());
-    }
-  }
-  outcome.plan.remove = std::move(removed);
-}
-
-// Nothing in here can take the commit back. Rank 0 only.
-std::string AfterCommit(const Impl& impl, int64_t saved) {
-  Outcome outcome;
-  outcome.plan.last_preserved = impl.state.last_preserved;
-  const auto note = [&](const Status& status) {
-    if (!status.ok()) outcome.notes.emplace_back(status.message());
-  };
-  const StatusOr<double> now = Now(impl.options);
-  note(now.status());
-  if (now.ok()) {
-    // A step that cannot be restored counts for nothing, and is left to look
-    // at.
-    ManagerState sound = impl.state;
-    std::erase_if(sound.steps, [&](const StepRecord& record) {
-      return Contains(impl.history.damaged, record.step);
-    });
-    StatusOr<RetentionPlan> plan =
-        PlanRetention(PolicyOf(impl.options),
-                      impl.options.keep_checkpoint_every_n_hours, sound, *now);
-    note(plan.status());
-    if (plan.ok()) outcome.plan = *std::move(plan);
-  }
-  KeepOne(impl, saved, outcome);
-  RemoveSteps(impl, outcome);
-  ManagerState state = impl.state;
-  CarryOut(outcome.plan, state);
-  note(Write(impl, state));
-  return Encode(outcome);
 }
 
 // The rules and the caller agree on whether to save. Collective.
@@ -233,27 +141,18 @@ Status CheckDelete(const Impl& impl, int64_t step) {
 // The state is what it was before the save. Collective.
 void TakeBack(const Impl& impl) {
   Team team = ManagerTeam(impl, "save", true);
-  OnRoot(team, [&] { return Write(impl, impl.state); }).IgnoreError();
-}
-
-// Lets rank 0 remove what need not be kept. Collective; agreed.
-StatusOr<Outcome> KeepSteps(Impl& impl, int64_t saved) {
-  Team team = ManagerTeam(impl, "keep steps of", true);
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes,
-                                FromRoot(team, [&]() -> StatusOr<std::string> {
-                                  return AfterCommit(impl, saved);
-                                }));
-  return DecodeOutcome(bytes);
+  OnRoot(team, [&] { return WriteStateOf(impl, impl.state); }).IgnoreError();
 }
 
 // The step is committed: it counts, and others may go. Collective.
 void Finish(CheckpointManager& manager, Impl& impl, const Order& order,
             std::optional<int64_t> counter, ManagedSave& result) {
   impl.history.counter = counter;
+  if (order.steps) SetSteps(*order.steps, impl);
   Insert(order.decision.step, impl.history.steps);
   std::erase(impl.history.damaged, order.decision.step);
   PutRecord(order.record, impl.state.steps);
-  StatusOr<Outcome> outcome = KeepSteps(impl, order.decision.step);
+  StatusOr<KeepOutcome> outcome = KeepSteps(impl, order.decision.step);
   if (!outcome.ok()) {
     // Only the ranks could not be told; what is on disk tells them, too.
     result.notes.emplace_back(outcome.status().message());
@@ -322,7 +221,7 @@ Status CheckpointManager::Delete(int64_t step) {
   BELAY_RETURN_IF_AGREED(Reload());
   BELAY_RETURN_IF_AGREED(removed);
   Team team = ManagerTeam(impl, "delete a step of", true);
-  return OnRoot(team, [&] { return Write(impl, impl.state); });
+  return OnRoot(team, [&] { return WriteStateOf(impl, impl.state); });
 }
 
 }  // namespace belay
