@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -91,8 +93,8 @@ Status EvaluateEach(belay::Checkpoint& checkpoint, const std::string& dir,
     if (!found->has_value()) return absl::OkStatus();
     auto restored = reader->Restore();
     if (!restored.ok()) return restored.status();
-    Evaluate(*restored->step);
-    last = *found;
+    if (restored->step > last) Evaluate(*restored->step);
+    last = std::max(*found, restored->step);
   }
 }
 
@@ -109,6 +111,38 @@ TEST_F(ManagerPageTest, AnEvaluator) {
   EXPECT_EQ(EvaluateEach(program_.checkpoint(), Run(), 0.1, evaluate),
             absl::OkStatus());
   EXPECT_THAT(evaluated, ElementsAre(1, 2, 3));
+}
+
+// The step that was found is gone, and a newer one is restored.
+TEST_F(ManagerPageTest, AnEvaluatorTakesANewerStepOnce) {
+  auto writer = Manage();
+  ASSERT_EQ(SaveStep(*writer, 1).status(), absl::OkStatus());
+  int restores = 0;
+  program_.on_track = [&] {
+    if (++restores > 1 || testing::WorldRank() != 0) return;
+    std::filesystem::rename(StepDir(1), StepDir(5));
+  };
+  Steps evaluated;
+  EXPECT_EQ(EvaluateEach(program_.checkpoint(), Run(), 0.1,
+                         [&](int64_t step) { evaluated.push_back(step); }),
+            absl::OkStatus());
+  EXPECT_THAT(evaluated, ElementsAre(5));
+}
+
+// The step that was found cannot be restored, and the one before is known.
+TEST_F(ManagerPageTest, AnEvaluatorPassesOverADamagedStep) {
+  auto writer = Manage();
+  ASSERT_EQ(SaveStep(*writer, 1).status(), absl::OkStatus());
+  Steps evaluated;
+  const auto evaluate = [&](int64_t step) {
+    evaluated.push_back(step);
+    EXPECT_EQ(SaveStep(*writer, 2).status(), absl::OkStatus());
+    testing::OnRank0(
+        [&] { std::filesystem::remove(StepDir(2) + "/index.h5"); });
+  };
+  EXPECT_EQ(EvaluateEach(program_.checkpoint(), Run(), 0.1, evaluate),
+            absl::OkStatus());
+  EXPECT_THAT(evaluated, ElementsAre(1));
 }
 
 }  // namespace

@@ -289,5 +289,25 @@ TEST_F(ManagerRetentionTest, ReadOnlyManagersFollow) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(ManagerRetentionTest, AReaderMayBeginBeforeTheWriter) {
+  auto reader = Manage({.read_only = true});
+  ASSERT_EQ(reader.status(), absl::OkStatus());
+  EXPECT_THAT(reader->notes(),
+              ElementsAre("there is no directory \"" + Run() + "\" yet"));
+  EXPECT_EQ(reader->AllSteps(), Steps());
+  EXPECT_EQ(reader->WaitForNewStep({}, 0.02, 0.01).value(), std::nullopt);
+  EXPECT_EQ(reader->RestoreOrInitialize()->step, std::nullopt);
+  OnRank0([&] { EXPECT_FALSE(fs::exists(Run())); });
+  auto writer = Manage();
+  ASSERT_EQ(SaveStep(*writer, 1).status(), absl::OkStatus());
+  EXPECT_EQ(reader->WaitForNewStep({}, 10).value(), 1);
+  EXPECT_EQ(reader->Restore()->step, 1);
+  // One whose directory goes while it writes is told.
+  OnRank0([&] { fs::remove_all(Run()); });
+  EXPECT_EQ(writer->Reload().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(reader->Reload(), absl::OkStatus());
+  EXPECT_EQ(reader->Latest(), std::nullopt);
+}
+
 }  // namespace
 }  // namespace belay

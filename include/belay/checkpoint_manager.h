@@ -70,10 +70,12 @@ struct ManagedRestore {
 class CheckpointManager {
  public:
   // Begins: takes the lease, reads what the last manager wrote, and removes
-  // what crashed jobs left. Collective. Makes `dir` if its parent exists. Same
-  // on all ranks: dir, options.
-  // Errors: InvalidArgument - options that contradict each other, or differ
-  //   between ranks, or `dir` is a file; FailedPrecondition - another manager
+  // what crashed jobs left. Collective. Makes `dir` if its parent exists; for
+  // one that only reads, no directory is an empty one. Same on all ranks: dir,
+  // options.
+  // Errors: InvalidArgument - options that contradict each other, are out of
+  //   range, or differ between ranks, those of saves among them, or `dir` is a
+  //   file; FailedPrecondition - another manager
   //   holds the lease (says who), or a file of that name is of another program;
   //   DataLoss - the state is damaged; Unimplemented - written by a newer
   //   belay; those of the file system.

@@ -64,7 +64,14 @@ Status ReadFiles(Impl& impl, std::vector<std::string>& notes) {
 // Rank 0 only.
 Status Prepare(Impl& impl) {
   const ManagerOptions& options = impl.options;
-  if (options.read_only) return absl::OkStatus();
+  if (options.read_only) {
+    BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(impl.dir));
+    if (!exists) {
+      impl.notes.push_back(
+          absl::StrCat("there is no directory \"", impl.dir, "\" yet"));
+    }
+    return absl::OkStatus();
+  }
   BELAY_RETURN_IF_ERROR(EnsureRunDirectory(impl.dir, options.save.durable));
   BELAY_ASSIGN_OR_RETURN(
       impl.lease,

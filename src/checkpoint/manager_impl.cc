@@ -63,6 +63,10 @@ StatusOr<double> Now(const ManagerOptions& options) {
 
 StatusOr<std::vector<int64_t>> StepsOnDisk(
     const CheckpointManager::Impl& impl) {
+  if (impl.options.read_only) {
+    BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(impl.dir));
+    if (!exists) return std::vector<int64_t>();
+  }
   return CommittedSteps(impl.dir, impl.options.prefix);
 }
 

@@ -50,7 +50,8 @@ StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,
 // Errors: Internal - it threw.
 StatusOr<double> Now(const ManagerOptions& options);
 
-// The committed steps of the manager's prefix, ascending. Local.
+// The committed steps of the manager's prefix, ascending. Local. A manager that
+// only reads may begin before there is a directory.
 // Errors: those of CommittedSteps.
 StatusOr<std::vector<int64_t>> StepsOnDisk(const CheckpointManager::Impl& impl);
 
