@@ -3,6 +3,7 @@
 #ifndef BELAY_MPI_TESTS_MANAGER_TESTING_H_
 #define BELAY_MPI_TESTS_MANAGER_TESTING_H_
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -69,6 +70,25 @@ class ManagerTest : public ::testing::Test {
     const StatusOr<Steps> steps = ListSteps(Run());
     MPI_Barrier(MPI_COMM_WORLD);
     return steps.value_or(Steps{-1});
+  }
+
+  // Saves the steps [first, end).
+  void SaveAll(CheckpointManager& manager, int64_t first, int64_t end) {
+    for (int64_t step = first; step < end; ++step) {
+      EXPECT_EQ(SaveStep(manager, step).status(), absl::OkStatus());
+    }
+  }
+
+  // Expects the same error on all ranks, and returns its message.
+  static std::string SameError(const Status& status, absl::StatusCode code) {
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(GatherStatus(status), ::testing::Each(status.ToString()));
+    return std::string(status.message());
+  }
+
+  // What stands at the end of an error of rank 0.
+  static std::string OfRank0() {
+    return " [rank 0 of " + std::to_string(WorldSize()) + "]";
   }
 
   static Steps Active(const CheckpointManager& manager) {

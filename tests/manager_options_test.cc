@@ -91,6 +91,8 @@ TEST(ManagerOptionsTest, Contradictions) {
               HasSubstr("best_fn and best_metric"));
   EXPECT_THAT(ErrorOf({.keep_checkpoints_without_metrics = false}),
               HasSubstr("keep_checkpoints_without_metrics needs"));
+  EXPECT_THAT(ErrorOf({.best_mode = "min"}),
+              HasSubstr("best_mode needs best_fn or best_metric"));
   for (const ManagerOptions& options :
        {ManagerOptions{.max_to_keep = 1, .retention = LatestN(1)},
         ManagerOptions{.keep_period = 1, .retention = LatestN(1)},

@@ -108,8 +108,8 @@ class Checkpoint {
   // The number of the last save, 0 before the first and if moved from. Local.
   int64_t save_counter() const;
 
-  // The ranks that save and restore together. Local. Requires one that was not
-  // moved from.
+  // The ranks that save and restore together; a Comm of nobody if moved from.
+  // Local.
   const Comm& comm() const;
 
  private:

@@ -67,6 +67,9 @@ struct ManagedRestore {
 //
 // One manager that writes may be at work in a directory, for each prefix, in
 // this job or any other; read-only ones may be as many as one likes.
+//
+// Errors of all functions: FailedPrecondition - the manager or its Checkpoint
+// was moved from. What returns no status is empty then.
 class CheckpointManager {
  public:
   // Begins: takes the lease, reads what the last manager wrote, and removes
@@ -115,8 +118,9 @@ class CheckpointManager {
   // save may take the number of one that was passed over. Where a checksum told
   // so only while reading, values that the older step does not have are
   // unspecified. Nothing to restore is no error where there is no step at all.
-  // Errors: those of Checkpoint::Restore; DataLoss - no step can be restored;
-  //   names each and its cause.
+  // Errors: those of Checkpoint::Restore; InvalidArgument - a negative step;
+  //   NotFound - no such step, says which there are; DataLoss - no step can be
+  //   restored; names each and its cause.
   StatusOr<ManagedRestore> Restore(std::optional<int64_t> step = std::nullopt,
                                    const RestoreOptions& options = {});
 
@@ -132,7 +136,8 @@ class CheckpointManager {
   Status Reload();
 
   // Deletes a step, of any manager or none. Collective. Same on all ranks:
-  // step. Errors: NotFound - no such step; FailedPrecondition - the manager is
+  // step. Errors: as of Restore for the step; FailedPrecondition - the manager
+  // is
   //   read-only, or somebody else's file lies in the step; those of the file
   //   system.
   Status Delete(int64_t step);

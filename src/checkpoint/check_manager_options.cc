@@ -81,6 +81,8 @@ void CheckKeeping(const ManagerOptions& options, Mistakes& mistakes) {
              "best_fn and best_metric both say what is best; set only one of "
              "them",
              mistakes);
+  Contradict(options.best_mode == "min" && !HasBest(options),
+             "best_mode needs best_fn or best_metric", mistakes);
   Contradict(!options.keep_checkpoints_without_metrics && !HasBest(options),
              "keep_checkpoints_without_metrics needs best_fn or best_metric",
              mistakes);

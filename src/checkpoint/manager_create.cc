@@ -19,13 +19,27 @@ namespace {
 
 using Impl = CheckpointManager::Impl;
 
+// Local.
+Status CheckOptions(const Impl& impl) {
+  BELAY_RETURN_IF_ERROR(CheckManagerOptions(impl.options));
+  return CheckSaveOptions(Cat("manage \"", impl.dir, "\""), impl.options.save);
+}
+
+std::vector<CommonOption> CommonOptions(const ManagerOptions& options) {
+  std::vector<CommonOption> common = CommonManagerOptions(options);
+  for (CommonOption& option : CommonSaveOptions(options.save)) {
+    common.push_back({"save." + option.name, std::move(option.bytes)});
+  }
+  return common;
+}
+
 // The arguments are sound, and equal on all ranks. Collective.
 Status CheckArguments(Team& team, const Impl& impl) {
-  BELAY_RETURN_IF_AGREED(Agree(team, CheckManagerOptions(impl.options)));
+  BELAY_RETURN_IF_AGREED(Agree(team, CheckOptions(impl)));
   BELAY_RETURN_IF_AGREED(
       AgreeSame(team, "manage: the directory", Fingerprint(impl.dir)));
   WireWriter all;
-  const std::vector<CommonOption> common = CommonManagerOptions(impl.options);
+  const std::vector<CommonOption> common = CommonOptions(impl.options);
   for (const CommonOption& option : common) all.PutText(option.bytes);
   const Status same =
       AgreeSame(team, "manage: an option", Fingerprint(all.bytes()));
@@ -141,6 +155,7 @@ StatusOr<CheckpointManager> CheckpointManager::Create(
 }
 
 Status CheckpointManager::Reload() {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "reload"));
   Impl& impl = *impl_;
   Team team = ManagerTeam(impl, "reload", true);
   return Share(team, impl, [&]() -> Status {
@@ -155,6 +170,7 @@ Status CheckpointManager::Reload() {
 
 StatusOr<bool> CheckpointManager::ShouldSave(
     std::optional<int64_t> step) const {
+  BELAY_RETURN_IF_ERROR(CheckMoved(impl_.get(), "save"));
   BELAY_ASSIGN_OR_RETURN(
       const SaveDecision decision,
       DecideHere(*impl_, {.step = step,
@@ -164,14 +180,17 @@ StatusOr<bool> CheckpointManager::ShouldSave(
 }
 
 std::vector<int64_t> CheckpointManager::AllSteps() const {
+  if (impl_ == nullptr) return {};
   return impl_->history.steps;
 }
 
 std::optional<int64_t> CheckpointManager::Latest() const {
+  if (impl_ == nullptr) return std::nullopt;
   return LatestOf(impl_->history);
 }
 
 StatusOr<std::optional<int64_t>> CheckpointManager::BestStep() const {
+  BELAY_RETURN_IF_ERROR(CheckMoved(impl_.get(), "find the best step of"));
   if (!HasBest(impl_->options)) return Latest();
   std::vector<StepRecord> records = impl_->state.steps;
   const std::vector<int64_t>& damaged = impl_->history.damaged;
@@ -182,6 +201,7 @@ StatusOr<std::optional<int64_t>> CheckpointManager::BestStep() const {
 }
 
 StatusOr<Metrics> CheckpointManager::MetricsOf(int64_t step) const {
+  BELAY_RETURN_IF_ERROR(CheckMoved(impl_.get(), "find metrics of"));
   for (const StepRecord& record : impl_->state.steps) {
     if (record.step == step && record.metrics) return *record.metrics;
   }
@@ -190,6 +210,7 @@ StatusOr<Metrics> CheckpointManager::MetricsOf(int64_t step) const {
 }
 
 std::vector<StepRecord> CheckpointManager::Checkpoints() const {
+  if (impl_ == nullptr) return {};
   std::vector<StepRecord> active = impl_->state.steps;
   std::erase_if(active,
                 [](const StepRecord& record) { return record.preserved; });
@@ -197,11 +218,12 @@ std::vector<StepRecord> CheckpointManager::Checkpoints() const {
 }
 
 std::string CheckpointManager::Path(int64_t step) const {
-  return impl_->Path(step);
+  return impl_ == nullptr ? std::string() : impl_->Path(step);
 }
 
 const std::vector<std::string>& CheckpointManager::notes() const {
-  return impl_->notes;
+  static const std::vector<std::string> none;
+  return impl_ == nullptr ? none : impl_->notes;
 }
 
 }  // namespace belay

@@ -18,9 +18,24 @@
 #include "store/posix_file.h"
 
 namespace belay {
+namespace {
+
+constexpr size_t kMaxStepsToList = 10;
+constexpr int kNewestToList = 5;
+
+}  // namespace
 
 std::string CheckpointManager::Impl::Path(int64_t step) const {
   return JoinPath(dir, StepName(step, options.prefix));
+}
+
+Status CheckMoved(const CheckpointManager::Impl* impl,
+                  std::string_view operation) {
+  if (impl != nullptr) {
+    return CheckComm(impl->checkpoint->comm(), operation, impl->dir);
+  }
+  return absl::FailedPreconditionError(
+      Cat(operation, " \"CheckpointManager\": it was moved from"));
 }
 
 Team ManagerTeam(const CheckpointManager::Impl& impl,
@@ -68,6 +83,37 @@ StatusOr<std::vector<int64_t>> StepsOnDisk(
     if (!exists) return std::vector<int64_t>();
   }
   return CommittedSteps(impl.dir, impl.options.prefix);
+}
+
+namespace {
+
+// "there are 1, 2, 3"; of many only the newest.
+std::string StepsText(const std::vector<int64_t>& steps) {
+  if (steps.empty()) return "there is none";
+  if (steps.size() == 1) return absl::StrCat("there is ", steps[0]);
+  if (steps.size() <= kMaxStepsToList) {
+    return absl::StrCat("there are ", absl::StrJoin(steps, ", "));
+  }
+  return absl::StrCat(
+      "there are ", steps.size(), " steps, the newest ",
+      absl::StrJoin(steps.end() - kNewestToList, steps.end(), ", "));
+}
+
+}  // namespace
+
+Status CheckStepIsThere(const CheckpointManager::Impl& impl,
+                        std::string_view operation, int64_t step) {
+  if (step < 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s \"%s\": step is out of range (need 0 to %d, found %d)",
+        AbslView(operation), impl.dir, INT64_MAX, step));
+  }
+  BELAY_ASSIGN_OR_RETURN(const bool is_there, Exists(impl.Path(step)));
+  if (is_there) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsOnDisk(impl));
+  return absl::NotFoundError(absl::StrFormat("%s \"%s\": no step %d; %s",
+                                             AbslView(operation), impl.dir,
+                                             step, StepsText(steps)));
 }
 
 void SetSteps(std::vector<int64_t> steps, CheckpointManager::Impl& impl) {

@@ -32,6 +32,12 @@ struct CheckpointManager::Impl {
   std::string Path(int64_t step) const;
 };
 
+// Checks that neither the manager nor its Checkpoint was moved from. Local, and
+// equal on all ranks of a sound program.
+// Errors: FailedPrecondition - one of them was.
+Status CheckMoved(const CheckpointManager::Impl* impl,
+                  std::string_view operation);
+
 // The communicator of an operation, under the deadline of the options. Local.
 // With `slow`, calls that block are watched as well.
 Team ManagerTeam(const CheckpointManager::Impl& impl,
@@ -54,6 +60,12 @@ StatusOr<double> Now(const ManagerOptions& options);
 // only reads may begin before there is a directory.
 // Errors: those of CommittedSteps.
 StatusOr<std::vector<int64_t>> StepsOnDisk(const CheckpointManager::Impl& impl);
+
+// Checks that the number is one of a step that is there. Rank 0 only.
+// Errors: InvalidArgument - it is negative; NotFound - no such step; says which
+//   there are; those of the file system.
+Status CheckStepIsThere(const CheckpointManager::Impl& impl,
+                        std::string_view operation, int64_t step);
 
 // Takes `steps` for what is there, and forgets what is not. Local.
 void SetSteps(std::vector<int64_t> steps, CheckpointManager::Impl& impl);

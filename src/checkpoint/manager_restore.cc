@@ -54,9 +54,13 @@ StatusOr<Verdict> Judge(const Impl& impl, int64_t step, const Status& failure) {
 
 Status NothingCanBeRestored(const Impl& impl,
                             const std::vector<SkippedStep>& skipped) {
-  std::string message =
-      absl::StrFormat("restore \"%s\": none of the %d steps can be restored",
-                      impl.dir, skipped.size());
+  std::string message = absl::StrFormat("restore \"%s\": ", impl.dir);
+  if (skipped.size() == 1) {
+    absl::StrAppend(&message, "the only step cannot be restored");
+  } else {
+    absl::StrAppendFormat(&message, "none of the %d steps can be restored",
+                          skipped.size());
+  }
   for (const SkippedStep& step : skipped) {
     absl::StrAppend(&message, "\n  step ", step.step, ": ",
                     step.status.message());
@@ -120,6 +124,11 @@ StatusOr<ManagedRestore> RestoreNewest(CheckpointManager& manager, Impl& impl,
 // Collective.
 StatusOr<ManagedRestore> RestoreOne(Impl& impl, int64_t step,
                                     const RestoreOptions& options) {
+  {
+    Team team = ManagerTeam(impl, "restore", true);
+    BELAY_RETURN_IF_AGREED(
+        OnRoot(team, [&] { return CheckStepIsThere(impl, "restore", step); }));
+  }
   BELAY_ASSIGN_OR_RETURN_AGREED(
       LoadStatus loaded, impl.checkpoint->Restore(impl.Path(step), options));
   ManagedRestore restored{.step = step, .load_status = std::move(loaded)};
@@ -157,6 +166,7 @@ std::string ManagedRestore::ToString() const {
 
 StatusOr<ManagedRestore> CheckpointManager::Restore(
     std::optional<int64_t> step, const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "restore"));
   Impl& impl = *impl_;
   {
     Team team = ManagerTeam(impl, "restore", false);
@@ -184,6 +194,7 @@ StatusOr<ManagedRestore> CheckpointManager::RestoreOrInitialize(
 
 StatusOr<std::optional<int64_t>> CheckpointManager::WaitForNewStep(
     std::optional<int64_t> after, double timeout_seconds, double poll_seconds) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "wait for a step of"));
   {
     Team team = ManagerTeam(*impl_, "wait for a step of", false);
     BELAY_RETURN_IF_AGREED(

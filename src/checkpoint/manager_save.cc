@@ -132,10 +132,7 @@ Status CheckDelete(const Impl& impl, int64_t step) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "delete \"%s\": the manager is read-only", impl.Path(step)));
   }
-  BELAY_ASSIGN_OR_RETURN(const bool is_there, Exists(impl.Path(step)));
-  if (is_there) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrFormat("delete \"%s\": no such step", impl.Path(step)));
+  return CheckStepIsThere(impl, "delete", step);
 }
 
 // The state is what it was before the save. Collective.
@@ -175,6 +172,7 @@ void Finish(CheckpointManager& manager, Impl& impl, const Order& order,
 
 StatusOr<ManagedSave> CheckpointManager::Save(
     std::optional<int64_t> step, const ManagedSaveOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "save"));
   Impl& impl = *impl_;
   const SaveRequest request{.step = step,
                             .counter = CounterOf(impl.options),
@@ -205,6 +203,7 @@ StatusOr<ManagedSave> CheckpointManager::Save(
 }
 
 Status CheckpointManager::Delete(int64_t step) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "delete"));
   Impl& impl = *impl_;
   Status removed;
   {

@@ -137,6 +137,9 @@ int64_t Checkpoint::save_counter() const {
   return objects_ == nullptr ? 0 : objects_->counter;
 }
 
-const Comm& Checkpoint::comm() const { return *objects_->comm; }
+const Comm& Checkpoint::comm() const {
+  static const Comm none;
+  return objects_ == nullptr ? none : *objects_->comm;
+}
 
 }  // namespace belay
