@@ -54,6 +54,24 @@ void PrintTo(const Configuration& configuration, std::ostream* out) {
   *out << configuration.name;
 }
 
+// Another dtype, which holds the values exactly, and chunks.
+std::vector<Configuration> ConfigurationsWithArgs() {
+  const std::vector<SaveArgsFor> args = {
+      {"model/rows", {.chunk_byte_size = 40}},
+      {"model/columns",
+       {.dtype = DType::kF64, .write_chunk_shape = Shape{1, 1}}},
+      {".*", {.chunk_byte_size = 16}}};
+  const SaveOptions any = {.args = args};
+  const SaveOptions each = {.file_layout = FileLayout::kPerTask, .args = args};
+  const SaveOptions hdf5 = {.args = args, .transfer = Transfer::kHdf5};
+  const SaveOptions two_phase = {.args = args, .transfer = Transfer::kTwoPhase};
+  return {{.name = "Args", .options = any, .stride = 13},
+          {.name = "ArgsWarm", .options = any, .warm = true, .stride = 5},
+          {.name = "ArgsHdf5", .options = hdf5, .stride = 31},
+          {.name = "ArgsTwoPhase", .options = two_phase, .stride = 19},
+          {.name = "ArgsPerTask", .options = each, .stride = 23}};
+}
+
 std::vector<Configuration> Configurations() {
   const SaveOptions one_file_each = {.file_layout = FileLayout::kPerTask};
   const SaveOptions hdf5 = {.transfer = Transfer::kHdf5};
@@ -238,7 +256,8 @@ TEST_P(FaultSweepTest, EveryRestoreFailsEverywhere) {
   SmallValues values(kOldSeed);
   const State state = values.state();
   const auto restore = [&] {
-    return Restore(comm_, dir(), kLatestStep, state, {.deadline_seconds = 20})
+    return Restore(comm_, dir(), kLatestStep, state,
+                   {.allow_dtype_cast = true, .deadline_seconds = 20})
         .status();
   };
   fault::Arm(0);
@@ -259,6 +278,12 @@ TEST_P(FaultSweepTest, EveryRestoreFailsEverywhere) {
 
 INSTANTIATE_TEST_SUITE_P(Options, FaultSweepTest,
                          ::testing::ValuesIn(Configurations()),
+                         [](const auto& configuration) {
+                           return configuration.param.name;
+                         });
+
+INSTANTIATE_TEST_SUITE_P(Arguments, FaultSweepTest,
+                         ::testing::ValuesIn(ConfigurationsWithArgs()),
                          [](const auto& configuration) {
                            return configuration.param.name;
                          });

@@ -117,7 +117,8 @@ inline bool RestoresAs(const Comm& comm, const std::string& dir, int64_t step,
   found.Spoil();
   const State state = found.state();
   const StatusOr<RestoreResult> result =
-      Restore(comm, dir, step, state, {.deadline_seconds = 30});
+      Restore(comm, dir, step, state,
+              {.allow_dtype_cast = true, .deadline_seconds = 30});
   return OnAllRanks(result.ok() && found == expected);
 }
 

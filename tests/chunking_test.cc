@@ -62,6 +62,19 @@ TEST(ChooseChunkShapeTest, LongRunsAreContiguous) {
   EXPECT_EQ(ChosenForCut({8, 2 * run - 2}, 1, 2), (Shape{8, run - 1}));
 }
 
+TEST(CellShapeTest, AnyRegularGridHasCells) {
+  const auto cell = [](const Shape& shape, const std::vector<Box>& boxes) {
+    std::vector<const Box*> plain;
+    for (const Box& box : boxes) plain.push_back(&box);
+    return CellShape(shape, plain);
+  };
+  EXPECT_EQ(cell({8, 4}, {{{0, 0}, {8, 4}}}), Shape({8, 4}));
+  EXPECT_EQ(cell({8, 4}, {{{0, 0}, {5, 4}}, {{5, 0}, {3, 4}}}), Shape({5, 4}));
+  EXPECT_EQ(cell({8, 4}, {{{0, 0}, {3, 4}}, {{3, 0}, {5, 4}}}), Shape{});
+  EXPECT_EQ(cell({8, 4}, {}), Shape{});
+  EXPECT_EQ(cell({}, {Box{}}), Shape{});
+}
+
 TEST(ChooseChunkShapeTest, OneBoxIsContiguous) {
   EXPECT_EQ(ChosenForCut({64, 64}, 1, 1), Shape{});
   EXPECT_EQ(Chosen({}, 4, {Box{}}), Shape{});

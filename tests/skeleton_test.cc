@@ -73,6 +73,32 @@ int64_t BytesOf(const DatasetSpec& spec) {
   return bytes;
 }
 
+// However many and however small the chunks are, they lie in a row: otherwise
+// creating fails.
+TEST_F(SkeletonTest, ManyChunksLieInARow) {
+  int number = 0;
+  for (const auto& [shape, chunk] :
+       std::vector<std::pair<Shape, Shape>>{{{20000}, {1}},
+                                            {{200, 500}, {7, 3}},
+                                            {{1025}, {1}},
+                                            {{4096, 33}, {1, 33}},
+                                            {{300, 1000}, {1, 1000}},
+                                            {{64, 64, 64}, {16, 5, 3}},
+                                            {{5000000}, {4999}},
+                                            {{1009, 1013}, {128, 1013}}}) {
+    // Between datasets that share HDF5's blocks of small data with it.
+    const std::vector<DatasetSpec> datasets = {
+        {"before", DType::kU8, 0, {1001}, {}},
+        {"group/w", DType::kF32, 0, shape, chunk},
+        {"group/x", DType::kU8, 0, shape, chunk},
+        {"y", DType::kF64, 0, {31}, {4}}};
+    const Skeleton skeleton =
+        Create(absl::StrCat("many", number++, ".h5"), datasets);
+    EXPECT_EQ(skeleton.offsets.size(), 4);
+    for (const int64_t offset : skeleton.offsets) EXPECT_GT(offset, 0);
+  }
+}
+
 TEST_F(SkeletonTest, WhatIsWrittenAtTheOffsetsIsReadByPython) {
   const Skeleton skeleton = Create("data.h5", Kinds());
   ASSERT_EQ(skeleton.offsets.size(), 6);

@@ -11,6 +11,7 @@
 #include "belay/box.h"
 #include "belay/dtype.h"
 #include "belay/sharding_policy.h"
+#include "belay/value_args.h"
 
 namespace belay {
 
@@ -54,8 +55,12 @@ struct SaveOptions {
   // Sorts what each rank writes into groups; `file_layout` says which of them
   // share a file. Same description and parameters on all ranks.
   ShardingPolicy sharding_policy = ShardByTask();
-  // Store f32 arrays as bf16, half the bytes and 8 bits of each mantissa, and
-  // everything else as it is. Restore them with allow_dtype_cast.
+  // How single values are stored, by key: the first entry that matches counts,
+  // and each has to match some key of some rank. With objects the keys are
+  // those of the checkpoint, such as "model/w/.ATTRIBUTES/value".
+  std::vector<SaveArgsFor> args = {};
+  // Store f32 arrays as bf16, half the bytes and 8 bits of each mantissa,
+  // unless `args` name a dtype. Restore them with allow_dtype_cast.
   bool float32_as_bfloat16 = false;
   // Replace a step that is committed already instead of refusing. The old one
   // stays until the new one is complete.

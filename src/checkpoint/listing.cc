@@ -1,5 +1,8 @@
 #include "checkpoint/listing.h"
 
+#include "base/status_macros.h"
+#include "model/save_args.h"
+
 namespace belay {
 namespace {
 
@@ -28,16 +31,25 @@ void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
   }
 }
 
-std::vector<StoredForm> FormsToStore(const std::vector<Shard>& shards,
-                                     const SaveOptions& options) {
+DType F32Stored(const SaveOptions& options) {
+  return options.float32_as_bfloat16 ? DType::kBF16 : DType::kF32;
+}
+
+StatusOr<std::vector<StoredForm>> FormsToStore(const std::vector<Shard>& shards,
+                                               const SaveOptions& options) {
   std::vector<StoredForm> forms;
-  if (!options.float32_as_bfloat16) return forms;
+  if (!options.float32_as_bfloat16 && options.args.empty()) return forms;
+  BELAY_ASSIGN_OR_RETURN(const ArgsByKey args, CompileArgs(options.args));
   forms.reserve(shards.size());
+  bool differs = false;
   for (const Shard& shard : shards) {
-    forms.push_back(
-        {.dtype = shard.dtype == DType::kF32 ? DType::kBF16 : shard.dtype,
-         .shape = shard.global_shape});
+    BELAY_ASSIGN_OR_RETURN(
+        const DType dtype,
+        DTypeToStore(args, F32Stored(options), shard.key, shard.dtype));
+    differs = differs || dtype != shard.dtype;
+    forms.push_back({.dtype = dtype, .shape = shard.global_shape});
   }
+  if (!differs) forms.clear();
   return forms;
 }
 

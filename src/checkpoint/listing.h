@@ -21,10 +21,14 @@ std::vector<Shard> ListShards(const State& state, int rank);
 // Appends all that a plan depends on: everything but the values. Local.
 void PutStructure(const std::vector<Shard>& shards, WireWriter& out);
 
+// The dtype of those f32 whose arguments name none. Local.
+DType F32Stored(const SaveOptions& options);
+
 // The form in which a save stores each of these shards; none at all where all
 // are stored as they are. Local.
-std::vector<StoredForm> FormsToStore(const std::vector<Shard>& shards,
-                                     const SaveOptions& options);
+// Errors: those of CompileArgs and DTypeToStore.
+StatusOr<std::vector<StoredForm>> FormsToStore(const std::vector<Shard>& shards,
+                                               const SaveOptions& options);
 
 // The same shards without bytes, with the dtypes of `forms` if there are any.
 // Local.

@@ -8,6 +8,7 @@
 
 #include "belay/save_restore.h"
 #include "checkpoint/planned_save.h"
+#include "model/stored_form.h"
 #include "store/index_file.h"
 #include "store/skeleton.h"
 
@@ -19,6 +20,7 @@ struct PlanCache::Impl {
   uint64_t fingerprint = 0;
   // Equal on the ranks that made the plan together, and on no others.
   uint64_t plan_id = 0;
+  std::vector<StoredForm> forms;  // of this rank's shards; empty: their own
   PlannedSave planned;
   std::vector<SkeletonImage> skeletons;  // of the files that this rank creates
   IndexImage index;                      // rank 0 only

@@ -124,6 +124,7 @@ Status PlanOnRoot(const std::vector<std::string>& gathered,
       PlanSave(ranks, {.file_layout = options.file_layout,
                        .array_layout = options.array_layout,
                        .sharding_policy = options.sharding_policy,
+                       .args = options.args,
                        .round_bytes = options.max_bytes_in_flight}));
   planned.saved.file_layout = planned.plan.file_layout;
   planned.saved.arrays = planned.plan.arrays;

@@ -12,6 +12,7 @@
 #include "checkpoint/save_options.h"
 #include "checkpoint/save_run.h"
 #include "graph/stored_graph_conversion.h"
+#include "model/save_args.h"
 #include "store/commit.h"
 #include "store/index_file.h"
 #include "store/paths.h"
@@ -67,13 +68,21 @@ Status FindDifference(SaveRun& run) {
   return absl::OkStatus();
 }
 
+// What each shard is stored as; kept as long as the structure is the same.
+// Local.
+Status FindForms(SaveRun& run) {
+  run.cache.is_valid = false;
+  BELAY_ASSIGN_OR_RETURN(run.cache.forms,
+                         FormsToStore(run.shards, run.options));
+  return absl::OkStatus();
+}
+
 // Station list: the arguments are sound and equal, and all ranks or none can
 // reuse their plan. Collective.
 Status Begin(SaveRun& run, const SaveJob& job) {
   run.stations.Enter("list");
   run.shards = ListShards(job.state, run.team.rank());
   Status status = CheckArguments(run, job.state);
-  run.forms = FormsToStore(run.shards, run.options);
   const std::string options = EncodeOptions(run.options);
   WireWriter structure;
   if (status.ok()) {
@@ -84,12 +93,13 @@ Status Begin(SaveRun& run, const SaveJob& job) {
     structure.Put(run.team.rank());  // rank 0 keeps more than others
   }
   const uint64_t fingerprint = Fingerprint(structure.bytes());
+  const bool fits = run.cache.is_valid && run.cache.fingerprint == fingerprint;
+  if (status.ok() && !fits) status = FindForms(run);
 
   WireWriter same;
   same.PutText(run.path);
   same.Put(run.step);
   same.PutText(options);
-  const bool fits = run.cache.is_valid && run.cache.fingerprint == fingerprint;
   const std::vector<uint64_t> numbers = {Fingerprint(same.bytes()),
                                          fits ? run.cache.plan_id : 0};
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<bool> is_same,
@@ -107,7 +117,7 @@ Status Plan(SaveRun& run) {
   run.stations.Enter("plan");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       run.cache.planned,
-      PlanTogether(run.team, DescribeShards(run.shards, run.forms),
+      PlanTogether(run.team, DescribeShards(run.shards, run.cache.forms),
                    run.options));
   return absl::OkStatus();
 }
@@ -143,13 +153,13 @@ Status CreateMyFiles(SaveRun& run) {
 // The graph as columns, with the dtypes that its values are stored in.
 StatusOr<StoredGraph> GraphToStore(const SaveRun& run) {
   const std::vector<StoredArray>& arrays = run.cache.planned.saved.arrays;
-  if (!run.options.float32_as_bfloat16) {
-    return ToStoredGraph(*run.graph, arrays);
-  }
+  BELAY_ASSIGN_OR_RETURN(const ArgsByKey args, CompileArgs(run.options.args));
   ObjectGraph graph = *run.graph;
   for (GraphNode& node : graph.nodes) {
     for (GraphAttribute& attribute : node.attributes) {
-      if (attribute.dtype == DType::kF32) attribute.dtype = DType::kBF16;
+      BELAY_ASSIGN_OR_RETURN(attribute.dtype,
+                             DTypeToStore(args, F32Stored(run.options),
+                                          attribute.key, attribute.dtype));
     }
   }
   return ToStoredGraph(graph, arrays);

@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/wire.h"
+#include "model/save_args.h"
 
 namespace belay {
 namespace {
@@ -54,6 +55,11 @@ Status CheckSaveOptions(std::string_view start, const SaveOptions& options) {
                                   ArrayLayout::kCanonical));
   BELAY_RETURN_IF_ERROR(
       CheckEnum(start, "transfer", options.transfer, Transfer::kAuto));
+  const Status args = CompileArgs(options.args).status();
+  if (!args.ok()) {
+    return Status(args.code(),
+                  absl::StrFormat("%s: %s", AbslView(start), args.message()));
+  }
   return CheckDeadlineSeconds(start, options.deadline_seconds);
 }
 
@@ -66,6 +72,7 @@ std::vector<CommonOption> CommonSaveOptions(const SaveOptions& options) {
   return {Common("file_layout", options.file_layout),
           Common("sharding_policy", PolicyHash(options.sharding_policy)),
           Common("array_layout", options.array_layout),
+          {"args", EncodeArgs(options.args)},
           Common("float32_as_bfloat16", options.float32_as_bfloat16),
           Common("overwrite", options.overwrite),
           Common("checksums", options.checksums),

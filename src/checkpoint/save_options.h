@@ -17,8 +17,9 @@ namespace belay {
 // Errors: InvalidArgument - they are not.
 Status CheckDeadlineSeconds(std::string_view start, double seconds);
 
-// Checks the numbers. Local. `start` as above.
-// Errors: InvalidArgument - one is out of its range.
+// Checks the numbers, and the expressions of the arguments. Local. `start` as
+// above.
+// Errors: InvalidArgument - one is out of its range; those of CompileArgs.
 Status CheckSaveOptions(std::string_view start, const SaveOptions& options);
 
 // An option that has to be the same on all ranks, as bytes to compare.

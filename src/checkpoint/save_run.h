@@ -12,7 +12,6 @@
 #include "checkpoint/stations.h"
 #include "graph/object_graph.h"
 #include "h5/handle.h"
-#include "model/stored_form.h"
 #include "parallel/collective.h"
 #include "store/paths.h"
 
@@ -27,7 +26,6 @@ struct SaveRun {
   const SaveOptions& options;
   std::vector<Shard> shards;
   const ObjectGraph* graph = nullptr;  // rank 0 only, or null
-  std::vector<StoredForm> forms = {};  // of the shards; empty: their own
   uint64_t nonce = 0;
   bool reuse = false;      // the plan of `cache` holds
   PlanCache::Impl& cache;  // the caller's, or one of our own

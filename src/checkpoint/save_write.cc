@@ -15,7 +15,7 @@ WriteJob JobOf(SaveRun& run, const PlannedFile& file) {
   return {.shards = run.shards,
           .writes = file.writes,
           .path = run.DataPath(file),
-          .forms = run.forms,
+          .forms = run.cache.forms,
           .registers = run.registers,
           .durable = run.options.durable,
           .is_creator = file.is_creator,

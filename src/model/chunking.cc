@@ -25,17 +25,24 @@ bool HasShortRuns(const Box& box, const Shape& shape, int64_t element_size) {
 
 }  // namespace
 
+Shape CellShape(const Shape& shape, const std::vector<const Box*>& boxes) {
+  if (boxes.empty()) return {};
+  const Shape& cell = boxes[0]->shape;
+  const bool is_grid = std::all_of(
+      boxes.begin(), boxes.end(),
+      [&](const Box* box) { return IsGridCell(*box, shape, cell); });
+  return is_grid ? cell : Shape{};
+}
+
 Shape ChooseChunkShape(const Shape& shape, int64_t element_size,
                        const std::vector<const Box*>& boxes) {
   if (boxes.size() < 2) return {};
-  const Shape& chunk = boxes[0]->shape;
-  if (NumElements(chunk) > kMaxChunkBytes / element_size) return {};
-  bool short_runs = false;
-  for (const Box* box : boxes) {
-    if (!IsGridCell(*box, shape, chunk)) return {};
-    short_runs = short_runs || HasShortRuns(*box, shape, element_size);
-  }
-  return short_runs ? chunk : Shape{};
+  const Shape cell = CellShape(shape, boxes);
+  if (NumElements(cell) > kMaxChunkBytes / element_size) return {};
+  const bool short_runs = std::any_of(
+      boxes.begin(), boxes.end(),
+      [&](const Box* box) { return HasShortRuns(*box, shape, element_size); });
+  return short_runs ? cell : Shape{};
 }
 
 }  // namespace belay

@@ -15,6 +15,7 @@
 #include "model/file_datasets.h"
 #include "model/group_files.h"
 #include "model/replica_choice.h"
+#include "model/save_args.h"
 
 namespace belay {
 namespace {
@@ -190,6 +191,8 @@ StatusOr<SavePlan> PlanSave(const std::vector<RankShards>& ranks,
           ? AddPieceDatasets(pieces, plan)
       : one_group ? AddWholeDatasets(arrays, pieces, options.array_layout, plan)
                   : AddJoinedDatasets(pieces, options.array_layout, plan);
+  BELAY_RETURN_IF_ERROR(
+      ChunkAsAsked(options.args, options.array_layout, arrays, plan));
   for (size_t i = 0; i < pieces.size(); ++i) {
     AddOrders(pieces[i], datasets[i], first_blocks[pieces[i].array],
               options.round_bytes, plan);

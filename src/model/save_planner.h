@@ -13,6 +13,7 @@
 #include "belay/options.h"
 #include "belay/sharding_policy.h"
 #include "belay/status.h"
+#include "belay/value_args.h"
 #include "model/plan.h"
 
 namespace belay {
@@ -25,13 +26,15 @@ struct SavePlanOptions {
   FileLayout file_layout = FileLayout::kShared;
   ArrayLayout array_layout = ArrayLayout::kAuto;
   ShardingPolicy sharding_policy = ShardByTask();
+  std::vector<SaveArgsFor> args = {};  // of which the chunks are looked at
   // Most bytes that one rank writes in one round, at least 16.
   int64_t round_bytes = int64_t{256} << 20;
 };
 
 // Makes the plan. `ranks` has one entry per rank.
 // Errors: as CheckCoverage, and InvalidArgument for an empty key or one with a
-//   NUL byte; of several, the first by key. After these, as ApplyPolicy.
+//   NUL byte; of several, the first by key. After these, as ApplyPolicy, then
+//   as ChunkAsAsked.
 StatusOr<SavePlan> PlanSave(const std::vector<RankShards>& ranks,
                             const SavePlanOptions& options);
 

@@ -1,0 +1,67 @@
+// How single values are stored: as which dtype, and in which chunks.
+//
+//   SaveOptions options;
+//   options.args = {{"model/.*/kernel", {.dtype = DType::kBF16}},
+//                   {"embed", {.chunk_byte_size = 4 << 20}}};
+//
+// Plain structs; every default stores a value as it is.
+
+#ifndef BELAY_VALUE_ARGS_H_
+#define BELAY_VALUE_ARGS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+
+namespace belay {
+
+// Who chooses the shape of chunks of a given size.
+enum class ChunkChooser : uint8_t {
+  // As large as the size allows, also where lengths are prime.
+  kExact = 0,
+  // As Orbax does: the same shapes as there, which may be far smaller.
+  kGreedy = 1,
+};
+
+// Chunks are lengths per axis. They form a grid that begins at the first
+// element of the array; those at the far ends may be smaller. Each rank's piece
+// of an array is a shard; where the pieces are no regular grid, the whole array
+// counts as the shard. Chunks are those of HDF5. Values that cannot have any, a
+// scalar, a text or an array without elements, are stored without.
+struct SaveArgs {
+  // Store numbers as this dtype: floats round to nearest even, and are cut
+  // towards zero to integers; what is too large becomes infinity or the largest
+  // number of the dtype. Neither texts nor complex numbers become real ones.
+  std::optional<DType> dtype;
+  // No write reaches across its borders: divides the shard along each axis. Not
+  // given: the shard.
+  std::optional<Shape> write_chunk_shape;
+  // The chunk that is stored: divides the write chunk along each axis. Not
+  // given: the write chunk.
+  std::optional<Shape> read_chunk_shape;
+  // Instead of the two: choose a chunk of at most so many bytes as they are
+  // stored. 0: no limit.
+  int64_t chunk_byte_size = 0;
+  ChunkChooser chooser = ChunkChooser::kExact;
+  // Axes along which a chunk has length 1. Chooses a chunk, as the size does.
+  std::vector<int> shard_axes = {};
+
+  friend bool operator==(const SaveArgs&, const SaveArgs&) = default;
+};
+
+// Arguments of the values whose whole key matches `keys`, a regular expression
+// in RE2's syntax, such as "model/.*".
+struct SaveArgsFor {
+  std::string keys;
+  SaveArgs args;
+
+  friend bool operator==(const SaveArgsFor&, const SaveArgsFor&) = default;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_VALUE_ARGS_H_

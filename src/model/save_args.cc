@@ -1,0 +1,179 @@
+#include "model/save_args.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/element_conversion.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/wire.h"
+#include "model/chunk_request.h"
+#include "model/chunk_shape.h"
+#include "model/chunking.h"
+
+namespace belay {
+namespace {
+
+Status CheckNumbers(const SaveArgsFor& one) {
+  const auto dtype = static_cast<uint8_t>(one.args.dtype.value_or(DType::kU8));
+  if (!IsKnownDType(dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("arguments for \"%s\": %d is no dtype", one.keys,
+                        static_cast<int>(dtype)));
+  }
+  if (one.args.chooser <= ChunkChooser::kGreedy) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "arguments for \"%s\": the chooser is out of range (need 0 to %d, found "
+      "%d)",
+      one.keys, static_cast<int>(ChunkChooser::kGreedy),
+      static_cast<int>(one.args.chooser)));
+}
+
+// The shape of an array's shards: of the cells of the grid that they make, or
+// of the array.
+Shape ShardShape(const StoredArray& array, const ArrayBoxes& boxes) {
+  std::vector<const Box*> pointers;
+  for (const HeldBox& held : boxes.boxes) pointers.push_back(&held.box);
+  Shape cell = CellShape(array.shape, pointers);
+  return cell.empty() ? array.shape : cell;
+}
+
+Shape Smaller(const Shape& a, const Shape& b) {
+  Shape shape = a;
+  for (size_t i = 0; i < shape.size(); ++i) shape[i] = std::min(a[i], b[i]);
+  return shape;
+}
+
+// What one array asks for.
+struct Asked {
+  const SaveArgs& args;
+  ChunkRequest request;
+};
+
+bool IsGiven(const SaveArgs& args) {
+  return args.write_chunk_shape.has_value() ||
+         args.read_chunk_shape.has_value();
+}
+
+// The chunk of a whole shard.
+StatusOr<Shape> ChunkOf(const Asked& asked) {
+  const SaveArgs& args = asked.args;
+  if (IsGiven(args)) {
+    BELAY_ASSIGN_OR_RETURN(
+        ChunkShapes shapes,
+        GivenChunkShapes(asked.request, args.write_chunk_shape,
+                         args.read_chunk_shape));
+    return std::move(shapes.read);
+  }
+  return args.chooser == ChunkChooser::kGreedy ? GreedyChunkShape(asked.request)
+                                               : ExactChunkShape(asked.request);
+}
+
+// The chunk of a dataset that may hold less than a shard: what is given is cut
+// to its size, what is chosen is chosen for it.
+StatusOr<Shape> ChunkOf(const Asked& asked, const Shape& chunk,
+                        const Shape& dataset) {
+  if (IsGiven(asked.args)) return Smaller(chunk, dataset);
+  Asked smaller = asked;
+  smaller.request.shard_shape = Smaller(asked.request.shard_shape, dataset);
+  if (smaller.request.shard_shape == asked.request.shard_shape) return chunk;
+  return ChunkOf(smaller);
+}
+
+Status CheckLayout(ArrayLayout layout, const std::string& key) {
+  if (layout != ArrayLayout::kCanonical) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("choose chunks \"%s\": ArrayLayout::kCanonical stores "
+                      "every array contiguously: use kAuto",
+                      key));
+}
+
+}  // namespace
+
+StatusOr<ArgsByKey> CompileArgs(const std::vector<SaveArgsFor>& args) {
+  ArgsByKey by_key;
+  std::vector<std::string> expressions;
+  for (const SaveArgsFor& one : args) {
+    BELAY_RETURN_IF_ERROR(CheckNumbers(one));
+    expressions.push_back(one.keys);
+    by_key.args.push_back(one.args);
+  }
+  BELAY_ASSIGN_OR_RETURN(by_key.patterns, KeyPatterns::Compile(expressions));
+  return by_key;
+}
+
+const SaveArgs& ArgsOf(const ArgsByKey& args, std::string_view key) {
+  static const SaveArgs kDefaults;
+  const int place = args.patterns.Find(key);
+  return place < 0 ? kDefaults : args.args[static_cast<size_t>(place)];
+}
+
+StatusOr<DType> DTypeToStore(const ArgsByKey& args, DType f32_dtype,
+                             std::string_view key, DType dtype) {
+  const DType to = ArgsOf(args, key).dtype.value_or(
+      dtype == DType::kF32 ? f32_dtype : dtype);
+  if (IsConvertible(dtype, to)) return to;
+  return absl::InvalidArgumentError(
+      Cat("store \"", key, "\": ", DTypeName(dtype),
+          " does not convert to the dtype that its arguments name (found ",
+          DTypeName(to), ")"));
+}
+
+bool AskForChunks(const SaveArgs& args) {
+  return IsGiven(args) || args.chunk_byte_size != 0 || !args.shard_axes.empty();
+}
+
+Status ChunkAsAsked(const std::vector<SaveArgsFor>& args, ArrayLayout layout,
+                    const std::vector<ArrayBoxes>& arrays, SavePlan& plan) {
+  if (args.empty()) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const ArgsByKey by_key, CompileArgs(args));
+  std::vector<std::string_view> keys;
+  for (const StoredArray& array : plan.arrays) keys.push_back(array.key);
+  BELAY_RETURN_IF_ERROR(by_key.patterns.CheckAllMatch(keys));
+  std::vector<std::vector<StoredDataset*>> datasets(plan.arrays.size());
+  for (StoredDataset& dataset : plan.datasets) {
+    datasets[dataset.array].push_back(&dataset);
+  }
+  for (const ArrayBoxes& boxes : arrays) {
+    const StoredArray& array = plan.arrays[boxes.array];
+    const SaveArgs& own = ArgsOf(by_key, array.key);
+    if (!AskForChunks(own) || array.dtype == DType::kString) continue;
+    BELAY_RETURN_IF_ERROR(CheckLayout(layout, array.key));
+    const Asked asked{.args = own,
+                      .request = {.key = array.key,
+                                  .global_shape = array.shape,
+                                  .shard_shape = ShardShape(array, boxes),
+                                  .element_size = boxes.element_size,
+                                  .chunk_byte_size = own.chunk_byte_size,
+                                  .shard_axes = own.shard_axes}};
+    BELAY_ASSIGN_OR_RETURN(const Shape chunk, ChunkOf(asked));
+    for (StoredDataset* dataset : datasets[boxes.array]) {
+      BELAY_ASSIGN_OR_RETURN(dataset->chunk,
+                             ChunkOf(asked, chunk, dataset->box.shape));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string EncodeArgs(const std::vector<SaveArgsFor>& args) {
+  WireWriter out;
+  const auto put_shape = [&](const std::optional<Shape>& shape) {
+    out.Put(shape.has_value());
+    if (shape.has_value()) out.PutShape(*shape);
+  };
+  for (const SaveArgsFor& one : args) {
+    out.PutText(one.keys);
+    out.Put(one.args.dtype.has_value());
+    out.Put(one.args.dtype.value_or(DType::kU8));
+    put_shape(one.args.write_chunk_shape);
+    put_shape(one.args.read_chunk_shape);
+    out.Put(one.args.chunk_byte_size);
+    out.Put(one.args.chooser);
+    out.Put<uint64_t>(one.args.shard_axes.size());
+    for (const int axis : one.args.shard_axes) out.Put(axis);
+  }
+  return out.Take();
+}
+
+}  // namespace belay
