@@ -1,8 +1,10 @@
 #include "store/commit.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -217,9 +219,25 @@ TEST_F(CommitTest, StepsAreListedAscendingAndNothingElse) {
         "step_00000042.bak", "step_9223372036854775808", "astep_00000006",
         "step_+0000006", "step_ 0000006"}) {
     fs::create_directory(Path("run/" + std::string(name)));
+    std::ofstream(Path("run/" + std::string(name) + "/index.h5")) << "x";
   }
   EXPECT_EQ(CommittedSteps(Run(), "step").value(),
             std::vector<int64_t>({2, 9, 100000000, INT64_MAX}));
+}
+
+TEST_F(CommitTest, WhatHoldsNothingIsNoStep) {
+  Save(2, "");
+  fs::create_directory(Path("run/step_00000003"));
+  std::ofstream(Path("run/step_00000004")) << "x";
+  fs::create_symlink("nowhere", Path("run/step_00000005"));
+  EXPECT_EQ(CommittedSteps(Run(), "step").value(), std::vector<int64_t>({2}));
+  for (const int64_t step : {3, 4}) {
+    const Status status = Begin(step, false);
+    EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_THAT(std::string(status.message()),
+                ::testing::HasSubstr("a file or an empty directory is in the "
+                                     "way"));
+  }
 }
 
 TEST_F(CommitTest, ListingNeedsADirectory) {

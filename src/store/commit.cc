@@ -1,6 +1,7 @@
 #include "store/commit.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -36,6 +37,33 @@ Status RenameOrSwap(const std::string& from, const std::string& to) {
   return exists ? Swap(from, to) : Rename(from, to);
 }
 
+// What is no directory, or has nothing in it, has the name of a step only.
+StatusOr<bool> HoldsFiles(const std::string& path) {
+  const StatusOr<std::vector<std::string>> names = ListDirectory(path);
+  if (absl::IsNotFound(names.status()) ||
+      absl::IsInvalidArgument(names.status())) {
+    return false;
+  }
+  // Whoever wants to restore it hears of it.
+  if (absl::IsPermissionDenied(names.status())) return true;
+  BELAY_RETURN_IF_ERROR(names.status());
+  return !names->empty();
+}
+
+// Something has the name that a step is to get.
+StatusOr<Status> InTheWay(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(const bool holds_files, HoldsFiles(path));
+  return absl::AlreadyExistsError(
+      holds_files
+          ? absl::StrFormat("save \"%s\": the step is committed already; "
+                            "choose another number or set "
+                            "SaveOptions.overwrite",
+                            path)
+          : absl::StrFormat("save \"%s\": a file or an empty directory is in "
+                            "the way; remove it or choose another number",
+                            path));
+}
+
 Status CreateMarker(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(PosixFile marker,
                          PosixFile::Open(path, PosixFile::Mode::kCreate));
@@ -50,10 +78,8 @@ Status BeginStep(const std::string& path, bool overwrite, bool durable,
   BELAY_RETURN_IF_ERROR(TakeBackReplaced(path));
   BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
   if (exists && !overwrite) {
-    return absl::AlreadyExistsError(absl::StrFormat(
-        "save \"%s\": the step is committed already; choose another number or "
-        "set SaveOptions.overwrite",
-        path));
+    BELAY_ASSIGN_OR_RETURN(const Status in_the_way, InTheWay(path));
+    return in_the_way;
   }
   if (exists) BELAY_RETURN_IF_ERROR(CheckReplaceable(path));
   const std::string directory = InProgressPath(path);
@@ -109,7 +135,11 @@ StatusOr<std::vector<StepLabel>> CommittedLabels(const std::string& run) {
                          ListDirectory(run));
   std::vector<StepLabel> labels;
   for (const std::string& name : names) {
-    if (auto label = ParseStepName(name)) labels.push_back(*std::move(label));
+    std::optional<StepLabel> label = ParseStepName(name);
+    if (!label.has_value()) continue;
+    BELAY_ASSIGN_OR_RETURN(const bool holds_files,
+                           HoldsFiles(JoinPath(run, name)));
+    if (holds_files) labels.push_back(*std::move(label));
   }
   std::sort(labels.begin(), labels.end());
   return labels;
