@@ -46,7 +46,7 @@ TEST(GraphMatchTest, LateDependencyTracking) {
   LoadStatus status = restorer.Continue(restoration, Tracked(root), values);
   EXPECT_EQ(status.AssertExistingObjectsMatched(), absl::OkStatus());
   EXPECT_THAT(status.AssertConsumed().message(),
-              HasSubstr("Unresolved object in checkpoint (root).dep.a"));
+              HasSubstr("unresolved object in checkpoint (root).dep.a"));
   EXPECT_THAT(status.report().deferred, ElementsAre("(root).dep.a"));
   fresh.children = {{"a", late}};
   status = restorer.Continue(restoration, Tracked(root), values);
@@ -108,7 +108,7 @@ TEST(GraphMatchTest, ValuesThatComeLater) {
   Restoration restoration = restorer.Ask(stored.graph);
   LoadStatus status =
       restorer.Continue(restoration, Tracked(root), Stored(stored));
-  EXPECT_THAT(status.AssertConsumed().message(), HasSubstr("Unused attribute"));
+  EXPECT_THAT(status.AssertConsumed().message(), HasSubstr("unused attribute"));
   const auto values = Stored(stored);
   root.values["built"] = 0;
   status = restorer.Continue(restoration, Tracked(root), values);
@@ -160,7 +160,7 @@ TEST(GraphMatchTest, AmbiguousLoad) {
   const LoadStatus status = restorer.Continue(restoration, Tracked(root),
                                               {{"dep1/dep3/v" + kEnd, 1.0f}});
   EXPECT_THAT(status.AssertConsumed().message(),
-              HasSubstr("Found 2 objects that were not bound to checkpointed "
+              HasSubstr("2 objects not bound to checkpointed "
                         "values"));
   EXPECT_FALSE(status.AssertExistingObjectsMatched().ok());
   EXPECT_THAT(status.report().warnings,
@@ -237,7 +237,8 @@ TEST(GraphMatchTest, EmptyContainersIgnored) {
   const LoadStatus status = restorer.Continue(restoration, Tracked(root));
   EXPECT_EQ(status.AssertConsumed(), absl::OkStatus());
   EXPECT_EQ(status.AssertExistingObjectsMatched(), absl::OkStatus());
-  EXPECT_EQ(status.AssertNontrivialMatch(), absl::OkStatus());
+  // TensorFlow takes its save counter for a match.
+  EXPECT_NE(status.AssertNontrivialMatch(), absl::OkStatus());
 }
 
 // TensorFlow's test_defer_objects_with_values_only.
@@ -270,7 +271,7 @@ TEST(GraphMatchTest, AttributeException) {
   EXPECT_EQ(status.AssertExistingObjectsMatched(), absl::OkStatus());
   EXPECT_EQ(status.AssertConsumed(),
             absl::FailedPreconditionError(
-                "assert consumed: Unused attributes in these objects (the "
+                "assert consumed: unused attributes in these objects (the "
                 "attributes exist in the checkpoint but were not restored): "
                 "(root).v1: \"v1" +
                 kEnd + "\""));
@@ -300,7 +301,7 @@ TEST(GraphMatchTest, SlotsWaitForTheirOptimizerAndTheirVariable) {
   const LoadStatus status =
       restorer.Continue(restoration, Tracked(root), values);
   EXPECT_THAT(status.AssertConsumed().message(),
-              HasSubstr("Unresolved slot restorations: " + slot));
+              HasSubstr("unresolved slot restorations: " + slot));
   new_adam.slots = {{"m", new_w, new_m}};
   EXPECT_THAT(deferred(), IsEmpty());
   EXPECT_EQ(new_w, 1);

@@ -104,7 +104,7 @@ class LoadStatus {
   // Errors: FailedPrecondition - not so; says which.
   Status AssertExistingObjectsMatched() const;
 
-  // Checks that more than the root was matched. Local.
+  // Checks that more than the root and the save counter was matched. Local.
   // Errors: FailedPrecondition - nothing was.
   Status AssertNontrivialMatch() const;
 
@@ -122,7 +122,8 @@ class LoadStatus {
   const LoadReport& report() const { return report_; }
   const std::vector<LoadReport>& rank_reports() const { return rank_reports_; }
 
-  // Returns the report as text of several lines. Local.
+  // Returns the report as text of several lines, and what ranks have to say
+  // beside it. Local.
   std::string ToString() const;
 
  private:

@@ -4,9 +4,13 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
 #include "base/text.h"
+#include "belay/trackable.h"
+#include "graph/graph_match.h"
 #include "graph/load_report.h"
+#include "graph/object_graph.h"
 
 namespace belay {
 namespace {
@@ -14,6 +18,10 @@ namespace {
 constexpr size_t kShown = 10;
 
 using Lines = std::vector<std::string>;
+
+std::string Count(size_t number, std::string_view one, std::string_view many) {
+  return Cat(number, " ", number == 1 ? one : many);
+}
 
 // "a; b; and 3 more", of which the first ten are shown.
 std::string Shown(const Lines& lines, absl::string_view separator) {
@@ -74,9 +82,9 @@ Status CheckExisting(std::string_view assertion, const LoadReport& report) {
   if (!report.unmatched_objects.empty()) {
     return Failure(
         assertion,
-        Cat("Found ", report.unmatched_objects.size(),
-            " objects that were not bound to checkpointed values, likely due "
-            "to changes in the program: ",
+        Cat(Count(report.unmatched_objects.size(), "object", "objects"),
+            " not bound to checkpointed values, likely due to changes in the "
+            "program: ",
             Shown(report.unmatched_objects, ", ")));
   }
   if (!report.missing.empty()) {
@@ -90,30 +98,33 @@ Status CheckUsed(std::string_view assertion, const LoadReport& report) {
   using Cause = UnusedValue::Cause;
   if (auto lines = UnusedLines(report, Cause::kObject); !lines.empty()) {
     return Failure(assertion,
-                   Cat("Unresolved object in checkpoint ", Shown(lines, "; ")));
+                   Cat("unresolved object in checkpoint ", Shown(lines, "; ")));
   }
   if (auto lines = UnusedLines(report, Cause::kSlot); !lines.empty()) {
     return Failure(assertion,
-                   Cat("Unresolved slot restorations: ", Shown(lines, "; ")));
+                   Cat("unresolved slot restorations: ", Shown(lines, "; ")));
   }
   if (auto lines = UnusedLines(report, Cause::kAttribute); !lines.empty()) {
     return Failure(
         assertion,
-        Cat("Unused attributes in these objects (the attributes exist in the "
+        Cat("unused attributes in these objects (the attributes exist in the "
             "checkpoint but were not restored): ",
             Shown(lines, "; ")));
   }
   return absl::OkStatus();
 }
 
-Status NothingToRestore(std::string_view assertion) {
-  return Failure(assertion,
-                 "No checkpoint specified (save_path=None); nothing is being "
-                 "restored");
+// The counter of saves is belay's own, and in nearly every checkpoint.
+bool HasSaveCounter(const LoadReport& report) {
+  const std::string key =
+      AttributeKey(std::string(kSaveCounter), kVariableValue);
+  return std::any_of(
+      report.matched.begin(), report.matched.end(),
+      [&](const MatchedValue& value) { return value.stored_key == key; });
 }
 
-std::string Count(size_t number, std::string_view one, std::string_view many) {
-  return Cat(number, " ", number == 1 ? one : many);
+Status NothingToRestore(std::string_view assertion) {
+  return Failure(assertion, "no checkpoint was given, so nothing was restored");
 }
 
 // One part of the report: what it counts, then a line each.
@@ -157,8 +168,24 @@ std::string ReportText(const LoadReport& report, const std::string& ranks) {
       Part("deferred", "restored once the program has them", report.deferred);
   text += Part("unmatched", "not matched by anything in the checkpoint",
                report.unmatched_objects);
-  text += Part("warning", "references that disagree", report.warnings);
+  text += Part("warning", "to look at", report.warnings);
   return text;
+}
+
+// What a rank leaves unused may be what others restore.
+LoadReport WithoutOthers(LoadReport report, const LoadReport& merged) {
+  absl::flat_hash_set<std::string_view> unused, deferred;
+  for (const UnusedValue& value : merged.unused) {
+    unused.insert(value.stored_key);
+  }
+  deferred.insert(merged.deferred.begin(), merged.deferred.end());
+  std::erase_if(report.unused, [&](const UnusedValue& value) {
+    return !unused.contains(value.stored_key);
+  });
+  std::erase_if(report.deferred, [&](const std::string& object) {
+    return !deferred.contains(object);
+  });
+  return report;
 }
 
 // The reports of ranks that say something else than `merged` does, with the
@@ -168,7 +195,7 @@ std::vector<std::pair<std::string, std::vector<int>>> DifferentRanks(
   const std::string common = ReportText(merged, "");
   std::vector<std::pair<std::string, std::vector<int>>> different;
   for (const LoadReport& report : reports) {
-    std::string body = ReportText(report, "");
+    std::string body = ReportText(WithoutOthers(report, merged), "");
     if (body == common) continue;
     auto found = std::find_if(different.begin(), different.end(),
                               [&](const auto& d) { return d.first == body; });
@@ -219,17 +246,20 @@ Status LoadStatus::AssertExistingObjectsMatched() const {
 Status LoadStatus::AssertNontrivialMatch() const {
   constexpr std::string_view kName = "assert nontrivial match";
   if (kind_ == Kind::kInitializationOnly) return NothingToRestore(kName);
-  if (kind_ == Kind::kNameBased) return CheckExisting(kName, report_);
-  if (report_.num_objects > 0 || !report_.matched.empty()) {
+  const bool has_counter = HasSaveCounter(report_);
+  const int64_t counters = has_counter ? 1 : 0;
+  if (report_.num_objects > counters ||
+      static_cast<int64_t>(report_.matched.size()) > counters) {
     return absl::OkStatus();
   }
   if (report_.unmatched_objects.empty() && report_.missing.empty()) {
-    return Failure(kName, "Nothing to load. No dependencies have been added");
+    return Failure(kName,
+                   "nothing to load: the program has no objects with values");
   }
-  return Failure(
-      kName, Cat("Nothing except the root object matched a checkpointed value; "
-                 "without one are: ",
-                 Shown(report_.unmatched_objects, ", ")));
+  return Failure(kName,
+                 Cat("nothing but the root matched a checkpointed value; "
+                     "without one are: ",
+                     Shown(report_.unmatched_objects, ", ")));
 }
 
 std::string LoadStatus::PartialWarning() const {
