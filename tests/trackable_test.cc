@@ -262,6 +262,7 @@ TEST(TrackableTest, MistakesAreCollected) {
     t.Value("twice", x);
     t.Value("twice", x);
     t.Value("small", {3}, two);
+    t.Value("large", {1}, two);
     t.Value("null", {3}, static_cast<float*>(nullptr));
     t.Value(std::string("nul\0byte", 8), x);
     t.Value("deep", Leaf({2}, Box{{1}, {2}}, two));
@@ -274,8 +275,11 @@ TEST(TrackableTest, MistakesAreCollected) {
         "track \"(root).in\": child \"null\" is null",
         "track \"(root).in\": two children are named \"twice\"",
         "track \"(root).in\": two values are named \"twice\"",
-        "add \"in/.ATTRIBUTES/small\": the memory is smaller than the box "
-        "(need 3 elements, found 2)",
+        "add \"in/.ATTRIBUTES/small\": the memory has another size than its "
+        "box (need 3 elements, found 2)",
+        "add \"in/.ATTRIBUTES/large\": the memory has another size than its "
+        "box (need 1 elements, found 2)",
+        "add \"in/.ATTRIBUTES/deep\": check box ",
         "add \"in/.ATTRIBUTES/null\": the pointer is null",
         "the name of a value has a NUL byte", "axis 0",
         "track \"(root).in\": a function of \"rng\" is null"}) {

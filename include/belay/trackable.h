@@ -158,7 +158,7 @@ class Leaf {
   std::string LayoutText() const;
 
   // Adds the shards of this rank to `state`, under `key`. Local.
-  // Errors: InvalidArgument - the memory is smaller than its box, or those of
+  // Errors: InvalidArgument - the memory has another size than its box, or those of
   //   state.status().
   Status List(std::string_view key, int rank, State& state) const;
 

@@ -97,13 +97,14 @@ Status Leaf::List(std::string_view key, int rank, State& state) const {
       shard.replica = layout_->Replica(rank);
     }
     if (Status status = CheckBox(shard.box, global_shape_); !status.ok()) {
-      return status;
+      return Status(status.code(),
+                    Cat("add \"", key, "\": ", std::string(status.message())));
     }
     const int64_t needed = NumElements(shard.box.shape);
-    if (memory.size >= 0 && memory.size < needed) {
+    if (memory.size >= 0 && memory.size != needed) {
       return absl::InvalidArgumentError(absl::StrFormat(
-          "add \"%s\": the memory is smaller than the box (need %d elements, "
-          "found %d)",
+          "add \"%s\": the memory has another size than its box (need %d "
+          "elements, found %d)",
           AbslView(key), needed, memory.size));
     }
     state.AddShard(std::move(shard));
