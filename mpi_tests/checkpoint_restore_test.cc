@@ -139,13 +139,31 @@ TEST_F(ObjectsRestoreTest, AnOlderRestoreWhoseCheckpointIsGone) {
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank_ == 0) std::filesystem::remove_all(dir_.File("old"));
   MPI_Barrier(MPI_COMM_WORLD);
-  a = 0;
+  a = b = 0;
   root.children = {{"a", a}};
-  const LoadStatus status = Ok(loading.RestoreDeferred());
+  EXPECT_TRUE(Ok(loading.RestoreDeferred()).report().warnings.empty());
   EXPECT_EQ(a, 1);
+  root.children.emplace_back("b", b);
+  const LoadStatus status = Ok(loading.RestoreDeferred());
+  EXPECT_EQ(b, 0);
   ASSERT_EQ(status.report().warnings.size(), 1);
   EXPECT_THAT(status.report().warnings[0], HasSubstr("no longer pending"));
   EXPECT_TRUE(Ok(loading.RestoreDeferred()).report().warnings.empty());
+}
+
+// A loop that asks for deferred values goes on when old steps are deleted.
+TEST_F(ObjectsRestoreTest, ACheckpointThatIsGoneMattersOnlyIfItIsRead) {
+  float a = 1, b = 2;
+  Ok(Checkpoint(comm_, {{"a", a}, {"b", b}}).Write(dir_.File("old")));
+  Thing root{.children = {{"a", a}}};
+  Checkpoint loading(comm_, root);
+  Ok(loading.Read(dir_.File("old")));
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank_ == 0) std::filesystem::remove_all(dir_.File("old"));
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_EQ(Ok(loading.RestoreDeferred()).report().matched.size(), 1u);
+  root.children.emplace_back("b", b);
+  EXPECT_TRUE(absl::IsNotFound(loading.RestoreDeferred().status()));
 }
 
 TEST_F(ObjectsRestoreTest, ObjectsCombined) {
@@ -190,10 +208,12 @@ TEST_F(ObjectsRestoreTest, RestoreIncompatibleShape) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(
       status.message(),
-      HasSubstr("incompatible tensor with shape or dtype, nothing was "
-                "restored: \"a/.ATTRIBUTES/VARIABLE_VALUE\" (need f32 [3], "
-                "found f32 [2]), \"c/.ATTRIBUTES/VARIABLE_VALUE\" (need f32 "
-                "[], found f64 [])"));
+      HasSubstr(
+          "2 values with another dtype or shape, nothing was restored; "
+          "see allow_dtype_cast and allow_shape_mismatch in "
+          "RestoreOptions: \"a/.ATTRIBUTES/VARIABLE_VALUE\" (need f32 [3], "
+          "found f32 [2]), \"c/.ATTRIBUTES/VARIABLE_VALUE\" (need f32 "
+          "[], found f64 [])"));
   EXPECT_EQ(same_b, std::vector<float>(3, -1));
   EXPECT_EQ(wrong.save_counter(), 0);
   // What failed is forgotten.

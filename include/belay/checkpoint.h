@@ -96,11 +96,13 @@ class Checkpoint {
 
   // Gives objects that have come into being since the last call the values that
   // are pending for them. Collective. Of several restores the last one that has
-  // a value gives it, whichever object came first. A restore is forgotten once
-  // its checkpoint is gone (the status warns), and with the next restore if
-  // each of its values was used by some rank. Returns the status of the last
-  // restore as it is now, which knows nothing of values from older ones;
-  // InitializationOnly if there was none.
+  // a value gives it, whichever object came first. Checkpoints are opened only
+  // if there is something to read from them. One that is gone by then is an
+  // error if the last restore was from it; an older restore is forgotten then
+  // (the status warns), and with the next restore if each of its values was
+  // used by some rank. Returns the status of the last restore as it is now,
+  // which knows nothing of values from older ones; InitializationOnly if there
+  // was none.
   // Errors: those of Read; FailedPrecondition - the checkpoint of the last
   //   restore was replaced.
   StatusOr<LoadStatus> RestoreDeferred(const RestoreOptions& options = {});

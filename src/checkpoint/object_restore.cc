@@ -1,4 +1,5 @@
 // How a Checkpoint restores.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -67,10 +68,18 @@ Status IncompatibleError(const std::string& path, const LoadReport& report) {
                                     value.needed, value.found,
                                     RanksText(value.ranks, report)));
   }
+  constexpr size_t kShown = 10;
+  const size_t shown = std::min(lines.size(), kShown);
   return absl::FailedPreconditionError(absl::StrFormat(
-      "restore \"%s\": incompatible tensor with shape or dtype, nothing was "
-      "restored: %s",
-      path, absl::StrJoin(lines, ", ")));
+      "restore \"%s\": %d values with another dtype or shape, nothing was "
+      "restored; see allow_dtype_cast and allow_shape_mismatch in "
+      "RestoreOptions: %s%s",
+      path, lines.size(),
+      absl::StrJoin(lines.begin(),
+                    lines.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+      shown < lines.size()
+          ? absl::StrFormat(", and %d more", lines.size() - shown)
+          : ""));
 }
 
 // Puts together what the ranks found. Collective; agreed.
@@ -108,11 +117,11 @@ StatusOr<bool> AnyReads(Team& team, const MatchResult& match) {
   return reads[0] > 0;
 }
 
-// Matches the objects with an open checkpoint and reads what is matched.
-// Collective; agreed.
-StatusOr<LoadStatus> RestoreOpened(TrackedObjects& objects, RestoreRun& run,
-                                   const LiveGraph& live,
-                                   PendingObjects& pending) {
+// Matches the objects with a checkpoint and reads what is matched; only for
+// that it has to be open. Collective; agreed.
+StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
+                                    const LiveGraph& live,
+                                    PendingObjects& pending, bool is_open) {
   run.stations.Enter("match");
   Restoration& restoration = pending.restoration;
   MatchResult match =
@@ -129,6 +138,7 @@ StatusOr<LoadStatus> RestoreOpened(TrackedObjects& objects, RestoreRun& run,
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, AnyReads(run.team, match));
   if (any) {
+    if (!is_open) BELAY_RETURN_IF_AGREED(OpenStation(run));
     BELAY_RETURN_IF_AGREED(
         ReadValues(run, ListValues(live, match.reads)).status());
     BELAY_RETURN_IF_AGREED(
@@ -157,8 +167,9 @@ StatusOr<LoadStatus> RestoreNow(TrackedObjects& objects,
   pending.restoration = {.number = objects.num_restores + 1,
                          .saved = std::move(opened.graph),
                          .by_name = opened.by_name};
-  BELAY_ASSIGN_OR_RETURN_AGREED(LoadStatus status,
-                                RestoreOpened(objects, run, *live, pending));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      LoadStatus status,
+      RestoreMatched(objects, run, *live, pending, /*is_open=*/true));
   ++objects.num_restores;
   std::erase_if(objects.pending,
                 [](const PendingObjects& older) { return older.is_used_up; });
@@ -173,8 +184,7 @@ StatusOr<LoadStatus> RestoreMore(TrackedObjects& objects,
                                  const RestoreOptions& options) {
   RestoreRun run(*objects.comm, pending.source, options);
   BELAY_RETURN_IF_AGREED(BeginRestore(run, live.status()));
-  BELAY_RETURN_IF_AGREED(OpenStation(run));
-  return RestoreOpened(objects, run, *live, pending);
+  return RestoreMatched(objects, run, *live, pending, /*is_open=*/false);
 }
 
 // Ranks may have restored with different Checkpoints. Collective.
