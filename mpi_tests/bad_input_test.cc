@@ -375,9 +375,8 @@ TEST_F(BadInputTest, RestoringRanksDisagree) {
   ExpectRestoreRefused(
       is_last() ? kLatestStep : 1, state,
       absl::InvalidArgumentError(absl::StrCat(
-          "restore: the step or an option differs between ranks: rank ",
-          size_ - 1, " of ", size_, " has another value than rank 0",
-          By(size_ - 1))));
+          "restore: the step differs between ranks: rank ", size_ - 1, " of ",
+          size_, " has another value than rank 0", By(size_ - 1))));
 }
 
 }  // namespace

@@ -128,9 +128,9 @@ class ConversionTest : public CheckpointTest {
   }
 };
 
-inline constexpr RestoreOptions kCast = {.allow_dtype_cast = true};
-inline constexpr RestoreOptions kOtherShape = {.allow_shape_mismatch = true};
-inline constexpr RestoreOptions kBoth = {.allow_dtype_cast = true,
+inline const RestoreOptions kCast = {.allow_dtype_cast = true};
+inline const RestoreOptions kOtherShape = {.allow_shape_mismatch = true};
+inline const RestoreOptions kBoth = {.allow_dtype_cast = true,
                                          .allow_shape_mismatch = true};
 
 inline float AsItIs(float value) { return value; }

@@ -23,10 +23,9 @@ ShardInfo Want(const std::string& key, DType dtype, const Shape& shape,
   return {.key = key, .dtype = dtype, .global_shape = shape, .box = box};
 }
 
-constexpr RestoreOptions kCast = {.allow_dtype_cast = true};
-constexpr RestoreOptions kOtherShape = {.allow_shape_mismatch = true};
-constexpr RestoreOptions kBoth = {.allow_dtype_cast = true,
-                                  .allow_shape_mismatch = true};
+constexpr Tolerance kCast = {.dtype = true};
+constexpr Tolerance kOtherShape = {.lengths = true};
+constexpr Tolerance kBoth = {.dtype = true, .lengths = true};
 
 std::vector<RankShards> Wanted() {
   const ShardInfo text = {.key = "t", .dtype = DType::kString};
@@ -103,15 +102,15 @@ TEST(ConversionsTest, TellsTheFormOfEachShard) {
   const auto forms =
       FormsOf({shard("w", DType::kF32, {6, 2}), shard("other", DType::kU8, {3}),
                shard("w", DType::kBF16, {4, 2})},
-              *found);
+              {}, *found);
   ASSERT_TRUE(forms.ok()) << forms.status();
   EXPECT_THAT(*forms, ElementsAre(StoredForm{DType::kBF16, {4, 2}},
                                   StoredForm{DType::kU8, {3}},
                                   StoredForm{DType::kBF16, {4, 2}}));
-  EXPECT_THAT(*FormsOf({shard("w", DType::kF32, {6, 2})}, {}), IsEmpty());
+  EXPECT_THAT(*FormsOf({shard("w", DType::kF32, {6, 2})}, {}, {}), IsEmpty());
   const auto refused = [&](DType dtype, const Shape& shape) {
     return std::string(
-        FormsOf({shard("w", dtype, shape)}, *found).status().message());
+        FormsOf({shard("w", dtype, shape)}, {}, *found).status().message());
   };
   EXPECT_EQ(refused(DType::kF32, {8}),
             "convert \"w\": not convertible (need f32 [8], found bf16 [4, 2])");
@@ -119,6 +118,23 @@ TEST(ConversionsTest, TellsTheFormOfEachShard) {
       refused(DType::kString, {4, 2}),
       "convert \"w\": not convertible (need string [4, 2], found bf16 [4, "
       "2])");
+}
+
+// Whether another value tolerates a difference does not matter.
+TEST(ConversionsTest, EachValueToleratesItsOwn) {
+  std::vector<RankShards> wanted = Wanted();
+  const auto found = WantAsStored(Saved(), kBoth, wanted);
+  const std::vector<Shard> shards = {
+      {.key = "w", .dtype = DType::kF32, .global_shape = {6, 2}}};
+  EXPECT_TRUE(FormsOf(shards, {kBoth}, *found).ok());
+  for (const Tolerance tolerance : {kCast, kOtherShape, Tolerance()}) {
+    const Status status = FormsOf(shards, {tolerance}, *found).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status));
+    EXPECT_THAT(std::string(status.message()),
+                ::testing::HasSubstr("plan \"w\": another dtype or shape is "
+                                     "stored, and its arguments do not allow "
+                                     "that"));
+  }
 }
 
 TEST(ConversionsTest, TravelsAsBytes) {

@@ -341,7 +341,10 @@ TEST(GraphMatchTest, WhatMayDiffer) {
     const Restoration restoration{.saved = Tracked(stored).graph};
     Thing holder{.children = {{"v", root}}};
     const LiveGraph live = Tracked(holder);
-    const MatchResult match = MatchObjects(restoration, live, {}, 0, tolerance);
+    const MatchResult match =
+        MatchObjects(restoration, live, {}, 0,
+                     std::vector<RestoreChoice>(live.values.size(),
+                                                {.tolerance = tolerance}));
     EXPECT_EQ(match.reads.size() + match.rank_match.mismatches.size(), 1);
     return match.rank_match;
   };

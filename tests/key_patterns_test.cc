@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "belay/restore_args.h"
+
 namespace belay {
 namespace {
 
@@ -31,12 +33,21 @@ TEST(KeyPatterns, KeysMayHoldAnyBytes) {
 
 TEST(KeyPatterns, RewritesWithGroups) {
   const KeyPatterns patterns = Compiled({"(enc)/(.*)/w", "plain"});
-  EXPECT_EQ(*patterns.Rewrite(0, "enc/l/0/w", "old/\\2/\\1"), "old/l/0/enc");
-  EXPECT_EQ(*patterns.Rewrite(0, "enc/l/w", "\\0.x"), "enc/l/w.x");
-  EXPECT_EQ(*patterns.Rewrite(1, "plain", "other"), "other");
-  const Status status = patterns.Rewrite(1, "plain", "\\1").status();
+  EXPECT_EQ(patterns.Rewrite(0, "enc/l/0/w", "old/\\2/\\1"), "old/l/0/enc");
+  EXPECT_EQ(patterns.Rewrite(0, "enc/l/w", "\\0.x"), "enc/l/w.x");
+  EXPECT_EQ(patterns.Rewrite(1, "plain", "other"), "other");
+  const Status status = patterns.CheckRewrite(1, "\\1");
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("keys \"plain\""));
+}
+
+TEST(KeyPatterns, ExpressionsForOneKeyAndForAPrefix) {
+  const std::string odd = "a.b[0]/(x)\\\xff";
+  const KeyPatterns patterns = Compiled({ExactKey(odd), KeyPrefix("a.b[")});
+  EXPECT_EQ(patterns.Find(odd), 0);
+  EXPECT_EQ(patterns.Find("a.b[1]\n/y"), 1);
+  EXPECT_EQ(patterns.Find("aXb[1]"), -1);
+  EXPECT_EQ(patterns.Find("a.b"), -1);
 }
 
 TEST(KeyPatterns, NamesABadExpression) {

@@ -60,6 +60,10 @@ struct LoadReport {
   std::vector<DifferentValue> incompatible;
   // Among those that are matched: what the options of the restore let differ.
   std::vector<DifferentValue> converted;
+  // Stored values that the arguments leave out, though the program has them.
+  std::vector<std::string> skipped;
+  // Values of the program that are not stored, where the arguments allow that.
+  std::vector<std::string> defaulted;
   // Stored objects that are restored as soon as the program has them.
   std::vector<std::string> deferred;
   // Objects of the program that hold values and match nothing.

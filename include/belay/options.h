@@ -4,12 +4,15 @@
 #define BELAY_OPTIONS_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "belay/box.h"
 #include "belay/dtype.h"
+#include "belay/restore_args.h"
 #include "belay/sharding_policy.h"
 #include "belay/value_args.h"
 
@@ -103,6 +106,13 @@ struct RestoreOptions {
   // a padded vocabulary: element by element at the same place. What is not
   // stored is left as it is, and what is not wanted is not read.
   bool allow_shape_mismatch = false;
+  // For the values of the program whose key an entry matches; the first one
+  // that does counts. An entry that matches no key of any rank is an error.
+  // With objects, keys are those that the program's objects give.
+  std::vector<RestoreArgsFor> args = {};
+  // Restore only the values for which this is true; null: all. What it returns
+  // may differ between ranks.
+  std::function<bool(std::string_view key)> selects = nullptr;
   // Check the blocks that the ranks' reads cover together.
   bool checksums = true;
   // As in SaveOptions.
@@ -167,6 +177,9 @@ struct RestoreResult {
   // Ascending by key; one for each form that any rank wanted. Equal on all
   // ranks.
   std::vector<Conversion> conversions;
+  // Keys that are not stored, where the arguments allow that; ascending, and
+  // equal on all ranks.
+  std::vector<std::string> missing;
   TransferCounters counters;
 };
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "base/close_keys.h"
 #include "base/text.h"
+#include "belay/restore_args.h"
 
 namespace belay {
 namespace {
@@ -56,46 +57,71 @@ int KeyPatterns::Find(std::string_view key) const {
   return -1;
 }
 
-StatusOr<std::string> KeyPatterns::Rewrite(int place, std::string_view key,
-                                           const std::string& rewrite) const {
+Status KeyPatterns::CheckRewrite(int place, const std::string& rewrite) const {
   const RE2& expression = *impl_->expressions[static_cast<size_t>(place)];
   std::string problem;
-  if (!expression.CheckRewriteString(Piece(rewrite), &problem)) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("keys \"%s\": \"%s\" is not a key to be made from it: "
-                        "%s",
-                        expression.pattern(), rewrite, problem));
+  if (expression.CheckRewriteString(Piece(rewrite), &problem)) {
+    return absl::OkStatus();
   }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("keys \"%s\": \"%s\" is not a key to be made from it: %s",
+                      expression.pattern(), rewrite, problem));
+}
+
+std::string KeyPatterns::Rewrite(int place, std::string_view key,
+                                 const std::string& rewrite) const {
+  const RE2& expression = *impl_->expressions[static_cast<size_t>(place)];
   std::vector<re2::StringPiece> groups(
       static_cast<size_t>(RE2::MaxSubmatch(Piece(rewrite))) + 1);
+  const auto count = static_cast<int>(groups.size());
   std::string result;
   expression.Match(Piece(key), 0, key.size(), RE2::ANCHOR_BOTH, groups.data(),
-                   static_cast<int>(groups.size()));
-  expression.Rewrite(&result, Piece(rewrite), groups.data(),
-                     static_cast<int>(groups.size()));
+                   count);
+  expression.Rewrite(&result, Piece(rewrite), groups.data(), count);
   return result;
+}
+
+std::vector<int64_t> KeyPatterns::Unmatched(
+    const std::vector<std::string_view>& keys) const {
+  std::vector<int64_t> unmatched;
+  if (impl_ == nullptr) return unmatched;
+  for (size_t i = 0; i < impl_->expressions.size(); ++i) {
+    const bool matches = std::any_of(
+        keys.begin(), keys.end(),
+        [&](std::string_view key) { return impl_->Matches(i, key); });
+    unmatched.push_back(matches ? 0 : 1);
+  }
+  return unmatched;
+}
+
+Status KeyPatterns::NoMatchError(
+    size_t place, const std::vector<std::string_view>& keys) const {
+  const std::string& text = impl_->expressions[place]->pattern();
+  CloseKeys close(text, kCloseKeys);
+  for (std::string_view key : keys) close.Offer(key);
+  std::vector<std::string> names;
+  for (std::string_view key : close.keys()) {
+    names.push_back(Cat("\"", key, "\""));
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "keys \"%s\": matches none of the %d keys%s%s", text, keys.size(),
+      names.empty() ? "" : "; close to it: ", absl::StrJoin(names, ", ")));
 }
 
 Status KeyPatterns::CheckAllMatch(
     const std::vector<std::string_view>& keys) const {
-  if (impl_ == nullptr) return absl::OkStatus();
-  for (size_t i = 0; i < impl_->expressions.size(); ++i) {
-    if (std::any_of(keys.begin(), keys.end(), [&](std::string_view key) {
-          return impl_->Matches(i, key);
-        })) {
-      continue;
-    }
-    const std::string& text = impl_->expressions[i]->pattern();
-    CloseKeys close(text, kCloseKeys);
-    for (std::string_view key : keys) close.Offer(key);
-    std::vector<std::string> names;
-    for (std::string_view key : close.keys())
-      names.push_back(Cat("\"", key, "\""));
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "keys \"%s\": matches none of the %d keys%s%s", text, keys.size(),
-        names.empty() ? "" : "; close to it: ", absl::StrJoin(names, ", ")));
-  }
-  return absl::OkStatus();
+  const std::vector<int64_t> unmatched = Unmatched(keys);
+  const auto first = std::find(unmatched.begin(), unmatched.end(), 1);
+  if (first == unmatched.end()) return absl::OkStatus();
+  return NoMatchError(static_cast<size_t>(first - unmatched.begin()), keys);
+}
+
+std::string ExactKey(std::string_view key) {
+  return RE2::QuoteMeta(Piece(key));
+}
+
+std::string KeyPrefix(std::string_view prefix) {
+  return ExactKey(prefix) + ".*";
 }
 
 }  // namespace belay

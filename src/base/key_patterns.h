@@ -3,6 +3,7 @@
 #ifndef BELAY_BASE_KEY_PATTERNS_H_
 #define BELAY_BASE_KEY_PATTERNS_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,14 +28,27 @@ class KeyPatterns {
   // Local.
   int Find(std::string_view key) const;
 
-  // Returns `rewrite` with \0, \1, ... replaced by what the groups of that
-  // expression match. It has to match the key. Local.
-  // Errors: InvalidArgument - the expression has no such group.
-  StatusOr<std::string> Rewrite(int place, std::string_view key,
-                                const std::string& rewrite) const;
+  // Checks that `rewrite` speaks only of groups that the expression has. Local.
+  // Errors: InvalidArgument.
+  Status CheckRewrite(int place, const std::string& rewrite) const;
 
-  // Returns an error for the first expression that matches none of the keys,
-  // with up to three keys that come close. Local.
+  // Returns `rewrite` with \0, \1, ... replaced by what the groups of that
+  // expression match. Local. Requires that CheckRewrite is fine with it, and
+  // that the expression matches the key.
+  std::string Rewrite(int place, std::string_view key,
+                      const std::string& rewrite) const;
+
+  // For each expression 1 if it matches none of the keys, else 0. Local.
+  std::vector<int64_t> Unmatched(
+      const std::vector<std::string_view>& keys) const;
+
+  // Returns the error of an expression that matches nothing, with up to three
+  // of the keys that come close. Local.
+  Status NoMatchError(size_t place,
+                      const std::vector<std::string_view>& keys) const;
+
+  // Returns that error for the first expression that matches none of the keys.
+  // Local.
   // Errors: InvalidArgument.
   Status CheckAllMatch(const std::vector<std::string_view>& keys) const;
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/guarded.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/with_memory.h"
@@ -117,6 +118,31 @@ StatusOr<bool> AnyReads(Team& team, const MatchResult& match) {
   return reads[0] > 0;
 }
 
+// What the arguments say of each value, by live value. Collective; agreed.
+StatusOr<std::vector<RestoreChoice>> ChooseTogether(RestoreRun& run,
+                                                    const LiveGraph& live) {
+  std::vector<RestoreChoice> choices;
+  if (run.options.args.empty() && !run.options.selects) {
+    choices.assign(live.values.size(),
+                   {.tolerance = MostTolerance(run.options)});
+    return choices;
+  }
+  const StatusOr<RestoreChooser> chooser = RestoreChooser::Create(run.options);
+  BELAY_RETURN_IF_AGREED(Agree(run.team, chooser.status()));
+  std::vector<std::string_view> keys;
+  for (const LiveValue& value : live.values) {
+    keys.push_back(live.AttributeOf(value).key);
+  }
+  BELAY_RETURN_IF_AGREED(
+      CheckEntriesMatch(run.team, chooser->patterns(), keys));
+  BELAY_RETURN_IF_AGREED(Agree(run.team, Guarded([&] {
+                                 for (std::string_view key : keys)
+                                   choices.push_back(chooser->Choose(key));
+                                 return absl::OkStatus();
+                               })));
+  return choices;
+}
+
 // Matches the objects with a checkpoint and reads what is matched; only for
 // that it has to be open. Collective; agreed.
 StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
@@ -124,10 +150,10 @@ StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
                                     PendingObjects& pending, bool is_open) {
   run.stations.Enter("match");
   Restoration& restoration = pending.restoration;
-  MatchResult match =
-      MatchObjects(restoration, live, objects.restored, run.team.rank(),
-                   {.dtype = run.options.allow_dtype_cast,
-                    .lengths = run.options.allow_shape_mismatch});
+  BELAY_ASSIGN_OR_RETURN_AGREED(std::vector<RestoreChoice> choices,
+                                ChooseTogether(run, live));
+  MatchResult match = MatchObjects(restoration, live, objects.restored,
+                                   run.team.rank(), std::move(choices));
   std::vector<std::string>& warnings = match.rank_match.warnings;
   warnings.insert(warnings.end(), run.problems.begin(), run.problems.end());
   BELAY_ASSIGN_OR_RETURN_AGREED(
@@ -140,7 +166,8 @@ StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
   if (any) {
     if (!is_open) BELAY_RETURN_IF_AGREED(OpenStation(run));
     BELAY_RETURN_IF_AGREED(
-        ReadValues(run, ListValues(live, match.reads)).status());
+        ReadValues(run, ListValues(live, match.reads), Listing::kChosen)
+            .status());
     BELAY_RETURN_IF_AGREED(
         Agree(run.team, HandOverOpaqueStates(live, match.reads)));
   }

@@ -3,6 +3,7 @@
 #include "absl/strings/str_format.h"
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "base/wire.h"
 #include "belay/save_restore.h"
 #include "checkpoint/flat_file.h"
@@ -57,8 +58,9 @@ StatusOr<std::vector<RankShards>> WantOnRoot(
   for (const std::string& bytes : gathered) {
     wanted.push_back(DecodeRankShards(bytes));
   }
-  BELAY_ASSIGN_OR_RETURN(run.result.conversions,
-                         WantAsStored(run.saved, run.options, wanted));
+  BELAY_ASSIGN_OR_RETURN(
+      run.result.conversions,
+      WantAsStored(run.saved, MostTolerance(run.options), wanted));
   return wanted;
 }
 
@@ -176,6 +178,34 @@ Status Start(RestoreRun& run, const Status& mine, const State& state) {
   return OpenStation(run);
 }
 
+// An argument that has to be the same on all ranks.
+struct NamedArgument {
+  const char* name;
+  std::string bytes;
+};
+
+template <typename T>
+NamedArgument Named(const char* name, const T& value) {
+  WireWriter out;
+  out.Put(value);
+  return {name, out.Take()};
+}
+
+std::vector<NamedArgument> CommonArguments(const RestoreRun& run) {
+  const RestoreSource& source = run.source;
+  const RestoreOptions& options = run.options;
+  return {
+      Named("the step", source.step),
+      {"the path", WithoutSlashes(source.path)},
+      Named("the kind of source", source.kind),
+      Named("the save that is meant", source.identity),
+      Named("the option checksums", options.checksums),
+      Named("the option allow_dtype_cast", options.allow_dtype_cast),
+      Named("the option allow_shape_mismatch", options.allow_shape_mismatch),
+      {"the option args", EncodeArgs(options.args)},
+      Named("the option selects", options.selects != nullptr)};
+}
+
 }  // namespace
 
 RestoreRun::RestoreRun(const Comm& comm, RestoreSource wanted,
@@ -211,20 +241,26 @@ Status BeginRestore(RestoreRun& run, const Status& mine) {
                 Fingerprint(source.kind == RestoreSource::Kind::kCheckpoint
                                 ? ParentOf(source.path)
                                 : WithoutSlashes(source.path))));
-  WireWriter rest;
-  rest.PutText(WithoutSlashes(source.path));
-  rest.Put(source.kind);
-  rest.Put(source.step);
-  rest.Put(source.identity);
-  rest.Put(run.options.checksums);
-  rest.Put(run.options.allow_dtype_cast);
-  rest.Put(run.options.allow_shape_mismatch);
-  return AgreeSame(run.team, "restore: the step or an option",
-                   Fingerprint(rest.bytes()));
+  std::string all;
+  const std::vector<NamedArgument> arguments = CommonArguments(run);
+  for (const NamedArgument& argument : arguments) all += argument.bytes;
+  const Status same =
+      AgreeSame(run.team, "restore: an argument", Fingerprint(all));
+  if (!absl::IsInvalidArgument(same)) return same;
+  // All ranks know that something differs; what it is, is asked only now.
+  for (const NamedArgument& argument : arguments) {
+    BELAY_RETURN_IF_AGREED(AgreeSame(run.team, Cat("restore: ", argument.name),
+                                     Fingerprint(argument.bytes)));
+  }
+  return same;
 }
 
-StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state) {
+StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state,
+                                   Listing listing) {
   run.shards = ListShards(state, run.team.rank());
+  if (listing == Listing::kAsOptionsSay) {
+    BELAY_RETURN_IF_AGREED(ChooseValues(run));
+  }
   if (run.source.kind == RestoreSource::Kind::kFlatFile) {
     BELAY_RETURN_IF_AGREED(ReadFlat(run));
   } else {
@@ -243,7 +279,7 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
   const StatusOr<RestoreSource> source = SourceOf(dir, step);
   RestoreRun run(comm, source.value_or(RestoreSource{.path = dir}), options);
   BELAY_RETURN_IF_AGREED(Start(run, source.status(), state));
-  return ReadValues(run, state);
+  return ReadValues(run, state, Listing::kAsOptionsSay);
 }
 
 StatusOr<RestoreResult> Restore(const Comm& comm, const PendingRestore& pending,
@@ -261,7 +297,7 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const PendingRestore& pending,
         "restore \"%s\": nothing is pending: call RestoreLater", pending.path));
   }
   BELAY_RETURN_IF_AGREED(Start(run, status, state));
-  return ReadValues(run, state);
+  return ReadValues(run, state, Listing::kAsOptionsSay);
 }
 
 StatusOr<PendingRestore> RestoreLater(const Comm& comm, const std::string& dir,

@@ -9,7 +9,8 @@
 namespace belay {
 
 bool MayConvert(const RestoreOptions& options) {
-  return options.allow_dtype_cast || options.allow_shape_mismatch;
+  const Tolerance most = MostTolerance(options);
+  return most.dtype || most.lengths;
 }
 
 Status ShareForms(RestoreRun& run) {
@@ -19,7 +20,7 @@ Status ShareForms(RestoreRun& run) {
   run.result.conversions = DecodeConversions(bytes);
   if (run.result.conversions.empty()) return absl::OkStatus();
   StatusOr<std::vector<StoredForm>> forms =
-      FormsOf(run.shards, run.result.conversions);
+      FormsOf(run.shards, run.tolerances, run.result.conversions);
   BELAY_RETURN_IF_AGREED(Agree(run.team, forms.status()));
   run.forms = *std::move(forms);
   return absl::OkStatus();

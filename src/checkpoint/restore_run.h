@@ -15,8 +15,10 @@
 #include "belay/status.h"
 #include "checkpoint/stations.h"
 #include "model/plan.h"
+#include "model/restore_choice.h"
 #include "model/stored_form.h"
 #include "parallel/collective.h"
+#include "types/restore_chooser.h"
 
 namespace belay {
 
@@ -47,6 +49,8 @@ struct RestoreRun {
   RestoreSource source;  // on rank 0 of one checkpoint, once it is open
   const RestoreOptions& options;
   std::vector<Shard> shards;
+  // By shard, what may differ; empty: all that the options allow for any.
+  std::vector<Tolerance> tolerances;
   std::vector<StoredForm> forms;  // of the shards; empty: nothing is converted
   // Rank 0 only. Of a flat file it has the arrays.
   SavedCheckpoint saved;
@@ -74,14 +78,31 @@ Status OpenStation(RestoreRun& run);
 // Tells all ranks in run.source what was opened. Collective; agreed.
 Status PinRestore(RestoreRun& run);
 
+// Leaves out what the arguments skip, and what is not stored where they allow
+// that, and lists the rest under the keys that are stored. Collective; agreed.
+// Errors: InvalidArgument - an entry that is for no value of any rank.
+Status ChooseValues(RestoreRun& run);
+
+// Agrees that every entry of the arguments matches a key of some rank. `keys`
+// are those of this rank. Collective; agreed.
+Status CheckEntriesMatch(Team& team, const KeyPatterns& patterns,
+                         const std::vector<std::string_view>& keys);
+
 // Whether values may be stored in another form than they are wanted in. Local.
 bool MayConvert(const RestoreOptions& options);
 
 // Tells all ranks which values are. Collective; agreed.
 Status ShareForms(RestoreRun& run);
 
+// Which values are listed.
+enum class Listing : uint8_t {
+  kAsOptionsSay,  // the arguments in the options are to be looked at
+  kChosen,        // those that are to be read, under the keys that are stored
+};
+
 // Stations plan, read and verify, and the report. Collective; agreed.
-StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state);
+StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state,
+                                   Listing listing);
 
 }  // namespace belay
 

@@ -98,7 +98,8 @@ StatusOr<RestoredValues> RestoreValues(
   RestoredValues values;
   BELAY_ASSIGN_OR_RETURN_AGREED(const State state,
                                 PlaceTogether(run, args, values));
-  BELAY_ASSIGN_OR_RETURN_AGREED(values.result, ReadValues(run, state));
+  BELAY_ASSIGN_OR_RETURN_AGREED(values.result,
+                                ReadValues(run, state, Listing::kChosen));
   return values;
 }
 

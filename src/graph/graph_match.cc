@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
@@ -33,9 +34,10 @@ bool Fits(const GraphAttribute& stored, const GraphAttribute& needed,
 class Matcher {
  public:
   Matcher(const Restoration& restoration, const LiveGraph& live,
-          const RestoredValues& restored, int rank, Tolerance tolerance)
+          const RestoredValues& restored, int rank,
+          std::vector<RestoreChoice> choices)
       : restoration_(restoration),
-        tolerance_(tolerance),
+        choices_(std::move(choices)),
         saved_(restoration.saved),
         live_(live),
         restored_(restored),
@@ -50,11 +52,13 @@ class Matcher {
       first_attribute_.push_back(attributes);
       attributes += std::ssize(node.attributes);
     }
-    out().used.assign(static_cast<size_t>(attributes), 0);
+    out().used.assign(static_cast<size_t>(attributes), AttributeUse::kUnused);
+    choices_.resize(live.values.size());
   }
 
   MatchResult ByEdges() {
     Bind(0, 0);
+    MatchStoredKeys();
     BindRemembered();
     for (size_t i = 0; i < queue_.size(); ++i) BindChildren(queue_[i]);
     for (size_t i = 0; i < saved_.nodes.size(); ++i) BindSlots(i);
@@ -67,6 +71,7 @@ class Matcher {
 
   MatchResult ByName() {
     Bind(0, 0);
+    MatchStoredKeys();
     // The exact name goes first, so that no other value gets its array.
     FindArrays([](absl::string_view name) { return name; });
     FindArrays(WithoutSlash);
@@ -88,6 +93,30 @@ class Matcher {
   static absl::string_view WithoutSlash(absl::string_view key) {
     if (!key.empty() && key[0] == '/') key.remove_prefix(1);
     return key;
+  }
+
+  // Matches the values that have another key in the checkpoint.
+  void MatchStoredKeys() {
+    if (std::all_of(choices_.begin(), choices_.end(), [](const auto& choice) {
+          return choice.stored_key.empty();
+        })) {
+      return;
+    }
+    absl::flat_hash_map<absl::string_view, std::pair<int32_t, size_t>> places;
+    for (size_t node = 0; node < saved_.nodes.size(); ++node) {
+      const auto& attributes = saved_.nodes[node].attributes;
+      for (size_t i = 0; i < attributes.size(); ++i) {
+        places.emplace(AbslView(attributes[i].key),
+                       std::pair(static_cast<int32_t>(node), i));
+      }
+    }
+    for (size_t i = 0; i < live_.values.size(); ++i) {
+      if (choices_[i].stored_key.empty()) continue;
+      is_found_[i] = true;
+      const auto place = places.find(AbslView(choices_[i].stored_key));
+      if (place == places.end()) continue;
+      MatchValue(place->second.first, place->second.second, i);
+    }
   }
 
   // Finds the arrays that `name` makes equal to the key or the plain name of a
@@ -208,7 +237,8 @@ class Matcher {
       const GraphAttribute* live = finder.Find(attributes[i].name, i);
       if (live == nullptr) continue;
       const auto place = static_cast<size_t>(live - live_attributes.data());
-      MatchValue(saved, i, live_.first_value[At(node)] + place);
+      const size_t value = live_.first_value[At(node)] + place;
+      if (choices_[value].stored_key.empty()) MatchValue(saved, i, value);
     }
   }
 
@@ -221,8 +251,13 @@ class Matcher {
         first_attribute_[At(saved)] + static_cast<int64_t>(attribute);
     const bool is_first = !is_matched_[value];
     is_matched_[value] = true;
+    AttributeUse& use = out().used[static_cast<size_t>(place)];
+    if (choices_[value].skip) {
+      use = std::max(use, AttributeUse::kSkipped);
+      return;
+    }
     if (stored.dtype != needed.dtype || stored.shape != needed.shape) {
-      const bool fits = Fits(stored, needed, tolerance_);
+      const bool fits = Fits(stored, needed, choices_[value].tolerance);
       auto& differences = fits ? out().conversions : out().mismatches;
       differences.push_back({.attribute = place,
                              .key = needed.key,
@@ -230,7 +265,7 @@ class Matcher {
                              .found = TypeText(stored)});
       if (!fits) return;
     }
-    out().used[static_cast<size_t>(place)] = 1;
+    use = AttributeUse::kUsed;
     if (stored.key != needed.key) out().renamed.emplace_back(place, needed.key);
     if (is_first && LastNumber(value) < restoration_.number) {
       result_.reads.push_back({.value = value, .key = stored.key});
@@ -263,22 +298,40 @@ class Matcher {
       if (node >= 0) is_bound[At(node)] = true;
     }
     const std::vector<bool> have_values = HaveValues(live_.graph);
+    const std::vector<bool> are_settled = AreSettled();
     for (size_t i = 0; i < is_bound.size(); ++i) {
-      if (is_bound[i] || !have_values[i]) continue;
+      if (is_bound[i] || !have_values[i] || are_settled[i]) continue;
       out().unmatched_objects.push_back(
           PrettyName(live_.graph, static_cast<int32_t>(i)));
     }
   }
 
+  // By live node, whether its arguments say enough of all its values and of
+  // those of the objects below it.
+  std::vector<bool> AreSettled() const {
+    std::vector<bool> settled(live_.graph.nodes.size(), true);
+    for (size_t i = 0; i < live_.values.size(); ++i) {
+      const RestoreChoice& choice = choices_[i];
+      const bool is_settled = choice.skip || choice.may_be_absent ||
+                              (is_matched_[i] && !choice.stored_key.empty());
+      if (!is_settled) settled[At(live_.values[i].node)] = false;
+    }
+    for (size_t i = settled.size(); i-- > 1;) {
+      if (!settled[i]) settled[At(live_.graph.nodes[i].parent)] = false;
+    }
+    return settled;
+  }
+
   void NoteMissing() {
     for (size_t i = 0; i < live_.values.size(); ++i) {
-      if (is_matched_[i]) continue;
-      out().missing.push_back(live_.AttributeOf(live_.values[i]).key);
+      if (is_matched_[i] || choices_[i].skip) continue;
+      auto& keys = choices_[i].may_be_absent ? out().defaulted : out().missing;
+      keys.push_back(live_.AttributeOf(live_.values[i]).key);
     }
   }
 
   const Restoration& restoration_;
-  const Tolerance tolerance_;
+  std::vector<RestoreChoice> choices_;  // by live value
   const ObjectGraph& saved_;
   const LiveGraph& live_;
   const RestoredValues& restored_;
@@ -310,8 +363,8 @@ void ForgetLost(const LiveGraph& live, RestoredValues& restored) {
 
 MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
                          const RestoredValues& restored, int rank,
-                         Tolerance tolerance) {
-  Matcher matcher(restoration, live, restored, rank, tolerance);
+                         std::vector<RestoreChoice> choices) {
+  Matcher matcher(restoration, live, restored, rank, std::move(choices));
   return restoration.by_name ? matcher.ByName() : matcher.ByEdges();
 }
 

@@ -19,6 +19,7 @@
 #include "graph/known_objects.h"
 #include "graph/live_graph.h"
 #include "graph/object_graph.h"
+#include "model/restore_choice.h"
 
 namespace belay {
 
@@ -37,12 +38,6 @@ struct Restoration {
   std::vector<ObjectId> bound = {};
 };
 
-// What may differ between a stored value and that of the program.
-struct Tolerance {
-  bool dtype = false;
-  bool lengths = false;  // but not the number of axes
-};
-
 // What has its value from a restore already.
 struct RestoredValues {
   // All objects, as they were when something was last noted here.
@@ -58,6 +53,13 @@ enum class NodeMatch : uint8_t {
   kBound,
 };
 
+// What becomes of a stored attribute.
+enum class AttributeUse : uint8_t {
+  kUnused,
+  kSkipped,  // the program has a value for it, which the arguments leave alone
+  kUsed,
+};
+
 // A value whose stored counterpart has another dtype or shape.
 struct Mismatch {
   int64_t attribute = 0;  // of the stored graph, counted over all nodes
@@ -70,12 +72,15 @@ struct Mismatch {
 struct RankMatch {
   int rank = 0;
   std::vector<NodeMatch> nodes;  // by stored node
-  std::vector<uint8_t> used;     // by stored attribute, counted over all nodes
+  // By stored attribute, counted over all nodes.
+  std::vector<AttributeUse> used;
   // Used attributes whose key is another one in the program.
   std::vector<std::pair<int64_t, std::string>> renamed;
   std::vector<Mismatch> mismatches;
   std::vector<Mismatch> conversions;  // the same of used ones
   std::vector<std::string> missing;   // keys of the program that are not stored
+  // The same where the arguments allow it.
+  std::vector<std::string> defaulted;
   // Objects of the program that hold values and match nothing.
   std::vector<std::string> unmatched_objects;
   std::vector<std::string> warnings;
@@ -93,10 +98,11 @@ struct MatchResult {
 // stays; another one is a warning. Several stored objects may be matched with
 // one object: each value is read from the first that has it. What was noted of
 // an object holds for as long as it has its address and a path of those that it
-// had: see FindKnown.
+// had: see FindKnown. `choices` has one for each of live.values, or is empty;
+// a value with a stored_key is matched by that key alone.
 MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
                          const RestoredValues& restored, int rank,
-                         Tolerance tolerance = {});
+                         std::vector<RestoreChoice> choices = {});
 
 // Notes that what MatchObjects said was read, and forgets objects that are
 // gone.

@@ -34,7 +34,7 @@ std::string EncodeRankMatch(const RankMatch& match) {
   out.Put<uint64_t>(match.nodes.size());
   for (const NodeMatch node : match.nodes) out.Put(node);
   out.Put<uint64_t>(match.used.size());
-  for (const uint8_t used : match.used) out.Put(used);
+  for (const AttributeUse used : match.used) out.Put(used);
   out.Put<uint64_t>(match.renamed.size());
   for (const auto& [attribute, key] : match.renamed) {
     out.Put(attribute);
@@ -43,6 +43,7 @@ std::string EncodeRankMatch(const RankMatch& match) {
   PutMismatches(out, match.mismatches);
   PutMismatches(out, match.conversions);
   out.PutTexts(match.missing);
+  out.PutTexts(match.defaulted);
   out.PutTexts(match.unmatched_objects);
   out.PutTexts(match.warnings);
   return out.Take();
@@ -58,7 +59,11 @@ StatusOr<RankMatch> DecodeRankMatch(std::string_view bytes) {
     is_known = is_known && node <= static_cast<uint8_t>(NodeMatch::kBound);
     return static_cast<NodeMatch>(node);
   });
-  match.used = in.GetAll<uint8_t>([&] { return in.Get<uint8_t>(); });
+  match.used = in.GetAll<AttributeUse>([&] {
+    const auto use = in.Get<uint8_t>();
+    is_known = is_known && use <= static_cast<uint8_t>(AttributeUse::kUsed);
+    return static_cast<AttributeUse>(use);
+  });
   match.renamed = in.GetAll<std::pair<int64_t, std::string>>([&] {
     const auto attribute = in.Get<int64_t>();
     return std::pair(attribute, std::string(in.GetText()));
@@ -66,6 +71,7 @@ StatusOr<RankMatch> DecodeRankMatch(std::string_view bytes) {
   match.mismatches = GetMismatches(in);
   match.conversions = GetMismatches(in);
   match.missing = in.GetTexts();
+  match.defaulted = in.GetTexts();
   match.unmatched_objects = in.GetTexts();
   match.warnings = in.GetTexts();
   if (!in.ok() || !in.done() || !is_known) {

@@ -66,7 +66,7 @@ class Reporter {
 
   StatusOr<LoadReport> Run() {
     nodes_.assign(saved_.nodes.size(), NodeMatch::kAbsent);
-    used_.assign(places_.size(), false);
+    used_.assign(places_.size(), AttributeUse::kUnused);
     for (const RankMatch& rank : ranks_) {
       Status status = CheckSizes(rank, nodes_.size(), places_.size());
       if (!status.ok()) return status;
@@ -86,7 +86,7 @@ class Reporter {
       nodes_[i] = std::max(nodes_[i], rank.nodes[i]);
     }
     for (size_t i = 0; i < used_.size(); ++i) {
-      if (rank.used[i] != 0) used_[i] = true;
+      used_[i] = std::max(used_[i], rank.used[i]);
     }
     for (const auto& [place, key] : rank.renamed) renamed_.emplace(place, key);
     for (const std::string& key : rank.missing) {
@@ -105,8 +105,9 @@ class Reporter {
         if (known.emplace(text, true).second) to.push_back(text);
       }
     };
-    std::map<std::string, bool> known_objects, known_warnings;
+    std::map<std::string, bool> known_objects, known_warnings, known_defaults;
     for (const RankMatch& rank : ranks_) {
+      add(rank.defaulted, known_defaults, report_.defaulted);
       add(rank.unmatched_objects, known_objects, report_.unmatched_objects);
       add(rank.warnings, known_warnings, report_.warnings);
     }
@@ -144,12 +145,14 @@ class Reporter {
     }
     for (size_t i = 0; i < places_.size(); ++i) {
       const auto& [node, attribute] = places_[i];
-      if (used_[i]) {
+      if (used_[i] == AttributeUse::kUsed) {
         const auto renamed = renamed_.find(static_cast<int64_t>(i));
         report_.matched.push_back({.stored_key = attribute->key,
                                    .key = renamed == renamed_.end()
                                               ? attribute->key
                                               : renamed->second});
+      } else if (used_[i] == AttributeUse::kSkipped) {
+        report_.skipped.push_back(attribute->key);
       } else if (!is_incompatible_.contains(i)) {
         report_.unused.push_back({.stored_key = attribute->key,
                                   .object = PrettyName(saved_, node),
@@ -169,7 +172,7 @@ class Reporter {
   const std::vector<RankMatch>& ranks_;
   const std::vector<Place> places_;
   std::vector<NodeMatch> nodes_;
-  std::vector<bool> used_;
+  std::vector<AttributeUse> used_;
   std::map<int64_t, std::string> renamed_;
   std::map<std::string, std::vector<int>> missing_;
   Differences mismatches_;

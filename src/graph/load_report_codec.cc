@@ -62,6 +62,8 @@ std::string EncodeLoadReport(const LoadReport& report) {
   });
   PutDifferent(out, report.incompatible);
   PutDifferent(out, report.converted);
+  out.PutTexts(report.skipped);
+  out.PutTexts(report.defaulted);
   out.PutTexts(report.deferred);
   out.PutTexts(report.unmatched_objects);
   out.PutTexts(report.warnings);
@@ -86,6 +88,8 @@ StatusOr<LoadReport> DecodeLoadReport(std::string_view bytes) {
   });
   report.incompatible = GetDifferent(in);
   report.converted = GetDifferent(in);
+  report.skipped = in.GetTexts();
+  report.defaulted = in.GetTexts();
   report.deferred = in.GetTexts();
   report.unmatched_objects = in.GetTexts();
   report.warnings = in.GetTexts();

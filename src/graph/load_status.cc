@@ -164,6 +164,8 @@ std::string ReportText(const LoadReport& report, const std::string& ranks) {
                IncompatibleLines(report));
   text += Part("converted", "stored with another dtype or shape",
                ConvertedLines(report));
+  text += Part("skipped", "left as they are", report.skipped);
+  text += Part("defaulted", "not stored, left as they are", report.defaulted);
   text +=
       Part("deferred", "restored once the program has them", report.deferred);
   text += Part("unmatched", "not matched by anything in the checkpoint",

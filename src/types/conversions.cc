@@ -16,13 +16,12 @@ namespace {
 
 // The form in which a shard is wanted after all that is allowed.
 StoredForm AllowedForm(const ShardInfo& shard, const StoredArray& array,
-                       const RestoreOptions& options) {
+                       Tolerance most) {
   StoredForm form{.dtype = shard.dtype, .shape = shard.global_shape};
-  if (options.allow_dtype_cast && IsConvertible(array.dtype, shard.dtype)) {
+  if (most.dtype && IsConvertible(array.dtype, shard.dtype)) {
     form.dtype = array.dtype;
   }
-  if (options.allow_shape_mismatch &&
-      array.shape.size() == shard.global_shape.size()) {
+  if (most.lengths && array.shape.size() == shard.global_shape.size()) {
     form.shape = array.shape;
   }
   return form;
@@ -51,6 +50,19 @@ Status CheckWantedBox(const ShardInfo& shard, size_t rank) {
   return Status(status.code(),
                 absl::StrFormat("plan \"%s\": rank %d: %s", shard.key, rank,
                                 status.message()));
+}
+
+// What a conversion of one value may be is not what it may be of another.
+Status CheckTolerated(const std::string& key, const StoredForm& stored,
+                      const StoredForm& wanted, Tolerance tolerance) {
+  if ((stored.dtype == wanted.dtype || tolerance.dtype) &&
+      (stored.shape == wanted.shape || tolerance.lengths)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "plan \"%s\": another dtype or shape is stored, and its arguments do not "
+      "allow that (need %s, found %s)",
+      key, FormText(wanted), FormText(stored)));
 }
 
 bool IsBefore(const Conversion& a, const Conversion& b) {
@@ -84,7 +96,7 @@ class Differences {
 }  // namespace
 
 StatusOr<std::vector<Conversion>> WantAsStored(
-    const SavedCheckpoint& saved, const RestoreOptions& options,
+    const SavedCheckpoint& saved, Tolerance most,
     std::vector<RankShards>& wanted) {
   absl::flat_hash_map<std::string_view, const StoredArray*> arrays;
   for (const StoredArray& array : saved.arrays) arrays[array.key] = &array;
@@ -93,7 +105,7 @@ StatusOr<std::vector<Conversion>> WantAsStored(
     for (ShardInfo& shard : wanted[rank].shards) {
       const auto array = arrays.find(shard.key);
       if (array == arrays.end()) continue;
-      StoredForm form = AllowedForm(shard, *array->second, options);
+      StoredForm form = AllowedForm(shard, *array->second, most);
       if (form == StoredForm{shard.dtype, shard.global_shape}) continue;
       BELAY_RETURN_IF_ERROR(CheckWantedBox(shard, rank));
       differences.Add(shard, form);
@@ -106,18 +118,23 @@ StatusOr<std::vector<Conversion>> WantAsStored(
 }
 
 StatusOr<std::vector<StoredForm>> FormsOf(
-    const std::vector<Shard>& shards,
+    const std::vector<Shard>& shards, const std::vector<Tolerance>& tolerances,
     const std::vector<Conversion>& conversions) {
   std::vector<StoredForm> forms;
   if (conversions.empty()) return forms;
   absl::flat_hash_map<std::string_view, const Conversion*> by_key;
   for (const Conversion& one : conversions) by_key[one.key] = &one;
-  for (const Shard& shard : shards) {
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const Shard& shard = shards[i];
     forms.push_back({.dtype = shard.dtype, .shape = shard.global_shape});
     const auto found = by_key.find(shard.key);
     if (found == by_key.end()) continue;
     const StoredForm form{.dtype = found->second->stored_dtype,
                           .shape = found->second->stored_shape};
+    if (!tolerances.empty()) {
+      BELAY_RETURN_IF_ERROR(
+          CheckTolerated(shard.key, form, forms.back(), tolerances[i]));
+    }
     BELAY_RETURN_IF_ERROR(CheckConvertible(shard.key, form, forms.back()));
     forms.back() = form;
   }

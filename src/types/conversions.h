@@ -11,23 +11,25 @@
 #include "belay/shard.h"
 #include "belay/status.h"
 #include "model/plan.h"
+#include "model/restore_choice.h"
 #include "model/stored_form.h"
 
 namespace belay {
 
-// Replaces what ranks want by what is stored, as far as the options allow it
-// and it converts; the planner refuses the rest. Returns what differed, each
-// once, ascending.
+// Replaces what ranks want by what is stored, as far as that is tolerated for
+// any value and it converts; the planner refuses the rest. Returns what
+// differed, each once, ascending.
 // Errors: InvalidArgument, OutOfRange - a box outside its array.
 StatusOr<std::vector<Conversion>> WantAsStored(const SavedCheckpoint& saved,
-                                               const RestoreOptions& options,
+                                               Tolerance most,
                                                std::vector<RankShards>& wanted);
 
 // Returns the form in which each of these shards is stored; none at all where
-// nothing is converted.
-// Errors: FailedPrecondition - values that do not convert.
+// nothing is converted. `tolerances`, by shard, may be empty: then all is
+// tolerated.
+// Errors: FailedPrecondition - values that do not convert, or should not.
 StatusOr<std::vector<StoredForm>> FormsOf(
-    const std::vector<Shard>& shards,
+    const std::vector<Shard>& shards, const std::vector<Tolerance>& tolerances,
     const std::vector<Conversion>& conversions);
 
 // For messages between ranks.

@@ -1,0 +1,25 @@
+// What a restore does with one value of the program. Plain values.
+
+#ifndef BELAY_MODEL_RESTORE_CHOICE_H_
+#define BELAY_MODEL_RESTORE_CHOICE_H_
+
+#include <string>
+
+namespace belay {
+
+// What may differ between a stored value and that of the program.
+struct Tolerance {
+  bool dtype = false;
+  bool lengths = false;  // but not the number of axes
+};
+
+struct RestoreChoice {
+  bool skip = false;           // leave it as it is
+  bool may_be_absent = false;  // leave it as it is if it is not stored
+  std::string stored_key;      // empty: the program's
+  Tolerance tolerance;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_MODEL_RESTORE_CHOICE_H_
