@@ -135,6 +135,34 @@ TEST_F(SkeletonTest, TheFileHasItsSizeAndItsSpace) {
   EXPECT_GE(stat.allocated_bytes, stat.size);
 }
 
+// Only what nobody will write has its space before it is written.
+TEST_F(SkeletonTest, AFileThatGetsItsSpaceAsItIsWritten) {
+  std::vector<DatasetSpec> datasets = Many();
+  datasets.push_back({"large", DType::kU8, 0, {int64_t{4} << 20}, {}});
+  const Skeleton reserved = Create("a.h5", datasets);
+  const Skeleton skeleton =
+      h5::Value(CreateSkeleton(Path("b.h5"), datasets, Space::kAsWritten));
+  EXPECT_EQ(skeleton.offsets, reserved.offsets);
+  EXPECT_EQ(Content("a.h5"), Content("b.h5"));
+  const SkeletonImage image =
+      h5::Value(CaptureImage(Path("b.h5"), datasets, skeleton));
+  h5::Ok(CreateFromImage(Path("c.h5"), image, Space::kAsWritten));
+  EXPECT_EQ(Content("a.h5"), Content("c.h5"));
+  for (const char* name : {"b.h5", "c.h5"}) {
+    PosixFile file =
+        h5::Value(PosixFile::Open(Path(name), PosixFile::Mode::kWrite));
+    EXPECT_LT(file.Stat()->allocated_bytes, int64_t{4} << 20);
+    for (size_t i = 0; i < datasets.size(); ++i) {
+      const std::string bytes(static_cast<size_t>(BytesOf(datasets[i])), 'x');
+      if (bytes.empty()) continue;
+      h5::Ok(file.PwriteAll(skeleton.offsets[i], bytes.data(),
+                            static_cast<int64_t>(bytes.size())));
+    }
+    h5::Ok(file.Sync());
+    EXPECT_GE(file.Stat()->allocated_bytes, skeleton.file_bytes) << name;
+  }
+}
+
 TEST_F(SkeletonTest, DatasetsDoNotOverlapAndStayInTheFile) {
   const std::vector<DatasetSpec> datasets = Many();
   const Skeleton skeleton = Create("data.h5", datasets);
@@ -209,16 +237,20 @@ TEST_F(SkeletonTest, TwoDatasetsOfOnePathAreRefused) {
 }
 
 TEST_F(SkeletonTest, EveryFaultIsReported) {
-  fault::Arm(0);
-  Create("data.h5", Kinds());
-  const int64_t points = fault::Count();
-  EXPECT_GT(points, 20);
-  for (int64_t point = 1; point <= points; ++point) {
+  for (const Space space : {Space::kReserved, Space::kAsWritten}) {
     std::filesystem::remove(Path("data.h5"));
-    fault::Arm(point);
-    const Status status = CreateSkeleton(Path("data.h5"), Kinds()).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << point;
-    fault::Disarm();
+    fault::Arm(0);
+    h5::Value(CreateSkeleton(Path("data.h5"), Kinds(), space));
+    const int64_t points = fault::Count();
+    EXPECT_GT(points, 20);
+    for (int64_t point = 1; point <= points; ++point) {
+      std::filesystem::remove(Path("data.h5"));
+      fault::Arm(point);
+      const Status status =
+          CreateSkeleton(Path("data.h5"), Kinds(), space).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << point;
+      fault::Disarm();
+    }
   }
 }
 

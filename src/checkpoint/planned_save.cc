@@ -80,6 +80,8 @@ std::vector<std::string> EncodeParts(const SavePlan& plan,
       const bool knows = creator || options.transfer == Transfer::kHdf5;
       out.PutText(plan.files[file].name);
       out.Put(creator);
+      out.Put(plan.files[file].num_writers == 1 ? Space::kAsWritten
+                                                : Space::kReserved);
       out.Put<int64_t>(plan.files[file].rounds);
       out.Put(knows);
       if (knows) PutDatasets(plan, file, paths, out);
@@ -103,6 +105,7 @@ void DecodePart(std::string_view bytes, PlannedSave& planned) {
   for (PlannedFile& file : planned.files) {
     file.name = in.GetText();
     file.is_creator = in.Get<bool>();
+    file.space = in.Get<Space>();
     file.rounds = in.Get<int64_t>();
     if (!in.Get<bool>()) continue;
     file.datasets = DecodeDatasetSpecs(in.GetText());

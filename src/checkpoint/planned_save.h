@@ -21,6 +21,7 @@ namespace belay {
 struct PlannedFile {
   std::string name;
   bool is_creator = false;
+  Space space = Space::kReserved;
   int64_t rounds = 0;  // equal on the ranks of the team
   RankWrites writes;   // extents relative to the file, once Place has run
   // There on the rank that creates the file, and for the hdf5 transfer on all.

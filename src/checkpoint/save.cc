@@ -127,7 +127,8 @@ StatusOr<SkeletonImage> CreateNewFile(const SaveRun& run,
                                       const PlannedFile& file) {
   const std::string path = run.DataPath(file);
   SkeletonImage image;
-  BELAY_ASSIGN_OR_RETURN(image.skeleton, CreateSkeleton(path, file.datasets));
+  BELAY_ASSIGN_OR_RETURN(image.skeleton,
+                         CreateSkeleton(path, file.datasets, file.space));
   if (!run.keep) return image;
   return CaptureImage(path, file.datasets, image.skeleton);
 }
@@ -142,7 +143,7 @@ Status CreateMyFiles(SaveRun& run) {
     if (!file.is_creator) continue;
     if (run.reuse) {
       BELAY_RETURN_IF_ERROR(
-          CreateFromImage(run.DataPath(file), skeletons[next++]));
+          CreateFromImage(run.DataPath(file), skeletons[next++], file.space));
       continue;
     }
     BELAY_ASSIGN_OR_RETURN(skeletons.emplace_back(), CreateNewFile(run, file));

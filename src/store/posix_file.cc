@@ -221,6 +221,16 @@ Status PosixFile::Fallocate(int64_t bytes, int64_t from) {
   return NoSpaceLeft(bytes, found);
 }
 
+Status PosixFile::Extend(int64_t bytes) {
+  BELAY_RETURN_IF_ERROR(fault::Point("reserve"));
+  BELAY_ASSIGN_OR_RETURN(const int64_t found, SpaceForThisFile());
+  if (bytes > found) return NoSpaceLeft(bytes, found);
+  if (Retry([&] { return ::ftruncate(fd_, bytes); }) == 0) {
+    return absl::OkStatus();
+  }
+  return ErrnoStatus(errno, "reserve", path_);
+}
+
 StatusOr<int64_t> PosixFile::SpaceForThisFile() const {
   struct statvfs space;
   struct stat stat;
@@ -255,12 +265,11 @@ StatusOr<FileStat> PosixFile::Stat() const {
   BELAY_RETURN_IF_ERROR(fault::Point("stat"));
   struct stat stat;
   if (::fstat(fd_, &stat) != 0) return ErrnoStatus(errno, "stat", path_);
-  return FileStat{
-      .size = stat.st_size,
-      .allocated_bytes = Allocated(stat),
-      .number = stat.st_ino,
-      .modified_ns =
-          int64_t{stat.st_mtim.tv_sec} * 1000000000 + stat.st_mtim.tv_nsec};
+  return FileStat{.size = stat.st_size,
+                  .allocated_bytes = Allocated(stat),
+                  .number = stat.st_ino,
+                  .modified_ns = int64_t{stat.st_mtim.tv_sec} * 1000000000 +
+                                 stat.st_mtim.tv_nsec};
 }
 
 Status MakeDirectory(const std::string& path) {

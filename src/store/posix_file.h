@@ -84,6 +84,11 @@ class PosixFile {
   // plus what the file has already.
   Status Fallocate(int64_t bytes, int64_t from = 0);
 
+  // Makes the file `bytes` long and reserves nothing, but looks whether that
+  // much space is free now. Local. SIGXFSZ as in PwriteAll.
+  // Errors: as Fallocate.
+  Status Extend(int64_t bytes);
+
   // Reserves the bytes [0, bytes), size unchanged, perhaps from another thread.
   // Returns whether it could; if not, Fallocate says why. Passes no fault
   // point. Local.

@@ -19,6 +19,8 @@ constexpr int64_t kMetadataBytesPerDataset = 384;
 constexpr int64_t kMetadataBytesPerFile = 4096;
 // Datasets below this lie side by side.
 constexpr int64_t kSmallDatasetBytes = int64_t{64} << 10;
+// A file gets its space in pages at least.
+constexpr int64_t kPageBytes = 4096;
 
 int64_t StoredBytes(const h5::DatasetSpec& spec) {
   int64_t bytes = h5::ElementBytes(spec.dtype, spec.string_bytes);
@@ -92,10 +94,59 @@ StatusOr<std::vector<int64_t>> CreateDatasets(
   return offsets;
 }
 
+// What lies between the datasets, ascending: [first, second) in the file.
+std::vector<std::pair<int64_t, int64_t>> Gaps(
+    const std::vector<h5::DatasetSpec>& datasets, const Skeleton& skeleton) {
+  std::vector<std::pair<int64_t, int64_t>> data;  // offset, bytes
+  for (size_t i = 0; i < datasets.size(); ++i) {
+    if (skeleton.offsets[i] < 0) continue;
+    data.emplace_back(skeleton.offsets[i], StoredBytes(datasets[i]));
+  }
+  data.emplace_back(skeleton.file_bytes, 0);
+  std::sort(data.begin(), data.end());
+  std::vector<std::pair<int64_t, int64_t>> gaps;
+  int64_t position = 0;
+  for (const auto& [offset, bytes] : data) {
+    if (offset > position) gaps.emplace_back(position, offset);
+    position = std::max(position, offset + bytes);
+  }
+  return gaps;
+}
+
+// Leaves no hole where nothing will be written.
+Status ReserveGaps(PosixFile& file,
+                   const std::vector<h5::DatasetSpec>& datasets,
+                   const Skeleton& skeleton) {
+  BELAY_RETURN_IF_ERROR(file.Extend(skeleton.file_bytes));
+  for (const auto& [begin, end] : Gaps(datasets, skeleton)) {
+    if (end - begin < kPageBytes) continue;
+    BELAY_RETURN_IF_ERROR(file.Fallocate(end, begin));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<Skeleton> CreateUnreserved(
+    const std::string& path, const std::vector<h5::DatasetSpec>& datasets) {
+  Skeleton skeleton;
+  BELAY_ASSIGN_OR_RETURN(h5::Handle created,
+                         h5::CreateFile(path, HintFor(datasets)));
+  BELAY_ASSIGN_OR_RETURN(skeleton.offsets,
+                         CreateDatasets(std::move(created), datasets));
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kWrite));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  skeleton.file_bytes = stat.size;
+  BELAY_RETURN_IF_ERROR(ReserveGaps(file, datasets, skeleton));
+  BELAY_RETURN_IF_ERROR(file.Close());
+  return skeleton;
+}
+
 }  // namespace
 
-StatusOr<Skeleton> CreateSkeleton(
-    const std::string& path, const std::vector<h5::DatasetSpec>& datasets) {
+StatusOr<Skeleton> CreateSkeleton(const std::string& path,
+                                  const std::vector<h5::DatasetSpec>& datasets,
+                                  Space space) {
+  if (space == Space::kAsWritten) return CreateUnreserved(path, datasets);
   Skeleton skeleton;
   BELAY_ASSIGN_OR_RETURN(h5::Handle created,
                          h5::CreateFile(path, HintFor(datasets)));
@@ -117,32 +168,23 @@ StatusOr<SkeletonImage> CaptureImage(
     const std::string& path, const std::vector<h5::DatasetSpec>& datasets,
     const Skeleton& skeleton) {
   SkeletonImage image{.skeleton = skeleton, .regions = {}};
-  std::vector<std::pair<int64_t, int64_t>> data;  // offset, bytes
-  for (size_t i = 0; i < datasets.size(); ++i) {
-    if (skeleton.offsets[i] < 0) continue;
-    data.emplace_back(skeleton.offsets[i], StoredBytes(datasets[i]));
-  }
-  data.emplace_back(skeleton.file_bytes, 0);
-  std::sort(data.begin(), data.end());
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(path, PosixFile::Mode::kRead));
-  int64_t position = 0;
-  for (const auto& [offset, bytes] : data) {
-    if (offset > position) {
-      std::string region(offset - position, '\0');
-      BELAY_RETURN_IF_ERROR(file.PreadAll(position, region.data(),
-                                          static_cast<int64_t>(region.size())));
-      image.regions.emplace_back(position, std::move(region));
-    }
-    position = std::max(position, offset + bytes);
+  for (const auto& [begin, end] : Gaps(datasets, skeleton)) {
+    std::string region(static_cast<size_t>(end - begin), '\0');
+    BELAY_RETURN_IF_ERROR(file.PreadAll(begin, region.data(), end - begin));
+    image.regions.emplace_back(begin, std::move(region));
   }
   return image;
 }
 
-Status CreateFromImage(const std::string& path, const SkeletonImage& image) {
+Status CreateFromImage(const std::string& path, const SkeletonImage& image,
+                       Space space) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(path, PosixFile::Mode::kCreate));
-  BELAY_RETURN_IF_ERROR(file.Fallocate(image.skeleton.file_bytes));
+  BELAY_RETURN_IF_ERROR(space == Space::kReserved
+                            ? file.Fallocate(image.skeleton.file_bytes)
+                            : file.Extend(image.skeleton.file_bytes));
   for (const auto& [offset, bytes] : image.regions) {
     BELAY_RETURN_IF_ERROR(file.PwriteAll(offset, bytes.data(),
                                          static_cast<int64_t>(bytes.size())));

@@ -30,10 +30,21 @@ struct SkeletonImage {
   std::vector<std::pair<int64_t, std::string>> regions;  // offset, bytes
 };
 
+// When a file gets its space. Reserving takes as long as writing where the file
+// system clears what it reserves, as one in memory does.
+enum class Space : uint8_t {
+  // With its skeleton: a rank that runs out of space has not written yet, and
+  // ranks that write at the same time do not wait for each other's blocks.
+  kReserved,
+  // As it is written, by one rank: a full disk shows then, and only there.
+  kAsWritten,
+};
+
 // Creates the file `path` with these datasets and reserves its space. Local.
 // Errors: ResourceExhausted - no space; those of h5::CreateDataset.
 StatusOr<Skeleton> CreateSkeleton(const std::string& path,
-                                  const std::vector<h5::DatasetSpec>& datasets);
+                                  const std::vector<h5::DatasetSpec>& datasets,
+                                  Space space = Space::kReserved);
 
 // Reads the metadata bytes of a file that CreateSkeleton made. Local.
 StatusOr<SkeletonImage> CaptureImage(
@@ -41,7 +52,8 @@ StatusOr<SkeletonImage> CaptureImage(
     const Skeleton& skeleton);
 
 // Creates the file `path` from an image and reserves its space. Local.
-Status CreateFromImage(const std::string& path, const SkeletonImage& image);
+Status CreateFromImage(const std::string& path, const SkeletonImage& image,
+                       Space space = Space::kReserved);
 
 // For messages between ranks. Local.
 std::string EncodeDatasetSpecs(const std::vector<h5::DatasetSpec>& datasets);
