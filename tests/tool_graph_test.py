@@ -73,6 +73,33 @@ object             bytes
         self.assertEqual(self.belay("graph", STEP, "--values"),
                          (0, HEAD + TREE, ""))
 
+    def test_show_by_the_path_of_an_object(self):
+        def key(path):
+            code, out, err = self.belay("show", STEP, path)
+            self.assertEqual((code, err), (0, ""), path)
+            return out[:out.index('": ') + 1]
+        embed = key("model.embed")
+        self.assertEqual(embed, '"model/embed/.ATTRIBUTES/VARIABLE_VALUE"')
+        for path in ("(root).model.embed", "model.decoder",
+                     "model.whole.whole.embed", embed.strip('"')):
+            self.assertEqual(key(path), embed, path)
+        momentum = key("adam.m for (root).model.embed")
+        self.assertIn("OPTIMIZER_SLOT", momentum)
+        self.assertEqual(key("(root).adam's state 'm' for (root).model.embed"),
+                         momentum)
+        for path, end in (("model.layers.1.bias", "layers/1/bias"),
+                          ("adam.rate", "adam/.ATTRIBUTES/rate"),
+                          ("save_counter", "save_counter")):
+            self.assertIn(end, key(path))
+        self.assertIn("gr", key("model.gr\u00f6\u00dfe a/b.c"))
+        # Neither an object without a value nor a part of a name is one.
+        for path in ("model", "model.layers", "model.emb", "model.embed.",
+                     "model.embed.x", "embed", "(root)", "(root)model.embed",
+                     ".model.embed", "adam", ""):
+            code, out, err = self.belay("show", STEP, path)
+            self.assertEqual((code, out), (2, ""), path)
+            self.assertIn("is not in the checkpoint", err)
+
     def test_without_a_graph(self):
         for make in lambda: None, self.copy_newer:
             make()  # format 1.2, then 1.1

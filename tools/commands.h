@@ -26,7 +26,7 @@ struct ShowOptions {
   int64_t max = 1000;  // what has more elements or bytes is abbreviated
 };
 
-// Prints the values of one array.
+// Prints the values of one array, by its key or by its path in the objects.
 int Show(const std::string& path, const std::string& key,
          const ShowOptions& options);
 

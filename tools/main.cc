@@ -21,7 +21,10 @@ using belay::tools::GraphOptions;
 using belay::tools::ShowOptions;
 
 void AddShowOptions(CLI::App* show, std::string& key, ShowOptions& options) {
-  show->add_option("KEY", key, "The key of the array")->required();
+  show->add_option("KEY", key,
+                   "The key of the array, or the path of a value as belay "
+                   "graph shows it, such as model.w")
+      ->required();
   show->add_option("--box", options.box,
                    "Only this box: \"offset,length\" for each axis, or \"-\" "
                    "for the whole axis, with ':' between them, as in 0,4:-");

@@ -7,6 +7,7 @@
 #include "array_text.h"
 #include "commands.h"
 #include "number_text.h"
+#include "object_path.h"
 #include "statistics.h"
 
 namespace belay::tools {
@@ -83,13 +84,32 @@ Status ShowArray(const CheckpointReader& reader, const ArrayInfo& array,
   return absl::OkStatus();
 }
 
+// The array of that key or, if there is none, the one value that has that path
+// in the objects.
+StatusOr<ArrayInfo> FindArray(const CheckpointReader& reader,
+                              const std::string& name) {
+  StatusOr<ArrayInfo> array = reader.Find(name);
+  if (array.ok()) return array;
+  const StatusOr<std::vector<ObjectInfo>> objects = reader.Objects();
+  if (!objects.ok()) return objects.status();
+  const std::vector<std::string> keys = KeysAt(*objects, name);
+  if (keys.empty()) return array;
+  if (keys.size() == 1) return reader.Find(keys[0]);
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "show %s: several values have this path; name one by its key: %s",
+      QuotedText(name),
+      absl::StrJoin(keys, ", ", [](std::string* out, const std::string& key) {
+        out->append(QuotedText(key));
+      })));
+}
+
 }  // namespace
 
 int Show(const std::string& path, const std::string& key,
          const ShowOptions& options) {
   const StatusOr<CheckpointReader> reader = CheckpointReader::Open(path);
   if (!reader.ok()) return Fail(reader.status());
-  const StatusOr<ArrayInfo> array = reader->Find(key);
+  const StatusOr<ArrayInfo> array = FindArray(*reader, key);
   if (!array.ok()) return Fail(array.status());
   const Status status = array->dtype == DType::kString
                             ? ShowText(*reader, *array, options)
