@@ -224,7 +224,7 @@ TEST_F(IndexDamageTest, OneFlippedBitOfTheData) {
       absl::StrCat("restore \"", StepFile(1, ""), "\": ", cause)))
       << status;
   EXPECT_TRUE(absl::EndsWith(status.message(),
-                             absl::StrCat("; 1 damaged blocks in all [rank 0 "
+                             absl::StrCat("; 1 damaged block in all [rank 0 "
                                           "of ",
                                           size_, "]")))
       << status;

@@ -89,6 +89,15 @@ TEST_F(ResolveTest, WhatIsNoCheckpoint) {
   std::filesystem::create_directory(Path("step_00000001"));
   Put("step_00000001/data_00000_of_00001.h5", "");
   EXPECT_THAT(error(dir_), HasSubstr("index.h5"));
+  const std::string cause =
+      "\": the step has no index.h5; parts of it were deleted, or not copied";
+  EXPECT_EQ(error(Path("step_00000001")),
+            "open \"" + Path("step_00000001") + cause);
+  std::filesystem::rename(Path("step_00000001"), Path("best"));
+  EXPECT_EQ(error(Path("best")), "open \"" + Path("best") + cause);
+  std::filesystem::create_directory(Path("step_00000002"));
+  EXPECT_EQ(error(Path("step_00000002")),
+            "open \"" + Path("step_00000002") + cause);
 }
 
 TEST_F(ResolveTest, ADamagedIndexIsDataLoss) {

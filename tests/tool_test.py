@@ -3,8 +3,11 @@
 Usage: tool_test.py BELAY GOLDEN_DIR VERSION
 Exact output and exit codes: 0 all is well, 1 damage, 2 cannot be carried out.
 """
+import re
 import sys
 import unittest
+
+import h5py
 
 from tool_case import PER_TASK, SHARED, VERSION, ToolCase, crc32c
 
@@ -132,7 +135,8 @@ class ToolTest(ToolCase):
                 self.belay("verify", *options, SHARED),
                 (1, 'damaged: checksum of key "text", block 0 (box "0,18") in '
                     'file "data_00000_of_00001.h5" does not match (need '
-                    f"0x{need:08x}, found 0x{found:08x})\n", ""))
+                    f"0x{need:08x}, found 0x{found:08x})\n"
+                    f"{SHARED}: damaged in 1 place\n", ""))
         # The listing reads the index only.
         self.assertEqual(self.belay("ls", SHARED)[0], 0)
 
@@ -143,13 +147,14 @@ class ToolTest(ToolCase):
         self.assertEqual(
             self.belay("verify", "run"),
             (1, f'damaged: open "{PER_TASK}/data_00001_of_00002.h5": the data '
-                f"file is truncated (need {need} bytes, found {need - 1})\n",
-             ""))
+                f"file is truncated (need {need} bytes, found {need - 1})\n"
+                f"{PER_TASK}: damaged in 1 place\n", ""))
         data.unlink()
         self.assertEqual(
             self.belay("verify", "run"),
             (1, f'damaged: open "{PER_TASK}/data_00001_of_00002.h5": the data '
-                f"file is missing (need {need} bytes, found none)\n", ""))
+                f"file is missing (need {need} bytes, found none)\n"
+                f"{PER_TASK}: damaged in 1 place\n", ""))
 
     def test_a_damaged_index_cannot_be_read(self):
         self.flip(f"{SHARED}/index.h5", b"odd/100%/a@b")
@@ -159,6 +164,43 @@ class ToolTest(ToolCase):
                 self.belay(command[0], SHARED, *command[1:]),
                 (2, "", f'belay: DATA_LOSS: read "{SHARED}/index.h5": the index '
                         "is damaged: its digest does not match\n"))
+
+    def test_a_damaged_index_is_named_whatever_is_damaged(self):
+        index = self.path(f"{SHARED}/index.h5")
+        content = index.read_bytes()
+        unnamed = set()
+        # The header of each object of HDF5 has a checksum.
+        for header in re.finditer(b"OHDR", content):
+            at = header.start() + 20
+            index.write_bytes(content[:at] + bytes([content[at] ^ 0x55])
+                              + content[at + 1:])
+            code, out, err = self.belay("ls", SHARED)
+            if code != 0 and f'"{SHARED}/index.h5"' not in err:
+                unnamed.add(err)
+        self.assertEqual(unnamed, set())
+
+    def test_a_step_without_an_index(self):
+        self.path(f"{SHARED}/index.h5").unlink()
+        self.assertEqual(
+            self.belay("ls", SHARED),
+            (2, "", f'belay: NOT_FOUND: open "{SHARED}": the step has no '
+                    "index.h5; parts of it were deleted, or not copied\n"))
+
+    def test_keys_that_do_not_print(self):
+        self.copy()
+        step = "other/step_00000007"
+        with h5py.File(self.path(f"{step}/index.h5")) as index:
+            keys = [k.decode() for k in index[".belay/arrays/key"][:]]
+        row = keys.index("types/bf16")
+        self.patch_index("arrays/key", row, b"types/b\n\x1bl")
+        code, out, err = self.belay("ls", step)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn('\n"types/b\\n\\x1bl"  bf16    [2, 1] ', out)
+        self.assertIn("\nw                 i32     [6, 10] ", out)
+        code, out, err = self.belay("ls", "--shards", step)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn('  "types/b\\n\\x1bl"  0,2:0,1 ', out)
+        self.assertNotIn("\x1b", out)
 
     def test_what_is_not_there(self):
         self.path("empty").mkdir()
@@ -198,6 +240,16 @@ class ToolTest(ToolCase):
             code, out, err = self.belay(*args)
             self.assertEqual((code, out), (2, ""), args)
             self.assertIn(message, err)
+        for number in "-1", "nan", "x":
+            for args in (["graph", SHARED, "--depth"],
+                         ["show", SHARED, "w", "--max"],
+                         ["diff", SHARED, "run", "--tolerance"]):
+                code, out, err = self.belay(*args, number)
+                self.assertEqual((code, out), (2, ""), args)
+                self.assertIn(
+                    f'{args[-1]}: "x" is not a number' if number == "x" else
+                    f"{args[-1]}: need at least 0, found {number}", err)
+                self.assertLess(len(err), 200)
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ TEST_F(CompareTest, ADamagedBlockIsNamed) {
             "restore \"run/step_00000001\": " +
                 DescribeDamage(saved_, 0, 1, StandardCrc(2, kBlockBytes),
                                StandardCrc(77, kBlockBytes)) +
-                "; 1 damaged blocks in all");
+                "; 1 damaged block in all");
   EXPECT_EQ(counts_.verified, 5);
 }
 

@@ -48,21 +48,23 @@ int Graph(const std::string& path, const GraphOptions& options) {
   const CheckpointInfo& info = reader->info();
   if (objects->empty()) {
     return Fail(absl::NotFoundError(absl::StrFormat(
-        "graph \"%s\": the checkpoint has no object graph, it holds %d arrays "
+        "graph \"%s\": the checkpoint has no object graph, it holds %s "
         "only; list them with belay ls",
-        info.path, info.arrays.size())));
+        info.path, CountText(info.arrays.size(), "array"))));
   }
-  absl::PrintF("%s: step %d, %d objects, %d values, %s, format %d.%d\n\n",
-               info.path, info.step, objects->size(), CountValues(*objects),
-               BytesText(info.bytes), info.format_major, info.format_minor);
+  absl::PrintF("%s: step %d, %s, %s, %s, format %d.%d\n\n", info.path,
+               info.step, CountText(objects->size(), "object"),
+               CountText(CountValues(*objects), "value"), BytesText(info.bytes),
+               info.format_major, info.format_minor);
   const std::string tree = ObjectTreeText(*objects, info.arrays,
                                           {.depth = options.depth,
                                            .values = options.values,
                                            .color = WantsColor()});
   std::fwrite(tree.data(), 1, tree.size(), stdout);
   if (const int64_t others = CountOtherArrays(*objects, info.arrays)) {
-    absl::PrintF("\n%d arrays belong to no object; list them with belay ls\n",
-                 others);
+    absl::PrintF("\n%s %s to no object; list them with belay ls\n",
+                 CountText(others, "array"),
+                 others == 1 ? "belongs" : "belong");
   }
   return 0;
 }

@@ -25,18 +25,18 @@ const char* LayoutText(const CheckpointInfo& info) {
 }
 
 void PrintTable(const CheckpointInfo& info) {
-  int key_width = 3, shape_width = 5;
+  size_t key_width = 3, shape_width = 5;
   for (const ArrayInfo& array : info.arrays) {
-    key_width = std::max(key_width, static_cast<int>(array.key.size()));
-    shape_width =
-        std::max(shape_width, static_cast<int>(ShapeText(array.shape).size()));
+    key_width = std::max(key_width, WidthOf(PrintableName(array.key)));
+    shape_width = std::max(shape_width, ShapeText(array.shape).size());
   }
-  absl::PrintF("%-*s  %-7s %-*s %10s  %s\n", key_width, "key", "dtype",
-               shape_width, "shape", "bytes", "stored as");
+  absl::PrintF("%s  %-7s %s %10s  %s\n", Padded("key", key_width), "dtype",
+               Padded("shape", shape_width), "bytes", "stored as");
   for (const ArrayInfo& array : info.arrays) {
-    absl::PrintF("%-*s  %-7s %-*s %10s  %s\n", key_width, array.key,
-                 DTypeName(array.dtype), shape_width, ShapeText(array.shape),
-                 BytesText(array.bytes), array.cut);
+    absl::PrintF(
+        "%s  %-7s %s %10s  %s\n", Padded(PrintableName(array.key), key_width),
+        DTypeName(array.dtype), Padded(ShapeText(array.shape), shape_width),
+        BytesText(array.bytes), array.cut);
   }
 }
 
@@ -47,23 +47,23 @@ std::string TaskText(const StoredPiece& piece) {
 }
 
 void PrintPieces(const CheckpointInfo& info) {
-  int file_width = 4, key_width = 3, box_width = 3;
+  size_t file_width = 4, key_width = 3, box_width = 3;
   const auto box_text = [](const StoredPiece& piece) {
     return piece.box.shape.empty() ? "-" : BoxText(piece.box);  // a scalar
   };
   for (const StoredPiece& piece : info.pieces) {
-    file_width = std::max(file_width, static_cast<int>(piece.file.size()));
-    key_width = std::max(key_width, static_cast<int>(piece.key.size()));
-    box_width = std::max(box_width, static_cast<int>(box_text(piece).size()));
+    file_width = std::max(file_width, piece.file.size());
+    key_width = std::max(key_width, WidthOf(PrintableName(piece.key)));
+    box_width = std::max(box_width, box_text(piece).size());
   }
-  absl::PrintF("%-*s  %5s  %-*s  %-*s  %s\n", file_width, "file", "group",
-               key_width, "key", box_width, "box", "task");
+  absl::PrintF("%s  %5s  %s  %s  %s\n", Padded("file", file_width), "group",
+               Padded("key", key_width), Padded("box", box_width), "task");
   for (const StoredPiece& piece : info.pieces) {
     const std::string group =
         piece.group ? absl::StrFormat("%d", *piece.group) : "-";
-    absl::PrintF("%-*s  %5s  %-*s  %-*s  %s\n", file_width, piece.file, group,
-                 key_width, piece.key, box_width, box_text(piece),
-                 TaskText(piece));
+    absl::PrintF("%s  %5s  %s  %s  %s\n", Padded(piece.file, file_width), group,
+                 Padded(PrintableName(piece.key), key_width),
+                 Padded(box_text(piece), box_width), TaskText(piece));
   }
 }
 
@@ -74,8 +74,8 @@ int List(const std::string& path, bool shards) {
   if (!step.ok()) return Fail(step.status());
   const StatusOr<CheckpointInfo> info = ReadCheckpointInfo(*step);
   if (!info.ok()) return Fail(info.status());
-  absl::PrintF("%s: step %d, %d arrays, %s in %s (%d), format %d.%d%s\n\n",
-               info->path, info->step, info->arrays.size(),
+  absl::PrintF("%s: step %d, %s, %s in %s (%d), format %d.%d%s\n\n", info->path,
+               info->step, CountText(info->arrays.size(), "array"),
                BytesText(info->bytes), LayoutText(*info), info->num_files,
                info->format_major, info->format_minor,
                info->has_checksums ? ", CRC32C" : ", no checksums");

@@ -20,6 +20,18 @@ using belay::tools::DiffOptions;
 using belay::tools::GraphOptions;
 using belay::tools::ShowOptions;
 
+// CLI11's own check prints the largest double with all its digits.
+const CLI::Validator kNotNegative(
+    [](std::string& text) -> std::string {
+      double value = 0;
+      if (!CLI::detail::lexical_cast(text, value)) {
+        return absl::StrFormat("\"%s\" is not a number", text);
+      }
+      if (value >= 0) return "";
+      return absl::StrFormat("need at least 0, found %s", text);
+    },
+    "AT LEAST 0");
+
 void AddShowOptions(CLI::App* show, std::string& key, ShowOptions& options) {
   show->add_option("KEY", key,
                    "The key of the array, or the path of a value as belay "
@@ -34,7 +46,7 @@ void AddShowOptions(CLI::App* show, std::string& key, ShowOptions& options) {
   show->add_option("--max", options.max,
                    "Abbreviate what has more elements, or a text of more bytes")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(kNotNegative);
 }
 
 void AddDiffOptions(CLI::App* diff, std::string& a, std::string& b,
@@ -46,7 +58,7 @@ void AddDiffOptions(CLI::App* diff, std::string& a, std::string& b,
                  "Compare keys, dtypes and shapes, but no values");
   diff->add_option("--tolerance", options.tolerance,
                    "Numbers may differ by that much; without it, not in a bit")
-      ->check(CLI::NonNegativeNumber);
+      ->check(kNotNegative);
 }
 
 void AddGraphOptions(CLI::App* graph, GraphOptions& options) {
@@ -54,7 +66,7 @@ void AddGraphOptions(CLI::App* graph, GraphOptions& options) {
       ->add_option("--depth", options.depth,
                    "Show so many levels below the root, and how much is left "
                    "out")
-      ->check(CLI::NonNegativeNumber);
+      ->check(kNotNegative);
   graph
       ->add_flag("--values,!--no-values", options.values,
                  "Show values, or only the objects that hold them")

@@ -26,9 +26,21 @@ std::string RealText(double value);
 // "1.5 MiB".
 std::string BytesText(int64_t bytes);
 
+// "1 array", "2 arrays".
+std::string CountText(int64_t count, std::string_view noun);
+
 // In double quotes; what does not print, and what is not UTF-8, as "\n" or
 // "\x1b".
 std::string QuotedText(std::string_view text);
+
+// The name as it is if it prints, else in quotes.
+std::string PrintableName(const std::string& name);
+
+// Characters of a UTF-8 text that prints.
+size_t WidthOf(std::string_view text);
+
+// With blanks at its end, so that it has that many characters at least.
+std::string Padded(std::string text, size_t width);
 
 }  // namespace belay::tools
 

@@ -12,19 +12,6 @@
 namespace belay::tools {
 namespace {
 
-// The name as it is if it prints, else in quotes.
-std::string PrintableName(const std::string& name) {
-  std::string quoted = QuotedText(name);
-  return quoted.size() == name.size() + 2 ? name : quoted;
-}
-
-// Characters of a UTF-8 text that prints.
-size_t WidthOf(std::string_view text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(),
-      [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
-}
-
 struct Row {
   int64_t level = 0;   // 0: the root
   std::string branch;  // "│  ├─ "
@@ -228,7 +215,7 @@ class Table {
   }
 
   std::string Head() const {
-    std::string line = Padded("object", 6, name_width_);
+    std::string line = Padded("object", name_width_);
     absl::StrAppendFormat(&line, "  %10s", "bytes");
     if (has_values_) absl::StrAppend(&line, "  dtype   shape");
     if (has_layouts_) {
@@ -243,7 +230,7 @@ class Table {
     if (row.bytes < 0) {
       return absl::StrCat(name, " ", Faint(row.target), "\n");
     }
-    std::string line = Padded(
+    std::string line = WithBlanks(
         std::move(name), WidthOf(row.branch) + WidthOf(row.name), name_width_);
     absl::StrAppendFormat(&line, "  %10s", BytesText(row.bytes));
     if (row.dtype.empty()) return line + "\n";
@@ -258,7 +245,7 @@ class Table {
   }
 
  private:
-  static std::string Padded(std::string text, size_t width, size_t need) {
+  static std::string WithBlanks(std::string text, size_t width, size_t need) {
     if (width < need) text.append(need - width, ' ');
     return text;
   }

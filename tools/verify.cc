@@ -7,6 +7,7 @@
 #include "progress_bar.h"
 
 namespace belay::tools {
+
 int Verify(const std::string& path, bool quiet) {
   const StatusOr<std::string> step = ResolveStep(path);
   if (!step.ok()) return Fail(step.status());
@@ -20,7 +21,11 @@ int Verify(const std::string& path, bool quiet) {
   for (const std::string& line : result->damage) {
     absl::PrintF("damaged: %s\n", line);
   }
-  if (!result->damage.empty()) return 1;
+  if (!result->damage.empty()) {
+    absl::PrintF("%s: damaged in %s\n", *step,
+                 CountText(result->damage.size(), "place"));
+    return 1;
+  }
   if (quiet) return 0;
   if (!info->has_checksums) {
     absl::PrintF(
@@ -29,8 +34,9 @@ int Verify(const std::string& path, bool quiet) {
         *step);
     return 0;
   }
-  absl::PrintF("%s: %d arrays, %d blocks, %s: all checksums match\n", *step,
-               info->arrays.size(), result->blocks, BytesText(result->bytes));
+  absl::PrintF("%s: %s, %s, %s: all checksums match\n", *step,
+               CountText(info->arrays.size(), "array"),
+               CountText(result->blocks, "block"), BytesText(result->bytes));
   return 0;
 }
 

@@ -1,13 +1,22 @@
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "belay/checkpoint_reader.h"
 #include "belay/save_restore.h"
 #include "store/commit.h"
+#include "store/own_files.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
 
 namespace belay {
 namespace {
+
+// Whether a directory of that name and content was a step.
+bool WasStep(const std::string& path, const std::vector<std::string>& names) {
+  return ParseStepName(NameOf(path)).has_value() ||
+         std::any_of(names.begin(), names.end(), IsDataFile);
+}
 
 // Says what a directory without a committed step holds instead.
 Status NothingCommitted(const std::string& path) {
@@ -19,6 +28,12 @@ Status NothingCommitted(const std::string& path) {
         absl::StrFormat("open \"%s\": no step is committed; \"%s\" is a save "
                         "that is running or was killed",
                         path, name));
+  }
+  if (WasStep(path, names)) {
+    return absl::NotFoundError(absl::StrFormat(
+        "open \"%s\": the step has no %s; parts of it were deleted, or not "
+        "copied",
+        path, IndexName()));
   }
   return absl::NotFoundError(absl::StrFormat(
       "open \"%s\": neither a committed step nor a directory of steps", path));

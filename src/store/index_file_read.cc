@@ -26,13 +26,20 @@ Status ReadInto(const h5::Handle& file, const char* path,
   return absl::OkStatus();
 }
 
+// A dataset alone does not say in which of many files it is.
+Status InFile(const std::string& path, const Status& status) {
+  if (status.ok()) return status;
+  return Status(status.code(),
+                absl::StrFormat("read \"%s\": %s", path, status.message()));
+}
+
 // Magic and version come first: the rest is only understood with them.
 Status CheckHeader(const h5::Handle& file, const std::string& path) {
   IndexColumns header;
   const Status magic = ReadInto(file, ".belay/header/magic", header.magic);
   // A failure of the system is no verdict on the file.
   if (!magic.ok() && !absl::IsNotFound(magic) && !absl::IsDataLoss(magic)) {
-    return magic;
+    return InFile(path, magic);
   }
   if (!magic.ok() || header.magic != std::vector<std::string>{kIndexMagic}) {
     return absl::DataLossError(absl::StrFormat(
@@ -41,7 +48,8 @@ Status CheckHeader(const h5::Handle& file, const std::string& path) {
         path, kIndexMagic,
         header.magic.size() == 1 ? "\"" + header.magic[0] + "\"" : "none"));
   }
-  BELAY_RETURN_IF_ERROR(ReadInto(file, ".belay/header/format", header.format));
+  BELAY_RETURN_IF_ERROR(
+      InFile(path, ReadInto(file, ".belay/header/format", header.format)));
   if (header.format.size() != 2 || header.format[0] == 0) {
     return absl::DataLossError(
         absl::StrFormat("read \"%s\": the format version is damaged", path));
@@ -105,7 +113,7 @@ StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory) {
   BELAY_RETURN_IF_ERROR(CheckHeader(file, path));
   IndexColumns columns;
   bool is_intact = false;
-  BELAY_RETURN_IF_ERROR(ReadColumns(file, columns, is_intact));
+  BELAY_RETURN_IF_ERROR(InFile(path, ReadColumns(file, columns, is_intact)));
   BELAY_RETURN_IF_ERROR(file.Close());
   if (!is_intact) {
     return absl::DataLossError(absl::StrFormat(

@@ -18,18 +18,6 @@ namespace {
 
 constexpr size_t kMaxShown = 5;
 
-// "data_<digits>_of_<digits>.h5".
-bool IsDataFile(std::string_view name) {
-  constexpr std::string_view kOf = "_of_";
-  if (!name.starts_with("data_") || !name.ends_with(".h5")) return false;
-  name.remove_prefix(5);
-  name.remove_suffix(3);
-  const size_t of = name.find(kOf);
-  return of != std::string_view::npos &&
-         ParseDigits(name.substr(0, of), INT64_MAX).has_value() &&
-         ParseDigits(name.substr(of + kOf.size()), INT64_MAX).has_value();
-}
-
 // The marker of a save, whose number has 16 hexadecimal digits.
 bool IsMarker(std::string_view name) {
   return name.size() == MarkerName(0).size() &&
@@ -54,6 +42,17 @@ Status NoForeign(std::string_view operation, const std::string& path,
 }
 
 }  // namespace
+
+bool IsDataFile(std::string_view name) {
+  constexpr std::string_view kOf = "_of_";
+  if (!name.starts_with("data_") || !name.ends_with(".h5")) return false;
+  name.remove_prefix(5);
+  name.remove_suffix(3);
+  const size_t of = name.find(kOf);
+  return of != std::string_view::npos &&
+         ParseDigits(name.substr(0, of), INT64_MAX).has_value() &&
+         ParseDigits(name.substr(of + kOf.size()), INT64_MAX).has_value();
+}
 
 Status CheckOnlyOwn(std::string_view operation, const std::string& path,
                     std::string_view consequence) {

@@ -10,6 +10,10 @@
 
 namespace belay {
 
+// Whether that is the name of a data file, "data_<digits>_of_<digits>.h5".
+// Local.
+bool IsDataFile(std::string_view name);
+
 // Checks that belay made all that is in a step directory. Local. The error
 // begins with `operation` and ends with `consequence`.
 // Errors: FailedPrecondition - somebody else's files, at most a few are named;

@@ -138,8 +138,9 @@ Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,
     }
   }
   if (damaged == 0) return absl::OkStatus();
-  return absl::DataLossError(absl::StrFormat("%s: %s; %d damaged blocks in all",
-                                             operation, first, damaged));
+  return absl::DataLossError(
+      absl::StrFormat("%s: %s; %d damaged %s in all", operation, first, damaged,
+                      damaged == 1 ? "block" : "blocks"));
 }
 
 }  // namespace belay
