@@ -16,8 +16,10 @@
 //
 // An object is known by its address (an array by that and its shape): reached
 // by two paths it is one object, and objects may refer to each other in
-// circles. Mistakes (a null child, a name that is given twice) are collected
-// and returned by the save or the restore.
+// circles. A piece that is given by a pointer and has no element has no address
+// of its own: what it is a piece of, the ranks that hold some of it say.
+// Mistakes (a null child, a name that is given twice) are collected and
+// returned by the save or the restore.
 
 #ifndef BELAY_TRACKABLE_H_
 #define BELAY_TRACKABLE_H_
@@ -151,7 +153,9 @@ class Leaf {
   // Adds another piece to an array that was made with a box. Local.
   Leaf& AddPiece(const Box& box, const Memory& memory);
 
-  const ObjectId& id() const { return id_; }
+  // What the value is known by on `rank`: nobody's, if it has no element there
+  // and is no object, such as a vector, either. Local.
+  ObjectId id(int rank) const;
   DType dtype() const { return dtype_; }
   const Shape& global_shape() const { return global_shape_; }
   // The layout as text, "" without one. Local.
@@ -168,7 +172,10 @@ class Leaf {
     Memory memory;
   };
 
-  ObjectId id_;
+  // The part of the array that a piece is. Local.
+  StatusOr<Box> BoxOf(const Piece& piece, int rank) const;
+
+  ObjectId id_;  // of a text or a variable
   DType dtype_ = DType::kString;
   Shape global_shape_;
   std::optional<Layout> layout_;
@@ -206,14 +213,18 @@ class ObjectRef {
   template <NotObjectRef T>
   ObjectRef(T&& object);
 
-  // Becomes what its pointers lead to now. The other functions are for what was
-  // followed. Local.
-  void Follow() {
+  // Becomes what its pointers lead to now, on this rank. The other functions
+  // are for what was followed. Local.
+  void Follow(int rank) {
     while (follow_ != nullptr) *this = follow_();
+    if (leaf_ != nullptr) id_ = leaf_->id(rank);
   }
   // Whether it refers to nothing. Local.
   bool is_null() const { return track_ == nullptr; }
   const ObjectId& id() const { return id_; }
+  // Whether it is a value of which nothing is here that tells it from others.
+  // Local.
+  bool is_empty() const { return leaf_ != nullptr && id_.address == nullptr; }
   // Describes the object. Local.
   void Track(Tracker& tracker) const { track_(tracker); }
 
@@ -242,6 +253,7 @@ class ObjectRef {
 
   // Of a pointer, which has neither of the others.
   std::function<ObjectRef()> follow_;
+  std::shared_ptr<const Leaf> leaf_;  // whose id depends on the rank
   ObjectId id_;
   std::function<void(Tracker&)> track_;
 };
@@ -329,9 +341,10 @@ ObjectRef::ObjectRef(T&& object) {
   constexpr bool kLasts = std::is_lvalue_reference_v<T>;
   if constexpr (std::same_as<std::remove_const_t<U>, Leaf> ||
                 (ElementRange<U> && std::ranges::view<U>)) {
-    Leaf leaf(object);
-    id_ = leaf.id();
-    track_ = [leaf](Tracker& tracker) { tracker.Value(kVariableValue, leaf); };
+    leaf_ = std::make_shared<const Leaf>(object);
+    track_ = [leaf = leaf_](Tracker& tracker) {
+      tracker.Value(kVariableValue, *leaf);
+    };
   } else if constexpr (tracking::IsPointer<std::remove_const_t<U>>) {
     static_assert(!tracking::IsTemporaryOwner<T>,
                   "belay borrows what it tracks: a temporary pointer may own "
@@ -350,7 +363,7 @@ ObjectRef::ObjectRef(T&& object) {
   } else if constexpr (tracking::IsFunction<std::remove_const_t<U>>) {
     track_ = std::forward<T>(object);
   } else if constexpr (std::is_constructible_v<Leaf, U&> && kLasts) {
-    id_ = Leaf(object).id();
+    id_ = Leaf(object).id(0);  // whole, so the same on all ranks
     track_ = [&object](Tracker& tracker) {
       tracker.Value(kVariableValue, Leaf(object));
     };

@@ -29,11 +29,21 @@ const std::string* FindTwice(const std::vector<Named>& all) {
   return found == names.end() ? nullptr : *found;
 }
 
+// Whether any element of the values is on this rank.
+bool HasElements(const LiveGraph& live) {
+  for (const LiveValue& value : live.values) {
+    for (const Shard& shard : value.shards) {
+      if (!IsEmpty(shard.box)) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 StatusOr<LiveGraph> GraphBuilder::Build(ObjectRef root,
                                         const std::vector<Attached>& attached) {
-  root.Follow();
+  root.Follow(rank_);
   if (root.is_null()) {
     return absl::InvalidArgumentError("track \"(root)\": the root is null");
   }
@@ -51,6 +61,7 @@ StatusOr<LiveGraph> GraphBuilder::Build(ObjectRef root,
 int32_t GraphBuilder::AddNode(GraphNode node, ObjectRef object,
                               std::string object_name) {
   const auto number = static_cast<int32_t>(objects_.size());
+  node.is_empty = object.is_empty();
   ObjectId id = object.id();
   if (id.address == nullptr) {
     id.type = Fingerprint(object_name);
@@ -120,7 +131,7 @@ void GraphBuilder::AddOpaque(std::string_view name, OpaqueState state) {
 void GraphBuilder::AddChild(std::string_view name, ObjectRef object) {
   if (!IsGoodName(name, "child")) return;
   // Now, since the pointer may be a local variable of the description.
-  object.Follow();
+  object.Follow(rank_);
   if (object.is_null()) {
     return Mistake(current_, Cat("child \"", name, "\" is null"));
   }
@@ -152,8 +163,8 @@ void GraphBuilder::AddChild(std::string_view name, ObjectRef object) {
 void GraphBuilder::AddSlot(std::string_view name, ObjectRef variable,
                            ObjectRef slot) {
   if (!IsGoodName(name, "slot")) return;
-  variable.Follow();
-  slot.Follow();
+  variable.Follow(rank_);
+  slot.Follow(rank_);
   if (variable.is_null() || slot.is_null()) {
     return Mistake(current_, Cat("slot \"", name, "\" is null, or has a ",
                                  "variable that is null"));
@@ -171,18 +182,45 @@ void GraphBuilder::AddSlot(std::string_view name, ObjectRef variable,
 void GraphBuilder::Attach(const std::vector<Attached>& attached) {
   for (const auto& [name, given] : attached) {
     ObjectRef object = given;
-    object.Follow();
+    object.Follow(rank_);
     const auto found = std::find_if(
         at().children.begin(), at().children.end(),
         [&name](const GraphChild& child) { return child.name == name; });
     if (found == at().children.end()) {
       AddChild(name, std::move(object));
-    } else if (object.is_null() || object.id().address == nullptr ||
-               live_.ids[static_cast<size_t>(found->node)] != object.id()) {
+      continue;
+    }
+    const GraphNode& child =
+        live_.graph.nodes[static_cast<size_t>(found->node)];
+    // Only other ranks know whether two empty ones are the same.
+    if (child.is_empty && object.is_empty()) continue;
+    if (object.is_null() || object.id().address == nullptr ||
+        live_.ids[static_cast<size_t>(found->node)] != object.id()) {
       Mistake(0, Cat("Cannot create a Checkpoint with keyword argument ", name,
                      " if root.", name, " already exists"));
     }
   }
+}
+
+bool GraphBuilder::LeaveOut(const NamedSlot& named) {
+  const StatusOr<LiveGraph> variable = TrackObjects(named.variable, rank_);
+  const StatusOr<LiveGraph> slot = TrackObjects(named.slot, rank_);
+  for (const Status& status : {variable.status(), slot.status()}) {
+    if (status.ok()) continue;
+    Mistake(named.optimizer,
+            Cat("slot \"", named.name, "\": ", std::string(status.message())));
+    return true;
+  }
+  const auto names = EmptyLike(variable->graph.nodes[0].attributes[0]);
+  if (names.empty()) return false;
+  if (HasElements(*slot)) {
+    Mistake(named.optimizer,
+            Cat("slot \"", named.name, "\" has elements on rank ", rank_,
+                ", but its variable has none there, so nothing tells whether ",
+                "it is ", absl::StrJoin(names, " or "),
+                ": give the variable as an object, such as a vector"));
+  }
+  return true;
 }
 
 int32_t GraphBuilder::FindVariable(const NamedSlot& slot) {
@@ -196,9 +234,23 @@ int32_t GraphBuilder::FindVariable(const NamedSlot& slot) {
   return variable->second;
 }
 
+std::vector<std::string> GraphBuilder::EmptyLike(
+    const GraphAttribute& value) const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < live_.graph.nodes.size(); ++i) {
+    const GraphNode& node = live_.graph.nodes[i];
+    if (!node.is_empty || node.attributes.empty()) continue;
+    const GraphAttribute& other = node.attributes[0];
+    if (other.dtype != value.dtype || other.shape != value.shape) continue;
+    names.push_back(PrettyName(live_.graph, static_cast<int32_t>(i)));
+  }
+  return names;
+}
+
 void GraphBuilder::NumberSlots() {
   // Until the slots have nodes, `node` is the place in slots_.
   for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].variable.is_empty() && LeaveOut(slots_[i])) continue;
     const int32_t variable = FindVariable(slots_[i]);
     if (variable < 0) continue;
     live_.graph.nodes[static_cast<size_t>(slots_[i].optimizer)].slots.push_back(

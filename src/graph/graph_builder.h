@@ -41,6 +41,11 @@ class GraphBuilder {
   int32_t AddNode(GraphNode node, ObjectRef object, std::string object_name);
   void Describe(int32_t node);
   void Attach(const std::vector<Attached>& attached);
+  // The names of the empty objects that have such a value.
+  std::vector<std::string> EmptyLike(const GraphAttribute& value) const;
+  // Whether a slot of an empty variable is left to the ranks that know which
+  // variable it is. They have all of it, or it is a mistake.
+  bool LeaveOut(const NamedSlot& named);
   // Returns the node of a slot's variable, or -1.
   int32_t FindVariable(const NamedSlot& slot);
   void NumberSlots();

@@ -43,6 +43,7 @@ class Matcher {
         restored_(restored),
         is_known_(FindKnown(restored.objects, live)),
         is_matched_(live.values.size()),
+        is_settled_(live.graph.nodes.size()),
         is_found_(live.values.size()) {
     result_.live_nodes.assign(saved_.nodes.size(), -1);
     out().rank = rank;
@@ -76,9 +77,9 @@ class Matcher {
     FindArrays([](absl::string_view name) { return name; });
     FindArrays(WithoutSlash);
     for (size_t i = 0; i < live_.values.size(); ++i) {
-      if (!is_found_[i] && PlainName(live_.values[i]) == kSaveCounter) {
-        is_matched_[i] = true;
-      }
+      if (is_found_[i]) continue;
+      const LiveValue& value = live_.values[i];
+      is_matched_[i] = PlainName(value) == kSaveCounter || OthersHave(value);
     }
     NoteMissing();
     return std::move(result_);
@@ -88,6 +89,13 @@ class Matcher {
   RankMatch& out() { return result_.rank_match; }
   const GraphNode& LiveNode(int32_t node) const {
     return live_.graph.nodes[At(node)];
+  }
+
+  // Whether all elements of a value are on other ranks. They know what else it
+  // is called, and say if it is missing.
+  bool OthersHave(const LiveValue& value) const {
+    return LiveNode(value.node).is_empty &&
+           NumElements(live_.AttributeOf(value).shape) > 0;
   }
 
   static absl::string_view WithoutSlash(absl::string_view key) {
@@ -143,6 +151,10 @@ class Matcher {
   void GiveArray(size_t array, size_t value) {
     const auto [owner, is_new] = owners_.emplace(array, value);
     if (is_new) return MatchValue(0, array, value);
+    if (OthersHave(live_.values[value])) {
+      is_matched_[value] = true;
+      return;
+    }
     const auto key = [this](size_t v) {
       return live_.AttributeOf(live_.values[v]).key;
     };
@@ -182,6 +194,7 @@ class Matcher {
     if (is_remembering_ && !IsRemembered(saved, live)) return;
     int32_t& bound = result_.live_nodes[At(saved)];
     if (bound == live) return;
+    if (bound >= 0 && LiveNode(live).is_empty) return NoteNothingToRead(live);
     if (bound >= 0) {
       out().warnings.push_back(
           Cat("Inconsistent references: ", PrettyName(saved_, saved),
@@ -192,6 +205,15 @@ class Matcher {
     bound = live;
     out().nodes[At(saved)] = NodeMatch::kBound;
     queue_.push_back(saved);
+  }
+
+  // An empty object has a node for each of its paths. Ranks that have some of
+  // it say whether it is the one that was bound.
+  void NoteNothingToRead(int32_t live) {
+    is_settled_[At(live)] = true;
+    const auto first = static_cast<std::ptrdiff_t>(live_.first_value[At(live)]);
+    std::fill_n(is_matched_.begin() + first,
+                std::ssize(LiveNode(live).attributes), true);
   }
 
   void BindChildren(int32_t saved) {
@@ -222,6 +244,8 @@ class Matcher {
       const auto found = live.find(std::pair(variable, AbslView(slot.name)));
       if (variable >= 0 && found != live.end()) {
         Bind(slot.node, found->second);
+      } else if (variable >= 0 && LiveNode(variable).is_empty) {
+        continue;  // other ranks have all of the slot, or wait for it
       } else if (variable >= 0 || live_optimizer >= 0) {
         waiting_.push_back(slot.node);
       }
@@ -293,7 +317,7 @@ class Matcher {
   }
 
   void NoteUnmatchedObjects() {
-    std::vector<bool> is_bound(live_.graph.nodes.size());
+    std::vector<bool> is_bound = is_settled_;
     for (const int32_t node : result_.live_nodes) {
       if (node >= 0) is_bound[At(node)] = true;
     }
@@ -337,6 +361,7 @@ class Matcher {
   const RestoredValues& restored_;
   const std::vector<bool> is_known_;      // by live node
   std::vector<bool> is_matched_;          // by live value
+  std::vector<bool> is_settled_;          // by live node: nothing to read
   std::vector<int64_t> first_attribute_;  // by stored node
   bool is_remembering_ = false;           // only what was bound is bound
   std::vector<int32_t> queue_;            // stored nodes as they were bound

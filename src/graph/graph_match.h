@@ -95,11 +95,12 @@ struct MatchResult {
 };
 
 // Matches the objects. The first object that a stored one is matched with
-// stays; another one is a warning. Several stored objects may be matched with
-// one object: each value is read from the first that has it. What was noted of
-// an object holds for as long as it has its address and a path of those that it
-// had: see FindKnown. `choices` has one for each of live.values, or is empty;
-// a value with a stored_key is matched by that key alone.
+// stays; another one is a warning, unless it is empty here. Several stored
+// objects may be matched with one object: each value is read from the first
+// that has it. What was noted of an object holds for as long as it has its
+// address and a path of those that it had: see FindKnown. `choices` has one for
+// each of live.values, or is empty; a value with a stored_key is matched by
+// that key alone.
 MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
                          const RestoredValues& restored, int rank,
                          std::vector<RestoreChoice> choices = {});

@@ -17,10 +17,13 @@ Status StateError(std::string_view what, std::string_view key,
                                    "\": ", std::string(status.message())));
 }
 
+// Whether the memory is an object, such as a vector, and not just an address.
+bool IsObject(const Memory& memory) { return memory.id.address != memory.data; }
+
 // What an array is known by. A shorter one may begin where it does.
 ObjectId ArrayId(const Memory& memory, const Shape& shape) {
   ObjectId id = memory.id;
-  if (id.address != memory.data) return id;  // a vector, or the like
+  if (IsObject(memory)) return id;
   for (const int64_t length : shape) {
     id.type = id.type * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(length) + 1;
   }
@@ -42,8 +45,7 @@ Leaf::Leaf(ShardedVariable& variable)
       variable_(&variable) {}
 
 Leaf::Leaf(const Shape& shape, const Memory& memory)
-    : id_(ArrayId(memory, shape)),
-      dtype_(memory.dtype),
+    : dtype_(memory.dtype),
       global_shape_(shape),
       pieces_({{.box = WholeBox(shape), .memory = memory}}),
       whole_(true) {}
@@ -56,14 +58,33 @@ Leaf::Leaf(const Layout& layout, const Shape& global_shape,
 }
 
 Leaf::Leaf(const Shape& global_shape, const Box& box, const Memory& memory)
-    : id_(ArrayId(memory, global_shape)),
-      dtype_(memory.dtype),
+    : dtype_(memory.dtype),
       global_shape_(global_shape),
       pieces_({{.box = box, .memory = memory}}) {}
 
 Leaf& Leaf::AddPiece(const Box& box, const Memory& memory) {
   pieces_.push_back({.box = box, .memory = memory});
   return *this;
+}
+
+StatusOr<Box> Leaf::BoxOf(const Piece& piece, int rank) const {
+  if (!layout_.has_value()) return piece.box;
+  return layout_->LocalBox(global_shape_, rank);
+}
+
+ObjectId Leaf::id(int rank) const {
+  ObjectId empty = id_;
+  for (const Piece& piece : pieces_) {
+    const StatusOr<Box> box = BoxOf(piece, rank);
+    if (!box.ok() || !IsEmpty(*box)) {
+      return ArrayId(piece.memory, global_shape_);
+    }
+    // Where nothing lies, a pointer may be that of anything.
+    if (empty.address == nullptr && IsObject(piece.memory)) {
+      empty = piece.memory.id;
+    }
+  }
+  return empty;
 }
 
 std::string Leaf::LayoutText() const {
@@ -79,23 +100,21 @@ Status Leaf::List(std::string_view key, int rank, State& state) const {
     state.AddShardedVariable(key, *variable_);
     return state.status();
   }
-  for (const auto& [box, memory] : pieces_) {
+  for (const Piece& piece : pieces_) {
+    const Memory& memory = piece.memory;
+    StatusOr<Box> box = BoxOf(piece, rank);
+    if (!box.ok()) {
+      return Status(
+          box.status().code(),
+          Cat("add \"", key, "\": ", std::string(box.status().message())));
+    }
     Shard shard{.key = std::string(key),
                 .dtype = memory.dtype,
                 .global_shape = global_shape_,
-                .box = box,
+                .box = *std::move(box),
                 .data = memory.data};
     if (whole_) shard.replica = State::kReplicaIsRank;
-    if (layout_.has_value()) {
-      StatusOr<Box> local = layout_->LocalBox(global_shape_, rank);
-      if (!local.ok()) {
-        return Status(
-            local.status().code(),
-            Cat("add \"", key, "\": ", std::string(local.status().message())));
-      }
-      shard.box = *std::move(local);
-      shard.replica = layout_->Replica(rank);
-    }
+    if (layout_.has_value()) shard.replica = layout_->Replica(rank);
     if (Status status = CheckBox(shard.box, global_shape_); !status.ok()) {
       return Status(status.code(),
                     Cat("add \"", key, "\": ", std::string(status.message())));

@@ -110,12 +110,17 @@ class Merger {
     return number;
   }
 
-  // Whether what is one object on some ranks is two on others.
+  // Whether what is one object on some ranks is two on others. A rank where it
+  // is empty cannot tell.
   bool IsSplit(const std::vector<Member>& members, bool report) {
-    for (size_t i = 1; i < members.size(); ++i) {
-      if (members[i].graph != members[i - 1].graph) continue;
-      if (report) ReportSplit(members, members[i - 1], members[i]);
-      return true;
+    const Member* last = nullptr;
+    for (const Member& member : members) {
+      if (NodeOf(member).is_empty) continue;
+      if (last != nullptr && last->graph == member.graph) {
+        if (report) ReportSplit(members, *last, member);
+        return true;
+      }
+      last = &member;
     }
     return false;
   }
@@ -192,7 +197,8 @@ class Merger {
           attributes.push_back(attribute);
           attributes.back().key = AttributeKey(object_name, attribute.name);
           graphs.push_back(member.graph);
-        } else if (graphs[same->second] != member.graph) {
+        } else if (graphs[same->second] != member.graph ||
+                   NodeOf(member).is_empty) {
           MergeAttribute(attributes[same->second], graphs[same->second],
                          attribute, member.graph);
         }
@@ -263,6 +269,7 @@ StatusOr<MergedGraph> MergeGraphs(const std::vector<RankGraph>& ranks) {
   merged.renames.resize(ranks.size());
   if (sources.size() == 1) {
     merged.graph = *sources[0].graph;
+    for (GraphNode& node : merged.graph.nodes) node.is_empty = false;
     return merged;
   }
   Merger merger(std::move(sources));

@@ -53,6 +53,10 @@ struct GraphSlot {
 
 // An object. Its path is that of `parent` and `name`; that of a slot is its
 // variable's path, its optimizer's path and `name`.
+//
+// Of a rank's own graph: an empty object is a value of which nothing is here
+// that tells it from others. It is a node for each of its paths, and only other
+// ranks know whether they are one object.
 struct GraphNode {
   int32_t parent = -1;     // -1 for the root; of a slot its variable
   int32_t optimizer = -1;  // of a slot, else -1
@@ -60,6 +64,7 @@ struct GraphNode {
   std::vector<GraphChild> children;
   std::vector<GraphAttribute> attributes;
   std::vector<GraphSlot> slots;  // of an optimizer
+  bool is_empty = false;
 
   bool is_slot() const { return optimizer >= 0; }
   friend bool operator==(const GraphNode&, const GraphNode&) = default;

@@ -43,6 +43,7 @@ GraphNode GetNode(WireReader& in) {
     slot.node = in.Get<int32_t>();
     return slot;
   });
+  node.is_empty = in.Get<uint8_t>() != 0;
   return node;
 }
 
@@ -83,6 +84,7 @@ std::string EncodeGraph(const ObjectGraph& graph) {
       out.PutText(slot.name);
       out.Put(slot.node);
     }
+    out.Put<uint8_t>(node.is_empty);
   }
   return out.Take();
 }
