@@ -43,6 +43,22 @@ concept ElementRange =
     !std::same_as<std::remove_cvref_t<T>, std::string> &&
     Element<std::remove_reference_t<std::ranges::range_reference_t<T>>>;
 
+// How what is borrowed is refused at compile time if it would be gone when the
+// save begins.
+namespace tracking {
+
+// Refuses a T that does not last. Of a forwarding reference T&&, what it holds
+// stays when it goes if it is no temporary, or like std::span. Local.
+template <typename T, bool kLasts = std::ranges::borrowed_range<T>>
+constexpr void RequireThatItLasts() {
+  static_assert(kLasts,
+                "belay borrows what it tracks: a temporary takes its values "
+                "along when it goes, so give belay an object that lasts, a "
+                "std::span or a pointer");
+}
+
+}  // namespace tracking
+
 // What an object is known by. A null address is nobody's.
 struct ObjectId {
   const void* address = nullptr;
@@ -79,10 +95,13 @@ struct Memory {
       : data(std::ranges::data(range)),
         dtype(DTypeOf<std::ranges::range_value_t<R>>()),
         size(static_cast<int64_t>(std::ranges::size(range))),
-        id(std::ranges::view<std::remove_cvref_t<R>>
+        id(std::ranges::view<std::remove_cvref_t<R>> ||
+                   !std::is_lvalue_reference_v<R>
                ? ObjectId{data,
                           typeid(std::ranges::range_value_t<R>).hash_code()}
-               : IdOf(range)) {}
+               : IdOf(range)) {
+    tracking::RequireThatItLasts<R>();
+  }
 
   Memory(void* bytes, DType type, int64_t num_elements, ObjectId object)
       : data(bytes), dtype(type), size(num_elements), id(object) {}
@@ -102,7 +121,8 @@ class Leaf {
   // An array with one axis.
   template <ElementRange R>
   Leaf(R&& range)
-      : Leaf(Shape{static_cast<int64_t>(std::ranges::size(range))}, range) {}
+      : Leaf(Shape{static_cast<int64_t>(std::ranges::size(range))},
+             Memory(std::forward<R>(range))) {}
   Leaf(std::string& text);
   Leaf(Tensor& tensor);
   // The components that this rank holds.

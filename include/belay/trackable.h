@@ -144,10 +144,13 @@ class Tracker {
     Value(name, Leaf(layout, global_shape, memory));
   }
 
-  // Says that belay cannot store a T. Local.
+  // Says why belay cannot store a T. Local.
   template <NotLeaf T>
   void Value(std::string_view, T&&) {
-    static_assert(!sizeof(T),
+    constexpr bool kGoes =
+        std::convertible_to<std::remove_reference_t<T>&, Leaf>;
+    if constexpr (kGoes) tracking::RequireThatItLasts<T, false>();
+    static_assert(kGoes,
                   "belay has no value of this type: it stores numbers, texts, "
                   "contiguous ranges of numbers, tensors and sharded "
                   "variables, none of them const");
@@ -195,6 +198,9 @@ concept IsPointer = std::is_pointer_v<T> || requires(T& pointer) {
   { *optional } -> std::same_as<typename T::value_type&>;
   optional.has_value();
 };
+template <typename T>
+concept HoldsObjects = std::ranges::range<T> &&
+    std::is_lvalue_reference_v<std::ranges::range_reference_t<T>>;
 // Of a forwarding reference T&&: a pointer that takes its object along when it
 // goes.
 template <typename T>
@@ -209,8 +215,10 @@ ObjectRef::ObjectRef(T&& object) {
   using U = std::remove_reference_t<T>;
   constexpr bool kLasts = std::is_lvalue_reference_v<T>;
   if constexpr (std::same_as<std::remove_const_t<U>, Leaf> ||
-                (ElementRange<U> && std::ranges::view<U>)) {
-    leaf_ = std::make_shared<const Leaf>(object);
+                (ElementRange<U> &&
+                 (std::ranges::view<U> ||
+                  (!kLasts && std::ranges::borrowed_range<T>)))) {
+    leaf_ = std::make_shared<const Leaf>(std::forward<T>(object));
     track_ = [leaf = leaf_](Tracker& tracker) {
       tracker.Value(kVariableValue, *leaf);
     };
@@ -236,11 +244,14 @@ ObjectRef::ObjectRef(T&& object) {
     track_ = [&object](Tracker& tracker) {
       tracker.Value(kVariableValue, Leaf(object));
     };
-  } else if constexpr (std::ranges::range<U> && kLasts && !std::is_const_v<U> &&
-                       std::is_lvalue_reference_v<
-                           std::ranges::range_reference_t<U>>) {
+  } else if constexpr (tracking::HoldsObjects<U> && kLasts &&
+                       !std::is_const_v<U>) {
     id_ = IdOf(object);
     track_ = [&object](Tracker& tracker) { TrackRange(object, tracker); };
+  } else if constexpr (!kLasts && (tracking::HasTrack<U> ||
+                                   std::is_constructible_v<Leaf, U&> ||
+                                   tracking::HoldsObjects<U>)) {
+    tracking::RequireThatItLasts<T, kLasts>();
   } else {
     static_assert(!sizeof(U),
                   "belay cannot track this type: it needs a member "

@@ -1,0 +1,102 @@
+// What is tracked has to outlast the call. Case 0 has to compile; each other
+// one has to be refused with the text behind it.
+#include <array>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "belay/sharded_variable.h"
+#include "belay/tensor.h"
+#include "belay/trackable.h"
+
+namespace {
+
+struct Model {
+  void Track(belay::Tracker&) {}
+};
+
+// A range that is no view, and may go while its elements stay.
+struct Window {
+  float* begin() const { return elements; }
+  float* end() const { return elements + 3; }
+  float* elements = nullptr;
+};
+
+belay::Tensor MakeTensor() { return belay::Tensor(belay::DType::kF32, {2, 2}); }
+
+}  // namespace
+
+template <>
+inline constexpr bool std::ranges::enable_borrowed_range<Window> = true;
+
+void Compiles(belay::Tracker& tracker, const belay::Layout& layout) {
+  using belay::Leaf;
+  std::vector<float> list(3);
+  std::array<float, 3> array = {};
+  std::string text;
+  Model model;
+  belay::Tensor tensor = MakeTensor();
+  tracker.Value("list", list);
+  tracker.Value("array", array);
+  tracker.Value("text", text);
+  tracker.Value("tensor", tensor);
+  tracker.Value("leaf", Leaf({3}, list));
+  tracker.Value("span", std::span<float>(list));
+  tracker.Value("window", Window{list.data()});
+  tracker.Value("subrange", std::ranges::subrange(list.begin(), list.end()));
+  tracker.Value("shaped", {3}, list.data());
+  tracker.Value("cut", layout, {3}, std::span<float>(list));
+  tracker.Child("list", list);
+  tracker.Child("model", model);
+  tracker.Child("pointer", &model);
+  tracker.Child("span", std::span<float>(list));
+  tracker.Child("window", Window{list.data()});
+  tracker.Child("leaf", Leaf({3}, {{0}, {3}}, list.data()));
+}
+
+void IsRefused(belay::Tracker& tracker, const belay::Layout& layout) {
+  using belay::Leaf;
+  std::vector<float> list(3);
+#if CASE == 1  // belay borrows what it tracks: a temporary
+  tracker.Value("x", std::vector<float>(3));
+#elif CASE == 2   // belay borrows what it tracks: a temporary
+  tracker.Value("x", std::string("abc"));
+#elif CASE == 3   // belay borrows what it tracks: a temporary
+  tracker.Value("x", MakeTensor());
+#elif CASE == 4   // belay borrows what it tracks: a temporary
+  tracker.Value("x", 5.0F);
+#elif CASE == 5   // belay borrows what it tracks: a temporary
+  tracker.Value("x", {3}, std::vector<float>(3));
+#elif CASE == 6   // belay borrows what it tracks: a temporary
+  tracker.Value("x", Leaf(std::vector<float>(3)));
+#elif CASE == 7   // belay borrows what it tracks: a temporary
+  tracker.Value("x", Leaf({3}, {{0}, {1}}, list.data())
+                         .AddPiece({{1}, {2}}, std::vector<float>(2)));
+#elif CASE == 8   // belay borrows what it tracks: a temporary
+  tracker.Value("x", std::views::single(1.0F));
+#elif CASE == 9   // belay borrows what it tracks: a temporary
+  tracker.Child("x", std::vector<float>(3));
+#elif CASE == 10  // belay borrows what it tracks: a temporary
+  tracker.Child("x", std::views::single(1.0F));
+#elif CASE == 11  // belay borrows what it tracks: a temporary
+  tracker.Child("x", Model());
+#elif CASE == 12  // belay borrows what it tracks: a temporary pointer
+  tracker.Child("x", std::make_unique<Model>());
+#elif CASE == 13  // belay borrows what it tracks: a temporary
+  tracker.Slot("m", list, std::vector<float>(3));
+#elif CASE == 14  // belay has no value of this type
+  tracker.Value("x", std::vector<bool>(3));
+#elif CASE == 15  // belay cannot track this type
+  struct Other {
+  } other;
+  tracker.Child("x", other);
+#elif CASE == 16  // belay borrows what it tracks: a temporary
+  std::vector<Model> models(3);
+  tracker.Child("x", std::span<Model>(models));
+#elif CASE != 0
+#error "no such case"
+#endif
+  Compiles(tracker, layout);
+}
