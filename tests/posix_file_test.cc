@@ -290,35 +290,6 @@ TEST_F(PosixFileTest, SplitsWhatLinuxWouldCut) {
   munmap(memory, kBytes);
 }
 
-TEST_F(PosixFileTest, FallocateReservesAndExtends) {
-  PosixFile file = Create("a");
-  EXPECT_TRUE(file.PwriteAll(0, "abc", 3).ok());
-  EXPECT_TRUE(file.Fallocate(1'000'000).ok());
-  EXPECT_EQ(file.Stat()->size, 1'000'000);
-  EXPECT_GE(file.Stat()->allocated_bytes, 1'000'000);
-  EXPECT_EQ(Content("a").substr(0, 4), std::string("abc\0", 4));
-  EXPECT_TRUE(file.Fallocate(10).ok());
-  EXPECT_EQ(file.Stat()->size, 1'000'000);
-}
-
-TEST_F(PosixFileTest, ExtendReservesNothingButLooksForSpace) {
-  PosixFile file = Create("a");
-  EXPECT_TRUE(file.PwriteAll(0, "abc", 3).ok());
-  EXPECT_TRUE(file.Extend(10'000'000).ok());
-  EXPECT_EQ(file.Stat()->size, 10'000'000);
-  EXPECT_LT(file.Stat()->allocated_bytes, 1'000'000);
-  const Status status = file.Extend(int64_t{1} << 60);
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(file.Stat()->size, 10'000'000);
-}
-
-TEST_F(PosixFileTest, StatSeesHoles) {
-  PosixFile file = Create("a");
-  EXPECT_TRUE(file.PwriteAll(10'000'000, "x", 1).ok());
-  EXPECT_EQ(file.Stat()->size, 10'000'001);
-  EXPECT_LT(file.Stat()->allocated_bytes, 1'000'000);
-}
-
 TEST_F(PosixFileTest, WithoutFallocateTheFreeSpaceDecides) {
   PosixFile file = Create("a");
   for (int error : {EOPNOTSUPP, ENOSYS}) {

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "base/element_conversion.h"
 #include "base/text.h"
@@ -372,18 +371,6 @@ class Matcher {
   MatchResult result_;
 };
 
-// Drops what was noted of objects that are no longer there.
-void ForgetLost(const LiveGraph& live, RestoredValues& restored) {
-  const std::vector<bool> is_known = FindKnown(restored.objects, live);
-  absl::flat_hash_set<ObjectId> known;
-  for (size_t i = 0; i < is_known.size(); ++i) {
-    if (is_known[i]) known.insert(live.ids[i]);
-  }
-  absl::erase_if(restored.numbers, [&known](const auto& noted) {
-    return !known.contains(noted.first.first);
-  });
-}
-
 }  // namespace
 
 MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
@@ -391,22 +378,6 @@ MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
                          std::vector<RestoreChoice> choices) {
   Matcher matcher(restoration, live, restored, rank, std::move(choices));
   return restoration.by_name ? matcher.ByName() : matcher.ByEdges();
-}
-
-void RememberMatch(const LiveGraph& live, const MatchResult& match,
-                   Restoration& restoration, RestoredValues& restored) {
-  restoration.bound.assign(match.live_nodes.size(), ObjectId());
-  for (size_t i = 0; i < match.live_nodes.size(); ++i) {
-    if (match.live_nodes[i] < 0) continue;
-    restoration.bound[i] = live.ids[At(match.live_nodes[i])];
-  }
-  ForgetLost(live, restored);
-  for (const KeyedValue& read : match.reads) {
-    const LiveValue& value = live.values[read.value];
-    restored.numbers[{live.ids[At(value.node)], live.AttributeOf(value).name}] =
-        restoration.number;
-  }
-  restored.objects = KnownObjectsOf(live);
 }
 
 ObjectGraph GraphOfArrays(std::vector<GraphAttribute> arrays) {
