@@ -143,6 +143,27 @@ inline std::vector<RankShards> RandomCut(const std::vector<StoredArray>& arrays,
   return ranks;
 }
 
+// Boxes that overlap each other, some of them empty.
+inline std::vector<RankShards> RandomWants(
+    const std::vector<StoredArray>& arrays, int num_ranks, Random& random) {
+  std::vector<RankShards> wanted(num_ranks);
+  for (RankShards& rank : wanted) {
+    const int64_t count = Uniform(0, 4, random);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto last = static_cast<int64_t>(arrays.size()) - 1;
+      const StoredArray& array = arrays[Uniform(0, last, random)];
+      Box box = WholeBox(array.shape);
+      for (size_t axis = 0; axis < box.shape.size(); ++axis) {
+        box.offset[axis] = Uniform(0, array.shape[axis], random);
+        box.shape[axis] =
+            Uniform(0, array.shape[axis] - box.offset[axis], random);
+      }
+      rank.shards.push_back(InfoOf(array, std::move(box)));
+    }
+  }
+  return wanted;
+}
+
 // The bytes of a whole array: any two arrays differ, and so do any two places.
 inline std::string ContentOf(const StoredArray& array) {
   Random random(std::hash<std::string>()(array.key));

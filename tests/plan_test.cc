@@ -89,7 +89,8 @@ TEST(ToStringTest, RestorePlan) {
   wanted[1].shards.push_back(InfoOf(kMatrix, {{1, 0}, {1, 6}}));
   const RestorePlan plan = PlanRestore(files.index, wanted).value();
   EXPECT_EQ(ToString(plan, 1),
-            "restore plan: 1 arrays, 2 ranks, 96 bytes, 1 blocks\n"
+            "restore plan: 1 arrays, 2 ranks, 96 bytes, 1 blocks; each rank "
+            "reads, as asked\n"
             "rank 0: 2 orders\n"
             "  file 0: box 1,1:0,3 of extent 0,2:0,3 at byte 6 -> shard 0, "
             "checked\n"
@@ -97,6 +98,17 @@ TEST(ToStringTest, RestorePlan) {
             "rank 1: 2 orders\n"
             "  file 0: box 1,1:0,3 of extent 0,2:0,3 at byte 6 -> shard 0\n"
             "  ...\n");
+  const RestorePlan once =
+      PlanRestore(files.index, wanted, {.sharing = ReadSharing::kOnce}).value();
+  EXPECT_EQ(ToString(once),
+            "restore plan: 1 arrays, 2 ranks, 48 bytes, 1 blocks; each byte is "
+            "read once, 48 of 96 are saved\n"
+            "rank 0: 2 orders, 2 deliveries\n"
+            "  file 0: box 1,1:0,3 of extent 0,2:0,3 at byte 6 -> stream 0, "
+            "checked\n"
+            "  file 0: box 1,1:3,3 of extent 0,2:3,3 at byte 54 -> stream 64, "
+            "checked\n"
+            "rank 1: 0 orders, 2 deliveries\n");
 }
 
 bool Same(const Extent& a, const Extent& b) {
@@ -148,16 +160,37 @@ TEST(CodecTest, RankReads) {
                           .box = {{3}, {4}},
                           .extent = {.box = {{0}, {9}}, .offset = 77}});
   reads.orders.push_back({});
+  reads.orders[0].position = 640;
+  reads.deliveries.push_back({.shard = 3,
+                              .reader = 4,
+                              .position = 128,
+                              .bytes = 40,
+                              .box = {{1, 2}, {2, 5}}});
   const RankReads back = DecodeRankReads(EncodeRankReads(reads));
   EXPECT_EQ(back.string_bytes, reads.string_bytes);
   ASSERT_EQ(back.orders.size(), 2u);
   for (size_t k = 0; k < 2; ++k) {
     const ReadOrder& a = back.orders[k];
     const ReadOrder& b = reads.orders[k];
-    EXPECT_EQ(std::tie(a.shard, a.file, a.first_block, a.box),
-              std::tie(b.shard, b.file, b.first_block, b.box));
+    EXPECT_EQ(std::tie(a.shard, a.file, a.first_block, a.box, a.position),
+              std::tie(b.shard, b.file, b.first_block, b.box, b.position));
     EXPECT_TRUE(Same(a.extent, b.extent));
   }
+  ASSERT_EQ(back.deliveries.size(), 1u);
+  const Delivery &a = back.deliveries[0], &b = reads.deliveries[0];
+  EXPECT_EQ(std::tie(a.shard, a.reader, a.position, a.bytes, a.box),
+            std::tie(b.shard, b.reader, b.position, b.bytes, b.box));
+}
+
+TEST(CodecTest, RankTransits) {
+  const RankTransits transits{.sends = {{1, 64, 10}, {2, 0, 3}},
+                              .receives = {{5, 128, 1}}};
+  const RankTransits back = DecodeRankTransits(EncodeRankTransits(transits));
+  ASSERT_EQ(back.sends.size(), 2u);
+  EXPECT_EQ(back.sends[0].position, 64);
+  EXPECT_EQ(back.sends[1].peer, 2);
+  ASSERT_EQ(back.receives.size(), 1u);
+  EXPECT_EQ(back.receives[0].bytes, 1);
 }
 
 }  // namespace

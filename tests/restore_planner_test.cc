@@ -163,27 +163,6 @@ TEST(PlanRestoreErrorTest, AnIndexWithHolesOrOverlaps) {
                                 "0)"));
 }
 
-// Boxes that overlap each other, some of them empty.
-std::vector<RankShards> RandomWants(const std::vector<StoredArray>& arrays,
-                                    int num_ranks, Random& random) {
-  std::vector<RankShards> wanted(num_ranks);
-  for (RankShards& rank : wanted) {
-    const int64_t count = Uniform(0, 4, random);
-    for (int64_t i = 0; i < count; ++i) {
-      const auto last = static_cast<int64_t>(arrays.size()) - 1;
-      const StoredArray& array = arrays[Uniform(0, last, random)];
-      Box box = WholeBox(array.shape);
-      for (size_t axis = 0; axis < box.shape.size(); ++axis) {
-        box.offset[axis] = Uniform(0, array.shape[axis], random);
-        box.shape[axis] =
-            Uniform(0, array.shape[axis] - box.offset[axis], random);
-      }
-      rank.shards.push_back(InfoOf(array, std::move(box)));
-    }
-  }
-  return wanted;
-}
-
 // Carries out the reads of one rank. Returns the bytes of each shard.
 std::vector<std::string> SimulateReads(const SimulatedFiles& files,
                                        const std::vector<ShardInfo>& shards,

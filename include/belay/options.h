@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,17 @@ enum class Transfer : uint8_t {
   // kTwoPhase where runs in the file are short, so that gathering them pays
   // (below 8 KiB in the mean), else kIndependent.
   kAuto = 4,
+};
+
+// Who reads what several ranks want.
+enum class ReadSharing : uint8_t {
+  // kOnce where that saves reading at least 1 MiB per rank, and 256 KiB per
+  // round; else kEachRank.
+  kAuto = 0,
+  kEachRank = 1,  // every rank reads all that it wants
+  // One rank reads each byte and delivers it to the others that want it: in
+  // memory that the ranks of a node share, and once to each other node.
+  kOnce = 2,
 };
 
 struct SaveOptions {
@@ -115,6 +127,15 @@ struct RestoreOptions {
   std::function<bool(std::string_view key)> selects = nullptr;
   // Check the blocks that the ranks' reads cover together.
   bool checksums = true;
+  // Of a file of another program every rank reads what it wants; kOnce and
+  // primary_replica are refused.
+  ReadSharing read_sharing = ReadSharing::kAuto;
+  // Only shards with this replica number read, and deliver to all others that
+  // want the same values. They must hold all that is wanted.
+  std::optional<int64_t> primary_replica = {};
+  // Upper limit of the memory of one rank through which values are delivered,
+  // and of that in which they are converted. From 4 KiB to 1 GiB.
+  int64_t max_bytes_in_flight = int64_t{256} << 20;
   // As in SaveOptions.
   double deadline_seconds = 600;
 };
@@ -141,6 +162,7 @@ struct Conversion {
 // ranks.
 struct TransferCounters {
   int64_t bytes = 0;              // array bytes written or read
+  int64_t delivered_bytes = 0;    // that one rank read for another
   int64_t staged_bytes = 0;       // memory of a rank for values to be converted
   int64_t io_calls = 0;           // data reads or writes that were issued
   int64_t collective_io = 0;      // collective MPI-IO or HDF5 calls, per rank
@@ -180,6 +202,9 @@ struct RestoreResult {
   // Keys that are not stored, where the arguments allow that; ascending, and
   // equal on all ranks.
   std::vector<std::string> missing;
+  // kEachRank or kOnce, and why, in words.
+  ReadSharing read_sharing = ReadSharing::kEachRank;
+  std::string sharing_note;
   TransferCounters counters;
 };
 

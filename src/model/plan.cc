@@ -171,22 +171,30 @@ std::string ToString(const SavePlan& plan, int64_t max_orders) {
 
 std::string ToString(const RestorePlan& plan, int64_t max_orders) {
   std::string text = absl::StrFormat(
-      "restore plan: %d arrays, %d ranks, %d bytes, %d blocks\n",
-      plan.arrays.size(), plan.ranks.size(), plan.bytes, plan.num_blocks);
+      "restore plan: %d arrays, %d ranks, %d bytes, %d blocks%s%s\n",
+      plan.arrays.size(), plan.ranks.size(), plan.bytes, plan.num_blocks,
+      plan.note.empty() ? "" : "; ", plan.note);
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     const RankReads& reads = plan.ranks[rank];
-    absl::StrAppendFormat(&text, "rank %d: %d orders\n", rank,
+    absl::StrAppendFormat(&text, "rank %d: %d orders", rank,
                           reads.orders.size());
+    if (!reads.deliveries.empty()) {
+      absl::StrAppendFormat(&text, ", %d deliveries", reads.deliveries.size());
+    }
+    absl::StrAppend(&text, "\n");
     int64_t shown = 0;
     for (const ReadOrder& order : reads.orders) {
       if (shown++ == max_orders) {
         absl::StrAppend(&text, "  ...\n");
         break;
       }
+      const std::string target = order.position < 0
+                                     ? absl::StrCat("shard ", order.shard)
+                                     : absl::StrCat("stream ", order.position);
       absl::StrAppendFormat(
-          &text, "  file %d: box %s of extent %s at byte %d -> shard %d%s\n",
+          &text, "  file %d: box %s of extent %s at byte %d -> %s%s\n",
           order.file, BoxText(order.box), BoxText(order.extent.box),
-          order.extent.offset, order.shard,
+          order.extent.offset, target,
           order.first_block < 0 ? "" : ", checked");
     }
   }

@@ -139,12 +139,40 @@ struct ReadOrder {
   int64_t first_block = -1;
   Box box;
   Extent extent;  // offset from the start of the file
+  // Where these bytes begin in the stream that this rank reads for all; -1: it
+  // reads them for this shard alone.
+  int64_t position = -1;
+};
+
+// What one rank has read, `box` dense and row-major, goes to a shard as far as
+// that wants it. The rank that reads gets its own share in the same way.
+struct Delivery {
+  int32_t shard = 0;
+  int32_t reader = 0;    // the rank whose stream it is
+  int64_t position = 0;  // in that stream
+  int64_t bytes = 0;     // of the box
+  Box box;
+};
+
+// A part of a stream on its way from the rank that reads to the one rank of
+// another node that takes it in for all ranks there.
+struct Transit {
+  int32_t peer = 0;  // the other one of the two
+  int64_t position = 0;
+  int64_t bytes = 0;
 };
 
 struct RankReads {
   std::vector<ReadOrder> orders;
   // For each shard of the rank, the length of its text; 0 for other types.
   std::vector<int64_t> string_bytes;
+  std::vector<Delivery> deliveries;  // ascending by position
+};
+
+// How streams go from node to node. Ascending by position.
+struct RankTransits {
+  std::vector<Transit> sends;
+  std::vector<Transit> receives;
 };
 
 struct RestorePlan {
@@ -153,6 +181,12 @@ struct RestorePlan {
   std::vector<int64_t> first_blocks;  // of each of them, in this restore
   int64_t num_blocks = 0;
   int64_t bytes = 0;
+  // Bytes that one rank reads for another, and the longest stream of a rank;
+  // none if each rank reads for itself.
+  int64_t delivered_bytes = 0;
+  int64_t stream_bytes = 0;
+  ReadSharing sharing = ReadSharing::kEachRank;  // never kAuto
+  std::string note;                              // why
 };
 
 // Bytes of one io element: 1 for strings.
@@ -196,6 +230,8 @@ std::string EncodeRankShards(const RankShards& shards);
 RankShards DecodeRankShards(std::string_view bytes);
 std::string EncodeRankReads(const RankReads& reads);
 RankReads DecodeRankReads(std::string_view bytes);
+std::string EncodeRankTransits(const RankTransits& transits);
+RankTransits DecodeRankTransits(std::string_view bytes);
 std::string EncodeRankWrites(const std::vector<RankWrites>& files);
 std::vector<RankWrites> DecodeRankWrites(std::string_view bytes);
 

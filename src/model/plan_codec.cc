@@ -113,8 +113,36 @@ std::string EncodeRankReads(const RankReads& reads) {
     out.Put(order.first_block);
     out.PutBox(order.box);
     PutExtent(out, order.extent);
+    out.Put(order.position);
+  }
+  out.Put<uint64_t>(reads.deliveries.size());
+  for (const Delivery& delivery : reads.deliveries) {
+    out.Put(delivery.shard);
+    out.Put(delivery.reader);
+    out.Put(delivery.position);
+    out.Put(delivery.bytes);
+    out.PutBox(delivery.box);
   }
   return out.Take();
+}
+
+std::string EncodeRankTransits(const RankTransits& transits) {
+  WireWriter out;
+  for (const auto* list : {&transits.sends, &transits.receives}) {
+    out.Put<uint64_t>(list->size());
+    for (const Transit& transit : *list) out.Put(transit);
+  }
+  return out.Take();
+}
+
+RankTransits DecodeRankTransits(std::string_view bytes) {
+  WireReader in(bytes);
+  RankTransits transits;
+  for (auto* list : {&transits.sends, &transits.receives}) {
+    list->resize(in.Get<uint64_t>());
+    for (Transit& transit : *list) transit = in.Get<Transit>();
+  }
+  return transits;
 }
 
 RankReads DecodeRankReads(std::string_view bytes) {
@@ -129,6 +157,15 @@ RankReads DecodeRankReads(std::string_view bytes) {
     order.first_block = in.Get<int64_t>();
     order.box = in.GetBox();
     order.extent = GetExtent(in);
+    order.position = in.Get<int64_t>();
+  }
+  reads.deliveries.resize(in.Get<uint64_t>());
+  for (Delivery& delivery : reads.deliveries) {
+    delivery.shard = in.Get<int32_t>();
+    delivery.reader = in.Get<int32_t>();
+    delivery.position = in.Get<int64_t>();
+    delivery.bytes = in.Get<int64_t>();
+    delivery.box = in.GetBox();
   }
   return reads;
 }

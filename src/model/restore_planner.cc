@@ -11,22 +11,12 @@
 #include "base/checksum.h"
 #include "base/status_macros.h"
 #include "model/box_index.h"
+#include "model/counting_parts.h"
+#include "model/shared_reads.h"
+#include "model/streams.h"
 
 namespace belay {
 namespace {
-
-// A box that a rank wants of one array, as io box.
-struct Want {
-  int32_t rank = 0;
-  int32_t shard = 0;
-  Box box;
-};
-
-// A part of a wanted box, and whether it counts for the checksum.
-struct Part {
-  Box box;
-  bool counts = false;
-};
 
 using Arrays = absl::flat_hash_map<std::string_view, int32_t>;
 
@@ -74,58 +64,6 @@ Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
                                 status.message()));
 }
 
-// The positions of the first want of each distinct box, the largest first, so
-// that later ones are often covered whole.
-std::vector<size_t> DistinctWants(const std::vector<Want>& wants) {
-  absl::flat_hash_set<Box> seen;
-  std::vector<std::pair<int64_t, size_t>> by_size;
-  for (size_t i = 0; i < wants.size(); ++i) {
-    if (!seen.insert(wants[i].box).second) continue;
-    by_size.emplace_back(-NumElements(wants[i].box.shape), i);
-  }
-  std::sort(by_size.begin(), by_size.end());
-  std::vector<size_t> distinct;
-  for (const auto& [size, i] : by_size) distinct.push_back(i);
-  return distinct;
-}
-
-// `boxes` without `hole`.
-std::vector<Box> Without(const std::vector<Box>& boxes, const Box& hole) {
-  std::vector<Box> rest;
-  for (const Box& box : boxes) {
-    for (Box& part : Subtract(box, hole)) rest.push_back(std::move(part));
-  }
-  return rest;
-}
-
-// Cuts the wanted boxes of one array into disjoint parts so that those that
-// count are disjoint over all wants and have the same union as all.
-// result[i] belongs to wants[i].
-std::vector<std::vector<Part>> ChooseCounting(const std::vector<Want>& wants) {
-  const std::vector<size_t> distinct = DistinctWants(wants);
-  std::vector<const Box*> boxes;
-  for (size_t i : distinct) boxes.push_back(&wants[i].box);
-  const BoxIndex index(boxes);
-  std::vector<std::vector<Part>> parts(wants.size());
-  for (size_t k = 0; k < distinct.size(); ++k) {
-    std::vector<Box> counting = {*boxes[k]};
-    for (size_t earlier : index.Find(*boxes[k])) {
-      if (earlier >= k || counting.empty()) break;
-      counting = Without(counting, *boxes[earlier]);
-    }
-    std::vector<Box> rest = {*boxes[k]};
-    for (const Box& box : counting) rest = Without(rest, box);
-    for (Box& box : counting) {
-      parts[distinct[k]].push_back({std::move(box), true});
-    }
-    for (Box& box : rest) parts[distinct[k]].push_back({std::move(box), false});
-  }
-  for (size_t i = 0; i < wants.size(); ++i) {
-    if (parts[i].empty()) parts[i].push_back({wants[i].box, false});
-  }
-  return parts;
-}
-
 // The datasets of one array of an index.
 class ArrayDatasets {
  public:
@@ -161,18 +99,61 @@ class ArrayDatasets {
   BoxIndex index_;
 };
 
-// Adds the reads of one part: every extent that holds some of it.
+// One rank reads a part of an array, for one of its shards or for all.
+struct Reading {
+  int32_t rank = 0;
+  int32_t shard = 0;
+  Part part;
+};
+
+// What is read of each array that is wanted.
+using Readings = std::vector<std::vector<Reading>>;
+
+Readings ReadByEachRank(const std::vector<WantedArray>& arrays) {
+  Readings readings;
+  for (const WantedArray& array : arrays) {
+    std::vector<std::vector<Part>> parts = ChooseCounting(array.wants);
+    readings.emplace_back();
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const Want& want = array.wants[i];
+      for (Part& part : parts[i]) {
+        readings.back().push_back({want.rank, want.shard, std::move(part)});
+      }
+    }
+  }
+  return readings;
+}
+
+StatusOr<Readings> ReadOnce(const std::vector<WantedArray>& arrays,
+                            const ReadRules& rules, size_t num_ranks) {
+  BELAY_ASSIGN_OR_RETURN(std::vector<WritePiece> pieces,
+                         ChooseReaders(arrays, rules.primary_replica,
+                                       static_cast<int>(num_ranks)));
+  absl::flat_hash_map<int32_t, size_t> positions;
+  for (const WantedArray& array : arrays) {
+    positions.emplace(array.array, positions.size());
+  }
+  Readings readings(arrays.size());
+  for (WritePiece& piece : pieces) {
+    readings[positions.at(piece.array)].push_back(
+        {piece.rank, piece.shard, {std::move(piece.box), true}});
+  }
+  return readings;
+}
+
+// Adds one reading: every extent that holds some of it.
 Status AddReads(const ArrayDatasets& datasets, const StoredArray& array,
-                const Want& want, const Part& part, RestorePlan& plan) {
+                const Reading& reading, RestorePlan& plan) {
   const int64_t element_size = IoElementSize(array.dtype);
+  const Part& part = reading.part;
   const int64_t need = NumElements(part.box.shape);
   int64_t found = 0;
   datasets.ForEachExtent(
       part.box, element_size, [&](int32_t file, Extent extent) {
         Box box = *Intersect(extent.box, part.box);
         found += NumElements(box.shape);
-        plan.ranks[want.rank].orders.push_back(
-            {.shard = want.shard,
+        plan.ranks[reading.rank].orders.push_back(
+            {.shard = reading.shard,
              .file = file,
              .first_block = part.counts ? plan.num_blocks : -1,
              .box = std::move(box),
@@ -186,24 +167,6 @@ Status AddReads(const ArrayDatasets& datasets, const StoredArray& array,
       array.key, BoxText(part.box), need, found));
 }
 
-// Adds the reads of one array.
-Status AddArray(const SavedCheckpoint& saved, int32_t index,
-                std::vector<int32_t> datasets, const std::vector<Want>& wants,
-                RestorePlan& plan) {
-  const StoredArray& array = saved.arrays[index];
-  plan.arrays.push_back(index);
-  plan.first_blocks.push_back(plan.num_blocks);
-  const ArrayDatasets stored(saved, std::move(datasets));
-  const std::vector<std::vector<Part>> parts = ChooseCounting(wants);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    for (const Part& part : parts[i]) {
-      BELAY_RETURN_IF_ERROR(AddReads(stored, array, wants[i], part, plan));
-    }
-  }
-  plan.num_blocks += NumBlocks(ArrayBytes(array));
-  return absl::OkStatus();
-}
-
 void SortReads(RestorePlan& plan) {
   for (RankReads& reads : plan.ranks) {
     std::stable_sort(reads.orders.begin(), reads.orders.end(),
@@ -214,8 +177,31 @@ void SortReads(RestorePlan& plan) {
   }
 }
 
+// Adds what is read to a plan that has nothing yet but its ranks.
+Status AddReadings(const SavedCheckpoint& saved,
+                   const std::vector<WantedArray>& arrays,
+                   const Readings& readings, RestorePlan& plan) {
+  std::vector<std::vector<int32_t>> datasets(saved.arrays.size());
+  for (size_t i = 0; i < saved.datasets.size(); ++i) {
+    datasets[saved.datasets[i].array].push_back(static_cast<int32_t>(i));
+  }
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const int32_t index = arrays[i].array;
+    const StoredArray& array = saved.arrays[index];
+    plan.arrays.push_back(index);
+    plan.first_blocks.push_back(plan.num_blocks);
+    const ArrayDatasets stored(saved, std::move(datasets[index]));
+    for (const Reading& reading : readings[i]) {
+      BELAY_RETURN_IF_ERROR(AddReads(stored, array, reading, plan));
+    }
+    plan.num_blocks += NumBlocks(ArrayBytes(array));
+  }
+  SortReads(plan);
+  return absl::OkStatus();
+}
+
 // The wanted boxes by array, empty ones left out, and the texts' lengths.
-StatusOr<std::vector<std::vector<Want>>> CollectWants(
+StatusOr<std::vector<WantedArray>> CollectWants(
     const SavedCheckpoint& saved, const std::vector<RankShards>& wanted,
     const Arrays& arrays, RestorePlan& plan) {
   std::vector<std::vector<Want>> wants(saved.arrays.size());
@@ -232,16 +218,62 @@ StatusOr<std::vector<std::vector<Want>>> CollectWants(
                                               : shards[i].box;
       if (IsEmpty(box)) continue;
       wants[index].push_back({static_cast<int32_t>(rank),
-                              static_cast<int32_t>(i), std::move(box)});
+                              static_cast<int32_t>(i), shards[i].replica,
+                              std::move(box)});
     }
   }
-  return wants;
+  std::vector<WantedArray> result;
+  for (size_t i = 0; i < wants.size(); ++i) {
+    if (wants[i].empty()) continue;
+    const StoredArray& array = saved.arrays[i];
+    result.push_back({.array = static_cast<int32_t>(i),
+                      .key = array.key,
+                      .element_size = IoElementSize(array.dtype),
+                      .can_split = array.dtype != DType::kString,
+                      .wants = std::move(wants[i])});
+  }
+  return result;
+}
+
+int64_t WantedBytes(const std::vector<WantedArray>& arrays) {
+  int64_t bytes = 0;
+  for (const WantedArray& array : arrays) {
+    for (const Want& want : array.wants) {
+      bytes += NumElements(want.box.shape) * array.element_size;
+    }
+  }
+  return bytes;
+}
+
+// Decides whether a plan that reads each byte once is used, and says why.
+bool IsUsed(const ReadRules& rules, int64_t wanted_bytes, RestorePlan& plan) {
+  const int64_t saved = wanted_bytes - plan.bytes;
+  if (plan.stream_bytes == 0) {
+    plan.note = "no byte is wanted twice";
+    return true;
+  }
+  plan.sharing = ReadSharing::kOnce;
+  plan.note = absl::StrFormat("each byte is read once, %d of %d are saved",
+                              saved, wanted_bytes);
+  if (rules.sharing == ReadSharing::kOnce || rules.primary_replica) return true;
+  const int64_t portion = PortionBytes(1, rules.max_bytes_in_flight);
+  const int64_t rounds = (plan.stream_bytes + portion - 1) / portion;
+  const int64_t need =
+      std::max(kLeastSavedPerRank * static_cast<int64_t>(plan.ranks.size()),
+               kLeastSavedPerRound * rounds);
+  if (saved >= need) return true;
+  plan.note = absl::StrFormat(
+      "each rank reads: sharing would save too little (need %d bytes, found "
+      "%d)",
+      need, saved);
+  return false;
 }
 
 }  // namespace
 
 StatusOr<RestorePlan> PlanRestore(const SavedCheckpoint& saved,
-                                  const std::vector<RankShards>& wanted) {
+                                  const std::vector<RankShards>& wanted,
+                                  const ReadRules& rules) {
   RestorePlan plan;
   plan.ranks.resize(wanted.size());
   Arrays arrays;
@@ -249,18 +281,20 @@ StatusOr<RestorePlan> PlanRestore(const SavedCheckpoint& saved,
     arrays[saved.arrays[i].key] = static_cast<int32_t>(i);
   }
   BELAY_RETURN_IF_ERROR(MissingKeys(wanted, arrays, saved.arrays.size()));
-  BELAY_ASSIGN_OR_RETURN(const std::vector<std::vector<Want>> wants,
+  BELAY_ASSIGN_OR_RETURN(const std::vector<WantedArray> wants,
                          CollectWants(saved, wanted, arrays, plan));
-  std::vector<std::vector<int32_t>> datasets(saved.arrays.size());
-  for (size_t i = 0; i < saved.datasets.size(); ++i) {
-    datasets[saved.datasets[i].array].push_back(static_cast<int32_t>(i));
+  if (rules.sharing != ReadSharing::kEachRank) {
+    BELAY_ASSIGN_OR_RETURN(const Readings once,
+                           ReadOnce(wants, rules, wanted.size()));
+    RestorePlan shared = plan;
+    BELAY_RETURN_IF_ERROR(AddReadings(saved, wants, once, shared));
+    AddDeliveries(wants, shared);
+    if (IsUsed(rules, WantedBytes(wants), shared)) return shared;
+    plan.note = std::move(shared.note);
+  } else {
+    plan.note = "each rank reads, as asked";
   }
-  for (size_t i = 0; i < wants.size(); ++i) {
-    if (wants[i].empty()) continue;
-    BELAY_RETURN_IF_ERROR(AddArray(saved, static_cast<int32_t>(i),
-                                   std::move(datasets[i]), wants[i], plan));
-  }
-  SortReads(plan);
+  BELAY_RETURN_IF_ERROR(AddReadings(saved, wants, ReadByEachRank(wants), plan));
   return plan;
 }
 

@@ -1,0 +1,27 @@
+// Counting parts: where every rank reads for itself, which reads count for the
+// checksums, so that each byte counts once.
+
+#ifndef BELAY_MODEL_COUNTING_PARTS_H_
+#define BELAY_MODEL_COUNTING_PARTS_H_
+
+#include <vector>
+
+#include "belay/box.h"
+#include "model/shared_reads.h"
+
+namespace belay {
+
+// A part of a wanted box, and whether it counts for the checksum.
+struct Part {
+  Box box;
+  bool counts = false;
+};
+
+// Cuts the wanted boxes of one array into disjoint parts so that those that
+// count are disjoint over all wants and have the same union as all.
+// result[i] belongs to wants[i].
+std::vector<std::vector<Part>> ChooseCounting(const std::vector<Want>& wants);
+
+}  // namespace belay
+
+#endif  // BELAY_MODEL_COUNTING_PARTS_H_

@@ -1,0 +1,54 @@
+// Shared reads: which of the ranks that want the same values read them.
+//
+// In:  the boxes that ranks want of each array, with any overlaps.
+// Out: pieces that tile the union of these boxes, each read by one rank that
+//      wants all of it. Bytes per rank are as equal as the wants allow; what
+//      many ranks want is cut into slices, as for saving (replica_choice.h).
+
+#ifndef BELAY_MODEL_SHARED_READS_H_
+#define BELAY_MODEL_SHARED_READS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "belay/status.h"
+#include "model/coverage.h"
+#include "model/replica_choice.h"
+
+namespace belay {
+
+// A box that a rank wants of one array, as io box.
+struct Want {
+  int32_t rank = 0;
+  int32_t shard = 0;
+  int64_t replica = 0;
+  Box box;
+};
+
+// All that is wanted of one array; by rank, no box is empty.
+struct WantedArray {
+  int32_t array = 0;
+  std::string_view key;
+  int64_t element_size = 0;
+  bool can_split = true;  // not for texts
+  std::vector<Want> wants;
+};
+
+// Returns the distinct boxes, the largest first, with all who want them.
+std::vector<HeldBox> DistinctBoxes(const std::vector<Want>& wants);
+
+// `boxes` without `hole`.
+std::vector<Box> Without(const std::vector<Box>& boxes, const Box& hole);
+
+// Chooses who reads. With `primary` only shards with that replica number do.
+// Errors: InvalidArgument - no shard has that number, or those that have it do
+//   not hold all that is wanted; names key, box and rank of the first one.
+StatusOr<std::vector<WritePiece>> ChooseReaders(
+    const std::vector<WantedArray>& arrays, std::optional<int64_t> primary,
+    int num_ranks);
+
+}  // namespace belay
+
+#endif  // BELAY_MODEL_SHARED_READS_H_
