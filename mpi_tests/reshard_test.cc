@@ -158,7 +158,11 @@ TEST_F(ReshardTest, RandomCutsOnOtherRankCounts) {
           AddRandomWants(draws, arrays, comm, values);
         }
         values.Spoil(step);
-        const auto restored = Restore(comm, run(), step, values.MakeState());
+        const auto restored =
+            Restore(comm, run(), step, values.MakeState(),
+                    {.read_sharing = step % 3 == 0 ? ReadSharing::kEachRank
+                                                   : ReadSharing::kOnce,
+                     .max_bytes_in_flight = step % 2 == 0 ? 20000 : 1 << 28});
         EXPECT_TRUE(restored.ok()) << restored.status();
         EXPECT_EQ(values.CountWrong(step), 0);
         if (restored.ok() && whole) {
@@ -192,8 +196,11 @@ class PartsTest : public ReshardTest {
   }
 
   void ExpectBlocks(Values& values, int64_t verified, int64_t partial,
-                    int64_t bytes) {
-    const RestoreResult restored = ExpectRestores(values, 1, 1);
+                    int64_t bytes, const RestoreOptions& options = {}) {
+    values.Spoil(1);
+    const RestoreResult restored =
+        testing::Ok(Restore(comm_, run(), 1, values.MakeState(), options));
+    EXPECT_EQ(values.CountWrong(1), 0);
     EXPECT_EQ(restored.blocks_verified, verified);
     EXPECT_EQ(restored.blocks_partial, partial);
     EXPECT_EQ(restored.counters.bytes, bytes);
@@ -214,7 +221,7 @@ TEST_F(PartsTest, RanksCoverABlockTogether) {
   ExpectBlocks(values, 2, 0, kBlock + 100);
 }
 
-// What several want is read for each but summed once.
+// What several want is summed once, whether it is read for each or once.
 TEST_F(PartsTest, OverlappingWants) {
   Values values;
   for (int rank = 0; rank < size_; ++rank) {
@@ -223,7 +230,10 @@ TEST_F(PartsTest, OverlappingWants) {
     Want(values, rank, rank, 2 * kBlock);
   }
   const bool third = size_ > 1;  // the largest offset reaches into block 2
-  ExpectBlocks(values, 2, third ? 1 : 0, 4 * kBlock * size_);
+  ExpectBlocks(values, 2, third ? 1 : 0, 4 * kBlock * size_,
+               {.read_sharing = ReadSharing::kEachRank});
+  ExpectBlocks(values, 2, third ? 1 : 0, 2 * kBlock + size_ - 1,
+               {.read_sharing = ReadSharing::kOnce});
 }
 
 TEST_F(PartsTest, NobodyWantsAnything) {

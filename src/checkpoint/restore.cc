@@ -8,12 +8,12 @@
 #include "belay/save_restore.h"
 #include "checkpoint/flat_file.h"
 #include "checkpoint/listing.h"
+#include "checkpoint/restore_options.h"
 #include "checkpoint/restore_run.h"
 #include "checkpoint/save_options.h"
 #include "model/restore_planner.h"
 #include "store/commit.h"
 #include "store/paths.h"
-#include "store/reader.h"
 #include "store/verify.h"
 #include "types/conversions.h"
 
@@ -27,6 +27,9 @@ std::vector<std::string> EncodeParts(const RestoreRun& run) {
   common.Put(run.source.step);
   common.Put(run.saved.has_checksums);
   common.Put(run.plan.num_blocks);
+  common.Put(run.plan.stream_bytes);
+  common.Put(run.plan.sharing);
+  common.PutText(run.plan.note);
   common.Put<int64_t>(run.plan.arrays.size());
   common.Put<uint64_t>(run.saved.files.size());
   for (const StoredFile& file : run.saved.files) common.PutText(file.name);
@@ -43,6 +46,9 @@ void DecodePart(std::string_view bytes, RestoreRun& run) {
   run.source.step = in.Get<int64_t>();
   run.checks = in.Get<bool>() && run.options.checksums;
   const auto num_blocks = in.Get<int64_t>();
+  run.stream_bytes = in.Get<int64_t>();
+  run.result.read_sharing = in.Get<ReadSharing>();
+  run.result.sharing_note = in.GetText();
   run.registers.assign(run.checks ? num_blocks : 0, 0);
   run.covered.assign(run.checks ? num_blocks : 0, 0);
   run.result.num_arrays = in.Get<int64_t>();
@@ -76,7 +82,8 @@ Status OfRestore(const RestoreRun& run, const Status& status) {
 Status PlanOnRoot(const std::vector<std::string>& gathered, RestoreRun& run) {
   const StatusOr<std::vector<RankShards>> wanted = WantOnRoot(gathered, run);
   if (!wanted.ok()) return OfRestore(run, wanted.status());
-  StatusOr<RestorePlan> plan = PlanRestore(run.saved, *wanted);
+  StatusOr<RestorePlan> plan =
+      PlanRestore(run.saved, *wanted, ReadRulesOf(run.options));
   if (!plan.ok()) return OfRestore(run, plan.status());
   run.plan = *std::move(plan);
   return absl::OkStatus();
@@ -105,31 +112,16 @@ Status Plan(RestoreRun& run) {
   return absl::OkStatus();
 }
 
-// Station read. Collective.
-Status Read(RestoreRun& run) {
-  run.stations.Enter("read");
-  for (size_t i = 0; i < run.shards.size(); ++i) {
-    if (run.shards[i].dtype == DType::kString) {
-      run.shards[i].text->resize(run.reads.string_bytes[i]);
-    }
-  }
-  ReadCounts counts;
-  const ReadJob job{.shards = run.shards,
-                    .reads = run.reads,
-                    .directory = run.source.path,
-                    .file_names = run.file_names,
-                    .registers = run.registers,
-                    .covered = run.covered,
-                    .forms = run.forms};
-  BELAY_RETURN_IF_AGREED(Agree(run.team, ReadAll(job, counts)));
-  run.result.counters.bytes = counts.bytes;
-  run.result.counters.io_calls = counts.io_calls;
-  run.result.counters.staged_bytes = counts.staged_bytes;
-  return absl::OkStatus();
-}
-
 // Stations plan and read of a file of another program. Collective.
 Status ReadFlat(RestoreRun& run) {
+  if (run.options.read_sharing == ReadSharing::kOnce ||
+      run.options.primary_replica) {
+    return absl::UnimplementedError(absl::StrFormat(
+        "restore \"%s\": of a file of another program every rank reads what it "
+        "wants: leave read_sharing and primary_replica as they are",
+        run.source.path));
+  }
+  run.result.sharing_note = "each rank reads a file of another program";
   if (MayConvert(run.options)) {
     BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
                                   GatherWanted(run));
@@ -203,7 +195,12 @@ std::vector<NamedArgument> CommonArguments(const RestoreRun& run) {
       Named("the option allow_dtype_cast", options.allow_dtype_cast),
       Named("the option allow_shape_mismatch", options.allow_shape_mismatch),
       {"the option args", EncodeArgs(options.args)},
-      Named("the option selects", options.selects != nullptr)};
+      Named("the option selects", options.selects != nullptr),
+      Named("the option read_sharing", options.read_sharing),
+      {"the option primary_replica",
+       options.primary_replica ? absl::StrFormat("%d", *options.primary_replica)
+                               : ""},
+      Named("the option max_bytes_in_flight", options.max_bytes_in_flight)};
 }
 
 }  // namespace
@@ -235,6 +232,7 @@ Status BeginRestore(RestoreRun& run, const Status& mine) {
   sound.Update(
       CheckDeadlineSeconds(absl::StrFormat("restore \"%s\"", source.path),
                            run.options.deadline_seconds));
+  sound.Update(CheckReading("restore", source.path, run.options));
   BELAY_RETURN_IF_AGREED(Agree(run.team, sound));
   BELAY_RETURN_IF_AGREED(
       AgreeSame(run.team, "restore: the directory",
@@ -265,7 +263,7 @@ StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state,
     BELAY_RETURN_IF_AGREED(ReadFlat(run));
   } else {
     BELAY_RETURN_IF_AGREED(Plan(run));
-    BELAY_RETURN_IF_AGREED(Read(run));
+    BELAY_RETURN_IF_AGREED(ReadStation(run));
     BELAY_RETURN_IF_AGREED(Verify(run));
   }
   BELAY_RETURN_IF_AGREED(Report(run));

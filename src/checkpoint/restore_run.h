@@ -58,6 +58,7 @@ struct RestoreRun {
   RestorePlan plan;
   // This rank's part.
   RankReads reads;
+  int64_t stream_bytes = 0;  // of the longest stream; equal on all ranks
   std::vector<std::string> file_names;
   bool checks = false;  // equal on all ranks
   std::vector<uint32_t> registers;
@@ -93,6 +94,9 @@ bool MayConvert(const RestoreOptions& options);
 
 // Tells all ranks which values are. Collective; agreed.
 Status ShareForms(RestoreRun& run);
+
+// Station read of a checkpoint that is planned. Collective; agreed.
+Status ReadStation(RestoreRun& run);
 
 // Which values are listed.
 enum class Listing : uint8_t {

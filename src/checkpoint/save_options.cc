@@ -1,7 +1,5 @@
 #include "checkpoint/save_options.h"
 
-#include <cstdint>
-
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -45,10 +43,13 @@ Status CheckDeadlineSeconds(std::string_view start, double seconds) {
       AbslView(start), seconds));
 }
 
+Status CheckBytesInFlight(std::string_view start, int64_t bytes) {
+  return CheckRange(start, "max_bytes_in_flight", bytes, kMinInFlight,
+                    kMaxInFlight);
+}
+
 Status CheckSaveOptions(std::string_view start, const SaveOptions& options) {
-  BELAY_RETURN_IF_ERROR(CheckRange(start, "max_bytes_in_flight",
-                                   options.max_bytes_in_flight, kMinInFlight,
-                                   kMaxInFlight));
+  BELAY_RETURN_IF_ERROR(CheckBytesInFlight(start, options.max_bytes_in_flight));
   BELAY_RETURN_IF_ERROR(CheckEnum(start, "file_layout", options.file_layout,
                                   FileLayout::kPerTask));
   BELAY_RETURN_IF_ERROR(CheckEnum(start, "array_layout", options.array_layout,

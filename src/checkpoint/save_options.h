@@ -3,6 +3,7 @@
 #ifndef BELAY_CHECKPOINT_SAVE_OPTIONS_H_
 #define BELAY_CHECKPOINT_SAVE_OPTIONS_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,10 @@ namespace belay {
 // `start` is the beginning of the message, such as `save "run"`.
 // Errors: InvalidArgument - they are not.
 Status CheckDeadlineSeconds(std::string_view start, double seconds);
+
+// Checks max_bytes_in_flight, of a save or a restore. Local. `start` as above.
+// Errors: InvalidArgument - it is out of range.
+Status CheckBytesInFlight(std::string_view start, int64_t bytes);
 
 // Checks the numbers, and the expressions of the arguments. Local. `start` as
 // above.

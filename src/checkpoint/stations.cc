@@ -62,10 +62,11 @@ StatusOr<std::vector<bool>> AgreeOnStructure(
 }
 
 Status CombineCounters(Team& team, TransferCounters& mine) {
-  std::vector<int64_t> sums = {mine.bytes, mine.io_calls};
+  std::vector<int64_t> sums = {mine.bytes, mine.io_calls, mine.delivered_bytes};
   BELAY_RETURN_IF_AGREED(SumAll(team, sums));
   mine.bytes = sums[0];
   mine.io_calls = sums[1];
+  mine.delivered_bytes = sums[2];
   std::vector<int64_t> largest = {mine.collective_io,   mine.files,
                                   team.messages + 1,    mine.peak_memory_bytes,
                                   team.agreement_bytes, mine.staged_bytes};

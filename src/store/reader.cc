@@ -6,8 +6,6 @@
 #include "base/status_macros.h"
 #include "geometry/runs.h"
 #include "store/paths.h"
-#include "store/posix_file.h"
-#include "store/shard_memory.h"
 #include "store/staging.h"
 
 namespace belay {
@@ -38,47 +36,23 @@ class Reading {
       : job_(job),
         counts_(counts),
         formed_{job.shards, job.forms},
-        sum_(job.registers) {}
+        files_(job, counts),
+        sums_(job) {}
 
   Status Run() {
     for (const ReadOrder& order : job_.reads.orders) {
-      BELAY_RETURN_IF_ERROR(Open(order.file));
-      BELAY_RETURN_IF_ERROR(Read(order));
+      if (order.position < 0) BELAY_RETURN_IF_ERROR(Read(order));
     }
     counts_.staged_bytes = staging_.most_bytes();
-    return CloseCurrent();
+    return files_.Close();
   }
 
  private:
-  // Orders are sorted by file: at most one is open.
-  Status Open(int32_t index) {
-    if (file_ && index == index_) return absl::OkStatus();
-    BELAY_RETURN_IF_ERROR(CloseCurrent());
-    StatusOr<PosixFile> file =
-        PosixFile::Open(JoinPath(job_.directory, job_.file_names[index]),
-                        PosixFile::Mode::kRead);
-    if (absl::IsNotFound(file.status())) {  // the index promises it
-      return absl::DataLossError(file.status().message());
-    }
-    BELAY_RETURN_IF_ERROR(file.status());
-    file_ = *std::move(file);
-    index_ = index;
-    ++counts_.files;
-    return absl::OkStatus();
-  }
-
-  Status CloseCurrent() {
-    if (!file_) return absl::OkStatus();
-    counts_.io_calls += file_->read_calls();
-    const Status status = file_->Close();
-    file_.reset();
-    return status;
-  }
-
   Status Read(const ReadOrder& order) {
     const int64_t size = StoredElementSize(formed_, order.shard);
+    const int64_t bytes = std::min(kTileBytes, job_.max_bytes_in_flight);
     Status status;
-    ForEachTile(order.box, kTileBytes / size, [&](const Box& tile) {
+    ForEachTile(order.box, bytes / size, [&](const Box& tile) {
       if (status.ok()) status = ReadTile(order, tile);
     });
     return status;
@@ -89,37 +63,65 @@ class Reading {
         StagedBytes(formed_, order.shard, tile), job_.shards[order.shard].key));
     const ShardMemory memory =
         StageForRestore(formed_, order.shard, tile, staging_);
-    BELAY_RETURN_IF_ERROR(ReadInto(memory, tile, order.extent));
-    if (order.first_block >= 0 && !job_.registers.empty()) {
-      sum_.Add(memory, tile, order.first_block);
-      CountCovered(memory, tile, order.first_block, job_.covered);
-    }
+    BELAY_RETURN_IF_ERROR(
+        files_.ReadInto(memory, tile, order.extent, order.file));
+    sums_.Add(memory, tile, order.first_block);
     HandOver(formed_, order.shard, tile, memory);
     return absl::OkStatus();
-  }
-
-  Status ReadInto(const ShardMemory& memory, const Box& tile,
-                  const Extent& extent) {
-    Status status;
-    ForEachSegment(memory, tile, extent,
-                   [&](char* data, int64_t offset, int64_t bytes) {
-                     if (!status.ok()) return;
-                     status = file_->PreadAll(offset, data, bytes);
-                     counts_.bytes += bytes;
-                   });
-    return status;
   }
 
   const ReadJob& job_;
   ReadCounts& counts_;
   FormedShards formed_;
-  Checksummer sum_;
+  DataFiles files_;
+  ReadSums sums_;
   Staging staging_;
-  std::optional<PosixFile> file_;
-  int32_t index_ = -1;
 };
 
 }  // namespace
+
+Status DataFiles::Open(int32_t index) {
+  if (file_ && index == index_) return absl::OkStatus();
+  BELAY_RETURN_IF_ERROR(Close());
+  StatusOr<PosixFile> file = PosixFile::Open(
+      JoinPath(job_.directory, job_.file_names[index]), PosixFile::Mode::kRead);
+  if (absl::IsNotFound(file.status())) {  // the index promises it
+    return absl::DataLossError(file.status().message());
+  }
+  BELAY_RETURN_IF_ERROR(file.status());
+  file_ = *std::move(file);
+  index_ = index;
+  ++counts_.files;
+  return absl::OkStatus();
+}
+
+Status DataFiles::ReadInto(const ShardMemory& memory, const Box& box,
+                           const Extent& extent, int32_t file) {
+  BELAY_RETURN_IF_ERROR(Open(file));
+  Status status;
+  ForEachSegment(memory, box, extent,
+                 [&](char* data, int64_t offset, int64_t bytes) {
+                   if (!status.ok()) return;
+                   status = file_->PreadAll(offset, data, bytes);
+                   counts_.bytes += bytes;
+                 });
+  return status;
+}
+
+Status DataFiles::Close() {
+  if (!file_) return absl::OkStatus();
+  counts_.io_calls += file_->read_calls();
+  const Status status = file_->Close();
+  file_.reset();
+  return status;
+}
+
+void ReadSums::Add(const ShardMemory& memory, const Box& box,
+                   int64_t first_block) {
+  if (first_block < 0 || job_.registers.empty()) return;
+  sum_.Add(memory, box, first_block);
+  CountCovered(memory, box, first_block, job_.covered);
+}
 
 Status ReadAll(const ReadJob& job, ReadCounts& counts) {
   return Reading(job, counts).Run();

@@ -4,6 +4,7 @@
 #define BELAY_STORE_READER_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "belay/status.h"
 #include "model/plan.h"
 #include "model/stored_form.h"
+#include "store/posix_file.h"
+#include "store/shard_memory.h"
 
 namespace belay {
 
@@ -26,16 +29,58 @@ struct ReadJob {
   std::span<uint32_t> registers;
   std::span<int64_t> covered;
   std::span<const StoredForm> forms = {};  // of the shards; empty: their own
+  // The most bytes in which values are converted.
+  int64_t max_bytes_in_flight = int64_t{256} << 20;
 };
 
 struct ReadCounts {
   int64_t bytes = 0;
+  int64_t delivered_bytes = 0;  // read by another rank
   int64_t io_calls = 0;
   int64_t files = 0;
   int64_t staged_bytes = 0;  // the most at once
 };
 
-// Reads by plain positional reads. Local. Texts must have their final length.
+// The data files of a job, one open at a time: those who read sort by file.
+class DataFiles {
+ public:
+  // Borrows both.
+  DataFiles(const ReadJob& job, ReadCounts& counts)
+      : job_(job), counts_(counts) {}
+
+  // Reads the part `box` of an extent of a file. Local.
+  // Errors: those of ReadAll.
+  Status ReadInto(const ShardMemory& memory, const Box& box,
+                  const Extent& extent, int32_t file);
+  // Local.
+  Status Close();
+
+ private:
+  Status Open(int32_t index);
+
+  const ReadJob& job_;
+  ReadCounts& counts_;
+  std::optional<PosixFile> file_;
+  int32_t index_ = -1;
+};
+
+// Sums what was read into the registers of a job, if it has any.
+class ReadSums {
+ public:
+  explicit ReadSums(const ReadJob& job) : job_(job), sum_(job.registers) {}
+
+  // Adds the part `box` unless another rank counts it. Local.
+  void Add(const ShardMemory& memory, const Box& box, int64_t first_block);
+  // Completes the sums. Local.
+  void Flush() { sum_.Flush(); }
+
+ private:
+  const ReadJob& job_;
+  Checksummer sum_;
+};
+
+// Carries out the orders that are for one shard alone, by plain positional
+// reads. Local. Texts must have their final length.
 // Errors: DataLoss - a file is missing or too short; ResourceExhausted - no
 // memory to convert; PermissionDenied; Internal.
 Status ReadAll(const ReadJob& job, ReadCounts& counts);

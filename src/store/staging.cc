@@ -33,6 +33,10 @@ int64_t StoredElementSize(const FormedShards& formed, int32_t shard) {
   return IoElementSize(StoredDType(formed, shard));
 }
 
+Shape StoredArrayShape(const FormedShards& formed, int32_t shard) {
+  return OwnMemory(formed, shard).array;
+}
+
 bool IsConverted(const FormedShards& formed, int32_t shard) {
   return StoredDType(formed, shard) != formed.shards[shard].dtype;
 }

@@ -33,6 +33,10 @@ struct FormedShards {
 // Bytes of one io element where it is stored. Local.
 int64_t StoredElementSize(const FormedShards& formed, int32_t shard);
 
+// The shape of the shard's array where it is stored; of a text its length,
+// which it has by then. Local.
+Shape StoredArrayShape(const FormedShards& formed, int32_t shard);
+
 // Returns whether the shard's dtype is another one where it is stored. Local.
 bool IsConverted(const FormedShards& formed, int32_t shard);
 

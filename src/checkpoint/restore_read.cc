@@ -1,0 +1,90 @@
+// Station read of a restore: bytes go from files to all who want them.
+
+#include <cstring>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "checkpoint/restore_run.h"
+#include "model/streams.h"
+#include "parallel/all_gather.h"
+#include "parallel/node.h"
+#include "store/deliver.h"
+#include "store/reader.h"
+
+namespace belay {
+namespace {
+
+// Collective; agreed.
+StatusOr<Nodes> FindNodes(Team& team) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(const int32_t node, NodeOfRank(team));
+  std::string mine(sizeof(node), '\0');
+  std::memcpy(mine.data(), &node, sizeof(node));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> all,
+                                AllGather(team, mine));
+  std::vector<int32_t> numbers(all.size());
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    std::memcpy(&numbers[rank], all[rank].data(), sizeof(int32_t));
+  }
+  return GroupByNode(numbers);
+}
+
+// What this rank sends to other nodes, and receives. Collective; agreed.
+StatusOr<RankTransits> FindTransits(RestoreRun& run, const Nodes& nodes) {
+  if (nodes.ranks.size() == 1) return RankTransits{};
+  std::vector<std::string> parts;
+  if (run.team.is_root()) {
+    for (const RankTransits& transits : PlanTransits(run.plan, nodes)) {
+      parts.push_back(EncodeRankTransits(transits));
+    }
+  }
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part,
+                                Scatter(run.team, parts));
+  return DecodeRankTransits(part);
+}
+
+// Reads what others want too. Collective; agreed.
+Status ReadForAll(RestoreRun& run, const Status& mine, const ReadJob& job,
+                  ReadCounts& counts) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(const Nodes nodes, FindNodes(run.team));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const RankTransits transits,
+                                FindTransits(run, nodes));
+  return DeliverAll(run.team, mine,
+                    {.reading = job,
+                     .transits = transits,
+                     .nodes = nodes,
+                     .portion_bytes = PortionBytes(
+                         MostSlots(nodes), run.options.max_bytes_in_flight),
+                     .stream_bytes = run.stream_bytes},
+                    counts);
+}
+
+}  // namespace
+
+Status ReadStation(RestoreRun& run) {
+  run.stations.Enter("read");
+  for (size_t i = 0; i < run.shards.size(); ++i) {
+    if (run.shards[i].dtype == DType::kString) {
+      run.shards[i].text->resize(run.reads.string_bytes[i]);
+    }
+  }
+  ReadCounts counts;
+  const ReadJob job{.shards = run.shards,
+                    .reads = run.reads,
+                    .directory = run.source.path,
+                    .file_names = run.file_names,
+                    .registers = run.registers,
+                    .covered = run.covered,
+                    .forms = run.forms,
+                    .max_bytes_in_flight = run.options.max_bytes_in_flight};
+  const Status status = ReadAll(job, counts);
+  BELAY_RETURN_IF_AGREED(run.stream_bytes == 0
+                             ? Agree(run.team, status)
+                             : ReadForAll(run, status, job, counts));
+  run.result.counters.bytes = counts.bytes;
+  run.result.counters.delivered_bytes = counts.delivered_bytes;
+  run.result.counters.io_calls = counts.io_calls;
+  run.result.counters.staged_bytes = counts.staged_bytes;
+  return absl::OkStatus();
+}
+
+}  // namespace belay
