@@ -48,6 +48,18 @@ struct DiffOptions {
 int Diff(const std::string& a, const std::string& b,
          const DiffOptions& options);
 
+struct PlanOptions {
+  int ranks = 1;
+  std::optional<int64_t> replicas;  // unset: every rank wants everything
+  std::string layout;               // as of Layout::ToString; empty: by rows
+  std::string read = "auto";        // or "each", or "once"
+  std::optional<int64_t> primary_replica;
+  int64_t max_bytes_in_flight = int64_t{256} << 20;
+};
+
+// Prints what a restore on so many ranks would read.
+int Plan(const std::string& path, const PlanOptions& options);
+
 // What a command holds of an array at a time.
 inline constexpr int64_t kPieceBytes = int64_t{8} << 20;
 

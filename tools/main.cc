@@ -18,6 +18,7 @@ namespace {
 
 using belay::tools::DiffOptions;
 using belay::tools::GraphOptions;
+using belay::tools::PlanOptions;
 using belay::tools::ShowOptions;
 
 // CLI11's own check prints the largest double with all its digits.
@@ -73,6 +74,33 @@ void AddGraphOptions(CLI::App* graph, GraphOptions& options) {
       ->default_str("true");
 }
 
+void AddPlanOptions(CLI::App* plan, PlanOptions& options) {
+  plan->add_option("--ranks", options.ranks, "The ranks of the restore")
+      ->required()
+      ->check(CLI::Range(1, 1 << 20));
+  CLI::Option* replicas = plan->add_option(
+      "--replicas", options.replicas,
+      "So many groups of ranks want the same, each array cut by rows over the "
+      "ranks of a group; without it, every rank wants everything");
+  plan->add_flag(
+          "--rows", [&options](int64_t) { options.replicas = 1; },
+          "The same as --replicas 1")
+      ->excludes(replicas);
+  plan->add_option("--layout", options.layout,
+                   "The cut of arrays with as many axes, such as \"[x,-] on "
+                   "x=2,y=4\"; others are whole")
+      ->excludes(replicas);
+  plan->add_option("--read", options.read,
+                   "Who reads what several want: each rank, one of them (once) "
+                   "or what is better (auto)")
+      ->capture_default_str();
+  plan->add_option("--primary-replica", options.primary_replica,
+                   "Only this replica reads");
+  plan->add_option("--max-bytes-in-flight", options.max_bytes_in_flight,
+                   "As in RestoreOptions")
+      ->capture_default_str();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -86,6 +114,7 @@ int main(int argc, char** argv) {
   ShowOptions show_options;
   DiffOptions diff_options;
   GraphOptions graph_options;
+  PlanOptions plan_options;
   CLI::App* list = app.add_subcommand("ls", "List the arrays of a checkpoint");
   CLI::App* verify = app.add_subcommand(
       "verify", "Read every byte and compare it with its checksum");
@@ -93,7 +122,9 @@ int main(int argc, char** argv) {
   CLI::App* graph =
       app.add_subcommand("graph", "Show the objects of a checkpoint as a tree");
   CLI::App* diff = app.add_subcommand("diff", "Compare two checkpoints");
-  for (CLI::App* command : {list, verify, show, graph}) {
+  CLI::App* plan = app.add_subcommand(
+      "plan", "Tell what a restore would read, without touching the data");
+  for (CLI::App* command : {list, verify, show, graph, plan}) {
     command
         ->add_option("DIR", path,
                      "A step directory, or a directory of steps (the newest)")
@@ -105,6 +136,7 @@ int main(int argc, char** argv) {
   AddShowOptions(show, key, show_options);
   AddGraphOptions(graph, graph_options);
   AddDiffOptions(diff, path, other, diff_options);
+  AddPlanOptions(plan, plan_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {  // --help and --version too
@@ -113,6 +145,7 @@ int main(int argc, char** argv) {
   if (list->parsed()) return belay::tools::List(path, shards);
   if (show->parsed()) return belay::tools::Show(path, key, show_options);
   if (graph->parsed()) return belay::tools::Graph(path, graph_options);
+  if (plan->parsed()) return belay::tools::Plan(path, plan_options);
   if (diff->parsed()) return belay::tools::Diff(path, other, diff_options);
   return belay::tools::Verify(path, quiet);
 }

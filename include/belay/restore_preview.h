@@ -1,0 +1,48 @@
+// What a restore would read: who reads how much, and what is delivered, without
+// touching the data files. For planning a job before it runs.
+
+#ifndef BELAY_RESTORE_PREVIEW_H_
+#define BELAY_RESTORE_PREVIEW_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "belay/checkpoint_reader.h"
+#include "belay/layout.h"
+#include "belay/options.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// What one rank does.
+struct RankPreview {
+  int64_t wanted_bytes = 0;
+  int64_t read_bytes = 0;
+  int64_t num_reads = 0;        // pieces of the files, each read in one go
+  int64_t delivered_bytes = 0;  // that other ranks read for this one
+};
+
+struct RestorePreview {
+  std::string path;
+  int64_t step = 0;
+  int64_t num_arrays = 0;
+  ReadSharing read_sharing = ReadSharing::kEachRank;  // never kAuto
+  std::string sharing_note;                           // why
+  std::vector<RankPreview> ranks;
+};
+
+// Plans the restore of all arrays of a step, each cut by the layout that
+// `layout_of` returns; texts are whole on all ranks. Local. `path` as for
+// CheckpointReader::Open. Of the options those that say who reads count.
+// Errors: those of Open and Restore; InvalidArgument - a layout is not for so
+//   many ranks, or for another number of axes, or num_ranks is not positive.
+StatusOr<RestorePreview> PreviewRestore(
+    const std::string& path, int num_ranks,
+    const std::function<Layout(const ArrayInfo&)>& layout_of,
+    const RestoreOptions& options = {});
+
+}  // namespace belay
+
+#endif  // BELAY_RESTORE_PREVIEW_H_

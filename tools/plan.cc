@@ -1,0 +1,99 @@
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "belay/restore_preview.h"
+#include "commands.h"
+#include "number_text.h"
+
+namespace belay::tools {
+namespace {
+
+constexpr size_t kMostRanks = 16;
+
+// So many replicas, each cut by rows over as many ranks as it has.
+StatusOr<Layout> RowsOfReplicas(const PlanOptions& options, size_t ndim) {
+  const int64_t replicas = options.replicas.value_or(options.ranks);
+  if (replicas < 1 || options.ranks % replicas != 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "plan: ranks are not a multiple of replicas (need ranks that %d "
+        "divides, found %d)",
+        replicas, options.ranks));
+  }
+  StatusOr<Mesh> mesh =
+      Mesh::Create({{"replica", replicas}, {"part", options.ranks / replicas}});
+  if (!mesh.ok()) return mesh.status();
+  LayoutAxes axes(ndim);
+  if (ndim > 0) axes[0] = {"part"};
+  return Layout::Create(*std::move(mesh), std::move(axes));
+}
+
+StatusOr<ReadSharing> SharingOf(const std::string& name) {
+  if (name == "auto") return ReadSharing::kAuto;
+  if (name == "each") return ReadSharing::kEachRank;
+  if (name == "once") return ReadSharing::kOnce;
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "plan: unknown way to read (need auto, each or once, found \"%s\")",
+      name));
+}
+
+// Plans with the layout that was given for all arrays that have as many axes;
+// what it does not fit is whole on all ranks.
+StatusOr<RestorePreview> Preview(const std::string& path,
+                                 const PlanOptions& options) {
+  StatusOr<ReadSharing> sharing = SharingOf(options.read);
+  if (!sharing.ok()) return sharing.status();
+  StatusOr<Layout> given = options.layout.empty()
+                               ? RowsOfReplicas(options, 0)
+                               : Layout::Parse(options.layout);
+  if (!given.ok()) return given.status();
+  const auto layout_of = [&](const ArrayInfo& array) {
+    const size_t ndim = array.shape.size();
+    if (options.layout.empty()) return *RowsOfReplicas(options, ndim);
+    if (given->axes().size() == ndim) return *given;
+    return Layout::Replicated(given->mesh(), static_cast<int>(ndim));
+  };
+  return PreviewRestore(path, options.ranks, layout_of,
+                        {.read_sharing = *sharing,
+                         .primary_replica = options.primary_replica,
+                         .max_bytes_in_flight = options.max_bytes_in_flight});
+}
+
+void PrintRank(const std::string& name, const RankPreview& rank) {
+  absl::PrintF("%5s  %10s  %10s  %6d  %10s\n", name,
+               BytesText(rank.wanted_bytes), BytesText(rank.read_bytes),
+               rank.num_reads, BytesText(rank.delivered_bytes));
+}
+
+void PrintRanks(const RestorePreview& preview) {
+  absl::PrintF("%5s  %10s  %10s  %6s  %10s\n", "rank", "wants", "reads",
+               "pieces", "gets");
+  RankPreview all;
+  for (size_t i = 0; i < preview.ranks.size(); ++i) {
+    const RankPreview& rank = preview.ranks[i];
+    all.wanted_bytes += rank.wanted_bytes;
+    all.read_bytes += rank.read_bytes;
+    all.num_reads += rank.num_reads;
+    all.delivered_bytes += rank.delivered_bytes;
+    if (i < kMostRanks) PrintRank(absl::StrFormat("%d", i), rank);
+  }
+  if (preview.ranks.size() > kMostRanks) {
+    absl::PrintF("  ...  %d more\n", preview.ranks.size() - kMostRanks);
+  }
+  PrintRank("all", all);
+}
+
+}  // namespace
+
+int Plan(const std::string& path, const PlanOptions& options) {
+  const StatusOr<RestorePreview> preview = Preview(path, options);
+  if (!preview.ok()) return Fail(preview.status());
+  absl::PrintF("%s: step %d, %d arrays, restored on %d rank%s\n%s\n\n",
+               preview->path, preview->step, preview->num_arrays, options.ranks,
+               options.ranks == 1 ? "" : "s", preview->sharing_note);
+  PrintRanks(*preview);
+  return 0;
+}
+
+}  // namespace belay::tools
