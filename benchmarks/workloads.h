@@ -16,6 +16,9 @@ Workload SavePerTask();
 Workload SaveColumns();
 Workload RestoreColumns();
 
+// One replica per rank, read once for all (workloads_replicas.cc).
+Workload RestoreReplicas();
+
 // Many small arrays (workloads_small.cc).
 Workload Save1000();
 Workload Save10000();
@@ -42,11 +45,12 @@ Workload MergeObjectGraphs();
 Workload OpenReader();
 
 inline std::vector<Workload> AllWorkloads() {
-  return {
-      SaveRows(),         RestoreRows(),    SavePerTask(),       SaveColumns(),
-      RestoreColumns(),   Save1000(),       Save10000(),         RestoreSmall(),
-      SaveGpt2(),         ScatterAddRows(), LookUpRows(),        ReadAllRows(),
-      PlanMaxShardSize(), ChooseChunks(),   MergeObjectGraphs(), OpenReader()};
+  return {SaveRows(),          RestoreRows(),      SavePerTask(),
+          SaveColumns(),       RestoreColumns(),   RestoreReplicas(),
+          Save1000(),          Save10000(),        RestoreSmall(),
+          SaveGpt2(),          ScatterAddRows(),   LookUpRows(),
+          ReadAllRows(),       PlanMaxShardSize(), ChooseChunks(),
+          MergeObjectGraphs(), OpenReader()};
 }
 
 }  // namespace belay::bench
