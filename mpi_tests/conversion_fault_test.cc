@@ -49,9 +49,11 @@ TEST_F(ConversionTest, RanksMustPassTheSameOptions) {
               HasSubstr("the option float32_as_bfloat16 differs"));
   SaveMatrix(0, {});
   ExpectRefused(matrix.state(), {.allow_dtype_cast = mine},
-                absl::StatusCode::kInvalidArgument, "an option differs");
+                absl::StatusCode::kInvalidArgument,
+                "the option allow_dtype_cast differs");
   ExpectRefused(matrix.state(), {.allow_shape_mismatch = mine},
-                absl::StatusCode::kInvalidArgument, "an option differs");
+                absl::StatusCode::kInvalidArgument,
+                "the option allow_shape_mismatch differs");
 }
 
 TEST_F(ConversionTest, NoMemoryOnAnyRankIsAgreed) {
