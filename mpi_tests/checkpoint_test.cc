@@ -217,9 +217,12 @@ TEST_F(ObjectsTest, InitializeWithRootObjectAndKwargs) {
   float other_v = 9;
   Checkpoint wrong(comm_, root, {{"v", other_v}});
   EXPECT_THAT(wrong.Save(run()).status().message(),
-              HasSubstr("root.v already exists"));
+              HasSubstr("the root has another child named \"v\""));
   EXPECT_EQ(wrong.save_counter(), 0);
   EXPECT_FALSE(std::filesystem::exists(run()));
+  Checkpoint nowhere(comm_, root);
+  EXPECT_THAT(nowhere.Save("").status().message(),
+              HasSubstr("save \"\": the path is empty"));
   // The same object is no contradiction.
   Checkpoint checkpoint(comm_, root, {{"v", v}, {"extra", extra}});
   Ok(checkpoint.Save(run()));

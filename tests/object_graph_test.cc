@@ -98,8 +98,8 @@ TEST(ObjectGraphTest, AttachedChildren) {
   EXPECT_EQ(Tracked(root, {{"v", v}, {"w", other}}).graph.nodes.size(), 3);
   EXPECT_EQ(TrackObjects(root, 0, {{"v", other}}).status(),
             absl::InvalidArgumentError(
-                "track \"(root)\": Cannot create a Checkpoint with keyword "
-                "argument v if root.v already exists"));
+                "track \"(root)\": the root has another child named \"v\" "
+                "already"));
   EXPECT_THAT(TrackObjects(root, 0, {{"z", ObjectRef()}}).status().message(),
               HasSubstr("child \"z\" is null"));
 }

@@ -118,7 +118,9 @@ Status CheckMoved(const TrackedObjects* objects, std::string_view operation) {
 StatusOr<SaveResult> Checkpoint::Save(const std::string& dir,
                                       const SaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "save"));
-  return SaveNumbered(*objects_, StepPath(dir, objects_->counter + 1), options);
+  const std::string path =
+      dir.empty() ? "" : StepPath(dir, objects_->counter + 1);
+  return SaveNumbered(*objects_, path, options);
 }
 
 StatusOr<SaveResult> Checkpoint::SaveAs(const std::string& path,

@@ -23,6 +23,10 @@ namespace {
 
 // A name that would be taken for something else.
 Status CheckPath(const std::string& path) {
+  if (path.empty()) {
+    return absl::InvalidArgumentError(
+        "save \"\": the path is empty; the current directory is \".\"");
+  }
   const std::string name = NameOf(path);
   if (!name.empty() && name != "." && name != ".." && !IsInProgress(name) &&
       !IsReplaced(name)) {
@@ -309,7 +313,9 @@ StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,
                           int64_t step, const State& state,
                           const SaveOptions& options) {
   return SaveAt(comm,
-                {.path = StepPath(dir, step), .step = step, .state = state},
+                {.path = dir.empty() ? "" : StepPath(dir, step),
+                 .step = step,
+                 .state = state},
                 options);
 }
 

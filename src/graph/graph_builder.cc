@@ -196,8 +196,8 @@ void GraphBuilder::Attach(const std::vector<Attached>& attached) {
     if (child.is_empty && object.is_empty()) continue;
     if (object.is_null() || object.id().address == nullptr ||
         live_.ids[static_cast<size_t>(found->node)] != object.id()) {
-      Mistake(0, Cat("Cannot create a Checkpoint with keyword argument ", name,
-                     " if root.", name, " already exists"));
+      Mistake(0,
+              Cat("the root has another child named \"", name, "\" already"));
     }
   }
 }
