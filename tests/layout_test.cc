@@ -254,7 +254,7 @@ TEST(LayoutTest, EveryNumberOfRanksTilesExactly) {
 }
 
 TEST(LayoutTest, ParsesItsOwnText) {
-  std::mt19937 rng(7);
+  Rng rng(7);
   for (int i = 0; i < 300; ++i) {
     const Layout layout = DrawLayout(rng, DrawShape(rng, 3, 9).size());
     EXPECT_EQ(*Layout::Parse(layout.ToString()), layout) << layout.ToString();
