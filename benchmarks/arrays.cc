@@ -50,15 +50,16 @@ int64_t FirstWrongByte(const Piece& piece, const char* data) {
 }
 
 void AddEvenPiece(const Context& context, Arrays& arrays, int64_t number,
-                  Shape shape, int axis) {
+                  Shape shape, int axis, DType dtype) {
   const int64_t ranks = context.comm->size();
   const int64_t part = (shape[axis] + ranks - 1) / ranks;
   shape[axis] = part * ranks;
   Box box = WholeBox(shape);
   box.offset[axis] = part * context.comm->rank();
   box.shape[axis] = part;
-  arrays.unique_bytes += 4 * NumElements(shape);
+  arrays.unique_bytes += DTypeSize(dtype) * NumElements(shape);
   AddPiece(arrays, Piece{.key = absl::StrFormat("layer_%05d/kernel", number),
+                         .dtype = dtype,
                          .global_shape = shape,
                          .box = box});
 }
@@ -111,10 +112,11 @@ State MakeState(const Arrays& arrays, std::vector<char>& buffer) {
 }
 
 std::shared_ptr<Arrays> MakeMatrices(const Context& context, int64_t count,
-                                     int64_t rows, int64_t columns, int axis) {
+                                     int64_t rows, int64_t columns, int axis,
+                                     DType dtype) {
   auto arrays = std::make_shared<Arrays>();
   for (int64_t i = 0; i < count; ++i) {
-    AddEvenPiece(context, *arrays, i, {rows, columns}, axis);
+    AddEvenPiece(context, *arrays, i, {rows, columns}, axis, dtype);
   }
   AllocateAndFill(*arrays, context.comm->size());
   return arrays;
@@ -124,7 +126,7 @@ std::shared_ptr<Arrays> MakeVectors(const Context& context, int64_t count,
                                     int64_t bytes) {
   auto arrays = std::make_shared<Arrays>();
   for (int64_t i = 0; i < count; ++i) {
-    AddEvenPiece(context, *arrays, i, {bytes / 4}, 0);
+    AddEvenPiece(context, *arrays, i, {bytes / 4}, 0, DType::kF32);
   }
   AllocateAndFill(*arrays, context.comm->size());
   return arrays;

@@ -50,10 +50,11 @@ Status CheckContents(const Arrays& arrays, const std::vector<char>& buffer);
 // Returns a State over the pieces; their data lies in `buffer`. Local.
 State MakeState(const Arrays& arrays, std::vector<char>& buffer);
 
-// `count` f32 arrays [rows, columns], cut over the ranks along `axis`; the
-// length of that axis is rounded up to a multiple of the ranks. Local.
+// `count` arrays [rows, columns], cut over the ranks along `axis`; the length
+// of that axis is rounded up to a multiple of the ranks. Local.
 std::shared_ptr<Arrays> MakeMatrices(const Context& context, int64_t count,
-                                     int64_t rows, int64_t columns, int axis);
+                                     int64_t rows, int64_t columns, int axis,
+                                     DType dtype = DType::kF32);
 
 // `count` f32 arrays [bytes / 4], cut evenly. Local.
 std::shared_ptr<Arrays> MakeVectors(const Context& context, int64_t count,

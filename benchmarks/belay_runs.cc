@@ -59,7 +59,8 @@ Status RestoreElsewhere(const Saver& saver) {
   std::vector<char> buffer(saver.arrays->buffer.size());
   const State state = MakeState(*saver.arrays, buffer);
   StatusOr<RestoreResult> result =
-      Restore(*saver.comm, saver.dir, saver.last.step, state);
+      Restore(*saver.comm, saver.dir, saver.last.step, state,
+              {.allow_dtype_cast = true});
   if (!result.ok()) return result.status();
   for (const Piece& piece : saver.arrays->pieces) {
     const char* got = buffer.data() + piece.offset;

@@ -19,6 +19,9 @@ Workload RestoreColumns();
 // One replica per rank, read once for all (workloads_replicas.cc).
 Workload RestoreReplicas();
 
+// Large arrays as another dtype, and in chunks (workloads_args.cc).
+Workload SaveWithArgs();
+
 // Many small arrays (workloads_small.cc).
 Workload Save1000();
 Workload Save10000();
@@ -45,12 +48,12 @@ Workload MergeObjectGraphs();
 Workload OpenReader();
 
 inline std::vector<Workload> AllWorkloads() {
-  return {SaveRows(),          RestoreRows(),      SavePerTask(),
-          SaveColumns(),       RestoreColumns(),   RestoreReplicas(),
-          Save1000(),          Save10000(),        RestoreSmall(),
-          SaveGpt2(),          ScatterAddRows(),   LookUpRows(),
-          ReadAllRows(),       PlanMaxShardSize(), ChooseChunks(),
-          MergeObjectGraphs(), OpenReader()};
+  return {SaveRows(),     RestoreRows(),       SavePerTask(),
+          SaveColumns(),  RestoreColumns(),    RestoreReplicas(),
+          SaveWithArgs(), Save1000(),          Save10000(),
+          RestoreSmall(), SaveGpt2(),          ScatterAddRows(),
+          LookUpRows(),   ReadAllRows(),       PlanMaxShardSize(),
+          ChooseChunks(), MergeObjectGraphs(), OpenReader()};
 }
 
 }  // namespace belay::bench

@@ -254,23 +254,54 @@ void ConvertAll(const std::byte* source, std::byte* target, int64_t count) {
   }
 }
 
+#if defined(__x86_64__)
+// The same loop with twice as many elements in an instruction; the first
+// processors of this architecture have no instruction to pack f16 and bf16.
+template <typename From, typename To, To (*kConvert)(From)>
+__attribute__((target("avx2"))) void ConvertAllWide(const std::byte* source,
+                                                    std::byte* target,
+                                                    int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    Store(kConvert(Load<From>(source, i)), target, i);
+  }
+}
+#endif
+
 float F64ToF32(double value) { return static_cast<float>(value); }
 double F32ToF64(float value) { return value; }
+
+using Loop = void (*)(const std::byte* source, std::byte* target,
+                      int64_t count);
+
+// The loop that this processor can run.
+template <typename From, typename To, To (*kConvert)(From)>
+Loop BestLoop() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return ConvertAllWide<From, To, kConvert>;
+#endif
+  return ConvertAll<From, To, kConvert>;
+}
 
 struct CommonPair {
   DType from;
   DType to;
-  void (*convert)(const std::byte* source, std::byte* target, int64_t count);
+  Loop convert;
 };
 
-constexpr CommonPair kCommonPairs[] = {
-    {DType::kF32, DType::kBF16, ConvertAll<float, BFloat16, F32ToBF16>},
-    {DType::kBF16, DType::kF32, ConvertAll<BFloat16, float, BF16ToF32>},
-    {DType::kF32, DType::kF16, ConvertAll<float, Float16, F32ToF16>},
-    {DType::kF16, DType::kF32, ConvertAll<Float16, float, F16ToF32>},
-    {DType::kF64, DType::kF32, ConvertAll<double, float, F64ToF32>},
-    {DType::kF32, DType::kF64, ConvertAll<float, double, F32ToF64>},
-};
+const CommonPair* FindCommonPair(DType from, DType to) {
+  static const CommonPair kCommonPairs[] = {
+      {DType::kF32, DType::kBF16, BestLoop<float, BFloat16, F32ToBF16>()},
+      {DType::kBF16, DType::kF32, BestLoop<BFloat16, float, BF16ToF32>()},
+      {DType::kF32, DType::kF16, BestLoop<float, Float16, F32ToF16>()},
+      {DType::kF16, DType::kF32, BestLoop<Float16, float, F16ToF32>()},
+      {DType::kF64, DType::kF32, BestLoop<double, float, F64ToF32>()},
+      {DType::kF32, DType::kF64, BestLoop<float, double, F32ToF64>()},
+  };
+  for (const CommonPair& pair : kCommonPairs) {
+    if (pair.from == from && pair.to == to) return &pair;
+  }
+  return nullptr;
+}
 
 bool IsComplexDType(DType dtype) {
   return dtype == DType::kC64 || dtype == DType::kC128;
@@ -293,8 +324,8 @@ void ConvertElements(DType from, const void* source, DType to, void* target,
     std::memcpy(out, in, count * DTypeSize(to));
     return;
   }
-  for (const CommonPair& pair : kCommonPairs) {
-    if (pair.from == from && pair.to == to) return pair.convert(in, out, count);
+  if (const CommonPair* pair = FindCommonPair(from, to)) {
+    return pair->convert(in, out, count);
   }
   ConvertAnyPair(from, in, to, out, count);
 }

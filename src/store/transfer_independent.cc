@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
@@ -15,40 +17,52 @@ namespace {
 
 // Small enough to stay in a core's cache between checksum and write.
 constexpr int64_t kTileBytes = int64_t{512} << 10;
+// As many as one system call takes.
+constexpr size_t kMostParts = 1024;
 // Write-back is started once this much is waiting.
 constexpr int64_t kWritebackBytes = int64_t{4} << 20;
 
-// Joins segments that follow each other both in memory and in the file.
+// Joins segments that follow each other in the file, wherever they lie in
+// memory.
 class SegmentWriter {
  public:
   SegmentWriter(PosixFile& file, bool write_back)
-      : file_(file), write_back_(write_back) {}
+      : file_(file), write_back_(write_back) {
+    parts_.reserve(kMostParts);
+  }
 
-  void Add(char* data, int64_t offset, int64_t bytes) {
-    if (data == data_ + bytes_ && offset == offset_ + bytes_) {
-      bytes_ += bytes;
-      return;
+  void Add(const char* data, int64_t offset, int64_t bytes) {
+    if (offset != offset_ + bytes_ || parts_.size() == kMostParts) Flush();
+    if (parts_.empty()) offset_ = offset;
+    const auto part = std::as_bytes(std::span(data, bytes));
+    if (!parts_.empty() &&
+        parts_.back().data() + parts_.back().size() == part.data()) {
+      parts_.back() = {parts_.back().data(),
+                       parts_.back().size() + part.size()};
+    } else {
+      parts_.push_back(part);
     }
-    Flush();
-    data_ = data;
-    offset_ = offset;
-    bytes_ = bytes;
+    bytes_ += bytes;
   }
 
   void Flush() {
-    if (bytes_ == 0 || !status_.ok()) return;
-    status_ = file_.PwriteAll(offset_, data_, bytes_);
-    if (write_back_ && bytes_ >= kWritebackBytes) {
-      file_.StartWriteback(offset_, bytes_);
-    } else if (write_back_) {
-      StartLater();
-    }
+    if (bytes_ > 0 && status_.ok()) Write();
+    parts_.clear();
     bytes_ = 0;
   }
 
   const Status& status() const { return status_; }
 
  private:
+  void Write() {
+    status_ = file_.PwriteParts(offset_, parts_);
+    if (write_back_ && bytes_ >= kWritebackBytes) {
+      file_.StartWriteback(offset_, bytes_);
+    } else if (write_back_) {
+      StartLater();
+    }
+  }
+
   // Gathers small neighbouring writes into one request.
   void StartLater() {
     if (offset_ != waiting_until_) waiting_from_ = offset_;
@@ -61,7 +75,7 @@ class SegmentWriter {
   PosixFile& file_;
   bool write_back_;
   Status status_;
-  char* data_ = nullptr;
+  std::vector<std::span<const std::byte>> parts_;
   int64_t offset_ = 0;
   int64_t bytes_ = 0;
   int64_t waiting_from_ = -1;
