@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "../tests/golden/handled.h"
 #include "../tests/golden/values.h"
+#include "belay/checkpoint.h"
 #include "belay/save_restore.h"
 #include "mpi_test.h"
 
@@ -95,7 +97,33 @@ INSTANTIATE_TEST_SUITE_P(
                       Golden("format_1_1", golden::kPerTaskStep),
                       Golden("format_1_2", golden::kSharedStep),
                       Golden("format_1_2", golden::kGroupsStep),
-                      Golden("format_1_2", golden::kPerTaskStep)));
+                      Golden("format_1_2", golden::kPerTaskStep),
+                      Golden("format_1_3", golden::kSharedStep),
+                      Golden("format_1_3", golden::kGroupsStep),
+                      Golden("format_1_3", golden::kPerTaskStep)));
+
+TEST(GoldenValuesTest, ValuesWithHandlersAreRestored) {
+  StatusOr<Comm> comm = Comm::Duplicate(MPI_COMM_WORLD);
+  ASSERT_TRUE(comm.ok()) << comm.status();
+  const golden::Field need;
+  golden::Field found;
+  found.signal = {{0}, "?"};
+  found.station = {};
+  found.empty = need.station;
+  found.number = 0;
+  const TypeHandlerRegistry handlers = golden::Handlers();
+  Checkpoint checkpoint(*comm, {{"field", found}});
+  const auto status =
+      checkpoint.Read(StepPath(GoldenDir("format_1_3"), golden::kValuesStep),
+                      {.handlers = &handlers});
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->AssertConsumed(), absl::OkStatus());
+  EXPECT_EQ(found.signal, need.signal);
+  EXPECT_EQ(found.station, need.station);
+  EXPECT_FALSE(found.empty.is_there);
+  EXPECT_EQ(found.number, need.number);
+  EXPECT_EQ(comm->Close(), absl::OkStatus());
+}
 
 }  // namespace
 }  // namespace belay

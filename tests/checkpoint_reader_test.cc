@@ -77,6 +77,23 @@ TEST_F(CheckpointReaderTest, ObjectsAreListed) {
   EXPECT_EQ(objects[2].slots[0].object, 4);
 }
 
+TEST_F(CheckpointReaderTest, ValuesSayWhichArraysTheyAre) {
+  WriteSmall();
+  const std::vector<ValueInfo> values =
+      h5::Value(CheckpointReader::Open(dir_)).Values();
+  ASSERT_EQ(values.size(), 5);
+  EXPECT_EQ(values[0], (ValueInfo{.key = "a",
+                                  .typestr = "array",
+                                  .parts = {{"", DType::kF32, {4, 6}, 96}},
+                                  .layout = "[x,-] on x=2"}));
+  EXPECT_EQ(values[3], (ValueInfo{.key = "d",
+                                  .typestr = "pair",
+                                  .parts = {{"e", DType::kI64, {}, 8},
+                                            {"f", DType::kU16, {2, 2}, 8}},
+                                  .layout = ""}));
+  EXPECT_EQ(values[4].typestr, "None");
+}
+
 TEST_F(CheckpointReaderTest, WithoutAGraphThereAreNoObjects) {
   SavedCheckpoint saved = SmallIndex();
   saved.graph = {};
@@ -105,7 +122,7 @@ TEST_F(CheckpointReaderTest, InfoSaysWhatIsStoredAndHow) {
   EXPECT_EQ(info.path, dir_);
   EXPECT_EQ(info.step, 42);
   EXPECT_EQ(info.format_major, 1);
-  EXPECT_EQ(info.format_minor, 2);
+  EXPECT_EQ(info.format_minor, 3);
   EXPECT_EQ(info.file_layout, FileLayout::kPerTask);
   EXPECT_EQ(info.num_files, 2);
   EXPECT_EQ(info.bytes, 96 + 3 + 8 + 8);

@@ -30,7 +30,7 @@ std::string Dir(int64_t step) {
 TEST(GoldenGraphTest, TheGraphIsThatOfTheObjects) {
   const SavedCheckpoint saved = h5::Value(ReadIndex(Dir(golden::kGraphStep)));
   golden::Objects objects(0);
-  EXPECT_EQ(h5::Value(FromStoredGraph(saved.graph, saved.arrays)),
+  EXPECT_EQ(h5::Value(FromStoredGraph(saved.graph, saved.arrays, saved.values)),
             h5::Value(TrackObjects(objects, 0)).graph);
 }
 

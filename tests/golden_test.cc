@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
 #include "belay/save_restore.h"
+#include "golden/handled.h"
 #include "golden/objects.h"
 #include "golden/values.h"
 #include "h5_testing.h"
@@ -38,7 +39,10 @@ const Golden kAll[] = {
     {1, golden::kPerTaskStep, FileLayout::kPerTask, 2, "2 pieces"},
     {2, golden::kSharedStep, FileLayout::kShared, 1, "2 chunks of [6, 6]"},
     {2, golden::kGroupsStep, FileLayout::kShared, 3, "3 pieces"},
-    {2, golden::kPerTaskStep, FileLayout::kPerTask, 2, "2 pieces"}};
+    {2, golden::kPerTaskStep, FileLayout::kPerTask, 2, "2 pieces"},
+    {3, golden::kSharedStep, FileLayout::kShared, 1, "2 chunks of [6, 6]"},
+    {3, golden::kGroupsStep, FileLayout::kShared, 3, "3 pieces"},
+    {3, golden::kPerTaskStep, FileLayout::kPerTask, 2, "2 pieces"}};
 
 std::string GoldenDir(int minor) {
   return std::filesystem::path(__FILE__)
@@ -62,6 +66,10 @@ TEST(GoldenStepsTest, AllStepsAreListed) {
   EXPECT_EQ(h5::Value(ListSteps(GoldenDir(2))),
             std::vector<int64_t>({golden::kSharedStep, golden::kGroupsStep,
                                   golden::kGraphStep, golden::kPerTaskStep}));
+  EXPECT_EQ(h5::Value(ListSteps(GoldenDir(3))),
+            std::vector<int64_t>({golden::kSharedStep, golden::kGroupsStep,
+                                  golden::kGraphStep, golden::kValuesStep,
+                                  golden::kPerTaskStep}));
 }
 
 TEST_P(GoldenTest, EveryChecksumMatches) {

@@ -18,7 +18,8 @@ namespace belay {
 // arrays.
 inline Status PutGraph(const std::string& dir, const ObjectGraph& graph) {
   BELAY_ASSIGN_OR_RETURN(SavedCheckpoint saved, ReadIndex(dir));
-  BELAY_ASSIGN_OR_RETURN(saved.graph, ToStoredGraph(graph, saved.arrays));
+  BELAY_ASSIGN_OR_RETURN(saved.graph,
+                         ToStoredGraph(graph, saved.arrays, saved.values));
   const std::string path = JoinPath(dir, IndexName());
   std::filesystem::remove(path);
   BELAY_ASSIGN_OR_RETURN(h5::Handle index, StartIndex(path, saved));

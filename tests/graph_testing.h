@@ -67,7 +67,7 @@ StatusOf(const ObjectGraph &saved, const MatchResult &match,
 // A restore by one rank, as a program sees it: what is read gets the value that
 // `stored` has under the key.
 struct Restorer {
-  RestoredValues restored;
+  RestoredNumbers restored;
   int64_t number = 0;
 
   Restoration Ask(const ObjectGraph &saved) {

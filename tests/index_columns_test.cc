@@ -33,7 +33,7 @@ Status Length(const std::string& column, const std::string& found) {
 TEST(IndexColumnsTest, ColumnsHoldWhatTheFormatSays) {
   const IndexColumns columns = ToColumns(SmallIndex());
   EXPECT_EQ(columns.magic, Text({"belay checkpoint"}));
-  EXPECT_EQ(columns.format, std::vector<uint32_t>({1, 2}));
+  EXPECT_EQ(columns.format, std::vector<uint32_t>({1, 3}));
   EXPECT_EQ(columns.file_layout, std::vector<uint8_t>({2}));
   EXPECT_EQ(columns.block_bytes, std::vector<int64_t>({1048576}));
   EXPECT_EQ(columns.array_key, Text({"a", "b", "c", "d/e", "d/f"}));
@@ -57,6 +57,7 @@ TEST(IndexColumnsTest, ColumnsHoldWhatTheFormatSays) {
   EXPECT_EQ(columns.step, std::vector<int64_t>({42}));
   EXPECT_EQ(columns.checksum, std::vector<uint32_t>({11, 12, 13, 14}));
   EXPECT_EQ(columns.graph, SmallGraph());
+  EXPECT_EQ(columns.values, SmallValues());
 }
 
 TEST(IndexColumnsTest, RandomIndexesComeBack) {
@@ -73,14 +74,19 @@ TEST(IndexColumnsTest, RandomIndexesComeBack) {
 
 TEST(IndexColumnsTest, AnEmptyCheckpointComesBack) {
   const SavedCheckpoint saved{
-      .format_major = 1, .format_minor = 2, .has_checksums = true};
+      .format_major = 1, .format_minor = 3, .has_checksums = true};
   ExpectSame(FromColumns(ToColumns(saved), "dir/index.h5").value(), saved);
 }
 
-// 1.0 knew neither groups nor tasks, 1.1 no graph.
+// 1.0 knew neither groups nor tasks, 1.1 no graph, 1.2 no values.
 TEST(IndexColumnsTest, OlderFormatsAreRead) {
   SavedCheckpoint saved = SmallIndex();
   IndexColumns columns = ToColumns(saved);
+  columns.format[1] = 2;
+  columns.values = {};
+  saved.format_minor = 2;
+  saved.values = {};
+  ExpectSame(FromColumns(columns, "dir/index.h5").value(), saved);
   columns.format[1] = 1;
   columns.graph = {};
   saved.format_minor = 1;
@@ -176,8 +182,9 @@ TEST(IndexColumnsTest, EveryColumnHasTheRightLength) {
   size_t columns = 0;
   ForEveryColumn(good, [&](const std::string& path, const auto&) {
     const std::string name = path.substr(std::string(".belay/").size());
-    if (name == "header/magic") return;      // checked when the file is read
-    if (name.starts_with("graph/")) return;  // see stored_graph_test
+    if (name == "header/magic") return;       // checked when the file is read
+    if (name.starts_with("graph/")) return;   // see stored_graph_test
+    if (name.starts_with("values/")) return;  // see stored_values_test
     ++columns;
     for (const bool longer : {false, true}) {
       IndexColumns wrong = good;
@@ -278,6 +285,17 @@ TEST(IndexColumnsTest, TheGraphIsInRange) {
   columns.graph.slot_name.clear();
   EXPECT_EQ(Convert(columns),
             Length("graph/slots/name", "need 1 rows, found 0"));
+}
+
+TEST(IndexColumnsTest, TheValuesAreInRange) {
+  ExpectBad({
+      {"values/node of row 0", [](auto& c) { c.values.node[0] = 5; }},
+      {"values/parts/array of row 1",
+       [](auto& c) { c.values.part_array[1] = 5; }},
+  });
+  IndexColumns columns = ToColumns(SmallIndex());
+  columns.values.typestr.clear();
+  EXPECT_EQ(Convert(columns), Length("values/typestr", "need 2 rows, found 0"));
 }
 
 TEST(IndexColumnsTest, ChunksThatReachPastTheArrayNeedTheirSpace) {

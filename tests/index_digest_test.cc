@@ -55,12 +55,13 @@ TEST(IndexDigestTest, TheDigestIsThatOfTheFormat) {
   }
 }
 
-// Which digests differ: structure, values, added by 1.1, added by 1.2.
+// Which digests differ: structure, values, added by 1.1, by 1.2, by 1.3.
 std::vector<bool> Differ(const IndexColumns& a, const IndexColumns& b) {
   const IndexDigest da = DigestOf(a), db = DigestOf(b);
   return {da.structure != db.structure, da.values != db.values,
           DigestOfAdded(1, a) != DigestOfAdded(1, b),
-          DigestOfAdded(2, a) != DigestOfAdded(2, b)};
+          DigestOfAdded(2, a) != DigestOfAdded(2, b),
+          DigestOfAdded(3, a) != DigestOfAdded(3, b)};
 }
 
 TEST(IndexDigestTest, EveryRowOfEveryColumnCountsInOneDigest) {
@@ -72,7 +73,7 @@ TEST(IndexDigestTest, EveryRowOfEveryColumnCountsInOneDigest) {
     using Row = typename std::decay_t<decltype(column)>::value_type;
     const bool is_value =
         path == ".belay/step" || path == ".belay/checksums/crc32c";
-    std::vector<bool> expected(4);
+    std::vector<bool> expected(5);
     expected[minor > 0 ? minor + 1 : is_value ? 1 : 0] = true;
     ++columns;
     for (Row& row : column) {
@@ -85,12 +86,12 @@ TEST(IndexDigestTest, EveryRowOfEveryColumnCountsInOneDigest) {
       EXPECT_EQ(Differ(changed, good), expected) << path;
       row = old;
     }
-    EXPECT_EQ(Differ(changed, good), std::vector<bool>(4)) << path;
+    EXPECT_EQ(Differ(changed, good), std::vector<bool>(5)) << path;
   };
   for (; minor <= kFormatMinor; ++minor) {
     ForEachColumn(minor, changed, change);
   }
-  EXPECT_EQ(columns, 19 + 2 + 15);
+  EXPECT_EQ(columns, 19 + 2 + 15 + 7);
 }
 
 // The digests that an older reader knows do not see newer columns.
@@ -103,6 +104,13 @@ TEST(IndexDigestTest, OlderDigestsStayTheSame) {
   some.dataset_group = {1};
   EXPECT_EQ(DigestOf(all), DigestOf(some));
   EXPECT_NE(DigestOfAdded(1, all), DigestOfAdded(1, some));
+}
+
+TEST(IndexDigestTest, ValuesAreLeftOutOnlyWithoutRows) {
+  IndexColumns columns = ToColumns(SmallIndex());
+  EXPECT_TRUE(HaveColumns(3, columns));
+  columns.values = {};
+  EXPECT_FALSE(HaveColumns(3, columns));
 }
 
 TEST(IndexDigestTest, AGraphIsLeftOutOnlyWithoutRows) {

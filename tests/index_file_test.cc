@@ -112,11 +112,11 @@ TEST_F(IndexFileTest, PythonReadsTheColumns) {
   WriteSmall();
   const IndexColumns columns = ToColumns(SmallIndex());
   std::vector<std::string> paths = {".belay/digest", ".belay/digest_1_1",
-                                    ".belay/digest_1_2"};
+                                    ".belay/digest_1_2", ".belay/digest_1_3"};
   ForEveryColumn(columns, [&](const char* path, const auto&) {
     paths.emplace_back(path);
   });
-  EXPECT_EQ(paths.size(), 3 + 19 + 2 + 15);
+  EXPECT_EQ(paths.size(), 4 + 19 + 2 + 15 + 7);
   const json found = h5::Python(Index(), paths);
   ForEveryColumn(columns, [&](const char* path, const auto& column) {
     EXPECT_EQ(found[path]["values"], json(column)) << path;
@@ -130,6 +130,8 @@ TEST_F(IndexFileTest, PythonReadsTheColumns) {
             json({DigestOfAdded(1, columns)}));
   EXPECT_EQ(found[".belay/digest_1_2"]["values"],
             json({DigestOfAdded(2, columns)}));
+  EXPECT_EQ(found[".belay/digest_1_3"]["values"],
+            json({DigestOfAdded(3, columns)}));
   EXPECT_EQ(found[".belay/header/file_layout"]["dtype"], "uint8");
   EXPECT_EQ(found[".belay/datasets/offset"]["dtype"], "int64");
   EXPECT_EQ(found[".belay/graph/nodes/parent"]["dtype"], "int32");
@@ -140,11 +142,14 @@ TEST_F(IndexFileTest, PythonReadsTheColumns) {
 TEST_F(IndexFileTest, WithoutAGraphThereIsNoneInTheFile) {
   SavedCheckpoint saved = SmallIndex();
   saved.graph = {};
+  saved.values = {};
   WriteIndex(saved);
   ExpectSame(h5::Value(ReadIndex(dir_)), saved);
   for (const json& path : h5::Python(Index(), {})) {
     EXPECT_FALSE(path.get<std::string>().starts_with(".belay/graph")) << path;
+    EXPECT_FALSE(path.get<std::string>().starts_with(".belay/values")) << path;
     EXPECT_NE(path, ".belay/digest_1_2");
+    EXPECT_NE(path, ".belay/digest_1_3");
   }
 }
 
@@ -241,6 +246,7 @@ void WriteColumns(const std::string& path, const IndexColumns& columns) {
   write(".belay/digest", rows);
   write(".belay/digest_1_1", std::vector<uint32_t>{DigestOfAdded(1, columns)});
   write(".belay/digest_1_2", std::vector<uint32_t>{DigestOfAdded(2, columns)});
+  write(".belay/digest_1_3", std::vector<uint32_t>{DigestOfAdded(3, columns)});
   write(".belay/graph/new", rows);
   write(".belay/digest_1_5", rows);
   cache = {};

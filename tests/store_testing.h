@@ -69,7 +69,7 @@ inline SavedCheckpoint RandomIndex(Random& random) {
   SavedCheckpoint saved = std::move(files.index);
   saved.step = Uniform(0, 1000, random);
   saved.format_major = 1;
-  saved.format_minor = 2;
+  saved.format_minor = 3;
   saved.file_layout = layout;
   for (size_t i = 0; i < saved.files.size(); ++i) {
     saved.files[i].bytes = static_cast<int64_t>(files.bytes[i].size());
@@ -82,6 +82,8 @@ inline SavedCheckpoint RandomIndex(Random& random) {
   if (Uniform(0, 1, random) == 1) {
     saved.graph = RandomGraph(saved.arrays.size(), random);
   }
+  saved.values =
+      RandomValues(saved.arrays.size(), saved.graph.node_parent.size(), random);
   Normalize(saved);
   return saved;
 }
@@ -97,11 +99,12 @@ inline void ExpectSame(const SavedCheckpoint& a, const SavedCheckpoint& b) {
   EXPECT_EQ(a.files, b.files);
   EXPECT_EQ(a.checksums, b.checksums);
   EXPECT_EQ(a.graph, b.graph);
+  EXPECT_EQ(a.values, b.values);
 }
 
 // Two files: "a" f32 [4, 6] in chunks of [2, 3]; "b" the text of 3 bytes; "c"
 // u8 [0, 2]; "d/e" i64, a scalar; "d/f" u16 [2, 2] in two pieces. With
-// SmallGraph.
+// SmallGraph and SmallValues.
 inline SavedCheckpoint SmallIndex() {
   const auto dataset = [](int32_t array, int32_t file, Box box, int64_t offset,
                           Shape chunk = {}) {
@@ -115,7 +118,7 @@ inline SavedCheckpoint SmallIndex() {
   };
   return {.step = 42,
           .format_major = 1,
-          .format_minor = 2,
+          .format_minor = 3,
           .file_layout = FileLayout::kPerTask,
           .has_checksums = true,
           .arrays = {{"a", DType::kF32, {4, 6}},
@@ -130,7 +133,8 @@ inline SavedCheckpoint SmallIndex() {
           .files = {{"data_00000_of_00002.h5", 0, 204},
                     {"data_00001_of_00002.h5", 0, 62}},
           .checksums = {11, 12, 13, 14},
-          .graph = SmallGraph()};
+          .graph = SmallGraph(),
+          .values = SmallValues()};
 }
 
 // Writes the elements of one dataset, chunk by chunk.

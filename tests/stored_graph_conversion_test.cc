@@ -46,7 +46,8 @@ TEST(StoredGraphConversionTest, TheColumnsOfASmallGraph) {
   root.children = {{"adam", adam}, {"model", model}};
   const ObjectGraph graph = Tracked(root).graph;
   const std::vector<StoredArray> arrays = ArraysOf(graph);
-  const StoredGraph stored = ToStoredGraph(graph, arrays).value();
+  StoredValues values;
+  const StoredGraph stored = ToStoredGraph(graph, arrays, values).value();
   using Numbers = std::vector<int32_t>;
   using Names = std::vector<std::string>;
   // The model is first reached as the optimizer's target or as the root's
@@ -77,7 +78,8 @@ TEST(StoredGraphConversionTest, RandomGraphsComeBack) {
   for (int round = 0; round < 1000; ++round) {
     const ObjectGraph graph = RandomObjectGraph(rng);
     const std::vector<StoredArray> arrays = ArraysOf(graph);
-    const StatusOr<StoredGraph> stored = ToStoredGraph(graph, arrays);
+    StoredValues none;
+    const StatusOr<StoredGraph> stored = ToStoredGraph(graph, arrays, none);
     ASSERT_EQ(stored.status(), absl::OkStatus());
     EXPECT_EQ(DamageOf(*stored, arrays.size()), "");
     ASSERT_EQ(FromStoredGraph(*stored, arrays).value(), graph) << round;
@@ -88,13 +90,49 @@ TEST(StoredGraphConversionTest, RandomGraphsComeBack) {
   EXPECT_GT(slots, 300);
 }
 
+// They are rows of another table, and come back behind the arrays.
+TEST(StoredGraphConversionTest, ValuesWithHandlersComeBack) {
+  Thing root, child;
+  child.values = {{"a", 1.0f}, {"also", 1.0f}, {"any", 3.0f}, {"b", 2.0f}};
+  root.children = {{"child", child}};
+  ObjectGraph graph = Tracked(root).graph;
+  const std::vector<StoredArray> arrays = ArraysOf(graph);
+  std::vector<GraphAttribute>& attributes = graph.nodes[1].attributes;
+  for (const size_t i : {1, 2}) {
+    attributes[i].dtype = DType::kU8;
+    attributes[i].typestr = i == 1 ? "csr" : "any";
+  }
+  StoredValues values{.key = {attributes[1].key},
+                      .typestr = {"csr"},
+                      .node = {-1},
+                      .name = {""}};
+  const StoredGraph stored = ToStoredGraph(graph, arrays, values).value();
+  EXPECT_EQ(values.node, std::vector<int32_t>({1}));
+  EXPECT_EQ(values.name, std::vector<std::string>({"also"}));
+  EXPECT_EQ(stored.attribute_name, std::vector<std::string>({"a", "any", "b"}));
+  ObjectGraph expected = graph;
+  std::vector<GraphAttribute>& found = expected.nodes[1].attributes;
+  std::rotate(found.begin() + 1, found.begin() + 2, found.end());
+  // One that is an array for other readers is one for us as well.
+  found[1].dtype = DType::kF32;
+  found[1].typestr = "";
+  EXPECT_EQ(FromStoredGraph(stored, arrays, values).value(), expected);
+  values.node = {2};
+  EXPECT_EQ(FromStoredGraph(stored, arrays, values).status(),
+            absl::DataLossError("read object graph \"\": values/node of row 0 "
+                                "is out of range"));
+  StoredValues none;
+  EXPECT_TRUE(ToStoredGraph(graph, arrays, none).ok());  // it is an array, too
+}
+
 TEST(StoredGraphConversionTest, EveryValueMustBeAnArray) {
   Thing root;
   root.values = {{"b", 1.0f}};
   const ObjectGraph graph = Tracked(root).graph;
   const std::string failed = "store object graph \"/.ATTRIBUTES/b\": ";
   const auto store = [&](std::vector<StoredArray> arrays) {
-    return ToStoredGraph(graph, arrays).status();
+    StoredValues none;
+    return ToStoredGraph(graph, arrays, none).status();
   };
   const Status none =
       absl::InternalError(failed + "the checkpoint has no such array");
@@ -139,7 +177,8 @@ TEST(StoredGraphConversionTest, NoOtherNumberCrashes) {
   for (int round = 0; round < 100; ++round) {
     const ObjectGraph graph = RandomObjectGraph(rng);
     const std::vector<StoredArray> arrays = ArraysOf(graph);
-    StoredGraph stored = ToStoredGraph(graph, arrays).value();
+    StoredValues none;
+    StoredGraph stored = ToStoredGraph(graph, arrays, none).value();
     const auto look = [&] {
       const StatusOr<ObjectGraph> found = FromStoredGraph(stored, arrays);
       if (found.ok()) UseGraph(*found);

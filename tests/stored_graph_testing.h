@@ -3,9 +3,11 @@
 #ifndef BELAY_TESTS_STORED_GRAPH_TESTING_H_
 #define BELAY_TESTS_STORED_GRAPH_TESTING_H_
 
+#include <set>
 #include <string>
 
 #include "model/stored_graph.h"
+#include "model/stored_values.h"
 #include "model_testing.h"
 
 namespace belay {
@@ -77,6 +79,45 @@ inline StoredGraph SmallGraph() {
       .slot_variable = {3},
       .slot_name = {"m"},
       .slot_node = {4}};
+}
+
+// Columns without damage, of a checkpoint that has so many arrays and nodes.
+inline StoredValues RandomValues(size_t num_arrays, size_t num_nodes,
+                                 Random& random) {
+  StoredValues values;
+  std::set<std::string> keys;
+  for (int64_t n = Uniform(0, 4, random); n > 0; --n) {
+    keys.insert("v" + RandomName(random));
+  }
+  for (const std::string& key : keys) {
+    std::set<std::string> parts;
+    for (int64_t n = Uniform(0, 3, random); n > 0 && num_arrays > 0; --n) {
+      parts.insert(RandomName(random));
+    }
+    for (const std::string& part : parts) {
+      values.part_value.push_back(static_cast<uint32_t>(values.key.size()));
+      values.part_name.push_back(part);
+      values.part_array.push_back(static_cast<uint32_t>(
+          Uniform(0, static_cast<int64_t>(num_arrays) - 1, random)));
+    }
+    values.key.push_back(key);
+    values.typestr.push_back("t" + RandomName(random));
+    values.node.push_back(static_cast<int32_t>(
+        Uniform(-1, static_cast<int64_t>(num_nodes) - 1, random)));
+    values.name.push_back(RandomName(random));
+  }
+  return values;
+}
+
+// "d" has the parts "e" and "f"; nothing is stored of "n".
+inline StoredValues SmallValues() {
+  return {.key = {"d", "n"},
+          .typestr = {"pair", "None"},
+          .node = {-1, -1},
+          .name = {"", ""},
+          .part_value = {0, 0},
+          .part_name = {"e", "f"},
+          .part_array = {3, 4}};
 }
 
 }  // namespace belay

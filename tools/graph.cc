@@ -33,7 +33,13 @@ int64_t CountOtherArrays(const std::vector<ObjectInfo>& objects,
   std::set<std::string> keys;
   for (const ArrayInfo& array : arrays) keys.insert(array.key);
   for (const ObjectInfo& object : objects) {
-    for (const ObjectValue& value : object.values) keys.erase(value.key);
+    for (const ObjectValue& value : object.values) {
+      keys.erase(value.key);
+      if (value.typestr.empty()) continue;
+      const auto part = keys.lower_bound(value.key + "/");
+      const auto end = keys.lower_bound(value.key + "0");  // behind '/'
+      keys.erase(part, end);
+    }
   }
   return static_cast<int64_t>(keys.size());
 }

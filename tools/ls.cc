@@ -40,6 +40,28 @@ void PrintTable(const CheckpointInfo& info) {
   }
 }
 
+// The values that handlers have stored; nothing, if there are none.
+void PrintValues(const std::vector<ValueInfo>& all) {
+  std::vector<ValueInfo> values;
+  int key_width = 5, type_width = 4;
+  for (const ValueInfo& value : all) {
+    if (value.typestr == kScalarTypestr || value.typestr == kArrayTypestr ||
+        value.typestr == kStringTypestr) {
+      continue;
+    }
+    key_width = std::max(key_width, static_cast<int>(value.key.size()));
+    type_width = std::max(type_width, static_cast<int>(value.typestr.size()));
+    values.push_back(value);
+  }
+  if (values.empty()) return;
+  absl::PrintF("\n%-*s  %-*s  %s\n", key_width, "value", type_width, "type",
+               "arrays");
+  for (const ValueInfo& value : values) {
+    absl::PrintF("%-*s  %-*s  %d\n", key_width, value.key, type_width,
+                 value.typestr, value.parts.size());
+  }
+}
+
 // Who wrote a piece: one task, or any that share the dataset.
 std::string TaskText(const StoredPiece& piece) {
   if (!piece.group) return "-";
@@ -72,8 +94,9 @@ void PrintPieces(const CheckpointInfo& info) {
 int List(const std::string& path, bool shards) {
   const StatusOr<std::string> step = ResolveStep(path);
   if (!step.ok()) return Fail(step.status());
-  const StatusOr<CheckpointInfo> info = ReadCheckpointInfo(*step);
-  if (!info.ok()) return Fail(info.status());
+  const StatusOr<CheckpointReader> reader = CheckpointReader::Open(*step);
+  if (!reader.ok()) return Fail(reader.status());
+  const CheckpointInfo* info = &reader->info();
   absl::PrintF("%s: step %d, %s, %s in %s (%d), format %d.%d%s\n\n", info->path,
                info->step, CountText(info->arrays.size(), "array"),
                BytesText(info->bytes), LayoutText(*info), info->num_files,
@@ -83,6 +106,7 @@ int List(const std::string& path, bool shards) {
     PrintPieces(*info);
   } else {
     PrintTable(*info);
+    PrintValues(reader->Values());
   }
   return 0;
 }

@@ -84,7 +84,7 @@ class TreeMaker {
     bytes_.resize(objects_.size());
     for (size_t i = objects_.size(); i-- > 0;) {
       for (const ObjectValue& value : objects_[i].values) {
-        if (const ArrayInfo* array = Find(value.key)) bytes_[i] += array->bytes;
+        bytes_[i] += BytesOf(value);
       }
       if (holders_[i] >= 0) {
         bytes_[static_cast<size_t>(holders_[i])] += bytes_[i];
@@ -97,6 +97,21 @@ class TreeMaker {
         arrays_.begin(), arrays_.end(), key,
         [](const ArrayInfo& a, const std::string& k) { return a.key < k; });
     return found == arrays_.end() || found->key != key ? nullptr : &*found;
+  }
+
+  // Of one array, or of all that a handler has made of the value.
+  int64_t BytesOf(const ObjectValue& value) const {
+    const ArrayInfo* array = Find(value.key);
+    int64_t bytes = array == nullptr ? 0 : array->bytes;
+    if (value.typestr.empty()) return bytes;
+    const std::string below = value.key + "/";
+    for (auto part = std::lower_bound(
+             arrays_.begin(), arrays_.end(), below,
+             [](const ArrayInfo&a, const std::string&k) { return a.key < k; });
+         part != arrays_.end() && part->key.starts_with(below); ++part) {
+      bytes += part->bytes;
+    }
+    return bytes;
   }
 
   // The value, if the object is nothing else.
@@ -135,10 +150,12 @@ class TreeMaker {
 
   void SetValue(const ObjectValue& value, Row& row) const {
     const ArrayInfo* array = Find(value.key);
-    row.bytes = array == nullptr ? 0 : array->bytes;
+    row.bytes = BytesOf(value);
     row.layout = PrintableName(value.layout);
     if (value.opaque) {
       row.dtype = "opaque";
+    } else if (!value.typestr.empty()) {
+      row.dtype = PrintableName(value.typestr);
     } else if (array != nullptr) {
       row.dtype = std::string(DTypeName(array->dtype));
       row.shape = ShapeText(array->shape);

@@ -24,6 +24,7 @@
 #include "belay/options.h"
 #include "belay/status.h"
 #include "belay/tensor.h"
+#include "belay/type_handler.h"
 
 namespace belay {
 
@@ -46,6 +47,19 @@ struct StoredPiece {
   Box box;  // a string counts as an array of bytes
   // Who wrote it. Unset: several, or not known.
   std::optional<int64_t> task;
+};
+
+// One value of a checkpoint: an array, or what a handler has stored as any
+// number of arrays.
+struct ValueInfo {
+  std::string key;
+  std::string typestr;  // of its handler, or as of StoredValue
+  // The arrays that it consists of, ascending by name; names are relative to
+  // the key.
+  std::vector<ValuePart> parts;
+  std::string layout;  // of an array of an object: Layout::ToString, or ""
+
+  friend bool operator==(const ValueInfo&, const ValueInfo&) = default;
 };
 
 struct CheckpointInfo {
@@ -98,6 +112,10 @@ class CheckpointReader {
   // Returns what is known of an array. Local.
   // Errors: NotFound - as above.
   StatusOr<ArrayInfo> Find(std::string_view key) const;
+
+  // Returns all values, ascending by key; those inside other ones are listed as
+  // well. Local. Reads nothing: the index says it.
+  std::vector<ValueInfo> Values() const;
 
   // Returns the objects that were saved, the root first. Local. None, if the
   // step has no graph.

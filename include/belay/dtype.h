@@ -6,7 +6,9 @@
 #define BELAY_DTYPE_H_
 
 #include <complex>
+#include <concepts>
 #include <cstdint>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -64,6 +66,24 @@ struct Float8E5M2 {
   uint8_t bits;
 };
 
+// What an array can have as elements: numbers, enums, which are stored as their
+// numbers, and bytes.
+template <typename T>
+concept Element = ((std::is_arithmetic_v<T> || std::is_enum_v<T>)&&sizeof(T) <=
+                       8 &&
+                   !std::is_const_v<T>) ||
+                  std::same_as<T, Float16> || std::same_as<T, BFloat16> ||
+                  std::same_as<T, Float8E4M3> || std::same_as<T, Float8E5M2> ||
+                  std::same_as<T, std::complex<float>> ||
+                  std::same_as<T, std::complex<double>>;
+
+// std::vector<float>, std::array<int, 3>, std::span<double>, bool[4].
+template <typename T>
+concept ElementRange =
+    std::ranges::contiguous_range<T> && std::ranges::sized_range<T> &&
+    !std::same_as<std::remove_cvref_t<T>, std::string> &&
+    Element<std::remove_reference_t<std::ranges::range_reference_t<T>>>;
+
 // Returns the DType that stores a T. Local. Does not compile for other types.
 template <typename T>
 constexpr DType DTypeOf() {
@@ -87,6 +107,8 @@ constexpr DType DTypeOf() {
     return DType::kC128;
   } else if constexpr (std::is_same_v<T, std::string>) {
     return DType::kString;
+  } else if constexpr (std::is_enum_v<T>) {
+    return DTypeOf<std::underlying_type_t<T>>();  // std::byte is one, too
   } else {
     static_assert(std::is_integral_v<T> && sizeof(T) <= 8,
                   "belay has no DType for this C++ type");

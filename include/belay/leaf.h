@@ -21,27 +21,12 @@
 #include "belay/layout.h"
 #include "belay/state.h"
 #include "belay/status.h"
+#include "belay/type_handler.h"
 
 namespace belay {
 
 class ShardedVariable;
 class Tensor;
-
-// The C++ types that DTypeOf takes, but for std::string.
-template <typename T>
-concept Element = (std::is_arithmetic_v<T> && sizeof(T) <= 8 &&
-                   !std::is_const_v<T>) ||
-                  std::same_as<T, Float16> || std::same_as<T, BFloat16> ||
-                  std::same_as<T, Float8E4M3> || std::same_as<T, Float8E5M2> ||
-                  std::same_as<T, std::complex<float>> ||
-                  std::same_as<T, std::complex<double>>;
-
-// std::vector<float>, std::array<int, 3>, std::span<double>, bool[4].
-template <typename T>
-concept ElementRange =
-    std::ranges::contiguous_range<T> && std::ranges::sized_range<T> &&
-    !std::same_as<std::remove_cvref_t<T>, std::string> &&
-    Element<std::remove_reference_t<std::ranges::range_reference_t<T>>>;
 
 // How what is borrowed is refused at compile time if it would be gone when the
 // save begins.
@@ -117,12 +102,19 @@ struct Memory {
 class Leaf {
  public:
   template <Element T>
-  Leaf(T& scalar) : Leaf(Shape{}, &scalar) {}
+  Leaf(T& scalar) : Leaf(Shape{}, &scalar) {
+    object_ = {&scalar, typeid(T)};
+  }
   // An array with one axis.
   template <ElementRange R>
   Leaf(R&& range)
       : Leaf(Shape{static_cast<int64_t>(std::ranges::size(range))},
-             Memory(std::forward<R>(range))) {}
+             Memory(std::forward<R>(range))) {
+    if constexpr (std::is_lvalue_reference_v<R> &&
+                  !std::ranges::view<std::remove_cvref_t<R>>) {
+      object_ = {&range, typeid(R)};
+    }
+  }
   Leaf(std::string& text);
   Leaf(Tensor& tensor);
   // The components that this rank holds.
@@ -141,6 +133,9 @@ class Leaf {
   // What the value is known by on `rank`: nobody's, if it has no element there
   // and is no object, such as a vector, either. Local.
   ObjectId id(int rank) const;
+  // The object that was given whole, for a handler of its type; its address is
+  // null if there is none. Local.
+  const ValueRef& object() const { return object_; }
   DType dtype() const { return dtype_; }
   const Shape& global_shape() const { return global_shape_; }
   // The layout as text, "" without one. Local.
@@ -162,6 +157,7 @@ class Leaf {
   StatusOr<Box> BoxOf(const Piece& piece, int rank) const;
 
   ObjectId id_;  // of a text or a variable
+  ValueRef object_;
   DType dtype_ = DType::kString;
   Shape global_shape_;
   std::optional<Layout> layout_;

@@ -16,6 +16,9 @@ struct ObjectValue {
   std::string key;      // of the array, for CheckpointReader
   std::string layout;   // as of Layout::ToString, or ""
   bool opaque = false;  // bytes that only the program can read
+  // Of a value that a handler has stored: its name. The arrays are those of
+  // CheckpointReader::Values.
+  std::string typestr = {};
 };
 
 // An object that another one holds.

@@ -20,6 +20,7 @@
 namespace belay {
 
 class PlanCache;
+class TypeHandlerRegistry;
 
 // Which ranks share a data file. A sharding policy that makes several groups
 // makes as many of these files. Numbers are written to disk.
@@ -83,6 +84,10 @@ struct SaveOptions {
   // Checksum every block, so that Restore and `belay verify` can tell damage.
   bool checksums = true;
 
+  // The handlers of values of other types; null: those of the program.
+  // Borrowed.
+  const TypeHandlerRegistry* handlers = nullptr;
+
   // --- How it is stored ---
   Transfer transfer = Transfer::kAuto;
   // Upper limit of the bytes that one rank hands to the transfer at a time, and
@@ -136,6 +141,8 @@ struct RestoreOptions {
   // Upper limit of the memory of one rank through which values are delivered,
   // and of that in which they are converted. From 4 KiB to 1 GiB.
   int64_t max_bytes_in_flight = int64_t{256} << 20;
+  // As in SaveOptions.
+  const TypeHandlerRegistry* handlers = nullptr;
   // As in SaveOptions.
   double deadline_seconds = 600;
 };

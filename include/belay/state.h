@@ -9,8 +9,13 @@
 #define BELAY_STATE_H_
 
 #include <cstdint>
+#include <memory>
+#include <ranges>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include "belay/box.h"
@@ -18,10 +23,22 @@
 #include "belay/layout.h"
 #include "belay/shard.h"
 #include "belay/status.h"
+#include "belay/type_handler.h"
 
 namespace belay {
 
 class ShardedVariable;
+class Tensor;
+
+// A value whose C++ type is known.
+struct TypedValue {
+  std::string key;
+  ValueRef value;
+  // What lists it if the registry has no handler for its type; may be null.
+  TypeHandlerPtr handler;
+  // Its place among the shards if it needs no handler, else -1.
+  int64_t shard = -1;
+};
 
 class State {
  public:
@@ -29,15 +46,28 @@ class State {
   // rank in its place.
   static constexpr int64_t kReplicaIsRank = -1;
 
-  // Adds a scalar or a std::string that every rank holds, equal on all ranks:
-  // one of them is written, and nobody compares. A struct is added field by
-  // field. Local.
+  // Adds a value that every rank holds, equal on all ranks unless its handler
+  // says otherwise: one of them is written, and nobody compares. A number, an
+  // enum, a std::string, a contiguous range of numbers, a Tensor and a
+  // ShardedVariable need no handler; any other class does. Local.
   template <typename T>
   void Add(std::string_view key, T* value) {
-    if constexpr (std::is_same_v<T, std::string>) {
-      AddText(key, value);
+    static_assert(!std::is_const_v<T>, "belay restores what it has saved");
+    if constexpr (Element<T> || std::is_same_v<T, std::string> ||
+                  ElementRange<T> || std::is_same_v<T, Tensor> ||
+                  std::is_same_v<T, ShardedVariable>) {
+      const size_t shard = shards_.size();
+      AddPlain(key, value);
+      if (shards_.size() == shard + 1) {
+        typed_.push_back({std::string(key),
+                          {value, typeid(T)},
+                          nullptr,
+                          static_cast<int64_t>(shard)});
+      }
     } else {
-      AddReplicated(key, Shape{}, value);
+      static_assert(std::is_class_v<T>,
+                    "belay stores numbers and objects of classes, no pointers");
+      AddValue(key, {value, typeid(T)}, StandardHandler<T>::Get());
     }
   }
 
@@ -85,19 +115,74 @@ class State {
   // Adds a shard as it is; its device is filled in by Save. Local.
   void AddShard(Shard shard);
 
+  // Adds a value for the handler of its type, or for `handler` if the registry
+  // has none. Local.
+  void AddValue(std::string_view key, const ValueRef& value,
+                TypeHandlerPtr handler = nullptr);
+
+  // Holds on to an object until the save or the restore of this State has
+  // returned, and the State is gone. For what a handler makes to be listed.
+  // Local.
+  template <typename T>
+  T& Keep(std::shared_ptr<T> object) {
+    T& kept = *object;
+    kept_.push_back(std::move(object));
+    return kept;
+  }
+  // The object that was kept as the one with this number, which is a T. The
+  // `more` of TypeHandler::Received has what was kept when the value was
+  // listed. Local.
+  template <typename T>
+  T& Kept(size_t number) const {
+    return *static_cast<T*>(kept_.at(number).get());
+  }
+
   // What was added, in order. Local.
   const std::vector<Shard>& shards() const { return shards_; }
+
+  // The values whose type is known, in order. Local.
+  const std::vector<TypedValue>& typed() const { return typed_; }
+  // What Keep holds. Local.
+  const std::vector<std::shared_ptr<void>>& kept() const { return kept_; }
+  // Local. For belay itself.
+  void set_kept(std::vector<std::shared_ptr<void>> kept) {
+    kept_ = std::move(kept);
+  }
 
   // The first mistake that was made while adding. Local.
   const Status& status() const { return status_; }
 
  private:
+  template <typename T>
+  void AddPlain(std::string_view key, T* value) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      AddText(key, value);
+    } else if constexpr (std::is_same_v<T, Tensor>) {
+      AddTensor(key, value);
+    } else if constexpr (std::is_same_v<T, ShardedVariable>) {
+      if (value == nullptr) return AddNull(key);
+      AddShardedVariable(key, *value);
+    } else if constexpr (Element<T>) {
+      AddReplicated(key, Shape{}, value);
+    } else {
+      if (value == nullptr) return AddNull(key);
+      AddReplicated(key, Shape{static_cast<int64_t>(std::ranges::size(*value))},
+                    std::ranges::data(*value));
+    }
+  }
   void AddText(std::string_view key, std::string* value);
+  void AddTensor(std::string_view key, Tensor* value);
+  void AddNull(std::string_view key);
 
   std::vector<Shard> shards_;
+  std::vector<TypedValue> typed_;
+  std::vector<std::shared_ptr<void>> kept_;
   Status status_;
 };
 
 }  // namespace belay
+
+// What State::Add does with values of these types.
+#include "belay/standard_handlers.h"  // IWYU pragma: export
 
 #endif  // BELAY_STATE_H_

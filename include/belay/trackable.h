@@ -32,6 +32,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,7 @@
 #include "belay/layout.h"
 #include "belay/leaf.h"
 #include "belay/status.h"
+#include "belay/type_handler.h"
 
 namespace belay {
 
@@ -62,6 +64,10 @@ class ObjectRef;
 template <typename T>
 concept NotObjectRef = !std::same_as<std::remove_cvref_t<T>, ObjectRef>;
 
+// A type whose values are stored by a handler (type_handler.h).
+template <typename T>
+concept HandledType = std::is_class_v<T> && !std::is_const_v<T>;
+
 // Any object that can be tracked, borrowed:
 //   - a value: what Leaf can be made of
 //   - an object with a member Track(Tracker&), a Trackable for instance
@@ -74,6 +80,7 @@ concept NotObjectRef = !std::same_as<std::remove_cvref_t<T>, ObjectRef>;
 //     borrowed like an object, and followed each time the objects are asked for
 //     their descriptions: what it leads to may change. Only a plain pointer may
 //     be a temporary, which is copied
+//   - any other class: a value that needs a handler for its type
 // Other types do not compile.
 class ObjectRef {
  public:
@@ -144,16 +151,19 @@ class Tracker {
     Value(name, Leaf(layout, global_shape, memory));
   }
 
-  // Says why belay cannot store a T. Local.
+  // A value of any other class, for the handler of its type. Local.
   template <NotLeaf T>
-  void Value(std::string_view, T&&) {
-    constexpr bool kGoes =
-        std::convertible_to<std::remove_reference_t<T>&, Leaf>;
+  void Value(std::string_view name, T&& value) {
+    using U = std::remove_reference_t<T>;
+    constexpr bool kGoes = std::convertible_to<U&, Leaf>;
     if constexpr (kGoes) tracking::RequireThatItLasts<T, false>();
-    static_assert(kGoes,
+    static_assert(kGoes || (HandledType<U> && std::is_lvalue_reference_v<T>),
                   "belay has no value of this type: it stores numbers, texts, "
-                  "contiguous ranges of numbers, tensors and sharded "
-                  "variables, none of them const");
+                  "contiguous ranges of numbers, and objects of classes that "
+                  "have a handler, none of them const or temporary");
+    if constexpr (!kGoes) {
+      HandledValue(name, {&value, typeid(U)}, StandardHandler<U>::Get());
+    }
   }
 
   // State that only the program can read, such as that of a random generator,
@@ -173,6 +183,8 @@ class Tracker {
 
  private:
   friend class GraphBuilder;
+  void HandledValue(std::string_view name, const ValueRef& value,
+                    TypeHandlerPtr handler);
   explicit Tracker(GraphBuilder& builder) : builder_(builder) {}
 
   GraphBuilder& builder_;
@@ -252,6 +264,11 @@ ObjectRef::ObjectRef(T&& object) {
                                    std::is_constructible_v<Leaf, U&> ||
                                    tracking::HoldsObjects<U>)) {
     tracking::RequireThatItLasts<T, kLasts>();
+  } else if constexpr (HandledType<U> && kLasts) {
+    id_ = IdOf(object);
+    track_ = [&object](Tracker& tracker) {
+      tracker.Value(kVariableValue, object);
+    };
   } else {
     static_assert(!sizeof(U),
                   "belay cannot track this type: it needs a member "

@@ -1,6 +1,7 @@
 #include "belay/checkpoint_reader.h"
 
 #include <algorithm>
+#include <map>
 #include <new>
 #include <optional>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "graph/object_listing.h"
 #include "graph/stored_graph_conversion.h"
 #include "model/single_array.h"
+#include "model/stored_values.h"
 #include "store/index_file.h"
 
 namespace belay {
@@ -187,10 +189,30 @@ StatusOr<ArrayInfo> CheckpointReader::Find(std::string_view key) const {
   return impl_->info.arrays[number];
 }
 
+std::vector<ValueInfo> CheckpointReader::Values() const {
+  const SavedCheckpoint& saved = impl_->saved;
+  std::map<std::string_view, std::string_view> layouts;
+  for (size_t i = 0; i < saved.graph.attribute_array.size(); ++i) {
+    layouts.emplace(saved.arrays[saved.graph.attribute_array[i]].key,
+                    saved.graph.attribute_layout[i]);
+  }
+  std::vector<ValueInfo> values;
+  for (StoredValue& value : AllValues(saved)) {
+    const auto layout = layouts.find(value.key);
+    values.push_back(
+        {.key = std::move(value.key),
+         .typestr = std::move(value.typestr),
+         .parts = std::move(value.parts),
+         .layout = std::string(layout == layouts.end() ? std::string_view()
+                                                       : layout->second)});
+  }
+  return values;
+}
+
 StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
   if (!impl_->info.has_graph) return std::vector<ObjectInfo>();
-  const StatusOr<ObjectGraph> graph =
-      FromStoredGraph(impl_->saved.graph, impl_->saved.arrays);
+  const StatusOr<ObjectGraph> graph = FromStoredGraph(
+      impl_->saved.graph, impl_->saved.arrays, impl_->saved.values);
   if (!graph.ok()) {
     return Status(graph.status().code(), Cat("read \"", impl_->info.path,
                                              "\": ", graph.status().message()));

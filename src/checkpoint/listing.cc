@@ -1,6 +1,7 @@
 #include "checkpoint/listing.h"
 
 #include "base/status_macros.h"
+#include "belay/state.h"
 #include "model/save_args.h"
 
 namespace belay {
@@ -14,8 +15,7 @@ int64_t StringBytes(const Shard& shard) {
 
 }  // namespace
 
-std::vector<Shard> ListShards(const State& state, int rank) {
-  std::vector<Shard> shards = state.shards();
+std::vector<Shard> ListShards(std::vector<Shard> shards, int rank) {
   const DeviceSpec device = RankDevice("belay", 0, rank);
   for (Shard& shard : shards) {
     if (shard.replica == State::kReplicaIsRank) shard.replica = rank;

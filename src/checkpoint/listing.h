@@ -1,4 +1,4 @@
-// Listing: the values of a State as shards of this rank.
+// Listing: the shards of this rank.
 
 #ifndef BELAY_CHECKPOINT_LISTING_H_
 #define BELAY_CHECKPOINT_LISTING_H_
@@ -8,15 +8,14 @@
 #include "base/wire.h"
 #include "belay/options.h"
 #include "belay/shard.h"
-#include "belay/state.h"
 #include "model/plan.h"
 #include "model/stored_form.h"
 
 namespace belay {
 
-// The shards of `state` with the device and, for values that every rank holds,
-// the replica number of `rank`. Local.
-std::vector<Shard> ListShards(const State& state, int rank);
+// These shards with the device and, for values that every rank holds, the
+// replica number of `rank`. Local.
+std::vector<Shard> ListShards(std::vector<Shard> shards, int rank);
 
 // Appends all that a plan depends on: everything but the values. Local.
 void PutStructure(const std::vector<Shard>& shards, WireWriter& out);

@@ -23,14 +23,19 @@ struct OpenedGraph {
   bool by_name = false;
 };
 
-// The arrays of a checkpoint that has no graph.
-ObjectGraph GraphOfAll(const std::vector<StoredArray>& arrays) {
+// The values of a checkpoint that has no graph.
+ObjectGraph GraphOfAll(const SavedCheckpoint& saved) {
   std::vector<GraphAttribute> attributes;
-  for (const StoredArray& array : arrays) {
-    attributes.push_back({.name = array.key,
-                          .key = array.key,
-                          .dtype = array.dtype,
-                          .shape = array.shape});
+  for (const StoredValue& value : AllValues(saved)) {
+    if (IsInsideValue(saved.values, value.key)) continue;
+    GraphAttribute& attribute = attributes.emplace_back();
+    attribute.name = attribute.key = value.key;
+    if (IsPlain(value)) {
+      attribute.dtype = value.parts[0].dtype;
+      attribute.shape = value.parts[0].shape;
+    } else {
+      attribute.typestr = value.typestr;
+    }
   }
   return GraphOfArrays(std::move(attributes));
 }
@@ -40,9 +45,10 @@ StatusOr<std::string> EncodeStoredGraph(const SavedCheckpoint& saved) {
   const bool by_name = saved.graph.node_name.empty();
   ObjectGraph graph;
   if (by_name) {
-    graph = GraphOfAll(saved.arrays);
+    graph = GraphOfAll(saved);
   } else {
-    BELAY_ASSIGN_OR_RETURN(graph, FromStoredGraph(saved.graph, saved.arrays));
+    BELAY_ASSIGN_OR_RETURN(
+        graph, FromStoredGraph(saved.graph, saved.arrays, saved.values));
   }
   return (by_name ? "n" : "g") + EncodeGraph(graph);
 }
@@ -181,7 +187,7 @@ StatusOr<LoadStatus> RestoreNow(TrackedObjects& objects,
                                 const std::string& path,
                                 const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(*objects.comm, "restore", path));
-  const StatusOr<LiveGraph> live = objects.Track();
+  const StatusOr<LiveGraph> live = objects.Track(options.handlers);
   RestoreRun run(*objects.comm,
                  {.path = path, .kind = RestoreSource::Kind::kAny}, options);
   BELAY_RETURN_IF_AGREED(
@@ -276,7 +282,7 @@ StatusOr<LoadStatus> Checkpoint::RestoreDeferred(
   BELAY_RETURN_IF_AGREED(AgreeOnPending(*objects_, options));
   std::vector<PendingObjects>& pending = objects_->pending;
   if (pending.empty()) return LoadStatus::InitializationOnly();
-  const StatusOr<LiveGraph> live = objects_->Track();
+  const StatusOr<LiveGraph> live = objects_->Track(options.handlers);
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const LoadStatus newest,
       RestoreMore(*objects_, live, pending.back(), options));

@@ -47,7 +47,7 @@ StatusOr<SaveResult> SaveObjects(TrackedObjects& objects,
                                  const SaveOptions& options) {
   const Comm& comm = *objects.comm;
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", path));
-  StatusOr<LiveGraph> live = objects.Track();
+  StatusOr<LiveGraph> live = objects.Track(options.handlers);
   Team team{comm, Deadline(comm, options.deadline_seconds,
                            absl::StrFormat("save \"%s\"", path))};
   Stations stations(team);
@@ -103,10 +103,10 @@ Checkpoint::~Checkpoint() = default;
 Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 
-StatusOr<LiveGraph> TrackedObjects::Track() {
+StatusOr<LiveGraph> TrackedObjects::Track(const TypeHandlerRegistry* handlers) {
   std::vector<Attached> all = attached;
   if (has_counter) all.emplace_back(kSaveCounter, counter);
-  return TrackObjects(root, comm->rank(), all);
+  return TrackObjects(root, comm->rank(), all, handlers);
 }
 
 Status CheckMoved(const TrackedObjects* objects, std::string_view operation) {

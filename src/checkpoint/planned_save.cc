@@ -133,6 +133,10 @@ Status PlanOnRoot(const std::vector<std::string>& gathered,
   planned.saved.arrays = planned.plan.arrays;
   planned.saved.datasets = planned.plan.datasets;
   planned.saved.files = planned.plan.files;
+  std::vector<std::vector<ListedValue>> values;
+  for (RankShards& rank : ranks) values.push_back(std::move(rank.values));
+  BELAY_ASSIGN_OR_RETURN(planned.saved.values,
+                         MergeValues(values, planned.plan.arrays));
   return absl::OkStatus();
 }
 
@@ -178,10 +182,8 @@ int64_t SizeOf(const std::vector<std::string>& parts) {
 
 }  // namespace
 
-StatusOr<PlannedSave> PlanTogether(Team& team,
-                                   const std::vector<ShardInfo>& shards,
+StatusOr<PlannedSave> PlanTogether(Team& team, RankShards mine,
                                    const SaveOptions& options) {
-  RankShards mine{.node = 0, .shards = shards};
   if (options.file_layout == FileLayout::kPerNode) {
     BELAY_ASSIGN_OR_RETURN_AGREED(mine.node, NodeOfRank(team));
   }

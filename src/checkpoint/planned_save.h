@@ -47,10 +47,10 @@ struct PlannedSave {
   SavedCheckpoint saved;
 };
 
-// Gathers the shards of all ranks and plans on rank 0. Collective; agreed.
-// Errors: those of PlanSave.
-StatusOr<PlannedSave> PlanTogether(Team& team,
-                                   const std::vector<ShardInfo>& shards,
+// Gathers what all ranks list and plans on rank 0. Collective; agreed. `mine`
+// needs no node.
+// Errors: those of PlanSave and MergeValues.
+StatusOr<PlannedSave> PlanTogether(Team& team, RankShards mine,
                                    const SaveOptions& options);
 
 // Tells everyone where the datasets lie, once the skeletons exist. `skeletons`

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -82,6 +83,7 @@ Status OfRestore(const RestoreRun& run, const Status& status) {
 Status PlanOnRoot(const std::vector<std::string>& gathered, RestoreRun& run) {
   const StatusOr<std::vector<RankShards>> wanted = WantOnRoot(gathered, run);
   if (!wanted.ok()) return OfRestore(run, wanted.status());
+  BELAY_RETURN_IF_ERROR(OfRestore(run, CheckKinds(run.saved, *wanted)));
   StatusOr<RestorePlan> plan =
       PlanRestore(run.saved, *wanted, ReadRulesOf(run.options));
   if (!plan.ok()) return OfRestore(run, plan.status());
@@ -154,6 +156,45 @@ Status Verify(RestoreRun& run) {
   return absl::OkStatus();
 }
 
+// Stations plan, read and verify, of what is listed. Collective.
+Status ReadListed(RestoreRun& run, Listing listing) {
+  run.shards = ListShards(run.listing.shards, run.team.rank());
+  run.tolerances.clear();
+  run.forms.clear();
+  if (listing == Listing::kAsOptionsSay) {
+    BELAY_RETURN_IF_AGREED(ChooseValues(run));
+  }
+  if (run.source.kind == RestoreSource::Kind::kFlatFile) {
+    BELAY_RETURN_IF_AGREED(ReadFlat(run));
+  } else {
+    BELAY_RETURN_IF_AGREED(Plan(run));
+    BELAY_RETURN_IF_AGREED(ReadStation(run));
+    BELAY_RETURN_IF_AGREED(Verify(run));
+  }
+  return absl::OkStatus();
+}
+
+// Adds what was read in one round to what was read before. Local.
+void AddResult(RestoreResult round, RestoreResult& sum) {
+  sum.num_arrays += round.num_arrays;
+  sum.blocks_verified += round.blocks_verified;
+  sum.blocks_partial += round.blocks_partial;
+  std::vector<Conversion>& all = sum.conversions;
+  all.insert(all.end(), round.conversions.begin(), round.conversions.end());
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.key < b.key; });
+  sum.missing = std::move(round.missing);  // of a restore of one round
+  sum.counters.bytes += round.counters.bytes;
+  sum.counters.io_calls += round.counters.io_calls;
+  sum.counters.delivered_bytes += round.counters.delivered_bytes;
+  if (round.num_arrays > 0 || sum.sharing_note.empty()) {
+    sum.read_sharing = round.read_sharing;
+    sum.sharing_note = std::move(round.sharing_note);
+  }
+  sum.counters.staged_bytes =
+      std::max(sum.counters.staged_bytes, round.counters.staged_bytes);
+}
+
 // Collective.
 Status Report(RestoreRun& run) {
   run.result.path = run.source.path;
@@ -211,7 +252,8 @@ RestoreRun::RestoreRun(const Comm& comm, RestoreSource wanted,
                           absl::StrFormat("restore \"%s\"", wanted.path))},
       stations(team),
       source(std::move(wanted)),
-      options(chosen) {}
+      options(chosen),
+      handlers(HandlersOf(chosen.handlers)) {}
 
 StatusOr<RestoreSource> SourceOf(const std::string& dir, int64_t step) {
   if (step == kLatestStep) {
@@ -255,17 +297,14 @@ Status BeginRestore(RestoreRun& run, const Status& mine) {
 
 StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state,
                                    Listing listing) {
-  run.shards = ListShards(state, run.team.rank());
-  if (listing == Listing::kAsOptionsSay) {
-    BELAY_RETURN_IF_AGREED(ChooseValues(run));
+  BELAY_RETURN_IF_AGREED(ListTogether(run, state, listing));
+  RestoreResult sum;
+  for (bool more = true; more;) {
+    BELAY_RETURN_IF_AGREED(ReadListed(run, listing));
+    AddResult(std::exchange(run.result, {}), sum);
+    BELAY_ASSIGN_OR_RETURN_AGREED(more, ReceiveTogether(run));
   }
-  if (run.source.kind == RestoreSource::Kind::kFlatFile) {
-    BELAY_RETURN_IF_AGREED(ReadFlat(run));
-  } else {
-    BELAY_RETURN_IF_AGREED(Plan(run));
-    BELAY_RETURN_IF_AGREED(ReadStation(run));
-    BELAY_RETURN_IF_AGREED(Verify(run));
-  }
+  run.result = std::move(sum);
   BELAY_RETURN_IF_AGREED(Report(run));
   return std::move(run.result);
 }

@@ -4,6 +4,7 @@
 #define BELAY_CHECKPOINT_RESTORE_RUN_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +19,9 @@
 #include "model/restore_choice.h"
 #include "model/stored_form.h"
 #include "parallel/collective.h"
+#include "types/handler_table.h"
 #include "types/restore_chooser.h"
+#include "types/value_listing.h"
 
 namespace belay {
 
@@ -48,6 +51,9 @@ struct RestoreRun {
   Stations stations;
   RestoreSource source;  // on rank 0 of one checkpoint, once it is open
   const RestoreOptions& options;
+  std::shared_ptr<const HandlerTable> handlers;
+  bool any_handlers = false;  // equal on all ranks
+  HandlerListing listing;     // `shards` are its own, and borrow from it
   std::vector<Shard> shards;
   // By shard, what may differ; empty: all that the options allow for any.
   std::vector<Tolerance> tolerances;
@@ -104,7 +110,17 @@ enum class Listing : uint8_t {
   kChosen,        // those that are to be read, under the keys that are stored
 };
 
-// Stations plan, read and verify, and the report. Collective; agreed.
+// Lists the values of `state` in run.listing; tells all ranks what is stored of
+// those that have handlers, if any rank has such. Collective; agreed.
+// Errors: Unimplemented - arguments for single values, and handlers.
+Status ListTogether(RestoreRun& run, const State& state, Listing listing);
+
+// Tells the handlers that what they listed is there. Returns whether any rank
+// wants more, which run.listing then has. Collective; agreed.
+StatusOr<bool> ReceiveTogether(RestoreRun& run);
+
+// Stations plan, read and verify, for as long as handlers want more,
+// and the report. Collective; agreed.
 StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state,
                                    Listing listing);
 

@@ -81,17 +81,25 @@ Status FindForms(SaveRun& run) {
   return absl::OkStatus();
 }
 
+// Asks the handlers what their values consist of. Local.
+Status ListValues(SaveRun& run, const State& state) {
+  BELAY_RETURN_IF_ERROR(CheckArguments(run, state));
+  BELAY_ASSIGN_OR_RETURN(run.listing, ListForSave(state, *run.handlers));
+  run.shards = ListShards(run.listing.shards, run.team.rank());
+  return absl::OkStatus();
+}
+
 // Station list: the arguments are sound and equal, and all ranks or none can
 // reuse their plan. Collective.
 Status Begin(SaveRun& run, const SaveJob& job) {
   run.stations.Enter("list");
-  run.shards = ListShards(job.state, run.team.rank());
-  Status status = CheckArguments(run, job.state);
+  Status status = ListValues(run, job.state);
   const std::string options = EncodeOptions(run.options);
   WireWriter structure;
   if (status.ok()) {
     structure.Put(run.team.size());
     PutStructure(run.shards, structure);
+    PutListedValues(structure, run.listing.values);
     structure.PutText(options);
     structure.Put(job.graph_fingerprint);
     structure.Put(run.team.rank());  // rank 0 keeps more than others
@@ -121,7 +129,10 @@ Status Plan(SaveRun& run) {
   run.stations.Enter("plan");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       run.cache.planned,
-      PlanTogether(run.team, DescribeShards(run.shards, run.cache.forms),
+      PlanTogether(run.team,
+                   {.node = 0,
+                    .shards = DescribeShards(run.shards, run.cache.forms),
+                    .values = run.listing.values},
                    run.options));
   return absl::OkStatus();
 }
@@ -156,23 +167,25 @@ Status CreateMyFiles(SaveRun& run) {
 }
 
 // The graph as columns, with the dtypes that its values are stored in.
-StatusOr<StoredGraph> GraphToStore(const SaveRun& run) {
-  const std::vector<StoredArray>& arrays = run.cache.planned.saved.arrays;
+StatusOr<StoredGraph> GraphToStore(SaveRun& run) {
+  SavedCheckpoint& saved = run.cache.planned.saved;
   BELAY_ASSIGN_OR_RETURN(const ArgsByKey args, CompileArgs(run.options.args));
   ObjectGraph graph = *run.graph;
   for (GraphNode& node : graph.nodes) {
     for (GraphAttribute& attribute : node.attributes) {
+      if (attribute.has_handler()) continue;
       BELAY_ASSIGN_OR_RETURN(attribute.dtype,
                              DTypeToStore(args, F32Stored(run.options),
                                           attribute.key, attribute.dtype));
     }
   }
-  return ToStoredGraph(graph, arrays);
+  return ToStoredGraph(graph, saved.arrays, saved.values);
 }
 
 // Rank 0: what needs no places is done while others make their files. Local.
 Status StartMyIndex(SaveRun& run) {
   if (!run.team.is_root()) return absl::OkStatus();
+  BELAY_RETURN_IF_ERROR(FindFinalizers(run));
   if (run.reuse) {
     run.has_index = true;
     return CreateIndexFromImage(run.IndexPath(), run.cache.index);
@@ -216,6 +229,7 @@ Status Reserve(SaveRun& run) {
 
 // Rank 0 only.
 Status WriteIndexAndCommit(SaveRun& run) {
+  BELAY_RETURN_IF_ERROR(FinalizeHandlers(run));
   PlanCache::Impl& cache = run.cache;
   // Where nothing was written, nobody has prepared it.
   if (!run.has_index) BELAY_RETURN_IF_ERROR(PrepareIndex(run));
@@ -293,6 +307,7 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
               .path = WithoutSlashes(job.path),
               .step = job.step,
               .options = options,
+              .handlers = HandlersOf(options.handlers),
               .shards = {},
               .graph = job.graph,
               .cache = options.cache ? options.cache->impl() : own.impl(),

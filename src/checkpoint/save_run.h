@@ -4,6 +4,7 @@
 #define BELAY_CHECKPOINT_SAVE_RUN_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "h5/handle.h"
 #include "parallel/collective.h"
 #include "store/paths.h"
+#include "types/handler_table.h"
+#include "types/value_listing.h"
 
 namespace belay {
 
@@ -24,6 +27,8 @@ struct SaveRun {
   std::string path;  // the committed one
   int64_t step;
   const SaveOptions& options;
+  std::shared_ptr<const HandlerTable> handlers;
+  HandlerListing listing = {};  // `shards` are its own, and borrow from it
   std::vector<Shard> shards;
   const ObjectGraph* graph = nullptr;  // rank 0 only, or null
   uint64_t nonce = 0;
@@ -34,6 +39,7 @@ struct SaveRun {
   // Rank 0 only.
   bool began = false;
   bool has_index = false;
+  std::vector<TypeHandlerPtr> finalizers;
   h5::Handle index;       // started, not filled
   bool is_owner = false;  // of the directory in progress, when committing
   bool committed = false;
@@ -48,6 +54,15 @@ struct SaveRun {
     return JoinPath(Directory(), file.name);
   }
 };
+
+// Finds the handlers that are to finish this save, before anything is written.
+// Rank 0 only.
+// Errors: InvalidArgument - a rank has used one that rank 0 does not have.
+Status FindFinalizers(SaveRun& run);
+
+// Lets them do so; all bytes are in place. Rank 0 only.
+// Errors: what a handler returned or threw.
+Status FinalizeHandlers(const SaveRun& run);
 
 // Fills the index as far as it is known, while others write. Rank 0 only.
 Status PrepareIndex(SaveRun& run);

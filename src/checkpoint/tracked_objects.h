@@ -47,11 +47,12 @@ struct TrackedObjects {
   MergeResult merge;
   // For restoring; oldest first.
   std::vector<PendingObjects> pending;
-  RestoredValues restored;
+  RestoredNumbers restored;
   int64_t num_restores = 0;
 
-  // Asks all objects for their descriptions. Local.
-  StatusOr<LiveGraph> Track();
+  // Asks all objects for their descriptions. Local. `handlers` as in
+  // SaveOptions.
+  StatusOr<LiveGraph> Track(const TypeHandlerRegistry* handlers);
 };
 
 // Checks that a Checkpoint was not moved from. Local, and equal on all ranks of

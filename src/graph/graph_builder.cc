@@ -8,6 +8,7 @@
 #include "base/fingerprint.h"
 #include "base/guarded.h"
 #include "base/text.h"
+#include "types/value_listing.h"
 
 namespace belay {
 namespace {
@@ -97,6 +98,12 @@ void GraphBuilder::Describe(int32_t node) {
 
 void GraphBuilder::AddValue(std::string_view name, const Leaf& leaf) {
   if (!IsGoodName(name, "value")) return;
+  // A handler for the type of a value that needs none takes precedence.
+  const ValueRef& object = leaf.object();
+  if (object.address != nullptr &&
+      AddWithHandler({std::string(name), object, nullptr, /*shard=*/0})) {
+    return;
+  }
   GraphAttribute attribute{
       .name = std::string(name),
       .key = AttributeKey(object_names_[static_cast<size_t>(current_)], name),
@@ -108,11 +115,42 @@ void GraphBuilder::AddValue(std::string_view name, const Leaf& leaf) {
     mistakes_.emplace_back(status.message());
     return;
   }
-  live_.values.push_back(
-      {.node = current_,
-       .attribute = static_cast<int32_t>(at().attributes.size()),
-       .shards = state.shards(),
-       .opaque = nullptr});
+  AddAttribute(std::move(attribute), {.shards = state.shards()});
+}
+
+void GraphBuilder::AddHandled(std::string_view name, const ValueRef& value,
+                              TypeHandlerPtr handler) {
+  if (!IsGoodName(name, "value")) return;
+  AddWithHandler({std::string(name), value, std::move(handler)});
+}
+
+bool GraphBuilder::AddWithHandler(TypedValue value) {
+  const std::string name = std::move(value.key);
+  value.key = AttributeKey(object_names_[static_cast<size_t>(current_)], name);
+  const StatusOr<TypeHandlerPtr> handler = HandlerFor(value, *handlers_);
+  if (!handler.ok()) {
+    mistakes_.emplace_back(handler.status().message());
+    return true;
+  }
+  if (*handler == nullptr) return false;
+  StatusOr<std::string> typestr =
+      Guarded([&] { return (*handler)->typestr(); });
+  if (!typestr.ok()) {
+    Mistake(current_, std::string(typestr.status().message()));
+    return true;
+  }
+  // One that stands for what it holds has no name of its own.
+  AddAttribute({.name = name,
+                .key = value.key,
+                .typestr = typestr->empty() ? "any" : *std::move(typestr)},
+               {.handled = value.value, .handler = std::move(value.handler)});
+  return true;
+}
+
+void GraphBuilder::AddAttribute(GraphAttribute attribute, LiveValue value) {
+  value.node = current_;
+  value.attribute = static_cast<int32_t>(at().attributes.size());
+  live_.values.push_back(std::move(value));
   at().attributes.push_back(std::move(attribute));
 }
 

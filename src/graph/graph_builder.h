@@ -4,12 +4,15 @@
 #define BELAY_GRAPH_GRAPH_BUILDER_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "graph/live_graph.h"
+#include "types/handler_table.h"
 
 namespace belay {
 
@@ -17,7 +20,9 @@ namespace belay {
 // the order of their numbers: that is breadth-first.
 class GraphBuilder {
  public:
-  explicit GraphBuilder(int rank) : rank_(rank) {}
+  // Keeps `handlers`.
+  GraphBuilder(int rank, std::shared_ptr<const HandlerTable> handlers)
+      : rank_(rank), handlers_(std::move(handlers)) {}
 
   StatusOr<LiveGraph> Build(ObjectRef root,
                             const std::vector<Attached>& attached);
@@ -25,6 +30,8 @@ class GraphBuilder {
   // For the Tracker, about the object that describes itself.
   int rank() const { return rank_; }
   void AddValue(std::string_view name, const Leaf& leaf);
+  void AddHandled(std::string_view name, const ValueRef& value,
+                  TypeHandlerPtr handler);
   void AddOpaque(std::string_view name, OpaqueState state);
   void AddChild(std::string_view name, ObjectRef object);
   void AddSlot(std::string_view name, ObjectRef variable, ObjectRef slot);
@@ -51,11 +58,15 @@ class GraphBuilder {
   void NumberSlots();
   void MakeSlotNode(const NamedSlot& named, GraphSlot& slot);
   void CheckNames(int32_t node);
+  // Adds a value with its handler, if it has one.
+  bool AddWithHandler(TypedValue value);
+  void AddAttribute(GraphAttribute attribute, LiveValue value);
   bool IsGoodName(std::string_view name, std::string_view what);
   void Mistake(int32_t node, std::string_view what);
   Status Mistakes() const;
 
   int rank_;
+  std::shared_ptr<const HandlerTable> handlers_;
   LiveGraph live_;
   int32_t current_ = 0;
   bool in_slot_ = false;

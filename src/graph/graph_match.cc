@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "base/element_conversion.h"
 #include "base/text.h"
+#include "graph/attribute_fit.h"
 #include "graph/finder.h"
 
 namespace belay {
@@ -14,26 +14,10 @@ namespace {
 
 size_t At(int32_t i) { return static_cast<size_t>(i); }
 
-std::string TypeText(const GraphAttribute& attribute) {
-  return Cat(DTypeName(attribute.dtype), " ", ShapeText(attribute.shape));
-}
-
-// Whether the value of an attribute can be given to another.
-bool Fits(const GraphAttribute& stored, const GraphAttribute& needed,
-          Tolerance tolerance) {
-  const bool fits_dtype =
-      stored.dtype == needed.dtype ||
-      (tolerance.dtype && IsConvertible(stored.dtype, needed.dtype));
-  const bool fits_shape =
-      stored.shape == needed.shape ||
-      (tolerance.lengths && stored.shape.size() == needed.shape.size());
-  return fits_dtype && fits_shape;
-}
-
 class Matcher {
  public:
   Matcher(const Restoration& restoration, const LiveGraph& live,
-          const RestoredValues& restored, int rank,
+          const RestoredNumbers& restored, int rank,
           std::vector<RestoreChoice> choices)
       : restoration_(restoration),
         choices_(std::move(choices)),
@@ -279,7 +263,7 @@ class Matcher {
       use = std::max(use, AttributeUse::kSkipped);
       return;
     }
-    if (stored.dtype != needed.dtype || stored.shape != needed.shape) {
+    if (!IsSameKind(stored, needed)) {
       const bool fits = Fits(stored, needed, choices_[value].tolerance);
       auto& differences = fits ? out().conversions : out().mismatches;
       differences.push_back({.attribute = place,
@@ -357,7 +341,7 @@ class Matcher {
   std::vector<RestoreChoice> choices_;  // by live value
   const ObjectGraph& saved_;
   const LiveGraph& live_;
-  const RestoredValues& restored_;
+  const RestoredNumbers& restored_;
   const std::vector<bool> is_known_;      // by live node
   std::vector<bool> is_matched_;          // by live value
   std::vector<bool> is_settled_;          // by live node: nothing to read
@@ -374,7 +358,7 @@ class Matcher {
 }  // namespace
 
 MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
-                         const RestoredValues& restored, int rank,
+                         const RestoredNumbers& restored, int rank,
                          std::vector<RestoreChoice> choices) {
   Matcher matcher(restoration, live, restored, rank, std::move(choices));
   return restoration.by_name ? matcher.ByName() : matcher.ByEdges();

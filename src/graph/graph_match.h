@@ -39,7 +39,7 @@ struct Restoration {
 };
 
 // What has its value from a restore already.
-struct RestoredValues {
+struct RestoredNumbers {
   // All objects, as they were when something was last noted here.
   KnownObjects objects;
   // By object and name of the value: the number of the restore.
@@ -102,13 +102,13 @@ struct MatchResult {
 // each of live.values, or is empty; a value with a stored_key is matched by
 // that key alone.
 MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
-                         const RestoredValues& restored, int rank,
+                         const RestoredNumbers& restored, int rank,
                          std::vector<RestoreChoice> choices = {});
 
 // Notes that what MatchObjects said was read, and forgets objects that are
 // gone.
 void RememberMatch(const LiveGraph& live, const MatchResult& match,
-                   Restoration& restoration, RestoredValues& restored);
+                   Restoration& restoration, RestoredNumbers& restored);
 
 // A graph for Restoration::by_name, for files that have none. Only key, dtype
 // and shape of the arrays count.

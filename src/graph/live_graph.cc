@@ -32,14 +32,18 @@ ObjectId ArrayId(const Memory& memory, const Shape& shape) {
 
 }  // namespace
 
-Leaf::Leaf(std::string& text) : id_(IdOf(text)), text_(&text) {}
+Leaf::Leaf(std::string& text)
+    : id_(IdOf(text)), object_{&text, typeid(text)}, text_(&text) {}
 
 Leaf::Leaf(Tensor& tensor)
     : Leaf(tensor.shape(), Memory(tensor.data(), tensor.dtype(),
-                                  tensor.num_elements(), IdOf(tensor))) {}
+                                  tensor.num_elements(), IdOf(tensor))) {
+  object_ = {&tensor, typeid(tensor)};
+}
 
 Leaf::Leaf(ShardedVariable& variable)
     : id_(IdOf(variable)),
+      object_{&variable, typeid(variable)},
       dtype_(variable.dtype()),
       global_shape_(variable.shape()),
       variable_(&variable) {}
@@ -135,6 +139,11 @@ void Tracker::Value(std::string_view name, const Leaf& leaf) {
   builder_.AddValue(name, leaf);
 }
 
+void Tracker::HandledValue(std::string_view name, const ValueRef& value,
+                           TypeHandlerPtr handler) {
+  builder_.AddHandled(name, value, std::move(handler));
+}
+
 void Tracker::Bytes(std::string_view name,
                     std::function<StatusOr<std::string>()> get,
                     std::function<Status(const std::string&)> set) {
@@ -153,8 +162,9 @@ void Tracker::Slot(std::string_view name, ObjectRef variable, ObjectRef slot) {
 int Tracker::rank() const { return builder_.rank(); }
 
 StatusOr<LiveGraph> TrackObjects(const ObjectRef& root, int rank,
-                                 const std::vector<Attached>& attached) {
-  return GraphBuilder(rank).Build(root, attached);
+                                 const std::vector<Attached>& attached,
+                                 const TypeHandlerRegistry* handlers) {
+  return GraphBuilder(rank, HandlersOf(handlers)).Build(root, attached);
 }
 
 std::vector<KeyedValue> OwnKeys(const LiveGraph& live) {
@@ -169,7 +179,11 @@ std::vector<KeyedValue> OwnKeys(const LiveGraph& live) {
 State ListValues(const LiveGraph& live, const std::vector<KeyedValue>& values) {
   State state;
   for (const KeyedValue& keyed : values) {
-    for (Shard shard : live.values[keyed.value].shards) {
+    const LiveValue& value = live.values[keyed.value];
+    if (value.handled.address != nullptr) {
+      state.AddValue(keyed.key, value.handled, value.handler);
+    }
+    for (Shard shard : value.shards) {
       shard.key = keyed.key;
       state.AddShard(std::move(shard));
     }

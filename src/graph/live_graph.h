@@ -16,6 +16,7 @@
 #include "belay/state.h"
 #include "belay/status.h"
 #include "belay/trackable.h"
+#include "belay/type_handler_registry.h"
 #include "graph/object_graph.h"
 
 namespace belay {
@@ -32,6 +33,8 @@ struct LiveValue {
   int32_t node = 0;
   int32_t attribute = 0;                // of that node
   std::vector<Shard> shards;            // under the attribute's key
+  ValueRef handled = {};                // has a handler, and no shards yet
+  TypeHandlerPtr handler = nullptr;     // that it came with, or null
   std::unique_ptr<OpaqueState> opaque;  // or null
 };
 
@@ -54,12 +57,13 @@ using Attached = std::pair<std::string, ObjectRef>;
 
 // Asks the root and all that it leads to for their descriptions. After the
 // root's own children come the attached ones. An attached child that the root
-// names as well has to be the same object.
+// names as well has to be the same object. `handlers` as in SaveOptions.
 // Errors: InvalidArgument - all mistakes in the descriptions;
 //   Unimplemented - a slot that has children; ResourceExhausted - a description
 //   found no memory.
 StatusOr<LiveGraph> TrackObjects(const ObjectRef& root, int rank,
-                                 const std::vector<Attached>& attached = {});
+                                 const std::vector<Attached>& attached = {},
+                                 const TypeHandlerRegistry* handlers = nullptr);
 
 // Which value to list, under which key.
 struct KeyedValue {
@@ -70,8 +74,8 @@ struct KeyedValue {
 // Every value under its own key.
 std::vector<KeyedValue> OwnKeys(const LiveGraph& live);
 
-// The shards of these values, to be saved or restored. Borrows from the objects
-// and from `live`.
+// These values, to be saved or restored. Borrows from the objects and from
+// `live`.
 State ListValues(const LiveGraph& live, const std::vector<KeyedValue>& values);
 
 // Calls `get` of every opaque state, before a save.

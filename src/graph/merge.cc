@@ -210,12 +210,15 @@ class Merger {
                       const GraphAttribute& attribute, int32_t graph) {
     if (merged.layout.empty()) merged.layout = attribute.layout;
     if (merged.dtype == attribute.dtype && merged.shape == attribute.shape &&
-        merged.opaque == attribute.opaque) {
+        merged.opaque == attribute.opaque &&
+        merged.typestr == attribute.typestr) {
       return;
     }
     const auto text = [this](const GraphAttribute& a, int32_t of) {
+      const std::string ranks = RanksText(sources_[At(of)].ranks);
+      if (a.has_handler()) return Cat("of type ", a.typestr, " on ", ranks);
       return Cat(a.opaque ? "opaque bytes" : DTypeName(a.dtype), " ",
-                 ShapeText(a.shape), " on ", RanksText(sources_[At(of)].ranks));
+                 ShapeText(a.shape), " on ", ranks);
     };
     conflicts_.push_back(Cat("\"", merged.key, "\" is ", text(merged, from),
                              " and ", text(attribute, graph)));

@@ -37,7 +37,10 @@ struct GraphAttribute {
   Shape shape;          // of the whole array
   std::string layout;   // Layout::ToString, or empty
   bool opaque = false;  // bytes that only the program can read
+  // Of a value with a handler its typestr; dtype and shape mean nothing then.
+  std::string typestr = {};
 
+  bool has_handler() const { return !typestr.empty(); }
   friend bool operator==(const GraphAttribute&,
                          const GraphAttribute&) = default;
 };

@@ -13,6 +13,7 @@ void PutAttribute(WireWriter& out, const GraphAttribute& attribute) {
   out.PutShape(attribute.shape);
   out.PutText(attribute.layout);
   out.Put<uint8_t>(attribute.opaque);
+  out.PutText(attribute.typestr);
 }
 
 GraphAttribute GetAttribute(WireReader& in) {
@@ -23,6 +24,7 @@ GraphAttribute GetAttribute(WireReader& in) {
   attribute.shape = in.GetShape();
   attribute.layout = in.GetText();
   attribute.opaque = in.Get<uint8_t>() != 0;
+  attribute.typestr = in.GetText();
   return attribute;
 }
 

@@ -14,7 +14,8 @@ std::vector<ObjectInfo> ListObjects(const ObjectGraph& graph) {
       object.values.push_back({.name = attribute.name,
                                .key = attribute.key,
                                .layout = attribute.layout,
-                               .opaque = attribute.opaque});
+                               .opaque = attribute.opaque,
+                               .typestr = attribute.typestr});
     }
     for (const GraphChild& child : node.children) {
       object.children.push_back({.name = child.name, .object = child.node});

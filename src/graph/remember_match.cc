@@ -6,7 +6,7 @@ namespace belay {
 namespace {
 
 // Drops what was noted of objects that are no longer there.
-void ForgetLost(const LiveGraph& live, RestoredValues& restored) {
+void ForgetLost(const LiveGraph& live, RestoredNumbers& restored) {
   const std::vector<bool> is_known = FindKnown(restored.objects, live);
   absl::flat_hash_set<ObjectId> known;
   for (size_t i = 0; i < is_known.size(); ++i) {
@@ -20,7 +20,7 @@ void ForgetLost(const LiveGraph& live, RestoredValues& restored) {
 }  // namespace
 
 void RememberMatch(const LiveGraph& live, const MatchResult& match,
-                   Restoration& restoration, RestoredValues& restored) {
+                   Restoration& restoration, RestoredNumbers& restored) {
   restoration.bound.assign(match.live_nodes.size(), ObjectId());
   for (size_t i = 0; i < match.live_nodes.size(); ++i) {
     if (match.live_nodes[i] < 0) continue;

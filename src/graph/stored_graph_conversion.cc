@@ -23,7 +23,8 @@ StatusOr<uint32_t> RowOf(const GraphAttribute& attribute,
   if (found == arrays.end() || found->key != attribute.key) {
     return failed("the checkpoint has no such array");
   }
-  if (found->dtype != attribute.dtype || found->shape != attribute.shape) {
+  if (!attribute.has_handler() &&
+      (found->dtype != attribute.dtype || found->shape != attribute.shape)) {
     return failed(
         Cat("the array is another one (need ", DTypeName(attribute.dtype), " ",
             ShapeText(attribute.shape), ", found ", DTypeName(found->dtype),
@@ -32,8 +33,21 @@ StatusOr<uint32_t> RowOf(const GraphAttribute& attribute,
   return static_cast<uint32_t>(found - arrays.begin());
 }
 
+// Notes whose value it is. Returns whether it is one that has a row.
+bool NoteValue(const GraphAttribute& attribute, int32_t node,
+               StoredValues& values) {
+  const auto found =
+      std::lower_bound(values.key.begin(), values.key.end(), attribute.key);
+  if (found == values.key.end() || *found != attribute.key) return false;
+  const auto row = static_cast<size_t>(found - values.key.begin());
+  values.node[row] = node;
+  values.name[row] = attribute.name;
+  return true;
+}
+
 Status AddNode(const ObjectGraph& graph, int32_t number,
-               const std::vector<StoredArray>& arrays, StoredGraph& stored) {
+               const std::vector<StoredArray>& arrays, StoredGraph& stored,
+               StoredValues& values) {
   const GraphNode& node = graph.nodes[static_cast<size_t>(number)];
   stored.node_parent.push_back(node.parent);
   stored.node_optimizer.push_back(node.optimizer);
@@ -44,6 +58,9 @@ Status AddNode(const ObjectGraph& graph, int32_t number,
     stored.child_node.push_back(child.node);
   }
   for (const GraphAttribute& attribute : node.attributes) {
+    if (attribute.has_handler() && NoteValue(attribute, number, values)) {
+      continue;
+    }
     BELAY_ASSIGN_OR_RETURN(const uint32_t row, RowOf(attribute, arrays));
     stored.attribute_node.push_back(number);
     stored.attribute_name.push_back(attribute.name);
@@ -62,7 +79,8 @@ Status AddNode(const ObjectGraph& graph, int32_t number,
 
 // Of columns without damage.
 ObjectGraph GraphOf(const StoredGraph& stored,
-                    const std::vector<StoredArray>& arrays) {
+                    const std::vector<StoredArray>& arrays,
+                    const StoredValues& values) {
   ObjectGraph graph;
   graph.nodes.resize(stored.node_parent.size());
   const auto at = [&](int32_t node) -> GraphNode& {
@@ -87,6 +105,13 @@ ObjectGraph GraphOf(const StoredGraph& stored,
                                .layout = stored.attribute_layout[i],
                                .opaque = stored.attribute_opaque[i] != 0});
   }
+  for (size_t i = 0; i < values.key.size(); ++i) {
+    if (values.node[i] < 0) continue;
+    at(values.node[i])
+        .attributes.push_back({.name = values.name[i],
+                               .key = values.key[i],
+                               .typestr = values.typestr[i]});
+  }
   for (size_t i = 0; i < stored.slot_optimizer.size(); ++i) {
     at(stored.slot_optimizer[i])
         .slots.push_back({.variable = stored.slot_variable[i],
@@ -99,22 +124,27 @@ ObjectGraph GraphOf(const StoredGraph& stored,
 }  // namespace
 
 StatusOr<StoredGraph> ToStoredGraph(const ObjectGraph& graph,
-                                    const std::vector<StoredArray>& arrays) {
+                                    const std::vector<StoredArray>& arrays,
+                                    StoredValues& values) {
   StoredGraph stored;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     BELAY_RETURN_IF_ERROR(
-        AddNode(graph, static_cast<int32_t>(i), arrays, stored));
+        AddNode(graph, static_cast<int32_t>(i), arrays, stored, values));
   }
   return stored;
 }
 
 StatusOr<ObjectGraph> FromStoredGraph(const StoredGraph& stored,
-                                      const std::vector<StoredArray>& arrays) {
-  if (const std::string damage = DamageOf(stored, arrays.size());
-      !damage.empty()) {
+                                      const std::vector<StoredArray>& arrays,
+                                      const StoredValues& values) {
+  std::string damage = DamageOf(stored, arrays.size());
+  if (damage.empty()) {
+    damage = DamageOf(values, arrays.size(), stored.node_parent.size());
+  }
+  if (!damage.empty()) {
     return absl::DataLossError(Cat("read object graph \"\": ", damage));
   }
-  ObjectGraph graph = GraphOf(stored, arrays);
+  ObjectGraph graph = GraphOf(stored, arrays, values);
   BELAY_RETURN_IF_ERROR(CheckGraph(graph));
   return graph;
 }

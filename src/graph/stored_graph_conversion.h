@@ -13,17 +13,21 @@
 namespace belay {
 
 // Returns the graph as columns. `arrays` are those of the same checkpoint,
-// ascending by key; dtype and shape of a value are stored there only.
-// Errors: Internal - a value of the graph is not among the arrays, or is one of
-//   another dtype or shape.
+// ascending by key; dtype and shape of a value are stored there only. Notes in
+// `values` which object has which of them; they are no rows of the graph.
+// Errors: Internal - a value of the graph is not among the arrays or values, or
+//   is an array of another dtype or shape.
 StatusOr<StoredGraph> ToStoredGraph(const ObjectGraph& graph,
-                                    const std::vector<StoredArray>& arrays);
+                                    const std::vector<StoredArray>& arrays,
+                                    StoredValues& values);
 
 // Returns the graph that columns stand for; trusts nothing in them. `arrays` as
-// above. Columns without rows are no graph: see StoredGraph.
+// above. The values of an object that have handlers come last. Columns without
+// rows are no graph: see StoredGraph.
 // Errors: DataLoss - as of DamageOf and CheckGraph.
 StatusOr<ObjectGraph> FromStoredGraph(const StoredGraph& stored,
-                                      const std::vector<StoredArray>& arrays);
+                                      const std::vector<StoredArray>& arrays,
+                                      const StoredValues& values = {});
 
 }  // namespace belay
 

@@ -21,6 +21,7 @@
 #include "belay/dtype.h"
 #include "belay/options.h"
 #include "model/stored_graph.h"
+#include "model/stored_values.h"
 
 namespace belay {
 
@@ -40,6 +41,7 @@ struct ShardInfo {
 struct RankShards {
   int32_t node = 0;  // ranks with the same number share a node
   std::vector<ShardInfo> shards;
+  std::vector<ListedValue> values;  // those that have handlers
 };
 
 // One array of a checkpoint.
@@ -128,6 +130,7 @@ struct SavedCheckpoint {
   std::vector<StoredFile> files;
   std::vector<uint32_t> checksums;  // per block of every array, in order
   StoredGraph graph;
+  StoredValues values;
 };
 
 // One rank reads the part `box` of one extent into one of its shards.

@@ -68,6 +68,7 @@ std::string EncodeRankShards(const RankShards& shards) {
     PutShard(out, shard.key, shard.dtype, shard.global_shape, shard.box,
              shard.replica, shard.string_bytes);
   }
+  PutListedValues(out, shards.values);
   return out.Take();
 }
 
@@ -85,6 +86,13 @@ RankShards DecodeRankShards(std::string_view bytes) {
     shard.replica = in.Get<int64_t>();
     shard.string_bytes = in.Get<int64_t>();
   }
+  shards.values = in.GetAll<ListedValue>([&] {
+    ListedValue value;
+    value.key = in.GetText();
+    value.typestr = in.GetText();
+    value.parts = in.GetTexts();
+    return value;
+  });
   return shards;
 }
 

@@ -1,56 +1,11 @@
 #include "model/stored_graph.h"
 
-#include <algorithm>
-#include <string_view>
-
-#include "absl/strings/str_format.h"
+#include "model/column_damage.h"
 
 namespace belay {
 namespace {
 
-// Collects what is wrong; only the first damage is kept.
-class Damage {
- public:
-  // Requires as many rows as the first column of the table has.
-  template <typename T>
-  void CheckLength(std::string_view name, const std::vector<T>& column,
-                   size_t rows) {
-    if (!text_.empty() || column.size() == rows) return;
-    text_ = absl::StrFormat(
-        "column \"graph/%s\" has the wrong length (need %d rows, found %d)",
-        name, rows, column.size());
-  }
-
-  // Requires numbers from `first` to before `end`.
-  template <typename T>
-  void CheckRange(std::string_view name, const std::vector<T>& column,
-                  int64_t first, size_t end) {
-    CheckRows(name, column, [&](size_t i) {
-      const int64_t number = column[i];
-      return number >= first && number < static_cast<int64_t>(end);
-    });
-  }
-
-  void CheckAscending(std::string_view name,
-                      const std::vector<int32_t>& column) {
-    CheckRows(name, column,
-              [&](size_t i) { return i == 0 || column[i - 1] <= column[i]; });
-  }
-
-  std::string Take() { return std::move(text_); }
-
- private:
-  template <typename T, typename IsGood>
-  void CheckRows(std::string_view name, const std::vector<T>& column,
-                 const IsGood& is_good) {
-    for (size_t i = 0; i < column.size() && text_.empty(); ++i) {
-      if (is_good(i)) continue;
-      text_ = absl::StrFormat("graph/%s of row %d is out of range", name, i);
-    }
-  }
-
-  std::string text_;
-};
+using Damage = ColumnDamage;
 
 void CheckNodes(const StoredGraph& graph, Damage& damage) {
   const size_t nodes = graph.node_parent.size();
@@ -99,7 +54,7 @@ void CheckSlots(const StoredGraph& graph, Damage& damage) {
 }  // namespace
 
 std::string DamageOf(const StoredGraph& graph, size_t num_arrays) {
-  Damage damage;
+  Damage damage("graph");
   CheckNodes(graph, damage);
   CheckChildren(graph, damage);
   CheckAttributes(graph, num_arrays, damage);

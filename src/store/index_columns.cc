@@ -221,6 +221,19 @@ Status GetGraph(const IndexColumns& in, const std::string& path,
   return absl::OkStatus();
 }
 
+// Values of more than one array, which 1.2 did not have.
+Status GetValues(const IndexColumns& in, const std::string& path,
+                 SavedCheckpoint& saved) {
+  if (const std::string damage = DamageOf(in.values, saved.arrays.size(),
+                                          saved.graph.node_parent.size());
+      !damage.empty()) {
+    return absl::DataLossError(
+        absl::StrFormat("read \"%s\": %s", path, damage));
+  }
+  saved.values = in.values;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 IndexColumns ToColumns(const SavedCheckpoint& saved) {
@@ -257,6 +270,7 @@ IndexColumns ToColumns(const SavedCheckpoint& saved) {
   out.step = {saved.step};
   out.checksum = saved.checksums;
   out.graph = saved.graph;
+  out.values = saved.values;
   return out;
 }
 
@@ -281,6 +295,7 @@ StatusOr<SavedCheckpoint> FromColumns(const IndexColumns& columns,
   BELAY_RETURN_IF_ERROR(GetGroups(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetChecksums(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetGraph(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetValues(columns, path, saved));
   return saved;
 }
 

@@ -17,7 +17,7 @@ namespace belay {
 
 // A reader refuses a newer major version; a newer minor one only adds.
 inline constexpr uint32_t kFormatMajor = 1;
-inline constexpr uint32_t kFormatMinor = 2;
+inline constexpr uint32_t kFormatMinor = 3;
 inline constexpr char kIndexMagic[] = "belay checkpoint";
 
 struct IndexColumns {
@@ -50,6 +50,8 @@ struct IndexColumns {
   std::vector<uint32_t> checksum;  // per block of every array, in order
   // Since 1.2.
   StoredGraph graph;
+  // Since 1.3.
+  StoredValues values;
 };
 
 // Calls fn(path inside the index, column) for every column that the minor
@@ -63,6 +65,8 @@ void ForEachColumn(uint32_t minor, Columns& columns, Fn&& fn) {
     fn(".belay/datasets/task", columns.dataset_task);
   } else if (minor == 2) {
     ForEachGraphColumn(columns.graph, fn);
+  } else if (minor == 3) {
+    ForEachValueColumn(columns.values, fn);
   }
   if (minor > 0) return;
   fn(".belay/header/magic", columns.magic);

@@ -1,7 +1,9 @@
 #include "belay/state.h"
 
 #include "absl/strings/str_format.h"
+#include "base/text.h"
 #include "belay/sharded_variable.h"
+#include "belay/tensor.h"
 
 namespace belay {
 namespace {
@@ -67,6 +69,28 @@ void State::AddShardedVariable(std::string_view key,
               .box = std::move(box),
               .data = component.data});
   }
+}
+
+void State::AddValue(std::string_view key, const ValueRef& value,
+                     TypeHandlerPtr handler) {
+  if (value.address == nullptr) return AddNull(key);
+  typed_.push_back({std::string(key), value, std::move(handler), -1});
+}
+
+void State::AddTensor(std::string_view key, Tensor* value) {
+  if (value == nullptr) return AddNull(key);
+  AddShard({.key = std::string(key),
+            .dtype = value->dtype(),
+            .global_shape = value->shape(),
+            .box = WholeBox(value->shape()),
+            .replica = kReplicaIsRank,
+            .data = value->data()});
+}
+
+void State::AddNull(std::string_view key) {
+  if (!status_.ok()) return;
+  status_ = absl::InvalidArgumentError(
+      absl::StrFormat("add \"%s\": the pointer is null", AbslView(key)));
 }
 
 void State::AddText(std::string_view key, std::string* value) {

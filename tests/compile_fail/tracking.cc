@@ -89,8 +89,8 @@ void IsRefused(belay::Tracker& tracker, const belay::Layout& layout) {
 #elif CASE == 14  // belay has no value of this type
   tracker.Value("x", std::vector<bool>(3));
 #elif CASE == 15  // belay cannot track this type
-  struct Other {
-  } other;
+  const struct Other {
+  } other = {};
   tracker.Child("x", other);
 #elif CASE == 16  // belay borrows what it tracks: a temporary
   std::vector<Model> models(3);

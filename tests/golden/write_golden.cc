@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "../graph_index.h"
+#include "belay/checkpoint.h"
 #include "belay/save_restore.h"
 #include "graph/live_graph.h"
+#include "handled.h"
 #include "objects.h"
 #include "store/paths.h"
 #include "values.h"
@@ -54,12 +56,23 @@ belay::Status WriteObjects(const belay::Comm& comm, const std::string& dir) {
   return belay::PutGraph(belay::JoinPath(dir, step), live->graph);
 }
 
+belay::Status WriteValues(const belay::Comm& comm, const std::string& dir) {
+  belay::golden::Field field;
+  const belay::TypeHandlerRegistry handlers = belay::golden::Handlers();
+  belay::Checkpoint checkpoint(comm, {{"field", field}});
+  return checkpoint
+      .Write(belay::StepPath(dir, belay::golden::kValuesStep),
+             {.handlers = &handlers})
+      .status();
+}
+
 belay::Status Write(const std::string& dir) {
   belay::StatusOr<belay::Comm> comm = belay::Comm::Duplicate(MPI_COMM_WORLD);
   if (!comm.ok()) return comm.status();
   if (comm->size() != 2) return absl::InvalidArgumentError("needs 2 ranks");
   belay::Status status = WriteArrays(*comm, dir);
   if (status.ok()) status = WriteObjects(*comm, dir);
+  if (status.ok()) status = WriteValues(*comm, dir);
   return status.ok() ? comm->Close() : status;
 }
 

@@ -1,6 +1,6 @@
 // Saves a model with its optimizer as objects, and restores them by name.
 //
-//   mpirun -n 4 ./05_objects run
+//   mpirun -n 4 ./06_objects run
 //   belay graph run
 
 #include <mpi.h>

@@ -1,0 +1,262 @@
+// The handlers that belay has itself; state.h includes this.
+//
+//   std::optional      what it holds, or None
+//   std::monostate     None
+//   maps by name       Dict: a value for each key; may be empty
+//   std::vector of others than numbers, std::deque, std::list
+//                      List: a value for each element; may be empty
+//   std::vector<std::string>, std::vector<bool>
+//                      two arrays, or one
+//
+// Restoring gives them the size and the keys that are stored. A registry with
+// an entry for such a type takes precedence.
+
+#ifndef BELAY_STANDARD_HANDLERS_H_
+#define BELAY_STANDARD_HANDLERS_H_
+
+#include <concepts>
+#include <cstddef>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "belay/dtype.h"
+#include "belay/state.h"
+#include "belay/status.h"
+#include "belay/type_handler.h"
+#include "belay/type_handler_registry.h"
+
+namespace belay {
+
+struct StandardHandlerOptions {
+  // Store eight elements of a std::vector<bool> in a byte.
+  bool pack_bools = false;
+};
+
+// Registers the handlers of std::vector<std::string> and std::vector<bool> with
+// these options, in place of those that a registry has for them. Local. Values
+// that were stored with other options are restored all the same.
+// Errors: those of TypeHandlerRegistry::Add.
+Status RegisterStandardHandlers(
+    const StandardHandlerOptions& options,
+    TypeHandlerRegistry& registry = GlobalTypeHandlerRegistry());
+
+// How the standard handlers work; for StandardHandler alone.
+namespace standard {
+
+// A key of a map as the name of a part, and back: "." becomes "..", "/"
+// becomes ".S", "" becomes ".E". Local.
+std::string PartName(std::string_view key);
+std::string KeyOfPart(std::string_view name);
+
+// The names of the values directly inside a stored one, ascending. Local.
+std::vector<std::string> NamesInside(const StoredValue& stored);
+
+// Gives a vector of numbers the length of the stored array `name`. Local.
+template <typename T>
+void MakeRoom(T& value, const StoredValue& stored, std::string_view name) {
+  if constexpr (ElementRange<T> && requires { value.resize(size_t{}); }) {
+    const ValuePart* part = stored.Find(name);
+    if (part != nullptr && part->shape.size() == 1) {
+      value.resize(static_cast<size_t>(part->shape[0]));
+    }
+  }
+}
+
+// None: nothing. Local.
+class NoneHandler : public Handler<std::monostate> {
+ public:
+  std::string typestr() const override { return std::string(kNoneTypestr); }
+  Status ListForSave(std::monostate&, State&) const override {
+    return absl::OkStatus();
+  }
+  Status ListForRestore(std::monostate&, const StoredValue& stored,
+                        State&) const override;
+};
+
+// What it holds, or None. Local.
+template <typename T>
+class OptionalHandler : public Handler<std::optional<T>> {
+ public:
+  // Stands for what it holds. Local.
+  std::string typestr() const override { return ""; }
+  bool Accepts(const StoredValue&) const override { return true; }
+  Status ListForSave(std::optional<T>& value, State& parts) const override {
+    if (value.has_value()) {
+      parts.Add("", &*value);
+    } else {
+      parts.Add("", &parts.Keep(std::make_shared<std::monostate>()));
+    }
+    return absl::OkStatus();
+  }
+  Status ListForRestore(std::optional<T>& value, const StoredValue& stored,
+                        State& parts) const override {
+    if (stored.typestr == kNoneTypestr) {
+      value.reset();
+      return absl::OkStatus();
+    }
+    if (!value.has_value()) value.emplace();
+    MakeRoom(*value, stored, "");
+    parts.Add("", &*value);
+    return absl::OkStatus();
+  }
+};
+
+// std::map<std::string, T> and the like.
+template <typename T>
+concept NamedMap = requires(T& map, const std::string& key) {
+  typename T::mapped_type;
+  requires std::same_as<typename T::key_type, std::string>;
+  map.extract(key);
+  map.try_emplace(key);
+};
+
+// Dict. Local.
+template <NamedMap M>
+class MapHandler : public Handler<M> {
+ public:
+  std::string typestr() const override { return std::string(kDictTypestr); }
+  Status ListForSave(M& map, State& parts) const override {
+    for (auto& [key, value] : map) {
+      parts.Add(PartName(key), &value);
+    }
+    return absl::OkStatus();
+  }
+  Status ListForRestore(M& map, const StoredValue& stored,
+                        State& parts) const override {
+    M found;
+    for (const std::string& name : NamesInside(stored)) {
+      const std::string key = KeyOfPart(name);
+      // What is there already may know better how it is to be restored.
+      auto old = map.extract(key);
+      if (!old.empty()) found.insert(std::move(old));
+      MakeRoom(found.try_emplace(key).first->second, stored, name);
+    }
+    map = std::move(found);
+    return ListForSave(map, parts);
+  }
+};
+
+// std::vector<T> and the like, of what is no array.
+template <typename T>
+concept PlainList =
+    !ElementRange<T> && !NamedMap<T> && requires(T & list, size_t size) {
+  list.resize(size);
+  requires std::same_as < std::ranges::range_reference_t<T>,
+  typename T::value_type& > ;
+}
+&&std::is_class_v<typename T::value_type>;
+
+// List. Local.
+template <PlainList L>
+class ListHandler : public Handler<L> {
+ public:
+  std::string typestr() const override { return std::string(kListTypestr); }
+  Status ListForSave(L& list, State& parts) const override {
+    size_t number = 0;
+    for (auto& value : list) parts.Add(std::to_string(number++), &value);
+    return absl::OkStatus();
+  }
+  Status ListForRestore(L& list, const StoredValue& stored,
+                        State& parts) const override {
+    list.resize(NamesInside(stored).size());
+    size_t number = 0;
+    for (auto& value : list) MakeRoom(value, stored, std::to_string(number++));
+    return ListForSave(list, parts);
+  }
+};
+
+// Two arrays: the texts one behind the other, and their ends. Local.
+class StringsHandler : public Handler<std::vector<std::string>> {
+ public:
+  std::string typestr() const override { return "strings"; }
+  Status ListForSave(std::vector<std::string>& value,
+                     State& parts) const override;
+  Status ListForRestore(std::vector<std::string>& value,
+                        const StoredValue& stored, State& parts) const override;
+  Status Received(std::vector<std::string>& value, const StoredValue& stored,
+                  int round, State& more) const override;
+};
+
+// One array. Local.
+class BoolsHandler : public Handler<std::vector<bool>> {
+ public:
+  explicit BoolsHandler(bool packed = false) : packed_(packed) {}
+  std::string typestr() const override { return "bools"; }
+  Status ListForSave(std::vector<bool>& value, State& parts) const override;
+  Status ListForRestore(std::vector<bool>& value, const StoredValue& stored,
+                        State& parts) const override;
+  Status Received(std::vector<bool>& value, const StoredValue& stored,
+                  int round, State& more) const override;
+
+ private:
+  bool packed_;
+};
+
+// Returns the one H that there is. Local.
+template <typename H>
+TypeHandlerPtr Shared() {
+  static const TypeHandlerPtr handler = std::make_shared<const H>();
+  return handler;
+}
+
+}  // namespace standard
+
+// Local.
+template <>
+struct StandardHandler<std::monostate> {
+  static TypeHandlerPtr Get() {
+    return standard::Shared<standard::NoneHandler>();
+  }
+};
+
+// Local.
+template <typename T>
+struct StandardHandler<std::optional<T>> {
+  static TypeHandlerPtr Get() {
+    return standard::Shared<standard::OptionalHandler<T>>();
+  }
+};
+
+// Local.
+template <standard::NamedMap M>
+struct StandardHandler<M> {
+  static TypeHandlerPtr Get() {
+    return standard::Shared<standard::MapHandler<M>>();
+  }
+};
+
+// Local.
+template <standard::PlainList L>
+struct StandardHandler<L> {
+  static TypeHandlerPtr Get() {
+    return standard::Shared<standard::ListHandler<L>>();
+  }
+};
+
+// Local.
+template <>
+struct StandardHandler<std::vector<std::string>> {
+  static TypeHandlerPtr Get() {
+    return standard::Shared<standard::StringsHandler>();
+  }
+};
+
+// Local.
+template <>
+struct StandardHandler<std::vector<bool>> {
+  static TypeHandlerPtr Get() {
+    return standard::Shared<standard::BoolsHandler>();
+  }
+};
+
+}  // namespace belay
+
+#endif  // BELAY_STANDARD_HANDLERS_H_

@@ -1,0 +1,140 @@
+// Which handler stores values of which C++ type.
+//
+//   Status status = RegisterTypeHandler<Mask>(std::make_shared<MaskHandler>());
+//
+// There is one registry for the whole program. A save or a restore can have
+// another one (SaveOptions::handlers): then only its entries count.
+//
+// Numbers, enums, texts, contiguous ranges of numbers, tensors and sharded
+// variables need no handler. An entry for such a type takes precedence.
+
+#ifndef BELAY_TYPE_HANDLER_REGISTRY_H_
+#define BELAY_TYPE_HANDLER_REGISTRY_H_
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <typeindex>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "belay/status.h"
+#include "belay/type_handler.h"
+
+namespace belay {
+
+struct HandlerTable;
+
+struct HandlerOptions {
+  // The types that the entry is for; empty: its own only. A handler for several
+  // types is a TypeHandler, which asks each value for its type.
+  std::function<bool(std::type_index)> accepts = {};
+  // Take the place of an entry of this type instead of refusing. Without
+  // `accepts`, the types of that entry stay as they were.
+  bool override_existing = false;
+};
+
+// What a registry is made of.
+struct HandlerEntry {
+  std::type_index type;
+  TypeHandlerPtr handler;
+  HandlerOptions options = {};
+};
+
+// Returns the entry of a type. Local.
+template <typename T>
+HandlerEntry EntryFor(TypeHandlerPtr handler, HandlerOptions options = {}) {
+  static_assert(std::is_same_v<T, std::remove_cvref_t<T>>,
+                "belay stores values, no references, and none that are const");
+  return {typeid(T), std::move(handler), std::move(options)};
+}
+
+// Entries in the order in which they came; the first that is for a type counts.
+// May be used by many threads at once: a save keeps to what was there when it
+// began. Move only.
+class TypeHandlerRegistry {
+ public:
+  TypeHandlerRegistry();
+  ~TypeHandlerRegistry();
+  TypeHandlerRegistry(TypeHandlerRegistry&&) noexcept;
+  TypeHandlerRegistry& operator=(TypeHandlerRegistry&&) noexcept;
+
+  // Adds an entry behind the others. Overriding puts it in the place of the
+  // entry of the same type, or before the one that was for its type as well,
+  // which stays for its other types. The handler that is replaced is no longer
+  // found by its typestr. Local. One handler may have several entries.
+  // Errors: AlreadyExists - an entry is for this type, and is not to be
+  //   overridden, or another handler has this typestr; InvalidArgument - the
+  //   handler is null, or its typestr is empty or has a NUL byte.
+  Status Add(HandlerEntry entry);
+  // The same. Local.
+  template <typename T>
+  Status Add(TypeHandlerPtr handler, HandlerOptions options = {}) {
+    return Add(EntryFor<T>(std::move(handler), std::move(options)));
+  }
+
+  // Returns the handler for a type. Local.
+  // Errors: NotFound - there is none; names the type.
+  StatusOr<TypeHandlerPtr> Get(std::type_index type) const;
+  // The same. Local.
+  template <typename T>
+  StatusOr<TypeHandlerPtr> Get() const {
+    return Get(typeid(T));
+  }
+
+  // Returns the handler with that typestr. Local.
+  // Errors: NotFound - there is none; names those that there are.
+  StatusOr<TypeHandlerPtr> GetByTypestr(std::string_view typestr) const;
+
+  // Returns whether Get finds a handler. Local.
+  bool Has(std::type_index type) const;
+  // The same. Local.
+  template <typename T>
+  bool Has() const {
+    return Has(typeid(T));
+  }
+
+  // Returns the typestrs of all entries, in their order. Local.
+  std::vector<std::string> Typestrs() const;
+
+  // Returns the entries as they are now, for belay itself. Local.
+  std::shared_ptr<const HandlerTable> table() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Returns a registry that has these entries and no others. Local.
+// Errors: those of Add.
+StatusOr<TypeHandlerRegistry> CreateTypeHandlerRegistry(
+    std::initializer_list<HandlerEntry> entries);
+
+// Returns the registry of the program. Local.
+TypeHandlerRegistry& GlobalTypeHandlerRegistry();
+
+// As Add, Get and Has of the registry of the program. Local.
+template <typename T>
+Status RegisterTypeHandler(TypeHandlerPtr handler,
+                           HandlerOptions options = {}) {
+  return GlobalTypeHandlerRegistry().Add<T>(std::move(handler),
+                                            std::move(options));
+}
+// Local.
+template <typename T>
+StatusOr<TypeHandlerPtr> GetTypeHandler() {
+  return GlobalTypeHandlerRegistry().Get<T>();
+}
+// Local.
+template <typename T>
+bool HasTypeHandler() {
+  return GlobalTypeHandlerRegistry().Has<T>();
+}
+
+}  // namespace belay
+
+#endif  // BELAY_TYPE_HANDLER_REGISTRY_H_

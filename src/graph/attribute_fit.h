@@ -1,0 +1,26 @@
+// Whether a stored value can be given to one of the program. Pure.
+
+#ifndef BELAY_GRAPH_ATTRIBUTE_FIT_H_
+#define BELAY_GRAPH_ATTRIBUTE_FIT_H_
+
+#include <string>
+
+#include "graph/object_graph.h"
+#include "model/restore_choice.h"
+
+namespace belay {
+
+// The type of a value in messages: "f32 [4, 3]".
+std::string TypeText(const GraphAttribute& attribute);
+
+// Whether the values of two attributes are of one kind. A handler says for
+// itself what it makes of what is stored.
+bool IsSameKind(const GraphAttribute& stored, const GraphAttribute& needed);
+
+// Whether the value of an attribute can be given to another, of another kind.
+bool Fits(const GraphAttribute& stored, const GraphAttribute& needed,
+          Tolerance tolerance);
+
+}  // namespace belay
+
+#endif  // BELAY_GRAPH_ATTRIBUTE_FIT_H_

@@ -1,0 +1,115 @@
+// Values of more than one array, as the index stores them: which they are, and
+// of which arrays they consist.
+//
+// In:  what the handlers of all ranks have listed. Out: columns of plain
+//      numbers and names, and what handlers are told of them when they restore.
+//      docs/format.md describes the columns.
+
+#ifndef BELAY_MODEL_STORED_VALUES_H_
+#define BELAY_MODEL_STORED_VALUES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/wire.h"
+#include "belay/status.h"
+#include "belay/type_handler.h"
+
+namespace belay {
+
+// Those of std::vector<std::string> and std::vector<bool>.
+inline constexpr std::string_view kStringsTypestr = "strings";
+inline constexpr std::string_view kBoolsTypestr = "bools";
+
+struct RankShards;
+struct SavedCheckpoint;
+struct StoredArray;
+
+// A value that was listed by a handler, without its bytes.
+struct ListedValue {
+  std::string key;
+  std::string typestr;
+  std::vector<std::string> parts;  // names, ascending
+
+  friend bool operator==(const ListedValue&, const ListedValue&) = default;
+};
+
+struct StoredValues {
+  // One row per value, ascending by key.
+  std::vector<std::string> key;
+  std::vector<std::string> typestr;
+  // The object that has it, and as what; -1 and "" without a graph, and of
+  // values inside others.
+  std::vector<int32_t> node;
+  std::vector<std::string> name;
+  // One row per part, ascending by value and name.
+  std::vector<uint32_t> part_value;
+  std::vector<std::string> part_name;
+  std::vector<uint32_t> part_array;  // a row of the array table
+
+  friend bool operator==(const StoredValues&, const StoredValues&) = default;
+};
+
+// Calls fn(path inside the index, column) for every column; the one list of
+// names. `Values` is StoredValues or const StoredValues.
+template <typename Values, typename Fn>
+void ForEachValueColumn(Values& values, Fn&& fn) {
+  fn(".belay/values/key", values.key);
+  fn(".belay/values/typestr", values.typestr);
+  fn(".belay/values/node", values.node);
+  fn(".belay/values/name", values.name);
+  fn(".belay/values/parts/value", values.part_value);
+  fn(".belay/values/parts/name", values.part_name);
+  fn(".belay/values/parts/array", values.part_array);
+}
+
+// What is wrong with the columns of a checkpoint with so many arrays and nodes;
+// names the column. "": nothing.
+std::string DamageOf(const StoredValues& values, size_t num_arrays,
+                     size_t num_nodes);
+
+// Whether this is the typestr of arrays that need no handler.
+bool IsPlainTypestr(std::string_view typestr);
+bool IsPlain(const StoredValue& stored);
+// Whether it is that of no registered handler: also those of empty values.
+bool IsBuiltinTypestr(std::string_view typestr);
+// Whether it is that of a handler that needs no entry in a registry.
+bool IsStandardTypestr(std::string_view typestr);
+// Such a value.
+StoredValue PlainValue(std::string_view key, ValuePart part);
+
+// Puts together what each rank has listed. `arrays` are those of the save.
+// Errors: InvalidArgument - a rank lists a key twice, or ranks list it with
+//   different handlers; Internal - a part is no array.
+StatusOr<StoredValues> MergeValues(
+    const std::vector<std::vector<ListedValue>>& ranks,
+    const std::vector<StoredArray>& arrays);
+
+// Whether a value of this key is inside another one.
+bool IsInsideValue(const StoredValues& values, std::string_view key);
+
+// All values, those inside others among them, ascending by key; arrays that
+// are no part of a value are values themselves.
+std::vector<StoredValue> AllValues(const SavedCheckpoint& saved);
+
+// The values of these keys, ascending by key, as handlers are told of them.
+// Errors: NotFound - nothing has this key; names close ones.
+StatusOr<std::vector<StoredValue>> FindValues(
+    const SavedCheckpoint& saved, const std::vector<std::string>& keys);
+
+// Checks that what is wanted as an array is none of the values without one.
+// Errors: FailedPrecondition - it is.
+Status CheckKinds(const SavedCheckpoint& saved,
+                  const std::vector<RankShards>& wanted);
+
+// For messages between ranks and for fingerprints.
+void PutListedValues(WireWriter& out, const std::vector<ListedValue>& values);
+std::string EncodeValues(const std::vector<StoredValue>& values);
+std::vector<StoredValue> DecodeValues(std::string_view bytes);
+
+}  // namespace belay
+
+#endif  // BELAY_MODEL_STORED_VALUES_H_

@@ -1,0 +1,206 @@
+#include "belay/standard_handlers.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+
+namespace belay {
+namespace standard {
+namespace {
+
+// The texts of a vector as arrays.
+struct Texts {
+  std::vector<uint8_t> bytes;
+  std::vector<int64_t> ends;
+};
+
+// The elements of a vector as bytes: one each, or packed behind a byte that
+// counts the bits of the last one that mean nothing.
+using Bits = std::vector<uint8_t>;
+
+void AddBools(Bits& bits, bool packed, State& parts) {
+  const Shape shape = {std::ssize(bits)};
+  parts.AddShard({.key = packed ? "bits" : "",
+                  .dtype = packed ? DType::kU8 : DType::kBool,
+                  .global_shape = shape,
+                  .box = WholeBox(shape),
+                  .replica = State::kReplicaIsRank,
+                  .data = bits.data()});
+}
+
+Status Damaged(std::string_view what) {
+  return absl::DataLossError(Cat("what is stored is damaged: ", what));
+}
+
+Status NotStored(const StoredValue& stored, std::string_view what) {
+  return absl::FailedPreconditionError(
+      Cat("no ", what, " are stored (found typestr \"", stored.typestr,
+          "\" of ", stored.parts.size(), " parts)"));
+}
+
+// The part of that name, if it has one axis.
+const ValuePart* FindVector(const StoredValue& stored, std::string_view name,
+                            DType dtype) {
+  const ValuePart* part = stored.Find(name);
+  const bool fits =
+      part != nullptr && part->dtype == dtype && part->shape.size() == 1;
+  return fits ? part : nullptr;
+}
+
+}  // namespace
+
+std::string PartName(std::string_view key) {
+  if (key.empty()) return ".E";
+  std::string name;
+  for (const char c : key) {
+    if (c == '.') name += '.';
+    name += c == '/' ? std::string(".S") : std::string(1, c);
+  }
+  return name;
+}
+
+std::string KeyOfPart(std::string_view name) {
+  std::string key;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const char next = name[i] == '.' && i + 1 < name.size() ? name[i + 1] : 0;
+    if (next == '\0') {
+      key += name[i];
+      continue;
+    }
+    if (next == 'S') key += '/';
+    if (next == '.') key += '.';
+    ++i;
+  }
+  return key;
+}
+
+std::vector<std::string> NamesInside(const StoredValue& stored) {
+  std::set<std::string> names;
+  const auto add = [&](std::string_view name) {
+    if (!name.empty()) names.emplace(name.substr(0, name.find('/')));
+  };
+  for (const ValuePart& part : stored.parts) add(part.name);
+  for (const StoredValue& inner : stored.values) {
+    add(std::string_view(inner.key).substr(stored.key.size() + 1));
+  }
+  return {names.begin(), names.end()};
+}
+
+Status NoneHandler::ListForRestore(std::monostate&, const StoredValue& stored,
+                                   State&) const {
+  if (stored.typestr == kNoneTypestr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Cat("a value is stored where nothing is wanted (need typestr \"",
+          kNoneTypestr, "\", found \"", stored.typestr, "\")"));
+}
+
+Status StringsHandler::ListForSave(std::vector<std::string>& value,
+                                   State& parts) const {
+  Texts& texts = parts.Keep(std::make_shared<Texts>());
+  for (const std::string& text : value) {
+    texts.bytes.insert(texts.bytes.end(), text.begin(), text.end());
+    texts.ends.push_back(std::ssize(texts.bytes));
+  }
+  parts.Add("bytes", &texts.bytes);
+  parts.Add("ends", &texts.ends);
+  return absl::OkStatus();
+}
+
+Status StringsHandler::ListForRestore(std::vector<std::string>&,
+                                      const StoredValue& stored,
+                                      State& parts) const {
+  const ValuePart* bytes = FindVector(stored, "bytes", DType::kU8);
+  const ValuePart* ends = FindVector(stored, "ends", DType::kI64);
+  if (bytes == nullptr || ends == nullptr) return NotStored(stored, "strings");
+  Texts& texts = parts.Keep(std::make_shared<Texts>());
+  texts.bytes.resize(static_cast<size_t>(bytes->shape[0]));
+  texts.ends.resize(static_cast<size_t>(ends->shape[0]));
+  parts.Add("bytes", &texts.bytes);
+  parts.Add("ends", &texts.ends);
+  return absl::OkStatus();
+}
+
+Status StringsHandler::Received(std::vector<std::string>& value,
+                                const StoredValue&, int, State& more) const {
+  const Texts& texts = more.Kept<Texts>(0);
+  const int64_t size = std::ssize(texts.bytes);
+  int64_t last = 0;
+  for (const int64_t end : texts.ends) {
+    if (end < last || end > size) return Damaged("the end of a string");
+    last = end;
+  }
+  if (last != size) return Damaged("bytes behind the last string");
+  std::vector<std::string> found;
+  found.reserve(texts.ends.size());
+  last = 0;
+  for (const int64_t end : texts.ends) {
+    found.emplace_back(texts.bytes.begin() + last, texts.bytes.begin() + end);
+    last = end;
+  }
+  value = std::move(found);
+  return absl::OkStatus();
+}
+
+Status BoolsHandler::ListForSave(std::vector<bool>& value, State& parts) const {
+  Bits& bits = parts.Keep(std::make_shared<Bits>());
+  if (!packed_) {
+    bits.assign(value.begin(), value.end());
+  } else {
+    bits.resize(1 + (value.size() + 7) / 8);
+    bits[0] = static_cast<uint8_t>(8 * (bits.size() - 1) - value.size());
+    for (size_t i = 0; i < value.size(); ++i) {
+      if (value[i]) bits[1 + i / 8] |= static_cast<uint8_t>(1u << (i % 8));
+    }
+  }
+  AddBools(bits, packed_, parts);
+  return absl::OkStatus();
+}
+
+Status BoolsHandler::ListForRestore(std::vector<bool>&,
+                                    const StoredValue& stored,
+                                    State& parts) const {
+  const ValuePart* packed = FindVector(stored, "bits", DType::kU8);
+  const ValuePart* part =
+      packed != nullptr ? packed : FindVector(stored, "", DType::kBool);
+  if (part == nullptr) return NotStored(stored, "bools");
+  Bits& bits = parts.Keep(std::make_shared<Bits>());
+  bits.resize(static_cast<size_t>(part->shape[0]));
+  AddBools(bits, packed != nullptr, parts);
+  return absl::OkStatus();
+}
+
+Status BoolsHandler::Received(std::vector<bool>& value,
+                              const StoredValue& stored, int,
+                              State& more) const {
+  const Bits& bits = more.Kept<Bits>(0);
+  if (stored.Find("bits") == nullptr) {
+    value.assign(bits.begin(), bits.end());
+    return absl::OkStatus();
+  }
+  const size_t bytes = bits.empty() ? 0 : bits.size() - 1;
+  if (bits.empty() || bits[0] > 7 || bits[0] > 8 * bytes) {
+    return Damaged("the number of bits");
+  }
+  value.resize(8 * bytes - bits[0]);
+  for (size_t i = 0; i < value.size(); ++i) {
+    value[i] = ((bits[1 + i / 8] >> (i % 8)) & 1) != 0;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace standard
+
+Status RegisterStandardHandlers(const StandardHandlerOptions& options,
+                                TypeHandlerRegistry& registry) {
+  const HandlerOptions overriding = {.override_existing = true};
+  BELAY_RETURN_IF_ERROR(registry.Add<std::vector<std::string>>(
+      standard::Shared<standard::StringsHandler>(), overriding));
+  return registry.Add<std::vector<bool>>(
+      std::make_shared<standard::BoolsHandler>(options.pack_bools), overriding);
+}
+
+}  // namespace belay

@@ -1,0 +1,280 @@
+#include "types/value_listing.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "base/guarded.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/type_name.h"
+#include "model/stored_values.h"
+
+namespace belay {
+namespace {
+
+using Names = std::set<std::string>;
+
+constexpr int kMaxDepth = 32;
+constexpr int kMaxRounds = 16;
+
+std::string PartKey(std::string_view key, std::string_view part) {
+  return part.empty() ? std::string(key) : Cat(key, "/", part);
+}
+
+// The error of a handler, with what it was for.
+Status HandlerError(std::string_view key, const TypeHandler& handler,
+                    const Status& status) {
+  if (status.ok()) return status;
+  const StatusOr<std::string> typestr =
+      Guarded([&] { return handler.typestr(); });
+  return Status(status.code(),
+                Cat("list \"", key, "\" (handler \"", typestr.value_or(""),
+                    "\"): ", std::string(status.message())));
+}
+
+// What a checkpoint says of the value with a key.
+using FindStored =
+    absl::FunctionRef<StatusOr<StoredValue>(const std::string& key)>;
+
+Status NotStored(const std::string& key) {
+  return absl::NotFoundError(Cat("list \"", key, "\": it is not stored"));
+}
+
+// What is stored of a value inside another one.
+StatusOr<StoredValue> StoredInside(const StoredValue& outer,
+                                   const std::string& key) {
+  if (key == outer.key) return outer;
+  for (const StoredValue& inner : outer.values) {
+    if (inner.key != key) continue;
+    StoredValue stored = inner;
+    for (const StoredValue& other : outer.values) {
+      if (other.key.starts_with(key + "/")) stored.values.push_back(other);
+    }
+    return stored;
+  }
+  const ValuePart* part =
+      outer.Find(std::string_view(key).substr(outer.key.size() + 1));
+  if (part == nullptr) return NotStored(key);
+  return PlainValue(key, *part);
+}
+
+class Lister {
+ public:
+  // Without `find`, of a save.
+  Lister(const HandlerTable& table, bool is_save)
+      : table_(table), is_save_(is_save) {}
+
+  // Adds what was added to `state` by the value `outer` and its handler, or by
+  // the program if that is empty. Adds the names of its parts to `names`, if
+  // not null.
+  Status AddParts(const State& state, const std::string& outer, FindStored find,
+                  Names* names, const TypeHandler* lister = nullptr) {
+    BELAY_RETURN_IF_ERROR(state.status());
+    std::vector<bool> is_handled(state.shards().size());
+    for (const TypedValue& value : state.typed()) {
+      BELAY_ASSIGN_OR_RETURN(TypeHandlerPtr handler, HandlerFor(value, table_));
+      // What a handler for numbers makes of them are numbers.
+      const bool is_own = value.shard >= 0 && handler.get() == lister;
+      if (handler == nullptr || is_own) continue;
+      if (value.shard >= 0) is_handled[static_cast<size_t>(value.shard)] = true;
+      BELAY_RETURN_IF_ERROR(AddInside({.key = WholeKey(outer, value.key),
+                                       .value = value.value,
+                                       .handler = std::move(handler),
+                                       .stored = {}},
+                                      value.key, find, names));
+    }
+    for (size_t i = 0; i < is_handled.size(); ++i) {
+      if (is_handled[i]) continue;
+      Shard shard = state.shards()[i];
+      if (names != nullptr) names->insert(shard.key);
+      shard.key = WholeKey(outer, shard.key);
+      out_.shards.push_back(std::move(shard));
+    }
+    const auto& kept = state.kept();
+    out_.kept.insert(out_.kept.end(), kept.begin(), kept.end());
+    return absl::OkStatus();
+  }
+
+  // Tells a value that its parts are there, and lists what it wants then.
+  Status AddMore(HandledValue value) {
+    State parts;
+    parts.set_kept(value.kept);
+    const Status received = Guarded([&] {
+      return value.handler->ValueReceived(value.value, value.stored,
+                                          value.round, parts);
+    });
+    BELAY_RETURN_IF_ERROR(HandlerError(value.key, *value.handler, received));
+    if (parts.status().ok() && parts.shards().empty() &&
+        parts.typed().empty()) {
+      return absl::OkStatus();
+    }
+    if (++value.round > kMaxRounds) {
+      return HandlerError(
+          value.key, *value.handler,
+          absl::InvalidArgumentError(
+              Cat("it wants more parts after each round (need at most ",
+                  kMaxRounds, " rounds)")));
+    }
+    return AddListed(std::move(value), parts, nullptr);
+  }
+
+  HandlerListing Take() { return std::move(out_); }
+
+ private:
+  static std::string WholeKey(const std::string& outer,
+                              const std::string& key) {
+    return outer.empty() ? key : PartKey(outer, key);
+  }
+
+  // Lists a value that is called `name` in the one around it.
+  Status AddInside(HandledValue value, const std::string& name, FindStored find,
+                   Names* names) {
+    if (!is_save_) {
+      BELAY_ASSIGN_OR_RETURN(value.stored, find(value.key));
+    }
+    Names inner;
+    BELAY_RETURN_IF_ERROR(Add(std::move(value), inner));
+    if (names == nullptr) return absl::OkStatus();
+    for (const std::string& part : inner) {
+      names->insert(name.empty() ? part : PartKey(name, part));
+    }
+    return absl::OkStatus();
+  }
+
+  Status Add(HandledValue value, Names& names) {
+    if (depth_ == kMaxDepth) {
+      return absl::InvalidArgumentError(
+          Cat("list \"", value.key, "\": too many values inside each other ",
+              "(need at most ", kMaxDepth, ")"));
+    }
+    State parts;
+    const Status listed = Guarded([&]() -> Status {
+      const TypeHandler& handler = *value.handler;
+      if (is_save_) return handler.ListValueForSave(value.value, parts);
+      BELAY_RETURN_IF_ERROR(CheckAccepts(value));
+      return handler.ListValueForRestore(value.value, value.stored, parts);
+    });
+    BELAY_RETURN_IF_ERROR(HandlerError(value.key, *value.handler, listed));
+    return AddListed(std::move(value), parts, &names);
+  }
+
+  Status AddListed(HandledValue value, const State& parts, Names* names) {
+    const Status sound =
+        parts.status().ok() ? CheckAlone(parts) : parts.status();
+    BELAY_RETURN_IF_ERROR(HandlerError(value.key, *value.handler, sound));
+    ++depth_;
+    BELAY_RETURN_IF_ERROR(AddParts(
+        parts, value.key,
+        [&](const std::string& key) { return StoredInside(value.stored, key); },
+        names, value.handler.get()));
+    --depth_;
+    if (!is_save_) {
+      value.kept = parts.kept();
+      out_.handled.push_back(std::move(value));
+      return absl::OkStatus();
+    }
+    // What has no name of its own stands for what it holds.
+    BELAY_ASSIGN_OR_RETURN(std::string typestr,
+                           Guarded([&] { return value.handler->typestr(); }));
+    if (typestr.empty()) return absl::OkStatus();
+    out_.values.push_back({.key = value.key,
+                           .typestr = std::move(typestr),
+                           .parts = {names->begin(), names->end()}});
+    return absl::OkStatus();
+  }
+
+  static Status CheckAccepts(const HandledValue& value) {
+    if (value.handler->Accepts(value.stored)) return absl::OkStatus();
+    return absl::FailedPreconditionError(Cat(
+        "a value of another type is stored (need typestr \"",
+        value.handler->typestr(), "\", found \"", value.stored.typestr, "\")"));
+  }
+
+  // A value in the place of the whole one cannot have parts beside it.
+  static Status CheckAlone(const State& parts) {
+    size_t num_inner = 0;
+    bool has_whole = false;
+    for (const TypedValue& value : parts.typed()) {
+      if (value.shard >= 0) continue;
+      ++num_inner;
+      has_whole = has_whole || value.key.empty();
+    }
+    if (!has_whole || num_inner + parts.shards().size() == 1) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        "a value with a handler of its own is listed under \"\", beside other "
+        "parts");
+  }
+
+  const HandlerTable& table_;
+  const bool is_save_;
+  int depth_ = 0;
+  HandlerListing out_;
+};
+
+}  // namespace
+
+StatusOr<TypeHandlerPtr> HandlerFor(const TypedValue& value,
+                                    const HandlerTable& table) {
+  const StatusOr<const HandlerTable::Entry*> entry =
+      Guarded([&] { return table.Find(value.value.type); });
+  if (!entry.ok()) return entry.status();
+  if (*entry != nullptr) return (*entry)->handler;
+  if (value.handler != nullptr || value.shard >= 0) return value.handler;
+  const std::string type = TypeName(value.value.type);
+  return absl::InvalidArgumentError(
+      Cat("list \"", value.key, "\": no handler for type ", type,
+          ": register one with RegisterTypeHandler<", type, ">"));
+}
+
+StatusOr<HandlerListing> ListForSave(const State& state,
+                                     const HandlerTable& table) {
+  Lister lister(table, /*is_save=*/true);
+  BELAY_RETURN_IF_ERROR(lister.AddParts(state, "", NotStored, nullptr));
+  return lister.Take();
+}
+
+StatusOr<std::vector<std::string>> HandledKeys(const State& state,
+                                               const HandlerTable& table) {
+  BELAY_RETURN_IF_ERROR(state.status());
+  std::vector<std::string> keys;
+  for (const TypedValue& value : state.typed()) {
+    BELAY_ASSIGN_OR_RETURN(const TypeHandlerPtr handler,
+                           HandlerFor(value, table));
+    if (handler != nullptr) keys.push_back(value.key);
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  return keys;
+}
+
+StatusOr<HandlerListing> ListForRestore(
+    const State& state, const HandlerTable& table,
+    const std::vector<StoredValue>& stored) {
+  const auto find = [&](const std::string& key) -> StatusOr<StoredValue> {
+    const auto found =
+        std::lower_bound(stored.begin(), stored.end(), key,
+                         [](const StoredValue& value, const std::string& k) {
+                           return value.key < k;
+                         });
+    if (found == stored.end() || found->key != key) return NotStored(key);
+    return *found;
+  };
+  Lister lister(table, /*is_save=*/false);
+  BELAY_RETURN_IF_ERROR(lister.AddParts(state, "", find, nullptr));
+  return lister.Take();
+}
+
+StatusOr<HandlerListing> ListMore(const HandlerListing& listed,
+                                  const HandlerTable& table) {
+  Lister lister(table, /*is_save=*/false);
+  for (const HandledValue& value : listed.handled) {
+    BELAY_RETURN_IF_ERROR(lister.AddMore(value));
+  }
+  return lister.Take();
+}
+
+}  // namespace belay

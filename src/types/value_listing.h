@@ -1,0 +1,72 @@
+// The values of a State as shards, those listed that need a handler. Pure.
+//
+// In:  a State, and what the checkpoint says of its values. Out: plain shards,
+//      and which handler is to be told when their bytes are there.
+
+#ifndef BELAY_TYPES_VALUE_LISTING_H_
+#define BELAY_TYPES_VALUE_LISTING_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "belay/shard.h"
+#include "belay/state.h"
+#include "belay/status.h"
+#include "belay/type_handler.h"
+#include "model/stored_values.h"
+#include "types/handler_table.h"
+
+namespace belay {
+
+// A value that was listed by a handler.
+struct HandledValue {
+  std::string key;
+  ValueRef value;
+  TypeHandlerPtr handler;
+  StoredValue stored;  // of a restore, as the next
+  int round = 0;       // of those in which it has wanted something
+  std::vector<std::shared_ptr<void>> kept = {};  // by its own listings
+};
+
+struct HandlerListing {
+  std::vector<Shard> shards;
+  std::vector<ListedValue> values;    // of a save
+  std::vector<HandledValue> handled;  // of a restore, inner ones first
+  std::vector<std::shared_ptr<void>> kept;
+};
+
+// The handler of a value of this type: that of the registry, or else the given
+// one; null if it needs none.
+// Errors: InvalidArgument - it needs one, and there is none.
+StatusOr<TypeHandlerPtr> HandlerFor(const TypedValue& value,
+                                    const HandlerTable& table);
+
+// Lists all values.
+// Errors: those of `state` and of HandlerFor; InvalidArgument - a handler lists
+//   a value under the key of another part; what a handler returned or threw;
+//   all name the key.
+StatusOr<HandlerListing> ListForSave(const State& state,
+                                     const HandlerTable& table);
+
+// The keys of the values with handlers, ascending.
+// Errors: those of `state` and of HandlerFor.
+StatusOr<std::vector<std::string>> HandledKeys(const State& state,
+                                               const HandlerTable& table);
+
+// Lists all values. `stored`, ascending by key, has those of HandledKeys.
+// Errors: as ListForSave; NotFound - a value inside another one is not stored;
+//   FailedPrecondition - another handler has stored it.
+StatusOr<HandlerListing> ListForRestore(const State& state,
+                                        const HandlerTable& table,
+                                        const std::vector<StoredValue>& stored);
+
+// Tells the handlers that what they listed is there, and lists what they want
+// next. None are left in `handled` if nobody wants anything.
+// Errors: as ListForRestore; InvalidArgument - one never has enough.
+StatusOr<HandlerListing> ListMore(const HandlerListing& listed,
+                                  const HandlerTable& table);
+
+}  // namespace belay
+
+#endif  // BELAY_TYPES_VALUE_LISTING_H_
