@@ -24,6 +24,15 @@ class KeyPatterns {
   static StatusOr<KeyPatterns> Compile(
       const std::vector<std::string>& expressions);
 
+  // The same of the `keys` of entries, which say what is done with them. Local.
+  template <typename Entry>
+  static StatusOr<KeyPatterns> CompileKeysOf(
+      const std::vector<Entry>& entries) {
+    std::vector<std::string> expressions;
+    for (const Entry& entry : entries) expressions.push_back(entry.keys);
+    return Compile(expressions);
+  }
+
   // Returns the place of the first one that matches the whole key, or -1.
   // Local.
   int Find(std::string_view key) const;

@@ -1,5 +1,8 @@
 #include "checkpoint/listing.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/status_macros.h"
 #include "belay/state.h"
 #include "model/save_args.h"
@@ -35,10 +38,14 @@ DType F32Stored(const SaveOptions& options) {
   return options.float32_as_bfloat16 ? DType::kBF16 : DType::kF32;
 }
 
+bool StoresAllAsTheyAre(const SaveOptions& options) {
+  return !options.float32_as_bfloat16 && options.args.empty();
+}
+
 StatusOr<std::vector<StoredForm>> FormsToStore(const std::vector<Shard>& shards,
                                                const SaveOptions& options) {
   std::vector<StoredForm> forms;
-  if (!options.float32_as_bfloat16 && options.args.empty()) return forms;
+  if (StoresAllAsTheyAre(options)) return forms;
   BELAY_ASSIGN_OR_RETURN(const ArgsByKey args, CompileArgs(options.args));
   forms.reserve(shards.size());
   bool differs = false;
@@ -67,6 +74,18 @@ std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards,
   }
   for (size_t i = 0; i < forms.size(); ++i) infos[i].dtype = forms[i].dtype;
   return infos;
+}
+
+std::vector<std::string> DistinctTexts(
+    const std::vector<std::string>& gathered) {
+  std::vector<std::string> texts;
+  for (const std::string& bytes : gathered) {
+    WireReader in(bytes);
+    for (std::string& text : in.GetTexts()) texts.push_back(std::move(text));
+  }
+  std::sort(texts.begin(), texts.end());
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  return texts;
 }
 
 }  // namespace belay

@@ -23,6 +23,9 @@ void PutStructure(const std::vector<Shard>& shards, WireWriter& out);
 // The dtype of those f32 whose arguments name none. Local.
 DType F32Stored(const SaveOptions& options);
 
+// Whether a save stores every value as it is, whatever its key. Local.
+bool StoresAllAsTheyAre(const SaveOptions& options);
+
 // The form in which a save stores each of these shards; none at all where all
 // are stored as they are. Local.
 // Errors: those of CompileArgs and DTypeToStore.
@@ -34,6 +37,11 @@ StatusOr<std::vector<StoredForm>> FormsToStore(const std::vector<Shard>& shards,
 std::vector<ShardInfo> DescribeShards(
     const std::vector<Shard>& shards,
     const std::vector<StoredForm>& forms = {});
+
+// The texts of all ranks, each once, ascending. What each rank has sent is what
+// PutTexts wrote. Local.
+std::vector<std::string> DistinctTexts(
+    const std::vector<std::string>& gathered);
 
 }  // namespace belay
 

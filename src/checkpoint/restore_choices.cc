@@ -7,6 +7,7 @@
 #include "base/guarded.h"
 #include "base/status_macros.h"
 #include "base/wire.h"
+#include "checkpoint/listing.h"
 #include "checkpoint/restore_run.h"
 
 namespace belay {
@@ -28,14 +29,9 @@ Keys AbsentKeys(const RestoreRun& run,
                 const std::vector<std::string>& gathered) {
   absl::flat_hash_set<std::string_view> stored;
   for (const StoredArray& array : run.saved.arrays) stored.insert(array.key);
-  Keys absent;
-  for (const std::string& bytes : gathered) {
-    for (std::string& key : DecodeKeys(bytes)) {
-      if (!stored.contains(key)) absent.push_back(std::move(key));
-    }
-  }
-  std::sort(absent.begin(), absent.end());
-  absent.erase(std::unique(absent.begin(), absent.end()), absent.end());
+  Keys absent = DistinctTexts(gathered);
+  std::erase_if(absent,
+                [&](const std::string& key) { return stored.contains(key); });
   return absent;
 }
 

@@ -1,5 +1,4 @@
 // The handlers' part in a restore.
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/wire.h"
+#include "checkpoint/listing.h"
 #include "checkpoint/restore_run.h"
 #include "model/stored_values.h"
 
@@ -16,14 +16,8 @@ namespace {
 // What all ranks together want to know, as bytes for them. Rank 0 only.
 StatusOr<std::string> AnswerOnRoot(const std::vector<std::string>& gathered,
                                    const RestoreRun& run) {
-  std::vector<std::string> keys;
-  for (const std::string& bytes : gathered) {
-    WireReader in(bytes);
-    for (std::string& key : in.GetTexts()) keys.push_back(std::move(key));
-  }
-  std::sort(keys.begin(), keys.end());
-  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-  StatusOr<std::vector<StoredValue>> values = FindValues(run.saved, keys);
+  StatusOr<std::vector<StoredValue>> values =
+      FindValues(run.saved, DistinctTexts(gathered));
   if (values.ok()) return EncodeValues(*values);
   return Status(values.status().code(),
                 absl::StrFormat("restore \"%s\": %s", run.source.path,

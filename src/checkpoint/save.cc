@@ -169,6 +169,9 @@ Status CreateMyFiles(SaveRun& run) {
 // The graph as columns, with the dtypes that its values are stored in.
 StatusOr<StoredGraph> GraphToStore(SaveRun& run) {
   SavedCheckpoint& saved = run.cache.planned.saved;
+  if (StoresAllAsTheyAre(run.options)) {
+    return ToStoredGraph(*run.graph, saved.arrays, saved.values);
+  }
   BELAY_ASSIGN_OR_RETURN(const ArgsByKey args, CompileArgs(run.options.args));
   ObjectGraph graph = *run.graph;
   for (GraphNode& node : graph.nodes) {

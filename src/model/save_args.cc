@@ -93,13 +93,11 @@ Status CheckLayout(ArrayLayout layout, const std::string& key) {
 
 StatusOr<ArgsByKey> CompileArgs(const std::vector<SaveArgsFor>& args) {
   ArgsByKey by_key;
-  std::vector<std::string> expressions;
   for (const SaveArgsFor& one : args) {
     BELAY_RETURN_IF_ERROR(CheckNumbers(one));
-    expressions.push_back(one.keys);
     by_key.args.push_back(one.args);
   }
-  BELAY_ASSIGN_OR_RETURN(by_key.patterns, KeyPatterns::Compile(expressions));
+  BELAY_ASSIGN_OR_RETURN(by_key.patterns, KeyPatterns::CompileKeysOf(args));
   return by_key;
 }
 

@@ -137,13 +137,11 @@ std::vector<StoredValueInfo> StoredValuesOf(const SavedCheckpoint& saved) {
 StatusOr<std::vector<PlacedArray>> PlaceArrays(
     const std::vector<StoredValueInfo>& stored,
     const std::vector<ArrayRestoreArgsFor>& args, int rank, int num_ranks) {
-  std::vector<std::string> expressions;
   for (const ArrayRestoreArgsFor& entry : args) {
     BELAY_RETURN_IF_ERROR(CheckArgs(entry, num_ranks));
-    expressions.push_back(entry.keys);
   }
   BELAY_ASSIGN_OR_RETURN(const KeyPatterns patterns,
-                         KeyPatterns::Compile(expressions));
+                         KeyPatterns::CompileKeysOf(args));
   std::vector<std::string_view> keys;
   for (const StoredValueInfo& value : stored) keys.push_back(value.key);
   BELAY_RETURN_IF_ERROR(patterns.CheckAllMatch(keys));

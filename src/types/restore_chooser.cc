@@ -21,11 +21,8 @@ Tolerance MostTolerance(const RestoreOptions& options) {
 StatusOr<RestoreChooser> RestoreChooser::Create(const RestoreOptions& options) {
   RestoreChooser chooser;
   chooser.options_ = &options;
-  std::vector<std::string> expressions;
-  for (const RestoreArgsFor& entry : options.args) {
-    expressions.push_back(entry.keys);
-  }
-  BELAY_ASSIGN_OR_RETURN(chooser.patterns_, KeyPatterns::Compile(expressions));
+  BELAY_ASSIGN_OR_RETURN(chooser.patterns_,
+                         KeyPatterns::CompileKeysOf(options.args));
   for (size_t i = 0; i < options.args.size(); ++i) {
     BELAY_RETURN_IF_ERROR(chooser.patterns_.CheckRewrite(
         static_cast<int>(i), options.args[i].args.stored_key));
