@@ -194,20 +194,6 @@ TEST_F(TypeHandlerTest, MissingAndMistakenKeysAreNamed) {
               HasSubstr("(need f32 [], found typestr \"polynomial\")"));
 }
 
-TEST_F(TypeHandlerTest, ArgumentsForSingleValuesNeedObjects) {
-  Polynomial value;
-  State state;
-  state.Add("p", &value);
-  const TypeHandlerRegistry handlers = Polynomials();
-  ASSERT_EQ(SaveOne(state, handlers), absl::OkStatus());
-  const Status status =
-      Restore(comm_, run(), 1, state,
-              {.args = {{.keys = "p", .args = {.skip = true}}},
-               .handlers = &handlers})
-          .status();
-  EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
-}
-
 // A handler of an own type takes what was saved without one.
 TEST_F(TypeHandlerTest, ArraysWithoutAHandlerCanBeRestoredWithOne) {
   std::vector<double> coefficients = {4, 5};

@@ -76,16 +76,4 @@ std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards,
   return infos;
 }
 
-std::vector<std::string> DistinctTexts(
-    const std::vector<std::string>& gathered) {
-  std::vector<std::string> texts;
-  for (const std::string& bytes : gathered) {
-    WireReader in(bytes);
-    for (std::string& text : in.GetTexts()) texts.push_back(std::move(text));
-  }
-  std::sort(texts.begin(), texts.end());
-  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
-  return texts;
-}
-
 }  // namespace belay

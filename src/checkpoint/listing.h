@@ -38,11 +38,6 @@ std::vector<ShardInfo> DescribeShards(
     const std::vector<Shard>& shards,
     const std::vector<StoredForm>& forms = {});
 
-// The texts of all ranks, each once, ascending. What each rank has sent is what
-// PutTexts wrote. Local.
-std::vector<std::string> DistinctTexts(
-    const std::vector<std::string>& gathered);
-
 }  // namespace belay
 
 #endif  // BELAY_CHECKPOINT_LISTING_H_

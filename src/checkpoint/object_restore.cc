@@ -133,20 +133,43 @@ StatusOr<std::vector<RestoreChoice>> ChooseTogether(RestoreRun& run,
                    {.tolerance = MostTolerance(run.options)});
     return choices;
   }
-  const StatusOr<RestoreChooser> chooser = RestoreChooser::Create(run.options);
-  BELAY_RETURN_IF_AGREED(Agree(run.team, chooser.status()));
   std::vector<std::string_view> keys;
   for (const LiveValue& value : live.values) {
     keys.push_back(live.AttributeOf(value).key);
   }
-  BELAY_RETURN_IF_AGREED(
-      CheckEntriesMatch(run.team, chooser->patterns(), keys));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const RestoreChooser chooser,
+                                AgreeOnChooser(run, keys));
   BELAY_RETURN_IF_AGREED(Agree(run.team, Guarded([&] {
                                  for (std::string_view key : keys)
-                                   choices.push_back(chooser->Choose(key));
+                                   choices.push_back(chooser.Choose(key));
                                  return absl::OkStatus();
                                })));
   return choices;
+}
+
+// What is matched, each with the tolerance that was chosen for it.
+StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
+                              const std::vector<KeyedValue>& reads,
+                              const std::vector<RestoreChoice>& choices,
+                              const HandlerTable& table) {
+  ValuesToRead values;
+  for (const KeyedValue& keyed : reads) {
+    const LiveValue& value = live.values[keyed.value];
+    const Tolerance tolerance = choices[keyed.value].tolerance;
+    if (value.handled.address != nullptr) {
+      BELAY_ASSIGN_OR_RETURN(
+          TypeHandlerPtr handler,
+          HandlerFor({keyed.key, value.handled, value.handler}, table));
+      values.handled.push_back({.key = keyed.key,
+                                .value = value.handled,
+                                .handler = std::move(handler),
+                                .tolerance = tolerance});
+    }
+    for (const Shard& shard : value.shards) {
+      values.AddShard(shard, {.stored_key = keyed.key, .tolerance = tolerance});
+    }
+  }
+  return values;
 }
 
 // Matches the objects with a checkpoint and reads what is matched; only for
@@ -156,10 +179,10 @@ StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
                                     PendingObjects& pending, bool is_open) {
   run.stations.Enter("match");
   Restoration& restoration = pending.restoration;
-  BELAY_ASSIGN_OR_RETURN_AGREED(std::vector<RestoreChoice> choices,
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<RestoreChoice> choices,
                                 ChooseTogether(run, live));
   MatchResult match = MatchObjects(restoration, live, objects.restored,
-                                   run.team.rank(), std::move(choices));
+                                   run.team.rank(), choices);
   std::vector<std::string>& warnings = match.rank_match.warnings;
   warnings.insert(warnings.end(), run.problems.begin(), run.problems.end());
   BELAY_ASSIGN_OR_RETURN_AGREED(
@@ -172,7 +195,7 @@ StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
   if (any) {
     if (!is_open) BELAY_RETURN_IF_AGREED(OpenStation(run));
     BELAY_RETURN_IF_AGREED(
-        ReadValues(run, ListValues(live, match.reads), Listing::kChosen)
+        ReadValues(run, ToRead(live, match.reads, choices, *run.handlers))
             .status());
     BELAY_RETURN_IF_AGREED(
         Agree(run.team, HandOverOpaqueStates(live, match.reads)));

@@ -157,13 +157,10 @@ Status Verify(RestoreRun& run) {
 }
 
 // Stations plan, read and verify, of what is listed. Collective.
-Status ReadListed(RestoreRun& run, Listing listing) {
+Status ReadListed(RestoreRun& run) {
   run.shards = ListShards(run.listing.shards, run.team.rank());
-  run.tolerances.clear();
+  run.tolerances = run.listing.tolerances;
   run.forms.clear();
-  if (listing == Listing::kAsOptionsSay) {
-    BELAY_RETURN_IF_AGREED(ChooseValues(run));
-  }
   if (run.source.kind == RestoreSource::Kind::kFlatFile) {
     BELAY_RETURN_IF_AGREED(ReadFlat(run));
   } else {
@@ -183,7 +180,7 @@ void AddResult(RestoreResult round, RestoreResult& sum) {
   all.insert(all.end(), round.conversions.begin(), round.conversions.end());
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.key < b.key; });
-  sum.missing = std::move(round.missing);  // of a restore of one round
+  if (!round.missing.empty()) sum.missing = std::move(round.missing);
   sum.counters.bytes += round.counters.bytes;
   sum.counters.io_calls += round.counters.io_calls;
   sum.counters.delivered_bytes += round.counters.delivered_bytes;
@@ -209,6 +206,16 @@ Status Report(RestoreRun& run) {
 Status Start(RestoreRun& run, const Status& mine, const State& state) {
   BELAY_RETURN_IF_AGREED(BeginRestore(run, mine.ok() ? state.status() : mine));
   return OpenStation(run);
+}
+
+// What the options leave of `state`. Collective; agreed.
+StatusOr<RestoreResult> ReadState(RestoreRun& run, const State& state) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(const RestoreChooser chooser,
+                                AgreeOnChooser(run, KeysOf(state)));
+  return ReadValues(
+      run, ChooseValues(state, *run.handlers, [&](std::string_view key) {
+        return chooser.Choose(key);
+      }));
 }
 
 // An argument that has to be the same on all ranks.
@@ -295,12 +302,12 @@ Status BeginRestore(RestoreRun& run, const Status& mine) {
   return same;
 }
 
-StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state,
-                                   Listing listing) {
-  BELAY_RETURN_IF_AGREED(ListTogether(run, state, listing));
+StatusOr<RestoreResult> ReadValues(RestoreRun& run,
+                                   StatusOr<ValuesToRead> values) {
+  BELAY_RETURN_IF_AGREED(ListTogether(run, std::move(values)));
   RestoreResult sum;
   for (bool more = true; more;) {
-    BELAY_RETURN_IF_AGREED(ReadListed(run, listing));
+    BELAY_RETURN_IF_AGREED(ReadListed(run));
     AddResult(std::exchange(run.result, {}), sum);
     BELAY_ASSIGN_OR_RETURN_AGREED(more, ReceiveTogether(run));
   }
@@ -316,7 +323,7 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
   const StatusOr<RestoreSource> source = SourceOf(dir, step);
   RestoreRun run(comm, source.value_or(RestoreSource{.path = dir}), options);
   BELAY_RETURN_IF_AGREED(Start(run, source.status(), state));
-  return ReadValues(run, state, Listing::kAsOptionsSay);
+  return ReadState(run, state);
 }
 
 StatusOr<RestoreResult> Restore(const Comm& comm, const PendingRestore& pending,
@@ -334,7 +341,7 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const PendingRestore& pending,
         "restore \"%s\": nothing is pending: call RestoreLater", pending.path));
   }
   BELAY_RETURN_IF_AGREED(Start(run, status, state));
-  return ReadValues(run, state, Listing::kAsOptionsSay);
+  return ReadState(run, state);
 }
 
 StatusOr<PendingRestore> RestoreLater(const Comm& comm, const std::string& dir,

@@ -1,48 +1,34 @@
-// The handlers' part in a restore.
+// The part of a restore in which values with handlers are listed, and those
+// that are not stored are left out.
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "base/wire.h"
-#include "checkpoint/listing.h"
 #include "checkpoint/restore_run.h"
-#include "model/stored_values.h"
+#include "types/stored_answer.h"
 
 namespace belay {
 namespace {
 
-// What all ranks together want to know, as bytes for them. Rank 0 only.
+// For all ranks, as bytes. Rank 0 only.
 StatusOr<std::string> AnswerOnRoot(const std::vector<std::string>& gathered,
                                    const RestoreRun& run) {
-  StatusOr<std::vector<StoredValue>> values =
-      FindValues(run.saved, DistinctTexts(gathered));
-  if (values.ok()) return EncodeValues(*values);
-  return Status(values.status().code(),
+  StatusOr<StoredAnswer> answer = AnswerOf(run.saved, MergeQuestions(gathered));
+  if (answer.ok()) return EncodeAnswer(*answer);
+  return Status(answer.status().code(),
                 absl::StrFormat("restore \"%s\": %s", run.source.path,
-                                values.status().message()));
+                                answer.status().message()));
 }
 
-// Arguments are for arrays, and a handler may count on all that it has listed.
-Status CheckNoArguments(const RestoreRun& run, Listing listed) {
-  const bool has_arguments = !run.options.args.empty() || run.options.selects;
-  if (listed == Listing::kChosen || !has_arguments) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrFormat("restore \"%s\": values with type handlers take no "
-                      "arguments here; restore "
-                      "them as values of objects, by a Checkpoint",
-                      run.source.path));
-}
-
-// What is stored of the values with these keys, and with those of other ranks.
-// Collective; agreed.
-StatusOr<std::vector<StoredValue>> AskTogether(
-    RestoreRun& run, const std::vector<std::string>& keys) {
-  WireWriter out;
-  out.PutTexts(keys);
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                Gather(run.team, out.bytes()));
+// What is stored of these values, and of those of other ranks. Collective;
+// agreed.
+StatusOr<StoredAnswer> AskTogether(RestoreRun& run,
+                                   const ValuesToRead& values) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::vector<std::string> gathered,
+      Gather(run.team, EncodeQuestion(QuestionOf(values))));
   std::string bytes;
   BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
     StatusOr<std::string> answer = AnswerOnRoot(gathered, run);
@@ -50,32 +36,36 @@ StatusOr<std::vector<StoredValue>> AskTogether(
     return answer.status();
   }));
   BELAY_RETURN_IF_AGREED(Broadcast(run.team, bytes));
-  return DecodeValues(bytes);
+  return DecodeAnswer(bytes);
+}
+
+bool AnyMayBeAbsent(const ValuesToRead& values) {
+  const std::vector<bool>& optional = values.may_be_absent;
+  return std::find(optional.begin(), optional.end(), true) != optional.end();
 }
 
 }  // namespace
 
-Status ListTogether(RestoreRun& run, const State& state, Listing listed) {
-  const StatusOr<std::vector<std::string>> keys =
-      HandledKeys(state, *run.handlers);
+Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
   // One that fails here takes part, so that all learn of it.
-  std::vector<int64_t> any = {!keys.ok() || !keys->empty() ? 1 : 0};
+  std::vector<int64_t> any = {!values.ok() || !values->handled.empty() ? 1 : 0,
+                              values.ok() && AnyMayBeAbsent(*values) ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MaxAll(run.team, any));
   run.any_handlers = any[0] != 0;
-  if (!run.any_handlers) {
-    run.listing = {};
-    run.listing.shards = state.shards();
-    return absl::OkStatus();
+  if (run.any_handlers) run.stations.Enter("handlers");
+  StoredAnswer answer;
+  if (run.any_handlers || any[1] != 0) {
+    BELAY_RETURN_IF_AGREED(Agree(run.team, values.status()));
+    BELAY_ASSIGN_OR_RETURN_AGREED(answer, AskTogether(run, *values));
+    LeaveOutAbsent(answer, *values);
   }
-  run.stations.Enter("handlers");
-  BELAY_RETURN_IF_AGREED(Agree(
-      run.team, keys.ok() ? CheckNoArguments(run, listed) : keys.status()));
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<StoredValue> stored,
-                                AskTogether(run, *keys));
   StatusOr<HandlerListing> listing =
-      ListForRestore(state, *run.handlers, stored);
-  BELAY_RETURN_IF_AGREED(Agree(run.team, listing.status()));
+      ListForRestore(*std::move(values), *run.handlers, answer.stored);
+  if (run.any_handlers) {
+    BELAY_RETURN_IF_AGREED(Agree(run.team, listing.status()));
+  }
   run.listing = *std::move(listing);
+  run.result.missing = std::move(answer.missing);
   return absl::OkStatus();
 }
 

@@ -22,6 +22,7 @@
 #include "types/handler_table.h"
 #include "types/restore_chooser.h"
 #include "types/value_listing.h"
+#include "types/values_to_read.h"
 
 namespace belay {
 
@@ -55,7 +56,7 @@ struct RestoreRun {
   bool any_handlers = false;  // equal on all ranks
   HandlerListing listing;     // `shards` are its own, and borrow from it
   std::vector<Shard> shards;
-  // By shard, what may differ; empty: all that the options allow for any.
+  // By shard, what may differ.
   std::vector<Tolerance> tolerances;
   std::vector<StoredForm> forms;  // of the shards; empty: nothing is converted
   // Rank 0 only. Of a flat file it has the arrays.
@@ -85,15 +86,12 @@ Status OpenStation(RestoreRun& run);
 // Tells all ranks in run.source what was opened. Collective; agreed.
 Status PinRestore(RestoreRun& run);
 
-// Leaves out what the arguments skip, and what is not stored where they allow
-// that, and lists the rest under the keys that are stored. Collective; agreed.
-// Errors: InvalidArgument - an entry that is for no value of any rank.
-Status ChooseValues(RestoreRun& run);
-
-// Agrees that every entry of the arguments matches a key of some rank. `keys`
-// are those of this rank. Collective; agreed.
-Status CheckEntriesMatch(Team& team, const KeyPatterns& patterns,
-                         const std::vector<std::string_view>& keys);
+// What the arguments say of values; `keys` are those of this rank. Collective;
+// agreed. Borrows the options.
+// Errors: those of RestoreChooser::Create; InvalidArgument - an entry that is
+//   for no value of any rank.
+StatusOr<RestoreChooser> AgreeOnChooser(
+    RestoreRun& run, const std::vector<std::string_view>& keys);
 
 // Whether values may be stored in another form than they are wanted in. Local.
 bool MayConvert(const RestoreOptions& options);
@@ -104,16 +102,11 @@ Status ShareForms(RestoreRun& run);
 // Station read of a checkpoint that is planned. Collective; agreed.
 Status ReadStation(RestoreRun& run);
 
-// Which values are listed.
-enum class Listing : uint8_t {
-  kAsOptionsSay,  // the arguments in the options are to be looked at
-  kChosen,        // those that are to be read, under the keys that are stored
-};
-
-// Lists the values of `state` in run.listing; tells all ranks what is stored of
-// those that have handlers, if any rank has such. Collective; agreed.
-// Errors: Unimplemented - arguments for single values, and handlers.
-Status ListTogether(RestoreRun& run, const State& state, Listing listing);
+// Lists in run.listing those of the values that are stored, and the rest, which
+// may be absent, in run.result.missing. Asks rank 0 only if any rank has values
+// with handlers or such as may be absent. Collective; agreed.
+// Errors: this rank's or another's `values`; those of ListForRestore.
+Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values);
 
 // Tells the handlers that what they listed is there. Returns whether any rank
 // wants more, which run.listing then has. Collective; agreed.
@@ -121,8 +114,8 @@ StatusOr<bool> ReceiveTogether(RestoreRun& run);
 
 // Stations plan, read and verify, for as long as handlers want more,
 // and the report. Collective; agreed.
-StatusOr<RestoreResult> ReadValues(RestoreRun& run, const State& state,
-                                   Listing listing);
+StatusOr<RestoreResult> ReadValues(RestoreRun& run,
+                                   StatusOr<ValuesToRead> values);
 
 }  // namespace belay
 

@@ -98,8 +98,12 @@ StatusOr<RestoredValues> RestoreValues(
   RestoredValues values;
   BELAY_ASSIGN_OR_RETURN_AGREED(const State state,
                                 PlaceTogether(run, args, values));
-  BELAY_ASSIGN_OR_RETURN_AGREED(values.result,
-                                ReadValues(run, state, Listing::kChosen));
+  const auto as_placed = [](std::string_view) {
+    return RestoreChoice{.tolerance = {.dtype = true, .lengths = true}};
+  };
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      values.result,
+      ReadValues(run, ChooseValues(state, *run.handlers, as_placed)));
   return values;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -64,7 +65,8 @@ class ValueTable {
     return value;
   }
 
-  StatusOr<StoredValue> Find(const std::string& key) const {
+  // Nothing: it is not stored.
+  std::optional<StoredValue> Find(const std::string& key) const {
     const std::vector<std::string>& keys = saved_.values.key;
     const std::string below = key + "/";
     const auto row = std::lower_bound(keys.begin(), keys.end(), key);
@@ -77,9 +79,21 @@ class ValueTable {
     return value;
   }
 
+  Status NotFound(const std::string& key) const {
+    CloseKeys close(key, kCloseKeys);
+    for (const StoredArray& array : saved_.arrays) close.Offer(array.key);
+    for (const std::string& other : saved_.values.key) close.Offer(other);
+    std::string hint;
+    for (std::string_view other : close.keys()) {
+      hint += Cat(hint.empty() ? "; close to it: \"" : ", \"", other, "\"");
+    }
+    return absl::NotFoundError(
+        Cat("plan \"", key, "\": the key is not in the checkpoint", hint));
+  }
+
  private:
-  StatusOr<StoredValue> FindArrays(const std::string& key,
-                                   const std::string& below) const {
+  std::optional<StoredValue> FindArrays(const std::string& key,
+                                        const std::string& below) const {
     const std::vector<StoredArray>& arrays = saved_.arrays;
     size_t i = FirstFrom(arrays, key);
     if (i < arrays.size() && arrays[i].key == key) {
@@ -94,20 +108,8 @@ class ValueTable {
       value.parts.push_back(PartOf(
           std::string_view(arrays[i].key).substr(below.size()), arrays[i]));
     }
-    if (!value.parts.empty()) return value;
-    return NotFound(key);
-  }
-
-  Status NotFound(const std::string& key) const {
-    CloseKeys close(key, kCloseKeys);
-    for (const StoredArray& array : saved_.arrays) close.Offer(array.key);
-    for (const std::string& other : saved_.values.key) close.Offer(other);
-    std::string hint;
-    for (std::string_view other : close.keys()) {
-      hint += Cat(hint.empty() ? "; close to it: \"" : ", \"", other, "\"");
-    }
-    return absl::NotFoundError(
-        Cat("plan \"", key, "\": the key is not in the checkpoint", hint));
+    if (value.parts.empty()) return std::nullopt;
+    return value;
   }
 
   const SavedCheckpoint& saved_;
@@ -291,13 +293,32 @@ std::vector<StoredValue> AllValues(const SavedCheckpoint& saved) {
 }
 
 StatusOr<std::vector<StoredValue>> FindValues(
-    const SavedCheckpoint& saved, const std::vector<std::string>& keys) {
+    const SavedCheckpoint& saved, const std::vector<std::string>& keys,
+    const std::vector<std::string>& optional) {
   const ValueTable table(saved);
   std::vector<StoredValue> values;
   for (const std::string& key : keys) {
-    BELAY_ASSIGN_OR_RETURN(values.emplace_back(), table.Find(key));
+    std::optional<StoredValue> value = table.Find(key);
+    if (!value) return table.NotFound(key);
+    values.push_back(*std::move(value));
   }
+  for (const std::string& key : optional) {
+    if (std::binary_search(keys.begin(), keys.end(), key)) continue;
+    std::optional<StoredValue> value = table.Find(key);
+    if (value) values.push_back(*std::move(value));
+  }
+  std::sort(values.begin(), values.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
   return values;
+}
+
+bool HasValue(const SavedCheckpoint& saved, const std::string& key) {
+  const size_t array = FirstFrom(saved.arrays, key);
+  if (array < saved.arrays.size() && saved.arrays[array].key == key) {
+    return true;
+  }
+  const std::vector<std::string>& keys = saved.values.key;
+  return std::binary_search(keys.begin(), keys.end(), key);
 }
 
 Status CheckKinds(const SavedCheckpoint& saved,

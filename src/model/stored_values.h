@@ -95,10 +95,15 @@ bool IsInsideValue(const StoredValues& values, std::string_view key);
 // are no part of a value are values themselves.
 std::vector<StoredValue> AllValues(const SavedCheckpoint& saved);
 
-// The values of these keys, ascending by key, as handlers are told of them.
+// The values of these keys, and of those of the optional ones that are stored,
+// ascending by key, as handlers are told of them. The keys are ascending.
 // Errors: NotFound - nothing has this key; names close ones.
 StatusOr<std::vector<StoredValue>> FindValues(
-    const SavedCheckpoint& saved, const std::vector<std::string>& keys);
+    const SavedCheckpoint& saved, const std::vector<std::string>& keys,
+    const std::vector<std::string>& optional = {});
+
+// Whether something is stored under exactly this key.
+bool HasValue(const SavedCheckpoint& saved, const std::string& key);
 
 // Checks that what is wanted as an array is none of the values without one.
 // Errors: FailedPrecondition - it is.

@@ -66,6 +66,17 @@ class Lister {
   Lister(const HandlerTable& table, bool is_save)
       : table_(table), is_save_(is_save) {}
 
+  // Adds a value of a restore.
+  Status AddValue(HandledValue value, FindStored find) {
+    tolerance_ = value.tolerance;
+    return AddInside(std::move(value), "", find, nullptr);
+  }
+
+  void AddShard(Shard shard, Tolerance tolerance) {
+    out_.shards.push_back(std::move(shard));
+    if (!is_save_) out_.tolerances.push_back(tolerance);
+  }
+
   // Adds what was added to `state` by the value `outer` and its handler, or by
   // the program if that is empty. Adds the names of its parts to `names`, if
   // not null.
@@ -82,7 +93,7 @@ class Lister {
       BELAY_RETURN_IF_ERROR(AddInside({.key = WholeKey(outer, value.key),
                                        .value = value.value,
                                        .handler = std::move(handler),
-                                       .stored = {}},
+                                       .tolerance = tolerance_},
                                       value.key, find, names));
     }
     for (size_t i = 0; i < is_handled.size(); ++i) {
@@ -90,7 +101,7 @@ class Lister {
       Shard shard = state.shards()[i];
       if (names != nullptr) names->insert(shard.key);
       shard.key = WholeKey(outer, shard.key);
-      out_.shards.push_back(std::move(shard));
+      AddShard(std::move(shard), tolerance_);
     }
     const auto& kept = state.kept();
     out_.kept.insert(out_.kept.end(), kept.begin(), kept.end());
@@ -99,6 +110,7 @@ class Lister {
 
   // Tells a value that its parts are there, and lists what it wants then.
   Status AddMore(HandledValue value) {
+    tolerance_ = value.tolerance;
     State parts;
     parts.set_kept(value.kept);
     const Status received = Guarded([&] {
@@ -211,6 +223,7 @@ class Lister {
 
   const HandlerTable& table_;
   const bool is_save_;
+  Tolerance tolerance_;  // of the outermost value
   int depth_ = 0;
   HandlerListing out_;
 };
@@ -237,22 +250,8 @@ StatusOr<HandlerListing> ListForSave(const State& state,
   return lister.Take();
 }
 
-StatusOr<std::vector<std::string>> HandledKeys(const State& state,
-                                               const HandlerTable& table) {
-  BELAY_RETURN_IF_ERROR(state.status());
-  std::vector<std::string> keys;
-  for (const TypedValue& value : state.typed()) {
-    BELAY_ASSIGN_OR_RETURN(const TypeHandlerPtr handler,
-                           HandlerFor(value, table));
-    if (handler != nullptr) keys.push_back(value.key);
-  }
-  std::sort(keys.begin(), keys.end());
-  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-  return keys;
-}
-
 StatusOr<HandlerListing> ListForRestore(
-    const State& state, const HandlerTable& table,
+    ValuesToRead values, const HandlerTable& table,
     const std::vector<StoredValue>& stored) {
   const auto find = [&](const std::string& key) -> StatusOr<StoredValue> {
     const auto found =
@@ -264,7 +263,12 @@ StatusOr<HandlerListing> ListForRestore(
     return *found;
   };
   Lister lister(table, /*is_save=*/false);
-  BELAY_RETURN_IF_ERROR(lister.AddParts(state, "", find, nullptr));
+  for (HandledValue& value : values.handled) {
+    BELAY_RETURN_IF_ERROR(lister.AddValue(std::move(value), find));
+  }
+  for (size_t i = 0; i < values.shards.size(); ++i) {
+    lister.AddShard(std::move(values.shards[i]), values.tolerances[i]);
+  }
   return lister.Take();
 }
 

@@ -16,23 +16,17 @@
 #include "belay/type_handler.h"
 #include "model/stored_values.h"
 #include "types/handler_table.h"
+#include "types/values_to_read.h"
 
 namespace belay {
 
-// A value that was listed by a handler.
-struct HandledValue {
-  std::string key;
-  ValueRef value;
-  TypeHandlerPtr handler;
-  StoredValue stored;  // of a restore, as the next
-  int round = 0;       // of those in which it has wanted something
-  std::vector<std::shared_ptr<void>> kept = {};  // by its own listings
-};
-
 struct HandlerListing {
   std::vector<Shard> shards;
-  std::vector<ListedValue> values;    // of a save
-  std::vector<HandledValue> handled;  // of a restore, inner ones first
+  std::vector<ListedValue> values;  // of a save
+  // Of a restore: what may differ, by shard; and who is to be told, inner
+  // values first.
+  std::vector<Tolerance> tolerances;
+  std::vector<HandledValue> handled;
   std::vector<std::shared_ptr<void>> kept;
 };
 
@@ -49,15 +43,10 @@ StatusOr<TypeHandlerPtr> HandlerFor(const TypedValue& value,
 StatusOr<HandlerListing> ListForSave(const State& state,
                                      const HandlerTable& table);
 
-// The keys of the values with handlers, ascending.
-// Errors: those of `state` and of HandlerFor.
-StatusOr<std::vector<std::string>> HandledKeys(const State& state,
-                                               const HandlerTable& table);
-
-// Lists all values. `stored`, ascending by key, has those of HandledKeys.
-// Errors: as ListForSave; NotFound - a value inside another one is not stored;
+// Lists all values. `stored`, ascending by key, has those of `values.handled`.
+// Errors: as ListForSave; NotFound - a value is not stored;
 //   FailedPrecondition - another handler has stored it.
-StatusOr<HandlerListing> ListForRestore(const State& state,
+StatusOr<HandlerListing> ListForRestore(ValuesToRead values,
                                         const HandlerTable& table,
                                         const std::vector<StoredValue>& stored);
 

@@ -1,0 +1,61 @@
+#include "types/values_to_read.h"
+
+#include <utility>
+
+#include "base/guarded.h"
+#include "base/status_macros.h"
+#include "types/value_listing.h"
+
+namespace belay {
+namespace {
+
+using Choose = absl::FunctionRef<RestoreChoice(std::string_view key)>;
+
+// The values that need a handler; marks those of the shards that do.
+Status AddHandled(const State& state, const HandlerTable& table, Choose choose,
+                  std::vector<bool>& is_handled, ValuesToRead& values) {
+  for (const TypedValue& typed : state.typed()) {
+    BELAY_ASSIGN_OR_RETURN(TypeHandlerPtr handler, HandlerFor(typed, table));
+    if (handler == nullptr) continue;
+    if (typed.shard >= 0) is_handled[static_cast<size_t>(typed.shard)] = true;
+    const RestoreChoice choice = choose(typed.key);
+    if (choice.skip) continue;
+    const bool is_renamed = !choice.stored_key.empty();
+    values.handled.push_back({.key = is_renamed ? choice.stored_key : typed.key,
+                              .value = typed.value,
+                              .handler = std::move(handler),
+                              .tolerance = choice.tolerance,
+                              .may_be_absent = choice.may_be_absent});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<std::string_view> KeysOf(const State& state) {
+  std::vector<std::string_view> keys;
+  for (const Shard& shard : state.shards()) keys.push_back(shard.key);
+  for (const TypedValue& typed : state.typed()) {
+    if (typed.shard < 0) keys.push_back(typed.key);
+  }
+  return keys;
+}
+
+StatusOr<ValuesToRead> ChooseValues(const State& state,
+                                    const HandlerTable& table, Choose choose) {
+  BELAY_RETURN_IF_ERROR(state.status());
+  return Guarded([&]() -> StatusOr<ValuesToRead> {
+    ValuesToRead values;
+    std::vector<bool> is_handled(state.shards().size());
+    BELAY_RETURN_IF_ERROR(AddHandled(state, table, choose, is_handled, values));
+    for (size_t i = 0; i < is_handled.size(); ++i) {
+      if (is_handled[i]) continue;
+      const Shard& shard = state.shards()[i];
+      const RestoreChoice choice = choose(shard.key);
+      if (!choice.skip) values.AddShard(shard, choice);
+    }
+    return values;
+  });
+}
+
+}  // namespace belay

@@ -1,0 +1,64 @@
+// Which values of a State a restore reads, and under which keys. Pure.
+//
+// In:  a State, and what the arguments say of each of its keys. Out: values
+//      under the keys that are stored, to be listed once it is known what is
+//      stored of them.
+
+#ifndef BELAY_TYPES_VALUES_TO_READ_H_
+#define BELAY_TYPES_VALUES_TO_READ_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "belay/shard.h"
+#include "belay/state.h"
+#include "belay/status.h"
+#include "belay/type_handler.h"
+#include "model/restore_choice.h"
+#include "types/handler_table.h"
+
+namespace belay {
+
+// A value that a handler lists.
+struct HandledValue {
+  std::string key;
+  ValueRef value;
+  TypeHandlerPtr handler;
+  StoredValue stored = {};  // of a restore, as all below
+  Tolerance tolerance = {};
+  bool may_be_absent = false;
+  int round = 0;  // of those in which it has wanted something
+  std::vector<std::shared_ptr<void>> kept = {};  // by its own listings
+};
+
+struct ValuesToRead {
+  std::vector<Shard> shards;          // of the values that need no handler
+  std::vector<Tolerance> tolerances;  // by shard, as the next
+  std::vector<bool> may_be_absent;
+  std::vector<HandledValue> handled;  // of which nothing is known yet
+
+  void AddShard(Shard shard, const RestoreChoice& choice) {
+    if (!choice.stored_key.empty()) shard.key = choice.stored_key;
+    shards.push_back(std::move(shard));
+    tolerances.push_back(choice.tolerance);
+    may_be_absent.push_back(choice.may_be_absent);
+  }
+};
+
+// The keys under which the program has its values; some may be there twice.
+std::vector<std::string_view> KeysOf(const State& state);
+
+// What is left of the values when `choose`, which may throw, was asked about
+// all their keys.
+// Errors: those of `state`, of HandlerFor and of Guarded.
+StatusOr<ValuesToRead> ChooseValues(
+    const State& state, const HandlerTable& table,
+    absl::FunctionRef<RestoreChoice(std::string_view key)> choose);
+
+}  // namespace belay
+
+#endif  // BELAY_TYPES_VALUES_TO_READ_H_
