@@ -13,7 +13,6 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/fault.h"
@@ -27,32 +26,6 @@ namespace {
 constexpr int64_t kMaxTransfer = 0x7ffff000;
 // Linux writes at most this many pieces of memory in one call.
 constexpr int kMostVectors = 1024;
-
-absl::StatusCode CodeOf(int error) {
-  switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-    case ENOMEM:
-      return absl::StatusCode::kResourceExhausted;
-    case ENOENT:
-      return absl::StatusCode::kNotFound;
-    case EEXIST:
-    case ENOTEMPTY:
-      return absl::StatusCode::kAlreadyExists;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return absl::StatusCode::kPermissionDenied;
-    case ENOTDIR:
-    case EISDIR:
-    case EINVAL:
-    case ENAMETOOLONG:
-      return absl::StatusCode::kInvalidArgument;
-    default:
-      return absl::StatusCode::kInternal;
-  }
-}
 
 // Repeats a call that a signal interrupted.
 template <typename Call>
@@ -86,14 +59,6 @@ int64_t Allocated(const struct stat& stat) {
 }
 
 }  // namespace
-
-Status ErrnoStatus(int error, std::string_view operation,
-                   std::string_view object) {
-  std::string message(operation);
-  message.append(" \"").append(object).append("\": ");
-  message += absl::AsciiStrToLower(std::generic_category().message(error));
-  return Status(CodeOf(error), message);
-}
 
 PosixFile::PosixFile(std::string path, int fd)
     : path_(std::move(path)), fd_(fd) {}

@@ -15,20 +15,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/errno_status.h"
 #include "belay/status.h"
 
 namespace belay {
-
-// Returns the Status of a failed call: `OPERATION "OBJECT": text of the
-// error number in lower case`. Local.
-//   ENOSPC EDQUOT EFBIG ENOMEM            ResourceExhausted
-//   ENOENT                                NotFound
-//   EEXIST ENOTEMPTY                      AlreadyExists
-//   EACCES EPERM EROFS                    PermissionDenied
-//   ENOTDIR EISDIR EINVAL ENAMETOOLONG    InvalidArgument
-//   all others                            Internal
-Status ErrnoStatus(int error, std::string_view operation,
-                   std::string_view object);
 
 struct FileStat {
   int64_t size = 0;

@@ -1,0 +1,25 @@
+// Errors of the system as statuses.
+
+#ifndef BELAY_BASE_ERRNO_STATUS_H_
+#define BELAY_BASE_ERRNO_STATUS_H_
+
+#include <string_view>
+
+#include "belay/status.h"
+
+namespace belay {
+
+// Returns the Status of a failed call: `OPERATION "OBJECT": text of the
+// error number in lower case`. Local.
+//   ENOSPC EDQUOT EFBIG ENOMEM            ResourceExhausted
+//   ENOENT                                NotFound
+//   EEXIST ENOTEMPTY                      AlreadyExists
+//   EACCES EPERM EROFS                    PermissionDenied
+//   ENOTDIR EISDIR EINVAL ENAMETOOLONG    InvalidArgument
+//   all others                            Internal
+Status ErrnoStatus(int error, std::string_view operation,
+                   std::string_view object);
+
+}  // namespace belay
+
+#endif  // BELAY_BASE_ERRNO_STATUS_H_
