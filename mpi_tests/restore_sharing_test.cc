@@ -347,10 +347,13 @@ TEST_F(RestoreSharingTest, RanksOfSeveralNodes) {
       const Status mine = ReadAll(job, counts);
       Team team{.comm = comm_, .deadline = Deadline(comm_, 60, "test")};
       const RankTransits transits = PlanTransits(plan, nodes)[rank_];
+      const SharedMemory memory =
+          MakeDeliveryMemory(team, nodes, portion).value();
       EXPECT_EQ(DeliverAll(team, mine,
                            {.reading = job,
                             .transits = transits,
                             .nodes = nodes,
+                            .memory = memory,
                             .portion_bytes = portion,
                             .stream_bytes = plan.stream_bytes},
                            counts),

@@ -56,11 +56,12 @@ enum class Transfer : uint8_t {
 // Who reads what several ranks want.
 enum class ReadSharing : uint8_t {
   // kOnce where that saves reading at least 1 MiB per rank, and 256 KiB per
-  // round; else kEachRank.
+  // round; else, or where memory cannot be shared, kEachRank.
   kAuto = 0,
   kEachRank = 1,  // every rank reads all that it wants
   // One rank reads each byte and delivers it to the others that want it: in
-  // memory that the ranks of a node share, and once to each other node.
+  // memory that the ranks of a node share, and once to each other node. It is an
+  // error if there is no such memory.
   kOnce = 2,
 };
 

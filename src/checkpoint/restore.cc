@@ -7,135 +7,16 @@
 #include "base/text.h"
 #include "base/wire.h"
 #include "belay/save_restore.h"
-#include "checkpoint/flat_file.h"
 #include "checkpoint/listing.h"
 #include "checkpoint/restore_options.h"
 #include "checkpoint/restore_run.h"
 #include "checkpoint/save_options.h"
-#include "model/restore_planner.h"
 #include "store/commit.h"
 #include "store/paths.h"
 #include "store/verify.h"
-#include "types/conversions.h"
 
 namespace belay {
 namespace {
-
-// What rank 0 tells each rank.
-std::vector<std::string> EncodeParts(const RestoreRun& run) {
-  WireWriter common;
-  common.PutText(run.source.path);
-  common.Put(run.source.step);
-  common.Put(run.saved.has_checksums);
-  common.Put(run.plan.num_blocks);
-  common.Put(run.plan.stream_bytes);
-  common.Put(run.plan.sharing);
-  common.PutText(run.plan.note);
-  common.Put<int64_t>(run.plan.arrays.size());
-  common.Put<uint64_t>(run.saved.files.size());
-  for (const StoredFile& file : run.saved.files) common.PutText(file.name);
-  std::vector<std::string> parts;
-  for (const RankReads& reads : run.plan.ranks) {
-    parts.push_back(common.bytes() + EncodeRankReads(reads));
-  }
-  return parts;
-}
-
-void DecodePart(std::string_view bytes, RestoreRun& run) {
-  WireReader in(bytes);
-  run.source.path = in.GetText();
-  run.source.step = in.Get<int64_t>();
-  run.checks = in.Get<bool>() && run.options.checksums;
-  const auto num_blocks = in.Get<int64_t>();
-  run.stream_bytes = in.Get<int64_t>();
-  run.result.read_sharing = in.Get<ReadSharing>();
-  run.result.sharing_note = in.GetText();
-  run.registers.assign(run.checks ? num_blocks : 0, 0);
-  run.covered.assign(run.checks ? num_blocks : 0, 0);
-  run.result.num_arrays = in.Get<int64_t>();
-  run.file_names.resize(in.Get<uint64_t>());
-  for (std::string& name : run.file_names) name = in.GetText();
-  run.reads = DecodeRankReads(in.Rest());
-}
-
-// What all ranks want, as it is stored. Rank 0 only.
-StatusOr<std::vector<RankShards>> WantOnRoot(
-    const std::vector<std::string>& gathered, RestoreRun& run) {
-  std::vector<RankShards> wanted;
-  for (const std::string& bytes : gathered) {
-    wanted.push_back(DecodeRankShards(bytes));
-  }
-  BELAY_ASSIGN_OR_RETURN(
-      run.result.conversions,
-      WantAsStored(run.saved, MostTolerance(run.options), wanted));
-  return wanted;
-}
-
-// Rank 0 only.
-Status OfRestore(const RestoreRun& run, const Status& status) {
-  if (status.ok()) return status;
-  return Status(
-      status.code(),
-      absl::StrFormat("restore \"%s\": %s", run.source.path, status.message()));
-}
-
-// Rank 0 only.
-Status PlanOnRoot(const std::vector<std::string>& gathered, RestoreRun& run) {
-  const StatusOr<std::vector<RankShards>> wanted = WantOnRoot(gathered, run);
-  if (!wanted.ok()) return OfRestore(run, wanted.status());
-  BELAY_RETURN_IF_ERROR(OfRestore(run, CheckKinds(run.saved, *wanted)));
-  StatusOr<RestorePlan> plan =
-      PlanRestore(run.saved, *wanted, ReadRulesOf(run.options));
-  if (!plan.ok()) return OfRestore(run, plan.status());
-  run.plan = *std::move(plan);
-  return absl::OkStatus();
-}
-
-// Gives rank 0 what this rank wants. Collective; agreed.
-StatusOr<std::vector<std::string>> GatherWanted(RestoreRun& run) {
-  run.stations.Enter("plan");
-  return Gather(
-      run.team,
-      EncodeRankShards({.node = 0, .shards = DescribeShards(run.shards)}));
-}
-
-// Station plan. Collective.
-Status Plan(RestoreRun& run) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                GatherWanted(run));
-  BELAY_RETURN_IF_AGREED(
-      OnRoot(run.team, [&] { return PlanOnRoot(gathered, run); }));
-  if (MayConvert(run.options)) BELAY_RETURN_IF_AGREED(ShareForms(run));
-  std::vector<std::string> parts;
-  if (run.team.is_root()) parts = EncodeParts(run);
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part,
-                                Scatter(run.team, parts));
-  DecodePart(part, run);
-  return absl::OkStatus();
-}
-
-// Stations plan and read of a file of another program. Collective.
-Status ReadFlat(RestoreRun& run) {
-  if (run.options.read_sharing == ReadSharing::kOnce ||
-      run.options.primary_replica) {
-    return absl::UnimplementedError(absl::StrFormat(
-        "restore \"%s\": of a file of another program every rank reads what it "
-        "wants: leave read_sharing and primary_replica as they are",
-        run.source.path));
-  }
-  run.result.sharing_note = "each rank reads a file of another program";
-  if (MayConvert(run.options)) {
-    BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                  GatherWanted(run));
-    BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
-      return OfRestore(run, WantOnRoot(gathered, run).status());
-    }));
-    BELAY_RETURN_IF_AGREED(ShareForms(run));
-  }
-  run.stations.Enter("read");
-  return Agree(run.team, ReadFlatFile(run.source.path, run.shards, run.forms,
-                                      &run.result.counters.staged_bytes));
-}
 
 // Station verify. Collective.
 Status Verify(RestoreRun& run) {
@@ -164,7 +45,7 @@ Status ReadListed(RestoreRun& run) {
   if (run.source.kind == RestoreSource::Kind::kFlatFile) {
     BELAY_RETURN_IF_AGREED(ReadFlat(run));
   } else {
-    BELAY_RETURN_IF_AGREED(Plan(run));
+    BELAY_RETURN_IF_AGREED(PlanStation(run));
     BELAY_RETURN_IF_AGREED(ReadStation(run));
     BELAY_RETURN_IF_AGREED(Verify(run));
   }

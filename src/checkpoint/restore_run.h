@@ -66,6 +66,8 @@ struct RestoreRun {
   // This rank's part.
   RankReads reads;
   int64_t stream_bytes = 0;  // of the longest stream; equal on all ranks
+  // Why there is none; empty: there may be some. Equal on all ranks.
+  std::string no_shared_memory;
   std::vector<std::string> file_names;
   bool checks = false;  // equal on all ranks
   std::vector<uint32_t> registers;
@@ -96,10 +98,17 @@ StatusOr<RestoreChooser> AgreeOnChooser(
 // Whether values may be stored in another form than they are wanted in. Local.
 bool MayConvert(const RestoreOptions& options);
 
-// Tells all ranks which values are. Collective; agreed.
+// Station plan. Collective; agreed.
+Status PlanStation(RestoreRun& run);
+
+// Tells all ranks which values are converted. Collective; agreed.
 Status ShareForms(RestoreRun& run);
 
-// Station read of a checkpoint that is planned. Collective; agreed.
+// Stations plan and read of a file of another program. Collective; agreed.
+Status ReadFlat(RestoreRun& run);
+
+// Station read of a checkpoint that is planned; plans anew where shared memory
+// is wanted, and there is none. Collective; agreed.
 Status ReadStation(RestoreRun& run);
 
 // Lists in run.listing those of the values that are stored, and the rest, which

@@ -9,7 +9,6 @@
 #include "geometry/runs.h"
 #include "model/replica_choice.h"
 #include "parallel/parcels.h"
-#include "parallel/shared_memory.h"
 #include "store/staging.h"
 
 namespace belay {
@@ -57,11 +56,10 @@ class Portions {
 // One restore on one rank, from portion to portion.
 class Delivering {
  public:
-  Delivering(Team& team, const DeliverJob& job, const SharedMemory& memory,
-             ReadCounts& counts)
+  Delivering(Team& team, const DeliverJob& job, ReadCounts& counts)
       : team_(team),
         job_(job),
-        memory_(memory),
+        memory_(job.memory),
         formed_{job.reading.shards, job.reading.forms},
         node_(job.nodes.node[team.rank()]),
         slots_(SlotsOnNode(job.nodes, node_)),
@@ -204,15 +202,20 @@ class Delivering {
 
 }  // namespace
 
+StatusOr<SharedMemory> MakeDeliveryMemory(Team& team, const Nodes& nodes,
+                                          int64_t portion_bytes) {
+  const int32_t place = nodes.place[team.rank()];
+  const std::vector<int32_t>& ranks = nodes.ranks[nodes.node[team.rank()]];
+  return SharedMemory::Create(team,
+                              {.first = ranks[0],
+                               .place = place,
+                               .ranks = static_cast<int32_t>(ranks.size())},
+                              2 * MostSlots(nodes) * portion_bytes);
+}
+
 Status DeliverAll(Team& team, const Status& mine, const DeliverJob& job,
                   ReadCounts& counts) {
-  const int64_t bytes = 2 * MostSlots(job.nodes) * job.portion_bytes;
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      SharedMemory memory,
-      SharedMemory::Create(team, job.nodes.node[team.rank()], bytes));
-  const Status status = Delivering(team, job, memory, counts).CarryOut(mine);
-  const Status closed = memory.Close(team);
-  return status.ok() ? closed : status;
+  return Delivering(team, job, counts).CarryOut(mine);
 }
 
 }  // namespace belay

@@ -15,23 +15,31 @@
 #include "model/plan.h"
 #include "model/streams.h"
 #include "parallel/collective.h"
+#include "parallel/shared_memory.h"
 #include "store/reader.h"
 
 namespace belay {
+
+// Makes the memory through which the ranks of each node deliver. Collective;
+// agreed. Same on all ranks: nodes, portion_bytes.
+// Errors: those of SharedMemory.
+StatusOr<SharedMemory> MakeDeliveryMemory(Team& team, const Nodes& nodes,
+                                          int64_t portion_bytes);
 
 // Borrows everything. Equal on all ranks: nodes, portion_bytes, stream_bytes.
 struct DeliverJob {
   const ReadJob& reading;
   const RankTransits& transits;
   const Nodes& nodes;
-  int64_t portion_bytes = 0;  // of a multiple of kStreamAlignment
-  int64_t stream_bytes = 0;   // of the longest stream
+  const SharedMemory& memory;  // that MakeDeliveryMemory has made
+  int64_t portion_bytes = 0;   // of a multiple of kStreamAlignment
+  int64_t stream_bytes = 0;    // of the longest stream
 };
 
 // Carries out the orders with a place in a stream, and all deliveries. If any
 // rank passes an error nothing more is read. Adds to `counts`. Collective;
 // agreed.
-// Errors: those of ReadAll and of SharedMemory.
+// Errors: those of ReadAll and of messages.
 Status DeliverAll(Team& team, const Status& mine, const DeliverJob& job,
                   ReadCounts& counts);
 
