@@ -60,8 +60,8 @@ enum class ReadSharing : uint8_t {
   kAuto = 0,
   kEachRank = 1,  // every rank reads all that it wants
   // One rank reads each byte and delivers it to the others that want it: in
-  // memory that the ranks of a node share, and once to each other node. It is an
-  // error if there is no such memory.
+  // memory that the ranks of a node share, and once to each other node. Where
+  // there is no such memory, that is an error.
   kOnce = 2,
 };
 
