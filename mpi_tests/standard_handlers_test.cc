@@ -10,10 +10,12 @@
 #include <unordered_map>
 
 #include "../tests/handler_testing.h"
+#include "../tests/strided_view.h"
 #include "absl/strings/str_cat.h"
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_reader.h"
 #include "belay/eigen.h"
+#include "belay/mdspan.h"
 #include "values.h"
 
 namespace belay {
@@ -237,6 +239,41 @@ TEST_F(StandardHandlersTest, EigenMatricesAreArraysOfTheirAxes) {
   EXPECT_EQ(other, vector);
   Eigen::Matrix3d square;
   EXPECT_TRUE(absl::IsFailedPrecondition(SaveAndRestore(by_columns, square)));
+}
+
+// A view is an array like any other: what it shows may come from elsewhere.
+TEST_F(StandardHandlersTest, ViewsAreArraysOfTheirAxes) {
+  using View = testing::StridedView<double, 2>;
+  std::vector<double> data = {1, 2, 3, 4, 5, 6}, other(6);
+  View found(other.data(), {3, 2});
+  ASSERT_EQ(SaveAndRestore(View(data.data(), {3, 2}), found), absl::OkStatus());
+  EXPECT_EQ(other, data);
+  EXPECT_EQ(StoredTypestr(), "array");
+  const CheckpointReader reader = Ok(CheckpointReader::Open(run()));
+  EXPECT_EQ(reader.Find("v")->shape, Shape({3, 2}));
+  View turned(other.data(), {2, 3});
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      SaveAndRestore(View(data.data(), {3, 2}), turned)));
+  const Status refused = SaveAndRestore(
+      View(data.data(), {2, 2}, {size_t{rank_ == size_ - 1 ? 3u : 2u}, 1}),
+      found);
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_TRUE(testing::IsSameEverywhere(refused.ToString()));
+}
+
+TEST_F(StandardHandlersTest, ViewsAreAttributesOfObjects) {
+  struct Model {
+    std::vector<float> data;
+    testing::StridedView<float, 3> weights{data.data(), {2, 1, 2}};
+
+    void Track(Tracker& tracker) { tracker.Value("weights", weights); }
+  };
+  Model model{.data = {1, 2, 3, 4}}, found{.data = std::vector<float>(4)};
+  Ok(Checkpoint(comm_, {{"model", model}, {"view", model.weights}})
+         .Save(run()));
+  Checkpoint later(comm_, {{"model", found}, {"view", found.weights}});
+  EXPECT_EQ(Ok(later.Restore(run())).AssertConsumed(), absl::OkStatus());
+  EXPECT_EQ(found.data, model.data);
 }
 
 }  // namespace
