@@ -163,7 +163,7 @@ TEST_F(HandledFaultTest, EverySaveFailsEverywhereOrNowhere) {
     };
     clear();
     const std::set<std::string> sites = Sweep(
-        reused == nullptr ? 4 : 2, [&] { return SaveSeed(2, seed, reused); },
+        reused == nullptr ? 9 : 5, [&] { return SaveSeed(2, seed, reused); },
         [&](const Status& status) {
           std::set<std::string> expected = {StepName(1)};
           if (status.ok()) expected.insert(StepName(2));
@@ -248,7 +248,7 @@ TEST_F(HandledFaultTest, ObjectsWithHandledValues) {
                                     .deadline_seconds = 20};
   Ok(checkpoint.Save(run(), saving));
   Sweep(
-      5, [&] { return checkpoint.Save(run(), saving).status(); },
+      11, [&] { return checkpoint.Save(run(), saving).status(); },
       [&](const Status&) {
         MPI_Barrier(MPI_COMM_WORLD);
         EXPECT_EQ(Ok(ListSteps(run())).back(), checkpoint.save_counter());
