@@ -81,6 +81,9 @@ TEST_F(FullDiskTest, WithoutFallocateOwnBlocksCount) {
   ASSERT_TRUE(file.PwriteAll(0, data.data(), kDiskBytes / 2).ok());
   can_reserve = false;
   EXPECT_TRUE(file.Fallocate(kDiskBytes).ok());
+  EXPECT_EQ(file.Stat()->size, kDiskBytes);
+  EXPECT_TRUE(file.Fallocate(10).ok());
+  EXPECT_EQ(file.Stat()->size, kDiskBytes);
   EXPECT_EQ(file.Fallocate(kDiskBytes + 1),
             absl::ResourceExhaustedError(
                 "reserve \"" + Path("a") +
@@ -93,7 +96,8 @@ TEST_F(FullDiskTest, AFileSystemWithoutALimitIsNeverFull) {
   EXPECT_EQ(FreeBytes(Path("ram")).value(), INT64_MAX);
   PosixFile file = Create("ram/a");  // ramfs cannot reserve either
   EXPECT_TRUE(file.Fallocate(int64_t{1} << 40).ok());
-  EXPECT_EQ(file.Stat()->size, 0);
+  EXPECT_EQ(file.Stat()->size, int64_t{1} << 40);
+  EXPECT_EQ(file.Stat()->allocated_bytes, 0);
 }
 
 TEST_F(FullDiskTest, ReadOnlyFileSystem) {

@@ -182,8 +182,14 @@ Status PosixFile::Fallocate(int64_t bytes, int64_t from) {
     return ErrnoStatus(error, "reserve", path_);
   }
   BELAY_ASSIGN_OR_RETURN(const int64_t found, SpaceForThisFile());
-  if (unsupported && bytes <= found) return absl::OkStatus();
-  return NoSpaceLeft(bytes, found);
+  if (!unsupported || bytes > found) return NoSpaceLeft(bytes, found);
+  struct stat stat;
+  if (::fstat(fd_, &stat) == 0 &&
+      (stat.st_size >= bytes ||
+       Retry([&] { return ::ftruncate(fd_, bytes); }) == 0)) {
+    return absl::OkStatus();
+  }
+  return ErrnoStatus(errno, "reserve", path_);
 }
 
 Status PosixFile::Extend(int64_t bytes) {

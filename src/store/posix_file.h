@@ -68,7 +68,7 @@ class PosixFile {
 
   // Reserves the bytes [from, bytes), so that writing them cannot run out of
   // space, and makes the file at least `bytes` long. Where the file system
-  // cannot reserve, only looks whether that much space is free now. Local.
+  // cannot reserve, looks whether that much space is free now instead. Local.
   // SIGXFSZ as in PwriteAll.
   // Errors: ResourceExhausted `no space left` - `found` is what is free now
   // plus what the file has already.
