@@ -72,16 +72,49 @@ int64_t UnwrittenBytes(hid_t file) {
                   static_cast<int64_t>(cached) + kAndALittle);
 }
 
+bool IsFull(int error) { return error == ENOSPC || error == EDQUOT; }
+
+// Reads until the buffer is full or the file ends; the rest stays as it is.
+bool ReadPart(int descriptor, int64_t at, std::string& part) {
+  for (size_t done = 0; done < part.size();) {
+    const ssize_t count =
+        pread(descriptor, part.data() + done, part.size() - done,
+              at + static_cast<int64_t>(done));
+    if (count == 0) break;
+    if (count < 0 && errno != EINTR) return false;
+    if (count > 0) done += count;
+  }
+  return true;
+}
+
+// Gives the first bytes of a file their space where nothing else does: by
+// writing what is there. Returns false if there is none.
+bool WriteBack(int descriptor, int64_t bytes) {
+  constexpr int64_t kPartBytes = int64_t{64} << 10;
+  for (int64_t at = 0; at < bytes; at += kPartBytes) {
+    std::string part(std::min(kPartBytes, bytes - at), '\0');
+    if (!ReadPart(descriptor, at, part)) return true;
+    const ssize_t written = pwrite(descriptor, part.data(), part.size(), at);
+    if (written < 0) return !IsFull(errno);
+    if (written < std::ssize(part)) return false;
+  }
+  return true;
+}
+
 bool HasRoom(int descriptor, int64_t bytes) {
   if (bytes == 0 || fallocate(descriptor, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0) {
     return true;
   }
-  if (errno != EOPNOTSUPP && errno != ENOSYS) {
-    return errno != ENOSPC && errno != EDQUOT;
-  }
+  if (errno != EOPNOTSUPP && errno != ENOSYS) return !IsFull(errno);
   struct statvfs space;
-  if (fstatvfs(descriptor, &space) != 0 || space.f_blocks == 0) return true;
-  return space.f_bavail * space.f_frsize >= static_cast<uint64_t>(bytes);
+  const bool has_limit =
+      fstatvfs(descriptor, &space) == 0 && space.f_blocks != 0;
+  if (has_limit &&
+      space.f_bavail * space.f_frsize < static_cast<uint64_t>(bytes)) {
+    return false;
+  }
+  // Other ranks may take the space that was seen.
+  return WriteBack(descriptor, bytes);
 }
 
 // What HDF5 cannot write when it closes a file leaves the file half open, and
