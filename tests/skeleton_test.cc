@@ -60,6 +60,14 @@ std::vector<DatasetSpec> Many() {
   return datasets;
 }
 
+// The same, and the same with a name that leaves the file to HDF5.
+std::vector<std::vector<DatasetSpec>> ByBothMakers(
+    const std::vector<DatasetSpec>& datasets) {
+  std::vector<std::vector<DatasetSpec>> both(2, datasets);
+  both[1].push_back({std::string(2000, 'n'), DType::kU8, 0, {1}, {}});
+  return both;
+}
+
 // Bytes that a dataset takes up, counted here.
 int64_t BytesOf(const DatasetSpec& spec) {
   if (spec.dtype == DType::kString) return spec.string_bytes;
@@ -100,96 +108,114 @@ TEST_F(SkeletonTest, ManyChunksLieInARow) {
 }
 
 TEST_F(SkeletonTest, WhatIsWrittenAtTheOffsetsIsReadByPython) {
-  const Skeleton skeleton = Create("data.h5", Kinds());
-  ASSERT_EQ(skeleton.offsets.size(), 6);
-  EXPECT_EQ(skeleton.offsets[3], -1);
-  EXPECT_EQ(skeleton.offsets[4], -1);
-  Write("data.h5", skeleton.offsets[0],
-        std::string("\1\0\2\0\3\0\4\0\5\0\6\0", 12));
-  Write("data.h5", skeleton.offsets[1],
-        "\1\2\3\5\6\7"  // rows 0 and 1, columns 0 to 2
-        "\4??\10??"     // column 3, and what overhangs
-        "\11\12\13???"  // row 2
-        "\14?????");
-  Write("data.h5", skeleton.offsets[2], "hello");
-  Write("data.h5", skeleton.offsets[5], std::string("\7\1\0\0\0\0\0\0", 8));
-  json found =
-      h5::Python(Path("data.h5"), {"a/contiguous", "a/chunked", "b/text",
-                                   "b/empty text", "b/none", "scalar"});
-  EXPECT_EQ(found["a/contiguous"]["values"], json({{1, 2}, {3, 4}, {5, 6}}));
-  EXPECT_EQ(found["a/chunked"]["values"],
-            json({{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}}));
-  EXPECT_EQ(found["a/chunked"]["chunks"], json({2, 3}));
-  EXPECT_EQ(found["b/text"]["values"], "hello");
-  EXPECT_EQ(found["b/empty text"]["shape"], nullptr);
-  EXPECT_EQ(found["b/none"]["shape"], json({4, 0}));
-  EXPECT_EQ(found["scalar"]["values"], 263);
+  for (const auto& datasets : ByBothMakers(Kinds())) {
+    std::filesystem::remove(Path("data.h5"));
+    const Skeleton skeleton = Create("data.h5", datasets);
+    ASSERT_EQ(skeleton.offsets.size(), datasets.size());
+    EXPECT_EQ(skeleton.offsets[3], -1);
+    EXPECT_EQ(skeleton.offsets[4], -1);
+    Write("data.h5", skeleton.offsets[0],
+          std::string("\1\0\2\0\3\0\4\0\5\0\6\0", 12));
+    Write("data.h5", skeleton.offsets[1],
+          "\1\2\3\5\6\7"  // rows 0 and 1, columns 0 to 2
+          "\4??\10??"     // column 3, and what overhangs
+          "\11\12\13???"  // row 2
+          "\14?????");
+    Write("data.h5", skeleton.offsets[2], "hello");
+    Write("data.h5", skeleton.offsets[5], std::string("\7\1\0\0\0\0\0\0", 8));
+    json found =
+        h5::Python(Path("data.h5"), {"a/contiguous", "a/chunked", "b/text",
+                                     "b/empty text", "b/none", "scalar"});
+    EXPECT_EQ(found["a/contiguous"]["values"], json({{1, 2}, {3, 4}, {5, 6}}));
+    EXPECT_EQ(found["a/chunked"]["values"],
+              json({{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}}));
+    EXPECT_EQ(found["a/chunked"]["chunks"], json({2, 3}));
+    EXPECT_EQ(found["b/text"]["values"], "hello");
+    EXPECT_EQ(found["b/empty text"]["shape"], nullptr);
+    EXPECT_EQ(found["b/none"]["shape"], json({4, 0}));
+    EXPECT_EQ(found["scalar"]["values"], 263);
+  }
 }
 
 TEST_F(SkeletonTest, TheFileHasItsSizeAndItsSpace) {
-  const Skeleton skeleton = Create("data.h5", Many());
-  const PosixFile file =
-      h5::Value(PosixFile::Open(Path("data.h5"), PosixFile::Mode::kRead));
-  const FileStat stat = h5::Value(file.Stat());
-  EXPECT_EQ(stat.size, skeleton.file_bytes);
-  EXPECT_GE(stat.allocated_bytes, stat.size);
+  for (const auto& datasets : ByBothMakers(Many())) {
+    std::filesystem::remove(Path("data.h5"));
+    const Skeleton skeleton = Create("data.h5", datasets);
+    const PosixFile file =
+        h5::Value(PosixFile::Open(Path("data.h5"), PosixFile::Mode::kRead));
+    const FileStat stat = h5::Value(file.Stat());
+    EXPECT_EQ(stat.size, skeleton.file_bytes);
+    EXPECT_GE(stat.allocated_bytes, stat.size);
+  }
 }
 
 // Only what nobody will write has its space before it is written.
 TEST_F(SkeletonTest, AFileThatGetsItsSpaceAsItIsWritten) {
-  std::vector<DatasetSpec> datasets = Many();
-  datasets.push_back({"large", DType::kU8, 0, {int64_t{4} << 20}, {}});
-  const Skeleton reserved = Create("a.h5", datasets);
-  const Skeleton skeleton =
-      h5::Value(CreateSkeleton(Path("b.h5"), datasets, Space::kAsWritten));
-  EXPECT_EQ(skeleton.offsets, reserved.offsets);
-  EXPECT_EQ(Content("a.h5"), Content("b.h5"));
-  const SkeletonImage image =
-      h5::Value(CaptureImage(Path("b.h5"), datasets, skeleton));
-  h5::Ok(CreateFromImage(Path("c.h5"), image, Space::kAsWritten));
-  EXPECT_EQ(Content("a.h5"), Content("c.h5"));
-  for (const char* name : {"b.h5", "c.h5"}) {
-    PosixFile file =
-        h5::Value(PosixFile::Open(Path(name), PosixFile::Mode::kWrite));
-    EXPECT_LT(file.Stat()->allocated_bytes, int64_t{4} << 20);
-    for (size_t i = 0; i < datasets.size(); ++i) {
-      const std::string bytes(static_cast<size_t>(BytesOf(datasets[i])), 'x');
-      if (bytes.empty()) continue;
-      h5::Ok(file.PwriteAll(skeleton.offsets[i], bytes.data(),
-                            static_cast<int64_t>(bytes.size())));
+  std::vector<DatasetSpec> many = Many();
+  many.push_back({"large", DType::kU8, 0, {int64_t{4} << 20}, {}});
+  for (const auto& datasets : ByBothMakers(many)) {
+    for (const char* name : {"a.h5", "b.h5", "c.h5"}) {
+      std::filesystem::remove(Path(name));
     }
-    h5::Ok(file.Sync());
-    EXPECT_GE(file.Stat()->allocated_bytes, skeleton.file_bytes) << name;
+    const Skeleton reserved = Create("a.h5", datasets);
+    const Skeleton skeleton =
+        h5::Value(CreateSkeleton(Path("b.h5"), datasets, Space::kAsWritten));
+    EXPECT_EQ(skeleton.offsets, reserved.offsets);
+    EXPECT_EQ(Content("a.h5"), Content("b.h5"));
+    const SkeletonImage image =
+        h5::Value(CaptureImage(Path("b.h5"), datasets, skeleton));
+    h5::Ok(CreateFromImage(Path("c.h5"), image, Space::kAsWritten));
+    EXPECT_EQ(Content("a.h5"), Content("c.h5"));
+    for (const char* name : {"b.h5", "c.h5"}) {
+      PosixFile file =
+          h5::Value(PosixFile::Open(Path(name), PosixFile::Mode::kWrite));
+      EXPECT_LT(file.Stat()->allocated_bytes, int64_t{4} << 20);
+      for (size_t i = 0; i < datasets.size(); ++i) {
+        const std::string bytes(static_cast<size_t>(BytesOf(datasets[i])), 'x');
+        if (bytes.empty()) continue;
+        h5::Ok(file.PwriteAll(skeleton.offsets[i], bytes.data(),
+                              static_cast<int64_t>(bytes.size())));
+      }
+      h5::Ok(file.Sync());
+      EXPECT_GE(file.Stat()->allocated_bytes, skeleton.file_bytes) << name;
+    }
   }
 }
 
 TEST_F(SkeletonTest, DatasetsDoNotOverlapAndStayInTheFile) {
-  const std::vector<DatasetSpec> datasets = Many();
-  const Skeleton skeleton = Create("data.h5", datasets);
-  ASSERT_EQ(skeleton.offsets.size(), datasets.size());
-  std::string used(skeleton.file_bytes, '\0');
-  int64_t data = 0;
-  for (size_t i = 0; i < datasets.size(); ++i) {
-    const int64_t bytes = BytesOf(datasets[i]);
-    EXPECT_EQ(skeleton.offsets[i] < 0, bytes == 0) << i;
-    for (int64_t byte = 0; byte < bytes; ++byte) {
-      ASSERT_EQ(used.at(skeleton.offsets[i] + byte)++, '\0') << i;
+  for (const auto& datasets : ByBothMakers(Many())) {
+    std::filesystem::remove(Path("data.h5"));
+    const Skeleton skeleton = Create("data.h5", datasets);
+    ASSERT_EQ(skeleton.offsets.size(), datasets.size());
+    std::string used(skeleton.file_bytes, '\0');
+    int64_t data = 0;
+    for (size_t i = 0; i < datasets.size(); ++i) {
+      const int64_t bytes = BytesOf(datasets[i]);
+      EXPECT_EQ(skeleton.offsets[i] < 0, bytes == 0) << i;
+      for (int64_t byte = 0; byte < bytes; ++byte) {
+        ASSERT_EQ(used.at(skeleton.offsets[i] + byte)++, '\0') << i;
+      }
+      data += bytes;
     }
-    data += bytes;
+    // Headers, links and what is reserved for small datasets.
+    EXPECT_LT(skeleton.file_bytes, data + 700 * 300);
   }
-  // Headers, links and what is reserved for small datasets.
-  EXPECT_LT(skeleton.file_bytes, data + 700 * 300);
 }
 
 TEST_F(SkeletonTest, TheSameDatasetsMakeTheSameFile) {
-  const Skeleton a = Create("a.h5", Many());
-  const Skeleton b = Create("b.h5", Many());
-  EXPECT_EQ(a.offsets, b.offsets);
-  EXPECT_EQ(Content("a.h5"), Content("b.h5"));
+  int number = 0;
+  for (const auto& datasets : ByBothMakers(Many())) {
+    const std::string name = absl::StrCat("a", number++, ".h5");
+    const Skeleton a = Create(name, datasets);
+    const Skeleton b = Create("b" + name, datasets);
+    EXPECT_EQ(a.offsets, b.offsets);
+    EXPECT_EQ(Content(name), Content("b" + name));
+  }
 }
 
 TEST_F(SkeletonTest, AnImageMakesTheSameFile) {
-  for (const auto& datasets : {Kinds(), Many(), std::vector<DatasetSpec>()}) {
+  for (const auto& datasets :
+       {Kinds(), Many(), ByBothMakers(Many())[1], std::vector<DatasetSpec>()}) {
     const Skeleton skeleton = Create("a.h5", datasets);
     const SkeletonImage image =
         h5::Value(CaptureImage(Path("a.h5"), datasets, skeleton));
@@ -238,18 +264,20 @@ TEST_F(SkeletonTest, TwoDatasetsOfOnePathAreRefused) {
 
 TEST_F(SkeletonTest, EveryFaultIsReported) {
   for (const Space space : {Space::kReserved, Space::kAsWritten}) {
-    std::filesystem::remove(Path("data.h5"));
-    fault::Arm(0);
-    h5::Value(CreateSkeleton(Path("data.h5"), Kinds(), space));
-    const int64_t points = fault::Count();
-    EXPECT_GT(points, 20);
-    for (int64_t point = 1; point <= points; ++point) {
+    for (const auto& datasets : ByBothMakers(Kinds())) {
       std::filesystem::remove(Path("data.h5"));
-      fault::Arm(point);
-      const Status status =
-          CreateSkeleton(Path("data.h5"), Kinds(), space).status();
-      EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << point;
-      fault::Disarm();
+      fault::Arm(0);
+      h5::Value(CreateSkeleton(Path("data.h5"), datasets, space));
+      const int64_t points = fault::Count();
+      EXPECT_GT(points, 20);
+      for (int64_t point = 1; point <= points; ++point) {
+        std::filesystem::remove(Path("data.h5"));
+        fault::Arm(point);
+        const Status status =
+            CreateSkeleton(Path("data.h5"), datasets, space).status();
+        EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << point;
+        fault::Disarm();
+      }
     }
   }
 }

@@ -218,10 +218,6 @@ Status PosixFile::NoSpaceLeft(int64_t need, int64_t found) const {
                       path_, need, found));
 }
 
-bool PosixFile::Preallocate(int64_t bytes) {
-  return ::fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0;
-}
-
 Status PosixFile::Sync() {
   BELAY_RETURN_IF_ERROR(fault::Point("sync"));
   if (Retry([&] { return ::fsync(fd_); }) == 0) return absl::OkStatus();

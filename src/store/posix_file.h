@@ -79,11 +79,6 @@ class PosixFile {
   // Errors: as Fallocate.
   Status Extend(int64_t bytes);
 
-  // Reserves the bytes [0, bytes), size unchanged, perhaps from another thread.
-  // Returns whether it could; if not, Fallocate says why. Passes no fault
-  // point. Local.
-  bool Preallocate(int64_t bytes);
-
   // Makes content and size durable; the name needs SyncDirectory. Local.
   Status Sync();
 

@@ -1,12 +1,14 @@
 #include "store/skeleton.h"
 
 #include <algorithm>
-#include <thread>
+#include <optional>
+#include <utility>
 
-#include "base/quiet_thread.h"
 #include "base/status_macros.h"
 #include "base/wire.h"
 #include "h5/file.h"
+#include "h5/file_metadata.h"
+#include "h5/object_header.h"
 #include "h5/types.h"
 #include "store/posix_file.h"
 
@@ -22,25 +24,13 @@ constexpr int64_t kSmallDatasetBytes = int64_t{64} << 10;
 // A file gets its space in pages at least.
 constexpr int64_t kPageBytes = 4096;
 
-int64_t StoredBytes(const h5::DatasetSpec& spec) {
-  int64_t bytes = h5::ElementBytes(spec.dtype, spec.string_bytes);
-  for (size_t i = 0; i < spec.shape.size(); ++i) {
-    int64_t length = spec.shape[i];
-    if (!spec.chunk.empty()) {
-      length = (length + spec.chunk[i] - 1) / spec.chunk[i] * spec.chunk[i];
-    }
-    bytes *= length;
-  }
-  return bytes;
-}
-
 h5::FileLayoutHint HintFor(const std::vector<h5::DatasetSpec>& datasets) {
   h5::FileLayoutHint hint;
   hint.metadata_bytes =
       kMetadataBytesPerFile +
       kMetadataBytesPerDataset * static_cast<int64_t>(datasets.size());
   for (const h5::DatasetSpec& spec : datasets) {
-    const int64_t bytes = StoredBytes(spec);
+    const int64_t bytes = h5::StoredBytes(spec);
     hint.metadata_bytes += static_cast<int64_t>(spec.path.size());
     if (bytes < kSmallDatasetBytes) hint.small_data_bytes += bytes;
   }
@@ -48,35 +38,6 @@ h5::FileLayoutHint HintFor(const std::vector<h5::DatasetSpec>& datasets) {
       std::min(hint.small_data_bytes, 16 * kSmallDatasetBytes);
   return hint;
 }
-
-int64_t DataBytes(const std::vector<h5::DatasetSpec>& datasets) {
-  int64_t bytes = 0;
-  for (const h5::DatasetSpec& spec : datasets) bytes += StoredBytes(spec);
-  return bytes;
-}
-
-// Reserves space while HDF5 makes metadata: both take long, and the other ranks
-// wait for both.
-class BackgroundReservation {
- public:
-  BackgroundReservation(PosixFile& file, int64_t bytes)
-      : thread_(StartQuietThread([this, &file, bytes] {
-          if (file.Preallocate(bytes)) reserved_ = bytes;
-        })) {}
-  ~BackgroundReservation() {
-    if (thread_.joinable()) thread_.join();
-  }
-
-  // Waits. Returns how many bytes are reserved, from the start of the file.
-  int64_t Join() {
-    thread_.join();
-    return reserved_;
-  }
-
- private:
-  int64_t reserved_ = 0;
-  std::thread thread_;
-};
 
 StatusOr<std::vector<int64_t>> CreateDatasets(
     h5::Handle file, const std::vector<h5::DatasetSpec>& datasets) {
@@ -100,7 +61,7 @@ std::vector<std::pair<int64_t, int64_t>> Gaps(
   std::vector<std::pair<int64_t, int64_t>> data;  // offset, bytes
   for (size_t i = 0; i < datasets.size(); ++i) {
     if (skeleton.offsets[i] < 0) continue;
-    data.emplace_back(skeleton.offsets[i], StoredBytes(datasets[i]));
+    data.emplace_back(skeleton.offsets[i], h5::StoredBytes(datasets[i]));
   }
   data.emplace_back(skeleton.file_bytes, 0);
   std::sort(data.begin(), data.end());
@@ -125,8 +86,10 @@ Status ReserveGaps(PosixFile& file,
   return absl::OkStatus();
 }
 
-StatusOr<Skeleton> CreateUnreserved(
-    const std::string& path, const std::vector<h5::DatasetSpec>& datasets) {
+// Local.
+StatusOr<Skeleton> CreateByHdf5(const std::string& path,
+                                const std::vector<h5::DatasetSpec>& datasets,
+                                Space space) {
   Skeleton skeleton;
   BELAY_ASSIGN_OR_RETURN(h5::Handle created,
                          h5::CreateFile(path, HintFor(datasets)));
@@ -136,7 +99,9 @@ StatusOr<Skeleton> CreateUnreserved(
                          PosixFile::Open(path, PosixFile::Mode::kWrite));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
   skeleton.file_bytes = stat.size;
-  BELAY_RETURN_IF_ERROR(ReserveGaps(file, datasets, skeleton));
+  BELAY_RETURN_IF_ERROR(space == Space::kReserved
+                            ? file.Fallocate(stat.size)
+                            : ReserveGaps(file, datasets, skeleton));
   BELAY_RETURN_IF_ERROR(file.Close());
   return skeleton;
 }
@@ -146,22 +111,15 @@ StatusOr<Skeleton> CreateUnreserved(
 StatusOr<Skeleton> CreateSkeleton(const std::string& path,
                                   const std::vector<h5::DatasetSpec>& datasets,
                                   Space space) {
-  if (space == Space::kAsWritten) return CreateUnreserved(path, datasets);
-  Skeleton skeleton;
-  BELAY_ASSIGN_OR_RETURN(h5::Handle created,
-                         h5::CreateFile(path, HintFor(datasets)));
-  BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, PosixFile::Mode::kWrite));
-  BackgroundReservation reservation(file, DataBytes(datasets));
-  BELAY_ASSIGN_OR_RETURN(skeleton.offsets,
-                         CreateDatasets(std::move(created), datasets));
-  const int64_t reserved = reservation.Join();
-  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
-  skeleton.file_bytes = stat.size;
-  // Walking over what is reserved already would take as long as reserving it.
-  BELAY_RETURN_IF_ERROR(file.Fallocate(stat.size, reserved));
-  BELAY_RETURN_IF_ERROR(file.Close());
-  return skeleton;
+  BELAY_ASSIGN_OR_RETURN(std::optional<h5::FileMetadata> metadata,
+                         h5::EncodeFileMetadata(datasets));
+  if (!metadata.has_value()) return CreateByHdf5(path, datasets, space);
+  SkeletonImage image{.skeleton = {.file_bytes = metadata->file_bytes,
+                                   .offsets = std::move(metadata->offsets)},
+                      .regions = {}};
+  image.regions.emplace_back(0, std::move(metadata->bytes));
+  BELAY_RETURN_IF_ERROR(CreateFromImage(path, image, space));
+  return std::move(image.skeleton);
 }
 
 StatusOr<SkeletonImage> CaptureImage(

@@ -1,8 +1,9 @@
 // Skeletons: data files with all their metadata and none of their data.
 //
-// One rank per file makes the skeleton with the serial driver and reserves the
-// space. The places of the datasets and the metadata bytes depend only on the
-// plan, so they can be kept and written again without HDF5.
+// One rank per file makes the skeleton and reserves the space: from bytes that
+// h5/file_metadata.h has put together, or, where it cannot, by HDF5 with the
+// serial driver. The places of the datasets and the metadata bytes depend only
+// on the plan, so they can be kept and written again.
 
 #ifndef BELAY_STORE_SKELETON_H_
 #define BELAY_STORE_SKELETON_H_
