@@ -97,7 +97,7 @@ class HandledFaultTest : public CheckpointTest {
     return Save(comm_, run(), step, state,
                 {.handlers = &handlers_,
                  .durable = false,
-                 .deadline_seconds = 20,
+                 .deadline_seconds = 60,
                  .cache = cache})
         .status();
   }
@@ -191,7 +191,7 @@ TEST_F(HandledFaultTest, EveryRestoreFailsEverywhere) {
                                            {"other", {.stored_key = "shared"}},
                                            {".*", {}}},
                                   .handlers = &handlers_,
-                                  .deadline_seconds = 20};
+                                  .deadline_seconds = 60};
   int num_ok = 0;
   const std::set<std::string> sites = Sweep(
       3, [&] { return Restore(comm_, run(), 1, state, options).status(); },
@@ -214,7 +214,7 @@ TEST_F(HandledFaultTest, EveryCallOfAHandlerMayFail) {
   const State state = found.state();
   const auto restore = [&] {
     return Restore(comm_, run(), 1, state,
-                   {.handlers = &handlers_, .deadline_seconds = 20})
+                   {.handlers = &handlers_, .deadline_seconds = 60})
         .status();
   };
   const std::set<std::string> saved = Sweep(
@@ -243,9 +243,9 @@ TEST_F(HandledFaultTest, ObjectsWithHandledValues) {
   HandledValues values(4);
   Checkpoint checkpoint(comm_, {{"model", values}});
   const SaveOptions saving = {
-      .handlers = &handlers_, .durable = false, .deadline_seconds = 20};
+      .handlers = &handlers_, .durable = false, .deadline_seconds = 60};
   const RestoreOptions restoring = {.handlers = &handlers_,
-                                    .deadline_seconds = 20};
+                                    .deadline_seconds = 60};
   Ok(checkpoint.Save(run(), saving));
   Sweep(
       11, [&] { return checkpoint.Save(run(), saving).status(); },
