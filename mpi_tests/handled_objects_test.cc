@@ -216,5 +216,33 @@ TEST_F(HandledObjectsTest, RanksMustUseTheSameHandler) {
                         "polynomial on rank 0 and of type other on rank"));
 }
 
+// As children they would be objects without children, of no kind.
+TEST_F(HandledObjectsTest, EmptyContainersThatAreAttributesKeepTheirKind) {
+  using Map = std::map<std::string, float>;
+  using List = std::vector<std::optional<float>>;
+  Map map, found_map = {{"gone", 1.0f}};
+  List list, found_list = {2.0f};
+  const auto tracked = [](Map& a, List& b) {
+    return [&](Tracker& tracker) {
+      tracker.Value("map", a);
+      tracker.Value("list", b);
+    };
+  };
+  const auto saved = tracked(map, list);
+  const auto wanted = tracked(found_map, found_list);
+  Ok(Checkpoint(comm_, saved).Save(run()));
+  Checkpoint later(comm_, wanted);
+  EXPECT_EQ(Ok(later.Restore(run())).AssertConsumed(), absl::OkStatus());
+  EXPECT_THAT(found_map, IsEmpty());
+  EXPECT_THAT(found_list, IsEmpty());
+  const auto swapped = [&](Tracker& tracker) {
+    tracker.Value("list", map);
+    tracker.Value("map", list);
+  };
+  const Status status = Checkpoint(comm_, swapped).Restore(run()).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a value of another"));
+}
+
 }  // namespace
 }  // namespace belay
