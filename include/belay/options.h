@@ -15,7 +15,7 @@
 #include "belay/dtype.h"
 #include "belay/restore_args.h"
 #include "belay/sharding_policy.h"
-#include "belay/value_args.h"
+#include "belay/save_args.h"
 
 namespace belay {
 

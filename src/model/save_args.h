@@ -11,7 +11,7 @@
 #include "base/key_patterns.h"
 #include "belay/options.h"
 #include "belay/status.h"
-#include "belay/value_args.h"
+#include "belay/save_args.h"
 #include "model/plan.h"
 #include "model/replica_choice.h"
 

@@ -13,7 +13,7 @@
 #include "belay/options.h"
 #include "belay/sharding_policy.h"
 #include "belay/status.h"
-#include "belay/value_args.h"
+#include "belay/save_args.h"
 #include "model/plan.h"
 
 namespace belay {

@@ -6,8 +6,8 @@
 //
 // Plain structs; every default stores a value as it is.
 
-#ifndef BELAY_VALUE_ARGS_H_
-#define BELAY_VALUE_ARGS_H_
+#ifndef BELAY_SAVE_ARGS_H_
+#define BELAY_SAVE_ARGS_H_
 
 #include <cstdint>
 #include <optional>
@@ -64,4 +64,4 @@ struct SaveArgsFor {
 
 }  // namespace belay
 
-#endif  // BELAY_VALUE_ARGS_H_
+#endif  // BELAY_SAVE_ARGS_H_
