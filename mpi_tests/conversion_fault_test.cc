@@ -24,8 +24,13 @@ void* operator new[](size_t bytes) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+// Inlined, it would look to the compiler as if it did not match.
+[[gnu::noinline]] void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept {
+  std::free(memory);
+}
 
 namespace belay {
 namespace {
