@@ -72,6 +72,19 @@ std::vector<Configuration> ConfigurationsWithArgs() {
           {.name = "ArgsPerTask", .options = each, .stride = 23}};
 }
 
+// Some of the values in chunks that pass filters.
+std::vector<Configuration> ConfigurationsWithFilters() {
+  const std::vector<SaveArgsFor> args = {
+      {"model/.*", {.chunk_byte_size = 40, .filters = Deflate()}}};
+  const SaveOptions shared = {.args = args};
+  const SaveOptions each = {
+      .file_layout = FileLayout::kPerTask, .args = args, .read_back = true};
+  const SaveOptions hdf5 = {.args = args, .transfer = Transfer::kHdf5};
+  return {{.name = "Filters", .options = shared, .stride = 7},
+          {.name = "FiltersHdf5", .options = hdf5, .stride = 37},
+          {.name = "FiltersPerTask", .options = each, .stride = 23}};
+}
+
 std::vector<Configuration> Configurations() {
   const SaveOptions one_file_each = {.file_layout = FileLayout::kPerTask};
   const SaveOptions hdf5 = {.transfer = Transfer::kHdf5};
@@ -284,6 +297,12 @@ INSTANTIATE_TEST_SUITE_P(Options, FaultSweepTest,
 
 INSTANTIATE_TEST_SUITE_P(Arguments, FaultSweepTest,
                          ::testing::ValuesIn(ConfigurationsWithArgs()),
+                         [](const auto& configuration) {
+                           return configuration.param.name;
+                         });
+
+INSTANTIATE_TEST_SUITE_P(Filters, FaultSweepTest,
+                         ::testing::ValuesIn(ConfigurationsWithFilters()),
                          [](const auto& configuration) {
                            return configuration.param.name;
                          });

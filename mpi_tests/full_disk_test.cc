@@ -82,7 +82,8 @@ std::vector<Way> Ways() {
       {"Hdf5", {.transfer = kHdf5}},
       {"PerTask", {.file_layout = FileLayout::kPerTask}},
       {"PerTaskHdf5", {.file_layout = FileLayout::kPerTask, .transfer = kHdf5}},
-      {"Rounds", {.max_bytes_in_flight = 65536}}};
+      {"Rounds", {.max_bytes_in_flight = 65536}},
+      {"Filters", {.args = {{".*", {.filters = Deflate()}}}}}};
 }
 
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
@@ -181,7 +182,7 @@ TEST_P(FullDiskTest, TheCheckFindsTooLittle) {
 }
 
 TEST_P(FullDiskTest, FillsUpWhileWriting) {
-  if (options_.transfer == Transfer::kHdf5) {
+  if (options_.transfer == Transfer::kHdf5 || !options_.args.empty()) {
     GTEST_SKIP() << "parallel HDF5 does not return on all ranks, or crashes in "
                     "MPI_Finalize over the file that it could not close";
   }

@@ -100,7 +100,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Golden("format_1_2", golden::kPerTaskStep),
                       Golden("format_1_3", golden::kSharedStep),
                       Golden("format_1_3", golden::kGroupsStep),
-                      Golden("format_1_3", golden::kPerTaskStep)));
+                      Golden("format_1_3", golden::kPerTaskStep),
+                      Golden("format_2_4", golden::kSharedStep),
+                      Golden("format_2_4", golden::kFiltersStep)));
 
 TEST(GoldenValuesTest, ValuesWithHandlersAreRestored) {
   StatusOr<Comm> comm = Comm::Duplicate(MPI_COMM_WORLD);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "belay/checkpoint.h"
+#include "belay/checkpoint_reader.h"
 #include "values.h"
 
 namespace belay {
@@ -99,6 +100,27 @@ TEST_F(RestoreValuesTest, MakesAllThatIsStored) {
   EXPECT_THAT(values.arrays.at(vector_).tensor.values<int32_t>(),
               ElementsAre(3, -1, 300));
   EXPECT_TRUE(values.result.conversions.empty());
+}
+
+// A State keeps layouts as tracked objects do, and what arguments it was saved
+// with.
+TEST_F(RestoreValuesTest, LayoutsOfAStateAreStored) {
+  Model model(comm_);
+  State state;
+  state.AddLaidOut("matrix", model.layout, kShape, rank_, model.matrix.data());
+  state.Add("number", &model.vector[0]);
+  const SaveOptions options = {.args = {{"number", {.dtype = DType::kI8}}},
+                               .durable = false};
+  ASSERT_TRUE(Save(comm_, run(), 2, state, options).ok());
+  const RestoredValues values =
+      Ok(RestoreValues(comm_, run(), 2, {{".*", {.stored_layout = true}}}));
+  EXPECT_EQ(values.arrays.at("matrix").box, model.box);
+  ExpectMatrix(values.arrays.at("matrix"));
+  const CheckpointReader reader = Ok(CheckpointReader::Open(StepFile(2, "")));
+  EXPECT_EQ(Ok(reader.Find("matrix")).layout, model.layout.ToString());
+  EXPECT_EQ(Ok(reader.Find("matrix")).args, "");
+  EXPECT_EQ(Ok(reader.Find("number")).layout, "");
+  EXPECT_EQ(Ok(reader.Find("number")).args, "dtype=i8");
 }
 
 TEST_F(RestoreValuesTest, CutsAndConvertsWhatIsAskedFor) {

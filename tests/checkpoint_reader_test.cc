@@ -122,7 +122,7 @@ TEST_F(CheckpointReaderTest, InfoSaysWhatIsStoredAndHow) {
   EXPECT_EQ(info.path, dir_);
   EXPECT_EQ(info.step, 42);
   EXPECT_EQ(info.format_major, 1);
-  EXPECT_EQ(info.format_minor, 3);
+  EXPECT_EQ(info.format_minor, 4);
   EXPECT_EQ(info.file_layout, FileLayout::kPerTask);
   EXPECT_EQ(info.num_files, 2);
   EXPECT_EQ(info.bytes, 96 + 3 + 8 + 8);

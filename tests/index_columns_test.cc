@@ -33,7 +33,7 @@ Status Length(const std::string& column, const std::string& found) {
 TEST(IndexColumnsTest, ColumnsHoldWhatTheFormatSays) {
   const IndexColumns columns = ToColumns(SmallIndex());
   EXPECT_EQ(columns.magic, Text({"belay checkpoint"}));
-  EXPECT_EQ(columns.format, std::vector<uint32_t>({1, 3}));
+  EXPECT_EQ(columns.format, std::vector<uint32_t>({1, 4}));
   EXPECT_EQ(columns.file_layout, std::vector<uint8_t>({2}));
   EXPECT_EQ(columns.block_bytes, std::vector<int64_t>({1048576}));
   EXPECT_EQ(columns.array_key, Text({"a", "b", "c", "d/e", "d/f"}));
@@ -58,6 +58,35 @@ TEST(IndexColumnsTest, ColumnsHoldWhatTheFormatSays) {
   EXPECT_EQ(columns.checksum, std::vector<uint32_t>({11, 12, 13, 14}));
   EXPECT_EQ(columns.graph, SmallGraph());
   EXPECT_EQ(columns.values, SmallValues());
+  EXPECT_EQ(columns.array_args, Text({"shard_axes=[0]", "", "", "", ""}));
+  EXPECT_EQ(columns.array_layout, Text({"", "", "on 2", "", ""}));
+  EXPECT_EQ(columns.dataset_filters, Text(5));
+}
+
+// SmallIndex with filters on the chunks of "a".
+SavedCheckpoint FilteredIndex() {
+  SavedCheckpoint saved = SmallIndex();
+  saved.format_major = 2;
+  saved.datasets[0].filters = Deflate(6);
+  saved.datasets[0].offset = -1;
+  return saved;
+}
+
+TEST(IndexColumnsTest, FiltersNeedAnotherMajorVersion) {
+  const SavedCheckpoint saved = FilteredIndex();
+  const IndexColumns columns = ToColumns(saved);
+  EXPECT_EQ(columns.format, std::vector<uint32_t>({2, 4}));
+  EXPECT_EQ(columns.dataset_chunked, std::vector<uint8_t>({2, 0, 0, 0, 0}));
+  EXPECT_EQ(columns.dataset_filters, Text({"2(),1(6)", "", "", "", ""}));
+  ExpectSame(FromColumns(columns, "dir/index.h5").value(), saved);
+}
+
+TEST(IndexColumnsTest, ColumnsThatSayNothingAreLeftOut) {
+  SavedCheckpoint saved = SmallIndex();
+  saved.arrays[0].args = saved.arrays[2].layout = "";
+  const IndexColumns columns = ToColumns(saved);
+  EXPECT_FALSE(HaveColumns(4, columns));
+  ExpectSame(FromColumns(columns, "dir/index.h5").value(), saved);
 }
 
 TEST(IndexColumnsTest, RandomIndexesComeBack) {
@@ -74,14 +103,20 @@ TEST(IndexColumnsTest, RandomIndexesComeBack) {
 
 TEST(IndexColumnsTest, AnEmptyCheckpointComesBack) {
   const SavedCheckpoint saved{
-      .format_major = 1, .format_minor = 3, .has_checksums = true};
+      .format_major = 1, .format_minor = 4, .has_checksums = true};
   ExpectSame(FromColumns(ToColumns(saved), "dir/index.h5").value(), saved);
 }
 
-// 1.0 knew neither groups nor tasks, 1.1 no graph, 1.2 no values.
+// 1.0 knew neither groups nor tasks, 1.1 no graph, 1.2 no values, 1.3 neither
+// arguments nor layouts.
 TEST(IndexColumnsTest, OlderFormatsAreRead) {
   SavedCheckpoint saved = SmallIndex();
   IndexColumns columns = ToColumns(saved);
+  columns.format[1] = 3;
+  columns.array_args = columns.array_layout = columns.dataset_filters = {};
+  saved.format_minor = 3;
+  saved.arrays[0].args = saved.arrays[2].layout = "";
+  ExpectSame(FromColumns(columns, "dir/index.h5").value(), saved);
   columns.format[1] = 2;
   columns.values = {};
   saved.format_minor = 2;
@@ -115,6 +150,12 @@ struct WrongLength {
   Status shorter, longer;
 };
 
+// Of columns of one row for each of five arrays or datasets.
+WrongLength OfFiveRows(const std::string& column) {
+  return {Length(column, "found 4 rows, too few"),
+          Length(column, "found 6 rows, too many")};
+}
+
 const std::map<std::string, WrongLength>& WrongLengths() {
   const Status format = Bad("header/format of row 0");
   const Status layout = Bad("header/file_layout of row 0");
@@ -130,15 +171,14 @@ const std::map<std::string, WrongLength>& WrongLengths() {
       {"arrays/dtype",
        {Bad("arrays/dtype of row 4"),
         Length("arrays/dtype", "found 6 rows, too many")}},
-      {"arrays/ndim",
-       {Length("arrays/ndim", "found 4 rows, too few"),
-        Length("arrays/ndim", "found 6 rows, too many")}},
+      {"arrays/ndim", OfFiveRows("arrays/ndim")},
       {"arrays/shape",
        {Length("arrays/shape", "found 5 rows, too few"),
         Length("arrays/shape", "found 7 rows, too many")}},
-      {"arrays/string_bytes",
-       {Length("arrays/string_bytes", "found 4 rows, too few"),
-        Length("arrays/string_bytes", "found 6 rows, too many")}},
+      {"arrays/string_bytes", OfFiveRows("arrays/string_bytes")},
+      {"arrays/args", OfFiveRows("arrays/args")},
+      {"arrays/layout", OfFiveRows("arrays/layout")},
+      {"datasets/filters", OfFiveRows("datasets/filters")},
       {"files/name",
        {Length("files/bytes", "found 2 rows, too many"),
         Bad("files/name of row 2")}},
@@ -148,27 +188,17 @@ const std::map<std::string, WrongLength>& WrongLengths() {
       {"datasets/array",
        {Length("datasets/file", "found 5 rows, too many"),
         Bad("datasets/array of row 5")}},
-      {"datasets/file",
-       {Length("datasets/file", "found 4 rows, too few"),
-        Length("datasets/file", "found 6 rows, too many")}},
-      {"datasets/offset",
-       {Length("datasets/offset", "found 4 rows, too few"),
-        Length("datasets/offset", "found 6 rows, too many")}},
-      {"datasets/chunked",
-       {Length("datasets/chunked", "found 4 rows, too few"),
-        Length("datasets/chunked", "found 6 rows, too many")}},
+      {"datasets/file", OfFiveRows("datasets/file")},
+      {"datasets/offset", OfFiveRows("datasets/offset")},
+      {"datasets/chunked", OfFiveRows("datasets/chunked")},
       {"datasets/box",
        {Length("datasets/box", "found 13 rows, too few"),
         Length("datasets/box", "found 15 rows, too many")}},
       {"datasets/chunk",
        {Bad("datasets/chunk of row 0"),
         Length("datasets/chunk", "found 3 rows, too many")}},
-      {"datasets/group",
-       {Length("datasets/group", "found 4 rows, too few"),
-        Length("datasets/group", "found 6 rows, too many")}},
-      {"datasets/task",
-       {Length("datasets/task", "found 4 rows, too few"),
-        Length("datasets/task", "found 6 rows, too many")}},
+      {"datasets/group", OfFiveRows("datasets/group")},
+      {"datasets/task", OfFiveRows("datasets/task")},
       {"step", {Bad("step of row 0"), Bad("step of row 0")}},
       {"checksums/crc32c",
        {Length("checksums/crc32c", "need 4 rows, found 3"),
@@ -253,7 +283,17 @@ TEST(IndexColumnsTest, NumbersOfDatasetsAreInRange) {
       {"datasets/array of row 2", [](auto& c) { c.dataset_array[2] = 0; }},
       {"datasets/file of row 3", [](auto& c) { c.dataset_file[3] = 2; }},
       {"datasets/file of row 0", [](auto& c) { c.dataset_file[0] = ~0u; }},
-      {"datasets/chunked of row 1", [](auto& c) { c.dataset_chunked[1] = 2; }},
+      {"datasets/chunked of row 1", [](auto& c) { c.dataset_chunked[1] = 3; }},
+      {"datasets/offset of row 0", [](auto& c) { c.dataset_chunked[0] = 2; }},
+      {"datasets/filters of row 0",
+       [](auto& c) {
+         c.dataset_chunked[0] = 2;
+         c.dataset_offset[0] = -1;
+       }},
+      {"datasets/filters of row 0",
+       [](auto& c) { c.dataset_filters[0] = "2()"; }},
+      {"datasets/filters of row 4",
+       [](auto& c) { c.dataset_filters[4] = "none"; }},
       {"datasets/box of row 0", [](auto& c) { c.dataset_box[0] = 1; }},
       {"datasets/box of row 0", [](auto& c) { c.dataset_box[3] = 7; }},
       {"datasets/box of row 1", [](auto& c) { c.dataset_box[5] = 4; }},

@@ -55,13 +55,16 @@ TEST(IndexDigestTest, TheDigestIsThatOfTheFormat) {
   }
 }
 
-// Which digests differ: structure, values, added by 1.1, by 1.2, by 1.3.
+// Which digests differ: structure, values, added by 1.1, by 1.2, by 1.3,
+// by 1.4.
 std::vector<bool> Differ(const IndexColumns& a, const IndexColumns& b) {
   const IndexDigest da = DigestOf(a), db = DigestOf(b);
-  return {da.structure != db.structure, da.values != db.values,
+  return {da.structure != db.structure,
+          da.values != db.values,
           DigestOfAdded(1, a) != DigestOfAdded(1, b),
           DigestOfAdded(2, a) != DigestOfAdded(2, b),
-          DigestOfAdded(3, a) != DigestOfAdded(3, b)};
+          DigestOfAdded(3, a) != DigestOfAdded(3, b),
+          DigestOfAdded(4, a) != DigestOfAdded(4, b)};
 }
 
 TEST(IndexDigestTest, EveryRowOfEveryColumnCountsInOneDigest) {
@@ -73,7 +76,7 @@ TEST(IndexDigestTest, EveryRowOfEveryColumnCountsInOneDigest) {
     using Row = typename std::decay_t<decltype(column)>::value_type;
     const bool is_value =
         path == ".belay/step" || path == ".belay/checksums/crc32c";
-    std::vector<bool> expected(5);
+    std::vector<bool> expected(6);
     expected[minor > 0 ? minor + 1 : is_value ? 1 : 0] = true;
     ++columns;
     for (Row& row : column) {
@@ -86,12 +89,12 @@ TEST(IndexDigestTest, EveryRowOfEveryColumnCountsInOneDigest) {
       EXPECT_EQ(Differ(changed, good), expected) << path;
       row = old;
     }
-    EXPECT_EQ(Differ(changed, good), std::vector<bool>(5)) << path;
+    EXPECT_EQ(Differ(changed, good), std::vector<bool>(6)) << path;
   };
   for (; minor <= kFormatMinor; ++minor) {
     ForEachColumn(minor, changed, change);
   }
-  EXPECT_EQ(columns, 19 + 2 + 15 + 7);
+  EXPECT_EQ(columns, 19 + 2 + 15 + 7 + 3);
 }
 
 // The digests that an older reader knows do not see newer columns.

@@ -116,7 +116,7 @@ TEST_F(IndexFileTest, PythonReadsTheColumns) {
   ForEveryColumn(columns, [&](const char* path, const auto&) {
     paths.emplace_back(path);
   });
-  EXPECT_EQ(paths.size(), 4 + 19 + 2 + 15 + 7);
+  EXPECT_EQ(paths.size(), 4 + 19 + 2 + 15 + 7 + 3);
   const json found = h5::Python(Index(), paths);
   ForEveryColumn(columns, [&](const char* path, const auto& column) {
     EXPECT_EQ(found[path]["values"], json(column)) << path;
@@ -210,12 +210,12 @@ void WriteVersion(const std::string& path, std::vector<uint32_t> version) {
 }
 
 TEST_F(IndexFileTest, ANewerMajorVersionIsRefusedByName) {
-  WriteVersion(Index(), {2, 7});
+  WriteVersion(Index(), {3, 7});
   EXPECT_EQ(ReadIndex(dir_).status(),
             absl::UnimplementedError(
                 "read \"" + Index() +
-                "\": written in format 2.7, a newer one than this belay "
-                "understands; use a newer belay (need format 1, found 2)"));
+                "\": written in format 3.7, a newer one than this belay "
+                "understands; use a newer belay (need format 2, found 3)"));
 }
 
 TEST_F(IndexFileTest, AVersionThatIsNoneIsDamaged) {
@@ -247,6 +247,7 @@ void WriteColumns(const std::string& path, const IndexColumns& columns) {
   write(".belay/digest_1_1", std::vector<uint32_t>{DigestOfAdded(1, columns)});
   write(".belay/digest_1_2", std::vector<uint32_t>{DigestOfAdded(2, columns)});
   write(".belay/digest_1_3", std::vector<uint32_t>{DigestOfAdded(3, columns)});
+  write(".belay/digest_1_4", std::vector<uint32_t>{DigestOfAdded(4, columns)});
   write(".belay/graph/new", rows);
   write(".belay/digest_1_5", rows);
   cache = {};

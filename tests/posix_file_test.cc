@@ -290,12 +290,26 @@ TEST_F(PosixFileTest, SplitsWhatLinuxWouldCut) {
   munmap(memory, kBytes);
 }
 
+TEST_F(PosixFileTest, ReservesBehindTheEndAndGivesItBack) {
+  PosixFile file = Create("a");
+  EXPECT_TRUE(file.PwriteAll(0, "0123456789", 10).ok());
+  EXPECT_TRUE(file.ReserveUnsized(1 << 20).ok());
+  EXPECT_EQ(file.Stat()->size, 10);
+  EXPECT_GE(file.Stat()->allocated_bytes, 1 << 20);
+  EXPECT_TRUE(file.ReleaseUnsized().ok());
+  EXPECT_EQ(file.Stat()->size, 10);
+  EXPECT_LT(file.Stat()->allocated_bytes, 1 << 20);
+}
+
 TEST_F(PosixFileTest, WithoutFallocateTheFreeSpaceDecides) {
   PosixFile file = Create("a");
   for (int error : {EOPNOTSUPP, ENOSYS}) {
     fallocate_error = error;
+    EXPECT_TRUE(file.ReserveUnsized(2000).ok());
     EXPECT_TRUE(file.Fallocate(1000).ok());
-    EXPECT_EQ(file.Stat()->size, 0);
+    EXPECT_EQ(file.Stat()->size, 1000);
+    EXPECT_TRUE(file.Fallocate(10).ok());
+    EXPECT_EQ(file.Stat()->size, 1000);
     const Status status = file.Fallocate(int64_t{1} << 60);
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(std::string(status.message())

@@ -264,8 +264,13 @@ TEST_P(SaveAndRestoreTest, IsTheIdentityForAnyNumbersOfRanks) {
     const int writers = static_cast<int>(Uniform(1, 24, random));
     const int readers = static_cast<int>(Uniform(1, 24, random));
     const std::vector<RankShards> ranks = RandomCut(arrays, writers, random);
+    std::vector<SaveArgsFor> args;
+    if (!arrays.empty() && Uniform(0, 1, random) == 1) {
+      args = {{".*", {.chunk_byte_size = Uniform(16, 3000, random)}}};
+    }
     const SavePlan plan =
         PlanSave(ranks, {.file_layout = GetParam(),
+                         .args = args,
                          .round_bytes = Uniform(16, 3000, random)})
             .value();
     const SimulatedFiles files = SimulateSave(plan, ranks);

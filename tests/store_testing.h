@@ -69,8 +69,12 @@ inline SavedCheckpoint RandomIndex(Random& random) {
   SavedCheckpoint saved = std::move(files.index);
   saved.step = Uniform(0, 1000, random);
   saved.format_major = 1;
-  saved.format_minor = 3;
+  saved.format_minor = 4;
   saved.file_layout = layout;
+  for (StoredArray& array : saved.arrays) {
+    if (Uniform(0, 3, random) == 0) array.args = "dtype=bf16";
+    if (Uniform(0, 3, random) == 0) array.layout = "[rows] on rows=4";
+  }
   for (size_t i = 0; i < saved.files.size(); ++i) {
     saved.files[i].bytes = static_cast<int64_t>(files.bytes[i].size());
   }
@@ -118,12 +122,12 @@ inline SavedCheckpoint SmallIndex() {
   };
   return {.step = 42,
           .format_major = 1,
-          .format_minor = 3,
+          .format_minor = 4,
           .file_layout = FileLayout::kPerTask,
           .has_checksums = true,
-          .arrays = {{"a", DType::kF32, {4, 6}},
+          .arrays = {{"a", DType::kF32, {4, 6}, 0, "shard_axes=[0]"},
                      {"b", DType::kString, {}, 3},
-                     {"c", DType::kU8, {0, 2}},
+                     {"c", DType::kU8, {0, 2}, 0, "", "on 2"},
                      {"d/e", DType::kI64, {}},
                      {"d/f", DType::kU16, {2, 2}}},
           .datasets = {dataset(0, 0, WholeBox({4, 6}), 100, {2, 3}),

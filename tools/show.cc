@@ -17,6 +17,8 @@ void PrintHead(const ArrayInfo& array, const std::string& rest) {
   absl::PrintF("%s: %s %s, %s, %s%s\n", QuotedText(array.key),
                DTypeName(array.dtype), ShapeText(array.shape),
                BytesText(array.bytes), array.cut, rest);
+  if (!array.layout.empty()) absl::PrintF("laid out as %s\n", array.layout);
+  if (!array.args.empty()) absl::PrintF("saved with %s\n", array.args);
 }
 
 // The box that the text means, "offset,length" or "-" for each axis.

@@ -34,8 +34,13 @@ struct ArrayInfo {
   DType dtype = DType::kU8;
   Shape shape;
   int64_t bytes = 0;
-  // How it is stored: "contiguous", "4 chunks of [128, 64]", "3 pieces".
+  // How it is stored: "contiguous", "3 pieces",
+  // "4 chunks of [128, 64], shuffle, deflate(1)".
   std::string cut;
+  // The arguments that it was saved with, as "dtype=bf16"; "" for none.
+  std::string args;
+  // How it was laid out on a mesh, as Layout::ToString says it; "": not said.
+  std::string layout;
 };
 
 // What a data file holds of an array.
@@ -90,7 +95,8 @@ StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path);
 // a step that is deleted or replaced meanwhile can no longer be read.
 //
 // Threads: one reader may be used by many threads at once. Open uses HDF5,
-// which one thread at a time may do in the whole program.
+// which one thread at a time may do in the whole program; so does reading an
+// array with filters, for which readers wait for each other.
 //
 // Errors of all Read functions: NotFound - the key is absent; names up to three
 //   close ones; DataLoss - a data file is missing or too short, or a block does

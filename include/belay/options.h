@@ -14,8 +14,8 @@
 #include "belay/box.h"
 #include "belay/dtype.h"
 #include "belay/restore_args.h"
-#include "belay/sharding_policy.h"
 #include "belay/save_args.h"
+#include "belay/sharding_policy.h"
 
 namespace belay {
 

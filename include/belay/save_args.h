@@ -27,6 +27,20 @@ enum class ChunkChooser : uint8_t {
   kGreedy = 1,
 };
 
+// A filter of HDF5, which changes the bytes of each chunk on their way to the
+// file and back: the number under which it is registered, and its parameters.
+struct Filter {
+  int id = 0;
+  std::vector<uint32_t> parameters = {};
+
+  friend bool operator==(const Filter&, const Filter&) = default;
+};
+
+// Compression by zlib, after a shuffle of the bytes of all elements, which
+// makes numbers compress better. Every HDF5 has both. Local. `level` is from 1,
+// fast, to 9, small.
+std::vector<Filter> Deflate(int level = 1);
+
 // Chunks are lengths per axis. They form a grid that begins at the first
 // element of the array; those at the far ends may be smaller. Each rank's piece
 // of an array is a shard; where the pieces are no regular grid, the whole array
@@ -49,6 +63,9 @@ struct SaveArgs {
   ChunkChooser chooser = ChunkChooser::kExact;
   // Axes along which a chunk has length 1. Chooses a chunk, as the size does.
   std::vector<int> shard_axes = {};
+  // Chunks pass through these in turn, such as Deflate(). Where nothing above
+  // asks for chunks they have at most 1 MiB. Every reader needs these filters.
+  std::vector<Filter> filters = {};
 
   friend bool operator==(const SaveArgs&, const SaveArgs&) = default;
 };

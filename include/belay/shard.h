@@ -31,6 +31,9 @@ struct Shard {
   void* data = nullptr;
   // Read by Save, resized and written by Restore.
   std::string* text = nullptr;
+  // How the array is laid out on a mesh, as Layout::ToString says it, which is
+  // kept with it; "": not said.
+  std::string layout = {};
 };
 
 }  // namespace belay

@@ -35,6 +35,7 @@ Status ArrayReading::Read(const Shard& shard) {
                   .reads = plan.ranks[0],
                   .directory = directory_,
                   .file_names = file_names,
+                  .filtered = plan.filtered,
                   .registers = registers_,
                   .covered = covered_},
                  counts);

@@ -14,6 +14,7 @@
 #include "geometry/runs.h"
 #include "graph/object_listing.h"
 #include "graph/stored_graph_conversion.h"
+#include "model/filters.h"
 #include "model/single_array.h"
 #include "model/stored_values.h"
 #include "store/index_file.h"
@@ -25,13 +26,15 @@ constexpr size_t kCloseKeys = 3;
 
 std::string CutText(const ArrayEntry& entry) {
   if (entry.datasets.empty()) return "empty";
+  const StoredDataset& first = entry.datasets[0];
+  const std::string filters =
+      first.filters.empty() ? "" : ", " + DescribeFilters(first.filters);
   if (entry.datasets.size() > 1) {
-    return absl::StrFormat("%d pieces", entry.datasets.size());
+    return absl::StrFormat("%d pieces%s", entry.datasets.size(), filters);
   }
-  const StoredDataset& only = entry.datasets[0];
-  if (only.chunk.empty()) return "contiguous";
-  return absl::StrFormat("%d chunks of %s", NumElements(ChunkGrid(only)),
-                         ShapeText(only.chunk));
+  if (first.chunk.empty()) return "contiguous";
+  return absl::StrFormat("%d chunks of %s%s", NumElements(ChunkGrid(first)),
+                         ShapeText(first.chunk), filters);
 }
 
 // The datasets as a user sees them.
@@ -71,6 +74,7 @@ CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
                       .has_graph = !saved.graph.node_parent.empty(),
                       .arrays = {},
                       .pieces = PiecesOf(saved)};
+  const std::vector<std::string> layouts = LayoutsOf(saved);
   info.arrays.reserve(saved.arrays.size());
   for (size_t i = 0; i < saved.arrays.size(); ++i) {
     const StoredArray& array = saved.arrays[i];
@@ -78,7 +82,9 @@ CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
                            .dtype = array.dtype,
                            .shape = array.shape,
                            .bytes = ArrayBytes(array),
-                           .cut = CutText(entries[i])});
+                           .cut = CutText(entries[i]),
+                           .args = array.args,
+                           .layout = layouts[i]});
   }
   return info;
 }
@@ -191,20 +197,20 @@ StatusOr<ArrayInfo> CheckpointReader::Find(std::string_view key) const {
 
 std::vector<ValueInfo> CheckpointReader::Values() const {
   const SavedCheckpoint& saved = impl_->saved;
-  std::map<std::string_view, std::string_view> layouts;
-  for (size_t i = 0; i < saved.graph.attribute_array.size(); ++i) {
-    layouts.emplace(saved.arrays[saved.graph.attribute_array[i]].key,
-                    saved.graph.attribute_layout[i]);
+  const std::vector<std::string> layouts = LayoutsOf(saved);
+  std::map<std::string_view, std::string_view> by_key;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    by_key.emplace(saved.arrays[i].key, layouts[i]);
   }
   std::vector<ValueInfo> values;
   for (StoredValue& value : AllValues(saved)) {
-    const auto layout = layouts.find(value.key);
+    const auto layout = by_key.find(value.key);
     values.push_back(
         {.key = std::move(value.key),
          .typestr = std::move(value.typestr),
          .parts = std::move(value.parts),
-         .layout = std::string(layout == layouts.end() ? std::string_view()
-                                                       : layout->second)});
+         .layout = std::string(layout == by_key.end() ? std::string_view()
+                                                      : layout->second)});
   }
   return values;
 }

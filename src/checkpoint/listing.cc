@@ -30,7 +30,7 @@ std::vector<Shard> ListShards(std::vector<Shard> shards, int rank) {
 void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
   for (const Shard& shard : shards) {
     PutShard(out, shard.key, shard.dtype, shard.global_shape, shard.box,
-             shard.replica, StringBytes(shard));
+             shard.replica, StringBytes(shard), shard.layout);
   }
 }
 
@@ -70,7 +70,8 @@ std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards,
                      .global_shape = shard.global_shape,
                      .box = shard.box,
                      .replica = shard.replica,
-                     .string_bytes = StringBytes(shard)});
+                     .string_bytes = StringBytes(shard),
+                     .layout = shard.layout});
   }
   for (size_t i = 0; i < forms.size(); ++i) infos[i].dtype = forms[i].dtype;
   return infos;

@@ -36,7 +36,8 @@ void PutDatasets(const SavePlan& plan, int32_t file,
                      .dtype = array.dtype,
                      .string_bytes = array.string_bytes,
                      .shape = is_text ? Shape{} : dataset.box.shape,
-                     .chunk = dataset.chunk});
+                     .chunk = dataset.chunk,
+                     .filters = dataset.filters});
   }
   out.PutText(EncodeDatasetSpecs(specs));
   for (const StoredDataset& dataset : DatasetsOfFile(plan, file)) {
@@ -45,11 +46,20 @@ void PutDatasets(const SavePlan& plan, int32_t file,
   }
 }
 
+bool HasFilters(std::span<const StoredDataset> datasets) {
+  return std::any_of(
+      datasets.begin(), datasets.end(),
+      [](const StoredDataset& dataset) { return !dataset.filters.empty(); });
+}
+
 int64_t MeanRunBytes(const SavePlan& plan) {
   int64_t bytes = 0, runs = 0;
   for (const RankWrites& writes : plan.ranks) {
-    bytes += writes.bytes;
     for (const WriteOrder& order : writes.orders) {
+      const StoredDataset& dataset = plan.datasets[order.dataset];
+      if (!dataset.filters.empty()) continue;
+      bytes += NumElements(order.box.shape) *
+               IoElementSize(plan.arrays[dataset.array].dtype);
       runs += CountRuns(order.box, order.box, order.extent.box);
     }
   }
@@ -61,6 +71,7 @@ std::vector<std::string> EncodeParts(const SavePlan& plan,
                                      const SaveOptions& options) {
   const std::vector<std::string> paths = ObjectPaths(plan.arrays);
   const int64_t mean_run_bytes = MeanRunBytes(plan);
+  const bool has_filters = HasFilters(plan.datasets);
   std::vector<std::string> parts;
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     WireWriter out;
@@ -69,6 +80,7 @@ std::vector<std::string> EncodeParts(const SavePlan& plan,
     out.Put(plan.num_blocks);
     out.Put(plan.rounds);
     out.Put(mean_run_bytes);
+    out.Put(has_filters);
     out.Put<uint64_t>(plan.warnings.size());
     for (const std::string& warning : plan.warnings) out.PutText(warning);
     out.Put(plan.teams[rank]);
@@ -77,7 +89,9 @@ std::vector<std::string> EncodeParts(const SavePlan& plan,
     for (int32_t file = first; file < last; ++file) {
       const bool creator =
           plan.files[file].creator == static_cast<int32_t>(rank);
-      const bool knows = creator || options.transfer == Transfer::kHdf5;
+      const bool knows =
+          creator || options.transfer == Transfer::kHdf5 ||
+          (has_filters && HasFilters(DatasetsOfFile(plan, file)));
       out.PutText(plan.files[file].name);
       out.Put(creator);
       out.Put(plan.files[file].num_writers == 1 ? Space::kAsWritten
@@ -98,6 +112,7 @@ void DecodePart(std::string_view bytes, PlannedSave& planned) {
   planned.num_blocks = in.Get<int64_t>();
   planned.rounds = in.Get<int64_t>();
   planned.mean_run_bytes = in.Get<int64_t>();
+  planned.has_filters = in.Get<bool>();
   planned.warnings.resize(in.Get<uint64_t>());
   for (std::string& warning : planned.warnings) warning = in.GetText();
   planned.team = in.Get<int32_t>();
@@ -158,7 +173,8 @@ void TakePlaces(const std::vector<std::string>& skeletons,
   }
   for (RankWrites& writes : plan.ranks) {
     for (WriteOrder& order : writes.orders) {
-      order.extent.offset += plan.datasets[order.dataset].offset;
+      const StoredDataset& dataset = plan.datasets[order.dataset];
+      if (dataset.filters.empty()) order.extent.offset += dataset.offset;
     }
   }
   planned.saved.datasets = plan.datasets;
@@ -174,6 +190,19 @@ std::vector<std::string> EncodeOrders(SavePlan& plan) {
   return parts;
 }
 
+// Takes the orders for datasets with filters out of those of a file.
+void SplitWrites(PlannedFile& file) {
+  if (!file.HasFilters()) return;
+  RankWrites all = std::move(file.writes);
+  file.writes = {};
+  for (WriteOrder& order : all.orders) {
+    const h5::DatasetSpec& spec = file.datasets[order.dataset];
+    RankWrites& writes = spec.filters.empty() ? file.writes : file.filtered;
+    writes.bytes += NumElements(order.box.shape) * IoElementSize(spec.dtype);
+    writes.orders.push_back(std::move(order));
+  }
+}
+
 int64_t SizeOf(const std::vector<std::string>& parts) {
   int64_t size = 0;
   for (const std::string& part : parts) size += std::ssize(part);
@@ -181,6 +210,26 @@ int64_t SizeOf(const std::vector<std::string>& parts) {
 }
 
 }  // namespace
+
+bool PlannedFile::HasFilters() const {
+  return std::any_of(
+      datasets.begin(), datasets.end(),
+      [](const h5::DatasetSpec& spec) { return !spec.filters.empty(); });
+}
+
+Status GatherFileSizes(Team& team, const std::vector<int64_t>& mine,
+                       PlannedSave& planned) {
+  WireWriter out;
+  for (const int64_t bytes : mine) out.Put(bytes);
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> sizes,
+                                Gather(team, out.bytes()));
+  if (!team.is_root()) return absl::OkStatus();
+  std::vector<WireReader> readers(sizes.begin(), sizes.end());
+  for (StoredFile& file : planned.saved.files) {
+    file.bytes = readers[file.creator].Get<int64_t>();
+  }
+  return absl::OkStatus();
+}
 
 StatusOr<PlannedSave> PlanTogether(Team& team, RankShards mine,
                                    const SaveOptions& options) {
@@ -221,6 +270,7 @@ Status Place(Team& team, const std::vector<SkeletonImage>& skeletons,
   std::vector<RankWrites> writes = DecodeRankWrites(part);
   for (size_t i = 0; i < writes.size(); ++i) {
     planned.files[i].writes = std::move(writes[i]);
+    SplitWrites(planned.files[i]);
   }
   planned.plan = {};  // of all ranks, and now with them
   return absl::OkStatus();

@@ -22,12 +22,17 @@ struct PlannedFile {
   std::string name;
   bool is_creator = false;
   Space space = Space::kReserved;
-  int64_t rounds = 0;  // equal on the ranks of the team
-  RankWrites writes;   // extents relative to the file, once Place has run
-  // There on the rank that creates the file, and for the hdf5 transfer on all.
+  int64_t rounds = 0;   // equal on the ranks of the team
+  RankWrites writes;    // extents relative to the file, once Place has run
+  RankWrites filtered;  // those into datasets with filters
+  // There on the rank that creates the file; on all for the hdf5 transfer and
+  // where a dataset has filters.
   std::vector<h5::DatasetSpec> datasets;
   std::vector<int32_t> calls;  // one per dataset, as the next
   std::vector<Shape> corners;
+
+  // Whether any of its datasets has filters. Local. Requires that it is known.
+  bool HasFilters() const;
 };
 
 // One rank's view of a SavePlan.
@@ -38,6 +43,7 @@ struct PlannedSave {
   int64_t num_blocks = 0;
   int64_t rounds = 0;
   int64_t mean_run_bytes = 0;
+  bool has_filters = false;  // of any dataset
   std::vector<std::string> warnings;
   // This rank's part: the files of its team, in the order of writing.
   int32_t team = -1;  // -1: none
@@ -52,6 +58,11 @@ struct PlannedSave {
 // Errors: those of PlanSave and MergeValues.
 StatusOr<PlannedSave> PlanTogether(Team& team, RankShards mine,
                                    const SaveOptions& options);
+
+// Tells rank 0 how long the files are that this rank has created, if that shows
+// only when they are written. Collective; agreed.
+Status GatherFileSizes(Team& team, const std::vector<int64_t>& mine,
+                       PlannedSave& planned);
 
 // Tells everyone where the datasets lie, once the skeletons exist. `skeletons`
 // are those of the files that this rank created. Collective; agreed.

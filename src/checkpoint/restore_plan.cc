@@ -28,6 +28,7 @@ std::vector<std::string> EncodeParts(const RestoreRun& run) {
   common.Put<int64_t>(run.plan.arrays.size());
   common.Put<uint64_t>(run.saved.files.size());
   for (const StoredFile& file : run.saved.files) common.PutText(file.name);
+  PutFiltered(common, run.plan.filtered);
   std::vector<std::string> parts;
   for (const RankReads& reads : run.plan.ranks) {
     parts.push_back(common.bytes() + EncodeRankReads(reads));
@@ -49,6 +50,7 @@ void DecodePart(std::string_view bytes, RestoreRun& run) {
   run.result.num_arrays = in.Get<int64_t>();
   run.file_names.resize(in.Get<uint64_t>());
   for (std::string& name : run.file_names) name = in.GetText();
+  run.filtered = GetFiltered(in);
   run.reads = DecodeRankReads(in.Rest());
 }
 

@@ -103,6 +103,7 @@ Status ReadPlanned(RestoreRun& run, const std::optional<Sharing>& sharing) {
                     .reads = run.reads,
                     .directory = run.source.path,
                     .file_names = run.file_names,
+                    .filtered = run.filtered,
                     .registers = run.registers,
                     .covered = run.covered,
                     .forms = run.forms,

@@ -69,6 +69,7 @@ struct RestoreRun {
   // Why there is none; empty: there may be some. Equal on all ranks.
   std::string no_shared_memory;
   std::vector<std::string> file_names;
+  std::vector<FilteredDataset> filtered;
   bool checks = false;  // equal on all ranks
   std::vector<uint32_t> registers;
   std::vector<int64_t> covered;

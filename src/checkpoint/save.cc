@@ -323,7 +323,8 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
   CleanUp(run, status);
   BELAY_RETURN_IF_AGREED(status);
   Report(run);
-  run.cache.is_valid = run.keep;
+  // How long files with filters are is another matter each time.
+  run.cache.is_valid = run.keep && !run.cache.planned.has_filters;
   return std::move(run.result);
 }
 

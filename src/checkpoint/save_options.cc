@@ -4,6 +4,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/wire.h"
+#include "h5/filter.h"
 #include "model/save_args.h"
 
 namespace belay {
@@ -60,6 +61,14 @@ Status CheckSaveOptions(std::string_view start, const SaveOptions& options) {
   if (!args.ok()) {
     return Status(args.code(),
                   absl::StrFormat("%s: %s", AbslView(start), args.message()));
+  }
+  for (const SaveArgsFor& one : options.args) {
+    const Status filters = h5::CheckCanWrite(one.args.filters);
+    if (filters.ok()) continue;
+    return Status(
+        filters.code(),
+        absl::StrFormat("%s: arguments for \"%s\": %s", AbslView(start),
+                        one.keys, filters.message()));
   }
   return CheckDeadlineSeconds(start, options.deadline_seconds);
 }

@@ -11,15 +11,26 @@
 namespace belay {
 namespace {
 
-WriteJob JobOf(SaveRun& run, const PlannedFile& file) {
+// Whether rank 0 can fill its index now, and has not yet: how long files with
+// filters are shows when they are written.
+bool KnowsIndex(const SaveRun& run) {
+  return !run.has_index && !run.cache.planned.has_filters;
+}
+
+// Which datasets of a file: those with filters are written apart, when the
+// others are there.
+enum class Part : uint8_t { kPlain, kFiltered };
+
+WriteJob JobOf(SaveRun& run, const PlannedFile& file, Part part) {
+  const bool filtered = part == Part::kFiltered;
   return {.shards = run.shards,
-          .writes = file.writes,
+          .writes = filtered ? file.filtered : file.writes,
           .path = run.DataPath(file),
           .forms = run.cache.forms,
           .registers = run.registers,
           .durable = run.options.durable,
           .is_creator = file.is_creator,
-          .meanwhile = run.team.is_root() && !run.has_index
+          .meanwhile = run.team.is_root() && KnowsIndex(run)
                            ? std::function([&run] { return PrepareIndex(run); })
                            : nullptr,
           .rounds = file.rounds,
@@ -27,7 +38,12 @@ WriteJob JobOf(SaveRun& run, const PlannedFile& file) {
           .hints = run.options.mpi_io_hints,
           .datasets = &file.datasets,
           .calls = &file.calls,
-          .corners = &file.corners};
+          .corners = &file.corners,
+          .filtered = filtered};
+}
+
+Transfer TransferOf(const SaveRun& run, Part part) {
+  return part == Part::kFiltered ? Transfer::kHdf5 : run.result.transfer;
 }
 
 // Writes a file by one of the transfers that need all ranks of its team.
@@ -45,13 +61,14 @@ Status WriteOne(Transfer transfer, Team& team, const WriteJob& job,
 
 // Writes the files of a team one after the other; all its ranks take part in
 // each. Collective.
-Status WriteTogether(Team& team, SaveRun& run, MpiIoVerdict& verdict,
+Status WriteTogether(Team& team, SaveRun& run, Part part, MpiIoVerdict& verdict,
                      WriteCounts& counts) {
   verdict.sound = true;
   for (const PlannedFile& file : run.cache.planned.files) {
-    const WriteJob job = JobOf(run, file);
+    if (part == Part::kFiltered && !file.HasFilters()) continue;
+    const WriteJob job = JobOf(run, file, part);
     BELAY_RETURN_IF_AGREED(
-        WriteOne(run.result.transfer, team, job, verdict, counts));
+        WriteOne(TransferOf(run, part), team, job, verdict, counts));
     if (!verdict.sound) break;
   }
   return absl::OkStatus();
@@ -59,61 +76,67 @@ Status WriteTogether(Team& team, SaveRun& run, MpiIoVerdict& verdict,
 
 // Writes the files of a team that is a part of all ranks, those of `comm`.
 // Collective.
-Status WriteWithTeam(const Comm& comm, SaveRun& run, MpiIoVerdict& verdict,
-                     WriteCounts& counts) {
+Status WriteWithTeam(const Comm& comm, SaveRun& run, Part part,
+                     MpiIoVerdict& verdict, WriteCounts& counts) {
   const std::string path = run.DataPath(run.cache.planned.files[0]);
   Team team{.comm = comm,
             .deadline = Deadline(comm, run.options.deadline_seconds,
                                  absl::StrFormat("save \"%s\"", path)),
             .whole = &run.team.comm};
   team.deadline.Enter("write");
-  const Status status = WriteTogether(team, run, verdict, counts);
+  const Status status = WriteTogether(team, run, part, verdict, counts);
   run.team.messages += team.messages;
   return status;
 }
 
 // All teams at once; a rank without one has nothing to do. Collective.
-Status WritePerTeam(SaveRun& run, MpiIoVerdict& verdict, WriteCounts& counts) {
+Status WritePerTeam(SaveRun& run, Part part, MpiIoVerdict& verdict,
+                    WriteCounts& counts) {
   const int32_t number = run.cache.planned.team;
   StatusOr<Comm> comm = run.team.comm.Split(number);
   BELAY_RETURN_IF_AGREED(Agree(run.team, comm.status()));
   verdict.sound = true;
   if (number < 0) return Agree(run.team, absl::OkStatus());
-  Status status = WriteWithTeam(*comm, run, verdict, counts);
+  Status status = WriteWithTeam(*comm, run, part, verdict, counts);
   status.Update(comm->Close());
   return Agree(run.team, status);
 }
 
 // Writes what this rank has, file by file. Local.
 Status WriteAlone(SaveRun& run, WriteCounts& counts) {
-  if (run.team.is_root() && !run.has_index) {
+  if (run.team.is_root() && KnowsIndex(run)) {
     BELAY_RETURN_IF_ERROR(PrepareIndex(run));
   }
   for (const PlannedFile& file : run.cache.planned.files) {
-    BELAY_RETURN_IF_ERROR(WriteIndependently(JobOf(run, file), counts));
+    BELAY_RETURN_IF_ERROR(
+        WriteIndependently(JobOf(run, file, Part::kPlain), counts));
   }
   return absl::OkStatus();
 }
 
 // Looks for holes and wrong sizes in the files that this rank has created.
-// Local.
-Status CheckMyFiles(SaveRun& run, bool& has_holes) {
-  size_t next = 0;
+// Returns their sizes. Local.
+StatusOr<std::vector<int64_t>> CheckMyFiles(SaveRun& run, bool& has_holes) {
+  std::vector<int64_t> sizes;
   for (const PlannedFile& file : run.cache.planned.files) {
     if (!file.is_creator) continue;
-    const Skeleton& skeleton = run.cache.skeletons[next++].skeleton;
+    int64_t bytes = run.cache.skeletons[sizes.size()].skeleton.file_bytes;
+    if (file.HasFilters()) {
+      BELAY_ASSIGN_OR_RETURN(bytes, FileBytes(run.DataPath(file)));
+    }
     bool holes = false;
-    BELAY_RETURN_IF_ERROR(
-        CheckWrittenFile(run.DataPath(file), skeleton.file_bytes, holes));
+    BELAY_RETURN_IF_ERROR(CheckWrittenFile(run.DataPath(file), bytes, holes));
     has_holes = has_holes || holes;
+    sizes.push_back(bytes);
   }
-  return absl::OkStatus();
+  return sizes;
 }
 
 // Local.
 Status ReadBackMine(SaveRun& run) {
   for (const PlannedFile& file : run.cache.planned.files) {
-    BELAY_RETURN_IF_ERROR(ReadBack(JobOf(run, file)));
+    BELAY_RETURN_IF_ERROR(ReadBack(JobOf(run, file, Part::kPlain)));
+    BELAY_RETURN_IF_ERROR(ReadBackFiltered(JobOf(run, file, Part::kFiltered)));
   }
   return absl::OkStatus();
 }
@@ -133,22 +156,35 @@ bool IsTogether(const SaveRun& run) {
           run.options.file_layout != FileLayout::kPerTask);
 }
 
-// Tries the transfer that was asked for; `done` says whether it was fit.
-// Collective.
-Status TryTogether(SaveRun& run, WriteCounts& counts, bool& done) {
+// Tries a transfer that needs all ranks; `done` says whether the MPI-IO was fit
+// for it, and `note` why. Collective.
+Status TryTogether(SaveRun& run, Part part, WriteCounts& counts, bool& done,
+                   std::string& note) {
   MpiIoVerdict verdict;
   Status status;
   if (run.options.file_layout == FileLayout::kShared) {
-    status = WriteTogether(run.team, run, verdict, counts);
+    status = WriteTogether(run.team, run, part, verdict, counts);
   } else {
-    status = WritePerTeam(run, verdict, counts);
+    status = WritePerTeam(run, part, verdict, counts);
   }
   BELAY_RETURN_IF_AGREED(status);
   std::vector<int64_t> sound = {verdict.sound ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MinAll(run.team, sound));
   done = sound[0] == 1;
-  run.result.transfer_note = verdict.note;
+  note = verdict.note;
   return absl::OkStatus();
+}
+
+// Writes what passes filters, by HDF5's own collective writes. Collective.
+Status WriteFiltered(SaveRun& run, WriteCounts& counts) {
+  bool done = false;
+  std::string note;
+  BELAY_RETURN_IF_AGREED(TryTogether(run, Part::kFiltered, counts, done, note));
+  if (done) return absl::OkStatus();
+  return Agree(run.team, absl::FailedPreconditionError(absl::StrFormat(
+                             "save \"%s\": chunks with filters are written by "
+                             "MPI-IO, which is not safe as it is set up: %s",
+                             run.path, note)));
 }
 
 }  // namespace
@@ -170,7 +206,8 @@ Status WriteStation(SaveRun& run) {
   WriteCounts counts;
   bool done = false;
   if (IsTogether(run)) {
-    BELAY_RETURN_IF_AGREED(TryTogether(run, counts, done));
+    BELAY_RETURN_IF_AGREED(
+        TryTogether(run, Part::kPlain, counts, done, run.result.transfer_note));
   }
   if (!done) {
     // Other nodes may have written already.
@@ -179,6 +216,7 @@ Status WriteStation(SaveRun& run) {
     run.result.transfer = Transfer::kIndependent;
     BELAY_RETURN_IF_AGREED(Agree(run.team, WriteAlone(run, counts)));
   }
+  if (planned.has_filters) BELAY_RETURN_IF_AGREED(WriteFiltered(run, counts));
   run.result.counters.bytes = counts.bytes;
   run.result.counters.io_calls = counts.io_calls;
   run.result.counters.collective_io = counts.collective_io;
@@ -189,9 +227,13 @@ Status WriteStation(SaveRun& run) {
 Status VerifyStation(SaveRun& run) {
   run.stations.Enter("verify");
   bool has_holes = false;
-  const Status status = CheckMyFiles(run, has_holes);
+  const StatusOr<std::vector<int64_t>> sizes = CheckMyFiles(run, has_holes);
   std::vector<int64_t> flags = {has_holes ? 0 : 1};
-  BELAY_RETURN_IF_AGREED(AgreeWithFlags(run.team, status, flags));
+  BELAY_RETURN_IF_AGREED(AgreeWithFlags(run.team, sizes.status(), flags));
+  if (run.cache.planned.has_filters) {
+    BELAY_RETURN_IF_AGREED(
+        GatherFileSizes(run.team, *sizes, run.cache.planned));
+  }
   // Fewer bytes allocated than written is a loss, or a file system that
   // compresses: reading back tells.
   if (run.options.read_back || flags[0] == 0) {

@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <span>
 
+#include "absl/functional/function_ref.h"
 #include "base/checksum.h"
 #include "base/status_macros.h"
 #include "belay/checkpoint_reader.h"
 #include "geometry/runs.h"
 #include "model/plan.h"
 #include "model/single_array.h"
+#include "store/filtered_reader.h"
 #include "store/index_file.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
@@ -50,25 +52,62 @@ class ArrayVerifier {
  private:
   Status Sum(const StoredArray& stored, std::span<const StoredDataset> datasets,
              std::span<uint32_t> registers) {
-    const int64_t size = IoElementSize(stored.dtype);
     Checksummer sum(registers);
     for (const StoredDataset& dataset : datasets) {
-      BELAY_ASSIGN_OR_RETURN(
-          PosixFile file,
-          PosixFile::Open(JoinPath(directory_, saved_.files[dataset.file].name),
-                          PosixFile::Mode::kRead));
-      for (Extent& extent : ExtentsOf(dataset, dataset.box, size)) {
-        extent.offset += dataset.offset;
-        const Box box = *Intersect(extent.box, dataset.box);
-        BELAY_RETURN_IF_ERROR(SumExtent(file, stored, extent, box, sum));
-      }
-      BELAY_RETURN_IF_ERROR(file.Close());
+      BELAY_RETURN_IF_ERROR(dataset.filters.empty()
+                                ? SumDataset(stored, dataset, sum)
+                                : SumFiltered(stored, dataset, sum));
     }
     return absl::OkStatus();
   }
 
-  Status SumExtent(PosixFile& file, const StoredArray& stored,
-                   const Extent& extent, const Box& box, Checksummer& sum) {
+  std::string PathOf(const StoredDataset& dataset) const {
+    return JoinPath(directory_, saved_.files[dataset.file].name);
+  }
+
+  Status SumDataset(const StoredArray& stored, const StoredDataset& dataset,
+                    Checksummer& sum) {
+    BELAY_ASSIGN_OR_RETURN(
+        PosixFile file,
+        PosixFile::Open(PathOf(dataset), PosixFile::Mode::kRead));
+    for (Extent& extent :
+         ExtentsOf(dataset, dataset.box, IoElementSize(stored.dtype))) {
+      extent.offset += dataset.offset;
+      const Box box = *Intersect(extent.box, dataset.box);
+      const auto read = [&](const ShardMemory& memory, const Box& tile) {
+        Status status;
+        ForEachSegment(memory, tile, extent,
+                       [&](char* data, int64_t offset, int64_t length) {
+                         if (!status.ok()) return;
+                         status = file.PreadAll(offset, data, length);
+                       });
+        return status;
+      };
+      BELAY_RETURN_IF_ERROR(SumExtent(stored, box, read, sum));
+    }
+    return file.Close();
+  }
+
+  Status SumFiltered(const StoredArray& stored, const StoredDataset& dataset,
+                     Checksummer& sum) {
+    FilteredReader file;
+    const FilteredDataset filtered{
+        .path = dataset.path, .dtype = stored.dtype, .box = dataset.box};
+    for (const Extent& extent :
+         ExtentsOf(dataset, dataset.box, IoElementSize(stored.dtype))) {
+      const Box box = *Intersect(extent.box, dataset.box);
+      const auto read = [&](const ShardMemory& memory, const Box& tile) {
+        return file.Read(PathOf(dataset), filtered, extent, tile, memory);
+      };
+      BELAY_RETURN_IF_ERROR(SumExtent(stored, box, read, sum));
+    }
+    return file.Close();
+  }
+
+  Status SumExtent(
+      const StoredArray& stored, const Box& box,
+      absl::FunctionRef<Status(const ShardMemory&, const Box&)> read,
+      Checksummer& sum) {
     const int64_t size = IoElementSize(stored.dtype);
     ShardMemory memory{.data = nullptr,
                        .element_size = size,
@@ -81,11 +120,7 @@ class ArrayVerifier {
       buffer_.resize(bytes);
       memory.data = buffer_.data();
       memory.box = tile;
-      ForEachSegment(memory, tile, extent,
-                     [&](char* data, int64_t offset, int64_t length) {
-                       if (!status.ok()) return;
-                       status = file.PreadAll(offset, data, length);
-                     });
+      status = read(memory, tile);
       sum.Add(memory, tile, 0);
       if (progress_) progress_(bytes);
     });

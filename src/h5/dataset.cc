@@ -147,9 +147,11 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
                            return LinkProperties(path);
                          }));
   const Shape chunk = has_bytes ? spec.chunk : Shape{};
-  BELAY_ASSIGN_OR_RETURN(const hid_t creation,
-                         MakeOnce(cache.creation[chunk], [&] {
-                           return DatasetProperties(chunk, path);
+  Handle own_creation;
+  Handle& creation_slot =
+      spec.filters.empty() ? cache.creation[chunk] : own_creation;
+  BELAY_ASSIGN_OR_RETURN(const hid_t creation, MakeOnce(creation_slot, [&] {
+                           return DatasetProperties(chunk, spec.filters, path);
                          }));
   BELAY_ASSIGN_OR_RETURN(
       Handle dataset, Own(H5Dcreate2(location.group, location.name, type,
@@ -157,7 +159,7 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
                           "create dataset", path));
   BELAY_RETURN_IF_ERROR(NameDType(dataset, spec.dtype));
   int64_t offset = -1;
-  if (has_bytes) {
+  if (has_bytes && spec.filters.empty()) {
     BELAY_ASSIGN_OR_RETURN(offset, DataOffset(dataset, spec));
   }
   BELAY_RETURN_IF_ERROR(dataset.Close());

@@ -18,6 +18,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "belay/box.h"
 #include "belay/dtype.h"
+#include "belay/save_args.h"
 #include "belay/status.h"
 #include "h5/handle.h"
 
@@ -58,13 +59,15 @@ struct DatasetSpec {
   int64_t string_bytes = 0;
   Shape shape;
   Shape chunk;
+  std::vector<Filter> filters = {};  // of the chunks
 };
 
 // Creates a dataset with its parents; its bytes are allocated, but not written.
 // Local. Returns the offset of its first byte in the file: elements follow
 // densely in row-major order or, with chunks, chunk after chunk in row-major
 // order, each of full size also at the edges. Returns -1 for an array without
-// bytes, which has no storage.
+// bytes, which has no storage, and with filters, which give chunks their place
+// as they are written.
 // Errors: AlreadyExists; Internal - also if HDF5 places chunks differently.
 // Cost: about 20 us.
 StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,

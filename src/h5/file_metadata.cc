@@ -62,7 +62,8 @@ std::optional<Tree> TreeOf(const std::vector<DatasetSpec>& datasets) {
   NodesByPath nodes;
   for (const DatasetSpec& spec : datasets) {
     // All members are named, so that none that is added is overlooked here.
-    const auto& [path, dtype, string_bytes, shape, chunk] = spec;
+    const auto& [path, dtype, string_bytes, shape, chunk, filters] = spec;
+    if (!filters.empty()) return std::nullopt;
     const auto number = static_cast<int32_t>(&spec - datasets.data());
     if (!AddPath(path, number, tree, nodes)) return std::nullopt;
   }

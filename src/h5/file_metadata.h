@@ -26,9 +26,9 @@ struct FileMetadata {
 
 // Returns the metadata of a file with these datasets and the groups above them,
 // whose bytes follow each other in that order. Local. Returns nothing for what
-// only HDF5 can make, or refuses: two objects with one name, a path that is no
-// sequence of names, a name of more than 1024 bytes, a group of more than 65000
-// links.
+// only HDF5 can make, or refuses: filters, two objects with one name, a path
+// that is no sequence of names, a name of more than 1024 bytes, a group of more
+// than 65000 links.
 // Errors: Internal.
 StatusOr<std::optional<FileMetadata>> EncodeFileMetadata(
     const std::vector<DatasetSpec>& datasets);

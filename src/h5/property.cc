@@ -44,6 +44,7 @@ StatusOr<Handle> LinkProperties(std::string_view object) {
 }
 
 StatusOr<Handle> DatasetProperties(const Shape& chunk,
+                                   const std::vector<Filter>& filters,
                                    std::string_view object) {
   BELAY_ASSIGN_OR_RETURN(Handle properties,
                          NewProperties(H5P_DATASET_CREATE, object));
@@ -54,9 +55,19 @@ StatusOr<Handle> DatasetProperties(const Shape& chunk,
     BELAY_RETURN_IF_ERROR(Check(H5Pset_chunk(id, ndim, ToDims(chunk).data()),
                                 "set chunk shape", object));
   }
-  // Chunks that are filled would be written as zeros at creation.
-  BELAY_RETURN_IF_ERROR(Check(H5Pset_alloc_time(id, H5D_ALLOC_TIME_EARLY),
-                              "set allocation time", object));
+  for (const Filter& filter : filters) {
+    // A chunk that would grow is stored without it.
+    BELAY_RETURN_IF_ERROR(
+        Check(H5Pset_filter(id, filter.id, H5Z_FLAG_OPTIONAL,
+                            filter.parameters.size(), filter.parameters.data()),
+              "set filter", object));
+  }
+  // How much room a filtered chunk takes shows when it is written. Chunks that
+  // are filled would be written as zeros at creation.
+  const H5D_alloc_time_t when =
+      filters.empty() ? H5D_ALLOC_TIME_EARLY : H5D_ALLOC_TIME_INCR;
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Pset_alloc_time(id, when), "set allocation time", object));
   BELAY_RETURN_IF_ERROR(Check(H5Pset_fill_time(id, H5D_FILL_TIME_NEVER),
                               "set fill time", object));
   return properties;

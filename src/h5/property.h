@@ -6,9 +6,11 @@
 #include <hdf5.h>
 
 #include <string_view>
+#include <vector>
 
 #include "belay/box.h"
 #include "belay/dtype.h"
+#include "belay/save_args.h"
 #include "belay/status.h"
 #include "h5/handle.h"
 
@@ -31,9 +33,12 @@ StatusOr<Handle> GroupProperties(hid_t property_class, std::string_view object);
 // Returns how links are made: with UTF-8 names. Local.
 StatusOr<Handle> LinkProperties(std::string_view object);
 
-// Returns how datasets are made: no times, allocated at once, never filled;
-// contiguous, or in chunks if `chunk` is not empty. Local.
-StatusOr<Handle> DatasetProperties(const Shape& chunk, std::string_view object);
+// Returns how datasets are made: no times, never filled; contiguous, or in
+// chunks if `chunk` is not empty. Allocated at once, but chunks that pass
+// filters when they are written. Local.
+StatusOr<Handle> DatasetProperties(const Shape& chunk,
+                                   const std::vector<Filter>& filters,
+                                   std::string_view object);
 
 // Makes `cached` by `make` unless it is open already, and returns its
 // identifier. Local.

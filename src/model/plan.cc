@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "model/filters.h"
 
 namespace belay {
 namespace {
@@ -38,6 +39,19 @@ int64_t TotalBytes(const SavedCheckpoint& saved) {
   return bytes;
 }
 
+std::vector<std::string> LayoutsOf(const SavedCheckpoint& saved) {
+  std::vector<std::string> layouts;
+  for (const StoredArray& array : saved.arrays) {
+    layouts.push_back(array.layout);
+  }
+  const StoredGraph& graph = saved.graph;
+  for (size_t i = 0; i < graph.attribute_array.size(); ++i) {
+    std::string& layout = layouts[graph.attribute_array[i]];
+    if (layout.empty()) layout = graph.attribute_layout[i];
+  }
+  return layouts;
+}
+
 Box IoBox(const ShardInfo& shard) {
   return shard.dtype == DType::kString ? WholeBox({shard.string_bytes})
                                        : shard.box;
@@ -64,11 +78,15 @@ Extent ChunkExtent(const StoredDataset& dataset, const Shape& position,
   return extent;
 }
 
+Extent WholeExtent(const StoredDataset& dataset) {
+  return {.box = dataset.box, .offset = 0};
+}
+
 std::vector<Extent> ExtentsOf(const StoredDataset& dataset, const Box& box,
                               int64_t element_size) {
   const std::optional<Box> wanted = Intersect(dataset.box, box);
   if (!wanted) return {};
-  if (dataset.chunk.empty()) return {{.box = dataset.box, .offset = 0}};
+  if (dataset.chunk.empty()) return {WholeExtent(dataset)};
 
   const size_t ndim = dataset.chunk.size();
   Shape first(ndim), last(ndim);
@@ -125,9 +143,12 @@ std::vector<RankWrites> TakeWritesByFile(SavePlan& plan, int32_t rank) {
 namespace {
 
 std::string CutText(const StoredDataset& dataset) {
-  return dataset.chunk.empty()
-             ? "contiguous"
-             : absl::StrCat("chunk ", ShapeText(dataset.chunk));
+  if (dataset.chunk.empty()) return "contiguous";
+  const std::string chunk = absl::StrCat("chunk ", ShapeText(dataset.chunk));
+  return dataset.filters.empty()
+             ? chunk
+             : absl::StrCat(chunk, " filters ",
+                            DescribeFilters(dataset.filters));
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "belay/box.h"
 #include "belay/dtype.h"
 #include "belay/options.h"
+#include "belay/save_args.h"
 #include "model/stored_graph.h"
 #include "model/stored_values.h"
 
@@ -33,6 +34,7 @@ struct ShardInfo {
   Box box;
   int64_t replica = 0;
   int64_t string_bytes = 0;  // length of the text; 0 for other types
+  std::string layout = {};   // as text; "": not said
 
   friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
 };
@@ -50,6 +52,8 @@ struct StoredArray {
   DType dtype = DType::kU8;
   Shape shape;
   int64_t string_bytes = 0;
+  std::string args = {};    // those it was saved with, as text; "": none
+  std::string layout = {};  // as text; "": not said, or the graph says it
 
   friend bool operator==(const StoredArray&, const StoredArray&) = default;
 };
@@ -64,6 +68,9 @@ struct StoredDataset {
   int64_t offset = -1;  // of its first byte in the file; -1 while unknown
   int32_t group = 0;    // of the sharding policy; -1: unknown
   int32_t task = -1;    // the rank that wrote it all; -1: several, or unknown
+  // Of its chunks. HDF5 alone knows where these lie, so the offset stays -1.
+  std::vector<Filter> filters = {};
+  std::string path = {};  // in its file, of one with filters that is stored
 
   friend bool operator==(const StoredDataset&, const StoredDataset&) = default;
 };
@@ -93,7 +100,7 @@ struct WriteOrder {
   int32_t round = 0;        // of its file
   int64_t first_block = 0;  // checksum block 0 of the array
   Box box;
-  Extent extent;
+  Extent extent;  // of one with filters the dataset
 };
 
 // What one rank writes, into all files or into one of them.
@@ -141,10 +148,11 @@ struct ReadOrder {
   // counts these bytes for the checksum already.
   int64_t first_block = -1;
   Box box;
-  Extent extent;  // offset from the start of the file
+  Extent extent;  // offset from the start of the file, or of a filtered dataset
   // Where these bytes begin in the stream that this rank reads for all; -1: it
   // reads them for this shard alone.
   int64_t position = -1;
+  int32_t filtered = -1;  // the number of its dataset among those; -1: none
 };
 
 // What one rank has read, `box` dense and row-major, goes to a shard as far as
@@ -165,6 +173,13 @@ struct Transit {
   int64_t bytes = 0;
 };
 
+// A dataset that is read through HDF5, whose filters its chunks pass.
+struct FilteredDataset {
+  std::string path;  // in its file
+  DType dtype = DType::kU8;
+  Box box;  // the piece of the array
+};
+
 struct RankReads {
   std::vector<ReadOrder> orders;
   // For each shard of the rank, the length of its text; 0 for other types.
@@ -181,7 +196,8 @@ struct RankTransits {
 struct RestorePlan {
   std::vector<RankReads> ranks;
   std::vector<int32_t> arrays;  // those that are read, as numbered in the index
-  std::vector<int64_t> first_blocks;  // of each of them, in this restore
+  std::vector<int64_t> first_blocks;      // of each of them, in this restore
+  std::vector<FilteredDataset> filtered;  // that any rank reads
   int64_t num_blocks = 0;
   int64_t bytes = 0;
   // Bytes that one rank reads for another, and the longest stream of a rank;
@@ -199,6 +215,8 @@ Shape IoShape(const StoredArray& array);
 int64_t ArrayBytes(const StoredArray& array);
 // Of all arrays.
 int64_t TotalBytes(const SavedCheckpoint& saved);
+// How each array was laid out on a mesh, as text; "" where nothing says it.
+std::vector<std::string> LayoutsOf(const SavedCheckpoint& saved);
 // The box of a shard as io box.
 Box IoBox(const ShardInfo& shard);
 
@@ -207,6 +225,9 @@ Box IoBox(const ShardInfo& shard);
 Shape ChunkGrid(const StoredDataset& dataset);
 Extent ChunkExtent(const StoredDataset& dataset, const Shape& position,
                    int64_t element_size);
+
+// The extent of all of a contiguous dataset, or of one with filters.
+Extent WholeExtent(const StoredDataset& dataset);
 
 // Calls nothing and decides nothing: the extents of a dataset that hold a part
 // of `box`, ascending, offsets relative to the dataset.
@@ -228,9 +249,11 @@ std::string ToString(const RestorePlan& plan, int64_t max_orders = 20);
 // For messages between ranks and for fingerprints.
 void PutShard(WireWriter& out, std::string_view key, DType dtype,
               const Shape& global_shape, const Box& box, int64_t replica,
-              int64_t string_bytes);
+              int64_t string_bytes, std::string_view layout);
 std::string EncodeRankShards(const RankShards& shards);
 RankShards DecodeRankShards(std::string_view bytes);
+void PutFiltered(WireWriter& out, const std::vector<FilteredDataset>& datasets);
+std::vector<FilteredDataset> GetFiltered(WireReader& in);
 std::string EncodeRankReads(const RankReads& reads);
 RankReads DecodeRankReads(std::string_view bytes);
 std::string EncodeRankTransits(const RankTransits& transits);

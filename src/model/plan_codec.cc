@@ -49,7 +49,7 @@ RankWrites GetWrites(WireReader& in) {
 
 void PutShard(WireWriter& out, std::string_view key, DType dtype,
               const Shape& global_shape, const Box& box, int64_t replica,
-              int64_t string_bytes) {
+              int64_t string_bytes, std::string_view layout) {
   out.PutText(key);
   out.Put(dtype);
   out.PutShape(global_shape);
@@ -58,6 +58,7 @@ void PutShard(WireWriter& out, std::string_view key, DType dtype,
   out.PutShape(box.shape);
   out.Put(replica);
   out.Put(string_bytes);
+  out.PutText(layout);
 }
 
 std::string EncodeRankShards(const RankShards& shards) {
@@ -66,7 +67,7 @@ std::string EncodeRankShards(const RankShards& shards) {
   out.Put<uint64_t>(shards.shards.size());
   for (const ShardInfo& shard : shards.shards) {
     PutShard(out, shard.key, shard.dtype, shard.global_shape, shard.box,
-             shard.replica, shard.string_bytes);
+             shard.replica, shard.string_bytes, shard.layout);
   }
   PutListedValues(out, shards.values);
   return out.Take();
@@ -85,6 +86,7 @@ RankShards DecodeRankShards(std::string_view bytes) {
     shard.box.shape = in.GetShape();
     shard.replica = in.Get<int64_t>();
     shard.string_bytes = in.Get<int64_t>();
+    shard.layout = in.GetText();
   }
   shards.values = in.GetAll<ListedValue>([&] {
     ListedValue value;
@@ -110,6 +112,26 @@ std::vector<RankWrites> DecodeRankWrites(std::string_view bytes) {
   return files;
 }
 
+void PutFiltered(WireWriter& out,
+                 const std::vector<FilteredDataset>& datasets) {
+  out.Put<uint64_t>(datasets.size());
+  for (const FilteredDataset& dataset : datasets) {
+    out.PutText(dataset.path);
+    out.Put(dataset.dtype);
+    out.PutBox(dataset.box);
+  }
+}
+
+std::vector<FilteredDataset> GetFiltered(WireReader& in) {
+  return in.GetAll<FilteredDataset>([&] {
+    FilteredDataset dataset;
+    dataset.path = in.GetText();
+    dataset.dtype = in.Get<DType>();
+    dataset.box = in.GetBox();
+    return dataset;
+  });
+}
+
 std::string EncodeRankReads(const RankReads& reads) {
   WireWriter out;
   out.Put<uint64_t>(reads.string_bytes.size());
@@ -122,6 +144,7 @@ std::string EncodeRankReads(const RankReads& reads) {
     out.PutBox(order.box);
     PutExtent(out, order.extent);
     out.Put(order.position);
+    out.Put(order.filtered);
   }
   out.Put<uint64_t>(reads.deliveries.size());
   for (const Delivery& delivery : reads.deliveries) {
@@ -166,6 +189,7 @@ RankReads DecodeRankReads(std::string_view bytes) {
     order.box = in.GetBox();
     order.extent = GetExtent(in);
     order.position = in.Get<int64_t>();
+    order.filtered = in.Get<int32_t>();
   }
   reads.deliveries.resize(in.Get<uint64_t>());
   for (Delivery& delivery : reads.deliveries) {

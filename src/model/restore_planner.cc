@@ -64,24 +64,40 @@ Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
                                 status.message()));
 }
 
-// The datasets of one array of an index.
+// The datasets of one array of an index. Adds those with filters to a plan.
 class ArrayDatasets {
  public:
-  ArrayDatasets(const SavedCheckpoint& saved, std::vector<int32_t> datasets)
+  ArrayDatasets(const SavedCheckpoint& saved, std::vector<int32_t> datasets,
+                RestorePlan& plan)
       : saved_(saved),
         datasets_(std::move(datasets)),
-        index_(Boxes(saved, datasets_)) {}
+        index_(Boxes(saved, datasets_)) {
+    for (const int32_t i : datasets_) {
+      const StoredDataset& dataset = saved.datasets[i];
+      if (dataset.filters.empty()) {
+        filtered_.push_back(-1);
+        continue;
+      }
+      filtered_.push_back(static_cast<int32_t>(plan.filtered.size()));
+      plan.filtered.push_back({.path = dataset.path,
+                               .dtype = saved.arrays[dataset.array].dtype,
+                               .box = dataset.box});
+    }
+  }
 
-  // Calls `visit` for each extent that holds a part of `box`, with offsets from
-  // the start of the file.
-  void ForEachExtent(
-      const Box& box, int64_t element_size,
-      absl::FunctionRef<void(int32_t file, Extent extent)> visit) const {
+  // Calls `visit` for each part of `box` that lies in one extent, with what an
+  // order says of it. Extents may overhang their dataset.
+  void ForEachPart(const Box& box, int64_t element_size,
+                   absl::FunctionRef<void(ReadOrder)> visit) const {
     for (size_t i : index_.Find(box)) {
       const StoredDataset& dataset = saved_.datasets[datasets_[i]];
-      for (Extent& extent : ExtentsOf(dataset, box, element_size)) {
-        extent.offset += dataset.offset;
-        visit(dataset.file, std::move(extent));
+      const Box part = *Intersect(dataset.box, box);
+      for (Extent& extent : ExtentsOf(dataset, part, element_size)) {
+        if (filtered_[i] < 0) extent.offset += dataset.offset;
+        visit({.file = dataset.file,
+               .box = *Intersect(extent.box, part),
+               .extent = std::move(extent),
+               .filtered = filtered_[i]});
       }
     }
   }
@@ -96,6 +112,7 @@ class ArrayDatasets {
 
   const SavedCheckpoint& saved_;
   std::vector<int32_t> datasets_;
+  std::vector<int32_t> filtered_;  // their numbers in the plan; -1: none
   BoxIndex index_;
 };
 
@@ -148,17 +165,12 @@ Status AddReads(const ArrayDatasets& datasets, const StoredArray& array,
   const Part& part = reading.part;
   const int64_t need = NumElements(part.box.shape);
   int64_t found = 0;
-  datasets.ForEachExtent(
-      part.box, element_size, [&](int32_t file, Extent extent) {
-        Box box = *Intersect(extent.box, part.box);
-        found += NumElements(box.shape);
-        plan.ranks[reading.rank].orders.push_back(
-            {.shard = reading.shard,
-             .file = file,
-             .first_block = part.counts ? plan.num_blocks : -1,
-             .box = std::move(box),
-             .extent = std::move(extent)});
-      });
+  datasets.ForEachPart(part.box, element_size, [&](ReadOrder order) {
+    found += NumElements(order.box.shape);
+    order.shard = reading.shard;
+    order.first_block = part.counts ? plan.num_blocks : -1;
+    plan.ranks[reading.rank].orders.push_back(std::move(order));
+  });
   plan.bytes += found * element_size;
   if (found == need) return absl::OkStatus();
   return absl::DataLossError(absl::StrFormat(
@@ -169,11 +181,12 @@ Status AddReads(const ArrayDatasets& datasets, const StoredArray& array,
 
 void SortReads(RestorePlan& plan) {
   for (RankReads& reads : plan.ranks) {
-    std::stable_sort(reads.orders.begin(), reads.orders.end(),
-                     [](const ReadOrder& a, const ReadOrder& b) {
-                       return std::tie(a.file, a.extent.offset, a.box.offset) <
-                              std::tie(b.file, b.extent.offset, b.box.offset);
-                     });
+    std::stable_sort(
+        reads.orders.begin(), reads.orders.end(),
+        [](const ReadOrder& a, const ReadOrder& b) {
+          return std::tie(a.file, a.filtered, a.extent.offset, a.box.offset) <
+                 std::tie(b.file, b.filtered, b.extent.offset, b.box.offset);
+        });
   }
 }
 
@@ -190,7 +203,7 @@ Status AddReadings(const SavedCheckpoint& saved,
     const StoredArray& array = saved.arrays[index];
     plan.arrays.push_back(index);
     plan.first_blocks.push_back(plan.num_blocks);
-    const ArrayDatasets stored(saved, std::move(datasets[index]));
+    const ArrayDatasets stored(saved, std::move(datasets[index]), plan);
     for (const Reading& reading : readings[i]) {
       BELAY_RETURN_IF_ERROR(AddReads(stored, array, reading, plan));
     }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/element_conversion.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -11,6 +12,7 @@
 #include "model/chunk_request.h"
 #include "model/chunk_shape.h"
 #include "model/chunking.h"
+#include "model/filters.h"
 
 namespace belay {
 namespace {
@@ -22,12 +24,17 @@ Status CheckNumbers(const SaveArgsFor& one) {
         absl::StrFormat("arguments for \"%s\": %d is no dtype", one.keys,
                         static_cast<int>(dtype)));
   }
-  if (one.args.chooser <= ChunkChooser::kGreedy) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "arguments for \"%s\": the chooser is out of range (need 0 to %d, found "
-      "%d)",
-      one.keys, static_cast<int>(ChunkChooser::kGreedy),
-      static_cast<int>(one.args.chooser)));
+  if (one.args.chooser > ChunkChooser::kGreedy) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "arguments for \"%s\": the chooser is out of range (need 0 to %d, "
+        "found %d)",
+        one.keys, static_cast<int>(ChunkChooser::kGreedy),
+        static_cast<int>(one.args.chooser)));
+  }
+  const Status filters = CheckFilters(one.args.filters);
+  if (filters.ok()) return filters;
+  return absl::InvalidArgumentError(
+      absl::StrFormat("arguments for \"%s\": %s", one.keys, filters.message()));
 }
 
 // The shape of an array's shards: of the cells of the grid that they make, or
@@ -43,6 +50,13 @@ Shape Smaller(const Shape& a, const Shape& b) {
   Shape shape = a;
   for (size_t i = 0; i < shape.size(); ++i) shape[i] = std::min(a[i], b[i]);
   return shape;
+}
+
+// The most bytes of a chunk. Filters need all of a chunk to give any of it.
+int64_t ChunkBytes(const SaveArgs& args) {
+  SaveArgs others = args;
+  others.filters.clear();
+  return AskForChunks(others) ? args.chunk_byte_size : kFilteredChunkBytes;
 }
 
 // What one array asks for.
@@ -118,8 +132,34 @@ StatusOr<DType> DTypeToStore(const ArgsByKey& args, DType f32_dtype,
           DTypeName(to), ")"));
 }
 
+std::string ArgsText(const SaveArgs& args) {
+  std::vector<std::string> parts;
+  if (args.dtype) parts.push_back(Cat("dtype=", DTypeName(*args.dtype)));
+  if (args.write_chunk_shape) {
+    parts.push_back(
+        Cat("write_chunk_shape=", ShapeText(*args.write_chunk_shape)));
+  }
+  if (args.read_chunk_shape) {
+    parts.push_back(
+        Cat("read_chunk_shape=", ShapeText(*args.read_chunk_shape)));
+  }
+  if (args.chunk_byte_size != 0) {
+    parts.push_back(Cat("chunk_byte_size=", args.chunk_byte_size));
+  }
+  if (args.chooser == ChunkChooser::kGreedy) parts.push_back("chooser=greedy");
+  if (!args.shard_axes.empty()) {
+    parts.push_back(
+        Cat("shard_axes=[", absl::StrJoin(args.shard_axes, ", "), "]"));
+  }
+  if (!args.filters.empty()) {
+    parts.push_back(Cat("filters=[", DescribeFilters(args.filters), "]"));
+  }
+  return absl::StrJoin(parts, " ");
+}
+
 bool AskForChunks(const SaveArgs& args) {
-  return IsGiven(args) || args.chunk_byte_size != 0 || !args.shard_axes.empty();
+  return IsGiven(args) || args.chunk_byte_size != 0 ||
+         !args.shard_axes.empty() || !args.filters.empty();
 }
 
 Status ChunkAsAsked(const std::vector<SaveArgsFor>& args, ArrayLayout layout,
@@ -134,8 +174,9 @@ Status ChunkAsAsked(const std::vector<SaveArgsFor>& args, ArrayLayout layout,
     datasets[dataset.array].push_back(&dataset);
   }
   for (const ArrayBoxes& boxes : arrays) {
-    const StoredArray& array = plan.arrays[boxes.array];
+    StoredArray& array = plan.arrays[boxes.array];
     const SaveArgs& own = ArgsOf(by_key, array.key);
+    array.args = ArgsText(own);
     if (!AskForChunks(own) || array.dtype == DType::kString) continue;
     BELAY_RETURN_IF_ERROR(CheckLayout(layout, array.key));
     const Asked asked{.args = own,
@@ -143,12 +184,13 @@ Status ChunkAsAsked(const std::vector<SaveArgsFor>& args, ArrayLayout layout,
                                   .global_shape = array.shape,
                                   .shard_shape = ShardShape(array, boxes),
                                   .element_size = boxes.element_size,
-                                  .chunk_byte_size = own.chunk_byte_size,
+                                  .chunk_byte_size = ChunkBytes(own),
                                   .shard_axes = own.shard_axes}};
     BELAY_ASSIGN_OR_RETURN(const Shape chunk, ChunkOf(asked));
     for (StoredDataset* dataset : datasets[boxes.array]) {
       BELAY_ASSIGN_OR_RETURN(dataset->chunk,
                              ChunkOf(asked, chunk, dataset->box.shape));
+      if (!dataset->chunk.empty()) dataset->filters = own.filters;
     }
   }
   return absl::OkStatus();
@@ -170,6 +212,7 @@ std::string EncodeArgs(const std::vector<SaveArgsFor>& args) {
     out.Put(one.args.chooser);
     out.Put<uint64_t>(one.args.shard_axes.size());
     for (const int axis : one.args.shard_axes) out.Put(axis);
+    out.PutText(FiltersText(one.args.filters));
   }
   return out.Take();
 }

@@ -10,12 +10,16 @@
 
 #include "base/key_patterns.h"
 #include "belay/options.h"
-#include "belay/status.h"
 #include "belay/save_args.h"
+#include "belay/status.h"
 #include "model/plan.h"
 #include "model/replica_choice.h"
 
 namespace belay {
+
+// Chunks with filters have at most so many bytes where no chunk is asked for:
+// those of HDF5's cache of chunks.
+inline constexpr int64_t kFilteredChunkBytes = int64_t{1} << 20;
 
 // Arguments with their expressions, in the order in which they are tried.
 struct ArgsByKey {
@@ -24,7 +28,7 @@ struct ArgsByKey {
 };
 
 // Errors: InvalidArgument - not a regular expression, or a number that is no
-//   dtype or chooser.
+//   dtype, chooser or filter.
 StatusOr<ArgsByKey> CompileArgs(const std::vector<SaveArgsFor>& args);
 
 // Returns those of the first expression that matches, or the defaults.
@@ -36,12 +40,16 @@ const SaveArgs& ArgsOf(const ArgsByKey& args, std::string_view key);
 StatusOr<DType> DTypeToStore(const ArgsByKey& args, DType f32_dtype,
                              std::string_view key, DType dtype);
 
+// Those that are not the defaults, as in "dtype=bf16 chunk_byte_size=1024".
+std::string ArgsText(const SaveArgs& args);
+
 // Returns whether the arguments ask for chunks.
 bool AskForChunks(const SaveArgs& args);
 
-// Gives the datasets of those arrays whose arguments ask for it their chunks.
-// Datasets and `arrays` are those of the plan.
-// Errors: InvalidArgument - as GivenChunkShapes and MaxChunkElements;
+// Notes in the arrays what is asked for them, and gives the datasets of those
+// arrays whose arguments ask for it their chunks and filters. Datasets and
+// `arrays` are those of the plan. Errors: InvalidArgument - as GivenChunkShapes
+// and MaxChunkElements;
 //   arguments that match no key of the plan; chunks under
 //   ArrayLayout::kCanonical.
 Status ChunkAsAsked(const std::vector<SaveArgsFor>& args, ArrayLayout layout,

@@ -65,10 +65,55 @@ int64_t MaxElements(const Box& part, const Extent& extent, int64_t element_size,
   return std::max<int64_t>(1, std::min(by_bytes, by_runs));
 }
 
+// The chunks that hold a part of a piece, counted from the dataset's corner.
+Box ChunksOf(const StoredDataset& dataset, const Box& piece) {
+  Box chunks = piece;
+  for (size_t i = 0; i < dataset.chunk.size(); ++i) {
+    const int64_t begin = piece.offset[i] - dataset.box.offset[i];
+    const int64_t last = (begin + piece.shape[i] - 1) / dataset.chunk[i];
+    chunks.offset[i] = begin / dataset.chunk[i];
+    chunks.shape[i] = last - chunks.offset[i] + 1;
+  }
+  return chunks;
+}
+
+// The elements of a box of chunks.
+Box ElementsOf(const StoredDataset& dataset, const Box& chunks) {
+  Box box = chunks;
+  for (size_t i = 0; i < dataset.chunk.size(); ++i) {
+    box.offset[i] = dataset.box.offset[i] + chunks.offset[i] * dataset.chunk[i];
+    box.shape[i] = chunks.shape[i] * dataset.chunk[i];
+  }
+  return box;
+}
+
+// Turns a piece of a dataset with filters into orders, each of whole chunks:
+// one that is written twice passes its filters twice, and there and back.
+void AddFilteredOrders(const WritePiece& piece, int32_t index,
+                       int64_t first_block, int64_t round_bytes,
+                       SavePlan& plan) {
+  const StoredDataset& dataset = plan.datasets[index];
+  const int64_t chunk_bytes = NumElements(dataset.chunk) *
+                              IoElementSize(plan.arrays[piece.array].dtype);
+  // HDF5 holds the elements of a call once more, and once filtered.
+  const int64_t chunks = std::max<int64_t>(1, round_bytes / 3 / chunk_bytes);
+  ForEachTile(ChunksOf(dataset, piece.box), chunks, [&](const Box& tile) {
+    plan.ranks[piece.rank].orders.push_back(
+        {.shard = piece.shard,
+         .dataset = index,
+         .first_block = first_block,
+         .box = *Intersect(ElementsOf(dataset, tile), piece.box),
+         .extent = WholeExtent(dataset)});
+  });
+}
+
 // Turns a piece into orders: one per extent and tile.
 void AddOrders(const WritePiece& piece, int32_t index, int64_t first_block,
                int64_t round_bytes, SavePlan& plan) {
   const StoredDataset& dataset = plan.datasets[index];
+  if (!dataset.filters.empty()) {
+    return AddFilteredOrders(piece, index, first_block, round_bytes, plan);
+  }
   const int64_t element_size = IoElementSize(plan.arrays[piece.array].dtype);
   std::vector<WriteOrder>& orders = plan.ranks[piece.rank].orders;
   for (const Extent& extent : ExtentsOf(dataset, piece.box, element_size)) {
@@ -92,12 +137,14 @@ void SortOrders(RankWrites& writes) {
             });
 }
 
-// Numbers the rounds of one rank's orders, file by file, and counts its calls.
+// Numbers the rounds of one rank's orders, file by file. Those for datasets
+// with filters have none.
 void CutIntoRounds(int64_t round_bytes, RankWrites& writes, SavePlan& plan) {
-  int32_t round = 0, calls = 0, dataset = -1, file = -1;
+  int32_t round = 0, file = -1;
   int64_t in_round = 0, runs_in_round = 0;
   for (WriteOrder& order : writes.orders) {
     const StoredDataset& stored = plan.datasets[order.dataset];
+    if (!stored.filters.empty()) continue;
     const int64_t bytes = NumElements(order.box.shape) *
                           IoElementSize(plan.arrays[stored.array].dtype);
     const int64_t runs = CountRuns(order.box, order.box, order.extent.box);
@@ -114,7 +161,16 @@ void CutIntoRounds(int64_t round_bytes, RankWrites& writes, SavePlan& plan) {
     runs_in_round += runs;
     order.round = round;
     plan.files[file].rounds = std::max(plan.files[file].rounds, round + 1);
-    writes.bytes += bytes;
+  }
+}
+
+// Counts what one rank writes: its bytes, and its calls for each dataset.
+void CountCalls(RankWrites& writes, SavePlan& plan) {
+  int32_t calls = 0, dataset = -1;
+  for (const WriteOrder& order : writes.orders) {
+    const StoredDataset& stored = plan.datasets[order.dataset];
+    writes.bytes += NumElements(order.box.shape) *
+                    IoElementSize(plan.arrays[stored.array].dtype);
     calls = order.dataset == dataset ? calls + 1 : 1;
     dataset = order.dataset;
     plan.calls[dataset] = std::max(plan.calls[dataset], calls);
@@ -132,6 +188,14 @@ int64_t MostRounds(const std::vector<StoredFile>& files) {
   return most;
 }
 
+// What the first shard says that says it.
+std::string LayoutOf(const KeyGroup& group) {
+  for (const HeldShard& shard : group.shards) {
+    if (!shard.info->layout.empty()) return shard.info->layout;
+  }
+  return "";
+}
+
 // Checks all keys and adds them as arrays. Returns their boxes.
 StatusOr<std::vector<ArrayBoxes>> AddArrays(
     const std::vector<RankShards>& ranks, SavePlan& plan) {
@@ -145,8 +209,11 @@ StatusOr<std::vector<ArrayBoxes>> AddArrays(
     arrays.push_back({static_cast<int32_t>(plan.arrays.size()),
                       IoElementSize(first.dtype), std::move(boxes),
                       first.dtype != DType::kString});
-    plan.arrays.push_back(
-        {first.key, first.dtype, first.global_shape, first.string_bytes});
+    plan.arrays.push_back({.key = first.key,
+                           .dtype = first.dtype,
+                           .shape = first.global_shape,
+                           .string_bytes = first.string_bytes,
+                           .layout = LayoutOf(group)});
     const int64_t bytes = ArrayBytes(plan.arrays.back());
     if (bytes > INT64_MAX - total) {
       return absl::InvalidArgumentError(absl::StrFormat(
@@ -201,6 +268,7 @@ StatusOr<SavePlan> PlanSave(const std::vector<RankShards>& ranks,
   for (RankWrites& writes : plan.ranks) {
     SortOrders(writes);
     CutIntoRounds(options.round_bytes, writes, plan);
+    CountCalls(writes, plan);
   }
   plan.rounds = MostRounds(plan.files);
   return plan;

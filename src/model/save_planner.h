@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "belay/options.h"
+#include "belay/save_args.h"
 #include "belay/sharding_policy.h"
 #include "belay/status.h"
-#include "belay/save_args.h"
 #include "model/plan.h"
 
 namespace belay {

@@ -136,8 +136,7 @@ class Delivering {
     ForEachBox(team_.rank(), order.shard, order.box, order.position, range,
                [&](const ShardMemory& memory) {
                  if (!status.ok()) return;
-                 status = files_.ReadInto(memory, memory.box, order.extent,
-                                          order.file);
+                 status = files_.ReadInto(memory, memory.box, order);
                  if (!status.ok()) return;
                  sums_.Add(memory, memory.box, order.first_block);
                });

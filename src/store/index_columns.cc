@@ -1,13 +1,26 @@
 #include "store/index_columns.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "base/checksum.h"
 #include "base/status_macros.h"
+#include "model/filters.h"
 
 namespace belay {
 namespace {
 
 constexpr int kMaxNdim = 32;  // HDF5's limit
+
+// How a dataset is stored, as the column says.
+constexpr uint8_t kContiguous = 0;
+constexpr uint8_t kChunks = 1;
+constexpr uint8_t kFiltered = 2;
+
+uint8_t StorageOf(const StoredDataset& dataset) {
+  if (dataset.chunk.empty()) return kContiguous;
+  return dataset.filters.empty() ? kChunks : kFiltered;
+}
 
 // Takes rows from a column one after the other; remembers if there are too
 // few.
@@ -120,6 +133,16 @@ int64_t BytesInFile(const StoredDataset& dataset, int64_t element_size) {
   return NumElements(shape) * element_size;
 }
 
+// Whether the file has room for a dataset where it is said to lie; where the
+// chunks of one with filters lie is not said.
+bool IsInFile(const StoredDataset& dataset, int64_t element_size,
+              int64_t file_bytes, bool is_filtered) {
+  const int64_t bytes = BytesInFile(dataset, element_size);
+  if (is_filtered) return bytes >= 0 && dataset.offset == -1;
+  return bytes >= 0 && dataset.offset >= 0 && bytes <= file_bytes &&
+         dataset.offset <= file_bytes - bytes;
+}
+
 Status GetDatasets(const IndexColumns& in, const std::string& path,
                    SavedCheckpoint& saved) {
   Cursor file(in.dataset_file, "datasets/file");
@@ -143,16 +166,14 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
     dataset.box.shape = box.NextShape(shape.size());
     if (!CheckBox(dataset.box, shape).ok()) return Bad(path, "datasets/box", i);
     const uint8_t is_chunked = chunked.Next();
-    if (is_chunked > 1) return Bad(path, "datasets/chunked", i);
-    if (is_chunked == 1) dataset.chunk = chunk.NextShape(shape.size());
+    if (is_chunked > kFiltered) return Bad(path, "datasets/chunked", i);
+    if (is_chunked > 0) dataset.chunk = chunk.NextShape(shape.size());
     if (!IsChunk(dataset.chunk, dataset.box.shape)) {
       return Bad(path, "datasets/chunk", i);
     }
     dataset.offset = offset.Next();
-    const int64_t bytes = BytesInFile(dataset, IoElementSize(array.dtype));
-    const int64_t file_bytes = saved.files[dataset.file].bytes;
-    if (bytes < 0 || dataset.offset < 0 || bytes > file_bytes ||
-        dataset.offset > file_bytes - bytes) {
+    if (!IsInFile(dataset, IoElementSize(array.dtype),
+                  saved.files[dataset.file].bytes, is_chunked == kFiltered)) {
       return Bad(path, "datasets/offset", i);
     }
     saved.datasets.push_back(std::move(dataset));
@@ -234,12 +255,58 @@ Status GetValues(const IndexColumns& in, const std::string& path,
   return absl::OkStatus();
 }
 
+// How arrays are laid out and stored, which 1.3 did not say.
+void PutForms(const SavedCheckpoint& saved, IndexColumns& out) {
+  bool any_text = false, any_filters = false;
+  for (const StoredArray& array : saved.arrays) {
+    any_text = any_text || !array.args.empty() || !array.layout.empty();
+  }
+  for (const StoredDataset& dataset : saved.datasets) {
+    any_filters = any_filters || !dataset.filters.empty();
+  }
+  if (any_filters) out.format[0] = kFormatMajor;
+  if (!any_text && !any_filters) return;
+  for (const StoredArray& array : saved.arrays) {
+    out.array_args.push_back(array.args);
+    out.array_layout.push_back(array.layout);
+  }
+  for (const StoredDataset& dataset : saved.datasets) {
+    out.dataset_filters.push_back(FiltersText(dataset.filters));
+  }
+}
+
+Status GetForms(const IndexColumns& in, const std::string& path,
+                SavedCheckpoint& saved) {
+  const bool any_filters =
+      std::find(in.dataset_chunked.begin(), in.dataset_chunked.end(),
+                kFiltered) != in.dataset_chunked.end();
+  if (!any_filters && !HaveColumns(4, in)) return absl::OkStatus();
+  Cursor args(in.array_args, "arrays/args");
+  Cursor layout(in.array_layout, "arrays/layout");
+  for (StoredArray& array : saved.arrays) {
+    array.args = args.Next();
+    array.layout = layout.Next();
+  }
+  BELAY_RETURN_IF_ERROR(args.Done(path));
+  BELAY_RETURN_IF_ERROR(layout.Done(path));
+  Cursor text(in.dataset_filters, "datasets/filters");
+  for (size_t i = 0; i < saved.datasets.size(); ++i) {
+    const StatusOr<std::vector<Filter>> filters = ParseFilters(text.Next());
+    const bool is_filtered = in.dataset_chunked[i] == kFiltered;
+    if (!filters.ok() || filters->empty() == is_filtered) {
+      return Bad(path, "datasets/filters", i);
+    }
+    saved.datasets[i].filters = *filters;
+  }
+  return text.Done(path);
+}
+
 }  // namespace
 
 IndexColumns ToColumns(const SavedCheckpoint& saved) {
   IndexColumns out;
   out.magic = {kIndexMagic};
-  out.format = {kFormatMajor, kFormatMinor};
+  out.format = {kFormatMajorUnfiltered, kFormatMinor};
   out.file_layout = {static_cast<uint8_t>(saved.file_layout)};
   out.block_bytes = {saved.has_checksums ? kBlockBytes : 0};
   const auto append = [](std::vector<int64_t>& column, const Shape& shape) {
@@ -260,13 +327,14 @@ IndexColumns ToColumns(const SavedCheckpoint& saved) {
     out.dataset_array.push_back(dataset.array);
     out.dataset_file.push_back(dataset.file);
     out.dataset_offset.push_back(dataset.offset);
-    out.dataset_chunked.push_back(dataset.chunk.empty() ? 0 : 1);
+    out.dataset_chunked.push_back(StorageOf(dataset));
     append(out.dataset_box, dataset.box.offset);
     append(out.dataset_box, dataset.box.shape);
     append(out.dataset_chunk, dataset.chunk);
     out.dataset_group.push_back(static_cast<uint32_t>(dataset.group));
     out.dataset_task.push_back(dataset.task);
   }
+  PutForms(saved, out);
   out.step = {saved.step};
   out.checksum = saved.checksums;
   out.graph = saved.graph;
@@ -296,6 +364,7 @@ StatusOr<SavedCheckpoint> FromColumns(const IndexColumns& columns,
   BELAY_RETURN_IF_ERROR(GetChecksums(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetGraph(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetValues(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetForms(columns, path, saved));
   return saved;
 }
 

@@ -16,8 +16,10 @@
 namespace belay {
 
 // A reader refuses a newer major version; a newer minor one only adds.
-inline constexpr uint32_t kFormatMajor = 1;
-inline constexpr uint32_t kFormatMinor = 3;
+inline constexpr uint32_t kFormatMajor = 2;
+inline constexpr uint32_t kFormatMinor = 4;
+// What is written where no chunk passes filters: readers of 1.0 can read it.
+inline constexpr uint32_t kFormatMajorUnfiltered = 1;
 inline constexpr char kIndexMagic[] = "belay checkpoint";
 
 struct IndexColumns {
@@ -52,6 +54,10 @@ struct IndexColumns {
   StoredGraph graph;
   // Since 1.3.
   StoredValues values;
+  // One row per array and per dataset; since 1.4.
+  std::vector<std::string> array_args;
+  std::vector<std::string> array_layout;
+  std::vector<std::string> dataset_filters;
 };
 
 // Calls fn(path inside the index, column) for every column that the minor
@@ -67,6 +73,10 @@ void ForEachColumn(uint32_t minor, Columns& columns, Fn&& fn) {
     ForEachGraphColumn(columns.graph, fn);
   } else if (minor == 3) {
     ForEachValueColumn(columns.values, fn);
+  } else if (minor == 4) {
+    fn(".belay/arrays/args", columns.array_args);
+    fn(".belay/arrays/layout", columns.array_layout);
+    fn(".belay/datasets/filters", columns.dataset_filters);
   }
   if (minor > 0) return;
   fn(".belay/header/magic", columns.magic);

@@ -105,6 +105,17 @@ Status ReadColumns(const h5::Handle& file, IndexColumns& columns,
   return absl::OkStatus();
 }
 
+// Where those datasets are that are opened by their path.
+void FindFilteredPaths(SavedCheckpoint& saved) {
+  std::vector<std::string> paths;
+  for (StoredDataset& dataset : saved.datasets) {
+    if (dataset.filters.empty()) continue;
+    if (paths.empty()) paths = ObjectPaths(saved.arrays);
+    dataset.path =
+        DatasetPath(paths[dataset.array], saved.arrays[dataset.array], dataset);
+  }
+}
+
 }  // namespace
 
 StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory) {
@@ -119,7 +130,9 @@ StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory) {
     return absl::DataLossError(absl::StrFormat(
         "read \"%s\": the index is damaged: its digest does not match", path));
   }
-  return FromColumns(columns, path);
+  BELAY_ASSIGN_OR_RETURN(SavedCheckpoint saved, FromColumns(columns, path));
+  FindFilteredPaths(saved);
+  return saved;
 }
 
 }  // namespace belay

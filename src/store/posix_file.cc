@@ -171,9 +171,17 @@ Status PosixFile::PreadAll(int64_t offset, void* data, int64_t bytes) {
 }
 
 Status PosixFile::Fallocate(int64_t bytes, int64_t from) {
+  return Reserve(0, from, bytes);
+}
+
+Status PosixFile::ReserveUnsized(int64_t bytes) {
+  return Reserve(FALLOC_FL_KEEP_SIZE, 0, bytes);
+}
+
+Status PosixFile::Reserve(int mode, int64_t from, int64_t bytes) {
   BELAY_RETURN_IF_ERROR(fault::Point("reserve"));
   if (bytes <= from) return absl::OkStatus();
-  if (Retry([&] { return ::fallocate(fd_, 0, from, bytes - from); }) == 0) {
+  if (Retry([&] { return ::fallocate(fd_, mode, from, bytes - from); }) == 0) {
     return absl::OkStatus();
   }
   const int error = errno;
@@ -183,6 +191,7 @@ Status PosixFile::Fallocate(int64_t bytes, int64_t from) {
   }
   BELAY_ASSIGN_OR_RETURN(const int64_t found, SpaceForThisFile());
   if (!unsupported || bytes > found) return NoSpaceLeft(bytes, found);
+  if (mode == FALLOC_FL_KEEP_SIZE) return absl::OkStatus();
   struct stat stat;
   if (::fstat(fd_, &stat) == 0 &&
       (stat.st_size >= bytes ||
@@ -190,6 +199,14 @@ Status PosixFile::Fallocate(int64_t bytes, int64_t from) {
     return absl::OkStatus();
   }
   return ErrnoStatus(errno, "reserve", path_);
+}
+
+Status PosixFile::ReleaseUnsized() {
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, Stat());
+  if (Retry([&] { return ::ftruncate(fd_, stat.size); }) == 0) {
+    return absl::OkStatus();
+  }
+  return ErrnoStatus(errno, "truncate", path_);
 }
 
 Status PosixFile::Extend(int64_t bytes) {

@@ -74,6 +74,13 @@ class PosixFile {
   // plus what the file has already.
   Status Fallocate(int64_t bytes, int64_t from = 0);
 
+  // The same with the size unchanged, for who will make the file longer. Local.
+  // Errors: as Fallocate.
+  Status ReserveUnsized(int64_t bytes);
+
+  // Gives back what is reserved behind the end of the file. Local.
+  Status ReleaseUnsized();
+
   // Makes the file `bytes` long and reserves nothing, but looks whether that
   // much space is free now. Local. SIGXFSZ as in PwriteAll.
   // Errors: as Fallocate.
@@ -96,6 +103,7 @@ class PosixFile {
 
  private:
   PosixFile(std::string path, int fd);
+  Status Reserve(int mode, int64_t from, int64_t bytes);
   StatusOr<int64_t> SpaceForThisFile() const;
   Status NoSpaceLeft(int64_t need, int64_t found) const;
 

@@ -63,8 +63,7 @@ class Reading {
         StagedBytes(formed_, order.shard, tile), job_.shards[order.shard].key));
     const ShardMemory memory =
         StageForRestore(formed_, order.shard, tile, staging_);
-    BELAY_RETURN_IF_ERROR(
-        files_.ReadInto(memory, tile, order.extent, order.file));
+    BELAY_RETURN_IF_ERROR(files_.ReadInto(memory, tile, order));
     sums_.Add(memory, tile, order.first_block);
     HandOver(formed_, order.shard, tile, memory);
     return absl::OkStatus();
@@ -80,11 +79,15 @@ class Reading {
 
 }  // namespace
 
+std::string DataFiles::PathOf(int32_t index) const {
+  return JoinPath(job_.directory, job_.file_names[index]);
+}
+
 Status DataFiles::Open(int32_t index) {
   if (file_ && index == index_) return absl::OkStatus();
   BELAY_RETURN_IF_ERROR(Close());
-  StatusOr<PosixFile> file = PosixFile::Open(
-      JoinPath(job_.directory, job_.file_names[index]), PosixFile::Mode::kRead);
+  StatusOr<PosixFile> file =
+      PosixFile::Open(PathOf(index), PosixFile::Mode::kRead);
   if (absl::IsNotFound(file.status())) {  // the index promises it
     return absl::DataLossError(file.status().message());
   }
@@ -96,10 +99,15 @@ Status DataFiles::Open(int32_t index) {
 }
 
 Status DataFiles::ReadInto(const ShardMemory& memory, const Box& box,
-                           const Extent& extent, int32_t file) {
-  BELAY_RETURN_IF_ERROR(Open(file));
+                           const ReadOrder& order) {
+  if (order.filtered >= 0) {
+    counts_.bytes += NumElements(box.shape) * memory.element_size;
+    return filtered_.Read(PathOf(order.file), job_.filtered[order.filtered],
+                          order.extent, box, memory);
+  }
+  BELAY_RETURN_IF_ERROR(Open(order.file));
   Status status;
-  ForEachSegment(memory, box, extent,
+  ForEachSegment(memory, box, order.extent,
                  [&](char* data, int64_t offset, int64_t bytes) {
                    if (!status.ok()) return;
                    status = file_->PreadAll(offset, data, bytes);
@@ -109,9 +117,11 @@ Status DataFiles::ReadInto(const ShardMemory& memory, const Box& box,
 }
 
 Status DataFiles::Close() {
-  if (!file_) return absl::OkStatus();
+  Status status = filtered_.Close();
+  counts_.io_calls += filtered_.TakeChunks();
+  if (!file_) return status;
   counts_.io_calls += file_->read_calls();
-  const Status status = file_->Close();
+  status.Update(file_->Close());
   file_.reset();
   return status;
 }

@@ -13,6 +13,7 @@
 #include "belay/status.h"
 #include "model/plan.h"
 #include "model/stored_form.h"
+#include "store/filtered_reader.h"
 #include "store/posix_file.h"
 #include "store/shard_memory.h"
 
@@ -24,6 +25,7 @@ struct ReadJob {
   const RankReads& reads;
   std::string directory;
   const std::vector<std::string>& file_names;
+  std::span<const FilteredDataset> filtered = {};  // as orders count them
   // Of all blocks of the restore; both empty: no checksums. The bytes that were
   // counted into each block's register are added to `covered`.
   std::span<uint32_t> registers;
@@ -48,19 +50,21 @@ class DataFiles {
   DataFiles(const ReadJob& job, ReadCounts& counts)
       : job_(job), counts_(counts) {}
 
-  // Reads the part `box` of an extent of a file. Local.
+  // Reads the part `box` of an order. Local.
   // Errors: those of ReadAll.
   Status ReadInto(const ShardMemory& memory, const Box& box,
-                  const Extent& extent, int32_t file);
+                  const ReadOrder& order);
   // Local.
   Status Close();
 
  private:
   Status Open(int32_t index);
+  std::string PathOf(int32_t index) const;
 
   const ReadJob& job_;
   ReadCounts& counts_;
   std::optional<PosixFile> file_;
+  FilteredReader filtered_;
   int32_t index_ = -1;
 };
 
@@ -80,9 +84,9 @@ class ReadSums {
 };
 
 // Carries out the orders that are for one shard alone, by plain positional
-// reads. Local. Texts must have their final length.
-// Errors: DataLoss - a file is missing or too short; ResourceExhausted - no
-// memory to convert; PermissionDenied; Internal.
+// reads, or through HDF5 where chunks pass filters. Local. Texts must have
+// their final length. Errors: DataLoss - a file is missing or too short;
+// ResourceExhausted - no memory to convert; PermissionDenied; Internal.
 Status ReadAll(const ReadJob& job, ReadCounts& counts);
 
 }  // namespace belay

@@ -10,6 +10,7 @@
 #include "h5/file_metadata.h"
 #include "h5/object_header.h"
 #include "h5/types.h"
+#include "model/filters.h"
 #include "store/posix_file.h"
 
 namespace belay {
@@ -19,10 +20,17 @@ namespace {
 // costs a few unused bytes, too little scatters the headers.
 constexpr int64_t kMetadataBytesPerDataset = 384;
 constexpr int64_t kMetadataBytesPerFile = 4096;
+// Of HDF5's index of chunks with filters: place, size and filters of each.
+constexpr int64_t kIndexBytesPerChunk = 32;
 // Datasets below this lie side by side.
 constexpr int64_t kSmallDatasetBytes = int64_t{64} << 10;
 // A file gets its space in pages at least.
 constexpr int64_t kPageBytes = 4096;
+
+// None of a dataset with filters, which gets its place as it is written.
+int64_t PlacedBytes(const h5::DatasetSpec& spec) {
+  return spec.filters.empty() ? h5::StoredBytes(spec) : 0;
+}
 
 h5::FileLayoutHint HintFor(const std::vector<h5::DatasetSpec>& datasets) {
   h5::FileLayoutHint hint;
@@ -30,7 +38,7 @@ h5::FileLayoutHint HintFor(const std::vector<h5::DatasetSpec>& datasets) {
       kMetadataBytesPerFile +
       kMetadataBytesPerDataset * static_cast<int64_t>(datasets.size());
   for (const h5::DatasetSpec& spec : datasets) {
-    const int64_t bytes = h5::StoredBytes(spec);
+    const int64_t bytes = PlacedBytes(spec);
     hint.metadata_bytes += static_cast<int64_t>(spec.path.size());
     if (bytes < kSmallDatasetBytes) hint.small_data_bytes += bytes;
   }
@@ -61,7 +69,7 @@ std::vector<std::pair<int64_t, int64_t>> Gaps(
   std::vector<std::pair<int64_t, int64_t>> data;  // offset, bytes
   for (size_t i = 0; i < datasets.size(); ++i) {
     if (skeleton.offsets[i] < 0) continue;
-    data.emplace_back(skeleton.offsets[i], h5::StoredBytes(datasets[i]));
+    data.emplace_back(skeleton.offsets[i], PlacedBytes(datasets[i]));
   }
   data.emplace_back(skeleton.file_bytes, 0);
   std::sort(data.begin(), data.end());
@@ -122,6 +130,18 @@ StatusOr<Skeleton> CreateSkeleton(const std::string& path,
   return std::move(image.skeleton);
 }
 
+int64_t MostFilteredBytes(const std::vector<h5::DatasetSpec>& datasets) {
+  int64_t most = 0;
+  for (const h5::DatasetSpec& spec : datasets) {
+    if (spec.filters.empty()) continue;
+    const int64_t bytes = h5::StoredBytes(spec);
+    const int64_t chunk_bytes = NumElements(spec.chunk) * DTypeSize(spec.dtype);
+    most += bytes + bytes / chunk_bytes * kIndexBytesPerChunk +
+            kMetadataBytesPerFile;
+  }
+  return most;
+}
+
 StatusOr<SkeletonImage> CaptureImage(
     const std::string& path, const std::vector<h5::DatasetSpec>& datasets,
     const Skeleton& skeleton) {
@@ -159,6 +179,7 @@ std::string EncodeDatasetSpecs(const std::vector<h5::DatasetSpec>& datasets) {
     out.Put(spec.string_bytes);
     out.PutShape(spec.shape);
     out.PutShape(spec.chunk);
+    out.PutText(FiltersText(spec.filters));
   }
   return out.Take();
 }
@@ -172,6 +193,7 @@ std::vector<h5::DatasetSpec> DecodeDatasetSpecs(std::string_view bytes) {
     spec.string_bytes = in.Get<int64_t>();
     spec.shape = in.GetShape();
     spec.chunk = in.GetShape();
+    spec.filters = *ParseFilters(in.GetText());
   }
   return datasets;
 }

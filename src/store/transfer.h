@@ -47,6 +47,7 @@ struct WriteJob {
   const std::vector<h5::DatasetSpec>* datasets = nullptr;
   const std::vector<int32_t>* calls = nullptr;
   const std::vector<Shape>* corners = nullptr;  // of the datasets' boxes
+  bool filtered = false;  // write those with filters, not the others
 };
 
 struct WriteCounts {
@@ -73,13 +74,18 @@ Status WriteCollectively(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
                          WriteCounts& counts);
 
 // Writes by collective H5Dwrite calls, which go through MPI-IO too: `verdict`
-// as above. `team` are the ranks of the file. Collective; agreed.
+// as above. `team` are the ranks of the file. Collective; agreed. Chunks with
+// filters get their room first as if they did not shrink.
 Status WriteWithHdf5(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
                      WriteCounts& counts);
 
 // Reads back what this rank wrote and compares it with memory. Local.
 // Errors: DataLoss - they differ; names the file and the offset.
 Status ReadBack(const WriteJob& job);
+
+// The same of datasets with filters. Local.
+// Errors: DataLoss - they differ; names the file, the dataset and the box.
+Status ReadBackFiltered(const WriteJob& job);
 
 // Below this mean run length, gathering runs before writing them (in two
 // phases) is faster than writing each where it is; above, slower.

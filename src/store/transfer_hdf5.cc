@@ -1,11 +1,14 @@
 #include <algorithm>
+#include <cstring>
 
+#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/with_memory.h"
 #include "geometry/runs.h"
 #include "h5/file.h"
 #include "store/posix_file.h"
 #include "store/shard_memory.h"
+#include "store/skeleton.h"
 #include "store/staging.h"
 #include "store/transfer.h"
 
@@ -130,6 +133,7 @@ Status WriteDatasets(Team& team, const h5::Handle& file, PosixFile& texts,
   Status local = job.meanwhile ? job.meanwhile() : absl::OkStatus();
   for (size_t i = 0; i < job.datasets->size(); ++i) {
     const auto index = static_cast<int32_t>(i);
+    if ((*job.datasets)[i].filters.empty() == job.filtered) continue;
     if ((*job.datasets)[i].dtype == DType::kString) {
       local.Update(orders.WriteText(index, texts));
       continue;
@@ -139,6 +143,42 @@ Status WriteDatasets(Team& team, const h5::Handle& file, PosixFile& texts,
   }
   counts.staged_bytes = std::max(counts.staged_bytes, orders.staged_bytes());
   return Agree(team, local);
+}
+
+// Local.
+Status CompareOrder(const WriteJob& job, const WriteOrder& order,
+                    const h5::Handle& file, Staging& staging,
+                    std::string& buffer) {
+  const FormedShards formed{job.shards, job.forms};
+  const h5::DatasetSpec& spec = (*job.datasets)[order.dataset];
+  BELAY_RETURN_IF_ERROR(
+      staging.Start(StagedBytes(formed, order.shard, order.box),
+                    job.shards[order.shard].key));
+  const ShardMemory memory =
+      StageForSave(formed, order.shard, order.box, staging);
+  const Call call = PrepareCall(memory, order.box);
+  buffer.resize(NumElements(order.box.shape) * memory.element_size);
+  BELAY_RETURN_IF_ERROR(h5::ReadHyperslab(
+      file, spec.path, spec.dtype, spec.string_bytes,
+      FromCorner(order.box, (*job.corners)[order.dataset]), buffer.data()));
+  if (std::memcmp(call.data, buffer.data(), buffer.size()) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrFormat(
+      "read back \"%s\": box \"%s\" of dataset \"%s\" is not what was written",
+      job.path, BoxText(order.box), spec.path));
+}
+
+// What is written past HDF5, and the room for chunks with filters: without it
+// ranks could run out of space in the middle of a collective write. Local.
+StatusOr<PosixFile> OpenDirectly(const WriteJob& job) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(job.path, PosixFile::Mode::kWrite));
+  if (!job.filtered || !job.is_creator) return file;
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  BELAY_RETURN_IF_ERROR(
+      file.ReserveUnsized(stat.size + MostFilteredBytes(*job.datasets)));
+  return file;
 }
 
 // Collective; agreed.
@@ -158,8 +198,7 @@ Status WriteWithHdf5(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
                      WriteCounts& counts) {
   BELAY_RETURN_IF_AGREED(JudgeStack(team, job, verdict));
   if (!verdict.sound) return absl::OkStatus();
-  StatusOr<PosixFile> direct =
-      PosixFile::Open(job.path, PosixFile::Mode::kWrite);
+  StatusOr<PosixFile> direct = OpenDirectly(job);
   BELAY_RETURN_IF_AGREED(Agree(team, direct.status()));
   h5::Handle file;
   const Status opened =
@@ -173,9 +212,27 @@ Status WriteWithHdf5(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
   Status status = Agree(team, opened);
   if (status.ok()) status = WriteDatasets(team, file, *direct, job, counts);
   status.Update(file.Close());
+  // All ranks have closed it when the slowest one agrees.
+  if (job.filtered) {
+    BELAY_RETURN_IF_AGREED(Agree(team, status));
+    if (job.is_creator) status = direct->ReleaseUnsized();
+  }
   if (status.ok() && job.durable) status = direct->Sync();
   if (status.ok()) counts.bytes += job.writes.bytes;
   return Agree(team, status);
+}
+
+Status ReadBackFiltered(const WriteJob& job) {
+  if (job.writes.orders.empty()) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(job.path));
+  Staging staging;
+  std::string buffer;
+  for (const WriteOrder& order : job.writes.orders) {
+    BELAY_RETURN_IF_ERROR(WithMemory("elements to read back", [&] {
+      return CompareOrder(job, order, file, staging, buffer);
+    }));
+  }
+  return file.Close();
 }
 
 }  // namespace belay

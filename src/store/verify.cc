@@ -82,6 +82,14 @@ std::vector<uint32_t> FinishChecksums(const std::vector<StoredArray>& arrays,
   return checksums;
 }
 
+StatusOr<int64_t> FileBytes(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kRead));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  BELAY_RETURN_IF_ERROR(file.Close());
+  return stat.size;
+}
+
 Status CheckWrittenFile(const std::string& path, int64_t bytes,
                         bool& has_holes) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,

@@ -19,6 +19,9 @@ namespace belay {
 std::vector<uint32_t> FinishChecksums(const std::vector<StoredArray>& arrays,
                                       std::span<const uint32_t> registers);
 
+// The size of a file. Local.
+StatusOr<int64_t> FileBytes(const std::string& path);
+
 // Checks a data file after writing. Local.
 // Errors: DataLoss - another size than planned. Sets `has_holes` if fewer bytes
 // are allocated than the file is long: a loss, or a file system that

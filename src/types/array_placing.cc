@@ -123,13 +123,13 @@ StatusOr<PlacedArray> Place(const StoredValueInfo& stored,
 
 std::vector<StoredValueInfo> StoredValuesOf(const SavedCheckpoint& saved) {
   std::vector<StoredValueInfo> values;
-  for (const StoredArray& array : saved.arrays) {
-    values.push_back(
-        {.key = array.key, .dtype = array.dtype, .shape = array.shape});
-  }
-  for (size_t i = 0; i < saved.graph.attribute_array.size(); ++i) {
-    values[saved.graph.attribute_array[i]].layout =
-        saved.graph.attribute_layout[i];
+  std::vector<std::string> layouts = LayoutsOf(saved);
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    const StoredArray& array = saved.arrays[i];
+    values.push_back({.key = array.key,
+                      .dtype = array.dtype,
+                      .shape = array.shape,
+                      .layout = std::move(layouts[i])});
   }
   return values;
 }

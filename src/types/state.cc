@@ -50,7 +50,8 @@ void State::AddLaidOutBytes(std::string_view key, DType dtype,
             .global_shape = global_shape,
             .box = *std::move(box),
             .replica = layout.Replica(rank),
-            .data = data});
+            .data = data,
+            .layout = layout.ToString()});
 }
 
 void State::AddShardedVariable(std::string_view key,

@@ -21,6 +21,8 @@ inline constexpr int64_t kPerTaskStep = 100000008;
 // Since 1.1: shared files, with at most so many bytes of a task in each.
 inline constexpr int64_t kGroupsStep = 9;
 inline constexpr int64_t kGroupBytes = 100;
+// Since 2.4: chunks that pass filters.
+inline constexpr int64_t kFiltersStep = 15;
 
 // One value of every element type, as small arrays.
 struct Values {

@@ -36,7 +36,13 @@ belay::Status WriteArrays(const belay::Comm& comm, const std::string& dir) {
   if (!saved.ok()) return saved.status();
   options.sharding_policy = belay::ShardByTask();
   options.file_layout = belay::FileLayout::kPerTask;
-  return belay::Save(comm, dir, belay::golden::kPerTaskStep, state, options)
+  saved = belay::Save(comm, dir, belay::golden::kPerTaskStep, state, options);
+  if (!saved.ok()) return saved.status();
+  const std::vector<belay::Filter> filters = belay::Deflate(6);
+  return belay::Save(
+             comm, dir, belay::golden::kFiltersStep, state,
+             {.args = {{"w", {.chunk_byte_size = 40, .filters = filters}},
+                       {"types/[fi].*", {.filters = filters}}}})
       .status();
 }
 

@@ -1,0 +1,30 @@
+// Filters of chunks: checked, and as text for the index. Pure.
+
+#ifndef BELAY_MODEL_FILTERS_H_
+#define BELAY_MODEL_FILTERS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/save_args.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// Errors: InvalidArgument - a number that HDF5 gives to no filter, or too many
+//   filters or parameters.
+Status CheckFilters(const std::vector<Filter>& filters);
+
+// "2(4),1(6)": the numbers of the filters in turn, each with its parameters.
+std::string FiltersText(const std::vector<Filter>& filters);
+
+// "shuffle, deflate(6)": the same for people.
+std::string DescribeFilters(const std::vector<Filter>& filters);
+
+// Errors: DataLoss - no such text, or CheckFilters refuses what it says.
+StatusOr<std::vector<Filter>> ParseFilters(std::string_view text);
+
+}  // namespace belay
+
+#endif  // BELAY_MODEL_FILTERS_H_
