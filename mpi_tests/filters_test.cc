@@ -18,8 +18,10 @@ namespace {
 
 using testing::AsBF16;
 using testing::AsItIs;
+using ::testing::Contains;
 using testing::ConversionTest;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::kCast;
 using testing::Ok;
 using testing::Piece;
@@ -251,6 +253,10 @@ TEST_F(FiltersTest, DamageIsFound) {
            .durable = false});
   const auto bytes = std::filesystem::file_size(DataFile());
   int damaged = 0;
+  const auto verified = [&] {
+    return Ok(VerifyCheckpoint(StepFile(1, ""), nullptr)).damage;
+  };
+  EXPECT_THAT(verified(), IsEmpty());
   for (uintmax_t at = bytes / 2; at < bytes; at += 37) {
     char old = 0;
     if (rank_ == 0) old = FlipBit(at);
@@ -263,6 +269,8 @@ TEST_F(FiltersTest, DamageIsFound) {
       });
     } else {
       ++damaged;
+      EXPECT_TRUE(absl::IsDataLoss(result.status())) << result.status();
+      EXPECT_THAT(verified(), Contains(HasSubstr("\"w\"")));
       EXPECT_TRUE(testing::IsSameEverywhere(result.status().ToString()));
       EXPECT_THAT(std::string(result.status().message()),
                   HasSubstr("data_00000_of_00001.h5"));
@@ -293,6 +301,8 @@ TEST_F(FiltersTest, WhatCannotBeIsRefusedOnAllRanks) {
   refused({.filters = Deflate(-1)}, invalid, "level from 0 to 9");
   refused({.filters = std::vector<Filter>(40, Filter{.id = 2})}, invalid,
           "(need at most 32, found 40)");
+  refused({.filters = {{4, {4, 16}}}}, invalid, "filter 4, szip, is not");
+  refused({.filters = {{6, {2, 0}}}}, invalid, "scaleoffset, is not");
   refused({.filters = {{.id = kMissingFilter}}},
           absl::StatusCode::kFailedPrecondition,
           "HDF5 does not have filter 32099");

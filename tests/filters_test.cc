@@ -26,16 +26,22 @@ TEST(FiltersTest, TextAndBack) {
 
 TEST(FiltersTest, TextForPeople) {
   EXPECT_EQ(DescribeFilters(Deflate(4)), "shuffle, deflate(4)");
-  EXPECT_EQ(DescribeFilters({{32015, {3, 1}}, {.id = 6}}),
-            "filter 32015(3,1), scaleoffset");
+  EXPECT_EQ(DescribeFilters({{32015, {3, 1}}, {.id = 3}}),
+            "filter 32015(3,1), fletcher32");
   EXPECT_EQ(DescribeFilters({}), "");
 }
 
 TEST(FiltersTest, DamagedTexts) {
-  for (const char* text :
-       {"2", "2(", "2()1(6)", "2(),", ",2()", "1(10)", "1()", "0()", "65536()",
-        "-1()", "1(6", "1(,6)", "2(1,)", "x", "2() ", "3(4294967296)", "2(-1)",
-        "99999999999999999999()"}) {
+  for (const char* text : {"2",       "2(",
+                           "2()1(6)", "2(),",
+                           ",2()",    "1(10)",
+                           "1()",     "0()",
+                           "65536()", "-1()",
+                           "4()",     "6(2,0)",
+                           "1(6",     "1(,6)",
+                           "2(1,)",   "x",
+                           "2() ",    "3(4294967296)",
+                           "2(-1)",   "99999999999999999999()"}) {
     EXPECT_TRUE(absl::IsDataLoss(ParseFilters(text).status())) << text;
   }
 }
@@ -53,6 +59,16 @@ TEST(FiltersTest, Checks) {
   EXPECT_THAT(error({{300, std::vector<uint32_t>(65)}}), HasSubstr("found 65"));
   EXPECT_THAT(error(std::vector<Filter>(33, Filter{.id = 2})),
               HasSubstr("found 33"));
+  EXPECT_THAT(error({{4, {32, 16}}}), HasSubstr("filter 4, szip, "));
+  EXPECT_THAT(error({{.id = 5}}), HasSubstr("filter 5, nbit, "));
+  EXPECT_THAT(error({{6, {2, 0}}}), HasSubstr("filter 6, scaleoffset, "));
+}
+
+TEST(FiltersTest, OnlyHdf5sOwnAreKnownToBeLossless) {
+  EXPECT_TRUE(AreLossless({}));
+  EXPECT_TRUE(AreLossless(Deflate()));
+  EXPECT_TRUE(AreLossless({{.id = 3}}));
+  EXPECT_FALSE(AreLossless({{.id = 2}, {32015, {3}}}));
 }
 
 }  // namespace

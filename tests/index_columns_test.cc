@@ -81,6 +81,21 @@ TEST(IndexColumnsTest, FiltersNeedAnotherMajorVersion) {
   ExpectSame(FromColumns(columns, "dir/index.h5").value(), saved);
 }
 
+// Else a damaged index makes readers take all memory.
+TEST(IndexColumnsTest, ChunksWithFiltersAreNoMoreThanTheFileCanHold) {
+  SavedCheckpoint saved = FilteredIndex();
+  saved.datasets = {saved.datasets[0]};
+  saved.files = {{"data_00000_of_00001.h5", 0, 3}};
+  const Status three = Convert(ToColumns(saved));
+  EXPECT_EQ(three, Bad("datasets/offset of row 0"));
+  saved.files[0].bytes = 4;
+  EXPECT_NE(Convert(ToColumns(saved)), three);
+  saved.arrays[0].shape = {int64_t{1} << 20, int64_t{1} << 10};
+  saved.datasets[0].box = WholeBox(saved.arrays[0].shape);
+  saved.datasets[0].chunk = saved.arrays[0].shape;
+  EXPECT_EQ(Convert(ToColumns(saved)), three);
+}
+
 TEST(IndexColumnsTest, ColumnsThatSayNothingAreLeftOut) {
   SavedCheckpoint saved = SmallIndex();
   saved.arrays[0].args = saved.arrays[2].layout = "";
@@ -284,6 +299,8 @@ TEST(IndexColumnsTest, NumbersOfDatasetsAreInRange) {
       {"datasets/file of row 3", [](auto& c) { c.dataset_file[3] = 2; }},
       {"datasets/file of row 0", [](auto& c) { c.dataset_file[0] = ~0u; }},
       {"datasets/chunked of row 1", [](auto& c) { c.dataset_chunked[1] = 3; }},
+      {"datasets/chunked of row 1", [](auto& c) { c.dataset_chunked[1] = 1; }},
+      {"datasets/chunked of row 2", [](auto& c) { c.dataset_chunked[2] = 2; }},
       {"datasets/offset of row 0", [](auto& c) { c.dataset_chunked[0] = 2; }},
       {"datasets/filters of row 0",
        [](auto& c) {

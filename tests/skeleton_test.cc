@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -279,6 +281,33 @@ TEST_F(SkeletonTest, EveryFaultIsReported) {
         fault::Disarm();
       }
     }
+  }
+}
+
+// Noise is what deflate makes longer.
+TEST_F(SkeletonTest, ChunksWithFiltersTakeNoMoreThanIsReserved) {
+  std::mt19937_64 random(1);
+  for (const int64_t chunk : {1, 2, 8, 64, 512, 65536}) {
+    SCOPED_TRACE(chunk);
+    const int64_t length = std::min<int64_t>(chunk * 2048 + 1, 1 << 19);
+    std::vector<int64_t> noise(length);
+    for (int64_t& value : noise) value = static_cast<int64_t>(random());
+    const std::vector<DatasetSpec> specs = {
+        {"w", DType::kI64, 0, {length}, {chunk}, Deflate(9)}};
+    std::filesystem::remove(Path("data.h5"));
+    const Skeleton skeleton = Create("data.h5", specs);
+    h5::Handle file(H5Fopen(Path("data.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT),
+                    Path("data.h5"));
+    h5::Handle dataset = h5::Value(h5::OpenDataset(file, "w"));
+    ASSERT_TRUE(h5::WriteHyperslab(dataset, WholeBox({length}), DType::kI64, 0,
+                                   noise.data())
+                    .ok());
+    ASSERT_TRUE(dataset.Close().ok());
+    ASSERT_TRUE(file.Close().ok());
+    const auto bytes =
+        static_cast<int64_t>(std::filesystem::file_size(Path("data.h5")));
+    EXPECT_GT(bytes, length * 8);
+    EXPECT_LE(bytes, skeleton.file_bytes + MostFilteredBytes(specs));
   }
 }
 

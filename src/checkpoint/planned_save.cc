@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "base/wire.h"
 #include "geometry/runs.h"
+#include "model/filters.h"
 #include "model/save_planner.h"
 #include "parallel/node.h"
 #include "store/paths.h"
@@ -215,6 +216,12 @@ bool PlannedFile::HasFilters() const {
   return std::any_of(
       datasets.begin(), datasets.end(),
       [](const h5::DatasetSpec& spec) { return !spec.filters.empty(); });
+}
+
+bool PlannedFile::IsLossless() const {
+  return std::all_of(
+      datasets.begin(), datasets.end(),
+      [](const h5::DatasetSpec& spec) { return AreLossless(spec.filters); });
 }
 
 Status GatherFileSizes(Team& team, const std::vector<int64_t>& mine,

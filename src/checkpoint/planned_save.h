@@ -33,6 +33,8 @@ struct PlannedFile {
 
   // Whether any of its datasets has filters. Local. Requires that it is known.
   bool HasFilters() const;
+  // Whether all filters are lossless. Local. Requires that it is known.
+  bool IsLossless() const;
 };
 
 // One rank's view of a SavePlan.

@@ -141,6 +141,15 @@ Status ReadBackMine(SaveRun& run) {
   return absl::OkStatus();
 }
 
+// Reads back what has passed filters of which nothing is known. Local.
+Status ReadBackUnsure(SaveRun& run) {
+  for (const PlannedFile& file : run.cache.planned.files) {
+    if (file.IsLossless()) continue;
+    BELAY_RETURN_IF_ERROR(ReadBackFiltered(JobOf(run, file, Part::kFiltered)));
+  }
+  return absl::OkStatus();
+}
+
 // Equal on all ranks: options and plan are.
 Transfer ChooseTransfer(const SaveRun& run) {
   if (run.options.transfer != Transfer::kAuto) return run.options.transfer;
@@ -238,6 +247,8 @@ Status VerifyStation(SaveRun& run) {
   // compresses: reading back tells.
   if (run.options.read_back || flags[0] == 0) {
     BELAY_RETURN_IF_AGREED(Agree(run.team, ReadBackMine(run)));
+  } else if (run.cache.planned.has_filters) {
+    BELAY_RETURN_IF_AGREED(Agree(run.team, ReadBackUnsure(run)));
   }
   if (run.registers.empty()) return absl::OkStatus();
   return XorToRoot(run.team, run.registers);

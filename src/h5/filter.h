@@ -15,6 +15,10 @@ namespace belay::h5 {
 //   Internal.
 Status CheckCanWrite(const std::vector<Filter>& filters);
 
+// Checks that chunks can pass these filters on their way back. Local.
+// Errors: FailedPrecondition - HDF5 does not have one; Internal.
+Status CheckCanRead(const std::vector<Filter>& filters);
+
 }  // namespace belay::h5
 
 #endif  // BELAY_H5_FILTER_H_

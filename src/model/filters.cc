@@ -1,5 +1,6 @@
 #include "model/filters.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <iterator>
@@ -16,6 +17,8 @@ namespace {
 // As HDF5 registers them: those of its own are below 256.
 constexpr int kDeflate = 1;
 constexpr int kShuffle = 2;
+constexpr int kFletcher32 = 3;
+constexpr int kScaleOffset = 6;  // the last of HDF5's own
 constexpr int kMaxId = 65535;
 // HDF5 allows 32 filters; no filter that is registered has as many parameters.
 constexpr size_t kMaxFilters = 32;
@@ -81,6 +84,12 @@ Status CheckFilters(const std::vector<Filter>& filters) {
           "filter %d has too many parameters (need at most %d, found %d)",
           filter.id, kMaxParameters, filter.parameters.size()));
     }
+    if (filter.id > kFletcher32 && filter.id <= kScaleOffset) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "filter %d, %s, is not for checkpoints: HDF5 sets it up by calls of "
+          "its own (need 1 to 3 or 256 and above)",
+          filter.id, NameOf(filter.id)));
+    }
     const bool has_level =
         filter.parameters.size() == 1 && filter.parameters[0] <= 9;
     if (filter.id == kDeflate && !has_level) {
@@ -90,6 +99,12 @@ Status CheckFilters(const std::vector<Filter>& filters) {
     }
   }
   return absl::OkStatus();
+}
+
+bool AreLossless(const std::vector<Filter>& filters) {
+  return std::all_of(filters.begin(), filters.end(), [](const Filter& filter) {
+    return filter.id <= kFletcher32;
+  });
 }
 
 std::string FiltersText(const std::vector<Filter>& filters) {

@@ -12,9 +12,14 @@
 
 namespace belay {
 
-// Errors: InvalidArgument - a number that HDF5 gives to no filter, or too many
-//   filters or parameters.
+// Errors: InvalidArgument - a number that HDF5 gives to no filter, a filter of
+//   HDF5's own that a number and parameters do not describe (szip, nbit,
+//   scaleoffset), or too many filters or parameters.
 Status CheckFilters(const std::vector<Filter>& filters);
+
+// Whether any bytes come back from these filters as they were: so from those of
+// HDF5's own that pass CheckFilters. What plugins do is not known.
+bool AreLossless(const std::vector<Filter>& filters);
 
 // "2(4),1(6)": the numbers of the filters in turn, each with its parameters.
 std::string FiltersText(const std::vector<Filter>& filters);

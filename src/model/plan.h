@@ -178,6 +178,7 @@ struct FilteredDataset {
   std::string path;  // in its file
   DType dtype = DType::kU8;
   Box box;  // the piece of the array
+  std::vector<Filter> filters;
 };
 
 struct RankReads {

@@ -1,5 +1,6 @@
 // The plan's parts as bytes, for messages between ranks.
 #include "base/wire.h"
+#include "model/filters.h"
 #include "model/plan.h"
 
 namespace belay {
@@ -119,6 +120,7 @@ void PutFiltered(WireWriter& out,
     out.PutText(dataset.path);
     out.Put(dataset.dtype);
     out.PutBox(dataset.box);
+    out.PutText(FiltersText(dataset.filters));
   }
 }
 
@@ -128,6 +130,7 @@ std::vector<FilteredDataset> GetFiltered(WireReader& in) {
     dataset.path = in.GetText();
     dataset.dtype = in.Get<DType>();
     dataset.box = in.GetBox();
+    dataset.filters = *ParseFilters(in.GetText());
     return dataset;
   });
 }

@@ -81,7 +81,8 @@ class ArrayDatasets {
       filtered_.push_back(static_cast<int32_t>(plan.filtered.size()));
       plan.filtered.push_back({.path = dataset.path,
                                .dtype = saved.arrays[dataset.array].dtype,
-                               .box = dataset.box});
+                               .box = dataset.box,
+                               .filters = dataset.filters});
     }
   }
 

@@ -9,6 +9,7 @@
 #include "geometry/runs.h"
 #include "h5/dataset.h"
 #include "h5/file.h"
+#include "h5/filter.h"
 
 namespace belay {
 namespace {
@@ -18,13 +19,15 @@ std::mutex& Turn() {
   return *mutex;
 }
 
-// The index promises what is not found.
+// The index promises what HDF5 does not find, or cannot make sense of.
 Status InFile(const std::string& path, const Status& status) {
   if (status.ok()) return status;
-  const absl::StatusCode code =
-      absl::IsNotFound(status) ? absl::StatusCode::kDataLoss : status.code();
-  return Status(code,
-                absl::StrFormat("read \"%s\": %s", path, status.message()));
+  if (!absl::IsNotFound(status) && !absl::IsInternal(status)) {
+    return Status(status.code(),
+                  absl::StrFormat("read \"%s\": %s", path, status.message()));
+  }
+  return absl::DataLossError(
+      absl::StrFormat("read \"%s\": damaged: %s", path, status.message()));
 }
 
 // The box counted from the corner of its dataset.
@@ -52,6 +55,7 @@ Status FilteredReader::ReadChunk(const std::string& path,
   if (!file_.is_open()) {
     BELAY_ASSIGN_OR_RETURN(file_, h5::OpenFileReadOnly(path));
   }
+  BELAY_RETURN_IF_ERROR(h5::CheckCanRead(dataset.filters));
   dataset_.clear();
   box_ = *Intersect(extent.box, dataset.box);
   const int64_t bytes = NumElements(box_.shape) * DTypeSize(dataset.dtype);

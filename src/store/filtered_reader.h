@@ -29,8 +29,8 @@ class FilteredReader {
   // Reads the part `box` of one chunk, `extent`, of a dataset in the file
   // `path`. Local.
   // Errors: DataLoss - no such file or dataset, or a damaged one;
-  //   ResourceExhausted - no memory for the chunk; Internal - also for a filter
-  //   that HDF5 does not have.
+  //   FailedPrecondition - HDF5 does not have a filter; ResourceExhausted - no
+  //   memory for the chunk; Internal.
   Status Read(const std::string& path, const FilteredDataset& dataset,
               const Extent& extent, const Box& box, const ShardMemory& memory);
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/checksum.h"
 #include "base/status_macros.h"
+#include "model/chunking.h"
 #include "model/filters.h"
 
 namespace belay {
@@ -133,12 +134,24 @@ int64_t BytesInFile(const StoredDataset& dataset, int64_t element_size) {
   return NumElements(shape) * element_size;
 }
 
-// Whether the file has room for a dataset where it is said to lie; where the
-// chunks of one with filters lie is not said.
+// Whether a file of this length can hold the chunks of a dataset with filters:
+// each takes a byte at least, and where they lie is not said.
+bool CanHoldChunks(const StoredDataset& dataset, int64_t bytes,
+                   int64_t element_size, int64_t file_bytes) {
+  const int64_t chunk_elements = NumElements(dataset.chunk);
+  return dataset.offset == -1 &&
+         chunk_elements <= kMaxChunkBytes / element_size &&
+         bytes / (chunk_elements * element_size) <= file_bytes;
+}
+
+// Whether the file has room for a dataset where it is said to lie.
 bool IsInFile(const StoredDataset& dataset, int64_t element_size,
               int64_t file_bytes, bool is_filtered) {
   const int64_t bytes = BytesInFile(dataset, element_size);
-  if (is_filtered) return bytes >= 0 && dataset.offset == -1;
+  if (is_filtered) {
+    return bytes >= 0 &&
+           CanHoldChunks(dataset, bytes, element_size, file_bytes);
+  }
   return bytes >= 0 && dataset.offset >= 0 && bytes <= file_bytes &&
          dataset.offset <= file_bytes - bytes;
 }
@@ -166,7 +179,10 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
     dataset.box.shape = box.NextShape(shape.size());
     if (!CheckBox(dataset.box, shape).ok()) return Bad(path, "datasets/box", i);
     const uint8_t is_chunked = chunked.Next();
-    if (is_chunked > kFiltered) return Bad(path, "datasets/chunked", i);
+    // Texts and scalars have no axes to cut.
+    if (is_chunked > kFiltered || (is_chunked > 0 && array.shape.empty())) {
+      return Bad(path, "datasets/chunked", i);
+    }
     if (is_chunked > 0) dataset.chunk = chunk.NextShape(shape.size());
     if (!IsChunk(dataset.chunk, dataset.box.shape)) {
       return Bad(path, "datasets/chunk", i);

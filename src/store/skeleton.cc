@@ -20,8 +20,10 @@ namespace {
 // costs a few unused bytes, too little scatters the headers.
 constexpr int64_t kMetadataBytesPerDataset = 384;
 constexpr int64_t kMetadataBytesPerFile = 4096;
-// Of HDF5's index of chunks with filters: place, size and filters of each.
-constexpr int64_t kIndexBytesPerChunk = 32;
+// Of HDF5's index of chunks with filters: place, size and filters of each. Some
+// filters also make longer what they cannot make shorter.
+constexpr int64_t kMoreBytesPerChunk = 128;
+constexpr int64_t kMoreBytesPart = 128;
 // Datasets below this lie side by side.
 constexpr int64_t kSmallDatasetBytes = int64_t{64} << 10;
 // A file gets its space in pages at least.
@@ -136,8 +138,8 @@ int64_t MostFilteredBytes(const std::vector<h5::DatasetSpec>& datasets) {
     if (spec.filters.empty()) continue;
     const int64_t bytes = h5::StoredBytes(spec);
     const int64_t chunk_bytes = NumElements(spec.chunk) * DTypeSize(spec.dtype);
-    most += bytes + bytes / chunk_bytes * kIndexBytesPerChunk +
-            kMetadataBytesPerFile;
+    most += bytes + bytes / kMoreBytesPart +
+            bytes / chunk_bytes * kMoreBytesPerChunk + kMetadataBytesPerFile;
   }
   return most;
 }

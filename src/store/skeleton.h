@@ -48,7 +48,7 @@ StatusOr<Skeleton> CreateSkeleton(const std::string& path,
                                   Space space = Space::kReserved);
 
 // The most bytes that the chunks with filters of these datasets, and what HDF5
-// notes of each, can take: a chunk that would grow is stored without. Local.
+// notes of each, can take: deflate makes noise a little longer. Local.
 int64_t MostFilteredBytes(const std::vector<h5::DatasetSpec>& datasets);
 
 // Reads the metadata bytes of a file that CreateSkeleton made. Local.
