@@ -46,7 +46,11 @@ class SparseMatrixHandler : public belay::Handler<SparseMatrix> {
   belay::Status ListForRestore(SparseMatrix& m,
                                const belay::StoredValue& stored,
                                belay::State& parts) const override {
-    m.num_entries = stored.Find("columns")->shape[0];
+    const belay::ValuePart* columns = stored.Find("columns");
+    if (columns == nullptr || columns->shape.size() != 1) {
+      return absl::FailedPreconditionError("no sparse matrix is stored");
+    }
+    m.num_entries = columns->shape[0];
     // Where a row begins is the end of the one before.
     if (m.first_row > 0) m.ends.insert(m.ends.begin(), 0);
     AddEnds(m, m.first_row > 0 ? m.first_row - 1 : 0, parts);

@@ -235,6 +235,23 @@ TEST_F(HandledArgsTest, EachValueOfAnObjectToleratesItsOwn) {
   EXPECT_EQ(wanted_b, 3);
 }
 
+// The program does not know that it has a save counter.
+TEST_F(HandledArgsTest, TheSaveCounterAlwaysComesAlong) {
+  float a = 2;
+  const auto root = [&](Tracker& tracker) { tracker.Value("a", a); };
+  Checkpoint saving(comm_, root);
+  std::string path;
+  for (int i = 0; i < 3; ++i) path = Ok(saving.Save(StepFile(2, ""))).path;
+  for (const RestoreOptions& options : std::vector<RestoreOptions>{
+           {.args = {{".*", {.skip = true}}}},
+           {.args = {{"(.*)/a", {.stored_key = "\\1/a"}}}},
+           {.selects = [](std::string_view) { return false; }}}) {
+    Checkpoint checkpoint(comm_, root);
+    Ok(checkpoint.Restore(path, options));
+    EXPECT_EQ(checkpoint.save_counter(), 3);
+  }
+}
+
 TEST_F(HandledArgsTest, MistakesAreTheSameEverywhere) {
   Polynomial p = kMine;
   int64_t n = -1;

@@ -196,6 +196,11 @@ TEST_F(RestoreValuesTest, RefusesTheSameOnAllRanks) {
   ExpectError({{".*", {.dtype = DType::kString}}}, Code::kInvalidArgument,
               "does not convert");
   EXPECT_TRUE(absl::IsNotFound(RestoreValues(comm_, run(), 7, {}).status()));
+  const Status args =
+      RestoreValues(comm_, run(), 1, {}, {.args = {{".*", {.skip = true}}}})
+          .status();
+  EXPECT_TRUE(absl::IsInvalidArgument(args)) << args;
+  EXPECT_TRUE(testing::IsSameEverywhere(args.ToString()));
 }
 
 TEST_F(RestoreValuesTest, RanksThatDifferAreRefused) {

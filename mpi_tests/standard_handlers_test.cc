@@ -123,6 +123,50 @@ TEST_F(StandardHandlersTest, AStoredEmptyIsNotTakenForAValue) {
               HasSubstr("need typestr \"Dict\", found \"List\""));
 }
 
+TEST_F(StandardHandlersTest, AnArrayDoesNotEmptyAContainer) {
+  std::map<std::string, float> map = {{"kept", 1.0f}};
+  const Status array = SaveAndRestore(std::vector<float>{1, 2}, map);
+  EXPECT_TRUE(absl::IsFailedPrecondition(array)) << array;
+  EXPECT_THAT(std::string(array.message()),
+              HasSubstr("need typestr \"Dict\", found \"array\""));
+  EXPECT_EQ(map.size(), 1u);
+  std::vector<std::optional<float>> list = {3};
+  const Status number = SaveAndRestore(4.0f, list);
+  EXPECT_TRUE(absl::IsFailedPrecondition(number)) << number;
+  EXPECT_EQ(list.size(), 1u);
+}
+
+TEST_F(StandardHandlersTest, RanksHaveAllAValueOrAllNone) {
+  if (size_ == 1) GTEST_SKIP() << "needs two ranks";
+  std::optional<float> value;
+  if (rank_ == 0) value = 1;
+  State state;
+  state.Add("v", &value);
+  const Status status = Save(comm_, run(), 1, state).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("rank 1 stores it with the handler \"None\", another "
+                        "rank as an array"));
+}
+
+TEST_F(StandardHandlersTest, PartsOfTextsKeepTheirDType) {
+  std::vector<std::string> names = {"a", "b"};
+  float number = 1;
+  State state;
+  state.Add("names", &names);
+  state.Add("number", &number);
+  const Status status =
+      Save(comm_, run(), 1, state, {.args = {{".*", {.dtype = DType::kF64}}}})
+          .status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("args \"names/bytes\": it is a part of \"names\", "
+                        "whose handler \"strings\" needs its dtype again (need "
+                        "u8, found f64)"));
+  Ok(Save(comm_, run(), 1, state,
+          {.args = {{"number", {.dtype = DType::kF64}}}}));
+}
+
 TEST_F(StandardHandlersTest, MapsGetTheKeysThatAreStored) {
   const std::map<std::string, std::vector<float>> values = {
       {"a/b", {1}}, {"", {2, 3}}, {"a.b", {}}, {"..", {4}}, {"a", {5, 6, 7}}};

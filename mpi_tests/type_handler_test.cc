@@ -285,6 +285,19 @@ TEST_F(TypeHandlerTest, AHandlerThatRank0DoesNotHaveIsRefused) {
                         "rank 0 does not have"));
 }
 
+// A value may bring its handler along, which no registry has.
+TEST_F(TypeHandlerTest, AHandlerThatAValueCameWithNeedsNoEntry) {
+  const TypeHandlerRegistry none;
+  const auto handler = std::make_shared<testing::PolynomialHandler>();
+  Polynomial value{{1, 2}, "x"}, found;
+  State state, wanted;
+  state.AddValue("p", {&value, typeid(Polynomial)}, handler);
+  wanted.AddValue("p", {&found, typeid(Polynomial)}, handler);
+  ASSERT_EQ(SaveOne(state, none), absl::OkStatus());
+  ASSERT_EQ(RestoreOne(wanted, none), absl::OkStatus());
+  EXPECT_EQ(found, value);
+}
+
 // Another type for what needs no handler.
 TEST_F(TypeHandlerTest, AnEntryForAVectorTakesPrecedence) {
   class Halved : public Handler<std::vector<float>> {

@@ -107,6 +107,10 @@ TEST(StoredValuesTest, WhatRanksDisagreeOnIsNamed) {
           "plan \"d\": rank 0 has two values with this key"));
   EXPECT_EQ(MergeValues({{{"d", "a", {"x"}}}}, saved.arrays).status(),
             absl::InternalError("plan \"d/x\": the save has no such array"));
+  EXPECT_EQ(MergeValues({{}, {{"a", "None", {}}}}, saved.arrays).status(),
+            absl::InvalidArgumentError(
+                "plan \"a\": rank 1 stores it with the handler "
+                "\"None\", another rank as an array"));
 }
 
 TEST(StoredValuesTest, ValuesAreFoundByTheirKeys) {

@@ -38,7 +38,7 @@ struct Filter {
 
 // Compression by zlib, after a shuffle of the bytes of all elements, which
 // makes numbers compress better. Every HDF5 has both. Local. `level` is from 1,
-// fast, to 9, small.
+// fast, to 9, small; 0 does not compress, and a save refuses all others.
 std::vector<Filter> Deflate(int level = 1);
 
 // Chunks are lengths per axis. They form a grid that begins at the first
@@ -49,7 +49,7 @@ std::vector<Filter> Deflate(int level = 1);
 struct SaveArgs {
   // Store numbers as this dtype: floats round to nearest even, and are cut
   // towards zero to integers; what is too large becomes infinity or the largest
-  // number of the dtype. Neither texts nor complex numbers become real ones.
+  // number of the dtype, and NaN as an integer 0. Neither texts nor complex numbers become real ones.
   std::optional<DType> dtype;
   // No write reaches across its borders: divides the shard along each axis. Not
   // given: the shard.
@@ -65,6 +65,8 @@ struct SaveArgs {
   std::vector<int> shard_axes = {};
   // Chunks pass through these in turn, such as Deflate(). Where nothing above
   // asks for chunks they have at most 1 MiB. Every reader needs these filters.
+  // HDF5's szip, nbit and scaleoffset are refused; what filters of plugins have
+  // stored is read back and compared.
   std::vector<Filter> filters = {};
 
   friend bool operator==(const SaveArgs&, const SaveArgs&) = default;

@@ -56,6 +56,10 @@ namespace standard {
 std::string PartName(std::string_view key);
 std::string KeyOfPart(std::string_view name);
 
+// Whether a value was stored as `typestr`, or as arrays below its key: one
+// array has no keys, and restoring it would only empty a container. Local.
+bool HasKeys(const StoredValue& stored, std::string_view typestr);
+
 // The names of the values directly inside a stored one, ascending. Local.
 std::vector<std::string> NamesInside(const StoredValue& stored);
 
@@ -123,6 +127,9 @@ template <NamedMap M>
 class MapHandler : public Handler<M> {
  public:
   std::string typestr() const override { return std::string(kDictTypestr); }
+  bool Accepts(const StoredValue& stored) const override {
+    return HasKeys(stored, kDictTypestr);
+  }
   Status ListForSave(M& map, State& parts) const override {
     for (auto& [key, value] : map) {
       parts.Add(PartName(key), &value);
@@ -159,6 +166,9 @@ template <PlainList L>
 class ListHandler : public Handler<L> {
  public:
   std::string typestr() const override { return std::string(kListTypestr); }
+  bool Accepts(const StoredValue& stored) const override {
+    return HasKeys(stored, kListTypestr);
+  }
   Status ListForSave(L& list, State& parts) const override {
     size_t number = 0;
     for (auto& value : list) parts.Add(std::to_string(number++), &value);

@@ -9,7 +9,11 @@
 //     }
 //     Status ListForRestore(Mask& mask, const StoredValue& stored,
 //                           State& parts) const override {
-//       mask.Resize(stored.Find("")->shape[0]);
+//       const ValuePart* part = stored.Find("");
+//       if (part == nullptr || part->shape.size() != 1) {
+//         return absl::FailedPreconditionError("no mask is stored");
+//       }
+//       mask.Resize(part->shape[0]);
 //       return ListForSave(mask, parts);
 //     }
 //   };
@@ -119,6 +123,8 @@ class TypeHandler {
 
   // Rank 0 only. Called once for each save that has stored a value with this
   // handler, when all bytes are in `directory`, before it gets its last name.
+  // It may look at the files there, but must leave them as they are: what it
+  // adds is no part of the checkpoint, and nothing keeps or checks it.
   virtual Status Finalize(const std::string& directory) const;
 
   // Returns the bytes of all parts that this rank lists for a save.

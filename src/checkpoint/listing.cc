@@ -1,11 +1,15 @@
 #include "checkpoint/listing.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "belay/state.h"
 #include "model/save_args.h"
+#include "model/stored_values.h"
 
 namespace belay {
 namespace {
@@ -58,6 +62,31 @@ StatusOr<std::vector<StoredForm>> FormsToStore(const std::vector<Shard>& shards,
   }
   if (!differs) forms.clear();
   return forms;
+}
+
+Status CheckHandledForms(const std::vector<ListedValue>& values,
+                         const std::vector<Shard>& shards,
+                         const std::vector<StoredForm>& forms) {
+  if (forms.empty()) return absl::OkStatus();
+  std::map<std::string, const ListedValue*> value_of;  // by key of the part
+  for (const ListedValue& value : values) {
+    if (!IsStandardTypestr(value.typestr)) continue;
+    const bool is_container = IsBuiltinTypestr(value.typestr);
+    for (const std::string& part : value.parts) {
+      if (is_container) continue;
+      value_of[part.empty() ? value.key : Cat(value.key, "/", part)] = &value;
+    }
+  }
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const auto found = value_of.find(shards[i].key);
+    if (found == value_of.end() || forms[i].dtype == shards[i].dtype) continue;
+    return absl::InvalidArgumentError(
+        Cat("args \"", shards[i].key, "\": it is a part of \"",
+            found->second->key, "\", whose handler \"", found->second->typestr,
+            "\" needs its dtype again (need ", DTypeName(shards[i].dtype),
+            ", found ", DTypeName(forms[i].dtype), ")"));
+  }
+  return absl::OkStatus();
 }
 
 std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards,

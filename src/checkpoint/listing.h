@@ -32,6 +32,13 @@ bool StoresAllAsTheyAre(const SaveOptions& options);
 StatusOr<std::vector<StoredForm>> FormsToStore(const std::vector<Shard>& shards,
                                                const SaveOptions& options);
 
+// Checks that the standard handlers find the dtypes again that they store.
+// Local. Errors: InvalidArgument - a part of a value with such a handler is
+// stored in another one.
+Status CheckHandledForms(const std::vector<ListedValue>& values,
+                         const std::vector<Shard>& shards,
+                         const std::vector<StoredForm>& forms);
+
 // The same shards without bytes, with the dtypes of `forms` if there are any.
 // Local.
 std::vector<ShardInfo> DescribeShards(

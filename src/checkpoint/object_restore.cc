@@ -124,7 +124,8 @@ StatusOr<bool> AnyReads(Team& team, const MatchResult& match) {
   return reads[0] > 0;
 }
 
-// What the arguments say of each value, by live value. Collective; agreed.
+// What the arguments say of each value, by live value; of the save counter, of
+// which the program does not know that it has it, nothing. Collective; agreed.
 StatusOr<std::vector<RestoreChoice>> ChooseTogether(RestoreRun& run,
                                                     const LiveGraph& live) {
   std::vector<RestoreChoice> choices;
@@ -137,11 +138,16 @@ StatusOr<std::vector<RestoreChoice>> ChooseTogether(RestoreRun& run,
   for (const LiveValue& value : live.values) {
     keys.push_back(live.AttributeOf(value).key);
   }
+  const std::string counter =
+      AttributeKey(std::string(kSaveCounter), kVariableValue);
   BELAY_ASSIGN_OR_RETURN_AGREED(const RestoreChooser chooser,
                                 AgreeOnChooser(run, keys));
   BELAY_RETURN_IF_AGREED(Agree(run.team, Guarded([&] {
-                                 for (std::string_view key : keys)
-                                   choices.push_back(chooser.Choose(key));
+                                 for (std::string_view key : keys) {
+                                   choices.push_back(key == counter
+                                                         ? RestoreChoice{}
+                                                         : chooser.Choose(key));
+                                 }
                                  return absl::OkStatus();
                                })));
   return choices;

@@ -65,7 +65,9 @@ void AddResult(RestoreResult round, RestoreResult& sum) {
   sum.counters.bytes += round.counters.bytes;
   sum.counters.io_calls += round.counters.io_calls;
   sum.counters.delivered_bytes += round.counters.delivered_bytes;
-  if (round.num_arrays > 0 || sum.sharing_note.empty()) {
+  // Reading once in any round is what is told, and why.
+  const bool reads_once = sum.read_sharing == ReadSharing::kOnce;
+  if (sum.sharing_note.empty() || (!reads_once && round.num_arrays > 0)) {
     sum.read_sharing = round.read_sharing;
     sum.sharing_note = std::move(round.sharing_note);
   }

@@ -79,6 +79,17 @@ StatusOr<State> PlaceTogether(RestoreRun& run,
   return state;
 }
 
+// What is restored as what is said by arguments of its own. Local.
+Status CheckNoArgs(const std::string& dir, const RestoreOptions& options) {
+  if (options.args.empty() && options.selects == nullptr) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "restore \"%s\": the option %s is for values that the program has: say "
+      "it by ArrayRestoreArgs",
+      dir, options.args.empty() ? "selects" : "args"));
+}
+
 }  // namespace
 
 StatusOr<RestoredValues> RestoreValues(
@@ -91,7 +102,9 @@ StatusOr<RestoredValues> RestoreValues(
   allowing.allow_dtype_cast = true;  // what differs was asked for
   allowing.allow_shape_mismatch = true;
   RestoreRun run(comm, source.value_or(RestoreSource{.path = dir}), allowing);
-  BELAY_RETURN_IF_AGREED(BeginRestore(run, source.status()));
+  Status mine = source.status();
+  mine.Update(CheckNoArgs(dir, options));
+  BELAY_RETURN_IF_AGREED(BeginRestore(run, mine));
   BELAY_RETURN_IF_AGREED(AgreeSame(run.team, "restore: the arguments of values",
                                    Fingerprint(EncodeArgs(args))));
   BELAY_RETURN_IF_AGREED(OpenStation(run));

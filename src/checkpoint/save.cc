@@ -78,7 +78,7 @@ Status FindForms(SaveRun& run) {
   run.cache.is_valid = false;
   BELAY_ASSIGN_OR_RETURN(run.cache.forms,
                          FormsToStore(run.shards, run.options));
-  return absl::OkStatus();
+  return CheckHandledForms(run.listing.values, run.shards, run.cache.forms);
 }
 
 // Asks the handlers what their values consist of. Local.

@@ -8,20 +8,36 @@
 #include "model/stored_values.h"
 
 namespace belay {
+namespace {
+
+// The handler of that name that the registry has, or that a value came with;
+// null if rank 0 has none.
+TypeHandlerPtr HandlerNamed(const SaveRun& run, const std::string& typestr) {
+  const HandlerTable::Entry* entry = run.handlers->FindTypestr(typestr);
+  if (entry != nullptr) return entry->handler;
+  for (const TypeHandlerPtr& handler : run.listing.handlers) {
+    if (handler->typestr() == typestr) return handler;
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 Status FindFinalizers(SaveRun& run) {
   std::set<std::string> typestrs;
   for (const std::string& typestr : run.cache.planned.saved.values.typestr) {
     if (!typestrs.insert(typestr).second) continue;
-    const HandlerTable::Entry* entry = run.handlers->FindTypestr(typestr);
-    if (entry == nullptr && IsStandardTypestr(typestr)) continue;
-    if (entry == nullptr) {
+    StatusOr<TypeHandlerPtr> handler =
+        Guarded([&] { return HandlerNamed(run, typestr); });
+    if (!handler.ok()) return handler.status();
+    if (*handler == nullptr && IsStandardTypestr(typestr)) continue;
+    if (*handler == nullptr) {
       return absl::InvalidArgumentError(absl::StrFormat(
           "save \"%s\": another rank uses the handler \"%s\", which rank 0 "
           "does not have: register it on all ranks",
           run.path, typestr));
     }
-    run.finalizers.push_back(entry->handler);
+    run.finalizers.push_back(*std::move(handler));
   }
   return absl::OkStatus();
 }

@@ -137,6 +137,17 @@ Status MergeValue(const ListedValue& value, size_t rank,
   return absl::OkStatus();
 }
 
+// An array under the key of a value is its part "", or another rank's.
+Status CheckNoOtherArray(const std::string& key, const Merged& value,
+                         const std::vector<StoredArray>& arrays) {
+  const size_t row = FirstFrom(arrays, key);
+  const bool is_array = row < arrays.size() && arrays[row].key == key;
+  if (!is_array || value.parts.count("") > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat(
+      "plan \"", key, "\": rank ", value.rank, " stores it with the handler ",
+      "\"", value.typestr, "\", another rank as an array"));
+}
+
 void PutValue(WireWriter& out, const StoredValue& value) {
   out.PutText(value.key);
   out.PutText(value.typestr);
@@ -244,6 +255,7 @@ StatusOr<StoredValues> MergeValues(
   }
   StoredValues out;
   for (const auto& [key, value] : all) {
+    BELAY_RETURN_IF_ERROR(CheckNoOtherArray(key, value, arrays));
     for (const std::string& part : value.parts) {
       const std::string array = part.empty() ? key : Cat(key, "/", part);
       const size_t row = FirstFrom(arrays, array);

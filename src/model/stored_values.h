@@ -83,7 +83,8 @@ StoredValue PlainValue(std::string_view key, ValuePart part);
 
 // Puts together what each rank has listed. `arrays` are those of the save.
 // Errors: InvalidArgument - a rank lists a key twice, or ranks list it with
-//   different handlers; Internal - a part is no array.
+//   different handlers, or one of them as an array; Internal - a part is no
+//   array.
 StatusOr<StoredValues> MergeValues(
     const std::vector<std::vector<ListedValue>>& ranks,
     const std::vector<StoredArray>& arrays);

@@ -78,6 +78,10 @@ std::string KeyOfPart(std::string_view name) {
   return key;
 }
 
+bool HasKeys(const StoredValue& stored, std::string_view typestr) {
+  return stored.typestr == typestr || stored.typestr == kGroupTypestr;
+}
+
 std::vector<std::string> NamesInside(const StoredValue& stored) {
   std::set<std::string> names;
   const auto add = [&](std::string_view name) {

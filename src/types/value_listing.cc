@@ -24,13 +24,15 @@ std::string PartKey(std::string_view key, std::string_view part) {
 }
 
 // The error of a handler, with what it was for.
-Status HandlerError(std::string_view key, const TypeHandler& handler,
-                    const Status& status) {
+Status HandlerError(const HandledValue& value, const Status& status,
+                    std::string_view operation = "list") {
   if (status.ok()) return status;
-  const StatusOr<std::string> typestr =
-      Guarded([&] { return handler.typestr(); });
+  std::string name =
+      Guarded([&] { return value.handler->typestr(); }).value_or("");
+  // What stands for another value has no name of its own.
+  if (name.empty()) name = TypeName(value.value.type);
   return Status(status.code(),
-                Cat("list \"", key, "\" (handler \"", typestr.value_or(""),
+                Cat(operation, " \"", value.key, "\" (handler \"", name,
                     "\"): ", std::string(status.message())));
 }
 
@@ -117,17 +119,18 @@ class Lister {
       return value.handler->ValueReceived(value.value, value.stored,
                                           value.round, parts);
     });
-    BELAY_RETURN_IF_ERROR(HandlerError(value.key, *value.handler, received));
+    BELAY_RETURN_IF_ERROR(HandlerError(value, received, "receive"));
     if (parts.status().ok() && parts.shards().empty() &&
         parts.typed().empty()) {
       return absl::OkStatus();
     }
     if (++value.round > kMaxRounds) {
       return HandlerError(
-          value.key, *value.handler,
+          value,
           absl::InvalidArgumentError(
               Cat("it wants more parts after each round (need at most ",
-                  kMaxRounds, " rounds)")));
+                  kMaxRounds, " rounds)")),
+          "receive");
     }
     return AddListed(std::move(value), parts, nullptr);
   }
@@ -168,14 +171,14 @@ class Lister {
       BELAY_RETURN_IF_ERROR(CheckAccepts(value));
       return handler.ListValueForRestore(value.value, value.stored, parts);
     });
-    BELAY_RETURN_IF_ERROR(HandlerError(value.key, *value.handler, listed));
+    BELAY_RETURN_IF_ERROR(HandlerError(value, listed));
     return AddListed(std::move(value), parts, &names);
   }
 
   Status AddListed(HandledValue value, const State& parts, Names* names) {
     const Status sound =
         parts.status().ok() ? CheckAlone(parts) : parts.status();
-    BELAY_RETURN_IF_ERROR(HandlerError(value.key, *value.handler, sound));
+    BELAY_RETURN_IF_ERROR(HandlerError(value, sound));
     ++depth_;
     BELAY_RETURN_IF_ERROR(AddParts(
         parts, value.key,
@@ -191,10 +194,17 @@ class Lister {
     BELAY_ASSIGN_OR_RETURN(std::string typestr,
                            Guarded([&] { return value.handler->typestr(); }));
     if (typestr.empty()) return absl::OkStatus();
+    AddHandler(value.handler);
     out_.values.push_back({.key = value.key,
                            .typestr = std::move(typestr),
                            .parts = {names->begin(), names->end()}});
     return absl::OkStatus();
+  }
+
+  void AddHandler(const TypeHandlerPtr& handler) {
+    std::vector<TypeHandlerPtr>& all = out_.handlers;
+    if (std::find(all.begin(), all.end(), handler) != all.end()) return;
+    all.push_back(handler);
   }
 
   static Status CheckAccepts(const HandledValue& value) {

@@ -22,7 +22,9 @@ namespace belay {
 
 struct HandlerListing {
   std::vector<Shard> shards;
-  std::vector<ListedValue> values;  // of a save
+  // Of a save: the values, and each handler that has listed one.
+  std::vector<ListedValue> values;
+  std::vector<TypeHandlerPtr> handlers;
   // Of a restore: what may differ, by shard; and who is to be told, inner
   // values first.
   std::vector<Tolerance> tolerances;
