@@ -117,9 +117,10 @@ TEST_F(CheckpointReaderTest, ObjectsThatCannotBeAreDataLoss) {
 }
 
 TEST_F(CheckpointReaderTest, InfoSaysWhatIsStoredAndHow) {
-  WriteSmall();
+  const SavedCheckpoint saved = WriteSmall();
   const CheckpointInfo info = h5::Value(ReadCheckpointInfo(dir_));
   EXPECT_EQ(info.path, dir_);
+  EXPECT_EQ(info.file_bytes, saved.files[0].bytes + saved.files[1].bytes);
   EXPECT_EQ(info.step, 42);
   EXPECT_EQ(info.format_major, 1);
   EXPECT_EQ(info.format_minor, 4);
@@ -217,6 +218,28 @@ TEST_F(CheckpointReaderTest, BytesThatOverhangMeanNothing) {
   EXPECT_EQ(Verify().damage, Lines());
   Flip(saved.files[0].name, saved.datasets[0].offset + 3 * 48);
   EXPECT_EQ(Verify().damage, Lines({LineOf(saved, 0, 0, (3 * 6 + 4) * 4)}));
+}
+
+// belay itself needs HDF5's part of a data file for filters only.
+TEST_F(CheckpointReaderTest, WhatOtherProgramsCannotReadIsALine) {
+  const SavedCheckpoint saved = WriteSmall();
+  const std::string path = Path(saved.files[0].name);
+  Flip(saved.files[0].name, 1);
+  const std::vector<std::string> damage = Verify().damage;
+  ASSERT_EQ(damage.size(), 1u);
+  EXPECT_TRUE(damage[0].starts_with("\"" + path +
+                                    "\": other programs cannot read it: "))
+      << damage[0];
+  Flip(saved.files[0].name, 1);
+  int found = 0;
+  for (int64_t at = 0; at < saved.datasets[0].offset; ++at) {
+    Flip(saved.files[0].name, at);
+    found += Verify().damage.empty() ? 0 : 1;
+    Flip(saved.files[0].name, at);
+  }
+  // HDF5 has checksums of its own, but not of what it leaves unused.
+  EXPECT_GT(found, 100);
+  EXPECT_EQ(Verify().damage, Lines());
 }
 
 TEST_F(CheckpointReaderTest, AMissingOrShortFileIsALine) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
 #include "commands.h"
@@ -97,10 +98,15 @@ int List(const std::string& path, bool shards) {
   const StatusOr<CheckpointReader> reader = CheckpointReader::Open(*step);
   if (!reader.ok()) return Fail(reader.status());
   const CheckpointInfo* info = &reader->info();
-  absl::PrintF("%s: step %d, %s, %s in %s (%d), format %d.%d%s\n\n", info->path,
-               info->step, CountText(info->arrays.size(), "array"),
+  // Shorter than the arrays where chunks pass filters.
+  const std::string compressed =
+      info->file_bytes < info->bytes
+          ? absl::StrCat(" of ", BytesText(info->file_bytes))
+          : "";
+  absl::PrintF("%s: step %d, %s, %s in %s (%d)%s, format %d.%d%s\n\n",
+               info->path, info->step, CountText(info->arrays.size(), "array"),
                BytesText(info->bytes), LayoutText(*info), info->num_files,
-               info->format_major, info->format_minor,
+               compressed, info->format_major, info->format_minor,
                info->has_checksums ? ", CRC32C" : ", no checksums");
   if (shards) {
     PrintPieces(*info);

@@ -74,6 +74,7 @@ struct CheckpointInfo {
   int format_minor = 0;
   FileLayout file_layout = FileLayout::kShared;
   int64_t num_files = 0;
+  int64_t file_bytes = 0;  // of the data files
   int64_t bytes = 0;
   bool has_checksums = false;
   bool has_graph = false;         // saved with objects, in format 1.2 or newer
@@ -175,7 +176,8 @@ struct VerifyResult {
   std::vector<std::string> damage;
 };
 
-// Reads every byte of the step directory `path` and compares checksums. Local.
+// Reads every byte of the step directory `path` and compares checksums, and
+// looks for each array in the data files as other programs do, by HDF5. Local.
 // `progress` is called with the bytes done and the bytes in all; may be empty.
 // Errors: as ReadCheckpointInfo. Damage in the data files is no error but is
 //   listed in the result.

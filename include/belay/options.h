@@ -189,7 +189,8 @@ struct SaveResult {
   int64_t num_arrays = 0;
   int64_t rounds = 0;
   bool plan_reused = false;
-  // The transfer that was used, and why if it is not the one asked for.
+  // The transfer that was used, and why if it is not the one asked for. Chunks
+  // that pass filters are always written by kHdf5.
   Transfer transfer = Transfer::kCollective;
   std::string transfer_note;
   std::vector<std::string> warnings;  // of the sharding policy; equal on all

@@ -74,6 +74,7 @@ CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
                       .has_graph = !saved.graph.node_parent.empty(),
                       .arrays = {},
                       .pieces = PiecesOf(saved)};
+  for (const StoredFile& file : saved.files) info.file_bytes += file.bytes;
   const std::vector<std::string> layouts = LayoutsOf(saved);
   info.arrays.reserve(saved.arrays.size());
   for (size_t i = 0; i < saved.arrays.size(); ++i) {

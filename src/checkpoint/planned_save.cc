@@ -32,13 +32,8 @@ void PutDatasets(const SavePlan& plan, int32_t file,
   std::vector<h5::DatasetSpec> specs;
   for (const StoredDataset& dataset : DatasetsOfFile(plan, file)) {
     const StoredArray& array = plan.arrays[dataset.array];
-    const bool is_text = array.dtype == DType::kString;
-    specs.push_back({.path = DatasetPath(paths[dataset.array], array, dataset),
-                     .dtype = array.dtype,
-                     .string_bytes = array.string_bytes,
-                     .shape = is_text ? Shape{} : dataset.box.shape,
-                     .chunk = dataset.chunk,
-                     .filters = dataset.filters});
+    specs.push_back(SpecOf(DatasetPath(paths[dataset.array], array, dataset),
+                           array, dataset));
   }
   out.PutText(EncodeDatasetSpecs(specs));
   for (const StoredDataset& dataset : DatasetsOfFile(plan, file)) {

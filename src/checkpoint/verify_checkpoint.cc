@@ -2,6 +2,7 @@
 #include <span>
 
 #include "absl/functional/function_ref.h"
+#include "absl/strings/str_format.h"
 #include "base/checksum.h"
 #include "base/status_macros.h"
 #include "belay/checkpoint_reader.h"
@@ -155,6 +156,7 @@ StatusOr<VerifyResult> VerifyCheckpoint(
     return result;
   }
   BELAY_RETURN_IF_ERROR(files);
+  result.damage = FindHdf5Damage(path, saved);
   if (!saved.has_checksums) return result;
   const int64_t total = TotalBytes(saved);
   int64_t done = 0;

@@ -106,6 +106,11 @@ StatusOr<int64_t> ChunksOffset(const Handle& dataset, const DatasetSpec& spec) {
   return base;
 }
 
+bool HasBytes(const DatasetSpec& spec) {
+  return NumElements(spec.shape) > 0 &&
+         ElementBytes(spec.dtype, spec.string_bytes) > 0;
+}
+
 StatusOr<int64_t> DataOffset(const Handle& dataset, const DatasetSpec& spec) {
   if (!spec.chunk.empty()) return ChunksOffset(dataset, spec);
   const haddr_t address = H5Dget_offset(dataset.get());
@@ -130,8 +135,7 @@ StatusOr<Location> LocationOf(const Handle& file, ObjectCache& cache,
 StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
                                 const DatasetSpec& spec) {
   const std::string& path = spec.path;
-  const bool has_bytes = NumElements(spec.shape) > 0 &&
-                         ElementBytes(spec.dtype, spec.string_bytes) > 0;
+  const bool has_bytes = HasBytes(spec);
   BELAY_ASSIGN_OR_RETURN(const Location location,
                          LocationOf(file, cache, path));
   Handle own_type;
@@ -164,6 +168,20 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
   }
   BELAY_RETURN_IF_ERROR(dataset.Close());
   return offset;
+}
+
+StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec) {
+  BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenDataset(file, spec.path));
+  BELAY_RETURN_IF_ERROR(
+      CheckStoredType(dataset, spec.dtype, spec.string_bytes));
+  BELAY_ASSIGN_OR_RETURN(const Shape shape, DatasetShape(dataset));
+  if (shape != spec.shape) {
+    return absl::DataLossError(
+        Cat("find \"", spec.path, "\": another shape (need ",
+            ShapeText(spec.shape), ", found ", ShapeText(shape), ")"));
+  }
+  if (!HasBytes(spec) || !spec.filters.empty()) return -1;
+  return DataOffset(dataset, spec);
 }
 
 StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path) {

@@ -73,6 +73,11 @@ struct DatasetSpec {
 StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
                                 const DatasetSpec& spec);
 
+// Returns for a dataset that is there what CreateDataset has returned. Local.
+// Errors: NotFound; DataLoss - another type or shape, or a damaged file;
+//   Internal.
+StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec);
+
 // Opens a dataset. Local.
 // Errors: NotFound; DataLoss; Internal.
 StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path);

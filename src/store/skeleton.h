@@ -16,6 +16,7 @@
 
 #include "belay/status.h"
 #include "h5/dataset.h"
+#include "model/plan.h"
 
 namespace belay {
 
@@ -46,6 +47,10 @@ enum class Space : uint8_t {
 StatusOr<Skeleton> CreateSkeleton(const std::string& path,
                                   const std::vector<h5::DatasetSpec>& datasets,
                                   Space space = Space::kReserved);
+
+// How a dataset of an array is made under `path`. Local.
+h5::DatasetSpec SpecOf(const std::string& path, const StoredArray& array,
+                       const StoredDataset& dataset);
 
 // The most bytes that the chunks with filters of these datasets, and what HDF5
 // notes of each, can take: deflate makes noise a little longer. Local.

@@ -6,7 +6,11 @@
 #include "absl/strings/str_format.h"
 #include "base/checksum.h"
 #include "base/status_macros.h"
+#include "h5/dataset.h"
+#include "h5/file.h"
+#include "store/paths.h"
 #include "store/posix_file.h"
+#include "store/skeleton.h"
 
 namespace belay {
 namespace {
@@ -64,6 +68,27 @@ std::string FilesOf(const SavedCheckpoint& saved, int32_t array,
     absl::StrAppend(&text, text.empty() ? "" : ", ", "\"", name, "\"");
   }
   return text;
+}
+
+// Looks for datasets of one file. Local.
+Status FindDatasets(const std::string& path,
+                    const std::vector<const StoredDataset*>& datasets,
+                    const std::vector<std::string>& paths,
+                    const SavedCheckpoint& saved) {
+  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
+  for (const StoredDataset* dataset : datasets) {
+    const StoredArray& array = saved.arrays[dataset->array];
+    BELAY_ASSIGN_OR_RETURN(
+        const int64_t offset,
+        h5::FindDataset(
+            file, SpecOf(DatasetPath(paths[dataset->array], array, *dataset),
+                         array, *dataset)));
+    if (offset == dataset->offset || offset < 0) continue;
+    return absl::DataLossError(absl::StrFormat(
+        "key \"%s\", box \"%s\": it lies elsewhere (need %d, found %d)",
+        array.key, BoxText(dataset->box), dataset->offset, offset));
+  }
+  return file.Close();
 }
 
 }  // namespace
@@ -149,6 +174,24 @@ Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,
   return absl::DataLossError(
       absl::StrFormat("%s: %s; %d damaged %s in all", operation, first, damaged,
                       damaged == 1 ? "block" : "blocks"));
+}
+
+std::vector<std::string> FindHdf5Damage(const std::string& directory,
+                                        const SavedCheckpoint& saved) {
+  const std::vector<std::string> paths = ObjectPaths(saved.arrays);
+  std::vector<std::vector<const StoredDataset*>> datasets(saved.files.size());
+  for (const StoredDataset& dataset : saved.datasets) {
+    datasets[static_cast<size_t>(dataset.file)].push_back(&dataset);
+  }
+  std::vector<std::string> damage;
+  for (size_t i = 0; i < saved.files.size(); ++i) {
+    const std::string path = JoinPath(directory, saved.files[i].name);
+    const Status status = FindDatasets(path, datasets[i], paths, saved);
+    if (status.ok()) continue;
+    damage.push_back(absl::StrFormat(
+        "\"%s\": other programs cannot read it: %s", path, status.message()));
+  }
+  return damage;
 }
 
 }  // namespace belay

@@ -29,6 +29,11 @@ StatusOr<int64_t> FileBytes(const std::string& path);
 Status CheckWrittenFile(const std::string& path, int64_t bytes,
                         bool& has_holes);
 
+// Looks for every dataset of the data files as other programs do, by HDF5.
+// Returns a line for each file in which one is not what the index says. Local.
+std::vector<std::string> FindHdf5Damage(const std::string& directory,
+                                        const SavedCheckpoint& saved);
+
 // What CompareChecksums counted.
 struct BlockCounts {
   int64_t verified = 0;
