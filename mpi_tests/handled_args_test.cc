@@ -260,11 +260,11 @@ TEST_F(HandledArgsTest, MistakesAreTheSameEverywhere) {
   state.Add("n", &n);
   ExpectError(state, {.args = {{"old/x", {.skip = true}}}},
               Code::kInvalidArgument,
-              "keys \"old/x\": matches none of the 2 keys; close to it: "
+              "keys \"old/x\": matches no key (need one of 2); close to it: "
               "\"old/p\"");
   // The parts of a value have no arguments of their own.
   ExpectError(state, {.args = {{"old/p/variable", {.skip = true}}}},
-              Code::kInvalidArgument, "matches none of the 2 keys");
+              Code::kInvalidArgument, "matches no key (need one of 2)");
   ExpectError(state, {.args = {{"old/p", {.stored_key = "old/pp"}}}},
               Code::kNotFound,
               "plan \"old/pp\": the key is not in the checkpoint; close to it: "

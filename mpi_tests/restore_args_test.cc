@@ -147,7 +147,7 @@ TEST_F(RestoreArgsTest, MistakesAreTheSameEverywhere) {
   };
   using Code = absl::StatusCode;
   expect({.args = {{"tex", {.skip = true}}}}, Code::kInvalidArgument,
-         "keys \"tex\": matches none of the 3 keys");
+         "keys \"tex\": matches no key (need one of 3)");
   expect({.args = {{"(", {}}}}, Code::kInvalidArgument,
          "not a regular expression");
   expect({.args = {{"n", {.stored_key = "m"}}}}, Code::kNotFound, "\"m\"");

@@ -339,7 +339,7 @@ TEST_F(SaveArgsTest, BadArgumentsAreRefusedOnAllRanks) {
   refused("text", {.dtype = DType::kF32},
           "store \"text\": string does not convert");
   refused("w", {.dtype = DType::kString}, "f32 does not convert");
-  refused("v", {}, "keys \"v\": matches none of the 2 keys");
+  refused("v", {}, "keys \"v\": matches no key (need one of 2)");
   refused("w(", {}, "keys \"w(\": not a regular expression");
 }
 

@@ -55,6 +55,13 @@ TEST(CloseKeysTest, KeysThatDifferInMoreThanAThirdAreNotClose) {
   EXPECT_EQ(Close("abcdef", {"abcdxy"}, 0), Keys());
 }
 
+TEST(CloseKeysTest, AHintIsTheEndOfAMessage) {
+  CloseKeys close("weight");
+  EXPECT_EQ(close.Hint(), "");
+  for (const char* key : {"wait", "model/weight", "weights"}) close.Offer(key);
+  EXPECT_EQ(close.Hint(), "; close to it: \"weights\", \"model/weight\"");
+}
+
 TEST(CloseKeysTest, TheSameLastPartIsClose) {
   EXPECT_EQ(Close("kernel", {"model/dense/kernel", "model/dense/bias"}),
             Keys({"model/dense/kernel"}));

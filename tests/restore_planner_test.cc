@@ -105,7 +105,11 @@ TEST(PlanRestoreErrorTest, AbsentKeysAreCounted) {
   EXPECT_EQ(PlanStatus(wanted),
             absl::NotFoundError("plan \"x\": key is not in the checkpoint "
                                 "(wanted by rank 1; 2 of the wanted keys are "
-                                "absent, 2 are stored)"));
+                                "absent, 2 are stored); close to it: \"t\", "
+                                "\"v\""));
+  wanted[1].shards[0].key = "model/v";
+  EXPECT_THAT(std::string(PlanStatus(wanted).message()),
+              ::testing::EndsWith("2 are stored); close to it: \"v\""));
 }
 
 TEST(PlanRestoreErrorTest, AnotherDtypeOrShape) {

@@ -72,8 +72,8 @@ class PlanTest(ToolCase):
         for args, text in [
                 (["--ranks", "0"], "--ranks"),
                 (["--ranks", "6", "--replicas", "4"],
-                 "ranks are not a multiple of replicas (need ranks that 4 "
-                 "divides, found 6)"),
+                 "the replicas do not divide the ranks (need a divisor of 6, "
+                 "found 4)"),
                 (["--ranks", "4", "--layout", "[x] on x=2"],
                  "is for another number of ranks (need 4, found 2)"),
                 (["--ranks", "4", "--layout", "rows"], "INVALID_ARGUMENT"),

@@ -17,9 +17,9 @@ StatusOr<Layout> RowsOfReplicas(const PlanOptions& options, size_t ndim) {
   const int64_t replicas = options.replicas.value_or(options.ranks);
   if (replicas < 1 || options.ranks % replicas != 0) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "plan: ranks are not a multiple of replicas (need ranks that %d "
-        "divides, found %d)",
-        replicas, options.ranks));
+        "plan: the replicas do not divide the ranks (need a divisor of %d, "
+        "found %d)",
+        options.ranks, replicas));
   }
   StatusOr<Mesh> mesh =
       Mesh::Create({{"replica", replicas}, {"part", options.ranks / replicas}});
@@ -89,9 +89,9 @@ void PrintRanks(const RestorePreview& preview) {
 int Plan(const std::string& path, const PlanOptions& options) {
   const StatusOr<RestorePreview> preview = Preview(path, options);
   if (!preview.ok()) return Fail(preview.status());
-  absl::PrintF("%s: step %d, %d arrays, restored on %d rank%s\n%s\n\n",
-               preview->path, preview->step, preview->num_arrays, options.ranks,
-               options.ranks == 1 ? "" : "s", preview->sharing_note);
+  absl::PrintF("%s: step %d, %s, restored on %s\n%s\n\n", preview->path,
+               preview->step, CountText(preview->num_arrays, "array"),
+               CountText(options.ranks, "rank"), preview->sharing_note);
   PrintRanks(*preview);
   return 0;
 }

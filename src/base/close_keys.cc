@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/text.h"
+
 namespace belay {
 namespace {
 
@@ -63,6 +65,14 @@ std::vector<std::string_view> CloseKeys::keys() const {
   std::vector<std::string_view> keys;
   for (const Close& close : close_) keys.push_back(close.key);
   return keys;
+}
+
+std::string CloseKeys::Hint() const {
+  std::string hint;
+  for (const Close& close : close_) {
+    hint += Cat(hint.empty() ? "; close to it: \"" : ", \"", close.key, "\"");
+  }
+  return hint;
 }
 
 }  // namespace belay

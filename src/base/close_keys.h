@@ -4,6 +4,7 @@
 #define BELAY_BASE_CLOSE_KEYS_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,7 +18,7 @@ int64_t EditDistance(std::string_view a, std::string_view b, int64_t limit);
 class CloseKeys {
  public:
   // `absent` is borrowed. At most `count` keys are kept.
-  CloseKeys(std::string_view absent, size_t count);
+  explicit CloseKeys(std::string_view absent, size_t count = 3);
 
   // Keeps `key`, borrowed, if it is among the closest so far: a third of its
   // bytes differ at most, its part after the last '/' is the same, or one of
@@ -26,6 +27,10 @@ class CloseKeys {
 
   // The keys that are kept, the closest first. Local.
   std::vector<std::string_view> keys() const;
+
+  // Returns the keys as the end of a message, `; close to it: "a", "b"`, or
+  // nothing if there are none. Local.
+  std::string Hint() const;
 
  private:
   struct Close {

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "base/close_keys.h"
 #include "base/text.h"
 #include "belay/restore_args.h"
@@ -16,8 +15,6 @@ namespace {
 re2::StringPiece Piece(std::string_view text) {
   return {text.data(), text.size()};
 }
-
-constexpr size_t kCloseKeys = 3;
 
 }  // namespace
 
@@ -97,15 +94,11 @@ std::vector<int64_t> KeyPatterns::Unmatched(
 Status KeyPatterns::NoMatchError(
     size_t place, const std::vector<std::string_view>& keys) const {
   const std::string& text = impl_->expressions[place]->pattern();
-  CloseKeys close(text, kCloseKeys);
+  CloseKeys close(text);
   for (std::string_view key : keys) close.Offer(key);
-  std::vector<std::string> names;
-  for (std::string_view key : close.keys()) {
-    names.push_back(Cat("\"", key, "\""));
-  }
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "keys \"%s\": matches none of the %d keys%s%s", text, keys.size(),
-      names.empty() ? "" : "; close to it: ", absl::StrJoin(names, ", ")));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("keys \"%s\": matches no key (need one of %d)%s", text,
+                      keys.size(), close.Hint()));
 }
 
 Status KeyPatterns::CheckAllMatch(

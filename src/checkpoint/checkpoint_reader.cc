@@ -22,8 +22,6 @@
 namespace belay {
 namespace {
 
-constexpr size_t kCloseKeys = 3;
-
 std::string CutText(const ArrayEntry& entry) {
   if (entry.datasets.empty()) return "empty";
   const StoredDataset& first = entry.datasets[0];
@@ -134,15 +132,11 @@ struct CheckpointReader::Impl {
 
   StatusOr<size_t> Find(std::string_view key) const {
     if (const auto position = Position(key)) return *position;
-    CloseKeys close(key, kCloseKeys);
+    CloseKeys close(key);
     for (const StoredArray& array : saved.arrays) close.Offer(array.key);
-    std::string hint;
-    for (std::string_view other : close.keys()) {
-      hint += Cat(hint.empty() ? "; close to it: \"" : ", \"", other, "\"");
-    }
     return absl::NotFoundError(absl::StrFormat(
         "read \"%s\": key \"%s\" is not in the checkpoint (need one of %d)%s",
-        info.path, AbslView(key), saved.arrays.size(), hint));
+        info.path, AbslView(key), saved.arrays.size(), close.Hint()));
   }
 
   // The array of that key, if it has numbers and holds the box.

@@ -11,7 +11,6 @@ namespace belay {
 namespace {
 
 constexpr double kSecondsPerHour = 3600;
-constexpr size_t kCloseMetrics = 3;
 
 bool Contains(const std::vector<int64_t>& ascending, int64_t step) {
   return std::binary_search(ascending.begin(), ascending.end(), step);
@@ -136,17 +135,11 @@ std::string NoteOnMetrics(const ManagerOptions& options,
       record.metrics->contains(options.best_metric)) {
     return "";
   }
-  CloseKeys close(options.best_metric, kCloseMetrics);
+  CloseKeys close(options.best_metric);
   for (const auto& [name, value] : *record.metrics) close.Offer(name);
-  std::string note = absl::StrFormat(
-      "the metrics of step %d have no \"%s\", which is best_metric",
-      record.step, options.best_metric);
-  const char* before = "; close to it: ";
-  for (const std::string_view name : close.keys()) {
-    absl::StrAppendFormat(&note, "%s\"%s\"", before, AbslView(name));
-    before = ", ";
-  }
-  return note;
+  return absl::StrFormat(
+      "the metrics of step %d have no \"%s\", which is best_metric%s",
+      record.step, options.best_metric, close.Hint());
 }
 
 StatusOr<RetentionPlan> PlanRetention(const RetentionPolicy& policy,

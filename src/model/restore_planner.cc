@@ -9,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
 #include "base/checksum.h"
+#include "base/close_keys.h"
 #include "base/status_macros.h"
 #include "model/box_index.h"
 #include "model/counting_parts.h"
@@ -23,7 +24,7 @@ using Arrays = absl::flat_hash_map<std::string_view, int32_t>;
 Status MissingKeys(const std::vector<RankShards>& wanted, const Arrays& arrays,
                    size_t stored) {
   absl::flat_hash_set<std::string_view> missing;
-  std::string first;
+  std::string first, hint;
   for (size_t rank = 0; rank < wanted.size(); ++rank) {
     for (const ShardInfo& shard : wanted[rank].shards) {
       if (arrays.contains(shard.key)) continue;
@@ -32,14 +33,17 @@ Status MissingKeys(const std::vector<RankShards>& wanted, const Arrays& arrays,
             "plan \"%s\": key is not in the checkpoint "
             "(wanted by rank %d",
             shard.key, rank);
+        CloseKeys close(shard.key);
+        for (const auto& [key, row] : arrays) close.Offer(key);
+        hint = close.Hint();
       }
       missing.insert(shard.key);
     }
   }
   if (missing.empty()) return absl::OkStatus();
   return absl::NotFoundError(
-      absl::StrFormat("%s; %d of the wanted keys are absent, %d are stored)",
-                      first, missing.size(), stored));
+      absl::StrFormat("%s; %d of the wanted keys are absent, %d are stored)%s",
+                      first, missing.size(), stored, hint));
 }
 
 Status CheckWant(const ShardInfo& wanted, const StoredArray& array,

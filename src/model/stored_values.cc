@@ -15,8 +15,6 @@
 namespace belay {
 namespace {
 
-constexpr size_t kCloseKeys = 3;
-
 // The first array whose key is not less than `key`.
 size_t FirstFrom(const std::vector<StoredArray>& arrays,
                  const std::string& key) {
@@ -80,15 +78,11 @@ class ValueTable {
   }
 
   Status NotFound(const std::string& key) const {
-    CloseKeys close(key, kCloseKeys);
+    CloseKeys close(key);
     for (const StoredArray& array : saved_.arrays) close.Offer(array.key);
     for (const std::string& other : saved_.values.key) close.Offer(other);
-    std::string hint;
-    for (std::string_view other : close.keys()) {
-      hint += Cat(hint.empty() ? "; close to it: \"" : ", \"", other, "\"");
-    }
-    return absl::NotFoundError(
-        Cat("plan \"", key, "\": the key is not in the checkpoint", hint));
+    return absl::NotFoundError(Cat(
+        "plan \"", key, "\": the key is not in the checkpoint", close.Hint()));
   }
 
  private:
