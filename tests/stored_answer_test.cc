@@ -20,8 +20,7 @@ using testing::Polynomials;
 SavedCheckpoint Saved() {
   SavedCheckpoint saved;
   for (const char* key : {"group/x", "n", "p/coefficients", "p/variable"}) {
-    saved.arrays.push_back(
-        {.key = key, .dtype = DType::kI32, .shape = {2}});
+    saved.arrays.push_back({.key = key, .dtype = DType::kI32, .shape = {2}});
   }
   saved.values = {.key = {"p"},
                   .typestr = {"polynomial"},
@@ -104,7 +103,7 @@ TEST(StoredAnswerTest, WhatIsAbsentIsLeftOut) {
   Program program({"q", "p"}, {"m", "n", "p"});
   const StoredAnswer answer =
       AnswerOf(Saved(), QuestionOf(program.values)).value();
-  LeaveOutAbsent(answer, program.values);
+  LeaveOut(answer, program.values);
   EXPECT_THAT(HandledKeys(program.values), ElementsAre("p"));
   // No array is stored under "p", but something is: an error, later.
   EXPECT_THAT(PlainKeys(program.values), ElementsAre("n", "p"));
@@ -118,7 +117,7 @@ TEST(StoredAnswerTest, TheSameKeyForBoth) {
   StoredAnswer answer = AnswerOf(Saved(), QuestionOf(program.values)).value();
   EXPECT_THAT(answer.missing, ElementsAre("group"));
   answer.missing = {"group", "m"};  // as another rank has it
-  LeaveOutAbsent(answer, program.values);
+  LeaveOut(answer, program.values);
   EXPECT_THAT(HandledKeys(program.values), ElementsAre("group"));
   EXPECT_THAT(PlainKeys(program.values), ElementsAre("m"));
 }

@@ -65,6 +65,14 @@ enum class ReadSharing : uint8_t {
   kOnce = 2,
 };
 
+// What a restore does about values that do not fit.
+enum class Reaction : uint8_t {
+  kError = 0,    // fails, and names them
+  kWarn = 1,     // as kCollect, with a line in RestoreResult::warnings for each
+  kCollect = 2,  // lists them in the RestoreResult
+  kIgnore = 3,   // says nothing of them
+};
+
 struct SaveOptions {
   // --- What is stored ---
   FileLayout file_layout = FileLayout::kShared;
@@ -124,6 +132,14 @@ struct RestoreOptions {
   // a padded vocabulary: element by element at the same place. What is not
   // stored is left as it is, and what is not wanted is not read.
   bool allow_shape_mismatch = false;
+  // What becomes of values of the program that are not stored, of stored ones
+  // that no rank wants, and of those that are stored with another dtype or
+  // shape than they may have. What is not restored stays as it is. A value of
+  // another type, not of another dtype, is always an error. Objects have a
+  // LoadStatus for the first two: there they stay as they are here.
+  Reaction missing = Reaction::kError;
+  Reaction unexpected = Reaction::kIgnore;
+  Reaction mismatched = Reaction::kError;
   // For the values of the program whose key an entry matches; the first one
   // that does counts. An entry that matches no key of any rank is an error.
   // With objects, keys are those that the program's objects give.
@@ -208,9 +224,14 @@ struct RestoreResult {
   // Ascending by key; one for each form that any rank wanted. Equal on all
   // ranks.
   std::vector<Conversion> conversions;
-  // Keys that are not stored, where the arguments allow that; ascending, and
-  // equal on all ranks.
+  // Keys that are not stored, where the options or the arguments allow that;
+  // that are stored and wanted by no rank; and what is stored with another
+  // dtype or shape, one for each form that any rank wanted. Each as far as the
+  // options ask for it, ascending, and equal on all ranks, as the warnings.
   std::vector<std::string> missing;
+  std::vector<std::string> unexpected;
+  std::vector<Conversion> mismatched;
+  std::vector<std::string> warnings;
   // kEachRank or kOnce, and why, in words.
   ReadSharing read_sharing = ReadSharing::kEachRank;
   std::string sharing_note;

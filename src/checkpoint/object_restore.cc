@@ -13,6 +13,7 @@
 #include "checkpoint/tracked_objects.h"
 #include "graph/load_report.h"
 #include "graph/stored_graph_conversion.h"
+#include "types/strictness.h"
 
 namespace belay {
 namespace {
@@ -194,7 +195,8 @@ StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
   BELAY_ASSIGN_OR_RETURN_AGREED(
       LoadStatus status,
       ReportTogether(run.team, restoration, match.rank_match));
-  if (!status.report().incompatible.empty()) {
+  if (run.options.mismatched == Reaction::kError &&
+      !status.report().incompatible.empty()) {
     return IncompatibleError(pending.source.path, status.report());
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, AnyReads(run.team, match));
@@ -211,6 +213,15 @@ StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
   return status;
 }
 
+// A mistake in the options, of objects alone. Local.
+Status CheckOptions(const std::string& path, const RestoreOptions& options) {
+  const Status status =
+      CheckUsualReactions(options, "ask the LoadStatus of the restore");
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(
+      absl::StrFormat("restore \"%s\": %s", path, status.message()));
+}
+
 // An empty path restores nothing. Collective.
 StatusOr<LoadStatus> RestoreNow(TrackedObjects& objects,
                                 const std::string& path,
@@ -219,8 +230,9 @@ StatusOr<LoadStatus> RestoreNow(TrackedObjects& objects,
   const StatusOr<LiveGraph> live = objects.Track(options.handlers);
   RestoreRun run(*objects.comm,
                  {.path = path, .kind = RestoreSource::Kind::kAny}, options);
-  BELAY_RETURN_IF_AGREED(
-      BeginRestore(run, path.empty() ? absl::OkStatus() : live.status()));
+  Status mine = CheckOptions(path, options);
+  if (!path.empty()) mine.Update(live.status());
+  BELAY_RETURN_IF_AGREED(BeginRestore(run, mine));
   if (path.empty()) return LoadStatus::InitializationOnly();
   BELAY_RETURN_IF_AGREED(OpenStation(run));
   BELAY_RETURN_IF_AGREED(PinRestore(run));
@@ -245,7 +257,9 @@ StatusOr<LoadStatus> RestoreMore(TrackedObjects& objects,
                                  PendingObjects& pending,
                                  const RestoreOptions& options) {
   RestoreRun run(*objects.comm, pending.source, options);
-  BELAY_RETURN_IF_AGREED(BeginRestore(run, live.status()));
+  Status mine = CheckOptions(pending.source.path, options);
+  mine.Update(live.status());
+  BELAY_RETURN_IF_AGREED(BeginRestore(run, mine));
   return RestoreMatched(objects, run, *live, pending, /*is_open=*/false);
 }
 

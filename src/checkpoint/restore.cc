@@ -62,6 +62,9 @@ void AddResult(RestoreResult round, RestoreResult& sum) {
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.key < b.key; });
   if (!round.missing.empty()) sum.missing = std::move(round.missing);
+  if (!round.unexpected.empty()) sum.unexpected = std::move(round.unexpected);
+  if (!round.mismatched.empty()) sum.mismatched = std::move(round.mismatched);
+  if (!round.warnings.empty()) sum.warnings = std::move(round.warnings);
   sum.counters.bytes += round.counters.bytes;
   sum.counters.io_calls += round.counters.io_calls;
   sum.counters.delivered_bytes += round.counters.delivered_bytes;
@@ -127,6 +130,9 @@ std::vector<NamedArgument> CommonArguments(const RestoreRun& run) {
       Named("the option allow_shape_mismatch", options.allow_shape_mismatch),
       {"the option args", EncodeArgs(options.args)},
       Named("the option selects", options.selects != nullptr),
+      Named("the option missing", options.missing),
+      Named("the option unexpected", options.unexpected),
+      Named("the option mismatched", options.mismatched),
       Named("the option read_sharing", options.read_sharing),
       {"the option primary_replica",
        options.primary_replica ? absl::StrFormat("%d", *options.primary_replica)

@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/restore_run.h"
 #include "types/stored_answer.h"
+#include "types/strictness.h"
 
 namespace belay {
 namespace {
@@ -15,11 +16,21 @@ namespace {
 // For all ranks, as bytes. Rank 0 only.
 StatusOr<std::string> AnswerOnRoot(const std::vector<std::string>& gathered,
                                    const RestoreRun& run) {
-  StatusOr<StoredAnswer> answer = AnswerOf(run.saved, MergeQuestions(gathered));
-  if (answer.ok()) return EncodeAnswer(*answer);
-  return Status(answer.status().code(),
+  const auto answer = [&]() -> StatusOr<std::string> {
+    const StoredQuestion question = MergeQuestions(gathered);
+    BELAY_ASSIGN_OR_RETURN(StoredAnswer all, AnswerOf(run.saved, question));
+    if (!IsUsuallyStrict(run.options)) {
+      all.mismatched = FindMismatched(run.saved, question.arrays);
+      all.unexpected = FindUnexpected(run.saved, question);
+      BELAY_RETURN_IF_ERROR(React(run.options, all));
+    }
+    return EncodeAnswer(all);
+  };
+  StatusOr<std::string> bytes = answer();
+  if (bytes.ok()) return bytes;
+  return Status(bytes.status().code(),
                 absl::StrFormat("restore \"%s\": %s", run.source.path,
-                                answer.status().message()));
+                                bytes.status().message()));
 }
 
 // What is stored of these values, and of those of other ranks. Collective;
@@ -28,7 +39,8 @@ StatusOr<StoredAnswer> AskTogether(RestoreRun& run,
                                    const ValuesToRead& values) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> gathered,
-      Gather(run.team, EncodeQuestion(QuestionOf(values))));
+      Gather(run.team, EncodeQuestion(
+                           QuestionOf(values, !IsUsuallyStrict(run.options)))));
   std::string bytes;
   BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
     StatusOr<std::string> answer = AnswerOnRoot(gathered, run);
@@ -44,9 +56,18 @@ bool AnyMayBeAbsent(const ValuesToRead& values) {
   return std::find(optional.begin(), optional.end(), true) != optional.end();
 }
 
+void LetAllBeAbsent(ValuesToRead& values) {
+  values.may_be_absent.assign(values.shards.size(), true);
+  for (HandledValue& value : values.handled) value.may_be_absent = true;
+}
+
 }  // namespace
 
 Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
+  const bool asks_all = !IsUsuallyStrict(run.options);
+  if (values.ok() && run.options.missing != Reaction::kError) {
+    LetAllBeAbsent(*values);
+  }
   // One that fails here takes part, so that all learn of it.
   std::vector<int64_t> any = {!values.ok() || !values->handled.empty() ? 1 : 0,
                               values.ok() && AnyMayBeAbsent(*values) ? 1 : 0};
@@ -54,10 +75,10 @@ Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
   run.any_handlers = any[0] != 0;
   if (run.any_handlers) run.stations.Enter("handlers");
   StoredAnswer answer;
-  if (run.any_handlers || any[1] != 0) {
+  if (run.any_handlers || any[1] != 0 || asks_all) {
     BELAY_RETURN_IF_AGREED(Agree(run.team, values.status()));
     BELAY_ASSIGN_OR_RETURN_AGREED(answer, AskTogether(run, *values));
-    LeaveOutAbsent(answer, *values);
+    LeaveOut(answer, *values);
   }
   StatusOr<HandlerListing> listing =
       ListForRestore(*std::move(values), *run.handlers, answer.stored);
@@ -65,7 +86,7 @@ Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
     BELAY_RETURN_IF_AGREED(Agree(run.team, listing.status()));
   }
   run.listing = *std::move(listing);
-  run.result.missing = std::move(answer.missing);
+  Report(run.options, std::move(answer), run.result);
   return absl::OkStatus();
 }
 

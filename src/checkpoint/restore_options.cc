@@ -4,6 +4,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "checkpoint/save_options.h"
+#include "types/strictness.h"
 
 namespace belay {
 
@@ -12,6 +13,10 @@ Status CheckReading(std::string_view operation, const std::string& path,
   const std::string start =
       absl::StrFormat("%s \"%s\"", AbslView(operation), path);
   BELAY_RETURN_IF_ERROR(CheckBytesInFlight(start, options.max_bytes_in_flight));
+  if (const Status known = CheckReactions(options); !known.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: %s", start, known.message()));
+  }
   if (options.read_sharing > ReadSharing::kOnce) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "%s: read_sharing is out of range (need 0 to 2, found %d)", start,

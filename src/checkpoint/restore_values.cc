@@ -9,6 +9,7 @@
 #include "base/with_memory.h"
 #include "checkpoint/restore_run.h"
 #include "types/array_placing.h"
+#include "types/strictness.h"
 
 namespace belay {
 namespace {
@@ -82,7 +83,7 @@ StatusOr<State> PlaceTogether(RestoreRun& run,
 // What is restored as what is said by arguments of its own. Local.
 Status CheckNoArgs(const std::string& dir, const RestoreOptions& options) {
   if (options.args.empty() && options.selects == nullptr) {
-    return absl::OkStatus();
+    return CheckUsualReactions(options, "say it by ArrayRestoreArgs");
   }
   return absl::InvalidArgumentError(absl::StrFormat(
       "restore \"%s\": the option %s is for values that the program has: say "

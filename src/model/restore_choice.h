@@ -3,6 +3,7 @@
 #ifndef BELAY_MODEL_RESTORE_CHOICE_H_
 #define BELAY_MODEL_RESTORE_CHOICE_H_
 
+#include <compare>
 #include <string>
 
 namespace belay {
@@ -11,6 +12,8 @@ namespace belay {
 struct Tolerance {
   bool dtype = false;
   bool lengths = false;  // but not the number of axes
+
+  friend auto operator<=>(const Tolerance&, const Tolerance&) = default;
 };
 
 struct RestoreChoice {

@@ -7,13 +7,15 @@
 #include "base/wire.h"
 #include "model/plan.h"
 #include "model/stored_values.h"
+#include "types/conversions.h"
 
 namespace belay {
 namespace {
 
 using Keys = std::vector<std::string>;
 
-void MakeDistinct(Keys& keys) {
+template <typename T>
+void MakeDistinct(std::vector<T>& keys) {
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
 }
@@ -22,9 +24,12 @@ void MakeDistinct(StoredQuestion& question) {
   MakeDistinct(question.handled);
   MakeDistinct(question.optional_handled);
   MakeDistinct(question.optional_plain);
+  MakeDistinct(question.arrays);
+  MakeDistinct(question.skipped);
 }
 
-void Append(Keys added, Keys& keys) {
+template <typename T>
+void Append(std::vector<T> added, std::vector<T>& keys) {
   keys.insert(keys.end(), std::make_move_iterator(added.begin()),
               std::make_move_iterator(added.end()));
 }
@@ -38,9 +43,35 @@ bool HasKey(const std::vector<StoredValue>& stored, const std::string& key) {
   return found != stored.end() && found->key == key;
 }
 
+bool IsAmong(const Shard& shard, const std::vector<Conversion>& mismatched) {
+  return std::any_of(
+      mismatched.begin(), mismatched.end(), [&](const Conversion& one) {
+        return one.key == shard.key && one.dtype == shard.dtype &&
+               one.shape == shard.global_shape;
+      });
+}
+
+void PutArray(WireWriter& out, const WantedArray& array) {
+  out.PutText(array.key);
+  out.Put(array.dtype);
+  out.PutShape(array.shape);
+  out.Put(array.tolerance.dtype);
+  out.Put(array.tolerance.lengths);
+}
+
+WantedArray GetArray(WireReader& in) {
+  WantedArray array;
+  array.key = in.GetText();
+  array.dtype = in.Get<DType>();
+  array.shape = in.GetShape();
+  array.tolerance.dtype = in.Get<bool>();
+  array.tolerance.lengths = in.Get<bool>();
+  return array;
+}
+
 }  // namespace
 
-StoredQuestion QuestionOf(const ValuesToRead& values) {
+StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all) {
   StoredQuestion question;
   for (const HandledValue& value : values.handled) {
     (value.may_be_absent ? question.optional_handled : question.handled)
@@ -49,6 +80,16 @@ StoredQuestion QuestionOf(const ValuesToRead& values) {
   for (size_t i = 0; i < values.shards.size(); ++i) {
     if (!values.may_be_absent[i]) continue;
     question.optional_plain.push_back(values.shards[i].key);
+  }
+  if (asks_all) {
+    for (size_t i = 0; i < values.shards.size(); ++i) {
+      const Shard& shard = values.shards[i];
+      question.arrays.push_back({.key = shard.key,
+                                 .dtype = shard.dtype,
+                                 .shape = shard.global_shape,
+                                 .tolerance = values.tolerances[i]});
+    }
+    question.skipped = values.skipped;
   }
   MakeDistinct(question);
   return question;
@@ -61,6 +102,8 @@ StoredQuestion MergeQuestions(const std::vector<std::string>& gathered) {
     Append(in.GetTexts(), all.handled);
     Append(in.GetTexts(), all.optional_handled);
     Append(in.GetTexts(), all.optional_plain);
+    Append(in.GetTexts(), all.skipped);
+    Append(in.GetAll<WantedArray>([&] { return GetArray(in); }), all.arrays);
   }
   MakeDistinct(all);
   return all;
@@ -81,8 +124,8 @@ StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
   return answer;
 }
 
-void LeaveOutAbsent(const StoredAnswer& answer, ValuesToRead& values) {
-  if (answer.missing.empty()) return;
+void LeaveOut(const StoredAnswer& answer, ValuesToRead& values) {
+  if (answer.missing.empty() && answer.mismatched.empty()) return;
   // What is stored below a key is something for a handler, and nothing for an
   // array.
   std::erase_if(values.handled, [&](const HandledValue& value) {
@@ -95,6 +138,7 @@ void LeaveOutAbsent(const StoredAnswer& answer, ValuesToRead& values) {
                            values.shards[i].key)) {
       continue;
     }
+    if (IsAmong(values.shards[i], answer.mismatched)) continue;
     left.AddShard(std::move(values.shards[i]),
                   {.may_be_absent = values.may_be_absent[i],
                    .tolerance = values.tolerances[i]});
@@ -107,18 +151,25 @@ std::string EncodeQuestion(const StoredQuestion& question) {
   out.PutTexts(question.handled);
   out.PutTexts(question.optional_handled);
   out.PutTexts(question.optional_plain);
+  out.PutTexts(question.skipped);
+  out.Put<uint64_t>(question.arrays.size());
+  for (const WantedArray& array : question.arrays) PutArray(out, array);
   return out.Take();
 }
 
 std::string EncodeAnswer(const StoredAnswer& answer) {
   WireWriter out;
   out.PutTexts(answer.missing);
+  out.PutTexts(answer.unexpected);
+  out.PutText(EncodeConversions(answer.mismatched));
   return out.Take() + EncodeValues(answer.stored);
 }
 
 StoredAnswer DecodeAnswer(std::string_view bytes) {
   WireReader in(bytes);
   StoredAnswer answer{.missing = in.GetTexts()};
+  answer.unexpected = in.GetTexts();
+  answer.mismatched = DecodeConversions(in.GetText());
   answer.stored = DecodeValues(in.Rest());
   return answer;
 }

@@ -6,8 +6,12 @@
 
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
+#include "belay/box.h"
+#include "belay/dtype.h"
+#include "belay/options.h"
 #include "belay/status.h"
 #include "belay/type_handler.h"
 #include "types/values_to_read.h"
@@ -16,19 +20,41 @@ namespace belay {
 
 struct SavedCheckpoint;
 
+// An array as the program has it.
+struct WantedArray {
+  std::string key;
+  DType dtype = DType::kU8;
+  Shape shape;
+  Tolerance tolerance;
+
+  friend bool operator==(const WantedArray&, const WantedArray&) = default;
+  friend bool operator<(const WantedArray& a, const WantedArray& b) {
+    return std::tie(a.key, a.dtype, a.shape, a.tolerance) <
+           std::tie(b.key, b.dtype, b.shape, b.tolerance);
+  }
+};
+
 // Keys of values, each once, ascending.
 struct StoredQuestion {
   std::vector<std::string> handled;
   std::vector<std::string> optional_handled;  // that may be absent
   std::vector<std::string> optional_plain;    // and need no handler
+  // Of a restore that is not as strict as usual: all that need no handler, each
+  // form once, ascending; and what the program has, but leaves as it is.
+  std::vector<WantedArray> arrays;
+  std::vector<std::string> skipped;
 };
 
 struct StoredAnswer {
   std::vector<StoredValue> stored;   // with handlers; ascending by key
   std::vector<std::string> missing;  // that may be absent, and are; ascending
+  // See strictness.h.
+  std::vector<std::string> unexpected = {};
+  std::vector<Conversion> mismatched = {};
 };
 
-StoredQuestion QuestionOf(const ValuesToRead& values);
+// `asks_all` for a restore that is not as strict as usual.
+StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all = false);
 
 // The questions of all ranks, as EncodeQuestion wrote them, as one.
 StoredQuestion MergeQuestions(const std::vector<std::string>& gathered);
@@ -37,8 +63,9 @@ StoredQuestion MergeQuestions(const std::vector<std::string>& gathered);
 StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
                                 const StoredQuestion& question);
 
-// Leaves out the values that may be absent, and are.
-void LeaveOutAbsent(const StoredAnswer& answer, ValuesToRead& values);
+// Leaves out the values that may be absent, and are, and those that do not fit
+// what is stored.
+void LeaveOut(const StoredAnswer& answer, ValuesToRead& values);
 
 // For messages between ranks.
 std::string EncodeQuestion(const StoredQuestion& question);

@@ -11,6 +11,11 @@ namespace {
 
 using Choose = absl::FunctionRef<RestoreChoice(std::string_view key)>;
 
+const std::string& StoredKey(const RestoreChoice& choice,
+                             const std::string& key) {
+  return choice.stored_key.empty() ? key : choice.stored_key;
+}
+
 // The values that need a handler; marks those of the shards that do.
 Status AddHandled(const State& state, const HandlerTable& table, Choose choose,
                   std::vector<bool>& is_handled, ValuesToRead& values) {
@@ -19,9 +24,11 @@ Status AddHandled(const State& state, const HandlerTable& table, Choose choose,
     if (handler == nullptr) continue;
     if (typed.shard >= 0) is_handled[static_cast<size_t>(typed.shard)] = true;
     const RestoreChoice choice = choose(typed.key);
-    if (choice.skip) continue;
-    const bool is_renamed = !choice.stored_key.empty();
-    values.handled.push_back({.key = is_renamed ? choice.stored_key : typed.key,
+    if (choice.skip) {
+      values.skipped.push_back(StoredKey(choice, typed.key));
+      continue;
+    }
+    values.handled.push_back({.key = StoredKey(choice, typed.key),
                               .value = typed.value,
                               .handler = std::move(handler),
                               .tolerance = choice.tolerance,
@@ -52,7 +59,11 @@ StatusOr<ValuesToRead> ChooseValues(const State& state,
       if (is_handled[i]) continue;
       const Shard& shard = state.shards()[i];
       const RestoreChoice choice = choose(shard.key);
-      if (!choice.skip) values.AddShard(shard, choice);
+      if (choice.skip) {
+        values.skipped.push_back(StoredKey(choice, shard.key));
+      } else {
+        values.AddShard(shard, choice);
+      }
     }
     return values;
   });

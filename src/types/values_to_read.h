@@ -40,6 +40,7 @@ struct ValuesToRead {
   std::vector<Tolerance> tolerances;  // by shard, as the next
   std::vector<bool> may_be_absent;
   std::vector<HandledValue> handled;  // of which nothing is known yet
+  std::vector<std::string> skipped;   // keys that the arguments leave out
 
   void AddShard(Shard shard, const RestoreChoice& choice) {
     if (!choice.stored_key.empty()) shard.key = choice.stored_key;

@@ -1,0 +1,194 @@
+#include "types/strictness.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_format.h"
+#include "base/element_conversion.h"
+#include "base/text.h"
+#include "model/plan.h"
+#include "model/stored_values.h"
+
+namespace belay {
+namespace {
+
+using Keys = std::vector<std::string>;
+
+constexpr size_t kMostNames = 10;
+
+bool Fits(const WantedArray& wanted, const StoredArray& array) {
+  const bool dtype =
+      wanted.dtype == array.dtype ||
+      (wanted.tolerance.dtype && IsConvertible(array.dtype, wanted.dtype));
+  const bool shape =
+      wanted.shape == array.shape ||
+      (wanted.tolerance.lengths && wanted.shape.size() == array.shape.size());
+  return dtype && shape;
+}
+
+// The first of them, in quotes, and how many more there are.
+std::string NamesOf(const Keys& keys) {
+  std::string names;
+  for (size_t i = 0; i < std::min(keys.size(), kMostNames); ++i) {
+    names += Cat(i == 0 ? "\"" : ", \"", keys[i], "\"");
+  }
+  if (keys.size() > kMostNames) {
+    names += Cat(", and ", keys.size() - kMostNames, " more");
+  }
+  return names;
+}
+
+bool IsReported(Reaction reaction) {
+  return reaction == Reaction::kWarn || reaction == Reaction::kCollect;
+}
+
+std::string FormText(DType dtype, const Shape& shape) {
+  return Cat(DTypeName(dtype), " ", ShapeText(shape));
+}
+
+// The keys of values, and of parts of values, that somebody knows of.
+class KnownKeys {
+ public:
+  explicit KnownKeys(const StoredQuestion& question) {
+    for (const Keys* keys : {&question.handled, &question.optional_handled,
+                             &question.optional_plain, &question.skipped}) {
+      known_.insert(keys->begin(), keys->end());
+    }
+    for (const WantedArray& array : question.arrays) known_.insert(array.key);
+  }
+
+  // Whether the key, one above it or one below it is known.
+  bool Has(const std::string& key) const {
+    if (known_.count(key) > 0) return true;
+    const std::string below = key + "/";
+    const auto next = known_.lower_bound(below);
+    if (next != known_.end() && next->starts_with(below)) return true;
+    for (size_t end = key.rfind('/'); end != key.npos && end > 0;
+         end = key.rfind('/', end - 1)) {
+      if (known_.count(key.substr(0, end)) > 0) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::set<std::string> known_;
+};
+
+void Warn(Reaction reaction, const std::string& warning,
+          std::vector<std::string>& warnings) {
+  if (reaction == Reaction::kWarn) warnings.push_back(warning);
+}
+
+}  // namespace
+
+bool IsUsuallyStrict(const RestoreOptions& options) {
+  const RestoreOptions usual;
+  return options.missing == usual.missing &&
+         options.unexpected == usual.unexpected &&
+         options.mismatched == usual.mismatched;
+}
+
+Status CheckReactions(const RestoreOptions& options) {
+  const std::pair<const char*, Reaction> reactions[] = {
+      {"missing", options.missing},
+      {"unexpected", options.unexpected},
+      {"mismatched", options.mismatched}};
+  for (const auto& [name, reaction] : reactions) {
+    if (reaction <= Reaction::kIgnore) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s is out of range (need 0 to 3, found %d)", name,
+                        static_cast<int>(reaction)));
+  }
+  return absl::OkStatus();
+}
+
+Status CheckUsualReactions(const RestoreOptions& options,
+                           std::string_view instead) {
+  const RestoreOptions usual;
+  const char* const name = options.missing != usual.missing ? "missing"
+                           : options.unexpected != usual.unexpected
+                               ? "unexpected"
+                               : nullptr;
+  if (name == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("the option ", name, " is for the values of a State: ", instead));
+}
+
+std::vector<Conversion> FindMismatched(const SavedCheckpoint& saved,
+                                       const std::vector<WantedArray>& wanted) {
+  absl::flat_hash_map<std::string_view, const StoredArray*> arrays;
+  for (const StoredArray& array : saved.arrays) arrays[array.key] = &array;
+  std::vector<Conversion> mismatched;
+  for (const WantedArray& one : wanted) {
+    const auto array = arrays.find(one.key);
+    if (array == arrays.end() || Fits(one, *array->second)) continue;
+    mismatched.push_back({.key = one.key,
+                          .dtype = one.dtype,
+                          .shape = one.shape,
+                          .stored_dtype = array->second->dtype,
+                          .stored_shape = array->second->shape});
+  }
+  return mismatched;
+}
+
+Keys FindUnexpected(const SavedCheckpoint& saved,
+                    const StoredQuestion& question) {
+  const KnownKeys known(question);
+  Keys unexpected;
+  for (const StoredValue& value : AllValues(saved)) {
+    if (IsInsideValue(saved.values, value.key) || known.Has(value.key)) {
+      continue;
+    }
+    unexpected.push_back(value.key);
+  }
+  return unexpected;
+}
+
+Status React(const RestoreOptions& options, StoredAnswer& answer) {
+  if (options.unexpected == Reaction::kError && !answer.unexpected.empty()) {
+    return absl::FailedPreconditionError(
+        Cat(answer.unexpected.size(),
+            answer.unexpected.size() == 1 ? " stored value is"
+                                          : " stored values are",
+            " wanted by no rank: ", NamesOf(answer.unexpected),
+            "; skip them by args, or see the option unexpected"));
+  }
+  if (options.unexpected == Reaction::kIgnore) answer.unexpected.clear();
+  // The planner finds the first of them, and which rank wants it.
+  if (options.mismatched == Reaction::kError) answer.mismatched.clear();
+  return absl::OkStatus();
+}
+
+void Report(const RestoreOptions& options, StoredAnswer answer,
+            RestoreResult& result) {
+  for (const std::string& key : answer.missing) {
+    Warn(options.missing, Cat("\"", key, "\" is not stored and stays as it is"),
+         result.warnings);
+  }
+  for (const std::string& key : answer.unexpected) {
+    Warn(options.unexpected,
+         Cat("\"", key, "\" is stored, but wanted by no rank"),
+         result.warnings);
+  }
+  for (const Conversion& one : answer.mismatched) {
+    Warn(options.mismatched,
+         Cat("\"", one.key,
+             "\" stays as it is: it is stored as another one (need ",
+             FormText(one.dtype, one.shape), ", found ",
+             FormText(one.stored_dtype, one.stored_shape), ")"),
+         result.warnings);
+  }
+  if (options.missing != Reaction::kIgnore) {
+    result.missing = std::move(answer.missing);
+  }
+  if (IsReported(options.unexpected)) {
+    result.unexpected = std::move(answer.unexpected);
+  }
+  if (IsReported(options.mismatched)) {
+    result.mismatched = std::move(answer.mismatched);
+  }
+}
+
+}  // namespace belay
