@@ -127,6 +127,7 @@ std::vector<Configuration> Configurations() {
        .warm = true,
        .stride = 7},
       {.name = "ReadBack", .options = {.read_back = true}, .stride = 19},
+      {.name = "Replicas", .options = {.check_replicas = true}, .stride = 19},
       {.name = "NoChecksums",
        .options = {.checksums = false, .durable = false},
        .stride = 23},

@@ -92,6 +92,11 @@ struct SaveOptions {
   bool overwrite = false;
   // Checksum every block, so that Restore and `belay verify` can tell damage.
   bool checksums = true;
+  // Refuse replicas that are not equal to the last bit, of which only one is
+  // written; the error names the key, the box and the ranks. Reads all values once more and
+  // exchanges a sum of each. Replicas that are cut in other boxes are not
+  // compared.
+  bool check_replicas = false;
 
   // The handlers of values of other types; null: those of the program.
   // Borrowed.

@@ -318,6 +318,7 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
               .registers = {},
               .result = {}};
   BELAY_RETURN_IF_AGREED(Begin(run, job));
+  BELAY_RETURN_IF_AGREED(CompareReplicas(run));
   BELAY_RETURN_IF_AGREED(Plan(run));
   const Status status = Carry(run);
   CleanUp(run, status);

@@ -86,6 +86,7 @@ std::vector<CommonOption> CommonSaveOptions(const SaveOptions& options) {
           Common("float32_as_bfloat16", options.float32_as_bfloat16),
           Common("overwrite", options.overwrite),
           Common("checksums", options.checksums),
+          Common("check_replicas", options.check_replicas),
           Common("transfer", options.transfer),
           Common("max_bytes_in_flight", options.max_bytes_in_flight),
           Common("durable", options.durable),

@@ -60,6 +60,10 @@ struct SaveRun {
 // Errors: InvalidArgument - a rank has used one that rank 0 does not have.
 Status FindFinalizers(SaveRun& run);
 
+// Station compare, if it is asked for. Collective; agreed.
+// Errors: InvalidArgument - ranks hold other values of the same box.
+Status CompareReplicas(SaveRun& run);
+
 // Lets them do so; all bytes are in place. Rank 0 only.
 // Errors: what a handler returned or threw.
 Status FinalizeHandlers(const SaveRun& run);
