@@ -281,6 +281,40 @@ TEST_F(FiltersTest, DamageIsFound) {
   EXPECT_GT(damaged, 0);
 }
 
+// As a plugin may do: drops the lowest bit of each byte, if `values` says so.
+size_t DropBits(unsigned flags, size_t, const unsigned values[], size_t bytes,
+                size_t*, void** buffer) {
+  auto* data = static_cast<unsigned char*>(*buffer);
+  const bool drops = (flags & H5Z_FLAG_REVERSE) == 0 && values[0] != 0;
+  for (size_t i = 0; drops && i < bytes; ++i) data[i] &= 0xFE;
+  return bytes;
+}
+
+// What a filter of somebody else's has stored is read back before the commit.
+TEST_F(FiltersTest, AFilterThatLosesBitsMakesTheSaveFail) {
+  constexpr int kDropBits = 300;  // HDF5 leaves 256 to 511 to tests
+  const H5Z_class2_t filter = {H5Z_CLASS_T_VERS, kDropBits, 1,       1,
+                               "drop bits",      nullptr,   nullptr, DropBits};
+  ASSERT_GE(H5Zregister(&filter), 0);
+  Piece<float> matrix = Matrix(0);
+  matrix.Fill(3);
+  const State state = matrix.state();
+  const auto save = [&](int64_t step, unsigned drops) {
+    const Status status =
+        Save(comm_, run(), step, state,
+             {.args = {{"w", {.filters = {{kDropBits, {drops}}}}}}})
+            .status();
+    EXPECT_TRUE(testing::IsSameEverywhere(status.ToString()));
+    return status;
+  };
+  EXPECT_EQ(save(8, 0), absl::OkStatus());
+  const Status lost = save(9, 1);
+  EXPECT_TRUE(absl::IsDataLoss(lost)) << lost;
+  EXPECT_THAT(std::string(lost.message()), HasSubstr("read back"));
+  EXPECT_FALSE(std::filesystem::exists(StepFile(9, "")));
+  ASSERT_GE(H5Zunregister(kDropBits), 0);
+}
+
 TEST_F(FiltersTest, WhatCannotBeIsRefusedOnAllRanks) {
   Piece<float> matrix = Matrix(0);
   const State state = matrix.state();

@@ -32,16 +32,12 @@ TEST(FiltersTest, TextForPeople) {
 }
 
 TEST(FiltersTest, DamagedTexts) {
-  for (const char* text : {"2",       "2(",
-                           "2()1(6)", "2(),",
-                           ",2()",    "1(10)",
-                           "1()",     "0()",
-                           "65536()", "-1()",
-                           "4()",     "6(2,0)",
-                           "1(6",     "1(,6)",
-                           "2(1,)",   "x",
-                           "2() ",    "3(4294967296)",
-                           "2(-1)",   "99999999999999999999()"}) {
+  for (const char* text :
+       {"2", "2(", "2()1(6)", "2(),", ",2()", "1(10)", "1()", "0()", "65536()",
+        "-1()",
+
+        "1(6", "1(,6)", "2(1,)", "x", "2() ", "3(4294967296)", "2(-1)",
+        "99999999999999999999()"}) {
     EXPECT_TRUE(absl::IsDataLoss(ParseFilters(text).status())) << text;
   }
 }
@@ -62,6 +58,16 @@ TEST(FiltersTest, Checks) {
   EXPECT_THAT(error({{4, {32, 16}}}), HasSubstr("filter 4, szip, "));
   EXPECT_THAT(error({{.id = 5}}), HasSubstr("filter 5, nbit, "));
   EXPECT_THAT(error({{6, {2, 0}}}), HasSubstr("filter 6, scaleoffset, "));
+}
+
+// Checkpoints that have them are read all the same.
+TEST(FiltersTest, WhatIsRefusedTodayCanBeRead) {
+  for (const char* text : {"4(32,16)", "5()", "6(2,0)"}) {
+    const auto parsed = ParseFilters(text);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(FiltersText(*parsed), text);
+    EXPECT_FALSE(CheckFilters(*parsed).ok());
+  }
 }
 
 TEST(FiltersTest, OnlyHdf5sOwnAreKnownToBeLossless) {

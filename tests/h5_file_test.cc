@@ -127,6 +127,28 @@ TEST_F(H5FileTest, RefusesATruncatedFile) {
 }
 
 // A name that looks like a symptom does not change the judgement.
+// Else a passing trouble of the system would be taken for a damaged file.
+TEST_F(H5FileTest, WhatTheSystemSaysIsTold) {
+  Value(CreateFile(Path("a.h5"), {})).Close().IgnoreError();
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int next = dup(0);
+  ASSERT_GE(next, 0);
+  close(next);
+  rlimit none = limit;
+  none.rlim_cur = static_cast<rlim_t>(next);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Status status = OpenFileReadOnly(Path("a.h5")).status();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(status.code(), StatusCode::kInternal) << status;
+  EXPECT_TRUE(IsOfSystem(status)) << status;
+  WriteBytes(Path("b.h5"), "nothing");
+  const Status damaged = OpenFileReadOnly(Path("b.h5")).status();
+  EXPECT_EQ(damaged.code(), StatusCode::kDataLoss) << damaged;
+  EXPECT_FALSE(IsOfSystem(damaged));
+  EXPECT_FALSE(IsOfSystem(absl::OkStatus()));
+}
+
 TEST_F(H5FileTest, NamesAreNoSymptoms) {
   const std::string path = Path("bad checksum of signature.h5");
   EXPECT_EQ(OpenFileReadOnly(path).status().code(), StatusCode::kNotFound);

@@ -98,7 +98,6 @@ class ArrayVerifier {
 
   Status SumFiltered(const StoredArray& stored, const StoredDataset& dataset,
                      Checksummer& sum) {
-    FilteredReader file;
     const FilteredDataset filtered{.path = dataset.path,
                                    .dtype = stored.dtype,
                                    .box = dataset.box,
@@ -107,11 +106,11 @@ class ArrayVerifier {
          ExtentsOf(dataset, dataset.box, IoElementSize(stored.dtype))) {
       const Box box = *Intersect(extent.box, dataset.box);
       const auto read = [&](const ShardMemory& memory, const Box& tile) {
-        return file.Read(PathOf(dataset), filtered, extent, tile, memory);
+        return filtered_.Read(PathOf(dataset), filtered, extent, tile, memory);
       };
       BELAY_RETURN_IF_ERROR(SumExtent(stored, box, read, sum));
     }
-    return file.Close();
+    return absl::OkStatus();
   }
 
   Status SumExtent(
@@ -141,6 +140,7 @@ class ArrayVerifier {
   const std::string& directory_;
   const std::function<void(int64_t)>& progress_;
   std::string buffer_;
+  FilteredReader filtered_;
 };
 
 }  // namespace
@@ -156,7 +156,7 @@ StatusOr<VerifyResult> VerifyCheckpoint(
     return result;
   }
   BELAY_RETURN_IF_ERROR(files);
-  result.damage = FindHdf5Damage(path, saved);
+  BELAY_ASSIGN_OR_RETURN(result.damage, FindHdf5Damage(path, saved));
   if (!saved.has_checksums) return result;
   const int64_t total = TotalBytes(saved);
   int64_t done = 0;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_replace.h"
 #include "base/fault.h"
 #include "base/status_macros.h"
@@ -49,9 +50,12 @@ constexpr Symptom kSymptoms[] = {
 };
 
 struct ErrorText {
-  std::string cause;  // the deepest message
-  std::string all;    // every message without the names in it
+  std::string cause;        // the deepest message
+  std::string all;          // every message without the names in it
+  bool has_reason = false;  // of the system or MPI
 };
+
+constexpr std::string_view kOfSystem = "belay/h5/of_system";
 
 std::string MessageText(hid_t id) {
   char text[128] = "";
@@ -113,6 +117,9 @@ std::string WithoutNames(const std::string& text) {
 herr_t Collect(unsigned /*depth*/, const H5E_error2_t* error, void* data) {
   auto& out = *static_cast<ErrorText*>(data);
   const std::string text = LevelText(*error);
+  if (error->desc != nullptr && !QuotedReason(error->desc).empty()) {
+    out.has_reason = true;
+  }
   out.all += WithoutNames(text) + "\n";
   if (out.cause.empty()) out.cause = text;
   return 0;
@@ -137,7 +144,9 @@ Status Failure(std::string_view site, std::string_view object) {
   const ErrorText text = TakeErrorStack();
   std::string what(site);
   if (!object.empty()) what += Cat(" \"", object, "\"");
-  return Status(CodeOf(text.all), Cat(what, ": ", text.cause));
+  Status status(CodeOf(text.all), Cat(what, ": ", text.cause));
+  if (text.has_reason) status.SetPayload(AbslView(kOfSystem), absl::Cord());
+  return status;
 }
 
 }  // namespace
@@ -152,6 +161,10 @@ Status Judge(bool ok, std::string_view site, std::string_view object) {
   Status injected = fault::Point(site);
   if (!ok) return Failure(site, object);
   return injected;
+}
+
+bool IsOfSystem(const Status& status) {
+  return status.GetPayload(AbslView(kOfSystem)).has_value();
 }
 
 Status Check(herr_t result, std::string_view site, std::string_view object) {

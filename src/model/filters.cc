@@ -61,14 +61,8 @@ bool TakeFilter(std::string_view& text, Filter& filter) {
   return true;
 }
 
-}  // namespace
-
-std::vector<Filter> Deflate(int level) {
-  // HDF5 gives the shuffle the length of the elements.
-  return {{.id = kShuffle}, {kDeflate, {static_cast<uint32_t>(level)}}};
-}
-
-Status CheckFilters(const std::vector<Filter>& filters) {
+// Checks what holds for all filters that a checkpoint may have.
+Status CheckNumbers(const std::vector<Filter>& filters) {
   if (filters.size() > kMaxFilters) {
     return absl::InvalidArgumentError(
         absl::StrFormat("too many filters (need at most %d, found %d)",
@@ -84,18 +78,32 @@ Status CheckFilters(const std::vector<Filter>& filters) {
           "filter %d has too many parameters (need at most %d, found %d)",
           filter.id, kMaxParameters, filter.parameters.size()));
     }
-    if (filter.id > kFletcher32 && filter.id <= kScaleOffset) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "filter %d, %s, is not for checkpoints: HDF5 sets it up by calls of "
-          "its own (need 1 to 3 or 256 and above)",
-          filter.id, NameOf(filter.id)));
-    }
     const bool has_level =
         filter.parameters.size() == 1 && filter.parameters[0] <= 9;
     if (filter.id == kDeflate && !has_level) {
       return absl::InvalidArgumentError(absl::StrFormat(
           "filter 1, deflate, needs one level from 0 to 9 (found %s)",
           FiltersText({filter})));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<Filter> Deflate(int level) {
+  // HDF5 gives the shuffle the length of the elements.
+  return {{.id = kShuffle}, {kDeflate, {static_cast<uint32_t>(level)}}};
+}
+
+Status CheckFilters(const std::vector<Filter>& filters) {
+  BELAY_RETURN_IF_ERROR(CheckNumbers(filters));
+  for (const Filter& filter : filters) {
+    if (filter.id > kFletcher32 && filter.id <= kScaleOffset) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "filter %d, %s, is not for checkpoints: HDF5 sets it up by calls of "
+          "its own (need another filter)",
+          filter.id, NameOf(filter.id)));
     }
   }
   return absl::OkStatus();
@@ -134,7 +142,7 @@ StatusOr<std::vector<Filter>> ParseFilters(std::string_view text) {
     is_text = filters.empty() || Take(rest, ',');
     is_text = is_text && TakeFilter(rest, filters.emplace_back());
   }
-  if (is_text && CheckFilters(filters).ok()) return filters;
+  if (is_text && CheckNumbers(filters).ok()) return filters;
   return absl::DataLossError(absl::StrFormat("\"%s\" names no filters",
                                              absl::CEscape(AbslView(text))));
 }

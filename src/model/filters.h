@@ -12,6 +12,7 @@
 
 namespace belay {
 
+// Checks filters that chunks are to pass in a save.
 // Errors: InvalidArgument - a number that HDF5 gives to no filter, a filter of
 //   HDF5's own that a number and parameters do not describe (szip, nbit,
 //   scaleoffset), or too many filters or parameters.
@@ -27,7 +28,8 @@ std::string FiltersText(const std::vector<Filter>& filters);
 // "shuffle, deflate(6)": the same for people.
 std::string DescribeFilters(const std::vector<Filter>& filters);
 
-// Errors: DataLoss - no such text, or CheckFilters refuses what it says.
+// Also those that are no longer for saves.
+// Errors: DataLoss - no such text, or of filters that cannot be.
 StatusOr<std::vector<Filter>> ParseFilters(std::string_view text);
 
 }  // namespace belay

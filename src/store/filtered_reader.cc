@@ -8,6 +8,7 @@
 #include "base/with_memory.h"
 #include "geometry/runs.h"
 #include "h5/dataset.h"
+#include "h5/error.h"
 #include "h5/file.h"
 #include "h5/filter.h"
 
@@ -22,7 +23,8 @@ std::mutex& Turn() {
 // The index promises what HDF5 does not find, or cannot make sense of.
 Status InFile(const std::string& path, const Status& status) {
   if (status.ok()) return status;
-  if (!absl::IsNotFound(status) && !absl::IsInternal(status)) {
+  const bool is_damage = absl::IsNotFound(status) || absl::IsInternal(status);
+  if (!is_damage || h5::IsOfSystem(status)) {
     return Status(status.code(),
                   absl::StrFormat("read \"%s\": %s", path, status.message()));
   }

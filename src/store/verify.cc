@@ -7,6 +7,7 @@
 #include "base/checksum.h"
 #include "base/status_macros.h"
 #include "h5/dataset.h"
+#include "h5/error.h"
 #include "h5/file.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
@@ -176,8 +177,8 @@ Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,
                       damaged == 1 ? "block" : "blocks"));
 }
 
-std::vector<std::string> FindHdf5Damage(const std::string& directory,
-                                        const SavedCheckpoint& saved) {
+StatusOr<std::vector<std::string>> FindHdf5Damage(
+    const std::string& directory, const SavedCheckpoint& saved) {
   const std::vector<std::string> paths = ObjectPaths(saved.arrays);
   std::vector<std::vector<const StoredDataset*>> datasets(saved.files.size());
   for (const StoredDataset& dataset : saved.datasets) {
@@ -188,6 +189,9 @@ std::vector<std::string> FindHdf5Damage(const std::string& directory,
     const std::string path = JoinPath(directory, saved.files[i].name);
     const Status status = FindDatasets(path, datasets[i], paths, saved);
     if (status.ok()) continue;
+    const bool is_damage = absl::IsDataLoss(status) ||
+                           absl::IsNotFound(status) || absl::IsInternal(status);
+    if (!is_damage || h5::IsOfSystem(status)) return status;
     damage.push_back(absl::StrFormat(
         "\"%s\": other programs cannot read it: %s", path, status.message()));
   }

@@ -31,8 +31,9 @@ Status CheckWrittenFile(const std::string& path, int64_t bytes,
 
 // Looks for every dataset of the data files as other programs do, by HDF5.
 // Returns a line for each file in which one is not what the index says. Local.
-std::vector<std::string> FindHdf5Damage(const std::string& directory,
-                                        const SavedCheckpoint& saved);
+// Errors: what the system says when a file is opened or read.
+StatusOr<std::vector<std::string>> FindHdf5Damage(const std::string& directory,
+                                                  const SavedCheckpoint& saved);
 
 // What CompareChecksums counted.
 struct BlockCounts {
