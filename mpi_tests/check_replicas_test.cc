@@ -93,8 +93,10 @@ TEST_F(CheckReplicasTest, OneBitIsADifference) {
                             size_ == 2 ? "rank 0" : "ranks 0"));
   Values text(rank_, size_);
   if (rank_ == last()) text.text = "Equal";
+  // Whoever has compared them, the rank that differs is the one to look at.
   ExpectDiffer(text, absl::StrCat("found others on rank ", last(),
-                                  "); 1 such box in all"));
+                                  "); 1 such box in all [rank ", last(), " of ",
+                                  size_, "]"));
   // Nobody asked.
   EXPECT_EQ(Save(comm_, run(), 2, text.List(), {.overwrite = true}).status(),
             absl::OkStatus());

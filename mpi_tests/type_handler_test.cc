@@ -287,8 +287,16 @@ TEST_F(TypeHandlerTest, AHandlerThatRank0DoesNotHaveIsRefused) {
 
 // A value may bring its handler along, which no registry has.
 TEST_F(TypeHandlerTest, AHandlerThatAValueCameWithNeedsNoEntry) {
+  class Counting : public testing::PolynomialHandler {
+   public:
+    Status Finalize(const std::string&) const override {
+      ++finalized;
+      return absl::OkStatus();
+    }
+    mutable int finalized = 0;
+  };
   const TypeHandlerRegistry none;
-  const auto handler = std::make_shared<testing::PolynomialHandler>();
+  const auto handler = std::make_shared<Counting>();
   Polynomial value{{1, 2}, "x"}, found;
   State state, wanted;
   state.AddValue("p", {&value, typeid(Polynomial)}, handler);
@@ -296,6 +304,7 @@ TEST_F(TypeHandlerTest, AHandlerThatAValueCameWithNeedsNoEntry) {
   ASSERT_EQ(SaveOne(state, none), absl::OkStatus());
   ASSERT_EQ(RestoreOne(wanted, none), absl::OkStatus());
   EXPECT_EQ(found, value);
+  EXPECT_EQ(handler->finalized, rank_ == 0 ? 1 : 0);
 }
 
 // Another type for what needs no handler.

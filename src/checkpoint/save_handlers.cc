@@ -10,15 +10,19 @@
 namespace belay {
 namespace {
 
-// The handler of that name that the registry has, or that a value came with;
-// null if rank 0 has none.
-TypeHandlerPtr HandlerNamed(const SaveRun& run, const std::string& typestr) {
-  const HandlerTable::Entry* entry = run.handlers->FindTypestr(typestr);
-  if (entry != nullptr) return entry->handler;
+// The handlers of that name with which rank 0 has listed values or, if it has
+// listed none, that of the registry. Local.
+std::vector<TypeHandlerPtr> HandlersNamed(const SaveRun& run,
+                                          const std::string& typestr) {
+  std::vector<TypeHandlerPtr> handlers;
   for (const TypeHandlerPtr& handler : run.listing.handlers) {
-    if (handler->typestr() == typestr) return handler;
+    if (handler->typestr() == typestr) handlers.push_back(handler);
   }
-  return nullptr;
+  const HandlerTable::Entry* entry = run.handlers->FindTypestr(typestr);
+  if (handlers.empty() && entry != nullptr) {
+    handlers.push_back(entry->handler);
+  }
+  return handlers;
 }
 
 }  // namespace
@@ -27,17 +31,17 @@ Status FindFinalizers(SaveRun& run) {
   std::set<std::string> typestrs;
   for (const std::string& typestr : run.cache.planned.saved.values.typestr) {
     if (!typestrs.insert(typestr).second) continue;
-    StatusOr<TypeHandlerPtr> handler =
-        Guarded([&] { return HandlerNamed(run, typestr); });
-    if (!handler.ok()) return handler.status();
-    if (*handler == nullptr && IsStandardTypestr(typestr)) continue;
-    if (*handler == nullptr) {
+    const StatusOr<std::vector<TypeHandlerPtr>> handlers =
+        Guarded([&] { return HandlersNamed(run, typestr); });
+    if (!handlers.ok()) return handlers.status();
+    if (handlers->empty() && !IsStandardTypestr(typestr)) {
       return absl::InvalidArgumentError(absl::StrFormat(
           "save \"%s\": another rank uses the handler \"%s\", which rank 0 "
           "does not have: register it on all ranks",
           run.path, typestr));
     }
-    run.finalizers.push_back(*std::move(handler));
+    run.finalizers.insert(run.finalizers.end(), handlers->begin(),
+                          handlers->end());
   }
   return absl::OkStatus();
 }

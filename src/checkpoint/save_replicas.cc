@@ -84,8 +84,9 @@ Status CompareReplicas(SaveRun& run) {
   Status mine;
   if (differences.count > 0) {
     mine = absl::InvalidArgumentError(absl::StrFormat(
-        "save \"%s\": %s; %d such %s in all", run.path, differences.first,
-        count[0], count[0] == 1 ? "box" : "boxes"));
+        "save \"%s\": %s; %d such %s in all [rank %d of %d]", run.path,
+        differences.first, count[0], count[0] == 1 ? "box" : "boxes",
+        differences.rank, run.team.size()));
   }
   return Agree(run.team, mine);
 }

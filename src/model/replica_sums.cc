@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
 #include <tuple>
 
@@ -30,11 +31,16 @@ std::string RanksText(const std::vector<int32_t>& ranks) {
                  : "");
 }
 
-// What most ranks hold, and who holds something else; empty if all are equal.
-std::string Difference(std::span<const ReplicaSum> sums) {
+struct Different {
+  std::string text;
+  int32_t rank = 0;  // the first that differs
+};
+
+// What most ranks hold, and who holds something else; none if all are equal.
+std::optional<Different> Difference(std::span<const ReplicaSum> sums) {
   std::map<uint64_t, std::vector<int32_t>> ranks;
   for (const ReplicaSum& sum : sums) ranks[sum.sum].push_back(sum.rank);
-  if (ranks.size() == 1) return "";
+  if (ranks.size() == 1) return std::nullopt;
   // Of as many ranks, those with the lowest.
   const auto most = std::max_element(
       ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
@@ -50,9 +56,10 @@ std::string Difference(std::span<const ReplicaSum> sums) {
   const Box& box = sums[0].box;
   const std::string place =
       box.shape.empty() ? "" : Cat(", box \"", BoxText(box), "\",");
-  return absl::StrFormat(
+  std::string text = absl::StrFormat(
       "replicas of \"%s\"%s differ (need the values of %s, found others on %s)",
       sums[0].key, place, RanksText(most->second), RanksText(others));
+  return Different{.text = std::move(text), .rank = others[0]};
 }
 
 }  // namespace
@@ -76,14 +83,18 @@ ReplicaDifferences FindDifferences(std::vector<ReplicaSum> sums) {
     while (end < sums.size() && PlaceOf(sums[end]) == PlaceOf(sums[begin])) {
       ++end;
     }
-    std::string found = Difference(std::span(sums).subspan(begin, end - begin));
-    if (found.empty()) continue;
-    if (++differences.count == 1) differences.first = std::move(found);
+    const std::optional<Different> found =
+        Difference(std::span(sums).subspan(begin, end - begin));
+    if (!found) continue;
+    if (++differences.count > 1) continue;
+    differences.first = found->text;
+    differences.rank = found->rank;
   }
   return differences;
 }
 
 std::string EncodeSums(const std::vector<ReplicaSum>& sums) {
+  if (sums.empty()) return "";
   WireWriter out;
   out.Put<uint64_t>(sums.size());
   for (const ReplicaSum& sum : sums) {
@@ -96,6 +107,7 @@ std::string EncodeSums(const std::vector<ReplicaSum>& sums) {
 }
 
 std::vector<ReplicaSum> DecodeSums(std::string_view bytes) {
+  if (bytes.empty()) return {};
   WireReader in(bytes);
   return in.GetAll<ReplicaSum>([&] {
     ReplicaSum sum;

@@ -27,6 +27,7 @@ int32_t ComparerOf(const ReplicaSum& sum, int num_ranks);
 struct ReplicaDifferences {
   int64_t count = 0;
   std::string first;  // by key: the box, and the ranks that differ
+  int32_t rank = -1;  // the first of these
 };
 
 // Compares all sums of the same key and box.

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
@@ -202,9 +203,7 @@ class Lister {
   }
 
   void AddHandler(const TypeHandlerPtr& handler) {
-    std::vector<TypeHandlerPtr>& all = out_.handlers;
-    if (std::find(all.begin(), all.end(), handler) != all.end()) return;
-    all.push_back(handler);
+    if (listers_.insert(handler.get()).second) out_.handlers.push_back(handler);
   }
 
   static Status CheckAccepts(const HandledValue& value) {
@@ -236,6 +235,7 @@ class Lister {
   Tolerance tolerance_;  // of the outermost value
   int depth_ = 0;
   HandlerListing out_;
+  absl::flat_hash_set<const TypeHandler*> listers_;  // those of out_.handlers
 };
 
 }  // namespace
