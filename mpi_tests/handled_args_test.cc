@@ -229,8 +229,11 @@ TEST_F(HandledArgsTest, EachValueOfAnObjectToleratesItsOwn) {
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("ATTRIBUTES/b\""));
   EXPECT_TRUE(testing::IsSameEverywhere(refused.ToString()));
-  Ok(checkpoint.Read(StepFile(2, ""),
-                     {.args = {{".*/[ab]", {.allow_dtype_cast = true}}}}));
+  const LoadStatus status = Ok(checkpoint.Read(
+      StepFile(2, ""), {.args = {{".*/[ab]", {.allow_dtype_cast = true}}}}));
+  ASSERT_EQ(status.report().converted.size(), 2u) << status.ToString();
+  EXPECT_EQ(status.report().converted[0].needed, "f64 []");
+  EXPECT_EQ(status.report().converted[0].found, "f32 []");
   EXPECT_EQ(wanted_a, 2);
   EXPECT_EQ(wanted_b, 3);
 }
@@ -250,6 +253,23 @@ TEST_F(HandledArgsTest, TheSaveCounterAlwaysComesAlong) {
     Ok(checkpoint.Restore(path, options));
     EXPECT_EQ(checkpoint.save_counter(), 3);
   }
+}
+
+// bf16 has 8 bits: 257 would come back as 256.
+TEST_F(HandledArgsTest, TheSaveCounterIsStoredAsItIs) {
+  float a = 2;
+  const auto root = [&](Tracker& tracker) { tracker.Value("a", a); };
+  Checkpoint saving(comm_, root);
+  SaveOptions options{.args = {{".*", {.dtype = DType::kBF16}}},
+                      .durable = false};
+  std::string path;
+  for (int i = 0; i < 257; ++i) {
+    path = Ok(saving.Save(StepFile(2, ""), options)).path;
+  }
+  Checkpoint checkpoint(comm_, root);
+  Ok(checkpoint.Restore(path, {.allow_dtype_cast = true}));
+  EXPECT_EQ(checkpoint.save_counter(), 257);
+  EXPECT_EQ(a, 2);
 }
 
 TEST_F(HandledArgsTest, MistakesAreTheSameEverywhere) {

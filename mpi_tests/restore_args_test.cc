@@ -201,6 +201,8 @@ TEST_F(RestoreArgsOfObjectsTest, ObjectsThatWereRenamed) {
   EXPECT_THAT(layer.bias, ElementsAre(3));
   EXPECT_EQ(status.AssertConsumed(), absl::OkStatus()) << status.ToString();
   EXPECT_EQ(status.report().matched.size(), 3u);
+  // Nothing waits for an object "old".
+  EXPECT_THAT(status.report().deferred, IsEmpty());
 }
 
 TEST_F(RestoreArgsOfObjectsTest, ValuesThatAreSkipped) {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <map>
 #include <vector>
 
 #include "../tests/handler_testing.h"
@@ -178,6 +178,48 @@ TEST_F(StrictnessTest, WhatIsMismatched) {
   EXPECT_EQ(result.mismatched.size(), 2u);
 }
 
+// Slots beside their variable are values of their own.
+TEST_F(StrictnessTest, WhatLiesBelowAWantedArrayIsUnexpected) {
+  std::vector<float> w = {1, 2}, m = {3, 4};
+  State saved, wanted;
+  saved.Add("w", &w);
+  saved.Add("w/m", &m);
+  wanted.Add("w", &w);
+  Ok(Save(comm_, run(), 3, saved));
+  const RestoreResult result =
+      Ok(Restore(comm_, run(), 3, wanted, {.unexpected = Reaction::kCollect}));
+  EXPECT_THAT(result.unexpected, ElementsAre("w/m"));
+}
+
+// One stored array for two of the program, of which one may be converted.
+TEST_F(StrictnessTest, EachValueHasItsOwnTolerance) {
+  double a = -1, b = -1;
+  State state;
+  state.Add("a", &a);
+  state.Add("b", &b);
+  const RestoreResult result = Ok(Into(
+      state, {.mismatched = Reaction::kCollect,
+              .args = {{"a", {.stored_key = "n", .allow_dtype_cast = true}},
+                       {"b", {.stored_key = "n"}}}}));
+  EXPECT_EQ(a, 7);
+  EXPECT_EQ(b, -1);
+  EXPECT_EQ(result.mismatched.size(), 1u);
+}
+
+TEST_F(StrictnessTest, WhatAHandlerListsIsNeverMismatched) {
+  std::map<std::string, std::vector<float>> stored = {{"x", {1}}};
+  State saved;
+  saved.Add("map", &stored);
+  Ok(Save(comm_, run(), 3, saved));
+  std::map<std::string, std::vector<double>> found;
+  State wanted;
+  wanted.Add("map", &found);
+  const Status status =
+      Restore(comm_, run(), 3, wanted, {.mismatched = Reaction::kWarn})
+          .status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+}
+
 // A text of the program keeps its length where a number is stored.
 TEST_F(StrictnessTest, AMismatchedTextStaysAsItIs) {
   std::string n = "mine";
@@ -219,6 +261,13 @@ TEST_F(StrictnessTest, TheModesOfMegatron) {
       {"log_all", {.missing = kWarn, .unexpected = kWarn}, false, 1, 3, 4},
       {"raise_unexpected", {.missing = kError}, true, 0, 0, 0},
       {"raise_all", {.missing = kError, .unexpected = kError}, true, 0, 0, 0},
+      // What raise_all adds.
+      {"raise missing",
+       {.missing = kIgnore, .unexpected = kError},
+       true,
+       0,
+       0,
+       0},
       {"return_unexpected", {.missing = kCollect}, false, 1, 0, 0},
       {"return_all",
        {.missing = kCollect, .unexpected = kCollect},
@@ -280,7 +329,9 @@ TEST_F(StrictnessTest, OfObjectsWhatIsMismatchedStaysAsItIs) {
   };
   Checkpoint checkpoint(comm_, wanted);
   const LoadStatus status =
-      Ok(checkpoint.Read(StepFile(2, ""), {.mismatched = Reaction::kCollect}));
+      Ok(checkpoint.Read(StepFile(2, ""), {.mismatched = Reaction::kWarn}));
+  EXPECT_THAT(status.report().warnings,
+              ElementsAre(HasSubstr("stays as it is")));
   EXPECT_EQ(other, -1);
   EXPECT_EQ(same, 3);
   EXPECT_EQ(status.report().incompatible.size(), 1u);

@@ -88,7 +88,8 @@ TEST(MdspanTest, WhatDoesNotLieRowByRowIsRefused) {
   };
   using View = StridedView<double, 2>;
   EXPECT_EQ(error(View(data.data(), {3, 4}, {1, 3})),
-            "list \"v\" (handler \"\"): the elements of the view do not lie "
+            "list \"v\" (handler \"belay::testing::"
+            "StridedView<double, 2ul>\"): the elements of the view do not lie "
             "densely, row by row (found stride 3 along axis 1 of [3, 4] "
             "instead of 1): copy them to a view that has layout_right");
   EXPECT_THAT(error(View(data.data(), {3, 4}, {5, 1})),

@@ -67,7 +67,7 @@ enum class ReadSharing : uint8_t {
 
 // What a restore does about values that do not fit.
 enum class Reaction : uint8_t {
-  kError = 0,    // fails, and names them
+  kError = 0,    // fails, and names one or more
   kWarn = 1,     // as kCollect, with a line in RestoreResult::warnings for each
   kCollect = 2,  // lists them in the RestoreResult
   kIgnore = 3,   // says nothing of them
@@ -93,9 +93,9 @@ struct SaveOptions {
   // Checksum every block, so that Restore and `belay verify` can tell damage.
   bool checksums = true;
   // Refuse replicas that are not equal to the last bit, of which only one is
-  // written; the error names the key, the box and the ranks. Reads all values once more and
-  // exchanges a sum of each. Replicas that are cut in other boxes are not
-  // compared.
+  // written; the error names the key, the box and the ranks. Reads all values
+  // once more and exchanges a sum of each. Replicas that are cut in other boxes
+  // are not compared.
   bool check_replicas = false;
 
   // The handlers of values of other types; null: those of the program.
@@ -138,10 +138,11 @@ struct RestoreOptions {
   // stored is left as it is, and what is not wanted is not read.
   bool allow_shape_mismatch = false;
   // What becomes of values of the program that are not stored, of stored ones
-  // that no rank wants, and of those that are stored with another dtype or
-  // shape than they may have. What is not restored stays as it is. A value of
-  // another type, not of another dtype, is always an error. Objects have a
-  // LoadStatus for the first two: there they stay as they are here.
+  // that no rank wants, and of arrays that are stored with another dtype or
+  // shape than they may have. What is not restored stays as it is. Values with
+  // handlers are never mismatched: another type, and arrays that a handler
+  // lists and that do not fit, are always an error. Objects have a LoadStatus
+  // for the first two, which have to stay as they are here.
   Reaction missing = Reaction::kError;
   Reaction unexpected = Reaction::kIgnore;
   Reaction mismatched = Reaction::kError;

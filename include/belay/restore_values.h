@@ -45,8 +45,8 @@ struct RestoredValues {
 // Makes memory for the values of a step and reads them. Collective.
 // Same on all ranks: everything. For each key the first entry of `args` that
 // matches it counts; a key that none matches is restored whole, as it is
-// stored. Of `options` the two that allow differences are not used; `args` and
-// `selects` are refused.
+// stored. Of `options` the two that allow differences are not used; `args`,
+// `selects`, `missing`, `unexpected` and `mismatched` are refused.
 // Errors: those of Restore; InvalidArgument - an entry that matches no key, or
 //   contradicts itself, a layout of another number of ranks or axes, a dtype
 //   that the stored one does not convert to; FailedPrecondition - another

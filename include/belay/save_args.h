@@ -49,7 +49,8 @@ std::vector<Filter> Deflate(int level = 1);
 struct SaveArgs {
   // Store numbers as this dtype: floats round to nearest even, and are cut
   // towards zero to integers; what is too large becomes infinity or the largest
-  // number of the dtype, and NaN as an integer 0. Neither texts nor complex numbers become real ones.
+  // number of the dtype, and NaN as an integer 0. Neither texts nor complex
+  // numbers become real ones.
   std::optional<DType> dtype;
   // No write reaches across its borders: divides the shard along each axis. Not
   // given: the shard.

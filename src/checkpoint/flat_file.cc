@@ -29,18 +29,15 @@ Status Mismatch(const Shard& shard, const std::string& cause) {
       absl::StrFormat("dataset \"%s\" %s", shard.key, cause));
 }
 
-std::string FormText(DType dtype, const Shape& shape) {
-  return absl::StrFormat("%s %s", DTypeName(dtype), ShapeText(shape));
-}
-
 Status CheckFits(const Shard& shard, const StoredForm& form,
                  const h5::NativeArray& found) {
   if (!found.problem.empty()) return Mismatch(shard, found.problem);
   if (form.dtype != found.dtype || form.shape != found.shape) {
-    return Mismatch(shard, absl::StrFormat("has another dtype or shape (need "
-                                           "%s, found %s)",
-                                           FormText(form.dtype, form.shape),
-                                           FormText(found.dtype, found.shape)));
+    return Mismatch(
+        shard,
+        absl::StrFormat("has another dtype or shape (need "
+                        "%s, found %s)",
+                        FormText(form), FormText({found.dtype, found.shape})));
   }
   const Status status = CheckBox(shard.box, shard.global_shape);
   if (status.ok()) return status;

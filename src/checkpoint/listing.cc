@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "belay/state.h"
+#include "graph/graph_match.h"
 #include "model/save_args.h"
 #include "model/stored_values.h"
 
@@ -42,6 +43,12 @@ DType F32Stored(const SaveOptions& options) {
   return options.float32_as_bfloat16 ? DType::kBF16 : DType::kF32;
 }
 
+StatusOr<DType> StoredDType(const ArgsByKey& args, const SaveOptions& options,
+                            const std::string& key, DType dtype) {
+  if (key == SaveCounterKey()) return dtype;
+  return DTypeToStore(args, F32Stored(options), key, dtype);
+}
+
 bool StoresAllAsTheyAre(const SaveOptions& options) {
   return !options.float32_as_bfloat16 && options.args.empty();
 }
@@ -54,9 +61,8 @@ StatusOr<std::vector<StoredForm>> FormsToStore(const std::vector<Shard>& shards,
   forms.reserve(shards.size());
   bool differs = false;
   for (const Shard& shard : shards) {
-    BELAY_ASSIGN_OR_RETURN(
-        const DType dtype,
-        DTypeToStore(args, F32Stored(options), shard.key, shard.dtype));
+    BELAY_ASSIGN_OR_RETURN(const DType dtype,
+                           StoredDType(args, options, shard.key, shard.dtype));
     differs = differs || dtype != shard.dtype;
     forms.push_back({.dtype = dtype, .shape = shard.global_shape});
   }

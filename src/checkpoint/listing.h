@@ -9,6 +9,7 @@
 #include "belay/options.h"
 #include "belay/shard.h"
 #include "model/plan.h"
+#include "model/save_args.h"
 #include "model/stored_form.h"
 
 namespace belay {
@@ -22,6 +23,11 @@ void PutStructure(const std::vector<Shard>& shards, WireWriter& out);
 
 // The dtype of those f32 whose arguments name none. Local.
 DType F32Stored(const SaveOptions& options);
+
+// The dtype in which a value is stored; the save counter keeps its own. Local.
+// Errors: those of DTypeToStore.
+StatusOr<DType> StoredDType(const ArgsByKey& args, const SaveOptions& options,
+                            const std::string& key, DType dtype);
 
 // Whether a save stores every value as it is, whatever its key. Local.
 bool StoresAllAsTheyAre(const SaveOptions& options);

@@ -11,6 +11,7 @@
 #include "belay/checkpoint.h"
 #include "checkpoint/restore_run.h"
 #include "checkpoint/tracked_objects.h"
+#include "graph/attribute_fit.h"
 #include "graph/load_report.h"
 #include "graph/stored_graph_conversion.h"
 #include "types/strictness.h"
@@ -90,6 +91,31 @@ Status IncompatibleError(const std::string& path, const LoadReport& report) {
           : ""));
 }
 
+// A value of another type, and the save counter, are refused whatever the
+// options say.
+bool IsRefused(const std::vector<DifferentValue>& incompatible,
+               Reaction mismatched) {
+  if (mismatched == Reaction::kError) return !incompatible.empty();
+  return std::any_of(incompatible.begin(), incompatible.end(),
+                     [](const DifferentValue& value) {
+                       return value.found.starts_with(kTypeText) ||
+                              value.key == SaveCounterKey();
+                     });
+}
+
+// A warning for each, if that is asked for.
+LoadStatus WithWarnings(const LoadStatus& status, Reaction mismatched) {
+  if (mismatched != Reaction::kWarn) return status;
+  LoadReport report = status.report();
+  for (const DifferentValue& value : report.incompatible) {
+    report.warnings.push_back(Cat("\"", value.key,
+                                  "\" stays as it is: it is stored as another "
+                                  "one (need ",
+                                  value.needed, ", found ", value.found, ")"));
+  }
+  return LoadStatus(status.kind(), std::move(report), status.rank_reports());
+}
+
 // Puts together what the ranks found. Collective; agreed.
 StatusOr<LoadStatus> ReportTogether(Team& team, const Restoration& restoration,
                                     const RankMatch& mine) {
@@ -125,8 +151,8 @@ StatusOr<bool> AnyReads(Team& team, const MatchResult& match) {
   return reads[0] > 0;
 }
 
-// What the arguments say of each value, by live value; of the save counter, of
-// which the program does not know that it has it, nothing. Collective; agreed.
+// What the arguments say of each value, by live value; of the save counter
+// only the options. Collective; agreed.
 StatusOr<std::vector<RestoreChoice>> ChooseTogether(RestoreRun& run,
                                                     const LiveGraph& live) {
   std::vector<RestoreChoice> choices;
@@ -139,14 +165,15 @@ StatusOr<std::vector<RestoreChoice>> ChooseTogether(RestoreRun& run,
   for (const LiveValue& value : live.values) {
     keys.push_back(live.AttributeOf(value).key);
   }
-  const std::string counter =
-      AttributeKey(std::string(kSaveCounter), kVariableValue);
+  const RestoreChoice of_counter = {
+      .tolerance = {.dtype = run.options.allow_dtype_cast,
+                    .lengths = run.options.allow_shape_mismatch}};
   BELAY_ASSIGN_OR_RETURN_AGREED(const RestoreChooser chooser,
                                 AgreeOnChooser(run, keys));
   BELAY_RETURN_IF_AGREED(Agree(run.team, Guarded([&] {
                                  for (std::string_view key : keys) {
-                                   choices.push_back(key == counter
-                                                         ? RestoreChoice{}
+                                   choices.push_back(key == SaveCounterKey()
+                                                         ? of_counter
                                                          : chooser.Choose(key));
                                  }
                                  return absl::OkStatus();
@@ -179,6 +206,30 @@ StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
   return values;
 }
 
+// Adds the conversions of arrays that handlers listed, which showed only then.
+LoadStatus WithConversions(const LoadStatus& status,
+                           const std::vector<Conversion>& conversions) {
+  LoadReport report = status.report();
+  const auto text = [](DType dtype, const Shape& shape) {
+    return Cat(DTypeName(dtype), " ", ShapeText(shape));
+  };
+  for (const Conversion& one : conversions) {
+    const bool is_known =
+        std::any_of(report.converted.begin(), report.converted.end(),
+                    [&](const DifferentValue& value) {
+                      return value.stored_key == one.key;
+                    });
+    if (is_known) continue;
+    report.converted.push_back(
+        {.key = one.key,
+         .stored_key = one.key,
+         .needed = text(one.dtype, one.shape),
+         .found = text(one.stored_dtype, one.stored_shape),
+         .ranks = report.ranks});
+  }
+  return LoadStatus(status.kind(), std::move(report), status.rank_reports());
+}
+
 // Matches the objects with a checkpoint and reads what is matched; only for
 // that it has to be open. Collective; agreed.
 StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
@@ -195,16 +246,17 @@ StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
   BELAY_ASSIGN_OR_RETURN_AGREED(
       LoadStatus status,
       ReportTogether(run.team, restoration, match.rank_match));
-  if (run.options.mismatched == Reaction::kError &&
-      !status.report().incompatible.empty()) {
+  if (IsRefused(status.report().incompatible, run.options.mismatched)) {
     return IncompatibleError(pending.source.path, status.report());
   }
+  status = WithWarnings(status, run.options.mismatched);
   BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, AnyReads(run.team, match));
   if (any) {
     if (!is_open) BELAY_RETURN_IF_AGREED(OpenStation(run));
-    BELAY_RETURN_IF_AGREED(
-        ReadValues(run, ToRead(live, match.reads, choices, *run.handlers))
-            .status());
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        const RestoreResult read,
+        ReadValues(run, ToRead(live, match.reads, choices, *run.handlers)));
+    status = WithConversions(status, read.conversions);
     BELAY_RETURN_IF_AGREED(
         Agree(run.team, HandOverOpaqueStates(live, match.reads)));
   }
@@ -215,8 +267,7 @@ StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
 
 // A mistake in the options, of objects alone. Local.
 Status CheckOptions(const std::string& path, const RestoreOptions& options) {
-  const Status status =
-      CheckUsualReactions(options, "ask the LoadStatus of the restore");
+  const Status status = CheckReactionsToObjects(options);
   if (status.ok()) return status;
   return absl::InvalidArgumentError(
       absl::StrFormat("restore \"%s\": %s", path, status.message()));

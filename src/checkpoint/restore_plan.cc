@@ -15,8 +15,8 @@
 namespace belay {
 namespace {
 
-// What rank 0 tells each rank.
-std::vector<std::string> EncodeParts(const RestoreRun& run) {
+// What rank 0 tells all ranks.
+std::string EncodeCommon(const RestoreRun& run) {
   WireWriter common;
   common.PutText(run.source.path);
   common.Put(run.source.step);
@@ -29,14 +29,10 @@ std::vector<std::string> EncodeParts(const RestoreRun& run) {
   common.Put<uint64_t>(run.saved.files.size());
   for (const StoredFile& file : run.saved.files) common.PutText(file.name);
   PutFiltered(common, run.plan.filtered);
-  std::vector<std::string> parts;
-  for (const RankReads& reads : run.plan.ranks) {
-    parts.push_back(common.bytes() + EncodeRankReads(reads));
-  }
-  return parts;
+  return common.Take();
 }
 
-void DecodePart(std::string_view bytes, RestoreRun& run) {
+void DecodeCommon(std::string_view bytes, RestoreRun& run) {
   WireReader in(bytes);
   run.source.path = in.GetText();
   run.source.step = in.Get<int64_t>();
@@ -51,7 +47,6 @@ void DecodePart(std::string_view bytes, RestoreRun& run) {
   run.file_names.resize(in.Get<uint64_t>());
   for (std::string& name : run.file_names) name = in.GetText();
   run.filtered = GetFiltered(in);
-  run.reads = DecodeRankReads(in.Rest());
 }
 
 // What all ranks want, as it is stored. Rank 0 only.
@@ -108,11 +103,19 @@ Status PlanStation(RestoreRun& run) {
   BELAY_RETURN_IF_AGREED(
       OnRoot(run.team, [&] { return PlanOnRoot(gathered, run); }));
   if (MayConvert(run.options)) BELAY_RETURN_IF_AGREED(ShareForms(run));
+  std::string common;
   std::vector<std::string> parts;
-  if (run.team.is_root()) parts = EncodeParts(run);
+  if (run.team.is_root()) {
+    common = EncodeCommon(run);
+    for (const RankReads& reads : run.plan.ranks) {
+      parts.push_back(EncodeRankReads(reads));
+    }
+  }
+  BELAY_RETURN_IF_AGREED(Broadcast(run.team, common));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part,
                                 Scatter(run.team, parts));
-  DecodePart(part, run);
+  DecodeCommon(common, run);
+  run.reads = DecodeRankReads(part);
   return absl::OkStatus();
 }
 

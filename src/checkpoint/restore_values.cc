@@ -82,13 +82,16 @@ StatusOr<State> PlaceTogether(RestoreRun& run,
 
 // What is restored as what is said by arguments of its own. Local.
 Status CheckNoArgs(const std::string& dir, const RestoreOptions& options) {
-  if (options.args.empty() && options.selects == nullptr) {
-    return CheckUsualReactions(options, "say it by ArrayRestoreArgs");
-  }
+  const char* const name = !options.args.empty()        ? "args"
+                           : options.selects != nullptr ? "selects"
+                           : !IsUsuallyStrict(options)
+                               ? "missing, unexpected or mismatched"
+                               : nullptr;
+  if (name == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
       "restore \"%s\": the option %s is for values that the program has: say "
       "it by ArrayRestoreArgs",
-      dir, options.args.empty() ? "selects" : "args"));
+      dir, name));
 }
 
 }  // namespace

@@ -177,9 +177,9 @@ StatusOr<StoredGraph> GraphToStore(SaveRun& run) {
   for (GraphNode& node : graph.nodes) {
     for (GraphAttribute& attribute : node.attributes) {
       if (attribute.has_handler()) continue;
-      BELAY_ASSIGN_OR_RETURN(attribute.dtype,
-                             DTypeToStore(args, F32Stored(run.options),
-                                          attribute.key, attribute.dtype));
+      BELAY_ASSIGN_OR_RETURN(
+          attribute.dtype,
+          StoredDType(args, run.options, attribute.key, attribute.dtype));
     }
   }
   return ToStoredGraph(graph, saved.arrays, saved.values);

@@ -1,13 +1,13 @@
 #include "graph/attribute_fit.h"
 
-#include "base/element_conversion.h"
 #include "base/text.h"
+#include "model/stored_form.h"
 
 namespace belay {
 
 std::string TypeText(const GraphAttribute& attribute) {
-  if (attribute.has_handler()) return Cat("type ", attribute.typestr);
-  return Cat(DTypeName(attribute.dtype), " ", ShapeText(attribute.shape));
+  if (attribute.has_handler()) return Cat(kTypeText, attribute.typestr);
+  return FormText({attribute.dtype, attribute.shape});
 }
 
 bool IsSameKind(const GraphAttribute& stored, const GraphAttribute& needed) {
@@ -19,13 +19,8 @@ bool IsSameKind(const GraphAttribute& stored, const GraphAttribute& needed) {
 bool Fits(const GraphAttribute& stored, const GraphAttribute& needed,
           Tolerance tolerance) {
   if (stored.has_handler()) return false;
-  const bool fits_dtype =
-      stored.dtype == needed.dtype ||
-      (tolerance.dtype && IsConvertible(stored.dtype, needed.dtype));
-  const bool fits_shape =
-      stored.shape == needed.shape ||
-      (tolerance.lengths && stored.shape.size() == needed.shape.size());
-  return fits_dtype && fits_shape;
+  return Fits(StoredForm{stored.dtype, stored.shape},
+              StoredForm{needed.dtype, needed.shape}, tolerance);
 }
 
 }  // namespace belay

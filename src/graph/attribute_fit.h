@@ -4,13 +4,17 @@
 #define BELAY_GRAPH_ATTRIBUTE_FIT_H_
 
 #include <string>
+#include <string_view>
 
 #include "graph/object_graph.h"
 #include "model/restore_choice.h"
 
 namespace belay {
 
-// The type of a value in messages: "f32 [4, 3]".
+// What the type of a value with a handler begins with in messages.
+inline constexpr std::string_view kTypeText = "type ";
+
+// The type of a value in messages: "f32 [4, 3]", "type sparse".
 std::string TypeText(const GraphAttribute& attribute);
 
 // Whether the values of two attributes are of one kind. A handler says for

@@ -106,7 +106,10 @@ class Matcher {
       is_found_[i] = true;
       const auto place = places.find(AbslView(choices_[i].stored_key));
       if (place == places.end()) continue;
-      MatchValue(place->second.first, place->second.second, i);
+      const auto [node, attribute] = place->second;
+      given_away_.insert(first_attribute_[At(node)] +
+                         static_cast<int64_t>(attribute));
+      MatchValue(node, attribute, i);
     }
   }
 
@@ -290,13 +293,28 @@ class Matcher {
   }
 
   void NoteDeferred() {
-    const std::vector<bool> have_values = HaveValues(saved_);
+    const std::vector<bool> have_others = LeadToThem(saved_, HaveOthers());
     for (const int32_t node : waiting_) {
       if (out().nodes[At(node)] == NodeMatch::kAbsent &&
-          have_values[At(node)]) {
+          have_others[At(node)]) {
         out().nodes[At(node)] = NodeMatch::kDeferred;
       }
     }
+  }
+
+  // By stored node, whether it has values that the arguments do not give to
+  // values of another key.
+  std::vector<bool> HaveOthers() const {
+    std::vector<bool> have;
+    for (size_t i = 0; i < saved_.nodes.size(); ++i) {
+      int64_t others = std::ssize(saved_.nodes[i].slots);
+      for (size_t j = 0; j < saved_.nodes[i].attributes.size(); ++j) {
+        const int64_t place = first_attribute_[i] + static_cast<int64_t>(j);
+        others += given_away_.contains(place) ? 0 : 1;
+      }
+      have.push_back(others > 0);
+    }
+    return have;
   }
 
   void NoteUnmatchedObjects() {
@@ -342,13 +360,14 @@ class Matcher {
   const ObjectGraph& saved_;
   const LiveGraph& live_;
   const RestoredNumbers& restored_;
-  const std::vector<bool> is_known_;      // by live node
-  std::vector<bool> is_matched_;          // by live value
-  std::vector<bool> is_settled_;          // by live node: nothing to read
-  std::vector<int64_t> first_attribute_;  // by stored node
-  bool is_remembering_ = false;           // only what was bound is bound
-  std::vector<int32_t> queue_;            // stored nodes as they were bound
-  std::vector<int32_t> waiting_;          // stored nodes that nobody holds
+  const std::vector<bool> is_known_;         // by live node
+  std::vector<bool> is_matched_;             // by live value
+  std::vector<bool> is_settled_;             // by live node: nothing to read
+  std::vector<int64_t> first_attribute_;     // by stored node
+  absl::flat_hash_set<int64_t> given_away_;  // attributes, by stored_key
+  bool is_remembering_ = false;              // only what was bound is bound
+  std::vector<int32_t> queue_;               // stored nodes as they were bound
+  std::vector<int32_t> waiting_;             // stored nodes that nobody holds
   // Of a match by name.
   std::vector<bool> is_found_;                  // by live value
   absl::flat_hash_map<size_t, size_t> owners_;  // values, by array
@@ -356,6 +375,12 @@ class Matcher {
 };
 
 }  // namespace
+
+const std::string& SaveCounterKey() {
+  static const auto* const key =
+      new std::string(AttributeKey(kSaveCounter, kVariableValue));
+  return *key;
+}
 
 MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
                          const RestoredNumbers& restored, int rank,

@@ -26,6 +26,9 @@ namespace belay {
 // A child of the root under this name may be absent from a checkpoint without
 // a graph.
 inline constexpr std::string_view kSaveCounter = "save_counter";
+// The key of its value. The arguments of saves and restores are not for it: the
+// program does not know that it is there.
+const std::string& SaveCounterKey();
 
 // One restore that was asked for, and what came of it so far.
 struct Restoration {

@@ -116,11 +116,10 @@ Status CheckUsed(std::string_view assertion, const LoadReport& report) {
 
 // The counter of saves is belay's own, and in nearly every checkpoint.
 bool HasSaveCounter(const LoadReport& report) {
-  const std::string key =
-      AttributeKey(std::string(kSaveCounter), kVariableValue);
-  return std::any_of(
-      report.matched.begin(), report.matched.end(),
-      [&](const MatchedValue& value) { return value.stored_key == key; });
+  return std::any_of(report.matched.begin(), report.matched.end(),
+                     [](const MatchedValue& value) {
+                       return value.stored_key == SaveCounterKey();
+                     });
 }
 
 Status NothingToRestore(std::string_view assertion) {

@@ -108,9 +108,16 @@ std::string PrettyName(const ObjectGraph& graph, int32_t node) {
 }
 
 std::vector<bool> HaveValues(const ObjectGraph& graph) {
+  std::vector<bool> own;
+  for (const GraphNode& node : graph.nodes) {
+    own.push_back(!node.attributes.empty() || !node.slots.empty());
+  }
+  return LeadToThem(graph, std::move(own));
+}
+
+std::vector<bool> LeadToThem(const ObjectGraph& graph, std::vector<bool> have) {
   // Back along the edges, which may form circles.
   std::vector<std::vector<int32_t>> holders(graph.nodes.size());
-  std::vector<bool> have(graph.nodes.size());
   std::vector<int32_t> found;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
@@ -118,7 +125,6 @@ std::vector<bool> HaveValues(const ObjectGraph& graph) {
       holders[static_cast<size_t>(child.node)].push_back(
           static_cast<int32_t>(i));
     }
-    have[i] = !node.attributes.empty() || !node.slots.empty();
     if (have[i]) found.push_back(static_cast<int32_t>(i));
   }
   while (!found.empty()) {

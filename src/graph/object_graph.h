@@ -108,6 +108,10 @@ std::string PrettyName(const ObjectGraph& graph, int32_t node);
 // For each node, whether it or an object that it holds has values or slots.
 std::vector<bool> HaveValues(const ObjectGraph& graph);
 
+// By node, whether it is one of `nodes`, given by node as well, or leads to one
+// along the edges.
+std::vector<bool> LeadToThem(const ObjectGraph& graph, std::vector<bool> nodes);
+
 // Sets the slots' places: by name in the order in which the names first come,
 // then by variable. For those who make graphs.
 void SortSlots(std::vector<GraphSlot>& slots);

@@ -1,6 +1,24 @@
 #include "model/stored_form.h"
 
+#include "base/element_conversion.h"
+#include "base/text.h"
+
 namespace belay {
+
+bool Fits(const StoredForm& stored, const StoredForm& wanted,
+          Tolerance tolerance) {
+  const bool fits_dtype =
+      stored.dtype == wanted.dtype ||
+      (tolerance.dtype && IsConvertible(stored.dtype, wanted.dtype));
+  const bool fits_shape =
+      stored.shape == wanted.shape ||
+      (tolerance.lengths && stored.shape.size() == wanted.shape.size());
+  return fits_dtype && fits_shape;
+}
+
+std::string FormText(const StoredForm& form) {
+  return Cat(DTypeName(form.dtype), " ", ShapeText(form.shape));
+}
 
 Box StoredPart(const Box& wanted, const Shape& stored) {
   const Shape nothing(stored.size(), 0);

@@ -4,8 +4,11 @@
 #ifndef BELAY_MODEL_STORED_FORM_H_
 #define BELAY_MODEL_STORED_FORM_H_
 
+#include <string>
+
 #include "belay/box.h"
 #include "belay/dtype.h"
+#include "model/restore_choice.h"
 
 namespace belay {
 
@@ -15,6 +18,13 @@ struct StoredForm {
 
   friend bool operator==(const StoredForm&, const StoredForm&) = default;
 };
+
+// Whether values that are stored so may be restored as they are wanted.
+bool Fits(const StoredForm& stored, const StoredForm& wanted,
+          Tolerance tolerance);
+
+// "f32 [4, 3]".
+std::string FormText(const StoredForm& form);
 
 // The part of a wanted box that is stored: what lies within the stored shape.
 // Requires as many axes.

@@ -27,10 +27,6 @@ StoredForm AllowedForm(const ShardInfo& shard, const StoredArray& array,
   return form;
 }
 
-std::string FormText(const StoredForm& form) {
-  return absl::StrFormat("%s %s", DTypeName(form.dtype), ShapeText(form.shape));
-}
-
 // Another rank may want values of this key that do convert.
 Status CheckConvertible(const std::string& key, const StoredForm& stored,
                         const StoredForm& wanted) {

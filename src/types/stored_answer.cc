@@ -1,11 +1,13 @@
 #include "types/stored_answer.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "base/wire.h"
 #include "model/plan.h"
+#include "model/stored_form.h"
 #include "model/stored_values.h"
 #include "types/conversions.h"
 
@@ -43,15 +45,22 @@ bool HasKey(const std::vector<StoredValue>& stored, const std::string& key) {
   return found != stored.end() && found->key == key;
 }
 
-bool IsAmong(const Shard& shard, const std::vector<Conversion>& mismatched) {
-  return std::any_of(
-      mismatched.begin(), mismatched.end(), [&](const Conversion& one) {
-        return one.key == shard.key && one.dtype == shard.dtype &&
-               one.shape == shard.global_shape;
-      });
+// Whether what is stored does not fit this shard. Of a key with several forms
+// only that of the shard counts.
+bool IsMismatched(const Shard& shard, Tolerance tolerance,
+                  const std::vector<Conversion>& mismatched) {
+  auto one = std::lower_bound(
+      mismatched.begin(), mismatched.end(), shard.key,
+      [](const Conversion& a, const std::string& key) { return a.key < key; });
+  for (; one != mismatched.end() && one->key == shard.key; ++one) {
+    if (one->dtype != shard.dtype || one->shape != shard.global_shape) continue;
+    return !Fits({one->stored_dtype, one->stored_shape},
+                 {shard.dtype, shard.global_shape}, tolerance);
+  }
+  return false;
 }
 
-void PutArray(WireWriter& out, const WantedArray& array) {
+void PutArray(WireWriter& out, const AskedArray& array) {
   out.PutText(array.key);
   out.Put(array.dtype);
   out.PutShape(array.shape);
@@ -59,8 +68,8 @@ void PutArray(WireWriter& out, const WantedArray& array) {
   out.Put(array.tolerance.lengths);
 }
 
-WantedArray GetArray(WireReader& in) {
-  WantedArray array;
+AskedArray GetArray(WireReader& in) {
+  AskedArray array;
   array.key = in.GetText();
   array.dtype = in.Get<DType>();
   array.shape = in.GetShape();
@@ -97,15 +106,17 @@ StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all) {
 
 StoredQuestion MergeQuestions(const std::vector<std::string>& gathered) {
   StoredQuestion all;
+  std::set<std::string_view> seen;  // many ranks ask the same
   for (const std::string& bytes : gathered) {
+    if (!seen.insert(bytes).second) continue;
     WireReader in(bytes);
     Append(in.GetTexts(), all.handled);
     Append(in.GetTexts(), all.optional_handled);
     Append(in.GetTexts(), all.optional_plain);
     Append(in.GetTexts(), all.skipped);
-    Append(in.GetAll<WantedArray>([&] { return GetArray(in); }), all.arrays);
+    Append(in.GetAll<AskedArray>([&] { return GetArray(in); }), all.arrays);
+    MakeDistinct(all);  // so that it never holds what all ranks ask for
   }
-  MakeDistinct(all);
   return all;
 }
 
@@ -138,7 +149,10 @@ void LeaveOut(const StoredAnswer& answer, ValuesToRead& values) {
                            values.shards[i].key)) {
       continue;
     }
-    if (IsAmong(values.shards[i], answer.mismatched)) continue;
+    if (IsMismatched(values.shards[i], values.tolerances[i],
+                     answer.mismatched)) {
+      continue;
+    }
     left.AddShard(std::move(values.shards[i]),
                   {.may_be_absent = values.may_be_absent[i],
                    .tolerance = values.tolerances[i]});
@@ -153,7 +167,7 @@ std::string EncodeQuestion(const StoredQuestion& question) {
   out.PutTexts(question.optional_plain);
   out.PutTexts(question.skipped);
   out.Put<uint64_t>(question.arrays.size());
-  for (const WantedArray& array : question.arrays) PutArray(out, array);
+  for (const AskedArray& array : question.arrays) PutArray(out, array);
   return out.Take();
 }
 

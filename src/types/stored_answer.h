@@ -21,14 +21,14 @@ namespace belay {
 struct SavedCheckpoint;
 
 // An array as the program has it.
-struct WantedArray {
+struct AskedArray {
   std::string key;
   DType dtype = DType::kU8;
   Shape shape;
   Tolerance tolerance;
 
-  friend bool operator==(const WantedArray&, const WantedArray&) = default;
-  friend bool operator<(const WantedArray& a, const WantedArray& b) {
+  friend bool operator==(const AskedArray&, const AskedArray&) = default;
+  friend bool operator<(const AskedArray& a, const AskedArray& b) {
     return std::tie(a.key, a.dtype, a.shape, a.tolerance) <
            std::tie(b.key, b.dtype, b.shape, b.tolerance);
   }
@@ -41,7 +41,7 @@ struct StoredQuestion {
   std::vector<std::string> optional_plain;    // and need no handler
   // Of a restore that is not as strict as usual: all that need no handler, each
   // form once, ascending; and what the program has, but leaves as it is.
-  std::vector<WantedArray> arrays;
+  std::vector<AskedArray> arrays;
   std::vector<std::string> skipped;
 };
 

@@ -6,9 +6,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
-#include "base/element_conversion.h"
 #include "base/text.h"
 #include "model/plan.h"
+#include "model/stored_form.h"
 #include "model/stored_values.h"
 
 namespace belay {
@@ -17,16 +17,6 @@ namespace {
 using Keys = std::vector<std::string>;
 
 constexpr size_t kMostNames = 10;
-
-bool Fits(const WantedArray& wanted, const StoredArray& array) {
-  const bool dtype =
-      wanted.dtype == array.dtype ||
-      (wanted.tolerance.dtype && IsConvertible(array.dtype, wanted.dtype));
-  const bool shape =
-      wanted.shape == array.shape ||
-      (wanted.tolerance.lengths && wanted.shape.size() == array.shape.size());
-  return dtype && shape;
-}
 
 // The first of them, in quotes, and how many more there are.
 std::string NamesOf(const Keys& keys) {
@@ -44,36 +34,37 @@ bool IsReported(Reaction reaction) {
   return reaction == Reaction::kWarn || reaction == Reaction::kCollect;
 }
 
-std::string FormText(DType dtype, const Shape& shape) {
-  return Cat(DTypeName(dtype), " ", ShapeText(shape));
-}
-
-// The keys of values, and of parts of values, that somebody knows of.
+// The keys that somebody knows of.
 class KnownKeys {
  public:
   explicit KnownKeys(const StoredQuestion& question) {
-    for (const Keys* keys : {&question.handled, &question.optional_handled,
-                             &question.optional_plain, &question.skipped}) {
+    for (const Keys* keys : {&question.handled, &question.optional_handled}) {
+      handled_.insert(keys->begin(), keys->end());
+    }
+    known_ = handled_;
+    for (const Keys* keys : {&question.optional_plain, &question.skipped}) {
       known_.insert(keys->begin(), keys->end());
     }
-    for (const WantedArray& array : question.arrays) known_.insert(array.key);
+    for (const AskedArray& array : question.arrays) known_.insert(array.key);
   }
 
-  // Whether the key, one above it or one below it is known.
-  bool Has(const std::string& key) const {
+  // Whether the value is known, the value with a handler that it is a part of,
+  // or a part of it.
+  bool Has(const StoredValue& value) const {
+    const std::string& key = value.key;
     if (known_.count(key) > 0) return true;
-    const std::string below = key + "/";
-    const auto next = known_.lower_bound(below);
-    if (next != known_.end() && next->starts_with(below)) return true;
     for (size_t end = key.rfind('/'); end != key.npos && end > 0;
          end = key.rfind('/', end - 1)) {
-      if (known_.count(key.substr(0, end)) > 0) return true;
+      if (handled_.count(key.substr(0, end)) > 0) return true;
     }
-    return false;
+    if (IsPlain(value)) return false;
+    const std::string below = key + "/";
+    const auto next = known_.lower_bound(below);
+    return next != known_.end() && next->starts_with(below);
   }
 
  private:
-  std::set<std::string> known_;
+  std::set<std::string> handled_, known_;
 };
 
 void Warn(Reaction reaction, const std::string& warning,
@@ -104,26 +95,35 @@ Status CheckReactions(const RestoreOptions& options) {
   return absl::OkStatus();
 }
 
-Status CheckUsualReactions(const RestoreOptions& options,
-                           std::string_view instead) {
+Status CheckReactionsToObjects(const RestoreOptions& options) {
   const RestoreOptions usual;
-  const char* const name = options.missing != usual.missing ? "missing"
-                           : options.unexpected != usual.unexpected
-                               ? "unexpected"
-                               : nullptr;
-  if (name == nullptr) return absl::OkStatus();
+  const bool missing = options.missing != usual.missing;
+  if (!missing && options.unexpected == usual.unexpected) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(
-      Cat("the option ", name, " is for the values of a State: ", instead));
+      Cat("the option ", missing ? "missing" : "unexpected",
+          " is for the values of a State: ask the LoadStatus of the restore"));
 }
 
 std::vector<Conversion> FindMismatched(const SavedCheckpoint& saved,
-                                       const std::vector<WantedArray>& wanted) {
+                                       const std::vector<AskedArray>& wanted) {
   absl::flat_hash_map<std::string_view, const StoredArray*> arrays;
   for (const StoredArray& array : saved.arrays) arrays[array.key] = &array;
   std::vector<Conversion> mismatched;
-  for (const WantedArray& one : wanted) {
+  for (const AskedArray& one : wanted) {
     const auto array = arrays.find(one.key);
-    if (array == arrays.end() || Fits(one, *array->second)) continue;
+    if (array == arrays.end() ||
+        Fits({array->second->dtype, array->second->shape},
+             {one.dtype, one.shape}, one.tolerance)) {
+      continue;
+    }
+    // Of another tolerance, perhaps.
+    if (!mismatched.empty() && mismatched.back().key == one.key &&
+        mismatched.back().dtype == one.dtype &&
+        mismatched.back().shape == one.shape) {
+      continue;
+    }
     mismatched.push_back({.key = one.key,
                           .dtype = one.dtype,
                           .shape = one.shape,
@@ -138,9 +138,7 @@ Keys FindUnexpected(const SavedCheckpoint& saved,
   const KnownKeys known(question);
   Keys unexpected;
   for (const StoredValue& value : AllValues(saved)) {
-    if (IsInsideValue(saved.values, value.key) || known.Has(value.key)) {
-      continue;
-    }
+    if (IsInsideValue(saved.values, value.key) || known.Has(value)) continue;
     unexpected.push_back(value.key);
   }
   return unexpected;
@@ -153,7 +151,7 @@ Status React(const RestoreOptions& options, StoredAnswer& answer) {
             answer.unexpected.size() == 1 ? " stored value is"
                                           : " stored values are",
             " wanted by no rank: ", NamesOf(answer.unexpected),
-            "; skip them by args, or see the option unexpected"));
+            "; see the option unexpected"));
   }
   if (options.unexpected == Reaction::kIgnore) answer.unexpected.clear();
   // The planner finds the first of them, and which rank wants it.
@@ -176,8 +174,8 @@ void Report(const RestoreOptions& options, StoredAnswer answer,
     Warn(options.mismatched,
          Cat("\"", one.key,
              "\" stays as it is: it is stored as another one (need ",
-             FormText(one.dtype, one.shape), ", found ",
-             FormText(one.stored_dtype, one.stored_shape), ")"),
+             FormText({one.dtype, one.shape}), ", found ",
+             FormText({one.stored_dtype, one.stored_shape}), ")"),
          result.warnings);
   }
   if (options.missing != Reaction::kIgnore) {

@@ -24,19 +24,18 @@ bool IsUsuallyStrict(const RestoreOptions& options);
 // Errors: InvalidArgument.
 Status CheckReactions(const RestoreOptions& options);
 
-// Checks that the reactions to what is missing and unexpected are the usual
-// ones. `instead` says where to ask for it.
+// Checks that the reactions are such as restores of objects have: to what is
+// missing and unexpected the usual ones.
 // Errors: InvalidArgument.
-Status CheckUsualReactions(const RestoreOptions& options,
-                           std::string_view instead);
+Status CheckReactionsToObjects(const RestoreOptions& options);
 
 // The wanted arrays that are stored with another dtype or shape than may be,
 // each form once, ascending.
 std::vector<Conversion> FindMismatched(const SavedCheckpoint& saved,
-                                       const std::vector<WantedArray>& wanted);
+                                       const std::vector<AskedArray>& wanted);
 
-// The stored values that are neither wanted nor skipped, nor part of one that
-// is; ascending.
+// The stored values that are neither wanted nor skipped, nor part of a value
+// with a handler that is, nor have such a part; ascending.
 std::vector<std::string> FindUnexpected(const SavedCheckpoint& saved,
                                         const StoredQuestion& question);
 
