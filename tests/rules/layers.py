@@ -4,7 +4,8 @@ import re
 
 import rule
 
-PURE = {"base", "geometry", "model", "types", "graph", "manager", "tensor"}
+PURE = {"base", "geometry", "model", "types", "graph", "manager",
+        "safetensors", "tensor"}
 LAYERS = {
     "base": {"base"},
     "geometry": {"base", "geometry"},
@@ -12,12 +13,13 @@ LAYERS = {
     "types": {"base", "geometry", "model", "types"},
     "graph": {"base", "geometry", "model", "types", "graph"},
     "manager": {"base", "geometry", "manager"},
+    "safetensors": {"base", "geometry", "model", "safetensors"},
     "tensor": {"base", "geometry", "tensor"},
     "parallel": {"base", "parallel"},
     "variable": {"base", "geometry", "model", "tensor", "parallel", "variable"},
     "h5": {"base", "geometry", "h5"},
-    "store": {"base", "geometry", "model", "manager", "parallel", "h5",
-              "store"},
+    "store": {"base", "geometry", "model", "manager", "safetensors",
+              "parallel", "h5", "store"},
     "checkpoint": PURE | {"parallel", "h5", "store", "checkpoint"},
 }
 SYSTEM = {
