@@ -4,9 +4,9 @@
 #include "absl/strings/str_format.h"
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
-#include "base/text.h"
 #include "base/wire.h"
 #include "belay/save_restore.h"
+#include "checkpoint/agree_arguments.h"
 #include "checkpoint/listing.h"
 #include "checkpoint/restore_options.h"
 #include "checkpoint/restore_run.h"
@@ -104,20 +104,14 @@ StatusOr<RestoreResult> ReadState(RestoreRun& run, const State& state) {
       }));
 }
 
-// An argument that has to be the same on all ranks.
-struct NamedArgument {
-  const char* name;
-  std::string bytes;
-};
-
 template <typename T>
-NamedArgument Named(const char* name, const T& value) {
+CommonOption Named(const char* name, const T& value) {
   WireWriter out;
   out.Put(value);
   return {name, out.Take()};
 }
 
-std::vector<NamedArgument> CommonArguments(const RestoreRun& run) {
+std::vector<CommonOption> CommonArguments(const RestoreRun& run) {
   const RestoreSource& source = run.source;
   const RestoreOptions& options = run.options;
   return {
@@ -177,18 +171,7 @@ Status BeginRestore(RestoreRun& run, const Status& mine) {
                 Fingerprint(source.kind == RestoreSource::Kind::kCheckpoint
                                 ? ParentOf(source.path)
                                 : WithoutSlashes(source.path))));
-  std::string all;
-  const std::vector<NamedArgument> arguments = CommonArguments(run);
-  for (const NamedArgument& argument : arguments) all += argument.bytes;
-  const Status same =
-      AgreeSame(run.team, "restore: an argument", Fingerprint(all));
-  if (!absl::IsInvalidArgument(same)) return same;
-  // All ranks know that something differs; what it is, is asked only now.
-  for (const NamedArgument& argument : arguments) {
-    BELAY_RETURN_IF_AGREED(AgreeSame(run.team, Cat("restore: ", argument.name),
-                                     Fingerprint(argument.bytes)));
-  }
-  return same;
+  return AgreeOnArguments(run.team, "restore", CommonArguments(run));
 }
 
 StatusOr<RestoreResult> ReadValues(RestoreRun& run,
