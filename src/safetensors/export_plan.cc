@@ -1,0 +1,111 @@
+#include "safetensors/export_plan.h"
+
+#include <algorithm>
+
+#include "safetensors/shares.h"
+
+namespace belay::safetensors {
+namespace {
+
+// Adds ranges of tensors to the part of one rank, window by window.
+class Windows {
+ public:
+  Windows(RankExport& part, int64_t max_bytes)
+      : part_(part), max_bytes_(max_bytes) {}
+
+  // Adds elements of a tensor whose data begins at `offset` in its file.
+  void Add(const FileTensor& tensor, int32_t file, int64_t offset,
+           const TensorRange& range) {
+    const int64_t size = DTypeSize(tensor.dtype);
+    const int64_t unit = UnitElements(tensor);
+    for (int64_t begin = range.begin; begin < range.end;) {
+      const int64_t room = Room(file);
+      int64_t elements = std::min(range.end - begin, room / size);
+      const bool ends_here = begin + elements == range.end;
+      if (!ends_here && elements < unit && room < max_bytes_) {
+        is_open_ = false;  // so that the next one takes whole rows
+        continue;
+      }
+      if (!ends_here && elements >= unit) elements -= (begin + elements) % unit;
+      Grow(file, offset + begin * size, elements * size);
+      AddBoxes(tensor, begin, begin + elements);
+      begin += elements;
+    }
+  }
+
+ private:
+  int64_t Room(int32_t file) const {
+    const bool goes_on = is_open_ && part_.windows.back().file == file;
+    return goes_on ? max_bytes_ - part_.windows.back().bytes : max_bytes_;
+  }
+
+  void Grow(int32_t file, int64_t offset, int64_t bytes) {
+    if (!is_open_ || part_.windows.back().file != file) {
+      const auto shard = static_cast<int32_t>(part_.shards.size());
+      part_.windows.push_back({.file = file,
+                               .offset = offset,
+                               .begin_shard = shard,
+                               .end_shard = shard});
+      is_open_ = true;
+    }
+    part_.windows.back().bytes += bytes;
+  }
+
+  void AddBoxes(const FileTensor& tensor, int64_t begin, int64_t end) {
+    ForEachBoxOfRange(tensor.shape, begin, end, [&](const Box& box) {
+      part_.shards.push_back({.key = tensor.name,
+                              .dtype = tensor.dtype,
+                              .global_shape = tensor.shape,
+                              .box = box});
+    });
+    part_.windows.back().end_shard = static_cast<int32_t>(part_.shards.size());
+  }
+
+  RankExport& part_;
+  int64_t max_bytes_;
+  bool is_open_ = false;
+};
+
+}  // namespace
+
+std::vector<RankExport> PlanExport(const FilePlan& files, int num_ranks,
+                                   int64_t max_bytes) {
+  std::vector<FileTensor> tensors;
+  std::vector<int32_t> file_of;
+  for (size_t i = 0; i < files.files.size(); ++i) {
+    for (const FileTensor& tensor : files.files[i].tensors) {
+      tensors.push_back(tensor);
+      file_of.push_back(static_cast<int32_t>(i));
+    }
+  }
+  std::vector<RankExport> ranks(num_ranks);
+  const std::vector<std::vector<TensorRange>> shares =
+      EvenShares(tensors, num_ranks);
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    Windows windows(ranks[rank], max_bytes);
+    for (const TensorRange& range : shares[rank]) {
+      const FileTensor& tensor = tensors[range.tensor];
+      const int32_t file = file_of[range.tensor];
+      const int64_t offset = std::ssize(files.files[file].head) + tensor.begin;
+      windows.Add(tensor, file, offset, range);
+    }
+  }
+  return ranks;
+}
+
+std::string EncodeRankExport(const RankExport& part) {
+  WireWriter out;
+  out.Put<uint64_t>(part.windows.size());
+  for (const Window& window : part.windows) out.Put(window);
+  return out.Take() + EncodeRankShards({.node = 0, .shards = part.shards});
+}
+
+RankExport DecodeRankExport(std::string_view bytes) {
+  WireReader in(bytes);
+  RankExport part;
+  part.windows = in.GetAll<Window>([&] { return in.Get<Window>(); });
+  part.shards = DecodeRankShards(in.Rest()).shards;
+  return part;
+}
+
+}  // namespace belay::safetensors

@@ -1,0 +1,71 @@
+// The files of an export to safetensors: made under temporary names, and named
+// together once all of them are complete.
+
+#ifndef BELAY_STORE_EXPORT_FILES_H_
+#define BELAY_STORE_EXPORT_FILES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "belay/status.h"
+#include "safetensors/file_plan.h"
+
+namespace belay {
+
+// What an export is called: <directory>/<stem>.safetensors and so on.
+struct ExportPlace {
+  std::string directory;
+  std::string stem;
+};
+
+// What `out` means, as ExportSafetensors says. Local.
+// Errors: InvalidArgument - there is no name in it.
+StatusOr<ExportPlace> PlaceOfExport(const std::string& out);
+
+// The files of one export, as far as they are made. For rank 0.
+struct ExportFiles {
+  ExportPlace place;
+  bool durable = true;
+  // In the order in which they get their names: the index is the last.
+  std::vector<std::string> names = {};
+  std::vector<uint64_t> numbers = {};  // that tell them from others
+  std::vector<std::string> old = {};   // of the export that is replaced
+  size_t num_set_aside = 0;            // of `old`
+  size_t num_named = 0;                // of `names`
+
+  // Where a file is until it gets its name. Local.
+  std::string TemporaryPath(const std::string& name) const;
+  // Local.
+  std::string FinalPath(const std::string& name) const;
+};
+
+// Looks at what is there, makes the directory if its parent exists, and removes
+// debris of an export of this name. Rank 0 only.
+// Errors: AlreadyExists - there is an export of this name, and `overwrite` is
+//   false; FailedPrecondition - a directory has one of its names; those of
+//   MakeDirectory, ListDirectory and RemoveTree.
+Status BeginExport(ExportFiles& files, bool overwrite);
+
+// Makes a file of so many bytes that begins with `head`, with its space
+// reserved. Rank 0 only.
+// Errors: those of PosixFile.
+Status MakeExportFile(ExportFiles& files, const std::string& name,
+                      const std::string& head, int64_t bytes);
+
+// Gives all files their names. What is replaced is set aside. Rank 0 only.
+// Errors: FailedPrecondition - another export of this name has taken over;
+//   those of Rename and SyncDirectory. Then UndoExport has to follow.
+Status NameExport(ExportFiles& files);
+
+// Removes what this export has made, and gives what was set aside its names
+// again; best effort, so that no other result is hidden. Rank 0 only.
+void UndoExport(ExportFiles& files);
+
+// Removes what was set aside, by this export or by one that a crash ended; best
+// effort. Rank 0 only.
+void FinishExport(const ExportFiles& files);
+
+}  // namespace belay
+
+#endif  // BELAY_STORE_EXPORT_FILES_H_
