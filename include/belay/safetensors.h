@@ -1,9 +1,11 @@
-// Safetensors: how a state leaves for PyTorch.
+// Safetensors: how a state leaves for PyTorch, and how one comes from there.
 //
 //   auto exported = belay::ExportSafetensors(*comm, "run", belay::kLatestStep,
 //                                            "model.safetensors");
+//   auto imported = belay::ImportSafetensors(*comm, {"model.safetensors"},
+//                                            "run", /*step=*/0);
 //
-// It moves every tensor bit for bit, on any number of ranks, each of which
+// Both move every tensor bit for bit, on any number of ranks, each of which
 // carries about the same number of bytes. A tensor's name is its key.
 
 #ifndef BELAY_SAFETENSORS_H_
@@ -27,7 +29,7 @@ namespace belay {
 // checkpoint. This and the name of one is its key: "__metadata__/format".
 inline constexpr std::string_view kSafetensorsMetadata = "__metadata__/";
 
-// A key that did not come along, and why.
+// A key or a tensor that did not come along, and why.
 struct LeftOut {
   std::string name;
   std::string reason;
@@ -110,6 +112,47 @@ StatusOr<ExportResult> ExportSafetensors(const Comm& comm,
                                          const std::string& dir, int64_t step,
                                          const std::string& out,
                                          const ExportOptions& options = {});
+
+struct ImportOptions {
+  // Regular expressions for whole names of tensors, as in ExportOptions.
+  std::vector<std::string> keys = {};
+  // Take the metadata of the files along.
+  bool metadata = true;
+  // Leave out tensors of a dtype that belay does not have, such as F4, instead
+  // of refusing.
+  bool leave_out_others = false;
+  // How the step is saved.
+  SaveOptions save = {};
+};
+
+// Equal on all ranks.
+struct ImportResult {
+  std::vector<std::string> files;  // that were read
+  int64_t num_tensors = 0;
+  int64_t bytes = 0;  // of all tensors
+  std::vector<LeftOut> left_out;
+  SaveResult saved;
+};
+
+// Saves the tensors of safetensors files as the step <dir>/step_<step>.
+// Collective. Same on all ranks: all arguments, but of options.save what Save
+// lets differ.
+// Each of `in` is a safetensors file, an index (a name that ends with ".json")
+// or a directory: its only index or, if it has none, all of its safetensors
+// files. Headers are checked before anything is written; the files are mapped
+// into memory, which they need not fit into, and must not become shorter
+// meanwhile. On an error no step is committed.
+// Errors: those of Save; NotFound - no such file, or none in the directory;
+//   DataLoss - a file that is cut off or has a bad header, or a file or a
+//   tensor that the index names is missing; InvalidArgument - a name is in two
+//   files, metadata of two files differ, an index names files elsewhere, an
+//   expression that matches nothing; Unimplemented - a dtype that belay does
+//   not have.
+// Cost: that of Save, and some 5 small collectives; rank 0 reads all headers.
+StatusOr<ImportResult> ImportSafetensors(const Comm& comm,
+                                         const std::vector<std::string>& in,
+                                         const std::string& dir, int64_t step,
+                                         const ImportOptions& options = {});
 
 }  // namespace belay
 

@@ -1,0 +1,251 @@
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/key_patterns.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/wire.h"
+#include "belay/safetensors.h"
+#include "checkpoint/agree_arguments.h"
+#include "checkpoint/save_at.h"
+#include "checkpoint/stations.h"
+#include "safetensors/import_plan.h"
+#include "store/mapped_file.h"
+#include "store/safetensors_files.h"
+
+namespace belay {
+namespace {
+
+using safetensors::FileTensor;
+
+// What an import hands on, on one rank. Neither copied nor moved.
+struct ImportRun {
+  const std::vector<std::string>& in;
+  const ImportOptions& options;
+  // Rank 0 only.
+  std::vector<SafetensorsFile> opened = {};
+  safetensors::Metadata metadata = {};
+  // This rank's part.
+  safetensors::RankImport part = {};
+  std::vector<int64_t> file_bytes = {};
+  std::vector<MappedFile> files = {};  // only those that it reads have content
+  ImportResult result = {};
+  // What was done before the save.
+  int64_t messages = 0;
+  std::vector<StationTime> stations = {};
+
+  // Local.
+  std::string Name() const { return in.empty() ? "" : in[0]; }
+};
+
+// Station list. Collective.
+Status Begin(Team& team, const ImportRun& run) {
+  Status status = CheckSaveOptions(
+      absl::StrFormat("import \"%s\"", run.in.empty() ? "" : run.in[0]),
+      run.options.save);
+  if (status.ok() && run.in.empty()) {
+    status = absl::InvalidArgumentError("import: there is nothing to import");
+  }
+  BELAY_RETURN_IF_AGREED(Agree(team, status));
+  WireWriter paths, keys, flags;
+  paths.PutTexts(run.in);
+  keys.PutTexts(run.options.keys);
+  flags.Put(run.options.metadata);
+  flags.Put(run.options.leave_out_others);
+  return AgreeOnArguments(
+      team, "import",
+      {{"the files", paths.Take()},
+       {"the option keys", keys.Take()},
+       {"the options metadata and leave_out_others", flags.Take()}});
+}
+
+// Takes the metadata of all files together.
+Status TakeMetadata(ImportRun& run) {
+  if (!run.options.metadata) return absl::OkStatus();
+  std::map<std::string_view, std::string_view> path_of;
+  for (const SafetensorsFile& file : run.opened) {
+    for (const auto& [name, text] : file.header.metadata) {
+      const auto [at, is_new] = run.metadata.emplace(name, text);
+      if (is_new) path_of[at->first] = file.path;
+      if (at->second == text) continue;
+      return absl::InvalidArgumentError(
+          Cat("import \"", file.path, "\": metadata \"", name,
+              "\" is another in \"", path_of[at->first],
+              "\"; leave metadata out with the option metadata "
+              "(need \"",
+              at->second, "\", found \"", text, "\")"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Chooses tensors by the options. Returns them by file. Rank 0 only.
+StatusOr<std::vector<safetensors::SourceTensors>> SelectForImport(
+    ImportRun& run) {
+  BELAY_ASSIGN_OR_RETURN(const KeyPatterns patterns,
+                         KeyPatterns::Compile(run.options.keys));
+  std::vector<std::string_view> names;
+  std::vector<safetensors::SourceTensors> sources;
+  for (const SafetensorsFile& file : run.opened) {
+    sources.push_back({.data_offset = file.data_offset});
+    for (const FileTensor& tensor : file.header.tensors) {
+      names.push_back(tensor.name);
+      if (!run.options.keys.empty() && patterns.Find(tensor.name) < 0) continue;
+      if (tensor.foreign_dtype.empty()) {
+        sources.back().tensors.push_back(tensor);
+        ++run.result.num_tensors;
+        run.result.bytes += tensor.end - tensor.begin;
+        continue;
+      }
+      run.result.left_out.push_back(
+          {tensor.name, Cat("belay has no dtype ", tensor.foreign_dtype)});
+      if (run.options.leave_out_others) continue;
+      return absl::UnimplementedError(absl::StrFormat(
+          "import \"%s\": tensor \"%s\": %s; leave such tensors out with "
+          "leave_out_others",
+          file.path, tensor.name, run.result.left_out.back().reason));
+    }
+  }
+  BELAY_RETURN_IF_ERROR(patterns.CheckAllMatch(names));
+  return sources;
+}
+
+// What rank 0 tells each rank. Rank 0 only.
+std::vector<std::string> EncodeParts(
+    const ImportRun& run, int num_ranks,
+    const std::vector<safetensors::SourceTensors>& sources) {
+  WireWriter common;
+  common.Put<uint64_t>(run.opened.size());
+  for (const SafetensorsFile& file : run.opened) {
+    common.PutText(file.path);
+    common.Put(file.bytes);
+  }
+  common.Put(run.result.num_tensors);
+  common.Put(run.result.bytes);
+  common.Put<uint64_t>(run.result.left_out.size());
+  for (const LeftOut& one : run.result.left_out) {
+    common.PutText(one.name);
+    common.PutText(one.reason);
+  }
+  std::vector<std::string> parts;
+  for (const auto& part : safetensors::PlanImport(sources, num_ranks)) {
+    parts.push_back(common.bytes() + safetensors::EncodeRankImport(part));
+  }
+  return parts;
+}
+
+void DecodePart(std::string_view bytes, ImportRun& run) {
+  WireReader in(bytes);
+  run.result.files = in.GetAll<std::string>([&] {
+    std::string path(in.GetText());
+    run.file_bytes.push_back(in.Get<int64_t>());
+    return path;
+  });
+  run.result.num_tensors = in.Get<int64_t>();
+  run.result.bytes = in.Get<int64_t>();
+  run.result.left_out = in.GetAll<LeftOut>([&] {
+    LeftOut one{.name = std::string(in.GetText())};
+    one.reason = in.GetText();
+    return one;
+  });
+  run.part = safetensors::DecodeRankImport(in.Rest());
+}
+
+// Rank 0 only.
+Status OpenOnRoot(ImportRun& run, int num_ranks,
+                  std::vector<std::string>& parts) {
+  BELAY_ASSIGN_OR_RETURN(run.opened, OpenSafetensors(run.in));
+  BELAY_RETURN_IF_ERROR(TakeMetadata(run));
+  BELAY_ASSIGN_OR_RETURN(const std::vector<safetensors::SourceTensors> sources,
+                         SelectForImport(run));
+  parts = EncodeParts(run, num_ranks, sources);
+  return absl::OkStatus();
+}
+
+// Maps the files that this rank reads. Local.
+Status MapMine(ImportRun& run) {
+  std::vector<bool> is_read(run.result.files.size());
+  for (const safetensors::FilePlace& place : run.part.places) {
+    is_read[place.file] = true;
+  }
+  run.files.resize(run.result.files.size());
+  for (size_t i = 0; i < is_read.size(); ++i) {
+    if (!is_read[i]) continue;
+    const std::string& path = run.result.files[i];
+    BELAY_ASSIGN_OR_RETURN(run.files[i], MappedFile::Open(path));
+    if (run.files[i].size() == run.file_bytes[i]) continue;
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "import \"%s\": this rank sees another file than rank 0 (need %d "
+        "bytes, found %d)",
+        path, run.file_bytes[i], run.files[i].size()));
+  }
+  return absl::OkStatus();
+}
+
+// Station open: rank 0 reads the headers, and each rank gets its part.
+// Collective.
+Status Open(Team& team, ImportRun& run) {
+  std::vector<std::string> parts;
+  BELAY_RETURN_IF_AGREED(
+      OnRoot(team, [&] { return OpenOnRoot(run, team.size(), parts); }));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part, Scatter(team, parts));
+  DecodePart(part, run);
+  return Agree(team, MapMine(run));
+}
+
+// All that comes before the save, which has a deadline of its own. Collective.
+Status Prepare(const Comm& comm, ImportRun& run) {
+  Team team{comm, Deadline(comm, run.options.save.deadline_seconds,
+                           absl::StrFormat("import \"%s\"", run.Name()))};
+  Stations stations(team);
+  stations.Enter("list");
+  BELAY_RETURN_IF_AGREED(Begin(team, run));
+  stations.Enter("open");
+  BELAY_RETURN_IF_AGREED(Open(team, run));
+  run.stations = stations.Finish();
+  run.messages = team.messages;
+  return absl::OkStatus();
+}
+
+// What this rank hands in. Borrows the files and, on rank 0, the metadata.
+State StateOf(ImportRun& run) {
+  State state;
+  for (size_t i = 0; i < run.part.shards.size(); ++i) {
+    const ShardInfo& info = run.part.shards[i];
+    const safetensors::FilePlace& place = run.part.places[i];
+    state.AddShard({.key = info.key,
+                    .dtype = info.dtype,
+                    .global_shape = info.global_shape,
+                    .box = info.box,
+                    .data = run.files[place.file].data() + place.offset});
+  }
+  for (auto& [name, text] : run.metadata) {
+    state.AddShard({.key = Cat(kSafetensorsMetadata, name),
+                    .dtype = DType::kString,
+                    .text = &text});
+  }
+  return state;
+}
+
+}  // namespace
+
+StatusOr<ImportResult> ImportSafetensors(const Comm& comm,
+                                         const std::vector<std::string>& in,
+                                         const std::string& dir, int64_t step,
+                                         const ImportOptions& options) {
+  ImportRun run{.in = in, .options = options};
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "import", run.Name()));
+  BELAY_RETURN_IF_AGREED(Prepare(comm, run));
+  const State state = StateOf(run);
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      run.result.saved, SaveAt(comm,
+                               {.path = dir.empty() ? "" : StepPath(dir, step),
+                                .step = step,
+                                .state = state,
+                                .messages = run.messages,
+                                .stations = run.stations},
+                               options.save));
+  return std::move(run.result);
+}
+
+}  // namespace belay

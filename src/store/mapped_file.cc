@@ -1,0 +1,63 @@
+#include "store/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/errno_status.h"
+#include "base/fault.h"
+#include "base/status_macros.h"
+
+namespace belay {
+namespace {
+
+// Closes the file at the end: a mapping does not need it.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
+  BELAY_RETURN_IF_ERROR(fault::Point("open"));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return ErrnoStatus(errno, "open", path);
+  BELAY_RETURN_IF_ERROR(fault::Point("map"));
+  struct stat stat;
+  if (::fstat(file.get(), &stat) != 0) return ErrnoStatus(errno, "map", path);
+  if (stat.st_size == 0) return MappedFile(nullptr, 0);
+  void* const data = ::mmap(nullptr, static_cast<size_t>(stat.st_size),
+                            PROT_READ, MAP_SHARED, file.get(), 0);
+  if (data == MAP_FAILED) return ErrnoStatus(errno, "map", path);
+  return MappedFile(static_cast<char*>(data), stat.st_size);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(data_, static_cast<size_t>(size_));
+}
+
+}  // namespace belay
