@@ -85,7 +85,7 @@ TEST_F(ExportTest, SeveralFilesHaveAnIndex) {
   ASSERT_GE(result.files.size(), 3);
   EXPECT_EQ(result.index, File("hf/model.safetensors.index.json"));
   ExpectFile(result.index, 4, "format=pt");
-  for (const ExportedFile& file : result.files) {
+  for (const SafetensorsInfo& file : result.files) {
     EXPECT_TRUE(file.bytes <= 3000 || file.num_tensors == 1) << file.path;
     EXPECT_EQ(file.bytes, std::filesystem::file_size(file.path));
   }

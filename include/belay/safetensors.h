@@ -69,17 +69,18 @@ struct ExportOptions {
   std::function<void(int64_t done, int64_t total)> progress = nullptr;
 };
 
-struct ExportedFile {
+// A file that was written or read.
+struct SafetensorsInfo {
   std::string path;
-  int64_t num_tensors = 0;
-  int64_t bytes = 0;  // of the whole file
+  int64_t num_tensors = 0;  // that came along
+  int64_t bytes = 0;        // of the whole file
 };
 
 // Equal on all ranks.
 struct ExportResult {
   std::string path;  // of the step
   int64_t step = 0;
-  std::vector<ExportedFile> files;
+  std::vector<SafetensorsInfo> files;
   std::string index;  // the path of the index; "": there is one file
   int64_t num_tensors = 0;
   int64_t bytes = 0;  // of all tensors
@@ -123,20 +124,23 @@ struct ImportOptions {
   bool leave_out_others = false;
   // How the step is saved.
   SaveOptions save = {};
+  // As in ExportOptions.
+  std::function<void(int64_t done, int64_t total)> progress = nullptr;
 };
 
 // Equal on all ranks.
 struct ImportResult {
-  std::vector<std::string> files;  // that were read
+  std::vector<SafetensorsInfo> files;
   int64_t num_tensors = 0;
-  int64_t bytes = 0;  // of all tensors
+  int64_t num_texts = 0;  // of metadata
+  int64_t bytes = 0;      // of all tensors
   std::vector<LeftOut> left_out;
   SaveResult saved;
 };
 
 // Saves the tensors of safetensors files as the step <dir>/step_<step>.
-// Collective. Same on all ranks: all arguments, but of options.save what Save
-// lets differ.
+// Collective. Same on all ranks: all arguments but `progress`, and of
+// options.save what Save lets differ.
 // Each of `in` is a safetensors file, an index (a name that ends with ".json")
 // or a directory: its only index or, if it has none, all of its safetensors
 // files. Headers are checked before anything is written; the files are mapped

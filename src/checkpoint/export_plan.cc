@@ -98,8 +98,8 @@ void DecodeCommon(WireReader& in, ExportRun& run) {
   result.index = in.GetText();
   result.num_tensors = in.Get<int64_t>();
   result.bytes = in.Get<int64_t>();
-  result.files = in.GetAll<ExportedFile>([&] {
-    ExportedFile file{.path = std::string(in.GetText())};
+  result.files = in.GetAll<SafetensorsInfo>([&] {
+    SafetensorsInfo file{.path = std::string(in.GetText())};
     file.num_tensors = in.Get<int64_t>();
     file.bytes = in.Get<int64_t>();
     run.temporary_paths.emplace_back(in.GetText());

@@ -1,6 +1,9 @@
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/guarded.h"
 #include "base/key_patterns.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -27,7 +30,6 @@ struct ImportRun {
   safetensors::Metadata metadata = {};
   // This rank's part.
   safetensors::RankImport part = {};
-  std::vector<int64_t> file_bytes = {};
   std::vector<MappedFile> files = {};  // only those that it reads have content
   ImportResult result = {};
   // What was done before the save.
@@ -79,18 +81,25 @@ Status TakeMetadata(ImportRun& run) {
   return absl::OkStatus();
 }
 
+Status OfImport(const ImportRun& run, const Status& status) {
+  if (status.ok()) return status;
+  return Status(status.code(), absl::StrFormat("import \"%s\": %s", run.Name(),
+                                               status.message()));
+}
+
 // Chooses tensors by the options. Returns them by file. Rank 0 only.
 StatusOr<std::vector<safetensors::SourceTensors>> SelectForImport(
     ImportRun& run) {
-  BELAY_ASSIGN_OR_RETURN(const KeyPatterns patterns,
-                         KeyPatterns::Compile(run.options.keys));
+  const StatusOr<KeyPatterns> patterns = KeyPatterns::Compile(run.options.keys);
+  if (!patterns.ok()) return OfImport(run, patterns.status());
   std::vector<std::string_view> names;
   std::vector<safetensors::SourceTensors> sources;
   for (const SafetensorsFile& file : run.opened) {
     sources.push_back({.data_offset = file.data_offset});
     for (const FileTensor& tensor : file.header.tensors) {
       names.push_back(tensor.name);
-      if (!run.options.keys.empty() && patterns.Find(tensor.name) < 0) continue;
+      if (!run.options.keys.empty() && patterns->Find(tensor.name) < 0)
+        continue;
       if (tensor.foreign_dtype.empty()) {
         sources.back().tensors.push_back(tensor);
         ++run.result.num_tensors;
@@ -106,7 +115,7 @@ StatusOr<std::vector<safetensors::SourceTensors>> SelectForImport(
           file.path, tensor.name, run.result.left_out.back().reason));
     }
   }
-  BELAY_RETURN_IF_ERROR(patterns.CheckAllMatch(names));
+  BELAY_RETURN_IF_ERROR(OfImport(run, patterns->CheckAllMatch(names)));
   return sources;
 }
 
@@ -116,11 +125,13 @@ std::vector<std::string> EncodeParts(
     const std::vector<safetensors::SourceTensors>& sources) {
   WireWriter common;
   common.Put<uint64_t>(run.opened.size());
-  for (const SafetensorsFile& file : run.opened) {
-    common.PutText(file.path);
-    common.Put(file.bytes);
+  for (size_t i = 0; i < run.opened.size(); ++i) {
+    common.PutText(run.opened[i].path);
+    common.Put<int64_t>(sources[i].tensors.size());
+    common.Put(run.opened[i].bytes);
   }
   common.Put(run.result.num_tensors);
+  common.Put<int64_t>(run.metadata.size());
   common.Put(run.result.bytes);
   common.Put<uint64_t>(run.result.left_out.size());
   for (const LeftOut& one : run.result.left_out) {
@@ -136,12 +147,14 @@ std::vector<std::string> EncodeParts(
 
 void DecodePart(std::string_view bytes, ImportRun& run) {
   WireReader in(bytes);
-  run.result.files = in.GetAll<std::string>([&] {
-    std::string path(in.GetText());
-    run.file_bytes.push_back(in.Get<int64_t>());
-    return path;
+  run.result.files = in.GetAll<SafetensorsInfo>([&] {
+    SafetensorsInfo file{.path = std::string(in.GetText())};
+    file.num_tensors = in.Get<int64_t>();
+    file.bytes = in.Get<int64_t>();
+    return file;
   });
   run.result.num_tensors = in.Get<int64_t>();
+  run.result.num_texts = in.Get<int64_t>();
   run.result.bytes = in.Get<int64_t>();
   run.result.left_out = in.GetAll<LeftOut>([&] {
     LeftOut one{.name = std::string(in.GetText())};
@@ -171,13 +184,13 @@ Status MapMine(ImportRun& run) {
   run.files.resize(run.result.files.size());
   for (size_t i = 0; i < is_read.size(); ++i) {
     if (!is_read[i]) continue;
-    const std::string& path = run.result.files[i];
+    const auto& [path, num_tensors, bytes] = run.result.files[i];
     BELAY_ASSIGN_OR_RETURN(run.files[i], MappedFile::Open(path));
-    if (run.files[i].size() == run.file_bytes[i]) continue;
+    if (run.files[i].size() == bytes) continue;
     return absl::FailedPreconditionError(absl::StrFormat(
         "import \"%s\": this rank sees another file than rank 0 (need %d "
         "bytes, found %d)",
-        path, run.file_bytes[i], run.files[i].size()));
+        path, bytes, run.files[i].size()));
   }
   return absl::OkStatus();
 }
@@ -227,6 +240,22 @@ State StateOf(ImportRun& run) {
   return state;
 }
 
+// Turns bytes that were written into calls of the caller's function.
+std::function<Status(int64_t)> ProgressOf(const ImportRun& run) {
+  if (!run.options.progress) return nullptr;
+  int64_t total = 0;
+  for (const ShardInfo& shard : run.part.shards) {
+    total += NumElements(shard.box.shape) * DTypeSize(shard.dtype);
+  }
+  return [&run, total, done = int64_t{0}](int64_t bytes) mutable {
+    done = std::min(done + bytes, total);  // metadata does not count
+    return Guarded([&] {
+      run.options.progress(done, total);
+      return absl::OkStatus();
+    });
+  };
+}
+
 }  // namespace
 
 StatusOr<ImportResult> ImportSafetensors(const Comm& comm,
@@ -243,7 +272,8 @@ StatusOr<ImportResult> ImportSafetensors(const Comm& comm,
                                 .step = step,
                                 .state = state,
                                 .messages = run.messages,
-                                .stations = run.stations},
+                                .stations = run.stations,
+                                .progress = ProgressOf(run)},
                                options.save));
   return std::move(run.result);
 }

@@ -316,6 +316,7 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
               .cache = options.cache ? options.cache->impl() : own.impl(),
               .keep = options.cache != nullptr,
               .registers = {},
+              .progress = job.progress,
               .result = {}};
   BELAY_RETURN_IF_AGREED(Begin(run, job));
   BELAY_RETURN_IF_AGREED(CompareReplicas(run));

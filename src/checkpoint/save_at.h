@@ -4,6 +4,7 @@
 #define BELAY_CHECKPOINT_SAVE_AT_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct SaveJob {
   int64_t messages = 0;
   int64_t agreement_bytes = 0;
   std::vector<StationTime> stations = {};
+  // Is told of this rank's bytes as they are written; an error ends the save.
+  // May be empty.
+  std::function<Status(int64_t)> progress = nullptr;
 };
 
 // Save, of a job. Collective. Same on all ranks: path, step, and options as in

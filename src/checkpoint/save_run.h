@@ -4,6 +4,7 @@
 #define BELAY_CHECKPOINT_SAVE_RUN_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,8 @@ struct SaveRun {
   PlanCache::Impl& cache;  // the caller's, or one of our own
   bool keep;               // the caller wants it kept
   std::vector<uint32_t> registers;
+  std::function<Status(int64_t)> progress = nullptr;  // as of SaveJob
+  Status progress_status = {};                        // what it returned
   // Rank 0 only.
   bool began = false;
   bool has_index = false;

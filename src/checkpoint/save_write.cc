@@ -33,6 +33,10 @@ WriteJob JobOf(SaveRun& run, const PlannedFile& file, Part part) {
           .meanwhile = run.team.is_root() && KnowsIndex(run)
                            ? std::function([&run] { return PrepareIndex(run); })
                            : nullptr,
+          .progress = run.progress ? std::function([&run](int64_t bytes) {
+            run.progress_status.Update(run.progress(bytes));
+          })
+                                   : nullptr,
           .rounds = file.rounds,
           .mean_run_bytes = run.cache.planned.mean_run_bytes,
           .hints = run.options.mpi_io_hints,
@@ -238,7 +242,9 @@ Status VerifyStation(SaveRun& run) {
   bool has_holes = false;
   const StatusOr<std::vector<int64_t>> sizes = CheckMyFiles(run, has_holes);
   std::vector<int64_t> flags = {has_holes ? 0 : 1};
-  BELAY_RETURN_IF_AGREED(AgreeWithFlags(run.team, sizes.status(), flags));
+  Status status = sizes.status();
+  status.Update(run.progress_status);
+  BELAY_RETURN_IF_AGREED(AgreeWithFlags(run.team, status, flags));
   if (run.cache.planned.has_filters) {
     BELAY_RETURN_IF_AGREED(
         GatherFileSizes(run.team, *sizes, run.cache.planned));

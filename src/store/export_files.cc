@@ -106,7 +106,7 @@ std::string ExportFiles::TemporaryPath(const std::string& name) const {
 }
 
 std::string ExportFiles::FinalPath(const std::string& name) const {
-  return JoinPath(place.directory, name);
+  return place.directory == "." ? name : JoinPath(place.directory, name);
 }
 
 Status BeginExport(ExportFiles& files, bool overwrite) {

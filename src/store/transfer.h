@@ -37,6 +37,8 @@ struct WriteJob {
   // Runs once the file is open and before the first byte is written: work of
   // this rank that the others need not wait for. May be empty.
   std::function<Status()> meanwhile;
+  // Is told of the program's bytes as they are handed over. May be empty.
+  std::function<void(int64_t)> progress;
   // For kCollective and kTwoPhase, the same on all ranks: the number of rounds;
   // for kCollective also the mean length of a contiguous run in the file, and
   // the caller's hints.
@@ -49,6 +51,9 @@ struct WriteJob {
   const std::vector<Shape>* corners = nullptr;  // of the datasets' boxes
   bool filtered = false;  // write those with filters, not the others
 };
+
+// Tells `job.progress` of a part of a shard. Local.
+void ReportProgress(const WriteJob& job, int32_t shard, const Box& part);
 
 struct WriteCounts {
   int64_t bytes = 0;

@@ -26,6 +26,7 @@ StatusOr<std::vector<IoSegment>> SegmentsOf(const WriteJob& job, int64_t round,
     const ShardMemory memory =
         StageForSave(formed, order.shard, order.box, staging);
     sum.Add(memory, order.box, order.first_block);
+    ReportProgress(job, order.shard, order.box);
     ForEachSegment(memory, order.box, order.extent,
                    [&](char* data, int64_t offset, int64_t bytes) {
                      segments.push_back({data, offset, bytes});

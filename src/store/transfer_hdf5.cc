@@ -69,6 +69,7 @@ class Orders {
       const ShardMemory memory =
           StageForSave(formed_, order.shard, order.box, staging_);
       sum_.Add(memory, order.box, order.first_block);
+      ReportProgress(job_, order.shard, order.box);
       call = PrepareCall(memory, order.box);
       call.box = FromCorner(order.box, (*job_.corners)[dataset]);
       return absl::OkStatus();
@@ -89,6 +90,7 @@ class Orders {
       const WriteOrder& order = orders[next_];
       const ShardMemory memory = MemoryOf(job_.shards[order.shard]);
       sum_.Add(memory, order.box, order.first_block);
+      ReportProgress(job_, order.shard, order.box);
       ForEachSegment(memory, order.box, order.extent,
                      [&](char* data, int64_t offset, int64_t bytes) {
                        status.Update(file.PwriteAll(offset, data, bytes));

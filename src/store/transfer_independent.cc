@@ -107,6 +107,12 @@ Status ForEachStagedTile(
 
 }  // namespace
 
+void ReportProgress(const WriteJob& job, int32_t shard, const Box& part) {
+  if (!job.progress) return;
+  job.progress(NumElements(part.shape) *
+               IoElementSize(job.shards[shard].dtype));
+}
+
 Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
   if (job.meanwhile) BELAY_RETURN_IF_ERROR(job.meanwhile());
   if (job.writes.orders.empty() && !job.is_creator) return absl::OkStatus();
@@ -123,6 +129,7 @@ Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
                      writer.Add(data, offset, bytes);
                    });
     writer.Flush();
+    ReportProgress(job, order.shard, tile);
     return writer.status();
   };
   BELAY_RETURN_IF_ERROR(ForEachStagedTile(job, staging, write_tile));

@@ -80,6 +80,7 @@ class PortionReader {
       const ShardMemory memory =
           StageForSave(formed_, order.shard, tile, staging_);
       sum_.Add(memory, tile, order.first_block);
+      ReportProgress(job_, order.shard, tile);
       ForEachSegment(memory, tile, order.extent,
                      [&](char* data, int64_t offset, int64_t length) {
                        segments.push_back({data, offset, length});
