@@ -8,10 +8,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "belay/status.h"
 
-namespace belay::tools {
+namespace belay {
+
+struct ExportOptions;
+struct ImportOptions;
+
+namespace tools {
 
 // Prints a table of the arrays of a checkpoint or, with `shards`, of what each
 // data file holds.
@@ -60,12 +66,22 @@ struct PlanOptions {
 // Prints what a restore on so many ranks would read.
 int Plan(const std::string& path, const PlanOptions& options);
 
+// Writes a step, -1 for the newest, as safetensors. `metadata` has texts
+// "NAME=TEXT". All ranks of an mpirun take part; rank 0 prints.
+int Export(const std::string& path, int64_t step, const std::string& out,
+           const std::vector<std::string>& metadata, ExportOptions options);
+
+// Saves safetensors files as a step of a directory. Ranks as above.
+int Import(const std::string& in, const std::string& dir, int64_t step,
+           ImportOptions options);
+
 // What a command holds of an array at a time.
 inline constexpr int64_t kPieceBytes = int64_t{8} << 20;
 
 // Prints an error to stderr and returns 2.
 int Fail(const Status& status);
 
-}  // namespace belay::tools
+}  // namespace tools
+}  // namespace belay
 
 #endif  // BELAY_TOOLS_COMMANDS_H_

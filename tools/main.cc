@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_format.h"
+#include "belay/safetensors.h"
 #include "belay/version.h"
 #include "commands.h"
 
@@ -101,6 +102,84 @@ void AddPlanOptions(CLI::App* plan, PlanOptions& options) {
       ->capture_default_str();
 }
 
+// What belay export and belay import are asked for.
+struct SafetensorsArguments {
+  std::string from, to;
+  std::vector<std::string> metadata;
+  int64_t export_step = belay::kLatestStep;
+  int64_t import_step = 0;
+  belay::ExportOptions export_options;
+  belay::ImportOptions import_options;
+};
+
+CLI::App* AddExport(CLI::App& app, SafetensorsArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "export", "Write a checkpoint as safetensors; also under mpirun");
+  belay::ExportOptions& options = arguments.export_options;
+  command
+      ->add_option("DIR", arguments.from,
+                   "A step directory, or a directory of steps (the newest)")
+      ->required();
+  command
+      ->add_option("OUT", arguments.to,
+                   "The file to make, X.safetensors, or a directory for "
+                   "model.safetensors")
+      ->required();
+  command
+      ->add_option("--step", arguments.export_step,
+                   "This step of a directory of steps")
+      ->check(kNotNegative);
+  command
+      ->add_option("--max-file-bytes", options.max_file_bytes,
+                   "Cut the export into files of at most so many bytes, such "
+                   "as 5GB or 512MiB, with an index")
+      ->transform(CLI::AsSizeValue(true));
+  command
+      ->add_option("--keys", options.keys,
+                   "Only what these regular expressions match as a whole")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--metadata", arguments.metadata,
+                   "NAME=TEXT for the metadata of the files, such as format=pt")
+      ->allow_extra_args(false);
+  command->add_flag(
+      "--leave-out-others", options.leave_out_others,
+      "Leave out what safetensors has no form for: strings, c128");
+  command->add_flag("--overwrite", options.overwrite,
+                    "Replace an export of that name");
+  return command;
+}
+
+CLI::App* AddImport(CLI::App& app, SafetensorsArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "import", "Save safetensors files as a checkpoint; also under mpirun");
+  belay::ImportOptions& options = arguments.import_options;
+  command
+      ->add_option("IN", arguments.from,
+                   "A safetensors file, an index of several, or a directory of "
+                   "them")
+      ->required();
+  command->add_option("DIR", arguments.to, "The directory of steps")
+      ->required();
+  command->add_option("--step", arguments.import_step, "The number of the step")
+      ->capture_default_str()
+      ->check(kNotNegative);
+  command
+      ->add_option("--keys", options.keys,
+                   "Only tensors whose names these regular expressions match "
+                   "as a whole")
+      ->allow_extra_args(false);
+  command
+      ->add_flag("--metadata,!--no-metadata", options.metadata,
+                 "Take the metadata along")
+      ->default_str("true");
+  command->add_flag("--leave-out-others", options.leave_out_others,
+                    "Leave out tensors of a dtype that belay does not have");
+  command->add_flag("--overwrite", options.save.overwrite,
+                    "Replace a step of that number");
+  return command;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -111,6 +190,7 @@ int main(int argc, char** argv) {
   bool quiet = false;
   bool shards = false;
   std::string key, other;
+  SafetensorsArguments safetensors;
   ShowOptions show_options;
   DiffOptions diff_options;
   GraphOptions graph_options;
@@ -124,6 +204,8 @@ int main(int argc, char** argv) {
   CLI::App* diff = app.add_subcommand("diff", "Compare two checkpoints");
   CLI::App* plan = app.add_subcommand(
       "plan", "Tell what a restore would read, without touching the data");
+  CLI::App* export_command = AddExport(app, safetensors);
+  CLI::App* import_command = AddImport(app, safetensors);
   for (CLI::App* command : {list, verify, show, graph, plan}) {
     command
         ->add_option("DIR", path,
@@ -147,5 +229,15 @@ int main(int argc, char** argv) {
   if (graph->parsed()) return belay::tools::Graph(path, graph_options);
   if (plan->parsed()) return belay::tools::Plan(path, plan_options);
   if (diff->parsed()) return belay::tools::Diff(path, other, diff_options);
+  if (export_command->parsed()) {
+    return belay::tools::Export(safetensors.from, safetensors.export_step,
+                                safetensors.to, safetensors.metadata,
+                                safetensors.export_options);
+  }
+  if (import_command->parsed()) {
+    return belay::tools::Import(safetensors.from, safetensors.to,
+                                safetensors.import_step,
+                                safetensors.import_options);
+  }
   return belay::tools::Verify(path, quiet);
 }

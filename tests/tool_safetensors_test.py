@@ -1,0 +1,142 @@
+"""Tests `belay export` and `belay import` on the golden checkpoints, against a
+reader and a writer of safetensors that know nothing of belay.
+
+Usage: tool_safetensors_test.py BELAY GOLDEN_DIR VERSION
+"""
+import json
+import struct
+import sys
+import unittest
+
+import h5py
+import numpy as np
+
+import safetensors_format
+from tool_case import SHARED, ToolCase
+
+
+class SafetensorsTest(ToolCase):
+    def run_belay(self, *args, expected=0):
+        code, out, err = self.belay(*args)
+        self.assertEqual((code, err), (expected, ""))
+        return out
+
+    def fails(self, *args):
+        code, out, err = self.belay(*args)
+        self.assertEqual((code, out), (2, ""))
+        return err
+
+    def export(self, *args):
+        return self.run_belay("export", SHARED, *args)
+
+    def arrays(self, name):
+        """What the independent reader finds, as bytes."""
+        _, arrays = safetensors_format.read_all(str(self.path(name)))
+        return {key: array.tobytes() for key, array in arrays.items()}
+
+    def stored(self):
+        """What h5py finds in the checkpoint, of what has a form there."""
+        found = {}
+        with h5py.File(self.path(SHARED) / "index.h5") as index:
+            for key in index[".belay/arrays/key"][:]:
+                name = key.decode()
+                path = {"types": "types/%value",
+                        "odd/100%/a@b": "odd/100%25/a%40b"}.get(name, name)
+                if "text" in name or name == "types/c128":
+                    continue
+                value = np.asarray(index[path][()])
+                if name == "types/bf16":  # which h5py shows as f32
+                    value = (value.view("<u4") >> 16).astype("<u2")
+                found[name] = value.tobytes()
+        return found
+
+    def test_export(self):
+        out = self.export("x.safetensors", "--leave-out-others",
+                          "--metadata", "format=pt")
+        self.assertEqual(
+            out.splitlines(),
+            [f"{SHARED}: step 7, 20 tensors, 364 B to 1 file, 19 blocks "
+             "checked", "",
+             "file           tensors       bytes",
+             "x.safetensors       20     1.7 KiB", "",
+             "left out: empty text (safetensors has no form for string)",
+             "left out: text (safetensors has no form for string)",
+             "left out: types/c128 (safetensors has no form for c128)"])
+        self.assertEqual(self.arrays("x.safetensors"), self.stored())
+        header, _ = safetensors_format.read(str(self.path("x.safetensors")))
+        self.assertEqual(header["__metadata__"], {"format": "pt"})
+        self.assertEqual(header["types"]["shape"], [])
+        self.assertEqual(header["none"]["shape"], [3, 0])
+
+    def test_several_files(self):
+        out = self.export("hf", "--leave-out-others", "--max-file-bytes", "1kb")
+        self.assertIn(" to 2 files, ", out.splitlines()[0])
+        self.assertIn("\nhf/model.safetensors.index.json\n", out)
+        self.assertEqual(self.arrays("hf/model.safetensors.index.json"),
+                         self.stored())
+
+    def test_export_of_keys(self):
+        self.export("x.safetensors", "--keys", "types/f[36].*", "--keys", "w")
+        self.assertEqual(set(self.arrays("x.safetensors")),
+                         {"types/f32", "types/f64", "w"})
+        self.assertIn("matches no key (need one of 23)",
+                      self.fails("export", SHARED, "y.safetensors", "--keys",
+                                 "type"))
+
+    def test_round_trip(self):
+        self.export("x.safetensors", "--leave-out-others", "--metadata", "a=b=c")
+        out = self.run_belay("import", "x.safetensors", "new")
+        self.assertEqual(
+            out.splitlines(),
+            ["new/step_00000000: step 0, 20 tensors, 1 text of metadata, "
+             "364 B from 1 file", "",
+             "file           tensors       bytes",
+             "x.safetensors       20     1.7 KiB"])
+        self.assertEqual(self.run_belay("verify", "-q", "new"), "")
+        self.assertIn("b=c", self.run_belay("show", "new", "__metadata__/a"))
+        self.run_belay("export", "new", "y.safetensors", "--step", "0")
+        self.assertEqual(self.path("x.safetensors").read_bytes(),
+                         self.path("y.safetensors").read_bytes())
+        self.run_belay("import", "x.safetensors", "new", "--step", "5",
+                       "--no-metadata", "--keys", "w")
+        self.assertIn("1 array, 240 B", self.run_belay("ls", "new"))
+
+    def test_what_is_there_stays(self):
+        self.export("x.safetensors", "--keys", "w")
+        before = self.path("x.safetensors").read_bytes()
+        self.assertIn("the file is there already",
+                      self.fails("export", SHARED, "x.safetensors", "--keys",
+                                 "none"))
+        self.assertEqual(self.path("x.safetensors").read_bytes(), before)
+        self.run_belay("export", SHARED, "x.safetensors", "--keys", "none",
+                       "--overwrite")
+        self.assertNotEqual(self.path("x.safetensors").read_bytes(), before)
+        self.run_belay("import", "x.safetensors", "new")
+        self.assertIn("the step is committed already",
+                      self.fails("import", "x.safetensors", "new"))
+        self.run_belay("import", "x.safetensors", "new", "--overwrite")
+
+    def test_errors(self):
+        self.assertIn("no form for string",
+                      self.fails("export", SHARED, "x.safetensors"))
+        self.assertIn("no such step", self.fails("export", "run", "x", "--step",
+                                                 "99"))
+        self.assertIn("need NAME=TEXT", self.fails(
+            "export", SHARED, "x.safetensors", "--metadata", "format"))
+        self.assertIn("unit not recognized", self.fails(
+            "export", SHARED, "x.safetensors", "--max-file-bytes", "5x"))
+        self.assertIn("no such file", self.fails("import", "x", "new"))
+        self.path("bad.safetensors").write_bytes(
+            struct.pack("<Q", 2) + b"{}" + b"rest")
+        self.assertIn("need 0 bytes of data, found 4",
+                      self.fails("import", "bad.safetensors", "new"))
+        self.path("bad.safetensors.index.json").write_text(json.dumps(
+            {"weight_map": {"a": "../bad.safetensors"}}))
+        self.assertIn("is not in the directory of the index",
+                      self.fails("import", "bad.safetensors.index.json", "new"))
+        self.assertFalse(self.path("new").exists())
+        self.assertFalse(self.path("x.safetensors").exists())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

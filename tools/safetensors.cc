@@ -1,0 +1,151 @@
+#include "belay/safetensors.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "commands.h"
+#include "number_text.h"
+#include "progress_bar.h"
+
+namespace belay::tools {
+namespace {
+
+// MPI for the time of one command; without mpirun there is one rank.
+class MpiSession {
+ public:
+  MpiSession() {
+    MPI_Init(nullptr, nullptr);
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    is_first_ = rank == 0;
+  }
+  ~MpiSession() { MPI_Finalize(); }
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  bool is_first() const { return is_first_; }
+
+ private:
+  bool is_first_ = false;
+};
+
+// Prints what happened, on rank 0: all ranks have the same status.
+template <typename Result, typename Print>
+int Finish(const MpiSession& mpi, const StatusOr<Result>& result, Print print) {
+  if (!mpi.is_first()) return result.ok() ? 0 : 2;
+  if (!result.ok()) return Fail(result.status());
+  print(*result);
+  return 0;
+}
+
+// Calls `work` with a communicator and a bar that shows the progress of rank 0,
+// whose share is about that of every rank.
+template <typename Work>
+auto WithMpi(const MpiSession& mpi, Work work)
+    -> decltype(work(std::declval<Comm&>(), std::declval<ProgressBar&>())) {
+  StatusOr<Comm> comm = Comm::Duplicate(MPI_COMM_WORLD);
+  if (!comm.ok()) return comm.status();
+  ProgressBar bar(mpi.is_first());
+  auto result = work(*comm, bar);
+  bar.Clear();
+  const Status closed = comm->Close();
+  if (result.ok() && !closed.ok()) return closed;
+  return result;
+}
+
+void PrintFiles(const std::vector<SafetensorsInfo>& files) {
+  size_t width = 4;
+  for (const SafetensorsInfo& file : files) {
+    width = std::max(width, WidthOf(PrintableName(file.path)));
+  }
+  absl::PrintF("\n%s  %7s  %10s\n", Padded("file", width), "tensors", "bytes");
+  for (const SafetensorsInfo& file : files) {
+    absl::PrintF("%s  %7d  %10s\n", Padded(PrintableName(file.path), width),
+                 file.num_tensors, BytesText(file.bytes));
+  }
+}
+
+void PrintLeftOut(const std::vector<LeftOut>& all) {
+  if (!all.empty()) absl::PrintF("\n");
+  for (const LeftOut& one : all) {
+    absl::PrintF("left out: %s (%s)\n", PrintableName(one.name), one.reason);
+  }
+}
+
+// What was compared with checksums.
+std::string ChecksumText(const ExportResult& result) {
+  if (result.blocks_verified == 0) return "no checksums";
+  const std::string blocks = CountText(result.blocks_verified, "block");
+  if (result.blocks_partial == 0) return blocks + " checked";
+  return absl::StrFormat("%s checked, %d in part only", blocks,
+                         result.blocks_partial);
+}
+
+// Puts texts "NAME=TEXT" into the options.
+Status AddMetadata(const std::vector<std::string>& texts,
+                   ExportOptions& options) {
+  for (const std::string& text : texts) {
+    const size_t at = text.find('=');
+    if (at == text.npos) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "export: metadata has no \"=\" (need NAME=TEXT, found \"%s\")",
+          text));
+    }
+    options.metadata[text.substr(0, at)] = text.substr(at + 1);
+  }
+  return absl::OkStatus();
+}
+
+void PrintExport(const ExportResult& result) {
+  absl::PrintF("%s: step %d, %s, %s to %s, %s\n", result.path, result.step,
+               CountText(result.num_tensors, "tensor"), BytesText(result.bytes),
+               CountText(std::ssize(result.files), "file"),
+               ChecksumText(result));
+  PrintFiles(result.files);
+  if (!result.index.empty()) absl::PrintF("%s\n", PrintableName(result.index));
+  PrintLeftOut(result.left_out);
+}
+
+void PrintImport(const ImportResult& result) {
+  absl::PrintF("%s: step %d, %s, %s of metadata, %s from %s\n",
+               result.saved.path, result.saved.step,
+               CountText(result.num_tensors, "tensor"),
+               CountText(result.num_texts, "text"), BytesText(result.bytes),
+               CountText(std::ssize(result.files), "file"));
+  PrintFiles(result.files);
+  PrintLeftOut(result.left_out);
+}
+
+}  // namespace
+
+int Export(const std::string& path, int64_t step, const std::string& out,
+           const std::vector<std::string>& metadata, ExportOptions options) {
+  const MpiSession mpi;
+  const Status status = AddMetadata(metadata, options);
+  if (!status.ok()) return mpi.is_first() ? Fail(status) : 2;
+  const StatusOr<ExportResult> result =
+      WithMpi(mpi, [&](const Comm& comm, ProgressBar& bar) {
+        options.progress = [&](int64_t done, int64_t total) {
+          bar.Show(done, total);
+        };
+        return ExportSafetensors(comm, path, step, out, options);
+      });
+  return Finish(mpi, result, PrintExport);
+}
+
+int Import(const std::string& in, const std::string& dir, int64_t step,
+           ImportOptions options) {
+  const MpiSession mpi;
+  const StatusOr<ImportResult> result =
+      WithMpi(mpi, [&](const Comm& comm, ProgressBar& bar) {
+        options.progress = [&](int64_t done, int64_t total) {
+          bar.Show(done, total);
+        };
+        return ImportSafetensors(comm, {in}, dir, step, options);
+      });
+  return Finish(mpi, result, PrintImport);
+}
+
+}  // namespace belay::tools
