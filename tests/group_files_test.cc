@@ -51,16 +51,16 @@ struct Numbered {
   std::vector<WritePiece> pieces;
 
   Numbered(const std::vector<int32_t>& counts, FileLayout layout) {
-    std::vector<RankShards> ranks(counts.size());
+    std::vector<int32_t> nodes;
     plan.file_layout = layout;
     for (size_t i = 0; i < counts.size(); ++i) {
       const auto rank = static_cast<int32_t>(i);
-      ranks[i].node = rank / 2;
+      nodes.push_back(rank / 2);
       for (int32_t group = counts[i]; group-- > 0;) {
         pieces.push_back({.rank = rank, .group = group});
       }
     }
-    EXPECT_EQ(NumberFiles(ranks, plan, pieces), absl::OkStatus());
+    EXPECT_EQ(NumberFiles(nodes, plan, pieces), absl::OkStatus());
   }
 
   // "team/creator/writers" of every file.
@@ -127,13 +127,12 @@ TEST(NumberFilesTest, NothingToWrite) {
 TEST(NumberFilesTest, TooManyFilesAreRefused) {
   std::vector<WritePiece> pieces = {{.rank = 0, .group = 1 << 20}};
   SavePlan plan;
-  EXPECT_EQ(NumberFiles(std::vector<RankShards>(1), plan, pieces),
+  EXPECT_EQ(NumberFiles({0}, plan, pieces),
             absl::InvalidArgumentError(
                 "plan: the groups of the sharding policy make too many data "
                 "files (need at most 1048576, found 1048577)"));
   pieces[0].group = (1 << 20) - 1;
-  EXPECT_EQ(NumberFiles(std::vector<RankShards>(1), plan, pieces),
-            absl::OkStatus());
+  EXPECT_EQ(NumberFiles({0}, plan, pieces), absl::OkStatus());
 }
 
 // What the datasets of a plan are: file, group, task, box and chunk.

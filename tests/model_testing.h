@@ -17,7 +17,9 @@
 
 #include "belay/layout.h"
 #include "geometry/runs.h"
+#include "model/listed_ranks.h"
 #include "model/plan.h"
+#include "model/save_planner.h"
 
 namespace belay {
 
@@ -59,6 +61,26 @@ inline std::vector<StoredArray> RandomArrays(Random& random) {
     arrays.push_back(std::move(array));
   }
   return arrays;
+}
+
+// What rank 0 makes of what the ranks tell it; equal lists are not joined.
+inline ListedRanks ToListed(const std::vector<RankShards>& ranks) {
+  ListedRanks listed;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const Description told = Describe(ranks[rank].shards, ranks[rank].values,
+                                      static_cast<int>(rank));
+    const auto row = static_cast<int32_t>(listed.lists.size());
+    listed.lists.push_back(DecodeList(told.shared).value());
+    listed.lists.push_back(DecodeList(told.own).value());
+    listed.ranks.push_back(
+        {.node = ranks[rank].node, .shared = row, .own = row + 1});
+  }
+  return listed;
+}
+
+inline StatusOr<SavePlan> PlanSave(const std::vector<RankShards>& ranks,
+                                   const SavePlanOptions& options) {
+  return PlanSave(ToListed(ranks), options);
 }
 
 // A mesh of all ranks with up to three axes.

@@ -115,18 +115,6 @@ bool Same(const Extent& a, const Extent& b) {
   return a.box == b.box && a.offset == b.offset;
 }
 
-TEST(CodecTest, RankShards) {
-  RankShards shards = TwoRanks()[1];
-  shards.node = 7;
-  shards.shards[0].replica = -3;
-  shards.shards[0].key = std::string("a\0b", 3);
-  shards.shards[1].box = {{1, 2}, {3}};  // for the planner to refuse
-  const RankShards back = DecodeRankShards(EncodeRankShards(shards));
-  EXPECT_EQ(back.node, 7);
-  EXPECT_EQ(back.shards, shards.shards);
-  EXPECT_TRUE(DecodeRankShards(EncodeRankShards({})).shards.empty());
-}
-
 TEST(CodecTest, RankWrites) {
   Random random(10);
   for (int i = 0; i < 50; ++i) {

@@ -92,7 +92,7 @@ TEST(PlanSaveTest, NothingToWrite) {
   EXPECT_TRUE(plan.files.empty());
   EXPECT_EQ(plan.rounds, 0);
   EXPECT_EQ(plan.num_blocks, 0);
-  EXPECT_EQ(PlanSave({}, {}).value().rounds, 0);
+  EXPECT_EQ(PlanSave(ListedRanks{}, {}).value().rounds, 0);
 }
 
 TEST(PlanSaveTest, ColumnsBecomeChunksUnlessCanonical) {

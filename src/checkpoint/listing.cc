@@ -34,8 +34,15 @@ std::vector<Shard> ListShards(std::vector<Shard> shards, int rank) {
 
 void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
   for (const Shard& shard : shards) {
-    PutShard(out, shard.key, shard.dtype, shard.global_shape, shard.box,
-             shard.replica, StringBytes(shard), shard.layout);
+    out.PutText(shard.key);
+    out.Put(shard.dtype);
+    out.PutShape(shard.global_shape);
+    // Axes of the box are checked by the planner, so they may differ here.
+    out.PutShape(shard.box.offset);
+    out.PutShape(shard.box.shape);
+    out.Put(shard.replica);
+    out.Put(StringBytes(shard));
+    out.PutText(shard.layout);
   }
 }
 

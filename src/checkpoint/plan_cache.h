@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "belay/save_restore.h"
+#include "checkpoint/describe_together.h"
 #include "checkpoint/planned_save.h"
 #include "model/stored_form.h"
 #include "store/index_file.h"
@@ -22,6 +23,7 @@ struct PlanCache::Impl {
   uint64_t plan_id = 0;
   std::vector<StoredForm> forms;  // of this rank's shards; empty: their own
   PlannedSave planned;
+  Told told;                             // when planning
   std::vector<SkeletonImage> skeletons;  // of the files that this rank creates
   IndexImage index;                      // rank 0 only
 };

@@ -127,27 +127,35 @@ void DecodePart(std::string_view bytes, PlannedSave& planned) {
   }
 }
 
-Status PlanOnRoot(const std::vector<std::string>& gathered,
-                  const SaveOptions& options, PlannedSave& planned) {
-  std::vector<RankShards> ranks;
-  for (const std::string& bytes : gathered) {
-    ranks.push_back(DecodeRankShards(bytes));
+// The values of each rank; those that several have told alike only of the first
+// of them, as the others add nothing.
+std::vector<std::vector<ListedValue>> ValuesOf(const ListedRanks& listed) {
+  std::vector<std::vector<ListedValue>> values;
+  std::vector<bool> is_taken(listed.lists.size());
+  for (const RankLists& rank : listed.ranks) {
+    values.emplace_back();
+    if (is_taken[rank.shared]) continue;
+    is_taken[rank.shared] = true;
+    values.back() = listed.lists[rank.shared].values;
   }
+  return values;
+}
+
+Status PlanOnRoot(const ListedRanks& listed, const SaveOptions& options,
+                  PlannedSave& planned) {
   BELAY_ASSIGN_OR_RETURN(
       planned.plan,
-      PlanSave(ranks, {.file_layout = options.file_layout,
-                       .array_layout = options.array_layout,
-                       .sharding_policy = options.sharding_policy,
-                       .args = options.args,
-                       .round_bytes = options.max_bytes_in_flight}));
+      PlanSave(listed, {.file_layout = options.file_layout,
+                        .array_layout = options.array_layout,
+                        .sharding_policy = options.sharding_policy,
+                        .args = options.args,
+                        .round_bytes = options.max_bytes_in_flight}));
   planned.saved.file_layout = planned.plan.file_layout;
   planned.saved.arrays = planned.plan.arrays;
   planned.saved.datasets = planned.plan.datasets;
   planned.saved.files = planned.plan.files;
-  std::vector<std::vector<ListedValue>> values;
-  for (RankShards& rank : ranks) values.push_back(std::move(rank.values));
   BELAY_ASSIGN_OR_RETURN(planned.saved.values,
-                         MergeValues(values, planned.plan.arrays));
+                         MergeValues(ValuesOf(listed), planned.plan.arrays));
   return absl::OkStatus();
 }
 
@@ -234,17 +242,15 @@ Status GatherFileSizes(Team& team, const std::vector<int64_t>& mine,
 }
 
 StatusOr<PlannedSave> PlanTogether(Team& team, RankShards mine,
-                                   const SaveOptions& options) {
+                                   const SaveOptions& options, Told& told) {
   if (options.file_layout == FileLayout::kPerNode) {
     BELAY_ASSIGN_OR_RETURN_AGREED(mine.node, NodeOfRank(team));
   }
-  const std::string described = EncodeRankShards(mine);
-  team.agreement_bytes += std::ssize(described);
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                Gather(team, described));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const ListedRanks listed,
+                                DescribeTogether(team, mine, told));
   PlannedSave planned;
   BELAY_RETURN_IF_AGREED(
-      OnRoot(team, [&] { return PlanOnRoot(gathered, options, planned); }));
+      OnRoot(team, [&] { return PlanOnRoot(listed, options, planned); }));
   std::vector<std::string> parts;
   if (team.is_root()) parts = EncodeParts(planned.plan, options);
   team.agreement_bytes += SizeOf(parts);

@@ -10,6 +10,7 @@
 
 #include "belay/options.h"
 #include "belay/status.h"
+#include "checkpoint/describe_together.h"
 #include "h5/dataset.h"
 #include "model/plan.h"
 #include "parallel/collective.h"
@@ -59,7 +60,7 @@ struct PlannedSave {
 // needs no node.
 // Errors: those of PlanSave and MergeValues.
 StatusOr<PlannedSave> PlanTogether(Team& team, RankShards mine,
-                                   const SaveOptions& options);
+                                   const SaveOptions& options, Told& told);
 
 // Tells rank 0 how long the files are that this rank has created, if that shows
 // only when they are written. Collective; agreed.

@@ -5,6 +5,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/wire.h"
+#include "checkpoint/describe_together.h"
 #include "checkpoint/flat_file.h"
 #include "checkpoint/listing.h"
 #include "checkpoint/restore_options.h"
@@ -50,11 +51,11 @@ void DecodeCommon(std::string_view bytes, RestoreRun& run) {
 }
 
 // What all ranks want, as it is stored. Rank 0 only.
-StatusOr<std::vector<RankShards>> WantOnRoot(
-    const std::vector<std::string>& gathered, RestoreRun& run) {
+StatusOr<std::vector<RankShards>> WantOnRoot(const ListedRanks& listed,
+                                             RestoreRun& run) {
   std::vector<RankShards> wanted;
-  for (const std::string& bytes : gathered) {
-    wanted.push_back(DecodeRankShards(bytes));
+  for (int rank = 0; rank < run.team.size(); ++rank) {
+    wanted.push_back(ShardsOf(listed, rank));
   }
   BELAY_ASSIGN_OR_RETURN(
       run.result.conversions,
@@ -71,8 +72,8 @@ Status OfRestore(const RestoreRun& run, const Status& status) {
 }
 
 // Rank 0 only.
-Status PlanOnRoot(const std::vector<std::string>& gathered, RestoreRun& run) {
-  const StatusOr<std::vector<RankShards>> wanted = WantOnRoot(gathered, run);
+Status PlanOnRoot(const ListedRanks& listed, RestoreRun& run) {
+  const StatusOr<std::vector<RankShards>> wanted = WantOnRoot(listed, run);
   if (!wanted.ok()) return OfRestore(run, wanted.status());
   BELAY_RETURN_IF_ERROR(OfRestore(run, CheckKinds(run.saved, *wanted)));
   ReadRules rules = ReadRulesOf(run.options);
@@ -88,20 +89,21 @@ Status PlanOnRoot(const std::vector<std::string>& gathered, RestoreRun& run) {
 }
 
 // Gives rank 0 what this rank wants. Collective; agreed.
-StatusOr<std::vector<std::string>> GatherWanted(RestoreRun& run) {
+StatusOr<ListedRanks> GatherWanted(RestoreRun& run) {
   run.stations.Enter("plan");
-  return Gather(
-      run.team,
-      EncodeRankShards({.node = 0, .shards = DescribeShards(run.shards)}));
+  RankShards wanted{.node = 0, .shards = DescribeShards(run.shards)};
+  // How long a text has been says nothing, and differs between ranks.
+  for (ShardInfo& shard : wanted.shards) shard.string_bytes = 0;
+  Told told;
+  return DescribeTogether(run.team, wanted, told);
 }
 
 }  // namespace
 
 Status PlanStation(RestoreRun& run) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                GatherWanted(run));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const ListedRanks listed, GatherWanted(run));
   BELAY_RETURN_IF_AGREED(
-      OnRoot(run.team, [&] { return PlanOnRoot(gathered, run); }));
+      OnRoot(run.team, [&] { return PlanOnRoot(listed, run); }));
   if (MayConvert(run.options)) BELAY_RETURN_IF_AGREED(ShareForms(run));
   std::string common;
   std::vector<std::string> parts;
@@ -129,10 +131,9 @@ Status ReadFlat(RestoreRun& run) {
   }
   run.result.sharing_note = "each rank reads a file of another program";
   if (MayConvert(run.options)) {
-    BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                  GatherWanted(run));
+    BELAY_ASSIGN_OR_RETURN_AGREED(const ListedRanks listed, GatherWanted(run));
     BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
-      return OfRestore(run, WantOnRoot(gathered, run).status());
+      return OfRestore(run, WantOnRoot(listed, run).status());
     }));
     BELAY_RETURN_IF_AGREED(ShareForms(run));
   }

@@ -133,7 +133,7 @@ Status Plan(SaveRun& run) {
                    {.node = 0,
                     .shards = DescribeShards(run.shards, run.cache.forms),
                     .values = run.listing.values},
-                   run.options));
+                   run.options, run.cache.told));
   return absl::OkStatus();
 }
 

@@ -90,13 +90,13 @@ struct FileTeam {
 };
 
 // What the ranks of one team have in common.
-int32_t TeamKey(const std::vector<RankShards>& ranks, FileLayout layout,
+int32_t TeamKey(const std::vector<int32_t>& nodes, FileLayout layout,
                 int32_t rank) {
   switch (layout) {
     case FileLayout::kShared:
       return 0;
     case FileLayout::kPerNode:
-      return ranks[rank].node;
+      return nodes[rank];
     case FileLayout::kPerTask:
       return rank;
   }
@@ -117,18 +117,18 @@ std::vector<std::vector<bool>> GroupsOfRanks(
 }
 
 // Gives every rank that writes its team.
-std::vector<FileTeam> MakeTeams(const std::vector<RankShards>& ranks,
+std::vector<FileTeam> MakeTeams(const std::vector<int32_t>& nodes,
                                 const std::vector<std::vector<bool>>& groups,
                                 SavePlan& plan) {
   const bool shared = plan.file_layout == FileLayout::kShared;
   std::vector<FileTeam> teams;
   absl::flat_hash_map<int32_t, int32_t> numbers;
-  plan.teams.assign(ranks.size(), -1);
-  for (size_t i = 0; i < ranks.size(); ++i) {
+  plan.teams.assign(nodes.size(), -1);
+  for (size_t i = 0; i < nodes.size(); ++i) {
     if (groups[i].empty()) continue;
     const auto rank = static_cast<int32_t>(i);
     const auto [it, fresh] = numbers.try_emplace(
-        TeamKey(ranks, plan.file_layout, rank), teams.size());
+        TeamKey(nodes, plan.file_layout, rank), teams.size());
     if (fresh) teams.emplace_back();
     FileTeam& team = teams[it->second];
     plan.teams[i] = it->second;
@@ -143,8 +143,8 @@ std::vector<FileTeam> MakeTeams(const std::vector<RankShards>& ranks,
   if (!shared || teams.empty()) return teams;
   // All take part, also those that write nothing. Rank 0 makes the index at
   // that time, so its turn comes last.
-  plan.teams.assign(ranks.size(), 0);
-  teams[0].creators.resize(ranks.size(), 0);
+  plan.teams.assign(nodes.size(), 0);
+  teams[0].creators.resize(nodes.size(), 0);
   std::iota(teams[0].creators.begin(), teams[0].creators.end() - 1, 1);
   return teams;
 }
@@ -175,10 +175,10 @@ Status GroupPieces(const ShardingPolicy& policy, SavePlan& plan,
   return absl::OkStatus();
 }
 
-Status NumberFiles(const std::vector<RankShards>& ranks, SavePlan& plan,
+Status NumberFiles(const std::vector<int32_t>& nodes, SavePlan& plan,
                    std::vector<WritePiece>& pieces) {
   const std::vector<FileTeam> teams =
-      MakeTeams(ranks, GroupsOfRanks(ranks.size(), pieces), plan);
+      MakeTeams(nodes, GroupsOfRanks(nodes.size(), pieces), plan);
   int64_t files = 0;
   for (const FileTeam& team : teams) {
     files += static_cast<int64_t>(team.writers.size());

@@ -29,7 +29,8 @@ bool MakesOneGroup(const ShardingPolicy& policy);
 Status GroupPieces(const ShardingPolicy& policy, SavePlan& plan,
                    std::vector<WritePiece>& pieces);
 
-// Makes the files for the groups of `pieces`, and the teams that write them:
+// Makes the files for the groups of `pieces`, and the teams that write them;
+// `nodes` are those of the ranks:
 //   kShared   one team; file i holds group i of all ranks
 //   kPerNode  a team per node; its file i holds group i of its ranks
 //   kPerTask  a team per rank; its file i holds its group i
@@ -37,7 +38,7 @@ Status GroupPieces(const ShardingPolicy& policy, SavePlan& plan,
 // that writes. Its files are created by the ranks of a team in turn, shared
 // ones by rank 1 first and by rank 0 last, which makes the index at that time.
 // Errors: InvalidArgument - more than kMaxFiles files.
-Status NumberFiles(const std::vector<RankShards>& ranks, SavePlan& plan,
+Status NumberFiles(const std::vector<int32_t>& nodes, SavePlan& plan,
                    std::vector<WritePiece>& pieces);
 
 }  // namespace belay

@@ -1,6 +1,6 @@
 // Plans: what is written where, and what is read from where. Plain values.
 //
-// In:  shard descriptors of all ranks (ShardInfo), without bytes.
+// In:  the shards of all ranks, without bytes.
 // Out: SavePlan and RestorePlan, made once on rank 0 by the pure functions in
 //      save_planner.h and restore_planner.h, printable, carried out by store/.
 //
@@ -247,12 +247,7 @@ std::vector<RankWrites> TakeWritesByFile(SavePlan& plan, int32_t rank);
 std::string ToString(const SavePlan& plan, int64_t max_orders = 20);
 std::string ToString(const RestorePlan& plan, int64_t max_orders = 20);
 
-// For messages between ranks and for fingerprints.
-void PutShard(WireWriter& out, std::string_view key, DType dtype,
-              const Shape& global_shape, const Box& box, int64_t replica,
-              int64_t string_bytes, std::string_view layout);
-std::string EncodeRankShards(const RankShards& shards);
-RankShards DecodeRankShards(std::string_view bytes);
+// For messages between ranks.
 void PutFiltered(WireWriter& out, const std::vector<FilteredDataset>& datasets);
 std::vector<FilteredDataset> GetFiltered(WireReader& in);
 std::string EncodeRankReads(const RankReads& reads);

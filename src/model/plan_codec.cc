@@ -48,57 +48,6 @@ RankWrites GetWrites(WireReader& in) {
 
 }  // namespace
 
-void PutShard(WireWriter& out, std::string_view key, DType dtype,
-              const Shape& global_shape, const Box& box, int64_t replica,
-              int64_t string_bytes, std::string_view layout) {
-  out.PutText(key);
-  out.Put(dtype);
-  out.PutShape(global_shape);
-  // Axes of the box are checked by the planner, so they may differ here.
-  out.PutShape(box.offset);
-  out.PutShape(box.shape);
-  out.Put(replica);
-  out.Put(string_bytes);
-  out.PutText(layout);
-}
-
-std::string EncodeRankShards(const RankShards& shards) {
-  WireWriter out;
-  out.Put(shards.node);
-  out.Put<uint64_t>(shards.shards.size());
-  for (const ShardInfo& shard : shards.shards) {
-    PutShard(out, shard.key, shard.dtype, shard.global_shape, shard.box,
-             shard.replica, shard.string_bytes, shard.layout);
-  }
-  PutListedValues(out, shards.values);
-  return out.Take();
-}
-
-RankShards DecodeRankShards(std::string_view bytes) {
-  WireReader in(bytes);
-  RankShards shards;
-  shards.node = in.Get<int32_t>();
-  shards.shards.resize(in.Get<uint64_t>());
-  for (ShardInfo& shard : shards.shards) {
-    shard.key = in.GetText();
-    shard.dtype = in.Get<DType>();
-    shard.global_shape = in.GetShape();
-    shard.box.offset = in.GetShape();
-    shard.box.shape = in.GetShape();
-    shard.replica = in.Get<int64_t>();
-    shard.string_bytes = in.Get<int64_t>();
-    shard.layout = in.GetText();
-  }
-  shards.values = in.GetAll<ListedValue>([&] {
-    ListedValue value;
-    value.key = in.GetText();
-    value.typestr = in.GetText();
-    value.parts = in.GetTexts();
-    return value;
-  });
-  return shards;
-}
-
 std::string EncodeRankWrites(const std::vector<RankWrites>& files) {
   WireWriter out;
   out.Put<uint64_t>(files.size());

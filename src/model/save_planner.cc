@@ -4,12 +4,10 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "base/checksum.h"
 #include "base/status_macros.h"
-#include "base/text.h"
 #include "geometry/runs.h"
 #include "model/coverage.h"
 #include "model/file_datasets.h"
@@ -20,38 +18,15 @@
 namespace belay {
 namespace {
 
-// All shards of one key.
-struct KeyGroup {
-  std::string_view key;
-  std::vector<HeldShard> shards;
-};
-
-std::vector<KeyGroup> GroupByKey(const std::vector<RankShards>& ranks) {
-  std::vector<KeyGroup> groups;
-  absl::flat_hash_map<std::string_view, size_t> positions;
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    const std::vector<ShardInfo>& shards = ranks[rank].shards;
-    for (size_t i = 0; i < shards.size(); ++i) {
-      const auto [it, fresh] =
-          positions.try_emplace(shards[i].key, groups.size());
-      if (fresh) groups.push_back({shards[i].key, {}});
-      groups[it->second].shards.push_back(
-          {static_cast<int32_t>(rank), static_cast<int32_t>(i), &shards[i]});
-    }
-  }
-  std::sort(groups.begin(), groups.end(),
-            [](const KeyGroup& a, const KeyGroup& b) { return a.key < b.key; });
-  return groups;
-}
-
-Status CheckKey(const KeyGroup& group) {
-  if (!group.key.empty() && group.key.find('\0') == std::string_view::npos) {
+Status CheckKey(const HeldShard& first) {
+  const std::string& key = first.info->key;
+  if (!key.empty() && key.find('\0') == std::string::npos) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "plan \"%s\": a key must not be empty or hold a NUL "
-      "byte (listed by rank %d)",
-      absl::CEscape(AbslView(group.key)), group.shards[0].rank));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("plan \"%s\": a key must not be empty or hold a NUL "
+                      "byte (listed by rank %d)",
+                      absl::CEscape(key), first.rank));
 }
 
 // The most elements of a part that one round can take, by bytes and by runs.
@@ -189,41 +164,61 @@ int64_t MostRounds(const std::vector<StoredFile>& files) {
 }
 
 // What the first shard says that says it.
-std::string LayoutOf(const KeyGroup& group) {
-  for (const HeldShard& shard : group.shards) {
+std::string LayoutOf(const std::vector<HeldShard>& shards) {
+  for (const HeldShard& shard : shards) {
     if (!shard.info->layout.empty()) return shard.info->layout;
   }
   return "";
 }
 
+// Checks the shards of a key. Returns their boxes, whose holders no longer say
+// more than rank and shard.
+StatusOr<std::vector<HeldBox>> CheckedBoxes(
+    const std::vector<HeldShard>& shards) {
+  BELAY_RETURN_IF_ERROR(CheckKey(shards[0]));
+  BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes, CheckCoverage(shards));
+  for (HeldBox& box : boxes) {
+    for (HeldShard& holder : box.holders) holder.info = nullptr;
+  }
+  return boxes;
+}
+
 // Checks all keys and adds them as arrays. Returns their boxes.
-StatusOr<std::vector<ArrayBoxes>> AddArrays(
-    const std::vector<RankShards>& ranks, SavePlan& plan) {
+StatusOr<std::vector<ArrayBoxes>> AddArrays(const ListedRanks& listed,
+                                            SavePlan& plan) {
   std::vector<ArrayBoxes> arrays;
   int64_t total = 0;
-  for (const KeyGroup& group : GroupByKey(ranks)) {
-    BELAY_RETURN_IF_ERROR(CheckKey(group));
-    BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes,
-                           CheckCoverage(group.shards));
-    const ShardInfo& first = *group.shards[0].info;
-    arrays.push_back({static_cast<int32_t>(plan.arrays.size()),
-                      IoElementSize(first.dtype), std::move(boxes),
-                      first.dtype != DType::kString});
-    plan.arrays.push_back({.key = first.key,
-                           .dtype = first.dtype,
-                           .shape = first.global_shape,
-                           .string_bytes = first.string_bytes,
-                           .layout = LayoutOf(group)});
-    const int64_t bytes = ArrayBytes(plan.arrays.back());
-    if (bytes > INT64_MAX - total) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "plan \"%s\": all arrays together are too large (need at most %d "
-          "bytes, found %d more than %d)",
-          first.key, INT64_MAX, bytes, total));
-    }
-    total += bytes;
-  }
+  BELAY_RETURN_IF_ERROR(
+      ForEachKey(listed, [&](const std::vector<HeldShard>& shards) -> Status {
+        BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes,
+                               CheckedBoxes(shards));
+        const ShardInfo& first = *shards[0].info;
+        arrays.push_back({static_cast<int32_t>(plan.arrays.size()),
+                          IoElementSize(first.dtype), std::move(boxes),
+                          first.dtype != DType::kString});
+        plan.arrays.push_back({.key = first.key,
+                               .dtype = first.dtype,
+                               .shape = first.global_shape,
+                               .string_bytes = first.string_bytes,
+                               .layout = LayoutOf(shards)});
+        const int64_t bytes = ArrayBytes(plan.arrays.back());
+        if (bytes > INT64_MAX - total) {
+          return absl::InvalidArgumentError(absl::StrFormat(
+              "plan \"%s\": all arrays together are too large (need at most "
+              "%d bytes, found %d more than %d)",
+              first.key, INT64_MAX, bytes, total));
+        }
+        total += bytes;
+        return absl::OkStatus();
+      }));
   return arrays;
+}
+
+// The node of each rank.
+std::vector<int32_t> NodesOf(const ListedRanks& listed) {
+  std::vector<int32_t> nodes;
+  for (const RankLists& rank : listed.ranks) nodes.push_back(rank.node);
+  return nodes;
 }
 
 // Numbers the checksum blocks. Returns block 0 of each array.
@@ -238,21 +233,21 @@ std::vector<int64_t> NumberBlocks(SavePlan& plan) {
 
 }  // namespace
 
-StatusOr<SavePlan> PlanSave(const std::vector<RankShards>& ranks,
+StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
                             const SavePlanOptions& options) {
   SavePlan plan;
   plan.file_layout = options.file_layout;
-  plan.ranks.resize(ranks.size());
+  plan.ranks.resize(listed.ranks.size());
   BELAY_ASSIGN_OR_RETURN(const std::vector<ArrayBoxes> arrays,
-                         AddArrays(ranks, plan));
+                         AddArrays(listed, plan));
   const std::vector<int64_t> first_blocks = NumberBlocks(plan);
   std::vector<WritePiece> pieces =
-      ChooseWriters(arrays, static_cast<int>(ranks.size()));
+      ChooseWriters(arrays, static_cast<int>(listed.ranks.size()));
   const bool one_group = MakesOneGroup(options.sharding_policy);
   if (!one_group) {
     BELAY_RETURN_IF_ERROR(GroupPieces(options.sharding_policy, plan, pieces));
   }
-  BELAY_RETURN_IF_ERROR(NumberFiles(ranks, plan, pieces));
+  BELAY_RETURN_IF_ERROR(NumberFiles(NodesOf(listed), plan, pieces));
   const std::vector<int32_t> datasets =
       options.file_layout != FileLayout::kShared
           ? AddPieceDatasets(pieces, plan)

@@ -1,4 +1,4 @@
-// The save planner: shard descriptors of all ranks -> SavePlan.
+// The save planner: what all ranks list -> SavePlan.
 //
 // Pure: no I/O, no messages, the same plan for the same input. It checks that
 // every array is covered exactly, chooses who writes each replica, which group,
@@ -14,6 +14,7 @@
 #include "belay/save_args.h"
 #include "belay/sharding_policy.h"
 #include "belay/status.h"
+#include "model/listed_ranks.h"
 #include "model/plan.h"
 
 namespace belay {
@@ -31,11 +32,11 @@ struct SavePlanOptions {
   int64_t round_bytes = int64_t{256} << 20;
 };
 
-// Makes the plan. `ranks` has one entry per rank.
+// Makes the plan.
 // Errors: as CheckCoverage, and InvalidArgument for an empty key or one with a
 //   NUL byte; of several, the first by key. After these, as ApplyPolicy, then
 //   as ChunkAsAsked.
-StatusOr<SavePlan> PlanSave(const std::vector<RankShards>& ranks,
+StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
                             const SavePlanOptions& options);
 
 }  // namespace belay

@@ -1,0 +1,38 @@
+// Lists of short byte strings that a process tells another one again and again:
+// only what has changed is sent.
+//
+// In:  the list as it is now, and hashes of the one that the other side has
+//      (its base). Out: changes, from which the other side makes the list.
+
+#ifndef BELAY_BASE_ENTRIES_H_
+#define BELAY_BASE_ENTRIES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/wire.h"
+#include "belay/status.h"
+
+namespace belay {
+
+using Entries = std::vector<std::string>;
+
+// One number per entry, and for a list of them one more. Equal in every process
+// for equal entries. Never written to disk. Local.
+std::vector<uint64_t> HashesOf(const Entries& entries);
+uint64_t FingerprintOf(const std::vector<uint64_t>& hashes);
+
+// Appends what leads from a list with these hashes to `now`: runs of entries
+// that stay, 16 bytes each, and between them those that are new. What has gone
+// takes no place. An empty base gives all entries. Local.
+void PutChanges(const std::vector<uint64_t>& base, const Entries& now,
+                WireWriter& out);
+
+// Makes the list from its base. Local.
+// Errors: Internal - the changes are not those of this base.
+StatusOr<Entries> GetChanged(const Entries& base, WireReader& in);
+
+}  // namespace belay
+
+#endif  // BELAY_BASE_ENTRIES_H_

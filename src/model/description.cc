@@ -1,0 +1,168 @@
+#include "model/description.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/wire.h"
+
+namespace belay {
+namespace {
+
+// What an entry begins with: the place of a shard, or this.
+constexpr uint8_t kValue = 255;
+
+using Layouts = absl::flat_hash_map<std::string, std::shared_ptr<const Layout>>;
+
+// The layout of that text, or null: a text that a caller has made up.
+std::shared_ptr<const Layout> LayoutOf(const std::string& text,
+                                       Layouts& known) {
+  const auto [found, is_new] = known.try_emplace(text);
+  if (is_new) {
+    StatusOr<Layout> layout = Layout::Parse(text);
+    if (layout.ok()) {
+      found->second = std::make_shared<const Layout>(*std::move(layout));
+    }
+  }
+  return found->second;
+}
+
+bool LiesAsLaidOut(const ShardInfo& shard, int rank, Layouts& layouts) {
+  if (shard.layout.empty()) return false;
+  const std::shared_ptr<const Layout> layout = LayoutOf(shard.layout, layouts);
+  if (layout == nullptr) return false;
+  const StatusOr<Box> box = layout->LocalBox(shard.global_shape, rank);
+  return box.ok() && *box == shard.box &&
+         layout->Replica(rank) == shard.replica;
+}
+
+Place PlaceOf(const ShardInfo& shard, int rank, Layouts& layouts) {
+  if (LiesAsLaidOut(shard, rank, layouts)) return Place::kLayout;
+  const bool is_whole =
+      shard.replica == rank && shard.box == WholeBox(shard.global_shape);
+  return is_whole ? Place::kWhole : Place::kBox;
+}
+
+WireWriter BeginEntry(const ShardInfo& shard, Place place) {
+  WireWriter out;
+  out.Put(place);
+  out.PutText(shard.key);
+  out.Put(shard.dtype);
+  out.PutShape(shard.global_shape);
+  out.Put(shard.string_bytes);
+  out.PutText(shard.layout);
+  return out;
+}
+
+std::string OwnEntry(const ShardInfo& shard, uint64_t skipped) {
+  WireWriter out = BeginEntry(shard, Place::kBox);
+  out.Put(skipped);
+  // Axes of the box are checked by the planner, so they may differ here.
+  out.PutShape(shard.box.offset);
+  out.PutShape(shard.box.shape);
+  out.Put(shard.replica);
+  return out.Take();
+}
+
+std::string ValueEntry(const ListedValue& value) {
+  WireWriter out;
+  out.Put(kValue);
+  out.PutText(value.key);
+  out.PutText(value.typestr);
+  out.PutTexts(value.parts);
+  return out.Take();
+}
+
+ListedValue GetValue(WireReader& in) {
+  ListedValue value;
+  value.key = in.GetText();
+  value.typestr = in.GetText();
+  value.parts = in.GetTexts();
+  return value;
+}
+
+ListedShard GetShard(Place place, WireReader& in, Layouts& layouts) {
+  ListedShard shard{.info = {}, .place = place, .layout = nullptr};
+  shard.info.key = in.GetText();
+  shard.info.dtype = in.Get<DType>();
+  shard.info.global_shape = in.GetShape();
+  shard.info.string_bytes = in.Get<int64_t>();
+  shard.info.layout = in.GetText();
+  if (place == Place::kLayout) {
+    shard.layout = LayoutOf(shard.info.layout, layouts);
+  }
+  return shard;
+}
+
+// Adds one entry; returns whether it was one.
+bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
+  WireReader in(entry);
+  const auto begin = in.Get<uint8_t>();
+  if (begin == kValue) {
+    list.values.push_back(GetValue(in));
+    return in.ok() && in.done();
+  }
+  if (begin > static_cast<uint8_t>(Place::kWhole)) return false;
+  ListedShard shard = GetShard(Place{begin}, in, layouts);
+  if (shard.place == Place::kLayout && shard.layout == nullptr) return false;
+  if (shard.place == Place::kBox) {
+    const int64_t last = list.before.empty() ? 0 : list.before.back();
+    list.before.push_back(last + in.Get<int64_t>());
+    shard.info.box.offset = in.GetShape();
+    shard.info.box.shape = in.GetShape();
+    shard.info.replica = in.Get<int64_t>();
+  }
+  list.shards.push_back(std::move(shard));
+  return in.ok() && in.done();
+}
+
+}  // namespace
+
+Description Describe(const std::vector<ShardInfo>& shards,
+                     const std::vector<ListedValue>& values, int rank) {
+  Description description;
+  Layouts layouts;
+  uint64_t skipped = 0;  // shared ones since the last own one
+  for (const ShardInfo& shard : shards) {
+    const Place place = PlaceOf(shard, rank, layouts);
+    if (place == Place::kBox) {
+      description.own.push_back(OwnEntry(shard, std::exchange(skipped, 0)));
+    } else {
+      description.shared.push_back(BeginEntry(shard, place).Take());
+      ++skipped;
+    }
+  }
+  for (const ListedValue& value : values) {
+    description.shared.push_back(ValueEntry(value));
+  }
+  return description;
+}
+
+StatusOr<ShardList> DecodeList(const Entries& entries) {
+  ShardList list;
+  Layouts layouts;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (AddEntry(entries[i], layouts, list)) continue;
+    return absl::InternalError(
+        Cat("entry ", i, " of ", entries.size(), " describes nothing"));
+  }
+  return list;
+}
+
+ShardInfo OnRank(const ListedShard& listed, int rank) {
+  ShardInfo info = listed.info;
+  if (listed.place == Place::kLayout) {
+    info.box = *listed.layout->LocalBox(info.global_shape, rank);
+    info.replica = listed.layout->Replica(rank);
+  } else if (listed.place == Place::kWhole) {
+    info.box = WholeBox(info.global_shape);
+    info.replica = rank;
+  }
+  return info;
+}
+
+}  // namespace belay

@@ -1,0 +1,41 @@
+// The shards of all ranks, told once where they are told alike: memory grows
+// with what differs, not with the number of ranks. Pure.
+
+#ifndef BELAY_MODEL_LISTED_RANKS_H_
+#define BELAY_MODEL_LISTED_RANKS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "belay/status.h"
+#include "model/coverage.h"
+#include "model/description.h"
+#include "model/plan.h"
+
+namespace belay {
+
+// The lists of one rank, as rows of the table of all.
+struct RankLists {
+  int32_t node = 0;  // ranks with the same number share a node
+  int32_t shared = 0;
+  int32_t own = 0;
+};
+
+struct ListedRanks {
+  std::vector<ShardList> lists;
+  std::vector<RankLists> ranks;
+};
+
+// What one rank has listed, in its order.
+RankShards ShardsOf(const ListedRanks& listed, int rank);
+
+// Calls fn(shards of one key) for each key, ascending; by rank, and then in the
+// order of listing. The descriptions that the shards point to last as long as
+// the call. Ends with the first error.
+Status ForEachKey(const ListedRanks& listed,
+                  absl::FunctionRef<Status(const std::vector<HeldShard>&)> fn);
+
+}  // namespace belay
+
+#endif  // BELAY_MODEL_LISTED_RANKS_H_
