@@ -1,6 +1,12 @@
 // PlanCache: what is reused, and what is noticed.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "values.h"
@@ -29,6 +35,9 @@ class PlanCacheTest : public testing::CheckpointTest {
     values.AddCut("columns", DType::kU8, {40, 28}, 1, rank_, size_);
     values.AddWhole("copies", DType::kF64, {90});
     values.AddText("text", 30);
+    const Layout layout =
+        *Layout::Create(*Mesh::Create({{"x", size_}}), {{}, {"x"}});
+    values.AddLaidOut("laid out", DType::kF32, {3, 20}, layout, rank_);
     return values;
   }
 
@@ -67,6 +76,151 @@ TEST_F(PlanCacheTest, AChangeOnOneRankIsNoticed) {
   EXPECT_FALSE(Reuses(more));
   EXPECT_TRUE(Reuses(more));
   EXPECT_FALSE(Reuses(values));
+}
+
+// What one rank may change without another one knowing of it. All arrays that
+// only this rank has are called "own..."; the rest is the same on all ranks.
+struct Change {
+  std::string name;
+  std::function<void(Values&)> add_own;
+};
+
+std::vector<Change> Changes(int rank) {
+  const std::string key = absl::StrCat("own", rank);
+  const auto own = [key](DType dtype, Shape shape, int64_t replica = 0,
+                         std::string layout = "") {
+    return [=](Values& values) {
+      values.Add(key, dtype, shape, WholeBox(shape), replica, layout);
+    };
+  };
+  return {
+      {"dtype", own(DType::kI32, {6})},
+      {"shape", own(DType::kF32, {2, 3})},
+      {"replica", own(DType::kF32, {6}, 17)},
+      {"layout", own(DType::kF32, {6}, 0, "[x] on x=1")},
+      {"box",
+       [key](Values& values) {
+         values.Add(key, DType::kF32, {6}, {{0}, {2}});
+         values.Add(key, DType::kF32, {6}, {{2}, {4}});
+       }},
+      {"key",
+       [key](Values& values) {
+         values.Add(key + "b", DType::kF32, {6}, {{0}, {6}});
+       }},
+      {"removed", [](Values&) {}},
+      {"added",
+       [key, own](Values& values) {
+         own(DType::kF32, {6})(values);
+         values.Add(key + "c", DType::kU8, {}, {});
+       }},
+      {"order",
+       [key](Values& values) {
+         values.Add(key, DType::kF32, {6}, {{2}, {4}});
+         values.Add(key, DType::kF32, {6}, {{0}, {2}});
+       }},
+  };
+}
+
+TEST_F(PlanCacheTest, EveryChangeOnEachRankAloneIsNoticed) {
+  for (int changing = 0; changing < size_; ++changing) {
+    for (const Change& change : Changes(rank_)) {
+      SCOPED_TRACE(absl::StrCat(change.name, " on rank ", changing));
+      Values values = SomeValues();
+      values.Add(absl::StrCat("own", rank_), DType::kF32, {6}, {{0}, {6}});
+      Values changed = SomeValues();
+      if (rank_ == changing) {
+        change.add_own(changed);
+      } else {
+        changed.Add(absl::StrCat("own", rank_), DType::kF32, {6}, {{0}, {6}});
+      }
+      EXPECT_FALSE(Reuses(values));
+      EXPECT_TRUE(Reuses(values));
+      EXPECT_FALSE(Reuses(changed));
+      EXPECT_TRUE(Reuses(changed));
+      if (testing::SumOverRanks(HasFailure() ? 1 : 0) > 0) return;
+    }
+  }
+}
+
+// Ranks that hold different structures: the error is the same everywhere, the
+// last step stands, and the cache goes on.
+TEST_F(PlanCacheTest, WhatDoesNotFitOnEachRankAloneIsRefused) {
+  if (size_ == 1) GTEST_SKIP() << "needs two ranks";
+  const std::vector<std::pair<std::string, std::function<void(Values&)>>>
+      changes = {
+          {"ranks disagree on the dtype",
+           [](Values& values) {
+             values.Add("new", DType::kI32, {6}, {{0}, {6}},
+                        State::kReplicaIsRank);
+           }},
+          {"ranks disagree on the shape",
+           [](Values& values) {
+             values.Add("new", DType::kF32, {7}, {{0}, {7}},
+                        State::kReplicaIsRank);
+           }},
+          {"shards overlap",
+           [](Values& values) {
+             values.Add("new", DType::kF32, {6}, {{1}, {2}});
+           }},
+          {"ranks disagree on the text length",
+           [](Values& values) { values.AddText("text too", 4); }},
+      };
+  Values values = SomeValues();
+  values.AddWhole("new", DType::kF32, {6});
+  values.AddText("text too", 3);
+  EXPECT_FALSE(Reuses(values));
+  for (int changing = 0; changing < size_; ++changing) {
+    for (const auto& [error, add] : changes) {
+      SCOPED_TRACE(absl::StrCat(error, " on rank ", changing));
+      Values other = SomeValues();
+      if (rank_ == changing) {
+        add(other);
+      } else {
+        other.AddWhole("new", DType::kF32, {6});
+        other.AddText("text too", 3);
+      }
+      const Status status =
+          Save(comm_, run(), 1000, other.MakeState(), options_).status();
+      EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+      EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(error));
+      EXPECT_TRUE(testing::IsSameEverywhere(status.ToString()));
+      EXPECT_FALSE(Reuses(values));
+      EXPECT_TRUE(Reuses(values));
+      if (testing::SumOverRanks(HasFailure() ? 1 : 0) > 0) return;
+    }
+  }
+}
+
+TEST_F(PlanCacheTest, OtherArgumentsOnOneRankAreRefused) {
+  if (size_ == 1) GTEST_SKIP() << "needs two ranks";
+  Values values = SomeValues();
+  EXPECT_FALSE(Reuses(values));
+  for (int changing = 0; changing < size_; ++changing) {
+    SaveOptions options = options_;
+    if (rank_ == changing) options.args = {{"rows", {.dtype = DType::kF64}}};
+    const Status status =
+        Save(comm_, run(), 1000, values.MakeState(), options).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                ::testing::HasSubstr("the option args differs"));
+    EXPECT_FALSE(Reuses(values));
+  }
+}
+
+// A rank that has lost its cache, or has another's.
+TEST_F(PlanCacheTest, ANewCacheOnOneRankIsNoticed) {
+  Values values = SomeValues();
+  EXPECT_FALSE(Reuses(values));
+  for (int changing = 0; changing < size_; ++changing) {
+    PlanCache lost;
+    if (rank_ == changing) std::swap(lost, cache_);
+    EXPECT_FALSE(Reuses(values));
+    EXPECT_TRUE(Reuses(values));
+    // One that is sound, but of an older plan than those of others.
+    if (rank_ == changing) std::swap(lost, cache_);
+    EXPECT_EQ(Reuses(values), size_ == 1);
+    EXPECT_TRUE(Reuses(values));
+  }
 }
 
 TEST_F(PlanCacheTest, AnotherTextLengthIsNoticed) {

@@ -13,6 +13,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "belay/save_restore.h"
@@ -44,8 +45,9 @@ inline std::string PatternText(std::string_view key, int64_t bytes,
 class Values {
  public:
   void Add(std::string_view key, DType dtype, const Shape& shape,
-           const Box& box, int64_t replica = 0) {
-    pieces_.push_back({std::string(key), dtype, shape, box, replica, {}});
+           const Box& box, int64_t replica = 0, std::string layout = "") {
+    pieces_.push_back(
+        {std::string(key), dtype, shape, box, replica, std::move(layout), ""});
     pieces_.back().bytes.resize(DTypeSize(dtype) * NumElements(box.shape));
   }
   void AddWhole(std::string_view key, DType dtype, const Shape& shape) {
@@ -53,7 +55,8 @@ class Values {
   }
   void AddLaidOut(std::string_view key, DType dtype, const Shape& shape,
                   const Layout& layout, int rank) {
-    Add(key, dtype, shape, *layout.LocalBox(shape, rank), layout.Replica(rank));
+    Add(key, dtype, shape, *layout.LocalBox(shape, rank), layout.Replica(rank),
+        layout.ToString());
   }
   // Cuts `axis` evenly over the ranks; a rank beyond its length has nothing.
   void AddCut(std::string_view key, DType dtype, const Shape& shape, int axis,
@@ -108,7 +111,8 @@ class Values {
                       .box = piece.box,
                       .replica = piece.replica,
                       .data = is_text ? nullptr : piece.bytes.data(),
-                      .text = is_text ? &piece.bytes : nullptr});
+                      .text = is_text ? &piece.bytes : nullptr,
+                      .layout = piece.layout});
     }
     return state;
   }
@@ -120,6 +124,7 @@ class Values {
     Shape shape;
     Box box;
     int64_t replica;
+    std::string layout;
     std::string bytes;
   };
 

@@ -185,6 +185,17 @@ StatusOr<StoredGraph> GraphToStore(SaveRun& run) {
   return ToStoredGraph(graph, saved.arrays, saved.values);
 }
 
+// The index says once how an array is laid out: where its object is, if it has
+// one.
+void LeaveLayoutsToGraph(SavedCheckpoint& saved) {
+  const StoredGraph& graph = saved.graph;
+  for (size_t i = 0; i < graph.attribute_array.size(); ++i) {
+    if (!graph.attribute_layout[i].empty()) {
+      saved.arrays[graph.attribute_array[i]].layout.clear();
+    }
+  }
+}
+
 // Rank 0: what needs no places is done while others make their files. Local.
 Status StartMyIndex(SaveRun& run) {
   if (!run.team.is_root()) return absl::OkStatus();
@@ -197,6 +208,7 @@ Status StartMyIndex(SaveRun& run) {
   saved.has_checksums = run.options.checksums;
   if (run.graph != nullptr) {
     BELAY_ASSIGN_OR_RETURN(saved.graph, GraphToStore(run));
+    LeaveLayoutsToGraph(saved);
   }
   BELAY_ASSIGN_OR_RETURN(run.index, StartIndex(run.IndexPath(), saved));
   return absl::OkStatus();

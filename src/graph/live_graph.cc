@@ -116,7 +116,8 @@ Status Leaf::List(std::string_view key, int rank, State& state) const {
                 .dtype = memory.dtype,
                 .global_shape = global_shape_,
                 .box = *std::move(box),
-                .data = memory.data};
+                .data = memory.data,
+                .layout = LayoutText()};
     if (whole_) shard.replica = State::kReplicaIsRank;
     if (layout_.has_value()) shard.replica = layout_->Replica(rank);
     if (Status status = CheckBox(shard.box, global_shape_); !status.ok()) {
