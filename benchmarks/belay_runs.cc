@@ -140,7 +140,9 @@ Contender BelaySave(const std::string& name, const Context& context,
           .run = [saver] { return SaveOnce(*saver); },
           .check = [saver] { return RestoreElsewhere(*saver); },
           .clean = [saver] { return RemoveLastStep(*saver); },
-          .detail = [saver] { return SaveText(*saver); }};
+          .detail = [saver] { return SaveText(*saver); },
+          .planning_bytes =
+              [saver] { return saver->last.counters.agreement_bytes; }};
 }
 
 StatusOr<std::string> SaveForRestore(const Context& context,

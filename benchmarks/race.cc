@@ -5,14 +5,21 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace belay::bench {
 namespace {
 
-// Seconds per contender and repetition.
-using Times = std::vector<std::vector<double>>;
+// What is measured of one run.
+struct Turn {
+  double seconds = 0;
+  double planning_bytes = 0;
+};
+
+// Per contender and repetition.
+using Turns = std::vector<std::vector<Turn>>;
 
 StatusOr<double> TimeOnce(const Context& context, const Contender& contender) {
   MPI_Comm comm = context.comm->raw();
@@ -33,35 +40,39 @@ Status CallAll(const Context& context,
   return AllOk(*context.comm, function());
 }
 
-StatusOr<double> OneTurn(const Context& context, const Contender& contender,
-                         bool first) {
+StatusOr<Turn> OneTurn(const Context& context, const Contender& contender,
+                       bool first) {
   StatusOr<double> seconds = TimeOnce(context, contender);
-  if (!seconds.ok()) return seconds;
+  if (!seconds.ok()) return seconds.status();
   if (first) {
     Status status = CallAll(context, contender.check);
     if (!status.ok()) return status;
   }
   Status status = CallAll(context, contender.clean);
   if (!status.ok()) return status;
-  return seconds;
+  Turn turn{.seconds = *seconds};
+  if (contender.planning_bytes) {
+    turn.planning_bytes = static_cast<double>(contender.planning_bytes());
+  }
+  return turn;
 }
 
-StatusOr<Times> TakeTurns(const Context& context,
+StatusOr<Turns> TakeTurns(const Context& context,
                           const std::vector<Contender>& contenders) {
-  Times times(contenders.size());
+  Turns turns(contenders.size());
   for (int rep = 0; rep <= context.reps; ++rep) {
     for (size_t turn = 0; turn < contenders.size(); ++turn) {
       const size_t i = (turn + rep) % contenders.size();
-      StatusOr<double> seconds = OneTurn(context, contenders[i], rep == 0);
-      if (!seconds.ok()) {
-        return Status(
-            seconds.status().code(),
-            absl::StrCat(contenders[i].name, ": ", seconds.status().message()));
+      StatusOr<Turn> measured = OneTurn(context, contenders[i], rep == 0);
+      if (!measured.ok()) {
+        return Status(measured.status().code(),
+                      absl::StrCat(contenders[i].name, ": ",
+                                   measured.status().message()));
       }
-      if (rep > 0) times[i].push_back(*seconds);
+      if (rep > 0) turns[i].push_back(*measured);
     }
   }
-  return times;
+  return turns;
 }
 
 std::vector<Contender> KeepNeeded(const std::vector<Comparison>& comparisons,
@@ -92,29 +103,71 @@ StatusOr<size_t> IndexOf(const std::vector<Contender>& contenders,
   return absl::InternalError(absl::StrCat("no contender \"", name, "\""));
 }
 
-StatusOr<Ratio> Compare(const Comparison& comparison,
-                        const std::vector<Contender>& contenders,
-                        const Times& times) {
-  StatusOr<size_t> a = IndexOf(contenders, comparison.contender);
-  if (!a.ok()) return a.status();
-  std::vector<double> base(times[*a].size(), comparison.limit_ms * 1e-3);
+std::vector<double> Seconds(const std::vector<Turn>& turns) {
+  std::vector<double> seconds;
+  for (const Turn& turn : turns) seconds.push_back(turn.seconds);
+  return seconds;
+}
+
+std::vector<double> PlanningBytes(const std::vector<Turn>& turns) {
+  std::vector<double> bytes;
+  for (const Turn& turn : turns) bytes.push_back(turn.planning_bytes);
+  return bytes;
+}
+
+// The ratios of two lists, with what `shown` says of their medians.
+Ratio RatioOf(const std::vector<double>& values,
+              const std::vector<double>& base,
+              absl::FunctionRef<std::string(double, double)> shown) {
+  std::vector<double> ratios;
+  for (size_t rep = 0; rep < base.size(); ++rep) {
+    ratios.push_back(values[rep] / base[rep]);
+  }
+  const auto [min, max] = std::minmax_element(ratios.begin(), ratios.end());
+  return {.median = Median(ratios),
+          .min = *min,
+          .max = *max,
+          .detail = shown(Median(values), Median(base))};
+}
+
+// Of times, over those of the baseline or over a limit.
+StatusOr<Ratio> CompareTimes(const Comparison& comparison,
+                             const std::vector<Contender>& contenders,
+                             const Turns& turns, size_t contender) {
+  const std::vector<double> seconds = Seconds(turns[contender]);
+  std::vector<double> base(seconds.size(), comparison.limit_ms * 1e-3);
   std::string base_name = "limit";
   if (!comparison.baseline.empty()) {
     StatusOr<size_t> b = IndexOf(contenders, comparison.baseline);
     if (!b.ok()) return b.status();
-    base = times[*b];
+    base = Seconds(turns[*b]);
     base_name = comparison.baseline;
   }
-  std::vector<double> ratios;
-  for (size_t rep = 0; rep < base.size(); ++rep) {
-    ratios.push_back(times[*a][rep] / base[rep]);
-  }
-  const auto [min, max] = std::minmax_element(ratios.begin(), ratios.end());
-  Ratio ratio{.median = Median(ratios), .min = *min, .max = *max};
-  ratio.detail = absl::StrFormat("%.1f ms, %s %.1f ms", 1e3 * Median(times[*a]),
-                                 base_name, 1e3 * Median(base));
-  if (contenders[*a].detail) {
-    absl::StrAppend(&ratio.detail, "; ", contenders[*a].detail());
+  return RatioOf(seconds, base, [&](double mine, double its) {
+    return absl::StrFormat("%.1f ms, %s %.1f ms", 1e3 * mine, base_name,
+                           1e3 * its);
+  });
+}
+
+// Of what was sent, over a limit.
+Ratio CompareBytes(const Comparison& comparison,
+                   const std::vector<Turn>& turns) {
+  const std::vector<double> limits(turns.size(), comparison.limit_bytes);
+  return RatioOf(PlanningBytes(turns), limits, [](double mine, double limit) {
+    return absl::StrFormat("%.0f bytes per rank, limit %.0f", mine, limit);
+  });
+}
+
+StatusOr<Ratio> Compare(const Comparison& comparison,
+                        const std::vector<Contender>& contenders,
+                        const Turns& turns) {
+  StatusOr<size_t> a = IndexOf(contenders, comparison.contender);
+  if (!a.ok()) return a.status();
+  StatusOr<Ratio> ratio = comparison.limit_bytes > 0
+                              ? CompareBytes(comparison, turns[*a])
+                              : CompareTimes(comparison, contenders, turns, *a);
+  if (ratio.ok() && contenders[*a].detail) {
+    absl::StrAppend(&ratio->detail, "; ", contenders[*a].detail());
   }
   return ratio;
 }
@@ -136,11 +189,11 @@ StatusOr<std::vector<Ratio>> RunRace(const Context& context,
   if (!status.ok()) return status;
   const std::vector<Contender> contenders =
       KeepNeeded(workload.comparisons, *std::move(made));
-  StatusOr<Times> times = TakeTurns(context, contenders);
-  if (!times.ok()) return times.status();
+  StatusOr<Turns> turns = TakeTurns(context, contenders);
+  if (!turns.ok()) return turns.status();
   std::vector<Ratio> ratios;
   for (const Comparison& comparison : workload.comparisons) {
-    StatusOr<Ratio> ratio = Compare(comparison, contenders, *times);
+    StatusOr<Ratio> ratio = Compare(comparison, contenders, *turns);
     if (!ratio.ok()) return ratio.status();
     ratios.push_back(*std::move(ratio));
   }

@@ -10,6 +10,7 @@
 #ifndef BELAY_BENCHMARKS_RACE_H_
 #define BELAY_BENCHMARKS_RACE_H_
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -48,16 +49,19 @@ struct Contender {
   std::function<Status()> clean;  // untimed, after every run; may be empty
   // What the last run did, in a few words; may be empty.
   std::function<std::string()> detail;
+  // What a rank sent in the last run so that it could be planned; may be empty.
+  std::function<int64_t()> planning_bytes;
 };
 
 // A line of the table: time of `contender` over time of `baseline`, or, where
-// there is nothing to race against, over a limit.
+// there is nothing to race against, over a limit; or bytes over a limit.
 struct Comparison {
   std::string name;
   std::string contender;
   std::string baseline;  // empty: the limit
   std::optional<double> bar;
   double limit_ms = 0;
+  double limit_bytes = 0;  // more than 0: of planning_bytes, not of time
 };
 
 struct Workload {

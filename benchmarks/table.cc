@@ -49,7 +49,7 @@ std::string TableHead(const Context& context, bool with_disk) {
       "Each ratio is a time divided by the time of the named baseline, which\n"
       "moves the same bytes from the same buffers on the same %d ranks in the\n"
       "same run, in turns: no figure depends on how fast this machine is, but\n"
-      "those against a limit.\n"
+      "those against a limit. plan.bytes counts bytes, not time.\n"
       "Median [min-max] of %d repetitions; below 1 is faster than the\n"
       "baseline. Bars hold in memory",
       context.comm->size(), context.reps);

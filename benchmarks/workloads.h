@@ -27,6 +27,11 @@ Workload Save1000();
 Workload Save10000();
 Workload RestoreSmall();
 
+// What ranks send before the next save (workloads_small.cc).
+Workload PlanningBytes10();
+Workload PlanningBytes1000();
+Workload PlanningBytes100000();
+
 // GPT-2 with AdamW, tensor and data parallel (workloads_gpt2.cc).
 Workload SaveGpt2();
 
@@ -48,12 +53,27 @@ Workload MergeObjectGraphs();
 Workload OpenReader();
 
 inline std::vector<Workload> AllWorkloads() {
-  return {SaveRows(),     RestoreRows(),       SavePerTask(),
-          SaveColumns(),  RestoreColumns(),    RestoreReplicas(),
-          SaveWithArgs(), Save1000(),          Save10000(),
-          RestoreSmall(), SaveGpt2(),          ScatterAddRows(),
-          LookUpRows(),   ReadAllRows(),       PlanMaxShardSize(),
-          ChooseChunks(), MergeObjectGraphs(), OpenReader()};
+  return {SaveRows(),
+          RestoreRows(),
+          SavePerTask(),
+          SaveColumns(),
+          RestoreColumns(),
+          RestoreReplicas(),
+          SaveWithArgs(),
+          Save1000(),
+          Save10000(),
+          RestoreSmall(),
+          PlanningBytes10(),
+          PlanningBytes1000(),
+          PlanningBytes100000(),
+          SaveGpt2(),
+          ScatterAddRows(),
+          LookUpRows(),
+          ReadAllRows(),
+          PlanMaxShardSize(),
+          ChooseChunks(),
+          MergeObjectGraphs(),
+          OpenReader()};
 }
 
 }  // namespace belay::bench

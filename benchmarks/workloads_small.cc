@@ -1,3 +1,4 @@
+#include <string>
 #include <utility>
 
 #include "contenders.h"
@@ -5,6 +6,8 @@
 
 namespace belay::bench {
 namespace {
+
+constexpr double kMaxPlanningBytes = 64;  // of a rank
 
 std::shared_ptr<Arrays> Thousand(const Context& context) {
   return MakeVectors(context, Scaled(context, 1000), 64 << 10);
@@ -22,7 +25,28 @@ std::vector<Contender> MakeSaves(const Context& context, const Medium& medium,
           HandmadeHdf5(context, medium, arrays)};
 }
 
+// The second and later saves of so many arrays of 64 bytes; what a rank sends
+// for that must not depend on their number.
+Workload PlanningBytes(const std::string& number, int64_t count) {
+  return {.title = "agree on the structure of " + number + " arrays",
+          .comparisons = {{.name = "plan.bytes.next." + number,
+                           .contender = "belay.next",
+                           .baseline = "",
+                           .bar = 1.0,
+                           .limit_bytes = kMaxPlanningBytes}},
+          .make = [count](const Context& context, const Medium& medium)
+              -> StatusOr<std::vector<Contender>> {
+            return std::vector<Contender>{BelaySave(
+                "belay.next", context, medium,
+                MakeVectors(context, Scaled(context, count), 64), {}, true)};
+          }};
+}
+
 }  // namespace
+
+Workload PlanningBytes10() { return PlanningBytes("10", 10); }
+Workload PlanningBytes1000() { return PlanningBytes("1000", 1000); }
+Workload PlanningBytes100000() { return PlanningBytes("100000", 100000); }
 
 Workload Save1000() {
   return {.title = "save 1,000 arrays of 64 KiB",
