@@ -238,7 +238,7 @@ StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
   SavePlan plan;
   plan.file_layout = options.file_layout;
   plan.ranks.resize(listed.ranks.size());
-  BELAY_ASSIGN_OR_RETURN(const std::vector<ArrayBoxes> arrays,
+  BELAY_ASSIGN_OR_RETURN(std::vector<ArrayBoxes> arrays,
                          AddArrays(listed, plan));
   const std::vector<int64_t> first_blocks = NumberBlocks(plan);
   std::vector<WritePiece> pieces =
@@ -255,6 +255,7 @@ StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
                   : AddJoinedDatasets(pieces, options.array_layout, plan);
   BELAY_RETURN_IF_ERROR(
       ChunkAsAsked(options.args, options.array_layout, arrays, plan));
+  arrays = {};  // orders need as much again
   for (size_t i = 0; i < pieces.size(); ++i) {
     AddOrders(pieces[i], datasets[i], first_blocks[pieces[i].array],
               options.round_bytes, plan);

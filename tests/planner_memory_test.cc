@@ -1,0 +1,110 @@
+// The memory that rank 0 needs for what it knows of all ranks, as the
+// allocations of this process count it.
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include "absl/strings/str_cat.h"
+#include "model/save_planner.h"
+#include "model/telling.h"
+
+namespace {
+
+int64_t live_bytes = 0;
+int64_t most_bytes = 0;
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  void* const memory = std::malloc(size > 0 ? size : 1);
+  if (memory == nullptr) throw std::bad_alloc();
+  live_bytes += static_cast<int64_t>(malloc_usable_size(memory));
+  most_bytes = std::max(most_bytes, live_bytes);
+  return memory;
+}
+// Inlined, it would look to the compiler as if it did not match.
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  live_bytes -= static_cast<int64_t>(malloc_usable_size(memory));
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  operator delete(memory);
+}
+
+namespace belay {
+namespace {
+
+constexpr int kArrays = 1000;
+
+// A thousand arrays, their rows cut over all ranks, and one value everywhere.
+RankShards Model(int num_ranks, int rank) {
+  const Layout layout =
+      Layout::Create(Mesh::Create({{"x", num_ranks}}).value(), {{"x"}, {}})
+          .value();
+  const Shape shape = {4096, 64};
+  RankShards mine;
+  for (int i = 0; i < kArrays; ++i) {
+    mine.shards.push_back({.key = absl::StrCat("model/layer", i, "/kernel"),
+                           .dtype = DType::kBF16,
+                           .global_shape = shape,
+                           .box = layout.LocalBox(shape, rank).value(),
+                           .replica = layout.Replica(rank),
+                           .layout = layout.ToString()});
+  }
+  mine.shards.push_back({.key = "step", .dtype = DType::kI64, .replica = rank});
+  return mine;
+}
+
+// What rank 0 has heard at a first save.
+Heard HearAll(int num_ranks) {
+  const Told before;
+  std::vector<std::string> announcements, answers;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    announcements.push_back(
+        Announce(TellingOf(Model(num_ranks, rank), rank), before));
+  }
+  const std::vector<std::string> asks = AskFor(announcements, before);
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    answers.push_back(
+        Answer(asks[rank], TellingOf(Model(num_ranks, rank), rank), before));
+  }
+  return Hear(announcements, asks, answers, before).value();
+}
+
+TEST(PlannerMemoryTest, WhatIsHeardTakesNoMoreForMoreRanks) {
+  int64_t of_eight = 0;
+  for (const int num_ranks : {8, 64, 1024}) {
+    const int64_t before = live_bytes;
+    const Heard heard = HearAll(num_ranks);
+    const int64_t bytes = live_bytes - before;
+    if (of_eight == 0) of_eight = bytes;
+    std::printf("%d ranks: %.0f bytes per array\n", num_ranks,
+                static_cast<double>(bytes) / kArrays);
+    EXPECT_LE(bytes, of_eight + of_eight / 50 + 64 * num_ranks);
+  }
+  EXPECT_LE(of_eight, 450 * kArrays);
+}
+
+// A plan has an order for each piece, and boxes and pieces beside them while it
+// is made.
+TEST(PlannerMemoryTest, PlanningTakesSoMuchForEachPiece) {
+  for (const int num_ranks : {64, 256}) {
+    const Heard heard = HearAll(num_ranks);
+    const int64_t before = live_bytes;
+    most_bytes = live_bytes;
+    const SavePlan plan = PlanSave(heard.listed, {}).value();
+    const int64_t pieces = int64_t{num_ranks} * kArrays;
+    std::printf("%d ranks: at most %.0f bytes per piece, then %.0f\n",
+                num_ranks, static_cast<double>(most_bytes - before) / pieces,
+                static_cast<double>(live_bytes - before) / pieces);
+    EXPECT_LE(most_bytes - before, 380 * pieces);
+    EXPECT_LE(live_bytes - before, 250 * pieces);
+  }
+}
+
+}  // namespace
+}  // namespace belay
