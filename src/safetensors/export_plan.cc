@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "safetensors/shares.h"
+#include "safetensors/shard_codec.h"
 
 namespace belay::safetensors {
 namespace {
@@ -97,14 +98,15 @@ std::string EncodeRankExport(const RankExport& part) {
   WireWriter out;
   out.Put<uint64_t>(part.windows.size());
   for (const Window& window : part.windows) out.Put(window);
-  return out.Take() + EncodeRankShards({.node = 0, .shards = part.shards});
+  PutShards(out, part.shards);
+  return out.Take();
 }
 
 RankExport DecodeRankExport(std::string_view bytes) {
   WireReader in(bytes);
   RankExport part;
   part.windows = in.GetAll<Window>([&] { return in.Get<Window>(); });
-  part.shards = DecodeRankShards(in.Rest()).shards;
+  part.shards = GetShards(in);
   return part;
 }
 

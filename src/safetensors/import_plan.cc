@@ -1,6 +1,7 @@
 #include "safetensors/import_plan.h"
 
 #include "safetensors/shares.h"
+#include "safetensors/shard_codec.h"
 
 namespace belay::safetensors {
 namespace {
@@ -53,14 +54,15 @@ std::string EncodeRankImport(const RankImport& part) {
   WireWriter out;
   out.Put<uint64_t>(part.places.size());
   for (const FilePlace& place : part.places) out.Put(place);
-  return out.Take() + EncodeRankShards({.node = 0, .shards = part.shards});
+  PutShards(out, part.shards);
+  return out.Take();
 }
 
 RankImport DecodeRankImport(std::string_view bytes) {
   WireReader in(bytes);
   RankImport part;
   part.places = in.GetAll<FilePlace>([&] { return in.Get<FilePlace>(); });
-  part.shards = DecodeRankShards(in.Rest()).shards;
+  part.shards = GetShards(in);
   return part;
 }
 
