@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
+#include <thread>
 
 #include "../tests/handler_testing.h"
 #include "absl/strings/str_cat.h"
@@ -56,6 +58,27 @@ TEST_F(HandledObjectsTest, AttributesWithHandlersComeBack) {
   EXPECT_EQ(others["b"].rate, 2);
   EXPECT_EQ(other, alone);
   EXPECT_EQ(status.report().matched.size(), 6);
+}
+
+// Each station has the whole time for itself, also after the graphs are merged.
+TEST_F(HandledObjectsTest, ASaveMayTakeLongerThanItsStations) {
+  if (size_ != 2) return;  // it is long
+  class Slow : public testing::PolynomialHandler {
+   public:
+    Status ListForSave(Polynomial& value, State& parts) const override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+      return PolynomialHandler::ListForSave(value, parts);
+    }
+    Status Finalize(const std::string&) const override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+      return absl::OkStatus();
+    }
+  };
+  const TypeHandlerRegistry slow =
+      RegistryOf({EntryFor<Polynomial>(std::make_shared<Slow>())});
+  Polynomial value;
+  Checkpoint checkpoint(comm_, {{"value", value}});
+  Ok(checkpoint.Save(run(), {.handlers = &slow, .deadline_seconds = 4}));
 }
 
 TEST_F(HandledObjectsTest, TheGraphNamesThem) {

@@ -41,6 +41,29 @@ Status MergeStation(TrackedObjects& objects, Team& team,
   return MergeTogether(team, live, objects.merge);
 }
 
+// What the station has cost.
+struct MergeCounts {
+  int64_t messages = 0;
+  int64_t agreement_bytes = 0;
+  std::vector<StationTime> stations;
+};
+
+// The station with a deadline of its own, which must not go on to watch what
+// the save does afterwards. Collective; agreed.
+Status MergeWatched(TrackedObjects& objects, const std::string& path,
+                    const SaveOptions& options, StatusOr<LiveGraph>& live,
+                    MergeCounts& counts) {
+  Team team{*objects.comm, Deadline(*objects.comm, options.deadline_seconds,
+                                    absl::StrFormat("save \"%s\"", path))};
+  Stations stations(team);
+  stations.Enter("merge graphs");
+  BELAY_RETURN_IF_AGREED(MergeStation(objects, team, live));
+  counts = {.messages = team.messages,
+            .agreement_bytes = team.agreement_bytes,
+            .stations = stations.Finish()};
+  return absl::OkStatus();
+}
+
 // Saves all objects as they are. Collective.
 StatusOr<SaveResult> SaveObjects(TrackedObjects& objects,
                                  const std::string& path, int64_t step,
@@ -48,11 +71,8 @@ StatusOr<SaveResult> SaveObjects(TrackedObjects& objects,
   const Comm& comm = *objects.comm;
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", path));
   StatusOr<LiveGraph> live = objects.Track(options.handlers);
-  Team team{comm, Deadline(comm, options.deadline_seconds,
-                           absl::StrFormat("save \"%s\"", path))};
-  Stations stations(team);
-  stations.Enter("merge graphs");
-  BELAY_RETURN_IF_AGREED(MergeStation(objects, team, live));
+  MergeCounts counts;
+  BELAY_RETURN_IF_AGREED(MergeWatched(objects, path, options, live, counts));
   const State state = ListRenamed(*live, objects.merge);
   SaveOptions with_cache = options;
   if (options.cache == nullptr) with_cache.cache = &objects.plan_cache;
@@ -62,9 +82,9 @@ StatusOr<SaveResult> SaveObjects(TrackedObjects& objects,
                  .state = state,
                  .graph = comm.rank() == 0 ? &objects.merge.graph : nullptr,
                  .graph_fingerprint = objects.merge.merged,
-                 .messages = team.messages,
-                 .agreement_bytes = team.agreement_bytes,
-                 .stations = stations.Finish()},
+                 .messages = counts.messages,
+                 .agreement_bytes = counts.agreement_bytes,
+                 .stations = std::move(counts.stations)},
                 with_cache);
 }
 
