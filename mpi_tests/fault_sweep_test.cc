@@ -48,6 +48,8 @@ struct Configuration {
   bool warm = false;  // a PlanCache whose plan holds
   bool swaps = true;  // the file system can exchange two names
   int64_t stride = 1;
+  int64_t scale = 1;  // of the new values; else what is saved has changed
+  bool odd = false;   // one rank has a value that others do not have
 };
 
 void PrintTo(const Configuration& configuration, std::ostream* out) {
@@ -144,6 +146,16 @@ std::vector<Configuration> Configurations() {
   };
 }
 
+// What ranks tell rank 0: what has changed, and what differs from rank 0's.
+std::vector<Configuration> ConfigurationsOfTelling() {
+  return {{.name = "Changed",
+           .options = {.overwrite = true},
+           .warm = true,
+           .stride = 3,
+           .scale = 2},
+          {.name = "Odd", .options = {}, .stride = 3, .odd = true}};
+}
+
 class FaultSweepTest : public ::testing::TestWithParam<Configuration> {
  protected:
   static void SetUpTestSuite() { UseMemory(); }
@@ -163,8 +175,10 @@ class FaultSweepTest : public ::testing::TestWithParam<Configuration> {
   }
 
   Status SaveSeed(int64_t step, int64_t seed) {
-    SmallValues values(seed);
-    const State state = values.state();
+    SmallValues values(seed, seed == kNewSeed ? GetParam().scale : 1);
+    State state = values.state();
+    int64_t odd = seed;
+    if (GetParam().odd && WorldRank() == 1) state.Add("odd", &odd);
     const StatusOr<SaveResult> result =
         Save(comm_, dir(), step, state, options_);
     if (result.ok()) plan_reused_ = result->plan_reused;
@@ -203,7 +217,11 @@ class FaultSweepTest : public ::testing::TestWithParam<Configuration> {
 
   void ExpectCommitted(const std::set<std::string>& names) {
     EXPECT_EQ(Names(), names);
-    EXPECT_TRUE(RestoresAs(comm_, dir(), 2, kNewSeed));
+    EXPECT_TRUE(RestoresNew());
+  }
+
+  bool RestoresNew() {
+    return RestoresAs(comm_, dir(), 2, kNewSeed, GetParam().scale);
   }
 
   // Returns whether the save succeeded in spite of the fault.
@@ -220,7 +238,7 @@ class FaultSweepTest : public ::testing::TestWithParam<Configuration> {
     std::set<std::string> names = Names();
     left_debris_ += names.erase(InProgressPath(StepName(2)));
     EXPECT_EQ(names, (std::set<std::string>{StepName(1), StepName(2)}));
-    EXPECT_TRUE(RestoresAs(comm_, dir(), 2, kNewSeed));
+    EXPECT_TRUE(RestoresNew());
     return true;
   }
 
@@ -240,7 +258,7 @@ TEST_P(FaultSweepTest, EverySaveFailsEverywhereOrNowhere) {
   EXPECT_EQ(SaveSeed(2, kNewSeed), absl::OkStatus());
   const std::vector<int64_t> counts = CountOfEachRank(fault::Count());
   fault::Disarm();
-  EXPECT_EQ(plan_reused_, GetParam().warm);
+  EXPECT_EQ(plan_reused_, GetParam().warm && GetParam().scale == 1);
   int64_t tried = 0;
   int64_t harmless = 0;
   for (int rank = 0; rank < WorldSize(); ++rank) {
@@ -292,6 +310,12 @@ TEST_P(FaultSweepTest, EveryRestoreFailsEverywhere) {
 
 INSTANTIATE_TEST_SUITE_P(Options, FaultSweepTest,
                          ::testing::ValuesIn(Configurations()),
+                         [](const auto& configuration) {
+                           return configuration.param.name;
+                         });
+
+INSTANTIATE_TEST_SUITE_P(Telling, FaultSweepTest,
+                         ::testing::ValuesIn(ConfigurationsOfTelling()),
                          [](const auto& configuration) {
                            return configuration.param.name;
                          });

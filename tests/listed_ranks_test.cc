@@ -44,9 +44,10 @@ TEST(DescriptionTest, WhatIsHeldAlikeIsToldAlike) {
                          .dtype = DType::kString,
                          .replica = rank,
                          .string_bytes = 7};
-    return Describe(
-        {LaidOut("w", layout, {7, 4}, rank), Everywhere("e", rank), text},
-        {{"value", "handler", {"part"}}}, rank);
+    const RankShards mine{.shards = {LaidOut("w", layout, {7, 4}, rank),
+                                     Everywhere("e", rank), text},
+                          .values = {{"value", "handler", {"part"}}}};
+    return Describe(mine, rank);
   };
   EXPECT_THAT(told(0).shared, SizeIs(4));
   for (int rank = 0; rank < 6; ++rank) {
@@ -59,7 +60,7 @@ TEST(DescriptionTest, WhatIsHeldAlikeIsToldAlike) {
 TEST(DescriptionTest, WhatDoesNotFollowIsToldWithItsBox) {
   const Layout layout = RowsOn(3);
   const ShardInfo good = LaidOut("w", layout, {7, 4}, 1);
-  EXPECT_THAT(Describe({good}, {}, 1).own, IsEmpty());
+  EXPECT_THAT(Describe({.shards = {good}}, 1).own, IsEmpty());
   std::vector<ShardInfo> odd(6, good);
   odd[0].box.offset[0] = 1;
   odd[1].replica = 0;
@@ -68,17 +69,18 @@ TEST(DescriptionTest, WhatDoesNotFollowIsToldWithItsBox) {
   odd[4].layout = "[x] on x=3,y=2";
   odd[5].box = {{1, 2}, {3}};  // for the planner to refuse
   for (const ShardInfo& shard : odd) {
-    const Description told = Describe({shard}, {}, 1);
+    const Description told = Describe({.shards = {shard}}, 1);
     EXPECT_THAT(told.shared, IsEmpty());
     ASSERT_THAT(told.own, SizeIs(1));
     EXPECT_EQ(DecodeList(told.own)->shards[0].info, shard);
   }
-  EXPECT_THAT(Describe({good}, {}, 2).own, SizeIs(1)) << "of another rank";
+  EXPECT_THAT(Describe({.shards = {good}}, 2).own, SizeIs(1))
+      << "of another rank";
 }
 
 TEST(DescriptionTest, BadEntriesAreRefused) {
   const Status refused = absl::InternalError("entry 0 of 1 describes nothing");
-  Entries shared = Describe({Everywhere("e", 1)}, {}, 1).shared;
+  Entries shared = Describe({.shards = {Everywhere("e", 1)}}, 1).shared;
   EXPECT_EQ(DecodeList({"\x03"}).status(), refused);
   EXPECT_EQ(DecodeList({shared[0] + "x"}).status(), refused);
   shared[0].pop_back();

@@ -9,8 +9,8 @@
 #include <new>
 
 #include "absl/strings/str_cat.h"
+#include "base/telling.h"
 #include "model/save_planner.h"
-#include "model/telling.h"
 
 namespace {
 
@@ -59,27 +59,38 @@ RankShards Model(int num_ranks, int rank) {
   return mine;
 }
 
-// What rank 0 has heard at a first save.
-Heard HearAll(int num_ranks) {
+Telling ToTell(int num_ranks, int rank) {
+  Description description = Describe(Model(num_ranks, rank), rank);
+  return TellingOf({std::move(description.shared), std::move(description.own)});
+}
+
+// What rank 0 keeps and plans with after a first save.
+struct Known {
+  ListsByFingerprint lists;
+  ListedRanks listed;
+};
+
+Known HearAll(int num_ranks) {
   const Told before;
   std::vector<std::string> announcements, answers;
   for (int rank = 0; rank < num_ranks; ++rank) {
-    announcements.push_back(
-        Announce(TellingOf(Model(num_ranks, rank), rank), before));
+    announcements.push_back(Announce(ToTell(num_ranks, rank), before));
   }
   const std::vector<std::string> asks = AskFor(announcements, before);
   for (int rank = 0; rank < num_ranks; ++rank) {
-    answers.push_back(
-        Answer(asks[rank], TellingOf(Model(num_ranks, rank), rank), before));
+    answers.push_back(Answer(asks[rank], "", ToTell(num_ranks, rank), before));
   }
-  return Hear(announcements, asks, answers, before).value();
+  Heard heard =
+      Hear(announcements, asks, answers, ToTell(num_ranks, 0), before).value();
+  ListedRanks listed = ListRanks(heard).value();
+  return {.lists = std::move(heard.lists), .listed = std::move(listed)};
 }
 
 TEST(PlannerMemoryTest, WhatIsHeardTakesNoMoreForMoreRanks) {
   int64_t of_eight = 0;
   for (const int num_ranks : {8, 64, 1024}) {
     const int64_t before = live_bytes;
-    const Heard heard = HearAll(num_ranks);
+    const Known known = HearAll(num_ranks);
     const int64_t bytes = live_bytes - before;
     if (of_eight == 0) of_eight = bytes;
     std::printf("%d ranks: %.0f bytes per array\n", num_ranks,
@@ -93,10 +104,10 @@ TEST(PlannerMemoryTest, WhatIsHeardTakesNoMoreForMoreRanks) {
 // is made.
 TEST(PlannerMemoryTest, PlanningTakesSoMuchForEachPiece) {
   for (const int num_ranks : {64, 256}) {
-    const Heard heard = HearAll(num_ranks);
+    const Known known = HearAll(num_ranks);
     const int64_t before = live_bytes;
     most_bytes = live_bytes;
-    const SavePlan plan = PlanSave(heard.listed, {}).value();
+    const SavePlan plan = PlanSave(known.listed, {}).value();
     const int64_t pieces = int64_t{num_ranks} * kArrays;
     std::printf("%d ranks: at most %.0f bytes per piece, then %.0f\n",
                 num_ranks, static_cast<double>(most_bytes - before) / pieces,

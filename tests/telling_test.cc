@@ -1,5 +1,5 @@
 // What travels to rank 0, counted for any number of simulated ranks.
-#include "model/telling.h"
+#include "base/telling.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,30 +15,38 @@ namespace {
 
 using Bytes = std::vector<int64_t>;  // of the answer of each rank
 
+Telling ToTell(const RankShards& mine, size_t rank) {
+  Description description = Describe(mine, static_cast<int>(rank));
+  return TellingOf({std::move(description.shared), std::move(description.own)});
+}
+
 // Ranks that tell rank 0 again and again what they list.
 class World {
  public:
   explicit World(size_t num_ranks) : told(num_ranks) {}
 
-  // Tells what `lists` has; returns what each rank has sent for that.
+  // Tells what `lists` has; returns what each rank has answered.
   Bytes Tell(const std::vector<RankShards>& lists) {
     std::vector<Telling> now;
     std::vector<std::string> announcements, answers;
     Bytes bytes;
     for (size_t rank = 0; rank < told.size(); ++rank) {
-      now.push_back(TellingOf(lists[rank], static_cast<int>(rank)));
+      now.push_back(ToTell(lists[rank], rank));
       announcements.push_back(Announce(now[rank], told[rank]));
-      EXPECT_LE(announcements.back().size(), 36u);
+      EXPECT_EQ(announcements.back().size(), 32u);
     }
     const std::vector<std::string> asks = AskFor(announcements, told[0]);
+    const std::string reference =
+        NeedsReference(asks[0]) ? ReferenceOf(now[0]) : "";
+    reference_bytes = std::ssize(reference);
     for (size_t rank = 0; rank < told.size(); ++rank) {
-      EXPECT_LE(asks[rank].size(), 2u);
-      answers.push_back(Answer(asks[rank], now[rank], told[rank]));
-      bytes.push_back(static_cast<int64_t>(answers.back().size()));
+      EXPECT_EQ(asks[rank].size(), 3u);
+      answers.push_back(Answer(asks[rank], reference, now[rank], told[rank]));
+      bytes.push_back(std::ssize(answers.back()));
     }
-    StatusOr<Heard> heard = Hear(announcements, asks, answers, told[0]);
+    StatusOr<Heard> heard = Hear(announcements, asks, answers, now[0], told[0]);
     EXPECT_TRUE(heard.ok()) << heard.status();
-    listed = heard->listed;
+    listed = ListRanks(*heard).value();
     ExpectHeard(lists);
     told[0].heard = std::move(heard->lists);
     for (size_t rank = 0; rank < told.size(); ++rank) {
@@ -66,6 +74,7 @@ class World {
 
   std::vector<Told> told;
   ListedRanks listed;
+  int64_t reference_bytes = 0;
 
  private:
   void ExpectHeard(const std::vector<RankShards>& lists) const {
@@ -102,7 +111,6 @@ ShardInfo LaidOut(int number, int num_ranks, int rank) {
 std::vector<RankShards> Model(int num_ranks, int num_arrays = 1000) {
   std::vector<RankShards> ranks(static_cast<size_t>(num_ranks));
   for (int rank = 0; rank < num_ranks; ++rank) {
-    ranks[rank].node = rank / 8;
     for (int i = 0; i < num_arrays; ++i) {
       ranks[rank].shards.push_back(LaidOut(i, num_ranks, rank));
     }
@@ -124,7 +132,8 @@ TEST(TellingTest, WhatTravelsAndIsKeptDoesNotGrowWithTheRanks) {
     EXPECT_LE(Sum(bytes), sent + 3 * 1000) << num_ranks << " ranks";
     EXPECT_LE(world.KeptBytes(), kept + 3 * 1000) << num_ranks << " ranks";
     EXPECT_EQ(world.NumListed(), 1001) << num_ranks << " ranks";
-    EXPECT_EQ(bytes[0], Sum(bytes)) << "rank 0 knows it already";
+    EXPECT_EQ(bytes[0], Sum(bytes)) << "rank 0 tells itself";
+    EXPECT_EQ(world.reference_bytes, 0);
   }
   EXPECT_LE(sent, 1001 * 110);
 }
@@ -166,21 +175,48 @@ TEST(TellingTest, ChangesAreWhatTravels) {
   }
 }
 
-TEST(TellingTest, AnOddArrayTravelsAlone) {
-  World world(8);
-  std::vector<RankShards> lists = Model(8);
-  ShardInfo odd{.key = "odd",
-                .dtype = DType::kF32,
-                .global_shape = {10},
-                .box = {{2}, {5}}};
-  lists[3].shards.insert(lists[3].shards.begin() + 500, odd);
-  const Bytes bytes = world.Tell(lists);
+TEST(TellingTest, WhatIsOddTravelsAlone) {
+  std::vector<RankShards> piece = Model(8);
+  piece[3].shards.insert(piece[3].shards.begin() + 500, {.key = "odd",
+                                                         .dtype = DType::kF32,
+                                                         .global_shape = {10},
+                                                         .box = {{2}, {5}}});
+  World of_piece(8);
+  Bytes bytes = of_piece.Tell(piece);
+  EXPECT_EQ(Sum(bytes), bytes[0] + bytes[3]);
   EXPECT_GT(bytes[3], 0);
   EXPECT_LE(bytes[3], 200);
+  EXPECT_EQ(of_piece.reference_bytes, 0);
+
+  // One that all could have is compared with what rank 0 has.
+  std::vector<RankShards> whole = Model(8);
+  whole[3].shards.insert(
+      whole[3].shards.begin() + 500,
+      {.key = "only here", .dtype = DType::kI64, .replica = 3});
+  World of_whole(8);
+  bytes = of_whole.Tell(whole);
   EXPECT_EQ(Sum(bytes), bytes[0] + bytes[3]);
+  EXPECT_GT(bytes[3], 0);
+  EXPECT_LE(bytes[3], 200);
+  EXPECT_EQ(of_whole.reference_bytes, 8 * 1002);
 }
 
-// Whoever has nothing to compare with sends all, unless another rank does.
+// Stages of a pipeline have nothing in common.
+TEST(TellingTest, ListsOfDifferentRanksTravelOnceEach) {
+  World world(8);
+  std::vector<RankShards> lists = Model(8, 10);
+  for (size_t rank = 0; rank < 8; ++rank) {
+    for (ShardInfo& shard : lists[rank].shards) {
+      shard.key += absl::StrCat(" of stage ", rank / 2);
+    }
+  }
+  const Bytes bytes = world.Tell(lists);
+  for (size_t rank = 0; rank < 8; ++rank) {
+    EXPECT_EQ(bytes[rank] > 0, rank % 2 == 0) << "rank " << rank;
+  }
+}
+
+// Whoever has nothing to compare with compares with what rank 0 has.
 TEST(TellingTest, ARankThatHasLostItsListIsNoticed) {
   const std::vector<RankShards> model = Model(8);
   World world(8);
@@ -190,28 +226,30 @@ TEST(TellingTest, ARankThatHasLostItsListIsNoticed) {
   std::vector<RankShards> other = model;
   other[5].shards.pop_back();
   world.told[5] = {};
-  EXPECT_GT(world.Tell(other)[5], all - 100);
+  EXPECT_LE(Sum(world.Tell(other)), 400);
+  EXPECT_EQ(world.reference_bytes, 8 * 1002);
   world.told[2] = {};
   for (RankShards& rank : other) rank.shards[0].dtype = DType::kI8;
-  EXPECT_LE(Sum(world.Tell(other)), 400) << "rank 0 tells it for rank 2";
+  EXPECT_LE(Sum(world.Tell(other)), 400) << "another rank tells it as well";
   world.told[0] = {};
-  EXPECT_GT(Sum(world.Tell(other)), 2 * (all - 100)) << "rank 0 knows nothing";
+  const Bytes bytes = world.Tell(other);
+  EXPECT_GE(bytes[0], all - 100) << "rank 0 knows nothing but its own";
+  EXPECT_LE(Sum(bytes) - bytes[0], 400);
   EXPECT_EQ(Sum(world.Tell(other)), 0);
 }
 
 TEST(TellingTest, AnswersToSomethingElseAreRefused) {
   const Told before;
-  const std::vector<RankShards> model = Model(4, 2);
-  const Telling now = TellingOf(model[0], 0);
-  const Telling other = TellingOf(Model(4, 3)[0], 0);
+  const Telling now = ToTell(Model(4, 2)[0], 0);
+  const Telling other = ToTell(Model(4, 3)[0], 0);
   const std::vector<std::string> announced = {Announce(now, before)};
   const std::vector<std::string> asks = AskFor(announced, before);
-  EXPECT_TRUE(
-      Hear(announced, asks, {Answer(asks[0], now, before)}, before).ok());
-  EXPECT_TRUE(absl::IsInternal(
-      Hear(announced, asks, {Answer(asks[0], other, before)}, before)
-          .status()));
-  EXPECT_TRUE(absl::IsInternal(Hear(announced, asks, {""}, before).status()));
+  const auto hear = [&](const std::string& answer) {
+    return Hear(announced, asks, {answer}, now, before).status();
+  };
+  EXPECT_EQ(hear(Answer(asks[0], "", now, before)), absl::OkStatus());
+  EXPECT_TRUE(absl::IsInternal(hear(Answer(asks[0], "", other, before))));
+  EXPECT_TRUE(absl::IsInternal(hear("")));
 }
 
 }  // namespace

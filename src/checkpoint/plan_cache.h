@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "belay/save_restore.h"
-#include "checkpoint/describe_together.h"
 #include "checkpoint/planned_save.h"
+#include "checkpoint/tell_together.h"
 #include "model/stored_form.h"
 #include "store/index_file.h"
 #include "store/skeleton.h"

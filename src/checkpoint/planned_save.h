@@ -10,7 +10,7 @@
 
 #include "belay/options.h"
 #include "belay/status.h"
-#include "checkpoint/describe_together.h"
+#include "checkpoint/tell_together.h"
 #include "h5/dataset.h"
 #include "model/plan.h"
 #include "parallel/collective.h"

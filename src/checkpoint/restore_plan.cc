@@ -5,11 +5,11 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/wire.h"
-#include "checkpoint/describe_together.h"
 #include "checkpoint/flat_file.h"
 #include "checkpoint/listing.h"
 #include "checkpoint/restore_options.h"
 #include "checkpoint/restore_run.h"
+#include "checkpoint/tell_together.h"
 #include "model/restore_planner.h"
 #include "types/conversions.h"
 

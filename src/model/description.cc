@@ -13,7 +13,8 @@
 namespace belay {
 namespace {
 
-// What an entry begins with: the place of a shard, or this.
+// What an entry begins with: the place of a shard, or one of these.
+constexpr uint8_t kNode = 254;
 constexpr uint8_t kValue = 255;
 
 using Layouts = absl::flat_hash_map<std::string, std::shared_ptr<const Layout>>;
@@ -77,6 +78,13 @@ std::string ValueEntry(const ListedValue& value) {
   return out.Take();
 }
 
+std::string NodeEntry(int32_t node) {
+  WireWriter out;
+  out.Put(kNode);
+  out.Put(node);
+  return out.Take();
+}
+
 ListedValue GetValue(WireReader& in) {
   ListedValue value;
   value.key = in.GetText();
@@ -106,6 +114,10 @@ bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
     list.values.push_back(GetValue(in));
     return in.ok() && in.done();
   }
+  if (begin == kNode) {
+    list.node = in.Get<int32_t>();
+    return in.ok() && in.done();
+  }
   if (begin > static_cast<uint8_t>(Place::kWhole)) return false;
   ListedShard shard = GetShard(Place{begin}, in, layouts);
   if (shard.place == Place::kLayout && shard.layout == nullptr) return false;
@@ -122,12 +134,11 @@ bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
 
 }  // namespace
 
-Description Describe(const std::vector<ShardInfo>& shards,
-                     const std::vector<ListedValue>& values, int rank) {
+Description Describe(const RankShards& mine, int rank) {
   Description description;
   Layouts layouts;
   uint64_t skipped = 0;  // shared ones since the last own one
-  for (const ShardInfo& shard : shards) {
+  for (const ShardInfo& shard : mine.shards) {
     const Place place = PlaceOf(shard, rank, layouts);
     if (place == Place::kBox) {
       description.own.push_back(OwnEntry(shard, std::exchange(skipped, 0)));
@@ -136,7 +147,8 @@ Description Describe(const std::vector<ShardInfo>& shards,
       ++skipped;
     }
   }
-  for (const ListedValue& value : values) {
+  if (mine.node != 0) description.own.push_back(NodeEntry(mine.node));
+  for (const ListedValue& value : mine.values) {
     description.shared.push_back(ValueEntry(value));
   }
   return description;

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/entries.h"
@@ -24,12 +25,11 @@ namespace belay {
 // What one rank lists. With its number that says all.
 struct Description {
   Entries shared;  // what names no rank, and all values
-  Entries own;     // pieces with their boxes
+  Entries own;     // pieces with their boxes, and the node unless it is 0
 };
 
 // Local.
-Description Describe(const std::vector<ShardInfo>& shards,
-                     const std::vector<ListedValue>& values, int rank);
+Description Describe(const RankShards& mine, int rank);
 
 // How it is known where a shard lies.
 enum class Place : uint8_t {
@@ -50,6 +50,7 @@ struct ShardList {
   // Of own ones: how many shared ones the rank has listed before each.
   std::vector<int64_t> before;
   std::vector<ListedValue> values;
+  int32_t node = 0;
 };
 
 // Local.

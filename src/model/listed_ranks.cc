@@ -91,11 +91,26 @@ std::vector<std::pair<HeldShard, const ListedShard*>> HeldBy(
 
 }  // namespace
 
+StatusOr<ListedRanks> ListRanks(const Heard& heard) {
+  ListedRanks listed;
+  absl::flat_hash_map<uint64_t, int32_t> rows;
+  for (const std::vector<uint64_t>& lists : heard.ranks) {
+    for (const uint64_t list : lists) {
+      const auto row = static_cast<int32_t>(rows.size());
+      if (!rows.try_emplace(list, row).second) continue;
+      BELAY_ASSIGN_OR_RETURN(listed.lists.emplace_back(),
+                             DecodeList(heard.lists.at(list)));
+    }
+    listed.ranks.push_back({.shared = rows[lists[0]], .own = rows[lists[1]]});
+  }
+  return listed;
+}
+
 RankShards ShardsOf(const ListedRanks& listed, int rank) {
   const RankLists& lists = listed.ranks[rank];
   const ShardList& shared = listed.lists[lists.shared];
   const ShardList& own = listed.lists[lists.own];
-  RankShards all{.node = lists.node, .shards = {}, .values = shared.values};
+  RankShards all{.node = own.node, .shards = {}, .values = shared.values};
   size_t next = 0;
   for (size_t i = 0; i < own.shards.size(); ++i) {
     for (; static_cast<int64_t>(next) < own.before[i]; ++next) {

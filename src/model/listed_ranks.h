@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "base/telling.h"
 #include "belay/status.h"
 #include "model/coverage.h"
 #include "model/description.h"
@@ -17,7 +18,6 @@ namespace belay {
 
 // The lists of one rank, as rows of the table of all.
 struct RankLists {
-  int32_t node = 0;  // ranks with the same number share a node
   int32_t shared = 0;
   int32_t own = 0;
 };
@@ -26,6 +26,10 @@ struct ListedRanks {
   std::vector<ShardList> lists;
   std::vector<RankLists> ranks;
 };
+
+// Makes the table of what rank 0 has heard: the two lists of a Description.
+// Errors: those of DecodeList.
+StatusOr<ListedRanks> ListRanks(const Heard& heard);
 
 // What one rank has listed, in its order.
 RankShards ShardsOf(const ListedRanks& listed, int rank);

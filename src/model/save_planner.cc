@@ -217,7 +217,9 @@ StatusOr<std::vector<ArrayBoxes>> AddArrays(const ListedRanks& listed,
 // The node of each rank.
 std::vector<int32_t> NodesOf(const ListedRanks& listed) {
   std::vector<int32_t> nodes;
-  for (const RankLists& rank : listed.ranks) nodes.push_back(rank.node);
+  for (const RankLists& rank : listed.ranks) {
+    nodes.push_back(listed.lists[rank.own].node);
+  }
   return nodes;
 }
 
