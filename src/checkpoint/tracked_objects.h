@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/telling.h"
 #include "belay/checkpoint.h"
 #include "checkpoint/restore_run.h"
 #include "graph/graph_match.h"
@@ -24,6 +25,7 @@ struct MergeResult {
   // Keys of this rank that are others in the merged graph.
   absl::flat_hash_map<std::string, std::string> renames;
   ObjectGraph graph;  // the merged one; rank 0 only
+  Told told;          // when merging
 };
 
 // A restore that later objects may still get values from.

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/entries.h"
 #include "belay/box.h"
 #include "belay/dtype.h"
 #include "belay/status.h"
@@ -125,6 +126,12 @@ Status CheckGraph(const ObjectGraph& graph);
 // Errors: DataLoss - not the bytes of a graph.
 std::string EncodeGraph(const ObjectGraph& graph);
 StatusOr<ObjectGraph> DecodeGraph(std::string_view bytes);
+
+// The same bytes, cut so that graphs that differ little have most entries in
+// common.
+// Errors: those of DecodeGraph.
+Entries GraphEntries(const ObjectGraph& graph);
+StatusOr<ObjectGraph> GraphOfEntries(const Entries& entries);
 
 // Equal for equal graphs, on all ranks. Of a graph of 100,000 values as long
 // as it takes to encode it.

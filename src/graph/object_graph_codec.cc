@@ -1,4 +1,6 @@
 // The object graph as bytes, for messages between ranks and for fingerprints.
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_join.h"
 #include "base/fingerprint.h"
 #include "base/wire.h"
 #include "graph/object_graph.h"
@@ -28,25 +30,125 @@ GraphAttribute GetAttribute(WireReader& in) {
   return attribute;
 }
 
-GraphNode GetNode(WireReader& in) {
+// What an entry is of: a node, what the last node has, or nothing more.
+enum class Part : uint8_t {
+  kNode = 0,
+  kChild = 1,
+  kAttribute = 2,
+  kSlot = 3,
+  kEnd = 4,
+};
+
+// Numbers of nodes are told by how they differ from what is usual there. So
+// most entries stay as they are where a graph gets one node more.
+struct Usual {
+  int32_t parent = 0;     // as of the node before
+  int32_t optimizer = 0;  // the same
+  int32_t child = 1;      // one more than all before
+  int32_t variable = 0;   // as of the slot before
+  int32_t slot = 0;       // one more than the slot before
+};
+
+// They wrap: damaged bytes may hold any difference.
+void PutNumber(int32_t number, int32_t usual, WireWriter& out) {
+  out.Put(static_cast<uint32_t>(number) - static_cast<uint32_t>(usual));
+}
+int32_t GetNumber(int32_t usual, WireReader& in) {
+  return static_cast<int32_t>(static_cast<uint32_t>(usual) +
+                              in.Get<uint32_t>());
+}
+int32_t NextOf(int32_t number) {
+  return static_cast<int32_t>(static_cast<uint32_t>(number) + 1);
+}
+
+// All entries one after the other; calls `ended` behind each.
+void PutEntries(const ObjectGraph& graph, WireWriter& out,
+                absl::FunctionRef<void()> ended) {
+  Usual usual;
+  for (const GraphNode& node : graph.nodes) {
+    out.Put(Part::kNode);
+    PutNumber(node.parent, usual.parent, out);
+    PutNumber(node.optimizer, usual.optimizer, out);
+    usual.parent = node.parent;
+    usual.optimizer = node.optimizer;
+    out.PutText(node.name);
+    out.Put<uint8_t>(node.is_empty);
+    ended();
+    for (const GraphChild& child : node.children) {
+      out.Put(Part::kChild);
+      out.PutText(child.name);
+      PutNumber(child.node, usual.child, out);
+      if (child.node >= usual.child) usual.child = NextOf(child.node);
+      ended();
+    }
+    for (const GraphAttribute& attribute : node.attributes) {
+      out.Put(Part::kAttribute);
+      PutAttribute(out, attribute);
+      ended();
+    }
+    for (const GraphSlot& slot : node.slots) {
+      out.Put(Part::kSlot);
+      PutNumber(slot.variable, usual.variable, out);
+      out.PutText(slot.name);
+      PutNumber(slot.node, usual.slot, out);
+      usual.variable = slot.variable;
+      usual.slot = NextOf(slot.node);
+      ended();
+    }
+  }
+  out.Put(Part::kEnd);
+  ended();
+}
+
+GraphNode GetNode(WireReader& in, Usual& usual) {
   GraphNode node;
-  node.parent = in.Get<int32_t>();
-  node.optimizer = in.Get<int32_t>();
+  usual.parent = node.parent = GetNumber(usual.parent, in);
+  usual.optimizer = node.optimizer = GetNumber(usual.optimizer, in);
   node.name = in.GetText();
-  node.children = in.GetAll<GraphChild>([&] {
-    std::string name(in.GetText());
-    return GraphChild{std::move(name), in.Get<int32_t>()};
-  });
-  node.attributes = in.GetAll<GraphAttribute>([&] { return GetAttribute(in); });
-  node.slots = in.GetAll<GraphSlot>([&] {
-    GraphSlot slot;
-    slot.variable = in.Get<int32_t>();
-    slot.name = in.GetText();
-    slot.node = in.Get<int32_t>();
-    return slot;
-  });
   node.is_empty = in.Get<uint8_t>() != 0;
   return node;
+}
+
+GraphChild GetChild(WireReader& in, Usual& usual) {
+  GraphChild child;
+  child.name = in.GetText();
+  child.node = GetNumber(usual.child, in);
+  if (child.node >= usual.child) usual.child = NextOf(child.node);
+  return child;
+}
+
+GraphSlot GetSlot(WireReader& in, Usual& usual) {
+  GraphSlot slot;
+  usual.variable = slot.variable = GetNumber(usual.variable, in);
+  slot.name = in.GetText();
+  slot.node = GetNumber(usual.slot, in);
+  usual.slot = NextOf(slot.node);
+  return slot;
+}
+
+// Reads to the end; returns whether it is one.
+bool GetEntries(WireReader& in, ObjectGraph& graph) {
+  Usual usual;
+  while (in.ok()) {
+    const Part part = in.Get<Part>();
+    if (part == Part::kEnd) return in.done();
+    if (part == Part::kNode) {
+      graph.nodes.push_back(GetNode(in, usual));
+      continue;
+    }
+    if (graph.nodes.empty()) return false;
+    GraphNode& node = graph.nodes.back();
+    if (part == Part::kChild) {
+      node.children.push_back(GetChild(in, usual));
+    } else if (part == Part::kAttribute) {
+      node.attributes.push_back(GetAttribute(in));
+    } else if (part == Part::kSlot) {
+      node.slots.push_back(GetSlot(in, usual));
+    } else {
+      return false;
+    }
+  }
+  return false;
 }
 
 Status CheckAttributes(const ObjectGraph& graph) {
@@ -66,36 +168,29 @@ Status CheckAttributes(const ObjectGraph& graph) {
 
 std::string EncodeGraph(const ObjectGraph& graph) {
   WireWriter out;
-  out.Put<uint64_t>(graph.nodes.size());
-  for (const GraphNode& node : graph.nodes) {
-    out.Put(node.parent);
-    out.Put(node.optimizer);
-    out.PutText(node.name);
-    out.Put<uint64_t>(node.children.size());
-    for (const GraphChild& child : node.children) {
-      out.PutText(child.name);
-      out.Put(child.node);
-    }
-    out.Put<uint64_t>(node.attributes.size());
-    for (const GraphAttribute& attribute : node.attributes) {
-      PutAttribute(out, attribute);
-    }
-    out.Put<uint64_t>(node.slots.size());
-    for (const GraphSlot& slot : node.slots) {
-      out.Put(slot.variable);
-      out.PutText(slot.name);
-      out.Put(slot.node);
-    }
-    out.Put<uint8_t>(node.is_empty);
-  }
+  PutEntries(graph, out, [] {});
   return out.Take();
+}
+
+Entries GraphEntries(const ObjectGraph& graph) {
+  WireWriter out;
+  Entries entries;
+  size_t begin = 0;
+  PutEntries(graph, out, [&] {
+    entries.push_back(out.bytes().substr(begin));
+    begin = out.bytes().size();
+  });
+  return entries;
+}
+
+StatusOr<ObjectGraph> GraphOfEntries(const Entries& entries) {
+  return DecodeGraph(absl::StrJoin(entries, ""));
 }
 
 StatusOr<ObjectGraph> DecodeGraph(std::string_view bytes) {
   WireReader in(bytes);
   ObjectGraph graph;
-  graph.nodes = in.GetAll<GraphNode>([&] { return GetNode(in); });
-  if (!in.ok() || !in.done()) {
+  if (!GetEntries(in, graph)) {
     return absl::DataLossError(
         "read object graph \"\": the bytes end early or late");
   }
