@@ -77,39 +77,6 @@ void ExpectTiled(const std::vector<ArrayBoxes>& arrays,
   }
 }
 
-TEST(BoxesOfRangeTest, WholeRowsAreOneBox) {
-  const Box box{{2, 3}, {4, 5}};
-  EXPECT_THAT(BoxesOfRange(box, 0, 20), ElementsAre(box));
-  EXPECT_THAT(BoxesOfRange(box, 5, 15), ElementsAre(Box{{3, 3}, {2, 5}}));
-  EXPECT_THAT(BoxesOfRange(box, 6, 9), ElementsAre(Box{{3, 4}, {1, 3}}));
-  EXPECT_THAT(BoxesOfRange(box, 7, 7), ElementsAre());
-  EXPECT_THAT(BoxesOfRange(Box{}, 0, 1), ElementsAre(Box{}));
-}
-
-TEST(BoxesOfRangeTest, PartialRowsAtBothEnds) {
-  EXPECT_THAT(BoxesOfRange({{0, 0}, {4, 5}}, 3, 17),
-              ElementsAre(Box{{0, 3}, {1, 2}}, Box{{1, 0}, {2, 5}},
-                          Box{{3, 0}, {1, 2}}));
-}
-
-TEST(BoxesOfRangeTest, EveryRangeInOrder) {
-  const Box box{{1, 2, 3}, {3, 2, 4}};
-  for (int64_t begin = 0; begin <= 24; ++begin) {
-    for (int64_t end = begin; end <= 24; ++end) {
-      int64_t next = begin;
-      const std::vector<Box> parts = BoxesOfRange(box, begin, end);
-      ASSERT_LE(parts.size(), 5u);
-      for (const Box& part : parts) {
-        ForEachRun(part, box, box, [&](const belay::Run& run) {
-          ASSERT_EQ(run.a, next);
-          next += run.length;
-        });
-      }
-      ASSERT_EQ(next, end);
-    }
-  }
-}
-
 TEST(ChooseWritersTest, OnlyHolderWrites) {
   const std::vector<WritePiece> pieces =
       ChooseWriters({Array(0, {{{{0}, {3}}, {1}}, {{{3}, {2}}, {0}}})}, 2);

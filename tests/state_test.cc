@@ -155,5 +155,47 @@ TEST(StateTest, AnEmptyPieceNeedsNoMemory) {
   EXPECT_EQ(state.shards().size(), 1);
 }
 
+TEST(StateTest, AFlatRangeIsListedInBoxes) {
+  State state;
+  std::vector<float> values(8);
+  const std::vector<FlatPiece> pieces = {
+      {.key = "w", .global_shape = {3, 4}},
+      {.key = "b", .global_shape = {4}, .replica = 2}};
+  state.AddFlatRange("adam/m/", pieces, 6, 14, values.data());
+  ASSERT_EQ(state.shards().size(), 3);
+  const Shard& head = state.shards()[0];
+  EXPECT_EQ(head.key, "adam/m/w");
+  EXPECT_EQ(head.dtype, DType::kF32);
+  EXPECT_EQ(head.global_shape, Shape({3, 4}));
+  EXPECT_EQ(head.box, Box({{1, 2}, {1, 2}}));
+  EXPECT_EQ(head.data, values.data());
+  EXPECT_EQ(state.shards()[1].box, Box({{2, 0}, {1, 4}}));
+  EXPECT_EQ(state.shards()[1].data, values.data() + 2);
+  const Shard& bias = state.shards()[2];
+  EXPECT_EQ(bias.key, "adam/m/b");
+  EXPECT_EQ(bias.box, Box({{0}, {2}}));
+  EXPECT_EQ(bias.replica, 2);
+  EXPECT_EQ(bias.data, values.data() + 6);
+  EXPECT_EQ(state.status(), absl::OkStatus());
+  state.AddFlatRange<float>("none/", pieces, 16, 20, nullptr);  // padding
+  EXPECT_EQ(state.status(), absl::OkStatus());
+}
+
+TEST(StateTest, AFlatRangeWithMistakesIsRemembered) {
+  State null, range, text;
+  const std::vector<FlatPiece> pieces = {{.key = "w", .global_shape = {3}}};
+  null.AddFlatRange<float>("m/", pieces, 0, 3, nullptr);
+  EXPECT_EQ(null.status(),
+            absl::InvalidArgumentError("add \"m/w\": the pointer is null"));
+  float value = 0;
+  range.AddFlatRange("m/", pieces, 2, 1, &value);
+  EXPECT_EQ(range.status(),
+            absl::InvalidArgumentError(
+                "add \"m/\": cut a flat buffer: not a range (need 0 <= begin "
+                "<= end, found 2 and 1)"));
+  text.AddFlatRangeBytes("m/", DType::kString, pieces, 0, 3, &value);
+  EXPECT_EQ(text.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace belay

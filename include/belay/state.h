@@ -20,6 +20,7 @@
 
 #include "belay/box.h"
 #include "belay/dtype.h"
+#include "belay/flat_buffer.h"
 #include "belay/layout.h"
 #include "belay/shard.h"
 #include "belay/status.h"
@@ -107,6 +108,22 @@ class State {
   // The same for a type that is known at run time only. Local.
   void AddLaidOutBytes(std::string_view key, DType dtype, const Layout& layout,
                        const Shape& global_shape, int rank, void* data);
+
+  // Adds the elements [begin, end) of a flat buffer, which `data` holds: each
+  // piece that they meet, under `prefix` and its key, in boxes that lie where
+  // the buffer has them. The ranges of all ranks must cover the pieces. The
+  // arrays restore into other ranges, or cut in any other way. Local.
+  template <typename T>
+  void AddFlatRange(std::string_view prefix,
+                    const std::vector<FlatPiece>& pieces, int64_t begin,
+                    int64_t end, T* data) {
+    AddFlatRangeBytes(prefix, DTypeOf<T>(), pieces, begin, end, data);
+  }
+
+  // The same for a type that is known at run time only. Local.
+  void AddFlatRangeBytes(std::string_view prefix, DType dtype,
+                         const std::vector<FlatPiece>& pieces, int64_t begin,
+                         int64_t end, void* data);
 
   // Adds the components of a variable that this rank holds, each as one shard.
   // The variable can be restored with any other components. Local.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
+#include "belay/flat_buffer.h"
 
 namespace belay {
 namespace {
@@ -161,39 +162,7 @@ void DealOut(const Group& group, std::vector<int64_t>& load,
   }
 }
 
-// Elements of one index of each axis.
-Shape Strides(const Shape& shape) {
-  Shape strides(shape.size(), 1);
-  for (size_t axis = shape.size(); axis-- > 1;) {
-    strides[axis - 1] = strides[axis] * shape[axis];
-  }
-  return strides;
-}
-
 }  // namespace
-
-std::vector<Box> BoxesOfRange(const Box& box, int64_t begin, int64_t end) {
-  if (begin == end) return {};
-  if (begin == 0 && end == NumElements(box.shape)) return {box};
-  const Shape strides = Strides(box.shape);
-  std::vector<Box> boxes;
-  while (begin < end) {
-    Box part = box;
-    size_t axis = 0;
-    // The outermost axis of which a whole index begins here.
-    while (begin % strides[axis] != 0 || end - begin < strides[axis]) ++axis;
-    for (size_t i = 0; i <= axis; ++i) {
-      const int64_t index = begin / strides[i] % box.shape[i];
-      part.offset[i] += index;
-      part.shape[i] =
-          i < axis ? 1
-                   : std::min((end - begin) / strides[i], box.shape[i] - index);
-    }
-    begin += part.shape[axis] * strides[axis];
-    boxes.push_back(std::move(part));
-  }
-  return boxes;
-}
 
 std::vector<WritePiece> ChooseWriters(const std::vector<ArrayBoxes>& arrays,
                                       int num_ranks) {

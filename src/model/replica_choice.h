@@ -40,10 +40,6 @@ struct WritePiece {
 std::vector<WritePiece> ChooseWriters(const std::vector<ArrayBoxes>& arrays,
                                       int num_ranks);
 
-// Returns the elements [begin, end) of `box`, counted row-major, as the fewest
-// boxes, ascending.
-std::vector<Box> BoxesOfRange(const Box& box, int64_t begin, int64_t end);
-
 }  // namespace belay
 
 #endif  // BELAY_MODEL_REPLICA_CHOICE_H_

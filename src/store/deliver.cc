@@ -6,8 +6,8 @@
 #include "absl/functional/function_ref.h"
 #include "base/status_macros.h"
 #include "base/stream_copy.h"
+#include "belay/flat_buffer.h"
 #include "geometry/runs.h"
-#include "model/replica_choice.h"
 #include "parallel/parcels.h"
 #include "store/staging.h"
 

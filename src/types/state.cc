@@ -54,6 +54,40 @@ void State::AddLaidOutBytes(std::string_view key, DType dtype,
             .layout = layout.ToString()});
 }
 
+void State::AddFlatRangeBytes(std::string_view prefix, DType dtype,
+                              const std::vector<FlatPiece>& pieces,
+                              int64_t begin, int64_t end, void* data) {
+  if (dtype == DType::kString || !IsKnownDType(static_cast<uint8_t>(dtype))) {
+    if (status_.ok()) {
+      status_ = absl::InvalidArgumentError(
+          absl::StrFormat("add \"%s\": no dtype of a flat buffer (found %d)",
+                          AbslView(prefix), static_cast<int>(dtype)));
+    }
+    return;
+  }
+  StatusOr<std::vector<FlatBox>> boxes = BoxesOfFlatRange(pieces, begin, end);
+  if (!boxes.ok()) {
+    if (status_.ok()) {
+      status_ = Status(boxes.status().code(),
+                       absl::StrFormat("add \"%s\": %s", AbslView(prefix),
+                                       boxes.status().message()));
+    }
+    return;
+  }
+  for (FlatBox& part : *boxes) {
+    const FlatPiece& piece = pieces[part.piece];
+    void* const at = data == nullptr ? nullptr
+                                     : static_cast<char*>(data) +
+                                           part.position * DTypeSize(dtype);
+    AddShard({.key = std::string(prefix) + piece.key,
+              .dtype = dtype,
+              .global_shape = piece.global_shape,
+              .box = std::move(part.box),
+              .replica = piece.replica,
+              .data = at});
+  }
+}
+
 void State::AddShardedVariable(std::string_view key,
                                ShardedVariable& variable) {
   if (variable.components().empty() && status_.ok()) {
