@@ -1,0 +1,133 @@
+#include "workload/parallelism.h"
+
+#include <charconv>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+
+namespace belay {
+namespace {
+
+struct Degree {
+  std::string_view name;
+  int64_t Parallelism::*value;
+};
+
+constexpr Degree kDegrees[] = {{"tp", &Parallelism::tp},
+                               {"pp", &Parallelism::pp},
+                               {"dp", &Parallelism::dp},
+                               {"fsdp", &Parallelism::fsdp},
+                               {"ep", &Parallelism::ep}};
+
+Status Mistake(std::string_view text, const std::string& cause) {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("parse parallelism \"%s\": %s", AbslView(text), cause));
+}
+
+// Reads one number, all of it. Returns -1 if it is none.
+int64_t NumberOf(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : -1;
+}
+
+Status ParsePart(std::string_view text, std::string_view part,
+                 std::vector<std::string_view>& seen, Parallelism& result) {
+  const size_t sign = part.find('=');
+  const std::string_view name = part.substr(0, sign);
+  if (sign == part.npos) {
+    return Mistake(text,
+                   absl::StrFormat("need parts such as tp=8, found \"%s\"",
+                                   AbslView(part)));
+  }
+  for (std::string_view other : seen) {
+    if (other == name) {
+      return Mistake(text, Cat("\"", name, "\" is there twice"));
+    }
+  }
+  seen.push_back(name);
+  const int64_t value = NumberOf(part.substr(sign + 1));
+  if (name == "zero") {
+    if (value != 0 && value != 1) {
+      return Mistake(text,
+                     Cat("need zero=0 or zero=1 (2 stores what 1 does, 3 is "
+                         "fsdp), found \"",
+                         part, "\""));
+    }
+    result.zero = value == 1;
+    return absl::OkStatus();
+  }
+  for (const Degree& degree : kDegrees) {
+    if (degree.name != name) continue;
+    if (value < 1 || value > kMostRanks) {
+      return Mistake(text, Cat("need ", name, "=1 to ", name, "=", kMostRanks,
+                               ", found \"", part, "\""));
+    }
+    result.*degree.value = value;
+    return absl::OkStatus();
+  }
+  return Mistake(text, Cat("unknown degree \"", name,
+                           "\" (need tp, pp, dp, fsdp, ep or zero)"));
+}
+
+Status CheckTogether(std::string_view text, const Parallelism& result) {
+  int64_t ranks = 1;
+  for (const Degree& degree : kDegrees) {
+    if (degree.name == "ep") continue;
+    ranks *= result.*degree.value;  // both are at most 2^20
+    if (ranks > kMostRanks) {
+      return Mistake(text, Cat("too many ranks (need at most ", kMostRanks,
+                               ", found ", ranks, " or more)"));
+    }
+  }
+  if (result.dp % result.ep != 0) {
+    return Mistake(text, Cat("expert-parallel ranks are a part of the "
+                             "data-parallel ones (need an ep that divides dp=",
+                             result.dp, ", found ep=", result.ep, ")"));
+  }
+  if (result.zero && result.fsdp > 1) {
+    return Mistake(text,
+                   Cat("FSDP cuts the state of the optimizer already (need "
+                       "zero=0 or fsdp=1, found fsdp=",
+                       result.fsdp, ")"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StatusOr<Parallelism> ParseParallelism(std::string_view text) {
+  Parallelism result;
+  std::vector<std::string_view> seen;
+  for (std::string_view part : Split(text, ',')) {
+    BELAY_RETURN_IF_ERROR(ParsePart(text, part, seen, result));
+  }
+  BELAY_RETURN_IF_ERROR(CheckTogether(text, result));
+  return result;
+}
+
+std::string ToString(const Parallelism& parallelism) {
+  std::string text;
+  for (const Degree& degree : kDegrees) {
+    const int64_t value = parallelism.*degree.value;
+    if (value == 1) continue;
+    text += Cat(text.empty() ? "" : ",", degree.name, "=", value);
+  }
+  if (parallelism.zero) text += text.empty() ? "zero=1" : ",zero=1";
+  return text.empty() ? "dp=1" : text;
+}
+
+RankPlace PlaceOf(const Parallelism& parallelism, int64_t rank) {
+  RankPlace place;
+  place.tp = rank % parallelism.tp;
+  rank /= parallelism.tp;
+  place.fsdp = rank % parallelism.fsdp;
+  rank /= parallelism.fsdp;
+  place.dp = rank % parallelism.dp;
+  place.pp = rank / parallelism.dp;
+  return place;
+}
+
+}  // namespace belay

@@ -1,0 +1,263 @@
+#include "workload/simulate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "base/status_macros.h"
+#include "geometry/runs.h"
+#include "model/box_index.h"
+#include "model/counting_parts.h"
+#include "model/save_planner.h"
+#include "model/streams.h"
+
+namespace belay {
+namespace {
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+int64_t BytesOf(const Box& box, DType dtype) {
+  return NumElements(box.shape) * IoElementSize(dtype);
+}
+
+// Runs of a file that hold a part of one of its extents.
+int64_t RunsOf(const Box& box, const Extent& extent) {
+  return CountRuns(box, box, extent.box);
+}
+
+// The index that a save leaves. Where a dataset lies is known once the file is
+// made; here they lie end to end.
+SavedCheckpoint IndexOf(const SavePlan& plan) {
+  SavedCheckpoint saved{.file_layout = plan.file_layout,
+                        .arrays = plan.arrays,
+                        .datasets = plan.datasets,
+                        .files = plan.files};
+  std::vector<int64_t> ends(plan.files.size(), 0);
+  for (StoredDataset& dataset : saved.datasets) {
+    int64_t& end = ends[dataset.file];
+    dataset.offset = end;
+    int64_t elements = NumElements(dataset.box.shape);
+    if (!dataset.chunk.empty()) {
+      elements = NumElements(ChunkGrid(dataset)) * NumElements(dataset.chunk);
+    }
+    end += elements * IoElementSize(plan.arrays[dataset.array].dtype);
+  }
+  std::stable_sort(saved.datasets.begin(), saved.datasets.end(),
+                   [](const StoredDataset& a, const StoredDataset& b) {
+                     return a.array < b.array;
+                   });
+  return saved;
+}
+
+void CountWrites(const SavePlan& plan, SimulatedSave& result) {
+  for (const RankWrites& writes : plan.ranks) {
+    result.written_bytes.push_back(writes.bytes);
+    int64_t requests = 0;
+    for (const WriteOrder& order : writes.orders) {
+      requests += RunsOf(order.box, order.extent);
+    }
+    result.requests.push_back(requests);
+  }
+}
+
+// All ranks but the first send their descriptions and get their orders.
+void CountPlanning(const std::vector<RankShards>& ranks, const SavePlan& plan,
+                   SimulatedSave& result) {
+  for (size_t rank = 1; rank < ranks.size(); ++rank) {
+    result.planning_messages += 2;
+    result.planning_bytes +=
+        static_cast<int64_t>(EncodeRankShards(ranks[rank]).size() +
+                             EncodeRankWrites({plan.ranks[rank]}).size());
+  }
+}
+
+// Takes what is padded in one of two runs out of the wanted boxes: only what
+// both shapes have in common is read.
+void WantAsStored(const SavedCheckpoint& saved,
+                  std::vector<RankShards>& wanted) {
+  absl::flat_hash_map<std::string_view, const Shape*> shapes;
+  for (const StoredArray& array : saved.arrays) {
+    shapes.emplace(array.key, &array.shape);
+  }
+  for (RankShards& rank : wanted) {
+    for (ShardInfo& shard : rank.shards) {
+      const auto it = shapes.find(shard.key);
+      if (it == shapes.end() || *it->second == shard.global_shape ||
+          it->second->size() != shard.global_shape.size()) {
+        continue;
+      }
+      shard.global_shape = *it->second;
+      for (size_t axis = 0; axis < shard.global_shape.size(); ++axis) {
+        const int64_t length = shard.global_shape[axis];
+        int64_t& offset = shard.box.offset[axis];
+        offset = std::min(offset, length);
+        shard.box.shape[axis] =
+            std::min(shard.box.shape[axis], length - offset);
+      }
+    }
+  }
+}
+
+void CountReads(const std::vector<RankShards>& wanted, const RestorePlan& plan,
+                SimulatedRestore& result) {
+  for (size_t rank = 0; rank < wanted.size(); ++rank) {
+    const std::vector<ShardInfo>& shards = wanted[rank].shards;
+    int64_t wants = 0, reads = 0, requests = 0, delivered = 0;
+    for (const ShardInfo& shard : shards) {
+      wants += BytesOf(IoBox(shard), shard.dtype);
+    }
+    for (const ReadOrder& order : plan.ranks[rank].orders) {
+      reads += BytesOf(order.box, shards[order.shard].dtype);
+      requests += RunsOf(order.box, order.extent);
+    }
+    for (const Delivery& delivery : plan.ranks[rank].deliveries) {
+      if (delivery.reader == static_cast<int32_t>(rank)) continue;
+      const ShardInfo& shard = shards[delivery.shard];
+      delivered += BytesOf(*Intersect(delivery.box, IoBox(shard)), shard.dtype);
+    }
+    result.wanted_bytes.push_back(wants);
+    result.read_bytes.push_back(reads);
+    result.requests.push_back(requests);
+    result.delivered_bytes.push_back(delivered);
+  }
+}
+
+void CountMessages(const std::vector<RankShards>& wanted,
+                   const RestorePlan& plan, const ReadRules& rules,
+                   SimulatedRestore& result) {
+  std::vector<int32_t> numbers;
+  for (const RankShards& rank : wanted) numbers.push_back(rank.node);
+  const Nodes nodes = GroupByNode(numbers);
+  for (const RankTransits& transits : PlanTransits(plan, nodes)) {
+    for (const Transit& send : transits.sends) {
+      ++result.messages;
+      result.message_bytes += send.bytes;
+    }
+  }
+  if (plan.stream_bytes == 0) return;
+  const int64_t portion =
+      PortionBytes(MostSlots(nodes), rules.max_bytes_in_flight);
+  result.rounds = (plan.stream_bytes + portion - 1) / portion;
+}
+
+// The boxes of one array, by key.
+using BoxesByKey = absl::flat_hash_map<std::string_view, std::vector<Want>>;
+
+BoxesByKey GroupByKey(const std::vector<RankShards>& ranks) {
+  BoxesByKey groups;
+  for (const RankShards& rank : ranks) {
+    for (const ShardInfo& shard : rank.shards) {
+      Box box = IoBox(shard);
+      if (!IsEmpty(box)) groups[shard.key].push_back({.box = std::move(box)});
+    }
+  }
+  return groups;
+}
+
+int64_t NeededBytes(const SavedCheckpoint& saved,
+                    const std::vector<RankShards>& wanted) {
+  const BoxesByKey groups = GroupByKey(wanted);
+  int64_t bytes = 0;
+  for (const StoredArray& array : saved.arrays) {
+    const auto it = groups.find(array.key);
+    if (it == groups.end()) continue;
+    for (const std::vector<Part>& parts : ChooseCounting(it->second)) {
+      for (const Part& part : parts) {
+        if (part.counts) bytes += BytesOf(part.box, array.dtype);
+      }
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+int64_t Sum(const PerRank& values) {
+  return std::accumulate(values.begin(), values.end(), int64_t{0});
+}
+
+int64_t Most(const PerRank& values) {
+  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+}
+
+double Balance(const PerRank& values) {
+  const int64_t sum = Sum(values);
+  if (sum == 0) return 1;
+  return static_cast<double>(Most(values)) *
+         static_cast<double>(values.size()) / static_cast<double>(sum);
+}
+
+StatusOr<SimulatedSave> SimulateSave(const std::vector<RankShards>& ranks,
+                                     FileLayout file_layout) {
+  const Stopwatch watch;
+  BELAY_ASSIGN_OR_RETURN(const SavePlan plan,
+                         PlanSave(ranks, {.file_layout = file_layout}));
+  SimulatedSave result{.plan_seconds = watch.seconds()};
+  result.num_arrays = static_cast<int64_t>(plan.arrays.size());
+  for (const RankShards& rank : ranks) {
+    result.num_listed += static_cast<int64_t>(rank.shards.size());
+  }
+  for (const StoredArray& array : plan.arrays) {
+    result.bytes += ArrayBytes(array);
+  }
+  result.num_files = static_cast<int64_t>(plan.files.size());
+  result.num_datasets = static_cast<int64_t>(plan.datasets.size());
+  result.num_chunked = std::count_if(
+      plan.datasets.begin(), plan.datasets.end(),
+      [](const StoredDataset& dataset) { return !dataset.chunk.empty(); });
+  result.rounds = plan.rounds;
+  CountWrites(plan, result);
+  CountPlanning(ranks, plan, result);
+  result.saved = IndexOf(plan);
+  return result;
+}
+
+StatusOr<SimulatedRestore> SimulateRestore(const SavedCheckpoint& saved,
+                                           std::vector<RankShards> wanted,
+                                           const ReadRules& rules) {
+  WantAsStored(saved, wanted);
+  const Stopwatch watch;
+  BELAY_ASSIGN_OR_RETURN(const RestorePlan plan,
+                         PlanRestore(saved, wanted, rules));
+  SimulatedRestore result{.plan_seconds = watch.seconds()};
+  result.num_arrays = static_cast<int64_t>(plan.arrays.size());
+  result.needed_bytes = NeededBytes(saved, wanted);
+  result.sharing = plan.sharing;
+  result.note = plan.note;
+  CountReads(wanted, plan, result);
+  CountMessages(wanted, plan, rules, result);
+  return result;
+}
+
+int64_t CountPieces(const std::vector<RankShards>& saved,
+                    const std::vector<RankShards>& wanted) {
+  const BoxesByKey stored = GroupByKey(saved);
+  int64_t pieces = 0;
+  for (const auto& [key, wants] : GroupByKey(wanted)) {
+    const auto it = stored.find(key);
+    if (it == stored.end()) continue;
+    std::vector<HeldBox> boxes = DistinctBoxes(it->second);
+    std::vector<const Box*> pointers;
+    for (const HeldBox& held : boxes) pointers.push_back(&held.box);
+    const BoxIndex index(pointers);
+    for (const HeldBox& want : DistinctBoxes(wants)) {
+      pieces += static_cast<int64_t>(index.Find(want.box).size());
+    }
+  }
+  return pieces;
+}
+
+}  // namespace belay

@@ -1,0 +1,79 @@
+// Simulation: what a save or a restore of simulated ranks would do, as counts.
+//
+// The plans are those that Save and Restore make and carry out; no rank, file
+// or value is there.
+
+#ifndef BELAY_WORKLOAD_SIMULATE_H_
+#define BELAY_WORKLOAD_SIMULATE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "belay/options.h"
+#include "belay/status.h"
+#include "model/plan.h"
+#include "model/restore_planner.h"
+
+namespace belay {
+
+// What the ranks do, by rank.
+using PerRank = std::vector<int64_t>;
+
+int64_t Sum(const PerRank& values);
+int64_t Most(const PerRank& values);
+// The most over the mean; 1 if nothing is done.
+double Balance(const PerRank& values);
+
+struct SimulatedSave {
+  int64_t num_arrays = 0;
+  int64_t num_listed = 0;  // shards of all ranks
+  int64_t bytes = 0;       // of the arrays, each once
+  int64_t num_files = 0;
+  int64_t num_datasets = 0;
+  int64_t num_chunked = 0;  // of these, in chunks
+  int64_t rounds = 0;
+  PerRank written_bytes;
+  PerRank requests;  // runs of a file that are written in one go
+  // Descriptions that go to rank 0, and orders that come back.
+  int64_t planning_messages = 0;
+  int64_t planning_bytes = 0;
+  double plan_seconds = 0;
+  SavedCheckpoint saved;  // the index, as far as a plan knows it
+};
+
+// Plans a save. Errors: those of PlanSave.
+StatusOr<SimulatedSave> SimulateSave(const std::vector<RankShards>& ranks,
+                                     FileLayout file_layout);
+
+struct SimulatedRestore {
+  int64_t num_arrays = 0;
+  int64_t needed_bytes = 0;  // that any rank wants, each once
+  PerRank wanted_bytes;
+  PerRank read_bytes;
+  PerRank requests;         // runs of a file that are read in one go
+  PerRank delivered_bytes;  // that other ranks have read for this one
+  // Between nodes: what one rank sends to one of another node.
+  int64_t messages = 0;
+  int64_t message_bytes = 0;
+  int64_t rounds = 0;  // in which ranks hand over what they have read
+  ReadSharing sharing = ReadSharing::kEachRank;
+  std::string note;  // why
+  double plan_seconds = 0;
+};
+
+// Plans a restore. What of an array reaches past its stored shape is not
+// wanted. Errors: those of PlanRestore.
+StatusOr<SimulatedRestore> SimulateRestore(const SavedCheckpoint& saved,
+                                           std::vector<RankShards> wanted,
+                                           const ReadRules& rules);
+
+// How often a box that some rank listed for a save meets one that some rank
+// wants, each counted once however many hold it: the requests of a restore that
+// has as many files as there were boxes, and reads only what it wants.
+int64_t CountPieces(const std::vector<RankShards>& saved,
+                    const std::vector<RankShards>& wanted);
+
+}  // namespace belay
+
+#endif  // BELAY_WORKLOAD_SIMULATE_H_
