@@ -19,32 +19,49 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-uint64_t SeedOf(const Piece& piece) {
-  return Mix(
-      std::hash<std::string>{}(absl::StrCat(piece.key, BoxText(piece.box))));
+// The number in its array of element `i` of a piece, row-major.
+int64_t NumberOf(const Piece& piece, int64_t i) {
+  int64_t number = 0, scale = 1;
+  for (size_t axis = piece.global_shape.size(); axis-- > 0;) {
+    const int64_t length = piece.box.shape[axis];
+    number += (piece.box.offset[axis] + i % length) * scale;
+    i /= length;
+    scale *= piece.global_shape[axis];
+  }
+  return number;
 }
 
-// Calls visit(offset in the piece, word, bytes of it that count).
+// Calls visit(offset in the piece, word) for each element, of which as many
+// bytes of the word count as it has; they are those of its place in the array.
 template <typename Visit>
 void ForEachWord(const Piece& piece, Visit visit) {
-  const uint64_t seed = SeedOf(piece);
-  for (int64_t i = 0; i < piece.num_bytes; i += 8) {
-    visit(i, Mix(seed + static_cast<uint64_t>(i)),
-          std::min<int64_t>(8, piece.num_bytes - i));
+  const uint64_t seed = Mix(std::hash<std::string>{}(piece.key));
+  const int64_t size = DTypeSize(piece.dtype);
+  const int64_t elements = piece.num_bytes / size;
+  const int64_t row = piece.box.shape.empty() ? 1 : piece.box.shape.back();
+  for (int64_t begin = 0; begin < elements; begin += row) {
+    const auto number = static_cast<uint64_t>(NumberOf(piece, begin));
+    for (int64_t i = 0; i < row; ++i) {
+      visit((begin + i) * size, Mix(seed + number + static_cast<uint64_t>(i)));
+    }
   }
 }
 
 void FillPiece(const Piece& piece, char* data) {
-  ForEachWord(piece, [&](int64_t i, uint64_t word, int64_t bytes) {
-    std::memcpy(data + i, &word, bytes);
+  const int64_t size = DTypeSize(piece.dtype);
+  ForEachWord(piece, [&](int64_t offset, uint64_t word) {
+    std::memcpy(data + offset, &word, size);
   });
 }
 
 // Returns the first wrong byte, or -1.
 int64_t FirstWrongByte(const Piece& piece, const char* data) {
+  const int64_t size = DTypeSize(piece.dtype);
   int64_t wrong = -1;
-  ForEachWord(piece, [&](int64_t i, uint64_t word, int64_t bytes) {
-    if (std::memcmp(data + i, &word, bytes) != 0 && wrong < 0) wrong = i;
+  ForEachWord(piece, [&](int64_t offset, uint64_t word) {
+    if (std::memcmp(data + offset, &word, size) != 0 && wrong < 0) {
+      wrong = offset;
+    }
   });
   return wrong;
 }

@@ -40,7 +40,7 @@ struct Arrays {
 void AddPiece(Arrays& arrays, Piece piece);
 
 // Allocates the buffer and fills every piece with bytes that depend on its key
-// and box only, so that replicas agree. Local.
+// and place in the array only, so that replicas and other cuts agree. Local.
 void AllocateAndFill(Arrays& arrays, int num_ranks);
 
 // Checks that `buffer`, of the same pieces, holds those bytes. Local.

@@ -34,6 +34,7 @@ Workload PlanningBytes100000();
 
 // GPT-2 with AdamW, tensor and data parallel (workloads_gpt2.cc).
 Workload SaveGpt2();
+Workload RestoreGpt2();
 
 // Rows of a sharded variable, without files (workloads_sharded.cc).
 Workload ScatterAddRows();
@@ -67,6 +68,7 @@ inline std::vector<Workload> AllWorkloads() {
           PlanningBytes1000(),
           PlanningBytes100000(),
           SaveGpt2(),
+          RestoreGpt2(),
           ScatterAddRows(),
           LookUpRows(),
           ReadAllRows(),

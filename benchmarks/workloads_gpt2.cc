@@ -1,6 +1,5 @@
 // GPT-2 small with AdamW in mixed precision: per tensor bf16 weights, an f32
-// master copy and two f32 moments, and one step counter. Tensor parallel over
-// 2 ranks, the rest holds replicas.
+// master copy and two f32 moments, and one step counter.
 
 #include <algorithm>
 #include <cmath>
@@ -20,14 +19,12 @@ int64_t DivisorOf(const Context& context) {
   return std::max<int64_t>(1, std::llround(2 / std::sqrt(context.scale)));
 }
 
-StatusOr<std::shared_ptr<Arrays>> MakeGpt2(const Context& context) {
+StatusOr<std::shared_ptr<Arrays>> MakeGpt2(const Context& context,
+                                           const Parallelism& parallelism) {
   StatusOr<ModelSpec> model = ReadModel(context.model_file);
   if (!model.ok()) return model.status();
-  const int ranks = context.comm->size();
-  const int tp = ranks % 2 == 0 ? 2 : 1;
   StatusOr<std::vector<RankShards>> states =
-      RankStates(Divided(*std::move(model), DivisorOf(context)),
-                 {.tp = tp, .dp = ranks / tp});
+      RankStates(Divided(*std::move(model), DivisorOf(context)), parallelism);
   if (!states.ok()) return states.status();
   StatusOr<SimulatedSave> save = SimulateSave(*states, FileLayout::kShared);
   if (!save.ok()) return save.status();
@@ -40,7 +37,7 @@ StatusOr<std::shared_ptr<Arrays>> MakeGpt2(const Context& context) {
                        .replica = shard.replica});
   }
   arrays->unique_bytes = save->bytes;
-  AllocateAndFill(*arrays, ranks);
+  AllocateAndFill(*arrays, context.comm->size());
   return arrays;
 }
 
@@ -54,7 +51,10 @@ Workload SaveGpt2() {
                       {"save.gpt2.canonical", "belay.canonical", "pwrite", {}}},
       .make = [](const Context& context,
                  const Medium& medium) -> StatusOr<std::vector<Contender>> {
-        StatusOr<std::shared_ptr<Arrays>> arrays = MakeGpt2(context);
+        const int ranks = context.comm->size();
+        const int tp = ranks % 2 == 0 ? 2 : 1;
+        StatusOr<std::shared_ptr<Arrays>> arrays =
+            MakeGpt2(context, {.tp = tp, .dp = ranks / tp});
         if (!arrays.ok()) return arrays.status();
         return std::vector<Contender>{
             PlainWrite(context, medium, *arrays),
@@ -63,6 +63,31 @@ Workload SaveGpt2() {
             BelaySave("belay.canonical", context, medium, *arrays,
                       {.array_layout = ArrayLayout::kCanonical})};
       }};
+}
+
+Workload RestoreGpt2() {
+  return {.title = "restore GPT-2 with AdamW, saved by rows, in TP",
+          .comparisons = {{"restore.gpt2", "belay", "pread", {}},
+                          {"restore.gpt2.each", "belay.each", "pread", {}},
+                          {"restore.gpt2.rows", "belay", "belay.each", 1.0}},
+          .make = [](const Context& context,
+                     const Medium& medium) -> StatusOr<std::vector<Contender>> {
+            const int ranks = context.comm->size();
+            StatusOr<std::shared_ptr<Arrays>> rows =
+                MakeGpt2(context, {.fsdp = ranks});
+            if (!rows.ok()) return rows.status();
+            StatusOr<std::shared_ptr<Arrays>> parts =
+                MakeGpt2(context, {.tp = ranks});
+            if (!parts.ok()) return parts.status();
+            StatusOr<std::string> dir = SaveForRestore(context, medium, *rows);
+            if (!dir.ok()) return dir.status();
+            StatusOr<Contender> plain = PlainRead(context, medium, *rows);
+            if (!plain.ok()) return plain.status();
+            return std::vector<Contender>{
+                *std::move(plain), BelayRestore("belay", context, *dir, *parts),
+                BelayRestore("belay.each", context, *dir, *parts,
+                             {.read_sharing = ReadSharing::kEachRank})};
+          }};
 }
 
 }  // namespace belay::bench

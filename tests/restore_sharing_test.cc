@@ -163,7 +163,7 @@ void ExpectReadOnce(const SavedCheckpoint& index,
              IoElementSize(array.dtype);
   }
   ASSERT_EQ(plan.bytes, bytes);
-  ASSERT_LE(plan.delivered_bytes, wanted_bytes - bytes);
+  ASSERT_LE(plan.delivered_bytes, wanted_bytes);  // rows are read for others
   ExpectStreams(world);
   std::vector<int32_t> numbers;
   for (size_t rank = 0; rank < wanted.size(); ++rank) {

@@ -11,10 +11,11 @@
 #include "base/checksum.h"
 #include "base/close_keys.h"
 #include "base/status_macros.h"
-#include "model/box_index.h"
+#include "model/array_datasets.h"
 #include "model/counting_parts.h"
 #include "model/shared_reads.h"
 #include "model/streams.h"
+#include "model/whole_rows.h"
 
 namespace belay {
 namespace {
@@ -68,59 +69,6 @@ Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
                                 status.message()));
 }
 
-// The datasets of one array of an index. Adds those with filters to a plan.
-class ArrayDatasets {
- public:
-  ArrayDatasets(const SavedCheckpoint& saved, std::vector<int32_t> datasets,
-                RestorePlan& plan)
-      : saved_(saved),
-        datasets_(std::move(datasets)),
-        index_(Boxes(saved, datasets_)) {
-    for (const int32_t i : datasets_) {
-      const StoredDataset& dataset = saved.datasets[i];
-      if (dataset.filters.empty()) {
-        filtered_.push_back(-1);
-        continue;
-      }
-      filtered_.push_back(static_cast<int32_t>(plan.filtered.size()));
-      plan.filtered.push_back({.path = dataset.path,
-                               .dtype = saved.arrays[dataset.array].dtype,
-                               .box = dataset.box,
-                               .filters = dataset.filters});
-    }
-  }
-
-  // Calls `visit` for each part of `box` that lies in one extent, with what an
-  // order says of it. Extents may overhang their dataset.
-  void ForEachPart(const Box& box, int64_t element_size,
-                   absl::FunctionRef<void(ReadOrder)> visit) const {
-    for (size_t i : index_.Find(box)) {
-      const StoredDataset& dataset = saved_.datasets[datasets_[i]];
-      const Box part = *Intersect(dataset.box, box);
-      for (Extent& extent : ExtentsOf(dataset, part, element_size)) {
-        if (filtered_[i] < 0) extent.offset += dataset.offset;
-        visit({.file = dataset.file,
-               .box = *Intersect(extent.box, part),
-               .extent = std::move(extent),
-               .filtered = filtered_[i]});
-      }
-    }
-  }
-
- private:
-  static std::vector<const Box*> Boxes(const SavedCheckpoint& saved,
-                                       const std::vector<int32_t>& datasets) {
-    std::vector<const Box*> boxes;
-    for (int32_t i : datasets) boxes.push_back(&saved.datasets[i].box);
-    return boxes;
-  }
-
-  const SavedCheckpoint& saved_;
-  std::vector<int32_t> datasets_;
-  std::vector<int32_t> filtered_;  // their numbers in the plan; -1: none
-  BoxIndex index_;
-};
-
 // One rank reads a part of an array, for one of its shards or for all.
 struct Reading {
   int32_t rank = 0;
@@ -146,21 +94,29 @@ Readings ReadByEachRank(const std::vector<WantedArray>& arrays) {
   return readings;
 }
 
-StatusOr<Readings> ReadOnce(const std::vector<WantedArray>& arrays,
-                            const ReadRules& rules, size_t num_ranks) {
-  BELAY_ASSIGN_OR_RETURN(std::vector<WritePiece> pieces,
-                         ChooseReaders(arrays, rules.primary_replica,
-                                       static_cast<int>(num_ranks)));
+// A plan in which each byte is read once, before it knows extents.
+struct ReadingsOfOnce {
+  Readings readings;
+  int64_t saved_requests = 0;  // by reading whole rows
+};
+
+StatusOr<ReadingsOfOnce> ReadOnce(const std::vector<WantedArray>& arrays,
+                                  const std::vector<ArrayDatasets>& stored,
+                                  const ReadRules& rules, size_t num_ranks) {
+  ReadingsOfOnce once{.readings = Readings(arrays.size())};
+  BELAY_ASSIGN_OR_RETURN(std::vector<ArrayBoxes> parts,
+                         PartsToRead(arrays, rules.primary_replica));
   absl::flat_hash_map<int32_t, size_t> positions;
-  for (const WantedArray& array : arrays) {
-    positions.emplace(array.array, positions.size());
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    positions.emplace(arrays[i].array, i);
+    once.saved_requests +=
+        JoinIntoRows(stored[i], arrays[i].element_size, parts[i].boxes);
   }
-  Readings readings(arrays.size());
-  for (WritePiece& piece : pieces) {
-    readings[positions.at(piece.array)].push_back(
+  for (WritePiece& piece : ChooseWriters(parts, static_cast<int>(num_ranks))) {
+    once.readings[positions.at(piece.array)].push_back(
         {piece.rank, piece.shard, {std::move(piece.box), true}});
   }
-  return readings;
+  return once;
 }
 
 // Adds one reading: every extent that holds some of it.
@@ -198,19 +154,15 @@ void SortReads(RestorePlan& plan) {
 // Adds what is read to a plan that has nothing yet but its ranks.
 Status AddReadings(const SavedCheckpoint& saved,
                    const std::vector<WantedArray>& arrays,
+                   const std::vector<ArrayDatasets>& stored,
                    const Readings& readings, RestorePlan& plan) {
-  std::vector<std::vector<int32_t>> datasets(saved.arrays.size());
-  for (size_t i = 0; i < saved.datasets.size(); ++i) {
-    datasets[saved.datasets[i].array].push_back(static_cast<int32_t>(i));
-  }
   for (size_t i = 0; i < arrays.size(); ++i) {
     const int32_t index = arrays[i].array;
     const StoredArray& array = saved.arrays[index];
     plan.arrays.push_back(index);
     plan.first_blocks.push_back(plan.num_blocks);
-    const ArrayDatasets stored(saved, std::move(datasets[index]), plan);
     for (const Reading& reading : readings[i]) {
-      BELAY_RETURN_IF_ERROR(AddReads(stored, array, reading, plan));
+      BELAY_RETURN_IF_ERROR(AddReads(stored[i], array, reading, plan));
     }
     plan.num_blocks += NumBlocks(ArrayBytes(array));
   }
@@ -253,6 +205,12 @@ StatusOr<std::vector<WantedArray>> CollectWants(
   return result;
 }
 
+std::vector<int32_t> NumbersOf(const std::vector<WantedArray>& arrays) {
+  std::vector<int32_t> numbers;
+  for (const WantedArray& array : arrays) numbers.push_back(array.array);
+  return numbers;
+}
+
 int64_t WantedBytes(const std::vector<WantedArray>& arrays) {
   int64_t bytes = 0;
   for (const WantedArray& array : arrays) {
@@ -264,7 +222,8 @@ int64_t WantedBytes(const std::vector<WantedArray>& arrays) {
 }
 
 // Decides whether a plan that reads each byte once is used, and says why.
-bool IsUsed(const ReadRules& rules, int64_t wanted_bytes, RestorePlan& plan) {
+bool IsUsed(const ReadRules& rules, int64_t wanted_bytes,
+            int64_t saved_requests, RestorePlan& plan) {
   const int64_t saved = wanted_bytes - plan.bytes;
   if (plan.stream_bytes == 0) {
     plan.note = "no byte is wanted twice";
@@ -273,13 +232,17 @@ bool IsUsed(const ReadRules& rules, int64_t wanted_bytes, RestorePlan& plan) {
   plan.sharing = ReadSharing::kOnce;
   plan.note = absl::StrFormat("each byte is read once, %d of %d are saved",
                               saved, wanted_bytes);
+  if (saved_requests > 0) {
+    plan.note +=
+        absl::StrFormat("; whole rows save %d requests", saved_requests);
+  }
   if (rules.sharing == ReadSharing::kOnce || rules.primary_replica) return true;
   const int64_t portion = PortionBytes(1, rules.max_bytes_in_flight);
   const int64_t rounds = (plan.stream_bytes + portion - 1) / portion;
   const int64_t need =
       std::max(kLeastSavedPerRank * static_cast<int64_t>(plan.ranks.size()),
                kLeastSavedPerRound * rounds);
-  if (saved >= need) return true;
+  if (saved + saved_requests * kBytesOfRequest >= need) return true;
   plan.note = absl::StrFormat(
       "each rank reads: sharing would save too little (need %d bytes, found "
       "%d)",
@@ -301,18 +264,24 @@ StatusOr<RestorePlan> PlanRestore(const SavedCheckpoint& saved,
   BELAY_RETURN_IF_ERROR(MissingKeys(wanted, arrays, saved.arrays.size()));
   BELAY_ASSIGN_OR_RETURN(const std::vector<WantedArray> wants,
                          CollectWants(saved, wanted, arrays, plan));
+  const std::vector<ArrayDatasets> stored =
+      DatasetsOf(saved, NumbersOf(wants), plan.filtered);
   if (rules.sharing != ReadSharing::kEachRank) {
-    BELAY_ASSIGN_OR_RETURN(const Readings once,
-                           ReadOnce(wants, rules, wanted.size()));
+    BELAY_ASSIGN_OR_RETURN(const ReadingsOfOnce once,
+                           ReadOnce(wants, stored, rules, wanted.size()));
     RestorePlan shared = plan;
-    BELAY_RETURN_IF_ERROR(AddReadings(saved, wants, once, shared));
+    BELAY_RETURN_IF_ERROR(
+        AddReadings(saved, wants, stored, once.readings, shared));
     AddDeliveries(wants, shared);
-    if (IsUsed(rules, WantedBytes(wants), shared)) return shared;
+    if (IsUsed(rules, WantedBytes(wants), once.saved_requests, shared)) {
+      return shared;
+    }
     plan.note = std::move(shared.note);
   } else {
     plan.note = "each rank reads, as asked";
   }
-  BELAY_RETURN_IF_ERROR(AddReadings(saved, wants, ReadByEachRank(wants), plan));
+  BELAY_RETURN_IF_ERROR(
+      AddReadings(saved, wants, stored, ReadByEachRank(wants), plan));
   return plan;
 }
 

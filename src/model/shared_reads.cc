@@ -149,9 +149,8 @@ std::vector<Box> Without(const std::vector<Box>& boxes, const Box& hole) {
   return rest;
 }
 
-StatusOr<std::vector<WritePiece>> ChooseReaders(
-    const std::vector<WantedArray>& arrays, std::optional<int64_t> primary,
-    int num_ranks) {
+StatusOr<std::vector<ArrayBoxes>> PartsToRead(
+    const std::vector<WantedArray>& arrays, std::optional<int64_t> primary) {
   if (primary) BELAY_RETURN_IF_ERROR(CheckPrimary(arrays, *primary));
   std::vector<ArrayBoxes> held;
   for (const WantedArray& array : arrays) {
@@ -163,7 +162,7 @@ StatusOr<std::vector<WritePiece>> ChooseReaders(
                     .boxes = std::move(parts),
                     .can_split = array.can_split});
   }
-  return ChooseWriters(held, num_ranks);
+  return held;
 }
 
 }  // namespace belay

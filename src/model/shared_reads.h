@@ -1,9 +1,10 @@
 // Shared reads: which of the ranks that want the same values read them.
 //
 // In:  the boxes that ranks want of each array, with any overlaps.
-// Out: pieces that tile the union of these boxes, each read by one rank that
-//      wants all of it. Bytes per rank are as equal as the wants allow; what
-//      many ranks want is cut into slices, as for saving (replica_choice.h).
+// Out: parts that tile the union of these boxes, each with the ranks that want
+//      all of it. One of them reads it, or each a slice of it, chosen as for
+//      saving (replica_choice.h), so that bytes per rank are as equal as the
+//      wants allow.
 
 #ifndef BELAY_MODEL_SHARED_READS_H_
 #define BELAY_MODEL_SHARED_READS_H_
@@ -42,12 +43,12 @@ std::vector<HeldBox> DistinctBoxes(const std::vector<Want>& wants);
 // `boxes` without `hole`.
 std::vector<Box> Without(const std::vector<Box>& boxes, const Box& hole);
 
-// Chooses who reads. With `primary` only shards with that replica number do.
+// Returns for each array what has to be read, with those who may read it. With
+// `primary` only shards with that replica number do.
 // Errors: InvalidArgument - no shard has that number, or those that have it do
 //   not hold all that is wanted; names key, box and rank of the first one.
-StatusOr<std::vector<WritePiece>> ChooseReaders(
-    const std::vector<WantedArray>& arrays, std::optional<int64_t> primary,
-    int num_ranks);
+StatusOr<std::vector<ArrayBoxes>> PartsToRead(
+    const std::vector<WantedArray>& arrays, std::optional<int64_t> primary);
 
 }  // namespace belay
 

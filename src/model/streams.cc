@@ -37,7 +37,13 @@ struct ArrayWants {
 void AddRead(const ArrayWants& wants, int32_t reader, ReadOrder& order,
              int64_t& stream_bytes, RestorePlan& plan) {
   const std::vector<size_t> near = wants.index.Find(order.box);
-  if (near.size() == 1 && wants.distinct[near[0]].holders.size() == 1) return;
+  if (near.size() == 1 && wants.distinct[near[0]].holders.size() == 1) {
+    const HeldShard& alone = wants.distinct[near[0]].holders[0];
+    if (alone.rank == reader) {
+      order.shard = alone.shard;  // rows may be read for several
+      return;
+    }
+  }
   const int64_t bytes = NumElements(order.box.shape) * wants.element_size;
   order.position = stream_bytes;
   stream_bytes += Aligned(bytes);

@@ -1,0 +1,68 @@
+#include "model/array_datasets.h"
+
+#include <utility>
+
+namespace belay {
+namespace {
+
+std::vector<const Box*> Boxes(const SavedCheckpoint& saved,
+                              const std::vector<int32_t>& datasets) {
+  std::vector<const Box*> boxes;
+  for (int32_t i : datasets) boxes.push_back(&saved.datasets[i].box);
+  return boxes;
+}
+
+}  // namespace
+
+ArrayDatasets::ArrayDatasets(const SavedCheckpoint& saved,
+                             std::vector<int32_t> datasets,
+                             std::vector<FilteredDataset>& filtered)
+    : saved_(saved),
+      datasets_(std::move(datasets)),
+      index_(Boxes(saved, datasets_)) {
+  for (const int32_t i : datasets_) {
+    const StoredDataset& dataset = saved.datasets[i];
+    if (dataset.filters.empty()) {
+      filtered_.push_back(-1);
+      continue;
+    }
+    filtered_.push_back(static_cast<int32_t>(filtered.size()));
+    filtered.push_back({.path = dataset.path,
+                        .dtype = saved.arrays[dataset.array].dtype,
+                        .box = dataset.box,
+                        .filters = dataset.filters});
+  }
+}
+
+void ArrayDatasets::ForEachPart(
+    const Box& box, int64_t element_size,
+    absl::FunctionRef<void(ReadOrder)> visit) const {
+  for (size_t i : index_.Find(box)) {
+    const StoredDataset& dataset = saved_.datasets[datasets_[i]];
+    const Box part = *Intersect(dataset.box, box);
+    for (Extent& extent : ExtentsOf(dataset, part, element_size)) {
+      if (filtered_[i] < 0) extent.offset += dataset.offset;
+      visit({.file = dataset.file,
+             .box = *Intersect(extent.box, part),
+             .extent = std::move(extent),
+             .filtered = filtered_[i]});
+    }
+  }
+}
+
+std::vector<ArrayDatasets> DatasetsOf(const SavedCheckpoint& saved,
+                                      const std::vector<int32_t>& arrays,
+                                      std::vector<FilteredDataset>& filtered) {
+  std::vector<std::vector<int32_t>> datasets(saved.arrays.size());
+  for (size_t i = 0; i < saved.datasets.size(); ++i) {
+    datasets[saved.datasets[i].array].push_back(static_cast<int32_t>(i));
+  }
+  std::vector<ArrayDatasets> result;
+  result.reserve(arrays.size());
+  for (int32_t array : arrays) {
+    result.emplace_back(saved, std::move(datasets[array]), filtered);
+  }
+  return result;
+}
+
+}  // namespace belay

@@ -1,0 +1,43 @@
+// Array datasets: where the elements of one array of an index lie.
+//
+// In:  the datasets that hold the array.
+// Out: for any box, the extents that hold some of it.
+
+#ifndef BELAY_MODEL_ARRAY_DATASETS_H_
+#define BELAY_MODEL_ARRAY_DATASETS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "model/box_index.h"
+#include "model/plan.h"
+
+namespace belay {
+
+class ArrayDatasets {
+ public:
+  // Adds the datasets with filters, by number, to `filtered`. Borrows `saved`.
+  ArrayDatasets(const SavedCheckpoint& saved, std::vector<int32_t> datasets,
+                std::vector<FilteredDataset>& filtered);
+
+  // Calls `visit` for each part of `box` that lies in one extent, with what an
+  // order says of it. Extents may overhang their dataset.
+  void ForEachPart(const Box& box, int64_t element_size,
+                   absl::FunctionRef<void(ReadOrder)> visit) const;
+
+ private:
+  const SavedCheckpoint& saved_;
+  std::vector<int32_t> datasets_;
+  std::vector<int32_t> filtered_;  // their numbers in the plan; -1: none
+  BoxIndex index_;
+};
+
+// The datasets of each array of `arrays`, which are numbers in the index.
+std::vector<ArrayDatasets> DatasetsOf(const SavedCheckpoint& saved,
+                                      const std::vector<int32_t>& arrays,
+                                      std::vector<FilteredDataset>& filtered);
+
+}  // namespace belay
+
+#endif  // BELAY_MODEL_ARRAY_DATASETS_H_
