@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "belay/options.h"
 #include "belay/status.h"
 
 namespace belay {
@@ -74,6 +75,26 @@ int Export(const std::string& path, int64_t step, const std::string& out,
 // Saves safetensors files as a step of a directory. Ranks as above.
 int Import(const std::string& in, const std::string& dir, int64_t step,
            ImportOptions options);
+
+struct SimulateOptions {
+  std::string model;  // its name, or the path of its table
+  std::string from;   // a parallelism, as of ParseParallelism
+  std::string to;     // another one; empty: only the save
+  int64_t divide = 1;
+  bool weights = false;          // without the state of an optimizer
+  std::string files = "shared";  // or "node", or "task"
+  std::string read = "auto";     // as of PlanOptions
+  int64_t ranks_per_node = 8;
+  int64_t pad_vocabulary = 0;
+  bool json = false;
+};
+
+// Prints what a save of a model would do, and a restore of it on other ranks.
+int Simulate(const SimulateOptions& options);
+
+// Who reads: "auto", "each" or "once". `command` begins the error.
+StatusOr<ReadSharing> SharingOf(const std::string& command,
+                                const std::string& name);
 
 // What a command holds of an array at a time.
 inline constexpr int64_t kPieceBytes = int64_t{8} << 20;

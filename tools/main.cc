@@ -17,10 +17,12 @@ int Fail(const Status& status) {
 
 namespace {
 
+namespace tools = belay::tools;
 using belay::tools::DiffOptions;
 using belay::tools::GraphOptions;
 using belay::tools::PlanOptions;
 using belay::tools::ShowOptions;
+using belay::tools::SimulateOptions;
 
 // CLI11's own check prints the largest double with all its digits.
 const CLI::Validator kNotNegative(
@@ -180,64 +182,135 @@ CLI::App* AddImport(CLI::App& app, SafetensorsArguments& arguments) {
   return command;
 }
 
+void AddSimulateOptions(CLI::App* simulate, SimulateOptions& options) {
+  simulate
+      ->add_option("--model", options.model,
+                   "A model that is known by name, such as llama3-8b or "
+                   "gpt2-xl.mcore, or a table of tensors")
+      ->required();
+  simulate
+      ->add_option("--from", options.from,
+                   "The ranks of the save: tp, pp, dp, fsdp, ep and zero, as "
+                   "in tp=8,pp=4,dp=16,zero=1")
+      ->required();
+  simulate->add_option("--to", options.to,
+                       "The ranks of a restore of it; without it, only the "
+                       "save");
+  simulate
+      ->add_option("--divide", options.divide,
+                   "Make all lengths shorter by this")
+      ->check(CLI::Range(1, 1 << 20));
+  simulate->add_flag("--weights", options.weights,
+                     "Without the state of the optimizer");
+  simulate
+      ->add_option("--files", options.files,
+                   "One shared file, one per node or one per task")
+      ->capture_default_str();
+  simulate->add_option("--read", options.read, "As for belay plan")
+      ->capture_default_str();
+  simulate->add_option("--ranks-per-node", options.ranks_per_node)
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  simulate
+      ->add_option("--pad-vocabulary", options.pad_vocabulary,
+                   "Pad it to a multiple of this for each rank of tp")
+      ->check(CLI::Range(0, 1 << 20));
+  simulate->add_flag("--json", options.json, "For programs");
+}
+
+// What all commands are asked for; each uses its own.
+struct Arguments {
+  std::string path, key, other;
+  bool quiet = false;
+  bool shards = false;
+  SafetensorsArguments safetensors;
+  ShowOptions show;
+  DiffOptions diff;
+  GraphOptions graph;
+  PlanOptions plan;
+  SimulateOptions simulate;
+};
+
+// A command that looks at one checkpoint; `run` returns the exit code.
+template <typename Run>
+CLI::App* AddReader(CLI::App& app, const char* name, const char* description,
+                    Arguments& arguments, int& code, Run run) {
+  CLI::App* command = app.add_subcommand(name, description);
+  command
+      ->add_option("DIR", arguments.path,
+                   "A step directory, or a directory of steps (the newest)")
+      ->required();
+  command->callback([&arguments, &code, run] { code = run(arguments); });
+  return command;
+}
+
+void AddReaders(CLI::App& app, Arguments& arguments, int& code) {
+  AddReader(app, "ls", "List the arrays of a checkpoint", arguments, code,
+            [](const Arguments& a) { return tools::List(a.path, a.shards); })
+      ->add_flag("--shards", arguments.shards,
+                 "Show which file holds which piece, and who wrote it");
+  AddReader(app, "verify",
+            "Read every byte and compare it with its checksum, and look for "
+            "the arrays as other programs do",
+            arguments, code,
+            [](const Arguments& a) { return tools::Verify(a.path, a.quiet); })
+      ->add_flag("-q,--quiet", arguments.quiet, "Print damage only");
+  AddShowOptions(
+      AddReader(app, "show", "Print the values of an array", arguments, code,
+                [](const Arguments& a) {
+                  return tools::Show(a.path, a.key, a.show);
+                }),
+      arguments.key, arguments.show);
+  AddGraphOptions(
+      AddReader(
+          app, "graph", "Show the objects of a checkpoint as a tree", arguments,
+          code,
+          [](const Arguments& a) { return tools::Graph(a.path, a.graph); }),
+      arguments.graph);
+  AddPlanOptions(
+      AddReader(app, "plan",
+                "Tell what a restore would read, without touching the data",
+                arguments, code,
+                [](const Arguments& a) { return tools::Plan(a.path, a.plan); }),
+      arguments.plan);
+}
+
+void AddOthers(CLI::App& app, Arguments& arguments, int& code) {
+  CLI::App* diff = app.add_subcommand("diff", "Compare two checkpoints");
+  AddDiffOptions(diff, arguments.path, arguments.other, arguments.diff);
+  diff->callback([&] {
+    code = tools::Diff(arguments.path, arguments.other, arguments.diff);
+  });
+  CLI::App* simulate = app.add_subcommand(
+      "simulate",
+      "Tell what saving and restoring a model would do, without it");
+  AddSimulateOptions(simulate, arguments.simulate);
+  simulate->callback([&] { code = tools::Simulate(arguments.simulate); });
+  SafetensorsArguments& files = arguments.safetensors;
+  AddExport(app, files)->callback([&] {
+    code = tools::Export(files.from, files.export_step, files.to,
+                         files.metadata, files.export_options);
+  });
+  AddImport(app, files)->callback([&] {
+    code = tools::Import(files.from, files.to, files.import_step,
+                         files.import_options);
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Look into belay checkpoints.", "belay");
+  CLI::App app("Look into belay checkpoints, and plan them.", "belay");
   app.set_version_flag("--version", BELAY_VERSION);
   app.require_subcommand(1);
-  std::string path;
-  bool quiet = false;
-  bool shards = false;
-  std::string key, other;
-  SafetensorsArguments safetensors;
-  ShowOptions show_options;
-  DiffOptions diff_options;
-  GraphOptions graph_options;
-  PlanOptions plan_options;
-  CLI::App* list = app.add_subcommand("ls", "List the arrays of a checkpoint");
-  CLI::App* verify = app.add_subcommand(
-      "verify", "Read every byte and compare it with its checksum");
-  CLI::App* show = app.add_subcommand("show", "Print the values of an array");
-  CLI::App* graph =
-      app.add_subcommand("graph", "Show the objects of a checkpoint as a tree");
-  CLI::App* diff = app.add_subcommand("diff", "Compare two checkpoints");
-  CLI::App* plan = app.add_subcommand(
-      "plan", "Tell what a restore would read, without touching the data");
-  CLI::App* export_command = AddExport(app, safetensors);
-  CLI::App* import_command = AddImport(app, safetensors);
-  for (CLI::App* command : {list, verify, show, graph, plan}) {
-    command
-        ->add_option("DIR", path,
-                     "A step directory, or a directory of steps (the newest)")
-        ->required();
-  }
-  list->add_flag("--shards", shards,
-                 "Show which file holds which piece, and who wrote it");
-  verify->add_flag("-q,--quiet", quiet, "Print damage only");
-  AddShowOptions(show, key, show_options);
-  AddGraphOptions(graph, graph_options);
-  AddDiffOptions(diff, path, other, diff_options);
-  AddPlanOptions(plan, plan_options);
+  Arguments arguments;
+  int code = 0;
+  AddReaders(app, arguments, code);
+  AddOthers(app, arguments, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {  // --help and --version too
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (list->parsed()) return belay::tools::List(path, shards);
-  if (show->parsed()) return belay::tools::Show(path, key, show_options);
-  if (graph->parsed()) return belay::tools::Graph(path, graph_options);
-  if (plan->parsed()) return belay::tools::Plan(path, plan_options);
-  if (diff->parsed()) return belay::tools::Diff(path, other, diff_options);
-  if (export_command->parsed()) {
-    return belay::tools::Export(safetensors.from, safetensors.export_step,
-                                safetensors.to, safetensors.metadata,
-                                safetensors.export_options);
-  }
-  if (import_command->parsed()) {
-    return belay::tools::Import(safetensors.from, safetensors.to,
-                                safetensors.import_step,
-                                safetensors.import_options);
-  }
-  return belay::tools::Verify(path, quiet);
+  return code;
 }

@@ -29,20 +29,11 @@ StatusOr<Layout> RowsOfReplicas(const PlanOptions& options, size_t ndim) {
   return Layout::Create(*std::move(mesh), std::move(axes));
 }
 
-StatusOr<ReadSharing> SharingOf(const std::string& name) {
-  if (name == "auto") return ReadSharing::kAuto;
-  if (name == "each") return ReadSharing::kEachRank;
-  if (name == "once") return ReadSharing::kOnce;
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "plan: unknown way to read (need auto, each or once, found \"%s\")",
-      name));
-}
-
 // Plans with the layout that was given for all arrays that have as many axes;
 // what it does not fit is whole on all ranks.
 StatusOr<RestorePreview> Preview(const std::string& path,
                                  const PlanOptions& options) {
-  StatusOr<ReadSharing> sharing = SharingOf(options.read);
+  StatusOr<ReadSharing> sharing = SharingOf("plan", options.read);
   if (!sharing.ok()) return sharing.status();
   StatusOr<Layout> given = options.layout.empty()
                                ? RowsOfReplicas(options, 0)
@@ -85,6 +76,16 @@ void PrintRanks(const RestorePreview& preview) {
 }
 
 }  // namespace
+
+StatusOr<ReadSharing> SharingOf(const std::string& command,
+                                const std::string& name) {
+  if (name == "auto") return ReadSharing::kAuto;
+  if (name == "each") return ReadSharing::kEachRank;
+  if (name == "once") return ReadSharing::kOnce;
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: unknown way to read (need auto, each or once, found \"%s\")",
+      command, name));
+}
 
 int Plan(const std::string& path, const PlanOptions& options) {
   const StatusOr<RestorePreview> preview = Preview(path, options);

@@ -15,6 +15,13 @@ if grep -rlF "$source" "$scratch/prefix" --include='*.cmake'; then
   exit 1
 fi
 
+# The installed command finds the models that are installed with it.
+if [ -x "$scratch/prefix/bin/belay" ]; then
+  models=$scratch/prefix/share/belay/models
+  cp "$models/gpt2-small.hf.tsv" "$models/copy.tsv"
+  "$scratch/prefix/bin/belay" simulate --model copy --from dp=2 >/dev/null
+fi
+
 cmake -S "$source/tests/consumer" -B "$scratch/build" -G Ninja \
   -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$scratch/prefix" \
   -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF >"$scratch/configure.log" ||

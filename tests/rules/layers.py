@@ -32,7 +32,8 @@ USERS = ("tools/", "examples/", "benchmarks/", "tests/consumer/")
 # What looks inside beside the tests: it times, or simulates, what no public
 # function does.
 INNER_LOOPS = ("benchmarks/micro.cc", "benchmarks/workloads_chunks.cc",
-               "benchmarks/workloads_gpt2.cc", "benchmarks/workloads_graph.cc")
+               "benchmarks/workloads_gpt2.cc", "benchmarks/workloads_graph.cc",
+               "tools/simulate.cc")
 
 
 def includes(text):
