@@ -308,6 +308,20 @@ TEST(FindOverlapTest, FewBoxes) {
             std::make_pair(size_t{0}, size_t{1}));
 }
 
+// Whatever all pairs say.
+void ExpectFinds(const std::vector<Box>& boxes, const Box& wanted,
+                 bool is_stack) {
+  std::vector<const Box*> plain;
+  for (const Box& box : boxes) plain.push_back(&box);
+  const BoxIndex index(plain);
+  EXPECT_GE(index.is_stack(), is_stack);
+  BoxIndex::Positions expected;
+  for (size_t k = 0; k < boxes.size(); ++k) {
+    if (Intersect(boxes[k], wanted)) expected.push_back(k);
+  }
+  ASSERT_EQ(index.Find(wanted), expected);
+}
+
 TEST(BoxIndexTest, FindsWhatMeets) {
   Random random(8);
   for (int i = 0; i < 300; ++i) {
@@ -316,16 +330,30 @@ TEST(BoxIndexTest, FindsWhatMeets) {
     for (int64_t k = Uniform(0, 60, random); k > 0; --k) {
       boxes.push_back(RandomBox(shape, random));
     }
-    std::vector<const Box*> plain;
-    for (const Box& box : boxes) plain.push_back(&box);
-    const BoxIndex index(plain);
-    const Box wanted = RandomBox(shape, random);
-    std::vector<size_t> expected;
-    for (size_t k = 0; k < boxes.size(); ++k) {
-      if (Intersect(boxes[k], wanted)) expected.push_back(k);
-    }
-    ASSERT_EQ(index.Find(wanted), expected);
+    ExpectFinds(boxes, RandomBox(shape, random), false);
   }
+}
+
+TEST(BoxIndexTest, FindsInAStack) {
+  Random random(9);
+  for (int i = 0; i < 300; ++i) {
+    const Shape shape{100, 3};
+    const auto axis = static_cast<size_t>(i % 2);
+    std::vector<Box> boxes;
+    for (int64_t at = 0; at < shape[axis];) {
+      Box box = WholeBox(shape);
+      box.offset[axis] = at;
+      box.shape[axis] =
+          Uniform(0, std::min<int64_t>(9, shape[axis] - at), random);
+      at += box.shape[axis] + Uniform(0, 1, random);  // gaps, and empty ones
+      boxes.push_back(box);
+    }
+    std::shuffle(boxes.begin(), boxes.end(), random);
+    ExpectFinds(boxes, RandomBox(shape, random), true);
+  }
+  ExpectFinds({}, WholeBox({3}), true);
+  ExpectFinds({Box{}}, Box{}, true);
+  ExpectFinds({Box{}, Box{}}, Box{}, false);
 }
 
 TEST(BoxIndexTest, EndOfTheLargestAxis) {

@@ -1,5 +1,6 @@
 #include "model/array_datasets.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace belay {
@@ -8,8 +9,20 @@ namespace {
 std::vector<const Box*> Boxes(const SavedCheckpoint& saved,
                               const std::vector<int32_t>& datasets) {
   std::vector<const Box*> boxes;
+  boxes.reserve(datasets.size());
   for (int32_t i : datasets) boxes.push_back(&saved.datasets[i].box);
   return boxes;
+}
+
+// Makes `box`, which meets `other`, the part that they have in common.
+void Clip(const Box& other, Box& box) {
+  for (size_t i = 0; i < box.offset.size(); ++i) {
+    const int64_t before =
+        std::max<int64_t>(0, other.offset[i] - box.offset[i]);
+    box.offset[i] += before;
+    box.shape[i] = std::min(box.shape[i] - before,
+                            other.shape[i] - (box.offset[i] - other.offset[i]));
+  }
 }
 
 }  // namespace
@@ -20,6 +33,7 @@ ArrayDatasets::ArrayDatasets(const SavedCheckpoint& saved,
     : saved_(saved),
       datasets_(std::move(datasets)),
       index_(Boxes(saved, datasets_)) {
+  filtered_.reserve(datasets_.size());
   for (const int32_t i : datasets_) {
     const StoredDataset& dataset = saved.datasets[i];
     if (dataset.filters.empty()) {
@@ -36,16 +50,24 @@ ArrayDatasets::ArrayDatasets(const SavedCheckpoint& saved,
 
 void ArrayDatasets::ForEachPart(
     const Box& box, int64_t element_size,
-    absl::FunctionRef<void(ReadOrder)> visit) const {
+    absl::FunctionRef<void(ReadOrder&)> visit) const {
   for (size_t i : index_.Find(box)) {
     const StoredDataset& dataset = saved_.datasets[datasets_[i]];
+    if (dataset.chunk.empty() && filtered_[i] < 0) {
+      ReadOrder order{.file = dataset.file,
+                      .box = box,
+                      .extent = {.box = dataset.box, .offset = dataset.offset}};
+      Clip(dataset.box, order.box);
+      visit(order);
+      continue;
+    }
+    ReadOrder order{.file = dataset.file, .filtered = filtered_[i]};
     const Box part = *Intersect(dataset.box, box);
     for (Extent& extent : ExtentsOf(dataset, part, element_size)) {
       if (filtered_[i] < 0) extent.offset += dataset.offset;
-      visit({.file = dataset.file,
-             .box = *Intersect(extent.box, part),
-             .extent = std::move(extent),
-             .filtered = filtered_[i]});
+      order.box = *Intersect(extent.box, part);
+      order.extent = std::move(extent);
+      visit(order);
     }
   }
 }

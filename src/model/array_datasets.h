@@ -22,9 +22,9 @@ class ArrayDatasets {
                 std::vector<FilteredDataset>& filtered);
 
   // Calls `visit` for each part of `box` that lies in one extent, with what an
-  // order says of it. Extents may overhang their dataset.
+  // order says of it, which it may take. Extents may overhang their dataset.
   void ForEachPart(const Box& box, int64_t element_size,
-                   absl::FunctionRef<void(ReadOrder)> visit) const;
+                   absl::FunctionRef<void(ReadOrder&)> visit) const;
 
  private:
   const SavedCheckpoint& saved_;

@@ -81,7 +81,7 @@ std::optional<size_t> BoxOwners::Find(const Box& box) {
     // Most boxes are whole ones.
     if (const auto it = same_.find(box); it != same_.end()) return it->second;
     if (!index_.has_value()) index_.emplace(boxes_);
-    const std::vector<size_t> found = index_->Find(box);
+    const BoxIndex::Positions found = index_->Find(box);
     // A box in one of disjoint boxes meets no other.
     if (found.size() != 1) return std::nullopt;
     owner = found[0];

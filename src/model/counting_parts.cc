@@ -25,14 +25,28 @@ std::vector<size_t> DistinctWants(const std::vector<Want>& wants) {
   return distinct;
 }
 
+// Whether it is seen at once that no two boxes overlap.
+bool AreApart(const std::vector<Want>& wants) {
+  std::vector<const Box*> boxes;
+  boxes.reserve(wants.size());
+  for (const Want& want : wants) boxes.push_back(&want.box);
+  return BoxIndex(boxes).is_stack();
+}
+
 }  // namespace
 
-std::vector<std::vector<Part>> ChooseCounting(const std::vector<Want>& wants) {
+std::vector<Parts> ChooseCounting(const std::vector<Want>& wants) {
+  std::vector<Parts> parts(wants.size());
+  if (AreApart(wants)) {
+    for (size_t i = 0; i < wants.size(); ++i) {
+      parts[i].push_back({wants[i].box, true});
+    }
+    return parts;
+  }
   const std::vector<size_t> distinct = DistinctWants(wants);
   std::vector<const Box*> boxes;
   for (size_t i : distinct) boxes.push_back(&wants[i].box);
   const BoxIndex index(boxes);
-  std::vector<std::vector<Part>> parts(wants.size());
   for (size_t k = 0; k < distinct.size(); ++k) {
     std::vector<Box> counting = {*boxes[k]};
     for (size_t earlier : index.Find(*boxes[k])) {

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "belay/box.h"
 #include "model/shared_reads.h"
 
@@ -17,10 +18,13 @@ struct Part {
   bool counts = false;
 };
 
+// Most boxes need not be cut.
+using Parts = absl::InlinedVector<Part, 1>;
+
 // Cuts the wanted boxes of one array into disjoint parts so that those that
 // count are disjoint over all wants and have the same union as all.
 // result[i] belongs to wants[i].
-std::vector<std::vector<Part>> ChooseCounting(const std::vector<Want>& wants);
+std::vector<Parts> ChooseCounting(const std::vector<Want>& wants);
 
 }  // namespace belay
 

@@ -81,6 +81,24 @@ Status CheckReplicas(const HeldBox& held) {
   return absl::OkStatus();
 }
 
+// Whether the boxes, all distinct and in order, are whole but for one axis, and
+// follow each other along that: the most common case.
+bool IsStack(const std::vector<HeldBox>& boxes, const Shape& shape) {
+  const auto cut =
+      std::mismatch(shape.begin(), shape.end(), boxes[0].box.shape.begin());
+  if (cut.first == shape.end()) return boxes.size() == 1;
+  const auto axis = static_cast<size_t>(cut.first - shape.begin());
+  int64_t next = 0;
+  for (const HeldBox& held : boxes) {
+    if (held.box.offset[axis] != next) return false;
+    next += held.box.shape[axis];
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (i != axis && held.box.shape[i] != shape[i]) return false;
+    }
+  }
+  return next == shape[axis];
+}
+
 // Whether intervals, as length by start, follow each other from 0 to `length`.
 bool IsChain(const absl::flat_hash_map<int64_t, int64_t>& intervals,
              int64_t length) {
@@ -93,8 +111,8 @@ bool IsChain(const absl::flat_hash_map<int64_t, int64_t>& intervals,
   return end == length;
 }
 
-// Whether the boxes, all distinct, are exactly the cells of a grid: the common
-// case, in linear time.
+// Whether the boxes, all distinct, are exactly the cells of a grid, in linear
+// time.
 bool IsGrid(const std::vector<HeldBox>& boxes, const Shape& shape) {
   size_t cells = 1;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -128,7 +146,9 @@ Box FindGap(const std::vector<HeldBox>& boxes, const Shape& shape) {
 Status CheckTiling(const std::vector<HeldBox>& boxes,
                    const StoredArray& array) {
   const Shape shape = IoShape(array);
-  if (IsGrid(boxes, shape)) return absl::OkStatus();
+  if (!boxes.empty() && (IsStack(boxes, shape) || IsGrid(boxes, shape))) {
+    return absl::OkStatus();
+  }
   std::vector<const Box*> plain;
   int64_t volume = 0;
   for (const HeldBox& held : boxes) plain.push_back(&held.box);
@@ -147,28 +167,74 @@ Status CheckTiling(const std::vector<HeldBox>& boxes,
       ShapeText(shape), volume));
 }
 
-std::vector<HeldBox> GroupByBox(const std::vector<HeldShard>& shards) {
-  std::vector<HeldBox> boxes;
-  absl::flat_hash_map<Box, size_t> positions;
-  for (const HeldShard& held : shards) {
-    Box box = IoBox(*held.info);
-    if (IsEmpty(box)) continue;
-    const auto [it, fresh] = positions.try_emplace(box, boxes.size());
-    if (fresh) boxes.push_back({std::move(box), {}});
-    boxes[it->second].holders.push_back(held);
+// The shards of a key are far apart in memory, one in what each rank listed.
+void FetchAhead(const std::vector<HeldShard>& shards, size_t i) {
+  constexpr size_t kAhead = 12;
+  constexpr size_t kCacheLine = 64;
+  if (i + kAhead >= shards.size()) return;
+  const auto* const info =
+      reinterpret_cast<const char*>(shards[i + kAhead].info);
+  for (size_t at = 0; at < sizeof(ShardInfo); at += kCacheLine) {
+    __builtin_prefetch(info + at);
   }
-  std::sort(boxes.begin(), boxes.end(), [](const HeldBox& a, const HeldBox& b) {
-    return std::tie(a.box.offset, a.box.shape) <
-           std::tie(b.box.offset, b.box.shape);
-  });
-  return boxes;
 }
+
+bool IsBefore(const Box& a, const Box& b) {
+  return std::tie(a.offset, a.shape) < std::tie(b.offset, b.shape);
+}
+
+// The distinct boxes of shards, in order.
+class BoxGroups {
+ public:
+  void Add(const HeldShard& held) {
+    const bool is_text = held.info->dtype == DType::kString;
+    if (is_text ? held.info->string_bytes == 0 : IsEmpty(held.info->box)) {
+      return;
+    }
+    Box text;
+    if (is_text) text = IoBox(*held.info);
+    const Box& box = is_text ? text : held.info->box;
+    if (!boxes_.empty() && boxes_.back().box == box) {
+      boxes_.back().holders.push_back(held);
+      return;
+    }
+    // Ranks mostly come in the order of their boxes.
+    in_order_ =
+        in_order_ && (boxes_.empty() || IsBefore(boxes_.back().box, box));
+    boxes_.push_back({box, {held}});
+  }
+
+  std::vector<HeldBox> Take() {
+    if (in_order_) return std::move(boxes_);
+    std::vector<HeldBox*> order;
+    for (HeldBox& held : boxes_) order.push_back(&held);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const HeldBox* a, const HeldBox* b) {
+                       return IsBefore(a->box, b->box);
+                     });
+    std::vector<HeldBox> sorted;
+    for (HeldBox* held : order) {
+      if (sorted.empty() || sorted.back().box != held->box) {
+        sorted.push_back(std::move(*held));
+        continue;
+      }
+      Holders& holders = sorted.back().holders;
+      holders.insert(holders.end(), held->holders.begin(), held->holders.end());
+    }
+    return sorted;
+  }
+
+ private:
+  std::vector<HeldBox> boxes_;
+  bool in_order_ = true;
+};
 
 }  // namespace
 
 std::optional<std::pair<size_t, size_t>> FindOverlap(
     const std::vector<const Box*>& boxes) {
   const BoxIndex index(boxes);
+  if (index.is_stack()) return std::nullopt;
   for (size_t i = 0; i < boxes.size(); ++i) {
     for (size_t j : index.Find(*boxes[i])) {
       if (j != i) return std::make_pair(i, j);
@@ -181,12 +247,16 @@ StatusOr<std::vector<HeldBox>> CheckCoverage(
     const std::vector<HeldShard>& shards) {
   const HeldShard& first = shards[0];
   BELAY_RETURN_IF_ERROR(WithShard(first, CheckArray(*first.info)));
-  for (const HeldShard& held : shards) {
+  BoxGroups groups;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    FetchAhead(shards, i);
+    const HeldShard& held = shards[i];
     BELAY_RETURN_IF_ERROR(CheckAgainstFirst(first, held));
     BELAY_RETURN_IF_ERROR(
         WithShard(held, CheckBox(held.info->box, held.info->global_shape)));
+    groups.Add(held);
   }
-  std::vector<HeldBox> boxes = GroupByBox(shards);
+  std::vector<HeldBox> boxes = groups.Take();
   for (const HeldBox& held : boxes) {
     BELAY_RETURN_IF_ERROR(CheckReplicas(held));
   }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "belay/status.h"
 #include "model/plan.h"
 
@@ -24,10 +25,13 @@ struct HeldShard {
   const ShardInfo* info = nullptr;
 };
 
+// Most boxes have one holder, and need no memory of their own for it.
+using Holders = absl::InlinedVector<HeldShard, 1>;
+
 // A distinct box of an array and everyone who holds it, by rank.
 struct HeldBox {
   Box box;  // io box
-  std::vector<HeldShard> holders;
+  Holders holders;
 };
 
 // Checks the shards of one key against each other and returns its distinct

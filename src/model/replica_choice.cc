@@ -40,22 +40,50 @@ std::vector<int32_t> RanksOf(const HeldBox& held) {
   return ranks;
 }
 
+// Finds the group of those who hold a box.
+class Groups {
+ public:
+  explicit Groups(int num_ranks) : alone_(num_ranks, kNone) {}
+
+  Group& Of(const HeldBox& held) {
+    const bool is_alone = held.holders.size() == 1;  // most of them
+    if (is_alone) {
+      size_t& position = alone_[held.holders[0].rank];
+      if (position != kNone) return groups_[position];
+      position = groups_.size();
+      groups_.push_back({.ranks = {held.holders[0].rank}});
+      return groups_.back();
+    }
+    std::vector<int32_t> ranks = RanksOf(held);
+    const auto [it, fresh] = positions_.try_emplace(ranks, groups_.size());
+    if (fresh) groups_.push_back({.ranks = std::move(ranks)});
+    return groups_[it->second];
+  }
+
+  std::vector<Group> Take() { return std::move(groups_); }
+
+ private:
+  static constexpr size_t kNone = SIZE_MAX;
+
+  std::vector<Group> groups_;
+  std::vector<size_t> alone_;  // the group of each rank alone
+  absl::flat_hash_map<std::vector<int32_t>, size_t> positions_;
+};
+
 // Groups with few holders come first: those with many level out what is left.
-std::vector<Group> GroupByHolders(const std::vector<ArrayBoxes>& arrays) {
-  std::vector<Group> groups;
-  absl::flat_hash_map<std::vector<int32_t>, size_t> positions;
+std::vector<Group> GroupByHolders(const std::vector<ArrayBoxes>& arrays,
+                                  int num_ranks) {
+  Groups found(num_ranks);
   for (const ArrayBoxes& array : arrays) {
     for (const HeldBox& held : array.boxes) {
-      std::vector<int32_t> ranks = RanksOf(held);
-      const auto [it, fresh] = positions.try_emplace(ranks, groups.size());
-      if (fresh) groups.push_back({.ranks = std::move(ranks)});
       const int64_t elements = NumElements(held.box.shape);
-      Group& group = groups[it->second];
+      Group& group = found.Of(held);
       group.items.push_back(
           {array.array, array.element_size, &held, elements, array.can_split});
       group.bytes += elements * array.element_size;
     }
   }
+  std::vector<Group> groups = found.Take();
   std::stable_sort(groups.begin(), groups.end(),
                    [](const Group& a, const Group& b) {
                      return a.ranks.size() < b.ranks.size();
@@ -143,6 +171,14 @@ void AddPieces(const Item& item, int32_t rank, int64_t begin, int64_t end,
 // given. Adds what the ranks really get to `load`.
 void DealOut(const Group& group, std::vector<int64_t>& load,
              std::vector<WritePiece>& pieces) {
+  if (group.ranks.size() == 1) {
+    for (const Item& item : group.items) {
+      pieces.push_back({item.array, group.ranks[0], item.held->holders[0].shard,
+                        item.held->box});
+    }
+    load[group.ranks[0]] += group.bytes;
+    return;
+  }
   const int64_t grain = std::max(kMinSplitBytes, group.level / kCutsPerShare);
   size_t turn = 0;                 // whose turn it is, in group.ranks
   int64_t until = group.given[0];  // where its turn ends, from the item's start
@@ -167,7 +203,7 @@ void DealOut(const Group& group, std::vector<int64_t>& load,
 std::vector<WritePiece> ChooseWriters(const std::vector<ArrayBoxes>& arrays,
                                       int num_ranks) {
   std::vector<int64_t> load(num_ranks, 0);
-  std::vector<Group> groups = GroupByHolders(arrays);
+  std::vector<Group> groups = GroupByHolders(arrays, num_ranks);
   std::vector<WritePiece> pieces;
   if (groups.empty()) return pieces;
   LevelGroups(load, groups);

@@ -5,69 +5,21 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
 #include "base/checksum.h"
-#include "base/close_keys.h"
 #include "base/status_macros.h"
 #include "model/array_datasets.h"
 #include "model/counting_parts.h"
 #include "model/shared_reads.h"
 #include "model/streams.h"
+#include "model/wanted_arrays.h"
 #include "model/whole_rows.h"
 
 namespace belay {
 namespace {
 
-using Arrays = absl::flat_hash_map<std::string_view, int32_t>;
-
-Status MissingKeys(const std::vector<RankShards>& wanted, const Arrays& arrays,
-                   size_t stored) {
-  absl::flat_hash_set<std::string_view> missing;
-  std::string first, hint;
-  for (size_t rank = 0; rank < wanted.size(); ++rank) {
-    for (const ShardInfo& shard : wanted[rank].shards) {
-      if (arrays.contains(shard.key)) continue;
-      if (missing.empty()) {
-        first = absl::StrFormat(
-            "plan \"%s\": key is not in the checkpoint "
-            "(wanted by rank %d",
-            shard.key, rank);
-        CloseKeys close(shard.key);
-        for (const auto& [key, row] : arrays) close.Offer(key);
-        hint = close.Hint();
-      }
-      missing.insert(shard.key);
-    }
-  }
-  if (missing.empty()) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrFormat("%s; %d of the wanted keys are absent, %d are stored)%s",
-                      first, missing.size(), stored, hint));
-}
-
-Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
-                 int32_t rank) {
-  if (wanted.dtype != array.dtype) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "plan \"%s\": another dtype is stored (need %s, found %s; wanted by "
-        "rank %d)",
-        array.key, DTypeName(wanted.dtype), DTypeName(array.dtype), rank));
-  }
-  if (wanted.global_shape != array.shape) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "plan \"%s\": another shape is stored (need %s, found %s; wanted by "
-        "rank %d)",
-        array.key, ShapeText(wanted.global_shape), ShapeText(array.shape),
-        rank));
-  }
-  const Status status = CheckBox(wanted.box, array.shape);
-  if (status.ok()) return status;
-  return Status(status.code(),
-                absl::StrFormat("plan \"%s\": rank %d: %s", array.key, rank,
-                                status.message()));
-}
+constexpr char kNotTwice[] = "no byte is wanted twice";
 
 // One rank reads a part of an array, for one of its shards or for all.
 struct Reading {
@@ -76,14 +28,17 @@ struct Reading {
   Part part;
 };
 
-// What is read of each array that is wanted.
+// What is read of each array that is wanted and can be shared; of others each
+// rank reads what it wants.
 using Readings = std::vector<std::vector<Reading>>;
 
 Readings ReadByEachRank(const std::vector<WantedArray>& arrays) {
   Readings readings;
   for (const WantedArray& array : arrays) {
-    std::vector<std::vector<Part>> parts = ChooseCounting(array.wants);
     readings.emplace_back();
+    if (!array.can_share) continue;
+    std::vector<Parts> parts = ChooseCounting(array.wants);
+    readings.back().reserve(parts.size());
     for (size_t i = 0; i < parts.size(); ++i) {
       const Want& want = array.wants[i];
       for (Part& part : parts[i]) {
@@ -109,45 +64,59 @@ StatusOr<ReadingsOfOnce> ReadOnce(const std::vector<WantedArray>& arrays,
   absl::flat_hash_map<int32_t, size_t> positions;
   for (size_t i = 0; i < arrays.size(); ++i) {
     positions.emplace(arrays[i].array, i);
+    if (!arrays[i].can_share) continue;
     once.saved_requests +=
         JoinIntoRows(stored[i], arrays[i].element_size, parts[i].boxes);
   }
   for (WritePiece& piece : ChooseWriters(parts, static_cast<int>(num_ranks))) {
-    once.readings[positions.at(piece.array)].push_back(
+    const size_t i = positions.at(piece.array);
+    if (!arrays[i].can_share) continue;
+    once.readings[i].push_back(
         {piece.rank, piece.shard, {std::move(piece.box), true}});
   }
   return once;
 }
 
-// Adds one reading: every extent that holds some of it.
+// Adds what one rank reads of one shard: every extent that holds some of `box`.
 Status AddReads(const ArrayDatasets& datasets, const StoredArray& array,
-                const Reading& reading, RestorePlan& plan) {
+                int32_t rank, int32_t shard, const Box& box, bool counts,
+                RestorePlan& plan) {
   const int64_t element_size = IoElementSize(array.dtype);
-  const Part& part = reading.part;
-  const int64_t need = NumElements(part.box.shape);
+  const int64_t need = NumElements(box.shape);
   int64_t found = 0;
-  datasets.ForEachPart(part.box, element_size, [&](ReadOrder order) {
+  datasets.ForEachPart(box, element_size, [&](ReadOrder& order) {
     found += NumElements(order.box.shape);
-    order.shard = reading.shard;
-    order.first_block = part.counts ? plan.num_blocks : -1;
-    plan.ranks[reading.rank].orders.push_back(std::move(order));
+    order.shard = shard;
+    order.first_block = counts ? plan.num_blocks : -1;
+    plan.ranks[rank].orders.push_back(std::move(order));
   });
   plan.bytes += found * element_size;
   if (found == need) return absl::OkStatus();
   return absl::DataLossError(absl::StrFormat(
       "plan \"%s\": the index does not hold box \"%s\" exactly once (need %d "
       "elements, found %d)",
-      array.key, BoxText(part.box), need, found));
+      array.key, BoxText(box), need, found));
 }
 
+// Arrays mostly lie in the file as they come.
 void SortReads(RestorePlan& plan) {
+  const auto is_before = [](const ReadOrder& a, const ReadOrder& b) {
+    return std::tie(a.file, a.filtered, a.extent.offset, a.box.offset) <
+           std::tie(b.file, b.filtered, b.extent.offset, b.box.offset);
+  };
   for (RankReads& reads : plan.ranks) {
-    std::stable_sort(
-        reads.orders.begin(), reads.orders.end(),
-        [](const ReadOrder& a, const ReadOrder& b) {
-          return std::tie(a.file, a.filtered, a.extent.offset, a.box.offset) <
-                 std::tie(b.file, b.filtered, b.extent.offset, b.box.offset);
-        });
+    std::vector<ReadOrder>& orders = reads.orders;
+    if (std::is_sorted(orders.begin(), orders.end(), is_before)) continue;
+    std::vector<ReadOrder*> places;  // orders are large
+    for (ReadOrder& order : orders) places.push_back(&order);
+    std::stable_sort(places.begin(), places.end(),
+                     [&](const ReadOrder* a, const ReadOrder* b) {
+                       return is_before(*a, *b);
+                     });
+    std::vector<ReadOrder> sorted;
+    sorted.reserve(orders.size());
+    for (ReadOrder* order : places) sorted.push_back(std::move(*order));
+    orders = std::move(sorted);
   }
 }
 
@@ -162,7 +131,15 @@ Status AddReadings(const SavedCheckpoint& saved,
     plan.arrays.push_back(index);
     plan.first_blocks.push_back(plan.num_blocks);
     for (const Reading& reading : readings[i]) {
-      BELAY_RETURN_IF_ERROR(AddReads(stored[i], array, reading, plan));
+      BELAY_RETURN_IF_ERROR(AddReads(stored[i], array, reading.rank,
+                                     reading.shard, reading.part.box,
+                                     reading.part.counts, plan));
+    }
+    if (!arrays[i].can_share) {
+      for (const Want& want : arrays[i].wants) {
+        BELAY_RETURN_IF_ERROR(AddReads(stored[i], array, want.rank, want.shard,
+                                       want.box, true, plan));
+      }
     }
     plan.num_blocks += NumBlocks(ArrayBytes(array));
   }
@@ -170,45 +147,15 @@ Status AddReadings(const SavedCheckpoint& saved,
   return absl::OkStatus();
 }
 
-// The wanted boxes by array, empty ones left out, and the texts' lengths.
-StatusOr<std::vector<WantedArray>> CollectWants(
-    const SavedCheckpoint& saved, const std::vector<RankShards>& wanted,
-    const Arrays& arrays, RestorePlan& plan) {
-  std::vector<std::vector<Want>> wants(saved.arrays.size());
-  for (size_t rank = 0; rank < wanted.size(); ++rank) {
-    const std::vector<ShardInfo>& shards = wanted[rank].shards;
-    plan.ranks[rank].string_bytes.resize(shards.size());
-    for (size_t i = 0; i < shards.size(); ++i) {
-      const int32_t index = arrays.at(shards[i].key);
-      const StoredArray& array = saved.arrays[index];
-      BELAY_RETURN_IF_ERROR(
-          CheckWant(shards[i], array, static_cast<int32_t>(rank)));
-      plan.ranks[rank].string_bytes[i] = array.string_bytes;
-      Box box = array.dtype == DType::kString ? WholeBox(IoShape(array))
-                                              : shards[i].box;
-      if (IsEmpty(box)) continue;
-      wants[index].push_back({static_cast<int32_t>(rank),
-                              static_cast<int32_t>(i), shards[i].replica,
-                              std::move(box)});
-    }
-  }
-  std::vector<WantedArray> result;
-  for (size_t i = 0; i < wants.size(); ++i) {
-    if (wants[i].empty()) continue;
-    const StoredArray& array = saved.arrays[i];
-    result.push_back({.array = static_cast<int32_t>(i),
-                      .key = array.key,
-                      .element_size = IoElementSize(array.dtype),
-                      .can_split = array.dtype != DType::kString,
-                      .wants = std::move(wants[i])});
-  }
-  return result;
-}
-
 std::vector<int32_t> NumbersOf(const std::vector<WantedArray>& arrays) {
   std::vector<int32_t> numbers;
   for (const WantedArray& array : arrays) numbers.push_back(array.array);
   return numbers;
+}
+
+bool AnyCanShare(const std::vector<WantedArray>& arrays) {
+  return std::any_of(arrays.begin(), arrays.end(),
+                     [](const WantedArray& a) { return a.can_share; });
 }
 
 int64_t WantedBytes(const std::vector<WantedArray>& arrays) {
@@ -226,7 +173,7 @@ bool IsUsed(const ReadRules& rules, int64_t wanted_bytes,
             int64_t saved_requests, RestorePlan& plan) {
   const int64_t saved = wanted_bytes - plan.bytes;
   if (plan.stream_bytes == 0) {
-    plan.note = "no byte is wanted twice";
+    plan.note = kNotTwice;
     return true;
   }
   plan.sharing = ReadSharing::kOnce;
@@ -257,16 +204,15 @@ StatusOr<RestorePlan> PlanRestore(const SavedCheckpoint& saved,
                                   const ReadRules& rules) {
   RestorePlan plan;
   plan.ranks.resize(wanted.size());
-  Arrays arrays;
-  for (size_t i = 0; i < saved.arrays.size(); ++i) {
-    arrays[saved.arrays[i].key] = static_cast<int32_t>(i);
-  }
-  BELAY_RETURN_IF_ERROR(MissingKeys(wanted, arrays, saved.arrays.size()));
   BELAY_ASSIGN_OR_RETURN(const std::vector<WantedArray> wants,
-                         CollectWants(saved, wanted, arrays, plan));
+                         CollectWants(saved, wanted, plan.ranks));
   const std::vector<ArrayDatasets> stored =
       DatasetsOf(saved, NumbersOf(wants), plan.filtered);
-  if (rules.sharing != ReadSharing::kEachRank) {
+  if (rules.sharing == ReadSharing::kEachRank) {
+    plan.note = "each rank reads, as asked";
+  } else if (!rules.primary_replica && !AnyCanShare(wants)) {
+    plan.note = kNotTwice;
+  } else {
     BELAY_ASSIGN_OR_RETURN(const ReadingsOfOnce once,
                            ReadOnce(wants, stored, rules, wanted.size()));
     RestorePlan shared = plan;
@@ -277,8 +223,9 @@ StatusOr<RestorePlan> PlanRestore(const SavedCheckpoint& saved,
       return shared;
     }
     plan.note = std::move(shared.note);
-  } else {
-    plan.note = "each rank reads, as asked";
+  }
+  for (size_t rank = 0; rank < wanted.size(); ++rank) {
+    plan.ranks[rank].orders.reserve(wanted[rank].shards.size());
   }
   BELAY_RETURN_IF_ERROR(
       AddReadings(saved, wants, stored, ReadByEachRank(wants), plan));

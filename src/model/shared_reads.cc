@@ -37,10 +37,9 @@ std::vector<Box> CutAlong(const std::vector<Box>& boxes, const Box& other) {
 }
 
 // Everyone who wants all of `part`, by rank.
-std::vector<HeldShard> HoldersOf(const Box& part,
-                                 const std::vector<HeldBox>& distinct,
-                                 const std::vector<size_t>& near) {
-  std::vector<HeldShard> holders;
+Holders HoldersOf(const Box& part, const std::vector<HeldBox>& distinct,
+                  const BoxIndex::Positions& near) {
+  Holders holders;
   int sources = 0;
   for (size_t i : near) {
     if (!Contains(distinct[i].box, part)) continue;
@@ -62,7 +61,7 @@ std::vector<HeldBox> DisjointParts(const std::vector<HeldBox>& distinct) {
   const BoxIndex index(Pointers(distinct));
   std::vector<HeldBox> parts;
   for (size_t k = 0; k < distinct.size(); ++k) {
-    const std::vector<size_t> near = index.Find(distinct[k].box);
+    const BoxIndex::Positions near = index.Find(distinct[k].box);
     std::vector<Box> own = {distinct[k].box};
     for (size_t i : near) {
       if (i >= k || own.empty()) break;
@@ -74,7 +73,7 @@ std::vector<HeldBox> DisjointParts(const std::vector<HeldBox>& distinct) {
       }
     }
     for (Box& part : own) {
-      std::vector<HeldShard> holders = HoldersOf(part, distinct, near);
+      Holders holders = HoldersOf(part, distinct, near);
       parts.push_back({std::move(part), std::move(holders)});
     }
   }
@@ -124,7 +123,26 @@ std::vector<Want> OfReplica(const std::vector<Want>& wants, int64_t replica) {
   return found;
 }
 
+std::vector<HeldBox> AsTheyAre(const std::vector<Want>& wants) {
+  std::vector<HeldBox> parts;
+  parts.reserve(wants.size());
+  for (const Want& want : wants) {
+    parts.push_back({want.box, {{want.rank, want.shard, nullptr}}});
+  }
+  return parts;
+}
+
 }  // namespace
+
+bool CanShare(const std::vector<Want>& wants) {
+  if (wants[0].box.shape.empty()) return wants.size() > 1;
+  int64_t end = 0;
+  for (const Want& want : wants) {  // ranks mostly come in order
+    if (want.box.offset[0] < end) return true;
+    end = want.box.offset[0] + want.box.shape[0];
+  }
+  return false;
+}
 
 std::vector<HeldBox> DistinctBoxes(const std::vector<Want>& wants) {
   absl::flat_hash_map<Box, size_t> positions;
@@ -154,8 +172,10 @@ StatusOr<std::vector<ArrayBoxes>> PartsToRead(
   if (primary) BELAY_RETURN_IF_ERROR(CheckPrimary(arrays, *primary));
   std::vector<ArrayBoxes> held;
   for (const WantedArray& array : arrays) {
-    std::vector<HeldBox> parts = DisjointParts(DistinctBoxes(
-        primary ? OfReplica(array.wants, *primary) : array.wants));
+    std::vector<HeldBox> parts =
+        primary ? DisjointParts(DistinctBoxes(OfReplica(array.wants, *primary)))
+        : array.can_share ? DisjointParts(DistinctBoxes(array.wants))
+                          : AsTheyAre(array.wants);
     if (primary) BELAY_RETURN_IF_ERROR(CheckCovered(array, parts, *primary));
     held.push_back({.array = array.array,
                     .element_size = array.element_size,

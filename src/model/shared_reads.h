@@ -34,8 +34,14 @@ struct WantedArray {
   std::string_view key;
   int64_t element_size = 0;
   bool can_split = true;  // not for texts
+  // Whether reading for others may help: boxes overlap, or lie side by side.
+  bool can_share = true;
   std::vector<Want> wants;
 };
+
+// Whether reading for others may help: unless boxes follow each other along the
+// first axis, as rows do. May err on the side of yes.
+bool CanShare(const std::vector<Want>& wants);
 
 // Returns the distinct boxes, the largest first, with all who want them.
 std::vector<HeldBox> DistinctBoxes(const std::vector<Want>& wants);

@@ -25,10 +25,13 @@ std::vector<const Box*> Pointers(const std::vector<HeldBox>& boxes) {
 struct ArrayWants {
   explicit ArrayWants(const WantedArray& array)
       : element_size(array.element_size),
-        distinct(DistinctBoxes(array.wants)),
+        can_share(array.can_share),
+        distinct(can_share ? DistinctBoxes(array.wants)
+                           : std::vector<HeldBox>()),
         index(Pointers(distinct)) {}
 
   int64_t element_size;
+  bool can_share;
   std::vector<HeldBox> distinct;
   BoxIndex index;
 };
@@ -36,7 +39,8 @@ struct ArrayWants {
 // Adds one read to the stream of its reader if others want some of it.
 void AddRead(const ArrayWants& wants, int32_t reader, ReadOrder& order,
              int64_t& stream_bytes, RestorePlan& plan) {
-  const std::vector<size_t> near = wants.index.Find(order.box);
+  if (!wants.can_share) return;
+  const BoxIndex::Positions near = wants.index.Find(order.box);
   if (near.size() == 1 && wants.distinct[near[0]].holders.size() == 1) {
     const HeldShard& alone = wants.distinct[near[0]].holders[0];
     if (alone.rank == reader) {

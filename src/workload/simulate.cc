@@ -38,30 +38,6 @@ int64_t RunsOf(const Box& box, const Extent& extent) {
   return CountRuns(box, box, extent.box);
 }
 
-// The index that a save leaves. Where a dataset lies is known once the file is
-// made; here they lie end to end.
-SavedCheckpoint IndexOf(const SavePlan& plan) {
-  SavedCheckpoint saved{.file_layout = plan.file_layout,
-                        .arrays = plan.arrays,
-                        .datasets = plan.datasets,
-                        .files = plan.files};
-  std::vector<int64_t> ends(plan.files.size(), 0);
-  for (StoredDataset& dataset : saved.datasets) {
-    int64_t& end = ends[dataset.file];
-    dataset.offset = end;
-    int64_t elements = NumElements(dataset.box.shape);
-    if (!dataset.chunk.empty()) {
-      elements = NumElements(ChunkGrid(dataset)) * NumElements(dataset.chunk);
-    }
-    end += elements * IoElementSize(plan.arrays[dataset.array].dtype);
-  }
-  std::stable_sort(saved.datasets.begin(), saved.datasets.end(),
-                   [](const StoredDataset& a, const StoredDataset& b) {
-                     return a.array < b.array;
-                   });
-  return saved;
-}
-
 void CountWrites(const SavePlan& plan, SimulatedSave& result) {
   for (const RankWrites& writes : plan.ranks) {
     result.written_bytes.push_back(writes.bytes);
@@ -174,7 +150,7 @@ int64_t NeededBytes(const SavedCheckpoint& saved,
   for (const StoredArray& array : saved.arrays) {
     const auto it = groups.find(array.key);
     if (it == groups.end()) continue;
-    for (const std::vector<Part>& parts : ChooseCounting(it->second)) {
+    for (const Parts& parts : ChooseCounting(it->second)) {
       for (const Part& part : parts) {
         if (part.counts) bytes += BytesOf(part.box, array.dtype);
       }
@@ -198,6 +174,28 @@ double Balance(const PerRank& values) {
   if (sum == 0) return 1;
   return static_cast<double>(Most(values)) *
          static_cast<double>(values.size()) / static_cast<double>(sum);
+}
+
+SavedCheckpoint IndexOf(const SavePlan& plan) {
+  SavedCheckpoint saved{.file_layout = plan.file_layout,
+                        .arrays = plan.arrays,
+                        .datasets = plan.datasets,
+                        .files = plan.files};
+  std::vector<int64_t> ends(plan.files.size(), 0);
+  for (StoredDataset& dataset : saved.datasets) {
+    int64_t& end = ends[dataset.file];
+    dataset.offset = end;
+    int64_t elements = NumElements(dataset.box.shape);
+    if (!dataset.chunk.empty()) {
+      elements = NumElements(ChunkGrid(dataset)) * NumElements(dataset.chunk);
+    }
+    end += elements * IoElementSize(plan.arrays[dataset.array].dtype);
+  }
+  std::stable_sort(saved.datasets.begin(), saved.datasets.end(),
+                   [](const StoredDataset& a, const StoredDataset& b) {
+                     return a.array < b.array;
+                   });
+  return saved;
 }
 
 StatusOr<SimulatedSave> SimulateSave(const std::vector<RankShards>& ranks,
@@ -253,7 +251,7 @@ int64_t CountPieces(const std::vector<RankShards>& saved,
     std::vector<const Box*> pointers;
     for (const HeldBox& held : boxes) pointers.push_back(&held.box);
     const BoxIndex index(pointers);
-    for (const HeldBox& want : DistinctBoxes(wants)) {
+    for (const Want& want : wants) {
       pieces += static_cast<int64_t>(index.Find(want.box).size());
     }
   }

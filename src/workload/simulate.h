@@ -42,6 +42,10 @@ struct SimulatedSave {
   SavedCheckpoint saved;  // the index, as far as a plan knows it
 };
 
+// The index that a save leaves. Where a dataset lies is known once the file is
+// made; here they lie end to end.
+SavedCheckpoint IndexOf(const SavePlan& plan);
+
 // Plans a save. Errors: those of PlanSave.
 StatusOr<SimulatedSave> SimulateSave(const std::vector<RankShards>& ranks,
                                      FileLayout file_layout);
@@ -68,9 +72,9 @@ StatusOr<SimulatedRestore> SimulateRestore(const SavedCheckpoint& saved,
                                            std::vector<RankShards> wanted,
                                            const ReadRules& rules);
 
-// How often a box that some rank listed for a save meets one that some rank
-// wants, each counted once however many hold it: the requests of a restore that
-// has as many files as there were boxes, and reads only what it wants.
+// How often a box that was saved, each counted once however many ranks held it,
+// meets one that a rank wants: the requests of ranks that read for themselves
+// from a file for each saved box.
 int64_t CountPieces(const std::vector<RankShards>& saved,
                     const std::vector<RankShards>& wanted);
 
