@@ -44,6 +44,14 @@ Workload ReadAllRows();
 // Planning alone, on one rank (workloads_plan.cc).
 Workload PlanMaxShardSize();
 
+// Planning for thousands of ranks, on one (workloads_models.cc).
+Workload CoverOf1024();
+Workload CoverOf2048();
+Workload CoverOfGrid();
+Workload FindPiecesOfMove();
+Workload PlanOfMove();
+Workload PlanOfLlama();
+
 // Choosing the chunks of many arrays, on one rank (workloads_chunks.cc).
 Workload ChooseChunks();
 
@@ -73,6 +81,12 @@ inline std::vector<Workload> AllWorkloads() {
           LookUpRows(),
           ReadAllRows(),
           PlanMaxShardSize(),
+          CoverOf1024(),
+          CoverOf2048(),
+          CoverOfGrid(),
+          FindPiecesOfMove(),
+          PlanOfMove(),
+          PlanOfLlama(),
           ChooseChunks(),
           MergeObjectGraphs(),
           OpenReader()};

@@ -33,7 +33,7 @@ USERS = ("tools/", "examples/", "benchmarks/", "tests/consumer/")
 # function does.
 INNER_LOOPS = ("benchmarks/micro.cc", "benchmarks/workloads_chunks.cc",
                "benchmarks/workloads_gpt2.cc", "benchmarks/workloads_graph.cc",
-               "tools/simulate.cc")
+               "benchmarks/workloads_models.cc", "tools/simulate.cc")
 
 
 def includes(text):

@@ -1,0 +1,278 @@
+// Planning for large jobs, without values: one process, simulated ranks.
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "model/array_datasets.h"
+#include "model/coverage.h"
+#include "model/restore_planner.h"
+#include "model/save_planner.h"
+#include "workload/model_spec.h"
+#include "workload/rank_state.h"
+#include "workload/simulate.h"
+#include "workloads.h"
+
+namespace belay::bench {
+namespace {
+
+constexpr int64_t kTensors = 1024;
+constexpr int64_t kRows = 6144;
+constexpr int64_t kColumns = 64;
+
+std::string KeyOf(int64_t tensor) {
+  return absl::StrCat("model.layers.", tensor, ".weight");
+}
+
+// `tensors` arrays, each cut by rows over the ranks.
+std::vector<RankShards> Rows(int64_t tensors, int64_t ranks) {
+  std::vector<RankShards> all(ranks);
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const int64_t begin = kRows * rank / ranks;
+    const int64_t end = kRows * (rank + 1) / ranks;
+    for (int64_t i = 0; i < tensors; ++i) {
+      all[rank].shards.push_back(
+          {.key = KeyOf(i),
+           .dtype = DType::kBF16,
+           .global_shape = {kRows, kColumns},
+           .box = {{begin, 0}, {end - begin, kColumns}}});
+    }
+  }
+  return all;
+}
+
+// One array, cut into side x side boxes.
+std::vector<RankShards> Grid(int64_t side) {
+  std::vector<RankShards> all(side * side);
+  for (int64_t rank = 0; rank < side * side; ++rank) {
+    all[rank].shards.push_back(
+        {.key = KeyOf(0),
+         .dtype = DType::kBF16,
+         .global_shape = {side * 128, side * 128},
+         .box = {{rank / side * 128, rank % side * 128}, {128, 128}}});
+  }
+  return all;
+}
+
+// A task for rank 0 alone; the others wait. `count` says what it found, which
+// `check` compares.
+struct Task {
+  std::string unit;
+  int64_t expected = 0;
+  std::function<StatusOr<int64_t>()> count;
+};
+
+Contender OnOneRank(const Context& context, std::function<Task()> make) {
+  struct Run {
+    Task task;
+    int64_t found = 0;
+  };
+  auto run = std::make_shared<Run>();
+  const bool works = context.comm->rank() == 0;
+  if (works) run->task = make();
+  return {.name = "belay",
+          .run = [run, works]() -> Status {
+            if (!works) return absl::OkStatus();
+            StatusOr<int64_t> found = run->task.count();
+            if (found.ok()) run->found = *found;
+            return found.status();
+          },
+          .check = [run]() -> Status {
+            if (run->found == run->task.expected) return absl::OkStatus();
+            return absl::InternalError(
+                absl::StrCat("another plan (need ", run->task.expected, " ",
+                             run->task.unit, ", found ", run->found, ")"));
+          },
+          .clean = nullptr,
+          .detail =
+              [run] { return absl::StrCat(run->found, " ", run->task.unit); }};
+}
+
+// The shards of each key.
+using HeldByKey = std::vector<std::vector<HeldShard>>;
+
+HeldByKey ByKey(const std::vector<RankShards>& ranks) {
+  HeldByKey held(ranks[0].shards.size());
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (size_t i = 0; i < held.size(); ++i) {
+      held[i].push_back({static_cast<int32_t>(rank), static_cast<int32_t>(i),
+                         &ranks[rank].shards[i]});
+    }
+  }
+  return held;
+}
+
+// The exact cover check of all keys.
+Task Cover(std::vector<RankShards> ranks) {
+  auto shards = std::make_shared<std::vector<RankShards>>(std::move(ranks));
+  auto held = std::make_shared<HeldByKey>(ByKey(*shards));
+  return {.unit = "boxes",
+          .expected = static_cast<int64_t>(shards->size() * held->size()),
+          .count = [shards, held]() -> StatusOr<int64_t> {
+            int64_t boxes = 0;
+            for (const std::vector<HeldShard>& key : *held) {
+              StatusOr<std::vector<HeldBox>> distinct = CheckCoverage(key);
+              if (!distinct.ok()) return distinct.status();
+              boxes += static_cast<int64_t>(distinct->size());
+            }
+            return boxes;
+          }};
+}
+
+// What a restore has to know of a checkpoint and of its ranks.
+struct Move {
+  SavedCheckpoint saved;
+  std::vector<RankShards> wanted;
+};
+
+// A file for each rank, so that each saved box is a dataset.
+std::shared_ptr<Move> MakeMove(int64_t tensors, int64_t from, int64_t to) {
+  const SavePlan plan =
+      PlanSave(Rows(tensors, from), {.file_layout = FileLayout::kPerTask})
+          .value();
+  auto move = std::make_shared<Move>();
+  move->saved = IndexOf(plan);
+  move->wanted = Rows(tensors, to);
+  return move;
+}
+
+// Which saved boxes hold what each rank wants of each array.
+Task FindPieces(int64_t tensors) {
+  const std::shared_ptr<Move> move = MakeMove(tensors, 1024, 1536);
+  std::vector<std::vector<Box>> wanted(tensors);
+  for (const RankShards& rank : move->wanted) {
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      wanted[i].push_back(rank.shards[i].box);
+    }
+  }
+  std::vector<int32_t> arrays(tensors);
+  std::iota(arrays.begin(), arrays.end(), 0);
+  return {.unit = "pieces",
+          .expected = tensors * 2048,
+          .count = [move, wanted, arrays]() -> StatusOr<int64_t> {
+            int64_t pieces = 0;
+            std::vector<FilteredDataset> filtered;
+            const std::vector<ArrayDatasets> stored =
+                DatasetsOf(move->saved, arrays, filtered);
+            for (size_t i = 0; i < stored.size(); ++i) {
+              for (const Box& box : wanted[i]) {
+                stored[i].ForEachPart(box, 2,
+                                      [&](const ReadOrder&) { ++pieces; });
+              }
+            }
+            return pieces;
+          }};
+}
+
+// The same as a plan that can be carried out.
+Task PlanMove(int64_t tensors) {
+  const std::shared_ptr<Move> move = MakeMove(tensors, 1024, 1536);
+  return {.unit = "orders",
+          .expected = tensors * 2048,
+          .count = [move]() -> StatusOr<int64_t> {
+            StatusOr<RestorePlan> plan = PlanRestore(
+                move->saved, move->wanted, {.sharing = ReadSharing::kAuto});
+            if (!plan.ok()) return plan.status();
+            int64_t orders = 0;
+            for (const RankReads& reads : plan->ranks) {
+              orders += static_cast<int64_t>(reads.orders.size());
+            }
+            return orders;
+          }};
+}
+
+// Llama 3 70B with AdamW, as Megatron saves it.
+Task PlanLlama(const std::string& models) {
+  auto states = std::make_shared<std::vector<RankShards>>(
+      RankStates(ReadModel(models + "/llama3-70b.mcore.tsv").value(),
+                 {.tp = 8, .pp = 4, .dp = 4, .zero = true})
+          .value());
+  // A counter of steps for each of 128 ranks, beside the tensors.
+  return {.unit = "boxes",
+          .expected = 31816 + 128,
+          .count = [states]() -> StatusOr<int64_t> {
+            StatusOr<SavePlan> plan = PlanSave(*states, {});
+            if (!plan.ok()) return plan.status();
+            int64_t boxes = 0;
+            for (const RankShards& rank : *states) {
+              boxes += static_cast<int64_t>(rank.shards.size());
+            }
+            return boxes;
+          }};
+}
+
+// `limit_ms` is what it may take at full size.
+Workload OneTask(const std::string& title, const std::string& name,
+                 double limit_ms, bool has_bar,
+                 std::function<Task(const Context&)> make) {
+  return {.title = title,
+          .comparisons = {{.name = name,
+                           .contender = "belay",
+                           .baseline = "",
+                           .bar = has_bar ? std::optional(1.0) : std::nullopt,
+                           .limit_ms = limit_ms}},
+          .uses_files = false,
+          .make = [make](const Context& context,
+                         const Medium&) -> StatusOr<std::vector<Contender>> {
+            return std::vector<Contender>{
+                OnOneRank(context, [&] { return make(context); })};
+          }};
+}
+
+int64_t Tensors(const Context& context) {
+  return std::max<int64_t>(
+      1, static_cast<int64_t>(static_cast<double>(kTensors) * context.scale));
+}
+
+}  // namespace
+
+Workload CoverOf1024() {
+  return OneTask("check the cover of 1,024 arrays in 1,024 rows",
+                 "plan.cover.1024", 100, true, [](const Context& context) {
+                   return Cover(Rows(Tensors(context), 1024));
+                 });
+}
+
+Workload CoverOf2048() {
+  return OneTask("check the cover of 1,024 arrays in 2,048 rows",
+                 "plan.cover.2048", 250, true, [](const Context& context) {
+                   return Cover(Rows(Tensors(context), 2048));
+                 });
+}
+
+Workload CoverOfGrid() {
+  return OneTask("check the cover of a grid of 32 x 32", "plan.cover.grid", 0.2,
+                 true, [](const Context&) { return Cover(Grid(32)); });
+}
+
+Workload FindPiecesOfMove() {
+  return OneTask("find what 1,536 rows need of 1,024, in 1,024 arrays",
+                 "plan.move.1024to1536", 100, true, [](const Context& context) {
+                   return FindPieces(Tensors(context));
+                 });
+}
+
+Workload PlanOfMove() {
+  return OneTask(
+      "plan a restore of 1,024 rows in 1,536, of 1,024 arrays",
+      "plan.restore.1024to1536", 100, false,
+      [](const Context& context) { return PlanMove(Tensors(context)); });
+}
+
+Workload PlanOfLlama() {
+  return OneTask(
+      "plan a save of Llama 3 70B, TP 8, PP 4, DP 4, ZeRO-1",
+      "plan.llama70b.save", 200, true, [](const Context& context) {
+        return PlanLlama(
+            std::filesystem::path(context.model_file).parent_path().string());
+      });
+}
+
+}  // namespace belay::bench
