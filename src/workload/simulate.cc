@@ -9,9 +9,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/status_macros.h"
+#include "base/telling.h"
 #include "geometry/runs.h"
 #include "model/box_index.h"
 #include "model/counting_parts.h"
+#include "model/description.h"
+#include "model/listed_ranks.h"
 #include "model/save_planner.h"
 #include "model/streams.h"
 
@@ -49,15 +52,49 @@ void CountWrites(const SavePlan& plan, SimulatedSave& result) {
   }
 }
 
-// All ranks but the first send their descriptions and get their orders.
-void CountPlanning(const std::vector<RankShards>& ranks, const SavePlan& plan,
+void CountMessages(const std::vector<std::string>& messages,
                    SimulatedSave& result) {
-  for (size_t rank = 1; rank < ranks.size(); ++rank) {
-    result.planning_messages += 2;
-    result.planning_bytes +=
-        static_cast<int64_t>(EncodeRankShards(ranks[rank]).size() +
-                             EncodeRankWrites({plan.ranks[rank]}).size());
+  // What rank 0 tells itself stays where it is.
+  for (size_t rank = 1; rank < messages.size(); ++rank) {
+    ++result.planning_messages;
+    result.planning_bytes += std::ssize(messages[rank]);
   }
+}
+
+// What the first save tells rank 0, as TellTogether does.
+StatusOr<ListedRanks> TellRoot(const std::vector<RankShards>& ranks,
+                               SimulatedSave& result) {
+  const Told before;
+  std::vector<Telling> tellings;
+  std::vector<std::string> announcements, answers;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    Description own = Describe(ranks[rank], static_cast<int>(rank));
+    tellings.push_back(TellingOf({std::move(own.shared), std::move(own.own)}));
+    announcements.push_back(Announce(tellings.back(), before));
+  }
+  const std::vector<std::string> asks = AskFor(announcements, before);
+  std::string reference;
+  if (NeedsReference(asks[0])) {
+    reference = ReferenceOf(tellings[0]);
+    CountMessages(std::vector<std::string>(ranks.size(), reference), result);
+  }
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    answers.push_back(Answer(asks[rank], reference, tellings[rank], before));
+  }
+  CountMessages(announcements, result);
+  CountMessages(asks, result);
+  CountMessages(answers, result);
+  BELAY_ASSIGN_OR_RETURN(const Heard heard, Hear(announcements, asks, answers,
+                                                 tellings[0], before));
+  return ListRanks(heard);
+}
+
+void CountOrders(const SavePlan& plan, SimulatedSave& result) {
+  std::vector<std::string> orders;
+  for (const RankWrites& writes : plan.ranks) {
+    orders.push_back(EncodeRankWrites({writes}));
+  }
+  CountMessages(orders, result);
 }
 
 // Takes what is padded in one of two runs out of the wanted boxes: only what
@@ -200,10 +237,12 @@ SavedCheckpoint IndexOf(const SavePlan& plan) {
 
 StatusOr<SimulatedSave> SimulateSave(const std::vector<RankShards>& ranks,
                                      FileLayout file_layout) {
+  SimulatedSave result;
+  BELAY_ASSIGN_OR_RETURN(const ListedRanks listed, TellRoot(ranks, result));
   const Stopwatch watch;
   BELAY_ASSIGN_OR_RETURN(const SavePlan plan,
-                         PlanSave(ranks, {.file_layout = file_layout}));
-  SimulatedSave result{.plan_seconds = watch.seconds()};
+                         PlanSave(listed, {.file_layout = file_layout}));
+  result.plan_seconds = watch.seconds();
   result.num_arrays = static_cast<int64_t>(plan.arrays.size());
   for (const RankShards& rank : ranks) {
     result.num_listed += static_cast<int64_t>(rank.shards.size());
@@ -218,7 +257,7 @@ StatusOr<SimulatedSave> SimulateSave(const std::vector<RankShards>& ranks,
       [](const StoredDataset& dataset) { return !dataset.chunk.empty(); });
   result.rounds = plan.rounds;
   CountWrites(plan, result);
-  CountPlanning(ranks, plan, result);
+  CountOrders(plan, result);
   result.saved = IndexOf(plan);
   return result;
 }
