@@ -160,6 +160,8 @@ void InitLibrary() {
 Status Judge(bool ok, std::string_view site, std::string_view object) {
   Status injected = fault::Point(site);
   if (!ok) return Failure(site, object);
+  // Stands for trouble of the system.
+  if (!injected.ok()) injected.SetPayload(AbslView(kOfSystem), absl::Cord());
   return injected;
 }
 
