@@ -134,9 +134,10 @@ struct Move {
 
 // A file for each rank, so that each saved box is a dataset.
 std::shared_ptr<Move> MakeMove(int64_t tensors, int64_t from, int64_t to) {
-  const SavePlan plan =
-      PlanSave(Rows(tensors, from), {.file_layout = FileLayout::kPerTask})
-          .value();
+  SimulatedSave ignored;
+  const SavePlan plan = PlanSave(TellRoot(Rows(tensors, from), ignored).value(),
+                                 {.file_layout = FileLayout::kPerTask})
+                            .value();
   auto move = std::make_shared<Move>();
   move->saved = IndexOf(plan);
   move->wanted = Rows(tensors, to);
@@ -190,20 +191,23 @@ Task PlanMove(int64_t tensors) {
 
 // Llama 3 70B with AdamW, as Megatron saves it.
 Task PlanLlama(const std::string& models) {
-  auto states = std::make_shared<std::vector<RankShards>>(
+  const std::vector<RankShards> states =
       RankStates(ReadModel(models + "/llama3-70b.mcore.tsv").value(),
                  {.tp = 8, .pp = 4, .dp = 4, .zero = true})
-          .value());
+          .value();
+  int64_t boxes = 0;
+  for (const RankShards& rank : states) {
+    boxes += static_cast<int64_t>(rank.shards.size());
+  }
+  SimulatedSave ignored;
+  const auto listed =
+      std::make_shared<ListedRanks>(TellRoot(states, ignored).value());
   // A counter of steps for each of 128 ranks, beside the tensors.
   return {.unit = "boxes",
           .expected = 31816 + 128,
-          .count = [states]() -> StatusOr<int64_t> {
-            StatusOr<SavePlan> plan = PlanSave(*states, {});
+          .count = [listed, boxes]() -> StatusOr<int64_t> {
+            StatusOr<SavePlan> plan = PlanSave(*listed, {});
             if (!plan.ok()) return plan.status();
-            int64_t boxes = 0;
-            for (const RankShards& rank : *states) {
-              boxes += static_cast<int64_t>(rank.shards.size());
-            }
             return boxes;
           }};
 }

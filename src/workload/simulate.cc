@@ -61,34 +61,6 @@ void CountMessages(const std::vector<std::string>& messages,
   }
 }
 
-// What the first save tells rank 0, as TellTogether does.
-StatusOr<ListedRanks> TellRoot(const std::vector<RankShards>& ranks,
-                               SimulatedSave& result) {
-  const Told before;
-  std::vector<Telling> tellings;
-  std::vector<std::string> announcements, answers;
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    Description own = Describe(ranks[rank], static_cast<int>(rank));
-    tellings.push_back(TellingOf({std::move(own.shared), std::move(own.own)}));
-    announcements.push_back(Announce(tellings.back(), before));
-  }
-  const std::vector<std::string> asks = AskFor(announcements, before);
-  std::string reference;
-  if (NeedsReference(asks[0])) {
-    reference = ReferenceOf(tellings[0]);
-    CountMessages(std::vector<std::string>(ranks.size(), reference), result);
-  }
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    answers.push_back(Answer(asks[rank], reference, tellings[rank], before));
-  }
-  CountMessages(announcements, result);
-  CountMessages(asks, result);
-  CountMessages(answers, result);
-  BELAY_ASSIGN_OR_RETURN(const Heard heard, Hear(announcements, asks, answers,
-                                                 tellings[0], before));
-  return ListRanks(heard);
-}
-
 void CountOrders(const SavePlan& plan, SimulatedSave& result) {
   std::vector<std::string> orders;
   for (const RankWrites& writes : plan.ranks) {
@@ -233,6 +205,33 @@ SavedCheckpoint IndexOf(const SavePlan& plan) {
                      return a.array < b.array;
                    });
   return saved;
+}
+
+StatusOr<ListedRanks> TellRoot(const std::vector<RankShards>& ranks,
+                               SimulatedSave& counts) {
+  const Told before;
+  std::vector<Telling> tellings;
+  std::vector<std::string> announcements, answers;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    Description own = Describe(ranks[rank], static_cast<int>(rank));
+    tellings.push_back(TellingOf({std::move(own.shared), std::move(own.own)}));
+    announcements.push_back(Announce(tellings.back(), before));
+  }
+  const std::vector<std::string> asks = AskFor(announcements, before);
+  std::string reference;
+  if (NeedsReference(asks[0])) {
+    reference = ReferenceOf(tellings[0]);
+    CountMessages(std::vector<std::string>(ranks.size(), reference), counts);
+  }
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    answers.push_back(Answer(asks[rank], reference, tellings[rank], before));
+  }
+  CountMessages(announcements, counts);
+  CountMessages(asks, counts);
+  CountMessages(answers, counts);
+  BELAY_ASSIGN_OR_RETURN(const Heard heard, Hear(announcements, asks, answers,
+                                                 tellings[0], before));
+  return ListRanks(heard);
 }
 
 StatusOr<SimulatedSave> SimulateSave(const std::vector<RankShards>& ranks,

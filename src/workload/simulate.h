@@ -12,6 +12,7 @@
 
 #include "belay/options.h"
 #include "belay/status.h"
+#include "model/listed_ranks.h"
 #include "model/plan.h"
 #include "model/restore_planner.h"
 
@@ -45,6 +46,12 @@ struct SimulatedSave {
 // The index that a save leaves. Where a dataset lies is known once the file is
 // made; here they lie end to end.
 SavedCheckpoint IndexOf(const SavePlan& plan);
+
+// What rank 0 knows after all ranks have told it what they hold, as they do in
+// a first save; adds what travelled to `counts`.
+// Errors: Internal.
+StatusOr<ListedRanks> TellRoot(const std::vector<RankShards>& ranks,
+                               SimulatedSave& counts);
 
 // Plans a save. Errors: those of PlanSave.
 StatusOr<SimulatedSave> SimulateSave(const std::vector<RankShards>& ranks,
