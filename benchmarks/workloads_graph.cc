@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "belay/trackable.h"
+#include "contenders.h"
 #include "graph/live_graph.h"
 #include "graph/merge.h"
-#include "contenders.h"
 #include "workloads.h"
 
 namespace belay::bench {

@@ -131,7 +131,7 @@ class ConversionTest : public CheckpointTest {
 inline const RestoreOptions kCast = {.allow_dtype_cast = true};
 inline const RestoreOptions kOtherShape = {.allow_shape_mismatch = true};
 inline const RestoreOptions kBoth = {.allow_dtype_cast = true,
-                                         .allow_shape_mismatch = true};
+                                     .allow_shape_mismatch = true};
 
 inline float AsItIs(float value) { return value; }
 

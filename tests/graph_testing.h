@@ -20,45 +20,43 @@
 namespace belay {
 
 // The graph of an object that describes itself without a mistake.
-inline LiveGraph Tracked(const ObjectRef &root,
-                         const std::vector<Attached> &attached = {}) {
+inline LiveGraph Tracked(const ObjectRef& root,
+                         const std::vector<Attached>& attached = {}) {
   StatusOr<LiveGraph> live = TrackObjects(root, 0, attached);
   EXPECT_EQ(live.status(), absl::OkStatus());
-  if (!live.ok())
-    return {};
+  if (!live.ok()) return {};
   EXPECT_EQ(CheckGraph(live->graph), absl::OkStatus());
   return *std::move(live);
 }
 
-inline std::string MistakeOf(const ObjectRef &root) {
+inline std::string MistakeOf(const ObjectRef& root) {
   const StatusOr<LiveGraph> live = TrackObjects(root, 0);
   return std::string(live.status().message());
 }
 
 // All keys, by node.
-inline std::vector<std::string> KeysOf(const ObjectGraph &graph) {
+inline std::vector<std::string> KeysOf(const ObjectGraph& graph) {
   std::vector<std::string> keys;
-  for (const GraphNode &node : graph.nodes) {
-    for (const auto &attribute : node.attributes)
-      keys.push_back(attribute.key);
+  for (const GraphNode& node : graph.nodes) {
+    for (const auto& attribute : node.attributes) keys.push_back(attribute.key);
   }
   return keys;
 }
 
 // "program key <- stored key" of what is to be read.
-inline std::vector<std::string> ReadsOf(const LiveGraph &live,
-                                        const MatchResult &match) {
+inline std::vector<std::string> ReadsOf(const LiveGraph& live,
+                                        const MatchResult& match) {
   std::vector<std::string> texts;
-  for (const KeyedValue &read : match.reads) {
+  for (const KeyedValue& read : match.reads) {
     texts.push_back(live.AttributeOf(live.values[read.value]).key + " <- " +
                     read.key);
   }
   return texts;
 }
 
-inline LoadStatus
-StatusOf(const ObjectGraph &saved, const MatchResult &match,
-         LoadStatus::Kind kind = LoadStatus::Kind::kObjectGraph) {
+inline LoadStatus StatusOf(
+    const ObjectGraph& saved, const MatchResult& match,
+    LoadStatus::Kind kind = LoadStatus::Kind::kObjectGraph) {
   StatusOr<LoadReport> report = MakeLoadReport(saved, {match.rank_match});
   EXPECT_EQ(report.status(), absl::OkStatus());
   return LoadStatus(kind, report.ok() ? *std::move(report) : LoadReport());
@@ -70,20 +68,19 @@ struct Restorer {
   RestoredNumbers restored;
   int64_t number = 0;
 
-  Restoration Ask(const ObjectGraph &saved) {
+  Restoration Ask(const ObjectGraph& saved) {
     return {.number = ++number, .saved = saved};
   }
 
   // Matches what is there now, reads it and remembers.
-  LoadStatus Continue(Restoration &restoration, const LiveGraph &live,
-                      const std::map<std::string, float> &stored = {}) {
+  LoadStatus Continue(Restoration& restoration, const LiveGraph& live,
+                      const std::map<std::string, float>& stored = {}) {
     const MatchResult match = MatchObjects(restoration, live, restored, 0);
     const State state = ListValues(live, match.reads);
-    for (const Shard &shard : state.shards()) {
+    for (const Shard& shard : state.shards()) {
       const auto found = stored.find(shard.key);
-      if (found == stored.end())
-        continue;
-      *static_cast<float *>(shard.data) = found->second;
+      if (found == stored.end()) continue;
+      *static_cast<float*>(shard.data) = found->second;
     }
     RememberMatch(live, match, restoration, restored);
     return StatusOf(restoration.saved, match);
@@ -91,17 +88,16 @@ struct Restorer {
 };
 
 // What a save of these objects stores, for Restorer.
-inline std::map<std::string, float> Stored(const LiveGraph &live) {
+inline std::map<std::string, float> Stored(const LiveGraph& live) {
   std::map<std::string, float> stored;
   const State state = ListValues(live, OwnKeys(live));
-  for (const Shard &shard : state.shards()) {
-    if (shard.dtype != DType::kF32 || shard.data == nullptr)
-      continue;
-    stored[shard.key] = *static_cast<const float *>(shard.data);
+  for (const Shard& shard : state.shards()) {
+    if (shard.dtype != DType::kF32 || shard.data == nullptr) continue;
+    stored[shard.key] = *static_cast<const float*>(shard.data);
   }
   return stored;
 }
 
-} // namespace belay
+}  // namespace belay
 
-#endif // BELAY_TESTS_GRAPH_TESTING_H_
+#endif  // BELAY_TESTS_GRAPH_TESTING_H_

@@ -31,9 +31,9 @@ inline constexpr int64_t kLatestStep = -1;
 // Remembers the plan, the file offsets and the metadata bytes of the last
 // save. While the structure of the state (keys, dtypes, shapes, boxes, lengths
 // of strings), the options and the ranks stay the same, the next save skips
-// planning and all HDF5 calls; where it has changed, ranks tell what has changed
-// since. Memory: about 200 bytes per shard; on the ranks that make files, their
-// metadata; on rank 0, once what ranks list alike. Move only.
+// planning and all HDF5 calls; where it has changed, ranks tell what has
+// changed since. Memory: about 200 bytes per shard; on the ranks that make
+// files, their metadata; on rank 0, once what ranks list alike. Move only.
 class PlanCache {
  public:
   PlanCache();

@@ -1,16 +1,13 @@
 // How lists that every rank has become known to rank 0: the messages, without
 // MPI.
 //
-//   announcement  every rank -> rank 0   fingerprints of its lists, now and
-//   when
-//                                        it last told them
-//   ask           rank 0 -> every rank   how it is to send each of them
-//   reference     rank 0 -> all          hashes of its own first list, if
-//   others
-//                                        have to send theirs and know no better
-//                                        list to compare with
-//   answer        every rank -> rank 0   lists that rank 0 does not know, each
-//                                        from one rank: what differs
+//   announcement  every rank -> rank 0: fingerprints of its lists, now and when
+//                 it last told them
+//   ask           rank 0 -> every rank: how it is to send each of them
+//   reference     rank 0 -> all: hashes of its own first list, if others have
+//                 to send theirs and know no better list to compare with
+//   answer        every rank -> rank 0: lists that rank 0 does not know, each
+//                 from one rank: what differs
 //
 // Lists are named by their contents: a rank may have lost what it told, or have
 // told it to another rank 0.

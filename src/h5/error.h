@@ -33,8 +33,8 @@ void InitLibrary();
 //   else, and injected faults.
 Status Judge(bool ok, std::string_view site, std::string_view object);
 
-// Whether an error, not yet agreed on, is the system's or MPI's own, such as too
-// many open files, or injected: then it says nothing of the file. Local.
+// Whether an error, not yet agreed on, is the system's or MPI's own, such as
+// too many open files, or injected: then it says nothing of the file. Local.
 bool IsOfSystem(const Status& status);
 
 // The same for calls that return a negative number on failure. Local.

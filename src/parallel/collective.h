@@ -26,7 +26,7 @@ namespace belay {
 struct Team {
   const Comm& comm;
   Deadline deadline;
-  int64_t messages = 0;    // MPI collectives so far
+  int64_t messages = 0;  // MPI collectives so far
   // What this rank has sent to agree on the structure of a save and to plan it.
   int64_t agreement_bytes = 0;
   int64_t bytes_sent = 0;  // by this rank to others, in those two

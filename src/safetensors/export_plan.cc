@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "safetensors/shares.h"
 #include "safetensors/shard_codec.h"
+#include "safetensors/shares.h"
 
 namespace belay::safetensors {
 namespace {

@@ -1,7 +1,7 @@
 #include "safetensors/import_plan.h"
 
-#include "safetensors/shares.h"
 #include "safetensors/shard_codec.h"
+#include "safetensors/shares.h"
 
 namespace belay::safetensors {
 namespace {
