@@ -147,11 +147,12 @@ Contender BelaySave(const std::string& name, const Context& context,
 
 StatusOr<std::string> SaveForRestore(const Context& context,
                                      const Medium& medium,
-                                     std::shared_ptr<Arrays> arrays) {
+                                     std::shared_ptr<Arrays> arrays,
+                                     const std::string& name) {
   Saver saver{.comm = context.comm,
               .arrays = arrays,
               .state = MakeState(*arrays, arrays->buffer),
-              .dir = medium.dir + "/to_restore"};
+              .dir = medium.dir + "/" + name};
   saver.options.durable = medium.durable;
   Status status = SaveOnce(saver);
   if (!status.ok()) return status;

@@ -38,11 +38,13 @@ Contender BelaySave(const std::string& name, const Context& context,
                     const Medium& medium, std::shared_ptr<Arrays> arrays,
                     SaveOptions options = {}, bool cached = false);
 
-// Saves one step for any number of BelayRestore. Collective.
+// Saves one step for any number of BelayRestore; `name` tells it from others.
+// Collective.
 // Errors: as belay::Save.
 StatusOr<std::string> SaveForRestore(const Context& context,
                                      const Medium& medium,
-                                     std::shared_ptr<Arrays> arrays);
+                                     std::shared_ptr<Arrays> arrays,
+                                     const std::string& name = "to_restore");
 
 // belay::Restore of that step into the arrays' own buffer.
 Contender BelayRestore(const std::string& name, const Context& context,

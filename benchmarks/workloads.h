@@ -35,6 +35,8 @@ Workload PlanningBytes100000();
 // GPT-2 with AdamW, tensor and data parallel (workloads_gpt2.cc).
 Workload SaveGpt2();
 Workload RestoreGpt2();
+Workload ReshardGpt2();
+Workload SaveZero();
 
 // Rows of a sharded variable, without files (workloads_sharded.cc).
 Workload ScatterAddRows();
@@ -77,6 +79,8 @@ inline std::vector<Workload> AllWorkloads() {
           PlanningBytes100000(),
           SaveGpt2(),
           RestoreGpt2(),
+          ReshardGpt2(),
+          SaveZero(),
           ScatterAddRows(),
           LookUpRows(),
           ReadAllRows(),

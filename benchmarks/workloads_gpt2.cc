@@ -90,4 +90,52 @@ Workload RestoreGpt2() {
           }};
 }
 
+Workload ReshardGpt2() {
+  return {.title = "restore GPT-2 with AdamW in another cut",
+          .comparisons = {{"reshard.fsdp.tp", "fsdp as tp x dp", "fsdp", 1.3},
+                          {"reshard.tp.fsdp", "tp as fsdp", "tp", 1.3}},
+          .make = [](const Context& context,
+                     const Medium& medium) -> StatusOr<std::vector<Contender>> {
+            const int ranks = context.comm->size();
+            const int two = ranks % 2 == 0 ? 2 : 1;
+            const int four = ranks % 4 == 0 ? 4 : two;
+            std::vector<std::shared_ptr<Arrays>> cuts;
+            for (const Parallelism& cut :
+                 std::vector<Parallelism>{{.fsdp = ranks},
+                                          {.tp = two, .dp = ranks / two},
+                                          {.tp = four, .dp = ranks / four}}) {
+              StatusOr<std::shared_ptr<Arrays>> arrays = MakeGpt2(context, cut);
+              if (!arrays.ok()) return arrays.status();
+              cuts.push_back(*std::move(arrays));
+            }
+            const auto dir = SaveForRestore(context, medium, cuts[0], "fsdp");
+            if (!dir.ok()) return dir.status();
+            const auto tp_dir = SaveForRestore(context, medium, cuts[2], "tp");
+            if (!tp_dir.ok()) return tp_dir.status();
+            return std::vector<Contender>{
+                BelayRestore("fsdp", context, *dir, cuts[0]),
+                BelayRestore("fsdp as tp x dp", context, *dir, cuts[1]),
+                BelayRestore("tp", context, *tp_dir, cuts[2]),
+                BelayRestore("tp as fsdp", context, *tp_dir, cuts[0])};
+          }};
+}
+
+Workload SaveZero() {
+  return {.title = "save GPT-2 with AdamW in ZeRO-1, whose cuts are in rows",
+          .comparisons = {{"save.zero", "zero", "fsdp", 1.1}},
+          .make = [](const Context& context,
+                     const Medium& medium) -> StatusOr<std::vector<Contender>> {
+            const int ranks = context.comm->size();
+            StatusOr<std::shared_ptr<Arrays>> zero =
+                MakeGpt2(context, {.dp = ranks, .zero = true});
+            if (!zero.ok()) return zero.status();
+            StatusOr<std::shared_ptr<Arrays>> fsdp =
+                MakeGpt2(context, {.fsdp = ranks});
+            if (!fsdp.ok()) return fsdp.status();
+            return std::vector<Contender>{
+                BelaySave("zero", context, medium, *zero),
+                BelaySave("fsdp", context, medium, *fsdp)};
+          }};
+}
+
 }  // namespace belay::bench
