@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "safetensors_testing.h"
 
 namespace belay {
@@ -192,6 +193,24 @@ TEST_F(ExportTest, DebrisIsRemoved) {
   Ok(ExportSafetensors(comm_, run(), 1, File("hf/")));
   EXPECT_EQ(Names(File("hf")),
             "model.safetensors others.safetensors.inprogress");
+}
+
+// Which files are whole, and of which export, only a person can tell.
+TEST_F(ExportTest, WhatAKilledExportHasSetAsideIsNotTouched) {
+  SaveTensors(1);
+  if (rank_ == 0) {
+    std::filesystem::create_directory(File("hf"));
+    for (const char* name : {"model.safetensors", "model.safetensors.replaced",
+                             "model-00002-of-00002.safetensors.inprogress"}) {
+      testing::PutFile(File(absl::StrCat("hf/", name)), name);
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  const std::string before = Names(File("hf"));
+  ExpectRefused(File("hf/"), {.overwrite = true},
+                absl::StatusCode::kFailedPrecondition,
+                "an earlier export was killed while it replaced this one");
+  EXPECT_EQ(Names(File("hf")), before);
 }
 
 TEST_F(ExportTest, BadArguments) {

@@ -46,12 +46,23 @@ TEST_P(BadHeaderTest, IsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().message));
 }
 
+// So many axes of length 1, and one of 0.
+std::string ManyAxes(int axes) {
+  std::string lengths = "0";
+  for (int i = 1; i < axes; ++i) lengths += ",1";
+  return lengths;
+}
+
 const std::string kGood = Member("a", "F32", "2,3", "0,24");
 
 INSTANTIATE_TEST_SUITE_P(
     Form, BadHeaderTest,
     ::testing::Values(
         BadHeader{"Empty", "", "does not begin with \"{\""},
+        BadHeader{"ManyAxes",
+                  "{" + Member("a", "U8", ManyAxes(257), "0,0") + "}",
+                  "too many axes (need at most 32, found 257)",
+                  absl::StatusCode::kUnimplemented},
         BadHeader{"Array", "[]", "does not begin with \"{\""},
         BadHeader{"Space", " {" + kGood + "}", "does not begin with \"{\""},
         BadHeader{"Pickle",

@@ -100,12 +100,14 @@ struct ExportResult {
 // "X.safetensors.index.json", as Hugging Face has them.
 // Files are written under names that end with ".inprogress" and get their own
 // when all of them are complete, the index last. On an error nothing of this
-// export is left, and one that it was to replace is as before.
+// export is left but a directory that it made, and one that it was to replace
+// is as before.
 // Errors: NotFound - no such step, or the parent of `out` is missing;
 //   InvalidArgument - ranks disagree, an expression that matches nothing, a
 //   number out of its range, a name that is not UTF-8; FailedPrecondition - a
 //   value that the format has no form for, names the first of them; ranks do
-//   not see the same files; AlreadyExists - there is an export of that name;
+//   not see the same files; an earlier export was killed while it replaced
+//   this one; AlreadyExists - there is an export of that name;
 //   DataLoss - a damaged checkpoint; ResourceExhausted - no space; and
 //   PermissionDenied, Internal as in status.h.
 // Cost: some 20 small collectives; each rank reads and writes its share.

@@ -29,6 +29,7 @@ struct ImportRun {
   std::vector<SafetensorsFile> opened = {};
   safetensors::Metadata metadata = {};
   // This rank's part.
+  std::vector<int64_t> modified_ns = {};  // by file, as rank 0 has seen it
   safetensors::RankImport part = {};
   std::vector<MappedFile> files = {};  // only those that it reads have content
   ImportResult result = {};
@@ -129,6 +130,7 @@ std::vector<std::string> EncodeParts(
     common.PutText(run.opened[i].path);
     common.Put<int64_t>(sources[i].tensors.size());
     common.Put(run.opened[i].bytes);
+    common.Put(run.opened[i].modified_ns);
   }
   common.Put(run.result.num_tensors);
   common.Put<int64_t>(run.metadata.size());
@@ -151,6 +153,7 @@ void DecodePart(std::string_view bytes, ImportRun& run) {
     SafetensorsInfo file{.path = std::string(in.GetText())};
     file.num_tensors = in.Get<int64_t>();
     file.bytes = in.Get<int64_t>();
+    run.modified_ns.push_back(in.Get<int64_t>());
     return file;
   });
   run.result.num_tensors = in.Get<int64_t>();
@@ -186,11 +189,15 @@ Status MapMine(ImportRun& run) {
     if (!is_read[i]) continue;
     const auto& [path, num_tensors, bytes] = run.result.files[i];
     BELAY_ASSIGN_OR_RETURN(run.files[i], MappedFile::Open(path));
-    if (run.files[i].size() == bytes) continue;
+    const bool is_same = run.files[i].size() == bytes &&
+                         run.files[i].modified_ns() == run.modified_ns[i];
+    if (is_same) continue;
     return absl::FailedPreconditionError(absl::StrFormat(
-        "import \"%s\": this rank sees another file than rank 0 (need %d "
-        "bytes, found %d)",
-        path, bytes, run.files[i].size()));
+        "import \"%s\": this rank sees another file than rank 0, or it was "
+        "replaced (need %d bytes, written at %d ns since 1970, found %d and "
+        "%d)",
+        path, bytes, run.modified_ns[i], run.files[i].size(),
+        run.files[i].modified_ns()));
   }
   return absl::OkStatus();
 }

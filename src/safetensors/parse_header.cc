@@ -192,6 +192,8 @@ class HeaderEvents {
   Status status_;
 };
 
+constexpr size_t kMostAxes = 32;  // as HDF5 has them
+
 Status OfTensor(const Described& tensor, const std::string& what) {
   return absl::DataLossError(
       absl::StrFormat("tensor \"%s\": %s", tensor.name, what));
@@ -221,6 +223,12 @@ StatusOr<FileTensor> Check(Described& tensor) {
     return absl::UnimplementedError(
         absl::StrFormat("tensor \"%s\": the dtype \"%s\" is not known",
                         tensor.name, *tensor.dtype));
+  }
+  if (tensor.shape->size() > kMostAxes) {
+    return absl::UnimplementedError(
+        absl::StrFormat("tensor \"%s\": too many axes (need at most %d, found "
+                        "%d)",
+                        tensor.name, kMostAxes, tensor.shape->size()));
   }
   const Shape& offsets = *tensor.offsets;
   if (offsets.size() != 2) {

@@ -114,7 +114,14 @@ Status BeginExport(ExportFiles& files, bool overwrite) {
   BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> all,
                          ListDirectory(files.place.directory));
   std::vector<std::string> debris;
+  std::string set_aside;
   for (std::string_view name : all) {
+    const std::string replaced = files.FinalPath(std::string(name));
+    if (WithoutEnd(name, ReplacedName("")) &&
+        safetensors::IsNameOfExport(name, files.place.stem)) {
+      set_aside = replaced;
+      continue;
+    }
     const std::string path = files.FinalPath(std::string(name));
     const bool is_debris = WithoutEnd(name, InProgressPath(""));
     if (!safetensors::IsNameOfExport(name, files.place.stem)) continue;
@@ -130,6 +137,13 @@ Status BeginExport(ExportFiles& files, bool overwrite) {
         "export \"%s\": the file is there already; choose another name or set "
         "ExportOptions.overwrite",
         files.FinalPath(files.old[0])));
+  }
+  // Of the files without that end it cannot be told which are whole.
+  if (!debris.empty() && !set_aside.empty()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "export \"%s\": an earlier export was killed while it replaced this "
+        "one: take the end off such names, or remove these files",
+        set_aside));
   }
   for (const std::string& path : debris) {
     BELAY_RETURN_IF_ERROR(RemoveTree(path));

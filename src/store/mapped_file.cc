@@ -39,20 +39,24 @@ StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   BELAY_RETURN_IF_ERROR(fault::Point("map"));
   struct stat stat;
   if (::fstat(file.get(), &stat) != 0) return ErrnoStatus(errno, "map", path);
-  if (stat.st_size == 0) return MappedFile(nullptr, 0);
+  const int64_t modified_ns =
+      int64_t{stat.st_mtim.tv_sec} * 1000000000 + stat.st_mtim.tv_nsec;
+  if (stat.st_size == 0) return MappedFile(nullptr, 0, modified_ns);
   void* const data = ::mmap(nullptr, static_cast<size_t>(stat.st_size),
                             PROT_READ, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) return ErrnoStatus(errno, "map", path);
-  return MappedFile(static_cast<char*>(data), stat.st_size);
+  return MappedFile(static_cast<char*>(data), stat.st_size, modified_ns);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      modified_ns_(std::exchange(other.modified_ns_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(modified_ns_, other.modified_ns_);
   return *this;
 }
 

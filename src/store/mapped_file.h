@@ -29,12 +29,16 @@ class MappedFile {
   // The content, which must not be written to; null if there is none. Local.
   char* data() const { return data_; }
   int64_t size() const { return size_; }
+  // When the file was last written to, in ns since 1970. Local.
+  int64_t modified_ns() const { return modified_ns_; }
 
  private:
-  MappedFile(char* data, int64_t size) : data_(data), size_(size) {}
+  MappedFile(char* data, int64_t size, int64_t modified_ns)
+      : data_(data), size_(size), modified_ns_(modified_ns) {}
 
   char* data_ = nullptr;
   int64_t size_ = 0;
+  int64_t modified_ns_ = 0;
 };
 
 }  // namespace belay

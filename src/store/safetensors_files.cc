@@ -49,8 +49,10 @@ StatusOr<SafetensorsFile> OpenFile(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const std::string text,
                          ReadText(file, kLengthBytes, *length));
   BELAY_RETURN_IF_ERROR(file.Close());
-  SafetensorsFile opened{
-      .path = path, .bytes = stat.size, .data_offset = kLengthBytes + *length};
+  SafetensorsFile opened{.path = path,
+                         .bytes = stat.size,
+                         .modified_ns = stat.modified_ns,
+                         .data_offset = kLengthBytes + *length};
   StatusOr<safetensors::FileHeader> header =
       WithMemory(Cat("the header of \"", path, "\""), [&] {
         return safetensors::ParseHeader(text, stat.size - opened.data_offset);

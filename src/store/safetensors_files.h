@@ -16,6 +16,7 @@ namespace belay {
 struct SafetensorsFile {
   std::string path;
   int64_t bytes = 0;
+  int64_t modified_ns = 0;
   int64_t data_offset = 0;  // of the first byte behind the header
   safetensors::FileHeader header;
 };
