@@ -122,10 +122,16 @@ TEST_F(StrictnessTest, WhatIsUnexpected) {
     EXPECT_EQ(result.unexpected, is_told ? Names({"q", "text"}) : Names());
     EXPECT_EQ(result.warnings.size(), reaction == Reaction::kWarn ? 2u : 0u);
   }
-  // What is skipped is expected, and so is a value of which a part is wanted.
+  // What is skipped is expected; of a value of which a part is wanted, the
+  // others are not.
   std::vector<double> coefficients(1);
   state.Add("text", &text);
   state.Add("q/coefficients", &coefficients);
+  EXPECT_THAT(Ok(Into(state, {.unexpected = Reaction::kCollect})).unexpected,
+              ElementsAre("q/variable"));
+  std::string variable;
+  state.Add("q/variable", &variable);
+  text = "";
   const RestoreResult result =
       Ok(Into(state, {.unexpected = Reaction::kError,
                       .args = {{"text", {.skip = true}}}}));

@@ -23,8 +23,9 @@ std::mutex& Turn() {
 // The index promises what HDF5 does not find, or cannot make sense of.
 Status InFile(const std::string& path, const Status& status) {
   if (status.ok()) return status;
-  const bool is_damage = absl::IsNotFound(status) || absl::IsInternal(status);
-  if (!is_damage || h5::IsOfSystem(status)) {
+  const bool is_damage = absl::IsNotFound(status) ||
+                         (absl::IsInternal(status) && !h5::IsOfSystem(status));
+  if (!is_damage) {
     return Status(status.code(),
                   absl::StrFormat("read \"%s\": %s", path, status.message()));
   }

@@ -30,6 +30,12 @@ void MakeDistinct(StoredQuestion& question) {
   MakeDistinct(question.skipped);
 }
 
+size_t SizeOf(const StoredQuestion& question) {
+  return question.handled.size() + question.optional_handled.size() +
+         question.optional_plain.size() + question.arrays.size() +
+         question.skipped.size();
+}
+
 template <typename T>
 void Append(std::vector<T> added, std::vector<T>& keys) {
   keys.insert(keys.end(), std::make_move_iterator(added.begin()),
@@ -107,6 +113,7 @@ StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all) {
 StoredQuestion MergeQuestions(const std::vector<std::string>& gathered) {
   StoredQuestion all;
   std::set<std::string_view> seen;  // many ranks ask the same
+  size_t distinct = 0;
   for (const std::string& bytes : gathered) {
     if (!seen.insert(bytes).second) continue;
     WireReader in(bytes);
@@ -115,8 +122,12 @@ StoredQuestion MergeQuestions(const std::vector<std::string>& gathered) {
     Append(in.GetTexts(), all.optional_plain);
     Append(in.GetTexts(), all.skipped);
     Append(in.GetAll<AskedArray>([&] { return GetArray(in); }), all.arrays);
-    MakeDistinct(all);  // so that it never holds what all ranks ask for
+    // So that it never holds what all ranks ask for.
+    if (SizeOf(all) < 2 * distinct) continue;
+    MakeDistinct(all);
+    distinct = SizeOf(all);
   }
+  MakeDistinct(all);
   return all;
 }
 

@@ -1,6 +1,7 @@
 #include "types/strictness.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -48,24 +49,34 @@ class KnownKeys {
     for (const AskedArray& array : question.arrays) known_.insert(array.key);
   }
 
-  // Whether the value is known, the value with a handler that it is a part of,
-  // or a part of it.
-  bool Has(const StoredValue& value) const {
-    const std::string& key = value.key;
+  // Whether the key is known, or the value with a handler that it is a part of.
+  bool Has(const std::string& key) const {
     if (known_.count(key) > 0) return true;
     for (size_t end = key.rfind('/'); end != key.npos && end > 0;
          end = key.rfind('/', end - 1)) {
       if (handled_.count(key.substr(0, end)) > 0) return true;
     }
-    if (IsPlain(value)) return false;
-    const std::string below = key + "/";
-    const auto next = known_.lower_bound(below);
-    return next != known_.end() && next->starts_with(below);
+    return false;
   }
 
  private:
   std::set<std::string> handled_, known_;
 };
+
+// The keys of all arrays that a value with a handler consists of.
+Keys ArraysOf(const SavedCheckpoint& saved, const std::string& key) {
+  const std::string below = key + "/";
+  auto array = std::lower_bound(
+      saved.arrays.begin(), saved.arrays.end(), key,
+      [](const StoredArray& a, const std::string& k) { return a.key < k; });
+  Keys keys;
+  for (; array != saved.arrays.end(); ++array) {
+    const bool is_part = array->key == key || array->key.starts_with(below);
+    if (is_part) keys.push_back(array->key);
+    if (!is_part && !array->key.starts_with(key)) break;
+  }
+  return keys;
+}
 
 void Warn(Reaction reaction, const std::string& warning,
           std::vector<std::string>& warnings) {
@@ -138,8 +149,16 @@ Keys FindUnexpected(const SavedCheckpoint& saved,
   const KnownKeys known(question);
   Keys unexpected;
   for (const StoredValue& value : AllValues(saved)) {
-    if (IsInsideValue(saved.values, value.key) || known.Has(value)) continue;
-    unexpected.push_back(value.key);
+    if (IsInsideValue(saved.values, value.key) || known.Has(value.key)) {
+      continue;
+    }
+    // Where some parts of a value are wanted, the others are not expected.
+    const Keys arrays = IsPlain(value) ? Keys() : ArraysOf(saved, value.key);
+    Keys others;
+    std::copy_if(arrays.begin(), arrays.end(), std::back_inserter(others),
+                 [&](const std::string& key) { return !known.Has(key); });
+    if (others.size() == arrays.size()) others = {value.key};
+    unexpected.insert(unexpected.end(), others.begin(), others.end());
   }
   return unexpected;
 }

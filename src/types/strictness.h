@@ -35,7 +35,8 @@ std::vector<Conversion> FindMismatched(const SavedCheckpoint& saved,
                                        const std::vector<AskedArray>& wanted);
 
 // The stored values that are neither wanted nor skipped, nor part of a value
-// with a handler that is, nor have such a part; ascending.
+// with a handler that is; of a value of which only parts are wanted, the arrays
+// that are not. Ascending.
 std::vector<std::string> FindUnexpected(const SavedCheckpoint& saved,
                                         const StoredQuestion& question);
 
