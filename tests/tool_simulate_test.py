@@ -30,7 +30,7 @@ class SimulateTest(ToolCase):
             lines[2], r"^save dp=4: 4 ranks, 1 node, planned in [0-9.e-]+ s$")
         self.assertEqual(lines[3], "  445 arrays in 1 file, 445 datasets, 0 of "
                                    "them in chunks, 2 rounds")
-        self.assertRegex(lines[4], r"^  plan: 1780 boxes, 6 messages, "
+        self.assertRegex(lines[4], r"^  plan: 1780 boxes, 12 messages, "
                                    r"[0-9.]+ KiB through rank 0$")
         self.assertEqual(lines[5].split(),
                          ["all", "ranks", "mean", "most", "most/mean"])

@@ -219,8 +219,9 @@ class ToolTest(ToolCase):
         self.assertEqual(self.belay("--version"), (0, VERSION + "\n", ""))
         code, out, err = self.belay("--help")
         self.assertEqual((code, err), (0, ""))
-        for line in ("Look into belay checkpoints.", "ls ", "verify ", "show ",
-                     "graph ", "diff "):
+        for line in ("Look into belay checkpoints, and plan them.", "ls ",
+                     "verify ", "show ", "graph ", "diff ", "plan ",
+                     "simulate ", "export ", "import "):
             self.assertIn(line, out)
         code, out, err = self.belay("verify", "--help")
         self.assertEqual((code, err), (0, ""))

@@ -52,6 +52,15 @@ Problem ParseList(std::string_view field, List& list) {
   return std::nullopt;
 }
 
+// The number of a layer or an expert, of which there are not that many.
+template <typename Number>
+Problem ParseCounted(std::string_view field, Number& number) {
+  constexpr int64_t kMost = 1 << 20;
+  Problem problem = ParseNumber(field, number);
+  if (!problem && number > kMost) problem = "a number up to 1048576";
+  return problem;
+}
+
 Problem ParseKind(std::string_view field, TensorSpec& tensor) {
   tensor.is_vocabulary = field == "vocab";
   for (const char* known : {"vocab", "column", "row", "replicated", "-"}) {
@@ -118,10 +127,11 @@ constexpr Column kColumns[] = {
     {"tp_segments", false,
      [](auto f, auto& t) { return ParseList(f, t.tp_segments); }},
     {"pp", true, ParseStage},
-    {"layer", false, [](auto f, auto& t) { return ParseNumber(f, t.layer); }},
+    {"layer", false, [](auto f, auto& t) { return ParseCounted(f, t.layer); }},
     {"ep_axis", false,
      [](auto f, auto& t) { return ParseNumber(f, t.ep_axis); }},
-    {"expert", false, [](auto f, auto& t) { return ParseNumber(f, t.expert); }},
+    {"expert", false,
+     [](auto f, auto& t) { return ParseCounted(f, t.expert); }},
     {"fsdp_axis", false,
      [](auto f, auto& t) { return ParseNumber(f, t.fsdp_axis); }},
     {"tied_to", false, [](auto f, auto& t) { return ParseText(f, t.tied_to); }},
