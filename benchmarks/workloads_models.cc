@@ -257,17 +257,17 @@ Workload CoverOfGrid() {
 }
 
 Workload FindPiecesOfMove() {
-  return OneTask("find what 1,536 rows need of 1,024, in 1,024 arrays",
-                 "plan.move.1024to1536", 100, true, [](const Context& context) {
-                   return FindPieces(Tensors(context));
-                 });
+  return OneTask(
+      "find what 1,536 rows need of 1,024, in 1,024 arrays",
+      "plan.pieces.1024to1536", 100, false,
+      [](const Context& context) { return FindPieces(Tensors(context)); });
 }
 
 Workload PlanOfMove() {
-  return OneTask(
-      "plan a restore of 1,024 rows in 1,536, of 1,024 arrays",
-      "plan.restore.1024to1536", 100, false,
-      [](const Context& context) { return PlanMove(Tensors(context)); });
+  return OneTask("plan a restore of 1,024 rows in 1,536, of 1,024 arrays",
+                 "plan.move.1024to1536", 100, true, [](const Context& context) {
+                   return PlanMove(Tensors(context));
+                 });
 }
 
 Workload PlanOfLlama() {
