@@ -9,11 +9,11 @@
 #include "belay/checkpoint_reader.h"
 #include "belay/safetensors.h"
 #include "checkpoint/agree_arguments.h"
+#include "checkpoint/compare_together.h"
 #include "checkpoint/export_run.h"
 #include "checkpoint/save_options.h"
 #include "store/index_file.h"
 #include "store/posix_file.h"
-#include "store/verify.h"
 
 namespace belay {
 namespace {
@@ -112,18 +112,13 @@ Status ReserveOnRoot(ExportRun& run) {
 Status Verify(ExportRun& run) {
   if (!run.checks) return absl::OkStatus();
   run.stations.Enter("verify");
-  BELAY_RETURN_IF_AGREED(XorToRoot(run.team, run.registers));
-  BELAY_RETURN_IF_AGREED(SumAll(run.team, run.covered));
-  BlockCounts counts;
-  BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
-    return CompareChecksums(run.saved, run.reading,
-                            absl::StrFormat("export \"%s\"", run.result.path),
-                            run.registers, run.covered, counts);
-  }));
-  std::vector<int64_t> shared = {counts.verified, counts.partial};
-  BELAY_RETURN_IF_AGREED(MaxAll(run.team, shared));
-  run.result.blocks_verified = shared[0];
-  run.result.blocks_partial = shared[1];
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const BlockCounts counts,
+      CompareTogether(run.team,
+                      absl::StrFormat("export \"%s\"", run.result.path),
+                      {run.saved, run.reading, run.registers, run.covered}));
+  run.result.blocks_verified = counts.verified;
+  run.result.blocks_partial = counts.partial;
   return absl::OkStatus();
 }
 

@@ -7,13 +7,13 @@
 #include "base/wire.h"
 #include "belay/save_restore.h"
 #include "checkpoint/agree_arguments.h"
+#include "checkpoint/compare_together.h"
 #include "checkpoint/listing.h"
 #include "checkpoint/restore_options.h"
 #include "checkpoint/restore_run.h"
 #include "checkpoint/save_options.h"
 #include "store/commit.h"
 #include "store/paths.h"
-#include "store/verify.h"
 
 namespace belay {
 namespace {
@@ -22,18 +22,13 @@ namespace {
 Status Verify(RestoreRun& run) {
   if (!run.checks) return absl::OkStatus();
   run.stations.Enter("verify");
-  BELAY_RETURN_IF_AGREED(XorToRoot(run.team, run.registers));
-  BELAY_RETURN_IF_AGREED(SumAll(run.team, run.covered));
-  BlockCounts counts;
-  BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
-    return CompareChecksums(run.saved, run.plan,
-                            absl::StrFormat("restore \"%s\"", run.source.path),
-                            run.registers, run.covered, counts);
-  }));
-  std::vector<int64_t> shared = {counts.verified, counts.partial};
-  BELAY_RETURN_IF_AGREED(MaxAll(run.team, shared));
-  run.result.blocks_verified = shared[0];
-  run.result.blocks_partial = shared[1];
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const BlockCounts counts,
+      CompareTogether(run.team,
+                      absl::StrFormat("restore \"%s\"", run.source.path),
+                      {run.saved, run.plan, run.registers, run.covered}));
+  run.result.blocks_verified = counts.verified;
+  run.result.blocks_partial = counts.partial;
   return absl::OkStatus();
 }
 
