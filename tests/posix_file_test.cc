@@ -131,24 +131,6 @@ TEST_F(PosixFileTest, WritesAndReadsBack) {
   EXPECT_EQ(Content("a"), "abcdef");
 }
 
-TEST_F(PosixFileTest, WritesManyParts) {
-  PosixFile file = Create("a");
-  std::string need = "..";
-  std::vector<std::string> texts;
-  // More parts than one call of the system takes, some of them empty.
-  for (int i = 0; i < 2500; ++i) texts.push_back(std::to_string(i * (i % 7)));
-  texts[0] = texts[1024] = texts[2499] = "";
-  std::vector<std::span<const std::byte>> parts;
-  for (const std::string& text : texts) {
-    parts.push_back(std::as_bytes(std::span(text)));
-    need += text;
-  }
-  EXPECT_TRUE(file.PwriteAll(0, "..", 2).ok());
-  EXPECT_TRUE(file.PwriteParts(2, parts).ok());
-  EXPECT_EQ(Content("a"), need);
-  EXPECT_EQ(file.write_calls(), 1 + 3);
-}
-
 TEST_F(PosixFileTest, NoBytesMakeNoCalls) {
   PosixFile file = Create("a");
   EXPECT_TRUE(file.PwriteAll(100, nullptr, 0).ok());

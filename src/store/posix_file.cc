@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,15 +16,11 @@
 #include "absl/strings/str_format.h"
 #include "base/fault.h"
 #include "base/status_macros.h"
+#include "store/io_vectors.h"
 #include "store/paths.h"
 
 namespace belay {
 namespace {
-
-// Linux moves at most this many bytes in one call.
-constexpr int64_t kMaxTransfer = 0x7ffff000;
-// Linux writes at most this many pieces of memory in one call.
-constexpr int kMostVectors = 1024;
 
 // Repeats a call that a signal interrupted.
 template <typename Call>
@@ -118,32 +113,15 @@ Status PosixFile::PwriteAll(int64_t offset, const void* data, int64_t bytes) {
 Status PosixFile::PwriteParts(
     int64_t offset, std::span<const std::span<const std::byte>> parts) {
   BELAY_RETURN_IF_ERROR(fault::Point("write"));
-  struct iovec vectors[kMostVectors];
-  size_t done = 0;  // of the first part
-  while (!parts.empty()) {
-    int count = 0;
-    int64_t bytes = 0;
-    for (; count < kMostVectors && count < std::ssize(parts); ++count) {
-      std::span<const std::byte> part = parts[count];
-      if (count == 0) part = part.subspan(done);
-      if (count > 0 && bytes + std::ssize(part) > kMaxTransfer) break;
-      vectors[count] = {const_cast<std::byte*>(part.data()), part.size()};
-      bytes += std::ssize(part);
-    }
-    ssize_t written = 0;
-    if (bytes > 0) {
-      ++write_calls_;
-      written = ::pwritev(fd_, vectors, count, offset);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return ErrnoStatus(errno, "write", path_);
-      if (written == 0) return ErrnoStatus(EIO, "write", path_);
-    }
-    offset += written;
-    done += written;
-    while (!parts.empty() && done >= parts[0].size()) {
-      done -= parts[0].size();
-      parts = parts.subspan(1);
-    }
+  IoVectors<const std::byte> left(parts);
+  while (left.Fill()) {
+    ++write_calls_;
+    const ssize_t count = ::pwritev(fd_, left.data(), left.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ErrnoStatus(errno, "write", path_);
+    if (count == 0) return ErrnoStatus(EIO, "write", path_);
+    offset += count;
+    left.Drop(count);
   }
   return absl::OkStatus();
 }
@@ -157,17 +135,35 @@ Status PosixFile::PreadAll(int64_t offset, void* data, int64_t bytes) {
     const ssize_t count = ::pread(fd_, to, part, offset);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return ErrnoStatus(errno, "read", path_);
-    if (count == 0) {
-      BELAY_ASSIGN_OR_RETURN(const FileStat stat, Stat());
-      return absl::DataLossError(absl::StrFormat(
-          "read \"%s\": file is too short (need %d bytes, found %d)", path_,
-          offset + bytes, stat.size));
-    }
+    if (count == 0) return TooShort(offset + bytes);
     to += count;
     offset += count;
     bytes -= count;
   }
   return absl::OkStatus();
+}
+
+Status PosixFile::PreadParts(int64_t offset,
+                             std::span<const std::span<std::byte>> parts) {
+  BELAY_RETURN_IF_ERROR(fault::Point("read"));
+  IoVectors<std::byte> left(parts);
+  while (left.Fill()) {
+    ++read_calls_;
+    const ssize_t count = ::preadv(fd_, left.data(), left.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ErrnoStatus(errno, "read", path_);
+    if (count == 0) return TooShort(offset + left.bytes());
+    offset += count;
+    left.Drop(count);
+  }
+  return absl::OkStatus();
+}
+
+Status PosixFile::TooShort(int64_t need) const {
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, Stat());
+  return absl::DataLossError(absl::StrFormat(
+      "read \"%s\": file is too short (need %d bytes, found %d)", path_, need,
+      stat.size));
 }
 
 Status PosixFile::Fallocate(int64_t bytes, int64_t from) {

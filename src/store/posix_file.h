@@ -66,6 +66,10 @@ class PosixFile {
   // that holds these bytes, `found` the size of the file.
   Status PreadAll(int64_t offset, void* data, int64_t bytes);
 
+  // The same for parts that follow each other in the file. Local.
+  Status PreadParts(int64_t offset,
+                    std::span<const std::span<std::byte>> parts);
+
   // Reserves the bytes [from, bytes), so that writing them cannot run out of
   // space, and makes the file at least `bytes` long. Where the file system
   // cannot reserve, looks whether that much space is free now instead. Local.
@@ -106,6 +110,7 @@ class PosixFile {
   Status Reserve(int mode, int64_t from, int64_t bytes);
   StatusOr<int64_t> SpaceForThisFile() const;
   Status NoSpaceLeft(int64_t need, int64_t found) const;
+  Status TooShort(int64_t need) const;
 
   std::string path_;
   int fd_ = -1;

@@ -106,14 +106,13 @@ Status DataFiles::ReadInto(const ShardMemory& memory, const Box& box,
                           order.extent, box, memory);
   }
   BELAY_RETURN_IF_ERROR(Open(order.file));
-  Status status;
   ForEachSegment(memory, box, order.extent,
                  [&](char* data, int64_t offset, int64_t bytes) {
-                   if (!status.ok()) return;
-                   status = file_->PreadAll(offset, data, bytes);
+                   segments_.Add(std::as_writable_bytes(std::span(data, bytes)),
+                                 offset);
                    counts_.bytes += bytes;
                  });
-  return status;
+  return segments_.Flush();
 }
 
 Status DataFiles::Close() {

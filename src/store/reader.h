@@ -3,6 +3,7 @@
 #ifndef BELAY_STORE_READER_H_
 #define BELAY_STORE_READER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 #include "model/plan.h"
 #include "model/stored_form.h"
 #include "store/filtered_reader.h"
+#include "store/joined_segments.h"
 #include "store/posix_file.h"
 #include "store/shard_memory.h"
 
@@ -48,7 +50,14 @@ class DataFiles {
  public:
   // Borrows both.
   DataFiles(const ReadJob& job, ReadCounts& counts)
-      : job_(job), counts_(counts) {}
+      : job_(job),
+        counts_(counts),
+        segments_([this](int64_t offset, int64_t /*bytes*/,
+                         std::span<const std::span<std::byte>> parts) {
+          return file_->PreadParts(offset, parts);
+        }) {}
+  DataFiles(const DataFiles&) = delete;
+  DataFiles& operator=(const DataFiles&) = delete;
 
   // Reads the part `box` of an order. Local.
   // Errors: those of ReadAll.
@@ -64,6 +73,7 @@ class DataFiles {
   const ReadJob& job_;
   ReadCounts& counts_;
   std::optional<PosixFile> file_;
+  JoinedSegments<std::byte> segments_;
   FilteredReader filtered_;
   int32_t index_ = -1;
 };

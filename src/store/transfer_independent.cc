@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <span>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "geometry/runs.h"
+#include "store/joined_segments.h"
 #include "store/posix_file.h"
 #include "store/shard_memory.h"
 #include "store/staging.h"
@@ -17,56 +18,31 @@ namespace {
 
 // Small enough to stay in a core's cache between checksum and write.
 constexpr int64_t kTileBytes = int64_t{512} << 10;
-// As many as one system call takes.
-constexpr size_t kMostParts = 1024;
 // Write-back is started once this much is waiting.
 constexpr int64_t kWritebackBytes = int64_t{4} << 20;
 
-// Joins segments that follow each other in the file, wherever they lie in
-// memory.
-class SegmentWriter {
+// Writes parts of a file, and starts their way to the device early.
+class PartWriter {
  public:
-  SegmentWriter(PosixFile& file, bool write_back)
-      : file_(file), write_back_(write_back) {
-    parts_.reserve(kMostParts);
-  }
+  PartWriter(PosixFile& file, bool write_back)
+      : file_(file), write_back_(write_back) {}
 
-  void Add(const char* data, int64_t offset, int64_t bytes) {
-    if (offset != offset_ + bytes_ || parts_.size() == kMostParts) Flush();
-    if (parts_.empty()) offset_ = offset;
-    const auto part = std::as_bytes(std::span(data, bytes));
-    if (!parts_.empty() &&
-        parts_.back().data() + parts_.back().size() == part.data()) {
-      parts_.back() = {parts_.back().data(),
-                       parts_.back().size() + part.size()};
-    } else {
-      parts_.push_back(part);
+  Status Write(int64_t offset, int64_t bytes,
+               std::span<const std::span<const std::byte>> parts) {
+    BELAY_RETURN_IF_ERROR(file_.PwriteParts(offset, parts));
+    if (write_back_ && bytes >= kWritebackBytes) {
+      file_.StartWriteback(offset, bytes);
+    } else if (write_back_) {
+      StartLater(offset, bytes);
     }
-    bytes_ += bytes;
+    return absl::OkStatus();
   }
-
-  void Flush() {
-    if (bytes_ > 0 && status_.ok()) Write();
-    parts_.clear();
-    bytes_ = 0;
-  }
-
-  const Status& status() const { return status_; }
 
  private:
-  void Write() {
-    status_ = file_.PwriteParts(offset_, parts_);
-    if (write_back_ && bytes_ >= kWritebackBytes) {
-      file_.StartWriteback(offset_, bytes_);
-    } else if (write_back_) {
-      StartLater();
-    }
-  }
-
   // Gathers small neighbouring writes into one request.
-  void StartLater() {
-    if (offset_ != waiting_until_) waiting_from_ = offset_;
-    waiting_until_ = offset_ + bytes_;
+  void StartLater(int64_t offset, int64_t bytes) {
+    if (offset != waiting_until_) waiting_from_ = offset;
+    waiting_until_ = offset + bytes;
     if (waiting_until_ - waiting_from_ < kWritebackBytes) return;
     file_.StartWriteback(waiting_from_, waiting_until_ - waiting_from_);
     waiting_from_ = waiting_until_;
@@ -74,10 +50,6 @@ class SegmentWriter {
 
   PosixFile& file_;
   bool write_back_;
-  Status status_;
-  std::vector<std::span<const std::byte>> parts_;
-  int64_t offset_ = 0;
-  int64_t bytes_ = 0;
   int64_t waiting_from_ = -1;
   int64_t waiting_until_ = -1;
 };
@@ -118,7 +90,9 @@ Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
   if (job.writes.orders.empty() && !job.is_creator) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(job.path, PosixFile::Mode::kWrite));
-  SegmentWriter writer(file, job.durable);
+  PartWriter writer(file, job.durable);
+  JoinedSegments<const std::byte> segments(
+      std::bind_front(&PartWriter::Write, &writer));
   Checksummer sum(job.registers);
   Staging staging;
   const auto write_tile = [&](const WriteOrder& order, const Box& tile,
@@ -126,11 +100,11 @@ Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
     sum.Add(memory, tile, order.first_block);
     ForEachSegment(memory, tile, order.extent,
                    [&](char* data, int64_t offset, int64_t bytes) {
-                     writer.Add(data, offset, bytes);
+                     segments.Add(std::as_bytes(std::span(data, bytes)),
+                                  offset);
                    });
-    writer.Flush();
     ReportProgress(job, order.shard, tile);
-    return writer.status();
+    return segments.Flush();
   };
   BELAY_RETURN_IF_ERROR(ForEachStagedTile(job, staging, write_tile));
   counts.bytes += job.writes.bytes;
