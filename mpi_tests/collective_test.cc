@@ -223,7 +223,7 @@ TEST_F(Collective, ReductionsInParts) {
   EXPECT_EQ(SumAll(team, std::span<int64_t>(sum)), absl::OkStatus());
   EXPECT_EQ(sum,
             (std::vector<int64_t>{n * (n - 1) / 2, -n * (n - 1) / 2, kBig}));
-  EXPECT_EQ(team.messages, 3);
+  EXPECT_EQ(team.messages, 2);
   std::vector<int64_t> least = values;
   EXPECT_EQ(MinAll(team, std::span<int64_t>(least)), absl::OkStatus());
   EXPECT_EQ(least, (std::vector<int64_t>{0, 1 - n, n == 1 ? kBig : 0}));
@@ -233,10 +233,75 @@ TEST_F(Collective, ReductionsInParts) {
   EXPECT_EQ(SumAll(team, {}), absl::OkStatus());
 }
 
+// What one rank brings along is told to all with the values, or instead.
+TEST_F(Collective, ReductionsAndComparisonsAgreeOnAStatus) {
+  for (int rank = 0; rank < WorldSize(); ++rank) {
+    const Status mine =
+        WorldRank() < rank ? absl::OkStatus() : absl::AbortedError("enough");
+    const Status all = absl::AbortedError("enough " + RankOf(rank));
+    Team team = NewTeam();
+    std::vector<int64_t> values = {5};
+    EXPECT_EQ(SumAll(team, values, mine), all);
+    EXPECT_EQ(MinAll(team, values, mine), all);
+    EXPECT_EQ(MaxAll(team, values, mine), all);
+    EXPECT_EQ(values[0], 5);
+    EXPECT_EQ(AgreeSame(team, "step", WorldRank(), mine), all);
+  }
+}
+
+TEST_F(Collective, FromRootTellsTheResultOrTheError) {
+  for (int64_t size : {0, 1, 54, 55, 56, 57, 5432}) {
+    Team team = NewTeam();
+    team.part_bytes = 500;
+    const auto briefed = FromRootInParts(team, [&]() -> StatusOr<Briefing> {
+      Briefing briefing{.common = Pattern(0, size)};
+      for (int rank = 0; rank < WorldSize(); ++rank) {
+        briefing.parts.push_back(Pattern(rank, SizeOf(rank)));
+      }
+      return briefing;
+    });
+    ASSERT_TRUE(briefed.ok()) << briefed.status();
+    EXPECT_EQ(briefed->common, Pattern(0, size));
+    EXPECT_EQ(briefed->part, Pattern(WorldRank(), SizeOf(WorldRank())));
+  }
+  Team team = NewTeam();
+  const auto bytes =
+      FromRoot(team, []() -> StatusOr<std::string> { return "few"; });
+  EXPECT_EQ(*bytes, "few");
+  EXPECT_EQ(team.messages, 2);
+  const auto failed = FromRoot(team, []() -> StatusOr<std::string> {
+    return absl::AlreadyExistsError("step 7");
+  });
+  EXPECT_EQ(failed.status(), absl::AlreadyExistsError("step 7 " + RankOf(0)));
+  EXPECT_EQ(team.messages, 3);
+  const auto incomplete = FromRootInParts(team, []() -> StatusOr<Briefing> {
+    return Briefing{.parts = std::vector<std::string>(WorldSize() + 1)};
+  });
+  EXPECT_EQ(incomplete.status(),
+            absl::InvalidArgumentError(
+                absl::StrCat("scatter: one part per rank (need ", WorldSize(),
+                             ", found ", WorldSize() + 1, ") ", RankOf(0))));
+}
+
 struct Operation {
   std::string name;
   std::function<Status(Team&)> run;
+  std::vector<std::string> sites;  // the fault points it passes, in order
 };
+
+Status TellAll(Team& team) {
+  const auto work = []() -> StatusOr<std::string> {
+    return std::string(2000, 'b');
+  };
+  return FromRoot(team, work).status();
+}
+
+Status TellEach(Team& team) {
+  const auto work = [&]() -> StatusOr<Briefing> {
+    return Briefing{.parts = std::vector<std::string>(team.size(), "part")};
+  };
+  return FromRootInParts(team, work).status();
+}
 
 Status RunScatter(Team& team) {
   return Scatter(team, std::vector<std::string>(team.size(), "part")).status();
@@ -246,48 +311,46 @@ std::vector<Operation> AllOperations() {
   static int64_t number = 1;
   static uint32_t bits = 1;
   return {
-      {"Agree", [](Team& t) { return Agree(t, absl::OkStatus()); }},
-      {"AgreeSame", [](Team& t) { return AgreeSame(t, "step", 7); }},
+      {"Agree", [](Team& t) { return Agree(t, absl::OkStatus()); }, {"agree"}},
+      {"AgreeSame", [](Team& t) { return AgreeSame(t, "step", 7); }, {"agree"}},
       {"OnRoot",
-       [](Team& t) { return OnRoot(t, [] { return absl::OkStatus(); }); }},
+       [](Team& t) { return OnRoot(t, [] { return absl::OkStatus(); }); },
+       {"agree"}},
       {"Broadcast",
        [](Team& t) {
          std::string bytes(t.is_root() ? 2000 : 0, 'b');
          return Broadcast(t, bytes);
-       }},
+       },
+       {"MPI_Ibcast", "agree"}},
       {"Gather",
        [](Team& t) {
          return Gather(t, std::string(t.rank() * 100, 'g')).status();
-       }},
-      {"Scatter", RunScatter},
+       },
+       {"MPI_Igather", "agree"}},
+      {"Scatter", RunScatter, {"MPI_Iscatter", "agree"}},
+      {"FromRoot", TellAll, {"MPI_Ibcast", "agree"}},
+      {"FromRootInParts", TellEach, {"MPI_Iscatter", "MPI_Ibcast", "agree"}},
       {"XorToRoot",
        [](Team& t) {
          return XorToRoot(t, {&bits, 1});
-       }},
+       },
+       {"MPI_Ireduce", "agree"}},
       {"SumAll",
        [](Team& t) {
          return SumAll(t, {&number, 1});
-       }},
+       },
+       {"MPI_Iallreduce"}},
       {"MinAll",
        [](Team& t) {
          return MinAll(t, {&number, 1});
-       }},
+       },
+       {"MPI_Iallreduce"}},
       {"MaxAll",
        [](Team& t) {
          return MaxAll(t, {&number, 1});
-       }},
+       },
+       {"MPI_Iallreduce"}},
   };
-}
-
-// The sites that an operation passes, in order.
-std::string SiteOf(const std::string& name, int64_t point) {
-  if (point == 2 || name.starts_with("Agree") || name == "OnRoot") {
-    return "agree";
-  }
-  if (name == "Broadcast") return "MPI_Ibcast";
-  if (name == "Gather") return "MPI_Igather";
-  if (name == "Scatter") return "MPI_Iscatter";
-  return name == "XorToRoot" ? "MPI_Ireduce" : "MPI_Iallreduce";
 }
 
 TEST_F(Collective, EveryFaultOnEveryRankIsAgreed) {
@@ -296,13 +359,12 @@ TEST_F(Collective, EveryFaultOnEveryRankIsAgreed) {
     fault::Arm(0);
     EXPECT_EQ(operation.run(team), absl::OkStatus()) << operation.name;
     const int64_t points = fault::Count();
-    const bool gates_only = SiteOf(operation.name, 1) == "agree";
-    EXPECT_EQ(points, gates_only ? 1 : 2) << operation.name;
+    EXPECT_EQ(points, std::ssize(operation.sites)) << operation.name;
     for (int64_t point = 1; point <= points; ++point) {
       for (int rank = 0; rank < WorldSize(); ++rank) {
         fault::Arm(WorldRank() == rank ? point : 0);
         EXPECT_EQ(operation.run(team), absl::InternalError(absl::StrCat(
-                                           SiteOf(operation.name, point),
+                                           operation.sites[point - 1],
                                            ": injected fault ", RankOf(rank))))
             << operation.name;
       }

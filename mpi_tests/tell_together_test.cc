@@ -31,9 +31,14 @@ class TellTogetherTest : public testing::CheckpointTest {
   // 0 3 for each rank. Collective.
   int64_t Tell(const RankShards& mine) {
     Team team{comm_, Deadline(comm_, 60, "describe")};
-    const StatusOr<ListedRanks> listed = DescribeTogether(team, mine, told_);
-    EXPECT_TRUE(listed.ok()) << listed.status();
-    ExpectOnRoot(mine, *listed);
+    ListedRanks listed;
+    const auto answer = [&](const ListedRanks& heard) -> StatusOr<Briefing> {
+      listed = heard;
+      return Briefing();
+    };
+    const Status told = DescribeTogether(team, mine, told_, answer).status();
+    EXPECT_EQ(told, absl::OkStatus());
+    ExpectOnRoot(mine, listed);
     return team.agreement_bytes - 32 - (rank_ == 0 ? 3 * size_ : 0);
   }
 

@@ -45,17 +45,6 @@ Team ManagerTeam(const CheckpointManager::Impl& impl,
                          Cat(operation, " \"", impl.dir, "\""), slow)};
 }
 
-StatusOr<std::string> FromRoot(
-    Team& team, absl::FunctionRef<StatusOr<std::string>()> work) {
-  std::string bytes;
-  BELAY_RETURN_IF_AGREED(OnRoot(team, [&]() -> Status {
-    BELAY_ASSIGN_OR_RETURN(bytes, work());
-    return absl::OkStatus();
-  }));
-  BELAY_RETURN_IF_AGREED(Broadcast(team, bytes));
-  return bytes;
-}
-
 StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,
                                   const SaveRequest& request) {
   StatusOr<SaveDecision> decision =

@@ -43,10 +43,6 @@ Status CheckMoved(const CheckpointManager::Impl* impl,
 Team ManagerTeam(const CheckpointManager::Impl& impl,
                  std::string_view operation, bool slow);
 
-// Runs `work` on rank 0 and gives its bytes to all. Collective; agreed.
-StatusOr<std::string> FromRoot(Team& team,
-                               absl::FunctionRef<StatusOr<std::string>()> work);
-
 // Asks the rules; the message says where. Local.
 // Errors: those of DecideSave.
 StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,

@@ -80,17 +80,15 @@ Status MergeTogether(Team& team, const StatusOr<LiveGraph>& live,
   if (is_up_to_date) return absl::OkStatus();
   merge = {.told = std::move(merge.told)};
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const Heard heard,
-      TellTogether(team, {GraphEntries(live->graph)}, merge.told));
-  std::vector<std::string> parts;
-  BELAY_RETURN_IF_AGREED(OnRoot(team, [&] {
-    BELAY_ASSIGN_OR_RETURN(MergedGraph merged, Merge(heard));
-    parts = EncodeParts(merged);
-    merge.graph = std::move(merged.graph);
-    return absl::OkStatus();
-  }));
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part, Scatter(team, parts));
-  DecodePart(part, merge);
+      const Briefed briefed,
+      TellTogether(team, {GraphEntries(live->graph)}, merge.told,
+                   [&](const Heard& heard) -> StatusOr<Briefing> {
+                     BELAY_ASSIGN_OR_RETURN(MergedGraph merged, Merge(heard));
+                     Briefing briefing{.parts = EncodeParts(merged)};
+                     merge.graph = std::move(merged.graph);
+                     return briefing;
+                   }));
+  DecodePart(briefed.part, merge);
   merge.own = own;
   return absl::OkStatus();
 }

@@ -58,13 +58,9 @@ StatusOr<std::string> EncodeStoredGraph(const SavedCheckpoint& saved) {
 // Station graph: what is stored, on all ranks. Collective; agreed.
 StatusOr<OpenedGraph> ShareGraph(RestoreRun& run) {
   run.stations.Enter("graph");
-  std::string bytes;
-  BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
-    StatusOr<std::string> encoded = EncodeStoredGraph(run.saved);
-    if (encoded.ok()) bytes = *std::move(encoded);
-    return encoded.status();
-  }));
-  BELAY_RETURN_IF_AGREED(Broadcast(run.team, bytes));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes,
+      FromRoot(run.team, [&] { return EncodeStoredGraph(run.saved); }));
   StatusOr<ObjectGraph> graph = DecodeGraph(std::string_view(bytes).substr(1));
   BELAY_RETURN_IF_AGREED(Agree(run.team, graph.status()));
   return OpenedGraph{.graph = *std::move(graph), .by_name = bytes[0] == 'n'};
@@ -121,20 +117,19 @@ StatusOr<LoadStatus> ReportTogether(Team& team, const Restoration& restoration,
                                     const RankMatch& mine) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
                                 Gather(team, EncodeRankMatch(mine)));
-  std::string bytes;
-  BELAY_RETURN_IF_AGREED(OnRoot(team, [&] {
-    return WithMemory("the reports of all ranks", [&]() -> Status {
-      std::vector<RankMatch> matches;
-      for (const std::string& text : gathered) {
-        BELAY_ASSIGN_OR_RETURN(matches.emplace_back(), DecodeRankMatch(text));
-      }
-      BELAY_ASSIGN_OR_RETURN(const LoadReport all,
-                             MakeLoadReport(restoration.saved, matches));
-      bytes = EncodeLoadReport(all);
-      return absl::OkStatus();
-    });
-  }));
-  BELAY_RETURN_IF_AGREED(Broadcast(team, bytes));
+  const auto report = [&]() -> StatusOr<std::string> {
+    std::vector<RankMatch> matches;
+    for (const std::string& text : gathered) {
+      BELAY_ASSIGN_OR_RETURN(matches.emplace_back(), DecodeRankMatch(text));
+    }
+    BELAY_ASSIGN_OR_RETURN(const LoadReport all,
+                           MakeLoadReport(restoration.saved, matches));
+    return EncodeLoadReport(all);
+  };
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(team, [&] {
+                                  return WithMemory("the reports of all ranks",
+                                                    report);
+                                }));
   StatusOr<LoadReport> merged = DecodeLoadReport(bytes);
   StatusOr<LoadReport> own = MakeLoadReport(restoration.saved, {mine});
   BELAY_RETURN_IF_AGREED(

@@ -246,16 +246,16 @@ StatusOr<PlannedSave> PlanTogether(Team& team, RankShards mine,
   if (options.file_layout == FileLayout::kPerNode) {
     BELAY_ASSIGN_OR_RETURN_AGREED(mine.node, NodeOfRank(team));
   }
-  BELAY_ASSIGN_OR_RETURN_AGREED(const ListedRanks listed,
-                                DescribeTogether(team, mine, told));
   PlannedSave planned;
-  BELAY_RETURN_IF_AGREED(
-      OnRoot(team, [&] { return PlanOnRoot(listed, options, planned); }));
-  std::vector<std::string> parts;
-  if (team.is_root()) parts = EncodeParts(planned.plan, options);
-  team.agreement_bytes += SizeOf(parts);
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part, Scatter(team, parts));
-  DecodePart(part, planned);
+  const auto plan = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
+    BELAY_RETURN_IF_ERROR(PlanOnRoot(listed, options, planned));
+    Briefing briefing{.parts = EncodeParts(planned.plan, options)};
+    team.agreement_bytes += SizeOf(briefing.parts);
+    return briefing;
+  };
+  BELAY_ASSIGN_OR_RETURN_AGREED(const Briefed briefed,
+                                DescribeTogether(team, mine, told, plan));
+  DecodePart(briefed.part, planned);
   return planned;
 }
 

@@ -160,12 +160,12 @@ Status BeginRestore(RestoreRun& run, const Status& mine) {
       CheckDeadlineSeconds(absl::StrFormat("restore \"%s\"", source.path),
                            run.options.deadline_seconds));
   sound.Update(CheckReading("restore", source.path, run.options));
-  BELAY_RETURN_IF_AGREED(Agree(run.team, sound));
   BELAY_RETURN_IF_AGREED(
       AgreeSame(run.team, "restore: the directory",
                 Fingerprint(source.kind == RestoreSource::Kind::kCheckpoint
                                 ? ParentOf(source.path)
-                                : WithoutSlashes(source.path))));
+                                : WithoutSlashes(source.path)),
+                sound));
   return AgreeOnArguments(run.team, "restore", CommonArguments(run));
 }
 

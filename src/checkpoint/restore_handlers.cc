@@ -41,13 +41,9 @@ StatusOr<StoredAnswer> AskTogether(RestoreRun& run,
       const std::vector<std::string> gathered,
       Gather(run.team, EncodeQuestion(
                            QuestionOf(values, !IsUsuallyStrict(run.options)))));
-  std::string bytes;
-  BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
-    StatusOr<std::string> answer = AnswerOnRoot(gathered, run);
-    if (answer.ok()) bytes = *std::move(answer);
-    return answer.status();
-  }));
-  BELAY_RETURN_IF_AGREED(Broadcast(run.team, bytes));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes,
+      FromRoot(run.team, [&] { return AnswerOnRoot(gathered, run); }));
   return DecodeAnswer(bytes);
 }
 

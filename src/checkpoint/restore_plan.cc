@@ -1,6 +1,7 @@
 // Station plan of a restore: who reads what of all that ranks want.
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -88,36 +89,33 @@ Status PlanOnRoot(const ListedRanks& listed, RestoreRun& run) {
   return absl::OkStatus();
 }
 
-// Gives rank 0 what this rank wants. Collective; agreed.
-StatusOr<ListedRanks> GatherWanted(RestoreRun& run) {
+// Tells all ranks what rank 0 makes of all that they want. Collective; agreed.
+StatusOr<Briefed> AskForWanted(
+    RestoreRun& run,
+    absl::FunctionRef<StatusOr<Briefing>(const ListedRanks&)> answer) {
   run.stations.Enter("plan");
   RankShards wanted{.node = 0, .shards = DescribeShards(run.shards)};
   // How long a text has been says nothing, and differs between ranks.
   for (ShardInfo& shard : wanted.shards) shard.string_bytes = 0;
   Told told;
-  return DescribeTogether(run.team, wanted, told);
+  return DescribeTogether(run.team, wanted, told, answer);
 }
 
 }  // namespace
 
 Status PlanStation(RestoreRun& run) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(const ListedRanks listed, GatherWanted(run));
-  BELAY_RETURN_IF_AGREED(
-      OnRoot(run.team, [&] { return PlanOnRoot(listed, run); }));
-  if (MayConvert(run.options)) BELAY_RETURN_IF_AGREED(ShareForms(run));
-  std::string common;
-  std::vector<std::string> parts;
-  if (run.team.is_root()) {
-    common = EncodeCommon(run);
+  const auto plan = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
+    BELAY_RETURN_IF_ERROR(PlanOnRoot(listed, run));
+    Briefing briefing{.common = EncodeCommon(run)};
     for (const RankReads& reads : run.plan.ranks) {
-      parts.push_back(EncodeRankReads(reads));
+      briefing.parts.push_back(EncodeRankReads(reads));
     }
-  }
-  BELAY_RETURN_IF_AGREED(Broadcast(run.team, common));
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part,
-                                Scatter(run.team, parts));
-  DecodeCommon(common, run);
-  run.reads = DecodeRankReads(part);
+    return briefing;
+  };
+  BELAY_ASSIGN_OR_RETURN_AGREED(const Briefed briefed, AskForWanted(run, plan));
+  if (MayConvert(run.options)) BELAY_RETURN_IF_AGREED(ShareForms(run));
+  DecodeCommon(briefed.common, run);
+  run.reads = DecodeRankReads(briefed.part);
   return absl::OkStatus();
 }
 
@@ -131,10 +129,11 @@ Status ReadFlat(RestoreRun& run) {
   }
   run.result.sharing_note = "each rank reads a file of another program";
   if (MayConvert(run.options)) {
-    BELAY_ASSIGN_OR_RETURN_AGREED(const ListedRanks listed, GatherWanted(run));
-    BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
-      return OfRestore(run, WantOnRoot(listed, run).status());
-    }));
+    const auto want = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
+      BELAY_RETURN_IF_ERROR(OfRestore(run, WantOnRoot(listed, run).status()));
+      return Briefing();
+    };
+    BELAY_RETURN_IF_AGREED(AskForWanted(run, want).status());
     BELAY_RETURN_IF_AGREED(ShareForms(run));
   }
   run.stations.Enter("read");

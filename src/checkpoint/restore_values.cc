@@ -17,14 +17,13 @@ namespace {
 // What is stored, on all ranks. Collective; agreed.
 StatusOr<std::vector<StoredValueInfo>> ShareStoredValues(RestoreRun& run) {
   run.stations.Enter("metadata");
-  std::string bytes;
-  BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
-    return WithMemory("the metadata of all values", [&] {
-      bytes = EncodeStoredValues(StoredValuesOf(run.saved));
-      return absl::OkStatus();
-    });
-  }));
-  BELAY_RETURN_IF_AGREED(Broadcast(run.team, bytes));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes, FromRoot(run.team, [&] {
+        return WithMemory(
+            "the metadata of all values", [&]() -> StatusOr<std::string> {
+              return EncodeStoredValues(StoredValuesOf(run.saved));
+            });
+      }));
   return DecodeStoredValues(bytes);
 }
 

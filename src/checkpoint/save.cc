@@ -214,25 +214,24 @@ Status StartMyIndex(SaveRun& run) {
   return absl::OkStatus();
 }
 
-// Rank 0 only.
-Status BeginOnRoot(SaveRun& run) {
+// Returns the nonce as bytes. Rank 0 only.
+StatusOr<std::string> BeginOnRoot(SaveRun& run) {
+  std::random_device device;
+  run.nonce = (uint64_t{device()} << 32) | device();
   const Status status = BeginStep(run.path, run.options.overwrite,
                                   run.options.durable, run.nonce);
   run.began = !absl::IsAlreadyExists(status);
-  return status;
+  BELAY_RETURN_IF_ERROR(status);
+  return std::string(reinterpret_cast<const char*>(&run.nonce),
+                     sizeof(run.nonce));
 }
 
 // Station reserve: directory, skeletons, space. Collective.
 Status Reserve(SaveRun& run) {
   run.stations.Enter("reserve");
-  std::string nonce;
-  if (run.team.is_root()) {
-    std::random_device device;
-    run.nonce = (uint64_t{device()} << 32) | device();
-    nonce.assign(reinterpret_cast<const char*>(&run.nonce), sizeof(run.nonce));
-  }
-  BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] { return BeginOnRoot(run); }));
-  BELAY_RETURN_IF_AGREED(Broadcast(run.team, nonce));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string nonce,
+      FromRoot(run.team, [&] { return BeginOnRoot(run); }));
   std::memcpy(&run.nonce, nonce.data(), sizeof(run.nonce));
   if (!run.reuse) run.cache.plan_id = run.nonce | 1;  // 0 is none
   Status status = CreateMyFiles(run);

@@ -244,7 +244,7 @@ Status VerifyStation(SaveRun& run) {
   std::vector<int64_t> flags = {has_holes ? 0 : 1};
   Status status = sizes.status();
   status.Update(run.progress_status);
-  BELAY_RETURN_IF_AGREED(AgreeWithFlags(run.team, status, flags));
+  BELAY_RETURN_IF_AGREED(MinAll(run.team, flags, status));
   if (run.cache.planned.has_filters) {
     BELAY_RETURN_IF_AGREED(
         GatherFileSizes(run.team, *sizes, run.cache.planned));

@@ -34,15 +34,6 @@ Status CheckComm(const Comm& comm, std::string_view operation,
                       operation, dir));
 }
 
-Status AgreeWithFlags(Team& team, const Status& mine,
-                      std::span<int64_t> flags) {
-  std::vector<int64_t> values(flags.begin(), flags.end());
-  values.push_back(mine.ok() ? 1 : 0);
-  BELAY_RETURN_IF_AGREED(MinAll(team, values));
-  std::copy_n(values.begin(), flags.size(), flags.begin());
-  return values.back() == 1 ? absl::OkStatus() : Agree(team, mine);
-}
-
 StatusOr<std::vector<bool>> AgreeOnStructure(
     Team& team, const Status& mine, std::span<const uint64_t> numbers) {
   // A value and its complement: the minimum of both is found together, and
@@ -53,7 +44,7 @@ StatusOr<std::vector<bool>> AgreeOnStructure(
     flags.push_back(~flags.back());
   }
   team.agreement_bytes += std::ssize(flags) * 8 + 8;  // and the Status
-  BELAY_RETURN_IF_AGREED(AgreeWithFlags(team, mine, flags));
+  BELAY_RETURN_IF_AGREED(MinAll(team, flags, mine));
   std::vector<bool> same;
   for (size_t i = 0; i < flags.size(); i += 2) {
     same.push_back(flags[i] == ~flags[i + 1]);

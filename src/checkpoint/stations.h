@@ -43,10 +43,6 @@ class Stations {
 Status CheckComm(const Comm& comm, std::string_view operation,
                  const std::string& dir);
 
-// Agrees on a Status and on yes-or-no values in one reduction: `flags` becomes
-// 1 where all ranks passed 1. Collective; agreed.
-Status AgreeWithFlags(Team& team, const Status& mine, std::span<int64_t> flags);
-
 // Agrees on a Status, and tells for each number whether all ranks passed the
 // same, in one reduction that counts as agreeing on the structure. Collective;
 // agreed.

@@ -8,8 +8,9 @@
 
 namespace belay {
 
-StatusOr<Heard> TellTogether(Team& team, std::vector<Entries> lists,
-                             Told& told) {
+StatusOr<Briefed> TellTogether(
+    Team& team, std::vector<Entries> lists, Told& told,
+    absl::FunctionRef<StatusOr<Briefing>(const Heard&)> answer) {
   Telling now = TellingOf(std::move(lists));
   const std::string announced = Announce(now, told);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> announcements,
@@ -21,43 +22,39 @@ StatusOr<Heard> TellTogether(Team& team, std::vector<Entries> lists,
     if (team.is_root()) reference = ReferenceOf(now);
     BELAY_RETURN_IF_AGREED(Broadcast(team, reference));
   }
-  const std::string answer = Answer(ask, reference, now, told);
+  const std::string mine = Answer(ask, reference, now, told);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> answers,
-                                Gather(team, answer));
-  team.agreement_bytes += std::ssize(announced) + std::ssize(answer);
+                                Gather(team, mine));
+  team.agreement_bytes += std::ssize(announced) + std::ssize(mine);
   if (team.is_root()) {
     team.agreement_bytes +=
         std::ssize(asks) * std::ssize(ask) + std::ssize(reference);
   }
   Heard heard;
-  BELAY_RETURN_IF_AGREED(OnRoot(team, [&] {
-    return WithMemory("what all ranks have", [&]() -> Status {
-      BELAY_ASSIGN_OR_RETURN(heard,
-                             Hear(announcements, asks, answers, now, told));
-      return absl::OkStatus();
-    });
-  }));
-  told.heard = heard.lists;
+  const auto listen = [&]() -> StatusOr<Briefing> {
+    BELAY_ASSIGN_OR_RETURN(heard,
+                           Hear(announcements, asks, answers, now, told));
+    return answer(heard);
+  };
+  BELAY_ASSIGN_OR_RETURN_AGREED(Briefed briefed, FromRootInParts(team, [&] {
+                                  return WithMemory("what all ranks have",
+                                                    listen);
+                                }));
+  told.heard = std::move(heard.lists);
   told.mine = std::move(now.hashes);
-  return heard;
+  return briefed;
 }
 
-StatusOr<ListedRanks> DescribeTogether(Team& team, const RankShards& mine,
-                                       Told& told) {
+StatusOr<Briefed> DescribeTogether(
+    Team& team, const RankShards& mine, Told& told,
+    absl::FunctionRef<StatusOr<Briefing>(const ListedRanks&)> answer) {
   Description description = Describe(mine, team.rank());
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const Heard heard,
-      TellTogether(team,
-                   {std::move(description.shared), std::move(description.own)},
-                   told));
-  ListedRanks listed;
-  BELAY_RETURN_IF_AGREED(OnRoot(team, [&] {
-    return WithMemory("what all ranks list", [&]() -> Status {
-      BELAY_ASSIGN_OR_RETURN(listed, ListRanks(heard));
-      return absl::OkStatus();
-    });
-  }));
-  return listed;
+  return TellTogether(
+      team, {std::move(description.shared), std::move(description.own)}, told,
+      [&](const Heard& heard) -> StatusOr<Briefing> {
+        BELAY_ASSIGN_OR_RETURN(const ListedRanks listed, ListRanks(heard));
+        return answer(listed);
+      });
 }
 
 }  // namespace belay

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/telling.h"
 #include "belay/status.h"
 #include "model/listed_ranks.h"
@@ -13,17 +14,19 @@
 
 namespace belay {
 
-// Gives rank 0 the lists of every rank; others get nothing. Lists that are
-// equal travel once, and of those that were told before, or that rank 0 has
-// much of, only what differs. Collective; agreed. If it fails, `told` stays as
-// it was. Same on all ranks: the number of lists.
-StatusOr<Heard> TellTogether(Team& team, std::vector<Entries> lists,
-                             Told& told);
+// Gives rank 0 the lists of every rank, and all ranks what its `answer` to them
+// is. Lists that are equal travel once, and of those that were told before, or
+// that rank 0 has much of, only what differs. Collective; agreed. If it fails,
+// `told` stays as it was. Same on all ranks: the number of lists.
+StatusOr<Briefed> TellTogether(
+    Team& team, std::vector<Entries> lists, Told& told,
+    absl::FunctionRef<StatusOr<Briefing>(const Heard&)> answer);
 
 // The same of what every rank lists for a save or a restore. Collective;
 // agreed.
-StatusOr<ListedRanks> DescribeTogether(Team& team, const RankShards& mine,
-                                       Told& told);
+StatusOr<Briefed> DescribeTogether(
+    Team& team, const RankShards& mine, Told& told,
+    absl::FunctionRef<StatusOr<Briefing>(const ListedRanks&)> answer);
 
 }  // namespace belay
 

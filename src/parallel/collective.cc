@@ -114,18 +114,79 @@ Status ReduceToAll(Team& team, void* values, int count, MPI_Datatype type,
       "MPI_Iallreduce");
 }
 
+// Scatter without agreement.
+Status SendToEach(Team& team, const std::vector<std::string>& parts,
+                  std::string& mine) {
+  const size_t needed = team.is_root() ? team.size() : 0;
+  std::vector<Packet> packets(needed);
+  const bool complete = parts.size() == needed || !team.is_root();
+  Status status;
+  if (!complete) {
+    status =
+        absl::InvalidArgumentError(Cat("scatter: one part per rank (need ",
+                                       needed, ", found ", parts.size(), ")"));
+  }
+  Parcels parcels(team, kScatterTag);
+  for (size_t rank = 0; complete && rank < needed; ++rank) {
+    packets[rank] = Pack(parts[rank]);
+    if (!packets[rank].is_whole()) {
+      parcels.Send(std::as_bytes(std::span(parts[rank])),
+                   static_cast<int>(rank));
+    }
+  }
+  Packet packet;
+  status.Update(Exchange(
+      team,
+      [&](MPI_Request* request) {
+        return MPI_Iscatter(packets.data(), sizeof(packet), MPI_BYTE, &packet,
+                            sizeof(packet), MPI_BYTE, 0, team.comm.raw(),
+                            request);
+      },
+      "MPI_Iscatter"));
+  Unpack(packet, mine);
+  if (!packet.is_whole()) parcels.Receive(BytesOf(mine), 0);
+  status.Update(parcels.Finish());
+  return status;
+}
+
+// How a briefing ends, where an error ends with its code.
+constexpr char kWhole = 100;
+constexpr char kInParts = 101;
+
+// For all ranks: what is common, or an error. Rank 0 only.
+std::string EncodeOutcome(const Team& team, StatusOr<Briefing>& briefing) {
+  if (!briefing.ok()) {
+    return WithRank(team, std::string(briefing.status().message())) +
+           static_cast<char>(briefing.status().code());
+  }
+  const char kind = briefing->parts.empty() ? kWhole : kInParts;
+  return std::move(briefing->common) + kind;
+}
+
 // Folds in the fault point of the exchange, then agrees.
 Status Finish(Team& team, Status status, std::string_view site) {
   status.Update(fault::Point(site));
   return Agree(team, status);
 }
 
-Status Reduce(Team& team, std::span<int64_t> values, MPI_Op operation) {
+// A rank whose Status is not OK has a last value that every rank notices.
+Status Reduce(Team& team, std::span<int64_t> values, MPI_Op operation,
+              const Status& mine) {
+  Status own = mine;
+  own.Update(fault::Point("MPI_Iallreduce"));
+  const int64_t sound = operation == MPI_MIN ? 1 : 0;
+  std::vector<int64_t> ballot(values.begin(), values.end());
+  ballot.push_back(own.ok() ? sound : 1 - sound);
   const int64_t most = std::max<int64_t>(1, team.part_bytes / 8);
-  Status status = ForEachPart(values.size(), most, [&](int64_t at, int count) {
-    return ReduceToAll(team, values.data() + at, count, MPI_INT64_T, operation);
-  });
-  return Finish(team, std::move(status), "MPI_Iallreduce");
+  const Status sent =
+      ForEachPart(ballot.size(), most, [&](int64_t at, int count) {
+        return ReduceToAll(team, ballot.data() + at, count, MPI_INT64_T,
+                           operation);
+      });
+  if (!sent.ok()) return sent;
+  if (ballot.back() != sound) return Agree(team, own);
+  std::copy_n(ballot.begin(), values.size(), values.begin());
+  return absl::OkStatus();
 }
 
 // After a comparison that failed: names the lowest rank that differs.
@@ -166,8 +227,10 @@ Status Agree(Team& team, const Status& mine) {
   return TellFailure(team, own, static_cast<int>(lowest));
 }
 
-Status AgreeSame(Team& team, std::string_view what, uint64_t fingerprint) {
-  const Status own = fault::Point("agree");
+Status AgreeSame(Team& team, std::string_view what, uint64_t fingerprint,
+                 const Status& mine) {
+  Status own = mine;
+  own.Update(fault::Point("agree"));
   const uint64_t size = team.size();
   // The minimum of the complement is the complement of the maximum.
   uint64_t ballot[] = {own.ok() ? size : static_cast<uint64_t>(team.rank()),
@@ -217,39 +280,44 @@ StatusOr<std::vector<std::string>> Gather(Team& team, const std::string& mine) {
 
 StatusOr<std::string> Scatter(Team& team,
                               const std::vector<std::string>& parts) {
-  const size_t needed = team.is_root() ? team.size() : 0;
-  std::vector<Packet> packets(needed);
-  const bool complete = parts.size() == needed || !team.is_root();
-  Status status;
-  if (!complete) {
-    status =
-        absl::InvalidArgumentError(Cat("scatter: one part per rank (need ",
-                                       needed, ", found ", parts.size(), ")"));
-  }
-  Parcels parcels(team, kScatterTag);
-  for (size_t rank = 0; complete && rank < needed; ++rank) {
-    packets[rank] = Pack(parts[rank]);
-    if (!packets[rank].is_whole()) {
-      parcels.Send(std::as_bytes(std::span(parts[rank])),
-                   static_cast<int>(rank));
-    }
-  }
-  Packet packet;
-  status.Update(Exchange(
-      team,
-      [&](MPI_Request* request) {
-        return MPI_Iscatter(packets.data(), sizeof(packet), MPI_BYTE, &packet,
-                            sizeof(packet), MPI_BYTE, 0, team.comm.raw(),
-                            request);
-      },
-      "MPI_Iscatter"));
   std::string mine;
-  Unpack(packet, mine);
-  if (!packet.is_whole()) parcels.Receive(BytesOf(mine), 0);
-  status.Update(parcels.Finish());
+  Status status = SendToEach(team, parts, mine);
   Status agreed = Finish(team, std::move(status), "MPI_Iscatter");
   if (!agreed.ok()) return agreed;
   return mine;
+}
+
+StatusOr<std::string> FromRoot(
+    Team& team, absl::FunctionRef<StatusOr<std::string>()> work) {
+  StatusOr<Briefed> briefed =
+      FromRootInParts(team, [&]() -> StatusOr<Briefing> {
+        StatusOr<std::string> bytes = work();
+        if (!bytes.ok()) return bytes.status();
+        return Briefing{.common = *std::move(bytes)};
+      });
+  if (!briefed.ok()) return briefed.status();
+  return std::move(briefed->common);
+}
+
+StatusOr<Briefed> FromRootInParts(
+    Team& team, absl::FunctionRef<StatusOr<Briefing>()> work) {
+  StatusOr<Briefing> briefing = team.is_root() ? work() : Briefing();
+  Briefed briefed;
+  if (team.is_root()) briefed.common = EncodeOutcome(team, briefing);
+  Status status = SendToAll(team, briefed.common, 0);
+  if (!status.ok()) return status;
+  const char kind = briefed.common.back();
+  briefed.common.pop_back();
+  if (kind != kWhole && kind != kInParts) {
+    return Status(static_cast<absl::StatusCode>(kind), briefed.common);
+  }
+  if (kind == kInParts) {
+    status = SendToEach(team, briefing->parts, briefed.part);
+    status.Update(fault::Point("MPI_Iscatter"));
+  }
+  Status agreed = Finish(team, std::move(status), "MPI_Ibcast");
+  if (!agreed.ok()) return agreed;
+  return briefed;
 }
 
 Status XorToRoot(Team& team, std::span<uint32_t> values) {
@@ -269,16 +337,16 @@ Status XorToRoot(Team& team, std::span<uint32_t> values) {
   return Finish(team, std::move(status), "MPI_Ireduce");
 }
 
-Status SumAll(Team& team, std::span<int64_t> values) {
-  return Reduce(team, values, MPI_SUM);
+Status SumAll(Team& team, std::span<int64_t> values, const Status& mine) {
+  return Reduce(team, values, MPI_SUM, mine);
 }
 
-Status MinAll(Team& team, std::span<int64_t> values) {
-  return Reduce(team, values, MPI_MIN);
+Status MinAll(Team& team, std::span<int64_t> values, const Status& mine) {
+  return Reduce(team, values, MPI_MIN, mine);
 }
 
-Status MaxAll(Team& team, std::span<int64_t> values) {
-  return Reduce(team, values, MPI_MAX);
+Status MaxAll(Team& team, std::span<int64_t> values, const Status& mine) {
+  return Reduce(team, values, MPI_MAX, mine);
 }
 
 }  // namespace belay

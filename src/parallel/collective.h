@@ -53,11 +53,31 @@ Status Agree(Team& team, const Status& mine);
 // Fails everywhere if ranks passed different fingerprints: InvalidArgument
 // `WHAT differs between ranks: rank R of N has another value than rank 0`, with
 // the lowest such rank and its " [rank R of N]". One small all-reduce if equal.
-// Collective. Same on all ranks: what.
-Status AgreeSame(Team& team, std::string_view what, uint64_t fingerprint);
+// Agrees on `mine` first, as Agree does. Collective. Same on all ranks: what.
+Status AgreeSame(Team& team, std::string_view what, uint64_t fingerprint,
+                 const Status& mine = absl::OkStatus());
 
 // Runs `work` on rank 0 only and returns its Status everywhere. Collective.
 Status OnRoot(Team& team, absl::FunctionRef<Status()> work);
+
+// What rank 0 has to say: the same to all, and something to each.
+struct Briefing {
+  std::string common;
+  std::vector<std::string> parts;  // by rank; or none
+};
+
+// What a rank was told.
+struct Briefed {
+  std::string common;
+  std::string part;  // empty if there were none
+};
+
+// Runs `work` on rank 0 only, and gives all ranks its result or its error, in
+// fewer messages than OnRoot and an exchange. Collective.
+StatusOr<std::string> FromRoot(Team& team,
+                               absl::FunctionRef<StatusOr<std::string>()> work);
+StatusOr<Briefed> FromRootInParts(Team& team,
+                                  absl::FunctionRef<StatusOr<Briefing>()> work);
 
 // Gives every rank the bytes of `root`. Collective. More than 2 GiB are sent
 // in parts. The result of a failed call is agreed: the same on all ranks.
@@ -74,11 +94,14 @@ StatusOr<std::string> Scatter(Team& team,
 // afterwards. Collective. Same on all ranks: the size.
 Status XorToRoot(Team& team, std::span<uint32_t> values);
 
-// Element-wise sum, minimum or maximum over the ranks, in place. Collective.
-// Same on all ranks: the size.
-Status SumAll(Team& team, std::span<int64_t> values);
-Status MinAll(Team& team, std::span<int64_t> values);
-Status MaxAll(Team& team, std::span<int64_t> values);
+// Element-wise sum, minimum or maximum over the ranks, in place; agrees on
+// `mine` in the same message. Collective. Same on all ranks: the size.
+Status SumAll(Team& team, std::span<int64_t> values,
+              const Status& mine = absl::OkStatus());
+Status MinAll(Team& team, std::span<int64_t> values,
+              const Status& mine = absl::OkStatus());
+Status MaxAll(Team& team, std::span<int64_t> values,
+              const Status& mine = absl::OkStatus());
 
 }  // namespace belay
 
