@@ -13,6 +13,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "base/host_name.h"
 #include "small_state.h"
 #include "store/paths.h"
 
@@ -121,10 +122,11 @@ TEST_F(RealFaultsTest, RanksDoNotShareTheDirectory) {
   ExpectEverywhere(
       status,
       absl::FailedPreconditionError(absl::StrCat(
-          "save \"run/step_00000001.inprogress\": this rank does not see the "
-          "directory that rank 0 made; all ranks need the same path on a "
-          "shared file system [rank 1 of ",
-          WorldSize(), "]")));
+          "save \"run/step_00000001.inprogress\": what rank 0 made on host "
+          "\"",
+          HostName(), "\" was not seen within 10 s by \"", HostName(),
+          "\" (rank 1); all ranks need the same path on a shared file "
+          "system")));
   EXPECT_EQ(NamesIn(scratch_.File("0/run")), std::set<std::string>{});
 }
 

@@ -3,14 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "directory_fixture.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
+#include "store/visibility.h"
 
 namespace belay {
 namespace {
@@ -71,17 +74,20 @@ TEST_F(CommitTest, ARunThatIsAFileIsRefused) {
 
 TEST_F(CommitTest, TheMarkerTellsTheDirectoryOfThisSave) {
   ASSERT_EQ(Begin(7), absl::OkStatus());
-  EXPECT_EQ(CheckSharedDirectory(Step(7), kNonce), absl::OkStatus());
-  const auto unseen = [&](const std::string& directory) {
-    return absl::FailedPreconditionError(
-        "save \"" + directory +
-        "\": this rank does not see the directory that rank 0 made; all ranks "
-        "need the same path on a shared file system");
-  };
-  EXPECT_EQ(CheckSharedDirectory(Step(7), kNonce + 1),
-            unseen(Path("run/step_00000007.inprogress")));
-  EXPECT_EQ(CheckSharedDirectory(Step(8), kNonce),
-            unseen(Path("run/step_00000008.inprogress")));
+  EXPECT_EQ(WaitForStep(Step(7), kNonce, 0).value(), true);
+  EXPECT_EQ(WaitForStep(Step(7), kNonce + 1, 0).value(), false);
+  EXPECT_EQ(WaitForStep(Step(8), kNonce, 0).value(), false);
+}
+
+// A network file system may show a new name late.
+TEST_F(CommitTest, TheMarkerIsWaitedFor) {
+  std::thread late([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    Put("late", "");
+  });
+  EXPECT_EQ(WaitUntilSeen(Path("late"), 60).value(), true);
+  late.join();
+  EXPECT_EQ(WaitForStep(Step(8), kNonce, 0.01).value(), false);
 }
 
 TEST_F(CommitTest, CommitRenamesAndTakesTheMarkerAway) {

@@ -1,15 +1,19 @@
 #include "checkpoint/planned_save.h"
 
 #include <algorithm>
+#include <set>
 #include <span>
+#include <utility>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "base/wire.h"
 #include "geometry/runs.h"
 #include "model/filters.h"
 #include "model/save_planner.h"
 #include "parallel/node.h"
 #include "store/paths.h"
+#include "store/posix_file.h"
 
 namespace belay {
 namespace {
@@ -62,8 +66,43 @@ int64_t MeanRunBytes(const SavePlan& plan) {
   return runs == 0 ? 0 : bytes / runs;
 }
 
+// Which ranks are the lowest of their node in their team: they sync files for
+// all of these.
+std::vector<bool> FindSyncers(const ListedRanks& listed, const SavePlan& plan) {
+  std::set<std::pair<int32_t, int32_t>> seen;  // team, node
+  std::vector<bool> syncers;
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const int32_t node = listed.lists[listed.ranks[rank].own].node;
+    syncers.push_back(seen.emplace(plan.teams[rank], node).second);
+  }
+  return syncers;
+}
+
+size_t NumNodes(const ListedRanks& listed) {
+  std::set<int32_t> nodes;
+  for (const RankLists& rank : listed.ranks) {
+    nodes.insert(listed.lists[rank.own].node);
+  }
+  return nodes.size();
+}
+
+// Clients of NFS write whole pages if they have read them, bytes of other nodes
+// with them. belay does not read what it writes; what MPI-IO does, and what a
+// mount option makes of it, is not known.
+void WarnOfNfs(const std::string& directory, size_t num_nodes, SavePlan& plan) {
+  if (plan.file_layout != FileLayout::kShared || num_nodes == 1 ||
+      !IsOnNfs(directory)) {
+    return;
+  }
+  plan.warnings.push_back(
+      Cat("\"", directory, "\" is on NFS, and ", num_nodes,
+          " nodes write to one file: FileLayout::kPerNode is safer there, and "
+          "mostly faster"));
+}
+
 // What rank 0 tells each rank about its part, but for the orders.
 std::vector<std::string> EncodeParts(const SavePlan& plan,
+                                     const std::vector<bool>& syncers,
                                      const SaveOptions& options) {
   const std::vector<std::string> paths = ObjectPaths(plan.arrays);
   const int64_t mean_run_bytes = MeanRunBytes(plan);
@@ -80,6 +119,7 @@ std::vector<std::string> EncodeParts(const SavePlan& plan,
     out.Put<uint64_t>(plan.warnings.size());
     for (const std::string& warning : plan.warnings) out.PutText(warning);
     out.Put(plan.teams[rank]);
+    out.Put<bool>(syncers[rank]);
     const auto [first, last] = FilesOfTeam(plan, plan.teams[rank]);
     out.Put(last - first);
     for (int32_t file = first; file < last; ++file) {
@@ -112,6 +152,7 @@ void DecodePart(std::string_view bytes, PlannedSave& planned) {
   planned.warnings.resize(in.Get<uint64_t>());
   for (std::string& warning : planned.warnings) warning = in.GetText();
   planned.team = in.Get<int32_t>();
+  planned.is_syncer = in.Get<bool>();
   planned.files.resize(in.Get<int32_t>());
   for (PlannedFile& file : planned.files) {
     file.name = in.GetText();
@@ -241,15 +282,17 @@ Status GatherFileSizes(Team& team, const std::vector<int64_t>& mine,
   return absl::OkStatus();
 }
 
-StatusOr<PlannedSave> PlanTogether(Team& team, RankShards mine,
-                                   const SaveOptions& options, Told& told) {
-  if (options.file_layout == FileLayout::kPerNode) {
-    BELAY_ASSIGN_OR_RETURN_AGREED(mine.node, NodeOfRank(team));
-  }
+StatusOr<PlannedSave> PlanTogether(Team& team, const std::string& directory,
+                                   RankShards mine, const SaveOptions& options,
+                                   Told& told) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(mine.node, NodeOfRank(team));
   PlannedSave planned;
   const auto plan = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
     BELAY_RETURN_IF_ERROR(PlanOnRoot(listed, options, planned));
-    Briefing briefing{.parts = EncodeParts(planned.plan, options)};
+    WarnOfNfs(directory, NumNodes(listed), planned.plan);
+    Briefing briefing{.parts = EncodeParts(planned.plan,
+                                           FindSyncers(listed, planned.plan),
+                                           options)};
     team.agreement_bytes += SizeOf(briefing.parts);
     return briefing;
   };

@@ -50,6 +50,8 @@ struct PlannedSave {
   std::vector<std::string> warnings;
   // This rank's part: the files of its team, in the order of writing.
   int32_t team = -1;  // -1: none
+  // It syncs these files for the ranks of its team on its node.
+  bool is_syncer = false;
   std::vector<PlannedFile> files;
   // Rank 0 only: the plan, and what the index will say.
   SavePlan plan;
@@ -57,10 +59,11 @@ struct PlannedSave {
 };
 
 // Gathers what all ranks list and plans on rank 0. Collective; agreed. `mine`
-// needs no node.
+// needs no node. `directory` is where the files are to be.
 // Errors: those of PlanSave and MergeValues.
-StatusOr<PlannedSave> PlanTogether(Team& team, RankShards mine,
-                                   const SaveOptions& options, Told& told);
+StatusOr<PlannedSave> PlanTogether(Team& team, const std::string& directory,
+                                   RankShards mine, const SaveOptions& options,
+                                   Told& told);
 
 // Tells rank 0 how long the files are that this rank has created, if that shows
 // only when they are written. Collective; agreed.

@@ -11,6 +11,7 @@
 #include "checkpoint/save_at.h"
 #include "checkpoint/save_options.h"
 #include "checkpoint/save_run.h"
+#include "checkpoint/sight.h"
 #include "graph/stored_graph_conversion.h"
 #include "model/save_args.h"
 #include "store/commit.h"
@@ -129,7 +130,7 @@ Status Plan(SaveRun& run) {
   run.stations.Enter("plan");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       run.cache.planned,
-      PlanTogether(run.team,
+      PlanTogether(run.team, ParentOf(run.path),
                    {.node = 0,
                     .shards = DescribeShards(run.shards, run.cache.forms),
                     .values = run.listing.values},
@@ -150,7 +151,6 @@ StatusOr<SkeletonImage> CreateNewFile(const SaveRun& run,
 
 // Makes the files that this rank is to make. Local.
 Status CreateMyFiles(SaveRun& run) {
-  BELAY_RETURN_IF_ERROR(CheckSharedDirectory(run.path, run.nonce));
   std::vector<SkeletonImage>& skeletons = run.cache.skeletons;
   if (!run.reuse) skeletons.clear();
   size_t next = 0;
@@ -234,9 +234,14 @@ Status Reserve(SaveRun& run) {
       FromRoot(run.team, [&] { return BeginOnRoot(run); }));
   std::memcpy(&run.nonce, nonce.data(), sizeof(run.nonce));
   if (!run.reuse) run.cache.plan_id = run.nonce | 1;  // 0 is none
-  Status status = CreateMyFiles(run);
+  const double patience = SightSeconds(run.options.deadline_seconds);
+  const StatusOr<bool> sees = WaitForStep(run.path, run.nonce, patience);
+  Status status = sees.status();
+  if (sees.value_or(false)) status = CreateMyFiles(run);
   if (status.ok()) status = StartMyIndex(run);
-  BELAY_RETURN_IF_AGREED(Agree(run.team, status));
+  BELAY_RETURN_IF_AGREED(AgreeOnSight(run.team, status, sees.value_or(true),
+                                      Cat("save \"", run.Directory(), "\""),
+                                      patience));
   if (run.reuse) return absl::OkStatus();
   return Place(run.team, run.cache.skeletons, run.cache.planned);
 }

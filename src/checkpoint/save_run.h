@@ -39,6 +39,7 @@ struct SaveRun {
   std::vector<uint32_t> registers;
   std::function<Status(int64_t)> progress = nullptr;  // as of SaveJob
   Status progress_status = {};                        // what it returned
+  Status sync_status = {};  // of this rank, told at the next gate
   // Rank 0 only.
   bool began = false;
   bool has_index = false;

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "checkpoint/save_run.h"
 #include "store/index_file.h"
+#include "store/posix_file.h"
 #include "store/transfer.h"
 #include "store/verify.h"
 
@@ -30,6 +32,7 @@ WriteJob JobOf(SaveRun& run, const PlannedFile& file, Part part) {
           .registers = run.registers,
           .durable = run.options.durable,
           .is_creator = file.is_creator,
+          .is_syncer = run.cache.planned.is_syncer,
           .meanwhile = run.team.is_root() && KnowsIndex(run)
                            ? std::function([&run] { return PrepareIndex(run); })
                            : nullptr,
@@ -114,6 +117,50 @@ Status WriteAlone(SaveRun& run, WriteCounts& counts) {
   for (const PlannedFile& file : run.cache.planned.files) {
     BELAY_RETURN_IF_ERROR(
         WriteIndependently(JobOf(run, file, Part::kPlain), counts));
+  }
+  return absl::OkStatus();
+}
+
+// A file that is open while others write it is told of every page that failed
+// on its way to the device. Of very many files the rest is opened afterwards.
+constexpr size_t kMostOpen = 64;
+
+bool IsSyncer(const SaveRun& run) {
+  return run.options.durable && run.cache.planned.is_syncer;
+}
+
+// Opens what this rank is to sync. Local.
+StatusOr<std::vector<PosixFile>> OpenForSync(const SaveRun& run) {
+  std::vector<PosixFile> opened;
+  if (!IsSyncer(run)) return opened;
+  for (const PlannedFile& file : run.cache.planned.files) {
+    if (opened.size() == kMostOpen) break;
+    BELAY_ASSIGN_OR_RETURN(
+        PosixFile one,
+        PosixFile::Open(run.DataPath(file), PosixFile::Mode::kWriteOnly));
+    opened.push_back(std::move(one));
+  }
+  return opened;
+}
+
+// Syncs the files for all ranks of this node, which have written by now. Where
+// MPI-IO wrote, that is done. Local.
+Status SyncMyFiles(const SaveRun& run,
+                   StatusOr<std::vector<PosixFile>> opened) {
+  const bool by_posix = run.result.transfer == Transfer::kIndependent ||
+                        run.result.transfer == Transfer::kTwoPhase;
+  BELAY_RETURN_IF_ERROR(opened.status());
+  if (!IsSyncer(run) || !by_posix) return absl::OkStatus();
+  const std::vector<PlannedFile>& files = run.cache.planned.files;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (i == opened->size()) {
+      BELAY_ASSIGN_OR_RETURN(
+          PosixFile one,
+          PosixFile::Open(run.DataPath(files[i]), PosixFile::Mode::kWriteOnly));
+      opened->push_back(std::move(one));
+    }
+    BELAY_RETURN_IF_ERROR((*opened)[i].Sync());
+    BELAY_RETURN_IF_ERROR((*opened)[i].Close());
   }
   return absl::OkStatus();
 }
@@ -216,6 +263,7 @@ Status WriteStation(SaveRun& run) {
   run.registers.assign(run.options.checksums ? planned.num_blocks : 0, 0);
   if (planned.num_files == 0) return absl::OkStatus();
   run.result.transfer = ChooseTransfer(run);
+  StatusOr<std::vector<PosixFile>> synced = OpenForSync(run);
   WriteCounts counts;
   bool done = false;
   if (IsTogether(run)) {
@@ -230,6 +278,7 @@ Status WriteStation(SaveRun& run) {
     BELAY_RETURN_IF_AGREED(Agree(run.team, WriteAlone(run, counts)));
   }
   if (planned.has_filters) BELAY_RETURN_IF_AGREED(WriteFiltered(run, counts));
+  run.sync_status = SyncMyFiles(run, std::move(synced));
   run.result.counters.bytes = counts.bytes;
   run.result.counters.io_calls = counts.io_calls;
   run.result.counters.collective_io = counts.collective_io;
@@ -244,6 +293,7 @@ Status VerifyStation(SaveRun& run) {
   std::vector<int64_t> flags = {has_holes ? 0 : 1};
   Status status = sizes.status();
   status.Update(run.progress_status);
+  status.Update(run.sync_status);
   BELAY_RETURN_IF_AGREED(MinAll(run.team, flags, status));
   if (run.cache.planned.has_filters) {
     BELAY_RETURN_IF_AGREED(

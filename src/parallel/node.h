@@ -11,7 +11,8 @@
 namespace belay {
 
 // Returns the lowest rank that shares memory with this one: equal on all ranks
-// of a node, different between nodes. Collective; agreed.
+// of a node, different between nodes. Collective; agreed. The communicator
+// remembers it: later calls send nothing.
 StatusOr<int32_t> NodeOfRank(Team& team);
 
 }  // namespace belay

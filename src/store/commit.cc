@@ -8,6 +8,7 @@
 #include "store/own_files.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
+#include "store/visibility.h"
 
 namespace belay {
 namespace {
@@ -92,13 +93,10 @@ Status BeginStep(const std::string& path, bool overwrite, bool durable,
   return marked;
 }
 
-Status CheckSharedDirectory(const std::string& path, uint64_t nonce) {
-  BELAY_ASSIGN_OR_RETURN(const bool ours, IsOurs(path, nonce));
-  if (ours) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "save \"%s\": this rank does not see the directory that rank 0 made; all "
-      "ranks need the same path on a shared file system",
-      InProgressPath(path)));
+StatusOr<bool> WaitForStep(const std::string& path, uint64_t nonce,
+                           double seconds) {
+  return WaitUntilSeen(JoinPath(InProgressPath(path), MarkerName(nonce)),
+                       seconds);
 }
 
 Status CommitStep(const std::string& path, bool durable, uint64_t nonce) {

@@ -26,9 +26,10 @@ Status BeginStep(const std::string& path, bool overwrite, bool durable,
                  uint64_t nonce);
 
 // Looks for the marker, which proves that this rank sees the directory that
-// rank 0 made. Local.
-// Errors: FailedPrecondition - it does not.
-Status CheckSharedDirectory(const std::string& path, uint64_t nonce);
+// rank 0 made; `seconds` at most. Returns whether it does. Local.
+// Errors: those of WaitUntilSeen.
+StatusOr<bool> WaitForStep(const std::string& path, uint64_t nonce,
+                           double seconds);
 
 // Removes the marker and renames the directory to `path`: the commit point. A
 // checkpoint that is there already is swapped against it and waits under the

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/host_name.h"
 #include "base/status_macros.h"
 
 namespace belay {
@@ -99,9 +100,7 @@ Status JudgeWithoutLocks(const std::string& path, const LeaseOwner& owner,
 }  // namespace
 
 LeaseOwner ThisProcess() {
-  char host[256] = {};
-  if (::gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
-  return {.host = host,
+  return {.host = HostName(),
           .pid = ::getpid(),
           .start_time = StartTime(::getpid()),
           .job = Variable("SLURM_JOB_ID"),

@@ -1,8 +1,10 @@
 #include "store/posix_file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,6 +38,8 @@ int OpenFlags(PosixFile::Mode mode) {
       return O_RDONLY | O_CLOEXEC;
     case PosixFile::Mode::kWrite:
       return O_RDWR | O_CLOEXEC;
+    case PosixFile::Mode::kWriteOnly:
+      return O_WRONLY | O_CLOEXEC;
     case PosixFile::Mode::kCreate:
       return O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
   }
@@ -343,6 +347,15 @@ StatusOr<int64_t> FreeBytes(const std::string& path) {
   struct statvfs space;
   if (::statvfs(path.c_str(), &space) == 0) return Available(space);
   return ErrnoStatus(errno, "find free space", path);
+}
+
+bool IsOnNfs(const std::string& path) {
+  struct statfs found;
+  if (::statfs(path.c_str(), &found) == 0) {
+    return found.f_type == NFS_SUPER_MAGIC;
+  }
+  const std::string parent = ParentOf(path);
+  return parent != path && IsOnNfs(parent);
 }
 
 Status BlameFullDisk(const Status& status, const std::string& path,

@@ -33,8 +33,11 @@ struct FileStat {
 class PosixFile {
  public:
   enum class Mode {
-    kRead,    // must exist
-    kWrite,   // must exist; can be read, too
+    kRead,   // must exist
+    kWrite,  // must exist; can be read, too
+    // Must exist, and cannot be read: NFS then sends what was written and no
+    // bytes around it.
+    kWriteOnly,
     kCreate,  // must not exist; can be read, too
   };
 
@@ -146,6 +149,10 @@ StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
 // Returns the space that an ordinary user may still fill on the file system of
 // `path`; INT64_MAX where the file system has no limit of its own. Local.
 StatusOr<int64_t> FreeBytes(const std::string& path);
+
+// Whether `path`, or what is nearest above it, lies on NFS; false if that
+// cannot be found out. Local.
+bool IsOnNfs(const std::string& path);
 
 // Returns a failure to write to `path` as it is or, if its cause is not known
 // and less than `need` bytes are free there, as ResourceExhausted. MPI does not

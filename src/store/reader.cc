@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/checksum.h"
+#include "base/host_name.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "geometry/runs.h"
 #include "store/paths.h"
 #include "store/staging.h"
@@ -83,14 +85,23 @@ std::string DataFiles::PathOf(int32_t index) const {
   return JoinPath(job_.directory, job_.file_names[index]);
 }
 
+Status DataFiles::NotThere(const Status& status) const {
+  BELAY_ASSIGN_OR_RETURN(const bool sees_index,
+                         Exists(JoinPath(job_.directory, IndexName())));
+  // The index promises it.
+  if (sees_index) return absl::DataLossError(status.message());
+  return absl::FailedPreconditionError(Cat(
+      "restore \"", job_.directory, "\": host \"", HostName(),
+      "\" does not see what rank 0 has opened; all ranks need the same path "
+      "on a shared file system"));
+}
+
 Status DataFiles::Open(int32_t index) {
   if (file_ && index == index_) return absl::OkStatus();
   BELAY_RETURN_IF_ERROR(Close());
   StatusOr<PosixFile> file =
       PosixFile::Open(PathOf(index), PosixFile::Mode::kRead);
-  if (absl::IsNotFound(file.status())) {  // the index promises it
-    return absl::DataLossError(file.status().message());
-  }
+  if (absl::IsNotFound(file.status())) return NotThere(file.status());
   BELAY_RETURN_IF_ERROR(file.status());
   file_ = *std::move(file);
   index_ = index;

@@ -68,6 +68,8 @@ class DataFiles {
 
  private:
   Status Open(int32_t index);
+  // Why a file is missing, told with `status`.
+  Status NotThere(const Status& status) const;
   std::string PathOf(int32_t index) const;
 
   const ReadJob& job_;

@@ -33,7 +33,9 @@ struct WriteJob {
   std::span<const StoredForm> forms = {};  // of the shards; empty: their own
   std::span<uint32_t> registers;           // of all blocks; empty: no checksums
   bool durable = true;
-  bool is_creator = false;  // has changed the file before, and syncs it anyway
+  bool is_creator = false;
+  // Where a transfer syncs: this rank does it for its node.
+  bool is_syncer = true;
   // Runs once the file is open and before the first byte is written: work of
   // this rank that the others need not wait for. May be empty.
   std::function<Status()> meanwhile;
@@ -62,13 +64,13 @@ struct WriteCounts {
   int64_t staged_bytes = 0;  // the most at once
 };
 
-// Writes by plain positional writes. Local.
+// Writes by plain positional writes. Local. Syncs nothing.
 Status WriteIndependently(const WriteJob& job, WriteCounts& counts);
 
 // Sends runs to the ranks that write their part of the file, some MiB of each
 // rank at a time, and writes what touches in one call. Bytes between runs are
 // not touched. `team` are the ranks of the file, also those that have nothing
-// for it. Collective; agreed.
+// for it. Collective; agreed. Syncs nothing.
 Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts);
 
 // Writes by one collective MPI-IO call per round. `team` are the ranks of the

@@ -119,8 +119,11 @@ Status WriteCollectively(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
   }
   status.Update(file.Close());
   status = BlameFullDisk(status, job.path, job.writes.bytes);
-  if (status.ok() && job.durable) status = synced->Sync();
-  return Agree(team, status);
+  BELAY_RETURN_IF_AGREED(Agree(team, status));
+  if (!job.durable) return absl::OkStatus();
+  // It was open before anything was written, so no error of the device can have
+  // been told to MPI-IO alone.
+  return Agree(team, job.is_syncer ? synced->Sync() : absl::OkStatus());
 }
 
 }  // namespace belay

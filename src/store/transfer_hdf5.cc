@@ -215,11 +215,9 @@ Status WriteWithHdf5(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
   if (status.ok()) status = WriteDatasets(team, file, *direct, job, counts);
   status.Update(file.Close());
   // All ranks have closed it when the slowest one agrees.
-  if (job.filtered) {
-    BELAY_RETURN_IF_AGREED(Agree(team, status));
-    if (job.is_creator) status = direct->ReleaseUnsized();
-  }
-  if (status.ok() && job.durable) status = direct->Sync();
+  BELAY_RETURN_IF_AGREED(Agree(team, status));
+  if (job.filtered && job.is_creator) status = direct->ReleaseUnsized();
+  if (status.ok() && job.durable && job.is_syncer) status = direct->Sync();
   if (status.ok()) counts.bytes += job.writes.bytes;
   return Agree(team, status);
 }

@@ -87,9 +87,9 @@ void ReportProgress(const WriteJob& job, int32_t shard, const Box& part) {
 
 Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
   if (job.meanwhile) BELAY_RETURN_IF_ERROR(job.meanwhile());
-  if (job.writes.orders.empty() && !job.is_creator) return absl::OkStatus();
-  BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(job.path, PosixFile::Mode::kWrite));
+  if (job.writes.orders.empty()) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(
+      PosixFile file, PosixFile::Open(job.path, PosixFile::Mode::kWriteOnly));
   PartWriter writer(file, job.durable);
   JoinedSegments<const std::byte> segments(
       std::bind_front(&PartWriter::Write, &writer));
@@ -110,7 +110,6 @@ Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
   counts.bytes += job.writes.bytes;
   counts.io_calls += file.write_calls();
   counts.staged_bytes = std::max(counts.staged_bytes, staging.most_bytes());
-  if (job.durable) BELAY_RETURN_IF_ERROR(file.Sync());
   return file.Close();
 }
 

@@ -338,7 +338,8 @@ Status WriteRounds(Team& team, TwoPhaseRun& run) {
 }  // namespace
 
 Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts) {
-  StatusOr<PosixFile> file = PosixFile::Open(job.path, PosixFile::Mode::kWrite);
+  StatusOr<PosixFile> file =
+      PosixFile::Open(job.path, PosixFile::Mode::kWriteOnly);
   BELAY_RETURN_IF_AGREED(Agree(team, file.status()));
   TwoPhaseRun run{.job = job,
                   .file = *std::move(file),
@@ -348,7 +349,6 @@ Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts) {
                   .first = {}};
   BELAY_RETURN_IF_AGREED(WriteRounds(team, run));
   Status status = run.first;
-  if (status.ok() && job.durable) status = run.file.Sync();
   if (status.ok()) status = run.file.Close();
   if (status.ok()) {
     counts.bytes += job.writes.bytes;

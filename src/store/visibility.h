@@ -1,0 +1,19 @@
+// Whether this host sees what another one has made.
+
+#ifndef BELAY_STORE_VISIBILITY_H_
+#define BELAY_STORE_VISIBILITY_H_
+
+#include <string>
+
+#include "belay/status.h"
+
+namespace belay {
+
+// Waits until `path` is there, for `seconds` at most: a network file system may
+// show a new name late. Returns whether it is. Local.
+// Errors: those of Exists.
+StatusOr<bool> WaitUntilSeen(const std::string& path, double seconds);
+
+}  // namespace belay
+
+#endif  // BELAY_STORE_VISIBILITY_H_
