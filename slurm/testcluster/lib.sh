@@ -1,0 +1,117 @@
+# shellcheck shell=bash
+# Sourced by every test: jobs, waiting, and what is expected of them. A test runs
+# in the head of a fresh cluster, in a directory on the network file system.
+#
+# usage in a test: source "$(dirname "$0")/../lib.sh"
+set -euo pipefail
+export LC_ALL=C
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# Batch scripts may use what is exported here.
+export build=${BELAY_TEST_BUILD:?run the tests with ./dev cluster-test}
+export work=$shared/work
+export belay=$build/tools/belay
+# A model that takes about a hundredth of a second per step. $train is several
+# words: leave it unquoted.
+export train="$build/examples/char_lm --hidden 256 --batch 8 \
+  --report-every 50 --dir $work/run"
+out=$build/cluster-test
+
+mkdir -p "$work"
+cd "$work"
+
+fail() { echo "failed: $*"; exit 1; }
+skip() { echo "$*"; exit "$skip_status"; }
+
+# What a reader of the log of a failed test wants to know.
+tell_state() {
+  [[ $1 -eq 0 || $1 -eq $skip_status ]] && return
+  echo "-- jobs and nodes at the end"
+  timeout 10 squeue -a -o '%i %j %T %r %M %D %R' || true
+  timeout 10 sinfo -N -p low -o '%N %t %E' || true
+  local file
+  for file in "$work"/*.out; do
+    echo "-- ${file##*/}"
+    timeout 10 tail -n 40 "$file" || true
+  done
+}
+trap 'tell_state $?' EXIT
+
+# submit NAME [SBATCH OPTIONS]: the script comes from standard input, its output
+# goes to NAME.out, after what it wrote before a requeue. Prints the job's id.
+submit() {
+  local name=$1
+  shift
+  { echo '#!/usr/bin/env bash'; cat; } |
+    sbatch --parsable --job-name="$name" --output="$work/$name.out" \
+      --open-mode=append "$@"
+}
+
+# field_of JOB FIELD: as `scontrol show job` has it, like JobState or Restarts.
+field_of() {
+  scontrol show job -o "$1" | grep -oE "(^| )$2=[^ ]*" | head -n 1 | cut -d= -f2
+}
+
+has_state() { [[ $(field_of "$1" JobState) == "$2" ]]; }
+# wait_for_state JOB STATE SECONDS
+wait_for_state() {
+  wait_until "$3" has_state "$1" "$2" ||
+    fail "job $1 is $(field_of "$1" JobState) after $3 s (need $2)"
+}
+
+has_line() { grep -qE "$2" "$1" 2>/dev/null; }
+# wait_for_line FILE REGEX SECONDS
+wait_for_line() {
+  wait_until "$3" has_line "$1" "$2" || fail "no line \"$2\" in $1 after $3 s"
+}
+expect_line() { has_line "$1" "$2" || fail "no line \"$2\" in $1"; }
+
+has_ended() {
+  [[ $(field_of "$1" JobState) =~ ^(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL|PREEMPTED|OUT_OF_MEMORY)$ ]]
+}
+# wait_for_end JOB SECONDS [STATE]: that it ends, and as COMPLETED if no other
+# state is named.
+wait_for_end() {
+  local state_at_end
+  wait_until "$2" has_ended "$1" ||
+    fail "job $1 is $(field_of "$1" JobState) after $2 s (need its end)"
+  state_at_end=$(field_of "$1" JobState)
+  [[ $state_at_end == "${3:-COMPLETED}" ]] ||
+    fail "job $1 ended as $state_at_end, exit code $(field_of "$1" ExitCode)" \
+      "(need ${3:-COMPLETED})"
+}
+
+has_restarted() { [[ $(field_of "$1" Restarts) -ge $2 ]]; }
+# start_again_now JOB RESTARTS SECONDS: waits until the job is in the queue for
+# the so-many-th time, and spares it the two minutes that Slurm lets it wait.
+start_again_now() {
+  wait_until "$3" has_restarted "$1" "$2" ||
+    fail "job $1 was not requeued after $3 s, it is $(field_of "$1" JobState)"
+  wait_for_state "$1" PENDING 30
+  scontrol update jobid="$1" StartTime=now
+}
+
+# expect_committed STEP: the step is there and every byte of it is right.
+expect_committed() {
+  "$belay" verify "$(printf '%s/run/step_%08d' "$work" "$1")" ||
+    fail "step $1 is not intact"
+}
+
+# expect_same_losses STEPS LOG...: together the logs hold the losses of a
+# training that was never stopped, to the last bit. A step that was done again
+# must give the same line again: then it counts once.
+expect_same_losses() {
+  local steps=$1 whole=$out/losses_$1.log
+  shift
+  if [[ ! -e $whole ]]; then
+    rm -f "$whole.new"
+    # shellcheck disable=SC2086  # several words
+    mpirun -n 2 $train --dir "$local_disk/whole" --save-every 0 \
+      --steps "$steps" --loss-log "$whole.new"
+    mv "$whole.new" "$whole"
+  fi
+  sort -u "$@" | sort -n >pieces.log
+  cmp pieces.log "$whole" || fail "the losses differ"
+  [[ $(wc -l <pieces.log) -eq $steps ]] || fail "not $steps losses"
+  echo "$steps of $steps losses are the same to the last bit"
+}

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# A node dies in the middle of a training. Slurm finds out, puts the job back
+# into the queue, and it goes on from its last checkpoint with the ranks of the
+# nodes that are left.
+source "$(dirname "$0")/../lib.sh"
+
+steps=1500
+export steps
+job=$(submit train -N 3-4 --requeue <<'END_OF_JOB'
+echo "start ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NUM_NODES nodes"
+srun --mpi=pmix -n "$SLURM_JOB_NUM_NODES" $train --resume --save-every 100 --steps "$steps" \
+  --loss-log "$work/losses.log"
+# To end now would be the end of the job, before Slurm sees the dead node.
+[[ $? -eq 0 ]] || sleep 300
+END_OF_JOB
+)
+wait_for_line train.out 'start 0 on 4 nodes' 30
+wait_for_line losses.log '^250 ' 60
+"$here/poweroff" n2
+
+start_again_now "$job" 1 60
+[[ $(sinfo -h -p low -n n2 -o %t) == down* ]] || fail "Slurm takes n2 for alive"
+wait_for_end "$job" 120
+expect_line train.out 'start 1 on 3 nodes'
+expect_line train.out 'resumed from step_'
+expect_committed "$steps"
+expect_same_losses "$steps" losses.log
