@@ -39,6 +39,7 @@ start_switch() {
 plug_in() {
   local host=$1 address
   address=$(address_of "$host")
+  straighten_cable "$host"
   ip link del "p-$host" 2>/dev/null || true # of the host's last life
   ip link add "p-$host" type veth peer name eth0 \
     address "02:00:00:00:00:${address##*.}" netns "$(first_process_of "$host")"
@@ -46,6 +47,14 @@ plug_in() {
   on "$host" ip link set lo up
   on "$host" ip addr add "$address/24" dev eth0
   on "$host" ip link set eth0 up
+}
+
+# straighten_cable HOST: takes out what `delay` put between host and switch.
+straighten_cable() {
+  [[ -s $state/pid/$1.wire ]] || return 0
+  kill "$(<"$state/pid/$1.wire")" 2>/dev/null || true
+  ip link del "b-$1" 2>/dev/null || true
+  rm "$state/pid/$1.wire"
 }
 
 # boot HOST: does nothing if it is up.

@@ -6,6 +6,7 @@
 set -euo pipefail
 export LC_ALL=C
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$here/storage.sh"
 
 # Batch scripts may use what is exported here.
 export build=${BELAY_TEST_BUILD:?run the tests with ./dev cluster-test}
@@ -89,6 +90,22 @@ start_again_now() {
     fail "job $1 was not requeued after $3 s, it is $(field_of "$1" JobState)"
   wait_for_state "$1" PENDING 30
   scontrol update jobid="$1" StartTime=now
+}
+
+# new_disk DIR MIB: a file system of its own for the head, at DIR.
+new_disk() {
+  mkdir -p "$1"
+  truncate -s "$2M" "$1.img"
+  mkfs.ext4 -q -F -m 0 "$1.img"
+  mount -o loop "$1.img" "$1"
+}
+# lose_power_of DIR: what no fsync had asked to write is gone from that disk,
+# and who has a file open there gets errors. mount_again repairs it, when
+# nobody uses it any more, as a restart would.
+lose_power_of() { drop_unwritten head "$1"; }
+mount_again() {
+  umount "$1"
+  mount -o loop "$1.img" "$1"
 }
 
 # expect_committed STEP: the step is there and every byte of it is right.

@@ -23,6 +23,7 @@ brick_volume() {
 volume disk
   type storage/posix
   option directory $brick_mount/data
+  option reserve 0
 end-volume
 volume locks
   type features/locks
@@ -73,11 +74,56 @@ mount_brick() {
   on "$1" mountpoint -q "$brick_mount" && return
   if [[ ! -e $disks/$1/brick.img ]]; then
     on "$1" truncate -s "${BELAY_TESTCLUSTER_STORE:-8G}" "$image"
-    on "$1" mkfs.ext4 -q -F -E lazy_itable_init=1,nodiscard "$image"
+    on "$1" mkfs.ext4 -q -F -m 0 -E lazy_itable_init=1,nodiscard "$image"
   fi
   on "$1" mkdir -p "$brick_mount"
-  on "$1" mount -o loop "$image" "$brick_mount"
+  # GlusterFS answers an fsync of a directory without doing it. With dirsync
+  # every change of a directory is on disk when it returns.
+  on "$1" mount -o loop,dirsync "$image" "$brick_mount"
   on "$1" mkdir -p "$brick_mount/data"
+}
+
+# drop_unwritten HOST MOUNT: what no fsync had asked to write is lost, as when
+# the power fails: an ext4 shuts down at once, without writing its journal.
+drop_unwritten() {
+  on "$1" /usr/bin/python3 -c '
+import fcntl, os, struct, sys
+EXT4_IOC_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
+directory = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.ioctl(directory, EXT4_IOC_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
+' "$2"
+}
+
+# knows_bricks HOST: it is connected to every store.
+knows_bricks() {
+  local store
+  for store in "${stores[@]}"; do
+    on "$1" grep -q '^connected = 1' \
+      "$shared/.meta/graphs/active/$store/private" || return
+  done
+}
+
+# A client that lost a store tries again every few seconds.
+wait_for_clients() {
+  local host
+  for host in head "${nodes[@]}"; do
+    if host_is_up "$host" && sees_shared "$host"; then
+      wait_for_stores "$host"
+    fi
+  done
+}
+
+wait_for_stores() {
+  wait_until 30 knows_bricks "$1" 2>/dev/null ||
+    die "$1 does not find the stores; see $state/log/$1-shared.log"
+}
+
+# Mounting again brings the journal up to date, and makes the file system
+# writable whatever it was before.
+mount_brick_again() {
+  stop_brick "$1"
+  on "$1" umount "$brick_mount"
+  start_brick "$1"
 }
 
 brick_answers() { on "$1" ss -Hltn "sport = :$brick_port" | grep -q .; }
@@ -96,20 +142,22 @@ stop_brick() {
 }
 brick_is_gone() { ! on "$1" pgrep -x glusterfsd >/dev/null; }
 
+# sees_shared HOST: what is mounted there last, if it answers or not.
 sees_shared() {
-  [[ $(on "$1" stat -f -c %T "$shared" 2>/dev/null) == fuseblk ]]
+  # shellcheck disable=SC2016  # awk's variables
+  [[ $(on "$1" awk -v at="$shared" '$2 == at { type = $3 } END { print type }' \
+    /proc/self/mounts) == fuse.glusterfs ]]
 }
 
-# mount_shared HOST: without the kernel's cache, so that each host sees at once
-# what another wrote. BELAY_TESTCLUSTER_CACHE=yes turns the cache on: then a
-# reader that had a file open may get old data for ever, as on some real ones.
+# mount_shared HOST [yes|no]: without the kernel's cache, so that each host sees
+# at once what another wrote. With it, a reader that has a file open gets old
+# data for ever, even if it opens the file again.
 mount_shared() {
   local direct=enable
   sees_shared "$1" && return
-  [[ ${BELAY_TESTCLUSTER_CACHE:-no} == yes ]] && direct=disable
+  [[ ${2:-${BELAY_TESTCLUSTER_CACHE:-no}} == yes ]] && direct=disable
   on "$1" glusterfs -f "$state/volumes/client.vol" \
     -l "$state/log/$1-shared.log" --direct-io-mode="$direct" \
     --attribute-timeout=0 --entry-timeout=0 "$shared"
-  wait_until 20 sees_shared "$1" ||
-    die "$1 does not see $shared; see $state/log/$1-shared.log"
+  wait_for_stores "$1"
 }
