@@ -10,9 +10,9 @@ start_munge() {
   munge -S "$munge_socket" -n >/dev/null 2>&1 && return
   install -d -o munge -g munge -m 755 "$at"
   if [[ ! -s $at/key ]]; then
-    dd if=/dev/urandom of="$at/key" bs=1024 count=1 status=none
-    chown munge: "$at/key"
-    chmod 400 "$at/key"
+    rm -f "$at/key.new"
+    install -m 400 -o munge -g munge <(head -c 1024 /dev/urandom) "$at/key.new"
+    mv "$at/key.new" "$at/key"
   fi
   rm -f "$munge_socket"*
   runuser -u munge -- munged --socket="$munge_socket" --key-file="$at/key" \

@@ -73,8 +73,9 @@ mount_brick() {
   local image=$local_disk/brick.img
   on "$1" mountpoint -q "$brick_mount" && return
   if [[ ! -e $disks/$1/brick.img ]]; then
-    on "$1" truncate -s "${BELAY_TESTCLUSTER_STORE:-8G}" "$image"
-    on "$1" mkfs.ext4 -q -F -m 0 -E lazy_itable_init=1,nodiscard "$image"
+    on "$1" truncate -s "${BELAY_TESTCLUSTER_STORE:-8G}" "$image.new"
+    on "$1" mkfs.ext4 -q -F -m 0 -E lazy_itable_init=1,nodiscard "$image.new"
+    on "$1" mv "$image.new" "$image"
   fi
   on "$1" mkdir -p "$brick_mount"
   # GlusterFS answers an fsync of a directory without doing it. With dirsync
@@ -103,7 +104,8 @@ knows_bricks() {
   done
 }
 
-# A client that lost a store tries again every few seconds.
+# A client that lost a store tries again every few seconds, and after a silent
+# one only when a try has timed out.
 wait_for_clients() {
   local host
   for host in head "${nodes[@]}"; do
@@ -114,7 +116,7 @@ wait_for_clients() {
 }
 
 wait_for_stores() {
-  wait_until 30 knows_bricks "$1" 2>/dev/null ||
+  wait_until 60 knows_bricks "$1" 2>/dev/null ||
     die "$1 does not find the stores; see $state/log/$1-shared.log"
 }
 

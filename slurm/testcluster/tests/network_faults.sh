@@ -3,6 +3,7 @@
 # can be mended.
 source "$(dirname "$0")/../lib.sh"
 
+cd /  # not on the network, or to enter a host would wait for it
 controller=/dev/tcp/$(address_of head)/6817
 reaches() { on "$1" timeout "$2" bash -c "<$controller" 2>/dev/null; }
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
@@ -26,7 +27,7 @@ wait_until 10 reaches n1 1 || fail "the cable is not as before"
 echo "-- narrow: 4 MiB at 16 Mbit/s take two seconds"
 "$here/rate" n2 16mbit
 start=$(now_ms)
-on n2 dd if=/dev/zero of=narrow bs=1M count=4 conv=fsync status=none
+on n2 dd if=/dev/zero of="$work/narrow" bs=1M count=4 conv=fsync status=none
 [[ $(now_ms) -ge $((start + 1500)) ]] || fail "the rate was not limited"
 "$here/rate" n2 off
 
