@@ -61,9 +61,13 @@ wait_for_state() {
 }
 
 has_line() { grep -qE "$2" "$1" 2>/dev/null; }
-# wait_for_line FILE REGEX SECONDS
+# wait_for_line FILE REGEX SECONDS [JOB]: no longer than the job lives.
 wait_for_line() {
-  wait_until "$3" has_line "$1" "$2" || fail "no line \"$2\" in $1 after $3 s"
+  wait_until "$3" has_line_or_ended "$1" "$2" "${4:-}" && has_line "$1" "$2" ||
+    fail "no line \"$2\" in $1 (waited for $3 s or the end of job ${4:-none})"
+}
+has_line_or_ended() {
+  has_line "$1" "$2" || { [[ -n $3 ]] && has_ended "$3"; }
 }
 expect_line() { has_line "$1" "$2" || fail "no line \"$2\" in $1"; }
 

@@ -14,8 +14,8 @@ srun --mpi=pmix -n "$SLURM_JOB_NUM_NODES" $train --resume --save-every 100 --ste
 [[ $? -eq 0 ]] || sleep 300
 END_OF_JOB
 )
-wait_for_line train.out 'start 0 on 4 nodes' 30
-wait_for_line losses.log '^250 ' 60
+wait_for_line train.out 'start 0 on 4 nodes' 30 "$job"
+wait_for_line losses.log '^250 ' 60 "$job"
 "$here/poweroff" n2
 
 start_again_now "$job" 1 60
