@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -199,6 +200,25 @@ TEST_F(ImportTest, BadFilesAreRefusedAndNothingIsWritten) {
             R"({"":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})", 8);
   ExpectRefused({dir_.path()}, {}, absl::StatusCode::kInvalidArgument,
                 "plan \"\"");
+}
+
+TEST_F(ImportTest, OnlyFilesAreRead) {
+  if (rank_ == 0) {
+    std::filesystem::create_directories(File("in/x.safetensors"));
+    EXPECT_EQ(mkfifo(File("pipe.safetensors").c_str(), 0666), 0);
+    EXPECT_EQ(mkfifo(File("pipe.json").c_str(), 0666), 0);
+  }
+  const auto bad = absl::StatusCode::kInvalidArgument;
+  ExpectRefused({File("in")}, {}, bad,
+                "in/x.safetensors\": not a file (need a regular file, found a "
+                "directory)");
+  for (const char* name : {"pipe.safetensors", "pipe.json", ""}) {
+    ExpectRefused({File(name)}, {}, bad,
+                  "not a file (need a regular file, found a pipe)");
+  }
+  ExpectRefused({"/dev/null"}, {}, bad,
+                "open \"/dev/null\": not a file (need a regular file, found a "
+                "device)");
 }
 
 TEST_F(ImportTest, DtypesThatBelayLacksAreNamedOrLeftOut) {

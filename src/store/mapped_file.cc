@@ -11,6 +11,7 @@
 #include "base/errno_status.h"
 #include "base/fault.h"
 #include "base/status_macros.h"
+#include "store/open_regular.h"
 
 namespace belay {
 namespace {
@@ -21,9 +22,7 @@ class Descriptor {
   explicit Descriptor(int fd) : fd_(fd) {}
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
+  ~Descriptor() { ::close(fd_); }
   int get() const { return fd_; }
 
  private:
@@ -34,8 +33,8 @@ class Descriptor {
 
 StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   BELAY_RETURN_IF_ERROR(fault::Point("open"));
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return ErrnoStatus(errno, "open", path);
+  BELAY_ASSIGN_OR_RETURN(const int opened, OpenRegular(path, O_RDONLY, "open"));
+  const Descriptor file(opened);
   BELAY_RETURN_IF_ERROR(fault::Point("map"));
   struct stat stat;
   if (::fstat(file.get(), &stat) != 0) return ErrnoStatus(errno, "map", path);

@@ -19,6 +19,7 @@
 #include "base/fault.h"
 #include "base/status_macros.h"
 #include "store/io_vectors.h"
+#include "store/open_regular.h"
 #include "store/paths.h"
 
 namespace belay {
@@ -35,15 +36,15 @@ auto Retry(Call call) {
 int OpenFlags(PosixFile::Mode mode) {
   switch (mode) {
     case PosixFile::Mode::kRead:
-      return O_RDONLY | O_CLOEXEC;
+      return O_RDONLY;
     case PosixFile::Mode::kWrite:
-      return O_RDWR | O_CLOEXEC;
+      return O_RDWR;
     case PosixFile::Mode::kWriteOnly:
-      return O_WRONLY | O_CLOEXEC;
+      return O_WRONLY;
     case PosixFile::Mode::kCreate:
-      return O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+      return O_RDWR | O_CREAT | O_EXCL;
   }
-  return O_RDONLY | O_CLOEXEC;
+  return O_RDONLY;
 }
 
 int64_t Available(const struct statvfs& space) {
@@ -65,9 +66,8 @@ PosixFile::PosixFile(std::string path, int fd)
 StatusOr<PosixFile> PosixFile::Open(std::string path, Mode mode) {
   const char* operation = mode == Mode::kCreate ? "create" : "open";
   BELAY_RETURN_IF_ERROR(fault::Point(operation));
-  const int fd =
-      Retry([&] { return ::open(path.c_str(), OpenFlags(mode), 0666); });
-  if (fd < 0) return ErrnoStatus(errno, operation, path);
+  BELAY_ASSIGN_OR_RETURN(const int fd,
+                         OpenRegular(path, OpenFlags(mode), operation));
   return PosixFile(std::move(path), fd);
 }
 

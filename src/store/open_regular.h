@@ -1,0 +1,23 @@
+// Opening files, and nothing else that has a name.
+
+#ifndef BELAY_STORE_OPEN_REGULAR_H_
+#define BELAY_STORE_OPEN_REGULAR_H_
+
+#include <string>
+#include <string_view>
+
+#include "belay/status.h"
+
+namespace belay {
+
+// Opens a file with flags of open(2), and returns its descriptor, which the
+// caller closes. Does not wait for the other end of a pipe. Passes no fault
+// point. Local.
+// Errors: `OPERATION "PATH": cause` as ErrnoStatus has them; InvalidArgument -
+//   it is not a regular file, says what it is.
+StatusOr<int> OpenRegular(const std::string& path, int flags,
+                          std::string_view operation);
+
+}  // namespace belay
+
+#endif  // BELAY_STORE_OPEN_REGULAR_H_
