@@ -69,6 +69,21 @@ TEST(FileNameTest, FixedNames) {
   EXPECT_EQ(MarkerName(0xabc), "writer_0000000000000abc");
 }
 
+TEST(FileNameTest, WritersHaveNamesOfTheirOwn) {
+  EXPECT_EQ(InProgressPath("a/x.safetensors", 0xc0ffee),
+            "a/x.safetensors.0000000000c0ffee.inprogress");
+  const auto without = [](std::string_view path) {
+    return WithoutInProgress(path) ? std::string(path) : "none";
+  };
+  EXPECT_EQ(without(InProgressPath("x.y", 0xc0ffee)), "x.y");
+  EXPECT_EQ(without(InProgressPath("x.y", ~uint64_t{0})), "x.y");
+  EXPECT_EQ(without(InProgressPath("x.y")), "x.y");
+  EXPECT_EQ(without("x.0000000000c0ffe.inprogress"), "x.0000000000c0ffe");
+  EXPECT_EQ(without("x.0000000000C0FFEE.inprogress"), "x.0000000000C0FFEE");
+  EXPECT_EQ(without("0000000000c0ffee.inprogress"), "0000000000c0ffee");
+  EXPECT_EQ(without("x.0000000000c0ffee"), "none");
+}
+
 TEST(JoinPathTest, OneSlash) {
   EXPECT_EQ(JoinPath("run", "index.h5"), "run/index.h5");
   EXPECT_EQ(JoinPath("run/", "index.h5"), "run/index.h5");

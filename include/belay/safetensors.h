@@ -107,7 +107,8 @@ struct ExportResult {
 //   number out of its range, a name that is not UTF-8; FailedPrecondition - a
 //   value that the format has no form for, names the first of them; ranks do
 //   not see the same files; an earlier export was killed while it replaced
-//   this one; AlreadyExists - there is an export of that name;
+//   this one; a later one of that name has taken over; AlreadyExists - there
+//   is an export of that name;
 //   DataLoss - a damaged checkpoint; ResourceExhausted - no space; and
 //   PermissionDenied, Internal as in status.h.
 // Cost: some 20 small collectives; each rank reads and writes its share.

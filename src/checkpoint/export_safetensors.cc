@@ -1,8 +1,9 @@
-#include <cmath>
+#include <algorithm>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/fingerprint.h"
+#include "base/nonce.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/wire.h"
@@ -96,9 +97,15 @@ Status Open(ExportRun& run) {
   return OnRoot(run.team, [&] { return OpenOnRoot(run); });
 }
 
+// So that whoever waits in vain has an error before the deadline.
+double LockSeconds(double deadline_seconds) {
+  constexpr double kMost = 30;
+  return deadline_seconds > 0 ? std::min(kMost, deadline_seconds / 2) : kMost;
+}
+
 // Rank 0 only.
 Status ReserveOnRoot(ExportRun& run) {
-  BELAY_RETURN_IF_ERROR(BeginExport(run.files, run.options.overwrite));
+  BELAY_RETURN_IF_ERROR(BeginExport(run.files));
   for (const safetensors::PlannedFile& file : run.plan.files) {
     BELAY_RETURN_IF_ERROR(
         MakeExportFile(run.files, file.name, file.head, file.bytes));
@@ -164,7 +171,11 @@ ExportRun::ExportRun(const Comm& comm, const std::string& from, int64_t number,
       step(number),
       out(to),
       options(chosen),
-      files{.place = {}, .durable = chosen.durable} {}
+      files{.place = {},
+            .nonce = NewNonce(),
+            .overwrite = chosen.overwrite,
+            .durable = chosen.durable,
+            .lock_seconds = LockSeconds(chosen.deadline_seconds)} {}
 
 StatusOr<ExportResult> ExportSafetensors(const Comm& comm,
                                          const std::string& dir, int64_t step,

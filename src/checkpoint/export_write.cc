@@ -60,7 +60,8 @@ class FileToFill {
   static Status NotShared(const std::string& path) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "export \"%s\": this rank does not see the file that rank 0 has made; "
-        "all ranks need the same file system",
+        "all ranks need the same file system, and no other job may export to "
+        "this name",
         path));
   }
 

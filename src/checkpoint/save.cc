@@ -1,8 +1,8 @@
 #include <cstring>
-#include <random>
 
 #include "absl/strings/str_format.h"
 #include "base/fingerprint.h"
+#include "base/nonce.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/wire.h"
@@ -216,8 +216,7 @@ Status StartMyIndex(SaveRun& run) {
 
 // Returns the nonce as bytes. Rank 0 only.
 StatusOr<std::string> BeginOnRoot(SaveRun& run) {
-  std::random_device device;
-  run.nonce = (uint64_t{device()} << 32) | device();
+  run.nonce = NewNonce();
   const Status status = BeginStep(run.path, run.options.overwrite,
                                   run.options.durable, run.nonce);
   run.began = !absl::IsAlreadyExists(status);

@@ -1,6 +1,7 @@
 #include "store/export_files.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -13,14 +14,6 @@ namespace {
 
 using safetensors::kFileEnd;
 
-StatusOr<uint64_t> FileNumber(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, PosixFile::Mode::kRead));
-  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
-  BELAY_RETURN_IF_ERROR(file.Close());
-  return stat.number;
-}
-
 Status SyncPlace(const ExportFiles& files) {
   if (!files.durable) return absl::OkStatus();
   return SyncDirectory(files.place.directory);
@@ -30,7 +23,9 @@ Status EnsureDirectory(const ExportFiles& files) {
   const std::string& path = files.place.directory;
   BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
   if (exists) return absl::OkStatus();
-  BELAY_RETURN_IF_ERROR(MakeDirectory(path));
+  const Status made = MakeDirectory(path);
+  // Another export may have been quicker.
+  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
   if (!files.durable) return absl::OkStatus();
   return SyncDirectory(ParentOf(path));
 }
@@ -68,19 +63,56 @@ Status SetAside(ExportFiles& files) {
   return files.old.empty() ? absl::OkStatus() : SyncPlace(files);
 }
 
+// Whoever begins an export of a name removes the files of those before it.
 Status CheckStillOurs(const ExportFiles& files) {
-  for (size_t i = 0; i < files.names.size(); ++i) {
-    const std::string path = files.TemporaryPath(files.names[i]);
-    const StatusOr<uint64_t> number = FileNumber(path);
-    if (!number.ok() && !absl::IsNotFound(number.status())) {
-      return number.status();
-    }
-    if (number.ok() && *number == files.numbers[i]) continue;
+  for (const std::string& name : files.names) {
+    const std::string path = files.TemporaryPath(name);
+    BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
+    if (exists) continue;
     return absl::FailedPreconditionError(absl::StrFormat(
-        "export \"%s\": another export of this name has taken the file over",
-        path));
+        "export \"%s\": another export of this name has taken over", path));
   }
   return absl::OkStatus();
+}
+
+// What there is of exports of this name, by path.
+struct Found {
+  std::vector<std::string> debris;  // of those that were killed, or still run
+  std::string set_aside;            // "": nothing
+};
+
+// Looks at what is there; `files.old` becomes the names of an export that is
+// whole.
+StatusOr<Found> Look(ExportFiles& files) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                         ListDirectory(files.place.directory));
+  Found found;
+  files.old.clear();
+  for (std::string_view name : all) {
+    const std::string path = files.FinalPath(std::string(name));
+    const bool is_set_aside = WithoutEnd(name, ReplacedName(""));
+    const bool is_debris = WithoutInProgress(name);
+    if (!safetensors::IsNameOfExport(name, files.place.stem)) continue;
+    if (is_set_aside) {
+      found.set_aside = path;
+      continue;
+    }
+    BELAY_RETURN_IF_ERROR(CheckIsFile(path));
+    if (is_debris) {
+      found.debris.push_back(path);
+    } else {
+      files.old.emplace_back(name);
+    }
+  }
+  return found;
+}
+
+Status CheckReplaceable(const ExportFiles& files) {
+  if (files.old.empty() || files.overwrite) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrFormat(
+      "export \"%s\": the file is there already; choose another name or set "
+      "ExportOptions.overwrite",
+      files.FinalPath(files.old[0])));
 }
 
 }  // namespace
@@ -102,50 +134,30 @@ StatusOr<ExportPlace> PlaceOfExport(const std::string& out) {
 }
 
 std::string ExportFiles::TemporaryPath(const std::string& name) const {
-  return InProgressPath(FinalPath(name));
+  return InProgressPath(FinalPath(name), nonce);
 }
 
 std::string ExportFiles::FinalPath(const std::string& name) const {
   return place.directory == "." ? name : JoinPath(place.directory, name);
 }
 
-Status BeginExport(ExportFiles& files, bool overwrite) {
+Status BeginExport(ExportFiles& files) {
   BELAY_RETURN_IF_ERROR(EnsureDirectory(files));
-  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                         ListDirectory(files.place.directory));
-  std::vector<std::string> debris;
-  std::string set_aside;
-  for (std::string_view name : all) {
-    const std::string replaced = files.FinalPath(std::string(name));
-    if (WithoutEnd(name, ReplacedName("")) &&
-        safetensors::IsNameOfExport(name, files.place.stem)) {
-      set_aside = replaced;
-      continue;
-    }
-    const std::string path = files.FinalPath(std::string(name));
-    const bool is_debris = WithoutEnd(name, InProgressPath(""));
-    if (!safetensors::IsNameOfExport(name, files.place.stem)) continue;
-    BELAY_RETURN_IF_ERROR(CheckIsFile(path));
-    if (is_debris) {
-      debris.push_back(path);
-    } else {
-      files.old.emplace_back(name);
-    }
-  }
-  if (!files.old.empty() && !overwrite) {
-    return absl::AlreadyExistsError(absl::StrFormat(
-        "export \"%s\": the file is there already; choose another name or set "
-        "ExportOptions.overwrite",
-        files.FinalPath(files.old[0])));
-  }
+  // So that files of an export that gets its names now are not taken for those
+  // of one that was killed.
+  BELAY_ASSIGN_OR_RETURN(
+      const DirectoryLock lock,
+      DirectoryLock::Take(files.place.directory, files.lock_seconds));
+  BELAY_ASSIGN_OR_RETURN(const Found found, Look(files));
+  BELAY_RETURN_IF_ERROR(CheckReplaceable(files));
   // Of the files without that end it cannot be told which are whole.
-  if (!debris.empty() && !set_aside.empty()) {
+  if (!found.debris.empty() && !found.set_aside.empty()) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "export \"%s\": an earlier export was killed while it replaced this "
         "one: take the end off such names, or remove these files",
-        set_aside));
+        found.set_aside));
   }
-  for (const std::string& path : debris) {
+  for (const std::string& path : found.debris) {
     BELAY_RETURN_IF_ERROR(RemoveTree(path));
   }
   return absl::OkStatus();
@@ -157,9 +169,6 @@ Status MakeExportFile(ExportFiles& files, const std::string& name,
       PosixFile file,
       PosixFile::Open(files.TemporaryPath(name), PosixFile::Mode::kCreate));
   files.names.push_back(name);
-  files.numbers.push_back(0);
-  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
-  files.numbers.back() = stat.number;
   BELAY_RETURN_IF_ERROR(file.Fallocate(bytes));
   BELAY_RETURN_IF_ERROR(file.PwriteAll(0, head.data(), std::ssize(head)));
   if (files.durable) BELAY_RETURN_IF_ERROR(file.Sync());
@@ -167,7 +176,12 @@ Status MakeExportFile(ExportFiles& files, const std::string& name,
 }
 
 Status NameExport(ExportFiles& files) {
+  BELAY_ASSIGN_OR_RETURN(files.lock, DirectoryLock::Take(files.place.directory,
+                                                         files.lock_seconds));
   BELAY_RETURN_IF_ERROR(CheckStillOurs(files));
+  // Another export may have got its names meanwhile.
+  BELAY_RETURN_IF_ERROR(Look(files).status());
+  BELAY_RETURN_IF_ERROR(CheckReplaceable(files));
   BELAY_RETURN_IF_ERROR(SetAside(files));
   for (const std::string& name : files.names) {
     const bool is_index =
@@ -186,18 +200,17 @@ void UndoExport(ExportFiles& files) {
     const std::string& name = files.names[i];
     const std::string path =
         i < files.num_named ? files.FinalPath(name) : files.TemporaryPath(name);
-    const StatusOr<uint64_t> number = FileNumber(path);
-    const bool is_other =
-        number.ok() && files.numbers[i] != 0 && *number != files.numbers[i];
-    if (!is_other) RemoveTree(path).IgnoreError();
+    RemoveTree(path).IgnoreError();
   }
   for (size_t i = files.num_set_aside; i-- > 0;) {
     const std::string path = files.FinalPath(files.old[i]);
     Rename(ReplacedName(path), path).IgnoreError();
   }
+  files.lock = {};
 }
 
-void FinishExport(const ExportFiles& files) {
+void FinishExport(ExportFiles& files) {
+  const DirectoryLock lock = std::move(files.lock);
   const StatusOr<std::vector<std::string>> names =
       ListDirectory(files.place.directory);
   if (!names.ok()) return;

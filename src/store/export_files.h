@@ -10,6 +10,7 @@
 
 #include "belay/status.h"
 #include "safetensors/file_plan.h"
+#include "store/directory_lock.h"
 
 namespace belay {
 
@@ -26,13 +27,16 @@ StatusOr<ExportPlace> PlaceOfExport(const std::string& out);
 // The files of one export, as far as they are made. For rank 0.
 struct ExportFiles {
   ExportPlace place;
+  uint64_t nonce = 0;  // tells its files from those of another export
+  bool overwrite = false;
   bool durable = true;
+  double lock_seconds = 0;  // how long to wait for others that give names
   // In the order in which they get their names: the index is the last.
   std::vector<std::string> names = {};
-  std::vector<uint64_t> numbers = {};  // that tell them from others
-  std::vector<std::string> old = {};   // of the export that is replaced
-  size_t num_set_aside = 0;            // of `old`
-  size_t num_named = 0;                // of `names`
+  std::vector<std::string> old = {};  // of the export that is replaced
+  size_t num_set_aside = 0;           // of `old`
+  size_t num_named = 0;               // of `names`
+  DirectoryLock lock = {};            // from NameExport on
 
   // Where a file is until it gets its name. Local.
   std::string TemporaryPath(const std::string& name) const;
@@ -41,11 +45,12 @@ struct ExportFiles {
 };
 
 // Looks at what is there, makes the directory if its parent exists, and removes
-// debris of an export of this name. Rank 0 only.
+// debris of an export of this name: of two that run at the same time the later
+// one takes over. Rank 0 only.
 // Errors: AlreadyExists - there is an export of this name, and `overwrite` is
 //   false; FailedPrecondition - a directory has one of its names; those of
-//   MakeDirectory, ListDirectory and RemoveTree.
-Status BeginExport(ExportFiles& files, bool overwrite);
+//   MakeDirectory, DirectoryLock, ListDirectory and RemoveTree.
+Status BeginExport(ExportFiles& files);
 
 // Makes a file of so many bytes that begins with `head`, with its space
 // reserved. Rank 0 only.
@@ -53,9 +58,12 @@ Status BeginExport(ExportFiles& files, bool overwrite);
 Status MakeExportFile(ExportFiles& files, const std::string& name,
                       const std::string& head, int64_t bytes);
 
-// Gives all files their names. What is replaced is set aside. Rank 0 only.
+// Gives all files their names, and no other export does so in this directory
+// until FinishExport or UndoExport, one of which has to follow. What is
+// replaced is set aside. Rank 0 only.
 // Errors: FailedPrecondition - another export of this name has taken over;
-//   those of Rename and SyncDirectory. Then UndoExport has to follow.
+//   AlreadyExists - as BeginExport; those of DirectoryLock, Rename and
+//   SyncDirectory. Then UndoExport has to follow.
 Status NameExport(ExportFiles& files);
 
 // Removes what this export has made, and gives what was set aside its names
@@ -64,7 +72,7 @@ void UndoExport(ExportFiles& files);
 
 // Removes what was set aside, by this export or by one that a crash ended; best
 // effort. Rank 0 only.
-void FinishExport(const ExportFiles& files);
+void FinishExport(ExportFiles& files);
 
 }  // namespace belay
 

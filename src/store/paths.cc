@@ -88,6 +88,21 @@ std::string InProgressPath(std::string_view path) {
   return absl::StrCat(AbslView(path), kInProgress);
 }
 
+std::string InProgressPath(std::string_view path, uint64_t nonce) {
+  return absl::StrFormat("%s.%016x%s", AbslView(path), nonce, kInProgress);
+}
+
+bool WithoutInProgress(std::string_view& path) {
+  if (!IsInProgress(path)) return false;
+  path.remove_suffix(InProgressPath("").size());
+  const size_t dot = path.rfind('.');
+  const bool has_nonce =
+      dot != path.npos && path.size() - dot - 1 == 16 &&
+      path.find_first_not_of("0123456789abcdef", dot + 1) == path.npos;
+  if (has_nonce) path = path.substr(0, dot);
+  return true;
+}
+
 bool IsInProgress(std::string_view path) { return path.ends_with(kInProgress); }
 
 std::string ReplacedName(std::string_view path) {

@@ -36,6 +36,12 @@ std::optional<StepLabel> ParseStepName(std::string_view name);
 Status CheckStepPrefix(std::string_view prefix);
 // "run/step_00000042.inprogress": a checkpoint that is being written. Local.
 std::string InProgressPath(std::string_view path);
+// "x.safetensors.00c0ffee00c0ffee.inprogress": the same of one of several
+// writers, who may not meet. Local.
+std::string InProgressPath(std::string_view path, uint64_t nonce);
+// Takes the end of such a name off, of either form, and returns whether it was
+// there. Local.
+bool WithoutInProgress(std::string_view& path);
 // Whether a path is that of one that is being written. Local.
 bool IsInProgress(std::string_view path);
 // The name that a committed step has for a moment while it is replaced on a

@@ -1,5 +1,5 @@
-// POSIX files and directories: with file_lock, mapped_file and open_regular the
-// only place that calls the operating system's file functions.
+// POSIX files and directories: with directory_lock, file_lock, mapped_file and
+// open_regular the only place that calls the operating system's file functions.
 //
 // Every operation passes one fault point under its own name, the name that
 // starts its error message: `OPERATION "PATH": cause`. Errors are those of
