@@ -66,7 +66,8 @@ std::optional<NumberedName> ParseNumberedName(std::string_view name);
 using FileOfTensor = std::map<std::string, std::string>;
 
 // Reads an index. Every file is a name in the directory of the index.
-// Errors: DataLoss - not JSON of that form, or a tensor stands there twice;
+// Errors: DataLoss - not JSON of that form, nested more than 64 levels deep, or
+//   a name stands there twice;
 //   InvalidArgument - the name of a file leads elsewhere.
 StatusOr<FileOfTensor> ParseIndex(std::string_view text);
 
