@@ -121,7 +121,7 @@ TEST_F(ExportTest, NothingIsAFileToo) {
   tensors_ = {{"none", DType::kI16, {2, 0}}};
   SaveTensors(2);
   Ok(ExportSafetensors(comm_, run(), 2, File("y.safetensors"),
-                       {.max_file_bytes = 1}));
+                       {.max_file_bytes = 200}));
   ExpectFile(File("y.safetensors"), 2);
 }
 
@@ -218,6 +218,9 @@ TEST_F(ExportTest, BadArguments) {
   const auto bad = absl::StatusCode::kInvalidArgument;
   ExpectRefused(File("x.safetensors"), {.max_file_bytes = -1}, bad,
                 "max_file_bytes is out of range (need at least 0, found -1)");
+  ExpectRefused(File("x.safetensors"), {.max_file_bytes = 99}, bad,
+                "step_00000001\": max_file_bytes is too small for a header "
+                "with tensor \"");
   ExpectRefused(File("x.safetensors"), {.max_bytes_in_flight = 1}, bad,
                 "max_bytes_in_flight is out of range");
   ExpectRefused(File("x.safetensors"), {.metadata = {{"a", "\xff"}}}, bad,

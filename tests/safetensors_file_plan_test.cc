@@ -51,10 +51,28 @@ TEST(FilePlanTest, OneFileIsOrderedByAlignmentThenName) {
 }
 
 TEST(FilePlanTest, NoTensorsAreOneFile) {
-  const StatusOr<FilePlan> plan = PlanFiles({}, {}, "x", 1);
+  const StatusOr<FilePlan> plan = PlanFiles({}, {}, "x", 40);
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(plan->files.size(), 1);
   EXPECT_EQ(plan->files[0].bytes, 16);
+}
+
+// Otherwise every file would be longer than what was asked for.
+TEST(FilePlanTest, AFileHoldsItsHeader) {
+  const auto plan = [](int64_t most) {
+    return PlanFiles({Tensor("a", DType::kF32, {100})}, {{"by", "me"}}, "x",
+                     most);
+  };
+  EXPECT_EQ(plan(1).status(),
+            absl::InvalidArgumentError(
+                "max_file_bytes is too small for a header with metadata (need "
+                "at least 64, found 1)"));
+  EXPECT_EQ(plan(64).status(),
+            absl::InvalidArgumentError(
+                "max_file_bytes is too small for a header with tensor \"a\" "
+                "(need at least 123, found 64)"));
+  ASSERT_TRUE(plan(123).ok()) << plan(123).status();
+  EXPECT_LE(std::ssize(plan(123)->files[0].head), 123);
 }
 
 TEST(FilePlanTest, NoFileIsLongerUnlessOneTensorIs) {

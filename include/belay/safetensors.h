@@ -52,7 +52,8 @@ struct ExportOptions {
 
   // --- How it is written ---
   // Cut the export into files of at most so many bytes, with an index. A tensor
-  // that is larger has a file to itself. 0: one file.
+  // that is larger has a file to itself, but a header with one tensor has to
+  // fit. 0: one file.
   int64_t max_file_bytes = 0;
   // Replace an export of that name.
   bool overwrite = false;

@@ -30,16 +30,41 @@ StatusOr<int64_t> MostHeaderBytes(FileTensor tensor, int64_t max_file_bytes) {
   return std::ssize(text) + 1;  // and a comma
 }
 
+Status TooSmall(const std::string& what, int64_t header_bytes,
+                int64_t max_file_bytes) {
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "max_file_bytes is too small for a header with %s (need at least %d, "
+      "found %d)",
+      what, header_bytes, max_file_bytes));
+}
+
+// Checks that a file has room for a header with one tensor.
+Status CheckHolds(int64_t frame_bytes, const FileTensor& tensor,
+                  int64_t max_file_bytes) {
+  BELAY_ASSIGN_OR_RETURN(int64_t more, MostHeaderBytes(tensor, max_file_bytes));
+  if (max_file_bytes == 0 || frame_bytes + more <= max_file_bytes) {
+    return absl::OkStatus();
+  }
+  // In a longer file offsets may have more digits.
+  BELAY_ASSIGN_OR_RETURN(more, MostHeaderBytes(tensor, frame_bytes + more));
+  return TooSmall(Cat("tensor \"", tensor.name, "\""), frame_bytes + more,
+                  max_file_bytes);
+}
+
 // Deals the tensors out, in order.
 StatusOr<std::vector<PlannedFile>> DealOut(std::vector<FileTensor> tensors,
                                            int64_t frame_bytes,
                                            int64_t max_file_bytes) {
   std::vector<PlannedFile> files(1);
+  if (max_file_bytes > 0 && frame_bytes > max_file_bytes) {
+    return TooSmall("metadata", frame_bytes, max_file_bytes);
+  }
   int64_t header_bytes = frame_bytes;
   int64_t data_bytes = 0;
   for (FileTensor& tensor : tensors) {
     BELAY_ASSIGN_OR_RETURN(const int64_t more,
                            MostHeaderBytes(tensor, max_file_bytes));
+    BELAY_RETURN_IF_ERROR(CheckHolds(frame_bytes, tensor, max_file_bytes));
     const int64_t bytes = tensor.end - tensor.begin;
     const bool is_full =
         bytes > max_file_bytes - header_bytes - more ||

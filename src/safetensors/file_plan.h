@@ -42,7 +42,8 @@ struct FilePlan {
 // the order of their names; a file is full when another one would make it
 // longer than `max_file_bytes`, so that one tensor that is longer than that has
 // a file to itself. 0: all in one file. Offsets of `tensors` are not looked at.
-// Errors: those of HeaderText.
+// Errors: those of HeaderText; InvalidArgument - max_file_bytes has no room for
+//   the header of a file with one tensor.
 StatusOr<FilePlan> PlanFiles(std::vector<FileTensor> tensors,
                              const Metadata& metadata, std::string_view stem,
                              int64_t max_file_bytes);
