@@ -14,7 +14,8 @@ namespace {
 // Checks that the windows of all ranks make up the data of all files, and that
 // the shards of each window are what it consists of.
 void ExpectWhole(const FilePlan& plan, int ranks, int64_t max_bytes) {
-  const std::vector<RankExport> parts = PlanExport(plan, ranks, max_bytes);
+  const std::vector<RankExport> parts =
+      PlanExport(plan, ranks, max_bytes).value();
   ASSERT_EQ(parts.size(), ranks);
   std::vector<int64_t> written;
   for (const PlannedFile& file : plan.files) {
@@ -36,7 +37,11 @@ void ExpectWhole(const FilePlan& plan, int ranks, int64_t max_bytes) {
       written[window.file] += bytes;
     }
     EXPECT_EQ(shard, part.shards.size());
-    const RankExport copy = DecodeRankExport(EncodeRankExport(part));
+    WireWriter out;
+    PutRankExport(out, part);
+    WireReader in(out.bytes());
+    const RankExport copy = GetRankExport(in);
+    EXPECT_TRUE(in.done());
     EXPECT_EQ(copy.windows, part.windows);
     EXPECT_EQ(copy.shards, part.shards);
   }
@@ -92,9 +97,35 @@ TEST(ExportPlanTest, WindowsAreFew) {
                      .end = rows * 768 * 4});
   const FilePlan plan = PlanFiles(tensors, {}, "model", 0).value();
   const int64_t most = int64_t{16} << 20;
-  const RankExport part = PlanExport(plan, 1, most)[0];
+  const RankExport part = PlanExport(plan, 1, most).value()[0];
   EXPECT_LE(part.windows.size(), plan.files[0].bytes / most + 2);
   EXPECT_LE(part.shards.size(), 1000 + part.windows.size());
+}
+
+// 2^60 bytes in windows of 4 KiB would fill any memory.
+TEST(ExportPlanTest, TooManyWindowsAreRefused) {
+  const int64_t bytes = int64_t{1} << 60;
+  const FilePlan plan = PlanFiles({{.name = "large",
+                                    .dtype = DType::kU8,
+                                    .shape = {bytes},
+                                    .begin = 0,
+                                    .end = bytes}},
+                                  {}, "model", 0)
+                            .value();
+  const int64_t all = plan.files[0].bytes;
+  EXPECT_EQ(
+      PlanExport(plan, 4, 4096).status(),
+      absl::InvalidArgumentError(absl::StrCat(
+          "max_bytes_in_flight is too small for an export of ", all,
+          " bytes (need at least ", all / kMostWindows + 1, ", found 4096)")));
+}
+
+// The smallest windows that are named as the least are taken.
+TEST(ExportPlanTest, TheLeastBytesInFlightAreEnough) {
+  FilePlan plan;
+  plan.files.push_back({.bytes = 4 * kMostWindows + 1});
+  EXPECT_FALSE(PlanExport(plan, 1, 3).ok());
+  EXPECT_TRUE(PlanExport(plan, 1, 5).ok());
 }
 
 }  // namespace

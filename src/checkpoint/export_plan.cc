@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/wire.h"
+#include "base/with_memory.h"
 #include "checkpoint/export_run.h"
 #include "model/restore_planner.h"
 
@@ -47,9 +48,12 @@ Status PlanOnRoot(ExportRun& run, std::vector<safetensors::RankExport>& parts) {
                              run.files.place.stem, run.options.max_file_bytes);
   if (!plan.ok()) return OfExport(run, plan.status());
   run.plan = *std::move(plan);
-  parts = safetensors::PlanExport(
-      run.plan, run.team.size(),
-      std::min(run.options.max_bytes_in_flight, kMostWindowBytes));
+  StatusOr<std::vector<safetensors::RankExport>> planned =
+      safetensors::PlanExport(
+          run.plan, run.team.size(),
+          std::min(run.options.max_bytes_in_flight, kMostWindowBytes));
+  if (!planned.ok()) return OfExport(run, planned.status());
+  parts = *std::move(planned);
   std::vector<RankShards> wanted;
   for (const safetensors::RankExport& part : parts) {
     wanted.push_back({.node = 0, .shards = part.shards});
@@ -90,7 +94,8 @@ std::string EncodeCommon(const ExportRun& run) {
   return out.Take();
 }
 
-void DecodeCommon(WireReader& in, ExportRun& run) {
+void DecodeCommon(std::string_view bytes, ExportRun& run) {
+  WireReader in(bytes);
   ExportResult& result = run.result;
   result = {};
   result.path = in.GetText();
@@ -118,16 +123,14 @@ void DecodeCommon(WireReader& in, ExportRun& run) {
   run.filtered = GetFiltered(in);
 }
 
-// Rank 0 only.
+// What rank 0 tells each rank.
 std::vector<std::string> EncodeParts(
     const ExportRun& run, const std::vector<safetensors::RankExport>& parts) {
-  const std::string common = EncodeCommon(run);
   std::vector<std::string> all;
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     WireWriter out;
-    out.PutText(safetensors::EncodeRankExport(parts[rank]));
-    all.push_back(common + out.Take() +
-                  EncodeRankReads(run.reading.ranks[rank]));
+    safetensors::PutRankExport(out, parts[rank]);
+    all.push_back(out.Take() + EncodeRankReads(run.reading.ranks[rank]));
   }
   return all;
 }
@@ -136,18 +139,24 @@ std::vector<std::string> EncodeParts(
 
 Status PlanExportStation(ExportRun& run) {
   run.stations.Enter("plan");
+  std::string common;
   std::vector<std::string> parts;
   BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
-    std::vector<safetensors::RankExport> planned;
-    const Status status = PlanOnRoot(run, planned);
-    if (status.ok()) parts = EncodeParts(run, planned);
-    return status;
+    return WithMemory("the plan of the export", [&] {
+      std::vector<safetensors::RankExport> planned;
+      const Status status = PlanOnRoot(run, planned);
+      if (!status.ok()) return status;
+      common = EncodeCommon(run);
+      parts = EncodeParts(run, planned);
+      return status;
+    });
   }));
+  BELAY_RETURN_IF_AGREED(Broadcast(run.team, common));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part,
                                 Scatter(run.team, parts));
+  DecodeCommon(common, run);
   WireReader in(part);
-  DecodeCommon(in, run);
-  run.part = safetensors::DecodeRankExport(in.GetText());
+  run.part = safetensors::GetRankExport(in);
   run.reads = DecodeRankReads(in.Rest());
   return absl::OkStatus();
 }

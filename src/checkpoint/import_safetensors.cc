@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/wire.h"
+#include "base/with_memory.h"
 #include "belay/safetensors.h"
 #include "checkpoint/agree_arguments.h"
 #include "checkpoint/save_at.h"
@@ -120,9 +121,9 @@ StatusOr<std::vector<safetensors::SourceTensors>> SelectForImport(
   return sources;
 }
 
-// What rank 0 tells each rank. Rank 0 only.
-std::vector<std::string> EncodeParts(
-    const ImportRun& run, int num_ranks,
+// What rank 0 tells all ranks.
+std::string EncodeCommon(
+    const ImportRun& run,
     const std::vector<safetensors::SourceTensors>& sources) {
   WireWriter common;
   common.Put<uint64_t>(run.opened.size());
@@ -140,14 +141,10 @@ std::vector<std::string> EncodeParts(
     common.PutText(one.name);
     common.PutText(one.reason);
   }
-  std::vector<std::string> parts;
-  for (const auto& part : safetensors::PlanImport(sources, num_ranks)) {
-    parts.push_back(common.bytes() + safetensors::EncodeRankImport(part));
-  }
-  return parts;
+  return common.Take();
 }
 
-void DecodePart(std::string_view bytes, ImportRun& run) {
+void DecodeCommon(std::string_view bytes, ImportRun& run) {
   WireReader in(bytes);
   run.result.files = in.GetAll<SafetensorsInfo>([&] {
     SafetensorsInfo file{.path = std::string(in.GetText())};
@@ -164,17 +161,20 @@ void DecodePart(std::string_view bytes, ImportRun& run) {
     one.reason = in.GetText();
     return one;
   });
-  run.part = safetensors::DecodeRankImport(in.Rest());
 }
 
+// Opens the files, and plans what rank 0 tells all ranks and each of them.
 // Rank 0 only.
-Status OpenOnRoot(ImportRun& run, int num_ranks,
+Status OpenOnRoot(ImportRun& run, int num_ranks, std::string& common,
                   std::vector<std::string>& parts) {
   BELAY_ASSIGN_OR_RETURN(run.opened, OpenSafetensors(run.in));
   BELAY_RETURN_IF_ERROR(TakeMetadata(run));
   BELAY_ASSIGN_OR_RETURN(const std::vector<safetensors::SourceTensors> sources,
                          SelectForImport(run));
-  parts = EncodeParts(run, num_ranks, sources);
+  common = EncodeCommon(run, sources);
+  for (const auto& part : safetensors::PlanImport(sources, num_ranks)) {
+    parts.push_back(safetensors::EncodeRankImport(part));
+  }
   return absl::OkStatus();
 }
 
@@ -205,11 +205,17 @@ Status MapMine(ImportRun& run) {
 // Station open: rank 0 reads the headers, and each rank gets its part.
 // Collective.
 Status Open(Team& team, ImportRun& run) {
+  std::string common;
   std::vector<std::string> parts;
-  BELAY_RETURN_IF_AGREED(
-      OnRoot(team, [&] { return OpenOnRoot(run, team.size(), parts); }));
+  BELAY_RETURN_IF_AGREED(OnRoot(team, [&] {
+    return WithMemory("the headers of all files", [&] {
+      return OpenOnRoot(run, team.size(), common, parts);
+    });
+  }));
+  BELAY_RETURN_IF_AGREED(Broadcast(team, common));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part, Scatter(team, parts));
-  DecodePart(part, run);
+  DecodeCommon(common, run);
+  run.part = safetensors::DecodeRankImport(part);
   return Agree(team, MapMine(run));
 }
 

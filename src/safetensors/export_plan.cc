@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "safetensors/shard_codec.h"
 #include "safetensors/shares.h"
 
@@ -67,10 +69,24 @@ class Windows {
   bool is_open_ = false;
 };
 
+// Each file and each rank adds one window at most to those that are full.
+Status CheckWindows(const FilePlan& files, int64_t max_bytes) {
+  int64_t bytes = 0;
+  for (const PlannedFile& file : files.files) {
+    if (__builtin_add_overflow(bytes, file.bytes, &bytes)) bytes = INT64_MAX;
+  }
+  if (bytes / max_bytes <= kMostWindows) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "max_bytes_in_flight is too small for an export of %d bytes (need at "
+      "least %d, found %d)",
+      bytes, bytes / kMostWindows + 1, max_bytes));
+}
+
 }  // namespace
 
-std::vector<RankExport> PlanExport(const FilePlan& files, int num_ranks,
-                                   int64_t max_bytes) {
+StatusOr<std::vector<RankExport>> PlanExport(const FilePlan& files,
+                                             int num_ranks, int64_t max_bytes) {
+  BELAY_RETURN_IF_ERROR(CheckWindows(files, max_bytes));
   std::vector<FileTensor> tensors;
   std::vector<int32_t> file_of;
   for (size_t i = 0; i < files.files.size(); ++i) {
@@ -94,16 +110,13 @@ std::vector<RankExport> PlanExport(const FilePlan& files, int num_ranks,
   return ranks;
 }
 
-std::string EncodeRankExport(const RankExport& part) {
-  WireWriter out;
+void PutRankExport(WireWriter& out, const RankExport& part) {
   out.Put<uint64_t>(part.windows.size());
   for (const Window& window : part.windows) out.Put(window);
   PutShards(out, part.shards);
-  return out.Take();
 }
 
-RankExport DecodeRankExport(std::string_view bytes) {
-  WireReader in(bytes);
+RankExport GetRankExport(WireReader& in) {
   RankExport part;
   part.windows = in.GetAll<Window>([&] { return in.Get<Window>(); });
   part.shards = GetShards(in);

@@ -9,10 +9,10 @@
 #define BELAY_SAFETENSORS_EXPORT_PLAN_H_
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
+#include "base/wire.h"
+#include "belay/status.h"
 #include "model/plan.h"
 #include "safetensors/file_plan.h"
 
@@ -35,13 +35,18 @@ struct RankExport {
   std::vector<ShardInfo> shards;
 };
 
+// The most windows of all ranks together, which rank 0 has in its memory: more
+// than an export of 64 TiB has through windows of 16 MiB.
+inline constexpr int64_t kMostWindows = int64_t{1} << 22;
+
 // Plans windows of at most `max_bytes`, which has to hold one element at least.
-std::vector<RankExport> PlanExport(const FilePlan& files, int num_ranks,
-                                   int64_t max_bytes);
+// Errors: InvalidArgument - `max_bytes` makes more than kMostWindows.
+StatusOr<std::vector<RankExport>> PlanExport(const FilePlan& files,
+                                             int num_ranks, int64_t max_bytes);
 
 // For messages between ranks.
-std::string EncodeRankExport(const RankExport& part);
-RankExport DecodeRankExport(std::string_view bytes);
+void PutRankExport(WireWriter& out, const RankExport& part);
+RankExport GetRankExport(WireReader& in);
 
 }  // namespace belay::safetensors
 
