@@ -16,7 +16,7 @@ namespace {
 constexpr int kLayers = 10;
 constexpr int kValues = 1000;
 constexpr int64_t kAgreement = 24;  // whether anything has changed
-constexpr int64_t kAnnouncement = 16;
+constexpr int64_t kAnnouncement = 32;
 constexpr int64_t kFew = 250;
 
 // Layers of values.

@@ -27,7 +27,7 @@ class TellTogetherTest : public testing::CheckpointTest {
     return mine;
   }
 
-  // Tells rank 0; returns what this rank has sent beside 32 bytes, and of rank
+  // Tells rank 0; returns what this rank has sent beside 64 bytes, and of rank
   // 0 3 for each rank. Collective.
   int64_t Tell(const RankShards& mine) {
     Team team{comm_, Deadline(comm_, 60, "describe")};
@@ -39,7 +39,7 @@ class TellTogetherTest : public testing::CheckpointTest {
     const Status told = DescribeTogether(team, mine, told_, answer).status();
     EXPECT_EQ(told, absl::OkStatus());
     ExpectOnRoot(mine, listed);
-    return team.agreement_bytes - 32 - (rank_ == 0 ? 3 * size_ : 0);
+    return team.agreement_bytes - 64 - (rank_ == 0 ? 3 * size_ : 0);
   }
 
   Told told_;
@@ -104,7 +104,7 @@ TEST_F(TellTogetherTest, ARankThatHasLostWhatItToldIsNoticed) {
     } else if (lost == 0) {
       EXPECT_GE(sent, 1000 * 30) << "it knows nothing";
     } else {
-      EXPECT_EQ(sent, 1000 * 8) << "what the other compares with";
+      EXPECT_EQ(sent, 1000 * 16) << "what the other compares with";
     }
     Tell(model);
   }

@@ -4,7 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
+#include <utility>
+
+// For the secret with which it begins.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 namespace belay {
 namespace {
@@ -80,6 +86,33 @@ TEST(EntriesTest, AnyListLeadsToAnyOther) {
     const Entries now = some();
     EXPECT_EQ(Arrives(base, now), now);
   }
+}
+
+// Two texts of 16 bytes that have one hash of 64 bits, after what that does to
+// each half of them.
+std::pair<std::string, std::string> EqualIn64Bits() {
+  const auto word = [](size_t at) {
+    uint64_t value = 0;
+    std::memcpy(&value, XXH3_kSecret + at, sizeof(value));
+    return value;
+  };
+  const uint64_t flip_low = word(24) ^ word(32);
+  const uint64_t flip_high = word(40) ^ word(48);
+  const uint64_t any = 0x0123456789abcdef;
+  const auto text = [&](uint64_t low, uint64_t high) {
+    const uint64_t words[] = {low ^ flip_low, high ^ flip_high};
+    return std::string(reinterpret_cast<const char*>(words), sizeof(words));
+  };
+  return {text(0, any), text(__builtin_bswap64(any), 0)};
+}
+
+TEST(EntriesTest, EntriesWithOneShortHashAreToldApart) {
+  const auto [a, b] = EqualIn64Bits();
+  ASSERT_NE(a, b);
+  ASSERT_EQ(Fingerprint(a), Fingerprint(b));
+  EXPECT_NE(FingerprintOf(HashesOf({a})), FingerprintOf(HashesOf({b})));
+  EXPECT_EQ(Arrives({a}, {b}), Entries{b});
+  EXPECT_EQ(Arrives({a, b}, {b, a}), (Entries{b, a}));
 }
 
 TEST(EntriesTest, AnotherBaseIsNoticed) {

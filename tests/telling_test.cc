@@ -33,7 +33,7 @@ class World {
     for (size_t rank = 0; rank < told.size(); ++rank) {
       now.push_back(ToTell(lists[rank], rank));
       announcements.push_back(Announce(now[rank], told[rank]));
-      EXPECT_EQ(announcements.back().size(), 32u);
+      EXPECT_EQ(announcements.back().size(), 64u);
     }
     const std::vector<std::string> asks = AskFor(announcements, told[0]);
     const std::string reference =
@@ -198,7 +198,7 @@ TEST(TellingTest, WhatIsOddTravelsAlone) {
   EXPECT_EQ(Sum(bytes), bytes[0] + bytes[3]);
   EXPECT_GT(bytes[3], 0);
   EXPECT_LE(bytes[3], 200);
-  EXPECT_EQ(of_whole.reference_bytes, 8 * 1002);
+  EXPECT_EQ(of_whole.reference_bytes, 16 * 1002);
 }
 
 // Stages of a pipeline have nothing in common.
@@ -227,7 +227,7 @@ TEST(TellingTest, ARankThatHasLostItsListIsNoticed) {
   other[5].shards.pop_back();
   world.told[5] = {};
   EXPECT_LE(Sum(world.Tell(other)), 400);
-  EXPECT_EQ(world.reference_bytes, 8 * 1002);
+  EXPECT_EQ(world.reference_bytes, 16 * 1002);
   world.told[2] = {};
   for (RankShards& rank : other) rank.shards[0].dtype = DType::kI8;
   EXPECT_LE(Sum(world.Tell(other)), 400) << "another rank tells it as well";

@@ -16,15 +16,14 @@ struct Step {
   std::vector<std::string_view> fresh;
 };
 
-std::vector<Step> StepsTo(const std::vector<uint64_t>& base,
-                          const Entries& now) {
-  absl::flat_hash_map<uint64_t, uint32_t> places;
+std::vector<Step> StepsTo(const Hashes& base, const Entries& now) {
+  absl::flat_hash_map<Hash128, uint32_t> places;
   for (size_t i = 0; i < base.size(); ++i) {
     places.try_emplace(base[i], static_cast<uint32_t>(i));
   }
   std::vector<Step> steps(1);
   for (const std::string& entry : now) {
-    const uint64_t hash = Fingerprint(entry);
+    const Hash128 hash = HashOf(entry);
     const size_t next = size_t{steps.back().begin} + steps.back().size;
     const bool continues = steps.back().fresh.empty() &&
                            steps.back().size > 0 && next < base.size() &&
@@ -49,20 +48,19 @@ Status NotOfThisBase(size_t need, size_t found) {
 
 }  // namespace
 
-std::vector<uint64_t> HashesOf(const Entries& entries) {
-  std::vector<uint64_t> hashes;
+Hashes HashesOf(const Entries& entries) {
+  Hashes hashes;
   hashes.reserve(entries.size());
-  for (const std::string& entry : entries) hashes.push_back(Fingerprint(entry));
+  for (const std::string& entry : entries) hashes.push_back(HashOf(entry));
   return hashes;
 }
 
-uint64_t FingerprintOf(const std::vector<uint64_t>& hashes) {
-  return Fingerprint({reinterpret_cast<const char*>(hashes.data()),
-                      hashes.size() * sizeof(uint64_t)});
+Hash128 FingerprintOf(const Hashes& hashes) {
+  return HashOf({reinterpret_cast<const char*>(hashes.data()),
+                 hashes.size() * sizeof(Hash128)});
 }
 
-void PutChanges(const std::vector<uint64_t>& base, const Entries& now,
-                WireWriter& out) {
+void PutChanges(const Hashes& base, const Entries& now, WireWriter& out) {
   const std::vector<Step> steps = StepsTo(base, now);
   out.Put<uint64_t>(steps.size());
   for (const Step& step : steps) {

@@ -7,27 +7,28 @@
 #ifndef BELAY_BASE_ENTRIES_H_
 #define BELAY_BASE_ENTRIES_H_
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "base/fingerprint.h"
 #include "base/wire.h"
 #include "belay/status.h"
 
 namespace belay {
 
 using Entries = std::vector<std::string>;
+using Hashes = std::vector<Hash128>;
 
-// One number per entry, and for a list of them one more. Equal in every process
-// for equal entries. Never written to disk. Local.
-std::vector<uint64_t> HashesOf(const Entries& entries);
-uint64_t FingerprintOf(const std::vector<uint64_t>& hashes);
+// One hash per entry, and for a list of them one more. Equal in every process
+// for equal entries, and for no others: nothing else is compared. Never written
+// to disk. Local.
+Hashes HashesOf(const Entries& entries);
+Hash128 FingerprintOf(const Hashes& hashes);
 
 // Appends what leads from a list with these hashes to `now`: runs of entries
 // that stay, 16 bytes each, and between them those that are new. What has gone
 // takes no place. An empty base gives all entries. Local.
-void PutChanges(const std::vector<uint64_t>& base, const Entries& now,
-                WireWriter& out);
+void PutChanges(const Hashes& base, const Entries& now, WireWriter& out);
 
 // Makes the list from its base. Local.
 // Errors: Internal - the changes are not those of this base.

@@ -12,8 +12,8 @@ namespace {
 
 // A list of entries, and the one that was told before it.
 struct Announced {
-  uint64_t now = 0;
-  uint64_t base = 0;
+  Hash128 now;
+  Hash128 base;
 };
 
 // How a list is to be sent: not at all, or as it differs from what was told the
@@ -50,7 +50,7 @@ class Senders {
           const ListsByFingerprint& heard)
       : ranks_(ranks), list_(list), heard_(heard) {
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
-      const uint64_t now = ranks[rank][list].now;
+      const Hash128 now = ranks[rank][list].now;
       if (heard.contains(now)) continue;
       const auto [sender, fresh] = senders_.try_emplace(now, rank);
       if (!fresh && !KnowsLast(sender->second) && KnowsLast(rank)) {
@@ -78,7 +78,7 @@ class Senders {
   const std::vector<std::vector<Announced>>& ranks_;
   const size_t list_;
   const ListsByFingerprint& heard_;
-  absl::flat_hash_map<uint64_t, size_t> senders_;
+  absl::flat_hash_map<Hash128, size_t> senders_;
 };
 
 // Puts a list together of what a rank has sent.
@@ -90,12 +90,12 @@ StatusOr<Entries> TakeList(Ask ask, const Announced& announced,
                         : ask == Ask::kFromReference ? reference
                                                      : none;
   BELAY_ASSIGN_OR_RETURN(Entries entries, GetChanged(base, in));
-  const uint64_t found = FingerprintOf(HashesOf(entries));
+  const Hash128 found = FingerprintOf(HashesOf(entries));
   if (found == announced.now) return entries;
   return absl::InternalError(absl::StrFormat(
-      "a list has another fingerprint than announced (need %#018x, found "
-      "%#018x)",
-      announced.now, found));
+      "a list has another fingerprint than announced (need %016x%016x, found "
+      "%016x%016x)",
+      announced.now.high, announced.now.low, found.high, found.low));
 }
 
 }  // namespace
@@ -138,7 +138,7 @@ bool NeedsReference(const std::string& ask) { return ask[0] != '\0'; }
 std::string ReferenceOf(const Telling& root) {
   const Hashes& hashes = root.hashes[0];
   return {reinterpret_cast<const char*>(hashes.data()),
-          hashes.size() * sizeof(uint64_t)};
+          hashes.size() * sizeof(Hash128)};
 }
 
 std::string Answer(const std::string& ask, const std::string& reference,
@@ -150,7 +150,7 @@ std::string Answer(const std::string& ask, const std::string& reference,
     Hashes base;
     if (how == Ask::kFromLast) base = HashesBefore(before, i);
     if (how == Ask::kFromReference && !reference.empty()) {
-      base.resize(reference.size() / sizeof(uint64_t));
+      base.resize(reference.size() / sizeof(Hash128));
       std::memcpy(base.data(), reference.data(), reference.size());
     }
     PutChanges(base, now.lists[i], out);
@@ -166,7 +166,7 @@ StatusOr<Heard> Hear(const std::vector<std::string>& announcements,
   Heard heard;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     WireReader in(answers[rank]);
-    std::vector<uint64_t>& fingerprints = heard.ranks.emplace_back();
+    std::vector<Hash128>& fingerprints = heard.ranks.emplace_back();
     for (size_t i = 0; i < ranks[rank].size(); ++i) {
       const Announced& list = ranks[rank][i];
       fingerprints.push_back(list.now);

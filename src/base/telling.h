@@ -25,9 +25,8 @@
 
 namespace belay {
 
-using Hashes = std::vector<uint64_t>;
 // An empty list is always there: nobody has to tell it.
-using ListsByFingerprint = absl::flat_hash_map<uint64_t, Entries>;
+using ListsByFingerprint = absl::flat_hash_map<Hash128, Entries>;
 
 // What was told the last time.
 struct Told {
@@ -61,8 +60,7 @@ std::string Answer(const std::string& ask, const std::string& reference,
 
 // Rank 0: what it knows then.
 struct Heard {
-  std::vector<std::vector<uint64_t>>
-      ranks;  // fingerprints of the lists of each
+  std::vector<std::vector<Hash128>> ranks;  // fingerprints of the lists of each
   ListsByFingerprint lists = {{FingerprintOf({}), {}}};
 };
 

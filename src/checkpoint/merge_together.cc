@@ -15,17 +15,18 @@ namespace {
 
 // Rank 0 only.
 StatusOr<MergedGraph> Merge(const Heard& heard) {
-  std::map<uint64_t, ObjectGraph> graphs;
+  std::map<Hash128, ObjectGraph> graphs;
+  std::map<Hash128, uint64_t> numbers;
   std::vector<RankGraph> ranks;
   for (size_t rank = 0; rank < heard.ranks.size(); ++rank) {
-    const uint64_t fingerprint = heard.ranks[rank][0];
+    const Hash128 list = heard.ranks[rank][0];
     RankGraph& of_rank = ranks.emplace_back();
     of_rank.rank = static_cast<int>(rank);
-    of_rank.fingerprint = fingerprint;
-    const auto [graph, is_new] = graphs.try_emplace(fingerprint);
+    of_rank.fingerprint =
+        numbers.try_emplace(list, numbers.size()).first->second;
+    const auto [graph, is_new] = graphs.try_emplace(list);
     if (!is_new) continue;
-    BELAY_ASSIGN_OR_RETURN(graph->second,
-                           GraphOfEntries(heard.lists.at(fingerprint)));
+    BELAY_ASSIGN_OR_RETURN(graph->second, GraphOfEntries(heard.lists.at(list)));
     of_rank.graph = &graph->second;
   }
   return MergeGraphs(ranks);

@@ -13,8 +13,9 @@
 
 namespace belay {
 
-// The graph of a rank. Of ranks with equal fingerprints only the first needs to
-// bring its graph along; the others' may be null.
+// The graph of a rank. `fingerprint` is any number that equal graphs have, and
+// no others: only the first rank with it needs to bring its graph along, that
+// of the others may be null.
 struct RankGraph {
   int rank = 0;
   uint64_t fingerprint = 0;

@@ -93,9 +93,9 @@ std::vector<std::pair<HeldShard, const ListedShard*>> HeldBy(
 
 StatusOr<ListedRanks> ListRanks(const Heard& heard) {
   ListedRanks listed;
-  absl::flat_hash_map<uint64_t, int32_t> rows;
-  for (const std::vector<uint64_t>& lists : heard.ranks) {
-    for (const uint64_t list : lists) {
+  absl::flat_hash_map<Hash128, int32_t> rows;
+  for (const std::vector<Hash128>& lists : heard.ranks) {
+    for (const Hash128& list : lists) {
       const auto row = static_cast<int32_t>(rows.size());
       if (!rows.try_emplace(list, row).second) continue;
       BELAY_ASSIGN_OR_RETURN(listed.lists.emplace_back(),
