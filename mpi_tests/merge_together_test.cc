@@ -8,10 +8,13 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "sent_bytes.h"
 #include "values.h"
 
 namespace belay {
 namespace {
+
+using testing::SentAtMost;
 
 constexpr int kLayers = 10;
 constexpr int kValues = 1000;
@@ -59,7 +62,7 @@ TEST_F(MergeTogetherTest, EqualGraphsTravelOnce) {
   Program program;
   const int64_t sent = Merge(program);
   EXPECT_GE(sent, rank_ == 0 ? kValues * 20 : 0);
-  EXPECT_LE(sent, rank_ == 0 ? kValues * 150 : 0);
+  EXPECT_THAT(sent, SentAtMost(rank_ == 0 ? kValues * 150 : 0));
   const size_t nodes = NumNodes();
   EXPECT_EQ(nodes, rank_ == 0 ? 1u + kLayers + kValues : 0u);
   EXPECT_EQ(Merge(program), 0);
@@ -74,14 +77,15 @@ TEST_F(MergeTogetherTest, OfOneMoreValueOnOneRankOnlyItTravels) {
   for (const int changing : {0, last}) {
     Program other;
     if (rank_ == changing) other.layers[4]["kernel1500b"] = 0;
-    EXPECT_LE(Merge(other), rank_ == changing ? kFew : 0);
+    EXPECT_THAT(Merge(other), SentAtMost(rank_ == changing ? kFew : 0));
     EXPECT_EQ(NumNodes(), nodes + (rank_ == 0 ? 1 : 0));
-    EXPECT_LE(Merge(program), size_ == 1 ? kFew : 0);
+    EXPECT_THAT(Merge(program), SentAtMost(size_ == 1 ? kFew : 0));
     EXPECT_EQ(NumNodes(), nodes);
   }
   Program other;
   other.more = 1;
-  EXPECT_LE(Merge(other), rank_ == 0 ? kFew : 0) << "on all ranks";
+  EXPECT_THAT(Merge(other), SentAtMost(rank_ == 0 ? kFew : 0))
+      << "on all ranks";
 }
 
 // Nothing was told before: others compare with the graph of rank 0.
@@ -97,7 +101,7 @@ TEST_F(MergeTogetherTest, AnOddRankSendsWhatIsOdd) {
     EXPECT_LE(sent, kValues * 200) << "its own, and what others compare with";
     EXPECT_EQ(NumNodes(), 2u + kLayers + kValues);
   } else {
-    EXPECT_LE(sent, rank_ == size_ - 1 ? 2 * kFew : 0);
+    EXPECT_THAT(sent, SentAtMost(rank_ == size_ - 1 ? 2 * kFew : 0));
   }
 }
 
