@@ -47,8 +47,8 @@ TEST(ReplicaSumsTest, ManyRanksAreCounted) {
   }
   EXPECT_EQ(FindDifferences(sums).first,
             "replicas of \"n\" differ (need the values of ranks 0, 1, 2, 3, 4, "
-            "5, 6, 7 and 52 more, found others on ranks 60, 61, 62, 63, 64, "
-            "65, 66, 67 and 32 more)");
+            "5, 6, 7, and 52 more, found others on ranks 60, 61, 62, 63, 64, "
+            "65, 66, 67, and 32 more)");
 }
 
 TEST(ReplicaSumsTest, EqualBoxesMeetAndTheWorkIsShared) {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
+#include "base/first_of.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -74,17 +74,11 @@ Status IncompatibleError(const std::string& path, const LoadReport& report) {
                                     RanksText(value.ranks, report)));
   }
   constexpr size_t kShown = 10;
-  const size_t shown = std::min(lines.size(), kShown);
   return absl::FailedPreconditionError(absl::StrFormat(
       "restore \"%s\": %d values with another dtype or shape, nothing was "
       "restored; see allow_dtype_cast and allow_shape_mismatch in "
-      "RestoreOptions: %s%s",
-      path, lines.size(),
-      absl::StrJoin(lines.begin(),
-                    lines.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-      shown < lines.size()
-          ? absl::StrFormat(", and %d more", lines.size() - shown)
-          : ""));
+      "RestoreOptions: %s",
+      path, lines.size(), FirstOf(lines, kShown, ", ")));
 }
 
 // A value of another type, and the save counter, are refused whatever the

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/fingerprint.h"
+#include "base/first_of.h"
 #include "base/guarded.h"
 #include "base/text.h"
 #include "types/value_listing.h"
@@ -364,14 +365,7 @@ void GraphBuilder::Mistake(int32_t node, std::string_view what) {
 
 Status GraphBuilder::Mistakes() const {
   if (mistakes_.empty()) return absl::OkStatus();
-  std::string text =
-      absl::StrJoin(mistakes_.begin(),
-                    mistakes_.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                            mistakes_.size(), kMistakesShown)),
-                    "; ");
-  if (mistakes_.size() > kMistakesShown) {
-    text += Cat("; and ", mistakes_.size() - kMistakesShown, " more");
-  }
+  const std::string text = FirstOf(mistakes_, kMistakesShown, "; ");
   if (out_of_memory_) return absl::ResourceExhaustedError(text);
   return slot_has_children_ && mistakes_.size() == 1
              ? absl::UnimplementedError(text)

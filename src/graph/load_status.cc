@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
+#include "base/first_of.h"
 #include "base/text.h"
 #include "belay/trackable.h"
 #include "graph/graph_match.h"
@@ -24,15 +25,8 @@ std::string Count(size_t number, std::string_view one, std::string_view many) {
 }
 
 // "a; b; and 3 more", of which the first ten are shown.
-std::string Shown(const Lines& lines, absl::string_view separator) {
-  const size_t shown = std::min(lines.size(), kShown);
-  std::string text = absl::StrJoin(
-      lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(shown),
-      separator);
-  if (shown < lines.size()) {
-    text += absl::StrCat(separator, "and ", lines.size() - shown, " more");
-  }
-  return text;
+std::string Shown(const Lines& lines, std::string_view separator) {
+  return FirstOf(lines, kShown, separator);
 }
 
 Lines IncompatibleLines(const LoadReport& report) {

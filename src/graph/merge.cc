@@ -4,7 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_join.h"
+#include "base/first_of.h"
 #include "base/text.h"
 #include "graph/path_classes.h"
 
@@ -29,24 +29,11 @@ std::vector<const ObjectGraph*> GraphsOf(const std::vector<Source>& sources) {
   return graphs;
 }
 
-std::string ShownText(const std::vector<std::string>& all, size_t most,
-                      absl::string_view separator) {
-  const size_t shown = std::min(all.size(), most);
-  std::string text = absl::StrJoin(
-      all.begin(), all.begin() + static_cast<std::ptrdiff_t>(shown), separator);
-  if (shown < all.size()) {
-    text += absl::StrCat(separator, "and ", all.size() - shown, " more");
-  }
-  return text;
-}
-
 std::string RanksText(std::vector<int> ranks) {
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  std::vector<std::string> texts;
-  for (const int rank : ranks) texts.push_back(absl::StrCat(rank));
   return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ",
-                      ShownText(texts, kRanksShown, ", "));
+                      FirstOf(ranks, kRanksShown, ", "));
 }
 
 // Returns the node to which a path leads, or -1.
@@ -82,7 +69,7 @@ class Merger {
     if (conflicts_.empty()) return std::move(merged_);
     return absl::InvalidArgumentError(
         absl::StrCat("merge object graphs \"(root)\": ",
-                     ShownText(conflicts_, kConflictsShown, "; ")));
+                     FirstOf(conflicts_, kConflictsShown, "; ")));
   }
 
   const std::vector<Source>& sources() const { return sources_; }

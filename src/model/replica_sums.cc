@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "base/fingerprint.h"
+#include "base/first_of.h"
 #include "base/text.h"
 #include "base/wire.h"
 
@@ -22,13 +22,8 @@ auto PlaceOf(const ReplicaSum& sum) {
 }
 
 std::string RanksText(const std::vector<int32_t>& ranks) {
-  const auto end = ranks.begin() + static_cast<std::ptrdiff_t>(
-                                       std::min(ranks.size(), kMostRanks));
   return Cat(ranks.size() == 1 ? "rank " : "ranks ",
-             absl::StrJoin(ranks.begin(), end, ", "),
-             ranks.size() > kMostRanks
-                 ? Cat(" and ", ranks.size() - kMostRanks, " more")
-                 : "");
+             FirstOf(ranks, kMostRanks, ", "));
 }
 
 struct Different {

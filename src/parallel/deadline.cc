@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "base/first_of.h"
 #include "base/quiet_thread.h"
 #include "base/text.h"
 #include "parallel/mpi_error.h"
@@ -65,12 +65,8 @@ uint64_t Fnv1a(std::string_view text) {
 
 // "rank 2 of 8", "ranks 2, 5 of 8", with an end to long lists.
 std::string NameRanks(const std::vector<int>& ranks, int size) {
-  const size_t named = std::min<size_t>(ranks.size(), kMostNamedRanks);
-  std::string list = absl::StrJoin(ranks.begin(), ranks.begin() + named, ", ");
-  if (named < ranks.size()) {
-    absl::StrAppend(&list, " and ", ranks.size() - named, " more");
-  }
-  return Cat(ranks.size() == 1 ? "rank " : "ranks ", list, " of ", size);
+  return Cat(ranks.size() == 1 ? "rank " : "ranks ",
+             FirstOf(ranks, kMostNamedRanks, ", "), " of ", size);
 }
 
 // No exit handlers: they may wait for the very thing that hangs.

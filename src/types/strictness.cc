@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
+#include "base/first_of.h"
 #include "base/text.h"
 #include "model/plan.h"
 #include "model/stored_form.h"
@@ -21,14 +22,9 @@ constexpr size_t kMostNames = 10;
 
 // The first of them, in quotes, and how many more there are.
 std::string NamesOf(const Keys& keys) {
-  std::string names;
-  for (size_t i = 0; i < std::min(keys.size(), kMostNames); ++i) {
-    names += Cat(i == 0 ? "\"" : ", \"", keys[i], "\"");
-  }
-  if (keys.size() > kMostNames) {
-    names += Cat(", and ", keys.size() - kMostNames, " more");
-  }
-  return names;
+  Keys quoted;
+  for (const std::string& key : keys) quoted.push_back(Cat("\"", key, "\""));
+  return FirstOf(quoted, kMostNames, ", ");
 }
 
 bool IsReported(Reaction reaction) {
