@@ -24,6 +24,7 @@ class Shards {
   }
   StatusOr<std::vector<HeldBox>> Check() const { return CheckCoverage(held_); }
   ShardInfo& info(size_t i) { return infos_[i]; }
+  void SetRank(size_t i, int32_t rank) { held_[i].rank = rank; }
 
  private:
   std::deque<ShardInfo> infos_;  // which stay where they are
@@ -181,6 +182,14 @@ TEST(CheckCoverageErrorTest, ReplicaNumberTwice) {
   EXPECT_EQ(shards.Check().status(),
             Invalid("plan \"w\": shards overlap: box \"0,4\" of rank 1 and of "
                     "rank 2, both replica 3"));
+}
+
+TEST(CheckCoverageErrorTest, OneRankAddsAKeyTwice) {
+  Shards shards = Boxes({4}, {{{0}, {2}}, {{2}, {2}}, {{2}, {2}}});
+  shards.SetRank(2, 1);
+  EXPECT_EQ(shards.Check().status(),
+            Invalid("plan \"w\": the key was added twice: box \"2,2\" of rank "
+                    "1, both times as replica 0"));
 }
 
 TEST(CheckCoverageErrorTest, BadArrays) {

@@ -73,6 +73,11 @@ Status CheckReplicas(const HeldBox& held) {
   for (const HeldShard& holder : held.holders) {
     const auto [it, fresh] = seen.try_emplace(holder.info->replica, &holder);
     if (fresh) continue;
+    if (it->second->rank == holder.rank) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "plan \"%s\": the key was added twice: %s, both times as replica %d",
+          holder.info->key, Held(holder), holder.info->replica));
+    }
     return absl::InvalidArgumentError(absl::StrFormat(
         "plan \"%s\": shards overlap: %s and of rank %d, both replica %d",
         holder.info->key, Held(*it->second), holder.rank,
