@@ -76,6 +76,37 @@ Status ErrorOf(const std::string& text) {
   return ParseModel("m.tsv", text).status();
 }
 
+// A table of two tensors, the second of which is tied to the first.
+Status TiedWith(const std::string& first, const std::string& second) {
+  const std::string head =
+      "name\tdtype\tglobal_shape\ttp_axis\ttp_unit\ttp_max\ttp_segments\tpp\t"
+      "ep_axis\texpert\ttied_to\n";
+  return ErrorOf(head + "a\tf32\t8,4\t" + first + "\t-\nb\tf32\t8,4\t" +
+                 second + "\ta\n");
+}
+
+TEST(ModelSpecTest, TiedTensorsAreCutAlike) {
+  const std::string first = "0\t2\t2\t4,4\tfirst\t1\t-";
+  EXPECT_EQ(TiedWith(first, "0\t2\t2\t4,4\tlast\t1\t-"), absl::OkStatus());
+  for (const char* other :
+       {"1\t2\t2\t-\tlast\t0\t-", "0\t4\t2\t4,4\tlast\t1\t-",
+        "0\t2\t4\t4,4\tlast\t1\t-", "0\t2\t2\t-\tlast\t1\t-",
+        "0\t2\t2\t4,4\tlast\t-\t-", "0\t2\t2\t4,4\tlast\t-\t3"}) {
+    EXPECT_THAT(std::string(TiedWith(first, other).message()),
+                testing::HasSubstr("line 3, column \"tied_to\": need a tensor "
+                                   "of this dtype, shape and cut"))
+        << other;
+  }
+}
+
+TEST(ModelSpecTest, LinesMayEndAsOnWindows) {
+  std::string text = "name\tdtype\tglobal_shape\tpp\r\nw\tf32\t4\tfirst\r\n";
+  const StatusOr<ModelSpec> model = ParseModel("m.tsv", text);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->tensors.size(), 1u);
+  EXPECT_EQ(model->tensors[0].stage, StageOf::kFirst);
+}
+
 TEST(ModelSpecTest, MistakesNameLineAndColumn) {
   const std::string head = kHead;
   const std::pair<std::string, std::string> mistakes[] = {
@@ -114,6 +145,15 @@ TEST(ModelSpecTest, MistakesNameLineAndColumn) {
       {head + "w\tf32\t4\t-\t-\t-\tlayer\t0\tx\n",
        "line 2, column \"tied_to\": need a tensor of this dtype, shape and cut "
        "that is not tied itself, found \"x\""},
+      // Together they would be -2.
+      {head + "w\tf32\t4\t0\t-\t9223372036854775807,9223372036854775807"
+              "\tfirst\t0\t-\n",
+       "line 2, column \"tp_segments\": do not make up axis 0 (need 4, found "
+       "9223372036854775807)"},
+      {"name\tdtype\tglobal_shape\tkind\ttp_axis\ttp_segments\tpp\n"
+       "w\tf32\t4\tvocab\t0\t2,2\tfirst\n",
+       "line 2, column \"tp_segments\": a vocabulary, which may be padded, has "
+       "none"},
       {"name\tdtype\tglobal_shape\tparams\tpp\nw\tf32\t4,3\t13\tfirst\n",
        "line 2, column \"params\": need the elements of shape [4, 3], found "
        "\"13\""}};

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -183,6 +184,26 @@ std::string AxisProblem(const TensorSpec& tensor, int32_t axis) {
                          tensor.shape.size(), axis);
 }
 
+// What is wrong with the segments of an axis of that length, "" if nothing.
+std::string SegmentProblem(const TensorSpec& tensor, int64_t length) {
+  if (tensor.tp_segments.empty()) return "";
+  if (tensor.is_vocabulary)
+    return "a vocabulary, which may be padded, has none";
+  int64_t sum = 0;
+  for (int64_t segment : tensor.tp_segments) {
+    if (segment % tensor.tp_unit != 0) {
+      return absl::StrFormat(
+          "a segment is not whole units (need a multiple of "
+          "%d, found %d)",
+          tensor.tp_unit, segment);
+    }
+    if (__builtin_add_overflow(sum, segment, &sum)) sum = INT64_MAX;
+  }
+  if (sum == length) return "";
+  return absl::StrFormat("do not make up axis %d (need %d, found %d)",
+                         tensor.tp_axis, length, sum);
+}
+
 // Checks what columns say together. Returns the column and what is wrong.
 std::pair<std::string_view, std::string> CutProblem(const TensorSpec& tensor) {
   for (const auto& [name, axis] : {std::pair("tp_axis", tensor.tp_axis),
@@ -203,20 +224,8 @@ std::pair<std::string_view, std::string> CutProblem(const TensorSpec& tensor) {
     return {"tp_segments", "no axis is cut (tp_axis is \"-\")"};
   }
   const int64_t length = tensor.shape[tensor.tp_axis];
-  int64_t sum = 0;
-  for (int64_t segment : tensor.tp_segments) {
-    sum += segment;
-    if (segment % tensor.tp_unit == 0) continue;
-    return {"tp_segments",
-            absl::StrFormat("a segment is not whole units (need a multiple of "
-                            "%d, found %d)",
-                            tensor.tp_unit, segment)};
-  }
-  if (!tensor.tp_segments.empty() && sum != length) {
-    return {"tp_segments",
-            absl::StrFormat("do not make up axis %d (need %d, found %d)",
-                            tensor.tp_axis, length, sum)};
-  }
+  std::string problem = SegmentProblem(tensor, length);
+  if (!problem.empty()) return {"tp_segments", std::move(problem)};
   if (length % tensor.tp_unit == 0) return {};
   return {"tp_unit", absl::StrFormat("axis %d is not whole units (need a "
                                      "divisor of %d, found %d)",
@@ -241,6 +250,15 @@ StatusOr<TensorSpec> ParseLine(std::string_view file, size_t line,
   return tensor;
 }
 
+// Whether both are one tensor for all who hold a part of it.
+bool IsCutAs(const TensorSpec& a, const TensorSpec& b) {
+  const auto cut = [](const TensorSpec& t) {
+    return std::tie(t.dtype, t.shape, t.tp_axis, t.tp_unit, t.tp_max,
+                    t.tp_segments, t.ep_axis, t.expert);
+  };
+  return cut(a) == cut(b);
+}
+
 // Checks each tensor that is tied to another one, and that names differ.
 Status CheckNames(std::string_view file, const ModelSpec& model) {
   absl::flat_hash_map<std::string_view, size_t> lines;
@@ -257,9 +275,7 @@ Status CheckNames(std::string_view file, const ModelSpec& model) {
     const auto it = lines.find(tensor.tied_to);
     const TensorSpec* const other =
         it == lines.end() ? nullptr : &model.tensors[it->second];
-    if (other != nullptr && other->tied_to.empty() &&
-        other->shape == tensor.shape && other->dtype == tensor.dtype &&
-        other->tp_axis == tensor.tp_axis) {
+    if (other != nullptr && other->tied_to.empty() && IsCutAs(*other, tensor)) {
       continue;
     }
     return Mistake(file, i + 2, "tied_to",
@@ -277,6 +293,10 @@ StatusOr<ModelSpec> ParseModel(std::string_view file, std::string_view text) {
   std::vector<std::string_view> lines = Split(text, '\n');
   if (lines.back().empty()) lines.pop_back();
   if (lines.empty()) return Mistake(file, 1, "", "no column names");
+  // Of a table that was written on Windows.
+  for (std::string_view& line : lines) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+  }
   const std::vector<std::string_view> names = Split(lines[0], '\t');
   BELAY_ASSIGN_OR_RETURN(const Positions positions, ParseHead(file, names));
   for (size_t i = 1; i < lines.size(); ++i) {
