@@ -160,7 +160,7 @@ class ToolValuesTest(ToolCase):
             "-1.25 in A, -1.0 in B",
             'values of "types/i8": 1 of 3 elements differ, first at [2]: 127 '
             "in A, 125 in B",
-            "different: 0 only in A, 0 only in B, 0 of another dtype or shape, "
+            "different: 0 only in A, 0 only in B, 0 of another type or shape, "
             "3 with other values; 20 equal"]))
         self.assertEqual(self.diff("--tolerance", "1.5"), (1, [
             'text of "text": differs from byte 5 on; 18 bytes in A, 18 in B',
@@ -168,7 +168,7 @@ class ToolValuesTest(ToolCase):
             "most at [0, 2] by 4.999999333082606e+37: 3e+38 in A, 2.5e+38 in B",
             'values of "types/i8": 1 of 3 elements differ by more than 1.5, '
             "most at [2] by 2.0: 127 in A, 125 in B",
-            "different: 0 only in A, 0 only in B, 0 of another dtype or shape, "
+            "different: 0 only in A, 0 only in B, 0 of another type or shape, "
             "3 with other values; 20 equal"]))
         self.assertEqual(self.diff("--keys"), (
             0, ["equal: 23 arrays, 414 B, keys, dtypes and shapes"]))
@@ -217,7 +217,7 @@ class ToolValuesTest(ToolCase):
             'only in A: "none" f64 [3, 0]', 'only in B: "nonf" f64 [3, 0]',
             'shape of "types/i16": [1, 2, 1] in A, [2, 1, 1] in B',
             'dtype of "types/i32": i32 in A, u32 in B',
-            "different: 1 only in A, 1 only in B, 2 of another dtype or shape, "
+            "different: 1 only in A, 1 only in B, 2 of another type or shape, "
             "0 with other values; 20 equal"]))
         self.assertEqual(self.diff("--keys"), (code, lines))
 

@@ -127,6 +127,45 @@ Status CompareAll(DiffRun& run) {
   return absl::OkStatus();
 }
 
+// What needs no handler is an array, which was compared as that.
+bool IsHandled(const ValueInfo& value) {
+  return value.typestr != kScalarTypestr && value.typestr != kArrayTypestr &&
+         value.typestr != kStringTypestr;
+}
+
+// A value without arrays that is only in one of them.
+int64_t CountOnly(DiffRun& run, const char* side, const ValueInfo& value) {
+  if (!value.parts.empty()) return 0;  // its arrays were told
+  PrintLine(run, "only in %s: %s %s\n", side, QuotedText(value.key),
+            PrintableName(value.typestr));
+  return 1;
+}
+
+void CompareTypes(DiffRun& run, const ValueInfo& a, const ValueInfo& b) {
+  if (!IsHandled(a) && !IsHandled(b)) return;
+  if (a.typestr == b.typestr) return;
+  PrintLine(run, "type of %s: %s in A, %s in B\n", QuotedText(a.key),
+            PrintableName(a.typestr), PrintableName(b.typestr));
+  ++run.structures;
+}
+
+// Compares what handlers have stored beside arrays, which CompareAll does.
+void CompareHandled(DiffRun& run) {
+  const std::vector<ValueInfo> in_a = run.a.Values();
+  const std::vector<ValueInfo> in_b = run.b.Values();
+  auto a = in_a.begin();
+  auto b = in_b.begin();
+  while (a != in_a.end() || b != in_b.end()) {
+    if (b == in_b.end() || (a != in_a.end() && a->key < b->key)) {
+      run.only_a += CountOnly(run, "A", *a++);
+    } else if (a == in_a.end() || b->key < a->key) {
+      run.only_b += CountOnly(run, "B", *b++);
+    } else {
+      CompareTypes(run, *a++, *b++);
+    }
+  }
+}
+
 int PrintSummary(const DiffRun& run) {
   const char* what = run.options.keys_only   ? "keys, dtypes and shapes"
                      : run.options.tolerance ? "values within the tolerance"
@@ -137,7 +176,7 @@ int PrintSummary(const DiffRun& run) {
     return 0;
   }
   absl::PrintF(
-      "different: %d only in A, %d only in B, %d of another dtype or shape, %d "
+      "different: %d only in A, %d only in B, %d of another type or shape, %d "
       "with other values; %d equal\n",
       run.only_a, run.only_b, run.structures, run.values, run.equal);
   return 1;
@@ -155,6 +194,7 @@ int Diff(const std::string& a, const std::string& b,
   DiffRun run{
       .a = *in_a, .b = *in_b, .options = options, .total = in_a->info().bytes};
   const Status status = CompareAll(run);
+  if (status.ok()) CompareHandled(run);
   run.bar.Clear();
   return status.ok() ? PrintSummary(run) : Fail(status);
 }

@@ -1,19 +1,9 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "absl/strings/str_format.h"
 #include "belay/safetensors.h"
 #include "belay/version.h"
 #include "commands.h"
-
-namespace belay::tools {
-
-int Fail(const Status& status) {
-  absl::FPrintF(stderr, "belay: %s\n", status.ToString());
-  return 2;
-}
-
-}  // namespace belay::tools
 
 namespace {
 
