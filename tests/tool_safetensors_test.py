@@ -104,7 +104,8 @@ class SafetensorsTest(ToolCase):
     def test_what_is_there_stays(self):
         self.export("x.safetensors", "--keys", "w")
         before = self.path("x.safetensors").read_bytes()
-        self.assertIn("the file is there already",
+        self.assertIn("the file is there already; choose another name or add "
+                      "--overwrite",
                       self.fails("export", SHARED, "x.safetensors", "--keys",
                                  "none"))
         self.assertEqual(self.path("x.safetensors").read_bytes(), before)
@@ -112,13 +113,21 @@ class SafetensorsTest(ToolCase):
                        "--overwrite")
         self.assertNotEqual(self.path("x.safetensors").read_bytes(), before)
         self.run_belay("import", "x.safetensors", "new")
-        self.assertIn("the step is committed already",
+        self.assertIn("the step is committed already; choose another number "
+                      "or add --overwrite",
                       self.fails("import", "x.safetensors", "new"))
         self.run_belay("import", "x.safetensors", "new", "--overwrite")
 
     def test_errors(self):
-        self.assertIn("no form for string",
+        self.assertIn("no form for string; choose others with --keys, or "
+                      "leave such values out with --leave-out-others",
                       self.fails("export", SHARED, "x.safetensors"))
+        self.assertIn('--keys "max_file_bytes": matches no key',
+                      self.fails("export", SHARED, "x.safetensors", "--keys",
+                                 "max_file_bytes"))
+        self.assertIn(": --max-file-bytes is too small for a header with",
+                      self.fails("export", SHARED, "x.safetensors", "--keys",
+                                 "w", "--max-file-bytes", "60"))
         self.assertIn("no such step", self.fails("export", "run", "x", "--step",
                                                  "99"))
         self.assertIn("need NAME=TEXT", self.fails(

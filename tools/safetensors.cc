@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "commands.h"
+#include "flag_names.h"
 #include "number_text.h"
 #include "progress_bar.h"
 
@@ -35,7 +36,7 @@ class MpiSession {
 template <typename Result, typename Print>
 int Finish(const MpiSession& mpi, const StatusOr<Result>& result, Print print) {
   if (!mpi.is_first()) return result.ok() ? 0 : 2;
-  if (!result.ok()) return Fail(result.status());
+  if (!result.ok()) return Fail(WithFlagNames(result.status()));
   print(*result);
   return 0;
 }
