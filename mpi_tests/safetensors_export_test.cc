@@ -76,6 +76,34 @@ TEST_F(ExportTest, TheFileDoesNotDependOnHowTheStateWasSaved) {
   }
 }
 
+// Windows of whole rows go through the middle of chunks that pass a filter.
+TEST_F(ExportTest, ChunksAreReadOnceWhereThereIsMemory) {
+  if (size_ > 2) GTEST_SKIP() << "each rank has one window";
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  constexpr int64_t kChunks = 4 * 8;
+  tensors_ = {{"w", DType::kF32, {5040, 2048}}};
+  SaveArgs args = {.filters = Deflate()};
+  args.write_chunk_shape = Shape{1260, 256};
+  SaveTensors(1, {.args = {{"w", args}}, .durable = false});
+  const auto calls = [&](const char* name, int64_t max_bytes_in_flight) {
+    const ExportOptions options = {.durable = false,
+                                   .max_bytes_in_flight = max_bytes_in_flight};
+    return Ok(ExportSafetensors(comm_, run(), 1, File(name), options))
+        .counters.io_calls;
+  };
+  const int64_t few = calls("x.safetensors", 64 * kMiB);
+  const int64_t writes = 3 + size_;
+  const int64_t between_ranks = 8 * (size_ - 1);
+  EXPECT_LE(few, kChunks + between_ranks + writes);
+  if (size_ == 1) {
+    EXPECT_GT(calls("y.safetensors", 16 * kMiB), kChunks + writes)
+        << "where there is not";
+    EXPECT_TRUE(FileBytes(File("x.safetensors")) ==
+                FileBytes(File("y.safetensors")));
+  }
+  ExpectFile(File("x.safetensors"), 1);
+}
+
 TEST_F(ExportTest, SeveralFilesHaveAnIndex) {
   SaveTensors(4);
   const ExportResult result =

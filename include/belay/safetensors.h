@@ -62,8 +62,9 @@ struct ExportOptions {
   // As in SaveOptions.
   bool durable = true;
   // Upper limit of the memory of one rank for values on their way. From 4 KiB
-  // to 1 GiB, and at least 1/4194304 of the export; no more than 16 MiB of it
-  // are used.
+  // to 1 GiB, and at least 1/4194304 of the export. Up to 16 MiB are written at
+  // a time; the rest keeps chunks of arrays with filters, until all of a chunk
+  // is written: where it is too small for a row of chunks, they are read again.
   int64_t max_bytes_in_flight = int64_t{256} << 20;
   double deadline_seconds = 600;
   // Is called with the bytes that this rank has written, and those that it is

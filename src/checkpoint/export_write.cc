@@ -1,6 +1,7 @@
 // Station write of an export: from the checkpoint into safetensors files, a
 // window at a time.
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -115,6 +116,12 @@ Status PlaceShards(const Window& window, ReusableBytes& memory,
   return absl::OkStatus();
 }
 
+int64_t MostWindowBytes(const std::vector<Window>& windows) {
+  int64_t most = 0;
+  for (const Window& window : windows) most = std::max(most, window.bytes);
+  return most;
+}
+
 Status Report(const ExportRun& run, int64_t done, int64_t total) {
   if (!run.options.progress) return absl::OkStatus();
   return Guarded([&] {
@@ -132,6 +139,9 @@ Status WriteWindows(ExportRun& run) {
   for (const Window& window : run.part.windows) total += window.bytes;
   ReusableBytes memory;
   ReadCounts counts;
+  // The next windows may be of the same chunks.
+  FilteredReader chunks(run.options.max_bytes_in_flight -
+                        MostWindowBytes(run.part.windows));
   FileToFill file(run);
   int64_t done = 0;
   for (size_t i = 0; i < reads.size(); ++i) {
@@ -143,13 +153,15 @@ Status WriteWindows(ExportRun& run) {
                                    .file_names = run.file_names,
                                    .filtered = run.filtered,
                                    .registers = run.registers,
-                                   .covered = run.covered},
+                                   .covered = run.covered,
+                                   .kept_chunks = &chunks},
                                   counts));
     BELAY_RETURN_IF_ERROR(
         file.Write(window, reinterpret_cast<const char*>(memory.bytes.get())));
     done += window.bytes;
     BELAY_RETURN_IF_ERROR(Report(run, done, total));
   }
+  BELAY_RETURN_IF_ERROR(chunks.Close());
   BELAY_RETURN_IF_ERROR(file.Close());
   run.result.counters.bytes = counts.bytes;
   run.result.counters.io_calls = counts.io_calls + file.calls();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/wire.h"
 #include "base/with_memory.h"
 #include "geometry/runs.h"
 #include "h5/dataset.h"
@@ -44,49 +45,72 @@ Box FromCorner(Box box, const Shape& corner) {
 FilteredReader::~FilteredReader() { Close().IgnoreError(); }
 
 Status FilteredReader::Close() {
-  dataset_.clear();
+  by_name_.clear();
+  held_.clear();
+  held_bytes_ = 0;
   if (!file_.is_open()) return absl::OkStatus();
   const std::lock_guard lock(Turn());
   return file_.Close();
 }
 
 Status FilteredReader::ReadChunk(const std::string& path,
-                                 const FilteredDataset& dataset,
-                                 const Extent& extent) {
-  if (file_.is_open() && file_.name() != path) BELAY_RETURN_IF_ERROR(Close());
+                                 const FilteredDataset& dataset, Chunk& chunk) {
   const std::lock_guard lock(Turn());
+  if (file_.is_open() && file_.name() != path) {
+    BELAY_RETURN_IF_ERROR(file_.Close());
+  }
   if (!file_.is_open()) {
     BELAY_ASSIGN_OR_RETURN(file_, h5::OpenFileReadOnly(path));
   }
   BELAY_RETURN_IF_ERROR(h5::CheckCanRead(dataset.filters));
-  dataset_.clear();
-  box_ = *Intersect(extent.box, dataset.box);
-  const int64_t bytes = NumElements(box_.shape) * DTypeSize(dataset.dtype);
+  const int64_t bytes = NumElements(chunk.box.shape) * DTypeSize(dataset.dtype);
   BELAY_RETURN_IF_ERROR(WithMemory("a chunk", [&] {
-    chunk_.resize(bytes);
+    chunk.bytes = MakeRoom(bytes);
+    chunk.bytes.resize(bytes);
     return absl::OkStatus();
   }));
-  BELAY_RETURN_IF_ERROR(h5::ReadHyperslab(file_, dataset.path, dataset.dtype, 0,
-                                          FromCorner(box_, dataset.box.offset),
-                                          chunk_.data()));
-  dataset_ = dataset.path;
   ++chunks_;
-  return absl::OkStatus();
+  return h5::ReadHyperslab(file_, dataset.path, dataset.dtype, 0,
+                           FromCorner(chunk.box, dataset.box.offset),
+                           chunk.bytes.data());
+}
+
+std::string FilteredReader::MakeRoom(int64_t bytes) {
+  std::string memory;
+  while (!held_.empty() && held_bytes_ + bytes > kept_bytes_) {
+    Chunk& last = held_.back();
+    held_bytes_ -= std::ssize(last.bytes);
+    by_name_.erase(last.name);
+    memory = std::move(last.bytes);
+    held_.pop_back();
+  }
+  return memory;
 }
 
 Status FilteredReader::Read(const std::string& path,
                             const FilteredDataset& dataset,
                             const Extent& extent, const Box& box,
                             const ShardMemory& memory) {
-  const bool is_there = file_.is_open() && file_.name() == path &&
-                        dataset_ == dataset.path &&
-                        box_.offset == extent.box.offset;
-  if (!is_there) {
-    BELAY_RETURN_IF_ERROR(InFile(path, ReadChunk(path, dataset, extent)));
+  WireWriter name;
+  name.PutText(path);
+  name.PutText(dataset.path);
+  name.PutShape(extent.box.offset);
+  const auto found = by_name_.find(name.bytes());
+  if (found != by_name_.end()) {
+    held_.splice(held_.begin(), held_, found->second);
+  } else {
+    Chunk chunk{.name = name.Take(),
+                .box = *Intersect(extent.box, dataset.box),
+                .bytes = {}};
+    BELAY_RETURN_IF_ERROR(InFile(path, ReadChunk(path, dataset, chunk)));
+    held_bytes_ += std::ssize(chunk.bytes);
+    held_.push_front(std::move(chunk));
+    by_name_[held_.front().name] = held_.begin();
   }
+  const Chunk& chunk = held_.front();
   const int64_t size = memory.element_size;
-  ForEachRun(box, box_, memory.box, [&](const Run& run) {
-    std::memcpy(memory.data + run.b * size, chunk_.data() + run.a * size,
+  ForEachRun(box, chunk.box, memory.box, [&](const Run& run) {
+    std::memcpy(memory.data + run.b * size, chunk.bytes.data() + run.a * size,
                 run.length * size);
   });
   return absl::OkStatus();

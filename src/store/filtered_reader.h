@@ -4,9 +4,11 @@
 #define BELAY_STORE_FILTERED_READER_H_
 
 #include <cstdint>
+#include <list>
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "belay/box.h"
 #include "belay/status.h"
 #include "h5/handle.h"
@@ -15,12 +17,14 @@
 
 namespace belay {
 
-// One file and the chunk that was read last: who reads a chunk in parts reads
-// them one after the other. Move only. Readers of several threads take turns,
-// because HDF5 is for one thread at a time.
+// One file and the chunks that were read last, so that who reads a chunk in
+// parts undoes its filters once. Move only. Readers of several threads take
+// turns, because HDF5 is for one thread at a time.
 class FilteredReader {
  public:
-  FilteredReader() = default;
+  // Keeps chunks of at most so many bytes together, and the last one in any
+  // case. Local.
+  explicit FilteredReader(int64_t kept_bytes = 0) : kept_bytes_(kept_bytes) {}
   FilteredReader(FilteredReader&&) = default;
   FilteredReader& operator=(FilteredReader&&) = default;
   // Lets go of the file, in its turn.
@@ -34,20 +38,31 @@ class FilteredReader {
   Status Read(const std::string& path, const FilteredDataset& dataset,
               const Extent& extent, const Box& box, const ShardMemory& memory);
 
-  // Lets go of the file; a second call does nothing. Local.
+  // Lets go of the file and of all chunks; a second call does nothing. Local.
   Status Close();
 
   // Returns the number of chunks read since it was asked for last. Local.
   int64_t TakeChunks() { return std::exchange(chunks_, 0); }
 
  private:
+  struct Chunk {
+    std::string name;  // of file, dataset and corner
+    Box box;
+    std::string bytes;
+  };
+  using Chunks = std::list<Chunk>;
+
   Status ReadChunk(const std::string& path, const FilteredDataset& dataset,
-                   const Extent& extent);
+                   Chunk& chunk);
+  // Forgets chunks until there is room for one of so many bytes; returns the
+  // memory of one of them.
+  std::string MakeRoom(int64_t bytes);
 
   h5::Handle file_;
-  std::string dataset_;  // what is in the chunk
-  Box box_;
-  std::string chunk_;
+  int64_t kept_bytes_;
+  int64_t held_bytes_ = 0;
+  Chunks held_;  // the one that was used last is the first
+  absl::flat_hash_map<std::string, Chunks::iterator> by_name_;
   int64_t chunks_ = 0;
 };
 

@@ -127,7 +127,7 @@ Status DataFiles::ReadInto(const ShardMemory& memory, const Box& box,
 }
 
 Status DataFiles::Close() {
-  Status status = filtered_.Close();
+  Status status = own_.Close();
   counts_.io_calls += filtered_.TakeChunks();
   if (!file_) return status;
   counts_.io_calls += file_->read_calls();

@@ -35,6 +35,8 @@ struct ReadJob {
   std::span<const StoredForm> forms = {};  // of the shards; empty: their own
   // The most bytes in which values are converted.
   int64_t max_bytes_in_flight = int64_t{256} << 20;
+  // Keeps chunks for the next job, and stays open. Null: those of this job.
+  FilteredReader* kept_chunks = nullptr;
 };
 
 struct ReadCounts {
@@ -55,7 +57,8 @@ class DataFiles {
         segments_([this](int64_t offset, int64_t /*bytes*/,
                          std::span<const std::span<std::byte>> parts) {
           return file_->PreadParts(offset, parts);
-        }) {}
+        }),
+        filtered_(job.kept_chunks == nullptr ? own_ : *job.kept_chunks) {}
   DataFiles(const DataFiles&) = delete;
   DataFiles& operator=(const DataFiles&) = delete;
 
@@ -76,7 +79,8 @@ class DataFiles {
   ReadCounts& counts_;
   std::optional<PosixFile> file_;
   JoinedSegments<std::byte> segments_;
-  FilteredReader filtered_;
+  FilteredReader own_;
+  FilteredReader& filtered_;
   int32_t index_ = -1;
 };
 
