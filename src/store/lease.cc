@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "base/host_name.h"
 #include "base/status_macros.h"
+#include "belay/job.h"
 
 namespace belay {
 namespace {
@@ -27,6 +28,12 @@ constexpr size_t kMaxUserBytes = 64 << 10;
 std::string Variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+// Of Slurm. The end of the job, which alone can be an error, does not matter.
+std::string JobId() {
+  const StatusOr<JobEnvironment> job = ReadJobEnvironment();
+  return job.ok() ? job->job_id : "";
 }
 
 // The name of a user in the system's list; "" if there is none.
@@ -103,7 +110,7 @@ LeaseOwner ThisProcess() {
   return {.host = HostName(),
           .pid = ::getpid(),
           .start_time = StartTime(::getpid()),
-          .job = Variable("SLURM_JOB_ID"),
+          .job = JobId(),
           .user = UserName(),
           .since = absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::Now(),
                                     absl::UTCTimeZone())};

@@ -4,7 +4,7 @@ import re
 
 import rule
 
-PURE = {"base", "geometry", "model", "types", "graph", "manager",
+PURE = {"base", "geometry", "model", "types", "graph", "job", "manager",
         "safetensors", "tensor", "workload"}
 LAYERS = {
     "base": {"base"},
@@ -13,6 +13,7 @@ LAYERS = {
     "workload": {"base", "geometry", "model", "workload"},
     "types": {"base", "geometry", "model", "types"},
     "graph": {"base", "geometry", "model", "types", "graph"},
+    "job": {"base", "geometry", "job"},
     "manager": {"base", "geometry", "manager"},
     "safetensors": {"base", "geometry", "model", "safetensors"},
     "tensor": {"base", "geometry", "tensor"},
