@@ -1,0 +1,185 @@
+#include "job/time_limit.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/quiet_thread.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "geometry/digits.h"
+#include "job/run_command.h"
+
+namespace belay {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Status NoTime(std::string_view text) {
+  return absl::InvalidArgumentError(Cat(
+      "not a time (need D-HH:MM:SS, HH:MM:SS or MM:SS, found \"", text, "\")"));
+}
+
+}  // namespace
+
+StatusOr<double> ParseTimeLeft(std::string_view text) {
+  constexpr int64_t kMostDays = 1000000;
+  if (text == "UNLIMITED") return std::numeric_limits<double>::infinity();
+  std::string_view rest = text;
+  std::optional<int64_t> days = 0;
+  const size_t dash = rest.find('-');
+  const bool has_days = dash != std::string_view::npos;
+  if (has_days) {
+    days = ParseDigits(rest.substr(0, dash), kMostDays);
+    rest = rest.substr(dash + 1);
+  }
+  const std::vector<std::string_view> parts = Split(rest, ':');
+  if (!days || parts.size() > 3 || parts.size() < (has_days ? 3 : 2)) {
+    return NoTime(text);
+  }
+  int64_t seconds = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool is_hours = parts.size() == 3 && i == 0;
+    const auto part = ParseDigits(parts[i], is_hours ? 23 : 59);
+    if (!part) return NoTime(text);
+    seconds = seconds * 60 + *part;
+  }
+  return static_cast<double>(*days * 86400 + seconds);
+}
+
+std::vector<std::string> TimeLeftCommand(const JobEnvironment& job) {
+  return {"squeue",
+          "-h",
+          "-j",
+          job.array_job_id.empty()
+              ? job.job_id
+              : absl::StrCat(job.array_job_id, "_", job.array_task_id),
+          "-o",
+          "%L"};
+}
+
+struct TimeLimit::Impl {
+  explicit Impl(TimeLimitOptions with);
+  ~Impl();
+
+  // In the thread.
+  void Run();
+  // Whether to ask again.
+  bool Ask();
+  bool Sleep() const;
+
+  void Set(double seconds_left);
+  void Note(const std::string& text);
+
+  const TimeLimitOptions options;
+  Command command;
+  const int wake;
+
+  mutable std::mutex mutex;  // guards the next four
+  std::optional<double> left;
+  Clock::time_point left_at;
+  std::vector<std::string> notes;
+  std::set<std::string> noted;
+
+  std::thread thread;
+};
+
+TimeLimit::Impl::Impl(TimeLimitOptions with)
+    : options(std::move(with)),
+      // Of squeue's own variables some would hide the job.
+      command{.words = options.command,
+              .environment = EnvironmentWithout("SQUEUE_"),
+              .seconds = options.command_seconds},
+      wake(::eventfd(0, EFD_CLOEXEC)) {
+  command.cancel = wake;
+  if (options.seconds_left) Set(*options.seconds_left);
+  if (wake >= 0) thread = StartQuietThread([this] { Run(); });
+  if (!thread.joinable()) {
+    Note("the time limit is not known: the system has no thread to ask for it");
+  }
+}
+
+TimeLimit::Impl::~Impl() {
+  if (wake < 0) return;
+  const uint64_t one = 1;
+  // Only a counter at its end could fail.
+  if (thread.joinable() && ::write(wake, &one, sizeof(one)) > 0) thread.join();
+  ::close(wake);
+}
+
+void TimeLimit::Impl::Run() {
+  while (Ask() && Sleep()) {
+  }
+}
+
+bool TimeLimit::Impl::Ask() {
+  const StatusOr<std::string> text = RunCommand(command);
+  if (absl::IsCancelled(text.status())) return false;
+  Status status = text.status();
+  if (status.ok()) {
+    const StatusOr<double> seconds =
+        ParseTimeLeft(std::string(absl::StripAsciiWhitespace(*text)));
+    if (seconds.ok()) Set(*seconds);
+    status = seconds.status();
+  }
+  if (status.ok()) return true;
+  Note(absl::StrCat("ask ", options.command[0],
+                    " for the time left: ", status.message()));
+  // Where there is no such command, there will be none later.
+  return !absl::IsNotFound(status);
+}
+
+// Whether the time has passed without being woken.
+bool TimeLimit::Impl::Sleep() const {
+  const auto end =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                         std::chrono::duration<double>(options.every_seconds));
+  for (;;) {
+    const std::chrono::duration<double, std::milli> rest = end - Clock::now();
+    if (rest.count() <= 0) return true;
+    pollfd wait = {wake, POLLIN, 0};
+    const double most = std::min(rest.count() + 1, 1e6);
+    if (::poll(&wait, 1, static_cast<int>(most)) > 0) return false;
+  }
+}
+
+void TimeLimit::Impl::Set(double seconds_left) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  left = seconds_left;
+  left_at = Clock::now();
+}
+
+void TimeLimit::Impl::Note(const std::string& text) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (noted.insert(text).second) notes.push_back(text);
+}
+
+TimeLimit::TimeLimit(TimeLimitOptions options)
+    : impl_(std::make_unique<Impl>(std::move(options))) {}
+
+TimeLimit::~TimeLimit() = default;
+
+std::optional<double> TimeLimit::SecondsLeft() const {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  if (!impl_->left) return std::nullopt;
+  return *impl_->left -
+         std::chrono::duration<double>(Clock::now() - impl_->left_at).count();
+}
+
+std::vector<std::string> TimeLimit::TakeNotes() {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  return std::exchange(impl_->notes, {});
+}
+
+}  // namespace belay

@@ -1,0 +1,60 @@
+// How long the job may still run, as its batch system says.
+
+#ifndef BELAY_JOB_TIME_LIMIT_H_
+#define BELAY_JOB_TIME_LIMIT_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/job.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// Reads what `squeue -o %L` prints: "3-04:05:06", "04:05:06", "05:06", and
+// "UNLIMITED", which is infinity.
+// Errors: InvalidArgument - anything else, such as "INVALID", "NOT_SET" and no
+//   text at all.
+StatusOr<double> ParseTimeLeft(std::string_view text);
+
+// The command that asks for the time left of the job, whose id is known. The
+// number of an array is also the number of its last task: asked for by that
+// alone, squeue would answer for all of them.
+std::vector<std::string> TimeLeftCommand(const JobEnvironment& job);
+
+struct TimeLimitOptions {
+  std::vector<std::string> command;
+  double every_seconds = 60;  // the limit of a running job can be changed
+  double command_seconds = 10;
+  // What is known before the first answer.
+  std::optional<double> seconds_left = std::nullopt;
+};
+
+// Asks again and again, in a thread of its own that makes no call of MPI and
+// gets no signals, so that no step waits for the answer.
+class TimeLimit {
+ public:
+  explicit TimeLimit(TimeLimitOptions options);
+  TimeLimit(const TimeLimit&) = delete;
+  TimeLimit& operator=(const TimeLimit&) = delete;
+  // Ends the thread and its command, at once.
+  ~TimeLimit();
+
+  // Since the last answer the time has gone on. Infinity: there is no limit;
+  // nothing: none is known. Never waits.
+  std::optional<double> SecondsLeft() const;
+
+  // What went wrong since the last call. The same thing is said once only.
+  std::vector<std::string> TakeNotes();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_JOB_TIME_LIMIT_H_

@@ -1,0 +1,175 @@
+#include "job/time_limit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "directory_fixture.h"
+
+namespace belay {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(ParseTimeLeftTest, Times) {
+  EXPECT_EQ(ParseTimeLeft("05:06").value(), 306);
+  EXPECT_EQ(ParseTimeLeft("5:06").value(), 306);
+  EXPECT_EQ(ParseTimeLeft("0:00").value(), 0);
+  EXPECT_EQ(ParseTimeLeft("4:05:06").value(), 4 * 3600 + 306);
+  EXPECT_EQ(ParseTimeLeft("1-00:00:00").value(), 86400);
+  EXPECT_EQ(ParseTimeLeft("3-04:05:06").value(), 3 * 86400 + 4 * 3600 + 306);
+  EXPECT_EQ(ParseTimeLeft("UNLIMITED").value(),
+            std::numeric_limits<double>::infinity());
+}
+
+TEST(ParseTimeLeftTest, NoTimes) {
+  for (const char* text :
+       {"", "INVALID", "NOT_SET", "N/A", "5", "1-02:03", "25:00:00", "00:60",
+        "-1:00", "1:2:3:4", "1:", ":1", "1-", "x-00:00:00", "5:06\n5:07",
+        "99999999-00:00:00", "1.5:00"}) {
+    const Status status = ParseTimeLeft(text).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << text;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  }
+}
+
+TEST(TimeLeftCommandTest, NamesTheJob) {
+  EXPECT_THAT(TimeLeftCommand({.job_id = "42"}),
+              ElementsAre("squeue", "-h", "-j", "42", "-o", "%L"));
+  EXPECT_THAT(TimeLeftCommand(
+                  {.job_id = "40", .array_job_id = "40", .array_task_id = "7"}),
+              ElementsAre("squeue", "-h", "-j", "40_7", "-o", "%L"));
+}
+
+// A squeue of the test's own, found through PATH.
+class TimeLimitTest : public DirectoryTest {
+ protected:
+  TimeLimitTest() : path_(getenv("PATH")) {
+    setenv("PATH", (dir_ + ":" + path_).c_str(), 1);
+  }
+  ~TimeLimitTest() override { setenv("PATH", path_.c_str(), 1); }
+
+  void Squeue(const std::string& script) const {
+    Put("squeue.new", "#!/bin/sh\n" + script + "\n");
+    fs::permissions(Path("squeue.new"), fs::perms::owner_all);
+    fs::rename(Path("squeue.new"), Path("squeue"));
+  }
+
+  static TimeLimitOptions Options(double every_seconds = 1000) {
+    return {.command = TimeLeftCommand({.job_id = "42"}),
+            .every_seconds = every_seconds};
+  }
+
+  // Waits for an answer that is at most `seconds`.
+  static double LeftUnder(const TimeLimit& limit, double seconds) {
+    for (;;) {
+      const auto left = limit.SecondsLeft();
+      if (left && *left <= seconds) return *left;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  static std::vector<std::string> Notes(TimeLimit& limit) {
+    for (;;) {
+      auto notes = limit.TakeNotes();
+      if (!notes.empty()) return notes;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  std::string path_;
+};
+
+TEST_F(TimeLimitTest, AsksForTheJob) {
+  Squeue("test \"$*\" = '-h -j 42 -o %L' && echo 1-00:00:10");
+  TimeLimit limit(Options());
+  EXPECT_GT(LeftUnder(limit, 86410), 86300);
+  EXPECT_THAT(limit.TakeNotes(), IsEmpty());
+}
+
+TEST_F(TimeLimitTest, AsksAgain) {
+  Squeue("echo 10:00");
+  TimeLimit limit(Options(0.01));
+  EXPECT_GT(LeftUnder(limit, 600), 500);
+  Squeue("echo 5:00");  // scontrol update TimeLimit
+  EXPECT_GT(LeftUnder(limit, 300), 200);
+  // What is no answer changes nothing.
+  Squeue("echo INVALID");
+  EXPECT_THAT(Notes(limit),
+              ElementsAre("ask squeue for the time left: not a time (need "
+                          "D-HH:MM:SS, HH:MM:SS or MM:SS, found \"INVALID\")"));
+  EXPECT_GT(LeftUnder(limit, 300), 200);
+}
+
+TEST_F(TimeLimitTest, NoLimit) {
+  Squeue("echo UNLIMITED");
+  TimeLimit limit(Options());
+  EXPECT_EQ(LeftUnder(limit, std::numeric_limits<double>::infinity()),
+            std::numeric_limits<double>::infinity());
+}
+
+TEST_F(TimeLimitTest, VariablesOfSqueueHideNothing) {
+  setenv("SQUEUE_STATES", "PENDING", 1);
+  Squeue("test -z \"$SQUEUE_STATES\" && echo 1:00");
+  TimeLimit limit(Options());
+  EXPECT_LE(LeftUnder(limit, 60), 60);
+  unsetenv("SQUEUE_STATES");
+}
+
+TEST_F(TimeLimitTest, FailuresAreSaidOnce) {
+  Squeue("echo 'Invalid job id specified' >&2; exit 1");
+  TimeLimitOptions options = Options(0.01);
+  options.seconds_left = 500;
+  TimeLimit limit(options);
+  EXPECT_THAT(Notes(limit),
+              ElementsAre("ask squeue for the time left: run \"squeue\": exit "
+                          "code 1: Invalid job id specified"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_THAT(limit.TakeNotes(), IsEmpty());
+  EXPECT_LE(*limit.SecondsLeft(), 500);
+}
+
+TEST_F(TimeLimitTest, NoSuchCommand) {
+  TimeLimitOptions options = Options();
+  options.command[0] = "squeue-that-is-not-there";
+  TimeLimit limit(options);
+  EXPECT_THAT(Notes(limit), ElementsAre(HasSubstr("no such file")));
+  EXPECT_EQ(limit.SecondsLeft(), std::nullopt);
+}
+
+// The end does not wait for an answer that never comes.
+TEST_F(TimeLimitTest, EndsWhileItAsks) {
+  Squeue("echo > " + dir_ + "/asked; sleep 1000");
+  {
+    TimeLimitOptions options = Options();
+    options.command_seconds = 900;
+    TimeLimit limit(options);
+    while (!fs::exists(dir_ + "/asked")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(limit.SecondsLeft(), std::nullopt);
+  }
+}
+
+TEST_F(TimeLimitTest, NoAnswer) {
+  Squeue("sleep 1000");
+  TimeLimitOptions options = Options();
+  options.command_seconds = 0.1;
+  TimeLimit limit(options);
+  EXPECT_THAT(Notes(limit),
+              ElementsAre("ask squeue for the time left: run \"squeue\": no "
+                          "answer within 0.1 s"));
+}
+
+}  // namespace
+}  // namespace belay
