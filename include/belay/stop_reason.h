@@ -1,0 +1,28 @@
+// Why a job is asked to stop, and what it says to its batch script then.
+
+#ifndef BELAY_STOP_REASON_H_
+#define BELAY_STOP_REASON_H_
+
+#include <string>
+
+namespace belay {
+
+// The exit code of a program that has stopped before its end because it was
+// asked to, after its last checkpoint: start it again, and it goes on.
+// (ERESTART of errno.h. Beside it stands 75, with which a missed deadline ends
+// a job: docs/restart.md.)
+inline constexpr int kStoppedExitCode = 85;
+
+// Equal on all ranks.
+struct StopReason {
+  int signal = 0;           // 0: the time limit of the job is near
+  int rank = 0;             // the lowest that got the signal
+  double seconds_left = 0;  // before the time limit
+
+  // "SIGUSR1 on rank 2", "the time limit in 95 s". Local.
+  std::string ToString() const;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_STOP_REASON_H_
