@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <cmath>
 #include <map>
@@ -54,6 +55,42 @@ TEST(ManagerOptionsTest, NumbersOutOfRange) {
   EXPECT_THAT(ErrorOf({.best_metric = "a", .best_mode = "most"}),
               HasSubstr("best_mode is unknown (need \"max\" or \"min\", found "
                         "\"most\")"));
+}
+
+TEST(ManagerOptionsTest, IntervalsAndStopping) {
+  for (const double bad : {0.0, -1.0, double{NAN}, double{INFINITY}}) {
+    EXPECT_THAT(ErrorOf({.auto_interval = AutoInterval{.mtbf_seconds = bad}}),
+                HasSubstr("mtbf_seconds of auto_interval is out of range"));
+    EXPECT_THAT(ErrorOf({.time_limit_poll_seconds = bad}),
+                HasSubstr("time_limit_poll_seconds is out of range"));
+  }
+  for (const double bad : {0.0, 1.0, -1.0, double{NAN}}) {
+    EXPECT_THAT(
+        ErrorOf({.auto_interval =
+                     AutoInterval{.mtbf_seconds = 1, .overhead_budget = bad}}),
+        HasSubstr("overhead_budget of auto_interval is out of range"));
+  }
+  const AutoInterval sound{.mtbf_seconds = 3600};
+  EXPECT_EQ(CheckManagerOptions({.auto_interval = sound}), absl::OkStatus());
+  for (const ManagerOptions& options :
+       {ManagerOptions{.save_interval_steps = 2, .auto_interval = sound},
+        ManagerOptions{.save_on_steps = {2}, .auto_interval = sound},
+        ManagerOptions{
+            .should_save = [](int64_t, std::optional<int64_t>) { return true; },
+           .auto_interval = sound},
+        ManagerOptions{.step_counter = &kCounter,
+        .checkpoint_interval = 1,
+        .auto_interval = sound}}) {
+    EXPECT_THAT(ErrorOf(options), HasSubstr("auto_interval takes the place"));
+  }
+  EXPECT_THAT(ErrorOf({.auto_interval = sound, .read_only = true}),
+              HasSubstr("read_only saves nothing"));
+  EXPECT_EQ(ErrorOf({.stop_signals = {SIGUSR1, SIGKILL, 0}}),
+            "check the options of a manager: stop_signals: SIGKILL cannot be "
+            "caught; stop_signals: there is no signal 0");
+  EXPECT_THAT(ErrorOf({.final_save_margin = -1}),
+              HasSubstr("final_save_margin is out of range"));
+  EXPECT_THAT(ErrorOf({.end_time = NAN}), HasSubstr("end_time is no time"));
 }
 
 TEST(ManagerOptionsTest, Prefixes) {
@@ -147,6 +184,9 @@ TEST(ManagerOptionsTest, EachOptionIsCompared) {
       {"should_save", {.should_save = yes}},
       {"step_counter", {.step_counter = &kCounter}},
       {"checkpoint_interval", {.checkpoint_interval = 1}},
+      {"auto_interval", {.auto_interval = AutoInterval{.mtbf_seconds = 1}}},
+      {"stop_signals", {.stop_signals = {SIGUSR1}}},
+      {"stop_at_time_limit", {.stop_at_time_limit = true}},
       {"max_to_keep", {.max_to_keep = 0}},
       {"keep_period", {.keep_period = 1}},
       {"keep_time_interval", {.keep_time_interval = 1}},

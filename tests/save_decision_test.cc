@@ -100,6 +100,42 @@ TEST(SaveDecisionTest, ShouldSave) {
                          std::pair(2, 1), std::pair(3, 1), std::pair(4, 1)));
 }
 
+TEST(SaveDecisionTest, AutoInterval) {
+  const ManagerOptions options{.auto_interval =
+                                   AutoInterval{.mtbf_seconds = 1}};
+  EXPECT_EQ(Reason(options, {}, {.step = 1, .due_in = 9}), "");  // the first
+  EXPECT_EQ(Reason(options, {.steps = {1}}, {.step = 2, .due_in = 9.25}),
+            "auto_interval: the next save is due in 9.25 s");
+  EXPECT_EQ(Reason(options, {.steps = {1}}, {.step = 2}), "");
+  EXPECT_EQ(Reason(options, {.steps = {1}}, {.due_in = -3}), "");
+  EXPECT_EQ(
+      Reason(options, {.steps = {1}}, {.step = 2, .force = true, .due_in = 9}),
+      "");
+  EXPECT_EQ(Reason(options, {.steps = {2}}, {.step = 2}),
+            "step 2 is not after the latest step 2");
+}
+
+TEST(SaveDecisionTest, TheLastSaveNeedsNoRule) {
+  const auto never = [](int64_t, std::optional<int64_t>) { return false; };
+  const int64_t counter = 5;
+  for (const ManagerOptions& options :
+       {ManagerOptions{.save_interval_steps = 100},
+        ManagerOptions{.should_save = never},
+        ManagerOptions{.step_counter = &counter, .checkpoint_interval = 100},
+        ManagerOptions{.auto_interval = AutoInterval{.mtbf_seconds = 1}}}) {
+    const SaveHistory history{.steps = {1}, .counter = 1};
+    SaveRequest request{.step = 3, .counter = counter, .due_in = 9};
+    EXPECT_NE(Reason(options, history, request), "");
+    request.is_last = true;
+    EXPECT_EQ(Reason(options, history, request), "");
+    request.step = 1;  // is there
+    EXPECT_EQ(Reason(options, history, request),
+              "step 1 is not after the latest step 1");
+  }
+  EXPECT_EQ(Reason({.read_only = true}, {}, {.step = 3, .is_last = true}),
+            "the manager is read-only");
+}
+
 TEST(SaveDecisionTest, ShouldSaveThatThrows) {
   const ManagerOptions options{
       .should_save = [](int64_t, std::optional<int64_t>) -> bool {

@@ -27,6 +27,7 @@
 #include "belay/options.h"
 #include "belay/retention_policy.h"
 #include "belay/status.h"
+#include "belay/stop_reason.h"
 
 namespace belay {
 
@@ -91,18 +92,34 @@ class CheckpointManager {
   // Gives the lease back. Never communicates.
   ~CheckpointManager();
 
-  // Returns whether Save would save, as far as this rank can tell: Save asks
-  // should_save on rank 0 only. Local.
-  // Errors: those of Save for the step.
-  StatusOr<bool> ShouldSave(std::optional<int64_t> step = std::nullopt) const;
+  // Returns whether to call Save now, equal on all ranks: the rules ask for it,
+  // or the job is to stop and this is its last save. Collective. Call it in
+  // each step. Same on all ranks: step, *step_counter.
+  // It also tells the other ranks of signals, and rank 0 tells of the time: as
+  // of the call before, in one reduction of eight bytes that this call
+  // completes before it begins the next one, so that no step waits for it. Only
+  // with should_save the answer of rank 0 for this step is waited for. Errors:
+  // those of Save for the step, and those of the call before:
+  //   InvalidArgument - ranks passed different steps; Internal - the clock or
+  //   should_save threw.
+  // Cost: one nonblocking all-reduce of 8 bytes; none once the job is to stop.
+  StatusOr<bool> ShouldSave(std::optional<int64_t> step = std::nullopt);
+
+  // Returns why the job is to stop, if it is, as the ranks have agreed in
+  // ShouldSave or Save. Local. Equal on all ranks, and stays. Call it after
+  // Save; then end the program with kStoppedExitCode.
+  std::optional<StopReason> ShouldStop() const;
 
   // Saves a step if the rules ask for it, and deletes those that need not be
   // kept any more. Collective. Without a number: the one after the save counter
   // or, if that is larger, after the latest step. Same on all ranks: step,
   // force, *step_counter.
-  // One that saves looks again which steps there are. After an error nothing
-  // has changed, and the step can be saved again. What goes wrong after the
-  // commit is no error but a note of the result, and so are metrics without
+  // Once the job is to stop, the first call saves whatever the rules say, but
+  // for a step that is not after the latest one; if earlier saves took longer
+  // than the time that is left before the time limit, it does not, and notes()
+  // says so. One that saves looks again which steps there are. After an error
+  // nothing has changed, and the step can be saved again. What goes wrong after
+  // the commit is no error but a note of the result, and so are metrics without
   // best_metric.
   // Errors: those of Checkpoint::SaveAs; InvalidArgument - a negative step, or
   //   ranks disagree; AlreadyExists - forced, and the step can be restored;
@@ -174,7 +191,9 @@ class CheckpointManager {
   std::string Path(int64_t step) const;
 
   // Returns what Create had to say: a lease that was taken over, debris that
-  // was removed, steps that are not managed. Local.
+  // was removed, steps that are not managed; and what came later: the interval
+  // of auto_interval and its reason, a time limit that cannot be asked for, a
+  // last save that was left out. Equal on all ranks. Local.
   const std::vector<std::string>& notes() const;
 
   struct Impl;

@@ -12,6 +12,7 @@
 
 #include "belay/options.h"
 #include "belay/retention_policy.h"
+#include "belay/save_interval.h"
 #include "belay/status.h"
 
 namespace belay {
@@ -34,6 +35,24 @@ struct ManagerOptions {
   const int64_t* step_counter = nullptr;
   // Save if step_counter has grown by this since the last save or restore.
   std::optional<int64_t> checkpoint_interval = std::nullopt;
+  // Instead of all these: save the first step, and then as often as
+  // AdviseInterval says for the saves and the restore of this manager.
+  std::optional<AutoInterval> auto_interval = std::nullopt;
+
+  // --- When to stop: what ShouldStop tells ---
+  // Signals that ask the job to stop, on any rank, such as SIGUSR1 and SIGTERM.
+  // While the manager lives they do nothing else.
+  std::vector<int> stop_signals = {};
+  // Stop in time before the time limit of the job: BELAY_JOB_END_TIME, seconds
+  // since 1970, or what squeue says of a Slurm job, which rank 0 asks every
+  // time_limit_poll_seconds.
+  bool stop_at_time_limit = false;
+  double time_limit_poll_seconds = 60;
+  // Instead of asking anybody: seconds since 1970. Only rank 0's counts.
+  std::optional<double> end_time = std::nullopt;
+  // Seconds that are to be left after the last save, for the end of the program
+  // and its batch script.
+  double final_save_margin = 30;
 
   // --- Which steps to keep: those that any of these rules keeps ---
   // The newest ones; with best_fn or best_metric the best ones. Unset: all.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/wire.h"
+#include "job/stop_signals.h"
 #include "manager/manager_state.h"
 #include "store/paths.h"
 
@@ -60,6 +61,47 @@ void CheckSaving(const ManagerOptions& options, Mistakes& mistakes) {
              mistakes);
 }
 
+void CheckInterval(const ManagerOptions& options, Mistakes& mistakes) {
+  if (!options.auto_interval) return;
+  CheckPositive("mtbf_seconds of auto_interval",
+                options.auto_interval->mtbf_seconds, mistakes);
+  const double budget = options.auto_interval->overhead_budget;
+  if (!(budget > 0 && budget < 1)) {
+    mistakes.push_back(absl::StrFormat(
+        "overhead_budget of auto_interval is out of range (need more than 0 "
+        "and less than 1, found %g)",
+        budget));
+  }
+  Contradict(options.should_save || HasStepRules(options) ||
+                 options.checkpoint_interval,
+             "auto_interval takes the place of save_interval_steps, "
+             "save_on_steps, should_save and checkpoint_interval; set only one "
+             "of them",
+             mistakes);
+}
+
+void CheckStopping(const ManagerOptions& options, Mistakes& mistakes) {
+  for (const int signal : options.stop_signals) {
+    const std::string against = AgainstCatching(signal);
+    if (!against.empty()) {
+      mistakes.push_back(absl::StrCat("stop_signals: ", against));
+    }
+  }
+  CheckPositive("time_limit_poll_seconds", options.time_limit_poll_seconds,
+                mistakes);
+  if (!(options.final_save_margin >= 0 &&
+        std::isfinite(options.final_save_margin))) {
+    mistakes.push_back(absl::StrFormat(
+        "final_save_margin is out of range (need at least 0, found %g)",
+        options.final_save_margin));
+  }
+  if (options.end_time && !std::isfinite(*options.end_time)) {
+    mistakes.push_back(absl::StrFormat(
+        "end_time is no time (need seconds since 1970, found %g)",
+        *options.end_time));
+  }
+}
+
 void CheckKeeping(const ManagerOptions& options, Mistakes& mistakes) {
   CheckAtLeast("max_to_keep", options.max_to_keep, 0, mistakes);
   CheckAtLeast("keep_period", options.keep_period, 1, mistakes);
@@ -102,7 +144,7 @@ void CheckReadOnly(const ManagerOptions& options, Mistakes& mistakes) {
              "read_only deletes nothing: set no rule for what to keep",
              mistakes);
   Contradict(HasStepRules(options) || options.should_save ||
-                 options.checkpoint_interval,
+                 options.checkpoint_interval || options.auto_interval,
              "read_only saves nothing: set no rule for when to save", mistakes);
 }
 
@@ -116,6 +158,12 @@ std::string Bytes(const T& value) {
 template <typename T>
 std::string Bytes(const std::optional<T>& value) {
   return value ? Bytes(*value) : std::string();
+}
+
+std::string IntervalBytes(const ManagerOptions& options) {
+  if (!options.auto_interval) return "";
+  return Bytes(options.auto_interval->mtbf_seconds) +
+         Bytes(options.auto_interval->overhead_budget);
 }
 
 std::string RetentionBytes(const ManagerOptions& options) {
@@ -136,6 +184,8 @@ Status CheckManagerOptions(const ManagerOptions& options) {
   const Status prefix = CheckStepPrefix(options.prefix);
   if (!prefix.ok()) mistakes.emplace_back(prefix.message());
   CheckSaving(options, mistakes);
+  CheckInterval(options, mistakes);
+  CheckStopping(options, mistakes);
   CheckKeeping(options, mistakes);
   CheckReadOnly(options, mistakes);
   if (mistakes.empty()) return absl::OkStatus();
@@ -150,6 +200,9 @@ std::vector<CommonOption> CommonManagerOptions(const ManagerOptions& options) {
           {"should_save", Bytes(options.should_save != nullptr)},
           {"step_counter", Bytes(options.step_counter != nullptr)},
           {"checkpoint_interval", Bytes(options.checkpoint_interval)},
+          {"auto_interval", IntervalBytes(options)},
+          {"stop_signals", absl::StrJoin(options.stop_signals, ",")},
+          {"stop_at_time_limit", Bytes(options.stop_at_time_limit)},
           {"max_to_keep", Bytes(options.max_to_keep)},
           {"keep_period", Bytes(options.keep_period)},
           {"keep_time_interval", Bytes(options.keep_time_interval)},

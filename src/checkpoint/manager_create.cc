@@ -148,9 +148,13 @@ StatusOr<CheckpointManager> CheckpointManager::Create(
   BELAY_RETURN_IF_AGREED(CheckArguments(team, *impl));
   const auto begin = [&]() -> Status {
     BELAY_RETURN_IF_ERROR(Prepare(*impl));
+    BELAY_RETURN_IF_ERROR(WatchTimeLimit(*impl));
     return ReadFiles(*impl, impl->notes);
   };
   BELAY_RETURN_IF_AGREED(Share(team, *impl, begin));
+  if (!impl->options.stop_signals.empty()) {
+    BELAY_RETURN_IF_AGREED(Agree(team, CatchStopSignals(*impl)));
+  }
   return CheckpointManager(std::move(impl));
 }
 
@@ -166,17 +170,6 @@ Status CheckpointManager::Reload() {
     SetSteps(std::move(steps), impl);
     return absl::OkStatus();
   });
-}
-
-StatusOr<bool> CheckpointManager::ShouldSave(
-    std::optional<int64_t> step) const {
-  BELAY_RETURN_IF_ERROR(CheckMoved(impl_.get(), "save"));
-  BELAY_ASSIGN_OR_RETURN(
-      const SaveDecision decision,
-      DecideHere(*impl_, {.step = step,
-                          .counter = CounterOf(impl_->options),
-                          .save_counter = impl_->checkpoint->save_counter()}));
-  return decision.save;
 }
 
 std::vector<int64_t> CheckpointManager::AllSteps() const {

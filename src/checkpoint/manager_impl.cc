@@ -55,6 +55,13 @@ StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,
       absl::StrCat("save \"", impl.dir, "\": ", decision.status().message()));
 }
 
+SaveRequest RequestOf(const CheckpointManager::Impl& impl,
+                      std::optional<int64_t> step) {
+  return {.step = step,
+          .counter = CounterOf(impl.options),
+          .save_counter = impl.checkpoint->save_counter()};
+}
+
 StatusOr<double> Now(const ManagerOptions& options) {
   if (options.clock) {
     StatusOr<double> now = Guarded([&] { return options.clock(); });

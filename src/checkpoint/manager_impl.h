@@ -11,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "base/wire.h"
 #include "belay/checkpoint_manager.h"
+#include "checkpoint/stopping.h"
 #include "manager/manager_state.h"
 #include "manager/save_decision.h"
 #include "parallel/collective.h"
@@ -27,6 +28,7 @@ struct CheckpointManager::Impl {
   ManagerState state;
   SaveHistory history;
   std::vector<std::string> notes;
+  Stopping stopping;
 
   // Local.
   std::string Path(int64_t step) const;
@@ -47,6 +49,10 @@ Team ManagerTeam(const CheckpointManager::Impl& impl,
 // Errors: those of DecideSave.
 StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,
                                   const SaveRequest& request);
+
+// What the caller asks for, with what is known beside it. Local.
+SaveRequest RequestOf(const CheckpointManager::Impl& impl,
+                      std::optional<int64_t> step);
 
 // The time by the clock of the options. Local.
 // Errors: Internal - it threw.
@@ -71,17 +77,57 @@ void SetSteps(std::vector<int64_t> steps, CheckpointManager::Impl& impl);
 Status WriteStateOf(const CheckpointManager::Impl& impl,
                     const ManagerState& state);
 
+// When a save ended and what it took, for the ranks that have no clock.
+struct SaveTimes {
+  double end = 0;
+  // Unset where nobody asks for times, or the clock failed.
+  std::optional<double> seconds = std::nullopt;
+  std::optional<double> restore = std::nullopt;  // the last one
+  std::vector<std::string> notes = {};           // of asking for the time limit
+};
+
 // What became of the steps after a commit.
 struct KeepOutcome {
+  SaveTimes times;
   RetentionPlan plan;  // as it was carried out
   std::vector<std::string> notes;
 };
 
 // Lets rank 0 remove what need not be kept beside the step that was just
-// saved, and write the state. Collective; agreed.
+// saved, and write the state. Collective; agreed. The save has begun at `began`
+// by the clock of rank 0.
 // Errors: only that ranks could not be told; all else is noted.
 StatusOr<KeepOutcome> KeepSteps(const CheckpointManager::Impl& impl,
-                                int64_t saved);
+                                int64_t saved, double began);
+
+// Whether the options ask for the times of saves and steps. Local.
+bool NeedsTimes(const ManagerOptions& options);
+
+// Seconds before the time limit, at the time `now`. Rank 0 only. Nothing if it
+// is not known.
+std::optional<double> SecondsLeft(const Stopping& stopping, double now);
+
+// Seconds until a save is due by auto_interval. Rank 0 only.
+// Errors: those of AdviseInterval.
+StatusOr<double> SecondsToNextSave(const CheckpointManager::Impl& impl,
+                                   double now);
+
+// Begins to catch the signals of the options. Local.
+// Errors: InvalidArgument - one of them cannot be caught.
+Status CatchStopSignals(CheckpointManager::Impl& impl);
+
+// Begins to watch the time limit that the options ask for. Rank 0 only.
+// Errors: those of ReadJobEnvironment; Internal - the clock threw.
+Status WatchTimeLimit(CheckpointManager::Impl& impl);
+
+// Completes the exchange of ShouldSave that is under way, if there is one, and
+// takes note of its result. Collective; agreed.
+// Errors: of any rank, what it had to tell; InvalidArgument - ranks had passed
+//   different steps.
+Status FinishExchange(CheckpointManager::Impl& impl);
+
+// Takes note of a save's times, and of the interval that follows. Local.
+void NoteTimes(const SaveTimes& times, CheckpointManager::Impl& impl);
 
 // What step_counter says, if it is set. Local.
 std::optional<int64_t> CounterOf(const ManagerOptions& options);

@@ -18,8 +18,24 @@ bool Contains(const std::vector<int64_t>& ascending, int64_t step) {
   return std::binary_search(ascending.begin(), ascending.end(), step);
 }
 
+void PutSeconds(std::optional<double> seconds, WireWriter& out) {
+  out.Put(seconds.has_value());
+  out.Put(seconds.value_or(0));
+}
+
+std::optional<double> GetSeconds(WireReader& in) {
+  const bool has_value = in.Get<bool>();
+  const auto value = in.Get<double>();
+  return has_value ? std::optional(value) : std::nullopt;
+}
+
 std::string Encode(const KeepOutcome& outcome) {
   WireWriter out;
+  const SaveTimes& times = outcome.times;
+  out.Put(times.end);
+  PutSeconds(times.seconds, out);
+  PutSeconds(times.restore, out);
+  PutTexts(times.notes, out);
   PutSteps(outcome.plan.remove, out);
   PutSteps(outcome.plan.preserve, out);
   out.Put(outcome.plan.last_preserved);
@@ -30,6 +46,10 @@ std::string Encode(const KeepOutcome& outcome) {
 KeepOutcome DecodeOutcome(std::string_view bytes) {
   WireReader in(bytes);
   KeepOutcome outcome;
+  outcome.times.end = in.Get<double>();
+  outcome.times.seconds = GetSeconds(in);
+  outcome.times.restore = GetSeconds(in);
+  outcome.times.notes = GetTexts(in);
   outcome.plan.remove = GetSteps(in);
   outcome.plan.preserve = GetSteps(in);
   outcome.plan.last_preserved = in.Get<double>();
@@ -90,8 +110,20 @@ void RemoveSteps(const Impl& impl, KeepOutcome& outcome) {
   outcome.plan.remove = std::move(removed);
 }
 
+// Rank 0 only.
+SaveTimes TimesOf(const Impl& impl, double began) {
+  SaveTimes times{.end = began, .restore = impl.stopping.use.restore};
+  if (impl.stopping.limit) times.notes = impl.stopping.limit->TakeNotes();
+  if (!NeedsTimes(impl.options)) return times;
+  const StatusOr<double> now = Now(impl.options);
+  if (!now.ok()) return times;
+  times.end = *now;
+  times.seconds = *now - began;
+  return times;
+}
+
 // Nothing in here can take the commit back. Rank 0 only.
-std::string AfterCommit(const Impl& impl, int64_t saved) {
+std::string AfterCommit(const Impl& impl, int64_t saved, double began) {
   KeepOutcome outcome;
   outcome.plan.last_preserved = impl.state.last_preserved;
   const auto note = [&](const Status& status) {
@@ -117,17 +149,18 @@ std::string AfterCommit(const Impl& impl, int64_t saved) {
   ManagerState state = impl.state;
   CarryOut(outcome.plan, state);
   note(WriteStateOf(impl, state));
+  outcome.times = TimesOf(impl, began);
   return Encode(outcome);
 }
 
 }  // namespace
 
 StatusOr<KeepOutcome> KeepSteps(const CheckpointManager::Impl& impl,
-                                int64_t saved) {
+                                int64_t saved, double began) {
   Team team = ManagerTeam(impl, "keep steps of", true);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes,
                                 FromRoot(team, [&]() -> StatusOr<std::string> {
-                                  return AfterCommit(impl, saved);
+                                  return AfterCommit(impl, saved, began);
                                 }));
   return DecodeOutcome(bytes);
 }

@@ -91,11 +91,34 @@ Status Announce(const Impl& impl, const std::vector<int64_t>& steps,
   return WriteStateOf(impl, state);
 }
 
+// Whether the clock is against it: a save is not due yet, or the last one would
+// not be over before the time limit. Rank 0 only.
+Status AskClock(const Impl& impl, double now, SaveRequest& request,
+                std::string& against) {
+  if (impl.options.auto_interval) {
+    BELAY_ASSIGN_OR_RETURN(request.due_in, SecondsToNextSave(impl, now));
+  }
+  if (request.is_last) {
+    against =
+        AgainstLastSave(impl.stopping.use, SecondsLeft(impl.stopping, now));
+  }
+  return absl::OkStatus();
+}
+
 // Rank 0 only.
-StatusOr<std::string> Decide(const Impl& impl, const SaveRequest& request,
+StatusOr<std::string> Decide(const Impl& impl, SaveRequest request,
                              const std::optional<Metrics>& metrics) {
   Order order;
+  std::string against;
+  if (NeedsTimes(impl.options)) {
+    BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
+    BELAY_RETURN_IF_ERROR(AskClock(impl, now, request, against));
+  }
   BELAY_ASSIGN_OR_RETURN(order.decision, DecideHere(impl, request));
+  if (order.decision.save && !request.force && !against.empty()) {
+    order.decision.save = false;
+    order.decision.reason = against;
+  }
   if (order.decision.save) {
     BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
     order.record = {
@@ -149,13 +172,15 @@ void Finish(CheckpointManager& manager, Impl& impl, const Order& order,
   Insert(order.decision.step, impl.history.steps);
   std::erase(impl.history.damaged, order.decision.step);
   PutRecord(order.record, impl.state.steps);
-  StatusOr<KeepOutcome> outcome = KeepSteps(impl, order.decision.step);
+  StatusOr<KeepOutcome> outcome =
+      KeepSteps(impl, order.decision.step, order.record.time);
   if (!outcome.ok()) {
     // Only the ranks could not be told; what is on disk tells them, too.
     result.notes.emplace_back(outcome.status().message());
     manager.Reload().IgnoreError();
     return;
   }
+  NoteTimes(outcome->times, impl);
   CarryOut(outcome->plan, impl.state);
   std::vector<int64_t> steps = impl.history.steps;
   std::erase_if(steps, [&](int64_t step) {
@@ -168,16 +193,27 @@ void Finish(CheckpointManager& manager, Impl& impl, const Order& order,
   }
 }
 
+// The last save was not made, and will not be. Local.
+void NoteLeftOut(const SaveRequest& request, const ManagedSave& result,
+                 Impl& impl) {
+  if (!request.is_last) return;
+  impl.stopping.is_last_save_owed = false;
+  impl.notes.push_back(absl::StrCat("the last save before ",
+                                    impl.stopping.reason->ToString(),
+                                    " was left out: ", result.reason));
+}
+
 }  // namespace
 
 StatusOr<ManagedSave> CheckpointManager::Save(
     std::optional<int64_t> step, const ManagedSaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "save"));
   Impl& impl = *impl_;
-  const SaveRequest request{.step = step,
-                            .counter = CounterOf(impl.options),
-                            .save_counter = impl.checkpoint->save_counter(),
-                            .force = options.force};
+  // What ranks have told each other at the last ShouldSave counts here.
+  BELAY_RETURN_IF_AGREED(FinishExchange(impl));
+  SaveRequest request = RequestOf(impl, step);
+  request.force = options.force;
+  request.is_last = impl.stopping.reason && impl.stopping.is_last_save_owed;
   Order order;
   {
     Team team = ManagerTeam(impl, "save", false);
@@ -186,7 +222,10 @@ StatusOr<ManagedSave> CheckpointManager::Save(
   }
   ManagedSave result{.saved = order.decision.save,
                      .reason = order.decision.reason};
-  if (!result.saved) return result;
+  if (!result.saved) {
+    NoteLeftOut(request, result, impl);
+    return result;
+  }
   SaveOptions how = impl.options.save;
   how.overwrite = how.overwrite || order.decision.replaces_damaged;
   StatusOr<SaveResult> saved =
@@ -196,6 +235,7 @@ StatusOr<ManagedSave> CheckpointManager::Save(
     return saved.status();
   }
   result.result = *std::move(saved);
+  impl.stopping.is_last_save_owed = false;
   const std::string note = NoteOnMetrics(impl.options, order.record);
   if (!note.empty()) result.notes.push_back(note);
   Finish(*this, impl, order, request.counter, result);

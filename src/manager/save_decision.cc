@@ -55,7 +55,7 @@ std::string AgainstInterval(const ManagerOptions& options,
     return absl::StrFormat("step_counter is still %d", *history.counter);
   }
   // Written as a difference of numbers of any size.
-  if (request.force ||
+  if (request.force || request.is_last ||
       (*request.counter > *history.counter &&
        static_cast<uint64_t>(*request.counter) -
                static_cast<uint64_t>(*history.counter) >=
@@ -67,6 +67,14 @@ std::string AgainstInterval(const ManagerOptions& options,
       *options.checkpoint_interval,
       static_cast<int64_t>(static_cast<uint64_t>(*request.counter) -
                            static_cast<uint64_t>(*history.counter)));
+}
+
+// Why auto_interval is against it; "" if it is not.
+std::string AgainstAutoInterval(const SaveHistory& history,
+                                const SaveRequest& request) {
+  if (!LatestOf(history) || request.due_in <= 0) return "";
+  return absl::StrFormat("auto_interval: the next save is due in %.3g s",
+                         request.due_in);
 }
 
 // Why the rules about steps are against it.
@@ -139,7 +147,13 @@ StatusOr<SaveDecision> DecideSave(const ManagerOptions& options,
       decision.reason,
       AgainstNumber(options, history, decision, request.force));
   if (!decision.reason.empty()) return decision;
-  if (!request.force && !options.checkpoint_interval) {
+  if (request.is_last) {
+    decision.save = true;
+    return decision;
+  }
+  if (!request.force && options.auto_interval) {
+    decision.reason = AgainstAutoInterval(history, request);
+  } else if (!request.force && !options.checkpoint_interval) {
     BELAY_ASSIGN_OR_RETURN(const int64_t asked,
                            StepForRules(options, request, step));
     BELAY_ASSIGN_OR_RETURN(decision.reason,

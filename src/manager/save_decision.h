@@ -27,6 +27,9 @@ struct SaveRequest {
   std::optional<int64_t> counter;  // what step_counter says
   int64_t save_counter = 0;        // of the Checkpoint
   bool force = false;
+  // The last one before the job stops: no rule about steps is against it.
+  bool is_last = false;
+  double due_in = 0;  // seconds, with auto_interval
 };
 
 struct SaveDecision {
@@ -41,7 +44,8 @@ struct SaveDecision {
 std::optional<int64_t> LatestOf(const SaveHistory& history);
 
 // Decides. A save that is not forced needs a step after the latest one and a
-// rule that asks for it; a forced one needs a step that is not there. With
+// rule that asks for it; a forced one needs a step that is not there. The last
+// one before a stop needs no rule. With
 // checkpoint_interval no value of step_counter is saved twice. The number that
 // is taken if the caller gives none is the next one of the Checkpoint, or the
 // one after the latest step if that is larger: no step is ever replaced.

@@ -1,6 +1,7 @@
 #include "manager/stop_vote.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace belay {
@@ -46,7 +47,8 @@ uint64_t PackVote(const StopVote& vote) {
            static_cast<uint32_t>(vote.stop->rank);
   }
   const double seconds = std::clamp(vote.stop->seconds_left, 0.0, kMaxSeconds);
-  return word | kTimeLimit << kSignalShift | static_cast<uint32_t>(seconds);
+  return word | kTimeLimit << kSignalShift |
+         static_cast<uint32_t>(std::round(seconds));
 }
 
 StopVote UnpackVote(uint64_t word) {

@@ -23,7 +23,7 @@ struct StopVote {
   bool operator==(const StopVote&) const;
 };
 
-// A vote in 64 bits, and back. Seconds are cut to whole ones.
+// A vote in 64 bits, and back. Seconds are rounded to whole ones.
 uint64_t PackVote(const StopVote& vote);
 StopVote UnpackVote(uint64_t word);
 
