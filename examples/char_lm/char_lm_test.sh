@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks that training gives the same losses to the last bit on any number of
-# ranks, and after a kill -9 and a restart on another number.
+# ranks, after a kill -9 and a restart on another number, and after it was asked
+# to stop by a signal or by a time limit.
 #
 # usage: char_lm_test.sh MPIRUN TRAINER SCRATCH_DIR
 set -euo pipefail
@@ -59,8 +60,43 @@ grep -q "resumed from $(printf 'step_%08d' "$last"):" resumed.out ||
   fail "did not resume from step $last"
 [[ $(wc -l <resumed.log) -eq 8 ]] || fail "not 8 steps after the restart"
 
+# stopped CODE OUTPUT REASON: the job ended so, after a last save.
+stopped() {
+  [[ $1 -eq 85 ]] || { cat "$2"; fail "exit code $1 (need 85)"; }
+  grep -q "stopped at step .* because of $3: start it again" "$2" ||
+    { cat "$2"; fail "no line about $3"; }
+  [[ -e $(printf 'run/step_%08d' "$(sed -n 's/.*stopped at step \([0-9]*\) .*/\1/p' "$2")") ]] ||
+    fail "no last save"
+}
+
+echo "-- asked to stop by a signal, on 4 ranks"
+train 4 signal.log --hidden 50 --steps 1000000 --save-every 1000000 \
+  --report-every 1000000 --resume >signal.out 2>&1 &
+job=$!
+until [[ -s signal.log ]]; do
+  kill -0 "$job" 2>/dev/null || { cat signal.out; fail "the training ended"; }
+  sleep 0.01
+done
+mapfile -t pids < <(processes_of "$job")
+kill -USR1 "${pids[1]}" # mpirun, which forwards it to all ranks
+code=0
+wait "$job" || code=$?
+stopped "$code" signal.out "SIGUSR1 on rank 0"
+
+echo "-- stopped before its time limit, on 2 ranks"
+code=0
+BELAY_JOB_END_TIME=$(($(date +%s) + 4)) train 2 limit.log --hidden 50 \
+  --steps 1000000 --mtbf 1 --report-every 1000000 --resume \
+  --stop-at-time-limit --margin 2 >limit.out 2>&1 || code=$?
+stopped "$code" limit.out "the time limit in . s"
+grep -q "note: save every .* s: Daly's optimum" limit.out || fail "no advice"
+last=$(tail -n 1 limit.log | cut -d ' ' -f 1)
+end=$((last + 5))
+train 3 after.log --hidden 50 --steps "$end" --save-every 5 --resume
+
 train 1 whole.log --hidden 50 --steps "$end" --save-every 0
 # What the killed job did after its last save was done again: the same lines.
-head -n "$end" killed.log | cat - resumed.log | sort -u | sort -n >pieces.log
+awk -v end="$end" '$1 <= end' killed.log |
+  cat - resumed.log signal.log limit.log after.log | sort -u | sort -n >pieces.log
 expect_same pieces.log whole.log "$end"
 echo "-- the same losses to the last bit, $end steps"

@@ -295,16 +295,16 @@ belay::StatusOr<Model> CreateModel(const ModelShape& shape, const Ranks& ranks,
       .embedding = {.key = "embedding",
                     .layout = *rows,
                     .shape = {shape.vocabulary, shape.embedding}},
-      .hidden_weight = {.key = "hidden/weight",
+      .hidden_weight = {.key = "hidden_weight",
                         .layout = *columns,
                         .shape = {features, shape.hidden}},
-      .hidden_bias = {.key = "hidden/bias",
+      .hidden_bias = {.key = "hidden_bias",
                       .layout = *line,
                       .shape = {shape.hidden}},
-      .output_weight = {.key = "output/weight",
+      .output_weight = {.key = "output_weight",
                         .layout = belay::Layout::Replicated(*mesh, 2),
                         .shape = {shape.hidden, shape.vocabulary}},
-      .output_bias = {.key = "output/bias",
+      .output_bias = {.key = "output_bias",
                       .layout = belay::Layout::Replicated(*mesh, 1),
                       .shape = {shape.vocabulary}}};
   const float from_features = 1 / std::sqrt(static_cast<float>(features));
@@ -318,15 +318,14 @@ belay::StatusOr<Model> CreateModel(const ModelShape& shape, const Ranks& ranks,
   return model;
 }
 
-void AddToState(Model& model, int rank, belay::State& state) {
-  for (Param* p : model.Params()) {
-    state.AddLaidOut("model/" + p->key, p->layout, p->shape, rank,
-                     p->value.data());
-    state.AddLaidOut("adam/mean/" + p->key, p->layout, p->shape, rank,
-                     p->mean.data());
-    state.AddLaidOut("adam/square/" + p->key, p->layout, p->shape, rank,
-                     p->square.data());
-  }
+void Param::Track(belay::Tracker& tracker) {
+  tracker.Value("value", layout, shape, value);
+  tracker.Value("mean", layout, shape, mean);
+  tracker.Value("square", layout, shape, square);
+}
+
+void Model::Track(belay::Tracker& tracker) {
+  for (Param* param : Params()) tracker.Child(param->key, *param);
 }
 
 double TrainStep(const Ranks& ranks, Model& model, const Batch& batch,

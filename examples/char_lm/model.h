@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "belay/layout.h"
-#include "belay/state.h"
+#include "belay/trackable.h"
 #include "exchange.h"
 #include "text.h"
 
@@ -40,6 +40,9 @@ struct Param {
   std::vector<float> mean;
   std::vector<float> square;
   std::vector<float> gradient;
+
+  // Describes the value and its moments. Local.
+  void Track(belay::Tracker& tracker);
 };
 
 struct Model {
@@ -54,6 +57,9 @@ struct Model {
     return {&embedding, &hidden_weight, &hidden_bias, &output_weight,
             &output_bias};
   }
+
+  // Describes all parameters. Local.
+  void Track(belay::Tracker& tracker);
 };
 
 // Makes this rank's part of a model with random weights. They depend on the
@@ -61,9 +67,6 @@ struct Model {
 // Errors: as belay::Layout::Create.
 belay::StatusOr<Model> CreateModel(const ModelShape& shape, const Ranks& ranks,
                                    uint64_t seed);
-
-// Adds all parameters and moments to `state`, which borrows them. Local.
-void AddToState(Model& model, int rank, belay::State& state);
 
 // Does one step of Adam on the batch and returns the loss before it, in nats
 // per character. Collective. Same on all ranks: all but the pieces.

@@ -7,6 +7,13 @@
 #include "absl/strings/str_format.h"
 
 namespace char_lm {
+namespace {
+
+std::string NameOf(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+}  // namespace
 
 Progress::~Progress() {
   if (log_ != nullptr) std::fclose(log_);
@@ -43,7 +50,14 @@ void Progress::Step(int64_t step, double loss) {
 }
 
 void Progress::Saved(const belay::SaveResult& result) {
-  Transferred("saved", result.path, result.num_arrays, result.counters);
+  double seconds = 0;
+  for (const auto& station : result.counters.stations) {
+    seconds += station.seconds;
+  }
+  Say(absl::StrFormat("  saved %s: %d arrays, %.1f MB in %.2f s",
+                      NameOf(result.path), result.num_arrays,
+                      static_cast<double>(result.counters.bytes) / 1e6,
+                      seconds));
   // What belay has to say of the MPI-IO stack is the same at every save.
   if (!result.transfer_note.empty() && !noted_) {
     Say("note: " + result.transfer_note);
@@ -52,9 +66,18 @@ void Progress::Saved(const belay::SaveResult& result) {
   StartInterval();
 }
 
-void Progress::Resumed(const belay::RestoreResult& result) {
-  Transferred("resumed from", result.path, result.num_arrays, result.counters);
+void Progress::Resumed(const std::string& path,
+                       const belay::ManagedRestore& restored) {
+  Say(absl::StrFormat("  resumed from %s: %d arrays", NameOf(path),
+                      restored.load_status.report().matched.size()));
+  if (!restored.skipped.empty()) Say(restored.ToString());
   StartInterval();
+}
+
+void Progress::Notes(const std::vector<std::string>& notes) {
+  for (; notes_printed_ < notes.size(); ++notes_printed_) {
+    Say("  note: " + notes[notes_printed_]);
+  }
 }
 
 void Progress::StartInterval() {
@@ -67,16 +90,6 @@ void Progress::Say(const std::string& line) const {
   if (!enabled_) return;
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
-}
-
-void Progress::Transferred(const char* verb, const std::string& path,
-                           int64_t num_arrays,
-                           const belay::TransferCounters& counters) const {
-  double seconds = 0;
-  for (const auto& station : counters.stations) seconds += station.seconds;
-  Say(absl::StrFormat("  %s %s: %d arrays, %.1f MB in %.2f s", verb,
-                      path.substr(path.rfind('/') + 1), num_arrays,
-                      static_cast<double>(counters.bytes) / 1e6, seconds));
 }
 
 std::string Sparkline(const std::vector<double>& values, size_t width) {

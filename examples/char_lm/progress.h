@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/options.h"
+#include "belay/checkpoint_manager.h"
 #include "belay/status.h"
 
 namespace char_lm {
@@ -35,7 +35,10 @@ class Progress {
 
   // Prints what was saved or restored, how much, and how fast. Local.
   void Saved(const belay::SaveResult& result);
-  void Resumed(const belay::RestoreResult& result);
+  void Resumed(const std::string& path, const belay::ManagedRestore& restored);
+
+  // Prints those of the manager's notes that were not printed yet. Local.
+  void Notes(const std::vector<std::string>& notes);
 
   // Prints a line of text. Local.
   void Say(const std::string& line) const;
@@ -44,10 +47,6 @@ class Progress {
   using Clock = std::chrono::steady_clock;
 
   void StartInterval();
-
-  void Transferred(const char* verb, const std::string& path,
-                   int64_t num_arrays,
-                   const belay::TransferCounters& counters) const;
 
   bool enabled_;
   int64_t every_;
@@ -59,6 +58,7 @@ class Progress {
   int64_t steps_since_print_ = 0;
   Clock::time_point last_print_ = Clock::now();
   bool noted_ = false;  // belay's note on the MPI-IO stack was printed
+  size_t notes_printed_ = 0;
 };
 
 // Draws the last values as bars, the largest of all at full height, and fills

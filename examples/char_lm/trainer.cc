@@ -1,12 +1,15 @@
-// Trains a small character language model that survives being killed.
+// Trains a small character language model that survives being killed, and stops
+// in time when its job has to end.
 //
 //   mpirun -n 4 ./char_lm --dir run --save-every 50 --steps 400
 //   mpirun -n 3 ./char_lm --dir run --save-every 50 --steps 400 --resume
 //
-// What belay needs from a training program is in three places: Register lists
-// the state once, Resume restores it, and TrainLoop saves it.
+// What belay needs from a training program is in three places: Track lists the
+// state, Resume restores it, and TrainLoop saves it. Ends with 0 after the last
+// step, with 85 if it was asked to stop before, and with 1 after an error.
 
 #include <mpi.h>
+#include <signal.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -17,7 +20,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "belay/save_restore.h"
+#include "belay/checkpoint_manager.h"
 #include "model.h"
 #include "progress.h"
 #include "text.h"
@@ -37,76 +40,97 @@ struct Options {
   uint64_t seed = 1;
   float learning_rate = 5e-4f;
   bool resume = false;
+  double mtbf = 0;
+  bool stop_at_time_limit = false;
+  double margin = 30;
   ModelShape shape;
+
+  bool Saves() const { return save_every > 0 || mtbf > 0; }
 };
 
-// Everything that a restarted job must have back.
+// Everything that a restarted job must have back, beside the model.
 struct Training {
   Model model;
   DataCursor cursor;
   int64_t step = 0;  // steps that are done
   std::string vocabulary;
+
+  void Track(belay::Tracker& tracker) {
+    tracker.Value("step", step);
+    tracker.Value("position", cursor.position);
+    tracker.Value("random", cursor.random);
+    tracker.Value("vocabulary", vocabulary);
+  }
 };
 
-void Register(Training& training, int rank, belay::State& state) {
-  AddToState(training.model, rank, state);
-  state.Add("train/step", &training.step);
-  state.Add("train/position", &training.cursor.position);
-  state.AddReplicated("train/random", {4}, training.cursor.random.data());
-  state.Add("train/vocabulary", &training.vocabulary);
-}
-
-// Rank 0 looks for the last step, so that all ranks agree on it.
-int64_t FindLastStep(const Ranks& ranks, const std::string& dir) {
-  int64_t last = -1;
-  if (ranks.rank == 0) {
-    const auto steps = belay::ListSteps(dir);
-    if (steps.ok() && !steps->empty()) last = steps->back();
+belay::ManagerOptions ManagerOptionsOf(const Options& options,
+                                       belay::PlanCache& cache) {
+  belay::ManagerOptions how;
+  if (options.mtbf > 0) {
+    how.auto_interval = belay::AutoInterval{.mtbf_seconds = options.mtbf};
+  } else if (options.save_every > 0) {
+    how.save_interval_steps = options.save_every;
+  } else {
+    how.read_only = true;
   }
-  MPI_Bcast(&last, 1, MPI_INT64_T, 0, ranks.comm);
-  return last;
+  how.stop_signals = {SIGUSR1, SIGTERM};
+  how.stop_at_time_limit = options.stop_at_time_limit;
+  how.final_save_margin = options.margin;
+  // Later saves of the same state skip the planning of the first one.
+  how.save.cache = &cache;
+  return how;
 }
 
-belay::Status Resume(const belay::Comm& comm, const Ranks& ranks,
-                     const Options& options, const Text& text,
-                     const belay::State& state, Training& training,
+belay::Status Resume(const Options& options, const Text& text,
+                     belay::CheckpointManager& manager, Training& training,
                      Progress& progress) {
-  const int64_t last = FindLastStep(ranks, options.dir);
-  if (last < 0) {
+  if (!options.resume && options.Saves() && manager.Latest()) {
+    return absl::AlreadyExistsError(absl::StrFormat(
+        "start: \"%s\" has checkpoints already; go on with --resume, or choose "
+        "another --dir",
+        options.dir));
+  }
+  if (!options.resume) return absl::OkStatus();
+  const auto restored = manager.Restore();
+  if (!restored.ok()) return restored.status();
+  if (!restored->step) {
     progress.Say("  no checkpoint yet: starting from the beginning");
     return absl::OkStatus();
   }
-  const auto restored = belay::Restore(comm, options.dir, last, state);
-  if (!restored.ok()) return restored.status();
   if (training.vocabulary != text.vocabulary) {
     return absl::FailedPreconditionError(
         "resume: the text has other characters than the one before");
   }
-  progress.Resumed(*restored);
+  progress.Resumed(manager.Path(*restored->step), *restored);
   return absl::OkStatus();
 }
 
-belay::Status TrainLoop(const belay::Comm& comm, const Ranks& ranks,
-                        const Options& options, const Text& text,
-                        const belay::State& state, Training& training,
+// Saves the step if it is due.
+belay::Status SaveIfDue(belay::CheckpointManager& manager, int64_t step,
                         Progress& progress) {
-  // Later saves of the same state skip the planning of the first one.
-  belay::PlanCache cache;
-  belay::SaveOptions save_options;
-  save_options.cache = &cache;
-  while (training.step < options.steps) {
+  const auto due = manager.ShouldSave(step);
+  if (!due.ok()) return due.status();
+  if (!*due) return absl::OkStatus();
+  const auto saved = manager.Save(step);
+  if (!saved.ok()) return saved.status();
+  if (saved->saved) progress.Saved(saved->result);
+  return absl::OkStatus();
+}
+
+// Ends early if the job has to stop.
+belay::Status TrainLoop(const Ranks& ranks, const Options& options,
+                        const Text& text, belay::CheckpointManager& manager,
+                        Training& training, Progress& progress) {
+  while (training.step < options.steps && !manager.ShouldStop()) {
     const Batch batch =
         NextBatch(text, options.shape.context, options.batch, training.cursor);
     ++training.step;
     const double loss = TrainStep(ranks, training.model, batch, training.step,
                                   options.learning_rate);
     progress.Step(training.step, loss);
-    if (options.save_every > 0 && training.step % options.save_every == 0) {
-      const auto saved =
-          belay::Save(comm, options.dir, training.step, state, save_options);
-      if (!saved.ok()) return saved.status();
-      progress.Saved(*saved);
-    }
+    const belay::Status status = SaveIfDue(manager, training.step, progress);
+    if (!status.ok()) return status;
+    progress.Notes(manager.notes());
   }
   return absl::OkStatus();
 }
@@ -174,27 +198,37 @@ belay::StatusOr<Training> Prepare(const Ranks& ranks, Options& options,
                   .vocabulary = text.vocabulary};
 }
 
-// Everything from here on is collective: all ranks get the same status.
-belay::Status Train(const Ranks& ranks, const Options& options,
-                    const Text& text, Training& training, Progress& progress) {
+// Everything from here on is collective: all ranks get the same. Returns the
+// exit code.
+belay::StatusOr<int> Train(const Ranks& ranks, const Options& options,
+                           const Text& text, Training& training,
+                           Progress& progress) {
   auto comm = belay::Comm::Duplicate(ranks.comm);
   if (!comm.ok()) return comm.status();
-  belay::State state;
-  Register(training, ranks.rank, state);
   Introduce(ranks, text, training, progress);
-  if (options.resume) {
-    const belay::Status status =
-        Resume(*comm, ranks, options, text, state, training, progress);
-    if (!status.ok()) return status;
-  }
-  const belay::Status status =
-      TrainLoop(*comm, ranks, options, text, state, training, progress);
+  belay::Checkpoint checkpoint(
+      *comm, {{"model", training.model}, {"train", training}});
+  belay::PlanCache cache;
+  auto manager = belay::CheckpointManager::Create(
+      checkpoint, options.dir, ManagerOptionsOf(options, cache));
+  if (!manager.ok()) return manager.status();
+  progress.Notes(manager->notes());
+  belay::Status status = Resume(options, text, *manager, training, progress);
   if (!status.ok()) return status;
+  status = TrainLoop(ranks, options, text, *manager, training, progress);
+  if (!status.ok()) return status;
+  if (const auto reason = manager->ShouldStop();
+      reason && training.step < options.steps) {
+    progress.Say(absl::StrFormat(
+        "  stopped at step %d because of %s: start it again with --resume",
+        training.step, reason->ToString()));
+    return belay::kStoppedExitCode;
+  }
   if (options.sample > 0) {
     progress.Say("the model writes:\n" +
                  WriteSample(ranks, options, text, training.model));
   }
-  return comm->Close();
+  return 0;
 }
 
 // Returns the exit code.
@@ -211,11 +245,13 @@ int Run(const Ranks& ranks, Options options) {
                  training.status().ToString().c_str());
     return 1;
   }
-  const belay::Status status = Train(ranks, options, text, *training, progress);
-  if (!status.ok() && ranks.rank == 0) {
-    std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  const belay::StatusOr<int> code =
+      Train(ranks, options, text, *training, progress);
+  if (code.ok()) return *code;
+  if (ranks.rank == 0) {
+    std::fprintf(stderr, "%s\n", code.status().ToString().c_str());
   }
-  return status.ok() ? 0 : 1;
+  return 1;
 }
 
 void DeclareFlags(CLI::App& app, Options& o) {
@@ -224,6 +260,15 @@ void DeclareFlags(CLI::App& app, Options& o) {
   app.add_option("--steps", o.steps, "train up to this step")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--save-every", o.save_every, "steps between saves; 0: never")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--mtbf", o.mtbf,
+                 "save instead as often as is best for a failure every so many "
+                 "seconds; 0: do not")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag("--stop-at-time-limit", o.stop_at_time_limit,
+               "stop in time before the job's time limit");
+  app.add_option("--margin", o.margin,
+                 "seconds to be left then, after the last save")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--report-every", o.report_every, "steps between lines")
       ->check(CLI::PositiveNumber);
