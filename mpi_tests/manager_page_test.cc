@@ -1,7 +1,10 @@
-// The code of docs/manager.md, which shows parts of this file word for word.
+// The code of docs/manager.md and docs/restart.md, which show parts of this
+// file word for word.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -46,6 +49,45 @@ TEST_F(ManagerPageTest, ATrainingLoop) {
   EXPECT_EQ(OnDisk(), Steps({40, 50}));
   // 25 steps, and those after 20.
   EXPECT_EQ(trained, 25 + 31);
+}
+
+StatusOr<int> TrainUntilStopped(belay::Checkpoint& checkpoint,
+                                const std::string& dir, int64_t steps,
+                                const std::function<void()>& Train) {
+  auto manager = belay::CheckpointManager::Create(
+      checkpoint, dir,
+      {.auto_interval = belay::AutoInterval{.mtbf_seconds = 24 * 3600},
+       .stop_signals = {SIGUSR1, SIGTERM},
+       .stop_at_time_limit = true});
+  if (!manager.ok()) return manager.status();
+  auto restored = manager->RestoreOrInitialize();
+  if (!restored.ok()) return restored.status();
+  for (int64_t step = restored->step.value_or(-1) + 1; step < steps; ++step) {
+    Train();
+    auto due = manager->ShouldSave(step);
+    if (!due.ok()) return due.status();
+    if (*due) {
+      auto saved = manager->Save(step);
+      if (!saved.ok()) return saved.status();
+    }
+    if (manager->ShouldStop()) return belay::kStoppedExitCode;
+  }
+  return 0;
+}
+
+// One rank gets the signal, in the middle of a step.
+TEST_F(ManagerPageTest, ALoopThatStopsWhenItIsAsked) {
+  int trained = 0;
+  const auto train = [&] {
+    const bool is_last = testing::WorldRank() == testing::WorldSize() - 1;
+    if (++trained == 3 && is_last) kill(getpid(), SIGUSR1);
+  };
+  EXPECT_EQ(TrainUntilStopped(program_.checkpoint(), Run(), 9, train).value(),
+            belay::kStoppedExitCode);
+  EXPECT_EQ(OnDisk(), Steps({0, 3}));
+  EXPECT_EQ(TrainUntilStopped(program_.checkpoint(), Run(), 9, train).value(),
+            0);
+  EXPECT_EQ(trained, 9);
 }
 
 StatusOr<std::optional<int64_t>> KeepTheBest(
