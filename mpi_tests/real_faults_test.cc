@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/host_name.h"
+#include "belay/checkpoint_manager.h"
 #include "small_state.h"
 #include "store/paths.h"
 
@@ -117,17 +118,27 @@ TEST_F(RealFaultsTest, RanksDoNotShareTheDirectory) {
   // Debris of the same name must not pass for the directory of rank 0.
   std::filesystem::create_directories(mine + "/run/step_00000001.inprogress");
   std::filesystem::current_path(mine);
-  const Status status = SaveIn("run", 1);
+  SmallValues values(1);
+  const State state = values.state();
+  const Status status =
+      Save(comm_, "run", 1, state, {.deadline_seconds = 2}).status();
+  Checkpoint checkpoint(comm_, {});
+  const Status begun = CheckpointManager::Create(
+                           checkpoint, "run", {.save = {.deadline_seconds = 2}})
+                           .status();
   std::filesystem::current_path(before);
-  ExpectEverywhere(
-      status,
-      absl::FailedPreconditionError(absl::StrCat(
-          "save \"run/step_00000001.inprogress\": what rank 0 made on host "
-          "\"",
-          HostName(), "\" was not seen within 10 s by \"", HostName(),
-          "\" (rank 1); all ranks need the same path on a shared file "
-          "system")));
-  EXPECT_EQ(NamesIn(scratch_.File("0/run")), std::set<std::string>{});
+  const std::string unseen =
+      absl::StrCat("what rank 0 made on host \"", HostName(),
+                   "\" was not seen within 1 s by \"", HostName(),
+                   "\" (rank 1); all ranks need the same path on a shared "
+                   "file system");
+  ExpectEverywhere(status,
+                   absl::FailedPreconditionError(
+                       "save \"run/step_00000001.inprogress\": " + unseen));
+  ExpectEverywhere(begun,
+                   absl::FailedPreconditionError("manage \"run\": " + unseen));
+  EXPECT_EQ(NamesIn(scratch_.File("0/run")),
+            std::set<std::string>{"step.lease"});
 }
 
 std::string Setting(const char* name) {

@@ -215,7 +215,9 @@ struct SaveResult {
   // that pass filters are always written by kHdf5.
   Transfer transfer = Transfer::kCollective;
   std::string transfer_note;
-  std::vector<std::string> warnings;  // of the sharding policy; equal on all
+  // Of the sharding policy, and of file systems that several nodes had better
+  // not write to together; equal on all ranks.
+  std::vector<std::string> warnings;
   TransferCounters counters;
 };
 

@@ -139,23 +139,18 @@ std::vector<std::string> EncodeParts(
 
 Status PlanExportStation(ExportRun& run) {
   run.stations.Enter("plan");
-  std::string common;
-  std::vector<std::string> parts;
-  BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] {
-    return WithMemory("the plan of the export", [&] {
-      std::vector<safetensors::RankExport> planned;
-      const Status status = PlanOnRoot(run, planned);
-      if (!status.ok()) return status;
-      common = EncodeCommon(run);
-      parts = EncodeParts(run, planned);
-      return status;
-    });
-  }));
-  BELAY_RETURN_IF_AGREED(Broadcast(run.team, common));
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part,
-                                Scatter(run.team, parts));
-  DecodeCommon(common, run);
-  WireReader in(part);
+  const auto plan = [&]() -> StatusOr<Briefing> {
+    std::vector<safetensors::RankExport> planned;
+    BELAY_RETURN_IF_ERROR(PlanOnRoot(run, planned));
+    return Briefing{.common = EncodeCommon(run),
+                    .parts = EncodeParts(run, planned)};
+  };
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const Briefed briefed, FromRootInParts(run.team, [&] {
+        return WithMemory("the plan of the export", plan);
+      }));
+  DecodeCommon(briefed.common, run);
+  WireReader in(briefed.part);
   run.part = safetensors::GetRankExport(in);
   run.reads = DecodeRankReads(in.Rest());
   return absl::OkStatus();

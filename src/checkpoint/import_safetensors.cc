@@ -165,17 +165,16 @@ void DecodeCommon(std::string_view bytes, ImportRun& run) {
 
 // Opens the files, and plans what rank 0 tells all ranks and each of them.
 // Rank 0 only.
-Status OpenOnRoot(ImportRun& run, int num_ranks, std::string& common,
-                  std::vector<std::string>& parts) {
+StatusOr<Briefing> OpenOnRoot(ImportRun& run, int num_ranks) {
   BELAY_ASSIGN_OR_RETURN(run.opened, OpenSafetensors(run.in));
   BELAY_RETURN_IF_ERROR(TakeMetadata(run));
   BELAY_ASSIGN_OR_RETURN(const std::vector<safetensors::SourceTensors> sources,
                          SelectForImport(run));
-  common = EncodeCommon(run, sources);
+  Briefing briefing{.common = EncodeCommon(run, sources)};
   for (const auto& part : safetensors::PlanImport(sources, num_ranks)) {
-    parts.push_back(safetensors::EncodeRankImport(part));
+    briefing.parts.push_back(safetensors::EncodeRankImport(part));
   }
-  return absl::OkStatus();
+  return briefing;
 }
 
 // Maps the files that this rank reads. Local.
@@ -205,17 +204,14 @@ Status MapMine(ImportRun& run) {
 // Station open: rank 0 reads the headers, and each rank gets its part.
 // Collective.
 Status Open(Team& team, ImportRun& run) {
-  std::string common;
-  std::vector<std::string> parts;
-  BELAY_RETURN_IF_AGREED(OnRoot(team, [&] {
-    return WithMemory("the headers of all files", [&] {
-      return OpenOnRoot(run, team.size(), common, parts);
-    });
-  }));
-  BELAY_RETURN_IF_AGREED(Broadcast(team, common));
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part, Scatter(team, parts));
-  DecodeCommon(common, run);
-  run.part = safetensors::DecodeRankImport(part);
+  const auto open = [&] {
+    return WithMemory("the headers of all files",
+                      [&] { return OpenOnRoot(run, team.size()); });
+  };
+  BELAY_ASSIGN_OR_RETURN_AGREED(const Briefed briefed,
+                                FromRootInParts(team, open));
+  DecodeCommon(briefed.common, run);
+  run.part = safetensors::DecodeRankImport(briefed.part);
   return Agree(team, MapMine(run));
 }
 

@@ -10,9 +10,11 @@
 #include "base/text.h"
 #include "checkpoint/check_manager_options.h"
 #include "checkpoint/manager_impl.h"
+#include "checkpoint/sight.h"
 #include "checkpoint/stations.h"
 #include "store/manager_files.h"
 #include "store/posix_file.h"
+#include "store/visibility.h"
 
 namespace belay {
 namespace {
@@ -128,6 +130,23 @@ Status Share(Team& team, Impl& impl, absl::FunctionRef<Status()> read) {
   return absl::OkStatus();
 }
 
+// What every rank does once rank 0 holds the lease: looks for it, and begins to
+// catch signals. Collective.
+Status Join(Team& team, Impl& impl) {
+  const ManagerOptions& options = impl.options;
+  const double patience = SightSeconds(options.save.deadline_seconds);
+  StatusOr<bool> sees = true;
+  if (!options.read_only) {
+    sees = WaitUntilSeen(LeasePath(impl.dir, options.prefix), patience);
+  }
+  Status mine = sees.status();
+  if (mine.ok() && !options.stop_signals.empty()) {
+    mine = CatchStopSignals(impl);
+  }
+  return AgreeOnSight(team, mine, sees.value_or(true),
+                      Cat("manage \"", impl.dir, "\""), patience);
+}
+
 }  // namespace
 
 CheckpointManager::CheckpointManager(std::unique_ptr<Impl> impl)
@@ -152,9 +171,7 @@ StatusOr<CheckpointManager> CheckpointManager::Create(
     return ReadFiles(*impl, impl->notes);
   };
   BELAY_RETURN_IF_AGREED(Share(team, *impl, begin));
-  if (!impl->options.stop_signals.empty()) {
-    BELAY_RETURN_IF_AGREED(Agree(team, CatchStopSignals(*impl)));
-  }
+  BELAY_RETURN_IF_AGREED(Join(team, *impl));
   return CheckpointManager(std::move(impl));
 }
 
