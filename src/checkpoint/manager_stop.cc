@@ -68,7 +68,7 @@ void StartExchange(Impl& impl, const SaveRequest& request) {
   if (const std::optional<int> signal = stopping.signals.received()) {
     vote.stop = StopReason{.signal = *signal, .rank = comm.rank()};
   }
-  stopping.failure = fault::Point("vote");
+  stopping.failure.Update(fault::Point("vote"));
   if (comm.rank() == 0) {
     stopping.failure.Update(VoteOfRoot(impl, request, vote));
   }
