@@ -122,7 +122,7 @@ TEST_F(RealFaultsTest, RanksDoNotShareTheDirectory) {
   const State state = values.state();
   const Status status =
       Save(comm_, "run", 1, state, {.deadline_seconds = 2}).status();
-  Checkpoint checkpoint(comm_, {});
+  Checkpoint checkpoint(comm_, Checkpoint::Objects());
   const Status begun = CheckpointManager::Create(
                            checkpoint, "run", {.save = {.deadline_seconds = 2}})
                            .status();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/host_name.h"
 #include "directory_fixture.h"
 #include "store_testing.h"
 
@@ -106,9 +107,19 @@ TEST_F(ReaderTest, NoOrdersOpenNothing) {
 
 TEST_F(ReaderTest, AMissingFileIsDataLoss) {
   std::filesystem::remove(Path("b"));
+  Put("index.h5", "");
   EXPECT_EQ(Read({Order(1, bottom_.box, bottom_)}),
             absl::DataLossError("open \"" + Path("b") +
                                 "\": no such file or directory"));
+}
+
+TEST_F(ReaderTest, AHostThatSeesNothingIsNamed) {
+  std::filesystem::remove(Path("b"));
+  EXPECT_EQ(Read({Order(1, bottom_.box, bottom_)}),
+            absl::FailedPreconditionError(
+                "restore \"" + dir_ + "\": host \"" + HostName() +
+                "\" does not see what rank 0 has opened; all ranks need the "
+                "same path on a shared file system"));
 }
 
 TEST_F(ReaderTest, AShortFileIsDataLoss) {
