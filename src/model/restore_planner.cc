@@ -98,25 +98,46 @@ Status AddReads(const ArrayDatasets& datasets, const StoredArray& array,
       array.key, BoxText(box), need, found));
 }
 
+// Where an order reads. Orders are large, so these are sorted in their place.
+struct ReadPlace {
+  int32_t file = 0;
+  int32_t filtered = 0;
+  int64_t offset = 0;
+  size_t index = 0;  // of the order
+};
+
+// Puts orders into the order of `places`.
+std::vector<ReadOrder> Arranged(std::vector<ReadOrder>& orders,
+                                const std::vector<ReadPlace>& places) {
+  std::vector<ReadOrder> arranged;
+  arranged.reserve(orders.size());
+  for (const ReadPlace& place : places) {
+    arranged.push_back(std::move(orders[place.index]));
+  }
+  return arranged;
+}
+
 // Arrays mostly lie in the file as they come.
 void SortReads(RestorePlan& plan) {
-  const auto is_before = [](const ReadOrder& a, const ReadOrder& b) {
-    return std::tie(a.file, a.filtered, a.extent.offset, a.box.offset) <
-           std::tie(b.file, b.filtered, b.extent.offset, b.box.offset);
-  };
+  std::vector<ReadPlace> places;
   for (RankReads& reads : plan.ranks) {
     std::vector<ReadOrder>& orders = reads.orders;
-    if (std::is_sorted(orders.begin(), orders.end(), is_before)) continue;
-    std::vector<ReadOrder*> places;  // orders are large
-    for (ReadOrder& order : orders) places.push_back(&order);
-    std::stable_sort(places.begin(), places.end(),
-                     [&](const ReadOrder* a, const ReadOrder* b) {
-                       return is_before(*a, *b);
-                     });
-    std::vector<ReadOrder> sorted;
-    sorted.reserve(orders.size());
-    for (ReadOrder* order : places) sorted.push_back(std::move(*order));
-    orders = std::move(sorted);
+    places.clear();
+    for (size_t i = 0; i < orders.size(); ++i) {
+      places.push_back(
+          {orders[i].file, orders[i].filtered, orders[i].extent.offset, i});
+    }
+    const auto is_before = [&](const ReadPlace& a, const ReadPlace& b) {
+      const auto first = std::tie(a.file, a.filtered, a.offset);
+      const auto second = std::tie(b.file, b.filtered, b.offset);
+      if (first != second) return first < second;
+      const Box& box = orders[a.index].box;
+      const Box& other = orders[b.index].box;
+      return std::tie(box.offset, a.index) < std::tie(other.offset, b.index);
+    };
+    if (std::is_sorted(places.begin(), places.end(), is_before)) continue;
+    std::sort(places.begin(), places.end(), is_before);
+    orders = Arranged(orders, places);
   }
 }
 
@@ -225,7 +246,8 @@ StatusOr<RestorePlan> PlanRestore(const SavedCheckpoint& saved,
     plan.note = std::move(shared.note);
   }
   for (size_t rank = 0; rank < wanted.size(); ++rank) {
-    plan.ranks[rank].orders.reserve(wanted[rank].shards.size());
+    // Most boxes meet one or two of those that were saved.
+    plan.ranks[rank].orders.reserve(2 * wanted[rank].shards.size());
   }
   BELAY_RETURN_IF_ERROR(
       AddReadings(saved, wants, stored, ReadByEachRank(wants), plan));

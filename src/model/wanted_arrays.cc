@@ -73,18 +73,25 @@ StatusOr<ShardArrays> FindArrays(const SavedCheckpoint& saved,
     arrays[saved.arrays[i].key] = static_cast<int32_t>(i);
   }
   ShardArrays found(wanted.size());
+  // Ranks mostly want the same keys in the same order.
+  const auto find = [&](const std::string& key, size_t rank, size_t i) {
+    if (rank > 0 && i < found[rank - 1].size()) {
+      const int32_t of_last = found[rank - 1][i];
+      if (saved.arrays[of_last].key == key) return of_last;
+    }
+    const auto it = arrays.find(key);
+    return it == arrays.end() ? -1 : it->second;
+  };
   Status status;
   for (size_t rank = 0; rank < wanted.size(); ++rank) {
     found[rank].reserve(wanted[rank].shards.size());
     for (const ShardInfo& shard : wanted[rank].shards) {
-      const auto it = arrays.find(shard.key);
-      if (it == arrays.end()) {
-        return MissingKeys(wanted, arrays, saved.arrays.size());
-      }
-      found[rank].push_back(it->second);
+      const int32_t array = find(shard.key, rank, found[rank].size());
+      if (array < 0) return MissingKeys(wanted, arrays, saved.arrays.size());
+      found[rank].push_back(array);
       if (!status.ok()) continue;  // a key may be missing
-      status = CheckWant(shard, saved.arrays[it->second],
-                         static_cast<int32_t>(rank));
+      status =
+          CheckWant(shard, saved.arrays[array], static_cast<int32_t>(rank));
     }
   }
   if (!status.ok()) return status;
