@@ -63,6 +63,10 @@ Workload MergeObjectGraphs();
 // What a checkpoint of many arrays holds, on one rank (workloads_reader.cc).
 Workload OpenReader();
 
+// What a manager adds to a restore, and to a training (workloads_manager.cc).
+Workload RestartRun();
+Workload TrainAtAdvisedInterval();
+
 inline std::vector<Workload> AllWorkloads() {
   return {SaveRows(),
           RestoreRows(),
@@ -81,6 +85,8 @@ inline std::vector<Workload> AllWorkloads() {
           RestoreGpt2(),
           ReshardGpt2(),
           SaveZero(),
+          RestartRun(),
+          TrainAtAdvisedInterval(),
           ScatterAddRows(),
           LookUpRows(),
           ReadAllRows(),

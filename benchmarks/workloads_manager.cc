@@ -1,0 +1,220 @@
+// What a manager costs: a restart beside a plain restore, and a training with
+// checkpoints beside one without.
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "arrays.h"
+#include "belay/checkpoint.h"
+#include "belay/checkpoint_manager.h"
+#include "belay/layout.h"
+#include "workloads.h"
+
+namespace belay::bench {
+namespace {
+
+constexpr int64_t kTensors = 24;
+constexpr int64_t kColumns = 1024;
+constexpr int64_t kRows = 2048;      // of each: 192 MiB in all
+constexpr int64_t kRowsOfLoop = 64;  // 6 MiB in all
+constexpr int64_t kStepsOfLoop = 600;
+constexpr int kRoundsOfStep = 60;  // some milliseconds
+constexpr double kBudget = 0.035;
+
+// A model whose tensors are cut by rows over the ranks of `over`.
+struct Model {
+  Model(const Comm& over, int64_t rows)
+      : layout(Layout::Create(Mesh::Create({{"rows", over.size()}}).value(),
+                              {{"rows"}, {}})
+                   .value()),
+        shape({rows, kColumns}) {
+    const Box mine = layout.LocalBox(shape, over.rank()).value();
+    tensors.assign(kTensors, std::vector<float>(NumElements(mine.shape), 1));
+  }
+
+  void Track(Tracker& tracker) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      tracker.Child(absl::StrCat("tensor_", i),
+                    Leaf(layout, shape, tensors[i]));
+    }
+  }
+
+  Layout layout;
+  Shape shape;
+  std::vector<std::vector<float>> tensors;
+};
+
+// Fills a run by ranks that are one fewer. Collective.
+Status SaveByFewer(const Comm& comm, const std::string& dir, int64_t rows) {
+  const int fewer = std::max(1, comm.size() - 1);
+  StatusOr<Comm> part = comm.Split(comm.rank() < fewer ? 0 : -1);
+  if (!part.ok()) return part.status();
+  Status status;
+  if (comm.rank() < fewer) {
+    Model model(*part, rows);
+    for (auto& tensor : model.tensors)
+      std::fill(tensor.begin(), tensor.end(), 7);
+    Checkpoint checkpoint(*part, {{"model", model}});
+    auto manager = CheckpointManager::Create(checkpoint, dir);
+    status = manager.status();
+    for (int64_t step : {1, 2, 3}) {
+      if (status.ok()) status = manager->Save(step).status();
+    }
+    status.Update(part->Close());
+  }
+  return AllOk(comm, status);
+}
+
+struct Restorer {
+  explicit Restorer(const Comm& over, int64_t rows)
+      : comm(over), model(over, rows), checkpoint(over, {{"model", model}}) {}
+
+  Status Check() const {
+    for (const auto& tensor : model.tensors) {
+      for (float value : tensor) {
+        if (value != 7) return absl::DataLossError("another value than saved");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const Comm& comm;
+  Model model;
+  Checkpoint checkpoint;
+  std::string dir;
+};
+
+Contender PlainRestore(std::shared_ptr<Restorer> restorer) {
+  return {.name = "restore",
+          .run =
+              [restorer] {
+                return restorer->checkpoint.Restore(restorer->dir).status();
+              },
+          .check = [restorer] { return restorer->Check(); }};
+}
+
+// All that a job does in the library before its first step.
+Status RestartOnce(Restorer& restorer) {
+  auto manager = CheckpointManager::Create(
+      restorer.checkpoint, restorer.dir,
+      {.stop_signals = {SIGUSR1, SIGTERM}, .max_to_keep = 3});
+  if (!manager.ok()) return manager.status();
+  return manager->RestoreOrInitialize().status();
+}
+
+Contender Restart(std::shared_ptr<Restorer> restorer) {
+  return {.name = "restart",
+          .run = [restorer] { return RestartOnce(*restorer); },
+          .check = [restorer] { return restorer->Check(); }};
+}
+
+// A training whose steps compute and talk to all ranks, as trainings do.
+struct Loop {
+  Loop(const Comm& over, int64_t num_steps)
+      : comm(over),
+        steps(num_steps),
+        model(over, kRowsOfLoop),
+        checkpoint(over, {{"model", model}}) {}
+
+  void Step() {
+    for (int round = 0; round < kRoundsOfStep; ++round) {
+      for (float& value : model.tensors[0]) value = 0.5F * value + 1;
+      for (float value : model.tensors[0]) sum += value;
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_MAX, comm.raw());
+  }
+
+  const Comm& comm;
+  int64_t steps;
+  Model model;
+  Checkpoint checkpoint;
+  std::string dir;
+  bool durable = false;
+  double sum = 0;
+  int64_t saves = 0;
+  int64_t runs = 0;
+};
+
+Contender WithoutCheckpoints(std::shared_ptr<Loop> loop) {
+  return {.name = "without", .run = [loop]() -> Status {
+            for (int64_t i = 0; i < loop->steps; ++i) loop->Step();
+            return absl::OkStatus();
+          }};
+}
+
+Status TrainWithCheckpoints(Loop& loop) {
+  ++loop.runs;
+  loop.saves = 0;
+  auto manager = CheckpointManager::Create(
+      loop.checkpoint, absl::StrCat(loop.dir, "_", loop.runs),
+      // So many failures that the budget decides.
+      {.auto_interval =
+           AutoInterval{.mtbf_seconds = 1, .overhead_budget = kBudget},
+       .max_to_keep = 2,
+       .save = {.durable = loop.durable}});
+  if (!manager.ok()) return manager.status();
+  for (int64_t i = 0; i < loop.steps; ++i) {
+    loop.Step();
+    const StatusOr<bool> due = manager->ShouldSave(i);
+    if (!due.ok()) return due.status();
+    if (!*due) continue;
+    const StatusOr<ManagedSave> saved = manager->Save(i);
+    if (!saved.ok()) return saved.status();
+    loop.saves += saved->saved ? 1 : 0;
+  }
+  return absl::OkStatus();
+}
+
+Contender WithCheckpoints(std::shared_ptr<Loop> loop) {
+  return {.name = "with",
+          .run = [loop] { return TrainWithCheckpoints(*loop); },
+          .check = nullptr,
+          .clean = nullptr,
+          .detail =
+              [loop] {
+                return absl::StrFormat("%d steps, %d saves", loop->steps,
+                                       loop->saves);
+              }};
+}
+
+}  // namespace
+
+Workload RestartRun() {
+  return {.title = "restart on one rank more, beside a plain restore",
+          .comparisons = {{"restore.restart", "restart", "restore", 1.2}},
+          .make = [](const Context& context,
+                     const Medium& medium) -> StatusOr<std::vector<Contender>> {
+            const int64_t rows = Scaled(context, kRows);
+            auto restorer = std::make_shared<Restorer>(*context.comm, rows);
+            restorer->dir = absl::StrCat(medium.dir, "/run");
+            const Status saved =
+                SaveByFewer(*context.comm, restorer->dir, rows);
+            if (!saved.ok()) return saved;
+            return std::vector<Contender>{PlainRestore(restorer),
+                                          Restart(restorer)};
+          }};
+}
+
+Workload TrainAtAdvisedInterval() {
+  return {.title = "train with checkpoints at the advised interval",
+          .comparisons = {{"train.interval", "with", "without", 1 + kBudget}},
+          .make = [](const Context& context,
+                     const Medium& medium) -> StatusOr<std::vector<Contender>> {
+            auto loop = std::make_shared<Loop>(*context.comm,
+                                               Scaled(context, kStepsOfLoop));
+            loop->dir = absl::StrCat(medium.dir, "/loop");
+            loop->durable = medium.durable;
+            return std::vector<Contender>{WithoutCheckpoints(loop),
+                                          WithCheckpoints(loop)};
+          }};
+}
+
+}  // namespace belay::bench
