@@ -73,7 +73,7 @@ class LeaseTest : public DirectoryTest {
 
   // As on a file system without locks.
   StatusOr<Lease> TakeWithoutLocks(const LeaseOwner& me) const {
-    return Lease::Take(File(), me, [](FileLock&) {
+    return Lease::Take(File(), me, 0, [](FileLock&) {
       return StatusOr<FileLock::Result>(FileLock::Result::kUnsupported);
     });
   }
@@ -280,6 +280,49 @@ TEST_F(LeaseTest, WithoutLocksAnotherHostIsBelieved) {
   EXPECT_EQ(Content("step.lease"), LeaseText(other));
   // With locks the kernel knows better.
   EXPECT_EQ(Take().status(), absl::OkStatus());
+}
+
+// A node has died, its job was started again elsewhere, and the file server
+// takes the lock away later.
+TEST_F(LeaseTest, WaitsForTheRunBeforeOnADeadNode) {
+  LeaseOwner before = ThisProcess();
+  before.host = "dead";
+  Put("step.lease", LeaseText(before));
+  int tries = 0;
+  const auto third_time = [&](FileLock& file) {
+    return ++tries < 3 ? FileLock::Result::kHeld : file.Try();
+  };
+  const StatusOr<Lease> lease =
+      Lease::Take(File(), ThisProcess(), 100, third_time);
+  ASSERT_EQ(lease.status(), absl::OkStatus());
+  EXPECT_EQ(tries, 3);
+  EXPECT_THAT(lease->note(), HasSubstr("on host \"dead\""));
+}
+
+TEST_F(LeaseTest, WaitsForNobodyElse) {
+  int tries = 0;
+  const auto never = [&](FileLock&) -> StatusOr<FileLock::Result> {
+    ++tries;
+    return FileLock::Result::kHeld;
+  };
+  const LeaseOwner me = ThisProcess();
+  LeaseOwner other_job = me;
+  other_job.host = "elsewhere";
+  other_job.job = "4712";
+  LeaseOwner no_job = me;
+  no_job.host = "elsewhere";
+  no_job.job = "";
+  for (const LeaseOwner& owner : {me, other_job, no_job}) {
+    Put("step.lease", LeaseText(owner));
+    for (LeaseOwner taker : {me, no_job}) {
+      taker.host = me.host;
+      EXPECT_THAT(
+          std::string(
+              Lease::Take(File(), taker, 1e9, never).status().message()),
+          HasSubstr("held by"));
+    }
+  }
+  EXPECT_EQ(tries, 6);
 }
 
 TEST_F(LeaseTest, AFaultAnywhereTakesNothing) {

@@ -8,6 +8,7 @@
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "belay/job.h"
 #include "checkpoint/check_manager_options.h"
 #include "checkpoint/manager_impl.h"
 #include "checkpoint/sight.h"
@@ -77,6 +78,16 @@ Status ReadFiles(Impl& impl, std::vector<std::string>& notes) {
   return absl::OkStatus();
 }
 
+// Seconds. When a node has died, its job is started again before the file
+// server knows that nobody holds the lock any more: NFS may take two minutes.
+double LeasePatience(const ManagerOptions& options) {
+  constexpr double kMost = 120;
+  const StatusOr<JobEnvironment> job = ReadJobEnvironment();
+  if (!job.ok() || job->restart_count == 0) return 0;
+  const double deadline = options.save.deadline_seconds;
+  return deadline > 0 ? std::min(kMost, deadline / 2) : kMost;
+}
+
 // Rank 0 only.
 Status Prepare(Impl& impl) {
   const ManagerOptions& options = impl.options;
@@ -89,9 +100,9 @@ Status Prepare(Impl& impl) {
     return absl::OkStatus();
   }
   BELAY_RETURN_IF_ERROR(EnsureRunDirectory(impl.dir, options.save.durable));
-  BELAY_ASSIGN_OR_RETURN(
-      impl.lease,
-      Lease::Take(LeasePath(impl.dir, options.prefix), ThisProcess()));
+  BELAY_ASSIGN_OR_RETURN(impl.lease,
+                         Lease::Take(LeasePath(impl.dir, options.prefix),
+                                     ThisProcess(), LeasePatience(options)));
   if (!impl.lease.note().empty()) impl.notes.push_back(impl.lease.note());
   BELAY_ASSIGN_OR_RETURN(
       const std::vector<std::string> cleaned,

@@ -5,10 +5,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,9 @@ namespace {
 
 constexpr size_t kMaxBytes = 64 << 10;
 constexpr size_t kMaxUserBytes = 64 << 10;
+
+using Seconds = std::chrono::duration<double>;
+constexpr Seconds kBetweenTries{0.1};
 
 std::string Variable(const char* name) {
   const char* value = std::getenv(name);
@@ -91,6 +96,11 @@ Status HeldBy(const std::string& path, const std::optional<LeaseOwner>& owner,
       "ended, or choose another directory or prefix"));
 }
 
+// The run before of the same job may have died with its node.
+bool IsOfMyJobElsewhere(const LeaseOwner& owner, const LeaseOwner& me) {
+  return !me.job.empty() && owner.job == me.job && owner.host != me.host;
+}
+
 // The content decides where there are no locks. A process of another host
 // cannot be looked at.
 Status JudgeWithoutLocks(const std::string& path, const LeaseOwner& owner,
@@ -127,15 +137,26 @@ bool IsRunning(const LeaseOwner& owner) {
 }
 
 StatusOr<Lease> Lease::Take(const std::string& path, const LeaseOwner& me,
-                            const TryLock& try_lock) {
+                            double patience, const TryLock& try_lock) {
+  const auto start = std::chrono::steady_clock::now();
   Lease lease;
   BELAY_ASSIGN_OR_RETURN(FileLock file, FileLock::Open(path));
-  BELAY_ASSIGN_OR_RETURN(const FileLock::Result result, try_lock(file));
-  BELAY_ASSIGN_OR_RETURN(const std::string content, file.Read(kMaxBytes));
-  BELAY_ASSIGN_OR_RETURN(
-      const std::optional<LeaseOwner> owner,
-      ParseLease(content, absl::StrCat("take the lease \"", path, "\"")));
-  if (result == FileLock::Result::kHeld) return HeldBy(path, owner, me);
+  FileLock::Result result;
+  std::optional<LeaseOwner> owner;
+  Seconds waited(0);
+  for (;; std::this_thread::sleep_for(kBetweenTries)) {
+    BELAY_ASSIGN_OR_RETURN(result, try_lock(file));
+    BELAY_ASSIGN_OR_RETURN(const std::string content, file.Read(kMaxBytes));
+    BELAY_ASSIGN_OR_RETURN(
+        owner,
+        ParseLease(content, absl::StrCat("take the lease \"", path, "\"")));
+    if (result != FileLock::Result::kHeld) break;
+    const bool may_be_dead = owner && IsOfMyJobElsewhere(*owner, me);
+    if (!may_be_dead || waited.count() >= patience) {
+      return HeldBy(path, owner, me);
+    }
+    waited = std::chrono::steady_clock::now() - start;
+  }
   if (result == FileLock::Result::kUnsupported && owner) {
     BELAY_RETURN_IF_ERROR(JudgeWithoutLocks(path, *owner, me));
   }

@@ -30,10 +30,12 @@ class Lease {
   using TryLock = std::function<StatusOr<FileLock::Result>(FileLock&)>;
 
   // Takes the lease of which `path` is the file, for `me`. One that an ended
-  // process has left is taken over. Local.
+  // process has left is taken over. One that another host holds for the same
+  // Slurm job is waited for, for `patience` seconds. Local.
   // Errors: FailedPrecondition - another process holds it; says who, and what
   //   to do; or the file is not a lease; those of FileLock.
   static StatusOr<Lease> Take(const std::string& path, const LeaseOwner& me,
+                              double patience = 0,
                               const TryLock& try_lock = &Lock);
 
   Lease() = default;
