@@ -14,6 +14,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -43,6 +44,8 @@ struct Options {
   double mtbf = 0;
   bool stop_at_time_limit = false;
   double margin = 30;
+  double deadline = 600;
+  belay::FileLayout file_layout = belay::FileLayout::kShared;
   ModelShape shape;
 
   bool Saves() const { return save_every > 0 || mtbf > 0; }
@@ -78,6 +81,8 @@ belay::ManagerOptions ManagerOptionsOf(const Options& options,
   how.final_save_margin = options.margin;
   // Later saves of the same state skip the planning of the first one.
   how.save.cache = &cache;
+  how.save.deadline_seconds = options.deadline;
+  how.save.file_layout = options.file_layout;
   return how;
 }
 
@@ -254,6 +259,12 @@ int Run(const Ranks& ranks, Options options) {
   return 1;
 }
 
+std::map<std::string, belay::FileLayout> FileLayouts() {
+  return {{"shared", belay::FileLayout::kShared},
+          {"per_node", belay::FileLayout::kPerNode},
+          {"per_task", belay::FileLayout::kPerTask}};
+}
+
 void DeclareFlags(CLI::App& app, Options& o) {
   app.option_defaults()->always_capture_default();
   app.option_defaults()->take_last();
@@ -270,6 +281,11 @@ void DeclareFlags(CLI::App& app, Options& o) {
   app.add_option("--margin", o.margin,
                  "seconds to be left then, after the last save")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--deadline", o.deadline,
+                 "end with code 75 if a part of a save takes so many seconds")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--files", o.file_layout, "one for all, or for each of these")
+      ->transform(CLI::CheckedTransformer(FileLayouts()));
   app.add_option("--report-every", o.report_every, "steps between lines")
       ->check(CLI::PositiveNumber);
   app.add_option("--dir", o.dir, "where the checkpoints are");
