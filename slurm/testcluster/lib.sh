@@ -136,3 +136,33 @@ expect_same_losses() {
   [[ $(wc -l <pieces.log) -eq $steps ]] || fail "not $steps losses"
   echo "$steps of $steps losses are the same to the last bit"
 }
+
+# is_saving: a save of the run has begun to write its data. `storage slow` makes
+# it last for as long as a test needs.
+is_saving() { compgen -G "$work/run/step_*.inprogress/data_*" >/dev/null; }
+# wait_for_save SECONDS [JOB]: for one that is under way.
+wait_for_save() {
+  wait_until "$1" is_saving ||
+    fail "nothing saves after $1 s; job ${2:-none}"
+}
+
+# signal_rank SIGNAL HOST RANK: to the trainer that is this rank, on this host.
+signal_rank() {
+  local pid
+  for pid in $(on "$2" pgrep -x char_lm); do
+    # The process numbers are the host's own, as its /proc has them.
+    if on "$2" grep -qzx "PMIX_RANK=$3" "/proc/$pid/environ"; then
+      on "$2" kill "-$1" "$pid"
+      return
+    fi
+  done
+  fail "no trainer on $2 is rank $3"
+}
+
+# expect_code CODE COMMAND...: it ends with this exit code.
+expect_code() {
+  local need=$1 code=0
+  shift
+  "$@" || code=$?
+  [[ $code -eq $need ]] || fail "exit code $code (need $need): $*"
+}
