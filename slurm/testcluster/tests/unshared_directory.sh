@@ -16,7 +16,7 @@ expect_refusal() {
 }
 # How long a host waits for what another one has made depends on the deadline.
 hasty="$train --deadline 4 --save-every 100"
-on_two_nodes=("$here/mpirun-hosts" n1:2,n2:2)
+on_two_nodes=("$here/mpirun-hosts" "n1:2,n2:2")
 # What all of them say.
 unseen='was not seen within [0-9]+ s by "n2" \(rank 2\); all ranks need the same path on a shared file system$'
 
