@@ -12,11 +12,13 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <map>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -46,6 +48,8 @@ struct Options {
   double margin = 30;
   double deadline = 600;
   belay::FileLayout file_layout = belay::FileLayout::kShared;
+  bool read_back = false;
+  double step_seconds = 0;
   ModelShape shape;
 
   bool Saves() const { return save_every > 0 || mtbf > 0; }
@@ -83,6 +87,7 @@ belay::ManagerOptions ManagerOptionsOf(const Options& options,
   how.save.cache = &cache;
   how.save.deadline_seconds = options.deadline;
   how.save.file_layout = options.file_layout;
+  how.save.read_back = options.read_back;
   return how;
 }
 
@@ -133,6 +138,8 @@ belay::Status TrainLoop(const Ranks& ranks, const Options& options,
     const double loss = TrainStep(ranks, training.model, batch, training.step,
                                   options.learning_rate);
     progress.Step(training.step, loss);
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(options.step_seconds));
     const belay::Status status = SaveIfDue(manager, training.step, progress);
     if (!status.ok()) return status;
     progress.Notes(manager.notes());
@@ -282,10 +289,16 @@ void DeclareFlags(CLI::App& app, Options& o) {
                  "seconds to be left then, after the last save")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--deadline", o.deadline,
-                 "end with code 75 if a part of a save takes so many seconds")
+                 "seconds that a part of a save may take, or the job ends with "
+                 "exit code 75; 0: no limit")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--files", o.file_layout, "one for all, or for each of these")
       ->transform(CLI::CheckedTransformer(FileLayouts()));
+  app.add_flag("--read-back", o.read_back,
+               "compare what was saved with what is in memory");
+  app.add_option("--step-seconds", o.step_seconds,
+                 "sleep so long in each step, as if the model were larger")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--report-every", o.report_every, "steps between lines")
       ->check(CLI::PositiveNumber);
   app.add_option("--dir", o.dir, "where the checkpoints are");
