@@ -88,12 +88,13 @@ wait_for_end() {
 
 has_restarted() { [[ $(field_of "$1" Restarts) -ge $2 ]]; }
 # start_again_now JOB RESTARTS SECONDS: waits until the job is in the queue for
-# the so-many-th time, and spares it the two minutes that Slurm lets it wait.
+# the so-many-th time, and spares it the two minutes that Slurm lets it wait. Not
+# all of them: a node refuses a job that it was told to end in the same second.
 start_again_now() {
   wait_until "$3" has_restarted "$1" "$2" ||
     fail "job $1 was not requeued after $3 s, it is $(field_of "$1" JobState)"
   wait_for_state "$1" PENDING 30
-  scontrol update jobid="$1" StartTime=now
+  scontrol update jobid="$1" StartTime=now+2
 }
 
 # new_disk DIR MIB: a file system of its own for the head, at DIR.
@@ -165,4 +166,46 @@ expect_code() {
   shift
   "$@" || code=$?
   [[ $code -eq $need ]] || fail "exit code $code (need $need): $*"
+}
+
+# --- With the scripts that users copy, slurm/*.sbatch ---
+
+scripts=$(cd "$here/.." && pwd)
+# A training of 300 steps that saves every 50 in $work/NAME and logs its losses
+# in NAME.log, and sleeps in each step, so that there is time to disturb it.
+# Several words, as $train.
+training() {
+  echo "$train --dir $work/$1 --loss-log $work/$1.log --resume --steps 300" \
+    "--save-every 50 --step-seconds ${2:-0.02}"
+}
+# submit_file NAME [SBATCH OPTIONS] SCRIPT ARGUMENTS...: as submit.
+submit_file() {
+  local name=$1
+  shift
+  sbatch --parsable --job-name="$name" --output="$work/$name.out" "$@"
+}
+# submit_training NAME LAUNCHER [SBATCH OPTIONS]: by train.sbatch, on two nodes.
+submit_training() {
+  local name=$1 launcher=$2
+  shift 2
+  # shellcheck disable=SC2046  # several words
+  LAUNCH=$launcher submit_file "$name" -N 2 --ntasks-per-node=1 "$@" \
+    "$scripts/train.sbatch" $(training "$name")
+}
+export srun_pmix="srun --mpi=pmix"
+
+# wait_for_step STEP NAME...: until each of these trainings has done it.
+wait_for_step() {
+  local step=$1 name
+  shift
+  for name in "$@"; do wait_for_line "$name.log" "^$step " 60; done
+}
+# expect_whole NAME...: each has its last checkpoint and the losses of a training
+# that was never stopped.
+expect_whole() {
+  local name
+  for name in "$@"; do
+    "$belay" verify "$work/$name/step_00000300" || fail "$name is not intact"
+    expect_same_losses 300 "$name.log"
+  done
 }

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Trainings reach their time limit. Two are told by Slurm, one looks at the
+# clock itself. Each saves, is put back into the queue, and goes on to its end.
+source "$(dirname "$0")/../lib.sh"
+
+# Slurm looks at the limits every 30 s; before that the training must not be done,
+# after that it need not take long.
+echo 0.2 >pace
+# shellcheck disable=SC2016  # expanded when the job starts, and starts again
+paced='exec "$@" --step-seconds "$(<"$work/pace")"'
+# submit_paced NAME LAUNCHER [SBATCH OPTIONS] -- [FLAGS]
+submit_paced() {
+  local name=$1 launcher=$2 options=()
+  shift 2
+  while [[ $1 != -- ]]; do options+=("$1"); shift; done
+  shift
+  # shellcheck disable=SC2046  # several words
+  LAUNCH=$launcher submit_file "$name" -N 2 --ntasks-per-node=1 "${options[@]}" \
+    "$scripts/train.sbatch" bash -c "$paced" paced $(training "$name") "$@"
+}
+
+mpirun=$(submit_paced mpirun mpirun --time=10 --signal=B:USR1@30 --)
+srun=$(submit_paced srun "$srun_pmix" --time=10 --signal=B:USR1@30 --)
+clock=$(submit_paced clock mpirun --time=1 -- --stop-at-time-limit --margin 45)
+jobs=("$mpirun" "$srun" "$clock")
+wait_for_step 20 mpirun srun clock
+scontrol update jobid="$mpirun" TimeLimit=1
+scontrol update jobid="$srun" TimeLimit=1
+for job in "${jobs[@]}"; do
+  wait_until 60 has_restarted "$job" 1 || fail "job $job was not requeued"
+done
+echo 0 >pace
+for job in "${jobs[@]}"; do
+  scontrol update jobid="$job" TimeLimit=10
+  start_again_now "$job" 1 10
+done
+for job in "${jobs[@]}"; do wait_for_end "$job" 90; done
+for name in mpirun srun; do
+  expect_line "$name.out" 'batch script: got USR1'
+  expect_line "$name.out" 'stopped at step .* because of SIGUSR1 on rank 0'
+done
+expect_line clock.out 'stopped at step .* because of the time limit in 4. s'
+for name in mpirun srun clock; do
+  expect_line "$name.out" 'batch script: exit code 85'
+  expect_line "$name.out" 'resumed from step_'
+done
+expect_whole mpirun srun clock
