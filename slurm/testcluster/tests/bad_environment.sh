@@ -24,3 +24,4 @@ expect_line no_job.out 'note: .*SLURM_JOB_ID.*many'
 expect_whole missing absurd no_job
 wait_for_end "$local" 60 FAILED
 expect_line local.out 'what rank 0 made on host "n[1-4]" was not seen within .* by "n[1-4]" .rank 1.'
+expect_line local.out 'batch script: exit code 1'
