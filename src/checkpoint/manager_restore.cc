@@ -31,6 +31,7 @@ enum class Verdict : char {
 StatusOr<Verdict> JudgeStep(const std::string& path, const Status& failure) {
   BELAY_ASSIGN_OR_RETURN(const bool is_there, Exists(path));
   if (!is_there) return Verdict::kGone;
+  if (absl::IsFailedPrecondition(failure)) return Verdict::kOther;
   if (absl::IsDataLoss(failure)) return Verdict::kDamaged;
   return CheckStepOpens(path).ok() ? Verdict::kOther : Verdict::kDamaged;
 }
@@ -38,8 +39,9 @@ StatusOr<Verdict> JudgeStep(const std::string& path, const Status& failure) {
 // Asks the files where the code of the failure does not say. Another dtype or
 // shape is not damage. Collective.
 StatusOr<Verdict> Judge(const Impl& impl, int64_t step, const Status& failure) {
+  // A rank that finds nothing at all may have come after a deletion.
   if (!absl::IsDataLoss(failure) && !absl::IsNotFound(failure) &&
-      !absl::IsUnimplemented(failure)) {
+      !absl::IsUnimplemented(failure) && !absl::IsFailedPrecondition(failure)) {
     return Verdict::kOther;
   }
   Team team = ManagerTeam(impl, "restore", true);

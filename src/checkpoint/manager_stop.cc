@@ -87,6 +87,14 @@ void Apply(const StopVote& vote, Impl& impl) {
   stopping.is_last_save_owed = !impl.options.read_only;
 }
 
+// What the rules say, and what ranks have told each other. Of what is equal on
+// all ranks it makes the same of everywhere. Local.
+StatusOr<SaveDecision> DecideAsTold(const Impl& impl, SaveRequest request) {
+  request.is_last = impl.stopping.reason.has_value();
+  request.due_in = impl.stopping.is_save_due ? 0 : 1;
+  return DecideHere(impl, request);
+}
+
 // Seconds since 1970 by the system's clock. Local.
 double SystemTime() {
   return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
@@ -206,8 +214,14 @@ StatusOr<bool> CheckpointManager::ShouldSave(std::optional<int64_t> step) {
   Impl& impl = *impl_;
   Stopping& stopping = impl.stopping;
   const bool asks_root = impl.options.should_save != nullptr;
-  SaveRequest request = RequestOf(impl, step);
-  if (!asks_root) BELAY_RETURN_IF_AGREED(FinishExchange(impl));
+  const SaveRequest request = RequestOf(impl, step);
+  std::optional<StatusOr<SaveDecision>> decision;
+  if (!asks_root) {
+    BELAY_RETURN_IF_AGREED(FinishExchange(impl));
+    decision = DecideAsTold(impl, request);
+    // A mistake of this rank is told to all, and to this one, by the next call.
+    stopping.failure.Update(decision->status());
+  }
   // Nothing more is told once a stop is agreed, so that nothing is under way
   // when the program ends.
   if (!stopping.reason) StartExchange(impl, request);
@@ -215,12 +229,9 @@ StatusOr<bool> CheckpointManager::ShouldSave(std::optional<int64_t> step) {
   if (asks_root) BELAY_RETURN_IF_AGREED(FinishExchange(impl));
   if (stopping.reason && !stopping.is_last_save_owed) return false;
   if (!stopping.reason && asks_root) return stopping.rules_save;
-  request.is_last = stopping.reason.has_value();
-  request.due_in = stopping.is_save_due ? 0 : 1;
-  // Of what is equal on all ranks it makes the same of everywhere.
-  BELAY_ASSIGN_OR_RETURN_AGREED(const SaveDecision decision,
-                                DecideHere(impl, request));
-  return decision.save;
+  if (!decision) decision = DecideAsTold(impl, request);
+  if (stopping.reason) BELAY_RETURN_IF_AGREED(decision->status());
+  return decision->ok() && (*decision)->save;
 }
 
 std::optional<StopReason> CheckpointManager::ShouldStop() const {

@@ -247,6 +247,24 @@ Status WriteFiltered(SaveRun& run, WriteCounts& counts) {
                              run.path, note)));
 }
 
+// Whether any file has holes; `sizes` become those of the files of this rank. A
+// file system may show only what is synced as allocated: where there seem to be
+// holes, all look again once all have synced. Collective; agreed.
+StatusOr<bool> FindHoles(SaveRun& run, std::vector<int64_t>& sizes) {
+  Status status = run.progress_status;
+  status.Update(run.sync_status);
+  std::vector<int64_t> flags = {0};
+  for (int look = 0; look < 2 && flags[0] == 0; ++look) {
+    bool has_holes = false;
+    StatusOr<std::vector<int64_t>> found = CheckMyFiles(run, has_holes);
+    status.Update(found.status());
+    flags[0] = has_holes ? 0 : 1;
+    BELAY_RETURN_IF_AGREED(MinAll(run.team, flags, status));
+    sizes = *std::move(found);
+  }
+  return flags[0] == 0;
+}
+
 }  // namespace
 
 Status PrepareIndex(SaveRun& run) {
@@ -288,20 +306,14 @@ Status WriteStation(SaveRun& run) {
 
 Status VerifyStation(SaveRun& run) {
   run.stations.Enter("verify");
-  bool has_holes = false;
-  const StatusOr<std::vector<int64_t>> sizes = CheckMyFiles(run, has_holes);
-  std::vector<int64_t> flags = {has_holes ? 0 : 1};
-  Status status = sizes.status();
-  status.Update(run.progress_status);
-  status.Update(run.sync_status);
-  BELAY_RETURN_IF_AGREED(MinAll(run.team, flags, status));
+  std::vector<int64_t> sizes;
+  BELAY_ASSIGN_OR_RETURN_AGREED(const bool has_holes, FindHoles(run, sizes));
   if (run.cache.planned.has_filters) {
-    BELAY_RETURN_IF_AGREED(
-        GatherFileSizes(run.team, *sizes, run.cache.planned));
+    BELAY_RETURN_IF_AGREED(GatherFileSizes(run.team, sizes, run.cache.planned));
   }
   // Fewer bytes allocated than written is a loss, or a file system that
   // compresses: reading back tells.
-  if (run.options.read_back || flags[0] == 0) {
+  if (run.options.read_back || has_holes) {
     BELAY_RETURN_IF_AGREED(Agree(run.team, ReadBackMine(run)));
   } else if (run.cache.planned.has_filters) {
     BELAY_RETURN_IF_AGREED(Agree(run.team, ReadBackUnsure(run)));

@@ -45,17 +45,17 @@ struct Pipe {
     if (ends[which] >= 0) ::close(ends[which]);
     ends[which] = -1;
   }
-  // Takes what has come. Closes the end for reading once there is no more.
+  // Takes what has come, a part at a time of what never ends. Closes the end
+  // for reading once there is no more.
   void Drain() {
     std::array<char, 4096> part;
-    for (;;) {
+    for (int reads = 0; reads < 16; ++reads) {
       const ssize_t got = ::read(ends[0], part.data(), part.size());
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;
-      if (got <= 0) break;
+      if (got <= 0) return CloseEnd(0);
       text.append(part.data(), std::min<size_t>(got, kMaxBytes - text.size()));
     }
-    CloseEnd(0);
   }
 
   std::array<int, 2> ends = {-1, -1};

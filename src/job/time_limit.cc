@@ -140,11 +140,15 @@ bool TimeLimit::Impl::Ask() {
   return !absl::IsNotFound(status);
 }
 
+// Much longer and clocks overflow.
+constexpr double kMostSeconds = 3e9;
+
 // Whether the time has passed without being woken.
 bool TimeLimit::Impl::Sleep() const {
   const auto end =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                         std::chrono::duration<double>(options.every_seconds));
+      Clock::now() +
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
+          std::min(options.every_seconds, kMostSeconds)));
   for (;;) {
     const std::chrono::duration<double, std::milli> rest = end - Clock::now();
     if (rest.count() <= 0) return true;

@@ -95,7 +95,9 @@ StatusOr<std::string> Scatter(Team& team,
 Status XorToRoot(Team& team, std::span<uint32_t> values);
 
 // Element-wise sum, minimum or maximum over the ranks, in place; agrees on
-// `mine` in the same message. Collective. Same on all ranks: the size.
+// `mine` in the same message. As in Agree, where MPI itself fails on some
+// ranks, those return its error, and the others wait for them until the
+// deadline. Collective. Same on all ranks: the size.
 Status SumAll(Team& team, std::span<int64_t> values,
               const Status& mine = absl::OkStatus());
 Status MinAll(Team& team, std::span<int64_t> values,

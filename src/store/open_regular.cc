@@ -28,16 +28,28 @@ const char* KindOf(mode_t mode) {
   }
 }
 
+int Open(const std::string& path, int flags) {
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
 }  // namespace
 
 StatusOr<int> OpenRegular(const std::string& path, int flags,
                           std::string_view operation) {
-  int fd = -1;
-  do {
-    // On a regular file O_NONBLOCK has no effect.
-    fd = ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666);
-  } while (fd < 0 && errno == EINTR);
+  // What may be a pipe is not waited for; a file that somebody has a lease on
+  // is.
+  int fd = Open(path, flags | O_NONBLOCK);
+  struct stat before;
+  if (fd < 0 && errno == EWOULDBLOCK && ::stat(path.c_str(), &before) == 0 &&
+      S_ISREG(before.st_mode)) {
+    fd = Open(path, flags);
+  }
   if (fd < 0) return ErrnoStatus(errno, operation, path);
+  ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
   struct stat stat;
   Status status;
   if (::fstat(fd, &stat) != 0) {

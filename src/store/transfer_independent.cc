@@ -103,8 +103,9 @@ Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
                      segments.Add(std::as_bytes(std::span(data, bytes)),
                                   offset);
                    });
-    ReportProgress(job, order.shard, tile);
-    return segments.Flush();
+    const Status written = segments.Flush();
+    if (written.ok()) ReportProgress(job, order.shard, tile);
+    return written;
   };
   BELAY_RETURN_IF_ERROR(ForEachStagedTile(job, staging, write_tile));
   counts.bytes += job.writes.bytes;
