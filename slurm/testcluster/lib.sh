@@ -138,13 +138,23 @@ expect_same_losses() {
   echo "$steps of $steps losses are the same to the last bit"
 }
 
-# is_saving: a save of the run has begun to write its data. `storage slow` makes
-# it last for as long as a test needs.
-is_saving() { compgen -G "$work/run/step_*.inprogress/data_*" >/dev/null; }
-# wait_for_save SECONDS [JOB]: for one that is under way.
-wait_for_save() {
-  wait_until "$1" is_saving ||
-    fail "nothing saves after $1 s; job ${2:-none}"
+# slow_save SECONDS: makes every fsync so slow, and returns when a save of the
+# run has begun to write its data. That step is $saving.
+slow_save() {
+  "$here/storage" slow "$1"
+  wait_until 60 is_not_saving || fail "a save does not end"
+  wait_until 60 is_saving || fail "nothing saves after 60 s"
+}
+is_saving() {
+  saving=$(compgen -G "$work/run/step_*.inprogress/data_*") || return
+  saving=${saving#*/step_}
+  saving=$((10#${saving%%.*}))
+}
+is_not_saving() { ! is_saving; }
+# expect_uncommitted STEP
+expect_uncommitted() {
+  [[ ! -e $(printf '%s/run/step_%08d' "$work" "$1") ]] ||
+    fail "step $1 was saved before the fault"
 }
 
 # signal_rank SIGNAL HOST RANK: to the trainer that is this rank, on this host.

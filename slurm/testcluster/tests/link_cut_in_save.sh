@@ -10,23 +10,17 @@ start() {
   local hosts=$1
   shift
   # shellcheck disable=SC2086  # several words
-  "$here/mpirun-hosts" "$hosts" $train --resume --save-every 100 --steps 400 \
+  "$here/mpirun-hosts" "$hosts" $train --resume --save-every 100 --steps 800 \
     --loss-log "$work/losses.log" "$@" >>train.out 2>&1 &
-}
-
-# cut_in_save STEP: n2, which has rank 2 and 3.
-cut_in_save() {
-  wait_for_line losses.log "^$(($1 - 50)) " 60
-  "$here/storage" slow 2
-  wait_for_save 60
-  "$here/link" n2 down
 }
 
 # The daemons of mpirun shall wait longer than its ranks.
 export OMPI_MCA_oob_tcp_keepalive_time=300
 start n3:2,n2:2
 job=$!
-cut_in_save 200
+wait_for_line losses.log '^120 ' 60
+slow_save 2
+"$here/link" n2 down
 sleep 20
 "$here/link" n2 up
 "$here/storage" mend
@@ -34,12 +28,11 @@ code=0
 wait "$job" || code=$?
 echo "exit code $code"
 if [[ $code -ne 0 ]]; then
-  expect_line train.out "^INTERNAL: .*\"$work/run/step_0*200.*: transport endpoint is not connected \\[rank [23] of 4\\]\$"
+  expect_line train.out "^INTERNAL: .*\"$work/run/step_0*$saving.*: transport endpoint is not connected \\[rank [23] of 4\\]\$"
 fi
-expect_committed 100
+expect_committed $((saving - 100))
 
 start n1:1,n3:2,n2:2
 expect_code 0 wait $!
-expect_line train.out 'resumed from step_00000100'
-expect_committed 400
-expect_same_losses 400 losses.log
+expect_committed 800
+expect_same_losses 800 losses.log

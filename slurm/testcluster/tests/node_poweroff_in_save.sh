@@ -5,7 +5,7 @@
 # it goes on from the last checkpoint on the nodes that are left.
 source "$(dirname "$0")/../lib.sh"
 
-steps=800
+steps=1600
 export steps
 job=$(submit train -N 2-4 --requeue <<'END_OF_JOB'
 echo "start ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NUM_NODES nodes, script on $SLURMD_NODENAME"
@@ -16,26 +16,27 @@ srun --mpi=pmix -n "$SLURM_JOB_NUM_NODES" $train --resume --save-every 200 --ste
 END_OF_JOB
 )
 
-# lose_in_save HOST STEP: the step is not committed; the one before is.
+# lose_in_save HOST START: after the first save of that start of the job. The
+# step is not committed; the one before is.
 lose_in_save() {
-  wait_for_line losses.log "^$(($2 - 50)) " 60 "$job"
-  "$here/storage" slow 3
-  wait_for_save 60 "$job"
+  wait_until 60 has_saved_in "$2" || fail "start $2 saves nothing"
+  slow_save 3
   "$here/poweroff" "$1"
   "$here/storage" mend
-  [[ ! -e run/$(printf 'step_%08d' "$2") ]] ||
-    fail "step $2 was saved before $1 lost its power"
+  expect_uncommitted "$saving"
 }
+has_saved_in() { sed "1,/^start $1 /d" train.out | grep -q ' saved step_'; }
 wait_for_line train.out 'start 0 on 4 nodes, script on n1' 30 "$job"
-lose_in_save n3 400
+lose_in_save n3 0
+first=$saving
 start_again_now "$job" 1 60
 wait_for_line train.out 'start 1 on 3 nodes, script on n1' 30 "$job"
-lose_in_save n1 600
+lose_in_save n1 1
 start_again_now "$job" 2 60
 wait_for_end "$job" 120
 expect_line train.out 'start 2 on 2 nodes, script on n2'
 expect_line train.out 'note: the lease was taken over from process [0-9]* on host "n1"'
-expect_line train.out 'resumed from step_00000200'
-expect_line train.out 'resumed from step_00000400'
+expect_line train.out "resumed from step_0*$((first - 200))"
+expect_line train.out "resumed from step_0*$((saving - 200))"
 expect_committed "$steps"
 expect_same_losses "$steps" losses.log

@@ -6,30 +6,30 @@
 # of all ranks: it has to kill the one that is stopped, which counts as 137.
 source "$(dirname "$0")/../lib.sh"
 
-patient="$train --resume --deadline 6 --save-every 100 --steps 400
+patient="$train --resume --deadline 6 --save-every 100 --steps 800
   --loss-log $work/losses.log"
 export patient
 
-# stop_in_save STEP: rank 2, on n2, while that step is saved.
+# stop_in_save OUTPUT: rank 2, on n2, while a step is saved.
 stop_in_save() {
-  wait_for_line losses.log "^$(($1 - 50)) " 60
-  "$here/storage" slow 2
-  wait_for_save 60
+  wait_for_line "$1" ' saved step_' 60
+  slow_save 2
   signal_rank STOP n2 2
 }
-# expect_missed OUTPUT STEP
+# expect_missed OUTPUT
 expect_missed() {
-  expect_line "$1" "^belay: deadline: save \"$work/run/step_0*$2\", station [a-z ]*: waited 6 s for rank 2 of 4; ending the job with exit code 75\$"
+  expect_line "$1" "^belay: deadline: save \"$work/run/step_0*$saving\", station [a-z ]*: waited 6 s for rank 2 of 4; ending the job with exit code 75\$"
 }
 
 echo "-- mpirun"
 # shellcheck disable=SC2086  # several words
 "$here/mpirun-hosts" n1:2,n2:2 $patient >mpirun.out 2>&1 &
 job=$!
-stop_in_save 200
+stop_in_save mpirun.out
 expect_code 75 wait "$job"
 "$here/storage" mend
-expect_missed mpirun.out 200
+expect_missed mpirun.out
+first=$saving
 
 echo "-- srun"
 job=$(submit srun -N 2 --ntasks-per-node=2 <<'END_OF_JOB'
@@ -37,16 +37,16 @@ srun --mpi=pmix $patient
 echo "srun ended with $?"
 END_OF_JOB
 )
-stop_in_save 300
+stop_in_save srun.out
 wait_for_end "$job" 60
 "$here/storage" mend
-expect_missed srun.out 300
+expect_missed srun.out
 expect_line srun.out '^srun: error: .* Exited with exit code 75$'
 expect_line srun.out '^srun ended with 137$'
 
 # shellcheck disable=SC2086  # several words
 "$here/mpirun-hosts" n1:2,n2:2,n3:2 $patient >last.out 2>&1
-expect_line srun.out 'resumed from step_00000100'
-expect_line last.out 'resumed from step_00000200'
-expect_committed 400
-expect_same_losses 400 losses.log
+expect_line srun.out "resumed from step_0*$((first - 100))"
+expect_line last.out "resumed from step_0*$((saving - 100))"
+expect_committed 800
+expect_same_losses 800 losses.log
