@@ -25,7 +25,7 @@ lose_in_save() {
   "$here/storage" mend
   expect_uncommitted "$saving"
 }
-has_saved_in() { sed "1,/^start $1 /d" train.out | grep -q ' saved step_'; }
+has_saved_in() { sed "0,/^start $1 /d" train.out | grep -q ' saved step_'; }
 wait_for_line train.out 'start 0 on 4 nodes, script on n1' 30 "$job"
 lose_in_save n3 0
 first=$saving

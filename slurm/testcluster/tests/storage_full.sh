@@ -15,7 +15,7 @@ job=$(start)
 wait_for_line losses.log '^250 ' 60 "$job"
 "$here/storage" full 1
 wait_for_end "$job" 120 FAILED
-expect_line train.out '^RESOURCE_EXHAUSTED: reserve ".*": no space left \(need [0-9]+ bytes, found [0-9]+\) \[rank 0 of 4\]$'
+expect_line train.out '^RESOURCE_EXHAUSTED: reserve ".*": no space left \(need [0-9]+ bytes, found [0-9]+\) \[rank [0-3] of 4\]$'
 "$belay" verify run
 
 "$here/storage" mend
