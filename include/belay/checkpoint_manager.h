@@ -99,8 +99,7 @@ class CheckpointManager {
   // of the call before, in one reduction of eight bytes that this call
   // completes before it begins the next one, so that no step waits for it. Only
   // with should_save the answer of rank 0 for this step is waited for.
-  // Errors, each told to all ranks, those of this call by the next one: those
-  // of
+  // Errors, told to all ranks, those of this call by the next one: those of
   //   Save for the step; InvalidArgument - ranks passed different steps;
   //   Internal - the clock or should_save threw.
   // Cost: one nonblocking all-reduce of 8 bytes; none once the job is to stop.
