@@ -1,8 +1,6 @@
 # belay_test_options(TARGET)
 # How every test is compiled: quickly. The headers that most tests begin with
 # are parsed once for all of them, and a test is not worth optimising fully.
-# The library itself is compiled without either: each source proves that it
-# includes all it uses, and is what users get.
 if(NOT TARGET belay_test_headers)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cc
        CONTENT "int main() {}\n" @ONLY)

@@ -26,7 +26,7 @@ std::string CutText(const ArrayEntry& entry) {
   if (entry.datasets.empty()) return "empty";
   const StoredDataset& first = entry.datasets[0];
   const std::string filters =
-      first.filters.empty() ? "" : ", " + DescribeFilters(first.filters);
+      first.filters.empty() ? "" : Cat(", ", DescribeFilters(first.filters));
   if (entry.datasets.size() > 1) {
     return absl::StrFormat("%d pieces%s", entry.datasets.size(), filters);
   }

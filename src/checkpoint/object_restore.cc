@@ -52,7 +52,7 @@ StatusOr<std::string> EncodeStoredGraph(const SavedCheckpoint& saved) {
     BELAY_ASSIGN_OR_RETURN(
         graph, FromStoredGraph(saved.graph, saved.arrays, saved.values));
   }
-  return (by_name ? "n" : "g") + EncodeGraph(graph);
+  return Cat(by_name ? "n" : "g", EncodeGraph(graph));
 }
 
 // Station graph: what is stored, on all ranks. Collective; agreed.

@@ -49,7 +49,7 @@ Status AgreeOnSight(Team& team, const Status& mine, bool sees,
   if (all_see[0] == 1) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> all,
-      AllGather(team, (sees ? "y" : "n") + HostName()));
+      AllGather(team, Cat(sees ? "y" : "n", HostName())));
   return absl::FailedPreconditionError(absl::StrFormat(
       "%s: what rank 0 made on host \"%s\" was not seen within %g s by %s; all "
       "ranks need the same path on a shared file system",

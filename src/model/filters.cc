@@ -129,7 +129,7 @@ std::string DescribeFilters(const std::vector<Filter>& filters) {
   for (const Filter& filter : filters) {
     text += Cat(text.empty() ? "" : ", ", NameOf(filter.id));
     if (filter.parameters.empty()) continue;
-    text += "(" + Joined(filter.parameters) + ")";
+    text += Cat("(", Joined(filter.parameters), ")");
   }
   return text;
 }
