@@ -52,6 +52,7 @@ Workload CoverOf2048();
 Workload CoverOfGrid();
 Workload FindPiecesOfMove();
 Workload PlanOfMove();
+Workload PlanOfMoveByBoxes();
 Workload PlanOfLlama();
 
 // Choosing the chunks of many arrays, on one rank (workloads_chunks.cc).
@@ -96,6 +97,7 @@ inline std::vector<Workload> AllWorkloads() {
           CoverOfGrid(),
           FindPiecesOfMove(),
           PlanOfMove(),
+          PlanOfMoveByBoxes(),
           PlanOfLlama(),
           ChooseChunks(),
           MergeObjectGraphs(),

@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/wire.h"
+#include "belay/layout.h"
 #include "model/array_datasets.h"
 #include "model/coverage.h"
+#include "model/own_reads.h"
 #include "model/restore_planner.h"
 #include "model/save_planner.h"
 #include "workload/model_spec.h"
@@ -31,18 +34,19 @@ std::string KeyOf(int64_t tensor) {
   return absl::StrCat("model.layers.", tensor, ".weight");
 }
 
-// `tensors` arrays, each cut by rows over the ranks.
-std::vector<RankShards> Rows(int64_t tensors, int64_t ranks) {
+// `tensors` arrays, each cut by rows over the ranks. Whether a layout says so.
+std::vector<RankShards> Rows(int64_t tensors, int ranks, bool laid_out) {
+  const Shape shape = {kRows, kColumns};
+  const Layout layout =
+      Layout::Create(Mesh::Create({{"x", ranks}}).value(), {{"x"}, {}}).value();
   std::vector<RankShards> all(ranks);
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    const int64_t begin = kRows * rank / ranks;
-    const int64_t end = kRows * (rank + 1) / ranks;
+  for (int rank = 0; rank < ranks; ++rank) {
     for (int64_t i = 0; i < tensors; ++i) {
-      all[rank].shards.push_back(
-          {.key = KeyOf(i),
-           .dtype = DType::kBF16,
-           .global_shape = {kRows, kColumns},
-           .box = {{begin, 0}, {end - begin, kColumns}}});
+      all[rank].shards.push_back({.key = KeyOf(i),
+                                  .dtype = DType::kBF16,
+                                  .global_shape = shape,
+                                  .box = layout.LocalBox(shape, rank).value(),
+                                  .layout = laid_out ? layout.ToString() : ""});
     }
   }
   return all;
@@ -130,23 +134,26 @@ Task Cover(std::vector<RankShards> ranks) {
 struct Move {
   SavedCheckpoint saved;
   std::vector<RankShards> wanted;
+  ListedRanks listed;  // the same, as rank 0 has heard it
 };
 
 // A file for each rank, so that each saved box is a dataset.
-std::shared_ptr<Move> MakeMove(int64_t tensors, int64_t from, int64_t to) {
+std::shared_ptr<Move> MakeMove(int64_t tensors, bool laid_out) {
   SimulatedSave ignored;
-  const SavePlan plan = PlanSave(TellRoot(Rows(tensors, from), ignored).value(),
-                                 {.file_layout = FileLayout::kPerTask})
-                            .value();
+  const SavePlan plan =
+      PlanSave(TellRoot(Rows(tensors, 1024, true), ignored).value(),
+               {.file_layout = FileLayout::kPerTask})
+          .value();
   auto move = std::make_shared<Move>();
   move->saved = IndexOf(plan);
-  move->wanted = Rows(tensors, to);
+  move->wanted = Rows(tensors, 1536, laid_out);
+  move->listed = TellRoot(move->wanted, ignored).value();
   return move;
 }
 
 // Which saved boxes hold what each rank wants of each array.
 Task FindPieces(int64_t tensors) {
-  const std::shared_ptr<Move> move = MakeMove(tensors, 1024, 1536);
+  const std::shared_ptr<Move> move = MakeMove(tensors, true);
   std::vector<std::vector<Box>> wanted(tensors);
   for (const RankShards& rank : move->wanted) {
     for (size_t i = 0; i < wanted.size(); ++i) {
@@ -172,20 +179,31 @@ Task FindPieces(int64_t tensors) {
           }};
 }
 
-// The same as a plan that can be carried out.
-Task PlanMove(int64_t tensors) {
-  const std::shared_ptr<Move> move = MakeMove(tensors, 1024, 1536);
-  return {.unit = "orders",
-          .expected = tensors * 2048,
-          .count = [move]() -> StatusOr<int64_t> {
+// Plans a restore: what rank 0 does for all, what it tells them, and what one
+// rank makes of that, which the others do at the same time.
+Task PlanMove(int64_t tensors, bool laid_out) {
+  constexpr int kRank = 1;  // it wants rows of two others
+  const std::shared_ptr<Move> move = MakeMove(tensors, laid_out);
+  std::vector<WantedBox> wanted;
+  for (const ShardInfo& shard : move->wanted[kRank].shards) {
+    wanted.push_back({.key = shard.key, .box = &shard.box});
+  }
+  return {.unit = "orders of a rank",
+          .expected = tensors * 2,
+          .count = [move, wanted]() -> StatusOr<int64_t> {
+            DividedWants wants = DivideWants(move->saved, move->listed, true);
             StatusOr<RestorePlan> plan = PlanRestore(
-                move->saved, move->wanted, {.sharing = ReadSharing::kAuto});
+                move->saved, wants.central, {.sharing = ReadSharing::kAuto});
             if (!plan.ok()) return plan.status();
-            int64_t orders = 0;
-            for (const RankReads& reads : plan->ranks) {
-              orders += static_cast<int64_t>(reads.orders.size());
-            }
-            return orders;
+            AddOwnArrays(move->saved, wants, *plan);
+            WireWriter out;
+            for (const StackedArray& array : wants.stacked) array.Put(out);
+            WireReader in(out.bytes());
+            std::vector<StackedArray> told;
+            while (!in.done()) told.push_back(StackedArray::Get(in));
+            RankReads& reads = plan->ranks[kRank];
+            AddOwnReads(told, wanted, reads);
+            return static_cast<int64_t>(reads.orders.size());
           }};
 }
 
@@ -240,14 +258,14 @@ int64_t Tensors(const Context& context) {
 Workload CoverOf1024() {
   return OneTask("check the cover of 1,024 arrays in 1,024 rows",
                  "plan.cover.1024", 100, true, [](const Context& context) {
-                   return Cover(Rows(Tensors(context), 1024));
+                   return Cover(Rows(Tensors(context), 1024, true));
                  });
 }
 
 Workload CoverOf2048() {
   return OneTask("check the cover of 1,024 arrays in 2,048 rows",
                  "plan.cover.2048", 250, true, [](const Context& context) {
-                   return Cover(Rows(Tensors(context), 2048));
+                   return Cover(Rows(Tensors(context), 2048, true));
                  });
 }
 
@@ -266,8 +284,15 @@ Workload FindPiecesOfMove() {
 Workload PlanOfMove() {
   return OneTask("plan a restore of 1,024 rows in 1,536, of 1,024 arrays",
                  "plan.move.1024to1536", 100, true, [](const Context& context) {
-                   return PlanMove(Tensors(context));
+                   return PlanMove(Tensors(context), true);
                  });
+}
+
+Workload PlanOfMoveByBoxes() {
+  return OneTask(
+      "the same, if no layout says which rows", "plan.move.boxes.1024to1536",
+      100, false,
+      [](const Context& context) { return PlanMove(Tensors(context), false); });
 }
 
 Workload PlanOfLlama() {

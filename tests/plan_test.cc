@@ -141,7 +141,7 @@ TEST(CodecTest, RankWrites) {
 
 TEST(CodecTest, RankReads) {
   RankReads reads;
-  reads.string_bytes = {0, 5, 1 << 20};
+  reads.texts = {{1, 5}, {2, 1 << 20}};
   reads.orders.push_back({.shard = 1,
                           .file = 2,
                           .first_block = -1,
@@ -155,7 +155,11 @@ TEST(CodecTest, RankReads) {
                               .bytes = 40,
                               .box = {{1, 2}, {2, 5}}});
   const RankReads back = DecodeRankReads(EncodeRankReads(reads));
-  EXPECT_EQ(back.string_bytes, reads.string_bytes);
+  ASSERT_EQ(back.texts.size(), 2u);
+  for (size_t k = 0; k < 2; ++k) {
+    EXPECT_EQ(back.texts[k].shard, reads.texts[k].shard);
+    EXPECT_EQ(back.texts[k].bytes, reads.texts[k].bytes);
+  }
   ASSERT_EQ(back.orders.size(), 2u);
   for (size_t k = 0; k < 2; ++k) {
     const ReadOrder& a = back.orders[k];

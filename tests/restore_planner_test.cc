@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/checksum.h"
+#include "model/own_reads.h"
 #include "model/save_planner.h"
 #include "model_testing.h"
 
@@ -59,7 +60,9 @@ TEST(PlanRestoreTest, TextsGetTheirStoredLength) {
       OneWant({.key = "t", .dtype = DType::kString}, 1);
   wanted[1].shards.push_back(InfoOf(kVector, {{0}, {0}}));
   const RestorePlan plan = PlanRestore(Saved(), wanted).value();
-  EXPECT_THAT(plan.ranks[1].string_bytes, ElementsAre(5, 0));
+  ASSERT_EQ(plan.ranks[1].texts.size(), 1u);
+  EXPECT_EQ(plan.ranks[1].texts[0].shard, 0);
+  EXPECT_EQ(plan.ranks[1].texts[0].bytes, 5);
   ASSERT_EQ(plan.ranks[1].orders.size(), 1u);
   EXPECT_EQ(plan.ranks[1].orders[0].box, (Box{{0}, {5}}));
   EXPECT_EQ(plan.bytes, 5);
@@ -231,9 +234,25 @@ int64_t WantedBytes(const std::vector<RankShards>& wanted) {
   return bytes;
 }
 
-void ExpectRestored(const SimulatedFiles& files,
-                    const std::vector<RankShards>& wanted) {
-  const RestorePlan plan = PlanRestore(files.index, wanted).value();
+// The plan of all ranks, where each plans its own reads as far as it can.
+RestorePlan PlanDivided(const SavedCheckpoint& saved,
+                        const std::vector<RankShards>& wanted) {
+  DividedWants wants = DivideWants(saved, ToListed(wanted), true);
+  RestorePlan plan = PlanRestore(saved, wants.central).value();
+  AddOwnArrays(saved, wants, plan);
+  for (size_t rank = 0; rank < wanted.size(); ++rank) {
+    std::vector<WantedBox> boxes;
+    for (const ShardInfo& shard : wanted[rank].shards) {
+      boxes.push_back({.key = shard.key, .box = &shard.box});
+    }
+    AddOwnReads(wants.stacked, boxes, plan.ranks[rank]);
+  }
+  return plan;
+}
+
+void ExpectReads(const SimulatedFiles& files,
+                 const std::vector<RankShards>& wanted,
+                 const RestorePlan& plan) {
   SCOPED_TRACE(ToString(plan, 1000));
   for (size_t rank = 0; rank < wanted.size(); ++rank) {
     const std::vector<ShardInfo>& shards = wanted[rank].shards;
@@ -243,15 +262,40 @@ void ExpectRestored(const SimulatedFiles& files,
       const StoredArray array{shards[i].key, shards[i].dtype,
                               shards[i].global_shape, shards[i].string_bytes};
       ASSERT_EQ(bytes[i], PieceOf(array, IoBox(shards[i])));
-      ASSERT_EQ(plan.ranks[rank].string_bytes[i], array.string_bytes);
+    }
+    for (const TextLength& text : plan.ranks[rank].texts) {
+      ASSERT_EQ(shards[text.shard].dtype, DType::kString);
+      ASSERT_EQ(text.bytes, shards[text.shard].string_bytes);
     }
   }
-  ASSERT_EQ(plan.bytes, WantedBytes(wanted));  // nothing is read in vain
   for (size_t i = 0; i < plan.arrays.size(); ++i) {
     const Counted counted = CountReads(files.index.arrays[plan.arrays[i]],
                                        plan.first_blocks[i], plan, wanted);
     ASSERT_EQ(counted.counts, counted.wanted);
   }
+}
+
+int64_t ReadBytes(const std::vector<RankShards>& wanted,
+                  const RestorePlan& plan) {
+  int64_t bytes = 0;
+  for (size_t rank = 0; rank < wanted.size(); ++rank) {
+    for (const ReadOrder& order : plan.ranks[rank].orders) {
+      const ShardInfo& shard = wanted[rank].shards[order.shard];
+      bytes += NumElements(order.box.shape) * IoElementSize(shard.dtype);
+    }
+  }
+  return bytes;
+}
+
+void ExpectRestored(const SimulatedFiles& files,
+                    const std::vector<RankShards>& wanted) {
+  const RestorePlan plan = PlanRestore(files.index, wanted).value();
+  ExpectReads(files, wanted, plan);
+  ASSERT_EQ(plan.bytes, WantedBytes(wanted));  // nothing is read in vain
+  const RestorePlan divided = PlanDivided(files.index, wanted);
+  ExpectReads(files, wanted, divided);
+  ASSERT_EQ(ReadBytes(wanted, divided), plan.bytes);
+  ASSERT_EQ(divided.num_blocks, plan.num_blocks);
 }
 
 class SaveAndRestoreTest : public testing::TestWithParam<FileLayout> {};

@@ -11,6 +11,7 @@
 #include "checkpoint/restore_options.h"
 #include "checkpoint/restore_run.h"
 #include "checkpoint/tell_together.h"
+#include "model/own_reads.h"
 #include "model/restore_planner.h"
 #include "types/conversions.h"
 
@@ -18,7 +19,8 @@ namespace belay {
 namespace {
 
 // What rank 0 tells all ranks.
-std::string EncodeCommon(const RestoreRun& run) {
+std::string EncodeCommon(const RestoreRun& run,
+                         const std::vector<StackedArray>& stacked) {
   WireWriter common;
   common.PutText(run.source.path);
   common.Put(run.source.step);
@@ -31,10 +33,14 @@ std::string EncodeCommon(const RestoreRun& run) {
   common.Put<uint64_t>(run.saved.files.size());
   for (const StoredFile& file : run.saved.files) common.PutText(file.name);
   PutFiltered(common, run.plan.filtered);
+  common.Put<uint64_t>(stacked.size());
+  for (const StackedArray& array : stacked) array.Put(common);
   return common.Take();
 }
 
-void DecodeCommon(std::string_view bytes, RestoreRun& run) {
+// Returns the arrays of which this rank plans its reads.
+std::vector<StackedArray> DecodeCommon(std::string_view bytes,
+                                       RestoreRun& run) {
   WireReader in(bytes);
   run.source.path = in.GetText();
   run.source.step = in.Get<int64_t>();
@@ -49,19 +55,18 @@ void DecodeCommon(std::string_view bytes, RestoreRun& run) {
   run.file_names.resize(in.Get<uint64_t>());
   for (std::string& name : run.file_names) name = in.GetText();
   run.filtered = GetFiltered(in);
+  return in.GetAll<StackedArray>([&] { return StackedArray::Get(in); });
 }
 
-// What all ranks want, as it is stored. Rank 0 only.
-StatusOr<std::vector<RankShards>> WantOnRoot(const ListedRanks& listed,
-                                             RestoreRun& run) {
-  std::vector<RankShards> wanted;
-  for (int rank = 0; rank < run.team.size(); ++rank) {
-    wanted.push_back(ShardsOf(listed, rank));
-  }
+// What all ranks want, as it is stored; each rank's own part only if it may
+// plan that by itself. Rank 0 only.
+StatusOr<DividedWants> WantOnRoot(const ListedRanks& listed, bool may_divide,
+                                  RestoreRun& run) {
+  DividedWants wants = DivideWants(run.saved, listed, may_divide);
   BELAY_ASSIGN_OR_RETURN(
       run.result.conversions,
-      WantAsStored(run.saved, MostTolerance(run.options), wanted));
-  return wanted;
+      WantAsStored(run.saved, MostTolerance(run.options), wants.central));
+  return wants;
 }
 
 // Rank 0 only.
@@ -72,21 +77,24 @@ Status OfRestore(const RestoreRun& run, const Status& status) {
       absl::StrFormat("restore \"%s\": %s", run.source.path, status.message()));
 }
 
-// Rank 0 only.
-Status PlanOnRoot(const ListedRanks& listed, RestoreRun& run) {
-  const StatusOr<std::vector<RankShards>> wanted = WantOnRoot(listed, run);
-  if (!wanted.ok()) return OfRestore(run, wanted.status());
-  BELAY_RETURN_IF_ERROR(OfRestore(run, CheckKinds(run.saved, *wanted)));
+// Returns the arrays of which each rank plans its reads. Rank 0 only.
+StatusOr<std::vector<StackedArray>> PlanOnRoot(const ListedRanks& listed,
+                                               RestoreRun& run) {
   ReadRules rules = ReadRulesOf(run.options);
   if (!run.no_shared_memory.empty()) rules.sharing = ReadSharing::kEachRank;
-  StatusOr<RestorePlan> plan = PlanRestore(run.saved, *wanted, rules);
+  StatusOr<DividedWants> wants =
+      WantOnRoot(listed, !rules.primary_replica.has_value(), run);
+  if (!wants.ok()) return OfRestore(run, wants.status());
+  BELAY_RETURN_IF_ERROR(OfRestore(run, CheckKinds(run.saved, wants->central)));
+  StatusOr<RestorePlan> plan = PlanRestore(run.saved, wants->central, rules);
   if (!plan.ok()) return OfRestore(run, plan.status());
+  AddOwnArrays(run.saved, *wants, *plan);
   run.plan = *std::move(plan);
   if (!run.no_shared_memory.empty()) {
     run.plan.note = Cat("each rank reads: no memory can be shared (",
                         run.no_shared_memory, ")");
   }
-  return absl::OkStatus();
+  return std::move(wants->stacked);
 }
 
 // Tells all ranks what rank 0 makes of all that they want. Collective; agreed.
@@ -105,8 +113,9 @@ StatusOr<Briefed> AskForWanted(
 
 Status PlanStation(RestoreRun& run) {
   const auto plan = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
-    BELAY_RETURN_IF_ERROR(PlanOnRoot(listed, run));
-    Briefing briefing{.common = EncodeCommon(run)};
+    BELAY_ASSIGN_OR_RETURN(const std::vector<StackedArray> stacked,
+                           PlanOnRoot(listed, run));
+    Briefing briefing{.common = EncodeCommon(run, stacked)};
     for (const RankReads& reads : run.plan.ranks) {
       briefing.parts.push_back(EncodeRankReads(reads));
     }
@@ -114,8 +123,13 @@ Status PlanStation(RestoreRun& run) {
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(const Briefed briefed, AskForWanted(run, plan));
   if (MayConvert(run.options)) BELAY_RETURN_IF_AGREED(ShareForms(run));
-  DecodeCommon(briefed.common, run);
+  const std::vector<StackedArray> stacked = DecodeCommon(briefed.common, run);
   run.reads = DecodeRankReads(briefed.part);
+  std::vector<WantedBox> wanted;
+  for (const Shard& shard : run.shards) {
+    wanted.push_back({.key = shard.key, .box = &shard.box});
+  }
+  AddOwnReads(stacked, wanted, run.reads);
   return absl::OkStatus();
 }
 
@@ -130,7 +144,8 @@ Status ReadFlat(RestoreRun& run) {
   run.result.sharing_note = "each rank reads a file of another program";
   if (MayConvert(run.options)) {
     const auto want = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
-      BELAY_RETURN_IF_ERROR(OfRestore(run, WantOnRoot(listed, run).status()));
+      BELAY_RETURN_IF_ERROR(
+          OfRestore(run, WantOnRoot(listed, false, run).status()));
       return Briefing();
     };
     BELAY_RETURN_IF_AGREED(AskForWanted(run, want).status());

@@ -93,10 +93,8 @@ Status Deliver(RestoreRun& run, const Sharing& sharing, const Status& mine,
 // Reads what this rank alone wants, and with `sharing` what others want too.
 // Collective; agreed.
 Status ReadPlanned(RestoreRun& run, const std::optional<Sharing>& sharing) {
-  for (size_t i = 0; i < run.shards.size(); ++i) {
-    if (run.shards[i].dtype == DType::kString) {
-      run.shards[i].text->resize(run.reads.string_bytes[i]);
-    }
+  for (const TextLength& text : run.reads.texts) {
+    run.shards[text.shard].text->resize(text.bytes);
   }
   ReadCounts counts;
   const ReadJob job{.shards = run.shards,

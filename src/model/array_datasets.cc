@@ -27,6 +27,27 @@ void Clip(const Box& other, Box& box) {
 
 }  // namespace
 
+void ForEachPartOf(const StoredDataset& dataset, int32_t filtered,
+                   const Box& box, int64_t element_size,
+                   absl::FunctionRef<void(ReadOrder&)> visit) {
+  if (dataset.chunk.empty() && filtered < 0) {
+    ReadOrder order{.file = dataset.file,
+                    .box = box,
+                    .extent = {.box = dataset.box, .offset = dataset.offset}};
+    Clip(dataset.box, order.box);
+    visit(order);
+    return;
+  }
+  ReadOrder order{.file = dataset.file, .filtered = filtered};
+  const Box part = *Intersect(dataset.box, box);
+  for (Extent& extent : ExtentsOf(dataset, part, element_size)) {
+    if (filtered < 0) extent.offset += dataset.offset;
+    order.box = *Intersect(extent.box, part);
+    order.extent = std::move(extent);
+    visit(order);
+  }
+}
+
 ArrayDatasets::ArrayDatasets(const SavedCheckpoint& saved,
                              std::vector<int32_t> datasets,
                              std::vector<FilteredDataset>& filtered)
@@ -52,29 +73,15 @@ void ArrayDatasets::ForEachPart(
     const Box& box, int64_t element_size,
     absl::FunctionRef<void(ReadOrder&)> visit) const {
   for (size_t i : index_.Find(box)) {
-    const StoredDataset& dataset = saved_.datasets[datasets_[i]];
-    if (dataset.chunk.empty() && filtered_[i] < 0) {
-      ReadOrder order{.file = dataset.file,
-                      .box = box,
-                      .extent = {.box = dataset.box, .offset = dataset.offset}};
-      Clip(dataset.box, order.box);
-      visit(order);
-      continue;
-    }
-    ReadOrder order{.file = dataset.file, .filtered = filtered_[i]};
-    const Box part = *Intersect(dataset.box, box);
-    for (Extent& extent : ExtentsOf(dataset, part, element_size)) {
-      if (filtered_[i] < 0) extent.offset += dataset.offset;
-      order.box = *Intersect(extent.box, part);
-      order.extent = std::move(extent);
-      visit(order);
-    }
+    ForEachPartOf(saved_.datasets[datasets_[i]], filtered_[i], box,
+                  element_size, visit);
   }
 }
 
 std::vector<ArrayDatasets> DatasetsOf(const SavedCheckpoint& saved,
                                       const std::vector<int32_t>& arrays,
                                       std::vector<FilteredDataset>& filtered) {
+  if (arrays.empty()) return {};
   std::vector<std::vector<int32_t>> datasets(saved.arrays.size());
   for (size_t i = 0; i < saved.datasets.size(); ++i) {
     datasets[saved.datasets[i].array].push_back(static_cast<int32_t>(i));

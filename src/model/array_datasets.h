@@ -15,14 +15,21 @@
 
 namespace belay {
 
+// Calls `visit` for each part of `box`, which meets the dataset, that lies in
+// one extent, with what an order says of it, which it may take. Extents may
+// overhang the dataset. `filtered` is its number among those with filters; -1:
+// none.
+void ForEachPartOf(const StoredDataset& dataset, int32_t filtered,
+                   const Box& box, int64_t element_size,
+                   absl::FunctionRef<void(ReadOrder&)> visit);
+
 class ArrayDatasets {
  public:
   // Adds the datasets with filters, by number, to `filtered`. Borrows `saved`.
   ArrayDatasets(const SavedCheckpoint& saved, std::vector<int32_t> datasets,
                 std::vector<FilteredDataset>& filtered);
 
-  // Calls `visit` for each part of `box` that lies in one extent, with what an
-  // order says of it, which it may take. Extents may overhang their dataset.
+  // The same for all datasets that meet `box`.
   void ForEachPart(const Box& box, int64_t element_size,
                    absl::FunctionRef<void(ReadOrder&)> visit) const;
 

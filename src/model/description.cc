@@ -165,13 +165,24 @@ StatusOr<ShardList> DecodeList(const Entries& entries) {
   return list;
 }
 
+Box BoxOnRank(const ListedShard& listed, int rank) {
+  switch (listed.place) {
+    case Place::kLayout:
+      return *listed.layout->LocalBox(listed.info.global_shape, rank);
+    case Place::kWhole:
+      return WholeBox(listed.info.global_shape);
+    case Place::kBox:
+      break;
+  }
+  return listed.info.box;
+}
+
 ShardInfo OnRank(const ListedShard& listed, int rank) {
   ShardInfo info = listed.info;
+  info.box = BoxOnRank(listed, rank);
   if (listed.place == Place::kLayout) {
-    info.box = *listed.layout->LocalBox(info.global_shape, rank);
     info.replica = listed.layout->Replica(rank);
   } else if (listed.place == Place::kWhole) {
-    info.box = WholeBox(info.global_shape);
     info.replica = rank;
   }
   return info;

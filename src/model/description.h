@@ -57,7 +57,9 @@ struct ShardList {
 // Errors: Internal - these are no entries of a description.
 StatusOr<ShardList> DecodeList(const Entries& entries);
 
-// The shard as this rank holds it. Local. Requires that the rank has listed it.
+// The shard as this rank holds it, or its box alone. Local. Require that the
+// rank has listed it.
+Box BoxOnRank(const ListedShard& listed, int rank);
 ShardInfo OnRank(const ListedShard& listed, int rank);
 
 }  // namespace belay

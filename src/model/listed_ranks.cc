@@ -24,13 +24,21 @@ struct KeyRows {
 std::vector<KeyRows> GroupByKey(const std::vector<ShardList>& lists) {
   std::vector<KeyRows> groups;
   absl::flat_hash_map<std::string_view, size_t> positions;
+  std::vector<size_t> found;  // of each shard of the last list
+  // Lists mostly have the same keys in the same order.
+  const auto find = [&](std::string_view key, size_t i) {
+    if (i < found.size() && groups[found[i]].key == key) return found[i];
+    const auto [it, fresh] = positions.try_emplace(key, groups.size());
+    if (fresh) groups.push_back({key, {}});
+    return it->second;
+  };
   for (size_t list = 0; list < lists.size(); ++list) {
     const std::vector<ListedShard>& shards = lists[list].shards;
     for (size_t i = 0; i < shards.size(); ++i) {
-      const std::string_view key = shards[i].info.key;
-      const auto [it, fresh] = positions.try_emplace(key, groups.size());
-      if (fresh) groups.push_back({key, {}});
-      groups[it->second].rows.push_back(
+      const size_t group = find(shards[i].info.key, i);
+      if (i == found.size()) found.push_back(group);
+      found[i] = group;
+      groups[group].rows.push_back(
           {static_cast<int32_t>(list), static_cast<int32_t>(i)});
     }
   }
@@ -106,22 +114,46 @@ StatusOr<ListedRanks> ListRanks(const Heard& heard) {
   return listed;
 }
 
-RankShards ShardsOf(const ListedRanks& listed, int rank) {
-  const RankLists& lists = listed.ranks[rank];
-  const ShardList& shared = listed.lists[lists.shared];
-  const ShardList& own = listed.lists[lists.own];
-  RankShards all{.node = own.node, .shards = {}, .values = shared.values};
+void ForEachShard(const ListedRanks& listed, int rank,
+                  absl::FunctionRef<void(const ListedShard&, int32_t)> fn) {
+  const ShardList& shared = listed.lists[listed.ranks[rank].shared];
+  const ShardList& own = listed.lists[listed.ranks[rank].own];
   size_t next = 0;
+  int32_t number = 0;
   for (size_t i = 0; i < own.shards.size(); ++i) {
     for (; static_cast<int64_t>(next) < own.before[i]; ++next) {
-      all.shards.push_back(OnRank(shared.shards[next], rank));
+      fn(shared.shards[next], number++);
     }
-    all.shards.push_back(own.shards[i].info);
+    fn(own.shards[i], number++);
   }
-  for (; next < shared.shards.size(); ++next) {
-    all.shards.push_back(OnRank(shared.shards[next], rank));
-  }
+  for (; next < shared.shards.size(); ++next) fn(shared.shards[next], number++);
+}
+
+RankShards ShardsOf(const ListedRanks& listed, int rank) {
+  const RankLists& lists = listed.ranks[rank];
+  RankShards all{.node = listed.lists[lists.own].node,
+                 .shards = {},
+                 .values = listed.lists[lists.shared].values};
+  ForEachShard(listed, rank, [&](const ListedShard& shard, int32_t /*number*/) {
+    all.shards.push_back(OnRank(shard, rank));
+  });
   return all;
+}
+
+void ForEachToldKey(const ListedRanks& listed,
+                    absl::FunctionRef<void(const std::vector<ToldShard>&)> fn) {
+  const std::vector<Tellers> tellers = TellersOf(listed);
+  std::vector<ToldShard> told;
+  for (const KeyRows& key : GroupByKey(listed.lists)) {
+    told.clear();
+    for (const Row& row : key.rows) {
+      const ListedShard& shard = listed.lists[row.list].shards[row.shard];
+      const Tellers& ranks = tellers[row.list];
+      told.push_back(
+          {&shard, shard.place == Place::kBox ? &ranks.own : &ranks.shared});
+    }
+    fn(told);
+  }
 }
 
 Status ForEachKey(const ListedRanks& listed,

@@ -31,8 +31,24 @@ struct ListedRanks {
 // Errors: those of DecodeList.
 StatusOr<ListedRanks> ListRanks(const Heard& heard);
 
+// Calls fn(shard, its number at the rank) for all that one rank has listed, in
+// its order.
+void ForEachShard(const ListedRanks& listed, int rank,
+                  absl::FunctionRef<void(const ListedShard&, int32_t)> fn);
+
 // What one rank has listed, in its order.
 RankShards ShardsOf(const ListedRanks& listed, int rank);
+
+// One entry of the table, and who has told it, ascending.
+struct ToldShard {
+  const ListedShard* shard = nullptr;
+  const std::vector<int32_t>* ranks = nullptr;
+};
+
+// Calls fn(entries of one key) for each key, ascending. What `ranks` points to
+// lasts as long as the call.
+void ForEachToldKey(const ListedRanks& listed,
+                    absl::FunctionRef<void(const std::vector<ToldShard>&)> fn);
 
 // Calls fn(shards of one key) for each key, ascending; by rank, and then in the
 // order of listing. The descriptions that the shards point to last as long as

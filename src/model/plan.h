@@ -181,10 +181,15 @@ struct FilteredDataset {
   std::vector<Filter> filters;
 };
 
+// How long the text is that a shard of a rank wants.
+struct TextLength {
+  int32_t shard = 0;
+  int64_t bytes = 0;
+};
+
 struct RankReads {
   std::vector<ReadOrder> orders;
-  // For each shard of the rank, the length of its text; 0 for other types.
-  std::vector<int64_t> string_bytes;
+  std::vector<TextLength> texts;     // of all that it wants
   std::vector<Delivery> deliveries;  // ascending by position
 };
 

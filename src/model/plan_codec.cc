@@ -86,8 +86,8 @@ std::vector<FilteredDataset> GetFiltered(WireReader& in) {
 
 std::string EncodeRankReads(const RankReads& reads) {
   WireWriter out;
-  out.Put<uint64_t>(reads.string_bytes.size());
-  for (int64_t bytes : reads.string_bytes) out.Put(bytes);
+  out.Put<uint64_t>(reads.texts.size());
+  for (const TextLength& text : reads.texts) out.Put(text);
   out.Put<uint64_t>(reads.orders.size());
   for (const ReadOrder& order : reads.orders) {
     out.Put(order.shard);
@@ -131,8 +131,8 @@ RankTransits DecodeRankTransits(std::string_view bytes) {
 RankReads DecodeRankReads(std::string_view bytes) {
   WireReader in(bytes);
   RankReads reads;
-  reads.string_bytes.resize(in.Get<uint64_t>());
-  for (int64_t& length : reads.string_bytes) length = in.Get<int64_t>();
+  reads.texts.resize(in.Get<uint64_t>());
+  for (TextLength& text : reads.texts) text = in.Get<TextLength>();
   reads.orders.resize(in.Get<uint64_t>());
   for (ReadOrder& order : reads.orders) {
     order.shard = in.Get<int32_t>();

@@ -1,7 +1,6 @@
 #include "model/restore_planner.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -11,6 +10,7 @@
 #include "base/status_macros.h"
 #include "model/array_datasets.h"
 #include "model/counting_parts.h"
+#include "model/read_place.h"
 #include "model/shared_reads.h"
 #include "model/streams.h"
 #include "model/wanted_arrays.h"
@@ -98,49 +98,6 @@ Status AddReads(const ArrayDatasets& datasets, const StoredArray& array,
       array.key, BoxText(box), need, found));
 }
 
-// Where an order reads. Orders are large, so these are sorted in their place.
-struct ReadPlace {
-  int32_t file = 0;
-  int32_t filtered = 0;
-  int64_t offset = 0;
-  size_t index = 0;  // of the order
-};
-
-// Puts orders into the order of `places`.
-std::vector<ReadOrder> Arranged(std::vector<ReadOrder>& orders,
-                                const std::vector<ReadPlace>& places) {
-  std::vector<ReadOrder> arranged;
-  arranged.reserve(orders.size());
-  for (const ReadPlace& place : places) {
-    arranged.push_back(std::move(orders[place.index]));
-  }
-  return arranged;
-}
-
-// Arrays mostly lie in the file as they come.
-void SortReads(RestorePlan& plan) {
-  std::vector<ReadPlace> places;
-  for (RankReads& reads : plan.ranks) {
-    std::vector<ReadOrder>& orders = reads.orders;
-    places.clear();
-    for (size_t i = 0; i < orders.size(); ++i) {
-      places.push_back(
-          {orders[i].file, orders[i].filtered, orders[i].extent.offset, i});
-    }
-    const auto is_before = [&](const ReadPlace& a, const ReadPlace& b) {
-      const auto first = std::tie(a.file, a.filtered, a.offset);
-      const auto second = std::tie(b.file, b.filtered, b.offset);
-      if (first != second) return first < second;
-      const Box& box = orders[a.index].box;
-      const Box& other = orders[b.index].box;
-      return std::tie(box.offset, a.index) < std::tie(other.offset, b.index);
-    };
-    if (std::is_sorted(places.begin(), places.end(), is_before)) continue;
-    std::sort(places.begin(), places.end(), is_before);
-    orders = Arranged(orders, places);
-  }
-}
-
 // Adds what is read to a plan that has nothing yet but its ranks.
 Status AddReadings(const SavedCheckpoint& saved,
                    const std::vector<WantedArray>& arrays,
@@ -164,7 +121,7 @@ Status AddReadings(const SavedCheckpoint& saved,
     }
     plan.num_blocks += NumBlocks(ArrayBytes(array));
   }
-  SortReads(plan);
+  for (RankReads& reads : plan.ranks) SortReads(reads.orders);
   return absl::OkStatus();
 }
 

@@ -112,12 +112,14 @@ StatusOr<std::vector<WantedArray>> CollectWants(
   for (size_t i = 0; i < wants.size(); ++i) wants[i].reserve(counts[i]);
   for (size_t rank = 0; rank < wanted.size(); ++rank) {
     const std::vector<ShardInfo>& shards = wanted[rank].shards;
-    ranks[rank].string_bytes.resize(shards.size());
     for (size_t i = 0; i < shards.size(); ++i) {
       const int32_t index = arrays[rank][i];
       const StoredArray& array = saved.arrays[index];
-      ranks[rank].string_bytes[i] = array.string_bytes;
       const bool is_text = array.dtype == DType::kString;
+      if (is_text) {
+        ranks[rank].texts.push_back(
+            {static_cast<int32_t>(i), array.string_bytes});
+      }
       if (is_text ? array.string_bytes == 0 : IsEmpty(shards[i].box)) continue;
       wants[index].push_back(
           {static_cast<int32_t>(rank), static_cast<int32_t>(i),
