@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Trainings reach their time limit. Two are told by Slurm, one looks at the
-# clock itself. Each saves, is put back into the queue, and goes on to its end.
+# clock itself, and three are told nothing before it is over; one of those does
+# not end before Slurm kills it. Each is put back into the queue, once, and goes on
+# to its end.
 source "$(dirname "$0")/../lib.sh"
 
 # Slurm looks at the limits every 30 s; before that the training must not be done,
@@ -16,16 +18,26 @@ submit_paced() {
   shift
   # shellcheck disable=SC2046  # several words
   LAUNCH=$launcher submit_file "$name" -N 2 --ntasks-per-node=1 "${options[@]}" \
-    "$scripts/train.sbatch" bash -c "$paced" paced $(training "$name") "$@"
+    "${script:-$scripts/train.sbatch}" bash -c "$paced" paced $(training "$name") "$@"
 }
 
 mpirun=$(submit_paced mpirun mpirun --time=10 --signal=B:USR1@30 --)
 srun=$(submit_paced srun "$srun_pmix" --time=10 --signal=B:USR1@30 --)
 clock=$(submit_paced clock mpirun --time=1 -- --stop-at-time-limit --margin 45)
-jobs=("$mpirun" "$srun" "$clock")
+sed '/^#SBATCH --signal/d' "$scripts/train.sbatch" >unwarned.sbatch
+script=unwarned.sbatch
+late_mpirun=$(submit_paced late_mpirun mpirun --time=10 --)
+late_srun=$(submit_paced late_srun "$srun_pmix" --time=10 --)
+# shellcheck disable=SC2016  # expanded when the job starts
+paced='trap "" TERM USR1; ("$@" --step-seconds "$(<"$work/pace")") || sleep 30'
+slow_srun=$(submit_paced slow_srun "$srun_pmix" --time=10 --)
+late=("$late_mpirun" "$late_srun" "$slow_srun")
+jobs=("$mpirun" "$srun" "$clock" "${late[@]}")
 wait_for_step 20 mpirun srun clock
 scontrol update jobid="$mpirun" TimeLimit=1
 scontrol update jobid="$srun" TimeLimit=1
+wait_for_step 60 late_mpirun late_srun slow_srun
+for job in "${late[@]}"; do scontrol update jobid="$job" EndTime=now+1; done
 for job in "${jobs[@]}"; do
   wait_until 60 has_restarted "$job" 1 || fail "job $job was not requeued"
 done
@@ -40,8 +52,15 @@ for name in mpirun srun; do
   expect_line "$name.out" 'stopped at step .* because of SIGUSR1 on rank 0'
 done
 expect_line clock.out 'stopped at step .* because of the time limit in 4. s'
-for name in mpirun srun clock; do
+for name in mpirun srun clock late_srun; do
   expect_line "$name.out" 'batch script: exit code 85'
-  expect_line "$name.out" 'resumed from step_'
 done
-expect_whole mpirun srun clock
+for name in late_mpirun late_srun slow_srun; do
+  expect_line "$name.out" 'batch script: the time limit: back into the queue'
+done
+for job in "${jobs[@]}"; do
+  [[ $(field_of "$job" Restarts) -eq 1 ]] || fail "job $job was not requeued once"
+done
+names=(mpirun srun clock late_mpirun late_srun slow_srun)
+for name in "${names[@]}"; do expect_line "$name.out" 'resumed from step_'; done
+expect_whole "${names[@]}"
