@@ -199,7 +199,7 @@ submit_training() {
   local name=$1 launcher=$2
   shift 2
   # shellcheck disable=SC2046  # several words
-  LAUNCH=$launcher submit_file "$name" -N 2 --ntasks-per-node=1 "$@" \
+  LAUNCH=$launcher submit_file "$name" -N 2 --ntasks-per-node=1 --mincpus=1 "$@" \
     "$scripts/train.sbatch" $(training "$name")
 }
 export srun_pmix="srun --mpi=pmix"

@@ -7,8 +7,8 @@ source "$(dirname "$0")/../lib.sh"
 submit_program() {
   local name=$1 program=$2
   shift 2
-  LAUNCH="mpirun -n 1" submit_file "$name" -N 1 --ntasks-per-node=1 "$@" \
-    "$scripts/train.sbatch" bash -c "$program"
+  LAUNCH="mpirun -n 1" submit_file "$name" -N 1 --ntasks-per-node=1 \
+    --mincpus=1 "$@" "$scripts/train.sbatch" bash -c "$program"
 }
 # expect_exit JOB STATE CODE RESTARTS
 expect_exit() {

@@ -17,8 +17,9 @@ submit_paced() {
   while [[ $1 != -- ]]; do options+=("$1"); shift; done
   shift
   # shellcheck disable=SC2046  # several words
-  LAUNCH=$launcher submit_file "$name" -N 2 --ntasks-per-node=1 "${options[@]}" \
-    "${script:-$scripts/train.sbatch}" bash -c "$paced" paced $(training "$name") "$@"
+  LAUNCH=$launcher submit_file "$name" -N 2 --ntasks-per-node=1 --mincpus=1 \
+    "${options[@]}" "${script:-$scripts/train.sbatch}" \
+    bash -c "$paced" paced $(training "$name") "$@"
 }
 
 mpirun=$(submit_paced mpirun mpirun --time=10 --signal=B:USR1@30 --)
