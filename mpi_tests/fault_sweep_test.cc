@@ -87,6 +87,16 @@ std::vector<Configuration> ConfigurationsWithFilters() {
           {.name = "FiltersPerTask", .options = each, .stride = 23}};
 }
 
+// Data files that MPI-IO creates.
+std::vector<Configuration> ConfigurationsWithHints() {
+  const SaveOptions shared = {.mpi_io_hints = {{"striping_factor", "2"}}};
+  const SaveOptions each = {.file_layout = FileLayout::kPerTask,
+                            .mpi_io_hints = {{"striping_factor", "2"}}};
+  return {{.name = "Hints", .options = shared, .stride = 41},
+          {.name = "HintsWarm", .options = shared, .warm = true, .stride = 7},
+          {.name = "HintsPerTask", .options = each, .stride = 41}};
+}
+
 std::vector<Configuration> Configurations() {
   const SaveOptions one_file_each = {.file_layout = FileLayout::kPerTask};
   const SaveOptions hdf5 = {.transfer = Transfer::kHdf5};
@@ -322,6 +332,12 @@ INSTANTIATE_TEST_SUITE_P(Telling, FaultSweepTest,
 
 INSTANTIATE_TEST_SUITE_P(Arguments, FaultSweepTest,
                          ::testing::ValuesIn(ConfigurationsWithArgs()),
+                         [](const auto& configuration) {
+                           return configuration.param.name;
+                         });
+
+INSTANTIATE_TEST_SUITE_P(Hints, FaultSweepTest,
+                         ::testing::ValuesIn(ConfigurationsWithHints()),
                          [](const auto& configuration) {
                            return configuration.param.name;
                          });

@@ -23,7 +23,7 @@ class SkeletonTest : public DirectoryTest {
  protected:
   Skeleton Create(const std::string& name,
                   const std::vector<DatasetSpec>& datasets) const {
-    return h5::Value(CreateSkeleton(Path(name), datasets));
+    return h5::Value(CreateSkeleton({Path(name)}, datasets));
   }
 
   void Write(const std::string& name, int64_t offset,
@@ -161,12 +161,12 @@ TEST_F(SkeletonTest, AFileThatGetsItsSpaceAsItIsWritten) {
     }
     const Skeleton reserved = Create("a.h5", datasets);
     const Skeleton skeleton =
-        h5::Value(CreateSkeleton(Path("b.h5"), datasets, Space::kAsWritten));
+        h5::Value(CreateSkeleton({Path("b.h5"), Space::kAsWritten}, datasets));
     EXPECT_EQ(skeleton.offsets, reserved.offsets);
     EXPECT_EQ(Content("a.h5"), Content("b.h5"));
     const SkeletonImage image =
         h5::Value(CaptureImage(Path("b.h5"), datasets, skeleton));
-    h5::Ok(CreateFromImage(Path("c.h5"), image, Space::kAsWritten));
+    h5::Ok(CreateFromImage({Path("c.h5"), Space::kAsWritten}, image));
     EXPECT_EQ(Content("a.h5"), Content("c.h5"));
     for (const char* name : {"b.h5", "c.h5"}) {
       PosixFile file =
@@ -221,7 +221,7 @@ TEST_F(SkeletonTest, AnImageMakesTheSameFile) {
     const Skeleton skeleton = Create("a.h5", datasets);
     const SkeletonImage image =
         h5::Value(CaptureImage(Path("a.h5"), datasets, skeleton));
-    h5::Ok(CreateFromImage(Path("b.h5"), image));
+    h5::Ok(CreateFromImage({Path("b.h5")}, image));
     EXPECT_EQ(Content("a.h5"), Content("b.h5"));
     EXPECT_EQ(image.skeleton.offsets, skeleton.offsets);
     EXPECT_EQ(image.skeleton.file_bytes, skeleton.file_bytes);
@@ -245,22 +245,22 @@ TEST_F(SkeletonTest, AnImageHasNothingOfTheValues) {
   EXPECT_NE(Content("a.h5"), empty);
   const SkeletonImage image =
       h5::Value(CaptureImage(Path("a.h5"), datasets, skeleton));
-  h5::Ok(CreateFromImage(Path("b.h5"), image));
+  h5::Ok(CreateFromImage({Path("b.h5")}, image));
   EXPECT_EQ(Content("b.h5"), empty);
 }
 
 TEST_F(SkeletonTest, AFileThatIsThereIsLeftAlone) {
   Put("data.h5", "mine");
-  EXPECT_EQ(CreateSkeleton(Path("data.h5"), Kinds()).status().code(),
+  EXPECT_EQ(CreateSkeleton({Path("data.h5")}, Kinds()).status().code(),
             absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(CreateFromImage(Path("data.h5"), {}).code(),
+  EXPECT_EQ(CreateFromImage({Path("data.h5")}, {}).code(),
             absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(Content("data.h5"), "mine");
 }
 
 TEST_F(SkeletonTest, TwoDatasetsOfOnePathAreRefused) {
   const DatasetSpec spec{"w", DType::kU8, 0, {3}, {}};
-  EXPECT_EQ(CreateSkeleton(Path("data.h5"), {spec, spec}).status().code(),
+  EXPECT_EQ(CreateSkeleton({Path("data.h5")}, {spec, spec}).status().code(),
             absl::StatusCode::kAlreadyExists);
 }
 
@@ -269,14 +269,14 @@ TEST_F(SkeletonTest, EveryFaultIsReported) {
     for (const auto& datasets : ByBothMakers(Kinds())) {
       std::filesystem::remove(Path("data.h5"));
       fault::Arm(0);
-      h5::Value(CreateSkeleton(Path("data.h5"), datasets, space));
+      h5::Value(CreateSkeleton({Path("data.h5"), space}, datasets));
       const int64_t points = fault::Count();
       EXPECT_GT(points, 20);
       for (int64_t point = 1; point <= points; ++point) {
         std::filesystem::remove(Path("data.h5"));
         fault::Arm(point);
         const Status status =
-            CreateSkeleton(Path("data.h5"), datasets, space).status();
+            CreateSkeleton({Path("data.h5"), space}, datasets).status();
         EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << point;
         fault::Disarm();
       }

@@ -175,7 +175,7 @@ inline void WriteDataFile(const std::string& dir, int32_t index,
                      is_text ? Shape{} : dataset.box.shape, dataset.chunk});
   }
   const std::string path = JoinPath(dir, saved.files[index].name);
-  const StatusOr<Skeleton> skeleton = CreateSkeleton(path, specs);
+  const StatusOr<Skeleton> skeleton = CreateSkeleton({path}, specs);
   ASSERT_TRUE(skeleton.ok()) << skeleton.status();
   saved.files[index].bytes = skeleton->file_bytes;
   PosixFile file = PosixFile::Open(path, PosixFile::Mode::kWrite).value();

@@ -114,8 +114,10 @@ struct SaveOptions {
   // Read everything back after writing and compare it with memory. On most file
   // systems that reads the page cache, not the device.
   bool read_back = false;
-  // MPI-IO hints for kCollective, added to belay's own and stronger. Same on
-  // all ranks.
+  // MPI-IO hints. Each data file is created with them, by MPI-IO instead of
+  // POSIX calls, for any transfer: those about striping count only then.
+  // kCollective writes with them as well, added to belay's own and stronger.
+  // MPI ignores what it does not know. Same on all ranks.
   std::map<std::string, std::string> mpi_io_hints = {};
   // Seconds that one station (plan, reserve, write, ...) may take before the
   // job is ended with exit code 75, so that a hang does not last for ever; 0 is

@@ -138,15 +138,20 @@ Status Plan(SaveRun& run) {
   return absl::OkStatus();
 }
 
+NewFile NewFileOf(const SaveRun& run, const PlannedFile& file) {
+  return {.path = run.DataPath(file),
+          .space = file.space,
+          .hints = run.options.mpi_io_hints};
+}
+
 // Makes a file of which nothing is known yet. Local.
 StatusOr<SkeletonImage> CreateNewFile(const SaveRun& run,
                                       const PlannedFile& file) {
-  const std::string path = run.DataPath(file);
   SkeletonImage image;
   BELAY_ASSIGN_OR_RETURN(image.skeleton,
-                         CreateSkeleton(path, file.datasets, file.space));
+                         CreateSkeleton(NewFileOf(run, file), file.datasets));
   if (!run.keep) return image;
-  return CaptureImage(path, file.datasets, image.skeleton);
+  return CaptureImage(run.DataPath(file), file.datasets, image.skeleton);
 }
 
 // Makes the files that this rank is to make. Local.
@@ -158,7 +163,7 @@ Status CreateMyFiles(SaveRun& run) {
     if (!file.is_creator) continue;
     if (run.reuse) {
       BELAY_RETURN_IF_ERROR(
-          CreateFromImage(run.DataPath(file), skeletons[next++], file.space));
+          CreateFromImage(NewFileOf(run, file), skeletons[next++]));
       continue;
     }
     BELAY_ASSIGN_OR_RETURN(skeletons.emplace_back(), CreateNewFile(run, file));

@@ -41,15 +41,16 @@ StatusOr<Handle> WriterAccess(const FileLayoutHint& hint,
 
 }  // namespace
 
-StatusOr<Handle> CreateFile(const std::string& path,
-                            const FileLayoutHint& hint) {
+StatusOr<Handle> CreateFile(const std::string& path, const FileLayoutHint& hint,
+                            Before before) {
   InitLibrary();
   BELAY_ASSIGN_OR_RETURN(const Handle access, WriterAccess(hint, path));
   BELAY_ASSIGN_OR_RETURN(const Handle creation,
                          GroupProperties(H5P_FILE_CREATE, path));
-  return Own(
-      H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation.get(), access.get()),
-      "create file", path);
+  const unsigned flags =
+      before == Before::kNothing ? H5F_ACC_EXCL : H5F_ACC_TRUNC;
+  return Own(H5Fcreate(path.c_str(), flags, creation.get(), access.get()),
+             "create file", path);
 }
 
 StatusOr<Handle> OpenFileReadOnly(const std::string& path) {

@@ -26,11 +26,18 @@ struct FileLayoutHint {
   int64_t small_data_bytes = 0;  // arrays below this share blocks of this size
 };
 
-// Creates a file that must not exist. Local.
-// Errors: AlreadyExists; NotFound - no such directory; PermissionDenied;
-//   ResourceExhausted; Internal.
+// What there may be before a file is created.
+enum class Before : uint8_t {
+  kNothing,
+  kEmptyFile,  // it is kept, with what the file system knows of it
+};
+
+// Creates a file. Local.
+// Errors: AlreadyExists - it was to be new; NotFound - no such directory;
+//   PermissionDenied; ResourceExhausted; Internal.
 StatusOr<Handle> CreateFile(const std::string& path,
-                            const FileLayoutHint& hint = {});
+                            const FileLayoutHint& hint = {},
+                            Before before = Before::kNothing);
 
 // Opens a file for reading. Local.
 // Errors: NotFound; PermissionDenied; DataLoss - truncated, damaged, or no HDF5

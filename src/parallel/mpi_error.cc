@@ -15,6 +15,8 @@ absl::StatusCode CodeOf(int error_class) {
     case MPI_ERR_NO_SPACE:
     case MPI_ERR_QUOTA:
       return absl::StatusCode::kResourceExhausted;
+    case MPI_ERR_FILE_EXISTS:
+      return absl::StatusCode::kAlreadyExists;
     case MPI_ERR_NO_SUCH_FILE:
       return absl::StatusCode::kNotFound;
     case MPI_ERR_ACCESS:

@@ -318,4 +318,23 @@ Status MpiFile::Close() {
   return status_;
 }
 
+Status CreateFileWithHints(const std::string& path,
+                           const std::map<std::string, std::string>& hints) {
+  MPI_Info info = MPI_INFO_NULL;
+  Status status = MakeInfo(hints, info);
+  AskForNoSieving();  // this may be the first open of the program
+  if (status.ok()) {
+    MPI_File file = MPI_FILE_NULL;
+    const int code = MPI_File_open(
+        MPI_COMM_SELF, path.c_str(),
+        MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_WRONLY, info, &file);
+    status = MpiStatus(code, "create", path);
+    if (code == MPI_SUCCESS) {
+      status.Update(MpiError(MPI_File_close(&file), "close", path));
+    }
+  }
+  if (info != MPI_INFO_NULL) MPI_Info_free(&info);
+  return status;
+}
+
 }  // namespace belay

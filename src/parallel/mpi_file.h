@@ -72,6 +72,13 @@ class MpiFile {
   Status status_;  // the first failure of this rank
 };
 
+// Creates an empty file that must not exist, so that hints that count only then
+// reach the file system, such as striping_factor. MPI ignores those that it
+// does not know. Local: on MPI_COMM_SELF. Errors: as MpiStatus; InvalidArgument
+// - a hint is too long for MPI.
+Status CreateFileWithHints(const std::string& path,
+                           const std::map<std::string, std::string>& hints);
+
 }  // namespace belay
 
 #endif  // BELAY_PARALLEL_MPI_FILE_H_

@@ -11,6 +11,7 @@
 #include "h5/object_header.h"
 #include "h5/types.h"
 #include "model/filters.h"
+#include "parallel/mpi_file.h"
 #include "store/posix_file.h"
 
 namespace belay {
@@ -97,38 +98,62 @@ Status ReserveGaps(PosixFile& file,
 }
 
 // Local.
-StatusOr<Skeleton> CreateByHdf5(const std::string& path,
-                                const std::vector<h5::DatasetSpec>& datasets,
-                                Space space) {
+Status Create(const NewFile& file) {
+  if (file.hints.empty()) return absl::OkStatus();
+  return CreateFileWithHints(file.path, file.hints);
+}
+
+// Local.
+StatusOr<Skeleton> CreateByHdf5(const NewFile& file,
+                                const std::vector<h5::DatasetSpec>& datasets) {
   Skeleton skeleton;
-  BELAY_ASSIGN_OR_RETURN(h5::Handle created,
-                         h5::CreateFile(path, HintFor(datasets)));
+  BELAY_ASSIGN_OR_RETURN(
+      h5::Handle created,
+      h5::CreateFile(
+          file.path, HintFor(datasets),
+          file.hints.empty() ? h5::Before::kNothing : h5::Before::kEmptyFile));
   BELAY_ASSIGN_OR_RETURN(skeleton.offsets,
                          CreateDatasets(std::move(created), datasets));
-  BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, PosixFile::Mode::kWrite));
-  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  BELAY_ASSIGN_OR_RETURN(PosixFile opened,
+                         PosixFile::Open(file.path, PosixFile::Mode::kWrite));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, opened.Stat());
   skeleton.file_bytes = stat.size;
-  BELAY_RETURN_IF_ERROR(space == Space::kReserved
-                            ? file.Fallocate(stat.size)
-                            : ReserveGaps(file, datasets, skeleton));
-  BELAY_RETURN_IF_ERROR(file.Close());
+  BELAY_RETURN_IF_ERROR(file.space == Space::kReserved
+                            ? opened.Fallocate(stat.size)
+                            : ReserveGaps(opened, datasets, skeleton));
+  BELAY_RETURN_IF_ERROR(opened.Close());
   return skeleton;
+}
+
+// Of a file that is there if it has hints, and is empty. Local.
+Status FillFromImage(const NewFile& file, const SkeletonImage& image) {
+  BELAY_ASSIGN_OR_RETURN(
+      PosixFile opened,
+      PosixFile::Open(file.path, file.hints.empty() ? PosixFile::Mode::kCreate
+                                                    : PosixFile::Mode::kWrite));
+  BELAY_RETURN_IF_ERROR(file.space == Space::kReserved
+                            ? opened.Fallocate(image.skeleton.file_bytes)
+                            : opened.Extend(image.skeleton.file_bytes));
+  for (const auto& [offset, bytes] : image.regions) {
+    BELAY_RETURN_IF_ERROR(opened.PwriteAll(offset, bytes.data(),
+                                           static_cast<int64_t>(bytes.size())));
+  }
+  return opened.Close();
 }
 
 }  // namespace
 
-StatusOr<Skeleton> CreateSkeleton(const std::string& path,
-                                  const std::vector<h5::DatasetSpec>& datasets,
-                                  Space space) {
+StatusOr<Skeleton> CreateSkeleton(
+    const NewFile& file, const std::vector<h5::DatasetSpec>& datasets) {
   BELAY_ASSIGN_OR_RETURN(std::optional<h5::FileMetadata> metadata,
                          h5::EncodeFileMetadata(datasets));
-  if (!metadata.has_value()) return CreateByHdf5(path, datasets, space);
+  BELAY_RETURN_IF_ERROR(Create(file));
+  if (!metadata.has_value()) return CreateByHdf5(file, datasets);
   SkeletonImage image{.skeleton = {.file_bytes = metadata->file_bytes,
                                    .offsets = std::move(metadata->offsets)},
                       .regions = {}};
   image.regions.emplace_back(0, std::move(metadata->bytes));
-  BELAY_RETURN_IF_ERROR(CreateFromImage(path, image, space));
+  BELAY_RETURN_IF_ERROR(FillFromImage(file, image));
   return std::move(image.skeleton);
 }
 
@@ -169,18 +194,9 @@ StatusOr<SkeletonImage> CaptureImage(
   return image;
 }
 
-Status CreateFromImage(const std::string& path, const SkeletonImage& image,
-                       Space space) {
-  BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, PosixFile::Mode::kCreate));
-  BELAY_RETURN_IF_ERROR(space == Space::kReserved
-                            ? file.Fallocate(image.skeleton.file_bytes)
-                            : file.Extend(image.skeleton.file_bytes));
-  for (const auto& [offset, bytes] : image.regions) {
-    BELAY_RETURN_IF_ERROR(file.PwriteAll(offset, bytes.data(),
-                                         static_cast<int64_t>(bytes.size())));
-  }
-  return file.Close();
+Status CreateFromImage(const NewFile& file, const SkeletonImage& image) {
+  BELAY_RETURN_IF_ERROR(Create(file));
+  return FillFromImage(file, image);
 }
 
 std::string EncodeDatasetSpecs(const std::vector<h5::DatasetSpec>& datasets) {

@@ -9,6 +9,7 @@
 #define BELAY_STORE_SKELETON_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,11 +43,19 @@ enum class Space : uint8_t {
   kAsWritten,
 };
 
-// Creates the file `path` with these datasets and reserves its space. Local.
-// Errors: ResourceExhausted - no space; those of h5::CreateDataset.
-StatusOr<Skeleton> CreateSkeleton(const std::string& path,
-                                  const std::vector<h5::DatasetSpec>& datasets,
-                                  Space space = Space::kReserved);
+// Where and how a file is made. With hints MPI-IO creates it, empty, so that
+// they reach the file system; without them no MPI call is made.
+struct NewFile {
+  std::string path;
+  Space space = Space::kReserved;
+  std::map<std::string, std::string> hints = {};
+};
+
+// Creates a file with these datasets and reserves its space. Local.
+// Errors: ResourceExhausted - no space; those of h5::CreateDataset and
+//   CreateFileWithHints.
+StatusOr<Skeleton> CreateSkeleton(const NewFile& file,
+                                  const std::vector<h5::DatasetSpec>& datasets);
 
 // How a dataset of an array is made under `path`. Local.
 h5::DatasetSpec SpecOf(const std::string& path, const StoredArray& array,
@@ -61,9 +70,9 @@ StatusOr<SkeletonImage> CaptureImage(
     const std::string& path, const std::vector<h5::DatasetSpec>& datasets,
     const Skeleton& skeleton);
 
-// Creates the file `path` from an image and reserves its space. Local.
-Status CreateFromImage(const std::string& path, const SkeletonImage& image,
-                       Space space = Space::kReserved);
+// Creates a file from an image and reserves its space. Local.
+// Errors: as CreateSkeleton.
+Status CreateFromImage(const NewFile& file, const SkeletonImage& image);
 
 // For messages between ranks. Local.
 std::string EncodeDatasetSpecs(const std::vector<h5::DatasetSpec>& datasets);
