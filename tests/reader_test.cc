@@ -117,7 +117,7 @@ TEST_F(ReaderTest, AHostThatSeesNothingIsNamed) {
   std::filesystem::remove(Path("b"));
   EXPECT_EQ(Read({Order(1, bottom_.box, bottom_)}),
             absl::FailedPreconditionError(
-                "restore \"" + dir_ + "\": host \"" + HostName() +
+                "read \"" + dir_ + "\": host \"" + HostName() +
                 "\" does not see what rank 0 has opened; all ranks need the "
                 "same path on a shared file system"));
 }

@@ -91,7 +91,7 @@ Status DataFiles::NotThere(const Status& status) const {
   // The index promises it.
   if (sees_index) return absl::DataLossError(status.message());
   return absl::FailedPreconditionError(Cat(
-      "restore \"", job_.directory, "\": host \"", HostName(),
+      "read \"", job_.directory, "\": host \"", HostName(),
       "\" does not see what rank 0 has opened; all ranks need the same path "
       "on a shared file system"));
 }

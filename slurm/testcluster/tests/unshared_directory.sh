@@ -34,7 +34,7 @@ expect_refusal "^FAILED_PRECONDITION: save \"$work/other/step_00000007.inprogres
 [[ -z $(compgen -G "$work/other/step_*") ]] || fail "a step was left"
 
 echo "-- in a restore"
-expect_refusal "^FAILED_PRECONDITION: restore \"$work/table/step_00000007\": host \"n2\" does not see what rank 0 has opened; all ranks need the same path on a shared file system \[rank [23] of 4\]$" \
+expect_refusal "^FAILED_PRECONDITION: read \"$work/table/step_00000007\": host \"n2\" does not see what rank 0 has opened; all ranks need the same path on a shared file system \[rank [23] of 4\]$" \
   "${on_two_nodes[@]}" "$example" "$work/table" load
 
 echo "-- when it is back"
