@@ -130,7 +130,7 @@ bool IsSyncer(const SaveRun& run) {
 }
 
 // Opens what this rank is to sync. Local.
-StatusOr<std::vector<PosixFile>> OpenForSync(const SaveRun& run) {
+StatusOr<std::vector<PosixFile>> OpenMyFilesForSync(const SaveRun& run) {
   std::vector<PosixFile> opened;
   if (!IsSyncer(run)) return opened;
   for (const PlannedFile& file : run.cache.planned.files) {
@@ -281,7 +281,7 @@ Status WriteStation(SaveRun& run) {
   run.registers.assign(run.options.checksums ? planned.num_blocks : 0, 0);
   if (planned.num_files == 0) return absl::OkStatus();
   run.result.transfer = ChooseTransfer(run);
-  StatusOr<std::vector<PosixFile>> synced = OpenForSync(run);
+  StatusOr<std::vector<PosixFile>> synced = OpenMyFilesForSync(run);
   WriteCounts counts;
   bool done = false;
   if (IsTogether(run)) {
