@@ -48,6 +48,18 @@ submit() {
       --open-mode=append "$@"
 }
 
+# submit_until_node_dies NODES STEPS SAVE_EVERY: a training with one rank on each
+# node that it gets. Its losses go to losses.log. Prints the job's id.
+submit_until_node_dies() {
+  steps=$2 save_every=$3 submit train -N "$1" --requeue <<'END_OF_JOB'
+echo "start ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NUM_NODES nodes, script on $SLURMD_NODENAME"
+srun --mpi=pmix -n "$SLURM_JOB_NUM_NODES" $train --resume --steps "$steps" \
+  --save-every "$save_every" --loss-log "$work/losses.log"
+# To end now would be the end of the job, before Slurm sees the dead node.
+[[ $? -eq 0 ]] || sleep 300
+END_OF_JOB
+}
+
 # field_of JOB FIELD: as `scontrol show job` has it, like JobState or Restarts.
 field_of() {
   scontrol show job -o "$1" | grep -oE "(^| )$2=[^ ]*" | head -n 1 | cut -d= -f2

@@ -5,15 +5,7 @@
 source "$(dirname "$0")/../lib.sh"
 
 steps=1500
-export steps
-job=$(submit train -N 3-4 --requeue <<'END_OF_JOB'
-echo "start ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NUM_NODES nodes"
-srun --mpi=pmix -n "$SLURM_JOB_NUM_NODES" $train --resume --save-every 100 --steps "$steps" \
-  --loss-log "$work/losses.log"
-# To end now would be the end of the job, before Slurm sees the dead node.
-[[ $? -eq 0 ]] || sleep 300
-END_OF_JOB
-)
+job=$(submit_until_node_dies 3-4 "$steps" 100)
 wait_for_line train.out 'start 0 on 4 nodes' 30 "$job"
 wait_for_line losses.log '^250 ' 60 "$job"
 "$here/poweroff" n2

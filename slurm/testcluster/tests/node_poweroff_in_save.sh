@@ -6,15 +6,7 @@
 source "$(dirname "$0")/../lib.sh"
 
 steps=1600
-export steps
-job=$(submit train -N 2-4 --requeue <<'END_OF_JOB'
-echo "start ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NUM_NODES nodes, script on $SLURMD_NODENAME"
-srun --mpi=pmix -n "$SLURM_JOB_NUM_NODES" $train --resume --save-every 200 --steps "$steps" \
-  --loss-log "$work/losses.log"
-# To end now would be the end of the job, before Slurm sees the dead node.
-[[ $? -eq 0 ]] || sleep 300
-END_OF_JOB
-)
+job=$(submit_until_node_dies 2-4 "$steps" 200)
 
 # lose_in_save HOST START: after the first save of that start of the job. The
 # step is not committed; the one before is.
