@@ -5,37 +5,10 @@
 
 #include <cstdlib>
 #include <functional>
-#include <new>
 
 #include "belay/sparse_ops.h"
+#include "counted_memory.h"
 #include "variables.h"
-
-namespace {
-
-constexpr std::size_t kLarge = 4096;
-int64_t allocations = 0;  // of at least so many bytes, since Arm
-int64_t failing = 0;      // the number of the one that fails; 0 for none
-
-void Arm(int64_t number) {
-  allocations = 0;
-  failing = number;
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-  const bool fails = size >= kLarge && ++allocations == failing;
-  void* const memory = fails ? nullptr : std::malloc(size > 0 ? size : 1);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-// Inlined, it would look to the compiler as if it did not match.
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 namespace belay {
 namespace {
@@ -144,19 +117,19 @@ TEST_F(OutOfMemoryTest, EveryLargeAllocationOnEveryRankIsAgreed) {
   const std::vector<int64_t> rows(size_, kRows);
   for (const Operation& operation : AllOperations()) {
     ShardedVariable v = Cut(arguments.values, rows);
-    Arm(0);
+    counted_memory.Arm(0);
     EXPECT_EQ(operation.run(comm_, v, arguments), absl::OkStatus());
     std::vector<int64_t> counts(size_);
-    MPI_Allgather(&allocations, 1, MPI_INT64_T, counts.data(), 1, MPI_INT64_T,
-                  MPI_COMM_WORLD);
+    MPI_Allgather(&counted_memory.large_calls, 1, MPI_INT64_T, counts.data(), 1,
+                  MPI_INT64_T, MPI_COMM_WORLD);
     EXPECT_GE(counts[0], 1) << operation.name;
     for (int rank = 0; rank < size_; ++rank) {
       v = Cut(arguments.values, rows);
       for (int64_t number = 1; number <= counts[rank]; ++number) {
         SCOPED_TRACE(operation.name + ", allocation " + std::to_string(number));
-        Arm(rank_ == rank ? number : 0);
+        counted_memory.Arm(rank_ == rank ? number : 0);
         const Status status = operation.run(comm_, v, arguments);
-        Arm(0);
+        counted_memory.Arm(0);
         ExpectError(status, absl::StatusCode::kResourceExhausted,
                     "no memory for ");
         EXPECT_NE(status.ToString().find(RankText(rank)), std::string::npos);
@@ -173,11 +146,11 @@ TEST_F(OutOfMemoryTest, ScatterUsesTheMemoryOfTheLastOne) {
   ShardedVariable v = Cut(arguments.values, std::vector<int64_t>(size_, kRows));
   // Returns the number of large allocations.
   const auto scatter = [&](bool fails = false) {
-    Arm(fails ? 1 : 0);
+    counted_memory.Arm(fails ? 1 : 0);
     const Status status =
         ScatterAdd(comm_, v, arguments.rows, arguments.values);
-    const int64_t counted = allocations;
-    Arm(0);
+    const int64_t counted = counted_memory.large_calls;
+    counted_memory.Arm(0);
     EXPECT_EQ(status.ok(), !fails) << status;
     return counted;
   };

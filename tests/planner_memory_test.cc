@@ -1,39 +1,14 @@
 // The memory that rank 0 needs for what it knows of all ranks, as the
 // allocations of this process count it.
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "base/telling.h"
+#include "counted_memory.h"
 #include "model/save_planner.h"
-
-namespace {
-
-int64_t live_bytes = 0;
-int64_t most_bytes = 0;
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-  void* const memory = std::malloc(size > 0 ? size : 1);
-  if (memory == nullptr) throw std::bad_alloc();
-  live_bytes += static_cast<int64_t>(malloc_usable_size(memory));
-  most_bytes = std::max(most_bytes, live_bytes);
-  return memory;
-}
-// Inlined, it would look to the compiler as if it did not match.
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  live_bytes -= static_cast<int64_t>(malloc_usable_size(memory));
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  operator delete(memory);
-}
 
 namespace belay {
 namespace {
@@ -89,9 +64,9 @@ Known HearAll(int num_ranks) {
 TEST(PlannerMemoryTest, WhatIsHeardTakesNoMoreForMoreRanks) {
   int64_t of_eight = 0;
   for (const int num_ranks : {8, 64, 1024}) {
-    const int64_t before = live_bytes;
+    const int64_t before = counted_memory.live_bytes;
     const Known known = HearAll(num_ranks);
-    const int64_t bytes = live_bytes - before;
+    const int64_t bytes = counted_memory.live_bytes - before;
     if (of_eight == 0) of_eight = bytes;
     std::printf("%d ranks: %.0f bytes per array\n", num_ranks,
                 static_cast<double>(bytes) / kArrays);
@@ -105,15 +80,16 @@ TEST(PlannerMemoryTest, WhatIsHeardTakesNoMoreForMoreRanks) {
 TEST(PlannerMemoryTest, PlanningTakesSoMuchForEachPiece) {
   for (const int num_ranks : {64, 256}) {
     const Known known = HearAll(num_ranks);
-    const int64_t before = live_bytes;
-    most_bytes = live_bytes;
+    const int64_t before = counted_memory.live_bytes;
+    counted_memory.most_live_bytes = counted_memory.live_bytes;
     const SavePlan plan = PlanSave(known.listed, {}).value();
     const int64_t pieces = int64_t{num_ranks} * kArrays;
-    std::printf("%d ranks: at most %.0f bytes per piece, then %.0f\n",
-                num_ranks, static_cast<double>(most_bytes - before) / pieces,
-                static_cast<double>(live_bytes - before) / pieces);
-    EXPECT_LE(most_bytes - before, 380 * pieces);
-    EXPECT_LE(live_bytes - before, 250 * pieces);
+    std::printf(
+        "%d ranks: at most %.0f bytes per piece, then %.0f\n", num_ranks,
+        static_cast<double>(counted_memory.most_live_bytes - before) / pieces,
+        static_cast<double>(counted_memory.live_bytes - before) / pieces);
+    EXPECT_LE(counted_memory.most_live_bytes - before, 380 * pieces);
+    EXPECT_LE(counted_memory.live_bytes - before, 250 * pieces);
   }
 }
 

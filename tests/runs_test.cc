@@ -1,32 +1,14 @@
 #include "geometry/runs.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
-#include <new>
 #include <ostream>
 #include <vector>
 
 #include "box_oracle.h"
+#include "counted_memory.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-
-namespace {
-int64_t num_allocations = 0;
-}  // namespace
-
-// Counts. Not inlined: GCC 12 would take new and free for a mismatched pair.
-[[gnu::noinline]] void* operator new(size_t size) {
-  ++num_allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
 
 namespace belay {
 
@@ -175,10 +157,10 @@ TEST(RunsTest, DoesNotAllocate) {
   const Box box = {{0, 1, 0, 1}, {20, 7, 20, 7}};
   int64_t num_runs = 0;
   int64_t num_tiles = 0;
-  const int64_t before = num_allocations;
+  const int64_t before = counted_memory.calls;
   ForEachRun(box, whole, box, [&](const Piece&) { ++num_runs; });
   ForEachTile(box, 3, [&](const Box&) { ++num_tiles; });
-  EXPECT_EQ(num_allocations, before);
+  EXPECT_EQ(counted_memory.calls, before);
   EXPECT_EQ(num_runs, 20 * 7 * 20);
   EXPECT_EQ(num_tiles, 20 * 7 * 20 * 3);
 }

@@ -1,31 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
 #include <string>
 
+#include "counted_memory.h"
 #include "safetensors/file_plan.h"
-
-namespace {
-
-std::size_t allocated = 0;  // by all calls
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-  allocated += size;
-  void* const memory = std::malloc(size > 0 ? size : 1);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-// Inlined, it would look to the compiler as if it did not match.
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 namespace belay::safetensors {
 namespace {
@@ -77,9 +56,9 @@ TEST(IndexTest, NeedsNoMemoryForWhatItSkips) {
   std::string text = "{\"weight_map\":{},\"more\":[0";
   for (int i = 0; i < 100000; ++i) text += ",0";
   text += "]}";
-  const std::size_t before = allocated;
+  const int64_t before = counted_memory.bytes;
   EXPECT_TRUE(ParseIndex(text).ok());
-  EXPECT_LT(allocated - before, text.size() / 10);
+  EXPECT_LT(counted_memory.bytes - before, text.size() / 10);
 }
 
 TEST(IndexTest, IsNotNestedWithoutEnd) {
