@@ -142,6 +142,22 @@ TEST_F(ManagerArgumentsTest, RanksThatDisagree) {
   EXPECT_EQ(manager->AllSteps(), Steps({1}));
 }
 
+TEST_F(ManagerArgumentsTest, ABadStepOfOneRankAtShouldSave) {
+  auto manager = Manage({.save_interval_steps = 100});
+  SaveAll(*manager, 0, 1);
+  for (int rank = 0; rank < WorldSize(); ++rank) {
+    // To itself, too, only by the next call: the others do not know of it yet.
+    EXPECT_EQ(manager->ShouldSave(WorldRank() == rank ? -1 : 1).value(), false);
+    const std::string message = SameError(manager->ShouldSave(2).status(),
+                                          absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(message, ::testing::HasSubstr("found -1"));
+    EXPECT_THAT(message,
+                ::testing::EndsWith(" [rank " + std::to_string(rank) + " of " +
+                                    std::to_string(WorldSize()) + "]"));
+    EXPECT_EQ(manager->ShouldSave(3).value(), false);
+  }
+}
+
 TEST_F(ManagerArgumentsTest, AClockThatThrows) {
   ManagerOptions options{.clock = []() -> double { throw 1; }};
   SameError(
