@@ -1,0 +1,73 @@
+"""What slurm/train.sbatch asks of Slurm, which here is two scripts of the test.
+With a real one: slurm/testcluster/tests.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TRAIN = pathlib.Path(sys.argv[1]) / "train.sbatch"
+
+# Each notes how it was called, and then does what its file says.
+STUB = """#!/bin/bash
+echo "${0##*/} $*" >>"${0%/*}/calls"
+source "$0.does"
+"""
+JOB = {"SLURM_JOB_ID": "42"}
+
+
+class BatchScript(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.dir = pathlib.Path(folder.name)
+        (self.dir / "calls").touch()
+        self.stub("squeue", "echo RUNNING None")
+        self.stub("scontrol", "")
+
+    def stub(self, name, does):
+        path = self.dir / name
+        path.write_text(STUB)
+        path.chmod(0o755)
+        (self.dir / (name + ".does")).write_text(does)
+
+    def run_script(self, program, variables):
+        """Returns exit code and output; `program` is of bash."""
+        kept = {name: value for name, value in os.environ.items()
+                if not name.startswith(("SLURM_", "SQUEUE_"))}
+        done = subprocess.run(
+            ["bash", TRAIN, "-c", program], text=True, timeout=30,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=kept | {"PATH": f"{self.dir}:{kept['PATH']}",
+                        "LAUNCH": "bash"} | variables)
+        return done.returncode, done.stdout
+
+    def calls(self, name):
+        lines = (self.dir / "calls").read_text().splitlines()
+        return [line for line in lines if line.startswith(name + " ")]
+
+    def test_a_job(self):
+        code, output = self.run_script("exit 85", JOB)
+        self.assertEqual(code, 85)
+        self.assertIn("stopped: back into the queue", output)
+        self.assertEqual(self.calls("scontrol"), ["scontrol requeue 42"])
+        self.assertEqual(len(self.calls("squeue")), 1)
+        self.assertIn(" -j 42 ", self.calls("squeue")[0])
+
+    def test_a_task_of_an_array(self):
+        self.run_script("exit 85", JOB | {"SLURM_ARRAY_JOB_ID": "40",
+                                          "SLURM_ARRAY_TASK_ID": "2"})
+        self.assertEqual(self.calls("scontrol"), ["scontrol requeue 42"])
+
+    def test_the_last_task_of_an_array_is_not_the_array(self):
+        self.run_script("exit 85", JOB | {"SLURM_ARRAY_JOB_ID": "42",
+                                          "SLURM_ARRAY_TASK_ID": "3"})
+        self.assertEqual(self.calls("scontrol"), ["scontrol requeue 42_3"])
+        self.assertIn(" -j 42_3 ", self.calls("squeue")[0])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
