@@ -27,6 +27,7 @@ class BatchScript(unittest.TestCase):
         (self.dir / "calls").touch()
         self.stub("squeue", "echo RUNNING None")
         self.stub("scontrol", "")
+        self.stub("sleep", "")
 
     def stub(self, name, does):
         path = self.dir / name
@@ -67,6 +68,58 @@ class BatchScript(unittest.TestCase):
                                           "SLURM_ARRAY_TASK_ID": "3"})
         self.assertEqual(self.calls("scontrol"), ["scontrol requeue 42_3"])
         self.assertIn(" -j 42_3 ", self.calls("squeue")[0])
+
+    def test_a_job_that_slurm_has_ended(self):
+        self.stub("squeue", "echo COMPLETING None")
+        _, output = self.run_script("exit 85", JOB)
+        self.assertIn("ended by Slurm", output)
+        self.assertEqual(self.calls("scontrol"), [])
+
+    def test_a_controller_that_answers_late(self):
+        self.stub("squeue", 'grep -q sleep "${0%/*}/calls" && echo RUNNING')
+        _, output = self.run_script("exit 85", JOB)
+        self.assertEqual(self.calls("scontrol"), ["scontrol requeue 42"])
+        self.assertNotIn("ended by Slurm", output)
+        self.assertNotIn("could not", output)
+
+    def test_a_controller_that_goes_before_it_is_asked_to_requeue(self):
+        self.stub("squeue", '(($(grep -c squeue "${0%/*}/calls") != 2)) &&'
+                            ' echo RUNNING')
+        self.stub("scontrol", '(($(grep -c scontrol "${0%/*}/calls") == 2))')
+        _, output = self.run_script("exit 85", JOB)
+        self.assertEqual(len(self.calls("scontrol")), 2)
+        self.assertNotIn("refused", output)
+        self.assertNotIn("could not", output)
+
+    def test_no_answer(self):
+        for does in "exit 1", "":
+            with self.subTest(does):
+                self.stub("squeue", does)
+                (self.dir / "calls").write_text("")
+                code, output = self.run_script("exit 85", JOB)
+                self.assertEqual(code, 85)
+                self.assertIn("could not ask Slurm", output)
+                self.assertNotIn("ended by Slurm", output)
+                self.assertEqual(self.calls("scontrol"), [])
+                # For a minute.
+                self.assertEqual(self.calls("sleep"), ["sleep 10"] * 6)
+
+    def test_no_such_command(self):
+        (self.dir / "scontrol").write_text("#!/no/such/shell\n")
+        _, output = self.run_script("exit 85", JOB)
+        self.assertIn("could not ask Slurm", output)
+        self.assertNotIn("refused", output)
+
+    def test_a_refusal(self):
+        self.stub("scontrol", "exit 1")
+        _, output = self.run_script("exit 85", JOB)
+        self.assertIn("Slurm refused", output)
+        self.assertEqual(len(self.calls("scontrol")), 1)
+
+    def test_variables_of_squeue_hide_nothing(self):
+        self.stub("squeue", "[[ -v SQUEUE_STATES ]] || echo RUNNING")
+        self.run_script("exit 85", JOB | {"SQUEUE_STATES": "PENDING"})
+        self.assertEqual(self.calls("scontrol"), ["scontrol requeue 42"])
 
 
 if __name__ == "__main__":
