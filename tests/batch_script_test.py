@@ -121,6 +121,33 @@ class BatchScript(unittest.TestCase):
         self.run_script("exit 85", JOB | {"SQUEUE_STATES": "PENDING"})
         self.assertEqual(self.calls("scontrol"), ["scontrol requeue 42"])
 
+    # The launcher signals the script, as Slurm would, and ends later: bash may
+    # lose the exit code of what ends in the same moment.
+    SIGNAL = "trap '' USR1; kill -USR1 $PPID; /bin/sleep 0.2; exit "
+
+    def test_a_crash_after_a_signal_counts_as_one(self):
+        for code in 1, 138:
+            for restarts, calls in ("1", ["scontrol requeue 42"]), ("2", []):
+                with self.subTest((code, restarts)):
+                    (self.dir / "calls").write_text("")
+                    found, output = self.run_script(
+                        self.SIGNAL + str(code),
+                        JOB | {"MAX_RESTARTS": "2",
+                               "SLURM_RESTART_COUNT": restarts})
+                    self.assertEqual(found, code)
+                    self.assertIn("USR1 did not stop it, it crashed", output)
+                    self.assertEqual(self.calls("scontrol"), calls)
+
+    def test_a_stop_after_a_signal_does_not_count(self):
+        self.run_script(self.SIGNAL + "85", JOB | {"MAX_RESTARTS": "2",
+                                                   "SLURM_RESTART_COUNT": "2"})
+        self.assertEqual(self.calls("scontrol"), ["scontrol requeue 42"])
+
+    def test_an_own_code_without_a_signal(self):
+        code, _ = self.run_script("exit 3", JOB)
+        self.assertEqual(code, 3)
+        self.assertEqual(self.calls("scontrol"), [])
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
