@@ -35,12 +35,12 @@ class BatchScript(unittest.TestCase):
         path.chmod(0o755)
         (self.dir / (name + ".does")).write_text(does)
 
-    def run_script(self, program, variables):
+    def run_script(self, program, variables, script=TRAIN):
         """Returns exit code and output; `program` is of bash."""
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith(("SLURM_", "SQUEUE_"))}
         done = subprocess.run(
-            ["bash", TRAIN, "-c", program], text=True, timeout=30,
+            ["bash", script, "-c", program], text=True, timeout=30,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env=kept | {"PATH": f"{self.dir}:{kept['PATH']}",
                         "LAUNCH": "bash"} | variables)
@@ -147,6 +147,16 @@ class BatchScript(unittest.TestCase):
         code, _ = self.run_script("exit 3", JOB)
         self.assertEqual(code, 3)
         self.assertEqual(self.calls("scontrol"), [])
+
+    def test_a_signal_before_there_is_a_launcher(self):
+        self.stub("sleep", '/bin/sleep "$@"')
+        # As early as can be: the first command after the traps.
+        script = self.dir / "train.sbatch"
+        script.write_text(TRAIN.read_text().replace(
+            'say "start ', 'kill -USR1 $$; say "start '))
+        code, _ = self.run_script(
+            "trap 'exit 85' USR1; read -t 5 <> <(:); exit 0", JOB, script)
+        self.assertIn(code, (85, 138))
 
 
 if __name__ == "__main__":
