@@ -158,6 +158,22 @@ class BatchScript(unittest.TestCase):
             "trap 'exit 85' USR1; read -t 5 <> <(:); exit 0", JOB, script)
         self.assertIn(code, (85, 138))
 
+    def test_counts(self):
+        for restarts, most, is_started, says in (
+                ("08", "20", True, ""),
+                ("08", "008", False, "not started again"),
+                ("x", "20", False, "SLURM_RESTART_COUNT=x is no count"),
+                ("0", "never", False, "MAX_RESTARTS=never is no count"),
+                ("-1", "20", False, "SLURM_RESTART_COUNT=-1 is no count")):
+            with self.subTest((restarts, most)):
+                (self.dir / "calls").write_text("")
+                code, output = self.run_script(
+                    "exit 75", JOB | {"SLURM_RESTART_COUNT": restarts,
+                                      "MAX_RESTARTS": most})
+                self.assertEqual(code, 75)
+                self.assertIn(says, output)
+                self.assertEqual(len(self.calls("scontrol")), is_started)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
