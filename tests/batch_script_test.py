@@ -1,4 +1,5 @@
-"""What slurm/train.sbatch asks of Slurm, which here is two scripts of the test.
+"""What slurm/train.sbatch asks of Slurm, which here is two scripts of the test,
+and debug.sbatch.
 With a real one: slurm/testcluster/tests.
 """
 import os
@@ -8,7 +9,8 @@ import sys
 import tempfile
 import unittest
 
-TRAIN = pathlib.Path(sys.argv[1]) / "train.sbatch"
+SCRIPTS = pathlib.Path(sys.argv[1])
+TRAIN = SCRIPTS / "train.sbatch"
 
 # Each notes how it was called, and then does what its file says.
 STUB = """#!/bin/bash
@@ -173,6 +175,35 @@ class BatchScript(unittest.TestCase):
                 self.assertEqual(code, 75)
                 self.assertIn(says, output)
                 self.assertEqual(len(self.calls("scontrol")), is_started)
+
+
+class DebugScript(unittest.TestCase):
+
+    def run_script(self, program, **variables):
+        done = subprocess.run(
+            ["bash", SCRIPTS / "debug.sbatch", "bash", "-c", program],
+            text=True, timeout=30, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"LAUNCH": "env", "PMIX_RANK": "0",
+                              "RUN": "/none"} | variables)
+        return done.returncode, done.stdout
+
+    def test_a_run_without_checkpoints(self):
+        code, output = self.run_script("exit 0", BELAY="false")
+        self.assertEqual(code, 0, output)
+
+    def test_tells_variables_but_no_secret(self):
+        _, output = self.run_script("exit 0", SLURM_JWT="secret",
+                                    SLURM_JOB_ID="42")
+        self.assertIn("\nSLURM_JOB_ID=42\n", output)
+        self.assertNotIn("secret", output)
+
+    def test_two_signals(self):
+        code, output = self.run_script(
+            "trap '' USR1; for i in 1 2; do kill -USR1 $PPID; sleep 0.3; done;"
+            "echo the end; exit 85")
+        self.assertEqual(code, 85, output)
+        self.assertIn("the end\n-- exit code 85;", output)
 
 
 if __name__ == "__main__":
