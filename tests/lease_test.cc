@@ -282,6 +282,32 @@ TEST_F(LeaseTest, WithoutLocksAnotherHostIsBelieved) {
   EXPECT_EQ(Take().status(), absl::OkStatus());
 }
 
+// The node has died, and its job was started again elsewhere.
+TEST_F(LeaseTest, WithoutLocksAnEarlierRunOfTheJobHasEnded) {
+  setenv("SLURM_RESTART_COUNT", "2", 1);
+  const LeaseOwner me = ThisProcess();
+  unsetenv("SLURM_RESTART_COUNT");
+  LeaseOwner before = me;
+  before.host = "dead";
+  for (const int64_t restarts : {0, 1}) {
+    before.restarts = restarts;
+    Put("step.lease", LeaseText(before));
+    EXPECT_THAT(TakeWithoutLocks(me)->note(), HasSubstr("on host \"dead\""));
+  }
+  // The same run on another node, a lease that does not say, another job.
+  LeaseOwner same = before;
+  same.restarts = 2;
+  LeaseOwner silent = before;
+  silent.restarts = -1;
+  LeaseOwner other = before;
+  other.job = "4712";
+  for (const LeaseOwner& owner : {same, silent, other}) {
+    Put("step.lease", LeaseText(owner));
+    EXPECT_THAT(std::string(TakeWithoutLocks(me).status().message()),
+                HasSubstr("delete the file"));
+  }
+}
+
 // A node has died, its job was started again elsewhere, and the file server
 // takes the lock away later.
 TEST_F(LeaseTest, WaitsForTheRunBeforeOnADeadNode) {
@@ -346,12 +372,14 @@ TEST(LeaseOwnerTest, ReadsWhatItWrote) {
                          .pid = 7,
                          .start_time = 8,
                          .job = "42_3",
+                         .restarts = 9,
                          .user = "me\n",
                          .since = "today"};
   EXPECT_EQ(ParseLease(LeaseText(owner), "read").value(), owner);
   EXPECT_EQ(OwnerText(owner),
             "process 7 on host \"n\"1\" (Slurm job 42_3, user \"me\n\"), since "
             "today");
+  EXPECT_EQ(ParseLease("{\"belay_lease\":1}", "read").value()->restarts, -1);
   EXPECT_EQ(OwnerText({.host = "h", .pid = 1, .since = "now"}),
             "process 1 on host \"h\", since now");
   EXPECT_EQ(ParseLease(LeaseText({.host = "\xff"}), "read").status(),

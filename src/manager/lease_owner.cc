@@ -21,9 +21,9 @@ std::string Text(const json& document, const char* name) {
   return found->get<std::string>();
 }
 
-int64_t Number(const json& document, const char* name) {
+int64_t Number(const json& document, const char* name, int64_t otherwise = 0) {
   const auto found = document.find(name);
-  if (found == document.end() || !found->is_number_integer()) return 0;
+  if (found == document.end() || !found->is_number_integer()) return otherwise;
   return found->get<int64_t>();
 }
 
@@ -31,10 +31,10 @@ int64_t Number(const json& document, const char* name) {
 
 std::string LeaseText(const LeaseOwner& owner) {
   const nlohmann::ordered_json document = {
-      {"belay_lease", 1},    {"host", owner.host},
-      {"pid", owner.pid},    {"start_time", owner.start_time},
-      {"job", owner.job},    {"user", owner.user},
-      {"since", owner.since}};
+      {"belay_lease", 1},   {"host", owner.host},
+      {"pid", owner.pid},   {"start_time", owner.start_time},
+      {"job", owner.job},   {"restarts", owner.restarts},
+      {"user", owner.user}, {"since", owner.since}};
   // Names of hosts and users may be any bytes.
   return document.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
 }
@@ -53,6 +53,7 @@ StatusOr<std::optional<LeaseOwner>> ParseLease(std::string_view text,
                     .pid = Number(document, "pid"),
                     .start_time = Number(document, "start_time"),
                     .job = Text(document, "job"),
+                    .restarts = Number(document, "restarts", -1),
                     .user = Text(document, "user"),
                     .since = Text(document, "since")};
 }

@@ -35,12 +35,6 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Of Slurm. The end of the job, which alone can be an error, does not matter.
-std::string JobId() {
-  const StatusOr<JobEnvironment> job = ReadJobEnvironment();
-  return job.ok() ? job->job_id : "";
-}
-
 // The name of a user in the system's list; "" if there is none.
 std::string ListedName(uid_t user) {
   std::vector<char> room(kMaxUserBytes);
@@ -101,10 +95,17 @@ bool IsOfMyJobElsewhere(const LeaseOwner& owner, const LeaseOwner& me) {
   return !me.job.empty() && owner.job == me.job && owner.host != me.host;
 }
 
+// Slurm starts a job anew when all of its run before has ended.
+bool IsAnEarlierRunOfMyJob(const LeaseOwner& owner, const LeaseOwner& me) {
+  return !me.job.empty() && owner.job == me.job && owner.restarts >= 0 &&
+         owner.restarts < me.restarts;
+}
+
 // The content decides where there are no locks. A process of another host
 // cannot be looked at.
 Status JudgeWithoutLocks(const std::string& path, const LeaseOwner& owner,
                          const LeaseOwner& me) {
+  if (IsAnEarlierRunOfMyJob(owner, me)) return absl::OkStatus();
   if (owner.host != me.host) {
     return absl::FailedPreconditionError(absl::StrCat(
         "take the lease \"", path, "\": held by ", OwnerText(owner),
@@ -117,13 +118,19 @@ Status JudgeWithoutLocks(const std::string& path, const LeaseOwner& owner,
 }  // namespace
 
 LeaseOwner ThisProcess() {
-  return {.host = HostName(),
-          .pid = ::getpid(),
-          .start_time = StartTime(::getpid()),
-          .job = JobId(),
-          .user = UserName(),
-          .since = absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::Now(),
-                                    absl::UTCTimeZone())};
+  LeaseOwner me{.host = HostName(),
+                .pid = ::getpid(),
+                .start_time = StartTime(::getpid()),
+                .user = UserName(),
+                .since = absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::Now(),
+                                          absl::UTCTimeZone())};
+  // The end of the job, which alone can be an error, does not matter.
+  const StatusOr<JobEnvironment> job = ReadJobEnvironment();
+  if (job.ok() && !job->job_id.empty()) {
+    me.job = job->job_id;
+    me.restarts = job->restart_count;
+  }
+  return me;
 }
 
 bool IsRunning(const LeaseOwner& owner) {
