@@ -8,12 +8,22 @@
 # usage: chain.sh JOBS [SBATCH OPTIONS] SCRIPT [ARGUMENTS]
 #
 # Prints the numbers of the jobs. Each starts when the one before has ended,
-# however it has; `scancel` them all to stop the chain.
+# however it has, so --dependency is refused; `scancel` them all to stop the chain.
 set -euo pipefail
 [[ $# -ge 2 && $1 =~ ^[1-9][0-9]*$ ]] ||
   { echo "usage: $0 JOBS [SBATCH OPTIONS] SCRIPT [ARGUMENTS]" >&2; exit 2; }
 jobs=$1
 shift
+for argument in "$@"; do
+  [[ ! -f $argument ]] || break  # the script: what follows is of the program
+  case $argument in
+    # sbatch would take it in the place of the chain's own.
+    --dependency | --dependency=* | -d | -d[a-z]*)
+      echo "$0: $argument: each job of a chain depends on the one before" >&2
+      exit 2
+      ;;
+  esac
+done
 
 export RESTART=no  # the next job of the chain goes on instead
 previous=''

@@ -177,6 +177,32 @@ class BatchScript(unittest.TestCase):
                 self.assertEqual(len(self.calls("scontrol")), is_started)
 
 
+class Chain(unittest.TestCase):
+
+    def run_script(self, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            sbatch = pathlib.Path(folder) / "sbatch"
+            sbatch.write_text('#!/bin/bash\necho "$*" >>"$0.calls"\necho 7\n')
+            sbatch.chmod(0o755)
+            done = subprocess.run(
+                ["bash", SCRIPTS / "chain.sh", "2", *arguments], text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                env=os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"})
+            calls = pathlib.Path(f"{sbatch}.calls")
+            return done.returncode, calls.read_text() if calls.exists() else ""
+
+    def test_each_job_depends_on_the_one_before(self):
+        code, calls = self.run_script("-N", "2", str(TRAIN), "./train", "-d", "x")
+        self.assertEqual(code, 0)
+        self.assertEqual(calls.count("--dependency=afterany:7 -N 2 "), 1)
+
+    def test_another_dependency_is_refused(self):
+        for option in ["--dependency=afterok:3"], ["--dependency", "x"], \
+                ["-d", "afterok:3"], ["-dafterok:3"]:
+            code, calls = self.run_script(*option, str(TRAIN), "./train")
+            self.assertEqual((code, calls), (2, ""), option)
+
+
 class DebugScript(unittest.TestCase):
 
     def run_script(self, program, **variables):
