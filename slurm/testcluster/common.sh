@@ -25,6 +25,13 @@ subnet=10.88.0       # used inside the namespaces only
 # The status of a command that cannot run here at all, as in CTest and Automake.
 readonly skip_status=77
 
+# logs_in BUILD: those of this cluster; others may be tested at the same time.
+logs_in() {
+  local name=cluster-test
+  [[ $cluster == belay-testcluster ]] || name+=-$cluster
+  echo "$1/$name"
+}
+
 usage_error() { echo "usage: ${0##*/} $*" >&2; exit 2; }
 
 is_node() { [[ " ${nodes[*]} " == *" $1 "* ]]; }

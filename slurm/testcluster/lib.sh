@@ -16,7 +16,7 @@ export belay=$build/tools/belay
 # words: leave it unquoted.
 export train="$build/examples/char_lm --hidden 256 --batch 8 \
   --report-every 50 --dir $work/run"
-out=$build/cluster-test
+out=$(logs_in "$build")
 
 mkdir -p "$work"
 cd "$work"
