@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <utility>
@@ -104,6 +105,65 @@ TEST(StopSignalsTest, AHandlerThatWasInstalledLater) {
   kill(getpid(), SIGUSR1);
   EXPECT_EQ(last->received(), SIGUSR1);
   EXPECT_EQ(calls_of_ours, 2);
+}
+
+TEST(StopSignalsTest, WhereTheProgramHasTakenOursAway) {
+  for (auto* const none : {SIG_DFL, SIG_IGN}) {
+    {
+      const auto caught = StopSignals::Catch({SIGUSR2});
+      signal(SIGUSR2, none);
+    }
+    EXPECT_EQ(Installed(SIGUSR2).sa_handler, none);
+    {
+      const auto again = StopSignals::Catch({SIGUSR2});
+      ASSERT_NE(Installed(SIGUSR2).sa_handler, none);
+      kill(getpid(), SIGUSR2);
+      EXPECT_EQ(again->received(), SIGUSR2);
+    }
+    EXPECT_EQ(Installed(SIGUSR2).sa_handler, none);
+  }
+  signal(SIGUSR2, SIG_DFL);
+}
+
+// The status of a child that was forked while signals were caught and then
+// gets one.
+int StatusOfChild(int signal) {
+  int ready[2];
+  if (pipe(ready) != 0) return -2;
+  const pid_t child = fork();
+  if (child == 0) {
+    if (write(ready[1], "x", 1) != 1) _exit(9);
+    sleep(1);
+    _exit(8);
+  }
+  char byte = 0;
+  EXPECT_EQ(read(ready[0], &byte, 1), 1);
+  close(ready[0]);
+  close(ready[1]);
+  kill(child, signal);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+void EndWellWhenCalled(int) { _exit(7); }
+
+// What a data loader makes of a signal is as if nothing were caught.
+TEST(StopSignalsTest, AProcessThatWasForkedOff) {
+  const auto caught = StopSignals::Catch({SIGTERM});
+  const int status = StatusOfChild(SIGTERM);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+  EXPECT_EQ(caught->received(), std::nullopt);
+}
+
+TEST(StopSignalsTest, AProcessThatWasForkedOffHasTheHandlerFromBefore) {
+  signal(SIGTERM, &EndWellWhenCalled);
+  {
+    const auto caught = StopSignals::Catch({SIGTERM});
+    const int status = StatusOfChild(SIGTERM);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+  }
+  signal(SIGTERM, SIG_DFL);
 }
 
 TEST(StopSignalsTest, TwoAtATime) {

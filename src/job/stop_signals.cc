@@ -34,46 +34,65 @@ struct Slot {
   uint32_t count_before = 0;
   int users = 0;
   bool installed = false;
+  pid_t process = 0;
 };
 
 std::array<Slot, kNumSignals> slots;
 std::mutex slots_mutex;
+
+bool HasHandler(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 ||
+         (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+}
+
+// Lets the signal do what it does by `action`, in place of this handler.
+void RaiseWith(const struct sigaction& action, int signal) {
+  ::sigaction(signal, &action, nullptr);
+  ::raise(signal);  // comes when this handler returns
+}
 
 // Only calls that are safe in a handler.
 void OnSignal(int signal, siginfo_t* info, void* context) {
   const int error = errno;
   Slot& slot = slots[signal];
   const uint32_t count = slot.count.fetch_add(1) + 1;
-  if (signal == SIGINT && count - slot.count_before >= kInsists) {
-    struct sigaction end = {};
-    end.sa_handler = SIG_DFL;
-    ::sigaction(signal, &end, nullptr);
-    ::raise(signal);  // comes when this handler returns
+  if (slot.process != ::getpid()) {
+    // A process that was forked off has no manager that would listen: what
+    // loads data beside the training could not be ended.
+    RaiseWith(slot.before, signal);
+  } else if (signal == SIGINT && count - slot.count_before >= kInsists) {
+    RaiseWith({}, signal);
   } else if ((slot.before.sa_flags & SA_SIGINFO) != 0) {
     slot.before.sa_sigaction(signal, info, context);
-  } else if (slot.before.sa_handler != SIG_DFL &&
-             slot.before.sa_handler != SIG_IGN) {
+  } else if (HasHandler(slot.before)) {
     slot.before.sa_handler(signal);
   }
   errno = error;
 }
 
-bool IsOurs(int signal) {
+struct sigaction Current(int signal) {
   struct sigaction now = {};
   ::sigaction(signal, nullptr, &now);
+  return now;
+}
+
+bool IsOurs(int signal) {
+  const struct sigaction now = Current(signal);
   return (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == OnSignal;
 }
 
 // Where the program has put its own handler over ours, it stays there, and ours
-// below it: installing ours anew would make each call the other for ever.
+// below it: installing ours anew would make each call the other for ever. Where
+// it has put none, ours is gone.
 Status Install(int signal) {
   Slot& slot = slots[signal];
-  if (slot.users++ > 0 || slot.installed) return absl::OkStatus();
+  if (slot.users++ > 0) return absl::OkStatus();
+  const struct sigaction now = Current(signal);
+  if (slot.installed && HasHandler(now)) return absl::OkStatus();
   slot.count_before = slot.count;
-  ::sigaction(signal, nullptr, &slot.before);
-  const bool has_handler =
-      (slot.before.sa_flags & SA_SIGINFO) != 0 ||
-      (slot.before.sa_handler != SIG_DFL && slot.before.sa_handler != SIG_IGN);
+  slot.process = ::getpid();
+  slot.before = now;
+  const bool has_handler = HasHandler(slot.before);
   struct sigaction ours = {};
   ours.sa_sigaction = OnSignal;
   sigemptyset(&ours.sa_mask);
