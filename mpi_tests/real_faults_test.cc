@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -117,6 +118,8 @@ TEST_F(RealFaultsTest, RanksDoNotShareTheDirectory) {
   const std::filesystem::path before = std::filesystem::current_path();
   // Debris of the same name must not pass for the directory of rank 0.
   std::filesystem::create_directories(mine + "/run/step_00000001.inprogress");
+  // Nor must the lease that an earlier manager has given back there.
+  std::ofstream(mine + "/run/step.lease");
   std::filesystem::current_path(mine);
   SmallValues values(1);
   const State state = values.state();

@@ -90,6 +90,20 @@ TEST_F(CommitTest, TheMarkerIsWaitedFor) {
   EXPECT_EQ(WaitForStep(Step(8), kNonce, 0.01).value(), false);
 }
 
+TEST_F(CommitTest, AContentIsWaitedFor) {
+  EXPECT_EQ(WaitUntilHolds(Path("file"), "new", 0.01).value(), false);
+  for (const char* other : {"", "old", "new and more"}) {
+    Put("file", other);
+    EXPECT_EQ(WaitUntilHolds(Path("file"), "new", 0.01).value(), false);
+  }
+  std::thread late([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    Put("file", "new");
+  });
+  EXPECT_EQ(WaitUntilHolds(Path("file"), "new", 60).value(), true);
+  late.join();
+}
+
 TEST_F(CommitTest, CommitRenamesAndTakesTheMarkerAway) {
   for (const bool durable : {true, false}) {
     const int64_t step = durable ? 1 : 2;

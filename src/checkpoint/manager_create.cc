@@ -116,6 +116,7 @@ StatusOr<std::string> Describe(const Impl& impl) {
   WireWriter out;
   PutSteps(impl.history.steps, out);
   PutTexts(impl.notes, out);
+  out.PutText(impl.lease.text());
   BELAY_ASSIGN_OR_RETURN(const std::string state,
                          StateText(impl.state, impl.options.prefix));
   out.PutText(state);
@@ -133,6 +134,7 @@ Status Share(Team& team, Impl& impl, absl::FunctionRef<Status()> read) {
   WireReader in(bytes);
   std::vector<int64_t> steps = GetSteps(in);
   impl.notes = GetTexts(in);
+  impl.lease_text = in.GetText();
   // Rank 0 has just written it.
   BELAY_ASSIGN_OR_RETURN_AGREED(
       impl.state,
@@ -147,8 +149,11 @@ Status Join(Team& team, Impl& impl) {
   const ManagerOptions& options = impl.options;
   const double patience = SightSeconds(options.save.deadline_seconds);
   StatusOr<bool> sees = true;
-  if (!options.read_only) {
-    sees = WaitUntilSeen(LeasePath(impl.dir, options.prefix), patience);
+  // Not only the file: an earlier run may have left one of that name. Rank 0
+  // has it open.
+  if (!options.read_only && !team.is_root()) {
+    sees = WaitUntilHolds(LeasePath(impl.dir, options.prefix), impl.lease_text,
+                          patience);
   }
   Status mine = sees.status();
   if (mine.ok() && !options.stop_signals.empty()) {

@@ -25,6 +25,7 @@ struct CheckpointManager::Impl {
   std::string dir;
   ManagerOptions options;
   Lease lease;
+  std::string lease_text = {};  // what its file holds
   ManagerState state;
   SaveHistory history;
   std::vector<std::string> notes;

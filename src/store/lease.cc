@@ -182,17 +182,20 @@ StatusOr<Lease> Lease::Take(const std::string& path, const LeaseOwner& me,
   }
   lease.file_ = std::move(file);
   lease.pid_ = ::getpid();
+  lease.text_ = mine;
   return lease;
 }
 
 Lease::Lease(Lease&& other) noexcept
     : file_(std::move(other.file_)),
       pid_(other.pid_),
+      text_(std::move(other.text_)),
       note_(std::move(other.note_)) {}
 
 Lease& Lease::operator=(Lease&& other) noexcept {
   std::swap(file_, other.file_);
   std::swap(pid_, other.pid_);
+  std::swap(text_, other.text_);
   std::swap(note_, other.note_);
   return *this;
 }

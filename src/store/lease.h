@@ -45,6 +45,8 @@ class Lease {
   ~Lease();
 
   bool is_held() const { return file_.is_open(); }
+  // What its file holds. Local.
+  const std::string& text() const { return text_; }
   // From whom it was taken over; "" if from nobody. Local.
   const std::string& note() const { return note_; }
 
@@ -53,6 +55,7 @@ class Lease {
 
   FileLock file_;
   int64_t pid_ = 0;  // a process that was forked off must not give it back
+  std::string text_;
   std::string note_;
 };
 

@@ -14,6 +14,11 @@ namespace belay {
 // Errors: those of Exists.
 StatusOr<bool> WaitUntilSeen(const std::string& path, double seconds);
 
+// The same until `path` is there and holds `content`. Local.
+// Errors: those of PosixFile.
+StatusOr<bool> WaitUntilHolds(const std::string& path,
+                              const std::string& content, double seconds);
+
 }  // namespace belay
 
 #endif  // BELAY_STORE_VISIBILITY_H_
