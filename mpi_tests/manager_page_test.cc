@@ -72,6 +72,10 @@ StatusOr<int> TrainUntilStopped(belay::Checkpoint& checkpoint,
     }
     if (manager->ShouldStop()) return belay::kStoppedExitCode;
   }
+  if (manager->Latest().value_or(-1) < steps - 1) {
+    auto saved = manager->Save(steps - 1, {.force = true});
+    if (!saved.ok()) return saved.status();
+  }
   return 0;
 }
 
@@ -88,6 +92,12 @@ TEST_F(ManagerPageTest, ALoopThatStopsWhenItIsAsked) {
   EXPECT_EQ(TrainUntilStopped(program_.checkpoint(), Run(), 9, train).value(),
             0);
   EXPECT_EQ(trained, 9);
+  EXPECT_EQ(OnDisk(), Steps({0, 3, 8}));
+  // Nothing is left to train or to save.
+  EXPECT_EQ(TrainUntilStopped(program_.checkpoint(), Run(), 9, train).value(),
+            0);
+  EXPECT_EQ(trained, 9);
+  EXPECT_EQ(OnDisk(), Steps({0, 3, 8}));
 }
 
 StatusOr<std::optional<int64_t>> KeepTheBest(

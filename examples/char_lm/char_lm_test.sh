@@ -92,7 +92,8 @@ stopped "$code" limit.out "the time limit in [0-9]* s"
 grep -q "note: save every .* s: Daly's optimum" limit.out || fail "no advice"
 last=$(tail -n 1 limit.log | cut -d ' ' -f 1)
 end=$((last + 5))
-train 3 after.log --hidden 50 --steps "$end" --save-every 5 --resume
+train 3 after.log --hidden 50 --steps "$end" --mtbf 1000000 --resume
+[[ -e $(printf 'run/step_%08d' "$end") ]] || fail "the end was not saved"
 
 train 1 whole.log --hidden 50 --steps "$end" --save-every 0
 # What the killed job did after its last save was done again: the same lines.

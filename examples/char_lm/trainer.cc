@@ -115,16 +115,21 @@ belay::Status Resume(const Options& options, const Text& text,
   return absl::OkStatus();
 }
 
+belay::Status SaveNow(belay::CheckpointManager& manager, int64_t step,
+                      const belay::ManagedSaveOptions& how,
+                      Progress& progress) {
+  const auto saved = manager.Save(step, how);
+  if (!saved.ok()) return saved.status();
+  if (saved->saved) progress.Saved(saved->result);
+  return absl::OkStatus();
+}
+
 // Saves the step if it is due.
 belay::Status SaveIfDue(belay::CheckpointManager& manager, int64_t step,
                         Progress& progress) {
   const auto due = manager.ShouldSave(step);
   if (!due.ok()) return due.status();
-  if (!*due) return absl::OkStatus();
-  const auto saved = manager.Save(step);
-  if (!saved.ok()) return saved.status();
-  if (saved->saved) progress.Saved(saved->result);
-  return absl::OkStatus();
+  return *due ? SaveNow(manager, step, {}, progress) : absl::OkStatus();
 }
 
 // Ends early if the job has to stop.
@@ -144,7 +149,12 @@ belay::Status TrainLoop(const Ranks& ranks, const Options& options,
     if (!status.ok()) return status;
     progress.Notes(manager.notes());
   }
-  return absl::OkStatus();
+  // The interval that belay chooses knows nothing of the last step.
+  const bool has_all = manager.Latest().value_or(0) >= training.step;
+  if (options.mtbf == 0 || manager.ShouldStop() || has_all) {
+    return absl::OkStatus();
+  }
+  return SaveNow(manager, training.step, {.force = true}, progress);
 }
 
 // Lets the model go on from the middle of the text. The training's own random
