@@ -176,6 +176,16 @@ class BatchScript(unittest.TestCase):
                 self.assertIn(says, output)
                 self.assertEqual(len(self.calls("scontrol")), is_started)
 
+    def test_an_own_code_of_a_preempted_job(self):
+        for time, calls in ("N/A", []), ("2026-11-22T20:14:38",
+                                         ["scontrol requeue 42"]):
+            (self.dir / "calls").write_text("")
+            self.stub("squeue", f"""[[ "$*" == *PreemptTime* ]] &&
+                      echo {time} || echo RUNNING""")
+            code, _ = self.run_script("exit 1", JOB)
+            self.assertEqual(code, 1)
+            self.assertEqual(self.calls("scontrol"), calls)
+
 
 class Chain(unittest.TestCase):
 
