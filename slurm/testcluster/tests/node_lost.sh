@@ -20,6 +20,7 @@ wait_for_step 60 "${names[@]}"
 "$here/poweroff" n2
 for job in "${jobs[@]}"; do start_again_now "$job" 1 60; done
 for job in "${jobs[@]}"; do wait_for_end "$job" 90; done
+expect_line mpirun.out 'batch script: exit code 205'
 for name in "${names[@]}"; do expect_line "$name.out" 'resumed from step_'; done
 expect_line mpirun_wide.out 'on 8 ranks'
 expect_line mpirun_wide.out 'on 6 ranks'

@@ -13,7 +13,8 @@ for job in "$mpirun" "$srun"; do start_again_now "$job" 1 60; done
 for job in "$mpirun" "$srun"; do wait_for_end "$job" 90; done
 for name in mpirun srun; do
   expect_line "$name.out" 'batch script: got USR1'
+  expect_line "$name.out" 'stopped at step .* because of SIG(USR1|TERM)'
+  expect_line "$name.out" 'batch script: exit code 85'
   expect_line "$name.out" 'resumed from step_'
 done
-expect_line srun.out 'stopped at step .* because of SIG(USR1|TERM)'
 expect_whole mpirun srun

@@ -19,6 +19,9 @@ for name in mpirun srun cancelled; do
 done
 # srun gives its ranks the seconds of KillWait, mpirun two of its own.
 expect_line srun.out 'stopped at step .* because of SIG(TERM|USR1)'
+expect_line srun.out 'batch script: exit code 85'
+expect_line mpirun.out 'batch script: exit code (1|85)'
+expect_line cancelled.out 'batch script: exit code (1|85)'
 expect_line mpirun.out 'resumed from step_'
 expect_line srun.out 'resumed from step_'
 expect_whole mpirun srun
