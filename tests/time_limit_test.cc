@@ -48,12 +48,26 @@ TEST(TimeLeftCommandTest, NamesTheJob) {
               ElementsAre("squeue", "-h", "-j", "42", "-o", "%L"));
   EXPECT_THAT(TimeLeftCommand(
                   {.job_id = "40", .array_job_id = "40", .array_task_id = "7"}),
+TEST(ParseTimeLeftTest, TheLeastOfAHeterogeneousJob) {
+  EXPECT_EQ(LeastTimeLeft("5:06\n").value(), 306);
+  EXPECT_EQ(LeastTimeLeft("UNLIMITED\n1:00:00\n5:06\n6:00\n").value(), 306);
+  EXPECT_EQ(LeastTimeLeft("UNLIMITED").value(),
+            std::numeric_limits<double>::infinity());
+  for (const char* text : {"", "5:06\nINVALID\n", "5:06\n\n5:07"}) {
+    EXPECT_FALSE(LeastTimeLeft(text).ok()) << text;
+  }
+}
+
               ElementsAre("squeue", "-h", "-j", "40_7", "-o", "%L"));
 }
 
 // A squeue of the test's own, found through PATH.
 class TimeLimitTest : public DirectoryTest {
  protected:
+  // A job that a task of an array has submitted, with all its variables.
+  EXPECT_THAT(TimeLeftCommand(
+                  {.job_id = "42", .array_job_id = "40", .array_task_id = "7"}),
+              ElementsAre("squeue", "-h", "-j", "42", "-o", "%L"));
   TimeLimitTest() : path_(getenv("PATH")) {
     setenv("PATH", (dir_ + ":" + path_).c_str(), 1);
   }

@@ -62,7 +62,17 @@ std::vector<std::string> TimeLeftCommand(const JobEnvironment& job) {
   return {"squeue",
           "-h",
           "-j",
-          job.array_job_id.empty()
+StatusOr<double> LeastTimeLeft(const std::string& text) {
+  const std::string lines(absl::StripAsciiWhitespace(text));
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::string_view line : Split(lines, '\n')) {
+    BELAY_ASSIGN_OR_RETURN(const double seconds, ParseTimeLeft(line));
+    least = std::min(least, seconds);
+  }
+  return least;
+}
+
+          job.array_job_id != job.job_id
               ? job.job_id
               : absl::StrCat(job.array_job_id, "_", job.array_task_id),
           "-o",
@@ -128,8 +138,7 @@ bool TimeLimit::Impl::Ask() {
   if (absl::IsCancelled(text.status())) return false;
   Status status = text.status();
   if (status.ok()) {
-    const StatusOr<double> seconds =
-        ParseTimeLeft(std::string(absl::StripAsciiWhitespace(*text)));
+    const StatusOr<double> seconds = LeastTimeLeft(*text);
     if (seconds.ok()) Set(*seconds);
     status = seconds.status();
   }

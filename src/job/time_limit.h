@@ -20,9 +20,15 @@ namespace belay {
 //   text at all.
 StatusOr<double> ParseTimeLeft(std::string_view text);
 
+// The least of several lines: of a heterogeneous job squeue prints one for each
+// component, and the whole job ends with the first.
+// Errors: those of ParseTimeLeft.
+StatusOr<double> LeastTimeLeft(const std::string& text);
+
 // The command that asks for the time left of the job, whose id is known. The
 // number of an array is also the number of its last task: asked for by that
-// alone, squeue would answer for all of them.
+// alone, squeue would answer for all of them. The variables of an array may
+// also be those of a job that submitted this one.
 std::vector<std::string> TimeLeftCommand(const JobEnvironment& job);
 
 struct TimeLimitOptions {
