@@ -214,7 +214,7 @@ submit_training() {
   LAUNCH=$launcher submit_file "$name" -N 2 --ntasks-per-node=1 --mincpus=1 "$@" \
     "$scripts/train.sbatch" $(training "$name")
 }
-export srun_pmix="srun --mpi=pmix"
+export srun_pmix="srun --mpi=pmix --kill-on-bad-exit=0"
 
 # wait_for_step STEP NAME...: until each of these trainings has done it.
 wait_for_step() {

@@ -66,6 +66,8 @@ MessageTimeout=5
 TCPTimeout=2
 KillWait=5
 WaitTime=5
+# As strict as a site may be: the scripts of the tests ask srun for less.
+KillOnBadExit=1
 InactiveLimit=0
 ReturnToService=2
 TreeWidth=64
