@@ -123,9 +123,9 @@ class BatchScript(unittest.TestCase):
         self.run_script("exit 85", JOB | {"SQUEUE_STATES": "PENDING"})
         self.assertEqual(self.calls("scontrol"), ["scontrol requeue 42"])
 
-    # The launcher signals the script, as Slurm would, and ends later: bash may
-    # lose the exit code of what ends in the same moment.
-    SIGNAL = "trap '' USR1; kill -USR1 $PPID; /bin/sleep 0.2; exit "
+    # The launcher signals the script, as Slurm would, and ends in the same
+    # moment, in which bash must not lose its exit code.
+    SIGNAL = "trap '' USR1; kill -USR1 $PPID; exit "
 
     def test_a_crash_after_a_signal_counts_as_one(self):
         for code in 1, 138:
