@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <thread>
@@ -69,6 +71,30 @@ TEST_F(DeadlineTest, EnterStartsTheTimeAnewAndDestructionStopsIt) {
     Sleep(0.3);
     EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
   }
+}
+
+// As a batch system suspends a job: longer than any limit here with its grace.
+void SuspendSoon(double seconds) {
+  const pid_t rank = getpid();
+  if (fork() != 0) return;
+  Sleep(0.3);
+  kill(rank, SIGSTOP);
+  Sleep(seconds);
+  kill(rank, SIGCONT);
+  _exit(0);
+}
+
+TEST_F(DeadlineTest, TheTimeInWhichAJobIsSuspendedDoesNotCount) {
+  Team team{.comm = comm_, .deadline = Deadline(comm_, 2, "save")};
+  team.deadline.Enter("write");
+  EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
+  SuspendSoon(8);
+  // The last rank is in a call, the others wait at the gate.
+  if (WorldRank() == last()) Sleep(0.6);
+  EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
+  Sleep(0.6);
+  EXPECT_EQ(wait(nullptr) > 0, true);
+  EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
 }
 
 TEST_F(DeadlineTest, WaitsForSeveralRequests) {

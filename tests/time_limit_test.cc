@@ -2,13 +2,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "directory_fixture.h"
@@ -43,11 +48,6 @@ TEST(ParseTimeLeftTest, NoTimes) {
   }
 }
 
-TEST(TimeLeftCommandTest, NamesTheJob) {
-  EXPECT_THAT(TimeLeftCommand({.job_id = "42"}),
-              ElementsAre("squeue", "-h", "-j", "42", "-o", "%L"));
-  EXPECT_THAT(TimeLeftCommand(
-                  {.job_id = "40", .array_job_id = "40", .array_task_id = "7"}),
 TEST(ParseTimeLeftTest, TheLeastOfAHeterogeneousJob) {
   EXPECT_EQ(LeastTimeLeft("5:06\n").value(), 306);
   EXPECT_EQ(LeastTimeLeft("UNLIMITED\n1:00:00\n5:06\n6:00\n").value(), 306);
@@ -58,16 +58,21 @@ TEST(ParseTimeLeftTest, TheLeastOfAHeterogeneousJob) {
   }
 }
 
+TEST(TimeLeftCommandTest, NamesTheJob) {
+  EXPECT_THAT(TimeLeftCommand({.job_id = "42"}),
+              ElementsAre("squeue", "-h", "-j", "42", "-o", "%L"));
+  EXPECT_THAT(TimeLeftCommand(
+                  {.job_id = "40", .array_job_id = "40", .array_task_id = "7"}),
               ElementsAre("squeue", "-h", "-j", "40_7", "-o", "%L"));
+  // A job that a task of an array has submitted, with all its variables.
+  EXPECT_THAT(TimeLeftCommand(
+                  {.job_id = "42", .array_job_id = "40", .array_task_id = "7"}),
+              ElementsAre("squeue", "-h", "-j", "42", "-o", "%L"));
 }
 
 // A squeue of the test's own, found through PATH.
 class TimeLimitTest : public DirectoryTest {
  protected:
-  // A job that a task of an array has submitted, with all its variables.
-  EXPECT_THAT(TimeLeftCommand(
-                  {.job_id = "42", .array_job_id = "40", .array_task_id = "7"}),
-              ElementsAre("squeue", "-h", "-j", "42", "-o", "%L"));
   TimeLimitTest() : path_(getenv("PATH")) {
     setenv("PATH", (dir_ + ":" + path_).c_str(), 1);
   }
@@ -161,6 +166,17 @@ TEST_F(TimeLimitTest, NoSuchCommand) {
   EXPECT_EQ(limit.SecondsLeft(), std::nullopt);
 }
 
+// Nobody looks any more, and the time goes on all the same.
+TEST_F(TimeLimitTest, TheTimeGoesOnWithoutSuchACommand) {
+  TimeLimitOptions options = Options();
+  options.command = {"squeue-that-is-not-there"};
+  options.seconds_left = 500;
+  options.command_seconds = 0.01;
+  TimeLimit limit(options);
+  Notes(limit);
+  EXPECT_LT(LeftUnder(limit, 499.8), 499.8 + 1e-9);
+}
+
 // The end does not wait for an answer that never comes.
 TEST_F(TimeLimitTest, EndsWhileItAsks) {
   Squeue("echo > " + dir_ + "/asked; sleep 1000");
@@ -173,6 +189,50 @@ TEST_F(TimeLimitTest, EndsWhileItAsks) {
     }
     EXPECT_EQ(limit.SecondsLeft(), std::nullopt);
   }
+}
+
+// What is left before and after a job was suspended for two seconds, and for
+// how long it takes itself to have been.
+struct Suspended {
+  double before = 0;
+  double after = 0;
+  double seconds = 0;
+};
+
+Suspended SuspendedFor2Seconds(TimeLimitOptions options) {
+  const pid_t job = getpid();
+  const pid_t slurm = fork();
+  if (slurm == 0) {
+    usleep(300000);
+    kill(job, SIGSTOP);
+    usleep(2000000);
+    kill(job, SIGCONT);
+    _exit(0);
+  }
+  TimeLimit limit(std::move(options));
+  Suspended result = {.before = *limit.SecondsLeft()};
+  const auto start = std::chrono::steady_clock::now();
+  const auto Now = std::chrono::steady_clock::now;
+  // What is said in the very moment after counts as well.
+  double least = result.before;
+  while (Now() - start < std::chrono::milliseconds(2600)) {
+    least = std::min(least, *limit.SecondsLeft());
+  }
+  waitpid(slurm, nullptr, 0);
+  result.after = least;
+  result.seconds = limit.SecondsSuspended();
+  return result;
+}
+
+TEST_F(TimeLimitTest, ALimitDoesNotComeNearerWhileTheJobIsSuspended) {
+  Squeue("exit 1");
+  TimeLimitOptions options = Options();
+  options.seconds_left = 500;
+  options.command_seconds = 0.25;
+  const Suspended result = SuspendedFor2Seconds(options);
+  EXPECT_GT(result.after, result.before - 1.2);
+  EXPECT_GT(result.seconds, 1.5);
+  EXPECT_LT(result.seconds, 2.6);
 }
 
 TEST_F(TimeLimitTest, NoAnswer) {

@@ -38,10 +38,15 @@ Status VoteOfRoot(Impl& impl, const SaveRequest& request, StopVote& vote) {
   }
   if (!NeedsTimes(impl.options)) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
+  // A step does not take longer because the job was suspended in it.
+  const double suspended =
+      stopping.limit ? stopping.limit->SecondsSuspended() : 0;
   if (stopping.last_call) {
-    Remember(now - *stopping.last_call, stopping.use.steps);
+    Remember(now - *stopping.last_call - (suspended - stopping.suspended),
+             stopping.use.steps);
   }
   stopping.last_call = now;
+  stopping.suspended = suspended;
   const std::optional<double> left = SecondsLeft(stopping, now);
   if (!vote.stop && left &&
       *left <= SecondsToStop(stopping.use, impl.options.final_save_margin)) {

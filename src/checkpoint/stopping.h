@@ -24,6 +24,7 @@ struct Stopping {
   std::unique_ptr<TimeLimit> limit;
   std::optional<double> end_time;
   std::optional<double> last_call;  // of ShouldSave, or the end of a save
+  double suspended = 0;             // by then, in all
   double resting_since = 0;  // the last save or restore, or the beginning
 
   // The exchange that is under way, and what this rank has told in it.

@@ -26,6 +26,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Much longer and clocks overflow.
+constexpr double kMostSeconds = 3e9;
+constexpr double kMostGap = 2000;
+
 Status NoTime(std::string_view text) {
   return absl::InvalidArgumentError(Cat(
       "not a time (need D-HH:MM:SS, HH:MM:SS or MM:SS, found \"", text, "\")"));
@@ -58,10 +62,6 @@ StatusOr<double> ParseTimeLeft(std::string_view text) {
   return static_cast<double>(*days * 86400 + seconds);
 }
 
-std::vector<std::string> TimeLeftCommand(const JobEnvironment& job) {
-  return {"squeue",
-          "-h",
-          "-j",
 StatusOr<double> LeastTimeLeft(const std::string& text) {
   const std::string lines(absl::StripAsciiWhitespace(text));
   double least = std::numeric_limits<double>::infinity();
@@ -72,6 +72,10 @@ StatusOr<double> LeastTimeLeft(const std::string& text) {
   return least;
 }
 
+std::vector<std::string> TimeLeftCommand(const JobEnvironment& job) {
+  return {"squeue",
+          "-h",
+          "-j",
           job.array_job_id != job.job_id
               ? job.job_id
               : absl::StrCat(job.array_job_id, "_", job.array_task_id),
@@ -87,18 +91,27 @@ struct TimeLimit::Impl {
   void Run();
   // Whether to ask again.
   bool Ask();
-  bool Sleep() const;
+  bool Sleep();
 
   void Set(double seconds_left);
   void Note(const std::string& text);
 
+  // In the thread, often. Returns whether the job was suspended meanwhile.
+  bool Look();
+  // How long it has been suspended now. Under the mutex.
+  Clock::duration Gap(Clock::time_point now) const;
+
   const TimeLimitOptions options;
+  const double most_gap;  // seconds
   Command command;
   const int wake;
 
-  mutable std::mutex mutex;  // guards the next four
+  mutable std::mutex mutex;  // guards the next seven
   std::optional<double> left;
   Clock::time_point left_at;
+  bool looks = false;  // the thread runs
+  Clock::time_point looked_at;
+  Clock::duration suspended = {};
   std::vector<std::string> notes;
   std::set<std::string> noted;
 
@@ -107,6 +120,7 @@ struct TimeLimit::Impl {
 
 TimeLimit::Impl::Impl(TimeLimitOptions with)
     : options(std::move(with)),
+      most_gap(std::min(2 * options.command_seconds, kMostGap)),
       // Of squeue's own variables some would hide the job.
       command{.words = options.command,
               .environment = EnvironmentWithout("SQUEUE_"),
@@ -129,12 +143,37 @@ TimeLimit::Impl::~Impl() {
 }
 
 void TimeLimit::Impl::Run() {
+  const auto set_looks = [this](bool value) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    looked_at = Clock::now();
+    looks = value;
+  };
+  set_looks(true);
   while (Ask() && Sleep()) {
   }
+  set_looks(false);
+}
+
+Clock::duration TimeLimit::Impl::Gap(Clock::time_point now) const {
+  const Clock::duration since = now - looked_at;
+  const bool is_gap = since > std::chrono::duration<double>(most_gap);
+  return looks && is_gap ? since : Clock::duration::zero();
+}
+
+bool TimeLimit::Impl::Look() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const Clock::time_point now = Clock::now();
+  const Clock::duration gap = Gap(now);
+  looked_at = now;
+  left_at += gap;
+  suspended += gap;
+  return gap > Clock::duration::zero();
 }
 
 bool TimeLimit::Impl::Ask() {
+  Look();
   const StatusOr<std::string> text = RunCommand(command);
+  Look();
   if (absl::IsCancelled(text.status())) return false;
   Status status = text.status();
   if (status.ok()) {
@@ -149,11 +188,9 @@ bool TimeLimit::Impl::Ask() {
   return !absl::IsNotFound(status);
 }
 
-// Much longer and clocks overflow.
-constexpr double kMostSeconds = 3e9;
-
-// Whether the time has passed without being woken.
-bool TimeLimit::Impl::Sleep() const {
+// Whether to ask again, because the time has passed or a limit that did not
+// come nearer meanwhile has to be known anew.
+bool TimeLimit::Impl::Sleep() {
   const auto end =
       Clock::now() +
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
@@ -162,8 +199,9 @@ bool TimeLimit::Impl::Sleep() const {
     const std::chrono::duration<double, std::milli> rest = end - Clock::now();
     if (rest.count() <= 0) return true;
     pollfd wait = {wake, POLLIN, 0};
-    const double most = std::min(rest.count() + 1, 1e6);
+    const double most = std::min(rest.count(), 1000 * most_gap / 4) + 1;
     if (::poll(&wait, 1, static_cast<int>(most)) > 0) return false;
+    if (Look()) return true;
   }
 }
 
@@ -186,8 +224,17 @@ TimeLimit::~TimeLimit() = default;
 std::optional<double> TimeLimit::SecondsLeft() const {
   const std::lock_guard<std::mutex> lock(impl_->mutex);
   if (!impl_->left) return std::nullopt;
-  return *impl_->left -
-         std::chrono::duration<double>(Clock::now() - impl_->left_at).count();
+  const Clock::time_point now = Clock::now();
+  const std::chrono::duration<double> past =
+      now - impl_->Gap(now) - impl_->left_at;
+  return *impl_->left - past.count();
+}
+
+double TimeLimit::SecondsSuspended() const {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  const std::chrono::duration<double> all =
+      impl_->suspended + impl_->Gap(Clock::now());
+  return all.count();
 }
 
 std::vector<std::string> TimeLimit::TakeNotes() {

@@ -49,9 +49,14 @@ class TimeLimit {
   // Ends the thread and its command, at once.
   ~TimeLimit();
 
-  // Since the last answer the time has gone on. Infinity: there is no limit;
-  // nothing: none is known. Never waits.
+  // Since the last answer the time has gone on, but for that in which the job
+  // was suspended. Infinity: there is no limit; nothing: none is known. Never
+  // waits.
   std::optional<double> SecondsLeft() const;
+
+  // How long the job was suspended in all: no thread ran for twice the time
+  // that the command may take, and the job's limit did not come nearer.
+  double SecondsSuspended() const;
 
   // What went wrong since the last call. The same thing is said once only.
   std::vector<std::string> TakeNotes();

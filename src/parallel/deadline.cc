@@ -33,6 +33,9 @@ constexpr int64_t kTestsBeforeYield = 64;
 // Then naps: a gate that opens within this time is not worth one.
 constexpr std::chrono::microseconds kYieldTime{200};
 constexpr std::chrono::microseconds kNap{20};
+// Whoever looks ten times as often has been stopped after so long, as when a
+// batch system suspends the job: that time does not count.
+constexpr Seconds kMostGap{10};
 constexpr int kMostNamedRanks = 16;
 // Whoever knows most speaks first: referees one after the other, then ranks
 // that only know that no referee spoke, then the watchdogs.
@@ -108,11 +111,17 @@ struct Deadline::Impl {
   // The watchdog's thread; it makes no MPI call.
   void StartWatchdog();
   void Watch();
+  // Under the mutex: lets the time go on where it was.
+  void SkipGap(Clock::time_point now);
+
+  Clock::duration GapSince(Clock::time_point then, Clock::time_point now) const;
 
   const MPI_Comm comm;
   const int rank;
   const int size;
   const Seconds seconds;
+  const Seconds most_gap;
+  const bool is_watched;
   const std::string operation;
   const uint64_t operation_hash;
 
@@ -120,12 +129,14 @@ struct Deadline::Impl {
   bool told = false;             // at this gate
   Clock::time_point tell_at;     // of this gate
   Clock::time_point give_up_at;  // of this gate
+  Clock::time_point polled_at;   // at this gate
   std::vector<int64_t> reached;  // by rank: the last gate heard of
   std::vector<std::unique_ptr<Outgoing>> outgoing;
 
-  std::mutex mutex;  // guards the next three
+  std::mutex mutex;  // guards the next four
   std::string station = "start";
   Clock::time_point start = Clock::now();
+  Clock::time_point looked_at = start;  // by the watchdog
   bool done = false;
   std::condition_variable wake;
   std::thread watchdog;
@@ -138,9 +149,11 @@ Deadline::Impl::Impl(const Comm& of, double limit, std::string name,
       rank(of.rank()),
       size(of.size()),
       seconds(std::min(limit, 3e9)),
+      most_gap(std::min(kMostGap, seconds / 2)),
+      is_watched(has_watchdog),
       operation(std::move(name)),
       operation_hash(Fnv1a(operation)) {
-  if (has_watchdog) StartWatchdog();
+  if (is_watched) StartWatchdog();
 }
 
 Deadline::Impl::~Impl() {
@@ -158,16 +171,29 @@ void Deadline::Impl::StartWatchdog() {
   watchdog = StartQuietThread([this] { Watch(); });
 }
 
+// How long nothing has run; zero if that was no longer than usual.
+Clock::duration Deadline::Impl::GapSince(Clock::time_point then,
+                                         Clock::time_point now) const {
+  return now - then > most_gap ? now - then : Clock::duration::zero();
+}
+
+void Deadline::Impl::SkipGap(Clock::time_point now) {
+  start = std::min(now, start + GapSince(looked_at, now));
+  looked_at = now;
+}
+
 void Deadline::Impl::Watch() {
   std::unique_lock<std::mutex> lock(mutex);
   while (!done) {
+    const Clock::time_point now = Clock::now();
+    SkipGap(now);
     const Clock::time_point end = After(start, seconds + kWatchdogGrace);
-    if (Clock::now() >= end) {
+    if (now >= end) {
       EndJob(Cat(operation, ", station ", station,
                  ": a call did not return within ", seconds.count(),
                  " s on rank ", rank));
     }
-    wake.wait_until(lock, end);
+    wake.wait_until(lock, std::min(end, After(now, most_gap / 10)));
   }
 }
 
@@ -177,7 +203,9 @@ void Deadline::Impl::BeginGate() {
   const Clock::time_point now = Clock::now();
   ++gate;
   told = false;
+  polled_at = now;
   std::lock_guard<std::mutex> lock(mutex);
+  if (is_watched) SkipGap(now);
   tell_at = std::max(After(start, seconds / 2), After(now, least / 2));
   give_up_at = std::max(After(start, seconds), After(now, least));
   if (is_referee()) {
@@ -212,6 +240,10 @@ Status Deadline::Impl::WaitFor(MPI_Request& request) {
 
 void Deadline::Impl::Poll() {
   const Clock::time_point now = Clock::now();
+  const Clock::duration gap = GapSince(polled_at, now);
+  polled_at = now;
+  tell_at += gap;
+  give_up_at += gap;
   if (now < tell_at) return;
   if (!told) TellReferees();
   if (is_referee()) Listen();
