@@ -11,6 +11,7 @@
 #include "belay/sharded_variable_ops.h"
 #include "parallel/collective.h"
 #include "parallel/deadline.h"
+#include "parallel/word_in_flight.h"
 
 namespace {
 
@@ -47,6 +48,23 @@ void ReadAlone(const belay::Comm& comm) {
   (void)belay::Read(comm, *v, {}, belay::kEveryRank, {.deadline_seconds = 1});
 }
 
+void Or(void* from, void* to, int*, MPI_Datatype*) {
+  *static_cast<uint64_t*>(to) |= *static_cast<uint64_t*>(from);
+}
+
+// The first rank is so late in one exchange that the other tells of it, and
+// never hears that; in the next the other does not come.
+void ExchangeTwice(const belay::Comm& comm) {
+  constexpr int kMillisecond = 1000;
+  belay::WordInFlight word;
+  if (comm.rank() == 0) usleep(700 * kMillisecond);
+  if (!word.Start(comm, 1, &Or).ok()) return;
+  if (comm.rank() == 0) usleep(200 * kMillisecond);
+  if (!word.Finish(comm, 1, "step").ok()) return;
+  if (comm.rank() == 1) sleep(20);
+  if (word.Start(comm, 1, &Or).ok()) (void)word.Finish(comm, 1, "step");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -57,6 +75,8 @@ int main(int argc, char** argv) {
   if (!comm.ok()) return 3;
   if (argv[1] == std::string_view("reads_alone")) {
     ReadAlone(*comm);
+  } else if (argv[1] == std::string_view("exchanges_twice")) {
+    ExchangeTwice(*comm);
   } else {
     Run(*comm, argv[1]);
   }

@@ -93,7 +93,8 @@ Status WaitWithoutLimit(std::span<MPI_Request> requests) {
 }  // namespace
 
 struct Deadline::Impl {
-  Impl(const Comm& comm, double limit, std::string name, bool has_watchdog);
+  Impl(const Comm& comm, double limit, std::string name, bool has_watchdog,
+       int64_t number);
   ~Impl();
 
   // Used by the thread that waits.
@@ -144,7 +145,7 @@ struct Deadline::Impl {
 
 // A century is as good as no limit, and fits the clock.
 Deadline::Impl::Impl(const Comm& of, double limit, std::string name,
-                     bool has_watchdog)
+                     bool has_watchdog, int64_t number)
     : comm(of.raw()),
       rank(of.rank()),
       size(of.size()),
@@ -152,7 +153,7 @@ Deadline::Impl::Impl(const Comm& of, double limit, std::string name,
       most_gap(std::min(kMostGap, seconds / 2)),
       is_watched(has_watchdog),
       operation(std::move(name)),
-      operation_hash(Fnv1a(operation)) {
+      operation_hash(Fnv1a(Cat(operation, " ", number))) {
   if (is_watched) StartWatchdog();
 }
 
@@ -322,10 +323,10 @@ void Deadline::Impl::GiveUp() {
 }
 
 Deadline::Deadline(const Comm& comm, double seconds, std::string operation,
-                   bool watchdog) {
+                   bool watchdog, int64_t number) {
   if (seconds > 0) {
-    impl_ =
-        std::make_unique<Impl>(comm, seconds, std::move(operation), watchdog);
+    impl_ = std::make_unique<Impl>(comm, seconds, std::move(operation),
+                                   watchdog, number);
   }
 }
 

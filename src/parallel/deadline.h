@@ -10,6 +10,7 @@
 #ifndef BELAY_PARALLEL_DEADLINE_H_
 #define BELAY_PARALLEL_DEADLINE_H_
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,9 +31,9 @@ class Deadline {
   // Starts watching. `operation` is named in the message: `save "run/step_7"`.
   // Without the watchdog, whose thread takes a fraction of a millisecond to
   // start, only gates are watched: for short operations that make no call that
-  // blocks. Local.
+  // blocks. `number` tells operations of the same name apart. Local.
   Deadline(const Comm& comm, double seconds, std::string operation,
-           bool watchdog = true);
+           bool watchdog = true, int64_t number = 0);
   Deadline(Deadline&&) noexcept;
   Deadline& operator=(Deadline&&) noexcept;
   // Stops watching. Local.

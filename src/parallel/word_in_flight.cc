@@ -28,6 +28,7 @@ struct WordInFlight::Cell {
   MPI_Op op = MPI_OP_NULL;
   MPI_Request request = MPI_REQUEST_NULL;
   uint64_t word = 0;
+  int64_t number = 0;  // of the exchange, from 1
 };
 
 WordInFlight::Cell::~Cell() {
@@ -99,6 +100,7 @@ Status WordInFlight::Start(const Comm& comm, uint64_t word,
     cell_ = *std::move(made);
   }
   cell_->word = word;
+  ++cell_->number;
   return MpiError(MPI_Iallreduce(MPI_IN_PLACE, &cell_->word, 1, MPI_UINT64_T,
                                  cell_->op, comm.raw(), &cell_->request),
                   "MPI_Iallreduce");
@@ -111,7 +113,8 @@ StatusOr<uint64_t> WordInFlight::Finish(const Comm& comm,
   BELAY_RETURN_IF_ERROR(MpiError(
       MPI_Test(&cell_->request, &done, MPI_STATUS_IGNORE), "MPI_Test"));
   if (!done) {
-    Deadline deadline(comm, deadline_seconds, operation, false);
+    // What a rank tells of its arrival here must not count for a later one.
+    Deadline deadline(comm, deadline_seconds, operation, false, cell_->number);
     deadline.Enter("exchange");
     BELAY_RETURN_IF_ERROR(deadline.Wait(cell_->request));
   }
