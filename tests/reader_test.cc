@@ -39,7 +39,7 @@ class ReaderTest : public DirectoryTest {
     registers_.assign(sums ? 2 : 0, 0);
     covered_.assign(sums ? 2 : 0, 0);
     counts_ = {};
-    const RankReads reads{.orders = orders, .string_bytes = {0}};
+    const RankReads reads{.orders = orders};
     return ReadAll({.shards = shards,
                     .reads = reads,
                     .directory = dir_,
@@ -135,7 +135,7 @@ TEST_F(ReaderTest, TextsAreReadIntoTheirString) {
   const std::vector<Shard> shards = {
       {.key = "t", .dtype = DType::kString, .text = &text}};
   const RankReads reads{.orders = {Order(0, WholeBox({5}), {WholeBox({5}), 4})},
-                        .string_bytes = {5}};
+                        .texts = {{0, 5}}};
   std::vector<uint32_t> registers(1);
   std::vector<int64_t> covered(1);
   EXPECT_EQ(ReadAll({.shards = shards,
@@ -164,8 +164,7 @@ TEST_F(ReaderTest, LargeReadsCountEveryBlock) {
                                       .box = WholeBox({bytes}),
                                       .data = memory.data()}};
   const RankReads reads{
-      .orders = {Order(0, {{7}, {bytes - 7}}, {WholeBox({bytes}), 0})},
-      .string_bytes = {0}};
+      .orders = {Order(0, {{7}, {bytes - 7}}, {WholeBox({bytes}), 0})}};
   std::vector<uint32_t> registers(3);
   std::vector<int64_t> covered(3);
   EXPECT_EQ(ReadAll({.shards = shards,
