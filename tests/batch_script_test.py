@@ -50,7 +50,7 @@ class BatchScript(unittest.TestCase):
 
     def calls(self, name):
         lines = (self.dir / "calls").read_text().splitlines()
-        return [line for line in lines if line.startswith(name + " ")]
+        return [line for line in lines if (line + " ").startswith(name + " ")]
 
     def test_a_job(self):
         code, output = self.run_script("exit 85", JOB)
@@ -104,7 +104,7 @@ class BatchScript(unittest.TestCase):
                 self.assertNotIn("ended by Slurm", output)
                 self.assertEqual(self.calls("scontrol"), [])
                 # For a minute.
-                self.assertEqual(self.calls("sleep"), ["sleep 10"] * 6)
+                self.assertEqual(self.calls("sleep 10"), ["sleep 10"] * 6)
 
     def test_no_such_command(self):
         (self.dir / "scontrol").write_text("#!/no/such/shell\n")
