@@ -81,6 +81,15 @@ TEST(ToStringTest, SavePlan) {
             "  ...\n");
 }
 
+TEST(WorkOfRanksTest, NamesTheFirstArray) {
+  std::vector<RankShards> ranks = TwoRanks();
+  ranks.emplace_back();
+  EXPECT_THAT(
+      WorkOfRanks(PlanSave(ranks, {}).value()),
+      testing::ElementsAre("writes \"m\"", "writes \"m\" and 1 more dataset",
+                           "writes nothing"));
+}
+
 TEST(ToStringTest, RestorePlan) {
   const std::vector<RankShards> ranks = TwoRanks();
   const SimulatedFiles files = SimulateSave(PlanSave(ranks, {}).value(), ranks);

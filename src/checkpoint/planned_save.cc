@@ -314,6 +314,7 @@ Status Place(Team& team, const std::vector<SkeletonImage>& skeletons,
   std::vector<std::string> parts;
   if (team.is_root()) {
     TakePlaces(places, planned);
+    planned.work = WorkOfRanks(planned.plan);
     parts = EncodeOrders(planned.plan);
   }
   team.agreement_bytes += std::ssize(out.bytes()) + SizeOf(parts);

@@ -56,6 +56,7 @@ struct PlannedSave {
   // Rank 0 only: the plan, and what the index will say.
   SavePlan plan;
   SavedCheckpoint saved;
+  std::vector<std::string> work;  // what each rank writes, for messages
 };
 
 // Gathers what all ranks list and plans on rank 0. Collective; agreed. `mine`

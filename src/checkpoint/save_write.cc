@@ -276,8 +276,8 @@ Status PrepareIndex(SaveRun& run) {
 }
 
 Status WriteStation(SaveRun& run) {
-  run.stations.Enter("write");
   const PlannedSave& planned = run.cache.planned;
+  run.stations.Enter("write", planned.work);
   run.registers.assign(run.options.checksums ? planned.num_blocks : 0, 0);
   if (planned.num_files == 0) return absl::OkStatus();
   run.result.transfer = ChooseTransfer(run);

@@ -10,14 +10,14 @@
 
 namespace belay {
 
-void Stations::Enter(std::string_view name) {
+void Stations::Enter(std::string_view name, std::span<const std::string> work) {
   const auto now = std::chrono::steady_clock::now();
   if (times_.size() > num_before_) {
     times_.back().seconds = std::chrono::duration<double>(now - since_).count();
   }
   times_.push_back({std::string(name), 0});
   since_ = now;
-  team_.deadline.Enter(name);
+  team_.deadline.Enter(name, work);
 }
 
 std::vector<StationTime> Stations::Finish() {

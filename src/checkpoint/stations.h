@@ -25,8 +25,9 @@ class Stations {
   explicit Stations(Team& team, std::vector<StationTime> before = {})
       : team_(team), times_(std::move(before)), num_before_(times_.size()) {}
 
-  // Ends the current station and begins the next. Local.
-  void Enter(std::string_view name);
+  // Ends the current station and begins the next. `work` as for the deadline.
+  // Local.
+  void Enter(std::string_view name, std::span<const std::string> work = {});
   // Ends the last station and returns all times. Local.
   std::vector<StationTime> Finish();
 

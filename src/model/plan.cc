@@ -116,6 +116,30 @@ std::pair<int32_t, int32_t> FilesOfTeam(const SavePlan& plan, int32_t team) {
           static_cast<int32_t>(last - plan.files.begin())};
 }
 
+std::vector<std::string> WorkOfRanks(const SavePlan& plan) {
+  std::vector<std::string> work;
+  for (const RankWrites& writes : plan.ranks) {
+    if (writes.orders.empty()) {
+      work.emplace_back("writes nothing");
+      continue;
+    }
+    int64_t more = -1;
+    int32_t last = -1;
+    for (const WriteOrder& order : writes.orders) {
+      more += order.dataset != last ? 1 : 0;
+      last = order.dataset;
+    }
+    const StoredDataset& first = plan.datasets[writes.orders[0].dataset];
+    work.push_back(
+        absl::StrCat("writes \"", plan.arrays[first.array].key, "\""));
+    if (more > 0) {
+      absl::StrAppend(&work.back(), " and ", more,
+                      more == 1 ? " more dataset" : " more datasets");
+    }
+  }
+  return work;
+}
+
 std::vector<RankWrites> TakeWritesByFile(SavePlan& plan, int32_t rank) {
   const auto [first_file, last_file] = FilesOfTeam(plan, plan.teams[rank]);
   std::vector<RankWrites> files(last_file - first_file);

@@ -243,6 +243,10 @@ std::vector<Extent> ExtentsOf(const StoredDataset& dataset, const Box& box,
 // The files of a team, [first, second).
 std::pair<int32_t, int32_t> FilesOfTeam(const SavePlan& plan, int32_t team);
 
+// Of each rank what it writes, in a few words: `writes "w" and 12 more
+// datasets`.
+std::vector<std::string> WorkOfRanks(const SavePlan& plan);
+
 // Takes out of the plan what a rank writes into each file of its team; datasets
 // are then counted from the first of their file.
 std::vector<RankWrites> TakeWritesByFile(SavePlan& plan, int32_t rank);

@@ -37,6 +37,7 @@ constexpr std::chrono::microseconds kNap{20};
 // batch system suspends the job: that time does not count.
 constexpr Seconds kMostGap{10};
 constexpr int kMostNamedRanks = 16;
+constexpr size_t kMostWork = 3;  // of so many ranks their work is told
 // Whoever knows most speaks first: referees one after the other, then ranks
 // that only know that no referee spoke, then the watchdogs.
 constexpr Seconds kBetweenReferees{0.3};
@@ -125,6 +126,8 @@ struct Deadline::Impl {
   const bool is_watched;
   const std::string operation;
   const uint64_t operation_hash;
+
+  std::span<const std::string> work;  // of each rank in this station
 
   int64_t gate = 0;
   bool told = false;             // at this gate
@@ -314,6 +317,10 @@ void Deadline::Impl::GiveUp() {
     absl::StrAppend(&text, " though all ", size, " ranks have arrived");
   } else if (is_referee()) {
     absl::StrAppend(&text, " for ", NameRanks(late, size));
+    for (size_t i = 0; !work.empty() && i < std::min(late.size(), kMostWork);
+         ++i) {
+      absl::StrAppend(&text, "; rank ", late[i], " ", work[late[i]]);
+    }
   } else {
     absl::StrAppend(&text, " on rank ", rank, " and heard nothing from ",
                     NameRanks(late, size));
@@ -334,8 +341,10 @@ Deadline::Deadline(Deadline&&) noexcept = default;
 Deadline& Deadline::operator=(Deadline&&) noexcept = default;
 Deadline::~Deadline() = default;
 
-void Deadline::Enter(std::string_view station) {
+void Deadline::Enter(std::string_view station,
+                     std::span<const std::string> work) {
   if (impl_ == nullptr) return;
+  impl_->work = work;
   std::lock_guard<std::mutex> lock(impl_->mutex);
   impl_->station = std::string(station);
   impl_->start = Clock::now();

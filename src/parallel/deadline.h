@@ -40,8 +40,10 @@ class Deadline {
   ~Deadline();
 
   // Names what this rank does from now on, such as "write", and starts the
-  // time anew. Local.
-  void Enter(std::string_view station);
+  // time anew. `work` says of each rank what that does meanwhile, such as
+  // `writes "w"`, where this one knows it, and is borrowed until the next
+  // station. Local.
+  void Enter(std::string_view station, std::span<const std::string> work = {});
 
   // Waits until `request` is done. Ends the process if the time runs out.
   // Errors: Internal - MPI's text. Local, but the operation behind the request
