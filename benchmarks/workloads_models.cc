@@ -191,7 +191,8 @@ Task PlanMove(int64_t tensors, bool laid_out) {
   return {.unit = "orders of a rank",
           .expected = tensors * 2,
           .count = [move, wanted]() -> StatusOr<int64_t> {
-            DividedWants wants = DivideWants(move->saved, move->listed, true);
+            DividedWants wants =
+                DivideWants(move->saved, move->listed, Dividing::kWhatPays);
             StatusOr<RestorePlan> plan = PlanRestore(
                 move->saved, wants.central, {.sharing = ReadSharing::kAuto});
             if (!plan.ok()) return plan.status();

@@ -11,8 +11,10 @@
 namespace belay {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 const StoredArray kRows{"rows", DType::kF32, {12, 4}, 0};
@@ -41,7 +43,7 @@ std::vector<RankShards> Halves() {
 
 DividedWants Divide(const std::vector<RankShards>& wanted,
                     const SavedCheckpoint& saved = Saved()) {
-  return DivideWants(saved, ToListed(wanted), true);
+  return DivideWants(saved, ToListed(wanted), Dividing::kAllThatCanBe);
 }
 
 std::vector<ReadOrder> OwnOrders(const DividedWants& wants,
@@ -106,6 +108,64 @@ TEST(OwnReadsTest, RootPlansTheRestUnderItsNumbers) {
   }
 }
 
+// Rank 1 hands to rank 0 what it reads for both: under their own numbers.
+TEST(OwnReadsTest, DeliveriesGoToTheNumbersOfTheirRanks) {
+  std::vector<RankShards> wanted = Halves();
+  wanted[0].shards.push_back(InfoOf(kOther, {{0}, {12}}));
+  wanted[1].shards.insert(wanted[1].shards.begin(), 2, InfoOf(kText, {}));
+  wanted[1].shards.push_back(InfoOf(kOther, {{0}, {12}}));
+  DividedWants wants = Divide(wanted);
+  RestorePlan plan =
+      PlanRestore(Saved(), wants.central, {.sharing = ReadSharing::kOnce})
+          .value();
+  AddOwnArrays(Saved(), wants, plan);
+  std::vector<std::vector<int32_t>> shards(2);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    for (const Delivery& delivery : plan.ranks[rank].deliveries) {
+      if (delivery.box == WholeBox({5})) continue;  // the text, for rank 1
+      shards[rank].push_back(delivery.shard);
+    }
+  }
+  EXPECT_THAT(shards[0], Each(1));
+  EXPECT_THAT(shards[0], Not(IsEmpty()));
+  EXPECT_THAT(shards[1], Each(3));
+  EXPECT_THAT(shards[1], Not(IsEmpty()));
+}
+
+// Rank 0 levels what ranks read where there is something to level.
+TEST(OwnReadsTest, MuchElseKeepsAllForRoot) {
+  SavedCheckpoint saved = Saved();
+  saved.arrays[1].shape = {12, 400};
+  for (size_t i = 1; i < 4; ++i) saved.datasets[i].box.shape[1] = 400;
+  std::vector<RankShards> wanted(2);
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    wanted[rank].shards = {
+        InfoOf(saved.arrays[1], {{6 * rank, 0}, {6, 400}}),
+        InfoOf(saved.arrays[0], {{0}, {12}}),
+    };
+  }
+  const auto own = [&] {
+    return DivideWants(saved, ToListed(wanted), Dividing::kWhatPays).own;
+  };
+  EXPECT_THAT(own(), ElementsAre(1));
+  saved.arrays[0].shape = {12 * 400};
+  for (RankShards& rank : wanted) {
+    rank.shards[1] = InfoOf(saved.arrays[0], {{0}, {12 * 400}});
+  }
+  EXPECT_THAT(own(), IsEmpty());
+}
+
+// What one of many ranks wants is not told to all of them.
+TEST(OwnReadsTest, WhatFewWantIsForRoot) {
+  std::vector<RankShards> wanted = Halves();
+  const auto own = [&] {
+    return DivideWants(Saved(), ToListed(wanted), Dividing::kWhatPays).own;
+  };
+  EXPECT_THAT(own(), ElementsAre(1));
+  wanted.resize(100);
+  EXPECT_THAT(own(), IsEmpty());
+}
+
 TEST(OwnReadsTest, WhatTwoRanksWantIsForRoot) {
   std::vector<RankShards> wanted = Halves();
   wanted[1].shards[0].box = {{6, 0}, {6, 4}};
@@ -115,7 +175,8 @@ TEST(OwnReadsTest, WhatTwoRanksWantIsForRoot) {
 }
 
 TEST(OwnReadsTest, NobodyDividesUnasked) {
-  const DividedWants wants = DivideWants(Saved(), ToListed(Halves()), false);
+  const DividedWants wants =
+      DivideWants(Saved(), ToListed(Halves()), Dividing::kNothing);
   EXPECT_THAT(wants.own, IsEmpty());
   EXPECT_THAT(wants.central[1].shards, SizeIs(1));
 }

@@ -237,7 +237,8 @@ int64_t WantedBytes(const std::vector<RankShards>& wanted) {
 // The plan of all ranks, where each plans its own reads as far as it can.
 RestorePlan PlanDivided(const SavedCheckpoint& saved,
                         const std::vector<RankShards>& wanted) {
-  DividedWants wants = DivideWants(saved, ToListed(wanted), true);
+  DividedWants wants =
+      DivideWants(saved, ToListed(wanted), Dividing::kAllThatCanBe);
   RestorePlan plan = PlanRestore(saved, wants.central).value();
   AddOwnArrays(saved, wants, plan);
   for (size_t rank = 0; rank < wanted.size(); ++rank) {
@@ -263,7 +264,13 @@ void ExpectReads(const SimulatedFiles& files,
                               shards[i].global_shape, shards[i].string_bytes};
       ASSERT_EQ(bytes[i], PieceOf(array, IoBox(shards[i])));
     }
-    for (const TextLength& text : plan.ranks[rank].texts) {
+    const std::vector<TextLength>& texts = plan.ranks[rank].texts;
+    ASSERT_EQ(
+        std::ssize(texts),
+        std::count_if(shards.begin(), shards.end(), [](const ShardInfo& shard) {
+          return shard.dtype == DType::kString;
+        }));
+    for (const TextLength& text : texts) {
       ASSERT_EQ(shards[text.shard].dtype, DType::kString);
       ASSERT_EQ(text.bytes, shards[text.shard].string_bytes);
     }

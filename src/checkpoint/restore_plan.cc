@@ -60,9 +60,9 @@ std::vector<StackedArray> DecodeCommon(std::string_view bytes,
 
 // What all ranks want, as it is stored; each rank's own part only if it may
 // plan that by itself. Rank 0 only.
-StatusOr<DividedWants> WantOnRoot(const ListedRanks& listed, bool may_divide,
+StatusOr<DividedWants> WantOnRoot(const ListedRanks& listed, Dividing dividing,
                                   RestoreRun& run) {
-  DividedWants wants = DivideWants(run.saved, listed, may_divide);
+  DividedWants wants = DivideWants(run.saved, listed, dividing);
   BELAY_ASSIGN_OR_RETURN(
       run.result.conversions,
       WantAsStored(run.saved, MostTolerance(run.options), wants.central));
@@ -82,8 +82,10 @@ StatusOr<std::vector<StackedArray>> PlanOnRoot(const ListedRanks& listed,
                                                RestoreRun& run) {
   ReadRules rules = ReadRulesOf(run.options);
   if (!run.no_shared_memory.empty()) rules.sharing = ReadSharing::kEachRank;
-  StatusOr<DividedWants> wants =
-      WantOnRoot(listed, !rules.primary_replica.has_value(), run);
+  // Who reads for all is a decision.
+  const Dividing dividing =
+      rules.primary_replica ? Dividing::kNothing : Dividing::kWhatPays;
+  StatusOr<DividedWants> wants = WantOnRoot(listed, dividing, run);
   if (!wants.ok()) return OfRestore(run, wants.status());
   BELAY_RETURN_IF_ERROR(OfRestore(run, CheckKinds(run.saved, wants->central)));
   StatusOr<RestorePlan> plan = PlanRestore(run.saved, wants->central, rules);
@@ -145,7 +147,7 @@ Status ReadFlat(RestoreRun& run) {
   if (MayConvert(run.options)) {
     const auto want = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
       BELAY_RETURN_IF_ERROR(
-          OfRestore(run, WantOnRoot(listed, false, run).status()));
+          OfRestore(run, WantOnRoot(listed, Dividing::kNothing, run).status()));
       return Briefing();
     };
     BELAY_RETURN_IF_AGREED(AskForWanted(run, want).status());

@@ -114,30 +114,43 @@ StatusOr<ListedRanks> ListRanks(const Heard& heard) {
   return listed;
 }
 
-void ForEachShard(const ListedRanks& listed, int rank,
-                  absl::FunctionRef<void(const ListedShard&, int32_t)> fn) {
-  const ShardList& shared = listed.lists[listed.ranks[rank].shared];
-  const ShardList& own = listed.lists[listed.ranks[rank].own];
-  size_t next = 0;
-  int32_t number = 0;
-  for (size_t i = 0; i < own.shards.size(); ++i) {
-    for (; static_cast<int64_t>(next) < own.before[i]; ++next) {
-      fn(shared.shards[next], number++);
-    }
-    fn(own.shards[i], number++);
-  }
-  for (; next < shared.shards.size(); ++next) fn(shared.shards[next], number++);
-}
-
 RankShards ShardsOf(const ListedRanks& listed, int rank) {
   const RankLists& lists = listed.ranks[rank];
-  RankShards all{.node = listed.lists[lists.own].node,
-                 .shards = {},
-                 .values = listed.lists[lists.shared].values};
-  ForEachShard(listed, rank, [&](const ListedShard& shard, int32_t /*number*/) {
-    all.shards.push_back(OnRank(shard, rank));
-  });
+  const ShardList& shared = listed.lists[lists.shared];
+  const ShardList& own = listed.lists[lists.own];
+  RankShards all{.node = own.node, .shards = {}, .values = shared.values};
+  size_t next = 0;
+  for (size_t i = 0; i < own.shards.size(); ++i) {
+    for (; static_cast<int64_t>(next) < own.before[i]; ++next) {
+      all.shards.push_back(OnRank(shared.shards[next], rank));
+    }
+    all.shards.push_back(own.shards[i].info);
+  }
+  for (; next < shared.shards.size(); ++next) {
+    all.shards.push_back(OnRank(shared.shards[next], rank));
+  }
   return all;
+}
+
+void ForEachSelected(const ListedRanks& listed, const Selection& selection,
+                     int rank,
+                     absl::FunctionRef<void(const ListedShard&, int32_t)> fn) {
+  const RankLists& lists = listed.ranks[rank];
+  const ShardList& shared = listed.lists[lists.shared];
+  const ShardList& own = listed.lists[lists.own];
+  const std::vector<int32_t>& of_own = selection[lists.own];
+  auto next = of_own.begin();
+  const auto visit_own_until = [&](int32_t number) {
+    for (; next != of_own.end() && PlaceOfOwn(own, *next) < number; ++next) {
+      fn(own.shards[*next], PlaceOfOwn(own, *next));
+    }
+  };
+  for (const int32_t i : selection[lists.shared]) {
+    const int32_t number = PlaceOfShared(own, i);
+    visit_own_until(number);
+    fn(shared.shards[i], number);
+  }
+  visit_own_until(INT32_MAX);
 }
 
 void ForEachToldKey(const ListedRanks& listed,

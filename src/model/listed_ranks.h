@@ -31,13 +31,17 @@ struct ListedRanks {
 // Errors: those of DecodeList.
 StatusOr<ListedRanks> ListRanks(const Heard& heard);
 
-// Calls fn(shard, its number at the rank) for all that one rank has listed, in
-// its order.
-void ForEachShard(const ListedRanks& listed, int rank,
-                  absl::FunctionRef<void(const ListedShard&, int32_t)> fn);
-
 // What one rank has listed, in its order.
 RankShards ShardsOf(const ListedRanks& listed, int rank);
+
+// Some entries of each list, as ascending positions in it.
+using Selection = std::vector<std::vector<int32_t>>;
+
+// Calls fn(shard, its number at the rank) for those of them that one rank has
+// told, in its order.
+void ForEachSelected(const ListedRanks& listed, const Selection& selection,
+                     int rank,
+                     absl::FunctionRef<void(const ListedShard&, int32_t)> fn);
 
 // One entry of the table, and who has told it, ascending.
 struct ToldShard {

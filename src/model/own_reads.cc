@@ -8,12 +8,17 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/checksum.h"
 #include "model/read_place.h"
-#include "model/shared_reads.h"
 
 namespace belay {
 namespace {
 
 using ToldShards = std::vector<ToldShard>;
+
+// Telling all ranks of an array may take so many bytes for each order that rank
+// 0 would send otherwise. An order takes about 100.
+constexpr int64_t kMostToldPerOrder = 400;
+// Own arrays have at least so many times the bytes of what rank 0 plans.
+constexpr int64_t kLeastOwnToRest = 16;
 
 // Whether an entry is sound, and wants the array as it is stored.
 bool WantsAsStored(const ListedShard& shard, const StoredArray& array) {
@@ -23,50 +28,77 @@ bool WantsAsStored(const ListedShard& shard, const StoredArray& array) {
           CheckBox(shard.info.box, array.shape).ok());
 }
 
-// The boxes that ranks want of one array, by rank, without empty ones.
-std::vector<Want> WantsOf(const ToldShards& told) {
-  std::vector<Want> wants;
+// Counts wants of one array that follow each other along the first axis, rank
+// by rank; 0 once two do not.
+class Apart {
+ public:
+  void Add(const Box& box) {
+    if (IsEmpty(box) || !is_apart_) return;
+    const bool is_scalar = box.shape.empty();
+    is_apart_ = is_scalar ? count_ == 0 : box.offset[0] >= end_;
+    if (!is_scalar) end_ = box.offset[0] + box.shape[0];
+    ++count_;
+  }
+  bool is_apart() const { return is_apart_; }
+  int64_t count() const { return is_apart_ ? count_ : 0; }
+
+ private:
+  bool is_apart_ = true;
+  int64_t end_ = 0;
+  int64_t count_ = 0;
+};
+
+// Of an array that several entries want.
+int64_t CountOfSeveral(const ToldShards& told) {
+  std::vector<std::pair<int32_t, const ListedShard*>> by_rank;
   for (const ToldShard& entry : told) {
     for (const int32_t rank : *entry.ranks) {
-      Box box = BoxOnRank(*entry.shard, rank);
-      if (!IsEmpty(box)) wants.push_back({.rank = rank, .box = std::move(box)});
+      by_rank.emplace_back(rank, entry.shard);
     }
   }
-  if (told.size() > 1) {
-    std::stable_sort(
-        wants.begin(), wants.end(),
-        [](const Want& a, const Want& b) { return a.rank < b.rank; });
+  std::stable_sort(
+      by_rank.begin(), by_rank.end(),
+      [](const auto& a, const auto& b) { return a.first < b.first; });
+  Apart apart;
+  for (const auto& [rank, shard] : by_rank) {
+    if (apart.is_apart()) apart.Add(BoxOnRank(*shard, rank));
   }
-  return wants;
+  return apart.count();
 }
 
-// Finds out whether no byte of an array is wanted twice; of arrays that are
-// laid out alike once.
-class Apartness {
+int64_t CountOfOne(const ToldShard& told) {
+  Apart apart;
+  for (const int32_t rank : *told.ranks) {
+    if (!apart.is_apart()) break;
+    apart.Add(BoxOnRank(*told.shard, rank));
+  }
+  return apart.count();
+}
+
+// Counts the wants of an array of which no byte is wanted twice, else 0; of
+// arrays that are laid out alike once.
+class WantCounts {
  public:
-  bool Has(const ToldShards& told) {
-    const ListedShard& first = *told[0].shard;
-    if (told.size() > 1 || first.place != Place::kLayout) return Find(told);
+  int64_t Of(const ToldShards& told) {
+    if (told.size() > 1) return CountOfSeveral(told);
+    const ListedShard& shard = *told[0].shard;
+    if (shard.place != Place::kLayout) return CountOfOne(told[0]);
     const auto [known, is_new] = known_.try_emplace(
-        {first.layout.get(), told[0].ranks, first.info.global_shape}, false);
-    if (is_new) known->second = Find(told);
+        {shard.layout.get(), told[0].ranks, shard.info.global_shape}, 0);
+    if (is_new) known->second = CountOfOne(told[0]);
     return known->second;
   }
 
  private:
   using Likeness = std::tuple<const Layout*, const void*, Shape>;
 
-  static bool Find(const ToldShards& told) {
-    const std::vector<Want> wants = WantsOf(told);
-    return !wants.empty() && !CanShare(wants);
-  }
-
-  absl::flat_hash_map<Likeness, bool> known_;
+  absl::flat_hash_map<Likeness, int64_t> known_;
 };
 
 // An array that may be an own one.
 struct Candidate {
   StackedArray stacked;
+  int64_t num_wants = 0;
   bool is_stack = true;
   std::vector<const ListedShard*> entries;  // that want it
 };
@@ -81,7 +113,7 @@ Candidates FindCandidates(const SavedCheckpoint& saved,
     numbers.emplace(saved.arrays[i].key, static_cast<int32_t>(i));
   }
   Candidates candidates;
-  Apartness apart;
+  WantCounts counts;
   ForEachToldKey(listed, [&](const ToldShards& told) {
     const auto number = numbers.find(told[0].shard->info.key);
     if (number == numbers.end()) return;
@@ -90,9 +122,11 @@ Candidates FindCandidates(const SavedCheckpoint& saved,
         std::all_of(told.begin(), told.end(), [&](const ToldShard& entry) {
           return WantsAsStored(*entry.shard, array);
         });
-    if (!is_sound || !apart.Has(told)) return;
+    const int64_t num_wants = is_sound ? counts.Of(told) : 0;
+    if (num_wants == 0) return;
     Candidate& candidate = candidates[number->second];
     candidate.stacked = StackedArray(array);
+    candidate.num_wants = num_wants;
     for (const ToldShard& entry : told) {
       candidate.entries.push_back(entry.shard);
     }
@@ -117,34 +151,73 @@ void StackDatasets(const SavedCheckpoint& saved, Candidates& candidates) {
   });
 }
 
+// Leaves those of which all ranks are told in hardly more bytes than orders for
+// those who want them would take.
+void LeaveShort(size_t num_ranks, Candidates& candidates) {
+  absl::erase_if(candidates, [&](const auto& entry) {
+    const Candidate& one = entry.second;
+    const int64_t told =
+        one.stacked.told_bytes() * static_cast<int64_t>(num_ranks);
+    return told >
+           kMostToldPerOrder * (one.num_wants + one.stacked.num_datasets());
+  });
+}
+
+// Whether rank 0 has little else to plan. If it has much, it chooses who reads
+// so that all read equally much, of all arrays.
+bool AreMost(const SavedCheckpoint& saved, const ListedRanks& listed,
+             const Candidates& candidates) {
+  int64_t own = 0, rest = 0;
+  absl::flat_hash_set<std::string_view> wanted;
+  for (const ShardList& list : listed.lists) {
+    for (const ListedShard& shard : list.shards) wanted.insert(shard.info.key);
+  }
+  for (size_t i = 0; i < saved.arrays.size(); ++i) {
+    if (!wanted.contains(saved.arrays[i].key)) continue;
+    const bool is_own = candidates.contains(static_cast<int32_t>(i));
+    (is_own ? own : rest) += ArrayBytes(saved.arrays[i]);
+  }
+  return rest <= own / kLeastOwnToRest;
+}
+
 // What rank 0 plans: all but the entries `own`.
 void ListRest(const ListedRanks& listed,
               const absl::flat_hash_set<const ListedShard*>& own,
               DividedWants& wants) {
-  size_t entries = 0;
-  for (const ShardList& list : listed.lists) entries += list.shards.size();
+  Selection rest(listed.lists.size());
+  for (size_t list = 0; list < listed.lists.size(); ++list) {
+    const std::vector<ListedShard>& shards = listed.lists[list].shards;
+    for (size_t i = 0; i < shards.size(); ++i) {
+      if (own.contains(&shards[i])) continue;
+      rest[list].push_back(static_cast<int32_t>(i));
+    }
+  }
   wants.central.resize(listed.ranks.size());
   wants.numbers.resize(listed.ranks.size());
-  for (size_t rank = 0; rank < listed.ranks.size(); ++rank) {
-    wants.central[rank].node = listed.lists[listed.ranks[rank].own].node;
-    if (own.size() == entries) continue;
-    const auto number_of_rank = static_cast<int>(rank);
-    ForEachShard(
-        listed, number_of_rank, [&](const ListedShard& shard, int32_t number) {
-          if (own.contains(&shard)) return;
-          wants.central[rank].shards.push_back(OnRank(shard, number_of_rank));
-          wants.numbers[rank].push_back(number);
-        });
+  for (size_t i = 0; i < listed.ranks.size(); ++i) {
+    const auto rank = static_cast<int>(i);
+    wants.central[i].node = listed.lists[listed.ranks[i].own].node;
+    ForEachSelected(listed, rest, rank,
+                    [&](const ListedShard& shard, int32_t number) {
+                      wants.central[i].shards.push_back(OnRank(shard, rank));
+                      wants.numbers[i].push_back(number);
+                    });
   }
 }
 
 }  // namespace
 
 DividedWants DivideWants(const SavedCheckpoint& saved,
-                         const ListedRanks& listed, bool may_divide) {
+                         const ListedRanks& listed, Dividing dividing) {
   Candidates candidates;
-  if (may_divide) candidates = FindCandidates(saved, listed);
-  StackDatasets(saved, candidates);
+  if (dividing != Dividing::kNothing) {
+    candidates = FindCandidates(saved, listed);
+    StackDatasets(saved, candidates);
+  }
+  if (dividing == Dividing::kWhatPays) {
+    LeaveShort(listed.ranks.size(), candidates);
+    if (!AreMost(saved, listed, candidates)) candidates.clear();
+  }
   DividedWants wants;
   absl::flat_hash_set<const ListedShard*> own;
   for (const auto& [array, candidate] : candidates) {

@@ -3,8 +3,10 @@
 // In:  the index, and what all ranks want, told once where it is alike.
 // Out: the arrays of which every rank can find out alone what it reads, because
 //      no two want the same bytes and the datasets are a stack; and the rest,
-//      which rank 0 plans. It looks once at each dataset, and once at what is
-//      wanted alike: its work and memory do not grow with ranks times arrays.
+//      which rank 0 plans. If the rest is more than a little, that is all: rank
+//      0 then levels what ranks read. It looks once at each dataset, and once
+//      at what is wanted alike: for own arrays its work and memory do not grow
+//      with ranks times arrays.
 
 #ifndef BELAY_MODEL_OWN_READS_H_
 #define BELAY_MODEL_OWN_READS_H_
@@ -29,10 +31,16 @@ struct DividedWants {
   std::vector<std::vector<int32_t>> numbers;
 };
 
-// Divides what is wanted, or with `may_divide` false leaves all to rank 0. What
-// is wrong with a want, rank 0 finds: own ones are sound.
+enum class Dividing : uint8_t {
+  kNothing,   // rank 0 plans all
+  kWhatPays,  // own arrays take few words, and the rest is little
+  kAllThatCanBe,
+};
+
+// Divides what is wanted. What is wrong with a want, rank 0 finds: own ones are
+// sound.
 DividedWants DivideWants(const SavedCheckpoint& saved,
-                         const ListedRanks& listed, bool may_divide);
+                         const ListedRanks& listed, Dividing dividing);
 
 // Adds the own arrays to the plan of the rest, whose shards get their numbers.
 // Their orders are not in it: see AddOwnReads.

@@ -9,7 +9,7 @@ void Progressions::Append(int64_t value) {
   if (!runs_.empty()) {
     Run& last = runs_.back();
     if (last.count == 1) last.step = value - last.first;
-    if (value == last.first + last.step * last.count) {
+    if (value - last.Last() == last.step) {
       ++last.count;
       return;
     }

@@ -56,6 +56,14 @@ bool StackedArray::is_whole() const {
   return ends_.size() > 0 && ends_.back() == shape_[axis_];
 }
 
+int64_t StackedArray::told_bytes() const {
+  constexpr size_t kRunBytes = 4 * sizeof(int64_t);
+  constexpr size_t kRest = 64;
+  return static_cast<int64_t>(
+      kRest + key_.size() + 2 * shape_.size() * sizeof(int64_t) +
+      kRunBytes * (ends_.num_runs() + files_.num_runs() + offsets_.num_runs()));
+}
+
 void StackedArray::AddReads(int32_t shard, const Box& box,
                             std::vector<ReadOrder>& orders) const {
   const int64_t begin = box.offset[axis_];

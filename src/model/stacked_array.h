@@ -31,7 +31,9 @@ class StackedArray {
   bool is_whole() const;
 
   const std::string& key() const { return key_; }
-  int64_t bytes() const { return NumElements(shape_) * element_size_; }
+  int64_t num_datasets() const { return ends_.size(); }
+  // About how many bytes Put takes.
+  int64_t told_bytes() const;
   // Block 0 of the array in a restore's numbering.
   void set_first_block(int64_t block) { first_block_ = block; }
 
