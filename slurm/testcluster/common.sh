@@ -10,9 +10,11 @@
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/../../.ci/packages.sh"
 
-cluster=${BELAY_TESTCLUSTER:-belay-testcluster}
+# Whatever the name, these directories are those of a test cluster: `down`
+# removes them.
+cluster=belay-testcluster${BELAY_TESTCLUSTER:+-$BELAY_TESTCLUSTER}
 [[ $cluster =~ ^[a-z][a-z0-9-]*$ ]] ||
-  die "BELAY_TESTCLUSTER=$cluster is no name (need a-z, 0-9 and -)"
+  die "BELAY_TESTCLUSTER=$BELAY_TESTCLUSTER is no name (need a-z, 0-9 and -)"
 state=/run/$cluster      # everything but the disks; in memory on most machines
 disks=/var/tmp/$cluster  # one directory per host: its own disk
 shared=$state/shared     # the network file system, on head and the nodes
@@ -28,7 +30,7 @@ readonly skip_status=77
 # logs_in BUILD: those of this cluster; others may be tested at the same time.
 logs_in() {
   local name=cluster-test
-  [[ $cluster == belay-testcluster ]] || name+=-$cluster
+  name+=${BELAY_TESTCLUSTER:+-$BELAY_TESTCLUSTER}
   echo "$1/$name"
 }
 
