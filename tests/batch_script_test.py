@@ -137,7 +137,7 @@ class BatchScript(unittest.TestCase):
                         JOB | {"MAX_RESTARTS": "2",
                                "SLURM_RESTART_COUNT": restarts})
                     self.assertEqual(found, code)
-                    self.assertIn("USR1 did not stop it, it crashed", output)
+                    self.assertIn(f"ended with {code} after USR1", output)
                     self.assertEqual(self.calls("scontrol"), calls)
 
     def test_a_stop_after_a_signal_does_not_count(self):

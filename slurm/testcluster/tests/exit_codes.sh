@@ -32,7 +32,7 @@ expect_exit "$own" FAILED 3:0 0
 for job in "$crash" "$deadline" "$stopped"; do start_again_now "$job" 1 30; done
 start_again_now "$stopped" 2 30
 expect_exit "$crash" FAILED 139:0 1
-expect_line crash.out 'crashed, and not started again .MAX_RESTARTS is 1.'
+expect_line crash.out 'ended with 139, and not started again .MAX_RESTARTS is 1.'
 expect_exit "$deadline" FAILED 75:0 1
 expect_exit "$absurd" FAILED 139:0 0
 expect_line absurd.out 'SLURM_RESTART_COUNT=x is no count'
@@ -52,6 +52,6 @@ wait_for_step 60 killed
 on n2 pkill -KILL -x char_lm
 start_again_now "$killed" 1 60
 wait_for_end "$killed" 60
-expect_line killed.out 'batch script: crashed: back into the queue'
+expect_line killed.out 'batch script: ended with 137: back into the queue'
 expect_line killed.out 'resumed from step_'
 expect_whole killed
