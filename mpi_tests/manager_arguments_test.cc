@@ -42,6 +42,13 @@ TEST_F(ManagerArgumentsTest, BadDirectories) {
   Put("step.lease", "someone's notes");
   SameError(create(Run()), absl::StatusCode::kFailedPrecondition);
   OnRank0([&] { fs::remove(File("step.lease")); });
+  // A step in the place of its run.
+  Put("index.h5", "");
+  EXPECT_THAT(SameError(create(Run()), absl::StatusCode::kInvalidArgument),
+              HasSubstr("this is a checkpoint, not the directory of a run"));
+  SameError(Manage({.read_only = true}).status(),
+            absl::StatusCode::kInvalidArgument);
+  OnRank0([&] { fs::remove(File("index.h5")); });
   EXPECT_EQ(create(Run()), absl::OkStatus());
 }
 

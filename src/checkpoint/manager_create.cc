@@ -14,6 +14,7 @@
 #include "checkpoint/sight.h"
 #include "checkpoint/stations.h"
 #include "store/manager_files.h"
+#include "store/paths.h"
 #include "store/posix_file.h"
 #include "store/visibility.h"
 
@@ -88,6 +89,18 @@ double LeasePatience(const ManagerOptions& options) {
   return deadline > 0 ? std::min(kMost, deadline / 2) : kMost;
 }
 
+// `belay` and Restore take either, so one is easily given for the other.
+Status CheckIsNoStep(const std::string& dir) {
+  BELAY_ASSIGN_OR_RETURN(const bool is_step,
+                         Exists(JoinPath(dir, IndexName())));
+  if (!is_step) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("manage \"%s\": this is a checkpoint, not the directory "
+                      "of a run; give the "
+                      "directory that it is in",
+                      dir));
+}
+
 // Rank 0 only.
 Status Prepare(Impl& impl) {
   const ManagerOptions& options = impl.options;
@@ -96,10 +109,12 @@ Status Prepare(Impl& impl) {
     if (!exists) {
       impl.notes.push_back(
           absl::StrCat("there is no directory \"", impl.dir, "\" yet"));
+      return absl::OkStatus();
     }
-    return absl::OkStatus();
+    return CheckIsNoStep(impl.dir);
   }
   BELAY_RETURN_IF_ERROR(EnsureRunDirectory(impl.dir, options.save.durable));
+  BELAY_RETURN_IF_ERROR(CheckIsNoStep(impl.dir));
   BELAY_ASSIGN_OR_RETURN(impl.lease,
                          Lease::Take(LeasePath(impl.dir, options.prefix),
                                      ThisProcess(), LeasePatience(options)));
