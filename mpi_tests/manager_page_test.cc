@@ -31,6 +31,10 @@ Status TrainAndKeep(belay::Checkpoint& checkpoint, const std::string& dir,
   if (!manager.ok()) return manager.status();
   auto restored = manager->RestoreOrInitialize();
   if (!restored.ok()) return restored.status();
+  if (restored->step) {  // a key that was renamed would begin anew
+    auto all = restored->load_status.AssertExistingObjectsMatched();
+    if (!all.ok()) return all;
+  }
   for (int64_t step = restored->step.value_or(-1) + 1; step < steps; ++step) {
     Train();
     auto saved = manager->Save(step);
@@ -62,6 +66,10 @@ StatusOr<int> TrainUntilStopped(belay::Checkpoint& checkpoint,
   if (!manager.ok()) return manager.status();
   auto restored = manager->RestoreOrInitialize();
   if (!restored.ok()) return restored.status();
+  if (restored->step) {  // a key that was renamed would begin anew
+    auto all = restored->load_status.AssertExistingObjectsMatched();
+    if (!all.ok()) return all;
+  }
   for (int64_t step = restored->step.value_or(-1) + 1; step < steps; ++step) {
     Train();
     auto due = manager->ShouldSave(step);

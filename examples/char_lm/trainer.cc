@@ -107,6 +107,8 @@ belay::Status Resume(const Options& options, const Text& text,
     progress.Say("  no checkpoint yet: starting from the beginning");
     return absl::OkStatus();
   }
+  const auto all = restored->load_status.AssertExistingObjectsMatched();
+  if (!all.ok()) return all;
   if (training.vocabulary != text.vocabulary) {
     return absl::FailedPreconditionError(
         "resume: the text has other characters than the one before");
