@@ -25,7 +25,7 @@ constexpr int64_t kTensors = 24;
 constexpr int64_t kColumns = 1024;
 constexpr int64_t kRows = 2048;      // of each: 192 MiB in all
 constexpr int64_t kRowsOfLoop = 64;  // 6 MiB in all
-constexpr int64_t kStepsOfLoop = 600;
+constexpr int64_t kStepsOfLoop = 2400;
 constexpr int kRoundsOfStep = 60;  // some milliseconds
 constexpr double kBudget = 0.035;
 
