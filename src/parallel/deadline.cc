@@ -123,7 +123,6 @@ struct Deadline::Impl {
   const int size;
   const Seconds seconds;
   const Seconds most_gap;
-  const bool is_watched;
   const std::string operation;
   const uint64_t operation_hash;
 
@@ -154,10 +153,9 @@ Deadline::Impl::Impl(const Comm& of, double limit, std::string name,
       size(of.size()),
       seconds(std::min(limit, 3e9)),
       most_gap(std::min(kMostGap, seconds / 2)),
-      is_watched(has_watchdog),
       operation(std::move(name)),
       operation_hash(Fnv1a(Cat(operation, " ", number))) {
-  if (is_watched) StartWatchdog();
+  if (has_watchdog) StartWatchdog();
 }
 
 Deadline::Impl::~Impl() {
@@ -209,7 +207,8 @@ void Deadline::Impl::BeginGate() {
   told = false;
   polled_at = now;
   std::lock_guard<std::mutex> lock(mutex);
-  if (is_watched) SkipGap(now);
+  // Where nobody looks in between, a long time was one of work.
+  if (watchdog.joinable()) SkipGap(now);
   tell_at = std::max(After(start, seconds / 2), After(now, least / 2));
   give_up_at = std::max(After(start, seconds), After(now, least));
   if (is_referee()) {
