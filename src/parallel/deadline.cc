@@ -349,6 +349,12 @@ void Deadline::Enter(std::string_view station,
   impl_->start = Clock::now();
 }
 
+void Deadline::GoOn() {
+  if (impl_ == nullptr) return;
+  std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->start = Clock::now();
+}
+
 Status Deadline::Wait(MPI_Request& request) {
   return Wait(std::span<MPI_Request>(&request, 1));
 }

@@ -45,6 +45,10 @@ class Deadline {
   // station. Local.
   void Enter(std::string_view station, std::span<const std::string> work = {});
 
+  // Starts the time anew in the same station: one that takes long is no hang as
+  // long as it goes on. Local.
+  void GoOn();
+
   // Waits until `request` is done. Ends the process if the time runs out.
   // Errors: Internal - MPI's text. Local, but the operation behind the request
   // is collective.

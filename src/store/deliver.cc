@@ -81,7 +81,7 @@ class Delivering {
     Portions sends(job_.transits.sends, bytes_of);
     Portions receives(job_.transits.receives, bytes_of);
     for (int64_t at = 0; at < job_.stream_bytes; at += job_.portion_bytes) {
-      team_.deadline.Enter("read");  // a long restore is no hang
+      team_.deadline.GoOn();  // a long restore is no hang
       portion_ = {at, at + job_.portion_bytes};
       orders.ForEachIn(portion_, [&](const ReadOrder& order, Range range) {
         if (status.ok()) status = Read(order, range);

@@ -321,7 +321,7 @@ Status WriteRounds(Team& team, TwoPhaseRun& run) {
   PortionReader portions(run.job);
   for (int64_t round = 0; round < run.job.rounds; ++round) {
     for (bool more = true; more;) {
-      team.deadline.Enter("write");  // a long save is no hang
+      team.deadline.GoOn();  // a long save is no hang
       Segments mine;
       run.first.Update(WithMemory("a list of segments", [&]() -> Status {
         BELAY_ASSIGN_OR_RETURN(mine, portions.Next(round));
