@@ -80,7 +80,7 @@ Status WriteStateOf(const CheckpointManager::Impl& impl,
 
 // When a save ended and what it took, for the ranks that have no clock.
 struct SaveTimes {
-  double end = 0;
+  double end = 0;  // as of WorkedBy
   // Unset where nobody asks for times, or the clock failed.
   std::optional<double> seconds = std::nullopt;
   std::optional<double> restore = std::nullopt;  // the last one
@@ -95,8 +95,8 @@ struct KeepOutcome {
 };
 
 // Lets rank 0 remove what need not be kept beside the step that was just
-// saved, and write the state. Collective; agreed. The save has begun at `began`
-// by the clock of rank 0.
+// saved, and write the state. The save has begun at `began`, as of WorkedBy on
+// rank 0. Collective; agreed.
 // Errors: only that ranks could not be told; all else is noted.
 StatusOr<KeepOutcome> KeepSteps(const CheckpointManager::Impl& impl,
                                 int64_t saved, double began);
@@ -107,6 +107,10 @@ bool NeedsTimes(const ManagerOptions& options);
 // Seconds before the time limit, at the time `now`. Rank 0 only. Nothing if it
 // is not known.
 std::optional<double> SecondsLeft(const Stopping& stopping, double now);
+
+// The time `now` less that in which the job was suspended: what lies between
+// two of these is what the job took itself. Rank 0 only.
+double WorkedBy(const Stopping& stopping, double now);
 
 // Seconds until a save is due by auto_interval. Rank 0 only.
 // Errors: those of AdviseInterval.
@@ -129,6 +133,13 @@ Status FinishExchange(CheckpointManager::Impl& impl);
 
 // Takes note of a save's times, and of the interval that follows. Local.
 void NoteTimes(const SaveTimes& times, CheckpointManager::Impl& impl);
+
+// The time as of WorkedBy where it is asked for, and only on rank 0, whose
+// clock counts. A clock that fails fails the next save. Local.
+std::optional<double> TimeOfRestore(const CheckpointManager::Impl& impl);
+
+// Takes note of the time of a restore that began then and ends now. Local.
+void NoteRestore(std::optional<double> began, CheckpointManager::Impl& impl);
 
 // What step_counter says, if it is set. Local.
 std::optional<int64_t> CounterOf(const ManagerOptions& options);

@@ -117,8 +117,8 @@ SaveTimes TimesOf(const Impl& impl, double began) {
   if (!NeedsTimes(impl.options)) return times;
   const StatusOr<double> now = Now(impl.options);
   if (!now.ok()) return times;
-  times.end = *now;
-  times.seconds = *now - began;
+  times.end = WorkedBy(impl.stopping, *now);
+  times.seconds = times.end - began;
   return times;
 }
 

@@ -138,26 +138,6 @@ StatusOr<ManagedRestore> RestoreOne(Impl& impl, int64_t step,
   return restored;
 }
 
-// The time where it is asked for, and only on rank 0, whose clock counts. A
-// clock that fails fails the next save. Local.
-std::optional<double> TimeOf(const Impl& impl) {
-  if (impl.checkpoint->comm().rank() != 0 || !NeedsTimes(impl.options)) {
-    return std::nullopt;
-  }
-  const StatusOr<double> now = Now(impl.options);
-  return now.ok() ? std::optional(*now) : std::nullopt;
-}
-
-// Local.
-void NoteRestore(std::optional<double> began, const ManagedRestore& restored,
-                 Impl& impl) {
-  const std::optional<double> end = TimeOf(impl);
-  if (!began || !end || !restored.step) return;
-  impl.stopping.use.restore = std::max(*end - *began, 0.0);
-  impl.stopping.resting_since = *end;
-  impl.stopping.last_call = end;
-}
-
 // Whether both numbers are times to wait. Local.
 Status CheckWait(double timeout_seconds, double poll_seconds) {
   if (timeout_seconds >= 0 && poll_seconds > 0 && std::isfinite(poll_seconds)) {
@@ -197,17 +177,17 @@ StatusOr<ManagedRestore> CheckpointManager::Restore(
     BELAY_RETURN_IF_AGREED(
         AgreeSame(team, "restore: the step", Fingerprint(same.bytes())));
   }
-  const std::optional<double> began = TimeOf(impl);
+  const std::optional<double> began = TimeOfRestore(impl);
   if (step) {
     BELAY_ASSIGN_OR_RETURN_AGREED(ManagedRestore restored,
                                   RestoreOne(impl, *step, options));
-    NoteRestore(began, restored, impl);
+    if (restored.step) NoteRestore(began, impl);
     return restored;
   }
   BELAY_RETURN_IF_AGREED(Reload());
   BELAY_ASSIGN_OR_RETURN_AGREED(ManagedRestore restored,
                                 RestoreNewest(*this, impl, options));
-  NoteRestore(began, restored, impl);
+  if (restored.step) NoteRestore(began, impl);
   return restored;
 }
 

@@ -31,6 +31,7 @@ struct Order {
   SaveDecision decision;
   // If it saves:
   StepRecord record;
+  double began = 0;  // as of WorkedBy
   // The steps that are there, where they are others than all ranks know of.
   std::optional<std::vector<int64_t>> steps;
 };
@@ -42,6 +43,7 @@ std::string Encode(const Order& order) {
   out.Put(order.decision.replaces_damaged);
   out.PutText(order.decision.reason);
   out.Put(order.record.time);
+  out.Put(order.began);
   out.Put(order.record.metrics.has_value());
   const Metrics metrics = order.record.metrics.value_or(Metrics());
   out.Put<uint64_t>(metrics.size());
@@ -63,6 +65,7 @@ Order DecodeOrder(std::string_view bytes) {
   order.decision.reason = in.GetText();
   order.record.step = order.decision.step;
   order.record.time = in.Get<double>();
+  order.began = in.Get<double>();
   const bool has_metrics = in.Get<bool>();
   Metrics metrics;
   const auto count = in.Get<uint64_t>();
@@ -123,6 +126,7 @@ StatusOr<std::string> Decide(const Impl& impl, SaveRequest request,
     BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
     order.record = {
         .step = order.decision.step, .time = now, .metrics = metrics};
+    order.began = WorkedBy(impl.stopping, now);
     // Somebody may have deleted steps by hand.
     BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk(impl));
     BELAY_RETURN_IF_ERROR(Announce(impl, steps, order.record));
@@ -173,7 +177,7 @@ void Finish(CheckpointManager& manager, Impl& impl, const Order& order,
   std::erase(impl.history.damaged, order.decision.step);
   PutRecord(order.record, impl.state.steps);
   StatusOr<KeepOutcome> outcome =
-      KeepSteps(impl, order.decision.step, order.record.time);
+      KeepSteps(impl, order.decision.step, order.began);
   if (!outcome.ok()) {
     // Only the ranks could not be told; what is on disk tells them, too.
     result.notes.emplace_back(outcome.status().message());

@@ -38,15 +38,11 @@ Status VoteOfRoot(Impl& impl, const SaveRequest& request, StopVote& vote) {
   }
   if (!NeedsTimes(impl.options)) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
-  // A step does not take longer because the job was suspended in it.
-  const double suspended =
-      stopping.limit ? stopping.limit->SecondsSuspended() : 0;
+  const double worked = WorkedBy(stopping, now);
   if (stopping.last_call) {
-    Remember(now - *stopping.last_call - (suspended - stopping.suspended),
-             stopping.use.steps);
+    Remember(worked - *stopping.last_call, stopping.use.steps);
   }
-  stopping.last_call = now;
-  stopping.suspended = suspended;
+  stopping.last_call = worked;
   const std::optional<double> left = SecondsLeft(stopping, now);
   if (!vote.stop && left &&
       *left <= SecondsToStop(stopping.use, impl.options.final_save_margin)) {
@@ -141,13 +137,18 @@ std::optional<double> SecondsLeft(const Stopping& stopping, double now) {
   return std::nullopt;
 }
 
+double WorkedBy(const Stopping& stopping, double now) {
+  return stopping.limit ? now - stopping.limit->SecondsSuspended() : now;
+}
+
 StatusOr<double> SecondsToNextSave(const Impl& impl, double now) {
   BELAY_ASSIGN_OR_RETURN(
       const std::optional<SaveInterval> interval,
       IntervalFor(impl.stopping.use, *impl.options.auto_interval));
   // The first save tells what saves take.
   if (!interval) return 0.0;
-  return impl.stopping.resting_since + interval->seconds - now;
+  return impl.stopping.resting_since + interval->seconds -
+         WorkedBy(impl.stopping, now);
 }
 
 Status CatchStopSignals(Impl& impl) {
@@ -212,6 +213,23 @@ void NoteTimes(const SaveTimes& times, Impl& impl) {
   }
   stopping.noted_interval = **interval;
   impl.notes.push_back((*interval)->reason);
+}
+
+std::optional<double> TimeOfRestore(const Impl& impl) {
+  if (impl.checkpoint->comm().rank() != 0 || !NeedsTimes(impl.options)) {
+    return std::nullopt;
+  }
+  const StatusOr<double> now = Now(impl.options);
+  if (!now.ok()) return std::nullopt;
+  return WorkedBy(impl.stopping, *now);
+}
+
+void NoteRestore(std::optional<double> began, Impl& impl) {
+  const std::optional<double> end = TimeOfRestore(impl);
+  if (!began || !end) return;
+  impl.stopping.use.restore = std::max(*end - *began, 0.0);
+  impl.stopping.resting_since = *end;
+  impl.stopping.last_call = end;
 }
 
 StatusOr<bool> CheckpointManager::ShouldSave(std::optional<int64_t> step) {

@@ -23,8 +23,8 @@ struct Stopping {
   // Of rank 0, by the clock of the options.
   std::unique_ptr<TimeLimit> limit;
   std::optional<double> end_time;
+  // As of WorkedBy.
   std::optional<double> last_call;  // of ShouldSave, or the end of a save
-  double suspended = 0;             // by then, in all
   double resting_since = 0;  // the last save or restore, or the beginning
 
   // The exchange that is under way, and what this rank has told in it.

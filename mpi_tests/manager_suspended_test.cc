@@ -1,0 +1,94 @@
+// The time in which a job was suspended is none of its saves, restores or
+// steps.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "checkpoint/manager_impl.h"
+#include "manager_testing.h"
+
+namespace belay {
+namespace {
+
+using testing::ManagerTest;
+using testing::WorldRank;
+
+void Sleep(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+// As a batch system suspends a job, once it has worked for a moment.
+void BeSuspendedFor(double seconds) {
+  const pid_t rank = getpid();
+  const pid_t slurm = fork();
+  if (slurm == 0) {
+    Sleep(0.3);
+    kill(rank, SIGSTOP);
+    Sleep(seconds);
+    kill(rank, SIGCONT);
+    _exit(0);
+  }
+  waitpid(slurm, nullptr, 0);
+}
+
+class ManagerSuspendedTest : public ManagerTest {
+ protected:
+  static constexpr double kSuspended = 4;
+
+  // What a manager holds that watches a job's time limit.
+  CheckpointManager::Impl Watching() {
+    CheckpointManager::Impl impl{.checkpoint = &program_.checkpoint(),
+                                 .dir = Run(),
+                                 .options = {.stop_at_time_limit = true}};
+    impl.options.save.durable = false;
+    impl.options.save.deadline_seconds = 60;
+    if (WorldRank() != 0) return impl;
+    impl.stopping.limit = std::make_unique<TimeLimit>(
+        TimeLimitOptions{.command = {"echo", "1:00:00"},
+                         .every_seconds = 1000,
+                         .command_seconds = 0.5});
+    while (!impl.stopping.limit->SecondsLeft()) Sleep(0.01);
+    return impl;
+  }
+
+  static double WorkedBy(const CheckpointManager::Impl& impl) {
+    return belay::WorkedBy(impl.stopping, Now(impl.options).value());
+  }
+};
+
+TEST_F(ManagerSuspendedTest, DoesNotCount) {
+  {
+    auto manager = Manage();
+    SaveAll(*manager, 0, 1);
+  }
+  CheckpointManager::Impl impl = Watching();
+  const double began = WorkedBy(impl);
+  const std::optional<double> restore_began = TimeOfRestore(impl);
+  if (WorldRank() == 0) BeSuspendedFor(kSuspended);
+  const StatusOr<KeepOutcome> outcome = KeepSteps(impl, 0, began);
+  ASSERT_EQ(outcome.status(), absl::OkStatus());
+  NoteTimes(outcome->times, impl);
+  ASSERT_EQ(impl.stopping.use.saves.size(), 1u);
+  EXPECT_LT(impl.stopping.use.saves[0], kSuspended / 2);
+  if (WorldRank() != 0) return;
+  // The next step begins where the save has ended.
+  Sleep(0.2);
+  double step = WorkedBy(impl) - impl.stopping.last_call.value();
+  EXPECT_GE(step, 0.15);
+  EXPECT_LT(step, kSuspended / 2);
+  NoteRestore(restore_began, impl);
+  EXPECT_LT(impl.stopping.use.restore.value(), kSuspended / 2);
+  Sleep(0.2);
+  step = WorkedBy(impl) - impl.stopping.last_call.value();
+  EXPECT_GE(step, 0.15);
+  EXPECT_LT(step, kSuspended / 2);
+}
+
+}  // namespace
+}  // namespace belay
