@@ -235,6 +235,24 @@ TEST_F(TimeLimitTest, ALimitDoesNotComeNearerWhileTheJobIsSuspended) {
   EXPECT_LT(result.seconds, 2.6);
 }
 
+// As where the file system with squeue does not answer: nothing can end it.
+TEST_F(TimeLimitTest, ACommandThatHangsIsNoSuspendedJob) {
+  TimeLimitOptions options = Options();
+  options.seconds_left = 500;
+  options.command_seconds = 0.1;
+  options.run = [](const Command&) -> StatusOr<std::string> {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    return absl::InternalError("late");
+  };
+  TimeLimit limit(options);
+  const double before = *limit.SecondsLeft();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_LT(*limit.SecondsLeft(), before - 0.4);
+  EXPECT_EQ(limit.SecondsSuspended(), 0);
+  Notes(limit);
+  EXPECT_LT(*limit.SecondsLeft(), before - 0.9);
+}
+
 TEST_F(TimeLimitTest, NoAnswer) {
   Squeue("sleep 1000");
   TimeLimitOptions options = Options();

@@ -19,7 +19,6 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "geometry/digits.h"
-#include "job/run_command.h"
 
 namespace belay {
 namespace {
@@ -89,6 +88,7 @@ struct TimeLimit::Impl {
 
   // In the thread.
   void Run();
+  void SetLooks(bool value);
   // Whether to ask again.
   bool Ask();
   bool Sleep();
@@ -109,7 +109,7 @@ struct TimeLimit::Impl {
   mutable std::mutex mutex;  // guards the next seven
   std::optional<double> left;
   Clock::time_point left_at;
-  bool looks = false;  // the thread runs
+  bool looks = false;  // the thread sleeps between two questions
   Clock::time_point looked_at;
   Clock::duration suspended = {};
   std::vector<std::string> notes;
@@ -143,15 +143,18 @@ TimeLimit::Impl::~Impl() {
 }
 
 void TimeLimit::Impl::Run() {
-  const auto set_looks = [this](bool value) {
-    const std::lock_guard<std::mutex> lock(mutex);
-    looked_at = Clock::now();
-    looks = value;
-  };
-  set_looks(true);
-  while (Ask() && Sleep()) {
+  bool goes_on = true;
+  while (goes_on && Ask()) {
+    SetLooks(true);
+    goes_on = Sleep();
+    SetLooks(false);
   }
-  set_looks(false);
+}
+
+void TimeLimit::Impl::SetLooks(bool value) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  looked_at = Clock::now();
+  looks = value;
 }
 
 Clock::duration TimeLimit::Impl::Gap(Clock::time_point now) const {
@@ -171,9 +174,7 @@ bool TimeLimit::Impl::Look() {
 }
 
 bool TimeLimit::Impl::Ask() {
-  Look();
-  const StatusOr<std::string> text = RunCommand(command);
-  Look();
+  const StatusOr<std::string> text = options.run(command);
   if (absl::IsCancelled(text.status())) return false;
   Status status = text.status();
   if (status.ok()) {

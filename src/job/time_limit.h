@@ -3,6 +3,7 @@
 #ifndef BELAY_JOB_TIME_LIMIT_H_
 #define BELAY_JOB_TIME_LIMIT_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "belay/job.h"
 #include "belay/status.h"
+#include "job/run_command.h"
 
 namespace belay {
 
@@ -37,6 +39,8 @@ struct TimeLimitOptions {
   double command_seconds = 10;
   // What is known before the first answer.
   std::optional<double> seconds_left = std::nullopt;
+  // For tests.
+  std::function<StatusOr<std::string>(const Command&)> run = RunCommand;
 };
 
 // Asks again and again, in a thread of its own that makes no call of MPI and
@@ -54,8 +58,10 @@ class TimeLimit {
   // waits.
   std::optional<double> SecondsLeft() const;
 
-  // How long the job was suspended in all: no thread ran for twice the time
-  // that the command may take, and the job's limit did not come nearer.
+  // How long the job was suspended in all: between two questions no thread ran
+  // for twice the time that the command may take, and the job's limit did not
+  // come nearer. While the command runs all time counts: one that hangs, and
+  // the thread with it, looks just the same.
   double SecondsSuspended() const;
 
   // What went wrong since the last call. The same thing is said once only.
