@@ -64,19 +64,18 @@ class Child {
 
 class LeaseTest : public DirectoryTest {
  protected:
-  LeaseTest() { setenv("SLURM_JOB_ID", "4711", 1); }
-  ~LeaseTest() override { unsetenv("SLURM_JOB_ID"); }
+  LeaseTest() {
+    setenv("SLURM_JOB_ID", "4711", 1);
+    setenv("SLURM_CLUSTER_NAME", "alps", 1);
+  }
+  ~LeaseTest() override {
+    unsetenv("SLURM_JOB_ID");
+    unsetenv("SLURM_CLUSTER_NAME");
+  }
 
   std::string File() const { return Path("step.lease"); }
 
   StatusOr<Lease> Take() const { return Lease::Take(File(), ThisProcess()); }
-
-  // As on a file system without locks.
-  StatusOr<Lease> TakeWithoutLocks(const LeaseOwner& me) const {
-    return Lease::Take(File(), me, 0, [](FileLock&) {
-      return StatusOr<FileLock::Result>(FileLock::Result::kUnsupported);
-    });
-  }
 
   // Takes the lease and keeps it until the process ends.
   bool TakeForEver() const {
@@ -116,10 +115,11 @@ TEST_F(LeaseTest, IsTakenAndGivenBack) {
     ASSERT_EQ(lease.status(), absl::OkStatus());
     EXPECT_TRUE(lease->is_held());
     EXPECT_EQ(lease->note(), "");
-    EXPECT_THAT(
-        Content("step.lease"),
-        MatchesRegex("\\{\"belay_lease\":1,\"host\":\".*\",\"pid\":" +
-                     std::to_string(getpid()) + ",.*\"job\":\"4711\",.*\\}\n"));
+    EXPECT_THAT(Content("step.lease"),
+                MatchesRegex("\\{\"belay_lease\":1,\"host\":\".*\",\"pid\":" +
+                             std::to_string(getpid()) +
+                             ",.*\"job\":\"4711\",\"cluster\":\"alps\",.*"
+                             "\\}\n"));
   }
   EXPECT_EQ(Content("step.lease"), "");
   const StatusOr<Lease> again = Take();
@@ -243,71 +243,6 @@ TEST_F(LeaseTest, BadPlaces) {
   EXPECT_EQ(Take().status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(LeaseTest, WithoutLocksTheContentDecides) {
-  LeaseOwner me = ThisProcess();
-  std::optional<Lease> lease = *TakeWithoutLocks(me);
-  EXPECT_THAT(std::string(TakeWithoutLocks(me).status().message()),
-              HasSubstr("held by process"));
-  lease.reset();
-  EXPECT_EQ(TakeWithoutLocks(me).status(), absl::OkStatus());
-
-  // Of a process that has ended, and of a number that is used again.
-  pid_t ended = 0;
-  {
-    Child child([] { return true; });
-    ended = child.pid();
-  }
-  LeaseOwner dead = me;
-  dead.pid = ended;
-  Put("step.lease", LeaseText(dead));
-  EXPECT_THAT(TakeWithoutLocks(me)->note(), HasSubstr("taken over"));
-  LeaseOwner reused = me;
-  reused.start_time -= 1;
-  Put("step.lease", LeaseText(reused));
-  EXPECT_THAT(TakeWithoutLocks(me)->note(), HasSubstr("taken over"));
-}
-
-TEST_F(LeaseTest, WithoutLocksAnotherHostIsBelieved) {
-  LeaseOwner other = ThisProcess();
-  other.host = "elsewhere";
-  other.job = "";
-  Put("step.lease", LeaseText(other));
-  EXPECT_THAT(std::string(TakeWithoutLocks(ThisProcess()).status().message()),
-              MatchesRegex("take the lease \".*\": held by process .* on host "
-                           "\"elsewhere\" \\(user .*; this file system has no "
-                           "locks, so it cannot be told whether that job still "
-                           "runs: once it has ended, delete the file"));
-  EXPECT_EQ(Content("step.lease"), LeaseText(other));
-  // With locks the kernel knows better.
-  EXPECT_EQ(Take().status(), absl::OkStatus());
-}
-
-// The node has died, and its job was started again elsewhere.
-TEST_F(LeaseTest, WithoutLocksAnEarlierRunOfTheJobHasEnded) {
-  setenv("SLURM_RESTART_COUNT", "2", 1);
-  const LeaseOwner me = ThisProcess();
-  unsetenv("SLURM_RESTART_COUNT");
-  LeaseOwner before = me;
-  before.host = "dead";
-  for (const int64_t restarts : {0, 1}) {
-    before.restarts = restarts;
-    Put("step.lease", LeaseText(before));
-    EXPECT_THAT(TakeWithoutLocks(me)->note(), HasSubstr("on host \"dead\""));
-  }
-  // The same run on another node, a lease that does not say, another job.
-  LeaseOwner same = before;
-  same.restarts = 2;
-  LeaseOwner silent = before;
-  silent.restarts = -1;
-  LeaseOwner other = before;
-  other.job = "4712";
-  for (const LeaseOwner& owner : {same, silent, other}) {
-    Put("step.lease", LeaseText(owner));
-    EXPECT_THAT(std::string(TakeWithoutLocks(me).status().message()),
-                HasSubstr("delete the file"));
-  }
-}
-
 // A node has died, its job was started again elsewhere, and the file server
 // takes the lock away later.
 TEST_F(LeaseTest, WaitsForTheRunBeforeOnADeadNode) {
@@ -335,10 +270,13 @@ TEST_F(LeaseTest, WaitsForNobodyElse) {
   LeaseOwner other_job = me;
   other_job.host = "elsewhere";
   other_job.job = "4712";
+  LeaseOwner other_cluster = me;
+  other_cluster.host = "elsewhere";
+  other_cluster.cluster = "other";
   LeaseOwner no_job = me;
   no_job.host = "elsewhere";
   no_job.job = "";
-  for (const LeaseOwner& owner : {me, other_job, no_job}) {
+  for (const LeaseOwner& owner : {me, other_job, other_cluster, no_job}) {
     Put("step.lease", LeaseText(owner));
     for (LeaseOwner taker : {me, no_job}) {
       taker.host = me.host;
@@ -348,7 +286,7 @@ TEST_F(LeaseTest, WaitsForNobodyElse) {
           HasSubstr("held by"));
     }
   }
-  EXPECT_EQ(tries, 6);
+  EXPECT_EQ(tries, 8);
 }
 
 TEST_F(LeaseTest, AFaultAnywhereTakesNothing) {
@@ -367,26 +305,7 @@ TEST_F(LeaseTest, AFaultAnywhereTakesNothing) {
   }
 }
 
-TEST(LeaseOwnerTest, ReadsWhatItWrote) {
-  const LeaseOwner owner{.host = "n\"1",
-                         .pid = 7,
-                         .start_time = 8,
-                         .job = "42_3",
-                         .restarts = 9,
-                         .user = "me\n",
-                         .since = "today"};
-  EXPECT_EQ(ParseLease(LeaseText(owner), "read").value(), owner);
-  EXPECT_EQ(OwnerText(owner),
-            "process 7 on host \"n\"1\" (Slurm job 42_3, user \"me\n\"), since "
-            "today");
-  EXPECT_EQ(ParseLease("{\"belay_lease\":1}", "read").value()->restarts, -1);
-  EXPECT_EQ(OwnerText({.host = "h", .pid = 1, .since = "now"}),
-            "process 1 on host \"h\", since now");
-  EXPECT_EQ(ParseLease(LeaseText({.host = "\xff"}), "read").status(),
-            absl::OkStatus());
-}
-
-TEST(LeaseOwnerTest, RunningProcesses) {
+TEST(ThisProcessTest, IsRunning) {
   LeaseOwner me = ThisProcess();
   EXPECT_TRUE(IsRunning(me));
   me.start_time += 1;

@@ -31,10 +31,11 @@ int64_t Number(const json& document, const char* name, int64_t otherwise = 0) {
 
 std::string LeaseText(const LeaseOwner& owner) {
   const nlohmann::ordered_json document = {
-      {"belay_lease", 1},   {"host", owner.host},
-      {"pid", owner.pid},   {"start_time", owner.start_time},
-      {"job", owner.job},   {"restarts", owner.restarts},
-      {"user", owner.user}, {"since", owner.since}};
+      {"belay_lease", 1},           {"host", owner.host},
+      {"pid", owner.pid},           {"start_time", owner.start_time},
+      {"job", owner.job},           {"cluster", owner.cluster},
+      {"restarts", owner.restarts}, {"user", owner.user},
+      {"since", owner.since}};
   // Names of hosts and users may be any bytes.
   return document.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
 }
@@ -53,6 +54,7 @@ StatusOr<std::optional<LeaseOwner>> ParseLease(std::string_view text,
                     .pid = Number(document, "pid"),
                     .start_time = Number(document, "start_time"),
                     .job = Text(document, "job"),
+                    .cluster = Text(document, "cluster"),
                     .restarts = Number(document, "restarts", -1),
                     .user = Text(document, "user"),
                     .since = Text(document, "since")};

@@ -18,7 +18,8 @@ struct LeaseOwner {
   // When the process started, in ticks after the start of its host: a number of
   // a process may be used again. 0: not known.
   int64_t start_time = 0;
-  std::string job;  // of Slurm; empty: none
+  std::string job;      // of Slurm; empty: none
+  std::string cluster;  // of the job, whose number others may have as well
   // How often the job was started anew. -1: not known.
   int64_t restarts = -1;
   std::string user;   // empty: not known

@@ -90,14 +90,20 @@ Status HeldBy(const std::string& path, const std::optional<LeaseOwner>& owner,
       "ended, or choose another directory or prefix"));
 }
 
-// The run before of the same job may have died with its node.
-bool IsOfMyJobElsewhere(const LeaseOwner& owner, const LeaseOwner& me) {
-  return !me.job.empty() && owner.job == me.job && owner.host != me.host;
+// Clusters that share a file system may have jobs of the same number.
+bool IsOfMyJob(const LeaseOwner& owner, const LeaseOwner& me) {
+  return !me.job.empty() && owner.job == me.job && owner.cluster == me.cluster;
 }
 
-// Slurm starts a job anew when all of its run before has ended.
+// The run before of the same job may have died with its node.
+bool IsOfMyJobElsewhere(const LeaseOwner& owner, const LeaseOwner& me) {
+  return IsOfMyJob(owner, me) && owner.host != me.host;
+}
+
+// Slurm starts a job anew when all of its run before has ended, as far as Slurm
+// knows.
 bool IsAnEarlierRunOfMyJob(const LeaseOwner& owner, const LeaseOwner& me) {
-  return !me.job.empty() && owner.job == me.job && owner.restarts >= 0 &&
+  return IsOfMyJob(owner, me) && owner.restarts >= 0 &&
          owner.restarts < me.restarts;
 }
 
@@ -105,14 +111,14 @@ bool IsAnEarlierRunOfMyJob(const LeaseOwner& owner, const LeaseOwner& me) {
 // cannot be looked at.
 Status JudgeWithoutLocks(const std::string& path, const LeaseOwner& owner,
                          const LeaseOwner& me) {
-  if (IsAnEarlierRunOfMyJob(owner, me)) return absl::OkStatus();
-  if (owner.host != me.host) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "take the lease \"", path, "\": held by ", OwnerText(owner),
-        "; this file system has no locks, so it cannot be told whether that "
-        "job still runs: once it has ended, delete the file"));
+  if (owner.host == me.host) {
+    return IsRunning(owner) ? HeldBy(path, owner, me) : absl::OkStatus();
   }
-  return IsRunning(owner) ? HeldBy(path, owner, me) : absl::OkStatus();
+  if (IsAnEarlierRunOfMyJob(owner, me)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "take the lease \"", path, "\": held by ", OwnerText(owner),
+      "; this file system has no locks, so it cannot be told whether that "
+      "job still runs: once it has ended, delete the file"));
 }
 
 }  // namespace
@@ -128,6 +134,7 @@ LeaseOwner ThisProcess() {
   const StatusOr<JobEnvironment> job = ReadJobEnvironment();
   if (job.ok() && !job->job_id.empty()) {
     me.job = job->job_id;
+    me.cluster = Variable("SLURM_CLUSTER_NAME");
     me.restarts = job->restart_count;
   }
   return me;
