@@ -108,6 +108,11 @@ TEST_F(LeaseWithoutLocksTest, AnEarlierRunOfTheJobHasEnded) {
     EXPECT_THAT(std::string(TakeWithoutLocks(me).status().message()),
                 HasSubstr("delete the file"));
   }
+  // The first run has no count; one that is absurd is not known.
+  EXPECT_EQ(ThisProcess().restarts, 0);
+  EXPECT_EQ(ThisProcessAs("x").restarts, -1);
+  EXPECT_EQ(ThisProcessAs("-1").restarts, -1);
+  EXPECT_EQ(me.restarts, 2);
   // On this host it is looked for.
   LeaseOwner alive = me;
   alive.restarts = 1;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "base/host_name.h"
 #include "base/status_macros.h"
 #include "belay/job.h"
+#include "geometry/digits.h"
 
 namespace belay {
 namespace {
@@ -135,7 +137,11 @@ LeaseOwner ThisProcess() {
   if (job.ok() && !job->job_id.empty()) {
     me.job = job->job_id;
     me.cluster = Variable("SLURM_CLUSTER_NAME");
-    me.restarts = job->restart_count;
+    // Slurm sets none in the first run. Of one that is absurd 0 would be a
+    // guess.
+    const std::string count = Variable("SLURM_RESTART_COUNT");
+    me.restarts =
+        count.empty() ? 0 : ParseDigits(count, INT32_MAX).value_or(-1);
   }
   return me;
 }
