@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/checksum.h"
 #include "model/read_place.h"
+#include "model/shared_reads.h"
 
 namespace belay {
 namespace {
@@ -28,26 +29,6 @@ bool WantsAsStored(const ListedShard& shard, const StoredArray& array) {
           CheckBox(shard.info.box, array.shape).ok());
 }
 
-// Counts wants of one array that follow each other along the first axis, rank
-// by rank; 0 once two do not.
-class Apart {
- public:
-  void Add(const Box& box) {
-    if (IsEmpty(box) || !is_apart_) return;
-    const bool is_scalar = box.shape.empty();
-    is_apart_ = is_scalar ? count_ == 0 : box.offset[0] >= end_;
-    if (!is_scalar) end_ = box.offset[0] + box.shape[0];
-    ++count_;
-  }
-  bool is_apart() const { return is_apart_; }
-  int64_t count() const { return is_apart_ ? count_ : 0; }
-
- private:
-  bool is_apart_ = true;
-  int64_t end_ = 0;
-  int64_t count_ = 0;
-};
-
 // Of an array that several entries want.
 int64_t CountOfSeveral(const ToldShards& told) {
   std::vector<std::pair<int32_t, const ListedShard*>> by_rank;
@@ -59,20 +40,20 @@ int64_t CountOfSeveral(const ToldShards& told) {
   std::stable_sort(
       by_rank.begin(), by_rank.end(),
       [](const auto& a, const auto& b) { return a.first < b.first; });
-  Apart apart;
+  BoxesInRows rows;
   for (const auto& [rank, shard] : by_rank) {
-    if (apart.is_apart()) apart.Add(BoxOnRank(*shard, rank));
+    if (rows.in_rows()) rows.Add(BoxOnRank(*shard, rank));
   }
-  return apart.count();
+  return rows.count();
 }
 
 int64_t CountOfOne(const ToldShard& told) {
-  Apart apart;
+  BoxesInRows rows;
   for (const int32_t rank : *told.ranks) {
-    if (!apart.is_apart()) break;
-    apart.Add(BoxOnRank(*told.shard, rank));
+    if (!rows.in_rows()) break;
+    rows.Add(BoxOnRank(*told.shard, rank));
   }
-  return apart.count();
+  return rows.count();
 }
 
 // Counts the wants of an array of which no byte is wanted twice, else 0; of
@@ -106,8 +87,9 @@ struct Candidate {
 // By number of the array; those that are wanted, each byte at most once.
 using Candidates = absl::flat_hash_map<int32_t, Candidate>;
 
+// Adds the bytes of all wanted arrays to `wanted_bytes`.
 Candidates FindCandidates(const SavedCheckpoint& saved,
-                          const ListedRanks& listed) {
+                          const ListedRanks& listed, int64_t& wanted_bytes) {
   absl::flat_hash_map<std::string_view, int32_t> numbers;
   for (size_t i = 0; i < saved.arrays.size(); ++i) {
     numbers.emplace(saved.arrays[i].key, static_cast<int32_t>(i));
@@ -118,6 +100,7 @@ Candidates FindCandidates(const SavedCheckpoint& saved,
     const auto number = numbers.find(told[0].shard->info.key);
     if (number == numbers.end()) return;
     const StoredArray& array = saved.arrays[number->second];
+    wanted_bytes += ArrayBytes(array);
     const bool is_sound =
         std::all_of(told.begin(), told.end(), [&](const ToldShard& entry) {
           return WantsAsStored(*entry.shard, array);
@@ -163,21 +146,16 @@ void LeaveShort(size_t num_ranks, Candidates& candidates) {
   });
 }
 
-// Whether rank 0 has little else to plan. If it has much, it chooses who reads
-// so that all read equally much, of all arrays.
-bool AreMost(const SavedCheckpoint& saved, const ListedRanks& listed,
-             const Candidates& candidates) {
-  int64_t own = 0, rest = 0;
-  absl::flat_hash_set<std::string_view> wanted;
-  for (const ShardList& list : listed.lists) {
-    for (const ListedShard& shard : list.shards) wanted.insert(shard.info.key);
+// Whether rank 0 has little else to plan, of so many bytes that are wanted. If
+// it has much, it chooses who reads so that all read equally much, of all
+// arrays.
+bool AreMost(const SavedCheckpoint& saved, const Candidates& candidates,
+             int64_t wanted_bytes) {
+  int64_t own = 0;
+  for (const auto& [array, candidate] : candidates) {
+    own += ArrayBytes(saved.arrays[array]);
   }
-  for (size_t i = 0; i < saved.arrays.size(); ++i) {
-    if (!wanted.contains(saved.arrays[i].key)) continue;
-    const bool is_own = candidates.contains(static_cast<int32_t>(i));
-    (is_own ? own : rest) += ArrayBytes(saved.arrays[i]);
-  }
-  return rest <= own / kLeastOwnToRest;
+  return wanted_bytes - own <= own / kLeastOwnToRest;
 }
 
 // What rank 0 plans: all but the entries `own`.
@@ -210,13 +188,14 @@ void ListRest(const ListedRanks& listed,
 DividedWants DivideWants(const SavedCheckpoint& saved,
                          const ListedRanks& listed, Dividing dividing) {
   Candidates candidates;
+  int64_t wanted_bytes = 0;
   if (dividing != Dividing::kNothing) {
-    candidates = FindCandidates(saved, listed);
+    candidates = FindCandidates(saved, listed, wanted_bytes);
     StackDatasets(saved, candidates);
   }
   if (dividing == Dividing::kWhatPays) {
     LeaveShort(listed.ranks.size(), candidates);
-    if (!AreMost(saved, listed, candidates)) candidates.clear();
+    if (!AreMost(saved, candidates, wanted_bytes)) candidates.clear();
   }
   DividedWants wants;
   absl::flat_hash_set<const ListedShard*> own;

@@ -134,12 +134,22 @@ std::vector<HeldBox> AsTheyAre(const std::vector<Want>& wants) {
 
 }  // namespace
 
+void BoxesInRows::Add(const Box& box) {
+  if (IsEmpty(box) || !in_rows_) return;
+  if (box.shape.empty()) {
+    in_rows_ = count_ == 0;
+  } else {
+    in_rows_ = box.offset[0] >= end_;
+    end_ = box.offset[0] + box.shape[0];
+  }
+  ++count_;
+}
+
 bool CanShare(const std::vector<Want>& wants) {
-  if (wants[0].box.shape.empty()) return wants.size() > 1;
-  int64_t end = 0;
+  BoxesInRows rows;
   for (const Want& want : wants) {  // ranks mostly come in order
-    if (want.box.offset[0] < end) return true;
-    end = want.box.offset[0] + want.box.shape[0];
+    rows.Add(want.box);
+    if (!rows.in_rows()) return true;
   }
   return false;
 }

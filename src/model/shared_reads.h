@@ -39,6 +39,21 @@ struct WantedArray {
   std::vector<Want> wants;
 };
 
+// Boxes of one array, by rank: whether they follow each other along the first
+// axis, as rows do, and how many do. Empty ones count for nothing; a scalar
+// follows no other.
+class BoxesInRows {
+ public:
+  void Add(const Box& box);
+  bool in_rows() const { return in_rows_; }
+  int64_t count() const { return in_rows_ ? count_ : 0; }
+
+ private:
+  bool in_rows_ = true;
+  int64_t end_ = 0;
+  int64_t count_ = 0;
+};
+
 // Whether reading for others may help: unless boxes follow each other along the
 // first axis, as rows do. May err on the side of yes.
 bool CanShare(const std::vector<Want>& wants);
