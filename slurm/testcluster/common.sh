@@ -28,11 +28,7 @@ subnet=10.88.0       # used inside the namespaces only
 readonly skip_status=77
 
 # logs_in BUILD: those of this cluster; others may be tested at the same time.
-logs_in() {
-  local name=cluster-test
-  name+=${BELAY_TESTCLUSTER:+-$BELAY_TESTCLUSTER}
-  echo "$1/$name"
-}
+logs_in() { echo "$1/cluster-test${BELAY_TESTCLUSTER:+-$BELAY_TESTCLUSTER}"; }
 
 usage_error() { echo "usage: ${0##*/} $*" >&2; exit 2; }
 

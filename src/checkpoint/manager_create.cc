@@ -96,8 +96,7 @@ Status CheckIsNoStep(const std::string& dir) {
   if (!is_step) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrFormat("manage \"%s\": this is a checkpoint, not the directory "
-                      "of a run; give the "
-                      "directory that it is in",
+                      "of a run; give the directory that it is in",
                       dir));
 }
 
