@@ -1,6 +1,7 @@
 // Planning for a large model, without its values: Llama 3 70B, whose tensors
 // follow from the number of its layers and a few sizes.
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

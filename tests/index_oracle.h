@@ -6,6 +6,7 @@
 #define BELAY_TESTS_INDEX_ORACLE_H_
 
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <vector>
 

@@ -1,5 +1,6 @@
 // Graphs that random ranks see of random objects, merged, against an oracle
 // that relabels until nothing changes.
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "model/restore_planner.h"
 #include "model/save_planner.h"
 #include "model_testing.h"

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "model/restore_planner.h"
 #include "model/save_planner.h"

@@ -1,5 +1,6 @@
 // The part of a restore in which values with handlers are listed, and those
 // that are not stored are left out.
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,6 +1,7 @@
 #include "manager/time_use.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <tuple>
 
 #include "absl/strings/str_format.h"
 #include "base/checksum.h"

@@ -1,6 +1,7 @@
 #include "store/safetensors_files.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>

@@ -1,0 +1,141 @@
+"""A file reaches the header of every common name that it uses.
+
+The build parses the headers of BELAY_COMMON_HEADERS once and gives them to all
+sources, so no compiler notices when one of them is missing. A file, or a header
+of this repository that it includes, directly or not, has to include them. What
+headers.py compiles alone is a sample; this is all of it, by names.
+"""
+
+import posixpath
+import re
+
+import cpp
+import rule
+
+CHECKED = re.compile(r"(src|include|tests|mpi_tests|benchmarks)/.*\.(h|cc)")
+ROOTS = ("src", "include", "tests", "mpi_tests", "benchmarks", "tools")
+_INCLUDE = re.compile(r'^[ \t]*#include ["<]([^">]+)[">]', re.M)
+_WORD = re.compile(r"(?<![\w.>:])((?:::)?(?:std|absl)::\w+|\w+)")
+
+_STD = {
+    "algorithm": "all_of any_of binary_search clamp count_if equal_range fill "
+                 "fill_n find find_if find_if_not is_sorted lower_bound max "
+                 "max_element min min_element minmax none_of nth_element "
+                 "replace reverse rotate shuffle sort stable_sort transform "
+                 "unique upper_bound",
+    "chrono": "chrono",
+    "cmath": "ceil floor isfinite isinf isnan ldexp log lround pow sqrt",
+    "cstring": "memcmp memcpy memmove memset strerror strlen",
+    "functional": "function greater less multiplies plus ref",
+    "iterator": "back_inserter distance inserter istreambuf_iterator "
+                "make_move_iterator next prev",
+    "limits": "numeric_limits",
+    "map": "map multimap",
+    "memory": "make_shared make_unique shared_ptr unique_ptr weak_ptr",
+    "numeric": "accumulate gcd iota lcm partial_sum",
+    "optional": "nullopt optional",
+    "set": "multiset set",
+    "span": "span",
+    "string": "string to_string",
+    "string_view": "string_view",
+    "tuple": "forward_as_tuple make_tuple tie tuple",
+    "utility": "exchange make_pair move pair swap",
+    "vector": "vector",
+}
+_ABSL = {
+    "absl/container/flat_hash_map.h": "flat_hash_map",
+    "absl/container/flat_hash_set.h": "flat_hash_set",
+    "absl/container/inlined_vector.h": "InlinedVector",
+    "absl/functional/function_ref.h": "FunctionRef",
+    "absl/status/status.h": "InternalError InvalidArgumentError OkStatus "
+                            "Status StatusCode",
+    "absl/status/statusor.h": "StatusOr",
+    "absl/strings/str_cat.h": "StrAppend StrCat",
+    "absl/strings/str_format.h": "StrAppendFormat StrFormat",
+    "absl/strings/str_join.h": "StrJoin",
+}
+_PLAIN = {
+    "cstdint": "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t "
+               "uint64_t intptr_t uintptr_t",
+}
+# A header that gives the names of another, by the standard or by its page.
+_GIVES = {
+    "map": ("utility",), "optional": ("utility",), "string": ("string_view",),
+    "tuple": ("utility",), "vector": (), "fstream": ("string",),
+    "sstream": ("string",), "iostream": ("string",),
+    "absl/status/statusor.h": ("absl/status/status.h",),
+    "string.h": ("cstring",), "stdint.h": ("cstdint",), "math.h": ("cmath",),
+}
+
+
+def _owners():
+  """Returns {name as written: its header}."""
+  owners = {}
+  for names, prefix in ((_STD, "std::"), (_ABSL, "absl::"), (_PLAIN, "")):
+    for header, words in names.items():
+      for word in words.split():
+        owners[prefix + word] = header
+  return owners
+
+
+OWNERS = _owners()
+
+
+def _find(tree, path, name):
+  """Returns the path of a header of this repository, None for another's."""
+  beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+  for candidate in (beside, *(f"{root}/{name}" for root in ROOTS)):
+    if candidate in tree:
+      return candidate
+  return None
+
+
+def reached(tree, path):
+  """Returns the headers of others that a file includes, directly or not."""
+  foreign, seen, left = set(), {path}, [path]
+  while left:
+    current = left.pop()
+    for name in _INCLUDE.findall(tree[current]):
+      found = _find(tree, current, name)
+      if found is None:
+        foreign.update((name, *_GIVES.get(name, ())))
+      elif found not in seen:
+        seen.add(found)
+        left.append(found)
+  return foreign
+
+
+def check(tree):
+  problems = []
+  for path, text in tree.items():
+    if not CHECKED.fullmatch(path):
+      continue
+    has = reached(tree, path)
+    missing = {}
+    for word in _WORD.findall(cpp.blank(text)):
+      word = word.removeprefix("::")
+      header = OWNERS.get(word)
+      if header is not None and header not in has:
+        missing.setdefault(header, word)
+    problems += [f"{path}: uses {word} and does not reach <{header}>"
+                 for header, word in sorted(missing.items())]
+  return problems
+
+
+BAD = [
+    ({"src/a/a.h": "inline std::string A() { return {}; }\n"},
+     "uses std::string and does not reach <string>"),
+    ({"src/a/a.h": "#include <string>\nvoid A(int64_t n);\n"}, "<cstdint>"),
+    ({"src/a/a.h": "#include <string>\n",
+      "tests/a_test.cc": '#include "a/a.h"\nint a = std::max(1, 2);\n'},
+     "tests/a_test.cc: uses std::max and does not reach <algorithm>"),
+    ({"src/a/a.cc": "auto a = absl::StrCat(1);\n"}, "<absl/strings/str_cat.h>"),
+]
+GOOD = [
+    {"src/a/a.h": "#include <string>\n// Says std::vector.\nstd::string A();\n",
+     "src/a/a.cc": '#include "a/a.h"\nstd::string_view a = "std::map";\n'},
+    {"src/a/a.cc": "#include <vector>\nint sort(int max);\nint n = a.max();\n"},
+]
+
+if __name__ == "__main__":
+  rule.main(check, BAD, GOOD)
