@@ -21,7 +21,7 @@
 
 namespace belay::testing {
 
-// From the commit on every point counts: these are always taken.
+// From the commit on every point of a save counts: these are always taken.
 inline constexpr int64_t kLastPoints = 24;
 
 inline int64_t StrideOr(int64_t stride) {
@@ -49,10 +49,11 @@ inline std::vector<int64_t> CountOfEachRank(int64_t mine) {
   return counts;
 }
 
-inline std::vector<int64_t> PointsToTake(int64_t count, int64_t stride) {
+inline std::vector<int64_t> PointsToTake(int64_t count, int64_t stride,
+                                         int64_t last = kLastPoints) {
   std::vector<int64_t> points;
   for (int64_t n = 1; n <= count; ++n) {
-    if (n % stride == 0 || n > count - kLastPoints) points.push_back(n);
+    if (n % stride == 0 || n > count - last) points.push_back(n);
   }
   return points;
 }

@@ -166,6 +166,25 @@ std::vector<Configuration> ConfigurationsOfTelling() {
           {.name = "Odd", .options = {}, .stride = 3, .odd = true}};
 }
 
+std::vector<Configuration> AllConfigurations() {
+  std::vector<Configuration> all;
+  for (const std::vector<Configuration>& some :
+       {Configurations(), ConfigurationsOfTelling(), ConfigurationsWithArgs(),
+        ConfigurationsWithHints(), ConfigurationsWithFilters()}) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+// Those whose files are not the same as another's.
+std::vector<Configuration> ConfigurationsOfFiles() {
+  std::vector<Configuration> all = AllConfigurations();
+  std::erase_if(all, [](const Configuration& configuration) {
+    return configuration.warm || configuration.options.overwrite;
+  });
+  return all;
+}
+
 class FaultSweepTest : public ::testing::TestWithParam<Configuration> {
  protected:
   static void SetUpTestSuite() { UseMemory(); }
@@ -262,7 +281,10 @@ class FaultSweepTest : public ::testing::TestWithParam<Configuration> {
   int64_t left_debris_ = 0;
 };
 
-TEST_P(FaultSweepTest, EverySaveFailsEverywhereOrNowhere) {
+class SaveFaultTest : public FaultSweepTest {};
+class RestoreFaultTest : public FaultSweepTest {};
+
+TEST_P(SaveFaultTest, EverySaveFailsEverywhereOrNowhere) {
   Prepare();
   fault::Arm(0);
   EXPECT_EQ(SaveSeed(2, kNewSeed), absl::OkStatus());
@@ -294,7 +316,7 @@ TEST_P(FaultSweepTest, EverySaveFailsEverywhereOrNowhere) {
   }
 }
 
-TEST_P(FaultSweepTest, EveryRestoreFailsEverywhere) {
+TEST_P(RestoreFaultTest, EveryRestoreFailsEverywhere) {
   SmallValues values(kOldSeed);
   const State state = values.state();
   const auto restore = [&] {
@@ -307,7 +329,8 @@ TEST_P(FaultSweepTest, EveryRestoreFailsEverywhere) {
   const std::vector<int64_t> counts = CountOfEachRank(fault::Count());
   fault::Disarm();
   for (int rank = 0; rank < WorldSize(); ++rank) {
-    for (int64_t n : PointsToTake(counts[rank], StrideOr(GetParam().stride))) {
+    for (int64_t n :
+         PointsToTake(counts[rank], StrideOr(GetParam().stride), 0)) {
       SCOPED_TRACE(absl::StrCat("point ", n, " of rank ", rank));
       const Status status = WithFault(rank, n, restore);
       ExpectAgreed(status, rank);
@@ -318,35 +341,14 @@ TEST_P(FaultSweepTest, EveryRestoreFailsEverywhere) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Options, FaultSweepTest,
-                         ::testing::ValuesIn(Configurations()),
-                         [](const auto& configuration) {
-                           return configuration.param.name;
-                         });
+std::string NameOf(const ::testing::TestParamInfo<Configuration>& info) {
+  return info.param.name;
+}
 
-INSTANTIATE_TEST_SUITE_P(Telling, FaultSweepTest,
-                         ::testing::ValuesIn(ConfigurationsOfTelling()),
-                         [](const auto& configuration) {
-                           return configuration.param.name;
-                         });
-
-INSTANTIATE_TEST_SUITE_P(Arguments, FaultSweepTest,
-                         ::testing::ValuesIn(ConfigurationsWithArgs()),
-                         [](const auto& configuration) {
-                           return configuration.param.name;
-                         });
-
-INSTANTIATE_TEST_SUITE_P(Hints, FaultSweepTest,
-                         ::testing::ValuesIn(ConfigurationsWithHints()),
-                         [](const auto& configuration) {
-                           return configuration.param.name;
-                         });
-
-INSTANTIATE_TEST_SUITE_P(Filters, FaultSweepTest,
-                         ::testing::ValuesIn(ConfigurationsWithFilters()),
-                         [](const auto& configuration) {
-                           return configuration.param.name;
-                         });
+INSTANTIATE_TEST_SUITE_P(All, SaveFaultTest,
+                         ::testing::ValuesIn(AllConfigurations()), NameOf);
+INSTANTIATE_TEST_SUITE_P(All, RestoreFaultTest,
+                         ::testing::ValuesIn(ConfigurationsOfFiles()), NameOf);
 
 }  // namespace
 }  // namespace belay::testing
