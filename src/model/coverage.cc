@@ -191,6 +191,13 @@ bool IsBefore(const Box& a, const Box& b) {
 // The distinct boxes of shards, in order.
 class BoxGroups {
  public:
+  // Replicas mostly follow each other: where the first two differ, most do.
+  explicit BoxGroups(const std::vector<HeldShard>& shards) {
+    if (shards.size() > 1 && shards[0].info->box != shards[1].info->box) {
+      boxes_.reserve(shards.size());
+    }
+  }
+
   void Add(const HeldShard& held) {
     const bool is_text = held.info->dtype == DType::kString;
     if (is_text ? held.info->string_bytes == 0 : IsEmpty(held.info->box)) {
@@ -252,7 +259,7 @@ StatusOr<std::vector<HeldBox>> CheckCoverage(
     const std::vector<HeldShard>& shards) {
   const HeldShard& first = shards[0];
   BELAY_RETURN_IF_ERROR(WithShard(first, CheckArray(*first.info)));
-  BoxGroups groups;
+  BoxGroups groups(shards);
   for (size_t i = 0; i < shards.size(); ++i) {
     FetchAhead(shards, i);
     const HeldShard& held = shards[i];
