@@ -30,17 +30,34 @@ Status WithPrefix(std::string_view operation, std::string_view object,
                 Cat(operation, " \"", object, "\": ", cause.message()));
 }
 
-Status CheckNatural(std::string_view what, size_t axis, int64_t value) {
-  if (value >= 0) return absl::OkStatus();
+// What is wrong, in functions of their own: millions of boxes are checked at a
+// time, and a check that makes no text is inlined.
+Status Negative(std::string_view what, size_t axis, int64_t value) {
   return absl::InvalidArgumentError(Cat(what, " of axis ", axis,
                                         " is negative (need 0 or more, found ",
                                         value, ")"));
 }
 
-Status CheckNumAxes(size_t need, size_t found) {
-  if (need == found) return absl::OkStatus();
+Status OtherNumAxes(size_t need, size_t found) {
   return absl::InvalidArgumentError(
       Cat("wrong number of axes (need ", need, ", found ", found, ")"));
+}
+
+Status PastAxis(const Box& box, const Shape& shape, size_t axis) {
+  // Two non-negative int64 always fit the sum of their unsigned values.
+  const uint64_t need = static_cast<uint64_t>(box.offset[axis]) +
+                        static_cast<uint64_t>(box.shape[axis]);
+  return absl::OutOfRangeError(Cat("box reaches past axis ", axis, " of ",
+                                   ShapeText(shape), " (need ", need,
+                                   ", found ", shape[axis], ")"));
+}
+
+Status CheckNatural(std::string_view what, size_t axis, int64_t value) {
+  return value >= 0 ? absl::OkStatus() : Negative(what, axis, value);
+}
+
+Status CheckNumAxes(size_t need, size_t found) {
+  return need == found ? absl::OkStatus() : OtherNumAxes(need, found);
 }
 
 Status CheckAxis(const Box& box, const Shape& shape, size_t axis) {
@@ -49,13 +66,8 @@ Status CheckAxis(const Box& box, const Shape& shape, size_t axis) {
   BELAY_RETURN_IF_ERROR(CheckNatural("array length", axis, shape[axis]));
   BELAY_RETURN_IF_ERROR(CheckNatural("offset", axis, offset));
   BELAY_RETURN_IF_ERROR(CheckNatural("length", axis, length));
-  if (length <= shape[axis] - offset) return absl::OkStatus();
-  // Two non-negative int64 always fit the sum of their unsigned values.
-  const uint64_t need =
-      static_cast<uint64_t>(offset) + static_cast<uint64_t>(length);
-  return absl::OutOfRangeError(Cat("box reaches past axis ", axis, " of ",
-                                   ShapeText(shape), " (need ", need,
-                                   ", found ", shape[axis], ")"));
+  return length <= shape[axis] - offset ? absl::OkStatus()
+                                        : PastAxis(box, shape, axis);
 }
 
 Status CheckBoxCause(const Box& box, const Shape& shape) {
