@@ -1,5 +1,6 @@
 #include "base/entries.h"
 
+#include <cstddef>
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"

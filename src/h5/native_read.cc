@@ -1,6 +1,7 @@
 #include "h5/native_read.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 
 #include "base/status_macros.h"

@@ -1,7 +1,8 @@
 """Every header compiles alone: it includes all that it uses.
 
 A header that the source of its name includes first has been compiled alone by
-the build, with the flags of its layer; the others are compiled here.
+the build, with the flags of its layer; the others are compiled here. Like the
+build this parses the common headers once: includes.py looks for those.
 
 argv: the tree, the compiler, then per folder of headers one argument
 "FOLDER=flag,flag,..." with the include flags of its layer. A layer without
@@ -14,6 +15,18 @@ import re
 import subprocess
 import sys
 import tempfile
+
+import includes
+
+
+def precompile(compiler, folder):
+  """Returns the flags that give a source the common headers."""
+  common = os.path.join(folder, "common.h")
+  with open(common, "w", encoding="utf-8") as file:
+    file.writelines(f"#include <{header}>\n" for header in includes.HEADERS)
+  subprocess.run([compiler, "-std=c++20", "-x", "c++-header", common],
+                 check=True)
+  return ["-include", common]
 
 
 def compile_alone(compiler, flags, header):
@@ -30,9 +43,9 @@ def self_test(compiler):
   with tempfile.TemporaryDirectory() as folder:
     good, bad = os.path.join(folder, "good.h"), os.path.join(folder, "bad.h")
     with open(good, "w", encoding="utf-8") as file:
-      file.write("#include <string>\ninline std::string A() { return {}; }\n")
+      file.write("#include <deque>\ninline std::deque<int> A() { return {}; }\n")
     with open(bad, "w", encoding="utf-8") as file:
-      file.write("inline std::string A() { return {}; }\n")
+      file.write("inline std::deque<int> A() { return {}; }\n")
     return (not compile_alone(compiler, [], good)
             and "bad.h" in compile_alone(compiler, [], bad))
 
@@ -73,8 +86,11 @@ def main():
   compiled = first_includes(root)
   left = [job for job in found
           if not any(job[1].endswith("/" + name) for name in compiled)]
-  with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-    said = pool.map(lambda job: compile_alone(compiler, *job), left)
+  with (tempfile.TemporaryDirectory() as folder,
+        concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool):
+    common = precompile(compiler, folder)
+    said = pool.map(
+        lambda job: compile_alone(compiler, common + job[0], job[1]), left)
     problems = [text for text in said if text]
   print(f"{len(found)} headers, {len(left)} without a source that begins with "
         f"them, {len(problems)} problems")
