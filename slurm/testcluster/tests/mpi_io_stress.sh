@@ -2,7 +2,7 @@
 # Eight ranks on four nodes write random pieces of many files through four
 # aggregators, one on each node, with ROMIO and with OMPIO. No byte is wrong.
 # BELAY_STRESS_FILES sets the number of files, 40 otherwise.
-# limit: 1500
+# limit: 3600
 source "$(dirname "$0")/../lib.sh"
 
 stress=$build/mpi_tests/mpi_mpi_io_stress_test
