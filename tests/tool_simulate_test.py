@@ -86,11 +86,14 @@ class SimulateTest(ToolCase):
 
     def test_mistakes(self):
         self.path("bad.tsv").write_text(TABLE.replace("pp", "stage"))
+        self.path("red.tsv").write_text(TABLE.replace("pp", "\x1b[31mred"))
         for args, text in [
                 (["--model", "gpt5", "--from", "dp=1"],
                  "need a file or one of gpt2-small.hf, gpt2-small.mcore, "),
                 (["--model", "bad.tsv", "--from", "dp=1"],
                  'read "bad.tsv": line 1, column "stage": unknown column'),
+                (["--model", "red.tsv", "--from", "dp=1"],
+                 r'line 1, column "\x1b[31mred": unknown column'),
                 (["--model", "gpt2-small", "--from", "dp=4,qp=2"],
                  'parse parallelism "dp=4,qp=2": unknown degree "qp"'),
                 (["--model", "gpt2-small", "--from", "tp=24"],

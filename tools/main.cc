@@ -123,8 +123,9 @@ CLI::App* AddExport(CLI::App& app, SafetensorsArguments& arguments) {
       ->check(kNotNegative);
   command
       ->add_option("--max-file-bytes", options.max_file_bytes,
-                   "Cut the export into files of at most so many bytes, such "
-                   "as 5GB or 512MiB, with an index")
+                   "Cut the export into files of at most so many bytes (more "
+                   "for a tensor that does not fit), such as 5GB or 512MiB, "
+                   "with an index")
       ->transform(CLI::AsSizeValue(true));
   command
       ->add_option("--keys", options.keys,

@@ -33,6 +33,9 @@ std::string CountText(int64_t count, std::string_view noun);
 // "\x1b".
 std::string QuotedText(std::string_view text);
 
+// The same without quotes, where quotes, backslashes and ends of lines stay.
+std::string PrintableText(std::string_view text);
+
 // The name as it is if it prints, else in quotes.
 std::string PrintableName(const std::string& name);
 

@@ -44,6 +44,20 @@ std::string QuotedText(std::string_view text) {
   return quoted + "\"";
 }
 
+std::string PrintableText(std::string_view text) {
+  std::string printable;
+  while (!text.empty()) {
+    const size_t length = text[0] == '\n' ? 1 : PrintableBytes(text);
+    if (length == 0) {
+      printable += absl::StrFormat("\\x%02x", static_cast<uint8_t>(text[0]));
+    } else {
+      printable += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return printable;
+}
+
 std::string PrintableName(const std::string& name) {
   std::string quoted = QuotedText(name);
   return quoted.size() == name.size() + 2 ? name : quoted;
