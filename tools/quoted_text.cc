@@ -23,23 +23,33 @@ size_t PrintableBytes(std::string_view text) {
   return code < kFirst[length] || is_surrogate || code > 0x10ffff ? 0 : length;
 }
 
+// Moves the first character of `text` to `to`, a byte that does not print as
+// \xNN.
+void MovePrintable(std::string_view& text, std::string& to) {
+  const size_t length = PrintableBytes(text);
+  if (length == 0) {
+    absl::StrAppendFormat(&to, "\\x%02x", static_cast<uint8_t>(text[0]));
+  } else {
+    to += text.substr(0, length);
+  }
+  text.remove_prefix(std::max<size_t>(length, 1));
+}
+
 }  // namespace
 
 std::string QuotedText(std::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
     const char c = text[0];
-    size_t length = std::max<size_t>(PrintableBytes(text), 1);
     if (c == '"' || c == '\\') {
       quoted += {'\\', c};
     } else if (c == '\n' || c == '\t' || c == '\r') {
       quoted += {'\\', c == '\n' ? 'n' : c == '\t' ? 't' : 'r'};
-    } else if (PrintableBytes(text) == 0) {
-      quoted += absl::StrFormat("\\x%02x", static_cast<uint8_t>(c));
     } else {
-      quoted += text.substr(0, length);
+      MovePrintable(text, quoted);
+      continue;
     }
-    text.remove_prefix(length);
+    text.remove_prefix(1);
   }
   return quoted + "\"";
 }
@@ -47,13 +57,12 @@ std::string QuotedText(std::string_view text) {
 std::string PrintableText(std::string_view text) {
   std::string printable;
   while (!text.empty()) {
-    const size_t length = text[0] == '\n' ? 1 : PrintableBytes(text);
-    if (length == 0) {
-      printable += absl::StrFormat("\\x%02x", static_cast<uint8_t>(text[0]));
+    if (text[0] == '\n') {
+      printable += '\n';
+      text.remove_prefix(1);
     } else {
-      printable += text.substr(0, length);
+      MovePrintable(text, printable);
     }
-    text.remove_prefix(std::max<size_t>(length, 1));
   }
   return printable;
 }
