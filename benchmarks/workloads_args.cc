@@ -13,15 +13,15 @@
 namespace belay::bench {
 namespace {
 
-constexpr int64_t kArrays = 12;
-constexpr int64_t kBytes = int64_t{1} << 30;
-constexpr int64_t kColumns = 4096;
-constexpr int64_t kChunkBytes = int64_t{1} << 20;
+constexpr int64_t kArgsArrays = 12;
+constexpr int64_t kArgsBytes = int64_t{1} << 30;
+constexpr int64_t kArgsColumns = 4096;
+constexpr int64_t kArgsChunkBytes = int64_t{1} << 20;
 
 std::shared_ptr<Arrays> Rows(const Context& context, DType dtype) {
   const int64_t rows =
-      Scaled(context, kBytes / kArrays / (kColumns * int64_t{4}));
-  return MakeMatrices(context, kArrays, rows, kColumns, 0, dtype);
+      Scaled(context, kArgsBytes / kArgsArrays / (kArgsColumns * int64_t{4}));
+  return MakeMatrices(context, kArgsArrays, rows, kArgsColumns, 0, dtype);
 }
 
 // Numbers that bf16 holds exactly, so that what is restored can be compared.
@@ -46,7 +46,7 @@ StatusOr<std::vector<Contender>> MakeSaves(const Context& context,
                 {.args = {{".*", {.dtype = DType::kBF16}}}}),
       BelaySave("bf16", context, medium, bf16),
       BelaySave("chunked", context, medium, f32,
-                {.args = {{".*", {.chunk_byte_size = kChunkBytes}}}}),
+                {.args = {{".*", {.chunk_byte_size = kArgsChunkBytes}}}}),
       BelaySave("contiguous", context, medium, f32)};
 }
 

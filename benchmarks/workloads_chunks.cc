@@ -14,11 +14,11 @@
 namespace belay::bench {
 namespace {
 
-constexpr int64_t kArrays = 100000;
+constexpr int64_t kChunksArrays = 100000;
 constexpr int64_t kParts = 8;
 constexpr int64_t kElementSize = 2;
-constexpr int64_t kChunkBytes = int64_t{4} << 20;
-constexpr double kLimitMs = 200;  // 2 us per array
+constexpr int64_t kChunksChunkBytes = int64_t{4} << 20;
+constexpr double kChunksLimitMs = 200;  // 2 us per array
 
 // The shards of 6 arrays per layer; no two layers have the same lengths.
 Shape ShardOf(int64_t array) {
@@ -44,7 +44,7 @@ std::vector<ChunkRequest> Requests(int64_t count) {
                         .global_shape = std::move(array),
                         .shard_shape = shard,
                         .element_size = kElementSize,
-                        .chunk_byte_size = kChunkBytes});
+                        .chunk_byte_size = kChunksChunkBytes});
   }
   return requests;
 }
@@ -55,11 +55,11 @@ Status CheckSizes(const std::vector<ChunkRequest>& requests,
   for (size_t i = 0; i < requests.size(); ++i) {
     const int64_t bytes = NumElements(chunks[i]) * kElementSize;
     const bool is_large =
-        chunks[i] == requests[i].shard_shape || bytes >= kChunkBytes / 2;
-    if (is_large && bytes <= kChunkBytes) continue;
+        chunks[i] == requests[i].shard_shape || bytes >= kChunksChunkBytes / 2;
+    if (is_large && bytes <= kChunksChunkBytes) continue;
     return absl::InternalError(
-        absl::StrCat("chunk of another size (need ", kChunkBytes / 2, " to ",
-                     kChunkBytes, " bytes, found ", bytes, ")"));
+        absl::StrCat("chunk of another size (need ", kChunksChunkBytes / 2,
+                     " to ", kChunksChunkBytes, " bytes, found ", bytes, ")"));
   }
   return absl::OkStatus();
 }
@@ -95,12 +95,12 @@ Workload ChooseChunks() {
                            .contender = "belay",
                            .baseline = "",
                            .bar = 1.0,
-                           .limit_ms = kLimitMs}},
+                           .limit_ms = kChunksLimitMs}},
           .uses_files = false,
           .make = [](const Context& context,
                      const Medium&) -> StatusOr<std::vector<Contender>> {
             return std::vector<Contender>{
-                Chunks(context, Scaled(context, kArrays))};
+                Chunks(context, Scaled(context, kChunksArrays))};
           }};
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kValues = 100000;
 constexpr int64_t kValuesOfLayer = 1000;
-constexpr double kLimitMs = 500;  // 5 us per value
+constexpr double kGraphLimitMs = 500;  // 5 us per value
 
 // Layers of scalars; one rank has a value more than the other.
 struct Program {
@@ -96,7 +96,7 @@ Workload MergeObjectGraphs() {
                        .contender = "belay",
                        .baseline = "",
                        .bar = 1.0,
-                       .limit_ms = kLimitMs}},
+                       .limit_ms = kGraphLimitMs}},
       .uses_files = false,
       .make = [](const Context& context,
                  const Medium&) -> StatusOr<std::vector<Contender>> {

@@ -6,17 +6,17 @@
 namespace belay::bench {
 namespace {
 
-constexpr int64_t kArrays = 12;
-constexpr int64_t kBytes = int64_t{1} << 30;
-constexpr int64_t kColumns = 4096;
+constexpr int64_t kLargeArrays = 12;
+constexpr int64_t kLargeBytes = int64_t{1} << 30;
+constexpr int64_t kLargeColumns = 4096;
 
 std::shared_ptr<Arrays> Large(const Context& context, int axis) {
-  const int64_t rows =
-      Scaled(context, kBytes / kArrays / (kColumns * int64_t{4}));
+  const int64_t rows = Scaled(
+      context, kLargeBytes / kLargeArrays / (kLargeColumns * int64_t{4}));
   // A multiple of the ranks, so that rows and columns are the same shapes.
   const int64_t ranks = context.comm->size();
   const int64_t even_rows = (rows + ranks - 1) / ranks * ranks;
-  return MakeMatrices(context, kArrays, even_rows, kColumns, axis);
+  return MakeMatrices(context, kLargeArrays, even_rows, kLargeColumns, axis);
 }
 
 StatusOr<std::vector<Contender>> MakeSaves(const Context& context,

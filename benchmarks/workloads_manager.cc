@@ -21,9 +21,9 @@
 namespace belay::bench {
 namespace {
 
-constexpr int64_t kTensors = 24;
-constexpr int64_t kColumns = 1024;
-constexpr int64_t kRows = 2048;      // of each: 192 MiB in all
+constexpr int64_t kLoopTensors = 24;
+constexpr int64_t kLoopColumns = 1024;
+constexpr int64_t kLoopRows = 2048;  // of each: 192 MiB in all
 constexpr int64_t kRowsOfLoop = 64;  // 6 MiB in all
 constexpr int64_t kStepsOfLoop = 2400;
 constexpr int kRoundsOfStep = 60;  // some milliseconds
@@ -35,9 +35,10 @@ struct Model {
       : layout(Layout::Create(Mesh::Create({{"rows", over.size()}}).value(),
                               {{"rows"}, {}})
                    .value()),
-        shape({rows, kColumns}) {
+        shape({rows, kLoopColumns}) {
     const Box mine = layout.LocalBox(shape, over.rank()).value();
-    tensors.assign(kTensors, std::vector<float>(NumElements(mine.shape), 1));
+    tensors.assign(kLoopTensors,
+                   std::vector<float>(NumElements(mine.shape), 1));
   }
 
   void Track(Tracker& tracker) {
@@ -192,7 +193,7 @@ Workload RestartRun() {
           .comparisons = {{"restore.restart", "restart", "restore", 1.2}},
           .make = [](const Context& context,
                      const Medium& medium) -> StatusOr<std::vector<Contender>> {
-            const int64_t rows = Scaled(context, kRows);
+            const int64_t rows = Scaled(context, kLoopRows);
             auto restorer = std::make_shared<Restorer>(*context.comm, rows);
             restorer->dir = absl::StrCat(medium.dir, "/run");
             const Status saved =

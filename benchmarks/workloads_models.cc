@@ -26,9 +26,9 @@
 namespace belay::bench {
 namespace {
 
-constexpr int64_t kTensors = 1024;
-constexpr int64_t kRows = 6144;
-constexpr int64_t kColumns = 64;
+constexpr int64_t kMovesTensors = 1024;
+constexpr int64_t kMovesRows = 6144;
+constexpr int64_t kMovesColumns = 64;
 
 std::string KeyOf(int64_t tensor) {
   return absl::StrCat("model.layers.", tensor, ".weight");
@@ -36,7 +36,7 @@ std::string KeyOf(int64_t tensor) {
 
 // `tensors` arrays, each cut by rows over the ranks. Whether a layout says so.
 std::vector<RankShards> Rows(int64_t tensors, int ranks, bool laid_out) {
-  const Shape shape = {kRows, kColumns};
+  const Shape shape = {kMovesRows, kMovesColumns};
   const Layout layout =
       Layout::Create(Mesh::Create({{"x", ranks}}).value(), {{"x"}, {}}).value();
   std::vector<RankShards> all(ranks);
@@ -251,7 +251,8 @@ Workload OneTask(const std::string& title, const std::string& name,
 
 int64_t Tensors(const Context& context) {
   return std::max<int64_t>(
-      1, static_cast<int64_t>(static_cast<double>(kTensors) * context.scale));
+      1,
+      static_cast<int64_t>(static_cast<double>(kMovesTensors) * context.scale));
 }
 
 }  // namespace

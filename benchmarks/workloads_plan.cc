@@ -20,7 +20,7 @@ constexpr int64_t kFeedForward = 28672;
 constexpr int64_t kVocabulary = 128256;
 constexpr int64_t kParameters = 70553706496;  // as published
 constexpr int64_t kMaxShardBytes = int64_t{64} << 20;
-constexpr double kLimitMs = 50;
+constexpr double kPlanLimitMs = 50;
 
 using Model = std::vector<ShardableTensor>;
 
@@ -104,7 +104,7 @@ Workload PlanMaxShardSize() {
                            .contender = "belay",
                            .baseline = "",
                            .bar = 1.0,
-                           .limit_ms = kLimitMs}},
+                           .limit_ms = kPlanLimitMs}},
           .uses_files = false,
           .make = [](const Context& context,
                      const Medium&) -> StatusOr<std::vector<Contender>> {

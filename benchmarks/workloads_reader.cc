@@ -10,8 +10,8 @@
 namespace belay::bench {
 namespace {
 
-constexpr int64_t kArrays = 100000;
-constexpr double kLimitMs = 1000;
+constexpr int64_t kReaderArrays = 100000;
+constexpr double kReaderLimitMs = 1000;
 
 // Lists the newest step of `dir` on rank 0.
 Contender List(const Context& context, const std::string& dir, size_t arrays) {
@@ -48,10 +48,10 @@ Workload OpenReader() {
                            .contender = "belay",
                            .baseline = "",
                            .bar = 1.0,
-                           .limit_ms = kLimitMs}},
+                           .limit_ms = kReaderLimitMs}},
           .make = [](const Context& context,
                      const Medium& medium) -> StatusOr<std::vector<Contender>> {
-            const int64_t count = Scaled(context, kArrays);
+            const int64_t count = Scaled(context, kReaderArrays);
             StatusOr<std::string> dir = SaveForRestore(
                 context, medium, MakeVectors(context, count, /*bytes=*/16));
             if (!dir.ok()) return dir.status();

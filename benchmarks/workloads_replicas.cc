@@ -12,16 +12,17 @@
 namespace belay::bench {
 namespace {
 
-constexpr int64_t kArrays = 12;
-constexpr int64_t kBytes = int64_t{64} << 20;  // of one replica
-constexpr int64_t kColumns = 1024;
+constexpr int64_t kReplicasArrays = 12;
+constexpr int64_t kReplicasBytes = int64_t{64} << 20;  // of one replica
+constexpr int64_t kReplicasColumns = 1024;
 constexpr double kMostRead = 1.05;  // times the bytes of one replica
 
 std::shared_ptr<Arrays> Replicas(const Context& context) {
   auto arrays = std::make_shared<Arrays>();
-  const Shape shape = {
-      Scaled(context, kBytes / kArrays / (kColumns * int64_t{4})), kColumns};
-  for (int64_t i = 0; i < kArrays; ++i) {
+  const Shape shape = {Scaled(context, kReplicasBytes / kReplicasArrays /
+                                           (kReplicasColumns * int64_t{4})),
+                       kReplicasColumns};
+  for (int64_t i = 0; i < kReplicasArrays; ++i) {
     AddPiece(*arrays, {.key = absl::StrFormat("layer_%d", i),
                        .global_shape = shape,
                        .box = WholeBox(shape),

@@ -26,8 +26,8 @@ inline absl::string_view AbslView(std::string_view text) {
 template <typename... Parts>
 std::string Cat(const Parts&... parts) {
   const auto argument = [](const auto& part) -> decltype(auto) {
-    using Part = std::decay_t<decltype(part)>;
-    if constexpr (std::is_same_v<Part, std::string_view>) {
+    using Argument = std::decay_t<decltype(part)>;
+    if constexpr (std::is_same_v<Argument, std::string_view>) {
       return AbslView(part);
     } else {
       return (part);  // by reference

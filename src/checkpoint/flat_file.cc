@@ -24,16 +24,16 @@ StoredForm FormOf(const FormedShards& formed, int32_t index) {
   return {.dtype = shard.dtype, .shape = shard.global_shape};
 }
 
-Status Mismatch(const Shard& shard, const std::string& cause) {
+Status MismatchText(const Shard& shard, const std::string& cause) {
   return absl::FailedPreconditionError(
       absl::StrFormat("dataset \"%s\" %s", shard.key, cause));
 }
 
 Status CheckFits(const Shard& shard, const StoredForm& form,
                  const h5::NativeArray& found) {
-  if (!found.problem.empty()) return Mismatch(shard, found.problem);
+  if (!found.problem.empty()) return MismatchText(shard, found.problem);
   if (form.dtype != found.dtype || form.shape != found.shape) {
-    return Mismatch(
+    return MismatchText(
         shard,
         absl::StrFormat("has another dtype or shape (need "
                         "%s, found %s)",

@@ -14,10 +14,6 @@ namespace {
 
 using Impl = CheckpointManager::Impl;
 
-bool Contains(const std::vector<int64_t>& ascending, int64_t step) {
-  return std::binary_search(ascending.begin(), ascending.end(), step);
-}
-
 void PutSeconds(std::optional<double> seconds, WireWriter& out) {
   out.Put(seconds.has_value());
   out.Put(seconds.value_or(0));
@@ -65,8 +61,8 @@ std::optional<int64_t> NewestThatOpens(const Impl& impl, int64_t saved,
   const std::vector<StepRecord>& managed = impl.state.steps;
   for (size_t i = managed.size(); i-- > 0;) {
     const int64_t step = managed[i].step;
-    if (Contains(removed, step) != goes ||
-        Contains(impl.history.damaged, step)) {
+    if (std::ranges::binary_search(removed, step) != goes ||
+        std::ranges::binary_search(impl.history.damaged, step)) {
       continue;
     }
     if (step == saved || CheckStepOpens(impl.Path(step)).ok()) return step;
@@ -78,7 +74,7 @@ std::optional<int64_t> NewestThatOpens(const Impl& impl, int64_t saved,
 // there may be anything. Rank 0 only.
 void KeepOne(const Impl& impl, int64_t saved, KeepOutcome& outcome) {
   std::vector<int64_t>& remove = outcome.plan.remove;
-  if (!Contains(remove, saved)) return;
+  if (!std::ranges::binary_search(remove, saved)) return;
   if (NewestThatOpens(impl, saved, remove, false)) return;
   const std::optional<int64_t> newest =
       NewestThatOpens(impl, saved, remove, true);
@@ -136,7 +132,7 @@ std::string AfterCommit(const Impl& impl, int64_t saved, double began) {
     // at.
     ManagerState sound = impl.state;
     std::erase_if(sound.steps, [&](const StepRecord& record) {
-      return Contains(impl.history.damaged, record.step);
+      return std::ranges::binary_search(impl.history.damaged, record.step);
     });
     StatusOr<RetentionPlan> plan =
         PlanRetention(PolicyOf(impl.options),

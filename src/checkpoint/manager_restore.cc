@@ -71,7 +71,7 @@ Status NothingCanBeRestored(const Impl& impl,
 }
 
 // A step was restored. Local.
-void Remember(Impl& impl, const ManagedRestore& restored) {
+void RememberRestore(Impl& impl, const ManagedRestore& restored) {
   for (const SkippedStep& skipped : restored.skipped) {
     impl.history.damaged.push_back(skipped.step);
   }
@@ -107,7 +107,7 @@ StatusOr<ManagedRestore> RestoreNewest(CheckpointManager& manager, Impl& impl,
     if (loaded.ok()) {
       restored.step = *step;
       restored.load_status = *std::move(loaded);
-      Remember(impl, restored);
+      RememberRestore(impl, restored);
       return restored;
     }
     BELAY_ASSIGN_OR_RETURN_AGREED(const Verdict verdict,
@@ -134,7 +134,7 @@ StatusOr<ManagedRestore> RestoreOne(Impl& impl, int64_t step,
   BELAY_ASSIGN_OR_RETURN_AGREED(
       LoadStatus loaded, impl.checkpoint->Restore(impl.Path(step), options));
   ManagedRestore restored{.step = step, .load_status = std::move(loaded)};
-  Remember(impl, restored);
+  RememberRestore(impl, restored);
   return restored;
 }
 

@@ -16,12 +16,8 @@ namespace {
 
 using Impl = CheckpointManager::Impl;
 
-bool Contains(const std::vector<int64_t>& ascending, int64_t step) {
-  return std::binary_search(ascending.begin(), ascending.end(), step);
-}
-
 void Insert(int64_t step, std::vector<int64_t>& ascending) {
-  if (Contains(ascending, step)) return;
+  if (std::ranges::binary_search(ascending, step)) return;
   ascending.insert(std::lower_bound(ascending.begin(), ascending.end(), step),
                    step);
 }
@@ -88,7 +84,7 @@ Status Announce(const Impl& impl, const std::vector<int64_t>& steps,
   const bool is_managed = std::any_of(
       state.steps.begin(), state.steps.end(),
       [&](const StepRecord& other) { return other.step == record.step; });
-  if (is_managed || !Contains(steps, record.step)) {
+  if (is_managed || !std::ranges::binary_search(steps, record.step)) {
     state.saving = record;
   }
   return WriteStateOf(impl, state);
@@ -188,7 +184,7 @@ void Finish(CheckpointManager& manager, Impl& impl, const Order& order,
   CarryOut(outcome->plan, impl.state);
   std::vector<int64_t> steps = impl.history.steps;
   std::erase_if(steps, [&](int64_t step) {
-    return Contains(outcome->plan.remove, step);
+    return std::ranges::binary_search(outcome->plan.remove, step);
   });
   SetSteps(std::move(steps), impl);
   result.deleted = std::move(outcome->plan.remove);

@@ -13,8 +13,6 @@
 namespace belay {
 namespace {
 
-size_t At(int32_t i) { return static_cast<size_t>(i); }
-
 class Matcher {
  public:
   Matcher(const Restoration& restoration, const LiveGraph& live,

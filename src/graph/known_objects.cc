@@ -11,8 +11,6 @@
 namespace belay {
 namespace {
 
-size_t At(int32_t i) { return static_cast<size_t>(i); }
-
 // Pairs the nodes of two graphs along edges of one name.
 class Pairing {
  public:

@@ -121,8 +121,8 @@ Status NothingToRestore(std::string_view assertion) {
 }
 
 // One part of the report: what it counts, then a line each.
-std::string Part(std::string_view name, std::string_view meaning,
-                 const Lines& lines) {
+std::string Section(std::string_view name, std::string_view meaning,
+                    const Lines& lines) {
   if (lines.empty()) return "";
   constexpr size_t kColumn = 16;
   std::string text = Cat("  ", name);
@@ -150,20 +150,21 @@ std::string ReportText(const LoadReport& report, const std::string& ranks) {
   for (const UnusedValue& value : report.unused) {
     unused_lines.push_back(Cat("\"", value.stored_key, "\""));
   }
-  text += Part("renamed", "with another key in the checkpoint", renamed);
-  text += Part("missing", "not in the checkpoint", MissingLines(report));
-  text += Part("unused", "in the checkpoint only", unused_lines);
-  text += Part("incompatible", "of another dtype or shape",
-               IncompatibleLines(report));
-  text += Part("converted", "stored with another dtype or shape",
-               ConvertedLines(report));
-  text += Part("skipped", "left as they are", report.skipped);
-  text += Part("defaulted", "not stored, left as they are", report.defaulted);
+  text += Section("renamed", "with another key in the checkpoint", renamed);
+  text += Section("missing", "not in the checkpoint", MissingLines(report));
+  text += Section("unused", "in the checkpoint only", unused_lines);
+  text += Section("incompatible", "of another dtype or shape",
+                  IncompatibleLines(report));
+  text += Section("converted", "stored with another dtype or shape",
+                  ConvertedLines(report));
+  text += Section("skipped", "left as they are", report.skipped);
   text +=
-      Part("deferred", "restored once the program has them", report.deferred);
-  text += Part("unmatched", "not matched by anything in the checkpoint",
-               report.unmatched_objects);
-  text += Part("warning", "to look at", report.warnings);
+      Section("defaulted", "not stored, left as they are", report.defaulted);
+  text += Section("deferred", "restored once the program has them",
+                  report.deferred);
+  text += Section("unmatched", "not matched by anything in the checkpoint",
+                  report.unmatched_objects);
+  text += Section("warning", "to look at", report.warnings);
   return text;
 }
 

@@ -14,8 +14,6 @@ namespace {
 constexpr size_t kConflictsShown = 10;
 constexpr size_t kRanksShown = 4;
 
-size_t At(int32_t i) { return static_cast<size_t>(i); }
-
 // A graph that some ranks have.
 struct Source {
   const ObjectGraph* graph = nullptr;

@@ -7,6 +7,7 @@
 #ifndef BELAY_GRAPH_OBJECT_GRAPH_H_
 #define BELAY_GRAPH_OBJECT_GRAPH_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,6 +22,9 @@ namespace belay {
 
 // No path is longer: objects without an address may hold each other for ever.
 inline constexpr int kMaxPathElements = 1000;
+
+// The place of a node in the list of its graph.
+inline size_t At(int32_t node) { return static_cast<size_t>(node); }
 
 // An edge: the object with the number `node` is held under `name`.
 struct GraphChild {

@@ -31,7 +31,7 @@ GraphAttribute GetAttribute(WireReader& in) {
 }
 
 // What an entry is of: a node, what the last node has, or nothing more.
-enum class Part : uint8_t {
+enum class EntryKind : uint8_t {
   kNode = 0,
   kChild = 1,
   kAttribute = 2,
@@ -66,7 +66,7 @@ void PutEntries(const ObjectGraph& graph, WireWriter& out,
                 absl::FunctionRef<void()> ended) {
   Usual usual;
   for (const GraphNode& node : graph.nodes) {
-    out.Put(Part::kNode);
+    out.Put(EntryKind::kNode);
     PutNumber(node.parent, usual.parent, out);
     PutNumber(node.optimizer, usual.optimizer, out);
     usual.parent = node.parent;
@@ -75,19 +75,19 @@ void PutEntries(const ObjectGraph& graph, WireWriter& out,
     out.Put<uint8_t>(node.is_empty);
     ended();
     for (const GraphChild& child : node.children) {
-      out.Put(Part::kChild);
+      out.Put(EntryKind::kChild);
       out.PutText(child.name);
       PutNumber(child.node, usual.child, out);
       if (child.node >= usual.child) usual.child = NextOf(child.node);
       ended();
     }
     for (const GraphAttribute& attribute : node.attributes) {
-      out.Put(Part::kAttribute);
+      out.Put(EntryKind::kAttribute);
       PutAttribute(out, attribute);
       ended();
     }
     for (const GraphSlot& slot : node.slots) {
-      out.Put(Part::kSlot);
+      out.Put(EntryKind::kSlot);
       PutNumber(slot.variable, usual.variable, out);
       out.PutText(slot.name);
       PutNumber(slot.node, usual.slot, out);
@@ -96,7 +96,7 @@ void PutEntries(const ObjectGraph& graph, WireWriter& out,
       ended();
     }
   }
-  out.Put(Part::kEnd);
+  out.Put(EntryKind::kEnd);
   ended();
 }
 
@@ -130,19 +130,19 @@ GraphSlot GetSlot(WireReader& in, Usual& usual) {
 bool GetEntries(WireReader& in, ObjectGraph& graph) {
   Usual usual;
   while (in.ok()) {
-    const Part part = in.Get<Part>();
-    if (part == Part::kEnd) return in.done();
-    if (part == Part::kNode) {
+    const EntryKind part = in.Get<EntryKind>();
+    if (part == EntryKind::kEnd) return in.done();
+    if (part == EntryKind::kNode) {
       graph.nodes.push_back(GetNode(in, usual));
       continue;
     }
     if (graph.nodes.empty()) return false;
     GraphNode& node = graph.nodes.back();
-    if (part == Part::kChild) {
+    if (part == EntryKind::kChild) {
       node.children.push_back(GetChild(in, usual));
-    } else if (part == Part::kAttribute) {
+    } else if (part == EntryKind::kAttribute) {
       node.attributes.push_back(GetAttribute(in));
-    } else if (part == Part::kSlot) {
+    } else if (part == EntryKind::kSlot) {
       node.slots.push_back(GetSlot(in, usual));
     } else {
       return false;

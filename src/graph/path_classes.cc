@@ -6,12 +6,6 @@
 #include "base/text.h"
 
 namespace belay {
-namespace {
-
-size_t At(int32_t i) { return static_cast<size_t>(i); }
-
-}  // namespace
-
 PathClasses::PathClasses(std::vector<const ObjectGraph*> graphs)
     : graphs_(std::move(graphs)) {
   for (size_t g = 0; g < graphs_.size(); ++g) {

@@ -31,7 +31,7 @@ StatusOr<Identity> IdentityOf(const Handle& object) {
   return Identity(info.fileno, info.addr);
 }
 
-struct Link {
+struct ListedLink {
   std::string name;
   bool is_hard = true;
 };
@@ -40,7 +40,7 @@ struct Link {
 herr_t CollectLink(hid_t /*group*/, const char* name, const H5L_info_t* info,
                    void* data) noexcept {
   try {
-    static_cast<std::vector<Link>*>(data)->push_back(
+    static_cast<std::vector<ListedLink>*>(data)->push_back(
         {.name = name, .is_hard = info->type == H5L_TYPE_HARD});
     return 0;
   } catch (const std::exception&) {
@@ -48,8 +48,8 @@ herr_t CollectLink(hid_t /*group*/, const char* name, const H5L_info_t* info,
   }
 }
 
-StatusOr<std::vector<Link>> LinksOf(const Handle& group) {
-  std::vector<Link> links;
+StatusOr<std::vector<ListedLink>> LinksOf(const Handle& group) {
+  std::vector<ListedLink> links;
   BELAY_RETURN_IF_ERROR(
       Check(H5Literate(group.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr,
                        CollectLink, &links),
@@ -71,8 +71,8 @@ class Walk {
               " paths lead to groups that have another one"));
     }
     above_.push_back(identity);
-    BELAY_ASSIGN_OR_RETURN(const std::vector<Link> links, LinksOf(group));
-    for (const Link& link : links) {
+    BELAY_ASSIGN_OR_RETURN(const std::vector<ListedLink> links, LinksOf(group));
+    for (const ListedLink& link : links) {
       BELAY_RETURN_IF_ERROR(ListLink(
           group, link, path.empty() ? link.name : Cat(path, "/", link.name)));
     }
@@ -83,7 +83,7 @@ class Walk {
   std::vector<ListedDataset> TakeListed() { return std::move(listed_); }
 
  private:
-  Status ListLink(const Handle& group, const Link& link,
+  Status ListLink(const Handle& group, const ListedLink& link,
                   const std::string& path) {
     const hid_t id = H5Oopen(group.get(), link.name.c_str(), H5P_DEFAULT);
     if (id < 0 && !link.is_hard) {

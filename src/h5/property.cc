@@ -6,7 +6,7 @@
 namespace belay::h5 {
 namespace {
 
-constexpr unsigned kMaxCompactLinks = 8;
+constexpr unsigned kMostCompactLinks = 8;
 constexpr unsigned kMinIndexedLinks = 6;
 
 Status NoTimes(const Handle& properties) {
@@ -28,7 +28,7 @@ StatusOr<Handle> GroupProperties(hid_t property_class,
                          NewProperties(property_class, object));
   BELAY_RETURN_IF_ERROR(NoTimes(properties));
   BELAY_RETURN_IF_ERROR(
-      Check(H5Pset_link_phase_change(properties.get(), kMaxCompactLinks,
+      Check(H5Pset_link_phase_change(properties.get(), kMostCompactLinks,
                                      kMinIndexedLinks),
             "set link storage", object));
   return properties;

@@ -12,10 +12,6 @@ namespace {
 
 constexpr double kSecondsPerHour = 3600;
 
-bool Contains(const std::vector<int64_t>& ascending, int64_t step) {
-  return std::binary_search(ascending.begin(), ascending.end(), step);
-}
-
 std::string NumberText(int64_t step) {
   return absl::StrFormat("step %d", step);
 }
@@ -24,7 +20,7 @@ std::string NumberText(int64_t step) {
 void Adopt(const std::vector<int64_t>& committed, RecoveredState& recovered) {
   std::optional<StepRecord>& saving = recovered.state.saving;
   if (!saving) return;
-  if (Contains(committed, saving->step)) {
+  if (std::ranges::binary_search(committed, saving->step)) {
     recovered.notes.push_back(
         NumberText(saving->step) +
         " was committed by a job that ended before it could write that down; "
@@ -54,7 +50,7 @@ void PutRecord(StepRecord record, std::vector<StepRecord>& steps) {
 void KeepOnly(const std::vector<int64_t>& steps,
               std::vector<StepRecord>& records) {
   std::erase_if(records, [&](const StepRecord& record) {
-    return !Contains(steps, record.step);
+    return !std::ranges::binary_search(steps, record.step);
   });
 }
 
@@ -169,10 +165,11 @@ StatusOr<RetentionPlan> PlanRetention(const RetentionPolicy& policy,
 void CarryOut(const RetentionPlan& plan, ManagerState& state) {
   state.last_preserved = plan.last_preserved;
   for (StepRecord& record : state.steps) {
-    record.preserved = record.preserved || Contains(plan.preserve, record.step);
+    record.preserved = record.preserved ||
+                       std::ranges::binary_search(plan.preserve, record.step);
   }
   std::erase_if(state.steps, [&](const StepRecord& record) {
-    return Contains(plan.remove, record.step);
+    return std::ranges::binary_search(plan.remove, record.step);
   });
 }
 

@@ -10,10 +10,6 @@
 namespace belay {
 namespace {
 
-bool Contains(const std::vector<int64_t>& ascending, int64_t step) {
-  return std::binary_search(ascending.begin(), ascending.end(), step);
-}
-
 StatusOr<int64_t> NumberOf(const SaveHistory& history,
                            const SaveRequest& request) {
   if (request.step && *request.step < 0) {
@@ -109,7 +105,7 @@ StatusOr<std::string> AgainstNumber(const ManagerOptions& options,
                            decision.step, *latest);
   }
   if (!force || options.save.overwrite || decision.replaces_damaged ||
-      !Contains(history.steps, decision.step)) {
+      !std::ranges::binary_search(history.steps, decision.step)) {
     return std::string();
   }
   return absl::AlreadyExistsError(
@@ -122,7 +118,8 @@ StatusOr<std::string> AgainstNumber(const ManagerOptions& options,
 
 std::optional<int64_t> LatestOf(const SaveHistory& history) {
   for (size_t i = history.steps.size(); i-- > 0;) {
-    if (!Contains(history.damaged, history.steps[i])) return history.steps[i];
+    if (!std::ranges::binary_search(history.damaged, history.steps[i]))
+      return history.steps[i];
   }
   return std::nullopt;
 }
@@ -140,7 +137,7 @@ StatusOr<SaveDecision> DecideSave(const ManagerOptions& options,
     decision.reason = "the manager is read-only";
     return decision;
   }
-  decision.replaces_damaged = Contains(history.damaged, step);
+  decision.replaces_damaged = std::ranges::binary_search(history.damaged, step);
   decision.reason = AgainstInterval(options, history, request);
   if (!decision.reason.empty()) return decision;
   BELAY_ASSIGN_OR_RETURN(

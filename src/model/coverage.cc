@@ -243,6 +243,12 @@ class BoxGroups {
 
 }  // namespace
 
+std::vector<const Box*> BoxesOf(const std::vector<HeldBox>& held) {
+  std::vector<const Box*> boxes;
+  for (const HeldBox& each : held) boxes.push_back(&each.box);
+  return boxes;
+}
+
 std::optional<std::pair<size_t, size_t>> FindOverlap(
     const std::vector<const Box*>& boxes) {
   const BoxIndex index(boxes);

@@ -42,6 +42,9 @@ struct HeldBox {
 StatusOr<std::vector<HeldBox>> CheckCoverage(
     const std::vector<HeldShard>& shards);
 
+// The boxes, which stay where they are.
+std::vector<const Box*> BoxesOf(const std::vector<HeldBox>& held);
+
 // Returns the first pair of boxes that overlap, as ascending positions in
 // `boxes`, or nothing.
 std::optional<std::pair<size_t, size_t>> FindOverlap(

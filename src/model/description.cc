@@ -85,7 +85,7 @@ std::string NodeEntry(int32_t node) {
   return out.Take();
 }
 
-ListedValue GetValue(WireReader& in) {
+ListedValue GetListedValue(WireReader& in) {
   ListedValue value;
   value.key = in.GetText();
   value.typestr = in.GetText();
@@ -111,7 +111,7 @@ bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
   WireReader in(entry);
   const auto begin = in.Get<uint8_t>();
   if (begin == kValue) {
-    list.values.push_back(GetValue(in));
+    list.values.push_back(GetListedValue(in));
     return in.ok() && in.done();
   }
   if (begin == kNode) {

@@ -57,10 +57,7 @@ Shape ChunkOf(const StoredDataset& dataset, int64_t element_size,
               std::span<const WritePiece> pieces) {
   std::vector<Box> boxes;  // counted from the dataset's corner
   for (const WritePiece& piece : pieces) {
-    boxes.push_back(piece.box);
-    for (size_t i = 0; i < piece.box.offset.size(); ++i) {
-      boxes.back().offset[i] -= dataset.box.offset[i];
-    }
+    boxes.push_back(FromCorner(piece.box, dataset.box.offset));
   }
   std::vector<const Box*> pointers;
   for (const Box& box : boxes) pointers.push_back(&box);
@@ -126,6 +123,11 @@ std::vector<int32_t> AddJoinedDatasets(std::vector<WritePiece>& pieces,
     }
   }
   return of_piece;
+}
+
+Box FromCorner(Box box, const Shape& corner) {
+  for (size_t i = 0; i < corner.size(); ++i) box.offset[i] -= corner[i];
+  return box;
 }
 
 }  // namespace belay

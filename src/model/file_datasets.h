@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "belay/box.h"
 #include "belay/options.h"
 #include "model/plan.h"
 #include "model/replica_choice.h"
@@ -28,6 +29,9 @@ std::vector<int32_t> AddPieceDatasets(std::vector<WritePiece>& pieces,
 // box, else one per piece.
 std::vector<int32_t> AddJoinedDatasets(std::vector<WritePiece>& pieces,
                                        ArrayLayout layout, SavePlan& plan);
+
+// The box counted from the corner of its dataset.
+Box FromCorner(Box box, const Shape& corner);
 
 }  // namespace belay
 

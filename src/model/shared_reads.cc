@@ -15,12 +15,6 @@ namespace {
 // some ranks copy a part of what was read for them, and that is all.
 constexpr size_t kMostCuts = 16;
 
-std::vector<const Box*> Pointers(const std::vector<HeldBox>& boxes) {
-  std::vector<const Box*> pointers;
-  for (const HeldBox& held : boxes) pointers.push_back(&held.box);
-  return pointers;
-}
-
 // Cuts `boxes` along the borders of `other`.
 std::vector<Box> CutAlong(const std::vector<Box>& boxes, const Box& other) {
   std::vector<Box> pieces;
@@ -58,7 +52,7 @@ Holders HoldersOf(const Box& part, const std::vector<HeldBox>& distinct,
 // Parts that tile the union of the boxes; each is cut so that whoever wants
 // some of it wants all of it, as far as that takes few cuts.
 std::vector<HeldBox> DisjointParts(const std::vector<HeldBox>& distinct) {
-  const BoxIndex index(Pointers(distinct));
+  const BoxIndex index(BoxesOf(distinct));
   std::vector<HeldBox> parts;
   for (size_t k = 0; k < distinct.size(); ++k) {
     const BoxIndex::Positions near = index.Find(distinct[k].box);
@@ -83,7 +77,7 @@ std::vector<HeldBox> DisjointParts(const std::vector<HeldBox>& distinct) {
 // Checks that `parts`, of the shards that may read, cover all that is wanted.
 Status CheckCovered(const WantedArray& array, const std::vector<HeldBox>& parts,
                     int64_t primary) {
-  const BoxIndex index(Pointers(parts));
+  const BoxIndex index(BoxesOf(parts));
   for (const Want& want : array.wants) {
     std::vector<Box> missing = {want.box};
     for (size_t i : index.Find(want.box)) {

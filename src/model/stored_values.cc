@@ -156,7 +156,7 @@ void PutValue(WireWriter& out, const StoredValue& value) {
   for (const StoredValue& inner : value.values) PutValue(out, inner);
 }
 
-StoredValue GetValue(WireReader& in) {
+StoredValue GetStoredValue(WireReader& in) {
   StoredValue value;
   value.key = in.GetText();
   value.typestr = in.GetText();
@@ -168,7 +168,7 @@ StoredValue GetValue(WireReader& in) {
     part.bytes = in.Get<int64_t>();
     return part;
   });
-  value.values = in.GetAll<StoredValue>([&] { return GetValue(in); });
+  value.values = in.GetAll<StoredValue>([&] { return GetStoredValue(in); });
   return value;
 }
 
@@ -369,7 +369,7 @@ std::string EncodeValues(const std::vector<StoredValue>& values) {
 
 std::vector<StoredValue> DecodeValues(std::string_view bytes) {
   WireReader in(bytes);
-  return in.GetAll<StoredValue>([&] { return GetValue(in); });
+  return in.GetAll<StoredValue>([&] { return GetStoredValue(in); });
 }
 
 }  // namespace belay

@@ -15,12 +15,6 @@ int64_t Aligned(int64_t bytes) {
   return (bytes + kStreamAlignment - 1) / kStreamAlignment * kStreamAlignment;
 }
 
-std::vector<const Box*> Pointers(const std::vector<HeldBox>& boxes) {
-  std::vector<const Box*> pointers;
-  for (const HeldBox& held : boxes) pointers.push_back(&held.box);
-  return pointers;
-}
-
 // Who wants what of one array.
 struct ArrayWants {
   explicit ArrayWants(const WantedArray& array)
@@ -28,7 +22,7 @@ struct ArrayWants {
         can_share(array.can_share),
         distinct(can_share ? DistinctBoxes(array.wants)
                            : std::vector<HeldBox>()),
-        index(Pointers(distinct)) {}
+        index(BoxesOf(distinct)) {}
 
   int64_t element_size;
   bool can_share;

@@ -44,19 +44,6 @@ constexpr Seconds kBetweenReferees{0.3};
 constexpr Seconds kGrace{2};
 constexpr Seconds kWatchdogGrace{4};
 
-// "I wait at this gate." Tiny, so MPI delivers it without the receiver's help.
-struct Arrival {
-  uint64_t operation = 0;  // hash of its name: older operations do not count
-  int64_t gate = 0;
-  int64_t rank = 0;
-};
-static_assert(std::is_trivially_copyable_v<Arrival>);
-
-struct Outgoing {
-  Arrival arrival;
-  MPI_Request request = MPI_REQUEST_NULL;
-};
-
 Clock::time_point After(Clock::time_point start, Seconds delay) {
   return start + std::chrono::duration_cast<Clock::duration>(delay);
 }
@@ -94,6 +81,20 @@ Status WaitWithoutLimit(std::span<MPI_Request> requests) {
 }  // namespace
 
 struct Deadline::Impl {
+  // "I wait at this gate." Tiny, so MPI delivers it without the receiver's
+  // help.
+  struct Arrival {
+    uint64_t operation = 0;  // hash of its name: older operations do not count
+    int64_t gate = 0;
+    int64_t rank = 0;
+  };
+  static_assert(std::is_trivially_copyable_v<Arrival>);
+
+  struct Outgoing {
+    Arrival arrival;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
   Impl(const Comm& comm, double limit, std::string name, bool has_watchdog,
        int64_t number);
   ~Impl();

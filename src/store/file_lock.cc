@@ -9,17 +9,10 @@
 #include "base/fault.h"
 #include "base/status_macros.h"
 #include "store/posix_file.h"
+#include "store/retry.h"
 
 namespace belay {
 namespace {
-
-// Repeats a call that a signal interrupted.
-template <typename Call>
-auto Retry(Call call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
-}
 
 // Of the open file, not of the process: closing another one keeps it.
 int SetLock(int fd, short type) {

@@ -12,6 +12,7 @@
 #include "h5/error.h"
 #include "h5/file.h"
 #include "h5/filter.h"
+#include "model/file_datasets.h"
 
 namespace belay {
 namespace {
@@ -22,7 +23,7 @@ std::mutex& Turn() {
 }
 
 // The index promises what HDF5 does not find, or cannot make sense of.
-Status InFile(const std::string& path, const Status& status) {
+Status InDataFile(const std::string& path, const Status& status) {
   if (status.ok()) return status;
   const bool is_damage = absl::IsNotFound(status) ||
                          (absl::IsInternal(status) && !h5::IsOfSystem(status));
@@ -32,12 +33,6 @@ Status InFile(const std::string& path, const Status& status) {
   }
   return absl::DataLossError(
       absl::StrFormat("read \"%s\": damaged: %s", path, status.message()));
-}
-
-// The box counted from the corner of its dataset.
-Box FromCorner(Box box, const Shape& corner) {
-  for (size_t i = 0; i < corner.size(); ++i) box.offset[i] -= corner[i];
-  return box;
 }
 
 }  // namespace
@@ -102,7 +97,7 @@ Status FilteredReader::Read(const std::string& path,
     Chunk chunk{.name = name.Take(),
                 .box = *Intersect(extent.box, dataset.box),
                 .bytes = {}};
-    BELAY_RETURN_IF_ERROR(InFile(path, ReadChunk(path, dataset, chunk)));
+    BELAY_RETURN_IF_ERROR(InDataFile(path, ReadChunk(path, dataset, chunk)));
     held_bytes_ += std::ssize(chunk.bytes);
     held_.push_front(std::move(chunk));
     by_name_[held_.front().name] = held_.begin();

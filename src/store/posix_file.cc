@@ -21,17 +21,10 @@
 #include "store/io_vectors.h"
 #include "store/open_regular.h"
 #include "store/paths.h"
+#include "store/retry.h"
 
 namespace belay {
 namespace {
-
-// Repeats a call that a signal interrupted.
-template <typename Call>
-auto Retry(Call call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
-}
 
 int OpenFlags(PosixFile::Mode mode) {
   switch (mode) {

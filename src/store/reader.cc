@@ -14,7 +14,7 @@ namespace belay {
 namespace {
 
 // Small enough to be summed while it is still in a core's cache.
-constexpr int64_t kTileBytes = int64_t{512} << 10;
+constexpr int64_t kReadTileBytes = int64_t{512} << 10;
 
 // Adds the bytes of `box` to the blocks they lie in.
 void CountCovered(const ShardMemory& memory, const Box& box,
@@ -52,7 +52,7 @@ class Reading {
  private:
   Status Read(const ReadOrder& order) {
     const int64_t size = StoredElementSize(formed_, order.shard);
-    const int64_t bytes = std::min(kTileBytes, job_.max_bytes_in_flight);
+    const int64_t bytes = std::min(kReadTileBytes, job_.max_bytes_in_flight);
     Status status;
     ForEachTile(order.box, bytes / size, [&](const Box& tile) {
       if (status.ok()) status = ReadTile(order, tile);

@@ -6,6 +6,7 @@
 #include "base/with_memory.h"
 #include "geometry/runs.h"
 #include "h5/file.h"
+#include "model/file_datasets.h"
 #include "store/posix_file.h"
 #include "store/shard_memory.h"
 #include "store/skeleton.h"
@@ -14,15 +15,6 @@
 
 namespace belay {
 namespace {
-
-// The box counted from the corner of its dataset.
-Box FromCorner(const Box& box, const Shape& corner) {
-  Box relative = box;
-  for (size_t i = 0; i < box.offset.size(); ++i) {
-    relative.offset[i] -= corner[i];
-  }
-  return relative;
-}
 
 // What one rank gives to one collective H5Dwrite.
 struct Call {
@@ -35,8 +27,9 @@ Call PrepareCall(const ShardMemory& memory, const Box& box) {
   Call call{.box = box, .data = nullptr, .packed = {}};
   const int64_t size = memory.element_size;
   if (CountRuns(box, memory.box, box) == 1) {
-    ForEachRun(box, memory.box, box,
-               [&](const Run& run) { call.data = memory.data + run.a * size; });
+    ForEachRun(box, memory.box, box, [&](const Run& run) {
+      call.data = memory.data + run.a * size;
+    });
     return call;
   }
   call.packed.resize(NumElements(box.shape) * size);

@@ -17,7 +17,7 @@ namespace belay {
 namespace {
 
 // Small enough to stay in a core's cache between checksum and write.
-constexpr int64_t kTileBytes = int64_t{512} << 10;
+constexpr int64_t kWriteTileBytes = int64_t{512} << 10;
 // Write-back is started once this much is waiting.
 constexpr int64_t kWritebackBytes = int64_t{4} << 20;
 
@@ -65,7 +65,7 @@ Status ForEachStagedTile(
   for (const WriteOrder& order : job.writes.orders) {
     const int32_t shard = order.shard;
     const int64_t size = StoredElementSize(formed, shard);
-    ForEachTile(order.box, kTileBytes / size, [&](const Box& tile) {
+    ForEachTile(order.box, kWriteTileBytes / size, [&](const Box& tile) {
       if (!status.ok()) return;
       status = staging.Start(StagedBytes(formed, shard, tile),
                              job.shards[shard].key);

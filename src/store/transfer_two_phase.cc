@@ -19,7 +19,7 @@ namespace {
 // What a rank hands over at a time, about: more would leave the caches.
 constexpr int64_t kPortionBytes = int64_t{16} << 20;
 constexpr size_t kPortionSegments = size_t{1} << 17;
-constexpr int64_t kTileBytes = int64_t{256} << 10;
+constexpr int64_t kHandedTileBytes = int64_t{256} << 10;
 // Stripes begin at multiples of this, and are cut where one of these many
 // ranges of a portion begins.
 constexpr int64_t kLeastRangeBytes = int64_t{4} << 10;
@@ -54,7 +54,7 @@ class PortionReader {
     if (!HasMore(round)) return segments;
     BELAY_RETURN_IF_ERROR(
         StartRound(formed_, std::span(job_.writes.orders).subspan(next_order_),
-                   kPortionBytes + kTileBytes, staging_));
+                   kPortionBytes + kHandedTileBytes, staging_));
     int64_t bytes = 0;
     while (bytes < kPortionBytes && segments.size() < kPortionSegments &&
            HasMore(round)) {
@@ -71,7 +71,7 @@ class PortionReader {
   int64_t AddTile(const WriteOrder& order, Segments& segments) {
     if (tiles_.empty()) {
       ForEachTile(order.box,
-                  kTileBytes / StoredElementSize(formed_, order.shard),
+                  kHandedTileBytes / StoredElementSize(formed_, order.shard),
                   [&](const Box& tile) { tiles_.push_back(tile); });
     }
     int64_t bytes = 0;

@@ -16,7 +16,7 @@ inline constexpr bool kIsRealFloat =
 
 // What sums of T are made in.
 template <typename T>
-using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+using RowSum = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 // Calls visit(ScalarType<T>{}) if the dtype is a real float.
 template <typename Visit>
@@ -33,21 +33,22 @@ void VisitRealFloat(DType dtype, Visit&& visit) {
 
 template <typename T>
 void Combine(int64_t row_elements, const RowLists& lists, std::byte* result) {
-  Eigen::Array<Sum<T>, Eigen::Dynamic, 1> sum(row_elements);
+  Eigen::Array<RowSum<T>, Eigen::Dynamic, 1> sum(row_elements);
   for (size_t list = 0; list + 1 < lists.splits.size(); ++list) {
     sum.setZero();
     double divisor = lists.divisors[list];
     if (divisor != 0) {
       double scale = 1;
-      if (!std::isnormal(static_cast<Sum<T>>(divisor))) {
-        // The weights are f64; not all of them are numbers of Sum<T>.
+      if (!std::isnormal(static_cast<RowSum<T>>(divisor))) {
+        // The weights are f64; not all of them are numbers of RowSum<T>.
         scale = 1 / std::exchange(divisor, 1);
       }
       for (int64_t i = lists.splits[list]; i < lists.splits[list + 1]; ++i) {
-        sum += MapOf<T>(lists.rows[i], row_elements).template cast<Sum<T>>() *
-               static_cast<Sum<T>>(lists.weights[i] * scale);
+        sum +=
+            MapOf<T>(lists.rows[i], row_elements).template cast<RowSum<T>>() *
+            static_cast<RowSum<T>>(lists.weights[i] * scale);
       }
-      sum /= static_cast<Sum<T>>(divisor);
+      sum /= static_cast<RowSum<T>>(divisor);
     }
     MapOf<T>(result, row_elements) = sum.template cast<T>();
     result += row_elements * sizeof(T);

@@ -39,7 +39,7 @@ using QuotientType =
                        std::conditional_t<sizeof(T) <= 2, float, double>>;
 
 template <typename T>
-ElementKernel Find(BinaryOp op) {
+ElementKernel FindArithmetic(BinaryOp op) {
   using Q = QuotientType<T>;
   constexpr bool kWraps = kIsInteger<T>;
   switch (op) {
@@ -70,7 +70,7 @@ ElementKernel FindArithmetic(BinaryOp op, DType dtype) {
         if constexpr (kIsBool<T>) {
           return {};
         } else {
-          return Find<T>(op);
+          return FindArithmetic<T>(op);
         }
       },
       [] { return ElementKernel{}; });

@@ -32,7 +32,7 @@ struct IsNotEqual {
 };
 
 template <typename T>
-ElementKernel Find(BinaryOp op) {
+ElementKernel FindComparison(BinaryOp op) {
   if constexpr (!kIsBool<T> && !kIsComplex<T>) {
     if (op == BinaryOp::kLess) return BinaryKernel<T, bool, IsLess>();
     if (op == BinaryOp::kLessEqual) return BinaryKernel<T, bool, IsLessEqual>();
@@ -47,7 +47,9 @@ ElementKernel Find(BinaryOp op) {
 ElementKernel FindComparison(BinaryOp op, DType dtype) {
   return VisitScalarType(
       dtype,
-      [&](auto scalar) { return Find<typename decltype(scalar)::type>(op); },
+      [&](auto scalar) {
+        return FindComparison<typename decltype(scalar)::type>(op);
+      },
       [] { return ElementKernel{}; });
 }
 

@@ -68,7 +68,7 @@ struct ToThePower {
 };
 
 template <typename T>
-ElementKernel Find(BinaryOp op) {
+ElementKernel FindDivision(BinaryOp op) {
   if (op == BinaryOp::kPower) return BinaryKernel<T, T, Each<ToThePower>>();
   if constexpr (!kIsComplex<T>) {
     if (op == BinaryOp::kFloorDivide) {
@@ -91,7 +91,7 @@ ElementKernel FindDivision(BinaryOp op, DType dtype) {
         if constexpr (kIsBool<T>) {
           return {};
         } else {
-          return Find<T>(op);
+          return FindDivision<T>(op);
         }
       },
       [] { return ElementKernel{}; });

@@ -39,26 +39,26 @@ auto MatrixOf(const Tensor& a) {
 }
 
 // A copy, if it is not of that type already.
-template <typename T, typename Sum>
+template <typename T, typename Wide>
 auto MatrixAs(const Tensor& a) {
-  if constexpr (std::is_same_v<T, Sum>) {
+  if constexpr (std::is_same_v<T, Wide>) {
     return MatrixOf<T>(a);
   } else {
-    return Matrix<Sum>(MatrixOf<T>(a).template cast<Sum>());
+    return Matrix<Wide>(MatrixOf<T>(a).template cast<Wide>());
   }
 }
 
 template <typename T>
 void Multiply(const Tensor& a, const Tensor& b, Tensor& result) {
-  using Sum = typename SumType<T>::type;
+  using Wide = typename SumType<T>::type;
   Eigen::Map<Matrix<T>> product(reinterpret_cast<T*>(result.data()),
                                 result.shape()[0], result.shape()[1]);
-  const auto left = MatrixAs<T, Sum>(a);
-  const auto right = MatrixAs<T, Sum>(b);
-  if constexpr (std::is_same_v<T, Sum>) {
+  const auto left = MatrixAs<T, Wide>(a);
+  const auto right = MatrixAs<T, Wide>(b);
+  if constexpr (std::is_same_v<T, Wide>) {
     product.noalias() = left * right;
   } else {
-    const Matrix<Sum> sums = left * right;
+    const Matrix<Wide> sums = left * right;
     product = sums.template cast<T>();
   }
 }

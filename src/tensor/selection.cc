@@ -9,7 +9,7 @@
 namespace belay {
 namespace {
 
-int64_t Product(const Shape& shape, size_t first, size_t last) {
+int64_t ElementsOfAxes(const Shape& shape, size_t first, size_t last) {
   return NumElements(Shape(shape.begin() + first, shape.begin() + last));
 }
 
@@ -253,7 +253,7 @@ RowPart RowsWithin(const Selection& selection, int64_t begin, int64_t end) {
   int64_t first = 0, last = 0;
   if (selection.num_masked_axes > 0) {
     const int64_t width =
-        Product(selection.source_shape, 1, selection.num_masked_axes);
+        ElementsOfAxes(selection.source_shape, 1, selection.num_masked_axes);
     const auto& positions = selection.positions;
     const auto row_at = [&](int64_t position) {
       return std::lower_bound(positions.begin(), positions.end(),
@@ -274,7 +274,7 @@ int64_t RowPosition(const Selection& selection, int64_t row) {
   if (selection.axes.empty()) return 0;
   if (selection.num_masked_axes > 0) {
     return selection.positions[row] /
-           Product(selection.source_shape, 1, selection.num_masked_axes);
+           ElementsOfAxes(selection.source_shape, 1, selection.num_masked_axes);
   }
   return selection.axes[0].start + row * selection.axes[0].step;
 }

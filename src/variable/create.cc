@@ -14,14 +14,14 @@ constexpr int64_t kAlignment = 64;
 constexpr int64_t kMostBytes = int64_t{1} << 62;  // no sum overflows
 
 // What CreateShardedVariable was asked for.
-struct Wanted {
+struct WantedVariable {
   DType dtype;
   Shape shape;
 };
 
 // Users write partitioners; whatever they throw becomes an error.
 StatusOr<Shape> CallPartitioner(const Partitioner& partitioner,
-                                const Wanted& wanted) {
+                                const WantedVariable& wanted) {
   if (partitioner == nullptr) {
     return absl::InvalidArgumentError("the partitioner has no function");
   }
@@ -62,8 +62,8 @@ Status CheckOwners(const std::vector<int>& owners, size_t components,
 }
 
 StatusOr<std::vector<Component>> MakeComponents(
-    const Comm& comm, const Wanted& wanted, const Partitioner& partitioner,
-    const std::vector<int>& owners) {
+    const Comm& comm, const WantedVariable& wanted,
+    const Partitioner& partitioner, const std::vector<int>& owners) {
   BELAY_RETURN_IF_ERROR(CheckElements(wanted.dtype, wanted.shape));
   BELAY_ASSIGN_OR_RETURN(const Shape parts,
                          CallPartitioner(partitioner, wanted));

@@ -15,7 +15,7 @@ namespace belay {
 namespace {
 
 // The rows to fetch and the tensor that they go to.
-struct Wanted {
+struct WantedRows {
   std::vector<int64_t> rows;
   Tensor result;
 };
@@ -33,7 +33,7 @@ StatusOr<Tensor> NewRows(const ShardedVariable& variable, Shape shape) {
 // Fetches the rows into the result. Collective.
 StatusOr<Tensor> Fetch(Team& team, const std::string& operation,
                        const ShardedVariable& variable,
-                       StatusOr<Wanted> wanted) {
+                       StatusOr<WantedRows> wanted) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const FetchedRows fetched,
       FetchRows(
@@ -46,9 +46,10 @@ StatusOr<Tensor> Fetch(Team& team, const std::string& operation,
 }
 
 // Local.
-StatusOr<Wanted> WantIndices(const Comm& comm, const ShardedVariable& variable,
-                             const Tensor& indices) {
-  Wanted wanted;
+StatusOr<WantedRows> WantIndices(const Comm& comm,
+                                 const ShardedVariable& variable,
+                                 const Tensor& indices) {
+  WantedRows wanted;
   BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
   BELAY_ASSIGN_OR_RETURN(wanted.rows, RowsOf(variable, indices));
   BELAY_ASSIGN_OR_RETURN(wanted.result, NewRows(variable, indices.shape()));
@@ -56,9 +57,9 @@ StatusOr<Wanted> WantIndices(const Comm& comm, const ShardedVariable& variable,
 }
 
 // Local.
-StatusOr<Wanted> WantIds(const Comm& comm, const ShardedVariable& variable,
-                         const Tensor& ids, const LookupOptions& options) {
-  Wanted wanted;
+StatusOr<WantedRows> WantIds(const Comm& comm, const ShardedVariable& variable,
+                             const Tensor& ids, const LookupOptions& options) {
+  WantedRows wanted;
   BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
   BELAY_RETURN_IF_ERROR(CheckLookup(variable, options));
   BELAY_ASSIGN_OR_RETURN(wanted.rows, IntegersOf(ids, "ids"));

@@ -22,7 +22,7 @@ struct Lists {
 };
 
 // What is fetched, and what becomes of it.
-struct Wanted {
+struct WantedLists {
   Lists lists;  // ids are rows
   std::vector<double> divisors;
   Tensor result;
@@ -138,9 +138,10 @@ std::vector<double> Divisors(const Lists& lists, Combiner combiner) {
 }
 
 // Local.
-StatusOr<Wanted> Want(const Comm& comm, const ShardedVariable& variable,
-                      const IdLists& given, Combiner combiner,
-                      const Pruning& pruning, const LookupOptions& options) {
+StatusOr<WantedLists> Want(const Comm& comm, const ShardedVariable& variable,
+                           const IdLists& given, Combiner combiner,
+                           const Pruning& pruning,
+                           const LookupOptions& options) {
   BELAY_RETURN_IF_ERROR(CheckVariable(comm, variable));
   if (!IsRealFloat(variable.dtype())) {
     return absl::InvalidArgumentError(
@@ -148,7 +149,7 @@ StatusOr<Wanted> Want(const Comm& comm, const ShardedVariable& variable,
             DTypeName(variable.dtype()), ")"));
   }
   BELAY_RETURN_IF_ERROR(CheckLookup(variable, options));
-  Wanted wanted;
+  WantedLists wanted;
   BELAY_ASSIGN_OR_RETURN(wanted.lists, ListsOf(given));
   if (pruning.wanted) {
     wanted.lists = Pruned(wanted.lists, pruning.default_id);
@@ -164,7 +165,7 @@ StatusOr<Wanted> Want(const Comm& comm, const ShardedVariable& variable,
 
 // Sums the fetched rows into the result. Local.
 void CombineInto(const ShardedVariable& variable, const FetchedRows& fetched,
-                 std::optional<double> max_norm, Wanted& wanted) {
+                 std::optional<double> max_norm, WantedLists& wanted) {
   const int64_t row_elements = NumElements(RowShape(variable));
   Lists& lists = wanted.lists;
   for (size_t i = 0; max_norm.has_value() && i < lists.weights.size(); ++i) {
@@ -186,7 +187,7 @@ StatusOr<Tensor> LookUp(const Comm& comm, const std::string& operation,
                         const LookupOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   Team team = NewTeam(comm, operation, options.deadline_seconds);
-  StatusOr<Wanted> wanted = WithMemory("rows and indices", [&] {
+  StatusOr<WantedLists> wanted = WithMemory("rows and indices", [&] {
     return Want(comm, variable, given, combiner, pruning, options);
   });
   BELAY_ASSIGN_OR_RETURN_AGREED(

@@ -17,7 +17,7 @@
 namespace belay {
 namespace {
 
-constexpr int64_t kIndexBytes = sizeof(int64_t);
+constexpr int64_t kRowIndexBytes = sizeof(int64_t);
 
 // The rows that one rank gives to one owner, as they travel: first all rows,
 // so that their elements are aligned, then their indices.
@@ -30,8 +30,8 @@ class RowBatch {
   const std::byte* delta(int64_t i) const { return bytes_ + i * row_bytes_; }
   int64_t row(int64_t i) const {
     int64_t row;
-    std::memcpy(&row, bytes_ + count_ * row_bytes_ + i * kIndexBytes,
-                kIndexBytes);
+    std::memcpy(&row, bytes_ + count_ * row_bytes_ + i * kRowIndexBytes,
+                kRowIndexBytes);
     return row;
   }
 
@@ -69,11 +69,11 @@ void SortByOwner(const Team& team, const ShardedVariable& variable,
   }
   sorted.kept.reserve(std::exchange(counts[team.rank()], 0));
   const int64_t given = std::reduce(counts.begin(), counts.end());
-  Reserve(sorted.scratch->sent, given * (row_bytes + kIndexBytes));
+  Reserve(sorted.scratch->sent, given * (row_bytes + kRowIndexBytes));
   std::vector<Cursor> cursors;
   std::byte* next = sorted.scratch->sent.bytes.get();
   for (int64_t count : counts) {
-    const int64_t size = count * (row_bytes + kIndexBytes);
+    const int64_t size = count * (row_bytes + kRowIndexBytes);
     sorted.to.emplace_back(next, size);
     cursors.push_back({next, next + count * row_bytes});
     next += size;
@@ -85,9 +85,9 @@ void SortByOwner(const Team& team, const ShardedVariable& variable,
     }
     Cursor& cursor = cursors[owners[i]];
     std::memcpy(cursor.row, deltas + i * row_bytes, row_bytes);
-    std::memcpy(cursor.index, &sorted.rows[i], kIndexBytes);
+    std::memcpy(cursor.index, &sorted.rows[i], kRowIndexBytes);
     cursor.row += row_bytes;
-    cursor.index += kIndexBytes;
+    cursor.index += kRowIndexBytes;
   }
 }
 
@@ -160,8 +160,8 @@ void ApplyAll(const Team& team, const ShardedVariable& variable, UpdateOp op,
       continue;
     }
     const std::span<const std::byte> bytes = received.From(rank);
-    const RowBatch batch(bytes.data(), bytes.size() / (row_bytes + kIndexBytes),
-                         row_bytes);
+    const RowBatch batch(
+        bytes.data(), bytes.size() / (row_bytes + kRowIndexBytes), row_bytes);
     updater.Apply(
         batch.count(), [&](int64_t i) { return batch.row(i); },
         [&](int64_t i) { return batch.delta(i); });

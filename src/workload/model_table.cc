@@ -19,7 +19,7 @@ namespace {
 // A field is fine, or this is what it should be.
 using Problem = std::optional<std::string>;
 
-std::optional<int64_t> NumberOf(std::string_view text) {
+std::optional<int64_t> FieldNumber(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), value);
@@ -33,7 +33,7 @@ std::optional<int64_t> NumberOf(std::string_view text) {
 template <typename T>
 Problem ParseNumber(std::string_view field, T& value) {
   if (field == "-") return std::nullopt;
-  const std::optional<int64_t> number = NumberOf(field);
+  const std::optional<int64_t> number = FieldNumber(field);
   if (!number || *number > std::numeric_limits<T>::max()) {
     return "a number or \"-\"";
   }
@@ -45,7 +45,7 @@ template <typename List>
 Problem ParseList(std::string_view field, List& list) {
   if (field == "-") return std::nullopt;
   for (std::string_view part : Split(field, ',')) {
-    const std::optional<int64_t> number = NumberOf(part);
+    const std::optional<int64_t> number = FieldNumber(part);
     if (!number || *number == 0)
       return "positive numbers with ',' between them";
     list.push_back(*number);
@@ -90,7 +90,7 @@ Problem ParseDTypeField(std::string_view field, TensorSpec& tensor) {
 
 Problem ParseParams(std::string_view field, TensorSpec& tensor) {
   const StatusOr<int64_t> elements = CheckedNumElements(tensor.shape);
-  if (elements.ok() && NumberOf(field) == *elements) return std::nullopt;
+  if (elements.ok() && FieldNumber(field) == *elements) return std::nullopt;
   return Cat("the elements of shape ", ShapeText(tensor.shape));
 }
 

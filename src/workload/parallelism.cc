@@ -26,7 +26,7 @@ Status Mistake(std::string_view text, const std::string& cause) {
 }
 
 // Reads one number, all of it. Returns -1 if it is none.
-int64_t NumberOf(std::string_view text) {
+int64_t DegreeOf(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), value);
@@ -48,7 +48,7 @@ Status ParsePart(std::string_view text, std::string_view part,
     }
   }
   seen.push_back(name);
-  const int64_t value = NumberOf(part.substr(sign + 1));
+  const int64_t value = DegreeOf(part.substr(sign + 1));
   if (name == "zero") {
     if (value != 0 && value != 1) {
       return Mistake(text,
