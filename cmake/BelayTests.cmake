@@ -7,7 +7,7 @@ if(NOT TARGET belay_test_headers)
   add_executable(belay_test_headers ${PROJECT_BINARY_DIR}/test_headers.cc)
   target_link_libraries(belay_test_headers PRIVATE belay_internal GTest::gmock)
   target_compile_options(belay_test_headers PRIVATE ${BELAY_WARNINGS}
-                                                    $<$<CONFIG:Release>:-O1>)
+                                                    $<$<CONFIG:Release>:-Og>)
   target_precompile_headers(belay_test_headers PRIVATE
     <gmock/gmock.h> <gtest/gtest.h>
     <algorithm> <cmath> <complex> <cstdint> <filesystem> <fstream> <functional>
@@ -19,6 +19,6 @@ endif()
 
 function(belay_test_options target)
   target_compile_options(${target} PRIVATE ${BELAY_WARNINGS}
-                                           $<$<CONFIG:Release>:-O1>)
+                                           $<$<CONFIG:Release>:-Og>)
   target_precompile_headers(${target} REUSE_FROM belay_test_headers)
 endfunction()

@@ -8,9 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +16,7 @@
 
 #include "belay/checkpoint_manager.h"
 #include "belay/save_restore.h"
+#include "file_bytes.h"
 #include "manager_program.h"
 #include "mpi_test.h"
 #include "small_state.h"
@@ -100,13 +99,12 @@ class ManagerTest : public ::testing::Test {
   }
 
   std::string Content(const std::string& name) const {
-    std::ifstream in(File(name), std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
+    return FileBytes(File(name));
   }
 
   // Collective.
   void Put(const std::string& name, const std::string& content) const {
-    OnRank0([&] { std::ofstream(File(name), std::ios::binary) << content; });
+    OnRank0([&] { PutFile(File(name), content); });
   }
 
   ScratchDir scratch_;

@@ -14,15 +14,15 @@ namespace {
 
 // Keeps what failed on this rank. A fatal failure is printed at once too,
 // because this rank then leaves a test in which others may wait for it.
-class Collector : public testing::EmptyTestEventListener {
+class Collector : public ::testing::EmptyTestEventListener {
  public:
   explicit Collector(int rank) : rank_(rank) {}
 
-  void OnTestStart(const testing::TestInfo& info) override {
+  void OnTestStart(const ::testing::TestInfo& info) override {
     test_ = std::string(info.test_suite_name()) + "." + info.name();
   }
 
-  void OnTestPartResult(const testing::TestPartResult& result) override {
+  void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
     const char* file = result.file_name();
     const std::string text = "[rank " + std::to_string(rank_) + "] " + test_ +
@@ -60,8 +60,8 @@ int RunOnAllRanks() {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   // All ranks run the same tests in the same order.
   GTEST_FLAG_SET(shuffle, false);
-  testing::TestEventListeners& listeners =
-      testing::UnitTest::GetInstance()->listeners();
+  ::testing::TestEventListeners& listeners =
+      ::testing::UnitTest::GetInstance()->listeners();
   if (rank != 0) {
     GTEST_FLAG_SET(output, "");
     delete listeners.Release(listeners.default_result_printer());
@@ -79,7 +79,7 @@ int RunOnAllRanks() {
 int main(int argc, char** argv) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-  testing::InitGoogleMock(&argc, argv);
+  ::testing::InitGoogleMock(&argc, argv);
   const int failed = RunOnAllRanks();
   MPI_Finalize();
   return failed;

@@ -9,14 +9,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "belay/save_restore.h"
+#include "file_bytes.h"
 #include "mpi_test.h"
 
 namespace belay::testing {
@@ -177,15 +176,6 @@ inline bool IsSameEverywhere(const std::string& mine) {
   first.resize(bytes);
   MPI_Bcast(first.data(), bytes, MPI_CHAR, 0, MPI_COMM_WORLD);
   return SumOverRanks(first == mine ? 0 : 1) == 0;
-}
-
-inline std::string FileBytes(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-inline void PutFile(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 // The names in a directory, sorted, joined by blanks.

@@ -9,20 +9,19 @@
 #include <sys/types.h>
 
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <string>
 
 #include "base/fault.h"
 #include "belay/status.h"
+#include "file_bytes.h"
 
 namespace belay {
 
-class DirectoryTest : public testing::Test {
+class DirectoryTest : public ::testing::Test {
  protected:
   DirectoryTest() {
-    std::string name = testing::TempDir() + "belay_test_XXXXXX";
+    std::string name = ::testing::TempDir() + "belay_test_XXXXXX";
     dir_ = mkdtemp(name.data());
   }
   ~DirectoryTest() override {
@@ -33,12 +32,11 @@ class DirectoryTest : public testing::Test {
   std::string Path(const std::string& name) const { return dir_ + "/" + name; }
 
   std::string Content(const std::string& name) const {
-    std::ifstream in(Path(name), std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
+    return testing::FileBytes(Path(name));
   }
 
   void Put(const std::string& name, const std::string& content) const {
-    std::ofstream(Path(name), std::ios::binary) << content;
+    testing::PutFile(Path(name), content);
   }
 
   std::string dir_;

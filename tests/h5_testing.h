@@ -12,12 +12,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "belay/status.h"
+#include "file_bytes.h"
 #include "h5/dataset.h"
 #include "h5/file.h"
 
@@ -32,15 +32,6 @@ T Value(StatusOr<T> result) {
 }
 
 inline void Ok(const Status& status) { EXPECT_EQ(status.ToString(), "OK"); }
-
-inline std::string ReadBytes(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-inline void WriteBytes(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
 
 // Overwrites bytes of a file at an offset, as a writer without HDF5 does.
 inline void PatchBytes(const std::string& path, int64_t offset,
@@ -80,10 +71,10 @@ inline std::vector<int64_t> OpenIds() {
   return counts;
 }
 
-class H5Test : public testing::Test {
+class H5Test : public ::testing::Test {
  protected:
   void SetUp() override {
-    dir_ = testing::TempDir() + "belay_h5_XXXXXX";
+    dir_ = ::testing::TempDir() + "belay_h5_XXXXXX";
     ASSERT_NE(mkdtemp(dir_.data()), nullptr);
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }

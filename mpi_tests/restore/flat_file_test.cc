@@ -1,0 +1,90 @@
+// A file of another program, read by many ranks at once, each with its own cut
+// and with a form of its own.
+
+#include "checkpoint/flat_file.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "mpi_test.h"
+
+namespace belay::flat_file_test {
+namespace {
+
+using testing::ScratchDir;
+using testing::WorldRank;
+using testing::WorldSize;
+
+// As tests/flat_file_write.py wrote it: 40 x 31, numbers modulo 100.
+constexpr int64_t kRows = 40;
+constexpr int64_t kColumns = 31;
+
+class FlatFileOnRanksTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (WorldRank() == 0) {
+      const std::string command = "/usr/bin/python3 -B '" BELAY_TEST_FLAT_FILE
+                                  "' '" +
+                                  dir_.path() + "'";
+      EXPECT_EQ(std::system(command.c_str()), 0);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+
+  // The form that each dataset of the file has.
+  std::map<std::string, StoredForm> Forms() {
+    std::map<std::string, StoredForm> forms;
+    const auto arrays = ListFlatFile(dir_.File("flat.h5"));
+    EXPECT_TRUE(arrays.ok()) << arrays.status();
+    if (!arrays.ok()) return forms;
+    for (const FlatArray& array : *arrays) {
+      if (!array.problem.empty()) continue;
+      forms[array.key] = {.dtype = array.dtype, .shape = array.shape};
+    }
+    return forms;
+  }
+
+  ScratchDir dir_;
+};
+
+TEST_F(FlatFileOnRanksTest, RanksReadTheirPiecesInTheirOwnForm) {
+  const std::map<std::string, StoredForm> forms = Forms();
+  for (const std::string key : {"storage/chunks", "storage/gzip"}) {
+    // As f32, cut by columns, with rows and columns of padding.
+    const int64_t columns = 12;  // of each rank
+    const Shape shape = {kRows + 3, columns * WorldSize()};
+    const Box box = {.offset = {0, columns * WorldRank()},
+                     .shape = {kRows + 3, columns}};
+    std::vector<float> values(NumElements(box.shape), -1);
+    const Shard wanted{.key = key,
+                       .dtype = DType::kF32,
+                       .global_shape = shape,
+                       .box = box,
+                       .data = values.data()};
+    int64_t staged_bytes = 0;
+    const Status status = ReadFlatFile(dir_.File("flat.h5"), {wanted},
+                                       {forms.at(key)}, &staged_bytes);
+    ASSERT_TRUE(status.ok()) << status;
+    const int64_t stored_columns =
+        std::min(std::max<int64_t>(kColumns - box.offset[1], 0), columns);
+    EXPECT_EQ(staged_bytes,
+              kRows * stored_columns * DTypeSize(forms.at(key).dtype));
+    for (int64_t row = 0; row < kRows + 3; ++row) {
+      for (int64_t i = 0; i < columns; ++i) {
+        const int64_t column = columns * WorldRank() + i;
+        const bool is_stored = row < kRows && column < kColumns;
+        const int64_t number = (row * kColumns + column) % 100;
+        ASSERT_EQ(values[row * columns + i], is_stored ? number : -1)
+            << row << ", " << column;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace belay::flat_file_test

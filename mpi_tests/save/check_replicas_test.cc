@@ -1,0 +1,130 @@
+// Replicas that are compared before one of them is saved.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "belay/layout.h"
+#include "belay/mesh.h"
+#include "values.h"
+
+namespace belay::check_replicas_test {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Ok;
+
+constexpr Shape::value_type kRows = 6, kColumns = 4;
+
+// Values that all ranks hold, a matrix of which two halves of the ranks hold a
+// replica each where they are even, and a piece that each has alone.
+struct Values {
+  explicit Values(int rank_of, int ranks)
+      : rank(rank_of), size(ranks), parts(ranks % 2 == 0 ? ranks / 2 : ranks) {
+    const Layout layout = MatrixLayout();
+    const Box box = layout.LocalBox({kRows, kColumns}, rank).value();
+    for (int64_t i = 0; i < NumElements(box.shape); ++i) {
+      matrix.push_back(static_cast<float>(box.offset[0] * kColumns + i));
+    }
+    own = {rank, rank};
+  }
+
+  Layout MatrixLayout() const {
+    return Layout::Create(
+               Mesh::Create({{"replica", size / parts}, {"part", parts}})
+                   .value(),
+               {{"part"}, {}})
+        .value();
+  }
+
+  State List() {
+    State state;
+    state.Add("n", &n);
+    state.Add("text", &text);
+    state.AddLaidOut("matrix", MatrixLayout(), {kRows, kColumns}, rank,
+                     matrix.data());
+    state.AddPiece("own", {2 * size}, Box{{2 * rank}, {2}}, own.data());
+    return state;
+  }
+
+  int rank, size, parts;
+  double n = 1.5;
+  std::string text = "equal";
+  std::vector<float> matrix;
+  std::vector<int32_t> own;
+};
+
+class CheckReplicasTest : public testing::CheckpointTest {
+ protected:
+  Status SaveChecked(Values& values, PlanCache* cache = nullptr) {
+    const Status status =
+        Save(comm_, run(), 1, values.List(),
+             {.overwrite = true, .check_replicas = true, .cache = cache})
+            .status();
+    EXPECT_TRUE(testing::IsSameEverywhere(status.ToString()));
+    return status;
+  }
+  void ExpectDiffer(Values& values, const std::string& text) {
+    const Status status = SaveChecked(values);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  }
+  int last() const { return size_ - 1; }
+};
+
+TEST_F(CheckReplicasTest, EqualOnesAreSaved) {
+  Values values(rank_, size_);
+  PlanCache cache;
+  EXPECT_EQ(SaveChecked(values, &cache), absl::OkStatus());
+  EXPECT_EQ(SaveChecked(values, &cache), absl::OkStatus());
+}
+
+TEST_F(CheckReplicasTest, OneBitIsADifference) {
+  if (size_ == 1) return;
+  Values values(rank_, size_);
+  values.n = 0.0;
+  if (rank_ == last()) values.n = -0.0;
+  ExpectDiffer(values,
+               absl::StrCat("replicas of \"n\" differ (need the values of ",
+                            size_ == 2 ? "rank 0" : "ranks 0"));
+  Values text(rank_, size_);
+  if (rank_ == last()) text.text = "Equal";
+  // Whoever has compared them, the rank that differs is the one to look at.
+  ExpectDiffer(text, absl::StrCat("found others on rank ", last(),
+                                  "); 1 such box in all [rank ", last(), " of ",
+                                  size_, "]"));
+  // Nobody asked.
+  EXPECT_EQ(Save(comm_, run(), 2, text.List(), {.overwrite = true}).status(),
+            absl::OkStatus());
+}
+
+TEST_F(CheckReplicasTest, APartOfAReplicaDiffers) {
+  if (size_ % 2 != 0) return;
+  Values values(rank_, size_);
+  if (rank_ == last() && !values.matrix.empty()) values.matrix.back() += 1;
+  if (kRows / values.parts == 0) return;
+  ExpectDiffer(values,
+               absl::StrCat("(need the values of rank ", values.parts - 1,
+                            ", found others on rank ", last(), ")"));
+}
+
+// A step that was there stays as it was.
+TEST_F(CheckReplicasTest, TheOldStepStays) {
+  if (size_ == 1) return;
+  Values values(rank_, size_);
+  ASSERT_EQ(SaveChecked(values), absl::OkStatus());
+  if (rank_ == 0) values.n = 7;
+  EXPECT_FALSE(SaveChecked(values).ok());
+  double n = 0;
+  State state;
+  state.Add("n", &n);
+  Ok(Restore(comm_, run(), 1, state, {}));
+  EXPECT_EQ(n, 1.5);
+}
+
+}  // namespace
+}  // namespace belay::check_replicas_test

@@ -1,0 +1,64 @@
+#include "checkpoint/listing.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "belay/state.h"
+
+namespace belay::listing_test {
+namespace {
+
+TEST(ListingTest, ReplicatedValuesGetTheRankAsReplica) {
+  State state;
+  float lr = 0.5f, piece[6] = {};
+  std::string name = "seven b";
+  state.Add("lr", &lr);
+  state.Add("name", &name);
+  state.AddPiece("w", {4, 3}, {{2, 0}, {2, 3}}, piece);
+  state.AddShard({.key = "x", .replica = 9, .data = piece});
+  const std::vector<Shard> shards = ListShards(state.shards(), 5);
+  ASSERT_EQ(shards.size(), 4);
+  EXPECT_EQ(shards[0].replica, 5);
+  EXPECT_EQ(shards[1].replica, 5);
+  EXPECT_EQ(shards[2].replica, 0);
+  EXPECT_EQ(shards[3].replica, 9);
+  for (const Shard& shard : shards) {
+    EXPECT_EQ(shard.device, RankDevice("belay", 0, 5)) << shard.key;
+  }
+  EXPECT_EQ(shards[0].data, &lr);
+  EXPECT_EQ(shards[1].text, &name);
+  // The state itself stays as it was.
+  EXPECT_EQ(state.shards()[0].replica, State::kReplicaIsRank);
+}
+
+TEST(ListingTest, ADescriptionHasEverythingButBytesAndDevice) {
+  State state;
+  float piece[6] = {};
+  std::string name = "seven b", empty;
+  state.Add("name", &name);
+  state.Add("empty", &empty);
+  state.AddPiece("w", {4, 3}, {{2, 0}, {2, 3}}, piece);
+  const std::vector<ShardInfo> infos =
+      DescribeShards(ListShards(state.shards(), 2));
+  ASSERT_EQ(infos.size(), 3);
+  EXPECT_EQ(infos[0], (ShardInfo{.key = "name",
+                                 .dtype = DType::kString,
+                                 .replica = 2,
+                                 .string_bytes = 7}));
+  EXPECT_EQ(infos[1],
+            (ShardInfo{.key = "empty", .dtype = DType::kString, .replica = 2}));
+  EXPECT_EQ(infos[2], (ShardInfo{.key = "w",
+                                 .dtype = DType::kF32,
+                                 .global_shape = {4, 3},
+                                 .box = {{2, 0}, {2, 3}}}));
+}
+
+TEST(ListingTest, NothingIsListedForAnEmptyState) {
+  EXPECT_TRUE(ListShards({}, 0).empty());
+  EXPECT_TRUE(DescribeShards({}).empty());
+}
+
+}  // namespace
+}  // namespace belay::listing_test
