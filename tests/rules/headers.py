@@ -1,8 +1,10 @@
 """Every header compiles alone: it includes all that it uses.
 
-A header that the source of its name includes first has been compiled alone by
-the build, with the flags of its layer; the others are compiled here. Like the
-build this parses the common headers once: includes.py looks for those.
+A header that the source of its name includes first is compiled alone by every
+build that compiles sources one by one (preset dev), with the flags of its
+layer; the others are compiled here. For all of them includes.py looks whether
+the names that they use are included, those of the common headers too, which
+this parses once like the build.
 
 argv: the tree, the compiler, then per folder of headers one argument
 "FOLDER=flag,flag,..." with the include flags of its layer. A layer without
