@@ -198,6 +198,21 @@ TEST_F(SaveArgsTest, ChunksInEveryLayoutAndTransfer) {
   }
 }
 
+// Two rows of each rank are 8 bytes of a column.
+TEST_F(SaveArgsTest, AFewBytesOfEachChunk) {
+  const Shape shape = {2 * size_, kColumns};
+  ForEachWay([&](SaveOptions options) {
+    options.args = {{"w", {.shard_axes = {1}}}};
+    Piece<float> saved = Matrix(0, shape);
+    saved.Fill(1);
+    ASSERT_EQ(Save(comm_, run(), 1, saved.state(), options).status(),
+              absl::OkStatus());
+    Piece<float> restored = Matrix(0, shape);
+    RestoreStep(restored.state(), {});
+    EXPECT_EQ(restored.values, saved.values);
+  });
+}
+
 TEST_F(SaveArgsTest, OtherProgramsSeeChunksAndValues) {
   SaveCut(0, 3,
           {.args = {{"w",

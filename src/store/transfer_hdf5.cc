@@ -18,17 +18,20 @@ namespace {
 
 // What one rank gives to one collective H5Dwrite.
 struct Call {
-  Box box;  // counted from the dataset's corner
-  const void* data = nullptr;
-  std::string packed;  // the elements, if they are not dense in memory
+  Box box;                      // counted from the dataset's corner
+  const void* dense = nullptr;  // the elements, if they are dense in memory
+  std::string packed;           // else a copy of them
+
+  // Not kept: the bytes of a short text move with it.
+  const void* data() const { return packed.empty() ? dense : packed.data(); }
 };
 
 Call PrepareCall(const ShardMemory& memory, const Box& box) {
-  Call call{.box = box, .data = nullptr, .packed = {}};
+  Call call{.box = box, .dense = nullptr, .packed = {}};
   const int64_t size = memory.element_size;
   if (CountRuns(box, memory.box, box) == 1) {
     ForEachRun(box, memory.box, box, [&](const Run& run) {
-      call.data = memory.data + run.a * size;
+      call.dense = memory.data + run.a * size;
     });
     return call;
   }
@@ -37,7 +40,6 @@ Call PrepareCall(const ShardMemory& memory, const Box& box) {
     std::copy_n(memory.data + run.a * size, run.length * size,
                 call.packed.data() + run.b * size);
   });
-  call.data = call.packed.data();
   return call;
 }
 
@@ -51,7 +53,7 @@ class Orders {
   // and where there is no memory for it.
   Call Next(int32_t dataset) {
     // One empty axis: a box without axes would be the one of a scalar.
-    Call call{.box = {{0}, {0}}, .data = nullptr, .packed = {}};
+    Call call{.box = {{0}, {0}}, .dense = nullptr, .packed = {}};
     const std::vector<WriteOrder>& orders = job_.writes.orders;
     if (next_ == orders.size() || orders[next_].dataset != dataset) return call;
     const WriteOrder& order = orders[next_++];
@@ -112,9 +114,9 @@ Status WriteDataset(Team& team, const h5::Handle& file, const WriteJob& job,
   for (int32_t i = 0; i < (*job.calls)[index]; ++i) {
     const Call call = orders.Next(index);
     status.Update(h5::WriteHyperslabTogether(*dataset, call.box, spec.dtype,
-                                             spec.string_bytes, call.data));
+                                             spec.string_bytes, call.data()));
     ++counts.collective_io;
-    counts.io_calls += call.data == nullptr ? 0 : 1;
+    counts.io_calls += call.data() == nullptr ? 0 : 1;
   }
   status.Update(orders.status());
   status = BlameFullDisk(status, job.path, job.writes.bytes);
@@ -156,7 +158,7 @@ Status CompareOrder(const WriteJob& job, const WriteOrder& order,
   BELAY_RETURN_IF_ERROR(h5::ReadHyperslab(
       file, spec.path, spec.dtype, spec.string_bytes,
       FromCorner(order.box, (*job.corners)[order.dataset]), buffer.data()));
-  if (std::memcmp(call.data, buffer.data(), buffer.size()) == 0) {
+  if (std::memcmp(call.data(), buffer.data(), buffer.size()) == 0) {
     return absl::OkStatus();
   }
   return absl::DataLossError(absl::StrFormat(
