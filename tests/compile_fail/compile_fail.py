@@ -10,6 +10,17 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+
+
+def precompile(command, text, folder):
+  """Returns the flags that give every case what the source includes, parsed
+  once."""
+  header = os.path.join(folder, "included.h")
+  with open(header, "w", encoding="utf-8") as file:
+    file.writelines(re.findall(r"^#include .*\n", text, re.MULTILINE))
+  subprocess.run([*command, "-x", "c++-header", header], check=True)
+  return ["-include", header, "-x", "c++"]
 
 
 def compile_case(command, case):
@@ -32,14 +43,16 @@ def problem_of(case, text, said):
 def main():
   source, compiler, *flags = sys.argv[1:]
   with open(source, encoding="utf-8") as file:
-    cases = re.findall(r"^#(?:el)?if CASE == (\d+) +// (.+)$", file.read(),
-                       re.MULTILINE)
+    text = file.read()
+  cases = re.findall(r"^#(?:el)?if CASE == (\d+) +// (.+)$", text, re.MULTILINE)
   if [number for number, _ in cases] != [
       str(i + 1) for i in range(len(cases))] or not cases:
     sys.exit(f"{source}: the cases are not 1, 2, ...")
-  command = [compiler, "-std=c++20", "-fsyntax-only", *flags, source]
+  command = [compiler, "-std=c++20", *flags]
   numbers = range(len(cases) + 2)
-  with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+  with (tempfile.TemporaryDirectory() as folder,
+        concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool):
+    command += ["-fsyntax-only", *precompile(command, text, folder), source]
     said = list(pool.map(lambda case: compile_case(command, case), numbers))
   problems = [said[0] and f"case 0 does not compile:\n{said[0]}",
               problem_of(len(cases) + 1, "no such case", said[-1])]
