@@ -1,6 +1,7 @@
 #include "base/huge_pages.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,9 +48,15 @@ TEST(HugePages, OnlyLargeMemoryAsksForThem) {
     GTEST_SKIP() << "the system does not tell, or has no huge pages";
   }
   EXPECT_NE(flags.find(" hg "), std::string::npos) << flags;
-  const auto small = NewBytes(int64_t{4} << 20);
-  EXPECT_EQ(FlagsAt(small.get() + (int64_t{2} << 20)).find(" hg "),
-            std::string::npos);
+  // Not from the heap, part of which may have been large memory before.
+  constexpr int64_t kSmall = int64_t{4} << 20;
+  void* const small = mmap(nullptr, kSmall, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(small, MAP_FAILED);
+  std::byte* const data = static_cast<std::byte*>(small);
+  UseHugePages(data, kSmall);
+  EXPECT_EQ(FlagsAt(data + kSmall / 2).find(" hg "), std::string::npos);
+  munmap(small, kSmall);
 }
 
 TEST(ReusableBytes, StayWhereTheyAreIfTheyFit) {
