@@ -325,7 +325,7 @@ TEST_F(ImportTest, RanksMustPassTheSame) {
 // The file is larger than what the process may use of its own.
 TEST_F(ImportTest, NeedsLittleMemory) {
   constexpr int64_t kMiB = int64_t{1} << 20;
-  constexpr int64_t kBytes = 128 * kMiB;
+  constexpr int64_t kBytes = 256 * kMiB;
   std::string header =
       absl::StrCat(R"({"a":{"dtype":"U8","shape":[)", kBytes / 4096,
                    R"(,4096],"data_offsets":[0,)", kBytes, "]}}");
