@@ -13,12 +13,12 @@
 namespace belay {
 namespace {
 
-constexpr int64_t kMaxElements = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 
 // One past the last index of an axis. Saturates: an overhanging box may reach
 // past 2^63 - 1, where no array has elements.
 int64_t End(const Box& box, size_t axis) {
-  if (box.offset[axis] > kMaxElements - box.shape[axis]) return kMaxElements;
+  if (box.offset[axis] > kMaxInt64 - box.shape[axis]) return kMaxInt64;
   return box.offset[axis] + box.shape[axis];
 }
 
@@ -86,9 +86,9 @@ StatusOr<int64_t> NumElementsOrCause(const Shape& shape) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   int64_t count = 1;
   for (int64_t length : shape) {
-    if (length > kMaxElements / count) {
+    if (length > kMaxInt64 / count) {
       return absl::InvalidArgumentError(
-          Cat("too many elements (need at most ", kMaxElements, ")"));
+          Cat("too many elements (need at most ", kMaxInt64, ")"));
     }
     count *= length;
   }
@@ -96,10 +96,10 @@ StatusOr<int64_t> NumElementsOrCause(const Shape& shape) {
 }
 
 StatusOr<int64_t> ParseNumber(std::string_view text) {
-  const std::optional<int64_t> value = ParseDigits(text, kMaxElements);
+  const std::optional<int64_t> value = ParseDigits(text, kMaxInt64);
   if (value.has_value()) return *value;
   return absl::InvalidArgumentError(
-      Cat("\"", text, "\" is not a number from 0 to ", kMaxElements));
+      Cat("\"", text, "\" is not a number from 0 to ", kMaxInt64));
 }
 
 // Appends one axis, "-" or "offset,length", to `box`.

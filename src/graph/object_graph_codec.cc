@@ -130,19 +130,19 @@ GraphSlot GetSlot(WireReader& in, Usual& usual) {
 bool GetEntries(WireReader& in, ObjectGraph& graph) {
   Usual usual;
   while (in.ok()) {
-    const EntryKind part = in.Get<EntryKind>();
-    if (part == EntryKind::kEnd) return in.done();
-    if (part == EntryKind::kNode) {
+    const EntryKind kind = in.Get<EntryKind>();
+    if (kind == EntryKind::kEnd) return in.done();
+    if (kind == EntryKind::kNode) {
       graph.nodes.push_back(GetNode(in, usual));
       continue;
     }
     if (graph.nodes.empty()) return false;
     GraphNode& node = graph.nodes.back();
-    if (part == EntryKind::kChild) {
+    if (kind == EntryKind::kChild) {
       node.children.push_back(GetChild(in, usual));
-    } else if (part == EntryKind::kAttribute) {
+    } else if (kind == EntryKind::kAttribute) {
       node.attributes.push_back(GetAttribute(in));
-    } else if (part == EntryKind::kSlot) {
+    } else if (kind == EntryKind::kSlot) {
       node.slots.push_back(GetSlot(in, usual));
     } else {
       return false;

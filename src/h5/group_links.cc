@@ -13,8 +13,6 @@ namespace {
 
 using Kind = HeaderMessage::Kind;
 
-constexpr size_t kMaxCompactLinks = 8;
-
 // Of the heap. A link is found by its place in the heap and its size.
 constexpr int64_t kMinBlockBytes = 512;
 constexpr int64_t kMaxBlockBytes = 65536;

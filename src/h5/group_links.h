@@ -18,6 +18,8 @@ namespace belay::h5 {
 // Links that one group can have here, and the bytes of a name.
 inline constexpr int64_t kMaxLinks = 65000;
 inline constexpr size_t kMaxNameBytes = 1024;
+// More links than this are kept in an index.
+inline constexpr unsigned kMaxCompactLinks = 8;
 
 // A name in a group, and the address of the object's header.
 struct Link {

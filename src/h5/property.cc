@@ -2,11 +2,11 @@
 
 #include "base/status_macros.h"
 #include "h5/error.h"
+#include "h5/group_links.h"
 
 namespace belay::h5 {
 namespace {
 
-constexpr unsigned kMostCompactLinks = 8;
 constexpr unsigned kMinIndexedLinks = 6;
 
 Status NoTimes(const Handle& properties) {
@@ -28,7 +28,7 @@ StatusOr<Handle> GroupProperties(hid_t property_class,
                          NewProperties(property_class, object));
   BELAY_RETURN_IF_ERROR(NoTimes(properties));
   BELAY_RETURN_IF_ERROR(
-      Check(H5Pset_link_phase_change(properties.get(), kMostCompactLinks,
+      Check(H5Pset_link_phase_change(properties.get(), kMaxCompactLinks,
                                      kMinIndexedLinks),
             "set link storage", object));
   return properties;

@@ -118,8 +118,9 @@ StatusOr<std::string> AgainstNumber(const ManagerOptions& options,
 
 std::optional<int64_t> LatestOf(const SaveHistory& history) {
   for (size_t i = history.steps.size(); i-- > 0;) {
-    if (!std::ranges::binary_search(history.damaged, history.steps[i]))
+    if (!std::ranges::binary_search(history.damaged, history.steps[i])) {
       return history.steps[i];
+    }
   }
   return std::nullopt;
 }

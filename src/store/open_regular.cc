@@ -8,6 +8,7 @@
 
 #include "base/errno_status.h"
 #include "base/text.h"
+#include "store/retry.h"
 
 namespace belay {
 namespace {
@@ -29,11 +30,7 @@ const char* KindOf(mode_t mode) {
 }
 
 int Open(const std::string& path, int flags) {
-  int fd = -1;
-  do {
-    fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  } while (fd < 0 && errno == EINTR);
-  return fd;
+  return Retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
 }
 
 }  // namespace

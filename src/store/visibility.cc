@@ -17,14 +17,14 @@ namespace {
 
 StatusOr<bool> WaitUntil(const std::string& path, double seconds,
                          absl::FunctionRef<StatusOr<bool>()> look) {
-  using Pause = std::chrono::duration<double>;
   const auto start = std::chrono::steady_clock::now();
   double pause = 0.001;
   for (;;) {
     BELAY_ASSIGN_OR_RETURN(const bool is_seen, look());
-    const Pause waited = std::chrono::steady_clock::now() - start;
+    const std::chrono::duration<double> waited =
+        std::chrono::steady_clock::now() - start;
     if (is_seen || waited.count() >= seconds) return is_seen;
-    std::this_thread::sleep_for(Pause(pause));
+    std::this_thread::sleep_for(std::chrono::duration<double>(pause));
     pause = std::min(2 * pause, 0.5);
     // Opening directories makes NFS ask whether they have changed.
     ListDirectory(ParentOf(ParentOf(path))).IgnoreError();

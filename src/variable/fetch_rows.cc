@@ -17,7 +17,6 @@
 namespace belay {
 namespace {
 
-constexpr int64_t kIndexBytes = sizeof(int64_t);
 constexpr int64_t kNone = -1;
 
 // Gives different values the numbers 0, 1, 2, in the order of appearance. An
@@ -104,7 +103,7 @@ std::vector<int64_t> IndexBytes(const Requests& requests) {
   std::vector<int64_t> bytes;
   for (size_t rank = 0; rank + 1 < requests.starts.size(); ++rank) {
     bytes.push_back((requests.starts[rank + 1] - requests.starts[rank]) *
-                    kIndexBytes);
+                    kRowIndexBytes);
   }
   return bytes;
 }
@@ -138,7 +137,7 @@ StatusOr<Answers> NewAnswers(std::span<const int64_t> index_bytes,
   Answers answers;
   BELAY_ASSIGN_OR_RETURN(answers.asked, NewReceivedBytes(index_bytes));
   for (int64_t offset : answers.asked.offsets) {
-    answers.starts.push_back(offset / kIndexBytes);
+    answers.starts.push_back(offset / kRowIndexBytes);
   }
   answers.rows.resize(answers.starts.back());
   const size_t size = answers.rows.size() * row_bytes;
@@ -153,8 +152,8 @@ void Gather(const RowFinder& finder, int64_t row_bytes, Answers& answers) {
   const std::byte* next = answers.asked.memory.bytes.get();
   for (const std::byte*& address : answers.rows) {
     int64_t row;
-    std::memcpy(&row, next, kIndexBytes);
-    next += kIndexBytes;
+    std::memcpy(&row, next, kRowIndexBytes);
+    next += kRowIndexBytes;
     address = finder.Address(row);
   }
   CopyRows(answers.rows, row_bytes, answers.bytes);
@@ -166,7 +165,7 @@ Status ExchangeRows(Team& team, int64_t row_bytes, const Requests& requests,
   const auto* const indices =
       reinterpret_cast<const std::byte*>(requests.rows.data());
   BELAY_RETURN_IF_AGREED(
-      ExchangeBytes(team, Parts(indices, requests.starts, kIndexBytes),
+      ExchangeBytes(team, Parts(indices, requests.starts, kRowIndexBytes),
                     answers.asked.FromAll()));
   Gather(*requests.finder, row_bytes, answers);
   const std::byte* const answer = answers.bytes;

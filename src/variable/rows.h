@@ -15,6 +15,9 @@
 
 namespace belay {
 
+// Of a row's number, on its way to another rank.
+inline constexpr int64_t kRowIndexBytes = sizeof(int64_t);
+
 // The row shape: that of the variable without its first axis. Local.
 Shape RowShape(const ShardedVariable& variable);
 

@@ -17,8 +17,6 @@
 namespace belay {
 namespace {
 
-constexpr int64_t kRowIndexBytes = sizeof(int64_t);
-
 // The rows that one rank gives to one owner, as they travel: first all rows,
 // so that their elements are aligned, then their indices.
 class RowBatch {
