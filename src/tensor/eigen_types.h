@@ -4,9 +4,11 @@
 #define BELAY_TENSOR_EIGEN_TYPES_H_
 
 #include <Eigen/Core>
+#include <algorithm>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <type_traits>
 
 #include "belay/dtype.h"
@@ -123,14 +125,25 @@ struct WrappingDivide {
   }
 };
 
+// The functions of two elements of a dtype.
+template <typename T>
+using AddOf = std::conditional_t<kIsInteger<T>, WrappingAdd, std::plus<>>;
+template <typename T>
+using SubtractOf =
+    std::conditional_t<kIsInteger<T>, WrappingSubtract, std::minus<>>;
+template <typename T>
+using MultiplyOf =
+    std::conditional_t<kIsInteger<T>, WrappingMultiply, std::multiplies<>>;
+template <typename T>
+using DivideOf =
+    std::conditional_t<kIsInteger<T>, WrappingDivide, std::divides<>>;
+
 // Returns the place of the first zero, or -1.
 template <typename T>
 int64_t FindZero(const std::byte* data, int64_t count) {
-  const auto map = MapOf<T>(data, count);
-  if (count == 0 || (map != T{0}).all()) return -1;
-  int64_t place = 0;
-  while (map[place] != T{0}) ++place;
-  return place;
+  const T* const begin = reinterpret_cast<const T*>(data);
+  const T* const place = std::find(begin, begin + count, T{0});
+  return place == begin + count ? -1 : place - begin;
 }
 
 }  // namespace belay

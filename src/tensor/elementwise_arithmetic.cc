@@ -1,34 +1,15 @@
+#include <type_traits>
+
 #include "tensor/elementwise_kernel.h"
 
 namespace belay {
 namespace {
 
-struct Sum {
-  template <typename A, typename B>
-  auto operator()(const A& a, const B& b) const {
-    return a + b;
-  }
-};
-
-struct Difference {
-  template <typename A, typename B>
-  auto operator()(const A& a, const B& b) const {
-    return a - b;
-  }
-};
-
-struct Product {
-  template <typename A, typename B>
-  auto operator()(const A& a, const B& b) const {
-    return a * b;
-  }
-};
-
 template <typename Real>
 struct Quotient {
-  template <typename A, typename B>
-  auto operator()(const A& a, const B& b) const {
-    return a.template cast<Real>() / b.template cast<Real>();
+  template <typename T>
+  Real operator()(const T& a, const T& b) const {
+    return static_cast<Real>(a) / static_cast<Real>(b);
   }
 };
 
@@ -41,18 +22,13 @@ using QuotientType =
 template <typename T>
 ElementKernel FindArithmetic(BinaryOp op) {
   using Q = QuotientType<T>;
-  constexpr bool kWraps = kIsInteger<T>;
   switch (op) {
     case BinaryOp::kAdd:
-      return BinaryKernel<T, T,
-                          std::conditional_t<kWraps, Each<WrappingAdd>, Sum>>();
+      return BinaryKernel<T, T, AddOf<T>>();
     case BinaryOp::kSubtract:
-      return BinaryKernel<
-          T, T,
-          std::conditional_t<kWraps, Each<WrappingSubtract>, Difference>>();
+      return BinaryKernel<T, T, SubtractOf<T>>();
     case BinaryOp::kMultiply:
-      return BinaryKernel<
-          T, T, std::conditional_t<kWraps, Each<WrappingMultiply>, Product>>();
+      return BinaryKernel<T, T, MultiplyOf<T>>();
     case BinaryOp::kDivide:
       return BinaryKernel<T, Q, Quotient<Q>>();
     default:

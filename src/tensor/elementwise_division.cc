@@ -69,13 +69,13 @@ struct ToThePower {
 
 template <typename T>
 ElementKernel FindDivision(BinaryOp op) {
-  if (op == BinaryOp::kPower) return BinaryKernel<T, T, Each<ToThePower>>();
+  if (op == BinaryOp::kPower) return BinaryKernel<T, T, ToThePower>();
   if constexpr (!kIsComplex<T>) {
     if (op == BinaryOp::kFloorDivide) {
-      return BinaryKernel<T, T, Each<FloorQuotient>>();
+      return BinaryKernel<T, T, FloorQuotient>();
     }
     if (op == BinaryOp::kModulo) {
-      return BinaryKernel<T, T, Each<FloorRemainder>>();
+      return BinaryKernel<T, T, FloorRemainder>();
     }
   }
   return {};

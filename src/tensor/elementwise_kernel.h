@@ -1,7 +1,9 @@
-// How the families of inner loops are made from Eigen expressions.
+// How the families of inner loops are made from functions of single elements.
 
 #ifndef BELAY_TENSOR_ELEMENTWISE_KERNEL_H_
 #define BELAY_TENSOR_ELEMENTWISE_KERNEL_H_
+
+#include <type_traits>
 
 #include "tensor/eigen_types.h"
 #include "tensor/elementwise.h"
@@ -20,49 +22,44 @@ constexpr DType DTypeOfScalar() {
   }
 }
 
-// The elements as an Eigen expression. Of a bool any byte but 0 is true: memory
-// that others have filled may hold such bytes, and C++ leaves open what a bool
-// of them is.
+// Element i. Of a bool any byte but 0 is true: memory that others have filled
+// may hold such bytes, and C++ leaves open what a bool of them is.
 template <typename T>
-auto ElementsOf(const std::byte* data, int64_t count) {
+T ElementAt(const std::byte* data, int64_t i) {
   if constexpr (kIsBool<T>) {
-    return MapOf<uint8_t>(data, count) != uint8_t{0};
+    return data[i] != std::byte{0};
   } else {
-    return MapOf<T>(data, count);
+    return reinterpret_cast<const T*>(data)[i];
   }
 }
 
-// Expression{}(a, b) makes an Eigen expression of two array expressions.
-template <typename T, typename Result, typename Expression>
+// Function{}(x, y) gives the result of each pair of elements. The steps, 0 or
+// 1, are constants, and nothing in the loop is read from `line`, to which a
+// result of bytes might belong: so that the loop can be made of vectors.
+template <typename T, typename Result, typename Function, int64_t kStepA,
+          int64_t kStepB>
+void RunSteps(const ElementLine& line) {
+  const std::byte* const a = line.a;
+  const std::byte* const b = line.b;
+  Result* const result = reinterpret_cast<Result*>(line.result);
+  const int64_t count = line.count;
+  for (int64_t i = 0; i < count; ++i) {
+    result[i] =
+        Function{}(ElementAt<T>(a, i * kStepA), ElementAt<T>(b, i * kStepB));
+  }
+}
+
+template <typename T, typename Result, typename Function>
 void RunBinary(const ElementLine& line) {
-  auto result = MapOf<Result>(line.result, line.count);
-  const auto repeated = [&](const std::byte* element) {
-    return Eigen::Array<T, Eigen::Dynamic, 1>::Constant(
-        line.count, ElementsOf<T>(element, 1).coeff(0));
-  };
-  if (line.a_repeats) {
-    result = Expression{}(repeated(line.a), ElementsOf<T>(line.b, line.count));
-  } else if (line.b_repeats) {
-    result = Expression{}(ElementsOf<T>(line.a, line.count), repeated(line.b));
-  } else {
-    result = Expression{}(ElementsOf<T>(line.a, line.count),
-                          ElementsOf<T>(line.b, line.count));
-  }
+  if (line.a_repeats) return RunSteps<T, Result, Function, 0, 1>(line);
+  if (line.b_repeats) return RunSteps<T, Result, Function, 1, 0>(line);
+  RunSteps<T, Result, Function, 1, 1>(line);
 }
 
-template <typename T, typename Result, typename Expression>
+template <typename T, typename Result, typename Function>
 ElementKernel BinaryKernel() {
-  return {RunBinary<T, Result, Expression>, DTypeOfScalar<Result>()};
+  return {RunBinary<T, Result, Function>, DTypeOfScalar<Result>()};
 }
-
-// The expression that applies Function{}(x, y) to each pair of elements.
-template <typename Function>
-struct Each {
-  template <typename A, typename B>
-  auto operator()(const A& a, const B& b) const {
-    return a.binaryExpr(b, Function{});
-  }
-};
 
 }  // namespace belay
 

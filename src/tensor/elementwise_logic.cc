@@ -18,11 +18,11 @@ template <typename T>
 ElementKernel FindLogicOf(BinaryOp op) {
   switch (op) {
     case BinaryOp::kAnd:
-      return BinaryKernel<T, T, Each<Bits<std::bit_and<>>>>();
+      return BinaryKernel<T, T, Bits<std::bit_and<>>>();
     case BinaryOp::kOr:
-      return BinaryKernel<T, T, Each<Bits<std::bit_or<>>>>();
+      return BinaryKernel<T, T, Bits<std::bit_or<>>>();
     case BinaryOp::kXor:
-      return BinaryKernel<T, T, Each<Bits<std::bit_xor<>>>>();
+      return BinaryKernel<T, T, Bits<std::bit_xor<>>>();
     default:
       return {};
   }
@@ -31,8 +31,12 @@ ElementKernel FindLogicOf(BinaryOp op) {
 // Function{}(x) gives the result for each element.
 template <typename T, typename Result, typename Function>
 void RunUnary(const ElementLine& line) {
-  MapOf<Result>(line.result, line.count) =
-      ElementsOf<T>(line.a, line.count).unaryExpr(Function{});
+  const std::byte* const a = line.a;
+  Result* const result = reinterpret_cast<Result*>(line.result);
+  const int64_t count = line.count;
+  for (int64_t i = 0; i < count; ++i) {
+    result[i] = Function{}(ElementAt<T>(a, i));
+  }
 }
 
 template <typename T, typename Result, typename Function>

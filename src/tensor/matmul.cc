@@ -38,14 +38,11 @@ auto MatrixOf(const Tensor& a) {
                                      a.shape()[0], a.shape()[1]);
 }
 
-// A copy, if it is not of that type already.
-template <typename T, typename Wide>
-auto MatrixAs(const Tensor& a) {
-  if constexpr (std::is_same_v<T, Wide>) {
-    return MatrixOf<T>(a);
-  } else {
-    return Matrix<Wide>(MatrixOf<T>(a).template cast<Wide>());
-  }
+template <typename Wide>
+void MultiplyWide(Eigen::Ref<const Matrix<Wide>> a,
+                  Eigen::Ref<const Matrix<Wide>> b,
+                  Eigen::Ref<Matrix<Wide>> product) {
+  product.noalias() = a * b;
 }
 
 template <typename T>
@@ -53,12 +50,13 @@ void Multiply(const Tensor& a, const Tensor& b, Tensor& result) {
   using Wide = typename SumType<T>::type;
   Eigen::Map<Matrix<T>> product(reinterpret_cast<T*>(result.data()),
                                 result.shape()[0], result.shape()[1]);
-  const auto left = MatrixAs<T, Wide>(a);
-  const auto right = MatrixAs<T, Wide>(b);
   if constexpr (std::is_same_v<T, Wide>) {
-    product.noalias() = left * right;
+    MultiplyWide<Wide>(MatrixOf<T>(a), MatrixOf<T>(b), product);
   } else {
-    const Matrix<Wide> sums = left * right;
+    const Matrix<Wide> left = MatrixOf<T>(a).template cast<Wide>();
+    const Matrix<Wide> right = MatrixOf<T>(b).template cast<Wide>();
+    Matrix<Wide> sums(left.rows(), right.cols());
+    MultiplyWide<Wide>(left, right, sums);
     product = sums.template cast<T>();
   }
 }

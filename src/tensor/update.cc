@@ -10,47 +10,7 @@
 namespace belay {
 namespace {
 
-template <typename T>
-void Divide(ArrayMap<T>& x, const ConstArrayMap<T>& d) {
-  if constexpr (kIsInteger<T>) {
-    x = x.binaryExpr(d, WrappingDivide{});
-  } else {
-    x /= d;
-  }
-}
-
-template <typename T>
-void Arithmetic(UpdateOp op, ArrayMap<T>& x, const ConstArrayMap<T>& d) {
-  switch (op) {
-    case UpdateOp::kAdd:
-      if constexpr (kIsInteger<T>) {
-        x = x.binaryExpr(d, WrappingAdd{});
-      } else {
-        x += d;
-      }
-      return;
-    case UpdateOp::kSub:
-      if constexpr (kIsInteger<T>) {
-        x = x.binaryExpr(d, WrappingSubtract{});
-      } else {
-        x -= d;
-      }
-      return;
-    case UpdateOp::kMul:
-      if constexpr (kIsInteger<T>) {
-        x = x.binaryExpr(d, WrappingMultiply{});
-      } else {
-        x *= d;
-      }
-      return;
-    case UpdateOp::kDiv:
-      return Divide(x, d);
-    default:
-      assert(false);
-  }
-}
-
-// Eigen's own min and max leave open what they make of a NaN.
+// NaN wins, whichever of the two it is.
 struct Smaller {
   template <typename T>
   T operator()(T x, T d) const {
@@ -65,22 +25,23 @@ struct Larger {
   }
 };
 
+// x = Function{}(x, d) for each element.
+template <typename Function, typename T>
+void ForEach(T* x, const T* d, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) x[i] = Function{}(x[i], d[i]);
+}
+
 template <typename T>
-void Apply(UpdateOp op, std::byte* target, const std::byte* delta,
-           int64_t count) {
-  if constexpr (!kIsBool<T>) {
-    auto x = MapOf<T>(target, count);
-    const auto d = MapOf<T>(delta, count);
-    if (op != UpdateOp::kMin && op != UpdateOp::kMax) {
-      Arithmetic<T>(op, x, d);
-    } else if constexpr (!kIsComplex<T>) {
-      if (op == UpdateOp::kMin) {
-        x = x.binaryExpr(d, Smaller{});
-      } else {
-        x = x.binaryExpr(d, Larger{});
-      }
-    }
+void Apply(UpdateOp op, T* x, const T* d, int64_t count) {
+  if (op == UpdateOp::kAdd) return ForEach<AddOf<T>>(x, d, count);
+  if (op == UpdateOp::kSub) return ForEach<SubtractOf<T>>(x, d, count);
+  if (op == UpdateOp::kMul) return ForEach<MultiplyOf<T>>(x, d, count);
+  if (op == UpdateOp::kDiv) return ForEach<DivideOf<T>>(x, d, count);
+  if constexpr (!kIsComplex<T>) {
+    if (op == UpdateOp::kMin) return ForEach<Smaller>(x, d, count);
+    if (op == UpdateOp::kMax) return ForEach<Larger>(x, d, count);
   }
+  assert(false);
 }
 
 Status Refuse(UpdateOp op, DType dtype) {
@@ -145,7 +106,10 @@ void UpdateCheckedElements(UpdateOp op, DType dtype, std::byte* target,
       dtype,
       [&](auto scalar) {
         using T = typename decltype(scalar)::type;
-        Apply<T>(op, target, delta, count);
+        if constexpr (!kIsBool<T>) {
+          Apply(op, reinterpret_cast<T*>(target),
+                reinterpret_cast<const T*>(delta), count);
+        }
       },
       [] {});
 }

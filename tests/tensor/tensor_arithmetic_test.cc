@@ -260,6 +260,23 @@ TEST(TensorArithmeticTest, ComplexNumbers) {
   EXPECT_EQ((a % b).status().code(), absl::StatusCode::kUnimplemented);
 }
 
+// Divides where the squares of the parts are not numbers of T.
+template <typename T>
+void CheckQuotients(T part) {
+  using Complex = std::complex<T>;
+  const Tensor a = Tensor::Of<Complex>({3}, {{2 * part, 0}, {0, part}, {0, 0}});
+  const Tensor b = Tensor::Of<Complex>({1}, {{0, part}});
+  EXPECT_THAT((a / b)->template values<Complex>(),
+              ElementsAre(Complex{0, -2}, Complex{1, 0}, Complex{0, 0}));
+}
+
+TEST(TensorArithmeticTest, QuotientsOfLargeAndSmallComplexNumbers) {
+  CheckQuotients(1e30f);
+  CheckQuotients(1e-30f);
+  CheckQuotients(1e200);
+  CheckQuotients(1e-200);
+}
+
 TEST(TensorArithmeticTest, TruthValues) {
   const Tensor a = Tensor::Of<bool>({4}, {false, false, true, true});
   const Tensor b = Tensor::Of<bool>({4}, {false, true, false, true});
