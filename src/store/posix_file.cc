@@ -51,6 +51,14 @@ int64_t Allocated(const struct stat& stat) {
   return static_cast<int64_t>(stat.st_blocks) * 512;
 }
 
+// Whether `path`, or what is nearest above it, lies on such a file system.
+bool IsOn(int64_t magic, const std::string& path) {
+  struct statfs found;
+  if (::statfs(path.c_str(), &found) == 0) return found.f_type == magic;
+  const std::string parent = ParentOf(path);
+  return parent != path && IsOn(magic, parent);
+}
+
 }  // namespace
 
 PosixFile::PosixFile(std::string path, int fd)
@@ -342,14 +350,9 @@ StatusOr<int64_t> FreeBytes(const std::string& path) {
   return ErrnoStatus(errno, "find free space", path);
 }
 
-bool IsOnNfs(const std::string& path) {
-  struct statfs found;
-  if (::statfs(path.c_str(), &found) == 0) {
-    return found.f_type == NFS_SUPER_MAGIC;
-  }
-  const std::string parent = ParentOf(path);
-  return parent != path && IsOnNfs(parent);
-}
+bool IsOnNfs(const std::string& path) { return IsOn(NFS_SUPER_MAGIC, path); }
+
+bool IsInMemory(const std::string& path) { return IsOn(TMPFS_MAGIC, path); }
 
 Status BlameFullDisk(const Status& status, const std::string& path,
                      int64_t need) {

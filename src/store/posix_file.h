@@ -154,6 +154,9 @@ StatusOr<int64_t> FreeBytes(const std::string& path);
 // cannot be found out. Local.
 bool IsOnNfs(const std::string& path);
 
+// Whether it lies on a tmpfs, likewise. Local.
+bool IsInMemory(const std::string& path);
+
 // Returns a failure to write to `path` as it is or, if its cause is not known
 // and less than `need` bytes are free there, as ResourceExhausted. MPI does not
 // tell a full disk from other failures. Local.

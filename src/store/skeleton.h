@@ -39,7 +39,8 @@ enum class Space : uint8_t {
   // With its skeleton: a rank that runs out of space has not written yet, and
   // ranks that write at the same time do not wait for each other's blocks.
   kReserved,
-  // As it is written, by one rank: a full disk shows then, and only there.
+  // As it is written, by one rank or in memory: a full disk shows then, and may
+  // show on one rank only.
   kAsWritten,
 };
 
