@@ -12,17 +12,13 @@
 #include "store/retry.h"
 
 namespace belay {
-namespace {
 
-// Of the open file, not of the process: closing another one keeps it.
-int SetLock(int fd, short type) {
+int SetOpenFileLock(int fd, short type) {
   struct flock lock = {};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
   return Retry([&] { return ::fcntl(fd, F_OFD_SETLK, &lock); });
 }
-
-}  // namespace
 
 FileLock::FileLock(std::string path, int fd)
     : path_(std::move(path)), fd_(fd) {}
@@ -50,7 +46,7 @@ StatusOr<FileLock> FileLock::Open(std::string path) {
 
 StatusOr<FileLock::Result> FileLock::Try() {
   BELAY_RETURN_IF_ERROR(fault::Point("lock"));
-  if (SetLock(fd_, F_WRLCK) == 0) return Result::kTaken;
+  if (SetOpenFileLock(fd_, F_WRLCK) == 0) return Result::kTaken;
   switch (errno) {
     case EAGAIN:
     case EACCES:
@@ -65,7 +61,7 @@ StatusOr<FileLock::Result> FileLock::Try() {
   }
 }
 
-void FileLock::Free() { SetLock(fd_, F_UNLCK); }
+void FileLock::Free() { SetOpenFileLock(fd_, F_UNLCK); }
 
 StatusOr<std::string> FileLock::Read(size_t max_bytes) const {
   BELAY_RETURN_IF_ERROR(fault::Point("read"));

@@ -14,6 +14,12 @@
 
 namespace belay {
 
+// Locks (F_WRLCK) or frees (F_UNLCK) all of an open file, as fcntl does, and
+// does not wait. The lock belongs to the open file and not to the process, so
+// that closing another one keeps it. Those that flock takes, as HDF5 does, are
+// others. Local.
+int SetOpenFileLock(int fd, short type);
+
 // Move only. The destructor closes the file, which frees the lock.
 class FileLock {
  public:

@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "base/fault.h"
 #include "base/status_macros.h"
+#include "store/file_pages.h"
 #include "store/io_vectors.h"
 #include "store/open_regular.h"
 #include "store/paths.h"
@@ -26,7 +27,7 @@
 namespace belay {
 namespace {
 
-int OpenFlags(PosixFile::Mode mode) {
+int OpenFlags(PosixFile::Mode mode, bool in_memory) {
   switch (mode) {
     case PosixFile::Mode::kRead:
       return O_RDONLY;
@@ -34,6 +35,8 @@ int OpenFlags(PosixFile::Mode mode) {
       return O_RDWR;
     case PosixFile::Mode::kWriteOnly:
       return O_WRONLY;
+    case PosixFile::Mode::kWriteBeside:
+      return in_memory ? O_RDWR : O_WRONLY;
     case PosixFile::Mode::kCreate:
       return O_RDWR | O_CREAT | O_EXCL;
   }
@@ -51,6 +54,12 @@ int64_t Allocated(const struct stat& stat) {
   return static_cast<int64_t>(stat.st_blocks) * 512;
 }
 
+int64_t NumBytes(std::span<const std::span<const std::byte>> parts) {
+  int64_t bytes = 0;
+  for (std::span<const std::byte> part : parts) bytes += std::ssize(part);
+  return bytes;
+}
+
 // Whether `path`, or what is nearest above it, lies on such a file system.
 bool IsOn(int64_t magic, const std::string& path) {
   struct statfs found;
@@ -61,26 +70,29 @@ bool IsOn(int64_t magic, const std::string& path) {
 
 }  // namespace
 
-PosixFile::PosixFile(std::string path, int fd)
-    : path_(std::move(path)), fd_(fd) {}
+PosixFile::PosixFile(std::string path, int fd, bool has_turns)
+    : path_(std::move(path)), fd_(fd), has_turns_(has_turns) {}
 
 StatusOr<PosixFile> PosixFile::Open(std::string path, Mode mode) {
   const char* operation = mode == Mode::kCreate ? "create" : "open";
   BELAY_RETURN_IF_ERROR(fault::Point(operation));
-  BELAY_ASSIGN_OR_RETURN(const int fd,
-                         OpenRegular(path, OpenFlags(mode), operation));
-  return PosixFile(std::move(path), fd);
+  const bool has_turns = mode == Mode::kWriteBeside && IsInMemory(path);
+  BELAY_ASSIGN_OR_RETURN(
+      const int fd, OpenRegular(path, OpenFlags(mode, has_turns), operation));
+  return PosixFile(std::move(path), fd, has_turns);
 }
 
 PosixFile::PosixFile(PosixFile&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::exchange(other.fd_, -1)),
+      has_turns_(other.has_turns_),
       write_calls_(other.write_calls_),
       read_calls_(other.read_calls_) {}
 
 PosixFile& PosixFile::operator=(PosixFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
+  std::swap(has_turns_, other.has_turns_);
   std::swap(write_calls_, other.write_calls_);
   std::swap(read_calls_, other.read_calls_);
   return *this;
@@ -118,6 +130,19 @@ Status PosixFile::PwriteAll(int64_t offset, const void* data, int64_t bytes) {
 Status PosixFile::PwriteParts(
     int64_t offset, std::span<const std::span<const std::byte>> parts) {
   BELAY_RETURN_IF_ERROR(fault::Point("write"));
+  if (!has_turns_ || NumBytes(parts) < kLeastMappedBytes) {
+    return WriteVectors(offset, parts);
+  }
+  const WriteTurn turn(fd_);
+  if (turn.is_taken() && FillPages(fd_, offset, parts)) {
+    ++write_calls_;
+    return absl::OkStatus();
+  }
+  return WriteVectors(offset, parts);
+}
+
+Status PosixFile::WriteVectors(
+    int64_t offset, std::span<const std::span<const std::byte>> parts) {
   IoVectors<const std::byte> left(parts);
   while (left.Fill()) {
     ++write_calls_;

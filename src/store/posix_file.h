@@ -1,5 +1,6 @@
-// POSIX files and directories: with directory_lock, file_lock, mapped_file and
-// open_regular the only place that calls the operating system's file functions.
+// POSIX files and directories: with directory_lock, file_lock, file_pages,
+// mapped_file and open_regular the only place that calls the operating system's
+// file functions.
 //
 // Every operation passes one fault point under its own name, the name that
 // starts its error message: `OPERATION "PATH": cause`. Errors are those of
@@ -38,6 +39,10 @@ class PosixFile {
     // Must exist, and cannot be read: NFS then sends what was written and no
     // bytes around it.
     kWriteOnly,
+    // The same for a file that others write at the same time, and that is as
+    // long already as it will be. In memory, PwriteParts then does not wait for
+    // them (store/file_pages.h).
+    kWriteBeside,
     kCreate,  // must not exist; can be read, too
   };
 
@@ -109,7 +114,9 @@ class PosixFile {
   int64_t read_calls() const { return read_calls_; }
 
  private:
-  PosixFile(std::string path, int fd);
+  PosixFile(std::string path, int fd, bool has_turns);
+  Status WriteVectors(int64_t offset,
+                      std::span<const std::span<const std::byte>> parts);
   Status Reserve(int mode, int64_t from, int64_t bytes);
   StatusOr<int64_t> SpaceForThisFile() const;
   Status NoSpaceLeft(int64_t need, int64_t found) const;
@@ -117,6 +124,7 @@ class PosixFile {
 
   std::string path_;
   int fd_ = -1;
+  bool has_turns_ = false;  // writers of this file take turns
   int64_t write_calls_ = 0;
   int64_t read_calls_ = 0;
 };

@@ -339,7 +339,7 @@ Status WriteRounds(Team& team, TwoPhaseRun& run) {
 
 Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts) {
   StatusOr<PosixFile> file =
-      PosixFile::Open(job.path, PosixFile::Mode::kWriteOnly);
+      PosixFile::Open(job.path, PosixFile::Mode::kWriteBeside);
   BELAY_RETURN_IF_AGREED(Agree(team, file.status()));
   TwoPhaseRun run{.job = job,
                   .file = *std::move(file),

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -6,9 +7,12 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "directory_fixture.h"
+#include "store/file_pages.h"
 #include "store/posix_file.h"
 
 namespace {
@@ -62,6 +66,25 @@ TEST_F(FullDiskTest, WriteStopsWithNoSpace) {
             absl::ResourceExhaustedError("write \"" + Path("a") +
                                          "\": no space left on device"));
   EXPECT_EQ(FreeBytes(dir_).value(), 0);
+}
+
+TEST_F(FullDiskTest, WritingBesideOthersStopsLikewise) {
+  const std::string data(kDiskBytes, 'x');
+  PosixFile taker = Create("a");
+  ASSERT_TRUE(taker.Extend(kDiskBytes).ok());
+  ASSERT_TRUE(taker.PwriteAll(0, data.data(), kDiskBytes / 2).ok());
+  ASSERT_TRUE(Create("b").PwriteAll(0, data.data(), 4096).ok());
+  const int other = open(Path("a").c_str(), O_RDWR);
+  const WriteTurn turn(other);
+  PosixFile file =
+      PosixFile::Open(Path("a"), PosixFile::Mode::kWriteBeside).value();
+  const std::vector<std::span<const std::byte>> half = {
+      std::as_bytes(std::span(data)).first(kDiskBytes / 2)};
+  EXPECT_EQ(file.PwriteParts(kDiskBytes / 2, half),
+            absl::ResourceExhaustedError("write \"" + Path("a") +
+                                         "\": no space left on device"));
+  EXPECT_EQ(FreeBytes(dir_).value(), 0);
+  close(other);
 }
 
 TEST_F(FullDiskTest, FallocateSaysWhatIsFree) {

@@ -1,0 +1,65 @@
+// Files in memory: ranks write bytes of the same pages at the same time.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "store/posix_file.h"
+#include "values.h"
+
+namespace belay::shared_pages_test {
+namespace {
+
+using testing::Values;
+
+// Until its end, temporary directories are in memory where there is such a
+// place.
+class UsesMemory {
+ protected:
+  UsesMemory() {
+    if (const char* found = std::getenv("TMPDIR")) before_ = found;
+    if (IsInMemory("/dev/shm")) setenv("TMPDIR", "/dev/shm", 1);
+  }
+  ~UsesMemory() {
+    if (before_.has_value()) {
+      setenv("TMPDIR", before_->c_str(), 1);
+    } else {
+      unsetenv("TMPDIR");
+    }
+  }
+
+ private:
+  std::optional<std::string> before_;
+};
+
+class SharedPagesTest : private UsesMemory, public testing::CheckpointTest {};
+
+TEST_F(SharedPagesTest, EveryByteIsTheLastOneWritten) {
+  if (!IsInMemory(dir_.path())) GTEST_SKIP() << "needs a tmpfs at /dev/shm";
+  Values values;
+  // Pieces of about 100 KB, of which none begins with a page.
+  for (int64_t i = 0; i < 40; ++i) {
+    values.AddCut("w" + std::to_string(i), DType::kU8, {size_, 100003 + i}, 0,
+                  rank_, size_);
+  }
+  // Pieces of one tile and more.
+  values.AddCut("large", DType::kU8, {size_, 1000003}, 0, rank_, size_);
+  // Slivers, which ranks gather for each other.
+  values.AddCut("slivers", DType::kU8, {1001, 1001}, 1, rank_, size_);
+  int64_t step = 0;
+  for (const Transfer transfer :
+       {Transfer::kIndependent, Transfer::kTwoPhase, Transfer::kAuto}) {
+    ++step;
+    values.Fill(step);
+    const auto saved =
+        Save(comm_, run(), step, values.MakeState(),
+             {.transfer = transfer, .durable = false, .read_back = true});
+    EXPECT_TRUE(saved.ok()) << saved.status();
+    ExpectRestores(values, step, step);
+  }
+}
+
+}  // namespace
+}  // namespace belay::shared_pages_test

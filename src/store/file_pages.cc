@@ -1,0 +1,49 @@
+#include "store/file_pages.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "store/file_lock.h"
+
+namespace belay {
+
+WriteTurn::WriteTurn(int fd)
+    : fd_(fd),
+      is_taken_(SetOpenFileLock(fd, F_WRLCK) != 0 &&
+                (errno == EAGAIN || errno == EACCES)) {}
+
+WriteTurn::~WriteTurn() {
+  if (!is_taken_) SetOpenFileLock(fd_, F_UNLCK);
+}
+
+bool FillPages(int fd, int64_t offset,
+               std::span<const std::span<const std::byte>> parts) {
+#ifdef MADV_POPULATE_WRITE
+  const int64_t before = offset % ::sysconf(_SC_PAGESIZE);
+  size_t size = static_cast<size_t>(before);
+  for (std::span<const std::byte> part : parts) size += part.size();
+  void* const mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+                              fd, offset - before);
+  if (mapped == MAP_FAILED) return false;
+  // Without this, touching a page for which there is no space would end the
+  // process.
+  const bool filled = ::madvise(mapped, size, MADV_POPULATE_WRITE) == 0;
+  if (filled) {
+    auto* to = static_cast<std::byte*>(mapped) + before;
+    for (std::span<const std::byte> part : parts) {
+      std::memcpy(to, part.data(), part.size());
+      to += part.size();
+    }
+  }
+  ::munmap(mapped, size);
+  return filled;
+#else
+  return false;
+#endif
+}
+
+}  // namespace belay

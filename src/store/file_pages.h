@@ -1,0 +1,51 @@
+// Files in memory that several processes write at once.
+//
+// The kernel lets one process at a time write to a file. In memory that is most
+// of the work: it finds and fills the pages while the other processes wait. The
+// pages of a mapping are found without that lock, at about twice the cost. So
+// whoever gets the turn writes, and the others fill pages meanwhile.
+
+#ifndef BELAY_STORE_FILE_PAGES_H_
+#define BELAY_STORE_FILE_PAGES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace belay {
+
+// Fewer bytes are not worth a mapping.
+inline constexpr int64_t kLeastMappedBytes = int64_t{64} << 10;
+
+// The turn to write to a file. Held until destruction, if it was free; the
+// kernel frees it when its holder ends. Only those that ask for it are kept
+// out.
+class WriteTurn {
+ public:
+  // Takes the turn if it is free. Does not wait. `fd` is open for writing, and
+  // outlives this. Local.
+  explicit WriteTurn(int fd);
+  WriteTurn(const WriteTurn&) = delete;
+  WriteTurn& operator=(const WriteTurn&) = delete;
+  ~WriteTurn();
+
+  // Whether another one has it; false where the file system has no locks.
+  // Local.
+  bool is_taken() const { return is_taken_; }
+
+ private:
+  int fd_;
+  bool is_taken_;
+};
+
+// Copies parts that follow each other to `offset` of a file on a tmpfs, open
+// for reading and writing, and as long already. Local. Returns false, with any
+// part of them copied, where that can't be done here: no space, no memory, an
+// older kernel. Writing them then tells why. A file made shorter meanwhile
+// raises SIGBUS.
+bool FillPages(int fd, int64_t offset,
+               std::span<const std::span<const std::byte>> parts);
+
+}  // namespace belay
+
+#endif  // BELAY_STORE_FILE_PAGES_H_
