@@ -22,9 +22,7 @@ inline Status PutGraph(const std::string& dir, const ObjectGraph& graph) {
                          ToStoredGraph(graph, saved.arrays, saved.values));
   const std::string path = JoinPath(dir, IndexName());
   std::filesystem::remove(path);
-  BELAY_ASSIGN_OR_RETURN(h5::Handle index, StartIndex(path, saved));
-  BELAY_ASSIGN_OR_RETURN(const IndexImage image,
-                         FillIndex(std::move(index), saved));
+  BELAY_ASSIGN_OR_RETURN(const IndexImage image, CreateIndex(path, saved));
   return FinishIndex(path, image, saved.step, saved.checksums, false);
 }
 

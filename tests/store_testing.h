@@ -198,9 +198,7 @@ inline void WriteCheckpoint(const std::string& dir, SavedCheckpoint& saved) {
     for (uint32_t sum : ChecksumsOf(array)) saved.checksums.push_back(sum);
   }
   const std::string path = JoinPath(dir, IndexName());
-  StatusOr<h5::Handle> index = StartIndex(path, saved);
-  ASSERT_TRUE(index.ok()) << index.status();
-  const StatusOr<IndexImage> image = FillIndex(*std::move(index), saved);
+  const StatusOr<IndexImage> image = CreateIndex(path, saved);
   ASSERT_TRUE(image.ok()) << image.status();
   const Status finished =
       FinishIndex(path, *image, saved.step, saved.checksums, false);

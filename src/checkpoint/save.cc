@@ -12,8 +12,6 @@
 #include "checkpoint/save_options.h"
 #include "checkpoint/save_run.h"
 #include "checkpoint/sight.h"
-#include "graph/stored_graph_conversion.h"
-#include "model/save_args.h"
 #include "store/commit.h"
 #include "store/index_file.h"
 #include "store/paths.h"
@@ -171,54 +169,6 @@ Status CreateMyFiles(SaveRun& run) {
   return absl::OkStatus();
 }
 
-// The graph as columns, with the dtypes that its values are stored in.
-StatusOr<StoredGraph> GraphToStore(SaveRun& run) {
-  SavedCheckpoint& saved = run.cache.planned.saved;
-  if (StoresAllAsTheyAre(run.options)) {
-    return ToStoredGraph(*run.graph, saved.arrays, saved.values);
-  }
-  BELAY_ASSIGN_OR_RETURN(const ArgsByKey args, CompileArgs(run.options.args));
-  ObjectGraph graph = *run.graph;
-  for (GraphNode& node : graph.nodes) {
-    for (GraphAttribute& attribute : node.attributes) {
-      if (attribute.has_handler()) continue;
-      BELAY_ASSIGN_OR_RETURN(
-          attribute.dtype,
-          StoredDType(args, run.options, attribute.key, attribute.dtype));
-    }
-  }
-  return ToStoredGraph(graph, saved.arrays, saved.values);
-}
-
-// The index says once how an array is laid out: where its object is, if it has
-// one.
-void LeaveLayoutsToGraph(SavedCheckpoint& saved) {
-  const StoredGraph& graph = saved.graph;
-  for (size_t i = 0; i < graph.attribute_array.size(); ++i) {
-    if (!graph.attribute_layout[i].empty()) {
-      saved.arrays[graph.attribute_array[i]].layout.clear();
-    }
-  }
-}
-
-// Rank 0: what needs no places is done while others make their files. Local.
-Status StartMyIndex(SaveRun& run) {
-  if (!run.team.is_root()) return absl::OkStatus();
-  BELAY_RETURN_IF_ERROR(FindFinalizers(run));
-  if (run.reuse) {
-    run.has_index = true;
-    return CreateIndexFromImage(run.IndexPath(), run.cache.index);
-  }
-  SavedCheckpoint& saved = run.cache.planned.saved;
-  saved.has_checksums = run.options.checksums;
-  if (run.graph != nullptr) {
-    BELAY_ASSIGN_OR_RETURN(saved.graph, GraphToStore(run));
-    LeaveLayoutsToGraph(saved);
-  }
-  BELAY_ASSIGN_OR_RETURN(run.index, StartIndex(run.IndexPath(), saved));
-  return absl::OkStatus();
-}
-
 // Returns the nonce as bytes. Rank 0 only.
 StatusOr<std::string> BeginOnRoot(SaveRun& run) {
   run.nonce = NewNonce();
@@ -242,7 +192,7 @@ Status Reserve(SaveRun& run) {
   const StatusOr<bool> sees = WaitForStep(run.path, run.nonce, patience);
   Status status = sees.status();
   if (sees.value_or(false)) status = CreateMyFiles(run);
-  if (status.ok()) status = StartMyIndex(run);
+  if (status.ok() && run.team.is_root()) status = FindFinalizers(run);
   BELAY_RETURN_IF_AGREED(AgreeOnSight(run.team, status, sees.value_or(true),
                                       Cat("save \"", run.Directory(), "\""),
                                       patience));
@@ -278,7 +228,6 @@ Status Commit(SaveRun& run) {
 // After Carry: no rank may believe in a step that another one does not. Local.
 void CleanUp(SaveRun& run, const Status& status) {
   if (!run.team.is_root()) return;
-  run.index = {};  // a file that is open may keep its directory from going
   // What was there before this save is not ours.
   if (!run.began) return;
   // Under the temporary name lies the old step of a commit that stands.

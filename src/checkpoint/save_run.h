@@ -13,7 +13,6 @@
 #include "checkpoint/plan_cache.h"
 #include "checkpoint/stations.h"
 #include "graph/object_graph.h"
-#include "h5/handle.h"
 #include "parallel/collective.h"
 #include "store/paths.h"
 #include "types/handler_table.h"
@@ -44,7 +43,6 @@ struct SaveRun {
   bool began = false;
   bool has_index = false;
   std::vector<TypeHandlerPtr> finalizers;
-  h5::Handle index;       // started, not filled
   bool is_owner = false;  // of the directory in progress, when committing
   bool committed = false;
   SaveResult result;
@@ -72,7 +70,7 @@ Status CompareReplicas(SaveRun& run);
 // Errors: what a handler returned or threw.
 Status FinalizeHandlers(const SaveRun& run);
 
-// Fills the index as far as it is known, while others write. Rank 0 only.
+// Writes the index as far as it is known, while others write. Rank 0 only.
 Status PrepareIndex(SaveRun& run);
 
 // Station write: all bytes into the data files. Collective; agreed.

@@ -267,14 +267,6 @@ StatusOr<bool> FindHoles(SaveRun& run, std::vector<int64_t>& sizes) {
 
 }  // namespace
 
-Status PrepareIndex(SaveRun& run) {
-  PlanCache::Impl& cache = run.cache;
-  run.has_index = true;
-  BELAY_ASSIGN_OR_RETURN(cache.index,
-                         FillIndex(std::move(run.index), cache.planned.saved));
-  return absl::OkStatus();
-}
-
 Status WriteStation(SaveRun& run) {
   const PlannedSave& planned = run.cache.planned;
   run.stations.Enter("write", planned.work);

@@ -141,8 +141,8 @@ std::vector<FileTeam> MakeTeams(const std::vector<int32_t>& nodes,
     }
   }
   if (!shared || teams.empty()) return teams;
-  // All take part, also those that write nothing. Rank 0 makes the index at
-  // that time, so its turn comes last.
+  // All take part, also those that write nothing. Rank 0 has the index to
+  // make, so its turn comes last.
   plan.teams.assign(nodes.size(), 0);
   teams[0].creators.resize(nodes.size(), 0);
   std::iota(teams[0].creators.begin(), teams[0].creators.end() - 1, 1);

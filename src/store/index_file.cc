@@ -50,8 +50,8 @@ Status PresentArray(const h5::Handle& file, h5::ObjectCache& groups,
                                   array.string_bytes, array.shape, pieces);
 }
 
-Status PresentArrays(const h5::Handle& file, h5::ObjectCache& groups,
-                     const SavedCheckpoint& saved) {
+Status PresentArrays(const h5::Handle& file, const SavedCheckpoint& saved) {
+  h5::ObjectCache groups;
   const std::vector<std::string> paths = ObjectPaths(saved.arrays);
   size_t begin = 0;
   for (size_t i = 0; i < saved.arrays.size(); ++i) {
@@ -113,20 +113,14 @@ h5::FileLayoutHint HintFor(const SavedCheckpoint& saved) {
   return {.metadata_bytes = bytes, .small_data_bytes = 65536};
 }
 
-// The datasets ascending by array.
-SavedCheckpoint SortedByArray(const SavedCheckpoint& saved) {
+// The datasets ascending by array, and a zero for every checksum to come.
+SavedCheckpoint SortedWithRoomForChecksums(const SavedCheckpoint& saved) {
   SavedCheckpoint sorted = saved;
   std::sort(sorted.datasets.begin(), sorted.datasets.end(),
             [](const StoredDataset& a, const StoredDataset& b) {
               return std::tie(a.array, a.box.offset) <
                      std::tie(b.array, b.box.offset);
             });
-  return sorted;
-}
-
-// The same with a zero for every checksum to come.
-SavedCheckpoint WithRoomForChecksums(const SavedCheckpoint& saved) {
-  SavedCheckpoint sorted = SortedByArray(saved);
   int64_t blocks = 0;
   for (const StoredArray& array : sorted.arrays) {
     blocks += NumBlocks(ArrayBytes(array));
@@ -137,22 +131,15 @@ SavedCheckpoint WithRoomForChecksums(const SavedCheckpoint& saved) {
 
 }  // namespace
 
-StatusOr<h5::Handle> StartIndex(const std::string& path,
-                                const SavedCheckpoint& saved) {
-  const SavedCheckpoint sorted = SortedByArray(saved);
+StatusOr<IndexImage> CreateIndex(const std::string& path,
+                                 const SavedCheckpoint& saved) {
+  const SavedCheckpoint sorted = SortedWithRoomForChecksums(saved);
   BELAY_ASSIGN_OR_RETURN(h5::Handle file,
                          h5::CreateFile(path, HintFor(sorted)));
-  h5::ObjectCache objects;
-  BELAY_RETURN_IF_ERROR(PresentArrays(file, objects, sorted));
-  return file;
-}
-
-StatusOr<IndexImage> FillIndex(h5::Handle index, const SavedCheckpoint& saved) {
-  const std::string path = index.name();
+  BELAY_RETURN_IF_ERROR(PresentArrays(file, sorted));
   IndexImage image;
-  BELAY_RETURN_IF_ERROR(
-      WriteColumns(index, ToColumns(WithRoomForChecksums(saved)), image));
-  BELAY_RETURN_IF_ERROR(index.Close());
+  BELAY_RETURN_IF_ERROR(WriteColumns(file, ToColumns(sorted), image));
+  BELAY_RETURN_IF_ERROR(file.Close());
   BELAY_ASSIGN_OR_RETURN(PosixFile written,
                          PosixFile::Open(path, PosixFile::Mode::kRead));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, written.Stat());

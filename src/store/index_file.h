@@ -1,7 +1,7 @@
 // index.h5: the array table, the checksums, and every array by its key.
 //
-// Written once by rank 0 while others make the data files and write, finished
-// when all data is in place; read by rank 0 before anything else. Serial HDF5
+// Written once by rank 0 while others write the data files, finished when all
+// data is in place; read by rank 0 before anything else. Serial HDF5
 // only.
 
 #ifndef BELAY_STORE_INDEX_FILE_H_
@@ -11,7 +11,6 @@
 #include <string>
 
 #include "belay/status.h"
-#include "h5/handle.h"
 #include "model/plan.h"
 
 namespace belay {
@@ -27,17 +26,12 @@ struct IndexImage {
   int64_t digest_offset = -1;
 };
 
-// Creates the new file `path` and shows every array of `saved` in it under its
-// key. Local. `saved.datasets` may be in any order, their offsets unknown.
-// Errors: those of h5.
-StatusOr<h5::Handle> StartIndex(const std::string& path,
-                                const SavedCheckpoint& saved);
-
-// Puts in what `saved` says, closes the index and reads its bytes. Local.
-// `index` is what StartIndex made of the same arrays; the offsets are known by
-// now. With `has_checksums` there is room for one per block.
+// Creates the new file `path` with every array of `saved` under its key and all
+// that `saved` says, and reads its bytes. Local. `saved.datasets` may be in any
+// order. With `has_checksums` there is room for one per block.
 // Errors: those of h5 and of PosixFile.
-StatusOr<IndexImage> FillIndex(h5::Handle index, const SavedCheckpoint& saved);
+StatusOr<IndexImage> CreateIndex(const std::string& path,
+                                 const SavedCheckpoint& saved);
 
 // Creates the new file `path` from an image. Local.
 Status CreateIndexFromImage(const std::string& path, const IndexImage& image);

@@ -25,8 +25,7 @@ class IndexFileTest : public DirectoryTest {
   IndexImage WriteSmall() const { return WriteIndex(SmallIndex()); }
 
   IndexImage WriteIndex(const SavedCheckpoint& saved) const {
-    const IndexImage image =
-        h5::Value(FillIndex(h5::Value(StartIndex(Index(), saved)), saved));
+    const IndexImage image = h5::Value(CreateIndex(Index(), saved));
     h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, true));
     return image;
   }
@@ -61,8 +60,7 @@ TEST_F(IndexFileTest, RandomIndexesComeBack) {
     const SavedCheckpoint saved = RandomIndex(random);
     SavedCheckpoint shuffled = saved;
     std::shuffle(shuffled.datasets.begin(), shuffled.datasets.end(), random);
-    const IndexImage image = h5::Value(
-        FillIndex(h5::Value(StartIndex(Index(), shuffled)), shuffled));
+    const IndexImage image = h5::Value(CreateIndex(Index(), shuffled));
     h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, false));
     ExpectSame(h5::Value(ReadIndex(dir_)), saved);
     ASSERT_FALSE(HasFailure()) << seed;
