@@ -23,8 +23,8 @@ struct Turn {
 // Per contender and repetition.
 using Turns = std::vector<std::vector<Turn>>;
 
-// A barrier that leaves the cores to ranks that still work: where there are more
-// ranks than cores, a rank that polls takes theirs.
+// A barrier that leaves the cores to ranks that still work: where there are
+// more ranks than cores, a rank that polls takes theirs.
 void WaitForAll(MPI_Comm comm) {
   constexpr double kPollSeconds = 2e-4;
   constexpr std::chrono::microseconds kNap{20};

@@ -60,10 +60,8 @@ class Merger {
     for (size_t i = 0; i < merged_.nodes.size(); ++i) AddChildren(i);
     const size_t num_objects = merged_.nodes.size();
     for (size_t i = 0; i < num_objects; ++i) AddSlots(i);
-    const std::vector<std::string> names = ObjectNames(merged_);
-    for (size_t i = 0; i < merged_.nodes.size(); ++i) {
-      AddAttributes(i, names[i]);
-    }
+    names_ = ObjectNames(merged_);
+    for (size_t i = 0; i < merged_.nodes.size(); ++i) AddAttributes(i);
     if (conflicts_.empty()) return std::move(merged_);
     return absl::InvalidArgumentError(
         absl::StrCat("merge object graphs \"(root)\": ",
@@ -71,6 +69,7 @@ class Merger {
   }
 
   const std::vector<Source>& sources() const { return sources_; }
+  const std::vector<std::string>& names() const { return names_; }
 
  private:
   Source& SourceOf(Member member) { return sources_[At(member.graph)]; }
@@ -170,7 +169,7 @@ class Merger {
     merged_.nodes[i].slots = std::move(slots);
   }
 
-  void AddAttributes(size_t i, std::string_view object_name) {
+  void AddAttributes(size_t i) {
     std::vector<GraphAttribute>& attributes = merged_.nodes[i].attributes;
     named_.clear();
     std::vector<int32_t> graphs;  // of each attribute, where it came from
@@ -180,7 +179,7 @@ class Merger {
             named_.emplace(AbslView(attribute.name), attributes.size());
         if (is_new) {
           attributes.push_back(attribute);
-          attributes.back().key = AttributeKey(object_name, attribute.name);
+          attributes.back().key = AttributeKey(names_[i], attribute.name);
           graphs.push_back(member.graph);
         } else if (graphs[same->second] != member.graph ||
                    NodeOf(member).is_empty) {
@@ -212,6 +211,7 @@ class Merger {
   std::vector<Source> sources_;
   PathClasses classes_;
   ObjectGraph merged_;
+  std::vector<std::string> names_;                        // by merged node
   std::vector<std::vector<Member>> members_;              // by merged node
   std::vector<bool> is_split_;                            // by merged node
   absl::flat_hash_map<absl::string_view, size_t> named_;  // attributes of one
@@ -264,10 +264,9 @@ StatusOr<MergedGraph> MergeGraphs(const std::vector<RankGraph>& ranks) {
   StatusOr<ObjectGraph> graph = merger.Run();
   if (!graph.ok()) return graph.status();
   merged.graph = *std::move(graph);
-  const std::vector<std::string> names = ObjectNames(merged.graph);
   std::vector<Renames> by_source;
   for (const Source& source : merger.sources()) {
-    by_source.push_back(RenamesOf(source, names));
+    by_source.push_back(RenamesOf(source, merger.names()));
   }
   for (size_t i = 0; i < ranks.size(); ++i) {
     merged.renames[i] = by_source[source_of[i]];

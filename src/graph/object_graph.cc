@@ -23,6 +23,9 @@ Status Damaged(size_t node, std::string_view what) {
 }  // namespace
 
 std::string EscapeName(std::string_view name) {
+  if (name.find('.') == name.npos && name.find('/') == name.npos) {
+    return std::string(name);
+  }
   std::string escaped;
   escaped.reserve(name.size());
   for (const char c : name) {
