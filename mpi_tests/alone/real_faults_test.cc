@@ -63,7 +63,8 @@ TEST_F(RealFaultsTest, TheParentIsMissing) {
   ExpectEverywhere(
       SaveIn(dir, 1),
       absl::NotFoundError("create directory \"" + dir +
-                          "\": no such file or directory" + Last()));
+                          "\": no such file or directory; make \"" +
+                          scratch_.File("no") + "\" first" + Last()));
   SmallValues values(1);
   const State state = values.state();
   ExpectEverywhere(

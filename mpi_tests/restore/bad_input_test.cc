@@ -307,7 +307,8 @@ TEST_F(BadInputTest, Directories) {
   ExpectRefused(SaveQuietly(dir_.File("no/such"), 2, state),
                 absl::NotFoundError(
                     absl::StrCat("create directory \"", dir_.File("no/such"),
-                                 "\": no such file or directory", By(0))));
+                                 "\": no such file or directory; make \"",
+                                 dir_.File("no"), "\" first", By(0))));
   ExpectRefused(
       SaveQuietly(run(), 1, state),
       absl::AlreadyExistsError(absl::StrCat(

@@ -259,7 +259,7 @@ TEST_F(ExportTest, BadArguments) {
   ExpectRefused(File("x.safetensors"), {}, absl::StatusCode::kNotFound,
                 "step_00000009\": no such step", 9);
   ExpectRefused(File("no/such/x.safetensors"), {}, absl::StatusCode::kNotFound,
-                "create directory");
+                "no such file or directory; make \"" + File("no") + "\" first");
   if (rank_ == 0) std::filesystem::create_directory(File("d.safetensors"));
   MPI_Barrier(MPI_COMM_WORLD);
   ExpectRefused(File("d.safetensors"), {.overwrite = true},

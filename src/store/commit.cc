@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "store/ensure_directory.h"
 #include "store/own_files.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
@@ -12,15 +13,6 @@
 
 namespace belay {
 namespace {
-
-Status EnsureDirectory(const std::string& path, bool durable) {
-  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
-  if (exists) return absl::OkStatus();
-  const Status made = MakeDirectory(path);
-  // Another program may have been quicker.
-  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
-  return durable ? SyncDirectory(ParentOf(path)) : absl::OkStatus();
-}
 
 // A crash while a step was replaced, where names cannot be swapped in one step,
 // leaves the old one under another name.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "store/ensure_directory.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
 
@@ -17,17 +18,6 @@ using safetensors::kFileEnd;
 Status SyncPlace(const ExportFiles& files) {
   if (!files.durable) return absl::OkStatus();
   return SyncDirectory(files.place.directory);
-}
-
-Status EnsureDirectory(const ExportFiles& files) {
-  const std::string& path = files.place.directory;
-  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
-  if (exists) return absl::OkStatus();
-  const Status made = MakeDirectory(path);
-  // Another export may have been quicker.
-  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
-  if (!files.durable) return absl::OkStatus();
-  return SyncDirectory(ParentOf(path));
 }
 
 // Takes `end` off the name, and returns whether it was there.
@@ -142,7 +132,7 @@ std::string ExportFiles::FinalPath(const std::string& name) const {
 }
 
 Status BeginExport(ExportFiles& files) {
-  BELAY_RETURN_IF_ERROR(EnsureDirectory(files));
+  BELAY_RETURN_IF_ERROR(EnsureDirectory(files.place.directory, files.durable));
   // So that files of an export that gets its names now are not taken for those
   // of one that was killed.
   BELAY_ASSIGN_OR_RETURN(

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "store/ensure_directory.h"
 #include "store/index_file.h"
 #include "store/own_files.h"
 #include "store/paths.h"
@@ -79,13 +80,7 @@ std::string LeasePath(const std::string& dir, std::string_view prefix) {
 }
 
 Status EnsureRunDirectory(const std::string& dir, bool durable) {
-  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(dir));
-  if (!exists) {
-    const Status made = MakeDirectory(dir);
-    // Another program may have been quicker.
-    if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
-    if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(ParentOf(dir)));
-  }
+  BELAY_RETURN_IF_ERROR(EnsureDirectory(dir, durable));
   return ListDirectory(dir).status();
 }
 

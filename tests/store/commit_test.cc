@@ -63,7 +63,8 @@ TEST_F(CommitTest, BeginMakesRunDirectoryAndMarker) {
 TEST_F(CommitTest, BeginNeedsTheParentOfTheRun) {
   EXPECT_EQ(BeginStep(Path("none/run/step_00000007"), false, true, kNonce),
             absl::NotFoundError("create directory \"" + Path("none/run") +
-                                "\": no such file or directory"));
+                                "\": no such file or directory; make \"" +
+                                Path("none") + "\" first"));
   EXPECT_FALSE(fs::exists(Path("none")));
 }
 

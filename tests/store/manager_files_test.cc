@@ -85,8 +85,10 @@ TEST_F(ManagerFilesTest, AFaultAnywhereLeavesTheOldStateOrTheNew) {
 TEST_F(ManagerFilesTest, TheRunDirectory) {
   EXPECT_EQ(EnsureRunDirectory(Path("run"), true), absl::OkStatus());
   EXPECT_EQ(EnsureRunDirectory(Path("run"), true), absl::OkStatus());
-  EXPECT_EQ(EnsureRunDirectory(Path("a/b"), true).code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_EQ(EnsureRunDirectory(Path("a/b"), true),
+            absl::NotFoundError("create directory \"" + Path("a/b") +
+                                "\": no such file or directory; make \"" +
+                                Path("a") + "\" first"));
   Put("file", "");
   EXPECT_EQ(EnsureRunDirectory(Path("file"), true).code(),
             absl::StatusCode::kInvalidArgument);
