@@ -171,7 +171,7 @@ int PrintSummary(const DiffRun& run) {
                      : run.options.tolerance ? "values within the tolerance"
                                              : "all values";
   if (run.only_a + run.only_b + run.structures + run.values == 0) {
-    absl::PrintF("equal: %d arrays, %s, %s\n", run.equal,
+    absl::PrintF("equal: %s, %s, %s\n", CountText(run.equal, "array"),
                  BytesText(run.a.info().bytes), what);
     return 0;
   }

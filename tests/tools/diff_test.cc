@@ -50,7 +50,7 @@ class DiffTest : public DirectoryTest {
 TEST_F(DiffTest, EqualValues) {
   Write("a", {"d", "e"}, {"Dict", "None"});
   Write("b", {"d", "e"}, {"Dict", "None"});
-  EXPECT_THAT(Compare(), EndsWith("\nequal: 1 arrays, 3 B, all values\n"));
+  EXPECT_THAT(Compare(), EndsWith("\nequal: 1 array, 3 B, all values\n"));
 }
 
 TEST_F(DiffTest, TypesAreCompared) {
