@@ -100,23 +100,21 @@ void WarnOfNfs(const std::string& directory, size_t num_nodes, SavePlan& plan) {
           "mostly faster"));
 }
 
-// When a file of several writers gets its space. In memory the rank that
-// reserves would take all pages while the others wait. But HDF5 and MPI-IO do
-// not return on all ranks from a file that is full.
-Space SpaceOfShared(const std::string& directory, const SavePlan& plan,
-                    const SaveOptions& options) {
+// When a file gets its space. HDF5 and MPI-IO do not return on all ranks from a
+// file that is full.
+Space SpaceOf(const StoredFile& file, const SavePlan& plan,
+              const SaveOptions& options) {
+  if (file.num_writers == 1) return Space::kAsWritten;
   const bool is_positional = options.transfer != Transfer::kHdf5 &&
                              options.transfer != Transfer::kCollective &&
                              !HasFilters(plan.datasets);
-  return is_positional && IsInMemory(directory) ? Space::kAsWritten
-                                                : Space::kReserved;
+  return is_positional ? Space::kReservedOnDisk : Space::kReserved;
 }
 
 // What rank 0 tells each rank about its part, but for the orders.
 std::vector<std::string> EncodeParts(const SavePlan& plan,
                                      const std::vector<bool>& syncers,
-                                     const SaveOptions& options,
-                                     Space shared_space) {
+                                     const SaveOptions& options) {
   const std::vector<std::string> paths = ObjectPaths(plan.arrays);
   const int64_t mean_run_bytes = MeanRunBytes(plan);
   const bool has_filters = HasFilters(plan.datasets);
@@ -143,8 +141,7 @@ std::vector<std::string> EncodeParts(const SavePlan& plan,
           (has_filters && HasFilters(DatasetsOfFile(plan, file)));
       out.PutText(plan.files[file].name);
       out.Put(creator);
-      out.Put(plan.files[file].num_writers == 1 ? Space::kAsWritten
-                                                : shared_space);
+      out.Put(SpaceOf(plan.files[file], plan, options));
       out.Put<int64_t>(plan.files[file].rounds);
       out.Put(knows);
       if (knows) PutDatasets(plan, file, paths, out);
@@ -303,10 +300,9 @@ StatusOr<PlannedSave> PlanTogether(Team& team, const std::string& directory,
   const auto plan = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
     BELAY_RETURN_IF_ERROR(PlanOnRoot(listed, options, planned));
     WarnOfNfs(directory, NumNodes(listed), planned.plan);
-    Briefing briefing{
-        .parts = EncodeParts(planned.plan, FindSyncers(listed, planned.plan),
-                             options,
-                             SpaceOfShared(directory, planned.plan, options))};
+    Briefing briefing{.parts = EncodeParts(planned.plan,
+                                           FindSyncers(listed, planned.plan),
+                                           options)};
     team.agreement_bytes += SizeOf(briefing.parts);
     return briefing;
   };

@@ -97,6 +97,12 @@ Status ReserveGaps(PosixFile& file,
   return absl::OkStatus();
 }
 
+// Whether a file gets its space with its skeleton. Local.
+bool IsReserved(const NewFile& file) {
+  return file.space == Space::kReserved ||
+         (file.space == Space::kReservedOnDisk && !IsInMemory(file.path));
+}
+
 // Local.
 Status Create(const NewFile& file) {
   if (file.hints.empty()) return absl::OkStatus();
@@ -118,7 +124,7 @@ StatusOr<Skeleton> CreateByHdf5(const NewFile& file,
                          PosixFile::Open(file.path, PosixFile::Mode::kWrite));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, opened.Stat());
   skeleton.file_bytes = stat.size;
-  BELAY_RETURN_IF_ERROR(file.space == Space::kReserved
+  BELAY_RETURN_IF_ERROR(IsReserved(file)
                             ? opened.Fallocate(stat.size)
                             : ReserveGaps(opened, datasets, skeleton));
   BELAY_RETURN_IF_ERROR(opened.Close());
@@ -131,7 +137,7 @@ Status FillFromImage(const NewFile& file, const SkeletonImage& image) {
       PosixFile opened,
       PosixFile::Open(file.path, file.hints.empty() ? PosixFile::Mode::kCreate
                                                     : PosixFile::Mode::kWrite));
-  BELAY_RETURN_IF_ERROR(file.space == Space::kReserved
+  BELAY_RETURN_IF_ERROR(IsReserved(file)
                             ? opened.Fallocate(image.skeleton.file_bytes)
                             : opened.Extend(image.skeleton.file_bytes));
   for (const auto& [offset, bytes] : image.regions) {

@@ -33,15 +33,16 @@ struct SkeletonImage {
   std::vector<std::pair<int64_t, std::string>> regions;  // offset, bytes
 };
 
-// When a file gets its space. Reserving takes as long as writing where the file
-// system clears what it reserves, as one in memory does.
+// When a file gets its space.
 enum class Space : uint8_t {
   // With its skeleton: a rank that runs out of space has not written yet, and
   // ranks that write at the same time do not wait for each other's blocks.
   kReserved,
-  // As it is written, by one rank or in memory: a full disk shows then, and may
-  // show on one rank only.
+  // As it is written: a full disk shows then, and may show on one rank only.
   kAsWritten,
+  // kAsWritten in memory, where the rank that reserves would take all pages
+  // while the others wait; elsewhere kReserved.
+  kReservedOnDisk,
 };
 
 // Where and how a file is made. With hints MPI-IO creates it, empty, so that

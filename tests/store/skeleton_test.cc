@@ -264,6 +264,39 @@ TEST_F(SkeletonTest, TwoDatasetsOfOnePathAreRefused) {
             absl::StatusCode::kAlreadyExists);
 }
 
+// What a plan says of the space holds for any directory: a plan is used again.
+TEST_F(SkeletonTest, InMemoryNothingIsReservedForManyWriters) {
+  const std::vector<DatasetSpec> datasets = {
+      {"w", DType::kU8, 0, {int64_t{4} << 20}, {}}};
+  const auto allocated = [&](const std::string& path, Space space) {
+    std::filesystem::remove(path);
+    const Skeleton skeleton =
+        h5::Value(CreateSkeleton({path, space}, datasets));
+    const SkeletonImage image =
+        h5::Value(CaptureImage(path, datasets, skeleton));
+    const auto found = [&] {
+      const PosixFile file =
+          h5::Value(PosixFile::Open(path, PosixFile::Mode::kRead));
+      return h5::Value(file.Stat()).allocated_bytes;
+    };
+    const int64_t bytes = found();
+    std::filesystem::remove(path);
+    h5::Ok(CreateFromImage({path, space}, image));
+    EXPECT_EQ(found(), bytes);
+    std::filesystem::remove(path);
+    return bytes;
+  };
+  if (!IsInMemory(dir_)) {
+    EXPECT_EQ(allocated(Path("a.h5"), Space::kReservedOnDisk),
+              allocated(Path("a.h5"), Space::kReserved));
+  }
+  if (!IsInMemory("/dev/shm")) GTEST_SKIP() << "needs a tmpfs at /dev/shm";
+  const std::string path =
+      "/dev/shm/" + std::filesystem::path(dir_).filename().string() + ".h5";
+  EXPECT_GE(allocated(path, Space::kReserved), int64_t{4} << 20);
+  EXPECT_LT(allocated(path, Space::kReservedOnDisk), int64_t{1} << 20);
+}
+
 TEST_F(SkeletonTest, EveryFaultIsReported) {
   for (const Space space : {Space::kReserved, Space::kAsWritten}) {
     for (const auto& datasets : ByBothMakers(Kinds())) {
