@@ -1,11 +1,18 @@
 // Files in memory: ranks write bytes of the same pages at the same time.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 
+#include "store/file_pages.h"
 #include "store/posix_file.h"
 #include "values.h"
 
@@ -34,6 +41,36 @@ class UsesMemory {
   std::optional<std::string> before_;
 };
 
+// Takes the turn to write to the data file in `directory` as soon as there is
+// one, and keeps it to its own end: the ranks fill pages.
+class TurnTaker {
+ public:
+  explicit TurnTaker(std::string directory)
+      : thread_([this, directory = std::move(directory)] {
+          const std::string path = directory + "/data_00000_of_00001.h5";
+          int fd = -1;
+          for (; fd < 0 && !ends_; Nap()) fd = open(path.c_str(), O_RDWR);
+          for (bool is_mine = false; fd >= 0 && !ends_ && !is_mine; Nap()) {
+            const WriteTurn turn(fd);
+            is_mine = !turn.is_taken();
+            while (is_mine && !ends_) Nap();
+          }
+          if (fd >= 0) close(fd);
+        }) {}
+  ~TurnTaker() {
+    ends_ = true;
+    thread_.join();
+  }
+
+ private:
+  static void Nap() {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+
+  std::atomic<bool> ends_ = false;
+  std::thread thread_;
+};
+
 class SharedPagesTest : private UsesMemory, public testing::CheckpointTest {};
 
 TEST_F(SharedPagesTest, EveryByteIsTheLastOneWritten) {
@@ -53,9 +90,12 @@ TEST_F(SharedPagesTest, EveryByteIsTheLastOneWritten) {
        {Transfer::kIndependent, Transfer::kTwoPhase, Transfer::kAuto}) {
     ++step;
     values.Fill(step);
+    std::optional<TurnTaker> taker;
+    if (rank_ == 0) taker.emplace(StepFile(step, "") + ".inprogress");
     const auto saved =
         Save(comm_, run(), step, values.MakeState(),
              {.transfer = transfer, .durable = false, .read_back = true});
+    taker.reset();
     EXPECT_TRUE(saved.ok()) << saved.status();
     ExpectRestores(values, step, step);
   }

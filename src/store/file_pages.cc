@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,12 +22,24 @@ WriteTurn::~WriteTurn() {
   if (!is_taken_) SetOpenFileLock(fd_, F_UNLCK);
 }
 
-bool FillPages(int fd, int64_t offset,
-               std::span<const std::span<const std::byte>> parts) {
+bool IsFileSizeLimited() {
+  struct rlimit limit;
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+         limit.rlim_cur != RLIM_INFINITY;
+}
+
+bool FillPages(
+    [[maybe_unused]] int fd, [[maybe_unused]] int64_t offset,
+    [[maybe_unused]] std::span<const std::span<const std::byte>> parts) {
 #ifdef MADV_POPULATE_WRITE
   const int64_t before = offset % ::sysconf(_SC_PAGESIZE);
   size_t size = static_cast<size_t>(before);
   for (std::span<const std::byte> part : parts) size += part.size();
+  struct stat stat;
+  if (::fstat(fd, &stat) != 0 ||
+      stat.st_size < offset - before + static_cast<int64_t>(size)) {
+    return false;
+  }
   void* const mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED,
                               fd, offset - before);
   if (mapped == MAP_FAILED) return false;

@@ -17,9 +17,9 @@ namespace belay {
 // Fewer bytes are not worth a mapping.
 inline constexpr int64_t kLeastMappedBytes = int64_t{64} << 10;
 
-// The turn to write to a file. Held until destruction, if it was free; the
-// kernel frees it when its holder ends. Only those that ask for it are kept
-// out.
+// The turn to write to a file. Held until destruction, if it was free; when its
+// holder ends the kernel frees it, with the last process that was forked off
+// it. Only those that ask for it are kept out, and they need not wait.
 class WriteTurn {
  public:
   // Takes the turn if it is free. Does not wait. `fd` is open for writing, and
@@ -38,11 +38,16 @@ class WriteTurn {
   bool is_taken_;
 };
 
+// Whether RLIMIT_FSIZE is set, which calls that write obey and mappings do not.
+// Local.
+bool IsFileSizeLimited();
+
 // Copies parts that follow each other to `offset` of a file on a tmpfs, open
-// for reading and writing, and as long already. Local. Returns false, with any
-// part of them copied, where that can't be done here: no space, no memory, an
-// older kernel. Writing them then tells why. A file made shorter meanwhile
-// raises SIGBUS.
+// for reading and writing. Local. Returns false, with any part of them copied,
+// where that can't be done here: no space, no memory, an older kernel, a file
+// that is not that long yet. Writing them then tells why. A file made shorter
+// meanwhile raises SIGBUS; parts that cannot be read raise SIGSEGV or SIGBUS,
+// where writing them returns an error.
 bool FillPages(int fd, int64_t offset,
                std::span<const std::span<const std::byte>> parts);
 

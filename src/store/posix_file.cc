@@ -76,7 +76,8 @@ PosixFile::PosixFile(std::string path, int fd, bool has_turns)
 StatusOr<PosixFile> PosixFile::Open(std::string path, Mode mode) {
   const char* operation = mode == Mode::kCreate ? "create" : "open";
   BELAY_RETURN_IF_ERROR(fault::Point(operation));
-  const bool has_turns = mode == Mode::kWriteBeside && IsInMemory(path);
+  const bool has_turns =
+      mode == Mode::kWriteBeside && IsInMemory(path) && !IsFileSizeLimited();
   BELAY_ASSIGN_OR_RETURN(
       const int fd, OpenRegular(path, OpenFlags(mode, has_turns), operation));
   return PosixFile(std::move(path), fd, has_turns);

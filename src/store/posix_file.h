@@ -40,8 +40,8 @@ class PosixFile {
     // bytes around it.
     kWriteOnly,
     // The same for a file that others write at the same time, and that is as
-    // long already as it will be. In memory, PwriteParts then does not wait for
-    // them (store/file_pages.h).
+    // long already as it will be. On a tmpfs it is opened for reading too, and
+    // PwriteParts does not wait for the others (store/file_pages.h).
     kWriteBeside,
     kCreate,  // must not exist; can be read, too
   };
@@ -108,7 +108,7 @@ class PosixFile {
   // Returns size and allocated space. Local.
   StatusOr<FileStat> Stat() const;
 
-  // Return what was opened, and how many system calls moved data. Local.
+  // Return what was opened, and how many calls and mappings moved data. Local.
   const std::string& path() const { return path_; }
   int64_t write_calls() const { return write_calls_; }
   int64_t read_calls() const { return read_calls_; }

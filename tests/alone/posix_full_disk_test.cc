@@ -76,6 +76,7 @@ TEST_F(FullDiskTest, WritingBesideOthersStopsLikewise) {
   ASSERT_TRUE(Create("b").PwriteAll(0, data.data(), 4096).ok());
   const int other = open(Path("a").c_str(), O_RDWR);
   const WriteTurn turn(other);
+  ASSERT_FALSE(turn.is_taken());
   PosixFile file =
       PosixFile::Open(Path("a"), PosixFile::Mode::kWriteBeside).value();
   const std::vector<std::span<const std::byte>> half = {
