@@ -28,11 +28,11 @@ using Turns = std::vector<std::vector<Turn>>;
 void WaitForAll(MPI_Comm comm) {
   constexpr double kPollSeconds = 2e-4;
   constexpr std::chrono::microseconds kNap{20};
-  MPI_Request request;
-  MPI_Ibarrier(comm, &request);
+  MPI_Request request = MPI_REQUEST_NULL;
+  int error = MPI_Ibarrier(comm, &request);
   const double start = MPI_Wtime();
-  for (int done = 0; done == 0;) {
-    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+  for (int done = 0; done == 0 && error == MPI_SUCCESS;) {
+    error = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     if (done == 0 && MPI_Wtime() - start > kPollSeconds) {
       std::this_thread::sleep_for(kNap);
     }
