@@ -16,8 +16,9 @@
 namespace belay {
 namespace {
 
-// Small enough to stay in a core's cache between checksum and write.
-constexpr int64_t kWriteTileBytes = int64_t{512} << 10;
+// Small enough to stay in a core's cache between conversion, checksum and
+// write.
+constexpr int64_t kWriteTileBytes = int64_t{256} << 10;
 // Write-back is started once this much is waiting.
 constexpr int64_t kWritebackBytes = int64_t{4} << 20;
 
