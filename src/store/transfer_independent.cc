@@ -16,9 +16,9 @@
 namespace belay {
 namespace {
 
-// Small enough to stay in a core's cache between conversion, checksum and
-// write.
-constexpr int64_t kWriteTileBytes = int64_t{256} << 10;
+// Of a tile as it is held and as it is stored: small enough to stay in a core's
+// cache between conversion, checksum and write.
+constexpr int64_t kWriteTileBytes = int64_t{512} << 10;
 // Write-back is started once this much is waiting.
 constexpr int64_t kWritebackBytes = int64_t{4} << 20;
 
@@ -65,7 +65,8 @@ Status ForEachStagedTile(
   Status status;
   for (const WriteOrder& order : job.writes.orders) {
     const int32_t shard = order.shard;
-    const int64_t size = StoredElementSize(formed, shard);
+    const int64_t size = std::max(StoredElementSize(formed, shard),
+                                  IoElementSize(job.shards[shard].dtype));
     ForEachTile(order.box, kWriteTileBytes / size, [&](const Box& tile) {
       if (!status.ok()) return;
       status = staging.Start(StagedBytes(formed, shard, tile),
