@@ -1,6 +1,7 @@
 #include "store/file_pages.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -13,10 +14,29 @@
 
 namespace belay {
 
-WriteTurn::WriteTurn(int fd)
-    : fd_(fd),
-      is_taken_(SetOpenFileLock(fd, F_WRLCK) != 0 &&
-                (errno == EAGAIN || errno == EACCES)) {}
+namespace {
+
+// How often to let others have this core and ask again.
+constexpr int kMostRepeats = 3;
+
+bool IsRefused(int fd) {
+  return SetOpenFileLock(fd, F_WRLCK) != 0 &&
+         (errno == EAGAIN || errno == EACCES);
+}
+
+// Where there are more processes than cores, the one that has the turn may be
+// waiting for this core: then it comes first.
+bool IsRefusedRepeatedly(int fd) {
+  for (int repeats = 0; IsRefused(fd); ++repeats) {
+    if (repeats == kMostRepeats) return true;
+    ::sched_yield();
+  }
+  return false;
+}
+
+}  // namespace
+
+WriteTurn::WriteTurn(int fd) : fd_(fd), is_taken_(IsRefusedRepeatedly(fd)) {}
 
 WriteTurn::~WriteTurn() {
   if (!is_taken_) SetOpenFileLock(fd_, F_UNLCK);

@@ -22,8 +22,8 @@ inline constexpr int64_t kLeastMappedBytes = int64_t{64} << 10;
 // it. Only those that ask for it are kept out, and they need not wait.
 class WriteTurn {
  public:
-  // Takes the turn if it is free. Does not wait. `fd` is open for writing, and
-  // outlives this. Local.
+  // Takes the turn if it is free, also after others had this core a few times.
+  // Does not wait. `fd` is open for writing, and outlives this. Local.
   explicit WriteTurn(int fd);
   WriteTurn(const WriteTurn&) = delete;
   WriteTurn& operator=(const WriteTurn&) = delete;
