@@ -16,8 +16,8 @@
 namespace belay {
 namespace {
 
-// Of a tile as it is held and as it is stored: small enough to stay in a core's
-// cache between conversion, checksum and write.
+// Of a tile as it is stored: small enough to stay in a core's cache between
+// conversion, checksum and write.
 constexpr int64_t kWriteTileBytes = int64_t{512} << 10;
 // Write-back is started once this much is waiting.
 constexpr int64_t kWritebackBytes = int64_t{4} << 20;
@@ -65,8 +65,7 @@ Status ForEachStagedTile(
   Status status;
   for (const WriteOrder& order : job.writes.orders) {
     const int32_t shard = order.shard;
-    const int64_t size = std::max(StoredElementSize(formed, shard),
-                                  IoElementSize(job.shards[shard].dtype));
+    const int64_t size = StoredElementSize(formed, shard);
     ForEachTile(order.box, kWriteTileBytes / size, [&](const Box& tile) {
       if (!status.ok()) return;
       status = staging.Start(StagedBytes(formed, shard, tile),
