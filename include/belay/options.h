@@ -195,7 +195,7 @@ struct Conversion {
 struct TransferCounters {
   int64_t bytes = 0;              // array bytes written or read
   int64_t delivered_bytes = 0;    // that one rank read for another
-  int64_t staged_bytes = 0;       // memory of a rank for values to be converted
+  int64_t staged_bytes = 0;       // memory of a rank between values and files
   int64_t io_calls = 0;           // data reads or writes that were issued
   int64_t collective_io = 0;      // collective MPI-IO or HDF5 calls, per rank
   int64_t files = 0;              // data files that were opened, per checkpoint

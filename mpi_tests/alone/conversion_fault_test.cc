@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fault.h"
+#include "base/huge_pages.h"
 #include "converted_matrix.h"
 
 namespace {
@@ -63,6 +64,8 @@ TEST_F(ConversionTest, RanksMustPassTheSameOptions) {
 
 TEST_F(ConversionTest, NoMemoryOnAnyRankIsAgreed) {
   constexpr int64_t kBytes = 77774;  // told from all other allocations
+  // They start with a page.
+  constexpr int64_t kRefused = kBytes + kPageBytes - 1;
   std::vector<float> floats(kBytes / 2, 1);
   State state;
   state.AddPiece("v", {kBytes / 2 * size_},
@@ -70,17 +73,17 @@ TEST_F(ConversionTest, NoMemoryOnAnyRankIsAgreed) {
   const SaveOptions options = {.float32_as_bfloat16 = true, .durable = false};
   for (int rank = 0; rank < size_; ++rank) {
     const std::string place = absl::StrCat("[rank ", rank, " of ", size_, "]");
-    if (rank_ == rank) refused_bytes = kBytes;
+    if (rank_ == rank) refused_bytes = kRefused;
     const Status saved = Save(comm_, run(), 1, state, options).status();
     refused_bytes = kNone;
     EXPECT_EQ(saved.code(), absl::StatusCode::kResourceExhausted) << saved;
     EXPECT_THAT(std::string(saved.message()), HasSubstr(place));
     EXPECT_THAT(std::string(saved.message()),
-                HasSubstr("no memory for 77774 bytes to convert \"v\""));
+                HasSubstr("no memory for 77774 bytes to stage \"v\""));
   }
   ASSERT_TRUE(Save(comm_, run(), 1, state, options).ok());
   for (int rank = 0; rank < size_; ++rank) {
-    if (rank_ == rank) refused_bytes = kBytes;
+    if (rank_ == rank) refused_bytes = kRefused;
     ExpectRefused(state, kCast, absl::StatusCode::kResourceExhausted,
                   absl::StrCat("[rank ", rank, " of ", size_, "]"));
     refused_bytes = kNone;

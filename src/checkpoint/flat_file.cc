@@ -64,12 +64,9 @@ Status ReadConverted(const h5::Handle& dataset, const FormedShards& formed,
   Status status;
   const auto read_tile = [&](const Box& tile) -> Status {
     // Where only the shape differs, HDF5 still wants its elements dense.
-    const int64_t bytes = NumElements(tile.shape) * DTypeSize(form.dtype);
-    BELAY_RETURN_IF_ERROR(staging.Start(bytes, shard.key));
-    const ShardMemory staged{.data = staging.Take(bytes),
-                             .element_size = DTypeSize(form.dtype),
-                             .box = tile,
-                             .array = form.shape};
+    BELAY_RETURN_IF_ERROR(
+        staging.Start(StoredBytes(formed, index, tile), shard.key));
+    const ShardMemory staged = RoomFor(formed, index, tile, staging);
     BELAY_RETURN_IF_ERROR(
         h5::ReadNative(dataset, form.dtype, tile, staged.data));
     HandOver(formed, index, tile, staged);

@@ -14,6 +14,7 @@
 #include "store/paths.h"
 #include "store/posix_file.h"
 #include "store/shard_memory.h"
+#include "store/staging.h"
 #include "store/verify.h"
 
 namespace belay {
@@ -126,8 +127,9 @@ class ArrayVerifier {
     ForEachTile(box, kReadBytes / size, [&](const Box& tile) {
       if (!status.ok()) return;
       const int64_t bytes = NumElements(tile.shape) * size;
-      buffer_.resize(bytes);
-      memory.data = buffer_.data();
+      status = staging_.Start(bytes, stored.key);
+      if (!status.ok()) return;
+      memory.data = staging_.Take(bytes);
       memory.box = tile;
       status = read(memory, tile);
       sum.Add(memory, tile, 0);
@@ -139,7 +141,7 @@ class ArrayVerifier {
   const SavedCheckpoint& saved_;
   const std::string& directory_;
   const std::function<void(int64_t)>& progress_;
-  std::string buffer_;
+  Staging staging_;
   FilteredReader filtered_;
 };
 

@@ -5,7 +5,6 @@
 
 #include "absl/functional/function_ref.h"
 #include "base/status_macros.h"
-#include "base/stream_copy.h"
 #include "belay/flat_buffer.h"
 #include "geometry/runs.h"
 #include "parallel/parcels.h"
@@ -172,17 +171,11 @@ class Delivering {
                [&](const ShardMemory& memory) {
                  const std::optional<Box> part = Intersect(memory.box, own.box);
                  if (!part) return;
-                 const int64_t size = memory.element_size;
                  if (delivery.reader != team_.rank()) {
-                   counts_.delivered_bytes += NumElements(part->shape) * size;
+                   counts_.delivered_bytes +=
+                       StoredBytes(formed_, shard, *part);
                  }
-                 if (IsConverted(formed_, shard)) {
-                   return HandOver(formed_, shard, *part, memory);
-                 }
-                 ForEachRun(*part, memory.box, own.box, [&](const Run& run) {
-                   StreamCopy(own.data + run.b * size,
-                              memory.data + run.a * size, run.length * size);
-                 });
+                 HandOver(formed_, shard, *part, memory);
                });
   }
 

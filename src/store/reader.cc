@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "geometry/runs.h"
 #include "store/paths.h"
+#include "store/slow_target.h"
 #include "store/staging.h"
 
 namespace belay {
@@ -61,13 +62,17 @@ class Reading {
   }
 
   Status ReadTile(const ReadOrder& order, const Box& tile) {
-    BELAY_RETURN_IF_ERROR(staging_.Start(
-        StagedBytes(formed_, order.shard, tile), job_.shards[order.shard].key));
-    const ShardMemory memory =
-        StageForRestore(formed_, order.shard, tile, staging_);
+    const int32_t shard = order.shard;
+    ShardMemory memory = OwnMemory(formed_, shard);
+    if (IsConverted(formed_, shard) ||
+        (order.filtered < 0 && IsSlowTarget(memory, tile, order.extent))) {
+      BELAY_RETURN_IF_ERROR(staging_.Start(StoredBytes(formed_, shard, tile),
+                                           job_.shards[shard].key));
+      memory = RoomFor(formed_, shard, tile, staging_);
+    }
     BELAY_RETURN_IF_ERROR(files_.ReadInto(memory, tile, order));
     sums_.Add(memory, tile, order.first_block);
-    HandOver(formed_, order.shard, tile, memory);
+    HandOver(formed_, shard, tile, memory);
     return absl::OkStatus();
   }
 

@@ -102,7 +102,7 @@ class ReadSums {
 // Carries out the orders that are for one shard alone, by plain positional
 // reads, or through HDF5 where chunks pass filters. Local. Texts must have
 // their final length. Errors: DataLoss - a file is missing or too short;
-// ResourceExhausted - no memory to convert; PermissionDenied; Internal.
+// ResourceExhausted - no memory to stage; PermissionDenied; Internal.
 Status ReadAll(const ReadJob& job, ReadCounts& counts);
 
 }  // namespace belay

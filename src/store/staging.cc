@@ -1,6 +1,8 @@
 #include "store/staging.h"
 
 #include "base/element_conversion.h"
+#include "base/huge_pages.h"
+#include "base/stream_copy.h"
 #include "base/text.h"
 #include "base/with_memory.h"
 #include "geometry/runs.h"
@@ -18,19 +20,18 @@ const Shape& StoredShape(const FormedShards& formed, int32_t shard) {
                               : formed.forms[shard].shape;
 }
 
-// The shard's memory; its box may reach past the array that is stored.
+}  // namespace
+
+int64_t StoredElementSize(const FormedShards& formed, int32_t shard) {
+  return IoElementSize(StoredDType(formed, shard));
+}
+
 ShardMemory OwnMemory(const FormedShards& formed, int32_t shard) {
   ShardMemory memory = MemoryOf(formed.shards[shard]);
   if (!formed.forms.empty() && formed.shards[shard].dtype != DType::kString) {
     memory.array = StoredShape(formed, shard);
   }
   return memory;
-}
-
-}  // namespace
-
-int64_t StoredElementSize(const FormedShards& formed, int32_t shard) {
-  return IoElementSize(StoredDType(formed, shard));
 }
 
 Shape StoredArrayShape(const FormedShards& formed, int32_t shard) {
@@ -41,26 +42,34 @@ bool IsConverted(const FormedShards& formed, int32_t shard) {
   return StoredDType(formed, shard) != formed.shards[shard].dtype;
 }
 
+int64_t StoredBytes(const FormedShards& formed, int32_t shard,
+                    const Box& part) {
+  return NumElements(part.shape) * StoredElementSize(formed, shard);
+}
+
 int64_t StagedBytes(const FormedShards& formed, int32_t shard,
                     const Box& part) {
-  if (!IsConverted(formed, shard)) return 0;
-  return NumElements(part.shape) * StoredElementSize(formed, shard);
+  return IsConverted(formed, shard) ? StoredBytes(formed, shard, part) : 0;
 }
 
 Status Staging::Start(int64_t bytes, std::string_view key) {
   taken_ = 0;
-  if (bytes == 0 || bytes <= memory_.size) return absl::OkStatus();
+  if (bytes == 0 || bytes <= size_) return absl::OkStatus();
   most_bytes_ = std::max(most_bytes_, bytes);
-  return WithMemory(Cat(bytes, " bytes to convert \"", key, "\""), [&] {
-    memory_ = {};  // first: never both at once
-    memory_.bytes = NewBytes(bytes);
-    memory_.size = bytes;
+  return WithMemory(Cat(bytes, " bytes to stage \"", key, "\""), [&] {
+    size_ = 0;
+    memory_ = nullptr;  // first: never both at once
+    memory_ = NewBytes(bytes + kPageBytes - 1);
+    const auto past = reinterpret_cast<uintptr_t>(memory_.get()) % kPageBytes;
+    first_ = reinterpret_cast<char*>(memory_.get()) +
+             (kPageBytes - past) % kPageBytes;
+    size_ = bytes;
     return absl::OkStatus();
   });
 }
 
 char* Staging::Take(int64_t bytes) {
-  char* const next = reinterpret_cast<char*>(memory_.bytes.get()) + taken_;
+  char* const next = first_ + taken_;
   taken_ += bytes;
   return next;
 }
@@ -79,19 +88,18 @@ Status StartRound(const FormedShards& formed,
   return staging.Start(std::min(bytes, most_bytes), key);
 }
 
-ShardMemory StageForRestore(const FormedShards& formed, int32_t shard,
-                            const Box& part, Staging& staging) {
-  if (!IsConverted(formed, shard)) return OwnMemory(formed, shard);
-  return {.data = staging.Take(StagedBytes(formed, shard, part)),
+ShardMemory RoomFor(const FormedShards& formed, int32_t shard, const Box& part,
+                    Staging& staging) {
+  return {.data = staging.Take(StoredBytes(formed, shard, part)),
           .element_size = StoredElementSize(formed, shard),
           .box = part,
-          .array = StoredShape(formed, shard)};
+          .array = StoredArrayShape(formed, shard)};
 }
 
 ShardMemory StageForSave(const FormedShards& formed, int32_t shard,
                          const Box& part, Staging& staging) {
-  ShardMemory staged = StageForRestore(formed, shard, part, staging);
-  if (!IsConverted(formed, shard)) return staged;
+  if (!IsConverted(formed, shard)) return OwnMemory(formed, shard);
+  ShardMemory staged = RoomFor(formed, shard, part, staging);
   const Shard& own = formed.shards[shard];
   const auto* source = static_cast<const char*>(own.data);
   const DType to = StoredDType(formed, shard);
@@ -104,13 +112,18 @@ ShardMemory StageForSave(const FormedShards& formed, int32_t shard,
 
 void HandOver(const FormedShards& formed, int32_t shard, const Box& part,
               const ShardMemory& staged) {
-  const Shard& own = formed.shards[shard];
-  auto* target = static_cast<char*>(own.data);
-  if (own.dtype == DType::kString || staged.data == target) return;
-  const DType from = StoredDType(formed, shard);
+  const ShardMemory own = MemoryOf(formed.shards[shard]);
+  if (staged.data == own.data) return;
+  const bool is_converted = IsConverted(formed, shard);
   ForEachRun(part, staged.box, own.box, [&](const Run& run) {
-    ConvertElements(from, staged.data + run.a * staged.element_size, own.dtype,
-                    target + run.b * DTypeSize(own.dtype), run.length);
+    const char* from = staged.data + run.a * staged.element_size;
+    char* to = own.data + run.b * own.element_size;
+    if (is_converted) {
+      ConvertElements(StoredDType(formed, shard), from,
+                      formed.shards[shard].dtype, to, run.length);
+    } else {
+      StreamCopy(to, from, run.length * own.element_size);
+    }
   });
 }
 

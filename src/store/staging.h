@@ -1,8 +1,9 @@
 // Staging: values that are stored with another dtype are converted part by
-// part, on their way between the program's memory and a file.
+// part, on their way between the program's memory and a file. What would be
+// slow to read in place takes the same way.
 //
 //   save:     program's shard -> StageForSave: one order or tile -> file
-//   restore:  file -> StageForRestore: one tile -> HandOver -> program's shard
+//   restore:  file -> RoomFor: one tile -> HandOver -> program's shard
 //
 // No more is staged than what is handed to a file at a time, so that a large
 // state needs no more memory than a small one.
@@ -11,11 +12,12 @@
 #define BELAY_STORE_STAGING_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 
-#include "base/huge_pages.h"
 #include "belay/shard.h"
 #include "belay/status.h"
 #include "model/plan.h"
@@ -40,11 +42,19 @@ Shape StoredArrayShape(const FormedShards& formed, int32_t shard);
 // Returns whether the shard's dtype is another one where it is stored. Local.
 bool IsConverted(const FormedShards& formed, int32_t shard);
 
-// Bytes that staging a part of the shard needs: none if it is not converted.
+// The shard's own memory; its box may reach past the array that is stored.
+// Local.
+ShardMemory OwnMemory(const FormedShards& formed, int32_t shard);
+
+// Bytes of a part of the shard as it is stored. Local.
+int64_t StoredBytes(const FormedShards& formed, int32_t shard, const Box& part);
+
+// Bytes that a save stages of a part of the shard: none if it is not converted.
 // Local.
 int64_t StagedBytes(const FormedShards& formed, int32_t shard, const Box& part);
 
-// Memory for parts in the dtype that is stored, used again and again.
+// Memory for parts in the dtype that is stored, used again and again. It starts
+// with a page.
 class Staging {
  public:
   // Makes room for so many bytes; what was staged before is gone. Local.
@@ -58,7 +68,9 @@ class Staging {
   int64_t most_bytes() const { return most_bytes_; }
 
  private:
-  ReusableBytes memory_;
+  std::unique_ptr<std::byte[]> memory_;
+  char* first_ = nullptr;
+  int64_t size_ = 0;
   int64_t taken_ = 0;
   int64_t most_bytes_ = 0;
 };
@@ -76,12 +88,13 @@ Status StartRound(const FormedShards& formed,
 ShardMemory StageForSave(const FormedShards& formed, int32_t shard,
                          const Box& part, Staging& staging);
 
-// Returns where to read the elements of `part` to. Local. Requires as above.
-ShardMemory StageForRestore(const FormedShards& formed, int32_t shard,
-                            const Box& part, Staging& staging);
+// Returns room in `staging` for the elements of `part` as they are stored.
+// Local. Requires that so many bytes are left.
+ShardMemory RoomFor(const FormedShards& formed, int32_t shard, const Box& part,
+                    Staging& staging);
 
-// Once `part` has been read there: converts it into the shard's own memory.
-// Local.
+// Once `part` has been read there: copies it into the shard's own memory, as
+// the dtype that it has there; nothing if it was read in place. Local.
 void HandOver(const FormedShards& formed, int32_t shard, const Box& part,
               const ShardMemory& staged);
 

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <functional>
 #include <span>
+#include <string_view>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
@@ -119,21 +120,27 @@ Status ReadBack(const WriteJob& job) {
   if (job.writes.orders.empty()) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(job.path, PosixFile::Mode::kRead));
-  std::string buffer;
   Staging staging;
-  Status status;
-  const auto compare = [&](const char* data, int64_t offset, int64_t bytes) {
-    if (!status.ok()) return;
-    buffer.resize(bytes);
-    status = file.PreadAll(offset, buffer.data(), bytes);
-    if (!status.ok() || std::memcmp(buffer.data(), data, bytes) == 0) return;
-    status = absl::DataLossError(absl::StrFormat(
+  Staging room;
+  const auto compare = [&](std::string_view key, const char* data,
+                           int64_t offset, int64_t bytes) -> Status {
+    BELAY_RETURN_IF_ERROR(room.Start(bytes, key));
+    char* const found = room.Take(bytes);
+    BELAY_RETURN_IF_ERROR(file.PreadAll(offset, found, bytes));
+    if (std::memcmp(found, data, bytes) == 0) return absl::OkStatus();
+    return absl::DataLossError(absl::StrFormat(
         "read back \"%s\": %d bytes at offset %d are not what was written",
         job.path, bytes, offset));
   };
   const auto compare_tile = [&](const WriteOrder& order, const Box& tile,
                                 const ShardMemory& memory) {
-    ForEachSegment(memory, tile, order.extent, compare);
+    Status status;
+    ForEachSegment(memory, tile, order.extent,
+                   [&](const char* data, int64_t offset, int64_t bytes) {
+                     if (!status.ok()) return;
+                     status = compare(job.shards[order.shard].key, data, offset,
+                                      bytes);
+                   });
     return status;
   };
   BELAY_RETURN_IF_ERROR(ForEachStagedTile(job, staging, compare_tile));

@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/checksum.h"
 #include "base/host_name.h"
+#include "base/huge_pages.h"
 #include "directory_fixture.h"
+#include "store/slow_target.h"
 #include "store_testing.h"
 
 namespace belay::reader_test {
@@ -88,6 +92,48 @@ TEST_F(ReaderTest, AShardThatIsAPiece) {
   EXPECT_EQ(memory_.substr(0, 5), "KLQR.");
 }
 
+// As malloc gives it: a little further in its page than the file's bytes.
+TEST_F(ReaderTest, WhatIsSlowToReadInPlaceIsStaged) {
+  constexpr int64_t kRows = 1200, kColumns = 1000;
+  constexpr int64_t kTileBytes = (int64_t{512} << 10) / kColumns * kColumns;
+  std::string content(kPageBytes + kRows * kColumns, '-');
+  for (int64_t i = 0; i < kRows * kColumns; ++i) {
+    content[kPageBytes + i] = static_cast<char>('a' + i % 23);
+  }
+  Put("a", content);
+  const Box box = WholeBox({kRows, kColumns});
+  const RankReads reads{.orders = {Order(0, box, {box, kPageBytes})}};
+  for (const int64_t ahead : {0, 16}) {
+    std::string memory(2 * kPageBytes + kRows * kColumns, '.');
+    const auto address = reinterpret_cast<uintptr_t>(memory.data());
+    const int64_t begin =
+        kPageBytes - static_cast<int64_t>(address % kPageBytes) + ahead;
+    const std::vector<Shard> shards = {{.key = "w",
+                                        .dtype = DType::kU8,
+                                        .global_shape = box.shape,
+                                        .box = box,
+                                        .data = memory.data() + begin}};
+    std::vector<uint32_t> registers(NumBlocks(kRows * kColumns));
+    std::vector<int64_t> covered(registers.size());
+    ReadCounts counts;
+    ASSERT_EQ(ReadAll({.shards = shards,
+                       .reads = reads,
+                       .directory = dir_,
+                       .file_names = names_,
+                       .registers = registers,
+                       .covered = covered},
+                      counts),
+              absl::OkStatus());
+    const std::string need = content.substr(kPageBytes);
+    EXPECT_TRUE(memory.substr(begin, need.size()) == need);
+    EXPECT_EQ(std::count(memory.begin(), memory.end(), '.'), 2 * kPageBytes);
+    EXPECT_EQ(StandardCrc(registers[0], kBlockBytes),
+              PlainCrc(need.substr(0, kBlockBytes)));
+    EXPECT_EQ(counts.staged_bytes,
+              ahead == 16 && HasSlowTargets() ? kTileBytes : 0);
+  }
+}
+
 TEST_F(ReaderTest, OrdersThatAreCountedElsewhereAreNotSummed) {
   EXPECT_EQ(Read({Order(0, top_.box, top_, -1)}), absl::OkStatus());
   EXPECT_EQ(memory_, "ABCDEFGHIJKL............");
@@ -149,6 +195,39 @@ TEST_F(ReaderTest, TextsAreReadIntoTheirString) {
   EXPECT_EQ(text, "ABCDE");
   EXPECT_EQ(StandardCrc(registers[0], 5), PlainCrc("ABCDE"));
   EXPECT_EQ(covered[0], 5);
+}
+
+TEST_F(ReaderTest, ALargeTextIsStagedLikewise) {
+  constexpr int64_t kBytes = 600'000;
+  std::string text(kBytes, '.');
+  const auto address = reinterpret_cast<uintptr_t>(text.data());
+  const auto begin =
+      static_cast<int64_t>(kPageBytes + address % kPageBytes - 16);
+  std::string content(begin + kBytes, '-');
+  for (int64_t i = begin; i < std::ssize(content); ++i) {
+    content[i] = static_cast<char>('a' + i % 23);
+  }
+  Put("a", content);
+  const std::vector<Shard> shards = {
+      {.key = "t", .dtype = DType::kString, .text = &text}};
+  const Box box = WholeBox({kBytes});
+  const RankReads reads{.orders = {Order(0, box, {box, begin})},
+                        .texts = {{0, kBytes}}};
+  std::vector<uint32_t> registers(NumBlocks(kBytes));
+  std::vector<int64_t> covered(registers.size());
+  ASSERT_EQ(ReadAll({.shards = shards,
+                     .reads = reads,
+                     .directory = dir_,
+                     .file_names = names_,
+                     .registers = registers,
+                     .covered = covered},
+                    counts_),
+            absl::OkStatus());
+  EXPECT_TRUE(text == content.substr(begin));
+  EXPECT_EQ(StandardCrc(registers[0], std::min(kBytes, kBlockBytes)),
+            PlainCrc(text.substr(0, kBlockBytes)));
+  EXPECT_EQ(covered[0], std::min(kBytes, kBlockBytes));
+  EXPECT_EQ(counts_.staged_bytes, HasSlowTargets() ? int64_t{512} << 10 : 0);
 }
 
 TEST_F(ReaderTest, LargeReadsCountEveryBlock) {

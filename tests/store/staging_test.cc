@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/element_conversion.h"
+#include "base/huge_pages.h"
 #include "box_oracle.h"
 #include "geometry/runs.h"
 
@@ -39,8 +40,7 @@ TEST(StagingTest, WhatIsStoredAsItIsKeepsItsMemory) {
     EXPECT_EQ(StagedBytes(formed, 0, part), 0);
     EXPECT_EQ(StoredElementSize(formed, 0), 4);
     for (const ShardMemory& memory :
-         {StageForSave(formed, 0, part, staging),
-          StageForRestore(formed, 0, part, staging)}) {
+         {StageForSave(formed, 0, part, staging), OwnMemory(formed, 0)}) {
       EXPECT_EQ(memory.data, reinterpret_cast<char*>(floats.data()));
       EXPECT_EQ(memory.element_size, 4);
       EXPECT_EQ(memory.box, shards[0].box);
@@ -103,6 +103,7 @@ TEST(StagingTest, MemoryIsUsedAgain) {
   Staging staging;
   ASSERT_TRUE(staging.Start(1000, "w").ok());
   const char* const memory = staging.Take(600);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % kPageBytes, 0U);
   EXPECT_EQ(staging.Take(400), memory + 600);
   ASSERT_TRUE(staging.Start(1000, "w").ok());
   EXPECT_EQ(staging.Take(1), memory);
@@ -120,7 +121,7 @@ TEST(StagingTest, NoMemoryIsAnError) {
   const Status status = staging.Start(int64_t{1} << 61, "w");
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(status.message(),
-            "no memory for 2305843009213693952 bytes to convert \"w\"");
+            "no memory for 2305843009213693952 bytes to stage \"w\"");
 }
 
 // A small number that tells the element from its neighbours.
@@ -158,8 +159,8 @@ void RestoreByTiles(const FormedShards& formed, Rng& rng) {
   EXPECT_EQ(CheckBox(part, form.shape), absl::OkStatus());
   ForEachTile(part, Draw(rng, 1, 9), [&](const Box& tile) {
     Staging staging;
-    ASSERT_TRUE(staging.Start(StagedBytes(formed, 0, tile), "w").ok());
-    const ShardMemory memory = StageForRestore(formed, 0, tile, staging);
+    ASSERT_TRUE(staging.Start(StoredBytes(formed, 0, tile), "w").ok());
+    const ShardMemory memory = RoomFor(formed, 0, tile, staging);
     const Shard read =
         MakeShard(form.dtype, form.shape, memory.box, memory.data);
     for (const Index& element : Elements(tile)) {
