@@ -164,7 +164,7 @@ struct RestoreOptions {
   // want the same values. They must hold all that is wanted.
   std::optional<int64_t> primary_replica = {};
   // Upper limit of the memory of one rank through which values are delivered,
-  // and of that in which they are converted. From 4 KiB to 1 GiB.
+  // and of that in which they are staged (two pages more). From 4 KiB to 1 GiB.
   int64_t max_bytes_in_flight = int64_t{256} << 20;
   // As in SaveOptions.
   const TypeHandlerRegistry* handlers = nullptr;

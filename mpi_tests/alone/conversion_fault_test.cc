@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fault.h"
-#include "base/huge_pages.h"
 #include "converted_matrix.h"
+#include "store/slow_target.h"
 
 namespace {
 
@@ -64,8 +64,7 @@ TEST_F(ConversionTest, RanksMustPassTheSameOptions) {
 
 TEST_F(ConversionTest, NoMemoryOnAnyRankIsAgreed) {
   constexpr int64_t kBytes = 77774;  // told from all other allocations
-  // They start with a page.
-  constexpr int64_t kRefused = kBytes + kPageBytes - 1;
+  constexpr int64_t kRefused = kBytes + 2 * kPlaces;  // of staging memory
   std::vector<float> floats(kBytes / 2, 1);
   State state;
   state.AddPiece("v", {kBytes / 2 * size_},

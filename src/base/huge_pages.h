@@ -9,9 +9,6 @@
 
 namespace belay {
 
-// The least that the system maps of memory, and gives to a file.
-inline constexpr int64_t kPageBytes = 4096;
-
 // Asks the system for huge pages under memory that nobody has written to yet.
 // Small memory is left alone; the request may be ignored. Local.
 void UseHugePages(std::byte* data, int64_t size);

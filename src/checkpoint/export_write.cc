@@ -154,6 +154,7 @@ Status WriteWindows(ExportRun& run) {
                                    .filtered = run.filtered,
                                    .registers = run.registers,
                                    .covered = run.covered,
+                                   .stages_slow_targets = false,
                                    .kept_chunks = &chunks},
                                   counts));
     BELAY_RETURN_IF_ERROR(

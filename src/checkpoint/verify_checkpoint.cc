@@ -92,7 +92,7 @@ class ArrayVerifier {
                        });
         return status;
       };
-      BELAY_RETURN_IF_ERROR(SumExtent(stored, box, read, sum));
+      BELAY_RETURN_IF_ERROR(SumExtent(stored, box, extent, read, sum));
     }
     return file.Close();
   }
@@ -109,13 +109,13 @@ class ArrayVerifier {
       const auto read = [&](const ShardMemory& memory, const Box& tile) {
         return filtered_.Read(PathOf(dataset), filtered, extent, tile, memory);
       };
-      BELAY_RETURN_IF_ERROR(SumExtent(stored, box, read, sum));
+      BELAY_RETURN_IF_ERROR(SumExtent(stored, box, extent, read, sum));
     }
     return absl::OkStatus();
   }
 
   Status SumExtent(
-      const StoredArray& stored, const Box& box,
+      const StoredArray& stored, const Box& box, const Extent& extent,
       absl::FunctionRef<Status(const ShardMemory&, const Box&)> read,
       Checksummer& sum) {
     const int64_t size = IoElementSize(stored.dtype);
@@ -127,11 +127,13 @@ class ArrayVerifier {
     ForEachTile(box, kReadBytes / size, [&](const Box& tile) {
       if (!status.ok()) return;
       const int64_t bytes = NumElements(tile.shape) * size;
-      status = staging_.Start(bytes, stored.key);
+      status =
+          staging_.Start(bytes, stored.key, FileOffset(tile, extent, size));
       if (!status.ok()) return;
       memory.data = staging_.Take(bytes);
       memory.box = tile;
       status = read(memory, tile);
+      if (!status.ok()) return;
       sum.Add(memory, tile, 0);
       if (progress_) progress_(bytes);
     });

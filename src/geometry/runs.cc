@@ -130,6 +130,11 @@ void ForEachRun(const Box& box, const Box& a_box, const Box& b_box,
   } while (Advance(runs.loops, index, runs.first));
 }
 
+Run FirstRun(const Box& box, const Box& a_box, const Box& b_box) {
+  assert(!IsEmpty(box));
+  return MakeRunLoops(box, a_box, b_box).first;
+}
+
 int64_t CountRuns(const Box& box, const Box& a_box, const Box& b_box) {
   if (IsEmpty(box)) return 0;
   int64_t count = 1;

@@ -28,6 +28,10 @@ struct Run {
 void ForEachRun(const Box& box, const Box& a_box, const Box& b_box,
                 absl::FunctionRef<void(const Run&)> visit);
 
+// Returns the first run that ForEachRun visits; all others are as long.
+// Requires a box that is not empty.
+Run FirstRun(const Box& box, const Box& a_box, const Box& b_box);
+
 // Returns the number of runs that ForEachRun visits.
 int64_t CountRuns(const Box& box, const Box& a_box, const Box& b_box);
 

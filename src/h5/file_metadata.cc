@@ -5,7 +5,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/huge_pages.h"
 #include "base/status_macros.h"
 #include "h5/group_links.h"
 #include "h5/metadata_bytes.h"
@@ -16,6 +15,8 @@ namespace belay::h5 {
 namespace {
 
 constexpr int64_t kSuperblockBytes = 48;
+// The data begins on a page.
+constexpr int64_t kPageBytes = 4096;
 
 // An object of the file: a dataset, or a group with those below it.
 struct Node {
@@ -167,7 +168,6 @@ StatusOr<std::optional<FileMetadata>> EncodeFileMetadata(
   std::string objects;
   PutObjects(objects, *tree, datasets, types, file.offsets);
   const int64_t bytes = kSuperblockBytes + std::ssize(objects);
-  // The data begins on a page.
   const int64_t data = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
   file.file_bytes = PlaceFrom(data, datasets, file.offsets);
   objects.clear();

@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "geometry/runs.h"
 #include "store/paths.h"
-#include "store/slow_target.h"
 #include "store/staging.h"
 
 namespace belay {
@@ -64,16 +63,25 @@ class Reading {
   Status ReadTile(const ReadOrder& order, const Box& tile) {
     const int32_t shard = order.shard;
     ShardMemory memory = OwnMemory(formed_, shard);
-    if (IsConverted(formed_, shard) ||
-        (order.filtered < 0 && IsSlowTarget(memory, tile, order.extent))) {
-      BELAY_RETURN_IF_ERROR(staging_.Start(StoredBytes(formed_, shard, tile),
-                                           job_.shards[shard].key));
-      memory = RoomFor(formed_, shard, tile, staging_);
+    const bool is_converted = IsConverted(formed_, shard);
+    if (is_converted || IsSlow(order, tile, memory)) {
+      const Status status = staging_.Start(
+          StoredBytes(formed_, shard, tile), job_.shards[shard].key,
+          FileOffset(tile, order.extent, StoredElementSize(formed_, shard)));
+      // What is only slow needs no memory.
+      if (is_converted) BELAY_RETURN_IF_ERROR(status);
+      if (status.ok()) memory = RoomFor(formed_, shard, tile, staging_);
     }
     BELAY_RETURN_IF_ERROR(files_.ReadInto(memory, tile, order));
     sums_.Add(memory, tile, order.first_block);
     HandOver(formed_, shard, tile, memory);
     return absl::OkStatus();
+  }
+
+  bool IsSlow(const ReadOrder& order, const Box& tile,
+              const ShardMemory& memory) const {
+    return job_.stages_slow_targets && order.filtered < 0 &&
+           IsSlowTarget(memory, tile, order.extent);
   }
 
   const ReadJob& job_;

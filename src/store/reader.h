@@ -18,6 +18,7 @@
 #include "store/joined_segments.h"
 #include "store/posix_file.h"
 #include "store/shard_memory.h"
+#include "store/slow_target.h"
 
 namespace belay {
 
@@ -33,8 +34,10 @@ struct ReadJob {
   std::span<uint32_t> registers;
   std::span<int64_t> covered;
   std::span<const StoredForm> forms = {};  // of the shards; empty: their own
-  // The most bytes in which values are converted.
+  // The most bytes through which values are staged.
   int64_t max_bytes_in_flight = int64_t{256} << 20;
+  // Whether what is slow to read in place is staged.
+  bool stages_slow_targets = HasSlowTargets();
   // Keeps chunks for the next job, and stays open. Null: those of this job.
   FilteredReader* kept_chunks = nullptr;
 };
@@ -102,7 +105,7 @@ class ReadSums {
 // Carries out the orders that are for one shard alone, by plain positional
 // reads, or through HDF5 where chunks pass filters. Local. Texts must have
 // their final length. Errors: DataLoss - a file is missing or too short;
-// ResourceExhausted - no memory to stage; PermissionDenied; Internal.
+// ResourceExhausted - no memory to convert; PermissionDenied; Internal.
 Status ReadAll(const ReadJob& job, ReadCounts& counts);
 
 }  // namespace belay

@@ -18,6 +18,10 @@ ShardMemory MemoryOf(const Shard& shard) {
           .array = shard.global_shape};
 }
 
+int64_t FileOffset(const Box& box, const Extent& extent, int64_t element_size) {
+  return extent.offset + FirstRun(box, box, extent.box).b * element_size;
+}
+
 void ForEachSegment(const ShardMemory& memory, const Box& box,
                     const Extent& extent,
                     absl::FunctionRef<void(char*, int64_t, int64_t)> visit) {

@@ -28,6 +28,10 @@ struct ShardMemory {
 // Local. A text must have its final length.
 ShardMemory MemoryOf(const Shard& shard);
 
+// Where the first element of `box` lies in the file. Local. Requires a box that
+// is not empty.
+int64_t FileOffset(const Box& box, const Extent& extent, int64_t element_size);
+
 // Calls `visit(memory, file offset, bytes)` for every run of `box`, whose
 // elements lie in the file as `extent` says. Local.
 void ForEachSegment(const ShardMemory& memory, const Box& box,

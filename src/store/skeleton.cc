@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/huge_pages.h"
 #include "base/status_macros.h"
 #include "base/wire.h"
 #include "h5/file.h"
@@ -28,6 +27,8 @@ constexpr int64_t kMoreBytesPerChunk = 128;
 constexpr int64_t kMoreBytesPart = 128;
 // Datasets below this lie side by side.
 constexpr int64_t kSmallDatasetBytes = int64_t{64} << 10;
+// A file gets its space in pages at least.
+constexpr int64_t kPageBytes = 4096;
 
 // None of a dataset with filters, which gets its place as it is written.
 int64_t PlacedBytes(const h5::DatasetSpec& spec) {

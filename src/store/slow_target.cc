@@ -1,12 +1,10 @@
 #include "store/slow_target.h"
 
-#include <cstdint>
+#include "geometry/runs.h"
 
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
-
-#include "base/huge_pages.h"
 
 namespace belay {
 namespace {
@@ -14,24 +12,27 @@ namespace {
 // Targets less than that ahead of the source are slow, as measured.
 constexpr int64_t kSlowBytes = 32;
 
-bool IsSlow(const char* target, int64_t offset) {
-  const auto address = reinterpret_cast<uintptr_t>(target);
-  const int64_t ahead = (static_cast<int64_t>(address % kPageBytes) -
-                         offset % kPageBytes + kPageBytes) %
-                        kPageBytes;
-  return ahead > 0 && ahead < kSlowBytes;
+#ifdef __x86_64__
+// Zen 3 and Zen 4 are AMD's family 25.
+bool IsOfThatFamily() {
+  constexpr unsigned kFamily = 25;
+  constexpr unsigned kFastShortRepMov = 1U << 4;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__builtin_cpu_is("amd") || __get_cpuid(1, &a, &b, &c, &d) == 0 ||
+      (a >> 8 & 0xF) + (a >> 20 & 0xFF) != kFamily) {
+    return false;
+  }
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&
+         (d & kFastShortRepMov) != 0;
 }
+#endif
 
 }  // namespace
 
 bool HasSlowTargets() {
 #ifdef __x86_64__
-  constexpr unsigned kLeaf = 7;
-  constexpr unsigned kFastShortRepMov = 1U << 4;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __builtin_cpu_is("amd") &&
-         __get_cpuid_count(kLeaf, 0, &a, &b, &c, &d) &&
-         (d & kFastShortRepMov) != 0;
+  static const bool is_one = IsOfThatFamily();
+  return is_one;
 #else
   return false;
 #endif
@@ -39,18 +40,16 @@ bool HasSlowTargets() {
 
 bool IsSlowTarget(const ShardMemory& memory, const Box& box,
                   const Extent& extent) {
-  static const bool has_slow_targets = HasSlowTargets();
-  if (!has_slow_targets) return false;
-  int64_t slow = 0;
-  int64_t fast = 0;
-  ForEachSegment(memory, box, extent,
-                 [&](const char* data, int64_t offset, int64_t bytes) {
-                   // The copy of less than a page is soon over.
-                   const bool is_slow =
-                       bytes >= kPageBytes && IsSlow(data, offset);
-                   (is_slow ? slow : fast) += bytes;
-                 });
-  return slow > fast;
+  const Run run = FirstRun(box, memory.box, extent.box);
+  const int64_t size = memory.element_size;
+  // The copy of less than a page is soon over.
+  if (run.length * size < kPlaces) return false;
+  const auto address = reinterpret_cast<uintptr_t>(memory.data + run.a * size);
+  const int64_t offset = extent.offset + run.b * size;
+  const int64_t ahead =
+      static_cast<int64_t>(address % kPlaces) - offset % kPlaces;
+  const int64_t further = (ahead + kPlaces) % kPlaces;
+  return further > 0 && further < kSlowBytes;
 }
 
 }  // namespace belay

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "base/with_memory.h"
 #include "geometry/runs.h"
+#include "store/slow_target.h"
 
 namespace belay {
 namespace {
@@ -52,24 +53,24 @@ int64_t StagedBytes(const FormedShards& formed, int32_t shard,
   return IsConverted(formed, shard) ? StoredBytes(formed, shard, part) : 0;
 }
 
-Status Staging::Start(int64_t bytes, std::string_view key) {
-  taken_ = 0;
+Status Staging::Start(int64_t bytes, std::string_view key,
+                      int64_t file_offset) {
+  taken_ = file_offset % kPlaces;
   if (bytes == 0 || bytes <= size_) return absl::OkStatus();
   most_bytes_ = std::max(most_bytes_, bytes);
   return WithMemory(Cat(bytes, " bytes to stage \"", key, "\""), [&] {
     size_ = 0;
     memory_ = nullptr;  // first: never both at once
-    memory_ = NewBytes(bytes + kPageBytes - 1);
-    const auto past = reinterpret_cast<uintptr_t>(memory_.get()) % kPageBytes;
-    first_ = reinterpret_cast<char*>(memory_.get()) +
-             (kPageBytes - past) % kPageBytes;
+    memory_ = NewBytes(bytes + 2 * kPlaces);
+    auto* const first = reinterpret_cast<char*>(memory_.get());
+    page_ = first + kPlaces - reinterpret_cast<uintptr_t>(first) % kPlaces;
     size_ = bytes;
     return absl::OkStatus();
   });
 }
 
 char* Staging::Take(int64_t bytes) {
-  char* const next = first_ + taken_;
+  char* const next = page_ + taken_;
   taken_ += bytes;
   return next;
 }

@@ -53,13 +53,14 @@ int64_t StoredBytes(const FormedShards& formed, int32_t shard, const Box& part);
 // Local.
 int64_t StagedBytes(const FormedShards& formed, int32_t shard, const Box& part);
 
-// Memory for parts in the dtype that is stored, used again and again. It starts
-// with a page.
+// Memory for parts in the dtype that is stored, used again and again. Up to two
+// pages more than is asked for are used.
 class Staging {
  public:
-  // Makes room for so many bytes; what was staged before is gone. Local.
+  // Makes room for so many bytes; what was staged before is gone. The room lies
+  // in its pages as bytes at `file_offset` do (store/slow_target.h). Local.
   // Errors: ResourceExhausted - there is no memory; names the key.
-  Status Start(int64_t bytes, std::string_view key);
+  Status Start(int64_t bytes, std::string_view key, int64_t file_offset = 0);
 
   // Returns the next bytes of the room. Local. Requires that they are left.
   char* Take(int64_t bytes);
@@ -69,9 +70,9 @@ class Staging {
 
  private:
   std::unique_ptr<std::byte[]> memory_;
-  char* first_ = nullptr;
+  char* page_ = nullptr;  // the first one
   int64_t size_ = 0;
-  int64_t taken_ = 0;
+  int64_t taken_ = 0;  // of it, from the page on
   int64_t most_bytes_ = 0;
 };
 

@@ -124,7 +124,7 @@ Status ReadBack(const WriteJob& job) {
   Staging room;
   const auto compare = [&](std::string_view key, const char* data,
                            int64_t offset, int64_t bytes) -> Status {
-    BELAY_RETURN_IF_ERROR(room.Start(bytes, key));
+    BELAY_RETURN_IF_ERROR(room.Start(bytes, key, offset));
     char* const found = room.Take(bytes);
     BELAY_RETURN_IF_ERROR(file.PreadAll(offset, found, bytes));
     if (std::memcmp(found, data, bytes) == 0) return absl::OkStatus();

@@ -127,6 +127,13 @@ TEST(RunsTest, AgreesWithSingleElements) {
     EXPECT_EQ(Runs(box, a_box, b_box), naive)
         << BoxText(box) << " in " << BoxText(a_box) << " and "
         << BoxText(b_box);
+    if (!naive.empty()) {
+      const auto first = FirstRun(box, a_box, b_box);
+      EXPECT_EQ(first.a, naive[0].a);
+      EXPECT_EQ(first.b, naive[0].b);
+      EXPECT_EQ(first.length, naive[0].length);
+      EXPECT_EQ(first.length, naive.back().length);
+    }
     num_merged +=
         !shape.empty() && !naive.empty() && naive[0].length > box.shape.back();
     num_deep += naive.size() > 8;

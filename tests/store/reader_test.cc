@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/checksum.h"
 #include "base/host_name.h"
-#include "base/huge_pages.h"
 #include "directory_fixture.h"
 #include "store/slow_target.h"
 #include "store_testing.h"
@@ -53,6 +54,47 @@ class ReaderTest : public DirectoryTest {
                    counts_);
   }
 
+  // Reads one order of "a" into one shard, and expects that all of it counts.
+  void ReadOne(const ReadOrder& order, const Shard& shard, bool stages) {
+    const std::vector<Shard> shards = {shard};
+    const RankReads reads{.orders = {order}};
+    registers_.assign(1, 0);
+    covered_.assign(1, 0);
+    counts_ = {};
+    ASSERT_EQ(ReadAll({.shards = shards,
+                       .reads = reads,
+                       .directory = dir_,
+                       .file_names = names_,
+                       .registers = registers_,
+                       .covered = covered_,
+                       .stages_slow_targets = stages},
+                      counts_),
+              absl::OkStatus());
+    EXPECT_EQ(counts_.bytes, NumElements(order.box.shape));
+    EXPECT_EQ(covered_[0], counts_.bytes);
+    const ShardMemory memory = MemoryOf(shard);
+    if (NumElements(memory.array) != counts_.bytes) return;
+    EXPECT_EQ(StandardCrc(registers_[0], counts_.bytes),
+              PlainCrc(std::string_view(memory.data, counts_.bytes)));
+  }
+
+  // The second page of the memory, and `place` bytes more.
+  static char* AtPlace(std::string& memory, int64_t place) {
+    const auto address = reinterpret_cast<uintptr_t>(memory.data());
+    return memory.data() + kPlaces - address % kPlaces + kPlaces + place;
+  }
+
+  // The bytes of a part of rows of so many columns.
+  static std::string Cut(std::string_view rows, int64_t columns,
+                         const Box& part) {
+    std::string all;
+    for (int64_t row = 0; row < part.shape[0]; ++row) {
+      all += rows.substr((part.offset[0] + row) * columns + part.offset[1],
+                         part.shape[1]);
+    }
+    return all;
+  }
+
   const std::string letters_ = "ABCDEFGHIJKLMNOPQRSTUVWX";
   const std::vector<std::string> names_ = {"a", "b"};
   const Extent top_{{{0, 0}, {2, 6}}, 4};
@@ -92,45 +134,44 @@ TEST_F(ReaderTest, AShardThatIsAPiece) {
   EXPECT_EQ(memory_.substr(0, 5), "KLQR.");
 }
 
-// As malloc gives it: a little further in its page than the file's bytes.
 TEST_F(ReaderTest, WhatIsSlowToReadInPlaceIsStaged) {
-  constexpr int64_t kRows = 1200, kColumns = 1000;
-  constexpr int64_t kTileBytes = (int64_t{512} << 10) / kColumns * kColumns;
-  std::string content(kPageBytes + kRows * kColumns, '-');
-  for (int64_t i = 0; i < kRows * kColumns; ++i) {
-    content[kPageBytes + i] = static_cast<char>('a' + i % 23);
-  }
-  Put("a", content);
+  constexpr int64_t kRows = 100, kColumns = 10'000;
+  constexpr int64_t kMostTileBytes = int64_t{512} << 10;
   const Box box = WholeBox({kRows, kColumns});
-  const RankReads reads{.orders = {Order(0, box, {box, kPageBytes})}};
-  for (const int64_t ahead : {0, 16}) {
-    std::string memory(2 * kPageBytes + kRows * kColumns, '.');
-    const auto address = reinterpret_cast<uintptr_t>(memory.data());
-    const int64_t begin =
-        kPageBytes - static_cast<int64_t>(address % kPageBytes) + ahead;
-    const std::vector<Shard> shards = {{.key = "w",
-                                        .dtype = DType::kU8,
-                                        .global_shape = box.shape,
-                                        .box = box,
-                                        .data = memory.data() + begin}};
-    std::vector<uint32_t> registers(NumBlocks(kRows * kColumns));
-    std::vector<int64_t> covered(registers.size());
-    ReadCounts counts;
-    ASSERT_EQ(ReadAll({.shards = shards,
-                       .reads = reads,
-                       .directory = dir_,
-                       .file_names = names_,
-                       .registers = registers,
-                       .covered = covered},
-                      counts),
-              absl::OkStatus());
-    const std::string need = content.substr(kPageBytes);
-    EXPECT_TRUE(memory.substr(begin, need.size()) == need);
-    EXPECT_EQ(std::count(memory.begin(), memory.end(), '.'), 2 * kPageBytes);
-    EXPECT_EQ(StandardCrc(registers[0], kBlockBytes),
-              PlainCrc(need.substr(0, kBlockBytes)));
-    EXPECT_EQ(counts.staged_bytes,
-              ahead == 16 && HasSlowTargets() ? kTileBytes : 0);
+  const Box columns = {{0, 1000}, {kRows, 6000}};
+  for (const int64_t place : {0, 1, 100, 4090}) {
+    std::string content(kPlaces + place + kRows * kColumns, '-');
+    const std::string_view need(content.data() + kPlaces + place);
+    for (size_t i = kPlaces + place; i < content.size(); ++i) {
+      content[i] = static_cast<char>('a' + i % 23);
+    }
+    Put("a", content);
+    for (const int64_t ahead : {-1, 0, 16, 32}) {
+      for (const bool stages : {true, false}) {
+        for (const Box& part : {box, columns}) {
+          SCOPED_TRACE(absl::StrCat(place, ", ", ahead, ", ", stages, ", ",
+                                    BoxText(part)));
+          std::string memory(3 * kPlaces + kRows * kColumns, '.');
+          char* const data =
+              AtPlace(memory, place + ahead + (part == columns ? 1000 : 0));
+          ReadOne(
+              {.first_block = 0, .box = part, .extent = {box, kPlaces + place}},
+              {.key = "w",
+               .dtype = DType::kU8,
+               .global_shape = box.shape,
+               .box = part,
+               .data = data},
+              stages);
+          EXPECT_TRUE(std::string_view(data, NumElements(part.shape)) ==
+                      Cut(need, kColumns, part));
+          EXPECT_EQ(std::count(memory.begin(), memory.end(), '.'),
+                    std::ssize(memory) - NumElements(part.shape));
+          const int64_t row = part.shape[1];
+          EXPECT_EQ(counts_.staged_bytes,
+                    stages && ahead == 16 ? kMostTileBytes / row * row : 0);
+        }
+      }
+    }
   }
 }
 
@@ -201,33 +242,17 @@ TEST_F(ReaderTest, ALargeTextIsStagedLikewise) {
   constexpr int64_t kBytes = 600'000;
   std::string text(kBytes, '.');
   const auto address = reinterpret_cast<uintptr_t>(text.data());
-  const auto begin =
-      static_cast<int64_t>(kPageBytes + address % kPageBytes - 16);
+  const auto begin = static_cast<int64_t>(kPlaces + address % kPlaces - 16);
   std::string content(begin + kBytes, '-');
   for (int64_t i = begin; i < std::ssize(content); ++i) {
     content[i] = static_cast<char>('a' + i % 23);
   }
   Put("a", content);
-  const std::vector<Shard> shards = {
-      {.key = "t", .dtype = DType::kString, .text = &text}};
   const Box box = WholeBox({kBytes});
-  const RankReads reads{.orders = {Order(0, box, {box, begin})},
-                        .texts = {{0, kBytes}}};
-  std::vector<uint32_t> registers(NumBlocks(kBytes));
-  std::vector<int64_t> covered(registers.size());
-  ASSERT_EQ(ReadAll({.shards = shards,
-                     .reads = reads,
-                     .directory = dir_,
-                     .file_names = names_,
-                     .registers = registers,
-                     .covered = covered},
-                    counts_),
-            absl::OkStatus());
+  ReadOne({.first_block = 0, .box = box, .extent = {box, begin}},
+          {.key = "t", .dtype = DType::kString, .text = &text}, true);
   EXPECT_TRUE(text == content.substr(begin));
-  EXPECT_EQ(StandardCrc(registers[0], std::min(kBytes, kBlockBytes)),
-            PlainCrc(text.substr(0, kBlockBytes)));
-  EXPECT_EQ(covered[0], std::min(kBytes, kBlockBytes));
-  EXPECT_EQ(counts_.staged_bytes, HasSlowTargets() ? int64_t{512} << 10 : 0);
+  EXPECT_EQ(counts_.staged_bytes, int64_t{512} << 10);
 }
 
 TEST_F(ReaderTest, LargeReadsCountEveryBlock) {

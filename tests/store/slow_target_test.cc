@@ -3,58 +3,70 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstddef>
-
-#include "base/huge_pages.h"
+#include <fstream>
+#include <string>
 
 namespace belay::slow_target_test {
 namespace {
 
-constexpr int64_t kOffset = 3 * kPageBytes + 100;
+constexpr int64_t kOffset = 3 * kPlaces + 100;
 
-class SlowTargetTest : public ::testing::Test {
- protected:
-  // Whether rows of so many bytes are slow to read, whose first one lies
-  // `ahead` bytes further in its page than in that of the file, and each next
-  // one `more` bytes further than the one before.
-  bool IsSlow(int64_t ahead, int64_t rows, int64_t bytes, int64_t more) {
-    const ShardMemory memory{
-        .data = page_.data() + (kOffset + ahead) % kPageBytes,
-        .box = WholeBox({rows, bytes + more}),
-        .array = {rows, bytes + more}};
-    const Box part = WholeBox({rows, bytes});
-    return IsSlowTarget(memory, part, {.box = part, .offset = kOffset});
-  }
-
+// Whether rows of so many bytes are slow to read, the first of which lies
+// `ahead` bytes further in its page than in that of the file.
+bool IsSlow(int64_t ahead, int64_t rows, int64_t bytes) {
   // Never read nor written.
-  alignas(kPageBytes) std::array<char, kPageBytes> page_;
-};
+  alignas(kPlaces) static std::array<char, kPlaces> page;
+  const Box box = WholeBox({rows, bytes});
+  const ShardMemory memory{
+      .data = page.data() + (kOffset + ahead + kPlaces) % kPlaces,
+      .box = box,
+      .array = box.shape};
+  return IsSlowTarget(memory, box, {.box = box, .offset = kOffset});
+}
 
-TEST_F(SlowTargetTest, SlowIsALittleFurtherInThePage) {
+TEST(SlowTargetTest, SlowIsALittleFurtherInThePage) {
   for (const int64_t ahead : {1, 8, 16, 31}) {
-    EXPECT_EQ(IsSlow(ahead, 1, kPageBytes, 0), HasSlowTargets()) << ahead;
-    EXPECT_EQ(IsSlow(ahead, 70, kPageBytes, 0), HasSlowTargets()) << ahead;
+    EXPECT_TRUE(IsSlow(ahead, 1, kPlaces)) << ahead;
+    EXPECT_TRUE(IsSlow(ahead, 70, kPlaces)) << ahead;
   }
-  for (const int64_t ahead : {0, 32, 64, 2048, 4080, 4095}) {
-    EXPECT_FALSE(IsSlow(ahead, 1, 100 * kPageBytes, 0)) << ahead;
+  for (const int64_t ahead : {-1, -31, 0, 32, 64, 2048, 4064, 4095}) {
+    EXPECT_FALSE(IsSlow(ahead, 1, 100 * kPlaces)) << ahead;
   }
 }
 
-TEST_F(SlowTargetTest, LessThanAPageIsRead) {
-  EXPECT_FALSE(IsSlow(16, 1, kPageBytes - 1, 0));
-  EXPECT_FALSE(IsSlow(16, 100, 64, kPageBytes - 64));
+TEST(SlowTargetTest, LessThanAPageIsNotSlow) {
+  EXPECT_FALSE(IsSlow(16, 1, kPlaces - 1));
+  EXPECT_TRUE(IsSlow(16, 1, kPlaces));
 }
 
-TEST_F(SlowTargetTest, MostBytesDecide) {
-  // Rows 0 to 3 are slow: 1, 9, 17 and 25 bytes ahead.
-  EXPECT_EQ(IsSlow(1, 7, kPageBytes, 8), HasSlowTargets());
-  EXPECT_FALSE(IsSlow(1, 8, kPageBytes, 8));
+TEST(SlowTargetTest, TheFirstRunStandsForAll) {
+  alignas(kPlaces) std::array<char, 2 * kPlaces> pages;
+  // Columns from 200 on of rows of a page and 400 bytes; of the file likewise,
+  // but 100 bytes on.
+  const Box all = WholeBox({2, kPlaces + 400});
+  const Box part = {{0, 200}, {2, kPlaces}};
+  for (const int64_t ahead : {0, 5, 40}) {
+    const ShardMemory memory{
+        .data = pages.data() + 300 + ahead, .box = part, .array = all.shape};
+    EXPECT_EQ(IsSlowTarget(memory, part, {.box = all, .offset = kOffset}),
+              ahead == 5);
+  }
 }
 
-TEST_F(SlowTargetTest, ScalarsAndEmptyBoxesAreRead) {
-  const ShardMemory scalar{.data = page_.data() + 16};
-  EXPECT_FALSE(IsSlowTarget(scalar, {}, {.box = {}, .offset = 0}));
-  EXPECT_FALSE(IsSlow(16, 0, kPageBytes, 0));
+TEST(SlowTargetTest, TheProcessorIsTheOneThatIsNamed) {
+  std::ifstream info("/proc/cpuinfo");
+  std::string line;
+  bool is_amd = false, is_family = false, is_fast = false;
+  while (std::getline(info, line)) {
+    line += ' ';
+    is_amd |= line.starts_with("vendor_id") &&
+              line.find(" AuthenticAMD ") != std::string::npos;
+    is_family |= line.starts_with("cpu family") &&
+                 line.find(" 25 ") != std::string::npos;
+    is_fast |=
+        line.starts_with("flags") && line.find(" fsrm ") != std::string::npos;
+  }
+  EXPECT_EQ(HasSlowTargets(), is_amd && is_family && is_fast);
 }
 
 }  // namespace

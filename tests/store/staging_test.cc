@@ -3,13 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "base/element_conversion.h"
-#include "base/huge_pages.h"
 #include "box_oracle.h"
 #include "geometry/runs.h"
+#include "store/slow_target.h"
 
 namespace belay::staging_test {
 namespace {
@@ -103,7 +104,6 @@ TEST(StagingTest, MemoryIsUsedAgain) {
   Staging staging;
   ASSERT_TRUE(staging.Start(1000, "w").ok());
   const char* const memory = staging.Take(600);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % kPageBytes, 0U);
   EXPECT_EQ(staging.Take(400), memory + 600);
   ASSERT_TRUE(staging.Start(1000, "w").ok());
   EXPECT_EQ(staging.Take(1), memory);
@@ -111,6 +111,19 @@ TEST(StagingTest, MemoryIsUsedAgain) {
   EXPECT_EQ(staging.Take(10), memory);
   ASSERT_TRUE(staging.Start(2000, "w").ok());
   EXPECT_EQ(staging.most_bytes(), 2000);
+}
+
+TEST(StagingTest, RoomLiesInItsPagesAsTheFileDoes) {
+  Staging staging;
+  for (const int64_t bytes : {100, 5000, 70'000, 300}) {
+    for (const int64_t offset : {0, 1, 16, 4095, 4096, 1'000'000'007}) {
+      ASSERT_TRUE(staging.Start(bytes, "w", offset).ok());
+      char* const memory = staging.Take(bytes);
+      std::fill_n(memory, bytes, 'x');
+      const auto address = reinterpret_cast<uintptr_t>(memory);
+      EXPECT_EQ(static_cast<int64_t>(address % kPlaces), offset % kPlaces);
+    }
+  }
 }
 
 TEST(StagingTest, NoMemoryIsAnError) {
