@@ -66,16 +66,27 @@ int64_t MeanRunBytes(const SavePlan& plan) {
   return runs == 0 ? 0 : bytes / runs;
 }
 
-// Which ranks are the lowest of their node in their team: they sync files for
-// all of these.
-std::vector<bool> FindSyncers(const ListedRanks& listed, const SavePlan& plan) {
-  std::set<std::pair<int32_t, int32_t>> seen;  // team, node
-  std::vector<bool> syncers;
-  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    const int32_t node = listed.lists[listed.ranks[rank].own].node;
-    syncers.push_back(seen.emplace(plan.teams[rank], node).second);
+// A rank among those of its team on its node.
+struct Neighbours {
+  bool is_first = false;
+  int32_t ranks = 0;
+};
+
+std::vector<Neighbours> FindNeighbours(const ListedRanks& listed,
+                                       const SavePlan& plan) {
+  const auto place = [&](size_t rank) {
+    return std::pair(plan.teams[rank],
+                     listed.lists[listed.ranks[rank].own].node);
+  };
+  std::map<std::pair<int32_t, int32_t>, int32_t> ranks;  // of a team and a node
+  std::vector<Neighbours> all(plan.ranks.size());
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    all[rank].is_first = ++ranks[place(rank)] == 1;
   }
-  return syncers;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    all[rank].ranks = ranks[place(rank)];
+  }
+  return all;
 }
 
 size_t NumNodes(const ListedRanks& listed) {
@@ -113,7 +124,7 @@ Space SpaceOf(const StoredFile& file, const SavePlan& plan,
 
 // What rank 0 tells each rank about its part, but for the orders.
 std::vector<std::string> EncodeParts(const SavePlan& plan,
-                                     const std::vector<bool>& syncers,
+                                     const std::vector<Neighbours>& neighbours,
                                      const SaveOptions& options) {
   const std::vector<std::string> paths = ObjectPaths(plan.arrays);
   const int64_t mean_run_bytes = MeanRunBytes(plan);
@@ -130,7 +141,8 @@ std::vector<std::string> EncodeParts(const SavePlan& plan,
     out.Put<uint64_t>(plan.warnings.size());
     for (const std::string& warning : plan.warnings) out.PutText(warning);
     out.Put(plan.teams[rank]);
-    out.Put<bool>(syncers[rank]);
+    out.Put(neighbours[rank].is_first);
+    out.Put(neighbours[rank].ranks);
     const auto [first, last] = FilesOfTeam(plan, plan.teams[rank]);
     out.Put(last - first);
     for (int32_t file = first; file < last; ++file) {
@@ -163,6 +175,7 @@ void DecodePart(std::string_view bytes, PlannedSave& planned) {
   for (std::string& warning : planned.warnings) warning = in.GetText();
   planned.team = in.Get<int32_t>();
   planned.is_syncer = in.Get<bool>();
+  planned.node_ranks = in.Get<int32_t>();
   planned.files.resize(in.Get<int32_t>());
   for (PlannedFile& file : planned.files) {
     file.name = in.GetText();
@@ -301,7 +314,7 @@ StatusOr<PlannedSave> PlanTogether(Team& team, const std::string& directory,
     BELAY_RETURN_IF_ERROR(PlanOnRoot(listed, options, planned));
     WarnOfNfs(directory, NumNodes(listed), planned.plan);
     Briefing briefing{.parts = EncodeParts(planned.plan,
-                                           FindSyncers(listed, planned.plan),
+                                           FindNeighbours(listed, planned.plan),
                                            options)};
     team.agreement_bytes += SizeOf(briefing.parts);
     return briefing;

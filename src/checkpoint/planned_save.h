@@ -50,8 +50,9 @@ struct PlannedSave {
   std::vector<std::string> warnings;
   // This rank's part: the files of its team, in the order of writing.
   int32_t team = -1;  // -1: none
-  // It syncs these files for the ranks of its team on its node.
+  // It syncs these files for the ranks of its team on its node: so many.
   bool is_syncer = false;
+  int32_t node_ranks = 1;
   std::vector<PlannedFile> files;
   // Rank 0 only: the plan, and what the index will say.
   SavePlan plan;

@@ -33,6 +33,8 @@ WriteJob JobOf(SaveRun& run, const PlannedFile& file, Part part) {
           .durable = run.options.durable,
           .is_creator = file.is_creator,
           .is_syncer = run.cache.planned.is_syncer,
+          .is_crowded =
+              run.cache.planned.node_ranks > ::sysconf(_SC_NPROCESSORS_ONLN),
           .meanwhile = run.team.is_root() && KnowsIndex(run)
                            ? std::function([&run] { return PrepareIndex(run); })
                            : nullptr,

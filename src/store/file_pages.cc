@@ -24,8 +24,7 @@ bool IsRefused(int fd) {
          (errno == EAGAIN || errno == EACCES);
 }
 
-// Where there are more processes than cores, the one that has the turn may be
-// waiting for this core: then it comes first.
+// The one that has the turn may be waiting for this core.
 bool IsRefusedRepeatedly(int fd) {
   for (int repeats = 0; IsRefused(fd); ++repeats) {
     if (repeats == kMostRepeats) return true;
@@ -36,7 +35,9 @@ bool IsRefusedRepeatedly(int fd) {
 
 }  // namespace
 
-WriteTurn::WriteTurn(int fd) : fd_(fd), is_taken_(IsRefusedRepeatedly(fd)) {}
+WriteTurn::WriteTurn(int fd, bool is_crowded)
+    : fd_(fd),
+      is_taken_(is_crowded ? IsRefusedRepeatedly(fd) : IsRefused(fd)) {}
 
 WriteTurn::~WriteTurn() {
   if (!is_taken_) SetOpenFileLock(fd_, F_UNLCK);

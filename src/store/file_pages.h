@@ -22,9 +22,10 @@ inline constexpr int64_t kLeastMappedBytes = int64_t{64} << 10;
 // it. Only those that ask for it are kept out, and they need not wait.
 class WriteTurn {
  public:
-  // Takes the turn if it is free, also after others had this core a few times.
-  // Does not wait. `fd` is open for writing, and outlives this. Local.
-  explicit WriteTurn(int fd);
+  // Takes the turn if it is free. Does not wait for it; but with `is_crowded`,
+  // where more processes write than there are cores, first lets others have
+  // this core a few times. `fd` is open for writing, and outlives this. Local.
+  explicit WriteTurn(int fd, bool is_crowded = false);
   WriteTurn(const WriteTurn&) = delete;
   WriteTurn& operator=(const WriteTurn&) = delete;
   ~WriteTurn();

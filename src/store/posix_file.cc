@@ -36,6 +36,7 @@ int OpenFlags(PosixFile::Mode mode, bool in_memory) {
     case PosixFile::Mode::kWriteOnly:
       return O_WRONLY;
     case PosixFile::Mode::kWriteBeside:
+    case PosixFile::Mode::kWriteBesideMany:
       return in_memory ? O_RDWR : O_WRONLY;
     case PosixFile::Mode::kCreate:
       return O_RDWR | O_CREAT | O_EXCL;
@@ -70,30 +71,36 @@ bool IsOn(int64_t magic, const std::string& path) {
 
 }  // namespace
 
-PosixFile::PosixFile(std::string path, int fd, bool has_turns)
-    : path_(std::move(path)), fd_(fd), has_turns_(has_turns) {}
+PosixFile::PosixFile(std::string path, int fd, Turns turns)
+    : path_(std::move(path)), fd_(fd), turns_(turns) {}
+
+PosixFile::Turns PosixFile::TurnsOf(const std::string& path, Mode mode) {
+  const bool is_crowded = mode == Mode::kWriteBesideMany;
+  if (!is_crowded && mode != Mode::kWriteBeside) return Turns::kNone;
+  if (!IsInMemory(path) || IsFileSizeLimited()) return Turns::kNone;
+  return is_crowded ? Turns::kCrowded : Turns::kSome;
+}
 
 StatusOr<PosixFile> PosixFile::Open(std::string path, Mode mode) {
   const char* operation = mode == Mode::kCreate ? "create" : "open";
   BELAY_RETURN_IF_ERROR(fault::Point(operation));
-  const bool has_turns =
-      mode == Mode::kWriteBeside && IsInMemory(path) && !IsFileSizeLimited();
-  BELAY_ASSIGN_OR_RETURN(
-      const int fd, OpenRegular(path, OpenFlags(mode, has_turns), operation));
-  return PosixFile(std::move(path), fd, has_turns);
+  const Turns turns = TurnsOf(path, mode);
+  const int flags = OpenFlags(mode, turns != Turns::kNone);
+  BELAY_ASSIGN_OR_RETURN(const int fd, OpenRegular(path, flags, operation));
+  return PosixFile(std::move(path), fd, turns);
 }
 
 PosixFile::PosixFile(PosixFile&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::exchange(other.fd_, -1)),
-      has_turns_(other.has_turns_),
+      turns_(other.turns_),
       write_calls_(other.write_calls_),
       read_calls_(other.read_calls_) {}
 
 PosixFile& PosixFile::operator=(PosixFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
-  std::swap(has_turns_, other.has_turns_);
+  std::swap(turns_, other.turns_);
   std::swap(write_calls_, other.write_calls_);
   std::swap(read_calls_, other.read_calls_);
   return *this;
@@ -131,10 +138,10 @@ Status PosixFile::PwriteAll(int64_t offset, const void* data, int64_t bytes) {
 Status PosixFile::PwriteParts(
     int64_t offset, std::span<const std::span<const std::byte>> parts) {
   BELAY_RETURN_IF_ERROR(fault::Point("write"));
-  if (!has_turns_ || NumBytes(parts) < kLeastMappedBytes) {
+  if (turns_ == Turns::kNone || NumBytes(parts) < kLeastMappedBytes) {
     return WriteVectors(offset, parts);
   }
-  const WriteTurn turn(fd_);
+  const WriteTurn turn(fd_, turns_ == Turns::kCrowded);
   if (turn.is_taken() && FillPages(fd_, offset, parts)) {
     ++write_calls_;
     return absl::OkStatus();

@@ -43,6 +43,9 @@ class PosixFile {
     // long already as it will be. On a tmpfs it is opened for reading too, and
     // PwriteParts does not wait for the others (store/file_pages.h).
     kWriteBeside,
+    // The same where more of them write than there are cores: while one does,
+    // the others let it have theirs.
+    kWriteBesideMany,
     kCreate,  // must not exist; can be read, too
   };
 
@@ -114,7 +117,11 @@ class PosixFile {
   int64_t read_calls() const { return read_calls_; }
 
  private:
-  PosixFile(std::string path, int fd, bool has_turns);
+  // Whether writers of this file take turns.
+  enum class Turns : uint8_t { kNone, kSome, kCrowded };
+
+  PosixFile(std::string path, int fd, Turns turns);
+  static Turns TurnsOf(const std::string& path, Mode mode);
   Status WriteVectors(int64_t offset,
                       std::span<const std::span<const std::byte>> parts);
   Status Reserve(int mode, int64_t from, int64_t bytes);
@@ -124,7 +131,7 @@ class PosixFile {
 
   std::string path_;
   int fd_ = -1;
-  bool has_turns_ = false;  // writers of this file take turns
+  Turns turns_ = Turns::kNone;
   int64_t write_calls_ = 0;
   int64_t read_calls_ = 0;
 };

@@ -22,6 +22,7 @@
 #include "model/stored_form.h"
 #include "parallel/collective.h"
 #include "parallel/mpi_file.h"
+#include "store/posix_file.h"
 
 namespace belay {
 
@@ -36,6 +37,8 @@ struct WriteJob {
   bool is_creator = false;
   // Where a transfer syncs: this rank does it for its node.
   bool is_syncer = true;
+  // More ranks of this node write than it has cores.
+  bool is_crowded = false;
   // Runs once the file is open and before the first byte is written: work of
   // this rank that the others need not wait for. May be empty.
   std::function<Status()> meanwhile;
@@ -53,6 +56,12 @@ struct WriteJob {
   const std::vector<Shape>* corners = nullptr;  // of the datasets' boxes
   bool filtered = false;  // write those with filters, not the others
 };
+
+// How a positional transfer opens the file. Local.
+inline PosixFile::Mode ModeOf(const WriteJob& job) {
+  return job.is_crowded ? PosixFile::Mode::kWriteBesideMany
+                        : PosixFile::Mode::kWriteBeside;
+}
 
 // Tells `job.progress` of a part of a shard. Local.
 void ReportProgress(const WriteJob& job, int32_t shard, const Box& part);

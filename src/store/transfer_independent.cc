@@ -90,8 +90,8 @@ void ReportProgress(const WriteJob& job, int32_t shard, const Box& part) {
 Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
   if (job.meanwhile) BELAY_RETURN_IF_ERROR(job.meanwhile());
   if (job.writes.orders.empty()) return absl::OkStatus();
-  BELAY_ASSIGN_OR_RETURN(
-      PosixFile file, PosixFile::Open(job.path, PosixFile::Mode::kWriteBeside));
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(job.path, ModeOf(job)));
   PartWriter writer(file, job.durable);
   JoinedSegments<const std::byte> segments(
       std::bind_front(&PartWriter::Write, &writer));

@@ -338,8 +338,7 @@ Status WriteRounds(Team& team, TwoPhaseRun& run) {
 }  // namespace
 
 Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts) {
-  StatusOr<PosixFile> file =
-      PosixFile::Open(job.path, PosixFile::Mode::kWriteBeside);
+  StatusOr<PosixFile> file = PosixFile::Open(job.path, ModeOf(job));
   BELAY_RETURN_IF_AGREED(Agree(team, file.status()));
   TwoPhaseRun run{.job = job,
                   .file = *std::move(file),
