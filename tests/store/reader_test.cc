@@ -151,7 +151,7 @@ TEST_F(ReaderTest, WhatIsSlowToReadInPlaceIsStaged) {
         for (const Box& part : {box, columns}) {
           SCOPED_TRACE(absl::StrCat(place, ", ", ahead, ", ", stages, ", ",
                                     BoxText(part)));
-          std::string memory(3 * kPlaces + kRows * kColumns, '.');
+          std::string memory(4 * kPlaces + kRows * kColumns, '.');
           char* const data =
               AtPlace(memory, place + ahead + (part == columns ? 1000 : 0));
           ReadOne(
