@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <new>
@@ -88,6 +89,25 @@ TEST_F(ConversionTest, NoMemoryOnAnyRankIsAgreed) {
     refused_bytes = kNone;
   }
   RestoreStep(state, kCast);
+}
+
+// Memory through which it would only be faster.
+TEST_F(ConversionTest, WhatNeedsNoMemoryIsRestoredWithoutIt) {
+  constexpr int64_t kValues = 1 << 18;  // of each rank: 1 MiB
+  std::vector<float> floats(kValues, static_cast<float>(rank_));
+  State state;
+  state.AddPiece("v", {kValues * size_}, {{kValues * rank_}, {kValues}},
+                 floats.data());
+  ASSERT_TRUE(Save(comm_, run(), 1, state, {.durable = false}).ok());
+  for (const bool refuse : {false, true}) {
+    floats.assign(kValues, -1);
+    refused_bytes = refuse ? (size_t{512} << 10) + 2 * kPlaces : kNone;
+    const auto restored = Restore(comm_, run(), 1, state);
+    refused_bytes = kNone;
+    ASSERT_TRUE(restored.ok()) << restored.status();
+    EXPECT_EQ(std::count(floats.begin(), floats.end(), rank_), kValues);
+    EXPECT_TRUE(!refuse || restored->counters.staged_bytes == 0);
+  }
 }
 
 // Every fault point of every rank: the same error everywhere, and no hang.

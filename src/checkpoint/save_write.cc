@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -23,6 +25,12 @@ bool KnowsIndex(const SaveRun& run) {
 // others are there.
 enum class Part : uint8_t { kPlain, kFiltered };
 
+// Whether more ranks of this node share a file than the node has cores.
+bool IsCrowded(const SaveRun& run) {
+  const int64_t cores = ::sysconf(_SC_NPROCESSORS_ONLN);
+  return cores > 0 && run.cache.planned.node_ranks > cores;
+}
+
 WriteJob JobOf(SaveRun& run, const PlannedFile& file, Part part) {
   const bool filtered = part == Part::kFiltered;
   return {.shards = run.shards,
@@ -33,8 +41,7 @@ WriteJob JobOf(SaveRun& run, const PlannedFile& file, Part part) {
           .durable = run.options.durable,
           .is_creator = file.is_creator,
           .is_syncer = run.cache.planned.is_syncer,
-          .is_crowded =
-              run.cache.planned.node_ranks > ::sysconf(_SC_NPROCESSORS_ONLN),
+          .is_crowded = IsCrowded(run),
           .meanwhile = run.team.is_root() && KnowsIndex(run)
                            ? std::function([&run] { return PrepareIndex(run); })
                            : nullptr,

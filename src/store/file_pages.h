@@ -23,8 +23,9 @@ inline constexpr int64_t kLeastMappedBytes = int64_t{64} << 10;
 class WriteTurn {
  public:
   // Takes the turn if it is free. Does not wait for it; but with `is_crowded`,
-  // where more processes write than there are cores, first lets others have
-  // this core a few times. `fd` is open for writing, and outlives this. Local.
+  // where more processes share the file than there are cores, first lets others
+  // have this core a few times if it is not. `fd` is open for writing, and
+  // outlives this. Local.
   explicit WriteTurn(int fd, bool is_crowded = false);
   WriteTurn(const WriteTurn&) = delete;
   WriteTurn& operator=(const WriteTurn&) = delete;

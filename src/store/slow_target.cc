@@ -13,8 +13,8 @@ namespace {
 constexpr int64_t kSlowBytes = 32;
 
 #ifdef __x86_64__
-// Zen 3 and Zen 4 are AMD's family 25.
-bool IsOfThatFamily() {
+// AMD's Zen 3 and Zen 4.
+bool IsOfFamily25() {
   constexpr unsigned kFamily = 25;
   constexpr unsigned kFastShortRepMov = 1U << 4;
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -31,7 +31,7 @@ bool IsOfThatFamily() {
 
 bool HasSlowTargets() {
 #ifdef __x86_64__
-  static const bool is_one = IsOfThatFamily();
+  static const bool is_one = IsOfFamily25();
   return is_one;
 #else
   return false;

@@ -57,7 +57,6 @@ Status Staging::Start(int64_t bytes, std::string_view key,
                       int64_t file_offset) {
   taken_ = file_offset % kPlaces;
   if (bytes == 0 || bytes <= size_) return absl::OkStatus();
-  most_bytes_ = std::max(most_bytes_, bytes);
   return WithMemory(Cat(bytes, " bytes to stage \"", key, "\""), [&] {
     size_ = 0;
     memory_ = nullptr;  // first: never both at once
@@ -65,6 +64,7 @@ Status Staging::Start(int64_t bytes, std::string_view key,
     auto* const first = reinterpret_cast<char*>(memory_.get());
     page_ = first + kPlaces - reinterpret_cast<uintptr_t>(first) % kPlaces;
     size_ = bytes;
+    most_bytes_ = std::max(most_bytes_, bytes);
     return absl::OkStatus();
   });
 }

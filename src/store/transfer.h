@@ -37,7 +37,7 @@ struct WriteJob {
   bool is_creator = false;
   // Where a transfer syncs: this rank does it for its node.
   bool is_syncer = true;
-  // More ranks of this node write than it has cores.
+  // More ranks of this node share the file than the node has cores.
   bool is_crowded = false;
   // Runs once the file is open and before the first byte is written: work of
   // this rank that the others need not wait for. May be empty.

@@ -8,8 +8,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -17,18 +15,6 @@
 
 #include "file_bytes.h"
 #include "store/posix_file.h"
-
-namespace {
-
-std::function<void()> when_yielding;
-
-}  // namespace
-
-// Takes the place of the system's.
-extern "C" int sched_yield() {
-  if (when_yielding) when_yielding();
-  return 0;
-}
 
 namespace belay::file_pages_test {
 namespace {
@@ -83,9 +69,8 @@ class FilePagesTest : public ::testing::Test {
     if (!dir_.empty()) std::filesystem::remove_all(dir_);
   }
 
-  PosixFile OpenBeside(
-      PosixFile::Mode mode = PosixFile::Mode::kWriteBeside) const {
-    return PosixFile::Open(path_, mode).value();
+  PosixFile OpenBeside() const {
+    return PosixFile::Open(path_, PosixFile::Mode::kWriteBeside).value();
   }
   int OpenFd(int flags) const { return open(path_.c_str(), flags); }
 
@@ -155,25 +140,6 @@ TEST_F(FilePagesTest, OneOpenFileHasTheTurn) {
   close(other);
 }
 
-TEST_F(FilePagesTest, InACrowdOthersAreLetRunFirst) {
-  const int other = OpenFd(O_RDWR);
-  const int mine = OpenFd(O_RDWR);
-  std::optional<WriteTurn> turn;
-  for (const int yields : {1, 3, 4}) {
-    turn.emplace(other);
-    when_yielding = [&turn, left = yields]() mutable {
-      if (--left == 0) turn.reset();
-    };
-    EXPECT_EQ(WriteTurn(mine, true).is_taken(), yields == 4);
-    when_yielding = [] { FAIL() << "others were let run"; };
-    turn.reset();
-    EXPECT_FALSE(WriteTurn(mine, true).is_taken());
-  }
-  when_yielding = nullptr;
-  close(mine);
-  close(other);
-}
-
 TEST_F(FilePagesTest, ClosingGivesTheTurnUp) {
   const int mine = OpenFd(O_RDWR);
   const int other = OpenFd(O_RDWR);
@@ -205,23 +171,6 @@ TEST_F(FilePagesTest, WritesInTurnAndFillsPagesMeanwhile) {
   ASSERT_TRUE(file.PwriteParts(0, PartsOf(little, 3)).ok());
   EXPECT_EQ(WrittenByCalls() - then, kLeastMappedBytes - 1);
   close(other);
-}
-
-TEST_F(FilePagesTest, OnlyManyWritersLetOthersRun) {
-  const std::string text = Pattern(100000, 7);
-  for (const PosixFile::Mode mode :
-       {PosixFile::Mode::kWriteBeside, PosixFile::Mode::kWriteBesideMany}) {
-    PosixFile file = OpenBeside(mode);
-    const int other = OpenFd(O_RDWR);
-    const WriteTurn turn(other);
-    int yields = 0;
-    when_yielding = [&yields] { ++yields; };
-    EXPECT_TRUE(file.PwriteParts(5, PartsOf(text, 3)).ok());
-    when_yielding = nullptr;
-    EXPECT_EQ(yields, mode == PosixFile::Mode::kWriteBesideMany ? 3 : 0);
-    EXPECT_TRUE(testing::FileBytes(path_) == Dotted(5, text));
-    close(other);
-  }
 }
 
 TEST_F(FilePagesTest, WhereFilesMayNotGrowEverythingIsWritten) {

@@ -24,6 +24,9 @@ std::vector<Segment> SegmentsOf(const ShardMemory& memory, const Box& box,
                  [&](char* data, int64_t offset, int64_t bytes) {
                    segments.push_back({data - memory.data, offset, bytes});
                  });
+  if (!segments.empty()) {
+    EXPECT_EQ(FileOffset(box, extent, memory.element_size), segments[0].offset);
+  }
   return segments;
 }
 
