@@ -67,6 +67,19 @@ data_00002_of_00003.h5      2  types/c64     -            1
 """
 
 
+def read_all(path):
+    """Reads every dataset of a file, through links of any kind."""
+    def read(group):
+        for name in group:
+            found = group[name]
+            if isinstance(found, h5py.Group):
+                read(found)
+            else:
+                found[()]
+    with h5py.File(path) as file:
+        read(file)
+
+
 class ToolTest(ToolCase):
     def test_ls_shared(self):
         self.assertEqual(
@@ -139,6 +152,24 @@ class ToolTest(ToolCase):
                     f"{SHARED}: damaged in 1 place\n", ""))
         # The listing reads the index only.
         self.assertEqual(self.belay("ls", SHARED)[0], 0)
+
+    def test_verify_looks_for_all_arrays_in_the_index(self):
+        for step in SHARED, PER_TASK:
+            index = self.path(f"{step}/index.h5")
+            content = index.read_bytes()
+            told = 0
+            for at in range(0, len(content), 307):
+                index.write_bytes(content[:at] + bytes([content[at] ^ 1]) +
+                                  content[at + 1:])
+                code, out, err = self.belay("verify", step)
+                told += "other programs cannot read it" in out
+                # What h5py cannot read is told, in one way or another.
+                if code == 0:
+                    try:
+                        read_all(index)
+                    except (KeyError, OSError, RuntimeError) as error:
+                        self.fail(f"{step}, byte {at}: {error}")
+            self.assertGreater(told, 0)
 
     def test_verify_names_truncated_and_missing_files(self):
         data = self.path(f"{PER_TASK}/data_00001_of_00002.h5")

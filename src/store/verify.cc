@@ -92,6 +92,34 @@ Status FindDatasets(const std::string& path,
   return file.Close();
 }
 
+// Looks for every array of the index. Local.
+Status FindArrays(const std::string& path,
+                  const std::vector<std::string>& paths,
+                  const SavedCheckpoint& saved) {
+  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
+  for (size_t i = 0; i < paths.size(); ++i) {
+    StatusOr<h5::Handle> dataset = h5::OpenDataset(file, paths[i]);
+    if (dataset.ok()) continue;
+    return Status(dataset.status().code(),
+                  absl::StrFormat("key \"%s\": %s", saved.arrays[i].key,
+                                  dataset.status().message()));
+  }
+  return file.Close();
+}
+
+// Adds a line to `damage` if that is why a file was not read. Local.
+// Errors: any other one.
+Status AddDamage(const std::string& path, const Status& status,
+                 std::vector<std::string>& damage) {
+  if (status.ok()) return status;
+  const bool is_damage = absl::IsDataLoss(status) || absl::IsNotFound(status) ||
+                         absl::IsInternal(status);
+  if (!is_damage || h5::IsOfSystem(status)) return status;
+  damage.push_back(absl::StrFormat("\"%s\": other programs cannot read it: %s",
+                                   path, status.message()));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<uint32_t> FinishChecksums(const std::vector<StoredArray>& arrays,
@@ -187,14 +215,12 @@ StatusOr<std::vector<std::string>> FindHdf5Damage(
   std::vector<std::string> damage;
   for (size_t i = 0; i < saved.files.size(); ++i) {
     const std::string path = JoinPath(directory, saved.files[i].name);
-    const Status status = FindDatasets(path, datasets[i], paths, saved);
-    if (status.ok()) continue;
-    const bool is_damage = absl::IsDataLoss(status) ||
-                           absl::IsNotFound(status) || absl::IsInternal(status);
-    if (!is_damage || h5::IsOfSystem(status)) return status;
-    damage.push_back(absl::StrFormat(
-        "\"%s\": other programs cannot read it: %s", path, status.message()));
+    BELAY_RETURN_IF_ERROR(
+        AddDamage(path, FindDatasets(path, datasets[i], paths, saved), damage));
   }
+  const std::string index = JoinPath(directory, IndexName());
+  BELAY_RETURN_IF_ERROR(
+      AddDamage(index, FindArrays(index, paths, saved), damage));
   return damage;
 }
 

@@ -29,8 +29,9 @@ StatusOr<int64_t> FileBytes(const std::string& path);
 Status CheckWrittenFile(const std::string& path, int64_t bytes,
                         bool& has_holes);
 
-// Looks for every dataset of the data files as other programs do, by HDF5.
-// Returns a line for each file in which one is not what the index says. Local.
+// Looks for every dataset of the data files and every array of the index as
+// other programs do, by HDF5. Returns a line for each file in which one is not
+// what the index says. Local.
 // Errors: what the system says when a file is opened or read.
 StatusOr<std::vector<std::string>> FindHdf5Damage(const std::string& directory,
                                                   const SavedCheckpoint& saved);
