@@ -108,8 +108,8 @@ finish 6 "$steps" 450 --loss-log six.log --sample 160
 [[ -z $(compgen -G 'run/*.inprogress') ]] || fail "the ruin is still there"
 
 act "Was anything lost? The same training on 2 ranks, never stopped"
-say "Lines show the mean loss since the line before: after a restart, of fewer" \
-  "steps. What is compared is the loss of each step." ""
+say "Lines show the mean loss since the line before; after a restart these are" \
+  "fewer steps. What is compared is the loss of each step." ""
 train 2 --steps "$steps" --save-every 0 --loss-log whole.log --sample 160 |
   tee whole.out | indent
 # A step that was done again must give the same line again: then it counts once.

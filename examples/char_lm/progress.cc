@@ -36,17 +36,19 @@ void Progress::Step(int64_t step, double loss) {
     std::fflush(log_);
   }
   loss_sum_ += loss;
-  ++steps_since_print_;
+  ++num_losses_;
+  ++steps_timed_;
   const bool first = losses_.empty();
   if (!first && step % every_ != 0 && step != last_step_) return;
-  const double mean = loss_sum_ / steps_since_print_;
+  const double mean = loss_sum_ / num_losses_;
   losses_.push_back(mean);
   const std::chrono::duration<double, std::milli> took =
-      Clock::now() - last_print_;
+      Clock::now() - clock_start_;
   Say(absl::StrFormat("step %4d/%d  loss %.3f  %s  %.0f ms/step", step,
                       last_step_, mean, Sparkline(losses_, 24),
-                      took.count() / steps_since_print_));
-  StartInterval();
+                      took.count() / steps_timed_));
+  StartLosses();
+  StartClock();
 }
 
 void Progress::Saved(const belay::SaveResult& result) {
@@ -63,7 +65,7 @@ void Progress::Saved(const belay::SaveResult& result) {
     Say("note: " + result.transfer_note);
     noted_ = true;
   }
-  StartInterval();
+  StartClock();
 }
 
 void Progress::Resumed(const std::string& path,
@@ -71,7 +73,8 @@ void Progress::Resumed(const std::string& path,
   Say(absl::StrFormat("  resumed from %s: %d arrays", NameOf(path),
                       restored.load_status.report().matched.size()));
   if (!restored.skipped.empty()) Say(restored.ToString());
-  StartInterval();
+  StartLosses();
+  StartClock();
 }
 
 void Progress::Notes(const std::vector<std::string>& notes) {
@@ -80,10 +83,14 @@ void Progress::Notes(const std::vector<std::string>& notes) {
   }
 }
 
-void Progress::StartInterval() {
-  last_print_ = Clock::now();
-  steps_since_print_ = 0;
+void Progress::StartLosses() {
   loss_sum_ = 0;
+  num_losses_ = 0;
+}
+
+void Progress::StartClock() {
+  clock_start_ = Clock::now();
+  steps_timed_ = 0;
 }
 
 void Progress::Say(const std::string& line) const {

@@ -29,7 +29,8 @@ class Progress {
   // Errors: NotFound - the file cannot be opened.
   belay::Status OpenLog(const std::string& path);
 
-  // Takes note of a finished step. Prints the mean loss since the last line.
+  // Takes note of a finished step. Prints the mean loss since the last
+  // such line.
   // Local.
   void Step(int64_t step, double loss);
 
@@ -46,17 +47,20 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void StartInterval();
+  void StartLosses();
+  void StartClock();
 
   bool enabled_;
   int64_t every_;
   int64_t last_step_;
   std::FILE* log_ = nullptr;
   std::vector<double> losses_;  // those that were printed
-  // Since the last line about steps or checkpoints.
+  // Since the last line about steps.
   double loss_sum_ = 0;
-  int64_t steps_since_print_ = 0;
-  Clock::time_point last_print_ = Clock::now();
+  int64_t num_losses_ = 0;
+  // Since the last line about steps or checkpoints, which take time too.
+  int64_t steps_timed_ = 0;
+  Clock::time_point clock_start_ = Clock::now();
   bool noted_ = false;  // belay's note on the MPI-IO stack was printed
   size_t notes_printed_ = 0;
 };

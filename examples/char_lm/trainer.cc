@@ -304,8 +304,14 @@ void DeclareFlags(CLI::App& app, Options& o) {
                  "seconds that a part of a save may take, or the job ends with "
                  "exit code 75; 0: no limit")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--files", o.file_layout, "one for all, or for each of these")
-      ->transform(CLI::CheckedTransformer(FileLayouts()));
+  app.add_option_function<std::string>(
+         "--files",
+         [&o](const std::string& name) {
+           o.file_layout = FileLayouts().at(name);
+         },
+         "one for all, or for each of these")
+      ->default_str("shared")
+      ->check(CLI::IsMember(FileLayouts()));
   app.add_flag("--read-back", o.read_back,
                "compare what was saved with what is in memory");
   app.add_option("--step-seconds", o.step_seconds,
