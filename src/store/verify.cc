@@ -218,6 +218,8 @@ StatusOr<std::vector<std::string>> FindHdf5Damage(
     BELAY_RETURN_IF_ERROR(
         AddDamage(path, FindDatasets(path, datasets[i], paths, saved), damage));
   }
+  // Arrays of the index lead to these files.
+  if (!damage.empty()) return damage;
   const std::string index = JoinPath(directory, IndexName());
   BELAY_RETURN_IF_ERROR(
       AddDamage(index, FindArrays(index, paths, saved), damage));

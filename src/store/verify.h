@@ -31,7 +31,8 @@ Status CheckWrittenFile(const std::string& path, int64_t bytes,
 
 // Looks for every dataset of the data files and every array of the index as
 // other programs do, by HDF5. Returns a line for each file in which one is not
-// what the index says. Local.
+// what the index says; the index is looked at where all data files are good.
+// Local.
 // Errors: what the system says when a file is opened or read.
 StatusOr<std::vector<std::string>> FindHdf5Damage(const std::string& directory,
                                                   const SavedCheckpoint& saved);
