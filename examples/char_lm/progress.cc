@@ -47,7 +47,8 @@ void Progress::Step(int64_t step, double loss) {
   Say(absl::StrFormat("step %4d/%d  loss %.3f  %s  %.0f ms/step", step,
                       last_step_, mean, Sparkline(losses_, 24),
                       took.count() / steps_timed_));
-  StartLosses();
+  loss_sum_ = 0;
+  num_losses_ = 0;
   StartClock();
 }
 
@@ -73,7 +74,6 @@ void Progress::Resumed(const std::string& path,
   Say(absl::StrFormat("  resumed from %s: %d arrays", NameOf(path),
                       restored.load_status.report().matched.size()));
   if (!restored.skipped.empty()) Say(restored.ToString());
-  StartLosses();
   StartClock();
 }
 
@@ -81,11 +81,6 @@ void Progress::Notes(const std::vector<std::string>& notes) {
   for (; notes_printed_ < notes.size(); ++notes_printed_) {
     Say("  note: " + notes[notes_printed_]);
   }
-}
-
-void Progress::StartLosses() {
-  loss_sum_ = 0;
-  num_losses_ = 0;
 }
 
 void Progress::StartClock() {

@@ -29,9 +29,8 @@ class Progress {
   // Errors: NotFound - the file cannot be opened.
   belay::Status OpenLog(const std::string& path);
 
-  // Takes note of a finished step. Prints the mean loss since the last
-  // such line.
-  // Local.
+  // Takes note of a finished step. Prints the mean loss since the last such
+  // line. Local.
   void Step(int64_t step, double loss);
 
   // Prints what was saved or restored, how much, and how fast. Local.
@@ -47,7 +46,6 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void StartLosses();
   void StartClock();
 
   bool enabled_;

@@ -1,6 +1,7 @@
 #include "checkpoint/planned_save.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <span>
 #include <utility>
