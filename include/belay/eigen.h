@@ -19,6 +19,7 @@
 #include <string>
 
 #include "belay/box.h"
+#include "belay/cxx20.h"
 #include "belay/dtype.h"
 #include "belay/state.h"
 #include "belay/status.h"

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "belay/cxx20.h"
+
 namespace belay {
 
 // A value of an object.

@@ -23,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "belay/cxx20.h"
 
 namespace belay {
 

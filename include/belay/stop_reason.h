@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "belay/cxx20.h"
+
 namespace belay {
 
 // The exit code of a program that has stopped before its end because it was
