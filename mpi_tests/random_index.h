@@ -41,19 +41,19 @@ inline Index RandomIndex(std::mt19937& random, const Shape& shape) {
   Index index;
   const auto add_items = [&](size_t first, size_t last) {
     for (size_t axis = first; axis < last; ++axis) {
-      if (random() % 6 == 0) index.emplace_back(NewAxis{});
+      if (random() % 6 == 0) index.push_back(NewAxis{});
       const int64_t length = shape[axis];
       if (length > 0 && random() % 4 == 0) {
-        index.emplace_back(Draw(random, -length, length - 1));
+        index.push_back(Draw(random, -length, length - 1));
       } else {
-        index.emplace_back(RandomSlice(random, length));
+        index.push_back(RandomSlice(random, length));
       }
     }
   };
   const size_t front = random() % (shape.size() + 1);
   add_items(0, front);
   if (random() % 2 == 0) return index;
-  index.emplace_back(Ellipsis{});
+  index.push_back(Ellipsis{});
   add_items(front + random() % (shape.size() - front + 1), shape.size());
   return index;
 }

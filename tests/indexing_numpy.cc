@@ -10,6 +10,8 @@
 #include <iostream>
 #include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_join.h"
 #include "belay/indexing.h"
@@ -37,8 +39,9 @@ std::string ErrorText(const Status& status) {
 
 // Valid most of the time, else with an item changed or one put in.
 Index AnyIndex(IndexDraw& draw, const Shape& shape) {
-  Index index = draw.AnyIndex(shape);
-  if (index.empty() || draw.Number(0, 4) > 0) return index;
+  const Index valid = draw.AnyIndex(shape);
+  if (valid.empty() || draw.Number(0, 4) > 0) return valid;
+  std::vector<IndexItem> index(valid.begin(), valid.end());
   const size_t place = draw.Number(0, index.size() - 1);
   switch (draw.Number(0, 3)) {
     case 0:
@@ -53,7 +56,7 @@ Index AnyIndex(IndexDraw& draw, const Shape& shape) {
     default:
       index.insert(index.begin() + place, draw.AnySlice(3));
   }
-  return index;
+  return Index(std::move(index));
 }
 
 void PrintGet(IndexDraw& draw) {

@@ -1,5 +1,6 @@
 // Indexing an array: what stands between the brackets of `x[...]` in Python.
 //
+//   Index{row}                       x[row]
 //   Index{Slice{2, 8, 3}}            x[2:8:3]
 //   Index{-1, Ellipsis{}, NewAxis{}} x[-1, ..., newaxis]
 //   Index{&mask}                     x[mask]
@@ -9,10 +10,15 @@
 #ifndef BELAY_INDEXING_H_
 #define BELAY_INDEXING_H_
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -21,13 +27,42 @@
 
 namespace belay {
 
+// Any integral type but bool, which would be a mask of no axes in NumPy.
+template <typename T>
+concept IndexInteger = std::integral<T> && !std::same_as<T, bool>;
+
+// Returns the number as 64 bits with a sign. What is larger becomes INT64_MAX,
+// which is past the end of every axis. Local.
+template <IndexInteger T>
+constexpr int64_t ToIndexNumber(T number) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  return std::cmp_greater(number, kMax) ? kMax : static_cast<int64_t>(number);
+}
+
+// A number of a slice, or none: then it has its default.
+class SliceNumber : public std::optional<int64_t> {
+ public:
+  constexpr SliceNumber() = default;
+  constexpr SliceNumber(std::nullopt_t) {}
+  constexpr SliceNumber(std::optional<int64_t> number)
+      : std::optional<int64_t>(number) {}
+  template <IndexInteger T>
+  constexpr SliceNumber(T number)
+      : std::optional<int64_t>(ToIndexNumber(number)) {}
+
+  friend constexpr bool operator==(const SliceNumber& a, const SliceNumber& b) {
+    return static_cast<const std::optional<int64_t>&>(a) ==
+           static_cast<const std::optional<int64_t>&>(b);
+  }
+};
+
 // start:stop:step with every rule of Python: negative numbers count from the
 // end, ranges are clipped, a missing part has its default. A step of 0 is an
 // error.
 struct Slice {
-  std::optional<int64_t> start = {};
-  std::optional<int64_t> stop = {};
-  std::optional<int64_t> step = {};
+  SliceNumber start = {};
+  SliceNumber stop = {};
+  SliceNumber step = {};
 };
 
 // All axes that the other items leave over; at most once.
@@ -36,11 +71,43 @@ struct Ellipsis {};
 // An axis of length 1 in the result.
 struct NewAxis {};
 
-// A mask is a bool tensor whose shape is that of the first axes, at least one;
-// it is borrowed and stands alone. The selected elements become one axis.
-using IndexItem =
-    std::variant<int64_t, Slice, Ellipsis, NewAxis, const Tensor*>;
-using Index = std::vector<IndexItem>;
+// One item between the brackets. An integer of any type but bool takes one
+// position of an axis; nothing else becomes an integer. A mask is a bool tensor
+// whose shape is that of the first axes, at least one; it is borrowed and
+// stands alone. The selected elements become one axis.
+class IndexItem
+    : public std::variant<int64_t, Slice, Ellipsis, NewAxis, const Tensor*> {
+ public:
+  template <IndexInteger T>
+  IndexItem(T position) : variant(ToIndexNumber(position)) {}
+  IndexItem(Slice slice) : variant(slice) {}
+  IndexItem(Ellipsis ellipsis) : variant(ellipsis) {}
+  IndexItem(NewAxis axis) : variant(axis) {}
+  IndexItem(const Tensor* mask) : variant(mask) {}
+};
+
+// The items from left to right. Braces always list items: Index{n} is x[n],
+// whatever the type of n.
+class Index {
+ public:
+  // Takes everything.
+  Index() = default;
+  Index(std::initializer_list<IndexItem> items) : items_(items) {}
+  explicit Index(std::vector<IndexItem> items) : items_(std::move(items)) {}
+
+  // Local.
+  void push_back(const IndexItem& item) { items_.push_back(item); }
+
+  // Local.
+  bool empty() const { return items_.empty(); }
+  size_t size() const { return items_.size(); }
+  const IndexItem& operator[](size_t i) const { return items_[i]; }
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+
+ private:
+  std::vector<IndexItem> items_;
+};
 
 // Returns the Python form, such as "2:8:3, ..., newaxis"; "" for an empty
 // index, which takes everything. A mask is "mask[4, 3]", with its shape. Local.
@@ -53,8 +120,8 @@ StatusOr<Index> ParseIndex(std::string_view text);
 
 // Returns x[index] of a dense tensor. Local.
 // Errors: OutOfRange - an integer outside its axis, more items than axes;
-//   InvalidArgument - a step of 0, two ellipses, a mask that is not bool, that
-//   does not stand alone or has another shape.
+//   InvalidArgument - a step of 0, two ellipses, a tensor that is no mask, a
+//   mask that does not stand alone or has another shape.
 StatusOr<Tensor> GetItem(const Tensor& x, const Index& index);
 
 // x[index] = value: the value is broadcast to the shape of x[index] as NumPy

@@ -203,7 +203,7 @@ std::vector<Box> RandomTiling(std::mt19937& random, const Box& whole) {
 Tensor CutOut(const Tensor& dense, const Box& box) {
   Index index;
   for (size_t axis = 0; axis < box.shape.size(); ++axis) {
-    index.emplace_back(
+    index.push_back(
         Slice{box.offset[axis], box.offset[axis] + box.shape[axis], 1});
   }
   return *GetItem(dense, index);

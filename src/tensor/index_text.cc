@@ -22,7 +22,9 @@ struct ItemText {
   std::string operator()(const NewAxis&) const { return "newaxis"; }
 
   std::string operator()(const Tensor* mask) const {
-    return mask == nullptr ? "mask" : Cat("mask", ShapeText(mask->shape()));
+    if (mask == nullptr) return "mask";
+    return Cat(mask->dtype() == DType::kBool ? "mask" : "tensor",
+               ShapeText(mask->shape()));
   }
 
  private:
@@ -87,7 +89,8 @@ StatusOr<Index> ParseItems(std::string_view text) {
   if (text.empty()) return index;
   if (text.ends_with(',')) text.remove_suffix(1);
   for (std::string_view item : Split(text, ',')) {
-    BELAY_ASSIGN_OR_RETURN(index.emplace_back(), ParseItem(item));
+    BELAY_ASSIGN_OR_RETURN(const IndexItem parsed, ParseItem(item));
+    index.push_back(parsed);
   }
   return index;
 }

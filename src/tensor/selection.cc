@@ -65,6 +65,15 @@ StatusOr<AxisRange> ResolveInteger(int64_t position, int64_t length,
                                    position, ")"));
 }
 
+// NumPy also selects by a tensor of positions.
+Status CheckIsMask(const Tensor* mask) {
+  if (mask == nullptr) return absl::InvalidArgumentError("the mask is null");
+  if (mask->dtype() == DType::kBool) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("a tensor selects elements only as a mask (need bool, found ",
+          DTypeName(mask->dtype()), ")"));
+}
+
 // Takes the items from left to right; `selection` grows axis by axis.
 class Resolver {
  public:
@@ -99,7 +108,8 @@ class Resolver {
     return absl::OkStatus();
   }
 
-  Status operator()(const Tensor*) {
+  Status operator()(const Tensor* mask) {
+    BELAY_RETURN_IF_ERROR(CheckIsMask(mask));
     return absl::InvalidArgumentError(
         "a mask stands alone (need 1 item, found more)");
   }
@@ -149,12 +159,7 @@ StatusOr<Selection> SelectByItems(const Shape& shape, const Index& index) {
 }
 
 Status CheckMask(const Shape& shape, const Tensor* mask) {
-  if (mask == nullptr) return absl::InvalidArgumentError("the mask is null");
-  if (mask->dtype() != DType::kBool) {
-    return absl::InvalidArgumentError(
-        Cat("the mask has another dtype (need bool, found ",
-            DTypeName(mask->dtype()), ")"));
-  }
+  BELAY_RETURN_IF_ERROR(CheckIsMask(mask));
   const size_t ndim = mask->shape().size();
   if (ndim == 0) {
     return absl::InvalidArgumentError(

@@ -217,17 +217,17 @@ TEST(IndexingPropertyTest, BadIndicesAreErrors) {
     const Shape shape = draw.AnyShape(1);
     const size_t axis = draw.Number(0, shape.size() - 1);
     const int64_t length = shape[axis];
-    Index index(shape.size(), Slice{});
-    index[axis] = draw.Number(0, 1) == 0 ? length + draw.Number(0, 9)
+    std::vector<IndexItem> items(shape.size(), Slice{});
+    items[axis] = draw.Number(0, 1) == 0 ? length + draw.Number(0, 9)
                                          : -length - 1 - draw.Number(0, 9);
-    ASSERT_EQ(Select(shape, index).status().code(),
+    ASSERT_EQ(Select(shape, Index(items)).status().code(),
               absl::StatusCode::kOutOfRange);
-    index[axis] = Slice{.start = {}, .stop = {}, .step = 0};
-    ASSERT_EQ(Select(shape, index).status().code(),
+    items[axis] = Slice{.start = {}, .stop = {}, .step = 0};
+    ASSERT_EQ(Select(shape, Index(items)).status().code(),
               absl::StatusCode::kInvalidArgument);
-    index[axis] = Slice{};
-    index.insert(index.begin() + draw.Number(0, index.size()), Slice{});
-    ASSERT_EQ(Select(shape, index).status().code(),
+    items[axis] = Slice{};
+    items.insert(items.begin() + draw.Number(0, items.size()), Slice{});
+    ASSERT_EQ(Select(shape, Index(items)).status().code(),
               absl::StatusCode::kOutOfRange);
   }
 }

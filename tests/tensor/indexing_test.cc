@@ -199,6 +199,52 @@ TEST(IndexingTest, D6EmptyTuplesAndMasksAreDefined) {
               HasSubstr("the mask is a scalar (need 1 axis or more, found 0)"));
 }
 
+// One item in braces is an item, whatever its type.
+TEST(IndexingTest, AnyIntegerIsAPosition) {
+  const Tensor x = Iota({8, 2});
+  const auto row_of = [&](const Index& index) {
+    const Tensor row = GetItem(x, index).value();
+    return std::vector<int32_t>(row.values<int32_t>().begin(),
+                                row.values<int32_t>().end());
+  };
+  const size_t row = 1;
+  const Index index = {row};
+  EXPECT_EQ(index.size(), 1);
+  EXPECT_EQ(IndexText(index), "1");
+  EXPECT_THAT(row_of(Index{row}), ElementsAre(2, 3));
+  EXPECT_THAT(row_of({row}), ElementsAre(2, 3));
+  EXPECT_THAT(row_of({uint8_t{7}}), ElementsAre(14, 15));
+  EXPECT_THAT(row_of({int16_t{-1}}), ElementsAre(14, 15));
+  EXPECT_THAT(row_of({3U, 1UL}), ElementsAre(7));
+  EXPECT_THAT(row_of({Slice{row, row + 1}, 0}), ElementsAre(2));
+  Tensor y = Iota({8, 2});
+  EXPECT_EQ(SetItem(y, Index{row}, Tensor::Of<int32_t>({}, {9})),
+            absl::OkStatus());
+  EXPECT_THAT(y.values<int32_t>().first(6), ElementsAre(0, 1, 9, 9, 4, 5));
+}
+
+// An unsigned number that has wrapped around counts no positions from the end.
+TEST(IndexingTest, NumbersAbove63BitsArePastTheEnd) {
+  const Tensor x = Iota({4});
+  const size_t before_first = size_t{0} - 1;
+  EXPECT_EQ(Error(x, {before_first}).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(GetItem(x, {Slice{before_first}}).value().shape(),
+              ElementsAre(0));
+  EXPECT_THAT(GetItem(x, {Slice{{}, before_first}}).value().shape(),
+              ElementsAre(4));
+}
+
+// Orbax and NumPy have index tensors; here only masks select.
+TEST(IndexingTest, ATensorThatIsNoMask) {
+  const Tensor x = Iota({4});
+  const Tensor positions = Tensor::Of<int64_t>({2}, {1, 2});
+  EXPECT_EQ(Error(x, {&positions}),
+            absl::InvalidArgumentError(
+                "index [4] by \"tensor[2]\": a tensor selects elements only as "
+                "a mask (need bool, found i64)"));
+  EXPECT_EQ(Error(x, {nullptr}).code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(IndexingTest, OutOfRange) {
   const Tensor x = Iota({8, 2});
   EXPECT_EQ(Error(x, {100}),
@@ -228,8 +274,8 @@ TEST(IndexingTest, InvalidArgument) {
                 "at most 1, found 2)"));
   EXPECT_EQ(Error(x, {&x}),
             absl::InvalidArgumentError(
-                "index [8, 2] by \"mask[8, 2]\": the mask has another dtype "
-                "(need bool, found i32)"));
+                "index [8, 2] by \"tensor[8, 2]\": a tensor selects elements "
+                "only as a mask (need bool, found i32)"));
   const Tensor mask(DType::kBool, {8, 3});
   EXPECT_EQ(Error(x, {&mask}),
             absl::InvalidArgumentError(
