@@ -4,7 +4,6 @@
 #define BELAY_TENSOR_H_
 
 #include <algorithm>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -29,7 +28,8 @@ class Tensor {
   Tensor(DType dtype, const Shape& shape);
 
   // A tensor of these values, one without axes of a single one: Of<float>({},
-  // {42}). Local. Ends the program if there are not as many as the shape has.
+  // {42}). Local. Throws std::invalid_argument if there are not as many as the
+  // shape has.
   template <typename T>
   static Tensor Of(const Shape& shape, std::span<const T> values) {
     Tensor tensor(DTypeOf<T>(), shape);
@@ -56,24 +56,29 @@ class Tensor {
   std::byte* data() { return data_.get(); }
   const std::byte* data() const { return data_.get(); }
 
-  // The elements. Local. Requires dtype() == DTypeOf<T>().
+  // The elements. Local. Throws std::invalid_argument unless dtype() is that of
+  // a T.
   template <typename T>
   std::span<T> values() {
-    assert(dtype_ == DTypeOf<T>());
+    CheckDType(DTypeOf<T>());
     return {reinterpret_cast<T*>(data()), static_cast<size_t>(num_elements_)};
   }
   // The same. Local.
   template <typename T>
   std::span<const T> values() const {
-    assert(dtype_ == DTypeOf<T>());
+    CheckDType(DTypeOf<T>());
     return {reinterpret_cast<const T*>(data()),
             static_cast<size_t>(num_elements_)};
   }
 
  private:
-  // Ends the program unless there are as many values as elements: what comes
-  // next would write past the end. Local.
+  // Throw std::invalid_argument where what comes next would reach past the end.
+  // Local.
   void CheckCount(size_t values) const;
+  void CheckDType(DType wanted) const {
+    if (dtype_ != wanted) ThrowOtherDType(wanted);
+  }
+  [[noreturn]] void ThrowOtherDType(DType wanted) const;
 
   DType dtype_;
   Shape shape_;

@@ -1,10 +1,10 @@
 #include "belay/tensor.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 
+#include "absl/strings/str_format.h"
 #include "base/huge_pages.h"
 
 namespace belay {
@@ -35,12 +35,16 @@ Tensor Tensor::CopyOf(DType dtype, const Shape& shape, const void* data) {
 
 void Tensor::CheckCount(size_t values) const {
   if (static_cast<int64_t>(values) == num_elements_) return;
-  std::fprintf(stderr,
-               "belay: make a tensor of shape %s: wrong number of values (need "
-               "%lld, found %zu)\n",
-               ShapeText(shape_).c_str(), static_cast<long long>(num_elements_),
-               values);
-  std::abort();
+  throw std::invalid_argument(
+      absl::StrFormat("make a tensor of shape %s: wrong number of values (need "
+                      "%d, found %d)",
+                      ShapeText(shape_), num_elements_, values));
+}
+
+void Tensor::ThrowOtherDType(DType wanted) const {
+  throw std::invalid_argument(
+      absl::StrFormat("values of a tensor: another dtype (need %s, found %s)",
+                      DTypeName(wanted), DTypeName(dtype_)));
 }
 
 }  // namespace belay

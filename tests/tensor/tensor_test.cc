@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "belay/tensor_arithmetic.h"
@@ -39,9 +42,31 @@ TEST(TensorTest, BytesBeyond64BitsAreNoMemory) {
   EXPECT_THROW(MatMul(a, b).IgnoreError(), std::bad_alloc);
 }
 
-TEST(TensorDeathTest, AWrongNumberOfValuesEndsTheProgram) {
-  EXPECT_DEATH(Tensor::Of<float>({2, 2}, {1, 2, 3}),
-               "shape \\[2, 2\\]: wrong number of values .need 4, found 3");
+// What a throwing function says.
+template <typename Function>
+std::string Thrown(Function function) {
+  try {
+    function();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TensorTest, AWrongNumberOfValuesThrows) {
+  EXPECT_EQ(Thrown([] {
+              Tensor::Of<float>({2, 2}, {1, 2, 3});
+            }),
+            "make a tensor of shape [2, 2]: wrong number of values (need 4, "
+            "found 3)");
+}
+
+TEST(TensorTest, ValuesOfAnotherDTypeThrowInEveryBuild) {
+  Tensor tensor(DType::kI32, {2});
+  EXPECT_EQ(Thrown([&] { tensor.values<double>(); }),
+            "values of a tensor: another dtype (need f64, found i32)");
+  EXPECT_EQ(Thrown([&] { std::as_const(tensor).values<float>(); }),
+            "values of a tensor: another dtype (need f32, found i32)");
 }
 
 TEST(TensorTest, ACopyIsIndependent) {
