@@ -72,17 +72,6 @@ bool IsCount(std::string_view text) {
          text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// Whether the text ends with " [rank R of N]".
-bool NamesItsRank(std::string_view text) {
-  const size_t at = text.rfind(" [rank ");
-  if (at == std::string_view::npos || text.back() != ']') return false;
-  text.remove_prefix(at + 7);
-  text.remove_suffix(1);
-  const size_t of = text.find(" of ");
-  return of != std::string_view::npos && IsCount(text.substr(0, of)) &&
-         IsCount(text.substr(of + 4));
-}
-
 // The text with " [rank R of N]", unless it has one already.
 std::string WithRank(const Team& team, std::string_view text) {
   if (NamesItsRank(text)) return std::string(text);
@@ -177,11 +166,12 @@ Status Reduce(Team& team, std::span<int64_t> values, MPI_Op operation,
   const int64_t sound = operation == MPI_MIN ? 1 : 0;
   std::vector<int64_t> ballot(values.begin(), values.end());
   ballot.push_back(own.ok() ? sound : 1 - sound);
+  // A sum may wrap around, which only unsigned numbers are allowed to.
+  const MPI_Datatype type = operation == MPI_SUM ? MPI_UINT64_T : MPI_INT64_T;
   const int64_t most = std::max<int64_t>(1, team.part_bytes / 8);
   const Status sent =
       ForEachPart(ballot.size(), most, [&](int64_t at, int count) {
-        return ReduceToAll(team, ballot.data() + at, count, MPI_INT64_T,
-                           operation);
+        return ReduceToAll(team, ballot.data() + at, count, type, operation);
       });
   if (!sent.ok()) return sent;
   if (ballot.back() != sound) return Agree(team, own);
@@ -208,6 +198,16 @@ Status NameDifferent(Team& team, std::string_view what, uint64_t fingerprint) {
 }
 
 }  // namespace
+
+bool NamesItsRank(std::string_view text) {
+  const size_t at = text.rfind(" [rank ");
+  if (at == std::string_view::npos || text.back() != ']') return false;
+  text.remove_prefix(at + 7);
+  text.remove_suffix(1);
+  const size_t of = text.find(" of ");
+  return of != std::string_view::npos && IsCount(text.substr(0, of)) &&
+         IsCount(text.substr(of + 4));
+}
 
 Status Exchange(Team& team, absl::FunctionRef<int(MPI_Request*)> start,
                 std::string_view site) {

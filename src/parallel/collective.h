@@ -39,6 +39,9 @@ struct Team {
   bool is_root() const { return comm.rank() == 0; }
 };
 
+// Whether the text ends with " [rank R of N]", as agreed errors do. Local.
+bool NamesItsRank(std::string_view text);
+
 // Starts one nonblocking MPI collective, waits for it under the deadline and
 // counts it. Passes no fault point. Collective, without agreement: for the
 // functions here and in those two headers.
@@ -94,9 +97,9 @@ StatusOr<std::string> Scatter(Team& team,
 // afterwards. Collective. Same on all ranks: the size.
 Status XorToRoot(Team& team, std::span<uint32_t> values);
 
-// Element-wise sum, minimum or maximum over the ranks, in place; agrees on
-// `mine` in the same message. As in Agree, where MPI itself fails on some
-// ranks, those return its error, and the others wait for them until the
+// Element-wise sum (modulo 2^64), minimum or maximum over the ranks, in place;
+// agrees on `mine` in the same message. As in Agree, where MPI itself fails on
+// some ranks, those return its error, and the others wait for them until the
 // deadline. Collective. Same on all ranks: the size.
 Status SumAll(Team& team, std::span<int64_t> values,
               const Status& mine = absl::OkStatus());

@@ -1,0 +1,34 @@
+// Ends the program on an error: for main, examples and jobs that do not go on
+// without the value.
+//
+//   belay::Comm comm = belay::Check(belay::Comm::Duplicate(MPI_COMM_WORLD));
+//   belay::Check(belay::Restore(comm, "run", belay::kLatestStep, state));
+
+#ifndef BELAY_CHECK_H_
+#define BELAY_CHECK_H_
+
+#include <source_location>
+#include <utility>
+
+#include "belay/status.h"
+
+namespace belay {
+
+// Does nothing if the status is OK. Otherwise prints it with the place of the
+// call and ends all ranks of the job with exit code 1: by MPI_Abort where MPI
+// is initialised, else by std::exit. An error that all ranks got is printed
+// once. Local.
+void Check(const Status& status,
+           std::source_location place = std::source_location::current());
+
+// The same, and returns the value. Local.
+template <typename T>
+T Check(StatusOr<T> value,
+        std::source_location place = std::source_location::current()) {
+  Check(value.status(), place);
+  return *std::move(value);
+}
+
+}  // namespace belay
+
+#endif  // BELAY_CHECK_H_
