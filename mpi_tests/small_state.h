@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -110,8 +111,9 @@ inline bool OnAllRanks(bool mine) {
 }
 
 // Whether the step restores as the values of `seed`. Collective; agreed.
-inline bool RestoresAs(const Comm& comm, const std::string& dir, int64_t step,
-                       int64_t seed, int64_t scale = 1) {
+inline bool RestoresAs(const Comm& comm, const std::string& dir,
+                       std::optional<int64_t> step, int64_t seed,
+                       int64_t scale = 1) {
   const SmallValues expected(seed, scale);
   SmallValues found(seed, scale);
   found.Spoil();

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -199,7 +200,8 @@ class CheckpointTest : public ::testing::Test {
   ~CheckpointTest() override { EXPECT_EQ(comm_.Close(), absl::OkStatus()); }
 
   // Expects that a restore of `values` gives those of `seed`.
-  RestoreResult ExpectRestores(Values& values, int64_t step, uint64_t seed) {
+  RestoreResult ExpectRestores(Values& values, std::optional<int64_t> step,
+                               uint64_t seed) {
     values.Spoil(seed);
     const auto restored = Restore(comm_, run(), step, values.MakeState());
     EXPECT_TRUE(restored.ok()) << restored.status();

@@ -69,8 +69,9 @@ int Plan(const std::string& path, const PlanOptions& options);
 
 // Writes a step, -1 for the newest, as safetensors. `metadata` has texts
 // "NAME=TEXT". All ranks of an mpirun take part; rank 0 prints.
-int Export(const std::string& path, int64_t step, const std::string& out,
-           const std::vector<std::string>& metadata, ExportOptions options);
+int Export(const std::string& path, std::optional<int64_t> step,
+           const std::string& out, const std::vector<std::string>& metadata,
+           ExportOptions options);
 
 // Saves safetensors files as a step of a directory. Ranks as above.
 int Import(const std::string& in, const std::string& dir, int64_t step,

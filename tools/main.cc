@@ -98,7 +98,7 @@ void AddPlanOptions(CLI::App* plan, PlanOptions& options) {
 struct SafetensorsArguments {
   std::string from, to;
   std::vector<std::string> metadata;
-  int64_t export_step = belay::kLatestStep;
+  std::optional<int64_t> export_step;
   int64_t import_step = 0;
   belay::ExportOptions export_options;
   belay::ImportOptions import_options;

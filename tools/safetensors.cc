@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -121,8 +123,9 @@ void PrintImport(const ImportResult& result) {
 
 }  // namespace
 
-int Export(const std::string& path, int64_t step, const std::string& out,
-           const std::vector<std::string>& metadata, ExportOptions options) {
+int Export(const std::string& path, std::optional<int64_t> step,
+           const std::string& out, const std::vector<std::string>& metadata,
+           ExportOptions options) {
   const MpiSession mpi;
   const Status status = AddMetadata(metadata, options);
   if (!status.ok()) return mpi.is_first() ? Fail(status) : 2;

@@ -42,7 +42,8 @@ struct RestoredValues {
   RestoreResult result;
 };
 
-// Makes memory for the values of a step and reads them. Collective.
+// Makes memory for the values of a step and reads them. Collective. `dir` and
+// `step` as for Restore.
 // Same on all ranks: everything. For each key the first entry of `args` that
 // matches it counts; a key that none matches is restored whole, as it is
 // stored. Of `options` the two that allow differences are not used; `args`,
@@ -52,7 +53,7 @@ struct RestoredValues {
 //   that the stored one does not convert to; FailedPrecondition - another
 //   shape, and `strict` is on; ResourceExhausted - not enough memory.
 StatusOr<RestoredValues> RestoreValues(
-    const Comm& comm, const std::string& dir, int64_t step,
+    const Comm& comm, const std::string& dir, std::optional<int64_t> step,
     const std::vector<ArrayRestoreArgsFor>& args = {},
     const RestoreOptions& options = {});
 

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -116,7 +117,8 @@ struct ExportResult {
 //   PermissionDenied, Internal as in status.h.
 // Cost: some 20 small collectives; each rank reads and writes its share.
 StatusOr<ExportResult> ExportSafetensors(const Comm& comm,
-                                         const std::string& dir, int64_t step,
+                                         const std::string& dir,
+                                         std::optional<int64_t> step,
                                          const std::string& out,
                                          const ExportOptions& options = {});
 

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,8 +26,9 @@
 
 namespace belay {
 
-// Asks Restore for the committed step with the largest number.
-inline constexpr int64_t kLatestStep = -1;
+// In place of the number of a step: the committed one with the largest number.
+// No number means it: a negative one is an error.
+inline constexpr std::nullopt_t kLatestStep = std::nullopt;
 
 // Remembers the plan, the file offsets and the metadata bytes of the last
 // save. While the structure of the state (keys, dtypes, shapes, boxes, lengths
@@ -68,15 +70,18 @@ StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,
                           const SaveOptions& options = {});
 
 // Reads the values of `state` from a committed step. Collective.
+// `dir` is a directory of steps or, with kLatestStep, also the directory of one
+// step, whatever its name: "run/step_00000042", or a copy of it, "best".
 // Same on all ranks: dir, step, options. Each rank lists what it wants: any
 // boxes, on any number of ranks. Keys of the file that nobody lists are left
 // alone. On an error the values are unspecified.
 // Errors: NotFound - no such step, or a key is absent; FailedPrecondition -
 //   another dtype or shape, and `options` do not allow it; DataLoss - a damaged
-//   index or data file; Unimplemented - a newer major version; InvalidArgument
-//   - ranks disagree.
+//   index or data file, or a directory that is a copy of another step;
+//   Unimplemented - a newer major version; InvalidArgument - ranks disagree, a
+//   negative step.
 StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
-                                int64_t step, const State& state,
+                                std::optional<int64_t> step, const State& state,
                                 const RestoreOptions& options = {});
 
 // A step that was chosen for restoring values that may not exist yet. A plain
@@ -84,17 +89,17 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
 // CheckpointReader of `path`.
 struct PendingRestore {
   std::string path;
-  int64_t step = kLatestStep;
+  int64_t step = 0;
   // Tells the step from one that is saved in its place. For the library itself.
   uint64_t identity = 0;
 };
 
-// Chooses the step, which may be kLatestStep, and checks that its index is
-// readable and its data files are there. Collective. Same on all ranks: dir,
+// Chooses the step, `dir` and `step` as for Restore, and checks that its index
+// is readable and its data files are there. Collective. Same on all ranks: dir,
 // step.
 // Errors: NotFound - no such step; otherwise those of Restore.
 StatusOr<PendingRestore> RestoreLater(const Comm& comm, const std::string& dir,
-                                      int64_t step,
+                                      std::optional<int64_t> step,
                                       const RestoreOptions& options = {});
 
 // Restores values of the step that was chosen, whatever was committed since.

@@ -76,7 +76,7 @@ class BadInputTest : public testing::CheckpointTest {
     ExpectRefused(SaveQuietly(run(), 2, state, {.cache = &cache}), need);
   }
 
-  void ExpectRestoreRefused(int64_t step, const State& state,
+  void ExpectRestoreRefused(std::optional<int64_t> step, const State& state,
                             const Status& need) {
     CapturedStderr captured(dir_.File(absl::StrCat("stderr", rank_)));
     const Status status = Restore(comm_, run(), step, state).status();
@@ -259,7 +259,13 @@ TEST_F(BadInputTest, Numbers) {
       -2, state,
       absl::InvalidArgumentError(absl::StrCat(
           "restore \"", run(), "\": step is out of range (need 0 to ",
-          INT64_MAX, ", found -2)", By(0))));
+          INT64_MAX, ", found -2); the newest one is kLatestStep", By(0))));
+  // The step before the first is not the newest.
+  ExpectRestoreRefused(
+      0 - 1, state,
+      absl::InvalidArgumentError(absl::StrCat(
+          "restore \"", run(), "\": step is out of range (need 0 to ",
+          INT64_MAX, ", found -1); the newest one is kLatestStep", By(0))));
 }
 
 // What is no time to wait would be taken for no limit.
@@ -378,7 +384,7 @@ TEST_F(BadInputTest, RestoringRanksDisagree) {
   if (size_ == 1) GTEST_SKIP() << "needs two ranks";
   const State state = good_.MakeState();
   ExpectRestoreRefused(
-      is_last() ? kLatestStep : 1, state,
+      is_last() ? std::optional<int64_t>() : 1, state,
       absl::InvalidArgumentError(absl::StrCat(
           "restore: the step differs between ranks: rank ", size_ - 1, " of ",
           size_, " has another value than rank 0", By(size_ - 1))));

@@ -19,7 +19,7 @@ class ExportTest : public SafetensorsTest {
  protected:
   void ExpectRefused(const std::string& out, const ExportOptions& options,
                      absl::StatusCode code, const std::string& message,
-                     int64_t step = kLatestStep) {
+                     std::optional<int64_t> step = kLatestStep) {
     const Status status =
         ExportSafetensors(comm_, run(), step, out, options).status();
     EXPECT_EQ(status.code(), code) << status;

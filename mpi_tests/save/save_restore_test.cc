@@ -1,6 +1,11 @@
 // Save and Restore on one set of ranks: every type, shape, cut and option.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "values.h"
@@ -8,6 +13,8 @@
 namespace belay::save_restore_test {
 namespace {
 
+using ::testing::HasSubstr;
+using testing::Ok;
 using testing::SumOverRanks;
 using testing::Values;
 
@@ -211,6 +218,46 @@ TEST_F(SaveRestoreTest, OverwriteReplacesTheStep) {
   ExpectSaves(values, 6, {.overwrite = true});
   ExpectRestores(values, kLatestStep, 3);
   EXPECT_EQ(testing::Names(run()), "step_00000005 step_00000006");
+}
+
+// A directory that holds a step is one, whatever its name.
+TEST_F(SaveRestoreTest, AnyDirectoryThatHoldsAStep) {
+  Values values;
+  values.AddWhole("a", DType::kF32, {4});
+  for (int64_t step : {3, 5}) {
+    values.Fill(static_cast<uint64_t>(step));
+    ExpectSaves(values, step, {});
+  }
+  const auto copy_of_3 = [&](const std::string& name) {
+    if (rank_ == 0) {
+      std::filesystem::copy(StepFile(3, ""), run() + "/" + name,
+                            std::filesystem::copy_options::recursive);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    return run() + "/" + name;
+  };
+  const auto expect_3 = [&](const std::string& path) {
+    values.Spoil(3);
+    const RestoreResult restored =
+        Ok(Restore(comm_, path, kLatestStep, values.MakeState()));
+    EXPECT_EQ(values.CountWrong(3), 0);
+    EXPECT_EQ(restored.step, 3);
+    EXPECT_EQ(restored.path, path);
+  };
+  expect_3(StepFile(3, ""));
+  expect_3(copy_of_3("best"));
+  // A copy under another number says whose it is, and is no other step.
+  const std::string renamed = copy_of_3("step_00000009");
+  expect_3(renamed);
+  for (const std::optional<int64_t> step : {std::optional<int64_t>(9), {}}) {
+    const Status status =
+        Restore(comm_, run(), step, values.MakeState()).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("the index is of another step (need 9, found 3); a "
+                          "copy is restored by its own path and kLatestStep"));
+  }
+  ExpectRestores(values, 5, 5);
 }
 
 // The names of steps: at least eight digits, at most all that int64_t has.

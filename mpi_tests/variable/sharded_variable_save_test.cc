@@ -212,7 +212,7 @@ TEST_F(VariableSaveTest, LaterCommitsDoNotChangeWhatIsPending) {
 }
 
 TEST_F(VariableSaveTest, WhatCannotBePending) {
-  const auto later = [&](const std::string& dir, int64_t step) {
+  const auto later = [&](const std::string& dir, std::optional<int64_t> step) {
     return RestoreLater(comm_, dir, step).status();
   };
   ShardedVariable v = Even(Iota({6, 2}), 3);
@@ -226,8 +226,9 @@ TEST_F(VariableSaveTest, WhatCannotBePending) {
   auto pending = RestoreLater(comm_, run(), 1);
   ASSERT_TRUE(pending.ok()) << pending.status();
   if (size_ > 1) {
-    ExpectError(later(run(), rank_ == 1 ? 1 : kLatestStep),
-                StatusCode::kInvalidArgument, "differs between ranks: rank 1");
+    ExpectError(
+        later(run(), rank_ == 1 ? std::optional<int64_t>(1) : kLatestStep),
+        StatusCode::kInvalidArgument, "differs between ranks: rank 1");
     PendingRestore other = *pending;
     if (rank_ == 1) ++other.identity;
     ExpectError(RestoreVariable(other, v), StatusCode::kInvalidArgument,

@@ -4,6 +4,7 @@
 #define BELAY_CHECKPOINT_EXPORT_RUN_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,13 +19,14 @@ namespace belay {
 
 // Its arguments, and what the stations hand on. Neither copied nor moved.
 struct ExportRun {
-  ExportRun(const Comm& comm, const std::string& from, int64_t number,
-            const std::string& to, const ExportOptions& chosen);
+  ExportRun(const Comm& comm, const std::string& from,
+            std::optional<int64_t> number, const std::string& to,
+            const ExportOptions& chosen);
 
   Team team;
   Stations stations;
   std::string dir;
-  int64_t step;
+  std::optional<int64_t> step;  // unset: the newest
   std::string out;
   const ExportOptions& options;
   // Rank 0 only.

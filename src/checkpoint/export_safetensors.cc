@@ -22,10 +22,10 @@ namespace {
 Status CheckArguments(ExportRun& run) {
   const ExportOptions& options = run.options;
   const std::string start = absl::StrFormat("export \"%s\"", run.dir);
-  if (run.step < 0 && run.step != kLatestStep) {
+  if (run.step.value_or(0) < 0) {
     return absl::InvalidArgumentError(
         absl::StrFormat("%s: step is out of range (need 0 to %d, found %d)",
-                        start, INT64_MAX, run.step));
+                        start, INT64_MAX, *run.step));
   }
   if (options.max_file_bytes < 0) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -54,7 +54,7 @@ std::vector<CommonOption> CommonArguments(const ExportRun& run) {
   };
   return {
       {"the directory", run.dir},
-      number("the step", run.step),
+      {"the step", run.step ? absl::StrFormat("%d", *run.step) : ""},
       {"the destination", run.out},
       {"the option keys", keys.Take()},
       {"the option metadata", metadata.Take()},
@@ -75,8 +75,10 @@ Status Begin(ExportRun& run) {
 
 // Rank 0 only.
 Status OpenOnRoot(ExportRun& run) {
-  std::string path = StepPath(run.dir, run.step);
-  if (run.step == kLatestStep) {
+  std::string path;
+  if (run.step) {
+    path = StepPath(run.dir, *run.step);
+  } else {
     BELAY_ASSIGN_OR_RETURN(path, ResolveStep(run.dir));
   }
   StatusOr<SavedCheckpoint> saved = ReadIndex(path);
@@ -162,8 +164,9 @@ void Report(ExportRun& run) {
 
 }  // namespace
 
-ExportRun::ExportRun(const Comm& comm, const std::string& from, int64_t number,
-                     const std::string& to, const ExportOptions& chosen)
+ExportRun::ExportRun(const Comm& comm, const std::string& from,
+                     std::optional<int64_t> number, const std::string& to,
+                     const ExportOptions& chosen)
     : team{comm, Deadline(comm, chosen.deadline_seconds,
                           absl::StrFormat("export \"%s\"", from))},
       stations(team),
@@ -178,7 +181,8 @@ ExportRun::ExportRun(const Comm& comm, const std::string& from, int64_t number,
             .lock_seconds = LockSeconds(chosen.deadline_seconds)} {}
 
 StatusOr<ExportResult> ExportSafetensors(const Comm& comm,
-                                         const std::string& dir, int64_t step,
+                                         const std::string& dir,
+                                         std::optional<int64_t> step,
                                          const std::string& out,
                                          const ExportOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "export", dir));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -34,7 +35,7 @@ Status Verify(RestoreRun& run) {
 
 // Stations plan, read and verify, of what is listed. Collective.
 Status ReadListed(RestoreRun& run) {
-  run.shards = ListShards(run.listing.shards, run.team.rank());
+  run.shards = ListShards(run.listing.shards, run.team.rank(), run.team.size());
   run.tolerances = run.listing.tolerances;
   run.forms.clear();
   if (run.source.kind == RestoreSource::Kind::kFlatFile) {
@@ -140,16 +141,18 @@ RestoreRun::RestoreRun(const Comm& comm, RestoreSource wanted,
       options(chosen),
       handlers(HandlersOf(chosen.handlers)) {}
 
-StatusOr<RestoreSource> SourceOf(const std::string& dir, int64_t step) {
-  if (step == kLatestStep) {
+StatusOr<RestoreSource> SourceOf(const std::string& dir,
+                                 std::optional<int64_t> step) {
+  if (!step) {
     return RestoreSource{.path = dir, .kind = RestoreSource::Kind::kRun};
   }
-  if (step >= 0)
-    return RestoreSource{.path = StepPath(dir, step), .step = step};
+  if (*step >= 0) {
+    return RestoreSource{.path = StepPath(dir, *step), .step = *step};
+  }
   return absl::InvalidArgumentError(
       absl::StrFormat("restore \"%s\": step is out of range (need 0 to %d, "
-                      "found %d)",
-                      dir, INT64_MAX, step));
+                      "found %d); the newest one is kLatestStep",
+                      dir, INT64_MAX, *step));
 }
 
 Status BeginRestore(RestoreRun& run, const Status& mine) {
@@ -184,7 +187,7 @@ StatusOr<RestoreResult> ReadValues(RestoreRun& run,
 }
 
 StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
-                                int64_t step, const State& state,
+                                std::optional<int64_t> step, const State& state,
                                 const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
   const StatusOr<RestoreSource> source = SourceOf(dir, step);
@@ -212,7 +215,7 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const PendingRestore& pending,
 }
 
 StatusOr<PendingRestore> RestoreLater(const Comm& comm, const std::string& dir,
-                                      int64_t step,
+                                      std::optional<int64_t> step,
                                       const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
   const StatusOr<RestoreSource> source = SourceOf(dir, step);

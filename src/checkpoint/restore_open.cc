@@ -7,6 +7,7 @@
 #include "checkpoint/restore_run.h"
 #include "store/commit.h"
 #include "store/index_file.h"
+#include "store/paths.h"
 #include "store/posix_file.h"
 
 namespace belay {
@@ -28,6 +29,8 @@ Status FindStep(RestoreSource& source) {
     BELAY_ASSIGN_OR_RETURN(source.path, ResolveStep(source.path));
     return absl::OkStatus();
   }
+  const StatusOr<bool> is_step = Exists(JoinPath(source.path, IndexName()));
+  if (is_step.value_or(false)) return absl::OkStatus();
   StatusOr<std::vector<int64_t>> steps =
       CommittedSteps(source.path, kStepPrefix);
   if (steps.ok() && steps->empty()) {
@@ -89,7 +92,8 @@ Status OpenIndex(RestoreRun& run) {
   run.saved = *std::move(saved);
   if (source.step >= 0 && run.saved.step != source.step) {
     return absl::DataLossError(absl::StrFormat(
-        "restore \"%s\": the index is of another step (need %d, found %d)",
+        "restore \"%s\": the index is of another step (need %d, found %d); a "
+        "copy is restored by its own path and kLatestStep",
         source.path, source.step, run.saved.step));
   }
   source.step = run.saved.step;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +31,7 @@ namespace belay {
 struct RestoreSource {
   enum class Kind : uint8_t {
     kCheckpoint,  // `path` is that of the checkpoint
-    kRun,         // the newest step in `path`
+    kRun,         // `path` itself, or the newest step in it
     kAny,         // what ResolveStep finds, or a flat file
     kFlatFile,    // an HDF5 file that another program wrote
   };
@@ -54,7 +55,7 @@ struct RestoreRun {
   const RestoreOptions& options;
   std::shared_ptr<const HandlerTable> handlers;
   bool any_handlers = false;  // equal on all ranks
-  HandlerListing listing;     // `shards` are its own, and borrow from it
+  HandlerListing listing;  // `shards` are its own, and borrow from it
   std::vector<Shard> shards;
   // By shard, what may differ.
   std::vector<Tolerance> tolerances;
@@ -77,7 +78,8 @@ struct RestoreRun {
 };
 
 // What a caller means by a directory and a number. Local.
-StatusOr<RestoreSource> SourceOf(const std::string& dir, int64_t step);
+StatusOr<RestoreSource> SourceOf(const std::string& dir,
+                                 std::optional<int64_t> step);
 
 // Station list: the arguments are equal, and no rank has failed. Collective;
 // agreed.

@@ -96,7 +96,7 @@ Status CheckNoArgs(const std::string& dir, const RestoreOptions& options) {
 }  // namespace
 
 StatusOr<RestoredValues> RestoreValues(
-    const Comm& comm, const std::string& dir, int64_t step,
+    const Comm& comm, const std::string& dir, std::optional<int64_t> step,
     const std::vector<ArrayRestoreArgsFor>& args,
     const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
