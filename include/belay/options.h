@@ -1,4 +1,7 @@
 // Options and results of Save and Restore. Plain structs; every default works.
+//
+// In {.overwrite = true, .durable = false} C++ wants the members in the order
+// in which they stand here.
 
 #ifndef BELAY_OPTIONS_H_
 #define BELAY_OPTIONS_H_
@@ -92,11 +95,15 @@ struct SaveOptions {
   bool overwrite = false;
   // Checksum every block, so that Restore and `belay verify` can tell damage.
   bool checksums = true;
-  // Refuse replicas that are not equal to the last bit, of which only one is
-  // written; the error names the key, the box and the ranks. Reads all values
-  // once more and exchanges a sum of each. Replicas that are cut in other boxes
-  // are not compared.
-  bool check_replicas = false;
+  // Whether to refuse replicas that are not equal to the last bit; the error
+  // names the key, the box and the ranks. Of a value that several ranks hold
+  // each writes a part, so what is stored of unequal ones no rank has held.
+  // true: every save reads all replicas once more. Unset: the first save of a
+  // structure does, and later ones, which reuse the plan of a PlanCache,
+  // compare what has at most 256 bytes and samples of the rest, others in each
+  // step (docs/performance.md says what either costs). false: nothing is
+  // compared. Replicas that are cut in other boxes are not compared.
+  std::optional<bool> check_replicas = {};
 
   // The handlers of values of other types; null: those of the program.
   // Borrowed.

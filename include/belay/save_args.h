@@ -1,4 +1,4 @@
-// How single values are stored: as which dtype, and in which chunks.
+// How single values are stored: as which dtype, in which chunks, and by whom.
 //
 //   SaveOptions options;
 //   options.args = {{"model/.*/kernel", {.dtype = DType::kBF16}},
@@ -51,13 +51,13 @@ struct SaveArgs {
   // towards zero to integers; what is too large becomes infinity or the largest
   // number of the dtype, and NaN as an integer 0. Neither texts nor complex
   // numbers become real ones.
-  std::optional<DType> dtype;
+  std::optional<DType> dtype = {};
   // No write reaches across its borders: divides the shard along each axis. Not
   // given: the shard.
-  std::optional<Shape> write_chunk_shape;
+  std::optional<Shape> write_chunk_shape = {};
   // The chunk that is stored: divides the write chunk along each axis. Not
   // given: the write chunk.
-  std::optional<Shape> read_chunk_shape;
+  std::optional<Shape> read_chunk_shape = {};
   // Instead of the two: choose a chunk of at most so many bytes as they are
   // stored. 0: no limit.
   int64_t chunk_byte_size = 0;
@@ -69,6 +69,11 @@ struct SaveArgs {
   // HDF5's szip, nbit and scaleoffset are refused; what filters of plugins have
   // stored is read back and compared.
   std::vector<Filter> filters = {};
+  // Of a value that several ranks hold, write the replica with this number,
+  // whole, and do not compare it with the others: the rank of values that every
+  // rank holds, Layout::Replica of those that are laid out. Unset: the ranks
+  // share the work, and the values have to be equal.
+  std::optional<int64_t> primary_replica = {};
 
   friend bool operator==(const SaveArgs&, const SaveArgs&) = default;
 };

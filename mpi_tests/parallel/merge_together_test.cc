@@ -18,7 +18,7 @@ using testing::SentAtMost;
 
 constexpr int kLayers = 10;
 constexpr int kValues = 1000;
-constexpr int64_t kAgreement = 24;  // whether anything has changed
+constexpr int64_t kAgreement = 16;  // whether anything has changed
 constexpr int64_t kAnnouncement = 32;
 constexpr int64_t kFew = 250;
 

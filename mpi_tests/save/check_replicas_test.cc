@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "belay/checkpoint.h"
 #include "belay/layout.h"
 #include "belay/mesh.h"
 #include "values.h"
@@ -15,6 +18,8 @@
 namespace belay::check_replicas_test {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::Ok;
 
@@ -94,11 +99,15 @@ TEST_F(CheckReplicasTest, OneBitIsADifference) {
   Values text(rank_, size_);
   if (rank_ == last()) text.text = "Equal";
   // Whoever has compared them, the rank that differs is the one to look at.
-  ExpectDiffer(text, absl::StrCat("found others on rank ", last(),
-                                  "); 1 such box in all [rank ", last(), " of ",
-                                  size_, "]"));
-  // Nobody asked.
-  EXPECT_EQ(Save(comm_, run(), 2, text.List(), {.overwrite = true}).status(),
+  ExpectDiffer(text,
+               absl::StrCat("found others on rank ", last(),
+                            "); 1 such box in all; what each rank has of its "
+                            "own is saved by AddPerRank, and one rank's values "
+                            "by SaveArgs::primary_replica [rank ",
+                            last(), " of ", size_, "]"));
+  EXPECT_EQ(Save(comm_, run(), 2, text.List(),
+                 {.overwrite = true, .check_replicas = false})
+                .status(),
             absl::OkStatus());
 }
 
@@ -110,6 +119,87 @@ TEST_F(CheckReplicasTest, APartOfAReplicaDiffers) {
   ExpectDiffer(values,
                absl::StrCat("(need the values of rank ", values.parts - 1,
                             ", found others on rank ", last(), ")"));
+}
+
+// The first thing that an MPI program writes: what each rank has of its own,
+// under the name of a value that all of them hold.
+TEST_F(CheckReplicasTest, WhatEachRankHasOfItsOwnIsRefused) {
+  if (size_ == 1) return;
+  std::vector<double> own(100000, rank_);
+  std::map<std::string, double> in_a_map = {{"k", rank_ + 0.5}};
+  std::vector<std::string> texts = {absl::StrCat("rank ", rank_)};
+  const auto expect_refused = [&](const Status& status,
+                                  const std::string& key) {
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(absl::StrCat("replicas of \"", key)),
+                      HasSubstr("AddPerRank")));
+    EXPECT_TRUE(testing::IsSameEverywhere(status.ToString()));
+  };
+  const auto save = [&](auto& value) {
+    State state;
+    state.Add("x", &value);
+    return Save(comm_, run(), 1, state).status();
+  };
+  expect_refused(save(own), "x\"");
+  expect_refused(save(in_a_map), "x/k");
+  expect_refused(save(texts), "x/");
+  Checkpoint objects(comm_, {{"x", own}});
+  expect_refused(objects.Save(run()).status(), "x/.ATTRIBUTES");
+  EXPECT_FALSE(std::filesystem::exists(StepFile(1, "")));
+}
+
+// Later saves compare what is small, and samples of the rest, for nothing.
+TEST_F(CheckReplicasTest, RanksThatDriftApartAreFound) {
+  if (size_ == 1) return;
+  std::vector<float> weights(50000, 1);
+  double rate = 0.5;
+  State state;
+  state.Add("weights", &weights);
+  state.Add("rate", &rate);
+  PlanCache cache;
+  const auto save = [&](int64_t step) {
+    return Save(comm_, run(), step, state, {.cache = &cache});
+  };
+  Ok(save(1));
+  const SaveResult second = Ok(save(2));
+  EXPECT_TRUE(second.plan_reused);
+  EXPECT_LE(second.counters.agreement_bytes, 64);
+  if (rank_ == last()) rate += 1;
+  const Status small = save(3).status();
+  EXPECT_THAT(std::string(small.message()), HasSubstr("replicas of \"rate\""));
+  rate = 0.5;
+  Ok(save(3));
+  Ok(save(4));
+  if (rank_ == last()) weights.assign(weights.size(), 2);
+  const Status large = save(5).status();
+  EXPECT_THAT(std::string(large.message()),
+              HasSubstr("replicas of \"weights\""));
+  EXPECT_THAT(*ListSteps(run()), ElementsAre(1, 2, 3, 4));
+}
+
+// One replica may be chosen: all of it is stored, and nothing of the others.
+TEST_F(CheckReplicasTest, TheReplicaThatIsWrittenMayBeNamed) {
+  std::vector<double> own(100000, rank_);
+  State state;
+  state.Add("x", &own);
+  const auto save = [&](int64_t replica) {
+    return Save(
+        comm_, run(), 1, state,
+        {.args = {{"x", {.primary_replica = replica}}}, .overwrite = true});
+  };
+  for (int replica = 0; replica < size_; ++replica) {
+    own.assign(own.size(), rank_);
+    Ok(save(replica));
+    Ok(Restore(comm_, run(), 1, state));
+    EXPECT_THAT(own, ::testing::Each(replica));
+  }
+  const Status status = save(size_).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat("has no such replica (need "
+                                     "primary_replica ",
+                                     size_, ", found 0")));
 }
 
 // A step that was there stays as it was.

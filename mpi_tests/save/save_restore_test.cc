@@ -293,7 +293,9 @@ TEST_F(SaveRestoreTest, CountersAddUp) {
     EXPECT_GE(time.seconds, 0) << time.station;
     absl::StrAppend(&stations, time.station, " ");
   }
-  EXPECT_EQ(stations, "list plan reserve write verify commit ");
+  EXPECT_EQ(stations, size_ == 1
+                          ? "list plan reserve write verify commit "
+                          : "list plan compare reserve write verify commit ");
   EXPECT_EQ(saved.transfer_note, "");
   const RestoreResult restored = ExpectRestores(values, 1, 1);
   EXPECT_EQ(restored.counters.files, 1);

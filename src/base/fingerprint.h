@@ -13,6 +13,8 @@ namespace belay {
 // Returns 64 bits that are the same in every process for the same bytes. Never
 // written to disk. Local.
 uint64_t Fingerprint(std::string_view bytes);
+// Another number for each seed. Local.
+uint64_t Fingerprint(std::string_view bytes, uint64_t seed);
 
 // 128 bits: of so many that two are never the same by chance, however many
 // byte strings there are.

@@ -11,6 +11,7 @@
 #include "base/wire.h"
 #include "geometry/runs.h"
 #include "model/filters.h"
+#include "model/replica_check.h"
 #include "model/save_planner.h"
 #include "parallel/node.h"
 #include "store/paths.h"
@@ -141,6 +142,7 @@ std::vector<std::string> EncodeParts(const SavePlan& plan,
     out.Put(has_filters);
     out.Put<uint64_t>(plan.warnings.size());
     for (const std::string& warning : plan.warnings) out.PutText(warning);
+    PutReplicaCheck(out, plan.replicas[rank]);
     out.Put(plan.teams[rank]);
     out.Put(neighbours[rank].is_first);
     out.Put(neighbours[rank].ranks);
@@ -174,6 +176,7 @@ void DecodePart(std::string_view bytes, PlannedSave& planned) {
   planned.has_filters = in.Get<bool>();
   planned.warnings.resize(in.Get<uint64_t>());
   for (std::string& warning : planned.warnings) warning = in.GetText();
+  planned.replicas = GetReplicaCheck(in);
   planned.team = in.Get<int32_t>();
   planned.is_syncer = in.Get<bool>();
   planned.node_ranks = in.Get<int32_t>();

@@ -47,6 +47,7 @@ struct PlannedSave {
   int64_t rounds = 0;
   int64_t mean_run_bytes = 0;
   bool has_filters = false;  // of any dataset
+  ReplicaCheck replicas;     // of this rank
   std::vector<std::string> warnings;
   // This rank's part: the files of its team, in the order of writing.
   int32_t team = -1;  // -1: none

@@ -1,4 +1,5 @@
 #include <cstring>
+#include <span>
 
 #include "absl/strings/str_format.h"
 #include "base/fingerprint.h"
@@ -84,7 +85,7 @@ Status FindForms(SaveRun& run) {
 Status ListValues(SaveRun& run, const State& state) {
   BELAY_RETURN_IF_ERROR(CheckArguments(run, state));
   BELAY_ASSIGN_OR_RETURN(run.listing, ListForSave(state, *run.handlers));
-  run.shards = ListShards(run.listing.shards, run.team.rank());
+  run.shards = ListShards(run.listing.shards, run.team.rank(), run.team.size());
   return absl::OkStatus();
 }
 
@@ -113,10 +114,14 @@ Status Begin(SaveRun& run, const SaveJob& job) {
   same.PutText(options);
   const std::vector<uint64_t> numbers = {Fingerprint(same.bytes()),
                                          fits ? run.cache.plan_id : 0};
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<bool> is_same,
-                                AgreeOnStructure(run.team, status, numbers));
+  // For nothing: it travels with what has to be agreed on anyway.
+  uint64_t replicas = status.ok() && fits ? SumReplicas(run) : 0;
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::vector<bool> is_same,
+      AgreeOnStructure(run.team, status, numbers, std::span(&replicas, 1)));
   if (!is_same[0]) BELAY_RETURN_IF_AGREED(FindDifference(run));
   run.reuse = fits && is_same[1];
+  if (run.reuse && replicas != 0) return NameDifferentReplicas(run);
   run.cache.is_valid = false;  // until this save has succeeded
   run.cache.fingerprint = fingerprint;
   return absl::OkStatus();
@@ -288,8 +293,8 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
               .progress = job.progress,
               .result = {}};
   BELAY_RETURN_IF_AGREED(Begin(run, job));
-  BELAY_RETURN_IF_AGREED(CompareReplicas(run));
   BELAY_RETURN_IF_AGREED(Plan(run));
+  BELAY_RETURN_IF_AGREED(CompareReplicas(run));
   const Status status = Carry(run);
   CleanUp(run, status);
   BELAY_RETURN_IF_AGREED(status);

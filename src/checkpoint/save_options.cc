@@ -73,6 +73,12 @@ Status CheckSaveOptions(std::string_view start, const SaveOptions& options) {
   return CheckDeadlineSeconds(start, options.deadline_seconds);
 }
 
+ReplicaChecks ChecksOf(const SaveOptions& options) {
+  if (!options.check_replicas) return ReplicaChecks::kOncePerPlan;
+  return *options.check_replicas ? ReplicaChecks::kEachSave
+                                 : ReplicaChecks::kNone;
+}
+
 std::vector<CommonOption> CommonSaveOptions(const SaveOptions& options) {
   WireWriter hints;
   for (const auto& [key, value] : options.mpi_io_hints) {
@@ -86,7 +92,7 @@ std::vector<CommonOption> CommonSaveOptions(const SaveOptions& options) {
           Common("float32_as_bfloat16", options.float32_as_bfloat16),
           Common("overwrite", options.overwrite),
           Common("checksums", options.checksums),
-          Common("check_replicas", options.check_replicas),
+          Common("check_replicas", ChecksOf(options)),
           Common("transfer", options.transfer),
           Common("max_bytes_in_flight", options.max_bytes_in_flight),
           Common("durable", options.durable),

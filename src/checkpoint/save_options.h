@@ -27,6 +27,16 @@ Status CheckBytesInFlight(std::string_view start, int64_t bytes);
 // Errors: InvalidArgument - one is out of its range; those of CompileArgs.
 Status CheckSaveOptions(std::string_view start, const SaveOptions& options);
 
+// How replicas are compared; see SaveOptions::check_replicas.
+enum class ReplicaChecks : uint8_t {
+  kNone = 0,
+  kOncePerPlan = 1,
+  kEachSave = 2,
+};
+
+// Local.
+ReplicaChecks ChecksOf(const SaveOptions& options);
+
 // An option that has to be the same on all ranks, as bytes to compare.
 struct CommonOption {
   std::string name;

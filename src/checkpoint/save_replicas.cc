@@ -1,39 +1,35 @@
 // Station compare of a save: whether replicas are equal.
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "base/with_memory.h"
+#include "checkpoint/save_options.h"
 #include "checkpoint/save_run.h"
+#include "model/replica_check.h"
 #include "model/replica_sums.h"
 #include "parallel/all_to_all.h"
 
 namespace belay {
 namespace {
 
-std::string_view BytesOf(const Shard& shard) {
-  if (shard.dtype == DType::kString) return *shard.text;
-  return {static_cast<const char*>(shard.data),
-          static_cast<size_t>(NumElements(shard.box.shape) *
-                              DTypeSize(shard.dtype))};
-}
-
 // What this rank holds, for the rank that compares it. Local.
 std::vector<std::string> SumsByComparer(const SaveRun& run) {
   std::vector<std::vector<ReplicaSum>> sums(
       static_cast<size_t>(run.team.size()));
-  for (const Shard& shard : run.shards) {
-    if (NumElements(shard.box.shape) == 0) continue;
-    ReplicaSum sum{.key = shard.key,
-                   .box = shard.box,
-                   .sum = Fingerprint(BytesOf(shard)),
-                   .rank = run.team.rank()};
-    const auto comparer = static_cast<size_t>(ComparerOf(sum, run.team.size()));
-    sums[comparer].push_back(std::move(sum));
+  for (const ReplicaRange& range : run.cache.planned.replicas.ranges) {
+    for (int32_t i = range.first; i < range.first + range.count; ++i) {
+      const Shard& shard = run.shards[static_cast<size_t>(i)];
+      ReplicaSum sum{.key = shard.key,
+                     .box = shard.box,
+                     .sum = Fingerprint(BytesOf(shard)),
+                     .rank = run.team.rank()};
+      const auto comparer = ComparerOf(sum, run.team.size());
+      sums[static_cast<size_t>(comparer)].push_back(std::move(sum));
+    }
   }
   std::vector<std::string> encoded;
   for (const auto& some : sums) encoded.push_back(EncodeSums(some));
@@ -63,9 +59,27 @@ ReplicaDifferences Compare(const ReceivedBytes& received) {
 
 }  // namespace
 
+uint64_t SumReplicas(const SaveRun& run) {
+  const ReplicaChecks checks = ChecksOf(run.options);
+  if (checks == ReplicaChecks::kNone) return 0;
+  return SumOfReplicas(
+      run.cache.planned.replicas, run.shards,
+      checks == ReplicaChecks::kEachSave ? kEveryByte : run.step);
+}
+
 Status CompareReplicas(SaveRun& run) {
-  if (!run.options.check_replicas) return absl::OkStatus();
+  const bool has_none = run.cache.planned.replicas.num_boxes == 0;
+  if (run.reuse || has_none || ChecksOf(run.options) == ReplicaChecks::kNone) {
+    return absl::OkStatus();
+  }
   run.stations.Enter("compare");
+  std::vector<int64_t> sum = {static_cast<int64_t>(
+      SumOfReplicas(run.cache.planned.replicas, run.shards, kEveryByte))};
+  BELAY_RETURN_IF_AGREED(SumAll(run.team, sum));
+  return sum[0] == 0 ? absl::OkStatus() : NameDifferentReplicas(run);
+}
+
+Status NameDifferentReplicas(SaveRun& run) {
   std::vector<std::string> sums;
   const Status summed = WithMemory("the sums of replicas", [&] {
     sums = SumsByComparer(run);
@@ -84,9 +98,16 @@ Status CompareReplicas(SaveRun& run) {
   Status mine;
   if (differences.count > 0) {
     mine = absl::InvalidArgumentError(absl::StrFormat(
-        "save \"%s\": %s; %d such %s in all [rank %d of %d]", run.path,
-        differences.first, count[0], count[0] == 1 ? "box" : "boxes",
+        "save \"%s\": %s; %d such %s in all; what each rank has of its own is "
+        "saved by AddPerRank, and one rank's values by "
+        "SaveArgs::primary_replica [rank %d of %d]",
+        run.path, differences.first, count[0], count[0] == 1 ? "box" : "boxes",
         differences.rank, run.team.size()));
+  } else if (count[0] == 0) {
+    mine = absl::InvalidArgumentError(absl::StrFormat(
+        "save \"%s\": replicas differed, and no longer do: values have changed "
+        "during the save",
+        run.path));
   }
   return Agree(run.team, mine);
 }

@@ -62,9 +62,18 @@ struct SaveRun {
 // Errors: InvalidArgument - a rank has used one that rank 0 does not have.
 Status FindFinalizers(SaveRun& run);
 
-// Station compare, if it is asked for. Collective; agreed.
-// Errors: InvalidArgument - ranks hold other values of the same box.
+// What this rank adds to the sum that is 0 if all replicas are equal: of a plan
+// that is used again. Local.
+uint64_t SumReplicas(const SaveRun& run);
+
+// Station compare, for a plan that is new. Collective; agreed.
+// Errors: those of NameDifferentReplicas.
 Status CompareReplicas(SaveRun& run);
+
+// Says which replicas are not equal, when a sum has told that some are not.
+// Collective; agreed.
+// Errors: InvalidArgument - ranks hold other values of the same box.
+Status NameDifferentReplicas(SaveRun& run);
 
 // Lets them do so; all bytes are in place. Rank 0 only.
 // Errors: what a handler returned or threw.

@@ -34,20 +34,24 @@ Status CheckComm(const Comm& comm, std::string_view operation,
                       operation, dir));
 }
 
-StatusOr<std::vector<bool>> AgreeOnStructure(
-    Team& team, const Status& mine, std::span<const uint64_t> numbers) {
-  // A value and its complement: the minimum of both is found together, and
-  // they fit each other only if all ranks passed the same.
-  std::vector<int64_t> flags;
+StatusOr<std::vector<bool>> AgreeOnStructure(Team& team, const Status& mine,
+                                             std::span<const uint64_t> numbers,
+                                             std::span<uint64_t> sums) {
+  // Every rank adds its number, and rank 0 takes its own away for each of them:
+  // what is left is the sum of the differences from rank 0's.
+  const uint64_t weight =
+      team.is_root() ? 1 - static_cast<uint64_t>(team.size()) : 1;
+  std::vector<int64_t> ballot;
   for (const uint64_t number : numbers) {
-    flags.push_back(static_cast<int64_t>(number));
-    flags.push_back(~flags.back());
+    ballot.push_back(static_cast<int64_t>(number * weight));
   }
-  team.agreement_bytes += std::ssize(flags) * 8 + 8;  // and the Status
-  BELAY_RETURN_IF_AGREED(MinAll(team, flags, mine));
+  for (const uint64_t sum : sums) ballot.push_back(static_cast<int64_t>(sum));
+  team.agreement_bytes += std::ssize(ballot) * 8 + 8;  // and the Status
+  BELAY_RETURN_IF_AGREED(SumAll(team, ballot, mine));
   std::vector<bool> same;
-  for (size_t i = 0; i < flags.size(); i += 2) {
-    same.push_back(flags[i] == ~flags[i + 1]);
+  for (size_t i = 0; i < numbers.size(); ++i) same.push_back(ballot[i] == 0);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    sums[i] = static_cast<uint64_t>(ballot[numbers.size() + i]);
   }
   return same;
 }

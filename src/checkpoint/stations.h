@@ -46,9 +46,12 @@ Status CheckComm(const Comm& comm, std::string_view operation,
 
 // Agrees on a Status, and tells for each number whether all ranks passed the
 // same, in one reduction that counts as agreeing on the structure. Collective;
-// agreed.
+// agreed. The numbers are fingerprints, or 0: of others the differences might
+// add up to nothing. `sums`, as many on all ranks, become those of all ranks,
+// modulo 2^64.
 StatusOr<std::vector<bool>> AgreeOnStructure(Team& team, const Status& mine,
-                                             std::span<const uint64_t> numbers);
+                                             std::span<const uint64_t> numbers,
+                                             std::span<uint64_t> sums = {});
 
 // Combines the counters of all ranks as TransferCounters says. Collective;
 // agreed. `mine` has this rank's numbers.

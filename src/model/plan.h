@@ -109,6 +109,22 @@ struct RankWrites {
   std::vector<WriteOrder> orders;  // ascending by dataset, then box
 };
 
+// Shards of one rank, one behind the other in its list, that others hold as
+// well.
+struct ReplicaRange {
+  int32_t first = 0;
+  int32_t count = 0;
+  int64_t weight = 0;  // 1, or 1 - n for the first of n holders
+
+  friend bool operator==(const ReplicaRange&, const ReplicaRange&) = default;
+};
+
+// What one rank compares with others.
+struct ReplicaCheck {
+  std::vector<ReplicaRange> ranges;  // ascending
+  int64_t num_boxes = 0;             // of all ranks; equal on all of them
+};
+
 struct SavePlan {
   FileLayout file_layout = FileLayout::kShared;
   std::vector<StoredArray> arrays;      // ascending by key
@@ -122,7 +138,8 @@ struct SavePlan {
   std::vector<int32_t> calls;
   int64_t rounds = 0;  // of all files of one team, the most of any team
   int64_t num_blocks = 0;
-  std::vector<std::string> warnings;  // of the sharding policy
+  std::vector<std::string> warnings;   // of the sharding policy
+  std::vector<ReplicaCheck> replicas;  // by rank
 };
 
 // What an index says.

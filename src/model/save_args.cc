@@ -154,6 +154,9 @@ std::string ArgsText(const SaveArgs& args) {
   if (!args.filters.empty()) {
     parts.push_back(Cat("filters=[", DescribeFilters(args.filters), "]"));
   }
+  if (args.primary_replica) {
+    parts.push_back(Cat("primary_replica=", *args.primary_replica));
+  }
   return absl::StrJoin(parts, " ");
 }
 
@@ -213,6 +216,8 @@ std::string EncodeArgs(const std::vector<SaveArgsFor>& args) {
     out.Put<uint64_t>(one.args.shard_axes.size());
     for (const int axis : one.args.shard_axes) out.Put(axis);
     out.PutText(FiltersText(one.args.filters));
+    out.Put(one.args.primary_replica.has_value());
+    out.Put(one.args.primary_replica.value_or(0));
   }
   return out.Take();
 }

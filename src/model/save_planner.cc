@@ -1,22 +1,28 @@
 #include "model/save_planner.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "base/checksum.h"
+#include "base/first_of.h"
 #include "base/status_macros.h"
 #include "geometry/runs.h"
 #include "model/coverage.h"
 #include "model/file_datasets.h"
 #include "model/group_files.h"
+#include "model/replica_check.h"
 #include "model/replica_choice.h"
 #include "model/save_args.h"
 
 namespace belay {
 namespace {
+
+constexpr size_t kReplicasShown = 8;
 
 Status CheckKey(const HeldShard& first) {
   const std::string& key = first.info->key;
@@ -171,13 +177,33 @@ std::string LayoutOf(const std::vector<HeldShard>& shards) {
   return "";
 }
 
+// Leaves the holders whose shard has this replica number.
+Status KeepReplica(const std::string& key, int64_t replica, HeldBox& box) {
+  std::vector<std::string> found;
+  for (const HeldShard& holder : box.holders) {
+    found.push_back(absl::StrFormat("%d", holder.info->replica));
+  }
+  const auto others = std::remove_if(
+      box.holders.begin(), box.holders.end(),
+      [&](const HeldShard& holder) { return holder.info->replica != replica; });
+  box.holders.erase(others, box.holders.end());
+  if (!box.holders.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "plan \"%s\": box \"%s\" has no such replica (need primary_replica %d, "
+      "found %s)",
+      key, BoxText(box.box), replica, FirstOf(found, kReplicasShown, ", ")));
+}
+
 // Checks the shards of a key. Returns their boxes, whose holders no longer say
 // more than rank and shard.
 StatusOr<std::vector<HeldBox>> CheckedBoxes(
-    const std::vector<HeldShard>& shards) {
+    const std::vector<HeldShard>& shards, const ArgsByKey& args) {
   BELAY_RETURN_IF_ERROR(CheckKey(shards[0]));
   BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes, CheckCoverage(shards));
+  const std::string& key = shards[0].info->key;
+  const std::optional<int64_t> primary = ArgsOf(args, key).primary_replica;
   for (HeldBox& box : boxes) {
+    if (primary) BELAY_RETURN_IF_ERROR(KeepReplica(key, *primary, box));
     for (HeldShard& holder : box.holders) holder.info = nullptr;
   }
   return boxes;
@@ -185,13 +211,14 @@ StatusOr<std::vector<HeldBox>> CheckedBoxes(
 
 // Checks all keys and adds them as arrays. Returns their boxes.
 StatusOr<std::vector<ArrayBoxes>> AddArrays(const ListedRanks& listed,
+                                            const ArgsByKey& args,
                                             SavePlan& plan) {
   std::vector<ArrayBoxes> arrays;
   int64_t total = 0;
   BELAY_RETURN_IF_ERROR(
       ForEachKey(listed, [&](const std::vector<HeldShard>& shards) -> Status {
         BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes,
-                               CheckedBoxes(shards));
+                               CheckedBoxes(shards, args));
         const ShardInfo& first = *shards[0].info;
         arrays.push_back({static_cast<int32_t>(plan.arrays.size()),
                           IoElementSize(first.dtype), std::move(boxes),
@@ -240,8 +267,10 @@ StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
   SavePlan plan;
   plan.file_layout = options.file_layout;
   plan.ranks.resize(listed.ranks.size());
+  BELAY_ASSIGN_OR_RETURN(const ArgsByKey args, CompileArgs(options.args));
   BELAY_ASSIGN_OR_RETURN(std::vector<ArrayBoxes> arrays,
-                         AddArrays(listed, plan));
+                         AddArrays(listed, args, plan));
+  plan.replicas = FindReplicas(arrays, static_cast<int>(listed.ranks.size()));
   const std::vector<int64_t> first_blocks = NumberBlocks(plan);
   std::vector<WritePiece> pieces =
       ChooseWriters(arrays, static_cast<int>(listed.ranks.size()));

@@ -1,0 +1,49 @@
+// Which of a rank's shards others hold as well, and a number that tells whether
+// they hold the same values. Pure.
+//
+// In:  the boxes of all arrays with their holders. Out: for each rank the
+//      shards with a weight; the weights of one box add up to 0. So does what
+//      the ranks make of them, each of its own values, if these are equal: one
+//      sum over all ranks compares all replicas.
+
+#ifndef BELAY_MODEL_REPLICA_CHECK_H_
+#define BELAY_MODEL_REPLICA_CHECK_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/wire.h"
+#include "belay/shard.h"
+#include "model/plan.h"
+#include "model/replica_choice.h"
+
+namespace belay {
+
+// By rank. Boxes without elements are left out.
+std::vector<ReplicaCheck> FindReplicas(const std::vector<ArrayBoxes>& arrays,
+                                       int num_ranks);
+
+// The bytes of a shard. Borrows them.
+std::string_view BytesOf(const Shard& shard);
+
+// Looks at every byte.
+inline constexpr int64_t kEveryByte = -1;
+
+// This rank's part of the sum, modulo 2^64. `number` is that of the save, equal
+// on all ranks: what is larger than kSampledBytes is looked at in a few places,
+// others each time, and of more than kMostSampled such boxes only so many. Or
+// kEveryByte.
+uint64_t SumOfReplicas(const ReplicaCheck& check,
+                       const std::vector<Shard>& shards, int64_t number);
+
+inline constexpr int64_t kSampledBytes = 256;
+inline constexpr int64_t kMostSampled = 1024;
+
+// For messages between ranks.
+void PutReplicaCheck(WireWriter& out, const ReplicaCheck& check);
+ReplicaCheck GetReplicaCheck(WireReader& in);
+
+}  // namespace belay
+
+#endif  // BELAY_MODEL_REPLICA_CHECK_H_
