@@ -135,7 +135,10 @@ class CheckpointManager {
   // save may take the number of one that was passed over. Where a checksum told
   // so only while reading, values that the older step does not have are
   // unspecified. Nothing to restore is no error where there is no step at all.
-  // Errors: those of Checkpoint::Restore; InvalidArgument - a negative step;
+  // Errors: those of Checkpoint::Restore; FailedPrecondition - less matches
+  //   than ManagerOptions::restore_match asks for, names what does not and what
+  //   is stored instead: what did match is restored; InvalidArgument - a
+  //   negative step;
   //   NotFound - no such step, says which there are; DataLoss - no step can be
   //   restored; names each and its cause.
   StatusOr<ManagedRestore> Restore(std::optional<int64_t> step = std::nullopt,

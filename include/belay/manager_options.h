@@ -17,6 +17,14 @@
 
 namespace belay {
 
+// What a restore has to match to count as one; see LoadStatus.
+enum class RestoreMatch : uint8_t {
+  kAnything = 0,         // nothing is asked for
+  kNontrivial = 1,       // AssertNontrivialMatch
+  kExistingObjects = 2,  // AssertExistingObjectsMatched
+  kConsumed = 3,         // AssertConsumed
+};
+
 struct ManagerOptions {
   // Steps are called <prefix>_<number>.
   std::string prefix = "step";
@@ -76,6 +84,9 @@ struct ManagerOptions {
   bool read_only = false;
   // Remove at the start what crashed saves and deletions left.
   bool remove_leftovers = true;
+  // Every restore of a step has to match so much, or it is an error: a value
+  // that was renamed would keep its initial value, and nobody would know.
+  RestoreMatch restore_match = RestoreMatch::kExistingObjects;
   // Called by RestoreOrInitialize on all ranks where there is no step.
   std::function<Status()> init_fn = nullptr;
   // Seconds since 1970; unset: the system's clock. Only rank 0's counts.

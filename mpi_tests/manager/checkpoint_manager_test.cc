@@ -15,6 +15,7 @@ namespace belay::checkpoint_manager_test {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::ManagerTest;
@@ -194,6 +195,51 @@ TEST_F(CheckpointManagerTest, RestoreOrInitialize) {
   EXPECT_EQ(second->ToString(), "restored step 1");
   EXPECT_EQ(calls, 1);
   EXPECT_TRUE(program_.Is(7));
+}
+
+// What was renamed would begin anew, and nobody would know.
+TEST_F(CheckpointManagerTest, ARenamedValueIsAnErrorUnlessItIsAllowed) {
+  double learning_rate = 0.5;
+  const auto as_value = [&](Tracker& tracker) {
+    tracker.Value("learning_rate", learning_rate);
+  };
+  const auto renamed = [&](Tracker& tracker) {
+    tracker.Value("learnin_rate", learning_rate);
+  };
+  {
+    Checkpoint saved(program_.checkpoint().comm(), {{"adam", as_value}});
+    auto manager = CheckpointManager::Create(saved, Run());
+    ASSERT_EQ(manager.status(), absl::OkStatus());
+    ASSERT_EQ(manager->Save(1).status(), absl::OkStatus());
+  }
+  learning_rate = 0.25;
+  const auto restore = [&](ObjectRef adam, RestoreMatch match) {
+    Checkpoint other(program_.checkpoint().comm(), {{"adam", std::move(adam)}});
+    auto manager = CheckpointManager::Create(
+        other, Run(), {.read_only = true, .restore_match = match});
+    EXPECT_EQ(manager.status(), absl::OkStatus());
+    return manager->RestoreOrInitialize().status();
+  };
+  const Status status = restore(renamed, RestoreMatch::kExistingObjects);
+  EXPECT_THAT(SameError(status, absl::StatusCode::kFailedPrecondition),
+              AllOf(HasSubstr("\"adam/.ATTRIBUTES/learnin_rate\""),
+                    HasSubstr("stored and not used: "
+                              "\"adam/.ATTRIBUTES/learning_rate\" is close to "
+                              "\"adam/learnin_rate\""),
+                    HasSubstr("restore_match")));
+  EXPECT_EQ(learning_rate, 0.25);
+  // A value that became an object has another key, and the same name.
+  const auto as_child = [&](Tracker& tracker) {
+    tracker.Child("learning_rate", learning_rate);
+  };
+  EXPECT_THAT(
+      std::string(restore(as_child, RestoreMatch::kExistingObjects).message()),
+      HasSubstr("\"adam/.ATTRIBUTES/learning_rate\" is close to "
+                "\"adam/learning_rate\""));
+  EXPECT_EQ(restore(renamed, RestoreMatch::kAnything), absl::OkStatus());
+  EXPECT_FALSE(restore(renamed, RestoreMatch::kNontrivial).ok());
+  EXPECT_EQ(restore(as_value, RestoreMatch::kConsumed), absl::OkStatus());
+  EXPECT_EQ(learning_rate, 0.5);
 }
 
 TEST_F(CheckpointManagerTest, CheckpointInterval) {

@@ -31,10 +31,6 @@ Status TrainAndKeep(belay::Checkpoint& checkpoint, const std::string& dir,
   if (!manager.ok()) return manager.status();
   auto restored = manager->RestoreOrInitialize();
   if (!restored.ok()) return restored.status();
-  if (restored->step) {  // a key that was renamed would begin anew
-    auto all = restored->load_status.AssertExistingObjectsMatched();
-    if (!all.ok()) return all;
-  }
   for (int64_t step = restored->step.value_or(-1) + 1; step < steps; ++step) {
     Train();
     auto saved = manager->Save(step);

@@ -188,6 +188,12 @@ Status CheckManagerOptions(const ManagerOptions& options) {
   CheckStopping(options, mistakes);
   CheckKeeping(options, mistakes);
   CheckReadOnly(options, mistakes);
+  if (options.restore_match > RestoreMatch::kConsumed) {
+    mistakes.push_back(absl::StrFormat(
+        "restore_match is out of range (need 0 to %d, found %d)",
+        static_cast<int>(RestoreMatch::kConsumed),
+        static_cast<int>(options.restore_match)));
+  }
   if (mistakes.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "check the options of a manager: ", absl::StrJoin(mistakes, "; ")));
@@ -216,6 +222,7 @@ std::vector<CommonOption> CommonManagerOptions(const ManagerOptions& options) {
           {"retention", RetentionBytes(options)},
           {"read_only", Bytes(options.read_only)},
           {"remove_leftovers", Bytes(options.remove_leftovers)},
+          {"restore_match", Bytes(options.restore_match)},
           {"init_fn", Bytes(options.init_fn != nullptr)}};
 }
 

@@ -70,6 +70,35 @@ Status NothingCanBeRestored(const Impl& impl,
   return absl::DataLossError(message);
 }
 
+// Whether a restore has matched what the options ask for. Equal on all ranks.
+Status MatchOf(const LoadStatus& loaded, RestoreMatch wanted) {
+  switch (wanted) {
+    case RestoreMatch::kAnything:
+      return absl::OkStatus();
+    case RestoreMatch::kNontrivial:
+      return loaded.AssertNontrivialMatch();
+    case RestoreMatch::kExistingObjects:
+      return loaded.AssertExistingObjectsMatched();
+    case RestoreMatch::kConsumed:
+      return loaded.AssertConsumed();
+  }
+  return absl::OkStatus();
+}
+
+// Collective; agreed.
+Status CheckMatch(const Impl& impl, int64_t step, const LoadStatus& loaded) {
+  Status matched = MatchOf(loaded, impl.options.restore_match);
+  if (!matched.ok()) {
+    matched = Status(
+        matched.code(),
+        absl::StrFormat("restore \"%s\": %s; ManagerOptions::restore_match "
+                        "says how much has to match",
+                        impl.Path(step), matched.message()));
+  }
+  Team team = ManagerTeam(impl, "restore", false);
+  return Agree(team, matched);
+}
+
 // A step was restored. Local.
 void RememberRestore(Impl& impl, const ManagedRestore& restored) {
   for (const SkippedStep& skipped : restored.skipped) {
@@ -105,6 +134,7 @@ StatusOr<ManagedRestore> RestoreNewest(CheckpointManager& manager, Impl& impl,
     StatusOr<LoadStatus> loaded =
         impl.checkpoint->Restore(impl.Path(*step), options);
     if (loaded.ok()) {
+      BELAY_RETURN_IF_AGREED(CheckMatch(impl, *step, *loaded));
       restored.step = *step;
       restored.load_status = *std::move(loaded);
       RememberRestore(impl, restored);
@@ -133,6 +163,7 @@ StatusOr<ManagedRestore> RestoreOne(Impl& impl, int64_t step,
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(
       LoadStatus loaded, impl.checkpoint->Restore(impl.Path(step), options));
+  BELAY_RETURN_IF_AGREED(CheckMatch(impl, step, loaded));
   ManagedRestore restored{.step = step, .load_status = std::move(loaded)};
   RememberRestore(impl, restored);
   return restored;

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
+#include "base/close_keys.h"
 #include "base/first_of.h"
 #include "base/text.h"
 #include "belay/trackable.h"
@@ -65,6 +66,51 @@ Lines UnusedLines(const LoadReport& report, UnusedValue::Cause cause) {
   return lines;
 }
 
+// The names on the way to a value or an object, "model/w", whatever it is that
+// holds it: an object that became a value has the same.
+std::string PlainName(std::string_view name) {
+  std::string plain;
+  for (std::string_view part : Split(name, '/')) {
+    if (part == ".ATTRIBUTES" || part == kVariableValue || part.empty()) {
+      continue;
+    }
+    plain += Cat(plain.empty() ? "" : "/", part);
+  }
+  return plain;
+}
+
+// "(root).model.w" as "model/w".
+std::string PlainObjectName(std::string name) {
+  constexpr std::string_view kRoot = "(root).";
+  if (name.starts_with(kRoot)) name = name.substr(kRoot.size());
+  std::replace(name.begin(), name.end(), '.', '/');
+  return name;
+}
+
+// What is stored and nobody used that may be meant by these names: the closest
+// one for each of the first few.
+std::string CloseHint(const Lines& absent, const LoadReport& report) {
+  constexpr size_t kHints = 3;
+  Lines plain;
+  for (const UnusedValue& value : report.unused) {
+    plain.push_back(PlainName(value.stored_key));
+  }
+  Lines hints;
+  for (const std::string& name : absent) {
+    if (hints.size() == kHints) break;
+    CloseKeys close(name, 1);
+    for (const std::string& other : plain) close.Offer(other);
+    if (close.keys().empty()) continue;
+    const auto found = std::find(plain.begin(), plain.end(), close.keys()[0]);
+    hints.push_back(Cat(
+        "\"",
+        report.unused[static_cast<size_t>(found - plain.begin())].stored_key,
+        "\" is close to \"", name, "\""));
+  }
+  if (hints.empty()) return "";
+  return Cat("; stored and not used: ", absl::StrJoin(hints, ", "));
+}
+
 Status Failure(std::string_view assertion, std::string_view what) {
   return absl::FailedPreconditionError(Cat(assertion, ": ", what));
 }
@@ -74,16 +120,25 @@ Status CheckExisting(std::string_view assertion, const LoadReport& report) {
     return Failure(assertion, Shown(IncompatibleLines(report), "; "));
   }
   if (!report.unmatched_objects.empty()) {
+    Lines names;
+    for (const std::string& object : report.unmatched_objects) {
+      names.push_back(PlainObjectName(object));
+    }
     return Failure(
         assertion,
         Cat(Count(report.unmatched_objects.size(), "object", "objects"),
             " not bound to checkpointed values, likely due to changes in the "
             "program: ",
-            Shown(report.unmatched_objects, ", ")));
+            Shown(report.unmatched_objects, ", "), CloseHint(names, report)));
   }
   if (!report.missing.empty()) {
+    Lines names;
+    for (const MissingValue& value : report.missing) {
+      names.push_back(PlainName(value.key));
+    }
     return Failure(assertion, Cat("not assigned a value from checkpoint: ",
-                                  Shown(MissingLines(report), ", ")));
+                                  Shown(MissingLines(report), ", "),
+                                  CloseHint(names, report)));
   }
   return absl::OkStatus();
 }

@@ -199,6 +199,7 @@ TEST(ManagerOptionsTest, EachOptionIsCompared) {
       {"retention", {.retention = LatestN(2)}},
       {"read_only", {.read_only = true}},
       {"remove_leftovers", {.remove_leftovers = false}},
+      {"restore_match", {.restore_match = RestoreMatch::kConsumed}},
       {"init_fn", {.init_fn = [] { return absl::OkStatus(); }}}};
   const auto plain = CommonManagerOptions({});
   EXPECT_EQ(plain.size(), changed.size());
