@@ -77,12 +77,23 @@ concept Element = ((std::is_arithmetic_v<T> || std::is_enum_v<T>)&&sizeof(T) <=
                   std::same_as<T, std::complex<float>> ||
                   std::same_as<T, std::complex<double>>;
 
-// std::vector<float>, std::array<int, 3>, std::span<double>, bool[4].
+// Whether the elements of a range are const.
+template <typename T>
+inline constexpr bool kHasConstElements =
+    std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<T>>>;
+
+// std::vector<float>, std::array<int, 3>, std::span<const double>, bool[4]; no
+// text, as "abc".
 template <typename T>
 concept ElementRange =
     std::ranges::contiguous_range<T> && std::ranges::sized_range<T> &&
     !std::same_as<std::remove_cvref_t<T>, std::string> &&
-    Element<std::remove_reference_t<std::ranges::range_reference_t<T>>>;
+    !std::same_as<std::remove_cvref_t<T>, std::string_view> &&
+    !(std::is_array_v<std::remove_reference_t<T>> && kHasConstElements<T> &&
+      std::same_as<std::ranges::range_value_t<T>,
+                   char>)&&Element<std::
+                                       remove_cvref_t<
+                                           std::ranges::range_reference_t<T>>>;
 
 // Returns the DType that stores a T. Local. Does not compile for other types.
 template <typename T>

@@ -19,6 +19,7 @@
 #include "belay/box.h"
 #include "belay/dtype.h"
 #include "belay/layout.h"
+#include "belay/memory.h"
 #include "belay/state.h"
 #include "belay/status.h"
 #include "belay/type_handler.h"
@@ -28,97 +29,39 @@ namespace belay {
 class ShardedVariable;
 class Tensor;
 
-// How what is borrowed is refused at compile time if it would be gone when the
-// save begins.
-namespace tracking {
-
-// Refuses a T that does not last. Of a forwarding reference T&&, what it holds
-// stays when it goes if it is no temporary, or like std::span. Local.
-template <typename T, bool kLasts = std::ranges::borrowed_range<T>>
-constexpr void RequireThatItLasts() {
-  static_assert(kLasts,
-                "belay borrows what it tracks: a temporary takes its values "
-                "along when it goes, so give belay an object that lasts, a "
-                "std::span or a pointer");
-}
-
-}  // namespace tracking
-
-// What an object is known by. A null address is nobody's.
-struct ObjectId {
-  const void* address = nullptr;
-  uint64_t type = 0;
-
-  friend bool operator==(const ObjectId&, const ObjectId&) = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const ObjectId& id) {
-    return H::combine(std::move(h), id.address, id.type);
-  }
-};
-
-// Returns what an object is known by. A member may begin where its owner does,
-// so the type belongs to it; of a class with virtual functions it is the whole
-// object that counts, whichever base it is seen through. Local.
-template <typename T>
-ObjectId IdOf(const T& object) {
-  if constexpr (std::is_polymorphic_v<T>) {
-    return {dynamic_cast<const void*>(&object), typeid(object).hash_code()};
-  } else {
-    return {std::addressof(object), typeid(T).hash_code()};
-  }
-}
-
-// Borrowed elements: a pointer, or a range that brings its length with it.
-struct Memory {
-  template <Element T>
-  Memory(T* elements)
-      : data(elements),
-        dtype(DTypeOf<T>()),
-        id{elements, typeid(T).hash_code()} {}
-  template <ElementRange R>
-  Memory(R&& range)
-      : data(std::ranges::data(range)),
-        dtype(DTypeOf<std::ranges::range_value_t<R>>()),
-        size(static_cast<int64_t>(std::ranges::size(range))),
-        id(std::ranges::view<std::remove_cvref_t<R>> ||
-                   !std::is_lvalue_reference_v<R>
-               ? ObjectId{data,
-                          typeid(std::ranges::range_value_t<R>).hash_code()}
-               : IdOf(range)) {
-    tracking::RequireThatItLasts<R>();
-  }
-
-  Memory(void* bytes, DType type, int64_t num_elements, ObjectId object)
-      : data(bytes), dtype(type), size(num_elements), id(object) {}
-
-  void* data;
-  DType dtype;
-  int64_t size = -1;  // elements, -1 if not known
-  ObjectId id;
-};
-
 // One value in borrowed memory. Values without a layout or a box are whole and
 // equal on all ranks: one of them is written.
 class Leaf {
  public:
-  template <Element T>
-  Leaf(T& scalar) : Leaf(Shape{}, &scalar) {
-    object_ = {&scalar, typeid(T)};
+  template <typename T>
+  requires Element<std::remove_const_t<T>> Leaf(T& scalar)
+      : Leaf(Shape{}, &scalar) {
+    object_ = RefTo(scalar);
   }
-  // An array with one axis.
+  // An array with one axis. A container that can change its length takes the
+  // stored one when it is restored; a std::span keeps its own.
   template <ElementRange R>
   Leaf(R&& range)
       : Leaf(Shape{static_cast<int64_t>(std::ranges::size(range))},
              Memory(std::forward<R>(range))) {
     if constexpr (std::is_lvalue_reference_v<R> &&
                   !std::ranges::view<std::remove_cvref_t<R>>) {
-      object_ = {&range, typeid(R)};
+      object_ = RefTo(range);
+      if constexpr (ResizableRange<std::remove_cvref_t<R>>) {
+        access_ = &kVectorAccess<std::remove_cvref_t<R>>;
+      }
     }
   }
   Leaf(std::string& text);
   Leaf(Tensor& tensor);
   // The components that this rank holds.
   Leaf(ShardedVariable& variable);
+  // The same, only to be saved.
+  template <typename T>
+  requires std::same_as<T, const std::string> || std::same_as<T, const Tensor>
+  Leaf(T& value) : Leaf(const_cast<std::remove_const_t<T>&>(value)) {
+    is_const_ = object_.is_const = true;
+  }
 
   // A dense row-major array.
   Leaf(const Shape& shape, const Memory& memory);
@@ -158,12 +101,14 @@ class Leaf {
 
   ObjectId id_;  // of a text or a variable
   ValueRef object_;
+  const ArrayAccess* access_ = nullptr;  // of object_
   DType dtype_ = DType::kString;
   Shape global_shape_;
   std::optional<Layout> layout_;
   std::vector<Piece> pieces_;  // unless text or variable; their box is
                                // disregarded in an array that is whole
   bool whole_ = false;
+  bool is_const_ = false;
   std::string* text_ = nullptr;
   ShardedVariable* variable_ = nullptr;
 };

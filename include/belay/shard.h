@@ -12,6 +12,7 @@
 #include "belay/box.h"
 #include "belay/device.h"
 #include "belay/dtype.h"
+#include "belay/memory.h"
 
 namespace belay {
 
@@ -34,6 +35,16 @@ struct Shard {
   // How the array is laid out on a mesh, as Layout::ToString says it, which is
   // kept with it; "": not said.
   std::string layout = {};
+  // The object that holds all of the array, whose elements may have moved and
+  // changed their number: `access` finds them for each save and restore. Null:
+  // none, or it keeps them where they are.
+  void* object = nullptr;
+  const ArrayAccess* access = nullptr;
+  // Each rank has one of its own: `global_shape` and `box` are those of its
+  // part, and the array that is stored has the ranks as a further first axis.
+  bool per_rank = false;
+  // The memory must not be written: a restore refuses it.
+  bool is_const = false;
 };
 
 }  // namespace belay

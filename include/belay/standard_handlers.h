@@ -63,17 +63,6 @@ bool HasKeys(const StoredValue& stored, std::string_view typestr);
 // The names of the values directly inside a stored one, ascending. Local.
 std::vector<std::string> NamesInside(const StoredValue& stored);
 
-// Gives a vector of numbers the length of the stored array `name`. Local.
-template <typename T>
-void MakeRoom(T& value, const StoredValue& stored, std::string_view name) {
-  if constexpr (ElementRange<T> && requires { value.resize(size_t{}); }) {
-    const ValuePart* part = stored.Find(name);
-    if (part != nullptr && part->shape.size() == 1) {
-      value.resize(static_cast<size_t>(part->shape[0]));
-    }
-  }
-}
-
 // None: nothing. Local.
 class NoneHandler : public Handler<std::monostate> {
  public:
@@ -107,7 +96,6 @@ class OptionalHandler : public Handler<std::optional<T>> {
       return absl::OkStatus();
     }
     if (!value.has_value()) value.emplace();
-    MakeRoom(*value, stored, "");
     parts.Add("", &*value);
     return absl::OkStatus();
   }
@@ -144,7 +132,7 @@ class MapHandler : public Handler<M> {
       // What is there already may know better how it is to be restored.
       auto old = map.extract(key);
       if (!old.empty()) found.insert(std::move(old));
-      MakeRoom(found.try_emplace(key).first->second, stored, name);
+      found.try_emplace(key);
     }
     map = std::move(found);
     return ListForSave(map, parts);
@@ -177,8 +165,6 @@ class ListHandler : public Handler<L> {
   Status ListForRestore(L& list, const StoredValue& stored,
                         State& parts) const override {
     list.resize(NamesInside(stored).size());
-    size_t number = 0;
-    for (auto& value : list) MakeRoom(value, stored, std::to_string(number++));
     return ListForSave(list, parts);
   }
 };

@@ -2,8 +2,8 @@
 //
 // A State borrows the caller's memory: add every value once, then pass the
 // State to Save and Restore as often as wanted. Adding does no I/O. A mistake
-// (a null pointer, an unknown dtype) is remembered and returned by Save or
-// Restore.
+// (a null pointer, memory of another size than its box) is remembered and
+// returned by Save or Restore.
 
 #ifndef BELAY_STATE_H_
 #define BELAY_STATE_H_
@@ -22,6 +22,7 @@
 #include "belay/dtype.h"
 #include "belay/flat_buffer.h"
 #include "belay/layout.h"
+#include "belay/memory.h"
 #include "belay/shard.h"
 #include "belay/status.h"
 #include "belay/type_handler.h"
@@ -48,77 +49,84 @@ class State {
   static constexpr int64_t kReplicaIsRank = -1;
 
   // Adds a value that every rank holds, equal on all ranks unless its handler
-  // says otherwise: one of them is written, and nobody compares. A number, an
-  // enum, a std::string, a contiguous range of numbers, a Tensor and a
-  // ShardedVariable need no handler; any other class does. Local.
+  // says otherwise: see SaveOptions::check_replicas. A number, an enum, a
+  // std::string, a contiguous range of numbers, a Tensor and a ShardedVariable
+  // need no handler; any other class does. Where the elements lie, and how many
+  // there are, is asked anew by each save and restore; a range that can change
+  // its length, as a std::vector, takes the stored one, and any other, as a
+  // std::span, keeps its own. A const value can be saved only. Local.
   template <typename T>
   void Add(std::string_view key, T* value) {
-    static_assert(!std::is_const_v<T>, "belay restores what it has saved");
-    if constexpr (Element<T> || std::is_same_v<T, std::string> ||
-                  ElementRange<T> || std::is_same_v<T, Tensor> ||
-                  std::is_same_v<T, ShardedVariable>) {
+    using U = std::remove_const_t<T>;
+    if (value == nullptr) return AddNull(key);
+    if constexpr (Element<U> || std::is_same_v<U, std::string> ||
+                  ElementRange<T> || std::is_same_v<U, Tensor> ||
+                  std::is_same_v<U, ShardedVariable>) {
       const size_t shard = shards_.size();
-      AddPlain(key, value);
+      AddPlain(key, *value);
       if (shards_.size() == shard + 1) {
-        typed_.push_back({std::string(key),
-                          {value, typeid(T)},
-                          nullptr,
+        typed_.push_back({std::string(key), RefTo(*value), nullptr,
                           static_cast<int64_t>(shard)});
+      }
+      for (size_t i = shard; i < shards_.size(); ++i) {
+        shards_[i].is_const |= std::is_const_v<T>;
       }
     } else {
       static_assert(std::is_class_v<T>,
-                    "belay stores numbers and objects of classes, no pointers");
-      AddValue(key, {value, typeid(T)}, StandardHandler<T>::Get());
+                    "belay has no value of this type: it stores numbers of at "
+                    "most 8 bytes, texts, contiguous ranges of numbers, and "
+                    "objects of classes that have a handler");
+      AddValue(key, RefTo(*value), StandardHandler<U>::Get());
     }
   }
 
-  // Adds an array that every rank holds whole, equal on all ranks as above.
-  // Local.
+  // Adds a value of which each rank has its own: a number, or a contiguous
+  // range of numbers with one length on all ranks. What is stored is one array
+  // with the rank as its first axis, [ranks] or [ranks, length], and each rank
+  // gets its own back; on another number of ranks that is an error. Otherwise
+  // as Add. Local.
   template <typename T>
-  void AddReplicated(std::string_view key, const Shape& shape, T* data) {
-    AddShard({.key = std::string(key),
-              .dtype = DTypeOf<T>(),
-              .global_shape = shape,
-              .box = WholeBox(shape),
-              .replica = kReplicaIsRank,
-              .data = data});
+  void AddPerRank(std::string_view key, T* value) {
+    static_assert(Element<std::remove_const_t<T>> || ElementRange<T>,
+                  "belay stores numbers of at most 8 bytes and contiguous "
+                  "ranges of them per rank");
+    const size_t shard = shards_.size();
+    Add(key, value);
+    if (shards_.size() == shard) return;
+    shards_.back().per_rank = true;
+    typed_.pop_back();  // handlers are for values that every rank holds
   }
 
-  // Adds the piece `box` of an array that is cut over the ranks. May be called
-  // several times for one key with other boxes, and not at all on ranks that
-  // hold nothing. The pieces of all ranks must tile the array. Local.
-  template <typename T>
+  // Adds an array that every rank holds whole, equal on all ranks as above. A
+  // range has as many elements as the shape; of a pointer nobody can tell. The
+  // elements stay where they are until the last save or restore, here and
+  // below. Local.
+  void AddReplicated(std::string_view key, const Shape& shape,
+                     const Memory& memory);
+
+  // Adds the piece `box` of an array that is cut over the ranks; the memory
+  // holds the elements of the box. May be called several times for one key with
+  // other boxes, and not at all on ranks that hold nothing. The pieces of all
+  // ranks must tile the array. Local.
   void AddPiece(std::string_view key, const Shape& global_shape, const Box& box,
-                T* data) {
-    AddShard({.key = std::string(key),
-              .dtype = DTypeOf<T>(),
-              .global_shape = global_shape,
-              .box = box,
-              .data = data});
-  }
+                const Memory& memory);
 
-  // Adds this rank's piece of an array that is laid out on a mesh; `data`
+  // Adds this rank's piece of an array that is laid out on a mesh; the memory
   // holds layout.LocalBox(global_shape, rank). Local.
-  template <typename T>
   void AddLaidOut(std::string_view key, const Layout& layout,
-                  const Shape& global_shape, int rank, T* data) {
-    AddLaidOutBytes(key, DTypeOf<T>(), layout, global_shape, rank, data);
-  }
+                  const Shape& global_shape, int rank, const Memory& memory);
 
   // The same for a type that is known at run time only. Local.
   void AddLaidOutBytes(std::string_view key, DType dtype, const Layout& layout,
                        const Shape& global_shape, int rank, void* data);
 
-  // Adds the elements [begin, end) of a flat buffer, which `data` holds: each
-  // piece that they meet, under `prefix` and its key, in boxes that lie where
-  // the buffer has them. The ranges of all ranks must cover the pieces. The
-  // arrays restore into other ranges, or cut in any other way. Local.
-  template <typename T>
+  // Adds the elements [begin, end) of a flat buffer, which the memory holds:
+  // each piece that they meet, under `prefix` and its key, in boxes that lie
+  // where the buffer has them. The ranges of all ranks must cover the pieces.
+  // The arrays restore into other ranges, or cut in any other way. Local.
   void AddFlatRange(std::string_view prefix,
                     const std::vector<FlatPiece>& pieces, int64_t begin,
-                    int64_t end, T* data) {
-    AddFlatRangeBytes(prefix, DTypeOf<T>(), pieces, begin, end, data);
-  }
+                    int64_t end, const Memory& memory);
 
   // The same for a type that is known at run time only. Local.
   void AddFlatRangeBytes(std::string_view prefix, DType dtype,
@@ -171,25 +179,29 @@ class State {
 
  private:
   template <typename T>
-  void AddPlain(std::string_view key, T* value) {
-    if constexpr (std::is_same_v<T, std::string>) {
-      AddText(key, value);
-    } else if constexpr (std::is_same_v<T, Tensor>) {
-      AddTensor(key, value);
-    } else if constexpr (std::is_same_v<T, ShardedVariable>) {
-      if (value == nullptr) return AddNull(key);
-      AddShardedVariable(key, *value);
-    } else if constexpr (Element<T>) {
-      AddReplicated(key, Shape{}, value);
+  void AddPlain(std::string_view key, T& value) {
+    using U = std::remove_const_t<T>;
+    if constexpr (std::is_same_v<U, std::string>) {
+      AddText(key, const_cast<U*>(&value));
+    } else if constexpr (std::is_same_v<U, Tensor>) {
+      AddTensor(key, const_cast<U*>(&value));
+    } else if constexpr (std::is_same_v<U, ShardedVariable>) {
+      AddShardedVariable(key, const_cast<U&>(value));
+    } else if constexpr (Element<U>) {
+      AddReplicated(key, Shape{}, &value);
     } else {
-      if (value == nullptr) return AddNull(key);
-      AddReplicated(key, Shape{static_cast<int64_t>(std::ranges::size(*value))},
-                    std::ranges::data(*value));
+      AddReplicated(key, Shape{static_cast<int64_t>(std::ranges::size(value))},
+                    Memory(value));
+      if constexpr (ResizableRange<U>) {
+        shards_.back().object = const_cast<U*>(&value);
+        shards_.back().access = &kVectorAccess<U>;
+      }
     }
   }
   void AddText(std::string_view key, std::string* value);
   void AddTensor(std::string_view key, Tensor* value);
   void AddNull(std::string_view key);
+  void AddError(std::string_view key, const Status& status);
 
   std::vector<Shard> shards_;
   std::vector<TypedValue> typed_;

@@ -66,7 +66,7 @@ concept NotObjectRef = !std::same_as<std::remove_cvref_t<T>, ObjectRef>;
 
 // A type whose values are stored by a handler (type_handler.h).
 template <typename T>
-concept HandledType = std::is_class_v<T> && !std::is_const_v<T>;
+concept HandledType = std::is_class_v<T>;
 
 // Any object that can be tracked, borrowed:
 //   - a value: what Leaf can be made of
@@ -158,11 +158,13 @@ class Tracker {
     constexpr bool kGoes = std::convertible_to<U&, Leaf>;
     if constexpr (kGoes) tracking::RequireThatItLasts<T, false>();
     static_assert(kGoes || (HandledType<U> && std::is_lvalue_reference_v<T>),
-                  "belay has no value of this type: it stores numbers, texts, "
-                  "contiguous ranges of numbers, and objects of classes that "
-                  "have a handler, none of them const or temporary");
+                  "belay has no value of this type: it stores numbers of at "
+                  "most 8 bytes, texts, contiguous ranges of numbers, and "
+                  "objects of classes that have a handler, none of them "
+                  "temporary");
     if constexpr (!kGoes) {
-      HandledValue(name, {&value, typeid(U)}, StandardHandler<U>::Get());
+      HandledValue(name, RefTo(value),
+                   StandardHandler<std::remove_const_t<U>>::Get());
     }
   }
 
@@ -273,7 +275,7 @@ ObjectRef::ObjectRef(T&& object) {
     static_assert(!sizeof(U),
                   "belay cannot track this type: it needs a member "
                   "Track(belay::Tracker&), or to be a value, a container or a "
-                  "pointer that belay knows, and neither const nor temporary");
+                  "pointer that belay knows, and not temporary");
   }
 }
 

@@ -29,6 +29,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <typeindex>
 #include <typeinfo>
 #include <vector>
@@ -76,10 +77,12 @@ struct StoredValue {
   friend bool operator==(const StoredValue&, const StoredValue&) = default;
 };
 
-// A value of the program, borrowed, and its C++ type.
+// A value of the program, borrowed, and its C++ type. What is const can be
+// saved, for which handlers only read, and not restored.
 struct ValueRef {
   void* address = nullptr;
   std::type_index type = typeid(void);
+  bool is_const = false;
 
   // Returns the value, or null if it is no T. Local.
   template <typename T>
@@ -87,6 +90,13 @@ struct ValueRef {
     return type == typeid(T) ? static_cast<T*>(address) : nullptr;
   }
 };
+
+// Refers to an object. Local.
+template <typename T>
+ValueRef RefTo(T& object) {
+  return {const_cast<void*>(static_cast<const void*>(std::addressof(object))),
+          typeid(T), std::is_const_v<T>};
+}
 
 // The functions may be called from several threads at once, for other values.
 // What they return or throw is the error of the save or the restore, on all

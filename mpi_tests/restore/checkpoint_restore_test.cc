@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -201,7 +202,8 @@ TEST_F(ObjectsRestoreTest, RestoreIncompatibleShape) {
   std::vector<float> a = {1, 2}, b = {3, 4, 5};
   double c = 6;
   Checkpoint(comm_, {{"a", a}, {"b", b}, {"c", c}}).Save(run()).IgnoreError();
-  std::vector<float> other_a(3, -1), same_b(3, -1);
+  std::array<float, 3> other_a = {-1, -1, -1};
+  std::vector<float> same_b(3, -1);
   float other_c = -1;
   Checkpoint wrong(comm_, {{"a", other_a}, {"b", same_b}, {"c", other_c}});
   const Status status = wrong.Restore(run()).status();
@@ -209,11 +211,10 @@ TEST_F(ObjectsRestoreTest, RestoreIncompatibleShape) {
   EXPECT_THAT(
       status.message(),
       HasSubstr(
-          "2 values with another dtype or shape, nothing was restored; "
-          "see allow_dtype_cast and allow_shape_mismatch in "
-          "RestoreOptions: \"a/.ATTRIBUTES/VARIABLE_VALUE\" (need f32 [3], "
+          "2 values are stored with another dtype or shape, nothing was "
+          "restored: \"a/.ATTRIBUTES/VARIABLE_VALUE\" (need f32 [3], "
           "found f32 [2]), \"c/.ATTRIBUTES/VARIABLE_VALUE\" (need f32 "
-          "[], found f64 [])"));
+          "[], found f64 []); values of the stored dtype and shape keep all"));
   EXPECT_EQ(same_b, std::vector<float>(3, -1));
   EXPECT_EQ(wrong.save_counter(), 0);
   // What failed is forgotten.

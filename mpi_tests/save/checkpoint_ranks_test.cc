@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -145,7 +146,7 @@ TEST_F(RanksTest, OneObjectByTwoPathsOnOneRank) {
 TEST_F(RanksTest, AShapeThatIsWrongOnOneRank) {
   std::vector<float> v = {1, 2}, w = {3};
   Ok(Checkpoint(comm_, {{"v", v}, {"w", w}}).Save(run()));
-  std::vector<float> wrong = {-1, -1, -1};
+  std::array<float, 3> wrong = {-1, -1, -1};
   w = {-1};
   ObjectRef v_here = v;
   if (rank_ == size_ - 1) v_here = ObjectRef(wrong);

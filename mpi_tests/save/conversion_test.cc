@@ -115,7 +115,7 @@ TEST_F(ConversionTest, PaddedArraysGrowAndShrinkAlongAnyAxis) {
     SaveMatrix(5, {.float32_as_bfloat16 = as_bf16});
     for (const Shape& shape :
          {Shape{kRows + 9, kColumns}, Shape{kRows - 9, kColumns},
-          Shape{kRows, kColumns + 3}, Shape{kRows, 1}, Shape{0, kColumns},
+          Shape{kRows, kColumns + 3}, Shape{kRows, 1},
           Shape{kRows + 40, kColumns - 4}, Shape{7, kColumns + 30}}) {
       for (const int axis : {0, 1}) {
         SCOPED_TRACE(absl::StrCat(ShapeText(shape), ", axis ", axis));

@@ -4,6 +4,7 @@
 #define BELAY_BASE_WITH_MEMORY_H_
 
 #include <new>
+#include <stdexcept>
 #include <string_view>
 
 #include "base/text.h"
@@ -19,6 +20,8 @@ auto WithMemory(std::string_view what, Work work) -> decltype(work()) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(Cat("no memory for ", what));
+  } catch (const std::length_error&) {  // more than a container can have
     return absl::ResourceExhaustedError(Cat("no memory for ", what));
   }
 }

@@ -21,11 +21,20 @@ int64_t StringBytes(const Shard& shard) {
   return static_cast<int64_t>(shard.text->size());
 }
 
+void PutRankInFront(int rank, int size, Shard& shard) {
+  shard.global_shape.insert(shard.global_shape.begin(), size);
+  shard.box.offset.insert(shard.box.offset.begin(), rank);
+  shard.box.shape.insert(shard.box.shape.begin(), 1);
+  shard.replica = 0;
+  shard.per_rank = false;
+}
+
 }  // namespace
 
-std::vector<Shard> ListShards(std::vector<Shard> shards, int rank) {
+std::vector<Shard> ListShards(std::vector<Shard> shards, int rank, int size) {
   const DeviceSpec device = RankDevice("belay", 0, rank);
   for (Shard& shard : shards) {
+    if (shard.per_rank) PutRankInFront(rank, size, shard);
     if (shard.replica == State::kReplicaIsRank) shard.replica = rank;
     shard.device = device;
   }

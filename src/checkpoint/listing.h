@@ -14,9 +14,10 @@
 
 namespace belay {
 
-// These shards with the device and, for values that every rank holds, the
-// replica number of `rank`. Local.
-std::vector<Shard> ListShards(std::vector<Shard> shards, int rank);
+// These shards with the device, of values that every rank holds with the
+// replica number of `rank`, and of those of which each has its own with its
+// place in the array of all. Local.
+std::vector<Shard> ListShards(std::vector<Shard> shards, int rank, int size);
 
 // Appends all that a plan depends on: everything but the values. Local.
 void PutStructure(const std::vector<Shard>& shards, WireWriter& out);

@@ -75,10 +75,13 @@ Status IncompatibleError(const std::string& path, const LoadReport& report) {
   }
   constexpr size_t kShown = 10;
   return absl::FailedPreconditionError(absl::StrFormat(
-      "restore \"%s\": %d values with another dtype or shape, nothing was "
-      "restored; see allow_dtype_cast and allow_shape_mismatch in "
-      "RestoreOptions: %s",
-      path, lines.size(), FirstOf(lines, kShown, ", ")));
+      "restore \"%s\": %d %s stored with another dtype or shape, nothing was "
+      "restored: %s; values of the stored dtype and shape keep all that is "
+      "stored; of RestoreOptions allow_dtype_cast converts numbers, and "
+      "allow_shape_mismatch leaves out what the program's shape has no room "
+      "for",
+      path, lines.size(), lines.size() == 1 ? "value is" : "values are",
+      FirstOf(lines, kShown, ", ")));
 }
 
 // A value of another type, and the save counter, are refused whatever the

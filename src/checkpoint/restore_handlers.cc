@@ -40,8 +40,9 @@ StatusOr<StoredAnswer> AskTogether(RestoreRun& run,
                                    const ValuesToRead& values) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> gathered,
-      Gather(run.team, EncodeQuestion(
-                           QuestionOf(values, !IsUsuallyStrict(run.options)))));
+      Gather(run.team,
+             EncodeQuestion(QuestionOf(values, run.team.size(),
+                                       !IsUsuallyStrict(run.options)))));
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes,
       FromRoot(run.team, [&] { return AnswerOnRoot(gathered, run); }));
@@ -53,9 +54,25 @@ bool AnyMayBeAbsent(const ValuesToRead& values) {
   return std::find(optional.begin(), optional.end(), true) != optional.end();
 }
 
+bool AnyIsResizable(const ValuesToRead& values) {
+  return std::any_of(values.shards.begin(), values.shards.end(), IsResizable);
+}
+
 void LetAllBeAbsent(ValuesToRead& values) {
   values.may_be_absent.assign(values.shards.size(), true);
   for (HandledValue& value : values.handled) value.may_be_absent = true;
+}
+
+Status CheckAllWritable(const StatusOr<ValuesToRead>& values) {
+  return values.ok() ? CheckWritable(*values) : values.status();
+}
+
+// Lists the values, containers with the lengths that are stored. Local.
+StatusOr<HandlerListing> ListFitted(ValuesToRead values,
+                                    const HandlerTable& table,
+                                    const StoredAnswer& answer) {
+  BELAY_RETURN_IF_ERROR(GiveLengths(answer.lengths, values.shards));
+  return ListForRestore(std::move(values), table, answer.stored);
 }
 
 }  // namespace
@@ -65,23 +82,26 @@ Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
   if (values.ok() && run.options.missing != Reaction::kError) {
     LetAllBeAbsent(*values);
   }
+  if (const Status status = CheckAllWritable(values); !status.ok()) {
+    values = status;
+  }
   // One that fails here takes part, so that all learn of it.
   std::vector<int64_t> any = {!values.ok() || !values->handled.empty() ? 1 : 0,
-                              values.ok() && AnyMayBeAbsent(*values) ? 1 : 0};
+                              values.ok() && AnyMayBeAbsent(*values) ? 1 : 0,
+                              values.ok() && AnyIsResizable(*values) ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MaxAll(run.team, any));
   run.any_handlers = any[0] != 0;
   if (run.any_handlers) run.stations.Enter("handlers");
   StoredAnswer answer;
-  if (run.any_handlers || any[1] != 0 || asks_all) {
+  const bool asks = run.any_handlers || any[1] != 0 || any[2] != 0 || asks_all;
+  if (asks) {
     BELAY_RETURN_IF_AGREED(Agree(run.team, values.status()));
     BELAY_ASSIGN_OR_RETURN_AGREED(answer, AskTogether(run, *values));
-    LeaveOut(answer, *values);
+    LeaveOut(answer, run.team.size(), *values);
   }
   StatusOr<HandlerListing> listing =
-      ListForRestore(*std::move(values), *run.handlers, answer.stored);
-  if (run.any_handlers) {
-    BELAY_RETURN_IF_AGREED(Agree(run.team, listing.status()));
-  }
+      ListFitted(*std::move(values), *run.handlers, answer);
+  if (asks) BELAY_RETURN_IF_AGREED(Agree(run.team, listing.status()));
   run.listing = *std::move(listing);
   Report(run.options, std::move(answer), run.result);
   return absl::OkStatus();

@@ -58,14 +58,19 @@ std::vector<StackedArray> DecodeCommon(std::string_view bytes,
   return in.GetAll<StackedArray>([&] { return StackedArray::Get(in); });
 }
 
+Tolerance MostOf(const RestoreRun& run) {
+  Tolerance most = MostTolerance(run.options);
+  most.nothing = run.may_read_nothing;
+  return most;
+}
+
 // What all ranks want, as it is stored; each rank's own part only if it may
 // plan that by itself. Rank 0 only.
 StatusOr<DividedWants> WantOnRoot(const ListedRanks& listed, Dividing dividing,
                                   RestoreRun& run) {
   DividedWants wants = DivideWants(run.saved, listed, dividing);
-  BELAY_ASSIGN_OR_RETURN(
-      run.result.conversions,
-      WantAsStored(run.saved, MostTolerance(run.options), wants.central));
+  BELAY_ASSIGN_OR_RETURN(run.result.conversions,
+                         WantAsStored(run.saved, MostOf(run), wants.central));
   return wants;
 }
 

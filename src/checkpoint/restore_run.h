@@ -55,6 +55,8 @@ struct RestoreRun {
   const RestoreOptions& options;
   std::shared_ptr<const HandlerTable> handlers;
   bool any_handlers = false;  // equal on all ranks
+  // The program has named each shape, also one in which nothing is stored.
+  bool may_read_nothing = false;
   HandlerListing listing;  // `shards` are its own, and borrow from it
   std::vector<Shard> shards;
   // By shard, what may differ.

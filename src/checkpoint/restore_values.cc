@@ -105,6 +105,7 @@ StatusOr<RestoredValues> RestoreValues(
   allowing.allow_dtype_cast = true;  // what differs was asked for
   allowing.allow_shape_mismatch = true;
   RestoreRun run(comm, source.value_or(RestoreSource{.path = dir}), allowing);
+  run.may_read_nothing = true;
   Status mine = source.status();
   mine.Update(CheckNoArgs(dir, options));
   BELAY_RETURN_IF_AGREED(BeginRestore(run, mine));
@@ -115,7 +116,8 @@ StatusOr<RestoredValues> RestoreValues(
   BELAY_ASSIGN_OR_RETURN_AGREED(const State state,
                                 PlaceTogether(run, args, values));
   const auto as_placed = [](std::string_view) {
-    return RestoreChoice{.tolerance = {.dtype = true, .lengths = true}};
+    return RestoreChoice{
+        .tolerance = {.dtype = true, .lengths = true, .nothing = true}};
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(
       values.result,

@@ -2,12 +2,25 @@
 
 #include "base/text.h"
 #include "model/stored_form.h"
+#include "types/array_access.h"
 
 namespace belay {
 
 std::string TypeText(const GraphAttribute& attribute) {
   if (attribute.has_handler()) return Cat(kTypeText, attribute.typestr);
   return FormText({attribute.dtype, attribute.shape});
+}
+
+std::optional<GraphAttribute> FittedTo(const GraphAttribute& stored,
+                                       const std::vector<Shard>& shards,
+                                       const GraphAttribute& needed) {
+  if (shards.size() != 1 || stored.has_handler() ||
+      !TakesLength(shards[0], stored.dtype, stored.shape)) {
+    return std::nullopt;
+  }
+  GraphAttribute fitted = needed;
+  fitted.shape = stored.shape;
+  return fitted;
 }
 
 bool IsSameKind(const GraphAttribute& stored, const GraphAttribute& needed) {

@@ -3,9 +3,12 @@
 #ifndef BELAY_GRAPH_ATTRIBUTE_FIT_H_
 #define BELAY_GRAPH_ATTRIBUTE_FIT_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "belay/shard.h"
 #include "graph/object_graph.h"
 #include "model/restore_choice.h"
 
@@ -16,6 +19,12 @@ inline constexpr std::string_view kTypeText = "type ";
 
 // The type of a value in messages: "f32 [4, 3]", "type sparse".
 std::string TypeText(const GraphAttribute& attribute);
+
+// The attribute of a value whose container takes the stored length, as it is
+// then; nothing if it stays as it is.
+std::optional<GraphAttribute> FittedTo(const GraphAttribute& stored,
+                                       const std::vector<Shard>& shards,
+                                       const GraphAttribute& needed);
 
 // Whether the values of two attributes are of one kind. A handler says for
 // itself what it makes of what is stored.

@@ -255,7 +255,9 @@ class Matcher {
   void MatchValue(int32_t saved, size_t attribute, size_t value) {
     const GraphAttribute& stored =
         saved_.nodes[At(saved)].attributes[attribute];
-    const GraphAttribute& needed = live_.AttributeOf(live_.values[value]);
+    const GraphAttribute& own = live_.AttributeOf(live_.values[value]);
+    const auto fitted = FittedTo(stored, live_.values[value].shards, own);
+    const GraphAttribute& needed = fitted ? *fitted : own;
     const int64_t place =
         first_attribute_[At(saved)] + static_cast<int64_t>(attribute);
     const bool is_first = !is_matched_[value];

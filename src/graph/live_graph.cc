@@ -33,17 +33,17 @@ ObjectId ArrayId(const Memory& memory, const Shape& shape) {
 }  // namespace
 
 Leaf::Leaf(std::string& text)
-    : id_(IdOf(text)), object_{&text, typeid(text)}, text_(&text) {}
+    : id_(IdOf(text)), object_(RefTo(text)), text_(&text) {}
 
 Leaf::Leaf(Tensor& tensor)
     : Leaf(tensor.shape(), Memory(tensor.data(), tensor.dtype(),
                                   tensor.num_elements(), IdOf(tensor))) {
-  object_ = {&tensor, typeid(tensor)};
+  object_ = RefTo(tensor);
 }
 
 Leaf::Leaf(ShardedVariable& variable)
     : id_(IdOf(variable)),
-      object_{&variable, typeid(variable)},
+      object_(RefTo(variable)),
       dtype_(variable.dtype()),
       global_shape_(variable.shape()),
       variable_(&variable) {}
@@ -97,7 +97,11 @@ std::string Leaf::LayoutText() const {
 
 Status Leaf::List(std::string_view key, int rank, State& state) const {
   if (text_ != nullptr) {
-    state.Add(key, text_);
+    state.AddShard({.key = std::string(key),
+                    .dtype = DType::kString,
+                    .replica = State::kReplicaIsRank,
+                    .text = text_,
+                    .is_const = is_const_});
     return state.status();
   }
   if (variable_ != nullptr) {
@@ -117,19 +121,19 @@ Status Leaf::List(std::string_view key, int rank, State& state) const {
                 .global_shape = global_shape_,
                 .box = *std::move(box),
                 .data = memory.data,
-                .layout = LayoutText()};
+                .layout = LayoutText(),
+                .object = access_ == nullptr ? nullptr : object_.address,
+                .access = access_,
+                .is_const = is_const_ || memory.is_const};
     if (whole_) shard.replica = State::kReplicaIsRank;
     if (layout_.has_value()) shard.replica = layout_->Replica(rank);
     if (Status status = CheckBox(shard.box, global_shape_); !status.ok()) {
       return Status(status.code(),
                     Cat("add \"", key, "\": ", std::string(status.message())));
     }
-    const int64_t needed = NumElements(shard.box.shape);
-    if (memory.size >= 0 && memory.size != needed) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "add \"%s\": the memory has another size than its box (need %d "
-          "elements, found %d)",
-          AbslView(key), needed, memory.size));
+    if (Status status = memory.CheckSize(shard.box.shape); !status.ok()) {
+      return Status(status.code(),
+                    Cat("add \"", key, "\": ", std::string(status.message())));
     }
     state.AddShard(std::move(shard));
   }

@@ -12,6 +12,7 @@ namespace belay {
 struct Tolerance {
   bool dtype = false;
   bool lengths = false;  // but not the number of axes
+  bool nothing = false;  // with lengths: there may be no element in common
 
   friend auto operator<=>(const Tolerance&, const Tolerance&) = default;
 };

@@ -5,6 +5,10 @@
 
 namespace belay {
 
+bool HaveSomeInCommon(const Shape& a, const Shape& b) {
+  return (NumElements(a) > 0) == (NumElements(b) > 0);
+}
+
 bool Fits(const StoredForm& stored, const StoredForm& wanted,
           Tolerance tolerance) {
   const bool fits_dtype =
@@ -12,7 +16,8 @@ bool Fits(const StoredForm& stored, const StoredForm& wanted,
       (tolerance.dtype && IsConvertible(stored.dtype, wanted.dtype));
   const bool fits_shape =
       stored.shape == wanted.shape ||
-      (tolerance.lengths && stored.shape.size() == wanted.shape.size());
+      (tolerance.lengths && stored.shape.size() == wanted.shape.size() &&
+       (tolerance.nothing || HaveSomeInCommon(stored.shape, wanted.shape)));
   return fits_dtype && fits_shape;
 }
 

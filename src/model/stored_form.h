@@ -19,7 +19,12 @@ struct StoredForm {
   friend bool operator==(const StoredForm&, const StoredForm&) = default;
 };
 
-// Whether values that are stored so may be restored as they are wanted.
+// Whether there is an element that both have, or neither has any: a restore of
+// nothing would say nothing of what it left out. Requires as many axes.
+bool HaveSomeInCommon(const Shape& a, const Shape& b);
+
+// Whether values that are stored so may be restored as they are wanted. Where
+// lengths may differ they need some in common.
 bool Fits(const StoredForm& stored, const StoredForm& wanted,
           Tolerance tolerance);
 

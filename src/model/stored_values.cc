@@ -318,11 +318,16 @@ StatusOr<std::vector<StoredValue>> FindValues(
   return values;
 }
 
-bool HasValue(const SavedCheckpoint& saved, const std::string& key) {
+const StoredArray* FindArray(const SavedCheckpoint& saved,
+                             const std::string& key) {
   const size_t array = FirstFrom(saved.arrays, key);
-  if (array < saved.arrays.size() && saved.arrays[array].key == key) {
-    return true;
-  }
+  const bool is_there =
+      array < saved.arrays.size() && saved.arrays[array].key == key;
+  return is_there ? &saved.arrays[array] : nullptr;
+}
+
+bool HasValue(const SavedCheckpoint& saved, const std::string& key) {
+  if (FindArray(saved, key) != nullptr) return true;
   const std::vector<std::string>& keys = saved.values.key;
   return std::binary_search(keys.begin(), keys.end(), key);
 }

@@ -103,6 +103,10 @@ StatusOr<std::vector<StoredValue>> FindValues(
     const SavedCheckpoint& saved, const std::vector<std::string>& keys,
     const std::vector<std::string>& optional = {});
 
+// Returns the array with exactly this key, or null.
+const StoredArray* FindArray(const SavedCheckpoint& saved,
+                             const std::string& key);
+
 // Whether something is stored under exactly this key.
 bool HasValue(const SavedCheckpoint& saved, const std::string& key);
 

@@ -21,7 +21,8 @@ StoredForm AllowedForm(const ShardInfo& shard, const StoredArray& array,
   if (most.dtype && IsConvertible(array.dtype, shard.dtype)) {
     form.dtype = array.dtype;
   }
-  if (most.lengths && array.shape.size() == shard.global_shape.size()) {
+  if (most.lengths && array.shape.size() == shard.global_shape.size() &&
+      (most.nothing || HaveSomeInCommon(array.shape, shard.global_shape))) {
     form.shape = array.shape;
   }
   return form;

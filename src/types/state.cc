@@ -10,27 +10,83 @@ namespace {
 
 constexpr size_t kMaxAxes = 32;  // HDF5's limit
 
+// A Tensor keeps its shape when it is restored.
+constexpr ArrayAccess kTensorAccess = {
+    .view = [](void* object) -> ArrayAccess::View {
+      auto& tensor = *static_cast<Tensor*>(object);
+      return {tensor.data(), tensor.dtype(), tensor.shape()};
+    }};
+
 }  // namespace
 
-void State::AddShard(Shard shard) {
-  if (shard.global_shape.size() > kMaxAxes && status_.ok()) {
-    status_ = absl::InvalidArgumentError(
-        absl::StrFormat("add \"%s\": too many axes (need at most %d, found %d)",
-                        shard.key, kMaxAxes, shard.global_shape.size()));
+Status Memory::CheckSize(const Shape& shape) const {
+  const int64_t needed = NumElements(shape);
+  if (size < 0 || size == needed || (may_be_longer && size > needed)) {
+    return absl::OkStatus();
   }
-  if (!IsKnownDType(static_cast<uint8_t>(shard.dtype)) && status_.ok()) {
-    status_ = absl::InvalidArgumentError(
-        absl::StrFormat("add \"%s\": unknown dtype (found %d)", shard.key,
-                        static_cast<int>(shard.dtype)));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("the memory has another size than its box (need %d "
+                      "elements, found %d)",
+                      needed, size));
+}
+
+void State::AddShard(Shard shard) {
+  if (shard.global_shape.size() > kMaxAxes) {
+    AddError(shard.key, absl::InvalidArgumentError(absl::StrFormat(
+                            "too many axes (need at most %d, found %d)",
+                            kMaxAxes, shard.global_shape.size())));
+  }
+  if (!IsKnownDType(static_cast<uint8_t>(shard.dtype))) {
+    AddError(shard.key,
+             absl::InvalidArgumentError(absl::StrFormat(
+                 "unknown dtype (found %d)", static_cast<int>(shard.dtype))));
   }
   const bool has_memory = shard.dtype == DType::kString
                               ? shard.text != nullptr
                               : shard.data != nullptr || IsEmpty(shard.box);
-  if (!has_memory && status_.ok()) {
-    status_ = absl::InvalidArgumentError(
-        absl::StrFormat("add \"%s\": the pointer is null", shard.key));
-  }
+  if (!has_memory) AddNull(shard.key);
   shards_.push_back(std::move(shard));
+}
+
+void State::AddReplicated(std::string_view key, const Shape& shape,
+                          const Memory& memory) {
+  if (const Status status = memory.CheckSize(shape); !status.ok()) {
+    AddError(key, status);
+  }
+  AddShard({.key = std::string(key),
+            .dtype = memory.dtype,
+            .global_shape = shape,
+            .box = WholeBox(shape),
+            .replica = kReplicaIsRank,
+            .data = memory.data,
+            .is_const = memory.is_const});
+}
+
+void State::AddPiece(std::string_view key, const Shape& global_shape,
+                     const Box& box, const Memory& memory) {
+  // A box that leaves its array has no size: the plan says so.
+  if (CheckBox(box, global_shape).ok()) {
+    if (const Status status = memory.CheckSize(box.shape); !status.ok()) {
+      AddError(key, status);
+    }
+  }
+  AddShard({.key = std::string(key),
+            .dtype = memory.dtype,
+            .global_shape = global_shape,
+            .box = box,
+            .data = memory.data,
+            .is_const = memory.is_const});
+}
+
+void State::AddLaidOut(std::string_view key, const Layout& layout,
+                       const Shape& global_shape, int rank,
+                       const Memory& memory) {
+  const size_t before = shards_.size();
+  AddLaidOutBytes(key, memory.dtype, layout, global_shape, rank, memory.data);
+  if (shards_.size() == before) return;
+  shards_.back().is_const = memory.is_const;
+  const Status status = memory.CheckSize(shards_.back().box.shape);
+  if (!status.ok()) AddError(key, status);
 }
 
 void State::AddLaidOutBytes(std::string_view key, DType dtype,
@@ -38,11 +94,7 @@ void State::AddLaidOutBytes(std::string_view key, DType dtype,
                             int rank, void* data) {
   StatusOr<Box> box = layout.LocalBox(global_shape, rank);
   if (!box.ok()) {
-    if (status_.ok()) {
-      status_ = Status(
-          box.status().code(),
-          absl::StrFormat("add \"%s\": %s", key, box.status().message()));
-    }
+    AddError(key, box.status());
     return;
   }
   AddShard({.key = std::string(key),
@@ -52,6 +104,21 @@ void State::AddLaidOutBytes(std::string_view key, DType dtype,
             .replica = layout.Replica(rank),
             .data = data,
             .layout = layout.ToString()});
+}
+
+void State::AddFlatRange(std::string_view prefix,
+                         const std::vector<FlatPiece>& pieces, int64_t begin,
+                         int64_t end, const Memory& memory) {
+  if (begin <= end) {
+    if (const Status status = memory.CheckSize({end - begin}); !status.ok()) {
+      AddError(prefix, status);
+    }
+  }
+  const size_t before = shards_.size();
+  AddFlatRangeBytes(prefix, memory.dtype, pieces, begin, end, memory.data);
+  for (size_t i = before; i < shards_.size(); ++i) {
+    shards_[i].is_const = memory.is_const;
+  }
 }
 
 void State::AddFlatRangeBytes(std::string_view prefix, DType dtype,
@@ -67,11 +134,7 @@ void State::AddFlatRangeBytes(std::string_view prefix, DType dtype,
   }
   StatusOr<std::vector<FlatBox>> boxes = BoxesOfFlatRange(pieces, begin, end);
   if (!boxes.ok()) {
-    if (status_.ok()) {
-      status_ = Status(boxes.status().code(),
-                       absl::StrFormat("add \"%s\": %s", AbslView(prefix),
-                                       boxes.status().message()));
-    }
+    AddError(prefix, boxes.status());
     return;
   }
   for (FlatBox& part : *boxes) {
@@ -119,13 +182,20 @@ void State::AddTensor(std::string_view key, Tensor* value) {
             .global_shape = value->shape(),
             .box = WholeBox(value->shape()),
             .replica = kReplicaIsRank,
-            .data = value->data()});
+            .data = value->data(),
+            .object = value,
+            .access = &kTensorAccess});
 }
 
 void State::AddNull(std::string_view key) {
+  AddError(key, absl::InvalidArgumentError("the pointer is null"));
+}
+
+void State::AddError(std::string_view key, const Status& status) {
   if (!status_.ok()) return;
-  status_ = absl::InvalidArgumentError(
-      absl::StrFormat("add \"%s\": the pointer is null", AbslView(key)));
+  status_ = Status(
+      status.code(),
+      absl::StrFormat("add \"%s\": %s", AbslView(key), status.message()));
 }
 
 void State::AddText(std::string_view key, std::string* value) {

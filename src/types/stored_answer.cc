@@ -26,14 +26,15 @@ void MakeDistinct(StoredQuestion& question) {
   MakeDistinct(question.handled);
   MakeDistinct(question.optional_handled);
   MakeDistinct(question.optional_plain);
+  MakeDistinct(question.resizable);
   MakeDistinct(question.arrays);
   MakeDistinct(question.skipped);
 }
 
 size_t SizeOf(const StoredQuestion& question) {
   return question.handled.size() + question.optional_handled.size() +
-         question.optional_plain.size() + question.arrays.size() +
-         question.skipped.size();
+         question.optional_plain.size() + question.resizable.size() +
+         question.arrays.size() + question.skipped.size();
 }
 
 template <typename T>
@@ -53,15 +54,19 @@ bool HasKey(const std::vector<StoredValue>& stored, const std::string& key) {
 
 // Whether what is stored does not fit this shard. Of a key with several forms
 // only that of the shard counts.
-bool IsMismatched(const Shard& shard, Tolerance tolerance,
+bool IsMismatched(const Shard& shard, int num_ranks, Tolerance tolerance,
                   const std::vector<Conversion>& mismatched) {
+  const Shape shape = StoredShape(shard, num_ranks);
   auto one = std::lower_bound(
       mismatched.begin(), mismatched.end(), shard.key,
       [](const Conversion& a, const std::string& key) { return a.key < key; });
   for (; one != mismatched.end() && one->key == shard.key; ++one) {
-    if (one->dtype != shard.dtype || one->shape != shard.global_shape) continue;
-    return !Fits({one->stored_dtype, one->stored_shape},
-                 {shard.dtype, shard.global_shape}, tolerance);
+    if (one->dtype != shard.dtype || one->shape != shape) continue;
+    return !Fits(
+        {one->stored_dtype, one->stored_shape},
+        {shard.dtype, ShapeToRestore(shard, num_ranks, one->stored_dtype,
+                                     one->stored_shape)},
+        tolerance);
   }
   return false;
 }
@@ -72,6 +77,7 @@ void PutArray(WireWriter& out, const AskedArray& array) {
   out.PutShape(array.shape);
   out.Put(array.tolerance.dtype);
   out.Put(array.tolerance.lengths);
+  out.Put(array.takes_length);
 }
 
 AskedArray GetArray(WireReader& in) {
@@ -81,28 +87,32 @@ AskedArray GetArray(WireReader& in) {
   array.shape = in.GetShape();
   array.tolerance.dtype = in.Get<bool>();
   array.tolerance.lengths = in.Get<bool>();
+  array.takes_length = in.Get<bool>();
   return array;
 }
 
 }  // namespace
 
-StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all) {
+StoredQuestion QuestionOf(const ValuesToRead& values, int num_ranks,
+                          bool asks_all) {
   StoredQuestion question;
   for (const HandledValue& value : values.handled) {
     (value.may_be_absent ? question.optional_handled : question.handled)
         .push_back(value.key);
   }
   for (size_t i = 0; i < values.shards.size(); ++i) {
-    if (!values.may_be_absent[i]) continue;
-    question.optional_plain.push_back(values.shards[i].key);
+    const Shard& shard = values.shards[i];
+    if (values.may_be_absent[i]) question.optional_plain.push_back(shard.key);
+    if (IsResizable(shard)) question.resizable.push_back(shard.key);
   }
   if (asks_all) {
     for (size_t i = 0; i < values.shards.size(); ++i) {
       const Shard& shard = values.shards[i];
       question.arrays.push_back({.key = shard.key,
                                  .dtype = shard.dtype,
-                                 .shape = shard.global_shape,
-                                 .tolerance = values.tolerances[i]});
+                                 .shape = StoredShape(shard, num_ranks),
+                                 .tolerance = values.tolerances[i],
+                                 .takes_length = IsResizable(shard)});
     }
     question.skipped = values.skipped;
   }
@@ -120,6 +130,7 @@ StoredQuestion MergeQuestions(const std::vector<std::string>& gathered) {
     Append(in.GetTexts(), all.handled);
     Append(in.GetTexts(), all.optional_handled);
     Append(in.GetTexts(), all.optional_plain);
+    Append(in.GetTexts(), all.resizable);
     Append(in.GetTexts(), all.skipped);
     Append(in.GetAll<AskedArray>([&] { return GetArray(in); }), all.arrays);
     // So that it never holds what all ranks ask for.
@@ -143,10 +154,18 @@ StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
     if (!HasValue(saved, key)) answer.missing.push_back(key);
   }
   MakeDistinct(answer.missing);
+  for (const std::string& key : question.resizable) {
+    const StoredArray* array = FindArray(saved, key);
+    if (array == nullptr || array->shape.empty()) continue;
+    answer.lengths.push_back(
+        {.key = key,
+         .num_axes = static_cast<int32_t>(array->shape.size()),
+         .length = array->shape.back()});
+  }
   return answer;
 }
 
-void LeaveOut(const StoredAnswer& answer, ValuesToRead& values) {
+void LeaveOut(const StoredAnswer& answer, int num_ranks, ValuesToRead& values) {
   if (answer.missing.empty() && answer.mismatched.empty()) return;
   // What is stored below a key is something for a handler, and nothing for an
   // array.
@@ -160,7 +179,7 @@ void LeaveOut(const StoredAnswer& answer, ValuesToRead& values) {
                            values.shards[i].key)) {
       continue;
     }
-    if (IsMismatched(values.shards[i], values.tolerances[i],
+    if (IsMismatched(values.shards[i], num_ranks, values.tolerances[i],
                      answer.mismatched)) {
       continue;
     }
@@ -176,6 +195,7 @@ std::string EncodeQuestion(const StoredQuestion& question) {
   out.PutTexts(question.handled);
   out.PutTexts(question.optional_handled);
   out.PutTexts(question.optional_plain);
+  out.PutTexts(question.resizable);
   out.PutTexts(question.skipped);
   out.Put<uint64_t>(question.arrays.size());
   for (const AskedArray& array : question.arrays) PutArray(out, array);
@@ -186,6 +206,12 @@ std::string EncodeAnswer(const StoredAnswer& answer) {
   WireWriter out;
   out.PutTexts(answer.missing);
   out.PutTexts(answer.unexpected);
+  out.Put<uint64_t>(answer.lengths.size());
+  for (const StoredLength& one : answer.lengths) {
+    out.PutText(one.key);
+    out.Put(one.num_axes);
+    out.Put(one.length);
+  }
   out.PutText(EncodeConversions(answer.mismatched));
   return out.Take() + EncodeValues(answer.stored);
 }
@@ -194,6 +220,13 @@ StoredAnswer DecodeAnswer(std::string_view bytes) {
   WireReader in(bytes);
   StoredAnswer answer{.missing = in.GetTexts()};
   answer.unexpected = in.GetTexts();
+  answer.lengths = in.GetAll<StoredLength>([&] {
+    StoredLength one;
+    one.key = in.GetText();
+    one.num_axes = in.Get<int32_t>();
+    one.length = in.Get<int64_t>();
+    return one;
+  });
   answer.mismatched = DecodeConversions(in.GetText());
   answer.stored = DecodeValues(in.Rest());
   return answer;

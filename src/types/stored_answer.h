@@ -14,6 +14,7 @@
 #include "belay/options.h"
 #include "belay/status.h"
 #include "belay/type_handler.h"
+#include "types/array_access.h"
 #include "types/values_to_read.h"
 
 namespace belay {
@@ -26,11 +27,12 @@ struct AskedArray {
   DType dtype = DType::kU8;
   Shape shape;
   Tolerance tolerance;
+  bool takes_length = false;  // the stored one, along its last axis
 
   friend bool operator==(const AskedArray&, const AskedArray&) = default;
   friend bool operator<(const AskedArray& a, const AskedArray& b) {
-    return std::tie(a.key, a.dtype, a.shape, a.tolerance) <
-           std::tie(b.key, b.dtype, b.shape, b.tolerance);
+    return std::tie(a.key, a.dtype, a.shape, a.tolerance, a.takes_length) <
+           std::tie(b.key, b.dtype, b.shape, b.tolerance, b.takes_length);
   }
 };
 
@@ -39,6 +41,7 @@ struct StoredQuestion {
   std::vector<std::string> handled;
   std::vector<std::string> optional_handled;  // that may be absent
   std::vector<std::string> optional_plain;    // and need no handler
+  std::vector<std::string> resizable;         // that take the stored length
   // Of a restore that is not as strict as usual: all that need no handler, each
   // form once, ascending; and what the program has, but leaves as it is.
   std::vector<AskedArray> arrays;
@@ -48,13 +51,16 @@ struct StoredQuestion {
 struct StoredAnswer {
   std::vector<StoredValue> stored;   // with handlers; ascending by key
   std::vector<std::string> missing;  // that may be absent, and are; ascending
+  std::vector<StoredLength> lengths = {};  // of resizable ones; ascending
   // See strictness.h.
   std::vector<std::string> unexpected = {};
   std::vector<Conversion> mismatched = {};
 };
 
-// `asks_all` for a restore that is not as strict as usual.
-StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all = false);
+// Of one of so many ranks. `asks_all` for a restore that is not as strict as
+// usual.
+StoredQuestion QuestionOf(const ValuesToRead& values, int num_ranks,
+                          bool asks_all = false);
 
 // The questions of all ranks, as EncodeQuestion wrote them, as one.
 StoredQuestion MergeQuestions(const std::vector<std::string>& gathered);
@@ -65,7 +71,7 @@ StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
 
 // Leaves out the values that may be absent, and are, and those that do not fit
 // what is stored.
-void LeaveOut(const StoredAnswer& answer, ValuesToRead& values);
+void LeaveOut(const StoredAnswer& answer, int num_ranks, ValuesToRead& values);
 
 // For messages between ranks.
 std::string EncodeQuestion(const StoredQuestion& question);

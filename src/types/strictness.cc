@@ -74,6 +74,17 @@ Keys ArraysOf(const SavedCheckpoint& saved, const std::string& key) {
   return keys;
 }
 
+// Whether the array fits one that a program has.
+bool FitsAsked(const StoredArray& array, const AskedArray& asked) {
+  Shape shape = asked.shape;
+  const bool takes_length = asked.takes_length &&
+                            array.dtype != DType::kString &&
+                            array.shape.size() == shape.size();
+  if (takes_length) shape.back() = array.shape.back();
+  return Fits({array.dtype, array.shape}, {asked.dtype, shape},
+              asked.tolerance);
+}
+
 void Warn(Reaction reaction, const std::string& warning,
           std::vector<std::string>& warnings) {
   if (reaction == Reaction::kWarn) warnings.push_back(warning);
@@ -120,11 +131,7 @@ std::vector<Conversion> FindMismatched(const SavedCheckpoint& saved,
   std::vector<Conversion> mismatched;
   for (const AskedArray& one : wanted) {
     const auto array = arrays.find(one.key);
-    if (array == arrays.end() ||
-        Fits({array->second->dtype, array->second->shape},
-             {one.dtype, one.shape}, one.tolerance)) {
-      continue;
-    }
+    if (array == arrays.end() || FitsAsked(*array->second, one)) continue;
     // Of another tolerance, perhaps.
     if (!mismatched.empty() && mismatched.back().key == one.key &&
         mismatched.back().dtype == one.dtype &&

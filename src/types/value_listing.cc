@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/type_name.h"
 #include "model/stored_values.h"
+#include "types/array_access.h"
 
 namespace belay {
 namespace {
@@ -101,9 +102,10 @@ class Lister {
     }
     for (size_t i = 0; i < is_handled.size(); ++i) {
       if (is_handled[i]) continue;
-      Shard shard = state.shards()[i];
+      Shard shard = WithElements(state.shards()[i]);
       if (names != nullptr) names->insert(shard.key);
       shard.key = WholeKey(outer, shard.key);
+      BELAY_RETURN_IF_ERROR(TakeLength(find, shard));
       AddShard(std::move(shard), tolerance_);
     }
     const auto& kept = state.kept();
@@ -142,6 +144,13 @@ class Lister {
   static std::string WholeKey(const std::string& outer,
                               const std::string& key) {
     return outer.empty() ? key : PartKey(outer, key);
+  }
+
+  // Gives a part that can change its length the one that is stored.
+  Status TakeLength(FindStored find, Shard& shard) const {
+    if (is_save_ || shard.access == nullptr) return absl::OkStatus();
+    const StatusOr<StoredValue> stored = find(shard.key);
+    return stored.ok() ? GiveLength(*stored, shard) : absl::OkStatus();
   }
 
   // Lists a value that is called `name` in the one around it.

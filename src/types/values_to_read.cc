@@ -4,6 +4,8 @@
 
 #include "base/guarded.h"
 #include "base/status_macros.h"
+#include "base/text.h"
+#include "types/array_access.h"
 #include "types/value_listing.h"
 
 namespace belay {
@@ -48,6 +50,21 @@ std::vector<std::string_view> KeysOf(const State& state) {
   return keys;
 }
 
+Status CheckWritable(const ValuesToRead& values) {
+  const std::string* key = nullptr;
+  for (const Shard& shard : values.shards) {
+    if (shard.is_const && key == nullptr) key = &shard.key;
+  }
+  for (const HandledValue& value : values.handled) {
+    if (value.value.is_const && key == nullptr) key = &value.key;
+  }
+  if (key == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("restore \"", *key, "\": the program's value is const, and can only ",
+          "be saved; add one that can be written, or leave it out with ",
+          "RestoreArgs::skip"));
+}
+
 StatusOr<ValuesToRead> ChooseValues(const State& state,
                                     const HandlerTable& table, Choose choose) {
   BELAY_RETURN_IF_ERROR(state.status());
@@ -57,12 +74,12 @@ StatusOr<ValuesToRead> ChooseValues(const State& state,
     BELAY_RETURN_IF_ERROR(AddHandled(state, table, choose, is_handled, values));
     for (size_t i = 0; i < is_handled.size(); ++i) {
       if (is_handled[i]) continue;
-      const Shard& shard = state.shards()[i];
+      Shard shard = WithElements(state.shards()[i]);
       const RestoreChoice choice = choose(shard.key);
       if (choice.skip) {
         values.skipped.push_back(StoredKey(choice, shard.key));
       } else {
-        values.AddShard(shard, choice);
+        values.AddShard(std::move(shard), choice);
       }
     }
     return values;

@@ -53,6 +53,10 @@ struct ValuesToRead {
 // The keys under which the program has its values; some may be there twice.
 std::vector<std::string_view> KeysOf(const State& state);
 
+// Checks that no value that is read is const.
+// Errors: InvalidArgument - one is.
+Status CheckWritable(const ValuesToRead& values);
+
 // What is left of the values when `choose`, which may throw, was asked about
 // all their keys.
 // Errors: those of `state`, of HandlerFor and of Guarded.

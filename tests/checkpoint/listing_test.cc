@@ -18,7 +18,7 @@ TEST(ListingTest, ReplicatedValuesGetTheRankAsReplica) {
   state.Add("name", &name);
   state.AddPiece("w", {4, 3}, {{2, 0}, {2, 3}}, piece);
   state.AddShard({.key = "x", .replica = 9, .data = piece});
-  const std::vector<Shard> shards = ListShards(state.shards(), 5);
+  const std::vector<Shard> shards = ListShards(state.shards(), 5, 8);
   ASSERT_EQ(shards.size(), 4);
   EXPECT_EQ(shards[0].replica, 5);
   EXPECT_EQ(shards[1].replica, 5);
@@ -41,7 +41,7 @@ TEST(ListingTest, ADescriptionHasEverythingButBytesAndDevice) {
   state.Add("empty", &empty);
   state.AddPiece("w", {4, 3}, {{2, 0}, {2, 3}}, piece);
   const std::vector<ShardInfo> infos =
-      DescribeShards(ListShards(state.shards(), 2));
+      DescribeShards(ListShards(state.shards(), 2, 8));
   ASSERT_EQ(infos.size(), 3);
   EXPECT_EQ(infos[0], (ShardInfo{.key = "name",
                                  .dtype = DType::kString,
@@ -56,7 +56,7 @@ TEST(ListingTest, ADescriptionHasEverythingButBytesAndDevice) {
 }
 
 TEST(ListingTest, NothingIsListedForAnEmptyState) {
-  EXPECT_TRUE(ListShards({}, 0).empty());
+  EXPECT_TRUE(ListShards({}, 0, 1).empty());
   EXPECT_TRUE(DescribeShards({}).empty());
 }
 

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <complex>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "belay/mesh.h"
 #include "belay/sharded_variable.h"
 
@@ -155,6 +157,80 @@ TEST(StateTest, AnEmptyPieceNeedsNoMemory) {
   EXPECT_EQ(state.shards().size(), 1);
 }
 
+// A range is compared with what it is for; of a pointer nobody can tell.
+TEST(StateTest, RangesHaveTheSizeOfTheirBox) {
+  std::vector<float> six(6);
+  const auto status_of = [](auto add) {
+    State state;
+    add(state);
+    return state.status();
+  };
+  const auto other_size = [](const char* key, int64_t need, int64_t found) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "add \"%s\": the memory has another size than its box (need %d "
+        "elements, found %d)",
+        key, need, found));
+  };
+  const Box box = {{0, 0}, {2, 3}};
+  EXPECT_EQ(status_of([&](State& state) {
+              state.AddPiece("w", {4, 3}, box, six);
+              state.AddPiece("p", {4, 3}, box, six.data());
+              state.AddReplicated("r", {3, 2}, std::span(six));
+            }),
+            absl::OkStatus());
+  EXPECT_EQ(status_of([&](State& state) {
+              state.AddPiece("w", {4, 3}, {{0, 0}, {4, 3}}, six);
+            }),
+            other_size("w", 12, 6));
+  EXPECT_EQ(status_of([&](State& state) {
+              state.AddReplicated("r", {5}, std::span(six));
+            }),
+            other_size("r", 5, 6));
+  EXPECT_EQ(status_of([&](State& state) {
+              state.AddFlatRange("f/", {{.key = "w", .global_shape = {6}}}, 0,
+                                 3, six);
+            }),
+            other_size("f/", 3, 6));
+  float eight[8] = {};
+  EXPECT_EQ(status_of([&](State& state) {
+              state.AddReplicated("longer", {2, 3}, eight);
+            }),
+            absl::OkStatus());
+  EXPECT_EQ(status_of([&](State& state) {
+              state.AddReplicated("shorter", {9}, eight);
+            }),
+            other_size("shorter", 9, 8));
+  const Layout halves =
+      Layout::Create(Mesh::Create({{"x", 2}}).value(), {{"x"}}).value();
+  EXPECT_EQ(status_of([&](State& state) {
+              state.AddLaidOut("l", halves, {12}, 1, six);
+            }),
+            absl::OkStatus());
+  EXPECT_EQ(status_of([&](State& state) {
+              state.AddLaidOut("l", halves, {6}, 1, six);
+            }),
+            other_size("l", 3, 6));
+}
+
+TEST(StateTest, WhatIsConstIsListedAsSuch) {
+  const double number = 1;
+  const std::string text = "t";
+  const std::vector<float> values(6);
+  float writable[6] = {};
+  State state;
+  state.Add("number", &number);
+  state.Add("text", &text);
+  state.Add("values", &values);
+  state.AddReplicated("shaped", {2, 3}, values);
+  state.AddPiece("piece", {6}, WholeBox({6}), values.data());
+  EXPECT_EQ(state.status(), absl::OkStatus());
+  EXPECT_EQ(state.shards().size(), 5);
+  for (const Shard& shard : state.shards()) EXPECT_TRUE(shard.is_const);
+  State other;
+  other.AddPiece("piece", {6}, WholeBox({6}), writable);
+  EXPECT_FALSE(other.shards()[0].is_const);
+}
+
 TEST(StateTest, AFlatRangeIsListedInBoxes) {
   State state;
   std::vector<float> values(8);
@@ -177,14 +253,15 @@ TEST(StateTest, AFlatRangeIsListedInBoxes) {
   EXPECT_EQ(bias.replica, 2);
   EXPECT_EQ(bias.data, values.data() + 6);
   EXPECT_EQ(state.status(), absl::OkStatus());
-  state.AddFlatRange<float>("none/", pieces, 16, 20, nullptr);  // padding
+  state.AddFlatRange("none/", pieces, 16, 20,
+                     static_cast<float*>(nullptr));  // padding
   EXPECT_EQ(state.status(), absl::OkStatus());
 }
 
 TEST(StateTest, AFlatRangeWithMistakesIsRemembered) {
   State null, range, text;
   const std::vector<FlatPiece> pieces = {{.key = "w", .global_shape = {3}}};
-  null.AddFlatRange<float>("m/", pieces, 0, 3, nullptr);
+  null.AddFlatRange("m/", pieces, 0, 3, static_cast<float*>(nullptr));
   EXPECT_EQ(null.status(),
             absl::InvalidArgumentError("add \"m/w\": the pointer is null"));
   float value = 0;

@@ -352,8 +352,10 @@ template <typename T>
 concept CanBeValue = std::convertible_to<T, Leaf>;
 static_assert(CanBeValue<float&> && CanBeValue<std::vector<int>&>);
 static_assert(CanBeValue<std::span<double>> && CanBeValue<std::string&>);
-static_assert(!CanBeValue<const float&>);
-static_assert(!CanBeValue<const std::vector<int>&>);
+static_assert(CanBeValue<const float&> && CanBeValue<std::span<const int>>);
+static_assert(CanBeValue<const std::vector<int>&>);
+static_assert(CanBeValue<const std::string&> && !CanBeValue<std::string>);
+static_assert(!CanBeValue<const char (&)[4]> && !CanBeValue<std::string_view>);
 static_assert(!CanBeValue<std::vector<bool>&>);
 static_assert(!CanBeValue<long double&> && !CanBeValue<void*&>);
 static_assert(!CanBeValue<float>);

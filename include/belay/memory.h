@@ -1,0 +1,148 @@
+// Borrowed elements, and what an object is known by.
+//
+// Wherever belay takes a `const Memory&`, a program passes a range of numbers
+// (a std::vector, a std::span, an array), whose length is compared with the box
+// that it is for, or a pointer, whose length belay cannot know.
+
+#ifndef BELAY_MEMORY_H_
+#define BELAY_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <ranges>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// How what is borrowed is refused at compile time if it would be gone when the
+// save begins.
+namespace tracking {
+
+// Refuses a T that does not last. Of a forwarding reference T&&, what it holds
+// stays when it goes if it is no temporary, or like std::span. Local.
+template <typename T, bool kLasts = std::ranges::borrowed_range<T>>
+constexpr void RequireThatItLasts() {
+  static_assert(kLasts,
+                "belay borrows what it tracks: a temporary takes its values "
+                "along when it goes, so give belay an object that lasts, a "
+                "std::span or a pointer");
+}
+
+}  // namespace tracking
+
+// What an object is known by. A null address is nobody's.
+struct ObjectId {
+  const void* address = nullptr;
+  uint64_t type = 0;
+
+  friend bool operator==(const ObjectId&, const ObjectId&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const ObjectId& id) {
+    return H::combine(std::move(h), id.address, id.type);
+  }
+};
+
+// Returns what an object is known by. A member may begin where its owner does,
+// so the type belongs to it; of a class with virtual functions it is the whole
+// object that counts, whichever base it is seen through. Local.
+template <typename T>
+ObjectId IdOf(const T& object) {
+  if constexpr (std::is_polymorphic_v<T>) {
+    return {dynamic_cast<const void*>(&object), typeid(object).hash_code()};
+  } else {
+    return {std::addressof(object), typeid(T).hash_code()};
+  }
+}
+
+// A pointer to elements.
+template <typename P>
+concept ElementPointer = std::is_pointer_v<std::remove_cvref_t<P>> &&
+    Element<std::remove_cv_t<std::remove_pointer_t<std::remove_cvref_t<P>>>>;
+
+// Elements of one array, row-major. What is const can be saved; a restore,
+// which would have to write it, refuses it.
+struct Memory {
+  template <ElementPointer P>
+  Memory(const P& elements)
+      : data(const_cast<void*>(static_cast<const void*>(elements))),
+        dtype(DTypeOf<std::remove_cv_t<std::remove_pointer_t<P>>>()),
+        id{elements, typeid(std::remove_pointer_t<P>).hash_code()},
+        is_const(std::is_const_v<std::remove_pointer_t<P>>) {}
+  template <ElementRange R>
+  Memory(R&& range)
+      : data(const_cast<void*>(
+            static_cast<const void*>(std::ranges::data(range)))),
+        dtype(DTypeOf<std::ranges::range_value_t<R>>()),
+        size(static_cast<int64_t>(std::ranges::size(range))),
+        id(std::ranges::view<std::remove_cvref_t<R>> ||
+                   std::is_array_v<std::remove_reference_t<R>> ||
+                   !std::is_lvalue_reference_v<R>
+               ? ObjectId{data,
+                          typeid(std::ranges::range_value_t<R>).hash_code()}
+               : IdOf(range)),
+        is_const(kHasConstElements<R>),
+        may_be_longer(std::is_array_v<std::remove_reference_t<R>>) {
+    tracking::RequireThatItLasts<R>();
+  }
+  Memory(void* bytes, DType type, int64_t num_elements, ObjectId object)
+      : data(bytes), dtype(type), size(num_elements), id(object) {}
+
+  // Checks that there are as many elements as a box of this shape has, as far
+  // as that is known. Local.
+  // Errors: InvalidArgument.
+  Status CheckSize(const Shape& shape) const;
+
+  void* data;
+  DType dtype;
+  int64_t size = -1;  // elements, -1 if not known
+  ObjectId id;
+  bool is_const = false;
+  // Than its box, as a built-in array, which is used like a pointer.
+  bool may_be_longer = false;
+};
+
+// How the elements of an object are found that may have moved since it was
+// added, as those of a std::vector whose length has changed.
+struct ArrayAccess {
+  struct View {
+    void* data = nullptr;
+    DType dtype = DType::kU8;
+    Shape shape;
+  };
+
+  // Where the elements of the object at this address are now.
+  std::add_pointer_t<View(void*)> view = nullptr;
+  // Gives the object another length; may throw. Null: it keeps its length.
+  std::add_pointer_t<void(void*, size_t)> resize = nullptr;
+};
+
+// A range that owns its elements and can change its length, such as
+// std::vector.
+template <typename T>
+concept ResizableRange = ElementRange<T> && !std::ranges::view<T> &&
+                         requires(std::remove_const_t<T> & range) {
+  range.resize(size_t{});
+};
+
+// That of a T, for objects whose address is that of a T.
+template <ResizableRange T>
+inline constexpr ArrayAccess kVectorAccess = {
+    .view = [](void* object) -> ArrayAccess::View {
+      auto& range = *static_cast<T*>(object);
+      return {std::ranges::data(range),
+              DTypeOf<std::ranges::range_value_t<T>>(),
+              Shape{static_cast<int64_t>(std::ranges::size(range))}};
+    },
+    .resize = [](void* object,
+                 size_t length) { static_cast<T*>(object)->resize(length); }};
+
+}  // namespace belay
+
+#endif  // BELAY_MEMORY_H_

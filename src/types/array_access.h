@@ -1,0 +1,58 @@
+// The elements of objects that may have moved since they were added, and their
+// lengths, which a restore changes. Pure.
+
+#ifndef BELAY_TYPES_ARRAY_ACCESS_H_
+#define BELAY_TYPES_ARRAY_ACCESS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+#include "belay/shard.h"
+#include "belay/status.h"
+#include "belay/type_handler.h"
+
+namespace belay {
+
+// Returns the shard with its elements where they are now.
+Shard WithElements(Shard shard);
+
+// Whether the shard's object can take another length.
+bool IsResizable(const Shard& shard);
+
+// Whether an array that is stored in this form gives the shard its length.
+bool TakesLength(const Shard& shard, DType stored_dtype, const Shape& stored);
+
+// Returns the shape of the array that is stored of a shard, by so many ranks.
+Shape StoredShape(const Shard& shard, int num_ranks);
+
+// Returns the shape of the array that a shard restores: that of `stored` where
+// the shard takes its length.
+Shape ShapeToRestore(const Shard& shard, int num_ranks, DType stored_dtype,
+                     const Shape& stored);
+
+// The length of a stored array along its last axis, by key.
+struct StoredLength {
+  std::string key;
+  int32_t num_axes = 0;
+  int64_t length = 0;
+};
+
+// Gives the shards that take one the lengths of `stored`, which is ascending,
+// and finds the elements of all shards anew.
+// Errors: ResourceExhausted - no memory; what a container threw;
+//   FailedPrecondition - two keys are for one object and have other lengths, or
+//   memory was added under another key that a container has given up; names the
+//   keys.
+Status GiveLengths(const std::vector<StoredLength>& stored,
+                   std::vector<Shard>& shards);
+
+// Gives a shard that takes it the length of the part "" of what is stored.
+// Errors: as of GiveLengths.
+Status GiveLength(const StoredValue& stored, Shard& shard);
+
+}  // namespace belay
+
+#endif  // BELAY_TYPES_ARRAY_ACCESS_H_
