@@ -129,7 +129,8 @@ class State {
   // The variable can be restored with any other components. Local.
   void AddShardedVariable(std::string_view key, ShardedVariable& variable);
 
-  // Adds a shard as it is; its device is filled in by Save. Local.
+  // Adds a shard as it is. Save fills in the parts of its device that are not
+  // set. Local.
   void AddShard(Shard shard);
 
   // Adds a value for the handler of its type, or for `handler` if the registry

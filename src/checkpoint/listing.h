@@ -3,9 +3,11 @@
 #ifndef BELAY_CHECKPOINT_LISTING_H_
 #define BELAY_CHECKPOINT_LISTING_H_
 
+#include <string>
 #include <vector>
 
 #include "base/wire.h"
+#include "belay/job.h"
 #include "belay/options.h"
 #include "belay/shard.h"
 #include "model/plan.h"
@@ -14,9 +16,18 @@
 
 namespace belay {
 
-// These shards with the device and, for values that every rank holds, the
-// replica number of `rank`. Local.
+// These shards with, for values that every rank holds, the replica number of
+// `rank`. Local.
 std::vector<Shard> ListShards(std::vector<Shard> shards, int rank);
+
+// Completes the devices of listed shards: those that the program names stay.
+// Local.
+// Errors: those of CompleteDevices.
+Status MapToDevices(std::vector<Shard>& shards, const JobEnvironment& job,
+                    int rank);
+
+// The job of shards with devices, which is one; the default of none. Local.
+std::string JobOf(const std::vector<Shard>& shards);
 
 // Appends all that a plan depends on: everything but the values. Local.
 void PutStructure(const std::vector<Shard>& shards, WireWriter& out);

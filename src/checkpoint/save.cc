@@ -12,6 +12,7 @@
 #include "checkpoint/save_options.h"
 #include "checkpoint/save_run.h"
 #include "checkpoint/sight.h"
+#include "job/job_name.h"
 #include "store/commit.h"
 #include "store/index_file.h"
 #include "store/paths.h"
@@ -85,7 +86,7 @@ Status ListValues(SaveRun& run, const State& state) {
   BELAY_RETURN_IF_ERROR(CheckArguments(run, state));
   BELAY_ASSIGN_OR_RETURN(run.listing, ListForSave(state, *run.handlers));
   run.shards = ListShards(run.listing.shards, run.team.rank());
-  return absl::OkStatus();
+  return MapToDevices(run.shards, {.job_name = JobName()}, run.team.rank());
 }
 
 // Station list: the arguments are sound and equal, and all ranks or none can
@@ -131,7 +132,8 @@ Status Plan(SaveRun& run) {
       PlanTogether(run.team, ParentOf(run.path),
                    {.node = 0,
                     .shards = DescribeShards(run.shards, run.cache.forms),
-                    .values = run.listing.values},
+                    .values = run.listing.values,
+                    .job = JobOf(run.shards)},
                    run.options, run.cache.told));
   return absl::OkStatus();
 }
