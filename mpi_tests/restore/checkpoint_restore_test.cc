@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "belay/checkpoint.h"
 #include "thing.h"
 #include "values.h"
@@ -15,6 +16,7 @@
 namespace belay::checkpoint_restore_test {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using testing::Ok;
 
@@ -214,6 +216,8 @@ TEST_F(ObjectsRestoreTest, RestoreIncompatibleShape) {
           "RestoreOptions: \"a/.ATTRIBUTES/VARIABLE_VALUE\" (need f32 [3], "
           "found f32 [2]), \"c/.ATTRIBUTES/VARIABLE_VALUE\" (need f32 "
           "[], found f64 [])"));
+  EXPECT_THAT(std::string(status.message()),
+              EndsWith(absl::StrCat(" [rank 0 of ", size_, "]")));
   EXPECT_EQ(same_b, std::vector<float>(3, -1));
   EXPECT_EQ(wrong.save_counter(), 0);
   // What failed is forgotten.
@@ -326,6 +330,13 @@ TEST_F(ObjectsRestoreTest, FilesOfOtherPrograms) {
   status = Ok(checkpoint.RestoreDeferred());
   EXPECT_EQ(bias, -7);
   EXPECT_TRUE(status.report().unused.empty());
+  EXPECT_EQ(
+      checkpoint.Restore(path, {.read_sharing = ReadSharing::kOnce}).status(),
+      absl::UnimplementedError(absl::StrCat(
+          "restore \"", path,
+          "\": of a file of another program every rank reads what it wants: "
+          "leave read_sharing and primary_replica as they are [rank 0 of ",
+          size_, "]")));
 
   float pair = 0;
   Thing more{.children = {{"pair", pair}}};
