@@ -178,6 +178,7 @@ StatusOr<std::string> BeginOnRoot(SaveRun& run) {
                                   run.options.durable, run.nonce);
   run.began = !absl::IsAlreadyExists(status);
   BELAY_RETURN_IF_ERROR(status);
+  run.has_directory = true;
   return std::string(reinterpret_cast<const char*>(&run.nonce),
                      sizeof(run.nonce));
 }
@@ -258,6 +259,25 @@ void Report(SaveRun& run) {
   CombineCounters(run.team, result.counters).IgnoreError();
 }
 
+// Why a save failed, if another one has taken its directory over: what ranks
+// noticed then may be anything. Rank 0 only.
+Status FindRival(const SaveRun& run) {
+  if (!run.has_directory || run.is_owner) return absl::OkStatus();
+  const StatusOr<bool> ours = IsOurs(run.path, run.nonce);
+  if (ours.value_or(true)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("save \"%s\": another save of this step has taken the "
+                      "directory over: two "
+                      "jobs save the same step at once",
+                      run.Directory()));
+}
+
+// Returns the reason of a failure that is agreed, for all ranks. Collective.
+Status ReasonOf(SaveRun& run, const Status& failure) {
+  const Status rival = OnRoot(run.team, [&] { return FindRival(run); });
+  return absl::IsFailedPrecondition(rival) ? rival : failure;
+}
+
 // All stations once the directory may exist. Collective.
 Status Carry(SaveRun& run) {
   BELAY_RETURN_IF_AGREED(Reserve(run));
@@ -292,7 +312,8 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
   BELAY_RETURN_IF_AGREED(Begin(run, job));
   BELAY_RETURN_IF_AGREED(CompareReplicas(run));
   BELAY_RETURN_IF_AGREED(Plan(run));
-  const Status status = Carry(run);
+  Status status = Carry(run);
+  if (!status.ok()) status = ReasonOf(run, status);
   CleanUp(run, status);
   BELAY_RETURN_IF_AGREED(status);
   Report(run);
