@@ -20,8 +20,8 @@ void State::AddShard(Shard shard) {
   }
   if (!IsKnownDType(static_cast<uint8_t>(shard.dtype)) && status_.ok()) {
     status_ = absl::InvalidArgumentError(
-        absl::StrFormat("add \"%s\": unknown dtype (found %d)", shard.key,
-                        static_cast<int>(shard.dtype)));
+        absl::StrFormat("add \"%s\": unknown dtype (found number %d)",
+                        shard.key, static_cast<int>(shard.dtype)));
   }
   const bool has_memory = shard.dtype == DType::kString
                               ? shard.text != nullptr
