@@ -66,8 +66,10 @@ class State {
                           static_cast<int64_t>(shard)});
       }
     } else {
-      static_assert(std::is_class_v<T>,
+      static_assert(!std::is_pointer_v<T>,
                     "belay stores numbers and objects of classes, no pointers");
+      static_assert(std::is_class_v<T> || std::is_pointer_v<T>,
+                    "belay has no DType for this C++ type");
       AddValue(key, {value, typeid(T)}, StandardHandler<T>::Get());
     }
   }
