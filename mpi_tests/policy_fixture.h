@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -25,6 +26,12 @@ inline ShardingPolicy Made(
 
 class PolicyTest : public CheckpointTest {
  protected:
+  // Devices are of the job "belay", whatever the tests run in.
+  PolicyTest() {
+    unsetenv("BELAY_JOB_NAME");
+    unsetenv("SLURM_JOB_NAME");
+  }
+
   // An array along each axis, copies, a scalar, texts and nothing at all.
   Values SomeValues(int axis = 0) {
     Values values;

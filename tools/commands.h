@@ -1,6 +1,7 @@
 // The sub-commands of `belay`. Each prints to stdout and returns an exit code:
 // 0 all is well, 1 damage or a difference was found, 2 the command could not be
-// carried out.
+// carried out. With `json` it prints one object (docs/command.md) instead of
+// lines.
 
 #ifndef BELAY_TOOLS_COMMANDS_H_
 #define BELAY_TOOLS_COMMANDS_H_
@@ -20,17 +21,28 @@ struct ImportOptions;
 
 namespace tools {
 
+struct ListOptions {
+  bool shards = false;
+  bool json = false;
+};
+
 // Prints a table of the arrays of a checkpoint or, with `shards`, of what each
 // data file holds.
-int List(const std::string& path, bool shards);
+int List(const std::string& path, const ListOptions& options);
+
+struct VerifyOptions {
+  bool quiet = false;  // print damage only
+  bool json = false;
+};
 
 // Reads every byte of a checkpoint and compares checksums.
-int Verify(const std::string& path, bool quiet);
+int Verify(const std::string& path, const VerifyOptions& options);
 
 struct ShowOptions {
   std::string box;  // as of BoxText, an axis may be "-"; empty: the whole array
   bool statistics = false;
   int64_t max = 1000;  // what has more elements or bytes is abbreviated
+  bool json = false;
 };
 
 // Prints the values of one array, by its key or by its path in the objects.
@@ -40,6 +52,7 @@ int Show(const std::string& path, const std::string& key,
 struct GraphOptions {
   std::optional<int64_t> depth;  // so many levels below the root; unset: all
   bool values = true;            // false: only objects that hold something
+  bool json = false;
 };
 
 // Prints the objects of a checkpoint as a tree.
@@ -49,6 +62,7 @@ struct DiffOptions {
   bool keys_only = false;  // keys, dtypes and shapes, not the values
   // Numbers may differ by that much; nothing: not in a bit.
   std::optional<double> tolerance;
+  bool json = false;
 };
 
 // Compares two checkpoints.
@@ -62,6 +76,7 @@ struct PlanOptions {
   std::string read = "auto";        // or "each", or "once"
   std::optional<int64_t> primary_replica;
   int64_t max_bytes_in_flight = int64_t{256} << 20;
+  bool json = false;
 };
 
 // Prints what a restore on so many ranks would read.
@@ -71,11 +86,11 @@ int Plan(const std::string& path, const PlanOptions& options);
 // "NAME=TEXT". All ranks of an mpirun take part; rank 0 prints.
 int Export(const std::string& path, std::optional<int64_t> step,
            const std::string& out, const std::vector<std::string>& metadata,
-           ExportOptions options);
+           ExportOptions options, bool json = false);
 
 // Saves safetensors files as a step of a directory. Ranks as above.
 int Import(const std::string& in, const std::string& dir, int64_t step,
-           ImportOptions options);
+           ImportOptions options, bool json = false);
 
 struct SimulateOptions {
   std::string model;  // its name, or the path of its table

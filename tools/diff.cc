@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <cstdio>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
 #include "commands.h"
 #include "difference.h"
+#include "json_output.h"
 #include "number_text.h"
 #include "progress_bar.h"
 
@@ -21,30 +24,41 @@ struct DiffRun {
   int64_t done = 0;
   // Keys that are only in one, whose structure or values differ, and others.
   int64_t only_a = 0, only_b = 0, structures = 0, values = 0, equal = 0;
+  Json found = Json::array();  // with `json`: an object for each line
 };
 
-// Prints a line about a difference.
-template <typename... Args>
-void PrintLine(DiffRun& run, const absl::FormatSpec<Args...>& format,
-               const Args&... args) {
+// Tells a difference: as a line, or as an object of that kind.
+void Tell(DiffRun& run, const char* kind, const std::string& key, Json more,
+          const std::string& line) {
+  if (run.options.json) {
+    Json found = {{"kind", kind}, {"key", TextJson(key)}};
+    found.update(more);
+    run.found.push_back(std::move(found));
+    return;
+  }
   run.bar.Clear();
-  absl::PrintF(format, args...);
+  absl::PrintF("%s\n", line);
 }
 
-void PrintOnly(DiffRun& run, const char* side, const ArrayInfo& array) {
-  PrintLine(run, "only in %s: %s %s %s\n", side, QuotedText(array.key),
-            DTypeName(array.dtype), ShapeText(array.shape));
+void TellOnly(DiffRun& run, char side, const ArrayInfo& array) {
+  Tell(run, side == 'A' ? "only_in_a" : "only_in_b", array.key,
+       {{"dtype", DTypeName(array.dtype)}, {"shape", array.shape}},
+       absl::StrFormat("only in %c: %s %s %s", side, QuotedText(array.key),
+                       DTypeName(array.dtype), ShapeText(array.shape)));
 }
 
 // Returns whether dtype and shape are the same.
 bool CompareStructure(DiffRun& run, const ArrayInfo& a, const ArrayInfo& b) {
   if (a.dtype != b.dtype) {
-    PrintLine(run, "dtype of %s: %s in A, %s in B\n", QuotedText(a.key),
-              DTypeName(a.dtype), DTypeName(b.dtype));
+    Tell(run, "dtype", a.key,
+         {{"a", DTypeName(a.dtype)}, {"b", DTypeName(b.dtype)}},
+         absl::StrFormat("dtype of %s: %s in A, %s in B", QuotedText(a.key),
+                         DTypeName(a.dtype), DTypeName(b.dtype)));
   }
   if (a.shape != b.shape) {
-    PrintLine(run, "shape of %s: %s in A, %s in B\n", QuotedText(a.key),
-              ShapeText(a.shape), ShapeText(b.shape));
+    Tell(run, "shape", a.key, {{"a", a.shape}, {"b", b.shape}},
+         absl::StrFormat("shape of %s: %s in A, %s in B", QuotedText(a.key),
+                         ShapeText(a.shape), ShapeText(b.shape)));
   }
   return a.dtype == b.dtype && a.shape == b.shape;
 }
@@ -58,26 +72,38 @@ StatusOr<bool> CompareTexts(DiffRun& run, const ArrayInfo& array) {
   run.done += array.bytes;
   if (*a == *b) return true;
   const auto end = std::mismatch(a->begin(), a->end(), b->begin(), b->end());
-  PrintLine(
-      run, "text of %s: differs from byte %d on; %d bytes in A, %d in B\n",
-      QuotedText(array.key), end.first - a->begin(), a->size(), b->size());
+  const int64_t first = end.first - a->begin();
+  Tell(run, "text", array.key,
+       {{"first_byte", first}, {"bytes_a", a->size()}, {"bytes_b", b->size()}},
+       absl::StrFormat(
+           "text of %s: differs from byte %d on; %d bytes in A, %d in B",
+           QuotedText(array.key), first, a->size(), b->size()));
   return false;
 }
 
-void PrintDifference(DiffRun& run, const ArrayInfo& array,
-                     const Difference& found) {
-  const std::string counts = absl::StrFormat(
-      "values of %s: %d of %d elements differ", QuotedText(array.key),
-      found.elements, NumElements(array.shape));
+void TellDifference(DiffRun& run, const ArrayInfo& array,
+                    const Difference& found) {
+  const int64_t elements = NumElements(array.shape);
+  Json json = {{"differing", found.elements},
+               {"elements", elements},
+               {"position", found.position},
+               {"a", ElementJson(found.a, 0)},
+               {"b", ElementJson(found.b, 0)}};
+  std::string line =
+      absl::StrFormat("values of %s: %d of %d elements differ",
+                      QuotedText(array.key), found.elements, elements);
+  const std::string where = ShapeText(found.position);
   if (run.options.tolerance) {
-    PrintLine(run, "%s by more than %s, most at %s by %s: %s in A, %s in B\n",
-              counts, RealText(*run.options.tolerance),
-              ShapeText(found.position), RealText(found.largest), found.a,
-              found.b);
+    json["distance"] = RealJson(found.largest);
+    absl::StrAppendFormat(&line, " by more than %s, most at %s by %s",
+                          RealText(*run.options.tolerance), where,
+                          RealText(found.largest));
   } else {
-    PrintLine(run, "%s, first at %s: %s in A, %s in B\n", counts,
-              ShapeText(found.position), found.a, found.b);
+    absl::StrAppendFormat(&line, ", first at %s", where);
   }
+  absl::StrAppendFormat(&line, ": %s in A, %s in B", ElementText(found.a, 0),
+                        ElementText(found.b, 0));
+  Tell(run, "values", array.key, std::move(json), line);
 }
 
 // Returns whether the values are the same.
@@ -90,7 +116,7 @@ StatusOr<bool> CompareValues(DiffRun& run, const ArrayInfo& array) {
       });
   if (!found.ok()) return found.status();
   if (found->elements == 0) return true;
-  PrintDifference(run, array, *found);
+  TellDifference(run, array, *found);
   return false;
 }
 
@@ -114,10 +140,10 @@ Status CompareAll(DiffRun& run) {
   auto b = in_b.begin();
   while (a != in_a.end() || b != in_b.end()) {
     if (b == in_b.end() || (a != in_a.end() && a->key < b->key)) {
-      PrintOnly(run, "A", *a++);
+      TellOnly(run, 'A', *a++);
       ++run.only_a;
     } else if (a == in_a.end() || b->key < a->key) {
-      PrintOnly(run, "B", *b++);
+      TellOnly(run, 'B', *b++);
       ++run.only_b;
     } else {
       const Status status = CompareArray(run, *a++, *b++);
@@ -134,18 +160,22 @@ bool IsHandled(const ValueInfo& value) {
 }
 
 // A value without arrays that is only in one of them.
-int64_t CountOnly(DiffRun& run, const char* side, const ValueInfo& value) {
+int64_t CountOnly(DiffRun& run, char side, const ValueInfo& value) {
   if (!value.parts.empty()) return 0;  // its arrays were told
-  PrintLine(run, "only in %s: %s %s\n", side, QuotedText(value.key),
-            PrintableName(value.typestr));
+  Tell(run, side == 'A' ? "only_in_a" : "only_in_b", value.key,
+       {{"type", TextJson(value.typestr)}},
+       absl::StrFormat("only in %c: %s %s", side, QuotedText(value.key),
+                       PrintableName(value.typestr)));
   return 1;
 }
 
 void CompareTypes(DiffRun& run, const ValueInfo& a, const ValueInfo& b) {
   if (!IsHandled(a) && !IsHandled(b)) return;
   if (a.typestr == b.typestr) return;
-  PrintLine(run, "type of %s: %s in A, %s in B\n", QuotedText(a.key),
-            PrintableName(a.typestr), PrintableName(b.typestr));
+  Tell(run, "type", a.key,
+       {{"a", TextJson(a.typestr)}, {"b", TextJson(b.typestr)}},
+       absl::StrFormat("type of %s: %s in A, %s in B", QuotedText(a.key),
+                       PrintableName(a.typestr), PrintableName(b.typestr)));
   ++run.structures;
 }
 
@@ -157,20 +187,43 @@ void CompareHandled(DiffRun& run) {
   auto b = in_b.begin();
   while (a != in_a.end() || b != in_b.end()) {
     if (b == in_b.end() || (a != in_a.end() && a->key < b->key)) {
-      run.only_a += CountOnly(run, "A", *a++);
+      run.only_a += CountOnly(run, 'A', *a++);
     } else if (a == in_a.end() || b->key < a->key) {
-      run.only_b += CountOnly(run, "B", *b++);
+      run.only_b += CountOnly(run, 'B', *b++);
     } else {
       CompareTypes(run, *a++, *b++);
     }
   }
 }
 
+bool FoundNothing(const DiffRun& run) {
+  return run.only_a + run.only_b + run.structures + run.values == 0;
+}
+
+int PrintAsJson(DiffRun& run) {
+  const bool equal = FoundNothing(run);
+  PrintJson(
+      {{"a", TextJson(run.a.info().path)},
+       {"b", TextJson(run.b.info().path)},
+       {"compared", run.options.keys_only ? "keys" : "values"},
+       {"tolerance",
+        run.options.tolerance ? RealJson(*run.options.tolerance) : Json()},
+       {"equal", equal},
+       {"counts",
+        {{"only_in_a", run.only_a},
+         {"only_in_b", run.only_b},
+         {"other_type_or_shape", run.structures},
+         {"other_values", run.values},
+         {"equal", run.equal}}},
+       {"differences", std::move(run.found)}});
+  return equal ? 0 : 1;
+}
+
 int PrintSummary(const DiffRun& run) {
   const char* what = run.options.keys_only   ? "keys, dtypes and shapes"
                      : run.options.tolerance ? "values within the tolerance"
                                              : "all values";
-  if (run.only_a + run.only_b + run.structures + run.values == 0) {
+  if (FoundNothing(run)) {
     absl::PrintF("equal: %s, %s, %s\n", CountText(run.equal, "array"),
                  BytesText(run.a.info().bytes), what);
     return 0;
@@ -187,16 +240,19 @@ int PrintSummary(const DiffRun& run) {
 int Diff(const std::string& a, const std::string& b,
          const DiffOptions& options) {
   const StatusOr<CheckpointReader> in_a = CheckpointReader::Open(a);
-  if (!in_a.ok()) return Fail(in_a.status());
+  if (!in_a.ok()) return Fail(in_a.status(), options.json);
   const StatusOr<CheckpointReader> in_b = CheckpointReader::Open(b);
-  if (!in_b.ok()) return Fail(in_b.status());
-  absl::PrintF("A: %s\nB: %s\n", in_a->info().path, in_b->info().path);
+  if (!in_b.ok()) return Fail(in_b.status(), options.json);
+  if (!options.json) {
+    absl::PrintF("A: %s\nB: %s\n", in_a->info().path, in_b->info().path);
+  }
   DiffRun run{
       .a = *in_a, .b = *in_b, .options = options, .total = in_a->info().bytes};
   const Status status = CompareAll(run);
   if (status.ok()) CompareHandled(run);
   run.bar.Clear();
-  return status.ok() ? PrintSummary(run) : Fail(status);
+  if (!status.ok()) return Fail(status, options.json);
+  return options.json ? PrintAsJson(run) : PrintSummary(run);
 }
 
 }  // namespace belay::tools

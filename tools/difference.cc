@@ -4,10 +4,10 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "commands.h"
 #include "elements.h"
-#include "number_text.h"
 
 namespace belay::tools {
 namespace {
@@ -61,13 +61,13 @@ class Comparer {
       if (found_.elements++ > 0 && distance <= found_.largest) continue;
       const auto element = static_cast<int64_t>(i);
       found_.position = PositionIn(box, element);
-      found_.a = ElementText(a, element);
-      found_.b = ElementText(b, element);
+      found_.a = Tensor::Of<T>({}, {in_a[i]});
+      found_.b = Tensor::Of<T>({}, {in_b[i]});
       found_.largest = distance;
     }
   }
 
-  const Difference& found() const { return found_; }
+  Difference& found() { return found_; }
 
  private:
   std::optional<double> tolerance_;
@@ -93,14 +93,14 @@ StatusOr<Difference> CompareArrays(
           return absl::OkStatus();
         });
     if (!status.ok()) return status;
-    if (comparer.found().elements == 0) return comparer.found();
+    if (comparer.found().elements == 0) return Difference();
     // What differs may be damaged. Pieces cut through blocks, so those of `b`
     // were not all checked above.
     const Status intact = b.ReadPieces(
         array.key, whole, kPieceBytes,
         [](const Box&, const Tensor&) { return absl::OkStatus(); });
     if (!intact.ok()) return intact;
-    return comparer.found();
+    return std::move(comparer.found());
   });
 }
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
 
 #include "belay/checkpoint_reader.h"
+#include "belay/tensor.h"
 
 namespace belay::tools {
 
@@ -17,7 +17,7 @@ namespace belay::tools {
 struct Difference {
   int64_t elements = 0;
   Shape position;
-  std::string a, b;    // its values
+  Tensor a, b;         // its values, of one element each
   double largest = 0;  // how much they differ; with a tolerance only
 };
 

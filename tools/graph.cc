@@ -1,12 +1,16 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "commands.h"
+#include "json_output.h"
 #include "number_text.h"
 #include "object_tree.h"
 
@@ -44,19 +48,91 @@ int64_t CountOtherArrays(const std::vector<ObjectInfo>& objects,
   return static_cast<int64_t>(keys.size());
 }
 
+// The level of each object below the root, by which a path goes to it.
+std::vector<int64_t> LevelsOf(const std::vector<ObjectInfo>& objects) {
+  std::vector<int64_t> levels;
+  for (const ObjectInfo& object : objects) {
+    const auto parent =
+        static_cast<size_t>(std::max<int64_t>(object.parent, 0));
+    levels.push_back(object.parent < 0 ? 0 : levels[parent] + 1);
+  }
+  return levels;
+}
+
+Json ValueJson(const ObjectValue& value, const CheckpointReader& reader) {
+  const StatusOr<ArrayInfo> array = reader.Find(value.key);
+  const bool is_array = value.typestr.empty() && array.ok();
+  return {{"name", TextJson(value.name)},
+          {"key", TextJson(value.key)},
+          {"dtype", is_array ? Json(DTypeName(array->dtype)) : Json()},
+          {"shape", is_array ? Json(array->shape) : Json()},
+          {"bytes", is_array ? Json(array->bytes) : Json()},
+          {"layout", TextOrNull(value.layout)},
+          {"opaque", value.opaque},
+          {"type", TextOrNull(value.typestr)}};
+}
+
+Json ObjectJson(int64_t id, const ObjectInfo& object,
+                const CheckpointReader& reader, bool values) {
+  Json json = {{"id", id},
+               {"path", TextJson(object.path)},
+               {"parent", object.parent < 0 ? Json() : Json(object.parent)}};
+  if (values) {
+    json["values"] = Json::array();
+    for (const ObjectValue& value : object.values) {
+      json["values"].push_back(ValueJson(value, reader));
+    }
+  }
+  json["children"] = Json::array();
+  for (const ObjectChild& child : object.children) {
+    json["children"].push_back(
+        {{"name", TextJson(child.name)}, {"object", child.object}});
+  }
+  json["slots"] = Json::array();
+  for (const ObjectSlot& slot : object.slots) {
+    json["slots"].push_back({{"name", TextJson(slot.name)},
+                             {"variable", slot.variable},
+                             {"object", slot.object}});
+  }
+  return json;
+}
+
+void PrintAsJson(const std::vector<ObjectInfo>& objects,
+                 const CheckpointReader& reader, const GraphOptions& options) {
+  const CheckpointInfo& info = reader.info();
+  const std::vector<int64_t> levels = LevelsOf(objects);
+  Json all = Json::array();
+  for (size_t i = 0; i < objects.size(); ++i) {
+    if (options.depth && levels[i] > *options.depth) continue;
+    all.push_back(ObjectJson(static_cast<int64_t>(i), objects[i], reader,
+                             options.values));
+  }
+  PrintJson({{"path", TextJson(info.path)},
+             {"step", info.step},
+             {"format", FormatJson(info.format_major, info.format_minor)},
+             {"bytes", info.bytes},
+             {"objects", std::move(all)},
+             {"other_arrays", CountOtherArrays(objects, info.arrays)}});
+}
+
 }  // namespace
 
 int Graph(const std::string& path, const GraphOptions& options) {
   const StatusOr<CheckpointReader> reader = CheckpointReader::Open(path);
-  if (!reader.ok()) return Fail(reader.status());
+  if (!reader.ok()) return Fail(reader.status(), options.json);
   const StatusOr<std::vector<ObjectInfo>> objects = reader->Objects();
-  if (!objects.ok()) return Fail(objects.status());
+  if (!objects.ok()) return Fail(objects.status(), options.json);
   const CheckpointInfo& info = reader->info();
   if (objects->empty()) {
     return Fail(absl::NotFoundError(absl::StrFormat(
-        "graph \"%s\": the checkpoint has no object graph, it holds %s "
-        "only; list them with belay ls",
-        info.path, CountText(info.arrays.size(), "array"))));
+                    "graph \"%s\": the checkpoint has no object graph, it "
+                    "holds %s only; list them with belay ls",
+                    info.path, CountText(info.arrays.size(), "array"))),
+                options.json);
+  }
+  if (options.json) {
+    PrintAsJson(*objects, *reader, options);
+    return 0;
   }
   absl::PrintF("%s: step %d, %s, %s, %s, format %d.%d\n\n", info.path,
                info.step, CountText(objects->size(), "object"),

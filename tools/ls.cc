@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
 #include "commands.h"
+#include "json_output.h"
 #include "number_text.h"
 
 namespace belay::tools {
@@ -41,15 +43,18 @@ void PrintTable(const CheckpointInfo& info) {
   }
 }
 
+// What needs no handler is an array.
+bool IsHandled(const ValueInfo& value) {
+  return value.typestr != kScalarTypestr && value.typestr != kArrayTypestr &&
+         value.typestr != kStringTypestr;
+}
+
 // The values that handlers have stored; nothing, if there are none.
 void PrintValues(const std::vector<ValueInfo>& all) {
   std::vector<ValueInfo> values;
   int key_width = 5, type_width = 4;
   for (const ValueInfo& value : all) {
-    if (value.typestr == kScalarTypestr || value.typestr == kArrayTypestr ||
-        value.typestr == kStringTypestr) {
-      continue;
-    }
+    if (!IsHandled(value)) continue;
     key_width = std::max(key_width, static_cast<int>(value.key.size()));
     type_width = std::max(type_width, static_cast<int>(value.typestr.size()));
     values.push_back(value);
@@ -90,13 +95,91 @@ void PrintPieces(const CheckpointInfo& info) {
   }
 }
 
+const char* LayoutName(FileLayout layout) {
+  switch (layout) {
+    case FileLayout::kShared:
+      return "shared";
+    case FileLayout::kPerNode:
+      return "node";
+    case FileLayout::kPerTask:
+      return "task";
+  }
+  return "unknown";
+}
+
+Json ArraysJson(const std::vector<ArrayInfo>& arrays) {
+  Json all = Json::array();
+  for (const ArrayInfo& array : arrays) {
+    all.push_back({{"key", TextJson(array.key)},
+                   {"dtype", DTypeName(array.dtype)},
+                   {"shape", array.shape},
+                   {"bytes", array.bytes},
+                   {"stored_as", array.cut},
+                   {"layout", TextOrNull(array.layout)},
+                   {"args", TextOrNull(array.args)}});
+  }
+  return all;
+}
+
+Json ValuesJson(const std::vector<ValueInfo>& values) {
+  Json all = Json::array();
+  for (const ValueInfo& value : values) {
+    if (!IsHandled(value)) continue;
+    Json parts = Json::array();
+    for (const ValuePart& part : value.parts) {
+      const std::string key = part.name.empty()
+                                  ? value.key
+                                  : absl::StrCat(value.key, "/", part.name);
+      parts.push_back({{"name", TextJson(part.name)}, {"key", TextJson(key)}});
+    }
+    all.push_back({{"key", TextJson(value.key)},
+                   {"type", TextJson(value.typestr)},
+                   {"parts", std::move(parts)}});
+  }
+  return all;
+}
+
+Json PiecesJson(const std::vector<StoredPiece>& pieces) {
+  Json all = Json::array();
+  for (const StoredPiece& piece : pieces) {
+    all.push_back({{"file", TextJson(piece.file)},
+                   {"group", piece.group ? Json(*piece.group) : Json()},
+                   {"key", TextJson(piece.key)},
+                   {"offset", piece.box.offset},
+                   {"shape", piece.box.shape},
+                   {"task", piece.task ? Json(*piece.task) : Json()}});
+  }
+  return all;
+}
+
+void PrintAsJson(const CheckpointReader& reader, bool shards) {
+  const CheckpointInfo& info = reader.info();
+  Json json = {{"path", TextJson(info.path)},
+               {"step", info.step},
+               {"format", FormatJson(info.format_major, info.format_minor)},
+               {"file_layout", LayoutName(info.file_layout)},
+               {"files", info.num_files},
+               {"file_bytes", info.file_bytes},
+               {"bytes", info.bytes},
+               {"checksums", info.has_checksums},
+               {"graph", info.has_graph},
+               {"arrays", ArraysJson(info.arrays)},
+               {"values", ValuesJson(reader.Values())}};
+  if (shards) json["pieces"] = PiecesJson(info.pieces);
+  PrintJson(json);
+}
+
 }  // namespace
 
-int List(const std::string& path, bool shards) {
+int List(const std::string& path, const ListOptions& options) {
   const StatusOr<std::string> step = ResolveStep(path);
-  if (!step.ok()) return Fail(step.status());
+  if (!step.ok()) return Fail(step.status(), options.json);
   const StatusOr<CheckpointReader> reader = CheckpointReader::Open(*step);
-  if (!reader.ok()) return Fail(reader.status());
+  if (!reader.ok()) return Fail(reader.status(), options.json);
+  if (options.json) {
+    PrintAsJson(*reader, options.shards);
+    return 0;
+  }
   const CheckpointInfo* info = &reader->info();
   // Shorter than the arrays where chunks pass filters.
   const std::string compressed =
@@ -108,7 +191,7 @@ int List(const std::string& path, bool shards) {
                BytesText(info->bytes), LayoutText(*info), info->num_files,
                compressed, info->format_major, info->format_minor,
                info->has_checksums ? ", CRC32C" : ", no checksums");
-  if (shards) {
+  if (options.shards) {
     PrintPieces(*info);
   } else {
     PrintTable(*info);

@@ -36,6 +36,9 @@ std::string QuotedText(std::string_view text);
 // The same without quotes, where quotes, backslashes and ends of lines stay.
 std::string PrintableText(std::string_view text);
 
+// Whether all of it is UTF-8.
+bool IsUtf8(std::string_view text);
+
 // The name as it is if it prints, else in quotes.
 std::string PrintableName(const std::string& name);
 

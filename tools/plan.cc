@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "belay/restore_preview.h"
 #include "commands.h"
+#include "json_output.h"
 #include "number_text.h"
 
 namespace belay::tools {
@@ -57,22 +58,47 @@ void PrintRank(const std::string& name, const RankPreview& rank) {
                rank.num_reads, BytesText(rank.delivered_bytes));
 }
 
-void PrintRanks(const RestorePreview& preview) {
-  absl::PrintF("%5s  %10s  %10s  %6s  %10s\n", "rank", "wants", "reads",
-               "pieces", "gets");
+RankPreview SumOf(const std::vector<RankPreview>& ranks) {
   RankPreview all;
-  for (size_t i = 0; i < preview.ranks.size(); ++i) {
-    const RankPreview& rank = preview.ranks[i];
+  for (const RankPreview& rank : ranks) {
     all.wanted_bytes += rank.wanted_bytes;
     all.read_bytes += rank.read_bytes;
     all.num_reads += rank.num_reads;
     all.delivered_bytes += rank.delivered_bytes;
-    if (i < kMostRanks) PrintRank(absl::StrFormat("%d", i), rank);
+  }
+  return all;
+}
+
+void PrintRanks(const RestorePreview& preview) {
+  absl::PrintF("%5s  %10s  %10s  %6s  %10s\n", "rank", "wants", "reads",
+               "pieces", "gets");
+  for (size_t i = 0; i < std::min(preview.ranks.size(), kMostRanks); ++i) {
+    PrintRank(absl::StrFormat("%d", i), preview.ranks[i]);
   }
   if (preview.ranks.size() > kMostRanks) {
     absl::PrintF("  ...  %d more\n", preview.ranks.size() - kMostRanks);
   }
-  PrintRank("all", all);
+  PrintRank("all", SumOf(preview.ranks));
+}
+
+Json RankJson(const RankPreview& rank) {
+  return {{"wanted_bytes", rank.wanted_bytes},
+          {"read_bytes", rank.read_bytes},
+          {"reads", rank.num_reads},
+          {"delivered_bytes", rank.delivered_bytes}};
+}
+
+void PrintAsJson(const RestorePreview& preview) {
+  const bool once = preview.read_sharing == ReadSharing::kOnce;
+  Json ranks = Json::array();
+  for (const RankPreview& rank : preview.ranks) ranks.push_back(RankJson(rank));
+  PrintJson({{"path", TextJson(preview.path)},
+             {"step", preview.step},
+             {"arrays", preview.num_arrays},
+             {"read", once ? "once" : "each"},
+             {"note", TextJson(preview.sharing_note)},
+             {"all", RankJson(SumOf(preview.ranks))},
+             {"ranks", std::move(ranks)}});
 }
 
 }  // namespace
@@ -89,7 +115,11 @@ StatusOr<ReadSharing> SharingOf(const std::string& command,
 
 int Plan(const std::string& path, const PlanOptions& options) {
   const StatusOr<RestorePreview> preview = Preview(path, options);
-  if (!preview.ok()) return Fail(preview.status());
+  if (!preview.ok()) return Fail(preview.status(), options.json);
+  if (options.json) {
+    PrintAsJson(*preview);
+    return 0;
+  }
   absl::PrintF("%s: step %d, %s, restored on %s\n%s\n\n", preview->path,
                preview->step, CountText(preview->num_arrays, "array"),
                CountText(options.ranks, "rank"), preview->sharing_note);

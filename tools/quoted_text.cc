@@ -7,20 +7,34 @@
 namespace belay::tools {
 namespace {
 
-// The bytes of the UTF-8 character at the start of `text` that prints, or 0.
-size_t PrintableBytes(std::string_view text) {
+// A character of UTF-8: its number, and how many bytes it takes; 0: none.
+struct Character {
+  uint32_t code = 0;
+  size_t bytes = 0;
+};
+
+Character FirstCharacter(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  if (byte(0) < 0x80) return byte(0) >= 0x20 && byte(0) != 0x7f ? 1 : 0;
+  if (byte(0) < 0x80) return {byte(0), 1};
   const size_t length = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
-  if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < length) return 0;
+  if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < length) return {};
   uint32_t code = byte(0) & (0x7fU >> length);
   for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80) return 0;
+    if ((byte(i) & 0xc0U) != 0x80) return {};
     code = code << 6 | (byte(i) & 0x3fU);
   }
-  static constexpr uint32_t kFirst[] = {0, 0, 0xa0, 0x800, 0x10000};
+  static constexpr uint32_t kFirst[] = {0, 0, 0x80, 0x800, 0x10000};
   const bool is_surrogate = code >= 0xd800 && code < 0xe000;
-  return code < kFirst[length] || is_surrogate || code > 0x10ffff ? 0 : length;
+  if (code < kFirst[length] || is_surrogate || code > 0x10ffff) return {};
+  return {code, length};
+}
+
+// The bytes of the character at the start of `text` if it prints, or 0.
+size_t PrintableBytes(std::string_view text) {
+  const Character first = FirstCharacter(text);
+  const bool is_control =
+      first.code < 0x20 || (first.code >= 0x7f && first.code < 0xa0);
+  return is_control ? 0 : first.bytes;
 }
 
 // Moves the first character of `text` to `to`, a byte that does not print as
@@ -52,6 +66,15 @@ std::string QuotedText(std::string_view text) {
     text.remove_prefix(1);
   }
   return quoted + "\"";
+}
+
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t bytes = FirstCharacter(text).bytes;
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
 }
 
 std::string PrintableText(std::string_view text) {

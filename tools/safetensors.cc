@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "commands.h"
 #include "flag_names.h"
+#include "json_output.h"
 #include "number_text.h"
 #include "progress_bar.h"
 
@@ -33,15 +34,6 @@ class MpiSession {
  private:
   bool is_first_ = false;
 };
-
-// Prints what happened, on rank 0: all ranks have the same status.
-template <typename Result, typename Print>
-int Finish(const MpiSession& mpi, const StatusOr<Result>& result, Print print) {
-  if (!mpi.is_first()) return result.ok() ? 0 : 2;
-  if (!result.ok()) return Fail(WithFlagNames(result.status()));
-  print(*result);
-  return 0;
-}
 
 // Calls `work` with a communicator and a bar that shows the progress of rank 0,
 // whose share is about that of every rank.
@@ -101,7 +93,7 @@ Status AddMetadata(const std::vector<std::string>& texts,
   return absl::OkStatus();
 }
 
-void PrintExport(const ExportResult& result) {
+void Print(const ExportResult& result) {
   absl::PrintF("%s: step %d, %s, %s to %s, %s\n", result.path, result.step,
                CountText(result.num_tensors, "tensor"), BytesText(result.bytes),
                CountText(std::ssize(result.files), "file"),
@@ -111,7 +103,7 @@ void PrintExport(const ExportResult& result) {
   PrintLeftOut(result.left_out);
 }
 
-void PrintImport(const ImportResult& result) {
+void Print(const ImportResult& result) {
   absl::PrintF("%s: step %d, %s, %s of metadata, %s from %s\n",
                result.saved.path, result.saved.step,
                CountText(result.num_tensors, "tensor"),
@@ -121,14 +113,68 @@ void PrintImport(const ImportResult& result) {
   PrintLeftOut(result.left_out);
 }
 
+Json FilesJson(const std::vector<SafetensorsInfo>& files) {
+  Json all = Json::array();
+  for (const SafetensorsInfo& file : files) {
+    all.push_back({{"path", TextJson(file.path)},
+                   {"tensors", file.num_tensors},
+                   {"bytes", file.bytes}});
+  }
+  return all;
+}
+
+Json LeftOutJson(const std::vector<LeftOut>& left_out) {
+  Json all = Json::array();
+  for (const LeftOut& one : left_out) {
+    all.push_back(
+        {{"name", TextJson(one.name)}, {"reason", TextJson(one.reason)}});
+  }
+  return all;
+}
+
+Json ToJson(const ExportResult& result) {
+  return {{"path", TextJson(result.path)},
+          {"step", result.step},
+          {"tensors", result.num_tensors},
+          {"bytes", result.bytes},
+          {"files", FilesJson(result.files)},
+          {"index", TextOrNull(result.index)},
+          {"left_out", LeftOutJson(result.left_out)},
+          {"blocks_verified", result.blocks_verified},
+          {"blocks_partial", result.blocks_partial}};
+}
+
+Json ToJson(const ImportResult& result) {
+  return {{"path", TextJson(result.saved.path)},
+          {"step", result.saved.step},
+          {"tensors", result.num_tensors},
+          {"texts", result.num_texts},
+          {"bytes", result.bytes},
+          {"files", FilesJson(result.files)},
+          {"left_out", LeftOutJson(result.left_out)}};
+}
+
+// Prints what happened, on rank 0: all ranks have the same status.
+template <typename Result>
+int Finish(const MpiSession& mpi, const StatusOr<Result>& result, bool json) {
+  if (!mpi.is_first()) return result.ok() ? 0 : 2;
+  if (!result.ok()) return Fail(WithFlagNames(result.status()), json);
+  if (json) {
+    PrintJson(ToJson(*result));
+  } else {
+    Print(*result);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int Export(const std::string& path, std::optional<int64_t> step,
            const std::string& out, const std::vector<std::string>& metadata,
-           ExportOptions options) {
+           ExportOptions options, bool json) {
   const MpiSession mpi;
   const Status status = AddMetadata(metadata, options);
-  if (!status.ok()) return mpi.is_first() ? Fail(status) : 2;
+  if (!status.ok()) return mpi.is_first() ? Fail(status, json) : 2;
   const StatusOr<ExportResult> result =
       WithMpi(mpi, [&](const Comm& comm, ProgressBar& bar) {
         options.progress = [&](int64_t done, int64_t total) {
@@ -136,11 +182,11 @@ int Export(const std::string& path, std::optional<int64_t> step,
         };
         return ExportSafetensors(comm, path, step, out, options);
       });
-  return Finish(mpi, result, PrintExport);
+  return Finish(mpi, result, json);
 }
 
 int Import(const std::string& in, const std::string& dir, int64_t step,
-           ImportOptions options) {
+           ImportOptions options, bool json) {
   const MpiSession mpi;
   const StatusOr<ImportResult> result =
       WithMpi(mpi, [&](const Comm& comm, ProgressBar& bar) {
@@ -149,7 +195,7 @@ int Import(const std::string& in, const std::string& dir, int64_t step,
         };
         return ImportSafetensors(comm, {in}, dir, step, options);
       });
-  return Finish(mpi, result, PrintImport);
+  return Finish(mpi, result, json);
 }
 
 }  // namespace belay::tools

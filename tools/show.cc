@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "array_text.h"
 #include "commands.h"
+#include "json_output.h"
 #include "number_text.h"
 #include "object_path.h"
 #include "statistics.h"
@@ -36,6 +37,52 @@ StatusOr<Box> ParseBox(const std::string& text, const ArrayInfo& array) {
   return spec->box;
 }
 
+// What is said of the array, before its values.
+Json HeadJson(const CheckpointReader& reader, const ArrayInfo& array,
+              const Json& box) {
+  return {{"path", TextJson(reader.info().path)},
+          {"step", reader.info().step},
+          {"key", TextJson(array.key)},
+          {"dtype", DTypeName(array.dtype)},
+          {"shape", array.shape},
+          {"bytes", array.bytes},
+          {"stored_as", array.cut},
+          {"layout", TextOrNull(array.layout)},
+          {"args", TextOrNull(array.args)},
+          {"box", box}};
+}
+
+Json StatisticsJson(const Statistics& statistics) {
+  const auto number = [&](const Tensor& element) {
+    return statistics.finite > 0 ? ElementJson(element, 0) : Json();
+  };
+  return {
+      {"elements", statistics.elements},    {"min", number(statistics.min)},
+      {"max", number(statistics.max)},      {"mean", number(statistics.mean)},
+      {"zeros", statistics.zeros},          {"nans", statistics.nans},
+      {"infinities", statistics.infinities}};
+}
+
+Status ShowArrayAsJson(const CheckpointReader& reader, const ArrayInfo& array,
+                       const Box& box, const ShowOptions& options) {
+  Json json =
+      HeadJson(reader, array, {{"offset", box.offset}, {"shape", box.shape}});
+  json["values"] = Json();
+  if (HasAtMost(box.shape, options.max)) {
+    const StatusOr<Tensor> values = reader.ReadTensor(array.key, box);
+    if (!values.ok()) return values.status();
+    json["values"] = ValuesJson(*values);
+  }
+  if (options.statistics) {
+    const StatusOr<Statistics> statistics =
+        ReadStatistics(reader, array.key, box);
+    if (!statistics.ok()) return statistics.status();
+    json["stats"] = StatisticsJson(*statistics);
+  }
+  PrintJson(json);
+  return absl::OkStatus();
+}
+
 Status ShowText(const CheckpointReader& reader, const ArrayInfo& array,
                 const ShowOptions& options) {
   if (!options.box.empty() || options.statistics) {
@@ -45,6 +92,13 @@ Status ShowText(const CheckpointReader& reader, const ArrayInfo& array,
   }
   const StatusOr<std::string> text = reader.ReadText(array.key);
   if (!text.ok()) return text.status();
+  if (options.json) {
+    Json json = HeadJson(reader, array, nullptr);
+    json["values"] =
+        std::ssize(*text) <= options.max ? TextJson(*text) : Json();
+    PrintJson(json);
+    return absl::OkStatus();
+  }
   const size_t shown = std::min(text->size(), static_cast<size_t>(options.max));
   PrintHead(array, "");
   absl::PrintF("\n%s", QuotedText(text->substr(0, shown)));
@@ -55,11 +109,14 @@ Status ShowText(const CheckpointReader& reader, const ArrayInfo& array,
 
 void PrintStatistics(const Statistics& statistics, bool is_complex) {
   const char* of = is_complex ? " |z|" : "";
+  const auto text = [&](const Tensor& element) {
+    return statistics.finite > 0 ? ElementText(element, 0) : "none";
+  };
   absl::PrintF("\n");
   absl::PrintF("elements  %d\n", statistics.elements);
-  absl::PrintF("%-10s%s\n", absl::StrCat("min", of), statistics.min);
-  absl::PrintF("%-10s%s\n", absl::StrCat("max", of), statistics.max);
-  absl::PrintF("mean      %s\n", statistics.mean);
+  absl::PrintF("%-10s%s\n", absl::StrCat("min", of), text(statistics.min));
+  absl::PrintF("%-10s%s\n", absl::StrCat("max", of), text(statistics.max));
+  absl::PrintF("mean      %s\n", text(statistics.mean));
   absl::PrintF("zeros     %d\n", statistics.zeros);
   absl::PrintF("NaN       %d\n", statistics.nans);
   absl::PrintF("infinite  %d\n", statistics.infinities);
@@ -69,6 +126,7 @@ Status ShowArray(const CheckpointReader& reader, const ArrayInfo& array,
                  const ShowOptions& options) {
   const StatusOr<Box> box = ParseBox(options.box, array);
   if (!box.ok()) return box.status();
+  if (options.json) return ShowArrayAsJson(reader, array, *box, options);
   const StatusOr<Excerpt> excerpt = ReadExcerpt(
       array.dtype, *box, options.max,
       [&](const Box& part) { return reader.ReadTensor(array.key, part); });
@@ -110,13 +168,13 @@ StatusOr<ArrayInfo> FindArray(const CheckpointReader& reader,
 int Show(const std::string& path, const std::string& key,
          const ShowOptions& options) {
   const StatusOr<CheckpointReader> reader = CheckpointReader::Open(path);
-  if (!reader.ok()) return Fail(reader.status());
+  if (!reader.ok()) return Fail(reader.status(), options.json);
   const StatusOr<ArrayInfo> array = FindArray(*reader, key);
-  if (!array.ok()) return Fail(array.status());
+  if (!array.ok()) return Fail(array.status(), options.json);
   const Status status = array->dtype == DType::kString
                             ? ShowText(*reader, *array, options)
                             : ShowArray(*reader, *array, options);
-  return status.ok() ? 0 : Fail(status);
+  return status.ok() ? 0 : Fail(status, options.json);
 }
 
 }  // namespace belay::tools

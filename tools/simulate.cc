@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "commands.h"
+#include "json_output.h"
 #include "number_text.h"
 #include "workload/model_spec.h"
 #include "workload/rank_state.h"
@@ -20,7 +20,6 @@ namespace belay::tools {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 // Where the models are: beside an installed command, or in the source.
 std::vector<fs::path> ModelFolders() {
@@ -133,9 +132,9 @@ Json RowJson(const PerRank& values) {
           {"most_to_mean", Balance(values)}};
 }
 
-void PrintJson(const Simulation& simulation) {
+void PrintAsJson(const Simulation& simulation) {
   const SimulatedSave& save = simulation.save;
-  Json json = {{"model", simulation.model.name},
+  Json json = {{"model", TextJson(simulation.model.name)},
                {"parameters", NumParameters(simulation.model)},
                {"save",
                 {{"parallelism", ToString(simulation.from)},
@@ -168,7 +167,7 @@ void PrintJson(const Simulation& simulation) {
                        {"rounds", restore.rounds},
                        {"plan_seconds", restore.plan_seconds}};
   }
-  absl::PrintF("%s\n", json.dump(2));
+  PrintJson(json);
 }
 
 void PrintHead(const std::string& what, const Parallelism& parallelism,
@@ -243,9 +242,9 @@ void PrintRestore(const Simulation& simulation,
 
 int Simulate(const SimulateOptions& options) {
   const StatusOr<Simulation> simulation = Run(options);
-  if (!simulation.ok()) return Fail(simulation.status());
+  if (!simulation.ok()) return Fail(simulation.status(), options.json);
   if (options.json) {
-    PrintJson(*simulation);
+    PrintAsJson(*simulation);
     return 0;
   }
   absl::PrintF(

@@ -1,11 +1,10 @@
 #include "statistics.h"
 
 #include <cmath>
-#include <optional>
+#include <utility>
 
 #include "commands.h"
 #include "elements.h"
-#include "number_text.h"
 
 namespace belay::tools {
 namespace {
@@ -43,8 +42,8 @@ auto SizeOf(T value) {
 }
 
 template <typename T>
-std::string Text(T value) {
-  return ElementText(Tensor::Of<T>({}, {value}), 0);
+Tensor Scalar(T value) {
+  return Tensor::Of<T>({}, {value});
 }
 
 // Sums elements of a type, small floats as double.
@@ -59,19 +58,20 @@ class Summary {
     statistics_.elements += static_cast<int64_t>(values.size());
   }
 
-  Statistics Result() const {
-    Statistics result = statistics_;
-    if (finite_ == 0) return result;
-    result.min = Text<Size>(min_);
-    result.max = Text<Size>(max_);
-    const auto count = static_cast<long double>(finite_);
-    const auto real = static_cast<double>(real_ / count);
-    result.mean = RealText(real);
-    if constexpr (kIsComplex<T>) {
-      result.mean = Text<std::complex<double>>(
-          {real, static_cast<double>(imaginary_ / count)});
+  Statistics Result() {
+    if (statistics_.finite > 0) {
+      statistics_.min = Scalar<Size>(min_);
+      statistics_.max = Scalar<Size>(max_);
+      const auto count = static_cast<long double>(statistics_.finite);
+      const auto real = static_cast<double>(real_ / count);
+      if constexpr (kIsComplex<T>) {
+        statistics_.mean = Scalar<std::complex<double>>(
+            {real, static_cast<double>(imaginary_ / count)});
+      } else {
+        statistics_.mean = Scalar(real);
+      }
     }
-    return result;
+    return std::move(statistics_);
   }
 
  private:
@@ -86,9 +86,9 @@ class Summary {
     }
     if (value == Value{}) ++statistics_.zeros;
     const Size size = SizeOf(value);
-    if (finite_ == 0 || size < min_) min_ = size;
-    if (finite_ == 0 || max_ < size) max_ = size;
-    ++finite_;
+    const bool is_first = statistics_.finite++ == 0;
+    if (is_first || size < min_) min_ = size;
+    if (is_first || max_ < size) max_ = size;
     if constexpr (kIsComplex<T>) {
       real_ += value.real();
       imaginary_ += value.imag();
@@ -98,7 +98,6 @@ class Summary {
   }
 
   Statistics statistics_;
-  int64_t finite_ = 0;
   Size min_ = {}, max_ = {};
   // Wider than every type, so that integers of 64 bits lose nothing at first.
   long double real_ = 0, imaginary_ = 0;

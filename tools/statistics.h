@@ -4,20 +4,19 @@
 #define BELAY_TOOLS_STATISTICS_H_
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "belay/checkpoint_reader.h"
 
 namespace belay::tools {
 
-// As texts, with all their digits. NaN and infinities count only as such. Of
-// complex numbers, `min` and `max` are those of the magnitude.
+// NaN and infinities count only as such. Of complex numbers, `min` and `max`
+// are those of the magnitude.
 struct Statistics {
   int64_t elements = 0;
-  std::string min = "none";
-  std::string max = "none";
-  std::string mean = "none";
+  int64_t finite = 0;
+  // One element each; if any is finite.
+  Tensor min, max, mean;
   int64_t zeros = 0;
   int64_t nans = 0;
   int64_t infinities = 0;

@@ -1,23 +1,48 @@
 #include <cstdio>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
 #include "commands.h"
+#include "json_output.h"
 #include "number_text.h"
 #include "progress_bar.h"
 
 namespace belay::tools {
 
-int Verify(const std::string& path, bool quiet) {
+namespace {
+
+void PrintAsJson(const CheckpointInfo& info, const VerifyResult& result) {
+  Json damage = Json::array();
+  for (const std::string& line : result.damage) {
+    damage.push_back(TextJson(line));
+  }
+  PrintJson({{"path", TextJson(info.path)},
+             {"step", info.step},
+             {"arrays", info.arrays.size()},
+             {"blocks", result.blocks},
+             {"bytes", result.bytes},
+             {"checksums", info.has_checksums},
+             {"sound", result.damage.empty()},
+             {"damage", std::move(damage)}});
+}
+
+}  // namespace
+
+int Verify(const std::string& path, const VerifyOptions& options) {
   const StatusOr<std::string> step = ResolveStep(path);
-  if (!step.ok()) return Fail(step.status());
+  if (!step.ok()) return Fail(step.status(), options.json);
   const StatusOr<CheckpointInfo> info = ReadCheckpointInfo(*step);
-  if (!info.ok()) return Fail(info.status());
-  ProgressBar bar(!quiet);
+  if (!info.ok()) return Fail(info.status(), options.json);
+  ProgressBar bar(!options.quiet);
   const StatusOr<VerifyResult> result = VerifyCheckpoint(
       *step, [&](int64_t done, int64_t total) { bar.Show(done, total); });
   bar.Clear();
-  if (!result.ok()) return Fail(result.status());
+  if (!result.ok()) return Fail(result.status(), options.json);
+  if (options.json) {
+    PrintAsJson(*info, *result);
+    return result->damage.empty() ? 0 : 1;
+  }
   for (const std::string& line : result->damage) {
     absl::PrintF("damaged: %s\n", line);
   }
@@ -26,7 +51,7 @@ int Verify(const std::string& path, bool quiet) {
                  CountText(result->damage.size(), "place"));
     return 1;
   }
-  if (quiet) return 0;
+  if (options.quiet) return 0;
   if (!info->has_checksums) {
     absl::PrintF(
         "%s: files are whole; saved without checksums, so their "

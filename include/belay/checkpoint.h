@@ -16,6 +16,7 @@
 #define BELAY_CHECKPOINT_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -49,6 +50,10 @@ class Checkpoint {
   // The objects become children of a root that has nothing else, in the order
   // of their names. Same on all ranks: the order of Checkpoints. Local.
   Checkpoint(const Comm& comm, Objects objects);
+  // The same of objects in braces, also of none: {}. Local.
+  Checkpoint(const Comm& comm,
+             std::initializer_list<Objects::value_type> objects)
+      : Checkpoint(comm, Objects(objects)) {}
   // `root` is the root of the graph, and the objects become further children of
   // it. One that the root has already under this name must be the same. Local.
   Checkpoint(const Comm& comm, ObjectRef root, Objects objects = {});

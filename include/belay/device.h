@@ -25,6 +25,9 @@ struct DeviceSpec {
   friend bool operator==(const DeviceSpec&, const DeviceSpec&) = default;
 };
 
+// The job of a program that nobody has given a name.
+inline constexpr std::string_view kDefaultJob = "belay";
+
 // Returns the canonical text "/job:J/replica:R/task:T/device:TYPE:INDEX", each
 // part only if set; a type without an index prints ":*". Local.
 std::string DeviceText(const DeviceSpec& device);

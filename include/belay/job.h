@@ -32,6 +32,7 @@ std::string LauncherText(Launcher launcher);
 struct JobEnvironment {
   Launcher launcher = Launcher::kNone;
   std::string job_id;  // of Slurm; each task of an array has its own
+  // BELAY_JOB_NAME, or else that of Slurm's job.
   std::string job_name;
   std::string step_id;  // under srun
   std::string array_job_id;
@@ -67,7 +68,8 @@ StatusOr<JobEnvironment> ReadJobEnvironment(const VariableLookup& lookup,
 
 // Returns the device of an MPI rank, /job:J/replica:R/task:T/device:CPU:0,
 // where J is the name of the job, or "belay" if it has none. A slash or a colon
-// in the name becomes an underscore. Local.
+// in the name becomes an underscore. Local. Save gives it to every shard, as
+// far as the shard does not name its device itself.
 DeviceSpec JobDevice(const JobEnvironment& job, int replica, int rank);
 
 // Returns the job in one line, such as `Slurm job 42 "train" (srun, 4 nodes, 8

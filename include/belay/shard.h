@@ -23,6 +23,10 @@ struct Shard {
   DType dtype = DType::kU8;
   Shape global_shape;
   Box box;
+  // Where it lies, for sharding policies. Save fills in what is not set:
+  // /job:J/replica:R/task:T/device:CPU:0, where J is the name of the job
+  // (JobDevice), R the replica number if there is a `layout`, else 0, and T the
+  // rank. Restore does not look at it.
   DeviceSpec device = {};
   // Shards of one key with the same box hold the same values; they differ in
   // this number, and only one of them is written.

@@ -27,9 +27,13 @@ struct ShardableTensor {
   std::string key;
   DType dtype = DType::kU8;
   Shape global_shape;
-  Box box;            // of the array; a string is a scalar
-  DeviceSpec device;  // its job, replica and task are the task
+  Box box;  // of the array; a string is a scalar
+  // The task that holds it is named by job and number; the replica says which
+  // copy of the value it holds, and may differ between pieces of one task.
+  DeviceSpec device;
   int64_t bytes = 0;  // of the box; for a string its length
+  // The node of the task: the lowest rank that shares memory with it.
+  int32_t node = 0;
 };
 
 // Pieces that are stored together. Never empty.
@@ -46,10 +50,10 @@ struct Grouping {
 };
 
 // A policy is plain data and a function; anyone may make one. It is called once
-// for each task that writes something, on rank 0. It may cut pieces into boxes
-// of the same array, but not drop, double, add, join or retype them, nor move
-// them to other tasks. Every result is checked. An exception becomes an error
-// of the save.
+// for each task (in a save: each rank) that writes something, on rank 0. It may
+// cut pieces into boxes of the same array, but not drop, double, add, join or
+// retype them, nor move them to other tasks. Every result is checked. An
+// exception becomes an error of the save.
 struct ShardingPolicy {
   std::string description;  // names the policy in errors
   // Names and values of all that the result depends on, in any fixed order.
@@ -81,11 +85,12 @@ ShardingPolicy MaxShardSize(int64_t max_bytes);
 // same in every process. Local.
 uint64_t PolicyHash(const ShardingPolicy& policy);
 
-// Checks what a policy made of `listed`, the pieces of one task (or of several,
-// if no group mixes them): none dropped, doubled, added or joined; the boxes of
-// each key tile what was listed, and those without elements are all there;
-// dtype, global shape, bytes and task unchanged; no empty group. Local.
-// Errors: InvalidArgument - all violations in one message, a line each with the
+// Checks what a policy made of `listed`, the pieces of one task, of any
+// replicas (or of several tasks, if no group mixes them): none dropped,
+// doubled, added or joined; the boxes of each key tile what was listed, and
+// those without elements are all there; dtype, global shape, bytes and device
+// but for its type unchanged; no empty group. Local. Errors: InvalidArgument -
+// all violations in one message, a line each with the
 //   policy's description, key and box, the first 20 in full; or `listed` itself
 //   is not sound.
 Status ValidateGroups(const std::vector<ShardGroup>& groups,

@@ -72,6 +72,8 @@ class State {
         shards_[i].is_const |= std::is_const_v<T>;
       }
     } else {
+      static_assert(!std::is_arithmetic_v<T>,
+                    "belay has no DType for this C++ type");
       static_assert(std::is_class_v<T>,
                     "belay has no value of this type: it stores numbers of at "
                     "most 8 bytes, texts, contiguous ranges of numbers, and "
@@ -137,7 +139,8 @@ class State {
   // The variable can be restored with any other components. Local.
   void AddShardedVariable(std::string_view key, ShardedVariable& variable);
 
-  // Adds a shard as it is; its device is filled in by Save. Local.
+  // Adds a shard as it is. Save fills in the parts of its device that are not
+  // set. Local.
   void AddShard(Shard shard);
 
   // Adds a value for the handler of its type, or for `handler` if the registry

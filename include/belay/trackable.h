@@ -157,6 +157,8 @@ class Tracker {
     using U = std::remove_reference_t<T>;
     constexpr bool kGoes = std::convertible_to<U&, Leaf>;
     if constexpr (kGoes) tracking::RequireThatItLasts<T, false>();
+    static_assert(kGoes || !std::is_arithmetic_v<U>,
+                  "belay has no DType for this C++ type");
     static_assert(kGoes || (HandledType<U> && std::is_lvalue_reference_v<T>),
                   "belay has no value of this type: it stores numbers of at "
                   "most 8 bytes, texts, contiguous ranges of numbers, and "
@@ -272,7 +274,9 @@ ObjectRef::ObjectRef(T&& object) {
       tracker.Value(kVariableValue, object);
     };
   } else {
-    static_assert(!sizeof(U),
+    static_assert(!std::is_arithmetic_v<U>,
+                  "belay has no DType for this C++ type");
+    static_assert(std::is_arithmetic_v<U>,
                   "belay cannot track this type: it needs a member "
                   "Track(belay::Tracker&), or to be a value, a container or a "
                   "pointer that belay knows, and not temporary");

@@ -8,10 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "base/host_name.h"
@@ -143,6 +145,43 @@ TEST_F(RealFaultsTest, RanksDoNotShareTheDirectory) {
                    absl::FailedPreconditionError("manage \"run\": " + unseen));
   EXPECT_EQ(NamesIn(scratch_.File("0/run")),
             std::set<std::string>{"step.lease"});
+}
+
+// Another job removes what this save has begun, and begins the same step. Only
+// rank 0 has seen its own directory before.
+TEST_F(RealFaultsTest, TwoJobsSaveTheSameStep) {
+  if (WorldSize() == 1) GTEST_SKIP() << "rank 0 does not wait for itself";
+  namespace fs = std::filesystem;
+  const std::string mine = scratch_.File(std::to_string(WorldRank()));
+  const fs::path before = fs::current_path();
+  const fs::path directory = mine + "/run/step_00000001.inprogress";
+  fs::create_directories(mine + "/run");
+  fs::current_path(mine);
+  std::thread other_job([&] {
+    if (WorldRank() != 0) return;
+    while (!fs::exists(directory) || fs::is_empty(directory)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    fs::remove_all(directory);
+    fs::create_directory(directory);
+    std::ofstream(directory / "writer_other");
+  });
+  SmallValues values(1);
+  const State state = values.state();
+  const Status status =
+      Save(comm_, "run", 1, state, {.deadline_seconds = 2}).status();
+  other_job.join();
+  fs::current_path(before);
+  ExpectEverywhere(
+      status, absl::FailedPreconditionError(absl::StrCat(
+                  "save \"run/step_00000001.inprogress\": another save of this "
+                  "step has taken the directory over: two jobs save the same "
+                  "step at once",
+                  Last())));
+  // It stays with the other job.
+  EXPECT_EQ(NamesIn(scratch_.File("0/run/step_00000001.inprogress")),
+            std::set<std::string>{"writer_other"});
 }
 
 std::string Setting(const char* name) {

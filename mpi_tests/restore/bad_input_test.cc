@@ -217,9 +217,9 @@ TEST_F(BadInputTest, ValuesThatStateRemembers) {
                     .dtype = static_cast<DType>(99),
                     .replica = State::kReplicaIsRank,
                     .data = &value});
-  ExpectSaveRefused(
-      unknown, absl::InvalidArgumentError(
-                   absl::StrCat("add \"a\": unknown dtype (found 99)", By(0))));
+  ExpectSaveRefused(unknown,
+                    absl::InvalidArgumentError(absl::StrCat(
+                        "add \"a\": unknown dtype (found number 99)", By(0))));
 }
 
 TEST_F(BadInputTest, Keys) {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "belay/checkpoint.h"
 #include "thing.h"
 #include "values.h"
@@ -16,6 +17,7 @@
 namespace belay::checkpoint_restore_test {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using testing::Ok;
 
@@ -215,6 +217,8 @@ TEST_F(ObjectsRestoreTest, RestoreIncompatibleShape) {
           "restored: \"a/.ATTRIBUTES/VARIABLE_VALUE\" (need f32 [3], "
           "found f32 [2]), \"c/.ATTRIBUTES/VARIABLE_VALUE\" (need f32 "
           "[], found f64 []); values of the stored dtype and shape keep all"));
+  EXPECT_THAT(std::string(status.message()),
+              EndsWith(absl::StrCat(" [rank 0 of ", size_, "]")));
   EXPECT_EQ(same_b, std::vector<float>(3, -1));
   EXPECT_EQ(wrong.save_counter(), 0);
   // What failed is forgotten.
@@ -327,6 +331,13 @@ TEST_F(ObjectsRestoreTest, FilesOfOtherPrograms) {
   status = Ok(checkpoint.RestoreDeferred());
   EXPECT_EQ(bias, -7);
   EXPECT_TRUE(status.report().unused.empty());
+  EXPECT_EQ(
+      checkpoint.Restore(path, {.read_sharing = ReadSharing::kOnce}).status(),
+      absl::UnimplementedError(absl::StrCat(
+          "restore \"", path,
+          "\": of a file of another program every rank reads what it wants: "
+          "leave read_sharing and primary_replica as they are [rank 0 of ",
+          size_, "]")));
 
   float pair = 0;
   Thing more{.children = {{"pair", pair}}};

@@ -12,6 +12,8 @@
 #include <map>
 #include <memory>
 
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
 #include "thing.h"
 #include "values.h"
@@ -189,8 +191,11 @@ TEST_F(ObjectsTest, ACounterThatCannotBe) {
       .IgnoreError();
   float v = 1;
   Checkpoint checkpoint(comm_, {{"v", v}});
-  EXPECT_EQ(checkpoint.Restore(dir_.File("x")).status().code(),
-            absl::StatusCode::kDataLoss);
+  EXPECT_EQ(checkpoint.Restore(dir_.File("x")).status(),
+            absl::DataLossError(absl::StrFormat(
+                "restore \"%s\": the save counter is out of range (need 0 to "
+                "%d, found -5) [rank 0 of %d]",
+                dir_.File("x"), INT64_MAX - 1, size_)));
   EXPECT_EQ(checkpoint.save_counter(), 0);
   EXPECT_EQ(Ok(checkpoint.Save(run())).step, 1);
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -336,6 +337,28 @@ TEST_F(SaveRestoreTest, MessagesDoNotGrowWithVariables) {
   }
   EXPECT_EQ(messages[0], messages[1]);
   EXPECT_LT(messages[0][1], messages[0][0]);
+}
+
+// Groups that do not wait for each other: the first one saves more often.
+TEST_F(SaveRestoreTest, GroupsOfRanksSaveAtATime) {
+  const int group = rank_ % 2;
+  Comm comm = *comm_.Split(group);
+  const std::string dir = absl::StrCat(run(), "_of_group_", group);
+  const int64_t steps = group == 0 ? 6 : 3;
+  std::vector<double> rows(1000, comm_.rank());
+  State state;
+  state.AddPiece("rows", {1000 * comm.size()}, {{1000 * comm.rank()}, {1000}},
+                 rows.data());
+  for (int64_t step = 0; step < steps; ++step) {
+    rows[0] = static_cast<double>(step);
+    EXPECT_EQ(Save(comm, dir, step, state, {.durable = false}).status(),
+              absl::OkStatus());
+  }
+  rows.assign(rows.size(), -1);
+  EXPECT_EQ(Restore(comm, dir, kLatestStep, state).status(), absl::OkStatus());
+  EXPECT_EQ(rows[0], static_cast<double>(steps - 1));
+  EXPECT_EQ(std::count(rows.begin() + 1, rows.end(), comm_.rank()), 999);
+  EXPECT_EQ(comm.Close(), absl::OkStatus());
 }
 
 }  // namespace

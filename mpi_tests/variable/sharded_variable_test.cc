@@ -97,9 +97,10 @@ TEST_F(ShardedVariableTest, CreateRefusesBadArguments) {
   ExpectError(create(DType::kF32, {}, FixedShards(1)),
               StatusCode::kInvalidArgument, who + "need at least 1 axis");
   ExpectError(create(DType::kString, {2}, FixedShards(1)),
-              StatusCode::kInvalidArgument, who + "need a numeric dtype");
+              StatusCode::kInvalidArgument,
+              who + "need a numeric dtype, found string");
   ExpectError(create(DType{99}, {2}, FixedShards(1)),
-              StatusCode::kInvalidArgument, "found dtype 99");
+              StatusCode::kInvalidArgument, "found unknown dtype number 99");
   ExpectError(create(DType::kF32, {-1}, FixedShards(1)),
               StatusCode::kInvalidArgument, who);
   ExpectError(create(DType::kF32, {int64_t{1} << 61, 2}, FixedShards(1)),

@@ -10,6 +10,7 @@
 #include "belay/state.h"
 #include "graph/graph_match.h"
 #include "model/save_args.h"
+#include "model/shard_device.h"
 #include "model/stored_values.h"
 
 namespace belay {
@@ -29,16 +30,39 @@ void PutRankInFront(int rank, int size, Shard& shard) {
   shard.per_rank = false;
 }
 
+void PutDevice(const DeviceSpec& device, WireWriter& out) {
+  out.PutText(device.job.value_or(""));
+  out.Put(device.replica.value_or(-1));
+  out.PutText(device.device_type.value_or(""));
+  out.Put(device.device_index.value_or(-1));
+}
+
+// What rank 0 cannot know of the device of a listed shard.
+std::string OwnDeviceOf(const Shard& shard) {
+  if (!shard.device.job || !shard.device.task) return "";
+  return OwnDevice(shard.device,
+                   DefaultDevice(*shard.device.job, *shard.device.task,
+                                 shard.layout, shard.replica));
+}
+
 }  // namespace
 
 std::vector<Shard> ListShards(std::vector<Shard> shards, int rank, int size) {
-  const DeviceSpec device = RankDevice("belay", 0, rank);
   for (Shard& shard : shards) {
     if (shard.per_rank) PutRankInFront(rank, size, shard);
     if (shard.replica == State::kReplicaIsRank) shard.replica = rank;
-    shard.device = device;
   }
   return shards;
+}
+
+Status MapToDevices(std::vector<Shard>& shards, const JobEnvironment& job,
+                    int rank) {
+  return CompleteDevices(shards, *JobDevice(job, 0, rank).job, rank);
+}
+
+std::string JobOf(const std::vector<Shard>& shards) {
+  if (shards.empty()) return std::string(kDefaultJob);
+  return *shards[0].device.job;
 }
 
 void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
@@ -52,6 +76,7 @@ void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
     out.Put(shard.replica);
     out.Put(StringBytes(shard));
     out.PutText(shard.layout);
+    PutDevice(shard.device, out);
   }
 }
 
@@ -122,7 +147,8 @@ std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards,
                      .box = shard.box,
                      .replica = shard.replica,
                      .string_bytes = StringBytes(shard),
-                     .layout = shard.layout});
+                     .layout = shard.layout,
+                     .device = OwnDeviceOf(shard)});
   }
   for (size_t i = 0; i < forms.size(); ++i) infos[i].dtype = forms[i].dtype;
   return infos;

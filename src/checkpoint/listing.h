@@ -3,9 +3,11 @@
 #ifndef BELAY_CHECKPOINT_LISTING_H_
 #define BELAY_CHECKPOINT_LISTING_H_
 
+#include <string>
 #include <vector>
 
 #include "base/wire.h"
+#include "belay/job.h"
 #include "belay/options.h"
 #include "belay/shard.h"
 #include "model/plan.h"
@@ -14,10 +16,19 @@
 
 namespace belay {
 
-// These shards with the device, of values that every rank holds with the
-// replica number of `rank`, and of those of which each has its own with its
+// These shards, of values that every rank holds with the replica number of
+// `rank`, and of those of which each has its own with its
 // place in the array of all. Local.
 std::vector<Shard> ListShards(std::vector<Shard> shards, int rank, int size);
+
+// Completes the devices of listed shards: those that the program names stay.
+// Local.
+// Errors: those of CompleteDevices.
+Status MapToDevices(std::vector<Shard>& shards, const JobEnvironment& job,
+                    int rank);
+
+// The job of shards with devices, which is one; the default of none. Local.
+std::string JobOf(const std::vector<Shard>& shards);
 
 // Appends all that a plan depends on: everything but the values. Local.
 void PutStructure(const std::vector<Shard>& shards, WireWriter& out);

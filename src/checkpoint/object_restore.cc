@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/first_of.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/with_memory.h"
 #include "belay/checkpoint.h"
+#include "checkpoint/object_mismatch.h"
 #include "checkpoint/restore_run.h"
 #include "checkpoint/tracked_objects.h"
 #include "graph/attribute_fit.h"
@@ -64,49 +64,6 @@ StatusOr<OpenedGraph> ShareGraph(RestoreRun& run) {
   StatusOr<ObjectGraph> graph = DecodeGraph(std::string_view(bytes).substr(1));
   BELAY_RETURN_IF_AGREED(Agree(run.team, graph.status()));
   return OpenedGraph{.graph = *std::move(graph), .by_name = bytes[0] == 'n'};
-}
-
-Status IncompatibleError(const std::string& path, const LoadReport& report) {
-  std::vector<std::string> lines;
-  for (const DifferentValue& value : report.incompatible) {
-    lines.push_back(absl::StrFormat("\"%s\" (need %s, found %s)%s", value.key,
-                                    value.needed, value.found,
-                                    RanksText(value.ranks, report)));
-  }
-  constexpr size_t kShown = 10;
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "restore \"%s\": %d %s stored with another dtype or shape, nothing was "
-      "restored: %s; values of the stored dtype and shape keep all that is "
-      "stored; of RestoreOptions allow_dtype_cast converts numbers, and "
-      "allow_shape_mismatch leaves out what the program's shape has no room "
-      "for",
-      path, lines.size(), lines.size() == 1 ? "value is" : "values are",
-      FirstOf(lines, kShown, ", ")));
-}
-
-// A value of another type, and the save counter, are refused whatever the
-// options say.
-bool IsRefused(const std::vector<DifferentValue>& incompatible,
-               Reaction mismatched) {
-  if (mismatched == Reaction::kError) return !incompatible.empty();
-  return std::any_of(incompatible.begin(), incompatible.end(),
-                     [](const DifferentValue& value) {
-                       return value.found.starts_with(kTypeText) ||
-                              value.key == SaveCounterKey();
-                     });
-}
-
-// A warning for each, if that is asked for.
-LoadStatus WithWarnings(const LoadStatus& status, Reaction mismatched) {
-  if (mismatched != Reaction::kWarn) return status;
-  LoadReport report = status.report();
-  for (const DifferentValue& value : report.incompatible) {
-    report.warnings.push_back(Cat("\"", value.key,
-                                  "\" stays as it is: it is stored as another "
-                                  "one (need ",
-                                  value.needed, ", found ", value.found, ")"));
-  }
-  return LoadStatus(status.kind(), std::move(report), status.rank_reports());
 }
 
 // Puts together what the ranks found. Collective; agreed.
@@ -198,30 +155,6 @@ StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
   return values;
 }
 
-// Adds the conversions of arrays that handlers listed, which showed only then.
-LoadStatus WithConversions(const LoadStatus& status,
-                           const std::vector<Conversion>& conversions) {
-  LoadReport report = status.report();
-  const auto text = [](DType dtype, const Shape& shape) {
-    return Cat(DTypeName(dtype), " ", ShapeText(shape));
-  };
-  for (const Conversion& one : conversions) {
-    const bool is_known =
-        std::any_of(report.converted.begin(), report.converted.end(),
-                    [&](const DifferentValue& value) {
-                      return value.stored_key == one.key;
-                    });
-    if (is_known) continue;
-    report.converted.push_back(
-        {.key = one.key,
-         .stored_key = one.key,
-         .needed = text(one.dtype, one.shape),
-         .found = text(one.stored_dtype, one.stored_shape),
-         .ranks = report.ranks});
-  }
-  return LoadStatus(status.kind(), std::move(report), status.rank_reports());
-}
-
 // Matches the objects with a checkpoint and reads what is matched; only for
 // that it has to be open. Collective; agreed.
 StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
@@ -238,10 +171,9 @@ StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
   BELAY_ASSIGN_OR_RETURN_AGREED(
       LoadStatus status,
       ReportTogether(run.team, restoration, match.rank_match));
-  if (IsRefused(status.report().incompatible, run.options.mismatched)) {
-    return IncompatibleError(pending.source.path, status.report());
-  }
-  status = WithWarnings(status, run.options.mismatched);
+  BELAY_RETURN_IF_AGREED(RefuseMismatches(
+      run.team, pending.source.path, status.report(), run.options.mismatched));
+  status = WithMismatchWarnings(status, run.options.mismatched);
   BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, AnyReads(run.team, match));
   if (any) {
     if (!is_open) BELAY_RETURN_IF_AGREED(OpenStation(run));
@@ -321,13 +253,17 @@ bool IsGone(const Status& status) {
   return absl::IsNotFound(status) || absl::IsFailedPrecondition(status);
 }
 
-// What was restored is equal on all ranks.
-Status CheckCounter(const std::string& path, int64_t counter) {
+// What was restored is equal on all ranks. Collective.
+Status CheckCounter(const TrackedObjects& objects, const std::string& path,
+                    const RestoreOptions& options) {
+  const int64_t counter = objects.counter;
   if (counter >= 0 && counter < INT64_MAX) return absl::OkStatus();
-  return absl::DataLossError(absl::StrFormat(
-      "restore \"%s\": the save counter is out of range (need 0 to %d, found "
-      "%d)",
-      path, INT64_MAX - 1, counter));
+  Team team{*objects.comm, Deadline(*objects.comm, options.deadline_seconds,
+                                    absl::StrFormat("restore \"%s\"", path))};
+  return Agree(team, absl::DataLossError(absl::StrFormat(
+                         "restore \"%s\": the save counter is out of range "
+                         "(need 0 to %d, found %d)",
+                         path, INT64_MAX - 1, counter)));
 }
 
 }  // namespace
@@ -351,7 +287,7 @@ StatusOr<LoadStatus> Checkpoint::Restore(const std::string& path,
       objects_->has_counter, objects_->has_counter || !path.empty());
   StatusOr<LoadStatus> status = RestoreNow(*objects_, path, options);
   if (status.ok()) {
-    const Status sound = CheckCounter(path, objects_->counter);
+    const Status sound = CheckCounter(*objects_, path, options);
     if (!sound.ok()) status = sound;
   }
   if (!status.ok()) {

@@ -143,10 +143,12 @@ Status PlanStation(RestoreRun& run) {
 Status ReadFlat(RestoreRun& run) {
   if (run.options.read_sharing == ReadSharing::kOnce ||
       run.options.primary_replica) {
-    return absl::UnimplementedError(absl::StrFormat(
-        "restore \"%s\": of a file of another program every rank reads what it "
-        "wants: leave read_sharing and primary_replica as they are",
-        run.source.path));
+    return Agree(
+        run.team,
+        absl::UnimplementedError(absl::StrFormat(
+            "restore \"%s\": of a file of another program every rank reads "
+            "what it wants: leave read_sharing and primary_replica as they are",
+            run.source.path)));
   }
   run.result.sharing_note = "each rank reads a file of another program";
   if (MayConvert(run.options)) {

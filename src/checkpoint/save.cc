@@ -13,6 +13,7 @@
 #include "checkpoint/save_options.h"
 #include "checkpoint/save_run.h"
 #include "checkpoint/sight.h"
+#include "job/job_name.h"
 #include "store/commit.h"
 #include "store/index_file.h"
 #include "store/paths.h"
@@ -86,7 +87,7 @@ Status ListValues(SaveRun& run, const State& state) {
   BELAY_RETURN_IF_ERROR(CheckArguments(run, state));
   BELAY_ASSIGN_OR_RETURN(run.listing, ListForSave(state, *run.handlers));
   run.shards = ListShards(run.listing.shards, run.team.rank(), run.team.size());
-  return absl::OkStatus();
+  return MapToDevices(run.shards, {.job_name = JobName()}, run.team.rank());
 }
 
 // Station list: the arguments are sound and equal, and all ranks or none can
@@ -136,7 +137,8 @@ Status Plan(SaveRun& run) {
       PlanTogether(run.team, ParentOf(run.path),
                    {.node = 0,
                     .shards = DescribeShards(run.shards, run.cache.forms),
-                    .values = run.listing.values},
+                    .values = run.listing.values,
+                    .job = JobOf(run.shards)},
                    run.options, run.cache.told));
   return absl::OkStatus();
 }
@@ -181,6 +183,7 @@ StatusOr<std::string> BeginOnRoot(SaveRun& run) {
                                   run.options.durable, run.nonce);
   run.began = !absl::IsAlreadyExists(status);
   BELAY_RETURN_IF_ERROR(status);
+  run.has_directory = true;
   return std::string(reinterpret_cast<const char*>(&run.nonce),
                      sizeof(run.nonce));
 }
@@ -261,6 +264,25 @@ void Report(SaveRun& run) {
   CombineCounters(run.team, result.counters).IgnoreError();
 }
 
+// Why a save failed, if another one has taken its directory over: what ranks
+// noticed then may be anything. Rank 0 only.
+Status FindRival(const SaveRun& run) {
+  if (!run.has_directory || run.is_owner) return absl::OkStatus();
+  const StatusOr<bool> ours = IsOurs(run.path, run.nonce);
+  if (ours.value_or(true)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("save \"%s\": another save of this step has taken the "
+                      "directory over: two "
+                      "jobs save the same step at once",
+                      run.Directory()));
+}
+
+// Returns the reason of a failure that is agreed, for all ranks. Collective.
+Status ReasonOf(SaveRun& run, const Status& failure) {
+  const Status rival = OnRoot(run.team, [&] { return FindRival(run); });
+  return absl::IsFailedPrecondition(rival) ? rival : failure;
+}
+
 // All stations once the directory may exist. Collective.
 Status Carry(SaveRun& run) {
   BELAY_RETURN_IF_AGREED(Reserve(run));
@@ -295,7 +317,8 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
   BELAY_RETURN_IF_AGREED(Begin(run, job));
   BELAY_RETURN_IF_AGREED(Plan(run));
   BELAY_RETURN_IF_AGREED(CompareReplicas(run));
-  const Status status = Carry(run);
+  Status status = Carry(run);
+  if (!status.ok()) status = ReasonOf(run, status);
   CleanUp(run, status);
   BELAY_RETURN_IF_AGREED(status);
   Report(run);

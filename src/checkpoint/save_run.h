@@ -41,6 +41,7 @@ struct SaveRun {
   Status sync_status = {};  // of this rank, told at the next gate
   // Rank 0 only.
   bool began = false;
+  bool has_directory = false;  // it has made the one in progress
   bool has_index = false;
   std::vector<TypeHandlerPtr> finalizers;
   bool is_owner = false;  // of the directory in progress, when committing

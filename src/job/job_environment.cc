@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "belay/job.h"
 #include "geometry/digits.h"
+#include "job/job_name.h"
 
 namespace belay {
 namespace {
@@ -29,8 +30,7 @@ struct Variables {
   std::vector<std::string>& notes;
 
   std::string Text(const char* name) const {
-    const char* value = lookup(name);
-    return value == nullptr ? "" : value;
+    return VariableText(lookup, name);
   }
   bool Has(const char* name) const { return !Text(name).empty(); }
 
@@ -93,8 +93,8 @@ Launcher FindLauncher(Variables& variables, bool in_slurm) {
 }
 
 void ReadJob(Variables& variables, JobEnvironment& job) {
-  job.job_id = variables.Text("SLURM_JOB_ID");
-  if (job.job_id.empty()) job.job_id = variables.Text("SLURM_JOBID");
+  job.job_id = SlurmJobId(variables.lookup);
+  job.job_name = JobName(variables.lookup);
   if (job.job_id.empty()) {
     for (const char* name : {"SLURM_STEP_ID", "SLURM_JOB_NODELIST"}) {
       if (!variables.Has(name)) continue;
@@ -110,7 +110,6 @@ void ReadJob(Variables& variables, JobEnvironment& job) {
     job.job_id.clear();
     return;
   }
-  job.job_name = variables.Text("SLURM_JOB_NAME");
   job.array_job_id = variables.Text("SLURM_ARRAY_JOB_ID");
   job.array_task_id = variables.Text("SLURM_ARRAY_TASK_ID");
   if (job.array_job_id.empty() != job.array_task_id.empty()) {
@@ -267,7 +266,8 @@ StatusOr<JobEnvironment> ReadJobEnvironment(const VariableLookup& lookup,
 }
 
 DeviceSpec JobDevice(const JobEnvironment& job, int replica, int rank) {
-  std::string name = job.job_name.empty() ? "belay" : job.job_name;
+  std::string name =
+      job.job_name.empty() ? std::string(kDefaultJob) : job.job_name;
   std::replace(name.begin(), name.end(), '/', '_');
   std::replace(name.begin(), name.end(), ':', '_');
   return RankDevice(name, replica, rank);

@@ -13,7 +13,10 @@
 namespace belay {
 namespace {
 
-// What an entry begins with: the place of a shard, or one of these.
+// What an entry begins with: the place of a shard, perhaps with this bit if the
+// shard has a device of its own, or one of the others.
+constexpr uint8_t kHasDevice = 16;
+constexpr uint8_t kJob = 253;
 constexpr uint8_t kNode = 254;
 constexpr uint8_t kValue = 255;
 
@@ -50,12 +53,14 @@ Place PlaceOf(const ShardInfo& shard, int rank, Layouts& layouts) {
 
 WireWriter BeginEntry(const ShardInfo& shard, Place place) {
   WireWriter out;
-  out.Put(place);
+  const bool has_device = !shard.device.empty();
+  out.Put<uint8_t>(static_cast<uint8_t>(place) | (has_device ? kHasDevice : 0));
   out.PutText(shard.key);
   out.Put(shard.dtype);
   out.PutShape(shard.global_shape);
   out.Put(shard.string_bytes);
   out.PutText(shard.layout);
+  if (has_device) out.PutText(shard.device);
   return out;
 }
 
@@ -85,6 +90,13 @@ std::string NodeEntry(int32_t node) {
   return out.Take();
 }
 
+std::string JobEntry(const std::string& job) {
+  WireWriter out;
+  out.Put(kJob);
+  out.PutText(job);
+  return out.Take();
+}
+
 ListedValue GetListedValue(WireReader& in) {
   ListedValue value;
   value.key = in.GetText();
@@ -93,13 +105,15 @@ ListedValue GetListedValue(WireReader& in) {
   return value;
 }
 
-ListedShard GetShard(Place place, WireReader& in, Layouts& layouts) {
+ListedShard GetShard(Place place, bool has_device, WireReader& in,
+                     Layouts& layouts) {
   ListedShard shard{.info = {}, .place = place, .layout = nullptr};
   shard.info.key = in.GetText();
   shard.info.dtype = in.Get<DType>();
   shard.info.global_shape = in.GetShape();
   shard.info.string_bytes = in.Get<int64_t>();
   shard.info.layout = in.GetText();
+  if (has_device) shard.info.device = in.GetText();
   if (place == Place::kLayout) {
     shard.layout = LayoutOf(shard.info.layout, layouts);
   }
@@ -118,8 +132,13 @@ bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
     list.node = in.Get<int32_t>();
     return in.ok() && in.done();
   }
-  if (begin > static_cast<uint8_t>(Place::kWhole)) return false;
-  ListedShard shard = GetShard(Place{begin}, in, layouts);
+  if (begin == kJob) {
+    list.job = in.GetText();
+    return in.ok() && in.done();
+  }
+  const uint8_t place = begin & ~kHasDevice;
+  if (place > static_cast<uint8_t>(Place::kWhole)) return false;
+  ListedShard shard = GetShard(Place{place}, place != begin, in, layouts);
   if (shard.place == Place::kLayout && shard.layout == nullptr) return false;
   if (shard.place == Place::kBox) {
     const int64_t last = list.before.empty() ? 0 : list.before.back();
@@ -148,6 +167,7 @@ Description Describe(const RankShards& mine, int rank) {
     }
   }
   if (mine.node != 0) description.own.push_back(NodeEntry(mine.node));
+  if (mine.job != kDefaultJob) description.shared.push_back(JobEntry(mine.job));
   for (const ListedValue& value : mine.values) {
     description.shared.push_back(ValueEntry(value));
   }

@@ -24,8 +24,9 @@ namespace belay {
 
 // What one rank lists. With its number that says all.
 struct Description {
-  Entries shared;  // what names no rank, and all values
-  Entries own;     // pieces with their boxes, and the node unless it is 0
+  Entries
+      shared;   // what names no rank, all values, and the job if it has a name
+  Entries own;  // pieces with their boxes, and the node unless it is 0
 };
 
 // Local.
@@ -51,6 +52,7 @@ struct ShardList {
   std::vector<int64_t> before;
   std::vector<ListedValue> values;
   int32_t node = 0;
+  std::string job = std::string(kDefaultJob);  // of shared ones
 };
 
 // Local.

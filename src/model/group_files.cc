@@ -9,23 +9,42 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "model/apply_policy.h"
+#include "model/shard_device.h"
 
 namespace belay {
 namespace {
 
-ShardableTensor Describe(const StoredArray& array, const WritePiece& piece) {
+// The device of a shard, as it was completed on its rank.
+StatusOr<DeviceSpec> DeviceOf(const RankShards& listed,
+                              const WritePiece& piece) {
+  const ShardInfo& info = listed.shards[piece.shard];
+  DeviceSpec base =
+      DefaultDevice(listed.job, piece.rank, info.layout, info.replica);
+  if (info.device.empty()) return base;
+  BELAY_ASSIGN_OR_RETURN(const DeviceSpec own, ParseDevice(info.device));
+  return MergeDevice(base, own);
+}
+
+StatusOr<ShardableTensor> Describe(const StoredArray& array,
+                                   const RankShards& listed,
+                                   const WritePiece& piece) {
+  BELAY_ASSIGN_OR_RETURN(DeviceSpec device, DeviceOf(listed, piece));
   const bool is_text = array.dtype == DType::kString;
-  return {.key = array.key,
-          .dtype = array.dtype,
-          .global_shape = array.shape,
-          .box = is_text ? Box{} : piece.box,
-          .device = RankDevice("belay", 0, piece.rank),
-          .bytes = NumElements(piece.box.shape) * IoElementSize(array.dtype)};
+  return ShardableTensor{
+      .key = array.key,
+      .dtype = array.dtype,
+      .global_shape = array.shape,
+      .box = is_text ? Box{} : piece.box,
+      .device = std::move(device),
+      .bytes = NumElements(piece.box.shape) * IoElementSize(array.dtype),
+      .node = listed.node};
 }
 
 // The pieces as a policy sees them: by rank, and as the rank listed them.
-std::vector<ShardableTensor> Listed(const SavePlan& plan,
-                                    const std::vector<WritePiece>& pieces) {
+StatusOr<std::vector<TaskPieces>> Listed(
+    const ListedRanks& ranks, const SavePlan& plan,
+    const std::vector<WritePiece>& pieces) {
   std::vector<const WritePiece*> sorted;
   for (const WritePiece& piece : pieces) sorted.push_back(&piece);
   std::sort(sorted.begin(), sorted.end(),
@@ -33,9 +52,17 @@ std::vector<ShardableTensor> Listed(const SavePlan& plan,
               return std::tie(a->rank, a->shard, a->box.offset) <
                      std::tie(b->rank, b->shard, b->box.offset);
             });
-  std::vector<ShardableTensor> listed;
+  std::vector<TaskPieces> listed;
+  RankShards shards;
+  int32_t rank = -1;  // whose they are
   for (const WritePiece* piece : sorted) {
-    listed.push_back(Describe(plan.arrays[piece->array], *piece));
+    if (piece->rank != rank) {
+      rank = piece->rank;
+      shards = ShardsOf(ranks, rank);
+      listed.emplace_back();
+    }
+    BELAY_ASSIGN_OR_RETURN(listed.back().emplace_back(),
+                           Describe(plan.arrays[piece->array], shards, *piece));
   }
   return listed;
 }
@@ -156,10 +183,12 @@ bool MakesOneGroup(const ShardingPolicy& policy) {
          policy.group.target_type() == ShardByTask().group.target_type();
 }
 
-Status GroupPieces(const ShardingPolicy& policy, SavePlan& plan,
-                   std::vector<WritePiece>& pieces) {
+Status GroupPieces(const ShardingPolicy& policy, const ListedRanks& ranks,
+                   SavePlan& plan, std::vector<WritePiece>& pieces) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<TaskPieces> listed,
+                         Listed(ranks, plan, pieces));
   BELAY_ASSIGN_OR_RETURN(const std::vector<Grouping> made,
-                         ApplyPolicy(policy, Listed(plan, pieces)));
+                         ApplyToTasks(policy, listed));
   const PieceFinder finder(plan, pieces);
   std::vector<WritePiece> parts;
   for (const Grouping& grouping : made) {

@@ -12,6 +12,7 @@
 
 #include "belay/sharding_policy.h"
 #include "belay/status.h"
+#include "model/listed_ranks.h"
 #include "model/plan.h"
 #include "model/replica_choice.h"
 
@@ -24,10 +25,10 @@ inline constexpr int64_t kMaxFiles = int64_t{1} << 20;
 bool MakesOneGroup(const ShardingPolicy& policy);
 
 // Asks the policy for the groups of each rank. It sees the pieces in the order
-// in which the rank listed its shards. Adds its warnings to the plan.
-// Errors: those of ApplyPolicy.
-Status GroupPieces(const ShardingPolicy& policy, SavePlan& plan,
-                   std::vector<WritePiece>& pieces);
+// in which the rank listed its shards, with the devices of these. Adds its
+// warnings to the plan. Errors: those of ApplyPolicy.
+Status GroupPieces(const ShardingPolicy& policy, const ListedRanks& ranks,
+                   SavePlan& plan, std::vector<WritePiece>& pieces);
 
 // Makes the files for the groups of `pieces`, and the teams that write them;
 // `nodes` are those of the ranks:

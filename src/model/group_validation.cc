@@ -158,7 +158,7 @@ struct ListedBox {
 void CheckPart(const ShardableTensor& listed, const ReturnedPiece& part,
                Violations& violations) {
   const ShardableTensor& piece = *part.piece;
-  if (!SameTask(piece.device, listed.device)) {
+  if (!SameReplica(piece.device, listed.device)) {
     violations.Add(Name(part),
                    NeedFound("task altered", TaskText(listed.device),
                              TaskText(piece.device)));
@@ -239,7 +239,7 @@ void CheckEmptyBoxes(const KeyPieces& key, Violations& violations) {
     std::vector<const ShardableTensor*>& left = it->second;
     auto match = std::find_if(
         left.begin(), left.end(), [&](const ShardableTensor* listed) {
-          return SameTask(listed->device, returned.piece->device);
+          return SameReplica(listed->device, returned.piece->device);
         });
     if (match == left.end()) match = left.begin();
     CheckPart(**match, returned, violations);

@@ -54,7 +54,11 @@ DeviceSpec TaskOf(const DeviceSpec& device) {
 }
 
 bool SameTask(const DeviceSpec& a, const DeviceSpec& b) {
-  return a.task == b.task && a.replica == b.replica && a.job == b.job;
+  return a.task == b.task && a.job == b.job;
+}
+
+bool SameReplica(const DeviceSpec& a, const DeviceSpec& b) {
+  return SameTask(a, b) && a.replica == b.replica;
 }
 
 Status CheckListed(const std::vector<ShardableTensor>& listed) {

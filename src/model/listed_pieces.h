@@ -20,8 +20,11 @@ int64_t PieceBytes(const ShardableTensor& like, const Box& box);
 // The job, replica and task of a device, without its type.
 DeviceSpec TaskOf(const DeviceSpec& device);
 
-// Whether two devices belong to one task.
+// Whether two devices belong to one task, as process: it may hold copies of
+// several replicas.
 bool SameTask(const DeviceSpec& a, const DeviceSpec& b);
+// Whether they also name the same replica.
+bool SameReplica(const DeviceSpec& a, const DeviceSpec& b);
 
 // Checks each piece for itself.
 // Errors: InvalidArgument - an unknown dtype, a shape that is no array, a box

@@ -118,7 +118,10 @@ RankShards ShardsOf(const ListedRanks& listed, int rank) {
   const RankLists& lists = listed.ranks[rank];
   const ShardList& shared = listed.lists[lists.shared];
   const ShardList& own = listed.lists[lists.own];
-  RankShards all{.node = own.node, .shards = {}, .values = shared.values};
+  RankShards all{.node = own.node,
+                 .shards = {},
+                 .values = shared.values,
+                 .job = shared.job};
   size_t next = 0;
   for (size_t i = 0; i < own.shards.size(); ++i) {
     for (; static_cast<int64_t>(next) < own.before[i]; ++next) {

@@ -18,6 +18,7 @@
 
 #include "base/wire.h"
 #include "belay/box.h"
+#include "belay/device.h"
 #include "belay/dtype.h"
 #include "belay/options.h"
 #include "belay/save_args.h"
@@ -35,6 +36,8 @@ struct ShardInfo {
   int64_t replica = 0;
   int64_t string_bytes = 0;  // length of the text; 0 for other types
   std::string layout = {};   // as text; "": not said
+  // What its device does not have from DefaultDevice (shard_device.h), as text.
+  std::string device = {};
 
   friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
 };
@@ -43,7 +46,8 @@ struct ShardInfo {
 struct RankShards {
   int32_t node = 0;  // ranks with the same number share a node
   std::vector<ShardInfo> shards;
-  std::vector<ListedValue> values;  // those that have handlers
+  std::vector<ListedValue> values;             // those that have handlers
+  std::string job = std::string(kDefaultJob);  // of its device
 };
 
 // One array of a checkpoint.

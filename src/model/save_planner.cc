@@ -276,7 +276,8 @@ StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
       ChooseWriters(arrays, static_cast<int>(listed.ranks.size()));
   const bool one_group = MakesOneGroup(options.sharding_policy);
   if (!one_group) {
-    BELAY_RETURN_IF_ERROR(GroupPieces(options.sharding_policy, plan, pieces));
+    BELAY_RETURN_IF_ERROR(
+        GroupPieces(options.sharding_policy, listed, plan, pieces));
   }
   BELAY_RETURN_IF_ERROR(NumberFiles(NodesOf(listed), plan, pieces));
   const std::vector<int32_t> datasets =

@@ -9,6 +9,7 @@
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "base/wire.h"
+#include "model/apply_policy.h"
 #include "model/listed_pieces.h"
 
 namespace belay {
@@ -17,26 +18,21 @@ namespace {
 using TaskName = std::tuple<std::optional<std::string>, std::optional<int>,
                             std::optional<int>>;
 
-// The pieces of one task, in the order in which they were listed.
-struct TaskPieces {
-  DeviceSpec task;
-  std::vector<ShardableTensor> pieces;
-};
-
+// The pieces of each task, in the order in which they were listed.
 std::vector<TaskPieces> SortByTask(const std::vector<ShardableTensor>& listed) {
   std::vector<TaskPieces> tasks;
   absl::flat_hash_map<TaskName, size_t> positions;
   size_t position = 0;
   for (const ShardableTensor& piece : listed) {
+    const DeviceSpec& task = piece.device;
     // Pieces of a task usually follow each other.
-    if (tasks.empty() || !SameTask(tasks[position].task, piece.device)) {
-      DeviceSpec task = TaskOf(piece.device);
+    if (tasks.empty() || !SameReplica(tasks[position][0].device, task)) {
       const auto [it, fresh] = positions.try_emplace(
           {task.job, task.replica, task.task}, tasks.size());
-      if (fresh) tasks.push_back({std::move(task), {}});
+      if (fresh) tasks.emplace_back();
       position = it->second;
     }
-    tasks[position].pieces.push_back(piece);
+    tasks[position].push_back(piece);
   }
   return tasks;
 }
@@ -83,23 +79,31 @@ uint64_t PolicyHash(const ShardingPolicy& policy) {
 
 StatusOr<std::vector<Grouping>> ApplyPolicy(
     const ShardingPolicy& policy, const std::vector<ShardableTensor>& listed) {
+  return ApplyToTasks(policy, SortByTask(listed));
+}
+
+StatusOr<std::vector<Grouping>> ApplyToTasks(
+    const ShardingPolicy& policy, const std::vector<TaskPieces>& tasks) {
   if (policy.group == nullptr) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "policy \"%s\": no function to call; set `group`", policy.description));
   }
-  BELAY_RETURN_IF_ERROR(CheckListed(listed));
+  for (const TaskPieces& pieces : tasks) {
+    BELAY_RETURN_IF_ERROR(CheckListed(pieces));
+  }
   std::vector<Grouping> groupings;
   std::string violations;  // of all tasks
-  for (const TaskPieces& task : SortByTask(listed)) {
-    StatusOr<Grouping> made = CallGuarded(policy, task.pieces);
+  for (const TaskPieces& pieces : tasks) {
+    StatusOr<Grouping> made = CallGuarded(policy, pieces);
     if (!made.ok()) {
       return Status(
           made.status().code(),
           absl::StrFormat("policy \"%s\": task \"%s\": %s", policy.description,
-                          DeviceText(task.task), made.status().message()));
+                          DeviceText(TaskOf(pieces[0].device)),
+                          made.status().message()));
     }
     const Status valid =
-        ValidateGroups(made->groups, task.pieces, policy.description);
+        ValidateGroups(made->groups, pieces, policy.description);
     if (!valid.ok()) {
       if (!violations.empty()) violations += '\n';
       violations += std::string(valid.message());

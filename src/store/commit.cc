@@ -46,15 +46,20 @@ StatusOr<bool> HoldsFiles(const std::string& path) {
 // Something has the name that a step is to get.
 StatusOr<Status> InTheWay(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const bool holds_files, HoldsFiles(path));
+  std::string cause =
+      "a file or an empty directory is in the way; remove it or choose another "
+      "number";
+  if (holds_files) {
+    const StatusOr<bool> has_index = Exists(JoinPath(path, IndexName()));
+    // Where nobody may look, a step is what is meant to be there.
+    cause = has_index.value_or(true)
+                ? "the step is committed already; choose another number or set "
+                  "SaveOptions.overwrite"
+                : "a directory that is no checkpoint is in the way (it has no "
+                  "index.h5); move it away or choose another number";
+  }
   return absl::AlreadyExistsError(
-      holds_files
-          ? absl::StrFormat("save \"%s\": the step is committed already; "
-                            "choose another number or set "
-                            "SaveOptions.overwrite",
-                            path)
-          : absl::StrFormat("save \"%s\": a file or an empty directory is in "
-                            "the way; remove it or choose another number",
-                            path));
+      absl::StrFormat("save \"%s\": %s", path, cause));
 }
 
 Status CreateMarker(const std::string& path) {
@@ -96,7 +101,8 @@ Status CommitStep(const std::string& path, bool durable, uint64_t nonce) {
   BELAY_ASSIGN_OR_RETURN(const bool ours, IsOurs(path, nonce));
   if (!ours) {
     return absl::FailedPreconditionError(absl::StrFormat(
-        "commit \"%s\": another save of this step has taken the directory over",
+        "commit \"%s\": another save of this step has taken the directory "
+        "over: two jobs save the same step at once",
         from));
   }
   BELAY_RETURN_IF_ERROR(RemoveTree(JoinPath(from, MarkerName(nonce))));

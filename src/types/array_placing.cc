@@ -28,7 +28,7 @@ Status CheckArgs(const ArrayRestoreArgsFor& entry, int num_ranks) {
   }
   if (args.dtype.has_value() &&
       !IsKnownDType(static_cast<uint8_t>(*args.dtype))) {
-    return refuse(absl::StrFormat("unknown dtype (found %d)",
+    return refuse(absl::StrFormat("unknown dtype (found number %d)",
                                   static_cast<int>(*args.dtype)));
   }
   if (args.global_shape.has_value()) {

@@ -39,7 +39,7 @@ void State::AddShard(Shard shard) {
   if (!IsKnownDType(static_cast<uint8_t>(shard.dtype))) {
     AddError(shard.key,
              absl::InvalidArgumentError(absl::StrFormat(
-                 "unknown dtype (found %d)", static_cast<int>(shard.dtype))));
+                 "unknown dtype (found number %d)", static_cast<int>(shard.dtype))));
   }
   const bool has_memory = shard.dtype == DType::kString
                               ? shard.text != nullptr

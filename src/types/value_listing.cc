@@ -89,7 +89,15 @@ class Lister {
     BELAY_RETURN_IF_ERROR(state.status());
     std::vector<bool> is_handled(state.shards().size());
     for (const TypedValue& value : state.typed()) {
-      BELAY_ASSIGN_OR_RETURN(TypeHandlerPtr handler, HandlerFor(value, table_));
+      StatusOr<TypeHandlerPtr> found = HandlerFor(value, table_);
+      if (!found.ok()) {
+        // Its key alone would not say whose part it is.
+        return HandlerFor({WholeKey(outer, value.key), value.value,
+                           value.handler, value.shard},
+                          table_)
+            .status();
+      }
+      TypeHandlerPtr handler = *std::move(found);
       // What a handler for numbers makes of them are numbers.
       const bool is_own = value.shard >= 0 && handler.get() == lister;
       if (handler == nullptr || is_own) continue;

@@ -41,9 +41,14 @@ Team NewTeam(const Comm& comm, const std::string& operation,
 }
 
 Status CheckElements(DType dtype, const Shape& shape) {
-  if (!IsKnownDType(static_cast<uint8_t>(dtype)) || dtype == DType::kString) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "need a numeric dtype, found dtype %d", static_cast<int>(dtype)));
+  if (!IsKnownDType(static_cast<uint8_t>(dtype))) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("need a numeric dtype, found unknown dtype number %d",
+                        static_cast<int>(dtype)));
+  }
+  if (dtype == DType::kString) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("need a numeric dtype, found %s", DTypeName(dtype)));
   }
   if (shape.empty()) {
     return absl::InvalidArgumentError("need at least 1 axis, found shape []");

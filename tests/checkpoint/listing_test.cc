@@ -18,7 +18,8 @@ TEST(ListingTest, ReplicatedValuesGetTheRankAsReplica) {
   state.Add("name", &name);
   state.AddPiece("w", {4, 3}, {{2, 0}, {2, 3}}, piece);
   state.AddShard({.key = "x", .replica = 9, .data = piece});
-  const std::vector<Shard> shards = ListShards(state.shards(), 5, 8);
+  std::vector<Shard> shards = ListShards(state.shards(), 5, 8);
+  ASSERT_EQ(MapToDevices(shards, {}, 5), absl::OkStatus());
   ASSERT_EQ(shards.size(), 4);
   EXPECT_EQ(shards[0].replica, 5);
   EXPECT_EQ(shards[1].replica, 5);
@@ -33,7 +34,47 @@ TEST(ListingTest, ReplicatedValuesGetTheRankAsReplica) {
   EXPECT_EQ(state.shards()[0].replica, State::kReplicaIsRank);
 }
 
-TEST(ListingTest, ADescriptionHasEverythingButBytesAndDevice) {
+TEST(ListingTest, DevicesAreOfTheJobUnlessTheProgramNamesThem) {
+  const auto layout =
+      Layout::Create(Mesh::Create({{"x", 2}, {"y", 3}}).value(), {{"x"}});
+  State state;
+  float piece[6] = {};
+  state.AddLaidOut("w", *layout, {4}, 5, piece);
+  state.AddShard({.key = "x", .device = ParseDevice("/gpu:1").value()});
+  std::vector<Shard> shards = ListShards(state.shards(), 5, 8);
+  EXPECT_EQ(JobOf({}), "belay");
+  ASSERT_EQ(MapToDevices(shards, {.job_name = "a/b"}, 5), absl::OkStatus());
+  EXPECT_EQ(JobOf(shards), "a_b");
+  EXPECT_EQ(DeviceText(shards[0].device),
+            "/job:a_b/replica:2/task:5/device:CPU:0");
+  EXPECT_EQ(DeviceText(shards[1].device),
+            "/job:a_b/replica:0/task:5/device:GPU:1");
+  // Only what does not follow from the rank and the layout travels.
+  const std::vector<ShardInfo> infos = DescribeShards(shards);
+  EXPECT_EQ(infos[0].device, "");
+  EXPECT_EQ(infos[1].device, "/device:GPU:1");
+  shards[0].device.task = 4;
+  EXPECT_TRUE(absl::IsInvalidArgument(MapToDevices(shards, {}, 5)));
+}
+
+// A policy may look at the device, so a plan holds for the same ones only.
+TEST(ListingTest, TheStructureHasTheDevice) {
+  const auto structure = [](const char* device, const char* job) {
+    std::vector<Shard> shards = {
+        {.key = "x", .device = ParseDevice(device).value()}};
+    EXPECT_EQ(MapToDevices(shards, {.job_name = job}, 0), absl::OkStatus());
+    WireWriter out;
+    PutStructure(shards, out);
+    return out.Take();
+  };
+  EXPECT_EQ(structure("", "a"), structure("/cpu:0", "a"));
+  EXPECT_NE(structure("", "a"), structure("", "b"));
+  EXPECT_NE(structure("", "a"), structure("/cpu:1", "a"));
+  EXPECT_NE(structure("", "a"), structure("/gpu:0", "a"));
+  EXPECT_NE(structure("", "a"), structure("/replica:1", "a"));
+}
+
+TEST(ListingTest, ADescriptionHasEverythingButBytes) {
   State state;
   float piece[6] = {};
   std::string name = "seven b", empty;

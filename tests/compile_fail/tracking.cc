@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "belay/checkpoint.h"
 #include "belay/sharded_variable.h"
+#include "belay/state.h"
 #include "belay/tensor.h"
 #include "belay/trackable.h"
 
@@ -68,6 +70,13 @@ void Compiles(belay::Tracker& tracker, const belay::Layout& layout) {
   tracker.Child("const list", fixed);
 }
 
+// A Checkpoint of nothing, and of some.
+void Checkpoints(const belay::Comm& comm, Model& model) {
+  belay::Checkpoint nothing(comm, {});
+  belay::Checkpoint rooted(comm, model, {});
+  belay::Checkpoint some(comm, {{"model", model}});
+}
+
 void IsRefused(belay::Tracker& tracker, const belay::Layout& layout) {
   using belay::Leaf;
   std::vector<float> list(3);
@@ -106,6 +115,21 @@ void IsRefused(belay::Tracker& tracker, const belay::Layout& layout) {
 #elif CASE == 16  // belay borrows what it tracks: a temporary
   std::vector<Model> models(3);
   tracker.Child("x", std::span<Model>(models));
+#elif CASE == 17  // belay has no DType for this C++ type
+  long double number = 1;
+  belay::State().Add("x", &number);
+#elif CASE == 18  // belay has no DType for this C++ type
+  long double number = 1;
+  tracker.Value("x", number);
+#elif CASE == 19  // belay has no DType for this C++ type
+  long double number = 1;
+  tracker.Child("x", number);
+#elif CASE == 20  // belay has no DType for this C++ type
+  long double numbers[3] = {};
+  belay::State().AddReplicated("x", {3}, numbers);
+#elif CASE == 21  // belay stores numbers and objects of classes, no pointers
+  float* pointer = nullptr;
+  belay::State().Add("x", &pointer);
 #elif CASE != 0
 #error "no such case"
 #endif

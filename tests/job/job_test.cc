@@ -233,6 +233,10 @@ TEST(JobTest, Device) {
             "/job:train/replica:1/task:3/device:CPU:0");
   EXPECT_EQ(DeviceText(JobDevice({}, 0, 2)),
             "/job:belay/replica:0/task:2/device:CPU:0");
+  // A name of one's own counts first, also without a batch job.
+  EXPECT_EQ(Read({{"BELAY_JOB_NAME", "mine"}})->job_name, "mine");
+  EXPECT_EQ(Read(With(Step(), {{"BELAY_JOB_NAME", "mine"}}))->job_name, "mine");
+  EXPECT_EQ(Read({{"SLURM_JOB_NAME", "stray"}})->job_name, "");
   const DeviceSpec odd = JobDevice({.job_name = "a/b:c"}, 0, 0);
   EXPECT_EQ(ParseDevice(DeviceText(odd)).value(), odd);
 }

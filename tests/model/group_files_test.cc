@@ -248,6 +248,43 @@ TEST(GroupedSaveTest, APolicySeesPiecesAsTheirRankListedThem) {
   EXPECT_THAT(plan.warnings, ElementsAre("saw 2", "saw 2"));
 }
 
+// One call for a rank, whatever its pieces are copies of.
+TEST(GroupedSaveTest, APolicySeesDeviceAndNodeOfTheRank) {
+  const StoredArray a{"a", DType::kF32, {4}, 0}, b{"b", DType::kF32, {2}, 0};
+  std::vector<RankShards> ranks(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    ranks[rank].node = rank / 2 * 2;
+    ranks[rank].job = rank < 3 ? "train" : "eval";
+    const auto layout = Layout::Parse("[x] on x=2,y=2");
+    ShardInfo laid_out = InfoOf(a, *layout->LocalBox({4}, rank));
+    laid_out.replica = layout->Replica(rank);
+    laid_out.layout = layout->ToString();
+    // Of both replicas, only one writes.
+    if (rank % 3 == 0) ranks[rank].shards.push_back(laid_out);
+    if (rank == 3) {
+      ranks[rank].shards.push_back(InfoOf(b, WholeBox({2})));
+      ranks[rank].shards.back().device = "/device:GPU:5";
+    }
+  }
+  std::vector<std::string> seen;
+  const ShardingPolicy policy{
+      .description = "looks",
+      .group = [&](const Pieces& pieces) -> StatusOr<Grouping> {
+        seen.emplace_back();
+        for (const ShardableTensor& piece : pieces) {
+          absl::StrAppend(&seen.back(), piece.key, " ",
+                          DeviceText(piece.device), " ", piece.node, ";");
+        }
+        return Grouping({pieces});
+      }};
+  ASSERT_EQ(PlanSave(ranks, {.sharding_policy = policy}).status(),
+            absl::OkStatus());
+  EXPECT_THAT(seen,
+              ElementsAre("a /job:train/replica:0/task:0/device:CPU:0 0;",
+                          "a /job:eval/replica:1/task:3/device:CPU:0 2;"
+                          "b /job:eval/replica:0/task:3/device:GPU:5 2;"));
+}
+
 TEST(GroupedSaveTest, APolicyThatFailsFailsThePlan) {
   const ShardingPolicy policy{.description = "no",
                               .group = [](const Pieces&) -> StatusOr<Grouping> {

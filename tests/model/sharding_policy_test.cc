@@ -172,6 +172,19 @@ TEST(PolicyHashTest, MendsA11NothingCancels) {
   }
 }
 
+// A rank holds copies of several replicas where layouts differ.
+TEST(ApplyPolicyTest, ReplicasOfATaskMayShareAGroup) {
+  const ShardableTensor one = Scalar("v0");
+  ShardableTensor other = Scalar("v1");
+  other.device.replica = 3;
+  EXPECT_EQ(ValidateGroups({{one, other}}, {one, other}, "x"),
+            absl::OkStatus());
+  EXPECT_THAT(
+      ValidateGroups({{one, Scalar("v1")}}, {one, other}, "x").message(),
+      HasSubstr("task altered (need \"/job:job/replica:3/task:0\", "
+                "found \"/job:job/replica:0/task:0\")"));
+}
+
 // ---- ApplyPolicy ----
 
 TEST(ApplyPolicyTest, OncePerTaskInOrderOfFirstAppearance) {

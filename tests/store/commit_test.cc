@@ -126,6 +126,17 @@ TEST_F(CommitTest, ACommittedStepIsNotBegunAgain) {
   EXPECT_EQ(List("run"), Names({"step_00000007"}));
 }
 
+TEST_F(CommitTest, AForeignDirectoryIsNoStep) {
+  fs::create_directories(Path("run/step_00000007/data"));
+  EXPECT_EQ(
+      Begin(7),
+      absl::AlreadyExistsError(
+          "save \"" + Path("run/step_00000007") +
+          "\": a directory that is no checkpoint is in the way (it has no "
+          "index.h5); move it away or choose another number"));
+  EXPECT_TRUE(fs::exists(Path("run/step_00000007/data")));
+}
+
 TEST_F(CommitTest, AnOverwrittenStepWaitsUnderTheTemporaryName) {
   Save(7, "first");
   ASSERT_EQ(Begin(7, true), absl::OkStatus());
@@ -197,7 +208,8 @@ TEST_F(CommitTest, ADirectoryThatAnotherSaveTookOverIsNotCommitted) {
   EXPECT_EQ(CommitStep(Step(7), true, kNonce),
             absl::FailedPreconditionError(
                 "commit \"" + Path("run/step_00000007.inprogress") +
-                "\": another save of this step has taken the directory over"));
+                "\": another save of this step has taken the directory over: "
+                "two jobs save the same step at once"));
   EXPECT_EQ(IsOurs(Step(7), kNonce).value(), false);
   EXPECT_EQ(IsOurs(Step(7), 1).value(), true);
   EXPECT_EQ(CommitStep(Step(7), true, 1), absl::OkStatus());

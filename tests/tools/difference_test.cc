@@ -70,7 +70,9 @@ TEST_F(DifferenceTest, EveryPieceIsCompared) {
   found = h5::Value(Compare(1));
   EXPECT_EQ(found.elements, 2);
   EXPECT_EQ(found.position, Shape({2, kColumns - 1}));
-  EXPECT_EQ(std::abs(std::stoi(found.a) - std::stoi(found.b)), found.largest);
+  EXPECT_EQ(
+      std::abs(found.a.values<uint8_t>()[0] - found.b.values<uint8_t>()[0]),
+      found.largest);
 }
 
 TEST_F(DifferenceTest, DamageIsNoDifference) {

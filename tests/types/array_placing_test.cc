@@ -97,7 +97,7 @@ TEST(ArrayPlacing, RefusesWhatContradictsOrDoesNotFit) {
   ExpectError({{"note", {.dtype = DType::kU8}}}, Code::kInvalidArgument,
               "restore \"note\": it is a text");
   ExpectError({{".*w", {.dtype = static_cast<DType>(200)}}},
-              Code::kInvalidArgument, "unknown dtype (found 200)");
+              Code::kInvalidArgument, "unknown dtype (found number 200)");
   ExpectError({{".*w", {.global_shape = Shape{8, 5}}}},
               Code::kFailedPrecondition, "(need [8, 5], found [8, 4])");
   ExpectError({{".*w", {.global_shape = Shape{8}, .strict = false}}},

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "handler_testing.h"
 
 namespace belay::value_listing_test {
@@ -90,6 +94,20 @@ TEST(ValueListingTest, ATypeWithoutHandlerIsNamed) {
   const TypeHandlerRegistry none;
   EXPECT_EQ(Save(state, none).status(), expected);
   EXPECT_EQ(ToRead(state, none).status(), expected);
+}
+
+// The handler of a list calls its parts "0", "1", ...
+TEST(ValueListingTest, ATypeWithoutHandlerInsideAListHasAWholeKey) {
+  std::map<std::string, std::vector<Polynomial>> value;
+  value["p"].resize(2);
+  State state;
+  state.Add("model", &value);
+  const TypeHandlerRegistry none;
+  EXPECT_EQ(Save(state, none).status(),
+            absl::InvalidArgumentError(
+                "list \"model/p/0\": no handler for type "
+                "belay::testing::Polynomial: register one with "
+                "RegisterTypeHandler<belay::testing::Polynomial>"));
 }
 
 TEST(ValueListingTest, AnEntryForNumbersTakesPrecedence) {
