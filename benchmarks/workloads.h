@@ -17,6 +17,7 @@ Workload SaveColumns();
 Workload RestoreColumns();
 
 // One replica per rank, read once for all (workloads_replicas.cc).
+Workload SaveReplicas();
 Workload RestoreReplicas();
 
 // Large arrays as another dtype, and in chunks (workloads_args.cc).
@@ -74,6 +75,7 @@ inline std::vector<Workload> AllWorkloads() {
           SavePerTask(),
           SaveColumns(),
           RestoreColumns(),
+          SaveReplicas(),
           RestoreReplicas(),
           SaveWithArgs(),
           Save1000(),

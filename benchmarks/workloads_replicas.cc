@@ -1,7 +1,8 @@
-// The same values on every rank: one rank reads each byte for all, or each
-// reads everything for itself.
+// The same values on every rank: compared before they are saved, or not; and
+// one rank reads each byte for all, or each reads everything for itself.
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -67,7 +68,33 @@ StatusOr<std::vector<Contender>> MakeRestores(const Context& context,
                                     {.read_sharing = ReadSharing::kEachRank})};
 }
 
+StatusOr<std::vector<Contender>> MakeSaves(const Context& context,
+                                           const Medium& medium) {
+  const auto arrays = Replicas(context);
+  const auto save = [&](const char* name, std::optional<bool> check,
+                        bool cached) {
+    return BelaySave(name, context, medium, arrays, {.check_replicas = check},
+                     cached);
+  };
+  return std::vector<Contender>{
+      save("samples compared", {}, true),
+      save("all compared", true, true),
+      save("none compared", false, true),
+      save("first, all compared", {}, false),
+      save("first, none compared", false, false)};
+}
+
 }  // namespace
+
+Workload SaveReplicas() {
+  return {.title = "save 64 MiB that every rank holds whole",
+          .comparisons =
+              {{"replicas.cost.next", "samples compared", "none compared", 1.02},
+               {"replicas.cost.all", "all compared", "none compared", {}},
+               {"replicas.cost.first", "first, all compared",
+                "first, none compared", {}}},
+          .make = MakeSaves};
+}
 
 Workload RestoreReplicas() {
   return {.title = "restore 64 MiB that every rank holds whole",

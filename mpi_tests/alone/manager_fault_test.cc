@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -115,7 +116,7 @@ TEST_F(ManagerFaultTest, AnotherShapeIsNotPassedOver) {
   auto manager = Manage();
   SaveAll(*manager, 1, 3);
   Comm comm = *Comm::Duplicate(MPI_COMM_WORLD);
-  std::vector<double> rows(7);
+  std::array<double, 7> rows = {};  // a vector takes the stored length
   Checkpoint other(
       comm, ObjectRef([&](Tracker& tracker) { tracker.Value("rows", rows); }));
   auto reader = CheckpointManager::Create(other, Run(), {.read_only = true});

@@ -29,8 +29,9 @@ Status FindStep(RestoreSource& source) {
     BELAY_ASSIGN_OR_RETURN(source.path, ResolveStep(source.path));
     return absl::OkStatus();
   }
-  const StatusOr<bool> is_step = Exists(JoinPath(source.path, IndexName()));
-  if (is_step.value_or(false)) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const bool is_step,
+                         Exists(JoinPath(source.path, IndexName())));
+  if (is_step) return absl::OkStatus();
   StatusOr<std::vector<int64_t>> steps =
       CommittedSteps(source.path, kStepPrefix);
   if (steps.ok() && steps->empty()) {
