@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "belay/check.h"
 #include "belay/save_restore.h"
 
 namespace {
@@ -30,7 +31,7 @@ belay::Status SaveAndRestore(const std::string& dir) {
 
   // The state borrows `rows`: Save reads them and Restore writes them.
   belay::State state;
-  state.AddPiece("weights", shape, box, rows.data());
+  state.AddPiece("weights", shape, box, rows);
 
   auto saved = belay::Save(*comm, dir, /*step=*/1, state, {.overwrite = true});
   if (!saved.ok()) return saved.status();
@@ -55,14 +56,10 @@ belay::Status SaveAndRestore(const std::string& dir) {
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  const belay::Status status =
-      argc == 2 ? SaveAndRestore(argv[1])
-                : absl::InvalidArgumentError("usage: 01_save_one_array DIR");
-  if (rank == 0 && !status.ok()) {
-    std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  }
+  // Ends all ranks on an error.
+  belay::Check(argc == 2 ? SaveAndRestore(argv[1])
+                         : absl::InvalidArgumentError(
+                               "usage: 01_save_one_array DIR"));
   MPI_Finalize();
-  return status.ok() ? 0 : 1;
+  return 0;
 }

@@ -58,7 +58,7 @@ belay::Status SaveLaidOut(const belay::Comm& comm, const std::string& dir,
   if (!box.ok()) return box.status();
   std::vector<double> values = ValuesOf(*box);
   belay::State state;
-  state.AddLaidOut("table", layout, kShape, comm.rank(), values.data());
+  state.AddLaidOut("table", layout, kShape, comm.rank(), values);
   return belay::Save(comm, dir, /*step=*/1, state, {.overwrite = true})
       .status();
 }
@@ -69,7 +69,7 @@ belay::Status RestoreLaidOut(const belay::Comm& comm, const std::string& dir,
   if (!box.ok()) return box.status();
   std::vector<double> values(belay::NumElements(box->shape));
   belay::State state;
-  state.AddLaidOut("table", layout, kShape, comm.rank(), values.data());
+  state.AddLaidOut("table", layout, kShape, comm.rank(), values);
   const auto restored = belay::Restore(comm, dir, belay::kLatestStep, state);
   if (!restored.ok()) return restored.status();
 

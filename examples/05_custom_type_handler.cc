@@ -72,12 +72,12 @@ class SparseMatrixHandler : public belay::Handler<SparseMatrix> {
  private:
   static void AddEnds(SparseMatrix& m, int64_t first, belay::State& parts) {
     parts.AddPiece("ends", {m.num_rows}, {{first}, {std::ssize(m.ends)}},
-                   m.ends.data());
+                   m.ends);
   }
   static void AddEntries(SparseMatrix& m, belay::State& parts) {
     const belay::Box box{{m.first_entry()}, {std::ssize(m.columns)}};
-    parts.AddPiece("columns", {m.num_entries}, box, m.columns.data());
-    parts.AddPiece("values", {m.num_entries}, box, m.values.data());
+    parts.AddPiece("columns", {m.num_entries}, box, m.columns);
+    parts.AddPiece("values", {m.num_entries}, box, m.values);
   }
 };
 
