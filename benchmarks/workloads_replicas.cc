@@ -76,24 +76,26 @@ StatusOr<std::vector<Contender>> MakeSaves(const Context& context,
     return BelaySave(name, context, medium, arrays, {.check_replicas = check},
                      cached);
   };
-  return std::vector<Contender>{
-      save("samples compared", {}, true),
-      save("all compared", true, true),
-      save("none compared", false, true),
-      save("first, all compared", {}, false),
-      save("first, none compared", false, false)};
+  return std::vector<Contender>{save("samples compared", {}, true),
+                                save("all compared", true, true),
+                                save("none compared", false, true),
+                                save("first, all compared", {}, false),
+                                save("first, none compared", false, false)};
 }
 
 }  // namespace
 
 Workload SaveReplicas() {
-  return {.title = "save 64 MiB that every rank holds whole",
-          .comparisons =
-              {{"replicas.cost.next", "samples compared", "none compared", 1.02},
-               {"replicas.cost.all", "all compared", "none compared", {}},
-               {"replicas.cost.first", "first, all compared",
-                "first, none compared", {}}},
-          .make = MakeSaves};
+  return {
+      .title = "save 64 MiB that every rank holds whole",
+      .comparisons =
+          {{"replicas.cost.next", "samples compared", "none compared", 1.02},
+           {"replicas.cost.all", "all compared", "none compared", {}},
+           {"replicas.cost.first",
+            "first, all compared",
+            "first, none compared",
+            {}}},
+      .make = MakeSaves};
 }
 
 Workload RestoreReplicas() {

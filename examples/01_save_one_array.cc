@@ -57,9 +57,9 @@ belay::Status SaveAndRestore(const std::string& dir) {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   // Ends all ranks on an error.
-  belay::Check(argc == 2 ? SaveAndRestore(argv[1])
-                         : absl::InvalidArgumentError(
-                               "usage: 01_save_one_array DIR"));
+  belay::Check(
+      argc == 2 ? SaveAndRestore(argv[1])
+                : absl::InvalidArgumentError("usage: 01_save_one_array DIR"));
   MPI_Finalize();
   return 0;
 }

@@ -37,9 +37,9 @@ void State::AddShard(Shard shard) {
                             kMaxAxes, shard.global_shape.size())));
   }
   if (!IsKnownDType(static_cast<uint8_t>(shard.dtype))) {
-    AddError(shard.key,
-             absl::InvalidArgumentError(absl::StrFormat(
-                 "unknown dtype (found number %d)", static_cast<int>(shard.dtype))));
+    AddError(shard.key, absl::InvalidArgumentError(
+                            absl::StrFormat("unknown dtype (found number %d)",
+                                            static_cast<int>(shard.dtype))));
   }
   const bool has_memory = shard.dtype == DType::kString
                               ? shard.text != nullptr
