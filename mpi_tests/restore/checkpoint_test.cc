@@ -13,7 +13,6 @@
 #include <memory>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
 #include "thing.h"
 #include "values.h"
