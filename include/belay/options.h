@@ -112,8 +112,9 @@ struct SaveOptions {
   // --- How it is stored ---
   Transfer transfer = Transfer::kAuto;
   // Upper limit of the bytes that one rank hands to the transfer at a time, and
-  // of the memory in which it converts them. Larger pieces are cut. From 4 KiB
-  // to 1 GiB. Lower it to bound MPI-IO's buffers.
+  // of the memory in which it converts them or, with kTwoPhase, gathers them
+  // for others (where 1 MiB is the least). Larger pieces are cut. From 4 KiB to
+  // 1 GiB. Lower it to bound MPI-IO's buffers.
   int64_t max_bytes_in_flight = int64_t{256} << 20;
   // Sync files and directories before the commit, so that a committed step
   // survives a power failure. Off only for file systems in memory.
@@ -131,7 +132,8 @@ struct SaveOptions {
   // no limit. Raise it where writing alone takes longer.
   double deadline_seconds = 600;
   // Reuses the plan and the file skeleton while the structure stays the same.
-  // Borrowed, may be null. One per program is enough.
+  // Borrowed, may be null. One per program is enough. A Checkpoint has one of
+  // its own, and with it a manager.
   PlanCache* cache = nullptr;
 };
 

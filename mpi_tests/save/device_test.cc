@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "belay/checkpoint.h"
 #include "policy_fixture.h"
 
 namespace belay::device_test {
@@ -88,6 +89,14 @@ TEST_F(DeviceTest, AMeshTellsTheReplica) {
   for (int rank = 0; rank < size_ && rank_ == 0; ++rank) {
     need.push_back(absl::StrCat("w /job:belay/replica:", rank, "/task:", rank,
                                 "/device:CPU:0 node 0"));
+  }
+  EXPECT_EQ(seen_, need);
+  // The same of a value of an object; the counter is no copy of a layout.
+  seen_.clear();
+  Checkpoint checkpoint(comm_, {{"w", Leaf(*columns, {std::ssize(all)}, all)}});
+  ASSERT_TRUE(checkpoint.Write(StepFile(2, ""), options_).ok());
+  for (std::string& text : need) {
+    text.replace(0, 1, "w/.ATTRIBUTES/VARIABLE_VALUE");
   }
   EXPECT_EQ(seen_, need);
 }

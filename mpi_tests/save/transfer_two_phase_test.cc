@@ -17,6 +17,7 @@
 #include "file_bytes.h"
 #include "mpi_test.h"
 #include "small_state.h"
+#include "store/stripes.h"
 #include "store/transfer.h"
 
 namespace belay::testing::transfer_two_phase_test {
@@ -90,7 +91,8 @@ class TwoPhaseTest : public ::testing::Test {
                                             .path = path_,
                                             .registers = {},
                                             .durable = false,
-                                            .rounds = rounds},
+                                            .rounds = rounds,
+                                            .memory = memory_},
                                            counts_);
     written_ = writes.bytes;
     messages_ = team.messages;
@@ -120,6 +122,7 @@ class TwoPhaseTest : public ::testing::Test {
   const std::string path_ = scratch_.File("data");
   Comm comm_;
   WriteCounts counts_;
+  int64_t memory_ = int64_t{256} << 20;
   int64_t written_ = 0;
   int64_t messages_ = 0;
 };
@@ -170,6 +173,57 @@ TEST_F(TwoPhaseTest, RunsThatTouchAreWrittenTogether) {
   EXPECT_GE(counts_.io_calls, each / 1024);
   EXPECT_LE(counts_.io_calls, each / 1024 + 2);
   EXPECT_LE(messages_, 10);
+}
+
+// Nearly all pieces lie in one range of a file of a TiB, and in one of the
+// first ranges that are counted.
+TEST_F(TwoPhaseTest, StripesWeighTheSameWhereverPiecesLie) {
+  constexpr int64_t kFar = int64_t{1} << 40;
+  for (const int64_t place : {int64_t{0}, kFar / 3, kFar - 5000000}) {
+    Segments mine;
+    for (int64_t i = 0; i < 300; ++i) {
+      mine.push_back({nullptr, place + 1000 * (i * WorldSize() + WorldRank()),
+                      WorldRank() == 0 ? 1000 : 500});
+    }
+    if (WorldRank() == 0) mine.insert(mine.begin(), {nullptr, 0, 0});
+    if (WorldRank() == 0) mine.push_back({nullptr, kFar, 10});
+    Team team{comm_, Deadline(comm_, 60, "cut")};
+    const auto starts = CutIntoStripes(team, 0, kFar + 10, mine);
+    ASSERT_TRUE(starts.ok()) << starts.status();
+    ASSERT_EQ(starts->size(), size_t(WorldSize() + 1));
+    std::vector<int64_t> weights(WorldSize(), 0);
+    AddWeights(mine, *starts, weights);
+    EXPECT_EQ(SumAll(team, weights), absl::OkStatus());
+    int64_t all = 0, most = 0;
+    for (const int64_t weight : weights) {
+      all += weight;
+      most = std::max(most, weight);
+    }
+    EXPECT_LE(most, 2 * all / WorldSize() + 10000);
+    EXPECT_LE(team.messages, 10);
+  }
+}
+
+// Short runs need many entries of lists.
+TEST_F(TwoPhaseTest, MemoryIsBounded) {
+  std::mt19937 random(77);
+  constexpr int64_t kSize = int64_t{24} << 20;
+  for (const int64_t memory : {int64_t{1} << 20, int64_t{4} << 20}) {
+    memory_ = memory;
+    for (const int64_t longest : {8, 300, 100000}) {
+      SCOPED_TRACE(absl::StrCat("runs of up to ", longest, " bytes"));
+      const int64_t end = kSize * (longest == 8 ? 1 : 4) / 24;
+      std::vector<Piece> pieces =
+          RandomPieces(1000, end, longest, 3, 1, random);
+      pieces.push_back({.begin = kSize - 1, .end = kSize, .rank = 0});
+      ExpectWrites(pieces, kSize, 1);
+      EXPECT_LE(counts_.gathered_bytes, memory);
+      if (WorldSize() > 1) {
+        EXPECT_GT(counts_.gathered_bytes, memory / 20);
+      }
+      if (HasFailure()) return;
+    }
+  }
 }
 
 TEST_F(TwoPhaseTest, NothingToWriteIsFine) {

@@ -50,6 +50,7 @@ WriteJob JobOf(SaveRun& run, const PlannedFile& file, Part part) {
           })
                                    : nullptr,
           .rounds = file.rounds,
+          .memory = run.options.max_bytes_in_flight,
           .mean_run_bytes = run.cache.planned.mean_run_bytes,
           .hints = run.options.mpi_io_hints,
           .datasets = &file.datasets,

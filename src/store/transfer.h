@@ -26,6 +26,9 @@
 
 namespace belay {
 
+// Less would cut a file into slivers.
+inline constexpr int64_t kLeastGatherMemory = int64_t{1} << 20;
+
 // What a transfer works on: one file. Borrows everything.
 struct WriteJob {
   const std::vector<Shard>& shards;
@@ -48,6 +51,9 @@ struct WriteJob {
   // for kCollective also the mean length of a contiguous run in the file, and
   // the caller's hints.
   int64_t rounds = 0;
+  // For kTwoPhase, the same on all ranks: the memory that it may take, of which
+  // kLeastGatherMemory is the least.
+  int64_t memory = int64_t{256} << 20;
   int64_t mean_run_bytes = 0;
   std::map<std::string, std::string> hints;
   // For kHdf5: the datasets of the file and the calls that each needs.
@@ -70,14 +76,16 @@ struct WriteCounts {
   int64_t bytes = 0;
   int64_t io_calls = 0;
   int64_t collective_io = 0;
-  int64_t staged_bytes = 0;  // the most at once
+  int64_t staged_bytes = 0;    // the most at once
+  int64_t gathered_bytes = 0;  // of kTwoPhase, with its lists; the most at once
 };
 
 // Writes by plain positional writes. Local. Syncs nothing.
 Status WriteIndependently(const WriteJob& job, WriteCounts& counts);
 
 // Sends runs to the ranks that write their part of the file, some MiB of each
-// rank at a time, and writes what touches in one call. Bytes between runs are
+// rank at a time, and writes what touches in one call. What a rank has staged
+// and gathered takes at most `job.memory` together. Bytes between runs are
 // not touched. `team` are the ranks of the file, also those that have nothing
 // for it. Collective; agreed. Syncs nothing.
 Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts);

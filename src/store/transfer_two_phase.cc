@@ -1,151 +1,24 @@
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
 #include "base/huge_pages.h"
 #include "base/status_macros.h"
 #include "base/with_memory.h"
-#include "geometry/runs.h"
 #include "parallel/all_to_all.h"
+#include "store/portion_reader.h"
 #include "store/posix_file.h"
-#include "store/shard_memory.h"
-#include "store/staging.h"
+#include "store/stripes.h"
 #include "store/transfer.h"
 
 namespace belay {
 namespace {
 
-// What a rank hands over at a time, about: more would leave the caches.
-constexpr int64_t kPortionBytes = int64_t{16} << 20;
-constexpr size_t kPortionSegments = size_t{1} << 17;
-constexpr int64_t kHandedTileBytes = int64_t{256} << 10;
-// Stripes begin at multiples of this, and are cut where one of these many
-// ranges of a portion begins.
-constexpr int64_t kLeastRangeBytes = int64_t{4} << 10;
-constexpr int64_t kRangesPerRank = 64;
-constexpr int64_t kMostRanges = 4096;
-
-using Segments = std::vector<IoSegment>;
-
 void Sort(Segments& segments) {
   const auto before = [](const IoSegment& a, const IoSegment& b) {
     return a.offset < b.offset;
   };
-  if (!std::is_sorted(segments.begin(), segments.end(), before)) {
-    std::sort(segments.begin(), segments.end(), before);
-  }
-}
-
-// Hands out the orders of a rank portion by portion, and sums them.
-class PortionReader {
- public:
-  explicit PortionReader(const WriteJob& job)
-      : job_(job), formed_{job.shards, job.forms}, sum_(job.registers) {}
-
-  bool HasMore(int64_t round) const {
-    const std::vector<WriteOrder>& orders = job_.writes.orders;
-    return next_order_ < orders.size() && orders[next_order_].round == round;
-  }
-
-  // The next segments of a round, ascending by offset.
-  StatusOr<Segments> Next(int64_t round) {
-    Segments segments;
-    if (!HasMore(round)) return segments;
-    BELAY_RETURN_IF_ERROR(
-        StartRound(formed_, std::span(job_.writes.orders).subspan(next_order_),
-                   kPortionBytes + kHandedTileBytes, staging_));
-    int64_t bytes = 0;
-    while (bytes < kPortionBytes && segments.size() < kPortionSegments &&
-           HasMore(round)) {
-      bytes += AddTile(job_.writes.orders[next_order_], segments);
-    }
-    Sort(segments);
-    return segments;
-  }
-
-  int64_t staged_bytes() const { return staging_.most_bytes(); }
-
- private:
-  // Adds the next tile of the next order; returns its bytes.
-  int64_t AddTile(const WriteOrder& order, Segments& segments) {
-    if (tiles_.empty()) {
-      ForEachTile(order.box,
-                  kHandedTileBytes / StoredElementSize(formed_, order.shard),
-                  [&](const Box& tile) { tiles_.push_back(tile); });
-    }
-    int64_t bytes = 0;
-    if (!tiles_.empty()) {
-      const Box& tile = tiles_[next_tile_++];
-      const ShardMemory memory =
-          StageForSave(formed_, order.shard, tile, staging_);
-      sum_.Add(memory, tile, order.first_block);
-      ReportProgress(job_, order.shard, tile);
-      ForEachSegment(memory, tile, order.extent,
-                     [&](char* data, int64_t offset, int64_t length) {
-                       segments.push_back({data, offset, length});
-                       bytes += length;
-                     });
-    }
-    if (next_tile_ == tiles_.size()) {
-      ++next_order_;
-      tiles_.clear();
-      next_tile_ = 0;
-    }
-    return bytes;
-  }
-
-  const WriteJob& job_;
-  FormedShards formed_;
-  Checksummer sum_;
-  Staging staging_;
-  size_t next_order_ = 0;
-  std::vector<Box> tiles_;  // of the next order
-  size_t next_tile_ = 0;
-};
-
-// Adds the bytes of segments to those of the ranges of `width` bytes in which
-// they lie, of which the first begins at `begin`.
-void CountBytes(const Segments& segments, int64_t begin, int64_t width,
-                std::vector<int64_t>& ranges) {
-  for (const IoSegment& segment : segments) {
-    const int64_t end = segment.offset + segment.bytes;
-    for (int64_t at = segment.offset; at < end;) {
-      const int64_t range = (at - begin) / width;
-      const int64_t next = std::min(end, begin + (range + 1) * width);
-      ranges[range] += next - at;
-      at = next;
-    }
-  }
-}
-
-// Cuts the bytes [begin, end) of a file into one stripe per rank, with about
-// equally many bytes that are written. Returns where each begins, and the end.
-// Collective; agreed. Same on all ranks: begin, end.
-StatusOr<std::vector<int64_t>> CutIntoStripes(Team& team, int64_t begin,
-                                              int64_t end,
-                                              const Segments& mine) {
-  const int64_t most = std::min(kMostRanges, kRangesPerRank * team.size());
-  const auto width = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(
-      std::max(kLeastRangeBytes, (end - begin) / most + 1))));
-  begin = begin / width * width;
-  std::vector<int64_t> ranges((end - begin + width - 1) / width, 0);
-  CountBytes(mine, begin, width, ranges);
-  BELAY_RETURN_IF_AGREED(SumAll(team, ranges));
-  int64_t all = 0;
-  for (int64_t bytes : ranges) all += bytes;
-  std::vector<int64_t> starts = {begin};
-  int64_t before = 0;
-  for (size_t range = 0; range < ranges.size(); ++range) {
-    before += ranges[range];
-    const auto stripes = static_cast<int64_t>(starts.size());
-    if (stripes < team.size() && before >= all / team.size() * stripes) {
-      starts.push_back(
-          std::min(end, begin + static_cast<int64_t>(range + 1) * width));
-    }
-  }
-  starts.resize(team.size() + 1, end);
-  return starts;
+  std::sort(segments.begin(), segments.end(), before);
 }
 
 // Calls visit(rank, segment) for the parts of segments in the stripes of ranks.
@@ -225,11 +98,17 @@ std::vector<std::span<const std::byte>> Pack(const Team& team,
   return to;
 }
 
+// How many segments a message has.
+int64_t CountOf(std::span<const std::byte> message) {
+  int64_t count = 0;
+  if (!message.empty()) std::memcpy(&count, message.data(), sizeof(count));
+  return count;
+}
+
 // Adds the segments of a message.
 void Unpack(std::span<const std::byte> message, Segments& segments) {
   if (message.empty()) return;
-  int64_t count;
-  std::memcpy(&count, message.data(), sizeof(count));
+  const int64_t count = CountOf(message);
   const std::byte* next = message.data() + sizeof(count);
   const std::byte* bytes = next + count * sizeof(Place);
   for (int64_t i = 0; i < count; ++i, next += sizeof(Place)) {
@@ -265,21 +144,34 @@ struct TwoPhaseRun {
   std::function<Status()> meanwhile;
   ReusableBytes sent;
   ReusableBytes received;
-  int64_t staged_bytes = 0;
-  Status first;  // failure of this rank
+  int64_t gathered_bytes = 0;  // the most at once, with its lists
+  Status first;                // failure of this rank
 };
+
+// Bytes of a list.
+int64_t MemoryOf(const Segments& segments) {
+  return static_cast<int64_t>(segments.capacity() * sizeof(IoSegment));
+}
 
 // Writes what arrived, and what this rank keeps. Local.
 Status WriteReceived(TwoPhaseRun& run, const ReceivedBytes& received,
-                     Segments segments) {
+                     const Segments& mine, Segments segments) {
   if (run.meanwhile) {
     BELAY_RETURN_IF_ERROR(std::exchange(run.meanwhile, nullptr)());
   }
   return WithMemory("the order of segments", [&] {
+    int64_t count = std::ssize(segments);
+    for (std::span<const std::byte> message : received.FromAll()) {
+      count += CountOf(message);
+    }
+    segments.reserve(count);
     for (std::span<const std::byte> message : received.FromAll()) {
       Unpack(message, segments);
     }
     Sort(segments);
+    run.gathered_bytes =
+        std::max(run.gathered_bytes, run.sent.size + received.memory.size +
+                                         MemoryOf(mine) + MemoryOf(segments));
     return WriteStripe(segments, run.job.durable, run.file);
   });
 }
@@ -311,13 +203,13 @@ Status WritePortion(Team& team, TwoPhaseRun& run, const Segments& mine,
       AllToAll(team,
                BlameFullDisk(run.first, run.job.path, run.job.writes.bytes), to,
                {}, std::move(run.received)));
-  run.first.Update(WriteReceived(run, received, std::move(kept)));
+  run.first.Update(WriteReceived(run, received, mine, std::move(kept)));
   run.received = std::move(received.memory);
   return absl::OkStatus();
 }
 
 // Collective; agreed.
-Status WriteRounds(Team& team, TwoPhaseRun& run) {
+Status WriteRounds(Team& team, TwoPhaseRun& run, WriteCounts& counts) {
   PortionReader portions(run.job);
   for (int64_t round = 0; round < run.job.rounds; ++round) {
     for (bool more = true; more;) {
@@ -331,7 +223,8 @@ Status WriteRounds(Team& team, TwoPhaseRun& run) {
       BELAY_RETURN_IF_AGREED(WritePortion(team, run, mine, more));
     }
   }
-  run.staged_bytes = portions.staged_bytes();
+  counts.staged_bytes = std::max(counts.staged_bytes, portions.staged_bytes());
+  counts.gathered_bytes = std::max(counts.gathered_bytes, run.gathered_bytes);
   return absl::OkStatus();
 }
 
@@ -346,13 +239,12 @@ Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts) {
                   .sent = {},
                   .received = {},
                   .first = {}};
-  BELAY_RETURN_IF_AGREED(WriteRounds(team, run));
+  BELAY_RETURN_IF_AGREED(WriteRounds(team, run, counts));
   Status status = run.first;
   if (status.ok()) status = run.file.Close();
   if (status.ok()) {
     counts.bytes += job.writes.bytes;
     counts.io_calls += run.file.write_calls();
-    counts.staged_bytes = std::max(counts.staged_bytes, run.staged_bytes);
   }
   return Agree(team, BlameFullDisk(status, job.path, job.writes.bytes));
 }
