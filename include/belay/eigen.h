@@ -19,7 +19,6 @@
 #include <string>
 
 #include "belay/box.h"
-#include "belay/cxx20.h"
 #include "belay/dtype.h"
 #include "belay/state.h"
 #include "belay/status.h"

@@ -72,6 +72,8 @@ class State {
         shards_[i].is_const |= std::is_const_v<T>;
       }
     } else {
+      static_assert(!std::is_pointer_v<T>,
+                    "belay stores numbers and objects of classes, no pointers");
       static_assert(!std::is_arithmetic_v<T>,
                     "belay has no DType for this C++ type");
       static_assert(std::is_class_v<T>,

@@ -124,7 +124,7 @@ void IsRefused(belay::Tracker& tracker, const belay::Layout& layout) {
 #elif CASE == 19  // belay has no DType for this C++ type
   long double number = 1;
   tracker.Child("x", number);
-#elif CASE == 20  // belay has no DType for this C++ type
+#elif CASE == 20  // belay::Memory
   long double numbers[3] = {};
   belay::State().AddReplicated("x", {3}, numbers);
 #elif CASE == 21  // belay stores numbers and objects of classes, no pointers
