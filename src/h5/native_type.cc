@@ -113,6 +113,20 @@ StatusOr<MaybeDType> BoolDType(const Handle& type) {
   return is_bool ? DType::kBool : MaybeDType();
 }
 
+// Whether an attribute is one text of a fixed length: what H5Aread writes is as
+// long as the file says.
+StatusOr<bool> IsOneText(const Handle& attribute) {
+  BELAY_ASSIGN_OR_RETURN(const Handle space,
+                         Own(H5Aget_space(attribute.get()), "get dataspace of",
+                             attribute.name()));
+  BELAY_ASSIGN_OR_RETURN(const Handle type,
+                         Own(H5Aget_type(attribute.get()), "get type of",
+                             attribute.name()));
+  return H5Sget_simple_extent_npoints(space.get()) == 1 &&
+         H5Tget_class(type.get()) == H5T_STRING &&
+         H5Tis_variable_str(type.get()) == 0;
+}
+
 // The name that belay gave a dataset whose type does not tell, else `dtype`.
 StatusOr<MaybeDType> NamedDType(const Handle& dataset, DType dtype) {
   BELAY_ASSIGN_OR_RETURN(const int64_t has_name,
@@ -123,6 +137,9 @@ StatusOr<MaybeDType> NamedDType(const Handle& dataset, DType dtype) {
       const Handle attribute,
       Own(H5Aopen(dataset.get(), kDTypeAttribute, H5P_DEFAULT),
           "open attribute of", dataset.name()));
+  // One of another program, or made up.
+  BELAY_ASSIGN_OR_RETURN(const bool is_text, IsOneText(attribute));
+  if (!is_text) return dtype;
   char name[16] = "";
   BELAY_ASSIGN_OR_RETURN(const Handle type,
                          FileType(DType::kString, sizeof(name) - 1));
