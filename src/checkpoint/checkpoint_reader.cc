@@ -263,19 +263,17 @@ Status CheckpointReader::ReadPieces(
       std::max<int64_t>(1, max_bytes / DTypeSize(array.dtype));
   ArrayReading reading = impl_->Reading(number, box);
   StatusOr<Tensor> tensor = NewTensor(array.dtype, {0});
-  Status status;
-  ForEachTile(box, max_elements, [&](const Box& tile) {
-    if (!status.ok()) return;
+  const auto read = [&](const Box& tile) -> Status {
     // Most pieces have the same shape, and the memory is used again.
     if (tensor->shape() != tile.shape) {
       tensor = NewTensor(array.dtype, tile.shape);
     }
-    status = tensor.status();
+    Status status = tensor.status();
     if (status.ok()) status = Impl::ReadInto(array, tile, reading, *tensor);
-    status = impl_->Explain(key, status);
-    if (status.ok()) status = visit(tile, *tensor);
-  });
-  BELAY_RETURN_IF_ERROR(status);
+    BELAY_RETURN_IF_ERROR(impl_->Explain(key, status));
+    return visit(tile, *tensor);
+  };
+  BELAY_RETURN_IF_ERROR(TryForEachTile(box, max_elements, read));
   return reading.CheckBlocks();
 }
 

@@ -123,21 +123,18 @@ class ArrayVerifier {
                        .element_size = size,
                        .box = {},
                        .array = IoShape(stored)};
-    Status status;
-    ForEachTile(box, kReadBytes / size, [&](const Box& tile) {
-      if (!status.ok()) return;
-      const int64_t bytes = NumElements(tile.shape) * size;
-      status =
-          staging_.Start(bytes, stored.key, FileOffset(tile, extent, size));
-      if (!status.ok()) return;
-      memory.data = staging_.Take(bytes);
-      memory.box = tile;
-      status = read(memory, tile);
-      if (!status.ok()) return;
-      sum.Add(memory, tile, 0);
-      if (progress_) progress_(bytes);
-    });
-    return status;
+    return TryForEachTile(
+        box, kReadBytes / size, [&](const Box& tile) -> Status {
+          const int64_t bytes = NumElements(tile.shape) * size;
+          BELAY_RETURN_IF_ERROR(staging_.Start(
+              bytes, stored.key, FileOffset(tile, extent, size)));
+          memory.data = staging_.Take(bytes);
+          memory.box = tile;
+          BELAY_RETURN_IF_ERROR(read(memory, tile));
+          sum.Add(memory, tile, 0);
+          if (progress_) progress_(bytes);
+          return absl::OkStatus();
+        });
   }
 
   const SavedCheckpoint& saved_;

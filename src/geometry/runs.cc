@@ -146,16 +146,25 @@ int64_t CountRuns(const Box& box, const Box& a_box, const Box& b_box) {
 
 void ForEachTile(const Box& box, int64_t max_elements,
                  absl::FunctionRef<void(const Box&)> visit) {
+  TryForEachTile(box, max_elements, [&](const Box& tile) {
+    visit(tile);
+    return absl::OkStatus();
+  }).IgnoreError();
+}
+
+Status TryForEachTile(const Box& box, int64_t max_elements,
+                      absl::FunctionRef<Status(const Box&)> visit) {
   assert(max_elements >= 1);
-  if (IsEmpty(box)) return;
+  if (IsEmpty(box)) return absl::OkStatus();
   if (box.shape.empty()) return visit(box);
   const TileCut cut = ChooseCut(box, max_elements);
   Box tile = box;
   std::fill_n(tile.shape.begin(), cut.axis, 1);
   tile.shape[cut.axis] = cut.length;
   do {
-    visit(tile);
+    if (Status status = visit(tile); !status.ok()) return status;
   } while (AdvanceTile(box, cut, tile));
+  return absl::OkStatus();
 }
 
 }  // namespace belay

@@ -13,6 +13,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "belay/box.h"
+#include "belay/status.h"
 
 namespace belay {
 
@@ -40,6 +41,11 @@ int64_t CountRuns(const Box& box, const Box& a_box, const Box& b_box);
 // gives nothing. Requires max_elements >= 1.
 void ForEachTile(const Box& box, int64_t max_elements,
                  absl::FunctionRef<void(const Box&)> visit);
+
+// The same, and ends with the first error: a box that a file claims to have may
+// have more tiles than anybody can visit.
+Status TryForEachTile(const Box& box, int64_t max_elements,
+                      absl::FunctionRef<Status(const Box&)> visit);
 
 }  // namespace belay
 

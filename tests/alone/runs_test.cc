@@ -172,6 +172,17 @@ TEST(RunsTest, DoesNotAllocate) {
   EXPECT_EQ(num_tiles, 20 * 7 * 20 * 3);
 }
 
+// A file may claim to have more than anybody can visit.
+TEST(TilesTest, AnErrorEndsTheVisit) {
+  const Box box = WholeBox({int64_t{1} << 40, int64_t{1} << 20});
+  int64_t num_tiles = 0;
+  const Status status = TryForEachTile(box, 7, [&](const Box&) {
+    return ++num_tiles < 3 ? absl::OkStatus() : absl::DataLossError("torn");
+  });
+  EXPECT_EQ(status, absl::DataLossError("torn"));
+  EXPECT_EQ(num_tiles, 3);
+}
+
 TEST(TilesTest, CutsTheOutermostAxisThatItCan) {
   const Box box = {{10, 20}, {5, 4}};
   EXPECT_THAT(Tiles(box, 20), ElementsAre(box));
