@@ -231,12 +231,14 @@ Status GetChecksums(const IndexColumns& in, const std::string& path,
     return Bad(path, "header/block_bytes", 0);
   }
   saved.has_checksums = in.block_bytes[0] != 0;
+  // Arrays may claim so many blocks that their sum wraps around.
+  const auto found = static_cast<uint64_t>(in.checksum.size());
   uint64_t blocks = 0;
   for (const StoredArray& array : saved.arrays) {
-    blocks += NumBlocks(ArrayBytes(array));
+    if (!saved.has_checksums || blocks > found) break;
+    blocks += static_cast<uint64_t>(NumBlocks(ArrayBytes(array)));
   }
-  if (!saved.has_checksums) blocks = 0;
-  if (in.checksum.size() != blocks) {
+  if (found != blocks) {
     return absl::DataLossError(absl::StrFormat(
         "read \"%s\": column \"checksums/crc32c\" has the wrong length (need "
         "%d rows, found %d)",
