@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "base/status_macros.h"
+#include "store/open_regular.h"
 #include "store/posix_file.h"
 #include "store/retry.h"
 
@@ -38,9 +39,9 @@ FileLock::~FileLock() {
 
 StatusOr<FileLock> FileLock::Open(std::string path) {
   BELAY_RETURN_IF_ERROR(fault::Point("open"));
-  const int fd = Retry(
-      [&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); });
-  if (fd < 0) return ErrnoStatus(errno, "open", path);
+  // Who can write to the directory must not make this write elsewhere.
+  BELAY_ASSIGN_OR_RETURN(
+      const int fd, OpenRegular(path, O_RDWR | O_CREAT | O_NOFOLLOW, "open"));
   return FileLock(std::move(path), fd);
 }
 

@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <optional>
 #include <string>
@@ -313,6 +316,21 @@ TEST(ThisProcessTest, IsRunning) {
   EXPECT_TRUE(IsRunning({.pid = getpid()}));
   EXPECT_FALSE(IsRunning({.pid = 0}));
   EXPECT_FALSE(IsRunning({.pid = -1}));
+}
+
+// Who can write to the directory must not make a manager write elsewhere.
+TEST_F(LeaseTest, ALinkIsNoLease) {
+  const std::string elsewhere = File() + ".elsewhere";
+  for (const bool exists : {false, true}) {
+    if (exists) std::ofstream(elsewhere) << "";
+    std::filesystem::remove(File());
+    std::filesystem::create_symlink(elsewhere, File());
+    EXPECT_FALSE(FileLock::Open(File()).ok());
+    EXPECT_EQ(std::filesystem::exists(elsewhere), exists);
+  }
+  std::filesystem::remove(File());
+  ASSERT_EQ(mkfifo(File().c_str(), 0600), 0);
+  EXPECT_FALSE(FileLock::Open(File()).ok());
 }
 
 }  // namespace
