@@ -48,7 +48,8 @@ Status CheckFits(const Shard& shard, const StoredForm& form,
 // Opens the dataset of a shard that fits.
 StatusOr<h5::Handle> OpenFitting(const h5::Handle& file, const Shard& shard,
                                  const StoredForm& form) {
-  BELAY_ASSIGN_OR_RETURN(h5::Handle dataset, h5::OpenDataset(file, shard.key));
+  BELAY_ASSIGN_OR_RETURN(h5::Handle dataset, h5::OpenDataset(file, shard.key,
+                                         h5::OtherFiles::kFollowed));
   BELAY_ASSIGN_OR_RETURN(const h5::NativeArray found,
                          h5::DescribeDataset(dataset));
   BELAY_RETURN_IF_ERROR(CheckFits(shard, form, found));
@@ -61,7 +62,6 @@ Status ReadConverted(const h5::Handle& dataset, const FormedShards& formed,
                      int32_t index, Staging& staging) {
   const StoredForm& form = formed.forms[index];
   const Shard& shard = formed.shards[index];
-  Status status;
   const auto read_tile = [&](const Box& tile) -> Status {
     // Where only the shape differs, HDF5 still wants its elements dense.
     BELAY_RETURN_IF_ERROR(
@@ -72,18 +72,16 @@ Status ReadConverted(const h5::Handle& dataset, const FormedShards& formed,
     HandOver(formed, index, tile, staged);
     return absl::OkStatus();
   };
-  ForEachTile(StoredPart(shard.box, form.shape),
-              kTileBytes / DTypeSize(form.dtype), [&](const Box& tile) {
-                if (status.ok()) status = read_tile(tile);
-              });
-  return status;
+  return TryForEachTile(StoredPart(shard.box, form.shape),
+                        kTileBytes / DTypeSize(form.dtype), read_tile);
 }
 
 Status ReadShard(const h5::Handle& file, const FormedShards& formed,
                  int32_t index, Staging& staging) {
   const Shard& shard = formed.shards[index];
   BELAY_ASSIGN_OR_RETURN(const h5::Handle dataset,
-                         h5::OpenDataset(file, shard.key));
+                         h5::OpenDataset(file, shard.key,
+                                         h5::OtherFiles::kFollowed));
   if (shard.dtype == DType::kString) {
     BELAY_ASSIGN_OR_RETURN(*shard.text, h5::ReadNativeText(dataset));
     return absl::OkStatus();

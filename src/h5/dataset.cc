@@ -170,6 +170,25 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
   return offset;
 }
 
+namespace {
+
+// Raw files are opened when values are read, whatever they are.
+Status CheckHasOwnValues(const Handle& dataset, OtherFiles others) {
+  BELAY_ASSIGN_OR_RETURN(const Handle creation,
+                         Own(H5Dget_create_plist(dataset.get()),
+                             "get properties of", dataset.name()));
+  const bool is_virtual = H5Pget_layout(creation.get()) == H5D_VIRTUAL;
+  const bool is_elsewhere = H5Pget_external_count(creation.get()) > 0;
+  if (!is_elsewhere && !(is_virtual && others == OtherFiles::kRefused)) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(
+      Cat("open dataset \"", dataset.name(),
+          "\": its values lie in other files, which belay does not read"));
+}
+
+}  // namespace
+
 StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec) {
   BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenDataset(file, spec.path));
   BELAY_RETURN_IF_ERROR(
@@ -184,10 +203,15 @@ StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec) {
   return DataOffset(dataset, spec);
 }
 
-StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path) {
+StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path,
+                             OtherFiles others) {
   const std::string name(path);
-  return Own(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT), "open dataset",
-             name);
+  BELAY_ASSIGN_OR_RETURN(const Handle access, LinkAccess(H5P_DATASET_ACCESS, others, name));
+  BELAY_ASSIGN_OR_RETURN(
+      Handle dataset, Own(H5Dopen2(file.get(), name.c_str(), access.get()),
+                          "open dataset", name));
+  BELAY_RETURN_IF_ERROR(CheckHasOwnValues(dataset, others));
+  return dataset;
 }
 
 StatusOr<Shape> DatasetShape(const Handle& dataset) {

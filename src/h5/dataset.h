@@ -21,6 +21,7 @@
 #include "belay/save_args.h"
 #include "belay/status.h"
 #include "h5/handle.h"
+#include "h5/property.h"
 
 namespace belay::h5 {
 
@@ -79,8 +80,9 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
 StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec);
 
 // Opens a dataset. Local.
-// Errors: NotFound; DataLoss; Internal.
-StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path);
+// Errors: NotFound; DataLoss - it lies in another file; Internal.
+StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path,
+                             OtherFiles others = OtherFiles::kRefused);
 
 // Writes the elements of a box, dense and row-major at `data`, less than 2 GiB.
 // Local. The dataset has that type, and the box lies inside it. An empty box or

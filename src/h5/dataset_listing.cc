@@ -8,12 +8,16 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "h5/error.h"
+#include "h5/property.h"
 
 namespace belay::h5 {
 namespace {
 
 // A few groups can have endlessly many paths.
 constexpr int64_t kMaxRepeats = 10'000;
+// Each level of groups takes memory of the stack.
+constexpr size_t kMaxDepth = 1000;
+constexpr size_t kPathShown = 100;
 
 #if H5_VERSION_GE(1, 12, 0)
 using ObjectInfo = H5O_info1_t;
@@ -70,6 +74,12 @@ class Walk {
           Cat("list group \"", path, "\": more than ", kMaxRepeats,
               " paths lead to groups that have another one"));
     }
+    if (above_.size() == kMaxDepth) {
+      return absl::ResourceExhaustedError(
+          Cat("list group \"", path.substr(0, kPathShown),
+              "...\": too many groups inside each other (need at most ",
+              kMaxDepth, ")"));
+    }
     above_.push_back(identity);
     BELAY_ASSIGN_OR_RETURN(const std::vector<ListedLink> links, LinksOf(group));
     for (const ListedLink& link : links) {
@@ -85,7 +95,10 @@ class Walk {
  private:
   Status ListLink(const Handle& group, const ListedLink& link,
                   const std::string& path) {
-    const hid_t id = H5Oopen(group.get(), link.name.c_str(), H5P_DEFAULT);
+    BELAY_ASSIGN_OR_RETURN(
+        const Handle access,
+        LinkAccess(H5P_LINK_ACCESS, OtherFiles::kFollowed, path));
+    const hid_t id = H5Oopen(group.get(), link.name.c_str(), access.get());
     if (id < 0 && !link.is_hard) {
       H5Eclear2(H5E_DEFAULT);
       listed_.push_back(

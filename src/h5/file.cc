@@ -1,6 +1,9 @@
 #include "h5/file.h"
 
+#include <sys/stat.h>
+
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "h5/error.h"
 #include "h5/property.h"
 
@@ -39,6 +42,26 @@ StatusOr<Handle> WriterAccess(const FileLayoutHint& hint,
   return access;
 }
 
+// HDF5 waits for the other end of a pipe, and with it all ranks.
+Status CheckRegular(const std::string& path) {
+  struct stat stat;
+  if (::stat(path.c_str(), &stat) != 0 || S_ISREG(stat.st_mode) ||
+      S_ISDIR(stat.st_mode)) {
+    return absl::OkStatus();  // HDF5 says what else is wrong
+  }
+  return absl::InvalidArgumentError(
+      Cat("open file \"", path, "\": not a regular file"));
+}
+
+// What is only read needs no lock, and anybody who may read it can hold one.
+StatusOr<Handle> ReaderAccess(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(Handle access, NewProperties(H5P_FILE_ACCESS, path));
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Pset_file_locking(access.get(), false, true),
+            "set file locking", path));
+  return access;
+}
+
 }  // namespace
 
 StatusOr<Handle> CreateFile(const std::string& path, const FileLayoutHint& hint,
@@ -55,7 +78,9 @@ StatusOr<Handle> CreateFile(const std::string& path, const FileLayoutHint& hint,
 
 StatusOr<Handle> OpenFileReadOnly(const std::string& path) {
   InitLibrary();
-  return Own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "open file",
+  BELAY_RETURN_IF_ERROR(CheckRegular(path));
+  BELAY_ASSIGN_OR_RETURN(const Handle access, ReaderAccess(path));
+  return Own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "open file",
              path);
 }
 

@@ -1,5 +1,9 @@
 #include "h5/property.h"
 
+#include <sys/stat.h>
+
+#include <string>
+
 #include "base/status_macros.h"
 #include "h5/error.h"
 #include "h5/group_links.h"
@@ -12,6 +16,24 @@ constexpr unsigned kMinIndexedLinks = 6;
 Status NoTimes(const Handle& properties) {
   return Check(H5Pset_obj_track_times(properties.get(), false),
                "set time tracking", properties.name());
+}
+
+// Returning less than 0 refuses a link into another file.
+herr_t RefuseLink(const char*, const char*, const char*, const char*, unsigned*,
+                  hid_t, void*) {
+  return -1;
+}
+
+// HDF5 looks for the file of a link beside the one that has it, too.
+herr_t RefusePipes(const char* from, const char*, const char* to, const char*,
+                   unsigned*, hid_t, void*) {
+  const std::string parent(from);
+  const std::string beside = parent.substr(0, parent.rfind('/') + 1) + to;
+  for (const std::string& path : {beside, std::string(to)}) {
+    struct stat stat;
+    if (::stat(path.c_str(), &stat) == 0 && !S_ISREG(stat.st_mode)) return -1;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -32,6 +54,17 @@ StatusOr<Handle> GroupProperties(hid_t property_class,
                                      kMinIndexedLinks),
             "set link storage", object));
   return properties;
+}
+
+StatusOr<Handle> LinkAccess(hid_t property_class, OtherFiles others,
+                            std::string_view object) {
+  BELAY_ASSIGN_OR_RETURN(Handle access, NewProperties(property_class, object));
+  BELAY_RETURN_IF_ERROR(Check(
+      H5Pset_elink_cb(access.get(),
+                      others == OtherFiles::kRefused ? RefuseLink : RefusePipes,
+                      nullptr),
+      "set link access of", object));
+  return access;
 }
 
 StatusOr<Handle> LinkProperties(std::string_view object) {

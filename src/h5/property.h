@@ -5,6 +5,7 @@
 
 #include <hdf5.h>
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,12 @@
 
 namespace belay::h5 {
 
+// What becomes of links into other files on the way to an object.
+enum class OtherFiles : uint8_t {
+  kRefused,   // also values that lie in other files
+  kFollowed,  // into regular files
+};
+
 using Dims = absl::InlinedVector<hsize_t, 4>;
 
 // Returns the lengths as HDF5 wants them. Local. None may be negative.
@@ -24,6 +31,11 @@ Dims ToDims(const Shape& shape);
 // Returns an empty property list of a class such as H5P_FILE_ACCESS. Local.
 // `object` is what messages name, here and below.
 StatusOr<Handle> NewProperties(hid_t property_class, std::string_view object);
+
+// Returns how links are followed, for H5P_DATASET_ACCESS or H5P_LINK_ACCESS.
+// Local.
+StatusOr<Handle> LinkAccess(hid_t property_class, OtherFiles others,
+                            std::string_view object);
 
 // Returns how groups are made, for H5P_GROUP_CREATE, or the root group, for
 // H5P_FILE_CREATE: no times, an index as soon as there are more than 8 links.

@@ -98,7 +98,8 @@ Status FindArrays(const std::string& path,
                   const SavedCheckpoint& saved) {
   BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
   for (size_t i = 0; i < paths.size(); ++i) {
-    StatusOr<h5::Handle> dataset = h5::OpenDataset(file, paths[i]);
+    StatusOr<h5::Handle> dataset =
+        h5::OpenDataset(file, paths[i], h5::OtherFiles::kFollowed);
     if (dataset.ok()) continue;
     return Status(dataset.status().code(),
                   absl::StrFormat("key \"%s\": %s", saved.arrays[i].key,
