@@ -5,7 +5,7 @@ set(BELAY_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
     -Woverloaded-virtual -Wcast-align -Wunused -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 with -O3 takes moved-from absl::InlinedVector for uninitialized.
-  list(APPEND BELAY_WARNINGS -Wno-maybe-uninitialized
+  list(APPEND BELAY_WARNINGS -Wno-maybe-uninitialized -Wno-stringop-overflow
        -Wno-restrict)
 endif()
 if(BELAY_WERROR)

@@ -48,8 +48,9 @@ Status CheckFits(const Shard& shard, const StoredForm& form,
 // Opens the dataset of a shard that fits.
 StatusOr<h5::Handle> OpenFitting(const h5::Handle& file, const Shard& shard,
                                  const StoredForm& form) {
-  BELAY_ASSIGN_OR_RETURN(h5::Handle dataset, h5::OpenDataset(file, shard.key,
-                                         h5::OtherFiles::kFollowed));
+  BELAY_ASSIGN_OR_RETURN(
+      h5::Handle dataset,
+      h5::OpenToRead(file, shard.key, h5::OtherFiles::kFollowed));
   BELAY_ASSIGN_OR_RETURN(const h5::NativeArray found,
                          h5::DescribeDataset(dataset));
   BELAY_RETURN_IF_ERROR(CheckFits(shard, form, found));
@@ -79,9 +80,9 @@ Status ReadConverted(const h5::Handle& dataset, const FormedShards& formed,
 Status ReadShard(const h5::Handle& file, const FormedShards& formed,
                  int32_t index, Staging& staging) {
   const Shard& shard = formed.shards[index];
-  BELAY_ASSIGN_OR_RETURN(const h5::Handle dataset,
-                         h5::OpenDataset(file, shard.key,
-                                         h5::OtherFiles::kFollowed));
+  BELAY_ASSIGN_OR_RETURN(
+      const h5::Handle dataset,
+      h5::OpenToRead(file, shard.key, h5::OtherFiles::kFollowed));
   if (shard.dtype == DType::kString) {
     BELAY_ASSIGN_OR_RETURN(*shard.text, h5::ReadNativeText(dataset));
     return absl::OkStatus();

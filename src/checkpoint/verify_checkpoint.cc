@@ -126,8 +126,8 @@ class ArrayVerifier {
     return TryForEachTile(
         box, kReadBytes / size, [&](const Box& tile) -> Status {
           const int64_t bytes = NumElements(tile.shape) * size;
-          BELAY_RETURN_IF_ERROR(staging_.Start(
-              bytes, stored.key, FileOffset(tile, extent, size)));
+          BELAY_RETURN_IF_ERROR(staging_.Start(bytes, stored.key,
+                                               FileOffset(tile, extent, size)));
           memory.data = staging_.Take(bytes);
           memory.box = tile;
           BELAY_RETURN_IF_ERROR(read(memory, tile));

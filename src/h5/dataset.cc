@@ -203,13 +203,20 @@ StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec) {
   return DataOffset(dataset, spec);
 }
 
-StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path,
-                             OtherFiles others) {
+StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path) {
   const std::string name(path);
-  BELAY_ASSIGN_OR_RETURN(const Handle access, LinkAccess(H5P_DATASET_ACCESS, others, name));
-  BELAY_ASSIGN_OR_RETURN(
-      Handle dataset, Own(H5Dopen2(file.get(), name.c_str(), access.get()),
-                          "open dataset", name));
+  return Own(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT), "open dataset",
+             name);
+}
+
+StatusOr<Handle> OpenToRead(const Handle& file, std::string_view path,
+                            OtherFiles others) {
+  const std::string name(path);
+  BELAY_ASSIGN_OR_RETURN(const Handle access,
+                         LinkAccess(H5P_DATASET_ACCESS, others, name));
+  BELAY_ASSIGN_OR_RETURN(Handle dataset,
+                         Own(H5Dopen2(file.get(), name.c_str(), access.get()),
+                             "open dataset", name));
   BELAY_RETURN_IF_ERROR(CheckHasOwnValues(dataset, others));
   return dataset;
 }

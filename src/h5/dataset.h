@@ -79,10 +79,14 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
 //   Internal.
 StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec);
 
-// Opens a dataset. Local.
-// Errors: NotFound; DataLoss - it lies in another file; Internal.
-StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path,
-                             OtherFiles others = OtherFiles::kRefused);
+// Opens a dataset of a file that belay writes. Local.
+// Errors: NotFound; DataLoss; Internal.
+StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path);
+
+// The same to read it, from a file that anybody may have made. Local.
+// Errors: those of OpenDataset; DataLoss - it lies in another file.
+StatusOr<Handle> OpenToRead(const Handle& file, std::string_view path,
+                            OtherFiles others = OtherFiles::kRefused);
 
 // Writes the elements of a box, dense and row-major at `data`, less than 2 GiB.
 // Local. The dataset has that type, and the box lies inside it. An empty box or
@@ -101,9 +105,11 @@ Status WriteHyperslabTogether(const Handle& dataset, const Box& box,
 // Reads the elements of a box to `data`, dense and row-major, less than 2 GiB.
 // Local.
 // Errors: NotFound - no such dataset; DataLoss - another type or number of
-//   axes, or a damaged file; OutOfRange - the box leaves the array; Internal.
+//   axes, a damaged file, or values in another one; OutOfRange - the box leaves
+//   the array; Internal.
 Status ReadHyperslab(const Handle& file, std::string_view path, DType dtype,
-                     int64_t string_bytes, const Box& box, void* data);
+                     int64_t string_bytes, const Box& box, void* data,
+                     OtherFiles others = OtherFiles::kRefused);
 
 // Returns the shape of a dataset; no axes for a scalar and for an empty text.
 // Local.

@@ -41,8 +41,12 @@ StatusOr<Handle> CreateFile(const std::string& path,
 
 // Opens a file for reading. Local.
 // Errors: NotFound; PermissionDenied; DataLoss - truncated, damaged, or no HDF5
-//   file at all; Internal.
+//   file at all; InvalidArgument - not a regular file; Internal.
 StatusOr<Handle> OpenFileReadOnly(const std::string& path);
+
+// The same for a file that never changes, without a lock. Local. HDF5 opens no
+// file with a lock and without at the same time.
+StatusOr<Handle> OpenFileUnlocked(const std::string& path);
 
 // Opens an existing file for reading and writing on all ranks of `comm`.
 // Collective. Same on all ranks: path, hints. The Status is not agreed. `file`

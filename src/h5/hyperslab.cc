@@ -93,8 +93,9 @@ Status WriteHyperslabTogether(const Handle& dataset, const Box& box,
 }
 
 Status ReadHyperslab(const Handle& file, std::string_view path, DType dtype,
-                     int64_t string_bytes, const Box& box, void* data) {
-  BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenDataset(file, path));
+                     int64_t string_bytes, const Box& box, void* data,
+                     OtherFiles others) {
+  BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenToRead(file, path, others));
   BELAY_RETURN_IF_ERROR(CheckStoredType(dataset, dtype, string_bytes));
   BELAY_RETURN_IF_ERROR(CheckStoredBox(dataset, box));
   if (IsEmpty(box) || IsEmptyText(dtype, string_bytes)) return absl::OkStatus();

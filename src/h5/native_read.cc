@@ -129,12 +129,12 @@ Status ReadNative(const Handle& dataset, DType dtype, const Box& box,
   BELAY_ASSIGN_OR_RETURN(const Handle type, FileType(dtype, 0));
   BELAY_ASSIGN_OR_RETURN(const Handle space, SpaceOf(dataset));
   auto* target = static_cast<std::byte*>(data);
-  return TryForEachTile(
-      box, kMaxReadBytes / DTypeSize(dtype), [&](const Box& tile) {
-        std::byte* const place = target;
-        target += NumElements(tile.shape) * DTypeSize(dtype);
-        return ReadTile(dataset, type, space, tile, place);
-      });
+  return TryForEachTile(box, kMaxReadBytes / DTypeSize(dtype),
+                        [&](const Box& tile) {
+                          std::byte* const place = target;
+                          target += NumElements(tile.shape) * DTypeSize(dtype);
+                          return ReadTile(dataset, type, space, tile, place);
+                        });
 }
 
 StatusOr<std::string> ReadNativeText(const Handle& dataset) {

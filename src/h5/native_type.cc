@@ -116,15 +116,16 @@ StatusOr<MaybeDType> BoolDType(const Handle& type) {
 // Whether an attribute is one text of a fixed length: what H5Aread writes is as
 // long as the file says.
 StatusOr<bool> IsOneText(const Handle& attribute) {
-  BELAY_ASSIGN_OR_RETURN(const Handle space,
-                         Own(H5Aget_space(attribute.get()), "get dataspace of",
-                             attribute.name()));
-  BELAY_ASSIGN_OR_RETURN(const Handle type,
-                         Own(H5Aget_type(attribute.get()), "get type of",
-                             attribute.name()));
+  BELAY_ASSIGN_OR_RETURN(
+      const Handle space,
+      Own(H5Aget_space(attribute.get()), "get dataspace of", attribute.name()));
+  BELAY_ASSIGN_OR_RETURN(
+      const Handle type,
+      Own(H5Aget_type(attribute.get()), "get type of", attribute.name()));
   return H5Sget_simple_extent_npoints(space.get()) == 1 &&
          H5Tget_class(type.get()) == H5T_STRING &&
-         H5Tis_variable_str(type.get()) == 0;
+         H5Tis_variable_str(type.get()) == 0 &&
+         H5Tget_cset(type.get()) == H5T_CSET_UTF8;
 }
 
 // The name that belay gave a dataset whose type does not tell, else `dtype`.

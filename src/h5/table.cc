@@ -120,7 +120,7 @@ template <typename T>
 StatusOr<std::vector<T>> ReadColumn(const Handle& file, std::string_view path,
                                     int64_t max_rows) {
   constexpr DType kType = DTypeOf<T>();
-  BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenDataset(file, path));
+  BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenToRead(file, path));
   BELAY_RETURN_IF_ERROR(CheckStoredType(dataset, kType, 0));
   BELAY_ASSIGN_OR_RETURN(const int64_t rows,
                          CheckedRows(file, dataset, sizeof(T), max_rows));
@@ -181,7 +181,7 @@ Status WriteTextColumn(const Handle& file, ObjectCache& cache,
 StatusOr<std::vector<std::string>> ReadTextColumn(const Handle& file,
                                                   std::string_view path,
                                                   int64_t max_rows) {
-  BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenDataset(file, path));
+  BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenToRead(file, path));
   BELAY_ASSIGN_OR_RETURN(const int64_t bytes, TextBytes(dataset));
   BELAY_RETURN_IF_ERROR(CheckStoredType(dataset, DType::kString, bytes));
   BELAY_ASSIGN_OR_RETURN(const int64_t rows,

@@ -120,7 +120,7 @@ void FindFilteredPaths(SavedCheckpoint& saved) {
 
 StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory) {
   const std::string path = JoinPath(directory, IndexName());
-  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
+  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileUnlocked(path));
   BELAY_RETURN_IF_ERROR(CheckHeader(file, path));
   IndexColumns columns;
   bool is_intact = false;

@@ -53,9 +53,9 @@ class Reading {
   Status Read(const ReadOrder& order) {
     const int64_t size = StoredElementSize(formed_, order.shard);
     const int64_t bytes = std::min(kReadTileBytes, job_.max_bytes_in_flight);
-    return TryForEachTile(
-        order.box, bytes / size,
-        [&](const Box& tile) { return ReadTile(order, tile); });
+    return TryForEachTile(order.box, bytes / size, [&](const Box& tile) {
+      return ReadTile(order, tile);
+    });
   }
 
   Status ReadTile(const ReadOrder& order, const Box& tile) {

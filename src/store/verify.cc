@@ -99,7 +99,7 @@ Status FindArrays(const std::string& path,
   BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
   for (size_t i = 0; i < paths.size(); ++i) {
     StatusOr<h5::Handle> dataset =
-        h5::OpenDataset(file, paths[i], h5::OtherFiles::kFollowed);
+        h5::OpenToRead(file, paths[i], h5::OtherFiles::kFollowed);
     if (dataset.ok()) continue;
     return Status(dataset.status().code(),
                   absl::StrFormat("key \"%s\": %s", saved.arrays[i].key,

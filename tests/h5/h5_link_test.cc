@@ -79,7 +79,8 @@ TEST_F(H5LinkTest, AVirtualDatasetMayHoldMoreThanFourGibiElements) {
   cache = {};
   Ok(file.Close());
   const Handle reader = Value(OpenFileReadOnly(Index()));
-  Ok(ReadHyperslab(reader, "w", DType::kU8, 0, end, found));
+  Ok(ReadHyperslab(reader, "w", DType::kU8, 0, end, found,
+                   OtherFiles::kFollowed));
   EXPECT_EQ(std::string(found, 2), std::string("\0*", 2));
 }
 
@@ -131,7 +132,7 @@ TEST_F(H5LinkTest, AVirtualDatasetMayHaveManyPieces) {
   const Handle reader = Value(OpenFileReadOnly(Index()));
   std::string found(2 * 3, '?');
   Ok(ReadHyperslab(reader, "w", DType::kU8, 0, {{kPieces - 2, 0}, {2, 3}},
-                   found.data()));
+                   found.data(), OtherFiles::kFollowed));
   EXPECT_EQ(found, std::string("\0\0\0\1\1\1", 6));
 }
 
