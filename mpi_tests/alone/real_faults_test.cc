@@ -255,7 +255,7 @@ TEST_F(RealFaultsTest, FilesMayNotGrow) {
       }
       // ROMIO says no more than that the input or output failed.
       EXPECT_EQ(status.code(), transfer == Transfer::kCollective
-                                   ? absl::StatusCode::kInternal
+                                   ? absl::StatusCode::kUnavailable
                                    : absl::StatusCode::kResourceExhausted)
           << status;
       EXPECT_EQ(NamesIn(dir), std::set<std::string>{StepName(1)});

@@ -1,5 +1,6 @@
 #include "base/errno_status.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <system_error>
@@ -9,7 +10,22 @@
 namespace belay {
 namespace {
 
+constexpr int kTransient[] = {
+    // The device or the server has failed in a way that it does not name.
+    EIO, EREMOTEIO,
+    // The server was there before: it, or the mount, has been lost.
+    ENOTCONN, ESTALE, ESHUTDOWN, EPIPE, EBADFD, ENOLINK, ECOMM, ECONNRESET,
+    ECONNREFUSED, ECONNABORTED,
+    // The way there.
+    ETIMEDOUT, ETIME, EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH, ENETRESET,
+    ENONET,
+    // It says itself that it is for now.
+    EAGAIN, EBUSY, EINTR, ERESTART, ENOBUFS, ENOLCK};
+
 absl::StatusCode CodeOf(int error) {
+  if (std::ranges::find(kTransient, error) != std::end(kTransient)) {
+    return absl::StatusCode::kUnavailable;
+  }
   switch (error) {
     case ENOSPC:
     case EDQUOT:
@@ -44,5 +60,7 @@ Status ErrnoStatus(int error, std::string_view operation,
   message += absl::AsciiStrToLower(std::generic_category().message(error));
   return Status(CodeOf(error), message);
 }
+
+std::span<const int> TransientErrors() { return kTransient; }
 
 }  // namespace belay

@@ -3,6 +3,7 @@
 #ifndef BELAY_BASE_ERRNO_STATUS_H_
 #define BELAY_BASE_ERRNO_STATUS_H_
 
+#include <span>
 #include <string_view>
 
 #include "belay/status.h"
@@ -16,9 +17,15 @@ namespace belay {
 //   EEXIST ENOTEMPTY                      AlreadyExists
 //   EACCES EPERM EROFS                    PermissionDenied
 //   ENOTDIR EISDIR EINVAL ENAMETOOLONG    InvalidArgument
+//   those of TransientErrors              Unavailable
 //   all others                            Internal
 Status ErrnoStatus(int error, std::string_view operation,
                    std::string_view object);
+
+// Returns the error numbers of faults that may pass: a device, a server or a
+// network that does not answer. Some of them may as well last, which the number
+// does not tell. Local.
+std::span<const int> TransientErrors();
 
 }  // namespace belay
 

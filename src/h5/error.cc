@@ -1,10 +1,13 @@
 #include "h5/error.h"
 
+#include <algorithm>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/str_replace.h"
+#include "base/errno_status.h"
 #include "base/fault.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -53,6 +56,7 @@ struct ErrorText {
   std::string cause;        // the deepest message
   std::string all;          // every message without the names in it
   bool has_reason = false;  // of the system or MPI
+  std::string reasons;      // all of them, in lower case
 };
 
 constexpr std::string_view kOfSystem = "belay/h5/of_system";
@@ -117,8 +121,10 @@ std::string WithoutNames(const std::string& text) {
 herr_t Collect(unsigned /*depth*/, const H5E_error2_t* error, void* data) {
   auto& out = *static_cast<ErrorText*>(data);
   const std::string text = LevelText(*error);
-  if (error->desc != nullptr && !QuotedReason(error->desc).empty()) {
-    out.has_reason = true;
+  if (error->desc != nullptr) {
+    const std::string reason = QuotedReason(error->desc);
+    out.has_reason = out.has_reason || !reason.empty();
+    out.reasons += absl::AsciiStrToLower(reason) + "\n";
   }
   out.all += WithoutNames(text) + "\n";
   if (out.cause.empty()) out.cause = text;
@@ -133,9 +139,19 @@ ErrorText TakeErrorStack() {
   return text;
 }
 
-StatusCode CodeOf(const std::string& all) {
+// HDF5 quotes the text of an error number, not always the number.
+bool IsTransient(const std::string& reasons) {
+  const auto& category = std::generic_category();
+  return std::ranges::any_of(TransientErrors(), [&](int error) {
+    return reasons.find(absl::AsciiStrToLower(category.message(error))) !=
+           reasons.npos;
+  });
+}
+
+StatusCode CodeOf(const ErrorText& text) {
+  if (IsTransient(text.reasons)) return StatusCode::kUnavailable;
   for (const Symptom& symptom : kSymptoms) {
-    if (all.find(symptom.text) != all.npos) return symptom.code;
+    if (text.all.find(symptom.text) != text.all.npos) return symptom.code;
   }
   return StatusCode::kInternal;
 }
@@ -144,7 +160,7 @@ Status Failure(std::string_view site, std::string_view object) {
   const ErrorText text = TakeErrorStack();
   std::string what(site);
   if (!object.empty()) what += Cat(" \"", object, "\"");
-  Status status(CodeOf(text.all), Cat(what, ": ", text.cause));
+  Status status(CodeOf(text), Cat(what, ": ", text.cause));
   if (text.has_reason) status.SetPayload(AbslView(kOfSystem), absl::Cord());
   return status;
 }

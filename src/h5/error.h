@@ -27,7 +27,8 @@ void InitLibrary();
 // `site` says what was done, such as "create dataset"; an empty `object` is
 // left out of the message: site "object": HDF5's text (major: minor), or what
 // the system said. The deepest message of HDF5's stack counts.
-// Errors, by HDF5's text: ResourceExhausted - no space, quota or memory;
+// Errors, by HDF5's text: Unavailable - the system says what TransientErrors
+//   has; ResourceExhausted - no space, quota or memory;
 //   NotFound - no such file or object; AlreadyExists; PermissionDenied;
 //   DataLoss - truncated, not HDF5, a bad signature or checksum; Internal - all
 //   else, and injected faults.

@@ -22,6 +22,9 @@ absl::StatusCode CodeOf(int error_class) {
     case MPI_ERR_ACCESS:
     case MPI_ERR_READ_ONLY:
       return absl::StatusCode::kPermissionDenied;
+    // What ROMIO makes of each error number that has no class of its own.
+    case MPI_ERR_IO:
+      return absl::StatusCode::kUnavailable;
     default:
       return absl::StatusCode::kInternal;
   }

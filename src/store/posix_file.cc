@@ -389,7 +389,7 @@ bool IsInMemory(const std::string& path) { return IsOn(TMPFS_MAGIC, path); }
 
 Status BlameFullDisk(const Status& status, const std::string& path,
                      int64_t need) {
-  if (!absl::IsInternal(status)) return status;
+  if (!absl::IsInternal(status) && !absl::IsUnavailable(status)) return status;
   const StatusOr<int64_t> found = FreeBytes(path);
   if (!found.ok() || *found >= need) return status;
   return absl::ResourceExhaustedError(

@@ -97,7 +97,10 @@ TEST(ErrnoStatusTest, MapsEveryClass) {
       {StatusCode::kAlreadyExists, {EEXIST, ENOTEMPTY}},
       {StatusCode::kPermissionDenied, {EACCES, EPERM, EROFS}},
       {StatusCode::kInvalidArgument, {ENOTDIR, EISDIR, EINVAL, ENAMETOOLONG}},
-      {StatusCode::kInternal, {EIO, EBADF, ESTALE, EXDEV, EMFILE}},
+      {StatusCode::kUnavailable,
+       {EIO, EREMOTEIO, ENOTCONN, ESTALE, ETIMEDOUT, EHOSTDOWN, EHOSTUNREACH,
+        ENETDOWN, ECONNRESET, ESHUTDOWN, EBADFD, EAGAIN, EBUSY}},
+      {StatusCode::kInternal, {EBADF, EXDEV, EMFILE, EUCLEAN, ENXIO}},
   };
   for (const auto& [code, errors] : classes) {
     for (int error : errors) {
@@ -111,7 +114,7 @@ TEST(ErrnoStatusTest, QuotesTheObjectAndLowersTheText) {
             absl::ResourceExhaustedError(
                 "write \"/Run/Step 1\": no space left on device"));
   EXPECT_EQ(ErrnoStatus(EIO, "sync", "x"),
-            absl::InternalError("sync \"x\": input/output error"));
+            absl::UnavailableError("sync \"x\": input/output error"));
 }
 
 TEST_F(PosixFileTest, WritesAndReadsBack) {
@@ -242,9 +245,9 @@ TEST_F(PosixFileTest, ErrorAfterAShortTransferIsReported) {
 TEST_F(PosixFileTest, AWriteThatDoesNotMoveIsAnError) {
   PosixFile file = Create("a");
   transfer_hook = [](const Transfer&) { return ssize_t{0}; };
-  EXPECT_EQ(
-      file.PwriteAll(0, "a", 1),
-      absl::InternalError("write \"" + Path("a") + "\": input/output error"));
+  EXPECT_EQ(file.PwriteAll(0, "a", 1),
+            absl::UnavailableError("write \"" + Path("a") +
+                                   "\": input/output error"));
 }
 
 TEST_F(PosixFileTest, SplitsWhatLinuxWouldCut) {
@@ -307,9 +310,9 @@ TEST_F(PosixFileTest, WithoutFallocateTheFreeSpaceDecides) {
 TEST_F(PosixFileTest, OtherFallocateErrorsKeepTheirText) {
   PosixFile file = Create("a");
   fallocate_error = EIO;
-  EXPECT_EQ(
-      file.Fallocate(1000),
-      absl::InternalError("reserve \"" + Path("a") + "\": input/output error"));
+  EXPECT_EQ(file.Fallocate(1000),
+            absl::UnavailableError("reserve \"" + Path("a") +
+                                   "\": input/output error"));
 }
 
 TEST_F(PosixFileTest, FileSizeLimit) {
