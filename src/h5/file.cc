@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "h5/error.h"
 #include "h5/property.h"
+#include "h5/writer_driver.h"
 
 namespace belay::h5 {
 namespace {
@@ -35,6 +36,7 @@ StatusOr<Handle> WriterAccess(const FileLayoutHint& hint,
                               const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(Handle access, NewProperties(H5P_FILE_ACCESS, path));
   BELAY_RETURN_IF_ERROR(SetBounds(access.get(), path));
+  BELAY_RETURN_IF_ERROR(UseWriterDriver(access.get(), path));
   BELAY_RETURN_IF_ERROR(
       Check(H5Pset_fclose_degree(access.get(), H5F_CLOSE_SEMI),
             "set close degree", path));

@@ -44,7 +44,8 @@ class Handle {
   // Closes the identifier and forgets it, also on failure. Local. Nothing to
   // close is OK. All ranks together on a file that all have open; the Status
   // is not agreed.
-  // Errors: ResourceExhausted - no space for the metadata; Internal.
+  // Errors: those of ErrnoStatus - what was written before, too, did not reach
+  //   the file, as for lack of space; Internal.
   Status Close();
 
  private:
