@@ -199,14 +199,54 @@ StatusOr<Lease> Lease::Take(const std::string& path, const LeaseOwner& me,
   return lease;
 }
 
+namespace {
+
+Status TakenMeanwhile(const std::string& path, const std::string& content) {
+  const std::string start = absl::StrCat("renew the lease \"", path, "\"");
+  BELAY_ASSIGN_OR_RETURN(const std::optional<LeaseOwner> owner,
+                         ParseLease(content, start));
+  return absl::FailedPreconditionError(absl::StrCat(
+      start, ": taken meanwhile by ",
+      owner ? OwnerText(*owner) : "a process that does not say who it is",
+      "; only one manager may save here at a time"));
+}
+
+}  // namespace
+
+Status Lease::Renew(const std::string& path, const TryLock& try_lock) {
+  if (text_.empty()) return absl::OkStatus();
+  const StatusOr<FileLock::Result> before = try_lock(file_);
+  BELAY_ASSIGN_OR_RETURN(FileLock again, FileLock::Open(path));
+  BELAY_ASSIGN_OR_RETURN(const std::string content, again.Read(kMaxBytes));
+  if (!content.empty() && content != text_) {
+    return TakenMeanwhile(path, content);
+  }
+  if (before.ok() && *before != FileLock::Result::kHeld && !content.empty()) {
+    is_unsure_ = false;
+    return absl::OkStatus();
+  }
+  // The file that is open is of no use any more.
+  file_ = FileLock();
+  BELAY_ASSIGN_OR_RETURN(const FileLock::Result now, try_lock(again));
+  is_unsure_ = now == FileLock::Result::kHeld;
+  if (content.empty()) {
+    if (is_unsure_) return TakenMeanwhile(path, content);
+    BELAY_RETURN_IF_ERROR(again.Write(text_));
+  }
+  file_ = std::move(again);
+  return absl::OkStatus();
+}
+
 Lease::Lease(Lease&& other) noexcept
     : file_(std::move(other.file_)),
+      is_unsure_(other.is_unsure_),
       pid_(other.pid_),
       text_(std::move(other.text_)),
       note_(std::move(other.note_)) {}
 
 Lease& Lease::operator=(Lease&& other) noexcept {
   std::swap(file_, other.file_);
+  std::swap(is_unsure_, other.is_unsure_);
   std::swap(pid_, other.pid_);
   std::swap(text_, other.text_);
   std::swap(note_, other.note_);

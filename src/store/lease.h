@@ -39,12 +39,23 @@ class Lease {
                               const TryLock& try_lock = &Lock);
 
   Lease() = default;
+  // Makes sure of it after an outage of the file system, which may have lost
+  // the lock. One that was never taken needs no renewal. Local. `path` as for
+  // Take.
+  // Errors: FailedPrecondition - another process has taken it meanwhile; says
+  //   who; those of FileLock.
+  Status Renew(const std::string& path, const TryLock& try_lock = &Lock);
+
   // Moves, gives back. Local.
   Lease(Lease&& other) noexcept;
   Lease& operator=(Lease&& other) noexcept;
   ~Lease();
 
   bool is_held() const { return file_.is_open(); }
+  // Whether Renew has found the lock taken by somebody, while the file still
+  // names this process: perhaps a server that has not forgotten the connection
+  // from before. To be asked for again. Local.
+  bool is_unsure() const { return is_unsure_; }
   // What its file holds. Local.
   const std::string& text() const { return text_; }
   // From whom it was taken over; "" if from nobody. Local.
@@ -54,6 +65,7 @@ class Lease {
   static StatusOr<FileLock::Result> Lock(FileLock& file) { return file.Try(); }
 
   FileLock file_;
+  bool is_unsure_ = false;
   int64_t pid_ = 0;  // a process that was forked off must not give it back
   std::string text_;
   std::string note_;
