@@ -31,6 +31,7 @@
 
 namespace belay {
 
+class CheckpointManager;
 struct TrackedObjects;
 
 // Move only. Borrows the Comm and the objects. A Checkpoint without objects is
@@ -120,6 +121,8 @@ class Checkpoint {
   const Comm& comm() const;
 
  private:
+  friend class CheckpointManager;
+
   std::unique_ptr<TrackedObjects> objects_;
 };
 

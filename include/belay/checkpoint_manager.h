@@ -36,6 +36,9 @@ struct ManagedSaveOptions {
   std::optional<Metrics> metrics = std::nullopt;
   // Save whatever the rules say, also a step before the latest one.
   bool force = false;
+  // Whether a failure is tolerated as ManagerOptions::tolerated_failures says.
+  // Unset: unless the save is forced, because no rule would try that again.
+  std::optional<bool> tolerate_failure = std::nullopt;
 };
 
 // What Save did; equal on all ranks.
@@ -45,6 +48,9 @@ struct ManagedSave {
   SaveResult result;               // if so
   std::vector<int64_t> deleted;    // steps, ascending
   std::vector<std::string> notes;  // what went wrong after the commit
+  // Set if the rules or the caller asked for this save, but it failed and that
+  // is tolerated: Unavailable, ResourceExhausted or Internal.
+  std::optional<Status> failure;
 };
 
 // A step that could not be restored.
@@ -117,13 +123,14 @@ class CheckpointManager {
   // Once the job is to stop, the first call saves whatever the rules say, but
   // for a step that is not after the latest one; if earlier saves took longer
   // than the time that is left before the time limit, it does not, and notes()
-  // says so. One that saves looks again which steps there are. After an error
-  // nothing has changed, and the step can be saved again. What goes wrong after
-  // the commit is no error but a note of the result, and so are metrics without
-  // best_metric.
+  // says so. One that saves looks again which steps there are. After an error,
+  // also one that is tolerated, nothing has changed, and the step can be saved
+  // again. What goes wrong after the commit is no error but a note of the
+  // result, and so are metrics without best_metric.
   // Errors: those of Checkpoint::SaveAs; InvalidArgument - a negative step, or
   //   ranks disagree; AlreadyExists - forced, and the step can be restored;
-  //   FailedPrecondition - forced, and the manager is read-only.
+  //   FailedPrecondition - forced, and the manager is read-only; or after a
+  //   failure, another manager has taken the lease meanwhile.
   // Cost, if nothing is saved: three small collectives.
   StatusOr<ManagedSave> Save(std::optional<int64_t> step = std::nullopt,
                              const ManagedSaveOptions& options = {});

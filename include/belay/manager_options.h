@@ -35,7 +35,8 @@ struct ManagerOptions {
   int64_t save_interval_steps = 1;
   std::vector<int64_t> save_on_steps = {};
   // Instead of these two: whether to save `step`; `latest` is the newest step,
-  // if there is one. Only the answer of rank 0 counts.
+  // or a later one whose save failed, if there is one. Only the answer of rank
+  // 0 counts.
   std::function<bool(int64_t step, std::optional<int64_t> latest)> should_save =
       nullptr;
   // The step of the training, for a program that numbers its checkpoints
@@ -46,6 +47,13 @@ struct ManagerOptions {
   // Instead of all these: save the first step, and then as often as
   // AdviseInterval says for the saves and the restore of this manager.
   std::optional<AutoInterval> auto_interval = std::nullopt;
+
+  // --- When a save fails ---
+  // How many saves in a row may fail on the way to the file system before Save
+  // returns an error. Until then it returns OK, with ManagedSave::failure; the
+  // steps that are there stay, and a later step is saved in place of the one
+  // that was missed (docs/manager.md). At least 0.
+  int64_t tolerated_failures = 0;
 
   // --- When to stop: what ShouldStop tells ---
   // Signals that ask the job to stop, on any rank, such as SIGUSR1 and SIGTERM.

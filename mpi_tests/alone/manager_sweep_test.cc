@@ -55,7 +55,8 @@ class ManagerSweepTest : public ManagerTest {
   // Returns how many fault points `victim` passed.
   int64_t Turn(const Operation& operation, const Check& check, int victim,
                int64_t point) {
-    std::optional<CheckpointManager> manager = *Manage({.max_to_keep = 2});
+    std::optional<CheckpointManager> manager =
+        *Manage({.tolerated_failures = tolerated_, .max_to_keep = 2});
     for (const int64_t step : {1, 2}) {
       EXPECT_EQ(SaveStep(*manager, step).status(), absl::OkStatus());
     }
@@ -71,6 +72,8 @@ class ManagerSweepTest : public ManagerTest {
     OnRank0([&] { fs::remove_all(Run()); });
     return points;
   }
+
+  int64_t tolerated_ = 0;
 
   // Expects that a new manager manages what is on disk, and restores `newest`.
   void ExpectNewest(std::optional<CheckpointManager>& manager, int64_t newest) {
@@ -97,6 +100,34 @@ TEST_F(ManagerSweepTest, Save) {
         ExpectNewest(manager, status.ok() ? 3 : 2);
       });
   EXPECT_GT(faults, 50);
+}
+
+// Only errors of what is no call of the file system are still returned.
+TEST_F(ManagerSweepTest, ToleratedSave) {
+  tolerated_ = 1;
+  std::optional<ManagedSave> saved;
+  int64_t missed = 0;
+  Sweep(
+      [&](std::optional<CheckpointManager>& manager) {
+        const StatusOr<ManagedSave> result = SaveStep(*manager, 3);
+        saved.reset();
+        if (result.ok()) saved = *result;
+        return result.status();
+      },
+      [&](std::optional<CheckpointManager>& manager, const Status&) {
+        const Status failure = saved ? saved->failure.value_or(absl::OkStatus())
+                                     : absl::OkStatus();
+        EXPECT_THAT(GatherStatus(failure), Each(failure.ToString()));
+        const bool is_saved = saved && saved->saved;
+        EXPECT_EQ(OnDisk().back(), is_saved ? 3 : 2) << failure;
+        EXPECT_EQ(manager->AllSteps(), OnDisk());
+        if (!failure.ok()) ++missed;
+        const auto next = SaveStep(*manager, 4);
+        EXPECT_EQ(next.status(), absl::OkStatus()) << failure;
+        EXPECT_TRUE(next->saved) << failure;
+        ExpectNewest(manager, 4);
+      });
+  EXPECT_GT(missed, 50);
 }
 
 TEST_F(ManagerSweepTest, Create) {

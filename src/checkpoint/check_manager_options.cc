@@ -81,6 +81,7 @@ void CheckInterval(const ManagerOptions& options, Mistakes& mistakes) {
 }
 
 void CheckStopping(const ManagerOptions& options, Mistakes& mistakes) {
+  CheckAtLeast("tolerated_failures", options.tolerated_failures, 0, mistakes);
   for (const int signal : options.stop_signals) {
     const std::string against = AgainstCatching(signal);
     if (!against.empty()) {
@@ -207,6 +208,7 @@ std::vector<CommonOption> CommonManagerOptions(const ManagerOptions& options) {
           {"step_counter", Bytes(options.step_counter != nullptr)},
           {"checkpoint_interval", Bytes(options.checkpoint_interval)},
           {"auto_interval", IntervalBytes(options)},
+          {"tolerated_failures", Bytes(options.tolerated_failures)},
           {"stop_signals", absl::StrJoin(options.stop_signals, ",")},
           {"stop_at_time_limit", Bytes(options.stop_at_time_limit)},
           {"max_to_keep", Bytes(options.max_to_keep)},

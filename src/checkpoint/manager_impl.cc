@@ -47,12 +47,25 @@ Team ManagerTeam(const CheckpointManager::Impl& impl,
 
 StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,
                                   const SaveRequest& request) {
-  StatusOr<SaveDecision> decision =
-      DecideSave(impl.options, impl.history, request);
+  return DecideHere(impl, impl.history, request);
+}
+
+StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,
+                                  const SaveHistory& history,
+                                  const SaveRequest& request) {
+  StatusOr<SaveDecision> decision = DecideSave(impl.options, history, request);
   if (decision.ok()) return decision;
   return Status(
       decision.status().code(),
       absl::StrCat("save \"", impl.dir, "\": ", decision.status().message()));
+}
+
+Deadline WatchFiles(const CheckpointManager::Impl& impl,
+                    std::string_view operation) {
+  Deadline deadline(impl.checkpoint->comm(), impl.options.save.deadline_seconds,
+                    Cat(operation, " \"", impl.dir, "\""));
+  deadline.Enter("look");
+  return deadline;
 }
 
 SaveRequest RequestOf(const CheckpointManager::Impl& impl,
@@ -130,6 +143,31 @@ Status WriteStateOf(const CheckpointManager::Impl& impl,
 std::optional<int64_t> CounterOf(const ManagerOptions& options) {
   if (options.step_counter == nullptr) return std::nullopt;
   return *options.step_counter;
+}
+
+void PutStepRecord(const StepRecord& record, WireWriter& out) {
+  out.Put(record.step);
+  out.Put(record.time);
+  out.Put(record.metrics.has_value());
+  const Metrics metrics = record.metrics.value_or(Metrics());
+  out.Put<uint64_t>(metrics.size());
+  for (const auto& [name, value] : metrics) {
+    out.PutText(name);
+    out.Put(value);
+  }
+}
+
+StepRecord GetStepRecord(WireReader& in) {
+  StepRecord record{.step = in.Get<int64_t>(), .time = in.Get<double>()};
+  const bool has_metrics = in.Get<bool>();
+  Metrics metrics;
+  const auto count = in.Get<uint64_t>();
+  for (uint64_t i = 0; i < count && in.ok(); ++i) {
+    const std::string name(in.GetText());
+    metrics[name] = in.Get<double>();
+  }
+  if (has_metrics) record.metrics = std::move(metrics);
+  return record;
 }
 
 void PutSteps(const std::vector<int64_t>& steps, WireWriter& out) {

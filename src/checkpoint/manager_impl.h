@@ -19,6 +19,18 @@
 
 namespace belay {
 
+// The saves that have failed since the last one that did not, as far as that is
+// tolerated. Equal on all ranks but for `retry_at`.
+struct FailedSaves {
+  // Of those that the rules or the caller asked for; not those that were to
+  // make up for them.
+  int64_t in_a_row = 0;
+  // When to make up for the last one, by the clock of the options. Rank 0 only.
+  double retry_at = 0;
+  // Steps that may be there all the same, or have left debris. Ascending.
+  std::vector<StepRecord> steps = {};
+};
+
 // Equal on all ranks but for the lease, which rank 0 has.
 struct CheckpointManager::Impl {
   Checkpoint* checkpoint;
@@ -30,6 +42,7 @@ struct CheckpointManager::Impl {
   SaveHistory history;
   std::vector<std::string> notes;
   Stopping stopping;
+  FailedSaves failed = {};
 
   // Local.
   std::string Path(int64_t step) const;
@@ -46,9 +59,13 @@ Status CheckMoved(const CheckpointManager::Impl* impl,
 Team ManagerTeam(const CheckpointManager::Impl& impl,
                  std::string_view operation, bool slow);
 
-// Asks the rules; the message says where. Local.
+// Asks the rules; the message says where. Local. The second form for another
+// history than that of the manager.
 // Errors: those of DecideSave.
 StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,
+                                  const SaveRequest& request);
+StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,
+                                  const SaveHistory& history,
                                   const SaveRequest& request);
 
 // What the caller asks for, with what is known beside it. Local.
@@ -63,6 +80,11 @@ StatusOr<double> Now(const ManagerOptions& options);
 // only reads may begin before there is a directory.
 // Errors: those of CommittedSteps.
 StatusOr<std::vector<int64_t>> StepsOnDisk(const CheckpointManager::Impl& impl);
+
+// Watches calls of the file system that one rank makes while the others wait
+// for it, as the deadline of the options says. Local.
+Deadline WatchFiles(const CheckpointManager::Impl& impl,
+                    std::string_view operation);
 
 // Checks that the number is one of a step that is there. Rank 0 only.
 // Errors: InvalidArgument - it is negative; NotFound - no such step; says which
@@ -100,6 +122,45 @@ struct KeepOutcome {
 // Errors: only that ranks could not be told; all else is noted.
 StatusOr<KeepOutcome> KeepSteps(const CheckpointManager::Impl& impl,
                                 int64_t saved, double began);
+
+// One call of Save that is to save something; rank 0 knows the rest.
+struct SaveAttempt {
+  SaveRequest request;
+  bool may_fail = false;  // as far as the caller is concerned
+  // Rank 0 only.
+  StepRecord record = {};
+  double began = 0;       // by the clock of the options
+  bool at_files = false;  // it has come to the file system
+  bool is_announced = false;
+  bool was_there = false;  // the step, before
+};
+
+// A save has failed with `status`, which is agreed: takes back what was
+// announced, and returns the error, or that the save was missed if that is
+// tolerated. Collective; agreed.
+StatusOr<ManagedSave> MissSave(CheckpointManager::Impl& impl,
+                               const SaveAttempt& attempt, Status status);
+
+// Whether it is time to make up for a missed save. Rank 0 only.
+// Errors: Internal - the clock threw.
+StatusOr<bool> IsTimeToMakeUp(const CheckpointManager::Impl& impl);
+
+// After a failure: makes sure of the lease, and removes what failed saves have
+// left, as far as that can be removed. Rank 0 only.
+// Errors: those of Lease::Renew.
+Status ComeBack(CheckpointManager::Impl& impl);
+
+// Of the steps that failed, those in `steps` are committed all the same: their
+// records, for the state. Local.
+void AdoptFailed(const FailedSaves& failed, const std::vector<int64_t>& steps,
+                 std::vector<StepRecord>& records);
+
+// The same for all that a manager knows of steps, with a note. Local.
+void AdoptFailed(std::vector<int64_t> steps, CheckpointManager::Impl& impl);
+
+// What is known after a failure once `steps` are seen to be there. Local.
+SaveHistory HistoryWith(const CheckpointManager::Impl& impl,
+                        const std::vector<int64_t>& steps);
 
 // Whether the options ask for the times of saves and steps. Local.
 bool NeedsTimes(const ManagerOptions& options);
@@ -144,7 +205,9 @@ void NoteRestore(std::optional<double> began, CheckpointManager::Impl& impl);
 // What step_counter says, if it is set. Local.
 std::optional<int64_t> CounterOf(const ManagerOptions& options);
 
-// Lists and optional numbers in messages. Local.
+// Records, lists and optional numbers in messages. Local.
+void PutStepRecord(const StepRecord& record, WireWriter& out);
+StepRecord GetStepRecord(WireReader& in);
 void PutSteps(const std::vector<int64_t>& steps, WireWriter& out);
 std::vector<int64_t> GetSteps(WireReader& in);
 void PutOptional(std::optional<int64_t> value, WireWriter& out);

@@ -8,6 +8,7 @@
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "checkpoint/manager_impl.h"
+#include "checkpoint/save_step.h"
 #include "store/manager_files.h"
 #include "store/posix_file.h"
 
@@ -38,15 +39,8 @@ std::string Encode(const Order& order) {
   out.Put(order.decision.step);
   out.Put(order.decision.replaces_damaged);
   out.PutText(order.decision.reason);
-  out.Put(order.record.time);
   out.Put(order.began);
-  out.Put(order.record.metrics.has_value());
-  const Metrics metrics = order.record.metrics.value_or(Metrics());
-  out.Put<uint64_t>(metrics.size());
-  for (const auto& [name, value] : metrics) {
-    out.PutText(name);
-    out.Put(value);
-  }
+  PutStepRecord(order.record, out);
   out.Put(order.steps.has_value());
   if (order.steps) PutSteps(*order.steps, out);
   return out.Take();
@@ -59,17 +53,8 @@ Order DecodeOrder(std::string_view bytes) {
   order.decision.step = in.Get<int64_t>();
   order.decision.replaces_damaged = in.Get<bool>();
   order.decision.reason = in.GetText();
-  order.record.step = order.decision.step;
-  order.record.time = in.Get<double>();
   order.began = in.Get<double>();
-  const bool has_metrics = in.Get<bool>();
-  Metrics metrics;
-  const auto count = in.Get<uint64_t>();
-  for (uint64_t i = 0; i < count && in.ok(); ++i) {
-    const std::string name(in.GetText());
-    metrics[name] = in.Get<double>();
-  }
-  if (has_metrics) order.record.metrics = std::move(metrics);
+  order.record = GetStepRecord(in);
   if (in.Get<bool>()) order.steps = GetSteps(in);
   return order;
 }
@@ -80,6 +65,7 @@ Order DecodeOrder(std::string_view bytes) {
 Status Announce(const Impl& impl, const std::vector<int64_t>& steps,
                 const StepRecord& record) {
   ManagerState state = impl.state;
+  AdoptFailed(impl.failed, steps, state.steps);
   KeepOnly(steps, state.steps);
   const bool is_managed = std::any_of(
       state.steps.begin(), state.steps.end(),
@@ -104,11 +90,35 @@ Status AskClock(const Impl& impl, double now, SaveRequest& request,
   return absl::OkStatus();
 }
 
+// Looks at the directory before a save, and says there what will come. Rank 0
+// only.
+Status PrepareFiles(Impl& impl, SaveAttempt& attempt, Order& order) {
+  const Deadline watched = WatchFiles(impl, "save");
+  BELAY_RETURN_IF_ERROR(ComeBack(impl));
+  // Somebody may have deleted steps by hand.
+  BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk(impl));
+  attempt.was_there = std::ranges::binary_search(steps, order.decision.step);
+  if (!impl.failed.steps.empty()) {
+    // Or a step is there whose save seemed to fail.
+    BELAY_ASSIGN_OR_RETURN(
+        order.decision,
+        DecideHere(impl, HistoryWith(impl, steps), attempt.request));
+  }
+  if (order.decision.save) {
+    attempt.is_announced = true;
+    BELAY_RETURN_IF_ERROR(Announce(impl, steps, order.record));
+  }
+  if (steps != impl.history.steps) order.steps = std::move(steps);
+  return absl::OkStatus();
+}
+
 // Rank 0 only.
-StatusOr<std::string> Decide(const Impl& impl, SaveRequest request,
+StatusOr<std::string> Decide(Impl& impl, SaveAttempt& attempt,
                              const std::optional<Metrics>& metrics) {
   Order order;
   std::string against;
+  SaveRequest& request = attempt.request;
+  BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp(impl));
   if (NeedsTimes(impl.options)) {
     BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
     BELAY_RETURN_IF_ERROR(AskClock(impl, now, request, against));
@@ -119,22 +129,21 @@ StatusOr<std::string> Decide(const Impl& impl, SaveRequest request,
     order.decision.reason = against;
   }
   if (order.decision.save) {
-    BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
-    order.record = {
-        .step = order.decision.step, .time = now, .metrics = metrics};
-    order.began = WorkedBy(impl.stopping, now);
-    // Somebody may have deleted steps by hand.
-    BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk(impl));
-    BELAY_RETURN_IF_ERROR(Announce(impl, steps, order.record));
-    if (steps != impl.history.steps) order.steps = std::move(steps);
+    BELAY_ASSIGN_OR_RETURN(attempt.began, Now(impl.options));
+    attempt.record = {
+        .step = order.decision.step, .time = attempt.began, .metrics = metrics};
+    order.record = attempt.record;
+    order.began = WorkedBy(impl.stopping, attempt.began);
+    attempt.at_files = true;
+    BELAY_RETURN_IF_ERROR(PrepareFiles(impl, attempt, order));
   }
   return Encode(order);
 }
 
 // The rules and the caller agree on whether to save. Collective.
-StatusOr<Order> AskRoot(Team& team, const Impl& impl,
-                        const SaveRequest& request,
+StatusOr<Order> AskRoot(Team& team, Impl& impl, SaveAttempt& attempt,
                         const std::optional<Metrics>& metrics) {
+  const SaveRequest& request = attempt.request;
   WireWriter same;
   PutOptional(request.step, same);
   PutOptional(request.counter, same);
@@ -144,9 +153,17 @@ StatusOr<Order> AskRoot(Team& team, const Impl& impl,
                                    "save: the step, step_counter or force",
                                    Fingerprint(same.bytes())));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(team, [&] {
-                                  return Decide(impl, request, metrics);
+                                  return Decide(impl, attempt, metrics);
                                 }));
   return DecodeOrder(bytes);
+}
+
+// Under a deadline of its own, which must not watch the save as well.
+// Collective.
+StatusOr<Order> Ask(Impl& impl, SaveAttempt& attempt,
+                    const std::optional<Metrics>& metrics) {
+  Team team = ManagerTeam(impl, "save", false);
+  return AskRoot(team, impl, attempt, metrics);
 }
 
 // Rank 0 only.
@@ -158,16 +175,20 @@ Status CheckDelete(const Impl& impl, int64_t step) {
   return CheckStepIsThere(impl, "delete", step);
 }
 
-// The state is what it was before the save. Collective.
-void TakeBack(const Impl& impl) {
-  Team team = ManagerTeam(impl, "save", true);
-  OnRoot(team, [&] { return WriteStateOf(impl, impl.state); }).IgnoreError();
+// A save has succeeded: no failure counts any more. Local.
+void ForgetFailures(Impl& impl) {
+  const int64_t missed = std::exchange(impl.failed, {}).in_a_row;
+  if (!impl.history.missed) return;
+  impl.history.missed.reset();
+  impl.notes.push_back(
+      absl::StrCat("saving works again; missed in a row: ", missed));
 }
 
 // The step is committed: it counts, and others may go. Collective.
 void Finish(CheckpointManager& manager, Impl& impl, const Order& order,
             std::optional<int64_t> counter, ManagedSave& result) {
   impl.history.counter = counter;
+  ForgetFailures(impl);
   if (order.steps) SetSteps(*order.steps, impl);
   Insert(order.decision.step, impl.history.steps);
   std::erase(impl.history.damaged, order.decision.step);
@@ -211,34 +232,35 @@ StatusOr<ManagedSave> CheckpointManager::Save(
   Impl& impl = *impl_;
   // What ranks have told each other at the last ShouldSave counts here.
   BELAY_RETURN_IF_AGREED(FinishExchange(impl));
-  SaveRequest request = RequestOf(impl, step);
+  SaveAttempt attempt{
+      .request = RequestOf(impl, step),
+      .may_fail = options.tolerate_failure.value_or(!options.force)};
+  SaveRequest& request = attempt.request;
   request.force = options.force;
   request.is_last = impl.stopping.reason && impl.stopping.is_last_save_owed;
-  Order order;
-  {
-    Team team = ManagerTeam(impl, "save", false);
-    BELAY_ASSIGN_OR_RETURN_AGREED(
-        order, AskRoot(team, impl, request, options.metrics));
+  const StatusOr<Order> order = Ask(impl, attempt, options.metrics);
+  if (!order.ok()) return MissSave(impl, attempt, order.status());
+  if (order->steps && !impl.failed.steps.empty()) {
+    AdoptFailed(*order->steps, impl);
   }
-  ManagedSave result{.saved = order.decision.save,
-                     .reason = order.decision.reason};
+  ManagedSave result{.saved = order->decision.save,
+                     .reason = order->decision.reason};
   if (!result.saved) {
     NoteLeftOut(request, result, impl);
     return result;
   }
   SaveOptions how = impl.options.save;
-  how.overwrite = how.overwrite || order.decision.replaces_damaged;
+  how.overwrite = how.overwrite || order->decision.replaces_damaged;
+  attempt.at_files = false;
   StatusOr<SaveResult> saved =
-      impl.checkpoint->SaveAs(impl.Path(order.decision.step), how);
-  if (!saved.ok()) {
-    TakeBack(impl);
-    return saved.status();
-  }
+      SaveStep(*impl.checkpoint->objects_, impl.Path(order->decision.step), how,
+               attempt.at_files);
+  if (!saved.ok()) return MissSave(impl, attempt, saved.status());
   result.result = *std::move(saved);
   impl.stopping.is_last_save_owed = false;
-  const std::string note = NoteOnMetrics(impl.options, order.record);
+  const std::string note = NoteOnMetrics(impl.options, order->record);
   if (!note.empty()) result.notes.push_back(note);
-  Finish(*this, impl, order, request.counter, result);
+  Finish(*this, impl, *order, request.counter, result);
   return result;
 }
 

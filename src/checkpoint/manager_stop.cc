@@ -29,8 +29,10 @@ void MergeWords(void* from, void* to, int* count, MPI_Datatype*) {
 }
 
 // The vote on what rank 0 alone knows. Rank 0 only.
-Status VoteOfRoot(Impl& impl, const SaveRequest& request, StopVote& vote) {
+Status VoteOfRoot(Impl& impl, SaveRequest request, StopVote& vote) {
   Stopping& stopping = impl.stopping;
+  BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp(impl));
+  vote.save_due = request.makes_up;
   if (impl.options.should_save) {
     BELAY_ASSIGN_OR_RETURN(const SaveDecision decision,
                            DecideHere(impl, request));
@@ -50,7 +52,7 @@ Status VoteOfRoot(Impl& impl, const SaveRequest& request, StopVote& vote) {
   }
   if (impl.options.auto_interval) {
     BELAY_ASSIGN_OR_RETURN(const double due_in, SecondsToNextSave(impl, now));
-    vote.save_due = due_in <= 0;
+    vote.save_due = vote.save_due || due_in <= 0;
   }
   return absl::OkStatus();
 }
@@ -93,6 +95,7 @@ void Apply(const StopVote& vote, Impl& impl) {
 StatusOr<SaveDecision> DecideAsTold(const Impl& impl, SaveRequest request) {
   request.is_last = impl.stopping.reason.has_value();
   request.due_in = impl.stopping.is_save_due ? 0 : 1;
+  request.makes_up = impl.history.missed && impl.stopping.is_save_due;
   return DecideHere(impl, request);
 }
 

@@ -8,6 +8,7 @@
 #include "belay/checkpoint.h"
 #include "checkpoint/merge_together.h"
 #include "checkpoint/save_at.h"
+#include "checkpoint/save_step.h"
 #include "checkpoint/stations.h"
 #include "checkpoint/tracked_objects.h"
 #include "store/paths.h"
@@ -67,7 +68,7 @@ Status MergeWatched(TrackedObjects& objects, const std::string& path,
 // Saves all objects as they are. Collective.
 StatusOr<SaveResult> SaveObjects(TrackedObjects& objects,
                                  const std::string& path, int64_t step,
-                                 const SaveOptions& options) {
+                                 const SaveOptions& options, bool* at_files) {
   const Comm& comm = *objects.comm;
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", path));
   StatusOr<LiveGraph> live = objects.Track(options.handlers);
@@ -84,26 +85,25 @@ StatusOr<SaveResult> SaveObjects(TrackedObjects& objects,
                  .graph_fingerprint = objects.merge.merged,
                  .messages = counts.messages,
                  .agreement_bytes = counts.agreement_bytes,
-                 .stations = std::move(counts.stations)},
+                 .stations = std::move(counts.stations),
+                 .at_files = at_files},
                 with_cache);
 }
 
-// Collective.
-StatusOr<SaveResult> SaveNumbered(TrackedObjects& objects,
-                                  const std::string& path,
-                                  const SaveOptions& options) {
+}  // namespace
+
+StatusOr<SaveResult> SaveStep(TrackedObjects& objects, const std::string& path,
+                              const SaveOptions& options, bool& at_files) {
   const bool had_counter = std::exchange(objects.has_counter, true);
   ++objects.counter;
   StatusOr<SaveResult> result =
-      SaveObjects(objects, path, StepOf(path), options);
+      SaveObjects(objects, path, StepOf(path), options, &at_files);
   if (!result.ok()) {
     --objects.counter;
     objects.has_counter = had_counter;
   }
   return result;
 }
-
-}  // namespace
 
 Checkpoint::Checkpoint(const Comm& comm, Objects objects)
     // A function describes an object that nobody else can have.
@@ -140,19 +140,21 @@ StatusOr<SaveResult> Checkpoint::Save(const std::string& dir,
   BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "save"));
   const std::string path =
       dir.empty() ? "" : StepPath(dir, objects_->counter + 1);
-  return SaveNumbered(*objects_, path, options);
+  bool ignored = false;
+  return SaveStep(*objects_, path, options, ignored);
 }
 
 StatusOr<SaveResult> Checkpoint::SaveAs(const std::string& path,
                                         const SaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "save"));
-  return SaveNumbered(*objects_, path, options);
+  bool ignored = false;
+  return SaveStep(*objects_, path, options, ignored);
 }
 
 StatusOr<SaveResult> Checkpoint::Write(const std::string& path,
                                        const SaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "write"));
-  return SaveObjects(*objects_, path, StepOf(path), options);
+  return SaveObjects(*objects_, path, StepOf(path), options, nullptr);
 }
 
 int64_t Checkpoint::save_counter() const {

@@ -319,6 +319,7 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
   BELAY_RETURN_IF_AGREED(CompareReplicas(run));
   Status status = Carry(run);
   if (!status.ok()) status = ReasonOf(run, status);
+  if (job.at_files != nullptr) *job.at_files = !run.handler_failed;
   CleanUp(run, status);
   BELAY_RETURN_IF_AGREED(status);
   Report(run);

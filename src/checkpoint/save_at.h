@@ -33,6 +33,9 @@ struct SaveJob {
   // Is told of this rank's bytes as they are written; an error ends the save.
   // May be empty.
   std::function<Status(int64_t)> progress = nullptr;
+  // Set if the save has come to the file system, unless what fails then is a
+  // handler of the program. Rank 0's counts. May be null.
+  bool* at_files = nullptr;
 };
 
 // Save, of a job. Collective. Same on all ranks: path, step, and options as in

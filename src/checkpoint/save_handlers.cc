@@ -33,7 +33,10 @@ Status FindFinalizers(SaveRun& run) {
     if (!typestrs.insert(typestr).second) continue;
     const StatusOr<std::vector<TypeHandlerPtr>> handlers =
         Guarded([&] { return HandlersNamed(run, typestr); });
-    if (!handlers.ok()) return handlers.status();
+    if (!handlers.ok()) {
+      run.handler_failed = true;
+      return handlers.status();
+    }
     if (handlers->empty() && !IsStandardTypestr(typestr)) {
       return absl::InvalidArgumentError(absl::StrFormat(
           "save \"%s\": another rank uses the handler \"%s\", which rank 0 "
@@ -46,11 +49,12 @@ Status FindFinalizers(SaveRun& run) {
   return absl::OkStatus();
 }
 
-Status FinalizeHandlers(const SaveRun& run) {
+Status FinalizeHandlers(SaveRun& run) {
   for (const TypeHandlerPtr& handler : run.finalizers) {
     const Status status =
         Guarded([&] { return handler->Finalize(run.Directory()); });
     if (status.ok()) continue;
+    run.handler_failed = true;
     return Status(status.code(),
                   absl::StrFormat("save \"%s\": finalize \"%s\": %s", run.path,
                                   handler->typestr(), status.message()));

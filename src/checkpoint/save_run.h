@@ -44,6 +44,7 @@ struct SaveRun {
   bool has_directory = false;  // it has made the one in progress
   bool has_index = false;
   std::vector<TypeHandlerPtr> finalizers;
+  bool handler_failed = false;
   bool is_owner = false;  // of the directory in progress, when committing
   bool committed = false;
   SaveResult result;
@@ -78,7 +79,7 @@ Status NameDifferentReplicas(SaveRun& run);
 
 // Lets them do so; all bytes are in place. Rank 0 only.
 // Errors: what a handler returned or threw.
-Status FinalizeHandlers(const SaveRun& run);
+Status FinalizeHandlers(SaveRun& run);
 
 // Writes the index as far as it is known, while others write. Rank 0 only.
 Status PrepareIndex(SaveRun& run);

@@ -44,31 +44,32 @@ StatusOr<int64_t> StepForRules(const ManagerOptions& options,
 std::string AgainstInterval(const ManagerOptions& options,
                             const SaveHistory& history,
                             const SaveRequest& request) {
-  if (!options.checkpoint_interval || !history.counter || !request.counter) {
-    return "";
-  }
-  if (*request.counter == *history.counter) {
+  if (!options.checkpoint_interval || !request.counter) return "";
+  if (request.counter == history.counter) {
     return absl::StrFormat("step_counter is still %d", *history.counter);
   }
+  const std::optional<int64_t> before =
+      history.missed ? history.missed->counter : history.counter;
+  if (!before) return "";
+  const int64_t since = *before;
   // Written as a difference of numbers of any size.
-  if (request.force || request.is_last ||
-      (*request.counter > *history.counter &&
-       static_cast<uint64_t>(*request.counter) -
-               static_cast<uint64_t>(*history.counter) >=
-           static_cast<uint64_t>(*options.checkpoint_interval))) {
+  const uint64_t grown =
+      static_cast<uint64_t>(*request.counter) - static_cast<uint64_t>(since);
+  if (request.force || request.is_last || request.makes_up ||
+      (*request.counter > since &&
+       grown >= static_cast<uint64_t>(*options.checkpoint_interval))) {
     return "";
   }
   return absl::StrFormat(
       "step_counter has not grown by checkpoint_interval (need %d, found %d)",
-      *options.checkpoint_interval,
-      static_cast<int64_t>(static_cast<uint64_t>(*request.counter) -
-                           static_cast<uint64_t>(*history.counter)));
+      *options.checkpoint_interval, static_cast<int64_t>(grown));
 }
 
 // Why auto_interval is against it; "" if it is not.
 std::string AgainstAutoInterval(const SaveHistory& history,
                                 const SaveRequest& request) {
-  if (!LatestOf(history) || request.due_in <= 0) return "";
+  if (request.due_in <= 0) return "";
+  if (!LatestOf(history) && !history.missed) return "";
   return absl::StrFormat("auto_interval: the next save is due in %.3g s",
                          request.due_in);
 }
@@ -93,6 +94,13 @@ StatusOr<std::string> AgainstRules(const ManagerOptions& options,
   }
   return absl::StrFormat("step %d is no multiple of %d, nor one to save", step,
                          options.save_interval_steps);
+}
+
+// The newest step that is there, or a later one that was missed.
+std::optional<int64_t> LatestForRules(const SaveHistory& history) {
+  const std::optional<int64_t> latest = LatestOf(history);
+  if (!history.missed) return latest;
+  return std::max(latest.value_or(history.missed->step), history.missed->step);
 }
 
 // Why the number cannot be taken.
@@ -145,7 +153,7 @@ StatusOr<SaveDecision> DecideSave(const ManagerOptions& options,
       decision.reason,
       AgainstNumber(options, history, decision, request.force));
   if (!decision.reason.empty()) return decision;
-  if (request.is_last) {
+  if (request.is_last || request.makes_up) {
     decision.save = true;
     return decision;
   }
@@ -154,8 +162,8 @@ StatusOr<SaveDecision> DecideSave(const ManagerOptions& options,
   } else if (!request.force && !options.checkpoint_interval) {
     BELAY_ASSIGN_OR_RETURN(const int64_t asked,
                            StepForRules(options, request, step));
-    BELAY_ASSIGN_OR_RETURN(decision.reason,
-                           AgainstRules(options, LatestOf(history), asked));
+    BELAY_ASSIGN_OR_RETURN(
+        decision.reason, AgainstRules(options, LatestForRules(history), asked));
   }
   decision.save = decision.reason.empty();
   return decision;

@@ -14,12 +14,20 @@
 
 namespace belay {
 
+// A save that the rules asked for, but that failed. For the rules it counts as
+// made, so that they ask for the next one as if nothing had happened.
+struct MissedSave {
+  int64_t step = 0;
+  std::optional<int64_t> counter;  // what step_counter said
+};
+
 // What a manager knows before a save; equal on all ranks.
 struct SaveHistory {
   std::vector<int64_t> steps;    // committed, ascending
   std::vector<int64_t> damaged;  // of these, ascending: cannot be restored
   // step_counter at the last save or restore.
   std::optional<int64_t> counter;
+  std::optional<MissedSave> missed;  // since then, the last one
 };
 
 struct SaveRequest {
@@ -29,6 +37,8 @@ struct SaveRequest {
   bool force = false;
   // The last one before the job stops: no rule about steps is against it.
   bool is_last = false;
+  // It is time to make up for a missed save: no rule is against that.
+  bool makes_up = false;
   double due_in = 0;  // seconds, with auto_interval
 };
 
@@ -45,7 +55,7 @@ std::optional<int64_t> LatestOf(const SaveHistory& history);
 
 // Decides. A save that is not forced needs a step after the latest one and a
 // rule that asks for it; a forced one needs a step that is not there. The last
-// one before a stop needs no rule. With
+// one before a stop needs no rule, nor does one that makes up for another. With
 // checkpoint_interval no value of step_counter is saved twice. The number that
 // is taken if the caller gives none is the next one of the Checkpoint, or the
 // one after the latest step if that is larger: no step is ever replaced.

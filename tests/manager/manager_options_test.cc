@@ -46,6 +46,12 @@ TEST(ManagerOptionsTest, NumbersOutOfRange) {
               HasSubstr("save_on_steps is out of"));
   EXPECT_THAT(ErrorOf({.step_counter = &kCounter, .checkpoint_interval = 0}),
               HasSubstr("checkpoint_interval is out of"));
+  EXPECT_EQ(
+      ErrorOf({.tolerated_failures = -1}),
+      "check the options of a manager: tolerated_failures is out of range "
+      "(need at least 0, found -1)");
+  EXPECT_EQ(CheckManagerOptions({.tolerated_failures = INT64_MAX}),
+            absl::OkStatus());
   for (const double bad : {0.0, -1.0, double{NAN}, double{INFINITY}}) {
     EXPECT_THAT(ErrorOf({.keep_time_interval = bad}),
                 HasSubstr("keep_time_interval is out of"));
@@ -185,6 +191,7 @@ TEST(ManagerOptionsTest, EachOptionIsCompared) {
       {"step_counter", {.step_counter = &kCounter}},
       {"checkpoint_interval", {.checkpoint_interval = 1}},
       {"auto_interval", {.auto_interval = AutoInterval{.mtbf_seconds = 1}}},
+      {"tolerated_failures", {.tolerated_failures = 1}},
       {"stop_signals", {.stop_signals = {SIGUSR1}}},
       {"stop_at_time_limit", {.stop_at_time_limit = true}},
       {"max_to_keep", {.max_to_keep = 0}},

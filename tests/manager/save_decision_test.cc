@@ -137,6 +137,63 @@ TEST(SaveDecisionTest, TheLastSaveNeedsNoRule) {
             "the manager is read-only");
 }
 
+// The rules go on as if the save that failed had been made.
+TEST(SaveDecisionTest, AMissedSaveCountsAsMadeForTheRules) {
+  const SaveHistory first{.missed = {{.step = 3}}};
+  EXPECT_EQ(Reason({.save_interval_steps = 4}, first, {.step = 5}),
+            "step 5 is no multiple of 4, nor one to save");
+  EXPECT_EQ(Reason({.save_interval_steps = 4}, first, {.step = 8}), "");
+  EXPECT_EQ(Reason({}, first, {.step = 4}), "");
+  std::optional<int64_t> told;
+  const ManagerOptions asks{
+      .should_save = [&](int64_t, std::optional<int64_t> latest) {
+        told = latest;
+        return true;
+      }};
+  EXPECT_EQ(Reason(asks, first, {.step = 9}), "");
+  EXPECT_EQ(told, 3);
+  EXPECT_EQ(Reason(asks, {.steps = {7}, .missed = {{.step = 8}}}, {.step = 9}),
+            "");
+  EXPECT_EQ(told, 8);
+  const ManagerOptions in_time{.auto_interval =
+                                   AutoInterval{.mtbf_seconds = 1}};
+  EXPECT_EQ(Reason(in_time, first, {.step = 4, .due_in = 9}),
+            "auto_interval: the next save is due in 9 s");
+  int64_t counter = 0;
+  const ManagerOptions counts{.step_counter = &counter,
+                              .checkpoint_interval = 4};
+  const SaveHistory at_six{.missed = {{.step = 1, .counter = 6}}};
+  EXPECT_EQ(Reason(counts, at_six, {.counter = 9}),
+            "step_counter has not grown by checkpoint_interval (need 4, found "
+            "3)");
+  EXPECT_EQ(Reason(counts, at_six, {.counter = 10}), "");
+}
+
+TEST(SaveDecisionTest, AMissedSaveCanBeMadeAtItsOwnStep) {
+  const SaveHistory history{.steps = {1}, .missed = {{.step = 5}}};
+  EXPECT_EQ(Reason({}, history, {.step = 5}), "");
+  EXPECT_EQ(DecideSave({}, history, {})->step, 2);
+}
+
+TEST(SaveDecisionTest, NoRuleIsAgainstMakingUp) {
+  const auto never = [](int64_t, std::optional<int64_t>) { return false; };
+  const int64_t counter = 5;
+  for (const ManagerOptions& options :
+       {ManagerOptions{.save_interval_steps = 100},
+        ManagerOptions{.should_save = never},
+        ManagerOptions{.step_counter = &counter, .checkpoint_interval = 100},
+        ManagerOptions{.auto_interval = AutoInterval{.mtbf_seconds = 1}}}) {
+    const SaveHistory history{
+        .steps = {1}, .counter = 1, .missed = {{.step = 2, .counter = 4}}};
+    SaveRequest request{.step = 3, .counter = counter, .due_in = 9};
+    EXPECT_NE(Reason(options, history, request), "");
+    request.makes_up = true;
+    EXPECT_EQ(Reason(options, history, request), "");
+    request.step = 1;  // is there
+    EXPECT_NE(Reason(options, history, request), "");
+  }
+}
+
 TEST(SaveDecisionTest, ShouldSaveThatThrows) {
   const ManagerOptions options{
       .should_save = [](int64_t, std::optional<int64_t>) -> bool {
