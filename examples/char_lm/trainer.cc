@@ -44,6 +44,7 @@ struct Options {
   float learning_rate = 5e-4f;
   bool resume = false;
   double mtbf = 0;
+  int64_t tolerated_failures = 0;
   bool stop_at_time_limit = false;
   double margin = 30;
   double deadline = 600;
@@ -80,6 +81,7 @@ belay::ManagerOptions ManagerOptionsOf(const Options& options,
   } else {
     how.read_only = true;
   }
+  how.tolerated_failures = options.tolerated_failures;
   how.stop_signals = {SIGUSR1, SIGTERM};
   how.stop_at_time_limit = options.stop_at_time_limit;
   how.final_save_margin = options.margin;
@@ -117,27 +119,32 @@ belay::Status Resume(const Options& options, const Text& text,
   return absl::OkStatus();
 }
 
-belay::Status SaveNow(belay::CheckpointManager& manager, int64_t step,
-                      const belay::ManagedSaveOptions& how,
-                      Progress& progress) {
+// Returns whether the save was missed: it failed, which is tolerated.
+belay::StatusOr<bool> SaveNow(belay::CheckpointManager& manager, int64_t step,
+                              const belay::ManagedSaveOptions& how,
+                              Progress& progress) {
   const auto saved = manager.Save(step, how);
   if (!saved.ok()) return saved.status();
   if (saved->saved) progress.Saved(saved->result);
-  return absl::OkStatus();
+  return saved->failure.has_value();
 }
 
-// Saves the step if it is due.
+// Saves the step if it is due. `missed`: whether the last save was.
 belay::Status SaveIfDue(belay::CheckpointManager& manager, int64_t step,
-                        Progress& progress) {
+                        Progress& progress, bool& missed) {
   const auto due = manager.ShouldSave(step);
   if (!due.ok()) return due.status();
-  return *due ? SaveNow(manager, step, {}, progress) : absl::OkStatus();
+  if (!*due) return absl::OkStatus();
+  const auto outcome = SaveNow(manager, step, {}, progress);
+  if (outcome.ok()) missed = *outcome;
+  return outcome.status();
 }
 
 // Ends early if the job has to stop.
 belay::Status TrainLoop(const Ranks& ranks, const Options& options,
                         const Text& text, belay::CheckpointManager& manager,
                         Training& training, Progress& progress) {
+  bool missed = false;
   while (training.step < options.steps && !manager.ShouldStop()) {
     const Batch batch =
         NextBatch(text, options.shape.context, options.batch, training.cursor);
@@ -147,16 +154,18 @@ belay::Status TrainLoop(const Ranks& ranks, const Options& options,
     progress.Step(training.step, loss);
     std::this_thread::sleep_for(
         std::chrono::duration<double>(options.step_seconds));
-    const belay::Status status = SaveIfDue(manager, training.step, progress);
+    const belay::Status status =
+        SaveIfDue(manager, training.step, progress, missed);
     if (!status.ok()) return status;
     progress.Notes(manager.notes());
   }
-  // The interval that belay chooses knows nothing of the last step.
+  // The interval that belay chooses knows nothing of the last step, and no rule
+  // asks again for a save that was missed. Being forced, this one must not
+  // fail.
   const bool has_all = manager.Latest().value_or(0) >= training.step;
-  if (options.mtbf == 0 || manager.ShouldStop() || has_all) {
-    return absl::OkStatus();
-  }
-  return SaveNow(manager, training.step, {.force = true}, progress);
+  const bool is_owed = options.mtbf > 0 || missed;
+  if (!is_owed || manager.ShouldStop() || has_all) return absl::OkStatus();
+  return SaveNow(manager, training.step, {.force = true}, progress).status();
 }
 
 // Lets the model go on from the middle of the text. The training's own random
@@ -294,6 +303,10 @@ void DeclareFlags(CLI::App& app, Options& o) {
   app.add_option("--mtbf", o.mtbf,
                  "save instead as often as is best for a failure every so many "
                  "seconds; 0: do not")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--tolerated-failures", o.tolerated_failures,
+                 "go on though so many saves in a row fail because of the file "
+                 "system")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--stop-at-time-limit", o.stop_at_time_limit,
                "stop in time before the job's time limit");

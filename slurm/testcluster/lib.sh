@@ -198,7 +198,7 @@ scripts=$(cd "$here/.." && pwd)
 # Several words, as $train.
 training() {
   echo "$train --dir $work/$1 --loss-log $work/$1.log --resume --steps 300" \
-    "--save-every 50 --step-seconds ${2:-0.02}"
+    "--save-every 50 --step-seconds ${2:-0.02} --tolerated-failures 3"
 }
 # submit_file NAME [SBATCH OPTIONS] SCRIPT ARGUMENTS...: as submit.
 submit_file() {

@@ -28,7 +28,7 @@ code=0
 wait "$job" || code=$?
 echo "exit code $code"
 if [[ $code -ne 0 ]]; then
-  expect_line train.out "^INTERNAL: .*\"$work/run/step_0*$saving.*: transport endpoint is not connected \\[rank [23] of 4\\]\$"
+  expect_line train.out "^UNAVAILABLE: .*\"$work/run/step_0*$saving.*: transport endpoint is not connected \\[rank [23] of 4\\]\$"
 fi
 expect_committed $((saving - 100))
 
