@@ -51,7 +51,10 @@ end-volume
 END_OF_VOLUME
 }
 
-# Whole files are spread over the stores by their names.
+# Whole files are spread over the stores by their names alone. Where a store
+# seems full, GlusterFS would place a new file on the other one and leave a link
+# behind, as long as it remembers; a host that asks for the name in this moment
+# may wait for ever for an answer.
 client_volume() {
   local store
   for store in "${stores[@]}"; do
@@ -69,6 +72,8 @@ END_OF_VOLUME
   cat <<END_OF_VOLUME
 volume all
   type cluster/distribute
+  option min-free-disk 0%
+  option min-free-inodes 0%
   subvolumes ${stores[*]}
 end-volume
 END_OF_VOLUME
