@@ -98,11 +98,12 @@ struct SaveOptions {
   // Whether to refuse replicas that are not equal to the last bit; the error
   // names the key, the box and the ranks. Of a value that several ranks hold
   // each writes a part, so what is stored of unequal ones no rank has held.
-  // true: every save reads all replicas once more. Unset: the first save of a
-  // structure does, and later ones, which reuse the plan of a PlanCache,
-  // compare what has at most 256 bytes and samples of the rest, others in each
-  // step (docs/performance.md says what either costs). false: nothing is
-  // compared. Replicas that are cut in other boxes are not compared.
+  // true: every save reads all replicas once more. Unset: a save that makes a
+  // plan does, which is the first of a structure, and each one without a
+  // PlanCache or with a filter; those that reuse the plan compare what has at
+  // most 256 bytes and samples of the rest, other samples in each save
+  // (docs/performance.md says what either costs). false: nothing is compared.
+  // Replicas that are cut in other boxes are not compared.
   std::optional<bool> check_replicas = {};
 
   // The handlers of values of other types; null: those of the program.

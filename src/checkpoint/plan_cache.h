@@ -21,6 +21,7 @@ struct PlanCache::Impl {
   uint64_t fingerprint = 0;
   // Equal on the ranks that made the plan together, and on no others.
   uint64_t plan_id = 0;
+  int64_t num_reuses = 0;         // of the plan; equal where plan_id is
   std::vector<StoredForm> forms;  // of this rank's shards; empty: their own
   PlannedSave planned;
   Told told;                             // when planning

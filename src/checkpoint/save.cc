@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/fingerprint.h"
+#include "base/guarded.h"
 #include "base/nonce.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -85,7 +86,8 @@ Status FindForms(SaveRun& run) {
 // Asks the handlers what their values consist of. Local.
 Status ListValues(SaveRun& run, const State& state) {
   BELAY_RETURN_IF_ERROR(CheckArguments(run, state));
-  BELAY_ASSIGN_OR_RETURN(run.listing, ListForSave(state, *run.handlers));
+  BELAY_ASSIGN_OR_RETURN(
+      run.listing, Guarded([&] { return ListForSave(state, *run.handlers); }));
   run.shards = ListShards(run.listing.shards, run.team.rank(), run.team.size());
   return MapToDevices(run.shards, {.job_name = JobName()}, run.team.rank());
 }
@@ -122,8 +124,9 @@ Status Begin(SaveRun& run, const SaveJob& job) {
       AgreeOnStructure(run.team, status, numbers, std::span(&replicas, 1)));
   if (!is_same[0]) BELAY_RETURN_IF_AGREED(FindDifference(run));
   run.reuse = fits && is_same[1];
-  if (run.reuse && replicas != 0) return NameDifferentReplicas(run);
   run.cache.is_valid = false;  // until this save has succeeded
+  if (run.reuse && replicas != 0) return NameDifferentReplicas(run);
+  run.cache.num_reuses = run.reuse ? run.cache.num_reuses + 1 : 0;
   run.cache.fingerprint = fingerprint;
   return absl::OkStatus();
 }

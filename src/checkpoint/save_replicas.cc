@@ -64,7 +64,7 @@ uint64_t SumReplicas(const SaveRun& run) {
   if (checks == ReplicaChecks::kNone) return 0;
   return SumOfReplicas(
       run.cache.planned.replicas, run.shards,
-      checks == ReplicaChecks::kEachSave ? kEveryByte : run.step);
+      checks == ReplicaChecks::kEachSave ? kEveryByte : run.cache.num_reuses);
 }
 
 Status CompareReplicas(SaveRun& run) {

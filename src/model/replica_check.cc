@@ -59,7 +59,10 @@ uint64_t SampleOf(std::string_view bytes, uint64_t seed, int64_t number) {
   for (size_t window = 0; window < kWindows; ++window) {
     // All places of a part in turn, in strides without a pattern.
     const uint64_t turn = static_cast<uint64_t>(number) * 0x9e3779b97f4a7c15;
-    const size_t room = part - kWindowBytes + 1;
+    // The last part has what is left over.
+    const size_t end =
+        window + 1 == kWindows ? bytes.size() : (window + 1) * part;
+    const size_t room = end - window * part - kWindowBytes + 1;
     const size_t at = window * part + static_cast<size_t>(turn % room);
     sum = Fingerprint(bytes.substr(at, kWindowBytes), sum);
   }

@@ -30,8 +30,8 @@ std::string_view BytesOf(const Shard& shard);
 // Looks at every byte.
 inline constexpr int64_t kEveryByte = -1;
 
-// This rank's part of the sum, modulo 2^64. `number` is that of the save, equal
-// on all ranks: what is larger than kSampledBytes is looked at in a few places,
+// This rank's part of the sum, modulo 2^64. `number` counts the saves, equal on
+// all ranks: what is larger than kSampledBytes is looked at in a few places,
 // others each time, and of more than kMostSampled such boxes only so many. Or
 // kEveryByte.
 uint64_t SumOfReplicas(const ReplicaCheck& check,

@@ -1,7 +1,7 @@
 #include "model/save_planner.h"
 
 #include <algorithm>
-#include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -177,33 +177,33 @@ std::string LayoutOf(const std::vector<HeldShard>& shards) {
   return "";
 }
 
-// Leaves the holders whose shard has this replica number.
-Status KeepReplica(const std::string& key, int64_t replica, HeldBox& box) {
-  std::vector<std::string> found;
-  for (const HeldShard& holder : box.holders) {
-    found.push_back(absl::StrFormat("%d", holder.info->replica));
+// The shards of a key with this replica number: the others are as they like.
+StatusOr<std::vector<HeldShard>> ShardsOfReplica(
+    const std::vector<HeldShard>& shards, int64_t replica) {
+  std::vector<HeldShard> kept;
+  std::set<int64_t> found;
+  for (const HeldShard& shard : shards) {
+    found.insert(shard.info->replica);
+    if (shard.info->replica == replica) kept.push_back(shard);
   }
-  const auto others = std::remove_if(
-      box.holders.begin(), box.holders.end(),
-      [&](const HeldShard& holder) { return holder.info->replica != replica; });
-  box.holders.erase(others, box.holders.end());
-  if (!box.holders.empty()) return absl::OkStatus();
+  if (!kept.empty()) return kept;
+  std::vector<std::string> numbers;
+  for (const int64_t number : found) {
+    numbers.push_back(absl::StrFormat("%d", number));
+  }
   return absl::InvalidArgumentError(absl::StrFormat(
-      "plan \"%s\": box \"%s\" has no such replica (need primary_replica %d, "
+      "plan \"%s\": the value has no such replica (need primary_replica %d, "
       "found %s)",
-      key, BoxText(box.box), replica, FirstOf(found, kReplicasShown, ", ")));
+      shards[0].info->key, replica, FirstOf(numbers, kReplicasShown, ", ")));
 }
 
 // Checks the shards of a key. Returns their boxes, whose holders no longer say
 // more than rank and shard.
 StatusOr<std::vector<HeldBox>> CheckedBoxes(
-    const std::vector<HeldShard>& shards, const ArgsByKey& args) {
+    const std::vector<HeldShard>& shards) {
   BELAY_RETURN_IF_ERROR(CheckKey(shards[0]));
   BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes, CheckCoverage(shards));
-  const std::string& key = shards[0].info->key;
-  const std::optional<int64_t> primary = ArgsOf(args, key).primary_replica;
   for (HeldBox& box : boxes) {
-    if (primary) BELAY_RETURN_IF_ERROR(KeepReplica(key, *primary, box));
     for (HeldShard& holder : box.holders) holder.info = nullptr;
   }
   return boxes;
@@ -216,9 +216,15 @@ StatusOr<std::vector<ArrayBoxes>> AddArrays(const ListedRanks& listed,
   std::vector<ArrayBoxes> arrays;
   int64_t total = 0;
   BELAY_RETURN_IF_ERROR(
-      ForEachKey(listed, [&](const std::vector<HeldShard>& shards) -> Status {
+      ForEachKey(listed, [&](const std::vector<HeldShard>& all) -> Status {
+        const auto primary = ArgsOf(args, all[0].info->key).primary_replica;
+        std::vector<HeldShard> chosen;
+        if (primary) {
+          BELAY_ASSIGN_OR_RETURN(chosen, ShardsOfReplica(all, *primary));
+        }
+        const std::vector<HeldShard>& shards = primary ? chosen : all;
         BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes,
-                               CheckedBoxes(shards, args));
+                               CheckedBoxes(shards));
         const ShardInfo& first = *shards[0].info;
         arrays.push_back({static_cast<int32_t>(plan.arrays.size()),
                           IoElementSize(first.dtype), std::move(boxes),

@@ -143,6 +143,28 @@ TEST(ReplicaCheckTest, SamplesFindWhatDiffersEverywhere) {
   EXPECT_LT(found, 500);
 }
 
+// Every byte is looked at in time, those behind the last whole window too.
+TEST(ReplicaCheckTest, SamplesReachEveryByte) {
+  for (const size_t size : {257u, 258u, 259u, 515u}) {
+    std::vector<uint8_t> values(size, 1);
+    const Shard shard{.key = "k",
+                      .dtype = DType::kU8,
+                      .box = WholeBox({static_cast<int64_t>(size)}),
+                      .data = values.data()};
+    const ReplicaCheck check{.ranges = {{0, 1, 1}}, .num_boxes = 1};
+    for (size_t at = 0; at < size; ++at) {
+      bool is_seen = false;
+      for (int64_t number = 0; number < 5000 && !is_seen; ++number) {
+        const uint64_t before = SumOfReplicas(check, {shard}, number);
+        values[at] ^= 1;
+        is_seen = SumOfReplicas(check, {shard}, number) != before;
+        values[at] ^= 1;
+      }
+      EXPECT_TRUE(is_seen) << "byte " << at << " of " << size;
+    }
+  }
+}
+
 // Of very many boxes some are looked at in each save, and all in time.
 TEST(ReplicaCheckTest, ManyBoxesTakeTurns) {
   constexpr int kArrays = 5000;
