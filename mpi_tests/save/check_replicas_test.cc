@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -176,6 +177,79 @@ TEST_F(CheckReplicasTest, RanksThatDriftApartAreFound) {
   EXPECT_THAT(std::string(large.message()),
               HasSubstr("replicas of \"weights\""));
   EXPECT_THAT(*ListSteps(run()), ElementsAre(1, 2, 3, 4));
+}
+
+// After a save that was refused every byte is compared again.
+TEST_F(CheckReplicasTest, WhatWasRefusedIsComparedWhole) {
+  if (size_ == 1) return;
+  std::vector<float> weights(50000, 1);
+  double rate = 0.5;
+  State state;
+  state.Add("weights", &weights);
+  state.Add("rate", &rate);
+  PlanCache cache;
+  Ok(Save(comm_, run(), 1, state, {.cache = &cache}));
+  if (rank_ == last()) {
+    rate = 1;
+    weights[12345] = 2;
+  }
+  EXPECT_FALSE(Save(comm_, run(), 2, state, {.cache = &cache}).ok());
+  rate = 0.5;
+  const Status status =
+      Save(comm_, run(), 2, state, {.cache = &cache}).status();
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("replicas of \"weights\""));
+}
+
+TEST_F(CheckReplicasTest, ANamedReplicaMayHaveAnotherLength) {
+  std::string text(static_cast<size_t>(rank_ + 1), 'x');
+  std::vector<float> list(static_cast<size_t>(rank_ + 2), 1);
+  State state;
+  state.Add("text", &text);
+  state.Add("list", &list);
+  Ok(Save(comm_, run(), 1, state,
+          {.args = {{".*", {.primary_replica = last()}}}}));
+  Ok(Restore(comm_, run(), 1, state));
+  EXPECT_EQ(text, std::string(static_cast<size_t>(size_), 'x'));
+  EXPECT_EQ(list.size(), static_cast<size_t>(size_ + 1));
+}
+
+// What is stored of a container has what all ranks hold in it.
+TEST_F(CheckReplicasTest, OtherEntriesOnOtherRanksAreRefused) {
+  if (size_ == 1) return;
+  std::map<std::string, double> map = {{"all", 1}};
+  std::vector<std::string> empty;
+  std::map<std::string, std::vector<std::string>> texts = {{"all", empty}};
+  std::vector<std::map<std::string, double>> list(2, map);
+  if (rank_ == last()) {
+    map["mine"] = 2;
+    texts["mine"] = empty;
+    list.resize(3);
+  }
+  const auto save = [&](auto& value, std::optional<bool> check) {
+    State state;
+    state.Add("x", &value);
+    return Save(comm_, run(), 1, state,
+                {.overwrite = true, .check_replicas = check})
+        .status();
+  };
+  const auto expect_refused = [&](const Status& status,
+                                  const std::string& entry) {
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("replicas of \"x\": ranks hold other entries"),
+                      HasSubstr(absl::StrCat("\"", entry, "\" is on rank ",
+                                             last(), " only"))));
+  };
+  expect_refused(save(map, {}), "mine");
+  expect_refused(save(texts, {}), "mine");
+  expect_refused(save(list, {}), "2");
+  EXPECT_EQ(save(map, false), absl::OkStatus());  // the entries of all ranks
+  map.clear();
+  State state;
+  state.Add("x", &map);
+  Ok(Restore(comm_, run(), 1, state));
+  EXPECT_EQ(map, (std::map<std::string, double>{{"all", 1}, {"mine", 2}}));
 }
 
 // One replica may be chosen: all of it is stored, and nothing of the others.

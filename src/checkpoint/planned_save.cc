@@ -223,7 +223,8 @@ Status PlanOnRoot(const ListedRanks& listed, const SaveOptions& options,
   planned.saved.datasets = planned.plan.datasets;
   planned.saved.files = planned.plan.files;
   BELAY_ASSIGN_OR_RETURN(planned.saved.values,
-                         MergeValues(ValuesOf(listed), planned.plan.arrays));
+                         MergeValues(ValuesOf(listed), planned.plan.arrays,
+                                     options.check_replicas.value_or(true)));
   return absl::OkStatus();
 }
 

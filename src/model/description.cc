@@ -80,6 +80,7 @@ std::string ValueEntry(const ListedValue& value) {
   out.PutText(value.key);
   out.PutText(value.typestr);
   out.PutTexts(value.parts);
+  out.PutTexts(value.entries);
   return out.Take();
 }
 
@@ -102,6 +103,7 @@ ListedValue GetListedValue(WireReader& in) {
   value.key = in.GetText();
   value.typestr = in.GetText();
   value.parts = in.GetTexts();
+  value.entries = in.GetTexts();
   return value;
 }
 

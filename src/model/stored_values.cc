@@ -1,6 +1,7 @@
 #include "model/stored_values.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -114,18 +115,40 @@ class ValueTable {
 struct Merged {
   std::string typestr;
   size_t rank = 0;
+  const std::vector<std::string>* entries = nullptr;  // on that rank
   std::set<std::string> parts;
 };
 
-Status MergeValue(const ListedValue& value, size_t rank,
+// Entries that one rank alone has are no entries of a value that all hold.
+Status CheckEntries(const ListedValue& value, size_t rank,
+                    const Merged& merged) {
+  if (value.entries == *merged.entries) return absl::OkStatus();
+  std::vector<std::string> others;
+  std::set_symmetric_difference(value.entries.begin(), value.entries.end(),
+                                merged.entries->begin(), merged.entries->end(),
+                                std::back_inserter(others));
+  const bool is_here =
+      std::binary_search(value.entries.begin(), value.entries.end(), others[0]);
+  return absl::InvalidArgumentError(
+      Cat("replicas of \"", value.key, "\": ranks hold other entries (need ",
+          merged.entries->size(), " as on rank ", merged.rank, ", found ",
+          value.entries.size(), " on rank ", rank, "): \"", others[0],
+          "\" is on rank ", is_here ? rank : merged.rank,
+          " only; a container is stored once for all ranks"));
+}
+
+Status MergeValue(const ListedValue& value, size_t rank, bool compares,
                   std::map<std::string, Merged>& all) {
   const auto [found, is_new] =
-      all.emplace(value.key, Merged{value.typestr, rank, {}});
+      all.emplace(value.key, Merged{value.typestr, rank, &value.entries, {}});
   if (!is_new && found->second.typestr != value.typestr) {
     return absl::InvalidArgumentError(Cat(
         "plan \"", value.key, "\": ranks store it with other handlers (",
         "need \"", found->second.typestr, "\" as on rank ", found->second.rank,
         ", found \"", value.typestr, "\" on rank ", rank, ")"));
+  }
+  if (compares) {
+    BELAY_RETURN_IF_ERROR(CheckEntries(value, rank, found->second));
   }
   found->second.parts.insert(value.parts.begin(), value.parts.end());
   return absl::OkStatus();
@@ -212,6 +235,10 @@ bool IsBuiltinTypestr(std::string_view typestr) {
          typestr == kDictTypestr || typestr == kListTypestr;
 }
 
+bool IsContainerTypestr(std::string_view typestr) {
+  return typestr == kDictTypestr || typestr == kListTypestr;
+}
+
 bool IsStandardTypestr(std::string_view typestr) {
   return IsBuiltinTypestr(typestr) || typestr == kStringsTypestr ||
          typestr == kBoolsTypestr;
@@ -234,7 +261,7 @@ StoredValue PlainValue(std::string_view key, ValuePart part) {
 
 StatusOr<StoredValues> MergeValues(
     const std::vector<std::vector<ListedValue>>& ranks,
-    const std::vector<StoredArray>& arrays) {
+    const std::vector<StoredArray>& arrays, bool compares) {
   std::map<std::string, Merged> all;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     std::set<std::string_view> keys;
@@ -244,7 +271,7 @@ StatusOr<StoredValues> MergeValues(
                                               rank,
                                               " has two values with this key"));
       }
-      BELAY_RETURN_IF_ERROR(MergeValue(value, rank, all));
+      BELAY_RETURN_IF_ERROR(MergeValue(value, rank, compares, all));
     }
   }
   StoredValues out;

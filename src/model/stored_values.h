@@ -33,6 +33,10 @@ struct ListedValue {
   std::string key;
   std::string typestr;
   std::vector<std::string> parts;  // names, ascending
+  // Of a container that ranks hold alike, the names of what each of them has to
+  // have in it: values with handlers, and arrays that it holds whole;
+  // ascending.
+  std::vector<std::string> entries = {};
 
   friend bool operator==(const ListedValue&, const ListedValue&) = default;
 };
@@ -82,12 +86,17 @@ bool IsStandardTypestr(std::string_view typestr);
 StoredValue PlainValue(std::string_view key, ValuePart part);
 
 // Puts together what each rank has listed. `arrays` are those of the save.
+// `compares` whether the containers of all ranks have the same entries;
+// otherwise what is stored has those of any rank.
 // Errors: InvalidArgument - a rank lists a key twice, or ranks list it with
-//   different handlers, or one of them as an array; Internal - a part is no
-//   array.
+//   different handlers, or one of them as an array, or with other entries;
+//   Internal - a part is no array.
 StatusOr<StoredValues> MergeValues(
     const std::vector<std::vector<ListedValue>>& ranks,
-    const std::vector<StoredArray>& arrays);
+    const std::vector<StoredArray>& arrays, bool compares = true);
+
+// Whether ranks that hold a value of this typestr have the same entries in it.
+bool IsContainerTypestr(std::string_view typestr);
 
 // Whether a value of this key is inside another one.
 bool IsInsideValue(const StoredValues& values, std::string_view key);

@@ -155,10 +155,22 @@ class Lister {
   }
 
   // Gives a part that can change its length the one that is stored.
-  Status TakeLength(FindStored find, Shard& shard) const {
+  Status TakeLength(FindStored find, Shard& shard) {
     if (is_save_ || shard.access == nullptr) return absl::OkStatus();
     const StatusOr<StoredValue> stored = find(shard.key);
-    return stored.ok() ? GiveLength(*stored, shard) : absl::OkStatus();
+    return stored.ok() ? GiveLength(*stored, shard, former_) : absl::OkStatus();
+  }
+
+  // The names of what all ranks have to hold in a container.
+  static std::vector<std::string> EntriesOf(const State& parts) {
+    Names entries;
+    for (const TypedValue& value : parts.typed()) {
+      if (value.shard < 0) entries.insert(value.key);
+    }
+    for (const Shard& shard : parts.shards()) {
+      if (shard.replica == State::kReplicaIsRank) entries.insert(shard.key);
+    }
+    return {entries.begin(), entries.end()};
   }
 
   // Lists a value that is called `name` in the one around it.
@@ -213,9 +225,11 @@ class Lister {
                            Guarded([&] { return value.handler->typestr(); }));
     if (typestr.empty()) return absl::OkStatus();
     AddHandler(value.handler);
-    out_.values.push_back({.key = value.key,
-                           .typestr = std::move(typestr),
-                           .parts = {names->begin(), names->end()}});
+    ListedValue listed{.key = value.key,
+                       .typestr = std::move(typestr),
+                       .parts = {names->begin(), names->end()}};
+    if (IsContainerTypestr(listed.typestr)) listed.entries = EntriesOf(parts);
+    out_.values.push_back(std::move(listed));
     return absl::OkStatus();
   }
 

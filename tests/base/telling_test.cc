@@ -156,6 +156,7 @@ TEST(TellingTest, ChangesAreWhatTravels) {
       [](RankShards& rank, int) { rank.shards[7].replica = 99; },
       [](RankShards& rank, int) { rank.shards[7].layout = "[-,x] on x=2"; },
       [](RankShards& rank, int) { rank.values[0].parts = {"a"}; },
+      [](RankShards& rank, int) { rank.values[0].entries = {"a"}; },
   };
   const std::vector<RankShards> model = Model(kRanks);
   for (size_t i = 0; i < changes.size(); ++i) {
