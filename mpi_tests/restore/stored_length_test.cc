@@ -199,6 +199,60 @@ TEST_F(StoredLengthTest, AValueOfEachRank) {
               HasSubstr("ranks disagree on the shape"));
 }
 
+// Some ranks would get nothing, or some of what is stored would be dropped.
+TEST_F(StoredLengthTest, ValuesOfAnotherNumberOfRanksAreRefused) {
+  std::vector<int32_t> all(static_cast<size_t>(3 * (size_ + 1)), 1);
+  State stored;
+  stored.AddReplicated("mine", {size_ + 1, 3}, all);
+  Ok(Save(comm_, run(), 1, stored));
+  std::vector<int32_t> mine(3);
+  State state;
+  state.AddPerRank("mine", &mine);
+  for (const bool allow : {false, true}) {
+    ExpectRefused(
+        Restore(comm_, run(), 1, state, {.allow_shape_mismatch = allow}),
+        absl::StatusCode::kFailedPrecondition, "mine");
+  }
+}
+
+TEST_F(StoredLengthTest, ATensorThatWasMovedFromIsAnError) {
+  Tensor tensor = Tensor::Of<float>({2}, {1, 2});
+  State state;
+  state.Add("t", &tensor);
+  const Tensor other = std::move(tensor);
+  const Status status = Save(comm_, run(), 1, state).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("moved from"));
+}
+
+// What a handler lists is refused as well.
+TEST_F(StoredLengthTest, AConstPartOfAContainerIsNotWritten) {
+  const std::vector<double> values = Counting(4);
+  std::map<std::string, std::span<const double>> map = {{"k", values}};
+  State state;
+  state.Add("map", &map);
+  Ok(Save(comm_, run(), 1, state));
+  ExpectRefused(Restore(comm_, run(), 1, state),
+                absl::StatusCode::kInvalidArgument, "is const");
+  EXPECT_EQ(values, Counting(4));
+}
+
+TEST_F(StoredLengthTest, MemoryOfAPartThatGrowsIsNotWritten) {
+  std::map<std::string, std::vector<double>> map = {{"a", Counting(4000)}};
+  std::vector<double> head = Counting(2);
+  State stored;
+  stored.Add("map", &map);
+  stored.AddReplicated("head", {2}, head);
+  Ok(Save(comm_, run(), 1, stored));
+  map["a"].resize(2);
+  State state;
+  state.Add("map", &map);
+  state.AddReplicated("head", {2}, map["a"]);
+  ExpectRefused(Restore(comm_, run(), 1, state),
+                absl::StatusCode::kFailedPrecondition,
+                "it lies in the memory of \"map/a\"");
+}
+
 TEST_F(StoredLengthTest, ATensorThatWasReplacedIsSavedAsItIs) {
   Tensor tensor = Tensor::Of<float>({2}, {1, 2});
   State state;

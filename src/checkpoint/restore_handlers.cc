@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/guarded.h"
 #include "base/status_macros.h"
 #include "checkpoint/restore_run.h"
 #include "types/stored_answer.h"
@@ -99,8 +100,8 @@ Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
     BELAY_ASSIGN_OR_RETURN_AGREED(answer, AskTogether(run, *values));
     LeaveOut(answer, run.team.size(), *values);
   }
-  StatusOr<HandlerListing> listing =
-      ListFitted(*std::move(values), *run.handlers, answer);
+  StatusOr<HandlerListing> listing = Guarded(
+      [&] { return ListFitted(*std::move(values), *run.handlers, answer); });
   if (asks) BELAY_RETURN_IF_AGREED(Agree(run.team, listing.status()));
   run.listing = *std::move(listing);
   Report(run.options, std::move(answer), run.result);

@@ -90,13 +90,15 @@ std::string PlainObjectName(std::string name) {
 // What is stored and nobody used that may be meant by these names: the closest
 // one for each of the first few.
 std::string CloseHint(const Lines& absent, const LoadReport& report) {
-  constexpr size_t kHints = 3;
+  constexpr size_t kHints = 3, kMostNames = 10, kMostOffers = 10000;
   Lines plain;
   for (const UnusedValue& value : report.unused) {
+    if (plain.size() == kMostOffers) break;
     plain.push_back(PlainName(value.stored_key));
   }
   Lines hints;
-  for (const std::string& name : absent) {
+  for (size_t i = 0; i < std::min(absent.size(), kMostNames); ++i) {
+    const std::string& name = absent[i];
     if (hints.size() == kHints) break;
     CloseKeys close(name, 1);
     for (const std::string& other : plain) close.Offer(other);

@@ -13,17 +13,10 @@
 namespace belay {
 namespace {
 
-// Memory that a container has given up, and the key of the container.
-struct FormerElements {
-  const std::byte* begin = nullptr;
-  const std::byte* end = nullptr;
-  const Shard* shard = nullptr;
-};
-
 FormerElements ElementsOf(const Shard& shard) {
   const auto* begin = static_cast<const std::byte*>(shard.data);
   return {begin, begin + NumElements(shard.box.shape) * DTypeSize(shard.dtype),
-          &shard};
+          shard.key};
 }
 
 // The axes of the stored array of a container.
@@ -72,10 +65,11 @@ Status CheckStillThere(const Shard& shard,
   if (after == former.begin()) return absl::OkStatus();
   const FormerElements& before = *(after - 1);
   if (!std::less<>()(mine.begin, before.end)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "restore \"%s\": it lies in the memory of \"%s\", which takes another "
-      "length (need %d elements); add that as a std::span to keep its length",
-      shard.key, before.shard->key, before.shard->global_shape[0]));
+  return absl::FailedPreconditionError(
+      absl::StrFormat("restore \"%s\": it lies in the memory of \"%s\", which "
+                      "takes the stored length; add that as a std::span to "
+                      "keep its length",
+                      shard.key, before.key));
 }
 
 // Two shards of one container may have given it different lengths.
@@ -97,6 +91,15 @@ Shard WithElements(Shard shard) {
   shard.box = WholeBox(view.shape);
   shard.global_shape = std::move(view.shape);
   return shard;
+}
+
+Status CheckElements(const Shard& shard) {
+  if (shard.access == nullptr || shard.data != nullptr || IsEmpty(shard.box)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      Cat("list \"", shard.key, "\": the object has no memory: was it moved ",
+          "from?"));
 }
 
 bool IsResizable(const Shard& shard) {
@@ -121,16 +124,8 @@ Shape ShapeToRestore(const Shard& shard, int num_ranks, DType stored_dtype,
   return shape;
 }
 
-Status GiveLengths(const std::vector<StoredLength>& stored,
-                   std::vector<Shard>& shards) {
-  std::vector<FormerElements> former;
-  for (Shard& shard : shards) {
-    if (!IsResizable(shard)) continue;
-    const int64_t length = LengthFor(shard, stored);
-    if (length < 0 || Shape{length} == shard.global_shape) continue;
-    former.push_back(ElementsOf(shard));
-    BELAY_RETURN_IF_ERROR(Resize(length, shard));
-  }
+Status CheckAfterLengths(std::vector<FormerElements> former,
+                         std::vector<Shard>& shards) {
   if (former.empty()) return absl::OkStatus();
   std::sort(former.begin(), former.end(),
             [](const FormerElements& a, const FormerElements& b) {
@@ -145,12 +140,27 @@ Status GiveLengths(const std::vector<StoredLength>& stored,
   return absl::OkStatus();
 }
 
-Status GiveLength(const StoredValue& stored, Shard& shard) {
+Status GiveLengths(const std::vector<StoredLength>& stored,
+                   std::vector<Shard>& shards) {
+  std::vector<FormerElements> former;
+  for (Shard& shard : shards) {
+    if (!IsResizable(shard)) continue;
+    const int64_t length = LengthFor(shard, stored);
+    if (length < 0 || Shape{length} == shard.global_shape) continue;
+    former.push_back(ElementsOf(shard));
+    BELAY_RETURN_IF_ERROR(Resize(length, shard));
+  }
+  return CheckAfterLengths(std::move(former), shards);
+}
+
+Status GiveLength(const StoredValue& stored, Shard& shard,
+                  std::vector<FormerElements>& former) {
   const ValuePart* part = stored.Find("");
   if (part == nullptr || !TakesLength(shard, part->dtype, part->shape)) {
     return absl::OkStatus();
   }
   if (shard.global_shape == Shape{part->shape.back()}) return absl::OkStatus();
+  former.push_back(ElementsOf(shard));
   return Resize(part->shape.back(), shard);
 }
 

@@ -4,6 +4,7 @@
 #ifndef BELAY_TYPES_ARRAY_ACCESS_H_
 #define BELAY_TYPES_ARRAY_ACCESS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,6 +19,11 @@ namespace belay {
 
 // Returns the shard with its elements where they are now.
 Shard WithElements(Shard shard);
+
+// Checks that there are elements where the shard says so: an object that was
+// moved from has none.
+// Errors: InvalidArgument.
+Status CheckElements(const Shard& shard);
 
 // Whether the shard's object can take another length.
 bool IsResizable(const Shard& shard);
@@ -40,6 +46,18 @@ struct StoredLength {
   int64_t length = 0;
 };
 
+// Memory that a container has given up, and the key of the container.
+struct FormerElements {
+  const std::byte* begin = nullptr;
+  const std::byte* end = nullptr;
+  std::string key;
+};
+
+// Finds the elements of all shards anew, after containers have given up memory.
+// Errors: FailedPrecondition - as of GiveLengths.
+Status CheckAfterLengths(std::vector<FormerElements> former,
+                         std::vector<Shard>& shards);
+
 // Gives the shards that take one the lengths of `stored`, which is ascending,
 // and finds the elements of all shards anew.
 // Errors: ResourceExhausted - no memory; what a container threw;
@@ -49,9 +67,11 @@ struct StoredLength {
 Status GiveLengths(const std::vector<StoredLength>& stored,
                    std::vector<Shard>& shards);
 
-// Gives a shard that takes it the length of the part "" of what is stored.
-// Errors: as of GiveLengths.
-Status GiveLength(const StoredValue& stored, Shard& shard);
+// Gives a shard that takes it the length of the part "" of what is stored, and
+// adds the memory that it gave up.
+// Errors: ResourceExhausted and what a container threw, as of GiveLengths.
+Status GiveLength(const StoredValue& stored, Shard& shard,
+                  std::vector<FormerElements>& former);
 
 }  // namespace belay
 

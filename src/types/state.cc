@@ -20,8 +20,10 @@ constexpr ArrayAccess kTensorAccess = {
 }  // namespace
 
 Status Memory::CheckSize(const Shape& shape) const {
+  // Of a shape that cannot be, the plan says so.
+  if (size < 0 || !CheckedNumElements(shape).ok()) return absl::OkStatus();
   const int64_t needed = NumElements(shape);
-  if (size < 0 || size == needed || (may_be_longer && size > needed)) {
+  if (size == needed || (may_be_longer && size > needed)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(

@@ -102,6 +102,9 @@ class Lister {
       const bool is_own = value.shard >= 0 && handler.get() == lister;
       if (handler == nullptr || is_own) continue;
       if (value.shard >= 0) is_handled[static_cast<size_t>(value.shard)] = true;
+      if (!is_save_ && value.value.is_const) {
+        return ConstValueError(WholeKey(outer, value.key));
+      }
       BELAY_RETURN_IF_ERROR(AddInside({.key = WholeKey(outer, value.key),
                                        .value = value.value,
                                        .handler = std::move(handler),
@@ -113,6 +116,8 @@ class Lister {
       Shard shard = WithElements(state.shards()[i]);
       if (names != nullptr) names->insert(shard.key);
       shard.key = WholeKey(outer, shard.key);
+      if (!is_save_ && shard.is_const) return ConstValueError(shard.key);
+      BELAY_RETURN_IF_ERROR(CheckElements(shard));
       BELAY_RETURN_IF_ERROR(TakeLength(find, shard));
       AddShard(std::move(shard), tolerance_);
     }
@@ -144,6 +149,12 @@ class Lister {
           "receive");
     }
     return AddListed(std::move(value), parts, nullptr);
+  }
+
+  // What was listed of a restore.
+  StatusOr<HandlerListing> TakeChecked() {
+    BELAY_RETURN_IF_ERROR(CheckAfterLengths(std::move(former_), out_.shards));
+    return std::move(out_);
   }
 
   HandlerListing Take() { return std::move(out_); }
@@ -266,6 +277,7 @@ class Lister {
   Tolerance tolerance_;  // of the outermost value
   int depth_ = 0;
   HandlerListing out_;
+  std::vector<FormerElements> former_;  // of containers that took a length
   absl::flat_hash_set<const TypeHandler*> listers_;  // those of out_.handlers
 };
 
@@ -310,7 +322,7 @@ StatusOr<HandlerListing> ListForRestore(
   for (size_t i = 0; i < values.shards.size(); ++i) {
     lister.AddShard(std::move(values.shards[i]), values.tolerances[i]);
   }
-  return lister.Take();
+  return lister.TakeChecked();
 }
 
 StatusOr<HandlerListing> ListMore(const HandlerListing& listed,
@@ -319,7 +331,7 @@ StatusOr<HandlerListing> ListMore(const HandlerListing& listed,
   for (const HandledValue& value : listed.handled) {
     BELAY_RETURN_IF_ERROR(lister.AddMore(value));
   }
-  return lister.Take();
+  return lister.TakeChecked();
 }
 
 }  // namespace belay

@@ -58,9 +58,12 @@ Status CheckWritable(const ValuesToRead& values) {
   for (const HandledValue& value : values.handled) {
     if (value.value.is_const && key == nullptr) key = &value.key;
   }
-  if (key == nullptr) return absl::OkStatus();
+  return key == nullptr ? absl::OkStatus() : ConstValueError(*key);
+}
+
+Status ConstValueError(const std::string& key) {
   return absl::InvalidArgumentError(
-      Cat("restore \"", *key, "\": the program's value is const, and can only ",
+      Cat("restore \"", key, "\": the program's value is const, and can only ",
           "be saved; add one that can be written, or leave it out with ",
           "RestoreArgs::skip"));
 }
@@ -75,10 +78,13 @@ StatusOr<ValuesToRead> ChooseValues(const State& state,
     for (size_t i = 0; i < is_handled.size(); ++i) {
       if (is_handled[i]) continue;
       Shard shard = WithElements(state.shards()[i]);
-      const RestoreChoice choice = choose(shard.key);
+      RestoreChoice choice = choose(shard.key);
+      // Of another number of ranks some would get nothing.
+      if (shard.per_rank) choice.tolerance.lengths = false;
       if (choice.skip) {
         values.skipped.push_back(StoredKey(choice, shard.key));
       } else {
+        BELAY_RETURN_IF_ERROR(CheckElements(shard));
         values.AddShard(std::move(shard), choice);
       }
     }

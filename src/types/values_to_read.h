@@ -53,6 +53,9 @@ struct ValuesToRead {
 // The keys under which the program has its values; some may be there twice.
 std::vector<std::string_view> KeysOf(const State& state);
 
+// What is wrong with a value that is read, but const.
+Status ConstValueError(const std::string& key);
+
 // Checks that no value that is read is const.
 // Errors: InvalidArgument - one is.
 Status CheckWritable(const ValuesToRead& values);
