@@ -51,13 +51,17 @@ class State {
   // Adds a value that every rank holds, equal on all ranks unless its handler
   // says otherwise: see SaveOptions::check_replicas. A number, an enum, a
   // std::string, a contiguous range of numbers, a Tensor and a ShardedVariable
-  // need no handler; any other class does. Where the elements lie, and how many
-  // there are, is asked anew by each save and restore; a range that can change
-  // its length, as a std::vector, takes the stored one, and any other, as a
-  // std::span, keeps its own. A const value can be saved only. Local.
+  // need no handler; any other class does. Of a std::string, a Tensor and a
+  // range that can change its length, as a std::vector, each save and restore
+  // asks anew where the elements lie and how many there are, and such a range
+  // takes the stored length. Any other range, as a std::span, is asked here,
+  // once, and keeps its length. A const value can be saved only. Local.
   template <typename T>
-  void Add(std::string_view key, T* value) {
+  void Add(std::string_view key, T* const& value) {
     using U = std::remove_const_t<T>;
+    static_assert(!std::is_same_v<U, char>,
+                  "belay would store one char of "
+                  "this pointer: add a std::string, or an int8_t");
     if (value == nullptr) return AddNull(key);
     if constexpr (Element<U> || std::is_same_v<U, std::string> ||
                   ElementRange<T> || std::is_same_v<U, Tensor> ||
@@ -84,13 +88,19 @@ class State {
     }
   }
 
+  // An array would become a pointer to its first element.
+  template <typename T, size_t kLength>
+  void Add(std::string_view key, T (&array)[kLength]) {
+    RequireItsAddress<T>();
+  }
+
   // Adds a value of which each rank has its own: a number, or a contiguous
   // range of numbers with one length on all ranks. What is stored is one array
   // with the rank as its first axis, [ranks] or [ranks, length], and each rank
   // gets its own back; on another number of ranks that is an error. Otherwise
   // as Add. Local.
   template <typename T>
-  void AddPerRank(std::string_view key, T* value) {
+  void AddPerRank(std::string_view key, T* const& value) {
     static_assert(Element<std::remove_const_t<T>> || ElementRange<T>,
                   "belay stores numbers of at most 8 bytes and contiguous "
                   "ranges of them per rank");
@@ -99,6 +109,10 @@ class State {
     if (shards_.size() == shard) return;
     shards_.back().per_rank = true;
     typed_.pop_back();  // handlers are for values that every rank holds
+  }
+  template <typename T, size_t kLength>
+  void AddPerRank(std::string_view key, T (&array)[kLength]) {
+    RequireItsAddress<T>();
   }
 
   // Adds an array that every rank holds whole, equal on all ranks as above. A
@@ -202,6 +216,12 @@ class State {
         shards_.back().access = &kVectorAccess<U>;
       }
     }
+  }
+  template <typename T>
+  static constexpr void RequireItsAddress() {
+    static_assert(std::is_void_v<T>,
+                  "belay would store the first element of this array only: "
+                  "pass its address, &array, or add a std::string");
   }
   void AddText(std::string_view key, std::string* value);
   void AddTensor(std::string_view key, Tensor* value);

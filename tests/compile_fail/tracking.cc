@@ -130,6 +130,20 @@ void IsRefused(belay::Tracker& tracker, const belay::Layout& layout) {
 #elif CASE == 21  // belay stores numbers and objects of classes, no pointers
   float* pointer = nullptr;
   belay::State().Add("x", &pointer);
+#elif CASE == 22  // belay would store the first element of this array only
+  belay::State().Add("x", "text");
+#elif CASE == 23  // belay would store the first element of this array only
+  float array[3] = {};
+  belay::State().Add("x", array);
+#elif CASE == 24  // belay would store the first element of this array only
+  float array[3] = {};
+  belay::State().AddPerRank("x", array);
+#elif CASE == 25  // belay would store one char of this pointer
+  const std::string text = "text";
+  belay::State().Add("x", text.c_str());
+#elif CASE == 26  // belay would store one char of this pointer
+  std::string text = "text";
+  belay::State().AddPerRank("x", text.data());
 #elif CASE != 0
 #error "no such case"
 #endif
