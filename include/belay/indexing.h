@@ -35,8 +35,11 @@ concept IndexInteger = std::integral<T> && !std::same_as<T, bool>;
 // which is past the end of every axis. Local.
 template <IndexInteger T>
 constexpr int64_t ToIndexNumber(T number) {
-  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  return std::cmp_greater(number, kMax) ? kMax : static_cast<int64_t>(number);
+  using Limits = std::numeric_limits<int64_t>;
+  if constexpr (std::numeric_limits<T>::digits > Limits::digits) {
+    if (number > static_cast<T>(Limits::max())) return Limits::max();
+  }
+  return static_cast<int64_t>(number);
 }
 
 // A number of a slice, or none: then it has its default.
@@ -53,6 +56,17 @@ class SliceNumber : public std::optional<int64_t> {
   friend constexpr bool operator==(const SliceNumber& a, const SliceNumber& b) {
     return static_cast<const std::optional<int64_t>&>(a) ==
            static_cast<const std::optional<int64_t>&>(b);
+  }
+  friend constexpr bool operator==(const SliceNumber& a,
+                                   const std::optional<int64_t>& b) {
+    return a == SliceNumber(b);
+  }
+  friend constexpr bool operator==(const SliceNumber& a, std::nullopt_t) {
+    return !a.has_value();
+  }
+  template <IndexInteger T>
+  friend constexpr bool operator==(const SliceNumber& a, T b) {
+    return a == SliceNumber(b);
   }
 };
 

@@ -13,6 +13,7 @@
 //   PermissionDenied    the file system refuses
 //   DataLoss            checksum, truncation, hole or damaged index
 //   DeadlineExceeded    a rank did not arrive in time
+//   Unavailable         the file system fails in a way that may pass
 //   Unimplemented       not supported here; says what is
 //   Internal            HDF5, MPI or the system failed; carries its own text
 //

@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -288,6 +291,16 @@ TEST(IndexingTest, InvalidArgument) {
   const Tensor whole = Tensor::Of<bool>({1}, {true});
   EXPECT_THAT(Error(Iota({}), {&whole}).message(),
               HasSubstr("need [], found [1]"));
+}
+
+TEST(IndexingTest, NumbersOfASliceCompareWithNumbers) {
+  const Slice slice{size_t{2}, 'a', INT64_C(-1)};
+  EXPECT_TRUE(slice.start == 2 && 2U == slice.start && slice.start != 3);
+  EXPECT_TRUE(slice.stop == 97 && slice.step == std::optional<int64_t>(-1));
+  EXPECT_TRUE(slice.start != std::nullopt && Slice{}.start == std::nullopt);
+  EXPECT_TRUE(Slice{}.start == SliceNumber() && slice.start != Slice{}.stop);
+  EXPECT_EQ(ToIndexNumber(UINT64_MAX), INT64_MAX);
+  EXPECT_EQ(ToIndexNumber(INT64_MIN), INT64_MIN);
 }
 
 TEST(SetItemTest, AssignsToThePlacesOfTheIndex) {
