@@ -261,6 +261,23 @@ TEST_F(SaveRestoreTest, AnyDirectoryThatHoldsAStep) {
   ExpectRestores(values, 5, 5);
 }
 
+TEST_F(SaveRestoreTest, ASaveThatRunsIsNoStep) {
+  Values values;
+  values.AddWhole("a", DType::kF32, {4});
+  values.Fill(1);
+  ExpectSaves(values, 3, {});
+  if (rank_ == 0) {
+    std::filesystem::copy(StepFile(3, ""), StepFile(3, "") + ".inprogress",
+                          std::filesystem::copy_options::recursive);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  const Status status = Restore(comm_, StepFile(3, "") + ".inprogress/",
+                                kLatestStep, values.MakeState())
+                            .status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("not committed"));
+}
+
 // The names of steps: at least eight digits, at most all that int64_t has.
 TEST_F(SaveRestoreTest, TheLargestStep) {
   Values values;

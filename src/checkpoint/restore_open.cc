@@ -29,6 +29,12 @@ Status FindStep(RestoreSource& source) {
     BELAY_ASSIGN_OR_RETURN(source.path, ResolveStep(source.path));
     return absl::OkStatus();
   }
+  if (IsInProgress(NameOf(WithoutSlashes(source.path)))) {
+    return absl::NotFoundError(
+        absl::StrFormat("restore \"%s\": not committed; it is a save that is "
+                        "running or was killed",
+                        source.path));
+  }
   BELAY_ASSIGN_OR_RETURN(const bool is_step,
                          Exists(JoinPath(source.path, IndexName())));
   if (is_step) return absl::OkStatus();
