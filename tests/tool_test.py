@@ -4,6 +4,7 @@ Usage: tool_test.py BELAY GOLDEN_DIR VERSION
 Exact output and exit codes: 0 all is well, 1 damage, 2 cannot be carried out.
 """
 import re
+import shutil
 import sys
 import unittest
 
@@ -232,6 +233,32 @@ class ToolTest(ToolCase):
         self.assertEqual((code, err), (0, ""))
         self.assertIn('  "types/b\\n\\x1bl"  0,2:0,1 ', out)
         self.assertNotIn("\x1b", out)
+
+    def test_no_name_speaks_to_the_terminal(self):
+        odd = "\x1b[2J\u202e\u009b".encode()
+        for column, row, data in (("arrays/key", None, b"types/b\xe2\x80\xae"),
+                                  ("arrays/key", None, b"types/b\xc2\x9bm"),
+                                  ("files/name", 0, odd),
+                                  ("header/magic", 0, odd)):
+            shutil.rmtree(self.path("other"), ignore_errors=True)
+            self.copy()
+            step = "other/step_00000007"
+            if row is None:
+                with h5py.File(self.path(f"{step}/index.h5")) as index:
+                    keys = [k.decode() for k in index[".belay/arrays/key"][:]]
+                row = keys.index("types/bf16")
+            self.patch_index(column, row, data)
+            for command in (["ls", step], ["ls", "--shards", step],
+                            ["ls", "--json", step], ["verify", step],
+                            ["show", step, "w"], ["show", step, "types/c"],
+                            ["graph", step], ["plan", step],
+                            ["diff", step, SHARED],
+                            ["export", step, "out.safetensors"]):
+                with self.subTest(column=column, data=data, command=command):
+                    code, out, err = self.belay(*command)
+                    self.assertTrue(out + err)
+                    self.assertFalse(set(out + err)
+                                     & set("\x1b\u009b\u202e"), out + err)
 
     def test_what_is_not_there(self):
         self.path("empty").mkdir()

@@ -37,7 +37,7 @@ void Tell(DiffRun& run, const char* kind, const std::string& key, Json more,
     return;
   }
   run.bar.Clear();
-  absl::PrintF("%s\n", line);
+  Print("%s\n", line);
 }
 
 void TellOnly(DiffRun& run, char side, const ArrayInfo& array) {
@@ -224,11 +224,11 @@ int PrintSummary(const DiffRun& run) {
                      : run.options.tolerance ? "values within the tolerance"
                                              : "all values";
   if (FoundNothing(run)) {
-    absl::PrintF("equal: %s, %s, %s\n", CountText(run.equal, "array"),
-                 BytesText(run.a.info().bytes), what);
+    Print("equal: %s, %s, %s\n", CountText(run.equal, "array"),
+          BytesText(run.a.info().bytes), what);
     return 0;
   }
-  absl::PrintF(
+  Print(
       "different: %d only in A, %d only in B, %d of another type or shape, %d "
       "with other values; %d equal\n",
       run.only_a, run.only_b, run.structures, run.values, run.equal);
@@ -244,7 +244,7 @@ int Diff(const std::string& a, const std::string& b,
   const StatusOr<CheckpointReader> in_b = CheckpointReader::Open(b);
   if (!in_b.ok()) return Fail(in_b.status(), options.json);
   if (!options.json) {
-    absl::PrintF("A: %s\nB: %s\n", in_a->info().path, in_b->info().path);
+    Print("A: %s\nB: %s\n", in_a->info().path, in_b->info().path);
   }
   DiffRun run{
       .a = *in_a, .b = *in_b, .options = options, .total = in_a->info().bytes};

@@ -134,19 +134,18 @@ int Graph(const std::string& path, const GraphOptions& options) {
     PrintAsJson(*objects, *reader, options);
     return 0;
   }
-  absl::PrintF("%s: step %d, %s, %s, %s, format %d.%d\n\n", info.path,
-               info.step, CountText(objects->size(), "object"),
-               CountText(CountValues(*objects), "value"), BytesText(info.bytes),
-               info.format_major, info.format_minor);
+  Print("%s: step %d, %s, %s, %s, format %d.%d\n\n", info.path, info.step,
+        CountText(objects->size(), "object"),
+        CountText(CountValues(*objects), "value"), BytesText(info.bytes),
+        info.format_major, info.format_minor);
   const std::string tree = ObjectTreeText(*objects, info.arrays,
                                           {.depth = options.depth,
                                            .values = options.values,
                                            .color = WantsColor()});
-  std::fwrite(tree.data(), 1, tree.size(), stdout);
+  std::fwrite(tree.data(), 1, tree.size(), stdout);  // colours in it
   if (const int64_t others = CountOtherArrays(*objects, info.arrays)) {
-    absl::PrintF("\n%s %s to no object; list them with belay ls\n",
-                 CountText(others, "array"),
-                 others == 1 ? "belongs" : "belong");
+    Print("\n%s %s to no object; list them with belay ls\n",
+          CountText(others, "array"), others == 1 ? "belongs" : "belong");
   }
   return 0;
 }

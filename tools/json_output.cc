@@ -77,7 +77,7 @@ Json FormatJson(int major, int minor) {
 
 void PrintJson(const Json& json) {
   // ASCII: whatever a name holds, it does not speak to the terminal.
-  absl::PrintF("%s\n", json.dump(2, ' ', /*ensure_ascii=*/true));
+  Print("%s\n", json.dump(2, ' ', /*ensure_ascii=*/true));
 }
 
 void PrintError(const Status& status) {

@@ -33,13 +33,12 @@ void PrintTable(const CheckpointInfo& info) {
     key_width = std::max(key_width, WidthOf(PrintableName(array.key)));
     shape_width = std::max(shape_width, ShapeText(array.shape).size());
   }
-  absl::PrintF("%s  %-7s %s %10s  %s\n", Padded("key", key_width), "dtype",
-               Padded("shape", shape_width), "bytes", "stored as");
+  Print("%s  %-7s %s %10s  %s\n", Padded("key", key_width), "dtype",
+        Padded("shape", shape_width), "bytes", "stored as");
   for (const ArrayInfo& array : info.arrays) {
-    absl::PrintF(
-        "%s  %-7s %s %10s  %s\n", Padded(PrintableName(array.key), key_width),
-        DTypeName(array.dtype), Padded(ShapeText(array.shape), shape_width),
-        BytesText(array.bytes), array.cut);
+    Print("%s  %-7s %s %10s  %s\n", Padded(PrintableName(array.key), key_width),
+          DTypeName(array.dtype), Padded(ShapeText(array.shape), shape_width),
+          BytesText(array.bytes), array.cut);
   }
 }
 
@@ -52,19 +51,19 @@ bool IsHandled(const ValueInfo& value) {
 // The values that handlers have stored; nothing, if there are none.
 void PrintValues(const std::vector<ValueInfo>& all) {
   std::vector<ValueInfo> values;
-  int key_width = 5, type_width = 4;
+  size_t key_width = 5, type_width = 4;
   for (const ValueInfo& value : all) {
     if (!IsHandled(value)) continue;
-    key_width = std::max(key_width, static_cast<int>(value.key.size()));
-    type_width = std::max(type_width, static_cast<int>(value.typestr.size()));
+    key_width = std::max(key_width, WidthOf(PrintableName(value.key)));
+    type_width = std::max(type_width, WidthOf(PrintableName(value.typestr)));
     values.push_back(value);
   }
   if (values.empty()) return;
-  absl::PrintF("\n%-*s  %-*s  %s\n", key_width, "value", type_width, "type",
-               "arrays");
+  Print("\n%s  %s  %s\n", Padded("value", key_width),
+        Padded("type", type_width), "arrays");
   for (const ValueInfo& value : values) {
-    absl::PrintF("%-*s  %-*s  %d\n", key_width, value.key, type_width,
-                 value.typestr, value.parts.size());
+    Print("%s  %s  %d\n", Padded(PrintableName(value.key), key_width),
+          Padded(PrintableName(value.typestr), type_width), value.parts.size());
   }
 }
 
@@ -80,18 +79,19 @@ void PrintPieces(const CheckpointInfo& info) {
     return piece.box.shape.empty() ? "-" : BoxText(piece.box);  // a scalar
   };
   for (const StoredPiece& piece : info.pieces) {
-    file_width = std::max(file_width, piece.file.size());
+    file_width = std::max(file_width, WidthOf(PrintableName(piece.file)));
     key_width = std::max(key_width, WidthOf(PrintableName(piece.key)));
     box_width = std::max(box_width, box_text(piece).size());
   }
-  absl::PrintF("%s  %5s  %s  %s  %s\n", Padded("file", file_width), "group",
-               Padded("key", key_width), Padded("box", box_width), "task");
+  Print("%s  %5s  %s  %s  %s\n", Padded("file", file_width), "group",
+        Padded("key", key_width), Padded("box", box_width), "task");
   for (const StoredPiece& piece : info.pieces) {
     const std::string group =
         piece.group ? absl::StrFormat("%d", *piece.group) : "-";
-    absl::PrintF("%s  %5s  %s  %s  %s\n", Padded(piece.file, file_width), group,
-                 Padded(PrintableName(piece.key), key_width),
-                 Padded(box_text(piece), box_width), TaskText(piece));
+    Print("%s  %5s  %s  %s  %s\n",
+          Padded(PrintableName(piece.file), file_width), group,
+          Padded(PrintableName(piece.key), key_width),
+          Padded(box_text(piece), box_width), TaskText(piece));
   }
 }
 
@@ -186,11 +186,11 @@ int List(const std::string& path, const ListOptions& options) {
       info->file_bytes < info->bytes
           ? absl::StrCat(" of ", BytesText(info->file_bytes))
           : "";
-  absl::PrintF("%s: step %d, %s, %s in %s (%d)%s, format %d.%d%s\n\n",
-               info->path, info->step, CountText(info->arrays.size(), "array"),
-               BytesText(info->bytes), LayoutText(*info), info->num_files,
-               compressed, info->format_major, info->format_minor,
-               info->has_checksums ? ", CRC32C" : ", no checksums");
+  Print("%s: step %d, %s, %s in %s (%d)%s, format %d.%d%s\n\n", info->path,
+        info->step, CountText(info->arrays.size(), "array"),
+        BytesText(info->bytes), LayoutText(*info), info->num_files, compressed,
+        info->format_major, info->format_minor,
+        info->has_checksums ? ", CRC32C" : ", no checksums");
   if (options.shards) {
     PrintPieces(*info);
   } else {

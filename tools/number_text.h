@@ -4,10 +4,13 @@
 #define BELAY_TOOLS_NUMBER_TEXT_H_
 
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/str_format.h"
+#include "base/printable.h"
 #include "belay/tensor.h"
 
 namespace belay::tools {
@@ -29,21 +32,18 @@ std::string BytesText(int64_t bytes);
 // "1 array", "2 arrays".
 std::string CountText(int64_t count, std::string_view noun);
 
-// In double quotes; what does not print, and what is not UTF-8, as "\n" or
-// "\x1b".
-std::string QuotedText(std::string_view text);
-
-// The same without quotes, where quotes, backslashes and ends of lines stay.
-std::string PrintableText(std::string_view text);
-
-// Whether all of it is UTF-8.
-bool IsUtf8(std::string_view text);
-
 // The name as it is if it prints, else in quotes.
 std::string PrintableName(const std::string& name);
 
 // Characters of a UTF-8 text that prints.
 size_t WidthOf(std::string_view text);
+
+// Prints to stdout, as absl::PrintF, what a terminal may show of it.
+template <typename... Args>
+void Print(const absl::FormatSpec<Args...>& format, const Args&... args) {
+  const std::string text = PrintableText(absl::StrFormat(format, args...));
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
 
 // With blanks at its end, so that it has that many characters at least.
 std::string Padded(std::string text, size_t width);

@@ -53,9 +53,9 @@ StatusOr<RestorePreview> Preview(const std::string& path,
 }
 
 void PrintRank(const std::string& name, const RankPreview& rank) {
-  absl::PrintF("%5s  %10s  %10s  %6d  %10s\n", name,
-               BytesText(rank.wanted_bytes), BytesText(rank.read_bytes),
-               rank.num_reads, BytesText(rank.delivered_bytes));
+  Print("%5s  %10s  %10s  %6d  %10s\n", name, BytesText(rank.wanted_bytes),
+        BytesText(rank.read_bytes), rank.num_reads,
+        BytesText(rank.delivered_bytes));
 }
 
 RankPreview SumOf(const std::vector<RankPreview>& ranks) {
@@ -70,13 +70,13 @@ RankPreview SumOf(const std::vector<RankPreview>& ranks) {
 }
 
 void PrintRanks(const RestorePreview& preview) {
-  absl::PrintF("%5s  %10s  %10s  %6s  %10s\n", "rank", "wants", "reads",
-               "pieces", "gets");
+  Print("%5s  %10s  %10s  %6s  %10s\n", "rank", "wants", "reads", "pieces",
+        "gets");
   for (size_t i = 0; i < std::min(preview.ranks.size(), kMostRanks); ++i) {
     PrintRank(absl::StrFormat("%d", i), preview.ranks[i]);
   }
   if (preview.ranks.size() > kMostRanks) {
-    absl::PrintF("  ...  %d more\n", preview.ranks.size() - kMostRanks);
+    Print("  ...  %d more\n", preview.ranks.size() - kMostRanks);
   }
   PrintRank("all", SumOf(preview.ranks));
 }
@@ -120,9 +120,9 @@ int Plan(const std::string& path, const PlanOptions& options) {
     PrintAsJson(*preview);
     return 0;
   }
-  absl::PrintF("%s: step %d, %s, restored on %s\n%s\n\n", preview->path,
-               preview->step, CountText(preview->num_arrays, "array"),
-               CountText(options.ranks, "rank"), preview->sharing_note);
+  Print("%s: step %d, %s, restored on %s\n%s\n\n", preview->path, preview->step,
+        CountText(preview->num_arrays, "array"),
+        CountText(options.ranks, "rank"), preview->sharing_note);
   PrintRanks(*preview);
   return 0;
 }

@@ -55,17 +55,17 @@ void PrintFiles(const std::vector<SafetensorsInfo>& files) {
   for (const SafetensorsInfo& file : files) {
     width = std::max(width, WidthOf(PrintableName(file.path)));
   }
-  absl::PrintF("\n%s  %7s  %10s\n", Padded("file", width), "tensors", "bytes");
+  Print("\n%s  %7s  %10s\n", Padded("file", width), "tensors", "bytes");
   for (const SafetensorsInfo& file : files) {
-    absl::PrintF("%s  %7d  %10s\n", Padded(PrintableName(file.path), width),
-                 file.num_tensors, BytesText(file.bytes));
+    Print("%s  %7d  %10s\n", Padded(PrintableName(file.path), width),
+          file.num_tensors, BytesText(file.bytes));
   }
 }
 
 void PrintLeftOut(const std::vector<LeftOut>& all) {
-  if (!all.empty()) absl::PrintF("\n");
+  if (!all.empty()) Print("\n");
   for (const LeftOut& one : all) {
-    absl::PrintF("left out: %s (%s)\n", PrintableName(one.name), one.reason);
+    Print("left out: %s (%s)\n", PrintableName(one.name), one.reason);
   }
 }
 
@@ -93,22 +93,20 @@ Status AddMetadata(const std::vector<std::string>& texts,
   return absl::OkStatus();
 }
 
-void Print(const ExportResult& result) {
-  absl::PrintF("%s: step %d, %s, %s to %s, %s\n", result.path, result.step,
-               CountText(result.num_tensors, "tensor"), BytesText(result.bytes),
-               CountText(std::ssize(result.files), "file"),
-               ChecksumText(result));
+void PrintResult(const ExportResult& result) {
+  Print("%s: step %d, %s, %s to %s, %s\n", result.path, result.step,
+        CountText(result.num_tensors, "tensor"), BytesText(result.bytes),
+        CountText(std::ssize(result.files), "file"), ChecksumText(result));
   PrintFiles(result.files);
-  if (!result.index.empty()) absl::PrintF("%s\n", PrintableName(result.index));
+  if (!result.index.empty()) Print("%s\n", PrintableName(result.index));
   PrintLeftOut(result.left_out);
 }
 
-void Print(const ImportResult& result) {
-  absl::PrintF("%s: step %d, %s, %s of metadata, %s from %s\n",
-               result.saved.path, result.saved.step,
-               CountText(result.num_tensors, "tensor"),
-               CountText(result.num_texts, "text"), BytesText(result.bytes),
-               CountText(std::ssize(result.files), "file"));
+void PrintResult(const ImportResult& result) {
+  Print("%s: step %d, %s, %s of metadata, %s from %s\n", result.saved.path,
+        result.saved.step, CountText(result.num_tensors, "tensor"),
+        CountText(result.num_texts, "text"), BytesText(result.bytes),
+        CountText(std::ssize(result.files), "file"));
   PrintFiles(result.files);
   PrintLeftOut(result.left_out);
 }
@@ -162,7 +160,7 @@ int Finish(const MpiSession& mpi, const StatusOr<Result>& result, bool json) {
   if (json) {
     PrintJson(ToJson(*result));
   } else {
-    Print(*result);
+    PrintResult(*result);
   }
   return 0;
 }

@@ -15,11 +15,10 @@ namespace belay::tools {
 namespace {
 
 void PrintHead(const ArrayInfo& array, const std::string& rest) {
-  absl::PrintF("%s: %s %s, %s, %s%s\n", QuotedText(array.key),
-               DTypeName(array.dtype), ShapeText(array.shape),
-               BytesText(array.bytes), array.cut, rest);
-  if (!array.layout.empty()) absl::PrintF("laid out as %s\n", array.layout);
-  if (!array.args.empty()) absl::PrintF("saved with %s\n", array.args);
+  Print("%s: %s %s, %s, %s%s\n", QuotedText(array.key), DTypeName(array.dtype),
+        ShapeText(array.shape), BytesText(array.bytes), array.cut, rest);
+  if (!array.layout.empty()) Print("laid out as %s\n", array.layout);
+  if (!array.args.empty()) Print("saved with %s\n", array.args);
 }
 
 // The box that the text means, "offset,length" or "-" for each axis.
@@ -101,9 +100,9 @@ Status ShowText(const CheckpointReader& reader, const ArrayInfo& array,
   }
   const size_t shown = std::min(text->size(), static_cast<size_t>(options.max));
   PrintHead(array, "");
-  absl::PrintF("\n%s", QuotedText(text->substr(0, shown)));
-  if (shown < text->size()) absl::PrintF("...");
-  absl::PrintF("\n");
+  Print("\n%s", QuotedText(text->substr(0, shown)));
+  if (shown < text->size()) Print("...");
+  Print("\n");
   return absl::OkStatus();
 }
 
@@ -112,14 +111,14 @@ void PrintStatistics(const Statistics& statistics, bool is_complex) {
   const auto text = [&](const Tensor& element) {
     return statistics.finite > 0 ? ElementText(element, 0) : "none";
   };
-  absl::PrintF("\n");
-  absl::PrintF("elements  %d\n", statistics.elements);
-  absl::PrintF("%-10s%s\n", absl::StrCat("min", of), text(statistics.min));
-  absl::PrintF("%-10s%s\n", absl::StrCat("max", of), text(statistics.max));
-  absl::PrintF("mean      %s\n", text(statistics.mean));
-  absl::PrintF("zeros     %d\n", statistics.zeros);
-  absl::PrintF("NaN       %d\n", statistics.nans);
-  absl::PrintF("infinite  %d\n", statistics.infinities);
+  Print("\n");
+  Print("elements  %d\n", statistics.elements);
+  Print("%-10s%s\n", absl::StrCat("min", of), text(statistics.min));
+  Print("%-10s%s\n", absl::StrCat("max", of), text(statistics.max));
+  Print("mean      %s\n", text(statistics.mean));
+  Print("zeros     %d\n", statistics.zeros);
+  Print("NaN       %d\n", statistics.nans);
+  Print("infinite  %d\n", statistics.infinities);
 }
 
 Status ShowArray(const CheckpointReader& reader, const ArrayInfo& array,
@@ -134,7 +133,7 @@ Status ShowArray(const CheckpointReader& reader, const ArrayInfo& array,
   PrintHead(array, options.box.empty()
                        ? ""
                        : absl::StrFormat("; box \"%s\"", BoxText(*box)));
-  absl::PrintF("\n%s\n", ArrayText(*excerpt));
+  Print("\n%s\n", ArrayText(*excerpt));
   if (!options.statistics) return absl::OkStatus();
   const StatusOr<Statistics> statistics =
       ReadStatistics(reader, array.key, *box);

@@ -175,39 +175,36 @@ void PrintHead(const std::string& what, const Parallelism& parallelism,
   const int64_t ranks = parallelism.num_ranks();
   const int64_t nodes =
       (ranks + options.ranks_per_node - 1) / options.ranks_per_node;
-  absl::PrintF("%s %s: %s, %s, planned in %.3g s\n", what,
-               ToString(parallelism), CountText(ranks, "rank"),
-               CountText(nodes, "node"), seconds);
+  Print("%s %s: %s, %s, planned in %.3g s\n", what, ToString(parallelism),
+        CountText(ranks, "rank"), CountText(nodes, "node"), seconds);
 }
 
 void PrintColumns() {
-  absl::PrintF("  %-10s  %11s  %11s  %11s  %9s\n", "", "all ranks", "mean",
-               "most", "most/mean");
+  Print("  %-10s  %11s  %11s  %11s  %9s\n", "", "all ranks", "mean", "most",
+        "most/mean");
 }
 
 void PrintBytes(const std::string& name, const PerRank& values) {
-  absl::PrintF("  %-10s  %11s  %11s  %11s  %9.3f\n", name,
-               BytesText(Sum(values)),
-               BytesText(static_cast<int64_t>(Mean(values))),
-               BytesText(Most(values)), Balance(values));
+  Print("  %-10s  %11s  %11s  %11s  %9.3f\n", name, BytesText(Sum(values)),
+        BytesText(static_cast<int64_t>(Mean(values))), BytesText(Most(values)),
+        Balance(values));
 }
 
 void PrintCounts(const std::string& name, const PerRank& values) {
-  absl::PrintF("  %-10s  %11d  %11.1f  %11d  %9.3f\n", name, Sum(values),
-               Mean(values), Most(values), Balance(values));
+  Print("  %-10s  %11d  %11.1f  %11d  %9.3f\n", name, Sum(values), Mean(values),
+        Most(values), Balance(values));
 }
 
 void PrintSave(const Simulation& simulation, const SimulateOptions& options) {
   const SimulatedSave& save = simulation.save;
   PrintHead("save", simulation.from, options, save.plan_seconds);
-  absl::PrintF("  %s in %s, %s, %s of them in chunks, %s\n",
-               CountText(save.num_arrays, "array"),
-               CountText(save.num_files, "file"),
-               CountText(save.num_datasets, "dataset"),
-               absl::StrCat(save.num_chunked), CountText(save.rounds, "round"));
-  absl::PrintF("  plan: %d boxes, %s, %s through rank 0\n", save.num_listed,
-               CountText(save.planning_messages, "message"),
-               BytesText(save.planning_bytes));
+  Print("  %s in %s, %s, %s of them in chunks, %s\n",
+        CountText(save.num_arrays, "array"), CountText(save.num_files, "file"),
+        CountText(save.num_datasets, "dataset"), absl::StrCat(save.num_chunked),
+        CountText(save.rounds, "round"));
+  Print("  plan: %d boxes, %s, %s through rank 0\n", save.num_listed,
+        CountText(save.planning_messages, "message"),
+        BytesText(save.planning_bytes));
   PrintColumns();
   PrintBytes("writes", save.written_bytes);
   PrintCounts("requests", save.requests);
@@ -223,14 +220,13 @@ void PrintRestore(const Simulation& simulation,
   const int64_t read = Sum(restore.read_bytes);
   const int64_t requests = Sum(restore.requests);
   PrintHead("\nrestore", *simulation.to, options, restore.plan_seconds);
-  absl::PrintF("  %s\n", restore.note);
-  absl::PrintF("  read/needed %.3f: %s of %s; requests/pieces %.3f: %d of %d\n",
-               Ratio(read, restore.needed_bytes), BytesText(read),
-               BytesText(restore.needed_bytes),
-               Ratio(requests, simulation.pieces), requests, simulation.pieces);
-  absl::PrintF(
-      "  between nodes: %s, %s; %s\n", CountText(restore.messages, "message"),
-      BytesText(restore.message_bytes), CountText(restore.rounds, "round"));
+  Print("  %s\n", restore.note);
+  Print("  read/needed %.3f: %s of %s; requests/pieces %.3f: %d of %d\n",
+        Ratio(read, restore.needed_bytes), BytesText(read),
+        BytesText(restore.needed_bytes), Ratio(requests, simulation.pieces),
+        requests, simulation.pieces);
+  Print("  between nodes: %s, %s; %s\n", CountText(restore.messages, "message"),
+        BytesText(restore.message_bytes), CountText(restore.rounds, "round"));
   PrintColumns();
   PrintBytes("wants", restore.wanted_bytes);
   PrintBytes("reads", restore.read_bytes);
@@ -247,10 +243,9 @@ int Simulate(const SimulateOptions& options) {
     PrintAsJson(*simulation);
     return 0;
   }
-  absl::PrintF(
-      "%s: %d parameters, %s with%s\n\n", simulation->model.name,
-      NumParameters(simulation->model), BytesText(simulation->save.bytes),
-      options.weights ? "out the state of AdamW" : " the state of AdamW");
+  Print("%s: %d parameters, %s with%s\n\n", simulation->model.name,
+        NumParameters(simulation->model), BytesText(simulation->save.bytes),
+        options.weights ? "out the state of AdamW" : " the state of AdamW");
   PrintSave(*simulation, options);
   if (simulation->to) PrintRestore(*simulation, options);
   return 0;

@@ -44,24 +44,24 @@ int Verify(const std::string& path, const VerifyOptions& options) {
     return result->damage.empty() ? 0 : 1;
   }
   for (const std::string& line : result->damage) {
-    absl::PrintF("damaged: %s\n", line);
+    Print("damaged: %s\n", line);
   }
   if (!result->damage.empty()) {
-    absl::PrintF("%s: damaged in %s\n", *step,
-                 CountText(result->damage.size(), "place"));
+    Print("%s: damaged in %s\n", *step,
+          CountText(result->damage.size(), "place"));
     return 1;
   }
   if (options.quiet) return 0;
   if (!info->has_checksums) {
-    absl::PrintF(
+    Print(
         "%s: files are whole; saved without checksums, so their "
         "content was not checked\n",
         *step);
     return 0;
   }
-  absl::PrintF("%s: %s, %s, %s: all checksums match\n", *step,
-               CountText(info->arrays.size(), "array"),
-               CountText(result->blocks, "block"), BytesText(result->bytes));
+  Print("%s: %s, %s, %s: all checksums match\n", *step,
+        CountText(info->arrays.size(), "array"),
+        CountText(result->blocks, "block"), BytesText(result->bytes));
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/printable.h"
 #include "base/text.h"
 
 namespace belay {
@@ -70,7 +71,7 @@ std::vector<std::string_view> CloseKeys::keys() const {
 std::string CloseKeys::Hint() const {
   std::string hint;
   for (const Close& close : close_) {
-    hint += Cat(hint.empty() ? "; close to it: \"" : ", \"", close.key, "\"");
+    hint += Cat(hint.empty() ? "; close to it: " : ", ", QuotedText(close.key));
   }
   return hint;
 }

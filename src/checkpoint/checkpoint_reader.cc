@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/close_keys.h"
+#include "base/printable.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "checkpoint/array_reading.h"
@@ -114,9 +115,9 @@ struct CheckpointReader::Impl {
   // Says which key of which step a failure is about.
   Status Explain(std::string_view key, const Status& status) const {
     if (status.ok()) return status;
-    return Status(status.code(),
-                  absl::StrFormat("read \"%s\": key \"%s\": %s", info.path,
-                                  AbslView(key), status.message()));
+    return Status(status.code(), PrintableText(absl::StrFormat(
+                                     "read \"%s\": key \"%s\": %s", info.path,
+                                     AbslView(key), status.message())));
   }
 
   // The position of the key, or nothing.
@@ -173,7 +174,9 @@ CheckpointReader::CheckpointReader(std::shared_ptr<const Impl> impl)
 StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
   auto impl = std::make_shared<Impl>();
-  BELAY_ASSIGN_OR_RETURN(impl->saved, ReadIndex(step));
+  StatusOr<SavedCheckpoint> saved = ReadIndex(step);
+  if (!saved.ok()) return PrintableStatus(saved.status());
+  impl->saved = *std::move(saved);
   impl->entries = ArrayEntries(impl->saved);
   impl->info = InfoOf(step, impl->saved, impl->entries);
   return CheckpointReader(std::move(impl));
@@ -215,8 +218,9 @@ StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
   const StatusOr<ObjectGraph> graph = FromStoredGraph(
       impl_->saved.graph, impl_->saved.arrays, impl_->saved.values);
   if (!graph.ok()) {
-    return Status(graph.status().code(), Cat("read \"", impl_->info.path,
-                                             "\": ", graph.status().message()));
+    return Status(graph.status().code(),
+                  PrintableText(Cat("read \"", impl_->info.path, "\": ",
+                                    std::string(graph.status().message()))));
   }
   return ListObjects(*graph);
 }
@@ -278,8 +282,9 @@ Status CheckpointReader::ReadPieces(
 }
 
 StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(const SavedCheckpoint saved, ReadIndex(path));
-  return InfoOf(path, saved, ArrayEntries(saved));
+  const StatusOr<SavedCheckpoint> saved = ReadIndex(path);
+  if (!saved.ok()) return PrintableStatus(saved.status());
+  return InfoOf(path, *saved, ArrayEntries(*saved));
 }
 
 StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path) {

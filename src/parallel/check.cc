@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "base/printable.h"
 #include "parallel/collective.h"
 
 namespace belay {
@@ -36,7 +37,8 @@ void Check(const Status& status, std::source_location place) {
   }
   std::fflush(stdout);
   std::fprintf(stderr, "%s:%u: %s\n", place.file_name(),
-               static_cast<unsigned>(place.line()), status.ToString().c_str());
+               static_cast<unsigned>(place.line()),
+               PrintableText(status.ToString()).c_str());
   std::fflush(stderr);
   if (is_up) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
   std::exit(EXIT_FAILURE);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/fault.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "parallel/mpi_error.h"
 #include "parallel/parcels.h"
@@ -72,9 +73,11 @@ bool IsCount(std::string_view text) {
          text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// The text with " [rank R of N]", unless it has one already.
-std::string WithRank(const Team& team, std::string_view text) {
-  if (NamesItsRank(text)) return std::string(text);
+// The text as a terminal may show it, with " [rank R of N]", unless it has one
+// already.
+std::string WithRank(const Team& team, std::string_view message) {
+  std::string text = PrintableText(message);
+  if (NamesItsRank(text)) return text;
   const Comm& whole = team.whole != nullptr ? *team.whole : team.comm;
   return Cat(text, " [rank ", whole.rank(), " of ", whole.size(), "]");
 }

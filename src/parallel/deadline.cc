@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/first_of.h"
+#include "base/printable.h"
 #include "base/quiet_thread.h"
 #include "base/text.h"
 #include "parallel/mpi_error.h"
@@ -62,9 +63,9 @@ std::string NameRanks(const std::vector<int>& ranks, int size) {
 
 // No exit handlers: they may wait for the very thing that hangs.
 [[noreturn]] void EndJob(std::string_view text) {
-  const std::string line =
-      Cat("belay: deadline: ", text, "; ending the job with exit code ",
-          kDeadlineExitCode, "\n");
+  const std::string line = PrintableText(Cat("belay: deadline: ", text,
+                                             "; ending the job with exit code ",
+                                             kDeadlineExitCode, "\n"));
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
   _exit(kDeadlineExitCode);

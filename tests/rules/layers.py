@@ -30,11 +30,12 @@ SYSTEM = {
     "hdf5.h": {"h5", "store"},
 }
 USERS = ("tools/", "examples/", "benchmarks/", "tests/consumer/")
-# What looks inside beside the tests: it times, or simulates, what no public
-# function does.
+# What looks inside beside the tests: it times, simulates or prints what no
+# public function does.
 INNER_LOOPS = ("benchmarks/micro.cc", "benchmarks/workloads_chunks.cc",
                "benchmarks/workloads_gpt2.cc", "benchmarks/workloads_graph.cc",
-               "benchmarks/workloads_models.cc", "tools/simulate.cc")
+               "benchmarks/workloads_models.cc", "tools/number_text.h",
+               "tools/simulate.cc")
 
 
 def includes(text):
