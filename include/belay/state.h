@@ -88,7 +88,8 @@ class State {
     }
   }
 
-  // An array would become a pointer to its first element.
+  // Does not compile: an array would become a pointer to its first element.
+  // Pass its address. Local.
   template <typename T, size_t kLength>
   void Add(std::string_view key, T (&array)[kLength]) {
     RequireItsAddress<T>();
@@ -110,6 +111,7 @@ class State {
     shards_.back().per_rank = true;
     typed_.pop_back();  // handlers are for values that every rank holds
   }
+  // Does not compile, as above. Local.
   template <typename T, size_t kLength>
   void AddPerRank(std::string_view key, T (&array)[kLength]) {
     RequireItsAddress<T>();

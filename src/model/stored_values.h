@@ -70,6 +70,10 @@ void ForEachValueColumn(Values& values, Fn&& fn) {
   fn(".belay/values/parts/array", values.part_array);
 }
 
+// The first array whose key is not less than `key`.
+size_t FirstFrom(const std::vector<StoredArray>& arrays,
+                 const std::string& key);
+
 // What is wrong with the columns of a checkpoint with so many arrays and nodes;
 // names the column. "": nothing.
 std::string DamageOf(const StoredValues& values, size_t num_arrays,
