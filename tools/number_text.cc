@@ -212,21 +212,4 @@ std::vector<std::string> AlignedTexts(const Tensor& tensor) {
 
 std::string RealText(double value) { return LoneText(RealOf(value), ".0"); }
 
-std::string CountText(int64_t count, std::string_view noun) {
-  return absl::StrFormat("%d %s%s", count, std::string(noun),
-                         count == 1 ? "" : "s");
-}
-
-std::string BytesText(int64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? absl::StrFormat("%d B", bytes)
-                   : absl::StrFormat("%.1f %s", value, kUnits[unit]);
-}
-
 }  // namespace belay::tools

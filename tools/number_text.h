@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/amount_text.h"
 #include "base/printable.h"
 #include "belay/tensor.h"
 
@@ -25,12 +26,6 @@ std::vector<std::string> AlignedTexts(const Tensor& tensor);
 
 // A double by its shortest digits.
 std::string RealText(double value);
-
-// "1.5 MiB".
-std::string BytesText(int64_t bytes);
-
-// "1 array", "2 arrays".
-std::string CountText(int64_t count, std::string_view noun);
 
 // The name as it is if it prints, else in quotes.
 std::string PrintableName(const std::string& name);

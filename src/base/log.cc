@@ -1,0 +1,94 @@
+#include "base/log.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/guarded.h"
+#include "base/printable.h"
+#include "base/text.h"
+
+namespace belay {
+namespace {
+
+// Above all levels: nobody wants anything.
+constexpr uint8_t kNothing = 4;
+
+void ToStderr(LogLevel level, std::string_view message) {
+  const std::string line =
+      Cat("belay: ", LogLevelName(level), ": ", message, "\n");
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+uint8_t LeastOfEnvironment() {
+  const char* const wanted = std::getenv("BELAY_LOG");
+  for (uint8_t level = 0; wanted != nullptr && level < kNothing; ++level) {
+    if (LogLevelName(LogLevel{level}) == wanted) return level;
+  }
+  return kNothing;
+}
+
+struct Sinks {
+  std::mutex mutex;
+  std::shared_ptr<const LogSink> sink =
+      std::make_shared<const LogSink>(ToStderr);
+  std::atomic<uint8_t> least = LeastOfEnvironment();
+};
+
+// Never destroyed: destructors of the program may save.
+Sinks& TheSinks() {
+  static auto* const sinks = new Sinks;
+  return *sinks;
+}
+
+}  // namespace
+
+std::string_view LogLevelName(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
+  }
+  return "unknown";
+}
+
+void SetLogSink(LogSink sink, LogLevel least) {
+  Sinks& sinks = TheSinks();
+  const bool is_own = sink != nullptr;
+  auto next = std::make_shared<const LogSink>(is_own ? std::move(sink)
+                                                     : LogSink(ToStderr));
+  const std::lock_guard lock(sinks.mutex);
+  sinks.sink.swap(next);
+  sinks.least = is_own ? static_cast<uint8_t>(least) : LeastOfEnvironment();
+}
+
+bool IsLogged(LogLevel level) {
+  return static_cast<uint8_t>(level) >= TheSinks().least;
+}
+
+void Log(LogLevel level, std::string_view message) {
+  if (!IsLogged(level)) return;
+  std::shared_ptr<const LogSink> sink;
+  {
+    Sinks& sinks = TheSinks();
+    const std::lock_guard lock(sinks.mutex);
+    sink = sinks.sink;
+  }
+  // A program that cannot log still saves.
+  Guarded([&]() -> Status {
+    (*sink)(level, PrintableText(message));
+    return absl::OkStatus();
+  }).IgnoreError();
+}
+
+}  // namespace belay

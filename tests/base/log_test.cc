@@ -1,0 +1,91 @@
+#include "base/log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace belay::log_test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+using Messages = std::vector<std::pair<LogLevel, std::string>>;
+
+class LogTest : public ::testing::Test {
+ protected:
+  ~LogTest() override {
+    unsetenv("BELAY_LOG");
+    SetLogSink(nullptr);
+  }
+
+  void Listen(LogLevel least) {
+    SetLogSink(
+        [this](LogLevel level, std::string_view message) {
+          messages_.emplace_back(level, message);
+        },
+        least);
+  }
+
+  static void LogAll() {
+    Log(LogLevel::kDebug, "d");
+    Log(LogLevel::kInfo, "i");
+    Log(LogLevel::kWarning, "w");
+    Log(LogLevel::kError, "e");
+  }
+
+  Messages messages_;
+};
+
+TEST_F(LogTest, MessagesBelowTheLevelAreLeftOut) {
+  Listen(LogLevel::kWarning);
+  LogAll();
+  EXPECT_THAT(messages_, ElementsAre(Pair(LogLevel::kWarning, "w"),
+                                     Pair(LogLevel::kError, "e")));
+  EXPECT_FALSE(IsLogged(LogLevel::kInfo));
+  EXPECT_TRUE(IsLogged(LogLevel::kError));
+  messages_.clear();
+  Listen(LogLevel::kDebug);
+  LogAll();
+  EXPECT_EQ(messages_.size(), 4);
+}
+
+TEST_F(LogTest, WhatSpeaksToATerminalIsShown) {
+  Listen(LogLevel::kInfo);
+  Log(LogLevel::kInfo, "a\x1b[2J");
+  EXPECT_THAT(messages_, ElementsAre(Pair(LogLevel::kInfo, "a\\x1b[2J")));
+}
+
+TEST_F(LogTest, WhatASinkThrowsIsIgnored) {
+  SetLogSink([](LogLevel, std::string_view) { throw std::runtime_error("x"); });
+  Log(LogLevel::kError, "e");
+  Listen(LogLevel::kInfo);
+  Log(LogLevel::kError, "e");
+  EXPECT_EQ(messages_.size(), 1);
+}
+
+TEST_F(LogTest, WithoutASinkTheEnvironmentDecides) {
+  const auto printed = [] {
+    SetLogSink(nullptr);
+    ::testing::internal::CaptureStderr();
+    LogAll();
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(printed(), "");
+  setenv("BELAY_LOG", "warning", 1);
+  EXPECT_EQ(printed(), "belay: warning: w\nbelay: error: e\n");
+  setenv("BELAY_LOG", "debug", 1);
+  EXPECT_EQ(printed(),
+            "belay: debug: d\nbelay: info: i\nbelay: warning: w\n"
+            "belay: error: e\n");
+  setenv("BELAY_LOG", "loud", 1);
+  EXPECT_EQ(printed(), "");
+}
+
+}  // namespace
+}  // namespace belay::log_test
