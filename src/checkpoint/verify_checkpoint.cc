@@ -11,6 +11,7 @@
 #include "model/single_array.h"
 #include "store/filtered_reader.h"
 #include "store/index_file.h"
+#include "store/metadata_file.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
 #include "store/shard_memory.h"
@@ -151,13 +152,21 @@ StatusOr<VerifyResult> VerifyCheckpoint(
     const std::function<void(int64_t, int64_t)>& progress) {
   BELAY_ASSIGN_OR_RETURN(const SavedCheckpoint saved, ReadIndex(path));
   VerifyResult result;
+  const Status metadata = ReadMetadataFile(path).status();
+  if (absl::IsDataLoss(metadata)) {
+    result.damage.emplace_back(metadata.message());
+  } else {
+    BELAY_RETURN_IF_ERROR(metadata);
+  }
   const Status files = CheckDataFiles(path, saved);
   if (absl::IsDataLoss(files)) {
     result.damage.emplace_back(files.message());
     return result;
   }
   BELAY_RETURN_IF_ERROR(files);
-  BELAY_ASSIGN_OR_RETURN(result.damage, FindHdf5Damage(path, saved));
+  BELAY_ASSIGN_OR_RETURN(std::vector<std::string> damage,
+                         FindHdf5Damage(path, saved));
+  result.damage.insert(result.damage.end(), damage.begin(), damage.end());
   if (!saved.has_checksums) return result;
   const int64_t total = TotalBytes(saved);
   int64_t done = 0;

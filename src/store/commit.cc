@@ -8,6 +8,7 @@
 #include "store/ensure_directory.h"
 #include "store/own_files.h"
 #include "store/paths.h"
+#include "store/pins.h"
 #include "store/posix_file.h"
 #include "store/visibility.h"
 
@@ -79,7 +80,10 @@ Status BeginStep(const std::string& path, bool overwrite, bool durable,
     BELAY_ASSIGN_OR_RETURN(const Status in_the_way, InTheWay(path));
     return in_the_way;
   }
-  if (exists) BELAY_RETURN_IF_ERROR(CheckReplaceable(path));
+  if (exists) {
+    BELAY_RETURN_IF_ERROR(CheckReplaceable(path));
+    BELAY_RETURN_IF_ERROR(LockAgainstPins("overwrite", path).status());
+  }
   const std::string directory = InProgressPath(path);
   BELAY_ASSIGN_OR_RETURN(const bool has_debris, Exists(directory));
   if (has_debris) BELAY_RETURN_IF_ERROR(RemoveOwn(directory));
@@ -107,6 +111,8 @@ Status CommitStep(const std::string& path, bool durable, uint64_t nonce) {
   }
   BELAY_RETURN_IF_ERROR(RemoveTree(JoinPath(from, MarkerName(nonce))));
   if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(from));
+  BELAY_ASSIGN_OR_RETURN(const HeldFile held,
+                         LockAgainstPins("overwrite", path));
   BELAY_RETURN_IF_ERROR(RenameOrSwap(from, path));
   if (!durable) return absl::OkStatus();
   const Status synced = SyncDirectory(ParentOf(path));

@@ -20,8 +20,8 @@ namespace belay {
 // gets its name back. With `durable`, the name of a new directory above is
 // synced. Rank 0 only.
 // Errors: AlreadyExists - `path` is there and `overwrite` is false;
-//   FailedPrecondition - what would be removed is not belay's alone; those of
-//   MakeDirectory and RemoveTree.
+//   FailedPrecondition - what would be removed is not belay's alone, or a
+//   program has pinned it; those of MakeDirectory and RemoveTree.
 Status BeginStep(const std::string& path, bool overwrite, bool durable,
                  uint64_t nonce);
 
@@ -36,7 +36,8 @@ StatusOr<bool> WaitForStep(const std::string& path, uint64_t nonce,
 // temporary name. With `durable`, directories are synced before and after.
 // After an error `path` is not committed. Rank 0 only.
 // Errors: FailedPrecondition - the marker is gone: another save of this name
-//   has taken the directory over; those of Rename and SyncDirectory.
+//   has taken the directory over; or a program has pinned what is there; those
+//   of Rename and SyncDirectory.
 Status CommitStep(const std::string& path, bool durable, uint64_t nonce);
 
 // Takes a commit back that not all ranks have heard of. Rank 0 only.

@@ -45,21 +45,26 @@ StatusOr<FileLock> FileLock::Open(std::string path) {
   return FileLock(std::move(path), fd);
 }
 
-StatusOr<FileLock::Result> FileLock::Try() {
+StatusOr<LockResult> TryOpenFileLock(int fd, short type,
+                                     const std::string& path) {
   BELAY_RETURN_IF_ERROR(fault::Point("lock"));
-  if (SetOpenFileLock(fd_, F_WRLCK) == 0) return Result::kTaken;
+  if (SetOpenFileLock(fd, type) == 0) return LockResult::kTaken;
   switch (errno) {
     case EAGAIN:
     case EACCES:
-      return Result::kHeld;
+      return LockResult::kHeld;
     case ENOLCK:
     case ENOSYS:
     case EINVAL:
     case EOPNOTSUPP:
-      return Result::kUnsupported;
+      return LockResult::kUnsupported;
     default:
-      return ErrnoStatus(errno, "lock", path_);
+      return ErrnoStatus(errno, "lock", path);
   }
+}
+
+StatusOr<FileLock::Result> FileLock::Try() {
+  return TryOpenFileLock(fd_, F_WRLCK, path_);
 }
 
 void FileLock::Free() { SetOpenFileLock(fd_, F_UNLCK); }

@@ -20,14 +20,21 @@ namespace belay {
 // others. Local.
 int SetOpenFileLock(int fd, short type);
 
+enum class LockResult {
+  kTaken,
+  kHeld,         // by another open file
+  kUnsupported,  // the file system has no locks
+};
+
+// The same, which readers may also share (F_RDLCK); `path` is for errors.
+// Local.
+StatusOr<LockResult> TryOpenFileLock(int fd, short type,
+                                     const std::string& path);
+
 // Move only. The destructor closes the file, which frees the lock.
 class FileLock {
  public:
-  enum class Result {
-    kTaken,
-    kHeld,         // by another open file
-    kUnsupported,  // the file system has no locks
-  };
+  using Result = LockResult;
 
   // Opens a file, or creates it empty. Local.
   static StatusOr<FileLock> Open(std::string path);

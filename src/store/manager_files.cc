@@ -10,7 +10,9 @@
 #include "store/index_file.h"
 #include "store/own_files.h"
 #include "store/paths.h"
+#include "store/pins.h"
 #include "store/posix_file.h"
+#include "store/whole_file.h"
 
 namespace belay {
 namespace {
@@ -48,25 +50,6 @@ void TakeBack(const std::string& spare, bool remove,
                                      "\" back, which was being replaced when "
                                      "a job ended")
                       : std::string(status.message()));
-}
-
-StatusOr<std::string> ReadWhole(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, PosixFile::Mode::kRead));
-  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
-  std::string content(static_cast<size_t>(stat.size), '\0');
-  BELAY_RETURN_IF_ERROR(file.PreadAll(0, content.data(), stat.size));
-  return content;
-}
-
-Status WriteWhole(const std::string& path, const std::string& content,
-                  bool durable) {
-  BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, PosixFile::Mode::kCreate));
-  BELAY_RETURN_IF_ERROR(
-      file.PwriteAll(0, content.data(), static_cast<int64_t>(content.size())));
-  if (durable) BELAY_RETURN_IF_ERROR(file.Sync());
-  return file.Close();
 }
 
 }  // namespace
@@ -120,6 +103,8 @@ Status RemoveStep(const std::string& step_directory, bool durable) {
   const std::string debris = InProgressPath(step_directory);
   BELAY_ASSIGN_OR_RETURN(const bool has_debris, Exists(debris));
   if (has_debris) BELAY_RETURN_IF_ERROR(RemoveOwn(debris));
+  BELAY_ASSIGN_OR_RETURN(const HeldFile held,
+                         LockAgainstPins("remove", step_directory));
   BELAY_RETURN_IF_ERROR(Rename(step_directory, debris));
   if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(ParentOf(step_directory)));
   return RemoveTree(debris);

@@ -42,8 +42,8 @@ Status CheckStepOpens(const std::string& step_directory);
 
 // Removes a committed step. It loses its name first, so that a crash leaves
 // debris but never a part of a step. Rank 0 only.
-// Errors: FailedPrecondition - something in it is not belay's; then nothing is
-//   removed; those of Rename and RemoveTree.
+// Errors: FailedPrecondition - something in it is not belay's, or a program has
+//   pinned it; then nothing is removed; those of Rename and RemoveTree.
 Status RemoveStep(const std::string& step_directory, bool durable);
 
 // Brings steps back whose replacement a crash interrupted and, with `remove`,

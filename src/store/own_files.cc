@@ -28,7 +28,8 @@ bool IsMarker(std::string_view name) {
 bool IsOpenElsewhere(std::string_view name) { return name.starts_with(".nfs"); }
 
 bool IsOwn(std::string_view name) {
-  return name == IndexName() || IsDataFile(name) || IsMarker(name);
+  return name == IndexName() || name == MetadataName() || IsDataFile(name) ||
+         IsMarker(name);
 }
 
 // Says which of the names is not belay's, if any.

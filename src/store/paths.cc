@@ -134,6 +134,8 @@ std::string MarkerName(uint64_t nonce) {
 
 std::string IndexName() { return "index.h5"; }
 
+std::string MetadataName() { return "metadata.json"; }
+
 std::string JoinPath(std::string_view parent, std::string_view name) {
   std::string path(parent);
   if (!path.empty() && path.back() != '/') path.push_back('/');

@@ -59,6 +59,8 @@ std::string WithoutSlashes(std::string_view path);
 std::string MarkerName(uint64_t nonce);
 // "index.h5". Local.
 std::string IndexName();
+// "metadata.json". Local.
+std::string MetadataName();
 // `parent`/`name`. Local.
 std::string JoinPath(std::string_view parent, std::string_view name);
 

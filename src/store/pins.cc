@@ -1,0 +1,98 @@
+#include "store/pins.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/fault.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "store/file_lock.h"
+#include "store/open_regular.h"
+#include "store/paths.h"
+
+namespace belay {
+namespace {
+
+// Opens what the owner may have protected against writing.
+StatusOr<HeldFile> OpenIndex(std::string_view operation,
+                             const std::string& index, int flags) {
+  BELAY_RETURN_IF_ERROR(fault::Point("open"));
+  const StatusOr<int> fd = OpenRegular(index, flags, operation);
+  if (absl::IsNotFound(fd.status())) return HeldFile();
+  BELAY_RETURN_IF_ERROR(fd.status());
+  return HeldFile(*fd);
+}
+
+// Whether somebody has a lock on the file, without asking for one.
+bool IsLocked(int fd) {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return ::fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+Status IsPinned(std::string_view operation, const std::string& path) {
+  return absl::FailedPreconditionError(
+      Cat(operation, " \"", path,
+          "\": a program that reads it has pinned it; the step stays"));
+}
+
+// Whether the open file still has this name.
+bool HasName(int fd, const std::string& path) {
+  struct stat opened = {}, named = {};
+  return fstat(fd, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+}  // namespace
+
+HeldFile::HeldFile(HeldFile&& other) noexcept : fd_(other.Release()) {}
+
+HeldFile& HeldFile::operator=(HeldFile&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+HeldFile::~HeldFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+int HeldFile::Release() { return std::exchange(fd_, -1); }
+
+StatusOr<HeldFile> PinStep(const std::string& path) {
+  const std::string index = JoinPath(path, IndexName());
+  BELAY_ASSIGN_OR_RETURN(HeldFile file, OpenIndex("pin", index, O_RDONLY));
+  if (file.fd() < 0) return file;
+  BELAY_ASSIGN_OR_RETURN(const LockResult result,
+                         TryOpenFileLock(file.fd(), F_RDLCK, index));
+  if (result == LockResult::kUnsupported) {
+    return absl::UnimplementedError(
+        Cat("pin \"", path, "\": the file system has no locks"));
+  }
+  // It may have lost its name between being opened and being locked.
+  const bool is_pinned =
+      result == LockResult::kTaken && HasName(file.fd(), index);
+  return is_pinned ? std::move(file) : HeldFile();
+}
+
+StatusOr<HeldFile> LockAgainstPins(std::string_view operation,
+                                   const std::string& path) {
+  const std::string index = JoinPath(path, IndexName());
+  StatusOr<HeldFile> file = OpenIndex(operation, index, O_RDWR);
+  if (absl::IsPermissionDenied(file.status())) {
+    BELAY_ASSIGN_OR_RETURN(file, OpenIndex(operation, index, O_RDONLY));
+    if (IsLocked(file->fd())) return IsPinned(operation, path);
+    return file;
+  }
+  BELAY_RETURN_IF_ERROR(file.status());
+  if (file->fd() < 0) return file;
+  BELAY_ASSIGN_OR_RETURN(const LockResult result,
+                         TryOpenFileLock(file->fd(), F_WRLCK, index));
+  if (result == LockResult::kHeld) return IsPinned(operation, path);
+  return file;
+}
+
+}  // namespace belay
