@@ -48,7 +48,8 @@ class ToolJsonTest(ToolCase):
             found, {"path": SHARED, "step": 7, "format": {"major": 1, "minor": 0},
                     "file_layout": "shared", "files": 1,
                     "file_bytes": found["file_bytes"], "bytes": 414,
-                    "checksums": True, "graph": False, "values": []})
+                    "checksums": True, "graph": False, "metadata": {},
+                    "values": []})
         self.assertGreater(found["file_bytes"], 414)
         self.assertEqual([a["key"] for a in arrays], list(self.stored(SHARED)))
         self.assertEqual(

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
+#include "belay/metadata.h"
 #include "commands.h"
 #include "json_output.h"
 #include "number_text.h"
@@ -152,7 +153,14 @@ Json PiecesJson(const std::vector<StoredPiece>& pieces) {
   return all;
 }
 
-void PrintAsJson(const CheckpointReader& reader, bool shards) {
+Json MetadataJson(const Metadata& metadata) {
+  Json all = Json::object();
+  for (const auto& [name, value] : metadata) all[name] = value;
+  return all;
+}
+
+void PrintAsJson(const CheckpointReader& reader, const Metadata& metadata,
+                 bool shards) {
   const CheckpointInfo& info = reader.info();
   Json json = {{"path", TextJson(info.path)},
                {"step", info.step},
@@ -163,10 +171,22 @@ void PrintAsJson(const CheckpointReader& reader, bool shards) {
                {"bytes", info.bytes},
                {"checksums", info.has_checksums},
                {"graph", info.has_graph},
+               {"metadata", MetadataJson(metadata)},
                {"arrays", ArraysJson(info.arrays)},
                {"values", ValuesJson(reader.Values())}};
   if (shards) json["pieces"] = PiecesJson(info.pieces);
   PrintJson(json);
+}
+
+void PrintMetadata(const Metadata& metadata) {
+  size_t width = 0;
+  for (const auto& [name, value] : metadata) {
+    width = std::max(width, WidthOf(PrintableName(name)));
+  }
+  for (const auto& [name, value] : metadata) {
+    Print("%s  %s\n", Padded(PrintableName(name), width), PrintableName(value));
+  }
+  if (!metadata.empty()) Print("\n");
 }
 
 }  // namespace
@@ -176,8 +196,10 @@ int List(const std::string& path, const ListOptions& options) {
   if (!step.ok()) return Fail(step.status(), options.json);
   const StatusOr<CheckpointReader> reader = CheckpointReader::Open(*step);
   if (!reader.ok()) return Fail(reader.status(), options.json);
+  const StatusOr<Metadata> metadata = ReadMetadata(*step);
+  if (!metadata.ok()) return Fail(metadata.status(), options.json);
   if (options.json) {
-    PrintAsJson(*reader, options.shards);
+    PrintAsJson(*reader, *metadata, options.shards);
     return 0;
   }
   const CheckpointInfo* info = &reader->info();
@@ -191,6 +213,7 @@ int List(const std::string& path, const ListOptions& options) {
         BytesText(info->bytes), LayoutText(*info), info->num_files, compressed,
         info->format_major, info->format_minor,
         info->has_checksums ? ", CRC32C" : ", no checksums");
+  PrintMetadata(*metadata);
   if (options.shards) {
     PrintPieces(*info);
   } else {

@@ -39,6 +39,12 @@ struct ManagedSaveOptions {
   // Whether a failure is tolerated as ManagerOptions::tolerated_failures says.
   // Unset: unless the save is forced, because no rule would try that again.
   std::optional<bool> tolerate_failure = std::nullopt;
+  // Added to ManagerOptions::metadata for this step, and stronger. Only that of
+  // rank 0 counts.
+  Metadata metadata = {};
+  // Instead of ManagerOptions::save, for this step. Same on all ranks but for
+  // what only rank 0 needs.
+  std::optional<SaveOptions> save = std::nullopt;
 };
 
 // What Save did; equal on all ranks.
@@ -51,6 +57,10 @@ struct ManagedSave {
   // Set if the rules or the caller asked for this save, but it failed and that
   // is tolerated: Unavailable, ResourceExhausted or Internal.
   std::optional<Status> failure;
+
+  // Returns what was saved, or why nothing was, what was deleted and the notes,
+  // as text of one line for each. Local.
+  std::string ToString() const;
 };
 
 // A step that could not be restored.

@@ -99,6 +99,8 @@ struct ManagerOptions {
   std::function<Status()> init_fn = nullptr;
   // Seconds since 1970; unset: the system's clock. Only rank 0's counts.
   std::function<double()> clock = nullptr;
+  // Of the run: stored with each step (SaveOptions::metadata).
+  Metadata metadata = {};
   SaveOptions save = {};
 };
 

@@ -16,6 +16,7 @@
 
 #include "belay/box.h"
 #include "belay/dtype.h"
+#include "belay/metadata.h"
 #include "belay/restore_args.h"
 #include "belay/save_args.h"
 #include "belay/sharding_policy.h"
@@ -76,6 +77,8 @@ enum class Reaction : uint8_t {
   kIgnore = 3,   // says nothing of them
 };
 
+struct SaveResult;
+
 struct SaveOptions {
   // --- What is stored ---
   FileLayout file_layout = FileLayout::kShared;
@@ -102,13 +105,17 @@ struct SaveOptions {
   // plan does, which is the first of a structure, and each one without a
   // PlanCache or with a filter; those that reuse the plan compare what has at
   // most 256 bytes and samples of the rest, other samples in each save
-  // (docs/performance.md says what either costs). false: nothing is compared.
-  // Replicas that are cut in other boxes are not compared.
+  // (docs/performance.md says what either costs). false: nothing is compared,
+  // and a map or a list has the entries of any rank. Replicas that are cut in
+  // other boxes are not compared.
   std::optional<bool> check_replicas = {};
 
   // The handlers of values of other types; null: those of the program.
   // Borrowed.
   const TypeHandlerRegistry* handlers = nullptr;
+  // Stored beside the values, for people and programs to read. Only that of
+  // rank 0 counts.
+  Metadata metadata = {};
 
   // --- How it is stored ---
   Transfer transfer = Transfer::kAuto;
@@ -128,6 +135,16 @@ struct SaveOptions {
   // kCollective writes with them as well, added to belay's own and stronger.
   // MPI ignores what it does not know. Same on all ranks.
   std::map<std::string, std::string> mpi_io_hints = {};
+  // Called on rank 0 when all of the step is on disk, just before it gets its
+  // name: `directory` is where it lies until then. An error, or what it throws,
+  // refuses the commit, and is the error of the save on all ranks. A file that
+  // it adds is not belay's, so that no manager deletes the step any more. It
+  // must not communicate.
+  std::function<Status(const std::string& directory, int64_t step)>
+      before_commit = nullptr;
+  // Called on rank 0 when the step is committed, whatever comes then. What it
+  // throws goes to the log. It must not communicate.
+  std::function<void(const SaveResult& result)> after_commit = nullptr;
   // Seconds that one station (plan, reserve, write, ...) may take before the
   // job is ended with exit code 75, so that a hang does not last for ever; 0 is
   // no limit. Raise it where writing alone takes longer.
@@ -231,6 +248,10 @@ struct SaveResult {
   // not write to together; equal on all ranks.
   std::vector<std::string> warnings;
   TransferCounters counters;
+
+  // Returns what was saved where, how and how long it took as one line, and one
+  // more for each warning. Local.
+  std::string ToString() const;
 };
 
 struct RestoreResult {
@@ -256,6 +277,10 @@ struct RestoreResult {
   ReadSharing read_sharing = ReadSharing::kEachRank;
   std::string sharing_note;
   TransferCounters counters;
+
+  // Returns what was restored from where and how long it took as one line, and
+  // one more for each kind of value that was not, and for each warning. Local.
+  std::string ToString() const;
 };
 
 }  // namespace belay

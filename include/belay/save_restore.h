@@ -30,6 +30,8 @@ namespace belay {
 // No number means it: a negative one is an error.
 inline constexpr std::nullopt_t kLatestStep = std::nullopt;
 
+struct CachedPlan;
+
 // Remembers the plan, the file offsets and the metadata bytes of the last
 // save. While the structure of the state (keys, dtypes, shapes, boxes, lengths
 // of strings), the options and the ranks stay the same, the next save skips
@@ -43,12 +45,10 @@ class PlanCache {
   PlanCache(PlanCache&&) noexcept;
   PlanCache& operator=(PlanCache&&) noexcept;
 
-  struct Impl;
-  // What is kept, for the library itself. Local.
-  Impl& impl();
-
  private:
-  std::unique_ptr<Impl> impl_;
+  friend CachedPlan& PlanOf(PlanCache& cache);
+
+  std::unique_ptr<CachedPlan> plan_;
 };
 
 // Writes `state` as the step <dir>/step_<step>. Collective.
@@ -87,11 +87,28 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
 // A step that was chosen for restoring values that may not exist yet. A plain
 // value, equal on all ranks. What it holds can be looked up with a
 // CheckpointReader of `path`.
-struct PendingRestore {
-  std::string path;
-  int64_t step = 0;
-  // Tells the step from one that is saved in its place. For the library itself.
-  uint64_t identity = 0;
+class PendingRestore {
+ public:
+  // Nothing is pending. Local.
+  PendingRestore() = default;
+
+  // The directory of the step and its number. Local.
+  const std::string& path() const { return path_; }
+  int64_t step() const { return step_; }
+
+ private:
+  friend StatusOr<PendingRestore> RestoreLater(const Comm& comm,
+                                               const std::string& dir,
+                                               std::optional<int64_t> step,
+                                               const RestoreOptions& options);
+  friend StatusOr<RestoreResult> Restore(const Comm& comm,
+                                         const PendingRestore& pending,
+                                         const State& state,
+                                         const RestoreOptions& options);
+
+  std::string path_;
+  int64_t step_ = 0;
+  uint64_t identity_ = 0;  // tells it from a step that is saved in its place
 };
 
 // Chooses the step, `dir` and `step` as for Restore, and checks that its index

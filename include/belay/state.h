@@ -188,17 +188,13 @@ class State {
 
   // The values whose type is known, in order. Local.
   const std::vector<TypedValue>& typed() const { return typed_; }
-  // What Keep holds. Local.
-  const std::vector<std::shared_ptr<void>>& kept() const { return kept_; }
-  // Local. For belay itself.
-  void set_kept(std::vector<std::shared_ptr<void>> kept) {
-    kept_ = std::move(kept);
-  }
 
   // The first mistake that was made while adding. Local.
   const Status& status() const { return status_; }
 
  private:
+  friend struct KeptObjects;
+
   template <typename T>
   void AddPlain(std::string_view key, T& value) {
     using U = std::remove_const_t<T>;

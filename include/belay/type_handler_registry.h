@@ -101,11 +101,14 @@ class TypeHandlerRegistry {
   // Returns the typestrs of all entries, in their order. Local.
   std::vector<std::string> Typestrs() const;
 
-  // Returns the entries as they are now, for belay itself. Local.
+ private:
+  friend std::shared_ptr<const HandlerTable> HandlersOf(
+      const TypeHandlerRegistry* registry);
+
+  struct Impl;
+  // The entries as they are now.
   std::shared_ptr<const HandlerTable> table() const;
 
- private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -202,6 +202,7 @@ StatusOr<CheckpointManager> CheckpointManager::Create(
   };
   BELAY_RETURN_IF_AGREED(Share(team, *impl, begin));
   BELAY_RETURN_IF_AGREED(Join(team, *impl));
+  LogNotes(*impl);
   return CheckpointManager(std::move(impl));
 }
 

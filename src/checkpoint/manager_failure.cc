@@ -121,7 +121,10 @@ StatusOr<ManagedSave> MissSave(Impl& impl, const SaveAttempt& attempt,
   if (!attempt.may_fail) return status;
   if (!failure.makes_up) ++impl.failed.in_a_row;
   if (impl.failed.in_a_row > tolerated) return status;
-  return Missed(impl, attempt, failure, status);
+  ManagedSave missed = Missed(impl, attempt, failure, status);
+  impl.num_logged = impl.notes.size();  // the same note again
+  LogNotes(impl, missed.notes);
+  return missed;
 }
 
 StatusOr<bool> IsTimeToMakeUp(const Impl& impl) {

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/guarded.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "checkpoint/stations.h"
@@ -168,6 +169,16 @@ StepRecord GetStepRecord(WireReader& in) {
   }
   if (has_metrics) record.metrics = std::move(metrics);
   return record;
+}
+
+void LogNotes(CheckpointManager::Impl& impl,
+              const std::vector<std::string>& more) {
+  const size_t first = std::exchange(impl.num_logged, impl.notes.size());
+  if (impl.checkpoint->comm().rank() != 0) return;
+  for (size_t i = first; i < impl.notes.size(); ++i) {
+    Log(LogLevel::kInfo, impl.notes[i]);
+  }
+  for (const std::string& note : more) Log(LogLevel::kWarning, note);
 }
 
 void PutSteps(const std::vector<int64_t>& steps, WireWriter& out) {

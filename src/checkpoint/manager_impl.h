@@ -41,6 +41,7 @@ struct CheckpointManager::Impl {
   ManagerState state;
   SaveHistory history;
   std::vector<std::string> notes;
+  size_t num_logged = 0;  // of the notes
   Stopping stopping;
   FailedSaves failed = {};
 
@@ -161,6 +162,11 @@ void AdoptFailed(std::vector<int64_t> steps, CheckpointManager::Impl& impl);
 // What is known after a failure once `steps` are seen to be there. Local.
 SaveHistory HistoryWith(const CheckpointManager::Impl& impl,
                         const std::vector<int64_t>& steps);
+
+// Tells the log of notes that it has not been told of, and of `more`, which are
+// those of a result. Local; rank 0 does so.
+void LogNotes(CheckpointManager::Impl& impl,
+              const std::vector<std::string>& more = {});
 
 // Whether the options ask for the times of saves and steps. Local.
 bool NeedsTimes(const ManagerOptions& options);

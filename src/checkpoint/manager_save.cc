@@ -5,8 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "checkpoint/manager_impl.h"
 #include "checkpoint/save_step.h"
 #include "store/manager_files.h"
@@ -166,6 +168,11 @@ StatusOr<Order> Ask(Impl& impl, SaveAttempt& attempt,
   return AskRoot(team, impl, attempt, metrics);
 }
 
+// Adds what is not there yet. Local.
+void AddMetadata(const Metadata& more, Metadata& metadata) {
+  metadata.insert(more.begin(), more.end());
+}
+
 // Rank 0 only.
 Status CheckDelete(const Impl& impl, int64_t step) {
   if (impl.options.read_only) {
@@ -249,7 +256,9 @@ StatusOr<ManagedSave> CheckpointManager::Save(
     NoteLeftOut(request, result, impl);
     return result;
   }
-  SaveOptions how = impl.options.save;
+  SaveOptions how = options.save.value_or(impl.options.save);
+  AddMetadata(options.metadata, how.metadata);
+  AddMetadata(impl.options.metadata, how.metadata);
   how.overwrite = how.overwrite || order->decision.replaces_damaged;
   attempt.at_files = false;
   StatusOr<SaveResult> saved =
@@ -261,7 +270,19 @@ StatusOr<ManagedSave> CheckpointManager::Save(
   const std::string note = NoteOnMetrics(impl.options, order->record);
   if (!note.empty()) result.notes.push_back(note);
   Finish(*this, impl, *order, request.counter, result);
+  LogNotes(impl, result.notes);
   return result;
+}
+
+std::string ManagedSave::ToString() const {
+  std::string text = saved ? result.ToString() : Cat("not saved: ", reason);
+  if (!deleted.empty()) {
+    text += Cat("\ndeleted: ", absl::StrJoin(deleted, ", "));
+  }
+  for (const std::string& note : notes) {
+    if (note != reason) text += Cat("\nnote: ", note);
+  }
+  return text;
 }
 
 Status CheckpointManager::Delete(int64_t step) {

@@ -1,16 +1,17 @@
 #include "checkpoint/plan_cache.h"
 
+#include <memory>
+
 namespace belay {
 
-PlanCache::PlanCache() : impl_(std::make_unique<Impl>()) {}
-PlanCache::Impl& PlanCache::impl() {
-  // One that was moved from begins anew.
-  if (impl_ == nullptr) impl_ = std::make_unique<Impl>();
-  return *impl_;
-}
-
+PlanCache::PlanCache() : plan_(std::make_unique<CachedPlan>()) {}
 PlanCache::~PlanCache() = default;
 PlanCache::PlanCache(PlanCache&&) noexcept = default;
 PlanCache& PlanCache::operator=(PlanCache&&) noexcept = default;
+
+CachedPlan& PlanOf(PlanCache& cache) {
+  if (cache.plan_ == nullptr) cache.plan_ = std::make_unique<CachedPlan>();
+  return *cache.plan_;
+}
 
 }  // namespace belay

@@ -15,7 +15,7 @@
 
 namespace belay {
 
-struct PlanCache::Impl {
+struct CachedPlan {
   bool is_valid = false;
   // Of this rank's shards and of the options that shape the plan.
   uint64_t fingerprint = 0;
@@ -28,6 +28,9 @@ struct PlanCache::Impl {
   std::vector<SkeletonImage> skeletons;  // of the files that this rank creates
   IndexImage index;                      // rank 0 only
 };
+
+// The plan of a cache; one that was moved from begins anew. Local.
+CachedPlan& PlanOf(PlanCache& cache);
 
 }  // namespace belay
 

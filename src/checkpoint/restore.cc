@@ -12,6 +12,7 @@
 #include "checkpoint/listing.h"
 #include "checkpoint/restore_options.h"
 #include "checkpoint/restore_run.h"
+#include "checkpoint/result_text.h"
 #include "checkpoint/save_options.h"
 #include "store/commit.h"
 #include "store/paths.h"
@@ -172,7 +173,10 @@ Status BeginRestore(RestoreRun& run, const Status& mine) {
   return AgreeOnArguments(run.team, "restore", CommonArguments(run));
 }
 
-StatusOr<RestoreResult> ReadValues(RestoreRun& run,
+namespace {
+
+// Collective; agreed.
+StatusOr<RestoreResult> ReadRounds(RestoreRun& run,
                                    StatusOr<ValuesToRead> values) {
   BELAY_RETURN_IF_AGREED(ListTogether(run, std::move(values)));
   RestoreResult sum;
@@ -184,6 +188,15 @@ StatusOr<RestoreResult> ReadValues(RestoreRun& run,
   run.result = std::move(sum);
   BELAY_RETURN_IF_AGREED(Report(run));
   return std::move(run.result);
+}
+
+}  // namespace
+
+StatusOr<RestoreResult> ReadValues(RestoreRun& run,
+                                   StatusOr<ValuesToRead> values) {
+  StatusOr<RestoreResult> result = ReadRounds(run, std::move(values));
+  LogResult(run.team, result);
+  return result;
 }
 
 StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
@@ -199,16 +212,17 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
 StatusOr<RestoreResult> Restore(const Comm& comm, const PendingRestore& pending,
                                 const State& state,
                                 const RestoreOptions& options) {
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", pending.path));
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", pending.path_));
   RestoreRun run(comm,
-                 {.path = pending.path,
-                  .step = pending.step,
-                  .identity = pending.identity},
+                 {.path = pending.path_,
+                  .step = pending.step_,
+                  .identity = pending.identity_},
                  options);
   Status status;
-  if (pending.identity == 0) {
-    status = absl::FailedPreconditionError(absl::StrFormat(
-        "restore \"%s\": nothing is pending: call RestoreLater", pending.path));
+  if (pending.identity_ == 0) {
+    status = absl::FailedPreconditionError(
+        absl::StrFormat("restore \"%s\": nothing is pending: call RestoreLater",
+                        pending.path_));
   }
   BELAY_RETURN_IF_AGREED(Start(run, status, state));
   return ReadState(run, state);
@@ -222,9 +236,11 @@ StatusOr<PendingRestore> RestoreLater(const Comm& comm, const std::string& dir,
   RestoreRun run(comm, source.value_or(RestoreSource{.path = dir}), options);
   BELAY_RETURN_IF_AGREED(Start(run, source.status(), State()));
   BELAY_RETURN_IF_AGREED(PinRestore(run));
-  return PendingRestore{.path = run.source.path,
-                        .step = run.source.step,
-                        .identity = run.source.identity};
+  PendingRestore pending;
+  pending.path_ = run.source.path;
+  pending.step_ = run.source.step;
+  pending.identity_ = run.source.identity;
+  return pending;
 }
 
 std::string StepPath(const std::string& dir, int64_t step,

@@ -5,6 +5,7 @@
 #include "belay/checkpoint_reader.h"
 #include "checkpoint/flat_file.h"
 #include "checkpoint/restore_run.h"
+#include "checkpoint/result_text.h"
 #include "store/commit.h"
 #include "store/index_file.h"
 #include "store/paths.h"
@@ -112,7 +113,9 @@ Status OpenIndex(RestoreRun& run) {
 
 Status OpenStation(RestoreRun& run) {
   run.stations.Enter("open");
-  return OnRoot(run.team, [&] { return OpenIndex(run); });
+  const Status status = OnRoot(run.team, [&] { return OpenIndex(run); });
+  if (!status.ok()) LogError(run.team, status);
+  return status;
 }
 
 Status PinRestore(RestoreRun& run) {

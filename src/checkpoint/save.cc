@@ -4,19 +4,23 @@
 #include "absl/strings/str_format.h"
 #include "base/fingerprint.h"
 #include "base/guarded.h"
+#include "base/log.h"
 #include "base/nonce.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/wire.h"
 #include "belay/save_restore.h"
 #include "checkpoint/listing.h"
+#include "checkpoint/result_text.h"
 #include "checkpoint/save_at.h"
 #include "checkpoint/save_options.h"
 #include "checkpoint/save_run.h"
 #include "checkpoint/sight.h"
 #include "job/job_name.h"
+#include "manager/metadata_text.h"
 #include "store/commit.h"
 #include "store/index_file.h"
+#include "store/metadata_file.h"
 #include "store/paths.h"
 #include "store/verify.h"
 
@@ -181,6 +185,9 @@ Status CreateMyFiles(SaveRun& run) {
 
 // Returns the nonce as bytes. Rank 0 only.
 StatusOr<std::string> BeginOnRoot(SaveRun& run) {
+  if (!run.options.metadata.empty()) {
+    BELAY_ASSIGN_OR_RETURN(run.metadata, MetadataText(run.options.metadata));
+  }
   run.nonce = NewNonce();
   const Status status = BeginStep(run.path, run.options.overwrite,
                                   run.options.durable, run.nonce);
@@ -211,10 +218,33 @@ Status Reserve(SaveRun& run) {
   return Place(run.team, run.cache.skeletons, run.cache.planned);
 }
 
+// What the program has to say before the commit. Rank 0 only.
+Status AskBeforeCommit(SaveRun& run) {
+  if (run.options.before_commit == nullptr) return absl::OkStatus();
+  const Status status = Guarded(
+      [&] { return run.options.before_commit(run.Directory(), run.step); });
+  if (status.ok()) return status;
+  run.handler_failed = true;  // the program has, not the file system
+  return Status(status.code(), absl::StrFormat("save \"%s\": before_commit: %s",
+                                               run.path, status.message()));
+}
+
+// Tells the program of a commit that stands. Rank 0 only.
+void TellAfterCommit(const SaveRun& run) {
+  if (run.options.after_commit == nullptr || !run.team.is_root()) return;
+  const Status status = Guarded([&]() -> Status {
+    run.options.after_commit(run.result);
+    return absl::OkStatus();
+  });
+  if (status.ok()) return;
+  Log(LogLevel::kWarning, Cat("save \"", run.path, "\": after_commit: ",
+                              std::string(status.message())));
+}
+
 // Rank 0 only.
 Status WriteIndexAndCommit(SaveRun& run) {
   BELAY_RETURN_IF_ERROR(FinalizeHandlers(run));
-  PlanCache::Impl& cache = run.cache;
+  CachedPlan& cache = run.cache;
   // Where nothing was written, nobody has prepared it.
   if (!run.has_index) BELAY_RETURN_IF_ERROR(PrepareIndex(run));
   std::vector<uint32_t> checksums;
@@ -222,8 +252,13 @@ Status WriteIndexAndCommit(SaveRun& run) {
     checksums = FinishChecksums(cache.planned.saved.arrays, run.registers);
   }
   const bool durable = run.options.durable;
+  if (!run.metadata.empty()) {
+    BELAY_RETURN_IF_ERROR(
+        WriteMetadataFile(run.Directory(), run.metadata, durable));
+  }
   BELAY_RETURN_IF_ERROR(
       FinishIndex(run.IndexPath(), cache.index, run.step, checksums, durable));
+  BELAY_RETURN_IF_ERROR(AskBeforeCommit(run));
   BELAY_ASSIGN_OR_RETURN(run.is_owner, IsOurs(run.path, run.nonce));
   BELAY_RETURN_IF_ERROR(CommitStep(run.path, durable, run.nonce));
   run.committed = true;
@@ -294,6 +329,23 @@ Status Carry(SaveRun& run) {
   return Commit(run);
 }
 
+// Collective; agreed.
+StatusOr<SaveResult> Run(SaveRun& run, const SaveJob& job) {
+  BELAY_RETURN_IF_AGREED(Begin(run, job));
+  BELAY_RETURN_IF_AGREED(Plan(run));
+  BELAY_RETURN_IF_AGREED(CompareReplicas(run));
+  Status status = Carry(run);
+  if (!status.ok()) status = ReasonOf(run, status);
+  if (job.at_files != nullptr) *job.at_files = !run.handler_failed;
+  CleanUp(run, status);
+  BELAY_RETURN_IF_AGREED(status);
+  Report(run);
+  TellAfterCommit(run);
+  // How long files with filters are is another matter each time.
+  run.cache.is_valid = run.keep && !run.cache.planned.has_filters;
+  return std::move(run.result);
+}
+
 }  // namespace
 
 StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
@@ -312,23 +364,14 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
               .handlers = HandlersOf(options.handlers),
               .shards = {},
               .graph = job.graph,
-              .cache = options.cache ? options.cache->impl() : own.impl(),
+              .cache = PlanOf(options.cache != nullptr ? *options.cache : own),
               .keep = options.cache != nullptr,
               .registers = {},
               .progress = job.progress,
               .result = {}};
-  BELAY_RETURN_IF_AGREED(Begin(run, job));
-  BELAY_RETURN_IF_AGREED(Plan(run));
-  BELAY_RETURN_IF_AGREED(CompareReplicas(run));
-  Status status = Carry(run);
-  if (!status.ok()) status = ReasonOf(run, status);
-  if (job.at_files != nullptr) *job.at_files = !run.handler_failed;
-  CleanUp(run, status);
-  BELAY_RETURN_IF_AGREED(status);
-  Report(run);
-  // How long files with filters are is another matter each time.
-  run.cache.is_valid = run.keep && !run.cache.planned.has_filters;
-  return std::move(run.result);
+  StatusOr<SaveResult> result = Run(run, job);
+  LogResult(run.team, result);
+  return result;
 }
 
 StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,

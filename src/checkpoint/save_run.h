@@ -32,9 +32,9 @@ struct SaveRun {
   std::vector<Shard> shards;
   const ObjectGraph* graph = nullptr;  // rank 0 only, or null
   uint64_t nonce = 0;
-  bool reuse = false;      // the plan of `cache` holds
-  PlanCache::Impl& cache;  // the caller's, or one of our own
-  bool keep;               // the caller wants it kept
+  bool reuse = false;  // the plan of `cache` holds
+  CachedPlan& cache;   // the caller's, or one of our own
+  bool keep;           // the caller wants it kept
   std::vector<uint32_t> registers;
   std::function<Status(int64_t)> progress = nullptr;  // as of SaveJob
   Status progress_status = {};                        // what it returned
@@ -43,6 +43,7 @@ struct SaveRun {
   bool began = false;
   bool has_directory = false;  // it has made the one in progress
   bool has_index = false;
+  std::string metadata = {};  // as MetadataText; empty: none
   std::vector<TypeHandlerPtr> finalizers;
   bool handler_failed = false;
   bool is_owner = false;  // of the directory in progress, when committing

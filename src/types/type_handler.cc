@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/stored_values.h"
+#include "types/handler_table.h"
 #include "types/value_listing.h"
 
 namespace belay {
@@ -33,7 +34,7 @@ StatusOr<int64_t> TypeHandler::MemorySize(const ValueRef& value) const {
     return status;
   }
   const StatusOr<HandlerListing> listing =
-      ListForSave(parts, *GlobalTypeHandlerRegistry().table());
+      ListForSave(parts, *HandlersOf(nullptr));
   if (!listing.ok()) return listing.status();
   int64_t bytes = 0;
   for (const Shard& shard : listing->shards) {

@@ -12,6 +12,7 @@
 #include "base/type_name.h"
 #include "model/stored_values.h"
 #include "types/array_access.h"
+#include "types/kept_objects.h"
 
 namespace belay {
 namespace {
@@ -121,7 +122,7 @@ class Lister {
       BELAY_RETURN_IF_ERROR(TakeLength(find, shard));
       AddShard(std::move(shard), tolerance_);
     }
-    const auto& kept = state.kept();
+    const auto& kept = KeptObjects::Of(state);
     out_.kept.insert(out_.kept.end(), kept.begin(), kept.end());
     return absl::OkStatus();
   }
@@ -130,7 +131,7 @@ class Lister {
   Status AddMore(HandledValue value) {
     tolerance_ = value.tolerance;
     State parts;
-    parts.set_kept(value.kept);
+    KeptObjects::Set(value.kept, parts);
     const Status received = Guarded([&] {
       return value.handler->ValueReceived(value.value, value.stored,
                                           value.round, parts);
@@ -227,7 +228,7 @@ class Lister {
         names, value.handler.get()));
     --depth_;
     if (!is_save_) {
-      value.kept = parts.kept();
+      value.kept = KeptObjects::Of(parts);
       out_.handled.push_back(std::move(value));
       return absl::OkStatus();
     }

@@ -7,6 +7,7 @@
 
 #include "handler_testing.h"
 #include "model/plan.h"
+#include "types/handler_table.h"
 
 namespace belay::stored_answer_test {
 namespace {
@@ -41,12 +42,13 @@ class Program {
           const std::vector<std::string>& needed = {})
       : polynomials_(handled.size()), numbers_(plain.size()) {
     State state;
+    const TypeHandlerRegistry registry = Polynomials();
     for (size_t i = 0; i < handled.size(); ++i) {
       state.Add(handled[i], &polynomials_[i]);
     }
     for (size_t i = 0; i < plain.size(); ++i) state.Add(plain[i], &numbers_[i]);
     values =
-        ChooseValues(state, *Polynomials().table(), [&](std::string_view key) {
+        ChooseValues(state, *HandlersOf(&registry), [&](std::string_view key) {
           return RestoreChoice{
               .skip = key == "skipped",
               .may_be_absent =

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "handler_testing.h"
+#include "types/handler_table.h"
 
 namespace belay::value_listing_test {
 namespace {
@@ -28,20 +29,20 @@ std::vector<std::string> KeysOf(const HandlerListing& listing) {
 
 StatusOr<HandlerListing> Save(const State& state,
                               const TypeHandlerRegistry& registry) {
-  return ListForSave(state, *registry.table());
+  return ListForSave(state, *HandlersOf(&registry));
 }
 
 // All values of a state, as they are.
 StatusOr<ValuesToRead> ToRead(const State& state,
                               const TypeHandlerRegistry& registry) {
-  return ChooseValues(state, *registry.table(),
+  return ChooseValues(state, *HandlersOf(&registry),
                       [](std::string_view) { return RestoreChoice(); });
 }
 
 StatusOr<HandlerListing> List(const State& state,
                               const TypeHandlerRegistry& registry,
                               const std::vector<StoredValue>& stored) {
-  return ListForRestore(ToRead(state, registry).value(), *registry.table(),
+  return ListForRestore(ToRead(state, registry).value(), *HandlersOf(&registry),
                         stored);
 }
 
@@ -286,10 +287,10 @@ TEST(ValueListingTest, AHandlerMayAskForMoreUntilItHasAll) {
       .key = "k", .typestr = "asking", .parts = {}, .values = {}};
   HandlerListing listing = List(state, registry, {stored}).value();
   for (const char* key : {"k/0", "k/1"}) {
-    listing = ListMore(listing, *registry.table()).value();
+    listing = ListMore(listing, *HandlersOf(&registry)).value();
     EXPECT_THAT(KeysOf(listing), ElementsAre(key));
   }
-  listing = ListMore(listing, *registry.table()).value();
+  listing = ListMore(listing, *HandlersOf(&registry)).value();
   EXPECT_TRUE(listing.handled.empty());
 }
 
@@ -313,7 +314,7 @@ TEST(ValueListingTest, AHandlerThatNeverHasEnoughIsAnError) {
       .key = "k", .typestr = "odd", .parts = {}, .values = {}};
   StatusOr<HandlerListing> listing = List(state, registry, {stored});
   for (int round = 0; round < 40 && listing.ok(); ++round) {
-    listing = ListMore(HandlerListing(*listing), *registry.table());
+    listing = ListMore(HandlerListing(*listing), *HandlersOf(&registry));
   }
   EXPECT_TRUE(absl::IsInvalidArgument(listing.status()));
   EXPECT_THAT(std::string(listing.status().message()),

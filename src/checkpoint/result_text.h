@@ -1,0 +1,21 @@
+// What saves and restores did, as text and in the log.
+
+#ifndef BELAY_CHECKPOINT_RESULT_TEXT_H_
+#define BELAY_CHECKPOINT_RESULT_TEXT_H_
+
+#include "belay/options.h"
+#include "belay/status.h"
+#include "parallel/collective.h"
+
+namespace belay {
+
+// Tells the log of a result, or of the error that all ranks have. Local; one
+// rank of the team does so.
+void LogResult(const Team& team, const StatusOr<SaveResult>& result);
+void LogResult(const Team& team, const StatusOr<RestoreResult>& result);
+
+void LogError(const Team& team, const Status& status);
+
+}  // namespace belay
+
+#endif  // BELAY_CHECKPOINT_RESULT_TEXT_H_
