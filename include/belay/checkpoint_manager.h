@@ -74,9 +74,14 @@ struct ManagedRestore {
   std::optional<int64_t> step;  // unset: there was none
   LoadStatus load_status = LoadStatus::InitializationOnly();
   std::vector<SkippedStep> skipped;  // newer ones, the newest first
+  // What has become of newer steps where ManagerOptions::newer_steps says so;
+  // ascending. `aside` is the directory of those that were set aside.
+  std::vector<int64_t> set_aside;
+  std::vector<int64_t> deleted;
+  std::string aside;
 
-  // Returns which step it was and why not a newer one, as text of one line for
-  // each. Local.
+  // Returns which step it was, why not a newer one and what has become of
+  // those, as text of one line for each. Local.
   std::string ToString() const;
 };
 
@@ -139,14 +144,20 @@ class CheckpointManager {
   // result, and so are metrics without best_metric.
   // Errors: those of Checkpoint::SaveAs; InvalidArgument - a negative step, or
   //   ranks disagree; AlreadyExists - forced, and the step can be restored;
-  //   FailedPrecondition - forced, and the manager is read-only; or after a
-  //   failure, another manager has taken the lease meanwhile.
+  //   FailedPrecondition - forced, and the manager is read-only; or a step was
+  //   restored by its number, newer ones are there, and this is not after the
+  //   latest; or after a failure, another manager has taken the lease
+  //   meanwhile.
   // Cost, if nothing is saved: three small collectives.
   StatusOr<ManagedSave> Save(std::optional<int64_t> step = std::nullopt,
                              const ManagedSaveOptions& options = {});
 
   // Restores a step, or the newest one that can be. Collective. Same on all
   // ranks: step, options.
+  // With a number: a program that goes on from there gives newer steps up. Then
+  // ManagerOptions::newer_steps says what becomes of them. Unless that is
+  // kRefuse, they are out of the way when this returns, nobody takes them for
+  // the latest, and they count for no rule.
   // Without a number: a step whose index or data files are damaged, missing or
   // of a newer format is passed over, and the one before is tried; the next
   // save may take the number of one that was passed over. Where a checksum told
@@ -157,7 +168,9 @@ class CheckpointManager {
   //   is stored instead: what did match is restored; InvalidArgument - a
   //   negative step;
   //   NotFound - no such step, says which there are; DataLoss - no step can be
-  //   restored; names each and its cause.
+  //   restored; names each and its cause; those of the file system, if newer
+  //   steps could not be moved or deleted: the step is restored, and the next
+  //   save or manager tries that again.
   StatusOr<ManagedRestore> Restore(std::optional<int64_t> step = std::nullopt,
                                    const RestoreOptions& options = {});
 

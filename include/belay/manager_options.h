@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "belay/newer_steps.h"
 #include "belay/options.h"
 #include "belay/retention_policy.h"
 #include "belay/save_interval.h"
@@ -95,6 +96,8 @@ struct ManagerOptions {
   // Every restore of a step has to match so much, or it is an error: a value
   // that was renamed would keep its initial value, and nobody would know.
   RestoreMatch restore_match = RestoreMatch::kExistingObjects;
+  // What becomes of newer steps when Restore has restored a step by its number.
+  NewerSteps newer_steps = NewerSteps::kRefuse;
   // Called by RestoreOrInitialize on all ranks where there is no step.
   std::function<Status()> init_fn = nullptr;
   // Seconds since 1970; unset: the system's clock. Only rank 0's counts.

@@ -144,6 +144,8 @@ void CheckReadOnly(const ManagerOptions& options, Mistakes& mistakes) {
   Contradict(HasKeepRules(options) || options.retention,
              "read_only deletes nothing: set no rule for what to keep",
              mistakes);
+  Contradict(options.newer_steps != NewerSteps::kRefuse,
+             "read_only moves nothing: leave newer_steps as it is", mistakes);
   Contradict(HasStepRules(options) || options.should_save ||
                  options.checkpoint_interval || options.auto_interval,
              "read_only saves nothing: set no rule for when to save", mistakes);
@@ -225,6 +227,7 @@ std::vector<CommonOption> CommonManagerOptions(const ManagerOptions& options) {
           {"read_only", Bytes(options.read_only)},
           {"remove_leftovers", Bytes(options.remove_leftovers)},
           {"restore_match", Bytes(options.restore_match)},
+          {"newer_steps", Bytes(options.newer_steps)},
           {"init_fn", Bytes(options.init_fn != nullptr)}};
 }
 

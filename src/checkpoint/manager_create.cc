@@ -67,15 +67,23 @@ void NoteStrangers(const Impl& impl, std::vector<std::string>& notes) {
 
 // Reads what is on disk. Rank 0 only.
 Status ReadFiles(Impl& impl, std::vector<std::string>& notes) {
-  BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk(impl));
   BELAY_ASSIGN_OR_RETURN(std::optional<ManagerState> stored,
                          ReadState(impl.dir, impl.options.prefix));
+  impl.state.going_back = stored ? stored->going_back : std::nullopt;
+  BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk(impl));
   BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
   RecoveredState recovered = RecoverState(std::move(stored), steps, now);
   impl.state = std::move(recovered.state);
   SetSteps(std::move(steps), impl);
   notes.insert(notes.end(), recovered.notes.begin(), recovered.notes.end());
   NoteStrangers(impl, notes);
+  if (!impl.state.going_back || impl.options.read_only) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const AsideOutcome outcome, FinishGoingBack(impl));
+  notes.push_back(absl::StrFormat(
+      "went back to step %d, as a job that ended meanwhile had begun to",
+      impl.state.going_back->to));
+  notes.insert(notes.end(), outcome.notes.begin(), outcome.notes.end());
+  impl.state.going_back.reset();
   return absl::OkStatus();
 }
 

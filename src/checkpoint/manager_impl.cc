@@ -92,7 +92,13 @@ StatusOr<std::vector<int64_t>> StepsOnDisk(
     BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(impl.dir));
     if (!exists) return std::vector<int64_t>();
   }
-  return CommittedSteps(impl.dir, impl.options.prefix);
+  BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps,
+                         CommittedSteps(impl.dir, impl.options.prefix));
+  if (impl.state.going_back) {
+    steps.erase(std::ranges::upper_bound(steps, impl.state.going_back->to),
+                steps.end());
+  }
+  return steps;
 }
 
 namespace {
@@ -119,7 +125,10 @@ Status CheckStepIsThere(const CheckpointManager::Impl& impl,
         AbslView(operation), impl.dir, INT64_MAX, step));
   }
   BELAY_ASSIGN_OR_RETURN(const bool is_there, Exists(impl.Path(step)));
-  if (is_there) return absl::OkStatus();
+  const std::optional<GoingBack>& going_back = impl.state.going_back;
+  if (is_there && !(going_back && step > going_back->to)) {
+    return absl::OkStatus();
+  }
   BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsOnDisk(impl));
   return absl::NotFoundError(absl::StrFormat("%s \"%s\": no step %d; %s",
                                              AbslView(operation), impl.dir,

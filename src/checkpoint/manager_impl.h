@@ -16,6 +16,7 @@
 #include "manager/save_decision.h"
 #include "parallel/collective.h"
 #include "store/lease.h"
+#include "store/set_aside.h"
 
 namespace belay {
 
@@ -77,15 +78,26 @@ SaveRequest RequestOf(const CheckpointManager::Impl& impl,
 // Errors: Internal - it threw.
 StatusOr<double> Now(const ManagerOptions& options);
 
-// The committed steps of the manager's prefix, ascending. Local. A manager that
-// only reads may begin before there is a directory.
-// Errors: those of CommittedSteps.
+// The committed steps of the manager's prefix, ascending, but for those that it
+// goes back behind. Local. A manager that only reads may begin before there is
+// a directory. Errors: those of CommittedSteps.
 StatusOr<std::vector<int64_t>> StepsOnDisk(const CheckpointManager::Impl& impl);
 
 // Watches calls of the file system that one rank makes while the others wait
 // for it, as the deadline of the options says. Local.
 Deadline WatchFiles(const CheckpointManager::Impl& impl,
                     std::string_view operation);
+
+// A step was restored by its number, and the options say what becomes of newer
+// ones: does so. Collective; agreed. Whatever it returns, once it has begun the
+// newer steps count no longer, and the next save or manager finishes.
+// Errors: those of WriteState, FinishGoingBack and NextAside.
+Status GoBack(CheckpointManager::Impl& impl, int64_t step,
+              ManagedRestore& restored);
+
+// Finishes what state.going_back says, also of a manager before. Rank 0 only.
+// Errors: those of ReadState, SetAside and WriteState.
+StatusOr<AsideOutcome> FinishGoingBack(const CheckpointManager::Impl& impl);
 
 // Checks that the number is one of a step that is there. Rank 0 only.
 // Errors: InvalidArgument - it is negative; NotFound - no such step; says which

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/fingerprint.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
@@ -109,6 +110,7 @@ void RememberRestore(Impl& impl, const ManagedRestore& restored) {
   damaged.erase(std::unique(damaged.begin(), damaged.end()), damaged.end());
   if (restored.step) std::erase(damaged, *restored.step);
   impl.history.counter = CounterOf(impl.options);
+  impl.history.restored.reset();
 }
 
 // The newest step that was not passed over. Local.
@@ -166,6 +168,10 @@ StatusOr<ManagedRestore> RestoreOne(Impl& impl, int64_t step,
   BELAY_RETURN_IF_AGREED(CheckMatch(impl, step, loaded));
   ManagedRestore restored{.step = step, .load_status = std::move(loaded)};
   RememberRestore(impl, restored);
+  if (LatestOf(impl.history) > step) impl.history.restored = step;
+  if (impl.options.newer_steps != NewerSteps::kRefuse) {
+    BELAY_RETURN_IF_AGREED(GoBack(impl, step, restored));
+  }
   return restored;
 }
 
@@ -193,6 +199,13 @@ std::string ManagedRestore::ToString() const {
   for (const SkippedStep& other : skipped) {
     absl::StrAppend(&text, "\nskipped step ", other.step, ": ",
                     other.status.ToString());
+  }
+  if (!set_aside.empty()) {
+    absl::StrAppend(&text, "\nset aside in \"", aside,
+                    "\": ", absl::StrJoin(set_aside, ", "));
+  }
+  if (!deleted.empty()) {
+    absl::StrAppend(&text, "\ndeleted: ", absl::StrJoin(deleted, ", "));
   }
   return text;
 }

@@ -33,6 +33,8 @@ struct Order {
   double began = 0;  // as of WorkedBy
   // The steps that are there, where they are others than all ranks know of.
   std::optional<std::vector<int64_t>> steps;
+  // The steps that the manager goes back behind are out of the way.
+  bool is_back = false;
 };
 
 std::string Encode(const Order& order) {
@@ -43,6 +45,7 @@ std::string Encode(const Order& order) {
   out.PutText(order.decision.reason);
   out.Put(order.began);
   PutStepRecord(order.record, out);
+  out.Put(order.is_back);
   out.Put(order.steps.has_value());
   if (order.steps) PutSteps(*order.steps, out);
   return out.Take();
@@ -57,6 +60,7 @@ Order DecodeOrder(std::string_view bytes) {
   order.decision.reason = in.GetText();
   order.began = in.Get<double>();
   order.record = GetStepRecord(in);
+  order.is_back = in.Get<bool>();
   if (in.Get<bool>()) order.steps = GetSteps(in);
   return order;
 }
@@ -97,6 +101,11 @@ Status AskClock(const Impl& impl, double now, SaveRequest& request,
 Status PrepareFiles(Impl& impl, SaveAttempt& attempt, Order& order) {
   const Deadline watched = WatchFiles(impl, "save");
   BELAY_RETURN_IF_ERROR(ComeBack(impl));
+  if (impl.state.going_back) {
+    BELAY_RETURN_IF_ERROR(FinishGoingBack(impl).status());
+    impl.state.going_back.reset();
+    order.is_back = true;
+  }
   // Somebody may have deleted steps by hand.
   BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk(impl));
   attempt.was_there = std::ranges::binary_search(steps, order.decision.step);
@@ -195,6 +204,12 @@ void ForgetFailures(Impl& impl) {
 void Finish(CheckpointManager& manager, Impl& impl, const Order& order,
             std::optional<int64_t> counter, ManagedSave& result) {
   impl.history.counter = counter;
+  if (impl.history.restored) {
+    impl.history.restored = order.decision.step;
+    if (LatestOf(impl.history) < order.decision.step) {
+      impl.history.restored.reset();
+    }
+  }
   ForgetFailures(impl);
   if (order.steps) SetSteps(*order.steps, impl);
   Insert(order.decision.step, impl.history.steps);
@@ -247,6 +262,7 @@ StatusOr<ManagedSave> CheckpointManager::Save(
   request.is_last = impl.stopping.reason && impl.stopping.is_last_save_owed;
   const StatusOr<Order> order = Ask(impl, attempt, options.metrics);
   if (!order.ok()) return MissSave(impl, attempt, order.status());
+  if (order->is_back) impl.state.going_back.reset();
   if (order->steps && !impl.failed.steps.empty()) {
     AdoptFailed(*order->steps, impl);
   }

@@ -14,6 +14,7 @@ namespace belay {
 void LogResult(const Team& team, const StatusOr<SaveResult>& result);
 void LogResult(const Team& team, const StatusOr<RestoreResult>& result);
 
+// The same of an error alone. Local.
 void LogError(const Team& team, const Status& status);
 
 }  // namespace belay

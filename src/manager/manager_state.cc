@@ -54,6 +54,21 @@ void KeepOnly(const std::vector<int64_t>& steps,
   });
 }
 
+void ForgetNewer(int64_t step, ManagerState& state) {
+  const auto is_newer = [&](const StepRecord& record) {
+    return record.step > step;
+  };
+  if (std::none_of(state.steps.begin(), state.steps.end(), is_newer)) return;
+  std::erase_if(state.steps, is_newer);
+  if (state.steps.empty()) return;
+  // Earlier than whatever is not preserved.
+  double last = state.steps.front().time - 1;
+  for (const StepRecord& record : state.steps) {
+    if (record.preserved) last = std::max(last, record.time);
+  }
+  state.last_preserved = std::min(state.last_preserved, last);
+}
+
 RecoveredState RecoverState(std::optional<ManagerState> stored,
                             const std::vector<int64_t>& committed, double now) {
   RecoveredState recovered;
@@ -64,6 +79,7 @@ RecoveredState RecoverState(std::optional<ManagerState> stored,
     return recovered;
   }
   state = *std::move(stored);
+  if (state.going_back) ForgetNewer(state.going_back->to, state);
   Adopt(committed, recovered);
   KeepOnly(committed, state.steps);
   if (now < state.last_preserved) {

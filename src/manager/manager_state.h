@@ -16,6 +16,16 @@
 
 namespace belay {
 
+// A training that goes back to a step. Noted before the newer steps are moved
+// or deleted, so that a crash in between does not leave some of them.
+struct GoingBack {
+  int64_t to = 0;
+  std::string aside;     // the directory for them, a name beside theirs
+  bool deletes = false;  // those that may be deleted
+
+  bool operator==(const GoingBack&) const = default;
+};
+
 struct ManagerState {
   // When the last step was preserved, in seconds since 1970.
   double last_preserved = 0;
@@ -25,6 +35,7 @@ struct ManagerState {
   // Noted before it is saved, so that a crash between commit and the next
   // writing of the state does not make it a stranger.
   std::optional<StepRecord> saving;
+  std::optional<GoingBack> going_back;
 
   bool operator==(const ManagerState&) const = default;
 };
@@ -47,6 +58,10 @@ StatusOr<std::string> StateText(const ManagerState& state,
 StatusOr<ManagerState> ParseState(std::string_view text,
                                   std::string_view prefix,
                                   std::string_view operation);
+
+// The state once the steps after `step` are gone: what was preserved of them
+// counts no longer.
+void ForgetNewer(int64_t step, ManagerState& state);
 
 struct RecoveredState {
   ManagerState state;

@@ -109,6 +109,13 @@ StatusOr<std::string> AgainstNumber(const ManagerOptions& options,
                                     const SaveDecision& decision, bool force) {
   const std::optional<int64_t> latest = LatestOf(history);
   if (!force && latest && *latest >= decision.step) {
+    if (history.restored && *history.restored < decision.step) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "step %d was restored, and step %d is not after the latest step %d; "
+          "set ManagerOptions.newer_steps to go on from step %d, or restore "
+          "the latest step",
+          *history.restored, decision.step, *latest, *history.restored));
+    }
     return absl::StrFormat("step %d is not after the latest step %d",
                            decision.step, *latest);
   }

@@ -28,6 +28,8 @@ struct SaveHistory {
   // step_counter at the last save or restore.
   std::optional<int64_t> counter;
   std::optional<MissedSave> missed;  // since then, the last one
+  // The step that the program has gone back to, while newer ones are there.
+  std::optional<int64_t> restored;
 };
 
 struct SaveRequest {
@@ -62,7 +64,8 @@ std::optional<int64_t> LatestOf(const SaveHistory& history);
 // Messages do not say where. Errors: InvalidArgument - a negative step, or
 // rules about steps where the
 //   caller names none; AlreadyExists - forced, and the step is there;
-//   FailedPrecondition - forced, and the manager is read-only; OutOfRange -
+//   FailedPrecondition - forced, and the manager is read-only; or the program
+//   has gone back, and the step is not after the latest one; OutOfRange -
 //   there is no number after the latest step; Internal - should_save threw.
 StatusOr<SaveDecision> DecideSave(const ManagerOptions& options,
                                   const SaveHistory& history,

@@ -51,15 +51,27 @@ class Reader {
     if (!object.is_object()) Blame("an object");
   }
 
-  int64_t Step() {
-    const json* value = Find("step");
-    if (value == nullptr || !value->is_number_integer()) return Blame("step");
+  int64_t Step(const char* name = "step") {
+    const json* value = Find(name);
+    if (value == nullptr || !value->is_number_integer()) return Blame(name);
     if (value->is_number_unsigned() &&
         value->get<uint64_t>() > uint64_t{INT64_MAX}) {
-      return Blame("step");
+      return Blame(name);
     }
     const auto step = value->get<int64_t>();
-    return step < 0 ? Blame("step") : step;
+    return step < 0 ? Blame(name) : step;
+  }
+
+  // A name in the directory of the state.
+  std::string Name(const char* name) {
+    const json* value = Find(name);
+    if (value == nullptr || !value->is_string() ||
+        value->get<std::string>().empty() ||
+        value->get<std::string>().find('/') != std::string::npos) {
+      Blame(name);
+      return "";
+    }
+    return value->get<std::string>();
   }
 
   double Number(const char* name) {
@@ -112,6 +124,13 @@ StepRecord ToRecord(const json& value, std::string& problem) {
   return record;
 }
 
+GoingBack ToGoingBack(const json& value, std::string& problem) {
+  Reader reader(value, problem);
+  return {.to = reader.Step("to"),
+          .aside = reader.Name("aside"),
+          .deletes = reader.Flag("deletes")};
+}
+
 Status CheckHeader(const json& document, std::string_view prefix,
                    std::string_view operation) {
   const auto text = [&](const char* name) {
@@ -161,6 +180,11 @@ StatusOr<std::string> StateText(const ManagerState& state,
     document["steps"].push_back(ToJson(record));
   }
   if (state.saving) document["saving"] = ToJson(*state.saving);
+  if (state.going_back) {
+    document["going_back"] = {{"to", state.going_back->to},
+                              {"aside", state.going_back->aside},
+                              {"deletes", state.going_back->deletes}};
+  }
   try {
     return document.dump(1) + "\n";
   } catch (const json::type_error&) {
@@ -181,6 +205,7 @@ StatusOr<ManagerState> ParseState(std::string_view text,
   ManagerState state{.last_preserved = reader.Number("last_preserved")};
   const json* const steps = reader.Find("steps");
   const json* const saving = reader.Find("saving");
+  const json* const going_back = reader.Find("going_back");
   const json* const version = reader.Find("version");
   if (version == nullptr || *version != kVersion) problem = "version";
   if (steps == nullptr || !steps->is_array()) {
@@ -194,6 +219,9 @@ StatusOr<ManagerState> ParseState(std::string_view text,
     }
   }
   if (saving != nullptr) state.saving = ToRecord(*saving, problem);
+  if (going_back != nullptr) {
+    state.going_back = ToGoingBack(*going_back, problem);
+  }
   if (!problem.empty()) return Damaged(operation, problem);
   return state;
 }

@@ -111,6 +111,10 @@ std::string ReplacedName(std::string_view path) {
 
 bool IsReplaced(std::string_view path) { return path.ends_with(kReplaced); }
 
+std::string AsideName(std::string_view prefix, int64_t number) {
+  return absl::StrFormat("%s.aside_%04d", AbslView(prefix), number);
+}
+
 std::string WithoutSlashes(std::string_view path) {
   while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
   return std::string(path);

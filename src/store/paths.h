@@ -49,6 +49,9 @@ bool IsInProgress(std::string_view path);
 std::string ReplacedName(std::string_view path);
 // Whether a path is such a name. Local.
 bool IsReplaced(std::string_view path);
+// "step.aside_0001": a directory with steps that a training went back behind. A
+// number has four digits or more. Local.
+std::string AsideName(std::string_view prefix, int64_t number);
 // The directory that holds `path`; "." for a bare name. Local.
 std::string ParentOf(std::string_view path);
 // The last name of `path`. Local.

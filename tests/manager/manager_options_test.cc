@@ -161,6 +161,12 @@ TEST(ManagerOptionsTest, ReadOnlyWritesNothing) {
   }
 }
 
+TEST(ManagerOptionsTest, ReadOnlyMovesNothing) {
+  EXPECT_THAT(
+      ErrorOf({.read_only = true, .newer_steps = NewerSteps::kSetAside}),
+      HasSubstr("read_only moves nothing"));
+}
+
 TEST(ManagerOptionsTest, ABadPolicy) {
   EXPECT_THAT(ErrorOf({.retention = EveryNSteps(0)}),
               HasSubstr("retention policy \"EveryNSteps\": n is out of range"));
@@ -207,6 +213,7 @@ TEST(ManagerOptionsTest, EachOptionIsCompared) {
       {"read_only", {.read_only = true}},
       {"remove_leftovers", {.remove_leftovers = false}},
       {"restore_match", {.restore_match = RestoreMatch::kConsumed}},
+      {"newer_steps", {.newer_steps = NewerSteps::kDelete}},
       {"init_fn", {.init_fn = [] { return absl::OkStatus(); }}}};
   const auto plain = CommonManagerOptions({});
   EXPECT_EQ(plain.size(), changed.size());

@@ -44,6 +44,20 @@ std::string Reason(const ManagerOptions& options, const SaveHistory& history,
   return decision.ok() ? decision->reason : "";
 }
 
+// A program that has gone back would save a number that is taken.
+TEST(SaveDecisionTest, AfterAnOlderStepThatWasRestored) {
+  const SaveHistory history = {.steps = {1, 2, 3}, .restored = 1};
+  const Status status = DecideSave({}, history, {.step = 2}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(std::string(status.message()),
+            "step 1 was restored, and step 2 is not after the latest step 3; "
+            "set ManagerOptions.newer_steps to go on from step 1, or restore "
+            "the latest step");
+  EXPECT_EQ(Reason({}, history, {.step = 1}),
+            "step 1 is not after the latest step 3");
+  EXPECT_EQ(Reason({}, history, {.step = 4}), "");
+}
+
 TEST(SaveDecisionTest, Interval) {
   EXPECT_THAT(Saved({.save_interval_steps = 2}, Range(5)),
               ElementsAre(0, 2, 4));
