@@ -64,7 +64,9 @@ class Checkpoint {
 
   // Writes all objects as the step after the last one: <dir>/step_<n>, where n
   // is save_counter() + 1. Collective. The counter is saved as a child of the
-  // root named "save_counter"; it keeps its old value if the save fails.
+  // root named "save_counter"; it keeps its old value if the save fails. The
+  // first save after a Restore goes behind the newest step in `dir`, if an
+  // older one was restored, unless options.overwrite is set; the result warns.
   // Same on all ranks: dir, options.
   // Errors: those of belay::Save, and those above.
   StatusOr<SaveResult> Save(const std::string& dir,

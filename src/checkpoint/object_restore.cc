@@ -293,6 +293,8 @@ StatusOr<LoadStatus> Checkpoint::Restore(const std::string& path,
   if (!status.ok()) {
     objects_->counter = counter;
     objects_->has_counter = had_counter;
+  } else if (!path.empty()) {
+    objects_->is_counter_restored = true;
   }
   return status;
 }

@@ -1,16 +1,20 @@
 // Checkpoint, but for what restores.
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "base/wire.h"
 #include "belay/checkpoint.h"
 #include "checkpoint/merge_together.h"
 #include "checkpoint/save_at.h"
 #include "checkpoint/save_step.h"
 #include "checkpoint/stations.h"
 #include "checkpoint/tracked_objects.h"
+#include "parallel/collective.h"
+#include "store/commit.h"
 #include "store/paths.h"
 
 namespace belay {
@@ -90,6 +94,32 @@ StatusOr<SaveResult> SaveObjects(TrackedObjects& objects,
                 with_cache);
 }
 
+// The counter after which there is no step in `dir`, so that a program that has
+// restored an older one goes on behind the newest. Collective; agreed.
+StatusOr<int64_t> PassNewer(const TrackedObjects& objects,
+                            const std::string& dir,
+                            const SaveOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(*objects.comm, "save", dir));
+  Team team{*objects.comm, Deadline(*objects.comm, options.deadline_seconds,
+                                    Cat("save in \"", dir, "\""))};
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes,
+                                FromRoot(team, [&]() -> StatusOr<std::string> {
+                                  int64_t newest = -1;
+                                  const StatusOr<std::vector<int64_t>> steps =
+                                      CommittedSteps(dir, kStepPrefix);
+                                  if (steps.ok() && !steps->empty())
+                                    newest = steps->back();
+                                  // Whatever is wrong with the directory, the
+                                  // save will say.
+                                  WireWriter out;
+                                  out.Put(newest);
+                                  return out.Take();
+                                }));
+  const auto newest = WireReader(bytes).Get<int64_t>();
+  return newest == INT64_MAX ? objects.counter
+                             : std::max(objects.counter, newest);
+}
+
 }  // namespace
 
 StatusOr<SaveResult> SaveStep(TrackedObjects& objects, const std::string& path,
@@ -138,10 +168,28 @@ Status CheckMoved(const TrackedObjects* objects, std::string_view operation) {
 StatusOr<SaveResult> Checkpoint::Save(const std::string& dir,
                                       const SaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "save"));
-  const std::string path =
-      dir.empty() ? "" : StepPath(dir, objects_->counter + 1);
+  TrackedObjects& objects = *objects_;
+  const int64_t restored = objects.counter;
+  if (objects.is_counter_restored && !options.overwrite) {
+    BELAY_ASSIGN_OR_RETURN_AGREED(objects.counter,
+                                  PassNewer(objects, dir, options));
+  }
+  const int64_t passed = objects.counter;
   bool ignored = false;
-  return SaveStep(*objects_, path, options, ignored);
+  StatusOr<SaveResult> result = SaveStep(
+      objects, dir.empty() ? "" : StepPath(dir, passed + 1), options, ignored);
+  if (!result.ok()) {
+    objects.counter = restored;
+    return result;
+  }
+  objects.is_counter_restored = false;
+  if (passed > restored) {
+    result->warnings.push_back(absl::StrFormat(
+        "step %d was restored, and \"%s\" has steps up to %d: the next number "
+        "is %d",
+        restored, dir, passed, passed + 1));
+  }
+  return result;
 }
 
 StatusOr<SaveResult> Checkpoint::SaveAs(const std::string& path,

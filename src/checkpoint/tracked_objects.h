@@ -44,6 +44,9 @@ struct TrackedObjects {
   // A child of the root as soon as anything was saved or restored.
   int64_t counter = 0;
   bool has_counter = false;
+  // The counter was restored, perhaps from a step that is not the newest, and
+  // no step has been saved since.
+  bool is_counter_restored = false;
   // For saving.
   PlanCache plan_cache;
   MergeResult merge;
