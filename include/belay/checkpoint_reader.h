@@ -25,6 +25,7 @@
 #include "belay/status.h"
 #include "belay/tensor.h"
 #include "belay/type_handler.h"
+#include "belay/value_tree.h"
 
 namespace belay {
 
@@ -167,6 +168,10 @@ StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path);
 // opens a step once for many arrays. (TensorFlow's load_variable.)
 // Errors: those of Open and ReadTensor.
 StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key);
+
+// Reads all values of a step. Local.
+// Errors: those of CheckpointReader::ReadTensor and ReadText.
+StatusOr<ValueTree> ReadTree(const CheckpointReader& reader);
 
 // What VerifyCheckpoint found.
 struct VerifyResult {

@@ -24,6 +24,7 @@
 #include "belay/restore_args.h"
 #include "belay/status.h"
 #include "belay/tensor.h"
+#include "belay/value_tree.h"
 
 namespace belay {
 
@@ -56,6 +57,14 @@ StatusOr<RestoredValues> RestoreValues(
     const Comm& comm, const std::string& dir, std::optional<int64_t> step,
     const std::vector<ArrayRestoreArgsFor>& args = {},
     const RestoreOptions& options = {});
+
+// Restores all values of a step, whole on each rank. Collective. `dir`, `step`
+// and what is the same on all ranks as for Restore; of `options` those that
+// speak of single values are refused, as by RestoreValues.
+// Errors: those of RestoreValues.
+StatusOr<ValueTree> RestoreTree(const Comm& comm, const std::string& dir,
+                                std::optional<int64_t> step,
+                                const RestoreOptions& options = {});
 
 }  // namespace belay
 

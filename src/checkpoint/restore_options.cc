@@ -38,4 +38,17 @@ ReadRules ReadRulesOf(const RestoreOptions& options) {
           .max_bytes_in_flight = options.max_bytes_in_flight};
 }
 
+Status CheckNoArgs(const std::string& dir, const RestoreOptions& options) {
+  const char* const name = !options.args.empty()        ? "args"
+                           : options.selects != nullptr ? "selects"
+                           : !IsUsuallyStrict(options)
+                               ? "missing, unexpected or mismatched"
+                               : nullptr;
+  if (name == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "restore \"%s\": the option %s is for values that the program has: say "
+      "it by ArrayRestoreArgs",
+      dir, name));
+}
+
 }  // namespace belay

@@ -18,6 +18,11 @@ namespace belay {
 Status CheckReading(std::string_view operation, const std::string& path,
                     const RestoreOptions& options);
 
+// Checks that no option speaks of single values, where the program has none
+// yet. Local.
+// Errors: InvalidArgument - names it.
+Status CheckNoArgs(const std::string& dir, const RestoreOptions& options);
+
 // The same for the planner. Local.
 ReadRules ReadRulesOf(const RestoreOptions& options);
 

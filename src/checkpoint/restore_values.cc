@@ -7,6 +7,7 @@
 #include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "base/with_memory.h"
+#include "checkpoint/restore_options.h"
 #include "checkpoint/restore_run.h"
 #include "types/array_placing.h"
 #include "types/strictness.h"
@@ -77,20 +78,6 @@ StatusOr<State> PlaceTogether(RestoreRun& run,
   StatusOr<State> state = place();
   BELAY_RETURN_IF_AGREED(Agree(run.team, state.status()));
   return state;
-}
-
-// What is restored as what is said by arguments of its own. Local.
-Status CheckNoArgs(const std::string& dir, const RestoreOptions& options) {
-  const char* const name = !options.args.empty()        ? "args"
-                           : options.selects != nullptr ? "selects"
-                           : !IsUsuallyStrict(options)
-                               ? "missing, unexpected or mismatched"
-                               : nullptr;
-  if (name == nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "restore \"%s\": the option %s is for values that the program has: say "
-      "it by ArrayRestoreArgs",
-      dir, name));
 }
 
 }  // namespace

@@ -57,10 +57,7 @@ class ValueTable {
     const auto row = std::lower_bound(keys.begin(), keys.end(), key);
     if (row == keys.end() || *row != key) return FindArrays(key, below);
     StoredValue value = At(static_cast<size_t>(row - keys.begin()));
-    for (auto inner = std::lower_bound(row, keys.end(), below);
-         inner != keys.end() && inner->starts_with(below); ++inner) {
-      value.values.push_back(At(static_cast<size_t>(inner - keys.begin())));
-    }
+    AddInside(below, value);
     return value;
   }
 
@@ -73,6 +70,15 @@ class ValueTable {
   }
 
  private:
+  // Adds the values with handlers whose keys begin with `below`.
+  void AddInside(const std::string& below, StoredValue& value) const {
+    const std::vector<std::string>& keys = saved_.values.key;
+    for (auto inner = std::lower_bound(keys.begin(), keys.end(), below);
+         inner != keys.end() && inner->starts_with(below); ++inner) {
+      value.values.push_back(At(static_cast<size_t>(inner - keys.begin())));
+    }
+  }
+
   std::optional<StoredValue> FindArrays(const std::string& key,
                                         const std::string& below) const {
     const std::vector<StoredArray>& arrays = saved_.arrays;
@@ -89,7 +95,8 @@ class ValueTable {
       value.parts.push_back(PartOf(
           std::string_view(arrays[i].key).substr(below.size()), arrays[i]));
     }
-    if (value.parts.empty()) return std::nullopt;
+    AddInside(below, value);
+    if (value.parts.empty() && value.values.empty()) return std::nullopt;
     return value;
   }
 
@@ -294,6 +301,7 @@ void PutListedValues(WireWriter& out, const std::vector<ListedValue>& values) {
     out.PutText(value.key);
     out.PutText(value.typestr);
     out.PutTexts(value.parts);
+    out.PutTexts(value.entries);
   }
 }
 
