@@ -103,9 +103,12 @@ Status RemoveStep(const std::string& step_directory, bool durable) {
   const std::string debris = InProgressPath(step_directory);
   BELAY_ASSIGN_OR_RETURN(const bool has_debris, Exists(debris));
   if (has_debris) BELAY_RETURN_IF_ERROR(RemoveOwn(debris));
-  BELAY_ASSIGN_OR_RETURN(const HeldFile held,
-                         LockAgainstPins("remove", step_directory));
-  BELAY_RETURN_IF_ERROR(Rename(step_directory, debris));
+  {
+    BELAY_ASSIGN_OR_RETURN(const HeldFile held,
+                           LockAgainstPins("remove", step_directory));
+    BELAY_RETURN_IF_ERROR(Rename(step_directory, debris));
+    // NFS keeps the directory of a file that is open.
+  }
   if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(ParentOf(step_directory)));
   return RemoveTree(debris);
 }
