@@ -15,6 +15,8 @@
 #include <functional>
 #include <string_view>
 
+#include "belay/cxx20.h"
+
 namespace belay {
 
 enum class LogLevel : uint8_t {

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "belay/cxx20.h"
+
 namespace belay {
 
 // A program restores a step that is not the newest, and goes on from there. The
@@ -17,7 +19,9 @@ enum class NewerSteps : uint8_t {
   // the next free number, under the names that they have. It is a directory of
   // steps as any other.
   kSetAside,
-  // They are deleted.
+  // They are deleted, but for what is kept for good, was saved by no manager,
+  // is
+  // pinned or has somebody else's files in it; that is set aside.
   kDelete,
 };
 

@@ -100,7 +100,7 @@ StatusOr<AsideOutcome> FinishGoingBack(const Impl& impl) {
                          ReadState(impl.dir, impl.options.prefix));
   if (stored) {
     for (const StepRecord& record : stored->steps) {
-      order.deletable.push_back(record.step);
+      if (!record.preserved) order.deletable.push_back(record.step);
     }
   }
   BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps,

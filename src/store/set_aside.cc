@@ -28,7 +28,9 @@ StatusOr<bool> Delete(const AsideOrder& order, int64_t step,
                       std::vector<std::string>& notes) {
   if (!std::ranges::binary_search(order.deletable, step)) {
     notes.push_back(absl::StrFormat(
-        "step %d is set aside and not deleted: no manager has saved it", step));
+        "step %d is set aside and not deleted: no manager has saved it, or it "
+        "is kept for good",
+        step));
     return false;
   }
   const Status status = RemoveStep(
