@@ -200,6 +200,9 @@ TEST_F(ValueTreeTest, InsideObjects) {
   };
   Checkpoint checkpoint(comm_, as_value(config));
   Ok(checkpoint.Save(run() + "/objects"));
+  const ValueTree all = Ok(RestoreTree(comm_, run() + "/objects", kLatestStep));
+  EXPECT_EQ(all.Find("/.ATTRIBUTES/config/rate")->tensor->values<double>()[0],
+            0.5);
   Dict known;
   Checkpoint other(comm_, as_value(known));
   Ok(other.Restore(run() + "/objects"));

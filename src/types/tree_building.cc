@@ -80,13 +80,14 @@ void Fill(const Branch& branch, ValueTree& tree) {
                    });
 }
 
-void AddLeaves(const std::string& path, ValueTree& tree,
+// Names may be empty: the values of a root object are below "/".
+void AddLeaves(const std::string& path, bool is_root, ValueTree& tree,
                std::vector<TreeLeaf>& leaves) {
   if (tree.tensor || tree.text) leaves.push_back({path, &tree});
   for (ValueTree& item : tree.items) {
     const std::string name =
         tree.is_dict() ? standard::PartName(item.name) : item.name;
-    AddLeaves(path.empty() ? name : Cat(path, "/", name), item, leaves);
+    AddLeaves(is_root ? name : Cat(path, "/", name), false, item, leaves);
   }
 }
 
@@ -117,7 +118,7 @@ Status BuildTree(const StoredValue& stored, ValueTree& tree) {
 
 std::vector<TreeLeaf> LeavesOf(ValueTree& tree) {
   std::vector<TreeLeaf> leaves;
-  AddLeaves("", tree, leaves);
+  AddLeaves("", true, tree, leaves);
   return leaves;
 }
 
