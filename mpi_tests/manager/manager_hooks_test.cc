@@ -40,6 +40,7 @@ TEST_F(ManagerHooksTest, OptionsOfOneSave) {
 TEST_F(ManagerHooksTest, MetadataOfTheRunAndOfAStep) {
   ManagerOptions options;
   options.metadata = {{"commit", "1a2b"}, {"phase", "first"}};
+  options.save.metadata = {{"phase", "first"}};
   auto manager = Manage(options);
   ASSERT_EQ(manager.status(), absl::OkStatus());
   ASSERT_TRUE(SaveStep(*manager, 1)->saved);

@@ -177,9 +177,13 @@ StatusOr<Order> Ask(Impl& impl, SaveAttempt& attempt,
   return AskRoot(team, impl, attempt, metrics);
 }
 
-// Adds what is not there yet. Local.
-void AddMetadata(const Metadata& more, Metadata& metadata) {
-  metadata.insert(more.begin(), more.end());
+// What is said of this step counts before what is said of all. Local.
+Metadata MetadataOf(const ManagedSaveOptions& options, const SaveOptions& how,
+                    const Impl& impl) {
+  Metadata metadata = options.metadata;
+  metadata.insert(how.metadata.begin(), how.metadata.end());
+  metadata.insert(impl.options.metadata.begin(), impl.options.metadata.end());
+  return metadata;
 }
 
 // Rank 0 only.
@@ -273,8 +277,7 @@ StatusOr<ManagedSave> CheckpointManager::Save(
     return result;
   }
   SaveOptions how = options.save.value_or(impl.options.save);
-  AddMetadata(options.metadata, how.metadata);
-  AddMetadata(impl.options.metadata, how.metadata);
+  how.metadata = MetadataOf(options, how, impl);
   how.overwrite = how.overwrite || order->decision.replaces_damaged;
   attempt.at_files = false;
   StatusOr<SaveResult> saved =
