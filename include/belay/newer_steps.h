@@ -19,9 +19,8 @@ enum class NewerSteps : uint8_t {
   // the next free number, under the names that they have. It is a directory of
   // steps as any other.
   kSetAside,
-  // They are deleted, but for what is kept for good, was saved by no manager,
-  // is
-  // pinned or has somebody else's files in it; that is set aside.
+  // They are deleted; what is kept for good, was saved by no manager, is pinned
+  // or has somebody else's files in it is set aside.
   kDelete,
 };
 

@@ -6,11 +6,14 @@
 #ifndef BELAY_STEP_PIN_H_
 #define BELAY_STEP_PIN_H_
 
+#include <memory>
 #include <string>
 
 #include "belay/status.h"
 
 namespace belay {
+
+class HeldFile;
 
 // No manager deletes, and no save replaces, a step while a program that has
 // pinned it lives: an evaluation of a run that keeps its last three steps only.
@@ -37,10 +40,10 @@ class StepPin {
   const std::string& path() const { return path_; }
 
  private:
-  StepPin(std::string path, int fd);
+  StepPin(std::string path, std::unique_ptr<HeldFile> file);
 
   std::string path_;
-  int fd_ = -1;
+  std::unique_ptr<HeldFile> file_;
 };
 
 }  // namespace belay

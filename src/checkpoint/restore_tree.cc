@@ -17,22 +17,6 @@
 namespace belay {
 namespace {
 
-// A State of all leaves, by their whole keys. Local.
-StatusOr<State> MakeState(const StoredValue& whole, ValueTree& tree) {
-  BELAY_RETURN_IF_ERROR(
-      WithMemory("all values", [&] { return BuildTree(whole, tree); }));
-  State state;
-  for (const TreeLeaf& leaf : LeavesOf(tree)) {
-    if (leaf.node->text) {
-      state.Add(leaf.path, &*leaf.node->text);
-    } else {
-      state.Add(leaf.path, &*leaf.node->tensor);
-    }
-  }
-  BELAY_RETURN_IF_ERROR(state.status());
-  return state;
-}
-
 // Collective; agreed.
 StatusOr<State> MakeTogether(RestoreRun& run, ValueTree& tree) {
   run.stations.Enter("metadata");
@@ -43,8 +27,11 @@ StatusOr<State> MakeTogether(RestoreRun& run, ValueTree& tree) {
               return EncodeValues({WholeCheckpoint(AllValues(run.saved))});
             });
       }));
-  StatusOr<State> state = MakeState(DecodeValues(bytes)[0], tree);
-  BELAY_RETURN_IF_AGREED(Agree(run.team, state.status()));
+  State state;
+  BELAY_RETURN_IF_AGREED(Agree(run.team, WithMemory("all values", [&] {
+                                 return AddTree(DecodeValues(bytes)[0], tree,
+                                                state);
+                               })));
   return state;
 }
 

@@ -10,7 +10,6 @@
 #include "checkpoint/restore_options.h"
 #include "checkpoint/restore_run.h"
 #include "types/array_placing.h"
-#include "types/strictness.h"
 
 namespace belay {
 namespace {

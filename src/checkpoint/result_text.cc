@@ -72,10 +72,40 @@ void AddConversions(std::string_view what,
   AddKeys(what, keys, text);
 }
 
-void AddLines(const std::vector<std::string>& warnings, std::string& text) {
+// All but the warnings.
+std::string Summary(const SaveResult& result) {
+  std::string text = Cat("saved step ", result.step, " in \"", result.path,
+                         "\": ", CountText(result.num_arrays, "array"), ", ",
+                         BytesText(result.counters.bytes), " in ",
+                         CountText(result.counters.files, "file"), " by ",
+                         TransferText(result.transfer), ", ",
+                         TimesText(result.counters.stations));
+  if (!result.transfer_note.empty()) {
+    text += Cat("\ntransfer: ", result.transfer_note);
+  }
+  return text;
+}
+
+std::string Summary(const RestoreResult& result) {
+  std::string text = Cat("restored step ", result.step, " from \"", result.path,
+                         "\": ", CountText(result.num_arrays, "array"), ", ",
+                         BytesText(result.counters.bytes), " read, ",
+                         CountText(result.blocks_verified, "checksum"),
+                         " compared, ", TimesText(result.counters.stations));
+  AddKeys("not stored", result.missing, text);
+  AddKeys("stored, and not restored", result.unexpected, text);
+  AddConversions("stored in another form, and not restored", result.mismatched,
+                 text);
+  AddConversions("converted", result.conversions, text);
+  return text;
+}
+
+std::string WithWarnings(std::string text,
+                         const std::vector<std::string>& warnings) {
   for (const std::string& warning : warnings) {
     text += Cat("\nwarning: ", warning);
   }
+  return text;
 }
 
 template <typename Result>
@@ -83,9 +113,7 @@ void LogAny(const Team& team, const StatusOr<Result>& result) {
   if (!team.is_root()) return;
   if (!result.ok()) return LogError(team, result.status());
   if (IsLogged(LogLevel::kInfo)) {
-    Result quiet = *result;
-    quiet.warnings.clear();
-    Log(LogLevel::kInfo, quiet.ToString());
+    Log(LogLevel::kInfo, Summary(*result));
   }
   for (const std::string& warning : result->warnings) {
     Log(LogLevel::kWarning, warning);
@@ -99,28 +127,11 @@ void LogAny(const Team& team, const StatusOr<Result>& result) {
 }  // namespace
 
 std::string SaveResult::ToString() const {
-  std::string text =
-      Cat("saved step ", step, " in \"", path,
-          "\": ", CountText(num_arrays, "array"), ", ",
-          BytesText(counters.bytes), " in ", CountText(counters.files, "file"),
-          " by ", TransferText(transfer), ", ", TimesText(counters.stations));
-  if (!transfer_note.empty()) text += Cat("\ntransfer: ", transfer_note);
-  AddLines(warnings, text);
-  return text;
+  return WithWarnings(Summary(*this), warnings);
 }
 
 std::string RestoreResult::ToString() const {
-  std::string text = Cat("restored step ", step, " from \"", path,
-                         "\": ", CountText(num_arrays, "array"), ", ",
-                         BytesText(counters.bytes), " read, ",
-                         CountText(blocks_verified, "checksum"), " compared, ",
-                         TimesText(counters.stations));
-  AddKeys("not stored", missing, text);
-  AddKeys("stored, and not restored", unexpected, text);
-  AddConversions("stored in another form, and not restored", mismatched, text);
-  AddConversions("converted", conversions, text);
-  AddLines(warnings, text);
-  return text;
+  return WithWarnings(Summary(*this), warnings);
 }
 
 void LogError(const Team& team, const Status& status) {

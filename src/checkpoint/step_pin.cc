@@ -1,7 +1,6 @@
 #include "belay/step_pin.h"
 
-#include <unistd.h>
-
+#include <memory>
 #include <utility>
 
 #include "base/printable.h"
@@ -12,20 +11,12 @@
 
 namespace belay {
 
-StepPin::StepPin(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+StepPin::StepPin(std::string path, std::unique_ptr<HeldFile> file)
+    : path_(std::move(path)), file_(std::move(file)) {}
 
-StepPin::StepPin(StepPin&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
-
-StepPin& StepPin::operator=(StepPin&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-StepPin::~StepPin() {
-  if (fd_ >= 0) ::close(fd_);
-}
+StepPin::StepPin(StepPin&& other) noexcept = default;
+StepPin& StepPin::operator=(StepPin&& other) noexcept = default;
+StepPin::~StepPin() = default;
 
 StatusOr<StepPin> StepPin::Take(const std::string& path) {
   // The newest step may be another one once this one is gone.
@@ -35,7 +26,10 @@ StatusOr<StepPin> StepPin::Take(const std::string& path) {
     BELAY_ASSIGN_OR_RETURN(step, ResolveStep(path));
     StatusOr<HeldFile> file = PinStep(step);
     if (!file.ok()) return PrintableStatus(file.status());
-    if (file->fd() >= 0) return StepPin(std::move(step), file->Release());
+    if (file->fd() >= 0) {
+      return StepPin(std::move(step),
+                     std::make_unique<HeldFile>(*std::move(file)));
+    }
   }
   return absl::NotFoundError(PrintableText(
       Cat("pin \"", step, "\": it is being deleted or replaced")));

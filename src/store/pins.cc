@@ -49,7 +49,8 @@ bool HasName(int fd, const std::string& path) {
 
 }  // namespace
 
-HeldFile::HeldFile(HeldFile&& other) noexcept : fd_(other.Release()) {}
+HeldFile::HeldFile(HeldFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)) {}
 
 HeldFile& HeldFile::operator=(HeldFile&& other) noexcept {
   std::swap(fd_, other.fd_);
@@ -59,8 +60,6 @@ HeldFile& HeldFile::operator=(HeldFile&& other) noexcept {
 HeldFile::~HeldFile() {
   if (fd_ >= 0) ::close(fd_);
 }
-
-int HeldFile::Release() { return std::exchange(fd_, -1); }
 
 StatusOr<HeldFile> PinStep(const std::string& path) {
   const std::string index = JoinPath(path, IndexName());

@@ -20,8 +20,6 @@ class HeldFile {
   HeldFile& operator=(HeldFile&& other) noexcept;
   ~HeldFile();
 
-  // Returns the descriptor, which the caller closes. Local.
-  int Release();
   int fd() const { return fd_; }
 
  private:

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "belay/standard_handlers.h"
 #include "model/stored_values.h"
@@ -120,6 +121,18 @@ std::vector<TreeLeaf> LeavesOf(ValueTree& tree) {
   std::vector<TreeLeaf> leaves;
   AddLeaves("", true, tree, leaves);
   return leaves;
+}
+
+Status AddTree(const StoredValue& stored, ValueTree& tree, State& state) {
+  BELAY_RETURN_IF_ERROR(BuildTree(stored, tree));
+  for (const TreeLeaf& leaf : LeavesOf(tree)) {
+    if (leaf.node->text) {
+      state.Add(leaf.path, &*leaf.node->text);
+    } else {
+      state.Add(leaf.path, &*leaf.node->tensor);
+    }
+  }
+  return state.status();
 }
 
 StoredValue WholeCheckpoint(const std::vector<StoredValue>& all) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "belay/state.h"
 #include "belay/status.h"
 #include "belay/type_handler.h"
 #include "belay/value_tree.h"
@@ -26,6 +27,10 @@ struct TreeLeaf {
   ValueTree* node = nullptr;
 };
 std::vector<TreeLeaf> LeavesOf(ValueTree& tree);
+
+// Builds the tree, and adds its leaves to `state` under their paths.
+// Errors: those of BuildTree and of the State.
+Status AddTree(const StoredValue& stored, ValueTree& tree, State& state);
 
 // All values of a checkpoint as one group with the key "".
 StoredValue WholeCheckpoint(const std::vector<StoredValue>& all);

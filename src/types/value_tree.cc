@@ -6,7 +6,6 @@
 #include <variant>
 
 #include "base/printable.h"
-#include "base/status_macros.h"
 #include "base/text.h"
 #include "belay/standard_handlers.h"
 #include "belay/state.h"
@@ -30,19 +29,6 @@ void AddContent(ValueTree& tree, State& parts) {
   }
 }
 
-// What restores a tree: it becomes what is stored. Local.
-Status ListLeaves(ValueTree& tree, const StoredValue& stored, State& parts) {
-  BELAY_RETURN_IF_ERROR(BuildTree(stored, tree));
-  for (const TreeLeaf& leaf : LeavesOf(tree)) {
-    if (leaf.node->text) {
-      parts.Add(leaf.path, &*leaf.node->text);
-    } else {
-      parts.Add(leaf.path, &*leaf.node->tensor);
-    }
-  }
-  return absl::OkStatus();
-}
-
 // A tree under its own typestr. Local.
 class NodeHandler : public Handler<ValueTree> {
  public:
@@ -55,7 +41,7 @@ class NodeHandler : public Handler<ValueTree> {
   }
   Status ListForRestore(ValueTree& tree, const StoredValue& stored,
                         State& parts) const override {
-    return ListLeaves(tree, stored, parts);
+    return AddTree(stored, tree, parts);
   }
 
  private:
@@ -81,7 +67,7 @@ class TreeHandler : public Handler<ValueTree> {
   }
   Status ListForRestore(ValueTree& tree, const StoredValue& stored,
                         State& parts) const override {
-    return ListLeaves(tree, stored, parts);
+    return AddTree(stored, tree, parts);
   }
 };
 
