@@ -15,6 +15,7 @@
 #include "belay/box.h"
 #include "belay/dtype.h"
 #include "belay/layout.h"
+#include "belay/transform.h"
 
 namespace belay {
 
@@ -32,6 +33,10 @@ struct RestoreArgs {
   // Unset: what RestoreOptions says.
   std::optional<bool> allow_dtype_cast;
   std::optional<bool> allow_shape_mismatch;
+  // Compute it from stored arrays instead. For arrays and numbers without
+  // handlers; excludes `stored_key`. The result may differ from the program's
+  // value as a stored array may.
+  Transform transform;
 
   friend bool operator==(const RestoreArgs&, const RestoreArgs&) = default;
 };

@@ -138,18 +138,22 @@ StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
   ValuesToRead values;
   for (const KeyedValue& keyed : reads) {
     const LiveValue& value = live.values[keyed.value];
-    const Tolerance tolerance = choices[keyed.value].tolerance;
+    const RestoreChoice& choice = choices[keyed.value];
+    const Tolerance tolerance = choice.tolerance;
     if (value.handled.address != nullptr) {
       BELAY_ASSIGN_OR_RETURN(
           TypeHandlerPtr handler,
           HandlerFor({keyed.key, value.handled, value.handler}, table));
+      BELAY_RETURN_IF_ERROR(CheckNotComputed(keyed.key, choice));
       values.handled.push_back({.key = keyed.key,
                                 .value = value.handled,
                                 .handler = std::move(handler),
                                 .tolerance = tolerance});
     }
     for (const Shard& shard : value.shards) {
-      values.AddShard(shard, {.stored_key = keyed.key, .tolerance = tolerance});
+      BELAY_RETURN_IF_ERROR(values.Add(shard, {.stored_key = keyed.key,
+                                               .tolerance = tolerance,
+                                               .transform = choice.transform}));
     }
   }
   return values;

@@ -180,6 +180,7 @@ StatusOr<RestoreResult> ReadRounds(RestoreRun& run,
                                    StatusOr<ValuesToRead> values) {
   BELAY_RETURN_IF_AGREED(ListTogether(run, std::move(values)));
   RestoreResult sum;
+  sum.conversions = run.computed_conversions;
   for (bool more = true; more;) {
     BELAY_RETURN_IF_AGREED(ReadListed(run));
     AddResult(std::exchange(run.result, {}), sum);

@@ -62,18 +62,27 @@ bool AnyIsResizable(const ValuesToRead& values) {
 void LetAllBeAbsent(ValuesToRead& values) {
   values.may_be_absent.assign(values.shards.size(), true);
   for (HandledValue& value : values.handled) value.may_be_absent = true;
+  for (ComputedValue& value : values.computed) value.may_be_absent = true;
 }
 
 Status CheckAllWritable(const StatusOr<ValuesToRead>& values) {
   return values.ok() ? CheckWritable(*values) : values.status();
 }
 
-// Lists the values, containers with the lengths that are stored. Local.
-StatusOr<HandlerListing> ListFitted(ValuesToRead values,
-                                    const HandlerTable& table,
-                                    const StoredAnswer& answer) {
+// Lists the values, containers with the lengths that are stored, and adds what
+// does not fit to `mismatched`. Local.
+StatusOr<HandlerListing> ListFitted(RestoreRun& run, ValuesToRead values,
+                                    const StoredAnswer& answer,
+                                    std::vector<Conversion>& mismatched) {
+  std::vector<ComputedValue> computed = std::move(values.computed);
   BELAY_RETURN_IF_ERROR(GiveLengths(answer.lengths, values.shards));
-  return ListForRestore(std::move(values), table, answer.stored);
+  BELAY_RETURN_IF_ERROR(GiveComputedLengths(answer, computed));
+  BELAY_ASSIGN_OR_RETURN(
+      HandlerListing listing,
+      ListForRestore(std::move(values), *run.handlers, answer.stored));
+  BELAY_RETURN_IF_ERROR(
+      ListComputed(run, std::move(computed), answer, listing, mismatched));
+  return listing;
 }
 
 }  // namespace
@@ -89,26 +98,36 @@ Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
   // One that fails here takes part, so that all learn of it.
   std::vector<int64_t> any = {!values.ok() || !values->handled.empty() ? 1 : 0,
                               values.ok() && AnyMayBeAbsent(*values) ? 1 : 0,
-                              values.ok() && AnyIsResizable(*values) ? 1 : 0};
+                              values.ok() && AnyIsResizable(*values) ? 1 : 0,
+                              values.ok() && !values->computed.empty() ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MaxAll(run.team, any));
   run.any_handlers = any[0] != 0;
   if (run.any_handlers) run.stations.Enter("handlers");
   StoredAnswer answer;
-  const bool asks = run.any_handlers || any[1] != 0 || any[2] != 0 || asks_all;
+  run.any_computed = any[3] != 0;
+  const bool asks = run.any_handlers || any[1] != 0 || any[2] != 0 ||
+                    run.any_computed || asks_all;
   if (asks) {
     BELAY_RETURN_IF_AGREED(Agree(run.team, values.status()));
     BELAY_ASSIGN_OR_RETURN_AGREED(answer, AskTogether(run, *values));
     LeaveOut(answer, run.team.size(), *values);
   }
+  std::vector<Conversion> mismatched;
   StatusOr<HandlerListing> listing = Guarded(
-      [&] { return ListFitted(*std::move(values), *run.handlers, answer); });
+      [&] { return ListFitted(run, *std::move(values), answer, mismatched); });
   if (asks) BELAY_RETURN_IF_AGREED(Agree(run.team, listing.status()));
   run.listing = *std::move(listing);
+  if (run.any_computed) {
+    BELAY_RETURN_IF_AGREED(ShareComputed(run, mismatched));
+    answer.mismatched.insert(answer.mismatched.end(), mismatched.begin(),
+                             mismatched.end());
+  }
   Report(run.options, std::move(answer), run.result);
   return absl::OkStatus();
 }
 
 StatusOr<bool> ReceiveTogether(RestoreRun& run) {
+  if (run.any_computed) BELAY_RETURN_IF_AGREED(ComputeTogether(run));
   if (!run.any_handlers) return false;
   run.stations.Enter("handlers");
   StatusOr<HandlerListing> more = ListMore(run.listing, *run.handlers);

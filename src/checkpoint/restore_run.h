@@ -20,8 +20,10 @@
 #include "model/restore_choice.h"
 #include "model/stored_form.h"
 #include "parallel/collective.h"
+#include "transform/plan.h"
 #include "types/handler_table.h"
 #include "types/restore_chooser.h"
+#include "types/stored_answer.h"
 #include "types/value_listing.h"
 #include "types/values_to_read.h"
 
@@ -44,6 +46,12 @@ struct RestoreSource {
   uint64_t identity = 0;
 };
 
+// A value that is computed, and what is left to do for it.
+struct ComputedListing {
+  std::string what;  // in messages
+  std::vector<TransformMove> moves;
+};
+
 // Its arguments, and what the stations hand on. Neither copied nor moved.
 struct RestoreRun {
   RestoreRun(const Comm& comm, RestoreSource wanted,
@@ -57,6 +65,12 @@ struct RestoreRun {
   bool any_handlers = false;  // equal on all ranks
   // The program has named each shape, also one in which nothing is stored.
   bool may_read_nothing = false;
+  // Of values that are computed from what is read: what is done when it is
+  // there, and what they are converted from. `any_computed` is equal on all
+  // ranks, and so is `computed_conversions` once they are listed.
+  bool any_computed = false;
+  std::vector<ComputedListing> computed;
+  std::vector<Conversion> computed_conversions;
   HandlerListing listing;  // `shards` are its own, and borrow from it
   std::vector<Shard> shards;
   // By shard, what may differ.
@@ -121,6 +135,26 @@ Status ReadStation(RestoreRun& run);
 // with handlers or such as may be absent. Collective; agreed.
 // Errors: this rank's or another's `values`; those of ListForRestore.
 Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values);
+
+// Plans the values that are computed from stored arrays, and adds what is read
+// for them to `listing`. What does not fit, and may be so, is left out and
+// added to `mismatched`. Local. Errors: those of PlanTransform and GiveLength;
+// FailedPrecondition - the result
+//   does not fit the program's value; all name its key.
+Status ListComputed(RestoreRun& run, std::vector<ComputedValue> values,
+                    const StoredAnswer& answer, HandlerListing& listing,
+                    std::vector<Conversion>& mismatched);
+
+// Gives those of them that can take it the length of their result. Local.
+Status GiveComputedLengths(const StoredAnswer& answer,
+                           std::vector<ComputedValue>& values);
+
+// Tells all ranks what any of them converts to compute its values, and what
+// does not fit. Collective; agreed.
+Status ShareComputed(RestoreRun& run, std::vector<Conversion>& mismatched);
+
+// Computes the values of which all is read. Collective; agreed.
+Status ComputeTogether(RestoreRun& run);
 
 // Tells the handlers that what they listed is there. Returns whether any rank
 // wants more, which run.listing then has. Collective; agreed.

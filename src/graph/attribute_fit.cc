@@ -1,7 +1,10 @@
 #include "graph/attribute_fit.h"
 
+#include <map>
+
 #include "base/text.h"
 #include "model/stored_form.h"
+#include "transform/form.h"
 #include "types/array_access.h"
 
 namespace belay {
@@ -21,6 +24,24 @@ std::optional<GraphAttribute> FittedTo(const GraphAttribute& stored,
   GraphAttribute fitted = needed;
   fitted.shape = stored.shape;
   return fitted;
+}
+
+std::optional<GraphAttribute> ResultOf(
+    const Transform& transform,
+    absl::FunctionRef<const GraphAttribute*(const std::string& key)> find) {
+  std::map<std::string, ArrayForm> forms;
+  for (const std::string& key : transform.StoredKeys()) {
+    const GraphAttribute* attribute = find(key);
+    if (attribute == nullptr || attribute->has_handler()) return std::nullopt;
+    forms[key] = {.dtype = attribute->dtype, .shape = attribute->shape};
+  }
+  const StatusOr<ArrayForm> form =
+      FormOf(transform, [&](const std::string& key) { return &forms.at(key); });
+  if (!form.ok()) return std::nullopt;
+  GraphAttribute result;
+  result.dtype = form->dtype;
+  result.shape = form->shape;
+  return result;
 }
 
 bool IsSameKind(const GraphAttribute& stored, const GraphAttribute& needed) {

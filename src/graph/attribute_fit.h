@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "belay/shard.h"
+#include "belay/transform.h"
 #include "graph/object_graph.h"
 #include "model/restore_choice.h"
 
@@ -25,6 +27,12 @@ std::string TypeText(const GraphAttribute& attribute);
 std::optional<GraphAttribute> FittedTo(const GraphAttribute& stored,
                                        const std::vector<Shard>& shards,
                                        const GraphAttribute& needed);
+
+// What a transform makes of stored values, which `find` gives by key, or null.
+// Nothing if it cannot be made: reading says why.
+std::optional<GraphAttribute> ResultOf(
+    const Transform& transform,
+    absl::FunctionRef<const GraphAttribute*(const std::string& key)> find);
 
 // Whether the values of two attributes are of one kind. A handler says for
 // itself what it makes of what is stored.

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "graph/attribute_fit.h"
 #include "graph/finder.h"
+#include "graph/match_keys.h"
 
 namespace belay {
 namespace {
@@ -61,7 +62,8 @@ class Matcher {
     for (size_t i = 0; i < live_.values.size(); ++i) {
       if (is_found_[i]) continue;
       const LiveValue& value = live_.values[i];
-      is_matched_[i] = PlainName(value) == kSaveCounter || OthersHave(value);
+      is_matched_[i] =
+          PlainName(live_, value) == kSaveCounter || OthersHave(value);
     }
     NoteMissing();
     return std::move(result_);
@@ -80,29 +82,46 @@ class Matcher {
            NumElements(live_.AttributeOf(value).shape) > 0;
   }
 
-  static absl::string_view WithoutSlash(absl::string_view key) {
-    if (!key.empty() && key[0] == '/') key.remove_prefix(1);
-    return key;
+  // Matches a value with all that it is computed from.
+  void MatchSources(const AttributePlaces& places, size_t value) {
+    const RestoreChoice& choice = choices_[value];
+    const GraphAttribute& own = live_.AttributeOf(live_.values[value]);
+    SourceMatch found =
+        FindSources(saved_, places, live_.values[value], own, choice);
+    if (found.places.empty()) return;
+    is_matched_[value] = true;
+    for (const auto& [node, attribute] : found.places) {
+      const int64_t source =
+          first_attribute_[At(node)] + static_cast<int64_t>(attribute);
+      given_away_.insert(source);
+      if (found.difference) {
+        found.difference->attribute = source;
+        auto& all = found.fits ? out().conversions : out().mismatches;
+        all.push_back(*std::exchange(found.difference, std::nullopt));
+      }
+      if (!found.fits) continue;
+      AttributeUse& use = out().used[static_cast<size_t>(source)];
+      use = std::max(
+          use, choice.skip ? AttributeUse::kSkipped : AttributeUse::kUsed);
+      if (!choice.skip) out().renamed.emplace_back(source, own.key);
+    }
+    if (!found.fits || choice.skip) return;
+    if (LastNumber(value) < restoration_.number) {
+      result_.reads.push_back({.value = value, .key = own.key});
+    }
   }
 
   // Matches the values that have another key in the checkpoint.
   void MatchStoredKeys() {
-    if (std::all_of(choices_.begin(), choices_.end(), [](const auto& choice) {
-          return choice.stored_key.empty();
-        })) {
-      return;
-    }
-    absl::flat_hash_map<absl::string_view, std::pair<int32_t, size_t>> places;
-    for (size_t node = 0; node < saved_.nodes.size(); ++node) {
-      const auto& attributes = saved_.nodes[node].attributes;
-      for (size_t i = 0; i < attributes.size(); ++i) {
-        places.emplace(AbslView(attributes[i].key),
-                       std::pair(static_cast<int32_t>(node), i));
-      }
-    }
+    if (std::none_of(choices_.begin(), choices_.end(), SaysWhere)) return;
+    const AttributePlaces places = PlacesByKey(saved_);
     for (size_t i = 0; i < live_.values.size(); ++i) {
-      if (choices_[i].stored_key.empty()) continue;
+      if (!SaysWhere(choices_[i])) continue;
       is_found_[i] = true;
+      if (!choices_[i].transform.empty()) {
+        MatchSources(places, i);
+        continue;
+      }
       const auto place = places.find(AbslView(choices_[i].stored_key));
       if (place == places.end()) continue;
       const auto [node, attribute] = place->second;
@@ -123,7 +142,7 @@ class Matcher {
     for (size_t i = 0; i < live_.values.size(); ++i) {
       if (is_found_[i]) continue;
       const LiveValue& value = live_.values[i];
-      const std::string plain = PlainName(value);
+      const std::string plain = PlainName(live_, value);
       auto found = places.find(name(AbslView(live_.AttributeOf(value).key)));
       if (found == places.end()) found = places.find(name(AbslView(plain)));
       if (found == places.end()) continue;
@@ -147,17 +166,6 @@ class Matcher {
         Cat("Ambiguous names: \"", saved_.nodes[0].attributes[array].key,
             "\" of the checkpoint is \"", key(owner->second),
             "\", so it cannot be \"", key(value), "\""));
-  }
-
-  // The path as other programs may have written it: "model/dense/kernel".
-  std::string PlainName(const LiveValue& value) const {
-    std::string text;
-    for (const std::string& element : PathElements(live_.graph, value.node)) {
-      text += Cat(text.empty() ? "" : "/", element);
-    }
-    const std::string& name = live_.AttributeOf(value).name;
-    if (name == kVariableValue && !text.empty()) return text;
-    return Cat(text, text.empty() ? "" : "/", name);
   }
 
   // Objects that were matched before stay so, if a path of those that they had
@@ -247,7 +255,7 @@ class Matcher {
       if (live == nullptr) continue;
       const auto place = static_cast<size_t>(live - live_attributes.data());
       const size_t value = live_.first_value[At(node)] + place;
-      if (choices_[value].stored_key.empty()) MatchValue(saved, i, value);
+      if (!SaysWhere(choices_[value])) MatchValue(saved, i, value);
     }
   }
 
@@ -324,28 +332,13 @@ class Matcher {
       if (node >= 0) is_bound[At(node)] = true;
     }
     const std::vector<bool> have_values = HaveValues(live_.graph);
-    const std::vector<bool> are_settled = AreSettled();
+    const std::vector<bool> are_settled =
+        belay::AreSettled(live_, choices_, is_matched_);
     for (size_t i = 0; i < is_bound.size(); ++i) {
       if (is_bound[i] || !have_values[i] || are_settled[i]) continue;
       out().unmatched_objects.push_back(
           PrettyName(live_.graph, static_cast<int32_t>(i)));
     }
-  }
-
-  // By live node, whether its arguments say enough of all its values and of
-  // those of the objects below it.
-  std::vector<bool> AreSettled() const {
-    std::vector<bool> settled(live_.graph.nodes.size(), true);
-    for (size_t i = 0; i < live_.values.size(); ++i) {
-      const RestoreChoice& choice = choices_[i];
-      const bool is_settled = choice.skip || choice.may_be_absent ||
-                              (is_matched_[i] && !choice.stored_key.empty());
-      if (!is_settled) settled[At(live_.values[i].node)] = false;
-    }
-    for (size_t i = settled.size(); i-- > 1;) {
-      if (!settled[i]) settled[At(live_.graph.nodes[i].parent)] = false;
-    }
-    return settled;
   }
 
   void NoteMissing() {

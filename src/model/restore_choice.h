@@ -6,6 +6,8 @@
 #include <compare>
 #include <string>
 
+#include "belay/transform.h"
+
 namespace belay {
 
 // What may differ between a stored value and that of the program.
@@ -22,6 +24,7 @@ struct RestoreChoice {
   bool may_be_absent = false;  // leave it as it is if it is not stored
   std::string stored_key;      // empty: the program's
   Tolerance tolerance;
+  Transform transform;  // not empty: what it is computed as
 };
 
 }  // namespace belay

@@ -3,7 +3,9 @@
 #include <optional>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "base/wire.h"
+#include "transform/node.h"
 
 namespace belay {
 
@@ -24,8 +26,18 @@ StatusOr<RestoreChooser> RestoreChooser::Create(const RestoreOptions& options) {
   BELAY_ASSIGN_OR_RETURN(chooser.patterns_,
                          KeyPatterns::CompileKeysOf(options.args));
   for (size_t i = 0; i < options.args.size(); ++i) {
-    BELAY_RETURN_IF_ERROR(chooser.patterns_.CheckRewrite(
-        static_cast<int>(i), options.args[i].args.stored_key));
+    const RestoreArgs& args = options.args[i].args;
+    const int place = static_cast<int>(i);
+    BELAY_RETURN_IF_ERROR(
+        chooser.patterns_.CheckRewrite(place, args.stored_key));
+    if (!args.transform.empty() && !args.stored_key.empty()) {
+      return absl::InvalidArgumentError(
+          Cat("args \"", options.args[i].keys,
+              "\": stored_key and transform exclude each other"));
+    }
+    for (const std::string& key : args.transform.StoredKeys()) {
+      BELAY_RETURN_IF_ERROR(chooser.patterns_.CheckRewrite(place, key));
+    }
   }
   return chooser;
 }
@@ -41,6 +53,15 @@ RestoreChoice RestoreChooser::Choose(std::string_view key) const {
     choice.may_be_absent = args.allow_missing;
     if (!args.stored_key.empty()) {
       choice.stored_key = patterns_.Rewrite(entry, key, args.stored_key);
+    }
+    const Transform transform =
+        WithKeys(args.transform, [&](const std::string& stored) {
+          return patterns_.Rewrite(entry, key, stored);
+        });
+    if (const std::string* stored = StoredKeyOf(transform)) {
+      choice.stored_key = *stored;
+    } else {
+      choice.transform = transform;
     }
     choice.tolerance.dtype =
         args.allow_dtype_cast.value_or(choice.tolerance.dtype);
@@ -63,6 +84,7 @@ std::string EncodeArgs(const std::vector<RestoreArgsFor>& args) {
     out.Put(entry.allow_missing);
     out.Put(number(entry.allow_dtype_cast));
     out.Put(number(entry.allow_shape_mismatch));
+    out.PutText(entry.transform.ToString());
   }
   return out.Take();
 }

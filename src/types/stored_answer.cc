@@ -27,6 +27,8 @@ void MakeDistinct(StoredQuestion& question) {
   MakeDistinct(question.optional_handled);
   MakeDistinct(question.optional_plain);
   MakeDistinct(question.resizable);
+  MakeDistinct(question.sources);
+  MakeDistinct(question.optional_sources);
   MakeDistinct(question.arrays);
   MakeDistinct(question.skipped);
 }
@@ -34,6 +36,7 @@ void MakeDistinct(StoredQuestion& question) {
 size_t SizeOf(const StoredQuestion& question) {
   return question.handled.size() + question.optional_handled.size() +
          question.optional_plain.size() + question.resizable.size() +
+         question.sources.size() + question.optional_sources.size() +
          question.arrays.size() + question.skipped.size();
 }
 
@@ -71,6 +74,19 @@ bool IsMismatched(const Shard& shard, int num_ranks, Tolerance tolerance,
   return false;
 }
 
+void AddSources(const SavedCheckpoint& saved, const StoredQuestion& question,
+                StoredAnswer& answer) {
+  Keys keys = question.sources;
+  Append(question.optional_sources, keys);
+  MakeDistinct(keys);
+  for (const std::string& key : keys) {
+    const StoredArray* array = FindArray(saved, key);
+    if (array == nullptr) continue;
+    answer.sources.push_back(
+        {.key = key, .form = {.dtype = array->dtype, .shape = array->shape}});
+  }
+}
+
 void PutArray(WireWriter& out, const AskedArray& array) {
   out.PutText(array.key);
   out.Put(array.dtype);
@@ -93,6 +109,17 @@ AskedArray GetArray(WireReader& in) {
 
 }  // namespace
 
+const ArrayForm* FindSource(const StoredAnswer& answer,
+                            const std::string& key) {
+  const auto found =
+      std::lower_bound(answer.sources.begin(), answer.sources.end(), key,
+                       [](const SourceForm& source, const std::string& wanted) {
+                         return source.key < wanted;
+                       });
+  const bool is_there = found != answer.sources.end() && found->key == key;
+  return is_there ? &found->form : nullptr;
+}
+
 StoredQuestion QuestionOf(const ValuesToRead& values, int num_ranks,
                           bool asks_all) {
   StoredQuestion question;
@@ -105,6 +132,10 @@ StoredQuestion QuestionOf(const ValuesToRead& values, int num_ranks,
     if (values.may_be_absent[i]) question.optional_plain.push_back(shard.key);
     if (IsResizable(shard)) question.resizable.push_back(shard.key);
   }
+  for (const ComputedValue& value : values.computed) {
+    Append(value.transform.StoredKeys(),
+           value.may_be_absent ? question.optional_sources : question.sources);
+  }
   if (asks_all) {
     for (size_t i = 0; i < values.shards.size(); ++i) {
       const Shard& shard = values.shards[i];
@@ -115,6 +146,10 @@ StoredQuestion QuestionOf(const ValuesToRead& values, int num_ranks,
                                  .takes_length = IsResizable(shard)});
     }
     question.skipped = values.skipped;
+    // What values are computed from is wanted.
+    for (const ComputedValue& value : values.computed) {
+      Append(value.transform.StoredKeys(), question.skipped);
+    }
   }
   MakeDistinct(question);
   return question;
@@ -131,6 +166,8 @@ StoredQuestion MergeQuestions(const std::vector<std::string>& gathered) {
     Append(in.GetTexts(), all.optional_handled);
     Append(in.GetTexts(), all.optional_plain);
     Append(in.GetTexts(), all.resizable);
+    Append(in.GetTexts(), all.sources);
+    Append(in.GetTexts(), all.optional_sources);
     Append(in.GetTexts(), all.skipped);
     Append(in.GetAll<AskedArray>([&] { return GetArray(in); }), all.arrays);
     // So that it never holds what all ranks ask for.
@@ -153,7 +190,11 @@ StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
   for (const std::string& key : question.optional_plain) {
     if (!HasValue(saved, key)) answer.missing.push_back(key);
   }
+  for (const std::string& key : question.optional_sources) {
+    if (FindArray(saved, key) == nullptr) answer.missing.push_back(key);
+  }
   MakeDistinct(answer.missing);
+  AddSources(saved, question, answer);
   for (const std::string& key : question.resizable) {
     const StoredArray* array = FindArray(saved, key);
     if (array == nullptr || array->shape.empty()) continue;
@@ -169,10 +210,18 @@ void LeaveOut(const StoredAnswer& answer, int num_ranks, ValuesToRead& values) {
   if (answer.missing.empty() && answer.mismatched.empty()) return;
   // What is stored below a key is something for a handler, and nothing for an
   // array.
+  std::erase_if(values.computed, [&](const ComputedValue& value) {
+    const Keys keys = value.transform.StoredKeys();
+    return value.may_be_absent &&
+           std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+             return FindSource(answer, key) == nullptr;
+           });
+  });
   std::erase_if(values.handled, [&](const HandledValue& value) {
     return value.may_be_absent && !HasKey(answer.stored, value.key);
   });
-  ValuesToRead left{.handled = std::move(values.handled)};
+  ValuesToRead left{.handled = std::move(values.handled),
+                    .computed = std::move(values.computed)};
   for (size_t i = 0; i < values.shards.size(); ++i) {
     if (values.may_be_absent[i] &&
         std::binary_search(answer.missing.begin(), answer.missing.end(),
@@ -196,6 +245,8 @@ std::string EncodeQuestion(const StoredQuestion& question) {
   out.PutTexts(question.optional_handled);
   out.PutTexts(question.optional_plain);
   out.PutTexts(question.resizable);
+  out.PutTexts(question.sources);
+  out.PutTexts(question.optional_sources);
   out.PutTexts(question.skipped);
   out.Put<uint64_t>(question.arrays.size());
   for (const AskedArray& array : question.arrays) PutArray(out, array);
@@ -212,6 +263,12 @@ std::string EncodeAnswer(const StoredAnswer& answer) {
     out.Put(one.num_axes);
     out.Put(one.length);
   }
+  out.Put<uint64_t>(answer.sources.size());
+  for (const SourceForm& source : answer.sources) {
+    out.PutText(source.key);
+    out.Put(source.form.dtype);
+    out.PutShape(source.form.shape);
+  }
   out.PutText(EncodeConversions(answer.mismatched));
   return out.Take() + EncodeValues(answer.stored);
 }
@@ -226,6 +283,13 @@ StoredAnswer DecodeAnswer(std::string_view bytes) {
     one.num_axes = in.Get<int32_t>();
     one.length = in.Get<int64_t>();
     return one;
+  });
+  answer.sources = in.GetAll<SourceForm>([&] {
+    SourceForm source;
+    source.key = in.GetText();
+    source.form.dtype = in.Get<DType>();
+    source.form.shape = in.GetShape();
+    return source;
   });
   answer.mismatched = DecodeConversions(in.GetText());
   answer.stored = DecodeValues(in.Rest());

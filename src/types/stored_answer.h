@@ -13,6 +13,7 @@
 #include "belay/dtype.h"
 #include "belay/options.h"
 #include "belay/status.h"
+#include "belay/transform.h"
 #include "belay/type_handler.h"
 #include "types/array_access.h"
 #include "types/values_to_read.h"
@@ -42,16 +43,25 @@ struct StoredQuestion {
   std::vector<std::string> optional_handled;  // that may be absent
   std::vector<std::string> optional_plain;    // and need no handler
   std::vector<std::string> resizable;         // that take the stored length
+  std::vector<std::string> sources;           // of values that are computed
+  std::vector<std::string> optional_sources;  // of those that may be absent
   // Of a restore that is not as strict as usual: all that need no handler, each
   // form once, ascending; and what the program has, but leaves as it is.
   std::vector<AskedArray> arrays;
   std::vector<std::string> skipped;
 };
 
+// A stored array of which values are computed.
+struct SourceForm {
+  std::string key;
+  ArrayForm form;
+};
+
 struct StoredAnswer {
   std::vector<StoredValue> stored;   // with handlers; ascending by key
   std::vector<std::string> missing;  // that may be absent, and are; ascending
   std::vector<StoredLength> lengths = {};  // of resizable ones; ascending
+  std::vector<SourceForm> sources = {};    // those that are stored; ascending
   // See strictness.h.
   std::vector<std::string> unexpected = {};
   std::vector<Conversion> mismatched = {};
@@ -72,6 +82,9 @@ StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
 // Leaves out the values that may be absent, and are, and those that do not fit
 // what is stored.
 void LeaveOut(const StoredAnswer& answer, int num_ranks, ValuesToRead& values);
+
+// Returns the form of a source, or null.
+const ArrayForm* FindSource(const StoredAnswer& answer, const std::string& key);
 
 // For messages between ranks.
 std::string EncodeQuestion(const StoredQuestion& question);

@@ -18,6 +18,17 @@ const std::string& StoredKey(const RestoreChoice& choice,
   return choice.stored_key.empty() ? key : choice.stored_key;
 }
 
+// Notes the stored values of one that is left out.
+void Skip(const std::string& key, const RestoreChoice& choice,
+          ValuesToRead& values) {
+  if (choice.transform.empty()) {
+    values.skipped.push_back(StoredKey(choice, key));
+  }
+  for (std::string& source : choice.transform.StoredKeys()) {
+    values.skipped.push_back(std::move(source));
+  }
+}
+
 // The values that need a handler; marks those of the shards that do.
 Status AddHandled(const State& state, const HandlerTable& table, Choose choose,
                   std::vector<bool>& is_handled, ValuesToRead& values) {
@@ -27,9 +38,10 @@ Status AddHandled(const State& state, const HandlerTable& table, Choose choose,
     if (typed.shard >= 0) is_handled[static_cast<size_t>(typed.shard)] = true;
     const RestoreChoice choice = choose(typed.key);
     if (choice.skip) {
-      values.skipped.push_back(StoredKey(choice, typed.key));
+      Skip(typed.key, choice, values);
       continue;
     }
+    BELAY_RETURN_IF_ERROR(CheckNotComputed(typed.key, choice));
     values.handled.push_back({.key = StoredKey(choice, typed.key),
                               .value = typed.value,
                               .handler = std::move(handler),
@@ -50,10 +62,34 @@ std::vector<std::string_view> KeysOf(const State& state) {
   return keys;
 }
 
+Status CheckNotComputed(const std::string& key, const RestoreChoice& choice) {
+  if (choice.transform.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("compute \"", key, "\": ", choice.transform.ToString(),
+          ": only arrays and numbers without handlers are computed"));
+}
+
+Status ValuesToRead::Add(Shard shard, const RestoreChoice& choice) {
+  if (choice.transform.empty()) {
+    AddShard(std::move(shard), choice);
+    return absl::OkStatus();
+  }
+  if (shard.dtype == DType::kString) return CheckNotComputed(shard.key, choice);
+  if (!choice.stored_key.empty()) shard.key = choice.stored_key;
+  computed.push_back({.shard = std::move(shard),
+                      .transform = choice.transform,
+                      .tolerance = choice.tolerance,
+                      .may_be_absent = choice.may_be_absent});
+  return absl::OkStatus();
+}
+
 Status CheckWritable(const ValuesToRead& values) {
   const std::string* key = nullptr;
   for (const Shard& shard : values.shards) {
     if (shard.is_const && key == nullptr) key = &shard.key;
+  }
+  for (const ComputedValue& value : values.computed) {
+    if (value.shard.is_const && key == nullptr) key = &value.shard.key;
   }
   for (const HandledValue& value : values.handled) {
     if (value.value.is_const && key == nullptr) key = &value.key;
@@ -82,10 +118,10 @@ StatusOr<ValuesToRead> ChooseValues(const State& state,
       // Of another number of ranks some would get nothing.
       if (shard.per_rank) choice.tolerance.lengths = false;
       if (choice.skip) {
-        values.skipped.push_back(StoredKey(choice, shard.key));
+        Skip(shard.key, choice, values);
       } else {
         BELAY_RETURN_IF_ERROR(CheckElements(shard));
-        values.AddShard(std::move(shard), choice);
+        BELAY_RETURN_IF_ERROR(values.Add(std::move(shard), choice));
       }
     }
     return values;

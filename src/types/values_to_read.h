@@ -17,6 +17,7 @@
 #include "belay/shard.h"
 #include "belay/state.h"
 #include "belay/status.h"
+#include "belay/transform.h"
 #include "belay/type_handler.h"
 #include "model/restore_choice.h"
 #include "types/handler_table.h"
@@ -35,12 +36,25 @@ struct HandledValue {
   std::vector<std::shared_ptr<void>> kept = {};  // by its own listings
 };
 
+// An array or a number that is computed from stored arrays.
+struct ComputedValue {
+  Shard shard;  // under the program's key
+  Transform transform;
+  Tolerance tolerance = {};
+  bool may_be_absent = false;
+};
+
 struct ValuesToRead {
   std::vector<Shard> shards;          // of the values that need no handler
   std::vector<Tolerance> tolerances;  // by shard, as the next
   std::vector<bool> may_be_absent;
   std::vector<HandledValue> handled;  // of which nothing is known yet
-  std::vector<std::string> skipped;   // keys that the arguments leave out
+  std::vector<ComputedValue> computed;
+  std::vector<std::string> skipped;  // keys that the arguments leave out
+
+  // Adds a value that needs no handler.
+  // Errors: InvalidArgument - a text is to be computed.
+  Status Add(Shard shard, const RestoreChoice& choice);
 
   void AddShard(Shard shard, const RestoreChoice& choice) {
     if (!choice.stored_key.empty()) shard.key = choice.stored_key;
@@ -52,6 +66,10 @@ struct ValuesToRead {
 
 // The keys under which the program has its values; some may be there twice.
 std::vector<std::string_view> KeysOf(const State& state);
+
+// The arguments of a value with a handler may not compute it.
+// Errors: InvalidArgument.
+Status CheckNotComputed(const std::string& key, const RestoreChoice& choice);
 
 // What is wrong with a value that is read, but const.
 Status ConstValueError(const std::string& key);

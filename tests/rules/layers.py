@@ -5,14 +5,15 @@ import re
 import rule
 
 PURE = {"base", "geometry", "model", "types", "graph", "job", "manager",
-        "safetensors", "tensor", "workload"}
+        "safetensors", "tensor", "transform", "workload"}
 LAYERS = {
     "base": {"base"},
     "geometry": {"base", "geometry"},
     "model": {"base", "geometry", "model"},
     "workload": {"base", "geometry", "model", "workload"},
-    "types": {"base", "geometry", "model", "types"},
-    "graph": {"base", "geometry", "model", "types", "graph"},
+    "transform": {"base", "geometry", "tensor", "transform"},
+    "types": {"base", "geometry", "model", "transform", "types"},
+    "graph": {"base", "geometry", "model", "transform", "types", "graph"},
     "job": {"base", "geometry", "job"},
     "manager": {"base", "geometry", "manager"},
     "safetensors": {"base", "geometry", "model", "safetensors"},

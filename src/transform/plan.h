@@ -1,0 +1,80 @@
+// How a box of a transform comes into memory. Pure but for copying.
+//
+// In:  a transform, a box of its result, and memory for it. Out: boxes of
+// stored
+//      arrays to read, and what is done when they are there. What lies in the
+//      memory as it lies in a stored array is read into its place.
+
+#ifndef BELAY_TRANSFORM_PLAN_H_
+#define BELAY_TRANSFORM_PLAN_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+#include "belay/status.h"
+#include "belay/tensor.h"
+#include "belay/transform.h"
+#include "transform/form.h"
+#include "transform/views.h"
+
+namespace belay {
+
+// A box of a stored array that is read, as elements of `dtype`, to `data`.
+struct TransformRead {
+  std::string key;
+  ArrayForm stored;
+  Box box;
+  DType dtype = DType::kU8;
+  std::byte* data = nullptr;
+};
+
+// Dense memory, and where in it the first element of a box goes.
+struct TransformTarget {
+  std::byte* data = nullptr;
+  DType dtype = DType::kU8;
+  Shape shape;
+  Shape offset;
+};
+
+struct TransformInput;
+
+// What is copied to its place when all is read.
+struct TransformMove {
+  TransformTarget target;
+  View view;
+  Box covered;  // by `elements`
+  Tensor elements;
+  // What computes the elements, if they are not read.
+  std::unique_ptr<TransformInput> computed;
+};
+
+// A box of the result of a program's function, and what it is computed from.
+struct TransformInput {
+  std::shared_ptr<const TransformFunction> function;
+  DType dtype = DType::kU8;  // of the result
+  std::vector<Box> boxes;    // by input
+  std::vector<Tensor> inputs;
+  std::vector<TransformMove> moves;  // into them
+};
+
+// Plans `box` of the result into a target, and adds what is read to `reads`.
+// `may_cast`: elements may have another dtype than the target.
+// Errors: those of FormOf; FailedPrecondition - an array has another dtype;
+//   what Needs returns or throws; InvalidArgument - it returns no boxes of the
+//   inputs; ResourceExhausted - no memory.
+Status PlanTransform(const Transform& transform, const Box& box,
+                     const TransformTarget& target, bool may_cast,
+                     FindForm find, std::vector<TransformMove>& moves,
+                     std::vector<TransformRead>& reads);
+
+// Copies and computes what was read, and gives the memory back.
+// Errors: what Compute returns or throws; ResourceExhausted - no memory.
+Status FinishTransform(std::vector<TransformMove> moves);
+
+}  // namespace belay
+
+#endif  // BELAY_TRANSFORM_PLAN_H_
