@@ -17,7 +17,7 @@
 namespace belay {
 
 using Rng = std::mt19937_64;
-using Index = std::vector<int64_t>;
+using Position = std::vector<int64_t>;
 
 // How gtest prints a box that is not the expected one.
 inline void PrintTo(const Box& box, std::ostream* out) {
@@ -54,11 +54,11 @@ inline Box DrawBox(Rng& rng, const Shape& shape) {
 }
 
 // Every element of the box, in row-major order.
-inline std::vector<Index> Elements(const Box& box) {
-  std::vector<Index> elements = {{}};
+inline std::vector<Position> Elements(const Box& box) {
+  std::vector<Position> elements = {{}};
   for (size_t axis = 0; axis < box.shape.size(); ++axis) {
-    std::vector<Index> longer;
-    for (const Index& prefix : elements) {
+    std::vector<Position> longer;
+    for (const Position& prefix : elements) {
       for (int64_t i = 0; i < box.shape[axis]; ++i) {
         longer.push_back(prefix);
         longer.back().push_back(box.offset[axis] + i);
@@ -70,7 +70,7 @@ inline std::vector<Index> Elements(const Box& box) {
 }
 
 // Where an element lies in a dense row-major store of `box`.
-inline int64_t OffsetIn(const Box& box, const Index& element) {
+inline int64_t OffsetIn(const Box& box, const Position& element) {
   int64_t offset = 0;
   for (size_t axis = 0; axis < element.size(); ++axis) {
     offset = offset * box.shape[axis] + element[axis] - box.offset[axis];

@@ -92,6 +92,23 @@ int Export(const std::string& path, std::optional<int64_t> step,
 int Import(const std::string& in, const std::string& dir, int64_t step,
            ImportOptions options, bool json = false);
 
+struct CopyArguments {
+  std::string from, to;
+  std::optional<int64_t> step;     // of `from`; unset: the newest
+  std::optional<int64_t> to_step;  // unset: the same
+  std::vector<std::string> keys, leave_out;
+  std::vector<std::string> dtypes;  // "KEYS=DTYPE"
+  std::string rules;                // a file; empty: none
+  std::string files = "shared";     // or "node", or "task"
+  std::string scratch;
+  std::optional<int> deflate;
+  bool overwrite = false;
+  bool json = false;
+};
+
+// Saves what a step holds as another one. Ranks as above.
+int Copy(const CopyArguments& arguments);
+
 struct SimulateOptions {
   std::string model;  // its name, or the path of its table
   std::string from;   // a parallelism, as of ParseParallelism

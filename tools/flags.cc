@@ -150,6 +150,57 @@ void AddImportOptions(CLI::App* command, SafetensorsArguments& arguments) {
                     "Replace a step of that number");
 }
 
+void AddCopyOptions(CLI::App* command, CopyArguments& arguments) {
+  command
+      ->add_option("FROM", arguments.from,
+                   "A step directory, or a directory of steps (the newest)")
+      ->required();
+  command->add_option("DIR", arguments.to, "The directory of steps to copy to")
+      ->required();
+  command
+      ->add_option("--from-step", arguments.step,
+                   "This step of a directory of steps")
+      ->check(kNotNegative);
+  command
+      ->add_option("--step", arguments.to_step,
+                   "The number of the copy; without it, that of the step")
+      ->check(kNotNegative);
+  command
+      ->add_option("--keys", arguments.keys,
+                   "Only what these regular expressions match as a whole")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--leave-out", arguments.leave_out,
+                   "Not what these regular expressions match as a whole")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--dtype", arguments.dtypes,
+                   "KEYS=DTYPE: store what the expression matches as this "
+                   "dtype, such as .*=bf16")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--deflate", arguments.deflate,
+                   "Compress all arrays with this level")
+      ->check(CLI::Range(0, 9));
+  command
+      ->add_option("--files", arguments.files,
+                   "One shared file, one per node or one per task")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"shared", "node", "task"}));
+  command->add_option("--scratch", arguments.scratch,
+                      "A directory for what does not fit into memory");
+  command->add_flag("--overwrite", arguments.overwrite,
+                    "Replace a step of that number");
+}
+
+void AddConvertOptions(CLI::App* command, CopyArguments& arguments) {
+  command
+      ->add_option("RULES", arguments.rules,
+                   "A JSON file that says which arrays are made of which")
+      ->required();
+  AddCopyOptions(command, arguments);
+}
+
 void AddSimulateOptions(CLI::App* simulate, SimulateOptions& options) {
   simulate
       ->add_option("--model", options.model,

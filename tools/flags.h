@@ -30,6 +30,8 @@ void AddDiffOptions(CLI::App* diff, std::string& a, std::string& b,
 void AddGraphOptions(CLI::App* graph, GraphOptions& options);
 void AddPlanOptions(CLI::App* plan, PlanOptions& options);
 void AddSimulateOptions(CLI::App* simulate, SimulateOptions& options);
+void AddCopyOptions(CLI::App* command, CopyArguments& arguments);
+void AddConvertOptions(CLI::App* command, CopyArguments& arguments);
 void AddExportOptions(CLI::App* command, SafetensorsArguments& arguments);
 void AddImportOptions(CLI::App* command, SafetensorsArguments& arguments);
 

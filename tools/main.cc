@@ -18,6 +18,7 @@ struct Arguments {
   ListOptions list;
   VerifyOptions verify;
   SafetensorsArguments safetensors;
+  CopyArguments copy;
   ShowOptions show;
   DiffOptions diff;
   GraphOptions graph;
@@ -126,6 +127,21 @@ void AddOthers(CLI::App& app, Arguments& arguments, int& code) {
       arguments.safetensors);
 }
 
+void AddCopies(CLI::App& app, Arguments& arguments, int& code) {
+  const auto run = [](const Arguments& a) { return Copy(WithJson(a.copy, a)); };
+  AddCopyOptions(
+      AddCommand(app, "copy",
+                 "Save a step, or a part of it, as another; also under mpirun",
+                 arguments, code, run),
+      arguments.copy);
+  AddConvertOptions(
+      AddCommand(app, "convert",
+                 "Save a step with arrays renamed, split, joined, transposed; "
+                 "also under mpirun",
+                 arguments, code, run),
+      arguments.copy);
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Look into belay checkpoints, and plan them.", "belay");
   app.set_version_flag("--version", BELAY_VERSION);
@@ -134,6 +150,7 @@ int Main(int argc, char** argv) {
   int code = 0;
   AddReaders(app, arguments, code);
   AddOthers(app, arguments, code);
+  AddCopies(app, arguments, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {  // --help and --version too

@@ -8,47 +8,13 @@
 
 #include "absl/strings/str_format.h"
 #include "commands.h"
-#include "flag_names.h"
 #include "json_output.h"
+#include "mpi_session.h"
 #include "number_text.h"
 #include "progress_bar.h"
 
 namespace belay::tools {
 namespace {
-
-// MPI for the time of one command; without mpirun there is one rank.
-class MpiSession {
- public:
-  MpiSession() {
-    MPI_Init(nullptr, nullptr);
-    int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    is_first_ = rank == 0;
-  }
-  ~MpiSession() { MPI_Finalize(); }
-  MpiSession(const MpiSession&) = delete;
-  MpiSession& operator=(const MpiSession&) = delete;
-
-  bool is_first() const { return is_first_; }
-
- private:
-  bool is_first_ = false;
-};
-
-// Calls `work` with a communicator and a bar that shows the progress of rank 0,
-// whose share is about that of every rank.
-template <typename Work>
-auto WithMpi(const MpiSession& mpi, Work work)
-    -> decltype(work(std::declval<Comm&>(), std::declval<ProgressBar&>())) {
-  StatusOr<Comm> comm = Comm::Duplicate(MPI_COMM_WORLD);
-  if (!comm.ok()) return comm.status();
-  ProgressBar bar(mpi.is_first());
-  auto result = work(*comm, bar);
-  bar.Clear();
-  const Status closed = comm->Close();
-  if (result.ok() && !closed.ok()) return closed;
-  return result;
-}
 
 void PrintFiles(const std::vector<SafetensorsInfo>& files) {
   size_t width = 4;
@@ -152,19 +118,6 @@ Json ToJson(const ImportResult& result) {
           {"left_out", LeftOutJson(result.left_out)}};
 }
 
-// Prints what happened, on rank 0: all ranks have the same status.
-template <typename Result>
-int Finish(const MpiSession& mpi, const StatusOr<Result>& result, bool json) {
-  if (!mpi.is_first()) return result.ok() ? 0 : 2;
-  if (!result.ok()) return Fail(WithFlagNames(result.status()), json);
-  if (json) {
-    PrintJson(ToJson(*result));
-  } else {
-    PrintResult(*result);
-  }
-  return 0;
-}
-
 }  // namespace
 
 int Export(const std::string& path, std::optional<int64_t> step,
@@ -180,7 +133,9 @@ int Export(const std::string& path, std::optional<int64_t> step,
         };
         return ExportSafetensors(comm, path, step, out, options);
       });
-  return Finish(mpi, result, json);
+  return Finish(
+      mpi, result, json, [](const ExportResult& done) { PrintResult(done); },
+      [](const ExportResult& done) { return ToJson(done); });
 }
 
 int Import(const std::string& in, const std::string& dir, int64_t step,
@@ -193,7 +148,9 @@ int Import(const std::string& in, const std::string& dir, int64_t step,
         };
         return ImportSafetensors(comm, {in}, dir, step, options);
       });
-  return Finish(mpi, result, json);
+  return Finish(
+      mpi, result, json, [](const ImportResult& done) { PrintResult(done); },
+      [](const ImportResult& done) { return ToJson(done); });
 }
 
 }  // namespace belay::tools

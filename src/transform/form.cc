@@ -153,6 +153,10 @@ StatusOr<size_t> AxisOf(int axis, size_t num_axes) {
   const auto size = static_cast<int64_t>(num_axes);
   const int64_t counted = axis < 0 ? axis + size : axis;
   if (counted >= 0 && counted < size) return static_cast<size_t>(counted);
+  if (num_axes == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("a number has no axes (found axis %d)", axis));
+  }
   return absl::InvalidArgumentError(absl::StrFormat(
       "there is no axis %d (need %d to %d)", axis, -size, size - 1));
 }

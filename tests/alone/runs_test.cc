@@ -43,7 +43,7 @@ std::vector<Box> Tiles(const Box& box, int64_t max_elements) {
 // on without a gap: by construction the longest runs there are.
 std::vector<Run> NaiveRuns(const Box& box, const Box& a_box, const Box& b_box) {
   std::vector<Run> runs;
-  for (const Index& element : Elements(box)) {
+  for (const Position& element : Elements(box)) {
     const int64_t a = OffsetIn(a_box, element);
     const int64_t b = OffsetIn(b_box, element);
     if (!runs.empty() && runs.back().a + runs.back().length == a &&
@@ -219,11 +219,11 @@ TEST(TilesTest, CoverTheBoxOnceInOrder) {
     const int64_t max_elements = Draw(rng, 1, 40);
     SCOPED_TRACE(::testing::Message()
                  << BoxText(box) << " by " << max_elements);
-    std::vector<Index> covered;
+    std::vector<Position> covered;
     for (const Box& tile : Tiles(box, max_elements)) {
       EXPECT_GE(NumElements(tile.shape), 1);
       EXPECT_LE(NumElements(tile.shape), max_elements);
-      for (const Index& element : Elements(tile)) covered.push_back(element);
+      for (const Position& element : Elements(tile)) covered.push_back(element);
     }
     EXPECT_EQ(covered, Elements(box));
   }

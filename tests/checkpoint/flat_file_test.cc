@@ -52,7 +52,7 @@ struct Wanted {
 };
 
 // What the script put at an element.
-C128 NumberAt(const FlatArray& array, const Index& element) {
+C128 NumberAt(const FlatArray& array, const Position& element) {
   if (array.key == "storage/never_written") return 0;
   int64_t place = 0;
   for (size_t axis = 0; axis < element.size(); ++axis) {
@@ -156,7 +156,7 @@ TEST_F(FlatFileTest, ReadsAnyBoxOfEveryArray) {
   }
   h5::Ok(ReadFlatFile(Path("flat.h5"), shards));
   for (const Wanted& one : wanted) {
-    const std::vector<Index> elements = Elements(one.shard.box);
+    const std::vector<Position> elements = Elements(one.shard.box);
     for (size_t i = 0; i < elements.size(); ++i) {
       ASSERT_EQ(one.At(i), NumberAt(arrays_[one.shard.key], elements[i]))
           << one.shard.key << " " << BoxText(one.shard.box) << ", element "

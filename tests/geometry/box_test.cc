@@ -18,8 +18,8 @@ using ::testing::IsEmpty;
 
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
-std::set<Index> ElementSet(const Box& box) {
-  const std::vector<Index> elements = Elements(box);
+std::set<Position> ElementSet(const Box& box) {
+  const std::vector<Position> elements = Elements(box);
   return {elements.begin(), elements.end()};
 }
 
@@ -182,26 +182,26 @@ TEST(BoxTest, SetOperationsAgreeWithElementSets) {
     const Box a = DrawBox(rng, shape);
     const Box b = DrawBox(rng, shape);
     SCOPED_TRACE(FormatSliceSpec(shape, a) + " and " + BoxText(b));
-    const std::set<Index> a_set = ElementSet(a);
-    const std::set<Index> b_set = ElementSet(b);
-    std::set<Index> common;
-    std::set<Index> rest;
-    for (const Index& i : a_set) (b_set.count(i) ? common : rest).insert(i);
+    const std::set<Position> a_set = ElementSet(a);
+    const std::set<Position> b_set = ElementSet(b);
+    std::set<Position> common;
+    std::set<Position> rest;
+    for (const Position& i : a_set) (b_set.count(i) ? common : rest).insert(i);
 
     const std::optional<Box> both = Intersect(a, b);
     ASSERT_EQ(both.has_value(), !common.empty());
-    EXPECT_EQ(both ? ElementSet(*both) : std::set<Index>(), common);
+    EXPECT_EQ(both ? ElementSet(*both) : std::set<Position>(), common);
     EXPECT_EQ(Intersect(b, a), both);
     EXPECT_EQ(Contains(b, a), rest.empty());
     EXPECT_EQ(NumElements(a.shape), static_cast<int64_t>(a_set.size()));
     EXPECT_EQ(belay::IsEmpty(a), a_set.empty());
 
-    std::set<Index> seen;
+    std::set<Position> seen;
     const std::vector<Box> pieces = Subtract(a, b);
     EXPECT_LE(pieces.size(), shape.empty() ? 1 : 2 * shape.size());
     for (const Box& piece : pieces) {
       EXPECT_FALSE(belay::IsEmpty(piece));
-      for (const Index& i : Elements(piece)) {
+      for (const Position& i : Elements(piece)) {
         EXPECT_TRUE(seen.insert(i).second) << "in two pieces";
       }
     }

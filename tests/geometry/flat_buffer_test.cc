@@ -108,7 +108,7 @@ std::vector<FlatPiece> DrawPieces(Rng& rng) {
 }
 
 // What lies at each place of the buffer: a piece and an element of it.
-using Place = std::pair<int64_t, Index>;
+using Place = std::pair<int64_t, Position>;
 std::vector<Place> Buffer(const std::vector<FlatPiece>& pieces) {
   std::vector<Place> buffer;
   for (size_t i = 0; i < pieces.size(); ++i) {
@@ -117,7 +117,7 @@ std::vector<Place> Buffer(const std::vector<FlatPiece>& pieces) {
       buffer.push_back({-1, {}});
     }
     const Box box = piece.box.value_or(WholeBox(piece.global_shape));
-    for (Index& element : Elements(box)) {
+    for (Position& element : Elements(box)) {
       buffer.push_back({static_cast<int64_t>(i), std::move(element)});
     }
   }
@@ -139,7 +139,7 @@ TEST(BoxesOfFlatRangeTest, EveryElementLiesWhereItIsSaidToLie) {
     for (const FlatBox& part : *parts) {
       ++boxes[part.piece];
       int64_t at = part.position;
-      for (Index& element : Elements(part.box)) {
+      for (Position& element : Elements(part.box)) {
         Place& place = found.at(at++);
         EXPECT_EQ(place.first, -1) << "listed twice";
         place = {static_cast<int64_t>(part.piece), std::move(element)};

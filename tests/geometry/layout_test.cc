@@ -198,7 +198,7 @@ void ExpectTiles(const Layout& layout, const Shape& shape) {
     for (const int rank : ranks) {
       const Box box = layout.LocalBox(shape, rank).value();
       ASSERT_EQ(CheckBox(box, shape), absl::OkStatus());
-      for (const Index& element : Elements(box)) {
+      for (const Position& element : Elements(box)) {
         ++holders[static_cast<size_t>(OffsetIn(WholeBox(shape), element))];
       }
     }

@@ -138,7 +138,7 @@ TEST(StagingTest, NoMemoryIsAnError) {
 }
 
 // A small number that tells the element from its neighbours.
-double ValueAt(const Index& element) {
+double ValueAt(const Position& element) {
   int64_t value = 1;
   for (int64_t index : element) value = (value * 7 + index) % 13;
   return static_cast<double>(value);
@@ -158,7 +158,7 @@ double NumberAt(const Shard& shard, size_t place) {
   return value;
 }
 
-bool IsWithin(const Index& element, const Shape& shape) {
+bool IsWithin(const Position& element, const Shape& shape) {
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     if (element[axis] >= shape[axis]) return false;
   }
@@ -176,7 +176,7 @@ void RestoreByTiles(const FormedShards& formed, Rng& rng) {
     const ShardMemory memory = RoomFor(formed, 0, tile, staging);
     const Shard read =
         MakeShard(form.dtype, form.shape, memory.box, memory.data);
-    for (const Index& element : Elements(tile)) {
+    for (const Position& element : Elements(tile)) {
       PutNumber(read, OffsetIn(memory.box, element), ValueAt(element));
     }
     HandOver(formed, 0, tile, memory);
@@ -199,7 +199,7 @@ TEST(StagingTest, HandsOverEveryElementThatIsStored) {
     std::vector<std::byte> memory(NumElements(box.shape) * 8);
     const Shard wanted =
         MakeShard(kDTypes[Draw(rng, 0, 5)], shape, box, memory.data());
-    const std::vector<Index> elements = Elements(box);
+    const std::vector<Position> elements = Elements(box);
     for (size_t i = 0; i < elements.size(); ++i) {
       PutNumber(wanted, i, kUntouched);
     }
@@ -223,7 +223,7 @@ TEST(StagingTest, StagesForSaveWhatLiesInThePart) {
     const Box box = DrawBox(rng, shape);
     std::vector<std::byte> memory(NumElements(box.shape) * 8);
     const Shard own = MakeShard(DType::kF32, shape, box, memory.data());
-    const std::vector<Index> elements = Elements(box);
+    const std::vector<Position> elements = Elements(box);
     for (size_t i = 0; i < elements.size(); ++i) {
       PutNumber(own, i, ValueAt(elements[i]));
     }
@@ -234,7 +234,7 @@ TEST(StagingTest, StagesForSaveWhatLiesInThePart) {
       ASSERT_TRUE(staging.Start(StagedBytes(formed, 0, part), "w").ok());
       const ShardMemory staged = StageForSave(formed, 0, part, staging);
       const Shard copy = MakeShard(DType::kI16, shape, part, staged.data);
-      const std::vector<Index> inside = Elements(part);
+      const std::vector<Position> inside = Elements(part);
       for (size_t i = 0; i < inside.size(); ++i) {
         ASSERT_EQ(NumberAt(copy, i), ValueAt(inside[i]));
       }

@@ -19,6 +19,7 @@ using ::testing::HasSubstr;
 TEST(TransformFormTest, Mistakes) {
   const std::map<std::string, ArrayForm> forms = {{"a", {DType::kF32, {4, 6}}},
                                                   {"b", {DType::kF32, {4, 5}}},
+                                                  {"s", {DType::kF32, {}}},
                                                   {"t", {DType::kString, {}}}};
   const Tensor mask(DType::kBool, {4});
   const std::pair<Transform, std::string> mistakes[] = {
@@ -27,6 +28,7 @@ TEST(TransformFormTest, Mistakes) {
       {Transform::Stack({}), "no parts"},
       {Transform::Stack({"a"}, 3), "no axis 3 (need -3 to 2)"},
       {Transform::Concat({"a", "b"}, 2), "no axis 2"},
+      {Transform::Concat({"s", "s"}, 0), "a number has no axes (found axis 0)"},
       {Transform::Split("a", 0, 3, 0), "a multiple of 3, found 4"},
       {Transform::Split("a", 0, 2, 2), "need 0 to 1, found 2"},
       {Transform::Split("a", 0, 0, 0), "no such part"},

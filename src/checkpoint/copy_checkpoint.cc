@@ -1,0 +1,237 @@
+#include "belay/copy_checkpoint.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/guarded.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/wire.h"
+#include "base/with_memory.h"
+#include "belay/step_pin.h"
+#include "checkpoint/agree_arguments.h"
+#include "checkpoint/restore_run.h"
+#include "checkpoint/save_at.h"
+#include "graph/copied_graph.h"
+#include "graph/graph_match.h"
+#include "graph/live_graph.h"
+#include "store/metadata_file.h"
+#include "store/paths.h"
+#include "store/scratch_memory.h"
+#include "types/copied_values.h"
+#include "types/copy_plan.h"
+
+namespace belay {
+namespace {
+
+// What a copy hands on, on one rank. Neither copied nor moved.
+struct CopyRun {
+  const std::string& from;
+  const CopyOptions& options;
+  std::optional<StepPin> pin = {};        // rank 0 only
+  std::optional<ObjectGraph> graph = {};  // rank 0 only
+  Metadata metadata = {};                 // rank 0 only; of the source
+  uint64_t graph_fingerprint = 0;
+  CopyPlan plan = {};
+  CopiedPieces pieces = {};
+  ScratchMemory memory = {};
+  CopyResult result = {};
+};
+
+Status OfCopy(const CopyRun& run, const Status& status) {
+  if (status.ok()) return status;
+  return Status(status.code(), Cat("copy \"", run.from,
+                                   "\": ", std::string(status.message())));
+}
+
+// Station list. Collective; agreed.
+Status Begin(Team& team, const CopyRun& run, const std::string& dir,
+             std::optional<int64_t> to_step) {
+  const CopyOptions& options = run.options;
+  Status status = dir.empty() ? OfCopy(run, absl::InvalidArgumentError(
+                                                "there is no directory to copy "
+                                                "to (found \"\")"))
+                              : absl::OkStatus();
+  status.Update(CheckSaveOptions(Cat("copy \"", run.from, "\""), options.save));
+  BELAY_RETURN_IF_AGREED(Agree(team, status));
+  WireWriter keys, rules, target;
+  keys.PutTexts(options.keys);
+  keys.PutTexts(options.leave_out);
+  for (const ConversionRule& rule : options.rules) {
+    rules.PutText(rule.keys);
+    rules.PutText(rule.key);
+    rules.PutText(rule.value.ToString());
+  }
+  target.PutText(dir);
+  target.Put(to_step.value_or(-1));
+  target.Put(to_step.has_value());
+  return AgreeOnArguments(team, "copy",
+                          {{"the directory or the step", target.Take()},
+                           {"the option keys or leave_out", keys.Take()},
+                           {"the option rules", rules.Take()},
+                           {"the option scratch", options.scratch}});
+}
+
+// Pins the step and plans the copy. Rank 0 only.
+StatusOr<std::string> PlanOnRoot(CopyRun& run, const RestoreRun& restore) {
+  const std::string& path = restore.source.path;
+  StatusOr<StepPin> pin = StepPin::Take(path);
+  // Without locks there is no manager that could delete it.
+  if (pin.ok()) {
+    run.pin.emplace(*std::move(pin));
+  } else if (pin.status().code() != absl::StatusCode::kUnimplemented) {
+    return pin.status();
+  }
+  BELAY_ASSIGN_OR_RETURN(run.metadata, ReadMetadataFile(path));
+  const SavedCheckpoint& saved = restore.saved;
+  BELAY_ASSIGN_OR_RETURN(
+      run.plan,
+      PlanCopy(saved, run.options, AttributeKey(kSaveCounter, kVariableValue)));
+  const bool has_graph = !saved.graph.node_parent.empty();
+  if (has_graph) {
+    BELAY_ASSIGN_OR_RETURN(run.graph, CopiedGraph(saved, run.plan));
+  }
+  WireWriter out;
+  out.Put(has_graph && !run.graph.has_value());
+  out.Put<uint64_t>(run.graph ? GraphFingerprint(*run.graph) : 0);
+  out.Put(saved.step);
+  out.PutText(path);
+  out.PutText(EncodeCopyPlan(run.plan));
+  return out.Take();
+}
+
+// Station plan. Collective; agreed.
+Status Plan(CopyRun& run, RestoreRun& restore) {
+  restore.stations.Enter("metadata");
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes, FromRoot(restore.team, [&] {
+        StatusOr<std::string> plan = WithMemory(
+            "the metadata of all values",
+            [&] { return Guarded([&] { return PlanOnRoot(run, restore); }); });
+        return plan.ok() ? plan
+                         : StatusOr<std::string>(OfCopy(run, plan.status()));
+      }));
+  WireReader in(bytes);
+  run.result.without_objects = in.Get<bool>();
+  run.graph_fingerprint = in.Get<uint64_t>();
+  run.result.saved.step = in.Get<int64_t>();
+  run.result.from = in.GetText();
+  run.plan = DecodeCopyPlan(in.GetText());
+  run.result.num_values = std::ssize(run.plan.values);
+  run.result.num_made = std::ssize(run.plan.made);
+  run.result.num_left_out = run.plan.num_left_out;
+  return absl::OkStatus();
+}
+
+// Makes memory for this rank's part. Local.
+Status TakeMemory(CopyRun& run, const Team& team) {
+  CutForCopy(run.plan, team.rank(), team.size(), run.pieces);
+  run.result.bytes = run.pieces.total_bytes;
+  BELAY_ASSIGN_OR_RETURN(
+      run.memory, ScratchMemory::Take(run.pieces.bytes, run.options.scratch));
+  PlaceIn(run.memory.data(), run.pieces);
+  return absl::OkStatus();
+}
+
+// What each key is computed from, of those that rules make. Local.
+StatusOr<std::map<std::string, RestoreChoice, std::less<>>> ChoicesOf(
+    const CopyRun& run) {
+  std::map<std::string, RestoreChoice, std::less<>> choices;
+  for (const MadeArray& made : run.plan.made) {
+    BELAY_ASSIGN_OR_RETURN(
+        const Transform value,
+        ValueOf(run.options.rules[static_cast<size_t>(made.rule)],
+                made.matched));
+    RestoreChoice& choice = choices[made.key];
+    const std::vector<std::string> keys = value.StoredKeys();
+    // A stored array as it is needs no computing.
+    if (keys.size() == 1 && value == Transform(keys[0])) {
+      choice.stored_key = keys[0];
+    } else {
+      choice.transform = value;
+    }
+  }
+  return choices;
+}
+
+// Stations plan and read of a restore. Collective; agreed.
+Status Read(CopyRun& run, RestoreRun& restore) {
+  Status status =
+      OfCopy(run, Guarded([&] { return TakeMemory(run, restore.team); }));
+  auto choices = ChoicesOf(run);
+  status.Update(choices.status());
+  BELAY_RETURN_IF_AGREED(Agree(restore.team, status));
+  const State state = ListForReading(run.pieces);
+  const auto choose = [&](std::string_view key) {
+    const auto found = choices->find(key);
+    return found == choices->end() ? RestoreChoice{} : found->second;
+  };
+  restore.may_read_nothing = true;
+  return ReadValues(restore, ChooseValues(state, *restore.handlers, choose))
+      .status();
+}
+
+// Turns bytes that were written into calls of the caller's function.
+std::function<Status(int64_t)> ProgressOf(const CopyRun& run) {
+  if (!run.options.progress) return nullptr;
+  int64_t total = 0;
+  for (const Shard& shard : run.pieces.shards) {
+    if (shard.text != nullptr) continue;
+    total += NumElements(shard.box.shape) * DTypeSize(shard.dtype);
+  }
+  return [&run, total, done = int64_t{0}](int64_t bytes) mutable {
+    done = std::min(done + bytes, total);  // texts do not count
+    return Guarded([&] {
+      run.options.progress(done, total);
+      return absl::OkStatus();
+    });
+  };
+}
+
+// All that comes before the save, which has a deadline of its own. Collective.
+Status ReadSource(const Comm& comm, std::optional<int64_t> step, CopyRun& run,
+                  const std::string& dir, std::optional<int64_t> to_step) {
+  const StatusOr<RestoreSource> source = SourceOf(run.from, step);
+  const RestoreOptions options{
+      .checksums = run.options.checksums,
+      .deadline_seconds = run.options.save.deadline_seconds};
+  RestoreRun restore(comm, source.value_or(RestoreSource{.path = run.from}),
+                     options);
+  BELAY_RETURN_IF_AGREED(BeginRestore(restore, source.status()));
+  BELAY_RETURN_IF_AGREED(Begin(restore.team, run, dir, to_step));
+  BELAY_RETURN_IF_AGREED(OpenStation(restore));
+  BELAY_RETURN_IF_AGREED(Plan(run, restore));
+  return Read(run, restore);
+}
+
+}  // namespace
+
+StatusOr<CopyResult> CopyCheckpoint(const Comm& comm, const std::string& from,
+                                    std::optional<int64_t> step,
+                                    const std::string& dir,
+                                    std::optional<int64_t> to_step,
+                                    const CopyOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "copy", from));
+  CopyRun run{.from = from, .options = options};
+  BELAY_RETURN_IF_AGREED(ReadSource(comm, step, run, dir, to_step));
+  const int64_t number = to_step.value_or(run.result.saved.step);
+  const State state = ListForCopy(run.plan, run.pieces);
+  SaveOptions save = options.save;
+  save.check_replicas = false;  // each piece is here once
+  save.cache = nullptr;
+  if (save.metadata.empty()) save.metadata = run.metadata;
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      run.result.saved, SaveAt(comm,
+                               {.path = StepPath(dir, number),
+                                .step = number,
+                                .state = state,
+                                .graph = run.graph ? &*run.graph : nullptr,
+                                .graph_fingerprint = run.graph_fingerprint,
+                                .progress = ProgressOf(run)},
+                               save));
+  return std::move(run.result);
+}
+
+}  // namespace belay

@@ -1,0 +1,55 @@
+// Which values a copy of a checkpoint has. Pure.
+//
+// In:  what the index says, and the options. Out: values that are copied as
+//      they are, and arrays that rules make, with what each is computed from.
+
+#ifndef BELAY_TYPES_COPY_PLAN_H_
+#define BELAY_TYPES_COPY_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/copy_options.h"
+#include "belay/status.h"
+#include "belay/transform.h"
+#include "belay/type_handler.h"
+#include "model/plan.h"
+
+namespace belay {
+
+// An array that a rule makes.
+struct MadeArray {
+  std::string key;
+  int32_t rule = 0;
+  std::string matched;  // the stored key that the rule was applied to
+  ArrayForm form;
+};
+
+struct CopyPlan {
+  // Those that stand alone, with what is inside them; ascending by key.
+  std::vector<StoredValue> values;
+  std::vector<std::string> layouts;  // by value, of an array; "": none
+  std::vector<MadeArray> made;       // ascending by key
+  int64_t num_left_out = 0;
+};
+
+// `always` is the key of a value that is copied whatever the options say.
+// Errors: those of CopyCheckpoint about keys and rules.
+StatusOr<CopyPlan> PlanCopy(const SavedCheckpoint& saved,
+                            const CopyOptions& options,
+                            std::string_view always);
+
+// What a rule computes for a key that it matches.
+// Errors: InvalidArgument - `keys` is no expression.
+StatusOr<Transform> ValueOf(const ConversionRule& rule,
+                            const std::string& matched);
+
+// For messages between ranks.
+std::string EncodeCopyPlan(const CopyPlan& plan);
+CopyPlan DecodeCopyPlan(std::string_view bytes);
+
+}  // namespace belay
+
+#endif  // BELAY_TYPES_COPY_PLAN_H_

@@ -1,0 +1,106 @@
+"""Tests `belay copy` and `belay convert` on the golden checkpoints.
+
+Usage: tool_copy_test.py BELAY GOLDEN_DIR VERSION
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import h5py
+import numpy as np
+
+import tool_case
+from tool_case import SHARED, ToolCase
+
+MPIRUN = pathlib.Path(__file__).parent.parent / "mpi_tests" / "mpirun.sh"
+
+
+class CopyTest(ToolCase):
+    def run_belay(self, *args, expected=0):
+        code, out, err = self.belay(*args)
+        self.assertEqual((code, err), (expected, ""))
+        return out
+
+    def fails(self, *args):
+        code, out, err = self.belay(*args)
+        self.assertEqual((code, out), (2, ""))
+        return err
+
+    def rules(self, rules):
+        self.path("rules.json").write_text(json.dumps({"rules": rules}))
+        return "rules.json"
+
+    def array(self, step, name):
+        with h5py.File(self.path(step) / "index.h5") as index:
+            return np.asarray(index[name][()])
+
+    def test_copy(self):
+        out = self.run_belay("copy", SHARED, "to")
+        self.assertEqual(out.splitlines()[0].split(",")[0],
+                         f"to/{pathlib.Path(SHARED).name}: step 7")
+        self.run_belay("diff", SHARED, "to")
+        self.assertIn("sound", self.run_belay("verify", "--json", "to"))
+        err = self.fails("copy", SHARED, "to")
+        self.assertIn("add --overwrite", err)
+        self.run_belay("copy", SHARED, "to", "--overwrite", "--step", "7")
+        self.run_belay("copy", SHARED, "to", "--step", "9")
+        self.assertEqual(
+            json.loads(self.run_belay("ls", "--json", "to"))["step"], 9)
+
+    def test_copy_under_mpirun(self):
+        done = subprocess.run(
+            [MPIRUN, "3", tool_case.BELAY, "copy", SHARED, "to", "--files",
+             "task", "--json", "--scratch", "."],
+            cwd=self.dir.name, text=True, capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["left_out"], 0)
+        self.run_belay("diff", SHARED, "to")
+        self.assertEqual(len(list(self.path("to").glob("*/data*.h5"))), 3)
+
+    def test_select(self):
+        found = json.loads(self.run_belay(
+            "copy", SHARED, "to", "--keys", "types/.*", "--leave-out",
+            "types/.(8|16)", "--dtype", "types/f64=f32", "--json"))
+        keys = {one["key"]: one["dtype"] for one in json.loads(
+            self.run_belay("ls", "--json", "to"))["arrays"]}
+        self.assertEqual(found["copied"], len(keys))
+        self.assertEqual(keys["types/f64"], "f32")
+        self.assertEqual(keys["types/f32"], "f32")
+        self.assertNotIn("types/u8", keys)
+        self.assertGreater(found["left_out"], 4)
+
+    def test_convert(self):
+        two = ["types/f32", "types/f64"]
+        shape = self.array(SHARED, two[0]).shape
+        self.run_belay("convert", self.rules([
+            {"keys": "types/(f.*)", "make": {"\\1/twice": {
+                "stack": ["types/\\1", "types/\\1"]}}},
+            {"make": {"all": {"stack": [{"all": "types/f32"}] * 2}}},
+        ]), SHARED, "to", "--step", "1")
+        step = "to/step_00000001"
+        for key in two:
+            once = self.array(SHARED, key)
+            twice = self.array(step, key.replace("types/", "") + "/twice")
+            np.testing.assert_array_equal(twice, np.stack([once, once]))
+        self.assertEqual(self.array(step, "all").shape, (2, *shape))
+
+    def test_mistakes(self):
+        err = self.fails("convert", self.rules([{"make": {"x": {"stck": []}}}]),
+                         SHARED, "to")
+        self.assertIn('convert "rules.json": rules[0].make["x"]: need a', err)
+        self.assertIn("absent.json",
+                      self.fails("convert", "absent.json", SHARED, "to"))
+        self.assertIn('--keys "nothing"',
+                      self.fails("copy", SHARED, "to", "--keys", "nothing"))
+        self.assertIn("need KEYS=DTYPE",
+                      self.fails("copy", SHARED, "to", "--dtype", ".*=f31"))
+        code, out, _ = self.belay("copy", "absent", "to", "--json")
+        self.assertEqual(code, 2)
+        self.assertEqual(json.loads(out)["error"]["code"], "NOT_FOUND")
+        self.assertFalse(self.path("to").exists())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
