@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "store/file_pages.h"
+#include "store/file_system.h"
 #include "store/posix_file.h"
 #include "values.h"
 

@@ -14,8 +14,8 @@
 #include "model/replica_check.h"
 #include "model/save_planner.h"
 #include "parallel/node.h"
+#include "store/file_system.h"
 #include "store/paths.h"
-#include "store/posix_file.h"
 
 namespace belay {
 namespace {

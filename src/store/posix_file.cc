@@ -1,10 +1,8 @@
 #include "store/posix_file.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +17,7 @@
 #include "base/fault.h"
 #include "base/status_macros.h"
 #include "store/file_pages.h"
+#include "store/file_system.h"
 #include "store/io_vectors.h"
 #include "store/open_regular.h"
 #include "store/paths.h"
@@ -59,14 +58,6 @@ int64_t NumBytes(std::span<const std::span<const std::byte>> parts) {
   int64_t bytes = 0;
   for (std::span<const std::byte> part : parts) bytes += std::ssize(part);
   return bytes;
-}
-
-// Whether `path`, or what is nearest above it, lies on such a file system.
-bool IsOn(int64_t magic, const std::string& path) {
-  struct statfs found;
-  if (::statfs(path.c_str(), &found) == 0) return found.f_type == magic;
-  const std::string parent = ParentOf(path);
-  return parent != path && IsOn(magic, parent);
 }
 
 }  // namespace
@@ -382,10 +373,6 @@ StatusOr<int64_t> FreeBytes(const std::string& path) {
   if (::statvfs(path.c_str(), &space) == 0) return Available(space);
   return ErrnoStatus(errno, "find free space", path);
 }
-
-bool IsOnNfs(const std::string& path) { return IsOn(NFS_SUPER_MAGIC, path); }
-
-bool IsInMemory(const std::string& path) { return IsOn(TMPFS_MAGIC, path); }
 
 Status BlameFullDisk(const Status& status, const std::string& path,
                      int64_t need) {

@@ -1,6 +1,6 @@
 // POSIX files and directories: with directory_lock, file_lock, file_pages,
-// mapped_file and open_regular the only place that calls the operating system's
-// file functions.
+// file_system, mapped_file, open_regular and striping the only place that calls
+// the operating system's file functions.
 //
 // Every operation passes one fault point under its own name, the name that
 // starts its error message: `OPERATION "PATH": cause`. Errors are those of
@@ -164,13 +164,6 @@ StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
 // Returns the space that an ordinary user may still fill on the file system of
 // `path`; INT64_MAX where the file system has no limit of its own. Local.
 StatusOr<int64_t> FreeBytes(const std::string& path);
-
-// Whether `path`, or what is nearest above it, lies on NFS; false if that
-// cannot be found out. Local.
-bool IsOnNfs(const std::string& path);
-
-// Whether it lies on a tmpfs, likewise. Local.
-bool IsInMemory(const std::string& path);
 
 // Returns a failure to write to `path` as it is or, if its cause is not known
 // and less than `need` bytes are free there, as ResourceExhausted. MPI does not

@@ -12,6 +12,7 @@
 #include "h5/types.h"
 #include "model/filters.h"
 #include "parallel/mpi_file.h"
+#include "store/file_system.h"
 #include "store/posix_file.h"
 
 namespace belay {

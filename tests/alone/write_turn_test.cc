@@ -15,6 +15,7 @@
 
 #include "file_bytes.h"
 #include "store/file_pages.h"
+#include "store/file_system.h"
 #include "store/posix_file.h"
 
 namespace {

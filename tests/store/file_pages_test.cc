@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "file_bytes.h"
+#include "store/file_system.h"
 #include "store/posix_file.h"
 
 namespace belay::file_pages_test {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "directory_fixture.h"
 #include "h5_testing.h"
+#include "store/file_system.h"
 #include "store/posix_file.h"
 
 namespace belay::skeleton_test {
