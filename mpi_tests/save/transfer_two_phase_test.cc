@@ -17,7 +17,7 @@
 #include "file_bytes.h"
 #include "mpi_test.h"
 #include "small_state.h"
-#include "store/stripes.h"
+#include "store/file_domains.h"
 #include "store/transfer.h"
 
 namespace belay::testing::transfer_two_phase_test {
@@ -85,15 +85,17 @@ class TwoPhaseTest : public ::testing::Test {
     MPI_Barrier(MPI_COMM_WORLD);
     Team team{comm_, Deadline(comm_, 60, "write")};
     counts_ = {};
-    const Status status = WriteInTwoPhases(team,
-                                           {.shards = shards,
-                                            .writes = writes,
-                                            .path = path_,
-                                            .registers = {},
-                                            .durable = false,
-                                            .rounds = rounds,
-                                            .memory = memory_},
-                                           counts_);
+    const Status status =
+        WriteInTwoPhases(team,
+                         {.shards = shards,
+                          .writes = writes,
+                          .path = path_,
+                          .registers = {},
+                          .durable = false,
+                          .rounds = rounds,
+                          .memory = memory_,
+                          .striping = {.stripe_bytes = stripe_bytes_}},
+                         counts_);
     written_ = writes.bytes;
     messages_ = team.messages;
     MPI_Barrier(MPI_COMM_WORLD);
@@ -123,6 +125,7 @@ class TwoPhaseTest : public ::testing::Test {
   Comm comm_;
   WriteCounts counts_;
   int64_t memory_ = int64_t{256} << 20;
+  int64_t stripe_bytes_ = 0;
   int64_t written_ = 0;
   int64_t messages_ = 0;
 };
@@ -177,7 +180,7 @@ TEST_F(TwoPhaseTest, RunsThatTouchAreWrittenTogether) {
 
 // Nearly all pieces lie in one range of a file of a TiB, and in one of the
 // first ranges that are counted.
-TEST_F(TwoPhaseTest, StripesWeighTheSameWhereverPiecesLie) {
+TEST_F(TwoPhaseTest, DomainsWeighTheSameWhereverPiecesLie) {
   constexpr int64_t kFar = int64_t{1} << 40;
   for (const int64_t place : {int64_t{0}, kFar / 3, kFar - 5000000}) {
     Segments mine;
@@ -188,7 +191,7 @@ TEST_F(TwoPhaseTest, StripesWeighTheSameWhereverPiecesLie) {
     if (WorldRank() == 0) mine.insert(mine.begin(), {nullptr, 0, 0});
     if (WorldRank() == 0) mine.push_back({nullptr, kFar, 10});
     Team team{comm_, Deadline(comm_, 60, "cut")};
-    const auto starts = CutIntoStripes(team, 0, kFar + 10, mine);
+    const auto starts = CutIntoDomains(team, 0, kFar + 10, mine);
     ASSERT_TRUE(starts.ok()) << starts.status();
     ASSERT_EQ(starts->size(), size_t(WorldSize() + 1));
     std::vector<int64_t> weights(WorldSize(), 0);
@@ -204,6 +207,77 @@ TEST_F(TwoPhaseTest, StripesWeighTheSameWhereverPiecesLie) {
   }
 }
 
+// All borders lie between units, however pieces lie, and if there are fewer
+// units than ranks, those that get one are spread over all.
+TEST_F(TwoPhaseTest, DomainsFitUnits) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  for (const int64_t unit : {kMiB, 3 * kMiB, int64_t{5} << 16}) {
+    for (const int64_t units : {1, 2, 3, 50}) {
+      SCOPED_TRACE(absl::StrCat(units, " units of ", unit));
+      const int64_t begin = 7 * unit + 12345;
+      const int64_t end = (7 + units) * unit;
+      Segments mine;
+      for (int64_t at = begin; at < end; at += 10000) {
+        if (at / 10000 % WorldSize() != WorldRank()) continue;
+        mine.push_back({nullptr, at, std::min<int64_t>(10000, end - at)});
+      }
+      Team team{comm_, Deadline(comm_, 60, "cut")};
+      const std::vector<int64_t> starts = Ok(CutIntoDomains(
+          team, begin, end, mine, {.unit = unit, .most_weight = 100 * unit}));
+      EXPECT_EQ(starts.size(), size_t(WorldSize() + 1));
+      EXPECT_LE(starts.front(), begin);
+      EXPECT_EQ(starts.back(), end);
+      int owners = 0;
+      int last_owner = -1;
+      for (int rank = 0; rank < WorldSize(); ++rank) {
+        EXPECT_EQ(starts[rank] % unit, 0) << rank;
+        EXPECT_LE(starts[rank], starts[rank + 1]);
+        if (starts[rank] == starts[rank + 1]) continue;
+        ++owners;
+        EXPECT_LE(rank - last_owner, (WorldSize() + owners - 1) / owners + 1);
+        last_owner = rank;
+      }
+      EXPECT_EQ(owners, std::min<int64_t>(units, WorldSize()));
+      if (owners > 1) {
+        EXPECT_GE(last_owner, WorldSize() / 2);
+      }
+    }
+  }
+}
+
+// What does not fit the memory is cut, on pages.
+TEST_F(TwoPhaseTest, AUnitThatIsTooHeavyIsCut) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  Segments mine;
+  for (int64_t at = 0; at < kMiB; at += 64) {
+    if (at / 64 % WorldSize() == WorldRank()) mine.push_back({nullptr, at, 64});
+  }
+  Team team{comm_, Deadline(comm_, 60, "cut")};
+  const std::vector<int64_t> starts = Ok(CutIntoDomains(
+      team, 0, kMiB, mine, {.unit = kMiB, .most_weight = kMiB / 8}));
+  std::vector<int64_t> weights(WorldSize(), 0);
+  AddWeights(mine, starts, weights);
+  EXPECT_EQ(SumAll(team, weights), absl::OkStatus());
+  for (int rank = 0; rank < WorldSize(); ++rank) {
+    EXPECT_EQ(starts[rank] % 4096, 0);
+    EXPECT_LE(weights[rank], 3 * kMiB / WorldSize() + kMiB / 8);
+  }
+}
+
+// Pieces that several ranks have of each stripe: one of them writes it.
+TEST_F(TwoPhaseTest, EachStripeHasOneWriter) {
+  std::mt19937 random(99);
+  stripe_bytes_ = 320 << 10;
+  const int64_t size = 21 * stripe_bytes_;
+  ExpectWrites(RandomPieces(0, size, 60000, 0, 1, random), size, 1);
+  Team team{comm_, Deadline(comm_, 60, "count")};
+  std::vector<int64_t> sums = {counts_.stripes.stripes,
+                               counts_.stripes.requests};
+  EXPECT_EQ(SumAll(team, sums), absl::OkStatus());
+  EXPECT_EQ(sums[0], 21);
+  EXPECT_EQ(sums[1], 21);
+}
+
 // Short runs need many entries of lists.
 TEST_F(TwoPhaseTest, MemoryIsBounded) {
   std::mt19937 random(77);
@@ -211,6 +285,8 @@ TEST_F(TwoPhaseTest, MemoryIsBounded) {
   for (const int64_t memory : {int64_t{1} << 20, int64_t{4} << 20}) {
     memory_ = memory;
     for (const int64_t longest : {8, 300, 100000}) {
+      // Stripes that fit the memory, and such that do not.
+      stripe_bytes_ = longest == 300 ? 64 << 10 : longest == 8 ? 8 << 20 : 0;
       SCOPED_TRACE(absl::StrCat("runs of up to ", longest, " bytes"));
       const int64_t end = kSize * (longest == 8 ? 1 : 4) / 24;
       std::vector<Piece> pieces =

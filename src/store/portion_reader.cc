@@ -28,9 +28,13 @@ void Sort(Segments& segments) {
 
 }  // namespace
 
+int64_t PortionWeight(int64_t memory) {
+  return std::max(kLeastGatherMemory, memory) / kTimesHeld;
+}
+
 PortionReader::PortionReader(const WriteJob& job)
     : job_(job),
-      most_weight_(std::max(kLeastGatherMemory, job.memory) / kTimesHeld),
+      most_weight_(PortionWeight(job.memory)),
       formed_{job.shards, job.forms},
       sum_(job.registers) {}
 

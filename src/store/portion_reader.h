@@ -10,12 +10,16 @@
 
 #include "belay/box.h"
 #include "belay/status.h"
+#include "store/file_domains.h"
 #include "store/shard_memory.h"
 #include "store/staging.h"
-#include "store/stripes.h"
 #include "store/transfer.h"
 
 namespace belay {
+
+// What a portion of one rank weighs at most, but for a quarter more, where the
+// transfer may take `memory`. Local.
+int64_t PortionWeight(int64_t memory);
 
 class PortionReader {
  public:

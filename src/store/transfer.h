@@ -23,6 +23,8 @@
 #include "parallel/collective.h"
 #include "parallel/mpi_file.h"
 #include "store/posix_file.h"
+#include "store/stripe_counter.h"
+#include "store/striping.h"
 
 namespace belay {
 
@@ -56,6 +58,9 @@ struct WriteJob {
   int64_t memory = int64_t{256} << 20;
   int64_t mean_run_bytes = 0;
   std::map<std::string, std::string> hints;
+  // Of the file: kTwoPhase cuts it at the borders of stripes, and they are
+  // counted. Same on all ranks.
+  Striping striping = {};
   // For kHdf5: the datasets of the file and the calls that each needs.
   const std::vector<h5::DatasetSpec>* datasets = nullptr;
   const std::vector<int32_t>* calls = nullptr;
@@ -78,6 +83,7 @@ struct WriteCounts {
   int64_t collective_io = 0;
   int64_t staged_bytes = 0;    // the most at once
   int64_t gathered_bytes = 0;  // of kTwoPhase, with its lists; the most at once
+  StripeCounts stripes;        // of positional writes and kTwoPhase
 };
 
 // Writes by plain positional writes. Local. Syncs nothing.

@@ -26,12 +26,15 @@ constexpr int64_t kWritebackBytes = int64_t{4} << 20;
 // Writes parts of a file, and starts their way to the device early.
 class PartWriter {
  public:
-  PartWriter(PosixFile& file, bool write_back)
-      : file_(file), write_back_(write_back) {}
+  PartWriter(PosixFile& file, const WriteJob& job)
+      : file_(file), write_back_(job.durable), stripes_(job.striping) {}
+
+  const StripeCounter& stripes() const { return stripes_; }
 
   Status Write(int64_t offset, int64_t bytes,
                std::span<const std::span<const std::byte>> parts) {
     BELAY_RETURN_IF_ERROR(file_.PwriteParts(offset, parts));
+    stripes_.Add(offset, bytes);
     if (write_back_ && bytes >= kWritebackBytes) {
       file_.StartWriteback(offset, bytes);
     } else if (write_back_) {
@@ -52,6 +55,7 @@ class PartWriter {
 
   PosixFile& file_;
   bool write_back_;
+  StripeCounter stripes_;
   int64_t waiting_from_ = -1;
   int64_t waiting_until_ = -1;
 };
@@ -92,7 +96,7 @@ Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
   if (job.writes.orders.empty()) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(job.path, ModeOf(job)));
-  PartWriter writer(file, job.durable);
+  PartWriter writer(file, job);
   JoinedSegments<const std::byte> segments(
       std::bind_front(&PartWriter::Write, &writer));
   Checksummer sum(job.registers);
@@ -112,6 +116,7 @@ Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
   BELAY_RETURN_IF_ERROR(ForEachStagedTile(job, staging, write_tile));
   counts.bytes += job.writes.bytes;
   counts.io_calls += file.write_calls();
+  writer.stripes().AddTo(counts.stripes);
   counts.staged_bytes = std::max(counts.staged_bytes, staging.most_bytes());
   return file.Close();
 }

@@ -6,9 +6,9 @@
 #include "base/status_macros.h"
 #include "base/with_memory.h"
 #include "parallel/all_to_all.h"
+#include "store/file_domains.h"
 #include "store/portion_reader.h"
 #include "store/posix_file.h"
-#include "store/stripes.h"
 #include "store/transfer.h"
 
 namespace belay {
@@ -21,7 +21,7 @@ void Sort(Segments& segments) {
   std::sort(segments.begin(), segments.end(), before);
 }
 
-// Calls visit(rank, segment) for the parts of segments in the stripes of ranks.
+// Calls visit(rank, segment) for the parts of segments in the domains of ranks.
 template <typename Visit>
 void ForEachPart(const Segments& segments, const std::vector<int64_t>& starts,
                  Visit visit) {
@@ -60,7 +60,7 @@ struct Message {
   }
 };
 
-// Puts the segments of other ranks' stripes into `memory`, and those of this
+// Puts the segments of other ranks' domains into `memory`, and those of this
 // rank's into `kept`. Returns the messages by rank.
 std::vector<std::span<const std::byte>> Pack(const Team& team,
                                              const Segments& segments,
@@ -119,8 +119,20 @@ void Unpack(std::span<const std::byte> message, Segments& segments) {
   }
 }
 
+// What one rank carries from portion to portion.
+struct TwoPhaseRun {
+  const WriteJob& job;
+  PosixFile file;
+  StripeCounter stripes;
+  std::function<Status()> meanwhile;
+  ReusableBytes sent;
+  ReusableBytes received;
+  int64_t gathered_bytes = 0;  // the most at once, with its lists
+  Status first;                // failure of this rank
+};
+
 // Writes ascending segments; those that follow each other in one call.
-Status WriteStripe(const Segments& segments, bool write_back, PosixFile& file) {
+Status WriteDomain(const Segments& segments, TwoPhaseRun& run) {
   std::vector<std::span<const std::byte>> parts;
   for (size_t i = 0; i < segments.size();) {
     const int64_t begin = segments[i].offset;
@@ -131,22 +143,12 @@ Status WriteStripe(const Segments& segments, bool write_back, PosixFile& file) {
                          static_cast<size_t>(segments[i].bytes));
       end += segments[i].bytes;
     }
-    BELAY_RETURN_IF_ERROR(file.PwriteParts(begin, parts));
-    if (write_back) file.StartWriteback(begin, end - begin);
+    BELAY_RETURN_IF_ERROR(run.file.PwriteParts(begin, parts));
+    run.stripes.Add(begin, end - begin);
+    if (run.job.durable) run.file.StartWriteback(begin, end - begin);
   }
   return absl::OkStatus();
 }
-
-// What one rank carries from portion to portion.
-struct TwoPhaseRun {
-  const WriteJob& job;
-  PosixFile file;
-  std::function<Status()> meanwhile;
-  ReusableBytes sent;
-  ReusableBytes received;
-  int64_t gathered_bytes = 0;  // the most at once, with its lists
-  Status first;                // failure of this rank
-};
 
 // Bytes of a list.
 int64_t MemoryOf(const Segments& segments) {
@@ -172,8 +174,15 @@ Status WriteReceived(TwoPhaseRun& run, const ReceivedBytes& received,
     run.gathered_bytes =
         std::max(run.gathered_bytes, run.sent.size + received.memory.size +
                                          MemoryOf(mine) + MemoryOf(segments));
-    return WriteStripe(segments, run.job.durable, run.file);
+    return WriteDomain(segments, run);
   });
+}
+
+// Borders that fit the stripes of the file, as far as the memory allows.
+DomainBorders BordersOf(const WriteJob& job) {
+  const int64_t most = PortionWeight(job.memory);
+  return {.unit = DomainUnit(job.striping.stripe_bytes, most),
+          .most_weight = most};
 }
 
 // Writes one portion of each rank, which may be empty. Tells whether any rank
@@ -191,7 +200,7 @@ Status WritePortion(Team& team, TwoPhaseRun& run, const Segments& mine,
   if (least[0] == INT64_MAX) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<int64_t> starts,
-      CutIntoStripes(team, least[0], -least[1], mine));
+      CutIntoDomains(team, least[0], -least[1], mine, BordersOf(run.job)));
   Segments kept;
   std::vector<std::span<const std::byte>> to;
   run.first.Update(WithMemory("pieces on their way", [&]() -> Status {
@@ -235,6 +244,7 @@ Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts) {
   BELAY_RETURN_IF_AGREED(Agree(team, file.status()));
   TwoPhaseRun run{.job = job,
                   .file = *std::move(file),
+                  .stripes = StripeCounter(job.striping),
                   .meanwhile = job.meanwhile,
                   .sent = {},
                   .received = {},
@@ -245,6 +255,7 @@ Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts) {
   if (status.ok()) {
     counts.bytes += job.writes.bytes;
     counts.io_calls += run.file.write_calls();
+    run.stripes.AddTo(counts.stripes);
   }
   return Agree(team, BlameFullDisk(status, job.path, job.writes.bytes));
 }

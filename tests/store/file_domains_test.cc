@@ -1,13 +1,13 @@
-#include "store/stripes.h"
+#include "store/file_domains.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-namespace belay::stripes_test {
+namespace belay::file_domains_test {
 namespace {
 
-TEST(StripesTest, WeightsAreThoseOfTheRanges) {
+TEST(FileDomainsTest, WeightsAreThoseOfTheRanges) {
   const std::vector<int64_t> edges = {0, 10, 20, 40, 100};
   const Segments segments = {{nullptr, 3, 4},    // in the first
                              {nullptr, 8, 4},    // in the first two
@@ -25,5 +25,16 @@ TEST(StripesTest, WeightsAreThoseOfTheRanges) {
             4000 + 39 + 6 * kSegmentWeight);
 }
 
+TEST(FileDomainsTest, UnitsAreMultiplesOfStripes) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  EXPECT_EQ(DomainUnit(0, 40 * kMiB), kDomainAlignment);
+  EXPECT_EQ(DomainUnit(kMiB, 40 * kMiB), kMiB);
+  EXPECT_EQ(DomainUnit(4 * kMiB, 40 * kMiB), 4 * kMiB);
+  EXPECT_EQ(DomainUnit(65536, 40 * kMiB), kMiB);
+  EXPECT_EQ(DomainUnit(5 * 65536, 40 * kMiB), 4 * 5 * 65536);
+  EXPECT_EQ(DomainUnit(65536, kMiB / 6), 65536);
+  EXPECT_EQ(DomainUnit(4 * kMiB, kMiB), 4 * kMiB);
+}
+
 }  // namespace
-}  // namespace belay::stripes_test
+}  // namespace belay::file_domains_test
