@@ -53,7 +53,9 @@ enum class Transfer : uint8_t {
   // its part in few calls; plain MPI and positional writes, no MPI-IO.
   kTwoPhase = 3,
   // kTwoPhase where runs in the file are short, so that gathering them pays
-  // (below 8 KiB in the mean), else kIndependent.
+  // (below 8 KiB in the mean), and where several nodes would write to the same
+  // stripes of a shared file: more than one of four stripes of a parallel file
+  // system. Else kIndependent.
   kAuto = 4,
 };
 
@@ -133,7 +135,9 @@ struct SaveOptions {
   // MPI-IO hints. Each data file is created with them, by MPI-IO instead of
   // POSIX calls, for any transfer: those about striping count only then.
   // kCollective writes with them as well, added to belay's own and stronger.
-  // MPI ignores what it does not know. Same on all ranks.
+  // MPI ignores what it does not know. "striping_unit" and "striping_factor"
+  // also tell kAuto and kTwoPhase how a shared file is striped where the file
+  // system does not. Same on all ranks.
   std::map<std::string, std::string> mpi_io_hints = {};
   // Called on rank 0 when all of the step is on disk, just before it gets its
   // name: `directory` is where it lies until then. An error, or what it throws,
@@ -231,6 +235,14 @@ struct TransferCounters {
   // The most that a rank has sent to agree on the structure of a save and to
   // plan it; at most 64 in a save whose plan was reused. 0 in a restore.
   int64_t agreement_bytes = 0;
+  // Of saves that put stripes of a shared file, as the file system or the hint
+  // "striping_unit" has them, by kIndependent or kTwoPhase; else all 0. With
+  // `stripes` equal to `stripe_writers` no two ranks wrote to the same one.
+  int64_t stripes = 0;          // that got bytes; from the plan
+  int64_t stripe_writers = 0;   // over all ranks, stripes that each wrote to
+  int64_t stripe_requests = 0;  // writes, each counted in all its stripes
+  int64_t stripe_servers = 0;   // that the stripes go to in turns; 0: unknown
+  int64_t busiest_server_requests = 0;  // the most of any of them
   std::vector<StationTime> stations;
 };
 
@@ -240,8 +252,9 @@ struct SaveResult {
   int64_t num_arrays = 0;
   int64_t rounds = 0;
   bool plan_reused = false;
-  // The transfer that was used, and why if it is not the one asked for. Chunks
-  // that pass filters are always written by kHdf5.
+  // The transfer that was used, and why if it is not the one asked for or if
+  // kAuto chose it by the stripes of files. Chunks that pass filters are always
+  // written by kHdf5.
   Transfer transfer = Transfer::kCollective;
   std::string transfer_note;
   // Of the sharding policy, and of file systems that several nodes had better

@@ -74,11 +74,10 @@ struct Neighbours {
   int32_t ranks = 0;
 };
 
-std::vector<Neighbours> FindNeighbours(const ListedRanks& listed,
+std::vector<Neighbours> FindNeighbours(const std::vector<int32_t>& nodes,
                                        const SavePlan& plan) {
   const auto place = [&](size_t rank) {
-    return std::pair(plan.teams[rank],
-                     listed.lists[listed.ranks[rank].own].node);
+    return std::pair(plan.teams[rank], nodes[rank]);
   };
   std::map<std::pair<int32_t, int32_t>, int32_t> ranks;  // of a team and a node
   std::vector<Neighbours> all(plan.ranks.size());
@@ -91,18 +90,21 @@ std::vector<Neighbours> FindNeighbours(const ListedRanks& listed,
   return all;
 }
 
-size_t NumNodes(const ListedRanks& listed) {
-  std::set<int32_t> nodes;
+// The node of each rank.
+std::vector<int32_t> NodesOf(const ListedRanks& listed) {
+  std::vector<int32_t> nodes;
   for (const RankLists& rank : listed.ranks) {
-    nodes.insert(listed.lists[rank.own].node);
+    nodes.push_back(listed.lists[rank.own].node);
   }
-  return nodes.size();
+  return nodes;
 }
 
 // Clients of NFS write whole pages if they have read them, bytes of other nodes
 // with them. belay does not read what it writes; what MPI-IO does, and what a
 // mount option makes of it, is not known.
-void WarnOfNfs(const std::string& directory, size_t num_nodes, SavePlan& plan) {
+void WarnOfNfs(const std::string& directory, const std::vector<int32_t>& nodes,
+               SavePlan& plan) {
+  const size_t num_nodes = std::set(nodes.begin(), nodes.end()).size();
   if (plan.file_layout != FileLayout::kShared || num_nodes == 1 ||
       !IsOnNfs(directory)) {
     return;
@@ -228,9 +230,11 @@ Status PlanOnRoot(const ListedRanks& listed, const SaveOptions& options,
   return absl::OkStatus();
 }
 
-// Rank 0: puts the places that the creators found into plan and index.
-void TakePlaces(const std::vector<std::string>& skeletons,
-                PlannedSave& planned) {
+// Rank 0: puts the places that the creators found into plan and index. Returns
+// how the files are striped.
+std::vector<Striping> TakePlaces(const std::vector<std::string>& skeletons,
+                                 PlannedSave& planned) {
+  std::vector<Striping> stripings;
   SavePlan& plan = planned.plan;
   size_t next = 0;
   // A rank tells of its files one after the other, in their order.
@@ -238,6 +242,7 @@ void TakePlaces(const std::vector<std::string>& skeletons,
   for (size_t file = 0; file < plan.files.size(); ++file) {
     WireReader& in = readers[plan.files[file].creator];
     plan.files[file].bytes = in.Get<int64_t>();
+    stripings.push_back(GetStriping(in));
     for (; next < plan.datasets.size() &&
            plan.datasets[next].file == static_cast<int32_t>(file);
          ++next) {
@@ -252,13 +257,24 @@ void TakePlaces(const std::vector<std::string>& skeletons,
   }
   planned.saved.datasets = plan.datasets;
   planned.saved.files = plan.files;
+  return stripings;
 }
 
-std::vector<std::string> EncodeOrders(SavePlan& plan) {
+// Rank 0: of each rank its orders, and the stripes into which they go.
+std::vector<std::string> EncodeOrders(const std::vector<Striping>& stripings,
+                                      PlannedSave& planned) {
+  SavePlan& plan = planned.plan;
   std::vector<std::string> parts;
-  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+  for (size_t i = 0; i < plan.ranks.size(); ++i) {
+    const auto rank = static_cast<int32_t>(i);
+    WireWriter out;
+    PutPlannedStripes(out, planned.stripes);
+    const auto [first, last] = FilesOfTeam(plan, plan.teams[rank]);
+    for (int32_t file = first; file < last; ++file) {
+      PutStriping(out, stripings[file]);
+    }
     parts.push_back(
-        EncodeRankWrites(TakeWritesByFile(plan, static_cast<int32_t>(rank))));
+        Cat(out.bytes(), EncodeRankWrites(TakeWritesByFile(plan, rank))));
   }
   return parts;
 }
@@ -273,6 +289,17 @@ void SplitWrites(PlannedFile& file) {
     RankWrites& writes = spec.filters.empty() ? file.writes : file.filtered;
     writes.bytes += NumElements(order.box.shape) * IoElementSize(spec.dtype);
     writes.orders.push_back(std::move(order));
+  }
+}
+
+void DecodeOrders(std::string_view bytes, PlannedSave& planned) {
+  WireReader in(bytes);
+  planned.stripes = GetPlannedStripes(in);
+  for (PlannedFile& file : planned.files) file.striping = GetStriping(in);
+  std::vector<RankWrites> writes = DecodeRankWrites(in.Rest());
+  for (size_t i = 0; i < writes.size(); ++i) {
+    planned.files[i].writes = std::move(writes[i]);
+    SplitWrites(planned.files[i]);
   }
 }
 
@@ -317,10 +344,12 @@ StatusOr<PlannedSave> PlanTogether(Team& team, const std::string& directory,
   PlannedSave planned;
   const auto plan = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
     BELAY_RETURN_IF_ERROR(PlanOnRoot(listed, options, planned));
-    WarnOfNfs(directory, NumNodes(listed), planned.plan);
-    Briefing briefing{.parts = EncodeParts(planned.plan,
-                                           FindNeighbours(listed, planned.plan),
-                                           options)};
+    planned.nodes = NodesOf(listed);
+    WarnOfNfs(directory, planned.nodes, planned.plan);
+    Briefing briefing{
+        .parts =
+            EncodeParts(planned.plan,
+                        FindNeighbours(planned.nodes, planned.plan), options)};
     team.agreement_bytes += SizeOf(briefing.parts);
     return briefing;
   };
@@ -331,28 +360,27 @@ StatusOr<PlannedSave> PlanTogether(Team& team, const std::string& directory,
 }
 
 Status Place(Team& team, const std::vector<SkeletonImage>& skeletons,
-             PlannedSave& planned) {
+             const std::vector<Striping>& stripings, PlannedSave& planned) {
   WireWriter out;
-  for (const SkeletonImage& image : skeletons) {
-    out.Put(image.skeleton.file_bytes);
-    for (int64_t offset : image.skeleton.offsets) out.Put(offset);
+  for (size_t i = 0; i < skeletons.size(); ++i) {
+    out.Put(skeletons[i].skeleton.file_bytes);
+    PutStriping(out, stripings[i]);
+    for (int64_t offset : skeletons[i].skeleton.offsets) out.Put(offset);
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> places,
                                 Gather(team, out.bytes()));
   std::vector<std::string> parts;
   if (team.is_root()) {
-    TakePlaces(places, planned);
+    const std::vector<Striping> found = TakePlaces(places, planned);
+    planned.stripes = CountStripesOfPlan(planned.plan, planned.nodes, found);
     planned.work = WorkOfRanks(planned.plan);
-    parts = EncodeOrders(planned.plan);
+    parts = EncodeOrders(found, planned);
   }
   team.agreement_bytes += std::ssize(out.bytes()) + SizeOf(parts);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part, Scatter(team, parts));
-  std::vector<RankWrites> writes = DecodeRankWrites(part);
-  for (size_t i = 0; i < writes.size(); ++i) {
-    planned.files[i].writes = std::move(writes[i]);
-    SplitWrites(planned.files[i]);
-  }
+  DecodeOrders(part, planned);
   planned.plan = {};  // of all ranks, and now with them
+  planned.nodes = {};
   return absl::OkStatus();
 }
 

@@ -11,10 +11,12 @@
 #include "belay/options.h"
 #include "belay/status.h"
 #include "checkpoint/tell_together.h"
+#include "checkpoint/transfer_choice.h"
 #include "h5/dataset.h"
 #include "model/plan.h"
 #include "parallel/collective.h"
 #include "store/skeleton.h"
+#include "store/striping.h"
 
 namespace belay {
 
@@ -31,6 +33,7 @@ struct PlannedFile {
   std::vector<h5::DatasetSpec> datasets;
   std::vector<int32_t> calls;  // one per dataset, as the next
   std::vector<Shape> corners;
+  Striping striping;  // once Place has run, as PlannedSave::stripes
 
   // Whether any of its datasets has filters. Local. Requires that it is known.
   bool HasFilters() const;
@@ -49,6 +52,7 @@ struct PlannedSave {
   bool has_filters = false;  // of any dataset
   ReplicaCheck replicas;     // of this rank
   std::vector<std::string> warnings;
+  PlannedStripes stripes;
   // This rank's part: the files of its team, in the order of writing.
   int32_t team = -1;  // -1: none
   // It syncs these files for the ranks of its team on its node: so many.
@@ -57,6 +61,7 @@ struct PlannedSave {
   std::vector<PlannedFile> files;
   // Rank 0 only: the plan, and what the index will say.
   SavePlan plan;
+  std::vector<int32_t> nodes;  // of each rank; as the plan, until Place
   SavedCheckpoint saved;
   std::vector<std::string> work;  // what each rank writes, for messages
 };
@@ -74,9 +79,10 @@ Status GatherFileSizes(Team& team, const std::vector<int64_t>& mine,
                        PlannedSave& planned);
 
 // Tells everyone where the datasets lie, once the skeletons exist. `skeletons`
-// are those of the files that this rank created. Collective; agreed.
+// and `stripings` are those of the files that this rank created. Collective;
+// agreed.
 Status Place(Team& team, const std::vector<SkeletonImage>& skeletons,
-             PlannedSave& planned);
+             const std::vector<Striping>& stripings, PlannedSave& planned);
 
 }  // namespace belay
 

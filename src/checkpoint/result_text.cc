@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/amount_text.h"
 #include "base/first_of.h"
@@ -58,6 +59,10 @@ std::string TimesText(std::vector<StationTime> stations) {
   return text;
 }
 
+double Ratio(int64_t a, int64_t b) {
+  return static_cast<double>(a) / static_cast<double>(b);
+}
+
 void AddKeys(std::string_view what, const std::vector<std::string>& keys,
              std::string& text) {
   if (keys.empty()) return;
@@ -72,6 +77,21 @@ void AddConversions(std::string_view what,
   AddKeys(what, keys, text);
 }
 
+// "stripes: 40, with 1.1 writers and 1.3 requests per stripe; 6.5 requests per
+// server, 8 at the busiest of 8".
+void AddStripes(const TransferCounters& counters, std::string& text) {
+  if (counters.stripes == 0) return;
+  text += absl::StrFormat(
+      "\nstripes: %d, with %.3g writers and %.3g requests per stripe",
+      counters.stripes, Ratio(counters.stripe_writers, counters.stripes),
+      Ratio(counters.stripe_requests, counters.stripes));
+  if (counters.stripe_servers == 0) return;
+  text += absl::StrFormat(
+      "; %.3g requests per server, %d at the busiest of %d",
+      Ratio(counters.stripe_requests, counters.stripe_servers),
+      counters.busiest_server_requests, counters.stripe_servers);
+}
+
 // All but the warnings.
 std::string Summary(const SaveResult& result) {
   std::string text = Cat("saved step ", result.step, " in \"", result.path,
@@ -83,6 +103,7 @@ std::string Summary(const SaveResult& result) {
   if (!result.transfer_note.empty()) {
     text += Cat("\ntransfer: ", result.transfer_note);
   }
+  AddStripes(result.counters, text);
   return text;
 }
 

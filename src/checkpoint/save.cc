@@ -215,7 +215,8 @@ Status Reserve(SaveRun& run) {
                                       Cat("save \"", run.Directory(), "\""),
                                       patience));
   if (run.reuse) return absl::OkStatus();
-  return Place(run.team, run.cache.skeletons, run.cache.planned);
+  return Place(run.team, run.cache.skeletons, StripingsOfMine(run),
+               run.cache.planned);
 }
 
 // What the program has to say before the commit. Rank 0 only.
@@ -299,7 +300,7 @@ void Report(SaveRun& run) {
   result.counters.files = run.cache.planned.num_files;
   result.counters.peak_memory_bytes = PeakMemoryBytes();
   result.counters.stations = run.stations.Finish();
-  CombineCounters(run.team, result.counters).IgnoreError();
+  CombineSaveCounters(run).IgnoreError();
 }
 
 // Why a save failed, if another one has taken its directory over: what ranks

@@ -15,6 +15,8 @@
 #include "graph/object_graph.h"
 #include "parallel/collective.h"
 #include "store/paths.h"
+#include "store/stripe_counter.h"
+#include "store/striping.h"
 #include "types/handler_table.h"
 #include "types/value_listing.h"
 
@@ -36,6 +38,7 @@ struct SaveRun {
   CachedPlan& cache;   // the caller's, or one of our own
   bool keep;           // the caller wants it kept
   std::vector<uint32_t> registers;
+  StripeCounts stripes = {};                          // of this rank
   std::function<Status(int64_t)> progress = nullptr;  // as of SaveJob
   Status progress_status = {};                        // what it returned
   Status sync_status = {};  // of this rank, told at the next gate
@@ -81,6 +84,13 @@ Status NameDifferentReplicas(SaveRun& run);
 // Lets them do so; all bytes are in place. Rank 0 only.
 // Errors: what a handler returned or threw.
 Status FinalizeHandlers(SaveRun& run);
+
+// Returns how the files that this rank has made are striped, as far as that
+// matters: where nodes share them. Local.
+std::vector<Striping> StripingsOfMine(const SaveRun& run);
+
+// Combines the counters of the result. Collective; agreed.
+Status CombineSaveCounters(SaveRun& run);
 
 // Writes the index as far as it is known, while others write. Rank 0 only.
 Status PrepareIndex(SaveRun& run);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "checkpoint/save_run.h"
+#include "checkpoint/transfer_choice.h"
 #include "store/index_file.h"
 #include "store/posix_file.h"
 #include "store/transfer.h"
@@ -53,6 +54,7 @@ WriteJob JobOf(SaveRun& run, const PlannedFile& file, Part part) {
           .memory = run.options.max_bytes_in_flight,
           .mean_run_bytes = run.cache.planned.mean_run_bytes,
           .hints = run.options.mpi_io_hints,
+          .striping = file.striping,
           .datasets = &file.datasets,
           .calls = &file.calls,
           .corners = &file.corners,
@@ -211,14 +213,6 @@ Status ReadBackUnsure(SaveRun& run) {
   return absl::OkStatus();
 }
 
-// Equal on all ranks: options and plan are.
-Transfer ChooseTransfer(const SaveRun& run) {
-  if (run.options.transfer != Transfer::kAuto) return run.options.transfer;
-  return run.cache.planned.mean_run_bytes < kTwoPhaseRunBytes
-             ? Transfer::kTwoPhase
-             : Transfer::kIndependent;
-}
-
 bool IsTogether(const SaveRun& run) {
   // A team of one rank needs no collective call.
   return run.result.transfer == Transfer::kHdf5 ||
@@ -282,7 +276,10 @@ Status WriteStation(SaveRun& run) {
   run.stations.Enter("write", planned.work);
   run.registers.assign(run.options.checksums ? planned.num_blocks : 0, 0);
   if (planned.num_files == 0) return absl::OkStatus();
-  run.result.transfer = ChooseTransfer(run);
+  // Equal on all ranks: options and plan are.
+  const TransferChoice choice = ChooseTransfer(
+      run.options.transfer, planned.mean_run_bytes, planned.stripes);
+  run.result.transfer = choice.transfer;
   StatusOr<std::vector<PosixFile>> synced = OpenMyFilesForSync(run);
   WriteCounts counts;
   bool done = false;
@@ -303,6 +300,8 @@ Status WriteStation(SaveRun& run) {
   run.result.counters.io_calls = counts.io_calls;
   run.result.counters.collective_io = counts.collective_io;
   run.result.counters.staged_bytes = counts.staged_bytes;
+  if (run.result.transfer_note.empty()) run.result.transfer_note = choice.note;
+  run.stripes = std::move(counts.stripes);
   return absl::OkStatus();
 }
 

@@ -10,6 +10,22 @@
 
 namespace belay {
 
+namespace {
+
+// Takes the sums of `stripes` of CombineCounters.
+void TakeStripes(std::span<const int64_t> sums, TransferCounters& counters) {
+  counters.stripe_writers = sums[0];
+  counters.stripe_requests = sums[1];
+  const auto servers = sums.subspan(2);
+  counters.stripe_servers = std::ssize(servers);
+  for (const int64_t requests : servers) {
+    counters.busiest_server_requests =
+        std::max(counters.busiest_server_requests, requests);
+  }
+}
+
+}  // namespace
+
 void Stations::Enter(std::string_view name, std::span<const std::string> work) {
   const auto now = std::chrono::steady_clock::now();
   if (times_.size() > num_before_) {
@@ -56,12 +72,15 @@ StatusOr<std::vector<bool>> AgreeOnStructure(Team& team, const Status& mine,
   return same;
 }
 
-Status CombineCounters(Team& team, TransferCounters& mine) {
+Status CombineCounters(Team& team, TransferCounters& mine,
+                       std::span<const int64_t> stripes) {
   std::vector<int64_t> sums = {mine.bytes, mine.io_calls, mine.delivered_bytes};
+  sums.insert(sums.end(), stripes.begin(), stripes.end());
   BELAY_RETURN_IF_AGREED(SumAll(team, sums));
   mine.bytes = sums[0];
   mine.io_calls = sums[1];
   mine.delivered_bytes = sums[2];
+  if (!stripes.empty()) TakeStripes(std::span(sums).subspan(3), mine);
   std::vector<int64_t> largest = {mine.collective_io,   mine.files,
                                   team.messages + 1,    mine.peak_memory_bytes,
                                   team.agreement_bytes, mine.staged_bytes};

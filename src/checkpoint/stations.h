@@ -54,8 +54,11 @@ StatusOr<std::vector<bool>> AgreeOnStructure(Team& team, const Status& mine,
                                              std::span<uint64_t> sums = {});
 
 // Combines the counters of all ranks as TransferCounters says. Collective;
-// agreed. `mine` has this rank's numbers.
-Status CombineCounters(Team& team, TransferCounters& mine);
+// agreed. `mine` has this rank's numbers; `stripes` those of the stripes that
+// it wrote to: how many, requests, and requests of each server. As many on all
+// ranks; empty: no stripes are counted.
+Status CombineCounters(Team& team, TransferCounters& mine,
+                       std::span<const int64_t> stripes = {});
 
 // The most memory that this process has used, in bytes. Local.
 int64_t PeakMemoryBytes();
