@@ -12,6 +12,7 @@
 
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_reader.h"
+#include "belay/layout.h"
 #include "belay/metadata.h"
 #include "belay/save_restore.h"
 #include "values.h"
@@ -289,6 +290,34 @@ TEST_F(CopyCheckpointTest, Mistakes) {
     ExpectError(options, Code::kInvalidArgument,
                 "the option keys or leave_out differs");
   }
+}
+
+// One array under several keys, and layouts that are kept.
+TEST_F(CopyCheckpointTest, AliasesAndLayouts) {
+  const Mesh mesh = Ok(Mesh::Create({{"x", size_}}));
+  const Layout layout = Ok(Layout::Create(mesh, {{"x"}, {}}));
+  const Shape shape = {4 * size_, 3};
+  std::vector<int32_t> mine(12, rank_);
+  State state;
+  state.AddLaidOut("laid", layout, shape, rank_, mine);
+  Ok(Save(comm_, run(), 1, state));
+  CopyOptions options;
+  options.rules = {{.key = "one", .value = "laid"},
+                   {.key = "two", .value = "laid"},
+                   {.key = "laid", .value = "laid"}};
+  Ok(CopyCheckpoint(comm_, run(), kLatestStep, dir_.File("aliases"), {},
+                    options));
+  const CheckpointReader aliases =
+      Ok(CheckpointReader::Open(dir_.File("aliases")));
+  for (const char* key : {"one", "two", "laid"}) {
+    const Tensor all = Ok(aliases.ReadTensor(key));
+    ASSERT_EQ(all.shape(), shape);
+    EXPECT_EQ(all.values<int32_t>()[0], 0);
+    EXPECT_EQ(all.values<int32_t>().back(), size_ - 1);
+  }
+  Ok(CopyCheckpoint(comm_, run(), kLatestStep, dir_.File("to"), {}));
+  EXPECT_EQ(Ok(Ok(CheckpointReader::Open(dir_.File("to"))).Find("laid")).layout,
+            layout.ToString());
 }
 
 struct Layer {

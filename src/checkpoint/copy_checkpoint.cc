@@ -139,11 +139,11 @@ Status TakeMemory(CopyRun& run, const Team& team) {
 StatusOr<std::map<std::string, RestoreChoice, std::less<>>> ChoicesOf(
     const CopyRun& run) {
   std::map<std::string, RestoreChoice, std::less<>> choices;
+  BELAY_ASSIGN_OR_RETURN(const RuleValues rules,
+                         RuleValues::Create(run.options.rules));
   for (const MadeArray& made : run.plan.made) {
-    BELAY_ASSIGN_OR_RETURN(
-        const Transform value,
-        ValueOf(run.options.rules[static_cast<size_t>(made.rule)],
-                made.matched));
+    const Transform value =
+        rules.ValueFor(static_cast<size_t>(made.rule), made.matched);
     RestoreChoice& choice = choices[made.key];
     const std::vector<std::string> keys = value.StoredKeys();
     // A stored array as it is needs no computing.

@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "base/key_patterns.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/wire.h"
@@ -44,8 +43,9 @@ class CopyPlanner {
         keys_(KeysAlone(saved)) {}
 
   StatusOr<CopyPlan> Plan() {
+    BELAY_ASSIGN_OR_RETURN(rules_, RuleValues::Create(options_.rules));
     for (size_t i = 0; i < options_.rules.size(); ++i) {
-      BELAY_RETURN_IF_ERROR(ApplyRule(static_cast<int32_t>(i)));
+      BELAY_RETURN_IF_ERROR(ApplyRule(i));
     }
     std::sort(
         plan_.made.begin(), plan_.made.end(),
@@ -88,37 +88,23 @@ class CopyPlanner {
     return copied;
   }
 
-  Status ApplyRule(int32_t number) {
-    const ConversionRule& rule = options_.rules[static_cast<size_t>(number)];
-    if (rule.value.empty()) {
-      return Refuse(Cat("rule \"", rule.key, "\": it has no value"));
-    }
-    if (rule.keys.empty()) return Make(number, "");
-    BELAY_ASSIGN_OR_RETURN(const KeyPatterns pattern,
-                           KeyPatterns::Compile({rule.keys}));
-    BELAY_RETURN_IF_ERROR(pattern.CheckRewrite(0, rule.key));
-    for (const std::string& key : rule.value.StoredKeys()) {
-      BELAY_RETURN_IF_ERROR(pattern.CheckRewrite(0, key));
-    }
-    BELAY_RETURN_IF_ERROR(pattern.CheckAllMatch(ViewsOf(keys_)));
+  Status ApplyRule(size_t rule) {
+    if (options_.rules[rule].keys.empty()) return Make(rule, "");
+    BELAY_RETURN_IF_ERROR(rules_.CheckMatches(rule, ViewsOf(keys_)));
     for (const std::string& key : keys_) {
-      if (pattern.Find(key) < 0) continue;
-      BELAY_RETURN_IF_ERROR(Make(number, key));
+      if (!rules_.Matches(rule, key)) continue;
+      BELAY_RETURN_IF_ERROR(Make(rule, key));
     }
     return absl::OkStatus();
   }
 
   // Notes the array that a rule makes for a key that it matches.
-  Status Make(int32_t number, const std::string& matched) {
-    const ConversionRule& rule = options_.rules[static_cast<size_t>(number)];
-    MadeArray made{
-        .key = rule.key, .rule = number, .matched = matched, .form = {}};
-    if (!rule.keys.empty()) {
-      BELAY_ASSIGN_OR_RETURN(const KeyPatterns pattern,
-                             KeyPatterns::Compile({rule.keys}));
-      made.key = pattern.Rewrite(0, matched, rule.key);
-    }
-    BELAY_ASSIGN_OR_RETURN(const Transform value, ValueOf(rule, matched));
+  Status Make(size_t rule, const std::string& matched) {
+    MadeArray made{.key = rules_.KeyFor(rule, matched),
+                   .rule = static_cast<int32_t>(rule),
+                   .matched = matched,
+                   .form = {}};
+    const Transform value = rules_.ValueFor(rule, matched);
     std::map<std::string, ArrayForm> forms;
     for (const std::string& key : value.StoredKeys()) {
       const StoredArray* const array = FindArray(saved_, key);
@@ -165,6 +151,7 @@ class CopyPlanner {
   const CopyOptions& options_;
   const std::string_view always_;
   const std::vector<std::string> keys_;
+  RuleValues rules_;
   std::set<std::string> used_;  // by rules
   CopyPlan plan_;
 };
@@ -177,13 +164,45 @@ StatusOr<CopyPlan> PlanCopy(const SavedCheckpoint& saved,
   return CopyPlanner(saved, options, always).Plan();
 }
 
-StatusOr<Transform> ValueOf(const ConversionRule& rule,
-                            const std::string& matched) {
-  if (rule.keys.empty()) return rule.value;
-  BELAY_ASSIGN_OR_RETURN(const KeyPatterns pattern,
-                         KeyPatterns::Compile({rule.keys}));
-  return WithKeys(rule.value, [&](const std::string& key) {
-    return pattern.Rewrite(0, matched, key);
+StatusOr<RuleValues> RuleValues::Create(
+    const std::vector<ConversionRule>& rules) {
+  RuleValues values;
+  values.rules_ = &rules;
+  for (const ConversionRule& rule : rules) {
+    if (rule.value.empty()) {
+      return Refuse(Cat("rule \"", rule.key, "\": it has no value"));
+    }
+    KeyPatterns& pattern = values.patterns_.emplace_back();
+    if (rule.keys.empty()) continue;
+    BELAY_ASSIGN_OR_RETURN(pattern, KeyPatterns::Compile({rule.keys}));
+    BELAY_RETURN_IF_ERROR(pattern.CheckRewrite(0, rule.key));
+    for (const std::string& key : rule.value.StoredKeys()) {
+      BELAY_RETURN_IF_ERROR(pattern.CheckRewrite(0, key));
+    }
+  }
+  return values;
+}
+
+bool RuleValues::Matches(size_t rule, std::string_view key) const {
+  return patterns_[rule].Find(key) >= 0;
+}
+
+Status RuleValues::CheckMatches(
+    size_t rule, const std::vector<std::string_view>& keys) const {
+  return patterns_[rule].CheckAllMatch(keys);
+}
+
+std::string RuleValues::KeyFor(size_t rule, const std::string& matched) const {
+  const ConversionRule& one = (*rules_)[rule];
+  if (one.keys.empty()) return one.key;
+  return patterns_[rule].Rewrite(0, matched, one.key);
+}
+
+Transform RuleValues::ValueFor(size_t rule, const std::string& matched) const {
+  const ConversionRule& one = (*rules_)[rule];
+  if (one.keys.empty()) return one.value;
+  return WithKeys(one.value, [&](const std::string& key) {
+    return patterns_[rule].Rewrite(0, matched, key);
   });
 }
 

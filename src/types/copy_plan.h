@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/key_patterns.h"
 #include "belay/copy_options.h"
 #include "belay/status.h"
 #include "belay/transform.h"
@@ -41,10 +42,27 @@ StatusOr<CopyPlan> PlanCopy(const SavedCheckpoint& saved,
                             const CopyOptions& options,
                             std::string_view always);
 
-// What a rule computes for a key that it matches.
-// Errors: InvalidArgument - `keys` is no expression.
-StatusOr<Transform> ValueOf(const ConversionRule& rule,
-                            const std::string& matched);
+// What the rules compute for the keys that they match.
+class RuleValues {
+ public:
+  // Borrows the rules.
+  // Errors: InvalidArgument - `keys` is no expression, or `key` or `value`
+  //   speak of groups that it does not have, or a rule has no value.
+  static StatusOr<RuleValues> Create(const std::vector<ConversionRule>& rules);
+
+  // Whether a rule is applied to this key.
+  bool Matches(size_t rule, std::string_view key) const;
+  Status CheckMatches(size_t rule,
+                      const std::vector<std::string_view>& keys) const;
+
+  // What it makes of it, which it matches, or of nothing if it has no `keys`.
+  std::string KeyFor(size_t rule, const std::string& matched) const;
+  Transform ValueFor(size_t rule, const std::string& matched) const;
+
+ private:
+  const std::vector<ConversionRule>* rules_ = nullptr;
+  std::vector<KeyPatterns> patterns_;  // by rule, one each
+};
 
 // For messages between ranks.
 std::string EncodeCopyPlan(const CopyPlan& plan);
