@@ -69,6 +69,16 @@ class ToolCase(unittest.TestCase):
                               capture_output=True, timeout=60)
         return done.returncode, done.stdout, done.stderr
 
+    def run_belay(self, *args, expected=0):
+        code, out, err = self.belay(*args)
+        self.assertEqual((code, err), (expected, ""))
+        return out
+
+    def fails(self, *args):
+        code, out, err = self.belay(*args)
+        self.assertEqual((code, out), (2, ""))
+        return err
+
     def flip(self, name, text):
         """Flips a bit of the one place in a file that holds these bytes."""
         content = bytearray(self.path(name).read_bytes())

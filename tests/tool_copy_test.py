@@ -18,16 +18,6 @@ MPIRUN = pathlib.Path(__file__).parent.parent / "mpi_tests" / "mpirun.sh"
 
 
 class CopyTest(ToolCase):
-    def run_belay(self, *args, expected=0):
-        code, out, err = self.belay(*args)
-        self.assertEqual((code, err), (expected, ""))
-        return out
-
-    def fails(self, *args):
-        code, out, err = self.belay(*args)
-        self.assertEqual((code, out), (2, ""))
-        return err
-
     def rules(self, rules):
         self.path("rules.json").write_text(json.dumps({"rules": rules}))
         return "rules.json"

@@ -16,16 +16,6 @@ from tool_case import SHARED, ToolCase
 
 
 class SafetensorsTest(ToolCase):
-    def run_belay(self, *args, expected=0):
-        code, out, err = self.belay(*args)
-        self.assertEqual((code, err), (expected, ""))
-        return out
-
-    def fails(self, *args):
-        code, out, err = self.belay(*args)
-        self.assertEqual((code, out), (2, ""))
-        return err
-
     def export(self, *args):
         return self.run_belay("export", SHARED, *args)
 

@@ -1,10 +1,8 @@
 #include "belay/copy_checkpoint.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -14,6 +12,7 @@
 #include "checkpoint/agree_arguments.h"
 #include "checkpoint/restore_run.h"
 #include "checkpoint/save_at.h"
+#include "checkpoint/save_progress.h"
 #include "graph/copied_graph.h"
 #include "graph/graph_match.h"
 #include "graph/live_graph.h"
@@ -35,8 +34,12 @@ struct CopyRun {
   Metadata metadata = {};                 // rank 0 only; of the source
   uint64_t graph_fingerprint = 0;
   CopyPlan plan = {};
+  // This rank's part.
   CopiedPieces pieces = {};
   ScratchMemory memory = {};
+  std::map<std::string, RestoreChoice, std::less<>> choices = {};
+  State to_read = {};
+  State to_save = {};
   CopyResult result = {};
 };
 
@@ -125,69 +128,41 @@ Status Plan(CopyRun& run, RestoreRun& restore) {
   return absl::OkStatus();
 }
 
-// Makes memory for this rank's part. Local.
-Status TakeMemory(CopyRun& run, const Team& team) {
+// What each key is computed from, of those that rules make. Local.
+Status Choose(CopyRun& run) {
+  BELAY_ASSIGN_OR_RETURN(const RuleValues rules,
+                         RuleValues::Create(run.options.rules));
+  for (const MadeArray& made : run.plan.made) {
+    TakeFrom(rules.ValueFor(static_cast<size_t>(made.rule), made.matched),
+             run.choices[made.key]);
+  }
+  return absl::OkStatus();
+}
+
+// Makes memory for this rank's part, and lists what is in it. Local.
+Status TakeMine(CopyRun& run, const Team& team) {
   CutForCopy(run.plan, team.rank(), team.size(), run.pieces);
   run.result.bytes = run.pieces.total_bytes;
   BELAY_ASSIGN_OR_RETURN(
       run.memory, ScratchMemory::Take(run.pieces.bytes, run.options.scratch));
   PlaceIn(run.memory.data(), run.pieces);
-  return absl::OkStatus();
-}
-
-// What each key is computed from, of those that rules make. Local.
-StatusOr<std::map<std::string, RestoreChoice, std::less<>>> ChoicesOf(
-    const CopyRun& run) {
-  std::map<std::string, RestoreChoice, std::less<>> choices;
-  BELAY_ASSIGN_OR_RETURN(const RuleValues rules,
-                         RuleValues::Create(run.options.rules));
-  for (const MadeArray& made : run.plan.made) {
-    const Transform value =
-        rules.ValueFor(static_cast<size_t>(made.rule), made.matched);
-    RestoreChoice& choice = choices[made.key];
-    const std::vector<std::string> keys = value.StoredKeys();
-    // A stored array as it is needs no computing.
-    if (keys.size() == 1 && value == Transform(keys[0])) {
-      choice.stored_key = keys[0];
-    } else {
-      choice.transform = value;
-    }
-  }
-  return choices;
+  run.to_read = ListForReading(run.pieces);
+  run.to_save = ListForCopy(run.plan, run.pieces);
+  return Choose(run);
 }
 
 // Stations plan and read of a restore. Collective; agreed.
 Status Read(CopyRun& run, RestoreRun& restore) {
-  Status status =
-      OfCopy(run, Guarded([&] { return TakeMemory(run, restore.team); }));
-  auto choices = ChoicesOf(run);
-  status.Update(choices.status());
-  BELAY_RETURN_IF_AGREED(Agree(restore.team, status));
-  const State state = ListForReading(run.pieces);
+  const Status mine = Guarded([&] { return TakeMine(run, restore.team); });
+  BELAY_RETURN_IF_AGREED(Agree(restore.team, OfCopy(run, mine)));
   const auto choose = [&](std::string_view key) {
-    const auto found = choices->find(key);
-    return found == choices->end() ? RestoreChoice{} : found->second;
+    const auto found = run.choices.find(key);
+    return found == run.choices.end() ? RestoreChoice{} : found->second;
   };
   restore.may_read_nothing = true;
-  return ReadValues(restore, ChooseValues(state, *restore.handlers, choose))
+  return ReadValues(restore,
+                    ChooseValues(run.to_read, *restore.handlers, choose))
       .status();
-}
-
-// Turns bytes that were written into calls of the caller's function.
-std::function<Status(int64_t)> ProgressOf(const CopyRun& run) {
-  if (!run.options.progress) return nullptr;
-  int64_t total = 0;
-  for (const Shard& shard : run.pieces.shards) {
-    if (shard.text != nullptr) continue;
-    total += NumElements(shard.box.shape) * DTypeSize(shard.dtype);
-  }
-  return [&run, total, done = int64_t{0}](int64_t bytes) mutable {
-    done = std::min(done + bytes, total);  // texts do not count
-    return Guarded([&] {
-      run.options.progress(done, total);
-      return absl::OkStatus();
-    });
-  };
 }
 
 // All that comes before the save, which has a deadline of its own. Collective.
@@ -217,7 +192,6 @@ StatusOr<CopyResult> CopyCheckpoint(const Comm& comm, const std::string& from,
   CopyRun run{.from = from, .options = options};
   BELAY_RETURN_IF_AGREED(ReadSource(comm, step, run, dir, to_step));
   const int64_t number = to_step.value_or(run.result.saved.step);
-  const State state = ListForCopy(run.plan, run.pieces);
   SaveOptions save = options.save;
   save.check_replicas = false;  // each piece is here once
   save.cache = nullptr;
@@ -226,10 +200,11 @@ StatusOr<CopyResult> CopyCheckpoint(const Comm& comm, const std::string& from,
       run.result.saved, SaveAt(comm,
                                {.path = StepPath(dir, number),
                                 .step = number,
-                                .state = state,
+                                .state = run.to_save,
                                 .graph = run.graph ? &*run.graph : nullptr,
                                 .graph_fingerprint = run.graph_fingerprint,
-                                .progress = ProgressOf(run)},
+                                .progress = ProgressUpTo(run.pieces.array_bytes,
+                                                         options.progress)},
                                save));
   return std::move(run.result);
 }

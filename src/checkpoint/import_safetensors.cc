@@ -1,9 +1,6 @@
-#include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/guarded.h"
 #include "base/key_patterns.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -12,6 +9,7 @@
 #include "belay/safetensors.h"
 #include "checkpoint/agree_arguments.h"
 #include "checkpoint/save_at.h"
+#include "checkpoint/save_progress.h"
 #include "checkpoint/stations.h"
 #include "safetensors/import_plan.h"
 #include "store/mapped_file.h"
@@ -33,6 +31,7 @@ struct ImportRun {
   std::vector<int64_t> modified_ns = {};  // by file, as rank 0 has seen it
   safetensors::RankImport part = {};
   std::vector<MappedFile> files = {};  // only those that it reads have content
+  State state = {};                    // what it hands in
   ImportResult result = {};
   // What was done before the save.
   int64_t messages = 0;
@@ -201,6 +200,25 @@ Status MapMine(ImportRun& run) {
   return absl::OkStatus();
 }
 
+// Lists what this rank hands in. Borrows the files and, on rank 0, the
+// metadata. Local.
+void ListMine(ImportRun& run) {
+  for (size_t i = 0; i < run.part.shards.size(); ++i) {
+    const ShardInfo& info = run.part.shards[i];
+    const safetensors::FilePlace& place = run.part.places[i];
+    run.state.AddShard({.key = info.key,
+                        .dtype = info.dtype,
+                        .global_shape = info.global_shape,
+                        .box = info.box,
+                        .data = run.files[place.file].data() + place.offset});
+  }
+  for (auto& [name, text] : run.metadata) {
+    run.state.AddShard({.key = Cat(kSafetensorsMetadata, name),
+                        .dtype = DType::kString,
+                        .text = &text});
+  }
+}
+
 // Station open: rank 0 reads the headers, and each rank gets its part.
 // Collective.
 Status Open(Team& team, ImportRun& run) {
@@ -210,9 +228,13 @@ Status Open(Team& team, ImportRun& run) {
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(const Briefed briefed,
                                 FromRootInParts(team, open));
-  DecodeCommon(briefed.common, run);
-  run.part = safetensors::DecodeRankImport(briefed.part);
-  return Agree(team, MapMine(run));
+  return Agree(team, WithMemory("the list of tensors", [&] {
+                 DecodeCommon(briefed.common, run);
+                 run.part = safetensors::DecodeRankImport(briefed.part);
+                 const Status status = MapMine(run);
+                 if (status.ok()) ListMine(run);
+                 return status;
+               }));
 }
 
 // All that comes before the save, which has a deadline of its own. Collective.
@@ -229,40 +251,13 @@ Status Prepare(const Comm& comm, ImportRun& run) {
   return absl::OkStatus();
 }
 
-// What this rank hands in. Borrows the files and, on rank 0, the metadata.
-State StateOf(ImportRun& run) {
-  State state;
-  for (size_t i = 0; i < run.part.shards.size(); ++i) {
-    const ShardInfo& info = run.part.shards[i];
-    const safetensors::FilePlace& place = run.part.places[i];
-    state.AddShard({.key = info.key,
-                    .dtype = info.dtype,
-                    .global_shape = info.global_shape,
-                    .box = info.box,
-                    .data = run.files[place.file].data() + place.offset});
-  }
-  for (auto& [name, text] : run.metadata) {
-    state.AddShard({.key = Cat(kSafetensorsMetadata, name),
-                    .dtype = DType::kString,
-                    .text = &text});
-  }
-  return state;
-}
-
-// Turns bytes that were written into calls of the caller's function.
-std::function<Status(int64_t)> ProgressOf(const ImportRun& run) {
-  if (!run.options.progress) return nullptr;
+// What this rank writes, without metadata. Local.
+int64_t BytesOf(const ImportRun& run) {
   int64_t total = 0;
   for (const ShardInfo& shard : run.part.shards) {
     total += NumElements(shard.box.shape) * DTypeSize(shard.dtype);
   }
-  return [&run, total, done = int64_t{0}](int64_t bytes) mutable {
-    done = std::min(done + bytes, total);  // metadata does not count
-    return Guarded([&] {
-      run.options.progress(done, total);
-      return absl::OkStatus();
-    });
-  };
+  return total;
 }
 
 }  // namespace
@@ -274,16 +269,16 @@ StatusOr<ImportResult> ImportSafetensors(const Comm& comm,
   ImportRun run{.in = in, .options = options};
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "import", run.Name()));
   BELAY_RETURN_IF_AGREED(Prepare(comm, run));
-  const State state = StateOf(run);
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      run.result.saved, SaveAt(comm,
-                               {.path = dir.empty() ? "" : StepPath(dir, step),
-                                .step = step,
-                                .state = state,
-                                .messages = run.messages,
-                                .stations = run.stations,
-                                .progress = ProgressOf(run)},
-                               options.save));
+      run.result.saved,
+      SaveAt(comm,
+             {.path = dir.empty() ? "" : StepPath(dir, step),
+              .step = step,
+              .state = run.state,
+              .messages = run.messages,
+              .stations = run.stations,
+              .progress = ProgressUpTo(BytesOf(run), options.progress)},
+             options.save));
   return std::move(run.result);
 }
 

@@ -121,7 +121,7 @@ Status CheckHandledForms(const std::vector<ListedValue>& values,
     const bool is_container = IsBuiltinTypestr(value.typestr);
     for (const std::string& part : value.parts) {
       if (is_container) continue;
-      value_of[part.empty() ? value.key : Cat(value.key, "/", part)] = &value;
+      value_of[PartKey(value.key, part)] = &value;
     }
   }
   for (size_t i = 0; i < shards.size(); ++i) {

@@ -87,7 +87,7 @@ StatusOr<StoredValues> MergeValues(
   for (const auto& [key, value] : all) {
     BELAY_RETURN_IF_ERROR(CheckNoOtherArray(key, value, arrays));
     for (const std::string& part : value.parts) {
-      const std::string array = part.empty() ? key : Cat(key, "/", part);
+      const std::string array = PartKey(key, part);
       const size_t row = FirstFrom(arrays, array);
       if (row == arrays.size() || arrays[row].key != array) {
         return absl::InternalError(

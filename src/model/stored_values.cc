@@ -136,6 +136,10 @@ StoredValue GetStoredValue(WireReader& in) {
 
 }  // namespace
 
+std::string PartKey(std::string_view key, std::string_view part) {
+  return part.empty() ? std::string(key) : Cat(key, "/", part);
+}
+
 size_t FirstFrom(const std::vector<StoredArray>& arrays,
                  const std::string& key) {
   const auto found =

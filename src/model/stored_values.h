@@ -70,6 +70,9 @@ void ForEachValueColumn(Values& values, Fn&& fn) {
   fn(".belay/values/parts/array", values.part_array);
 }
 
+// The whole key of a part of a value.
+std::string PartKey(std::string_view key, std::string_view part);
+
 // The first array whose key is not less than `key`.
 size_t FirstFrom(const std::vector<StoredArray>& arrays,
                  const std::string& key);

@@ -19,20 +19,19 @@ constexpr int64_t kLeastCutBytes = int64_t{1} << 20;
 // Any element lies well at multiples of this.
 constexpr int64_t kAlignment = 64;
 
-int64_t AlignedBytes(const Shard& shard) {
-  const int64_t bytes = NumElements(shard.box.shape) * DTypeSize(shard.dtype);
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+int64_t BytesOf(const Shard& shard) {
+  return NumElements(shard.box.shape) * DTypeSize(shard.dtype);
 }
 
-std::string WholeKey(const std::string& key, const std::string& name) {
-  return name.empty() ? key : Cat(key, "/", name);
+int64_t AlignedBytes(const Shard& shard) {
+  return (BytesOf(shard) + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 // The arrays of a value and of those inside it, which may be listed with both.
 void CollectParts(const StoredValue& value,
                   std::map<std::string, ValuePart>& parts) {
   for (const ValuePart& part : value.parts) {
-    parts.emplace(WholeKey(value.key, part.name), part);
+    parts.emplace(PartKey(value.key, part.name), part);
   }
   for (const StoredValue& inner : value.values) CollectParts(inner, parts);
 }
@@ -50,8 +49,7 @@ class Cutter {
       return Keep(value, std::move(shard));
     }
     shard.box = WholeBox(shard.global_shape);
-    const int64_t bytes =
-        NumElements(shard.global_shape) * DTypeSize(shard.dtype);
+    const int64_t bytes = BytesOf(shard);  // of the whole array
     pieces_.total_bytes += bytes;
     size_t axis = 0;
     while (axis < shard.global_shape.size() &&
@@ -74,7 +72,10 @@ class Cutter {
   bool IsMyTurn() { return next_++ % num_ranks_ == rank_; }
 
   void Keep(size_t value, Shard shard) {
-    if (shard.text == nullptr) pieces_.bytes += AlignedBytes(shard);
+    if (shard.text == nullptr) {
+      pieces_.bytes += AlignedBytes(shard);
+      pieces_.array_bytes += BytesOf(shard);
+    }
     pieces_.shards.push_back(std::move(shard));
     pieces_.value_of.push_back(value);
   }

@@ -31,6 +31,7 @@ struct CopiedPieces {
       value_of;  // by shard; those made count on from the values
   std::deque<std::string> texts;
   int64_t bytes = 0;        // memory for all of them, as PlaceIn lays them out
+  int64_t array_bytes = 0;  // of them, without gaps
   int64_t total_bytes = 0;  // of all ranks, without gaps
 };
 

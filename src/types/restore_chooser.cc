@@ -20,6 +20,14 @@ Tolerance MostTolerance(const RestoreOptions& options) {
   return most;
 }
 
+void TakeFrom(const Transform& transform, RestoreChoice& choice) {
+  if (const std::string* stored = StoredKeyOf(transform)) {
+    choice.stored_key = *stored;
+  } else {
+    choice.transform = transform;
+  }
+}
+
 StatusOr<RestoreChooser> RestoreChooser::Create(const RestoreOptions& options) {
   RestoreChooser chooser;
   chooser.options_ = &options;
@@ -54,15 +62,11 @@ RestoreChoice RestoreChooser::Choose(std::string_view key) const {
     if (!args.stored_key.empty()) {
       choice.stored_key = patterns_.Rewrite(entry, key, args.stored_key);
     }
-    const Transform transform =
-        WithKeys(args.transform, [&](const std::string& stored) {
-          return patterns_.Rewrite(entry, key, stored);
-        });
-    if (const std::string* stored = StoredKeyOf(transform)) {
-      choice.stored_key = *stored;
-    } else {
-      choice.transform = transform;
-    }
+    TakeFrom(WithKeys(args.transform,
+                      [&](const std::string& stored) {
+                        return patterns_.Rewrite(entry, key, stored);
+                      }),
+             choice);
     choice.tolerance.dtype =
         args.allow_dtype_cast.value_or(choice.tolerance.dtype);
     choice.tolerance.lengths =

@@ -17,6 +17,10 @@ namespace belay {
 // The most that differs under any of these options.
 Tolerance MostTolerance(const RestoreOptions& options);
 
+// Says in a choice what a value is made of: a stored array as it is needs no
+// computing.
+void TakeFrom(const Transform& transform, RestoreChoice& choice);
+
 // The arguments of a restore, ready to be asked for many keys. Borrows the
 // options.
 class RestoreChooser {

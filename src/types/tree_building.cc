@@ -144,7 +144,7 @@ StoredValue WholeCheckpoint(const std::vector<StoredValue>& all) {
   for (const StoredValue& value : all) {
     for (const ValuePart& part : value.parts) {
       ValuePart one = part;
-      one.name = part.name.empty() ? value.key : Cat(value.key, "/", part.name);
+      one.name = PartKey(value.key, part.name);
       parts.emplace(one.name, one);
     }
     if (IsPlain(value)) continue;

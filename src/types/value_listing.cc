@@ -22,10 +22,6 @@ using Names = std::set<std::string>;
 constexpr int kMaxDepth = 32;
 constexpr int kMaxRounds = 16;
 
-std::string PartKey(std::string_view key, std::string_view part) {
-  return part.empty() ? std::string(key) : Cat(key, "/", part);
-}
-
 // The error of a handler, with what it was for.
 Status HandlerError(const HandledValue& value, const Status& status,
                     std::string_view operation = "list") {
