@@ -97,6 +97,11 @@ StatusOr<Found> Look(ExportFiles& files) {
   return found;
 }
 
+// Hidden, so that nobody takes it for a file of the export.
+std::string LockPath(const ExportFiles& files) {
+  return files.FinalPath(Cat(".", files.place.stem, kFileEnd, ".lock"));
+}
+
 Status CheckReplaceable(const ExportFiles& files) {
   if (files.old.empty() || files.overwrite) return absl::OkStatus();
   return absl::AlreadyExistsError(absl::StrFormat(
@@ -135,9 +140,8 @@ Status BeginExport(ExportFiles& files) {
   BELAY_RETURN_IF_ERROR(EnsureDirectory(files.place.directory, files.durable));
   // So that files of an export that gets its names now are not taken for those
   // of one that was killed.
-  BELAY_ASSIGN_OR_RETURN(
-      const DirectoryLock lock,
-      DirectoryLock::Take(files.place.directory, files.lock_seconds));
+  BELAY_ASSIGN_OR_RETURN(const ExportLock lock,
+                         ExportLock::Take(LockPath(files), files.lock_seconds));
   BELAY_ASSIGN_OR_RETURN(const Found found, Look(files));
   BELAY_RETURN_IF_ERROR(CheckReplaceable(files));
   // Of the files without that end it cannot be told which are whole.
@@ -166,8 +170,8 @@ Status MakeExportFile(ExportFiles& files, const std::string& name,
 }
 
 Status NameExport(ExportFiles& files) {
-  BELAY_ASSIGN_OR_RETURN(files.lock, DirectoryLock::Take(files.place.directory,
-                                                         files.lock_seconds));
+  BELAY_ASSIGN_OR_RETURN(files.lock,
+                         ExportLock::Take(LockPath(files), files.lock_seconds));
   BELAY_RETURN_IF_ERROR(CheckStillOurs(files));
   // Another export may have got its names meanwhile.
   BELAY_RETURN_IF_ERROR(Look(files).status());
@@ -200,7 +204,7 @@ void UndoExport(ExportFiles& files) {
 }
 
 void FinishExport(ExportFiles& files) {
-  const DirectoryLock lock = std::move(files.lock);
+  const ExportLock lock = std::move(files.lock);
   const StatusOr<std::vector<std::string>> names =
       ListDirectory(files.place.directory);
   if (!names.ok()) return;

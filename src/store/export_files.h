@@ -10,7 +10,7 @@
 
 #include "belay/status.h"
 #include "safetensors/file_plan.h"
-#include "store/directory_lock.h"
+#include "store/export_lock.h"
 
 namespace belay {
 
@@ -36,7 +36,7 @@ struct ExportFiles {
   std::vector<std::string> old = {};  // of the export that is replaced
   size_t num_set_aside = 0;           // of `old`
   size_t num_named = 0;               // of `names`
-  DirectoryLock lock = {};            // from NameExport on
+  ExportLock lock = {};               // from NameExport on
 
   // Where a file is until it gets its name. Local.
   std::string TemporaryPath(const std::string& name) const;
@@ -49,7 +49,7 @@ struct ExportFiles {
 // one takes over. Rank 0 only.
 // Errors: AlreadyExists - there is an export of this name, and `overwrite` is
 //   false; FailedPrecondition - a directory has one of its names; those of
-//   MakeDirectory, DirectoryLock, ListDirectory and RemoveTree.
+//   MakeDirectory, ExportLock, ListDirectory and RemoveTree.
 Status BeginExport(ExportFiles& files);
 
 // Makes a file of so many bytes that begins with `head`, with its space
@@ -62,7 +62,7 @@ Status MakeExportFile(ExportFiles& files, const std::string& name,
 // until FinishExport or UndoExport, one of which has to follow. What is
 // replaced is set aside. Rank 0 only.
 // Errors: FailedPrecondition - another export of this name has taken over;
-//   AlreadyExists - as BeginExport; those of DirectoryLock, Rename and
+//   AlreadyExists - as BeginExport; those of ExportLock, Rename and
 //   SyncDirectory. Then UndoExport has to follow.
 Status NameExport(ExportFiles& files);
 

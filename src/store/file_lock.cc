@@ -1,6 +1,7 @@
 #include "store/file_lock.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +10,7 @@
 #include "base/fault.h"
 #include "base/status_macros.h"
 #include "store/open_regular.h"
+#include "store/paths.h"
 #include "store/posix_file.h"
 #include "store/retry.h"
 
@@ -20,6 +22,29 @@ int SetOpenFileLock(int fd, short type) {
   lock.l_whence = SEEK_SET;
   return Retry([&] { return ::fcntl(fd, F_OFD_SETLK, &lock); });
 }
+
+namespace {
+
+// Lets those read and write a file that may write to its directory. Where that
+// fails, it stays as it is: the file system may have no modes.
+void TakeRightsOfDirectory(int fd, const std::string& path) {
+  struct stat file = {}, directory = {};
+  if (::fstat(fd, &file) != 0 ||
+      ::stat(ParentOf(path).c_str(), &directory) != 0) {
+    return;
+  }
+  const mode_t writers = directory.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH);
+  const mode_t mode = S_IRUSR | S_IWUSR | writers | (writers << 1);
+  if (file.st_uid != ::geteuid() || (file.st_mode & 0777) == mode) return;
+  // The group is the directory's, whose writers are meant.
+  if (file.st_gid != directory.st_gid &&
+      ::fchown(fd, static_cast<uid_t>(-1), directory.st_gid) != 0) {
+    return;
+  }
+  if (::fchmod(fd, mode) != 0) errno = 0;
+}
+
+}  // namespace
 
 FileLock::FileLock(std::string path, int fd)
     : path_(std::move(path)), fd_(fd) {}
@@ -41,9 +66,13 @@ StatusOr<FileLock> FileLock::Open(std::string path) {
   BELAY_RETURN_IF_ERROR(fault::Point("open"));
   // Who can write to the directory must not make this write elsewhere.
   BELAY_ASSIGN_OR_RETURN(
-      const int fd, OpenRegular(path, O_RDWR | O_CREAT | O_NOFOLLOW, "open"));
+      const int fd, OpenRegular(path, O_RDWR | O_CREAT | O_NOFOLLOW, "open",
+                                S_IRUSR | S_IWUSR));
+  TakeRightsOfDirectory(fd, path);
   return FileLock(std::move(path), fd);
 }
+
+bool FileLock::HasItsName() const { return HasName(fd_, path_); }
 
 StatusOr<LockResult> TryOpenFileLock(int fd, short type,
                                      const std::string& path) {

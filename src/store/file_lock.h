@@ -36,7 +36,8 @@ class FileLock {
  public:
   using Result = LockResult;
 
-  // Opens a file, or creates it empty. Local.
+  // Opens a file, or creates it empty. Those who may write to its directory can
+  // open it, and nobody else: a lock needs no more than an open file. Local.
   static StatusOr<FileLock> Open(std::string path);
 
   FileLock() = default;
@@ -57,6 +58,9 @@ class FileLock {
 
   // Replaces the content, and makes it durable. Local.
   Status Write(std::string_view content);
+
+  // Whether the open file has not been removed or replaced. Local.
+  bool HasItsName() const;
 
   bool is_open() const { return fd_ >= 0; }
 

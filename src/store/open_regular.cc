@@ -29,21 +29,21 @@ const char* KindOf(mode_t mode) {
   }
 }
 
-int Open(const std::string& path, int flags) {
-  return Retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
+int Open(const std::string& path, int flags, mode_t mode) {
+  return Retry([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); });
 }
 
 }  // namespace
 
 StatusOr<int> OpenRegular(const std::string& path, int flags,
-                          std::string_view operation) {
+                          std::string_view operation, mode_t mode) {
   // What may be a pipe is not waited for; a file that somebody has a lease on
   // is.
-  int fd = Open(path, flags | O_NONBLOCK);
+  int fd = Open(path, flags | O_NONBLOCK, mode);
   struct stat before;
   if (fd < 0 && errno == EWOULDBLOCK && ::stat(path.c_str(), &before) == 0 &&
       S_ISREG(before.st_mode)) {
-    fd = Open(path, flags);
+    fd = Open(path, flags, mode);
   }
   if (fd < 0) return ErrnoStatus(errno, operation, path);
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
@@ -59,6 +59,12 @@ StatusOr<int> OpenRegular(const std::string& path, int flags,
   if (status.ok()) return fd;
   ::close(fd);
   return status;
+}
+
+bool HasName(int fd, const std::string& path) {
+  struct stat opened = {}, named = {};
+  return ::fstat(fd, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
 }  // namespace belay

@@ -40,13 +40,6 @@ Status IsPinned(std::string_view operation, const std::string& path) {
           "\": a program that reads it has pinned it; the step stays"));
 }
 
-// Whether the open file still has this name.
-bool HasName(int fd, const std::string& path) {
-  struct stat opened = {}, named = {};
-  return fstat(fd, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
-}
-
 }  // namespace
 
 HeldFile::HeldFile(HeldFile&& other) noexcept

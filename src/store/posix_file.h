@@ -1,4 +1,4 @@
-// POSIX files and directories: with directory_lock, file_lock, file_pages,
+// POSIX files and directories: with export_lock, file_lock, file_pages,
 // file_system, mapped_file, open_regular and striping the only place that calls
 // the operating system's file functions.
 //
