@@ -145,8 +145,8 @@ class CheckpointManager {
   // Errors: those of Checkpoint::SaveAs; InvalidArgument - a negative step, or
   //   ranks disagree; AlreadyExists - forced, and the step can be restored;
   //   FailedPrecondition - forced, and the manager is read-only; or a step was
-  //   restored by its number, newer ones are there, and this is not after the
-  //   latest; or after a failure, another manager has taken the lease
+  //   restored by its number, and this one, forced or not, lies among newer
+  //   ones; or after a failure, another manager has taken the lease
   //   meanwhile.
   // Cost, if nothing is saved: three small collectives.
   StatusOr<ManagedSave> Save(std::optional<int64_t> step = std::nullopt,

@@ -74,9 +74,19 @@ TEST_F(ManagerGoBackTest, ToSaveOverNewerStepsIsAnErrorAtFirst) {
                               "the latest step 4"),
                     HasSubstr("ManagerOptions.newer_steps")));
   EXPECT_EQ(OnDisk(), Steps({1, 2, 3, 4}));
+  // That would be another one than the next start restores.
+  EXPECT_THAT(SameError(manager.Save(3, {.force = true}).status(),
+                        absl::StatusCode::kFailedPrecondition),
+              HasSubstr("step 3 is not after the latest step 4"));
   // Behind the newest one it is a step as any other.
-  EXPECT_TRUE(SaveStep(manager, 5)->saved);
-  EXPECT_EQ(manager.Latest(), 5);
+  const StatusOr<ManagedSave> behind = SaveStep(manager, 5);
+  ASSERT_EQ(behind.status(), absl::OkStatus());
+  EXPECT_TRUE(behind->saved);
+  EXPECT_THAT(behind->notes,
+              ElementsAre(HasSubstr("step 2 was restored, and the newer steps "
+                                    "3, 4 stay before step 5")));
+  EXPECT_THAT(SaveStep(manager, 6)->notes, IsEmpty());
+  EXPECT_EQ(manager.Latest(), 6);
   // Who has the newest again goes on as before.
   ASSERT_EQ(manager.Restore(2).status(), absl::OkStatus());
   ASSERT_EQ(manager.Restore().status(), absl::OkStatus());

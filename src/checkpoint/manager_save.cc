@@ -204,16 +204,30 @@ void ForgetFailures(Impl& impl) {
       absl::StrCat("saving works again; missed in a row: ", missed));
 }
 
+// A step was saved after the program has gone back, if it has. Local.
+void LeaveBranch(int64_t step, Impl& impl, ManagedSave& result) {
+  SaveHistory& history = impl.history;
+  if (!history.restored) return;
+  const std::optional<int64_t> latest = LatestOf(history);
+  if (latest && *latest >= step) {
+    history.restored = step;
+    return;
+  }
+  const auto first = std::ranges::upper_bound(history.steps, *history.restored);
+  result.notes.push_back(absl::StrFormat(
+      "step %d was restored, and the newer steps %s stay before step %d, which "
+      "does not go on from them; ManagerOptions.newer_steps says what is to "
+      "become of such",
+      *history.restored, absl::StrJoin(first, history.steps.end(), ", "),
+      step));
+  history.restored.reset();
+}
+
 // The step is committed: it counts, and others may go. Collective.
 void Finish(CheckpointManager& manager, Impl& impl, const Order& order,
             std::optional<int64_t> counter, ManagedSave& result) {
   impl.history.counter = counter;
-  if (impl.history.restored) {
-    impl.history.restored = order.decision.step;
-    if (LatestOf(impl.history) < order.decision.step) {
-      impl.history.restored.reset();
-    }
-  }
+  LeaveBranch(order.decision.step, impl, result);
   ForgetFailures(impl);
   if (order.steps) SetSteps(*order.steps, impl);
   Insert(order.decision.step, impl.history.steps);
@@ -262,7 +276,9 @@ StatusOr<ManagedSave> CheckpointManager::Save(
       .request = RequestOf(impl, step),
       .may_fail = options.tolerate_failure.value_or(!options.force)};
   SaveRequest& request = attempt.request;
+  const SaveOptions& chosen = options.save ? *options.save : impl.options.save;
   request.force = options.force;
+  request.overwrite = chosen.overwrite;
   request.is_last = impl.stopping.reason && impl.stopping.is_last_save_owed;
   const StatusOr<Order> order = Ask(impl, attempt, options.metrics);
   if (!order.ok()) return MissSave(impl, attempt, order.status());
@@ -276,7 +292,7 @@ StatusOr<ManagedSave> CheckpointManager::Save(
     NoteLeftOut(request, result, impl);
     return result;
   }
-  SaveOptions how = options.save.value_or(impl.options.save);
+  SaveOptions how = chosen;
   how.metadata = MetadataOf(options, how, impl);
   how.overwrite = how.overwrite || order->decision.replaces_damaged;
   attempt.at_files = false;

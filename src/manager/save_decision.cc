@@ -104,11 +104,12 @@ std::optional<int64_t> LatestForRules(const SaveHistory& history) {
 }
 
 // Why the number cannot be taken.
-StatusOr<std::string> AgainstNumber(const ManagerOptions& options,
-                                    const SaveHistory& history,
-                                    const SaveDecision& decision, bool force) {
+StatusOr<std::string> AgainstNumber(const SaveHistory& history,
+                                    const SaveDecision& decision,
+                                    const SaveRequest& request) {
   const std::optional<int64_t> latest = LatestOf(history);
-  if (!force && latest && *latest >= decision.step) {
+  if (latest && *latest >= decision.step) {
+    // The next start would restore the branch that was given up.
     if (history.restored && *history.restored < decision.step) {
       return absl::FailedPreconditionError(absl::StrFormat(
           "step %d was restored, and step %d is not after the latest step %d; "
@@ -116,10 +117,12 @@ StatusOr<std::string> AgainstNumber(const ManagerOptions& options,
           "the latest step",
           *history.restored, decision.step, *latest, *history.restored));
     }
-    return absl::StrFormat("step %d is not after the latest step %d",
-                           decision.step, *latest);
+    if (!request.force) {
+      return absl::StrFormat("step %d is not after the latest step %d",
+                             decision.step, *latest);
+    }
   }
-  if (!force || options.save.overwrite || decision.replaces_damaged ||
+  if (!request.force || request.overwrite || decision.replaces_damaged ||
       !std::ranges::binary_search(history.steps, decision.step)) {
     return std::string();
   }
@@ -156,9 +159,8 @@ StatusOr<SaveDecision> DecideSave(const ManagerOptions& options,
   decision.replaces_damaged = std::ranges::binary_search(history.damaged, step);
   decision.reason = AgainstInterval(options, history, request);
   if (!decision.reason.empty()) return decision;
-  BELAY_ASSIGN_OR_RETURN(
-      decision.reason,
-      AgainstNumber(options, history, decision, request.force));
+  BELAY_ASSIGN_OR_RETURN(decision.reason,
+                         AgainstNumber(history, decision, request));
   if (!decision.reason.empty()) return decision;
   if (request.is_last || request.makes_up) {
     decision.save = true;

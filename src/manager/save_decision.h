@@ -37,6 +37,7 @@ struct SaveRequest {
   std::optional<int64_t> counter;  // what step_counter says
   int64_t save_counter = 0;        // of the Checkpoint
   bool force = false;
+  bool overwrite = false;  // this save may replace a step
   // The last one before the job stops: no rule about steps is against it.
   bool is_last = false;
   // It is time to make up for a missed save: no rule is against that.
@@ -65,7 +66,7 @@ std::optional<int64_t> LatestOf(const SaveHistory& history);
 // rules about steps where the
 //   caller names none; AlreadyExists - forced, and the step is there;
 //   FailedPrecondition - forced, and the manager is read-only; or the program
-//   has gone back, and the step is not after the latest one; OutOfRange -
+//   has gone back, and the step lies among the newer ones; OutOfRange -
 //   there is no number after the latest step; Internal - should_save threw.
 StatusOr<SaveDecision> DecideSave(const ManagerOptions& options,
                                   const SaveHistory& history,

@@ -56,6 +56,12 @@ TEST(SaveDecisionTest, AfterAnOlderStepThatWasRestored) {
   EXPECT_EQ(Reason({}, history, {.step = 1}),
             "step 1 is not after the latest step 3");
   EXPECT_EQ(Reason({}, history, {.step = 4}), "");
+  for (const bool overwrite : {false, true}) {
+    EXPECT_EQ(DecideSave({}, history,
+                         {.step = 2, .force = true, .overwrite = overwrite})
+                  .status(),
+              status);
+  }
 }
 
 TEST(SaveDecisionTest, Interval) {
@@ -98,8 +104,8 @@ TEST(SaveDecisionTest, AForcedSaveReplacesNothing) {
             absl::AlreadyExistsError("step 5 is there already; choose "
                                      "another number or set "
                                      "SaveOptions.overwrite"));
-  EXPECT_TRUE(
-      DecideSave({.save = {.overwrite = true}}, history, request)->save);
+  const SaveRequest replacing{.step = 5, .force = true, .overwrite = true};
+  EXPECT_TRUE(DecideSave({}, history, replacing)->save);
 }
 
 TEST(SaveDecisionTest, ShouldSave) {
