@@ -7,6 +7,7 @@
 //   for (; step < steps; ++step) {
 //     Train();
 //     auto saved = manager->Save(step);
+//     if (!saved.ok()) return saved.status();
 //   }
 //
 // (TensorFlow's and Orbax's CheckpointManager in one. Where they contradict

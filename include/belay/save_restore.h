@@ -57,8 +57,8 @@ class PlanCache {
 // Creates `dir` if its parent exists. On any error nothing is committed, and
 // earlier steps are untouched; calling again is allowed.
 // Errors: InvalidArgument - ranks disagree, shards overlap or leave a gap, a
-//   negative step, a value out of its range; OutOfRange - a box leaves its
-//   shape; AlreadyExists - the step is committed and overwrite is off;
+//   negative step, a value out of its range, `dir` is a step; OutOfRange - a box
+//   leaves its shape; AlreadyExists - the step is committed and overwrite is off;
 //   NotFound - the parent of `dir` is missing; FailedPrecondition - ranks do
 //   not see the same directory; ResourceExhausted - no space; and
 //   PermissionDenied, DataLoss, Internal as in status.h.
@@ -138,7 +138,8 @@ std::string StepPath(const std::string& dir, int64_t step,
 
 // Returns the numbers of the steps in `dir` that are committed and have this
 // prefix, ascending. Local. Debris of crashed saves is not listed.
-// Errors: NotFound - no such directory; PermissionDenied; Internal.
+// Errors: NotFound - no such directory; InvalidArgument - `dir` is a step;
+//   PermissionDenied; Internal.
 StatusOr<std::vector<int64_t>> ListSteps(const std::string& dir,
                                          std::string_view prefix = kStepPrefix);
 

@@ -44,8 +44,10 @@ TEST_F(ManagerArgumentsTest, BadDirectories) {
   OnRank0([&] { fs::remove(File("step.lease")); });
   // A step in the place of its run.
   Put("index.h5", "");
-  EXPECT_THAT(SameError(create(Run()), absl::StatusCode::kInvalidArgument),
-              HasSubstr("this is a checkpoint, not the directory of a run"));
+  EXPECT_THAT(
+      SameError(create(Run()), absl::StatusCode::kInvalidArgument),
+      HasSubstr(
+          "this is a step, which never changes, not the directory of a run"));
   SameError(Manage({.read_only = true}).status(),
             absl::StatusCode::kInvalidArgument);
   OnRank0([&] { fs::remove(File("index.h5")); });

@@ -13,6 +13,7 @@
 #include "checkpoint/manager_impl.h"
 #include "checkpoint/sight.h"
 #include "checkpoint/stations.h"
+#include "store/commit.h"
 #include "store/manager_files.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
@@ -97,17 +98,6 @@ double LeasePatience(const ManagerOptions& options) {
   return deadline > 0 ? std::min(kMost, deadline / 2) : kMost;
 }
 
-// `belay` and Restore take either, so one is easily given for the other.
-Status CheckIsNoStep(const std::string& dir) {
-  BELAY_ASSIGN_OR_RETURN(const bool is_step,
-                         Exists(JoinPath(dir, IndexName())));
-  if (!is_step) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrFormat("manage \"%s\": this is a checkpoint, not the directory "
-                      "of a run; give the directory that it is in",
-                      dir));
-}
-
 // Rank 0 only.
 Status Prepare(Impl& impl) {
   const ManagerOptions& options = impl.options;
@@ -118,10 +108,10 @@ Status Prepare(Impl& impl) {
           absl::StrCat("there is no directory \"", impl.dir, "\" yet"));
       return absl::OkStatus();
     }
-    return CheckIsNoStep(impl.dir);
+    return CheckIsNoStep("manage", impl.dir);
   }
   BELAY_RETURN_IF_ERROR(EnsureRunDirectory(impl.dir, options.save.durable));
-  BELAY_RETURN_IF_ERROR(CheckIsNoStep(impl.dir));
+  BELAY_RETURN_IF_ERROR(CheckIsNoStep("manage", impl.dir));
   BELAY_ASSIGN_OR_RETURN(impl.lease,
                          Lease::Take(LeasePath(impl.dir, options.prefix),
                                      ThisProcess(), LeasePatience(options)));

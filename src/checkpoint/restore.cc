@@ -251,6 +251,7 @@ std::string StepPath(const std::string& dir, int64_t step,
 
 StatusOr<std::vector<int64_t>> ListSteps(const std::string& dir,
                                          std::string_view prefix) {
+  BELAY_RETURN_IF_ERROR(CheckIsNoStep("list steps in", dir));
   return CommittedSteps(dir, prefix);
 }
 

@@ -71,9 +71,20 @@ Status CreateMarker(const std::string& path) {
 
 }  // namespace
 
+Status CheckIsNoStep(std::string_view operation, const std::string& dir) {
+  BELAY_ASSIGN_OR_RETURN(const bool is_step,
+                         Exists(JoinPath(dir, IndexName())));
+  if (!is_step) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s \"%s\": this is a step, which never changes, not the directory of a "
+      "run; give the directory that it is in, or another one",
+      operation, dir));
+}
+
 Status BeginStep(const std::string& path, bool overwrite, bool durable,
                  uint64_t nonce) {
   BELAY_RETURN_IF_ERROR(EnsureDirectory(ParentOf(path), durable));
+  BELAY_RETURN_IF_ERROR(CheckIsNoStep("save to", ParentOf(path)));
   BELAY_RETURN_IF_ERROR(TakeBackReplaced(path));
   BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
   if (exists && !overwrite) {

@@ -14,12 +14,18 @@
 
 namespace belay {
 
+// Restore and `belay` take a step as well as the directory of a run, so one is
+// easily given for the other. Local.
+// Errors: InvalidArgument - `dir` is a step; those of Exists.
+Status CheckIsNoStep(std::string_view operation, const std::string& dir);
+
 // Makes <path>.inprogress, empty but for the marker of `nonce`, and the
 // directory that holds it if the next one up exists. Debris of an earlier save
 // of this name is removed, and a checkpoint that a crash left half replaced
 // gets its name back. With `durable`, the name of a new directory above is
 // synced. Rank 0 only.
 // Errors: AlreadyExists - `path` is there and `overwrite` is false;
+//   InvalidArgument - the directory that holds it is a step itself;
 //   FailedPrecondition - what would be removed is not belay's alone, or a
 //   program has pinned it; those of MakeDirectory and RemoveTree.
 Status BeginStep(const std::string& path, bool overwrite, bool durable,

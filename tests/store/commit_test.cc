@@ -68,6 +68,17 @@ TEST_F(CommitTest, BeginNeedsTheParentOfTheRun) {
   EXPECT_FALSE(fs::exists(Path("none")));
 }
 
+TEST_F(CommitTest, NothingIsSavedIntoAStep) {
+  Save(7, "old");
+  EXPECT_EQ(
+      BeginStep(Step(7) + "/step_00000008", false, true, kNonce),
+      absl::InvalidArgumentError(
+          "save to \"" + Step(7) +
+          "\": this is a step, which never changes, not the directory of a "
+          "run; give the directory that it is in, or another one"));
+  EXPECT_EQ(List("run/step_00000007"), Names({"index.h5"}));
+}
+
 TEST_F(CommitTest, ARunThatIsAFileIsRefused) {
   Put("run", "");
   EXPECT_EQ(Begin(7).code(), absl::StatusCode::kInvalidArgument) << Begin(7);
