@@ -35,6 +35,8 @@ class CopyTest(ToolCase):
         err = self.fails("copy", SHARED, "to")
         self.assertIn("add --overwrite", err)
         self.run_belay("copy", SHARED, "to", "--overwrite", "--step", "7")
+        err = self.fails("copy", "to", "to", "--overwrite", "--from-step", "7")
+        self.assertIn('step_00000007" is the step that is read', err)
         self.run_belay("copy", SHARED, "to", "--step", "9")
         self.assertEqual(
             json.loads(self.run_belay("ls", "--json", "to"))["step"], 9)
@@ -84,6 +86,8 @@ class CopyTest(ToolCase):
                       self.fails("convert", "absent.json", SHARED, "to"))
         self.assertIn('--keys "nothing"',
                       self.fails("copy", SHARED, "to", "--keys", "nothing"))
+        self.assertIn('--leave-out "nothing": matches no key',
+                      self.fails("copy", SHARED, "to", "--leave-out", "nothing"))
         self.assertIn("need KEYS=DTYPE",
                       self.fails("copy", SHARED, "to", "--dtype", ".*=f31"))
         code, out, _ = self.belay("copy", "absent", "to", "--json")

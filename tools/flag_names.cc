@@ -15,6 +15,7 @@ constexpr Name kNames[] = {
     {"set ExportOptions.overwrite", "add --overwrite"},
     {"set SaveOptions.overwrite", "add --overwrite"},
     {"leave_out_others", "--leave-out-others"},
+    {": leave_out ", ": --leave-out "},
     {"max_file_bytes", "--max-file-bytes"},
     {"the option metadata", "--no-metadata"},
     {"others with keys", "others with --keys"},

@@ -55,7 +55,8 @@ StatusOr<std::vector<ConversionRule>> ReadConversionRules(
 // source meanwhile (StepPin).
 // Errors: those of Restore and Save; InvalidArgument - an expression that
 //   matches nothing, rules that make one key twice or one that is copied as
-//   well, or compute from a part of a value; those of transforms;
+//   well, or compute from a part of a value, or that the step is the one that
+//   is read; those of transforms;
 //   ResourceExhausted - not enough memory, or space in `scratch`.
 StatusOr<CopyResult> CopyCheckpoint(const Comm& comm, const std::string& from,
                                     std::optional<int64_t> step,

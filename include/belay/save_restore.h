@@ -57,10 +57,10 @@ class PlanCache {
 // Creates `dir` if its parent exists. On any error nothing is committed, and
 // earlier steps are untouched; calling again is allowed.
 // Errors: InvalidArgument - ranks disagree, shards overlap or leave a gap, a
-//   negative step, a value out of its range, `dir` is a step; OutOfRange - a box
-//   leaves its shape; AlreadyExists - the step is committed and overwrite is off;
-//   NotFound - the parent of `dir` is missing; FailedPrecondition - ranks do
-//   not see the same directory; ResourceExhausted - no space; and
+//   negative step, a value out of its range, `dir` is a step; OutOfRange - a
+//   box leaves its shape; AlreadyExists - the step is committed and overwrite
+//   is off; NotFound - the parent of `dir` is missing; FailedPrecondition -
+//   ranks do not see the same directory; ResourceExhausted - no space; and
 //   PermissionDenied, DataLoss, Internal as in status.h.
 // Cost: some 30 small collectives, whatever the number of arrays, and one
 // MPI-IO collective per round; the next save of the same structure with

@@ -98,7 +98,9 @@ TEST_F(BadInputTest, RanksDisagreeOnTheArguments) {
         size_, " has another value than rank 0", By(size_ - 1)));
   };
   ExpectRefused(SaveQuietly(run(), is_last() ? 3 : 2, state),
-                differs("the step"));
+                absl::InvalidArgumentError(absl::StrCat(
+                    "save: the step differs between ranks: rank ", size_ - 1,
+                    " of ", size_, " has 3, rank 0 has 2", By(size_ - 1))));
   ExpectRefused(SaveQuietly(is_last() ? run() + "x" : run(), 2, state),
                 differs("the directory"));
   EXPECT_FALSE(std::filesystem::exists(run() + "x"));

@@ -91,22 +91,24 @@ std::vector<int64_t> KeyPatterns::Unmatched(
   return unmatched;
 }
 
-Status KeyPatterns::NoMatchError(
-    size_t place, const std::vector<std::string_view>& keys) const {
+Status KeyPatterns::NoMatchError(size_t place,
+                                 const std::vector<std::string_view>& keys,
+                                 std::string_view option) const {
   const std::string& text = impl_->expressions[place]->pattern();
   CloseKeys close(text);
   for (std::string_view key : keys) close.Offer(key);
   return absl::InvalidArgumentError(
-      absl::StrFormat("keys \"%s\": matches no key (need one of %d)%s", text,
-                      keys.size(), close.Hint()));
+      absl::StrFormat("%s \"%s\": matches no key (need one of %d)%s", option,
+                      text, keys.size(), close.Hint()));
 }
 
-Status KeyPatterns::CheckAllMatch(
-    const std::vector<std::string_view>& keys) const {
+Status KeyPatterns::CheckAllMatch(const std::vector<std::string_view>& keys,
+                                  std::string_view option) const {
   const std::vector<int64_t> unmatched = Unmatched(keys);
   const auto first = std::find(unmatched.begin(), unmatched.end(), 1);
   if (first == unmatched.end()) return absl::OkStatus();
-  return NoMatchError(static_cast<size_t>(first - unmatched.begin()), keys);
+  return NoMatchError(static_cast<size_t>(first - unmatched.begin()), keys,
+                      option);
 }
 
 std::string ExactKey(std::string_view key) {

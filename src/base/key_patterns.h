@@ -53,13 +53,14 @@ class KeyPatterns {
 
   // Returns the error of an expression that matches nothing, with up to three
   // of the keys that come close. Local.
-  Status NoMatchError(size_t place,
-                      const std::vector<std::string_view>& keys) const;
+  Status NoMatchError(size_t place, const std::vector<std::string_view>& keys,
+                      std::string_view option = "keys") const;
 
   // Returns that error for the first expression that matches none of the keys.
-  // Local.
+  // It is told as one of this option. Local.
   // Errors: InvalidArgument.
-  Status CheckAllMatch(const std::vector<std::string_view>& keys) const;
+  Status CheckAllMatch(const std::vector<std::string_view>& keys,
+                       std::string_view option = "keys") const;
 
  private:
   struct Impl;

@@ -1,6 +1,8 @@
 #include "belay/copy_checkpoint.h"
 
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "base/guarded.h"
@@ -28,6 +30,8 @@ namespace {
 // What a copy hands on, on one rank. Neither copied nor moved.
 struct CopyRun {
   const std::string& from;
+  const std::string& dir;
+  std::optional<int64_t> to_step;
   const CopyOptions& options;
   std::optional<StepPin> pin = {};        // rank 0 only
   std::optional<ObjectGraph> graph = {};  // rank 0 only
@@ -50,13 +54,13 @@ Status OfCopy(const CopyRun& run, const Status& status) {
 }
 
 // Station list. Collective; agreed.
-Status Begin(Team& team, const CopyRun& run, const std::string& dir,
-             std::optional<int64_t> to_step) {
+Status Begin(Team& team, const CopyRun& run) {
   const CopyOptions& options = run.options;
-  Status status = dir.empty() ? OfCopy(run, absl::InvalidArgumentError(
-                                                "there is no directory to copy "
-                                                "to (found \"\")"))
-                              : absl::OkStatus();
+  Status status = run.dir.empty()
+                      ? OfCopy(run, absl::InvalidArgumentError(
+                                        "there is no directory to copy "
+                                        "to (found \"\")"))
+                      : absl::OkStatus();
   status.Update(CheckSaveOptions(Cat("copy \"", run.from, "\""), options.save));
   BELAY_RETURN_IF_AGREED(Agree(team, status));
   WireWriter keys, rules, target;
@@ -67,9 +71,9 @@ Status Begin(Team& team, const CopyRun& run, const std::string& dir,
     rules.PutText(rule.key);
     rules.PutText(rule.value.ToString());
   }
-  target.PutText(dir);
-  target.Put(to_step.value_or(-1));
-  target.Put(to_step.has_value());
+  target.PutText(run.dir);
+  target.Put(run.to_step.value_or(-1));
+  target.Put(run.to_step.has_value());
   return AgreeOnArguments(team, "copy",
                           {{"the directory or the step", target.Take()},
                            {"the option keys or leave_out", keys.Take()},
@@ -77,8 +81,22 @@ Status Begin(Team& team, const CopyRun& run, const std::string& dir,
                            {"the option scratch", options.scratch}});
 }
 
+// A copy may replace a step, but not the one that it reads. Rank 0 only.
+Status CheckIsElsewhere(const CopyRun& run, const RestoreRun& restore) {
+  const std::string& path = restore.source.path;
+  const std::string to =
+      StepPath(run.dir, run.to_step.value_or(restore.saved.step));
+  std::error_code unknown;  // what is not there is another one
+  if (!std::filesystem::equivalent(path, to, unknown)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("\"", to,
+          "\" is the step that is read; copy to another directory or "
+          "another number"));
+}
+
 // Pins the step and plans the copy. Rank 0 only.
 StatusOr<std::string> PlanOnRoot(CopyRun& run, const RestoreRun& restore) {
+  BELAY_RETURN_IF_ERROR(CheckIsElsewhere(run, restore));
   const std::string& path = restore.source.path;
   StatusOr<StepPin> pin = StepPin::Take(path);
   // Without locks there is no manager that could delete it.
@@ -166,8 +184,7 @@ Status Read(CopyRun& run, RestoreRun& restore) {
 }
 
 // All that comes before the save, which has a deadline of its own. Collective.
-Status ReadSource(const Comm& comm, std::optional<int64_t> step, CopyRun& run,
-                  const std::string& dir, std::optional<int64_t> to_step) {
+Status ReadSource(const Comm& comm, std::optional<int64_t> step, CopyRun& run) {
   const StatusOr<RestoreSource> source = SourceOf(run.from, step);
   const RestoreOptions options{
       .checksums = run.options.checksums,
@@ -175,7 +192,7 @@ Status ReadSource(const Comm& comm, std::optional<int64_t> step, CopyRun& run,
   RestoreRun restore(comm, source.value_or(RestoreSource{.path = run.from}),
                      options);
   BELAY_RETURN_IF_AGREED(BeginRestore(restore, source.status()));
-  BELAY_RETURN_IF_AGREED(Begin(restore.team, run, dir, to_step));
+  BELAY_RETURN_IF_AGREED(Begin(restore.team, run));
   BELAY_RETURN_IF_AGREED(OpenStation(restore));
   BELAY_RETURN_IF_AGREED(Plan(run, restore));
   return Read(run, restore);
@@ -189,8 +206,8 @@ StatusOr<CopyResult> CopyCheckpoint(const Comm& comm, const std::string& from,
                                     std::optional<int64_t> to_step,
                                     const CopyOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "copy", from));
-  CopyRun run{.from = from, .options = options};
-  BELAY_RETURN_IF_AGREED(ReadSource(comm, step, run, dir, to_step));
+  CopyRun run{.from = from, .dir = dir, .to_step = to_step, .options = options};
+  BELAY_RETURN_IF_AGREED(ReadSource(comm, step, run));
   const int64_t number = to_step.value_or(run.result.saved.step);
   SaveOptions save = options.save;
   save.check_replicas = false;  // each piece is here once

@@ -326,8 +326,7 @@ Status CheckpointManager::Delete(int64_t step) {
   Status removed;
   {
     Team team = ManagerTeam(impl, "delete a step of", true);
-    BELAY_RETURN_IF_AGREED(
-        AgreeSame(team, "delete: the step", static_cast<uint64_t>(step)));
+    BELAY_RETURN_IF_AGREED(AgreeSameNumber(team, "delete: the step", step));
     BELAY_RETURN_IF_AGREED(
         OnRoot(team, [&] { return CheckDelete(impl, step); }));
     removed = OnRoot(team, [&] {

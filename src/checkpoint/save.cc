@@ -66,8 +66,7 @@ std::string EncodeOptions(const SaveOptions& options) {
 Status FindDifference(SaveRun& run) {
   BELAY_RETURN_IF_AGREED(AgreeSame(run.team, "save: the directory",
                                    Fingerprint(ParentOf(run.path))));
-  BELAY_RETURN_IF_AGREED(
-      AgreeSame(run.team, "save: the step", static_cast<uint64_t>(run.step)));
+  BELAY_RETURN_IF_AGREED(AgreeSameNumber(run.team, "save: the step", run.step));
   BELAY_RETURN_IF_AGREED(
       AgreeSame(run.team, "save: the name", Fingerprint(run.path)));
   for (const CommonOption& option : CommonSaveOptions(run.options)) {

@@ -183,7 +183,8 @@ Status Reduce(Team& team, std::span<int64_t> values, MPI_Op operation,
 }
 
 // After a comparison that failed: names the lowest rank that differs.
-Status NameDifferent(Team& team, std::string_view what, uint64_t fingerprint) {
+Status NameDifferent(Team& team, std::string_view what, uint64_t fingerprint,
+                     bool is_number) {
   uint64_t of_root = fingerprint;
   Status status = Exchange(
       team,
@@ -193,9 +194,12 @@ Status NameDifferent(Team& team, std::string_view what, uint64_t fingerprint) {
       },
       "MPI_Ibcast");
   if (status.ok() && of_root != fingerprint) {
+    const std::string start = Cat(what, " differs between ranks: rank ",
+                                  team.rank(), " of ", team.size(), " has ");
     status = absl::InvalidArgumentError(
-        Cat(what, " differs between ranks: rank ", team.rank(), " of ",
-            team.size(), " has another value than rank 0"));
+        is_number ? Cat(start, static_cast<int64_t>(fingerprint),
+                        ", rank 0 has ", static_cast<int64_t>(of_root))
+                  : Cat(start, "another value than rank 0"));
   }
   return Agree(team, status);
 }
@@ -230,8 +234,10 @@ Status Agree(Team& team, const Status& mine) {
   return TellFailure(team, own, static_cast<int>(lowest));
 }
 
-Status AgreeSame(Team& team, std::string_view what, uint64_t fingerprint,
-                 const Status& mine) {
+namespace {
+
+Status Compare(Team& team, std::string_view what, uint64_t fingerprint,
+               bool is_number, const Status& mine) {
   Status own = mine;
   own.Update(fault::Point("agree"));
   const uint64_t size = team.size();
@@ -244,7 +250,19 @@ Status AgreeSame(Team& team, std::string_view what, uint64_t fingerprint,
     return TellFailure(team, own, static_cast<int>(ballot[0]));
   }
   if (ballot[1] == ~ballot[2]) return absl::OkStatus();
-  return NameDifferent(team, what, fingerprint);
+  return NameDifferent(team, what, fingerprint, is_number);
+}
+
+}  // namespace
+
+Status AgreeSame(Team& team, std::string_view what, uint64_t fingerprint,
+                 const Status& mine) {
+  return Compare(team, what, fingerprint, /*is_number=*/false, mine);
+}
+
+Status AgreeSameNumber(Team& team, std::string_view what, int64_t number) {
+  return Compare(team, what, static_cast<uint64_t>(number), /*is_number=*/true,
+                 absl::OkStatus());
 }
 
 Status OnRoot(Team& team, absl::FunctionRef<Status()> work) {

@@ -60,6 +60,10 @@ Status Agree(Team& team, const Status& mine);
 Status AgreeSame(Team& team, std::string_view what, uint64_t fingerprint,
                  const Status& mine = absl::OkStatus());
 
+// The same for a number, which the error tells: `WHAT differs between ranks:
+// rank R of N has 71, rank 0 has 70`. Collective. Same on all ranks: what.
+Status AgreeSameNumber(Team& team, std::string_view what, int64_t number);
+
 // Runs `work` on rank 0 only and returns its Status everywhere. Collective.
 Status OnRoot(Team& team, absl::FunctionRef<Status()> work);
 

@@ -118,7 +118,8 @@ class Parser {
     if (!pattern.ok()) {
       return Refuse(where, std::string(pattern.status().message()));
     }
-    const Status matches = pattern->CheckAllMatch({keys_.begin(), keys_.end()});
+    const Status matches =
+        pattern->CheckAllMatch({keys_.begin(), keys_.end()}, "all");
     if (!matches.ok()) return Refuse(where, std::string(matches.message()));
     std::vector<std::string> found;
     for (const std::string& key : keys_) {

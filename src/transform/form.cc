@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -174,8 +175,8 @@ StatusOr<std::vector<size_t>> AxesOf(const Node& transpose, size_t num_axes) {
   }
   if (is_sound) return axes;
   return absl::InvalidArgumentError(
-      absl::StrFormat("the axes are not each one once (need %d, found %d)",
-                      num_axes, transpose.axes.size()));
+      absl::StrFormat("each axis has to be named once (need 0 to %d, found %s)",
+                      num_axes - 1, absl::StrJoin(transpose.axes, ", ")));
 }
 
 StatusOr<Selection> SelectionOf(const Node& slice, const Shape& shape) {

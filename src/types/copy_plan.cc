@@ -74,7 +74,7 @@ class CopyPlanner {
                            KeyPatterns::Compile(options_.leave_out));
     const std::vector<std::string_view> views = ViewsOf(keys_);
     BELAY_RETURN_IF_ERROR(keys.CheckAllMatch(views));
-    BELAY_RETURN_IF_ERROR(leave_out.CheckAllMatch(views));
+    BELAY_RETURN_IF_ERROR(leave_out.CheckAllMatch(views, "leave_out"));
     std::vector<std::string> copied;
     for (const std::string& key : keys_) {
       if (used_.contains(key)) continue;
@@ -189,7 +189,7 @@ bool RuleValues::Matches(size_t rule, std::string_view key) const {
 
 Status RuleValues::CheckMatches(
     size_t rule, const std::vector<std::string_view>& keys) const {
-  return patterns_[rule].CheckAllMatch(keys);
+  return patterns_[rule].CheckAllMatch(keys, Cat("rule ", rule + 1));
 }
 
 std::string RuleValues::KeyFor(size_t rule, const std::string& matched) const {

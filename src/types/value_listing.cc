@@ -290,7 +290,8 @@ StatusOr<TypeHandlerPtr> HandlerFor(const TypedValue& value,
   const std::string type = TypeName(value.value.type);
   return absl::InvalidArgumentError(
       Cat("list \"", value.key, "\": no handler for type ", type,
-          ": register one with RegisterTypeHandler<", type, ">"));
+          ": register one with RegisterTypeHandler<", type,
+          ">, or give an object a member void Track(belay::Tracker&)"));
 }
 
 StatusOr<HandlerListing> ListForSave(const State& state,

@@ -91,7 +91,8 @@ TEST(ValueListingTest, ATypeWithoutHandlerIsNamed) {
   state.Add("p", &value);
   const Status expected = absl::InvalidArgumentError(
       "list \"p\": no handler for type belay::testing::Polynomial: register "
-      "one with RegisterTypeHandler<belay::testing::Polynomial>");
+      "one with RegisterTypeHandler<belay::testing::Polynomial>, or give an "
+      "object a member void Track(belay::Tracker&)");
   const TypeHandlerRegistry none;
   EXPECT_EQ(Save(state, none).status(), expected);
   EXPECT_EQ(ToRead(state, none).status(), expected);
@@ -108,7 +109,8 @@ TEST(ValueListingTest, ATypeWithoutHandlerInsideAListHasAWholeKey) {
             absl::InvalidArgumentError(
                 "list \"model/p/0\": no handler for type "
                 "belay::testing::Polynomial: register one with "
-                "RegisterTypeHandler<belay::testing::Polynomial>"));
+                "RegisterTypeHandler<belay::testing::Polynomial>, or give an "
+                "object a member void Track(belay::Tracker&)"));
 }
 
 TEST(ValueListingTest, AnEntryForNumbersTakesPrecedence) {
