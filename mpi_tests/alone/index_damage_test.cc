@@ -137,7 +137,7 @@ TEST_F(IndexDamageTest, TheIndexOfAnotherStep) {
   ExpectDamage(absl::StatusCode::kDataLoss,
                absl::StrCat("restore \"", StepFile(1, ""),
                             "\": the index is of another step (need 1, found "
-                            "2); a copy is restored by its own path and "
+                            "2); to restore a copy pass this path with "
                             "kLatestStep"));
 }
 

@@ -14,6 +14,7 @@
 #include "checkpoint/export_run.h"
 #include "checkpoint/save_options.h"
 #include "store/index_file.h"
+#include "store/missing_step.h"
 #include "store/posix_file.h"
 
 namespace belay {
@@ -83,8 +84,7 @@ Status OpenOnRoot(ExportRun& run) {
   }
   StatusOr<SavedCheckpoint> saved = ReadIndex(path);
   if (absl::IsNotFound(saved.status())) {
-    return absl::NotFoundError(absl::StrFormat(
-        "export \"%s\": no such step (%s)", path, saved.status().message()));
+    return NoSuchStep("export", path);
   }
   BELAY_RETURN_IF_ERROR(saved.status());
   run.saved = *std::move(saved);

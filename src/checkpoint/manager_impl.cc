@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/guarded.h"
@@ -15,16 +14,11 @@
 #include "checkpoint/stations.h"
 #include "store/commit.h"
 #include "store/manager_files.h"
+#include "store/missing_step.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
 
 namespace belay {
-namespace {
-
-constexpr size_t kMaxStepsToList = 10;
-constexpr int kNewestToList = 5;
-
-}  // namespace
 
 std::string CheckpointManager::Impl::Path(int64_t step) const {
   return JoinPath(dir, StepName(step, options.prefix));
@@ -101,22 +95,6 @@ StatusOr<std::vector<int64_t>> StepsOnDisk(
   return steps;
 }
 
-namespace {
-
-// "there are 1, 2, 3"; of many only the newest.
-std::string StepsText(const std::vector<int64_t>& steps) {
-  if (steps.empty()) return "there is none";
-  if (steps.size() == 1) return absl::StrCat("there is ", steps[0]);
-  if (steps.size() <= kMaxStepsToList) {
-    return absl::StrCat("there are ", absl::StrJoin(steps, ", "));
-  }
-  return absl::StrCat(
-      "there are ", steps.size(), " steps, the newest ",
-      absl::StrJoin(steps.end() - kNewestToList, steps.end(), ", "));
-}
-
-}  // namespace
-
 Status CheckStepIsThere(const CheckpointManager::Impl& impl,
                         std::string_view operation, int64_t step) {
   if (step < 0) {
@@ -136,12 +114,8 @@ Status CheckStepIsThere(const CheckpointManager::Impl& impl,
 }
 
 void SetSteps(std::vector<int64_t> steps, CheckpointManager::Impl& impl) {
-  impl.history.steps = std::move(steps);
-  const std::vector<int64_t>& now = impl.history.steps;
-  KeepOnly(now, impl.state.steps);
-  std::erase_if(impl.history.damaged, [&](int64_t step) {
-    return !std::binary_search(now.begin(), now.end(), step);
-  });
+  TakeSteps(std::move(steps), impl.history);
+  KeepOnly(impl.history.steps, impl.state.steps);
 }
 
 Status WriteStateOf(const CheckpointManager::Impl& impl,

@@ -8,6 +8,7 @@
 #include "checkpoint/result_text.h"
 #include "store/commit.h"
 #include "store/index_file.h"
+#include "store/missing_step.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
 
@@ -92,16 +93,14 @@ Status OpenIndex(RestoreRun& run) {
   if (source.kind == RestoreSource::Kind::kFlatFile) return OpenFlatFile(run);
   StatusOr<SavedCheckpoint> saved = ReadIndex(source.path);
   if (absl::IsNotFound(saved.status())) {
-    return absl::NotFoundError(
-        absl::StrFormat("restore \"%s\": no such step (%s)", source.path,
-                        saved.status().message()));
+    return NoSuchStep("restore", source.path);
   }
   BELAY_RETURN_IF_ERROR(saved.status());
   run.saved = *std::move(saved);
   if (source.step >= 0 && run.saved.step != source.step) {
     return absl::DataLossError(absl::StrFormat(
-        "restore \"%s\": the index is of another step (need %d, found %d); a "
-        "copy is restored by its own path and kLatestStep",
+        "restore \"%s\": the index is of another step (need %d, found %d); to "
+        "restore a copy pass this path with kLatestStep",
         source.path, source.step, run.saved.step));
   }
   source.step = run.saved.step;
