@@ -93,6 +93,35 @@ TEST_F(ManagerGoBackTest, ToSaveOverNewerStepsIsAnErrorAtFirst) {
   EXPECT_FALSE(SaveStep(manager, 3)->saved);
 }
 
+TEST_F(ManagerGoBackTest, NewerStepsThatSomebodyDeletesAreNotLeft) {
+  CheckpointManager manager = Begin(NewerSteps::kRefuse);
+  ASSERT_EQ(manager.Restore(2).status(), absl::OkStatus());
+  ASSERT_EQ(manager.Delete(3), absl::OkStatus());
+  ASSERT_EQ(manager.Delete(4), absl::OkStatus());
+  const StatusOr<ManagedSave> saved = SaveStep(manager, 3);
+  ASSERT_EQ(saved.status(), absl::OkStatus());
+  EXPECT_TRUE(saved->saved);
+  EXPECT_THAT(saved->notes, IsEmpty());
+  // By hand, which the manager sees when it looks.
+  ASSERT_EQ(manager.Restore(2).status(), absl::OkStatus());
+  OnRank0([&] { fs::remove_all(File("step_00000003")); });
+  const StatusOr<ManagedSave> forced = manager.Save(3, {.force = true});
+  ASSERT_EQ(forced.status(), absl::OkStatus());
+  EXPECT_TRUE(forced->saved);
+  EXPECT_THAT(forced->notes, IsEmpty());
+}
+
+// A forced save among the old steps does not make newer ones of the branch.
+TEST_F(ManagerGoBackTest, AForcedSaveBehindTheRestoredStepChangesNothing) {
+  CheckpointManager manager = Begin(NewerSteps::kRefuse);
+  ASSERT_EQ(manager.Restore(3).status(), absl::OkStatus());
+  const ManagedSaveOptions again = {.force = true,
+                                    .save = SaveOptions{.overwrite = true}};
+  ASSERT_EQ(manager.Save(2, again).status(), absl::OkStatus());
+  EXPECT_EQ(manager.Save(3, again).status(), absl::OkStatus());
+  EXPECT_TRUE(absl::IsFailedPrecondition(manager.Save(4, again).status()));
+}
+
 TEST_F(ManagerGoBackTest, NewerStepsAreSetAside) {
   std::optional<CheckpointManager> manager = Begin(NewerSteps::kSetAside);
   const StatusOr<ManagedRestore> restored = manager->Restore(2);

@@ -173,10 +173,7 @@ void AdoptFailed(std::vector<int64_t> steps, Impl& impl) {
 
 SaveHistory HistoryWith(const Impl& impl, const std::vector<int64_t>& steps) {
   SaveHistory history = impl.history;
-  history.steps = steps;
-  std::erase_if(history.damaged, [&](int64_t step) {
-    return !std::ranges::binary_search(steps, step);
-  });
+  TakeSteps(steps, history);
   if (history.missed &&
       std::ranges::binary_search(steps, history.missed->step)) {
     history.counter = history.missed->counter;

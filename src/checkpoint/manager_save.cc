@@ -123,6 +123,16 @@ Status PrepareFiles(Impl& impl, SaveAttempt& attempt, Order& order) {
   return absl::OkStatus();
 }
 
+// A forced save is not refused for steps that somebody has deleted by hand.
+// Rank 0 only.
+StatusOr<SaveDecision> DecideOnRoot(const Impl& impl,
+                                    const SaveRequest& request) {
+  StatusOr<SaveDecision> decision = DecideHere(impl, request);
+  if (decision.ok() || !request.force) return decision;
+  BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsOnDisk(impl));
+  return DecideHere(impl, HistoryWith(impl, steps), request);
+}
+
 // Rank 0 only.
 StatusOr<std::string> Decide(Impl& impl, SaveAttempt& attempt,
                              const std::optional<Metrics>& metrics) {
@@ -134,7 +144,7 @@ StatusOr<std::string> Decide(Impl& impl, SaveAttempt& attempt,
     BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
     BELAY_RETURN_IF_ERROR(AskClock(impl, now, request, against));
   }
-  BELAY_ASSIGN_OR_RETURN(order.decision, DecideHere(impl, request));
+  BELAY_ASSIGN_OR_RETURN(order.decision, DecideOnRoot(impl, request));
   if (order.decision.save && !request.force && !against.empty()) {
     order.decision.save = false;
     order.decision.reason = against;
@@ -210,7 +220,7 @@ void LeaveBranch(int64_t step, Impl& impl, ManagedSave& result) {
   if (!history.restored) return;
   const std::optional<int64_t> latest = LatestOf(history);
   if (latest && *latest >= step) {
-    history.restored = step;
+    history.restored = std::max(*history.restored, step);
     return;
   }
   const auto first = std::ranges::upper_bound(history.steps, *history.restored);
@@ -227,9 +237,9 @@ void LeaveBranch(int64_t step, Impl& impl, ManagedSave& result) {
 void Finish(CheckpointManager& manager, Impl& impl, const Order& order,
             std::optional<int64_t> counter, ManagedSave& result) {
   impl.history.counter = counter;
-  LeaveBranch(order.decision.step, impl, result);
   ForgetFailures(impl);
   if (order.steps) SetSteps(*order.steps, impl);
+  LeaveBranch(order.decision.step, impl, result);
   Insert(order.decision.step, impl.history.steps);
   std::erase(impl.history.damaged, order.decision.step);
   PutRecord(order.record, impl.state.steps);

@@ -134,6 +134,16 @@ StatusOr<std::string> AgainstNumber(const SaveHistory& history,
 
 }  // namespace
 
+void TakeSteps(std::vector<int64_t> steps, SaveHistory& history) {
+  history.steps = std::move(steps);
+  std::erase_if(history.damaged, [&](int64_t step) {
+    return !std::ranges::binary_search(history.steps, step);
+  });
+  const bool any_newer = history.restored && !history.steps.empty() &&
+                         history.steps.back() > *history.restored;
+  if (!any_newer) history.restored.reset();
+}
+
 std::optional<int64_t> LatestOf(const SaveHistory& history) {
   for (size_t i = history.steps.size(); i-- > 0;) {
     if (!std::ranges::binary_search(history.damaged, history.steps[i])) {

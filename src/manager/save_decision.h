@@ -53,6 +53,9 @@ struct SaveDecision {
   std::string reason;  // why not
 };
 
+// Lets these steps be there, ascending, and no others.
+void TakeSteps(std::vector<int64_t> steps, SaveHistory& history);
+
 // The newest step that is not known to be damaged.
 std::optional<int64_t> LatestOf(const SaveHistory& history);
 

@@ -64,6 +64,17 @@ TEST(SaveDecisionTest, AfterAnOlderStepThatWasRestored) {
   }
 }
 
+// Without newer steps there is nothing to come back from.
+TEST(SaveDecisionTest, NewerStepsThatAreGone) {
+  SaveHistory history = {.steps = {1, 2, 3}, .damaged = {3}, .restored = 1};
+  TakeSteps({1, 2}, history);
+  EXPECT_EQ(history.restored, 1);
+  EXPECT_TRUE(history.damaged.empty());
+  TakeSteps({1}, history);
+  EXPECT_FALSE(history.restored);
+  EXPECT_EQ(Reason({}, history, {.step = 2}), "");
+}
+
 TEST(SaveDecisionTest, Interval) {
   EXPECT_THAT(Saved({.save_interval_steps = 2}, Range(5)),
               ElementsAre(0, 2, 4));
