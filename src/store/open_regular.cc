@@ -63,7 +63,7 @@ StatusOr<int> OpenRegular(const std::string& path, int flags,
 
 bool HasName(int fd, const std::string& path) {
   struct stat opened = {}, named = {};
-  return ::fstat(fd, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+  return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 

@@ -20,7 +20,8 @@ namespace belay {
 StatusOr<int> OpenRegular(const std::string& path, int flags,
                           std::string_view operation, mode_t mode = 0666);
 
-// Whether an open file still has this name. Local.
+// Whether an open file still has this name, or is what a link of this name
+// leads to. Local.
 bool HasName(int fd, const std::string& path);
 
 }  // namespace belay

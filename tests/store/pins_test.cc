@@ -55,6 +55,15 @@ TEST_F(PinsTest, AStepThatIsAboutToGoIsNotPinned) {
   EXPECT_LT(PinStep(step_).value().fd(), 0);
 }
 
+// A cache of downloads may hold the files of a step as links.
+TEST_F(PinsTest, AnIndexThatIsALinkIsPinned) {
+  fs::rename(Path("step_00000001/index.h5"), Path("blob"));
+  fs::create_symlink(Path("blob"), Path("step_00000001/index.h5"));
+  const HeldFile pin = PinStep(step_).value();
+  EXPECT_GE(pin.fd(), 0);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Remove()));
+}
+
 TEST_F(PinsTest, NothingButAFileIsOpened) {
   fs::remove(Path("step_00000001/index.h5"));
   EXPECT_LT(LockAgainstPins("remove", step_).value().fd(), 0);
