@@ -17,7 +17,8 @@ StatusOr<ExportLock> ExportLock::Take(const std::string& path, double seconds) {
     BELAY_ASSIGN_OR_RETURN(FileLock file, FileLock::Open(path));
     const StatusOr<LockResult> result = file.Try();
     if (result.value_or(LockResult::kUnsupported) == LockResult::kUnsupported) {
-      ::unlink(path.c_str());
+      // Another process may hold the lock of a file that was there.
+      if (file.is_new()) ::unlink(path.c_str());
       BELAY_RETURN_IF_ERROR(result.status());
       return ExportLock();
     }
@@ -48,7 +49,7 @@ ExportLock& ExportLock::operator=(ExportLock&& other) noexcept {
 
 // While it is locked, so that nobody else's file is removed.
 ExportLock::~ExportLock() {
-  if (is_held()) ::unlink(path_.c_str());
+  if (is_held() && file_.HasItsName()) ::unlink(path_.c_str());
 }
 
 }  // namespace belay

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -36,8 +37,11 @@ void TakeRightsOfDirectory(int fd, const std::string& path) {
   const mode_t writers = directory.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH);
   const mode_t mode = S_IRUSR | S_IWUSR | writers | (writers << 1);
   if (file.st_uid != ::geteuid() || (file.st_mode & 0777) == mode) return;
-  // The group is the directory's, whose writers are meant.
-  if (file.st_gid != directory.st_gid &&
+  // The group is the directory's, whose writers are meant. Where a list of
+  // users says who may write, the mode only bounds it.
+  const bool has_list =
+      ::fgetxattr(fd, "system.posix_acl_access", nullptr, 0) > 0;
+  if (file.st_gid != directory.st_gid && !has_list &&
       ::fchown(fd, static_cast<uid_t>(-1), directory.st_gid) != 0) {
     return;
   }
@@ -46,15 +50,18 @@ void TakeRightsOfDirectory(int fd, const std::string& path) {
 
 }  // namespace
 
-FileLock::FileLock(std::string path, int fd)
-    : path_(std::move(path)), fd_(fd) {}
+FileLock::FileLock(std::string path, int fd, bool is_new)
+    : path_(std::move(path)), fd_(fd), is_new_(is_new) {}
 
 FileLock::FileLock(FileLock&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      is_new_(other.is_new_) {}
 
 FileLock& FileLock::operator=(FileLock&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
+  std::swap(is_new_, other.is_new_);
   return *this;
 }
 
@@ -65,11 +72,16 @@ FileLock::~FileLock() {
 StatusOr<FileLock> FileLock::Open(std::string path) {
   BELAY_RETURN_IF_ERROR(fault::Point("open"));
   // Who can write to the directory must not make this write elsewhere.
-  BELAY_ASSIGN_OR_RETURN(
-      const int fd, OpenRegular(path, O_RDWR | O_CREAT | O_NOFOLLOW, "open",
-                                S_IRUSR | S_IWUSR));
-  TakeRightsOfDirectory(fd, path);
-  return FileLock(std::move(path), fd);
+  constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW;
+  constexpr mode_t kMode = S_IRUSR | S_IWUSR;
+  StatusOr<int> fd = OpenRegular(path, kFlags | O_EXCL, "open", kMode);
+  const bool is_new = fd.ok();
+  if (absl::IsAlreadyExists(fd.status())) {
+    fd = OpenRegular(path, kFlags, "open", kMode);
+  }
+  BELAY_RETURN_IF_ERROR(fd.status());
+  TakeRightsOfDirectory(*fd, path);
+  return FileLock(std::move(path), *fd, is_new);
 }
 
 bool FileLock::HasItsName() const { return HasName(fd_, path_); }

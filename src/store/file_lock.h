@@ -63,12 +63,15 @@ class FileLock {
   bool HasItsName() const;
 
   bool is_open() const { return fd_ >= 0; }
+  // Whether the file was created to be opened. Local.
+  bool is_new() const { return is_new_; }
 
  private:
-  FileLock(std::string path, int fd);
+  FileLock(std::string path, int fd, bool is_new);
 
   std::string path_;
   int fd_ = -1;
+  bool is_new_ = false;
 };
 
 }  // namespace belay

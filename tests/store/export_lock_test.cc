@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/fault.h"
 #include "directory_fixture.h"
 
 namespace belay::export_lock_test {
@@ -41,6 +42,25 @@ TEST_F(ExportLockTest, AFileThatAKilledExportLeftIsTaken) {
   Put(".model.lock", "");
   EXPECT_TRUE(Take().ok());
   EXPECT_TRUE(std::filesystem::is_empty(dir_));
+}
+
+// Another process may hold what cannot be locked here.
+TEST_F(ExportLockTest, OnlyAFileOfItsOwnIsRemoved) {
+  for (const bool was_there : {false, true}) {
+    if (was_there) Put(".model.lock", "");
+    fault::Arm(2);  // the lock, once the file is open
+    const Status status = Take().status();
+    fault::Disarm();
+    EXPECT_FALSE(status.ok());
+    EXPECT_EQ(std::filesystem::exists(Path(".model.lock")), was_there);
+  }
+  {
+    const StatusOr<ExportLock> held = Take();
+    ASSERT_TRUE(held.ok());
+    std::filesystem::rename(Path(".model.lock"), Path("old"));
+    Put(".model.lock", "of another process");
+  }
+  EXPECT_TRUE(std::filesystem::exists(Path(".model.lock")));
 }
 
 TEST_F(ExportLockTest, WhatIsNoDirectoryIsNamed) {
