@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/key_patterns.h"
@@ -247,16 +248,43 @@ std::string_view TakeNumber(std::string_view& text) {
   return digits;
 }
 
+// Finds a member that an object has twice: of those a parser keeps the last.
+class RepeatedMember {
+ public:
+  bool Visit(int depth, Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::object_start) names_.emplace_back();
+    if (event == Json::parse_event_t::object_end) names_.pop_back();
+    if (event == Json::parse_event_t::key && found_.empty() &&
+        !names_.back().insert(parsed.get<std::string>()).second) {
+      found_ = parsed.get<std::string>();
+    }
+    return depth >= 0;
+  }
+  const std::string& found() const { return found_; }
+
+ private:
+  std::vector<std::set<std::string>> names_;  // of the objects that are open
+  std::string found_;
+};
+
 }  // namespace
 
 StatusOr<std::vector<ConversionRule>> ParseRules(
     std::string_view text, const std::vector<std::string>& keys) {
   Json json;
+  RepeatedMember repeated;
+  const auto visit = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    return repeated.Visit(depth, event, parsed);
+  };
   try {
-    json = Json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/true,
+    json = Json::parse(text, visit, /*allow_exceptions=*/true,
                        /*ignore_comments=*/true);
   } catch (const nlohmann::json::exception& error) {
     return absl::InvalidArgumentError(error.what());
+  }
+  if (!repeated.found().empty()) {
+    return Refuse("the file", Cat("an object has the member \"",
+                                  repeated.found(), "\" twice"));
   }
   return Parser(keys).Rules(json);
 }

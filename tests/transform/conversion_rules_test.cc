@@ -89,6 +89,9 @@ TEST(ConversionRulesTest, MistakesSayWhere) {
       {R"({"rules": [{}]})", R"(need an object "make")"},
       {R"({"rules": [{"make": {}}]})", R"(need an object "make")"},
       {R"({"rules": [{"keys": "", "make": {"a": "x"}}]})", "is empty"},
+      {R"({"rules": [{"make": {"a": "x", "b": "x", "a": "h/0/x"}}]})",
+       R"(the file: an object has the member "a" twice)"},
+      {R"({"rules": [], "rules": []})", R"(member "rules" twice)"},
   };
   for (const auto& [file, text] : files) {
     EXPECT_THAT(std::string(ParseRules(file, kKeys).status().message()),
