@@ -34,10 +34,10 @@ class CopyTest(ToolCase):
         self.assertIn("sound", self.run_belay("verify", "--json", "to"))
         err = self.fails("copy", SHARED, "to")
         self.assertIn("add --overwrite", err)
-        self.run_belay("copy", SHARED, "to", "--overwrite", "--step", "7")
-        err = self.fails("copy", "to", "to", "--overwrite", "--from-step", "7")
+        self.run_belay("copy", SHARED, "to", "--overwrite", "--to-step", "7")
+        err = self.fails("copy", "to", "to", "--overwrite", "--step", "7")
         self.assertIn('step_00000007" is the step that is read', err)
-        self.run_belay("copy", SHARED, "to", "--step", "9")
+        self.run_belay("copy", SHARED, "to", "--to-step", "9")
         self.assertEqual(
             json.loads(self.run_belay("ls", "--json", "to"))["step"], 9)
 
@@ -70,7 +70,7 @@ class CopyTest(ToolCase):
             {"keys": "types/(f.*)", "make": {"\\1/twice": {
                 "stack": ["types/\\1", "types/\\1"]}}},
             {"make": {"all": {"stack": [{"all": "types/f32"}] * 2}}},
-        ]), SHARED, "to", "--step", "1")
+        ]), SHARED, "to", "--to-step", "1")
         step = "to/step_00000001"
         for key in two:
             once = self.array(SHARED, key)

@@ -60,7 +60,10 @@ void PrintResult(const CopyResult& result) {
   Print("%s: step %d, %s, %s of \"%s\"\n", result.saved.path, result.saved.step,
         CountText(result.num_values + result.num_made, "value"),
         BytesText(result.bytes), PrintableName(result.from));
-  if (result.num_made > 0) Print("made by rules: %d\n", result.num_made);
+  if (result.num_made > 0) {
+    Print("made by rules: %d, of %s that the copy does not have\n",
+          result.num_made, CountText(result.num_used, "array"));
+  }
   if (result.num_left_out > 0) Print("left out: %d\n", result.num_left_out);
   if (result.without_objects) {
     Print(
@@ -82,6 +85,7 @@ Json ToJson(const CopyResult& result) {
           {"from", TextJson(result.from)},
           {"copied", result.num_values},
           {"made", result.num_made},
+          {"used", result.num_used},
           {"left_out", result.num_left_out},
           {"bytes", result.bytes},
           {"without_objects", result.without_objects},

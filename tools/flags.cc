@@ -158,11 +158,11 @@ void AddCopyOptions(CLI::App* command, CopyArguments& arguments) {
   command->add_option("DIR", arguments.to, "The directory of steps to copy to")
       ->required();
   command
-      ->add_option("--from-step", arguments.step,
+      ->add_option("--step", arguments.step,
                    "This step of a directory of steps")
       ->check(kNotNegative);
   command
-      ->add_option("--step", arguments.to_step,
+      ->add_option("--to-step", arguments.to_step,
                    "The number of the copy; without it, that of the step")
       ->check(kNotNegative);
   command

@@ -28,6 +28,7 @@ struct CopyResult {
   std::string from;        // the directory of the step that was read
   int64_t num_values = 0;  // that were copied as they are
   int64_t num_made = 0;    // by rules
+  int64_t num_used = 0;    // arrays that rules read, in whole or in part
   int64_t num_left_out = 0;
   int64_t bytes = 0;  // of all arrays that were read into memory
   // The step has objects, and rules make arrays that are no value of any of

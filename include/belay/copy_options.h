@@ -36,7 +36,9 @@ struct CopyOptions {
   // makes them under their own key.
   std::vector<ConversionRule> rules = {};
   // A directory in which a file without a name holds what lies between reading
-  // and writing, so that it need not fit into memory; empty: memory.
+  // and writing, so that it need not fit into memory; empty: memory. What a
+  // rule does not take as it is stored, such as a transposed array, is in
+  // memory besides until all is read.
   std::string scratch = {};
   // How the copy is saved. `check_replicas` and `cache` are not used; without
   // `metadata` that of the source is copied.

@@ -40,8 +40,8 @@ class SparseHandler : public Handler<Sparse> {
  public:
   std::string typestr() const override { return "sparse"; }
   Status ListForSave(Sparse& value, State& parts) const override {
-    parts.Add("places", &value.places);
-    parts.Add("values", &value.values);
+    parts.Add("places", value.places);
+    parts.Add("values", value.values);
     return absl::OkStatus();
   }
   Status ListForRestore(Sparse& value, const StoredValue&,
@@ -84,18 +84,18 @@ class CopyCheckpointTest : public testing::CheckpointTest {
     State state;
     values.rows.resize(static_cast<size_t>(NumElements(MyRows().shape)));
     state.AddPiece("rows", {kRows, kColumns}, MyRows(), values.rows);
-    state.Add("vector", &values.vector);
-    state.Add("nothing", &values.nothing);
-    state.Add("text", &values.text);
-    state.Add("number", &values.number);
-    state.Add("flag", &values.flag);
-    state.Add("map", &values.map);
-    state.Add("nested", &values.nested);
-    state.Add("none", &values.none);
-    state.Add("some", &values.some);
-    state.Add("names", &values.names);
-    state.Add("flags", &values.flags);
-    state.Add("sparse", &values.sparse);
+    state.Add("vector", values.vector);
+    state.Add("nothing", values.nothing);
+    state.Add("text", values.text);
+    state.Add("number", values.number);
+    state.Add("flag", values.flag);
+    state.Add("map", values.map);
+    state.Add("nested", values.nested);
+    state.Add("none", values.none);
+    state.Add("some", values.some);
+    state.Add("names", values.names);
+    state.Add("flags", values.flags);
+    state.Add("sparse", values.sparse);
     return state;
   }
 
@@ -247,6 +247,7 @@ TEST_F(CopyCheckpointTest, Rules) {
       Ok(CopyCheckpoint(comm_, run(), kLatestStep, to, {}, options));
   EXPECT_EQ(result.num_values, 1);
   EXPECT_EQ(result.num_made, 4);
+  EXPECT_EQ(result.num_used, 2);
   const CheckpointReader copy = Ok(CheckpointReader::Open(to));
   EXPECT_EQ(copy.info().arrays.size(), 5u);
   EXPECT_EQ(Ok(copy.Find("columns")).shape, (Shape{kColumns, kRows}));
@@ -257,6 +258,32 @@ TEST_F(CopyCheckpointTest, Rules) {
   EXPECT_EQ(Ok(copy.Find("upper")).shape, (Shape{1000, kColumns}));
   EXPECT_EQ(Ok(copy.Find("ve")).shape, (Shape{3}));
   EXPECT_EQ(Ok(copy.Find("ves")).shape, (Shape{2, 3}));
+}
+
+// An array below the key of a value that is no part of it comes along.
+TEST_F(CopyCheckpointTest, AnArrayBelowAValue) {
+  std::map<std::string, double> map = {{"a", 1}};
+  std::vector<double> beside = {2, 3};
+  State state;
+  state.Add("m", map);
+  state.Add("m/x", beside);
+  Ok(Save(comm_, run(), 1, state));
+  const std::string to = dir_.File("to");
+  const CopyResult result =
+      Ok(CopyCheckpoint(comm_, run(), kLatestStep, to, {}, {}));
+  EXPECT_EQ(result.num_values, 2);
+  EXPECT_EQ(result.num_left_out, 0);
+  map.clear();
+  beside.clear();
+  Ok(Restore(comm_, to, kLatestStep, state, {.unexpected = Reaction::kError}));
+  EXPECT_THAT(map, ElementsAre(std::pair("a", 1.0)));
+  EXPECT_THAT(beside, ElementsAre(2, 3));
+  State some;
+  some.Add("m", map);
+  const Status status =
+      Restore(comm_, to, kLatestStep, some, {.unexpected = Reaction::kError})
+          .status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\"m/x\""));
 }
 
 TEST_F(CopyCheckpointTest, Mistakes) {

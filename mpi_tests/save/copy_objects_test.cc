@@ -71,6 +71,23 @@ TEST_F(CopyObjectsTest, APartOfThem) {
   EXPECT_EQ(Ok(CheckpointReader::Open(to)).Objects().value().size(), 5u);
 }
 
+TEST_F(CopyObjectsTest, TheSaveCounterComesAlong) {
+  Model model;
+  Checkpoint checkpoint(comm_, {{"model", model}});
+  Ok(checkpoint.Save(run()));
+  Ok(checkpoint.Save(run()));
+  CopyOptions options;
+  options.rules = {
+      {.keys = "(.*kernel|.*bias|save.*)", .key = "old/\\1", .value = "\\1"}};
+  const std::string to = dir_.File("to");
+  const StatusOr<CopyResult> copied =
+      CopyCheckpoint(comm_, run(), kLatestStep, to, {}, options);
+  ASSERT_EQ(copied.status(), absl::OkStatus());
+  EXPECT_EQ(copied->num_values, 2);  // with the map
+  const CheckpointReader reader = Ok(CheckpointReader::Open(to));
+  EXPECT_TRUE(reader.Find("save_counter/.ATTRIBUTES/VARIABLE_VALUE").ok());
+}
+
 // Made under the key of a value, an array is that value.
 TEST_F(CopyObjectsTest, Rules) {
   Model model;

@@ -142,6 +142,7 @@ Status Plan(CopyRun& run, RestoreRun& restore) {
   run.plan = DecodeCopyPlan(in.GetText());
   run.result.num_values = std::ssize(run.plan.values);
   run.result.num_made = std::ssize(run.plan.made);
+  run.result.num_used = run.plan.num_used;
   run.result.num_left_out = run.plan.num_left_out;
   return absl::OkStatus();
 }

@@ -28,8 +28,7 @@ struct OpenedGraph {
 // The values of a checkpoint that has no graph.
 ObjectGraph GraphOfAll(const SavedCheckpoint& saved) {
   std::vector<GraphAttribute> attributes;
-  for (const StoredValue& value : AllValues(saved)) {
-    if (IsInsideValue(saved.values, value.key)) continue;
+  for (const StoredValue& value : ValuesAlone(saved)) {
     GraphAttribute& attribute = attributes.emplace_back();
     attribute.name = attribute.key = value.key;
     if (IsPlain(value)) {

@@ -61,6 +61,30 @@ class ValueTable {
     return value;
   }
 
+  // Whether a value with a handler is inside another one, which then has its
+  // arrays as well. One without arrays is if its key says so.
+  bool IsInside(const StoredValue& value) const {
+    const std::vector<std::string>& keys = saved_.values.key;
+    const std::string first = value.parts.empty()
+                                  ? value.key
+                                  : PartKey(value.key, value.parts[0].name);
+    for (size_t end = value.key.find('/'); end != value.key.npos;
+         end = value.key.find('/', end + 1)) {
+      const auto outer = std::lower_bound(
+          keys.begin(), keys.end(), std::string_view(value.key).substr(0, end));
+      if (outer == keys.end() || outer->size() != end ||
+          !value.key.starts_with(*outer)) {
+        continue;
+      }
+      const auto row = static_cast<size_t>(outer - keys.begin());
+      if (value.parts.empty() ||
+          HasPart(row, std::string_view(first).substr(end + 1))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   Status NotFound(const std::string& key) const {
     CloseKeys close(key);
     for (const StoredArray& array : saved_.arrays) close.Offer(array.key);
@@ -70,6 +94,13 @@ class ValueTable {
   }
 
  private:
+  bool HasPart(size_t row, std::string_view name) const {
+    const auto begin = saved_.values.part_name.begin();
+    return std::binary_search(
+        begin + static_cast<std::ptrdiff_t>(first_part_[row]),
+        begin + static_cast<std::ptrdiff_t>(first_part_[row + 1]), name);
+  }
+
   // Adds the values with handlers whose keys begin with `below`.
   void AddInside(const std::string& below, StoredValue& value) const {
     const std::vector<std::string>& keys = saved_.values.key;
@@ -212,17 +243,6 @@ StoredValue PlainValue(std::string_view key, ValuePart part) {
           .values = {}};
 }
 
-bool IsInsideValue(const StoredValues& values, std::string_view key) {
-  for (size_t end = key.find('/'); end != key.npos;
-       end = key.find('/', end + 1)) {
-    if (std::binary_search(values.key.begin(), values.key.end(),
-                           key.substr(0, end))) {
-      return true;
-    }
-  }
-  return false;
-}
-
 std::vector<StoredValue> AllValues(const SavedCheckpoint& saved) {
   const ValueTable table(saved);
   std::vector<StoredValue> values;
@@ -238,6 +258,15 @@ std::vector<StoredValue> AllValues(const SavedCheckpoint& saved) {
   }
   std::sort(values.begin(), values.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });
+  return values;
+}
+
+std::vector<StoredValue> ValuesAlone(const SavedCheckpoint& saved) {
+  const ValueTable table(saved);
+  std::vector<StoredValue> values = AllValues(saved);
+  std::erase_if(values, [&](const StoredValue& value) {
+    return !IsPlain(value) && table.IsInside(value);
+  });
   return values;
 }
 

@@ -105,12 +105,13 @@ StatusOr<StoredValues> MergeValues(
 // Whether ranks that hold a value of this typestr have the same entries in it.
 bool IsContainerTypestr(std::string_view typestr);
 
-// Whether a value of this key is inside another one.
-bool IsInsideValue(const StoredValues& values, std::string_view key);
-
 // All values, those inside others among them, ascending by key; arrays that
 // are no part of a value are values themselves.
 std::vector<StoredValue> AllValues(const SavedCheckpoint& saved);
+
+// Those that are not inside others. An array below the key of a value that does
+// not have it as a part stands alone.
+std::vector<StoredValue> ValuesAlone(const SavedCheckpoint& saved);
 
 // The values of these keys, and of those of the optional ones that are stored,
 // ascending by key, as handlers are told of them. The keys are ascending.

@@ -22,8 +22,7 @@ Status Refuse(const std::string& cause) {
 // The values that stand alone, ascending by key.
 std::vector<std::string> KeysAlone(const SavedCheckpoint& saved) {
   std::vector<std::string> keys;
-  for (StoredValue& value : AllValues(saved)) {
-    if (IsInsideValue(saved.values, value.key)) continue;
+  for (StoredValue& value : ValuesAlone(saved)) {
     keys.push_back(std::move(value.key));
   }
   return keys;
@@ -77,7 +76,10 @@ class CopyPlanner {
     BELAY_RETURN_IF_ERROR(leave_out.CheckAllMatch(views, "leave_out"));
     std::vector<std::string> copied;
     for (const std::string& key : keys_) {
-      if (used_.contains(key)) continue;
+      if (used_.contains(key)) {
+        ++plan_.num_used;
+        continue;
+      }
       const bool is_taken = options_.keys.empty() || keys.Find(key) >= 0;
       if (key == always_ || (is_taken && leave_out.Find(key) < 0)) {
         copied.push_back(key);
@@ -92,7 +94,7 @@ class CopyPlanner {
     if (options_.rules[rule].keys.empty()) return Make(rule, "");
     BELAY_RETURN_IF_ERROR(rules_.CheckMatches(rule, ViewsOf(keys_)));
     for (const std::string& key : keys_) {
-      if (!rules_.Matches(rule, key)) continue;
+      if (key == always_ || !rules_.Matches(rule, key)) continue;
       BELAY_RETURN_IF_ERROR(Make(rule, key));
     }
     return absl::OkStatus();
@@ -115,7 +117,7 @@ class CopyPlanner {
                           "whole"));
       }
       forms[key] = {.dtype = array->dtype, .shape = array->shape};
-      used_.insert(key);
+      if (key != always_) used_.insert(key);
     }
     const StatusOr<ArrayForm> form =
         FormOf(value, [&](const std::string& key) -> const ArrayForm* {
@@ -218,6 +220,7 @@ std::string EncodeCopyPlan(const CopyPlan& plan) {
     out.Put(made.form.dtype);
     out.PutShape(made.form.shape);
   }
+  out.Put(plan.num_used);
   out.Put(plan.num_left_out);
   return out.Take();
 }
@@ -236,6 +239,7 @@ CopyPlan DecodeCopyPlan(std::string_view bytes) {
     made.form.shape = in.GetShape();
     return made;
   });
+  plan.num_used = in.Get<int64_t>();
   plan.num_left_out = in.Get<int64_t>();
   return plan;
 }

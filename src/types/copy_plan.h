@@ -33,6 +33,7 @@ struct CopyPlan {
   std::vector<StoredValue> values;
   std::vector<std::string> layouts;  // by value, of an array; "": none
   std::vector<MadeArray> made;       // ascending by key
+  int64_t num_used = 0;              // read by rules, and not copied
   int64_t num_left_out = 0;
 };
 

@@ -47,15 +47,30 @@ class KnownKeys {
 
   // Whether the key is known, or the value with a handler that it is a part of.
   bool Has(const std::string& key) const {
+    return HasBelow(key, [](const std::string&) { return true; });
+  }
+
+  // The same of one that stands alone: of what is stored as a value with a
+  // handler it is no part.
+  bool HasAlone(const std::string& key, const SavedCheckpoint& saved) const {
+    const Keys& values = saved.values.key;
+    return HasBelow(key, [&](const std::string& outer) {
+      return !std::binary_search(values.begin(), values.end(), outer);
+    });
+  }
+
+ private:
+  template <typename Counts>
+  bool HasBelow(const std::string& key, Counts counts) const {
     if (known_.count(key) > 0) return true;
     for (size_t end = key.rfind('/'); end != key.npos && end > 0;
          end = key.rfind('/', end - 1)) {
-      if (handled_.count(key.substr(0, end)) > 0) return true;
+      const std::string outer = key.substr(0, end);
+      if (handled_.count(outer) > 0 && counts(outer)) return true;
     }
     return false;
   }
 
- private:
   std::set<std::string> handled_, known_;
 };
 
@@ -151,10 +166,8 @@ Keys FindUnexpected(const SavedCheckpoint& saved,
                     const StoredQuestion& question) {
   const KnownKeys known(question);
   Keys unexpected;
-  for (const StoredValue& value : AllValues(saved)) {
-    if (IsInsideValue(saved.values, value.key) || known.Has(value.key)) {
-      continue;
-    }
+  for (const StoredValue& value : ValuesAlone(saved)) {
+    if (known.HasAlone(value.key, saved)) continue;
     // Where some parts of a value are wanted, the others are not expected.
     const Keys arrays = IsPlain(value) ? Keys() : ArraysOf(saved, value.key);
     Keys others;

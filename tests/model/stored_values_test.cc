@@ -152,10 +152,24 @@ TEST(StoredValuesTest, ValuesInsideAreTold) {
   const StoredValue value = FindValues(saved, {"d"}).value()[0];
   ASSERT_THAT(KeysOf(value.values), ElementsAre("d/g"));
   EXPECT_EQ(value.values[0].typestr, "inner");
-  EXPECT_TRUE(IsInsideValue(saved.values, "d/g"));
-  EXPECT_TRUE(IsInsideValue(saved.values, "d/g/h"));
-  EXPECT_FALSE(IsInsideValue(saved.values, "d"));
-  EXPECT_FALSE(IsInsideValue(saved.values, "dd/g"));
+}
+
+TEST(StoredValuesTest, WhatHasItsOwnArraysStandsAlone) {
+  SavedCheckpoint saved;
+  for (const char* key : {"m/in/x", "m/x", "m/y", "o/z"}) {
+    saved.arrays.push_back({.key = key, .dtype = DType::kU8, .shape = {1}});
+  }
+  // "m" has "in", which has "x"; "m/y" and "o" are no part of it, and "m/x" is
+  // below it without being one. "m/none" has no arrays.
+  saved.values.key = {"m", "m/in", "m/none", "m/y", "o"};
+  saved.values.typestr = {"Dict", "a", "None", "b", "Dict"};
+  saved.values.node.assign(5, -1);
+  saved.values.name.assign(5, "");
+  saved.values.part_value = {0, 1, 3, 4};
+  saved.values.part_name = {"in/x", "x", "", "z"};
+  saved.values.part_array = {0, 0, 2, 3};
+  ASSERT_EQ(DamageOf(saved.values, 4, 0), "");
+  EXPECT_THAT(KeysOf(ValuesAlone(saved)), ElementsAre("m", "m/x", "m/y", "o"));
 }
 
 TEST(StoredValuesTest, AllValuesAreEachListedOnce) {
