@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/wire.h"
+#include "base/with_memory.h"
 #include "geometry/runs.h"
 #include "model/filters.h"
 #include "model/replica_check.h"
@@ -369,16 +370,20 @@ Status Place(Team& team, const std::vector<SkeletonImage>& skeletons,
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> places,
                                 Gather(team, out.bytes()));
-  std::vector<std::string> parts;
-  if (team.is_root()) {
-    const std::vector<Striping> found = TakePlaces(places, planned);
-    planned.stripes = CountStripesOfPlan(planned.plan, planned.nodes, found);
-    planned.work = WorkOfRanks(planned.plan);
-    parts = EncodeOrders(found, planned);
-  }
-  team.agreement_bytes += std::ssize(out.bytes()) + SizeOf(parts);
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part, Scatter(team, parts));
-  DecodeOrders(part, planned);
+  const auto place = [&]() -> StatusOr<Briefing> {
+    return WithMemory("the orders of all ranks", [&]() -> StatusOr<Briefing> {
+      const std::vector<Striping> found = TakePlaces(places, planned);
+      planned.stripes = CountStripesOfPlan(planned.plan, planned.nodes, found);
+      planned.work = WorkOfRanks(planned.plan);
+      Briefing briefing{.common = {}, .parts = EncodeOrders(found, planned)};
+      team.agreement_bytes += SizeOf(briefing.parts);
+      return briefing;
+    });
+  };
+  team.agreement_bytes += std::ssize(out.bytes());
+  BELAY_ASSIGN_OR_RETURN_AGREED(const Briefed briefed,
+                                FromRootInParts(team, place));
+  DecodeOrders(briefed.part, planned);
   planned.plan = {};  // of all ranks, and now with them
   planned.nodes = {};
   return absl::OkStatus();
