@@ -100,6 +100,21 @@ object             bytes
             self.assertEqual((code, out), (2, ""), path)
             self.assertIn("is not in the checkpoint", err)
 
+    # What belay graph names, belay show knows, if only to tell its arrays.
+    def test_show_a_value_with_a_handler(self):
+        step = str(pathlib.Path(GOLDEN) / "format_2_4" / "step_00000013")
+        code, out, err = self.belay("show", step, "field.signal")
+        self.assertEqual((code, out, err), (2, "", (
+            'belay: INVALID_ARGUMENT: show "field/.ATTRIBUTES/signal": a value '
+            'of type "golden signal", stored as 2 arrays; name one of them: '
+            '"field/.ATTRIBUTES/signal/samples", '
+            '"field/.ATTRIBUTES/signal/unit"\n')))
+        code, out, err = self.belay("show", step, "field.empty")
+        self.assertEqual((code, out, err), (2, "", (
+            'belay: INVALID_ARGUMENT: show "field/empty/.ATTRIBUTES/'
+            'VARIABLE_VALUE": a value of type "golden station", stored as 0 '
+            'arrays\n')))
+
     def test_without_a_graph(self):
         for make in lambda: None, self.copy_newer:
             make()  # format 1.2, then 1.1

@@ -143,23 +143,48 @@ Status ShowArray(const CheckpointReader& reader, const ArrayInfo& array,
   return absl::OkStatus();
 }
 
+std::string QuotedList(const std::vector<std::string>& keys) {
+  return absl::StrJoin(keys, ", ",
+                       [](std::string* out, const std::string& key) {
+                         out->append(QuotedText(key));
+                       });
+}
+
+// The array of that key, or the one that the value of that key consists of.
+StatusOr<ArrayInfo> FindArrayOfKey(const CheckpointReader& reader,
+                                   const std::string& key) {
+  StatusOr<ArrayInfo> array = reader.Find(key);
+  if (array.ok()) return array;
+  for (const ValueInfo& value : reader.Values()) {
+    if (value.key != key) continue;
+    std::vector<std::string> parts;
+    for (const ValuePart& part : value.parts) {
+      parts.push_back(part.name.empty() ? key
+                                        : absl::StrCat(key, "/", part.name));
+    }
+    if (parts.size() == 1) return reader.Find(parts[0]);
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "show %s: a value of type %s, stored as %d arrays%s%s", QuotedText(key),
+        QuotedText(value.typestr), parts.size(),
+        parts.empty() ? "" : "; name one of them: ", QuotedList(parts)));
+  }
+  return array;
+}
+
 // The array of that key or, if there is none, the one value that has that path
 // in the objects.
 StatusOr<ArrayInfo> FindArray(const CheckpointReader& reader,
                               const std::string& name) {
-  StatusOr<ArrayInfo> array = reader.Find(name);
-  if (array.ok()) return array;
+  StatusOr<ArrayInfo> array = FindArrayOfKey(reader, name);
+  if (!absl::IsNotFound(array.status())) return array;
   const StatusOr<std::vector<ObjectInfo>> objects = reader.Objects();
   if (!objects.ok()) return objects.status();
   const std::vector<std::string> keys = KeysAt(*objects, name);
   if (keys.empty()) return array;
-  if (keys.size() == 1) return reader.Find(keys[0]);
+  if (keys.size() == 1) return FindArrayOfKey(reader, keys[0]);
   return absl::InvalidArgumentError(absl::StrFormat(
       "show %s: several values have this path; name one by its key: %s",
-      QuotedText(name),
-      absl::StrJoin(keys, ", ", [](std::string* out, const std::string& key) {
-        out->append(QuotedText(key));
-      })));
+      QuotedText(name), QuotedList(keys)));
 }
 
 }  // namespace
