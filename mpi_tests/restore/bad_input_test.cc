@@ -138,7 +138,7 @@ TEST_F(BadInputTest, RanksDisagreeOnAKey) {
                                  last, " has [2, 3])")));
     std::string text = is_last() ? "longer" : "short";
     State length;
-    length.Add("a", &text);
+    length.Add("a", text);
     ExpectSaveRefused(
         length,
         plan(absl::StrCat("ranks disagree on the text length (rank 0 has 5, "
@@ -227,14 +227,14 @@ TEST_F(BadInputTest, ValuesThatStateRemembers) {
 TEST_F(BadInputTest, Keys) {
   float value = 0;
   State empty;
-  empty.Add("", &value);
+  empty.Add("", value);
   ExpectSaveRefused(empty,
                     absl::InvalidArgumentError(absl::StrCat(
                         "plan \"\": a key must not be empty or hold a NUL byte "
                         "(listed by rank 0)",
                         By(0))));
   State nul;
-  nul.Add(std::string_view("a\0b", 3), &value);
+  nul.Add(std::string_view("a\0b", 3), value);
   ExpectSaveRefused(
       nul, absl::InvalidArgumentError(absl::StrCat(
                "plan \"a\\000b\": a key must not be empty or hold a NUL byte "
@@ -331,10 +331,14 @@ TEST_F(BadInputTest, Directories) {
   EXPECT_TRUE(IsSameEverywhere(in_file.ToString()));
   ExpectRestoreRefused(
       9, state,
+      absl::NotFoundError(absl::StrCat("restore \"", StepFile(9, ""),
+                                       "\": no such step; there is 1", By(0))));
+  const std::string inside = StepPath(StepPath(run(), 1), 9);
+  ExpectRefused(
+      Restore(comm_, StepPath(run(), 1), 9, state).status(),
       absl::NotFoundError(absl::StrCat(
-          "restore \"", StepFile(9, ""), "\": no such step (open file \"",
-          StepFile(9, "index.h5"),
-          "\": unable to open file: no such file or directory)", By(0))));
+          "restore \"", inside, "\": no such step; \"", StepPath(run(), 1),
+          "\" is a step itself, which kLatestStep takes", By(0))));
   const Status none =
       Restore(comm_, dir_.File("none"), kLatestStep, state).status();
   EXPECT_TRUE(absl::IsNotFound(none)) << none;
@@ -348,13 +352,13 @@ TEST_F(BadInputTest, WantsThatAreNotStored) {
                                      "\": plan \"", cause, By(0)));
   };
   State absent;
-  absent.Add("gone", &values[0]);
-  if (is_last()) absent.Add("also gone", &values[1]);
+  absent.Add("gone", values[0]);
+  if (is_last()) absent.Add("also gone", values[1]);
   ExpectRestoreRefused(
       1, absent,
       refused(absl::StatusCode::kNotFound,
               "gone\": key is not in the checkpoint (wanted by rank 0; 2 of "
-              "the wanted keys are absent, 2 are stored); close to it: "
+              "the wanted keys are absent, the checkpoint has 2); close to it: "
               "\"good\""));
   State dtype;
   if (is_last()) dtype.AddReplicated("good", {50}, values);
@@ -363,7 +367,7 @@ TEST_F(BadInputTest, WantsThatAreNotStored) {
       refused(absl::StatusCode::kFailedPrecondition,
               absl::StrCat("good\": another dtype is stored (need f64, found "
                            "f32; wanted by rank ",
-                           size_ - 1, ")")));
+                           size_ - 1, "); allow_dtype_cast converts it")));
   State shape;
   if (is_last()) {
     shape.AddReplicated("good", {60}, reinterpret_cast<float*>(values));
@@ -375,7 +379,7 @@ TEST_F(BadInputTest, WantsThatAreNotStored) {
                            "[50]; wanted by rank ",
                            size_ - 1, ")")));
   State text;
-  text.Add("text", &values[0]);
+  text.Add("text", values[0]);
   ExpectRestoreRefused(1, text,
                        refused(absl::StatusCode::kFailedPrecondition,
                                "text\": another dtype is stored (need f64, "

@@ -35,18 +35,21 @@ Status MissingKeys(const std::vector<RankShards>& wanted, const Arrays& arrays,
     }
   }
   if (missing.empty()) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrFormat("%s; %d of the wanted keys are absent, %d are stored)%s",
-                      first, missing.size(), stored, hint));
+  return absl::NotFoundError(absl::StrFormat(
+      "%s; %d of the wanted keys are absent, the checkpoint has %d)%s", first,
+      missing.size(), stored, hint));
 }
 
 Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
                  int32_t rank) {
   if (wanted.dtype != array.dtype) {
+    const bool are_numbers =
+        wanted.dtype != DType::kString && array.dtype != DType::kString;
     return absl::FailedPreconditionError(absl::StrFormat(
         "plan \"%s\": another dtype is stored (need %s, found %s; wanted by "
-        "rank %d)",
-        array.key, DTypeName(wanted.dtype), DTypeName(array.dtype), rank));
+        "rank %d)%s",
+        array.key, DTypeName(wanted.dtype), DTypeName(array.dtype), rank,
+        are_numbers ? "; allow_dtype_cast converts it" : ""));
   }
   if (wanted.global_shape != array.shape) {
     return absl::FailedPreconditionError(absl::StrFormat(

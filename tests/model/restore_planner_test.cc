@@ -105,14 +105,15 @@ TEST(PlanRestoreErrorTest, AbsentKeysAreCounted) {
   wanted[1].shards.push_back({.key = "y"});
   wanted[1].shards.push_back({.key = "x"});
   wanted[1].shards.push_back(InfoOf(kVector, {{0}, {1}}));
-  EXPECT_EQ(PlanStatus(wanted),
-            absl::NotFoundError("plan \"x\": key is not in the checkpoint "
-                                "(wanted by rank 1; 2 of the wanted keys are "
-                                "absent, 2 are stored); close to it: \"t\", "
-                                "\"v\""));
+  EXPECT_EQ(
+      PlanStatus(wanted),
+      absl::NotFoundError("plan \"x\": key is not in the checkpoint "
+                          "(wanted by rank 1; 2 of the wanted keys are "
+                          "absent, the checkpoint has 2); close to it: \"t\", "
+                          "\"v\""));
   wanted[1].shards[0].key = "model/v";
   EXPECT_THAT(std::string(PlanStatus(wanted).message()),
-              ::testing::EndsWith("2 are stored); close to it: \"v\""));
+              ::testing::EndsWith("the checkpoint has 2); close to it: \"v\""));
 }
 
 TEST(PlanRestoreErrorTest, AnotherDtypeOrShape) {
@@ -121,7 +122,7 @@ TEST(PlanRestoreErrorTest, AnotherDtypeOrShape) {
   EXPECT_EQ(PlanStatus(OneWant(shard, 2)),
             absl::FailedPreconditionError(
                 "plan \"v\": another dtype is stored (need i8, found u8; "
-                "wanted by rank 2)"));
+                "wanted by rank 2); allow_dtype_cast converts it"));
   shard.dtype = DType::kU8;
   shard.global_shape = {12, 1};
   EXPECT_EQ(PlanStatus(OneWant(shard)),
