@@ -43,7 +43,12 @@ TEST_F(CheckpointNumberTest, AfterAnOlderStepTheNextNumberIsFree) {
   EXPECT_EQ(v, 11);
   // Who wants the numbers again says so.
   Ok(checkpoint.Restore(StepPath(run(), 1)));
-  EXPECT_EQ(checkpoint.Save(run(), {.overwrite = true})->step, 2);
+  const StatusOr<SaveResult> again =
+      checkpoint.Save(run(), {.overwrite = true});
+  EXPECT_EQ(again->step, 2);
+  EXPECT_THAT(again->warnings,
+              ElementsAre(HasSubstr("has steps up to 5: step 2 is not the one "
+                                    "that a restore of the latest takes")));
   // A new run that forgets to restore is told.
   Checkpoint other(comm_, {{"v", v}});
   EXPECT_TRUE(absl::IsAlreadyExists(other.Save(run()).status()));

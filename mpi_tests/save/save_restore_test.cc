@@ -122,9 +122,9 @@ TEST_F(SaveRestoreTest, RestoresTextsOfAnyLengthBefore) {
   std::string many(3 << 20, 'x');
   const std::string need = text, long_need = many;
   State state;
-  state.Add("text", &text);
-  state.Add("none", &none);
-  state.Add("many", &many);
+  state.Add("text", text);
+  state.Add("none", none);
+  state.Add("many", many);
   ASSERT_EQ(Save(comm_, run(), 0, state).status(), absl::OkStatus());
   text = "something longer than what is stored";
   none = "full";
@@ -255,8 +255,8 @@ TEST_F(SaveRestoreTest, AnyDirectoryThatHoldsAStep) {
         Restore(comm_, run(), step, values.MakeState()).status();
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(std::string(status.message()),
-                HasSubstr("the index is of another step (need 9, found 3); a "
-                          "copy is restored by its own path and kLatestStep"));
+                HasSubstr("the index is of another step (need 9, found 3); to "
+                          "restore a copy pass this path with kLatestStep"));
   }
   ExpectRestores(values, 5, 5);
 }

@@ -170,10 +170,11 @@ StatusOr<SaveResult> Checkpoint::Save(const std::string& dir,
   BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "save"));
   TrackedObjects& objects = *objects_;
   const int64_t restored = objects.counter;
-  if (objects.is_counter_restored && !options.overwrite) {
-    BELAY_ASSIGN_OR_RETURN_AGREED(objects.counter,
-                                  PassNewer(objects, dir, options));
+  int64_t newest = restored;
+  if (objects.is_counter_restored) {
+    BELAY_ASSIGN_OR_RETURN_AGREED(newest, PassNewer(objects, dir, options));
   }
+  if (!options.overwrite) objects.counter = newest;
   const int64_t passed = objects.counter;
   bool ignored = false;
   StatusOr<SaveResult> result = SaveStep(
@@ -188,6 +189,11 @@ StatusOr<SaveResult> Checkpoint::Save(const std::string& dir,
         "step %d was restored, and \"%s\" has steps up to %d: the next number "
         "is %d",
         restored, dir, passed, passed + 1));
+  } else if (newest > restored + 1) {
+    result->warnings.push_back(absl::StrFormat(
+        "step %d was restored, and \"%s\" has steps up to %d: step %d is not "
+        "the one that a restore of the latest takes",
+        restored, dir, newest, restored + 1));
   }
   return result;
 }
