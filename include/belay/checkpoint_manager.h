@@ -38,7 +38,8 @@ struct ManagedSaveOptions {
   // Save whatever the rules say, also a step before the latest one.
   bool force = false;
   // Whether a failure is tolerated as ManagerOptions::tolerated_failures says.
-  // Unset: unless the save is forced, because no rule would try that again.
+  // Unset: that of a forced save is not, because no rule would try it again,
+  // and that of any other is.
   std::optional<bool> tolerate_failure = std::nullopt;
   // Added to ManagerOptions::metadata for this step, and stronger. Only that of
   // rank 0 counts.

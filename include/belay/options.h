@@ -108,8 +108,8 @@ struct SaveOptions {
   // PlanCache or with a filter; those that reuse the plan compare what has at
   // most 256 bytes and samples of the rest, other samples in each save
   // (docs/performance.md says what either costs). false: nothing is compared,
-  // and a map or a list has the entries of any rank. Replicas that are cut in
-  // other boxes are not compared.
+  // and of maps or lists that differ those of any rank are stored. Replicas
+  // that are cut in other boxes are not compared.
   std::optional<bool> check_replicas = {};
 
   // The handlers of values of other types; null: those of the program.
