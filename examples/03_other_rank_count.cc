@@ -46,8 +46,8 @@ belay::Status Describe(const belay::Comm& comm, int axis, Job& job) {
   job.box = *box;
   job.table.resize(belay::NumElements(box->shape));
   job.state.AddLaidOut("table", *layout, kShape, comm.rank(), job.table);
-  job.state.Add("learning_rate", &job.learning_rate);
-  job.state.Add("note", &job.note);
+  job.state.Add("learning_rate", job.learning_rate);
+  job.state.Add("note", job.note);
   return job.state.status();
 }
 

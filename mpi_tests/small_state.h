@@ -64,8 +64,8 @@ struct SmallValues {
                    {.offset = {0, kRows * rank}, .shape = {columns(), kRows}},
                    by_columns.data());
     state.AddReplicated("model/everywhere", {5}, everywhere.data());
-    state.Add("text", &text);
-    state.Add("number", &number);
+    state.Add("text", text);
+    state.Add("number", number);
     return state;
   }
 

@@ -33,8 +33,8 @@ class PolynomialHandler : public Handler<Polynomial> {
   std::string typestr() const override { return name_; }
 
   Status ListForSave(Polynomial& value, State& parts) const override {
-    parts.Add("coefficients", &value.coefficients);
-    parts.Add("variable", &value.variable);
+    parts.Add("coefficients", value.coefficients);
+    parts.Add("variable", value.variable);
     return absl::OkStatus();
   }
   Status ListForRestore(Polynomial& value, const StoredValue& stored,

@@ -1,7 +1,7 @@
 // Dense Eigen matrices and arrays as values.
 //
 //   Eigen::MatrixXd weights;
-//   state.Add("weights", &weights);
+//   state.Add("weights", weights);
 //
 // Element (i, j) is element [i, j] of the stored array, however the matrix lies
 // in memory; what lies by columns is copied for it. One with a single row or

@@ -47,9 +47,7 @@ class Leaf {
     if constexpr (std::is_lvalue_reference_v<R> &&
                   !std::ranges::view<std::remove_cvref_t<R>>) {
       object_ = RefTo(range);
-      if constexpr (ResizableRange<std::remove_cvref_t<R>>) {
-        access_ = &kVectorAccess<std::remove_cvref_t<R>>;
-      }
+      takes_length_ = ResizableRange<std::remove_cvref_t<R>>;
     }
   }
   Leaf(std::string& text);
@@ -101,13 +99,13 @@ class Leaf {
 
   ObjectId id_;  // of a text or a variable
   ValueRef object_;
-  const ArrayAccess* access_ = nullptr;  // of object_
   DType dtype_ = DType::kString;
   Shape global_shape_;
   std::optional<Layout> layout_;
   std::vector<Piece> pieces_;  // unless text or variable; their box is
                                // disregarded in an array that is whole
   bool whole_ = false;
+  bool takes_length_ = false;  // that is stored
   bool is_const_ = false;
   std::string* text_ = nullptr;
   ShardedVariable* variable_ = nullptr;

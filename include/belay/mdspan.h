@@ -1,7 +1,7 @@
 // Views of several axes, as std::mdspan and Kokkos::mdspan are, as values.
 //
 //   std::mdspan view(data.data(), 128, 64);
-//   state.Add("weights", &view);        // borrows the view and its elements
+//   state.Add("weights", view);        // borrows the view and its elements
 //   tracker.Value("weights", view);
 //
 // Element (i, j, ...) is element [i, j, ...] of the stored array. The elements

@@ -61,53 +61,6 @@ ObjectId IdOf(const T& object) {
   }
 }
 
-// A pointer to elements.
-template <typename P>
-concept ElementPointer = std::is_pointer_v<std::remove_cvref_t<P>> &&
-    Element<std::remove_cv_t<std::remove_pointer_t<std::remove_cvref_t<P>>>>;
-
-// Elements of one array, row-major. What is const can be saved; a restore,
-// which would have to write it, refuses it.
-struct Memory {
-  template <ElementPointer P>
-  Memory(const P& elements)
-      : data(const_cast<void*>(static_cast<const void*>(elements))),
-        dtype(DTypeOf<std::remove_cv_t<std::remove_pointer_t<P>>>()),
-        id{elements, typeid(std::remove_pointer_t<P>).hash_code()},
-        is_const(std::is_const_v<std::remove_pointer_t<P>>) {}
-  template <ElementRange R>
-  Memory(R&& range)
-      : data(const_cast<void*>(
-            static_cast<const void*>(std::ranges::data(range)))),
-        dtype(DTypeOf<std::ranges::range_value_t<R>>()),
-        size(static_cast<int64_t>(std::ranges::size(range))),
-        id(std::ranges::view<std::remove_cvref_t<R>> ||
-                   std::is_array_v<std::remove_reference_t<R>> ||
-                   !std::is_lvalue_reference_v<R>
-               ? ObjectId{data,
-                          typeid(std::ranges::range_value_t<R>).hash_code()}
-               : IdOf(range)),
-        is_const(kHasConstElements<R>),
-        may_be_longer(std::is_array_v<std::remove_reference_t<R>>) {
-    tracking::RequireThatItLasts<R>();
-  }
-  Memory(void* bytes, DType type, int64_t num_elements, ObjectId object)
-      : data(bytes), dtype(type), size(num_elements), id(object) {}
-
-  // Checks that there are as many elements as a box of this shape has, as far
-  // as that is known. Local.
-  // Errors: InvalidArgument.
-  Status CheckSize(const Shape& shape) const;
-
-  void* data;
-  DType dtype;
-  int64_t size = -1;  // elements, -1 if not known
-  ObjectId id;
-  bool is_const = false;
-  // Than its box, as a built-in array, which is used like a pointer.
-  bool may_be_longer = false;
-};
-
 // How the elements of an object are found that may have moved since it was
 // added, as those of a std::vector whose length has changed.
 struct ArrayAccess {
@@ -142,6 +95,62 @@ inline constexpr ArrayAccess kVectorAccess = {
     },
     .resize = [](void* object,
                  size_t length) { static_cast<T*>(object)->resize(length); }};
+
+// A pointer to elements.
+template <typename P>
+concept ElementPointer = std::is_pointer_v<std::remove_cvref_t<P>> &&
+    Element<std::remove_cv_t<std::remove_pointer_t<std::remove_cvref_t<P>>>>;
+
+// Elements of one array, row-major. What is const can be saved; a restore,
+// which would have to write it, refuses it.
+struct Memory {
+  template <ElementPointer P>
+  Memory(const P& elements)
+      : data(const_cast<void*>(static_cast<const void*>(elements))),
+        dtype(DTypeOf<std::remove_cv_t<std::remove_pointer_t<P>>>()),
+        id{elements, typeid(std::remove_pointer_t<P>).hash_code()},
+        is_const(std::is_const_v<std::remove_pointer_t<P>>) {}
+  template <ElementRange R>
+  Memory(R&& range)
+      : data(const_cast<void*>(
+            static_cast<const void*>(std::ranges::data(range)))),
+        dtype(DTypeOf<std::ranges::range_value_t<R>>()),
+        size(static_cast<int64_t>(std::ranges::size(range))),
+        id(std::ranges::view<std::remove_cvref_t<R>> ||
+                   std::is_array_v<std::remove_reference_t<R>> ||
+                   !std::is_lvalue_reference_v<R>
+               ? ObjectId{data,
+                          typeid(std::ranges::range_value_t<R>).hash_code()}
+               : IdOf(range)),
+        is_const(kHasConstElements<R>),
+        may_be_longer(std::is_array_v<std::remove_reference_t<R>>) {
+    tracking::RequireThatItLasts<R>();
+    using U = std::remove_cvref_t<R>;
+    if constexpr (std::is_lvalue_reference_v<R> && ResizableRange<U>) {
+      object = const_cast<U*>(std::addressof(range));
+      access = &kVectorAccess<U>;
+    }
+  }
+  Memory(void* bytes, DType type, int64_t num_elements, ObjectId known_by)
+      : data(bytes), dtype(type), size(num_elements), id(known_by) {}
+
+  // Checks that there are as many elements as a box of this shape has, as far
+  // as that is known. Local.
+  // Errors: InvalidArgument.
+  Status CheckSize(const Shape& shape) const;
+
+  void* data;
+  DType dtype;
+  int64_t size = -1;  // elements, -1 if not known
+  ObjectId id;
+  bool is_const = false;
+  // Than its box, as a built-in array, which is used like a pointer.
+  bool may_be_longer = false;
+  // The range that owns the elements, if it may move them; each save and
+  // restore asks anew where they lie. Null: they stay.
+  void* object = nullptr;
+  const ArrayAccess* access = nullptr;
+};
 
 }  // namespace belay
 

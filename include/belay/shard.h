@@ -39,11 +39,15 @@ struct Shard {
   // How the array is laid out on a mesh, as Layout::ToString says it, which is
   // kept with it; "": not said.
   std::string layout = {};
-  // The object that holds all of the array, whose elements may have moved and
-  // changed their number: `access` finds them for each save and restore. Null:
-  // none, or it keeps them where they are.
+  // The object that holds the elements and may move them: `access` finds them
+  // for each save and restore. Null: none, or it keeps them where they are.
   void* object = nullptr;
   const ArrayAccess* access = nullptr;
+  // -1: the object holds all of the array, which has its shape. Else the number
+  // of elements that it had when it was added and still has to have; those of
+  // `box` are behind `object_offset` others.
+  int64_t object_elements = -1;
+  int64_t object_offset = 0;
   // Each rank has one of its own: `global_shape` and `box` are those of its
   // part, and the array that is stored has the ranks as a further first axis.
   bool per_rank = false;

@@ -83,9 +83,9 @@ class OptionalHandler : public Handler<std::optional<T>> {
   bool Accepts(const StoredValue&) const override { return true; }
   Status ListForSave(std::optional<T>& value, State& parts) const override {
     if (value.has_value()) {
-      parts.Add("", &*value);
+      parts.Add("", *value);
     } else {
-      parts.Add("", &parts.Keep(std::make_shared<std::monostate>()));
+      parts.Add("", parts.Keep(std::make_shared<std::monostate>()));
     }
     return absl::OkStatus();
   }
@@ -96,7 +96,7 @@ class OptionalHandler : public Handler<std::optional<T>> {
       return absl::OkStatus();
     }
     if (!value.has_value()) value.emplace();
-    parts.Add("", &*value);
+    parts.Add("", *value);
     return absl::OkStatus();
   }
 };
@@ -120,7 +120,7 @@ class MapHandler : public Handler<M> {
   }
   Status ListForSave(M& map, State& parts) const override {
     for (auto& [key, value] : map) {
-      parts.Add(PartName(key), &value);
+      parts.Add(PartName(key), value);
     }
     return absl::OkStatus();
   }
@@ -159,7 +159,7 @@ class ListHandler : public Handler<L> {
   }
   Status ListForSave(L& list, State& parts) const override {
     size_t number = 0;
-    for (auto& value : list) parts.Add(std::to_string(number++), &value);
+    for (auto& value : list) parts.Add(std::to_string(number++), value);
     return absl::OkStatus();
   }
   Status ListForRestore(L& list, const StoredValue& stored,

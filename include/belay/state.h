@@ -42,6 +42,14 @@ struct TypedValue {
   int64_t shard = -1;
 };
 
+// What State::Add tells apart: a value, and what a pointer leads to.
+template <typename T>
+concept NoPointer = !std::is_pointer_v<std::remove_cvref_t<T>>;
+template <typename T>
+concept SingleNumber = Element<std::remove_const_t<T>>;
+template <typename T>
+concept NoSingleNumber = !SingleNumber<T>;
+
 class State {
  public:
   // The replica number of values that every rank holds whole; Save puts the
@@ -56,43 +64,60 @@ class State {
   // asks anew where the elements lie and how many there are, and such a range
   // takes the stored length. Any other range, as a std::span, is asked here,
   // once, and keeps its length. A const value can be saved only. Local.
-  template <typename T>
-  void Add(std::string_view key, T* const& value) {
-    using U = std::remove_const_t<T>;
-    static_assert(!std::is_same_v<U, char>,
-                  "belay would store one char of "
-                  "this pointer: add a std::string, or an int8_t");
-    if (value == nullptr) return AddNull(key);
-    if constexpr (Element<U> || std::is_same_v<U, std::string> ||
-                  ElementRange<T> || std::is_same_v<U, Tensor> ||
-                  std::is_same_v<U, ShardedVariable>) {
+  template <NoPointer T>
+  void Add(std::string_view key, T&& value) {
+    using V = std::remove_reference_t<T>;
+    using U = std::remove_const_t<V>;
+    constexpr bool kHasAddress = std::is_lvalue_reference_v<T>;
+    tracking::RequireThatItLasts<T, kHasAddress ||
+                                        std::ranges::borrowed_range<T>>();
+    static_assert(!kIsText<V>,
+                  "belay would store the chars of this array, its end with "
+                  "them: add a std::string, or numbers of another type");
+    if constexpr (kNeedsNoHandler<V>) {
       const size_t shard = shards_.size();
-      AddPlain(key, *value);
-      if (shards_.size() == shard + 1) {
-        typed_.push_back({std::string(key), RefTo(*value), nullptr,
-                          static_cast<int64_t>(shard)});
+      AddPlain(key, value);
+      if constexpr (kHasAddress) {
+        if (shards_.size() == shard + 1) {
+          typed_.push_back({std::string(key), RefTo(value), nullptr,
+                            static_cast<int64_t>(shard)});
+        }
       }
       for (size_t i = shard; i < shards_.size(); ++i) {
-        shards_[i].is_const |= std::is_const_v<T>;
+        shards_[i].is_const |= std::is_const_v<V>;
       }
     } else {
-      static_assert(!std::is_pointer_v<T>,
-                    "belay stores numbers and objects of classes, no pointers");
-      static_assert(!std::is_arithmetic_v<T>,
+      static_assert(!std::is_arithmetic_v<U>,
                     "belay has no DType for this C++ type");
-      static_assert(std::is_class_v<T>,
+      static_assert(std::is_class_v<U>,
                     "belay has no value of this type: it stores numbers of at "
                     "most 8 bytes, texts, contiguous ranges of numbers, and "
                     "objects of classes that have a handler");
-      AddValue(key, RefTo(*value), StandardHandler<U>::Get());
+      AddValue(key, RefTo(value), StandardHandler<U>::Get());
     }
   }
 
-  // Does not compile: an array would become a pointer to its first element.
-  // Pass its address. Local.
-  template <typename T, size_t kLength>
-  void Add(std::string_view key, T (&array)[kLength]) {
-    RequireItsAddress<T>();
+  // The same for what the pointer leads to. Local.
+  template <NoSingleNumber T>
+  void Add(std::string_view key, T* const& value) {
+    static_assert(!std::is_pointer_v<T>,
+                  "belay stores numbers and objects of classes, no pointers");
+    if (value == nullptr) return AddNull(key);
+    Add(key, *value);
+  }
+
+  // The one number that the pointer leads to: a pointer does not say whether
+  // more lie behind it. Local.
+  template <SingleNumber T>
+  [[deprecated(
+      "a pointer adds one number, however many lie behind it: add the number "
+      "itself, or a range such as std::span(pointer, length)")]] void
+  Add(std::string_view key, T* const& number) {
+    static_assert(!std::is_same_v<std::remove_const_t<T>, char>,
+                  "belay would store one char of this pointer: add a "
+                  "std::string, or an int8_t");
+    if (number == nullptr) return AddNull(key);
+    Add(key, *number);
   }
 
   // Adds a value of which each rank has its own: a number, or a contiguous
@@ -100,27 +125,47 @@ class State {
   // with the rank as its first axis, [ranks] or [ranks, length], and each rank
   // gets its own back; on another number of ranks that is an error. Otherwise
   // as Add. Local.
-  template <typename T>
-  void AddPerRank(std::string_view key, T* const& value) {
-    static_assert(Element<std::remove_const_t<T>> || ElementRange<T>,
+  template <NoPointer T>
+  void AddPerRank(std::string_view key, T&& value) {
+    using U = std::remove_cvref_t<T>;
+    static_assert(Element<U> || ElementRange<U>,
                   "belay stores numbers of at most 8 bytes and contiguous "
                   "ranges of them per rank");
     const size_t shard = shards_.size();
-    Add(key, value);
+    Add(key, std::forward<T>(value));
     if (shards_.size() == shard) return;
     shards_.back().per_rank = true;
-    typed_.pop_back();  // handlers are for values that every rank holds
+    // Handlers are for values that every rank holds.
+    if (!typed_.empty() &&
+        typed_.back().shard == static_cast<int64_t>(shards_.size()) - 1) {
+      typed_.pop_back();
+    }
   }
-  // Does not compile, as above. Local.
-  template <typename T, size_t kLength>
-  void AddPerRank(std::string_view key, T (&array)[kLength]) {
-    RequireItsAddress<T>();
+
+  // The same for what the pointer leads to, as above. Local.
+  template <NoSingleNumber T>
+  void AddPerRank(std::string_view key, T* const& value) {
+    if (value == nullptr) return AddNull(key);
+    AddPerRank(key, *value);
+  }
+  // The same for one number, as Add. Local.
+  template <SingleNumber T>
+  [[deprecated(
+      "a pointer adds one number, however many lie behind it: add the number "
+      "itself, or a range such as std::span(pointer, length)")]] void
+  AddPerRank(std::string_view key, T* const& number) {
+    static_assert(!std::is_same_v<std::remove_const_t<T>, char>,
+                  "belay would store one char of this pointer: add a "
+                  "std::string, or an int8_t");
+    if (number == nullptr) return AddNull(key);
+    AddPerRank(key, *number);
   }
 
   // Adds an array that every rank holds whole, equal on all ranks as above. A
-  // range has as many elements as the shape; of a pointer nobody can tell. The
-  // elements stay where they are until the last save or restore, here and
-  // below. Local.
+  // range has as many elements as the shape; of a pointer nobody can tell. Here
+  // and below, a range such as a std::vector may move its elements, and each
+  // save and restore finds them, but keeps its length; what a pointer or a
+  // std::span leads to stays where it is. Local.
   void AddReplicated(std::string_view key, const Shape& shape,
                      const Memory& memory);
 
@@ -196,6 +241,16 @@ class State {
   friend struct KeptObjects;
 
   template <typename T>
+  static constexpr bool kNeedsNoHandler =
+      Element<std::remove_const_t<T>> ||
+      std::is_same_v<std::remove_const_t<T>, std::string> || ElementRange<T> ||
+      std::is_same_v<std::remove_const_t<T>, Tensor> ||
+      std::is_same_v<std::remove_const_t<T>, ShardedVariable>;
+  template <typename T>
+  static constexpr bool kIsText = std::is_array_v<T>&&
+      std::is_same_v<std::remove_cv_t<std::remove_extent_t<T>>, char>;
+
+  template <typename T>
   void AddPlain(std::string_view key, T& value) {
     using U = std::remove_const_t<T>;
     if constexpr (std::is_same_v<U, std::string>) {
@@ -205,21 +260,12 @@ class State {
     } else if constexpr (std::is_same_v<U, ShardedVariable>) {
       AddShardedVariable(key, const_cast<U&>(value));
     } else if constexpr (Element<U>) {
-      AddReplicated(key, Shape{}, &value);
+      AddReplicated(key, Shape{}, Memory(&value));
     } else {
       AddReplicated(key, Shape{static_cast<int64_t>(std::ranges::size(value))},
                     Memory(value));
-      if constexpr (ResizableRange<U>) {
-        shards_.back().object = const_cast<U*>(&value);
-        shards_.back().access = &kVectorAccess<U>;
-      }
+      if constexpr (ResizableRange<U>) shards_.back().object_elements = -1;
     }
-  }
-  template <typename T>
-  static constexpr void RequireItsAddress() {
-    static_assert(std::is_void_v<T>,
-                  "belay would store the first element of this array only: "
-                  "pass its address, &array, or add a std::string");
   }
   void AddText(std::string_view key, std::string* value);
   void AddTensor(std::string_view key, Tensor* value);

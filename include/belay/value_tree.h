@@ -1,7 +1,7 @@
 // Values of any structure, for a program that does not know their C++ types.
 //
 //   belay::ValueTree config;
-//   state.Add("config", &config);
+//   state.Add("config", config);
 //   ... Restore(...)
 //   const belay::ValueTree* rate = config.Find("optimizer/rate");
 //

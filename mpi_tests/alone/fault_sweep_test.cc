@@ -207,7 +207,7 @@ class FaultSweepTest : public ::testing::TestWithParam<Configuration> {
     SmallValues values(seed, seed == kNewSeed ? GetParam().scale : 1);
     State state = values.state();
     int64_t odd = seed;
-    if (GetParam().odd && WorldRank() == 1) state.Add("odd", &odd);
+    if (GetParam().odd && WorldRank() == 1) state.Add("odd", odd);
     const StatusOr<SaveResult> result =
         Save(comm_, dir(), step, state, options_);
     if (result.ok()) plan_reused_ = result->plan_reused;

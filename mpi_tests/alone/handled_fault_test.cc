@@ -33,7 +33,7 @@ class FailingHandler : public PolynomialHandler {
   }
   Status ListForRestore(Polynomial& value, const StoredValue&,
                         State& parts) const override {
-    parts.Add("variable", &value.variable);
+    parts.Add("variable", value.variable);
     return fault::Point("list for restore");
   }
   Status Received(Polynomial& value, const StoredValue& stored, int round,
@@ -41,7 +41,7 @@ class FailingHandler : public PolynomialHandler {
     if (round > 0) return fault::Point("received all");
     value.coefficients.resize(
         static_cast<size_t>(stored.Find("coefficients")->shape[0]));
-    more.Add("coefficients", &value.coefficients);
+    more.Add("coefficients", value.coefficients);
     return fault::Point("received");
   }
   Status Finalize(const std::string&) const override {
@@ -61,12 +61,12 @@ struct HandledValues {
 
   State state() {
     State state;
-    state.Add("shared", &shared);
-    state.Add(absl::StrCat("own/", WorldRank()), &own);
-    state.Add("texts", &texts);
-    state.Add("map", &map);
-    state.Add("none", &none);
-    state.Add("number", &number);
+    state.Add("shared", shared);
+    state.Add(absl::StrCat("own/", WorldRank()), own);
+    state.Add("texts", texts);
+    state.Add("map", map);
+    state.Add("none", none);
+    state.Add("number", number);
     return state;
   }
   void Track(Tracker& tracker) {
@@ -185,8 +185,8 @@ TEST_F(HandledFaultTest, EveryRestoreFailsEverywhere) {
   HandledValues found(0);
   Polynomial fresh, other;
   State state = found.state();
-  state.Add("fresh", &fresh);
-  state.Add("other", &other);
+  state.Add("fresh", fresh);
+  state.Add("other", other);
   const RestoreOptions options = {.args = {{"fresh", {.allow_missing = true}},
                                            {"other", {.stored_key = "shared"}},
                                            {".*", {}}},

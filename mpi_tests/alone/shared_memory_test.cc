@@ -199,13 +199,13 @@ TEST_F(NoSharedMemoryTest, AllRoundsReadForThemselves) {
   std::vector<std::string> texts = saved;
   std::vector<float> floats(1 << 20, 2.5f);
   State state, wanted;
-  state.Add("texts", &texts);
-  state.Add("floats", &floats);
+  state.Add("texts", texts);
+  state.Add("floats", floats);
   Ok(Save(comm_, run(), 2, state, {.durable = false}));
   texts.clear();
   std::vector<double> doubles(floats.size());
-  wanted.Add("texts", &texts);
-  wanted.Add("floats", &doubles);
+  wanted.Add("texts", texts);
+  wanted.Add("floats", doubles);
   const NoMemory limit(rank_ == size_ - 1);
   const RestoreResult result =
       Ok(Restore(comm_, run(), 2, wanted, {.allow_dtype_cast = true}));

@@ -32,10 +32,10 @@ class HandledArgsTest : public testing::CheckpointTest {
     Texts texts = texts_;
     int64_t n = 7;
     State state;
-    state.Add("old/p", &p);
-    state.Add("old/q", &q);
-    state.Add("old/texts", &texts);
-    state.Add("n", &n);
+    state.Add("old/p", p);
+    state.Add("old/q", q);
+    state.Add("old/texts", texts);
+    state.Add("n", n);
     Ok(Save(comm_, run(), 1, state, {.handlers = &handlers_}));
   }
 
@@ -62,9 +62,9 @@ TEST_F(HandledArgsTest, SkippedOnesStayAsTheyAre) {
   Polynomial p = kMine, q = kMine;
   Texts texts = {"mine"};
   State state;
-  state.Add("old/p", &p);
-  state.Add("old/q", &q);
-  state.Add("old/texts", &texts);
+  state.Add("old/p", p);
+  state.Add("old/q", q);
+  state.Add("old/texts", texts);
   const RestoreResult result =
       Ok(Into(state, {.args = {{"old/(q|texts)", {.skip = true}}}}));
   EXPECT_EQ(p, p_);
@@ -80,9 +80,9 @@ TEST_F(HandledArgsTest, OfSkippedOnesNothingIsAsked) {
   Polynomial absent = kMine, q = kMine;
   Texts other_type = {"mine"};
   State state;
-  state.Add("absent", &absent);
-  state.Add("old/p", &other_type);
-  state.Add("old/q", &q);
+  state.Add("absent", absent);
+  state.Add("old/p", other_type);
+  state.Add("old/q", q);
   Ok(Into(state, {.args = {{"absent|old/p", {.skip = true}}}}));
   EXPECT_EQ(absent, kMine);
   EXPECT_THAT(other_type, ElementsAre("mine"));
@@ -93,10 +93,10 @@ TEST_F(HandledArgsTest, RenamesWithGroups) {
   Polynomial p = kMine, q = kMine, again = kMine;
   Texts texts;  // which asks again when it knows its length
   State state;
-  state.Add("new/p", &p);
-  state.Add("new/q", &q);
-  state.Add("new/texts", &texts);
-  state.Add("again", &again);
+  state.Add("new/p", p);
+  state.Add("new/q", q);
+  state.Add("new/texts", texts);
+  state.Add("again", again);
   const RestoreResult result =
       Ok(Into(state, {.args = {{"new/(.*)", {.stored_key = "old/\\1"}},
                                {"again", {.stored_key = "old/p"}}}}));
@@ -112,13 +112,13 @@ TEST_F(HandledArgsTest, DefaultsForWhatIsNotStored) {
   Texts texts = {"mine"};
   int64_t n = -1, number = -1;
   State state;
-  state.Add("old/p", &p);
-  state.Add("n", &n);
-  state.Add("fresh/number", &number);
-  state.Add("moved", &moved);
+  state.Add("old/p", p);
+  state.Add("n", n);
+  state.Add("fresh/number", number);
+  state.Add("moved", moved);
   // One that the last rank alone has, and one that all others have.
-  if (rank_ == size_ - 1) state.Add("fresh/p", &fresh);
-  if (rank_ != size_ - 1 || size_ == 1) state.Add("fresh/texts", &texts);
+  if (rank_ == size_ - 1) state.Add("fresh/p", fresh);
+  if (rank_ != size_ - 1 || size_ == 1) state.Add("fresh/texts", texts);
   const RestoreResult result = Ok(Into(
       state, {.args = {{"moved", {.stored_key = "gone", .allow_missing = true}},
                        {".*", {.allow_missing = true}}}}));
@@ -136,20 +136,20 @@ TEST_F(HandledArgsTest, DefaultsForWhatIsNotStored) {
 TEST_F(HandledArgsTest, WhatIsStoredOtherwiseIsNotMissing) {
   float number = -1;
   State plain, list;
-  plain.Add("old/p", &number);
+  plain.Add("old/p", number);
   const RestoreOptions optional = {.args = {{".*", {.allow_missing = true}}}};
   ExpectError(plain, optional, Code::kFailedPrecondition,
               "found typestr \"polynomial\"");
   EXPECT_EQ(number, -1);
   Texts texts;
-  list.Add("old/p", &texts);
+  list.Add("old/p", texts);
   ExpectError(list, optional, Code::kFailedPrecondition,
               "need typestr \"strings\", found \"polynomial\"");
   // Two values are one in the checkpoint, and one of them has to be there.
   Polynomial a, b;
   State both;
-  both.Add("a", &a);
-  both.Add("b", &b);
+  both.Add("a", a);
+  both.Add("b", b);
   ExpectError(both,
               {.args = {{"a", {.stored_key = "gone", .allow_missing = true}},
                         {"b", {.stored_key = "gone"}}}},
@@ -160,9 +160,9 @@ TEST_F(HandledArgsTest, PartialRestoreByPredicate) {
   Polynomial p = kMine, q = kMine;
   int64_t n = -1;
   State state;
-  state.Add("old/p", &p);
-  state.Add("old/q", &q);
-  state.Add("n", &n);
+  state.Add("old/p", p);
+  state.Add("old/q", q);
+  state.Add("n", n);
   const bool is_last = rank_ == size_ - 1;
   std::vector<std::string> asked;
   Ok(Into(state, {.selects = [&](std::string_view key) {
@@ -182,15 +182,15 @@ TEST_F(HandledArgsTest, EachValueToleratesItsOwn) {
   std::string variable = "s";
   State fields;
   for (const std::string key : {"a", "b"}) {
-    fields.Add(key + "/coefficients", &coefficients);
-    fields.Add(key + "/variable", &variable);
+    fields.Add(key + "/coefficients", coefficients);
+    fields.Add(key + "/variable", variable);
   }
   Ok(Save(comm_, run(), 1, fields, {.overwrite = true}));
   const Polynomial expected{{1, 2.5}, "s"};
   Polynomial a = kMine, b = kMine;
   State state;
-  state.Add("a", &a);
-  state.Add("b", &b);
+  state.Add("a", a);
+  state.Add("b", b);
   ExpectError(state, {}, Code::kFailedPrecondition, "coefficients");
   ExpectError(state, {.args = {{"a", {.allow_dtype_cast = true}}}},
               Code::kFailedPrecondition,
@@ -276,8 +276,8 @@ TEST_F(HandledArgsTest, MistakesAreTheSameEverywhere) {
   Polynomial p = kMine;
   int64_t n = -1;
   State state;
-  state.Add("old/p", &p);
-  state.Add("n", &n);
+  state.Add("old/p", p);
+  state.Add("n", n);
   ExpectError(state, {.args = {{"old/x", {.skip = true}}}},
               Code::kInvalidArgument,
               "keys \"old/x\": matches no key (need one of 2); close to it: "
@@ -307,8 +307,8 @@ TEST_F(HandledArgsTest, MistakesAreTheSameEverywhere) {
               Code::kInvalidArgument, "the option args");
   // A key that one rank alone has is a key.
   State more;
-  more.Add("n", &n);
-  if (rank_ == size_ - 1) more.Add("alone", &p);
+  more.Add("n", n);
+  if (rank_ == size_ - 1) more.Add("alone", p);
   Ok(Into(more, {.args = {{"alone", {.stored_key = "old/p"}}}}));
   EXPECT_EQ(p, rank_ == size_ - 1 ? p_ : kMine);
 }
@@ -317,10 +317,10 @@ TEST_F(HandledArgsTest, MistakesAreTheSameEverywhere) {
 TEST_F(HandledArgsTest, MapsAreWholeValues) {
   std::map<std::string, float> map = {{"a", 1.0f}}, other = {{"b", 2.0f}};
   State state;
-  state.Add("map", &map);
+  state.Add("map", map);
   Ok(Save(comm_, run(), 2, state));
   State wanted;
-  wanted.Add("m", &other);
+  wanted.Add("m", other);
   Ok(Restore(comm_, run(), 2, wanted,
              {.args = {{"m", {.stored_key = "map"}}}}));
   EXPECT_EQ(other, map);

@@ -187,8 +187,8 @@ TEST_F(HandledObjectsTest, TheyAreMatchedByNameWithoutAGraph) {
   Polynomial value{{5, 6}, "named"};
   float rate = 3;
   State state;
-  state.Add("layer/activation", &value);
-  state.Add("layer/rate", &rate);
+  state.Add("layer/activation", value);
+  state.Add("layer/rate", rate);
   ASSERT_EQ(Save(comm_, run(), 1, state, {.handlers = &handlers_}).status(),
             absl::OkStatus());
   Layer layer;

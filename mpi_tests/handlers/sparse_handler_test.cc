@@ -104,7 +104,7 @@ TEST_F(SparseHandlerTest, ASparseMatrixIsRestoredWithOtherCuts) {
   SparseRows mine =
       RowsOf(kRows, border(rank_, size_), border(rank_ + 1, size_));
   State state;
-  state.Add("m", &mine);
+  state.Add("m", mine);
   ASSERT_EQ(Save(comm_, run(), 1, state, {.handlers = &handlers}).status(),
             absl::OkStatus());
 
@@ -118,7 +118,7 @@ TEST_F(SparseHandlerTest, ASparseMatrixIsRestoredWithOtherCuts) {
   SparseRows found{.num_rows = kRows, .first_row = first};
   found.row_ends.resize(static_cast<size_t>(end - first));
   State wanted;
-  wanted.Add("m", &found);
+  wanted.Add("m", found);
   ASSERT_EQ(Restore(comm_, run(), 1, wanted, {.handlers = &handlers}).status(),
             absl::OkStatus());
   EXPECT_EQ(found.row_ends, expected.row_ends);

@@ -33,12 +33,12 @@ class StandardHandlersTest : public testing::CheckpointTest {
   Status SaveAndRestore(T value, U& found,
                         const TypeHandlerRegistry* handlers = nullptr) {
     State state;
-    state.Add("v", &value);
+    state.Add("v", value);
     const auto saved =
         Save(comm_, run(), 1, state, {.overwrite = true, .handlers = handlers});
     if (!saved.ok()) return saved.status();
     State wanted;
-    wanted.Add("v", &found);
+    wanted.Add("v", found);
     return Restore(comm_, run(), 1, wanted, {.handlers = handlers}).status();
   }
   // Expects that a value comes back in the place of another one.
@@ -141,7 +141,7 @@ TEST_F(StandardHandlersTest, RanksHaveAllAValueOrAllNone) {
   std::optional<float> value;
   if (rank_ == 0) value = 1;
   State state;
-  state.Add("v", &value);
+  state.Add("v", value);
   const Status status = Save(comm_, run(), 1, state).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()),
@@ -153,8 +153,8 @@ TEST_F(StandardHandlersTest, PartsOfTextsKeepTheirDType) {
   std::vector<std::string> names = {"a", "b"};
   float number = 1;
   State state;
-  state.Add("names", &names);
-  state.Add("number", &number);
+  state.Add("names", names);
+  state.Add("number", number);
   const Status status =
       Save(comm_, run(), 1, state, {.args = {{".*", {.dtype = DType::kF64}}}})
           .status();
@@ -210,12 +210,12 @@ TEST_F(StandardHandlersTest, BoolsAreBytesOrPacked) {
     for (const auto* saving : {&packing, &plain}) {
       for (const auto* restoring : {&packing, &plain}) {
         State state;
-        state.Add("v", &value);
+        state.Add("v", value);
         Ok(Save(comm_, run(), 2, state,
                 {.overwrite = true, .handlers = saving}));
         std::vector<bool> found(3);
         State wanted;
-        wanted.Add("v", &found);
+        wanted.Add("v", found);
         Ok(Restore(comm_, run(), 2, wanted, {.handlers = restoring}));
         EXPECT_EQ(found, value) << size;
       }

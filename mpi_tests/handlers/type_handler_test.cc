@@ -36,7 +36,7 @@ class TypeHandlerTest : public testing::CheckpointTest {
   Status SaveOdd(OddHandler::List list) {
     Odd odd;
     State state;
-    state.Add("odd", &odd);
+    state.Add("odd", odd);
     return SaveOne(state, RegistryOf({EntryFor<Odd>(
                               std::make_shared<OddHandler>(std::move(list)))}));
   }
@@ -48,7 +48,7 @@ class TypeHandlerTest : public testing::CheckpointTest {
 TEST_F(TypeHandlerTest, AValueOfManyPartsComesBack) {
   Polynomial value{{1, 2, 3}, "time"};
   State state;
-  state.Add("p", &value);
+  state.Add("p", value);
   const TypeHandlerRegistry handlers = Polynomials();
   ASSERT_EQ(SaveOne(state, handlers), absl::OkStatus());
   // Changed as soon as the save has returned; and another size.
@@ -68,7 +68,7 @@ TEST_F(TypeHandlerTest, TheRegistryOfTheProgramIsUsedWithoutOptions) {
    public:
     std::string typestr() const override { return "mine"; }
     Status ListForSave(Mine& value, State& parts) const override {
-      parts.Add("", &value.variable);
+      parts.Add("", value.variable);
       return absl::OkStatus();
     }
     Status ListForRestore(Mine& value, const StoredValue&,
@@ -81,7 +81,7 @@ TEST_F(TypeHandlerTest, TheRegistryOfTheProgramIsUsedWithoutOptions) {
             absl::OkStatus());
   Mine value;
   State state;
-  state.Add("mine", &value);
+  state.Add("mine", value);
   ASSERT_EQ(Save(comm_, run(), 1, state).status(), absl::OkStatus());
   value.variable = "y";
   ASSERT_EQ(Restore(comm_, run(), 1, state).status(), absl::OkStatus());
@@ -93,9 +93,9 @@ TEST_F(TypeHandlerTest, UnsupportedTypesAreAnErrorOnAllRanks) {
   int32_t number = 3;
   Polynomial value;
   State plain, state;
-  plain.Add("number", &number);
-  state.Add("number", &number);
-  if (rank_ == size_ - 1) state.Add("p", &value);
+  plain.Add("number", number);
+  state.Add("number", number);
+  if (rank_ == size_ - 1) state.Add("p", value);
   const TypeHandlerRegistry none;
   const Status expected = absl::InvalidArgumentError(
       absl::StrCat("list \"p\": no handler for type "
@@ -111,14 +111,14 @@ TEST_F(TypeHandlerTest, UnsupportedTypesAreAnErrorOnAllRanks) {
 TEST_F(TypeHandlerTest, WhatAHandlerReturnsOrThrowsIsTheErrorOfAll) {
   const int last = size_ - 1;
   EXPECT_EQ(SaveOdd([&](Odd& odd, State& parts) {
-              parts.Add("", &odd.values);
+              parts.Add("", odd.values);
               return rank_ == last ? absl::AbortedError("busy")
                                    : absl::OkStatus();
             }),
             absl::AbortedError(absl::StrCat(
                 "list \"odd\" (handler \"odd\"): busy", OfRank(last))));
   EXPECT_EQ(SaveOdd([&](Odd& odd, State& parts) -> Status {
-              parts.Add("", &odd.values);
+              parts.Add("", odd.values);
               if (rank_ == 0) throw std::runtime_error("no");
               return absl::OkStatus();
             }),
@@ -144,7 +144,7 @@ TEST_F(TypeHandlerTest, RanksMustUseTheSameHandler) {
       std::make_shared<testing::PolynomialHandler>(name))});
   Polynomial value;
   State state;
-  state.Add("p", &value);
+  state.Add("p", value);
   EXPECT_EQ(SaveOne(state, handlers),
             absl::InvalidArgumentError(absl::StrCat(
                 "plan \"p\": ranks store it with other handlers (need "
@@ -156,8 +156,8 @@ TEST_F(TypeHandlerTest, AValueOfAnotherTypestrIsRefusedBeforeAnythingIsRead) {
   Polynomial value{{1, 2}, "x"};
   int32_t number = 5;
   State state;
-  state.Add("number", &number);
-  state.Add("p", &value);
+  state.Add("number", number);
+  state.Add("p", value);
   ASSERT_EQ(SaveOne(state, Polynomials()), absl::OkStatus());
   number = 6;
   value = {{3, 4, 5}, "y"};
@@ -176,10 +176,10 @@ TEST_F(TypeHandlerTest, AValueOfAnotherTypestrIsRefusedBeforeAnythingIsRead) {
 TEST_F(TypeHandlerTest, MissingAndMistakenKeysAreNamed) {
   Polynomial value;
   State state;
-  state.Add("model/p", &value);
+  state.Add("model/p", value);
   ASSERT_EQ(SaveOne(state, Polynomials()), absl::OkStatus());
   State absent;
-  absent.Add("model/q", &value);
+  absent.Add("model/q", value);
   const Status status = RestoreOne(absent, Polynomials());
   EXPECT_TRUE(absl::IsNotFound(status)) << status;
   EXPECT_THAT(std::string(status.message()),
@@ -188,7 +188,7 @@ TEST_F(TypeHandlerTest, MissingAndMistakenKeysAreNamed) {
   // A number where a value with a handler is.
   float number = 0;
   State plain;
-  plain.Add("model/p", &number);
+  plain.Add("model/p", number);
   const Status mistaken = RestoreOne(plain, Polynomials());
   EXPECT_TRUE(absl::IsFailedPrecondition(mistaken)) << mistaken;
   EXPECT_THAT(std::string(mistaken.message()),
@@ -200,12 +200,12 @@ TEST_F(TypeHandlerTest, ArraysWithoutAHandlerCanBeRestoredWithOne) {
   std::vector<double> coefficients = {4, 5};
   std::string variable = "z";
   State fields;
-  fields.Add("p/coefficients", &coefficients);
-  fields.Add("p/variable", &variable);
+  fields.Add("p/coefficients", coefficients);
+  fields.Add("p/variable", variable);
   ASSERT_EQ(Save(comm_, run(), 1, fields).status(), absl::OkStatus());
   Polynomial value;
   State state;
-  state.Add("p", &value);
+  state.Add("p", value);
   ASSERT_EQ(RestoreOne(state, Polynomials()), absl::OkStatus());
   EXPECT_EQ(value, (Polynomial{{4, 5}, "z"}));
 }
@@ -214,7 +214,7 @@ TEST_F(TypeHandlerTest, APlanIsReusedUntilTheHandlerChanges) {
   PlanCache cache;
   Polynomial value{{1, 2}, "x"};
   State state;
-  state.Add("p", &value);
+  state.Add("p", value);
   const auto save = [&](int64_t step, const TypeHandlerRegistry& handlers) {
     return Save(comm_, run(), step, state,
                 {.handlers = &handlers, .cache = &cache})
@@ -255,7 +255,7 @@ TEST_F(TypeHandlerTest, FinalizeIsCalledOnceOnRank0BeforeTheCommit) {
   std::vector<Polynomial> values(3);
   State state;
   for (size_t i = 0; i < values.size(); ++i) {
-    state.Add(absl::StrCat("p", i), &values[i]);
+    state.Add(absl::StrCat("p", i), values[i]);
   }
   PlanCache cache;
   for (int save = 1; save <= 2; ++save) {  // with a new plan, and the old one
@@ -277,7 +277,7 @@ TEST_F(TypeHandlerTest, AHandlerThatRank0DoesNotHaveIsRefused) {
   if (size_ == 1) GTEST_SKIP() << "needs two ranks";
   Polynomial value;
   State state;
-  if (rank_ == 1) state.Add("p", &value);
+  if (rank_ == 1) state.Add("p", value);
   const TypeHandlerRegistry none, some = Polynomials();
   const Status status = SaveOne(state, rank_ == 1 ? some : none);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
@@ -316,13 +316,13 @@ TEST_F(TypeHandlerTest, AnEntryForAVectorTakesPrecedence) {
     Status ListForSave(std::vector<float>& value, State& parts) const override {
       auto& half = parts.Keep(std::make_shared<std::vector<float>>(value));
       half.resize(value.size() / 2);
-      parts.Add("half", &half);
+      parts.Add("half", half);
       return absl::OkStatus();
     }
     Status ListForRestore(std::vector<float>& value, const StoredValue& stored,
                           State& parts) const override {
       value.resize(static_cast<size_t>(stored.Find("half")->shape[0]));
-      parts.Add("half", &value);
+      parts.Add("half", value);
       return absl::OkStatus();
     }
   };
@@ -330,7 +330,7 @@ TEST_F(TypeHandlerTest, AnEntryForAVectorTakesPrecedence) {
       RegistryOf({EntryFor<std::vector<float>>(std::make_shared<Halved>())});
   std::vector<float> values = {1, 2, 3, 4};
   State state;
-  state.Add("v", &values);
+  state.Add("v", values);
   ASSERT_EQ(SaveOne(state, handlers), absl::OkStatus());
   ASSERT_EQ(RestoreOne(state, handlers), absl::OkStatus());
   EXPECT_EQ(values, std::vector<float>({1, 2}));

@@ -183,7 +183,7 @@ TEST_F(FlatBufferTest, TheMomentsOfAnOptimizer) {
   std::vector<float> w(300 * 40), b(40);
   State whole;
   whole.AddReplicated("adam/m/w", {300, 40}, w.data());
-  whole.Add("adam/v/b", &b);
+  whole.Add("adam/v/b", b);
   ASSERT_TRUE(Restore(comm, dir, 1, whole).ok());
   for (int64_t i = 0; i < 12000; ++i) ASSERT_EQ(w[i], i);
   for (int64_t i = 0; i < 40; ++i) ASSERT_EQ(b[i], -12000 - i);

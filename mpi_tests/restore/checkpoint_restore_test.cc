@@ -259,7 +259,7 @@ TEST_F(ObjectsRestoreTest, NameBasedSaver) {
   int64_t steps = 7;
   State state;
   state.AddReplicated("model/kernel", {3}, kernel.data());
-  state.Add("steps", &steps);
+  state.Add("steps", steps);
   Ok(Save(comm_, run(), 5, state));
   kernel = {0, 0, 0};
   steps = 0;

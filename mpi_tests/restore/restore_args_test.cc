@@ -28,8 +28,8 @@ struct Flat {
   State List(int rank, const std::string& prefix = "") {
     State state;
     state.AddPiece(prefix + "w", total, Box{{2 * rank}, {2}}, w.data());
-    state.Add(prefix + "n", &n);
-    state.Add(prefix + "text", &text);
+    state.Add(prefix + "n", n);
+    state.Add(prefix + "text", text);
     return state;
   }
 
@@ -101,7 +101,7 @@ TEST_F(RestoreArgsTest, DefaultsForWhatIsNotStored) {
   Flat flat = Mine();
   Flat fresh = Mine();
   State state = flat.List(rank_);
-  if (rank_ == 0) state.Add("fresh/n", &fresh.n);
+  if (rank_ == 0) state.Add("fresh/n", fresh.n);
   state.AddPiece("fresh/w", fresh.total, Box{{2 * rank_}, {2}}, fresh.w.data());
   RestoreOptions options{
       .args = {{KeyPrefix("fresh/"), {.allow_missing = true}}, {".*", {}}}};
@@ -117,7 +117,7 @@ TEST_F(RestoreArgsTest, EachValueToleratesItsOwn) {
   int32_t n = -1;
   std::vector<double> w(2, -1);
   State state;
-  state.Add("n", &n);
+  state.Add("n", n);
   state.AddPiece("w", Shape{2 * size_}, Box{{2 * rank_}, {2}}, w.data());
   const Status status = Restore(comm_, run(), 1, state,
                                 {.args = {{"n", {.allow_dtype_cast = true}}}})
@@ -166,7 +166,7 @@ TEST_F(RestoreArgsTest, AnEntryForAValueOfOneRank) {
   Flat flat = Mine();
   int64_t extra = -1;
   State state = flat.List(rank_);
-  if (rank_ == size_ - 1) state.Add("extra", &extra);
+  if (rank_ == size_ - 1) state.Add("extra", extra);
   Ok(Restore(comm_, run(), 1, state,
              {.args = {{"extra", {.stored_key = "n"}}}}));
   EXPECT_EQ(extra, rank_ == size_ - 1 ? 7 : -1);

@@ -108,7 +108,7 @@ TEST_F(RestoreValuesTest, LayoutsOfAStateAreStored) {
   Model model(comm_);
   State state;
   state.AddLaidOut("matrix", model.layout, kShape, rank_, model.matrix.data());
-  state.Add("number", &model.vector[0]);
+  state.Add("number", model.vector[0]);
   const SaveOptions options = {.args = {{"number", {.dtype = DType::kI8}}},
                                .durable = false};
   ASSERT_TRUE(Save(comm_, run(), 2, state, options).ok());

@@ -35,7 +35,7 @@ class StoredLengthTest : public testing::CheckpointTest {
  protected:
   void SaveVector(std::vector<double> values, int64_t step = 1) {
     State state;
-    state.Add("v", &values);
+    state.Add("v", values);
     Ok(Save(comm_, run(), step, state));
   }
   void ExpectRefused(const StatusOr<RestoreResult>& result,
@@ -51,7 +51,7 @@ TEST_F(StoredLengthTest, AVectorOfAState) {
   // Ranks need not have the same length before.
   std::vector<double> found(static_cast<size_t>(rank_));
   State state;
-  state.Add("v", &found);
+  state.Add("v", found);
   const RestoreResult restored = Ok(Restore(comm_, run(), 1, state));
   EXPECT_EQ(found, Counting(100));
   EXPECT_THAT(restored.conversions, IsEmpty());
@@ -69,7 +69,7 @@ TEST_F(StoredLengthTest, AVectorOfAState) {
 TEST_F(StoredLengthTest, WithAPlanCacheTheLengthMayChange) {
   std::vector<double> values = Counting(3);
   State state;
-  state.Add("v", &values);
+  state.Add("v", values);
   PlanCache cache;
   for (const size_t length : {3, 3, 50000, 50000, 2}) {
     values = Counting(length);
@@ -86,8 +86,8 @@ TEST_F(StoredLengthTest, OtherValuesBesideIt) {
   std::vector<double> values;
   int64_t absent = 3;
   State state;
-  state.Add("absent", &absent);
-  state.Add("v", &values);
+  state.Add("absent", absent);
+  state.Add("v", values);
   const RestoreResult restored =
       Ok(Restore(comm_, run(), 1, state,
                  {.missing = Reaction::kCollect,
@@ -104,7 +104,7 @@ TEST_F(StoredLengthTest, ASpanKeepsItsLength) {
   std::vector<double> memory(4);
   std::span<double> fixed(memory);
   State state;
-  state.Add("v", &fixed);
+  state.Add("v", fixed);
   ExpectRefused(Restore(comm_, run(), 1, state),
                 absl::StatusCode::kFailedPrecondition,
                 "another shape is stored (need [4], found [6]");
@@ -118,7 +118,7 @@ TEST_F(StoredLengthTest, NothingInCommonIsAnErrorWhateverIsAllowed) {
   std::vector<double> memory;
   std::span<double> none(memory);
   State state;
-  state.Add("v", &none);
+  state.Add("v", none);
   ExpectRefused(Restore(comm_, run(), 1, state, {.allow_shape_mismatch = true}),
                 absl::StatusCode::kFailedPrecondition,
                 "another shape is stored (need [0], found [6]");
@@ -137,8 +137,8 @@ TEST_F(StoredLengthTest, ObjectsContainersAndHandlers) {
   Ok(Checkpoint(comm_, {{"plain", plain}, {"map", map}, {"maybe", maybe}})
          .Save(run()));
   State state;
-  state.Add("map", &map);
-  state.Add("maybe", &maybe);
+  state.Add("map", map);
+  state.Add("maybe", maybe);
   Ok(Save(comm_, dir_.File("state"), 1, state));
 
   std::vector<double> other(static_cast<size_t>(2 * rank_));
@@ -155,8 +155,8 @@ TEST_F(StoredLengthTest, ObjectsContainersAndHandlers) {
   other_map = {{"b", Counting(1)}};
   other_maybe.reset();
   State wanted;
-  wanted.Add("map", &other_map);
-  wanted.Add("maybe", &other_maybe);
+  wanted.Add("map", other_map);
+  wanted.Add("maybe", other_maybe);
   Ok(Restore(comm_, dir_.File("state"), 1, wanted));
   EXPECT_EQ(other_map, map);
   EXPECT_EQ(other_maybe, maybe);
@@ -181,8 +181,8 @@ TEST_F(StoredLengthTest, AValueOfEachRank) {
   std::vector<int32_t> mine(3, rank_);
   double number = 10.0 + rank_;
   State state;
-  state.AddPerRank("mine", &mine);
-  state.AddPerRank("number", &number);
+  state.AddPerRank("mine", mine);
+  state.AddPerRank("number", number);
   Ok(Save(comm_, run(), 1, state));
   mine.clear();
   number = 0;
@@ -207,7 +207,7 @@ TEST_F(StoredLengthTest, ValuesOfAnotherNumberOfRanksAreRefused) {
   Ok(Save(comm_, run(), 1, stored));
   std::vector<int32_t> mine(3);
   State state;
-  state.AddPerRank("mine", &mine);
+  state.AddPerRank("mine", mine);
   for (const bool allow : {false, true}) {
     ExpectRefused(
         Restore(comm_, run(), 1, state, {.allow_shape_mismatch = allow}),
@@ -218,7 +218,7 @@ TEST_F(StoredLengthTest, ValuesOfAnotherNumberOfRanksAreRefused) {
 TEST_F(StoredLengthTest, ATensorThatWasMovedFromIsAnError) {
   Tensor tensor = Tensor::Of<float>({2}, {1, 2});
   State state;
-  state.Add("t", &tensor);
+  state.Add("t", tensor);
   const Tensor other = std::move(tensor);
   const Status status = Save(comm_, run(), 1, state).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
@@ -230,7 +230,7 @@ TEST_F(StoredLengthTest, AConstPartOfAContainerIsNotWritten) {
   const std::vector<double> values = Counting(4);
   std::map<std::string, std::span<const double>> map = {{"k", values}};
   State state;
-  state.Add("map", &map);
+  state.Add("map", map);
   Ok(Save(comm_, run(), 1, state));
   ExpectRefused(Restore(comm_, run(), 1, state),
                 absl::StatusCode::kInvalidArgument, "is const");
@@ -241,12 +241,12 @@ TEST_F(StoredLengthTest, MemoryOfAPartThatGrowsIsNotWritten) {
   std::map<std::string, std::vector<double>> map = {{"a", Counting(4000)}};
   std::vector<double> head = Counting(2);
   State stored;
-  stored.Add("map", &map);
+  stored.Add("map", map);
   stored.AddReplicated("head", {2}, head);
   Ok(Save(comm_, run(), 1, stored));
   map["a"].resize(2);
   State state;
-  state.Add("map", &map);
+  state.Add("map", map);
   state.AddReplicated("head", {2}, map["a"]);
   ExpectRefused(Restore(comm_, run(), 1, state),
                 absl::StatusCode::kFailedPrecondition,
@@ -256,7 +256,7 @@ TEST_F(StoredLengthTest, MemoryOfAPartThatGrowsIsNotWritten) {
 TEST_F(StoredLengthTest, ATensorThatWasReplacedIsSavedAsItIs) {
   Tensor tensor = Tensor::Of<float>({2}, {1, 2});
   State state;
-  state.Add("t", &tensor);
+  state.Add("t", tensor);
   tensor = Tensor::Of<double>({3, 1}, {4, 5, 6});
   Ok(Save(comm_, run(), 1, state));
   std::fill_n(tensor.values<double>().begin(), 3, 0.0);
@@ -270,10 +270,10 @@ TEST_F(StoredLengthTest, WhatIsConstIsSavedAndNotRestored) {
   const int64_t number = 3;
   const std::map<std::string, double> map = {{"k", 1}};
   State state;
-  state.Add("v", &values);
-  state.Add("text", &text);
-  state.Add("number", &number);
-  state.Add("map", &map);
+  state.Add("v", values);
+  state.Add("text", text);
+  state.Add("number", number);
+  state.Add("map", map);
   Ok(Save(comm_, run(), 1, state));
   Ok(Checkpoint(comm_, {{"v", values}, {"n", number}})
          .Write(dir_.File("objects")));
@@ -283,9 +283,9 @@ TEST_F(StoredLengthTest, WhatIsConstIsSavedAndNotRestored) {
   std::vector<double> found;
   std::string found_text;
   State writable;
-  writable.Add("v", &found);
-  writable.Add("text", &found_text);
-  writable.Add("number", &number);
+  writable.Add("v", found);
+  writable.Add("text", found_text);
+  writable.Add("number", number);
   Ok(Restore(comm_, run(), 1, writable,
              {.args = {{"number", {.skip = true}}}}));
   EXPECT_EQ(found, values);

@@ -36,16 +36,16 @@ class StrictnessTest : public testing::CheckpointTest {
     std::string text = "held";
     Polynomial p = {{1, 2}, "x"}, q = {{3}, "y"};
     State state = List(n, w);
-    state.Add("text", &text);
-    state.Add("p", &p);
-    state.Add("q", &q);
+    state.Add("text", text);
+    state.Add("p", p);
+    state.Add("q", q);
     Ok(Save(comm_, run(), 1, state, {.handlers = &handlers_}));
   }
 
   template <typename N, typename W>
   State List(N& n, std::vector<W>& w) {
     State state;
-    state.Add("n", &n);
+    state.Add("n", n);
     state.AddPiece("w", {2 * size_}, Box{{2 * rank_}, {2}}, w.data());
     return state;
   }
@@ -77,8 +77,8 @@ TEST_F(StrictnessTest, WhatIsMissing) {
   State state = List(n_, w_);
   // Only one rank has them.
   if (rank_ == size_ - 1) {
-    state.Add("absent", &absent);
-    state.Add("other", &other);
+    state.Add("absent", absent);
+    state.Add("other", other);
   }
   for (const Reaction reaction : kReactions) {
     SCOPED_TRACE(static_cast<int>(reaction));
@@ -106,7 +106,7 @@ TEST_F(StrictnessTest, WhatIsUnexpected) {
   Polynomial p;
   std::string text;
   State state = List(n_, w_);
-  if (rank_ == 0) state.Add("p", &p);
+  if (rank_ == 0) state.Add("p", p);
   for (const Reaction reaction : kReactions) {
     SCOPED_TRACE(static_cast<int>(reaction));
     if (reaction == Reaction::kError) {
@@ -125,12 +125,12 @@ TEST_F(StrictnessTest, WhatIsUnexpected) {
   // What is skipped is expected; of a value of which a part is wanted, the
   // others are not.
   std::vector<double> coefficients(1);
-  state.Add("text", &text);
-  state.Add("q/coefficients", &coefficients);
+  state.Add("text", text);
+  state.Add("q/coefficients", coefficients);
   EXPECT_THAT(Ok(Into(state, {.unexpected = Reaction::kCollect})).unexpected,
               ElementsAre("q/variable"));
   std::string variable;
-  state.Add("q/variable", &variable);
+  state.Add("q/variable", variable);
   text = "";
   const RestoreResult result =
       Ok(Into(state, {.unexpected = Reaction::kError,
@@ -145,10 +145,10 @@ TEST_F(StrictnessTest, WhatIsMismatched) {
   float text = -1;              // a number for a text
   Polynomial p;
   State state;
-  state.Add("n", &n);
+  state.Add("n", n);
   state.AddPiece("w", {3 * size_}, Box{{3 * rank_}, {3}}, w.data());
-  if (rank_ == 0) state.Add("text", &text);
-  state.Add("p", &p);
+  if (rank_ == 0) state.Add("text", text);
+  state.Add("p", p);
   for (const Reaction reaction : kReactions) {
     SCOPED_TRACE(static_cast<int>(reaction));
     if (reaction == Reaction::kError) {
@@ -188,9 +188,9 @@ TEST_F(StrictnessTest, WhatIsMismatched) {
 TEST_F(StrictnessTest, WhatLiesBelowAWantedArrayIsUnexpected) {
   std::vector<float> w = {1, 2}, m = {3, 4};
   State saved, wanted;
-  saved.Add("w", &w);
-  saved.Add("w/m", &m);
-  wanted.Add("w", &w);
+  saved.Add("w", w);
+  saved.Add("w/m", m);
+  wanted.Add("w", w);
   Ok(Save(comm_, run(), 3, saved));
   const RestoreResult result =
       Ok(Restore(comm_, run(), 3, wanted, {.unexpected = Reaction::kCollect}));
@@ -201,8 +201,8 @@ TEST_F(StrictnessTest, WhatLiesBelowAWantedArrayIsUnexpected) {
 TEST_F(StrictnessTest, EachValueHasItsOwnTolerance) {
   double a = -1, b = -1;
   State state;
-  state.Add("a", &a);
-  state.Add("b", &b);
+  state.Add("a", a);
+  state.Add("b", b);
   const RestoreResult result = Ok(Into(
       state, {.mismatched = Reaction::kCollect,
               .args = {{"a", {.stored_key = "n", .allow_dtype_cast = true}},
@@ -215,11 +215,11 @@ TEST_F(StrictnessTest, EachValueHasItsOwnTolerance) {
 TEST_F(StrictnessTest, WhatAHandlerListsIsNeverMismatched) {
   std::map<std::string, std::vector<float>> stored = {{"x", {1}}};
   State saved;
-  saved.Add("map", &stored);
+  saved.Add("map", stored);
   Ok(Save(comm_, run(), 3, saved));
   std::map<std::string, std::vector<double>> found;
   State wanted;
-  wanted.Add("map", &found);
+  wanted.Add("map", found);
   const Status status =
       Restore(comm_, run(), 3, wanted, {.mismatched = Reaction::kWarn})
           .status();
@@ -230,7 +230,7 @@ TEST_F(StrictnessTest, WhatAHandlerListsIsNeverMismatched) {
 TEST_F(StrictnessTest, AMismatchedTextStaysAsItIs) {
   std::string n = "mine";
   State state;
-  state.Add("n", &n);
+  state.Add("n", n);
   Ok(Into(state, {.mismatched = Reaction::kIgnore}));
   EXPECT_EQ(n, "mine");
 }
@@ -240,9 +240,9 @@ TEST_F(StrictnessTest, RanksMayWantOtherForms) {
   int64_t right = -1;
   State state;
   if (rank_ == 0) {
-    state.Add("n", &wide);
+    state.Add("n", wide);
   } else {
-    state.Add("n", &right);
+    state.Add("n", right);
   }
   const RestoreResult result =
       Ok(Into(state, {.mismatched = Reaction::kCollect}));
@@ -289,7 +289,7 @@ TEST_F(StrictnessTest, TheModesOfMegatron) {
        0}};
   float absent = 5;
   State state = List(n_, w_);
-  state.Add("absent", &absent);
+  state.Add("absent", absent);
   for (const Mode& mode : modes) {
     SCOPED_TRACE(mode.name);
     const auto result = Into(state, mode.options);

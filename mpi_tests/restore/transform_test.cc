@@ -74,13 +74,13 @@ class TransformTest : public testing::CheckpointTest {
                      memory[array]);
     }
     std::vector<std::complex<double>> complex = {{1, 2}, {3, 4}, {5, 6}};
-    state.Add("complex", &complex);
+    state.Add("complex", complex);
     std::string text = "text";
-    state.Add("text", &text);
+    state.Add("text", text);
     std::map<std::string, int> dict = {{"x", 7}};
-    state.Add("dict", &dict);
+    state.Add("dict", dict);
     float scalar = 3;
-    state.Add("scalar", &scalar);
+    state.Add("scalar", scalar);
     Ok(Save(comm_, run(), 1, state));
   }
 
@@ -229,10 +229,10 @@ TEST_F(TransformTest, TakesGroupsAndGivesLengths) {
   std::vector<std::complex<double>> complex(1);
   float scalar = 0;
   State state;
-  state.Add("row/0", &rows[0]);
-  state.Add("row/1", &rows[1]);
-  state.Add("z", &complex);
-  state.Add("s", &scalar);
+  state.Add("row/0", rows[0]);
+  state.Add("row/1", rows[1]);
+  state.Add("z", complex);
+  state.Add("s", scalar);
   const RestoreOptions options = {
       .args = {{"row/(.)", {.transform = Transform::Slice("a\\1", Index{2})}},
                {"z",
@@ -245,6 +245,31 @@ TEST_F(TransformTest, TakesGroupsAndGivesLengths) {
   ASSERT_EQ(complex.size(), 3u);
   EXPECT_EQ(complex[0], (std::complex<double>(5, 6)));
   EXPECT_EQ(scalar, 3);
+}
+
+// Whatever gives a vector its length, what lies in its memory is not written.
+TEST_F(TransformTest, MemoryOfAVectorThatGrowsIsNotWritten) {
+  std::vector<float> vector(4);
+  std::vector<std::complex<double>> complex(1);
+  State plain, computed;
+  plain.Add("row", vector);
+  plain.AddReplicated("scalar", {}, vector.data() + 1);
+  computed.Add("complex", complex);
+  computed.AddReplicated("one", {}, reinterpret_cast<float*>(complex.data()));
+  const auto expect = [&](const State& state, const std::string& key,
+                          const Index& index, const std::string& text) {
+    const Status status =
+        Restore(comm_, run(), 1, state,
+                {.args = {{key, {.transform = Transform::Slice("a0", index)}}}})
+            .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+    EXPECT_TRUE(testing::IsSameEverywhere(status.ToString()));
+  };
+  expect(plain, "row", Index{1},
+         "restore \"scalar\": it lies in the memory of \"row\"");
+  expect(computed, "one", Index{0, 0},
+         "restore \"one\": it lies in the memory of \"complex\"");
 }
 
 TEST_F(TransformTest, SourcesCountAsWanted) {
@@ -304,12 +329,12 @@ TEST_F(TransformTest, MistakesAreTheSameEverywhere) {
               state, Code::kInvalidArgument, "exclude each other");
   std::string text;
   State of_text;
-  of_text.Add("x", &text);
+  of_text.Add("x", text);
   ExpectError({.transform = Transform::Transpose("a0")}, of_text,
               Code::kInvalidArgument, "only arrays and numbers");
   std::map<std::string, int> dict;
   State of_dict;
-  of_dict.Add("x", &dict);
+  of_dict.Add("x", dict);
   ExpectError({.transform = Transform::Transpose("a0")}, of_dict,
               Code::kInvalidArgument, "only arrays and numbers");
   const std::vector<float> fixed(72);

@@ -50,18 +50,18 @@ struct Program {
       list[i]["i"] = static_cast<double>(i);
     }
     State state;
-    state.Add("group/scalar", &scalar);
-    state.Add("group/inner/array", &array);
-    state.Add("group/inner/none", &none);
-    state.Add("text", &text);
-    state.Add("no/text", &no_text);
-    state.Add("no/elements", &no_elements);
-    state.Add("no/entries", &no_entries);
-    state.Add("no/items", &no_items);
-    state.Add("dict", &dict);
-    state.Add("list", &list);
-    state.Add("texts", &texts);
-    state.Add("bools", &bools);
+    state.Add("group/scalar", scalar);
+    state.Add("group/inner/array", array);
+    state.Add("group/inner/none", none);
+    state.Add("text", text);
+    state.Add("no/text", no_text);
+    state.Add("no/elements", no_elements);
+    state.Add("no/entries", no_entries);
+    state.Add("no/items", no_items);
+    state.Add("dict", dict);
+    state.Add("list", list);
+    state.Add("texts", texts);
+    state.Add("bools", bools);
     return state;
   }
 };
@@ -130,10 +130,10 @@ TEST_F(ValueTreeTest, AsSingleValues) {
   ValueTree group, dict, text, list;
   list.items.resize(3);  // what was there before is gone
   State state;
-  state.Add("group", &group);
-  state.Add("dict", &dict);
-  state.Add("text", &text);
-  state.Add("list", &list);
+  state.Add("group", group);
+  state.Add("dict", dict);
+  state.Add("text", text);
+  state.Add("list", list);
   Ok(Restore(comm_, run(), 1, state));
   EXPECT_EQ(group.Find("scalar")->tensor->values<double>()[0], 1.5);
   EXPECT_TRUE(group.Find("inner/none")->is_none());
@@ -148,7 +148,7 @@ TEST_F(ValueTreeTest, AsSingleValues) {
 TEST_F(ValueTreeTest, IsSavedAsWhatItWas) {
   ValueTree tree = Ok(RestoreTree(comm_, run(), kLatestStep));
   State state;
-  for (ValueTree& item : tree.items) state.Add(item.name, &item);
+  for (ValueTree& item : tree.items) state.Add(item.name, item);
   Ok(Save(comm_, run(), 2, state));
   const auto values = [&](int64_t step) {
     return CheckpointReader::Open(StepFile(step, ""))->Values();
@@ -173,7 +173,7 @@ TEST_F(ValueTreeTest, IsSavedAsWhatItWas) {
 TEST_F(ValueTreeTest, AValueOfAnotherProgram) {
   State state;
   program_.polynomial.coefficients = {1, 2, 3};
-  state.Add("p", &program_.polynomial);
+  state.Add("p", program_.polynomial);
   const TypeHandlerRegistry polynomials = testing::Polynomials();
   Ok(Save(comm_, run(), 3, state, {.handlers = &polynomials}));
   ValueTree tree = Ok(RestoreTree(comm_, run(), 3));

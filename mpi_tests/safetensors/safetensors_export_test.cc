@@ -160,8 +160,8 @@ TEST_F(ExportTest, WhatHasNoFormIsNamedOrLeftOut) {
   values.Fill(6);
   std::string format = "pt", empty;
   State state = values.MakeState();
-  state.Add("__metadata__/format", &format);
-  state.Add("__metadata__/", &empty);
+  state.Add("__metadata__/format", format);
+  state.Add("__metadata__/", empty);
   Ok(Save(comm_, run(), 6, state));
   ExpectRefused(File("x.safetensors"), {},
                 absl::StatusCode::kFailedPrecondition,

@@ -49,8 +49,8 @@ struct Values {
 
   State List() {
     State state;
-    state.Add("n", &n);
-    state.Add("text", &text);
+    state.Add("n", n);
+    state.Add("text", text);
     state.AddLaidOut("matrix", MatrixLayout(), {kRows, kColumns}, rank,
                      matrix.data());
     state.AddPiece("own", {2 * size}, Box{{2 * rank}, {2}}, own.data());
@@ -139,7 +139,7 @@ TEST_F(CheckReplicasTest, WhatEachRankHasOfItsOwnIsRefused) {
   };
   const auto save = [&](auto& value) {
     State state;
-    state.Add("x", &value);
+    state.Add("x", value);
     return Save(comm_, run(), 1, state).status();
   };
   expect_refused(save(own), "x\"");
@@ -156,8 +156,8 @@ TEST_F(CheckReplicasTest, RanksThatDriftApartAreFound) {
   std::vector<float> weights(50000, 1);
   double rate = 0.5;
   State state;
-  state.Add("weights", &weights);
-  state.Add("rate", &rate);
+  state.Add("weights", weights);
+  state.Add("rate", rate);
   PlanCache cache;
   const auto save = [&](int64_t step) {
     return Save(comm_, run(), step, state, {.cache = &cache});
@@ -185,8 +185,8 @@ TEST_F(CheckReplicasTest, WhatWasRefusedIsComparedWhole) {
   std::vector<float> weights(50000, 1);
   double rate = 0.5;
   State state;
-  state.Add("weights", &weights);
-  state.Add("rate", &rate);
+  state.Add("weights", weights);
+  state.Add("rate", rate);
   PlanCache cache;
   Ok(Save(comm_, run(), 1, state, {.cache = &cache}));
   if (rank_ == last()) {
@@ -205,8 +205,8 @@ TEST_F(CheckReplicasTest, ANamedReplicaMayHaveAnotherLength) {
   std::string text(static_cast<size_t>(rank_ + 1), 'x');
   std::vector<float> list(static_cast<size_t>(rank_ + 2), 1);
   State state;
-  state.Add("text", &text);
-  state.Add("list", &list);
+  state.Add("text", text);
+  state.Add("list", list);
   Ok(Save(comm_, run(), 1, state,
           {.args = {{".*", {.primary_replica = last()}}}}));
   Ok(Restore(comm_, run(), 1, state));
@@ -228,7 +228,7 @@ TEST_F(CheckReplicasTest, OtherEntriesOnOtherRanksAreRefused) {
   }
   const auto save = [&](auto& value, std::optional<bool> check) {
     State state;
-    state.Add("x", &value);
+    state.Add("x", value);
     return Save(comm_, run(), 1, state,
                 {.overwrite = true, .check_replicas = check})
         .status();
@@ -247,7 +247,7 @@ TEST_F(CheckReplicasTest, OtherEntriesOnOtherRanksAreRefused) {
   EXPECT_EQ(save(map, false), absl::OkStatus());  // the entries of all ranks
   map.clear();
   State state;
-  state.Add("x", &map);
+  state.Add("x", map);
   Ok(Restore(comm_, run(), 1, state));
   EXPECT_EQ(map, (std::map<std::string, double>{{"all", 1}, {"mine", 2}}));
 }
@@ -256,7 +256,7 @@ TEST_F(CheckReplicasTest, OtherEntriesOnOtherRanksAreRefused) {
 TEST_F(CheckReplicasTest, TheReplicaThatIsWrittenMayBeNamed) {
   std::vector<double> own(100000, rank_);
   State state;
-  state.Add("x", &own);
+  state.Add("x", own);
   const auto save = [&](int64_t replica) {
     return Save(
         comm_, run(), 1, state,
@@ -285,7 +285,7 @@ TEST_F(CheckReplicasTest, TheOldStepStays) {
   EXPECT_FALSE(SaveChecked(values).ok());
   double n = 0;
   State state;
-  state.Add("n", &n);
+  state.Add("n", n);
   Ok(Restore(comm_, run(), 1, state, {}));
   EXPECT_EQ(n, 1.5);
 }

@@ -61,9 +61,9 @@ TEST_F(ConversionTest, OnlyF32IsStoredAsBF16) {
   std::string text = "text";
   State state;
   state.AddReplicated("doubles", {2}, doubles.data());
-  state.Add("complex", &complex);
-  state.Add("scalar", &scalar);
-  state.Add("text", &text);
+  state.Add("complex", complex);
+  state.Add("scalar", scalar);
+  state.Add("text", text);
   const auto saved =
       Save(comm_, run(), 1, state, {.float32_as_bfloat16 = true});
   ASSERT_TRUE(saved.ok()) << saved.status();
@@ -176,9 +176,9 @@ TEST_F(ConversionTest, WhatDoesNotConvertIsRefusedOnAllRanks) {
   float real = 0;
   std::string text = "3";
   State saved;
-  saved.Add("complex", &complex);
-  saved.Add("real", &real);
-  saved.Add("text", &text);
+  saved.Add("complex", complex);
+  saved.Add("real", real);
+  saved.Add("text", text);
   ASSERT_TRUE(Save(comm_, run(), 1, saved).ok());
   const auto want = [&](const std::string& key, DType dtype,
                         const Shape& shape) {

@@ -159,8 +159,8 @@ TEST_F(FiltersTest, SizesBesideValuesWithoutFilters) {
   state.AddPiece("counts", {kLength}, box, counts.data());
   state.AddPiece("noise", {kLength}, box, noise.data());
   state.AddPiece("plain", {kLength}, box, plain.data());
-  state.Add("text", &text);
-  state.Add("scalar", &scalar);
+  state.Add("text", text);
+  state.Add("scalar", scalar);
   const std::vector<uint64_t> old_noise = noise;
   const SaveOptions options = {
       .args = {{"counts|noise|text|scalar", {.filters = Deflate()}}},

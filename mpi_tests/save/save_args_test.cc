@@ -159,8 +159,8 @@ TEST_F(SaveArgsTest, EachKeyHasItsOwnDType) {
   float scalar = 0.1f;
   double exact = 0.1;
   State state = matrix.state();
-  state.Add("scalar", &scalar);
-  state.Add("exact", &exact);
+  state.Add("scalar", scalar);
+  state.Add("exact", exact);
   const SaveOptions options = {
       .args = {{"w", {.dtype = DType::kF64}}, {"exact", {}}},
       .float32_as_bfloat16 = true,
@@ -276,8 +276,8 @@ TEST_F(SaveArgsTest, SpecialShapesAndTexts) {
   std::string text = "text";
   std::vector<float> one(1, 4);
   State state;
-  state.Add("scalar", &scalar);
-  state.Add("text", &text);
+  state.Add("scalar", scalar);
+  state.Add("text", text);
   state.AddReplicated("none", {0, 7}, one.data());
   state.AddReplicated("one", {1, 1}, one.data());
   ForEachWay([&](SaveOptions options) {
@@ -331,7 +331,7 @@ TEST_F(SaveArgsTest, BadArgumentsAreRefusedOnAllRanks) {
   Piece<float> matrix = Matrix(0);
   std::string text = "text";
   State state = matrix.state();
-  state.Add("text", &text);
+  state.Add("text", text);
   const auto refused = [&](const std::string& keys, const SaveArgs& args,
                            const std::string& error) {
     SCOPED_TRACE(error);

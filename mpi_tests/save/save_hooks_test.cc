@@ -31,7 +31,7 @@ class SaveHooksTest : public testing::CheckpointTest {
 
   StatusOr<SaveResult> SaveOne(int64_t step, const SaveOptions& options) {
     State state;
-    state.Add("x", &x_);
+    state.Add("x", x_);
     return Save(comm_, run(), step, state, options);
   }
 
@@ -50,7 +50,7 @@ TEST_F(SaveHooksTest, MetadataIsStoredBesideTheValues) {
             (Metadata{{"commit", "3c4d"}}));
   EXPECT_THAT(ReadMetadata(run()).value(), IsEmpty());
   State state;
-  state.Add("x", &x_);
+  state.Add("x", x_);
   Ok(Restore(comm_, run(), 1, state));
   // It belongs to the step: whatever replaces that takes it along.
   Ok(SaveOne(1, {.overwrite = true}));
@@ -140,9 +140,9 @@ TEST_F(SaveHooksTest, ResultsAreText) {
               AllOf(HasSubstr("saved step 7 in \"" + StepFile(7, "")),
                     HasSubstr("1 array, 8 B in 1 file by "), HasSubstr("s (")));
   State state;
-  state.Add("x", &x_);
+  state.Add("x", x_);
   double y = 0;
-  state.Add("y", &y);
+  state.Add("y", y);
   const StatusOr<RestoreResult> restored =
       Restore(comm_, run(), 7, state, {.missing = Reaction::kCollect});
   Ok(restored);
@@ -161,7 +161,7 @@ TEST_F(SaveHooksTest, TheLogIsThatOfRankZero) {
       },
       LogLevel::kInfo);
   State state;
-  state.Add("x", &x_);
+  state.Add("x", x_);
   Ok(SaveOne(7, {}));
   Ok(Restore(comm_, run(), 7, state));
   EXPECT_FALSE(SaveOne(7, {}).ok());

@@ -73,7 +73,7 @@ Conversion DifferenceOf(const Shard& shard, const ArrayForm& form) {
 Status ListOne(RestoreRun& run, ComputedValue value, const StoredAnswer& answer,
                HandlerListing& listing, std::vector<Conversion>& mismatched) {
   std::vector<Shard> placed =
-      ListShards({WithElements(value.shard)}, run.team.rank(), run.team.size());
+      ListShards({std::move(value.shard)}, run.team.rank(), run.team.size());
   value.shard = std::move(placed[0]);
   const Shard& shard = value.shard;
   BELAY_ASSIGN_OR_RETURN(const ArrayForm form,
@@ -117,29 +117,30 @@ void MakeDistinct(std::vector<Conversion>& all) {
 }  // namespace
 
 Status GiveComputedLengths(const StoredAnswer& answer,
-                           std::vector<ComputedValue>& values) {
-  std::vector<FormerElements> former;
-  std::vector<Shard> shards;
+                           std::vector<ComputedValue>& values,
+                           std::vector<FormerElements>& former) {
   for (ComputedValue& value : values) {
     const StatusOr<ArrayForm> form = FormOf(value.transform, FinderIn(answer));
-    if (form.ok()) {
-      const ValuePart result{.dtype = form->dtype, .shape = form->shape};
-      BELAY_RETURN_IF_ERROR(
-          GiveLength(StoredValue{.key = value.shard.key, .parts = {result}},
-                     value.shard, former));
-    }
-    shards.push_back(value.shard);
+    if (!form.ok()) continue;
+    const ValuePart result{.dtype = form->dtype, .shape = form->shape};
+    BELAY_RETURN_IF_ERROR(
+        GiveLength(StoredValue{.key = value.shard.key, .parts = {result}},
+                   value.shard, former));
   }
-  return CheckAfterLengths(std::move(former), shards);
+  return absl::OkStatus();
 }
 
 Status ListComputed(RestoreRun& run, std::vector<ComputedValue> values,
                     const StoredAnswer& answer, HandlerListing& listing,
                     std::vector<Conversion>& mismatched) {
-  for (ComputedValue& value : values) {
-    const std::string what = WhatIs(value);
+  std::vector<Shard> shards;
+  for (const ComputedValue& value : values) shards.push_back(value.shard);
+  BELAY_RETURN_IF_ERROR(CheckAfterLengths(listing.former, {}, shards));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i].shard = std::move(shards[i]);
+    const std::string what = WhatIs(values[i]);
     BELAY_RETURN_IF_ERROR(Explain(what, Guarded([&] {
-                                    return ListOne(run, std::move(value),
+                                    return ListOne(run, std::move(values[i]),
                                                    answer, listing, mismatched);
                                   })));
   }

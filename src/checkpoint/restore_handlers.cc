@@ -75,8 +75,9 @@ StatusOr<HandlerListing> ListFitted(RestoreRun& run, ValuesToRead values,
                                     const StoredAnswer& answer,
                                     std::vector<Conversion>& mismatched) {
   std::vector<ComputedValue> computed = std::move(values.computed);
-  BELAY_RETURN_IF_ERROR(GiveLengths(answer.lengths, values.shards));
-  BELAY_RETURN_IF_ERROR(GiveComputedLengths(answer, computed));
+  BELAY_RETURN_IF_ERROR(
+      GiveLengths(answer.lengths, values.shards, values.former));
+  BELAY_RETURN_IF_ERROR(GiveComputedLengths(answer, computed, values.former));
   BELAY_ASSIGN_OR_RETURN(
       HandlerListing listing,
       ListForRestore(std::move(values), *run.handlers, answer.stored));

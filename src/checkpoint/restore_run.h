@@ -145,9 +145,11 @@ Status ListComputed(RestoreRun& run, std::vector<ComputedValue> values,
                     const StoredAnswer& answer, HandlerListing& listing,
                     std::vector<Conversion>& mismatched);
 
-// Gives those of them that can take it the length of their result. Local.
+// Gives those of them that can take it the length of their result, and adds the
+// memory that they gave up. Local.
 Status GiveComputedLengths(const StoredAnswer& answer,
-                           std::vector<ComputedValue>& values);
+                           std::vector<ComputedValue>& values,
+                           std::vector<FormerElements>& former);
 
 // Tells all ranks what any of them converts to compute its values, and what
 // does not fit. Collective; agreed.

@@ -33,7 +33,7 @@ StatusOr<State> MakeMemory(const std::vector<PlacedArray>& placed,
   State state;
   for (const PlacedArray& array : placed) {
     if (array.dtype == DType::kString) {
-      state.Add(array.key, &values.texts[array.key]);
+      state.Add(array.key, values.texts[array.key]);
       continue;
     }
     BELAY_RETURN_IF_ERROR(WithMemory(

@@ -122,8 +122,9 @@ Status Leaf::List(std::string_view key, int rank, State& state) const {
                 .box = *std::move(box),
                 .data = memory.data,
                 .layout = LayoutText(),
-                .object = access_ == nullptr ? nullptr : object_.address,
-                .access = access_,
+                .object = memory.object,
+                .access = memory.access,
+                .object_elements = takes_length_ ? -1 : memory.size,
                 .is_const = is_const_ || memory.is_const};
     if (whole_) shard.replica = State::kReplicaIsRank;
     if (layout_.has_value()) shard.replica = layout_->Replica(rank);

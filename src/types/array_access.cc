@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <numeric>
 
 #include "absl/strings/str_format.h"
 #include "base/guarded.h"
@@ -43,7 +44,7 @@ Status Resize(int64_t length, Shard& shard) {
       return absl::OkStatus();
     });
   }));
-  shard = WithElements(std::move(shard));
+  BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
   if (shard.global_shape[0] == length) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat(
       "restore \"%s\": its container did not take the stored length (need %d, "
@@ -51,25 +52,74 @@ Status Resize(int64_t length, Shard& shard) {
       shard.key, length, shard.global_shape[0]));
 }
 
+// Memory that was given up, by address.
+class FormerMemory {
+ public:
+  explicit FormerMemory(const std::vector<FormerElements>& former)
+      : former_(former), order_(former.size()) {
+    std::iota(order_.begin(), order_.end(), size_t{0});
+    std::sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
+      return std::less<>()(former[a].begin, former[b].begin);
+    });
+    const std::byte* end = nullptr;
+    for (const size_t i : order_) {
+      if (std::less<>()(end, former[i].end)) end = former[i].end;
+      most_.push_back(end);
+    }
+  }
+
+  // Who has given up some of this memory, after `listed_after` others had given
+  // up theirs; null if nobody has.
+  const FormerElements* Find(const FormerElements& memory,
+                             size_t listed_after) const {
+    const auto after =
+        std::lower_bound(order_.begin(), order_.end(), memory.end,
+                         [&](size_t i, const std::byte* end) {
+                           return std::less<>()(former_[i].begin, end);
+                         });
+    for (auto i = static_cast<size_t>(after - order_.begin()); i-- > 0;) {
+      if (!std::less<>()(memory.begin, most_[i])) return nullptr;
+      const FormerElements& one = former_[order_[i]];
+      if (order_[i] >= listed_after && std::less<>()(memory.begin, one.end)) {
+        return &one;
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  const std::vector<FormerElements>& former_;
+  std::vector<size_t> order_;           // ascending by begin
+  std::vector<const std::byte*> most_;  // the last end so far
+};
+
+// Whether the shard's elements lie where they are whatever its object does.
+bool IsFixed(const Shard& shard) {
+  return shard.access == nullptr || shard.object_elements >= 0;
+}
+
 // Checks that a shard of which the program has said where it lies does not lie
-// in memory that is gone. `former` is ascending.
-Status CheckStillThere(const Shard& shard,
-                       const std::vector<FormerElements>& former) {
-  if (shard.data == nullptr || shard.access != nullptr) return absl::OkStatus();
-  const FormerElements mine = ElementsOf(shard);
-  const auto after = std::lower_bound(
-      former.begin(), former.end(), mine.end,
-      [](const FormerElements& elements, const std::byte* end) {
-        return std::less<>()(elements.begin, end);
-      });
-  if (after == former.begin()) return absl::OkStatus();
-  const FormerElements& before = *(after - 1);
-  if (!std::less<>()(mine.begin, before.end)) return absl::OkStatus();
+// in memory that is gone.
+Status CheckStillThere(const Shard& shard, const FormerMemory& former,
+                       size_t listed_after) {
+  if (shard.data == nullptr || !IsFixed(shard)) return absl::OkStatus();
+  const FormerElements* const found =
+      former.Find(ElementsOf(shard), listed_after);
+  if (found == nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrFormat("restore \"%s\": it lies in the memory of \"%s\", which "
                       "takes the stored length; add that as a std::span to "
                       "keep its length",
-                      shard.key, before.key));
+                      shard.key, found->key));
+}
+
+// Pieces of a range lie where the program said while it has that length.
+Status CheckKeptLength(const Shard& shard, int64_t found) {
+  if (found == shard.object_elements) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "list \"%s\": its range has another length than when it was added (need "
+      "%d elements, found %d); make a new State for another length",
+      shard.key, shard.object_elements, found));
 }
 
 // Two shards of one container may have given it different lengths.
@@ -83,27 +133,28 @@ Status CheckSameLength(const Shard& shard, const Shape& given) {
 
 }  // namespace
 
-Shard WithElements(Shard shard) {
+StatusOr<Shard> FindElements(Shard shard) {
   if (shard.access == nullptr) return shard;
   ArrayAccess::View view = shard.access->view(shard.object);
-  shard.data = view.data;
-  shard.dtype = view.dtype;
-  shard.box = WholeBox(view.shape);
-  shard.global_shape = std::move(view.shape);
-  return shard;
-}
-
-Status CheckElements(const Shard& shard) {
-  if (shard.access == nullptr || shard.data != nullptr || IsEmpty(shard.box)) {
-    return absl::OkStatus();
+  if (shard.object_elements < 0) {
+    shard.data = view.data;
+    shard.dtype = view.dtype;
+    shard.box = WholeBox(view.shape);
+    shard.global_shape = std::move(view.shape);
+  } else {
+    BELAY_RETURN_IF_ERROR(CheckKeptLength(shard, NumElements(view.shape)));
+    shard.data = static_cast<char*>(view.data) +
+                 shard.object_offset * DTypeSize(shard.dtype);
   }
+  if (shard.data != nullptr || IsEmpty(shard.box)) return shard;
   return absl::InvalidArgumentError(
       Cat("list \"", shard.key, "\": the object has no memory: was it moved ",
           "from?"));
 }
 
 bool IsResizable(const Shard& shard) {
-  return shard.access != nullptr && shard.access->resize != nullptr;
+  return shard.access != nullptr && shard.access->resize != nullptr &&
+         shard.object_elements < 0;
 }
 
 bool TakesLength(const Shard& shard, DType stored_dtype, const Shape& stored) {
@@ -124,25 +175,25 @@ Shape ShapeToRestore(const Shard& shard, int num_ranks, DType stored_dtype,
   return shape;
 }
 
-Status CheckAfterLengths(std::vector<FormerElements> former,
+Status CheckAfterLengths(const std::vector<FormerElements>& former,
+                         const std::vector<size_t>& listed_after,
                          std::vector<Shard>& shards) {
   if (former.empty()) return absl::OkStatus();
-  std::sort(former.begin(), former.end(),
-            [](const FormerElements& a, const FormerElements& b) {
-              return std::less<>()(a.begin, b.begin);
-            });
-  for (Shard& shard : shards) {
+  const FormerMemory memory(former);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    Shard& shard = shards[i];
+    BELAY_RETURN_IF_ERROR(CheckStillThere(
+        shard, memory, listed_after.empty() ? 0 : listed_after[i]));
     const Shape given = shard.global_shape;
-    shard = WithElements(std::move(shard));
+    BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
     BELAY_RETURN_IF_ERROR(CheckSameLength(shard, given));
-    BELAY_RETURN_IF_ERROR(CheckStillThere(shard, former));
   }
   return absl::OkStatus();
 }
 
 Status GiveLengths(const std::vector<StoredLength>& stored,
-                   std::vector<Shard>& shards) {
-  std::vector<FormerElements> former;
+                   std::vector<Shard>& shards,
+                   std::vector<FormerElements>& former) {
   for (Shard& shard : shards) {
     if (!IsResizable(shard)) continue;
     const int64_t length = LengthFor(shard, stored);
@@ -150,7 +201,7 @@ Status GiveLengths(const std::vector<StoredLength>& stored,
     former.push_back(ElementsOf(shard));
     BELAY_RETURN_IF_ERROR(Resize(length, shard));
   }
-  return CheckAfterLengths(std::move(former), shards);
+  return absl::OkStatus();
 }
 
 Status GiveLength(const StoredValue& stored, Shard& shard,

@@ -18,12 +18,9 @@
 namespace belay {
 
 // Returns the shard with its elements where they are now.
-Shard WithElements(Shard shard);
-
-// Checks that there are elements where the shard says so: an object that was
-// moved from has none.
-// Errors: InvalidArgument.
-Status CheckElements(const Shard& shard);
+// Errors: InvalidArgument - the object was moved from, or has another length
+// than when pieces of it were added.
+StatusOr<Shard> FindElements(Shard shard);
 
 // Whether the shard's object can take another length.
 bool IsResizable(const Shard& shard);
@@ -53,19 +50,23 @@ struct FormerElements {
   std::string key;
 };
 
-// Finds the elements of all shards anew, after containers have given up memory.
-// Errors: FailedPrecondition - as of GiveLengths.
-Status CheckAfterLengths(std::vector<FormerElements> former,
+// Finds the elements of all shards anew, after containers have given up memory,
+// which is listed in the order in which they did. `listed_after` says how much
+// of it was given up before a shard was listed: memory is used again. Empty:
+// none, for all shards.
+// Errors: FailedPrecondition - two keys are for one object and have other
+//   lengths, or memory was added under another key that a container has given
+//   up; names the keys.
+Status CheckAfterLengths(const std::vector<FormerElements>& former,
+                         const std::vector<size_t>& listed_after,
                          std::vector<Shard>& shards);
 
 // Gives the shards that take one the lengths of `stored`, which is ascending,
-// and finds the elements of all shards anew.
-// Errors: ResourceExhausted - no memory; what a container threw;
-//   FailedPrecondition - two keys are for one object and have other lengths, or
-//   memory was added under another key that a container has given up; names the
-//   keys.
+// and adds the memory that they gave up.
+// Errors: ResourceExhausted - no memory; what a container threw.
 Status GiveLengths(const std::vector<StoredLength>& stored,
-                   std::vector<Shard>& shards);
+                   std::vector<Shard>& shards,
+                   std::vector<FormerElements>& former);
 
 // Gives a shard that takes it the length of the part "" of what is stored, and
 // adds the memory that it gave up.

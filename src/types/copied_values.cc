@@ -114,7 +114,7 @@ class CopiedValueHandler : public Handler<CopiedValue> {
 
 void AddCopied(const std::string& key, CopiedValue& value, State& state) {
   if (value.typestr == kNoneTypestr) {
-    state.Add(key, &state.Keep(std::make_shared<std::monostate>()));
+    state.Add(key, state.Keep(std::make_shared<std::monostate>()));
   } else {
     state.AddValue(key, RefTo(value),
                    std::make_shared<const CopiedValueHandler>(value.typestr));

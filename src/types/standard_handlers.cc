@@ -109,8 +109,8 @@ Status StringsHandler::ListForSave(std::vector<std::string>& value,
     texts.bytes.insert(texts.bytes.end(), text.begin(), text.end());
     texts.ends.push_back(std::ssize(texts.bytes));
   }
-  parts.Add("bytes", &texts.bytes);
-  parts.Add("ends", &texts.ends);
+  parts.Add("bytes", texts.bytes);
+  parts.Add("ends", texts.ends);
   return absl::OkStatus();
 }
 
@@ -123,8 +123,8 @@ Status StringsHandler::ListForRestore(std::vector<std::string>&,
   Texts& texts = parts.Keep(std::make_shared<Texts>());
   texts.bytes.resize(static_cast<size_t>(bytes->shape[0]));
   texts.ends.resize(static_cast<size_t>(ends->shape[0]));
-  parts.Add("bytes", &texts.bytes);
-  parts.Add("ends", &texts.ends);
+  parts.Add("bytes", texts.bytes);
+  parts.Add("ends", texts.ends);
   return absl::OkStatus();
 }
 

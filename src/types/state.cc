@@ -17,6 +17,16 @@ constexpr ArrayAccess kTensorAccess = {
       return {tensor.data(), tensor.dtype(), tensor.shape()};
     }};
 
+// Lets a shard have the elements of `memory` behind `offset` others.
+void Borrow(const Memory& memory, int64_t offset, Shard& shard) {
+  shard.is_const = memory.is_const;
+  if (memory.access == nullptr) return;
+  shard.object = memory.object;
+  shard.access = memory.access;
+  shard.object_elements = memory.size;
+  shard.object_offset = offset;
+}
+
 }  // namespace
 
 Status Memory::CheckSize(const Shape& shape) const {
@@ -55,13 +65,14 @@ void State::AddReplicated(std::string_view key, const Shape& shape,
   if (const Status status = memory.CheckSize(shape); !status.ok()) {
     AddError(key, status);
   }
-  AddShard({.key = std::string(key),
-            .dtype = memory.dtype,
-            .global_shape = shape,
-            .box = WholeBox(shape),
-            .replica = kReplicaIsRank,
-            .data = memory.data,
-            .is_const = memory.is_const});
+  Shard shard{.key = std::string(key),
+              .dtype = memory.dtype,
+              .global_shape = shape,
+              .box = WholeBox(shape),
+              .replica = kReplicaIsRank,
+              .data = memory.data};
+  Borrow(memory, 0, shard);
+  AddShard(std::move(shard));
 }
 
 void State::AddPiece(std::string_view key, const Shape& global_shape,
@@ -72,12 +83,13 @@ void State::AddPiece(std::string_view key, const Shape& global_shape,
       AddError(key, status);
     }
   }
-  AddShard({.key = std::string(key),
-            .dtype = memory.dtype,
-            .global_shape = global_shape,
-            .box = box,
-            .data = memory.data,
-            .is_const = memory.is_const});
+  Shard shard{.key = std::string(key),
+              .dtype = memory.dtype,
+              .global_shape = global_shape,
+              .box = box,
+              .data = memory.data};
+  Borrow(memory, 0, shard);
+  AddShard(std::move(shard));
 }
 
 void State::AddLaidOut(std::string_view key, const Layout& layout,
@@ -86,7 +98,7 @@ void State::AddLaidOut(std::string_view key, const Layout& layout,
   const size_t before = shards_.size();
   AddLaidOutBytes(key, memory.dtype, layout, global_shape, rank, memory.data);
   if (shards_.size() == before) return;
-  shards_.back().is_const = memory.is_const;
+  Borrow(memory, 0, shards_.back());
   const Status status = memory.CheckSize(shards_.back().box.shape);
   if (!status.ok()) AddError(key, status);
 }
@@ -119,7 +131,9 @@ void State::AddFlatRange(std::string_view prefix,
   const size_t before = shards_.size();
   AddFlatRangeBytes(prefix, memory.dtype, pieces, begin, end, memory.data);
   for (size_t i = before; i < shards_.size(); ++i) {
-    shards_[i].is_const = memory.is_const;
+    const auto bytes = static_cast<const char*>(shards_[i].data) -
+                       static_cast<const char*>(memory.data);
+    Borrow(memory, bytes / DTypeSize(memory.dtype), shards_[i]);
   }
 }
 

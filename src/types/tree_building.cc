@@ -127,9 +127,9 @@ Status AddTree(const StoredValue& stored, ValueTree& tree, State& state) {
   BELAY_RETURN_IF_ERROR(BuildTree(stored, tree));
   for (const TreeLeaf& leaf : LeavesOf(tree)) {
     if (leaf.node->text) {
-      state.Add(leaf.path, &*leaf.node->text);
+      state.Add(leaf.path, *leaf.node->text);
     } else {
-      state.Add(leaf.path, &*leaf.node->tensor);
+      state.Add(leaf.path, *leaf.node->tensor);
     }
   }
   return state.status();

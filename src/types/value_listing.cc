@@ -74,8 +74,17 @@ class Lister {
   }
 
   void AddShard(Shard shard, Tolerance tolerance) {
-    out_.shards.push_back(std::move(shard));
-    if (!is_save_) out_.tolerances.push_back(tolerance);
+    AddShardListedAfter(out_.former.size(), std::move(shard), tolerance);
+  }
+
+  // Adds the shards of the program's own values, which were listed before the
+  // containers among them took their lengths.
+  void AddProgramShards(ValuesToRead values) {
+    out_.former.insert(out_.former.begin(), values.former.begin(),
+                       values.former.end());
+    for (size_t i = 0; i < values.shards.size(); ++i) {
+      AddShardListedAfter(0, std::move(values.shards[i]), values.tolerances[i]);
+    }
   }
 
   // Adds what was added to `state` by the value `outer` and its handler, or by
@@ -110,11 +119,11 @@ class Lister {
     }
     for (size_t i = 0; i < is_handled.size(); ++i) {
       if (is_handled[i]) continue;
-      Shard shard = WithElements(state.shards()[i]);
+      Shard shard = state.shards()[i];
       if (names != nullptr) names->insert(shard.key);
       shard.key = WholeKey(outer, shard.key);
       if (!is_save_ && shard.is_const) return ConstValueError(shard.key);
-      BELAY_RETURN_IF_ERROR(CheckElements(shard));
+      BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
       BELAY_RETURN_IF_ERROR(TakeLength(find, shard));
       AddShard(std::move(shard), tolerance_);
     }
@@ -150,13 +159,22 @@ class Lister {
 
   // What was listed of a restore.
   StatusOr<HandlerListing> TakeChecked() {
-    BELAY_RETURN_IF_ERROR(CheckAfterLengths(std::move(former_), out_.shards));
+    BELAY_RETURN_IF_ERROR(
+        CheckAfterLengths(out_.former, listed_after_, out_.shards));
     return std::move(out_);
   }
 
   HandlerListing Take() { return std::move(out_); }
 
  private:
+  void AddShardListedAfter(size_t num_former, Shard shard,
+                           Tolerance tolerance) {
+    out_.shards.push_back(std::move(shard));
+    if (is_save_) return;
+    out_.tolerances.push_back(tolerance);
+    listed_after_.push_back(num_former);
+  }
+
   static std::string WholeKey(const std::string& outer,
                               const std::string& key) {
     return outer.empty() ? key : PartKey(outer, key);
@@ -166,7 +184,8 @@ class Lister {
   Status TakeLength(FindStored find, Shard& shard) {
     if (is_save_ || shard.access == nullptr) return absl::OkStatus();
     const StatusOr<StoredValue> stored = find(shard.key);
-    return stored.ok() ? GiveLength(*stored, shard, former_) : absl::OkStatus();
+    return stored.ok() ? GiveLength(*stored, shard, out_.former)
+                       : absl::OkStatus();
   }
 
   // The names of what all ranks have to hold in a container.
@@ -274,7 +293,7 @@ class Lister {
   Tolerance tolerance_;  // of the outermost value
   int depth_ = 0;
   HandlerListing out_;
-  std::vector<FormerElements> former_;  // of containers that took a length
+  std::vector<size_t> listed_after_;  // as of CheckAfterLengths, by shard
   absl::flat_hash_set<const TypeHandler*> listers_;  // those of out_.handlers
 };
 
@@ -314,11 +333,10 @@ StatusOr<HandlerListing> ListForRestore(
     return *found;
   };
   Lister lister(table, /*is_save=*/false);
-  for (HandledValue& value : values.handled) {
+  std::vector<HandledValue> handled = std::move(values.handled);
+  lister.AddProgramShards(std::move(values));
+  for (HandledValue& value : handled) {
     BELAY_RETURN_IF_ERROR(lister.AddValue(std::move(value), find));
-  }
-  for (size_t i = 0; i < values.shards.size(); ++i) {
-    lister.AddShard(std::move(values.shards[i]), values.tolerances[i]);
   }
   return lister.TakeChecked();
 }

@@ -30,6 +30,8 @@ struct HandlerListing {
   std::vector<Tolerance> tolerances;
   std::vector<HandledValue> handled;
   std::vector<std::shared_ptr<void>> kept;
+  // Of a restore: memory that containers have given up.
+  std::vector<FormerElements> former;
 };
 
 // The handler of a value of this type: that of the registry, or else the given
@@ -46,6 +48,7 @@ StatusOr<HandlerListing> ListForSave(const State& state,
                                      const HandlerTable& table);
 
 // Lists all values. `stored`, ascending by key, has those of `values.handled`.
+// Elements of all shards are found anew after containers have given up memory.
 // Errors: as ListForSave; NotFound - a value is not stored;
 //   FailedPrecondition - another handler has stored it.
 StatusOr<HandlerListing> ListForRestore(ValuesToRead values,

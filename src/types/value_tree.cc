@@ -21,8 +21,8 @@ bool IsPlainTree(const ValueTree& tree) {
 
 // Adds what a tree holds itself, and its items.
 void AddContent(ValueTree& tree, State& parts) {
-  if (tree.tensor) parts.Add("", &*tree.tensor);
-  if (tree.text) parts.Add("", &*tree.text);
+  if (tree.tensor) parts.Add("", *tree.tensor);
+  if (tree.text) parts.Add("", *tree.text);
   for (ValueTree& item : tree.items) {
     parts.Add(tree.is_dict() ? standard::PartName(item.name) : item.name,
               &item);
@@ -58,7 +58,7 @@ class TreeHandler : public Handler<ValueTree> {
     if (IsPlainTree(tree)) {
       AddContent(tree, parts);
     } else if (tree.is_none()) {
-      parts.Add("", &parts.Keep(std::make_shared<std::monostate>()));
+      parts.Add("", parts.Keep(std::make_shared<std::monostate>()));
     } else {
       parts.AddValue("", RefTo(tree),
                      std::make_shared<const NodeHandler>(tree.typestr));

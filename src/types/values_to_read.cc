@@ -113,14 +113,14 @@ StatusOr<ValuesToRead> ChooseValues(const State& state,
     BELAY_RETURN_IF_ERROR(AddHandled(state, table, choose, is_handled, values));
     for (size_t i = 0; i < is_handled.size(); ++i) {
       if (is_handled[i]) continue;
-      Shard shard = WithElements(state.shards()[i]);
+      Shard shard = state.shards()[i];
       RestoreChoice choice = choose(shard.key);
       // Of another number of ranks some would get nothing.
       if (shard.per_rank) choice.tolerance.lengths = false;
       if (choice.skip) {
         Skip(shard.key, choice, values);
       } else {
-        BELAY_RETURN_IF_ERROR(CheckElements(shard));
+        BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
         BELAY_RETURN_IF_ERROR(values.Add(std::move(shard), choice));
       }
     }

@@ -20,6 +20,7 @@
 #include "belay/transform.h"
 #include "belay/type_handler.h"
 #include "model/restore_choice.h"
+#include "types/array_access.h"
 #include "types/handler_table.h"
 
 namespace belay {
@@ -50,7 +51,8 @@ struct ValuesToRead {
   std::vector<bool> may_be_absent;
   std::vector<HandledValue> handled;  // of which nothing is known yet
   std::vector<ComputedValue> computed;
-  std::vector<std::string> skipped;  // keys that the arguments leave out
+  std::vector<std::string> skipped;    // keys that the arguments leave out
+  std::vector<FormerElements> former;  // memory that containers have given up
 
   // Adds a value that needs no handler.
   // Errors: InvalidArgument - a text is to be computed.

@@ -14,8 +14,8 @@ TEST(ListingTest, ReplicatedValuesGetTheRankAsReplica) {
   State state;
   float lr = 0.5f, piece[6] = {};
   std::string name = "seven b";
-  state.Add("lr", &lr);
-  state.Add("name", &name);
+  state.Add("lr", lr);
+  state.Add("name", name);
   state.AddPiece("w", {4, 3}, {{2, 0}, {2, 3}}, piece);
   state.AddShard({.key = "x", .replica = 9, .data = piece});
   std::vector<Shard> shards = ListShards(state.shards(), 5, 8);
@@ -78,8 +78,8 @@ TEST(ListingTest, ADescriptionHasEverythingButBytes) {
   State state;
   float piece[6] = {};
   std::string name = "seven b", empty;
-  state.Add("name", &name);
-  state.Add("empty", &empty);
+  state.Add("name", name);
+  state.Add("empty", empty);
   state.AddPiece("w", {4, 3}, {{2, 0}, {2, 3}}, piece);
   const std::vector<ShardInfo> infos =
       DescribeShards(ListShards(state.shards(), 2, 8));

@@ -70,6 +70,26 @@ void Compiles(belay::Tracker& tracker, const belay::Layout& layout) {
   tracker.Child("const list", fixed);
 }
 
+// What a State takes: values, and pointers to what is no number.
+void Adds(Model& model, belay::Tensor& tensor) {
+  belay::State state;
+  std::vector<float> list(3);
+  float array[3] = {};
+  int number = 1;
+  const double fixed = 2;
+  state.Add("list", list);
+  state.Add("pointer", &list);
+  state.Add("array", array);
+  state.Add("span", std::span<float>(list));
+  state.Add("number", number);
+  state.Add("fixed", fixed);
+  state.Add("tensor", tensor);
+  state.Add("model", model);
+  state.AddPerRank("numbers", number);
+  state.AddPerRank("arrays", array);
+  state.AddPerRank("spans", std::span<const float>(list));
+}
+
 // A Checkpoint of nothing, and of some.
 void Checkpoints(const belay::Comm& comm, Model& model) {
   belay::Checkpoint nothing(comm, {});
@@ -123,7 +143,7 @@ void IsRefused(belay::Tracker& tracker, const belay::Layout& layout) {
 void IsNoValue(belay::Tracker& tracker) {
 #if CASE == 17  // belay has no DType for this C++ type
   long double number = 1;
-  belay::State().Add("x", &number);
+  belay::State().Add("x", number);
 #elif CASE == 18  // belay has no DType for this C++ type
   long double number = 1;
   tracker.Value("x", number);
@@ -136,20 +156,24 @@ void IsNoValue(belay::Tracker& tracker) {
 #elif CASE == 21  // belay stores numbers and objects of classes, no pointers
   float* pointer = nullptr;
   belay::State().Add("x", &pointer);
-#elif CASE == 22  // belay would store the first element of this array only
+#elif CASE == 22  // belay would store the chars of this array
   belay::State().Add("x", "text");
-#elif CASE == 23  // belay would store the first element of this array only
-  float array[3] = {};
-  belay::State().Add("x", array);
-#elif CASE == 24  // belay would store the first element of this array only
-  float array[3] = {};
-  belay::State().AddPerRank("x", array);
+#elif CASE == 23  // belay borrows what it tracks: a temporary
+  belay::State().Add("x", std::vector<float>(3));
+#elif CASE == 24  // belay borrows what it tracks: a temporary
+  belay::State().AddPerRank("x", 5);
 #elif CASE == 25  // belay would store one char of this pointer
   const std::string text = "text";
   belay::State().Add("x", text.c_str());
 #elif CASE == 26  // belay would store one char of this pointer
   std::string text = "text";
   belay::State().AddPerRank("x", text.data());
+#elif CASE == 27  // a pointer adds one number, however many lie behind it
+  std::vector<float> list(3);
+  belay::State().Add("x", list.data());
+#elif CASE == 28  // a pointer adds one number, however many lie behind it
+  std::vector<float> list(3);
+  belay::State().AddPerRank("x", list.data());
 #elif CASE > 16
 #error "no such case"
 #endif

@@ -28,8 +28,8 @@ class SignalHandler : public Handler<Signal> {
  public:
   std::string typestr() const override { return "golden signal"; }
   Status ListForSave(Signal& value, State& parts) const override {
-    parts.Add("samples", &value.samples);
-    parts.Add("unit", &value.unit);
+    parts.Add("samples", value.samples);
+    parts.Add("unit", value.unit);
     return absl::OkStatus();
   }
   Status ListForRestore(Signal& value, const StoredValue& stored,
@@ -52,7 +52,7 @@ class StationHandler : public Handler<Station> {
  public:
   std::string typestr() const override { return "golden station"; }
   Status ListForSave(Station& value, State& parts) const override {
-    if (value.is_there) parts.Add("signal", &value.signal);
+    if (value.is_there) parts.Add("signal", value.signal);
     return absl::OkStatus();
   }
   Status ListForRestore(Station& value, const StoredValue& stored,

@@ -53,24 +53,24 @@ struct Values {
     state.AddReplicated("types/f16", {3}, f16.data());
     state.AddReplicated("types/bf16", {2, 1}, bf16.data());
     state.AddReplicated("types/f32", {2, 3}, &f32[0][0]);
-    state.Add("types/f64", &f64);
+    state.Add("types/f64", f64);
     state.AddReplicated("types/f8e4m3", {2}, f8e4m3.data());
     state.AddReplicated("types/f8e5m2", {2}, f8e5m2.data());
     state.AddReplicated("types/i8", {3}, i8.data());
     state.AddReplicated("types/i16", {1, 2, 1}, i16.data());
     state.AddReplicated("types/i32", {3}, i32.data());
-    state.Add("types/i64", &i64);
-    state.Add("types/u16", &u16);
+    state.Add("types/i64", i64);
+    state.Add("types/u16", u16);
     state.AddReplicated("types/u32", {2}, u32.data());
     state.AddReplicated("types/u64", {2}, u64.data());
     state.AddReplicated("types/bool", {3}, &flags[0]);
-    state.Add("types/c64", &c64);
+    state.Add("types/c64", c64);
     state.AddReplicated("types/c128", {2}, c128.data());
-    state.Add("text", &text);
-    state.Add("empty text", &nothing);
+    state.Add("text", text);
+    state.Add("empty text", nothing);
     state.AddReplicated("none", {3, 0}, &none);
-    state.Add("types", &scalar_beside_group);
-    state.Add("odd/100%/a@b", &odd_key);
+    state.Add("types", scalar_beside_group);
+    state.Add("odd/100%/a@b", odd_key);
   }
 
   // A key that is the beginning of others, and one with special characters.

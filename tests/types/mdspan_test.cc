@@ -48,7 +48,7 @@ static_assert(!MdspanLike<std::vector<double>>);
 template <typename V>
 StatusOr<HandlerListing> List(V& view) {
   State state;
-  state.Add("v", &view);
+  state.Add("v", view);
   return ListForSave(state, HandlerTable());
 }
 
@@ -103,7 +103,7 @@ TEST(MdspanTest, ARestoreWantsTheShapeOfTheView) {
   std::vector<float> data(6);
   StridedView<float, 2> view(data.data(), {2, 3});
   State state;
-  state.Add("v", &view);
+  state.Add("v", view);
   const StoredValue stored = PlainValue(
       "v", {.name = "", .dtype = DType::kF32, .shape = {9, 3}, .bytes = 108});
   const HandlerListing listing =

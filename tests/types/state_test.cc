@@ -19,9 +19,9 @@ TEST(StateTest, ScalarsAreReplicated) {
   double lr = 0.1;
   int64_t step = 3;
   bool done = false;
-  state.Add("lr", &lr);
-  state.Add("step", &step);
-  state.Add("done", &done);
+  state.Add("lr", lr);
+  state.Add("step", step);
+  state.Add("done", done);
   ASSERT_EQ(state.shards().size(), 3);
   const Shard& shard = state.shards()[0];
   EXPECT_EQ(shard.key, "lr");
@@ -39,7 +39,7 @@ TEST(StateTest, ScalarsAreReplicated) {
 TEST(StateTest, TextsAreBorrowedAsTexts) {
   State state;
   std::string name = "belay";
-  state.Add("name", &name);
+  state.Add("name", name);
   ASSERT_EQ(state.shards().size(), 1);
   const Shard& shard = state.shards()[0];
   EXPECT_EQ(shard.dtype, DType::kString);
@@ -218,9 +218,9 @@ TEST(StateTest, WhatIsConstIsListedAsSuch) {
   const std::vector<float> values(6);
   float writable[6] = {};
   State state;
-  state.Add("number", &number);
-  state.Add("text", &text);
-  state.Add("values", &values);
+  state.Add("number", number);
+  state.Add("text", text);
+  state.Add("values", values);
   state.AddReplicated("shaped", {2, 3}, values);
   state.AddPiece("piece", {6}, WholeBox({6}), values.data());
   EXPECT_EQ(state.status(), absl::OkStatus());

@@ -44,9 +44,9 @@ class Program {
     State state;
     const TypeHandlerRegistry registry = Polynomials();
     for (size_t i = 0; i < handled.size(); ++i) {
-      state.Add(handled[i], &polynomials_[i]);
+      state.Add(handled[i], polynomials_[i]);
     }
-    for (size_t i = 0; i < plain.size(); ++i) state.Add(plain[i], &numbers_[i]);
+    for (size_t i = 0; i < plain.size(); ++i) state.Add(plain[i], numbers_[i]);
     values =
         ChooseValues(state, *HandlersOf(&registry), [&](std::string_view key) {
           return RestoreChoice{

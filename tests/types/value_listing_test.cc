@@ -49,7 +49,7 @@ StatusOr<HandlerListing> List(const State& state,
 Status SaveOdd(OddHandler::List list) {
   Odd odd;
   State state;
-  state.Add("k", &odd);
+  state.Add("k", odd);
   return Save(state, RegistryOf({EntryFor<Odd>(
                          std::make_shared<OddHandler>(std::move(list)))}))
       .status();
@@ -67,7 +67,7 @@ TEST(ValueListingTest, PlainValuesAreListedAsTheyAre) {
   int32_t number = 0;
   std::vector<float> values(3);
   State state;
-  state.Add("number", &number);
+  state.Add("number", number);
   state.AddReplicated("values", {3}, values.data());
   const HandlerListing listing = Save(state, TypeHandlerRegistry()).value();
   EXPECT_THAT(KeysOf(listing), ElementsAre("number", "values"));
@@ -77,7 +77,7 @@ TEST(ValueListingTest, PlainValuesAreListedAsTheyAre) {
 TEST(ValueListingTest, PartsStandBehindTheKey) {
   Polynomial value{{1, 2}, "t"};
   State state;
-  state.Add("p", &value);
+  state.Add("p", value);
   const HandlerListing listing = Save(state, Polynomials()).value();
   EXPECT_THAT(KeysOf(listing), ElementsAre("p/coefficients", "p/variable"));
   EXPECT_EQ(listing.shards[0].data, value.coefficients.data());
@@ -88,7 +88,7 @@ TEST(ValueListingTest, PartsStandBehindTheKey) {
 TEST(ValueListingTest, ATypeWithoutHandlerIsNamed) {
   Polynomial value;
   State state;
-  state.Add("p", &value);
+  state.Add("p", value);
   const Status expected = absl::InvalidArgumentError(
       "list \"p\": no handler for type belay::testing::Polynomial: register "
       "one with RegisterTypeHandler<belay::testing::Polynomial>, or give an "
@@ -103,7 +103,7 @@ TEST(ValueListingTest, ATypeWithoutHandlerInsideAListHasAWholeKey) {
   std::map<std::string, std::vector<Polynomial>> value;
   value["p"].resize(2);
   State state;
-  state.Add("model", &value);
+  state.Add("model", value);
   const TypeHandlerRegistry none;
   EXPECT_EQ(Save(state, none).status(),
             absl::InvalidArgumentError(
@@ -119,7 +119,7 @@ TEST(ValueListingTest, AnEntryForNumbersTakesPrecedence) {
     std::string typestr() const override { return "doubled"; }
     Status ListForSave(int32_t& value, State& parts) const override {
       int64_t& twice = parts.Keep(std::make_shared<int64_t>(2 * value));
-      parts.Add("", &twice);
+      parts.Add("", twice);
       return absl::OkStatus();
     }
     Status ListForRestore(int32_t&, const StoredValue&, State&) const override {
@@ -129,8 +129,8 @@ TEST(ValueListingTest, AnEntryForNumbersTakesPrecedence) {
   int32_t number = 21;
   float other = 0;
   State state;
-  state.Add("number", &number);
-  state.Add("other", &other);
+  state.Add("number", number);
+  state.Add("other", other);
   const HandlerListing listing =
       Save(state, RegistryOf({EntryFor<int32_t>(std::make_shared<Doubled>())}))
           .value();
@@ -149,8 +149,8 @@ TEST(ValueListingTest, ValuesInsideValuesHaveRowsOfTheirOwn) {
    public:
     std::string typestr() const override { return "pair"; }
     Status ListForSave(Pair& value, State& parts) const override {
-      parts.Add("a", &value.first);
-      parts.Add("b", &value.second);
+      parts.Add("a", value.first);
+      parts.Add("b", value.second);
       return absl::OkStatus();
     }
     Status ListForRestore(Pair& value, const StoredValue&,
@@ -163,7 +163,7 @@ TEST(ValueListingTest, ValuesInsideValuesHaveRowsOfTheirOwn) {
             absl::OkStatus());
   Pair pair;
   State state;
-  state.Add("k", &pair);
+  state.Add("k", pair);
   const HandlerListing listing = Save(state, registry).value();
   EXPECT_THAT(KeysOf(listing), ElementsAre("k/a/coefficients", "k/a/variable",
                                            "k/b/coefficients", "k/b/variable"));
@@ -215,7 +215,7 @@ TEST(ValueListingTest, NullIsAMistake) {
 
 TEST(ValueListingTest, AValueThatHoldsItselfIsAnError) {
   const Status status = SaveOdd([](Odd& odd, State& parts) {
-    parts.Add("again", &odd);
+    parts.Add("again", odd);
     return absl::OkStatus();
   });
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
@@ -225,8 +225,8 @@ TEST(ValueListingTest, AValueThatHoldsItselfIsAnError) {
 TEST(ValueListingTest, AValueInPlaceOfTheWholeIsAlone) {
   Polynomial inner;
   const auto list = [&](Odd& odd, State& parts) {
-    parts.Add("", &inner);
-    parts.Add("values", &odd.values);
+    parts.Add("", inner);
+    parts.Add("values", odd.values);
     return absl::OkStatus();
   };
   EXPECT_THAT(std::string(SaveOdd(list).message()),
@@ -236,7 +236,7 @@ TEST(ValueListingTest, AValueInPlaceOfTheWholeIsAlone) {
 TEST(ValueListingTest, RestoringMayResizeTheValue) {
   Polynomial value;
   State state;
-  state.Add("p", &value);
+  state.Add("p", value);
   const TypeHandlerRegistry registry = Polynomials();
   const HandlerListing listing =
       List(state, registry, {StoredPolynomial(5)}).value();
@@ -249,7 +249,7 @@ TEST(ValueListingTest, RestoringMayResizeTheValue) {
 TEST(ValueListingTest, AValueOfAnotherHandlerIsRefused) {
   Polynomial value;
   State state;
-  state.Add("p", &value);
+  state.Add("p", value);
   StoredValue stored = StoredPolynomial(5);
   stored.typestr = "matrix";
   EXPECT_EQ(
@@ -267,7 +267,7 @@ TEST(ValueListingTest, AHandlerMayAskForMoreUntilItHasAll) {
    public:
     std::string typestr() const override { return "asking"; }
     Status ListForSave(Odd& value, State& parts) const override {
-      parts.Add("first", &value.values);
+      parts.Add("first", value.values);
       return absl::OkStatus();
     }
     Status ListForRestore(Odd& value, const StoredValue&,
@@ -276,7 +276,7 @@ TEST(ValueListingTest, AHandlerMayAskForMoreUntilItHasAll) {
     }
     Status Received(Odd& value, const StoredValue&, int round,
                     State& more) const override {
-      if (round < 2) more.Add(std::to_string(round), &value.values);
+      if (round < 2) more.Add(std::to_string(round), value.values);
       return absl::OkStatus();
     }
   };
@@ -284,7 +284,7 @@ TEST(ValueListingTest, AHandlerMayAskForMoreUntilItHasAll) {
       RegistryOf({EntryFor<Odd>(std::make_shared<Asking>())});
   Odd odd;
   State state;
-  state.Add("k", &odd);
+  state.Add("k", odd);
   const StoredValue stored{
       .key = "k", .typestr = "asking", .parts = {}, .values = {}};
   HandlerListing listing = List(state, registry, {stored}).value();
@@ -302,7 +302,7 @@ TEST(ValueListingTest, AHandlerThatNeverHasEnoughIsAnError) {
     using OddHandler::OddHandler;
     Status Received(Odd& value, const StoredValue&, int,
                     State& more) const override {
-      more.Add("more", &value.values);
+      more.Add("more", value.values);
       return absl::OkStatus();
     }
   };
@@ -311,7 +311,7 @@ TEST(ValueListingTest, AHandlerThatNeverHasEnoughIsAnError) {
           [](Odd&, State&) { return absl::OkStatus(); }))});
   Odd odd;
   State state;
-  state.Add("k", &odd);
+  state.Add("k", odd);
   const StoredValue stored{
       .key = "k", .typestr = "odd", .parts = {}, .values = {}};
   StatusOr<HandlerListing> listing = List(state, registry, {stored});
