@@ -14,10 +14,10 @@
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
+#include <vector>
 
 #include "belay/box.h"
 #include "belay/dtype.h"
-#include "belay/status.h"
 
 namespace belay {
 
@@ -101,8 +101,40 @@ template <typename P>
 concept ElementPointer = std::is_pointer_v<std::remove_cvref_t<P>> &&
     Element<std::remove_cv_t<std::remove_pointer_t<std::remove_cvref_t<P>>>>;
 
-// Elements of one array, row-major. What is const can be saved; a restore,
-// which would have to write it, refuses it.
+// The axis along which neighbours lie side by side in memory.
+enum class AxisOrder : uint8_t {
+  kRowMajor,     // the last one, as in C
+  kColumnMajor,  // the first one, as in Fortran
+};
+
+// How the elements of a box lie in memory that holds more than these, or holds
+// them in another order. All numbers are elements, by axis.
+//
+//   state.AddPiece("u", {rows, columns}, box, {u, {.before = {1, 1}}});
+//
+// A save reads the box only.
+struct MemoryLayout {
+  // Ghost cells around the box: those with smaller indexes, which come first in
+  // memory, and those with larger ones. Empty: none; `after`: as many as
+  // before.
+  Shape before = {};
+  Shape after = {};
+  // A restore fills the ghost cells as well, as far as the array has them: what
+  // other ranks own is read from the checkpoint. Ghost cells outside the array
+  // stay as they are.
+  bool fill_ghosts = false;
+  // The axes at whose ends the array goes on at its other end: their ghost
+  // cells are filled from there. Empty: none.
+  std::vector<bool> periodic = {};
+  AxisOrder order = AxisOrder::kRowMajor;
+  // From one index of an axis to the next, for memory that is not dense. No two
+  // elements may share a place. Empty: dense, in `order`.
+  Shape strides = {};
+};
+
+// Elements of one array, dense and row-major unless a MemoryLayout says
+// otherwise. What is const can be saved; a restore, which would have to write
+// it, refuses it.
 struct Memory {
   template <ElementPointer P>
   Memory(const P& elements)
@@ -133,11 +165,11 @@ struct Memory {
   }
   Memory(void* bytes, DType type, int64_t num_elements, ObjectId known_by)
       : data(bytes), dtype(type), size(num_elements), id(known_by) {}
-
-  // Checks that there are as many elements as a box of this shape has, as far
-  // as that is known. Local.
-  // Errors: InvalidArgument.
-  Status CheckSize(const Shape& shape) const;
+  // A range or a pointer, and how the elements lie in it.
+  template <typename R>
+  Memory(R&& elements, MemoryLayout how) : Memory(std::forward<R>(elements)) {
+    layout = std::make_shared<const MemoryLayout>(std::move(how));
+  }
 
   void* data;
   DType dtype;
@@ -150,6 +182,8 @@ struct Memory {
   // restore asks anew where they lie. Null: they stay.
   void* object = nullptr;
   const ArrayAccess* access = nullptr;
+  // Null: dense and row-major.
+  std::shared_ptr<const MemoryLayout> layout = nullptr;
 };
 
 }  // namespace belay

@@ -7,7 +7,9 @@
 #define BELAY_SHARD_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "belay/box.h"
 #include "belay/device.h"
@@ -15,6 +17,14 @@
 #include "belay/memory.h"
 
 namespace belay {
+
+// Cells around the box of a shard that lie in its memory as well, and that a
+// restore fills; by axis.
+struct GhostCells {
+  Shape before;
+  Shape after;
+  std::vector<bool> periodic;  // as of MemoryLayout, or empty
+};
 
 // Borrows the caller's memory until Save or Restore returns. Exactly one of
 // `data` and `text` is used: `text` for DType::kString, `data` for the rest.
@@ -31,8 +41,8 @@ struct Shard {
   // Shards of one key with the same box hold the same values; they differ in
   // this number, and only one of them is written.
   int64_t replica = 0;
-  // The elements of `box`, dense and row-major. Read by Save, written by
-  // Restore; may be null if the box is empty.
+  // The elements of `box`, dense and row-major unless there are strides. Read
+  // by Save, written by Restore; may be null if the box is empty.
   void* data = nullptr;
   // Read by Save, resized and written by Restore.
   std::string* text = nullptr;
@@ -53,6 +63,9 @@ struct Shard {
   bool per_rank = false;
   // The memory must not be written: a restore refuses it.
   bool is_const = false;
+  // Elements from one index of an axis to the next; empty: dense, row-major.
+  Shape strides = {};
+  std::shared_ptr<const GhostCells> ghosts = nullptr;  // null: none
 };
 
 }  // namespace belay

@@ -170,9 +170,10 @@ class State {
                      const Memory& memory);
 
   // Adds the piece `box` of an array that is cut over the ranks; the memory
-  // holds the elements of the box. May be called several times for one key with
-  // other boxes, and not at all on ranks that hold nothing. The pieces of all
-  // ranks must tile the array. Local.
+  // holds the elements of the box, or these and ghost cells around them, in the
+  // order that its MemoryLayout says. May be called several times for one key
+  // with other boxes, and not at all on ranks that hold nothing. The pieces of
+  // all ranks must tile the array. Local.
   void AddPiece(std::string_view key, const Shape& global_shape, const Box& box,
                 const Memory& memory);
 
@@ -267,6 +268,8 @@ class State {
       if constexpr (ResizableRange<U>) shards_.back().object_elements = -1;
     }
   }
+  // Adds a shard that has all but its memory.
+  void AddMemory(Shard shard, const Memory& memory);
   void AddText(std::string_view key, std::string* value);
   void AddTensor(std::string_view key, Tensor* value);
   void AddNull(std::string_view key);

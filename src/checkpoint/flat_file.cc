@@ -87,7 +87,8 @@ Status ReadShard(const h5::Handle& file, const FormedShards& formed,
     BELAY_ASSIGN_OR_RETURN(*shard.text, h5::ReadNativeText(dataset));
     return absl::OkStatus();
   }
-  if (FormOf(formed, index) != StoredForm{shard.dtype, shard.global_shape}) {
+  if (IsStaged(formed, index) ||
+      FormOf(formed, index) != StoredForm{shard.dtype, shard.global_shape}) {
     return ReadConverted(dataset, formed, index, staging);
   }
   return h5::ReadNative(dataset, shard.dtype, shard.box, shard.data);

@@ -8,8 +8,11 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/wire.h"
+#include "base/with_memory.h"
 #include "checkpoint/listing.h"
 #include "checkpoint/restore_run.h"
+#include "geometry/strided_copy.h"
+#include "model/shard_store.h"
 #include "model/stored_form.h"
 #include "types/array_access.h"
 #include "types/conversions.h"
@@ -69,6 +72,36 @@ Conversion DifferenceOf(const Shard& shard, const ArrayForm& form) {
           .stored_shape = form.shape};
 }
 
+// Lets a value be computed in memory of its own, whose elements then go where
+// the shard has them. Local.
+Status TakeDense(Shard& shard, ComputedListing& computed) {
+  return WithMemory(Cat("\"", shard.key, "\": its elements"), [&]() -> Status {
+    computed.shard = shard;
+    computed.dense.emplace(shard.dtype, shard.box.shape);
+    const Shape dense;
+    // What is not stored stays as it is.
+    CopyElements(shard.box, static_cast<const char*>(shard.data),
+                 StoreOf(shard),
+                 reinterpret_cast<char*>(computed.dense->data()),
+                 {shard.box, dense}, DTypeSize(shard.dtype));
+    shard.data = computed.dense->data();
+    shard.strides.clear();
+    return absl::OkStatus();
+  });
+}
+
+// Computes a value of which all is read. Local.
+Status FinishOne(ComputedListing& computed) {
+  BELAY_RETURN_IF_ERROR(FinishTransform(std::move(computed.moves)));
+  if (!computed.dense) return absl::OkStatus();
+  const Shard& shard = computed.shard;
+  const Shape dense;
+  CopyElements(shard.box, reinterpret_cast<const char*>(computed.dense->data()),
+               {shard.box, dense}, static_cast<char*>(shard.data),
+               StoreOf(shard), DTypeSize(shard.dtype));
+  return absl::OkStatus();
+}
+
 // Lists one value. Local.
 Status ListOne(RestoreRun& run, ComputedValue value, const StoredAnswer& answer,
                HandlerListing& listing, std::vector<Conversion>& mismatched) {
@@ -95,9 +128,12 @@ Status ListOne(RestoreRun& run, ComputedValue value, const StoredAnswer& answer,
     run.computed_conversions.push_back(DifferenceOf(shard, form));
   }
   ComputedListing computed;
+  if (IsStrided(shard)) {
+    BELAY_RETURN_IF_ERROR(TakeDense(value.shard, computed));
+  }
   BELAY_RETURN_IF_ERROR(
       PlanValue(value, form, answer, computed.moves, listing));
-  if (computed.moves.empty()) return absl::OkStatus();
+  if (computed.moves.empty() && !computed.dense) return absl::OkStatus();
   computed.what = WhatIs(value);
   run.computed.push_back(std::move(computed));
   return absl::OkStatus();
@@ -183,9 +219,8 @@ Status ComputeTogether(RestoreRun& run) {
   run.stations.Enter("compute");
   Status status;
   for (ComputedListing& computed : std::exchange(run.computed, {})) {
-    status.Update(Explain(computed.what, Guarded([&] {
-                            return FinishTransform(std::move(computed.moves));
-                          })));
+    status.Update(
+        Explain(computed.what, Guarded([&] { return FinishOne(computed); })));
   }
   run.any_computed = false;
   return Agree(run.team, status);

@@ -15,6 +15,7 @@
 #include "belay/shard.h"
 #include "belay/state.h"
 #include "belay/status.h"
+#include "belay/tensor.h"
 #include "checkpoint/stations.h"
 #include "model/plan.h"
 #include "model/restore_choice.h"
@@ -50,6 +51,9 @@ struct RestoreSource {
 struct ComputedListing {
   std::string what;  // in messages
   std::vector<TransformMove> moves;
+  // Of a shard whose elements do not lie dense, where they are computed.
+  std::optional<Tensor> dense = {};
+  Shard shard = {};
 };
 
 // Its arguments, and what the stations hand on. Neither copied nor moved.

@@ -20,12 +20,13 @@ namespace {
 std::vector<std::string> SumsByComparer(const SaveRun& run) {
   std::vector<std::vector<ReplicaSum>> sums(
       static_cast<size_t>(run.team.size()));
+  std::string room;
   for (const ReplicaRange& range : run.cache.planned.replicas.ranges) {
     for (int32_t i = range.first; i < range.first + range.count; ++i) {
       const Shard& shard = run.shards[static_cast<size_t>(i)];
       ReplicaSum sum{.key = shard.key,
                      .box = shard.box,
-                     .sum = Fingerprint(BytesOf(shard)),
+                     .sum = Fingerprint(BytesOf(shard, room)),
                      .rank = run.team.rank()};
       const auto comparer = ComparerOf(sum, run.team.size());
       sums[static_cast<size_t>(comparer)].push_back(std::move(sum));
@@ -73,9 +74,13 @@ Status CompareReplicas(SaveRun& run) {
     return absl::OkStatus();
   }
   run.stations.Enter("compare");
-  std::vector<int64_t> sum = {static_cast<int64_t>(
-      SumOfReplicas(run.cache.planned.replicas, run.shards, kEveryByte))};
-  BELAY_RETURN_IF_AGREED(SumAll(run.team, sum));
+  std::vector<int64_t> sum = {0};
+  const Status summed = WithMemory("the bytes of replicas", [&] {
+    sum[0] = static_cast<int64_t>(
+        SumOfReplicas(run.cache.planned.replicas, run.shards, kEveryByte));
+    return absl::OkStatus();
+  });
+  BELAY_RETURN_IF_AGREED(SumAll(run.team, sum, summed));
   return sum[0] == 0 ? absl::OkStatus() : NameDifferentReplicas(run);
 }
 

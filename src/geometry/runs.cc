@@ -41,20 +41,42 @@ void AddAxis(const Loop& axis, RunLoops& runs) {
   runs.loops.push_back(axis);
 }
 
+// The steps of a store, axis by axis from the last one on.
+class Steps {
+ public:
+  explicit Steps(const StridedStore& store) : store_(store) {}
+
+  int64_t Next(size_t axis) {
+    if (!store_.strides.empty()) return store_.strides[axis];
+    const int64_t step = dense_;
+    dense_ *= store_.box.shape[axis];
+    return step;
+  }
+
+ private:
+  const StridedStore& store_;
+  int64_t dense_ = 1;
+};
+
 // Requires a box that is not empty: then no product leaves int64.
-RunLoops MakeRunLoops(const Box& box, const Box& a_box, const Box& b_box) {
-  assert(Contains(a_box, box) && Contains(b_box, box));
+RunLoops MakeRunLoops(const Box& box, const StridedStore& a,
+                      const StridedStore& b) {
+  assert(Contains(a.box, box) && Contains(b.box, box));
   RunLoops runs;
-  int64_t a_step = 1;
-  int64_t b_step = 1;
+  Steps a_steps(a), b_steps(b);
   for (size_t axis = box.shape.size(); axis-- > 0;) {
-    runs.first.a += (box.offset[axis] - a_box.offset[axis]) * a_step;
-    runs.first.b += (box.offset[axis] - b_box.offset[axis]) * b_step;
+    const int64_t a_step = a_steps.Next(axis), b_step = b_steps.Next(axis);
+    runs.first.a += (box.offset[axis] - a.box.offset[axis]) * a_step;
+    runs.first.b += (box.offset[axis] - b.box.offset[axis]) * b_step;
     AddAxis({box.shape[axis], a_step, b_step}, runs);
-    a_step *= a_box.shape[axis];
-    b_step *= b_box.shape[axis];
   }
   return runs;
+}
+
+RunLoops MakeRunLoops(const Box& box, const Box& a_box, const Box& b_box) {
+  const Shape dense;
+  return MakeRunLoops(box, StridedStore{a_box, dense},
+                      StridedStore{b_box, dense});
 }
 
 // Moves `run` and `index` to the next round of the innermost loop; false after
@@ -127,6 +149,23 @@ void ForEachRun(const Box& box, const Box& a_box, const Box& b_box,
       run.b += inner.b_step;
       visit(run);
     }
+  } while (Advance(runs.loops, index, runs.first));
+}
+
+void ForEachRunSeries(const Box& box, const StridedStore& a,
+                      const StridedStore& b,
+                      absl::FunctionRef<void(const RunSeries&)> visit) {
+  if (IsEmpty(box)) return;
+  RunLoops runs = MakeRunLoops(box, a, b);
+  const Loop inner = runs.loops.empty() ? Loop{} : runs.loops[0];
+  absl::InlinedVector<int64_t, 6> index(runs.loops.size(), 0);
+  do {
+    visit({.a = runs.first.a,
+           .a_step = inner.a_step,
+           .b = runs.first.b,
+           .b_step = inner.b_step,
+           .count = inner.count,
+           .length = runs.first.length});
   } while (Advance(runs.loops, index, runs.first));
 }
 

@@ -29,6 +29,30 @@ struct Run {
 void ForEachRun(const Box& box, const Box& a_box, const Box& b_box,
                 absl::FunctionRef<void(const Run&)> visit);
 
+// Where a store has the elements of its box: `strides` apart, by axis. Borrows
+// both.
+struct StridedStore {
+  const Box& box;
+  const Shape& strides;  // empty: dense and row-major
+};
+
+// `count` runs of `length` elements: the first at element `a` of the first
+// store and `b` of the second, the others one step further each.
+struct RunSeries {
+  int64_t a = 0;
+  int64_t a_step = 0;
+  int64_t b = 0;
+  int64_t b_step = 0;
+  int64_t count = 1;
+  int64_t length = 0;
+};
+
+// The same for stores that need not be dense, with the innermost loop as one
+// call.
+void ForEachRunSeries(const Box& box, const StridedStore& a,
+                      const StridedStore& b,
+                      absl::FunctionRef<void(const RunSeries&)> visit);
+
 // Returns the first run that ForEachRun visits; all others are as long.
 // Requires a box that is not empty.
 Run FirstRun(const Box& box, const Box& a_box, const Box& b_box);

@@ -6,6 +6,7 @@
 #include "belay/sharded_variable.h"
 #include "belay/tensor.h"
 #include "graph/graph_builder.h"
+#include "types/memory_layout.h"
 
 namespace belay {
 namespace {
@@ -120,22 +121,19 @@ Status Leaf::List(std::string_view key, int rank, State& state) const {
                 .dtype = memory.dtype,
                 .global_shape = global_shape_,
                 .box = *std::move(box),
-                .data = memory.data,
                 .layout = LayoutText(),
-                .object = memory.object,
-                .access = memory.access,
-                .object_elements = takes_length_ ? -1 : memory.size,
-                .is_const = is_const_ || memory.is_const};
+                .is_const = is_const_};
     if (whole_) shard.replica = State::kReplicaIsRank;
     if (layout_.has_value()) shard.replica = layout_->Replica(rank);
     if (Status status = CheckBox(shard.box, global_shape_); !status.ok()) {
       return Status(status.code(),
                     Cat("add \"", key, "\": ", std::string(status.message())));
     }
-    if (Status status = memory.CheckSize(shard.box.shape); !status.ok()) {
+    if (Status status = TakeMemory(memory, shard); !status.ok()) {
       return Status(status.code(),
                     Cat("add \"", key, "\": ", std::string(status.message())));
     }
+    if (takes_length_) shard.object_elements = -1;
     state.AddShard(std::move(shard));
   }
   return state.status();

@@ -5,6 +5,9 @@
 
 #include "base/fingerprint.h"
 #include "belay/box.h"
+#include "belay/flat_buffer.h"
+#include "geometry/strided_copy.h"
+#include "model/shard_store.h"
 
 namespace belay {
 namespace {
@@ -53,31 +56,57 @@ bool IsSampled(uint64_t seed, const ReplicaCheck& check, int64_t number) {
   return (seed + static_cast<uint64_t>(number)) % each == 0;
 }
 
-uint64_t SampleOf(std::string_view bytes, uint64_t seed, int64_t number) {
-  const size_t part = bytes.size() / kWindows;
+size_t NumBytes(const Shard& shard) {
+  if (shard.dtype == DType::kString) return shard.text->size();
+  return static_cast<size_t>(NumElements(shard.box.shape) *
+                             DTypeSize(shard.dtype));
+}
+
+// Some of the bytes of a shard, as BytesOf.
+std::string_view SomeBytes(const Shard& shard, size_t begin, size_t length,
+                           std::string& room) {
+  if (!IsStrided(shard)) return BytesOf(shard, room).substr(begin, length);
+  // Whole elements, of which the first may begin before.
+  const auto size = static_cast<size_t>(DTypeSize(shard.dtype));
+  const size_t first = begin / size, last = (begin + length + size - 1) / size;
+  room.resize((last - first) * size);
+  char* next = room.data();
+  const Shape dense;
+  for (const Box& box : BoxesOfRange(shard.box, static_cast<int64_t>(first),
+                                     static_cast<int64_t>(last))) {
+    CopyElements(box, static_cast<const char*>(shard.data), StoreOf(shard),
+                 next, {box, dense}, DTypeSize(shard.dtype));
+    next += NumElements(box.shape) * DTypeSize(shard.dtype);
+  }
+  return std::string_view(room).substr(begin - first * size, length);
+}
+
+uint64_t SampleOf(const Shard& shard, uint64_t seed, int64_t number) {
+  const size_t num_bytes = NumBytes(shard);
+  const size_t part = num_bytes / kWindows;
+  std::string bytes;
   uint64_t sum = seed;
   for (size_t window = 0; window < kWindows; ++window) {
     // All places of a part in turn, in strides without a pattern.
     const uint64_t turn = static_cast<uint64_t>(number) * 0x9e3779b97f4a7c15;
     // The last part has what is left over.
-    const size_t end =
-        window + 1 == kWindows ? bytes.size() : (window + 1) * part;
+    const size_t end = window + 1 == kWindows ? num_bytes : (window + 1) * part;
     const size_t room = end - window * part - kWindowBytes + 1;
     const size_t at = window * part + static_cast<size_t>(turn % room);
-    sum = Fingerprint(bytes.substr(at, kWindowBytes), sum);
+    sum = Fingerprint(SomeBytes(shard, at, kWindowBytes, bytes), sum);
   }
   return sum;
 }
 
 uint64_t NumberOf(const Shard& shard, const ReplicaCheck& check,
                   int64_t number) {
-  const std::string_view bytes = BytesOf(shard);
   const uint64_t seed = SeedOf(shard);
   if (number == kEveryByte ||
-      static_cast<int64_t>(bytes.size()) <= kSampledBytes) {
-    return Fingerprint(bytes, seed);
+      static_cast<int64_t>(NumBytes(shard)) <= kSampledBytes) {
+    std::string room;
+    return Fingerprint(BytesOf(shard, room), seed);
   }
-  return IsSampled(seed, check, number) ? SampleOf(bytes, seed, number) : 0;
+  return IsSampled(seed, check, number) ? SampleOf(shard, seed, number) : 0;
 }
 
 }  // namespace
@@ -106,11 +135,10 @@ std::vector<ReplicaCheck> FindReplicas(const std::vector<ArrayBoxes>& arrays,
   return checks;
 }
 
-std::string_view BytesOf(const Shard& shard) {
+std::string_view BytesOf(const Shard& shard, std::string& room) {
   if (shard.dtype == DType::kString) return *shard.text;
-  return {static_cast<const char*>(shard.data),
-          static_cast<size_t>(NumElements(shard.box.shape) *
-                              DTypeSize(shard.dtype))};
+  if (IsStrided(shard)) return SomeBytes(shard, 0, NumBytes(shard), room);
+  return {static_cast<const char*>(shard.data), NumBytes(shard)};
 }
 
 uint64_t SumOfReplicas(const ReplicaCheck& check,

@@ -10,6 +10,7 @@
 #define BELAY_MODEL_REPLICA_CHECK_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,8 +25,9 @@ namespace belay {
 std::vector<ReplicaCheck> FindReplicas(const std::vector<ArrayBoxes>& arrays,
                                        int num_ranks);
 
-// The bytes of a shard. Borrows them.
-std::string_view BytesOf(const Shard& shard);
+// The bytes of a shard as they are stored. Borrows them from the shard, or from
+// `room` where they do not lie dense.
+std::string_view BytesOf(const Shard& shard, std::string& room);
 
 // Looks at every byte.
 inline constexpr int64_t kEveryByte = -1;

@@ -61,9 +61,12 @@ void PortionReader::CutIntoTiles(const WriteOrder& order) {
   const int64_t element_size = StoredElementSize(formed_, order.shard);
   int64_t tile = kTileBytes;
   if (!IsEmpty(order.box)) {
-    const ShardMemory own = OwnMemory(formed_, order.shard);
+    // What is staged lies dense.
+    const Box held = IsStaged(formed_, order.shard)
+                         ? order.box
+                         : OwnMemory(formed_, order.shard).box;
     const int64_t run =
-        FirstRun(order.box, own.box, order.extent.box).length * element_size;
+        FirstRun(order.box, held, order.extent.box).length * element_size;
     const int64_t weight = most_weight_ / 4;
     tile = std::min(tile,
                     weight - weight * kSegmentWeight / (run + kSegmentWeight));

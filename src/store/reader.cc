@@ -61,13 +61,13 @@ class Reading {
   Status ReadTile(const ReadOrder& order, const Box& tile) {
     const int32_t shard = order.shard;
     ShardMemory memory = OwnMemory(formed_, shard);
-    const bool is_converted = IsConverted(formed_, shard);
-    if (is_converted || IsSlow(order, tile, memory)) {
+    const bool is_staged = IsStaged(formed_, shard);
+    if (is_staged || IsSlow(order, tile, memory)) {
       const Status status = staging_.Start(
           StoredBytes(formed_, shard, tile), job_.shards[shard].key,
           FileOffset(tile, order.extent, StoredElementSize(formed_, shard)));
       // What is only slow needs no memory.
-      if (is_converted) BELAY_RETURN_IF_ERROR(status);
+      if (is_staged) BELAY_RETURN_IF_ERROR(status);
       if (status.ok()) memory = RoomFor(formed_, shard, tile, staging_);
     }
     BELAY_RETURN_IF_ERROR(files_.ReadInto(memory, tile, order));

@@ -6,6 +6,8 @@
 #include "base/text.h"
 #include "base/with_memory.h"
 #include "geometry/runs.h"
+#include "geometry/strided_copy.h"
+#include "model/shard_store.h"
 #include "store/slow_target.h"
 
 namespace belay {
@@ -19,6 +21,27 @@ DType StoredDType(const FormedShards& formed, int32_t shard) {
 const Shape& StoredShape(const FormedShards& formed, int32_t shard) {
   return formed.forms.empty() ? formed.shards[shard].global_shape
                               : formed.forms[shard].shape;
+}
+
+// Elements of one dtype in a store.
+template <typename Byte>
+struct Elements {
+  DType dtype;
+  Byte* data;
+  StridedStore store;
+};
+
+void Convert(const Box& part, const Elements<const char>& from,
+             const Elements<char>& to) {
+  ForEachRunSeries(part, from.store, to.store, [&](const RunSeries& series) {
+    for (int64_t i = 0; i < series.count; ++i) {
+      const int64_t a = series.a + i * series.a_step;
+      const int64_t b = series.b + i * series.b_step;
+      ConvertElements(from.dtype, from.data + a * DTypeSize(from.dtype),
+                      to.dtype, to.data + b * DTypeSize(to.dtype),
+                      series.length);
+    }
+  });
 }
 
 }  // namespace
@@ -48,9 +71,13 @@ int64_t StoredBytes(const FormedShards& formed, int32_t shard,
   return NumElements(part.shape) * StoredElementSize(formed, shard);
 }
 
+bool IsStaged(const FormedShards& formed, int32_t shard) {
+  return IsStrided(formed.shards[shard]) || IsConverted(formed, shard);
+}
+
 int64_t StagedBytes(const FormedShards& formed, int32_t shard,
                     const Box& part) {
-  return IsConverted(formed, shard) ? StoredBytes(formed, shard, part) : 0;
+  return IsStaged(formed, shard) ? StoredBytes(formed, shard, part) : 0;
 }
 
 Status Staging::Start(int64_t bytes, std::string_view key,
@@ -82,7 +109,7 @@ Status StartRound(const FormedShards& formed,
   std::string_view key;
   for (const WriteOrder& order : orders) {
     if (order.round != orders[0].round || bytes >= most_bytes) break;
-    if (!IsConverted(formed, order.shard)) continue;
+    if (!IsStaged(formed, order.shard)) continue;
     bytes += StagedBytes(formed, order.shard, order.box);
     if (key.empty()) key = formed.shards[order.shard].key;
   }
@@ -99,33 +126,41 @@ ShardMemory RoomFor(const FormedShards& formed, int32_t shard, const Box& part,
 
 ShardMemory StageForSave(const FormedShards& formed, int32_t shard,
                          const Box& part, Staging& staging) {
-  if (!IsConverted(formed, shard)) return OwnMemory(formed, shard);
+  if (!IsStaged(formed, shard)) return OwnMemory(formed, shard);
   ShardMemory staged = RoomFor(formed, shard, part, staging);
   const Shard& own = formed.shards[shard];
   const auto* source = static_cast<const char*>(own.data);
-  const DType to = StoredDType(formed, shard);
-  ForEachRun(part, own.box, part, [&](const Run& run) {
-    ConvertElements(own.dtype, source + run.a * DTypeSize(own.dtype), to,
-                    staged.data + run.b * staged.element_size, run.length);
-  });
+  const Shape dense;
+  if (IsConverted(formed, shard)) {
+    Convert(part, {own.dtype, source, StoreOf(own)},
+            {StoredDType(formed, shard), staged.data, {part, dense}});
+  } else {
+    CopyElements(part, source, StoreOf(own), staged.data, {part, dense},
+                 staged.element_size);
+  }
   return staged;
 }
 
 void HandOver(const FormedShards& formed, int32_t shard, const Box& part,
               const ShardMemory& staged) {
-  const ShardMemory own = MemoryOf(formed.shards[shard]);
-  if (staged.data == own.data) return;
-  const bool is_converted = IsConverted(formed, shard);
-  ForEachRun(part, staged.box, own.box, [&](const Run& run) {
-    const char* from = staged.data + run.a * staged.element_size;
-    char* to = own.data + run.b * own.element_size;
-    if (is_converted) {
-      ConvertElements(StoredDType(formed, shard), from,
-                      formed.shards[shard].dtype, to, run.length);
-    } else {
-      StreamCopy(to, from, run.length * own.element_size);
-    }
-  });
+  const Shard& own = formed.shards[shard];
+  const ShardMemory memory = MemoryOf(own);
+  if (staged.data == memory.data) return;
+  const Shape dense;
+  if (IsConverted(formed, shard)) {
+    Convert(part,
+            {StoredDType(formed, shard), staged.data, {staged.box, dense}},
+            {own.dtype, memory.data, StoreOf(own)});
+  } else if (IsStrided(own)) {
+    CopyElements(part, staged.data, {staged.box, dense}, memory.data,
+                 StoreOf(own), memory.element_size);
+  } else {
+    ForEachRun(part, staged.box, memory.box, [&](const Run& run) {
+      StreamCopy(memory.data + run.b * memory.element_size,
+                 staged.data + run.a * memory.element_size,
+                 run.length * memory.element_size);
+    });
+  }
 }
 
 }  // namespace belay

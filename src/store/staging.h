@@ -1,6 +1,6 @@
 // Staging: values that are stored with another dtype are converted part by
-// part, on their way between the program's memory and a file. What would be
-// slow to read in place takes the same way.
+// part, on their way between the program's memory and a file. What does not lie
+// dense in memory, and what would be slow to read in place, takes the same way.
 //
 //   save:     program's shard -> StageForSave: one order or tile -> file
 //   restore:  file -> RoomFor: one tile -> HandOver -> program's shard
@@ -42,15 +42,18 @@ Shape StoredArrayShape(const FormedShards& formed, int32_t shard);
 // Returns whether the shard's dtype is another one where it is stored. Local.
 bool IsConverted(const FormedShards& formed, int32_t shard);
 
+// Returns whether the shard's elements are not those that are stored, one
+// behind the other: they have another dtype, or lie apart. Local.
+bool IsStaged(const FormedShards& formed, int32_t shard);
+
 // The shard's own memory; its box may reach past the array that is stored.
-// Local.
+// Its elements are there if it is not staged. Local.
 ShardMemory OwnMemory(const FormedShards& formed, int32_t shard);
 
 // Bytes of a part of the shard as it is stored. Local.
 int64_t StoredBytes(const FormedShards& formed, int32_t shard, const Box& part);
 
-// Bytes that a save stages of a part of the shard: none if it is not converted.
-// Local.
+// Bytes that a save stages of a part of the shard. Local.
 int64_t StagedBytes(const FormedShards& formed, int32_t shard, const Box& part);
 
 // Memory for parts in the dtype that is stored, used again and again. Up to two
@@ -84,8 +87,9 @@ Status StartRound(const FormedShards& formed,
                   std::span<const WriteOrder> orders, int64_t most_bytes,
                   Staging& staging);
 
-// Returns where the elements of `part` lie as they are stored: converted, in
-// `staging`, or the shard's own memory. Local. Requires room for StagedBytes.
+// Returns where the elements of `part` lie as they are stored: converted or
+// gathered in `staging`, or the shard's own memory. Local. Requires room for
+// StagedBytes.
 ShardMemory StageForSave(const FormedShards& formed, int32_t shard,
                          const Box& part, Staging& staging);
 

@@ -10,14 +10,15 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/with_memory.h"
+#include "model/shard_store.h"
 
 namespace belay {
 namespace {
 
 FormerElements ElementsOf(const Shard& shard) {
   const auto* begin = static_cast<const std::byte*>(shard.data);
-  return {begin, begin + NumElements(shard.box.shape) * DTypeSize(shard.dtype),
-          shard.key};
+  const int64_t bytes = IsEmpty(shard.box) ? 0 : SpanBytes(shard);
+  return {begin, begin + bytes, shard.key};
 }
 
 // The axes of the stored array of a container.

@@ -1,9 +1,13 @@
 #include "belay/state.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_format.h"
 #include "base/text.h"
 #include "belay/sharded_variable.h"
 #include "belay/tensor.h"
+#include "types/memory_layout.h"
 
 namespace belay {
 namespace {
@@ -17,29 +21,13 @@ constexpr ArrayAccess kTensorAccess = {
       return {tensor.data(), tensor.dtype(), tensor.shape()};
     }};
 
-// Lets a shard have the elements of `memory` behind `offset` others.
-void Borrow(const Memory& memory, int64_t offset, Shard& shard) {
-  shard.is_const = memory.is_const;
-  if (memory.access == nullptr) return;
-  shard.object = memory.object;
-  shard.access = memory.access;
-  shard.object_elements = memory.size;
-  shard.object_offset = offset;
-}
-
 }  // namespace
 
-Status Memory::CheckSize(const Shape& shape) const {
-  // Of a shape that cannot be, the plan says so.
-  if (size < 0 || !CheckedNumElements(shape).ok()) return absl::OkStatus();
-  const int64_t needed = NumElements(shape);
-  if (size == needed || (may_be_longer && size > needed)) {
-    return absl::OkStatus();
+void State::AddMemory(Shard shard, const Memory& memory) {
+  if (const Status status = TakeMemory(memory, shard); !status.ok()) {
+    AddError(shard.key, status);
   }
-  return absl::InvalidArgumentError(
-      absl::StrFormat("the memory has another size than its box (need %d "
-                      "elements, found %d)",
-                      needed, size));
+  AddShard(std::move(shard));
 }
 
 void State::AddShard(Shard shard) {
@@ -62,78 +50,69 @@ void State::AddShard(Shard shard) {
 
 void State::AddReplicated(std::string_view key, const Shape& shape,
                           const Memory& memory) {
-  if (const Status status = memory.CheckSize(shape); !status.ok()) {
-    AddError(key, status);
-  }
-  Shard shard{.key = std::string(key),
-              .dtype = memory.dtype,
-              .global_shape = shape,
-              .box = WholeBox(shape),
-              .replica = kReplicaIsRank,
-              .data = memory.data};
-  Borrow(memory, 0, shard);
-  AddShard(std::move(shard));
+  AddMemory({.key = std::string(key),
+             .dtype = memory.dtype,
+             .global_shape = shape,
+             .box = WholeBox(shape),
+             .replica = kReplicaIsRank},
+            memory);
 }
 
 void State::AddPiece(std::string_view key, const Shape& global_shape,
                      const Box& box, const Memory& memory) {
-  // A box that leaves its array has no size: the plan says so.
-  if (CheckBox(box, global_shape).ok()) {
-    if (const Status status = memory.CheckSize(box.shape); !status.ok()) {
-      AddError(key, status);
-    }
-  }
-  Shard shard{.key = std::string(key),
-              .dtype = memory.dtype,
-              .global_shape = global_shape,
-              .box = box,
-              .data = memory.data};
-  Borrow(memory, 0, shard);
-  AddShard(std::move(shard));
+  AddMemory({.key = std::string(key),
+             .dtype = memory.dtype,
+             .global_shape = global_shape,
+             .box = box},
+            memory);
 }
 
 void State::AddLaidOut(std::string_view key, const Layout& layout,
                        const Shape& global_shape, int rank,
                        const Memory& memory) {
-  const size_t before = shards_.size();
-  AddLaidOutBytes(key, memory.dtype, layout, global_shape, rank, memory.data);
-  if (shards_.size() == before) return;
-  Borrow(memory, 0, shards_.back());
-  const Status status = memory.CheckSize(shards_.back().box.shape);
-  if (!status.ok()) AddError(key, status);
-}
-
-void State::AddLaidOutBytes(std::string_view key, DType dtype,
-                            const Layout& layout, const Shape& global_shape,
-                            int rank, void* data) {
   StatusOr<Box> box = layout.LocalBox(global_shape, rank);
   if (!box.ok()) {
     AddError(key, box.status());
     return;
   }
-  AddShard({.key = std::string(key),
-            .dtype = dtype,
-            .global_shape = global_shape,
-            .box = *std::move(box),
-            .replica = layout.Replica(rank),
-            .data = data,
-            .layout = layout.ToString()});
+  AddMemory({.key = std::string(key),
+             .dtype = memory.dtype,
+             .global_shape = global_shape,
+             .box = *std::move(box),
+             .replica = layout.Replica(rank),
+             .layout = layout.ToString()},
+            memory);
+}
+
+void State::AddLaidOutBytes(std::string_view key, DType dtype,
+                            const Layout& layout, const Shape& global_shape,
+                            int rank, void* data) {
+  AddLaidOut(key, layout, global_shape, rank, Memory(data, dtype, -1, {}));
 }
 
 void State::AddFlatRange(std::string_view prefix,
                          const std::vector<FlatPiece>& pieces, int64_t begin,
                          int64_t end, const Memory& memory) {
-  if (begin <= end) {
-    if (const Status status = memory.CheckSize({end - begin}); !status.ok()) {
-      AddError(prefix, status);
-    }
+  if (memory.layout != nullptr) {
+    AddError(prefix, absl::InvalidArgumentError(
+                         "a flat buffer is dense: it has no MemoryLayout"));
+  }
+  Shard whole{.global_shape = {std::max<int64_t>(0, end - begin)}};
+  whole.box = WholeBox(whole.global_shape);
+  if (const Status status = TakeMemory(memory, whole); !status.ok()) {
+    AddError(prefix, status);
   }
   const size_t before = shards_.size();
   AddFlatRangeBytes(prefix, memory.dtype, pieces, begin, end, memory.data);
   for (size_t i = before; i < shards_.size(); ++i) {
-    const auto bytes = static_cast<const char*>(shards_[i].data) -
+    Shard& shard = shards_[i];
+    const auto bytes = static_cast<const char*>(shard.data) -
                        static_cast<const char*>(memory.data);
-    Borrow(memory, bytes / DTypeSize(memory.dtype), shards_[i]);
+    shard.is_const = whole.is_const;
+    shard.object = whole.object;
+    shard.access = whole.access;
+    shard.object_elements = whole.object_elements;
+    shard.object_offset = bytes / DTypeSize(memory.dtype);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "model/stored_values.h"
 #include "types/array_access.h"
 #include "types/kept_objects.h"
+#include "types/memory_layout.h"
 
 namespace belay {
 namespace {
@@ -125,7 +126,7 @@ class Lister {
       if (!is_save_ && shard.is_const) return ConstValueError(shard.key);
       BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
       BELAY_RETURN_IF_ERROR(TakeLength(find, shard));
-      AddShard(std::move(shard), tolerance_);
+      BELAY_RETURN_IF_ERROR(AddFound(std::move(shard)));
     }
     const auto& kept = KeptObjects::Of(state);
     out_.kept.insert(out_.kept.end(), kept.begin(), kept.end());
@@ -173,6 +174,19 @@ class Lister {
     if (is_save_) return;
     out_.tolerances.push_back(tolerance);
     listed_after_.push_back(num_former);
+  }
+
+  // Adds a shard whose elements are found; of a restore with the ghost cells
+  // that it fills.
+  Status AddFound(Shard shard) {
+    if (is_save_) {
+      AddShard(std::move(shard), tolerance_);
+      return absl::OkStatus();
+    }
+    BELAY_ASSIGN_OR_RETURN(std::vector<Shard> parts,
+                           WithGhostCells(std::move(shard)));
+    for (Shard& part : parts) AddShard(std::move(part), tolerance_);
+    return absl::OkStatus();
   }
 
   static std::string WholeKey(const std::string& outer,

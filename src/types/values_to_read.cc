@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "types/array_access.h"
+#include "types/memory_layout.h"
 #include "types/value_listing.h"
 
 namespace belay {
@@ -121,7 +122,11 @@ StatusOr<ValuesToRead> ChooseValues(const State& state,
         Skip(shard.key, choice, values);
       } else {
         BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
-        BELAY_RETURN_IF_ERROR(values.Add(std::move(shard), choice));
+        BELAY_ASSIGN_OR_RETURN(std::vector<Shard> parts,
+                               WithGhostCells(std::move(shard)));
+        for (Shard& part : parts) {
+          BELAY_RETURN_IF_ERROR(values.Add(std::move(part), choice));
+        }
       }
     }
     return values;

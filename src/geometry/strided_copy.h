@@ -1,0 +1,20 @@
+// Copying the elements of a box between stores that need not be dense.
+
+#ifndef BELAY_GEOMETRY_STRIDED_COPY_H_
+#define BELAY_GEOMETRY_STRIDED_COPY_H_
+
+#include <cstdint>
+
+#include "belay/box.h"
+#include "geometry/runs.h"
+
+namespace belay {
+
+// Copies the elements of `box`, of so many bytes each, from the store at `from`
+// to the one at `to`. Both contain the box, and do not overlap.
+void CopyElements(const Box& box, const char* from, const StridedStore& from_in,
+                  char* to, const StridedStore& to_in, int64_t element_size);
+
+}  // namespace belay
+
+#endif  // BELAY_GEOMETRY_STRIDED_COPY_H_
