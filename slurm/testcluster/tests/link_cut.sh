@@ -19,9 +19,10 @@ cut_again_and_again() {
   done
 }
 
-# The daemons of mpirun shall wait as long as its ranks.
+# The daemons of mpirun shall wait as long as its ranks: a probe of their idle
+# connection that falls into a cut ends the job.
 # shellcheck disable=SC2086  # several words
-OMPI_MCA_oob_tcp_keepalive_time=300 "$here/mpirun-hosts" n1:2,n2:2 \
+OMPI_MCA_oob_tcp_keepalive_time=3000 "$here/mpirun-hosts" n1:2,n2:2 \
   $train --save-every 5 --steps "$steps" --tolerated-failures 1000 \
   --loss-log "$work/losses.log" >train.out 2>&1 &
 training=$!
