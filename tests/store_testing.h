@@ -88,6 +88,19 @@ inline SavedCheckpoint RandomIndex(Random& random) {
   }
   saved.values =
       RandomValues(saved.arrays.size(), saved.graph.node_parent.size(), random);
+  for (size_t i = 0; i < saved.arrays.size() && Uniform(0, 1, random); ++i) {
+    if (saved.arrays[i].shape.empty()) continue;
+    // Some rows are those of ranks.
+    std::vector<int64_t> counts(static_cast<size_t>(Uniform(1, 5, random)));
+    int64_t left = saved.arrays[i].shape[0];
+    for (int64_t& count : counts) {
+      count = Uniform(0, left, random);
+      left -= count;
+    }
+    counts.back() += left;
+    saved.rows.push_back({static_cast<uint32_t>(i), RowRanksOf(counts)});
+    saved.format_minor = 5;
+  }
   Normalize(saved);
   return saved;
 }
@@ -104,6 +117,7 @@ inline void ExpectSame(const SavedCheckpoint& a, const SavedCheckpoint& b) {
   EXPECT_EQ(a.checksums, b.checksums);
   EXPECT_EQ(a.graph, b.graph);
   EXPECT_EQ(a.values, b.values);
+  EXPECT_EQ(a.rows, b.rows);
 }
 
 // Two files: "a" f32 [4, 6] in chunks of [2, 3]; "b" the text of 3 bytes; "c"

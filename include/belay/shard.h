@@ -18,6 +18,8 @@
 
 namespace belay {
 
+struct RankRows;
+
 // Cells around the box of a shard that lie in its memory as well, and that a
 // restore fills; by axis.
 struct GhostCells {
@@ -58,9 +60,10 @@ struct Shard {
   // `box` are behind `object_offset` others.
   int64_t object_elements = -1;
   int64_t object_offset = 0;
-  // Each rank has one of its own: `global_shape` and `box` are those of its
-  // part, and the array that is stored has the ranks as a further first axis.
-  bool per_rank = false;
+  // The rows of this rank: `global_shape` and `box` are theirs, and the array
+  // that is stored has those of all ranks, one behind the other (rows.h). Null:
+  // no rows.
+  std::shared_ptr<const RankRows> rows = nullptr;
   // The memory must not be written: a restore refuses it.
   bool is_const = false;
   // Elements from one index of an axis to the next; empty: dense, row-major.

@@ -23,6 +23,7 @@
 #include "belay/flat_buffer.h"
 #include "belay/layout.h"
 #include "belay/memory.h"
+#include "belay/rows.h"
 #include "belay/shard.h"
 #include "belay/status.h"
 #include "belay/type_handler.h"
@@ -120,45 +121,62 @@ class State {
     Add(key, *number);
   }
 
-  // Adds a value of which each rank has its own: a number, or a contiguous
-  // range of numbers with one length on all ranks. What is stored is one array
-  // with the rank as its first axis, [ranks] or [ranks, length], and each rank
-  // gets its own back; on another number of ranks that is an error. Otherwise
-  // as Add. Local.
+  // Adds a value of which each rank has its own: a number, a contiguous range
+  // of numbers, whose length need not be that of other ranks, or a std::string,
+  // whose bytes are stored. As many ranks as have saved get their own back, and
+  // a range that can change its length takes that of what it gets; for another
+  // number of ranks the options say what each gets, and an error is the
+  // default. Stored as AddRows does. Local.
   template <NoPointer T>
-  void AddPerRank(std::string_view key, T&& value) {
-    using U = std::remove_cvref_t<T>;
-    static_assert(Element<U> || ElementRange<U>,
-                  "belay stores numbers of at most 8 bytes and contiguous "
-                  "ranges of them per rank");
-    const size_t shard = shards_.size();
-    Add(key, std::forward<T>(value));
-    if (shards_.size() == shard) return;
-    shards_.back().per_rank = true;
-    // Handlers are for values that every rank holds.
-    if (!typed_.empty() &&
-        typed_.back().shard == static_cast<int64_t>(shards_.size()) - 1) {
-      typed_.pop_back();
+  void AddPerRank(std::string_view key, T&& value,
+                  const PerRankOptions& options = {}) {
+    using V = std::remove_reference_t<T>;
+    tracking::RequireThatItLasts<T, std::is_lvalue_reference_v<T> ||
+                                        std::ranges::borrowed_range<T>>();
+    static_assert(!kIsText<V>,
+                  "belay would store the chars of this array, its end with "
+                  "them: add a std::string, or numbers of another type");
+    static_assert(PerRankValue<T>,
+                  "belay stores numbers of at most 8 bytes, contiguous ranges "
+                  "of them and std::strings per rank");
+    if constexpr (PerRankValue<T>) {
+      AddRowsShard(key, PerRankOf<V>(value, options));
     }
   }
 
   // The same for what the pointer leads to, as above. Local.
   template <NoSingleNumber T>
-  void AddPerRank(std::string_view key, T* const& value) {
+  void AddPerRank(std::string_view key, T* const& value,
+                  const PerRankOptions& options = {}) {
     if (value == nullptr) return AddNull(key);
-    AddPerRank(key, *value);
+    AddPerRank(key, *value, options);
   }
   // The same for one number, as Add. Local.
   template <SingleNumber T>
   [[deprecated(
       "a pointer adds one number, however many lie behind it: add the number "
       "itself, or a range such as std::span(pointer, length)")]] void
-  AddPerRank(std::string_view key, T* const& number) {
+  AddPerRank(std::string_view key, T* const& number,
+             const PerRankOptions& options = {}) {
     static_assert(!std::is_same_v<std::remove_const_t<T>, char>,
                   "belay would store one char of this pointer: add a "
                   "std::string, or an int8_t");
     if (number == nullptr) return AddNull(key);
-    AddPerRank(key, *number);
+    AddPerRank(key, *number, options);
+  }
+
+  // Adds the rows that this rank holds of an array: any number of them, in a
+  // range such as std::vector<double> or std::vector<std::array<double, 3>>. A
+  // range that can change its length takes that of what it gets. What is stored
+  // is one array, [rows of all ranks] or [rows of all ranks, row...], in the
+  // order of the ranks. Restored as the options say, by default evenly on
+  // another number of ranks. Local.
+  template <RowRange R>
+  void AddRows(
+      std::string_view key, R& rows,
+      const RowsOptions<std::remove_cv_t<std::ranges::range_value_t<R>>>&
+          options = {}) {
+    AddRowsShard(key, RowsOf(rows, options));
   }
 
   // Adds an array that every rank holds whole, equal on all ranks as above. A
@@ -267,6 +285,10 @@ class State {
                     Memory(value));
       if constexpr (ResizableRange<U>) shards_.back().object_elements = -1;
     }
+  }
+  void AddRowsShard(std::string_view key, Shard shard) {
+    shard.key = std::string(key);
+    AddShard(std::move(shard));
   }
   // Adds a shard that has all but its memory.
   void AddMemory(Shard shard, const Memory& memory);

@@ -39,6 +39,7 @@
 #include "belay/box.h"
 #include "belay/layout.h"
 #include "belay/leaf.h"
+#include "belay/rows.h"
 #include "belay/status.h"
 #include "belay/type_handler.h"
 
@@ -170,6 +171,20 @@ class Tracker {
     }
   }
 
+  // A value of which each rank has its own, as State::AddPerRank. Local.
+  template <PerRankValue T>
+  void PerRank(std::string_view name, T& value,
+               const PerRankOptions& options = {}) {
+    RowsShard(name, PerRankOf(value, options));
+  }
+  // The rows that this rank holds of an array, as State::AddRows. Local.
+  template <RowRange R>
+  void Rows(std::string_view name, R& rows,
+            const RowsOptions<std::remove_cv_t<std::ranges::range_value_t<R>>>&
+                options = {}) {
+    RowsShard(name, RowsOf(rows, options));
+  }
+
   // State that only the program can read, such as that of a random generator,
   // equal on all ranks. `get` is called by a save, `set` by a restore. Local.
   void Bytes(std::string_view name, std::function<StatusOr<std::string>()> get,
@@ -187,6 +202,7 @@ class Tracker {
 
  private:
   friend class GraphBuilder;
+  void RowsShard(std::string_view name, Shard shard);
   void HandledValue(std::string_view name, const ValueRef& value,
                     TypeHandlerPtr handler);
   explicit Tracker(GraphBuilder& builder) : builder_(builder) {}

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -11,6 +13,7 @@
 #include "belay/checkpoint.h"
 #include "belay/save_restore.h"
 #include "golden/handled.h"
+#include "golden/rows.h"
 #include "golden/values.h"
 #include "mpi_test.h"
 
@@ -125,6 +128,32 @@ TEST(GoldenValuesTest, ValuesWithHandlersAreRestored) {
   EXPECT_EQ(found.station, need.station);
   EXPECT_FALSE(found.empty.is_there);
   EXPECT_EQ(found.number, need.number);
+  EXPECT_EQ(comm->Close(), absl::OkStatus());
+}
+
+// All points there are, in their order, whatever the number of ranks.
+TEST(GoldenRowsTest, RowsOfRanksAreRestored) {
+  StatusOr<Comm> comm = Comm::Duplicate(MPI_COMM_WORLD);
+  ASSERT_TRUE(comm.ok()) << comm.status();
+  golden::Rows found;
+  State state;
+  found.AddTo(state);
+  const StatusOr<RestoreResult> result =
+      Restore(*comm, GoldenDir("format_1_5"), golden::kRowsStep, state);
+  ASSERT_TRUE(result.ok()) << result.status();
+  std::vector<std::array<double, 2>> all;
+  for (int rank = 0; rank < golden::kRowsRanks; ++rank) {
+    for (const auto& point : golden::Rows(rank).points) all.push_back(point);
+  }
+  const int size = comm->size(), rank = comm->rank();
+  std::vector<std::array<double, 2>> mine;
+  for (int i = 0; i < 4; ++i) {
+    const int first = 4 / size * rank + std::min(rank, 4 % size);
+    const int count = 4 / size + (rank < 4 % size ? 1 : 0);
+    if (i >= first && i < first + count) mine.push_back(all[i]);
+  }
+  EXPECT_EQ(found.points, mine);
+  EXPECT_EQ(found.text, "");
   EXPECT_EQ(comm->Close(), absl::OkStatus());
 }
 

@@ -57,10 +57,26 @@ struct HandledValues {
         own{{static_cast<double>(WorldRank())}, absl::StrCat(seed)},
         texts(3, absl::StrCat("text ", seed)),
         map{{"a", {static_cast<float>(seed)}}, {"b", {}}},
-        number(seed) {}
+        rows(static_cast<size_t>(WorldRank() + 1), 0.25 * seed),
+        seed_of_rank(static_cast<size_t>(WorldRank()), 's'),
+        halo(5, static_cast<double>(seed)),
+        number(seed) {
+    // Nobody has the ghost cells at the ends.
+    if (WorldRank() == 0) halo.front() = -1;
+    if (WorldRank() + 1 == WorldSize()) halo.back() = -1;
+    for (const double row : rows) {
+      if (WorldRank() == 0) owned.insert(owned.end(), WorldSize() + 1, row);
+    }
+  }
 
   State state() {
     State state;
+    state.AddRows("rows", rows);
+    // All go to rank 0, which has the last one.
+    state.AddRows("owned", owned, {.owner = [](const double&) { return 0; }});
+    state.AddPerRank("seed", seed_of_rank);
+    state.AddPiece("halo", {3 * WorldSize()}, {{3 * WorldRank()}, {3}},
+                   {halo, {.before = {1}, .fill_ghosts = true}});
     state.Add("shared", shared);
     state.Add(absl::StrCat("own/", WorldRank()), own);
     state.Add("texts", texts);
@@ -70,6 +86,8 @@ struct HandledValues {
     return state;
   }
   void Track(Tracker& tracker) {
+    tracker.Rows("rows", rows);
+    tracker.PerRank("seed", seed_of_rank);
     tracker.Value("shared", shared);
     tracker.Value(absl::StrCat("own ", WorldRank()), own);
     tracker.Value("texts", texts);
@@ -84,6 +102,9 @@ struct HandledValues {
   std::vector<std::string> texts;
   std::map<std::string, std::vector<float>> map;
   std::optional<double> none;
+  std::vector<double> rows, owned;
+  std::string seed_of_rank;
+  std::vector<double> halo;
   int64_t number;
 };
 

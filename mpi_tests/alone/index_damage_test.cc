@@ -106,7 +106,7 @@ TEST_F(IndexDamageTest, AForeignIndex) {
 
 // A newer belay: the words "1, 0" of the version become "2, 7".
 TEST_F(IndexDamageTest, ANewerFormat) {
-  const uint32_t now[] = {kFormatMajorUnfiltered, kFormatMinor};
+  const uint32_t now[] = {kFormatMajorUnfiltered, kFormatMinorWithoutRows};
   const uint32_t newer[] = {kFormatMajor + 1, 7};
   const std::string needle(reinterpret_cast<const char*>(now), sizeof(now));
   bool found = false;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 #include <vector>
 
@@ -157,14 +158,16 @@ class MemoryLayoutTest : public testing::CheckpointTest {
   }
 };
 
-// Saved from any memory, and restored into any other: what is owned, and what
-// is filled besides, is right, and nothing else is written.
+// Saved from any memory, and restored into any other, BELAY_RANDOM_ROUNDS
+// times: what is owned, and what is filled besides, is right, and nothing else
+// is written.
 TEST_F(MemoryLayoutTest, AnyPieceOfAnyArray) {
   const Transfer transfers[] = {Transfer::kAuto, Transfer::kIndependent,
                                 Transfer::kTwoPhase, Transfer::kCollective,
                                 Transfer::kHdf5};
   Random same(7);  // on all ranks
-  for (int round = 0; round < 60; ++round) {
+  const char* const rounds = std::getenv("BELAY_RANDOM_ROUNDS");
+  for (int round = 0; round < (rounds ? std::atoi(rounds) : 60); ++round) {
     SCOPED_TRACE(round);
     Random own(static_cast<uint32_t>(1000 * round + rank_));
     Shape shape;

@@ -36,6 +36,7 @@ struct CopyRun {
   std::optional<StepPin> pin = {};        // rank 0 only
   std::optional<ObjectGraph> graph = {};  // rank 0 only
   Metadata metadata = {};                 // rank 0 only; of the source
+  std::vector<KeyRows> rows = {};         // rank 0 only; of what is copied
   uint64_t graph_fingerprint = 0;
   CopyPlan plan = {};
   // This rank's part.
@@ -120,6 +121,12 @@ StatusOr<std::string> PlanOnRoot(CopyRun& run, const RestoreRun& restore) {
   out.Put(saved.step);
   out.PutText(path);
   out.PutText(EncodeCopyPlan(run.plan));
+  run.rows = RowsOfKeys(saved);
+  std::erase_if(run.rows, [&](const KeyRows& rows) {
+    return std::none_of(
+        run.plan.values.begin(), run.plan.values.end(),
+        [&](const StoredValue& value) { return value.key == rows.key; });
+  });
   return out.Take();
 }
 
@@ -221,6 +228,7 @@ StatusOr<CopyResult> CopyCheckpoint(const Comm& comm, const std::string& from,
                                 .state = run.to_save,
                                 .graph = run.graph ? &*run.graph : nullptr,
                                 .graph_fingerprint = run.graph_fingerprint,
+                                .rows = std::move(run.rows),
                                 .progress = ProgressUpTo(run.pieces.array_bytes,
                                                          options.progress)},
                                save));

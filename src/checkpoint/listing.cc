@@ -22,14 +22,6 @@ int64_t StringBytes(const Shard& shard) {
   return static_cast<int64_t>(shard.text->size());
 }
 
-void PutRankInFront(int rank, int size, Shard& shard) {
-  shard.global_shape.insert(shard.global_shape.begin(), size);
-  shard.box.offset.insert(shard.box.offset.begin(), rank);
-  shard.box.shape.insert(shard.box.shape.begin(), 1);
-  shard.replica = 0;
-  shard.per_rank = false;
-}
-
 void PutDevice(const DeviceSpec& device, WireWriter& out) {
   out.PutText(device.job.value_or(""));
   out.Put(device.replica.value_or(-1));
@@ -47,9 +39,8 @@ std::string OwnDeviceOf(const Shard& shard) {
 
 }  // namespace
 
-std::vector<Shard> ListShards(std::vector<Shard> shards, int rank, int size) {
+std::vector<Shard> ListShards(std::vector<Shard> shards, int rank) {
   for (Shard& shard : shards) {
-    if (shard.per_rank) PutRankInFront(rank, size, shard);
     if (shard.replica == State::kReplicaIsRank) shard.replica = rank;
   }
   return shards;
@@ -76,6 +67,7 @@ void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
     out.Put(shard.replica);
     out.Put(StringBytes(shard));
     out.PutText(shard.layout);
+    out.Put(shard.rows != nullptr);
     PutDevice(shard.device, out);
   }
 }

@@ -17,9 +17,8 @@
 namespace belay {
 
 // These shards, of values that every rank holds with the replica number of
-// `rank`, and of those of which each has its own with its
-// place in the array of all. Local.
-std::vector<Shard> ListShards(std::vector<Shard> shards, int rank, int size);
+// `rank`. Local.
+std::vector<Shard> ListShards(std::vector<Shard> shards, int rank);
 
 // Completes the devices of listed shards: those that the program names stay.
 // Local.

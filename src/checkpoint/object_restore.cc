@@ -14,6 +14,7 @@
 #include "graph/attribute_fit.h"
 #include "graph/load_report.h"
 #include "graph/stored_graph_conversion.h"
+#include "types/memory_layout.h"
 #include "types/strictness.h"
 
 namespace belay {
@@ -150,9 +151,13 @@ StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
                                 .tolerance = tolerance});
     }
     for (const Shard& shard : value.shards) {
-      BELAY_RETURN_IF_ERROR(values.Add(shard, {.stored_key = keyed.key,
-                                               .tolerance = tolerance,
-                                               .transform = choice.transform}));
+      BELAY_ASSIGN_OR_RETURN(std::vector<Shard> parts, WithGhostCells(shard));
+      for (Shard& part : parts) {
+        BELAY_RETURN_IF_ERROR(
+            values.Add(std::move(part), {.stored_key = keyed.key,
+                                         .tolerance = tolerance,
+                                         .transform = choice.transform}));
+      }
     }
   }
   return values;

@@ -12,6 +12,7 @@
 #include "model/stored_form.h"
 #include "store/index_file.h"
 #include "store/skeleton.h"
+#include "types/rank_rows.h"
 
 namespace belay {
 
@@ -23,6 +24,7 @@ struct CachedPlan {
   uint64_t plan_id = 0;
   int64_t num_reuses = 0;         // of the plan; equal where plan_id is
   std::vector<StoredForm> forms;  // of this rank's shards; empty: their own
+  std::vector<RowPlacement> placements;  // of those that are rows
   PlannedSave planned;
   Told told;                             // when planning
   std::vector<SkeletonImage> skeletons;  // of the files that this rank creates

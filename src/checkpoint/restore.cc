@@ -36,7 +36,7 @@ Status Verify(RestoreRun& run) {
 
 // Stations plan, read and verify, of what is listed. Collective.
 Status ReadListed(RestoreRun& run) {
-  run.shards = ListShards(run.listing.shards, run.team.rank(), run.team.size());
+  run.shards = ListShards(run.listing.shards, run.team.rank());
   run.tolerances = run.listing.tolerances;
   run.forms.clear();
   if (run.source.kind == RestoreSource::Kind::kFlatFile) {

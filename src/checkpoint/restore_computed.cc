@@ -106,7 +106,7 @@ Status FinishOne(ComputedListing& computed) {
 Status ListOne(RestoreRun& run, ComputedValue value, const StoredAnswer& answer,
                HandlerListing& listing, std::vector<Conversion>& mismatched) {
   std::vector<Shard> placed =
-      ListShards({std::move(value.shard)}, run.team.rank(), run.team.size());
+      ListShards({std::move(value.shard)}, run.team.rank());
   value.shard = std::move(placed[0]);
   const Shard& shard = value.shard;
   BELAY_ASSIGN_OR_RETURN(const ArrayForm form,

@@ -1,6 +1,7 @@
 // The part of a restore in which values with handlers are listed, and those
 // that are not stored are left out.
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,7 +9,10 @@
 #include "absl/strings/str_format.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
+#include "base/with_memory.h"
 #include "checkpoint/restore_run.h"
+#include "parallel/all_to_all.h"
+#include "types/owned_rows.h"
 #include "types/stored_answer.h"
 #include "types/strictness.h"
 
@@ -21,6 +25,12 @@ StatusOr<std::string> AnswerOnRoot(const std::vector<std::string>& gathered,
   const auto answer = [&]() -> StatusOr<std::string> {
     const StoredQuestion question = MergeQuestions(gathered);
     BELAY_ASSIGN_OR_RETURN(StoredAnswer all, AnswerOf(run.saved, question));
+    if (!all.rows.empty()) {
+      auto restorers = RanksThatRestoreRows(gathered);
+      for (FoundRows& one : all.rows) {
+        one.restorers = std::move(restorers[one.key]);
+      }
+    }
     if (!IsUsuallyStrict(run.options)) {
       all.mismatched = FindMismatched(run.saved, question.arrays);
       all.unexpected = FindUnexpected(run.saved, question);
@@ -41,9 +51,8 @@ StatusOr<StoredAnswer> AskTogether(RestoreRun& run,
                                    const ValuesToRead& values) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> gathered,
-      Gather(run.team,
-             EncodeQuestion(QuestionOf(values, run.team.size(),
-                                       !IsUsuallyStrict(run.options)))));
+      Gather(run.team, EncodeQuestion(
+                           QuestionOf(values, !IsUsuallyStrict(run.options)))));
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes,
       FromRoot(run.team, [&] { return AnswerOnRoot(gathered, run); }));
@@ -55,8 +64,10 @@ bool AnyMayBeAbsent(const ValuesToRead& values) {
   return std::find(optional.begin(), optional.end(), true) != optional.end();
 }
 
-bool AnyIsResizable(const ValuesToRead& values) {
-  return std::any_of(values.shards.begin(), values.shards.end(), IsResizable);
+// Whether the index has to be asked for the lengths of any.
+bool AnyTakesRows(const ValuesToRead& values) {
+  return HasRows(values.shards) ||
+         std::any_of(values.shards.begin(), values.shards.end(), IsResizable);
 }
 
 void LetAllBeAbsent(ValuesToRead& values) {
@@ -75,6 +86,8 @@ StatusOr<HandlerListing> ListFitted(RestoreRun& run, ValuesToRead values,
                                     const StoredAnswer& answer,
                                     std::vector<Conversion>& mismatched) {
   std::vector<ComputedValue> computed = std::move(values.computed);
+  BELAY_RETURN_IF_ERROR(PlaceRows(answer.rows, run.team.rank(), run.team.size(),
+                                  values.shards, values.former));
   BELAY_RETURN_IF_ERROR(
       GiveLengths(answer.lengths, values.shards, values.former));
   BELAY_RETURN_IF_ERROR(GiveComputedLengths(answer, computed, values.former));
@@ -84,6 +97,26 @@ StatusOr<HandlerListing> ListFitted(RestoreRun& run, ValuesToRead values,
   BELAY_RETURN_IF_ERROR(
       ListComputed(run, std::move(computed), answer, listing, mismatched));
   return listing;
+}
+
+// Gives rows to the ranks that own them. Collective; agreed.
+Status HandOutRows(RestoreRun& run) {
+  run.stations.Enter("rows");
+  run.any_owned = false;
+  std::vector<std::string> packed;
+  std::vector<std::span<const std::byte>> to;
+  const Status status = WithMemory("rows on their way", [&]() -> Status {
+    BELAY_ASSIGN_OR_RETURN(packed, PackByOwner(run.shards, run.team.size()));
+    for (const std::string& bytes : packed) {
+      to.push_back(std::as_bytes(std::span(bytes.data(), bytes.size())));
+    }
+    return absl::OkStatus();
+  });
+  BELAY_ASSIGN_OR_RETURN_AGREED(const ReceivedBytes received,
+                                AllToAll(run.team, status, to));
+  return Agree(run.team, WithMemory("rows that this rank owns", [&] {
+                 return TakeOwned(received.FromAll(), run.shards);
+               }));
 }
 
 }  // namespace
@@ -99,19 +132,21 @@ Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
   // One that fails here takes part, so that all learn of it.
   std::vector<int64_t> any = {!values.ok() || !values->handled.empty() ? 1 : 0,
                               values.ok() && AnyMayBeAbsent(*values) ? 1 : 0,
-                              values.ok() && AnyIsResizable(*values) ? 1 : 0,
-                              values.ok() && !values->computed.empty() ? 1 : 0};
+                              values.ok() && AnyTakesRows(*values) ? 1 : 0,
+                              values.ok() && !values->computed.empty() ? 1 : 0,
+                              values.ok() && HasOwners(values->shards) ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MaxAll(run.team, any));
   run.any_handlers = any[0] != 0;
   if (run.any_handlers) run.stations.Enter("handlers");
   StoredAnswer answer;
   run.any_computed = any[3] != 0;
+  run.any_owned = any[4] != 0;
   const bool asks = run.any_handlers || any[1] != 0 || any[2] != 0 ||
                     run.any_computed || asks_all;
   if (asks) {
     BELAY_RETURN_IF_AGREED(Agree(run.team, values.status()));
     BELAY_ASSIGN_OR_RETURN_AGREED(answer, AskTogether(run, *values));
-    LeaveOut(answer, run.team.size(), *values);
+    LeaveOut(answer, *values);
   }
   std::vector<Conversion> mismatched;
   StatusOr<HandlerListing> listing = Guarded(
@@ -128,6 +163,7 @@ Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
 }
 
 StatusOr<bool> ReceiveTogether(RestoreRun& run) {
+  if (run.any_owned) BELAY_RETURN_IF_AGREED(HandOutRows(run));
   if (run.any_computed) BELAY_RETURN_IF_AGREED(ComputeTogether(run));
   if (!run.any_handlers) return false;
   run.stations.Enter("handlers");

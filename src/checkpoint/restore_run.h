@@ -73,6 +73,8 @@ struct RestoreRun {
   // there, and what they are converted from. `any_computed` is equal on all
   // ranks, and so is `computed_conversions` once they are listed.
   bool any_computed = false;
+  // Whether rows are to go to their owners; equal on all ranks.
+  bool any_owned = false;
   std::vector<ComputedListing> computed;
   std::vector<Conversion> computed_conversions;
   HandlerListing listing;  // `shards` are its own, and borrow from it

@@ -91,7 +91,7 @@ Status ListValues(SaveRun& run, const State& state) {
   BELAY_RETURN_IF_ERROR(CheckArguments(run, state));
   BELAY_ASSIGN_OR_RETURN(
       run.listing, Guarded([&] { return ListForSave(state, *run.handlers); }));
-  run.shards = ListShards(run.listing.shards, run.team.rank(), run.team.size());
+  run.shards = ListShards(run.listing.shards, run.team.rank());
   return MapToDevices(run.shards, {.job_name = JobName()}, run.team.rank());
 }
 
@@ -135,9 +135,14 @@ Status Begin(SaveRun& run, const SaveJob& job) {
 }
 
 // Station plan. Collective.
-Status Plan(SaveRun& run) {
-  if (run.reuse) return absl::OkStatus();
+Status Plan(SaveRun& run, const SaveJob& job) {
+  if (run.reuse) {
+    PlaceShards(run.cache.placements, run.shards);
+    return absl::OkStatus();
+  }
   run.stations.Enter("plan");
+  std::vector<KeyRows> keys = job.rows;  // rank 0 only
+  BELAY_RETURN_IF_AGREED(PlaceRowsTogether(run, keys));
   BELAY_ASSIGN_OR_RETURN_AGREED(
       run.cache.planned,
       PlanTogether(run.team, ParentOf(run.path),
@@ -146,6 +151,8 @@ Status Plan(SaveRun& run) {
                     .values = run.listing.values,
                     .job = JobOf(run.shards)},
                    run.options, run.cache.told));
+  SavedCheckpoint& saved = run.cache.planned.saved;
+  saved.rows = RowsOfArrays(keys, saved.arrays);
   return absl::OkStatus();
 }
 
@@ -332,7 +339,7 @@ Status Carry(SaveRun& run) {
 // Collective; agreed.
 StatusOr<SaveResult> Run(SaveRun& run, const SaveJob& job) {
   BELAY_RETURN_IF_AGREED(Begin(run, job));
-  BELAY_RETURN_IF_AGREED(Plan(run));
+  BELAY_RETURN_IF_AGREED(Plan(run, job));
   BELAY_RETURN_IF_AGREED(CompareReplicas(run));
   Status status = Carry(run);
   if (!status.ok()) status = ReasonOf(run, status);

@@ -13,6 +13,7 @@
 #include "belay/state.h"
 #include "belay/status.h"
 #include "graph/object_graph.h"
+#include "types/rank_rows.h"
 
 namespace belay {
 
@@ -26,6 +27,9 @@ struct SaveJob {
   const ObjectGraph* graph = nullptr;
   // Equal on all ranks, and for equal graphs; 0 without one.
   uint64_t graph_fingerprint = 0;
+  // Of arrays that are rows of ranks without being listed as such, in a copy.
+  // Rank 0 only.
+  std::vector<KeyRows> rows = {};
   // What was sent for this save before, as in Team.
   int64_t messages = 0;
   int64_t agreement_bytes = 0;

@@ -72,6 +72,12 @@ Status FindFinalizers(SaveRun& run);
 // that is used again. Local.
 uint64_t SumReplicas(const SaveRun& run);
 
+// Lets shards that are rows be the parts of their arrays, for a plan that is
+// new. Adds on rank 0 how many rows of each key each rank has. Collective;
+// agreed.
+// Errors: those of MergeRowCounts.
+Status PlaceRowsTogether(SaveRun& run, std::vector<KeyRows>& keys);
+
 // Station compare, for a plan that is new. Collective; agreed.
 // Errors: those of NameDifferentReplicas.
 Status CompareReplicas(SaveRun& run);

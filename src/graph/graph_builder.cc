@@ -9,6 +9,7 @@
 #include "base/first_of.h"
 #include "base/guarded.h"
 #include "base/text.h"
+#include "model/stored_rows.h"
 #include "types/value_listing.h"
 
 namespace belay {
@@ -117,6 +118,22 @@ void GraphBuilder::AddValue(std::string_view name, const Leaf& leaf) {
     return;
   }
   AddAttribute(std::move(attribute), {.shards = state.shards()});
+}
+
+void GraphBuilder::AddRows(std::string_view name, Shard shard) {
+  if (!IsGoodName(name, "value")) return;
+  shard.key = AttributeKey(object_names_[static_cast<size_t>(current_)], name);
+  State state;
+  state.AddShard(shard);
+  if (!state.status().ok()) {
+    mistakes_.emplace_back(state.status().message());
+    return;
+  }
+  // Ranks have different shapes, and none is that of the array.
+  AddAttribute({.name = std::string(name),
+                .key = shard.key,
+                .typestr = std::string(kRowsTypestr)},
+               {.shards = {shard}});
 }
 
 void GraphBuilder::AddHandled(std::string_view name, const ValueRef& value,

@@ -32,6 +32,7 @@ class GraphBuilder {
   void AddValue(std::string_view name, const Leaf& leaf);
   void AddHandled(std::string_view name, const ValueRef& value,
                   TypeHandlerPtr handler);
+  void AddRows(std::string_view name, Shard shard);
   void AddOpaque(std::string_view name, OpaqueState state);
   void AddChild(std::string_view name, ObjectRef object);
   void AddSlot(std::string_view name, ObjectRef variable, ObjectRef slot);

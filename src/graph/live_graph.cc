@@ -143,6 +143,10 @@ void Tracker::Value(std::string_view name, const Leaf& leaf) {
   builder_.AddValue(name, leaf);
 }
 
+void Tracker::RowsShard(std::string_view name, Shard shard) {
+  builder_.AddRows(name, std::move(shard));
+}
+
 void Tracker::HandledValue(std::string_view name, const ValueRef& value,
                            TypeHandlerPtr handler) {
   builder_.AddHandled(name, value, std::move(handler));

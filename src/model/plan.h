@@ -23,6 +23,7 @@
 #include "belay/options.h"
 #include "belay/save_args.h"
 #include "model/stored_graph.h"
+#include "model/stored_rows.h"
 #include "model/stored_values.h"
 
 namespace belay {
@@ -159,6 +160,7 @@ struct SavedCheckpoint {
   std::vector<uint32_t> checksums;  // per block of every array, in order
   StoredGraph graph;
   StoredValues values;
+  std::vector<StoredRows> rows;  // ascending by array
 };
 
 // One rank reads the part `box` of one extent into one of its shards.

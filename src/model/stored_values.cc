@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "model/column_damage.h"
 #include "model/plan.h"
+#include "model/stored_rows.h"
 
 namespace belay {
 namespace {
@@ -216,7 +217,8 @@ bool IsPlainTypestr(std::string_view typestr) {
 
 bool IsBuiltinTypestr(std::string_view typestr) {
   return IsPlainTypestr(typestr) || typestr == kNoneTypestr ||
-         typestr == kDictTypestr || typestr == kListTypestr;
+         typestr == kDictTypestr || typestr == kListTypestr ||
+         typestr == kRowsTypestr;
 }
 
 bool IsContainerTypestr(std::string_view typestr) {

@@ -248,14 +248,17 @@ Status GetChecksums(const IndexColumns& in, const std::string& path,
   return absl::OkStatus();
 }
 
+// What was found wrong, if anything.
+Status CheckDamage(const std::string& path, const std::string& damage) {
+  if (damage.empty()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrFormat("read \"%s\": %s", path, damage));
+}
+
 // Objects and their values, which 1.1 did not have.
 Status GetGraph(const IndexColumns& in, const std::string& path,
                 SavedCheckpoint& saved) {
-  if (const std::string damage = DamageOf(in.graph, saved.arrays.size());
-      !damage.empty()) {
-    return absl::DataLossError(
-        absl::StrFormat("read \"%s\": %s", path, damage));
-  }
+  BELAY_RETURN_IF_ERROR(
+      CheckDamage(path, DamageOf(in.graph, saved.arrays.size())));
   saved.graph = in.graph;
   return absl::OkStatus();
 }
@@ -263,14 +266,19 @@ Status GetGraph(const IndexColumns& in, const std::string& path,
 // Values of more than one array, which 1.2 did not have.
 Status GetValues(const IndexColumns& in, const std::string& path,
                  SavedCheckpoint& saved) {
-  if (const std::string damage = DamageOf(in.values, saved.arrays.size(),
-                                          saved.graph.node_parent.size());
-      !damage.empty()) {
-    return absl::DataLossError(
-        absl::StrFormat("read \"%s\": %s", path, damage));
-  }
+  BELAY_RETURN_IF_ERROR(
+      CheckDamage(path, DamageOf(in.values, saved.arrays.size(),
+                                 saved.graph.node_parent.size())));
   saved.values = in.values;
   return absl::OkStatus();
+}
+
+// Rows of ranks, which 1.4 did not have.
+Status GetRows(const IndexColumns& in, const std::string& path,
+               SavedCheckpoint& saved) {
+  std::vector<Shape> shapes;
+  for (const StoredArray& array : saved.arrays) shapes.push_back(array.shape);
+  return CheckDamage(path, FromRowColumns(in.rows, shapes, saved.rows));
 }
 
 // How arrays are laid out and stored, which 1.3 did not say.
@@ -324,7 +332,8 @@ Status GetForms(const IndexColumns& in, const std::string& path,
 IndexColumns ToColumns(const SavedCheckpoint& saved) {
   IndexColumns out;
   out.magic = {kIndexMagic};
-  out.format = {kFormatMajorUnfiltered, kFormatMinor};
+  out.format = {kFormatMajorUnfiltered,
+                saved.rows.empty() ? kFormatMinorWithoutRows : kFormatMinor};
   out.file_layout = {static_cast<uint8_t>(saved.file_layout)};
   out.block_bytes = {saved.has_checksums ? kBlockBytes : 0};
   const auto append = [](std::vector<int64_t>& column, const Shape& shape) {
@@ -357,6 +366,7 @@ IndexColumns ToColumns(const SavedCheckpoint& saved) {
   out.checksum = saved.checksums;
   out.graph = saved.graph;
   out.values = saved.values;
+  out.rows = ToRowColumns(saved.rows);
   return out;
 }
 
@@ -383,6 +393,7 @@ StatusOr<SavedCheckpoint> FromColumns(const IndexColumns& columns,
   BELAY_RETURN_IF_ERROR(GetGraph(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetValues(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetForms(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetRows(columns, path, saved));
   return saved;
 }
 

@@ -17,7 +17,9 @@ namespace belay {
 
 // A reader refuses a newer major version; a newer minor one only adds.
 inline constexpr uint32_t kFormatMajor = 2;
-inline constexpr uint32_t kFormatMinor = 4;
+inline constexpr uint32_t kFormatMinor = 5;
+// What is written where no array has rows of ranks.
+inline constexpr uint32_t kFormatMinorWithoutRows = 4;
 // What is written where no chunk passes filters: readers of 1.0 can read it.
 inline constexpr uint32_t kFormatMajorUnfiltered = 1;
 inline constexpr char kIndexMagic[] = "belay checkpoint";
@@ -58,6 +60,8 @@ struct IndexColumns {
   std::vector<std::string> array_args;
   std::vector<std::string> array_layout;
   std::vector<std::string> dataset_filters;
+  // Since 1.5.
+  RowColumns rows;
 };
 
 // Calls fn(path inside the index, column) for every column that the minor
@@ -77,6 +81,8 @@ void ForEachColumn(uint32_t minor, Columns& columns, Fn&& fn) {
     fn(".belay/arrays/args", columns.array_args);
     fn(".belay/arrays/layout", columns.array_layout);
     fn(".belay/datasets/filters", columns.dataset_filters);
+  } else if (minor == 5) {
+    ForEachRowColumn(columns.rows, fn);
   }
   if (minor > 0) return;
   fn(".belay/header/magic", columns.magic);

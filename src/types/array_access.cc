@@ -11,18 +11,10 @@
 #include "base/text.h"
 #include "base/with_memory.h"
 #include "model/shard_store.h"
+#include "types/rank_rows.h"
 
 namespace belay {
 namespace {
-
-FormerElements ElementsOf(const Shard& shard) {
-  const auto* begin = static_cast<const std::byte*>(shard.data);
-  const int64_t bytes = IsEmpty(shard.box) ? 0 : SpanBytes(shard);
-  return {begin, begin + bytes, shard.key};
-}
-
-// The axes of the stored array of a container.
-size_t NumAxes(const Shard& shard) { return shard.per_rank ? 2 : 1; }
 
 // Returns the length that is stored for a shard, or -1.
 int64_t LengthFor(const Shard& shard, const std::vector<StoredLength>& stored) {
@@ -31,26 +23,9 @@ int64_t LengthFor(const Shard& shard, const std::vector<StoredLength>& stored) {
                        [](const StoredLength& length, const std::string& key) {
                          return length.key < key;
                        });
-  const bool is_there = found != stored.end() && found->key == shard.key &&
-                        found->num_axes == static_cast<int32_t>(NumAxes(shard));
+  const bool is_there =
+      found != stored.end() && found->key == shard.key && found->num_axes == 1;
   return is_there ? found->length : -1;
-}
-
-Status Resize(int64_t length, Shard& shard) {
-  const std::string what = absl::StrFormat(
-      "\"%s\": %d elements of %s", shard.key, length, DTypeName(shard.dtype));
-  BELAY_RETURN_IF_ERROR(Guarded([&] {
-    return WithMemory(what, [&]() -> Status {
-      shard.access->resize(shard.object, static_cast<size_t>(length));
-      return absl::OkStatus();
-    });
-  }));
-  BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
-  if (shard.global_shape[0] == length) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "restore \"%s\": its container did not take the stored length (need %d, "
-      "found %d)",
-      shard.key, length, shard.global_shape[0]));
 }
 
 // Memory that was given up, by address.
@@ -96,7 +71,8 @@ class FormerMemory {
 
 // Whether the shard's elements lie where they are whatever its object does.
 bool IsFixed(const Shard& shard) {
-  return shard.access == nullptr || shard.object_elements >= 0;
+  return shard.access == nullptr ||
+         (shard.object_elements >= 0 && shard.rows == nullptr);
 }
 
 // Checks that a shard of which the program has said where it lies does not lie
@@ -134,12 +110,41 @@ Status CheckSameLength(const Shard& shard, const Shape& given) {
 
 }  // namespace
 
+FormerElements ElementsOf(const Shard& shard) {
+  const auto* begin = static_cast<const std::byte*>(shard.data);
+  const int64_t bytes = IsEmpty(shard.box) ? 0 : SpanBytes(shard);
+  return {begin, begin + bytes, shard.key};
+}
+
+Status Resize(int64_t length, Shard& shard) {
+  const std::string what = absl::StrFormat(
+      "\"%s\": %d elements of %s", shard.key, length, DTypeName(shard.dtype));
+  BELAY_RETURN_IF_ERROR(Guarded([&] {
+    return WithMemory(what, [&]() -> Status {
+      shard.access->resize(shard.object, static_cast<size_t>(length));
+      return absl::OkStatus();
+    });
+  }));
+  const int64_t found = NumElements(shard.access->view(shard.object).shape);
+  if (found != length) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "restore \"%s\": its container did not take the stored length (need "
+        "%d, found %d)",
+        shard.key, length, found));
+  }
+  BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
+  return absl::OkStatus();
+}
+
 StatusOr<Shard> FindElements(Shard shard) {
   if (shard.access == nullptr) return shard;
   ArrayAccess::View view = shard.access->view(shard.object);
   if (shard.object_elements < 0) {
     shard.data = view.data;
     shard.dtype = view.dtype;
+    if (shard.rows != nullptr) {
+      BELAY_ASSIGN_OR_RETURN(view.shape, RowsShape(shard, view.shape[0]));
+    }
     shard.box = WholeBox(view.shape);
     shard.global_shape = std::move(view.shape);
   } else {
@@ -155,25 +160,17 @@ StatusOr<Shard> FindElements(Shard shard) {
 
 bool IsResizable(const Shard& shard) {
   return shard.access != nullptr && shard.access->resize != nullptr &&
-         shard.object_elements < 0;
+         shard.object_elements < 0 && shard.rows == nullptr;
 }
 
 bool TakesLength(const Shard& shard, DType stored_dtype, const Shape& stored) {
   return IsResizable(shard) && stored_dtype != DType::kString &&
-         stored.size() == NumAxes(shard);
+         stored.size() == 1;
 }
 
-Shape StoredShape(const Shard& shard, int num_ranks) {
-  Shape shape = shard.global_shape;
-  if (shard.per_rank) shape.insert(shape.begin(), num_ranks);
-  return shape;
-}
-
-Shape ShapeToRestore(const Shard& shard, int num_ranks, DType stored_dtype,
+Shape ShapeToRestore(const Shard& shard, DType stored_dtype,
                      const Shape& stored) {
-  Shape shape = StoredShape(shard, num_ranks);
-  if (TakesLength(shard, stored_dtype, stored)) shape.back() = stored.back();
-  return shape;
+  return TakesLength(shard, stored_dtype, stored) ? stored : shard.global_shape;
 }
 
 Status CheckAfterLengths(const std::vector<FormerElements>& former,

@@ -17,23 +17,35 @@
 
 namespace belay {
 
+// Memory that a container has given up, and the key of the container.
+struct FormerElements {
+  const std::byte* begin = nullptr;
+  const std::byte* end = nullptr;
+  std::string key;
+};
+
 // Returns the shard with its elements where they are now.
 // Errors: InvalidArgument - the object was moved from, or has another length
 // than when pieces of it were added.
 StatusOr<Shard> FindElements(Shard shard);
 
-// Whether the shard's object can take another length.
+// Whether the shard's object can take another length. Rows are another matter.
 bool IsResizable(const Shard& shard);
+
+// Gives an object another length, of so many elements, and finds them.
+// Errors: ResourceExhausted - no memory; what a container threw;
+//   FailedPrecondition - it did not take the length.
+Status Resize(int64_t length, Shard& shard);
+
+// The memory that the shard's elements take up now.
+FormerElements ElementsOf(const Shard& shard);
 
 // Whether an array that is stored in this form gives the shard its length.
 bool TakesLength(const Shard& shard, DType stored_dtype, const Shape& stored);
 
-// Returns the shape of the array that is stored of a shard, by so many ranks.
-Shape StoredShape(const Shard& shard, int num_ranks);
-
 // Returns the shape of the array that a shard restores: that of `stored` where
 // the shard takes its length.
-Shape ShapeToRestore(const Shard& shard, int num_ranks, DType stored_dtype,
+Shape ShapeToRestore(const Shard& shard, DType stored_dtype,
                      const Shape& stored);
 
 // The length of a stored array along its last axis, by key.
@@ -41,13 +53,6 @@ struct StoredLength {
   std::string key;
   int32_t num_axes = 0;
   int64_t length = 0;
-};
-
-// Memory that a container has given up, and the key of the container.
-struct FormerElements {
-  const std::byte* begin = nullptr;
-  const std::byte* end = nullptr;
-  std::string key;
 };
 
 // Finds the elements of all shards anew, after containers have given up memory,

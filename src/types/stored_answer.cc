@@ -31,13 +31,15 @@ void MakeDistinct(StoredQuestion& question) {
   MakeDistinct(question.optional_sources);
   MakeDistinct(question.arrays);
   MakeDistinct(question.skipped);
+  MakeDistinct(question.rows);
 }
 
 size_t SizeOf(const StoredQuestion& question) {
   return question.handled.size() + question.optional_handled.size() +
          question.optional_plain.size() + question.resizable.size() +
          question.sources.size() + question.optional_sources.size() +
-         question.arrays.size() + question.skipped.size();
+         question.arrays.size() + question.skipped.size() +
+         question.rows.size();
 }
 
 template <typename T>
@@ -57,19 +59,18 @@ bool HasKey(const std::vector<StoredValue>& stored, const std::string& key) {
 
 // Whether what is stored does not fit this shard. Of a key with several forms
 // only that of the shard counts.
-bool IsMismatched(const Shard& shard, int num_ranks, Tolerance tolerance,
+bool IsMismatched(const Shard& shard, Tolerance tolerance,
                   const std::vector<Conversion>& mismatched) {
-  const Shape shape = StoredShape(shard, num_ranks);
+  const Shape& shape = shard.global_shape;
   auto one = std::lower_bound(
       mismatched.begin(), mismatched.end(), shard.key,
       [](const Conversion& a, const std::string& key) { return a.key < key; });
   for (; one != mismatched.end() && one->key == shard.key; ++one) {
     if (one->dtype != shard.dtype || one->shape != shape) continue;
-    return !Fits(
-        {one->stored_dtype, one->stored_shape},
-        {shard.dtype, ShapeToRestore(shard, num_ranks, one->stored_dtype,
-                                     one->stored_shape)},
-        tolerance);
+    return !Fits({one->stored_dtype, one->stored_shape},
+                 {shard.dtype,
+                  ShapeToRestore(shard, one->stored_dtype, one->stored_shape)},
+                 tolerance);
   }
   return false;
 }
@@ -84,6 +85,23 @@ void AddSources(const SavedCheckpoint& saved, const StoredQuestion& question,
     if (array == nullptr) continue;
     answer.sources.push_back(
         {.key = key, .form = {.dtype = array->dtype, .shape = array->shape}});
+  }
+}
+
+void AddRows(const SavedCheckpoint& saved, const StoredQuestion& question,
+             StoredAnswer& answer) {
+  for (const std::string& key : question.rows) {
+    const StoredArray* const array = FindArray(saved, key);
+    if (array == nullptr) continue;
+    FoundRows found{.key = key, .shape = array->shape, .ranks = {}};
+    const auto row = static_cast<uint32_t>(array - saved.arrays.data());
+    const auto ranks = std::lower_bound(
+        saved.rows.begin(), saved.rows.end(), row,
+        [](const StoredRows& a, uint32_t b) { return a.array < b; });
+    if (ranks != saved.rows.end() && ranks->array == row) {
+      found.ranks = ranks->ranks;
+    }
+    answer.rows.push_back(std::move(found));
   }
 }
 
@@ -120,8 +138,7 @@ const ArrayForm* FindSource(const StoredAnswer& answer,
   return is_there ? &found->form : nullptr;
 }
 
-StoredQuestion QuestionOf(const ValuesToRead& values, int num_ranks,
-                          bool asks_all) {
+StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all) {
   StoredQuestion question;
   for (const HandledValue& value : values.handled) {
     (value.may_be_absent ? question.optional_handled : question.handled)
@@ -131,6 +148,7 @@ StoredQuestion QuestionOf(const ValuesToRead& values, int num_ranks,
     const Shard& shard = values.shards[i];
     if (values.may_be_absent[i]) question.optional_plain.push_back(shard.key);
     if (IsResizable(shard)) question.resizable.push_back(shard.key);
+    if (shard.rows != nullptr) question.rows.push_back(shard.key);
   }
   for (const ComputedValue& value : values.computed) {
     Append(value.transform.StoredKeys(),
@@ -139,13 +157,15 @@ StoredQuestion QuestionOf(const ValuesToRead& values, int num_ranks,
   if (asks_all) {
     for (size_t i = 0; i < values.shards.size(); ++i) {
       const Shard& shard = values.shards[i];
+      if (shard.rows != nullptr) continue;
       question.arrays.push_back({.key = shard.key,
                                  .dtype = shard.dtype,
-                                 .shape = StoredShape(shard, num_ranks),
+                                 .shape = shard.global_shape,
                                  .tolerance = values.tolerances[i],
                                  .takes_length = IsResizable(shard)});
     }
     question.skipped = values.skipped;
+    Append(question.rows, question.skipped);  // known, in whatever form
     // What values are computed from is wanted.
     for (const ComputedValue& value : values.computed) {
       Append(value.transform.StoredKeys(), question.skipped);
@@ -162,6 +182,7 @@ StoredQuestion MergeQuestions(const std::vector<std::string>& gathered) {
   for (const std::string& bytes : gathered) {
     if (!seen.insert(bytes).second) continue;
     WireReader in(bytes);
+    Append(in.GetTexts(), all.rows);
     Append(in.GetTexts(), all.handled);
     Append(in.GetTexts(), all.optional_handled);
     Append(in.GetTexts(), all.optional_plain);
@@ -177,6 +198,21 @@ StoredQuestion MergeQuestions(const std::vector<std::string>& gathered) {
   }
   MakeDistinct(all);
   return all;
+}
+
+std::map<std::string, std::vector<int32_t>> RanksThatRestoreRows(
+    const std::vector<std::string>& gathered) {
+  std::map<std::string, std::vector<int32_t>> ranks;
+  for (size_t rank = 0; rank < gathered.size(); ++rank) {
+    WireReader in(gathered[rank]);
+    for (std::string& key : in.GetTexts()) {
+      ranks[std::move(key)].push_back(static_cast<int32_t>(rank));
+    }
+  }
+  for (auto& [key, some] : ranks) {
+    if (some.size() == gathered.size()) some.clear();
+  }
+  return ranks;
 }
 
 StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
@@ -203,10 +239,11 @@ StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
          .num_axes = static_cast<int32_t>(array->shape.size()),
          .length = array->shape.back()});
   }
+  AddRows(saved, question, answer);
   return answer;
 }
 
-void LeaveOut(const StoredAnswer& answer, int num_ranks, ValuesToRead& values) {
+void LeaveOut(const StoredAnswer& answer, ValuesToRead& values) {
   if (answer.missing.empty() && answer.mismatched.empty()) return;
   // What is stored below a key is something for a handler, and nothing for an
   // array.
@@ -228,7 +265,7 @@ void LeaveOut(const StoredAnswer& answer, int num_ranks, ValuesToRead& values) {
                            values.shards[i].key)) {
       continue;
     }
-    if (IsMismatched(values.shards[i], num_ranks, values.tolerances[i],
+    if (IsMismatched(values.shards[i], values.tolerances[i],
                      answer.mismatched)) {
       continue;
     }
@@ -241,6 +278,7 @@ void LeaveOut(const StoredAnswer& answer, int num_ranks, ValuesToRead& values) {
 
 std::string EncodeQuestion(const StoredQuestion& question) {
   WireWriter out;
+  out.PutTexts(question.rows);
   out.PutTexts(question.handled);
   out.PutTexts(question.optional_handled);
   out.PutTexts(question.optional_plain);
@@ -263,6 +301,8 @@ std::string EncodeAnswer(const StoredAnswer& answer) {
     out.Put(one.num_axes);
     out.Put(one.length);
   }
+  out.Put<uint64_t>(answer.rows.size());
+  for (const FoundRows& one : answer.rows) PutFoundRows(one, out);
   out.Put<uint64_t>(answer.sources.size());
   for (const SourceForm& source : answer.sources) {
     out.PutText(source.key);
@@ -284,6 +324,7 @@ StoredAnswer DecodeAnswer(std::string_view bytes) {
     one.length = in.Get<int64_t>();
     return one;
   });
+  answer.rows = in.GetAll<FoundRows>([&] { return GetFoundRows(in); });
   answer.sources = in.GetAll<SourceForm>([&] {
     SourceForm source;
     source.key = in.GetText();

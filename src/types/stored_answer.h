@@ -4,6 +4,7 @@
 #ifndef BELAY_TYPES_STORED_ANSWER_H_
 #define BELAY_TYPES_STORED_ANSWER_H_
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -16,6 +17,7 @@
 #include "belay/transform.h"
 #include "belay/type_handler.h"
 #include "types/array_access.h"
+#include "types/rank_rows.h"
 #include "types/values_to_read.h"
 
 namespace belay {
@@ -49,6 +51,7 @@ struct StoredQuestion {
   // form once, ascending; and what the program has, but leaves as it is.
   std::vector<AskedArray> arrays;
   std::vector<std::string> skipped;
+  std::vector<std::string> rows;  // that are rows of ranks
 };
 
 // A stored array of which values are computed.
@@ -61,19 +64,24 @@ struct StoredAnswer {
   std::vector<StoredValue> stored;   // with handlers; ascending by key
   std::vector<std::string> missing;  // that may be absent, and are; ascending
   std::vector<StoredLength> lengths = {};  // of resizable ones; ascending
+  std::vector<FoundRows> rows = {};        // those that are stored; ascending
   std::vector<SourceForm> sources = {};    // those that are stored; ascending
   // See strictness.h.
   std::vector<std::string> unexpected = {};
   std::vector<Conversion> mismatched = {};
 };
 
-// Of one of so many ranks. `asks_all` for a restore that is not as strict as
+// Of one rank. `asks_all` for a restore that is not as strict as
 // usual.
-StoredQuestion QuestionOf(const ValuesToRead& values, int num_ranks,
-                          bool asks_all = false);
+StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all = false);
 
 // The questions of all ranks, as EncodeQuestion wrote them, as one.
 StoredQuestion MergeQuestions(const std::vector<std::string>& gathered);
+
+// The ranks that ask for each key of rows, by key; of those that all ask for,
+// none.
+std::map<std::string, std::vector<int32_t>> RanksThatRestoreRows(
+    const std::vector<std::string>& gathered);
 
 // Errors: NotFound - a value that may not be absent is.
 StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
@@ -81,7 +89,7 @@ StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
 
 // Leaves out the values that may be absent, and are, and those that do not fit
 // what is stored.
-void LeaveOut(const StoredAnswer& answer, int num_ranks, ValuesToRead& values);
+void LeaveOut(const StoredAnswer& answer, ValuesToRead& values);
 
 // Returns the form of a source, or null.
 const ArrayForm* FindSource(const StoredAnswer& answer, const std::string& key);

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/type_name.h"
+#include "model/stored_rows.h"
 #include "model/stored_values.h"
 #include "types/array_access.h"
 #include "types/kept_objects.h"
@@ -124,6 +125,7 @@ class Lister {
       if (names != nullptr) names->insert(shard.key);
       shard.key = WholeKey(outer, shard.key);
       if (!is_save_ && shard.is_const) return ConstValueError(shard.key);
+      BELAY_RETURN_IF_ERROR(NoteRows(outer, shard));
       BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
       BELAY_RETURN_IF_ERROR(TakeLength(find, shard));
       BELAY_RETURN_IF_ERROR(AddFound(std::move(shard)));
@@ -174,6 +176,23 @@ class Lister {
     if (is_save_) return;
     out_.tolerances.push_back(tolerance);
     listed_after_.push_back(num_former);
+  }
+
+  // Rows are listed as a value, since their array alone does not say what they
+  // are.
+  Status NoteRows(const std::string& outer, const Shard& shard) {
+    if (shard.rows == nullptr) return absl::OkStatus();
+    if (!outer.empty()) {
+      return absl::UnimplementedError(
+          Cat("list \"", shard.key, "\": a handler lists rows of ranks, which ",
+              "only a State and objects may have"));
+    }
+    if (is_save_) {
+      out_.values.push_back({.key = shard.key,
+                             .typestr = std::string(kRowsTypestr),
+                             .parts = {""}});
+    }
+    return absl::OkStatus();
   }
 
   // Adds a shard whose elements are found; of a restore with the ghost cells

@@ -75,7 +75,8 @@ Status ValuesToRead::Add(Shard shard, const RestoreChoice& choice) {
     AddShard(std::move(shard), choice);
     return absl::OkStatus();
   }
-  if (shard.dtype == DType::kString) return CheckNotComputed(shard.key, choice);
+  if (shard.dtype == DType::kString || shard.rows != nullptr)
+    return CheckNotComputed(shard.key, choice);
   if (!choice.stored_key.empty()) shard.key = choice.stored_key;
   computed.push_back({.shard = std::move(shard),
                       .transform = choice.transform,
@@ -116,8 +117,8 @@ StatusOr<ValuesToRead> ChooseValues(const State& state,
       if (is_handled[i]) continue;
       Shard shard = state.shards()[i];
       RestoreChoice choice = choose(shard.key);
-      // Of another number of ranks some would get nothing.
-      if (shard.per_rank) choice.tolerance.lengths = false;
+      // Some would get nothing.
+      if (shard.rows != nullptr) choice.tolerance.lengths = false;
       if (choice.skip) {
         Skip(shard.key, choice, values);
       } else {

@@ -18,7 +18,7 @@ TEST(ListingTest, ReplicatedValuesGetTheRankAsReplica) {
   state.Add("name", name);
   state.AddPiece("w", {4, 3}, {{2, 0}, {2, 3}}, piece);
   state.AddShard({.key = "x", .replica = 9, .data = piece});
-  std::vector<Shard> shards = ListShards(state.shards(), 5, 8);
+  std::vector<Shard> shards = ListShards(state.shards(), 5);
   ASSERT_EQ(MapToDevices(shards, {}, 5), absl::OkStatus());
   ASSERT_EQ(shards.size(), 4);
   EXPECT_EQ(shards[0].replica, 5);
@@ -41,7 +41,7 @@ TEST(ListingTest, DevicesAreOfTheJobUnlessTheProgramNamesThem) {
   float piece[6] = {};
   state.AddLaidOut("w", *layout, {4}, 5, piece);
   state.AddShard({.key = "x", .device = ParseDevice("/gpu:1").value()});
-  std::vector<Shard> shards = ListShards(state.shards(), 5, 8);
+  std::vector<Shard> shards = ListShards(state.shards(), 5);
   EXPECT_EQ(JobOf({}), "belay");
   ASSERT_EQ(MapToDevices(shards, {.job_name = "a/b"}, 5), absl::OkStatus());
   EXPECT_EQ(JobOf(shards), "a_b");
@@ -82,7 +82,7 @@ TEST(ListingTest, ADescriptionHasEverythingButBytes) {
   state.Add("empty", empty);
   state.AddPiece("w", {4, 3}, {{2, 0}, {2, 3}}, piece);
   const std::vector<ShardInfo> infos =
-      DescribeShards(ListShards(state.shards(), 2, 8));
+      DescribeShards(ListShards(state.shards(), 2));
   ASSERT_EQ(infos.size(), 3);
   EXPECT_EQ(infos[0], (ShardInfo{.key = "name",
                                  .dtype = DType::kString,
@@ -97,7 +97,7 @@ TEST(ListingTest, ADescriptionHasEverythingButBytes) {
 }
 
 TEST(ListingTest, NothingIsListedForAnEmptyState) {
-  EXPECT_TRUE(ListShards({}, 0, 1).empty());
+  EXPECT_TRUE(ListShards({}, 0).empty());
   EXPECT_TRUE(DescribeShards({}).empty());
 }
 

@@ -14,6 +14,7 @@
 #include "graph/live_graph.h"
 #include "handled.h"
 #include "objects.h"
+#include "rows.h"
 #include "store/paths.h"
 #include "values.h"
 
@@ -72,6 +73,13 @@ belay::Status WriteValues(const belay::Comm& comm, const std::string& dir) {
       .status();
 }
 
+belay::Status WriteRows(const belay::Comm& comm, const std::string& dir) {
+  belay::golden::Rows rows(comm.rank());
+  belay::State state;
+  rows.AddTo(state);
+  return belay::Save(comm, dir, belay::golden::kRowsStep, state).status();
+}
+
 belay::Status Write(const std::string& dir) {
   belay::StatusOr<belay::Comm> comm = belay::Comm::Duplicate(MPI_COMM_WORLD);
   if (!comm.ok()) return comm.status();
@@ -79,6 +87,7 @@ belay::Status Write(const std::string& dir) {
   belay::Status status = WriteArrays(*comm, dir);
   if (status.ok()) status = WriteObjects(*comm, dir);
   if (status.ok()) status = WriteValues(*comm, dir);
+  if (status.ok()) status = WriteRows(*comm, dir);
   return status.ok() ? comm->Close() : status;
 }
 

@@ -56,7 +56,7 @@ TEST(IndexDigestTest, TheDigestIsThatOfTheFormat) {
 }
 
 // Which digests differ: structure, values, added by 1.1, by 1.2, by 1.3,
-// by 1.4.
+// by 1.4, by 1.5.
 std::vector<bool> Differ(const IndexColumns& a, const IndexColumns& b) {
   const IndexDigest da = DigestOf(a), db = DigestOf(b);
   return {da.structure != db.structure,
@@ -64,11 +64,14 @@ std::vector<bool> Differ(const IndexColumns& a, const IndexColumns& b) {
           DigestOfAdded(1, a) != DigestOfAdded(1, b),
           DigestOfAdded(2, a) != DigestOfAdded(2, b),
           DigestOfAdded(3, a) != DigestOfAdded(3, b),
-          DigestOfAdded(4, a) != DigestOfAdded(4, b)};
+          DigestOfAdded(4, a) != DigestOfAdded(4, b),
+          DigestOfAdded(5, a) != DigestOfAdded(5, b)};
 }
 
 TEST(IndexDigestTest, EveryRowOfEveryColumnCountsInOneDigest) {
-  const IndexColumns good = ToColumns(SmallIndex());
+  SavedCheckpoint saved = SmallIndex();
+  saved.rows = {{0, RowRanksOf({2, 2})}, {4, RowRanksOf({0, 1, 1})}};
+  const IndexColumns good = ToColumns(saved);
   IndexColumns changed = good;
   int columns = 0;
   uint32_t minor = 0;
@@ -76,7 +79,7 @@ TEST(IndexDigestTest, EveryRowOfEveryColumnCountsInOneDigest) {
     using Row = typename std::decay_t<decltype(column)>::value_type;
     const bool is_value =
         path == ".belay/step" || path == ".belay/checksums/crc32c";
-    std::vector<bool> expected(6);
+    std::vector<bool> expected(7);
     expected[minor > 0 ? minor + 1 : is_value ? 1 : 0] = true;
     ++columns;
     for (Row& row : column) {
@@ -89,12 +92,12 @@ TEST(IndexDigestTest, EveryRowOfEveryColumnCountsInOneDigest) {
       EXPECT_EQ(Differ(changed, good), expected) << path;
       row = old;
     }
-    EXPECT_EQ(Differ(changed, good), std::vector<bool>(6)) << path;
+    EXPECT_EQ(Differ(changed, good), std::vector<bool>(7)) << path;
   };
   for (; minor <= kFormatMinor; ++minor) {
     ForEachColumn(minor, changed, change);
   }
-  EXPECT_EQ(columns, 19 + 2 + 15 + 7 + 3);
+  EXPECT_EQ(columns, 19 + 2 + 15 + 7 + 3 + 4);
 }
 
 // The digests that an older reader knows do not see newer columns.

@@ -98,10 +98,11 @@ TEST_F(IndexFileTest, TheSameIndexIsTheSameFile) {
   EXPECT_EQ(Content("index.h5"), first);
 }
 
-// Calls fn(path, column) for the columns of all versions.
+// Calls fn(path, column) for the columns of all versions but those of rows,
+// which are left out where there are none.
 template <typename Fn>
 void ForEveryColumn(const IndexColumns& columns, const Fn& fn) {
-  for (uint32_t minor = 0; minor <= kFormatMinor; ++minor) {
+  for (uint32_t minor = 0; minor <= kFormatMinorWithoutRows; ++minor) {
     ForEachColumn(minor, columns, fn);
   }
 }

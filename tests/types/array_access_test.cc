@@ -133,20 +133,6 @@ TEST(ArrayAccessTest, OnlyArraysOfOneAxisGiveALength) {
   EXPECT_FALSE(TakesLength(shards[0], DType::kString, {}));
 }
 
-TEST(ArrayAccessTest, ValuesPerRankHaveTheRanksInFront) {
-  std::vector<float> mine(2);
-  State state;
-  state.AddPerRank("mine", mine);
-  std::vector<Shard> shards = ShardsOf(state);
-  EXPECT_EQ(StoredShape(shards[0], 4), Shape({4, 2}));
-  EXPECT_EQ(ShapeToRestore(shards[0], 4, DType::kF32, {4, 9}), Shape({4, 9}));
-  EXPECT_EQ(ShapeToRestore(shards[0], 4, DType::kF32, {9}), Shape({4, 2}));
-  EXPECT_EQ(GiveLengths({{"mine", 1, 50}}, shards), absl::OkStatus());
-  EXPECT_EQ(mine.size(), 2);
-  EXPECT_EQ(GiveLengths({{"mine", 2, 50}}, shards), absl::OkStatus());
-  EXPECT_EQ(mine.size(), 50);
-}
-
 TEST(ArrayAccessTest, OneContainerCannotTakeTwoLengths) {
   std::vector<float> values(2);
   State state;

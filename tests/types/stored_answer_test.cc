@@ -79,7 +79,7 @@ std::vector<std::string> PlainKeys(const ValuesToRead& values) {
 TEST(StoredAnswerTest, WhatIsAskedIsWhatIsToBeRead) {
   const Program program({"q", "p", "skipped", "old"}, {"n", "m", "l"},
                         {"p", "l"});
-  const StoredQuestion question = QuestionOf(program.values, 1);
+  const StoredQuestion question = QuestionOf(program.values);
   EXPECT_THAT(question.handled, ElementsAre("p"));
   EXPECT_THAT(question.optional_handled, ElementsAre("p", "q"));
   EXPECT_THAT(question.optional_plain, ElementsAre("m", "n"));
@@ -89,8 +89,8 @@ TEST(StoredAnswerTest, WhatIsAskedIsWhatIsToBeRead) {
 TEST(StoredAnswerTest, RanksMayAskForOtherThings) {
   const Program one({"p", "q"}, {"n"}), other({"q", "group"}, {"m"});
   const StoredQuestion all =
-      MergeQuestions({EncodeQuestion(QuestionOf(one.values, 1)),
-                      EncodeQuestion(QuestionOf(other.values, 1))});
+      MergeQuestions({EncodeQuestion(QuestionOf(one.values)),
+                      EncodeQuestion(QuestionOf(other.values))});
   EXPECT_THAT(all.optional_handled, ElementsAre("group", "p", "q"));
   EXPECT_THAT(all.optional_plain, ElementsAre("m", "n"));
   const StoredAnswer answer =
@@ -104,8 +104,8 @@ TEST(StoredAnswerTest, RanksMayAskForOtherThings) {
 TEST(StoredAnswerTest, WhatIsAbsentIsLeftOut) {
   Program program({"q", "p"}, {"m", "n", "p"});
   const StoredAnswer answer =
-      AnswerOf(Saved(), QuestionOf(program.values, 1)).value();
-  LeaveOut(answer, 1, program.values);
+      AnswerOf(Saved(), QuestionOf(program.values)).value();
+  LeaveOut(answer, program.values);
   EXPECT_THAT(HandledKeys(program.values), ElementsAre("p"));
   // No array is stored under "p", but something is: an error, later.
   EXPECT_THAT(PlainKeys(program.values), ElementsAre("n", "p"));
@@ -116,18 +116,17 @@ TEST(StoredAnswerTest, WhatIsAbsentIsLeftOut) {
 // has to be there is not left out because another one need not.
 TEST(StoredAnswerTest, TheSameKeyForBoth) {
   Program program({"group"}, {"group", "m"}, {"m"});
-  StoredAnswer answer =
-      AnswerOf(Saved(), QuestionOf(program.values, 1)).value();
+  StoredAnswer answer = AnswerOf(Saved(), QuestionOf(program.values)).value();
   EXPECT_THAT(answer.missing, ElementsAre("group"));
   answer.missing = {"group", "m"};  // as another rank has it
-  LeaveOut(answer, 1, program.values);
+  LeaveOut(answer, program.values);
   EXPECT_THAT(HandledKeys(program.values), ElementsAre("group"));
   EXPECT_THAT(PlainKeys(program.values), ElementsAre("m"));
 }
 
 TEST(StoredAnswerTest, WhatHasToBeThereIsAnErrorOtherwise) {
   const Program program({"q"}, {}, {"q"});
-  EXPECT_EQ(AnswerOf(Saved(), QuestionOf(program.values, 1)).status().code(),
+  EXPECT_EQ(AnswerOf(Saved(), QuestionOf(program.values)).status().code(),
             absl::StatusCode::kNotFound);
   EXPECT_THAT(AnswerOf(Saved(), {})->stored, IsEmpty());
 }

@@ -1,0 +1,207 @@
+// Rows: what ranks hold any number of, such as particles, or have one or more
+// of their own, such as the state of a random generator.
+//
+//   state.AddRows("particles/x", x);      // a vector of any length on each
+//   rank state.AddPerRank("random", random);   // a vector of this rank's own
+//
+// What is stored is one array, the rows of all ranks in the order of the ranks,
+// and how many rows each of them had. As many ranks as have saved get their own
+// rows back; what others get, the options say.
+
+#ifndef BELAY_ROWS_H_
+#define BELAY_ROWS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+#include "belay/memory.h"
+#include "belay/shard.h"
+
+namespace belay {
+
+// What ranks get that are not as many as those that saved.
+enum class OtherRanks : uint8_t {
+  kError,  // an error
+  kEven,  // all rows, in their order, the same number for each rank or one more
+  kFirst,  // each the rows that rank 0 had
+};
+
+// How rows of T are restored.
+template <typename T>
+struct RowsOptions {
+  // Numbers of which each row has so many, one behind the other in the range:
+  // {100} for rows of 100 numbers. Empty: a row is an element of the range.
+  Shape row = {};
+  OtherRanks other_ranks = OtherRanks::kEven;
+  // In place of `other_ranks`: the rank whose rows this one gets, 0 <= result <
+  // saved_ranks, or -1 for none. Equal on all ranks for equal arguments.
+  std::function<int(int rank, int num_ranks, int saved_ranks)> source = nullptr;
+  // In place of both, and whatever the number of ranks: the rank that gets a
+  // row, of which it is given the first element. Called once for each row, on
+  // one of the ranks. Rows of one rank stay in their order.
+  std::function<int(const T& row)> owner = nullptr;
+};
+
+// How values that each rank has of its own are restored.
+struct PerRankOptions {
+  OtherRanks other_ranks = OtherRanks::kError;
+  // As of RowsOptions.
+  std::function<int(int rank, int num_ranks, int saved_ranks)> source = nullptr;
+};
+
+// RowsOptions whatever T is. What a Shard has.
+struct RankRows {
+  Shape row = {};
+  OtherRanks other_ranks = OtherRanks::kEven;
+  std::function<int(int rank, int num_ranks, int saved_ranks)> source = nullptr;
+  std::function<int(const void* row)> owner = nullptr;
+};
+
+// How a row of this type is stored.
+template <typename T>
+struct RowType {};
+template <Element T>
+struct RowType<T> {
+  using ElementType = T;
+  // The numbers of a row, none of one. Local.
+  static Shape Row() { return {}; }
+};
+template <Element T, size_t kLength>
+struct RowType<std::array<T, kLength>> {
+  using ElementType = T;
+  // Local.
+  static Shape Row() { return {static_cast<int64_t>(kLength)}; }
+};
+
+template <typename T>
+concept RowElement = requires {
+  typename RowType<T>::ElementType;
+};
+
+// A range whose elements are rows, such as std::vector<double> and
+// std::vector<std::array<double, 3>>.
+template <typename R>
+concept RowRange =
+    std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
+    RowElement<std::remove_cv_t<std::ranges::range_value_t<R>>>;
+
+// For rows alone: how a range of rows is found, and given another length.
+namespace rows {
+
+template <typename T>
+inline constexpr size_t kWidth = sizeof(T) /
+                                 sizeof(typename RowType<T>::ElementType);
+
+template <typename R>
+inline constexpr ArrayAccess kAccess = {
+    .view = [](void* object) -> ArrayAccess::View {
+      using T = std::ranges::range_value_t<R>;
+      auto& range = *static_cast<R*>(object);
+      return {
+          std::ranges::data(range), DTypeOf<typename RowType<T>::ElementType>(),
+          Shape{static_cast<int64_t>(std::ranges::size(range) * kWidth<T>)}};
+    },
+    .resize =
+        [](void* object, size_t elements) {
+          using T = std::ranges::range_value_t<R>;
+          static_cast<R*>(object)->resize(elements / kWidth<T>);
+        }};
+
+// The bytes of a text are rows of one byte each.
+inline constexpr ArrayAccess kTextAccess = {
+    .view = [](void* object) -> ArrayAccess::View {
+      auto& text = *static_cast<std::string*>(object);
+      return {text.data(), DType::kU8,
+              Shape{static_cast<int64_t>(text.size())}};
+    },
+    .resize =
+        [](void* object, size_t elements) {
+          static_cast<std::string*>(object)->resize(elements);
+        }};
+
+// A shard of `elements` numbers at `data`, in rows. Without a key. Local.
+Shard ShardOf(DType dtype, void* data, int64_t elements, RankRows rows);
+
+// The rows of a range. Local.
+template <RowRange R>
+Shard ShardOfRange(R& range, RankRows rank_rows) {
+  using T = std::remove_cv_t<std::ranges::range_value_t<R>>;
+  using U = std::remove_const_t<R>;
+  const auto elements =
+      static_cast<int64_t>(std::ranges::size(range) * kWidth<T>);
+  void* const data =
+      const_cast<void*>(static_cast<const void*>(std::ranges::data(range)));
+  Shard shard = ShardOf(DTypeOf<typename RowType<T>::ElementType>(), data,
+                        elements, std::move(rank_rows));
+  shard.is_const = std::is_const_v<R> || kHasConstElements<R>;
+  if constexpr (requires(U & some) { some.resize(size_t{}); }) {
+    shard.object = const_cast<U*>(std::addressof(range));
+    shard.access = &kAccess<U>;
+  }
+  return shard;
+}
+
+}  // namespace rows
+
+// Returns the shard of a range of rows, without a key. Local.
+template <RowRange R>
+Shard RowsOf(R& range,
+             const RowsOptions<std::remove_cv_t<std::ranges::range_value_t<R>>>&
+                 options = {}) {
+  using T = std::remove_cv_t<std::ranges::range_value_t<R>>;
+  RankRows rank_rows{.row = RowType<T>::Row(),
+                     .other_ranks = options.other_ranks,
+                     .source = options.source};
+  if (!options.row.empty()) rank_rows.row = options.row;
+  if (options.owner != nullptr) {
+    rank_rows.owner = [owner = options.owner](const void* row) {
+      return owner(*static_cast<const T*>(row));
+    };
+  }
+  return rows::ShardOfRange(range, std::move(rank_rows));
+}
+
+// Returns the shard of a value that this rank has of its own, without a key:
+// of a number, a range of rows, or a std::string, whose bytes are stored.
+// Local.
+template <typename T>
+Shard PerRankOf(T& value, const PerRankOptions& options = {}) {
+  using U = std::remove_const_t<T>;
+  RankRows rank_rows{.other_ranks = options.other_ranks,
+                     .source = options.source};
+  if constexpr (std::is_same_v<U, std::string>) {
+    Shard shard =
+        rows::ShardOf(DType::kU8, const_cast<char*>(value.data()),
+                      static_cast<int64_t>(value.size()), std::move(rank_rows));
+    shard.object = const_cast<U*>(&value);
+    shard.access = &rows::kTextAccess;
+    shard.is_const = std::is_const_v<T>;
+    return shard;
+  } else if constexpr (RowElement<U>) {
+    std::span<T, 1> one(&value, 1);
+    rank_rows.row = RowType<U>::Row();
+    return rows::ShardOfRange(one, std::move(rank_rows));
+  } else {
+    rank_rows.row = RowType<std::ranges::range_value_t<T>>::Row();
+    return rows::ShardOfRange(value, std::move(rank_rows));
+  }
+}
+
+// What PerRankOf takes.
+template <typename T>
+concept PerRankValue = std::is_same_v<std::remove_cvref_t<T>, std::string> ||
+    RowElement<std::remove_cvref_t<T>> || RowRange<std::remove_reference_t<T>>;
+
+}  // namespace belay
+
+#endif  // BELAY_ROWS_H_

@@ -1,0 +1,149 @@
+#include "types/owned_rows.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/guarded.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/wire.h"
+#include "belay/rows.h"
+#include "types/array_access.h"
+
+namespace belay {
+namespace {
+
+bool HasOwner(const Shard& shard) {
+  return shard.rows != nullptr && shard.rows->owner != nullptr;
+}
+
+int64_t RowBytes(const Shard& shard) {
+  return NumElements(shard.rows->row) * DTypeSize(shard.dtype);
+}
+
+// The owner of each row of a shard.
+StatusOr<std::vector<int32_t>> OwnersOf(const Shard& shard, int num_ranks) {
+  const auto* row = static_cast<const char*>(shard.data);
+  std::vector<int32_t> owners(static_cast<size_t>(shard.box.shape[0]));
+  for (size_t i = 0; i < owners.size(); ++i, row += RowBytes(shard)) {
+    BELAY_ASSIGN_OR_RETURN(owners[i],
+                           Guarded([&] { return shard.rows->owner(row); }));
+    if (owners[i] >= 0 && owners[i] < num_ranks) continue;
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "restore \"%s\": the owner of row %d is no rank (need 0 to %d, found "
+        "%d)",
+        shard.key, shard.box.offset[0] + static_cast<int64_t>(i), num_ranks - 1,
+        owners[i]));
+  }
+  return owners;
+}
+
+// Appends the rows of a shard to what their owners get.
+Status Pack(const Shard& shard, std::vector<std::string>& to) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<int32_t> owners,
+                         OwnersOf(shard, static_cast<int>(to.size())));
+  std::vector<int64_t> counts(to.size());
+  for (const int32_t owner : owners) ++counts[static_cast<size_t>(owner)];
+  const int64_t bytes = RowBytes(shard);
+  for (size_t rank = 0; rank < to.size(); ++rank) {
+    if (counts[rank] == 0) continue;
+    WireWriter head;
+    head.PutText(shard.key);
+    head.Put(counts[rank]);
+    head.Put(bytes);
+    to[rank] += head.bytes();
+    to[rank].reserve(to[rank].size() +
+                     static_cast<size_t>(counts[rank] * bytes));
+  }
+  const auto* row = static_cast<const char*>(shard.data);
+  for (const int32_t owner : owners) {
+    to[static_cast<size_t>(owner)].append(row, static_cast<size_t>(bytes));
+    row += bytes;
+  }
+  return absl::OkStatus();
+}
+
+// Rows of one key that came from one rank.
+struct Arrived {
+  int64_t count = 0;
+  std::string_view bytes;
+};
+
+// What came, by key, in the order of the ranks.
+std::map<std::string, std::vector<Arrived>, std::less<>> Unpack(
+    const std::vector<std::span<std::byte>>& from) {
+  std::map<std::string, std::vector<Arrived>, std::less<>> arrived;
+  for (const std::span<std::byte> bytes : from) {
+    std::string_view rest(reinterpret_cast<const char*>(bytes.data()),
+                          bytes.size());
+    while (!rest.empty()) {
+      WireReader in(rest);
+      const std::string key(in.GetText());
+      const auto count = in.Get<int64_t>();
+      const auto size = static_cast<size_t>(count * in.Get<int64_t>());
+      rest = in.Rest();
+      arrived[key].push_back({count, rest.substr(0, size)});
+      rest.remove_prefix(size);
+    }
+  }
+  return arrived;
+}
+
+Status TakeRows(const std::vector<Arrived>& arrived, Shard& shard) {
+  int64_t count = 0;
+  for (const Arrived& one : arrived) count += one.count;
+  if (count != shard.box.shape[0]) {
+    if (shard.access == nullptr) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "restore \"%s\": this rank owns another number of rows than it has "
+          "room for (need %d, found %d)",
+          shard.key, count, shard.box.shape[0]));
+    }
+    shard.object_elements = -1;
+    BELAY_RETURN_IF_ERROR(Resize(count * NumElements(shard.rows->row), shard));
+  }
+  auto* next = static_cast<char*>(shard.data);
+  for (const Arrived& one : arrived) {
+    std::memcpy(next, one.bytes.data(), one.bytes.size());
+    next += one.bytes.size();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool HasOwners(const std::vector<Shard>& shards) {
+  return std::any_of(shards.begin(), shards.end(), HasOwner);
+}
+
+StatusOr<std::vector<std::string>> PackByOwner(const std::vector<Shard>& shards,
+                                               int num_ranks) {
+  std::vector<std::string> to(static_cast<size_t>(num_ranks));
+  for (const Shard& shard : shards) {
+    if (HasOwner(shard)) BELAY_RETURN_IF_ERROR(Pack(shard, to));
+  }
+  return to;
+}
+
+Status TakeOwned(const std::vector<std::span<std::byte>>& from,
+                 std::vector<Shard>& shards) {
+  auto arrived = Unpack(from);
+  const std::vector<Arrived> none;
+  for (Shard& shard : shards) {
+    if (!HasOwner(shard)) continue;
+    auto found = arrived.extract(shard.key);
+    BELAY_RETURN_IF_ERROR(
+        TakeRows(found.empty() ? none : found.mapped(), shard));
+  }
+  if (arrived.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Cat("restore \"", arrived.begin()->first,
+          "\": this rank owns rows of it, and does not restore it"));
+}
+
+}  // namespace belay
