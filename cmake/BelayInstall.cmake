@@ -34,3 +34,27 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/belayConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/belayConfig.cmake
               ${PROJECT_BINARY_DIR}/belayConfigVersion.cmake
         DESTINATION ${BELAY_CMAKE_DIR})
+
+# For programs that are built without CMake:
+#   mpicxx -std=c++20 main.cc $(pkg-config --cflags --libs belay)
+# MPI comes from the compiler. What only a static belay needs is not private:
+# where there is no other one, nobody should have to say --static.
+set(BELAY_PC_REQUIRES absl_status absl_statusor absl_inlined_vector absl_strings)
+set(BELAY_PC_LIBS "")
+if(BELAY_IS_STATIC)
+  list(APPEND BELAY_PC_REQUIRES absl_function_ref absl_time absl_flat_hash_map
+       absl_hash libisal libxxhash re2)
+  foreach(library IN LISTS HDF5_LIBRARIES)
+    string(APPEND BELAY_PC_LIBS " ${library}")
+  endforeach()
+  string(APPEND BELAY_PC_LIBS " -pthread")
+endif()
+list(JOIN BELAY_PC_REQUIRES " " BELAY_PC_REQUIRES)
+# Found from where the file lies: `cmake --install --prefix` chooses that.
+set(BELAY_PC_DIR ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH BELAY_PC_PREFIX ${BELAY_PC_DIR} ${CMAKE_INSTALL_PREFIX})
+file(RELATIVE_PATH BELAY_PC_INCLUDEDIR
+     ${BELAY_PC_DIR} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+configure_file(cmake/belay.pc.in ${PROJECT_BINARY_DIR}/belay.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/belay.pc
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh BUILD SOURCE CXX: installs BUILD into a new prefix, builds the project
-# in SOURCE against it, and runs that on two ranks.
+# run.sh BUILD SOURCE CXX: installs BUILD into a new prefix, builds the program
+# in SOURCE against it in all ways that README names, and runs it on two ranks.
 set -eu
 build=$1 source=$2 cxx=$3
 scratch=$(mktemp -d)
@@ -22,11 +22,34 @@ if [ -x "$scratch/prefix/bin/belay" ]; then
   "$scratch/prefix/bin/belay" simulate --model copy --from dp=2 >/dev/null
 fi
 
-cmake -S "$source/tests/consumer" -B "$scratch/build" -G Ninja \
-  -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$scratch/prefix" \
-  -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF >"$scratch/configure.log" ||
-  { cat "$scratch/configure.log"; exit 1; }
-cmake --build "$scratch/build"
-mpirun --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 \
-  --mca btl self,vader --mca io romio321 -n 2 \
-  "$scratch/build/consumer" "$scratch/run"
+run() {
+  mpirun --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 \
+    --mca btl self,vader --mca io romio321 -n 2 "$@"
+}
+
+# CMake, also in projects that ask for an older one and its policies.
+for version in 3.25 3.0 2.8.12; do
+  project=$scratch/cmake-$version
+  mkdir "$project"
+  cp "$source/tests/consumer/main.cc" "$project"
+  sed "s/VERSION 3.25/VERSION $version/" \
+    "$source/tests/consumer/CMakeLists.txt" >"$project/CMakeLists.txt"
+  cmake -S "$project" -B "$project/build" -G Ninja -Wno-dev -Wno-deprecated \
+    -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$scratch/prefix" \
+    -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF >"$project/configure.log" 2>&1 ||
+    { cat "$project/configure.log"; exit 1; }
+  cmake --build "$project/build"
+  run "$project/build/consumer" "$scratch/run-$version"
+done
+
+# pkg-config, wherever the installed copy has been moved to.
+mv "$scratch/prefix" "$scratch/moved"
+pc=$(find "$scratch/moved" -name belay.pc)
+test -n "$pc" || { echo "not installed: belay.pc"; exit 1; }
+export PKG_CONFIG_PATH="${pc%/*}"
+export OMPI_CXX="$cxx"
+# Not quoted: it is several words.
+# shellcheck disable=SC2046
+mpicxx -std=c++20 "$source/tests/consumer/main.cc" -o "$scratch/consumer" \
+  $(pkg-config --cflags --libs belay)
+run "$scratch/consumer" "$scratch/run-pkg-config"
