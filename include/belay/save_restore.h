@@ -3,8 +3,8 @@
 //   auto comm = belay::Comm::Duplicate(MPI_COMM_WORLD);
 //   belay::State state;
 //   state.AddPiece("weights", {rows, 8}, my_box, my_rows.data());
+//   auto restored = belay::RestoreLatestOrNothing(*comm, "run", state);
 //   auto saved = belay::Save(*comm, "run", step, state);
-//   auto restored = belay::Restore(*comm, "run", belay::kLatestStep, state);
 //
 // A checkpoint is the directory <dir>/step_<number>. It appears in one atomic
 // rename once every byte is on disk, and nothing in it changes afterwards.
@@ -83,6 +83,16 @@ StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,
 StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
                                 std::optional<int64_t> step, const State& state,
                                 const RestoreOptions& options = {});
+
+// Restores the newest committed step, as Restore with kLatestStep, or returns
+// nothing where there is none yet: `dir` does not exist, or holds no committed
+// step. Then the values stay as they are. Collective. Only rank 0 looks at the
+// directory. Same on all ranks: dir, options.
+// Errors: those of Restore: a step that is there and cannot be restored is one,
+//   and so is a directory that cannot be looked at.
+StatusOr<std::optional<RestoreResult>> RestoreLatestOrNothing(
+    const Comm& comm, const std::string& dir, const State& state,
+    const RestoreOptions& options = {});
 
 // A step that was chosen for restoring values that may not exist yet. A plain
 // value, equal on all ranks. What it holds can be looked up with a

@@ -210,6 +210,18 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
   return ReadState(run, state);
 }
 
+StatusOr<std::optional<RestoreResult>> RestoreLatestOrNothing(
+    const Comm& comm, const std::string& dir, const State& state,
+    const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
+  RestoreRun run(comm, {.path = dir, .kind = RestoreSource::Kind::kRun},
+                 options);
+  BELAY_RETURN_IF_AGREED(BeginRestore(run, state.status()));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, OpenStationIfAny(run));
+  if (!any) return std::nullopt;
+  return ReadState(run, state);
+}
+
 StatusOr<RestoreResult> Restore(const Comm& comm, const PendingRestore& pending,
                                 const State& state,
                                 const RestoreOptions& options) {

@@ -1,4 +1,6 @@
 // Station open of a restore: which checkpoint it is, and what its index says.
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/wire.h"
@@ -9,6 +11,7 @@
 #include "store/commit.h"
 #include "store/index_file.h"
 #include "store/missing_step.h"
+#include "store/own_files.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
 
@@ -50,6 +53,24 @@ Status FindStep(RestoreSource& source) {
   source.step = steps->back();
   source.path = StepPath(source.path, source.step);
   return absl::OkStatus();
+}
+
+// Whether there is nothing to go on from yet, which is no mistake: no
+// directory, or one in which no step is committed. Not so what was a step or is
+// not one yet, nor no name at all. Rank 0 only.
+StatusOr<bool> HoldsNothing(const std::string& path) {
+  if (path.empty() || IsInProgress(NameOf(WithoutSlashes(path)))) return false;
+  const StatusOr<std::vector<std::string>> names = ListDirectory(path);
+  if (absl::IsNotFound(names.status())) return true;
+  BELAY_RETURN_IF_ERROR(names.status());
+  if (std::ranges::any_of(*names, [](const std::string& name) {
+        return name == IndexName() || IsDataFile(name);
+      })) {
+    return false;
+  }
+  BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps,
+                         CommittedSteps(path, kStepPrefix));
+  return steps.empty();
 }
 
 // Runs after the index was read, which is then at worst older than what this
@@ -115,6 +136,21 @@ Status OpenStation(RestoreRun& run) {
   const Status status = OnRoot(run.team, [&] { return OpenIndex(run); });
   if (!status.ok()) LogError(run.team, status);
   return status;
+}
+
+StatusOr<bool> OpenStationIfAny(RestoreRun& run) {
+  run.stations.Enter("open");
+  const StatusOr<std::string> found =
+      FromRoot(run.team, [&]() -> StatusOr<std::string> {
+        BELAY_ASSIGN_OR_RETURN(const bool nothing,
+                               HoldsNothing(run.source.path));
+        if (nothing) return std::string("n");
+        BELAY_RETURN_IF_ERROR(OpenIndex(run));
+        return std::string("y");
+      });
+  if (!found.ok()) LogError(run.team, found.status());
+  BELAY_RETURN_IF_AGREED(found.status());
+  return *found == "y";
 }
 
 Status PinRestore(RestoreRun& run) {

@@ -110,6 +110,10 @@ Status BeginRestore(RestoreRun& run, const Status& mine);
 // Station open: rank 0 reads the index. Collective; agreed.
 Status OpenStation(RestoreRun& run);
 
+// The same where there may be nothing to open: returns whether there was.
+// Collective; agreed.
+StatusOr<bool> OpenStationIfAny(RestoreRun& run);
+
 // Tells all ranks in run.source what was opened. Collective; agreed.
 Status PinRestore(RestoreRun& run);
 
