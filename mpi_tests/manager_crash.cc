@@ -1,9 +1,10 @@
 // One life of a program with a manager, which manager_crash.sh kills again and
 // again.
 //
-// manager_crash DIR N: checks what the last life left, restores the newest
-// step, and saves the next one until rank 0 makes its N-th system call that
-// changes the names in a directory or makes them durable. There it is killed.
+// manager_crash [state] DIR N: checks what the last life left, restores the
+// newest step, and saves the next one until rank 0 makes its N-th system call
+// that changes the names in a directory or makes them durable. There it is
+// killed. With `state` the manager is one of a State, else of a Checkpoint.
 // Exit codes: 3 wrong values, 4 a committed step is gone, 5 a step is not
 // managed, 6 a call failed.
 
@@ -17,6 +18,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "belay/checkpoint_manager.h"
@@ -81,11 +83,20 @@ void CheckWhatIsLeft(const CheckpointManager& manager,
   }
 }
 
-void Live(const std::string& dir, int64_t calls) {
+StatusOr<CheckpointManager> Manage(testing::Program& program, bool of_state,
+                                   const std::string& dir) {
+  const ManagerOptions options = {.max_to_keep = 2};
+  if (of_state) {
+    return CheckpointManager::Create(program.comm(), program.state(), dir,
+                                     options);
+  }
+  return CheckpointManager::Create(program.checkpoint(), dir, options);
+}
+
+void Live(bool of_state, const std::string& dir, int64_t calls) {
   const std::string reported = dir + ".reported";
   testing::Program program;
-  auto manager =
-      CheckpointManager::Create(program.checkpoint(), dir, {.max_to_keep = 2});
+  auto manager = Manage(program, of_state, dir);
   if (!manager.ok()) End(6, manager.status().ToString());
   CheckWhatIsLeft(*manager, reported);
   const auto restored = manager->RestoreOrInitialize();
@@ -108,10 +119,11 @@ void Live(const std::string& dir, int64_t calls) {
 }  // namespace belay
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  const bool of_state = argc == 4 && std::string_view(argv[1]) == "state";
+  if (argc != (of_state ? 4 : 3)) return 2;
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-  belay::Live(argv[1], std::atoll(argv[2]));
+  belay::Live(of_state, argv[argc - 2], std::atoll(argv[argc - 1]));
   MPI_Finalize();
   return 0;
 }

@@ -1,4 +1,4 @@
-// A small program with a Checkpoint.
+// A small program with a Checkpoint, and with a State.
 
 #ifndef BELAY_MPI_TESTS_MANAGER_PROGRAM_H_
 #define BELAY_MPI_TESTS_MANAGER_PROGRAM_H_
@@ -7,8 +7,10 @@
 #include <functional>
 #include <vector>
 
+#include "belay/box.h"
 #include "belay/checkpoint.h"
 #include "belay/comm.h"
+#include "belay/state.h"
 #include "belay/trackable.h"
 #include "mpi_test.h"
 #include "small_state.h"
@@ -22,6 +24,8 @@ class Program {
       : comm_(*Comm::Duplicate(MPI_COMM_WORLD)),
         rows_(kRows),
         checkpoint_(comm_, *this) {
+    state_.AddPiece("rows", {kRows * WorldSize()}, Place(), rows_);
+    state_.Add("number", number_);
     Set(0);
   }
   ~Program() { comm_.Close().IgnoreError(); }
@@ -29,10 +33,7 @@ class Program {
 
   void Track(Tracker& tracker) {
     if (on_track) on_track();
-    tracker.Value(
-        "rows",
-        Leaf({kRows * WorldSize()},
-             {.offset = {kRows * WorldRank()}, .shape = {kRows}}, rows_));
+    tracker.Value("rows", Leaf({kRows * WorldSize()}, Place(), rows_));
     tracker.Value("number", number_);
   }
 
@@ -50,17 +51,24 @@ class Program {
     return OnAllRanks(same);
   }
 
+  const Comm& comm() const { return comm_; }
   Checkpoint& checkpoint() { return checkpoint_; }
+  // The same values, without objects.
+  State& state() { return state_; }
 
   // Called by each save and restore, before it looks at any file.
   std::function<void()> on_track;
 
  private:
   static constexpr int kRows = 1000;
+  static Box Place() {
+    return {.offset = {kRows * WorldRank()}, .shape = {kRows}};
+  }
   Comm comm_;
   std::vector<double> rows_;
   int64_t number_ = 0;
   Checkpoint checkpoint_;
+  State state_;
 };
 
 }  // namespace belay::testing

@@ -31,7 +31,7 @@
 
 namespace belay {
 
-class CheckpointManager;
+class ManagedValues;
 struct TrackedObjects;
 
 // Move only. Borrows the Comm and the objects. A Checkpoint without objects is
@@ -123,7 +123,7 @@ class Checkpoint {
   const Comm& comm() const;
 
  private:
-  friend class CheckpointManager;
+  friend class ManagedValues;
 
   std::unique_ptr<TrackedObjects> objects_;
 };

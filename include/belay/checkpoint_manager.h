@@ -10,6 +10,9 @@
 //     if (!saved.ok()) return saved.status();
 //   }
 //
+// CheckpointManager::Create(comm, state, "run", options) does the same for the
+// values of a State, without objects.
+//
 // (TensorFlow's and Orbax's CheckpointManager in one. Where they contradict
 // each other: docs/manager.md.)
 
@@ -23,10 +26,12 @@
 #include <vector>
 
 #include "belay/checkpoint.h"
+#include "belay/comm.h"
 #include "belay/load_status.h"
 #include "belay/manager_options.h"
 #include "belay/options.h"
 #include "belay/retention_policy.h"
+#include "belay/state.h"
 #include "belay/status.h"
 #include "belay/stop_reason.h"
 
@@ -74,7 +79,10 @@ struct SkippedStep {
 // What Restore did; equal on all ranks.
 struct ManagedRestore {
   std::optional<int64_t> step;  // unset: there was none
+  // Of the objects of a Checkpoint.
   LoadStatus load_status = LoadStatus::InitializationOnly();
+  // Of a State.
+  std::optional<RestoreResult> result = std::nullopt;
   std::vector<SkippedStep> skipped;  // newer ones, the newest first
   // What has become of newer steps where ManagerOptions::newer_steps says so;
   // ascending. `aside` is the directory of those that were set aside.
@@ -87,7 +95,8 @@ struct ManagedRestore {
   std::string ToString() const;
 };
 
-// Move only. Borrows the Checkpoint, its communicator and step_counter.
+// Move only. Borrows the Checkpoint or the State, the communicator and
+// step_counter.
 //
 // One manager that writes may be at work in a directory, for each prefix, in
 // this job or any other; read-only ones may be as many as one likes.
@@ -109,6 +118,19 @@ class CheckpointManager {
   static StatusOr<CheckpointManager> Create(Checkpoint& checkpoint,
                                             const std::string& dir,
                                             const ManagerOptions& options = {});
+
+  // The same for the values of a State, which has to outlive the manager. A
+  // value that is added to it belongs to the next save. Without a number, Save
+  // takes the one after the step that was saved or restored last, or after the
+  // latest step. Collective. Same on all ranks: dir, options.
+  static StatusOr<CheckpointManager> Create(const Comm& comm,
+                                            const State& state,
+                                            const std::string& dir,
+                                            const ManagerOptions& options = {});
+  // Not of a State that is gone with the call. Local.
+  static StatusOr<CheckpointManager> Create(
+      const Comm& comm, State&& state, const std::string& dir,
+      const ManagerOptions& options = {}) = delete;
 
   CheckpointManager(CheckpointManager&&) noexcept;
   CheckpointManager& operator=(CheckpointManager&&) noexcept;
@@ -144,12 +166,12 @@ class CheckpointManager {
   // also one that is tolerated, nothing has changed, and the step can be saved
   // again. What goes wrong after the commit is no error but a note of the
   // result, and so are metrics without best_metric.
-  // Errors: those of Checkpoint::SaveAs; InvalidArgument - a negative step, or
-  //   ranks disagree; AlreadyExists - forced, and the step can be restored;
-  //   FailedPrecondition - forced, and the manager is read-only; or a step was
-  //   restored by its number, and this one, forced or not, lies among newer
-  //   ones; or after a failure, another manager has taken the lease
-  //   meanwhile.
+  // Errors: those of Checkpoint::SaveAs or, of a State, belay::Save;
+  //   InvalidArgument - a negative step, or ranks disagree; AlreadyExists -
+  //   forced, and the step can be restored; FailedPrecondition - forced, and
+  //   the manager is read-only; or a step was restored by its number, and this
+  //   one, forced or not, lies among newer ones; or after a failure, another
+  //   manager has taken the lease meanwhile.
   // Cost, if nothing is saved: three small collectives.
   StatusOr<ManagedSave> Save(std::optional<int64_t> step = std::nullopt,
                              const ManagedSaveOptions& options = {});
@@ -165,7 +187,10 @@ class CheckpointManager {
   // save may take the number of one that was passed over. Where a checksum told
   // so only while reading, values that the older step does not have are
   // unspecified. Nothing to restore is no error where there is no step at all.
-  // Errors: those of Checkpoint::Restore; FailedPrecondition - less matches
+  // Errors: those of Checkpoint::Restore or, of a State, belay::Restore:
+  // NotFound
+  //   - a value is not stored, names it and the closest that is;
+  //   FailedPrecondition - of objects, less matches
   //   than ManagerOptions::restore_match asks for, names what does not and what
   //   is stored instead: what did match is restored; InvalidArgument - a
   //   negative step;
@@ -235,6 +260,7 @@ class CheckpointManager {
 
  private:
   explicit CheckpointManager(std::unique_ptr<Impl> impl);
+  static StatusOr<CheckpointManager> Begin(std::unique_ptr<Impl> impl);
 
   std::unique_ptr<Impl> impl_;
 };

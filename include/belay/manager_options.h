@@ -18,7 +18,9 @@
 
 namespace belay {
 
-// What a restore has to match to count as one; see LoadStatus.
+// What a restore has to match to count as one; see LoadStatus. Of a State:
+// anything; at least one value; all values of the program; and all that are
+// stored.
 enum class RestoreMatch : uint8_t {
   kAnything = 0,         // nothing is asked for
   kNontrivial = 1,       // AssertNontrivialMatch
@@ -94,7 +96,8 @@ struct ManagerOptions {
   // Remove at the start what crashed saves and deletions left.
   bool remove_leftovers = true;
   // Every restore of a step has to match so much, or it is an error: a value
-  // that was renamed would keep its initial value, and nobody would know.
+  // that was renamed would keep its initial value, and nobody would know. Of a
+  // State, RestoreOptions::missing and unexpected may allow or ask for more.
   RestoreMatch restore_match = RestoreMatch::kExistingObjects;
   // What becomes of newer steps when Restore has restored a step by its number.
   NewerSteps newer_steps = NewerSteps::kRefuse;

@@ -43,7 +43,7 @@ class ManagerSuspendedTest : public ManagerTest {
 
   // What a manager holds that watches a job's time limit.
   CheckpointManager::Impl Watching() {
-    CheckpointManager::Impl impl{.checkpoint = &program_.checkpoint(),
+    CheckpointManager::Impl impl{.values = ManagedValues(program_.checkpoint()),
                                  .dir = Run(),
                                  .options = {.stop_at_time_limit = true}};
     impl.options.save.durable = false;

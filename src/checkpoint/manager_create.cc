@@ -188,9 +188,21 @@ CheckpointManager::~CheckpointManager() = default;
 StatusOr<CheckpointManager> CheckpointManager::Create(
     Checkpoint& checkpoint, const std::string& dir,
     const ManagerOptions& options) {
-  BELAY_RETURN_IF_AGREED(CheckComm(checkpoint.comm(), "manage", dir));
-  auto impl = std::make_unique<Impl>(
-      Impl{.checkpoint = &checkpoint, .dir = dir, .options = options});
+  return Begin(std::make_unique<Impl>(Impl{
+      .values = ManagedValues(checkpoint), .dir = dir, .options = options}));
+}
+
+StatusOr<CheckpointManager> CheckpointManager::Create(
+    const Comm& comm, const State& state, const std::string& dir,
+    const ManagerOptions& options) {
+  return Begin(std::make_unique<Impl>(Impl{
+      .values = ManagedValues(comm, state), .dir = dir, .options = options}));
+}
+
+// Collective; agreed.
+StatusOr<CheckpointManager> CheckpointManager::Begin(
+    std::unique_ptr<Impl> impl) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl.get(), "manage"));
   Team team = ManagerTeam(*impl, "manage", true);
   BELAY_RETURN_IF_AGREED(CheckArguments(team, *impl));
   const auto begin = [&]() -> Status {

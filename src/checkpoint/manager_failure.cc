@@ -94,7 +94,7 @@ ManagedSave Missed(Impl& impl, const SaveAttempt& attempt,
                            .counter = attempt.request.counter};
   }
   impl.stopping.is_save_due = false;
-  if (impl.checkpoint->comm().rank() == 0) {
+  if (impl.values.comm().rank() == 0) {
     NoteTimesOfFailure(attempt.began, failure.makes_up, impl);
   }
   return result;

@@ -64,7 +64,7 @@ std::string Encode(const AsideOutcome& outcome) {
   return out.Take();
 }
 
-AsideOutcome DecodeOutcome(std::string_view bytes) {
+AsideOutcome DecodeAside(std::string_view bytes) {
   WireReader in(bytes);
   AsideOutcome outcome;
   outcome.moved = GetSteps(in);
@@ -130,7 +130,7 @@ Status GoBack(Impl& impl, int64_t step, ManagedRestore& restored) {
                                FinishGoingBack(impl));
         return Encode(outcome);
       }));
-  AsideOutcome outcome = DecodeOutcome(done);
+  AsideOutcome outcome = DecodeAside(done);
   if (!outcome.moved.empty()) {
     restored.aside = JoinPath(impl.dir, impl.state.going_back->aside);
   }

@@ -27,7 +27,7 @@ std::string CheckpointManager::Impl::Path(int64_t step) const {
 Status CheckMoved(const CheckpointManager::Impl* impl,
                   std::string_view operation) {
   if (impl != nullptr) {
-    return CheckComm(impl->checkpoint->comm(), operation, impl->dir);
+    return CheckComm(impl->values.comm(), operation, impl->dir);
   }
   return absl::FailedPreconditionError(
       Cat(operation, " \"CheckpointManager\": it was moved from"));
@@ -35,7 +35,7 @@ Status CheckMoved(const CheckpointManager::Impl* impl,
 
 Team ManagerTeam(const CheckpointManager::Impl& impl,
                  std::string_view operation, bool slow) {
-  const Comm& comm = impl.checkpoint->comm();
+  const Comm& comm = impl.values.comm();
   return {comm, Deadline(comm, impl.options.save.deadline_seconds,
                          Cat(operation, " \"", impl.dir, "\""), slow)};
 }
@@ -57,7 +57,7 @@ StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,
 
 Deadline WatchFiles(const CheckpointManager::Impl& impl,
                     std::string_view operation) {
-  Deadline deadline(impl.checkpoint->comm(), impl.options.save.deadline_seconds,
+  Deadline deadline(impl.values.comm(), impl.options.save.deadline_seconds,
                     Cat(operation, " \"", impl.dir, "\""));
   deadline.Enter("look");
   return deadline;
@@ -67,7 +67,7 @@ SaveRequest RequestOf(const CheckpointManager::Impl& impl,
                       std::optional<int64_t> step) {
   return {.step = step,
           .counter = CounterOf(impl.options),
-          .save_counter = impl.checkpoint->save_counter()};
+          .save_counter = impl.values.save_counter()};
 }
 
 StatusOr<double> Now(const ManagerOptions& options) {
@@ -157,7 +157,7 @@ StepRecord GetStepRecord(WireReader& in) {
 void LogNotes(CheckpointManager::Impl& impl,
               const std::vector<std::string>& more) {
   const size_t first = std::exchange(impl.num_logged, impl.notes.size());
-  if (impl.checkpoint->comm().rank() != 0) return;
+  if (impl.values.comm().rank() != 0) return;
   for (size_t i = first; i < impl.notes.size(); ++i) {
     Log(LogLevel::kInfo, impl.notes[i]);
   }

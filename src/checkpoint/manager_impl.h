@@ -11,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "base/wire.h"
 #include "belay/checkpoint_manager.h"
+#include "checkpoint/managed_values.h"
 #include "checkpoint/stopping.h"
 #include "manager/manager_state.h"
 #include "manager/save_decision.h"
@@ -34,7 +35,7 @@ struct FailedSaves {
 
 // Equal on all ranks but for the lease, which rank 0 has.
 struct CheckpointManager::Impl {
-  Checkpoint* checkpoint;
+  ManagedValues values;
   std::string dir;
   ManagerOptions options;
   Lease lease;

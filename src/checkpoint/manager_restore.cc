@@ -71,24 +71,10 @@ Status NothingCanBeRestored(const Impl& impl,
   return absl::DataLossError(message);
 }
 
-// Whether a restore has matched what the options ask for. Equal on all ranks.
-Status MatchOf(const LoadStatus& loaded, RestoreMatch wanted) {
-  switch (wanted) {
-    case RestoreMatch::kAnything:
-      return absl::OkStatus();
-    case RestoreMatch::kNontrivial:
-      return loaded.AssertNontrivialMatch();
-    case RestoreMatch::kExistingObjects:
-      return loaded.AssertExistingObjectsMatched();
-    case RestoreMatch::kConsumed:
-      return loaded.AssertConsumed();
-  }
-  return absl::OkStatus();
-}
-
 // Collective; agreed.
-Status CheckMatch(const Impl& impl, int64_t step, const LoadStatus& loaded) {
-  Status matched = MatchOf(loaded, impl.options.restore_match);
+Status CheckMatch(const Impl& impl, int64_t step,
+                  const ManagedRestore& restored) {
+  Status matched = impl.values.CheckMatch(restored, impl.options.restore_match);
   if (!matched.ok()) {
     matched = Status(
         matched.code(),
@@ -133,12 +119,12 @@ StatusOr<ManagedRestore> RestoreNewest(CheckpointManager& manager, Impl& impl,
                                        const RestoreOptions& options) {
   ManagedRestore restored;
   while (const std::optional<int64_t> step = NextToTry(impl, restored)) {
-    StatusOr<LoadStatus> loaded =
-        impl.checkpoint->Restore(impl.Path(*step), options);
+    StatusOr<ManagedRestore> loaded = impl.values.Restore(
+        impl.Path(*step), *step, impl.options.restore_match, options);
     if (loaded.ok()) {
       BELAY_RETURN_IF_AGREED(CheckMatch(impl, *step, *loaded));
-      restored.step = *step;
-      restored.load_status = *std::move(loaded);
+      loaded->skipped = std::move(restored.skipped);
+      restored = *std::move(loaded);
       RememberRestore(impl, restored);
       return restored;
     }
@@ -164,9 +150,10 @@ StatusOr<ManagedRestore> RestoreOne(Impl& impl, int64_t step,
         OnRoot(team, [&] { return CheckStepIsThere(impl, "restore", step); }));
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      LoadStatus loaded, impl.checkpoint->Restore(impl.Path(step), options));
-  BELAY_RETURN_IF_AGREED(CheckMatch(impl, step, loaded));
-  ManagedRestore restored{.step = step, .load_status = std::move(loaded)};
+      ManagedRestore restored,
+      impl.values.Restore(impl.Path(step), step, impl.options.restore_match,
+                          options));
+  BELAY_RETURN_IF_AGREED(CheckMatch(impl, step, restored));
   RememberRestore(impl, restored);
   if (LatestOf(impl.history) > step) impl.history.restored = step;
   if (impl.options.newer_steps != NewerSteps::kRefuse) {
@@ -196,6 +183,7 @@ double Since(std::chrono::steady_clock::time_point start) {
 std::string ManagedRestore::ToString() const {
   std::string text =
       step ? absl::StrCat("restored step ", *step) : "restored nothing";
+  if (result) text = result->ToString();
   for (const SkippedStep& other : skipped) {
     absl::StrAppend(&text, "\nskipped step ", other.step, ": ",
                     other.status.ToString());

@@ -10,7 +10,6 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "checkpoint/manager_impl.h"
-#include "checkpoint/save_step.h"
 #include "store/manager_files.h"
 #include "store/posix_file.h"
 
@@ -306,9 +305,9 @@ StatusOr<ManagedSave> CheckpointManager::Save(
   how.metadata = MetadataOf(options, how, impl);
   how.overwrite = how.overwrite || order->decision.replaces_damaged;
   attempt.at_files = false;
+  const int64_t number = order->decision.step;
   StatusOr<SaveResult> saved =
-      SaveStep(*impl.checkpoint->objects_, impl.Path(order->decision.step), how,
-               attempt.at_files);
+      impl.values.Save(impl.Path(number), number, how, attempt.at_files);
   if (!saved.ok()) return MissSave(impl, attempt, saved.status());
   result.result = *std::move(saved);
   impl.stopping.is_last_save_owed = false;

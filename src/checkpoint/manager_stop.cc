@@ -61,7 +61,7 @@ Status VoteOfRoot(Impl& impl, SaveRequest request, StopVote& vote) {
 // then returned on all. Collective, and returns at once.
 void StartExchange(Impl& impl, const SaveRequest& request) {
   Stopping& stopping = impl.stopping;
-  const Comm& comm = impl.checkpoint->comm();
+  const Comm& comm = impl.values.comm();
   WireWriter same;
   PutOptional(request.step, same);
   PutOptional(request.counter, same);
@@ -183,7 +183,7 @@ Status FinishExchange(Impl& impl) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const uint64_t word,
       stopping.exchange.Finish(
-          impl.checkpoint->comm(), impl.options.save.deadline_seconds,
+          impl.values.comm(), impl.options.save.deadline_seconds,
           Cat("decide whether to save \"", impl.dir, "\"")));
   const StopVote vote = UnpackVote(word);
   Apply(vote, impl);
@@ -219,7 +219,7 @@ void NoteTimes(const SaveTimes& times, Impl& impl) {
 }
 
 std::optional<double> TimeOfRestore(const Impl& impl) {
-  if (impl.checkpoint->comm().rank() != 0 || !NeedsTimes(impl.options)) {
+  if (impl.values.comm().rank() != 0 || !NeedsTimes(impl.options)) {
     return std::nullopt;
   }
   const StatusOr<double> now = Now(impl.options);

@@ -200,6 +200,16 @@ StatusOr<RestoreResult> ReadValues(RestoreRun& run,
   return result;
 }
 
+StatusOr<RestoreResult> RestoreFrom(const Comm& comm,
+                                    const RestoreSource& source,
+                                    const State& state,
+                                    const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", source.path));
+  RestoreRun run(comm, source, options);
+  BELAY_RETURN_IF_AGREED(Start(run, absl::OkStatus(), state));
+  return ReadState(run, state);
+}
+
 StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
                                 std::optional<int64_t> step, const State& state,
                                 const RestoreOptions& options) {

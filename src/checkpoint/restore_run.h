@@ -99,6 +99,14 @@ struct RestoreRun {
   RestoreResult result;
 };
 
+// Restores `state` from there, as Restore. Collective. Same on all ranks:
+// source, options.
+// Errors: those of Restore.
+StatusOr<RestoreResult> RestoreFrom(const Comm& comm,
+                                    const RestoreSource& source,
+                                    const State& state,
+                                    const RestoreOptions& options);
+
 // What a caller means by a directory and a number. Local.
 StatusOr<RestoreSource> SourceOf(const std::string& dir,
                                  std::optional<int64_t> step);
