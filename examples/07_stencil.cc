@@ -1,0 +1,160 @@
+// Heat on a plate: a stencil with ghost cells, on any number of ranks.
+//
+//   mpirun -n 4 ./07_stencil run 200          # saves every 50 steps
+//   mpirun -n 3 ./07_stencil run 400          # goes on from step 200
+//
+// Each rank owns some rows of the plate, with one row of ghost cells above and
+// below and one column at each side. What is saved is what is owned, one array
+// for all ranks. A restore fills the ghost cells as well, so that no exchange
+// is needed before the first step. The field is the same to the last bit,
+// however often the run was stopped, and on however many ranks it went on.
+//
+// A third argument kills the job in that step, without a word.
+
+#include <mpi.h>
+
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "belay/check.h"
+#include "belay/save_restore.h"
+
+namespace {
+
+constexpr int64_t kRows = 96;
+constexpr int64_t kColumns = 64;
+constexpr int64_t kWidth = kColumns + 2;  // with the ghost cells
+constexpr int64_t kSaveEvery = 50;
+
+// What one rank holds of the plate.
+struct Plate {
+  belay::Box owned;         // of the whole plate
+  std::vector<double> now;  // rows of kWidth, one more above and below
+  int64_t step = 0;
+
+  int64_t rows() const { return owned.shape[0]; }
+  double& At(int64_t row, int64_t column) {
+    return now[static_cast<size_t>((row + 1) * kWidth + column + 1)];
+  }
+};
+
+Plate Cut(int rank, int size) {
+  const int64_t begin = kRows * rank / size, end = kRows * (rank + 1) / size;
+  Plate plate{.owned = {.offset = {begin, 0}, .shape = {end - begin, kColumns}},
+              .now = {}};
+  plate.now.resize(static_cast<size_t>((plate.rows() + 2) * kWidth));
+  return plate;
+}
+
+// A hot spot, away from the edges, which stay cold.
+void Start(Plate& plate) {
+  for (int64_t i = 0; i < plate.rows(); ++i) {
+    for (int64_t j = 0; j < kColumns; ++j) {
+      const int64_t row = plate.owned.offset[0] + i;
+      plate.At(i, j) = row / 8 == 3 && j / 8 == 5 ? 1000.0 : 0.0;
+    }
+  }
+}
+
+// Sends the first and the last row to the ranks above and below.
+void Exchange(Plate& plate, int rank, int size) {
+  const int above = rank > 0 ? rank - 1 : MPI_PROC_NULL;
+  const int below = rank + 1 < size ? rank + 1 : MPI_PROC_NULL;
+  const int64_t last = plate.rows() - 1;
+  MPI_Sendrecv(&plate.At(0, 0), kColumns, MPI_DOUBLE, above, 0,
+               &plate.At(last + 1, 0), kColumns, MPI_DOUBLE, below, 0,
+               MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Sendrecv(&plate.At(last, 0), kColumns, MPI_DOUBLE, below, 1,
+               &plate.At(-1, 0), kColumns, MPI_DOUBLE, above, 1, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+}
+
+// One step; uses the ghost cells as they are.
+void Step(Plate& plate) {
+  std::vector<double> next = plate.now;
+  for (int64_t i = 0; i < plate.rows(); ++i) {
+    for (int64_t j = 0; j < kColumns; ++j) {
+      const double around = plate.At(i - 1, j) + plate.At(i + 1, j) +
+                            plate.At(i, j - 1) + plate.At(i, j + 1);
+      next[static_cast<size_t>((i + 1) * kWidth + j + 1)] =
+          plate.At(i, j) + 0.2 * (around - 4 * plate.At(i, j));
+    }
+  }
+  plate.now = std::move(next);
+  ++plate.step;
+}
+
+// A number that any other bit of the field would change.
+uint64_t Digest(Plate& plate) {
+  uint64_t sum = 0;
+  for (int64_t i = 0; i < plate.rows(); ++i) {
+    for (int64_t j = 0; j < kColumns; ++j) {
+      uint64_t bits = 0;
+      std::memcpy(&bits, &plate.At(i, j), sizeof(bits));
+      const int64_t place = (plate.owned.offset[0] + i) * kColumns + j;
+      sum += bits * (2 * static_cast<uint64_t>(place) + 1);
+    }
+  }
+  MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+  return sum;
+}
+
+void Run(const std::string& dir, int64_t steps, int64_t die_at) {
+  belay::StatusOr<belay::Comm> comm = belay::Comm::Duplicate(MPI_COMM_WORLD);
+  belay::Check(comm.status());
+  const int rank = comm->rank(), size = comm->size();
+  Plate plate = Cut(rank, size);
+
+  belay::State state;
+  state.AddPiece("temperature", {kRows, kColumns}, plate.owned,
+                 {plate.now, {.before = {1, 1}, .fill_ghosts = true}});
+  state.Add("step", plate.step);
+
+  const auto restored =
+      belay::Check(belay::RestoreLatestOrNothing(*comm, dir, state));
+  if (restored) {
+    if (rank == 0) {
+      std::printf("going on from step %lld on %d ranks\n",
+                  static_cast<long long>(plate.step), size);
+    }
+  } else {
+    Start(plate);
+    Exchange(plate, rank, size);
+  }
+
+  belay::PlanCache cache;
+  while (plate.step < steps) {
+    if (plate.step == die_at && rank == size - 1) std::raise(SIGKILL);
+    Step(plate);
+    Exchange(plate, rank, size);
+    if (plate.step % kSaveEvery == 0) {
+      belay::Check(
+          belay::Save(*comm, dir, plate.step, state, {.cache = &cache}));
+    }
+  }
+  const uint64_t digest = Digest(plate);
+  if (rank == 0) {
+    std::printf("step %lld: field %016llx\n",
+                static_cast<long long>(plate.step),
+                static_cast<unsigned long long>(digest));
+  }
+  belay::Check(comm->Close());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: 07_stencil DIR STEPS [DIE_AT]\n");
+    MPI_Abort(MPI_COMM_WORLD, 2);
+  }
+  Run(argv[1], std::atoll(argv[2]), argc > 3 ? std::atoll(argv[3]) : -1);
+  MPI_Finalize();
+  return 0;
+}
