@@ -20,6 +20,13 @@ Workload RestoreColumns();
 Workload SaveReplicas();
 Workload RestoreReplicas();
 
+// Pieces with ghost cells, and lists of particles (workloads_simulation.cc).
+Workload SaveHalo2d();
+Workload SaveHalo3d();
+Workload SaveShortRows();
+Workload SaveParticles();
+Workload RestoreParticles();
+
 // Large arrays as another dtype, and in chunks (workloads_args.cc).
 Workload SaveWithArgs();
 
@@ -70,23 +77,45 @@ Workload RestartRun();
 Workload TrainAtAdvisedInterval();
 
 inline std::vector<Workload> AllWorkloads() {
-  return {SaveRows(),          RestoreRows(),
-          SavePerTask(),       SaveColumns(),
-          RestoreColumns(),    SaveReplicas(),
-          RestoreReplicas(),   SaveWithArgs(),
-          Save1000(),          Save10000(),
-          RestoreSmall(),      PlanningBytes10(),
-          PlanningBytes1000(), PlanningBytes100000(),
-          SaveGpt2(),          RestoreGpt2(),
-          ReshardGpt2(),       SaveZero(),
-          RestartRun(),        TrainAtAdvisedInterval(),
-          ScatterAddRows(),    LookUpRows(),
-          ReadAllRows(),       PlanMaxShardSize(),
-          CoverOf1024(),       CoverOf2048(),
-          CoverOfGrid(),       FindPiecesOfMove(),
-          PlanOfMove(),        PlanOfMoveByBoxes(),
-          PlanOfLlama(),       ChooseChunks(),
-          MergeObjectGraphs(), OpenReader()};
+  return {SaveRows(),
+          RestoreRows(),
+          SavePerTask(),
+          SaveColumns(),
+          RestoreColumns(),
+          SaveReplicas(),
+          RestoreReplicas(),
+          SaveWithArgs(),
+          SaveHalo2d(),
+          SaveHalo3d(),
+          SaveShortRows(),
+          SaveParticles(),
+          RestoreParticles(),
+          Save1000(),
+          Save10000(),
+          RestoreSmall(),
+          PlanningBytes10(),
+          PlanningBytes1000(),
+          PlanningBytes100000(),
+          SaveGpt2(),
+          RestoreGpt2(),
+          ReshardGpt2(),
+          SaveZero(),
+          RestartRun(),
+          TrainAtAdvisedInterval(),
+          ScatterAddRows(),
+          LookUpRows(),
+          ReadAllRows(),
+          PlanMaxShardSize(),
+          CoverOf1024(),
+          CoverOf2048(),
+          CoverOfGrid(),
+          FindPiecesOfMove(),
+          PlanOfMove(),
+          PlanOfMoveByBoxes(),
+          PlanOfLlama(),
+          ChooseChunks(),
+          MergeObjectGraphs(),
+          OpenReader()};
 }
 
 }  // namespace belay::bench

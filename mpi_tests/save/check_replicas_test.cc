@@ -100,12 +100,13 @@ TEST_F(CheckReplicasTest, OneBitIsADifference) {
   Values text(rank_, size_);
   if (rank_ == last()) text.text = "Equal";
   // Whoever has compared them, the rank that differs is the one to look at.
-  ExpectDiffer(text,
-               absl::StrCat("found others on rank ", last(),
-                            "); 1 such box in all; what each rank has of its "
-                            "own is saved by AddPerRank, and one rank's values "
-                            "by SaveArgs::primary_replica [rank ",
-                            last(), " of ", size_, "]"));
+  ExpectDiffer(
+      text,
+      absl::StrCat("found others on rank ", last(),
+                   "); 1 such box in all; what each rank has of its "
+                   "own is saved by AddPerRank or Tracker::PerRank, "
+                   "and one rank's values by SaveArgs::primary_replica [rank ",
+                   last(), " of ", size_, "]"));
   EXPECT_EQ(Save(comm_, run(), 2, text.List(),
                  {.overwrite = true, .check_replicas = false})
                 .status(),

@@ -104,7 +104,7 @@ Status NameDifferentReplicas(SaveRun& run) {
   if (differences.count > 0) {
     mine = absl::InvalidArgumentError(absl::StrFormat(
         "save \"%s\": %s; %d such %s in all; what each rank has of its own is "
-        "saved by AddPerRank, and one rank's values by "
+        "saved by AddPerRank or Tracker::PerRank, and one rank's values by "
         "SaveArgs::primary_replica [rank %d of %d]",
         run.path, differences.first, count[0], count[0] == 1 ? "box" : "boxes",
         differences.rank, run.team.size()));
