@@ -33,11 +33,14 @@ struct ManagerOptions {
   std::string prefix = "step";
 
   // --- When to save ---
-  // Save the first step, those that are a multiple of save_interval_steps, and
-  // those of save_on_steps.
+  // Save the first step (where there is none yet), those that are a multiple of
+  // save_interval_steps, and those of save_on_steps.
   int64_t save_interval_steps = 1;
   std::vector<int64_t> save_on_steps = {};
-  // Instead of these two: whether to save `step`; `latest` is the newest step,
+  // False: not the first step, unless the two above ask for it, and step 0 is
+  // no multiple: a program that has just started has nothing to lose.
+  bool save_first_step = true;
+  // Instead of these: whether to save `step`; `latest` is the newest step,
   // or a later one whose save failed, if there is one. Only the answer of rank
   // 0 counts.
   std::function<bool(int64_t step, std::optional<int64_t> latest)> should_save =

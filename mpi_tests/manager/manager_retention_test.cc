@@ -108,8 +108,9 @@ TEST_F(ManagerRetentionTest, KeepPeriodAndInterval) {
   EXPECT_EQ(manager->ShouldSave(12).value(), true);
   EXPECT_THAT(std::string(manager->Save().status().message()),
               ::testing::StartsWith("save \"" + Run() +
-                                    "\": save_interval_steps and "
-                                    "save_on_steps need a step; pass one"));
+                                    "\": save_interval_steps, save_on_steps "
+                                    "and save_first_step need a step; pass "
+                                    "one"));
 }
 
 TEST_F(ManagerRetentionTest, KeepTimeIntervalOverTwoLifetimes) {

@@ -34,7 +34,8 @@ void Contradict(bool both, const char* what, Mistakes& mistakes) {
 }
 
 bool HasStepRules(const ManagerOptions& options) {
-  return options.save_interval_steps != 1 || !options.save_on_steps.empty();
+  return options.save_interval_steps != 1 || !options.save_on_steps.empty() ||
+         !options.save_first_step;
 }
 
 bool HasKeepRules(const ManagerOptions& options) {
@@ -48,16 +49,18 @@ void CheckSaving(const ManagerOptions& options, Mistakes& mistakes) {
   for (const int64_t step : options.save_on_steps) {
     CheckAtLeast("a step of save_on_steps", step, 0, mistakes);
   }
-  Contradict(options.should_save && HasStepRules(options),
-             "should_save takes the place of save_interval_steps and "
-             "save_on_steps; set only one of them",
-             mistakes);
+  Contradict(
+      options.should_save && HasStepRules(options),
+      "should_save takes the place of save_interval_steps, save_on_steps "
+      "and save_first_step; set only one of them",
+      mistakes);
   Contradict(options.checkpoint_interval && options.step_counter == nullptr,
              "checkpoint_interval needs step_counter", mistakes);
   Contradict(options.checkpoint_interval &&
                  (options.should_save || HasStepRules(options)),
              "checkpoint_interval takes the place of save_interval_steps, "
-             "save_on_steps and should_save; set only one of them",
+             "save_on_steps, save_first_step and should_save; set only one of "
+             "them",
              mistakes);
 }
 
@@ -75,8 +78,8 @@ void CheckInterval(const ManagerOptions& options, Mistakes& mistakes) {
   Contradict(options.should_save || HasStepRules(options) ||
                  options.checkpoint_interval,
              "auto_interval takes the place of save_interval_steps, "
-             "save_on_steps, should_save and checkpoint_interval; set only one "
-             "of them",
+             "save_on_steps, save_first_step, should_save and "
+             "checkpoint_interval; set only one of them",
              mistakes);
 }
 
@@ -206,6 +209,7 @@ std::vector<CommonOption> CommonManagerOptions(const ManagerOptions& options) {
   return {{"prefix", options.prefix},
           {"save_interval_steps", Bytes(options.save_interval_steps)},
           {"save_on_steps", absl::StrJoin(options.save_on_steps, ",")},
+          {"save_first_step", Bytes(options.save_first_step)},
           {"should_save", Bytes(options.should_save != nullptr)},
           {"step_counter", Bytes(options.step_counter != nullptr)},
           {"checkpoint_interval", Bytes(options.checkpoint_interval)},

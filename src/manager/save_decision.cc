@@ -26,7 +26,8 @@ StatusOr<int64_t> NumberOf(const SaveHistory& history,
 }
 
 bool HasRulesAboutSteps(const ManagerOptions& options) {
-  return options.save_interval_steps != 1 || !options.save_on_steps.empty();
+  return options.save_interval_steps != 1 || !options.save_on_steps.empty() ||
+         !options.save_first_step;
 }
 
 // The step that the rules look at.
@@ -36,8 +37,8 @@ StatusOr<int64_t> StepForRules(const ManagerOptions& options,
   if (request.counter) return *request.counter;
   if (!HasRulesAboutSteps(options)) return number;
   return absl::InvalidArgumentError(
-      "save_interval_steps and save_on_steps need a step; pass one to "
-      "Save, or set step_counter");
+      "save_interval_steps, save_on_steps and save_first_step need a step; "
+      "pass one to Save, or set step_counter");
 }
 
 // Why checkpoint_interval is against it; "" if it is not.
@@ -87,10 +88,17 @@ StatusOr<std::string> AgainstRules(const ManagerOptions& options,
     }
     return *save ? std::string() : "should_save says no";
   }
-  if (!latest || step % options.save_interval_steps == 0) return std::string();
+  if (!latest && options.save_first_step) return std::string();
+  const bool is_start = step == 0 && !options.save_first_step;
+  if (!is_start && step % options.save_interval_steps == 0) {
+    return std::string();
+  }
   if (std::find(options.save_on_steps.begin(), options.save_on_steps.end(),
                 step) != options.save_on_steps.end()) {
     return std::string();
+  }
+  if (is_start) {
+    return std::string("step 0 is the first, which save_first_step leaves out");
   }
   return absl::StrFormat("step %d is no multiple of %d, nor one to save", step,
                          options.save_interval_steps);

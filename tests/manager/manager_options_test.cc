@@ -115,6 +115,7 @@ TEST(ManagerOptionsTest, Contradictions) {
               HasSubstr("checkpoint_interval needs step_counter"));
   for (const ManagerOptions& options :
        {ManagerOptions{.save_interval_steps = 2, .should_save = yes},
+        ManagerOptions{.save_first_step = false, .should_save = yes},
         ManagerOptions{.save_on_steps = {2}, .should_save = yes}}) {
     EXPECT_THAT(ErrorOf(options), HasSubstr("should_save takes the place"));
   }
@@ -193,6 +194,7 @@ TEST(ManagerOptionsTest, EachOptionIsCompared) {
       {"prefix", {.prefix = "other"}},
       {"save_interval_steps", {.save_interval_steps = 2}},
       {"save_on_steps", {.save_on_steps = {1}}},
+      {"save_first_step", {.save_first_step = false}},
       {"should_save", {.should_save = yes}},
       {"step_counter", {.step_counter = &kCounter}},
       {"checkpoint_interval", {.checkpoint_interval = 1}},

@@ -119,6 +119,31 @@ TEST(SaveDecisionTest, AForcedSaveReplacesNothing) {
   EXPECT_TRUE(DecideSave({}, history, replacing)->save);
 }
 
+// A program that has just started has nothing to lose.
+TEST(SaveDecisionTest, NotTheFirstStep) {
+  const ManagerOptions options{.save_interval_steps = 3,
+                               .save_first_step = false};
+  EXPECT_THAT(Saved(options, Range(8)), ElementsAre(3, 6));
+  EXPECT_THAT(Saved(options, {1, 2, 3, 4}), ElementsAre(3));
+  EXPECT_THAT(Saved(options, {7, 8, 9}), ElementsAre(9));
+  EXPECT_THAT(Saved(options, Range(8), {0, 4}), ElementsAre(0, 3, 4, 6));
+  EXPECT_EQ(Reason(options, {}, {.step = 0}),
+            "step 0 is the first, which save_first_step leaves out");
+  EXPECT_EQ(Reason(options, {}, {.step = 1}),
+            "step 1 is no multiple of 3, nor one to save");
+  EXPECT_EQ(Reason(options, {.steps = {20}}, {.step = 21}), "");
+  EXPECT_EQ(Reason(options, {}, {.step = 0, .is_last = true}), "");
+  EXPECT_THAT(Saved({.save_interval_steps = 3,
+                     .save_on_steps = {0, 1},
+                     .save_first_step = false},
+                    Range(5)),
+              ElementsAre(0, 1, 3));
+  EXPECT_THAT(Saved({.save_first_step = false}, Range(4)),
+              ElementsAre(1, 2, 3));
+  EXPECT_THAT(Saved({.save_interval_steps = 3}, Range(8)),
+              ElementsAre(0, 3, 6));
+}
+
 TEST(SaveDecisionTest, ShouldSave) {
   std::vector<std::pair<int64_t, std::optional<int64_t>>> asked;
   const ManagerOptions options{
@@ -303,8 +328,8 @@ TEST(SaveDecisionTest, RulesAboutStepsNeedAStep) {
   const ManagerOptions options{.save_interval_steps = 2};
   EXPECT_EQ(DecideSave(options, {}, {}).status(),
             absl::InvalidArgumentError(
-                "save_interval_steps and save_on_steps need a step; pass "
-                "one to Save, or set step_counter"));
+                "save_interval_steps, save_on_steps and save_first_step need "
+                "a step; pass one to Save, or set step_counter"));
   EXPECT_EQ(Reason(options, {.steps = {1}}, {.counter = 4}), "");
   EXPECT_EQ(Reason(options, {.steps = {1}}, {.counter = 5}),
             "step 5 is no multiple of 2, nor one to save");
