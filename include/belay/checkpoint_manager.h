@@ -107,14 +107,15 @@ class CheckpointManager {
  public:
   // Begins: takes the lease, reads what the last manager wrote, and removes
   // what crashed jobs left. Collective. Makes `dir` if its parent exists; for
-  // one that only reads, no directory is an empty one. Same on all ranks: dir,
-  // options.
-  // Errors: InvalidArgument - options that contradict each other, are out of
-  //   range, or differ between ranks, those of saves among them, or `dir` is a
-  //   file; FailedPrecondition - another manager
-  //   holds the lease (says who), or a file of that name is of another program;
-  //   DataLoss - the state is damaged; Unimplemented - written by a newer
-  //   belay; those of the file system.
+  // one that only reads, no directory is an empty one. Variables of rank 0's
+  // environment, such as BELAY_DIR and BELAY_INTERVAL, take the place of dir
+  // and options (docs/manager.md). Same on all ranks: dir, options. Errors:
+  // InvalidArgument - options that contradict each other, are out of
+  //   range, or differ between ranks, those of saves among them, a variable
+  //   that cannot be parsed, or `dir` is a file; FailedPrecondition - another
+  //   manager holds the lease (says who), or a file of that name is of another
+  //   program; DataLoss - the state is damaged; Unimplemented - written by a
+  //   newer belay; those of the file system.
   static StatusOr<CheckpointManager> Create(Checkpoint& checkpoint,
                                             const std::string& dir,
                                             const ManagerOptions& options = {});

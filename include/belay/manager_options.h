@@ -1,5 +1,6 @@
 // Options of a CheckpointManager. Every default works: save whatever is asked
-// for, keep everything.
+// for, keep everything. Variables of the environment may take the place of some
+// (docs/manager.md).
 
 #ifndef BELAY_MANAGER_OPTIONS_H_
 #define BELAY_MANAGER_OPTIONS_H_

@@ -203,6 +203,7 @@ StatusOr<CheckpointManager> CheckpointManager::Create(
 StatusOr<CheckpointManager> CheckpointManager::Begin(
     std::unique_ptr<Impl> impl) {
   BELAY_RETURN_IF_AGREED(CheckMoved(impl.get(), "manage"));
+  BELAY_RETURN_IF_AGREED(TakeOperatorOptions(*impl));
   Team team = ManagerTeam(*impl, "manage", true);
   BELAY_RETURN_IF_AGREED(CheckArguments(team, *impl));
   const auto begin = [&]() -> Status {

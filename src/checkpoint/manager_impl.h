@@ -14,6 +14,7 @@
 #include "checkpoint/managed_values.h"
 #include "checkpoint/stopping.h"
 #include "manager/manager_state.h"
+#include "manager/operator_options.h"
 #include "manager/save_decision.h"
 #include "parallel/collective.h"
 #include "store/lease.h"
@@ -46,6 +47,7 @@ struct CheckpointManager::Impl {
   size_t num_logged = 0;  // of the notes
   Stopping stopping;
   FailedSaves failed = {};
+  OperatorOptions operators = {};  // `dir` and `options` have them already
 
   // Local.
   std::string Path(int64_t step) const;
@@ -61,6 +63,11 @@ Status CheckMoved(const CheckpointManager::Impl* impl,
 // With `slow`, calls that block are watched as well.
 Team ManagerTeam(const CheckpointManager::Impl& impl,
                  std::string_view operation, bool slow);
+
+// Reads what an operator asks for on rank 0, puts it in the place of what the
+// program says, and notes that. Collective; agreed.
+// Errors: those of ParseOperatorOptions.
+Status TakeOperatorOptions(CheckpointManager::Impl& impl);
 
 // Asks the rules; the message says where. Local. The second form for another
 // history than that of the manager.

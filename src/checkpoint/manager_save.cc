@@ -302,6 +302,7 @@ StatusOr<ManagedSave> CheckpointManager::Save(
     return result;
   }
   SaveOptions how = chosen;
+  ApplyToSave(impl.operators, how);
   how.metadata = MetadataOf(options, how, impl);
   how.overwrite = how.overwrite || order->decision.replaces_damaged;
   attempt.at_files = false;
