@@ -248,16 +248,16 @@ void WriteColumns(const std::string& path, const IndexColumns& columns) {
   write(".belay/digest_1_3", std::vector<uint32_t>{DigestOfAdded(3, columns)});
   write(".belay/digest_1_4", std::vector<uint32_t>{DigestOfAdded(4, columns)});
   write(".belay/graph/new", rows);
-  write(".belay/digest_1_5", rows);
+  write(".belay/digest_1_6", rows);
   cache = {};
   h5::Ok(file.Close());
 }
 
 TEST_F(IndexFileTest, ANewerMinorVersionIsRead) {
   SavedCheckpoint saved = SmallIndex();
-  saved.format_minor = 5;
+  saved.format_minor = 6;
   IndexColumns columns = ToColumns(saved);
-  columns.format = {1, 5};
+  columns.format = {1, 6};
   WriteColumns(Index(), columns);
   ExpectSame(h5::Value(ReadIndex(dir_)), saved);
 }
