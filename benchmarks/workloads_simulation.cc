@@ -215,7 +215,8 @@ StatusOr<std::vector<Contender>> RaceRestoreOfParticles(const Context& context,
   if (!status.ok()) return status;
   auto state = std::make_shared<State>();
   state->AddRows("particles", *rows);
-  Contender restore{.name = "rows", .run = [=] {
+  // The state borrows the rows.
+  Contender restore{.name = "rows", .run = [context, dir, state, kept = rows] {
                       return Restore(*context.comm, dir, 0, *state).status();
                     }};
   StatusOr<Contender> plain = PlainRead(context, medium, arrays);
