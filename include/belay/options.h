@@ -173,9 +173,9 @@ struct RestoreOptions {
   // What becomes of values of the program that are not stored, of stored ones
   // that no rank wants, and of arrays that are stored with another dtype or
   // shape than they may have. What is not restored stays as it is. Values with
-  // handlers are never mismatched: another type, and arrays that a handler
-  // lists and that do not fit, are always an error. Objects have a LoadStatus
-  // for the first two, which have to stay as they are here.
+  // handlers, and rows of ranks, are never mismatched: another type, and arrays
+  // that a handler lists and that do not fit, are always an error. Objects have
+  // a LoadStatus for the first two, which have to stay as they are here.
   Reaction missing = Reaction::kError;
   Reaction unexpected = Reaction::kIgnore;
   Reaction mismatched = Reaction::kError;

@@ -1,12 +1,14 @@
 // Rows: what ranks hold any number of, such as particles, or have one or more
 // of their own, such as the state of a random generator.
 //
-//   state.AddRows("particles/x", x);      // a vector of any length on each
-//   rank state.AddPerRank("random", random);   // a vector of this rank's own
+//   state.AddRows("particles/x", x);          // as many as each rank has
+//   state.AddRowsById("cells/t", ids, t);     // the cells of a mesh
+//   state.AddPerRank("random", random);       // of this rank's own
 //
 // What is stored is one array, the rows of all ranks in the order of the ranks,
 // and how many rows each of them had. As many ranks as have saved get their own
-// rows back; what others get, the options say.
+// rows back; what others get, the options say. Rows with ids are stored in the
+// order of their ids, and each rank gets those that it asks for.
 
 #ifndef BELAY_ROWS_H_
 #define BELAY_ROWS_H_
@@ -52,6 +54,11 @@ struct RowsOptions {
   std::function<int(const T& row)> owner = nullptr;
 };
 
+// How rows with ids are stored.
+struct IdOptions {
+  Shape row = {};  // as of RowsOptions
+};
+
 // How values that each rank has of its own are restored.
 struct PerRankOptions {
   OtherRanks other_ranks = OtherRanks::kError;
@@ -65,6 +72,9 @@ struct RankRows {
   OtherRanks other_ranks = OtherRanks::kEven;
   std::function<int(int rank, int num_ranks, int saved_ranks)> source = nullptr;
   std::function<int(const void* row)> owner = nullptr;
+  // Of rows with ids: how many there are now, and each of them. Null: none.
+  std::function<size_t()> num_ids = nullptr;
+  std::function<int64_t(size_t)> id = nullptr;
 };
 
 // How a row of this type is stored.
@@ -169,6 +179,38 @@ Shard RowsOf(R& range,
     };
   }
   return rows::ShardOfRange(range, std::move(rank_rows));
+}
+
+// The ids of rows: a range of whole numbers, such as std::vector<int64_t>.
+template <typename R>
+concept IdRange = ElementRange<R> &&
+    std::is_integral_v<std::remove_cv_t<std::ranges::range_value_t<R>>> &&
+    !std::is_same_v<std::remove_cv_t<std::ranges::range_value_t<R>>, bool>;
+
+// Ids that have to last as long as their shard: all but views.
+template <typename R>
+concept IdsThatLast = IdRange<R> && !std::ranges::view<R>;
+
+// Returns the shard of rows that have ids, without a key. Borrows both; of a
+// view such as a std::span what it leads to. Local.
+template <IdRange Ids, RowRange R>
+Shard RowsByIdOf(const Ids& ids, R& rows, const IdOptions& options = {}) {
+  using T = std::remove_cv_t<std::ranges::range_value_t<R>>;
+  RankRows rank_rows{.row = RowType<T>::Row()};
+  if (!options.row.empty()) rank_rows.row = options.row;
+  if constexpr (std::ranges::view<Ids>) {
+    rank_rows.num_ids = [ids] { return std::ranges::size(ids); };
+    rank_rows.id = [ids](size_t i) {
+      return static_cast<int64_t>(std::ranges::data(ids)[i]);
+    };
+  } else {
+    const Ids* const range = std::addressof(ids);
+    rank_rows.num_ids = [range] { return std::ranges::size(*range); };
+    rank_rows.id = [range](size_t i) {
+      return static_cast<int64_t>(std::ranges::data(*range)[i]);
+    };
+  }
+  return rows::ShardOfRange(rows, std::move(rank_rows));
 }
 
 // Returns the shard of a value that this rank has of its own, without a key:

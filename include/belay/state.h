@@ -179,6 +179,23 @@ class State {
     AddRowsShard(key, RowsOf(rows, options));
   }
 
+  // Adds rows that have numbers over all ranks, such as the cells of an
+  // unstructured mesh: row i of `rows` is row ids[i] of the array. For a save
+  // the ids of all ranks are 0, 1, ... each once, in any order, on any rank; a
+  // restore gets the rows of any ids, also of those that others get. Both
+  // ranges are asked anew each time, and `rows` takes the length of `ids` in a
+  // restore. If the ids are restored as well, in another way, they come first.
+  // Stored in the order of the ids. Local.
+  template <IdRange Ids, RowRange R>
+  void AddRowsById(std::string_view key, const Ids& ids, R& rows,
+                   const IdOptions& options = {}) {
+    AddRowsShard(key, RowsByIdOf(ids, rows, options));
+  }
+  // Does not compile: the ids have to last. Local.
+  template <IdsThatLast Ids, RowRange R>
+  void AddRowsById(std::string_view key, const Ids&& ids, R& rows,
+                   const IdOptions& options = {}) = delete;
+
   // Adds an array that every rank holds whole, equal on all ranks as above. A
   // range has as many elements as the shape; of a pointer nobody can tell. Here
   // and below, a range such as a std::vector may move its elements, and each

@@ -185,6 +185,17 @@ class Tracker {
     RowsShard(name, RowsOf(rows, options));
   }
 
+  // Rows that have numbers over all ranks, as State::AddRowsById. Local.
+  template <IdRange Ids, RowRange R>
+  void RowsById(std::string_view name, const Ids& ids, R& rows,
+                const IdOptions& options = {}) {
+    RowsShard(name, RowsByIdOf(ids, rows, options));
+  }
+  // Does not compile: the ids have to last. Local.
+  template <IdsThatLast Ids, RowRange R>
+  void RowsById(std::string_view name, const Ids&& ids, R& rows,
+                const IdOptions& options = {}) = delete;
+
   // State that only the program can read, such as that of a random generator,
   // equal on all ranks. `get` is called by a save, `set` by a restore. Local.
   void Bytes(std::string_view name, std::function<StatusOr<std::string>()> get,

@@ -87,6 +87,7 @@ struct HandledValues {
   }
   void Track(Tracker& tracker) {
     tracker.Rows("rows", rows);
+    tracker.Rows("owned", owned, {.owner = [](const double&) { return 0; }});
     tracker.PerRank("seed", seed_of_rank);
     tracker.Value("shared", shared);
     tracker.Value(absl::StrCat("own ", WorldRank()), own);
@@ -280,6 +281,7 @@ TEST_F(HandledFaultTest, ObjectsWithHandledValues) {
       [&](const Status& status) {
         if (!status.ok()) {
           values = HandledValues(0);
+          values.halo = HandledValues(4).halo;  // the object has none
           Ok(checkpoint.Restore(run(), restoring));
         }
         EXPECT_EQ(values, HandledValues(4));

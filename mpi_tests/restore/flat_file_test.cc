@@ -52,6 +52,34 @@ class FlatFileOnRanksTest : public ::testing::Test {
   ScratchDir dir_;
 };
 
+// Into memory with gaps, and nothing else of it.
+TEST_F(FlatFileOnRanksTest, PiecesThatDoNotLieDense) {
+  const StoredForm form = Forms().at("storage/chunks");
+  ASSERT_EQ(form.dtype, DType::kF64);
+  std::vector<double> dense(NumElements(form.shape));
+  std::vector<double> apart(2 * dense.size(), -1);
+  const auto wanted = [&](double* data, const Shape& strides) {
+    Shard shard{.key = "storage/chunks",
+                .dtype = form.dtype,
+                .global_shape = form.shape,
+                .box = WholeBox(form.shape),
+                .data = data};
+    shard.strides = strides;
+    return shard;
+  };
+  int64_t staged_bytes = 0;
+  for (const Shard& shard : {wanted(dense.data(), {}),
+                             wanted(apart.data(), {2 * form.shape[1], 2})}) {
+    const Status status =
+        ReadFlatFile(dir_.File("flat.h5"), {shard}, {}, &staged_bytes);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  for (size_t i = 0; i < dense.size(); ++i) {
+    EXPECT_EQ(apart[2 * i], dense[i]);
+    EXPECT_EQ(apart[2 * i + 1], -1);
+  }
+}
+
 TEST_F(FlatFileOnRanksTest, RanksReadTheirPiecesInTheirOwnForm) {
   const std::map<std::string, StoredForm> forms = Forms();
   for (const std::string key : {"storage/chunks", "storage/gzip"}) {

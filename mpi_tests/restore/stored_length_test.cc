@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <numeric>
@@ -207,13 +208,18 @@ TEST_F(StoredLengthTest, AValueOfEachRankOfAnOlderFormat) {
   State stored;
   stored.AddPiece("mine", {size_, 3}, {{rank_, 0}, {1, 3}}, row);
   stored.AddPiece("number", {size_}, {{rank_}, {1}}, &number);
+  std::array<float, 2> pair = {1.0F * rank_, 7};
+  stored.AddPiece("pair", {size_, 2}, {{rank_, 0}, {1, 2}}, pair);
   Ok(Save(comm_, run(), 1, stored));
   std::vector<int32_t> mine;
   number = -1;
   State state;
   state.AddPerRank("mine", mine);
   state.AddPerRank("number", number);
+  pair = {};
+  state.AddPerRank("pair", pair);
   Ok(Restore(comm_, run(), 1, state));
+  EXPECT_THAT(pair, ElementsAre(1.0F * rank_, 7));
   EXPECT_EQ(mine, row);
   EXPECT_EQ(number, rank_);
 }

@@ -21,6 +21,7 @@
 #include "store/metadata_file.h"
 #include "store/paths.h"
 #include "store/scratch_memory.h"
+#include "transform/node.h"
 #include "types/copied_values.h"
 #include "types/copy_plan.h"
 
@@ -95,6 +96,30 @@ Status CheckIsElsewhere(const CopyRun& run, const RestoreRun& restore) {
           "another number"));
 }
 
+// The rows of ranks that a copy has: of arrays that are copied as they are, and
+// of those that rules only give another key. Rank 0 only.
+StatusOr<std::vector<KeyRows>> RowsOfCopy(const CopyRun& run,
+                                          const SavedCheckpoint& saved) {
+  BELAY_ASSIGN_OR_RETURN(const RuleValues rules,
+                         RuleValues::Create(run.options.rules));
+  std::map<std::string, std::string> sources;  // by key of the copy
+  for (const MadeArray& made : run.plan.made) {
+    const Transform value =
+        rules.ValueFor(static_cast<size_t>(made.rule), made.matched);
+    if (const std::string* key = StoredKeyOf(value)) sources[made.key] = *key;
+  }
+  for (const StoredValue& value : run.plan.values) {
+    sources[value.key] = value.key;
+  }
+  std::vector<KeyRows> rows;
+  for (const KeyRows& stored : RowsOfKeys(saved)) {
+    for (const auto& [key, source] : sources) {
+      if (source == stored.key) rows.push_back({key, stored.ranks});
+    }
+  }
+  return rows;
+}
+
 // Pins the step and plans the copy. Rank 0 only.
 StatusOr<std::string> PlanOnRoot(CopyRun& run, const RestoreRun& restore) {
   BELAY_RETURN_IF_ERROR(CheckIsElsewhere(run, restore));
@@ -121,12 +146,7 @@ StatusOr<std::string> PlanOnRoot(CopyRun& run, const RestoreRun& restore) {
   out.Put(saved.step);
   out.PutText(path);
   out.PutText(EncodeCopyPlan(run.plan));
-  run.rows = RowsOfKeys(saved);
-  std::erase_if(run.rows, [&](const KeyRows& rows) {
-    return std::none_of(
-        run.plan.values.begin(), run.plan.values.end(),
-        [&](const StoredValue& value) { return value.key == rows.key; });
-  });
+  BELAY_ASSIGN_OR_RETURN(run.rows, RowsOfCopy(run, saved));
   return out.Take();
 }
 

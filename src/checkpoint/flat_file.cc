@@ -61,7 +61,7 @@ StatusOr<h5::Handle> OpenFitting(const h5::Handle& file, const Shard& shard,
 // Reads the part of a shard that is stored tile by tile, and converts each.
 Status ReadConverted(const h5::Handle& dataset, const FormedShards& formed,
                      int32_t index, Staging& staging) {
-  const StoredForm& form = formed.forms[index];
+  const StoredForm form = FormOf(formed, index);
   const Shard& shard = formed.shards[index];
   const auto read_tile = [&](const Box& tile) -> Status {
     // Where only the shape differs, HDF5 still wants its elements dense.

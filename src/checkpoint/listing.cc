@@ -12,6 +12,7 @@
 #include "model/save_args.h"
 #include "model/shard_device.h"
 #include "model/stored_values.h"
+#include "types/id_rows.h"
 
 namespace belay {
 namespace {
@@ -68,6 +69,7 @@ void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
     out.Put(StringBytes(shard));
     out.PutText(shard.layout);
     out.Put(shard.rows != nullptr);
+    out.Put(HasIds(shard));
     PutDevice(shard.device, out);
   }
 }

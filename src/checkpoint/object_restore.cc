@@ -14,6 +14,7 @@
 #include "graph/attribute_fit.h"
 #include "graph/load_report.h"
 #include "graph/stored_graph_conversion.h"
+#include "types/array_access.h"
 #include "types/memory_layout.h"
 #include "types/strictness.h"
 
@@ -130,6 +131,23 @@ StatusOr<std::vector<RestoreChoice>> ChooseTogether(RestoreRun& run,
   return choices;
 }
 
+// Adds a shard of a value that is stored under `key`.
+Status AddShard(const Shard& shard, const std::string& key,
+                const RestoreChoice& choice, ValuesToRead& values) {
+  RestoreChoice of_shard = {.stored_key = key,
+                            .tolerance = choice.tolerance,
+                            .transform = choice.transform};
+  // Some rows would get nothing.
+  if (shard.rows != nullptr) of_shard.tolerance.lengths = false;
+  BELAY_ASSIGN_OR_RETURN(Shard found, FindElements(shard));
+  BELAY_ASSIGN_OR_RETURN(std::vector<Shard> parts,
+                         WithGhostCells(std::move(found)));
+  for (Shard& part : parts) {
+    BELAY_RETURN_IF_ERROR(values.Add(std::move(part), of_shard));
+  }
+  return absl::OkStatus();
+}
+
 // What is matched, each with the tolerance that was chosen for it.
 StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
                               const std::vector<KeyedValue>& reads,
@@ -151,13 +169,7 @@ StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
                                 .tolerance = tolerance});
     }
     for (const Shard& shard : value.shards) {
-      BELAY_ASSIGN_OR_RETURN(std::vector<Shard> parts, WithGhostCells(shard));
-      for (Shard& part : parts) {
-        BELAY_RETURN_IF_ERROR(
-            values.Add(std::move(part), {.stored_key = keyed.key,
-                                         .tolerance = tolerance,
-                                         .transform = choice.transform}));
-      }
+      BELAY_RETURN_IF_ERROR(AddShard(shard, keyed.key, choice, values));
     }
   }
   return values;

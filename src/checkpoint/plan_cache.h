@@ -12,7 +12,7 @@
 #include "model/stored_form.h"
 #include "store/index_file.h"
 #include "store/skeleton.h"
-#include "types/rank_rows.h"
+#include "types/row_counts.h"
 
 namespace belay {
 
@@ -25,6 +25,7 @@ struct CachedPlan {
   int64_t num_reuses = 0;         // of the plan; equal where plan_id is
   std::vector<StoredForm> forms;  // of this rank's shards; empty: their own
   std::vector<RowPlacement> placements;  // of those that are rows
+  bool any_ids = false;                  // on any rank
   PlannedSave planned;
   Told told;                             // when planning
   std::vector<SkeletonImage> skeletons;  // of the files that this rank creates

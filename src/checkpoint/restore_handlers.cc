@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
@@ -70,6 +71,10 @@ bool AnyTakesRows(const ValuesToRead& values) {
          std::any_of(values.shards.begin(), values.shards.end(), IsResizable);
 }
 
+bool AnyHasIds(const ValuesToRead& values) {
+  return std::any_of(values.shards.begin(), values.shards.end(), HasIds);
+}
+
 void LetAllBeAbsent(ValuesToRead& values) {
   values.may_be_absent.assign(values.shards.size(), true);
   for (HandledValue& value : values.handled) value.may_be_absent = true;
@@ -87,7 +92,7 @@ StatusOr<HandlerListing> ListFitted(RestoreRun& run, ValuesToRead values,
                                     std::vector<Conversion>& mismatched) {
   std::vector<ComputedValue> computed = std::move(values.computed);
   BELAY_RETURN_IF_ERROR(PlaceRows(answer.rows, run.team.rank(), run.team.size(),
-                                  values.shards, values.former));
+                                  values.shards, values.former, run.id_blocks));
   BELAY_RETURN_IF_ERROR(
       GiveLengths(answer.lengths, values.shards, values.former));
   BELAY_RETURN_IF_ERROR(GiveComputedLengths(answer, computed, values.former));
@@ -99,24 +104,65 @@ StatusOr<HandlerListing> ListFitted(RestoreRun& run, ValuesToRead values,
   return listing;
 }
 
-// Gives rows to the ranks that own them. Collective; agreed.
-Status HandOutRows(RestoreRun& run) {
-  run.stations.Enter("rows");
-  run.any_owned = false;
+// Sends to each rank what `make` returns for it. Collective; agreed.
+StatusOr<ReceivedBytes> Exchange(
+    Team& team, absl::FunctionRef<StatusOr<std::vector<std::string>>()> make) {
   std::vector<std::string> packed;
   std::vector<std::span<const std::byte>> to;
   const Status status = WithMemory("rows on their way", [&]() -> Status {
-    BELAY_ASSIGN_OR_RETURN(packed, PackByOwner(run.shards, run.team.size()));
+    BELAY_ASSIGN_OR_RETURN(packed, Guarded(make));
     for (const std::string& bytes : packed) {
       to.push_back(std::as_bytes(std::span(bytes.data(), bytes.size())));
     }
     return absl::OkStatus();
   });
-  BELAY_ASSIGN_OR_RETURN_AGREED(const ReceivedBytes received,
-                                AllToAll(run.team, status, to));
+  return AllToAll(team, status, to);
+}
+
+// Gives rows to the ranks that own them. Collective; agreed.
+Status HandOutRows(RestoreRun& run) {
+  run.stations.Enter("rows");
+  run.any_owned = false;
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const ReceivedBytes received, Exchange(run.team, [&] {
+        return PackByOwner(run.shards, run.team.size());
+      }));
   return Agree(run.team, WithMemory("rows that this rank owns", [&] {
                  return TakeOwned(received.FromAll(), run.shards);
                }));
+}
+
+// Gets the rows that this rank has asked for by their ids from the ranks that
+// have read them. Collective; agreed.
+Status FetchById(RestoreRun& run) {
+  run.stations.Enter("ids");
+  run.any_ids = false;
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const ReceivedBytes requests, Exchange(run.team, [&] {
+        return RequestRows(run.team.size(), run.id_blocks, run.former);
+      }));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const ReceivedBytes answers, Exchange(run.team, [&] {
+        return AnswerRequests(requests.FromAll(), run.id_blocks);
+      }));
+  const Status status =
+      Guarded([&] { return TakeAnswers(answers.FromAll(), run.id_blocks); });
+  run.id_blocks.clear();
+  return Agree(run.team, status);
+}
+
+// Whether handlers want more, and lists it. Collective; agreed.
+StatusOr<bool> ListMoreTogether(RestoreRun& run) {
+  run.stations.Enter("handlers");
+  StatusOr<HandlerListing> more = ListMore(run.listing, *run.handlers);
+  BELAY_RETURN_IF_AGREED(Agree(run.team, more.status()));
+  // What the last listing keeps may be borrowed by what comes now.
+  more->kept.insert(more->kept.end(), run.listing.kept.begin(),
+                    run.listing.kept.end());
+  run.listing = *std::move(more);
+  std::vector<int64_t> any = {run.listing.handled.empty() ? 0 : 1};
+  BELAY_RETURN_IF_AGREED(MaxAll(run.team, any));
+  return any[0] != 0;
 }
 
 }  // namespace
@@ -134,13 +180,15 @@ Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
                               values.ok() && AnyMayBeAbsent(*values) ? 1 : 0,
                               values.ok() && AnyTakesRows(*values) ? 1 : 0,
                               values.ok() && !values->computed.empty() ? 1 : 0,
-                              values.ok() && HasOwners(values->shards) ? 1 : 0};
+                              values.ok() && HasOwners(values->shards) ? 1 : 0,
+                              values.ok() && AnyHasIds(*values) ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MaxAll(run.team, any));
   run.any_handlers = any[0] != 0;
   if (run.any_handlers) run.stations.Enter("handlers");
   StoredAnswer answer;
   run.any_computed = any[3] != 0;
   run.any_owned = any[4] != 0;
+  run.any_ids = any[5] != 0;
   const bool asks = run.any_handlers || any[1] != 0 || any[2] != 0 ||
                     run.any_computed || asks_all;
   if (asks) {
@@ -153,6 +201,7 @@ Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
       [&] { return ListFitted(run, *std::move(values), answer, mismatched); });
   if (asks) BELAY_RETURN_IF_AGREED(Agree(run.team, listing.status()));
   run.listing = *std::move(listing);
+  if (run.any_ids) run.former = run.listing.former;
   if (run.any_computed) {
     BELAY_RETURN_IF_AGREED(ShareComputed(run, mismatched));
     answer.mismatched.insert(answer.mismatched.end(), mismatched.begin(),
@@ -165,17 +214,13 @@ Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
 StatusOr<bool> ReceiveTogether(RestoreRun& run) {
   if (run.any_owned) BELAY_RETURN_IF_AGREED(HandOutRows(run));
   if (run.any_computed) BELAY_RETURN_IF_AGREED(ComputeTogether(run));
-  if (!run.any_handlers) return false;
-  run.stations.Enter("handlers");
-  StatusOr<HandlerListing> more = ListMore(run.listing, *run.handlers);
-  BELAY_RETURN_IF_AGREED(Agree(run.team, more.status()));
-  // What the last listing keeps may be borrowed by what comes now.
-  more->kept.insert(more->kept.end(), run.listing.kept.begin(),
-                    run.listing.kept.end());
-  run.listing = *std::move(more);
-  std::vector<int64_t> any = {run.listing.handled.empty() ? 0 : 1};
-  BELAY_RETURN_IF_AGREED(MaxAll(run.team, any));
-  return any[0] != 0;
+  bool wants_more = false;
+  if (run.any_handlers) {
+    BELAY_ASSIGN_OR_RETURN_AGREED(wants_more, ListMoreTogether(run));
+  }
+  // Last: the ids may be among what is restored.
+  if (!wants_more && run.any_ids) BELAY_RETURN_IF_AGREED(FetchById(run));
+  return wants_more;
 }
 
 }  // namespace belay

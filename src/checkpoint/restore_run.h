@@ -23,6 +23,7 @@
 #include "parallel/collective.h"
 #include "transform/plan.h"
 #include "types/handler_table.h"
+#include "types/id_rows.h"
 #include "types/restore_chooser.h"
 #include "types/stored_answer.h"
 #include "types/value_listing.h"
@@ -75,6 +76,11 @@ struct RestoreRun {
   bool any_computed = false;
   // Whether rows are to go to their owners; equal on all ranks.
   bool any_owned = false;
+  // Whether rows are fetched by their ids; equal on all ranks. What this rank
+  // reads of them, and memory that containers have given up by then.
+  bool any_ids = false;
+  std::vector<IdBlock> id_blocks;
+  std::vector<FormerElements> former;
   std::vector<ComputedListing> computed;
   std::vector<Conversion> computed_conversions;
   HandlerListing listing;  // `shards` are its own, and borrow from it

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/wire.h"
+#include "base/with_memory.h"
 #include "belay/save_restore.h"
 #include "checkpoint/listing.h"
 #include "checkpoint/result_text.h"
@@ -121,7 +122,13 @@ Status Begin(SaveRun& run, const SaveJob& job) {
   const std::vector<uint64_t> numbers = {Fingerprint(same.bytes()),
                                          fits ? run.cache.plan_id : 0};
   // For nothing: it travels with what has to be agreed on anyway.
-  uint64_t replicas = status.ok() && fits ? SumReplicas(run) : 0;
+  uint64_t replicas = 0;
+  if (status.ok() && fits) {
+    status = WithMemory("the bytes of replicas", [&] {
+      replicas = SumReplicas(run);
+      return absl::OkStatus();
+    });
+  }
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<bool> is_same,
       AgreeOnStructure(run.team, status, numbers, std::span(&replicas, 1)));
@@ -136,13 +143,11 @@ Status Begin(SaveRun& run, const SaveJob& job) {
 
 // Station plan. Collective.
 Status Plan(SaveRun& run, const SaveJob& job) {
-  if (run.reuse) {
-    PlaceShards(run.cache.placements, run.shards);
-    return absl::OkStatus();
-  }
+  if (run.reuse) return TakePlaces(run);
   run.stations.Enter("plan");
   std::vector<KeyRows> keys = job.rows;  // rank 0 only
   BELAY_RETURN_IF_AGREED(PlaceRowsTogether(run, keys));
+  BELAY_RETURN_IF_AGREED(TakePlaces(run));
   BELAY_ASSIGN_OR_RETURN_AGREED(
       run.cache.planned,
       PlanTogether(run.team, ParentOf(run.path),

@@ -13,7 +13,7 @@
 #include "belay/state.h"
 #include "belay/status.h"
 #include "graph/object_graph.h"
-#include "types/rank_rows.h"
+#include "types/row_counts.h"
 
 namespace belay {
 

@@ -20,13 +20,12 @@ namespace {
 std::vector<std::string> SumsByComparer(const SaveRun& run) {
   std::vector<std::vector<ReplicaSum>> sums(
       static_cast<size_t>(run.team.size()));
-  std::string room;
   for (const ReplicaRange& range : run.cache.planned.replicas.ranges) {
     for (int32_t i = range.first; i < range.first + range.count; ++i) {
       const Shard& shard = run.shards[static_cast<size_t>(i)];
       ReplicaSum sum{.key = shard.key,
                      .box = shard.box,
-                     .sum = Fingerprint(BytesOf(shard, room)),
+                     .sum = ReplicaFingerprint(shard),
                      .rank = run.team.rank()};
       const auto comparer = ComparerOf(sum, run.team.size());
       sums[static_cast<size_t>(comparer)].push_back(std::move(sum));

@@ -18,6 +18,7 @@
 #include "store/stripe_counter.h"
 #include "store/striping.h"
 #include "types/handler_table.h"
+#include "types/id_rows.h"
 #include "types/value_listing.h"
 
 namespace belay {
@@ -38,6 +39,7 @@ struct SaveRun {
   CachedPlan& cache;   // the caller's, or one of our own
   bool keep;           // the caller wants it kept
   std::vector<uint32_t> registers;
+  std::vector<IdBlock> id_blocks = {};                // of this rank
   StripeCounts stripes = {};                          // of this rank
   std::function<Status(int64_t)> progress = nullptr;  // as of SaveJob
   Status progress_status = {};                        // what it returned
@@ -72,11 +74,15 @@ Status FindFinalizers(SaveRun& run);
 // that is used again. Local.
 uint64_t SumReplicas(const SaveRun& run);
 
-// Lets shards that are rows be the parts of their arrays, for a plan that is
+// Finds where shards that are rows stand in their arrays, for a plan that is
 // new. Adds on rank 0 how many rows of each key each rank has. Collective;
 // agreed.
 // Errors: those of MergeRowCounts.
 Status PlaceRowsTogether(SaveRun& run, std::vector<KeyRows>& keys);
+
+// Lets them stand there, in each save. Collective; agreed.
+// Errors: those of PackById and FillBlocks.
+Status TakePlaces(SaveRun& run);
 
 // Station compare, for a plan that is new. Collective; agreed.
 // Errors: those of NameDifferentReplicas.

@@ -15,6 +15,8 @@ namespace {
 // A sample is so many windows of so many bytes.
 constexpr int kWindows = 4;
 constexpr size_t kWindowBytes = kSampledBytes / kWindows;
+// What is hashed at a time: whole elements of any type.
+constexpr size_t kHashedBytes = size_t{1} << 20;
 
 struct WeighedShard {
   int32_t shard = 0;
@@ -62,10 +64,16 @@ size_t NumBytes(const Shard& shard) {
                              DTypeSize(shard.dtype));
 }
 
-// Some of the bytes of a shard, as BytesOf.
+// Some of the bytes of a shard as they are stored. Borrows them from the shard,
+// or from `room` where they do not lie dense.
 std::string_view SomeBytes(const Shard& shard, size_t begin, size_t length,
                            std::string& room) {
-  if (!IsStrided(shard)) return BytesOf(shard, room).substr(begin, length);
+  if (shard.dtype == DType::kString) {
+    return std::string_view(*shard.text).substr(begin, length);
+  }
+  if (!IsStrided(shard)) {
+    return {static_cast<const char*>(shard.data) + begin, length};
+  }
   // Whole elements, of which the first may begin before.
   const auto size = static_cast<size_t>(DTypeSize(shard.dtype));
   const size_t first = begin / size, last = (begin + length + size - 1) / size;
@@ -103,8 +111,7 @@ uint64_t NumberOf(const Shard& shard, const ReplicaCheck& check,
   const uint64_t seed = SeedOf(shard);
   if (number == kEveryByte ||
       static_cast<int64_t>(NumBytes(shard)) <= kSampledBytes) {
-    std::string room;
-    return Fingerprint(BytesOf(shard, room), seed);
+    return ReplicaFingerprint(shard, seed);
   }
   return IsSampled(seed, check, number) ? SampleOf(shard, seed, number) : 0;
 }
@@ -135,10 +142,16 @@ std::vector<ReplicaCheck> FindReplicas(const std::vector<ArrayBoxes>& arrays,
   return checks;
 }
 
-std::string_view BytesOf(const Shard& shard, std::string& room) {
-  if (shard.dtype == DType::kString) return *shard.text;
-  if (IsStrided(shard)) return SomeBytes(shard, 0, NumBytes(shard), room);
-  return {static_cast<const char*>(shard.data), NumBytes(shard)};
+uint64_t ReplicaFingerprint(const Shard& shard, uint64_t seed) {
+  const size_t num_bytes = NumBytes(shard);
+  std::string room;
+  uint64_t sum = seed;
+  // Windows of the same bytes however they lie.
+  for (size_t at = 0; at < num_bytes; at += kHashedBytes) {
+    const size_t length = std::min(kHashedBytes, num_bytes - at);
+    sum = Fingerprint(SomeBytes(shard, at, length, room), sum);
+  }
+  return sum;
 }
 
 uint64_t SumOfReplicas(const ReplicaCheck& check,

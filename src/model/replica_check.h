@@ -25,9 +25,9 @@ namespace belay {
 std::vector<ReplicaCheck> FindReplicas(const std::vector<ArrayBoxes>& arrays,
                                        int num_ranks);
 
-// The bytes of a shard as they are stored. Borrows them from the shard, or from
-// `room` where they do not lie dense.
-std::string_view BytesOf(const Shard& shard, std::string& room);
+// A number for all bytes of a shard as they are stored, however they lie in
+// memory. May need a little memory where they do not lie dense.
+uint64_t ReplicaFingerprint(const Shard& shard, uint64_t seed = 0);
 
 // Looks at every byte.
 inline constexpr int64_t kEveryByte = -1;

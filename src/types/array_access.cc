@@ -137,7 +137,13 @@ Status Resize(int64_t length, Shard& shard) {
 }
 
 StatusOr<Shard> FindElements(Shard shard) {
-  if (shard.access == nullptr) return shard;
+  if (shard.access == nullptr) {
+    if (shard.rows != nullptr) {
+      BELAY_RETURN_IF_ERROR(
+          RowsShape(shard, NumElements(shard.box.shape)).status());
+    }
+    return shard;
+  }
   ArrayAccess::View view = shard.access->view(shard.object);
   if (shard.object_elements < 0) {
     shard.data = view.data;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -55,6 +56,7 @@ Status Pack(const Shard& shard, std::vector<std::string>& to) {
     WireWriter head;
     head.PutText(shard.key);
     head.Put(counts[rank]);
+    head.Put(shard.dtype);
     head.Put(bytes);
     to[rank] += head.bytes();
     to[rank].reserve(to[rank].size() +
@@ -71,6 +73,8 @@ Status Pack(const Shard& shard, std::vector<std::string>& to) {
 // Rows of one key that came from one rank.
 struct Arrived {
   int64_t count = 0;
+  DType dtype = DType::kU8;
+  int64_t row_bytes = 0;
   std::string_view bytes;
 };
 
@@ -84,11 +88,14 @@ std::map<std::string, std::vector<Arrived>, std::less<>> Unpack(
     while (!rest.empty()) {
       WireReader in(rest);
       const std::string key(in.GetText());
-      const auto count = in.Get<int64_t>();
-      const auto size = static_cast<size_t>(count * in.Get<int64_t>());
+      Arrived one{.count = in.Get<int64_t>()};
+      one.dtype = in.Get<DType>();
+      one.row_bytes = in.Get<int64_t>();
       rest = in.Rest();
-      arrived[key].push_back({count, rest.substr(0, size)});
-      rest.remove_prefix(size);
+      one.bytes =
+          rest.substr(0, static_cast<size_t>(one.count * one.row_bytes));
+      rest.remove_prefix(one.bytes.size());
+      arrived[key].push_back(one);
     }
   }
   return arrived;
@@ -96,7 +103,17 @@ std::map<std::string, std::vector<Arrived>, std::less<>> Unpack(
 
 Status TakeRows(const std::vector<Arrived>& arrived, Shard& shard) {
   int64_t count = 0;
-  for (const Arrived& one : arrived) count += one.count;
+  for (const Arrived& one : arrived) {
+    count += one.count;
+    if (one.dtype == shard.dtype && one.row_bytes == RowBytes(shard)) continue;
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "restore \"%s\": ranks have rows of other types (need %s in %d bytes, "
+        "found %s in %d)",
+        shard.key, DTypeName(shard.dtype), RowBytes(shard),
+        DTypeName(one.dtype), one.row_bytes));
+  }
+  // Another key may have given its range another length.
+  BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
   if (count != shard.box.shape[0]) {
     if (shard.access == nullptr) {
       return absl::FailedPreconditionError(absl::StrFormat(
@@ -124,8 +141,15 @@ bool HasOwners(const std::vector<Shard>& shards) {
 StatusOr<std::vector<std::string>> PackByOwner(const std::vector<Shard>& shards,
                                                int num_ranks) {
   std::vector<std::string> to(static_cast<size_t>(num_ranks));
+  std::set<std::string_view> keys;
   for (const Shard& shard : shards) {
-    if (HasOwner(shard)) BELAY_RETURN_IF_ERROR(Pack(shard, to));
+    if (!HasOwner(shard)) continue;
+    if (!keys.insert(shard.key).second) {
+      return absl::InvalidArgumentError(Cat(
+          "restore \"", shard.key, "\": it is added twice, and a row has one ",
+          "place at its owner"));
+    }
+    BELAY_RETURN_IF_ERROR(Pack(shard, to));
   }
   return to;
 }

@@ -20,16 +20,17 @@ bool HasOwners(const std::vector<Shard>& shards);
 
 // Asks for the owner of each row, and returns for each rank its rows of all
 // keys.
-// Errors: InvalidArgument - the function names no rank; what it threw; both
-//   name the key and the row.
+// Errors: InvalidArgument - the function names no rank, or a key is there
+// twice;
+//   what the function threw; all name the key.
 StatusOr<std::vector<std::string>> PackByOwner(const std::vector<Shard>& shards,
                                                int num_ranks);
 
 // Gives the shards the rows that all ranks have packed for this one, in the
 // order of the ranks.
 // Errors: FailedPrecondition - there are rows of a key that this rank does not
-//   have, or has twice, or has no room for; ResourceExhausted. All name the
-//   key.
+//   have, or has no room for, or has as another type; ResourceExhausted. All
+//   name the key.
 Status TakeOwned(const std::vector<std::span<std::byte>>& from,
                  std::vector<Shard>& shards);
 

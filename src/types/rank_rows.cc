@@ -1,8 +1,6 @@
 #include "types/rank_rows.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -26,56 +24,6 @@ Shard ShardOf(DType dtype, void* data, int64_t elements, RankRows rows) {
 }  // namespace rows
 
 namespace {
-
-// What all ranks have to say alike of a key.
-struct RowForm {
-  DType dtype = DType::kU8;
-  Shape row;
-
-  friend bool operator==(const RowForm&, const RowForm&) = default;
-};
-
-struct KeyCounts {
-  RowForm form;
-  int rank = 0;  // the first that has it
-  std::vector<int64_t> counts;
-};
-
-std::string RowFormText(const RowForm& form) {
-  return Cat(DTypeName(form.dtype), " ", ShapeText(form.row));
-}
-
-// Adds what a rank has to that of all.
-Status AddCounts(std::string_view bytes, int rank, int num_ranks,
-                 std::map<std::string, KeyCounts>& all) {
-  std::set<std::string_view> seen;
-  WireReader in(bytes);
-  const auto count = in.Get<uint64_t>();
-  for (uint64_t i = 0; i < count; ++i) {
-    in.Get<int32_t>();  // the shard, for its rank
-    const std::string_view key = in.GetText();
-    RowForm form{.dtype = in.Get<DType>()};
-    const Shape shape = in.GetShape();
-    form.row.assign(shape.begin() + 1, shape.end());
-    if (!seen.insert(key).second) {
-      return absl::InvalidArgumentError(Cat("plan \"", key, "\": rank ", rank,
-                                            " has rows under this key twice"));
-    }
-    KeyCounts& one = all[std::string(key)];
-    if (one.counts.empty()) {
-      one = {.form = form, .rank = rank, .counts = {}};
-      one.counts.resize(static_cast<size_t>(num_ranks));
-    }
-    if (one.form != form) {
-      return absl::InvalidArgumentError(
-          Cat("plan \"", key, "\": ranks have rows of other forms (rank ",
-              one.rank, " has ", RowFormText(one.form), ", rank ", rank,
-              " has ", RowFormText(form), ")"));
-    }
-    one.counts[static_cast<size_t>(rank)] = shape[0];
-  }
-  return absl::OkStatus();
-}
 
 // The rows that a rank gets: [begin, end).
 struct RowSpan {
@@ -185,18 +133,29 @@ Status TakeRows(const RowSpan& range, int64_t total, Shard& shard,
   return absl::OkStatus();
 }
 
+// Whether what is stored has rows of that form.
+bool HasRow(const FoundRows& found, const RankRows& rows) {
+  return std::equal(found.shape.begin() + 1, found.shape.end(),
+                    rows.row.begin(), rows.row.end());
+}
+
 // Before format 1.5 a value of each rank was an array with the ranks as its
 // first axis, and no more was said. Whether this is one that so many ranks have
 // saved.
 bool IsOlder(const FoundRows& found, const RankRows& rows, int num_ranks) {
-  return found.ranks.ranks == 0 && rows.row.empty() && rows.owner == nullptr &&
-         rows.other_ranks == OtherRanks::kError && found.shape.size() <= 2 &&
+  const bool fits =
+      rows.row.empty() ? found.shape.size() <= 2 : HasRow(found, rows);
+  return found.ranks.ranks == 0 && rows.owner == nullptr &&
+         rows.other_ranks == OtherRanks::kError && fits &&
          found.shape[0] == num_ranks;
 }
 
 // Lets a shard be the row of such an array.
 Status TakeOlder(const FoundRows& found, int rank, Shard& shard,
                  std::vector<FormerElements>& former) {
+  if (!shard.rows->row.empty()) {
+    return TakeRows({rank, rank + 1}, found.shape[0], shard, former);
+  }
   const int64_t length = found.shape.size() == 2 ? found.shape[1] : 1;
   BELAY_RETURN_IF_ERROR(
       TakeRows({rank * length, (rank + 1) * length}, 0, shard, former));
@@ -205,6 +164,18 @@ Status TakeOlder(const FoundRows& found, int rank, Shard& shard,
   shard.box.offset[0] = rank;
   shard.box.shape[0] = 1;
   return absl::OkStatus();
+}
+
+// What is stored of a shard; null if that is nothing, or a single number: the
+// plan says so.
+const FoundRows* FoundOf(const Shard& shard,
+                         const std::vector<FoundRows>& found) {
+  const auto one = std::lower_bound(
+      found.begin(), found.end(), shard.key,
+      [](const FoundRows& a, const std::string& key) { return a.key < key; });
+  const bool is_there =
+      one != found.end() && one->key == shard.key && !one->shape.empty();
+  return is_there ? &*one : nullptr;
 }
 
 }  // namespace
@@ -224,96 +195,6 @@ StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements) {
 bool HasRows(const std::vector<Shard>& shards) {
   return std::any_of(shards.begin(), shards.end(),
                      [](const Shard& shard) { return shard.rows != nullptr; });
-}
-
-std::vector<StoredRows> RowsOfArrays(const std::vector<KeyRows>& keys,
-                                     const std::vector<StoredArray>& arrays) {
-  std::vector<StoredRows> rows;
-  for (const KeyRows& one : keys) {
-    const size_t array = FirstFrom(arrays, one.key);
-    if (array == arrays.size() || arrays[array].key != one.key) continue;
-    // A copy may have made another array under the key.
-    const Shape& shape = arrays[array].shape;
-    if (shape.empty() || shape[0] != one.ranks.FirstOf(one.ranks.ranks)) {
-      continue;
-    }
-    rows.push_back({static_cast<uint32_t>(array), one.ranks});
-  }
-  std::sort(rows.begin(), rows.end(),
-            [](const StoredRows& a, const StoredRows& b) {
-              return a.array < b.array;
-            });
-  return rows;
-}
-
-std::vector<KeyRows> RowsOfKeys(const SavedCheckpoint& saved) {
-  std::vector<KeyRows> keys;
-  for (const StoredRows& one : saved.rows) {
-    keys.push_back({saved.arrays[one.array].key, one.ranks});
-  }
-  return keys;
-}
-
-std::string EncodeRowCounts(const std::vector<Shard>& shards) {
-  WireWriter out;
-  out.Put<uint64_t>(static_cast<uint64_t>(
-      std::count_if(shards.begin(), shards.end(),
-                    [](const Shard& shard) { return shard.rows != nullptr; })));
-  for (size_t i = 0; i < shards.size(); ++i) {
-    if (shards[i].rows == nullptr) continue;
-    out.Put(static_cast<int32_t>(i));
-    out.PutText(shards[i].key);
-    out.Put(shards[i].dtype);
-    out.PutShape(shards[i].global_shape);
-  }
-  return out.Take();
-}
-
-StatusOr<MergedRows> MergeRowCounts(const std::vector<std::string>& gathered) {
-  const auto num_ranks = static_cast<int>(gathered.size());
-  std::map<std::string, KeyCounts> all;
-  for (int rank = 0; rank < num_ranks; ++rank) {
-    BELAY_RETURN_IF_ERROR(
-        AddCounts(gathered[static_cast<size_t>(rank)], rank, num_ranks, all));
-  }
-  MergedRows merged;
-  std::map<std::string, const RowRanks*> ranks_of;
-  merged.keys.reserve(all.size());
-  for (const auto& [key, counts] : all) {
-    merged.keys.push_back({key, RowRanksOf(counts.counts)});
-    ranks_of[key] = &merged.keys.back().ranks;
-  }
-  for (int rank = 0; rank < num_ranks; ++rank) {
-    WireReader in(gathered[static_cast<size_t>(rank)]);
-    WireWriter out;
-    const auto count = in.Get<uint64_t>();
-    out.Put(count);
-    for (uint64_t i = 0; i < count; ++i) {
-      const auto shard = in.Get<int32_t>();
-      const RowRanks& ranks = *ranks_of.at(std::string(in.GetText()));
-      in.Get<DType>();
-      in.GetShape();
-      out.Put(RowPlacement{.shard = shard,
-                           .first = ranks.FirstOf(rank),
-                           .total = ranks.FirstOf(num_ranks)});
-    }
-    merged.placements.push_back(out.Take());
-  }
-  return merged;
-}
-
-std::vector<RowPlacement> DecodePlacements(std::string_view bytes) {
-  WireReader in(bytes);
-  return in.GetAll<RowPlacement>([&] { return in.Get<RowPlacement>(); });
-}
-
-void PlaceShards(const std::vector<RowPlacement>& placements,
-                 std::vector<Shard>& shards) {
-  for (const RowPlacement& one : placements) {
-    Shard& shard = shards[static_cast<size_t>(one.shard)];
-    shard.global_shape[0] = one.total;
-    shard.box.offset[0] = one.first;
-  }
 }
 
 void PutFoundRows(const FoundRows& found, WireWriter& out) {
@@ -340,19 +221,35 @@ FoundRows GetFoundRows(WireReader& in) {
 
 Status PlaceRows(const std::vector<FoundRows>& found, int rank, int num_ranks,
                  std::vector<Shard>& shards,
-                 std::vector<FormerElements>& former) {
+                 std::vector<FormerElements>& former,
+                 std::vector<IdBlock>& blocks) {
+  // First: no memory has been given up yet that theirs could be taken for.
+  for (Shard& shard : shards) {
+    if (!HasIds(shard)) continue;
+    const FoundRows* const one = FoundOf(shard, found);
+    if (one == nullptr) continue;
+    IdBlock& block = blocks.emplace_back();
+    block.shard = shard;
+    block.total = one->shape[0];
+    block.holders = one->restorers;
+    BELAY_ASSIGN_OR_RETURN(shard, TakeBlock(rank, num_ranks, block));
+  }
   for (Shard& shard : shards) {
     if (shard.rows == nullptr) continue;
-    const auto one = std::lower_bound(
-        found.begin(), found.end(), shard.key,
-        [](const FoundRows& a, const std::string& key) { return a.key < key; });
-    // That it is not stored, or as a single number, the plan says.
-    if (one == found.end() || one->key != shard.key || one->shape.empty()) {
-      continue;
-    }
+    const FoundRows* const one = FoundOf(shard, found);
+    if (one == nullptr) continue;
     if (IsOlder(*one, *shard.rows, num_ranks)) {
       BELAY_RETURN_IF_ERROR(TakeOlder(*one, rank, shard, former));
       continue;
+    }
+    if (!HasRow(*one, *shard.rows)) {  // the plan says so
+      shard.global_shape[0] = one->shape[0];
+      continue;
+    }
+    if (shard.rows->owner != nullptr && shard.access == nullptr) {
+      return absl::FailedPreconditionError(Cat(
+          "restore \"", shard.key, "\": rows that go to their owners need a ",
+          "range that can change its length, such as a std::vector"));
     }
     BELAY_ASSIGN_OR_RETURN(const RowSpan range,
                            RangeOf(*one, *shard.rows, rank, num_ranks));

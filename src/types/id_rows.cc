@@ -1,0 +1,376 @@
+#include "types/id_rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/huge_pages.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/wire.h"
+#include "base/with_memory.h"
+#include "belay/rows.h"
+#include "model/stored_rows.h"
+
+namespace belay {
+namespace {
+
+// More are counted only.
+constexpr int64_t kNobody = -1;
+
+int64_t RowBytes(const Shard& shard) {
+  return NumElements(shard.rows->row) * DTypeSize(shard.dtype);
+}
+
+int64_t NumHolders(const IdBlock& block, int num_ranks) {
+  return block.holders.empty() ? num_ranks : std::ssize(block.holders);
+}
+
+// The rank in whose block an id is: the inverse of FirstOfEven.
+int32_t HolderOf(const IdBlock& block, int64_t id, int num_ranks) {
+  const int64_t holders = NumHolders(block, num_ranks);
+  const int64_t each = block.total / holders, more = block.total % holders;
+  const int64_t longer = more * (each + 1);
+  const int64_t place =
+      id < longer ? id / (each + 1) : more + (id - longer) / each;
+  return block.holders.empty() ? static_cast<int32_t>(place)
+                               : block.holders[static_cast<size_t>(place)];
+}
+
+// The ids of the program, each in range.
+StatusOr<std::vector<int64_t>> IdsOf(const IdBlock& block,
+                                     std::string_view operation) {
+  const RankRows& rows = *block.shard.rows;
+  std::vector<int64_t> ids(rows.num_ids());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    ids[i] = rows.id(i);
+    if (ids[i] >= 0 && ids[i] < block.total) continue;
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s \"%s\": id %d, which stands at %d, is out of range (need 0 to %d)",
+        AbslView(operation), block.shard.key, ids[i], i, block.total - 1));
+  }
+  return ids;
+}
+
+// How many ids each rank holds.
+std::vector<int64_t> CountByHolder(const IdBlock& block,
+                                   const std::vector<int64_t>& ids,
+                                   int num_ranks) {
+  std::vector<int64_t> counts(static_cast<size_t>(num_ranks));
+  for (const int64_t id : ids) {
+    ++counts[static_cast<size_t>(HolderOf(block, id, num_ranks))];
+  }
+  return counts;
+}
+
+// Room for `bytes` more behind a key, a dtype and a number in what goes to a
+// rank.
+char* Extend(const Shard& shard, int64_t count, int64_t bytes,
+             std::string& to) {
+  WireWriter head;
+  head.PutText(shard.key);
+  head.Put(shard.dtype);
+  head.Put(count);
+  to += head.bytes();
+  const size_t begin = to.size();
+  to.resize(begin + static_cast<size_t>(bytes));
+  return to.data() + begin;
+}
+
+// Ids of one key, from or for one rank, and what is behind them.
+struct Group {
+  const IdBlock* block = nullptr;
+  int64_t count = 0;
+  const std::byte* ids = nullptr;
+  const std::byte* rows = nullptr;
+
+  int64_t id(int64_t i) const {
+    int64_t value = 0;
+    std::memcpy(&value, ids + i * 8, sizeof(value));
+    return value;
+  }
+};
+
+// The block of these rows, if there is one.
+const IdBlock* FindBlock(const std::vector<IdBlock>& blocks,
+                         std::string_view key, DType dtype) {
+  for (const IdBlock& one : blocks) {
+    if (one.shard.key == key && one.shard.dtype == dtype) return &one;
+  }
+  return nullptr;
+}
+
+// Takes the message of a rank apart, which has groups.
+// Errors: FailedPrecondition - this rank has no such block; what `visit` finds.
+template <typename Visit>
+Status ForEachGroup(std::span<std::byte> message, size_t rank,
+                    const std::vector<IdBlock>& blocks, bool has_rows,
+                    Visit visit) {
+  std::string_view rest(reinterpret_cast<const char*>(message.data()),
+                        message.size());
+  while (!rest.empty()) {
+    WireReader in(rest);
+    const std::string key(in.GetText());
+    const auto dtype = in.Get<DType>();
+    Group group{.count = in.Get<int64_t>()};
+    rest = in.Rest();
+    group.block = FindBlock(blocks, key, dtype);
+    if (group.block == nullptr) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "\"%s\": ranks have rows of other forms (rank %d has %s with ids, "
+          "and this one has not)",
+          key, rank, DTypeName(dtype)));
+    }
+    group.ids = reinterpret_cast<const std::byte*>(rest.data());
+    group.rows = group.ids + group.count * 8;
+    const int64_t bytes =
+        group.count * (8 + (has_rows ? RowBytes(group.block->shard) : 0));
+    rest.remove_prefix(static_cast<size_t>(bytes));
+    BELAY_RETURN_IF_ERROR(visit(group));
+  }
+  return absl::OkStatus();
+}
+
+// What is wrong with a block in which ids came twice, or not at all.
+Status MissingError(const IdBlock& block, const std::vector<int32_t>& from) {
+  int64_t missing = 0, first = 0;
+  for (int64_t i = block.count; i-- > 0;) {
+    if (from[static_cast<size_t>(i)] != kNobody) continue;
+    ++missing;
+    first = block.first + i;
+  }
+  if (missing == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "save \"%s\": no rank has id %d; %d of the ids %d to %d are missing",
+      block.shard.key, first, missing, block.first,
+      block.first + block.count - 1));
+}
+
+// Puts the rows of a group, which a rank has sent, into their block.
+Status PutRows(const Group& group, int32_t rank, std::byte* rows,
+               std::vector<int32_t>& from) {
+  const IdBlock& block = *group.block;
+  const int64_t bytes = RowBytes(block.shard);
+  for (int64_t i = 0; i < group.count; ++i) {
+    const int64_t place = group.id(i) - block.first;
+    int32_t& sender = from[static_cast<size_t>(place)];
+    if (sender != kNobody) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "save \"%s\": id %d is there twice (rank %d has it, and rank %d)",
+          block.shard.key, group.id(i), sender, rank));
+    }
+    sender = rank;
+    std::memcpy(rows + place * bytes, group.rows + i * bytes,
+                static_cast<size_t>(bytes));
+  }
+  return absl::OkStatus();
+}
+
+// Gives the program's ranges as many rows as they have ids, and finds them.
+Status GiveLengthsOfIds(std::vector<IdBlock>& blocks,
+                        std::vector<FormerElements>& former) {
+  std::vector<Shard> shards;
+  for (IdBlock& block : blocks) {
+    Shard& shard = shards.emplace_back(block.shard);
+    BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
+    const int64_t count = std::ssize(block.ids);
+    if (shard.global_shape[0] == count) continue;
+    if (shard.access == nullptr || shard.access->resize == nullptr) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "restore \"%s\": there is another number of ids than of rows (need "
+          "%d, found %d)",
+          shard.key, count, shard.global_shape[0]));
+    }
+    former.push_back(ElementsOf(shard));
+    BELAY_RETURN_IF_ERROR(Resize(count * NumElements(shard.rows->row), shard));
+  }
+  BELAY_RETURN_IF_ERROR(CheckAfterLengths(former, {}, shards));
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    blocks[i].shard = std::move(shards[i]);
+  }
+  return absl::OkStatus();
+}
+
+// Rows that are ids of others would have to come first.
+Status CheckSameIds(const IdBlock& block) {
+  const RankRows& rows = *block.shard.rows;
+  bool is_same = rows.num_ids() == block.ids.size();
+  for (size_t i = 0; is_same && i < block.ids.size(); ++i) {
+    is_same = rows.id(i) == block.ids[i];
+  }
+  if (is_same) return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat(
+      "restore \"", block.shard.key, "\": its ids are rows with ids of the ",
+      "same restore; restore them before it"));
+}
+
+}  // namespace
+
+bool HasIds(const Shard& shard) {
+  return shard.rows != nullptr && shard.rows->id != nullptr &&
+         shard.rows->num_ids != nullptr;
+}
+
+StatusOr<Shard> TakeBlock(int rank, int num_ranks, IdBlock& block) {
+  int64_t place = rank;
+  if (!block.holders.empty()) {
+    place = std::lower_bound(block.holders.begin(), block.holders.end(), rank) -
+            block.holders.begin();
+  }
+  const int64_t holders = NumHolders(block, num_ranks);
+  block.first = FirstOfEven(block.total, place, holders);
+  block.count = FirstOfEven(block.total, place + 1, holders) - block.first;
+  const int64_t bytes = block.count * RowBytes(block.shard);
+  BELAY_RETURN_IF_ERROR(WithMemory(
+      Cat("\"", block.shard.key, "\": ", bytes, " bytes of rows"), [&] {
+        block.rows = NewBytes(std::max<int64_t>(1, bytes));
+        return absl::OkStatus();
+      }));
+  Shard shard = block.shard;
+  shard.global_shape[0] = block.total;
+  shard.box = WholeBox(shard.global_shape);
+  shard.box.offset[0] = block.first;
+  shard.box.shape[0] = block.count;
+  shard.data = block.rows.get();
+  shard.object = nullptr;
+  shard.access = nullptr;
+  shard.object_elements = -1;
+  shard.rows = nullptr;
+  return shard;
+}
+
+StatusOr<std::vector<std::string>> PackById(const std::vector<IdBlock>& blocks,
+                                            int num_ranks) {
+  std::vector<std::string> to(static_cast<size_t>(num_ranks));
+  for (const IdBlock& block : blocks) {
+    BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> ids,
+                           IdsOf(block, "save"));
+    if (std::ssize(ids) != block.shard.global_shape[0]) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "save \"%s\": there is another number of ids than of rows (need %d, "
+          "found %d)",
+          block.shard.key, block.shard.global_shape[0], ids.size()));
+    }
+    const std::vector<int64_t> counts = CountByHolder(block, ids, num_ranks);
+    const int64_t bytes = RowBytes(block.shard);
+    std::vector<char*> next_id(to.size()), next_row(to.size());
+    for (size_t rank = 0; rank < to.size(); ++rank) {
+      if (counts[rank] == 0) continue;
+      next_id[rank] = Extend(block.shard, counts[rank],
+                             counts[rank] * (8 + bytes), to[rank]);
+      next_row[rank] = next_id[rank] + counts[rank] * 8;
+    }
+    const auto* row = static_cast<const char*>(block.shard.data);
+    for (const int64_t id : ids) {
+      const auto rank = static_cast<size_t>(HolderOf(block, id, num_ranks));
+      std::memcpy(next_id[rank], &id, sizeof(id));
+      std::memcpy(next_row[rank], row, static_cast<size_t>(bytes));
+      next_id[rank] += sizeof(id);
+      next_row[rank] += bytes;
+      row += bytes;
+    }
+  }
+  return to;
+}
+
+Status FillBlocks(const std::vector<std::span<std::byte>>& from,
+                  std::vector<IdBlock>& blocks) {
+  std::vector<std::vector<int32_t>> senders;
+  for (const IdBlock& block : blocks) {
+    senders.emplace_back(static_cast<size_t>(block.count),
+                         static_cast<int32_t>(kNobody));
+  }
+  for (size_t rank = 0; rank < from.size(); ++rank) {
+    BELAY_RETURN_IF_ERROR(
+        ForEachGroup(from[rank], rank, blocks, true, [&](const Group& group) {
+          const auto number = static_cast<size_t>(group.block - blocks.data());
+          return PutRows(group, static_cast<int32_t>(rank),
+                         blocks[number].rows.get(), senders[number]);
+        }));
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    BELAY_RETURN_IF_ERROR(MissingError(blocks[i], senders[i]));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<std::vector<std::string>> RequestRows(
+    int num_ranks, std::vector<IdBlock>& blocks,
+    std::vector<FormerElements>& former) {
+  std::vector<std::string> to(static_cast<size_t>(num_ranks));
+  for (IdBlock& block : blocks) {
+    BELAY_ASSIGN_OR_RETURN(block.ids, IdsOf(block, "restore"));
+  }
+  BELAY_RETURN_IF_ERROR(GiveLengthsOfIds(blocks, former));
+  for (const IdBlock& block : blocks) {
+    const std::vector<int64_t> counts =
+        CountByHolder(block, block.ids, num_ranks);
+    std::vector<char*> next(to.size());
+    for (size_t rank = 0; rank < to.size(); ++rank) {
+      if (counts[rank] == 0) continue;
+      next[rank] =
+          Extend(block.shard, counts[rank], counts[rank] * 8, to[rank]);
+    }
+    for (const int64_t id : block.ids) {
+      char*& at = next[static_cast<size_t>(HolderOf(block, id, num_ranks))];
+      std::memcpy(at, &id, sizeof(id));
+      at += sizeof(id);
+    }
+  }
+  return to;
+}
+
+StatusOr<std::vector<std::string>> AnswerRequests(
+    const std::vector<std::span<std::byte>>& requests,
+    const std::vector<IdBlock>& blocks) {
+  std::vector<std::string> answers;
+  for (size_t rank = 0; rank < requests.size(); ++rank) {
+    std::string& answer = answers.emplace_back();
+    const auto add = [&](const Group& group) {
+      const int64_t bytes = RowBytes(group.block->shard);
+      const size_t begin = answer.size();
+      answer.resize(begin + static_cast<size_t>(group.count * bytes));
+      char* next = answer.data() + begin;
+      for (int64_t i = 0; i < group.count; ++i, next += bytes) {
+        const int64_t place = group.id(i) - group.block->first;
+        std::memcpy(next, group.block->rows.get() + place * bytes,
+                    static_cast<size_t>(bytes));
+      }
+      return absl::OkStatus();
+    };
+    const Status status =
+        ForEachGroup(requests[rank], rank, blocks, false, add);
+    if (!status.ok()) {
+      return Status(status.code(), Cat("restore ", status.message()));
+    }
+  }
+  return answers;
+}
+
+Status TakeAnswers(const std::vector<std::span<std::byte>>& answers,
+                   std::vector<IdBlock>& blocks) {
+  const auto num_ranks = static_cast<int>(answers.size());
+  std::vector<const std::byte*> next;
+  for (const std::span<std::byte> answer : answers) {
+    next.push_back(answer.data());
+  }
+  for (IdBlock& block : blocks) {
+    const int64_t bytes = RowBytes(block.shard);
+    auto* row = static_cast<std::byte*>(block.shard.data);
+    for (const int64_t id : block.ids) {
+      const std::byte*& from =
+          next[static_cast<size_t>(HolderOf(block, id, num_ranks))];
+      std::memcpy(row, from, static_cast<size_t>(bytes));
+      from += bytes;
+      row += bytes;
+    }
+  }
+  for (const IdBlock& block : blocks) {
+    BELAY_RETURN_IF_ERROR(CheckSameIds(block));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace belay
