@@ -1,12 +1,11 @@
 // The part of a restore in which values with handlers are listed, and those
 // that are not stored are left out.
 #include <algorithm>
-#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
@@ -19,6 +18,8 @@
 
 namespace belay {
 namespace {
+
+constexpr std::string_view kOnTheirWay = "rows on their way";
 
 // For all ranks, as bytes. Rank 0 only.
 StatusOr<std::string> AnswerOnRoot(const std::vector<std::string>& gathered,
@@ -104,27 +105,12 @@ StatusOr<HandlerListing> ListFitted(RestoreRun& run, ValuesToRead values,
   return listing;
 }
 
-// Sends to each rank what `make` returns for it. Collective; agreed.
-StatusOr<ReceivedBytes> Exchange(
-    Team& team, absl::FunctionRef<StatusOr<std::vector<std::string>>()> make) {
-  std::vector<std::string> packed;
-  std::vector<std::span<const std::byte>> to;
-  const Status status = WithMemory("rows on their way", [&]() -> Status {
-    BELAY_ASSIGN_OR_RETURN(packed, Guarded(make));
-    for (const std::string& bytes : packed) {
-      to.push_back(std::as_bytes(std::span(bytes.data(), bytes.size())));
-    }
-    return absl::OkStatus();
-  });
-  return AllToAll(team, status, to);
-}
-
 // Gives rows to the ranks that own them. Collective; agreed.
 Status HandOutRows(RestoreRun& run) {
   run.stations.Enter("rows");
   run.any_owned = false;
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const ReceivedBytes received, Exchange(run.team, [&] {
+      const ReceivedBytes received, AllToAllOf(run.team, kOnTheirWay, [&] {
         return PackByOwner(run.shards, run.team.size());
       }));
   return Agree(run.team, WithMemory("rows that this rank owns", [&] {
@@ -138,11 +124,11 @@ Status FetchById(RestoreRun& run) {
   run.stations.Enter("ids");
   run.any_ids = false;
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const ReceivedBytes requests, Exchange(run.team, [&] {
+      const ReceivedBytes requests, AllToAllOf(run.team, kOnTheirWay, [&] {
         return RequestRows(run.team.size(), run.id_blocks, run.former);
       }));
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const ReceivedBytes answers, Exchange(run.team, [&] {
+      const ReceivedBytes answers, AllToAllOf(run.team, kOnTheirWay, [&] {
         return AnswerRequests(requests.FromAll(), run.id_blocks);
       }));
   const Status status =

@@ -36,15 +36,6 @@ std::vector<std::string> SumsByComparer(const SaveRun& run) {
   return encoded;
 }
 
-std::vector<std::span<const std::byte>> AsSpans(
-    const std::vector<std::string>& texts) {
-  std::vector<std::span<const std::byte>> spans;
-  for (const std::string& text : texts) {
-    spans.push_back(std::as_bytes(std::span(text.data(), text.size())));
-  }
-  return spans;
-}
-
 // Compares what all ranks said of the boxes that this one compares. Local.
 ReplicaDifferences Compare(const ReceivedBytes& received) {
   std::vector<ReplicaSum> all;
@@ -84,13 +75,10 @@ Status CompareReplicas(SaveRun& run) {
 }
 
 Status NameDifferentReplicas(SaveRun& run) {
-  std::vector<std::string> sums;
-  const Status summed = WithMemory("the sums of replicas", [&] {
-    sums = SumsByComparer(run);
-    return absl::OkStatus();
-  });
-  BELAY_ASSIGN_OR_RETURN_AGREED(const ReceivedBytes received,
-                                AllToAll(run.team, summed, AsSpans(sums)));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const ReceivedBytes received,
+      AllToAllOf(run.team, "the sums of replicas",
+                 [&] { return SumsByComparer(run); }));
   ReplicaDifferences differences;
   const Status compared = WithMemory("the sums of replicas", [&] {
     differences = Compare(received);

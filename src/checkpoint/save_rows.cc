@@ -1,12 +1,10 @@
 // The part of a save in which ranks learn where their rows stand.
 #include <cstddef>
 #include <iterator>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/guarded.h"
 #include "base/status_macros.h"
 #include "base/with_memory.h"
 #include "checkpoint/save_run.h"
@@ -51,7 +49,6 @@ StatusOr<std::vector<std::string>> PackRows(SaveRun& run) {
     Shard& shard = run.shards[static_cast<size_t>(placement.shard)];
     IdBlock& block = run.id_blocks.emplace_back();
     block.shard = shard;
-    block.place = placement.shard;
     block.total = placement.total;
     block.holders = placement.holders;
     BELAY_ASSIGN_OR_RETURN(shard,
@@ -63,17 +60,9 @@ StatusOr<std::vector<std::string>> PackRows(SaveRun& run) {
 // Sends rows with ids to the ranks that write them. Collective; agreed.
 Status SortById(SaveRun& run) {
   run.stations.Enter("ids");
-  std::vector<std::string> packed;
-  std::vector<std::span<const std::byte>> to;
-  const Status status = WithMemory("rows on their way", [&]() -> Status {
-    BELAY_ASSIGN_OR_RETURN(packed, Guarded([&] { return PackRows(run); }));
-    for (const std::string& bytes : packed) {
-      to.push_back(std::as_bytes(std::span(bytes.data(), bytes.size())));
-    }
-    return absl::OkStatus();
-  });
-  BELAY_ASSIGN_OR_RETURN_AGREED(const ReceivedBytes received,
-                                AllToAll(run.team, status, to));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const ReceivedBytes received,
+      AllToAllOf(run.team, "rows on their way", [&] { return PackRows(run); }));
   return Agree(run.team, WithMemory("rows in the order of their ids", [&] {
                  return FillBlocks(received.FromAll(), run.id_blocks);
                }));

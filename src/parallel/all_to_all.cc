@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/fault.h"
+#include "base/guarded.h"
 #include "base/status_macros.h"
 #include "base/with_memory.h"
 #include "parallel/mpi_error.h"
@@ -158,6 +159,23 @@ StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
   BELAY_RETURN_IF_AGREED(Agree(team, received.status()));
   BELAY_RETURN_IF_AGREED(ExchangeBytes(team, to, received->FromAll()));
   return received;
+}
+
+StatusOr<ReceivedBytes> AllToAllOf(
+    Team& team, std::string_view what,
+    absl::FunctionRef<StatusOr<std::vector<std::string>>()> make) {
+  std::vector<std::string> made;
+  std::vector<std::span<const std::byte>> to;
+  const Status status = Guarded([&] {
+    return WithMemory(what, [&]() -> Status {
+      BELAY_ASSIGN_OR_RETURN(made, make());
+      for (const std::string& bytes : made) {
+        to.push_back(std::as_bytes(std::span(bytes)));
+      }
+      return absl::OkStatus();
+    });
+  });
+  return AllToAll(team, status, to);
 }
 
 }  // namespace belay

@@ -9,9 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/huge_pages.h"
 #include "belay/status.h"
 #include "parallel/collective.h"
@@ -67,6 +69,13 @@ StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
                                  std::span<const std::span<const std::byte>> to,
                                  const Sameness& same = {},
                                  ReusableBytes memory = {});
+
+// The same of what `make` returns for each rank. Collective.
+// Errors: what `make` returned or threw; ResourceExhausted - no memory for
+//   `what`.
+StatusOr<ReceivedBytes> AllToAllOf(
+    Team& team, std::string_view what,
+    absl::FunctionRef<StatusOr<std::vector<std::string>>()> make);
 
 }  // namespace belay
 

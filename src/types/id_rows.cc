@@ -13,16 +13,13 @@
 #include "base/with_memory.h"
 #include "belay/rows.h"
 #include "model/stored_rows.h"
+#include "types/rank_rows.h"
 
 namespace belay {
 namespace {
 
 // More are counted only.
 constexpr int64_t kNobody = -1;
-
-int64_t RowBytes(const Shard& shard) {
-  return NumElements(shard.rows->row) * DTypeSize(shard.dtype);
-}
 
 int64_t NumHolders(const IdBlock& block, int num_ranks) {
   return block.holders.empty() ? num_ranks : std::ssize(block.holders);

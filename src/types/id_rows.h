@@ -28,7 +28,6 @@ bool HasIds(const Shard& shard);
 // has on it.
 struct IdBlock {
   Shard shard;        // the program's rows
-  int32_t place = 0;  // of the shard among those of the rank
   int64_t total = 0;  // of all ranks
   // The ranks that have blocks, ascending; empty: all.
   std::vector<int32_t> holders = {};

@@ -15,16 +15,13 @@
 #include "base/wire.h"
 #include "belay/rows.h"
 #include "types/array_access.h"
+#include "types/rank_rows.h"
 
 namespace belay {
 namespace {
 
 bool HasOwner(const Shard& shard) {
   return shard.rows != nullptr && shard.rows->owner != nullptr;
-}
-
-int64_t RowBytes(const Shard& shard) {
-  return NumElements(shard.rows->row) * DTypeSize(shard.dtype);
 }
 
 // The owner of each row of a shard.

@@ -180,6 +180,10 @@ const FoundRows* FoundOf(const Shard& shard,
 
 }  // namespace
 
+int64_t RowBytes(const Shard& shard) {
+  return NumElements(shard.rows->row) * DTypeSize(shard.dtype);
+}
+
 StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements) {
   const int64_t width = Width(*shard.rows);
   if (width <= 0 || elements % width != 0) {

@@ -27,6 +27,9 @@ namespace belay {
 // Errors: InvalidArgument - they are no whole rows; names the key.
 StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements);
 
+// The bytes of one row.
+int64_t RowBytes(const Shard& shard);
+
 // Whether any shard is rows.
 bool HasRows(const std::vector<Shard>& shards);
 
