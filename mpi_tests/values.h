@@ -4,6 +4,7 @@
 #ifndef BELAY_MPI_TESTS_VALUES_H_
 #define BELAY_MPI_TESTS_VALUES_H_
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -207,6 +208,14 @@ class CheckpointTest : public ::testing::Test {
     EXPECT_TRUE(restored.ok()) << restored.status();
     EXPECT_EQ(values.CountWrong(seed), 0);
     return restored.ok() ? *restored : RestoreResult{};
+  }
+
+  // Expects the same error on all ranks, with this text in it.
+  void ExpectRefused(const Status& status, absl::StatusCode code,
+                     const std::string& text) {
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(text));
+    EXPECT_TRUE(IsSameEverywhere(status.ToString())) << status;
   }
 
   std::string run() const { return dir_.File("run"); }

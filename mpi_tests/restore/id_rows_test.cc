@@ -62,12 +62,6 @@ class IdRowsTest : public testing::CheckpointTest {
     state.AddRowsById("value", ids, values);
     Ok(Save(comm_, run(), 1, state));
   }
-  void ExpectRefused(const Status& status, absl::StatusCode code,
-                     const std::string& text) {
-    EXPECT_EQ(status.code(), code) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
-    EXPECT_TRUE(testing::IsSameEverywhere(status.ToString())) << status;
-  }
 };
 
 // Whoever had them, everyone gets what they ask for, also what others get.

@@ -19,15 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::Ok;
 
-class RowsMistakesTest : public testing::CheckpointTest {
- protected:
-  void ExpectRefused(const Status& status, absl::StatusCode code,
-                     const std::string& text) {
-    EXPECT_EQ(status.code(), code) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
-    EXPECT_TRUE(testing::IsSameEverywhere(status.ToString())) << status;
-  }
-};
+class RowsMistakesTest : public testing::CheckpointTest {};
 
 TEST_F(RowsMistakesTest, OfASave) {
   std::vector<double> x(4);

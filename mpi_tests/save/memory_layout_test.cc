@@ -10,12 +10,14 @@
 
 #include "belay/checkpoint.h"
 #include "belay/layout.h"
+#include "each_index.h"
 #include "file_bytes.h"
 #include "values.h"
 
 namespace belay::memory_layout_mpi_test {
 namespace {
 
+using testing::ForEachIndex;
 using ::testing::HasSubstr;
 using testing::Ok;
 using Random = std::mt19937;
@@ -53,20 +55,6 @@ struct Piece {
     return static_cast<size_t>(place);
   }
 };
-
-template <typename Visit>
-void ForEachIndex(const Box& box, Visit visit) {
-  if (IsEmpty(box)) return;
-  Shape index = box.offset;
-  for (bool more = true; more;) {
-    visit(index);
-    more = false;
-    for (size_t axis = index.size(); axis-- > 0 && !more;) {
-      more = ++index[axis] < box.offset[axis] + box.shape[axis];
-      if (!more) index[axis] = box.offset[axis];
-    }
-  }
-}
 
 // Memory for a box, in a random order, with random ghost cells and gaps.
 Piece RandomPiece(const Box& box, Random& random) {

@@ -8,9 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "each_index.h"
+
 namespace belay::strided_copy_test {
 namespace {
 
+using testing::ForEachIndex;
 using Random = std::mt19937;
 
 int64_t Uniform(int64_t low, int64_t high, Random& random) {
@@ -46,21 +49,6 @@ int64_t PlaceOf(const Shape& index, const Box& box, Shape strides) {
     place += (index[axis] - box.offset[axis]) * strides[axis];
   }
   return place;
-}
-
-// Calls visit(index) for each index of a box.
-template <typename Visit>
-void ForEachIndex(const Box& box, Visit visit) {
-  if (IsEmpty(box)) return;
-  Shape index = box.offset;
-  for (bool more = true; more;) {
-    visit(index);
-    more = false;
-    for (size_t axis = index.size(); axis-- > 0 && !more;) {
-      more = ++index[axis] < box.offset[axis] + box.shape[axis];
-      if (!more) index[axis] = box.offset[axis];
-    }
-  }
 }
 
 TEST(StridedCopyTest, AnyBoxBetweenAnyStores) {
