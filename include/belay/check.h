@@ -7,7 +7,6 @@
 #ifndef BELAY_CHECK_H_
 #define BELAY_CHECK_H_
 
-#include <source_location>
 #include <utility>
 
 #include "belay/status.h"
@@ -18,14 +17,14 @@ namespace belay {
 // call and ends all ranks of the job with exit code 1: by MPI_Abort where MPI
 // is initialised, else by std::exit. An error that all ranks got is printed
 // once. Local.
-void Check(const Status& status,
-           std::source_location place = std::source_location::current());
+void Check(const Status& status, const char* file = __builtin_FILE(),
+           int line = __builtin_LINE());
 
 // The same, and returns the value. Local.
 template <typename T>
-T Check(StatusOr<T> value,
-        std::source_location place = std::source_location::current()) {
-  Check(value.status(), place);
+T Check(StatusOr<T> value, const char* file = __builtin_FILE(),
+        int line = __builtin_LINE()) {
+  Check(value.status(), file, line);
   return *std::move(value);
 }
 

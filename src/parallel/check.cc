@@ -27,7 +27,7 @@ bool IsMpiUp() {
 
 }  // namespace
 
-void Check(const Status& status, std::source_location place) {
+void Check(const Status& status, const char* file, int line) {
   if (status.ok()) return;
   const bool is_up = IsMpiUp();
   int rank = 0;
@@ -36,8 +36,7 @@ void Check(const Status& status, std::source_location place) {
     std::this_thread::sleep_for(kPatience);
   }
   std::fflush(stdout);
-  std::fprintf(stderr, "%s:%u: %s\n", place.file_name(),
-               static_cast<unsigned>(place.line()),
+  std::fprintf(stderr, "%s:%d: %s\n", file, line,
                PrintableText(status.ToString()).c_str());
   std::fflush(stderr);
   if (is_up) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
