@@ -47,7 +47,7 @@ void TellOnly(DiffRun& run, char side, const ArrayInfo& array) {
                        DTypeName(array.dtype), ShapeText(array.shape)));
 }
 
-// Returns whether dtype and shape are the same.
+// Returns whether dtype, shape and fields of structs are the same.
 bool CompareStructure(DiffRun& run, const ArrayInfo& a, const ArrayInfo& b) {
   if (a.dtype != b.dtype) {
     Tell(run, "dtype", a.key,
@@ -60,7 +60,13 @@ bool CompareStructure(DiffRun& run, const ArrayInfo& a, const ArrayInfo& b) {
          absl::StrFormat("shape of %s: %s in A, %s in B", QuotedText(a.key),
                          ShapeText(a.shape), ShapeText(b.shape)));
   }
-  return a.dtype == b.dtype && a.shape == b.shape;
+  if (a.fields != b.fields) {
+    Tell(run, "fields", a.key, {{"a", a.fields}, {"b", b.fields}},
+         absl::StrFormat("structs of %s: %s in A, %s in B", QuotedText(a.key),
+                         a.fields.empty() ? "none" : a.fields,
+                         b.fields.empty() ? "none" : b.fields));
+  }
+  return a.dtype == b.dtype && a.shape == b.shape && a.fields == b.fields;
 }
 
 // Returns whether the strings are the same.

@@ -115,6 +115,7 @@ Json ArraysJson(const std::vector<ArrayInfo>& arrays) {
                    {"dtype", DTypeName(array.dtype)},
                    {"shape", array.shape},
                    {"bytes", array.bytes},
+                   {"fields", TextOrNull(array.fields)},
                    {"stored_as", array.cut},
                    {"layout", TextOrNull(array.layout)},
                    {"args", TextOrNull(array.args)}});

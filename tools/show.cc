@@ -17,6 +17,7 @@ namespace {
 void PrintHead(const ArrayInfo& array, const std::string& rest) {
   Print("%s: %s %s, %s, %s%s\n", QuotedText(array.key), DTypeName(array.dtype),
         ShapeText(array.shape), BytesText(array.bytes), array.cut, rest);
+  if (!array.fields.empty()) Print("structs of %s\n", array.fields);
   if (!array.layout.empty()) Print("laid out as %s\n", array.layout);
   if (!array.args.empty()) Print("saved with %s\n", array.args);
 }
@@ -45,6 +46,7 @@ Json HeadJson(const CheckpointReader& reader, const ArrayInfo& array,
           {"dtype", DTypeName(array.dtype)},
           {"shape", array.shape},
           {"bytes", array.bytes},
+          {"fields", TextOrNull(array.fields)},
           {"stored_as", array.cut},
           {"layout", TextOrNull(array.layout)},
           {"args", TextOrNull(array.args)},

@@ -35,6 +35,9 @@ struct ArrayInfo {
   DType dtype = DType::kU8;
   Shape shape;
   int64_t bytes = 0;
+  // Of structs, whose bytes are along the last axis: "id:i64 x:f64[3]" (see
+  // fields.h). "": it is made of numbers.
+  std::string fields;
   // How it is stored: "contiguous", "3 pieces",
   // "4 chunks of [128, 64], shuffle, deflate(1)".
   std::string cut;

@@ -26,6 +26,7 @@
 
 #include "belay/box.h"
 #include "belay/dtype.h"
+#include "belay/fields.h"
 #include "belay/memory.h"
 #include "belay/shard.h"
 
@@ -38,13 +39,23 @@ enum class OtherRanks : uint8_t {
   kFirst,  // each the rows that rank 0 had
 };
 
+// What a restore does if the structs of the program have other fields than
+// those that are stored. Fields are found by their names; where they lie in the
+// struct plays no part.
+enum class OtherFields : uint8_t {
+  kError,   // an error that names them
+  kByName,  // those that both have are restored, the others of the program kept
+};
+
 // How rows of T are restored.
 template <typename T>
 struct RowsOptions {
   // Numbers of which each row has so many, one behind the other in the range:
-  // {100} for rows of 100 numbers. Empty: a row is an element of the range.
+  // {100} for rows of 100 numbers. Empty: a row is an element of the range, as
+  // it has to be where these are structs.
   Shape row = {};
   OtherRanks other_ranks = OtherRanks::kEven;
+  OtherFields other_fields = OtherFields::kError;
   // In place of `other_ranks`: the rank whose rows this one gets, 0 <= result <
   // saved_ranks, or -1 for none. Equal on all ranks for equal arguments.
   std::function<int(int rank, int num_ranks, int saved_ranks)> source = nullptr;
@@ -57,11 +68,17 @@ struct RowsOptions {
 // How rows with ids are stored.
 struct IdOptions {
   Shape row = {};  // as of RowsOptions
+  // The rows of all ranks, if the program knows how many there have to be:
+  // another number is an error, of saves and of restores. -1: any number, so
+  // that the ids of a smaller mesh find the first rows of a larger one.
+  int64_t count = -1;
+  OtherFields other_fields = OtherFields::kError;
 };
 
 // How values that each rank has of its own are restored.
 struct PerRankOptions {
   OtherRanks other_ranks = OtherRanks::kError;
+  OtherFields other_fields = OtherFields::kError;
   // As of RowsOptions.
   std::function<int(int rank, int num_ranks, int saved_ranks)> source = nullptr;
 };
@@ -70,16 +87,16 @@ struct PerRankOptions {
 struct RankRows {
   Shape row = {};
   OtherRanks other_ranks = OtherRanks::kEven;
+  OtherFields other_fields = OtherFields::kError;
   std::function<int(int rank, int num_ranks, int saved_ranks)> source = nullptr;
   std::function<int(const void* row)> owner = nullptr;
-  // Of rows with ids: how many there are now, and each of them. Null: none.
+  // Of rows with ids: how many there are now, and each of them (null: none),
+  // and those of all ranks (-1: any number).
   std::function<size_t()> num_ids = nullptr;
   std::function<int64_t(size_t)> id = nullptr;
+  int64_t count = -1;
 };
 
-// How a row of this type is stored.
-template <typename T>
-struct RowType {};
 template <Element T>
 struct RowType<T> {
   using ElementType = T;
@@ -94,12 +111,12 @@ struct RowType<std::array<T, kLength>> {
 };
 
 template <typename T>
-concept RowElement = requires {
+concept RowElement = StructRow<T> || requires {
   typename RowType<T>::ElementType;
 };
 
-// A range whose elements are rows, such as std::vector<double> and
-// std::vector<std::array<double, 3>>.
+// A range whose elements are rows, such as std::vector<double>,
+// std::vector<std::array<double, 3>> and that of a struct with fields.
 template <typename R>
 concept RowRange =
     std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
@@ -108,23 +125,47 @@ concept RowRange =
 // For rows alone: how a range of rows is found, and given another length.
 namespace rows {
 
+// How a row is stored: numbers of this type, in this shape.
+struct RowForm {
+  DType dtype = DType::kU8;
+  Shape shape = {};
+  std::shared_ptr<const StructLayout> structs = nullptr;
+};
+
+// Returns how a T is stored. Local.
 template <typename T>
-inline constexpr size_t kWidth = sizeof(T) /
-                                 sizeof(typename RowType<T>::ElementType);
+RowForm FormOf() {
+  if constexpr (StructRow<T>) {
+    RowForm form{.structs = RowType<T>::Fields().layout()};
+    form.shape = {form.structs->stored_bytes};
+    return form;
+  } else {
+    return {DTypeOf<typename RowType<T>::ElementType>(), RowType<T>::Row()};
+  }
+}
+
+// Returns how many numbers a T is where it is stored. Local.
+template <typename T>
+size_t Width() {
+  static const auto kWidth =
+      static_cast<size_t>(NumElements(FormOf<T>().shape));
+  return kWidth;
+}
 
 template <typename R>
 inline constexpr ArrayAccess kAccess = {
     .view = [](void* object) -> ArrayAccess::View {
       using T = std::ranges::range_value_t<R>;
+      static const DType kDType = FormOf<T>().dtype;
       auto& range = *static_cast<R*>(object);
       return {
-          std::ranges::data(range), DTypeOf<typename RowType<T>::ElementType>(),
-          Shape{static_cast<int64_t>(std::ranges::size(range) * kWidth<T>)}};
+          std::ranges::data(range), kDType,
+          Shape{static_cast<int64_t>(std::ranges::size(range) * Width<T>())}};
     },
     .resize =
         [](void* object, size_t elements) {
           using T = std::ranges::range_value_t<R>;
-          static_cast<R*>(object)->resize(elements / kWidth<T>);
+          static_cast<R*>(object)->resize(elements / Width<T>());
         }};
 
 // The bytes of a text are rows of one byte each.
@@ -139,8 +180,10 @@ inline constexpr ArrayAccess kTextAccess = {
           static_cast<std::string*>(object)->resize(elements);
         }};
 
-// A shard of `elements` numbers at `data`, in rows. Without a key. Local.
-Shard ShardOf(DType dtype, void* data, int64_t elements, RankRows rows);
+// A shard of `elements` numbers at `data`, in rows of that form unless
+// `rank_rows` has another shape. Without a key. Local.
+Shard ShardOf(const RowForm& form, void* data, int64_t elements,
+              RankRows rank_rows);
 
 // The rows of a range. Local.
 template <RowRange R>
@@ -148,11 +191,10 @@ Shard ShardOfRange(R& range, RankRows rank_rows) {
   using T = std::remove_cv_t<std::ranges::range_value_t<R>>;
   using U = std::remove_const_t<R>;
   const auto elements =
-      static_cast<int64_t>(std::ranges::size(range) * kWidth<T>);
+      static_cast<int64_t>(std::ranges::size(range) * Width<T>());
   void* const data =
       const_cast<void*>(static_cast<const void*>(std::ranges::data(range)));
-  Shard shard = ShardOf(DTypeOf<typename RowType<T>::ElementType>(), data,
-                        elements, std::move(rank_rows));
+  Shard shard = ShardOf(FormOf<T>(), data, elements, std::move(rank_rows));
   shard.is_const = std::is_const_v<R> || kHasConstElements<R>;
   if constexpr (requires(U & some) { some.resize(size_t{}); }) {
     shard.object = const_cast<U*>(std::addressof(range));
@@ -169,10 +211,10 @@ Shard RowsOf(R& range,
              const RowsOptions<std::remove_cv_t<std::ranges::range_value_t<R>>>&
                  options = {}) {
   using T = std::remove_cv_t<std::ranges::range_value_t<R>>;
-  RankRows rank_rows{.row = RowType<T>::Row(),
+  RankRows rank_rows{.row = options.row,
                      .other_ranks = options.other_ranks,
+                     .other_fields = options.other_fields,
                      .source = options.source};
-  if (!options.row.empty()) rank_rows.row = options.row;
   if (options.owner != nullptr) {
     rank_rows.owner = [owner = options.owner](const void* row) {
       return owner(*static_cast<const T*>(row));
@@ -195,9 +237,9 @@ concept IdsThatLast = IdRange<R> && !std::ranges::view<R>;
 // view such as a std::span what it leads to. Local.
 template <IdRange Ids, RowRange R>
 Shard RowsByIdOf(const Ids& ids, R& rows, const IdOptions& options = {}) {
-  using T = std::remove_cv_t<std::ranges::range_value_t<R>>;
-  RankRows rank_rows{.row = RowType<T>::Row()};
-  if (!options.row.empty()) rank_rows.row = options.row;
+  RankRows rank_rows{.row = options.row,
+                     .other_fields = options.other_fields,
+                     .count = options.count};
   if constexpr (std::ranges::view<Ids>) {
     rank_rows.num_ids = [ids] { return std::ranges::size(ids); };
     rank_rows.id = [ids](size_t i) {
@@ -220,10 +262,11 @@ template <typename T>
 Shard PerRankOf(T& value, const PerRankOptions& options = {}) {
   using U = std::remove_const_t<T>;
   RankRows rank_rows{.other_ranks = options.other_ranks,
+                     .other_fields = options.other_fields,
                      .source = options.source};
   if constexpr (std::is_same_v<U, std::string>) {
     Shard shard =
-        rows::ShardOf(DType::kU8, const_cast<char*>(value.data()),
+        rows::ShardOf({}, const_cast<char*>(value.data()),
                       static_cast<int64_t>(value.size()), std::move(rank_rows));
     shard.object = const_cast<U*>(&value);
     shard.access = &rows::kTextAccess;
@@ -231,10 +274,8 @@ Shard PerRankOf(T& value, const PerRankOptions& options = {}) {
     return shard;
   } else if constexpr (RowElement<U>) {
     std::span<T, 1> one(&value, 1);
-    rank_rows.row = RowType<U>::Row();
     return rows::ShardOfRange(one, std::move(rank_rows));
   } else {
-    rank_rows.row = RowType<std::ranges::range_value_t<T>>::Row();
     return rows::ShardOfRange(value, std::move(rank_rows));
   }
 }

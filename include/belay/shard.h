@@ -19,6 +19,7 @@
 namespace belay {
 
 struct RankRows;
+struct StructLayout;
 
 // Cells around the box of a shard that lie in its memory as well, and that a
 // restore fills; by axis.
@@ -64,6 +65,9 @@ struct Shard {
   // that is stored has those of all ranks, one behind the other (rows.h). Null:
   // no rows.
   std::shared_ptr<const RankRows> rows = nullptr;
+  // The elements are the bytes of structs, one struct along the last axis, and
+  // lie in memory as this says (fields.h). Null: they are no structs.
+  std::shared_ptr<const StructLayout> structs = nullptr;
   // The memory must not be written: a restore refuses it.
   bool is_const = false;
   // Elements from one index of an axis to the next; empty: dense, row-major.

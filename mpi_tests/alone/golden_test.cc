@@ -14,6 +14,7 @@
 #include "belay/save_restore.h"
 #include "golden/handled.h"
 #include "golden/rows.h"
+#include "golden/structs.h"
 #include "golden/values.h"
 #include "mpi_test.h"
 
@@ -154,6 +155,20 @@ TEST(GoldenRowsTest, RowsOfRanksAreRestored) {
   }
   EXPECT_EQ(found.points, mine);
   EXPECT_EQ(found.text, "");
+  EXPECT_EQ(comm->Close(), absl::OkStatus());
+}
+
+TEST(GoldenStructsTest, FieldsAreRestored) {
+  StatusOr<Comm> comm = Comm::Duplicate(MPI_COMM_WORLD);
+  ASSERT_TRUE(comm.ok()) << comm.status();
+  std::vector<golden::Body> found, all;
+  State state;
+  state.AddRows("bodies", found, {.source = [](int, int, int) { return 0; }});
+  const StatusOr<RestoreResult> result =
+      Restore(*comm, GoldenDir("format_1_6"), golden::kStructsStep, state);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const int saved_by = comm->size() == golden::kRowsRanks ? comm->rank() : 0;
+  EXPECT_EQ(found, golden::Bodies(saved_by));
   EXPECT_EQ(comm->Close(), absl::OkStatus());
 }
 

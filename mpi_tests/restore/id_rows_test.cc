@@ -306,6 +306,30 @@ TEST_F(IdRowsTest, RangesOfTwoKeys) {
                 "restore \"value\": it lies in the memory of \"more\"");
 }
 
+// A program that knows how many cells there are is told of a mesh that is not
+// its own.
+TEST_F(IdRowsTest, AnotherNumberThanCounted) {
+  std::vector<int64_t> ids = Deal(kCells, 2);
+  std::vector<double> values = ValuesOf(ids);
+  const auto counted = [&](int64_t count) {
+    State state;
+    state.AddRowsById("value", ids, values, {.count = count});
+    return state;
+  };
+  Ok(Save(comm_, run(), 1, counted(kCells)));
+  Ok(Restore(comm_, run(), 1, counted(kCells)));
+  ExpectRefused(Save(comm_, run(), 2, counted(kCells + 1)).status(),
+                absl::StatusCode::kInvalidArgument,
+                "save \"value\": all ranks together have another number of "
+                "rows than IdOptions::count says (need 102, found 101)");
+  ids.clear();
+  ExpectRefused(Restore(comm_, run(), 1, counted(kCells - 1)).status(),
+                absl::StatusCode::kInvalidArgument,
+                "restore \"value\": all ranks together have another number");
+  ExpectRefused(Save(comm_, run(), 2, counted(kCells)).status(),
+                absl::StatusCode::kInvalidArgument, "save \"value\"");
+}
+
 TEST_F(IdRowsTest, IdsThatAreRowsThemselves) {
   std::vector<int64_t> ids = Deal(kCells, 2), next = ids;
   std::vector<double> values = ValuesOf(ids);

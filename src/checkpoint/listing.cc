@@ -13,6 +13,7 @@
 #include "model/shard_device.h"
 #include "model/stored_values.h"
 #include "types/id_rows.h"
+#include "types/struct_layout.h"
 
 namespace belay {
 namespace {
@@ -70,6 +71,7 @@ void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
     out.PutText(shard.layout);
     out.Put(shard.rows != nullptr);
     out.Put(HasIds(shard));
+    out.PutText(FieldsTextOf(shard));
     PutDevice(shard.device, out);
   }
 }
@@ -98,6 +100,11 @@ StatusOr<std::vector<StoredForm>> FormsToStore(const std::vector<Shard>& shards,
   for (const Shard& shard : shards) {
     BELAY_ASSIGN_OR_RETURN(const DType dtype,
                            StoredDType(args, options, shard.key, shard.dtype));
+    if (dtype != shard.dtype && shard.structs != nullptr) {
+      return absl::InvalidArgumentError(Cat(
+          "store \"", shard.key, "\": the fields of its structs keep their ",
+          "dtypes (found dtype ", DTypeName(dtype), " in its arguments)"));
+    }
     differs = differs || dtype != shard.dtype;
     forms.push_back({.dtype = dtype, .shape = shard.global_shape});
   }
@@ -142,7 +149,8 @@ std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards,
                      .replica = shard.replica,
                      .string_bytes = StringBytes(shard),
                      .layout = shard.layout,
-                     .device = OwnDeviceOf(shard)});
+                     .device = OwnDeviceOf(shard),
+                     .fields = FieldsTextOf(shard)});
   }
   for (size_t i = 0; i < forms.size(); ++i) infos[i].dtype = forms[i].dtype;
   return infos;

@@ -11,7 +11,6 @@
 #include "base/with_memory.h"
 #include "checkpoint/listing.h"
 #include "checkpoint/restore_run.h"
-#include "geometry/strided_copy.h"
 #include "model/shard_store.h"
 #include "model/stored_form.h"
 #include "types/array_access.h"
@@ -78,14 +77,12 @@ Status TakeDense(Shard& shard, ComputedListing& computed) {
   return WithMemory(Cat("\"", shard.key, "\": its elements"), [&]() -> Status {
     computed.shard = shard;
     computed.dense.emplace(shard.dtype, shard.box.shape);
-    const Shape dense;
     // What is not stored stays as it is.
-    CopyElements(shard.box, static_cast<const char*>(shard.data),
-                 StoreOf(shard),
-                 reinterpret_cast<char*>(computed.dense->data()),
-                 {shard.box, dense}, DTypeSize(shard.dtype));
+    GatherElements(shard, shard.box,
+                   reinterpret_cast<char*>(computed.dense->data()));
     shard.data = computed.dense->data();
     shard.strides.clear();
+    shard.structs = nullptr;
     return absl::OkStatus();
   });
 }
@@ -95,10 +92,9 @@ Status FinishOne(ComputedListing& computed) {
   BELAY_RETURN_IF_ERROR(FinishTransform(std::move(computed.moves)));
   if (!computed.dense) return absl::OkStatus();
   const Shard& shard = computed.shard;
-  const Shape dense;
-  CopyElements(shard.box, reinterpret_cast<const char*>(computed.dense->data()),
-               {shard.box, dense}, static_cast<char*>(shard.data),
-               StoreOf(shard), DTypeSize(shard.dtype));
+  ScatterElements(shard, shard.box,
+                  reinterpret_cast<const char*>(computed.dense->data()),
+                  shard.box);
   return absl::OkStatus();
 }
 

@@ -15,6 +15,8 @@ void CopyShort(const char* from, int64_t from_step, char* to, int64_t to_step,
   }
 }
 
+}  // namespace
+
 void CopySeries(const char* from, int64_t from_step, char* to, int64_t to_step,
                 int64_t count, int64_t bytes) {
   switch (bytes) {
@@ -26,8 +28,12 @@ void CopySeries(const char* from, int64_t from_step, char* to, int64_t to_step,
       return CopyShort<4>(from, from_step, to, to_step, count);
     case 8:
       return CopyShort<8>(from, from_step, to, to_step, count);
+    case 12:
+      return CopyShort<12>(from, from_step, to, to_step, count);
     case 16:
       return CopyShort<16>(from, from_step, to, to_step, count);
+    case 24:
+      return CopyShort<24>(from, from_step, to, to_step, count);
     default:
       break;
   }
@@ -36,8 +42,6 @@ void CopySeries(const char* from, int64_t from_step, char* to, int64_t to_step,
                 static_cast<size_t>(bytes));
   }
 }
-
-}  // namespace
 
 void CopyElements(const Box& box, const char* from, const StridedStore& from_in,
                   char* to, const StridedStore& to_in, int64_t element_size) {

@@ -10,6 +10,10 @@
 
 namespace belay {
 
+// Copies `count` pieces of `bytes` bytes each, which lie so far apart.
+void CopySeries(const char* from, int64_t from_step, char* to, int64_t to_step,
+                int64_t count, int64_t bytes);
+
 // Copies the elements of `box`, of so many bytes each, from the store at `from`
 // to the one at `to`. Both contain the box, and do not overlap.
 void CopyElements(const Box& box, const char* from, const StridedStore& from_in,

@@ -47,17 +47,17 @@ StatusOr<Handle> OpenGroup(const Handle& file, ObjectCache& cache,
 // The grid of chunks that covers an array.
 struct ChunkGrid {
   Shape counts;
-  const Shape& chunk;
+  Shape chunk;
   int64_t chunk_bytes = 0;
 };
 
 ChunkGrid GridOf(const DatasetSpec& spec) {
-  ChunkGrid grid{{}, spec.chunk, 0};
-  for (size_t i = 0; i < spec.shape.size(); ++i) {
+  const ElementType type = TypeOf(spec);
+  ChunkGrid grid{{}, DatasetAxes(type, spec.chunk), 0};
+  for (size_t i = 0; i < grid.chunk.size(); ++i) {
     grid.counts.push_back((spec.shape[i] + spec.chunk[i] - 1) / spec.chunk[i]);
   }
-  grid.chunk_bytes =
-      NumElements(spec.chunk) * ElementBytes(spec.dtype, spec.string_bytes);
+  grid.chunk_bytes = NumElements(grid.chunk) * ElementBytes(type);
   return grid;
 }
 
@@ -107,8 +107,7 @@ StatusOr<int64_t> ChunksOffset(const Handle& dataset, const DatasetSpec& spec) {
 }
 
 bool HasBytes(const DatasetSpec& spec) {
-  return NumElements(spec.shape) > 0 &&
-         ElementBytes(spec.dtype, spec.string_bytes) > 0;
+  return NumElements(spec.shape) > 0 && ElementBytes(TypeOf(spec)) > 0;
 }
 
 StatusOr<int64_t> DataOffset(const Handle& dataset, const DatasetSpec& spec) {
@@ -120,6 +119,10 @@ StatusOr<int64_t> DataOffset(const Handle& dataset, const DatasetSpec& spec) {
 }
 
 }  // namespace
+
+ElementType TypeOf(const DatasetSpec& spec) {
+  return {spec.dtype, spec.string_bytes, spec.fields};
+}
 
 StatusOr<Location> LocationOf(const Handle& file, ObjectCache& cache,
                               const std::string& path) {
@@ -138,19 +141,18 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
   const bool has_bytes = HasBytes(spec);
   BELAY_ASSIGN_OR_RETURN(const Location location,
                          LocationOf(file, cache, path));
+  const ElementType element = TypeOf(spec);
+  const bool is_number = spec.dtype != DType::kString && spec.fields.empty();
   Handle own_type;
-  Handle& type_slot =
-      spec.dtype == DType::kString ? own_type : cache.types[spec.dtype];
-  BELAY_ASSIGN_OR_RETURN(const hid_t type, MakeOnce(type_slot, [&] {
-                           return FileType(spec.dtype, spec.string_bytes);
-                         }));
+  Handle& type_slot = is_number ? cache.types[spec.dtype] : own_type;
   BELAY_ASSIGN_OR_RETURN(
-      const Handle space,
-      ArraySpace(spec.shape, spec.dtype, spec.string_bytes, path));
+      const hid_t type, MakeOnce(type_slot, [&] { return FileType(element); }));
+  BELAY_ASSIGN_OR_RETURN(const Handle space,
+                         ArraySpace(spec.shape, element, path));
   BELAY_ASSIGN_OR_RETURN(const hid_t links, MakeOnce(cache.links, [&] {
                            return LinkProperties(path);
                          }));
-  const Shape chunk = has_bytes ? spec.chunk : Shape{};
+  const Shape chunk = has_bytes ? DatasetAxes(element, spec.chunk) : Shape{};
   Handle own_creation;
   Handle& creation_slot =
       spec.filters.empty() ? cache.creation[chunk] : own_creation;
@@ -191,13 +193,14 @@ Status CheckHasOwnValues(const Handle& dataset, OtherFiles others) {
 
 StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec) {
   BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenDataset(file, spec.path));
-  BELAY_RETURN_IF_ERROR(
-      CheckStoredType(dataset, spec.dtype, spec.string_bytes));
+  const ElementType type = TypeOf(spec);
+  BELAY_RETURN_IF_ERROR(CheckStoredType(dataset, type));
   BELAY_ASSIGN_OR_RETURN(const Shape shape, DatasetShape(dataset));
-  if (shape != spec.shape) {
-    return absl::DataLossError(
-        Cat("find \"", spec.path, "\": another shape (need ",
-            ShapeText(spec.shape), ", found ", ShapeText(shape), ")"));
+  const Shape need = DatasetAxes(type, spec.shape);
+  if (shape != need) {
+    return absl::DataLossError(Cat("find \"", spec.path,
+                                   "\": another shape (need ", ShapeText(need),
+                                   ", found ", ShapeText(shape), ")"));
   }
   if (!HasBytes(spec) || !spec.filters.empty()) return -1;
   return DataOffset(dataset, spec);

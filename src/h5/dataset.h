@@ -22,6 +22,7 @@
 #include "belay/status.h"
 #include "h5/handle.h"
 #include "h5/property.h"
+#include "h5/types.h"
 
 namespace belay::h5 {
 
@@ -35,7 +36,7 @@ struct ObjectCache {
   Handle links;                                 // how links are made
   Handle groups;                                // how groups are made
   absl::flat_hash_map<Shape, Handle> creation;  // of datasets, by chunk shape
-  absl::flat_hash_map<DType, Handle> types;     // all but texts
+  absl::flat_hash_map<DType, Handle> types;     // of numbers
 };
 
 // Where HDF5 makes an object: a group, and the name in it.
@@ -61,7 +62,11 @@ struct DatasetSpec {
   Shape shape;
   Shape chunk;
   std::vector<Filter> filters = {};  // of the chunks
+  std::string fields = {};           // as of ElementType
 };
+
+// Local.
+ElementType TypeOf(const DatasetSpec& spec);
 
 // Creates a dataset with its parents; its bytes are allocated, but not written.
 // Local. Returns the offset of its first byte in the file: elements follow
@@ -92,23 +97,22 @@ StatusOr<Handle> OpenToRead(const Handle& file, std::string_view path,
 // Local. The dataset has that type, and the box lies inside it. An empty box or
 // text writes nothing.
 // Errors: ResourceExhausted; Internal.
-Status WriteHyperslab(const Handle& dataset, const Box& box, DType dtype,
-                      int64_t string_bytes, const void* data);
+Status WriteHyperslab(const Handle& dataset, const Box& box,
+                      const ElementType& type, const void* data);
 
 // The same from all ranks at once, each with its own box, which may be empty.
-// Collective. Same on all ranks: dataset, dtype, string_bytes. The Status is
+// Collective. Same on all ranks: dataset and type. The Status is
 // not agreed: a rank that fails before the write takes part with nothing.
 Status WriteHyperslabTogether(const Handle& dataset, const Box& box,
-                              DType dtype, int64_t string_bytes,
-                              const void* data);
+                              const ElementType& type, const void* data);
 
 // Reads the elements of a box to `data`, dense and row-major, less than 2 GiB.
 // Local.
 // Errors: NotFound - no such dataset; DataLoss - another type or number of
 //   axes, a damaged file, or values in another one; OutOfRange - the box leaves
 //   the array; Internal.
-Status ReadHyperslab(const Handle& file, std::string_view path, DType dtype,
-                     int64_t string_bytes, const Box& box, void* data,
+Status ReadHyperslab(const Handle& file, std::string_view path,
+                     const ElementType& type, const Box& box, void* data,
                      OtherFiles others = OtherFiles::kRefused);
 
 // Returns the shape of a dataset; no axes for a scalar and for an empty text.
@@ -138,8 +142,8 @@ struct VirtualPiece {
 // Errors: InvalidArgument - a scalar, which HDF5 cannot show: link it;
 //   AlreadyExists; Internal.
 Status CreateVirtualDataset(const Handle& file, ObjectCache& cache,
-                            const std::string& path, DType dtype,
-                            int64_t string_bytes, const Shape& shape,
+                            const std::string& path, const ElementType& type,
+                            const Shape& shape,
                             const std::vector<VirtualPiece>& pieces);
 
 }  // namespace belay::h5

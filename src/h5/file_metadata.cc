@@ -62,7 +62,8 @@ std::optional<Tree> TreeOf(const std::vector<DatasetSpec>& datasets) {
   NodesByPath nodes;
   for (const DatasetSpec& spec : datasets) {
     // All members are named, so that none that is added is overlooked here.
-    const auto& [path, dtype, string_bytes, shape, chunk, filters] = spec;
+    const auto& [path, dtype, string_bytes, shape, chunk, filters, fields] =
+        spec;
     if (!filters.empty()) return std::nullopt;
     const auto number = static_cast<int32_t>(&spec - datasets.data());
     if (!AddPath(path, number, tree, nodes)) return std::nullopt;
@@ -75,11 +76,11 @@ std::optional<Tree> TreeOf(const std::vector<DatasetSpec>& datasets) {
   return tree;
 }
 
-StatusOr<TypeTexts> TextsOf(DType dtype, int64_t string_bytes) {
+StatusOr<TypeTexts> TextsOf(const ElementType& type) {
   TypeTexts texts;
-  BELAY_ASSIGN_OR_RETURN(texts.type, EncodedType(dtype, string_bytes));
-  if (NeedsDTypeAttribute(dtype)) {
-    BELAY_ASSIGN_OR_RETURN(texts.attribute, EncodedDTypeAttribute(dtype));
+  BELAY_ASSIGN_OR_RETURN(texts.type, EncodedType(type));
+  if (NeedsDTypeAttribute(type.dtype)) {
+    BELAY_ASSIGN_OR_RETURN(texts.attribute, EncodedDTypeAttribute(type.dtype));
   }
   return texts;
 }
@@ -87,15 +88,14 @@ StatusOr<TypeTexts> TextsOf(DType dtype, int64_t string_bytes) {
 // By dataset; those of the same type share one.
 StatusOr<std::vector<const TypeTexts*>> TypesOf(
     const std::vector<DatasetSpec>& datasets,
-    std::map<std::pair<DType, int64_t>, TypeTexts>& all) {
+    std::map<ElementType, TypeTexts>& all) {
   std::vector<const TypeTexts*> types;
   for (const DatasetSpec& spec : datasets) {
-    const bool is_text = spec.dtype == DType::kString;
-    const auto [found, is_new] =
-        all.try_emplace({spec.dtype, is_text ? spec.string_bytes : 0});
+    ElementType type = TypeOf(spec);
+    if (type.dtype != DType::kString) type.string_bytes = 0;
+    const auto [found, is_new] = all.try_emplace(type);
     if (is_new) {
-      BELAY_ASSIGN_OR_RETURN(found->second,
-                             TextsOf(spec.dtype, spec.string_bytes));
+      BELAY_ASSIGN_OR_RETURN(found->second, TextsOf(type));
     }
     types.push_back(&found->second);
   }
@@ -158,7 +158,7 @@ StatusOr<std::optional<FileMetadata>> EncodeFileMetadata(
     const std::vector<DatasetSpec>& datasets) {
   const std::optional<Tree> tree = TreeOf(datasets);
   if (!tree.has_value()) return std::nullopt;
-  std::map<std::pair<DType, int64_t>, TypeTexts> texts;
+  std::map<ElementType, TypeTexts> texts;
   BELAY_ASSIGN_OR_RETURN(const std::vector<const TypeTexts*> types,
                          TypesOf(datasets, texts));
   // How long the metadata is does not depend on the places, which depend on

@@ -20,11 +20,12 @@ struct Transfer {
 
 // `type` is the stored type as well: anything else converts, and turns a
 // collective write silently into an independent one.
-StatusOr<Transfer> Prepare(const Handle& dataset, const Box& box, DType dtype,
-                           int64_t string_bytes) {
+StatusOr<Transfer> Prepare(const Handle& dataset, const Box& array_box,
+                           const ElementType& type) {
   const std::string& name = dataset.name();
   Transfer transfer;
-  BELAY_ASSIGN_OR_RETURN(transfer.type, FileType(dtype, string_bytes));
+  BELAY_ASSIGN_OR_RETURN(const Box box, DatasetBox(type, array_box));
+  BELAY_ASSIGN_OR_RETURN(transfer.type, FileType(type));
   BELAY_ASSIGN_OR_RETURN(transfer.memory, NewSpace(box.shape, name));
   if (IsEmpty(box)) BELAY_RETURN_IF_ERROR(SelectBox(transfer.memory, box));
   BELAY_ASSIGN_OR_RETURN(transfer.selection, Own(H5Dget_space(dataset.get()),
@@ -36,9 +37,8 @@ StatusOr<Transfer> Prepare(const Handle& dataset, const Box& box, DType dtype,
 }
 
 StatusOr<Transfer> PrepareTogether(const Handle& dataset, const Box& box,
-                                   DType dtype, int64_t string_bytes) {
-  BELAY_ASSIGN_OR_RETURN(Transfer transfer,
-                         Prepare(dataset, box, dtype, string_bytes));
+                                   const ElementType& type) {
+  BELAY_ASSIGN_OR_RETURN(Transfer transfer, Prepare(dataset, box, type));
   BELAY_RETURN_IF_ERROR(
       Check(H5Pset_dxpl_mpio(transfer.properties.get(), H5FD_MPIO_COLLECTIVE),
             "set collective transfer", dataset.name()));
@@ -53,8 +53,8 @@ Status Write(const Handle& dataset, const Transfer& transfer,
       "write dataset", dataset.name());
 }
 
-bool IsEmptyText(DType dtype, int64_t string_bytes) {
-  return dtype == DType::kString && string_bytes == 0;
+bool IsEmptyText(const ElementType& type) {
+  return type.dtype == DType::kString && type.string_bytes == 0;
 }
 
 Status CheckStoredBox(const Handle& dataset, const Box& box) {
@@ -69,38 +69,35 @@ Status CheckStoredBox(const Handle& dataset, const Box& box) {
 
 }  // namespace
 
-Status WriteHyperslab(const Handle& dataset, const Box& box, DType dtype,
-                      int64_t string_bytes, const void* data) {
-  if (IsEmpty(box) || IsEmptyText(dtype, string_bytes)) return absl::OkStatus();
-  BELAY_ASSIGN_OR_RETURN(const Transfer transfer,
-                         Prepare(dataset, box, dtype, string_bytes));
+Status WriteHyperslab(const Handle& dataset, const Box& box,
+                      const ElementType& type, const void* data) {
+  if (IsEmpty(box) || IsEmptyText(type)) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const Transfer transfer, Prepare(dataset, box, type));
   return Write(dataset, transfer, data);
 }
 
 Status WriteHyperslabTogether(const Handle& dataset, const Box& box,
-                              DType dtype, int64_t string_bytes,
-                              const void* data) {
-  if (IsEmptyText(dtype, string_bytes)) return absl::OkStatus();
-  StatusOr<Transfer> transfer =
-      PrepareTogether(dataset, box, dtype, string_bytes);
+                              const ElementType& type, const void* data) {
+  if (IsEmptyText(type)) return absl::OkStatus();
+  StatusOr<Transfer> transfer = PrepareTogether(dataset, box, type);
   Status first = transfer.status();
   if (!transfer.ok()) {
-    const Box nothing = {.offset = {0}, .shape = {0}};
-    transfer = PrepareTogether(dataset, nothing, dtype, string_bytes);
+    const Shape none(type.fields.empty() ? 1 : 2);
+    transfer = PrepareTogether(dataset, {none, none}, type);
   }
   if (transfer.ok()) first.Update(Write(dataset, *transfer, data));
   return first;
 }
 
-Status ReadHyperslab(const Handle& file, std::string_view path, DType dtype,
-                     int64_t string_bytes, const Box& box, void* data,
+Status ReadHyperslab(const Handle& file, std::string_view path,
+                     const ElementType& type, const Box& box, void* data,
                      OtherFiles others) {
   BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenToRead(file, path, others));
-  BELAY_RETURN_IF_ERROR(CheckStoredType(dataset, dtype, string_bytes));
-  BELAY_RETURN_IF_ERROR(CheckStoredBox(dataset, box));
-  if (IsEmpty(box) || IsEmptyText(dtype, string_bytes)) return absl::OkStatus();
-  BELAY_ASSIGN_OR_RETURN(const Transfer transfer,
-                         Prepare(dataset, box, dtype, string_bytes));
+  BELAY_RETURN_IF_ERROR(CheckStoredType(dataset, type));
+  BELAY_ASSIGN_OR_RETURN(const Box stored, DatasetBox(type, box));
+  BELAY_RETURN_IF_ERROR(CheckStoredBox(dataset, stored));
+  if (IsEmpty(box) || IsEmptyText(type)) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const Transfer transfer, Prepare(dataset, box, type));
   return Check(
       H5Dread(dataset.get(), transfer.type.get(), transfer.memory.get(),
               transfer.selection.get(), transfer.properties.get(), data),

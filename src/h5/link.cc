@@ -25,11 +25,11 @@ std::string AsFormat(const std::string& name) {
 }
 
 Status MapPiece(const Handle& properties, const Handle& space,
-                const VirtualPiece& piece) {
+                const ElementType& type, const VirtualPiece& piece) {
   if (IsEmpty(piece.box)) return absl::OkStatus();
-  BELAY_RETURN_IF_ERROR(SelectBox(space, piece.box));
-  BELAY_ASSIGN_OR_RETURN(const Handle source,
-                         NewSpace(piece.box.shape, piece.path));
+  BELAY_ASSIGN_OR_RETURN(const Box box, DatasetBox(type, piece.box));
+  BELAY_RETURN_IF_ERROR(SelectBox(space, box));
+  BELAY_ASSIGN_OR_RETURN(const Handle source, NewSpace(box.shape, piece.path));
   return Check(H5Pset_virtual(properties.get(), space.get(),
                               AsFormat(piece.file).c_str(),
                               AsFormat(piece.path).c_str(), source.get()),
@@ -37,10 +37,11 @@ Status MapPiece(const Handle& properties, const Handle& space,
 }
 
 StatusOr<Handle> MapPieces(const std::string& path, const Handle& space,
+                           const ElementType& type,
                            const std::vector<VirtualPiece>& pieces) {
   BELAY_ASSIGN_OR_RETURN(Handle properties, VirtualProperties(path));
   for (const VirtualPiece& piece : pieces) {
-    BELAY_RETURN_IF_ERROR(MapPiece(properties, space, piece));
+    BELAY_RETURN_IF_ERROR(MapPiece(properties, space, type, piece));
   }
   BELAY_RETURN_IF_ERROR(
       Check(H5Sselect_all(space.get()), "select all of", path));
@@ -65,31 +66,37 @@ Status CreateExternalLink(const Handle& file, ObjectCache& cache,
 }
 
 Status CreateVirtualDataset(const Handle& file, ObjectCache& cache,
-                            const std::string& path, DType dtype,
-                            int64_t string_bytes, const Shape& shape,
+                            const std::string& path, const ElementType& type,
+                            const Shape& shape,
                             const std::vector<VirtualPiece>& pieces) {
   if (shape.empty()) {
     return absl::InvalidArgumentError(
         Cat("create virtual dataset \"", path, "\": a scalar has no pieces"));
   }
   if (NumElements(shape) == 0) {
-    const DatasetSpec spec = {path, dtype, string_bytes, shape, {}};
+    const DatasetSpec spec{.path = path,
+                           .dtype = type.dtype,
+                           .string_bytes = type.string_bytes,
+                           .shape = shape,
+                           .chunk = {},
+                           .fields = type.fields};
     return CreateDataset(file, cache, spec).status();
   }
   BELAY_ASSIGN_OR_RETURN(const Location location,
                          LocationOf(file, cache, path));
-  BELAY_ASSIGN_OR_RETURN(const Handle type, FileType(dtype, string_bytes));
-  BELAY_ASSIGN_OR_RETURN(const Handle space, NewSpace(shape, path));
+  BELAY_ASSIGN_OR_RETURN(const Handle stored, FileType(type));
+  BELAY_ASSIGN_OR_RETURN(const Handle space, ArraySpace(shape, type, path));
   BELAY_ASSIGN_OR_RETURN(const hid_t links, MakeOnce(cache.links, [&] {
                            return LinkProperties(path);
                          }));
-  BELAY_ASSIGN_OR_RETURN(const Handle creation, MapPieces(path, space, pieces));
+  BELAY_ASSIGN_OR_RETURN(const Handle creation,
+                         MapPieces(path, space, type, pieces));
   BELAY_ASSIGN_OR_RETURN(
       Handle dataset,
-      Own(H5Dcreate2(location.group, location.name, type.get(), space.get(),
+      Own(H5Dcreate2(location.group, location.name, stored.get(), space.get(),
                      links, creation.get(), H5P_DEFAULT),
           "create virtual dataset", path));
-  BELAY_RETURN_IF_ERROR(NameDType(dataset, dtype));
+  BELAY_RETURN_IF_ERROR(NameDType(dataset, type.dtype));
   return dataset.Close();
 }
 

@@ -126,7 +126,7 @@ bool HasSource(const std::string& file, const std::string& source,
 Status ReadNative(const Handle& dataset, DType dtype, const Box& box,
                   void* data) {
   if (IsEmpty(box)) return absl::OkStatus();
-  BELAY_ASSIGN_OR_RETURN(const Handle type, FileType(dtype, 0));
+  BELAY_ASSIGN_OR_RETURN(const Handle type, FileType({dtype}));
   BELAY_ASSIGN_OR_RETURN(const Handle space, SpaceOf(dataset));
   auto* target = static_cast<std::byte*>(data);
   return TryForEachTile(box, kMaxReadBytes / DTypeSize(dtype),

@@ -143,7 +143,7 @@ StatusOr<MaybeDType> NamedDType(const Handle& dataset, DType dtype) {
   if (!is_text) return dtype;
   char name[16] = "";
   BELAY_ASSIGN_OR_RETURN(const Handle type,
-                         FileType(DType::kString, sizeof(name) - 1));
+                         FileType({DType::kString, sizeof(name) - 1}));
   BELAY_RETURN_IF_ERROR(Check(H5Aread(attribute.get(), type.get(), name),
                               "read attribute of", dataset.name()));
   for (const DType known : {DType::kF8E4M3, DType::kF8E5M2}) {

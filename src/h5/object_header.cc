@@ -36,15 +36,16 @@ std::string EncodedSpace(const DatasetSpec& spec) {
   constexpr int kVersion = 2;
   enum Class { kScalar = 0, kSimple = 1, kNull = 2 };
   const bool is_null = spec.dtype == DType::kString && spec.string_bytes == 0;
-  const bool has_axes = !is_null && !spec.shape.empty();
+  const Shape axes = DatasetAxes(TypeOf(spec), spec.shape);
+  const bool has_axes = !is_null && !axes.empty();
   std::string out;
   PutNumber(out, kVersion, 1);
-  PutNumber(out, has_axes ? std::ssize(spec.shape) : 0, 1);
+  PutNumber(out, has_axes ? std::ssize(axes) : 0, 1);
   PutNumber(out, has_axes ? 1 : 0, 1);  // the largest lengths follow
   PutNumber(out, is_null ? kNull : has_axes ? kSimple : kScalar, 1);
   if (!has_axes) return out;
   for (int times = 0; times < 2; ++times) {
-    for (const int64_t length : spec.shape) PutAddress(out, length);
+    for (const int64_t length : axes) PutAddress(out, length);
   }
   return out;
 }
@@ -56,8 +57,10 @@ int BytesOfNumber(uint64_t number) { return (std::bit_width(number) + 7) / 8; }
 
 std::string EncodedChunks(const DatasetSpec& spec, int64_t offset) {
   constexpr int kOneChunk = 1, kInARow = 2;
-  std::vector<int64_t> lengths(spec.chunk.begin(), spec.chunk.end());
-  lengths.push_back(ElementBytes(spec.dtype, spec.string_bytes));
+  const ElementType type = TypeOf(spec);
+  const Shape chunk = DatasetAxes(type, spec.chunk);
+  std::vector<int64_t> lengths(chunk.begin(), chunk.end());
+  lengths.push_back(ElementBytes(type));
   const int width =
       BytesOfNumber(*std::max_element(lengths.begin(), lengths.end()));
   std::string out = {4, 2, 0};  // version, chunked, no flags
@@ -108,10 +111,10 @@ void PutObjectHeader(std::string& out,
   PutChecksum(out, begin);
 }
 
-StatusOr<std::string> EncodedType(DType dtype, int64_t string_bytes) {
+StatusOr<std::string> EncodedType(const ElementType& element) {
   // What H5Tencode puts before the message: its kind and a version.
   constexpr size_t kBefore = 2;
-  BELAY_ASSIGN_OR_RETURN(const Handle type, FileType(dtype, string_bytes));
+  BELAY_ASSIGN_OR_RETURN(const Handle type, FileType(element));
   size_t size = 0;
   BELAY_RETURN_IF_ERROR(
       Check(H5Tencode(type.get(), nullptr, &size), "encode type", type.name()));
@@ -127,7 +130,7 @@ StatusOr<std::string> EncodedDTypeAttribute(DType dtype) {
   const DatasetSpec scalar{.dtype = DType::kString,
                            .string_bytes = std::ssize(text)};
   BELAY_ASSIGN_OR_RETURN(const std::string type,
-                         EncodedType(DType::kString, std::ssize(text)));
+                         EncodedType({DType::kString, std::ssize(text)}));
   const std::string space = EncodedSpace(scalar);
   std::string out = {3, 0};  // version, no flags
   PutNumber(out, std::ssize(name) + 1, 2);
@@ -139,7 +142,7 @@ StatusOr<std::string> EncodedDTypeAttribute(DType dtype) {
 }
 
 int64_t StoredBytes(const DatasetSpec& spec) {
-  int64_t bytes = ElementBytes(spec.dtype, spec.string_bytes);
+  int64_t bytes = ElementBytes({spec.dtype, spec.string_bytes});
   for (size_t i = 0; i < spec.shape.size(); ++i) {
     int64_t length = spec.shape[i];
     if (!spec.chunk.empty()) {

@@ -38,7 +38,7 @@ void PutObjectHeader(std::string& out,
                      const std::vector<HeaderMessage>& messages);
 
 // Returns a stored type as HDF5 encodes it. Local.
-StatusOr<std::string> EncodedType(DType dtype, int64_t string_bytes);
+StatusOr<std::string> EncodedType(const ElementType& type);
 
 // Returns the attribute that names the dtype, for NeedsDTypeAttribute. Local.
 StatusOr<std::string> EncodedDTypeAttribute(DType dtype);

@@ -114,10 +114,11 @@ StatusOr<Handle> NewSpace(const Shape& shape, std::string_view object) {
              object);
 }
 
-StatusOr<Handle> ArraySpace(const Shape& shape, DType dtype,
-                            int64_t string_bytes, std::string_view object) {
-  const bool empty_text = dtype == DType::kString && string_bytes == 0;
-  if (!empty_text) return NewSpace(shape, object);
+StatusOr<Handle> ArraySpace(const Shape& shape, const ElementType& type,
+                            std::string_view object) {
+  const bool empty_text =
+      type.dtype == DType::kString && type.string_bytes == 0;
+  if (!empty_text) return NewSpace(DatasetAxes(type, shape), object);
   return Own(H5Screate(H5S_NULL), "create dataspace", object);
 }
 

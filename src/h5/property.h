@@ -14,6 +14,7 @@
 #include "belay/save_args.h"
 #include "belay/status.h"
 #include "h5/handle.h"
+#include "h5/types.h"
 
 namespace belay::h5 {
 
@@ -66,10 +67,10 @@ StatusOr<hid_t> MakeOnce(Handle& cached, Make make) {
 // Returns the dataspace of an array; scalar for no axes. Local.
 StatusOr<Handle> NewSpace(const Shape& shape, std::string_view object);
 
-// Returns the dataspace of an array of a dtype: an empty string has no place
-// in HDF5 and gets the null dataspace. Local.
-StatusOr<Handle> ArraySpace(const Shape& shape, DType dtype,
-                            int64_t string_bytes, std::string_view object);
+// Returns the dataspace of the dataset of an array: an empty string has no
+// place in HDF5 and gets the null dataspace. Local.
+StatusOr<Handle> ArraySpace(const Shape& shape, const ElementType& type,
+                            std::string_view object);
 
 // Selects the box in a dataspace with as many axes, or nothing if it is empty.
 // Local.

@@ -108,7 +108,7 @@ StatusOr<int64_t> WriteColumn(const Handle& file, ObjectCache& cache,
       CreateDataset(file, cache, {path, kType, 0, {rows}, {}}));
   BELAY_ASSIGN_OR_RETURN(Handle dataset, OpenDataset(file, path));
   const auto write = [&](int64_t begin, int64_t count) {
-    return WriteHyperslab(dataset, RowsBox(begin, count), kType, 0,
+    return WriteHyperslab(dataset, RowsBox(begin, count), {kType},
                           values.data() + begin);
   };
   BELAY_RETURN_IF_ERROR(ForEachPart(rows, sizeof(T), write));
@@ -121,12 +121,12 @@ StatusOr<std::vector<T>> ReadColumn(const Handle& file, std::string_view path,
                                     int64_t max_rows) {
   constexpr DType kType = DTypeOf<T>();
   BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenToRead(file, path));
-  BELAY_RETURN_IF_ERROR(CheckStoredType(dataset, kType, 0));
+  BELAY_RETURN_IF_ERROR(CheckStoredType(dataset, {kType}));
   BELAY_ASSIGN_OR_RETURN(const int64_t rows,
                          CheckedRows(file, dataset, sizeof(T), max_rows));
   std::vector<T> values(rows);
   const auto read = [&](int64_t begin, int64_t count) {
-    return ReadHyperslab(file, path, kType, 0, RowsBox(begin, count),
+    return ReadHyperslab(file, path, {kType}, RowsBox(begin, count),
                          values.data() + begin);
   };
   BELAY_RETURN_IF_ERROR(ForEachPart(rows, sizeof(T), read));
@@ -171,8 +171,8 @@ Status WriteTextColumn(const Handle& file, ObjectCache& cache,
   const auto write = [&](int64_t begin, int64_t count) {
     const std::string part =
         Padded(std::span(texts).subspan(begin, count), bytes);
-    return WriteHyperslab(dataset, RowsBox(begin, count), DType::kString, bytes,
-                          part.data());
+    return WriteHyperslab(dataset, RowsBox(begin, count),
+                          {DType::kString, bytes}, part.data());
   };
   BELAY_RETURN_IF_ERROR(ForEachPart(rows, bytes, write));
   return dataset.Close();
@@ -183,14 +183,14 @@ StatusOr<std::vector<std::string>> ReadTextColumn(const Handle& file,
                                                   int64_t max_rows) {
   BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenToRead(file, path));
   BELAY_ASSIGN_OR_RETURN(const int64_t bytes, TextBytes(dataset));
-  BELAY_RETURN_IF_ERROR(CheckStoredType(dataset, DType::kString, bytes));
+  BELAY_RETURN_IF_ERROR(CheckStoredType(dataset, {DType::kString, bytes}));
   BELAY_ASSIGN_OR_RETURN(const int64_t rows,
                          CheckedRows(file, dataset, bytes, max_rows));
   std::vector<std::string> texts;
   texts.reserve(rows);
   const auto read = [&](int64_t begin, int64_t count) {
     std::string part(count * bytes, '\0');
-    BELAY_RETURN_IF_ERROR(ReadHyperslab(file, path, DType::kString, bytes,
+    BELAY_RETURN_IF_ERROR(ReadHyperslab(file, path, {DType::kString, bytes},
                                         RowsBox(begin, count), part.data()));
     AppendTexts(part, bytes, texts);
     return absl::OkStatus();

@@ -1,8 +1,11 @@
 #include "h5/types.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
+#include "base/struct_text.h"
 #include "base/text.h"
 #include "h5/error.h"
 #include "h5/property.h"
@@ -71,10 +74,8 @@ StatusOr<Handle> StringType(int64_t bytes) {
   return type;
 }
 
-}  // namespace
-
-StatusOr<Handle> FileType(DType dtype, int64_t string_bytes) {
-  InitLibrary();
+StatusOr<Handle> NumberType(const ElementType& type) {
+  const DType dtype = type.dtype;
   switch (dtype) {
     case DType::kF16:
       return CustomFloat(dtype, kF16Fields);
@@ -109,31 +110,90 @@ StatusOr<Handle> FileType(DType dtype, int64_t string_bytes) {
     case DType::kC128:
       return ComplexType(dtype, H5T_IEEE_F64LE, 8);
     case DType::kString:
-      return StringType(string_bytes);
+      return StringType(type.string_bytes);
   }
   return absl::InvalidArgumentError(
       Cat("create type: unknown dtype number ", static_cast<int>(dtype)));
 }
 
-int64_t ElementBytes(DType dtype, int64_t string_bytes) {
-  return dtype == DType::kString ? string_bytes : DTypeSize(dtype);
+StatusOr<Handle> FieldType(const StructField& field) {
+  BELAY_ASSIGN_OR_RETURN(Handle type, NumberType({field.dtype}));
+  if (field.shape.empty()) return type;
+  return Own(
+      H5Tarray_create2(type.get(), static_cast<unsigned>(field.shape.size()),
+                       ToDims(field.shape).data()),
+      "create array type", field.name);
+}
+
+StatusOr<Handle> StructType(const std::string& text) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<StructField> fields,
+                         ParseFields(text));
+  BELAY_ASSIGN_OR_RETURN(
+      Handle type,
+      Own(H5Tcreate(H5T_COMPOUND, static_cast<size_t>(BytesOfFields(text))),
+          "create compound type", text));
+  for (const StructField& field : fields) {
+    BELAY_ASSIGN_OR_RETURN(const Handle member, FieldType(field));
+    BELAY_RETURN_IF_ERROR(
+        Check(H5Tinsert(type.get(), field.name.c_str(),
+                        static_cast<size_t>(field.offset), member.get()),
+              "insert member", field.name));
+  }
+  return type;
+}
+
+}  // namespace
+
+StatusOr<Handle> FileType(const ElementType& type) {
+  InitLibrary();
+  return type.fields.empty() ? NumberType(type) : StructType(type.fields);
+}
+
+int64_t ElementBytes(const ElementType& type) {
+  if (!type.fields.empty()) return BytesOfFields(type.fields);
+  return type.dtype == DType::kString ? type.string_bytes
+                                      : DTypeSize(type.dtype);
+}
+
+Shape DatasetAxes(const ElementType& type, Shape lengths) {
+  if (!type.fields.empty() && !lengths.empty()) lengths.pop_back();
+  return lengths;
+}
+
+StatusOr<Box> DatasetBox(const ElementType& type, Box box) {
+  if (type.fields.empty()) return box;
+  // Not none of a scalar, which would be all of it.
+  if (IsEmpty(box) && box.shape.size() < 2) return Box{{0}, {0}};
+  if (IsEmpty(box)) {
+    return Box{DatasetAxes(type, std::move(box.offset)),
+               DatasetAxes(type, std::move(box.shape))};
+  }
+  if (box.shape.empty() || box.offset.back() != 0 ||
+      box.shape.back() != ElementBytes(type)) {
+    return absl::InternalError(Cat("box \"", BoxText(box),
+                                   "\" has parts of structs of ",
+                                   ElementBytes(type), " bytes"));
+  }
+  box.offset.pop_back();
+  box.shape.pop_back();
+  return box;
 }
 
 bool NeedsDTypeAttribute(DType dtype) {
   return dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2;
 }
 
-Status CheckStoredType(const Handle& dataset, DType dtype,
-                       int64_t string_bytes) {
-  BELAY_ASSIGN_OR_RETURN(const Handle want, FileType(dtype, string_bytes));
+Status CheckStoredType(const Handle& dataset, const ElementType& type) {
+  BELAY_ASSIGN_OR_RETURN(const Handle want, FileType(type));
   BELAY_ASSIGN_OR_RETURN(const Handle found, Own(H5Dget_type(dataset.get()),
                                                  "get type", dataset.name()));
   BELAY_ASSIGN_OR_RETURN(const int64_t equal,
                          Number(H5Tequal(want.get(), found.get()),
                                 "compare types", dataset.name()));
   if (equal != 0) return absl::OkStatus();
-  std::string need(DTypeName(dtype));
-  if (dtype == DType::kString) need += Cat(" of ", string_bytes);
+  std::string need(DTypeName(type.dtype));
+  if (type.dtype == DType::kString) need += Cat(" of ", type.string_bytes);
+  if (!type.fields.empty()) need = Cat("a struct of ", type.fields);
   return absl::DataLossError(
       Cat("read \"", dataset.name(), "\": the stored type is not ", need));
 }
@@ -142,7 +202,7 @@ Status NameDType(const Handle& dataset, DType dtype) {
   if (!NeedsDTypeAttribute(dtype)) return absl::OkStatus();
   const std::string_view name = DTypeName(dtype);
   const auto bytes = static_cast<int64_t>(name.size());
-  BELAY_ASSIGN_OR_RETURN(const Handle type, FileType(DType::kString, bytes));
+  BELAY_ASSIGN_OR_RETURN(const Handle type, FileType({DType::kString, bytes}));
   BELAY_ASSIGN_OR_RETURN(const Handle space, NewSpace({}, dataset.name()));
   BELAY_ASSIGN_OR_RETURN(
       Handle attribute,

@@ -65,7 +65,8 @@ ArrayDatasets::ArrayDatasets(const SavedCheckpoint& saved,
     filtered.push_back({.path = dataset.path,
                         .dtype = saved.arrays[dataset.array].dtype,
                         .box = dataset.box,
-                        .filters = dataset.filters});
+                        .filters = dataset.filters,
+                        .fields = saved.arrays[dataset.array].fields});
   }
 }
 

@@ -17,6 +17,10 @@ std::string Held(const HeldShard& held) {
                          held.rank);
 }
 
+std::string FieldsOrNone(const ShardInfo& info) {
+  return info.fields.empty() ? "none" : info.fields;
+}
+
 Status CheckAgainstFirst(const HeldShard& first, const HeldShard& other) {
   const ShardInfo& a = *first.info;
   const ShardInfo& b = *other.info;
@@ -37,6 +41,9 @@ Status CheckAgainstFirst(const HeldShard& first, const HeldShard& other) {
   if (a.string_bytes != b.string_bytes) {
     return differs("text length", absl::StrCat(a.string_bytes),
                    absl::StrCat(b.string_bytes));
+  }
+  if (a.fields != b.fields) {
+    return differs("fields of its structs", FieldsOrNone(a), FieldsOrNone(b));
   }
   return absl::OkStatus();
 }

@@ -13,9 +13,10 @@
 namespace belay {
 namespace {
 
-// What an entry begins with: the place of a shard, perhaps with this bit if the
-// shard has a device of its own, or one of the others.
+// What an entry begins with: the place of a shard, perhaps with these bits if
+// the shard has a device of its own or is structs, or one of the others.
 constexpr uint8_t kHasDevice = 16;
+constexpr uint8_t kHasFields = 32;
 constexpr uint8_t kJob = 253;
 constexpr uint8_t kNode = 254;
 constexpr uint8_t kValue = 255;
@@ -54,13 +55,16 @@ Place PlaceOf(const ShardInfo& shard, int rank, Layouts& layouts) {
 WireWriter BeginEntry(const ShardInfo& shard, Place place) {
   WireWriter out;
   const bool has_device = !shard.device.empty();
-  out.Put<uint8_t>(static_cast<uint8_t>(place) | (has_device ? kHasDevice : 0));
+  const bool has_fields = !shard.fields.empty();
+  out.Put<uint8_t>(static_cast<uint8_t>(place) | (has_device ? kHasDevice : 0) |
+                   (has_fields ? kHasFields : 0));
   out.PutText(shard.key);
   out.Put(shard.dtype);
   out.PutShape(shard.global_shape);
   out.Put(shard.string_bytes);
   out.PutText(shard.layout);
   if (has_device) out.PutText(shard.device);
+  if (has_fields) out.PutText(shard.fields);
   return out;
 }
 
@@ -107,7 +111,7 @@ ListedValue GetListedValue(WireReader& in) {
   return value;
 }
 
-ListedShard GetShard(Place place, bool has_device, WireReader& in,
+ListedShard GetShard(Place place, uint8_t begin, WireReader& in,
                      Layouts& layouts) {
   ListedShard shard{.info = {}, .place = place, .layout = nullptr};
   shard.info.key = in.GetText();
@@ -115,7 +119,8 @@ ListedShard GetShard(Place place, bool has_device, WireReader& in,
   shard.info.global_shape = in.GetShape();
   shard.info.string_bytes = in.Get<int64_t>();
   shard.info.layout = in.GetText();
-  if (has_device) shard.info.device = in.GetText();
+  if ((begin & kHasDevice) != 0) shard.info.device = in.GetText();
+  if ((begin & kHasFields) != 0) shard.info.fields = in.GetText();
   if (place == Place::kLayout) {
     shard.layout = LayoutOf(shard.info.layout, layouts);
   }
@@ -138,9 +143,9 @@ bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
     list.job = in.GetText();
     return in.ok() && in.done();
   }
-  const uint8_t place = begin & ~kHasDevice;
+  const uint8_t place = begin & ~(kHasDevice | kHasFields);
   if (place > static_cast<uint8_t>(Place::kWhole)) return false;
-  ListedShard shard = GetShard(Place{place}, place != begin, in, layouts);
+  ListedShard shard = GetShard(Place{place}, begin, in, layouts);
   if (shard.place == Place::kLayout && shard.layout == nullptr) return false;
   if (shard.place == Place::kBox) {
     const int64_t last = list.before.empty() ? 0 : list.before.back();

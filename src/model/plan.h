@@ -39,6 +39,7 @@ struct ShardInfo {
   std::string layout = {};   // as text; "": not said
   // What its device does not have from DefaultDevice (shard_device.h), as text.
   std::string device = {};
+  std::string fields = {};  // as of StoredArray
 
   friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
 };
@@ -59,6 +60,9 @@ struct StoredArray {
   int64_t string_bytes = 0;
   std::string args = {};    // those it was saved with, as text; "": none
   std::string layout = {};  // as text; "": not said, or the graph says it
+  // Of structs, whose bytes are along the last axis (base/struct_text.h); "":
+  // it is made of numbers.
+  std::string fields = {};
 
   friend bool operator==(const StoredArray&, const StoredArray&) = default;
 };
@@ -202,6 +206,7 @@ struct FilteredDataset {
   DType dtype = DType::kU8;
   Box box;  // the piece of the array
   std::vector<Filter> filters;
+  std::string fields = {};  // as of StoredArray
 };
 
 // How long the text is that a shard of a rank wants.

@@ -70,6 +70,7 @@ void PutFiltered(WireWriter& out,
     out.Put(dataset.dtype);
     out.PutBox(dataset.box);
     out.PutText(FiltersText(dataset.filters));
+    out.PutText(dataset.fields);
   }
 }
 
@@ -80,6 +81,7 @@ std::vector<FilteredDataset> GetFiltered(WireReader& in) {
     dataset.dtype = in.Get<DType>();
     dataset.box = in.GetBox();
     dataset.filters = *ParseFilters(in.GetText());
+    dataset.fields = in.GetText();
     return dataset;
   });
 }

@@ -6,7 +6,6 @@
 #include "base/fingerprint.h"
 #include "belay/box.h"
 #include "belay/flat_buffer.h"
-#include "geometry/strided_copy.h"
 #include "model/shard_store.h"
 
 namespace belay {
@@ -79,11 +78,9 @@ std::string_view SomeBytes(const Shard& shard, size_t begin, size_t length,
   const size_t first = begin / size, last = (begin + length + size - 1) / size;
   room.resize((last - first) * size);
   char* next = room.data();
-  const Shape dense;
   for (const Box& box : BoxesOfRange(shard.box, static_cast<int64_t>(first),
                                      static_cast<int64_t>(last))) {
-    CopyElements(box, static_cast<const char*>(shard.data), StoreOf(shard),
-                 next, {box, dense}, DTypeSize(shard.dtype));
+    GatherElements(shard, box, next);
     next += NumElements(box.shape) * DTypeSize(shard.dtype);
   }
   return std::string_view(room).substr(begin - first * size, length);

@@ -95,6 +95,13 @@ StatusOr<Shape> ChunkOf(const Asked& asked, const Shape& chunk,
   return ChunkOf(smaller);
 }
 
+// Structs are not cut: they are the elements.
+void TakeStructs(ChunkRequest& request) {
+  request.element_size = request.global_shape.back();
+  request.global_shape.pop_back();
+  request.shard_shape.pop_back();
+}
+
 Status CheckLayout(ArrayLayout layout, const std::string& key) {
   if (layout != ArrayLayout::kCanonical) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -182,17 +189,22 @@ Status ChunkAsAsked(const std::vector<SaveArgsFor>& args, ArrayLayout layout,
     array.args = ArgsText(own);
     if (!AskForChunks(own) || array.dtype == DType::kString) continue;
     BELAY_RETURN_IF_ERROR(CheckLayout(layout, array.key));
-    const Asked asked{.args = own,
-                      .request = {.key = array.key,
-                                  .global_shape = array.shape,
-                                  .shard_shape = ShardShape(array, boxes),
-                                  .element_size = boxes.element_size,
-                                  .chunk_byte_size = ChunkBytes(own),
-                                  .shard_axes = own.shard_axes}};
+    Asked asked{.args = own,
+                .request = {.key = array.key,
+                            .global_shape = array.shape,
+                            .shard_shape = ShardShape(array, boxes),
+                            .element_size = boxes.element_size,
+                            .chunk_byte_size = ChunkBytes(own),
+                            .shard_axes = own.shard_axes}};
+    const bool has_structs = !array.fields.empty();
+    if (has_structs) TakeStructs(asked.request);
     BELAY_ASSIGN_OR_RETURN(const Shape chunk, ChunkOf(asked));
     for (StoredDataset* dataset : datasets[boxes.array]) {
       BELAY_ASSIGN_OR_RETURN(dataset->chunk,
                              ChunkOf(asked, chunk, dataset->box.shape));
+      const bool is_chunked = !dataset->chunk.empty();
+      if (has_structs && is_chunked)
+        dataset->chunk.push_back(array.shape.back());
       if (!dataset->chunk.empty()) dataset->filters = own.filters;
     }
   }

@@ -18,6 +18,7 @@
 #include "model/replica_check.h"
 #include "model/replica_choice.h"
 #include "model/save_args.h"
+#include "model/stored_structs.h"
 
 namespace belay {
 namespace {
@@ -233,7 +234,8 @@ StatusOr<std::vector<ArrayBoxes>> AddArrays(const ListedRanks& listed,
                                .dtype = first.dtype,
                                .shape = first.global_shape,
                                .string_bytes = first.string_bytes,
-                               .layout = LayoutOf(shards)});
+                               .layout = LayoutOf(shards),
+                               .fields = first.fields});
         const int64_t bytes = ArrayBytes(plan.arrays.back());
         if (bytes > INT64_MAX - total) {
           return absl::InvalidArgumentError(absl::StrFormat(
@@ -293,6 +295,7 @@ StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
                   : AddJoinedDatasets(pieces, options.array_layout, plan);
   BELAY_RETURN_IF_ERROR(
       ChunkAsAsked(options.args, options.array_layout, arrays, plan));
+  BELAY_RETURN_IF_ERROR(CheckWholeStructs(plan));
   arrays = {};  // orders need as much again
   for (size_t i = 0; i < pieces.size(); ++i) {
     AddOrders(pieces[i], datasets[i], first_blocks[pieces[i].array],

@@ -15,19 +15,21 @@ inline StridedStore StoreOf(const Shard& shard) {
   return {shard.box, shard.strides};
 }
 
-// Whether they do not lie one behind the other.
-inline bool IsStrided(const Shard& shard) { return !shard.strides.empty(); }
+// Whether they do not lie one behind the other, or are structs that lie in
+// memory in another way than they are stored.
+bool IsStrided(const Shard& shard);
 
 // The bytes from the first element to the end of the last one. Requires that
 // the box has elements.
-inline int64_t SpanBytes(const Shard& shard) {
-  int64_t elements = 1;
-  if (!IsStrided(shard)) elements = NumElements(shard.box.shape);
-  for (size_t axis = 0; axis < shard.strides.size(); ++axis) {
-    elements += (shard.box.shape[axis] - 1) * shard.strides[axis];
-  }
-  return elements * DTypeSize(shard.dtype);
-}
+int64_t SpanBytes(const Shard& shard);
+
+// Copies a part of the shard to `to`, dense and row-major. No text.
+void GatherElements(const Shard& shard, const Box& box, char* to);
+
+// Copies a part of the shard from the store at `from`, which has `from_box`
+// dense and row-major, to where the program has it. No text.
+void ScatterElements(const Shard& shard, const Box& box, const char* from,
+                     const Box& from_box);
 
 }  // namespace belay
 

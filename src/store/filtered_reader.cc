@@ -65,9 +65,9 @@ Status FilteredReader::ReadChunk(const std::string& path,
     return absl::OkStatus();
   }));
   ++chunks_;
-  return h5::ReadHyperslab(file_, dataset.path, dataset.dtype, 0,
-                           FromCorner(chunk.box, dataset.box.offset),
-                           chunk.bytes.data());
+  return h5::ReadHyperslab(
+      file_, dataset.path, {dataset.dtype, 0, dataset.fields},
+      FromCorner(chunk.box, dataset.box.offset), chunk.bytes.data());
 }
 
 std::string FilteredReader::MakeRoom(int64_t bytes) {

@@ -254,31 +254,22 @@ Status CheckDamage(const std::string& path, const std::string& damage) {
   return absl::DataLossError(absl::StrFormat("read \"%s\": %s", path, damage));
 }
 
-// Objects and their values, which 1.1 did not have.
-Status GetGraph(const IndexColumns& in, const std::string& path,
-                SavedCheckpoint& saved) {
+// Objects, which 1.1 did not have, and values of more than one array, rows of
+// ranks and structs, which came one after the other.
+Status GetTables(const IndexColumns& in, const std::string& path,
+                 SavedCheckpoint& saved) {
   BELAY_RETURN_IF_ERROR(
       CheckDamage(path, DamageOf(in.graph, saved.arrays.size())));
   saved.graph = in.graph;
-  return absl::OkStatus();
-}
-
-// Values of more than one array, which 1.2 did not have.
-Status GetValues(const IndexColumns& in, const std::string& path,
-                 SavedCheckpoint& saved) {
   BELAY_RETURN_IF_ERROR(
       CheckDamage(path, DamageOf(in.values, saved.arrays.size(),
                                  saved.graph.node_parent.size())));
   saved.values = in.values;
-  return absl::OkStatus();
-}
-
-// Rows of ranks, which 1.4 did not have.
-Status GetRows(const IndexColumns& in, const std::string& path,
-               SavedCheckpoint& saved) {
   std::vector<Shape> shapes;
   for (const StoredArray& array : saved.arrays) shapes.push_back(array.shape);
-  return CheckDamage(path, FromRowColumns(in.rows, shapes, saved.rows));
+  BELAY_RETURN_IF_ERROR(
+      CheckDamage(path, FromRowColumns(in.rows, shapes, saved.rows)));
+  return CheckDamage(path, FromStructColumns(in.structs, saved));
 }
 
 // How arrays are laid out and stored, which 1.3 did not say.
@@ -332,8 +323,7 @@ Status GetForms(const IndexColumns& in, const std::string& path,
 IndexColumns ToColumns(const SavedCheckpoint& saved) {
   IndexColumns out;
   out.magic = {kIndexMagic};
-  out.format = {kFormatMajorUnfiltered,
-                saved.rows.empty() ? kFormatMinorWithoutRows : kFormatMinor};
+  out.format = {kFormatMajorUnfiltered, 0};
   out.file_layout = {static_cast<uint8_t>(saved.file_layout)};
   out.block_bytes = {saved.has_checksums ? kBlockBytes : 0};
   const auto append = [](std::vector<int64_t>& column, const Shape& shape) {
@@ -367,6 +357,8 @@ IndexColumns ToColumns(const SavedCheckpoint& saved) {
   out.graph = saved.graph;
   out.values = saved.values;
   out.rows = ToRowColumns(saved.rows);
+  out.structs = ToStructColumns(saved.arrays);
+  out.format[1] = MinorFor(out);
   return out;
 }
 
@@ -390,10 +382,8 @@ StatusOr<SavedCheckpoint> FromColumns(const IndexColumns& columns,
   BELAY_RETURN_IF_ERROR(GetDatasets(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetGroups(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetChecksums(columns, path, saved));
-  BELAY_RETURN_IF_ERROR(GetGraph(columns, path, saved));
-  BELAY_RETURN_IF_ERROR(GetValues(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetTables(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetForms(columns, path, saved));
-  BELAY_RETURN_IF_ERROR(GetRows(columns, path, saved));
   return saved;
 }
 

@@ -12,13 +12,16 @@
 
 #include "belay/status.h"
 #include "model/plan.h"
+#include "model/stored_structs.h"
 
 namespace belay {
 
 // A reader refuses a newer major version; a newer minor one only adds.
 inline constexpr uint32_t kFormatMajor = 2;
-inline constexpr uint32_t kFormatMinor = 5;
-// What is written where no array has rows of ranks.
+inline constexpr uint32_t kFormatMinor = 6;
+// What is written where no array is made of structs, and where none has rows of
+// ranks either.
+inline constexpr uint32_t kFormatMinorWithoutStructs = 5;
 inline constexpr uint32_t kFormatMinorWithoutRows = 4;
 // What is written where no chunk passes filters: readers of 1.0 can read it.
 inline constexpr uint32_t kFormatMajorUnfiltered = 1;
@@ -62,6 +65,8 @@ struct IndexColumns {
   std::vector<std::string> dataset_filters;
   // Since 1.5.
   RowColumns rows;
+  // Since 1.6.
+  StructColumns structs;
 };
 
 // Calls fn(path inside the index, column) for every column that the minor
@@ -83,6 +88,8 @@ void ForEachColumn(uint32_t minor, Columns& columns, Fn&& fn) {
     fn(".belay/datasets/filters", columns.dataset_filters);
   } else if (minor == 5) {
     ForEachRowColumn(columns.rows, fn);
+  } else if (minor == 6) {
+    ForEachStructColumn(columns.structs, fn);
   }
   if (minor > 0) return;
   fn(".belay/header/magic", columns.magic);
@@ -131,6 +138,10 @@ IndexDigest DigestOf(const IndexColumns& columns);
 uint32_t DigestOfAdded(uint32_t minor, const IndexColumns& columns);
 // The part that covers step and checksums. Local.
 uint32_t DigestOfValues(int64_t step, const std::vector<uint32_t>& checksums);
+
+// The oldest minor version that has all of these columns, but at least that of
+// files without rows. Local.
+uint32_t MinorFor(const IndexColumns& columns);
 
 // Local.
 IndexColumns ToColumns(const SavedCheckpoint& saved);

@@ -48,6 +48,13 @@ bool HaveColumns(uint32_t minor, const IndexColumns& columns) {
   return minor < 2 || have_rows;
 }
 
+uint32_t MinorFor(const IndexColumns& columns) {
+  if (HaveColumns(kFormatMinor, columns)) return kFormatMinor;
+  return HaveColumns(kFormatMinorWithoutStructs, columns)
+             ? kFormatMinorWithoutStructs
+             : kFormatMinorWithoutRows;
+}
+
 std::string AddedDigestColumn(uint32_t minor) {
   return Cat(".belay/digest_1_", minor);
 }

@@ -34,7 +34,8 @@ Status PresentArray(const h5::Handle& file, h5::ObjectCache& groups,
                               .dtype = array.dtype,
                               .string_bytes = array.string_bytes,
                               .shape = array.shape,
-                              .chunk = {}})
+                              .chunk = {},
+                              .fields = array.fields})
         .status();
   }
   if (datasets[0].box == WholeBox(IoShape(array))) {
@@ -46,8 +47,9 @@ Status PresentArray(const h5::Handle& file, h5::ObjectCache& groups,
     pieces.push_back({saved.files[dataset.file].name,
                       DatasetPath(path, array, dataset), dataset.box});
   }
-  return h5::CreateVirtualDataset(file, groups, path, array.dtype,
-                                  array.string_bytes, array.shape, pieces);
+  return h5::CreateVirtualDataset(
+      file, groups, path, {array.dtype, array.string_bytes, array.fields},
+      array.shape, pieces);
 }
 
 Status PresentArrays(const h5::Handle& file, const SavedCheckpoint& saved) {

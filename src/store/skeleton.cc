@@ -172,7 +172,8 @@ h5::DatasetSpec SpecOf(const std::string& path, const StoredArray& array,
           .string_bytes = array.string_bytes,
           .shape = is_text ? Shape{} : dataset.box.shape,
           .chunk = dataset.chunk,
-          .filters = dataset.filters};
+          .filters = dataset.filters,
+          .fields = array.fields};
 }
 
 int64_t MostFilteredBytes(const std::vector<h5::DatasetSpec>& datasets) {
@@ -216,6 +217,7 @@ std::string EncodeDatasetSpecs(const std::vector<h5::DatasetSpec>& datasets) {
     out.PutShape(spec.shape);
     out.PutShape(spec.chunk);
     out.PutText(FiltersText(spec.filters));
+    out.PutText(spec.fields);
   }
   return out.Take();
 }
@@ -230,6 +232,7 @@ std::vector<h5::DatasetSpec> DecodeDatasetSpecs(std::string_view bytes) {
     spec.shape = in.GetShape();
     spec.chunk = in.GetShape();
     spec.filters = *ParseFilters(in.GetText());
+    spec.fields = in.GetText();
   }
   return datasets;
 }

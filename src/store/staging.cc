@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "base/with_memory.h"
 #include "geometry/runs.h"
-#include "geometry/strided_copy.h"
 #include "model/shard_store.h"
 #include "store/slow_target.h"
 
@@ -135,8 +134,7 @@ ShardMemory StageForSave(const FormedShards& formed, int32_t shard,
     Convert(part, {own.dtype, source, StoreOf(own)},
             {StoredDType(formed, shard), staged.data, {part, dense}});
   } else {
-    CopyElements(part, source, StoreOf(own), staged.data, {part, dense},
-                 staged.element_size);
+    GatherElements(own, part, staged.data);
   }
   return staged;
 }
@@ -152,8 +150,7 @@ void HandOver(const FormedShards& formed, int32_t shard, const Box& part,
             {StoredDType(formed, shard), staged.data, {staged.box, dense}},
             {own.dtype, memory.data, StoreOf(own)});
   } else if (IsStrided(own)) {
-    CopyElements(part, staged.data, {staged.box, dense}, memory.data,
-                 StoreOf(own), memory.element_size);
+    ScatterElements(own, part, staged.data, staged.box);
   } else {
     ForEachRun(part, staged.box, memory.box, [&](const Run& run) {
       StreamCopy(memory.data + run.b * memory.element_size,

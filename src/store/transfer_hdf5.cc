@@ -113,8 +113,8 @@ Status WriteDataset(Team& team, const h5::Handle& file, const WriteJob& job,
   Status status;
   for (int32_t i = 0; i < (*job.calls)[index]; ++i) {
     const Call call = orders.Next(index);
-    status.Update(h5::WriteHyperslabTogether(*dataset, call.box, spec.dtype,
-                                             spec.string_bytes, call.data()));
+    status.Update(h5::WriteHyperslabTogether(*dataset, call.box,
+                                             h5::TypeOf(spec), call.data()));
     ++counts.collective_io;
     counts.io_calls += call.data() == nullptr ? 0 : 1;
   }
@@ -156,7 +156,7 @@ Status CompareOrder(const WriteJob& job, const WriteOrder& order,
   const Call call = PrepareCall(memory, order.box);
   buffer.resize(NumElements(order.box.shape) * memory.element_size);
   BELAY_RETURN_IF_ERROR(h5::ReadHyperslab(
-      file, spec.path, spec.dtype, spec.string_bytes,
+      file, spec.path, h5::TypeOf(spec),
       FromCorner(order.box, (*job.corners)[order.dataset]), buffer.data()));
   if (std::memcmp(call.data(), buffer.data(), buffer.size()) == 0) {
     return absl::OkStatus();

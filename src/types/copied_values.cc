@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "model/stored_values.h"
+#include "types/struct_layout.h"
 
 namespace belay {
 namespace {
@@ -39,8 +40,8 @@ void CollectParts(const StoredValue& value,
 // Deals out arrays.
 class Cutter {
  public:
-  Cutter(int rank, int num_ranks, CopiedPieces& pieces)
-      : rank_(rank), num_ranks_(num_ranks), pieces_(pieces) {}
+  Cutter(const CopyPlan& plan, int rank, int num_ranks, CopiedPieces& pieces)
+      : plan_(plan), rank_(rank), num_ranks_(num_ranks), pieces_(pieces) {}
 
   void Add(size_t value, Shard shard) {
     if (shard.dtype == DType::kString) {
@@ -49,14 +50,14 @@ class Cutter {
       return Keep(value, std::move(shard));
     }
     shard.box = WholeBox(shard.global_shape);
+    shard.structs = StructsOf(shard.key);
     const int64_t bytes = BytesOf(shard);  // of the whole array
     pieces_.total_bytes += bytes;
+    size_t axes = shard.global_shape.size();  // that can be cut
+    if (shard.structs != nullptr) --axes;
     size_t axis = 0;
-    while (axis < shard.global_shape.size() &&
-           shard.global_shape[axis] < num_ranks_) {
-      ++axis;
-    }
-    if (bytes < kLeastCutBytes || axis == shard.global_shape.size()) {
+    while (axis < axes && shard.global_shape[axis] < num_ranks_) ++axis;
+    if (bytes < kLeastCutBytes || axis == axes) {
       if (!IsMyTurn()) return;
       return Keep(value, std::move(shard));
     }
@@ -69,6 +70,14 @@ class Cutter {
   }
 
  private:
+  // How structs lie in the memory of the copy; null for an array of numbers.
+  std::shared_ptr<const StructLayout> StructsOf(const std::string& key) const {
+    const auto found = plan_.fields.find(key);
+    if (found == plan_.fields.end()) return nullptr;
+    const auto layout = StoredLayout(found->second);  // the index was read
+    return layout.ok() ? *layout : nullptr;
+  }
+
   bool IsMyTurn() { return next_++ % num_ranks_ == rank_; }
 
   void Keep(size_t value, Shard shard) {
@@ -80,6 +89,7 @@ class Cutter {
     pieces_.value_of.push_back(value);
   }
 
+  const CopyPlan& plan_;
   const int rank_;
   const int num_ranks_;
   int64_t next_ = 0;
@@ -176,7 +186,7 @@ void AddFamily(const StoredValue& stored, Family& family) {
 
 void CutForCopy(const CopyPlan& plan, int rank, int num_ranks,
                 CopiedPieces& pieces) {
-  Cutter cutter(rank, num_ranks, pieces);
+  Cutter cutter(plan, rank, num_ranks, pieces);
   for (size_t i = 0; i < plan.values.size(); ++i) {
     std::map<std::string, ValuePart> parts;
     CollectParts(plan.values[i], parts);

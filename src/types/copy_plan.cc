@@ -57,12 +57,30 @@ class CopyPlanner {
       plan_.layouts.push_back(IsPlain(value) && array != nullptr ? array->layout
                                                                  : "");
     }
+    NoteStructs();
     return std::move(plan_);
   }
 
  private:
   bool IsAlone(const std::string& key) const {
     return std::binary_search(keys_.begin(), keys_.end(), key);
+  }
+
+  // Structs stay structs where they are copied as they are.
+  void NoteStructs() {
+    for (const StoredArray& array : saved_.arrays) {
+      if (!array.fields.empty()) plan_.fields[array.key] = array.fields;
+    }
+    for (const MadeArray& made : plan_.made) {
+      plan_.fields.erase(made.key);
+      const Transform value =
+          rules_.ValueFor(static_cast<size_t>(made.rule), made.matched);
+      const std::string* const source = StoredKeyOf(value);
+      const StoredArray* const array =
+          source == nullptr ? nullptr : FindArray(saved_, *source);
+      if (array == nullptr || array->fields.empty()) continue;
+      plan_.fields[made.key] = array->fields;
+    }
   }
 
   // The keys that are copied; the others are counted.
@@ -220,6 +238,11 @@ std::string EncodeCopyPlan(const CopyPlan& plan) {
     out.Put(made.form.dtype);
     out.PutShape(made.form.shape);
   }
+  out.Put<uint64_t>(plan.fields.size());
+  for (const auto& [key, fields] : plan.fields) {
+    out.PutText(key);
+    out.PutText(fields);
+  }
   out.Put(plan.num_used);
   out.Put(plan.num_left_out);
   return out.Take();
@@ -239,6 +262,11 @@ CopyPlan DecodeCopyPlan(std::string_view bytes) {
     made.form.shape = in.GetShape();
     return made;
   });
+  const auto num_structs = in.Get<uint64_t>();
+  for (uint64_t i = 0; i < num_structs; ++i) {
+    const std::string key(in.GetText());
+    plan.fields[key] = in.GetText();
+  }
   plan.num_used = in.Get<int64_t>();
   plan.num_left_out = in.Get<int64_t>();
   return plan;

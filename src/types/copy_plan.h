@@ -7,6 +7,7 @@
 #define BELAY_TYPES_COPY_PLAN_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +34,9 @@ struct CopyPlan {
   std::vector<StoredValue> values;
   std::vector<std::string> layouts;  // by value, of an array; "": none
   std::vector<MadeArray> made;       // ascending by key
-  int64_t num_used = 0;              // read by rules, and not copied
+  // Of arrays of structs, by the key that they get (model/plan.h).
+  std::map<std::string, std::string> fields;
+  int64_t num_used = 0;  // read by rules, and not copied
   int64_t num_left_out = 0;
 };
 

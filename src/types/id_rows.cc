@@ -14,6 +14,7 @@
 #include "belay/rows.h"
 #include "model/stored_rows.h"
 #include "types/rank_rows.h"
+#include "types/struct_layout.h"
 
 namespace belay {
 namespace {
@@ -176,8 +177,8 @@ Status GiveLengthsOfIds(std::vector<IdBlock>& blocks,
     if (shard.global_shape[0] == count) continue;
     if (shard.access == nullptr || shard.access->resize == nullptr) {
       return absl::FailedPreconditionError(absl::StrFormat(
-          "restore \"%s\": there is another number of ids than of rows (need "
-          "%d, found %d)",
+          "restore \"%s\": there are other ids than rows, and the range keeps "
+          "its length (%d ids, %d rows)",
           shard.key, count, shard.global_shape[0]));
     }
     former.push_back(ElementsOf(shard));
@@ -210,6 +211,15 @@ bool HasIds(const Shard& shard) {
          shard.rows->num_ids != nullptr;
 }
 
+Status CheckCount(std::string_view operation, std::string_view key,
+                  int64_t count, int64_t found) {
+  if (count < 0 || count == found) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s \"%s\": all ranks together have another number of rows than "
+      "IdOptions::count says (need %d, found %d)",
+      AbslView(operation), AbslView(key), count, found));
+}
+
 StatusOr<Shard> TakeBlock(int rank, int num_ranks, IdBlock& block) {
   int64_t place = rank;
   if (!block.holders.empty()) {
@@ -235,6 +245,12 @@ StatusOr<Shard> TakeBlock(int rank, int num_ranks, IdBlock& block) {
   shard.access = nullptr;
   shard.object_elements = -1;
   shard.rows = nullptr;
+  if (shard.structs == nullptr) return shard;
+  if (shard.structs->text.empty()) {
+    shard.structs = nullptr;
+  } else {
+    BELAY_ASSIGN_OR_RETURN(shard.structs, StoredLayout(shard.structs->text));
+  }
   return shard;
 }
 
@@ -246,12 +262,12 @@ StatusOr<std::vector<std::string>> PackById(const std::vector<IdBlock>& blocks,
                            IdsOf(block, "save"));
     if (std::ssize(ids) != block.shard.global_shape[0]) {
       return absl::InvalidArgumentError(absl::StrFormat(
-          "save \"%s\": there is another number of ids than of rows (need %d, "
-          "found %d)",
-          block.shard.key, block.shard.global_shape[0], ids.size()));
+          "save \"%s\": there are other ids than rows (%d ids, %d rows)",
+          block.shard.key, ids.size(), block.shard.global_shape[0]));
     }
     const std::vector<int64_t> counts = CountByHolder(block, ids, num_ranks);
     const int64_t bytes = RowBytes(block.shard);
+    const int64_t in_memory = RowBytesInMemory(block.shard);
     std::vector<char*> next_id(to.size()), next_row(to.size());
     for (size_t rank = 0; rank < to.size(); ++rank) {
       if (counts[rank] == 0) continue;
@@ -263,10 +279,10 @@ StatusOr<std::vector<std::string>> PackById(const std::vector<IdBlock>& blocks,
     for (const int64_t id : ids) {
       const auto rank = static_cast<size_t>(HolderOf(block, id, num_ranks));
       std::memcpy(next_id[rank], &id, sizeof(id));
-      std::memcpy(next_row[rank], row, static_cast<size_t>(bytes));
+      PackRow(block.shard, row, next_row[rank]);
       next_id[rank] += sizeof(id);
       next_row[rank] += bytes;
-      row += bytes;
+      row += in_memory;
     }
   }
   return to;
@@ -355,13 +371,14 @@ Status TakeAnswers(const std::vector<std::span<std::byte>>& answers,
   }
   for (IdBlock& block : blocks) {
     const int64_t bytes = RowBytes(block.shard);
-    auto* row = static_cast<std::byte*>(block.shard.data);
+    const int64_t in_memory = RowBytesInMemory(block.shard);
+    auto* row = static_cast<char*>(block.shard.data);
     for (const int64_t id : block.ids) {
       const std::byte*& from =
           next[static_cast<size_t>(HolderOf(block, id, num_ranks))];
-      std::memcpy(row, from, static_cast<size_t>(bytes));
+      UnpackRow(block.shard, reinterpret_cast<const char*>(from), row);
       from += bytes;
-      row += bytes;
+      row += in_memory;
     }
   }
   for (const IdBlock& block : blocks) {

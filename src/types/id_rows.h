@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "belay/shard.h"
@@ -36,6 +37,11 @@ struct IdBlock {
   std::unique_ptr<std::byte[]> rows = nullptr;
   std::vector<int64_t> ids = {};  // that the program has, once they are asked
 };
+
+// Errors: InvalidArgument - the ids of all ranks are another number of rows
+//   than the program has said, -1 for any; names the key.
+Status CheckCount(std::string_view operation, std::string_view key,
+                  int64_t count, int64_t found);
 
 // Lets a block be that of a rank, and gives it memory. Returns the shard of
 // that memory, which takes the place of the program's.

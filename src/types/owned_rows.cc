@@ -28,7 +28,7 @@ bool HasOwner(const Shard& shard) {
 StatusOr<std::vector<int32_t>> OwnersOf(const Shard& shard, int num_ranks) {
   const auto* row = static_cast<const char*>(shard.data);
   std::vector<int32_t> owners(static_cast<size_t>(shard.box.shape[0]));
-  for (size_t i = 0; i < owners.size(); ++i, row += RowBytes(shard)) {
+  for (size_t i = 0; i < owners.size(); ++i, row += RowBytesInMemory(shard)) {
     BELAY_ASSIGN_OR_RETURN(owners[i],
                            Guarded([&] { return shard.rows->owner(row); }));
     if (owners[i] >= 0 && owners[i] < num_ranks) continue;
@@ -47,7 +47,7 @@ Status Pack(const Shard& shard, std::vector<std::string>& to) {
                          OwnersOf(shard, static_cast<int>(to.size())));
   std::vector<int64_t> counts(to.size());
   for (const int32_t owner : owners) ++counts[static_cast<size_t>(owner)];
-  const int64_t bytes = RowBytes(shard);
+  const int64_t bytes = RowBytesInMemory(shard);
   for (size_t rank = 0; rank < to.size(); ++rank) {
     if (counts[rank] == 0) continue;
     WireWriter head;
@@ -102,11 +102,12 @@ Status TakeRows(const std::vector<Arrived>& arrived, Shard& shard) {
   int64_t count = 0;
   for (const Arrived& one : arrived) {
     count += one.count;
-    if (one.dtype == shard.dtype && one.row_bytes == RowBytes(shard)) continue;
+    if (one.dtype == shard.dtype && one.row_bytes == RowBytesInMemory(shard))
+      continue;
     return absl::FailedPreconditionError(absl::StrFormat(
         "restore \"%s\": ranks have rows of other types (need %s in %d bytes, "
         "found %s in %d)",
-        shard.key, DTypeName(shard.dtype), RowBytes(shard),
+        shard.key, DTypeName(shard.dtype), RowBytesInMemory(shard),
         DTypeName(one.dtype), one.row_bytes));
   }
   // Another key may have given its range another length.

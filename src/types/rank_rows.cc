@@ -1,18 +1,30 @@
 #include "types/rank_rows.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "geometry/struct_copy.h"
+#include "types/struct_layout.h"
 
 namespace belay {
 namespace rows {
 
-Shard ShardOf(DType dtype, void* data, int64_t elements, RankRows rows) {
-  Shard shard{.dtype = dtype, .data = data};
+Shard ShardOf(const RowForm& form, void* data, int64_t elements,
+              RankRows rows) {
+  Shard shard{.dtype = form.dtype, .data = data};
+  shard.structs = form.structs;
+  if (rows.row.empty()) {
+    rows.row = form.shape;
+  } else if (shard.structs != nullptr) {
+    StructLayout layout = *shard.structs;
+    layout.problem = "a row is one of them, so the option `row` stays empty";
+    shard.structs = std::make_shared<const StructLayout>(std::move(layout));
+  }
   shard.rows = std::make_shared<const RankRows>(std::move(rows));
   // What are no whole rows is told when the shard is listed.
   const StatusOr<Shape> shape = RowsShape(shard, elements);
@@ -130,11 +142,27 @@ Status TakeRows(const RowSpan& range, int64_t total, Shard& shard,
   }
   shard.global_shape[0] = total;
   shard.box.offset[0] = range.begin;
+  if (shard.structs != nullptr) {
+    shard.global_shape.back() = shard.structs->stored_bytes;
+    shard.box.shape.back() = shard.structs->stored_bytes;
+  }
   return absl::OkStatus();
 }
 
+// Lets a shard of structs take the form of those that are stored. What are no
+// rows of structs, the plan says.
+Status TakeFields(const FoundRows& found, Shard& shard) {
+  if (shard.structs == nullptr || found.shape.size() != 2) {
+    return absl::OkStatus();
+  }
+  return TakeStoredFields(found.fields, found.shape[1],
+                          shard.rows->other_fields, shard);
+}
+
 // Whether what is stored has rows of that form.
-bool HasRow(const FoundRows& found, const RankRows& rows) {
+bool HasRow(const FoundRows& found, const Shard& shard) {
+  if (shard.structs != nullptr) return found.shape.size() == 2;
+  const RankRows& rows = *shard.rows;
   return std::equal(found.shape.begin() + 1, found.shape.end(),
                     rows.row.begin(), rows.row.end());
 }
@@ -142,9 +170,11 @@ bool HasRow(const FoundRows& found, const RankRows& rows) {
 // Before format 1.5 a value of each rank was an array with the ranks as its
 // first axis, and no more was said. Whether this is one that so many ranks have
 // saved.
-bool IsOlder(const FoundRows& found, const RankRows& rows, int num_ranks) {
+bool IsOlder(const FoundRows& found, const Shard& shard, int num_ranks) {
+  const RankRows& rows = *shard.rows;
+  if (shard.structs != nullptr) return false;
   const bool fits =
-      rows.row.empty() ? found.shape.size() <= 2 : HasRow(found, rows);
+      rows.row.empty() ? found.shape.size() <= 2 : HasRow(found, shard);
   return found.ranks.ranks == 0 && rows.owner == nullptr &&
          rows.other_ranks == OtherRanks::kError && fits &&
          found.shape[0] == num_ranks;
@@ -181,10 +211,37 @@ const FoundRows* FoundOf(const Shard& shard,
 }  // namespace
 
 int64_t RowBytes(const Shard& shard) {
+  if (shard.structs != nullptr) return shard.structs->stored_bytes;
   return NumElements(shard.rows->row) * DTypeSize(shard.dtype);
 }
 
+int64_t RowBytesInMemory(const Shard& shard) {
+  return shard.structs != nullptr ? shard.structs->bytes : RowBytes(shard);
+}
+
+void PackRow(const Shard& shard, const char* row, char* stored) {
+  if (shard.structs == nullptr) {
+    std::memcpy(stored, row, static_cast<size_t>(RowBytes(shard)));
+    return;
+  }
+  const Box one = WholeBox({1, shard.structs->stored_bytes});
+  PackStructs(*shard.structs, one, row, one, stored, one);
+}
+
+void UnpackRow(const Shard& shard, const char* stored, char* row) {
+  if (shard.structs == nullptr) {
+    std::memcpy(row, stored, static_cast<size_t>(RowBytes(shard)));
+    return;
+  }
+  const Box one = WholeBox({1, shard.structs->stored_bytes});
+  UnpackStructs(*shard.structs, one, stored, one, row, one);
+}
+
 StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements) {
+  if (shard.structs != nullptr && !shard.structs->problem.empty()) {
+    return absl::InvalidArgumentError(
+        Cat("list \"", shard.key, "\": its structs: ", shard.structs->problem));
+  }
   const int64_t width = Width(*shard.rows);
   if (width <= 0 || elements % width != 0) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -204,6 +261,7 @@ bool HasRows(const std::vector<Shard>& shards) {
 void PutFoundRows(const FoundRows& found, WireWriter& out) {
   out.PutText(found.key);
   out.PutShape(found.shape);
+  out.PutText(found.fields);
   out.Put(found.ranks.ranks);
   out.Put(found.ranks.count);
   out.Put<uint64_t>(found.ranks.first.size());
@@ -216,6 +274,7 @@ FoundRows GetFoundRows(WireReader& in) {
   FoundRows found;
   found.key = in.GetText();
   found.shape = in.GetShape();
+  found.fields = in.GetText();
   found.ranks.ranks = in.Get<int64_t>();
   found.ranks.count = in.Get<int64_t>();
   found.ranks.first = in.GetAll<int64_t>([&] { return in.Get<int64_t>(); });
@@ -232,6 +291,9 @@ Status PlaceRows(const std::vector<FoundRows>& found, int rank, int num_ranks,
     if (!HasIds(shard)) continue;
     const FoundRows* const one = FoundOf(shard, found);
     if (one == nullptr) continue;
+    BELAY_RETURN_IF_ERROR(
+        CheckCount("restore", shard.key, shard.rows->count, one->shape[0]));
+    BELAY_RETURN_IF_ERROR(TakeFields(*one, shard));
     IdBlock& block = blocks.emplace_back();
     block.shard = shard;
     block.total = one->shape[0];
@@ -242,11 +304,12 @@ Status PlaceRows(const std::vector<FoundRows>& found, int rank, int num_ranks,
     if (shard.rows == nullptr) continue;
     const FoundRows* const one = FoundOf(shard, found);
     if (one == nullptr) continue;
-    if (IsOlder(*one, *shard.rows, num_ranks)) {
+    BELAY_RETURN_IF_ERROR(TakeFields(*one, shard));
+    if (IsOlder(*one, shard, num_ranks)) {
       BELAY_RETURN_IF_ERROR(TakeOlder(*one, rank, shard, former));
       continue;
     }
-    if (!HasRow(*one, *shard.rows)) {  // the plan says so
+    if (!HasRow(*one, shard)) {  // the plan says so
       shard.global_shape[0] = one->shape[0];
       continue;
     }

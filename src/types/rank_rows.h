@@ -24,11 +24,17 @@
 namespace belay {
 
 // The shape of so many numbers as rows of a shard.
-// Errors: InvalidArgument - they are no whole rows; names the key.
+// Errors: InvalidArgument - they are no whole rows, or something is wrong with
+//   the fields of structs; names the key.
 StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements);
 
-// The bytes of one row.
+// The bytes of one row as it is stored, and where the program has it.
 int64_t RowBytes(const Shard& shard);
+int64_t RowBytesInMemory(const Shard& shard);
+
+// Copies a row from where the program has it, as it is stored, and back.
+void PackRow(const Shard& shard, const char* row, char* stored);
+void UnpackRow(const Shard& shard, const char* stored, char* row);
 
 // Whether any shard is rows.
 bool HasRows(const std::vector<Shard>& shards);
@@ -37,9 +43,10 @@ bool HasRows(const std::vector<Shard>& shards);
 struct FoundRows {
   std::string key;
   Shape shape;
-  RowRanks ranks;  // of no ranks: nothing is said
+  std::string fields = {};  // of its structs
+  RowRanks ranks;           // of no ranks: nothing is said
   // The ranks that restore it, ascending; empty: all.
-  std::vector<int32_t> restorers;
+  std::vector<int32_t> restorers = {};
 };
 void PutFoundRows(const FoundRows& found, WireWriter& out);
 FoundRows GetFoundRows(WireReader& in);

@@ -7,11 +7,13 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/wire.h"
 #include "belay/rows.h"
 #include "types/id_rows.h"
+#include "types/struct_layout.h"
 
 namespace belay {
 namespace {
@@ -20,7 +22,9 @@ namespace {
 struct RowForm {
   DType dtype = DType::kU8;
   Shape row = {};
+  std::string fields = {};  // of structs
   bool has_ids = false;
+  int64_t count = -1;  // as of IdOptions
 
   friend bool operator==(const RowForm&, const RowForm&) = default;
 };
@@ -34,8 +38,12 @@ struct KeyCounts {
 };
 
 std::string RowFormText(const RowForm& form) {
-  return Cat(DTypeName(form.dtype), " ", ShapeText(form.row),
-             form.has_ids ? " with ids" : "");
+  const std::string what =
+      form.fields.empty() ? Cat(DTypeName(form.dtype), " ", ShapeText(form.row))
+                          : Cat("structs of ", form.fields);
+  if (!form.has_ids) return what;
+  return form.count < 0 ? what + " with ids"
+                        : absl::StrFormat("%s with %d ids", what, form.count);
 }
 
 // Adds what a rank has to that of all.
@@ -50,7 +58,9 @@ Status AddCounts(std::string_view bytes, int rank, int num_ranks,
     RowForm form{.dtype = in.Get<DType>()};
     const Shape shape = in.GetShape();
     form.row.assign(shape.begin() + 1, shape.end());
+    form.fields = in.GetText();
     form.has_ids = in.Get<bool>();
+    form.count = in.Get<int64_t>();
     if (!seen.insert(key).second) {
       return absl::InvalidArgumentError(Cat("plan \"", key, "\": rank ", rank,
                                             " has rows under this key twice"));
@@ -85,7 +95,9 @@ std::string PlacementsOf(std::string_view bytes, int rank,
     const KeyCounts& one = all.at(std::string(in.GetText()));
     in.Get<DType>();
     in.GetShape();
+    in.GetText();
     const bool has_ids = in.Get<bool>();
+    in.Get<int64_t>();
     out.Put(shard);
     out.Put(one.first[static_cast<size_t>(rank)]);
     out.Put(one.first.back());
@@ -138,7 +150,9 @@ std::string EncodeRowCounts(const std::vector<Shard>& shards) {
     out.PutText(shards[i].key);
     out.Put(shards[i].dtype);
     out.PutShape(shards[i].global_shape);
+    out.PutText(FieldsTextOf(shards[i]));
     out.Put(HasIds(shards[i]));
+    out.Put(shards[i].rows->count);
   }
   return out.Take();
 }
@@ -155,6 +169,8 @@ StatusOr<MergedRows> MergeRowCounts(const std::vector<std::string>& gathered) {
     counts.first.assign(1, 0);
     std::partial_sum(counts.counts.begin(), counts.counts.end(),
                      std::back_inserter(counts.first));
+    BELAY_RETURN_IF_ERROR(
+        CheckCount("save", key, counts.form.count, counts.first.back()));
     if (static_cast<int>(counts.holders.size()) == num_ranks) {
       counts.holders.clear();
     }

@@ -93,7 +93,10 @@ void AddRows(const SavedCheckpoint& saved, const StoredQuestion& question,
   for (const std::string& key : question.rows) {
     const StoredArray* const array = FindArray(saved, key);
     if (array == nullptr) continue;
-    FoundRows found{.key = key, .shape = array->shape, .ranks = {}};
+    FoundRows found{.key = key,
+                    .shape = array->shape,
+                    .fields = array->fields,
+                    .ranks = {}};
     const auto row = static_cast<uint32_t>(array - saved.arrays.data());
     const auto ranks = std::lower_bound(
         saved.rows.begin(), saved.rows.end(), row,

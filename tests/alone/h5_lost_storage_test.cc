@@ -72,8 +72,8 @@ class H5LostStorageTest : public H5Test {
       if (i % 2 == 0) continue;
       BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenDataset(file, name));
       const std::string bytes(100, 'x');
-      BELAY_RETURN_IF_ERROR(WriteHyperslab(dataset, WholeBox({100}), DType::kU8,
-                                           0, bytes.data()));
+      BELAY_RETURN_IF_ERROR(
+          WriteHyperslab(dataset, WholeBox({100}), {DType::kU8}, bytes.data()));
     }
     return absl::OkStatus();
   }

@@ -16,6 +16,7 @@
 #include "objects.h"
 #include "rows.h"
 #include "store/paths.h"
+#include "structs.h"
 #include "values.h"
 
 namespace {
@@ -80,6 +81,13 @@ belay::Status WriteRows(const belay::Comm& comm, const std::string& dir) {
   return belay::Save(comm, dir, belay::golden::kRowsStep, state).status();
 }
 
+belay::Status WriteStructs(const belay::Comm& comm, const std::string& dir) {
+  std::vector<belay::golden::Body> bodies = belay::golden::Bodies(comm.rank());
+  belay::State state;
+  state.AddRows("bodies", bodies);
+  return belay::Save(comm, dir, belay::golden::kStructsStep, state).status();
+}
+
 belay::Status Write(const std::string& dir) {
   belay::StatusOr<belay::Comm> comm = belay::Comm::Duplicate(MPI_COMM_WORLD);
   if (!comm.ok()) return comm.status();
@@ -88,6 +96,7 @@ belay::Status Write(const std::string& dir) {
   if (status.ok()) status = WriteObjects(*comm, dir);
   if (status.ok()) status = WriteValues(*comm, dir);
   if (status.ok()) status = WriteRows(*comm, dir);
+  if (status.ok()) status = WriteStructs(*comm, dir);
   return status.ok() ? comm->Close() : status;
 }
 

@@ -111,20 +111,19 @@ TEST_F(H5DatasetTest, ReadsAndWritesArraysWithoutBytes) {
   Create({"zero", DType::kF32, 0, {0, 5}, {}});
   Create({"text", DType::kString, 0, {}, {}});
   Ok(WriteHyperslab(Value(OpenDataset(file_, "zero")), WholeBox({0, 5}),
-                    DType::kF32, 0, nullptr));
-  Ok(WriteHyperslab(Value(OpenDataset(file_, "text")), {}, DType::kString, 0,
+                    {DType::kF32}, nullptr));
+  Ok(WriteHyperslab(Value(OpenDataset(file_, "text")), {}, {DType::kString},
                     nullptr));
-  Ok(ReadHyperslab(file_, "zero", DType::kF32, 0, WholeBox({0, 5}), nullptr));
-  Ok(ReadHyperslab(file_, "text", DType::kString, 0, {}, nullptr));
+  Ok(ReadHyperslab(file_, "zero", {DType::kF32}, WholeBox({0, 5}), nullptr));
+  Ok(ReadHyperslab(file_, "text", {DType::kString}, {}, nullptr));
 }
 
 TEST_F(H5DatasetTest, ScalarsHaveAnOffset) {
   const int64_t offset = Create({"s", DType::kF64, 0, {}, {}});
   const double value = 0.1;
-  Ok(WriteHyperslab(Value(OpenDataset(file_, "s")), {}, DType::kF64, 0,
-                    &value));
+  Ok(WriteHyperslab(Value(OpenDataset(file_, "s")), {}, {DType::kF64}, &value));
   double found = 0;
-  Ok(ReadHyperslab(file_, "s", DType::kF64, 0, {}, &found));
+  Ok(ReadHyperslab(file_, "s", {DType::kF64}, {}, &found));
   EXPECT_EQ(found, 0.1);
   const json python = Reread("s");
   EXPECT_EQ(python["values"], 0.1);
@@ -141,13 +140,13 @@ TEST_F(H5DatasetTest, WritesAndReadsABox) {
     const Handle dataset = Value(OpenDataset(file_, path));
     std::vector<uint16_t> all(20);
     std::iota(all.begin(), all.end(), 0);
-    Ok(WriteHyperslab(dataset, WholeBox({4, 5}), DType::kU16, 0, all.data()));
+    Ok(WriteHyperslab(dataset, WholeBox({4, 5}), {DType::kU16}, all.data()));
     const Box box = {.offset = {1, 2}, .shape = {2, 3}};
     const uint16_t piece[] = {100, 101, 102, 103, 104, 105};
-    Ok(WriteHyperslab(dataset, box, DType::kU16, 0, piece));
+    Ok(WriteHyperslab(dataset, box, {DType::kU16}, piece));
     std::vector<uint16_t> found(6);
     const Box read = {.offset = {0, 3}, .shape = {3, 2}};
-    Ok(ReadHyperslab(file_, path, DType::kU16, 0, read, found.data()));
+    Ok(ReadHyperslab(file_, path, {DType::kU16}, read, found.data()));
     EXPECT_THAT(found, ::testing::ElementsAre(3, 4, 101, 102, 104, 105))
         << path;
   }
@@ -157,10 +156,10 @@ TEST_F(H5DatasetTest, RefusesABoxThatDoesNotFit) {
   Create({"a", DType::kU8, 0, {4, 5}, {}});
   char data[64];
   EXPECT_EQ(
-      ReadHyperslab(file_, "a", DType::kU8, 0, WholeBox({5}), data).ToString(),
+      ReadHyperslab(file_, "a", {DType::kU8}, WholeBox({5}), data).ToString(),
       "DATA_LOSS: read \"a\": another number of axes (need 1, found 2)");
   EXPECT_EQ(
-      ReadHyperslab(file_, "a", DType::kU8, 0, WholeBox({5, 5}), data).code(),
+      ReadHyperslab(file_, "a", {DType::kU8}, WholeBox({5, 5}), data).code(),
       absl::StatusCode::kOutOfRange);
 }
 

@@ -41,7 +41,7 @@ Status WriteEverything(const std::string& path) {
   if (status.ok())
     status = CreateExternalLink(*file, cache, "l/x", "o.h5", "x");
   if (status.ok()) {
-    status = CreateVirtualDataset(*file, cache, "l/v", DType::kF32, 0, {4},
+    status = CreateVirtualDataset(*file, cache, "l/v", {DType::kF32}, {4},
                                   {{"o.h5", "x", WholeBox({4})}});
   }
   if (status.ok()) status = FlushFile(*file);
@@ -54,7 +54,7 @@ Status ReadEverything(const std::string& path) {
   StatusOr<Handle> file = OpenFileReadOnly(path);
   if (!file.ok()) return file.status();
   char bytes[16];
-  Status status = ReadHyperslab(*file, "g/h/chunked", DType::kF8E4M3, 0,
+  Status status = ReadHyperslab(*file, "g/h/chunked", {DType::kF8E4M3},
                                 WholeBox({4, 4}), bytes);
   if (status.ok()) status = ReadColumn<uint64_t>(*file, "t/n", 9).status();
   if (status.ok()) status = ReadTextColumn(*file, "t/s", 9).status();
@@ -179,7 +179,7 @@ TEST_F(H5FileTest, ReportsThatThereIsNoSpace) {
   setrlimit(RLIMIT_FSIZE, &small);
   const std::string bytes(1 << 20, 'x');
   const Status status =
-      WriteHyperslab(dataset, WholeBox({1 << 20}), DType::kU8, 0, bytes.data());
+      WriteHyperslab(dataset, WholeBox({1 << 20}), {DType::kU8}, bytes.data());
   setrlimit(RLIMIT_FSIZE, &old);
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(std::string(status.message()),

@@ -19,7 +19,7 @@ class H5LinkTest : public H5Test {
     ObjectCache cache;
     Value(CreateDataset(file, cache, {path, DType::kU8, 0, shape, {}}));
     Handle dataset = Value(OpenDataset(file, path));
-    Ok(WriteHyperslab(dataset, WholeBox(shape), DType::kU8, 0, bytes.data()));
+    Ok(WriteHyperslab(dataset, WholeBox(shape), {DType::kU8}, bytes.data()));
     Ok(dataset.Close());
     cache = {};
     Ok(file.Close());
@@ -47,7 +47,7 @@ TEST_F(H5LinkTest, AVirtualDatasetShowsPiecesAsOneArray) {
   WriteData("b.h5", "x/w", {3, 1}, "\7\10\11");
   Handle file = Value(CreateFile(Index()));
   ObjectCache cache;
-  Ok(CreateVirtualDataset(file, cache, "m/w", DType::kU8, 0, {3, 4},
+  Ok(CreateVirtualDataset(file, cache, "m/w", {DType::kU8}, {3, 4},
                           {{"a.h5", "w", {{0, 0}, {3, 2}}},
                            {"b.h5", "x/w", {{0, 2}, {3, 1}}},
                            {"a.h5", "none", {{3, 4}, {0, 0}}}}));
@@ -73,13 +73,13 @@ TEST_F(H5LinkTest, AVirtualDatasetMayHoldMoreThanFourGibiElements) {
   }
   Handle file = Value(CreateFile(Index()));
   ObjectCache cache;
-  Ok(CreateVirtualDataset(file, cache, "w", DType::kU8, 0, {2, kRow}, pieces));
+  Ok(CreateVirtualDataset(file, cache, "w", {DType::kU8}, {2, kRow}, pieces));
   const Box end = {.offset = {1, kRow - 2}, .shape = {1, 2}};
   char found[] = "??";
   cache = {};
   Ok(file.Close());
   const Handle reader = Value(OpenFileReadOnly(Index()));
-  Ok(ReadHyperslab(reader, "w", DType::kU8, 0, end, found,
+  Ok(ReadHyperslab(reader, "w", {DType::kU8}, end, found,
                    OtherFiles::kFollowed));
   EXPECT_EQ(std::string(found, 2), std::string("\0*", 2));
 }
@@ -87,7 +87,7 @@ TEST_F(H5LinkTest, AVirtualDatasetMayHoldMoreThanFourGibiElements) {
 TEST_F(H5LinkTest, AnEmptyVirtualDatasetIsAnOrdinaryOne) {
   Handle file = Value(CreateFile(Index()));
   ObjectCache cache;
-  Ok(CreateVirtualDataset(file, cache, "w", DType::kF16, 0, {0, 4}, {}));
+  Ok(CreateVirtualDataset(file, cache, "w", {DType::kF16}, {0, 4}, {}));
   cache = {};
   Ok(file.Close());
   const json found = Python(Index(), {"w"})["w"];
@@ -98,7 +98,7 @@ TEST_F(H5LinkTest, AnEmptyVirtualDatasetIsAnOrdinaryOne) {
 TEST_F(H5LinkTest, AScalarHasNoPieces) {
   Handle file = Value(CreateFile(Index()));
   ObjectCache cache;
-  EXPECT_EQ(CreateVirtualDataset(file, cache, "s", DType::kF32, 0, {},
+  EXPECT_EQ(CreateVirtualDataset(file, cache, "s", {DType::kF32}, {},
                                  {{"a.h5", "s", {}}})
                 .ToString(),
             "INVALID_ARGUMENT: create virtual dataset \"s\": a scalar has no "
@@ -118,20 +118,20 @@ TEST_F(H5LinkTest, AVirtualDatasetMayHaveManyPieces) {
     Value(CreateDataset(data, cache, {path, DType::kU8, 0, {1, 3}, {}}));
     Handle dataset = Value(OpenDataset(data, path));
     const uint8_t row[] = {i, i, i};
-    Ok(WriteHyperslab(dataset, WholeBox({1, 3}), DType::kU8, 0, row));
+    Ok(WriteHyperslab(dataset, WholeBox({1, 3}), {DType::kU8}, row));
     Ok(dataset.Close());
   }
   cache = {};
   Ok(data.Close());
   Handle file = Value(CreateFile(Index()));
   ObjectCache fresh;
-  Ok(CreateVirtualDataset(file, fresh, "w", DType::kU8, 0, {kPieces, 3},
+  Ok(CreateVirtualDataset(file, fresh, "w", {DType::kU8}, {kPieces, 3},
                           pieces));
   cache = {};
   Ok(file.Close());
   const Handle reader = Value(OpenFileReadOnly(Index()));
   std::string found(2 * 3, '?');
-  Ok(ReadHyperslab(reader, "w", DType::kU8, 0, {{kPieces - 2, 0}, {2, 3}},
+  Ok(ReadHyperslab(reader, "w", {DType::kU8}, {{kPieces - 2, 0}, {2, 3}},
                    found.data(), OtherFiles::kFollowed));
   EXPECT_EQ(found, std::string("\0\0\0\1\1\1", 6));
 }

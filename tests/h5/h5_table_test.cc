@@ -115,8 +115,8 @@ TEST_F(H5TableTest, RefusesAnotherTypeOrShape) {
 
 // A dataset that says it is huge but has no storage.
 TEST_F(H5TableTest, RefusesAColumnLargerThanItsFile) {
-  Ok(CreateVirtualDataset(file_, cache_, "n", DType::kU64, 0,
-                          {int64_t{1} << 40}, {}));
+  Ok(CreateVirtualDataset(file_, cache_, "n", {DType::kU64}, {int64_t{1} << 40},
+                          {}));
   EXPECT_EQ(ReadColumn<uint64_t>(file_, "n", INT64_MAX).status().ToString(),
             "DATA_LOSS: read \"n\": larger than its file");
 }

@@ -99,7 +99,8 @@ class H5TypesTest : public H5Test {
       offsets.push_back(Value(CreateDataset(
           file, cache, {"all/" + c.name, c.dtype, text, {2}, {}})));
       const Handle dataset = Value(OpenDataset(file, "all/" + c.name));
-      Ok(WriteHyperslab(dataset, WholeBox({2}), c.dtype, text, c.bits.data()));
+      Ok(WriteHyperslab(dataset, WholeBox({2}), {c.dtype, text},
+                        c.bits.data()));
     }
     cache = {};
     Ok(file.Close());
@@ -122,9 +123,9 @@ TEST_F(H5TypesTest, EveryTypeReadsBackBitForBit) {
   const Handle file = Value(OpenFileReadOnly(Path("a.h5")));
   for (const TypeCase& c : TypeCases()) {
     std::string found(c.bits.size(), '?');
-    Ok(ReadHyperslab(file, "all/" + c.name, c.dtype,
-                     static_cast<int64_t>(found.size() / 2), WholeBox({2}),
-                     found.data()));
+    Ok(ReadHyperslab(file, "all/" + c.name,
+                     {c.dtype, static_cast<int64_t>(found.size() / 2)},
+                     WholeBox({2}), found.data()));
     EXPECT_EQ(found, c.bits) << c.name;
   }
 }
@@ -151,7 +152,7 @@ TEST_F(H5TypesTest, H5pyShowsAStringScalar) {
   ObjectCache cache;
   Value(CreateDataset(file, cache, {"s", DType::kString, size, {}, {}}));
   Handle dataset = Value(OpenDataset(file, "s"));
-  Ok(WriteHyperslab(dataset, {}, DType::kString, size, text.data()));
+  Ok(WriteHyperslab(dataset, {}, {DType::kString, size}, text.data()));
   Ok(dataset.Close());
   cache = {};
   Ok(file.Close());
@@ -164,12 +165,12 @@ TEST_F(H5TypesTest, RefusesAnotherStoredType) {
   WriteAll(Path("a.h5"));
   const Handle file = Value(OpenFileReadOnly(Path("a.h5")));
   std::string found(16, '?');
-  EXPECT_EQ(ReadHyperslab(file, "all/bf16", DType::kF16, 0, WholeBox({2}),
+  EXPECT_EQ(ReadHyperslab(file, "all/bf16", {DType::kF16}, WholeBox({2}),
                           found.data())
                 .ToString(),
             "DATA_LOSS: read \"all/bf16\": the stored type is not f16");
-  EXPECT_EQ(ReadHyperslab(file, "all/string", DType::kString, 9, WholeBox({2}),
-                          found.data())
+  EXPECT_EQ(ReadHyperslab(file, "all/string", {DType::kString, 9},
+                          WholeBox({2}), found.data())
                 .ToString(),
             "DATA_LOSS: read \"all/string\": the stored type is not string of "
             "9");
@@ -177,7 +178,7 @@ TEST_F(H5TypesTest, RefusesAnotherStoredType) {
 }
 
 TEST(H5Types, RefusesAnUnknownNumber) {
-  EXPECT_EQ(FileType(static_cast<DType>(77), 0).status().ToString(),
+  EXPECT_EQ(FileType({static_cast<DType>(77)}).status().ToString(),
             "INVALID_ARGUMENT: create type: unknown dtype number 77");
 }
 

@@ -248,16 +248,16 @@ void WriteColumns(const std::string& path, const IndexColumns& columns) {
   write(".belay/digest_1_3", std::vector<uint32_t>{DigestOfAdded(3, columns)});
   write(".belay/digest_1_4", std::vector<uint32_t>{DigestOfAdded(4, columns)});
   write(".belay/graph/new", rows);
-  write(".belay/digest_1_6", rows);
+  write(".belay/digest_1_7", rows);
   cache = {};
   h5::Ok(file.Close());
 }
 
 TEST_F(IndexFileTest, ANewerMinorVersionIsRead) {
   SavedCheckpoint saved = SmallIndex();
-  saved.format_minor = 6;
+  saved.format_minor = 7;
   IndexColumns columns = ToColumns(saved);
-  columns.format = {1, 6};
+  columns.format = {1, 7};
   WriteColumns(Index(), columns);
   ExpectSame(h5::Value(ReadIndex(dir_)), saved);
 }

@@ -333,7 +333,7 @@ TEST_F(SkeletonTest, ChunksWithFiltersTakeNoMoreThanIsReserved) {
     h5::Handle file(H5Fopen(Path("data.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT),
                     Path("data.h5"));
     h5::Handle dataset = h5::Value(h5::OpenDataset(file, "w"));
-    ASSERT_TRUE(h5::WriteHyperslab(dataset, WholeBox({length}), DType::kI64, 0,
+    ASSERT_TRUE(h5::WriteHyperslab(dataset, WholeBox({length}), {DType::kI64},
                                    noise.data())
                     .ok());
     ASSERT_TRUE(dataset.Close().ok());

@@ -1,0 +1,207 @@
+// The fields of a struct, by which a range of structs is stored.
+//
+//   struct Particle {
+//     int64_t id;
+//     double position[3];
+//     float charge;
+//   };
+//   template <>
+//   struct belay::RowType<Particle> {
+//     static belay::FieldsOf<Particle> Fields() {
+//       return {{"id", &Particle::id},
+//               {"position", &Particle::position},
+//               {"charge", &Particle::charge}};
+//     }
+//   };
+//   state.AddRows("particles", particles);  // std::vector<Particle>
+//
+// Other programs see a compound type with these names. Only the fields are
+// stored, one behind the other: no padding, and no member that is not listed. A
+// field is a number, an array of numbers, or a struct that has fields itself,
+// which are then called as `position.x`.
+
+#ifndef BELAY_FIELDS_H_
+#define BELAY_FIELDS_H_
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+
+namespace belay {
+
+struct StructField {
+  std::string name;
+  DType dtype = DType::kU8;
+  Shape shape = {};    // of an array, else empty
+  int64_t offset = 0;  // bytes from the begin of the struct
+};
+
+// How a struct lies in memory, and how it is stored.
+struct StructLayout {
+  // Bytes that are neighbours on both sides.
+  struct Part {
+    int64_t stored = 0;  // where they begin in the struct as it is stored
+    int64_t memory = 0;  // and in the program's
+    int64_t bytes = 0;
+  };
+
+  std::vector<StructField> fields;  // in the order in which they are stored
+  std::string text;   // of what is stored, as "id:i64 x:f64[3]"; "": bytes
+  int64_t bytes = 0;  // of the program's struct
+  int64_t stored_bytes = 0;
+  std::vector<Part> parts;  // ascending by `stored`
+  std::string problem;      // what is wrong with the fields, or ""
+};
+
+// How rows of T are stored. Programs say it for their own structs, by FieldsOf
+// or StoredAsBytes.
+template <typename T>
+struct RowType {};
+
+template <typename T>
+class FieldsOf;
+template <typename T>
+struct StoredAsBytes;
+
+// A struct whose fields the program has listed.
+template <typename T>
+concept StructRow = std::is_class_v<T> && requires {
+  { RowType<T>::Fields() } -> std::same_as<FieldsOf<T>>;
+};
+
+// For this header alone: how fields are found.
+namespace fields {
+
+// Returns the layout of a struct of `bytes` bytes with these fields. Local.
+std::shared_ptr<const StructLayout> LayoutOf(std::vector<StructField> listed,
+                                             int64_t bytes);
+
+// Returns that of one whose bytes are stored as they are, but for those that
+// `is_value` does not name, which are stored as 0. Local.
+std::shared_ptr<const StructLayout> LayoutOfBytes(
+    const std::vector<std::byte>& is_value);
+
+template <typename T>
+inline constexpr bool kIsStdArray = false;
+template <typename T, size_t kLength>
+inline constexpr bool kIsStdArray<std::array<T, kLength>> = true;
+
+// Adds the fields of a member of type M. Local.
+template <typename M, bool kInArray = false>
+void AddMember(std::string name, int64_t offset, Shape shape,
+               std::vector<StructField>& all) {
+  if constexpr (Element<M>) {
+    all.push_back({std::move(name), DTypeOf<M>(), std::move(shape), offset});
+  } else if constexpr (std::is_bounded_array_v<M>) {
+    shape.push_back(static_cast<int64_t>(std::extent_v<M>));
+    AddMember<std::remove_extent_t<M>, true>(std::move(name), offset,
+                                             std::move(shape), all);
+  } else if constexpr (kIsStdArray<M>) {
+    shape.push_back(static_cast<int64_t>(std::tuple_size_v<M>));
+    AddMember<typename M::value_type, true>(std::move(name), offset,
+                                            std::move(shape), all);
+  } else {
+    static_assert(StructRow<M> &&
+                      !std::is_base_of_v<StoredAsBytes<M>, RowType<M>> &&
+                      !kInArray,
+                  "belay: a field is a number, an array of numbers or a struct "
+                  "that has fields; a pointer has no meaning in another run");
+    const std::shared_ptr<const StructLayout> inner =
+        RowType<M>::Fields().layout();
+    for (const StructField& field : inner->fields) {
+      all.push_back({name + "." + field.name, field.dtype, field.shape,
+                     offset + field.offset});
+    }
+  }
+}
+
+// Where a member is in its struct. Local.
+template <typename T, typename M, typename C>
+int64_t OffsetOf(M C::*member) {
+  alignas(T) static std::byte memory[sizeof(T)] = {};
+  const T& object = *reinterpret_cast<const T*>(memory);
+  return reinterpret_cast<const std::byte*>(&(object.*member)) - memory;
+}
+
+}  // namespace fields
+
+// One member of T, and how it is called where it is stored: letters, digits,
+// `_`, `-` and `.`.
+template <typename T>
+struct FieldOf {
+  template <typename M, typename C>
+  FieldOf(std::string_view name, M C::*member) {
+    static_assert(!std::is_function_v<M>, "belay: a field is no function");
+    fields::AddMember<std::remove_cv_t<M>>(
+        std::string(name), fields::OffsetOf<T>(member), {}, found);
+  }
+
+  std::vector<StructField> found;
+};
+
+// The fields of T, in the order in which they are stored.
+template <typename T>
+class FieldsOf {
+ public:
+  static_assert(std::is_trivially_copyable_v<T>,
+                "belay stores structs of plain data: no pointers to follow, no "
+                "constructors to run");
+
+  FieldsOf(std::initializer_list<FieldOf<T>> members) {
+    std::vector<StructField> all;
+    for (const FieldOf<T>& member : members) {
+      all.insert(all.end(), member.found.begin(), member.found.end());
+    }
+    layout_ = fields::LayoutOf(std::move(all), sizeof(T));
+  }
+  explicit FieldsOf(std::shared_ptr<const StructLayout> layout)
+      : layout_(std::move(layout)) {}
+
+  // Local.
+  std::shared_ptr<const StructLayout> layout() const { return layout_; }
+
+ private:
+  std::shared_ptr<const StructLayout> layout_;
+};
+
+// A struct that is stored as its bytes, which the program alone can read:
+//
+//   template <>
+//   struct belay::RowType<Cell> : belay::StoredAsBytes<Cell> {};
+//
+// Padding is stored as 0. Pointers in it would have no meaning in another run.
+template <typename T>
+struct StoredAsBytes {
+  // Local.
+  static FieldsOf<T> Fields() {
+    std::vector<std::byte> is_value(sizeof(T), std::byte{1});
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+    alignas(T) std::byte memory[sizeof(T)];
+    for (std::byte& byte : memory) byte = std::byte{1};
+    __builtin_clear_padding(reinterpret_cast<T*>(memory));
+    is_value.assign(memory, memory + sizeof(T));
+#else
+    static_assert(std::has_unique_object_representations_v<T>,
+                  "belay: this compiler does not tell where the struct has "
+                  "padding; list its fields");
+#endif
+#endif
+    return FieldsOf<T>(fields::LayoutOfBytes(is_value));
+  }
+};
+
+}  // namespace belay
+
+#endif  // BELAY_FIELDS_H_
