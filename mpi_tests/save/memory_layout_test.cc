@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <random>
 #include <vector>
 
 #include "belay/checkpoint.h"
 #include "belay/layout.h"
 #include "each_index.h"
 #include "file_bytes.h"
+#include "random_piece.h"
 #include "values.h"
 
 namespace belay::memory_layout_mpi_test {
@@ -20,76 +20,14 @@ namespace {
 using testing::ForEachIndex;
 using ::testing::HasSubstr;
 using testing::Ok;
-using Random = std::mt19937;
-
-constexpr double kNobody = -1;  // in cells that nothing is to write
-
-int64_t Uniform(int64_t low, int64_t high, Random& random) {
-  return std::uniform_int_distribution<int64_t>(low, high)(random);
-}
+using testing::Random;
+using testing::RandomPiece;
+using testing::Uniform;
+using Piece = testing::Piece<double>;
 
 // The value of an element of the global array.
 double At(const Shape& index, const Shape& shape) {
-  int64_t place = 0;
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    place = place * shape[axis] + index[axis];
-  }
-  return static_cast<double>(place + 1);
-}
-
-// A piece of an array in memory of any form.
-struct Piece {
-  Box box;
-  MemoryLayout layout;
-  Box held;       // what the memory holds; may reach past the array
-  Shape strides;  // of what it holds
-  std::vector<double> memory;
-
-  Memory InMemory() { return Memory(memory, layout); }
-
-  size_t PlaceOf(const Shape& index) const {
-    int64_t place = 0;
-    for (size_t axis = 0; axis < index.size(); ++axis) {
-      place += (index[axis] - held.offset[axis]) * strides[axis];
-    }
-    return static_cast<size_t>(place);
-  }
-};
-
-// Memory for a box, in a random order, with random ghost cells and gaps.
-Piece RandomPiece(const Box& box, Random& random) {
-  Piece piece{.box = box, .held = box};
-  const size_t axes = box.shape.size();
-  const bool has_ghosts = Uniform(0, 3, random) > 0;
-  MemoryLayout& layout = piece.layout;
-  layout.fill_ghosts = Uniform(0, 1, random) == 1;
-  for (size_t axis = 0; axis < axes && has_ghosts; ++axis) {
-    layout.before.push_back(Uniform(0, 3, random));
-    layout.after.push_back(Uniform(0, 3, random));
-    piece.held.offset[axis] -= layout.before[axis];
-    piece.held.shape[axis] += layout.before[axis] + layout.after[axis];
-    layout.periodic.push_back(Uniform(0, 1, random) == 1);
-  }
-  std::vector<size_t> order(axes);
-  for (size_t i = 0; i < axes; ++i) order[i] = axes - 1 - i;
-  const int64_t form = Uniform(0, 2, random);
-  if (form == 1) {
-    layout.order = AxisOrder::kColumnMajor;
-    std::reverse(order.begin(), order.end());
-  } else if (form == 2) {
-    std::shuffle(order.begin(), order.end(), random);
-  }
-  piece.strides.resize(axes);
-  int64_t end = 1;
-  for (const size_t axis : order) {
-    piece.strides[axis] = form == 2 ? end + Uniform(0, 2, random) : end;
-    end = form == 2 ? end + (piece.held.shape[axis] - 1) * piece.strides[axis]
-                    : end * piece.held.shape[axis];
-  }
-  if (form == 2) layout.strides = piece.strides;
-  if (IsEmpty(box)) end = 0;
-  piece.memory.assign(static_cast<size_t>(end), kNobody);
-  return piece;
+  return static_cast<double>(testing::DensePlace(index, shape) + 1);
 }
 
 // The place of a rank in a grid over the axes, and its box.
@@ -110,34 +48,13 @@ Box CutOf(const Shape& shape, int rank, int size, Random& random) {
 
 class MemoryLayoutTest : public testing::CheckpointTest {
  protected:
-  // What a restore leaves in each cell that the memory holds.
-  static double Expected(const Piece& piece, Shape index, const Shape& shape) {
-    for (size_t axis = 0; axis < index.size(); ++axis) {
-      const int64_t i = index[axis], begin = piece.box.offset[axis];
-      const bool is_ghost = i < begin || i >= begin + piece.box.shape[axis];
-      if (is_ghost && !piece.layout.fill_ghosts) return kNobody;
-      if (i >= 0 && i < shape[axis]) continue;
-      if (piece.layout.periodic.empty() || !piece.layout.periodic[axis]) {
-        return kNobody;
-      }
-      index[axis] = (i % shape[axis] + shape[axis]) % shape[axis];
-    }
-    return At(index, shape);
-  }
-
   static void Fill(Piece& piece, const Shape& shape) {
-    ForEachIndex(piece.box, [&](const Shape& index) {
-      piece.memory[piece.PlaceOf(index)] = At(index, shape);
-    });
+    piece.Fill([&](const Shape& index) { return At(index, shape); });
   }
 
   static int64_t CountWrong(const Piece& piece, const Shape& shape) {
-    std::vector<double> expected(piece.memory.size(), kNobody);
-    if (!IsEmpty(piece.box)) {
-      ForEachIndex(piece.held, [&](const Shape& index) {
-        expected[piece.PlaceOf(index)] = Expected(piece, index, shape);
-      });
-    }
+    const std::vector<double> expected = piece.Expected(
+        shape, [&](const Shape& index) { return At(index, shape); });
     int64_t wrong = 0;
     for (size_t i = 0; i < expected.size(); ++i) {
       wrong += piece.memory[i] == expected[i] ? 0 : 1;
@@ -163,7 +80,7 @@ TEST_F(MemoryLayoutTest, AnyPieceOfAnyArray) {
     for (int64_t axis = 0; axis < axes; ++axis) {
       shape.push_back(Uniform(1, axes > 2 ? 7 : 40, same));
     }
-    Piece saved = RandomPiece(CutOf(shape, rank_, size_, same), own);
+    Piece saved = RandomPiece<double>(CutOf(shape, rank_, size_, same), own);
     Fill(saved, shape);
     State state;
     state.AddPiece("u", shape, saved.box, saved.InMemory());
@@ -171,7 +88,7 @@ TEST_F(MemoryLayoutTest, AnyPieceOfAnyArray) {
     SaveOptions options{.overwrite = true, .transfer = transfers[round % 5]};
     if (as_f32) options.args = {{"u", {.dtype = DType::kF32}}};
     Ok(Save(comm_, run(), 1, state, options));
-    Piece found = RandomPiece(CutOf(shape, rank_, size_, same), own);
+    Piece found = RandomPiece<double>(CutOf(shape, rank_, size_, same), own);
     State wanted;
     wanted.AddPiece("u", shape, found.box, found.InMemory());
     const ReadSharing sharing =
@@ -192,7 +109,7 @@ TEST_F(MemoryLayoutTest, TheFilesAreThoseOfDenseMemory) {
   State plain;
   plain.AddPiece("u", shape, box, dense);
   Ok(Save(comm_, dir_.File("dense"), 1, plain));
-  Piece piece = RandomPiece(box, random);
+  Piece piece = RandomPiece<double>(box, random);
   Fill(piece, shape);
   State laid_out;
   laid_out.AddPiece("u", shape, box, piece.InMemory());
@@ -209,7 +126,7 @@ TEST_F(MemoryLayoutTest, LaidOutValuesOfObjects) {
   const Layout layout = *Layout::Create(mesh, {{"rows"}, {}});
   Random own(static_cast<uint32_t>(rank_));
   const Box box = layout.LocalBox(shape, rank_).value();
-  Piece piece = RandomPiece(box, own);
+  Piece piece = RandomPiece<double>(box, own);
   piece.layout.fill_ghosts = false;
   Fill(piece, shape);
   struct Field {
@@ -222,7 +139,7 @@ TEST_F(MemoryLayoutTest, LaidOutValuesOfObjects) {
   } field{&layout, &shape, &piece};
   Checkpoint checkpoint(comm_, {{"field", field}});
   Ok(checkpoint.Save(run(), {.check_replicas = true}));
-  std::fill(piece.memory.begin(), piece.memory.end(), kNobody);
+  std::fill(piece.memory.begin(), piece.memory.end(), Piece::kNobody);
   ASSERT_EQ(checkpoint.Restore(run()).status(), absl::OkStatus());
   EXPECT_EQ(CountWrong(piece, shape), 0);
   if (size_ == 1) return;
@@ -241,14 +158,14 @@ TEST_F(MemoryLayoutTest, AVectorMayMove) {
               .layout = {.before = {1, 1}, .fill_ghosts = true},
               .held = {{rank_ - 1, -1}, {3, 6}},
               .strides = {6, 1}};
-  piece.memory.assign(18, kNobody);
+  piece.memory.assign(18, Piece::kNobody);
   State state;
   state.AddPiece("u", shape, piece.box, piece.InMemory());
-  std::vector<double> moved(18, kNobody);
+  std::vector<double> moved(18, Piece::kNobody);
   piece.memory.swap(moved);
   Fill(piece, shape);
   Ok(Save(comm_, run(), 1, state));
-  moved.assign(18, kNobody);
+  moved.assign(18, Piece::kNobody);
   piece.memory.swap(moved);
   Ok(Restore(comm_, run(), 1, state));
   EXPECT_EQ(CountWrong(piece, shape), 0);
@@ -270,7 +187,7 @@ TEST_F(MemoryLayoutTest, ComputedValues) {
   Ok(Save(comm_, run(), 1, whole));
   Random random(static_cast<uint32_t>(rank_));
   const Shape turned = {8, 6};
-  Piece piece = RandomPiece({{1, 2}, {4, 3}}, random);
+  Piece piece = RandomPiece<double>({{1, 2}, {4, 3}}, random);
   State state;
   state.AddPiece("t", turned, piece.box, piece.InMemory());
   Ok(Restore(comm_, run(), 1, state,
