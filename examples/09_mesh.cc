@@ -203,8 +203,8 @@ void Run(const std::string& dir, int64_t steps, int64_t die_at) {
   // ranks, so it fills ghost cells as well; a save takes each from one rank.
   std::vector<size_t> ids = part.local;
   belay::State state;
-  state.AddRowsById("cells/pressure", ids, sound.pressure);
-  state.AddRowsById("cells/velocity", ids, sound.velocity);
+  state.AddRowsById("cells/pressure", ids, sound.pressure, {.count = kCells});
+  state.AddRowsById("cells/velocity", ids, sound.velocity, {.count = kCells});
   state.Add("step", sound.step);
   const auto restored =
       belay::Check(belay::RestoreLatestOrNothing(*comm, dir, state));

@@ -225,14 +225,15 @@ class PiecesArray final : public ArrayOf<T> {
   }
   void Fill() override {
     const Dense<T>& dense = this->steps_.back();
-    for (Piece<T>& piece : pieces_) {
+    for (HeldPiece<T>& piece : pieces_) {
       piece.Fill([&](const Shape& index) { return dense.At(index); });
     }
   }
 
   void Spoil(size_t /*step*/, Random& /*own*/) override {
-    for (Piece<T>& piece : pieces_) {
-      std::fill(piece.memory.begin(), piece.memory.end(), Piece<T>::kNobody);
+    for (HeldPiece<T>& piece : pieces_) {
+      std::fill(piece.memory.begin(), piece.memory.end(),
+                HeldPiece<T>::kNobody);
     }
   }
   std::string CheckOwn(size_t step) const override {
@@ -249,7 +250,7 @@ class PiecesArray final : public ArrayOf<T> {
 
  private:
   Shape shape_;
-  std::deque<Piece<T>> pieces_;
+  std::deque<HeldPiece<T>> pieces_;
   std::vector<int> ranks_of_;   // the rank of each piece
   std::vector<size_t> filled_;  // the pieces with elements
   size_t missing_ = 0;

@@ -30,14 +30,6 @@
 
 namespace belay::testing {
 
-// Whether ranks that restore a stored array under two keys may be others for
-// each key, and whether both may send the rows to owners. Neither works yet.
-inline constexpr bool kTwoKeysAreApart = false;
-
-// Whether checkpoints are copied in which the key of rows is that of other rows
-// with more behind a slash. That does not work yet.
-inline constexpr bool kCopiesHaveRowsBelowRows = false;
-
 using Arrays = std::vector<std::unique_ptr<RandomArray>>;
 
 // Some of the ranks.
@@ -158,11 +150,10 @@ class Restoring {
     Wanted wanted{.key = key,
                   .group = group_,
                   .may_fail = may_fail,
-                  .may_have_owners = kTwoKeysAreApart || key == array.key(),
                   .same = same_,
                   .own = own_,
                   .state = state_};
-    if (kTwoKeysAreApart || key == array.key()) DrawHolders();
+    DrawHolders();
     wanted.holders = holders_;
     const Checker checker = array.Want(step_ - 1, wanted);
     const std::string what =

@@ -38,7 +38,7 @@ inline size_t DensePlace(const Shape& index, const Shape& shape) {
 
 // A piece of an array in memory of any form.
 template <typename T>
-struct Piece {
+struct HeldPiece {
   // In cells that nothing may write.
   static constexpr T kNobody = static_cast<T>(-1);
 
@@ -95,8 +95,8 @@ struct Piece {
 
 // Memory for a box, in a random order, with random ghost cells and gaps.
 template <typename T>
-Piece<T> RandomPiece(const Box& box, Random& random) {
-  Piece<T> piece{.box = box, .held = box};
+HeldPiece<T> RandomPiece(const Box& box, Random& random) {
+  HeldPiece<T> piece{.box = box, .held = box};
   const size_t axes = box.shape.size();
   const bool has_ghosts = Uniform(0, 3, random) > 0;
   MemoryLayout& layout = piece.layout;
@@ -126,7 +126,7 @@ Piece<T> RandomPiece(const Box& box, Random& random) {
   }
   if (form == 2) layout.strides = piece.strides;
   if (IsEmpty(box)) end = 0;
-  piece.memory.assign(static_cast<size_t>(end), Piece<T>::kNobody);
+  piece.memory.assign(static_cast<size_t>(end), HeldPiece<T>::kNobody);
   return piece;
 }
 

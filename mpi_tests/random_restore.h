@@ -88,8 +88,8 @@ struct RowMemory {
     if (form == RowForm::kOne) Copy(values, &one);
     if (form == RowForm::kThree) Copy(values, &three);
     if (form != RowForm::kSpan) return;
-    numbers.insert(numbers.begin(), 2, Piece<T>::kNobody);
-    numbers.resize(values.size() + 4, Piece<T>::kNobody);
+    numbers.insert(numbers.begin(), 2, HeldPiece<T>::kNobody);
+    numbers.resize(values.size() + 4, HeldPiece<T>::kNobody);
     span = std::span<T>(numbers.data() + 2, values.size());
   }
 
@@ -105,7 +105,7 @@ struct RowMemory {
   // Whether the guards of a span are as they were.
   bool HasGuards() const {
     if (form != RowForm::kSpan) return true;
-    const auto is_guard = [](T x) { return x == Piece<T>::kNobody; };
+    const auto is_guard = [](T x) { return x == HeldPiece<T>::kNobody; };
     return std::all_of(numbers.begin(), numbers.begin() + 2, is_guard) &&
            std::all_of(numbers.end() - 2, numbers.end(), is_guard);
   }
@@ -176,7 +176,6 @@ struct Wanted {
   Restorers group;
   std::vector<int> holders = {};  // that restore the key, ascending
   bool may_fail = false;
-  bool may_have_owners = true;
   Random& same;
   Random& own;
   State& state;
@@ -273,7 +272,7 @@ RowsRule DrawRule(const Dense<T>& dense, bool per_rank, const Wanted& wanted) {
   Random& same = wanted.same;
   const int saved = static_cast<int>(dense.first.size()) - 1;
   RowsRule rule{.saved_ranks = wanted.group.saved_ranks};
-  const bool may_have_owners = wanted.may_have_owners && !per_rank;
+  const bool may_have_owners = !per_rank;
   int64_t kind = Uniform(0, may_have_owners ? 4 : 3, same);
   if (wanted.may_fail && OnceIn(2, same)) kind = may_have_owners ? 4 : 3;
   if (kind == 1) rule.other_ranks = OtherRanks::kFirst;

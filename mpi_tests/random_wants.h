@@ -208,10 +208,10 @@ Checker WantPiecesOf(const Dense<T>& dense, bool whole, Wanted& wanted) {
     ++shape[Uniform(0, std::ssize(shape) - 1, wanted.same)];
   }
   if (!wanted.IsHolder()) return nullptr;
-  const auto pieces = std::make_shared<std::deque<Piece<T>>>();
+  const auto pieces = std::make_shared<std::deque<HeldPiece<T>>>();
   for (int64_t i = whole ? 1 : Uniform(1, 3, wanted.own); i > 0; --i) {
     const Box box = whole ? WholeBox(shape) : RandomBox(shape, wanted.own);
-    Piece<T>& piece = pieces->emplace_back(RandomPiece<T>(box, wanted.own));
+    HeldPiece<T>& piece = pieces->emplace_back(RandomPiece<T>(box, wanted.own));
     if (whole) {
       wanted.state.AddReplicated(wanted.key, shape, piece.InMemory());
     } else {
@@ -219,7 +219,7 @@ Checker WantPiecesOf(const Dense<T>& dense, bool whole, Wanted& wanted) {
     }
   }
   return [pieces, dense] {
-    for (const Piece<T>& piece : *pieces) {
+    for (const HeldPiece<T>& piece : *pieces) {
       const std::vector<T> expected = piece.Expected(
           dense.shape, [&](const Shape& index) { return dense.At(index); });
       std::string wrong = Difference(expected, piece.memory);

@@ -57,7 +57,9 @@ struct RowsOptions {
   OtherRanks other_ranks = OtherRanks::kEven;
   OtherFields other_fields = OtherFields::kError;
   // In place of `other_ranks`: the rank whose rows this one gets, 0 <= result <
-  // saved_ranks, or -1 for none. Equal on all ranks for equal arguments.
+  // saved_ranks, or -1 for none. Equal on all ranks for equal arguments. An
+  // error, as are the other rules but kEven, where what is stored are no rows
+  // of ranks.
   std::function<int(int rank, int num_ranks, int saved_ranks)> source = nullptr;
   // In place of both, and whatever the number of ranks: the rank that gets a
   // row, of which it is given the first element. Called once for each row, on
@@ -90,6 +92,8 @@ struct RankRows {
   OtherFields other_fields = OtherFields::kError;
   std::function<int(int rank, int num_ranks, int saved_ranks)> source = nullptr;
   std::function<int(const void* row)> owner = nullptr;
+  // Of a restore from another key: that of the program.
+  std::string key = {};
   // Of rows with ids: how many there are now, and each of them (null: none),
   // and those of all ranks (-1: any number).
   std::function<size_t()> num_ids = nullptr;

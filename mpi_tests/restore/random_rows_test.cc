@@ -29,7 +29,6 @@ using testing::DrawSaveOptions;
 using testing::Group;
 using testing::HasCasts;
 using ::testing::HasSubstr;
-using testing::kCopiesHaveRowsBelowRows;
 using testing::Mistake;
 using testing::OnceIn;
 using testing::Random;
@@ -188,7 +187,6 @@ class RandomRowsTest : public testing::CheckpointTest {
     const std::string below = is_nested ? "a/" : "";
     const std::string keys[] = {"a",   below + "x", is_nested ? "a/x/1" : "y/1",
                                 "b.*", "b c",       "(d)"};
-    const bool may_copy = !is_nested || kCopiesHaveRowsBelowRows;
     for (int64_t n = Uniform(1, 6, same), i = 0; i < n; ++i) {
       arrays.push_back(DrawArray(keys[i], group.rank, group.ranks, same));
     }
@@ -211,7 +209,7 @@ class RandomRowsTest : public testing::CheckpointTest {
     SCOPED_TRACE(DescriptionOf(arrays, group, steps, options));
     for (int64_t step = 1; step <= steps; ++step) {
       RestoreStep(arrays, run(), step, same);
-      if (may_copy && OnceIn(6, same)) RestoreCopy(arrays, step, same);
+      if (OnceIn(6, same)) RestoreCopy(arrays, step, same);
     }
     EXPECT_EQ(group.comm.Close(), absl::OkStatus());
   }

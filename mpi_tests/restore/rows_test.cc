@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -325,6 +326,46 @@ TEST_F(RowsTest, NoRowsAtAll) {
   Ok(Restore(comm_, run(), 1, state));
   EXPECT_THAT(none, IsEmpty());
   EXPECT_EQ(on_last, std::vector<double>(rank_ == size_ - 1 ? 2 : 0, 1.5));
+}
+
+// The key of rows may begin with that of other rows.
+TEST_F(RowsTest, ACopyHasRowsBelowRows) {
+  std::vector<double> x = Numbers(rank_), below = {1.0 * rank_};
+  State state;
+  state.AddRows("a", x);
+  state.AddRows("a/x", below);
+  Ok(Save(comm_, run(), 1, state));
+  Ok(CopyCheckpoint(comm_, run(), 1, dir_.File("copy"), {}));
+  x.clear();
+  below.clear();
+  Ok(Restore(comm_, dir_.File("copy"), std::nullopt, state));
+  EXPECT_EQ(x, Numbers(rank_));
+  EXPECT_THAT(below, ElementsAre(1.0 * rank_));
+}
+
+// A stored array may be restored under two keys, each by ranks of its own.
+TEST_F(RowsTest, TwoKeysOfOneArrayAreApart) {
+  std::vector<double> x = Numbers(rank_), a, b;
+  State saved;
+  saved.AddRows("x", x);
+  Ok(Save(comm_, run(), 1, saved));
+  const int ranks = size_;
+  const auto owner = [ranks](const double& row) {
+    return static_cast<int>(row) % ranks;
+  };
+  State state;
+  if (rank_ == 0) state.AddRows("a", a);
+  state.AddRows<std::vector<double>>("b", b, {.owner = owner});
+  Ok(Restore(comm_, run(), 1, state,
+             {.args = {{"[ab]", {.stored_key = "x"}}}}));
+  EXPECT_EQ(a.size(), rank_ == 0 ? static_cast<size_t>(Before(size_)) : 0);
+  for (const double row : b) EXPECT_EQ(owner(row), rank_);
+  State owned;
+  owned.AddRows<std::vector<double>>("a", a, {.owner = owner});
+  owned.AddRows<std::vector<double>>("b", b, {.owner = owner});
+  Ok(Restore(comm_, run(), 1, owned,
+             {.args = {{"[ab]", {.stored_key = "x"}}}}));
+  EXPECT_EQ(a, b);
 }
 
 }  // namespace

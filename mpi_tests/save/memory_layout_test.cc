@@ -23,7 +23,7 @@ using testing::Ok;
 using testing::Random;
 using testing::RandomPiece;
 using testing::Uniform;
-using Piece = testing::Piece<double>;
+using Piece = testing::HeldPiece<double>;
 
 // The value of an element of the global array.
 double At(const Shape& index, const Shape& shape) {

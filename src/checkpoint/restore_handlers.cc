@@ -30,7 +30,7 @@ StatusOr<std::string> AnswerOnRoot(const std::vector<std::string>& gathered,
     if (!all.rows.empty()) {
       auto restorers = RanksThatRestoreRows(gathered);
       for (FoundRows& one : all.rows) {
-        one.restorers = std::move(restorers[one.key]);
+        one.restorers = std::move(restorers[one.id]);
       }
     }
     if (!IsUsuallyStrict(run.options)) {

@@ -58,7 +58,7 @@ class ValueTable {
     const auto row = std::lower_bound(keys.begin(), keys.end(), key);
     if (row == keys.end() || *row != key) return FindArrays(key, below);
     StoredValue value = At(static_cast<size_t>(row - keys.begin()));
-    AddInside(below, value);
+    AddInside(below, /*all=*/false, value);
     return value;
   }
 
@@ -102,12 +102,14 @@ class ValueTable {
         begin + static_cast<std::ptrdiff_t>(first_part_[row + 1]), name);
   }
 
-  // Adds the values with handlers whose keys begin with `below`.
-  void AddInside(const std::string& below, StoredValue& value) const {
+  // Adds the values with handlers whose keys begin with `below`; without `all`
+  // those that are inside another value.
+  void AddInside(const std::string& below, bool all, StoredValue& value) const {
     const std::vector<std::string>& keys = saved_.values.key;
     for (auto inner = std::lower_bound(keys.begin(), keys.end(), below);
          inner != keys.end() && inner->starts_with(below); ++inner) {
-      value.values.push_back(At(static_cast<size_t>(inner - keys.begin())));
+      StoredValue found = At(static_cast<size_t>(inner - keys.begin()));
+      if (all || IsInside(found)) value.values.push_back(std::move(found));
     }
   }
 
@@ -127,7 +129,7 @@ class ValueTable {
       value.parts.push_back(PartOf(
           std::string_view(arrays[i].key).substr(below.size()), arrays[i]));
     }
-    AddInside(below, value);
+    AddInside(below, /*all=*/true, value);
     if (value.parts.empty() && value.values.empty()) return std::nullopt;
     return value;
   }

@@ -63,12 +63,12 @@ std::vector<int64_t> CountByHolder(const IdBlock& block,
   return counts;
 }
 
-// Room for `bytes` more behind a key, a dtype and a number in what goes to a
+// Room for `bytes` more behind an id, a dtype and a number in what goes to a
 // rank.
 char* Extend(const Shard& shard, int64_t count, int64_t bytes,
              std::string& to) {
   WireWriter head;
-  head.PutText(shard.key);
+  head.PutText(RowsId(shard));
   head.Put(shard.dtype);
   head.Put(count);
   to += head.bytes();
@@ -93,9 +93,9 @@ struct Group {
 
 // The block of these rows, if there is one.
 const IdBlock* FindBlock(const std::vector<IdBlock>& blocks,
-                         std::string_view key, DType dtype) {
+                         std::string_view id, DType dtype) {
   for (const IdBlock& one : blocks) {
-    if (one.shard.key == key && one.shard.dtype == dtype) return &one;
+    if (RowsId(one.shard) == id && one.shard.dtype == dtype) return &one;
   }
   return nullptr;
 }
@@ -110,16 +110,16 @@ Status ForEachGroup(std::span<std::byte> message, size_t rank,
                         message.size());
   while (!rest.empty()) {
     WireReader in(rest);
-    const std::string key(in.GetText());
+    const std::string_view id = in.GetText();
     const auto dtype = in.Get<DType>();
     Group group{.count = in.Get<int64_t>()};
     rest = in.Rest();
-    group.block = FindBlock(blocks, key, dtype);
+    group.block = FindBlock(blocks, id, dtype);
     if (group.block == nullptr) {
       return absl::FailedPreconditionError(absl::StrFormat(
           "\"%s\": ranks have rows of other forms (rank %d has %s with ids, "
           "and this one has not)",
-          key, rank, DTypeName(dtype)));
+          StoredKeyOfId(id), rank, DTypeName(dtype)));
     }
     group.ids = reinterpret_cast<const std::byte*>(rest.data());
     group.rows = group.ids + group.count * 8;

@@ -51,7 +51,7 @@ Status Pack(const Shard& shard, std::vector<std::string>& to) {
   for (size_t rank = 0; rank < to.size(); ++rank) {
     if (counts[rank] == 0) continue;
     WireWriter head;
-    head.PutText(shard.key);
+    head.PutText(RowsId(shard));
     head.Put(counts[rank]);
     head.Put(shard.dtype);
     head.Put(bytes);
@@ -67,7 +67,7 @@ Status Pack(const Shard& shard, std::vector<std::string>& to) {
   return absl::OkStatus();
 }
 
-// Rows of one key that came from one rank.
+// Rows of one id that came from one rank.
 struct Arrived {
   int64_t count = 0;
   DType dtype = DType::kU8;
@@ -75,7 +75,7 @@ struct Arrived {
   std::string_view bytes;
 };
 
-// What came, by key, in the order of the ranks.
+// What came, by the id of the rows, in the order of the ranks.
 std::map<std::string, std::vector<Arrived>, std::less<>> Unpack(
     const std::vector<std::span<std::byte>>& from) {
   std::map<std::string, std::vector<Arrived>, std::less<>> arrived;
@@ -84,7 +84,7 @@ std::map<std::string, std::vector<Arrived>, std::less<>> Unpack(
                           bytes.size());
     while (!rest.empty()) {
       WireReader in(rest);
-      const std::string key(in.GetText());
+      const std::string id(in.GetText());
       Arrived one{.count = in.Get<int64_t>()};
       one.dtype = in.Get<DType>();
       one.row_bytes = in.Get<int64_t>();
@@ -92,7 +92,7 @@ std::map<std::string, std::vector<Arrived>, std::less<>> Unpack(
       one.bytes =
           rest.substr(0, static_cast<size_t>(one.count * one.row_bytes));
       rest.remove_prefix(one.bytes.size());
-      arrived[key].push_back(one);
+      arrived[id].push_back(one);
     }
   }
   return arrived;
@@ -139,10 +139,10 @@ bool HasOwners(const std::vector<Shard>& shards) {
 StatusOr<std::vector<std::string>> PackByOwner(const std::vector<Shard>& shards,
                                                int num_ranks) {
   std::vector<std::string> to(static_cast<size_t>(num_ranks));
-  std::set<std::string_view> keys;
+  std::set<std::string> ids;
   for (const Shard& shard : shards) {
     if (!HasOwner(shard)) continue;
-    if (!keys.insert(shard.key).second) {
+    if (!ids.insert(RowsId(shard)).second) {
       return absl::InvalidArgumentError(Cat(
           "restore \"", shard.key, "\": it is added twice, and a row has one ",
           "place at its owner"));
@@ -158,13 +158,13 @@ Status TakeOwned(const std::vector<std::span<std::byte>>& from,
   const std::vector<Arrived> none;
   for (Shard& shard : shards) {
     if (!HasOwner(shard)) continue;
-    auto found = arrived.extract(shard.key);
+    auto found = arrived.extract(RowsId(shard));
     BELAY_RETURN_IF_ERROR(
         TakeRows(found.empty() ? none : found.mapped(), shard));
   }
   if (arrived.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      Cat("restore \"", arrived.begin()->first,
+      Cat("restore \"", StoredKeyOfId(arrived.begin()->first),
           "\": this rank owns rows of it, and does not restore it"));
 }
 

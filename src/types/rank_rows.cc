@@ -48,7 +48,7 @@ Status OtherRanksError(const FoundRows& found, int num_ranks) {
       "restore \"%s\": each rank has its own, and other ranks have saved (need "
       "%d ranks that restore it, found %d); PerRankOptions and RowsOptions say "
       "what other ranks get",
-      found.key, found.ranks.ranks,
+      StoredKeyOfId(found.id), found.ranks.ranks,
       found.restorers.empty() ? num_ranks : std::ssize(found.restorers)));
 }
 
@@ -64,7 +64,7 @@ StatusOr<RowSpan> ChosenRange(const FoundRows& found, const RankRows& rows,
     return absl::InvalidArgumentError(absl::StrFormat(
         "restore \"%s\": the function `source` names no rank that has saved "
         "(need -1 to %d, found %d)",
-        found.key, saved - 1, source));
+        StoredKeyOfId(found.id), saved - 1, source));
   }
   return RowSpan{found.ranks.FirstOf(source), found.ranks.FirstOf(source + 1)};
 }
@@ -109,13 +109,16 @@ StatusOr<RowSpan> RangeOf(const FoundRows& found, const RankRows& rows,
       return RowSpan{0, found.ranks.FirstOf(1)};
     }
   }
-  if (rows.owner != nullptr || rows.other_ranks == OtherRanks::kEven) {
+  const bool is_even =
+      rows.other_ranks == OtherRanks::kEven && rows.source == nullptr;
+  if (rows.owner != nullptr || is_even) {
     return EvenPart(found, rank, num_ranks);
   }
   if (is_said) return OtherRanksError(found, num_ranks);
   return absl::FailedPreconditionError(
-      Cat("restore \"", found.key, "\": the array was not saved as rows of ",
-          "ranks, which AddPerRank needs; add it as what it was"));
+      Cat("restore \"", StoredKeyOfId(found.id), "\": the array was not saved ",
+          "as rows of ranks, so nobody knows who had which: add it as what it ",
+          "was, or as rows with OtherRanks::kEven"));
 }
 
 // The numbers of a row.
@@ -200,11 +203,12 @@ Status TakeOlder(const FoundRows& found, int rank, Shard& shard,
 // plan says so.
 const FoundRows* FoundOf(const Shard& shard,
                          const std::vector<FoundRows>& found) {
+  const std::string id = RowsId(shard);
   const auto one = std::lower_bound(
-      found.begin(), found.end(), shard.key,
-      [](const FoundRows& a, const std::string& key) { return a.key < key; });
+      found.begin(), found.end(), id,
+      [](const FoundRows& a, const std::string& b) { return a.id < b; });
   const bool is_there =
-      one != found.end() && one->key == shard.key && !one->shape.empty();
+      one != found.end() && one->id == id && !one->shape.empty();
   return is_there ? &*one : nullptr;
 }
 
@@ -253,13 +257,33 @@ StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements) {
   return shape;
 }
 
+void TakeKey(const std::string& stored_key, Shard& shard) {
+  if (shard.rows != nullptr && stored_key != shard.key) {
+    RankRows rows = *shard.rows;
+    rows.key = shard.key;
+    shard.rows = std::make_shared<const RankRows>(std::move(rows));
+  }
+  shard.key = stored_key;
+}
+
+std::string RowsId(const Shard& shard) {
+  std::string id = shard.key;
+  if (shard.rows->key.empty()) return id;
+  id.push_back('\0');  // which no key has
+  return id + shard.rows->key;
+}
+
+std::string StoredKeyOfId(std::string_view id) {
+  return std::string(id.substr(0, id.find('\0')));
+}
+
 bool HasRows(const std::vector<Shard>& shards) {
   return std::any_of(shards.begin(), shards.end(),
                      [](const Shard& shard) { return shard.rows != nullptr; });
 }
 
 void PutFoundRows(const FoundRows& found, WireWriter& out) {
-  out.PutText(found.key);
+  out.PutText(found.id);
   out.PutShape(found.shape);
   out.PutText(found.fields);
   out.Put(found.ranks.ranks);
@@ -272,7 +296,7 @@ void PutFoundRows(const FoundRows& found, WireWriter& out) {
 
 FoundRows GetFoundRows(WireReader& in) {
   FoundRows found;
-  found.key = in.GetText();
+  found.id = in.GetText();
   found.shape = in.GetShape();
   found.fields = in.GetText();
   found.ranks.ranks = in.Get<int64_t>();

@@ -36,12 +36,21 @@ int64_t RowBytesInMemory(const Shard& shard);
 void PackRow(const Shard& shard, const char* row, char* stored);
 void UnpackRow(const Shard& shard, const char* stored, char* row);
 
+// Lets a shard be restored from another key. What ranks send each other of rows
+// still goes by the program's.
+void TakeKey(const std::string& stored_key, Shard& shard);
+
+// What rows are known by in a restore: their stored key, and that of the
+// program if it is another one.
+std::string RowsId(const Shard& shard);
+std::string StoredKeyOfId(std::string_view id);
+
 // Whether any shard is rows.
 bool HasRows(const std::vector<Shard>& shards);
 
-// An array that is stored, and what is said of its ranks, if anything.
+// What is stored of rows, and what is said of its ranks, if anything.
 struct FoundRows {
-  std::string key;
+  std::string id;
   Shape shape;
   std::string fields = {};  // of its structs
   RowRanks ranks;           // of no ranks: nothing is said
@@ -51,7 +60,7 @@ struct FoundRows {
 void PutFoundRows(const FoundRows& found, WireWriter& out);
 FoundRows GetFoundRows(WireReader& in);
 
-// Lets shards that are rows be the parts of `found`, ascending by key, that
+// Lets shards that are rows be the parts of `found`, ascending by id, that
 // this rank gets, and gives them their lengths; adds the memory that they gave
 // up. Those with an owner get an even part. Those with ids become what is read
 // for all ranks, a block of `blocks`.

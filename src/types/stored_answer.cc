@@ -90,13 +90,11 @@ void AddSources(const SavedCheckpoint& saved, const StoredQuestion& question,
 
 void AddRows(const SavedCheckpoint& saved, const StoredQuestion& question,
              StoredAnswer& answer) {
-  for (const std::string& key : question.rows) {
-    const StoredArray* const array = FindArray(saved, key);
+  for (const std::string& id : question.rows) {
+    const StoredArray* const array = FindArray(saved, StoredKeyOfId(id));
     if (array == nullptr) continue;
-    FoundRows found{.key = key,
-                    .shape = array->shape,
-                    .fields = array->fields,
-                    .ranks = {}};
+    FoundRows found{
+        .id = id, .shape = array->shape, .fields = array->fields, .ranks = {}};
     const auto row = static_cast<uint32_t>(array - saved.arrays.data());
     const auto ranks = std::lower_bound(
         saved.rows.begin(), saved.rows.end(), row,
@@ -151,7 +149,7 @@ StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all) {
     const Shard& shard = values.shards[i];
     if (values.may_be_absent[i]) question.optional_plain.push_back(shard.key);
     if (IsResizable(shard)) question.resizable.push_back(shard.key);
-    if (shard.rows != nullptr) question.rows.push_back(shard.key);
+    if (shard.rows != nullptr) question.rows.push_back(RowsId(shard));
   }
   for (const ComputedValue& value : values.computed) {
     Append(value.transform.StoredKeys(),
@@ -168,7 +166,9 @@ StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all) {
                                  .takes_length = IsResizable(shard)});
     }
     question.skipped = values.skipped;
-    Append(question.rows, question.skipped);  // known, in whatever form
+    for (const std::string& id : question.rows) {
+      question.skipped.push_back(StoredKeyOfId(id));  // in whatever form
+    }
     // What values are computed from is wanted.
     for (const ComputedValue& value : values.computed) {
       Append(value.transform.StoredKeys(), question.skipped);
@@ -208,11 +208,11 @@ std::map<std::string, std::vector<int32_t>> RanksThatRestoreRows(
   std::map<std::string, std::vector<int32_t>> ranks;
   for (size_t rank = 0; rank < gathered.size(); ++rank) {
     WireReader in(gathered[rank]);
-    for (std::string& key : in.GetTexts()) {
-      ranks[std::move(key)].push_back(static_cast<int32_t>(rank));
+    for (std::string& id : in.GetTexts()) {
+      ranks[std::move(id)].push_back(static_cast<int32_t>(rank));
     }
   }
-  for (auto& [key, some] : ranks) {
+  for (auto& [id, some] : ranks) {
     if (some.size() == gathered.size()) some.clear();
   }
   return ranks;

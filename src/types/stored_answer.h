@@ -51,7 +51,7 @@ struct StoredQuestion {
   // form once, ascending; and what the program has, but leaves as it is.
   std::vector<AskedArray> arrays;
   std::vector<std::string> skipped;
-  std::vector<std::string> rows;  // that are rows of ranks
+  std::vector<std::string> rows;  // of ranks: their ids (rank_rows.h)
 };
 
 // A stored array of which values are computed.

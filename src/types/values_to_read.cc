@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "types/array_access.h"
 #include "types/memory_layout.h"
+#include "types/rank_rows.h"
 #include "types/value_listing.h"
 
 namespace belay {
@@ -83,6 +84,13 @@ Status ValuesToRead::Add(Shard shard, const RestoreChoice& choice) {
                       .tolerance = choice.tolerance,
                       .may_be_absent = choice.may_be_absent});
   return absl::OkStatus();
+}
+
+void ValuesToRead::AddShard(Shard shard, const RestoreChoice& choice) {
+  if (!choice.stored_key.empty()) TakeKey(choice.stored_key, shard);
+  shards.push_back(std::move(shard));
+  tolerances.push_back(choice.tolerance);
+  may_be_absent.push_back(choice.may_be_absent);
 }
 
 Status CheckWritable(const ValuesToRead& values) {

@@ -58,12 +58,7 @@ struct ValuesToRead {
   // Errors: InvalidArgument - a text is to be computed.
   Status Add(Shard shard, const RestoreChoice& choice);
 
-  void AddShard(Shard shard, const RestoreChoice& choice) {
-    if (!choice.stored_key.empty()) shard.key = choice.stored_key;
-    shards.push_back(std::move(shard));
-    tolerances.push_back(choice.tolerance);
-    may_be_absent.push_back(choice.may_be_absent);
-  }
+  void AddShard(Shard shard, const RestoreChoice& choice);
 };
 
 // The keys under which the program has its values; some may be there twice.
