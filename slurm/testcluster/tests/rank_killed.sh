@@ -23,12 +23,12 @@ slow_save 2
 signal_rank KILL n1 1
 expect_code 137 wait $!
 "$here/storage" mend
-expect_uncommitted "$saving"
-expect_committed $((saving - 100))
+find_last 100
+expect_committed "$last"
 
 start n1:2,n4:3
 expect_code 0 wait $!
 expect_line train.out 'resumed from step_00000100'
-expect_line train.out "resumed from step_0*$((saving - 100))"
+expect_line train.out "resumed from step_0*$last"
 expect_committed 800
 expect_same_losses 800 losses.log

@@ -29,7 +29,8 @@ stop_in_save mpirun.out
 expect_code 75 wait "$job"
 "$here/storage" mend
 expect_missed mpirun.out
-first=$saving
+find_last 100
+first=$last
 
 echo "-- srun"
 job=$(submit srun -N 2 --ntasks-per-node=2 <<'END_OF_JOB'
@@ -41,12 +42,13 @@ stop_in_save srun.out
 wait_for_end "$job" 60
 "$here/storage" mend
 expect_missed srun.out
+find_last 100
 expect_line srun.out '^srun: error: .* Exited with exit code 75$'
 expect_line srun.out '^srun ended with 137$'
 
 # shellcheck disable=SC2086  # several words
 "$here/mpirun-hosts" n1:2,n2:2,n3:2 $patient >last.out 2>&1
-expect_line srun.out "resumed from step_0*$((first - 100))"
-expect_line last.out "resumed from step_0*$((saving - 100))"
+expect_line srun.out "resumed from step_0*$first"
+expect_line last.out "resumed from step_0*$last"
 expect_committed 800
 expect_same_losses 800 losses.log
