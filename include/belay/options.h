@@ -161,6 +161,22 @@ struct SaveOptions {
 
 // What is wanted in another form than it is stored in is an error, unless one
 // of the first two says otherwise; then RestoreResult::conversions lists it.
+// An array of a step, without its values.
+struct StepArray {
+  std::string key;
+  DType dtype = DType::kU8;
+  Shape shape;
+
+  friend bool operator==(const StepArray&, const StepArray&) = default;
+};
+
+// The step that a restore reads; equal on all ranks.
+struct StoredStep {
+  std::string path;
+  int64_t step = 0;
+  std::vector<StepArray> arrays;  // ascending by key
+};
+
 struct RestoreOptions {
   // Convert numbers to the dtype that is wanted: floats round to nearest even,
   // and are cut towards zero to integers; what is too large becomes infinity or
@@ -186,6 +202,13 @@ struct RestoreOptions {
   // Restore only the values for which this is true; null: all. What it returns
   // may differ between ranks.
   std::function<bool(std::string_view key)> selects = nullptr;
+  // Called on all ranks once the step is open, and before the State is looked
+  // at: where values come and go, such as the patches of an adaptive mesh, a
+  // program makes those that are stored, and adds them to its State. It begins
+  // with a new one, `state = {}`: a manager calls it once for each step that it
+  // tries. What it returns is returned by the restore, on all ranks. Null:
+  // none. Not for objects, which are there before.
+  std::function<Status(const StoredStep& stored)> on_open = nullptr;
   // Check the blocks that the ranks' reads cover together.
   bool checksums = true;
   // Of a file of another program every rank reads what it wants; kOnce and

@@ -85,14 +85,24 @@ Status Report(RestoreRun& run) {
   return CombineCounters(run.team, run.result.counters);
 }
 
+// A State that is made anew is only looked at then.
+Status StatusBefore(const RestoreRun& run, const State& state) {
+  return run.options.on_open != nullptr ? absl::OkStatus() : state.status();
+}
+
 // The run of what the caller asked for, up to the open index. Collective.
 Status Start(RestoreRun& run, const Status& mine, const State& state) {
-  BELAY_RETURN_IF_AGREED(BeginRestore(run, mine.ok() ? state.status() : mine));
+  BELAY_RETURN_IF_AGREED(
+      BeginRestore(run, mine.ok() ? StatusBefore(run, state) : mine));
   return OpenStation(run);
 }
 
 // What the options leave of `state`. Collective; agreed.
 StatusOr<RestoreResult> ReadState(RestoreRun& run, const State& state) {
+  if (run.options.on_open != nullptr) {
+    BELAY_RETURN_IF_AGREED(TellOfStep(run));
+    BELAY_RETURN_IF_AGREED(Agree(run.team, state.status()));
+  }
   BELAY_ASSIGN_OR_RETURN_AGREED(const RestoreChooser chooser,
                                 AgreeOnChooser(run, KeysOf(state)));
   return ReadValues(
@@ -121,6 +131,7 @@ std::vector<CommonOption> CommonArguments(const RestoreRun& run) {
       Named("the option allow_shape_mismatch", options.allow_shape_mismatch),
       {"the option args", EncodeArgs(options.args)},
       Named("the option selects", options.selects != nullptr),
+      Named("the option on_open", options.on_open != nullptr),
       Named("the option missing", options.missing),
       Named("the option unexpected", options.unexpected),
       Named("the option mismatched", options.mismatched),
@@ -226,7 +237,7 @@ StatusOr<std::optional<RestoreResult>> RestoreLatestOrNothing(
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
   RestoreRun run(comm, {.path = dir, .kind = RestoreSource::Kind::kRun},
                  options);
-  BELAY_RETURN_IF_AGREED(BeginRestore(run, state.status()));
+  BELAY_RETURN_IF_AGREED(BeginRestore(run, StatusBefore(run, state)));
   BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, OpenStationIfAny(run));
   if (!any) return std::nullopt;
   return ReadState(run, state);

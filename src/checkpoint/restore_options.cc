@@ -41,6 +41,7 @@ ReadRules ReadRulesOf(const RestoreOptions& options) {
 Status CheckNoArgs(const std::string& dir, const RestoreOptions& options) {
   const char* const name = !options.args.empty()        ? "args"
                            : options.selects != nullptr ? "selects"
+                           : options.on_open != nullptr ? "on_open"
                            : !IsUsuallyStrict(options)
                                ? "missing, unexpected or mismatched"
                                : nullptr;

@@ -105,6 +105,11 @@ struct RestoreRun {
   RestoreResult result;
 };
 
+// Tells the program what the open step holds, as RestoreOptions::on_open.
+// Collective; agreed.
+// Errors: what it returns; Internal - what it threw; ResourceExhausted.
+Status TellOfStep(RestoreRun& run);
+
 // Restores `state` from there, as Restore. Collective. Same on all ranks:
 // source, options.
 // Errors: those of Restore.

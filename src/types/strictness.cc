@@ -130,6 +130,11 @@ Status CheckReactions(const RestoreOptions& options) {
 
 Status CheckReactionsToObjects(const RestoreOptions& options) {
   const RestoreOptions usual;
+  if (options.on_open != nullptr) {
+    return absl::InvalidArgumentError(
+        "the option on_open is for the values of a State: objects are there "
+        "before a restore");
+  }
   const bool missing = options.missing != usual.missing;
   if (!missing && options.unexpected == usual.unexpected) {
     return absl::OkStatus();

@@ -1,0 +1,63 @@
+// The part of a restore that tells the program what is stored.
+
+#include <string>
+#include <utility>
+
+#include "base/guarded.h"
+#include "base/status_macros.h"
+#include "base/wire.h"
+#include "base/with_memory.h"
+#include "checkpoint/restore_run.h"
+#include "parallel/collective.h"
+
+namespace belay {
+namespace {
+
+std::string EncodeStep(const RestoreRun& run) {
+  WireWriter out;
+  out.PutText(run.source.path);
+  out.Put(run.source.step);
+  out.Put<uint64_t>(run.saved.arrays.size());
+  for (const StoredArray& array : run.saved.arrays) {
+    out.PutText(array.key);
+    out.Put(array.dtype);
+    out.PutShape(array.shape);
+  }
+  return out.Take();
+}
+
+StoredStep DecodeStep(std::string_view bytes) {
+  WireReader in(bytes);
+  StoredStep stored;
+  stored.path = in.GetText();
+  stored.step = in.Get<int64_t>();
+  stored.arrays = in.GetAll<StepArray>([&] {
+    StepArray array{.key = std::string(in.GetText())};
+    array.dtype = in.Get<DType>();
+    array.shape = in.GetShape();
+    return array;
+  });
+  return stored;
+}
+
+}  // namespace
+
+Status TellOfStep(RestoreRun& run) {
+  run.stations.Enter("tell");
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes,
+      FromRoot(run.team, [&]() -> StatusOr<std::string> {
+        std::string encoded;
+        BELAY_RETURN_IF_ERROR(WithMemory("the keys of all arrays", [&] {
+          encoded = EncodeStep(run);
+          return absl::OkStatus();
+        }));
+        return encoded;
+      }));
+  return Agree(
+      run.team, WithMemory("the keys of all arrays", [&] {
+        return Guarded([&] { return run.options.on_open(DecodeStep(bytes)); });
+      }));
+}
+
+}  // namespace belay
