@@ -4,16 +4,22 @@ Usage: tool_values_test.py BELAY GOLDEN_DIR VERSION
 Exact output and exit codes: 0 all is well, 1 a difference, 2 cannot be carried
 out.
 """
+import pathlib
+import shutil
 import struct
 import sys
 import unittest
 
 import h5py
 
-from tool_case import PER_TASK, SHARED, ToolCase
+from tool_case import GOLDEN, PER_TASK, SHARED, ToolCase
 
 
 class ToolValuesTest(ToolCase):
+    def use(self, name):
+        shutil.rmtree(self.run_dir)
+        shutil.copytree(pathlib.Path(GOLDEN) / name, self.run_dir)
+
     def show(self, key, *options):
         """What follows the line about the array."""
         code, out, err = self.belay("show", SHARED, key, *options)
@@ -54,6 +60,28 @@ class ToolValuesTest(ToolCase):
                 ("none", "[]"), ("empty text", '""'),
                 ("text", '"gr\u00fc\u00df dich, belay"')):
             self.assertEqual(self.show(key), text + "\n")
+
+    def test_show_structs(self):
+        self.use("format_1_6")
+        code, out, err = self.belay("show", "run", "bodies")
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(out.split("\n\n"), [
+            '"bodies": u8 [4, 29], 116 B, contiguous\n'
+            "structs of id:i64 place:f64[2] is_fixed:bool mass:f32",
+            '"bodies.id": i64 [4], 32 B, field of "bodies", contiguous',
+            "[   0    1    2 1000]",
+            '"bodies.place": f64 [4, 2], 64 B, field of "bodies", contiguous',
+            "[[  0.  -0.]\n [  1.  -1.]\n [  2.  -2.]\n [ 10. -10.]]",
+            '"bodies.is_fixed": bool [4], 4 B, field of "bodies", contiguous',
+            "[False  True False False]",
+            '"bodies.mass": f32 [4], 16 B, field of "bodies", contiguous',
+            "[0.  0.5 1.  5. ]\n"])
+        code, out, err = self.belay("show", "run", "bodies.place", "--box",
+                                    "1,2:1,1", "--stats")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("[[-1.]\n [-2.]]", out)
+        self.assertIn("mean      -1.5", out)
+        self.assertIn("  struct  [4, 29]", self.belay("ls", "run")[1])
 
     def test_show_a_box(self):
         self.assertEqual(

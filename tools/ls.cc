@@ -38,7 +38,8 @@ void PrintTable(const CheckpointInfo& info) {
         Padded("shape", shape_width), "bytes", "stored as");
   for (const ArrayInfo& array : info.arrays) {
     Print("%s  %-7s %s %10s  %s\n", Padded(PrintableName(array.key), key_width),
-          DTypeName(array.dtype), Padded(ShapeText(array.shape), shape_width),
+          array.fields.empty() ? DTypeName(array.dtype) : "struct",
+          Padded(ShapeText(array.shape), shape_width),
           BytesText(array.bytes), array.cut);
   }
 }

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "array_text.h"
 #include "commands.h"
 #include "json_output.h"
@@ -145,6 +146,32 @@ Status ShowArray(const CheckpointReader& reader, const ArrayInfo& array,
   return absl::OkStatus();
 }
 
+// The fields of structs one after the other, each as the array that it is.
+Status ShowStructs(const CheckpointReader& reader, const ArrayInfo& array,
+                   const ShowOptions& options) {
+  PrintHead(array, "");
+  for (const absl::string_view text : absl::StrSplit(array.fields, ' ')) {
+    const absl::string_view name = text.substr(0, text.find(':'));
+    const StatusOr<ArrayInfo> field =
+        reader.Find(absl::StrCat(array.key, ".", name));
+    if (!field.ok()) return field.status();
+    Print("\n");
+    const Status status = ShowArray(reader, *field, options);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// The bytes of structs say nothing but to a program.
+Status ShowAny(const CheckpointReader& reader, const ArrayInfo& array,
+               const ShowOptions& options) {
+  if (array.dtype == DType::kString) return ShowText(reader, array, options);
+  const bool shows_fields =
+      !array.fields.empty() && options.box.empty() && !options.json;
+  return shows_fields ? ShowStructs(reader, array, options)
+                      : ShowArray(reader, array, options);
+}
+
 std::string QuotedList(const std::vector<std::string>& keys) {
   return absl::StrJoin(keys, ", ",
                        [](std::string* out, const std::string& key) {
@@ -197,9 +224,7 @@ int Show(const std::string& path, const std::string& key,
   if (!reader.ok()) return Fail(reader.status(), options.json);
   const StatusOr<ArrayInfo> array = FindArray(*reader, key);
   if (!array.ok()) return Fail(array.status(), options.json);
-  const Status status = array->dtype == DType::kString
-                            ? ShowText(*reader, *array, options)
-                            : ShowArray(*reader, *array, options);
+  const Status status = ShowAny(*reader, *array, options);
   return status.ok() ? 0 : Fail(status, options.json);
 }
 

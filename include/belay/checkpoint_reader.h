@@ -103,6 +103,9 @@ StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path);
 // which one thread at a time may do in the whole program; so does reading an
 // array with filters, for which readers wait for each other.
 //
+// A field of an array of structs is an array as well, under the key of that,
+// `.` and its name: ReadTensor("particles.position").
+//
 // Errors of all Read functions: NotFound - the key is absent; names up to three
 //   close ones; DataLoss - a data file is missing or too short, or a block does
 //   not match its checksum; names key, block and file; ResourceExhausted - not

@@ -174,6 +174,39 @@ TEST_F(StructsTest, ACopyKeepsThem) {
   ExpectParticles(particles, FirstOf(rank_), 3 + rank_);
 }
 
+TEST_F(StructsTest, AFieldIsReadAsAnArray) {
+  SaveParticles(1);
+  SaveParticles(2, {.args = {{"particles", {.filters = Deflate(1)}}}});
+  for (const int64_t step : {1, 2}) {
+    const auto reader = CheckpointReader::Open(StepFile(step, ""));
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_TRUE(reader->Has("particles.velocity.x"));
+    EXPECT_FALSE(reader->Has("particles.velocity"));
+    const ArrayInfo info = *reader->Find("particles.position");
+    EXPECT_EQ(info.dtype, DType::kF64);
+    EXPECT_THAT(info.shape, ElementsAre(FirstOf(size_), 3));
+    const auto ids = reader->ReadTensor("particles.id");
+    ASSERT_TRUE(ids.ok()) << ids.status();
+    for (int64_t i = 0; i < FirstOf(size_); ++i) {
+      EXPECT_EQ(ids->values<int64_t>()[static_cast<size_t>(i)], i);
+    }
+    const auto some =
+        reader->ReadTensor("particles.position", {{1, 1}, {2, 2}});
+    ASSERT_TRUE(some.ok()) << some.status();
+    EXPECT_THAT(some->values<double>(), ElementsAre(1.25, 1.5, 2.25, 2.5));
+    int64_t pieces = 0;
+    const auto visit = [&](const Box& box, const Tensor& piece) -> Status {
+      ++pieces;
+      EXPECT_EQ(piece.values<float>()[0], static_cast<float>(-box.offset[0]));
+      return absl::OkStatus();
+    };
+    EXPECT_EQ(reader->ReadPieces("particles.velocity.x",
+                                 WholeBox({FirstOf(size_)}), 4, visit),
+              absl::OkStatus());
+    EXPECT_EQ(pieces, FirstOf(size_));
+  }
+}
+
 // Other programs see a compound type.
 TEST_F(StructsTest, H5pyReadsTheFields) {
   for (const FileLayout layout : {FileLayout::kShared, FileLayout::kPerTask}) {

@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "checkpoint/array_reading.h"
+#include "checkpoint/field_view.h"
 #include "geometry/runs.h"
 #include "graph/object_listing.h"
 #include "graph/stored_graph_conversion.h"
@@ -132,8 +133,12 @@ struct CheckpointReader::Impl {
     return found - saved.arrays.begin();
   }
 
-  StatusOr<size_t> Find(std::string_view key) const {
-    if (const auto position = Position(key)) return *position;
+  StatusOr<ArrayView> Find(std::string_view key) const {
+    if (const auto position = Position(key)) {
+      const StoredArray& array = saved.arrays[*position];
+      return ArrayView{*position, array.dtype, array.shape};
+    }
+    if (auto field = FindField(saved, key)) return *std::move(field);
     CloseKeys close(key);
     for (const StoredArray& array : saved.arrays) close.Offer(array.key);
     return absl::NotFoundError(absl::StrFormat(
@@ -142,14 +147,13 @@ struct CheckpointReader::Impl {
   }
 
   // The array of that key, if it has numbers and holds the box.
-  StatusOr<size_t> FindBox(std::string_view key, const Box& box) const {
-    BELAY_ASSIGN_OR_RETURN(const size_t number, Find(key));
-    const StoredArray& array = saved.arrays[number];
-    Status status = array.dtype == DType::kString
-                        ? WrongDType("a numeric type", array.dtype, "ReadText")
-                        : CheckBox(box, array.shape);
+  StatusOr<ArrayView> FindBox(std::string_view key, const Box& box) const {
+    BELAY_ASSIGN_OR_RETURN(ArrayView view, Find(key));
+    Status status = view.dtype == DType::kString
+                        ? WrongDType("a numeric type", view.dtype, "ReadText")
+                        : CheckBox(box, view.shape);
     BELAY_RETURN_IF_ERROR(Explain(key, status));
-    return number;
+    return view;
   }
 
   ArrayReading Reading(size_t number, const Box& box) const {
@@ -157,15 +161,15 @@ struct CheckpointReader::Impl {
         IndexOfArray(saved, static_cast<int32_t>(number), entries[number], box),
         info.path);
   }
+  ArrayReading ReadingOf(const ArrayView& view, const Box& box) const {
+    return Reading(view.number, ArrayBox(view, saved.arrays[view.number], box));
+  }
 
   // Fills `tensor`, whose shape is that of the box.
-  static Status ReadInto(const StoredArray& array, const Box& box,
-                         ArrayReading& reading, Tensor& tensor) {
-    return reading.Read({.key = array.key,
-                         .dtype = array.dtype,
-                         .global_shape = array.shape,
-                         .box = box,
-                         .data = tensor.data()});
+  Status ReadInto(const ArrayView& view, const Box& box, ArrayReading& reading,
+                  Tensor& tensor) const {
+    return ReadView(view, saved.arrays[view.number], box, reading,
+                    tensor.data());
   }
 };
 
@@ -186,12 +190,19 @@ StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path) {
 const CheckpointInfo& CheckpointReader::info() const { return impl_->info; }
 
 bool CheckpointReader::Has(std::string_view key) const {
-  return impl_->Position(key).has_value();
+  return impl_->Find(key).ok();
 }
 
 StatusOr<ArrayInfo> CheckpointReader::Find(std::string_view key) const {
-  BELAY_ASSIGN_OR_RETURN(const size_t number, impl_->Find(key));
-  return impl_->info.arrays[number];
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->Find(key));
+  const ArrayInfo& array = impl_->info.arrays[view.number];
+  if (!view.field) return array;
+  return ArrayInfo{
+      .key = std::string(key),
+      .dtype = view.dtype,
+      .shape = view.shape,
+      .bytes = NumElements(view.shape) * DTypeSize(view.dtype),
+      .cut = Cat("field of \"", PrintableText(array.key), "\", ", array.cut)};
 }
 
 std::vector<ValueInfo> CheckpointReader::Values() const {
@@ -227,31 +238,30 @@ StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
 }
 
 StatusOr<Tensor> CheckpointReader::ReadTensor(std::string_view key) const {
-  BELAY_ASSIGN_OR_RETURN(const size_t number, impl_->Find(key));
-  return ReadTensor(key, WholeBox(impl_->saved.arrays[number].shape));
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->Find(key));
+  return ReadTensor(key, WholeBox(view.shape));
 }
 
 StatusOr<Tensor> CheckpointReader::ReadTensor(std::string_view key,
                                               const Box& box) const {
-  BELAY_ASSIGN_OR_RETURN(const size_t number, impl_->FindBox(key, box));
-  const StoredArray& array = impl_->saved.arrays[number];
-  StatusOr<Tensor> tensor = NewTensor(array.dtype, box.shape);
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->FindBox(key, box));
+  StatusOr<Tensor> tensor = NewTensor(view.dtype, box.shape);
   BELAY_RETURN_IF_ERROR(impl_->Explain(key, tensor.status()));
-  ArrayReading reading = impl_->Reading(number, box);
+  ArrayReading reading = impl_->ReadingOf(view, box);
   BELAY_RETURN_IF_ERROR(
-      impl_->Explain(key, Impl::ReadInto(array, box, reading, *tensor)));
+      impl_->Explain(key, impl_->ReadInto(view, box, reading, *tensor)));
   BELAY_RETURN_IF_ERROR(reading.CheckBlocks());
   return tensor;
 }
 
 StatusOr<std::string> CheckpointReader::ReadText(std::string_view key) const {
-  BELAY_ASSIGN_OR_RETURN(const size_t number, impl_->Find(key));
-  const StoredArray& array = impl_->saved.arrays[number];
-  if (array.dtype != DType::kString) {
-    return impl_->Explain(key, WrongDType("string", array.dtype, "ReadTensor"));
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->Find(key));
+  const StoredArray& array = impl_->saved.arrays[view.number];
+  if (view.dtype != DType::kString) {
+    return impl_->Explain(key, WrongDType("string", view.dtype, "ReadTensor"));
   }
   std::string text(array.string_bytes, '\0');
-  ArrayReading reading = impl_->Reading(number, WholeBox(IoShape(array)));
+  ArrayReading reading = impl_->Reading(view.number, WholeBox(IoShape(array)));
   BELAY_RETURN_IF_ERROR(impl_->Explain(
       key, reading.Read(
                {.key = array.key, .dtype = DType::kString, .text = &text})));
@@ -262,19 +272,18 @@ StatusOr<std::string> CheckpointReader::ReadText(std::string_view key) const {
 Status CheckpointReader::ReadPieces(
     std::string_view key, const Box& box, int64_t max_bytes,
     const std::function<Status(const Box&, const Tensor&)>& visit) const {
-  BELAY_ASSIGN_OR_RETURN(const size_t number, impl_->FindBox(key, box));
-  const StoredArray& array = impl_->saved.arrays[number];
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->FindBox(key, box));
   const int64_t max_elements =
-      std::max<int64_t>(1, max_bytes / DTypeSize(array.dtype));
-  ArrayReading reading = impl_->Reading(number, box);
-  StatusOr<Tensor> tensor = NewTensor(array.dtype, {0});
+      std::max<int64_t>(1, max_bytes / DTypeSize(view.dtype));
+  ArrayReading reading = impl_->ReadingOf(view, box);
+  StatusOr<Tensor> tensor = NewTensor(view.dtype, {0});
   const auto read = [&](const Box& tile) -> Status {
     // Most pieces have the same shape, and the memory is used again.
     if (tensor->shape() != tile.shape) {
-      tensor = NewTensor(array.dtype, tile.shape);
+      tensor = NewTensor(view.dtype, tile.shape);
     }
     Status status = tensor.status();
-    if (status.ok()) status = Impl::ReadInto(array, tile, reading, *tensor);
+    if (status.ok()) status = impl_->ReadInto(view, tile, reading, *tensor);
     BELAY_RETURN_IF_ERROR(impl_->Explain(key, status));
     return visit(tile, *tensor);
   };

@@ -15,7 +15,7 @@ bool HasWholeStructs(const StoredDataset& dataset, const StoredArray& array) {
 }
 
 bool CanHave(const StoredArray& array, const std::string& fields) {
-  return array.dtype == DType::kU8 && !array.shape.empty() &&
+  return array.dtype == DType::kU8 && array.shape.size() == 2 &&
          BytesOfFields(fields) == array.shape.back();
 }
 
