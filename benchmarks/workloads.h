@@ -26,6 +26,9 @@ Workload SaveHalo3d();
 Workload SaveShortRows();
 Workload SaveParticles();
 Workload RestoreParticles();
+Workload SaveIds();
+Workload RestoreIds();
+Workload CallsThatDoNothing();
 
 // Large arrays as another dtype, and in chunks (workloads_args.cc).
 Workload SaveWithArgs();
@@ -77,45 +80,27 @@ Workload RestartRun();
 Workload TrainAtAdvisedInterval();
 
 inline std::vector<Workload> AllWorkloads() {
-  return {SaveRows(),
-          RestoreRows(),
-          SavePerTask(),
-          SaveColumns(),
-          RestoreColumns(),
-          SaveReplicas(),
-          RestoreReplicas(),
-          SaveWithArgs(),
-          SaveHalo2d(),
-          SaveHalo3d(),
-          SaveShortRows(),
-          SaveParticles(),
-          RestoreParticles(),
-          Save1000(),
-          Save10000(),
-          RestoreSmall(),
-          PlanningBytes10(),
-          PlanningBytes1000(),
-          PlanningBytes100000(),
-          SaveGpt2(),
-          RestoreGpt2(),
-          ReshardGpt2(),
-          SaveZero(),
-          RestartRun(),
-          TrainAtAdvisedInterval(),
-          ScatterAddRows(),
-          LookUpRows(),
-          ReadAllRows(),
-          PlanMaxShardSize(),
-          CoverOf1024(),
-          CoverOf2048(),
-          CoverOfGrid(),
-          FindPiecesOfMove(),
-          PlanOfMove(),
-          PlanOfMoveByBoxes(),
-          PlanOfLlama(),
-          ChooseChunks(),
-          MergeObjectGraphs(),
-          OpenReader()};
+  return {SaveRows(),          RestoreRows(),
+          SavePerTask(),       SaveColumns(),
+          RestoreColumns(),    SaveReplicas(),
+          RestoreReplicas(),   SaveWithArgs(),
+          SaveHalo2d(),        SaveHalo3d(),
+          SaveShortRows(),     SaveParticles(),
+          RestoreParticles(),  SaveIds(),
+          RestoreIds(),        CallsThatDoNothing(),
+          Save1000(),          Save10000(),
+          RestoreSmall(),      PlanningBytes10(),
+          PlanningBytes1000(), PlanningBytes100000(),
+          SaveGpt2(),          RestoreGpt2(),
+          ReshardGpt2(),       SaveZero(),
+          RestartRun(),        TrainAtAdvisedInterval(),
+          ScatterAddRows(),    LookUpRows(),
+          ReadAllRows(),       PlanMaxShardSize(),
+          CoverOf1024(),       CoverOf2048(),
+          CoverOfGrid(),       FindPiecesOfMove(),
+          PlanOfMove(),        PlanOfMoveByBoxes(),
+          PlanOfLlama(),       ChooseChunks(),
+          MergeObjectGraphs(), OpenReader()};
 }
 
 }  // namespace belay::bench

@@ -186,6 +186,42 @@ Contender WithCheckpoints(std::shared_ptr<Loop> loop) {
               }};
 }
 
+// A manager that is asked in each step, and the cheapest way to agree.
+StatusOr<std::vector<Contender>> RaceCallsThatDoNothing(const Context& context,
+                                                        const Medium& medium) {
+  struct Asked {
+    State state;
+    std::optional<CheckpointManager> manager;
+    int64_t step = 0;
+  };
+  auto asked = std::make_shared<Asked>();
+  auto manager = CheckpointManager::Create(
+      *context.comm, asked->state, absl::StrCat(medium.dir, "/asked"),
+      {.save_interval_steps = int64_t{1} << 60,
+       .save_first_step = false,
+       .save = {.durable = false}});
+  if (!manager.ok()) return manager.status();
+  asked->manager.emplace(*std::move(manager));
+  constexpr int kCalls = 2000;
+  Contender ask{.name = "ask", .run = [asked]() -> Status {
+                  for (int i = 0; i < kCalls; ++i) {
+                    const auto due = asked->manager->ShouldSave(++asked->step);
+                    if (!due.ok()) return due.status();
+                    if (*due) return absl::InternalError("a save is due");
+                  }
+                  return absl::OkStatus();
+                }};
+  Contender reduce{.name = "MPI_Allreduce", .run = [context]() -> Status {
+                     int64_t word = 1;
+                     for (int i = 0; i < kCalls; ++i) {
+                       MPI_Allreduce(MPI_IN_PLACE, &word, 1, MPI_INT64_T,
+                                     MPI_MAX, context.comm->raw());
+                     }
+                     return absl::OkStatus();
+                   }};
+  return std::vector<Contender>{std::move(ask), std::move(reduce)};
+}
+
 }  // namespace
 
 Workload RestartRun() {
@@ -202,6 +238,12 @@ Workload RestartRun() {
             return std::vector<Contender>{PlainRestore(restorer),
                                           Restart(restorer)};
           }};
+}
+
+Workload CallsThatDoNothing() {
+  return {.title = "ask a manager 2,000 times, which saves nothing",
+          .comparisons = {{"manager.should_save", "ask", "MPI_Allreduce", 3}},
+          .make = RaceCallsThatDoNothing};
 }
 
 Workload TrainAtAdvisedInterval() {

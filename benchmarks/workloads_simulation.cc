@@ -1,12 +1,15 @@
-// States of simulation codes: pieces with ghost cells around them, and lists of
-// particles.
+// States of simulation codes: pieces with ghost cells around them, lists of
+// particles, and cells with ids.
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -226,6 +229,77 @@ StatusOr<std::vector<Contender>> RaceRestoreOfParticles(const Context& context,
   return std::vector<Contender>{std::move(restore), *std::move(plain)};
 }
 
+using Cell = std::array<double, 4>;
+
+// A mesh whose cells are dealt out over the ranks in random order.
+struct Mesh {
+  std::vector<int64_t> ids;  // of this rank
+  std::vector<Cell> cells;
+  std::shared_ptr<Arrays> arrays;  // as many bytes, cut evenly
+};
+
+std::shared_ptr<Mesh> MakeMesh(const Context& context) {
+  const int rank = context.comm->rank(), size = context.comm->size();
+  const int64_t each = Scaled(context, 8'000'000) / size + 1;
+  auto mesh = std::make_shared<Mesh>();
+  std::vector<int64_t> all(static_cast<size_t>(each * size));
+  std::iota(all.begin(), all.end(), 0);
+  std::shuffle(all.begin(), all.end(), std::mt19937_64(1));
+  mesh->ids.assign(all.begin() + rank * each, all.begin() + (rank + 1) * each);
+  for (const int64_t id : mesh->ids) {
+    mesh->cells.push_back({static_cast<double>(id), 0, 0, 1});
+  }
+  mesh->arrays = std::make_shared<Arrays>();
+  AddPiece(*mesh->arrays,
+           {.key = "cells",
+            .dtype = DType::kF64,
+            .global_shape = {each * size, 4},
+            .box = {.offset = {each * rank, 0}, .shape = {each, 4}}});
+  mesh->arrays->unique_bytes = 32 * each * size;
+  AllocateAndFill(*mesh->arrays, size);
+  return mesh;
+}
+
+Status CheckMesh(const Mesh& mesh) {
+  for (size_t i = 0; i < mesh.ids.size(); ++i) {
+    if (mesh.cells[i][0] == static_cast<double>(mesh.ids[i])) continue;
+    return absl::DataLossError(absl::StrCat("cell ", mesh.ids[i]));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<std::vector<Contender>> RaceSaveOfIds(const Context& context,
+                                               const Medium& medium) {
+  const auto mesh = MakeMesh(context);
+  const auto saving = NewSaving(context, medium, "ids", mesh);
+  saving->state.AddRowsById("cells", mesh->ids, mesh->cells);
+  Contender save{.name = "by id",
+                 .run = [saving] { return saving->Run(); },
+                 .clean = [saving] { return saving->Clean(); }};
+  return std::vector<Contender>{std::move(save),
+                                PlainWrite(context, medium, mesh->arrays)};
+}
+
+StatusOr<std::vector<Contender>> RaceRestoreOfIds(const Context& context,
+                                                  const Medium& medium) {
+  const auto mesh = MakeMesh(context);
+  const auto saving = NewSaving(context, medium, "ids_to_restore", mesh);
+  saving->state.AddRowsById("cells", mesh->ids, mesh->cells);
+  Status status = saving->Run();
+  if (!status.ok()) return status;
+  Contender restore{.name = "by id",
+                    .run =
+                        [saving] {
+                          return Restore(*saving->comm, saving->dir, 0,
+                                         saving->state)
+                              .status();
+                        },
+                    .check = [mesh] { return CheckMesh(*mesh); }};
+  StatusOr<Contender> plain = PlainRead(context, medium, mesh->arrays);
+  if (!plain.ok()) return plain.status();
+  return std::vector<Contender>{std::move(restore), *std::move(plain)};
+}
+
 std::vector<Comparison> FieldComparisons(const std::string& name) {
   return {{absl::StrCat(name), "in place", "pack and pwrite", 1.15},
           {absl::StrCat(name, ".packed"), "in place", "pack and save", 0.9}};
@@ -270,6 +344,18 @@ Workload RestoreParticles() {
               "ranks",
           .comparisons = {{"restore.particles", "rows", "pread", 1.3}},
           .make = RaceRestoreOfParticles};
+}
+
+Workload SaveIds() {
+  return {.title = "save a mesh of 8 million cells in random order of ids",
+          .comparisons = {{"save.ids", "by id", "pwrite", 2.5}},
+          .make = RaceSaveOfIds};
+}
+
+Workload RestoreIds() {
+  return {.title = "restore a mesh of 8 million cells in random order of ids",
+          .comparisons = {{"restore.ids", "by id", "pread", 2.5}},
+          .make = RaceRestoreOfIds};
 }
 
 }  // namespace belay::bench

@@ -54,7 +54,8 @@ class ToolJsonTest(ToolCase):
         self.assertEqual([a["key"] for a in arrays], list(self.stored(SHARED)))
         self.assertEqual(
             arrays[-1], {"key": "w", "dtype": "i32", "shape": [6, 10],
-                         "bytes": 240, "stored_as": "2 chunks of [6, 6]",
+                         "bytes": 240, "fields": None,
+                         "stored_as": "2 chunks of [6, 6]",
                          "layout": None, "args": None})
         self.assertEqual(self.json("ls", "run")["file_layout"], "task")
 
@@ -102,7 +103,8 @@ class ToolJsonTest(ToolCase):
         self.assertEqual(
             found, {"path": SHARED, "step": 7, "key": "types/f32",
                     "dtype": "f32", "shape": [2, 3], "bytes": 24,
-                    "stored_as": "contiguous", "layout": None, "args": None,
+                    "fields": None, "stored_as": "contiguous", "layout": None,
+                    "args": None,
                     "box": {"offset": [0, 0], "shape": [2, 3]}})
         found = self.json("show", SHARED, "w", "--box", "4,2:5,3")
         self.assertEqual(found["box"], {"offset": [4, 5], "shape": [2, 3]})

@@ -13,7 +13,9 @@
 #include "base/with_memory.h"
 #include "belay/rows.h"
 #include "model/stored_rows.h"
+#include "types/id_holders.h"
 #include "types/rank_rows.h"
+#include "types/row_copier.h"
 #include "types/struct_layout.h"
 
 namespace belay {
@@ -21,21 +23,6 @@ namespace {
 
 // More are counted only.
 constexpr int64_t kNobody = -1;
-
-int64_t NumHolders(const IdBlock& block, int num_ranks) {
-  return block.holders.empty() ? num_ranks : std::ssize(block.holders);
-}
-
-// The rank in whose block an id is: the inverse of FirstOfEven.
-int32_t HolderOf(const IdBlock& block, int64_t id, int num_ranks) {
-  const int64_t holders = NumHolders(block, num_ranks);
-  const int64_t each = block.total / holders, more = block.total % holders;
-  const int64_t longer = more * (each + 1);
-  const int64_t place =
-      id < longer ? id / (each + 1) : more + (id - longer) / each;
-  return block.holders.empty() ? static_cast<int32_t>(place)
-                               : block.holders[static_cast<size_t>(place)];
-}
 
 // The ids of the program, each in range.
 StatusOr<std::vector<int64_t>> IdsOf(const IdBlock& block,
@@ -50,17 +37,6 @@ StatusOr<std::vector<int64_t>> IdsOf(const IdBlock& block,
         AbslView(operation), block.shard.key, ids[i], i, block.total - 1));
   }
   return ids;
-}
-
-// How many ids each rank holds.
-std::vector<int64_t> CountByHolder(const IdBlock& block,
-                                   const std::vector<int64_t>& ids,
-                                   int num_ranks) {
-  std::vector<int64_t> counts(static_cast<size_t>(num_ranks));
-  for (const int64_t id : ids) {
-    ++counts[static_cast<size_t>(HolderOf(block, id, num_ranks))];
-  }
-  return counts;
 }
 
 // Room for `bytes` more behind an id, a dtype and a number in what goes to a
@@ -146,24 +122,32 @@ Status MissingError(const IdBlock& block, const std::vector<int32_t>& from) {
       block.first + block.count - 1));
 }
 
+Status TwiceError(const IdBlock& block, int64_t id, int32_t first,
+                  int32_t second) {
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "save \"%s\": id %d is there twice (rank %d has it, and rank %d)",
+      block.shard.key, id, first, second));
+}
+
 // Puts the rows of a group, which a rank has sent, into their block.
 Status PutRows(const Group& group, int32_t rank, std::byte* rows,
                std::vector<int32_t>& from) {
   const IdBlock& block = *group.block;
   const int64_t bytes = RowBytes(block.shard);
-  for (int64_t i = 0; i < group.count; ++i) {
-    const int64_t place = group.id(i) - block.first;
-    int32_t& sender = from[static_cast<size_t>(place)];
-    if (sender != kNobody) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "save \"%s\": id %d is there twice (rank %d has it, and rank %d)",
-          block.shard.key, group.id(i), sender, rank));
+  Status status;
+  WithCopier(bytes, [&](auto copy) {
+    for (int64_t i = 0; i < group.count; ++i) {
+      const int64_t place = group.id(i) - block.first;
+      int32_t& sender = from[static_cast<size_t>(place)];
+      if (sender != kNobody) {
+        status = TwiceError(block, group.id(i), sender, rank);
+        return;
+      }
+      sender = rank;
+      copy(group.rows + i * bytes, rows + place * bytes);
     }
-    sender = rank;
-    std::memcpy(rows + place * bytes, group.rows + i * bytes,
-                static_cast<size_t>(bytes));
-  }
-  return absl::OkStatus();
+  });
+  return status;
 }
 
 // Gives the program's ranges as many rows as they have ids, and finds them.
@@ -265,7 +249,8 @@ StatusOr<std::vector<std::string>> PackById(const std::vector<IdBlock>& blocks,
           "save \"%s\": there are other ids than rows (%d ids, %d rows)",
           block.shard.key, ids.size(), block.shard.global_shape[0]));
     }
-    const std::vector<int64_t> counts = CountByHolder(block, ids, num_ranks);
+    const std::vector<int32_t> ranks = HoldersOf(block, ids, num_ranks);
+    const std::vector<int64_t> counts = CountByRank(ranks, num_ranks);
     const int64_t bytes = RowBytes(block.shard);
     const int64_t in_memory = RowBytesInMemory(block.shard);
     std::vector<char*> next_id(to.size()), next_row(to.size());
@@ -276,14 +261,15 @@ StatusOr<std::vector<std::string>> PackById(const std::vector<IdBlock>& blocks,
       next_row[rank] = next_id[rank] + counts[rank] * 8;
     }
     const auto* row = static_cast<const char*>(block.shard.data);
-    for (const int64_t id : ids) {
-      const auto rank = static_cast<size_t>(HolderOf(block, id, num_ranks));
-      std::memcpy(next_id[rank], &id, sizeof(id));
-      PackRow(block.shard, row, next_row[rank]);
-      next_id[rank] += sizeof(id);
-      next_row[rank] += bytes;
-      row += in_memory;
-    }
+    WithProgramCopier(block.shard, true, [&](auto pack) {
+      for (size_t i = 0; i < ids.size(); ++i, row += in_memory) {
+        const auto rank = static_cast<size_t>(ranks[i]);
+        std::memcpy(next_id[rank], &ids[i], sizeof(ids[i]));
+        pack(row, next_row[rank]);
+        next_id[rank] += sizeof(ids[i]);
+        next_row[rank] += bytes;
+      }
+    });
   }
   return to;
 }
@@ -318,18 +304,18 @@ StatusOr<std::vector<std::string>> RequestRows(
   }
   BELAY_RETURN_IF_ERROR(GiveLengthsOfIds(blocks, former));
   for (const IdBlock& block : blocks) {
-    const std::vector<int64_t> counts =
-        CountByHolder(block, block.ids, num_ranks);
+    const std::vector<int32_t> ranks = HoldersOf(block, block.ids, num_ranks);
+    const std::vector<int64_t> counts = CountByRank(ranks, num_ranks);
     std::vector<char*> next(to.size());
     for (size_t rank = 0; rank < to.size(); ++rank) {
       if (counts[rank] == 0) continue;
       next[rank] =
           Extend(block.shard, counts[rank], counts[rank] * 8, to[rank]);
     }
-    for (const int64_t id : block.ids) {
-      char*& at = next[static_cast<size_t>(HolderOf(block, id, num_ranks))];
-      std::memcpy(at, &id, sizeof(id));
-      at += sizeof(id);
+    for (size_t i = 0; i < block.ids.size(); ++i) {
+      char*& at = next[static_cast<size_t>(ranks[i])];
+      std::memcpy(at, &block.ids[i], sizeof(block.ids[i]));
+      at += sizeof(block.ids[i]);
     }
   }
   return to;
@@ -346,11 +332,12 @@ StatusOr<std::vector<std::string>> AnswerRequests(
       const size_t begin = answer.size();
       answer.resize(begin + static_cast<size_t>(group.count * bytes));
       char* next = answer.data() + begin;
-      for (int64_t i = 0; i < group.count; ++i, next += bytes) {
-        const int64_t place = group.id(i) - group.block->first;
-        std::memcpy(next, group.block->rows.get() + place * bytes,
-                    static_cast<size_t>(bytes));
-      }
+      WithCopier(bytes, [&](auto copy) {
+        for (int64_t i = 0; i < group.count; ++i, next += bytes) {
+          const int64_t place = group.id(i) - group.block->first;
+          copy(group.block->rows.get() + place * bytes, next);
+        }
+      });
       return absl::OkStatus();
     };
     const Status status =
@@ -373,13 +360,15 @@ Status TakeAnswers(const std::vector<std::span<std::byte>>& answers,
     const int64_t bytes = RowBytes(block.shard);
     const int64_t in_memory = RowBytesInMemory(block.shard);
     auto* row = static_cast<char*>(block.shard.data);
-    for (const int64_t id : block.ids) {
-      const std::byte*& from =
-          next[static_cast<size_t>(HolderOf(block, id, num_ranks))];
-      UnpackRow(block.shard, reinterpret_cast<const char*>(from), row);
-      from += bytes;
-      row += in_memory;
-    }
+    const std::vector<int32_t> ranks = HoldersOf(block, block.ids, num_ranks);
+    WithProgramCopier(block.shard, false, [&](auto unpack) {
+      for (const int32_t rank : ranks) {
+        const std::byte*& from = next[static_cast<size_t>(rank)];
+        unpack(from, row);
+        from += bytes;
+        row += in_memory;
+      }
+    });
   }
   for (const IdBlock& block : blocks) {
     BELAY_RETURN_IF_ERROR(CheckSameIds(block));

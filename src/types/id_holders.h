@@ -1,0 +1,27 @@
+// Which rank holds the row of an id: each has a block of consecutive ones.
+
+#ifndef BELAY_TYPES_ID_HOLDERS_H_
+#define BELAY_TYPES_ID_HOLDERS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "types/id_rows.h"
+
+namespace belay {
+
+// The number of ranks that have blocks.
+int64_t NumHolders(const IdBlock& block, int num_ranks);
+
+// In whose block each of these ids is, which are in range: the inverse of
+// FirstOfEven.
+std::vector<int32_t> HoldersOf(const IdBlock& block,
+                               const std::vector<int64_t>& ids, int num_ranks);
+
+// How often each rank is among these.
+std::vector<int64_t> CountByRank(const std::vector<int32_t>& ranks,
+                                 int num_ranks);
+
+}  // namespace belay
+
+#endif  // BELAY_TYPES_ID_HOLDERS_H_
