@@ -188,9 +188,9 @@ Status FinishExchange(Impl& impl) {
   const StopVote vote = UnpackVote(word);
   Apply(vote, impl);
   Status failure = std::exchange(stopping.failure, absl::OkStatus());
+  if (!vote.failed && !vote.differs) return absl::OkStatus();
   Team team = ManagerTeam(impl, "save", false);
   if (vote.failed) return Agree(team, failure);
-  if (!vote.differs) return absl::OkStatus();
   return AgreeSame(team, "save: the step or step_counter at ShouldSave",
                    stopping.fingerprint);
 }
