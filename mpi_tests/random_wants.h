@@ -175,7 +175,10 @@ Checker WantIds(const Dense<T>& dense, Wanted& wanted) {
   if (wanted.may_fail) wanted.Fails(absl::StatusCode::kInvalidArgument);
   if (!wanted.IsHolder()) return nullptr;
   std::vector<int64_t> ids;
-  const int64_t count = OnceIn(4, wanted.own) ? 0 : Uniform(1, 30, wanted.own);
+  // Somebody has to want something.
+  const bool is_first = wanted.group.rank == wanted.holders[0];
+  const int64_t count =
+      !is_first && OnceIn(4, wanted.own) ? 0 : Uniform(1, 30, wanted.own);
   for (int64_t i = 0; i < count && dense.rows() > 0; ++i) {
     ids.push_back(Uniform(0, dense.rows() - 1, wanted.own));
   }

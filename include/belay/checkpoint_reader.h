@@ -35,9 +35,6 @@ struct ArrayInfo {
   DType dtype = DType::kU8;
   Shape shape;
   int64_t bytes = 0;
-  // Of structs, whose bytes are along the last axis: "id:i64 x:f64[3]" (see
-  // fields.h). "": it is made of numbers.
-  std::string fields;
   // How it is stored: "contiguous", "3 pieces",
   // "4 chunks of [128, 64], shuffle, deflate(1)".
   std::string cut;
@@ -45,6 +42,9 @@ struct ArrayInfo {
   std::string args;
   // How it was laid out on a mesh, as Layout::ToString says it; "": not said.
   std::string layout;
+  // Of structs, whose bytes are along the last axis: "id:i64 x:f64[3]" (see
+  // fields.h). "": it is made of numbers.
+  std::string fields = {};
 };
 
 // What a data file holds of an array.

@@ -116,7 +116,8 @@ void AddMember(std::string name, int64_t offset, Shape shape,
                       !std::is_base_of_v<StoredAsBytes<M>, RowType<M>> &&
                       !kInArray,
                   "belay: a field is a number, an array of numbers or a struct "
-                  "that has fields; a pointer has no meaning in another run");
+                  "whose fields belay::RowType lists; no pointer, which has no "
+                  "meaning in another run, and no array of structs");
     const std::shared_ptr<const StructLayout> inner =
         RowType<M>::Fields().layout();
     for (const StructField& field : inner->fields) {
@@ -132,6 +133,29 @@ int64_t OffsetOf(M C::*member) {
   alignas(T) static std::byte memory[sizeof(T)] = {};
   const T& object = *reinterpret_cast<const T*>(memory);
   return reinterpret_cast<const std::byte*>(&(object.*member)) - memory;
+}
+
+// Which bytes of a T are no padding. Local.
+template <typename T>
+std::vector<std::byte> ValueBytes() {
+  std::vector<std::byte> is_value(sizeof(T), std::byte{1});
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+  // Not on the stack: a T may be large.
+  std::vector<std::byte> memory(sizeof(T) + alignof(T), std::byte{1});
+  void* place = memory.data();
+  size_t room = memory.size();
+  std::align(alignof(T), sizeof(T), place, room);
+  __builtin_clear_padding(static_cast<T*>(place));
+  const auto* const begin = static_cast<const std::byte*>(place);
+  is_value.assign(begin, begin + sizeof(T));
+#else
+  static_assert(std::has_unique_object_representations_v<T>,
+                "belay: this compiler does not tell where the struct has "
+                "padding; list its fields");
+#endif
+#endif
+  return is_value;
 }
 
 }  // namespace fields
@@ -155,8 +179,9 @@ template <typename T>
 class FieldsOf {
  public:
   static_assert(std::is_trivially_copyable_v<T>,
-                "belay stores structs of plain data: no pointers to follow, no "
-                "constructors to run");
+                "belay stores structs of plain data, which are trivially "
+                "copyable: no std::string or std::vector among their members, "
+                "and no constructor that copies them");
 
   FieldsOf(std::initializer_list<FieldOf<T>> members) {
     std::vector<StructField> all;
@@ -185,20 +210,9 @@ template <typename T>
 struct StoredAsBytes {
   // Local.
   static FieldsOf<T> Fields() {
-    std::vector<std::byte> is_value(sizeof(T), std::byte{1});
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_clear_padding)
-    alignas(T) std::byte memory[sizeof(T)];
-    for (std::byte& byte : memory) byte = std::byte{1};
-    __builtin_clear_padding(reinterpret_cast<T*>(memory));
-    is_value.assign(memory, memory + sizeof(T));
-#else
-    static_assert(std::has_unique_object_representations_v<T>,
-                  "belay: this compiler does not tell where the struct has "
-                  "padding; list its fields");
-#endif
-#endif
-    return FieldsOf<T>(fields::LayoutOfBytes(is_value));
+    static const std::shared_ptr<const StructLayout> kLayout =
+        fields::LayoutOfBytes(fields::ValueBytes<T>());
+    return FieldsOf<T>(kLayout);
   }
 };
 

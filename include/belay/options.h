@@ -159,13 +159,12 @@ struct SaveOptions {
   PlanCache* cache = nullptr;
 };
 
-// What is wanted in another form than it is stored in is an error, unless one
-// of the first two says otherwise; then RestoreResult::conversions lists it.
 // An array of a step, without its values.
 struct StepArray {
   std::string key;
   DType dtype = DType::kU8;
   Shape shape;
+  std::string fields = {};  // of structs, as of ArrayInfo
 
   friend bool operator==(const StepArray&, const StepArray&) = default;
 };
@@ -177,6 +176,8 @@ struct StoredStep {
   std::vector<StepArray> arrays;  // ascending by key
 };
 
+// What is wanted in another form than it is stored in is an error, unless one
+// of the first two says otherwise; then RestoreResult::conversions lists it.
 struct RestoreOptions {
   // Convert numbers to the dtype that is wanted: floats round to nearest even,
   // and are cut towards zero to integers; what is too large becomes infinity or
@@ -206,8 +207,10 @@ struct RestoreOptions {
   // at: where values come and go, such as the patches of an adaptive mesh, a
   // program makes those that are stored, and adds them to its State. It begins
   // with a new one, `state = {}`: a manager calls it once for each step that it
-  // tries. What it returns is returned by the restore, on all ranks. Null:
-  // none. Not for objects, which are there before.
+  // tries. It may communicate, and counts for deadline_seconds. An error of any
+  // rank is that of the restore, on all ranks; DataLoss, NotFound and
+  // Unimplemented, which speak of files, become FailedPrecondition. Null: none.
+  // Not for objects, which are there before, and nothing to RestoreLater.
   std::function<Status(const StoredStep& stored)> on_open = nullptr;
   // Check the blocks that the ranks' reads cover together.
   bool checksums = true;

@@ -126,6 +126,10 @@ concept RowRange =
     std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
     RowElement<std::remove_cv_t<std::ranges::range_value_t<R>>>;
 
+// Anything else, for a clear error.
+template <typename R>
+concept NoRowRange = !RowRange<R>;
+
 // For rows alone: how a range of rows is found, and given another length.
 namespace rows {
 

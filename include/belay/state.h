@@ -178,6 +178,14 @@ class State {
           options = {}) {
     AddRowsShard(key, RowsOf(rows, options));
   }
+  // Does not compile: says what rows are. Local.
+  template <NoRowRange R>
+  void AddRows(std::string_view, R&) {
+    static_assert(RowRange<R>,
+                  "belay: rows are a contiguous range, such as a std::vector, "
+                  "of numbers, of std::arrays of numbers, or of structs whose "
+                  "fields belay::RowType lists (belay/fields.h)");
+  }
 
   // Adds rows that have numbers over all ranks, such as the cells of an
   // unstructured mesh: row i of `rows` is row ids[i] of the array. For a save

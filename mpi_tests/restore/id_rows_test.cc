@@ -316,8 +316,12 @@ TEST_F(IdRowsTest, AnotherNumberThanCounted) {
     state.AddRowsById("value", ids, values, {.count = count});
     return state;
   };
-  Ok(Save(comm_, run(), 1, counted(kCells)));
+  PlanCache cache;
+  Ok(Save(comm_, run(), 1, counted(kCells), {.cache = &cache}));
   Ok(Restore(comm_, run(), 1, counted(kCells)));
+  ExpectRefused(
+      Save(comm_, run(), 2, counted(kCells + 1), {.cache = &cache}).status(),
+      absl::StatusCode::kInvalidArgument, "IdOptions::count");
   ExpectRefused(Save(comm_, run(), 2, counted(kCells + 1)).status(),
                 absl::StatusCode::kInvalidArgument,
                 "save \"value\": all ranks together have another number of "
@@ -328,6 +332,19 @@ TEST_F(IdRowsTest, AnotherNumberThanCounted) {
                 "restore \"value\": all ranks together have another number");
   ExpectRefused(Save(comm_, run(), 2, counted(kCells)).status(),
                 absl::StatusCode::kInvalidArgument, "save \"value\"");
+}
+
+TEST_F(IdRowsTest, NobodyAsksForAnything) {
+  std::vector<int64_t> ids = Deal(kCells, 2);
+  std::vector<double> values = ValuesOf(ids);
+  State state;
+  state.AddRowsById("value", ids, values);
+  Ok(Save(comm_, run(), 1, state));
+  ids.clear();
+  ExpectRefused(
+      Restore(comm_, run(), 1, state).status(),
+      absl::StatusCode::kFailedPrecondition,
+      "restore \"value\": no rank has an id, and 101 rows are stored");
 }
 
 TEST_F(IdRowsTest, IdsThatAreRowsThemselves) {

@@ -219,6 +219,18 @@ TEST_F(PatchesTest, WhatTheProgramFindsIsTheErrorOfAllRanks) {
                   return absl::OkStatus();
                 }}),
                 absl::StatusCode::kInvalidArgument, "\"three\"");
+  // It says nothing of the files, nor changes what ranks have agreed on.
+  ExpectRefused(restore({.on_open = [&](const StoredStep&) -> Status {
+                  return absl::DataLossError("not mine");
+                }}),
+                absl::StatusCode::kFailedPrecondition, "not mine");
+  RestoreOptions changed;
+  changed.on_open = [&](const StoredStep& stored) {
+    changed.checksums = rank_ % 2 == 0;
+    changed.allow_dtype_cast = rank_ % 2 == 0;
+    return mesh.Learn(stored);
+  };
+  EXPECT_EQ(restore(changed), absl::OkStatus());
   // A State that was wrong before is made anew.
   EXPECT_EQ(restore(mesh.Learning()), absl::OkStatus());
   ExpectPatchesOf(mesh, 1);

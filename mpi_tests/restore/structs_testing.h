@@ -74,6 +74,20 @@ struct Opaque {
   double value = 0;
 };
 
+struct Twin {
+  int32_t a = 1;
+  int32_t b = 2;
+};
+struct Swapped {
+  int32_t b = 0;
+  int32_t a = 0;
+};
+
+inline constexpr int kLarge = 300'000;
+struct Large {
+  double values[kLarge];
+};
+
 struct Twice {
   int32_t a, b;
 };
@@ -86,14 +100,17 @@ struct Together {
 
 namespace belay {
 
+using structs_test::Large;
 using structs_test::Lighter;
 using structs_test::Opaque;
 using structs_test::OtherType;
 using structs_test::Particle;
 using structs_test::Reordered;
 using structs_test::Sample;
+using structs_test::Swapped;
 using structs_test::Together;
 using structs_test::Twice;
+using structs_test::Twin;
 using structs_test::Vector;
 
 template <>
@@ -142,6 +159,20 @@ struct RowType<Sample> {
 };
 template <>
 struct RowType<Opaque> : StoredAsBytes<Opaque> {};
+template <>
+struct RowType<Twin> {
+  static FieldsOf<Twin> Fields() { return {{"a", &Twin::a}, {"b", &Twin::b}}; }
+};
+template <>
+struct RowType<Swapped> {
+  static FieldsOf<Swapped> Fields() {
+    return {{"b", &Swapped::b}, {"a", &Swapped::a}};
+  }
+};
+template <>
+struct RowType<Large> {
+  static FieldsOf<Large> Fields() { return {{"values", &Large::values}}; }
+};
 template <>
 struct RowType<Twice> {
   static FieldsOf<Twice> Fields() {

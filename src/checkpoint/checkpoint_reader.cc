@@ -83,10 +83,10 @@ CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
                            .dtype = array.dtype,
                            .shape = array.shape,
                            .bytes = ArrayBytes(array),
-                           .fields = array.fields,
                            .cut = CutText(entries[i]),
                            .args = array.args,
-                           .layout = layouts[i]});
+                           .layout = layouts[i],
+                           .fields = array.fields});
   }
   return info;
 }

@@ -71,6 +71,7 @@ void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
     out.PutText(shard.layout);
     out.Put(shard.rows != nullptr);
     out.Put(HasIds(shard));
+    out.Put(shard.rows != nullptr ? shard.rows->count : -1);
     out.PutText(FieldsTextOf(shard));
     PutDevice(shard.device, out);
   }

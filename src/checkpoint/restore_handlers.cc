@@ -127,6 +127,11 @@ Status FetchById(RestoreRun& run) {
       const ReceivedBytes requests, AllToAllOf(run.team, kOnTheirWay, [&] {
         return RequestRows(run.team.size(), run.id_blocks, run.former);
       }));
+  std::vector<int64_t> asked = {CountIds(run.id_blocks)};
+  BELAY_RETURN_IF_AGREED(MaxAll(run.team, asked));
+  BELAY_RETURN_IF_AGREED(
+      Agree(run.team, asked[0] > 0 ? absl::OkStatus()
+                                   : CheckNothingIsThere(run.id_blocks)));
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const ReceivedBytes answers, AllToAllOf(run.team, kOnTheirWay, [&] {
         return AnswerRequests(requests.FromAll(), run.id_blocks);

@@ -65,7 +65,8 @@ struct RestoreRun {
   Team team;
   Stations stations;
   RestoreSource source;  // on rank 0 of one checkpoint, once it is open
-  const RestoreOptions& options;
+  // A copy: on_open may change those of the program.
+  const RestoreOptions options;
   std::shared_ptr<const HandlerTable> handlers;
   bool any_handlers = false;  // equal on all ranks
   // The program has named each shape, also one in which nothing is stored.

@@ -22,6 +22,7 @@ std::string EncodeStep(const RestoreRun& run) {
     out.PutText(array.key);
     out.Put(array.dtype);
     out.PutShape(array.shape);
+    out.PutText(array.fields);
   }
   return out.Take();
 }
@@ -35,6 +36,7 @@ StoredStep DecodeStep(std::string_view bytes) {
     StepArray array{.key = std::string(in.GetText())};
     array.dtype = in.Get<DType>();
     array.shape = in.GetShape();
+    array.fields = in.GetText();
     return array;
   });
   return stored;
@@ -54,10 +56,15 @@ Status TellOfStep(RestoreRun& run) {
         }));
         return encoded;
       }));
-  return Agree(
-      run.team, WithMemory("the keys of all arrays", [&] {
-        return Guarded([&] { return run.options.on_open(DecodeStep(bytes)); });
-      }));
+  Status mine = WithMemory("the keys of all arrays", [&] {
+    return Guarded([&] { return run.options.on_open(DecodeStep(bytes)); });
+  });
+  // It says nothing of the files, which a manager would take for damaged.
+  if (absl::IsDataLoss(mine) || absl::IsNotFound(mine) ||
+      absl::IsUnimplemented(mine)) {
+    mine = absl::FailedPreconditionError(mine.message());
+  }
+  return Agree(run.team, mine);
 }
 
 }  // namespace belay

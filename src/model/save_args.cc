@@ -96,8 +96,13 @@ StatusOr<Shape> ChunkOf(const Asked& asked, const Shape& chunk,
 }
 
 // Structs are not cut: they are the elements.
-void TakeStructs(ChunkRequest& request) {
+void TakeStructs(const SaveArgs& args, ChunkRequest& request) {
   request.element_size = request.global_shape.back();
+  // What nobody has asked for gives way.
+  if (args.chunk_byte_size == 0 && request.chunk_byte_size > 0) {
+    request.chunk_byte_size =
+        std::max(request.chunk_byte_size, request.element_size);
+  }
   request.global_shape.pop_back();
   request.shard_shape.pop_back();
 }
@@ -197,7 +202,7 @@ Status ChunkAsAsked(const std::vector<SaveArgsFor>& args, ArrayLayout layout,
                             .chunk_byte_size = ChunkBytes(own),
                             .shard_axes = own.shard_axes}};
     const bool has_structs = !array.fields.empty();
-    if (has_structs) TakeStructs(asked.request);
+    if (has_structs) TakeStructs(own, asked.request);
     BELAY_ASSIGN_OR_RETURN(const Shape chunk, ChunkOf(asked));
     for (StoredDataset* dataset : datasets[boxes.array]) {
       BELAY_ASSIGN_OR_RETURN(dataset->chunk,

@@ -96,18 +96,21 @@ void AddOrders(const WritePiece& piece, int32_t index, int64_t first_block,
   if (!dataset.filters.empty()) {
     return AddFilteredOrders(piece, index, first_block, round_bytes, plan);
   }
-  const int64_t element_size = IoElementSize(plan.arrays[piece.array].dtype);
+  const StoredArray& array = plan.arrays[piece.array];
+  const int64_t element_size = IoElementSize(array.dtype);
+  // Structs are written whole.
+  const int64_t least = array.fields.empty() ? 1 : array.shape.back();
   std::vector<WriteOrder>& orders = plan.ranks[piece.rank].orders;
   for (const Extent& extent : ExtentsOf(dataset, piece.box, element_size)) {
     const Box part = *Intersect(extent.box, piece.box);
-    ForEachTile(part, MaxElements(part, extent, element_size, round_bytes),
-                [&](const Box& tile) {
-                  orders.push_back({.shard = piece.shard,
-                                    .dataset = index,
-                                    .first_block = first_block,
-                                    .box = tile,
-                                    .extent = extent});
-                });
+    const int64_t most = MaxElements(part, extent, element_size, round_bytes);
+    ForEachTile(part, std::max(least, most), [&](const Box& tile) {
+      orders.push_back({.shard = piece.shard,
+                        .dataset = index,
+                        .first_block = first_block,
+                        .box = tile,
+                        .extent = extent});
+    });
   }
 }
 

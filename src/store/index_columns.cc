@@ -274,14 +274,17 @@ Status GetTables(const IndexColumns& in, const std::string& path,
 
 // How arrays are laid out and stored, which 1.3 did not say.
 void PutForms(const SavedCheckpoint& saved, IndexColumns& out) {
-  bool any_text = false, any_filters = false;
+  bool any_text = false, any_filters = false, any_structs = false;
   for (const StoredArray& array : saved.arrays) {
     any_text = any_text || !array.args.empty() || !array.layout.empty();
   }
   for (const StoredDataset& dataset : saved.datasets) {
-    any_filters = any_filters || !dataset.filters.empty();
+    if (dataset.filters.empty()) continue;
+    any_filters = true;
+    any_structs = any_structs || !saved.arrays[dataset.array].fields.empty();
   }
-  if (any_filters) out.format[0] = kFormatMajor;
+  if (any_filters) out.format[0] = kFormatMajorFiltered;
+  if (any_structs) out.format[0] = kFormatMajor;
   if (!any_text && !any_filters) return;
   for (const StoredArray& array : saved.arrays) {
     out.array_args.push_back(array.args);

@@ -17,13 +17,16 @@
 namespace belay {
 
 // A reader refuses a newer major version; a newer minor one only adds.
-inline constexpr uint32_t kFormatMajor = 2;
+inline constexpr uint32_t kFormatMajor = 3;
 inline constexpr uint32_t kFormatMinor = 6;
 // What is written where no array is made of structs, and where none has rows of
 // ranks either.
 inline constexpr uint32_t kFormatMinorWithoutStructs = 5;
 inline constexpr uint32_t kFormatMinorWithoutRows = 4;
-// What is written where no chunk passes filters: readers of 1.0 can read it.
+// What is written where no chunk passes filters: readers of 1.0 can read it. And
+// where some do, but none of an array of structs, whose datasets readers of 2
+// take for those of bytes.
+inline constexpr uint32_t kFormatMajorFiltered = 2;
 inline constexpr uint32_t kFormatMajorUnfiltered = 1;
 inline constexpr char kIndexMagic[] = "belay checkpoint";
 

@@ -71,7 +71,11 @@ Status ReadAddedColumns(const h5::Handle& file, uint32_t minor,
   const std::string path = AddedDigestColumn(minor);
   if (!HaveColumns(minor, columns)) {  // they may be left out
     BELAY_ASSIGN_OR_RETURN(const bool exists, h5::Exists(file, path));
-    if (!exists) return absl::OkStatus();
+    if (!exists) {
+      // A version that adds rows or structs is only written with them.
+      is_intact = minor <= kFormatMinorWithoutRows || minor < columns.format[1];
+      return absl::OkStatus();
+    }
   }
   Status status;
   ForEachColumn(minor, columns, [&](const char* name, auto& column) {

@@ -139,8 +139,12 @@ Status Resize(int64_t length, Shard& shard) {
 StatusOr<Shard> FindElements(Shard shard) {
   if (shard.access == nullptr) {
     if (shard.rows != nullptr) {
-      BELAY_RETURN_IF_ERROR(
-          RowsShape(shard, NumElements(shard.box.shape)).status());
+      // Structs may be wider where they are stored.
+      const int64_t elements =
+          shard.structs != nullptr
+              ? shard.box.shape[0] * NumElements(shard.rows->row)
+              : NumElements(shard.box.shape);
+      BELAY_RETURN_IF_ERROR(RowsShape(shard, elements).status());
     }
     return shard;
   }

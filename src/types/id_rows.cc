@@ -32,9 +32,12 @@ StatusOr<std::vector<int64_t>> IdsOf(const IdBlock& block,
   for (size_t i = 0; i < ids.size(); ++i) {
     ids[i] = rows.id(i);
     if (ids[i] >= 0 && ids[i] < block.total) continue;
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s \"%s\": id %d, which stands at %d, is out of range (need 0 to %d)",
-        AbslView(operation), block.shard.key, ids[i], i, block.total - 1));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s \"%s\": id %d, which stands at %d, is out of range "
+                        "(need 0 to %d); all ranks together have %d rows: an "
+                        "id may be missing, or they begin at 1",
+                        AbslView(operation), block.shard.key, ids[i], i,
+                        block.total - 1, block.total));
   }
   return ids;
 }
@@ -319,6 +322,24 @@ StatusOr<std::vector<std::string>> RequestRows(
     }
   }
   return to;
+}
+
+int64_t CountIds(const std::vector<IdBlock>& blocks) {
+  int64_t count = 0;
+  for (const IdBlock& block : blocks) count += std::ssize(block.ids);
+  return count;
+}
+
+Status CheckNothingIsThere(const std::vector<IdBlock>& blocks) {
+  for (const IdBlock& block : blocks) {
+    if (block.total == 0) continue;
+    return absl::FailedPreconditionError(
+        absl::StrFormat("restore \"%s\": no rank has an id, and %d rows are "
+                        "stored: set the ids "
+                        "to what each rank is to get",
+                        block.shard.key, block.total));
+  }
+  return absl::OkStatus();
 }
 
 StatusOr<std::vector<std::string>> AnswerRequests(

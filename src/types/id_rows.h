@@ -70,6 +70,13 @@ StatusOr<std::vector<std::string>> RequestRows(
     int num_ranks, std::vector<IdBlock>& blocks,
     std::vector<FormerElements>& former);
 
+// The ids that this rank has requested.
+int64_t CountIds(const std::vector<IdBlock>& blocks);
+
+// Errors: FailedPrecondition - there are rows, of which no rank wants any;
+//   names the key.
+Status CheckNothingIsThere(const std::vector<IdBlock>& blocks);
+
 // Returns for each rank the rows that it has requested.
 // Errors: FailedPrecondition - this rank restores no such rows.
 StatusOr<std::vector<std::string>> AnswerRequests(

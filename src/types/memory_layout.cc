@@ -27,6 +27,12 @@ Status CheckLayout(const MemoryLayout& layout, const Box& box) {
   BELAY_RETURN_IF_ERROR(CheckAxes("after", layout.after.size(), box));
   BELAY_RETURN_IF_ERROR(CheckAxes("periodic", layout.periodic.size(), box));
   BELAY_RETURN_IF_ERROR(CheckAxes("strides", layout.strides.size(), box));
+  if (!layout.strides.empty() && layout.order != AxisOrder::kRowMajor) {
+    return absl::InvalidArgumentError(
+        "MemoryLayout: both strides and an order are given, and strides say "
+        "all "
+        "(need one of them)");
+  }
   for (const auto* cells : {&layout.before, &layout.after}) {
     for (const int64_t number : *cells) {
       if (number >= 0) continue;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <set>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "belay/rows.h"
 #include "types/array_access.h"
 #include "types/rank_rows.h"
+#include "types/struct_layout.h"
 
 namespace belay {
 namespace {
@@ -47,7 +47,7 @@ Status Pack(const Shard& shard, std::vector<std::string>& to) {
                          OwnersOf(shard, static_cast<int>(to.size())));
   std::vector<int64_t> counts(to.size());
   for (const int32_t owner : owners) ++counts[static_cast<size_t>(owner)];
-  const int64_t bytes = RowBytesInMemory(shard);
+  const int64_t bytes = RowBytes(shard);
   for (size_t rank = 0; rank < to.size(); ++rank) {
     if (counts[rank] == 0) continue;
     WireWriter head;
@@ -55,14 +55,17 @@ Status Pack(const Shard& shard, std::vector<std::string>& to) {
     head.Put(counts[rank]);
     head.Put(shard.dtype);
     head.Put(bytes);
+    head.PutText(FieldsTextOf(shard));
     to[rank] += head.bytes();
     to[rank].reserve(to[rank].size() +
                      static_cast<size_t>(counts[rank] * bytes));
   }
   const auto* row = static_cast<const char*>(shard.data);
+  std::string stored(static_cast<size_t>(bytes), '\0');
   for (const int32_t owner : owners) {
-    to[static_cast<size_t>(owner)].append(row, static_cast<size_t>(bytes));
-    row += bytes;
+    PackRow(shard, row, stored.data());
+    to[static_cast<size_t>(owner)] += stored;
+    row += RowBytesInMemory(shard);
   }
   return absl::OkStatus();
 }
@@ -72,6 +75,7 @@ struct Arrived {
   int64_t count = 0;
   DType dtype = DType::kU8;
   int64_t row_bytes = 0;
+  std::string fields;
   std::string_view bytes;
 };
 
@@ -88,6 +92,7 @@ std::map<std::string, std::vector<Arrived>, std::less<>> Unpack(
       Arrived one{.count = in.Get<int64_t>()};
       one.dtype = in.Get<DType>();
       one.row_bytes = in.Get<int64_t>();
+      one.fields = in.GetText();
       rest = in.Rest();
       one.bytes =
           rest.substr(0, static_cast<size_t>(one.count * one.row_bytes));
@@ -102,12 +107,14 @@ Status TakeRows(const std::vector<Arrived>& arrived, Shard& shard) {
   int64_t count = 0;
   for (const Arrived& one : arrived) {
     count += one.count;
-    if (one.dtype == shard.dtype && one.row_bytes == RowBytesInMemory(shard))
+    if (one.dtype == shard.dtype && one.row_bytes == RowBytes(shard) &&
+        one.fields == FieldsTextOf(shard)) {
       continue;
+    }
     return absl::FailedPreconditionError(absl::StrFormat(
         "restore \"%s\": ranks have rows of other types (need %s in %d bytes, "
         "found %s in %d)",
-        shard.key, DTypeName(shard.dtype), RowBytesInMemory(shard),
+        shard.key, DTypeName(shard.dtype), RowBytes(shard),
         DTypeName(one.dtype), one.row_bytes));
   }
   // Another key may have given its range another length.
@@ -122,10 +129,14 @@ Status TakeRows(const std::vector<Arrived>& arrived, Shard& shard) {
     shard.object_elements = -1;
     BELAY_RETURN_IF_ERROR(Resize(count * NumElements(shard.rows->row), shard));
   }
-  auto* next = static_cast<char*>(shard.data);
+  auto* row = static_cast<char*>(shard.data);
   for (const Arrived& one : arrived) {
-    std::memcpy(next, one.bytes.data(), one.bytes.size());
-    next += one.bytes.size();
+    const char* stored = one.bytes.data();
+    for (int64_t i = 0; i < one.count; ++i) {
+      UnpackRow(shard, stored, row);
+      stored += one.row_bytes;
+      row += RowBytesInMemory(shard);
+    }
   }
   return absl::OkStatus();
 }

@@ -152,11 +152,13 @@ Status TakeRows(const RowSpan& range, int64_t total, Shard& shard,
   return absl::OkStatus();
 }
 
-// Lets a shard of structs take the form of those that are stored. What are no
-// rows of structs, the plan says.
+// Lets a shard of structs take the form of those that are stored.
 Status TakeFields(const FoundRows& found, Shard& shard) {
-  if (shard.structs == nullptr || found.shape.size() != 2) {
-    return absl::OkStatus();
+  if (shard.structs == nullptr) return absl::OkStatus();
+  if (found.dtype != DType::kU8 || found.shape.size() != 2) {
+    return absl::FailedPreconditionError(
+        Cat("restore \"", shard.key, "\": no structs are stored (found ",
+            DTypeName(found.dtype), " ", ShapeText(found.shape), ")"));
   }
   return TakeStoredFields(found.fields, found.shape[1],
                           shard.rows->other_fields, shard);
@@ -284,6 +286,7 @@ bool HasRows(const std::vector<Shard>& shards) {
 
 void PutFoundRows(const FoundRows& found, WireWriter& out) {
   out.PutText(found.id);
+  out.Put(found.dtype);
   out.PutShape(found.shape);
   out.PutText(found.fields);
   out.Put(found.ranks.ranks);
@@ -297,6 +300,7 @@ void PutFoundRows(const FoundRows& found, WireWriter& out) {
 FoundRows GetFoundRows(WireReader& in) {
   FoundRows found;
   found.id = in.GetText();
+  found.dtype = in.Get<DType>();
   found.shape = in.GetShape();
   found.fields = in.GetText();
   found.ranks.ranks = in.Get<int64_t>();

@@ -51,6 +51,7 @@ bool HasRows(const std::vector<Shard>& shards);
 // What is stored of rows, and what is said of its ranks, if anything.
 struct FoundRows {
   std::string id;
+  DType dtype = DType::kU8;
   Shape shape;
   std::string fields = {};  // of its structs
   RowRanks ranks;           // of no ranks: nothing is said

@@ -93,8 +93,11 @@ void AddRows(const SavedCheckpoint& saved, const StoredQuestion& question,
   for (const std::string& id : question.rows) {
     const StoredArray* const array = FindArray(saved, StoredKeyOfId(id));
     if (array == nullptr) continue;
-    FoundRows found{
-        .id = id, .shape = array->shape, .fields = array->fields, .ranks = {}};
+    FoundRows found{.id = id,
+                    .dtype = array->dtype,
+                    .shape = array->shape,
+                    .fields = array->fields,
+                    .ranks = {}};
     const auto row = static_cast<uint32_t>(array - saved.arrays.data());
     const auto ranks = std::lower_bound(
         saved.rows.begin(), saved.rows.end(), row,

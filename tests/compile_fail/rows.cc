@@ -89,7 +89,7 @@ void IsRefused(belay::Tracker& tracker, belay::State& state) {
   belay::FieldsOf<Bad> fields = {{"x", &Bad::Go}};
 #elif CASE == 6   // belay stores structs of plain data
   belay::FieldsOf<NotPlain> fields = {{"id", &NotPlain::id}};
-#elif CASE == 7   // no matching function for call
+#elif CASE == 7  // structs whose fields belay::RowType lists
   state.AddRows("x", structs);
 #elif CASE == 8   // use of deleted function
   state.AddRowsById("x", std::vector<int64_t>(3), rows);

@@ -209,12 +209,12 @@ void WriteVersion(const std::string& path, std::vector<uint32_t> version) {
 }
 
 TEST_F(IndexFileTest, ANewerMajorVersionIsRefusedByName) {
-  WriteVersion(Index(), {3, 7});
+  WriteVersion(Index(), {4, 7});
   EXPECT_EQ(ReadIndex(dir_).status(),
             absl::UnimplementedError(
                 "read \"" + Index() +
-                "\": written in format 3.7, a newer one than this belay "
-                "understands; use a newer belay (need format 2, found 3)"));
+                "\": written in format 4.7, a newer one than this belay "
+                "understands; use a newer belay (need format 3, found 4)"));
 }
 
 TEST_F(IndexFileTest, AVersionThatIsNoneIsDamaged) {
