@@ -23,9 +23,9 @@ inline constexpr uint32_t kFormatMinor = 6;
 // ranks either.
 inline constexpr uint32_t kFormatMinorWithoutStructs = 5;
 inline constexpr uint32_t kFormatMinorWithoutRows = 4;
-// What is written where no chunk passes filters: readers of 1.0 can read it. And
-// where some do, but none of an array of structs, whose datasets readers of 2
-// take for those of bytes.
+// What is written where no chunk passes filters: readers of 1.0 can read it.
+// And where some do, but none of an array of structs, whose datasets readers of
+// 2 take for those of bytes.
 inline constexpr uint32_t kFormatMajorFiltered = 2;
 inline constexpr uint32_t kFormatMajorUnfiltered = 1;
 inline constexpr char kIndexMagic[] = "belay checkpoint";
