@@ -144,7 +144,8 @@ class RowsArray final : public ArrayOf<T> {
     ids_ = ids_of_[step][this->rank_];
     const int64_t total = this->steps_[step].rows();
     if (total == 0 || OnceIn(2, own)) return;
-    ids_.resize(Uniform(0, 9, own));
+    // Somebody has to want something.
+    ids_.resize(Uniform(1, 9, own));
     for (int64_t& id : ids_) id = Uniform(0, total - 1, own);
   }
   std::string CheckOwn(size_t step) const override {
