@@ -47,14 +47,10 @@ StoredStep DecodeStep(std::string_view bytes) {
 Status TellOfStep(RestoreRun& run) {
   run.stations.Enter("tell");
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes,
-      FromRoot(run.team, [&]() -> StatusOr<std::string> {
-        std::string encoded;
-        BELAY_RETURN_IF_ERROR(WithMemory("the keys of all arrays", [&] {
-          encoded = EncodeStep(run);
-          return absl::OkStatus();
-        }));
-        return encoded;
+      const std::string bytes, FromRoot(run.team, [&] {
+        return WithMemory(
+            "the keys of all arrays",
+            [&]() -> StatusOr<std::string> { return EncodeStep(run); });
       }));
   Status mine = WithMemory("the keys of all arrays", [&] {
     return Guarded([&] { return run.options.on_open(DecodeStep(bytes)); });

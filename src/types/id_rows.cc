@@ -306,9 +306,9 @@ StatusOr<std::vector<std::string>> RequestRows(
     BELAY_ASSIGN_OR_RETURN(block.ids, IdsOf(block, "restore"));
   }
   BELAY_RETURN_IF_ERROR(GiveLengthsOfIds(blocks, former));
-  for (const IdBlock& block : blocks) {
-    const std::vector<int32_t> ranks = HoldersOf(block, block.ids, num_ranks);
-    const std::vector<int64_t> counts = CountByRank(ranks, num_ranks);
+  for (IdBlock& block : blocks) {
+    block.ranks = HoldersOf(block, block.ids, num_ranks);
+    const std::vector<int64_t> counts = CountByRank(block.ranks, num_ranks);
     std::vector<char*> next(to.size());
     for (size_t rank = 0; rank < to.size(); ++rank) {
       if (counts[rank] == 0) continue;
@@ -316,7 +316,7 @@ StatusOr<std::vector<std::string>> RequestRows(
           Extend(block.shard, counts[rank], counts[rank] * 8, to[rank]);
     }
     for (size_t i = 0; i < block.ids.size(); ++i) {
-      char*& at = next[static_cast<size_t>(ranks[i])];
+      char*& at = next[static_cast<size_t>(block.ranks[i])];
       std::memcpy(at, &block.ids[i], sizeof(block.ids[i]));
       at += sizeof(block.ids[i]);
     }
@@ -372,7 +372,6 @@ StatusOr<std::vector<std::string>> AnswerRequests(
 
 Status TakeAnswers(const std::vector<std::span<std::byte>>& answers,
                    std::vector<IdBlock>& blocks) {
-  const auto num_ranks = static_cast<int>(answers.size());
   std::vector<const std::byte*> next;
   for (const std::span<std::byte> answer : answers) {
     next.push_back(answer.data());
@@ -381,9 +380,8 @@ Status TakeAnswers(const std::vector<std::span<std::byte>>& answers,
     const int64_t bytes = RowBytes(block.shard);
     const int64_t in_memory = RowBytesInMemory(block.shard);
     auto* row = static_cast<char*>(block.shard.data);
-    const std::vector<int32_t> ranks = HoldersOf(block, block.ids, num_ranks);
     WithProgramCopier(block.shard, false, [&](auto unpack) {
-      for (const int32_t rank : ranks) {
+      for (const int32_t rank : block.ranks) {
         const std::byte*& from = next[static_cast<size_t>(rank)];
         unpack(from, row);
         from += bytes;

@@ -35,7 +35,8 @@ struct IdBlock {
   int64_t first = 0;
   int64_t count = 0;
   std::unique_ptr<std::byte[]> rows = nullptr;
-  std::vector<int64_t> ids = {};  // that the program has, once they are asked
+  std::vector<int64_t> ids = {};    // that the program has, once they are asked
+  std::vector<int32_t> ranks = {};  // that hold these
 };
 
 // Errors: InvalidArgument - the ids of all ranks are another number of rows

@@ -14,7 +14,9 @@
 #include "base/wire.h"
 #include "belay/rows.h"
 #include "types/array_access.h"
+#include "types/id_holders.h"
 #include "types/rank_rows.h"
+#include "types/row_copier.h"
 #include "types/struct_layout.h"
 
 namespace belay {
@@ -45,9 +47,10 @@ StatusOr<std::vector<int32_t>> OwnersOf(const Shard& shard, int num_ranks) {
 Status Pack(const Shard& shard, std::vector<std::string>& to) {
   BELAY_ASSIGN_OR_RETURN(const std::vector<int32_t> owners,
                          OwnersOf(shard, static_cast<int>(to.size())));
-  std::vector<int64_t> counts(to.size());
-  for (const int32_t owner : owners) ++counts[static_cast<size_t>(owner)];
+  const std::vector<int64_t> counts =
+      CountByRank(owners, static_cast<int>(to.size()));
   const int64_t bytes = RowBytes(shard);
+  std::vector<char*> next(to.size());
   for (size_t rank = 0; rank < to.size(); ++rank) {
     if (counts[rank] == 0) continue;
     WireWriter head;
@@ -57,16 +60,19 @@ Status Pack(const Shard& shard, std::vector<std::string>& to) {
     head.Put(bytes);
     head.PutText(FieldsTextOf(shard));
     to[rank] += head.bytes();
-    to[rank].reserve(to[rank].size() +
-                     static_cast<size_t>(counts[rank] * bytes));
+    const size_t begin = to[rank].size();
+    to[rank].resize(begin + static_cast<size_t>(counts[rank] * bytes));
+    next[rank] = to[rank].data() + begin;
   }
   const auto* row = static_cast<const char*>(shard.data);
-  std::string stored(static_cast<size_t>(bytes), '\0');
-  for (const int32_t owner : owners) {
-    PackRow(shard, row, stored.data());
-    to[static_cast<size_t>(owner)] += stored;
-    row += RowBytesInMemory(shard);
-  }
+  const int64_t in_memory = RowBytesInMemory(shard);
+  WithProgramCopier(shard, true, [&](auto pack) {
+    for (const int32_t owner : owners) {
+      pack(row, next[static_cast<size_t>(owner)]);
+      next[static_cast<size_t>(owner)] += bytes;
+      row += in_memory;
+    }
+  });
   return absl::OkStatus();
 }
 
@@ -130,14 +136,17 @@ Status TakeRows(const std::vector<Arrived>& arrived, Shard& shard) {
     BELAY_RETURN_IF_ERROR(Resize(count * NumElements(shard.rows->row), shard));
   }
   auto* row = static_cast<char*>(shard.data);
-  for (const Arrived& one : arrived) {
-    const char* stored = one.bytes.data();
-    for (int64_t i = 0; i < one.count; ++i) {
-      UnpackRow(shard, stored, row);
-      stored += one.row_bytes;
-      row += RowBytesInMemory(shard);
+  const int64_t in_memory = RowBytesInMemory(shard);
+  WithProgramCopier(shard, false, [&](auto unpack) {
+    for (const Arrived& one : arrived) {
+      const char* stored = one.bytes.data();
+      for (int64_t i = 0; i < one.count; ++i) {
+        unpack(stored, row);
+        stored += one.row_bytes;
+        row += in_memory;
+      }
     }
-  }
+  });
   return absl::OkStatus();
 }
 

@@ -1,14 +1,12 @@
 #include "types/rank_rows.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "geometry/struct_copy.h"
 #include "types/struct_layout.h"
 
 namespace belay {
@@ -223,24 +221,6 @@ int64_t RowBytes(const Shard& shard) {
 
 int64_t RowBytesInMemory(const Shard& shard) {
   return shard.structs != nullptr ? shard.structs->bytes : RowBytes(shard);
-}
-
-void PackRow(const Shard& shard, const char* row, char* stored) {
-  if (shard.structs == nullptr) {
-    std::memcpy(stored, row, static_cast<size_t>(RowBytes(shard)));
-    return;
-  }
-  const Box one = WholeBox({1, shard.structs->stored_bytes});
-  PackStructs(*shard.structs, one, row, one, stored, one);
-}
-
-void UnpackRow(const Shard& shard, const char* stored, char* row) {
-  if (shard.structs == nullptr) {
-    std::memcpy(row, stored, static_cast<size_t>(RowBytes(shard)));
-    return;
-  }
-  const Box one = WholeBox({1, shard.structs->stored_bytes});
-  UnpackStructs(*shard.structs, one, stored, one, row, one);
 }
 
 StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements) {

@@ -32,10 +32,6 @@ StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements);
 int64_t RowBytes(const Shard& shard);
 int64_t RowBytesInMemory(const Shard& shard);
 
-// Copies a row from where the program has it, as it is stored, and back.
-void PackRow(const Shard& shard, const char* row, char* stored);
-void UnpackRow(const Shard& shard, const char* stored, char* row);
-
 // Lets a shard be restored from another key. What ranks send each other of rows
 // still goes by the program's.
 void TakeKey(const std::string& stored_key, Shard& shard);

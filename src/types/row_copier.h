@@ -8,7 +8,10 @@
 #include <cstring>
 #include <type_traits>
 
+#include "belay/box.h"
+#include "belay/fields.h"
 #include "belay/shard.h"
+#include "geometry/struct_copy.h"
 #include "model/shard_store.h"
 #include "types/rank_rows.h"
 
@@ -47,10 +50,12 @@ void WithCopier(int64_t bytes, Visit visit) {
 template <typename Visit>
 void WithProgramCopier(const Shard& shard, bool packs, Visit visit) {
   if (!IsStrided(shard)) return WithCopier(RowBytes(shard), visit);
-  visit([&shard, packs](const void* from, void* to) {
-    const auto* source = static_cast<const char*>(from);
-    auto* target = static_cast<char*>(to);
-    packs ? PackRow(shard, source, target) : UnpackRow(shard, source, target);
+  const StructLayout& layout = *shard.structs;
+  const Box one = WholeBox({1, layout.stored_bytes});
+  visit([&layout, &one, packs](const void* from, void* to) {
+    const auto copy = packs ? &PackStructs : &UnpackStructs;
+    copy(layout, one, static_cast<const char*>(from), one,
+         static_cast<char*>(to), one);
   });
 }
 
