@@ -48,30 +48,12 @@ submit() {
       --open-mode=append "$@"
 }
 
-# srun_train ARGUMENTS: srun of a training in the batch script of `submit`, and
-# again where Open MPI 4.1 has crashed in MPI_Init. On a busy machine a rank that
-# is late gets a message there that nobody takes yet: tag 65 of its TCP transport
-# has no callback. Only before the training has said anything.
-srun_train() {
-  local output=$work/$SLURM_JOB_NAME.out said status attempt
-  for attempt in 1 2 3; do
-    said=$(grep -c '^char_lm: ' "$output" || true)
-    status=0
-    srun --mpi=pmix "$@" || status=$?
-    [[ $status -eq 139 ]] || break
-    [[ $(grep -c '^char_lm: ' "$output" || true) -eq $said ]] || break
-    echo "note: start $attempt ended in MPI_Init"
-  done
-  return "$status"
-}
-export -f srun_train
-
 # submit_until_node_dies NODES STEPS SAVE_EVERY: a training with one rank on each
 # node that it gets. Its losses go to losses.log. Prints the job's id.
 submit_until_node_dies() {
   steps=$2 save_every=$3 submit train -N "$1" --requeue <<'END_OF_JOB'
 echo "start ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NUM_NODES nodes, script on $SLURMD_NODENAME"
-srun_train -n "$SLURM_JOB_NUM_NODES" $train --resume --steps "$steps" \
+srun --mpi=pmix -n "$SLURM_JOB_NUM_NODES" $train --resume --steps "$steps" \
   --save-every "$save_every" --loss-log "$work/losses.log"
 # To end now would be the end of the job, before Slurm sees the dead node.
 [[ $? -eq 0 ]] || sleep 300

@@ -6,7 +6,7 @@ source "$(dirname "$0")/../lib.sh"
 
 job=$(submit train -N 2-4 --requeue <<'END_OF_JOB'
 echo "start ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NUM_NODES nodes"
-srun_train -n "$SLURM_JOB_NUM_NODES" $train --resume --deadline 8 \
+srun --mpi=pmix -n "$SLURM_JOB_NUM_NODES" $train --resume --deadline 8 \
   --save-every 100 --steps 800 --loss-log "$work/losses.log"
 # To end now would be the end of the job, before Slurm sees the dead node.
 [[ $? -eq 0 ]] || sleep 300

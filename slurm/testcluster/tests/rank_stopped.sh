@@ -34,7 +34,7 @@ first=$last
 
 echo "-- srun"
 job=$(submit srun -N 2 --ntasks-per-node=2 <<'END_OF_JOB'
-srun_train $patient
+srun --mpi=pmix $patient
 echo "srun ended with $?"
 END_OF_JOB
 )

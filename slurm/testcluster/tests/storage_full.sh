@@ -6,7 +6,7 @@ source "$(dirname "$0")/../lib.sh"
 
 start() {
   submit train -N 2 --ntasks-per-node=2 <<'END_OF_JOB'
-srun_train $train --resume --save-every 100 \
+srun --mpi=pmix $train --resume --save-every 100 \
   --steps 1000 --loss-log "$work/losses.log"
 END_OF_JOB
 }
