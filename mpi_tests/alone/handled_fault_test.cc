@@ -14,10 +14,31 @@
 
 #include "absl/strings/str_cat.h"
 #include "belay/checkpoint.h"
+#include "belay/rows.h"
 #include "fault_points.h"
 #include "handler_testing.h"
 #include "store/paths.h"
 #include "values.h"
+
+namespace belay::testing {
+
+// With padding, and stored in another order than it lies in memory.
+struct Atom {
+  int16_t kind = 0;
+  double place[2] = {};
+
+  friend bool operator==(const Atom&, const Atom&) = default;
+};
+
+}  // namespace belay::testing
+
+template <>
+struct belay::RowType<belay::testing::Atom> {
+  using Atom = belay::testing::Atom;
+  static belay::FieldsOf<Atom> Fields() {
+    return {{"place", &Atom::place}, {"kind", &Atom::kind}};
+  }
+};
 
 namespace belay::testing {
 namespace {
@@ -67,6 +88,13 @@ struct HandledValues {
     for (const double row : rows) {
       if (WorldRank() == 0) owned.insert(owned.end(), WorldSize() + 1, row);
     }
+    // Each with a number, and in the opposite order of it.
+    for (const int id : {WorldSize() + WorldRank(), WorldRank()}) {
+      ids.push_back(id);
+      cells.push_back(static_cast<float>(seed + id));
+      atoms.push_back({static_cast<int16_t>(seed), {0.5 * id, 1}});
+    }
+    moving.assign(static_cast<size_t>(WorldRank()), atoms.front());
   }
 
   State state() {
@@ -75,6 +103,9 @@ struct HandledValues {
     // All go to rank 0, which has the last one.
     state.AddRows("owned", owned, {.owner = [](const double&) { return 0; }});
     state.AddPerRank("seed", seed_of_rank);
+    state.AddRows("moving", moving);
+    state.AddRowsById("cells", ids, cells);
+    state.AddRowsById("atoms", ids, atoms);
     state.AddPiece("halo", {3 * WorldSize()}, {{3 * WorldRank()}, {3}},
                    {halo, {.before = {1}, .fill_ghosts = true}});
     state.Add("shared", shared);
@@ -89,6 +120,9 @@ struct HandledValues {
     tracker.Rows("rows", rows);
     tracker.Rows("owned", owned, {.owner = [](const double&) { return 0; }});
     tracker.PerRank("seed", seed_of_rank);
+    tracker.Rows("moving", moving);
+    tracker.RowsById("cells", ids, cells);
+    tracker.RowsById("atoms", ids, atoms);
     tracker.Value("shared", shared);
     tracker.Value(absl::StrCat("own ", WorldRank()), own);
     tracker.Value("texts", texts);
@@ -104,6 +138,9 @@ struct HandledValues {
   std::map<std::string, std::vector<float>> map;
   std::optional<double> none;
   std::vector<double> rows, owned;
+  std::vector<int64_t> ids;
+  std::vector<float> cells;
+  std::vector<Atom> atoms, moving;
   std::string seed_of_rank;
   std::vector<double> halo;
   int64_t number;
@@ -234,10 +271,12 @@ TEST_F(HandledFaultTest, EveryCallOfAHandlerMayFail) {
   ASSERT_EQ(SaveSeed(1, 1), absl::OkStatus());
   HandledValues found(0);
   const State state = found.state();
+  const RestoreOptions options = {
+      .on_open = [](const StoredStep&) { return fault::Point("on open"); },
+      .handlers = &handlers_,
+      .deadline_seconds = 60};
   const auto restore = [&] {
-    return Restore(comm_, run(), 1, state,
-                   {.handlers = &handlers_, .deadline_seconds = 60})
-        .status();
+    return Restore(comm_, run(), 1, state, options).status();
   };
   const std::set<std::string> saved = Sweep(
       1, [&] { return SaveSeed(2, 2); },
@@ -258,6 +297,7 @@ TEST_F(HandledFaultTest, EveryCallOfAHandlerMayFail) {
   EXPECT_EQ(With(restored, "list for restore"), 2 * size_);
   EXPECT_EQ(With(restored, "received: "), 2 * size_);
   EXPECT_EQ(With(restored, "received all: "), 2 * size_);
+  EXPECT_EQ(With(restored, "on open: "), size_);
   EXPECT_TRUE(RestoresAs(1, 1));
 }
 
