@@ -1,18 +1,15 @@
 // The state of three kinds of simulation codes, with the shapes, cuts and ghost
 // cells that these have, saved and restored on different numbers of ranks:
 //
-// - A Lagrangian hydrodynamics code on a cube of p^3 ranks, as LULESH is:
-// values
-//   of elements, [n][n][n] over all ranks, and of nodes, [n+1][n+1][n+1]. A
-//   rank has its elements and all their nodes; those of the upper faces belong
-//   to its neighbours.
+// - A Lagrangian hydrodynamics code on a cube of p^3 ranks, as LULESH is.
+//   Elements are [n][n][n] over all ranks, and nodes [n+1][n+1][n+1]. A rank
+//   has its elements and all their nodes; those of the upper faces belong to
+//   its neighbours.
 // - A finite volume code that is cut along x only, as miniWeather is: [4][z][x]
-//   with two ghost cells on each side of z and x, periodic in x, and a number
-//   of columns that differs by one between ranks. In C, and in Fortran with the
-//   axes the other way round.
+//   with two ghost cells on each side of z and x, periodic in x. Ranks differ
+//   by one column. In C, and in Fortran with the axes the other way round.
 // - A heat equation cut into blocks of rows, one ghost row on either side.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,7 +25,6 @@ namespace belay {
 namespace {
 
 using testing::Ok;
-using testing::SumOverRanks;
 
 constexpr double kUntouched = -1;
 
@@ -261,7 +257,7 @@ class SimulationStatesTest : public testing::CheckpointTest {
     MPI_Barrier(MPI_COMM_WORLD);
   }
 
-  // Each number of ranks saves, and all others restore what it has saved.
+  // Each number of ranks saves, and all restore what it has saved.
   void ExpectRestoresOnAll(const std::vector<int>& all_ranks, Maker make) {
     for (const int saving : all_ranks) {
       if (saving > size_) continue;

@@ -335,12 +335,11 @@ TEST_F(IdRowsTest, AnotherNumberThanCounted) {
 }
 
 TEST_F(IdRowsTest, NobodyAsksForAnything) {
-  std::vector<int64_t> ids = Deal(kCells, 2);
-  std::vector<double> values = ValuesOf(ids);
+  SaveCells();
+  std::vector<int64_t> ids;
+  std::vector<double> values;
   State state;
   state.AddRowsById("value", ids, values);
-  Ok(Save(comm_, run(), 1, state));
-  ids.clear();
   ExpectRefused(
       Restore(comm_, run(), 1, state).status(),
       absl::StatusCode::kFailedPrecondition,

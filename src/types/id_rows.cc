@@ -335,8 +335,7 @@ Status CheckNothingIsThere(const std::vector<IdBlock>& blocks) {
     if (block.total == 0) continue;
     return absl::FailedPreconditionError(
         absl::StrFormat("restore \"%s\": no rank has an id, and %d rows are "
-                        "stored: set the ids "
-                        "to what each rank is to get",
+                        "stored: set the ids to what each rank is to get",
                         block.shard.key, block.total));
   }
   return absl::OkStatus();

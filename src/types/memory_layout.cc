@@ -30,8 +30,7 @@ Status CheckLayout(const MemoryLayout& layout, const Box& box) {
   if (!layout.strides.empty() && layout.order != AxisOrder::kRowMajor) {
     return absl::InvalidArgumentError(
         "MemoryLayout: both strides and an order are given, and strides say "
-        "all "
-        "(need one of them)");
+        "all (need one of them)");
   }
   for (const auto* cells : {&layout.before, &layout.after}) {
     for (const int64_t number : *cells) {
