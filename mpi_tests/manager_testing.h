@@ -45,7 +45,9 @@ class ManagerTest : public ::testing::Test {
   StatusOr<CheckpointManager> Manage(ManagerOptions options = {}) {
     options.clock = [this] { return time_; };
     options.save.durable = false;
-    options.save.deadline_seconds = 60;
+    if (options.save.deadline_seconds == SaveOptions{}.deadline_seconds) {
+      options.save.deadline_seconds = 60;
+    }
     return CheckpointManager::Create(program_.checkpoint(), Run(), options);
   }
 

@@ -62,7 +62,8 @@ struct ManagedSave {
   std::vector<int64_t> deleted;    // steps, ascending
   std::vector<std::string> notes;  // what went wrong after the commit
   // Set if the rules or the caller asked for this save, but it failed and that
-  // is tolerated: Unavailable, ResourceExhausted or Internal.
+  // is tolerated: Unavailable, ResourceExhausted, Internal, or NotFound of what
+  // a node no longer sees.
   std::optional<Status> failure;
 
   // Returns what was saved, or why nothing was, what was deleted and the notes,

@@ -32,10 +32,11 @@ class ManagerOutageTest : public ManagerTest {
   ~ManagerOutageTest() override { outage = {}; }
 
   // After so many calls this rank, or all, sees nothing of the directory.
-  void GoAway(int64_t after = 0, std::optional<int> rank = std::nullopt) {
+  void GoAway(int64_t after = 0, std::optional<int> rank = std::nullopt,
+              int error = ENOTCONN) {
     outage = {};
     if (rank.value_or(WorldRank()) == WorldRank()) {
-      outage = {.below = Run(), .after = after};
+      outage = {.below = Run(), .after = after, .error = error};
     }
   }
   static void ComeBack() { outage = {}; }
@@ -66,8 +67,10 @@ class ManagerOutageTest : public ManagerTest {
     ASSERT_EQ(saved.status(), absl::OkStatus());
     EXPECT_EQ(saved->failure.has_value(), !saved->saved);
     const Status failure = saved->failure.value_or(absl::OkStatus());
-    SameError(failure, saved->saved ? absl::StatusCode::kOk
-                                    : absl::StatusCode::kUnavailable);
+    const absl::StatusCode code = absl::IsNotFound(failure)
+                                      ? absl::StatusCode::kNotFound
+                                      : absl::StatusCode::kUnavailable;
+    SameError(failure, saved->saved ? absl::StatusCode::kOk : code);
     const auto next = SaveStep(manager, 4);
     ASSERT_EQ(next.status(), absl::OkStatus());
     EXPECT_TRUE(next->saved) << next->reason;
@@ -86,17 +89,24 @@ class ManagerOutageTest : public ManagerTest {
 };
 
 // From each call of a save on, on each rank and on all of them.
-TEST_F(ManagerOutageTest, ASaveThatFailsAnywhereIsMadeUpFor) {
+class AnyOutageTest : public ManagerOutageTest,
+                      public ::testing::WithParamInterface<int> {};
+
+TEST_P(AnyOutageTest, ASaveThatFailsAnywhereIsMadeUpFor) {
   std::vector<std::optional<int>> victims = {std::nullopt, 0};
   if (WorldSize() > 1) victims.emplace_back(WorldSize() - 1);
   int64_t tried = 0;
   for (const std::optional<int> victim : victims) {
     for (int64_t after = 0;; after += after < 12 ? 1 : 3) {
-      SCOPED_TRACE(::testing::Message() << "after " << after << " calls");
-      auto manager = Manage({.tolerated_failures = 1, .max_to_keep = 9});
+      SCOPED_TRACE(::testing::Message()
+                   << "after " << after << " calls, on rank "
+                   << victim.value_or(-1));
+      auto manager = Manage({.tolerated_failures = 1,
+                             .max_to_keep = 9,
+                             .save = {.deadline_seconds = 1}});
       ASSERT_EQ(manager.status(), absl::OkStatus());
       for (const int64_t step : {1, 2}) SaveStep(*manager, step).IgnoreError();
-      GoAway(after, victim);
+      GoAway(after, victim, GetParam());
       const auto saved = SaveStep(*manager, 3);
       int64_t failed_here = outage.calls > after ? 1 : 0;
       ComeBack();
@@ -112,6 +122,10 @@ TEST_F(ManagerOutageTest, ASaveThatFailsAnywhereIsMadeUpFor) {
   }
   EXPECT_GT(tried, 40);
 }
+
+// The server has gone; a node sees the directory as if nothing were there.
+INSTANTIATE_TEST_SUITE_P(All, AnyOutageTest,
+                         ::testing::Values(ENOTCONN, ENOENT));
 
 TEST_F(ManagerOutageTest, ItIsToldAndThePreviousStepsStay) {
   auto manager = Manage({.tolerated_failures = 2, .max_to_keep = 1});

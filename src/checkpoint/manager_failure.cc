@@ -23,10 +23,11 @@ using Impl = CheckpointManager::Impl;
 constexpr double kLeastPause = 10;
 constexpr double kPausePerSecond = 10;
 
-// Whether trying again may help, if the file system was the cause.
+// Whether trying again may help, if the file system was the cause. What is not
+// found was there when the manager was made: a node may have lost sight of it.
 bool MayPass(const Status& status) {
   return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
-         absl::IsInternal(status);
+         absl::IsInternal(status) || absl::IsNotFound(status);
 }
 
 // What rank 0 tells of a failure.

@@ -318,13 +318,8 @@ void Report(SaveRun& run) {
 // noticed then may be anything. Rank 0 only.
 Status FindRival(const SaveRun& run) {
   if (!run.has_directory || run.is_owner) return absl::OkStatus();
-  const StatusOr<bool> ours = IsOurs(run.path, run.nonce);
-  if (ours.value_or(true)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrFormat("save \"%s\": another save of this step has taken the "
-                      "directory over: two "
-                      "jobs save the same step at once",
-                      run.Directory()));
+  const Status ours = CheckOurs("save", run.path, run.nonce);
+  return absl::IsFailedPrecondition(ours) ? ours : absl::OkStatus();
 }
 
 // Returns the reason of a failure that is agreed, for all ranks. Collective.

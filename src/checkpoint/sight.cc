@@ -50,7 +50,7 @@ Status AgreeOnSight(Team& team, const Status& mine, bool sees,
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> all,
       AllGather(team, Cat(sees ? "y" : "n", HostName())));
-  return absl::FailedPreconditionError(absl::StrFormat(
+  return absl::UnavailableError(absl::StrFormat(
       "%s: what rank 0 made on host \"%s\" was not seen within %g s by %s; all "
       "ranks need the same path on a shared file system",
       operation, all[0].substr(1), seconds, BlindHosts(all)));

@@ -113,13 +113,7 @@ StatusOr<bool> WaitForStep(const std::string& path, uint64_t nonce,
 
 Status CommitStep(const std::string& path, bool durable, uint64_t nonce) {
   const std::string from = InProgressPath(path);
-  BELAY_ASSIGN_OR_RETURN(const bool ours, IsOurs(path, nonce));
-  if (!ours) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "commit \"%s\": another save of this step has taken the directory "
-        "over: two jobs save the same step at once",
-        from));
-  }
+  BELAY_RETURN_IF_ERROR(CheckOurs("commit", path, nonce));
   BELAY_RETURN_IF_ERROR(RemoveTree(JoinPath(from, MarkerName(nonce))));
   if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(from));
   BELAY_ASSIGN_OR_RETURN(const HeldFile held,
@@ -137,6 +131,28 @@ Status UndoCommit(const std::string& path) {
 
 StatusOr<bool> IsOurs(const std::string& path, uint64_t nonce) {
   return Exists(JoinPath(InProgressPath(path), MarkerName(nonce)));
+}
+
+Status CheckOurs(std::string_view operation, const std::string& path,
+                 uint64_t nonce) {
+  const std::string directory = InProgressPath(path);
+  const StatusOr<std::vector<std::string>> names = ListDirectory(directory);
+  if (!names.ok() && !absl::IsNotFound(names.status())) return names.status();
+  bool is_taken = false;
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
+    if (name == MarkerName(nonce)) return absl::OkStatus();
+    is_taken = is_taken || IsMarker(name);
+  }
+  if (is_taken) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s \"%s\": another save of this step has taken the directory over: "
+        "two jobs save the same step at once",
+        std::string(operation), directory));
+  }
+  return absl::NotFoundError(absl::StrFormat(
+      "%s \"%s\": the directory was removed during the save, or this host no "
+      "longer sees it",
+      std::string(operation), directory));
 }
 
 void RemoveDebris(const std::string& path) {

@@ -41,9 +41,8 @@ StatusOr<bool> WaitForStep(const std::string& path, uint64_t nonce,
 // checkpoint that is there already is swapped against it and waits under the
 // temporary name. With `durable`, directories are synced before and after.
 // After an error `path` is not committed. Rank 0 only.
-// Errors: FailedPrecondition - the marker is gone: another save of this name
-//   has taken the directory over; or a program has pinned what is there; those
-//   of Rename and SyncDirectory.
+// Errors: those of CheckOurs; FailedPrecondition - a program has pinned what is
+//   there; those of Rename and SyncDirectory.
 Status CommitStep(const std::string& path, bool durable, uint64_t nonce);
 
 // Takes a commit back that not all ranks have heard of. Rank 0 only.
@@ -52,6 +51,12 @@ Status UndoCommit(const std::string& path);
 
 // Whether the directory in progress is the one that `nonce` began. Local.
 StatusOr<bool> IsOurs(const std::string& path, uint64_t nonce);
+
+// The same as an error that says why it is not. Local.
+// Errors: FailedPrecondition - another save of this name has taken the directory
+//   over; NotFound - it is gone, or no longer seen; those of ListDirectory.
+Status CheckOurs(std::string_view operation, const std::string& path,
+                 uint64_t nonce);
 
 // Removes <path>.inprogress: what is left of a failed save, or a checkpoint
 // that was replaced; best effort, so that no other result is hidden. Rank 0

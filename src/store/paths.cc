@@ -13,6 +13,7 @@ namespace belay {
 namespace {
 
 constexpr char kInProgress[] = ".inprogress";
+constexpr char kMarker[] = "writer_";
 constexpr char kReplaced[] = ".replaced";
 constexpr size_t kMaxPrefix = 200;
 constexpr std::string_view kReservedGroup = ".belay";
@@ -133,8 +134,10 @@ std::string NameOf(std::string_view path) {
 }
 
 std::string MarkerName(uint64_t nonce) {
-  return absl::StrFormat("writer_%016x", nonce);
+  return absl::StrFormat("%s%016x", kMarker, nonce);
 }
+
+bool IsMarker(std::string_view name) { return name.starts_with(kMarker); }
 
 std::string IndexName() { return "index.h5"; }
 

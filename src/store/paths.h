@@ -60,6 +60,8 @@ std::string NameOf(std::string_view path);
 std::string WithoutSlashes(std::string_view path);
 // The file whose presence proves that ranks see the same directory. Local.
 std::string MarkerName(uint64_t nonce);
+// Whether this is one, of any save. Local.
+bool IsMarker(std::string_view name);
 // "index.h5". Local.
 std::string IndexName();
 // "metadata.json". Local.

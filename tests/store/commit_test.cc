@@ -223,6 +223,13 @@ TEST_F(CommitTest, ADirectoryThatAnotherSaveTookOverIsNotCommitted) {
                 "two jobs save the same step at once"));
   EXPECT_EQ(IsOurs(Step(7), kNonce).value(), false);
   EXPECT_EQ(IsOurs(Step(7), 1).value(), true);
+  fs::remove_all(Path("run/step_00000007.inprogress"));
+  EXPECT_EQ(CommitStep(Step(7), true, 1),
+            absl::NotFoundError(
+                "commit \"" + Path("run/step_00000007.inprogress") +
+                "\": the directory was removed during the save, or this host "
+                "no longer sees it"));
+  ASSERT_EQ(BeginStep(Step(7), false, true, 1), absl::OkStatus());
   EXPECT_EQ(CommitStep(Step(7), true, 1), absl::OkStatus());
 }
 
