@@ -12,7 +12,7 @@
 #include "model/save_args.h"
 #include "model/shard_device.h"
 #include "model/stored_values.h"
-#include "types/id_rows.h"
+#include "types/id_block.h"
 #include "types/struct_layout.h"
 
 namespace belay {

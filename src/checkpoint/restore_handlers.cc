@@ -2,24 +2,19 @@
 // that are not stored are left out.
 #include <algorithm>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
-#include "base/with_memory.h"
 #include "checkpoint/restore_run.h"
-#include "parallel/all_to_all.h"
 #include "types/owned_rows.h"
 #include "types/stored_answer.h"
 #include "types/strictness.h"
 
 namespace belay {
 namespace {
-
-constexpr std::string_view kOnTheirWay = "rows on their way";
 
 // For all ranks, as bytes. Rank 0 only.
 StatusOr<std::string> AnswerOnRoot(const std::vector<std::string>& gathered,
@@ -103,43 +98,6 @@ StatusOr<HandlerListing> ListFitted(RestoreRun& run, ValuesToRead values,
   BELAY_RETURN_IF_ERROR(
       ListComputed(run, std::move(computed), answer, listing, mismatched));
   return listing;
-}
-
-// Gives rows to the ranks that own them. Collective; agreed.
-Status HandOutRows(RestoreRun& run) {
-  run.stations.Enter("rows");
-  run.any_owned = false;
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const ReceivedBytes received, AllToAllOf(run.team, kOnTheirWay, [&] {
-        return PackByOwner(run.shards, run.team.size());
-      }));
-  return Agree(run.team, WithMemory("rows that this rank owns", [&] {
-                 return TakeOwned(received.FromAll(), run.shards);
-               }));
-}
-
-// Gets the rows that this rank has asked for by their ids from the ranks that
-// have read them. Collective; agreed.
-Status FetchById(RestoreRun& run) {
-  run.stations.Enter("ids");
-  run.any_ids = false;
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const ReceivedBytes requests, AllToAllOf(run.team, kOnTheirWay, [&] {
-        return RequestRows(run.team.size(), run.id_blocks, run.former);
-      }));
-  std::vector<int64_t> asked = {CountIds(run.id_blocks)};
-  BELAY_RETURN_IF_AGREED(MaxAll(run.team, asked));
-  BELAY_RETURN_IF_AGREED(
-      Agree(run.team, asked[0] > 0 ? absl::OkStatus()
-                                   : CheckNothingIsThere(run.id_blocks)));
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const ReceivedBytes answers, AllToAllOf(run.team, kOnTheirWay, [&] {
-        return AnswerRequests(requests.FromAll(), run.id_blocks);
-      }));
-  const Status status =
-      Guarded([&] { return TakeAnswers(answers.FromAll(), run.id_blocks); });
-  run.id_blocks.clear();
-  return Agree(run.team, status);
 }
 
 // Whether handlers want more, and lists it. Collective; agreed.

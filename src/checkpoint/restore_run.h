@@ -23,7 +23,7 @@
 #include "parallel/collective.h"
 #include "transform/plan.h"
 #include "types/handler_table.h"
-#include "types/id_rows.h"
+#include "types/id_block.h"
 #include "types/restore_chooser.h"
 #include "types/stored_answer.h"
 #include "types/value_listing.h"
@@ -187,6 +187,16 @@ Status ShareComputed(RestoreRun& run, std::vector<Conversion>& mismatched);
 
 // Computes the values of which all is read. Collective; agreed.
 Status ComputeTogether(RestoreRun& run);
+
+// Gives rows to the ranks that own them. Collective; agreed.
+// Errors: those of PackByOwner and TakeOwned.
+Status HandOutRows(RestoreRun& run);
+
+// Gets the rows that this rank wants by their ids from the ranks that have read
+// them. Collective; agreed.
+// Errors: those of AskForIds, CheckNothingIsThere, AnswerRequests and
+//   CheckSameIds.
+Status FetchById(RestoreRun& run);
 
 // Tells the handlers that what they listed is there. Returns whether any rank
 // wants more, which run.listing then has. Collective; agreed.

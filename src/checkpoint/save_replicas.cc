@@ -1,6 +1,5 @@
 // Station compare of a save: whether replicas are equal.
 #include <span>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -17,7 +16,7 @@ namespace belay {
 namespace {
 
 // What this rank holds, for the rank that compares it. Local.
-std::vector<std::string> SumsByComparer(const SaveRun& run) {
+Status SumsByComparer(const SaveRun& run, Messages& to) {
   std::vector<std::vector<ReplicaSum>> sums(
       static_cast<size_t>(run.team.size()));
   for (const ReplicaRange& range : run.cache.planned.replicas.ranges) {
@@ -31,15 +30,16 @@ std::vector<std::string> SumsByComparer(const SaveRun& run) {
       sums[static_cast<size_t>(comparer)].push_back(std::move(sum));
     }
   }
-  std::vector<std::string> encoded;
-  for (const auto& some : sums) encoded.push_back(EncodeSums(some));
-  return encoded;
+  for (size_t rank = 0; rank < to.size(); ++rank) {
+    to[rank].Append(EncodeSums(sums[rank]));
+  }
+  return absl::OkStatus();
 }
 
 // Compares what all ranks said of the boxes that this one compares. Local.
-ReplicaDifferences Compare(const ReceivedBytes& received) {
+ReplicaDifferences Compare(const std::vector<std::span<std::byte>>& received) {
   std::vector<ReplicaSum> all;
-  for (const std::span<std::byte> bytes : received.FromAll()) {
+  for (const std::span<std::byte> bytes : received) {
     const auto* data = reinterpret_cast<const char*>(bytes.data());
     for (ReplicaSum& sum : DecodeSums({data, bytes.size()})) {
       all.push_back(std::move(sum));
@@ -75,13 +75,13 @@ Status CompareReplicas(SaveRun& run) {
 }
 
 Status NameDifferentReplicas(SaveRun& run) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const ReceivedBytes received,
-      AllToAllOf(run.team, "the sums of replicas",
-                 [&] { return SumsByComparer(run); }));
+  Mail mail(run.team.size());
+  BELAY_RETURN_IF_AGREED(
+      ExchangeMail(run.team, "the sums of replicas", mail,
+                   [&](Messages& to) { return SumsByComparer(run, to); }));
   ReplicaDifferences differences;
   const Status compared = WithMemory("the sums of replicas", [&] {
-    differences = Compare(received);
+    differences = Compare(mail.from);
     return absl::OkStatus();
   });
   std::vector<int64_t> count = {differences.count};

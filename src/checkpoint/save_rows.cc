@@ -5,11 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/guarded.h"
 #include "base/status_macros.h"
 #include "base/with_memory.h"
 #include "checkpoint/save_run.h"
 #include "parallel/all_to_all.h"
-#include "types/id_rows.h"
+#include "types/id_save.h"
 #include "types/rank_rows.h"
 #include "types/row_counts.h"
 
@@ -41,9 +42,8 @@ Status PlaceRowsTogether(SaveRun& run, std::vector<KeyRows>& keys) {
 
 namespace {
 
-// Lets shards with ids be blocks of consecutive ones, and packs what goes into
-// the blocks of all ranks. Local.
-StatusOr<std::vector<std::string>> PackRows(SaveRun& run) {
+// Lets shards with ids be blocks of consecutive ones. Local.
+Status TakeBlocks(SaveRun& run) {
   for (const RowPlacement& placement : run.cache.placements) {
     if (!placement.has_ids) continue;
     Shard& shard = run.shards[static_cast<size_t>(placement.shard)];
@@ -51,21 +51,37 @@ StatusOr<std::vector<std::string>> PackRows(SaveRun& run) {
     block.shard = shard;
     block.total = placement.total;
     block.holders = placement.holders;
-    BELAY_ASSIGN_OR_RETURN(shard,
-                           TakeBlock(run.team.rank(), run.team.size(), block));
+    BELAY_RETURN_IF_ERROR(CountIds(block));
+    BELAY_ASSIGN_OR_RETURN(shard, TakeBlock(run.team.rank(), run.team.size(),
+                                            NoteSenders::kYes, block));
   }
-  return PackById(run.id_blocks, run.team.size());
+  return absl::OkStatus();
 }
 
 // Sends rows with ids to the ranks that write them. Collective; agreed.
 Status SortById(SaveRun& run) {
   run.stations.Enter("ids");
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const ReceivedBytes received,
-      AllToAllOf(run.team, "rows on their way", [&] { return PackRows(run); }));
-  return Agree(run.team, WithMemory("rows in the order of their ids", [&] {
-                 return FillBlocks(received.FromAll(), run.id_blocks);
-               }));
+  std::vector<IdWindow> windows;
+  Status status = Guarded([&] {
+    return WithMemory("rows in the order of their ids", [&]() -> Status {
+      BELAY_RETURN_IF_ERROR(TakeBlocks(run));
+      windows = CutWindows(run.id_blocks, run.team.size());
+      return absl::OkStatus();
+    });
+  });
+  std::vector<int64_t> most = {std::ssize(windows)};
+  BELAY_RETURN_IF_AGREED(MaxAll(run.team, most, status));
+  windows.resize(static_cast<size_t>(most[0]));
+  Mail mail(run.team.size());
+  for (const IdWindow& window : windows) {
+    BELAY_RETURN_IF_AGREED(
+        ExchangeMail(run.team, "rows on their way", mail, [&](Messages& to) {
+          return status.ok() ? PackWindow(run.id_blocks, window, to) : status;
+        }));
+    status = Guarded([&] { return FillBlocks(mail.from, run.id_blocks); });
+  }
+  if (status.ok()) status = CheckFilled(run.id_blocks);
+  return Agree(run.team, status);
 }
 
 }  // namespace

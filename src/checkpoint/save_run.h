@@ -18,7 +18,7 @@
 #include "store/stripe_counter.h"
 #include "store/striping.h"
 #include "types/handler_table.h"
-#include "types/id_rows.h"
+#include "types/id_block.h"
 #include "types/value_listing.h"
 
 namespace belay {
@@ -81,7 +81,7 @@ uint64_t SumReplicas(const SaveRun& run);
 Status PlaceRowsTogether(SaveRun& run, std::vector<KeyRows>& keys);
 
 // Lets them stand there, in each save. Collective; agreed.
-// Errors: those of PackById and FillBlocks.
+// Errors: those of CountIds, PackWindow, FillBlocks and CheckFilled.
 Status TakePlaces(SaveRun& run);
 
 // Station compare, for a plan that is new. Collective; agreed.

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string_view>
 
+#include "base/ceil_divide.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 
@@ -12,8 +13,6 @@ namespace {
 
 // More than anybody can want, and few enough for the memory of every rank.
 constexpr int64_t kMostBoxes = int64_t{1} << 22;
-
-int64_t CeilDivide(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 Status Refuse(const Shape& shape, std::string_view partitioner,
               std::string_view cause) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/ceil_divide.h"
 #include "base/status_macros.h"
 #include "belay/sharding_policy.h"
 #include "model/listed_pieces.h"
@@ -14,8 +15,6 @@ namespace {
 
 // More groups than anybody can want, and than rank 0 can be trusted to hold.
 constexpr int64_t kMaxGroups = int64_t{1} << 22;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 class Packer {
  public:
@@ -87,7 +86,7 @@ class Packer {
       // With whole rows, runs in the file are longest. They leave less than a
       // third of a group empty if two or more fit.
       if (axis == first && slices > 1) return first;
-      const int64_t groups = CeilDiv(box.shape[axis], slices);
+      const int64_t groups = CeilDivide(box.shape[axis], slices);
       if (best == kNoAxis || groups < fewest) {
         best = axis;
         fewest = groups;

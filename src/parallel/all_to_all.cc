@@ -161,21 +161,25 @@ StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
   return received;
 }
 
-StatusOr<ReceivedBytes> AllToAllOf(
-    Team& team, std::string_view what,
-    absl::FunctionRef<StatusOr<std::vector<std::string>>()> make) {
-  std::vector<std::string> made;
-  std::vector<std::span<const std::byte>> to;
+Status ExchangeMail(Team& team, std::string_view what, Mail& mail,
+                    absl::FunctionRef<Status(Messages& to)> make) {
   const Status status = Guarded([&] {
-    return WithMemory(what, [&]() -> Status {
-      BELAY_ASSIGN_OR_RETURN(made, make());
-      for (const std::string& bytes : made) {
-        to.push_back(std::as_bytes(std::span(bytes)));
-      }
-      return absl::OkStatus();
+    return WithMemory(what, [&] {
+      for (Message& message : mail.to) message.Clear();
+      return make(mail.to);
     });
   });
-  return AllToAll(team, status, to);
+  std::vector<std::span<const std::byte>> to;
+  for (Message& message : mail.to) to.push_back(message.bytes());
+  const auto own = static_cast<size_t>(team.rank());
+  to[own] = {};
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      ReceivedBytes received,
+      AllToAll(team, status, to, {}, std::move(mail.memory)));
+  mail.from = received.FromAll();
+  mail.from[own] = mail.to[own].bytes();
+  mail.memory = std::move(received.memory);
+  return absl::OkStatus();
 }
 
 }  // namespace belay

@@ -9,12 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "base/huge_pages.h"
+#include "base/message.h"
 #include "belay/status.h"
 #include "parallel/collective.h"
 
@@ -70,12 +70,25 @@ StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
                                  const Sameness& same = {},
                                  ReusableBytes memory = {});
 
-// The same of what `make` returns for each rank. Collective.
+// Messages to and from all ranks, in memory that is used again. Neither copied
+// nor moved.
+struct Mail {
+  explicit Mail(int num_ranks) : to(static_cast<size_t>(num_ranks)) {}
+  Mail(const Mail&) = delete;
+  Mail& operator=(const Mail&) = delete;
+
+  Messages to;
+  // What came from each rank. That of this rank stays where it was made.
+  std::vector<std::span<std::byte>> from;
+  ReusableBytes memory;
+};
+
+// Lets `make` fill `mail.to`, all empty before, and exchanges it. Collective;
+// agreed.
 // Errors: what `make` returned or threw; ResourceExhausted - no memory for
 //   `what`.
-StatusOr<ReceivedBytes> AllToAllOf(
-    Team& team, std::string_view what,
-    absl::FunctionRef<StatusOr<std::vector<std::string>>()> make);
+Status ExchangeMail(Team& team, std::string_view what, Mail& mail,
+                    absl::FunctionRef<Status(Messages& to)> make);
 
 }  // namespace belay
 

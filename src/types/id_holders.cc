@@ -33,7 +33,7 @@ int64_t NumHolders(const IdBlock& block, int num_ranks) {
 }
 
 std::vector<int32_t> HoldersOf(const IdBlock& block,
-                               const std::vector<int64_t>& ids, int num_ranks) {
+                               std::span<const int64_t> ids, int num_ranks) {
   const int64_t holders = NumHolders(block, num_ranks);
   const int64_t each = block.total / holders, more = block.total % holders;
   const int64_t longer = more * (each + 1);
@@ -48,13 +48,6 @@ std::vector<int32_t> HoldersOf(const IdBlock& block,
                    : block.holders[static_cast<size_t>(place)];
   }
   return ranks;
-}
-
-std::vector<int64_t> CountByRank(const std::vector<int32_t>& ranks,
-                                 int num_ranks) {
-  std::vector<int64_t> counts(static_cast<size_t>(num_ranks));
-  for (const int32_t rank : ranks) ++counts[static_cast<size_t>(rank)];
-  return counts;
 }
 
 }  // namespace belay

@@ -4,9 +4,10 @@
 #define BELAY_TYPES_ID_HOLDERS_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "types/id_rows.h"
+#include "types/id_block.h"
 
 namespace belay {
 
@@ -16,11 +17,7 @@ int64_t NumHolders(const IdBlock& block, int num_ranks);
 // In whose block each of these ids is, which are in range: the inverse of
 // FirstOfEven.
 std::vector<int32_t> HoldersOf(const IdBlock& block,
-                               const std::vector<int64_t>& ids, int num_ranks);
-
-// How often each rank is among these.
-std::vector<int64_t> CountByRank(const std::vector<int32_t>& ranks,
-                                 int num_ranks);
+                               std::span<const int64_t> ids, int num_ranks);
 
 }  // namespace belay
 

@@ -11,13 +11,11 @@
 #include "base/guarded.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/wire.h"
 #include "belay/rows.h"
 #include "types/array_access.h"
-#include "types/id_holders.h"
 #include "types/rank_rows.h"
 #include "types/row_copier.h"
-#include "types/struct_layout.h"
+#include "types/row_message.h"
 
 namespace belay {
 namespace {
@@ -44,79 +42,43 @@ StatusOr<std::vector<int32_t>> OwnersOf(const Shard& shard, int num_ranks) {
 }
 
 // Appends the rows of a shard to what their owners get.
-Status Pack(const Shard& shard, std::vector<std::string>& to) {
+Status Pack(const Shard& shard, Messages& to) {
   BELAY_ASSIGN_OR_RETURN(const std::vector<int32_t> owners,
                          OwnersOf(shard, static_cast<int>(to.size())));
-  const std::vector<int64_t> counts =
-      CountByRank(owners, static_cast<int>(to.size()));
   const int64_t bytes = RowBytes(shard);
-  std::vector<char*> next(to.size());
-  for (size_t rank = 0; rank < to.size(); ++rank) {
-    if (counts[rank] == 0) continue;
-    WireWriter head;
-    head.PutText(RowsId(shard));
-    head.Put(counts[rank]);
-    head.Put(shard.dtype);
-    head.Put(bytes);
-    head.PutText(FieldsTextOf(shard));
-    to[rank] += head.bytes();
-    const size_t begin = to[rank].size();
-    to[rank].resize(begin + static_cast<size_t>(counts[rank] * bytes));
-    next[rank] = to[rank].data() + begin;
-  }
+  std::vector<RowGroupRoom> next =
+      AppendRowGroups(shard, owners, RowParts::kRows, to);
   const auto* row = static_cast<const char*>(shard.data);
   const int64_t in_memory = RowBytesInMemory(shard);
   WithProgramCopier(shard, true, [&](auto pack) {
     for (const int32_t owner : owners) {
-      pack(row, next[static_cast<size_t>(owner)]);
-      next[static_cast<size_t>(owner)] += bytes;
+      std::byte*& stored = next[static_cast<size_t>(owner)].rows;
+      pack(row, stored);
+      stored += bytes;
       row += in_memory;
     }
   });
   return absl::OkStatus();
 }
 
-// Rows of one id that came from one rank.
-struct Arrived {
-  int64_t count = 0;
-  DType dtype = DType::kU8;
-  int64_t row_bytes = 0;
-  std::string fields;
-  std::string_view bytes;
-};
-
-// What came, by the id of the rows, in the order of the ranks.
-std::map<std::string, std::vector<Arrived>, std::less<>> Unpack(
+// What came, by the key of the rows, in the order of the ranks.
+std::map<std::string_view, std::vector<RowGroup>> Unpack(
     const std::vector<std::span<std::byte>>& from) {
-  std::map<std::string, std::vector<Arrived>, std::less<>> arrived;
-  for (const std::span<std::byte> bytes : from) {
-    std::string_view rest(reinterpret_cast<const char*>(bytes.data()),
-                          bytes.size());
+  std::map<std::string_view, std::vector<RowGroup>> arrived;
+  for (std::span<std::byte> rest : from) {
     while (!rest.empty()) {
-      WireReader in(rest);
-      const std::string id(in.GetText());
-      Arrived one{.count = in.Get<int64_t>()};
-      one.dtype = in.Get<DType>();
-      one.row_bytes = in.Get<int64_t>();
-      one.fields = in.GetText();
-      rest = in.Rest();
-      one.bytes =
-          rest.substr(0, static_cast<size_t>(one.count * one.row_bytes));
-      rest.remove_prefix(one.bytes.size());
-      arrived[id].push_back(one);
+      const RowGroup group = TakeRowGroup(rest);
+      arrived[group.key].push_back(group);
     }
   }
   return arrived;
 }
 
-Status TakeRows(const std::vector<Arrived>& arrived, Shard& shard) {
+Status TakeRows(const std::vector<RowGroup>& arrived, Shard& shard) {
   int64_t count = 0;
-  for (const Arrived& one : arrived) {
+  for (const RowGroup& one : arrived) {
     count += one.count;
-    if (one.dtype == shard.dtype && one.row_bytes == RowBytes(shard) &&
-        one.fields == FieldsTextOf(shard)) {
-      continue;
-    }
+    if (HasFormOf(one, shard)) continue;
     return absl::FailedPreconditionError(absl::StrFormat(
         "restore \"%s\": ranks have rows of other types (need %s in %d bytes, "
         "found %s in %d)",
@@ -138,8 +100,8 @@ Status TakeRows(const std::vector<Arrived>& arrived, Shard& shard) {
   auto* row = static_cast<char*>(shard.data);
   const int64_t in_memory = RowBytesInMemory(shard);
   WithProgramCopier(shard, false, [&](auto unpack) {
-    for (const Arrived& one : arrived) {
-      const char* stored = one.bytes.data();
+    for (const RowGroup& one : arrived) {
+      const std::byte* stored = one.rows;
       for (int64_t i = 0; i < one.count; ++i) {
         unpack(stored, row);
         stored += one.row_bytes;
@@ -156,9 +118,7 @@ bool HasOwners(const std::vector<Shard>& shards) {
   return std::any_of(shards.begin(), shards.end(), HasOwner);
 }
 
-StatusOr<std::vector<std::string>> PackByOwner(const std::vector<Shard>& shards,
-                                               int num_ranks) {
-  std::vector<std::string> to(static_cast<size_t>(num_ranks));
+Status PackByOwner(const std::vector<Shard>& shards, Messages& to) {
   std::set<std::string> ids;
   for (const Shard& shard : shards) {
     if (!HasOwner(shard)) continue;
@@ -169,13 +129,13 @@ StatusOr<std::vector<std::string>> PackByOwner(const std::vector<Shard>& shards,
     }
     BELAY_RETURN_IF_ERROR(Pack(shard, to));
   }
-  return to;
+  return absl::OkStatus();
 }
 
 Status TakeOwned(const std::vector<std::span<std::byte>>& from,
                  std::vector<Shard>& shards) {
   auto arrived = Unpack(from);
-  const std::vector<Arrived> none;
+  const std::vector<RowGroup> none;
   for (Shard& shard : shards) {
     if (!HasOwner(shard)) continue;
     auto found = arrived.extract(RowsId(shard));

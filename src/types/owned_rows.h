@@ -7,9 +7,9 @@
 
 #include <cstddef>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "base/message.h"
 #include "belay/shard.h"
 #include "belay/status.h"
 
@@ -18,13 +18,11 @@ namespace belay {
 // Whether any shard is rows with an owner.
 bool HasOwners(const std::vector<Shard>& shards);
 
-// Asks for the owner of each row, and returns for each rank its rows of all
-// keys.
+// Asks for the owner of each row, and puts the rows of all keys into what their
+// owners get.
 // Errors: InvalidArgument - the function names no rank, or a key is there
-// twice;
-//   what the function threw; all name the key.
-StatusOr<std::vector<std::string>> PackByOwner(const std::vector<Shard>& shards,
-                                               int num_ranks);
+//   twice; what the function threw; all name the key.
+Status PackByOwner(const std::vector<Shard>& shards, Messages& to);
 
 // Gives the shards the rows that all ranks have packed for this one, in the
 // order of the ranks.

@@ -306,7 +306,7 @@ Status PlaceRows(const std::vector<FoundRows>& found, int rank, int num_ranks,
     block.shard = shard;
     block.total = one->shape[0];
     block.holders = one->restorers;
-    BELAY_ASSIGN_OR_RETURN(shard, TakeBlock(rank, num_ranks, block));
+    BELAY_ASSIGN_OR_RETURN(shard, TakeBlock(rank, num_ranks, NoteSenders::kNo, block));
   }
   for (Shard& shard : shards) {
     if (shard.rows == nullptr) continue;

@@ -19,7 +19,7 @@
 #include "belay/status.h"
 #include "model/stored_rows.h"
 #include "types/array_access.h"
-#include "types/id_rows.h"
+#include "types/id_block.h"
 
 namespace belay {
 

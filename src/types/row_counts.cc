@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "base/wire.h"
 #include "belay/rows.h"
-#include "types/id_rows.h"
+#include "types/id_block.h"
 #include "types/struct_layout.h"
 
 namespace belay {
