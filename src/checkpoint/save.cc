@@ -337,7 +337,7 @@ Status Carry(SaveRun& run) {
 }
 
 // Collective; agreed.
-StatusOr<SaveResult> Run(SaveRun& run, const SaveJob& job) {
+StatusOr<SaveResult> RunStations(SaveRun& run, const SaveJob& job) {
   BELAY_RETURN_IF_AGREED(Begin(run, job));
   BELAY_RETURN_IF_AGREED(Plan(run, job));
   BELAY_RETURN_IF_AGREED(CompareReplicas(run));
@@ -376,7 +376,7 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
               .registers = {},
               .progress = job.progress,
               .result = {}};
-  StatusOr<SaveResult> result = Run(run, job);
+  StatusOr<SaveResult> result = RunStations(run, job);
   LogResult(run.team, result);
   return result;
 }

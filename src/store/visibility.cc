@@ -9,7 +9,6 @@
 #include "base/status_macros.h"
 #include "store/paths.h"
 #include "store/posix_file.h"
-#include "store/verify.h"
 
 namespace belay {
 
@@ -38,8 +37,8 @@ StatusOr<bool> Holds(const std::string& path, const std::string& content) {
   if (!is_there) return false;
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(path, PosixFile::Mode::kRead));
-  BELAY_ASSIGN_OR_RETURN(const int64_t bytes, FileBytes(path));
-  if (bytes != size) return false;
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  if (stat.size != size) return false;
   std::string found(content.size(), '\0');
   BELAY_RETURN_IF_ERROR(file.PreadAll(0, found.data(), size));
   return found == content;
