@@ -17,9 +17,9 @@ class Message {
   // Room for so many more bytes, with unspecified values; valid until the next
   // call.
   std::byte* Extend(size_t size) {
-    const size_t begin = size_;
-    size_ += size;
-    if (size_ > memory_.size()) memory_.resize(size_ + size_ / 8);
+    const size_t begin = size_, end = begin + size;
+    if (end > memory_.size()) memory_.resize(end + end / 8);  // may throw
+    size_ = end;
     return memory_.data() + begin;
   }
   void Append(std::string_view bytes) {

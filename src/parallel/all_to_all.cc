@@ -170,7 +170,7 @@ Status ExchangeMail(Team& team, std::string_view what, Mail& mail,
     });
   });
   std::vector<std::span<const std::byte>> to;
-  for (Message& message : mail.to) to.push_back(message.bytes());
+  for (Message& message : mail.to) to.emplace_back(message.bytes());
   const auto own = static_cast<size_t>(team.rank());
   to[own] = {};
   BELAY_ASSIGN_OR_RETURN_AGREED(
