@@ -138,10 +138,11 @@ TEST_F(RealFaultsTest, RanksDoNotShareTheDirectory) {
                    "\" was not seen within 1 s by \"", HostName(),
                    "\" (rank 1); all ranks need the same path on a shared "
                    "file system");
-  ExpectEverywhere(
-      status, absl::UnavailableError("save \"run/step_00000001.inprogress\": " +
-                                     unseen));
-  ExpectEverywhere(begun, absl::UnavailableError("manage \"run\": " + unseen));
+  ExpectEverywhere(status,
+                   absl::FailedPreconditionError(
+                       "save \"run/step_00000001.inprogress\": " + unseen));
+  ExpectEverywhere(begun,
+                   absl::FailedPreconditionError("manage \"run\": " + unseen));
   EXPECT_EQ(NamesIn(scratch_.File("0/run")),
             std::set<std::string>{"step.lease"});
 }

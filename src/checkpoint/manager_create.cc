@@ -171,7 +171,7 @@ Status Join(Team& team, Impl& impl) {
   if (mine.ok() && !options.stop_signals.empty()) {
     mine = CatchStopSignals(impl);
   }
-  return AgreeOnSight(team, mine, sees.value_or(true),
+  return AgreeOnSight(team, mine, sees.value_or(true), false,
                       Cat("manage \"", impl.dir, "\""), patience);
 }
 

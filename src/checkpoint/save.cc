@@ -222,9 +222,9 @@ Status Reserve(SaveRun& run) {
   Status status = sees.status();
   if (sees.value_or(false)) status = CreateMyFiles(run);
   if (status.ok() && run.team.is_root()) status = FindFinalizers(run);
-  BELAY_RETURN_IF_AGREED(AgreeOnSight(run.team, status, sees.value_or(true),
-                                      Cat("save \"", run.Directory(), "\""),
-                                      patience));
+  BELAY_RETURN_IF_AGREED(
+      AgreeOnSight(run.team, status, sees.value_or(true), run.is_managed,
+                   Cat("save \"", run.Directory(), "\""), patience));
   if (run.reuse) return absl::OkStatus();
   return Place(run.team, run.cache.skeletons, StripingsOfMine(run),
                run.cache.planned);
@@ -375,6 +375,7 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
               .keep = options.cache != nullptr,
               .registers = {},
               .progress = job.progress,
+              .is_managed = job.at_files != nullptr,
               .result = {}};
   StatusOr<SaveResult> result = RunStations(run, job);
   LogResult(run.team, result);

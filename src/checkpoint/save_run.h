@@ -42,8 +42,9 @@ struct SaveRun {
   std::vector<IdBlock> id_blocks = {};                // of this rank
   StripeCounts stripes = {};                          // of this rank
   std::function<Status(int64_t)> progress = nullptr;  // as of SaveJob
-  Status progress_status = {};                        // what it returned
-  Status sync_status = {};  // of this rank, told at the next gate
+  bool is_managed = false;      // a manager's, which has seen all hosts before
+  Status progress_status = {};  // what it returned
+  Status sync_status = {};      // of this rank, told at the next gate
   // Rank 0 only.
   bool began = false;
   bool has_directory = false;  // it has made the one in progress

@@ -42,7 +42,7 @@ double SightSeconds(double deadline_seconds) {
                               : kMostSeconds;
 }
 
-Status AgreeOnSight(Team& team, const Status& mine, bool sees,
+Status AgreeOnSight(Team& team, const Status& mine, bool sees, bool did_see,
                     const std::string& operation, double seconds) {
   std::vector<int64_t> all_see = {sees ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MinAll(team, all_see, mine));
@@ -50,10 +50,14 @@ Status AgreeOnSight(Team& team, const Status& mine, bool sees,
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> all,
       AllGather(team, Cat(sees ? "y" : "n", HostName())));
-  return absl::UnavailableError(absl::StrFormat(
-      "%s: what rank 0 made on host \"%s\" was not seen within %g s by %s; all "
-      "ranks need the same path on a shared file system",
-      operation, all[0].substr(1), seconds, BlindHosts(all)));
+  const absl::StatusCode code = did_see ? absl::StatusCode::kUnavailable
+                                        : absl::StatusCode::kFailedPrecondition;
+  return Status(
+      code,
+      absl::StrFormat("%s: what rank 0 made on host \"%s\" was not seen within "
+                      "%g s by %s; all "
+                      "ranks need the same path on a shared file system",
+                      operation, all[0].substr(1), seconds, BlindHosts(all)));
 }
 
 }  // namespace belay

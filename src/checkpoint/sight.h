@@ -15,8 +15,10 @@ double SightSeconds(double deadline_seconds);
 
 // Agrees on `mine`, and that every rank passes true. Collective; agreed. Same
 // on all ranks: `operation`, how the message starts, and `seconds`, how long
-// they have waited. Errors: FailedPrecondition - not all do; says which hosts.
-Status AgreeOnSight(Team& team, const Status& mine, bool sees,
+// they have waited, and `did_see`, whether they have seen others there before.
+// Errors: FailedPrecondition, or Unavailable if they did - not all do; says
+//   which hosts.
+Status AgreeOnSight(Team& team, const Status& mine, bool sees, bool did_see,
                     const std::string& operation, double seconds);
 
 }  // namespace belay

@@ -135,24 +135,27 @@ StatusOr<bool> IsOurs(const std::string& path, uint64_t nonce) {
 
 Status CheckOurs(std::string_view operation, const std::string& path,
                  uint64_t nonce) {
+  BELAY_ASSIGN_OR_RETURN(const bool ours, IsOurs(path, nonce));
+  if (ours) return absl::OkStatus();
   const std::string directory = InProgressPath(path);
   const StatusOr<std::vector<std::string>> names = ListDirectory(directory);
   if (!names.ok() && !absl::IsNotFound(names.status())) return names.status();
-  bool is_taken = false;
-  for (const std::string& name : names.value_or(std::vector<std::string>())) {
-    if (name == MarkerName(nonce)) return absl::OkStatus();
-    is_taken = is_taken || IsMarker(name);
-  }
-  if (is_taken) {
+  const std::vector<std::string> found =
+      names.value_or(std::vector<std::string>());
+  const auto is_other = [&](const std::string& name) {
+    return IsMarker(name) && name != MarkerName(nonce);
+  };
+  if (std::any_of(found.begin(), found.end(), is_other)) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "%s \"%s\": another save of this step has taken the directory over: "
         "two jobs save the same step at once",
         std::string(operation), directory));
   }
   return absl::NotFoundError(absl::StrFormat(
-      "%s \"%s\": the directory was removed during the save, or this host no "
-      "longer sees it",
-      std::string(operation), directory));
+      "%s \"%s\": the %s was removed during the save, or this host no longer "
+      "sees it",
+      std::string(operation), directory,
+      found.empty() ? "directory" : "file " + MarkerName(nonce) + " there"));
 }
 
 void RemoveDebris(const std::string& path) {
