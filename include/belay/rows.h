@@ -130,6 +130,11 @@ concept RowRange =
 template <typename R>
 concept NoRowRange = !RowRange<R>;
 
+// What is deduced for a temporary that leads to rows, such as a std::span.
+template <typename R>
+concept RowView =
+    !std::is_reference_v<R> && std::ranges::borrowed_range<R> && RowRange<R>;
+
 // For rows alone: how a range of rows is found, and given another length.
 namespace rows {
 
@@ -236,6 +241,10 @@ template <typename R>
 concept IdRange = ElementRange<R> &&
     std::is_integral_v<std::remove_cv_t<std::ranges::range_value_t<R>>> &&
     !std::is_same_v<std::remove_cv_t<std::ranges::range_value_t<R>>, bool>;
+
+// Anything else, for a clear error.
+template <typename R>
+concept NoIdRange = !IdRange<R>;
 
 // Ids that have to last as long as their shard: all but views.
 template <typename R>

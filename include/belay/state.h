@@ -137,8 +137,9 @@ class State {
                   "belay would store the chars of this array, its end with "
                   "them: add a std::string, or numbers of another type");
     static_assert(PerRankValue<T>,
-                  "belay stores numbers of at most 8 bytes, contiguous ranges "
-                  "of them and std::strings per rank");
+                  "belay stores numbers of at most 8 bytes, structs whose "
+                  "fields belay::RowType lists (belay/fields.h), contiguous "
+                  "ranges of both, and std::strings per rank");
     if constexpr (PerRankValue<T>) {
       AddRowsShard(key, PerRankOf<V>(value, options));
     }
@@ -178,6 +179,14 @@ class State {
           options = {}) {
     AddRowsShard(key, RowsOf(rows, options));
   }
+  // The same for what a view leads to, such as std::span(pointer, rows). Local.
+  template <RowView R>
+  void AddRows(
+      std::string_view key, R&& rows,
+      const RowsOptions<std::remove_cv_t<std::ranges::range_value_t<R>>>&
+          options = {}) {
+    AddRowsShard(key, RowsOf(rows, options));
+  }
   // Does not compile: says what rows are. Local.
   template <NoRowRange R>
   void AddRows(std::string_view, R&) {
@@ -198,6 +207,27 @@ class State {
   void AddRowsById(std::string_view key, const Ids& ids, R& rows,
                    const IdOptions& options = {}) {
     AddRowsShard(key, RowsByIdOf(ids, rows, options));
+  }
+  // The same for rows that a view leads to. Local.
+  template <IdRange Ids, RowView R>
+  void AddRowsById(std::string_view key, const Ids& ids, R&& rows,
+                   const IdOptions& options = {}) {
+    AddRowsShard(key, RowsByIdOf(ids, rows, options));
+  }
+  // Does not compile: says what ids or rows are. Local.
+  template <NoIdRange Ids, RowRange R>
+  void AddRowsById(std::string_view, const Ids&, R&, const IdOptions& = {}) {
+    static_assert(IdRange<Ids>,
+                  "belay: ids are a contiguous range of whole numbers, such as "
+                  "a std::vector<int64_t>");
+  }
+  // As above. Local.
+  template <IdRange Ids, NoRowRange R>
+  void AddRowsById(std::string_view, const Ids&, R&, const IdOptions& = {}) {
+    static_assert(RowRange<R>,
+                  "belay: rows are a contiguous range, such as a std::vector, "
+                  "of numbers, of std::arrays of numbers, or of structs whose "
+                  "fields belay::RowType lists (belay/fields.h)");
   }
   // Does not compile: the ids have to last. Local.
   template <IdsThatLast Ids, RowRange R>

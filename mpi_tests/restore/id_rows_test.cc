@@ -329,7 +329,7 @@ TEST_F(IdRowsTest, AnotherNumberThanCounted) {
   ids.clear();
   ExpectRefused(Restore(comm_, run(), 1, counted(kCells - 1)).status(),
                 absl::StatusCode::kInvalidArgument,
-                "restore \"value\": all ranks together have another number");
+                "restore \"value\": the checkpoint has another number");
   ExpectRefused(Save(comm_, run(), 2, counted(kCells)).status(),
                 absl::StatusCode::kInvalidArgument, "save \"value\"");
 }

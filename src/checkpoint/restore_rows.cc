@@ -22,7 +22,11 @@ Status FetchWindows(RestoreRun& run, const WantedIds& wanted,
                     const std::vector<IdWindow>& windows) {
   Mail requests(run.team.size());
   Mail answers(run.team.size());
-  Status status;
+  BlocksByKey by_key;
+  Status status = Guarded([&] {
+    by_key = IndexBlocks(run.id_blocks);
+    return absl::OkStatus();
+  });
   for (const IdWindow& window : windows) {
     RowRanksOfWindow ranks;
     BELAY_RETURN_IF_AGREED(
@@ -34,7 +38,7 @@ Status FetchWindows(RestoreRun& run, const WantedIds& wanted,
         }));
     BELAY_RETURN_IF_AGREED(
         ExchangeMail(run.team, kOnTheirWay, answers, [&](Messages& to) {
-          return AnswerRequests(requests.from, run.id_blocks, to);
+          return AnswerRequests(requests.from, by_key, run.id_blocks, to);
         }));
     status = Guarded([&] {
       TakeAnswers(answers.from, window, ranks, run.id_blocks);

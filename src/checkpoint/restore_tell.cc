@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
 #include "base/wire.h"
@@ -59,6 +60,11 @@ Status TellOfStep(RestoreRun& run) {
   if (absl::IsDataLoss(mine) || absl::IsNotFound(mine) ||
       absl::IsUnimplemented(mine)) {
     mine = absl::FailedPreconditionError(mine.message());
+  }
+  if (!mine.ok()) {
+    mine =
+        Status(mine.code(), absl::StrFormat("restore \"%s\": on_open: %s",
+                                            run.source.path, mine.message()));
   }
   return Agree(run.team, mine);
 }

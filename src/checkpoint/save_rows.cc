@@ -1,12 +1,16 @@
 // The part of a save in which ranks learn where their rows stand.
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/guarded.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "base/with_memory.h"
 #include "checkpoint/save_run.h"
 #include "parallel/all_to_all.h"
@@ -51,21 +55,81 @@ Status TakeBlocks(SaveRun& run) {
     block.shard = shard;
     block.total = placement.total;
     block.holders = placement.holders;
-    BELAY_RETURN_IF_ERROR(CountIds(block));
-    BELAY_ASSIGN_OR_RETURN(shard, TakeBlock(run.team.rank(), run.team.size(),
-                                            NoteSenders::kYes, block));
+    BELAY_RETURN_IF_ERROR(TakeIds(block));
+    BELAY_ASSIGN_OR_RETURN(shard,
+                           TakeBlock(run.team.rank(), run.team.size(), block));
+    NoteNoSender(block);
   }
   return absl::OkStatus();
+}
+
+// The number of ids on all ranks that are less than `end`, or -1. Collective.
+int64_t CountBelow(Team& team, const std::vector<int64_t>& ids, int64_t end) {
+  std::vector<int64_t> count = {std::lower_bound(ids.begin(), ids.end(), end) -
+                                std::lower_bound(ids.begin(), ids.end(), 0)};
+  return SumAll(team, count).ok() ? count[0] : -1;
+}
+
+// The least id of a key that no rank has, if each of the others is there once.
+// Collective.
+std::optional<int64_t> FindMissing(Team& team, const SortedIds& sorted,
+                                   int64_t total) {
+  int64_t begin = 0, end = total;  // all before `begin` are there
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    const int64_t count = CountBelow(team, sorted.ids, middle + 1);
+    if (count < 0) return std::nullopt;
+    if (count > middle) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  const bool is_there =
+      begin >= total || CountBelow(team, sorted.ids, begin + 1) !=
+                            CountBelow(team, sorted.ids, begin);
+  return is_there ? std::nullopt : std::optional<int64_t>(begin);
+}
+
+// Adds to a failure that all ranks know which id is missing, if another one is
+// out of range for that reason. Collective; agreed.
+Status NameMissing(SaveRun& run, const Status& failure) {
+  std::string own;
+  Guarded([&] {
+    for (const std::string& key : KeysOutOfRange(run.id_blocks)) own = key;
+    return absl::OkStatus();
+  }).IgnoreError();
+  const auto keys = Gather(run.team, own);
+  const auto key = FromRoot(run.team, [&]() -> StatusOr<std::string> {
+    for (const std::string& one : keys.value_or(std::vector<std::string>())) {
+      if (!one.empty()) return one;
+    }
+    return "";
+  });
+  if (!keys.ok() || !key.ok() || key->empty()) return failure;
+  SortedIds sorted;
+  const Status status = Guarded([&] {
+    sorted = SortIds(run.id_blocks, *key);
+    return absl::OkStatus();
+  });
+  std::vector<int64_t> total = {sorted.total};
+  if (!MaxAll(run.team, total, status).ok()) return failure;
+  const std::optional<int64_t> id = FindMissing(run.team, sorted, total[0]);
+  if (!id) return failure;
+  return Status(failure.code(),
+                Cat(failure.message(), "; no rank has id ", *id));
 }
 
 // Sends rows with ids to the ranks that write them. Collective; agreed.
 Status SortById(SaveRun& run) {
   run.stations.Enter("ids");
   std::vector<IdWindow> windows;
+  BlocksByKey by_key;
   Status status = Guarded([&] {
     return WithMemory("rows in the order of their ids", [&]() -> Status {
       BELAY_RETURN_IF_ERROR(TakeBlocks(run));
       windows = CutWindows(run.id_blocks, run.team.size());
+      by_key = IndexBlocks(run.id_blocks);
       return absl::OkStatus();
     });
   });
@@ -74,13 +138,20 @@ Status SortById(SaveRun& run) {
   windows.resize(static_cast<size_t>(most[0]));
   Mail mail(run.team.size());
   for (const IdWindow& window : windows) {
-    BELAY_RETURN_IF_AGREED(
+    const Status sent =
         ExchangeMail(run.team, "rows on their way", mail, [&](Messages& to) {
           return status.ok() ? PackWindow(run.id_blocks, window, to) : status;
-        }));
-    status = Guarded([&] { return FillBlocks(mail.from, run.id_blocks); });
+        });
+    if (absl::IsInvalidArgument(sent)) return NameMissing(run, sent);
+    BELAY_RETURN_IF_AGREED(sent);
+    status =
+        Guarded([&] { return FillBlocks(mail.from, by_key, run.id_blocks); });
   }
   if (status.ok()) status = CheckFilled(run.id_blocks);
+  for (IdBlock& block : run.id_blocks) {
+    block.senders = {};
+    block.sender_memory = nullptr;
+  }
   return Agree(run.team, status);
 }
 

@@ -26,6 +26,12 @@ Status CheckAgainstFirst(const HeldShard& first, const HeldShard& other) {
   const ShardInfo& b = *other.info;
   const auto differs = [&](std::string_view what, std::string_view mine,
                            std::string_view its) {
+    if (first.rank == other.rank) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "plan \"%s\": rank %d has added the key twice, with another %s (%s, "
+          "%s)",
+          a.key, first.rank, what, mine, its));
+    }
     return absl::InvalidArgumentError(absl::StrFormat(
         "plan \"%s\": ranks disagree on the %s (rank %d has %s, rank %d has "
         "%s)",

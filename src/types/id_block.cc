@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/ceil_divide.h"
+#include "base/guarded.h"
 #include "base/huge_pages.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -23,18 +23,13 @@ namespace {
 // one other rank is still long enough for a network.
 constexpr int64_t kWindowBytes = int64_t{8} << 20;
 constexpr int64_t kBytesPerRank = int64_t{64} << 10;
+constexpr int64_t kMostBytes = int64_t{64} << 20;
 
-void TakeMemory(int64_t bytes, NoteSenders note, IdBlock& block) {
-  if (note == NoteSenders::kNo) {
-    block.rows = NewBytes(std::max<int64_t>(1, bytes));
-    return;
-  }
-  constexpr int64_t kSize = sizeof(int32_t);
-  const int64_t begin = CeilDivide(bytes, kSize) * kSize;
-  block.rows = NewBytes(begin + block.count * kSize);
-  const auto count = static_cast<size_t>(block.count);
-  block.senders = {new (block.rows.get() + begin) int32_t[count], count};
-  std::fill(block.senders.begin(), block.senders.end(), kNoSender);
+// What went wrong in asking the program for its ids.
+Status OfIds(std::string_view operation, const IdBlock& block,
+             const Status& status) {
+  return Status(status.code(), Cat(operation, " \"", block.shard.key,
+                                   "\": its ids: ", status.message()));
 }
 
 }  // namespace
@@ -48,13 +43,14 @@ Status CheckCount(std::string_view operation, std::string_view key,
                   int64_t count, int64_t found) {
   if (count < 0 || count == found) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
-      "%s \"%s\": all ranks together have another number of rows than "
-      "IdOptions::count says (need %d, found %d)",
-      AbslView(operation), AbslView(key), count, found));
+      "%s \"%s\": %s another number of rows than IdOptions::count says (need "
+      "%d, found %d)",
+      AbslView(operation), AbslView(key),
+      operation == "save" ? "all ranks together have" : "the checkpoint has",
+      count, found));
 }
 
-StatusOr<Shard> TakeBlock(int rank, int num_ranks, NoteSenders note,
-                          IdBlock& block) {
+StatusOr<Shard> TakeBlock(int rank, int num_ranks, IdBlock& block) {
   int64_t place = rank;
   if (!block.holders.empty()) {
     place = std::lower_bound(block.holders.begin(), block.holders.end(), rank) -
@@ -66,7 +62,7 @@ StatusOr<Shard> TakeBlock(int rank, int num_ranks, NoteSenders note,
   const int64_t bytes = block.count * RowBytes(block.shard);
   BELAY_RETURN_IF_ERROR(WithMemory(
       Cat("\"", block.shard.key, "\": ", bytes, " bytes of rows"), [&] {
-        TakeMemory(bytes, note, block);
+        block.rows = NewBytes(std::max<int64_t>(1, bytes));
         return absl::OkStatus();
       }));
   Shard shard = block.shard;
@@ -88,12 +84,22 @@ StatusOr<Shard> TakeBlock(int rank, int num_ranks, NoteSenders note,
   return shard;
 }
 
+BlocksByKey IndexBlocks(const std::vector<IdBlock>& blocks) {
+  BlocksByKey by_key;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    by_key[RowsId(blocks[i].shard)].push_back(i);
+  }
+  return by_key;
+}
+
 StatusOr<size_t> FindBlock(const std::vector<IdBlock>& blocks,
-                           const RowGroup& group, size_t rank, size_t first) {
-  for (size_t n = 0; n < blocks.size(); ++n) {
-    const size_t i = (first + n) % blocks.size();
-    const Shard& shard = blocks[i].shard;
-    if (RowsId(shard) == group.key && HasFormOf(group, shard)) return i;
+                           const BlocksByKey& by_key, const RowGroup& group,
+                           size_t rank) {
+  const auto found = by_key.find(group.key);
+  if (found != by_key.end()) {
+    for (const size_t i : found->second) {
+      if (HasFormOf(group, blocks[i].shard)) return i;
+    }
   }
   return absl::FailedPreconditionError(absl::StrFormat(
       "\"%s\": ranks have rows of other forms (rank %d has %s with ids, and "
@@ -103,7 +109,8 @@ StatusOr<size_t> FindBlock(const std::vector<IdBlock>& blocks,
 
 std::vector<IdWindow> CutWindows(const std::vector<IdBlock>& blocks,
                                  int num_ranks) {
-  const int64_t window = std::max(kWindowBytes, kBytesPerRank * num_ranks);
+  const int64_t window =
+      std::clamp(kBytesPerRank * num_ranks, kWindowBytes, kMostBytes);
   std::vector<IdWindow> windows;
   int64_t left = 0;
   for (size_t i = 0; i < blocks.size(); ++i) {
@@ -128,18 +135,31 @@ StatusOr<std::vector<int64_t>> IdsOf(std::string_view operation,
                                      const IdSlice& slice) {
   const RankRows& rows = *block.shard.rows;
   std::vector<int64_t> ids(static_cast<size_t>(slice.end - slice.begin));
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const size_t place = static_cast<size_t>(slice.begin) + i;
-    ids[i] = rows.id(place);
-    if (ids[i] >= 0 && ids[i] < block.total) continue;
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s \"%s\": id %d, which stands at %d, is out of range "
-                        "(need 0 to %d); all ranks together have %d rows: an "
-                        "id may be missing, or they begin at 1",
-                        AbslView(operation), block.shard.key, ids[i], place,
-                        block.total - 1, block.total));
-  }
-  return ids;
+  const auto first = static_cast<size_t>(slice.begin);
+  const Status asked = Guarded([&] {
+    for (size_t i = 0; i < ids.size(); ++i) ids[i] = rows.id(first + i);
+    return absl::OkStatus();
+  });
+  if (!asked.ok()) return OfIds(operation, block, asked);
+  const auto bad = std::find_if(ids.begin(), ids.end(), [&](int64_t id) {
+    return id < 0 || id >= block.total;
+  });
+  if (bad == ids.end()) return ids;
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s \"%s\": id %d, which stands at %d, is out of range (need 0 to %d); "
+      "%s",
+      AbslView(operation), block.shard.key, *bad,
+      slice.begin + (bad - ids.begin()), block.total - 1,
+      operation == "save" ? "the ids of all ranks are 0, 1, ..., each once"
+                          : "the checkpoint has no more rows"));
+}
+
+Status CountIds(std::string_view operation, IdBlock& block) {
+  const Status counted = Guarded([&] {
+    block.num_ids = static_cast<int64_t>(block.shard.rows->num_ids());
+    return absl::OkStatus();
+  });
+  return counted.ok() ? counted : OfIds(operation, block, counted);
 }
 
 }  // namespace belay

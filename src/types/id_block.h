@@ -8,8 +8,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -34,8 +37,9 @@ struct IdBlock {
   int64_t first = 0;
   int64_t count = 0;
   std::unique_ptr<std::byte[]> rows = nullptr;
-  // The rank that has sent each row, if that is noted; behind the rows, as huge
-  // pages have to be under both.
+  // The rank that has sent each row, while that is noted. Not a std::vector, as
+  // huge pages have to be under both.
+  std::unique_ptr<std::byte[]> sender_memory = nullptr;
   std::span<int32_t> senders = {};
   int64_t num_ids = 0;  // of the program's, once it is asked
 };
@@ -45,20 +49,21 @@ struct IdBlock {
 Status CheckCount(std::string_view operation, std::string_view key,
                   int64_t count, int64_t found);
 
-enum class NoteSenders : bool { kNo, kYes };
-
 // Lets a block be that of a rank, and gives it memory. Returns the shard of
 // that memory, which takes the place of the program's.
 // Errors: ResourceExhausted - names the key.
-StatusOr<Shard> TakeBlock(int rank, int num_ranks, NoteSenders note,
-                          IdBlock& block);
+StatusOr<Shard> TakeBlock(int rank, int num_ranks, IdBlock& block);
 
-// The block of the rows of a group that another rank has sent, among ours;
-// `first` is looked at first.
+// The blocks of each key, as of RowsId: there may be some of several forms.
+using BlocksByKey = std::map<std::string, std::vector<size_t>, std::less<>>;
+BlocksByKey IndexBlocks(const std::vector<IdBlock>& blocks);
+
+// The block of the rows of a group that another rank has sent, among ours.
 // Errors: FailedPrecondition - there is none, or its rows are of another form;
 //   names the key and the rank.
 StatusOr<size_t> FindBlock(const std::vector<IdBlock>& blocks,
-                           const RowGroup& group, size_t rank, size_t first);
+                           const BlocksByKey& by_key, const RowGroup& group,
+                           size_t rank);
 
 // Consecutive rows of the program's.
 struct IdSlice {
@@ -74,8 +79,13 @@ using IdWindow = std::vector<IdSlice>;
 std::vector<IdWindow> CutWindows(const std::vector<IdBlock>& blocks,
                                  int num_ranks);
 
+// Counts the ids of the program's.
+// Errors: what asking for them threw; names the key.
+Status CountIds(std::string_view operation, IdBlock& block);
+
 // The ids of a slice, each in range.
-// Errors: InvalidArgument - one is not; names the key and the id.
+// Errors: InvalidArgument - one is not; names the key and the id. What asking
+//   for them threw; names the key.
 StatusOr<std::vector<int64_t>> IdsOf(std::string_view operation,
                                      const IdBlock& block,
                                      const IdSlice& slice);

@@ -62,7 +62,7 @@ StatusOr<WantedIds> AskForIds(std::vector<IdBlock>& blocks,
                               std::vector<FormerElements>& former) {
   WantedIds wanted;
   for (IdBlock& block : blocks) {
-    block.num_ids = static_cast<int64_t>(block.shard.rows->num_ids());
+    BELAY_RETURN_IF_ERROR(CountIds("restore", block));
     BELAY_ASSIGN_OR_RETURN(
         wanted.emplace_back(),
         IdsOf("restore", block, {.begin = 0, .end = block.num_ids}));
@@ -106,18 +106,17 @@ RowRanksOfWindow RequestRows(const std::vector<IdBlock>& blocks,
 }
 
 Status AnswerRequests(const std::vector<std::span<std::byte>>& requests,
+                      const BlocksByKey& by_key,
                       const std::vector<IdBlock>& blocks, Messages& to) {
   for (size_t rank = 0; rank < requests.size(); ++rank) {
-    size_t i = 0;
-    for (std::span<std::byte> rest = requests[rank]; !rest.empty(); ++i) {
+    for (std::span<std::byte> rest = requests[rank]; !rest.empty();) {
       const RowGroup group = TakeRowGroup(rest);
-      const StatusOr<size_t> found = FindBlock(blocks, group, rank, i);
+      const StatusOr<size_t> found = FindBlock(blocks, by_key, group, rank);
       if (!found.ok()) {
         return Status(found.status().code(),
                       Cat("restore ", found.status().message()));
       }
-      i = *found;
-      AppendRows(group, blocks[i], to[rank]);
+      AppendRows(group, blocks[*found], to[rank]);
     }
   }
   return absl::OkStatus();

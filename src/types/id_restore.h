@@ -44,6 +44,7 @@ RowRanksOfWindow RequestRows(const std::vector<IdBlock>& blocks,
 // Puts the rows that each rank has requested into what it gets.
 // Errors: those of FindBlock.
 Status AnswerRequests(const std::vector<std::span<std::byte>>& requests,
+                      const BlocksByKey& by_key,
                       const std::vector<IdBlock>& blocks, Messages& to);
 
 // Puts the rows of a window that were requested where the program has them.

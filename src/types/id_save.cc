@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_format.h"
+#include "base/huge_pages.h"
 #include "base/status_macros.h"
 #include "belay/rows.h"
 #include "types/id_holders.h"
@@ -72,13 +73,20 @@ Status PutRows(const RowGroup& group, int32_t rank, IdBlock& block) {
 
 }  // namespace
 
-Status CountIds(IdBlock& block) {
-  block.num_ids = static_cast<int64_t>(block.shard.rows->num_ids());
+Status TakeIds(IdBlock& block) {
+  BELAY_RETURN_IF_ERROR(CountIds("save", block));
   const int64_t rows = block.shard.global_shape[0];
   if (block.num_ids == rows) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
       "save \"%s\": there are other ids than rows (%d ids, %d rows)",
       block.shard.key, block.num_ids, rows));
+}
+
+void NoteNoSender(IdBlock& block) {
+  const auto count = static_cast<size_t>(block.count);
+  block.sender_memory = NewBytes(static_cast<int64_t>(count * sizeof(int32_t)));
+  block.senders = {new (block.sender_memory.get()) int32_t[count], count};
+  std::fill(block.senders.begin(), block.senders.end(), kNoSender);
 }
 
 Status PackWindow(const std::vector<IdBlock>& blocks, const IdWindow& window,
@@ -90,17 +98,39 @@ Status PackWindow(const std::vector<IdBlock>& blocks, const IdWindow& window,
 }
 
 Status FillBlocks(const std::vector<std::span<std::byte>>& from,
-                  std::vector<IdBlock>& blocks) {
+                  const BlocksByKey& by_key, std::vector<IdBlock>& blocks) {
   for (size_t rank = 0; rank < from.size(); ++rank) {
-    size_t i = 0;
-    for (std::span<std::byte> rest = from[rank]; !rest.empty(); ++i) {
+    for (std::span<std::byte> rest = from[rank]; !rest.empty();) {
       const RowGroup group = TakeRowGroup(rest);
-      BELAY_ASSIGN_OR_RETURN(i, FindBlock(blocks, group, rank, i));
+      BELAY_ASSIGN_OR_RETURN(const size_t i,
+                             FindBlock(blocks, by_key, group, rank));
       BELAY_RETURN_IF_ERROR(
           PutRows(group, static_cast<int32_t>(rank), blocks[i]));
     }
   }
   return absl::OkStatus();
+}
+
+std::vector<std::string> KeysOutOfRange(const std::vector<IdBlock>& blocks) {
+  std::vector<std::string> keys;
+  for (const IdBlock& block : blocks) {
+    const IdSlice all{.begin = 0, .end = block.num_ids};
+    if (!IdsOf("save", block, all).ok()) keys.push_back(block.shard.key);
+  }
+  return keys;
+}
+
+SortedIds SortIds(const std::vector<IdBlock>& blocks, std::string_view key) {
+  SortedIds sorted;
+  for (const IdBlock& block : blocks) {
+    if (block.shard.key != key) continue;
+    sorted.total = block.total;
+    for (int64_t i = 0; i < block.num_ids; ++i) {
+      sorted.ids.push_back(block.shard.rows->id(static_cast<size_t>(i)));
+    }
+  }
+  std::sort(sorted.ids.begin(), sorted.ids.end());
+  return sorted;
 }
 
 Status CheckFilled(const std::vector<IdBlock>& blocks) {

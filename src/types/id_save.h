@@ -1,7 +1,7 @@
 // Saves of rows with ids: what each rank sends to those that write them. Pure.
 //
-//   CountIds; for each window: PackWindow -> exchange -> FillBlocks; then
-//   CheckFilled
+//   TakeIds, NoteNoSender; for each window: PackWindow -> exchange ->
+//   FillBlocks; then CheckFilled
 
 #ifndef BELAY_TYPES_ID_SAVE_H_
 #define BELAY_TYPES_ID_SAVE_H_
@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/message.h"
@@ -17,9 +19,10 @@
 
 namespace belay {
 
-// Counts the ids of the program's.
-// Errors: InvalidArgument - there are other rows than ids; names the key.
-Status CountIds(IdBlock& block);
+// Counts the ids of the program's, and makes room for the senders of rows.
+// Errors: InvalidArgument - there are other rows than ids; those of CountIds.
+Status TakeIds(IdBlock& block);
+void NoteNoSender(IdBlock& block);
 
 // Puts the rows of a window into what the ranks get that write them.
 // Errors: those of IdsOf.
@@ -30,7 +33,16 @@ Status PackWindow(const std::vector<IdBlock>& blocks, const IdWindow& window,
 // Errors: InvalidArgument - an id is there twice; names the key, the id and the
 //   ranks; those of FindBlock.
 Status FillBlocks(const std::vector<std::span<std::byte>>& from,
-                  std::vector<IdBlock>& blocks);
+                  const BlocksByKey& by_key, std::vector<IdBlock>& blocks);
+
+// The keys of blocks of which the program has an id that is out of range, and
+// its ids of such a key, ascending: for who looks for one that is missing.
+std::vector<std::string> KeysOutOfRange(const std::vector<IdBlock>& blocks);
+struct SortedIds {
+  std::vector<int64_t> ids;
+  int64_t total = 0;  // as of IdBlock
+};
+SortedIds SortIds(const std::vector<IdBlock>& blocks, std::string_view key);
 
 // Errors: InvalidArgument - no rank has sent an id; names the key and the id.
 Status CheckFilled(const std::vector<IdBlock>& blocks);

@@ -29,8 +29,13 @@ StatusOr<std::vector<int32_t>> OwnersOf(const Shard& shard, int num_ranks) {
   const auto* row = static_cast<const char*>(shard.data);
   std::vector<int32_t> owners(static_cast<size_t>(shard.box.shape[0]));
   for (size_t i = 0; i < owners.size(); ++i, row += RowBytesInMemory(shard)) {
-    BELAY_ASSIGN_OR_RETURN(owners[i],
-                           Guarded([&] { return shard.rows->owner(row); }));
+    const StatusOr<int> owner = Guarded([&] { return shard.rows->owner(row); });
+    if (!owner.ok()) {
+      return Status(owner.status().code(),
+                    Cat("restore \"", shard.key, "\": the function `owner`: ",
+                        owner.status().message()));
+    }
+    owners[i] = *owner;
     if (owners[i] >= 0 && owners[i] < num_ranks) continue;
     return absl::InvalidArgumentError(absl::StrFormat(
         "restore \"%s\": the owner of row %d is no rank (need 0 to %d, found "

@@ -44,8 +44,8 @@ struct RowSpan {
 Status OtherRanksError(const FoundRows& found, int num_ranks) {
   return absl::FailedPreconditionError(absl::StrFormat(
       "restore \"%s\": each rank has its own, and other ranks have saved (need "
-      "%d ranks that restore it, found %d); PerRankOptions and RowsOptions say "
-      "what other ranks get",
+      "%d ranks that restore it, found %d); say what others get: other_ranks = "
+      "OtherRanks::kFirst or kEven, or a function `source`",
       StoredKeyOfId(found.id), found.ranks.ranks,
       found.restorers.empty() ? num_ranks : std::ssize(found.restorers)));
 }
@@ -54,9 +54,14 @@ Status OtherRanksError(const FoundRows& found, int num_ranks) {
 StatusOr<RowSpan> ChosenRange(const FoundRows& found, const RankRows& rows,
                               int rank, int num_ranks) {
   const auto saved = static_cast<int>(found.ranks.ranks);
-  BELAY_ASSIGN_OR_RETURN(const int source, Guarded([&] {
-                           return rows.source(rank, num_ranks, saved);
-                         }));
+  const StatusOr<int> named =
+      Guarded([&] { return rows.source(rank, num_ranks, saved); });
+  if (!named.ok()) {
+    return Status(named.status().code(),
+                  Cat("restore \"", StoredKeyOfId(found.id),
+                      "\": the function `source`: ", named.status().message()));
+  }
+  const int source = *named;
   if (source == -1) return RowSpan();
   if (source < -1 || source >= saved) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -152,7 +157,15 @@ Status TakeRows(const RowSpan& range, int64_t total, Shard& shard,
 
 // Lets a shard of structs take the form of those that are stored.
 Status TakeFields(const FoundRows& found, Shard& shard) {
-  if (shard.structs == nullptr) return absl::OkStatus();
+  if (shard.structs == nullptr) {
+    if (found.fields.empty() || shard.dtype == DType::kU8) {
+      return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError(
+        Cat("restore \"", shard.key, "\": structs are stored (need rows of ",
+            DTypeName(shard.dtype), ", found fields ", found.fields,
+            "); add a range of structs with such fields"));
+  }
   if (found.dtype != DType::kU8 || found.shape.size() != 2) {
     return absl::FailedPreconditionError(
         Cat("restore \"", shard.key, "\": no structs are stored (found ",
@@ -228,7 +241,8 @@ StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements) {
     return absl::InvalidArgumentError(
         Cat("list \"", shard.key, "\": its structs: ", shard.structs->problem));
   }
-  const int64_t width = Width(*shard.rows);
+  const RankRows& rows = *shard.rows;
+  const int64_t width = Width(rows);
   if (width <= 0 || elements % width != 0) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "list \"%s\": the range has no whole rows of %s (found %d numbers)",
@@ -306,7 +320,7 @@ Status PlaceRows(const std::vector<FoundRows>& found, int rank, int num_ranks,
     block.shard = shard;
     block.total = one->shape[0];
     block.holders = one->restorers;
-    BELAY_ASSIGN_OR_RETURN(shard, TakeBlock(rank, num_ranks, NoteSenders::kNo, block));
+    BELAY_ASSIGN_OR_RETURN(shard, TakeBlock(rank, num_ranks, block));
   }
   for (Shard& shard : shards) {
     if (shard.rows == nullptr) continue;

@@ -99,7 +99,10 @@ Status OtherFieldsError(const Shard& shard, const FieldsMatch& match) {
       Cat("restore \"", shard.key, "\": its structs have other fields than ",
           "those that are stored (", absl::StrJoin(parts, "; "), ")",
           by_name_helps ? "; OtherFields::kByName restores those that both have"
-                        : ""));
+          : match.others.empty()
+              ? ""
+              : "; restore into structs with the stored types, and convert "
+                "them in the program"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,8 @@ void Compiles(belay::Tracker& tracker, belay::State& state) {
   Good one;
   state.AddRows("rows", rows);
   state.AddRowsById("rows", ids, rows);
+  state.AddRows("rows", std::span(rows.data(), rows.size()));
+  state.AddRowsById("rows", std::span(ids.data(), 1), std::span(rows.data(), 1));
   state.AddPerRank("one", one);
   tracker.Rows("rows", rows);
   tracker.RowsById("rows", ids, rows);
@@ -95,9 +98,13 @@ void IsRefused(belay::Tracker& tracker, belay::State& state) {
   state.AddRowsById("x", std::vector<int64_t>(3), rows);
 #elif CASE == 9   // use of deleted function
   tracker.RowsById("x", std::vector<int64_t>(3), rows);
-#elif CASE == 10  // no matching function for call
+#elif CASE == 10  // ids are a contiguous range of whole numbers
   state.AddRowsById("x", rows, rows);
-#elif CASE > 10
+#elif CASE == 11  // structs whose fields belay::RowType lists
+  state.AddRowsById("x", ids, structs);
+#elif CASE == 12  // structs whose fields belay::RowType lists
+  state.AddPerRank("x", structs);
+#elif CASE > 12
 #error "no such case"
 #endif
   Compiles(tracker, state);
