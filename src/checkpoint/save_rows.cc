@@ -96,7 +96,7 @@ std::optional<int64_t> FindMissing(Team& team, const SortedIds& sorted,
 Status NameMissing(SaveRun& run, const Status& failure) {
   std::string own;
   Guarded([&] {
-    for (const std::string& key : KeysOutOfRange(run.id_blocks)) own = key;
+    own = KeyOutOfRange(run.id_blocks);
     return absl::OkStatus();
   }).IgnoreError();
   const auto keys = Gather(run.team, own);

@@ -82,7 +82,7 @@ uint64_t SumReplicas(const SaveRun& run);
 Status PlaceRowsTogether(SaveRun& run, std::vector<KeyRows>& keys);
 
 // Lets them stand there, in each save. Collective; agreed.
-// Errors: those of CountIds, PackWindow, FillBlocks and CheckFilled.
+// Errors: those of TakeIds, PackWindow, FillBlocks and CheckFilled.
 Status TakePlaces(SaveRun& run);
 
 // Station compare, for a plan that is new. Collective; agreed.

@@ -55,8 +55,8 @@ Status AgreeOnSight(Team& team, const Status& mine, bool sees, bool did_see,
   return Status(
       code,
       absl::StrFormat("%s: what rank 0 made on host \"%s\" was not seen within "
-                      "%g s by %s; all "
-                      "ranks need the same path on a shared file system",
+                      "%g s by %s; all ranks need the same path on a shared "
+                      "file system",
                       operation, all[0].substr(1), seconds, BlindHosts(all)));
 }
 

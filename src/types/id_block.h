@@ -1,7 +1,6 @@
 // Rows that have numbers over all ranks: each rank has some, in any order, and
-// writes or reads a block of consecutive ones. They travel in windows: with the
-// k-th go those of a k-th part of every rank's blocks, which a cache holds
-// while rows are put in order there. Pure.
+// writes or reads a block of consecutive ones. They travel in windows of what
+// the program has, which a cache holds while they are put in order. Pure.
 
 #ifndef BELAY_TYPES_ID_BLOCK_H_
 #define BELAY_TYPES_ID_BLOCK_H_

@@ -111,13 +111,12 @@ Status FillBlocks(const std::vector<std::span<std::byte>>& from,
   return absl::OkStatus();
 }
 
-std::vector<std::string> KeysOutOfRange(const std::vector<IdBlock>& blocks) {
-  std::vector<std::string> keys;
+std::string KeyOutOfRange(const std::vector<IdBlock>& blocks) {
   for (const IdBlock& block : blocks) {
     const IdSlice all{.begin = 0, .end = block.num_ids};
-    if (!IdsOf("save", block, all).ok()) keys.push_back(block.shard.key);
+    if (!IdsOf("save", block, all).ok()) return block.shard.key;
   }
-  return keys;
+  return "";
 }
 
 SortedIds SortIds(const std::vector<IdBlock>& blocks, std::string_view key) {

@@ -35,9 +35,9 @@ Status PackWindow(const std::vector<IdBlock>& blocks, const IdWindow& window,
 Status FillBlocks(const std::vector<std::span<std::byte>>& from,
                   const BlocksByKey& by_key, std::vector<IdBlock>& blocks);
 
-// The keys of blocks of which the program has an id that is out of range, and
-// its ids of such a key, ascending: for who looks for one that is missing.
-std::vector<std::string> KeysOutOfRange(const std::vector<IdBlock>& blocks);
+// A key of which the program has an id that is out of range, or none, and its
+// ids of such a key, ascending: for who looks for one that is missing.
+std::string KeyOutOfRange(const std::vector<IdBlock>& blocks);
 struct SortedIds {
   std::vector<int64_t> ids;
   int64_t total = 0;  // as of IdBlock
