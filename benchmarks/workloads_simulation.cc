@@ -33,7 +33,9 @@ struct Field {
   std::vector<double> memory;
   std::shared_ptr<Arrays> packed = std::make_shared<Arrays>();
 
-  MemoryLayout Layout() const { return {.before = Shape(held.size(), width)}; }
+  MemoryLayout Layout() const {
+    return {.before = std::vector<int64_t>(held.size(), width)};
+  }
   // Copies what is owned to the packed memory, row by row.
   void Pack() {
     const int64_t columns = box.shape.back();

@@ -124,7 +124,9 @@ HeldPiece<T> RandomPiece(const Box& box, Random& random) {
     end = form == 2 ? end + (piece.held.shape[axis] - 1) * piece.strides[axis]
                     : end * piece.held.shape[axis];
   }
-  if (form == 2) layout.strides = piece.strides;
+  if (form == 2) {
+    layout.strides.assign(piece.strides.begin(), piece.strides.end());
+  }
   if (IsEmpty(box)) end = 0;
   piece.memory.assign(static_cast<size_t>(end), HeldPiece<T>::kNobody);
   return piece;

@@ -117,8 +117,8 @@ struct MemoryLayout {
   // Ghost cells around the box: those with smaller indexes, which come first in
   // memory, and those with larger ones. Empty: none; `after`: as many as
   // before.
-  Shape before = {};
-  Shape after = {};
+  std::vector<int64_t> before = {};
+  std::vector<int64_t> after = {};
   // A restore fills the ghost cells as well, as far as the array has them: what
   // other ranks own is read from the checkpoint. Ghost cells outside the array
   // stay as they are.
@@ -129,7 +129,7 @@ struct MemoryLayout {
   AxisOrder order = AxisOrder::kRowMajor;
   // From one index of an axis to the next, for memory that is not dense. No two
   // elements may share a place. Empty: dense, in `order`.
-  Shape strides = {};
+  std::vector<int64_t> strides = {};
 };
 
 // Elements of one array, dense and row-major unless a MemoryLayout says

@@ -36,7 +36,7 @@ class Field {
         global_(std::move(global)),
         box_(std::move(box)),
         layout_(std::move(layout)) {
-    const Shape none(global_.size(), 0);
+    const std::vector<int64_t> none(global_.size(), 0);
     if (layout_.before.empty()) layout_.before = none;
     if (layout_.after.empty()) layout_.after = layout_.before;
     if (layout_.periodic.empty()) layout_.periodic.resize(global_.size());
@@ -173,7 +173,8 @@ Code Hydrodynamics(int rank, int ranks) {
   const auto side = static_cast<int64_t>(std::lround(std::cbrt(ranks)));
   const int64_t mine = kElements / side;
   const Shape at = {rank / (side * side), rank / side % side, rank % side};
-  Shape offset, nodes, after;
+  Shape offset, nodes;
+  std::vector<int64_t> after;
   for (const int64_t place : at) {
     const bool is_last = place == side - 1;
     offset.push_back(place * mine);

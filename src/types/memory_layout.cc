@@ -56,6 +56,10 @@ StatusOr<Shape> HeldShape(const GhostCells& ghosts, const Box& box) {
   return held;
 }
 
+Shape ShapeOf(const std::vector<int64_t>& numbers) {
+  return Shape(numbers.begin(), numbers.end());
+}
+
 Shape DenseStrides(const Shape& held, AxisOrder order) {
   Shape strides(held.size());
   int64_t stride = 1;
@@ -92,35 +96,36 @@ StatusOr<int64_t> EndOf(const Shape& held, const Shape& strides) {
   return end;
 }
 
+// `hint` is for memory that is larger.
 Status CheckSize(const Memory& memory, int64_t needed, bool may_be_longer,
-                 std::string_view what) {
+                 std::string_view what, std::string_view hint) {
   if (memory.size < 0 || memory.size == needed ||
       (may_be_longer && memory.size > needed)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrFormat(
-      "the memory has another size than %s (need %d elements, found %d)", what,
-      needed, memory.size));
+      "the memory has another size than %s (need %d elements, found %d)%s",
+      what, needed, memory.size, memory.size > needed ? hint : ""));
 }
 
 // Gives the shard elements that lie as `layout` says. Its box has some.
 Status TakeLaidOut(const Memory& memory, const MemoryLayout& layout,
                    Shard& shard) {
   const size_t num_axes = shard.box.shape.size();
-  GhostCells ghosts{.before = layout.before,
-                    .after = layout.after,
+  GhostCells ghosts{.before = ShapeOf(layout.before),
+                    .after = ShapeOf(layout.after),
                     .periodic = layout.periodic};
   if (ghosts.before.empty()) ghosts.before.resize(num_axes);
   if (layout.after.empty()) ghosts.after = ghosts.before;
   BELAY_ASSIGN_OR_RETURN(const Shape held, HeldShape(ghosts, shard.box));
   const bool is_dense = layout.strides.empty();
   const Shape strides =
-      is_dense ? DenseStrides(held, layout.order) : layout.strides;
+      is_dense ? DenseStrides(held, layout.order) : ShapeOf(layout.strides);
   BELAY_ASSIGN_OR_RETURN(const int64_t end, EndOf(held, strides));
   const bool has_ghosts = held != shard.box.shape;
   BELAY_RETURN_IF_ERROR(
       CheckSize(memory, end, memory.may_be_longer || !is_dense,
-                has_ghosts ? "its box with the ghost cells" : "its box"));
+                has_ghosts ? "its box with the ghost cells" : "its box", ""));
   for (size_t axis = 0; axis < num_axes; ++axis) {
     shard.object_offset += ghosts.before[axis] * strides[axis];
   }
@@ -200,7 +205,8 @@ Status TakeMemory(const Memory& memory, Shard& shard) {
   if (!CheckBox(shard.box, shard.global_shape).ok()) return absl::OkStatus();
   if (memory.layout == nullptr) {
     return CheckSize(memory, NumElements(shard.box.shape), memory.may_be_longer,
-                     "its box");
+                     "its box",
+                     "; MemoryLayout says how a box lies in larger memory");
   }
   BELAY_RETURN_IF_ERROR(CheckLayout(*memory.layout, shard.box));
   if (IsEmpty(shard.box)) return absl::OkStatus();

@@ -168,8 +168,10 @@ TEST(StateTest, RangesHaveTheSizeOfTheirBox) {
   const auto other_size = [](const char* key, int64_t need, int64_t found) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "add \"%s\": the memory has another size than its box (need %d "
-        "elements, found %d)",
-        key, need, found));
+        "elements, found %d)%s",
+        key, need, found,
+        found > need ? "; MemoryLayout says how a box lies in larger memory"
+                     : ""));
   };
   const Box box = {{0, 0}, {2, 3}};
   EXPECT_EQ(status_of([&](State& state) {
