@@ -114,7 +114,8 @@ class RowsArray final : public ArrayOf<T> {
     if (kind_ == Kind::kRows) {
       AddRowsOf(this->key_, {}, row_, memory_, state);
     } else if (kind_ == Kind::kPerRank) {
-      AddPerRankOf(this->key_, {}, memory_, state);
+      AddPerRankOf(this->key_, {.other_ranks = OtherRanks::kError}, memory_,
+                   state);
     } else if (memory_.form == RowForm::kPoints) {
       state.AddRowsById(this->key_, ids_, memory_.points);
     } else {

@@ -215,6 +215,27 @@ struct RowsRule {
     return owners[HashOf(number) % owners.size()];
   }
 
+  // Whether all ranks that have saved rows restore them.
+  template <typename T>
+  static bool AllAreHere(const Dense<T>& dense, const Wanted& wanted) {
+    const int saved = static_cast<int>(dense.first.size()) - 1;
+    bool all_here = saved == wanted.group.ranks;
+    for (int i = 0; all_here && i < saved; ++i) {
+      all_here =
+          dense.first[i] == dense.first[i + 1] ||
+          std::binary_search(wanted.holders.begin(), wanted.holders.end(), i);
+    }
+    return all_here;
+  }
+
+  // Whether the function `source` names nobody for a rank.
+  template <typename T>
+  bool NamesNobody(const Dense<T>& dense, int rank,
+                   const Wanted& wanted) const {
+    return !sources.empty() && sources[rank] == -1 &&
+           !AllAreHere(dense, wanted);
+  }
+
   // The rows of a rank; none if that is an error.
   template <typename T>
   std::optional<std::vector<int64_t>> RowsOf(const Dense<T>& dense, int rank,
@@ -234,12 +255,9 @@ struct RowsRule {
       return rows;
     };
     const int saved = static_cast<int>(dense.first.size()) - 1;
-    bool all_here = saved == wanted.group.ranks;
-    for (int i = 0; all_here && i < saved; ++i) {
-      all_here = dense.first[i] == dense.first[i + 1] ||
-                 std::binary_search(holders.begin(), holders.end(), i);
+    if (AllAreHere(dense, wanted)) {
+      return range(dense.first[rank], dense.first[rank + 1]);
     }
-    if (all_here) return range(dense.first[rank], dense.first[rank + 1]);
     if (!sources.empty()) {
       const int source = sources[rank];
       if (source == -1) return rows;

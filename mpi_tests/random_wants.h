@@ -24,14 +24,14 @@ namespace belay::testing {
 // A form in which this rank can restore `count` rows.
 template <typename T>
 RowForm DrawForm(const Dense<T>& dense, int64_t count, bool per_rank,
-                 bool is_fixed, Random& random) {
+                 bool is_fixed, bool may_be_text, Random& random) {
   std::vector<RowForm> forms;
   const bool is_plain = dense.row().empty(),
              has_three = dense.row() == Shape{3};
   if (is_plain || !per_rank) forms = {RowForm::kNumbers, RowForm::kNumbers};
   if (has_three) forms.push_back(RowForm::kPoints);
   if (is_fixed && (is_plain || !per_rank)) forms.push_back(RowForm::kSpan);
-  if (per_rank && is_plain && std::is_same_v<T, uint8_t>) {
+  if (may_be_text && is_plain && std::is_same_v<T, uint8_t>) {
     forms.push_back(RowForm::kText);
   }
   if (per_rank && count == 1 && is_plain) forms.push_back(RowForm::kOne);
@@ -114,10 +114,11 @@ Checker WantRows(const Dense<T>& dense, Wanted& wanted) {
   const int victim =
       wanted.holders[Uniform(0, std::ssize(wanted.holders) - 1, wanted.same)];
   // A span that is too long by a row.
-  const bool is_too_long = wanted.may_fail && OnceIn(3, wanted.same) &&
-                           rule.owners.empty() &&
-                           wanted.mistake.code == absl::StatusCode::kOk &&
-                           (row.empty() || !per_rank);
+  const bool is_too_long =
+      wanted.may_fail && OnceIn(3, wanted.same) && rule.owners.empty() &&
+      wanted.mistake.code == absl::StatusCode::kOk &&
+      (row.empty() || !per_rank) &&
+      !(per_rank && rule.NamesNobody(dense, victim, wanted));
   if (is_too_long) wanted.Fails(absl::StatusCode::kFailedPrecondition);
   wanted.text = absl::StrFormat("%s, other %d, %d sources, %d owners",
                                 per_rank ? "per rank" : "rows",
@@ -127,8 +128,14 @@ Checker WantRows(const Dense<T>& dense, Wanted& wanted) {
   const auto rows = rule.RowsOf(dense, wanted.group.rank, wanted);
   const std::vector<int64_t> mine = rows.value_or(std::vector<int64_t>());
   const bool is_fixed = rule.owners.empty();
-  int64_t count = std::ssize(mine);
-  RowForm form = DrawForm(dense, count, per_rank, is_fixed, wanted.own);
+  const bool is_kept =
+      per_rank && rule.NamesNobody(dense, wanted.group.rank, wanted);
+  // A text has no even part.
+  const bool may_be_text = per_rank && (rule.other_ranks != OtherRanks::kEven ||
+                                        !rule.sources.empty());
+  int64_t count = is_kept ? 1 : std::ssize(mine);
+  RowForm form =
+      DrawForm(dense, count, per_rank, is_fixed, may_be_text, wanted.own);
   if (is_too_long && victim == wanted.group.rank) {
     form = RowForm::kSpan;
     ++count;
@@ -139,7 +146,7 @@ Checker WantRows(const Dense<T>& dense, Wanted& wanted) {
   } else {
     AddRowsOf(wanted.key, rule, row, *memory, wanted.state);
   }
-  return CheckerOf(memory, dense.Pick(mine));
+  return CheckerOf(memory, is_kept ? memory->Get() : dense.Pick(mine));
 }
 
 // Ids of an integer type, in memory that the checker keeps.
@@ -150,7 +157,7 @@ Checker WantIdsAs(const Dense<T>& dense, std::vector<int64_t> mine,
   std::vector<T> expected;
   if (wanted.mistake.code == absl::StatusCode::kOk) expected = dense.Pick(mine);
   const int64_t count = std::ssize(mine);
-  const RowForm form = DrawForm(dense, count, false, true, wanted.own);
+  const RowForm form = DrawForm(dense, count, false, true, false, wanted.own);
   const auto memory = OtherMemory(dense, form, count, wanted.own);
   memory->With([&](auto& range) {
     using R = std::remove_reference_t<decltype(range)>;

@@ -57,13 +57,14 @@ struct RowsOptions {
   OtherRanks other_ranks = OtherRanks::kEven;
   OtherFields other_fields = OtherFields::kError;
   // In place of `other_ranks`: the rank whose rows this one gets, 0 <= result <
-  // saved_ranks, or -1 for none. Equal on all ranks for equal arguments. An
+  // saved_ranks, or -1 for no rows. Equal on all ranks for equal arguments. An
   // error, as are the other rules but kEven, where what is stored are no rows
   // of ranks.
   std::function<int(int rank, int num_ranks, int saved_ranks)> source = nullptr;
   // In place of both, and whatever the number of ranks: the rank that gets a
   // row, of which it is given the first element. Called once for each row, on
-  // one of the ranks. Rows of one rank stay in their order.
+  // one of the ranks. Rows of one rank stay in their order. Members of a struct
+  // that are not among its fields are those of a new one.
   std::function<int(const T& row)> owner = nullptr;
 };
 
@@ -79,14 +80,18 @@ struct IdOptions {
 
 // How values that each rank has of its own are restored.
 struct PerRankOptions {
+  // kEven is for lists of rows, such as the particles of a rank; an error for a
+  // std::string.
   OtherRanks other_ranks = OtherRanks::kError;
   OtherFields other_fields = OtherFields::kError;
-  // As of RowsOptions.
+  // As of RowsOptions, but for -1: the value stays as it is.
   std::function<int(int rank, int num_ranks, int saved_ranks)> source = nullptr;
 };
 
 // RowsOptions whatever T is. What a Shard has.
 struct RankRows {
+  bool is_per_rank = false;  // a value that each rank has of its own
+  bool is_text = false;      // of a std::string
   Shape row = {};
   OtherRanks other_ranks = OtherRanks::kEven;
   OtherFields other_fields = OtherFields::kError;
@@ -278,10 +283,12 @@ Shard RowsByIdOf(const Ids& ids, R& rows, const IdOptions& options = {}) {
 template <typename T>
 Shard PerRankOf(T& value, const PerRankOptions& options = {}) {
   using U = std::remove_const_t<T>;
-  RankRows rank_rows{.other_ranks = options.other_ranks,
+  RankRows rank_rows{.is_per_rank = true,
+                     .other_ranks = options.other_ranks,
                      .other_fields = options.other_fields,
                      .source = options.source};
   if constexpr (std::is_same_v<U, std::string>) {
+    rank_rows.is_text = true;
     Shard shard =
         rows::ShardOf({}, const_cast<char*>(value.data()),
                       static_cast<int64_t>(value.size()), std::move(rank_rows));

@@ -73,6 +73,20 @@ TEST_F(RowsMistakesTest, OfTheForm) {
                 absl::StatusCode::kInvalidArgument, "is const");
 }
 
+TEST_F(RowsMistakesTest, ATextHasNoEvenPart) {
+  std::string text = "of rank " + std::to_string(rank_);
+  State state, even;
+  state.AddPerRank("text", text);
+  Ok(Save(comm_, run(), 1, state));
+  even.AddPerRank("text", text, {.other_ranks = OtherRanks::kEven});
+  ExpectRefused(Save(comm_, run(), 2, even).status(),
+                absl::StatusCode::kInvalidArgument,
+                "list \"text\": the text of a rank has no even part");
+  ExpectRefused(Restore(comm_, run(), 1, even).status(),
+                absl::StatusCode::kInvalidArgument,
+                "list \"text\": the text of a rank has no even part");
+}
+
 TEST_F(RowsMistakesTest, OfOwners) {
   std::vector<double> x(4);
   State good;

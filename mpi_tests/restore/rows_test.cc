@@ -202,8 +202,9 @@ TEST_F(RowsTest, OtherRanksNeedARuleForWhatEachHas) {
                         return rank == 0 ? last : -1;
                       }});
     Ok(Restore(some, run(), 1, chosen));
-    EXPECT_EQ(found.size(), rank_ == 0 ? size_ : 0);
-    EXPECT_THAT(found, Each(last));
+    // Who is given nobody's keeps what it has.
+    EXPECT_EQ(found.size(), rank_ == 0 ? size_ : 1);
+    EXPECT_THAT(found, Each(rank_ == 0 ? last : 0));
     even.AddPerRank("mine", found, {.other_ranks = OtherRanks::kEven});
     Ok(Restore(some, run(), 1, even));
     EXPECT_LE(found.size(),

@@ -92,7 +92,7 @@ Status TakeRows(const std::vector<RowGroup>& arrived, Shard& shard) {
   }
   // Another key may have given its range another length.
   BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
-  if (count != shard.box.shape[0]) {
+  if (count != shard.box.shape[0] || HasNewRows(shard)) {
     if (shard.access == nullptr) {
       return absl::FailedPreconditionError(absl::StrFormat(
           "restore \"%s\": this rank owns another number of rows than it has "
@@ -100,7 +100,7 @@ Status TakeRows(const std::vector<RowGroup>& arrived, Shard& shard) {
           shard.key, count, shard.box.shape[0]));
     }
     shard.object_elements = -1;
-    BELAY_RETURN_IF_ERROR(Resize(count * NumElements(shard.rows->row), shard));
+    BELAY_RETURN_IF_ERROR(ResizeRows(count, shard));
   }
   auto* row = static_cast<char*>(shard.data);
   const int64_t in_memory = RowBytesInMemory(shard);

@@ -39,6 +39,7 @@ namespace {
 struct RowSpan {
   int64_t begin = 0;
   int64_t end = 0;
+  bool is_kept = false;  // none, and the rank keeps those that it has
 };
 
 Status OtherRanksError(const FoundRows& found, int num_ranks) {
@@ -62,7 +63,7 @@ StatusOr<RowSpan> ChosenRange(const FoundRows& found, const RankRows& rows,
                       "\": the function `source`: ", named.status().message()));
   }
   const int source = *named;
-  if (source == -1) return RowSpan();
+  if (source == -1) return RowSpan{.is_kept = rows.is_per_rank};
   if (source < -1 || source >= saved) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "restore \"%s\": the function `source` names no rank that has saved "
@@ -133,7 +134,12 @@ Status TakeRows(const RowSpan& range, int64_t total, Shard& shard,
                 std::vector<FormerElements>& former) {
   const int64_t count = range.end - range.begin;
   const Shape before = shard.global_shape;
-  if (before[0] != count) {
+  if (range.is_kept) {
+    shard.object = nullptr;
+    shard.access = nullptr;
+    shard.object_elements = -1;
+    shard.box.shape[0] = 0;
+  } else if (before[0] != count || HasNewRows(shard)) {
     if (shard.access == nullptr) {
       return absl::FailedPreconditionError(absl::StrFormat(
           "restore \"%s\": this rank gets another number of rows than it has "
@@ -141,7 +147,7 @@ Status TakeRows(const RowSpan& range, int64_t total, Shard& shard,
           shard.key, count, before[0]));
     }
     former.push_back(ElementsOf(shard));
-    BELAY_RETURN_IF_ERROR(Resize(count * Width(*shard.rows), shard));
+    BELAY_RETURN_IF_ERROR(ResizeRows(count, shard));
   }
   if (shard.access != nullptr) {
     shard.object_elements = count * Width(*shard.rows);
@@ -232,6 +238,17 @@ int64_t RowBytes(const Shard& shard) {
   return NumElements(shard.rows->row) * DTypeSize(shard.dtype);
 }
 
+bool HasNewRows(const Shard& shard) {
+  return shard.structs != nullptr && shard.rows->owner != nullptr;
+}
+
+Status ResizeRows(int64_t count, Shard& shard) {
+  if (HasNewRows(shard)) {
+    BELAY_RETURN_IF_ERROR(Resize(0, shard));
+  }
+  return Resize(count * NumElements(shard.rows->row), shard);
+}
+
 int64_t RowBytesInMemory(const Shard& shard) {
   return shard.structs != nullptr ? shard.structs->bytes : RowBytes(shard);
 }
@@ -242,6 +259,13 @@ StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements) {
         Cat("list \"", shard.key, "\": its structs: ", shard.structs->problem));
   }
   const RankRows& rows = *shard.rows;
+  if (rows.is_text && rows.source == nullptr &&
+      rows.other_ranks == OtherRanks::kEven) {
+    return absl::InvalidArgumentError(Cat(
+        "list \"", shard.key, "\": the text of a rank has no even part for ",
+        "another number of ranks; use OtherRanks::kFirst, or a function ",
+        "`source`"));
+  }
   const int64_t width = Width(rows);
   if (width <= 0 || elements % width != 0) {
     return absl::InvalidArgumentError(absl::StrFormat(

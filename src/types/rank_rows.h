@@ -28,6 +28,13 @@ namespace belay {
 //   the fields of structs; names the key.
 StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements);
 
+// Whether rows that are restored are new ones, so that members that are not
+// stored are nobody else's.
+bool HasNewRows(const Shard& shard);
+
+// Gives a shard that has its own memory this number of rows.
+Status ResizeRows(int64_t count, Shard& shard);
+
 // The bytes of one row as it is stored, and where the program has it.
 int64_t RowBytes(const Shard& shard);
 int64_t RowBytesInMemory(const Shard& shard);
