@@ -24,7 +24,12 @@ write_slurm_settings() {
   # slurmd looks for cgroups even if nothing uses them, and finds none here.
   echo "CgroupPlugin=cgroup/v1" >"$state/cgroup.conf"
   # The default is /tmp, which all hosts share: their files would collide.
-  echo "PMIxCliTmpDirBase=$local_disk" >"$state/mpi.conf"
+  # Slurm 22.05 has two kinds of fences. Mixed, as by default, one of them lets
+  # ranks out of MPI_Init before the last one can receive: that one crashes.
+  cat >"$state/mpi.conf" <<END_OF_SETTINGS
+PMIxCliTmpDirBase=$local_disk
+PMIxCollFence=ring
+END_OF_SETTINGS
 }
 
 slurm_settings() {
