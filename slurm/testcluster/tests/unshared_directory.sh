@@ -54,7 +54,7 @@ job=$!
 wait_for_line "$work/losses.log" '^250 ' 60
 "$here/view" n2 none
 expect_code 1 wait "$job"
-expect_line "$work/blind.out" "^FAILED_PRECONDITION: save \"$work/run/step_[0-9]*.inprogress\": what rank 0 made on host \"n1\" $unseen"
+expect_line "$work/blind.out" "^UNAVAILABLE: save \"$work/run/step_[0-9]*.inprogress\": what rank 0 made on host \"n1\" $unseen"
 "$here/view" n2 all
 cd "$work"
 steps=$(($(sort -n losses.log | tail -n 1 | cut -d' ' -f1) + 50))
