@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "base/checksum.h"
 #include "belay/box.h"
+#include "bytes/checksum.h"
 #include "geometry/runs.h"
 
 namespace belay {

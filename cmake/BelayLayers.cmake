@@ -1,6 +1,6 @@
-# belay_layer(NAME targets...)
-# One folder of src/ as an object library that sees Abseil and the targets it
-# names: base, geometry, model and types cannot include <mpi.h> or <hdf5.h>.
+# belay_folder(NAME targets...)
+# One folder of src/, with those in it, as an object library that sees Abseil and
+# the targets it names: the others cannot include <mpi.h> or <hdf5.h>.
 set(BELAY_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
     -Woverloaded-virtual -Wcast-align -Wunused -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -33,13 +33,13 @@ target_link_libraries(belay_common_headers PUBLIC absl::status absl::statusor
   absl::flat_hash_map absl::hash)
 target_precompile_headers(belay_common_headers PRIVATE ${BELAY_COMMON_HEADERS})
 
-function(belay_layer name)
-  file(GLOB sources CONFIGURE_DEPENDS ${name}/*.cc)
-  add_library(belay_${name} OBJECT ${sources})
-  target_include_directories(belay_${name} PUBLIC
+function(belay_folder name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${name}/*.cc)
+  add_library(belay_in_${name} OBJECT ${sources})
+  target_include_directories(belay_in_${name} PUBLIC
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
     ${PROJECT_BINARY_DIR}/include)
-  target_compile_options(belay_${name} PRIVATE ${BELAY_WARNINGS})
-  target_link_libraries(belay_${name} PUBLIC belay_common_headers ${ARGN})
-  target_precompile_headers(belay_${name} REUSE_FROM belay_common_headers)
+  target_compile_options(belay_in_${name} PRIVATE ${BELAY_WARNINGS})
+  target_link_libraries(belay_in_${name} PUBLIC belay_common_headers ${ARGN})
+  target_precompile_headers(belay_in_${name} REUSE_FROM belay_common_headers)
 endfunction()

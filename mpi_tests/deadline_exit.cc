@@ -10,9 +10,9 @@
 
 #include "belay/comm.h"
 #include "belay/sharded_variable_ops.h"
-#include "parallel/collective.h"
-#include "parallel/deadline.h"
-#include "parallel/word_in_flight.h"
+#include "mpi/collective.h"
+#include "mpi/deadline.h"
+#include "mpi/word_in_flight.h"
 
 namespace {
 

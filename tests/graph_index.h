@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "format/paths.h"
 #include "graph/stored_graph_conversion.h"
-#include "store/index_file.h"
-#include "store/paths.h"
+#include "io/index/index_file.h"
 
 namespace belay {
 

@@ -18,8 +18,8 @@
 
 #include "belay/status.h"
 #include "file_bytes.h"
-#include "h5/dataset.h"
-#include "h5/file.h"
+#include "hdf5/dataset.h"
+#include "hdf5/file.h"
 
 namespace belay::h5 {
 

@@ -17,9 +17,9 @@
 
 #include "belay/layout.h"
 #include "geometry/runs.h"
-#include "model/listed_ranks.h"
-#include "model/plan.h"
-#include "model/save_planner.h"
+#include "plan/listed_ranks.h"
+#include "plan/plan.h"
+#include "plan/save/save_planner.h"
 
 namespace belay {
 

@@ -11,13 +11,13 @@
 #include <tuple>
 #include <vector>
 
-#include "base/checksum.h"
-#include "model/save_planner.h"
+#include "bytes/checksum.h"
+#include "format/paths.h"
+#include "io/files/posix_file.h"
+#include "io/index/index_file.h"
+#include "io/index/skeleton.h"
 #include "model_testing.h"
-#include "store/index_file.h"
-#include "store/paths.h"
-#include "store/posix_file.h"
-#include "store/skeleton.h"
+#include "plan/save/save_planner.h"
 #include "stored_graph_testing.h"
 
 namespace belay {

@@ -6,9 +6,9 @@
 #include <set>
 #include <string>
 
-#include "model/stored_graph.h"
-#include "model/stored_values.h"
 #include "model_testing.h"
+#include "plan/stored/stored_graph.h"
+#include "plan/stored/stored_values.h"
 
 namespace belay {
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/fault.h"
 #include "converted_matrix.h"
-#include "store/slow_target.h"
+#include "io/files/slow_target.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Deadlines that are kept. Those that are missed: deadline_exit.cc.
-#include "parallel/deadline.h"
+#include "mpi/deadline.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include "mpi/collective.h"
 #include "mpi_test.h"
-#include "parallel/collective.h"
 
 namespace belay {
 namespace {

@@ -17,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "fault_points.h"
+#include "format/paths.h"
 #include "small_state.h"
-#include "store/paths.h"
 
 namespace {
 

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "format/paths.h"
 #include "small_state.h"
-#include "store/paths.h"
 
 namespace {
 

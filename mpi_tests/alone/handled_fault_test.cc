@@ -16,8 +16,8 @@
 #include "belay/checkpoint.h"
 #include "belay/rows.h"
 #include "fault_points.h"
+#include "format/paths.h"
 #include "handler_testing.h"
-#include "store/paths.h"
 #include "values.h"
 
 namespace belay::testing {

@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "belay/checkpoint_reader.h"
-#include "store/index_columns.h"
+#include "format/index_columns.h"
 #include "values.h"
 
 namespace belay {

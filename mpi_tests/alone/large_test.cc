@@ -10,7 +10,7 @@
 #include <span>
 
 #include "absl/strings/str_cat.h"
-#include "parallel/all_to_all.h"
+#include "mpi/all_to_all.h"
 #include "values.h"
 
 namespace belay {

@@ -10,7 +10,7 @@
 #include <memory>
 #include <thread>
 
-#include "checkpoint/manager_impl.h"
+#include "manager/manager_impl.h"
 #include "manager_testing.h"
 
 namespace belay {

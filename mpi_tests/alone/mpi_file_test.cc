@@ -1,4 +1,4 @@
-#include "parallel/mpi_file.h"
+#include "mpi/mpi_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "belay/save_args.h"
-#include "parallel/mpi_file.h"
+#include "mpi/mpi_file.h"
 #include "small_state.h"
 
 namespace belay {

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "file_bytes.h"
+#include "mpi/collective.h"
+#include "mpi/mpi_file.h"
 #include "mpi_test.h"
-#include "parallel/collective.h"
-#include "parallel/mpi_file.h"
 
 namespace belay::testing {
 namespace {

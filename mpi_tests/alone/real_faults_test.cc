@@ -18,8 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/host_name.h"
 #include "belay/checkpoint_manager.h"
+#include "format/paths.h"
 #include "small_state.h"
-#include "store/paths.h"
 
 namespace belay::testing {
 namespace {

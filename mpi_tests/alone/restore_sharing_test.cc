@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "fault_points.h"
-#include "model/restore_planner.h"
-#include "store/deliver.h"
-#include "store/index_file.h"
+#include "io/index/index_file.h"
+#include "io/transfer/deliver.h"
+#include "plan/restore/restore_planner.h"
 #include "values.h"
 
 namespace belay {

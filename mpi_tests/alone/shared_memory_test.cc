@@ -1,6 +1,6 @@
 // Memory that ranks share, and restores where there is none.
 
-#include "parallel/shared_memory.h"
+#include "mpi/shared_memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // A file of another program, read by many ranks at once, each with its own cut
 // and with a form of its own.
 
-#include "checkpoint/flat_file.h"
+#include "restore/flat_file.h"
 
 #include <gtest/gtest.h>
 

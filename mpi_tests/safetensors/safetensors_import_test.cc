@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/wire.h"
 #include "belay/checkpoint_reader.h"
+#include "bytes/wire.h"
 #include "safetensors_testing.h"
 
 namespace belay::safetensors_import_test {

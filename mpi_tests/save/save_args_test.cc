@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "base/element_conversion.h"
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_reader.h"
+#include "bytes/element_conversion.h"
 #include "converted_matrix.h"
 #include "h5_testing.h"
 #include "thing.h"

@@ -12,9 +12,9 @@
 #include <thread>
 #include <utility>
 
-#include "store/file_pages.h"
-#include "store/file_system.h"
-#include "store/posix_file.h"
+#include "io/files/file_pages.h"
+#include "io/files/file_system.h"
+#include "io/files/posix_file.h"
 #include "values.h"
 
 namespace belay::shared_pages_test {

@@ -15,10 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/fault.h"
 #include "file_bytes.h"
+#include "io/transfer/file_domains.h"
+#include "io/transfer/transfer.h"
 #include "mpi_test.h"
 #include "small_state.h"
-#include "store/file_domains.h"
-#include "store/transfer.h"
 
 namespace belay::testing::transfer_two_phase_test {
 namespace {

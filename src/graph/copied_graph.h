@@ -7,8 +7,8 @@
 
 #include "belay/status.h"
 #include "graph/object_graph.h"
-#include "model/plan.h"
-#include "types/copy_plan.h"
+#include "plan/plan.h"
+#include "values/copy_plan.h"
 
 namespace belay {
 

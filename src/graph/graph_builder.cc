@@ -5,12 +5,12 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "base/fingerprint.h"
 #include "base/first_of.h"
 #include "base/guarded.h"
 #include "base/text.h"
-#include "model/stored_rows.h"
-#include "types/value_listing.h"
+#include "bytes/fingerprint.h"
+#include "plan/stored/stored_rows.h"
+#include "values/value_listing.h"
 
 namespace belay {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "graph/live_graph.h"
-#include "types/handler_table.h"
+#include "values/handlers/handler_table.h"
 
 namespace belay {
 

@@ -6,7 +6,7 @@
 #include "belay/sharded_variable.h"
 #include "belay/tensor.h"
 #include "graph/graph_builder.h"
-#include "types/memory_layout.h"
+#include "values/memory_layout.h"
 
 namespace belay {
 namespace {

@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/entries.h"
 #include "belay/box.h"
 #include "belay/dtype.h"
 #include "belay/status.h"
+#include "bytes/entries.h"
 
 namespace belay {
 

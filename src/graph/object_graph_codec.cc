@@ -1,8 +1,8 @@
 // The object graph as bytes, for messages between ranks and for fingerprints.
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_join.h"
-#include "base/fingerprint.h"
-#include "base/wire.h"
+#include "bytes/fingerprint.h"
+#include "bytes/wire.h"
 #include "graph/object_graph.h"
 
 namespace belay {

@@ -7,8 +7,8 @@
 
 #include "belay/status.h"
 #include "graph/object_graph.h"
-#include "model/plan.h"
-#include "model/stored_graph.h"
+#include "plan/plan.h"
+#include "plan/stored/stored_graph.h"
 
 namespace belay {
 

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "absl/strings/str_format.h"
-#include "base/huge_pages.h"
+#include "bytes/huge_pages.h"
 
 namespace belay {
 namespace {

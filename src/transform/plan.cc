@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/element_conversion.h"
 #include "base/guarded.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/with_memory.h"
+#include "bytes/element_conversion.h"
 #include "tensor/strided_copy.h"
 #include "transform/node.h"
 

@@ -7,10 +7,10 @@
 #include <span>
 #include <utility>
 
-#include "base/huge_pages.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "parallel/all_to_all.h"
+#include "bytes/huge_pages.h"
+#include "mpi/all_to_all.h"
 #include "variable/operation.h"
 #include "variable/rows.h"
 

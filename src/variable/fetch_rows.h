@@ -12,7 +12,7 @@
 
 #include "belay/sharded_variable.h"
 #include "belay/status.h"
-#include "parallel/collective.h"
+#include "mpi/collective.h"
 
 namespace belay {
 

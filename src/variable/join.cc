@@ -1,12 +1,12 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/wire.h"
 #include "belay/sharded_variable_ops.h"
-#include "parallel/all_gather.h"
+#include "bytes/fingerprint.h"
+#include "bytes/wire.h"
+#include "mpi/all_gather.h"
 #include "variable/operation.h"
 
 namespace belay {

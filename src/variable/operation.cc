@@ -1,10 +1,10 @@
 #include "variable/operation.h"
 
 #include "absl/strings/str_format.h"
-#include "base/fingerprint.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/wire.h"
+#include "bytes/fingerprint.h"
+#include "bytes/wire.h"
 
 namespace belay {
 namespace {

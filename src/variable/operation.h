@@ -14,7 +14,7 @@
 #include "belay/sharded_variable_ops.h"
 #include "belay/status.h"
 #include "belay/tensor.h"
-#include "parallel/collective.h"
+#include "mpi/collective.h"
 #include "tensor/selection.h"
 
 namespace belay {

@@ -6,7 +6,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "belay/sharded_variable_ops.h"
-#include "parallel/all_gather.h"
+#include "mpi/all_gather.h"
 #include "variable/operation.h"
 
 namespace belay {

@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "belay/sparse_ops.h"
-#include "parallel/all_to_all.h"
+#include "mpi/all_to_all.h"
 #include "tensor/update.h"
 #include "variable/operation.h"
 #include "variable/rows.h"

@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "base/huge_pages.h"
 #include "belay/sharded_variable.h"
+#include "bytes/huge_pages.h"
 
 namespace belay {
 

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "belay/status.h"
-#include "model/plan.h"
+#include "plan/plan.h"
 #include "workload/model_spec.h"
 #include "workload/parallelism.h"
 

@@ -9,14 +9,14 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/status_macros.h"
-#include "base/telling.h"
+#include "bytes/telling.h"
+#include "geometry/box_index.h"
 #include "geometry/runs.h"
-#include "model/box_index.h"
-#include "model/counting_parts.h"
-#include "model/description.h"
-#include "model/listed_ranks.h"
-#include "model/save_planner.h"
-#include "model/streams.h"
+#include "plan/description.h"
+#include "plan/listed_ranks.h"
+#include "plan/restore/counting_parts.h"
+#include "plan/restore/streams.h"
+#include "plan/save/save_planner.h"
 
 namespace belay {
 namespace {

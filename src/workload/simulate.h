@@ -12,9 +12,9 @@
 
 #include "belay/options.h"
 #include "belay/status.h"
-#include "model/listed_ranks.h"
-#include "model/plan.h"
-#include "model/restore_planner.h"
+#include "plan/listed_ranks.h"
+#include "plan/plan.h"
+#include "plan/restore/restore_planner.h"
 
 namespace belay {
 

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "h5/error.h"
 #include "h5_testing.h"
+#include "hdf5/error.h"
 
 namespace {
 

@@ -6,9 +6,9 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
-#include "base/telling.h"
+#include "bytes/telling.h"
 #include "counted_memory.h"
-#include "model/save_planner.h"
+#include "plan/save/save_planner.h"
 
 namespace belay {
 namespace {

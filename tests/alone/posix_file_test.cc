@@ -1,4 +1,4 @@
-#include "store/posix_file.h"
+#include "io/files/posix_file.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

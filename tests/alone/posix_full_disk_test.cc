@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "directory_fixture.h"
-#include "store/file_pages.h"
-#include "store/posix_file.h"
+#include "io/files/file_pages.h"
+#include "io/files/posix_file.h"
 
 namespace {
 

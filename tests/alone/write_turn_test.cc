@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "file_bytes.h"
-#include "store/file_pages.h"
-#include "store/file_system.h"
-#include "store/posix_file.h"
+#include "io/files/file_pages.h"
+#include "io/files/file_system.h"
+#include "io/files/posix_file.h"
 
 namespace {
 

@@ -11,11 +11,11 @@
 #include "../graph_index.h"
 #include "belay/checkpoint.h"
 #include "belay/save_restore.h"
+#include "format/paths.h"
 #include "graph/live_graph.h"
 #include "handled.h"
 #include "objects.h"
 #include "rows.h"
-#include "store/paths.h"
 #include "structs.h"
 #include "values.h"
 

@@ -67,14 +67,14 @@ def first_includes(root):
 
 
 def jobs(root, arguments):
-  """Returns (flags, header) of every header below the folders."""
+  """Returns (flags, header) of every header in the folders and below."""
   found = []
   for argument in arguments:
     folder, _, flags = argument.partition("=")
     flags = [flag for flag in flags.split(",") if flag]
-    full = os.path.join(root, folder)
-    found += [(flags, os.path.join(full, name))
-              for name in sorted(os.listdir(full)) if name.endswith(".h")]
+    for inner, _, names in os.walk(os.path.join(root, folder)):
+      found += [(flags, os.path.join(inner, name))
+                for name in sorted(names) if name.endswith(".h")]
   return found
 
 

@@ -1,34 +1,46 @@
-"""Which folder may include what. Arrows between the layers point down only."""
+"""Which folder of src/ may include what. Arrows point down only."""
 
 import re
 
 import rule
 
-PURE = {"base", "geometry", "model", "types", "graph", "job", "manager",
-        "safetensors", "tensor", "transform", "workload"}
+PURE = {"base", "bytes", "geometry", "tensor", "transform", "plan", "values",
+        "graph", "format", "job", "manager/rules", "safetensors/plan",
+        "io/files", "io/steps", "workload"}
+_VALUES = {"base", "bytes", "geometry", "plan"}
+_WRITES = PURE - {"workload"} | {"mpi", "hdf5", "io", "pipeline"}
 LAYERS = {
     "base": {"base"},
-    "geometry": {"base", "geometry"},
-    "model": {"base", "geometry", "model"},
-    "workload": {"base", "geometry", "model", "workload"},
-    "transform": {"base", "geometry", "tensor", "transform"},
-    "types": {"base", "geometry", "model", "transform", "types"},
-    "graph": {"base", "geometry", "model", "transform", "types", "graph"},
+    "bytes": {"base", "bytes"},
+    "geometry": {"base", "bytes", "geometry"},
+    "tensor": {"base", "bytes", "geometry", "tensor"},
+    "transform": {"base", "bytes", "geometry", "tensor", "transform"},
+    "plan": _VALUES,
+    "workload": _VALUES | {"workload"},
+    "values": _VALUES | {"transform", "values"},
+    "graph": _VALUES | {"transform", "values", "graph"},
+    "format": _VALUES | {"format"},
     "job": {"base", "geometry", "job"},
-    "manager": {"base", "geometry", "manager"},
-    "safetensors": {"base", "geometry", "model", "safetensors"},
-    "tensor": {"base", "geometry", "tensor"},
-    "parallel": {"base", "parallel"},
-    "variable": {"base", "geometry", "model", "tensor", "parallel", "variable"},
-    "h5": {"base", "geometry", "h5"},
-    "store": {"base", "geometry", "model", "manager", "safetensors",
-              "parallel", "h5", "store"},
-    "checkpoint": PURE - {"workload"} | {"parallel", "h5", "store",
-                                         "checkpoint"},
+    "manager/rules": {"base", "bytes", "geometry", "manager/rules"},
+    "safetensors/plan": _VALUES | {"safetensors/plan"},
+    "mpi": {"base", "bytes", "mpi"},
+    "variable": _VALUES | {"tensor", "mpi", "variable"},
+    "hdf5": {"base", "bytes", "geometry", "hdf5"},
+    "io/files": _VALUES | {"format", "io/files"},
+    "io/steps": _VALUES | {"format", "manager/rules", "io/files", "io/steps"},
+    "io": _VALUES | {"format", "mpi", "hdf5", "io/files", "io/steps", "io"},
+    "pipeline": _WRITES,
+    "save": _WRITES | {"save"},
+    "restore": _WRITES | {"restore"},
+    "reader": _WRITES | {"save", "restore", "reader"},
+    "objects": _WRITES | {"save", "restore", "objects"},
+    "safetensors": _WRITES | {"save", "restore", "safetensors"},
+    "manager": _WRITES | {"save", "restore", "objects", "manager"},
 }
+_MPI = set(LAYERS) - PURE
 SYSTEM = {
-    "mpi.h": {"parallel", "variable", "h5", "store", "checkpoint"},
-    "hdf5.h": {"h5", "store"},
+    "mpi.h": _MPI,
+    "hdf5.h": {"hdf5", "io"},
 }
 USERS = ("tools/", "examples/", "benchmarks/", "tests/consumer/")
 # What looks inside beside the tests: it times, simulates or prints what no
@@ -58,10 +70,19 @@ def reaches_mpi(tree):
     reached |= more
 
 
+def layer_of(path):
+  """Returns the layer that a path below src/ belongs to, or None."""
+  folders = path.split("/")[:-1]
+  for count in range(len(folders), 0, -1):
+    if (layer := "/".join(folders[:count])) in LAYERS:
+      return layer
+  return None
+
+
 def _layer_problem(layer, header, mpi):
-  top = header.split("/")[0]
-  if top in LAYERS and top not in LAYERS[layer]:
-    return f"{layer} may not include {top}"
+  other = layer_of(header)
+  if other and other not in LAYERS[layer]:
+    return f"{layer} may not include {other}"
   if header in SYSTEM and layer not in SYSTEM[header]:
     return f"{layer} may not include <{header}>"
   if layer in PURE and header in mpi:
@@ -70,7 +91,7 @@ def _layer_problem(layer, header, mpi):
 
 
 def _public_problem(path, header):
-  if header.split("/")[0] in LAYERS:
+  if layer_of(header):
     return "a public header may not include an internal one"
   if header == "hdf5.h":
     return "a public header may not include <hdf5.h>"
@@ -85,8 +106,9 @@ def check(tree):
   for path, text in tree.items():
     if not path.endswith((".h", ".cc")):
       continue
-    layer = path.split("/")[1] if path.startswith("src/") else None
-    if layer and layer not in LAYERS:
+    in_src = path.startswith("src/")
+    layer = layer_of(path[len("src/"):]) if in_src else None
+    if in_src and not layer:
       problems.append(f"{path}: a folder that is no layer")
       continue
     for line, header in includes(text):
@@ -96,7 +118,7 @@ def check(tree):
       elif path.startswith("include/"):
         problem = _public_problem(path, header)
       elif (path.startswith(USERS) and path not in INNER_LOOPS
-            and header.split("/")[0] in LAYERS):
+            and layer_of(header)):
         problem = "sees public headers only"
       if problem:
         problems.append(f"{path}:{line}: {header}: {problem}")
@@ -106,24 +128,29 @@ def check(tree):
 _COMM = {"include/belay/comm.h": "#include <mpi.h>\n",
          "include/belay/job.h": '#include "belay/comm.h"\n'}
 BAD = [
-    ({"src/base/a.cc": '#include "model/plan.h"\n'}, "may not include model"),
-    ({"src/parallel/a.h": '#include "h5/file.h"\n'}, "may not include h5"),
-    ({"src/store/a.cc": '#include "checkpoint/a.h"\n'}, "include checkpoint"),
-    ({"src/model/a.cc": "#include <mpi.h>\n"}, "may not include <mpi.h>"),
-    ({"src/checkpoint/a.cc": "#include <hdf5.h>\n"}, "include <hdf5.h>"),
-    ({"src/types/a.cc": '#include "belay/job.h"\n', **_COMM}, "which belay/job"),
+    ({"src/base/a.cc": '#include "plan/plan.h"\n'}, "may not include plan"),
+    ({"src/mpi/a.h": '#include "hdf5/file.h"\n'}, "may not include hdf5"),
+    ({"src/io/a.cc": '#include "save/a.h"\n'}, "include save"),
+    ({"src/io/files/a.cc": '#include "io/steps/a.h"\n'}, "include io"),
+    ({"src/save/a.cc": '#include "restore/a.h"\n'}, "include restore"),
+    ({"src/plan/save/a.cc": "#include <mpi.h>\n"}, "may not include <mpi.h>"),
+    ({"src/save/a.cc": "#include <hdf5.h>\n"}, "include <hdf5.h>"),
+    ({"src/values/a.cc": '#include "belay/job.h"\n', **_COMM},
+     "which belay/job"),
+    ({"src/manager/rules/a.cc": "#include <mpi.h>\n"}, "include <mpi.h>"),
     ({"src/new/a.cc": "\n"}, "no layer"),
-    ({"src/store/a.cc": '#include "workload/a.h"\n'}, "include workload"),
-    ({"src/checkpoint/a.cc": '#include "workload/a.h"\n'}, "include workload"),
+    ({"src/io/a.cc": '#include "workload/a.h"\n'}, "include workload"),
+    ({"src/save/a.cc": '#include "workload/a.h"\n'}, "include workload"),
     ({"include/belay/a.h": "#include <hdf5.h>\n"}, "<hdf5.h>"),
     ({"include/belay/a.h": "  # include <mpi.h>\n"}, "only comm.h"),
     ({"include/belay/a.h": '#include "base/fault.h"\n'}, "internal one"),
-    ({"tools/a.cc": '#include "h5/file.h"\n'}, "public headers only"),
+    ({"tools/a.cc": '#include "hdf5/file.h"\n'}, "public headers only"),
     ({"examples/x/a.cc": '#include "base/fault.h"\n'}, "public headers only"),
 ]
 GOOD = [
-    {"src/store/a.cc": '#include <hdf5.h>\n#include "h5/file.h"\n'},
-    {"src/base/a.cc": '#include <vector>\n// #include "model/plan.h"\n'},
+    {"src/io/index/a.cc": '#include <hdf5.h>\n#include "hdf5/file.h"\n'},
+    {"src/manager/a.cc": '#include "manager/rules/a.h"\n'},
+    {"src/base/a.cc": '#include <vector>\n// #include "plan/plan.h"\n'},
     {"tools/a.cc": '#include "belay/job.h"\n#include "CLI/CLI.hpp"\n', **_COMM},
 ]
 

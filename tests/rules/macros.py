@@ -12,7 +12,8 @@ import re
 import cpp
 import rule
 
-CHECKED = re.compile(r"src/(parallel|store|checkpoint)/.*\.cc")
+CHECKED = re.compile(r"src/(mpi|io|pipeline|save|restore|reader|objects|safetensors|manager)"
+                     r"/.*\.cc")
 _MACRO = re.compile(r"\bBELAY_(?:RETURN_IF|ASSIGN_OR_RETURN)\w*")
 
 
@@ -62,30 +63,30 @@ _SAVE_H = {"include/belay/save.h":
            "namespace belay {\n// Saves. Collective.\nStatus Save(int n = 1);\n"
            "class F {\n public:\n  // Reads. Local.\n  Status Read();\n};\n}\n"}
 BAD = [
-    ({"src/store/a.cc": "Status Save(int n) {\n  BELAY_RETURN_IF_ERROR(A());\n"
+    ({"src/io/a.cc": "Status Save(int n) {\n  BELAY_RETURN_IF_ERROR(A());\n"
                         "  return Ok();\n}\n", **_SAVE_H},
      "a.cc:1: Save returns local"),
-    ({"src/store/a.cc": "Status F::Read() {\n  BELAY_ASSIGN_OR_RETURN_AGREED("
+    ({"src/io/a.cc": "Status F::Read() {\n  BELAY_ASSIGN_OR_RETURN_AGREED("
                         "int a, A());\n}\n", **_SAVE_H}, "F::Read returns agre"),
-    ({"src/parallel/a.cc": "namespace {\n// Rank 0 only.\nStatus A() {\n"
+    ({"src/mpi/a.cc": "namespace {\n// Rank 0 only.\nStatus A() {\n"
                            "  BELAY_RETURN_IF_AGREED(B());\n}\n}\n"},
      "A returns agreed"),
-    ({"src/checkpoint/a.cc": "Status A(int b) {\n  if (b) {\n"
+    ({"src/save/a.cc": "Status A(int b) {\n  if (b) {\n"
                              "    BELAY_RETURN_IF_AGREED(B());\n  }\n}\n"},
      "none counts as `Local.`"),
-    ({"src/checkpoint/a.cc":
+    ({"src/save/a.cc":
       "// Collective.\nStatus A() {\n  return OnRoot(t, [&]() -> Status {\n"
       "    BELAY_RETURN_IF_ERROR(B());\n    BELAY_RETURN_IF_AGREED(C());\n"
       "    return Ok();\n  });\n}\n"}, "mixes"),
 ]
 GOOD = [
-    {"src/store/a.cc": "Status Save(int n) {\n  int a[2] = {1, 2};\n"
+    {"src/io/a.cc": "Status Save(int n) {\n  int a[2] = {1, 2};\n"
                        "  BELAY_RETURN_IF_AGREED(OnRoot(t, [&] {\n"
                        "    BELAY_RETURN_IF_ERROR(B(a[0]));\n"
                        "    return Ok();\n  }));\n}\n"
                        "Status F::Read() {\n  // BELAY_RETURN_IF_AGREED(x)\n"
                        "  BELAY_RETURN_IF_ERROR(B());\n}\n", **_SAVE_H},
-    {"src/h5/a.cc": "Status A() {\n  BELAY_RETURN_IF_AGREED(B());\n}\n"},
+    {"src/hdf5/a.cc": "Status A() {\n  BELAY_RETURN_IF_AGREED(B());\n}\n"},
 ]
 
 if __name__ == "__main__":

@@ -1,0 +1,378 @@
+#include "mpi/collective.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "base/fault.h"
+#include "mpi_test.h"
+
+namespace belay::collective_test {
+namespace {
+
+using testing::WorldRank;
+using testing::WorldSize;
+
+class Collective : public ::testing::Test {
+ protected:
+  Collective() : comm_(*Comm::Duplicate(MPI_COMM_WORLD)) {}
+  ~Collective() override { EXPECT_EQ(comm_.Close(), absl::OkStatus()); }
+
+  Team NewTeam() {
+    return Team{.comm = comm_, .deadline = Deadline(comm_, 60, "test")};
+  }
+  std::string RankOf(int rank) {
+    return absl::StrCat("[rank ", rank, " of ", WorldSize(), "]");
+  }
+  int last() { return WorldSize() - 1; }
+
+  Comm comm_;
+};
+
+// Bytes that tell where they come from, longer than the part size used here.
+std::string Pattern(int rank, int64_t size) {
+  std::string bytes(size, '\0');
+  for (int64_t i = 0; i < size; ++i) {
+    bytes[i] = static_cast<char>(rank * 31 + i * 7 + i / 251);
+  }
+  return bytes;
+}
+
+TEST_F(Collective, AgreeIsOkWithOneMessage) {
+  Team team = NewTeam();
+  EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
+  EXPECT_EQ(team.messages, 1);
+}
+
+TEST_F(Collective, AgreeTellsOfEachRankAlone) {
+  for (int rank = 0; rank < WorldSize(); ++rank) {
+    Team team = NewTeam();
+    const Status mine = WorldRank() == rank
+                            ? absl::NotFoundError("open \"x\": no such file")
+                            : absl::OkStatus();
+    EXPECT_EQ(Agree(team, mine),
+              absl::NotFoundError("open \"x\": no such file " + RankOf(rank)));
+  }
+}
+
+TEST_F(Collective, AgreeTakesTheLowestRank) {
+  Team team = NewTeam();
+  const int first = WorldSize() / 2;
+  const Status mine =
+      WorldRank() >= first
+          ? absl::DataLossError(absl::StrCat("read: bad on ", WorldRank()))
+          : absl::OkStatus();
+  EXPECT_EQ(Agree(team, mine),
+            absl::DataLossError(
+                absl::StrCat("read: bad on ", first, " ", RankOf(first))));
+}
+
+TEST_F(Collective, AgreeNamesTheRankOnce) {
+  Team team = NewTeam();
+  const Status mine =
+      WorldRank() == last() ? absl::AbortedError("stop") : absl::OkStatus();
+  const Status agreed = Agree(team, mine);
+  EXPECT_EQ(agreed, absl::AbortedError("stop " + RankOf(last())));
+  EXPECT_EQ(Agree(team, agreed), agreed);
+}
+
+TEST_F(Collective, AgreeKeepsTextThatOnlyLooksLikeARank) {
+  Team team = NewTeam();
+  for (const char* text : {"a [rank 1 of]", "a [rank x of 2]", "a [rank 1 of 2",
+                           "a [rank  of ]", "]", "", "a [rank 1 of 2] b]"}) {
+    EXPECT_EQ(Agree(team, absl::UnknownError(text)),
+              absl::UnknownError(absl::StrCat(text, " ", RankOf(0))));
+  }
+}
+
+TEST_F(Collective, AgreeCarriesLongMessagesWhole) {
+  Team team = NewTeam();
+  team.part_bytes = 100;
+  const std::string text(10000, 'e');
+  EXPECT_EQ(Agree(team, absl::InvalidArgumentError(text)),
+            absl::InvalidArgumentError(text + " " + RankOf(0)));
+}
+
+TEST_F(Collective, AgreeSameComparesAllBits) {
+  for (uint64_t value : {uint64_t{0}, uint64_t{1} << 63, ~uint64_t{0}}) {
+    Team team = NewTeam();
+    EXPECT_EQ(AgreeSame(team, "step", value), absl::OkStatus());
+    EXPECT_EQ(team.messages, 1);
+  }
+}
+
+TEST_F(Collective, AgreeSameNamesTheLowestRankThatDiffers) {
+  for (int rank = 1; rank < WorldSize(); ++rank) {
+    Team team = NewTeam();
+    const uint64_t mine = WorldRank() < rank ? 7 : ~uint64_t{0} - rank;
+    EXPECT_EQ(
+        AgreeSame(team, "step", mine),
+        absl::InvalidArgumentError(absl::StrCat(
+            "step differs between ranks: rank ", rank, " of ", WorldSize(),
+            " has another value than rank 0 ", RankOf(rank))));
+  }
+}
+
+TEST_F(Collective, OnRootRunsOnRankZeroOnly) {
+  Team team = NewTeam();
+  int runs = 0;
+  EXPECT_EQ(OnRoot(team,
+                   [&] {
+                     ++runs;
+                     return absl::OkStatus();
+                   }),
+            absl::OkStatus());
+  EXPECT_EQ(runs, WorldRank() == 0 ? 1 : 0);
+  EXPECT_EQ(OnRoot(team, [] { return absl::AlreadyExistsError("step 7"); }),
+            absl::AlreadyExistsError("step 7 " + RankOf(0)));
+}
+
+TEST_F(Collective, BroadcastOfAnySizeFromAnyRoot) {
+  for (int root : {0, last()}) {
+    for (int64_t size : {0, 1, 55, 56, 57, 999, 1000, 1001, 5432}) {
+      Team team = NewTeam();
+      team.part_bytes = 500;
+      std::string bytes =
+          WorldRank() == root ? Pattern(root, size) : std::string("old");
+      EXPECT_EQ(Broadcast(team, bytes, root), absl::OkStatus());
+      EXPECT_EQ(bytes, Pattern(root, size)) << size;
+    }
+  }
+}
+
+TEST_F(Collective, BroadcastOfFewBytesIsOneMessageAndTheAgreement) {
+  Team team = NewTeam();
+  std::string bytes = WorldRank() == 0 ? Pattern(0, 56) : "";
+  EXPECT_EQ(Broadcast(team, bytes), absl::OkStatus());
+  EXPECT_EQ(team.messages, 2);
+}
+
+// Sizes differ between ranks; those of the odd ranks go in several parts.
+int64_t SizeOf(int rank) { return rank % 2 == 1 ? 3001 + rank : 9 * rank; }
+
+TEST_F(Collective, GatherKeepsTheOrderOfRanks) {
+  Team team = NewTeam();
+  team.part_bytes = 1000;
+  StatusOr<std::vector<std::string>> all =
+      Gather(team, Pattern(WorldRank(), SizeOf(WorldRank())));
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_EQ(all->size(), WorldRank() == 0 ? WorldSize() : 0);
+  for (size_t rank = 0; rank < all->size(); ++rank) {
+    EXPECT_EQ((*all)[rank], Pattern(rank, SizeOf(rank))) << rank;
+  }
+}
+
+TEST_F(Collective, GatherOfLargePiecesInOnePart) {
+  Team team = NewTeam();
+  StatusOr<std::vector<std::string>> all =
+      Gather(team, Pattern(WorldRank(), 3 << 20));
+  ASSERT_TRUE(all.ok()) << all.status();
+  for (size_t rank = 0; rank < all->size(); ++rank) {
+    EXPECT_TRUE((*all)[rank] == Pattern(rank, 3 << 20)) << rank;
+  }
+}
+
+TEST_F(Collective, ScatterGivesEachRankItsPart) {
+  Team team = NewTeam();
+  team.part_bytes = 1000;
+  std::vector<std::string> parts;
+  for (int rank = 0; WorldRank() == 0 && rank < WorldSize(); ++rank) {
+    parts.push_back(Pattern(rank, SizeOf(rank)));
+  }
+  StatusOr<std::string> mine = Scatter(team, parts);
+  ASSERT_TRUE(mine.ok()) << mine.status();
+  EXPECT_EQ(*mine, Pattern(WorldRank(), SizeOf(WorldRank())));
+}
+
+TEST_F(Collective, ScatterNeedsOnePartPerRank) {
+  Team team = NewTeam();
+  EXPECT_EQ(Scatter(team, std::vector<std::string>(WorldSize() + 1)).status(),
+            absl::InvalidArgumentError(
+                absl::StrCat("scatter: one part per rank (need ", WorldSize(),
+                             ", found ", WorldSize() + 1, ") ", RankOf(0))));
+}
+
+TEST_F(Collective, XorToRootInParts) {
+  Team team = NewTeam();
+  team.part_bytes = 40;
+  std::vector<uint32_t> values(27);
+  std::vector<uint32_t> expected(27);
+  for (uint32_t i = 0; i < values.size(); ++i) {
+    values[i] = 2654435761u * (i + 1) * (WorldRank() + 3);
+    for (int r = 0; r < WorldSize(); ++r) {
+      expected[i] ^= 2654435761u * (i + 1) * (r + 3);
+    }
+  }
+  EXPECT_EQ(XorToRoot(team, std::span<uint32_t>(values)), absl::OkStatus());
+  EXPECT_EQ(team.messages, 4);
+  if (WorldRank() == 0) {
+    EXPECT_EQ(values, expected);
+  }
+}
+
+TEST_F(Collective, ReductionsInParts) {
+  const int64_t n = WorldSize();
+  const int64_t mine = WorldRank();
+  constexpr int64_t kBig = std::numeric_limits<int64_t>::max();
+  std::vector<int64_t> values = {mine, -mine, mine == 0 ? kBig : 0};
+  std::vector<int64_t> sum = values;
+  Team team = NewTeam();
+  team.part_bytes = 16;
+  EXPECT_EQ(SumAll(team, std::span<int64_t>(sum)), absl::OkStatus());
+  EXPECT_EQ(sum,
+            (std::vector<int64_t>{n * (n - 1) / 2, -n * (n - 1) / 2, kBig}));
+  EXPECT_EQ(team.messages, 2);
+  std::vector<int64_t> least = values;
+  EXPECT_EQ(MinAll(team, std::span<int64_t>(least)), absl::OkStatus());
+  EXPECT_EQ(least, (std::vector<int64_t>{0, 1 - n, n == 1 ? kBig : 0}));
+  std::vector<int64_t> most = values;
+  EXPECT_EQ(MaxAll(team, std::span<int64_t>(most)), absl::OkStatus());
+  EXPECT_EQ(most, (std::vector<int64_t>{n - 1, 0, kBig}));
+  EXPECT_EQ(SumAll(team, {}), absl::OkStatus());
+}
+
+// What one rank brings along is told to all with the values, or instead.
+TEST_F(Collective, ReductionsAndComparisonsAgreeOnAStatus) {
+  for (int rank = 0; rank < WorldSize(); ++rank) {
+    const Status mine =
+        WorldRank() < rank ? absl::OkStatus() : absl::AbortedError("enough");
+    const Status all = absl::AbortedError("enough " + RankOf(rank));
+    Team team = NewTeam();
+    std::vector<int64_t> values = {5};
+    EXPECT_EQ(SumAll(team, values, mine), all);
+    EXPECT_EQ(MinAll(team, values, mine), all);
+    EXPECT_EQ(MaxAll(team, values, mine), all);
+    EXPECT_EQ(values[0], 5);
+    EXPECT_EQ(AgreeSame(team, "step", WorldRank(), mine), all);
+  }
+}
+
+TEST_F(Collective, FromRootTellsTheResultOrTheError) {
+  for (int64_t size : {0, 1, 54, 55, 56, 57, 5432}) {
+    Team team = NewTeam();
+    team.part_bytes = 500;
+    const auto briefed = FromRootInParts(team, [&]() -> StatusOr<Briefing> {
+      Briefing briefing{.common = Pattern(0, size)};
+      for (int rank = 0; rank < WorldSize(); ++rank) {
+        briefing.parts.push_back(Pattern(rank, SizeOf(rank)));
+      }
+      return briefing;
+    });
+    ASSERT_TRUE(briefed.ok()) << briefed.status();
+    EXPECT_EQ(briefed->common, Pattern(0, size));
+    EXPECT_EQ(briefed->part, Pattern(WorldRank(), SizeOf(WorldRank())));
+  }
+  Team team = NewTeam();
+  const auto bytes =
+      FromRoot(team, []() -> StatusOr<std::string> { return "few"; });
+  EXPECT_EQ(*bytes, "few");
+  EXPECT_EQ(team.messages, 2);
+  const auto failed = FromRoot(team, []() -> StatusOr<std::string> {
+    return absl::AlreadyExistsError("step 7");
+  });
+  EXPECT_EQ(failed.status(), absl::AlreadyExistsError("step 7 " + RankOf(0)));
+  EXPECT_EQ(team.messages, 3);
+  const auto incomplete = FromRootInParts(team, []() -> StatusOr<Briefing> {
+    return Briefing{.parts = std::vector<std::string>(WorldSize() + 1)};
+  });
+  EXPECT_EQ(incomplete.status(),
+            absl::InvalidArgumentError(
+                absl::StrCat("scatter: one part per rank (need ", WorldSize(),
+                             ", found ", WorldSize() + 1, ") ", RankOf(0))));
+}
+
+struct Operation {
+  std::string name;
+  std::function<Status(Team&)> run;
+  std::vector<std::string> sites;  // the fault points it passes, in order
+};
+
+Status TellAll(Team& team) {
+  const auto work = []() -> StatusOr<std::string> {
+    return std::string(2000, 'b');
+  };
+  return FromRoot(team, work).status();
+}
+
+Status TellEach(Team& team) {
+  const auto work = [&]() -> StatusOr<Briefing> {
+    return Briefing{.parts = std::vector<std::string>(team.size(), "part")};
+  };
+  return FromRootInParts(team, work).status();
+}
+
+Status RunScatter(Team& team) {
+  return Scatter(team, std::vector<std::string>(team.size(), "part")).status();
+}
+
+std::vector<Operation> AllOperations() {
+  static int64_t number = 1;
+  static uint32_t bits = 1;
+  return {
+      {"Agree", [](Team& t) { return Agree(t, absl::OkStatus()); }, {"agree"}},
+      {"AgreeSame", [](Team& t) { return AgreeSame(t, "step", 7); }, {"agree"}},
+      {"OnRoot",
+       [](Team& t) { return OnRoot(t, [] { return absl::OkStatus(); }); },
+       {"agree"}},
+      {"Broadcast",
+       [](Team& t) {
+         std::string bytes(t.is_root() ? 2000 : 0, 'b');
+         return Broadcast(t, bytes);
+       },
+       {"MPI_Ibcast", "agree"}},
+      {"Gather",
+       [](Team& t) {
+         return Gather(t, std::string(t.rank() * 100, 'g')).status();
+       },
+       {"MPI_Igather", "agree"}},
+      {"Scatter", RunScatter, {"MPI_Iscatter", "agree"}},
+      {"FromRoot", TellAll, {"MPI_Ibcast", "agree"}},
+      {"FromRootInParts", TellEach, {"MPI_Iscatter", "MPI_Ibcast", "agree"}},
+      {"XorToRoot",
+       [](Team& t) {
+         return XorToRoot(t, {&bits, 1});
+       },
+       {"MPI_Ireduce", "agree"}},
+      {"SumAll",
+       [](Team& t) {
+         return SumAll(t, {&number, 1});
+       },
+       {"MPI_Iallreduce"}},
+      {"MinAll",
+       [](Team& t) {
+         return MinAll(t, {&number, 1});
+       },
+       {"MPI_Iallreduce"}},
+      {"MaxAll",
+       [](Team& t) {
+         return MaxAll(t, {&number, 1});
+       },
+       {"MPI_Iallreduce"}},
+  };
+}
+
+TEST_F(Collective, EveryFaultOnEveryRankIsAgreed) {
+  for (const Operation& operation : AllOperations()) {
+    Team team = NewTeam();
+    fault::Arm(0);
+    EXPECT_EQ(operation.run(team), absl::OkStatus()) << operation.name;
+    const int64_t points = fault::Count();
+    EXPECT_EQ(points, std::ssize(operation.sites)) << operation.name;
+    for (int64_t point = 1; point <= points; ++point) {
+      for (int rank = 0; rank < WorldSize(); ++rank) {
+        fault::Arm(WorldRank() == rank ? point : 0);
+        EXPECT_EQ(operation.run(team), absl::InternalError(absl::StrCat(
+                                           operation.sites[point - 1],
+                                           ": injected fault ", RankOf(rank))))
+            << operation.name;
+      }
+    }
+    fault::Disarm();
+    EXPECT_EQ(operation.run(team), absl::OkStatus()) << operation.name;
+  }
+}
+
+}  // namespace
+}  // namespace belay::collective_test

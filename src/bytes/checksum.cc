@@ -1,0 +1,163 @@
+#include "bytes/checksum.h"
+
+#include <isa-l/crc.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace belay {
+namespace {
+
+// Polynomials are reflected: the top bit is the coefficient of x^0.
+constexpr uint32_t kPolynomial = 0x82F63B78;
+constexpr uint32_t kOne = 0x80000000;
+constexpr uint32_t kXToThe8 = 0x00800000;
+
+// The buffer lengths of ISA-L are int.
+constexpr size_t kMaxIsalBytes = size_t{1} << 30;
+
+using IsalFunction = unsigned int (*)(unsigned char*, int, unsigned int);
+
+uint32_t CallIsal(IsalFunction function, uint32_t state, const void* data,
+                  size_t size) {
+  auto* bytes = static_cast<unsigned char*>(const_cast<void*>(data));
+  while (size > 0) {
+    const size_t part = std::min(size, kMaxIsalBytes);
+    state = function(bytes, static_cast<int>(part), state);
+    bytes += part;
+    size -= part;
+  }
+  return state;
+}
+
+constexpr uint32_t MultiplyPortable(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (uint32_t bit = kOne; bit != 0; bit >>= 1) {
+    if (a & bit) product ^= b;
+    b = (b >> 1) ^ ((b & 1) ? kPolynomial : 0);
+  }
+  return product;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("pclmul,sse4.2"))) inline uint32_t MultiplyHardware(
+    uint32_t a, uint32_t b) {
+  const __m128i product =
+      _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(a)),
+                           _mm_cvtsi32_si128(static_cast<int>(b)), 0);
+  // One more bit aligns the 63-bit product; its low half holds the powers
+  // from x^32 on, which one CRC step reduces.
+  const uint64_t wide = static_cast<uint64_t>(_mm_cvtsi128_si64(product)) << 1;
+  return static_cast<uint32_t>(wide >> 32) ^
+         _mm_crc32_u32(0, static_cast<uint32_t>(wide));
+}
+#endif
+
+uint32_t Multiply(uint32_t a, uint32_t b) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.2")) {
+    return MultiplyHardware(a, b);
+  }
+#endif
+  return MultiplyPortable(a, b);
+}
+
+// Entry i is x^(8 * 2^i): the factor of 2^i zero bytes.
+constexpr std::array<uint32_t, 64> MakeZeroFactors() {
+  std::array<uint32_t, 64> factors{};
+  factors[0] = kXToThe8;
+  for (size_t i = 1; i < factors.size(); ++i) {
+    factors[i] = MultiplyPortable(factors[i - 1], factors[i - 1]);
+  }
+  return factors;
+}
+
+constexpr std::array<uint32_t, 64> kZeroFactors = MakeZeroFactors();
+
+// Returns x^(8 * bytes).
+uint32_t ZeroFactor(uint64_t bytes) {
+  uint32_t factor = kOne;
+  for (size_t i = 0; bytes != 0; ++i, bytes >>= 1) {
+    if (bytes & 1) factor = Multiply(factor, kZeroFactors[i]);
+  }
+  return factor;
+}
+
+}  // namespace
+
+uint32_t CrcRegister(uint32_t state, const void* data, size_t size) {
+  return CallIsal(crc32_iscsi, state, data, size);
+}
+
+uint32_t CrcRegisterPortable(uint32_t state, const void* data, size_t size) {
+  return CallIsal(crc32_iscsi_base, state, data, size);
+}
+
+uint32_t CrcAppendZeros(uint32_t state, uint64_t bytes) {
+  return Multiply(state, ZeroFactor(bytes));
+}
+
+uint32_t StandardCrc(uint32_t state, uint64_t bytes) {
+  return ~(state ^ CrcAppendZeros(0xFFFFFFFF, bytes));
+}
+
+int64_t NumBlocks(int64_t array_bytes) {
+  return array_bytes / kBlockBytes + (array_bytes % kBlockBytes != 0);
+}
+
+BlockSum::BlockSum(int64_t array_bytes, std::span<uint32_t> registers)
+    : array_bytes_(array_bytes), registers_(registers) {
+  assert(static_cast<int64_t>(registers.size()) == NumBlocks(array_bytes));
+}
+
+void BlockSum::Add(int64_t offset, const void* data, int64_t size) {
+  assert(offset >= 0 && size >= 0 && size <= array_bytes_ - offset);
+  const char* bytes = static_cast<const char*>(data);
+  while (size > 0) {
+    const int64_t in_block = kBlockBytes - offset % kBlockBytes;
+    const int64_t part = std::min(size, in_block);
+    AddInBlock(offset, bytes, part);
+    offset += part;
+    bytes += part;
+    size -= part;
+  }
+}
+
+void BlockSum::AddInBlock(int64_t offset, const char* data, int64_t size) {
+  const auto length = static_cast<size_t>(size);
+  if (offset < position_ || offset >= end_) {
+    Flush();
+    const int64_t block_start = offset - offset % kBlockBytes;
+    end_ = block_start + std::min(kBlockBytes, array_bytes_ - block_start);
+    state_ = CrcRegister(0, data, length);
+  } else if (offset == position_) {
+    state_ = CrcRegister(state_, data, length);
+  } else {
+    // The run's own register does not wait for the one before it, so the CPU
+    // overlaps short runs.
+    state_ =
+        MoveBy(offset + size - position_, step_) ^ CrcRegister(0, data, length);
+  }
+  position_ = offset + size;
+}
+
+uint32_t BlockSum::MoveBy(int64_t bytes, Distance& last) const {
+  if (last.bytes != bytes) {
+    last = {bytes, ZeroFactor(static_cast<uint64_t>(bytes))};
+  }
+  return Multiply(state_, last.factor);
+}
+
+void BlockSum::Flush() {
+  if (end_ == 0) return;
+  const auto block = static_cast<size_t>((end_ - 1) / kBlockBytes);
+  registers_[block] ^= MoveBy(end_ - position_, tail_);
+  end_ = 0;
+}
+
+}  // namespace belay

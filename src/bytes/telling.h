@@ -1,0 +1,76 @@
+// How lists that every rank has become known to rank 0: the messages, without
+// MPI.
+//
+//   announcement  every rank -> rank 0: fingerprints of its lists, now and when
+//                 it last told them
+//   ask           rank 0 -> every rank: how it is to send each of them
+//   reference     rank 0 -> all: hashes of its own first list, if others have
+//                 to send theirs and know no better list to compare with
+//   answer        every rank -> rank 0: lists that rank 0 does not know, each
+//                 from one rank: what differs
+//
+// Lists are named by their contents: a rank may have lost what it told, or have
+// told it to another rank 0.
+
+#ifndef BELAY_BYTES_TELLING_H_
+#define BELAY_BYTES_TELLING_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "belay/status.h"
+#include "bytes/entries.h"
+
+namespace belay {
+
+// An empty list is always there: nobody has to tell it.
+using ListsByFingerprint = absl::flat_hash_map<Hash128, Entries>;
+
+// What was told the last time.
+struct Told {
+  std::vector<Hashes> mine;  // of this rank's lists
+  // Rank 0 only: the lists of all ranks.
+  ListsByFingerprint heard = {{FingerprintOf({}), {}}};
+};
+
+// What a rank has to tell now. The number of lists is equal on all ranks; the
+// first ones of all ranks are rather alike.
+struct Telling {
+  std::vector<Entries> lists;
+  std::vector<Hashes> hashes;
+};
+Telling TellingOf(std::vector<Entries> lists);
+
+std::string Announce(const Telling& now, const Told& before);
+
+// Rank 0: what each rank is to send. Of ranks with equal lists one does, rather
+// one that can tell it in few words.
+std::vector<std::string> AskFor(const std::vector<std::string>& announcements,
+                                const Told& before);
+
+// Whether the reference is needed: equal for all that were asked together.
+bool NeedsReference(const std::string& ask);
+std::string ReferenceOf(const Telling& root);
+
+// `reference` may be empty if it is not needed.
+std::string Answer(const std::string& ask, const std::string& reference,
+                   const Telling& now, const Told& before);
+
+// Rank 0: what it knows then.
+struct Heard {
+  std::vector<std::vector<Hash128>> ranks;  // fingerprints of the lists of each
+  ListsByFingerprint lists = {{FingerprintOf({}), {}}};
+};
+
+// `root` is what rank 0 has to tell itself.
+// Errors: Internal - an answer is not to what was asked.
+StatusOr<Heard> Hear(const std::vector<std::string>& announcements,
+                     const std::vector<std::string>& asks,
+                     const std::vector<std::string>& answers,
+                     const Telling& root, const Told& before);
+
+}  // namespace belay
+
+#endif  // BELAY_BYTES_TELLING_H_

@@ -1,0 +1,393 @@
+#include "format/index_columns.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "bytes/checksum.h"
+#include "plan/chunks/chunking.h"
+#include "plan/chunks/filters.h"
+
+namespace belay {
+namespace {
+
+constexpr int kMaxNdim = 32;  // HDF5's limit
+
+// How a dataset is stored, as the column says.
+constexpr uint8_t kContiguous = 0;
+constexpr uint8_t kChunks = 1;
+constexpr uint8_t kFiltered = 2;
+
+uint8_t StorageOf(const StoredDataset& dataset) {
+  if (dataset.chunk.empty()) return kContiguous;
+  return dataset.filters.empty() ? kChunks : kFiltered;
+}
+
+// Takes rows from a column one after the other; remembers if there are too
+// few.
+template <typename T>
+class Cursor {
+ public:
+  Cursor(const std::vector<T>& column, const char* name)
+      : column_(column), name_(name) {}
+
+  T Next() {
+    if (position_ == column_.size()) {
+      overrun_ = true;
+      return T{};
+    }
+    return column_[position_++];
+  }
+  Shape NextShape(size_t ndim) {
+    Shape shape(ndim);
+    for (int64_t& length : shape) length = static_cast<int64_t>(Next());
+    return shape;
+  }
+  // Requires that exactly all rows were taken.
+  Status Done(const std::string& path) const {
+    if (!overrun_ && position_ == column_.size()) return absl::OkStatus();
+    return absl::DataLossError(absl::StrFormat(
+        "read \"%s\": column \"%s\" has the wrong length (found %d rows%s)",
+        path, name_, column_.size(), overrun_ ? ", too few" : ", too many"));
+  }
+
+ private:
+  const std::vector<T>& column_;
+  const char* name_;
+  size_t position_ = 0;
+  bool overrun_ = false;
+};
+
+Status Bad(const std::string& path, std::string_view what, size_t row) {
+  return absl::DataLossError(absl::StrFormat(
+      "read \"%s\": %s of row %d is out of range", path, what, row));
+}
+
+bool IsShape(const Shape& shape, int64_t element_size) {
+  const StatusOr<int64_t> elements = CheckedNumElements(shape);
+  return elements.ok() && *elements <= INT64_MAX / element_size;
+}
+
+Status GetArrays(const IndexColumns& in, const std::string& path,
+                 SavedCheckpoint& saved) {
+  Cursor dtype(in.array_dtype, "arrays/dtype");
+  Cursor ndim(in.array_ndim, "arrays/ndim");
+  Cursor shape(in.array_shape, "arrays/shape");
+  Cursor string_bytes(in.array_string_bytes, "arrays/string_bytes");
+  for (size_t i = 0; i < in.array_key.size(); ++i) {
+    const uint8_t code = dtype.Next();
+    if (!IsKnownDType(code)) return Bad(path, "arrays/dtype", i);
+    StoredArray array{.key = in.array_key[i], .dtype = DType{code}};
+    const int axes = ndim.Next();
+    const bool is_text = array.dtype == DType::kString;
+    if (axes > (is_text ? 0 : kMaxNdim)) return Bad(path, "arrays/ndim", i);
+    array.shape = shape.NextShape(axes);
+    if (!IsShape(array.shape, 16)) return Bad(path, "arrays/shape", i);
+    array.string_bytes = string_bytes.Next();
+    if (array.string_bytes < 0 || (!is_text && array.string_bytes > 0)) {
+      return Bad(path, "arrays/string_bytes", i);
+    }
+    if (array.key.empty() || (i > 0 && array.key <= in.array_key[i - 1])) {
+      return Bad(path, "arrays/key", i);
+    }
+    saved.arrays.push_back(std::move(array));
+  }
+  BELAY_RETURN_IF_ERROR(dtype.Done(path));
+  BELAY_RETURN_IF_ERROR(ndim.Done(path));
+  BELAY_RETURN_IF_ERROR(shape.Done(path));
+  return string_bytes.Done(path);
+}
+
+Status GetFiles(const IndexColumns& in, const std::string& path,
+                SavedCheckpoint& saved) {
+  Cursor bytes(in.file_bytes, "files/bytes");
+  for (size_t i = 0; i < in.file_name.size(); ++i) {
+    saved.files.push_back({.name = in.file_name[i], .bytes = bytes.Next()});
+    const std::string& name = saved.files.back().name;
+    if (name.empty() || name.find('/') != std::string::npos || name == "." ||
+        name == "..") {
+      return Bad(path, "files/name", i);
+    }
+    if (saved.files.back().bytes < 0) return Bad(path, "files/bytes", i);
+  }
+  return bytes.Done(path);
+}
+
+bool IsChunk(const Shape& chunk, const Shape& shape) {
+  for (size_t i = 0; i < chunk.size(); ++i) {
+    if (chunk[i] < 1 || chunk[i] > shape[i]) return false;
+  }
+  return true;
+}
+
+// Bytes that a dataset takes up in its file, or -1 if that is not a number.
+int64_t BytesInFile(const StoredDataset& dataset, int64_t element_size) {
+  Shape shape = dataset.box.shape;
+  if (!dataset.chunk.empty()) {
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (shape[i] > INT64_MAX - dataset.chunk[i]) return -1;
+      shape[i] = (shape[i] + dataset.chunk[i] - 1) / dataset.chunk[i] *
+                 dataset.chunk[i];
+    }
+  }
+  if (!IsShape(shape, element_size)) return -1;
+  return NumElements(shape) * element_size;
+}
+
+// Whether a file of this length can hold the chunks of a dataset with filters:
+// each takes a byte at least, and where they lie is not said.
+bool CanHoldChunks(const StoredDataset& dataset, int64_t bytes,
+                   int64_t element_size, int64_t file_bytes) {
+  const int64_t chunk_elements = NumElements(dataset.chunk);
+  return dataset.offset == -1 &&
+         chunk_elements <= kMaxChunkBytes / element_size &&
+         bytes / (chunk_elements * element_size) <= file_bytes;
+}
+
+// Whether the file has room for a dataset where it is said to lie.
+bool IsInFile(const StoredDataset& dataset, int64_t element_size,
+              int64_t file_bytes, bool is_filtered) {
+  const int64_t bytes = BytesInFile(dataset, element_size);
+  if (is_filtered) {
+    return bytes >= 0 &&
+           CanHoldChunks(dataset, bytes, element_size, file_bytes);
+  }
+  return bytes >= 0 && dataset.offset >= 0 && bytes <= file_bytes &&
+         dataset.offset <= file_bytes - bytes;
+}
+
+Status GetDatasets(const IndexColumns& in, const std::string& path,
+                   SavedCheckpoint& saved) {
+  Cursor file(in.dataset_file, "datasets/file");
+  Cursor offset(in.dataset_offset, "datasets/offset");
+  Cursor chunked(in.dataset_chunked, "datasets/chunked");
+  Cursor box(in.dataset_box, "datasets/box");
+  Cursor chunk(in.dataset_chunk, "datasets/chunk");
+  for (size_t i = 0; i < in.dataset_array.size(); ++i) {
+    StoredDataset dataset{.array = static_cast<int32_t>(in.dataset_array[i]),
+                          .file = static_cast<int32_t>(file.Next())};
+    if (in.dataset_array[i] >= saved.arrays.size() ||
+        (i > 0 && in.dataset_array[i] < in.dataset_array[i - 1])) {
+      return Bad(path, "datasets/array", i);
+    }
+    if (static_cast<uint32_t>(dataset.file) >= saved.files.size()) {
+      return Bad(path, "datasets/file", i);
+    }
+    const StoredArray& array = saved.arrays[dataset.array];
+    const Shape shape = IoShape(array);
+    dataset.box.offset = box.NextShape(shape.size());
+    dataset.box.shape = box.NextShape(shape.size());
+    if (!CheckBox(dataset.box, shape).ok()) return Bad(path, "datasets/box", i);
+    const uint8_t is_chunked = chunked.Next();
+    // Texts and scalars have no axes to cut.
+    if (is_chunked > kFiltered || (is_chunked > 0 && array.shape.empty())) {
+      return Bad(path, "datasets/chunked", i);
+    }
+    if (is_chunked > 0) dataset.chunk = chunk.NextShape(shape.size());
+    if (!IsChunk(dataset.chunk, dataset.box.shape)) {
+      return Bad(path, "datasets/chunk", i);
+    }
+    dataset.offset = offset.Next();
+    if (!IsInFile(dataset, IoElementSize(array.dtype),
+                  saved.files[dataset.file].bytes, is_chunked == kFiltered)) {
+      return Bad(path, "datasets/offset", i);
+    }
+    saved.datasets.push_back(std::move(dataset));
+  }
+  BELAY_RETURN_IF_ERROR(file.Done(path));
+  BELAY_RETURN_IF_ERROR(offset.Done(path));
+  BELAY_RETURN_IF_ERROR(chunked.Done(path));
+  BELAY_RETURN_IF_ERROR(box.Done(path));
+  return chunk.Done(path);
+}
+
+// Groups and tasks of the datasets, which 1.0 did not have.
+Status GetGroups(const IndexColumns& in, const std::string& path,
+                 SavedCheckpoint& saved) {
+  if (saved.format_minor == 0) {
+    for (StoredDataset& dataset : saved.datasets) dataset.group = -1;
+    return absl::OkStatus();
+  }
+  Cursor group(in.dataset_group, "datasets/group");
+  Cursor task(in.dataset_task, "datasets/task");
+  for (size_t i = 0; i < saved.datasets.size(); ++i) {
+    StoredDataset& dataset = saved.datasets[i];
+    dataset.group = static_cast<int32_t>(group.Next());
+    if (dataset.group < 0) return Bad(path, "datasets/group", i);
+    const int64_t number = task.Next();
+    if (number < -1 || number > INT32_MAX) {
+      return Bad(path, "datasets/task", i);
+    }
+    dataset.task = static_cast<int32_t>(number);
+  }
+  BELAY_RETURN_IF_ERROR(group.Done(path));
+  return task.Done(path);
+}
+
+Status GetChecksums(const IndexColumns& in, const std::string& path,
+                    SavedCheckpoint& saved) {
+  if (in.block_bytes.size() != 1 ||
+      (in.block_bytes[0] != 0 && in.block_bytes[0] != kBlockBytes)) {
+    return Bad(path, "header/block_bytes", 0);
+  }
+  saved.has_checksums = in.block_bytes[0] != 0;
+  // Arrays may claim so many blocks that their sum wraps around.
+  const auto found = static_cast<uint64_t>(in.checksum.size());
+  uint64_t blocks = 0;
+  for (const StoredArray& array : saved.arrays) {
+    if (!saved.has_checksums || blocks > found) break;
+    blocks += static_cast<uint64_t>(NumBlocks(ArrayBytes(array)));
+  }
+  if (found != blocks) {
+    return absl::DataLossError(absl::StrFormat(
+        "read \"%s\": column \"checksums/crc32c\" has the wrong length (need "
+        "%d rows, found %d)",
+        path, blocks, in.checksum.size()));
+  }
+  saved.checksums = in.checksum;
+  return absl::OkStatus();
+}
+
+// What was found wrong, if anything.
+Status CheckDamage(const std::string& path, const std::string& damage) {
+  if (damage.empty()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrFormat("read \"%s\": %s", path, damage));
+}
+
+// Objects, which 1.1 did not have, and values of more than one array, rows of
+// ranks and structs, which came one after the other.
+Status GetTables(const IndexColumns& in, const std::string& path,
+                 SavedCheckpoint& saved) {
+  BELAY_RETURN_IF_ERROR(
+      CheckDamage(path, DamageOf(in.graph, saved.arrays.size())));
+  saved.graph = in.graph;
+  BELAY_RETURN_IF_ERROR(
+      CheckDamage(path, DamageOf(in.values, saved.arrays.size(),
+                                 saved.graph.node_parent.size())));
+  saved.values = in.values;
+  std::vector<Shape> shapes;
+  for (const StoredArray& array : saved.arrays) shapes.push_back(array.shape);
+  BELAY_RETURN_IF_ERROR(
+      CheckDamage(path, FromRowColumns(in.rows, shapes, saved.rows)));
+  return CheckDamage(path, FromStructColumns(in.structs, saved));
+}
+
+// How arrays are laid out and stored, which 1.3 did not say.
+void PutForms(const SavedCheckpoint& saved, IndexColumns& out) {
+  bool any_text = false, any_filters = false, any_structs = false;
+  for (const StoredArray& array : saved.arrays) {
+    any_text = any_text || !array.args.empty() || !array.layout.empty();
+  }
+  for (const StoredDataset& dataset : saved.datasets) {
+    if (dataset.filters.empty()) continue;
+    any_filters = true;
+    any_structs = any_structs || !saved.arrays[dataset.array].fields.empty();
+  }
+  if (any_filters) out.format[0] = kFormatMajorFiltered;
+  if (any_structs) out.format[0] = kFormatMajor;
+  if (!any_text && !any_filters) return;
+  for (const StoredArray& array : saved.arrays) {
+    out.array_args.push_back(array.args);
+    out.array_layout.push_back(array.layout);
+  }
+  for (const StoredDataset& dataset : saved.datasets) {
+    out.dataset_filters.push_back(FiltersText(dataset.filters));
+  }
+}
+
+Status GetForms(const IndexColumns& in, const std::string& path,
+                SavedCheckpoint& saved) {
+  const bool any_filters =
+      std::find(in.dataset_chunked.begin(), in.dataset_chunked.end(),
+                kFiltered) != in.dataset_chunked.end();
+  if (!any_filters && !HaveColumns(4, in)) return absl::OkStatus();
+  Cursor args(in.array_args, "arrays/args");
+  Cursor layout(in.array_layout, "arrays/layout");
+  for (StoredArray& array : saved.arrays) {
+    array.args = args.Next();
+    array.layout = layout.Next();
+  }
+  BELAY_RETURN_IF_ERROR(args.Done(path));
+  BELAY_RETURN_IF_ERROR(layout.Done(path));
+  Cursor text(in.dataset_filters, "datasets/filters");
+  for (size_t i = 0; i < saved.datasets.size(); ++i) {
+    const StatusOr<std::vector<Filter>> filters = ParseFilters(text.Next());
+    const bool is_filtered = in.dataset_chunked[i] == kFiltered;
+    if (!filters.ok() || filters->empty() == is_filtered) {
+      return Bad(path, "datasets/filters", i);
+    }
+    saved.datasets[i].filters = *filters;
+  }
+  return text.Done(path);
+}
+
+}  // namespace
+
+IndexColumns ToColumns(const SavedCheckpoint& saved) {
+  IndexColumns out;
+  out.magic = {kIndexMagic};
+  out.format = {kFormatMajorUnfiltered, 0};
+  out.file_layout = {static_cast<uint8_t>(saved.file_layout)};
+  out.block_bytes = {saved.has_checksums ? kBlockBytes : 0};
+  const auto append = [](std::vector<int64_t>& column, const Shape& shape) {
+    column.insert(column.end(), shape.begin(), shape.end());
+  };
+  for (const StoredArray& array : saved.arrays) {
+    out.array_key.push_back(array.key);
+    out.array_dtype.push_back(static_cast<uint8_t>(array.dtype));
+    out.array_ndim.push_back(static_cast<uint8_t>(array.shape.size()));
+    append(out.array_shape, array.shape);
+    out.array_string_bytes.push_back(array.string_bytes);
+  }
+  for (const StoredFile& file : saved.files) {
+    out.file_name.push_back(file.name);
+    out.file_bytes.push_back(file.bytes);
+  }
+  for (const StoredDataset& dataset : saved.datasets) {
+    out.dataset_array.push_back(dataset.array);
+    out.dataset_file.push_back(dataset.file);
+    out.dataset_offset.push_back(dataset.offset);
+    out.dataset_chunked.push_back(StorageOf(dataset));
+    append(out.dataset_box, dataset.box.offset);
+    append(out.dataset_box, dataset.box.shape);
+    append(out.dataset_chunk, dataset.chunk);
+    out.dataset_group.push_back(static_cast<uint32_t>(dataset.group));
+    out.dataset_task.push_back(dataset.task);
+  }
+  PutForms(saved, out);
+  out.step = {saved.step};
+  out.checksum = saved.checksums;
+  out.graph = saved.graph;
+  out.values = saved.values;
+  out.rows = ToRowColumns(saved.rows);
+  out.structs = ToStructColumns(saved.arrays);
+  out.format[1] = MinorFor(out);
+  return out;
+}
+
+StatusOr<SavedCheckpoint> FromColumns(const IndexColumns& columns,
+                                      const std::string& path) {
+  SavedCheckpoint saved;
+  if (columns.step.size() != 1 || columns.step[0] < 0) {
+    return Bad(path, "step", 0);
+  }
+  saved.step = columns.step[0];
+  if (columns.format.size() != 2) return Bad(path, "header/format", 0);
+  saved.format_major = static_cast<int>(columns.format[0]);
+  saved.format_minor = static_cast<int>(columns.format[1]);
+  if (columns.file_layout.size() != 1 ||
+      columns.file_layout[0] > static_cast<uint8_t>(FileLayout::kPerTask)) {
+    return Bad(path, "header/file_layout", 0);
+  }
+  saved.file_layout = FileLayout{columns.file_layout[0]};
+  BELAY_RETURN_IF_ERROR(GetArrays(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetFiles(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetDatasets(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetGroups(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetChecksums(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetTables(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetForms(columns, path, saved));
+  return saved;
+}
+
+}  // namespace belay

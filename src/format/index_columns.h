@@ -1,0 +1,160 @@
+// The index as columns: what belay's own tables in index.h5 hold.
+//
+// In:  a SavedCheckpoint. Out: plain columns, and back again, every number
+//      checked. docs/format.md describes the columns one by one.
+
+#ifndef BELAY_FORMAT_INDEX_COLUMNS_H_
+#define BELAY_FORMAT_INDEX_COLUMNS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "belay/status.h"
+#include "plan/plan.h"
+#include "plan/stored/stored_structs.h"
+
+namespace belay {
+
+// A reader refuses a newer major version; a newer minor one only adds.
+inline constexpr uint32_t kFormatMajor = 3;
+inline constexpr uint32_t kFormatMinor = 6;
+// What is written where no array is made of structs, and where none has rows of
+// ranks either.
+inline constexpr uint32_t kFormatMinorWithoutStructs = 5;
+inline constexpr uint32_t kFormatMinorWithoutRows = 4;
+// What is written where no chunk passes filters: readers of 1.0 can read it.
+// And where some do, but none of an array of structs, whose datasets readers of
+// 2 take for those of bytes.
+inline constexpr uint32_t kFormatMajorFiltered = 2;
+inline constexpr uint32_t kFormatMajorUnfiltered = 1;
+inline constexpr char kIndexMagic[] = "belay checkpoint";
+
+struct IndexColumns {
+  // Header; one row each, but two for `format`.
+  std::vector<std::string> magic;
+  std::vector<uint32_t> format;  // major, minor
+  std::vector<uint8_t> file_layout;
+  std::vector<int64_t> block_bytes;  // 0: no checksums
+  // One row per array, ascending by key.
+  std::vector<std::string> array_key;
+  std::vector<uint8_t> array_dtype;
+  std::vector<uint8_t> array_ndim;
+  std::vector<int64_t> array_shape;  // ndim rows per array
+  std::vector<int64_t> array_string_bytes;
+  // One row per file.
+  std::vector<std::string> file_name;
+  std::vector<int64_t> file_bytes;
+  // One row per dataset, ascending by array.
+  std::vector<uint32_t> dataset_array;
+  std::vector<uint32_t> dataset_file;
+  std::vector<int64_t> dataset_offset;
+  std::vector<uint8_t> dataset_chunked;
+  std::vector<int64_t> dataset_box;    // io ndim offsets, then io ndim lengths
+  std::vector<int64_t> dataset_chunk;  // io ndim rows per chunked dataset
+  // The same, since 1.1.
+  std::vector<uint32_t> dataset_group;
+  std::vector<int64_t> dataset_task;
+  // What changes from save to save.
+  std::vector<int64_t> step;
+  std::vector<uint32_t> checksum;  // per block of every array, in order
+  // Since 1.2.
+  StoredGraph graph;
+  // Since 1.3.
+  StoredValues values;
+  // One row per array and per dataset; since 1.4.
+  std::vector<std::string> array_args;
+  std::vector<std::string> array_layout;
+  std::vector<std::string> dataset_filters;
+  // Since 1.5.
+  RowColumns rows;
+  // Since 1.6.
+  StructColumns structs;
+};
+
+// Calls fn(path inside the index, column) for every column that the minor
+// version `minor` has added, in format order; the one list of names. Older
+// readers do not know them. `Columns` is IndexColumns or const IndexColumns.
+// Local.
+template <typename Columns, typename Fn>
+void ForEachColumn(uint32_t minor, Columns& columns, Fn&& fn) {
+  if (minor == 1) {
+    fn(".belay/datasets/group", columns.dataset_group);
+    fn(".belay/datasets/task", columns.dataset_task);
+  } else if (minor == 2) {
+    ForEachGraphColumn(columns.graph, fn);
+  } else if (minor == 3) {
+    ForEachValueColumn(columns.values, fn);
+  } else if (minor == 4) {
+    fn(".belay/arrays/args", columns.array_args);
+    fn(".belay/arrays/layout", columns.array_layout);
+    fn(".belay/datasets/filters", columns.dataset_filters);
+  } else if (minor == 5) {
+    ForEachRowColumn(columns.rows, fn);
+  } else if (minor == 6) {
+    ForEachStructColumn(columns.structs, fn);
+  }
+  if (minor > 0) return;
+  fn(".belay/header/magic", columns.magic);
+  fn(".belay/header/format", columns.format);
+  fn(".belay/header/file_layout", columns.file_layout);
+  fn(".belay/header/block_bytes", columns.block_bytes);
+  fn(".belay/arrays/key", columns.array_key);
+  fn(".belay/arrays/dtype", columns.array_dtype);
+  fn(".belay/arrays/ndim", columns.array_ndim);
+  fn(".belay/arrays/shape", columns.array_shape);
+  fn(".belay/arrays/string_bytes", columns.array_string_bytes);
+  fn(".belay/files/name", columns.file_name);
+  fn(".belay/files/bytes", columns.file_bytes);
+  fn(".belay/datasets/array", columns.dataset_array);
+  fn(".belay/datasets/file", columns.dataset_file);
+  fn(".belay/datasets/offset", columns.dataset_offset);
+  fn(".belay/datasets/chunked", columns.dataset_chunked);
+  fn(".belay/datasets/box", columns.dataset_box);
+  fn(".belay/datasets/chunk", columns.dataset_chunk);
+  fn(".belay/step", columns.step);
+  fn(".belay/checksums/crc32c", columns.checksum);
+}
+
+// Whether the columns that `minor` has added are in the file. Since 1.2 they
+// are left out if none of them has a row, with their digest. Local.
+bool HaveColumns(uint32_t minor, const IndexColumns& columns);
+
+// The columns whose content differs between saves of one plan.
+inline constexpr char kStepColumn[] = ".belay/step";
+inline constexpr char kChecksumColumn[] = ".belay/checksums/crc32c";
+// CRC32C of all columns of 1.0 but these two, and of these two.
+inline constexpr char kDigestColumn[] = ".belay/digest";
+// That of the columns that `minor` has added. Local.
+std::string AddedDigestColumn(uint32_t minor);
+
+struct IndexDigest {
+  uint32_t structure = 0;
+  uint32_t values = 0;
+
+  friend bool operator==(const IndexDigest&, const IndexDigest&) = default;
+};
+
+// The CRC32C of the content of all columns of 1.0. Local.
+IndexDigest DigestOf(const IndexColumns& columns);
+// The same of the columns that `minor` has added. Local.
+uint32_t DigestOfAdded(uint32_t minor, const IndexColumns& columns);
+// The part that covers step and checksums. Local.
+uint32_t DigestOfValues(int64_t step, const std::vector<uint32_t>& checksums);
+
+// The oldest minor version that has all of these columns, but at least that of
+// files without rows. Local.
+uint32_t MinorFor(const IndexColumns& columns);
+
+// Local.
+IndexColumns ToColumns(const SavedCheckpoint& saved);
+
+// Checks and converts columns that came from a file named `path`. Local.
+// Errors: DataLoss - a column is too short or too long, or a number is outside
+//   its range; names the column.
+StatusOr<SavedCheckpoint> FromColumns(const IndexColumns& columns,
+                                      const std::string& path);
+
+}  // namespace belay
+
+#endif  // BELAY_FORMAT_INDEX_COLUMNS_H_

@@ -1,0 +1,86 @@
+// Names on disk: directories, files, and objects inside files. No I/O.
+//
+// The only place that knows how anything is called.
+
+#ifndef BELAY_FORMAT_PATHS_H_
+#define BELAY_FORMAT_PATHS_H_
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/box.h"
+#include "belay/status.h"
+#include "plan/plan.h"
+
+namespace belay {
+
+// What the name of a step consists of.
+struct StepLabel {
+  std::string prefix;
+  int64_t step = 0;
+
+  friend auto operator<=>(const StepLabel&, const StepLabel&) = default;
+};
+
+// "step_00000042": a committed step. Local.
+std::string StepName(int64_t step, std::string_view prefix = "step");
+// What makes up such a name, or nothing for any other name. Local.
+std::optional<StepLabel> ParseStepName(std::string_view name);
+// Checks that names of steps may begin with it. Local.
+// Errors: InvalidArgument - it is empty, too long, or has a character that is
+//   neither a letter nor a digit nor one of "-_=".
+Status CheckStepPrefix(std::string_view prefix);
+// "run/step_00000042.inprogress": a checkpoint that is being written. Local.
+std::string InProgressPath(std::string_view path);
+// "x.safetensors.00c0ffee00c0ffee.inprogress": the same of one of several
+// writers, who may not meet. Local.
+std::string InProgressPath(std::string_view path, uint64_t nonce);
+// Takes the end of such a name off, of either form, and returns whether it was
+// there. Local.
+bool WithoutInProgress(std::string_view& path);
+// Whether a path is that of one that is being written. Local.
+bool IsInProgress(std::string_view path);
+// The name that a committed step has for a moment while it is replaced on a
+// file system that cannot swap names: `path` and ".replaced". Local.
+std::string ReplacedName(std::string_view path);
+// Whether a path is such a name. Local.
+bool IsReplaced(std::string_view path);
+// "step.aside_0001": a directory with steps that a training went back behind. A
+// number has four digits or more. Local.
+std::string AsideName(std::string_view prefix, int64_t number);
+// The directory that holds `path`; "." for a bare name. Local.
+std::string ParentOf(std::string_view path);
+// The last name of `path`. Local.
+std::string NameOf(std::string_view path);
+// `path` without slashes at its end. Local.
+std::string WithoutSlashes(std::string_view path);
+// The file whose presence proves that ranks see the same directory. Local.
+std::string MarkerName(uint64_t nonce);
+// Whether this is one, of any save. Local.
+bool IsMarker(std::string_view name);
+// "index.h5". Local.
+std::string IndexName();
+// "metadata.json". Local.
+std::string MetadataName();
+// `parent`/`name`. Local.
+std::string JoinPath(std::string_view parent, std::string_view name);
+
+// The HDF5 path of every array, by position: the key with its '/' as groups.
+// '%', '@', control bytes, empty parts and the parts "." and "..", and a first
+// part ".belay", are percent-escaped; a key that is also the beginning of
+// another one ("x" beside "x/y") becomes "x/%value". `arrays` is ascending by
+// key. Local.
+std::vector<std::string> ObjectPaths(const std::vector<StoredArray>& arrays);
+
+// The HDF5 path of a dataset in its data file: the array's path if it holds
+// the whole array, else the path, '@' and the box. Local.
+std::string DatasetPath(const std::string& object_path,
+                        const StoredArray& array, const StoredDataset& dataset);
+
+}  // namespace belay
+
+#endif  // BELAY_FORMAT_PATHS_H_

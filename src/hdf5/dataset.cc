@@ -1,0 +1,241 @@
+#include "hdf5/dataset.h"
+
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "hdf5/error.h"
+#include "hdf5/property.h"
+#include "hdf5/types.h"
+
+namespace belay::h5 {
+namespace {
+
+StatusOr<bool> LinkExists(const Handle& file, const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(
+      const int64_t found,
+      Number(H5Lexists(file.get(), path.c_str(), H5P_DEFAULT), "look for",
+             path));
+  return found > 0;
+}
+
+// Creates a group and the ones above it, or opens it if it is there.
+StatusOr<Handle> OpenGroup(const Handle& file, ObjectCache& cache,
+                           const std::string& path) {
+  bool exists = cache.paths.contains(path);
+  if (!exists) {
+    const size_t end = path.rfind('/');
+    if (end != path.npos && end != 0) {
+      BELAY_RETURN_IF_ERROR(
+          OpenGroup(file, cache, path.substr(0, end)).status());
+    }
+    BELAY_ASSIGN_OR_RETURN(exists, LinkExists(file, path));
+    cache.paths.insert(path);
+  }
+  if (exists) {
+    return Own(H5Gopen2(file.get(), path.c_str(), H5P_DEFAULT), "open group",
+               path);
+  }
+  BELAY_ASSIGN_OR_RETURN(const hid_t links, MakeOnce(cache.links, [&] {
+                           return LinkProperties(path);
+                         }));
+  BELAY_ASSIGN_OR_RETURN(const hid_t creation, MakeOnce(cache.groups, [&] {
+                           return GroupProperties(H5P_GROUP_CREATE, path);
+                         }));
+  return Own(H5Gcreate2(file.get(), path.c_str(), links, creation, H5P_DEFAULT),
+             "create group", path);
+}
+
+// The grid of chunks that covers an array.
+struct ChunkGrid {
+  Shape counts;
+  Shape chunk;
+  int64_t chunk_bytes = 0;
+};
+
+ChunkGrid GridOf(const DatasetSpec& spec) {
+  const ElementType type = TypeOf(spec);
+  ChunkGrid grid{{}, DatasetAxes(type, spec.chunk), 0};
+  for (size_t i = 0; i < grid.chunk.size(); ++i) {
+    grid.counts.push_back((spec.shape[i] + spec.chunk[i] - 1) / spec.chunk[i]);
+  }
+  grid.chunk_bytes = NumElements(grid.chunk) * ElementBytes(type);
+  return grid;
+}
+
+// Returns where HDF5 has put the chunk of that row-major number.
+StatusOr<int64_t> ChunkOffset(const Handle& dataset, const ChunkGrid& grid,
+                              int64_t index) {
+  Dims start(grid.counts.size());
+  for (size_t axis = start.size(); axis-- > 0;) {
+    start[axis] = index % grid.counts[axis] * grid.chunk[axis];
+    index /= grid.counts[axis];
+  }
+  unsigned filters = 0;
+  haddr_t address = HADDR_UNDEF;
+  hsize_t bytes = 0;
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Dget_chunk_info_by_coord(dataset.get(), start.data(), &filters,
+                                       &address, &bytes),
+            "find chunk of", dataset.name()));
+  const bool placed = address != HADDR_UNDEF && filters == 0 &&
+                      bytes == static_cast<hsize_t>(grid.chunk_bytes);
+  if (placed) return static_cast<int64_t>(address);
+  return absl::InternalError(
+      Cat("find chunk of \"", dataset.name(), "\": not allocated in full"));
+}
+
+// Nobody promises that chunks lie in a row, so look at the first two and the
+// last one.
+StatusOr<int64_t> ChunksOffset(const Handle& dataset, const DatasetSpec& spec) {
+  const ChunkGrid grid = GridOf(spec);
+  const int64_t last = NumElements(grid.counts) - 1;
+  BELAY_ASSIGN_OR_RETURN(const int64_t base, ChunkOffset(dataset, grid, 0));
+  // One of one chunk needs no second look, one of two needs no third.
+  std::vector<int64_t> others;
+  if (last >= 1) others.push_back(last);
+  if (last >= 2) others.push_back(1);
+  for (const int64_t index : others) {
+    BELAY_ASSIGN_OR_RETURN(const int64_t found,
+                           ChunkOffset(dataset, grid, index));
+    const int64_t need = base + index * grid.chunk_bytes;
+    if (found != need) {
+      return absl::InternalError(Cat(
+          "find chunk of \"", dataset.name(), "\": chunk ", index,
+          " is not in its place (need offset ", need, ", found ", found, ")"));
+    }
+  }
+  return base;
+}
+
+bool HasBytes(const DatasetSpec& spec) {
+  return NumElements(spec.shape) > 0 && ElementBytes(TypeOf(spec)) > 0;
+}
+
+StatusOr<int64_t> DataOffset(const Handle& dataset, const DatasetSpec& spec) {
+  if (!spec.chunk.empty()) return ChunksOffset(dataset, spec);
+  const haddr_t address = H5Dget_offset(dataset.get());
+  BELAY_RETURN_IF_ERROR(
+      Judge(address != HADDR_UNDEF, "get offset of", dataset.name()));
+  return static_cast<int64_t>(address);
+}
+
+}  // namespace
+
+ElementType TypeOf(const DatasetSpec& spec) {
+  return {spec.dtype, spec.string_bytes, spec.fields};
+}
+
+StatusOr<Location> LocationOf(const Handle& file, ObjectCache& cache,
+                              const std::string& path) {
+  const size_t end = path.rfind('/');
+  if (end == path.npos || end == 0) return Location{file.get(), path.c_str()};
+  const std::string parent = path.substr(0, end);
+  if (!cache.parent.is_open() || cache.parent.name() != parent) {
+    BELAY_ASSIGN_OR_RETURN(cache.parent, OpenGroup(file, cache, parent));
+  }
+  return Location{cache.parent.get(), path.c_str() + end + 1};
+}
+
+StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
+                                const DatasetSpec& spec) {
+  const std::string& path = spec.path;
+  const bool has_bytes = HasBytes(spec);
+  BELAY_ASSIGN_OR_RETURN(const Location location,
+                         LocationOf(file, cache, path));
+  const ElementType element = TypeOf(spec);
+  const bool is_number = spec.dtype != DType::kString && spec.fields.empty();
+  Handle own_type;
+  Handle& type_slot = is_number ? cache.types[spec.dtype] : own_type;
+  BELAY_ASSIGN_OR_RETURN(
+      const hid_t type, MakeOnce(type_slot, [&] { return FileType(element); }));
+  BELAY_ASSIGN_OR_RETURN(const Handle space,
+                         ArraySpace(spec.shape, element, path));
+  BELAY_ASSIGN_OR_RETURN(const hid_t links, MakeOnce(cache.links, [&] {
+                           return LinkProperties(path);
+                         }));
+  const Shape chunk = has_bytes ? DatasetAxes(element, spec.chunk) : Shape{};
+  Handle own_creation;
+  Handle& creation_slot =
+      spec.filters.empty() ? cache.creation[chunk] : own_creation;
+  BELAY_ASSIGN_OR_RETURN(const hid_t creation, MakeOnce(creation_slot, [&] {
+                           return DatasetProperties(chunk, spec.filters, path);
+                         }));
+  BELAY_ASSIGN_OR_RETURN(
+      Handle dataset, Own(H5Dcreate2(location.group, location.name, type,
+                                     space.get(), links, creation, H5P_DEFAULT),
+                          "create dataset", path));
+  BELAY_RETURN_IF_ERROR(NameDType(dataset, spec.dtype));
+  int64_t offset = -1;
+  if (has_bytes && spec.filters.empty()) {
+    BELAY_ASSIGN_OR_RETURN(offset, DataOffset(dataset, spec));
+  }
+  BELAY_RETURN_IF_ERROR(dataset.Close());
+  return offset;
+}
+
+namespace {
+
+// Raw files are opened when values are read, whatever they are.
+Status CheckHasOwnValues(const Handle& dataset, OtherFiles others) {
+  BELAY_ASSIGN_OR_RETURN(const Handle creation,
+                         Own(H5Dget_create_plist(dataset.get()),
+                             "get properties of", dataset.name()));
+  const bool is_virtual = H5Pget_layout(creation.get()) == H5D_VIRTUAL;
+  const bool is_elsewhere = H5Pget_external_count(creation.get()) > 0;
+  if (!is_elsewhere && !(is_virtual && others == OtherFiles::kRefused)) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(
+      Cat("open dataset \"", dataset.name(),
+          "\": its values lie in other files, which belay does not read"));
+}
+
+}  // namespace
+
+StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec) {
+  BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenDataset(file, spec.path));
+  const ElementType type = TypeOf(spec);
+  BELAY_RETURN_IF_ERROR(CheckStoredType(dataset, type));
+  BELAY_ASSIGN_OR_RETURN(const Shape shape, DatasetShape(dataset));
+  const Shape need = DatasetAxes(type, spec.shape);
+  if (shape != need) {
+    return absl::DataLossError(Cat("find \"", spec.path,
+                                   "\": another shape (need ", ShapeText(need),
+                                   ", found ", ShapeText(shape), ")"));
+  }
+  if (!HasBytes(spec) || !spec.filters.empty()) return -1;
+  return DataOffset(dataset, spec);
+}
+
+StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path) {
+  const std::string name(path);
+  return Own(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT), "open dataset",
+             name);
+}
+
+StatusOr<Handle> OpenToRead(const Handle& file, std::string_view path,
+                            OtherFiles others) {
+  const std::string name(path);
+  BELAY_ASSIGN_OR_RETURN(const Handle access,
+                         LinkAccess(H5P_DATASET_ACCESS, others, name));
+  BELAY_ASSIGN_OR_RETURN(Handle dataset,
+                         Own(H5Dopen2(file.get(), name.c_str(), access.get()),
+                             "open dataset", name));
+  BELAY_RETURN_IF_ERROR(CheckHasOwnValues(dataset, others));
+  return dataset;
+}
+
+StatusOr<Shape> DatasetShape(const Handle& dataset) {
+  BELAY_ASSIGN_OR_RETURN(
+      const Handle space,
+      Own(H5Dget_space(dataset.get()), "get dataspace of", dataset.name()));
+  BELAY_ASSIGN_OR_RETURN(const int64_t ndim,
+                         Number(H5Sget_simple_extent_ndims(space.get()),
+                                "get number of axes of", dataset.name()));
+  Dims dims(static_cast<size_t>(ndim));
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr),
+            "get shape of", dataset.name()));
+  return Shape(dims.begin(), dims.end());
+}
+
+}  // namespace belay::h5

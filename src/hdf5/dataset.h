@@ -1,0 +1,151 @@
+// Groups, datasets and links, and the bytes in datasets.
+//
+// In:  paths such as "model/dense/kernel", relative to the root group; shapes
+//      and boxes that the planner has checked.
+// Out: objects without times, and the byte offset of every array in its file,
+//      so that data can be written without HDF5.
+// Does not know what an array means; see table.h for columns of a table.
+
+#ifndef BELAY_HDF5_DATASET_H_
+#define BELAY_HDF5_DATASET_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "belay/box.h"
+#include "belay/dtype.h"
+#include "belay/save_args.h"
+#include "belay/status.h"
+#include "hdf5/handle.h"
+#include "hdf5/property.h"
+#include "hdf5/types.h"
+
+namespace belay::h5 {
+
+// What making one object leaves for the next ones of the same file: groups, and
+// types and properties that are the same for many. Making them anew costs as
+// much as the dataset itself. One per open file; must go before the file is
+// closed.
+struct ObjectCache {
+  absl::flat_hash_set<std::string> paths;       // groups that exist
+  Handle parent;                                // the group of the last object
+  Handle links;                                 // how links are made
+  Handle groups;                                // how groups are made
+  absl::flat_hash_map<Shape, Handle> creation;  // of datasets, by chunk shape
+  absl::flat_hash_map<DType, Handle> types;     // of numbers
+};
+
+// Where HDF5 makes an object: a group, and the name in it.
+struct Location {
+  hid_t group;
+  const char* name;
+};
+
+// Creates the groups above the last part of an object path that are missing.
+// Local. Returns the location, which borrows from `path` and `cache` and holds
+// until the next call.
+// Errors: AlreadyExists, Internal - a dataset stands where a group is needed.
+StatusOr<Location> LocationOf(const Handle& file, ObjectCache& cache,
+                              const std::string& path);
+
+// A dataset to create. `chunk` is empty for contiguous storage, else it has one
+// length per axis, from 1 to that of the array, and less than 4 GiB in all.
+// `string_bytes` is the length of the text for kString and otherwise ignored.
+struct DatasetSpec {
+  std::string path;
+  DType dtype = DType::kU8;
+  int64_t string_bytes = 0;
+  Shape shape;
+  Shape chunk;
+  std::vector<Filter> filters = {};  // of the chunks
+  std::string fields = {};           // as of ElementType
+};
+
+// Local.
+ElementType TypeOf(const DatasetSpec& spec);
+
+// Creates a dataset with its parents; its bytes are allocated, but not written.
+// Local. Returns the offset of its first byte in the file: elements follow
+// densely in row-major order or, with chunks, chunk after chunk in row-major
+// order, each of full size also at the edges. Returns -1 for an array without
+// bytes, which has no storage, and with filters, which give chunks their place
+// as they are written.
+// Errors: AlreadyExists; Internal - also if HDF5 places chunks differently.
+// Cost: about 20 us.
+StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
+                                const DatasetSpec& spec);
+
+// Returns for a dataset that is there what CreateDataset has returned. Local.
+// Errors: NotFound; DataLoss - another type or shape, or a damaged file;
+//   Internal.
+StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec);
+
+// Opens a dataset of a file that belay writes. Local.
+// Errors: NotFound; DataLoss; Internal.
+StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path);
+
+// The same to read it, from a file that anybody may have made. Local.
+// Errors: those of OpenDataset; DataLoss - it lies in another file.
+StatusOr<Handle> OpenToRead(const Handle& file, std::string_view path,
+                            OtherFiles others = OtherFiles::kRefused);
+
+// Writes the elements of a box, dense and row-major at `data`, less than 2 GiB.
+// Local. The dataset has that type, and the box lies inside it. An empty box or
+// text writes nothing.
+// Errors: ResourceExhausted; Internal.
+Status WriteHyperslab(const Handle& dataset, const Box& box,
+                      const ElementType& type, const void* data);
+
+// The same from all ranks at once, each with its own box, which may be empty.
+// Collective. Same on all ranks: dataset and type. The Status is
+// not agreed: a rank that fails before the write takes part with nothing.
+Status WriteHyperslabTogether(const Handle& dataset, const Box& box,
+                              const ElementType& type, const void* data);
+
+// Reads the elements of a box to `data`, dense and row-major, less than 2 GiB.
+// Local.
+// Errors: NotFound - no such dataset; DataLoss - another type or number of
+//   axes, a damaged file, or values in another one; OutOfRange - the box leaves
+//   the array; Internal.
+Status ReadHyperslab(const Handle& file, std::string_view path,
+                     const ElementType& type, const Box& box, void* data,
+                     OtherFiles others = OtherFiles::kRefused);
+
+// Returns the shape of a dataset; no axes for a scalar and for an empty text.
+// Local.
+StatusOr<Shape> DatasetShape(const Handle& dataset);
+
+// Creates a link to an object of another file. Local. A relative `target_file`
+// is looked for beside the file of the link.
+// Errors: AlreadyExists; Internal.
+Status CreateExternalLink(const Handle& file, ObjectCache& cache,
+                          const std::string& path,
+                          const std::string& target_file,
+                          const std::string& target_path);
+
+// A whole dataset of another file, and the box of the virtual one it fills. A
+// relative `file` is looked for beside the file of the virtual dataset.
+struct VirtualPiece {
+  std::string file;
+  std::string path;
+  Box box;
+};
+
+// Creates a dataset that shows datasets of other files as one array. Local.
+// Pieces have the same type; elements that none covers read as zero, and so do
+// pieces whose file is missing: good for looking, not for restoring. An array
+// without elements is created as an ordinary one.
+// Errors: InvalidArgument - a scalar, which HDF5 cannot show: link it;
+//   AlreadyExists; Internal.
+Status CreateVirtualDataset(const Handle& file, ObjectCache& cache,
+                            const std::string& path, const ElementType& type,
+                            const Shape& shape,
+                            const std::vector<VirtualPiece>& pieces);
+
+}  // namespace belay::h5
+
+#endif  // BELAY_HDF5_DATASET_H_

@@ -1,0 +1,171 @@
+#include "hdf5/metadata/object_header.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "hdf5/error.h"
+#include "hdf5/metadata/metadata_bytes.h"
+#include "hdf5/types.h"
+
+namespace belay::h5 {
+namespace {
+
+using Kind = HeaderMessage::Kind;
+
+constexpr int kFourByteSize = 0x02;  // flag: how the size of a header is stored
+
+// The flags of a message that HDF5 gives it.
+int FlagsOf(Kind kind) {
+  constexpr int kConstant = 0x01;
+  constexpr int kNotShared = 0x04;
+  switch (kind) {
+    case Kind::kDatatype:
+    case Kind::kFillValue:
+    case Kind::kGroupInfo:
+      return kConstant;
+    case Kind::kAttributeInfo:
+      return kNotShared;
+    default:
+      return 0;
+  }
+}
+
+std::string EncodedSpace(const DatasetSpec& spec) {
+  constexpr int kVersion = 2;
+  enum Class { kScalar = 0, kSimple = 1, kNull = 2 };
+  const bool is_null = spec.dtype == DType::kString && spec.string_bytes == 0;
+  const Shape axes = DatasetAxes(TypeOf(spec), spec.shape);
+  const bool has_axes = !is_null && !axes.empty();
+  std::string out;
+  PutNumber(out, kVersion, 1);
+  PutNumber(out, has_axes ? std::ssize(axes) : 0, 1);
+  PutNumber(out, has_axes ? 1 : 0, 1);  // the largest lengths follow
+  PutNumber(out, is_null ? kNull : has_axes ? kSimple : kScalar, 1);
+  if (!has_axes) return out;
+  for (int times = 0; times < 2; ++times) {
+    for (const int64_t length : axes) PutAddress(out, length);
+  }
+  return out;
+}
+
+// Allocated early, never filled, no value given.
+std::string EncodedFillValue() { return {3, 1 | 1 << 2}; }
+
+int BytesOfNumber(uint64_t number) { return (std::bit_width(number) + 7) / 8; }
+
+std::string EncodedChunks(const DatasetSpec& spec, int64_t offset) {
+  constexpr int kOneChunk = 1, kInARow = 2;
+  const ElementType type = TypeOf(spec);
+  const Shape chunk = DatasetAxes(type, spec.chunk);
+  std::vector<int64_t> lengths(chunk.begin(), chunk.end());
+  lengths.push_back(ElementBytes(type));
+  const int width =
+      BytesOfNumber(*std::max_element(lengths.begin(), lengths.end()));
+  std::string out = {4, 2, 0};  // version, chunked, no flags
+  PutNumber(out, std::ssize(lengths), 1);
+  PutNumber(out, width, 1);
+  for (const int64_t length : lengths) PutNumber(out, length, width);
+  PutNumber(out, spec.chunk == spec.shape ? kOneChunk : kInARow, 1);
+  PutAddress(out, offset);
+  return out;
+}
+
+std::string EncodedLayout(const DatasetSpec& spec, int64_t offset) {
+  const int64_t bytes = StoredBytes(spec);
+  if (!spec.chunk.empty() && bytes > 0) return EncodedChunks(spec, offset);
+  std::string out = {4, 1};  // version, contiguous
+  PutAddress(out, bytes > 0 ? offset : kNoAddress);
+  PutAddress(out, bytes);
+  return out;
+}
+
+// Attributes lie in the header itself.
+std::string EncodedAttributeInfo() {
+  std::string out = {0, 0};
+  PutAddress(out, kNoAddress);
+  PutAddress(out, kNoAddress);
+  return out;
+}
+
+}  // namespace
+
+void PutObjectHeader(std::string& out,
+                     const std::vector<HeaderMessage>& messages) {
+  const size_t begin = out.size();
+  int64_t size = 0;
+  for (const HeaderMessage& message : messages) {
+    size += 4 + std::ssize(message.bytes);
+  }
+  out += "OHDR";
+  PutNumber(out, 2, 1);  // version
+  PutNumber(out, kFourByteSize, 1);
+  PutNumber(out, size, 4);
+  for (const HeaderMessage& message : messages) {
+    PutNumber(out, static_cast<int64_t>(message.kind), 1);
+    PutNumber(out, std::ssize(message.bytes), 2);
+    PutNumber(out, FlagsOf(message.kind), 1);
+    out += message.bytes;
+  }
+  PutChecksum(out, begin);
+}
+
+StatusOr<std::string> EncodedType(const ElementType& element) {
+  // What H5Tencode puts before the message: its kind and a version.
+  constexpr size_t kBefore = 2;
+  BELAY_ASSIGN_OR_RETURN(const Handle type, FileType(element));
+  size_t size = 0;
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Tencode(type.get(), nullptr, &size), "encode type", type.name()));
+  std::string bytes(size, '\0');
+  BELAY_RETURN_IF_ERROR(Check(H5Tencode(type.get(), bytes.data(), &size),
+                              "encode type", type.name()));
+  return bytes.substr(kBefore);
+}
+
+StatusOr<std::string> EncodedDTypeAttribute(DType dtype) {
+  const std::string text(DTypeName(dtype));
+  const std::string name = kDTypeAttribute;
+  const DatasetSpec scalar{.dtype = DType::kString,
+                           .string_bytes = std::ssize(text)};
+  BELAY_ASSIGN_OR_RETURN(const std::string type,
+                         EncodedType({DType::kString, std::ssize(text)}));
+  const std::string space = EncodedSpace(scalar);
+  std::string out = {3, 0};  // version, no flags
+  PutNumber(out, std::ssize(name) + 1, 2);
+  PutNumber(out, std::ssize(type), 2);
+  PutNumber(out, std::ssize(space), 2);
+  PutNumber(out, 0, 1);  // the name is ASCII
+  out.append(name.c_str(), name.size() + 1);
+  return out + type + space + text;
+}
+
+int64_t StoredBytes(const DatasetSpec& spec) {
+  int64_t bytes = ElementBytes({spec.dtype, spec.string_bytes});
+  for (size_t i = 0; i < spec.shape.size(); ++i) {
+    int64_t length = spec.shape[i];
+    if (!spec.chunk.empty()) {
+      length = (length + spec.chunk[i] - 1) / spec.chunk[i] * spec.chunk[i];
+    }
+    bytes *= length;
+  }
+  return bytes;
+}
+
+void PutDatasetHeader(std::string& out, const DatasetSpec& spec,
+                      const std::string& type, const std::string& attribute,
+                      int64_t offset) {
+  std::vector<HeaderMessage> messages = {
+      {Kind::kDataspace, EncodedSpace(spec)},
+      {Kind::kDatatype, type},
+      {Kind::kFillValue, EncodedFillValue()},
+      {Kind::kLayout, EncodedLayout(spec, offset)}};
+  if (!attribute.empty()) {
+    messages.push_back({Kind::kAttributeInfo, EncodedAttributeInfo()});
+    messages.push_back({Kind::kAttribute, attribute});
+  }
+  PutObjectHeader(out, messages);
+}
+
+}  // namespace belay::h5

@@ -1,0 +1,37 @@
+// Reading datasets of any program, with the conversions that HDF5 knows.
+
+#ifndef BELAY_HDF5_NATIVE_READ_H_
+#define BELAY_HDF5_NATIVE_READ_H_
+
+#include <string>
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+#include "belay/status.h"
+#include "hdf5/handle.h"
+
+namespace belay::h5 {
+
+// Reads the elements of a box to `data`, dense and row-major, whatever their
+// byte order, chunks and filters are. Local. `dtype` is what DescribeDataset
+// says, and no text; the box lies inside the dataset.
+// Errors: DataLoss - a damaged file; ResourceExhausted; Internal - also for a
+//   filter that HDF5 does not have.
+Status ReadNative(const Handle& dataset, DType dtype, const Box& box,
+                  void* data);
+
+// Reads a text of fixed or variable length, without its padding; one without
+// a value is empty. Local.
+// Errors: as ReadNative.
+StatusOr<std::string> ReadNativeText(const Handle& dataset);
+
+// Checks that the datasets that a virtual one shows are there: HDF5 reads
+// zeros where they are not. Other datasets pass. Local. `file` is the path of
+// the file that has the dataset.
+// Errors: DataLoss - a source is missing; Unimplemented - sources that are
+//   given by a pattern.
+Status CheckSources(const Handle& dataset, const std::string& file);
+
+}  // namespace belay::h5
+
+#endif  // BELAY_HDF5_NATIVE_READ_H_

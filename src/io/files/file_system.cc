@@ -1,0 +1,124 @@
+#include "io/files/file_system.h"
+
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "base/text.h"
+#include "format/paths.h"
+
+namespace belay {
+namespace {
+
+// linux/magic.h has the file systems of the kernel's own tree, and of those
+// only what its release knew.
+constexpr int64_t kLustreMagic = 0x0BD00BD0;
+constexpr int64_t kGpfsMagic = 0x47504653;
+constexpr int64_t kBeeGfsMagic = 0x19830326;
+constexpr int64_t kCephMagic = 0x00C36400;
+constexpr int64_t kFuseMagic = 0x65735546;
+
+// What `path`, or what is nearest above it, tells by `call`.
+template <typename Found>
+std::optional<Found> NearestAbove(std::string path,
+                                  int (*call)(const char*, Found*)) {
+  while (true) {
+    Found found{};
+    if (call(path.c_str(), &found) == 0) return found;
+    std::string parent = ParentOf(path);
+    if (parent == path) return std::nullopt;
+    path = std::move(parent);
+  }
+}
+
+// The kernel's number of the file system; 0 if that cannot be found out.
+int64_t MagicOf(const std::string& path) {
+  const auto found = NearestAbove<struct statfs>(path, ::statfs);
+  return found ? static_cast<int64_t>(found->f_type) : 0;
+}
+
+// A file system in user space has no number of its own.
+FileSystem InUserSpace(const std::string& path) {
+  const auto found = NearestAbove<struct stat>(path, ::stat);
+  if (!found) return FileSystem::kOther;
+  std::ostringstream text;
+  text << std::ifstream("/proc/self/mountinfo").rdbuf();
+  return MountedType(text.str(), found->st_dev) == "fuse.glusterfs"
+             ? FileSystem::kGlusterFs
+             : FileSystem::kOther;
+}
+
+}  // namespace
+
+std::string_view MountedType(std::string_view mountinfo, dev_t device) {
+  const std::string number = Cat(major(device), ":", minor(device));
+  for (std::string_view line : Split(mountinfo, '\n')) {
+    // ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAGS...] - TYPE SOURCE OPTIONS
+    const size_t tail = line.find(" - ");
+    if (tail == std::string_view::npos) continue;
+    const auto head = Split(line.substr(0, tail), ' ');
+    if (head.size() < 3 || head[2] != number) continue;
+    line.remove_prefix(tail + 3);
+    return line.substr(0, line.find(' '));
+  }
+  return "";
+}
+
+FileSystem FileSystemOf(const std::string& path) {
+  switch (MagicOf(path)) {
+    case NFS_SUPER_MAGIC:
+      return FileSystem::kNfs;
+    case TMPFS_MAGIC:
+      return FileSystem::kMemory;
+    case kLustreMagic:
+      return FileSystem::kLustre;
+    case kGpfsMagic:
+      return FileSystem::kGpfs;
+    case kBeeGfsMagic:
+      return FileSystem::kBeeGfs;
+    case kCephMagic:
+      return FileSystem::kCeph;
+    case kFuseMagic:
+      return InUserSpace(path);
+    default:
+      return FileSystem::kOther;
+  }
+}
+
+std::string_view FileSystemName(FileSystem file_system) {
+  switch (file_system) {
+    case FileSystem::kNfs:
+      return "NFS";
+    case FileSystem::kMemory:
+      return "tmpfs";
+    case FileSystem::kLustre:
+      return "Lustre";
+    case FileSystem::kGpfs:
+      return "GPFS";
+    case FileSystem::kBeeGfs:
+      return "BeeGFS";
+    case FileSystem::kCeph:
+      return "CephFS";
+    case FileSystem::kGlusterFs:
+      return "GlusterFS";
+    case FileSystem::kOther:
+      break;
+  }
+  return "";
+}
+
+bool IsOnNfs(const std::string& path) {
+  return MagicOf(path) == NFS_SUPER_MAGIC;
+}
+
+bool IsInMemory(const std::string& path) {
+  return MagicOf(path) == TMPFS_MAGIC;
+}
+
+}  // namespace belay

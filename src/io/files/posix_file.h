@@ -1,0 +1,176 @@
+// POSIX files and directories: with export_lock, file_lock, file_pages,
+// file_system, mapped_file, open_regular and striping the only place that calls
+// the operating system's file functions.
+//
+// Every operation passes one fault point under its own name, the name that
+// starts its error message: `OPERATION "PATH": cause`. Errors are those of
+// ErrnoStatus. Nothing here communicates.
+
+#ifndef BELAY_IO_FILES_POSIX_FILE_H_
+#define BELAY_IO_FILES_POSIX_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/errno_status.h"
+#include "belay/status.h"
+
+namespace belay {
+
+struct FileStat {
+  int64_t size = 0;
+  int64_t allocated_bytes = 0;  // less than `size` if the file has holes
+  // Tell the file from another one of the same name.
+  uint64_t number = 0;
+  int64_t modified_ns = 0;
+};
+
+// An open file. Move only; for one thread at a time. The destructor closes
+// silently: call Close() where the result matters.
+class PosixFile {
+ public:
+  enum class Mode {
+    kRead,   // must exist
+    kWrite,  // must exist; can be read, too
+    // Must exist, and cannot be read: NFS then sends what was written and no
+    // bytes around it.
+    kWriteOnly,
+    // The same for a file that others write at the same time, and that is as
+    // long already as it will be. On a tmpfs it is opened for reading too, and
+    // PwriteParts does not wait for the others (io/files/file_pages.h).
+    kWriteBeside,
+    // The same where more of them write than there are cores: while one does,
+    // the others let it have theirs.
+    kWriteBesideMany,
+    kCreate,  // must not exist; can be read, too
+  };
+
+  // Opens a regular file. Local.
+  static StatusOr<PosixFile> Open(std::string path, Mode mode);
+
+  // Moves, closes. Local.
+  PosixFile(PosixFile&& other) noexcept;
+  PosixFile& operator=(PosixFile&& other) noexcept;
+  ~PosixFile();
+
+  // Closes the file, also if it returns an error; a second call does nothing.
+  // Local.
+  Status Close();
+
+  // Writes all bytes at `offset`; after an error any part of them may be
+  // written. Local. Beyond RLIMIT_FSIZE the system raises SIGXFSZ, which ends
+  // the process; only where the program ignores that signal is the result
+  // ResourceExhausted (EFBIG).
+  Status PwriteAll(int64_t offset, const void* data, int64_t bytes);
+
+  // The same for parts that follow each other in the file. Local.
+  Status PwriteParts(int64_t offset,
+                     std::span<const std::span<const std::byte>> parts);
+
+  // Reads exactly `bytes` bytes at `offset`; after an error any part of `data`
+  // may be overwritten. Local.
+  // Errors: DataLoss `file is too short` - it ends before; `need` is the size
+  // that holds these bytes, `found` the size of the file.
+  Status PreadAll(int64_t offset, void* data, int64_t bytes);
+
+  // The same for parts that follow each other in the file. Local.
+  Status PreadParts(int64_t offset,
+                    std::span<const std::span<std::byte>> parts);
+
+  // Reserves the bytes [from, bytes), so that writing them cannot run out of
+  // space, and makes the file at least `bytes` long. Where the file system
+  // cannot reserve, looks whether that much space is free now instead. Local.
+  // SIGXFSZ as in PwriteAll.
+  // Errors: ResourceExhausted `no space left` - `found` is what is free now
+  // plus what the file has already.
+  Status Fallocate(int64_t bytes, int64_t from = 0);
+
+  // The same with the size unchanged, for who will make the file longer. Local.
+  // Errors: as Fallocate.
+  Status ReserveUnsized(int64_t bytes);
+
+  // Gives back what is reserved behind the end of the file. Local.
+  Status ReleaseUnsized();
+
+  // Makes the file `bytes` long and reserves nothing, but looks whether that
+  // much space is free now. Local. SIGXFSZ as in PwriteAll.
+  // Errors: as Fallocate.
+  Status Extend(int64_t bytes);
+
+  // Makes content and size durable; the name needs SyncDirectory. Local.
+  Status Sync();
+
+  // Starts writing the range to the device and does not wait. A hint: cannot
+  // fail, passes no fault point. Local.
+  void StartWriteback(int64_t offset, int64_t bytes);
+
+  // Returns size and allocated space. Local.
+  StatusOr<FileStat> Stat() const;
+
+  // Return what was opened, and how many calls and mappings moved data. Local.
+  const std::string& path() const { return path_; }
+  int64_t write_calls() const { return write_calls_; }
+  int64_t read_calls() const { return read_calls_; }
+
+ private:
+  // Whether writers of this file take turns.
+  enum class Turns : uint8_t { kNone, kSome, kCrowded };
+
+  PosixFile(std::string path, int fd, Turns turns);
+  static Turns TurnsOf(const std::string& path, Mode mode);
+  Status WriteVectors(int64_t offset,
+                      std::span<const std::span<const std::byte>> parts);
+  Status Reserve(int mode, int64_t from, int64_t bytes);
+  StatusOr<int64_t> SpaceForThisFile() const;
+  Status NoSpaceLeft(int64_t need, int64_t found) const;
+  Status TooShort(int64_t need) const;
+
+  std::string path_;
+  int fd_ = -1;
+  Turns turns_ = Turns::kNone;
+  int64_t write_calls_ = 0;
+  int64_t read_calls_ = 0;
+};
+
+// Creates one directory; its parent must exist. Local.
+Status MakeDirectory(const std::string& path);
+
+// Makes the names in a directory durable: created, renamed, removed. Local.
+Status SyncDirectory(const std::string& path);
+
+// Renames a file or directory within a file system. An existing file or empty
+// directory of the same kind is replaced. Local.
+Status Rename(const std::string& from, const std::string& to);
+
+// Lets two files or directories of a file system trade places, in one step
+// where the file system can do that, else by way of "<b>.replaced". Local.
+Status Swap(const std::string& a, const std::string& b);
+
+// Removes a file, or a directory with all that is in it. Links are removed,
+// not followed. OK if nothing is there. After an error any part may be gone.
+// Local.
+Status RemoveTree(const std::string& path);
+
+// Returns whether anything has that name, even a link to nothing. Local.
+StatusOr<bool> Exists(const std::string& path);
+
+// Returns the names in a directory, sorted, without "." and "..". Local.
+StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
+
+// Returns the space that an ordinary user may still fill on the file system of
+// `path`; INT64_MAX where the file system has no limit of its own. Local.
+StatusOr<int64_t> FreeBytes(const std::string& path);
+
+// Returns a failure to write to `path` as it is or, if its cause is not known
+// and less than `need` bytes are free there, as ResourceExhausted. MPI does not
+// tell a full disk from other failures. Local.
+Status BlameFullDisk(const Status& status, const std::string& path,
+                     int64_t need);
+
+}  // namespace belay
+
+#endif  // BELAY_IO_FILES_POSIX_FILE_H_

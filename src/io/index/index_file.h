@@ -1,0 +1,66 @@
+// index.h5: the array table, the checksums, and every array by its key.
+//
+// Written once by rank 0 while others write the data files, finished when all
+// data is in place; read by rank 0 before anything else. Serial HDF5
+// only.
+
+#ifndef BELAY_IO_INDEX_INDEX_FILE_H_
+#define BELAY_IO_INDEX_INDEX_FILE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "belay/status.h"
+#include "plan/plan.h"
+
+namespace belay {
+
+// An index but for what is known last: step, checksums and their digest. Its
+// bytes depend on the plan alone, so the next index of the same plan needs no
+// HDF5.
+struct IndexImage {
+  std::string bytes;
+  // Where the columns that are known last lie in the file.
+  int64_t step_offset = -1;
+  int64_t checksum_offset = -1;  // -1: there are none
+  int64_t digest_offset = -1;
+};
+
+// Creates the new file `path` with every array of `saved` under its key and all
+// that `saved` says, and reads its bytes. Local. `saved.datasets` may be in any
+// order. With `has_checksums` there is room for one per block.
+// Errors: those of h5 and of PosixFile.
+StatusOr<IndexImage> CreateIndex(const std::string& path,
+                                 const SavedCheckpoint& saved);
+
+// Creates the new file `path` from an image. Local.
+Status CreateIndexFromImage(const std::string& path, const IndexImage& image);
+
+// Puts in what is known last, and syncs the file if `durable`. Local.
+// `checksums` has one entry per block, or none if there is no room for them.
+// Errors: those of PosixFile.
+Status FinishIndex(const std::string& path, const IndexImage& image,
+                   int64_t step, const std::vector<uint32_t>& checksums,
+                   bool durable);
+
+// Reads and checks the index in the step directory `directory`. Local.
+// Errors: NotFound - no index; DataLoss - truncated, wrong magic, damaged;
+//   Unimplemented - a newer major version.
+StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory);
+
+// Tells a file from another one of the same path. Local. Not 0.
+// Errors: those of PosixFile.
+StatusOr<uint64_t> FileIdentity(const std::string& path);
+
+// Tells the index in `directory` from that of another save of the step. Local.
+// Errors: those of PosixFile.
+StatusOr<uint64_t> IndexIdentity(const std::string& directory);
+
+// Checks that the data files exist and have their size. Local.
+// Errors: DataLoss - one is missing, or shorter or longer.
+Status CheckDataFiles(const std::string& directory,
+                      const SavedCheckpoint& saved);
+
+}  // namespace belay
+
+#endif  // BELAY_IO_INDEX_INDEX_FILE_H_

@@ -1,0 +1,230 @@
+#include "io/index/verify.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "bytes/checksum.h"
+#include "format/paths.h"
+#include "hdf5/dataset.h"
+#include "hdf5/error.h"
+#include "hdf5/file.h"
+#include "io/files/posix_file.h"
+#include "io/index/skeleton.h"
+
+namespace belay {
+namespace {
+
+int64_t BlockBytes(int64_t array_bytes, int64_t block) {
+  return std::min(kBlockBytes, array_bytes - block * kBlockBytes);
+}
+
+// Where an element lies, by its row-major number.
+Shape PositionOf(int64_t element, const Shape& shape) {
+  Shape position(shape.size());
+  for (size_t i = shape.size(); i-- > 0;) {
+    position[i] = element % shape[i];
+    element /= shape[i];
+  }
+  return position;
+}
+
+// The smallest box that holds all elements of a block.
+Box BoxOfBlock(const StoredArray& array, int64_t block) {
+  const Shape shape = IoShape(array);
+  const int64_t size = IoElementSize(array.dtype);
+  const int64_t bytes = BlockBytes(ArrayBytes(array), block);
+  const Shape first = PositionOf(block * kBlockBytes / size, shape);
+  const Shape last =
+      PositionOf((block * kBlockBytes + bytes - 1) / size, shape);
+  Box box = WholeBox(shape);
+  for (size_t i = 0; i < shape.size(); ++i) {
+    box.offset[i] = first[i];
+    box.shape[i] = last[i] - first[i] + 1;
+    if (first[i] == last[i]) continue;
+    // Rows between the first and the last are whole.
+    for (size_t j = i + 1; j < shape.size(); ++j) {
+      box.offset[j] = 0;
+      box.shape[j] = shape[j];
+    }
+    break;
+  }
+  return box;
+}
+
+// The data files that hold a part of the box.
+std::string FilesOf(const SavedCheckpoint& saved, int32_t array,
+                    const Box& box) {
+  std::vector<std::string> names;
+  for (const StoredDataset& dataset : saved.datasets) {
+    if (dataset.array != array || !Intersect(dataset.box, box)) continue;
+    const std::string& name = saved.files[dataset.file].name;
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      names.push_back(name);
+    }
+  }
+  std::string text;
+  for (const std::string& name : names) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", "\"", name, "\"");
+  }
+  return text;
+}
+
+// Looks for datasets of one file. Local.
+Status FindDatasets(const std::string& path,
+                    const std::vector<const StoredDataset*>& datasets,
+                    const std::vector<std::string>& paths,
+                    const SavedCheckpoint& saved) {
+  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
+  for (const StoredDataset* dataset : datasets) {
+    const StoredArray& array = saved.arrays[dataset->array];
+    BELAY_ASSIGN_OR_RETURN(
+        const int64_t offset,
+        h5::FindDataset(
+            file, SpecOf(DatasetPath(paths[dataset->array], array, *dataset),
+                         array, *dataset)));
+    if (offset == dataset->offset || offset < 0) continue;
+    return absl::DataLossError(absl::StrFormat(
+        "key \"%s\", box \"%s\": it lies elsewhere (need %d, found %d)",
+        array.key, BoxText(dataset->box), dataset->offset, offset));
+  }
+  return file.Close();
+}
+
+// Looks for every array of the index. Local.
+Status FindArrays(const std::string& path,
+                  const std::vector<std::string>& paths,
+                  const SavedCheckpoint& saved) {
+  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
+  for (size_t i = 0; i < paths.size(); ++i) {
+    StatusOr<h5::Handle> dataset =
+        h5::OpenToRead(file, paths[i], h5::OtherFiles::kFollowed);
+    if (dataset.ok()) continue;
+    return Status(dataset.status().code(),
+                  absl::StrFormat("key \"%s\": %s", saved.arrays[i].key,
+                                  dataset.status().message()));
+  }
+  return file.Close();
+}
+
+// Adds a line to `damage` if that is why a file was not read. Local.
+// Errors: any other one.
+Status AddDamage(const std::string& path, const Status& status,
+                 std::vector<std::string>& damage) {
+  if (status.ok()) return status;
+  const bool is_damage = absl::IsDataLoss(status) || absl::IsNotFound(status) ||
+                         absl::IsInternal(status);
+  if (!is_damage || h5::IsOfSystem(status)) return status;
+  damage.push_back(absl::StrFormat("\"%s\": other programs cannot read it: %s",
+                                   path, status.message()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<uint32_t> FinishChecksums(const std::vector<StoredArray>& arrays,
+                                      std::span<const uint32_t> registers) {
+  std::vector<uint32_t> checksums;
+  checksums.reserve(registers.size());
+  for (const StoredArray& array : arrays) {
+    const int64_t bytes = ArrayBytes(array);
+    for (int64_t block = 0; block < NumBlocks(bytes); ++block) {
+      checksums.push_back(
+          StandardCrc(registers[checksums.size()], BlockBytes(bytes, block)));
+    }
+  }
+  return checksums;
+}
+
+StatusOr<int64_t> FileBytes(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kRead));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  BELAY_RETURN_IF_ERROR(file.Close());
+  return stat.size;
+}
+
+Status CheckWrittenFile(const std::string& path, int64_t bytes,
+                        bool& has_holes) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kRead));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  has_holes = stat.allocated_bytes < bytes;
+  if (stat.size == bytes) return file.Close();
+  return absl::DataLossError(absl::StrFormat(
+      "verify \"%s\": the file changed its size while it was written (need %d "
+      "bytes, found %d)",
+      path, bytes, stat.size));
+}
+
+std::string DescribeDamage(const SavedCheckpoint& saved, int32_t array,
+                           int64_t block, uint32_t need, uint32_t found) {
+  const Box box = BoxOfBlock(saved.arrays[array], block);
+  return absl::StrFormat(
+      "checksum of key \"%s\", block %d (box \"%s\") in file %s does not match "
+      "(need 0x%08x, found 0x%08x)",
+      saved.arrays[array].key, block, BoxText(box), FilesOf(saved, array, box),
+      need, found);
+}
+
+Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,
+                        const std::string& operation,
+                        std::span<const uint32_t> registers,
+                        std::span<const int64_t> covered, BlockCounts& counts) {
+  std::vector<int64_t> first_stored;
+  int64_t next = 0;
+  for (const StoredArray& array : saved.arrays) {
+    first_stored.push_back(next);
+    next += NumBlocks(ArrayBytes(array));
+  }
+  std::string first;
+  int64_t damaged = 0;
+  for (size_t i = 0; i < plan.arrays.size(); ++i) {
+    const int32_t array = plan.arrays[i];
+    const int64_t bytes = ArrayBytes(saved.arrays[array]);
+    for (int64_t block = 0; block < NumBlocks(bytes); ++block) {
+      const int64_t here = plan.first_blocks[i] + block;
+      if (covered[here] == 0) continue;
+      const int64_t block_bytes = BlockBytes(bytes, block);
+      if (covered[here] < block_bytes) {
+        ++counts.partial;
+        continue;
+      }
+      ++counts.verified;
+      const uint32_t need = saved.checksums[first_stored[array] + block];
+      const uint32_t found = StandardCrc(registers[here], block_bytes);
+      if (need == found) continue;
+      if (damaged++ == 0) {
+        first = DescribeDamage(saved, array, block, need, found);
+      }
+    }
+  }
+  if (damaged == 0) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrFormat("%s: %s; %d damaged %s in all", operation, first, damaged,
+                      damaged == 1 ? "block" : "blocks"));
+}
+
+StatusOr<std::vector<std::string>> FindHdf5Damage(
+    const std::string& directory, const SavedCheckpoint& saved) {
+  const std::vector<std::string> paths = ObjectPaths(saved.arrays);
+  std::vector<std::vector<const StoredDataset*>> datasets(saved.files.size());
+  for (const StoredDataset& dataset : saved.datasets) {
+    datasets[static_cast<size_t>(dataset.file)].push_back(&dataset);
+  }
+  std::vector<std::string> damage;
+  for (size_t i = 0; i < saved.files.size(); ++i) {
+    const std::string path = JoinPath(directory, saved.files[i].name);
+    BELAY_RETURN_IF_ERROR(
+        AddDamage(path, FindDatasets(path, datasets[i], paths, saved), damage));
+  }
+  // Arrays of the index lead to these files.
+  if (!damage.empty()) return damage;
+  const std::string index = JoinPath(directory, IndexName());
+  BELAY_RETURN_IF_ERROR(
+      AddDamage(index, FindArrays(index, paths, saved), damage));
+  return damage;
+}
+
+}  // namespace belay

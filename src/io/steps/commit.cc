@@ -1,0 +1,191 @@
+#include "io/steps/commit.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "format/paths.h"
+#include "io/files/ensure_directory.h"
+#include "io/files/posix_file.h"
+#include "io/steps/own_files.h"
+#include "io/steps/pins.h"
+#include "io/steps/visibility.h"
+
+namespace belay {
+namespace {
+
+// A crash while a step was replaced, where names cannot be swapped in one step,
+// leaves the old one under another name.
+Status TakeBackReplaced(const std::string& committed) {
+  const std::string spare = ReplacedName(committed);
+  BELAY_ASSIGN_OR_RETURN(const bool has_spare, Exists(spare));
+  if (!has_spare) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const bool has_step, Exists(committed));
+  return has_step ? RemoveOwn(spare) : Rename(spare, committed);
+}
+
+// Two directories trade places in one step where the file system can do that.
+Status RenameOrSwap(const std::string& from, const std::string& to) {
+  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(to));
+  return exists ? Swap(from, to) : Rename(from, to);
+}
+
+// What is no directory, or has nothing in it, has the name of a step only.
+StatusOr<bool> HoldsFiles(const std::string& path) {
+  const StatusOr<std::vector<std::string>> names = ListDirectory(path);
+  if (absl::IsNotFound(names.status()) ||
+      absl::IsInvalidArgument(names.status())) {
+    return false;
+  }
+  // Whoever wants to restore it hears of it.
+  if (absl::IsPermissionDenied(names.status())) return true;
+  BELAY_RETURN_IF_ERROR(names.status());
+  return !names->empty();
+}
+
+// Something has the name that a step is to get.
+StatusOr<Status> InTheWay(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(const bool holds_files, HoldsFiles(path));
+  std::string cause =
+      "a file or an empty directory is in the way; remove it or choose another "
+      "number";
+  if (holds_files) {
+    const StatusOr<bool> has_index = Exists(JoinPath(path, IndexName()));
+    // Where nobody may look, a step is what is meant to be there.
+    cause = has_index.value_or(true)
+                ? "the step is committed already; choose another number or set "
+                  "SaveOptions.overwrite"
+                : "a directory that is no checkpoint is in the way (it has no "
+                  "index.h5); move it away or choose another number";
+  }
+  return absl::AlreadyExistsError(
+      absl::StrFormat("save \"%s\": %s", path, cause));
+}
+
+Status CreateMarker(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile marker,
+                         PosixFile::Open(path, PosixFile::Mode::kCreate));
+  return marker.Close();
+}
+
+}  // namespace
+
+Status CheckIsNoStep(std::string_view operation, const std::string& dir) {
+  BELAY_ASSIGN_OR_RETURN(const bool is_step,
+                         Exists(JoinPath(dir, IndexName())));
+  if (!is_step) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s \"%s\": this is a step, which never changes, not the directory of a "
+      "run; give the directory that it is in, or another one",
+      operation, dir));
+}
+
+Status BeginStep(const std::string& path, bool overwrite, bool durable,
+                 uint64_t nonce) {
+  BELAY_RETURN_IF_ERROR(EnsureDirectory(ParentOf(path), durable));
+  BELAY_RETURN_IF_ERROR(CheckIsNoStep("save to", ParentOf(path)));
+  BELAY_RETURN_IF_ERROR(TakeBackReplaced(path));
+  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
+  if (exists && !overwrite) {
+    BELAY_ASSIGN_OR_RETURN(const Status in_the_way, InTheWay(path));
+    return in_the_way;
+  }
+  if (exists) {
+    BELAY_RETURN_IF_ERROR(CheckReplaceable(path));
+    BELAY_RETURN_IF_ERROR(LockAgainstPins("overwrite", path).status());
+  }
+  const std::string directory = InProgressPath(path);
+  BELAY_ASSIGN_OR_RETURN(const bool has_debris, Exists(directory));
+  if (has_debris) BELAY_RETURN_IF_ERROR(RemoveOwn(directory));
+  BELAY_RETURN_IF_ERROR(MakeDirectory(directory));
+  const Status marked = CreateMarker(JoinPath(directory, MarkerName(nonce)));
+  // Nobody else would know whose it is.
+  if (!marked.ok()) RemoveDebris(path);
+  return marked;
+}
+
+StatusOr<bool> WaitForStep(const std::string& path, uint64_t nonce,
+                           double seconds) {
+  return WaitUntilSeen(JoinPath(InProgressPath(path), MarkerName(nonce)),
+                       seconds);
+}
+
+Status CommitStep(const std::string& path, bool durable, uint64_t nonce) {
+  const std::string from = InProgressPath(path);
+  BELAY_RETURN_IF_ERROR(CheckOurs("commit", path, nonce));
+  BELAY_RETURN_IF_ERROR(RemoveTree(JoinPath(from, MarkerName(nonce))));
+  if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(from));
+  BELAY_ASSIGN_OR_RETURN(const HeldFile held,
+                         LockAgainstPins("overwrite", path));
+  BELAY_RETURN_IF_ERROR(RenameOrSwap(from, path));
+  if (!durable) return absl::OkStatus();
+  const Status synced = SyncDirectory(ParentOf(path));
+  if (!synced.ok()) UndoCommit(path).IgnoreError();
+  return synced;
+}
+
+Status UndoCommit(const std::string& path) {
+  return RenameOrSwap(path, InProgressPath(path));
+}
+
+StatusOr<bool> IsOurs(const std::string& path, uint64_t nonce) {
+  return Exists(JoinPath(InProgressPath(path), MarkerName(nonce)));
+}
+
+Status CheckOurs(std::string_view operation, const std::string& path,
+                 uint64_t nonce) {
+  BELAY_ASSIGN_OR_RETURN(const bool ours, IsOurs(path, nonce));
+  if (ours) return absl::OkStatus();
+  const std::string directory = InProgressPath(path);
+  const StatusOr<std::vector<std::string>> names = ListDirectory(directory);
+  if (!names.ok() && !absl::IsNotFound(names.status())) return names.status();
+  const std::vector<std::string> found =
+      names.value_or(std::vector<std::string>());
+  const auto is_other = [&](const std::string& name) {
+    return IsMarker(name) && name != MarkerName(nonce);
+  };
+  if (std::any_of(found.begin(), found.end(), is_other)) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s \"%s\": another save of this step has taken the directory over: "
+        "two jobs save the same step at once",
+        std::string(operation), directory));
+  }
+  return absl::NotFoundError(absl::StrFormat(
+      "%s \"%s\": the %s was removed during the save, or this host no longer "
+      "sees it",
+      std::string(operation), directory,
+      found.empty() ? "directory" : "file " + MarkerName(nonce) + " there"));
+}
+
+void RemoveDebris(const std::string& path) {
+  RemoveTree(InProgressPath(path)).IgnoreError();
+}
+
+StatusOr<std::vector<StepLabel>> CommittedLabels(const std::string& run) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                         ListDirectory(run));
+  std::vector<StepLabel> labels;
+  for (const std::string& name : names) {
+    std::optional<StepLabel> label = ParseStepName(name);
+    if (!label.has_value()) continue;
+    BELAY_ASSIGN_OR_RETURN(const bool holds_files,
+                           HoldsFiles(JoinPath(run, name)));
+    if (holds_files) labels.push_back(*std::move(label));
+  }
+  std::sort(labels.begin(), labels.end());
+  return labels;
+}
+
+StatusOr<std::vector<int64_t>> CommittedSteps(const std::string& run,
+                                              std::string_view prefix) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<StepLabel> labels,
+                         CommittedLabels(run));
+  std::vector<int64_t> steps;
+  for (const StepLabel& label : labels) {
+    if (label.prefix == prefix) steps.push_back(label.step);
+  }
+  return steps;
+}
+
+}  // namespace belay

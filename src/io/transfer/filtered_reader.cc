@@ -1,0 +1,114 @@
+#include "io/transfer/filtered_reader.h"
+
+#include <cstring>
+#include <mutex>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/with_memory.h"
+#include "bytes/wire.h"
+#include "geometry/runs.h"
+#include "hdf5/dataset.h"
+#include "hdf5/error.h"
+#include "hdf5/file.h"
+#include "hdf5/filter.h"
+#include "plan/save/file_datasets.h"
+
+namespace belay {
+namespace {
+
+std::mutex& Turn() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+
+// The index promises what HDF5 does not find, or cannot make sense of.
+Status InDataFile(const std::string& path, const Status& status) {
+  if (status.ok()) return status;
+  const bool is_damage = absl::IsNotFound(status) ||
+                         (absl::IsInternal(status) && !h5::IsOfSystem(status));
+  if (!is_damage) {
+    return Status(status.code(),
+                  absl::StrFormat("read \"%s\": %s", path, status.message()));
+  }
+  return absl::DataLossError(
+      absl::StrFormat("read \"%s\": damaged: %s", path, status.message()));
+}
+
+}  // namespace
+
+FilteredReader::~FilteredReader() { Close().IgnoreError(); }
+
+Status FilteredReader::Close() {
+  by_name_.clear();
+  held_.clear();
+  held_bytes_ = 0;
+  if (!file_.is_open()) return absl::OkStatus();
+  const std::lock_guard lock(Turn());
+  return file_.Close();
+}
+
+Status FilteredReader::ReadChunk(const std::string& path,
+                                 const FilteredDataset& dataset, Chunk& chunk) {
+  const std::lock_guard lock(Turn());
+  if (file_.is_open() && file_.name() != path) {
+    BELAY_RETURN_IF_ERROR(file_.Close());
+  }
+  if (!file_.is_open()) {
+    BELAY_ASSIGN_OR_RETURN(file_, h5::OpenFileReadOnly(path));
+  }
+  BELAY_RETURN_IF_ERROR(h5::CheckCanRead(dataset.filters));
+  const int64_t bytes = NumElements(chunk.box.shape) * DTypeSize(dataset.dtype);
+  BELAY_RETURN_IF_ERROR(WithMemory("a chunk", [&] {
+    chunk.bytes = MakeRoom(bytes);
+    chunk.bytes.resize(bytes);
+    return absl::OkStatus();
+  }));
+  ++chunks_;
+  return h5::ReadHyperslab(
+      file_, dataset.path, {dataset.dtype, 0, dataset.fields},
+      FromCorner(chunk.box, dataset.box.offset), chunk.bytes.data());
+}
+
+std::string FilteredReader::MakeRoom(int64_t bytes) {
+  std::string memory;
+  while (!held_.empty() && held_bytes_ + bytes > kept_bytes_) {
+    Chunk& last = held_.back();
+    held_bytes_ -= std::ssize(last.bytes);
+    by_name_.erase(last.name);
+    memory = std::move(last.bytes);
+    held_.pop_back();
+  }
+  return memory;
+}
+
+Status FilteredReader::Read(const std::string& path,
+                            const FilteredDataset& dataset,
+                            const Extent& extent, const Box& box,
+                            const ShardMemory& memory) {
+  WireWriter name;
+  name.PutText(path);
+  name.PutText(dataset.path);
+  name.PutShape(extent.box.offset);
+  const auto found = by_name_.find(name.bytes());
+  if (found != by_name_.end()) {
+    held_.splice(held_.begin(), held_, found->second);
+  } else {
+    Chunk chunk{.name = name.Take(),
+                .box = *Intersect(extent.box, dataset.box),
+                .bytes = {}};
+    BELAY_RETURN_IF_ERROR(InDataFile(path, ReadChunk(path, dataset, chunk)));
+    held_bytes_ += std::ssize(chunk.bytes);
+    held_.push_front(std::move(chunk));
+    by_name_[held_.front().name] = held_.begin();
+  }
+  const Chunk& chunk = held_.front();
+  const int64_t size = memory.element_size;
+  ForEachRun(box, chunk.box, memory.box, [&](const Run& run) {
+    std::memcpy(memory.data + run.b * size, chunk.bytes.data() + run.a * size,
+                run.length * size);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace belay

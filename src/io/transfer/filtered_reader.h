@@ -1,0 +1,71 @@
+// Reads datasets whose chunks pass filters, which only HDF5 can undo.
+
+#ifndef BELAY_IO_TRANSFER_FILTERED_READER_H_
+#define BELAY_IO_TRANSFER_FILTERED_READER_H_
+
+#include <cstdint>
+#include <list>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "belay/box.h"
+#include "belay/status.h"
+#include "hdf5/handle.h"
+#include "plan/plan.h"
+#include "plan/shard_memory.h"
+
+namespace belay {
+
+// One file and the chunks that were read last, so that who reads a chunk in
+// parts undoes its filters once. Move only. Readers of several threads take
+// turns, because HDF5 is for one thread at a time.
+class FilteredReader {
+ public:
+  // Keeps chunks of at most so many bytes together, and the last one in any
+  // case. Local.
+  explicit FilteredReader(int64_t kept_bytes = 0) : kept_bytes_(kept_bytes) {}
+  FilteredReader(FilteredReader&&) = default;
+  FilteredReader& operator=(FilteredReader&&) = default;
+  // Lets go of the file, in its turn.
+  ~FilteredReader();
+
+  // Reads the part `box` of one chunk, `extent`, of a dataset in the file
+  // `path`. Local.
+  // Errors: DataLoss - no such file or dataset, or a damaged one;
+  //   FailedPrecondition - HDF5 does not have a filter; ResourceExhausted - no
+  //   memory for the chunk; Internal.
+  Status Read(const std::string& path, const FilteredDataset& dataset,
+              const Extent& extent, const Box& box, const ShardMemory& memory);
+
+  // Lets go of the file and of all chunks; a second call does nothing. Local.
+  Status Close();
+
+  // Returns the number of chunks read since it was asked for last. Local.
+  int64_t TakeChunks() { return std::exchange(chunks_, 0); }
+
+ private:
+  struct Chunk {
+    std::string name;  // of file, dataset and corner
+    Box box;
+    std::string bytes;
+  };
+  using Chunks = std::list<Chunk>;
+
+  Status ReadChunk(const std::string& path, const FilteredDataset& dataset,
+                   Chunk& chunk);
+  // Forgets chunks until there is room for one of so many bytes; returns the
+  // memory of one of them.
+  std::string MakeRoom(int64_t bytes);
+
+  h5::Handle file_;
+  int64_t kept_bytes_;
+  int64_t held_bytes_ = 0;
+  Chunks held_;  // the one that was used last is the first
+  absl::flat_hash_map<std::string, Chunks::iterator> by_name_;
+  int64_t chunks_ = 0;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_IO_TRANSFER_FILTERED_READER_H_

@@ -1,0 +1,161 @@
+#include "io/transfer/reader.h"
+
+#include <algorithm>
+
+#include "base/host_name.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "bytes/checksum.h"
+#include "format/paths.h"
+#include "geometry/runs.h"
+#include "io/transfer/staging.h"
+
+namespace belay {
+namespace {
+
+// Small enough to be summed while it is still in a core's cache.
+constexpr int64_t kReadTileBytes = int64_t{512} << 10;
+
+// Adds the bytes of `box` to the blocks they lie in.
+void CountCovered(const ShardMemory& memory, const Box& box,
+                  int64_t first_block, std::span<int64_t> covered) {
+  const int64_t size = memory.element_size;
+  ForEachRun(box, box, WholeBox(memory.array), [&](const Run& run) {
+    int64_t begin = run.b * size;
+    const int64_t end = begin + run.length * size;
+    while (begin < end) {
+      const int64_t block = begin / kBlockBytes;
+      const int64_t until = std::min(end, (block + 1) * kBlockBytes);
+      covered[first_block + block] += until - begin;
+      begin = until;
+    }
+  });
+}
+
+class Reading {
+ public:
+  Reading(const ReadJob& job, ReadCounts& counts)
+      : job_(job),
+        counts_(counts),
+        formed_{job.shards, job.forms},
+        files_(job, counts),
+        sums_(job) {}
+
+  Status Run() {
+    for (const ReadOrder& order : job_.reads.orders) {
+      if (order.position < 0) BELAY_RETURN_IF_ERROR(Read(order));
+    }
+    counts_.staged_bytes = staging_.most_bytes();
+    return files_.Close();
+  }
+
+ private:
+  Status Read(const ReadOrder& order) {
+    const int64_t size = StoredElementSize(formed_, order.shard);
+    const int64_t bytes = std::min(kReadTileBytes, job_.max_bytes_in_flight);
+    return TryForEachTile(order.box, bytes / size, [&](const Box& tile) {
+      return ReadTile(order, tile);
+    });
+  }
+
+  Status ReadTile(const ReadOrder& order, const Box& tile) {
+    const int32_t shard = order.shard;
+    ShardMemory memory = OwnMemory(formed_, shard);
+    const bool is_staged = IsStaged(formed_, shard);
+    if (is_staged || IsSlow(order, tile, memory)) {
+      const Status status = staging_.Start(
+          StoredBytes(formed_, shard, tile), job_.shards[shard].key,
+          FileOffset(tile, order.extent, StoredElementSize(formed_, shard)));
+      // What is only slow needs no memory.
+      if (is_staged) BELAY_RETURN_IF_ERROR(status);
+      if (status.ok()) memory = RoomFor(formed_, shard, tile, staging_);
+    }
+    BELAY_RETURN_IF_ERROR(files_.ReadInto(memory, tile, order));
+    sums_.Add(memory, tile, order.first_block);
+    HandOver(formed_, shard, tile, memory);
+    return absl::OkStatus();
+  }
+
+  bool IsSlow(const ReadOrder& order, const Box& tile,
+              const ShardMemory& memory) const {
+    return job_.stages_slow_targets && order.filtered < 0 &&
+           IsSlowTarget(memory, tile, order.extent);
+  }
+
+  const ReadJob& job_;
+  ReadCounts& counts_;
+  FormedShards formed_;
+  DataFiles files_;
+  ReadSums sums_;
+  Staging staging_;
+};
+
+}  // namespace
+
+std::string DataFiles::PathOf(int32_t index) const {
+  return JoinPath(job_.directory, job_.file_names[index]);
+}
+
+Status DataFiles::NotThere(const Status& status) const {
+  BELAY_ASSIGN_OR_RETURN(const bool sees_index,
+                         Exists(JoinPath(job_.directory, IndexName())));
+  // The index promises it.
+  if (sees_index) return absl::DataLossError(status.message());
+  return absl::FailedPreconditionError(Cat(
+      "read \"", job_.directory, "\": host \"", HostName(),
+      "\" does not see what rank 0 has opened; all ranks need the same path "
+      "on a shared file system"));
+}
+
+Status DataFiles::Open(int32_t index) {
+  if (file_ && index == index_) return absl::OkStatus();
+  BELAY_RETURN_IF_ERROR(Close());
+  StatusOr<PosixFile> file =
+      PosixFile::Open(PathOf(index), PosixFile::Mode::kRead);
+  if (absl::IsNotFound(file.status())) return NotThere(file.status());
+  BELAY_RETURN_IF_ERROR(file.status());
+  file_ = *std::move(file);
+  index_ = index;
+  ++counts_.files;
+  return absl::OkStatus();
+}
+
+Status DataFiles::ReadInto(const ShardMemory& memory, const Box& box,
+                           const ReadOrder& order) {
+  if (order.filtered >= 0) {
+    counts_.bytes += NumElements(box.shape) * memory.element_size;
+    return filtered_.Read(PathOf(order.file), job_.filtered[order.filtered],
+                          order.extent, box, memory);
+  }
+  BELAY_RETURN_IF_ERROR(Open(order.file));
+  ForEachSegment(memory, box, order.extent,
+                 [&](char* data, int64_t offset, int64_t bytes) {
+                   segments_.Add(std::as_writable_bytes(std::span(data, bytes)),
+                                 offset);
+                   counts_.bytes += bytes;
+                 });
+  return segments_.Flush();
+}
+
+Status DataFiles::Close() {
+  Status status = own_.Close();
+  counts_.io_calls += filtered_.TakeChunks();
+  if (!file_) return status;
+  counts_.io_calls += file_->read_calls();
+  status.Update(file_->Close());
+  file_.reset();
+  return status;
+}
+
+void ReadSums::Add(const ShardMemory& memory, const Box& box,
+                   int64_t first_block) {
+  if (first_block < 0 || job_.registers.empty()) return;
+  sum_.Add(memory, box, first_block);
+  CountCovered(memory, box, first_block, job_.covered);
+}
+
+Status ReadAll(const ReadJob& job, ReadCounts& counts) {
+  return Reading(job, counts).Run();
+}
+
+}  // namespace belay

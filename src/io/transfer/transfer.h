@@ -1,0 +1,130 @@
+// Transfers: the bytes of one rank's orders go into a data file.
+//
+// In:  the rank's shards and orders with absolute offsets, and a file whose
+//      skeleton exists. Out: the bytes in the file, checksum registers, counts.
+// Four ways, one result: the same file.
+
+#ifndef BELAY_IO_TRANSFER_TRANSFER_H_
+#define BELAY_IO_TRANSFER_TRANSFER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "belay/options.h"
+#include "belay/shard.h"
+#include "belay/status.h"
+#include "hdf5/dataset.h"
+#include "io/files/posix_file.h"
+#include "io/files/stripe_counter.h"
+#include "io/files/striping.h"
+#include "mpi/collective.h"
+#include "mpi/mpi_file.h"
+#include "plan/plan.h"
+#include "plan/stored/stored_form.h"
+
+namespace belay {
+
+// Less would cut a file into slivers.
+inline constexpr int64_t kLeastGatherMemory = int64_t{1} << 20;
+
+// What a transfer works on: one file. Borrows everything.
+struct WriteJob {
+  const std::vector<Shard>& shards;
+  const RankWrites& writes;                // into this file, extents in it
+  std::string path;                        // of the data file
+  std::span<const StoredForm> forms = {};  // of the shards; empty: their own
+  std::span<uint32_t> registers;           // of all blocks; empty: no checksums
+  bool durable = true;
+  bool is_creator = false;
+  // Where a transfer syncs: this rank does it for its node.
+  bool is_syncer = true;
+  // More ranks of this node share the file than the node has cores.
+  bool is_crowded = false;
+  // Runs once the file is open and before the first byte is written: work of
+  // this rank that the others need not wait for. May be empty.
+  std::function<Status()> meanwhile;
+  // Is told of the program's bytes as they are handed over. May be empty.
+  std::function<void(int64_t)> progress;
+  // For kCollective and kTwoPhase, the same on all ranks: the number of rounds;
+  // for kCollective also the mean length of a contiguous run in the file, and
+  // the caller's hints.
+  int64_t rounds = 0;
+  // For kTwoPhase, the same on all ranks: the memory that it may take, of which
+  // kLeastGatherMemory is the least.
+  int64_t memory = int64_t{256} << 20;
+  int64_t mean_run_bytes = 0;
+  std::map<std::string, std::string> hints;
+  // Of the file: kTwoPhase cuts it at the borders of stripes, and they are
+  // counted. Same on all ranks.
+  Striping striping = {};
+  // For kHdf5: the datasets of the file and the calls that each needs.
+  const std::vector<h5::DatasetSpec>* datasets = nullptr;
+  const std::vector<int32_t>* calls = nullptr;
+  const std::vector<Shape>* corners = nullptr;  // of the datasets' boxes
+  bool filtered = false;  // write those with filters, not the others
+};
+
+// How a positional transfer opens the file. Local.
+inline PosixFile::Mode ModeOf(const WriteJob& job) {
+  return job.is_crowded ? PosixFile::Mode::kWriteBesideMany
+                        : PosixFile::Mode::kWriteBeside;
+}
+
+// Tells `job.progress` of a part of a shard. Local.
+void ReportProgress(const WriteJob& job, int32_t shard, const Box& part);
+
+struct WriteCounts {
+  int64_t bytes = 0;
+  int64_t io_calls = 0;
+  int64_t collective_io = 0;
+  int64_t staged_bytes = 0;    // the most at once
+  int64_t gathered_bytes = 0;  // of kTwoPhase, with its lists; the most at once
+  StripeCounts stripes;        // of positional writes and kTwoPhase
+};
+
+// Writes by plain positional writes. Local. Syncs nothing.
+Status WriteIndependently(const WriteJob& job, WriteCounts& counts);
+
+// Sends runs to the ranks that write their part of the file, some MiB of each
+// rank at a time, and writes what touches in one call. What a rank has staged
+// and gathered takes at most `job.memory` together. Bytes between runs are
+// not touched. `team` are the ranks of the file, also those that have nothing
+// for it. Collective; agreed. Syncs nothing.
+Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts);
+
+// Writes by one collective MPI-IO call per round. `team` are the ranks of the
+// file, also those that write nothing to it. Sets `verdict` to what was judged
+// of the MPI-IO stack; if that is not sound nothing is written and the result
+// is OK. Collective; agreed.
+Status WriteCollectively(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
+                         WriteCounts& counts);
+
+// Writes by collective H5Dwrite calls, which go through MPI-IO too: `verdict`
+// as above. `team` are the ranks of the file. Collective; agreed. Chunks with
+// filters get their room first as if they did not shrink.
+Status WriteWithHdf5(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
+                     WriteCounts& counts);
+
+// Reads back what this rank wrote and compares it with memory. Local.
+// Errors: DataLoss - they differ; names the file and the offset.
+Status ReadBack(const WriteJob& job);
+
+// The same of datasets with filters. Local.
+// Errors: DataLoss - they differ; names the file, the dataset and the box.
+Status ReadBackFiltered(const WriteJob& job);
+
+// Below this mean run length, gathering runs before writing them (in two
+// phases) is faster than writing each where it is; above, slower.
+inline constexpr int64_t kTwoPhaseRunBytes = int64_t{8} << 10;
+
+// The MPI-IO hints for runs of that mean length, `extra` added. Local.
+std::map<std::string, std::string> MpiIoHints(
+    int64_t mean_run_bytes, const std::map<std::string, std::string>& extra);
+
+}  // namespace belay
+
+#endif  // BELAY_IO_TRANSFER_TRANSFER_H_

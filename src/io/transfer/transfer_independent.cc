@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "geometry/runs.h"
+#include "io/files/posix_file.h"
+#include "io/transfer/joined_segments.h"
+#include "io/transfer/staging.h"
+#include "io/transfer/transfer.h"
+#include "plan/shard_memory.h"
+
+namespace belay {
+namespace {
+
+// Of a tile as it is stored: small enough to stay in a core's cache between
+// conversion, checksum and write.
+constexpr int64_t kWriteTileBytes = int64_t{512} << 10;
+// Write-back is started once this much is waiting.
+constexpr int64_t kWritebackBytes = int64_t{4} << 20;
+
+// Writes parts of a file, and starts their way to the device early.
+class PartWriter {
+ public:
+  PartWriter(PosixFile& file, const WriteJob& job)
+      : file_(file), write_back_(job.durable), stripes_(job.striping) {}
+
+  const StripeCounter& stripes() const { return stripes_; }
+
+  Status Write(int64_t offset, int64_t bytes,
+               std::span<const std::span<const std::byte>> parts) {
+    BELAY_RETURN_IF_ERROR(file_.PwriteParts(offset, parts));
+    stripes_.Add(offset, bytes);
+    if (write_back_ && bytes >= kWritebackBytes) {
+      file_.StartWriteback(offset, bytes);
+    } else if (write_back_) {
+      StartLater(offset, bytes);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Gathers small neighbouring writes into one request.
+  void StartLater(int64_t offset, int64_t bytes) {
+    if (offset != waiting_until_) waiting_from_ = offset;
+    waiting_until_ = offset + bytes;
+    if (waiting_until_ - waiting_from_ < kWritebackBytes) return;
+    file_.StartWriteback(waiting_from_, waiting_until_ - waiting_from_);
+    waiting_from_ = waiting_until_;
+  }
+
+  PosixFile& file_;
+  bool write_back_;
+  StripeCounter stripes_;
+  int64_t waiting_from_ = -1;
+  int64_t waiting_until_ = -1;
+};
+
+// Cuts the orders into tiles and calls `visit` with each, and with the memory
+// that holds it as it is stored, until it fails.
+Status ForEachStagedTile(
+    const WriteJob& job, Staging& staging,
+    absl::FunctionRef<Status(const WriteOrder&, const Box&, const ShardMemory&)>
+        visit) {
+  const FormedShards formed{job.shards, job.forms};
+  Status status;
+  for (const WriteOrder& order : job.writes.orders) {
+    const int32_t shard = order.shard;
+    const int64_t size = StoredElementSize(formed, shard);
+    ForEachTile(order.box, kWriteTileBytes / size, [&](const Box& tile) {
+      if (!status.ok()) return;
+      status = staging.Start(StagedBytes(formed, shard, tile),
+                             job.shards[shard].key);
+      if (!status.ok()) return;
+      status = visit(order, tile, StageForSave(formed, shard, tile, staging));
+    });
+    BELAY_RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void ReportProgress(const WriteJob& job, int32_t shard, const Box& part) {
+  if (!job.progress) return;
+  job.progress(NumElements(part.shape) *
+               IoElementSize(job.shards[shard].dtype));
+}
+
+Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
+  if (job.meanwhile) BELAY_RETURN_IF_ERROR(job.meanwhile());
+  if (job.writes.orders.empty()) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(job.path, ModeOf(job)));
+  PartWriter writer(file, job);
+  JoinedSegments<const std::byte> segments(
+      std::bind_front(&PartWriter::Write, &writer));
+  Checksummer sum(job.registers);
+  Staging staging;
+  const auto write_tile = [&](const WriteOrder& order, const Box& tile,
+                              const ShardMemory& memory) {
+    sum.Add(memory, tile, order.first_block);
+    ForEachSegment(memory, tile, order.extent,
+                   [&](char* data, int64_t offset, int64_t bytes) {
+                     segments.Add(std::as_bytes(std::span(data, bytes)),
+                                  offset);
+                   });
+    const Status written = segments.Flush();
+    if (written.ok()) ReportProgress(job, order.shard, tile);
+    return written;
+  };
+  BELAY_RETURN_IF_ERROR(ForEachStagedTile(job, staging, write_tile));
+  counts.bytes += job.writes.bytes;
+  counts.io_calls += file.write_calls();
+  writer.stripes().AddTo(counts.stripes);
+  counts.staged_bytes = std::max(counts.staged_bytes, staging.most_bytes());
+  return file.Close();
+}
+
+Status ReadBack(const WriteJob& job) {
+  if (job.writes.orders.empty()) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(job.path, PosixFile::Mode::kRead));
+  Staging staging;
+  Staging room;
+  const auto compare = [&](std::string_view key, const char* data,
+                           int64_t offset, int64_t bytes) -> Status {
+    BELAY_RETURN_IF_ERROR(room.Start(bytes, key, offset));
+    char* const found = room.Take(bytes);
+    BELAY_RETURN_IF_ERROR(file.PreadAll(offset, found, bytes));
+    if (std::memcmp(found, data, bytes) == 0) return absl::OkStatus();
+    return absl::DataLossError(absl::StrFormat(
+        "read back \"%s\": %d bytes at offset %d are not what was written",
+        job.path, bytes, offset));
+  };
+  const auto compare_tile = [&](const WriteOrder& order, const Box& tile,
+                                const ShardMemory& memory) {
+    Status status;
+    ForEachSegment(memory, tile, order.extent,
+                   [&](const char* data, int64_t offset, int64_t bytes) {
+                     if (!status.ok()) return;
+                     status = compare(job.shards[order.shard].key, data, offset,
+                                      bytes);
+                   });
+    return status;
+  };
+  BELAY_RETURN_IF_ERROR(ForEachStagedTile(job, staging, compare_tile));
+  return file.Close();
+}
+
+}  // namespace belay

@@ -1,0 +1,105 @@
+#include "manager/managed_values.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "objects/save_step.h"
+#include "restore/restore_run.h"
+#include "save/save_at.h"
+
+namespace belay {
+namespace {
+
+// What a State does not say of single restores, the options of the manager say
+// of all. Local.
+RestoreOptions WithMatch(const RestoreOptions& options, RestoreMatch match) {
+  const RestoreOptions usual;
+  RestoreOptions chosen = options;
+  if (match < RestoreMatch::kExistingObjects &&
+      options.missing == usual.missing) {
+    chosen.missing = Reaction::kCollect;
+  }
+  if (match == RestoreMatch::kConsumed &&
+      options.unexpected == usual.unexpected) {
+    chosen.unexpected = Reaction::kError;
+  }
+  return chosen;
+}
+
+Status MatchOf(const LoadStatus& loaded, RestoreMatch wanted) {
+  switch (wanted) {
+    case RestoreMatch::kAnything:
+      return absl::OkStatus();
+    case RestoreMatch::kNontrivial:
+      return loaded.AssertNontrivialMatch();
+    case RestoreMatch::kExistingObjects:
+      return loaded.AssertExistingObjectsMatched();
+    case RestoreMatch::kConsumed:
+      return loaded.AssertConsumed();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const Comm& ManagedValues::comm() const {
+  return checkpoint_ != nullptr ? checkpoint_->comm() : *comm_;
+}
+
+int64_t ManagedValues::save_counter() const {
+  return checkpoint_ != nullptr ? checkpoint_->save_counter() : last_step_;
+}
+
+StatusOr<SaveResult> ManagedValues::Save(const std::string& path, int64_t step,
+                                         const SaveOptions& options,
+                                         bool& at_files) {
+  if (checkpoint_ != nullptr) {
+    return SaveStep(*checkpoint_->objects_, path, options, at_files);
+  }
+  SaveOptions with_cache = options;
+  if (options.cache == nullptr) with_cache.cache = &plan_cache_;
+  StatusOr<SaveResult> saved = SaveAt(
+      *comm_,
+      {.path = path, .step = step, .state = *state_, .at_files = &at_files},
+      with_cache);
+  if (saved.ok()) last_step_ = step;
+  return saved;
+}
+
+StatusOr<ManagedRestore> ManagedValues::Restore(const std::string& path,
+                                                int64_t step,
+                                                RestoreMatch match,
+                                                const RestoreOptions& options) {
+  if (checkpoint_ == nullptr) return RestoreState(path, step, match, options);
+  BELAY_ASSIGN_OR_RETURN_AGREED(LoadStatus loaded,
+                                checkpoint_->Restore(path, options));
+  return ManagedRestore{.step = step, .load_status = std::move(loaded)};
+}
+
+// Collective; agreed.
+StatusOr<ManagedRestore> ManagedValues::RestoreState(
+    const std::string& path, int64_t step, RestoreMatch match,
+    const RestoreOptions& options) {
+  const RestoreSource source = {.path = path, .step = step};
+  const RestoreOptions chosen = WithMatch(options, match);
+  BELAY_ASSIGN_OR_RETURN_AGREED(RestoreResult result,
+                                RestoreFrom(*comm_, source, *state_, chosen));
+  if (match == RestoreMatch::kNontrivial && result.num_arrays == 0 &&
+      !result.missing.empty()) {
+    // Nothing is there: says so, and what may have been meant.
+    RestoreOptions strict = chosen;
+    strict.missing = Reaction::kError;
+    BELAY_ASSIGN_OR_RETURN_AGREED(result,
+                                  RestoreFrom(*comm_, source, *state_, strict));
+  }
+  last_step_ = step;
+  return ManagedRestore{.step = step, .result = std::move(result)};
+}
+
+Status ManagedValues::CheckMatch(const ManagedRestore& restored,
+                                 RestoreMatch match) const {
+  if (checkpoint_ == nullptr) return absl::OkStatus();
+  return MatchOf(restored.load_status, match);
+}
+
+}  // namespace belay

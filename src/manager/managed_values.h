@@ -1,0 +1,70 @@
+// What a manager saves and restores: the objects of a Checkpoint, or a State.
+
+#ifndef BELAY_MANAGER_MANAGED_VALUES_H_
+#define BELAY_MANAGER_MANAGED_VALUES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "belay/checkpoint.h"
+#include "belay/checkpoint_manager.h"
+#include "belay/comm.h"
+#include "belay/manager_options.h"
+#include "belay/options.h"
+#include "belay/save_restore.h"
+#include "belay/state.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// Move only. Borrows all that it is made of.
+class ManagedValues {
+ public:
+  // Local.
+  explicit ManagedValues(Checkpoint& checkpoint) : checkpoint_(&checkpoint) {}
+  ManagedValues(const Comm& comm, const State& state)
+      : comm_(&comm), state_(&state) {}
+
+  // The ranks that save and restore together; of nobody if the Checkpoint was
+  // moved from. Local.
+  const Comm& comm() const;
+
+  // The number after which a step gets the next one: of a Checkpoint its save
+  // counter, of a State the step that was saved or restored last. Local.
+  int64_t save_counter() const;
+
+  // Saves them as `step` to the directory `path`. Collective; agreed.
+  // `at_files` as in SaveJob.
+  // Errors: those of Checkpoint::SaveAs or Save.
+  StatusOr<SaveResult> Save(const std::string& path, int64_t step,
+                            const SaveOptions& options, bool& at_files);
+
+  // Restores them from `path`, which is `step`, and says what was restored.
+  // Collective; agreed. Of a State nothing less than `match` is restored.
+  // Errors: those of Checkpoint::Restore or Restore.
+  StatusOr<ManagedRestore> Restore(const std::string& path, int64_t step,
+                                   RestoreMatch match,
+                                   const RestoreOptions& options);
+
+  // Whether as much was restored as `match` asks for. Local, and equal on all
+  // ranks.
+  // Errors: FailedPrecondition - less; names what was not.
+  Status CheckMatch(const ManagedRestore& restored, RestoreMatch match) const;
+
+ private:
+  StatusOr<ManagedRestore> RestoreState(const std::string& path, int64_t step,
+                                        RestoreMatch match,
+                                        const RestoreOptions& options);
+
+  // Either this,
+  Checkpoint* checkpoint_ = nullptr;
+  // or these.
+  const Comm* comm_ = nullptr;
+  const State* state_ = nullptr;
+  int64_t last_step_ = 0;
+  PlanCache plan_cache_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_MANAGER_MANAGED_VALUES_H_

@@ -1,0 +1,186 @@
+// Saves that fail on the way to the file system, and what becomes of them.
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "format/paths.h"
+#include "io/files/posix_file.h"
+#include "io/steps/own_files.h"
+#include "manager/manager_files.h"
+#include "manager/manager_impl.h"
+
+namespace belay {
+namespace {
+
+using Impl = CheckpointManager::Impl;
+
+// Seconds. A try that fails at once is not repeated at once; one that takes
+// long costs the training a tenth of its time.
+constexpr double kLeastPause = 10;
+constexpr double kPausePerSecond = 10;
+
+// Whether trying again may help, if the file system was the cause. What is not
+// found was there when the manager was made: a node may have lost sight of it.
+bool MayPass(const Status& status) {
+  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
+         absl::IsInternal(status) || absl::IsNotFound(status);
+}
+
+// What rank 0 tells of a failure.
+struct Failure {
+  bool is_tolerable = false;
+  bool makes_up = false;
+  bool was_there = false;
+  StepRecord record;
+};
+
+std::string Encode(const Failure& failure) {
+  WireWriter out;
+  out.Put(failure.is_tolerable);
+  out.Put(failure.makes_up);
+  out.Put(failure.was_there);
+  PutStepRecord(failure.record, out);
+  return out.Take();
+}
+
+Failure DecodeFailure(std::string_view bytes) {
+  WireReader in(bytes);
+  Failure failure;
+  failure.is_tolerable = in.Get<bool>();
+  failure.makes_up = in.Get<bool>();
+  failure.was_there = in.Get<bool>();
+  failure.record = GetStepRecord(in);
+  return failure;
+}
+
+// Where the clock fails, the rules alone ask for the next save. Rank 0 only.
+void NoteTimesOfFailure(double began, bool makes_up, Impl& impl) {
+  impl.failed.retry_at = std::numeric_limits<double>::infinity();
+  const StatusOr<double> now = Now(impl.options);
+  if (!now.ok()) return;
+  const double took = std::max(0.0, *now - began);
+  impl.failed.retry_at = *now + std::max(kLeastPause, kPausePerSecond * took);
+  const double worked = WorkedBy(impl.stopping, *now);
+  impl.stopping.last_call = worked;
+  if (!makes_up) impl.stopping.resting_since = worked;
+}
+
+// The state becomes what it was before the save. Rank 0 only.
+Failure TakeBack(Impl& impl, const SaveAttempt& attempt, const Status& status) {
+  if (attempt.is_announced) WriteStateOf(impl, impl.state).IgnoreError();
+  return {.is_tolerable = attempt.at_files && MayPass(status),
+          .makes_up = attempt.request.makes_up,
+          .was_there = attempt.was_there,
+          .record = attempt.record};
+}
+
+// For the rules the save was made, but for one that was to make up for another.
+// Local.
+ManagedSave Missed(Impl& impl, const SaveAttempt& attempt,
+                   const Failure& failure, const Status& status) {
+  ManagedSave result{.failure = status};
+  result.reason = absl::StrFormat(
+      "the save of step %d failed, which is tolerated (missed %d of at most %d "
+      "in a row): %s",
+      failure.record.step, impl.failed.in_a_row,
+      impl.options.tolerated_failures, status.ToString());
+  result.notes.push_back(result.reason);
+  if (!impl.history.missed) impl.notes.push_back(result.reason);
+  if (!failure.makes_up || !impl.history.missed) {
+    impl.history.missed = {.step = failure.record.step,
+                           .counter = attempt.request.counter};
+  }
+  impl.stopping.is_save_due = false;
+  if (impl.values.comm().rank() == 0) {
+    NoteTimesOfFailure(attempt.began, failure.makes_up, impl);
+  }
+  return result;
+}
+
+}  // namespace
+
+StatusOr<ManagedSave> MissSave(Impl& impl, const SaveAttempt& attempt,
+                               Status status) {
+  Failure failure;
+  {
+    Team team = ManagerTeam(impl, "save", true);
+    const StatusOr<std::string> bytes =
+        FromRoot(team, [&]() -> StatusOr<std::string> {
+          return Encode(TakeBack(impl, attempt, status));
+        });
+    if (!bytes.ok()) return status;
+    failure = DecodeFailure(*bytes);
+  }
+  const int64_t tolerated = impl.options.tolerated_failures;
+  if (!failure.is_tolerable || tolerated == 0) return status;
+  // Who comes later must not take it for somebody else's.
+  if (!failure.was_there) PutRecord(failure.record, impl.failed.steps);
+  if (!attempt.may_fail) return status;
+  if (!failure.makes_up) ++impl.failed.in_a_row;
+  if (impl.failed.in_a_row > tolerated) return status;
+  ManagedSave missed = Missed(impl, attempt, failure, status);
+  impl.num_logged = impl.notes.size();  // the same note again
+  LogNotes(impl, missed.notes);
+  return missed;
+}
+
+StatusOr<bool> IsTimeToMakeUp(const Impl& impl) {
+  if (!impl.history.missed) return false;
+  BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
+  return now >= impl.failed.retry_at;
+}
+
+Status ComeBack(Impl& impl) {
+  if (impl.failed.steps.empty() && !impl.history.missed &&
+      !impl.lease.is_unsure()) {
+    return absl::OkStatus();
+  }
+  BELAY_RETURN_IF_ERROR(
+      impl.lease.Renew(LeasePath(impl.dir, impl.options.prefix)));
+  for (const StepRecord& record : impl.failed.steps) {
+    const std::string debris = InProgressPath(impl.Path(record.step));
+    const StatusOr<bool> is_there = Exists(debris);
+    // What cannot be removed is tried again by the next save.
+    if (is_there.ok() && *is_there) RemoveOwn(debris).IgnoreError();
+  }
+  return absl::OkStatus();
+}
+
+void AdoptFailed(const FailedSaves& failed, const std::vector<int64_t>& steps,
+                 std::vector<StepRecord>& records) {
+  for (const StepRecord& record : failed.steps) {
+    if (std::ranges::binary_search(steps, record.step)) {
+      PutRecord(record, records);
+    }
+  }
+}
+
+void AdoptFailed(std::vector<int64_t> steps, Impl& impl) {
+  impl.history = HistoryWith(impl, steps);
+  AdoptFailed(impl.failed, steps, impl.state.steps);
+  std::erase_if(impl.failed.steps, [&](const StepRecord& record) {
+    if (!std::ranges::binary_search(steps, record.step)) return false;
+    impl.failed.in_a_row = 0;
+    impl.notes.push_back(absl::StrFormat(
+        "step %d was committed although its save failed", record.step));
+    return true;
+  });
+  SetSteps(std::move(steps), impl);
+}
+
+SaveHistory HistoryWith(const Impl& impl, const std::vector<int64_t>& steps) {
+  SaveHistory history = impl.history;
+  TakeSteps(steps, history);
+  if (history.missed &&
+      std::ranges::binary_search(steps, history.missed->step)) {
+    history.counter = history.missed->counter;
+    history.missed.reset();
+  }
+  return history;
+}
+
+}  // namespace belay

@@ -1,0 +1,59 @@
+// What a manager does in its directory besides saving: its state, the removal
+// of steps, and what crashes left.
+
+#ifndef BELAY_MANAGER_MANAGER_FILES_H_
+#define BELAY_MANAGER_MANAGER_FILES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/status.h"
+#include "manager/rules/manager_state.h"
+
+namespace belay {
+
+// "<dir>/<prefix>.manager.json" and "<dir>/<prefix>.lease". Local.
+std::string StatePath(const std::string& dir, std::string_view prefix);
+std::string LeasePath(const std::string& dir, std::string_view prefix);
+
+// Makes the directory if its parent exists, and checks that it is one. Rank 0
+// only.
+// Errors: those of MakeDirectory and ListDirectory.
+Status EnsureRunDirectory(const std::string& dir, bool durable);
+
+// Reads the state; nothing if there is no file. Local.
+// Errors: those of ParseState and PosixFile.
+StatusOr<std::optional<ManagerState>> ReadState(const std::string& dir,
+                                                std::string_view prefix);
+
+// Writes the state: the file has the old content or the new one, whatever
+// happens. Rank 0 only.
+// Errors: those of StateText and PosixFile.
+Status WriteState(const std::string& dir, std::string_view prefix,
+                  const ManagerState& state, bool durable);
+
+// Checks that the step can be opened: the index is readable, the data files are
+// there and have their size. Local.
+// Errors: those of ReadIndex and CheckDataFiles.
+Status CheckStepOpens(const std::string& step_directory);
+
+// Removes a committed step. It loses its name first, so that a crash leaves
+// debris but never a part of a step. Rank 0 only.
+// Errors: FailedPrecondition - something in it is not belay's, or a program has
+//   pinned it; then nothing is removed; those of Rename and RemoveTree.
+Status RemoveStep(const std::string& step_directory, bool durable);
+
+// Brings steps back whose replacement a crash interrupted and, with `remove`,
+// removes what crashed saves and removals of this prefix left, but for what is
+// not belay's. Returns what was done and what could not be. Rank 0 only.
+// Errors: those of ListDirectory.
+StatusOr<std::vector<std::string>> CleanRunDirectory(const std::string& dir,
+                                                     std::string_view prefix,
+                                                     bool remove);
+
+}  // namespace belay
+
+#endif  // BELAY_MANAGER_MANAGER_FILES_H_

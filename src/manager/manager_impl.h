@@ -1,0 +1,246 @@
+// What a manager holds on each rank, and what its operations share.
+
+#ifndef BELAY_MANAGER_MANAGER_IMPL_H_
+#define BELAY_MANAGER_MANAGER_IMPL_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "belay/checkpoint_manager.h"
+#include "bytes/wire.h"
+#include "io/steps/lease.h"
+#include "manager/managed_values.h"
+#include "manager/rules/manager_state.h"
+#include "manager/rules/operator_options.h"
+#include "manager/rules/save_decision.h"
+#include "manager/set_aside.h"
+#include "manager/stopping.h"
+#include "mpi/collective.h"
+
+namespace belay {
+
+// The saves that have failed since the last one that did not, as far as that is
+// tolerated. Equal on all ranks but for `retry_at`.
+struct FailedSaves {
+  // Of those that the rules or the caller asked for; not those that were to
+  // make up for them.
+  int64_t in_a_row = 0;
+  // When to make up for the last one, by the clock of the options. Rank 0 only.
+  double retry_at = 0;
+  // Steps that may be there all the same, or have left debris. Ascending.
+  std::vector<StepRecord> steps = {};
+};
+
+// Equal on all ranks but for the lease, which rank 0 has.
+struct CheckpointManager::Impl {
+  ManagedValues values;
+  std::string dir;
+  ManagerOptions options;
+  Lease lease;
+  std::string lease_text = {};  // what its file holds
+  ManagerState state;
+  SaveHistory history;
+  std::vector<std::string> notes;
+  size_t num_logged = 0;  // of the notes
+  Stopping stopping;
+  FailedSaves failed = {};
+  OperatorOptions operators = {};  // `dir` and `options` have them already
+
+  // Local.
+  std::string Path(int64_t step) const;
+};
+
+// Checks that neither the manager nor its Checkpoint was moved from. Local, and
+// equal on all ranks of a sound program.
+// Errors: FailedPrecondition - one of them was.
+Status CheckMoved(const CheckpointManager::Impl* impl,
+                  std::string_view operation);
+
+// The communicator of an operation, under the deadline of the options. Local.
+// With `slow`, calls that block are watched as well.
+Team ManagerTeam(const CheckpointManager::Impl& impl,
+                 std::string_view operation, bool slow);
+
+// Reads what an operator asks for on rank 0, puts it in the place of what the
+// program says, and notes that. Collective; agreed.
+// Errors: those of ParseOperatorOptions.
+Status TakeOperatorOptions(CheckpointManager::Impl& impl);
+
+// Asks the rules; the message says where. Local. The second form for another
+// history than that of the manager.
+// Errors: those of DecideSave.
+StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,
+                                  const SaveRequest& request);
+StatusOr<SaveDecision> DecideHere(const CheckpointManager::Impl& impl,
+                                  const SaveHistory& history,
+                                  const SaveRequest& request);
+
+// What the caller asks for, with what is known beside it. Local.
+SaveRequest RequestOf(const CheckpointManager::Impl& impl,
+                      std::optional<int64_t> step);
+
+// The time by the clock of the options. Local.
+// Errors: Internal - it threw.
+StatusOr<double> Now(const ManagerOptions& options);
+
+// The committed steps of the manager's prefix, ascending, but for those that it
+// goes back behind. Local. A manager that only reads may begin before there is
+// a directory. Errors: those of CommittedSteps.
+StatusOr<std::vector<int64_t>> StepsOnDisk(const CheckpointManager::Impl& impl);
+
+// Watches calls of the file system that one rank makes while the others wait
+// for it, as the deadline of the options says. Local.
+Deadline WatchFiles(const CheckpointManager::Impl& impl,
+                    std::string_view operation);
+
+// A step was restored by its number, and the options say what becomes of newer
+// ones: does so. Collective; agreed. Whatever it returns, once it has begun the
+// newer steps count no longer, and the next save or manager finishes.
+// Errors: those of WriteState, FinishGoingBack and NextAside.
+Status GoBack(CheckpointManager::Impl& impl, int64_t step,
+              ManagedRestore& restored);
+
+// Finishes what state.going_back says, also of a manager before. Rank 0 only.
+// Errors: those of ReadState, SetAside and WriteState.
+StatusOr<AsideOutcome> FinishGoingBack(const CheckpointManager::Impl& impl);
+
+// Checks that the number is one of a step that is there. Rank 0 only.
+// Errors: InvalidArgument - it is negative; NotFound - no such step; says which
+//   there are; those of the file system.
+Status CheckStepIsThere(const CheckpointManager::Impl& impl,
+                        std::string_view operation, int64_t step);
+
+// Takes `steps` for what is there, and forgets what is not. Local.
+void SetSteps(std::vector<int64_t> steps, CheckpointManager::Impl& impl);
+
+// Writes the state. Rank 0 only.
+// Errors: those of WriteState.
+Status WriteStateOf(const CheckpointManager::Impl& impl,
+                    const ManagerState& state);
+
+// When a save ended and what it took, for the ranks that have no clock.
+struct SaveTimes {
+  double end = 0;  // as of WorkedBy
+  // Unset where nobody asks for times, or the clock failed.
+  std::optional<double> seconds = std::nullopt;
+  std::optional<double> restore = std::nullopt;  // the last one
+  std::vector<std::string> notes = {};           // of asking for the time limit
+};
+
+// What became of the steps after a commit.
+struct KeepOutcome {
+  SaveTimes times;
+  RetentionPlan plan;  // as it was carried out
+  std::vector<std::string> notes;
+};
+
+// Lets rank 0 remove what need not be kept beside the step that was just
+// saved, and write the state. The save has begun at `began`, as of WorkedBy on
+// rank 0. Collective; agreed.
+// Errors: only that ranks could not be told; all else is noted.
+StatusOr<KeepOutcome> KeepSteps(const CheckpointManager::Impl& impl,
+                                int64_t saved, double began);
+
+// One call of Save that is to save something; rank 0 knows the rest.
+struct SaveAttempt {
+  SaveRequest request;
+  bool may_fail = false;  // as far as the caller is concerned
+  // Rank 0 only.
+  StepRecord record = {};
+  double began = 0;       // by the clock of the options
+  bool at_files = false;  // it has come to the file system
+  bool is_announced = false;
+  bool was_there = false;  // the step, before
+};
+
+// A save has failed with `status`, which is agreed: takes back what was
+// announced, and returns the error, or that the save was missed if that is
+// tolerated. Collective; agreed.
+StatusOr<ManagedSave> MissSave(CheckpointManager::Impl& impl,
+                               const SaveAttempt& attempt, Status status);
+
+// Whether it is time to make up for a missed save. Rank 0 only.
+// Errors: Internal - the clock threw.
+StatusOr<bool> IsTimeToMakeUp(const CheckpointManager::Impl& impl);
+
+// After a failure: makes sure of the lease, and removes what failed saves have
+// left, as far as that can be removed. Rank 0 only.
+// Errors: those of Lease::Renew.
+Status ComeBack(CheckpointManager::Impl& impl);
+
+// Of the steps that failed, those in `steps` are committed all the same: their
+// records, for the state. Local.
+void AdoptFailed(const FailedSaves& failed, const std::vector<int64_t>& steps,
+                 std::vector<StepRecord>& records);
+
+// The same for all that a manager knows of steps, with a note. Local.
+void AdoptFailed(std::vector<int64_t> steps, CheckpointManager::Impl& impl);
+
+// What is known after a failure once `steps` are seen to be there. Local.
+SaveHistory HistoryWith(const CheckpointManager::Impl& impl,
+                        const std::vector<int64_t>& steps);
+
+// Tells the log of notes that it has not been told of, and of `more`, which are
+// those of a result. Local; rank 0 does so.
+void LogNotes(CheckpointManager::Impl& impl,
+              const std::vector<std::string>& more = {});
+
+// Whether the options ask for the times of saves and steps. Local.
+bool NeedsTimes(const ManagerOptions& options);
+
+// Seconds before the time limit, at the time `now`. Rank 0 only. Nothing if it
+// is not known.
+std::optional<double> SecondsLeft(const Stopping& stopping, double now);
+
+// The time `now` less that in which the job was suspended: what lies between
+// two of these is what the job took itself. Rank 0 only.
+double WorkedBy(const Stopping& stopping, double now);
+
+// Seconds until a save is due by auto_interval. Rank 0 only.
+// Errors: those of AdviseInterval.
+StatusOr<double> SecondsToNextSave(const CheckpointManager::Impl& impl,
+                                   double now);
+
+// Begins to catch the signals of the options. Local.
+// Errors: InvalidArgument - one of them cannot be caught.
+Status CatchStopSignals(CheckpointManager::Impl& impl);
+
+// Begins to watch the time limit that the options ask for. Rank 0 only.
+// Errors: those of ReadJobEnvironment; Internal - the clock threw.
+Status WatchTimeLimit(CheckpointManager::Impl& impl);
+
+// Completes the exchange of ShouldSave that is under way, if there is one, and
+// takes note of its result. Collective; agreed.
+// Errors: of any rank, what it had to tell; InvalidArgument - ranks had passed
+//   different steps.
+Status FinishExchange(CheckpointManager::Impl& impl);
+
+// Takes note of a save's times, and of the interval that follows. Local.
+void NoteTimes(const SaveTimes& times, CheckpointManager::Impl& impl);
+
+// The time as of WorkedBy where it is asked for, and only on rank 0, whose
+// clock counts. A clock that fails fails the next save. Local.
+std::optional<double> TimeOfRestore(const CheckpointManager::Impl& impl);
+
+// Takes note of the time of a restore that began then and ends now. Local.
+void NoteRestore(std::optional<double> began, CheckpointManager::Impl& impl);
+
+// What step_counter says, if it is set. Local.
+std::optional<int64_t> CounterOf(const ManagerOptions& options);
+
+// Records, lists and optional numbers in messages. Local.
+void PutStepRecord(const StepRecord& record, WireWriter& out);
+StepRecord GetStepRecord(WireReader& in);
+void PutSteps(const std::vector<int64_t>& steps, WireWriter& out);
+std::vector<int64_t> GetSteps(WireReader& in);
+void PutOptional(std::optional<int64_t> value, WireWriter& out);
+std::optional<int64_t> GetOptional(WireReader& in);
+void PutTexts(const std::vector<std::string>& texts, WireWriter& out);
+std::vector<std::string> GetTexts(WireReader& in);
+
+}  // namespace belay
+
+#endif  // BELAY_MANAGER_MANAGER_IMPL_H_

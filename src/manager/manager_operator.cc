@@ -1,0 +1,56 @@
+// What an operator says by the environment, on all ranks.
+
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "manager/manager_impl.h"
+#include "manager/rules/operator_options.h"
+
+namespace belay {
+namespace {
+
+using Impl = CheckpointManager::Impl;
+
+// The variables of this process, once they are known to be sound. Rank 0 only.
+StatusOr<std::string> ReadVariables(const std::string& dir) {
+  std::vector<std::string> texts;
+  for (const char* const name : kOperatorVariables) {
+    const char* const value = std::getenv(name);
+    texts.emplace_back(value == nullptr ? "" : value);
+  }
+  WireWriter out;
+  PutTexts(texts, out);
+  const Status sound = ParseOperatorOptions([](const char* name) {
+                         return std::getenv(name);
+                       }).status();
+  if (sound.ok()) return out.Take();
+  return Status(sound.code(),
+                absl::StrCat("manage \"", dir, "\": ", sound.message()));
+}
+
+}  // namespace
+
+Status TakeOperatorOptions(Impl& impl) {
+  Team team = ManagerTeam(impl, "manage", false);
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(team, [&] {
+                                  return ReadVariables(impl.dir);
+                                }));
+  WireReader in(bytes);
+  const std::vector<std::string> texts = GetTexts(in);
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      impl.operators,
+      ParseOperatorOptions([&](const char* wanted) -> const char* {
+        for (size_t i = 0; i < texts.size(); ++i) {
+          if (std::string_view(kOperatorVariables[i]) == wanted) {
+            return texts[i].c_str();
+          }
+        }
+        return nullptr;
+      }));
+  impl.notes = ApplyOperatorOptions(impl.operators, impl.dir, impl.options);
+  return absl::OkStatus();
+}
+
+}  // namespace belay

@@ -1,0 +1,271 @@
+// Restoring: the newest step that can be.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/guarded.h"
+#include "base/status_macros.h"
+#include "bytes/fingerprint.h"
+#include "io/files/posix_file.h"
+#include "manager/manager_files.h"
+#include "manager/manager_impl.h"
+
+namespace belay {
+namespace {
+
+using Impl = CheckpointManager::Impl;
+
+// What a failure to restore a step means.
+enum class Verdict : char {
+  kDamaged = 'd',  // an older step may do
+  kGone = 'g',     // another manager has deleted it meanwhile
+  kOther = 'o',    // the step is well, the program or the system is not
+};
+
+// Rank 0 only.
+StatusOr<Verdict> JudgeStep(const std::string& path, const Status& failure) {
+  BELAY_ASSIGN_OR_RETURN(const bool is_there, Exists(path));
+  if (!is_there) return Verdict::kGone;
+  if (absl::IsFailedPrecondition(failure)) return Verdict::kOther;
+  if (absl::IsDataLoss(failure)) return Verdict::kDamaged;
+  return CheckStepOpens(path).ok() ? Verdict::kOther : Verdict::kDamaged;
+}
+
+// Asks the files where the code of the failure does not say. Another dtype or
+// shape is not damage. Collective.
+StatusOr<Verdict> Judge(const Impl& impl, int64_t step, const Status& failure) {
+  // A rank that finds nothing at all may have come after a deletion.
+  if (!absl::IsDataLoss(failure) && !absl::IsNotFound(failure) &&
+      !absl::IsUnimplemented(failure) && !absl::IsFailedPrecondition(failure)) {
+    return Verdict::kOther;
+  }
+  Team team = ManagerTeam(impl, "restore", true);
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string verdict, FromRoot(team, [&]() -> StatusOr<std::string> {
+        BELAY_ASSIGN_OR_RETURN(const Verdict judged,
+                               JudgeStep(impl.Path(step), failure));
+        return std::string(1, static_cast<char>(judged));
+      }));
+  return static_cast<Verdict>(verdict[0]);
+}
+
+Status NothingCanBeRestored(const Impl& impl,
+                            const std::vector<SkippedStep>& skipped) {
+  std::string message = absl::StrFormat("restore \"%s\": ", impl.dir);
+  if (skipped.size() == 1) {
+    absl::StrAppend(&message, "the only step cannot be restored");
+  } else {
+    absl::StrAppendFormat(&message, "none of the %d steps can be restored",
+                          skipped.size());
+  }
+  for (const SkippedStep& step : skipped) {
+    absl::StrAppend(&message, "\n  step ", step.step, ": ",
+                    step.status.message());
+  }
+  return absl::DataLossError(message);
+}
+
+// Collective; agreed.
+Status CheckMatch(const Impl& impl, int64_t step,
+                  const ManagedRestore& restored) {
+  Status matched = impl.values.CheckMatch(restored, impl.options.restore_match);
+  if (!matched.ok()) {
+    matched = Status(
+        matched.code(),
+        absl::StrFormat("restore \"%s\": %s; ManagerOptions::restore_match "
+                        "says how much has to match",
+                        impl.Path(step), matched.message()));
+  }
+  Team team = ManagerTeam(impl, "restore", false);
+  return Agree(team, matched);
+}
+
+// A step was restored. Local.
+void RememberRestore(Impl& impl, const ManagedRestore& restored) {
+  for (const SkippedStep& skipped : restored.skipped) {
+    impl.history.damaged.push_back(skipped.step);
+  }
+  std::vector<int64_t>& damaged = impl.history.damaged;
+  std::sort(damaged.begin(), damaged.end());
+  damaged.erase(std::unique(damaged.begin(), damaged.end()), damaged.end());
+  if (restored.step) std::erase(damaged, *restored.step);
+  impl.history.counter = CounterOf(impl.options);
+  impl.history.restored.reset();
+}
+
+// The newest step that was not passed over. Local.
+std::optional<int64_t> NextToTry(const Impl& impl,
+                                 const ManagedRestore& restored) {
+  const std::vector<int64_t>& steps = impl.history.steps;
+  for (size_t i = steps.size(); i-- > 0;) {
+    if (std::none_of(restored.skipped.begin(), restored.skipped.end(),
+                     [&](const SkippedStep& skipped) {
+                       return skipped.step == steps[i];
+                     })) {
+      return steps[i];
+    }
+  }
+  return std::nullopt;
+}
+
+// Collective; agreed.
+StatusOr<ManagedRestore> RestoreNewest(CheckpointManager& manager, Impl& impl,
+                                       const RestoreOptions& options) {
+  ManagedRestore restored;
+  while (const std::optional<int64_t> step = NextToTry(impl, restored)) {
+    StatusOr<ManagedRestore> loaded = impl.values.Restore(
+        impl.Path(*step), *step, impl.options.restore_match, options);
+    if (loaded.ok()) {
+      BELAY_RETURN_IF_AGREED(CheckMatch(impl, *step, *loaded));
+      loaded->skipped = std::move(restored.skipped);
+      restored = *std::move(loaded);
+      RememberRestore(impl, restored);
+      return restored;
+    }
+    BELAY_ASSIGN_OR_RETURN_AGREED(const Verdict verdict,
+                                  Judge(impl, *step, loaded.status()));
+    if (verdict == Verdict::kOther) return loaded.status();
+    if (verdict == Verdict::kDamaged) {
+      restored.skipped.push_back({*step, loaded.status()});
+    } else {
+      BELAY_RETURN_IF_AGREED(manager.Reload());
+    }
+  }
+  if (restored.skipped.empty()) return restored;
+  return NothingCanBeRestored(impl, restored.skipped);
+}
+
+// Collective.
+StatusOr<ManagedRestore> RestoreOne(Impl& impl, int64_t step,
+                                    const RestoreOptions& options) {
+  {
+    Team team = ManagerTeam(impl, "restore", true);
+    BELAY_RETURN_IF_AGREED(
+        OnRoot(team, [&] { return CheckStepIsThere(impl, "restore", step); }));
+  }
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      ManagedRestore restored,
+      impl.values.Restore(impl.Path(step), step, impl.options.restore_match,
+                          options));
+  BELAY_RETURN_IF_AGREED(CheckMatch(impl, step, restored));
+  RememberRestore(impl, restored);
+  if (LatestOf(impl.history) > step) impl.history.restored = step;
+  if (impl.options.newer_steps != NewerSteps::kRefuse) {
+    BELAY_RETURN_IF_AGREED(GoBack(impl, step, restored));
+  }
+  return restored;
+}
+
+// Whether both numbers are times to wait. Local.
+Status CheckWait(double timeout_seconds, double poll_seconds) {
+  if (timeout_seconds >= 0 && poll_seconds > 0 && std::isfinite(poll_seconds)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "wait for a step: seconds out of range (need at least 0 and more than "
+      "0, found %g and %g)",
+      timeout_seconds, poll_seconds));
+}
+
+double Since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+}  // namespace
+
+std::string ManagedRestore::ToString() const {
+  std::string text =
+      step ? absl::StrCat("restored step ", *step) : "restored nothing";
+  if (result) text = result->ToString();
+  for (const SkippedStep& other : skipped) {
+    absl::StrAppend(&text, "\nskipped step ", other.step, ": ",
+                    other.status.ToString());
+  }
+  if (!set_aside.empty()) {
+    absl::StrAppend(&text, "\nset aside in \"", aside,
+                    "\": ", absl::StrJoin(set_aside, ", "));
+  }
+  if (!deleted.empty()) {
+    absl::StrAppend(&text, "\ndeleted: ", absl::StrJoin(deleted, ", "));
+  }
+  return text;
+}
+
+StatusOr<ManagedRestore> CheckpointManager::Restore(
+    std::optional<int64_t> step, const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "restore"));
+  Impl& impl = *impl_;
+  {
+    Team team = ManagerTeam(impl, "restore", false);
+    WireWriter same;
+    PutOptional(step, same);
+    BELAY_RETURN_IF_AGREED(
+        AgreeSame(team, "restore: the step", Fingerprint(same.bytes())));
+  }
+  const std::optional<double> began = TimeOfRestore(impl);
+  if (step) {
+    BELAY_ASSIGN_OR_RETURN_AGREED(ManagedRestore restored,
+                                  RestoreOne(impl, *step, options));
+    if (restored.step) NoteRestore(began, impl);
+    return restored;
+  }
+  BELAY_RETURN_IF_AGREED(Reload());
+  BELAY_ASSIGN_OR_RETURN_AGREED(ManagedRestore restored,
+                                RestoreNewest(*this, impl, options));
+  if (restored.step) NoteRestore(began, impl);
+  return restored;
+}
+
+StatusOr<ManagedRestore> CheckpointManager::RestoreOrInitialize(
+    const RestoreOptions& options) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(ManagedRestore restored,
+                                Restore(std::nullopt, options));
+  const auto& init_fn = impl_->options.init_fn;
+  if (restored.step || init_fn == nullptr) return restored;
+  const Status done = Guarded([&] { return init_fn(); });
+  Team team = ManagerTeam(*impl_, "initialize", false);
+  BELAY_RETURN_IF_AGREED(Agree(team, done));
+  return restored;
+}
+
+StatusOr<std::optional<int64_t>> CheckpointManager::WaitForNewStep(
+    std::optional<int64_t> after, double timeout_seconds, double poll_seconds) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "wait for a step of"));
+  {
+    Team team = ManagerTeam(*impl_, "wait for a step of", false);
+    BELAY_RETURN_IF_AGREED(
+        Agree(team, CheckWait(timeout_seconds, poll_seconds)));
+    WireWriter same;
+    PutOptional(after, same);
+    same.Put(timeout_seconds);
+    same.Put(poll_seconds);
+    BELAY_RETURN_IF_AGREED(AgreeSame(team, "wait for a step: an argument",
+                                     Fingerprint(same.bytes())));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    BELAY_RETURN_IF_AGREED(Reload());
+    const std::vector<int64_t>& steps = impl_->history.steps;
+    if (!steps.empty() && (!after || steps.back() > *after)) {
+      return steps.back();
+    }
+    Team team = ManagerTeam(*impl_, "wait for a step of", false);
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        const std::string late, FromRoot(team, [&]() -> StatusOr<std::string> {
+          return std::string(Since(start) >= timeout_seconds ? "y" : "n");
+        }));
+    if (late == "y") return std::nullopt;
+    const double left = std::max(timeout_seconds - Since(start), 0.001);
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(std::min(poll_seconds, left)));
+  }
+}
+
+}  // namespace belay

@@ -1,0 +1,353 @@
+// Saving and deleting steps.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "bytes/fingerprint.h"
+#include "io/files/posix_file.h"
+#include "manager/manager_files.h"
+#include "manager/manager_impl.h"
+
+namespace belay {
+namespace {
+
+using Impl = CheckpointManager::Impl;
+
+void Insert(int64_t step, std::vector<int64_t>& ascending) {
+  if (std::ranges::binary_search(ascending, step)) return;
+  ascending.insert(std::lower_bound(ascending.begin(), ascending.end(), step),
+                   step);
+}
+
+// What rank 0 has decided.
+struct Order {
+  SaveDecision decision;
+  // If it saves:
+  StepRecord record;
+  double began = 0;  // as of WorkedBy
+  // The steps that are there, where they are others than all ranks know of.
+  std::optional<std::vector<int64_t>> steps;
+  // The steps that the manager goes back behind are out of the way.
+  bool is_back = false;
+};
+
+std::string Encode(const Order& order) {
+  WireWriter out;
+  out.Put(order.decision.save);
+  out.Put(order.decision.step);
+  out.Put(order.decision.replaces_damaged);
+  out.PutText(order.decision.reason);
+  out.Put(order.began);
+  PutStepRecord(order.record, out);
+  out.Put(order.is_back);
+  out.Put(order.steps.has_value());
+  if (order.steps) PutSteps(*order.steps, out);
+  return out.Take();
+}
+
+Order DecodeOrder(std::string_view bytes) {
+  WireReader in(bytes);
+  Order order;
+  order.decision.save = in.Get<bool>();
+  order.decision.step = in.Get<int64_t>();
+  order.decision.replaces_damaged = in.Get<bool>();
+  order.decision.reason = in.GetText();
+  order.began = in.Get<double>();
+  order.record = GetStepRecord(in);
+  order.is_back = in.Get<bool>();
+  if (in.Get<bool>()) order.steps = GetSteps(in);
+  return order;
+}
+
+// Notes the step before it is saved. One that is there already, as `steps`
+// says, and is not managed stays a stranger, whatever becomes of this save.
+// Rank 0 only.
+Status Announce(const Impl& impl, const std::vector<int64_t>& steps,
+                const StepRecord& record) {
+  ManagerState state = impl.state;
+  AdoptFailed(impl.failed, steps, state.steps);
+  KeepOnly(steps, state.steps);
+  const bool is_managed = std::any_of(
+      state.steps.begin(), state.steps.end(),
+      [&](const StepRecord& other) { return other.step == record.step; });
+  if (is_managed || !std::ranges::binary_search(steps, record.step)) {
+    state.saving = record;
+  }
+  return WriteStateOf(impl, state);
+}
+
+// Whether the clock is against it: a save is not due yet, or the last one would
+// not be over before the time limit. Rank 0 only.
+Status AskClock(const Impl& impl, double now, SaveRequest& request,
+                std::string& against) {
+  if (impl.options.auto_interval) {
+    BELAY_ASSIGN_OR_RETURN(request.due_in, SecondsToNextSave(impl, now));
+  }
+  if (request.is_last) {
+    against =
+        AgainstLastSave(impl.stopping.use, SecondsLeft(impl.stopping, now));
+  }
+  return absl::OkStatus();
+}
+
+// Looks at the directory before a save, and says there what will come. Rank 0
+// only.
+Status PrepareFiles(Impl& impl, SaveAttempt& attempt, Order& order) {
+  const Deadline watched = WatchFiles(impl, "save");
+  BELAY_RETURN_IF_ERROR(ComeBack(impl));
+  if (impl.state.going_back) {
+    BELAY_RETURN_IF_ERROR(FinishGoingBack(impl).status());
+    impl.state.going_back.reset();
+    order.is_back = true;
+  }
+  // Somebody may have deleted steps by hand.
+  BELAY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, StepsOnDisk(impl));
+  attempt.was_there = std::ranges::binary_search(steps, order.decision.step);
+  if (!impl.failed.steps.empty()) {
+    // Or a step is there whose save seemed to fail.
+    BELAY_ASSIGN_OR_RETURN(
+        order.decision,
+        DecideHere(impl, HistoryWith(impl, steps), attempt.request));
+  }
+  if (order.decision.save) {
+    attempt.is_announced = true;
+    BELAY_RETURN_IF_ERROR(Announce(impl, steps, order.record));
+  }
+  if (steps != impl.history.steps) order.steps = std::move(steps);
+  return absl::OkStatus();
+}
+
+// A forced save is not refused for steps that somebody has deleted by hand.
+// Rank 0 only.
+StatusOr<SaveDecision> DecideOnRoot(const Impl& impl,
+                                    const SaveRequest& request) {
+  StatusOr<SaveDecision> decision = DecideHere(impl, request);
+  if (decision.ok() || !request.force) return decision;
+  BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, StepsOnDisk(impl));
+  return DecideHere(impl, HistoryWith(impl, steps), request);
+}
+
+// Rank 0 only.
+StatusOr<std::string> Decide(Impl& impl, SaveAttempt& attempt,
+                             const std::optional<Metrics>& metrics) {
+  Order order;
+  std::string against;
+  SaveRequest& request = attempt.request;
+  BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp(impl));
+  if (NeedsTimes(impl.options)) {
+    BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
+    BELAY_RETURN_IF_ERROR(AskClock(impl, now, request, against));
+  }
+  BELAY_ASSIGN_OR_RETURN(order.decision, DecideOnRoot(impl, request));
+  if (order.decision.save && !request.force && !against.empty()) {
+    order.decision.save = false;
+    order.decision.reason = against;
+  }
+  if (order.decision.save) {
+    BELAY_ASSIGN_OR_RETURN(attempt.began, Now(impl.options));
+    attempt.record = {
+        .step = order.decision.step, .time = attempt.began, .metrics = metrics};
+    order.record = attempt.record;
+    order.began = WorkedBy(impl.stopping, attempt.began);
+    attempt.at_files = true;
+    BELAY_RETURN_IF_ERROR(PrepareFiles(impl, attempt, order));
+  }
+  return Encode(order);
+}
+
+// The rules and the caller agree on whether to save. Collective.
+StatusOr<Order> AskRoot(Team& team, Impl& impl, SaveAttempt& attempt,
+                        const std::optional<Metrics>& metrics) {
+  const SaveRequest& request = attempt.request;
+  WireWriter same;
+  PutOptional(request.step, same);
+  PutOptional(request.counter, same);
+  same.Put(request.save_counter);
+  same.Put(request.force);
+  BELAY_RETURN_IF_AGREED(AgreeSame(team,
+                                   "save: the step, step_counter or force",
+                                   Fingerprint(same.bytes())));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(team, [&] {
+                                  return Decide(impl, attempt, metrics);
+                                }));
+  return DecodeOrder(bytes);
+}
+
+// Under a deadline of its own, which must not watch the save as well.
+// Collective.
+StatusOr<Order> Ask(Impl& impl, SaveAttempt& attempt,
+                    const std::optional<Metrics>& metrics) {
+  Team team = ManagerTeam(impl, "save", false);
+  return AskRoot(team, impl, attempt, metrics);
+}
+
+// What is said of this step counts before what is said of all. Local.
+Metadata MetadataOf(const ManagedSaveOptions& options, const SaveOptions& how,
+                    const Impl& impl) {
+  Metadata metadata = options.metadata;
+  metadata.insert(how.metadata.begin(), how.metadata.end());
+  metadata.insert(impl.options.metadata.begin(), impl.options.metadata.end());
+  return metadata;
+}
+
+// Rank 0 only.
+Status CheckDelete(const Impl& impl, int64_t step) {
+  if (impl.options.read_only) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "delete \"%s\": the manager is read-only", impl.Path(step)));
+  }
+  return CheckStepIsThere(impl, "delete", step);
+}
+
+// A save has succeeded: no failure counts any more. Local.
+void ForgetFailures(Impl& impl) {
+  const int64_t missed = std::exchange(impl.failed, {}).in_a_row;
+  if (!impl.history.missed) return;
+  impl.history.missed.reset();
+  impl.notes.push_back(
+      absl::StrCat("saving works again; missed in a row: ", missed));
+}
+
+// A step was saved after the program has gone back, if it has. Local.
+void LeaveBranch(int64_t step, Impl& impl, ManagedSave& result) {
+  SaveHistory& history = impl.history;
+  if (!history.restored) return;
+  const std::optional<int64_t> latest = LatestOf(history);
+  if (latest && *latest >= step) {
+    history.restored = std::max(*history.restored, step);
+    return;
+  }
+  const auto first = std::ranges::upper_bound(history.steps, *history.restored);
+  result.notes.push_back(absl::StrFormat(
+      "step %d was restored, and the newer steps %s stay before step %d, which "
+      "does not go on from them; ManagerOptions.newer_steps says what is to "
+      "become of such",
+      *history.restored, absl::StrJoin(first, history.steps.end(), ", "),
+      step));
+  history.restored.reset();
+}
+
+// The step is committed: it counts, and others may go. Collective.
+void Finish(CheckpointManager& manager, Impl& impl, const Order& order,
+            std::optional<int64_t> counter, ManagedSave& result) {
+  impl.history.counter = counter;
+  ForgetFailures(impl);
+  if (order.steps) SetSteps(*order.steps, impl);
+  LeaveBranch(order.decision.step, impl, result);
+  Insert(order.decision.step, impl.history.steps);
+  std::erase(impl.history.damaged, order.decision.step);
+  PutRecord(order.record, impl.state.steps);
+  StatusOr<KeepOutcome> outcome =
+      KeepSteps(impl, order.decision.step, order.began);
+  if (!outcome.ok()) {
+    // Only the ranks could not be told; what is on disk tells them, too.
+    result.notes.emplace_back(outcome.status().message());
+    manager.Reload().IgnoreError();
+    return;
+  }
+  NoteTimes(outcome->times, impl);
+  CarryOut(outcome->plan, impl.state);
+  std::vector<int64_t> steps = impl.history.steps;
+  std::erase_if(steps, [&](int64_t step) {
+    return std::ranges::binary_search(outcome->plan.remove, step);
+  });
+  SetSteps(std::move(steps), impl);
+  result.deleted = std::move(outcome->plan.remove);
+  for (std::string& note : outcome->notes) {
+    result.notes.push_back(std::move(note));
+  }
+}
+
+// The last save was not made, and will not be. Local.
+void NoteLeftOut(const SaveRequest& request, const ManagedSave& result,
+                 Impl& impl) {
+  if (!request.is_last) return;
+  impl.stopping.is_last_save_owed = false;
+  impl.notes.push_back(absl::StrCat("the last save before ",
+                                    impl.stopping.reason->ToString(),
+                                    " was left out: ", result.reason));
+}
+
+}  // namespace
+
+StatusOr<ManagedSave> CheckpointManager::Save(
+    std::optional<int64_t> step, const ManagedSaveOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "save"));
+  Impl& impl = *impl_;
+  // What ranks have told each other at the last ShouldSave counts here.
+  BELAY_RETURN_IF_AGREED(FinishExchange(impl));
+  SaveAttempt attempt{
+      .request = RequestOf(impl, step),
+      .may_fail = options.tolerate_failure.value_or(!options.force)};
+  SaveRequest& request = attempt.request;
+  const SaveOptions& chosen = options.save ? *options.save : impl.options.save;
+  request.force = options.force;
+  request.overwrite = chosen.overwrite;
+  request.is_last = impl.stopping.reason && impl.stopping.is_last_save_owed;
+  const StatusOr<Order> order = Ask(impl, attempt, options.metrics);
+  if (!order.ok()) return MissSave(impl, attempt, order.status());
+  if (order->is_back) impl.state.going_back.reset();
+  if (order->steps && !impl.failed.steps.empty()) {
+    AdoptFailed(*order->steps, impl);
+  }
+  ManagedSave result{.saved = order->decision.save,
+                     .reason = order->decision.reason};
+  if (!result.saved) {
+    NoteLeftOut(request, result, impl);
+    return result;
+  }
+  SaveOptions how = chosen;
+  ApplyToSave(impl.operators, how);
+  how.metadata = MetadataOf(options, how, impl);
+  how.overwrite = how.overwrite || order->decision.replaces_damaged;
+  attempt.at_files = false;
+  const int64_t number = order->decision.step;
+  StatusOr<SaveResult> saved =
+      impl.values.Save(impl.Path(number), number, how, attempt.at_files);
+  if (!saved.ok()) return MissSave(impl, attempt, saved.status());
+  result.result = *std::move(saved);
+  impl.stopping.is_last_save_owed = false;
+  const std::string note = NoteOnMetrics(impl.options, order->record);
+  if (!note.empty()) result.notes.push_back(note);
+  Finish(*this, impl, *order, request.counter, result);
+  LogNotes(impl, result.notes);
+  return result;
+}
+
+std::string ManagedSave::ToString() const {
+  std::string text = saved ? result.ToString() : Cat("not saved: ", reason);
+  if (!deleted.empty()) {
+    text += Cat("\ndeleted: ", absl::StrJoin(deleted, ", "));
+  }
+  for (const std::string& note : notes) {
+    if (note != reason) text += Cat("\nnote: ", note);
+  }
+  return text;
+}
+
+Status CheckpointManager::Delete(int64_t step) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "delete"));
+  Impl& impl = *impl_;
+  Status removed;
+  {
+    Team team = ManagerTeam(impl, "delete a step of", true);
+    BELAY_RETURN_IF_AGREED(AgreeSameNumber(team, "delete: the step", step));
+    BELAY_RETURN_IF_AGREED(
+        OnRoot(team, [&] { return CheckDelete(impl, step); }));
+    removed = OnRoot(team, [&] {
+      return RemoveStep(impl.Path(step), impl.options.save.durable);
+    });
+  }
+  // It may have lost its name also if that failed.
+  BELAY_RETURN_IF_AGREED(Reload());
+  BELAY_RETURN_IF_AGREED(removed);
+  Team team = ManagerTeam(impl, "delete a step of", true);
+  return OnRoot(team, [&] { return WriteStateOf(impl, impl.state); });
+}
+
+}  // namespace belay

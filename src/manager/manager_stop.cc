@@ -1,0 +1,268 @@
+// Agreeing beside each step on whether to save and whether to stop.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/fault.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "belay/job.h"
+#include "bytes/fingerprint.h"
+#include "manager/manager_impl.h"
+#include "manager/rules/stop_vote.h"
+
+namespace belay {
+namespace {
+
+using Impl = CheckpointManager::Impl;
+
+// Local.
+void MergeWords(void* from, void* to, int* count, MPI_Datatype*) {
+  for (int i = 0; i < *count; ++i) {
+    auto& word = static_cast<uint64_t*>(to)[i];
+    word = MergeVotes(static_cast<const uint64_t*>(from)[i], word);
+  }
+}
+
+// The vote on what rank 0 alone knows. Rank 0 only.
+Status VoteOfRoot(Impl& impl, SaveRequest request, StopVote& vote) {
+  Stopping& stopping = impl.stopping;
+  BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp(impl));
+  vote.save_due = request.makes_up;
+  if (impl.options.should_save) {
+    BELAY_ASSIGN_OR_RETURN(const SaveDecision decision,
+                           DecideHere(impl, request));
+    vote.rules_save = decision.save;
+  }
+  if (!NeedsTimes(impl.options)) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
+  const double worked = WorkedBy(stopping, now);
+  if (stopping.last_call) {
+    Remember(worked - *stopping.last_call, stopping.use.steps);
+  }
+  stopping.last_call = worked;
+  const std::optional<double> left = SecondsLeft(stopping, now);
+  if (!vote.stop && left &&
+      *left <= SecondsToStop(stopping.use, impl.options.final_save_margin)) {
+    vote.stop = StopReason{.seconds_left = *left};
+  }
+  if (impl.options.auto_interval) {
+    BELAY_ASSIGN_OR_RETURN(const double due_in, SecondsToNextSave(impl, now));
+    vote.save_due = vote.save_due || due_in <= 0;
+  }
+  return absl::OkStatus();
+}
+
+// Begins the next exchange. What goes wrong on this rank is told in it, and
+// then returned on all. Collective, and returns at once.
+void StartExchange(Impl& impl, const SaveRequest& request) {
+  Stopping& stopping = impl.stopping;
+  const Comm& comm = impl.values.comm();
+  WireWriter same;
+  PutOptional(request.step, same);
+  PutOptional(request.counter, same);
+  same.Put(request.save_counter);
+  stopping.fingerprint = Fingerprint(same.bytes());
+  StopVote vote{.fingerprint = static_cast<uint16_t>(stopping.fingerprint)};
+  if (const std::optional<int> signal = stopping.signals.received()) {
+    vote.stop = StopReason{.signal = *signal, .rank = comm.rank()};
+  }
+  stopping.failure.Update(fault::Point("vote"));
+  if (comm.rank() == 0) {
+    stopping.failure.Update(VoteOfRoot(impl, request, vote));
+  }
+  vote.failed = !stopping.failure.ok();
+  stopping.failure.Update(
+      stopping.exchange.Start(comm, PackVote(vote), &MergeWords));
+}
+
+// What the ranks have told each other counts from now on. Local.
+void Apply(const StopVote& vote, Impl& impl) {
+  Stopping& stopping = impl.stopping;
+  stopping.is_save_due = stopping.is_save_due || vote.save_due;
+  stopping.rules_save = vote.rules_save;
+  if (!vote.stop || stopping.reason) return;
+  stopping.reason = vote.stop;
+  stopping.is_last_save_owed = !impl.options.read_only;
+}
+
+// What the rules say, and what ranks have told each other. Of what is equal on
+// all ranks it makes the same of everywhere. Local.
+StatusOr<SaveDecision> DecideAsTold(const Impl& impl, SaveRequest request) {
+  request.is_last = impl.stopping.reason.has_value();
+  request.due_in = impl.stopping.is_save_due ? 0 : 1;
+  request.makes_up = impl.history.missed && impl.stopping.is_save_due;
+  return DecideHere(impl, request);
+}
+
+// Seconds since 1970 by the system's clock. Local.
+double SystemTime() {
+  return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+}
+
+// Rank 0 only.
+Status WatchJob(Impl& impl) {
+  Stopping& stopping = impl.stopping;
+  BELAY_ASSIGN_OR_RETURN(const JobEnvironment job, ReadJobEnvironment());
+  impl.notes.insert(impl.notes.end(), job.notes.begin(), job.notes.end());
+  if (job.end_time_is_fixed) {
+    stopping.end_time = job.end_time;
+    return absl::OkStatus();
+  }
+  if (job.job_id.empty()) {
+    impl.notes.emplace_back(
+        "the time limit is not known: this is no Slurm job, and "
+        "BELAY_JOB_END_TIME is not set");
+    return absl::OkStatus();
+  }
+  TimeLimitOptions options{
+      .command = TimeLeftCommand(job),
+      .every_seconds = impl.options.time_limit_poll_seconds};
+  if (job.end_time) options.seconds_left = *job.end_time - SystemTime();
+  stopping.limit = std::make_unique<TimeLimit>(std::move(options));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool NeedsTimes(const ManagerOptions& options) {
+  return options.auto_interval || options.stop_at_time_limit ||
+         options.end_time;
+}
+
+std::optional<double> SecondsLeft(const Stopping& stopping, double now) {
+  if (stopping.end_time) return *stopping.end_time - now;
+  if (stopping.limit) return stopping.limit->SecondsLeft();
+  return std::nullopt;
+}
+
+double WorkedBy(const Stopping& stopping, double now) {
+  return stopping.limit ? now - stopping.limit->SecondsSuspended() : now;
+}
+
+StatusOr<double> SecondsToNextSave(const Impl& impl, double now) {
+  BELAY_ASSIGN_OR_RETURN(
+      const std::optional<SaveInterval> interval,
+      IntervalFor(impl.stopping.use, *impl.options.auto_interval));
+  // The first save tells what saves take.
+  if (!interval) return 0.0;
+  return impl.stopping.resting_since + interval->seconds -
+         WorkedBy(impl.stopping, now);
+}
+
+Status CatchStopSignals(Impl& impl) {
+  StatusOr<StopSignals> caught = StopSignals::Catch(impl.options.stop_signals);
+  if (!caught.ok()) {
+    return Status(caught.status().code(),
+                  absl::StrCat("manage \"", impl.dir, "\": stop_signals: ",
+                               caught.status().message()));
+  }
+  impl.stopping.signals = *std::move(caught);
+  return absl::OkStatus();
+}
+
+Status WatchTimeLimit(Impl& impl) {
+  Stopping& stopping = impl.stopping;
+  if (NeedsTimes(impl.options)) {
+    BELAY_ASSIGN_OR_RETURN(stopping.resting_since, Now(impl.options));
+  }
+  stopping.end_time = impl.options.end_time;
+  if (stopping.end_time || !impl.options.stop_at_time_limit) {
+    return absl::OkStatus();
+  }
+  return WatchJob(impl);
+}
+
+Status FinishExchange(Impl& impl) {
+  Stopping& stopping = impl.stopping;
+  if (!stopping.exchange.is_started()) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const uint64_t word,
+      stopping.exchange.Finish(
+          impl.values.comm(), impl.options.save.deadline_seconds,
+          Cat("decide whether to save \"", impl.dir, "\"")));
+  const StopVote vote = UnpackVote(word);
+  Apply(vote, impl);
+  Status failure = std::exchange(stopping.failure, absl::OkStatus());
+  if (!vote.failed && !vote.differs) return absl::OkStatus();
+  Team team = ManagerTeam(impl, "save", false);
+  if (vote.failed) return Agree(team, failure);
+  return AgreeSame(team, "save: the step or step_counter at ShouldSave",
+                   stopping.fingerprint);
+}
+
+void NoteTimes(const SaveTimes& times, Impl& impl) {
+  Stopping& stopping = impl.stopping;
+  stopping.is_save_due = false;
+  stopping.last_call = times.end;
+  stopping.resting_since = times.end;
+  for (const std::string& note : times.notes) impl.notes.push_back(note);
+  if (!times.seconds) return;
+  Remember(*times.seconds, stopping.use.saves);
+  stopping.use.restore = times.restore;
+  if (!impl.options.auto_interval) return;
+  const auto interval = IntervalFor(stopping.use, *impl.options.auto_interval);
+  if (!interval.ok() || !*interval) return;
+  // Said once, and again only if it has become quite another one.
+  constexpr double kQuiteAnother = 2;
+  const auto& noted = stopping.noted_interval;
+  if (noted && (*interval)->seconds <= kQuiteAnother * noted->seconds &&
+      noted->seconds <= kQuiteAnother * (*interval)->seconds) {
+    return;
+  }
+  stopping.noted_interval = **interval;
+  impl.notes.push_back((*interval)->reason);
+}
+
+std::optional<double> TimeOfRestore(const Impl& impl) {
+  if (impl.values.comm().rank() != 0 || !NeedsTimes(impl.options)) {
+    return std::nullopt;
+  }
+  const StatusOr<double> now = Now(impl.options);
+  if (!now.ok()) return std::nullopt;
+  return WorkedBy(impl.stopping, *now);
+}
+
+void NoteRestore(std::optional<double> began, Impl& impl) {
+  const std::optional<double> end = TimeOfRestore(impl);
+  if (!began || !end) return;
+  impl.stopping.use.restore = std::max(*end - *began, 0.0);
+  impl.stopping.resting_since = *end;
+  impl.stopping.last_call = end;
+}
+
+StatusOr<bool> CheckpointManager::ShouldSave(std::optional<int64_t> step) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "save"));
+  Impl& impl = *impl_;
+  Stopping& stopping = impl.stopping;
+  const bool asks_root = impl.options.should_save != nullptr;
+  const SaveRequest request = RequestOf(impl, step);
+  std::optional<StatusOr<SaveDecision>> decision;
+  if (!asks_root) {
+    BELAY_RETURN_IF_AGREED(FinishExchange(impl));
+    decision = DecideAsTold(impl, request);
+    // A mistake of this rank is told to all, and to this one, by the next call.
+    stopping.failure.Update(decision->status());
+  }
+  // Nothing more is told once a stop is agreed, so that nothing is under way
+  // when the program ends.
+  if (!stopping.reason) StartExchange(impl, request);
+  // should_save speaks of this very step: rank 0's answer is waited for.
+  if (asks_root) BELAY_RETURN_IF_AGREED(FinishExchange(impl));
+  if (stopping.reason && !stopping.is_last_save_owed) return false;
+  if (!stopping.reason && asks_root) return stopping.rules_save;
+  if (!decision) decision = DecideAsTold(impl, request);
+  if (stopping.reason) BELAY_RETURN_IF_AGREED(decision->status());
+  return decision->ok() && (*decision)->save;
+}
+
+std::optional<StopReason> CheckpointManager::ShouldStop() const {
+  if (impl_ == nullptr) return std::nullopt;
+  return impl_->stopping.reason;
+}
+
+}  // namespace belay

@@ -1,0 +1,115 @@
+// What a manager remembers between runs, and what becomes of it at the start
+// of the next. No I/O.
+
+#ifndef BELAY_MANAGER_RULES_MANAGER_STATE_H_
+#define BELAY_MANAGER_RULES_MANAGER_STATE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/manager_options.h"
+#include "belay/retention_policy.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// A training that goes back to a step. Noted before the newer steps are moved
+// or deleted, so that a crash in between does not leave some of them.
+struct GoingBack {
+  int64_t to = 0;
+  std::string aside;     // the directory for them, a name beside theirs
+  bool deletes = false;  // those that may be deleted
+
+  bool operator==(const GoingBack&) const = default;
+};
+
+struct ManagerState {
+  // When the last step was preserved, in seconds since 1970.
+  double last_preserved = 0;
+  // Steps that the manager has saved, ascending. Others in the directory are
+  // never deleted.
+  std::vector<StepRecord> steps;
+  // Noted before it is saved, so that a crash between commit and the next
+  // writing of the state does not make it a stranger.
+  std::optional<StepRecord> saving;
+  std::optional<GoingBack> going_back;
+
+  bool operator==(const ManagerState&) const = default;
+};
+
+// Adds a record, or replaces the one of that step.
+void PutRecord(StepRecord record, std::vector<StepRecord>& steps);
+
+// Removes the records of steps that are not in `steps`, ascending.
+void KeepOnly(const std::vector<int64_t>& steps,
+              std::vector<StepRecord>& records);
+
+// The state as text, in JSON.
+// Errors: InvalidArgument - the name of a metric is not UTF-8.
+StatusOr<std::string> StateText(const ManagerState& state,
+                                std::string_view prefix);
+
+// Reads it back. Messages begin with `operation`, such as `read "a.json"`.
+// Errors: DataLoss - truncated or damaged; FailedPrecondition - written by
+//   another program, or for another prefix; Unimplemented - a newer version.
+StatusOr<ManagerState> ParseState(std::string_view text,
+                                  std::string_view prefix,
+                                  std::string_view operation);
+
+// The state once the steps after `step` are gone: what was preserved of them
+// counts no longer.
+void ForgetNewer(int64_t step, ManagerState& state);
+
+struct RecoveredState {
+  ManagerState state;
+  std::vector<std::string> notes;
+};
+
+// The state to begin with: `stored` is what the last manager wrote, if there
+// was one, and `committed` what is in the directory, ascending. A step that was
+// being saved and is there is adopted. Where the clock is behind the last
+// preserved step, nobody can tell what had been preserved: then all is.
+RecoveredState RecoverState(std::optional<ManagerState> stored,
+                            const std::vector<int64_t>& committed, double now);
+
+// Whether the options say what is best.
+bool HasBest(const ManagerOptions& options);
+
+// The policy that the options describe.
+RetentionPolicy PolicyOf(const ManagerOptions& options);
+
+// The best of the records by best_fn or best_metric, the last of equal ones;
+// nothing if no step can be judged.
+// Errors: Internal - best_fn threw.
+StatusOr<std::optional<int64_t>> BestOf(const ManagerOptions& options,
+                                        const std::vector<StepRecord>& records);
+
+// What is to be said where a step has metrics but not best_metric, which may be
+// misspelt; "" otherwise.
+std::string NoteOnMetrics(const ManagerOptions& options,
+                          const StepRecord& record);
+
+// What to do with the steps of a manager, ascending.
+struct RetentionPlan {
+  std::vector<int64_t> remove;
+  std::vector<int64_t> preserve;
+  double last_preserved = 0;
+};
+
+// Asks the policy about all steps that are not preserved. With `hours` those
+// that it gives up are preserved, the oldest first, if they are so many hours
+// later than the one before.
+// Errors: those of ApplyRetention.
+StatusOr<RetentionPlan> PlanRetention(const RetentionPolicy& policy,
+                                      std::optional<double> hours,
+                                      const ManagerState& state, double now);
+
+// Carries a plan out in the records.
+void CarryOut(const RetentionPlan& plan, ManagerState& state);
+
+}  // namespace belay
+
+#endif  // BELAY_MANAGER_RULES_MANAGER_STATE_H_

@@ -1,0 +1,229 @@
+// The state of a manager as JSON: a person may look at it.
+
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "manager/rules/manager_state.h"
+#include "nlohmann/json.hpp"
+
+namespace belay {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kFormat[] = "belay checkpoint manager";
+constexpr int64_t kVersion = 1;
+
+// JSON has no name for numbers that are none.
+json Number(double value) {
+  if (std::isfinite(value)) return value;
+  if (std::isnan(value)) return "nan";
+  return value > 0 ? "inf" : "-inf";
+}
+
+std::optional<double> ToDouble(const json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (value == "nan") return std::nan("");
+  if (value == "inf") return INFINITY;
+  if (value == "-inf") return -INFINITY;
+  return std::nullopt;
+}
+
+json ToJson(const StepRecord& record) {
+  json out = {{"step", record.step}, {"time", Number(record.time)}};
+  if (record.preserved) out["preserved"] = true;
+  if (record.metrics) {
+    json& metrics = out["metrics"] = json::object();
+    for (const auto& [name, value] : *record.metrics) {
+      metrics[name] = Number(value);
+    }
+  }
+  return out;
+}
+
+// Reads members of one object, and remembers what was wrong with it.
+class Reader {
+ public:
+  Reader(const json& object, std::string& problem)
+      : object_(object), problem_(problem) {
+    if (!object.is_object()) Blame("an object");
+  }
+
+  int64_t Step(const char* name = "step") {
+    const json* value = Find(name);
+    if (value == nullptr || !value->is_number_integer()) return Blame(name);
+    if (value->is_number_unsigned() &&
+        value->get<uint64_t>() > uint64_t{INT64_MAX}) {
+      return Blame(name);
+    }
+    const auto step = value->get<int64_t>();
+    return step < 0 ? Blame(name) : step;
+  }
+
+  // A name in the directory of the state.
+  std::string Name(const char* name) {
+    const json* value = Find(name);
+    if (value == nullptr || !value->is_string() ||
+        value->get<std::string>().empty() ||
+        value->get<std::string>().find('/') != std::string::npos) {
+      Blame(name);
+      return "";
+    }
+    return value->get<std::string>();
+  }
+
+  double Number(const char* name) {
+    const json* value = Find(name);
+    const auto number = value ? ToDouble(*value) : std::nullopt;
+    return number ? *number : static_cast<double>(Blame(name));
+  }
+
+  bool Flag(const char* name) {
+    const json* value = Find(name);
+    if (value == nullptr) return false;
+    if (!value->is_boolean()) Blame(name);
+    return value->is_boolean() && value->get<bool>();
+  }
+
+  std::optional<Metrics> Numbers(const char* name) {
+    const json* value = Find(name);
+    if (value == nullptr) return std::nullopt;
+    if (!value->is_object()) Blame(name);
+    Metrics metrics;
+    for (const auto& [key, member] : value->items()) {
+      const std::optional<double> number = ToDouble(member);
+      if (!number) Blame(name);
+      metrics[key] = number.value_or(0);
+    }
+    return metrics;
+  }
+
+  const json* Find(const char* name) const {
+    if (!object_.is_object()) return nullptr;
+    const auto found = object_.find(name);
+    return found == object_.end() ? nullptr : &*found;
+  }
+
+ private:
+  int64_t Blame(const char* name) {
+    if (problem_.empty()) problem_ = name;
+    return 0;
+  }
+
+  const json& object_;
+  std::string& problem_;
+};
+
+StepRecord ToRecord(const json& value, std::string& problem) {
+  Reader reader(value, problem);
+  StepRecord record{.step = reader.Step(), .time = reader.Number("time")};
+  record.metrics = reader.Numbers("metrics");
+  record.preserved = reader.Flag("preserved");
+  return record;
+}
+
+GoingBack ToGoingBack(const json& value, std::string& problem) {
+  Reader reader(value, problem);
+  return {.to = reader.Step("to"),
+          .aside = reader.Name("aside"),
+          .deletes = reader.Flag("deletes")};
+}
+
+Status CheckHeader(const json& document, std::string_view prefix,
+                   std::string_view operation) {
+  const auto text = [&](const char* name) {
+    const auto found = document.find(name);
+    return found != document.end() && found->is_string()
+               ? found->get<std::string>()
+               : std::string();
+  };
+  if (!document.is_object() || text("format") != kFormat) {
+    return absl::FailedPreconditionError(
+        Cat(operation,
+            ": not written by belay; move the file away if the directory is to "
+            "hold checkpoints"));
+  }
+  const auto version = document.find("version");
+  if (version != document.end() && version->is_number_integer() &&
+      version->get<int64_t>() > kVersion) {
+    return absl::UnimplementedError(absl::StrFormat(
+        "%s: written by a newer belay; use that (need version %d, found %d)",
+        std::string(operation), kVersion, version->get<int64_t>()));
+  }
+  if (text("prefix") != prefix) {
+    return absl::FailedPreconditionError(
+        Cat(operation, ": written for another prefix (need \"", prefix,
+            "\", found \"", text("prefix"), "\")"));
+  }
+  return absl::OkStatus();
+}
+
+Status Damaged(std::string_view operation, std::string_view what) {
+  return absl::DataLossError(
+      Cat(operation, ": the state is damaged (", what,
+          "); bring it back from a copy, or move it away: then the steps that "
+          "are there stay, and are never deleted"));
+}
+
+}  // namespace
+
+StatusOr<std::string> StateText(const ManagerState& state,
+                                std::string_view prefix) {
+  json document = {{"format", kFormat},
+                   {"version", kVersion},
+                   {"prefix", std::string(prefix)},
+                   {"last_preserved", Number(state.last_preserved)},
+                   {"steps", json::array()}};
+  for (const StepRecord& record : state.steps) {
+    document["steps"].push_back(ToJson(record));
+  }
+  if (state.saving) document["saving"] = ToJson(*state.saving);
+  if (state.going_back) {
+    document["going_back"] = {{"to", state.going_back->to},
+                              {"aside", state.going_back->aside},
+                              {"deletes", state.going_back->deletes}};
+  }
+  try {
+    return document.dump(1) + "\n";
+  } catch (const json::type_error&) {
+    return absl::InvalidArgumentError(
+        Cat("describe the steps of \"", prefix,
+            "\": the name of a metric is not UTF-8"));
+  }
+}
+
+StatusOr<ManagerState> ParseState(std::string_view text,
+                                  std::string_view prefix,
+                                  std::string_view operation) {
+  const json document = json::parse(text, nullptr, false);
+  if (document.is_discarded()) return Damaged(operation, "not JSON");
+  BELAY_RETURN_IF_ERROR(CheckHeader(document, prefix, operation));
+  std::string problem;
+  Reader reader(document, problem);
+  ManagerState state{.last_preserved = reader.Number("last_preserved")};
+  const json* const steps = reader.Find("steps");
+  const json* const saving = reader.Find("saving");
+  const json* const going_back = reader.Find("going_back");
+  const json* const version = reader.Find("version");
+  if (version == nullptr || *version != kVersion) problem = "version";
+  if (steps == nullptr || !steps->is_array()) {
+    return Damaged(operation, "steps");
+  }
+  for (const json& step : *steps) {
+    state.steps.push_back(ToRecord(step, problem));
+    const size_t count = state.steps.size();
+    if (count > 1 && state.steps[count - 2].step >= state.steps.back().step) {
+      problem = "steps";
+    }
+  }
+  if (saving != nullptr) state.saving = ToRecord(*saving, problem);
+  if (going_back != nullptr) {
+    state.going_back = ToGoingBack(*going_back, problem);
+  }
+  if (!problem.empty()) return Damaged(operation, problem);
+  return state;
+}
+
+}  // namespace belay

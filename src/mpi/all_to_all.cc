@@ -1,0 +1,185 @@
+#include "mpi/all_to_all.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/fault.h"
+#include "base/guarded.h"
+#include "base/status_macros.h"
+#include "base/with_memory.h"
+#include "mpi/mpi_error.h"
+
+namespace belay {
+namespace {
+
+// One side of an MPI_Alltoallw. Every rank has a datatype of its own that holds
+// the address of its bytes, in blocks that MPI can count: so neither the bytes
+// of a pair nor their place in memory is bound to 2 GiB, and the call is one.
+class Side {
+ public:
+  explicit Side(int64_t most) : most_(most) {}
+  Side(const Side&) = delete;
+  Side& operator=(const Side&) = delete;
+  ~Side() {
+    for (MPI_Datatype& type : types_) {
+      if (type != MPI_BYTE) MPI_Type_free(&type);
+    }
+  }
+
+  // Appends the next rank's bytes. Local.
+  Status Add(const void* data, int64_t size) {
+    counts_.push_back(0);
+    displacements_.push_back(0);
+    types_.push_back(MPI_BYTE);
+    if (size == 0) return absl::OkStatus();
+    MPI_Aint address = 0;
+    BELAY_RETURN_IF_ERROR(
+        MpiError(MPI_Get_address(data, &address), "MPI_Get_address"));
+    std::vector<int> lengths;
+    std::vector<MPI_Aint> addresses;
+    for (int64_t start = 0; start < size; start += most_) {
+      lengths.push_back(static_cast<int>(std::min(most_, size - start)));
+      addresses.push_back(address + start);
+    }
+    MPI_Datatype type = MPI_BYTE;
+    BELAY_RETURN_IF_ERROR(
+        MpiError(MPI_Type_create_hindexed(static_cast<int>(lengths.size()),
+                                          lengths.data(), addresses.data(),
+                                          MPI_BYTE, &type),
+                 "MPI_Type_create_hindexed"));
+    counts_.back() = 1;
+    types_.back() = type;
+    return MpiError(MPI_Type_commit(&types_.back()), "MPI_Type_commit");
+  }
+
+  const int* counts() const { return counts_.data(); }
+  const int* displacements() const { return displacements_.data(); }
+  const MPI_Datatype* types() const { return types_.data(); }
+
+ private:
+  const int64_t most_;
+  std::vector<int> counts_;
+  std::vector<int> displacements_;
+  std::vector<MPI_Datatype> types_;
+};
+
+}  // namespace
+
+StatusOr<std::vector<int64_t>> ExchangeCounts(Team& team, const Status& mine,
+                                              std::span<const int64_t> to,
+                                              const Sameness& same) {
+  struct Note {
+    int64_t count = 0;  // negative: this rank failed
+    uint64_t fingerprint = 0;
+  };
+  static_assert(sizeof(Note) == 16);
+  Status own = mine;
+  own.Update(fault::Point("MPI_Ialltoall"));
+  std::vector<Note> told(team.size(), {-1, same.fingerprint});
+  for (int rank = 0; own.ok() && rank < team.size(); ++rank) {
+    told[rank].count = to[rank];
+  }
+  std::vector<Note> heard(team.size());
+  const Status sent = Exchange(
+      team,
+      [&](MPI_Request* request) {
+        return MPI_Ialltoall(told.data(), sizeof(Note), MPI_BYTE, heard.data(),
+                             sizeof(Note), MPI_BYTE, team.comm.raw(), request);
+      },
+      "MPI_Ialltoall");
+  if (!sent.ok()) return sent;
+  // Every rank sees a failure of any, and if not all fingerprints are equal,
+  // every rank sees one that is not its own.
+  std::vector<int64_t> counts;
+  bool is_same = true;
+  for (const Note& note : heard) {
+    if (note.count < 0) return Agree(team, own);
+    is_same = is_same && note.fingerprint == same.fingerprint;
+    counts.push_back(note.count);
+  }
+  if (is_same) return counts;
+  return AgreeSame(team, same.what, same.fingerprint);
+}
+
+Status ExchangeBytes(Team& team, std::span<const std::span<const std::byte>> to,
+                     std::span<const std::span<std::byte>> from) {
+  Status status;
+  Side sent(team.part_bytes);
+  Side received(team.part_bytes);
+  for (int rank = 0; rank < team.size(); ++rank) {
+    status.Update(sent.Add(to[rank].data(), to[rank].size()));
+    status.Update(received.Add(from[rank].data(), from[rank].size()));
+    if (rank != team.rank()) team.bytes_sent += to[rank].size();
+  }
+  status.Update(Exchange(
+      team,
+      [&](MPI_Request* request) {
+        return MPI_Ialltoallw(MPI_BOTTOM, sent.counts(), sent.displacements(),
+                              sent.types(), MPI_BOTTOM, received.counts(),
+                              received.displacements(), received.types(),
+                              team.comm.raw(), request);
+      },
+      "MPI_Ialltoallw"));
+  status.Update(fault::Point("MPI_Ialltoallw"));
+  return Agree(team, status);
+}
+
+std::vector<std::span<std::byte>> ReceivedBytes::FromAll() const {
+  std::vector<std::span<std::byte>> all;
+  for (size_t rank = 0; rank + 1 < offsets.size(); ++rank) {
+    all.push_back(From(static_cast<int>(rank)));
+  }
+  return all;
+}
+
+StatusOr<ReceivedBytes> NewReceivedBytes(std::span<const int64_t> sizes,
+                                         ReusableBytes memory) {
+  ReceivedBytes received{.memory = std::move(memory), .offsets = {0}};
+  for (int64_t size : sizes) {
+    received.offsets.push_back(received.offsets.back() + size);
+  }
+  return WithMemory(Cat(received.offsets.back(), " bytes from other ranks"),
+                    [&]() -> StatusOr<ReceivedBytes> {
+                      Reserve(received.memory, received.offsets.back());
+                      return std::move(received);
+                    });
+}
+
+StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
+                                 std::span<const std::span<const std::byte>> to,
+                                 const Sameness& same, ReusableBytes memory) {
+  std::vector<int64_t> sizes;
+  if (mine.ok()) {
+    for (std::span<const std::byte> bytes : to) sizes.push_back(bytes.size());
+  }
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<int64_t> sizes_from,
+                                ExchangeCounts(team, mine, sizes, same));
+  StatusOr<ReceivedBytes> received =
+      NewReceivedBytes(sizes_from, std::move(memory));
+  BELAY_RETURN_IF_AGREED(Agree(team, received.status()));
+  BELAY_RETURN_IF_AGREED(ExchangeBytes(team, to, received->FromAll()));
+  return received;
+}
+
+Status ExchangeMail(Team& team, std::string_view what, Mail& mail,
+                    absl::FunctionRef<Status(Messages& to)> make) {
+  const Status status = Guarded([&] {
+    return WithMemory(what, [&] {
+      for (Message& message : mail.to) message.Clear();
+      return make(mail.to);
+    });
+  });
+  std::vector<std::span<const std::byte>> to;
+  for (Message& message : mail.to) to.emplace_back(message.bytes());
+  const auto own = static_cast<size_t>(team.rank());
+  to[own] = {};
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      ReceivedBytes received,
+      AllToAll(team, status, to, {}, std::move(mail.memory)));
+  mail.from = received.FromAll();
+  mail.from[own] = mail.to[own].bytes();
+  mail.memory = std::move(received.memory);
+  return absl::OkStatus();
+}
+
+}  // namespace belay

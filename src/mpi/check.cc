@@ -1,0 +1,46 @@
+#include "belay/check.h"
+
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "base/printable.h"
+#include "mpi/collective.h"
+
+namespace belay {
+namespace {
+
+// What all ranks have is left to rank 0 to tell; the others wait so long for
+// the end that it brings, should it not have the error after all.
+constexpr std::chrono::seconds kPatience{5};
+
+bool IsMpiUp() {
+  int initialized = 0, finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  return initialized != 0 && finalized == 0;
+}
+
+}  // namespace
+
+void Check(const Status& status, const char* file, int line) {
+  if (status.ok()) return;
+  const bool is_up = IsMpiUp();
+  int rank = 0;
+  if (is_up) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank != 0 && NamesItsRank(std::string(status.message()))) {
+    std::this_thread::sleep_for(kPatience);
+  }
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s:%d: %s\n", file, line,
+               PrintableText(status.ToString()).c_str());
+  std::fflush(stderr);
+  if (is_up) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  std::exit(EXIT_FAILURE);
+}
+
+}  // namespace belay

@@ -1,0 +1,117 @@
+// Agreement and message exchange. With all_gather.h and all_to_all.h the only
+// MPI calls outside Comm and MpiFile.
+//
+// A collective belay function has this shape: local work, Agree, one of the
+// exchanges below, Agree. The number and order of these calls depend only on
+// values that are equal on all ranks.
+
+#ifndef BELAY_MPI_COLLECTIVE_H_
+#define BELAY_MPI_COLLECTIVE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "belay/comm.h"
+#include "belay/status.h"
+#include "mpi/deadline.h"
+
+namespace belay {
+
+// A communicator with the deadline and the counters of one Save or Restore.
+// Every function below takes it. Borrows the Comm.
+struct Team {
+  const Comm& comm;
+  Deadline deadline;
+  int64_t messages = 0;  // MPI collectives so far
+  // What this rank has sent to agree on the structure of a save and to plan it.
+  int64_t agreement_bytes = 0;
+  int64_t bytes_sent = 0;  // by this rank to others, in those two
+  int64_t part_bytes = int64_t{1} << 30;  // the largest single message
+  // Errors name ranks by their number here if the team is a part of it.
+  const Comm* whole = nullptr;
+
+  int rank() const { return comm.rank(); }
+  int size() const { return comm.size(); }
+  bool is_root() const { return comm.rank() == 0; }
+};
+
+// Whether the text ends with " [rank R of N]", as agreed errors do. Local.
+bool NamesItsRank(std::string_view text);
+
+// Starts one nonblocking MPI collective, waits for it under the deadline and
+// counts it. Passes no fault point. Collective, without agreement: for the
+// functions here and in those two headers.
+Status Exchange(Team& team, absl::FunctionRef<int(MPI_Request*)> start,
+                std::string_view site);
+
+// Returns the same Status on all ranks: OK if all passed OK, else code and
+// message of the lowest failing rank with " [rank R of N]" appended. One small
+// all-reduce if OK, one broadcast more if not. Collective.
+Status Agree(Team& team, const Status& mine);
+
+// Fails everywhere if ranks passed different fingerprints: InvalidArgument
+// `WHAT differs between ranks: rank R of N has another value than rank 0`, with
+// the lowest such rank and its " [rank R of N]". One small all-reduce if equal.
+// Agrees on `mine` first, as Agree does. Collective. Same on all ranks: what.
+Status AgreeSame(Team& team, std::string_view what, uint64_t fingerprint,
+                 const Status& mine = absl::OkStatus());
+
+// The same for a number, which the error tells: `WHAT differs between ranks:
+// rank R of N has 71, rank 0 has 70`. Collective. Same on all ranks: what.
+Status AgreeSameNumber(Team& team, std::string_view what, int64_t number);
+
+// Runs `work` on rank 0 only and returns its Status everywhere. Collective.
+Status OnRoot(Team& team, absl::FunctionRef<Status()> work);
+
+// What rank 0 has to say: the same to all, and something to each.
+struct Briefing {
+  std::string common;
+  std::vector<std::string> parts;  // by rank; or none
+};
+
+// What a rank was told.
+struct Briefed {
+  std::string common;
+  std::string part;  // empty if there were none
+};
+
+// Runs `work` on rank 0 only, and gives all ranks its result or its error, in
+// fewer messages than OnRoot and an exchange. Collective.
+StatusOr<std::string> FromRoot(Team& team,
+                               absl::FunctionRef<StatusOr<std::string>()> work);
+StatusOr<Briefed> FromRootInParts(Team& team,
+                                  absl::FunctionRef<StatusOr<Briefing>()> work);
+
+// Gives every rank the bytes of `root`. Collective. More than 2 GiB are sent
+// in parts. The result of a failed call is agreed: the same on all ranks.
+Status Broadcast(Team& team, std::string& bytes, int root = 0);
+
+// Gives rank 0 the bytes of every rank, by rank; empty elsewhere. Collective.
+StatusOr<std::vector<std::string>> Gather(Team& team, const std::string& mine);
+
+// Gives rank r the r-th of rank 0's byte strings. Collective.
+StatusOr<std::string> Scatter(Team& team,
+                              const std::vector<std::string>& parts);
+
+// Xors `values` over the ranks into rank 0's; elsewhere they are unspecified
+// afterwards. Collective. Same on all ranks: the size.
+Status XorToRoot(Team& team, std::span<uint32_t> values);
+
+// Element-wise sum (modulo 2^64), minimum or maximum over the ranks, in place;
+// agrees on `mine` in the same message. As in Agree, where MPI itself fails on
+// some ranks, those return its error, and the others wait for them until the
+// deadline. Collective. Same on all ranks: the size.
+Status SumAll(Team& team, std::span<int64_t> values,
+              const Status& mine = absl::OkStatus());
+Status MinAll(Team& team, std::span<int64_t> values,
+              const Status& mine = absl::OkStatus());
+Status MaxAll(Team& team, std::span<int64_t> values,
+              const Status& mine = absl::OkStatus());
+
+}  // namespace belay
+
+#endif  // BELAY_MPI_COLLECTIVE_H_

@@ -1,0 +1,106 @@
+#include "belay/comm.h"
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "base/fault.h"
+#include "base/status_macros.h"
+#include "mpi/collective.h"
+#include "mpi/mpi_error.h"
+
+namespace belay {
+namespace {
+
+Status CheckMpiRuns() {
+  int initialized = 0;
+  int finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  if (!initialized) {
+    return absl::FailedPreconditionError(
+        "duplicate communicator: MPI is not initialised");
+  }
+  if (finalized) {
+    return absl::FailedPreconditionError(
+        "duplicate communicator: MPI is already finalised");
+  }
+  return absl::OkStatus();
+}
+
+// Agrees that `made`, the result of a collective call on `parent`, exists on
+// all ranks. If not it is freed, unless MPI itself failed somewhere: freeing is
+// collective and would hang.
+Status AgreeOnNew(const Comm& parent, int code, std::string_view site,
+                  MPI_Comm& made) {
+  Team team{.comm = parent, .deadline = Deadline(parent, 0, "")};
+  Status agreed = Agree(team, MpiStatus(code, site));
+  if (agreed.ok()) return agreed;
+  int64_t have = code == MPI_SUCCESS ? 1 : 0;
+  const Status counted = MinAll(team, {&have, 1});
+  if (counted.ok() && have == 1 && made != MPI_COMM_NULL) MPI_Comm_free(&made);
+  return agreed;
+}
+
+}  // namespace
+
+Comm::Comm(Comm&& other) noexcept
+    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
+      rank_(std::exchange(other.rank_, -1)),
+      size_(std::exchange(other.size_, 0)) {}
+
+Comm& Comm::operator=(Comm&& other) noexcept {
+  comm_ = std::exchange(other.comm_, MPI_COMM_NULL);
+  rank_ = std::exchange(other.rank_, -1);
+  size_ = std::exchange(other.size_, 0);
+  return *this;
+}
+
+StatusOr<Comm> Comm::Duplicate(MPI_Comm comm) {
+  if (Status status = CheckMpiRuns(); !status.ok()) return status;
+  if (comm == MPI_COMM_NULL) {
+    return absl::InvalidArgumentError(
+        "duplicate communicator: it is MPI_COMM_NULL");
+  }
+  Comm original(comm, 0, 0);
+  MPI_Comm_rank(comm, &original.rank_);
+  MPI_Comm_size(comm, &original.size_);
+  Comm copy(MPI_COMM_NULL, original.rank_, original.size_);
+  const int code = MPI_Comm_dup(comm, &copy.comm_);
+  if (code == MPI_SUCCESS) {
+    MPI_Comm_set_errhandler(copy.comm_, MPI_ERRORS_RETURN);
+  }
+  BELAY_RETURN_IF_AGREED(
+      AgreeOnNew(original, code, "MPI_Comm_dup", copy.comm_));
+  return copy;
+}
+
+Status Comm::Close() {
+  if (comm_ == MPI_COMM_NULL) return absl::OkStatus();
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized) {
+    comm_ = MPI_COMM_NULL;
+    return absl::FailedPreconditionError(
+        "close communicator: MPI is already finalised");
+  }
+  // Agreed before the call, because afterwards there is nothing to talk over.
+  Team team{.comm = *this, .deadline = Deadline(*this, 0, "")};
+  Status agreed = Agree(team, fault::Point("MPI_Comm_free"));
+  agreed.Update(MpiError(MPI_Comm_free(&comm_), "MPI_Comm_free"));
+  comm_ = MPI_COMM_NULL;
+  return agreed;
+}
+
+StatusOr<Comm> Comm::Split(int color) const {
+  Comm part;
+  const int code = MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color,
+                                  rank_, &part.comm_);
+  BELAY_RETURN_IF_AGREED(AgreeOnNew(*this, code, "MPI_Comm_split", part.comm_));
+  if (part.comm_ == MPI_COMM_NULL) return Comm();
+  MPI_Comm_rank(part.comm_, &part.rank_);
+  MPI_Comm_size(part.comm_, &part.size_);
+  return part;
+}
+
+}  // namespace belay

@@ -1,0 +1,374 @@
+#include "mpi/deadline.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/first_of.h"
+#include "base/printable.h"
+#include "base/quiet_thread.h"
+#include "base/text.h"
+#include "mpi/mpi_error.h"
+
+namespace belay {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr int kArrivalTag = 1000;
+constexpr int kReferees = 4;
+constexpr int64_t kTestsBeforeYield = 64;
+// Then naps: a gate that opens within this time is not worth one.
+constexpr std::chrono::microseconds kYieldTime{200};
+constexpr std::chrono::microseconds kNap{20};
+// Whoever looks ten times as often has been stopped after so long, as when a
+// batch system suspends the job: that time does not count.
+constexpr Seconds kMostGap{10};
+constexpr int kMostNamedRanks = 16;
+constexpr size_t kMostWork = 3;  // of so many ranks their work is told
+// Whoever knows most speaks first: referees one after the other, then ranks
+// that only know that no referee spoke, then the watchdogs.
+constexpr Seconds kBetweenReferees{0.3};
+constexpr Seconds kGrace{2};
+constexpr Seconds kWatchdogGrace{4};
+
+Clock::time_point After(Clock::time_point start, Seconds delay) {
+  return start + std::chrono::duration_cast<Clock::duration>(delay);
+}
+
+uint64_t Fnv1a(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
+  return hash;
+}
+
+// "rank 2 of 8", "ranks 2, 5 of 8", with an end to long lists.
+std::string NameRanks(const std::vector<int>& ranks, int size) {
+  return Cat(ranks.size() == 1 ? "rank " : "ranks ",
+             FirstOf(ranks, kMostNamedRanks, ", "), " of ", size);
+}
+
+// No exit handlers: they may wait for the very thing that hangs.
+[[noreturn]] void EndJob(std::string_view text) {
+  const std::string line = PrintableText(Cat("belay: deadline: ", text,
+                                             "; ending the job with exit code ",
+                                             kDeadlineExitCode, "\n"));
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+  _exit(kDeadlineExitCode);
+}
+
+Status WaitWithoutLimit(std::span<MPI_Request> requests) {
+  Status status;
+  for (MPI_Request& request : requests) {
+    status.Update(MpiError(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait"));
+  }
+  return status;
+}
+
+}  // namespace
+
+struct Deadline::Impl {
+  // "I wait at this gate." Tiny, so MPI delivers it without the receiver's
+  // help.
+  struct Arrival {
+    uint64_t operation = 0;  // hash of its name: older operations do not count
+    int64_t gate = 0;
+    int64_t rank = 0;
+  };
+  static_assert(std::is_trivially_copyable_v<Arrival>);
+
+  struct Outgoing {
+    Arrival arrival;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  Impl(const Comm& comm, double limit, std::string name, bool has_watchdog,
+       int64_t number);
+  ~Impl();
+
+  // Used by the thread that waits.
+  void BeginGate();
+  Status WaitFor(MPI_Request& request);
+  void Poll();
+  void TellReferees();
+  void Listen();
+  void ForgetArrivals();
+  std::vector<int> LateRanks() const;
+  [[noreturn]] void GiveUp();
+  bool is_referee() const { return rank < kReferees; }
+  int num_referees() const { return std::min(size, kReferees); }
+
+  // The watchdog's thread; it makes no MPI call.
+  void StartWatchdog();
+  void Watch();
+  // Under the mutex: lets the time go on where it was.
+  void SkipGap(Clock::time_point now);
+
+  Clock::duration GapSince(Clock::time_point then, Clock::time_point now) const;
+
+  const MPI_Comm comm;
+  const int rank;
+  const int size;
+  const Seconds seconds;
+  const Seconds most_gap;
+  const std::string operation;
+  const uint64_t operation_hash;
+
+  std::span<const std::string> work;  // of each rank in this station
+
+  int64_t gate = 0;
+  bool told = false;             // at this gate
+  Clock::time_point tell_at;     // of this gate
+  Clock::time_point give_up_at;  // of this gate
+  Clock::time_point polled_at;   // at this gate
+  std::vector<int64_t> reached;  // by rank: the last gate heard of
+  std::vector<std::unique_ptr<Outgoing>> outgoing;
+
+  std::mutex mutex;  // guards the next four
+  std::string station = "start";
+  Clock::time_point start = Clock::now();
+  Clock::time_point looked_at = start;  // by the watchdog
+  bool done = false;
+  std::condition_variable wake;
+  std::thread watchdog;
+};
+
+// A century is as good as no limit, and fits the clock.
+Deadline::Impl::Impl(const Comm& of, double limit, std::string name,
+                     bool has_watchdog, int64_t number)
+    : comm(of.raw()),
+      rank(of.rank()),
+      size(of.size()),
+      seconds(std::min(limit, 3e9)),
+      most_gap(std::min(kMostGap, seconds / 2)),
+      operation(std::move(name)),
+      operation_hash(Fnv1a(Cat(operation, " ", number))) {
+  if (has_watchdog) StartWatchdog();
+}
+
+Deadline::Impl::~Impl() {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    done = true;
+  }
+  wake.notify_one();
+  if (watchdog.joinable()) watchdog.join();
+  ForgetArrivals();
+}
+
+// Without a thread the gates still watch.
+void Deadline::Impl::StartWatchdog() {
+  watchdog = StartQuietThread([this] { Watch(); });
+}
+
+// How long nothing has run; zero if that was no longer than usual.
+Clock::duration Deadline::Impl::GapSince(Clock::time_point then,
+                                         Clock::time_point now) const {
+  return now - then > most_gap ? now - then : Clock::duration::zero();
+}
+
+void Deadline::Impl::SkipGap(Clock::time_point now) {
+  start = std::min(now, start + GapSince(looked_at, now));
+  looked_at = now;
+}
+
+void Deadline::Impl::Watch() {
+  std::unique_lock<std::mutex> lock(mutex);
+  while (!done) {
+    const Clock::time_point now = Clock::now();
+    SkipGap(now);
+    const Clock::time_point end = After(start, seconds + kWatchdogGrace);
+    if (now >= end) {
+      EndJob(Cat(operation, ", station ", station,
+                 ": a call did not return within ", seconds.count(),
+                 " s on rank ", rank));
+    }
+    wake.wait_until(lock, std::min(end, After(now, most_gap / 10)));
+  }
+}
+
+// A gate that is reached late still gets a little time for the arrivals.
+void Deadline::Impl::BeginGate() {
+  const Seconds least = std::min(Seconds(1), seconds / 4);
+  const Clock::time_point now = Clock::now();
+  ++gate;
+  told = false;
+  polled_at = now;
+  std::lock_guard<std::mutex> lock(mutex);
+  // Where nobody looks in between, a long time was one of work.
+  if (watchdog.joinable()) SkipGap(now);
+  tell_at = std::max(After(start, seconds / 2), After(now, least / 2));
+  give_up_at = std::max(After(start, seconds), After(now, least));
+  if (is_referee()) {
+    give_up_at = After(give_up_at, rank * kBetweenReferees);
+  } else {
+    give_up_at = After(give_up_at, kGrace);
+  }
+}
+
+// Most gates open within a few tests; giving up the core then only delays.
+// A rank that waits long lets go of its core: what it waits for may need it.
+void GiveWay(Clock::time_point since) {
+  if (Clock::now() - since < kYieldTime) {
+    sched_yield();
+  } else {
+    std::this_thread::sleep_for(kNap);
+  }
+}
+
+Status Deadline::Impl::WaitFor(MPI_Request& request) {
+  const Clock::time_point since = Clock::now();
+  for (int64_t tests = 0;; ++tests) {
+    int is_done = 0;
+    const int code = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+    if (code != MPI_SUCCESS) return MpiError(code, "MPI_Test");
+    if (is_done) return absl::OkStatus();
+    if (tests < kTestsBeforeYield) continue;
+    Poll();
+    GiveWay(since);
+  }
+}
+
+void Deadline::Impl::Poll() {
+  const Clock::time_point now = Clock::now();
+  const Clock::duration gap = GapSince(polled_at, now);
+  polled_at = now;
+  tell_at += gap;
+  give_up_at += gap;
+  if (now < tell_at) return;
+  if (!told) TellReferees();
+  if (is_referee()) Listen();
+  if (now >= give_up_at) GiveUp();
+}
+
+void Deadline::Impl::TellReferees() {
+  told = true;
+  for (int referee = 0; referee < num_referees(); ++referee) {
+    if (referee == rank) continue;
+    auto message = std::make_unique<Outgoing>();
+    message->arrival = {operation_hash, gate, rank};
+    MPI_Isend(&message->arrival, sizeof(Arrival), MPI_BYTE, referee,
+              kArrivalTag, comm, &message->request);
+    outgoing.push_back(std::move(message));
+  }
+}
+
+void Deadline::Impl::Listen() {
+  reached.resize(size);
+  reached[rank] = gate;
+  while (true) {
+    int found = 0;
+    MPI_Status from;
+    const int code =
+        MPI_Iprobe(MPI_ANY_SOURCE, kArrivalTag, comm, &found, &from);
+    if (code != MPI_SUCCESS || !found) return;
+    Arrival arrival;
+    MPI_Recv(&arrival, sizeof(arrival), MPI_BYTE, from.MPI_SOURCE, kArrivalTag,
+             comm, MPI_STATUS_IGNORE);
+    if (arrival.operation != operation_hash) continue;
+    reached[arrival.rank] = std::max(reached[arrival.rank], arrival.gate);
+  }
+}
+
+// What was sent but not needed: ranks arrived late but not too late. Messages
+// of which this rank does not hear any more stay unreceived; MPI drops them
+// with the communicator.
+void Deadline::Impl::ForgetArrivals() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized || gate == 0) return;
+  if (is_referee()) Listen();
+  for (std::unique_ptr<Outgoing>& message : outgoing) {
+    int is_done = 0;
+    MPI_Test(&message->request, &is_done, MPI_STATUS_IGNORE);
+    if (is_done) continue;
+    MPI_Request_free(&message->request);
+    message.release();  // MPI may still read it: leave 32 bytes behind
+  }
+}
+
+std::vector<int> Deadline::Impl::LateRanks() const {
+  std::vector<int> late;
+  const int end = is_referee() ? size : num_referees();
+  for (int other = 0; other < end; ++other) {
+    if (!is_referee() || reached[other] < gate) late.push_back(other);
+  }
+  return late;
+}
+
+void Deadline::Impl::GiveUp() {
+  const std::vector<int> late = LateRanks();
+  std::string text =
+      Cat(operation, ", station ", station, ": waited ", seconds.count(), " s");
+  if (late.empty()) {
+    absl::StrAppend(&text, " though all ", size, " ranks have arrived");
+  } else if (is_referee()) {
+    absl::StrAppend(&text, " for ", NameRanks(late, size));
+    for (size_t i = 0; !work.empty() && i < std::min(late.size(), kMostWork);
+         ++i) {
+      absl::StrAppend(&text, "; rank ", late[i], " ", work[late[i]]);
+    }
+  } else {
+    absl::StrAppend(&text, " on rank ", rank, " and heard nothing from ",
+                    NameRanks(late, size));
+  }
+  std::fflush(stdout);
+  EndJob(text);
+}
+
+Deadline::Deadline(const Comm& comm, double seconds, std::string operation,
+                   bool watchdog, int64_t number) {
+  if (seconds > 0) {
+    impl_ = std::make_unique<Impl>(comm, seconds, std::move(operation),
+                                   watchdog, number);
+  }
+}
+
+Deadline::Deadline(Deadline&&) noexcept = default;
+Deadline& Deadline::operator=(Deadline&&) noexcept = default;
+Deadline::~Deadline() = default;
+
+void Deadline::Enter(std::string_view station,
+                     std::span<const std::string> work) {
+  if (impl_ == nullptr) return;
+  impl_->work = work;
+  std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->station = std::string(station);
+  impl_->start = Clock::now();
+}
+
+void Deadline::GoOn() {
+  if (impl_ == nullptr) return;
+  std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->start = Clock::now();
+}
+
+Status Deadline::Wait(MPI_Request& request) {
+  return Wait(std::span<MPI_Request>(&request, 1));
+}
+
+Status Deadline::Wait(std::span<MPI_Request> requests) {
+  if (impl_ == nullptr) return WaitWithoutLimit(requests);
+  impl_->BeginGate();
+  Status status;
+  for (MPI_Request& request : requests) {
+    status.Update(impl_->WaitFor(request));
+  }
+  return status;
+}
+
+}  // namespace belay

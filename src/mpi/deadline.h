@@ -1,0 +1,68 @@
+// The deadline of a collective section: a hang ends the job with an error.
+//
+// While ranks wait for each other at a gate they tell a few referees that they
+// have arrived; when the time is up, the message on stderr names the station
+// and the ranks that are late, and the process ends with kDeadlineExitCode, so
+// that the launcher ends the job and a batch system can requeue it. A watchdog
+// thread covers blocking calls inside MPI or HDF5 in the same way, without the
+// names of the late ranks.
+
+#ifndef BELAY_MPI_DEADLINE_H_
+#define BELAY_MPI_DEADLINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "belay/comm.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// EX_TEMPFAIL of sysexits.h: try again later. Documented for batch scripts.
+inline constexpr int kDeadlineExitCode = 75;
+
+// Move only. Without a limit (seconds <= 0) every call is free. One at a time
+// per communicator.
+class Deadline {
+ public:
+  // Starts watching. `operation` is named in the message: `save "run/step_7"`.
+  // Without the watchdog, whose thread takes a fraction of a millisecond to
+  // start, only gates are watched: for short operations that make no call that
+  // blocks. `number` tells operations of the same name apart. Local.
+  Deadline(const Comm& comm, double seconds, std::string operation,
+           bool watchdog = true, int64_t number = 0);
+  Deadline(Deadline&&) noexcept;
+  Deadline& operator=(Deadline&&) noexcept;
+  // Stops watching. Local.
+  ~Deadline();
+
+  // Names what this rank does from now on, such as "write", and starts the
+  // time anew. `work` says of each rank what that does meanwhile, such as
+  // `writes "w"`, where this one knows it, and is borrowed until the next
+  // station. Local.
+  void Enter(std::string_view station, std::span<const std::string> work = {});
+
+  // Starts the time anew in the same station: one that takes long is no hang as
+  // long as it goes on. Local.
+  void GoOn();
+
+  // Waits until `request` is done. Ends the process if the time runs out.
+  // Errors: Internal - MPI's text. Local, but the operation behind the request
+  // is collective.
+  Status Wait(MPI_Request& request);
+
+  // Waits for several; possibly none. Every rank calls it equally often, so
+  // that they count the same gates. Local, but as above.
+  Status Wait(std::span<MPI_Request> requests);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_MPI_DEADLINE_H_

@@ -1,0 +1,59 @@
+#include "mpi/mpi_error.h"
+
+#include <mpi.h>
+
+#include <string>
+
+#include "base/fault.h"
+#include "base/text.h"
+
+namespace belay {
+namespace {
+
+absl::StatusCode CodeOf(int error_class) {
+  switch (error_class) {
+    case MPI_ERR_NO_SPACE:
+    case MPI_ERR_QUOTA:
+      return absl::StatusCode::kResourceExhausted;
+    case MPI_ERR_FILE_EXISTS:
+      return absl::StatusCode::kAlreadyExists;
+    case MPI_ERR_NO_SUCH_FILE:
+      return absl::StatusCode::kNotFound;
+    case MPI_ERR_ACCESS:
+    case MPI_ERR_READ_ONLY:
+      return absl::StatusCode::kPermissionDenied;
+    // What ROMIO makes of each error number that has no class of its own.
+    case MPI_ERR_IO:
+      return absl::StatusCode::kUnavailable;
+    default:
+      return absl::StatusCode::kInternal;
+  }
+}
+
+std::string TextOf(int code) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) {
+    return Cat("MPI error code ", code);
+  }
+  return std::string(text, length);
+}
+
+}  // namespace
+
+Status MpiError(int code, std::string_view site, std::string_view object) {
+  if (code == MPI_SUCCESS) return absl::OkStatus();
+  int error_class = MPI_ERR_UNKNOWN;
+  MPI_Error_class(code, &error_class);
+  const std::string quoted =
+      object.empty() ? std::string() : Cat(" \"", object, "\"");
+  return Status(CodeOf(error_class), Cat(site, quoted, ": ", TextOf(code)));
+}
+
+Status MpiStatus(int code, std::string_view site, std::string_view object) {
+  Status status = MpiError(code, site, object);
+  status.Update(fault::Point(site));
+  return status;
+}
+
+}  // namespace belay

@@ -1,0 +1,84 @@
+// One file through collective MPI-IO, and the judgement of the MPI-IO stack.
+
+#ifndef BELAY_MPI_MPI_FILE_H_
+#define BELAY_MPI_MPI_FILE_H_
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+
+#include "belay/status.h"
+#include "mpi/collective.h"
+
+namespace belay {
+
+// `bytes` bytes at `data` that belong at byte `offset` of the file.
+struct IoSegment {
+  const void* data = nullptr;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+// What the MPI-IO implementation behind a file is, and whether it is safe.
+struct MpiIoVerdict {
+  bool sound = false;
+  std::string name;  // "ROMIO" or "OMPIO"
+  std::string note;  // what was set, or why it is not sound
+};
+
+// A file that all ranks of a team have open for writing. Move only. Close()
+// is collective and must be called; the destructor only forgets.
+class MpiFile {
+ public:
+  // A file that is not open, good only for assignment and destruction.
+  MpiFile() = default;
+  MpiFile(MpiFile&& other) noexcept;
+  MpiFile& operator=(MpiFile&& other) noexcept;
+  ~MpiFile() = default;
+
+  // Opens an existing file. Collective. Same on all ranks: path, hints.
+  // Errors: as MpiStatus, agreed.
+  static StatusOr<MpiFile> OpenForWrite(
+      Team& team, const std::string& path,
+      const std::map<std::string, std::string>& hints);
+
+  // Judges the MPI-IO stack of this file. ROMIO is sound. OMPIO is sound if
+  // its control variable fbtl_posix_write_datasieving reads back 0;
+  // OpenForWrite asks for that, which Open MPI heeds only before the first open
+  // of the program. Costs one all-reduce, and 0.2 s at the first call if the
+  // environment does not select ROMIO. Collective: the verdict is agreed.
+  StatusOr<MpiIoVerdict> Judge(Team& team);
+
+  // Writes all segments of all ranks in one collective call. A rank may pass
+  // none. Segments have ascending, disjoint offsets and at most 1 GiB in all.
+  // Collective; does not agree: a rank whose call fails remembers it, goes on
+  // taking part, and returns the error here and from every later call.
+  // `meanwhile` runs between the part that waits for all ranks and the write.
+  Status WriteAll(std::span<const IoSegment> segments,
+                  const std::function<void()>& meanwhile = {});
+
+  // Closes the file and returns the first error of this file on this rank.
+  // Collective; the Status is not agreed. Calling it again does nothing.
+  Status Close();
+
+ private:
+  MPI_File file_ = MPI_FILE_NULL;
+  std::string path_;
+  std::map<std::string, std::string> hints_;
+  Status status_;  // the first failure of this rank
+};
+
+// Creates an empty file that must not exist, so that hints that count only then
+// reach the file system, such as striping_factor. MPI ignores those that it
+// does not know. Local: on MPI_COMM_SELF. Errors: as MpiStatus; InvalidArgument
+// - a hint is too long for MPI.
+Status CreateFileWithHints(const std::string& path,
+                           const std::map<std::string, std::string>& hints);
+
+}  // namespace belay
+
+#endif  // BELAY_MPI_MPI_FILE_H_

@@ -1,0 +1,136 @@
+#include "mpi/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/errno_status.h"
+#include "base/fault.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "mpi/all_gather.h"
+
+namespace belay {
+namespace {
+
+// The file in memory behind it. Its name is there only until all ranks of the
+// node have opened it, so that it is gone when they are.
+class MemoryFile {
+ public:
+  MemoryFile() = default;
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  ~MemoryFile() {
+    if (fd_ >= 0) ::close(fd_);
+    if (is_mine_) ::shm_unlink(name_.c_str());
+  }
+
+  const std::string& name() const { return name_; }
+
+  // Makes one of that many bytes, of which none is there yet.
+  Status Make(int64_t bytes) {
+    BELAY_RETURN_IF_ERROR(fault::Point("shm_open"));
+    constexpr int kTries = 100;  // ranks of another container may have a name
+    for (int i = 0; i < kTries && fd_ < 0; ++i) {
+      const auto now = std::chrono::steady_clock::now().time_since_epoch();
+      name_ = Cat("/belay.", getpid(), ".", now.count());
+      fd_ = ::shm_open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+      if (fd_ < 0 && errno != EEXIST) break;
+    }
+    if (fd_ < 0) return Error(errno, "open", bytes);
+    is_mine_ = true;
+    if (::ftruncate(fd_, bytes) != 0) return Error(errno, "size", bytes);
+    return absl::OkStatus();
+  }
+
+  Status Open(const std::string& name) {
+    name_ = name;
+    BELAY_RETURN_IF_ERROR(fault::Point("shm_open"));
+    fd_ = ::shm_open(name_.c_str(), O_RDWR, 0);
+    if (fd_ < 0) return ErrnoStatus(errno, "open shared memory", name_);
+    return absl::OkStatus();
+  }
+
+  // Makes sure that writing to these bytes finds memory. Without this, too
+  // little of it ends the process when it writes.
+  Status Reserve(int64_t begin, int64_t bytes) {
+    BELAY_RETURN_IF_ERROR(fault::Point("posix_fallocate"));
+    int error = EINTR;
+    while (error == EINTR) error = ::posix_fallocate(fd_, begin, bytes);
+    if (error != 0) return Error(error, "reserve", bytes);
+    return absl::OkStatus();
+  }
+
+  StatusOr<char*> Map(int64_t bytes) {
+    BELAY_RETURN_IF_ERROR(fault::Point("mmap"));
+    void* memory = ::mmap(nullptr, static_cast<size_t>(bytes),
+                          PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+    if (memory == MAP_FAILED) return Error(errno, "map", bytes);
+    return static_cast<char*>(memory);
+  }
+
+ private:
+  Status Error(int error, std::string_view operation, int64_t bytes) const {
+    const Status status =
+        ErrnoStatus(error, Cat(operation, " shared memory"), name_);
+    return Status(status.code(), absl::StrFormat("%s (need %d bytes)",
+                                                 status.message(), bytes));
+  }
+
+  std::string name_;
+  int fd_ = -1;
+  bool is_mine_ = false;
+};
+
+int64_t WholePages(int64_t bytes) {
+  const int64_t page = ::sysconf(_SC_PAGESIZE);
+  return (bytes + page - 1) / page * page;
+}
+
+}  // namespace
+
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept
+    : memory_(std::exchange(other.memory_, nullptr)),
+      part_bytes_(other.part_bytes_),
+      bytes_(other.bytes_) {}
+
+SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(part_bytes_, other.part_bytes_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+SharedMemory::~SharedMemory() {
+  if (memory_ != nullptr) ::munmap(memory_, static_cast<size_t>(bytes_));
+}
+
+StatusOr<SharedMemory> SharedMemory::Create(Team& team, const NodePlace& mine,
+                                            int64_t bytes) {
+  SharedMemory memory;
+  memory.part_bytes_ = WholePages(bytes);
+  memory.bytes_ = memory.part_bytes_ * mine.ranks;
+  MemoryFile file;
+  Status status;
+  if (mine.place == 0) status = file.Make(memory.bytes_);
+  BELAY_RETURN_IF_AGREED(Agree(team, status));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> names,
+                                AllGather(team, file.name()));
+  const auto open_and_map = [&]() -> Status {
+    if (mine.place != 0) BELAY_RETURN_IF_ERROR(file.Open(names[mine.first]));
+    BELAY_RETURN_IF_ERROR(
+        file.Reserve(mine.place * memory.part_bytes_, memory.part_bytes_));
+    BELAY_ASSIGN_OR_RETURN(memory.memory_, file.Map(memory.bytes_));
+    return absl::OkStatus();
+  };
+  BELAY_RETURN_IF_AGREED(Agree(team, open_and_map()));
+  return memory;
+}
+
+}  // namespace belay

@@ -1,0 +1,128 @@
+#include "mpi/word_in_flight.h"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "mpi/deadline.h"
+#include "mpi/mpi_error.h"
+
+namespace belay {
+
+// What MPI may still write to. The object and the attributes of the two
+// communicators hold it together.
+struct WordInFlight::Cell {
+  Cell() = default;
+  Cell(const Cell&) = delete;
+  Cell& operator=(const Cell&) = delete;
+  ~Cell();
+
+  static StatusOr<std::shared_ptr<Cell>> Make(MPI_Comm comm,
+                                              MPI_User_function* merge);
+  // Gives the cell to a communicator: freeing that completes the request.
+  static Status Attach(const std::shared_ptr<Cell>& cell, MPI_Comm to);
+  static int OnFree(MPI_Comm comm, int key, void* attribute, void* extra);
+
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Op op = MPI_OP_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;
+  uint64_t word = 0;
+  int64_t number = 0;  // of the exchange, from 1
+};
+
+WordInFlight::Cell::~Cell() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (!finalized && op != MPI_OP_NULL) MPI_Op_free(&op);
+}
+
+Status WordInFlight::Cell::Attach(const std::shared_ptr<Cell>& cell,
+                                  MPI_Comm to) {
+  int key = MPI_KEYVAL_INVALID;
+  BELAY_RETURN_IF_ERROR(
+      MpiError(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &Cell::OnFree,
+                                      &key, nullptr),
+               "MPI_Comm_create_keyval"));
+  auto held = std::make_unique<std::shared_ptr<Cell>>(cell);
+  const Status set =
+      MpiError(MPI_Comm_set_attr(to, key, held.get()), "MPI_Comm_set_attr");
+  if (set.ok()) held.release();  // NOLINT: OnFree deletes it
+  MPI_Comm_free_keyval(&key);    // goes with the attribute
+  return set;
+}
+
+int WordInFlight::Cell::OnFree(MPI_Comm freed, int, void* attribute, void*) {
+  constexpr std::chrono::seconds kPatience{10};
+  constexpr std::chrono::microseconds kNap{20};
+  const std::unique_ptr<std::shared_ptr<Cell>> held(
+      static_cast<std::shared_ptr<Cell>*>(attribute));
+  Cell& cell = **held;
+  // Another communicator may get the same handle.
+  if (cell.comm == freed) cell.comm = MPI_COMM_NULL;
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  for (int done = 0; cell.request != MPI_REQUEST_NULL;) {
+    if (MPI_Test(&cell.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
+        done) {
+      break;
+    }
+    if (std::chrono::steady_clock::now() > end) {
+      // MPI may still write to it: leave it behind.
+      new std::shared_ptr<Cell>(*held);  // NOLINT
+      break;
+    }
+    std::this_thread::sleep_for(kNap);
+  }
+  return MPI_SUCCESS;
+}
+
+bool WordInFlight::is_started() const {
+  return cell_ != nullptr && cell_->request != MPI_REQUEST_NULL;
+}
+
+// Makes what all words on a communicator share. Local.
+StatusOr<std::shared_ptr<WordInFlight::Cell>> WordInFlight::Cell::Make(
+    MPI_Comm comm, MPI_User_function* merge) {
+  auto cell = std::make_shared<Cell>();
+  cell->comm = comm;
+  BELAY_RETURN_IF_ERROR(
+      MpiError(MPI_Op_create(merge, 1, &cell->op), "MPI_Op_create"));
+  BELAY_RETURN_IF_ERROR(Attach(cell, comm));
+  BELAY_RETURN_IF_ERROR(Attach(cell, MPI_COMM_SELF));
+  return cell;
+}
+
+Status WordInFlight::Start(const Comm& comm, uint64_t word,
+                           MPI_User_function* merge) {
+  if (cell_ == nullptr || cell_->comm != comm.raw()) {
+    StatusOr<std::shared_ptr<Cell>> made = Cell::Make(comm.raw(), merge);
+    if (!made.ok()) return made.status();
+    cell_ = *std::move(made);
+  }
+  cell_->word = word;
+  ++cell_->number;
+  return MpiError(MPI_Iallreduce(MPI_IN_PLACE, &cell_->word, 1, MPI_UINT64_T,
+                                 cell_->op, comm.raw(), &cell_->request),
+                  "MPI_Iallreduce");
+}
+
+StatusOr<uint64_t> WordInFlight::Finish(const Comm& comm,
+                                        double deadline_seconds,
+                                        const std::string& operation) {
+  // Watching the time costs as much as a word that is on its way.
+  constexpr int kTests = 100;
+  int done = 0;
+  for (int i = 0; i < kTests && !done; ++i) {
+    BELAY_RETURN_IF_ERROR(MpiError(
+        MPI_Test(&cell_->request, &done, MPI_STATUS_IGNORE), "MPI_Test"));
+  }
+  if (!done) {
+    // What a rank tells of its arrival here must not count for a later one.
+    Deadline deadline(comm, deadline_seconds, operation, false, cell_->number);
+    deadline.Enter("exchange");
+    BELAY_RETURN_IF_ERROR(deadline.Wait(cell_->request));
+  }
+  return cell_->word;
+}
+
+}  // namespace belay

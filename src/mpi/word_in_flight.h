@@ -1,0 +1,50 @@
+// An all-reduce of eight bytes that is under way while the program computes.
+//
+// A nonblocking collective must be completed, but a program may end, or give
+// up after an error, without asking for the last one. So each belongs to its
+// communicator: freeing that, or MPI_Finalize, completes it, within a limit of
+// time, as ranks that gave up may never have begun theirs. The destructor does
+// not communicate.
+
+#ifndef BELAY_MPI_WORD_IN_FLIGHT_H_
+#define BELAY_MPI_WORD_IN_FLIGHT_H_
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "belay/comm.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// Move only. One at a time for each object.
+class WordInFlight {
+ public:
+  WordInFlight() = default;
+
+  // Begins to reduce `word` with `merge`, which is commutative. Returns at
+  // once. Collective. Same on all ranks: merge. Not while one is under way.
+  // Errors, not agreed: Internal - MPI's text.
+  Status Start(const Comm& comm, uint64_t word, MPI_User_function* merge);
+
+  // Whether one is under way. Local.
+  bool is_started() const;
+
+  // Waits for what was begun and returns the word of all ranks; ends the job
+  // after `deadline_seconds`, with a message that names `operation`. None is
+  // under way afterwards. Local, but the operation behind it is collective.
+  // Errors: Internal - MPI's text.
+  StatusOr<uint64_t> Finish(const Comm& comm, double deadline_seconds,
+                            const std::string& operation);
+
+ private:
+  struct Cell;
+  std::shared_ptr<Cell> cell_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_MPI_WORD_IN_FLIGHT_H_

@@ -1,0 +1,23 @@
+// The graphs of all ranks as one, over MPI.
+
+#ifndef BELAY_OBJECTS_MERGE_TOGETHER_H_
+#define BELAY_OBJECTS_MERGE_TOGETHER_H_
+
+#include "belay/status.h"
+#include "graph/live_graph.h"
+#include "mpi/collective.h"
+#include "objects/tracked_objects.h"
+
+namespace belay {
+
+// Agrees on `live`, and brings `merge` up to date if any rank's graph is
+// another one than it was made of. Then rank 0 is told of graphs as
+// TellTogether does it; otherwise nothing is sent but one reduction.
+// Collective; agreed.
+// Errors: that of `live`, and those of MergeGraphs.
+Status MergeTogether(Team& team, const StatusOr<LiveGraph>& live,
+                     MergeResult& merge);
+
+}  // namespace belay
+
+#endif  // BELAY_OBJECTS_MERGE_TOGETHER_H_

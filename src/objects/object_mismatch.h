@@ -1,0 +1,34 @@
+// Values of objects that are stored in another form than they are wanted in:
+// what becomes of a restore then, and what its status says.
+
+#ifndef BELAY_OBJECTS_OBJECT_MISMATCH_H_
+#define BELAY_OBJECTS_OBJECT_MISMATCH_H_
+
+#include <string>
+#include <vector>
+
+#include "belay/load_status.h"
+#include "belay/options.h"
+#include "belay/status.h"
+#include "mpi/collective.h"
+
+namespace belay {
+
+// Refuses what the options do not let pass. The report is equal on all ranks.
+// Collective; agreed.
+// Errors: FailedPrecondition - values of another dtype, shape or type.
+Status RefuseMismatches(Team& team, const std::string& path,
+                        const LoadReport& report, Reaction mismatched);
+
+// The status with a warning for each value that is left as it is, if that is
+// asked for. Local.
+LoadStatus WithMismatchWarnings(const LoadStatus& status, Reaction mismatched);
+
+// Adds the conversions of arrays that handlers listed, which showed only then.
+// Local.
+LoadStatus WithConversions(const LoadStatus& status,
+                           const std::vector<Conversion>& conversions);
+
+}  // namespace belay
+
+#endif  // BELAY_OBJECTS_OBJECT_MISMATCH_H_

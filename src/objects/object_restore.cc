@@ -1,0 +1,349 @@
+// How a Checkpoint restores.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/guarded.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/with_memory.h"
+#include "belay/checkpoint.h"
+#include "graph/match/attribute_fit.h"
+#include "graph/match/load_report.h"
+#include "graph/stored_graph_conversion.h"
+#include "objects/object_mismatch.h"
+#include "objects/tracked_objects.h"
+#include "restore/restore_run.h"
+#include "values/array_access.h"
+#include "values/memory_layout.h"
+#include "values/strictness.h"
+
+namespace belay {
+namespace {
+
+// What rank 0 knows of an open checkpoint, for all ranks.
+struct OpenedGraph {
+  ObjectGraph graph;
+  bool by_name = false;
+};
+
+// The values of a checkpoint that has no graph.
+ObjectGraph GraphOfAll(const SavedCheckpoint& saved) {
+  std::vector<GraphAttribute> attributes;
+  for (const StoredValue& value : ValuesAlone(saved)) {
+    GraphAttribute& attribute = attributes.emplace_back();
+    attribute.name = attribute.key = value.key;
+    if (IsPlain(value)) {
+      attribute.dtype = value.parts[0].dtype;
+      attribute.shape = value.parts[0].shape;
+    } else {
+      attribute.typestr = value.typestr;
+    }
+  }
+  return GraphOfArrays(std::move(attributes));
+}
+
+// Rank 0 only.
+StatusOr<std::string> EncodeStoredGraph(const SavedCheckpoint& saved) {
+  const bool by_name = saved.graph.node_name.empty();
+  ObjectGraph graph;
+  if (by_name) {
+    graph = GraphOfAll(saved);
+  } else {
+    BELAY_ASSIGN_OR_RETURN(
+        graph, FromStoredGraph(saved.graph, saved.arrays, saved.values));
+  }
+  return Cat(by_name ? "n" : "g", EncodeGraph(graph));
+}
+
+// Station graph: what is stored, on all ranks. Collective; agreed.
+StatusOr<OpenedGraph> ShareGraph(RestoreRun& run) {
+  run.stations.Enter("graph");
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes,
+      FromRoot(run.team, [&] { return EncodeStoredGraph(run.saved); }));
+  StatusOr<ObjectGraph> graph = DecodeGraph(std::string_view(bytes).substr(1));
+  BELAY_RETURN_IF_AGREED(Agree(run.team, graph.status()));
+  return OpenedGraph{.graph = *std::move(graph), .by_name = bytes[0] == 'n'};
+}
+
+// Puts together what the ranks found. Collective; agreed.
+StatusOr<LoadStatus> ReportTogether(Team& team, const Restoration& restoration,
+                                    const RankMatch& mine) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
+                                Gather(team, EncodeRankMatch(mine)));
+  const auto report = [&]() -> StatusOr<std::string> {
+    std::vector<RankMatch> matches;
+    for (const std::string& text : gathered) {
+      BELAY_ASSIGN_OR_RETURN(matches.emplace_back(), DecodeRankMatch(text));
+    }
+    BELAY_ASSIGN_OR_RETURN(const LoadReport all,
+                           MakeLoadReport(restoration.saved, matches));
+    return EncodeLoadReport(all);
+  };
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(team, [&] {
+                                  return WithMemory("the reports of all ranks",
+                                                    report);
+                                }));
+  StatusOr<LoadReport> merged = DecodeLoadReport(bytes);
+  StatusOr<LoadReport> own = MakeLoadReport(restoration.saved, {mine});
+  BELAY_RETURN_IF_AGREED(
+      Agree(team, merged.ok() ? own.status() : merged.status()));
+  return LoadStatus(restoration.by_name ? LoadStatus::Kind::kNameBased
+                                        : LoadStatus::Kind::kObjectGraph,
+                    *std::move(merged), {*std::move(own)});
+}
+
+// Whether any rank has something to read. Collective; agreed.
+StatusOr<bool> AnyReads(Team& team, const MatchResult& match) {
+  std::vector<int64_t> reads = {static_cast<int64_t>(match.reads.size())};
+  BELAY_RETURN_IF_AGREED(MaxAll(team, reads));
+  return reads[0] > 0;
+}
+
+// What the arguments say of each value, by live value; of the save counter
+// only the options. Collective; agreed.
+StatusOr<std::vector<RestoreChoice>> ChooseTogether(RestoreRun& run,
+                                                    const LiveGraph& live) {
+  std::vector<RestoreChoice> choices;
+  if (run.options.args.empty() && !run.options.selects) {
+    choices.assign(live.values.size(),
+                   {.tolerance = MostTolerance(run.options)});
+    return choices;
+  }
+  std::vector<std::string_view> keys;
+  for (const LiveValue& value : live.values) {
+    keys.push_back(live.AttributeOf(value).key);
+  }
+  const RestoreChoice of_counter = {
+      .tolerance = {.dtype = run.options.allow_dtype_cast,
+                    .lengths = run.options.allow_shape_mismatch}};
+  BELAY_ASSIGN_OR_RETURN_AGREED(const RestoreChooser chooser,
+                                AgreeOnChooser(run, keys));
+  BELAY_RETURN_IF_AGREED(Agree(run.team, Guarded([&] {
+                                 for (std::string_view key : keys) {
+                                   choices.push_back(key == SaveCounterKey()
+                                                         ? of_counter
+                                                         : chooser.Choose(key));
+                                 }
+                                 return absl::OkStatus();
+                               })));
+  return choices;
+}
+
+// Adds a shard of a value that is stored under `key`.
+Status AddShard(const Shard& shard, const std::string& key,
+                const RestoreChoice& choice, ValuesToRead& values) {
+  RestoreChoice of_shard = {.stored_key = key,
+                            .tolerance = choice.tolerance,
+                            .transform = choice.transform};
+  // Some rows would get nothing.
+  if (shard.rows != nullptr) of_shard.tolerance.lengths = false;
+  BELAY_ASSIGN_OR_RETURN(Shard found, FindElements(shard));
+  BELAY_ASSIGN_OR_RETURN(std::vector<Shard> parts,
+                         WithGhostCells(std::move(found)));
+  for (Shard& part : parts) {
+    BELAY_RETURN_IF_ERROR(values.Add(std::move(part), of_shard));
+  }
+  return absl::OkStatus();
+}
+
+// What is matched, each with the tolerance that was chosen for it.
+StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
+                              const std::vector<KeyedValue>& reads,
+                              const std::vector<RestoreChoice>& choices,
+                              const HandlerTable& table) {
+  ValuesToRead values;
+  for (const KeyedValue& keyed : reads) {
+    const LiveValue& value = live.values[keyed.value];
+    const RestoreChoice& choice = choices[keyed.value];
+    const Tolerance tolerance = choice.tolerance;
+    if (value.handled.address != nullptr) {
+      BELAY_ASSIGN_OR_RETURN(
+          TypeHandlerPtr handler,
+          HandlerFor({keyed.key, value.handled, value.handler}, table));
+      BELAY_RETURN_IF_ERROR(CheckNotComputed(keyed.key, choice));
+      values.handled.push_back({.key = keyed.key,
+                                .value = value.handled,
+                                .handler = std::move(handler),
+                                .tolerance = tolerance});
+    }
+    for (const Shard& shard : value.shards) {
+      BELAY_RETURN_IF_ERROR(AddShard(shard, keyed.key, choice, values));
+    }
+  }
+  return values;
+}
+
+// Matches the objects with a checkpoint and reads what is matched; only for
+// that it has to be open. Collective; agreed.
+StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
+                                    const LiveGraph& live,
+                                    PendingObjects& pending, bool is_open) {
+  run.stations.Enter("match");
+  Restoration& restoration = pending.restoration;
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<RestoreChoice> choices,
+                                ChooseTogether(run, live));
+  MatchResult match = MatchObjects(restoration, live, objects.restored,
+                                   run.team.rank(), choices);
+  std::vector<std::string>& warnings = match.rank_match.warnings;
+  warnings.insert(warnings.end(), run.problems.begin(), run.problems.end());
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      LoadStatus status,
+      ReportTogether(run.team, restoration, match.rank_match));
+  BELAY_RETURN_IF_AGREED(RefuseMismatches(
+      run.team, pending.source.path, status.report(), run.options.mismatched));
+  status = WithMismatchWarnings(status, run.options.mismatched);
+  BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, AnyReads(run.team, match));
+  if (any) {
+    if (!is_open) BELAY_RETURN_IF_AGREED(OpenStation(run));
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        const RestoreResult read,
+        ReadValues(run, ToRead(live, match.reads, choices, *run.handlers)));
+    status = WithConversions(status, read.conversions);
+    BELAY_RETURN_IF_AGREED(
+        Agree(run.team, HandOverOpaqueStates(live, match.reads)));
+  }
+  RememberMatch(live, match, restoration, objects.restored);
+  pending.is_used_up = status.report().unused.empty();
+  return status;
+}
+
+// A mistake in the options, of objects alone. Local.
+Status CheckOptions(const std::string& path, const RestoreOptions& options) {
+  const Status status = CheckReactionsToObjects(options);
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(
+      absl::StrFormat("restore \"%s\": %s", path, status.message()));
+}
+
+// An empty path restores nothing. Collective.
+StatusOr<LoadStatus> RestoreNow(TrackedObjects& objects,
+                                const std::string& path,
+                                const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(*objects.comm, "restore", path));
+  const StatusOr<LiveGraph> live = objects.Track(options.handlers);
+  RestoreRun run(*objects.comm,
+                 {.path = path, .kind = RestoreSource::Kind::kAny}, options);
+  Status mine = CheckOptions(path, options);
+  if (!path.empty()) mine.Update(live.status());
+  BELAY_RETURN_IF_AGREED(BeginRestore(run, mine));
+  if (path.empty()) return LoadStatus::InitializationOnly();
+  BELAY_RETURN_IF_AGREED(OpenStation(run));
+  BELAY_RETURN_IF_AGREED(PinRestore(run));
+  PendingObjects pending{.source = run.source};
+  BELAY_ASSIGN_OR_RETURN_AGREED(OpenedGraph opened, ShareGraph(run));
+  pending.restoration = {.number = objects.num_restores + 1,
+                         .saved = std::move(opened.graph),
+                         .by_name = opened.by_name};
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      LoadStatus status,
+      RestoreMatched(objects, run, *live, pending, /*is_open=*/true));
+  ++objects.num_restores;
+  std::erase_if(objects.pending,
+                [](const PendingObjects& older) { return older.is_used_up; });
+  objects.pending.push_back(std::move(pending));
+  return status;
+}
+
+// Continues one restore. Collective.
+StatusOr<LoadStatus> RestoreMore(TrackedObjects& objects,
+                                 const StatusOr<LiveGraph>& live,
+                                 PendingObjects& pending,
+                                 const RestoreOptions& options) {
+  RestoreRun run(*objects.comm, pending.source, options);
+  Status mine = CheckOptions(pending.source.path, options);
+  mine.Update(live.status());
+  BELAY_RETURN_IF_AGREED(BeginRestore(run, mine));
+  return RestoreMatched(objects, run, *live, pending, /*is_open=*/false);
+}
+
+// Ranks may have restored with different Checkpoints. Collective.
+Status AgreeOnPending(const TrackedObjects& objects,
+                      const RestoreOptions& options) {
+  Team team{*objects.comm, Deadline(*objects.comm, options.deadline_seconds,
+                                    "restore what is deferred")};
+  return AgreeSame(team, "restore: the number of pending restores",
+                   objects.pending.size());
+}
+
+// A checkpoint that was deleted or replaced since. Equal on all ranks for an
+// agreed status.
+bool IsGone(const Status& status) {
+  return absl::IsNotFound(status) || absl::IsFailedPrecondition(status);
+}
+
+// What was restored is equal on all ranks. Collective.
+Status CheckCounter(const TrackedObjects& objects, const std::string& path,
+                    const RestoreOptions& options) {
+  const int64_t counter = objects.counter;
+  if (counter >= 0 && counter < INT64_MAX) return absl::OkStatus();
+  Team team{*objects.comm, Deadline(*objects.comm, options.deadline_seconds,
+                                    absl::StrFormat("restore \"%s\"", path))};
+  return Agree(team, absl::DataLossError(absl::StrFormat(
+                         "restore \"%s\": the save counter is out of range "
+                         "(need 0 to %d, found %d)",
+                         path, INT64_MAX - 1, counter)));
+}
+
+}  // namespace
+
+StatusOr<LoadStatus> Checkpoint::Read(const std::string& path,
+                                      const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "read"));
+  const int64_t counter = objects_->counter;
+  // An empty path is no checkpoint, as any other that is not there.
+  StatusOr<LoadStatus> status =
+      RestoreNow(*objects_, path.empty() ? "." : path, options);
+  objects_->counter = counter;
+  return status;
+}
+
+StatusOr<LoadStatus> Checkpoint::Restore(const std::string& path,
+                                         const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "restore"));
+  const int64_t counter = objects_->counter;
+  const bool had_counter = std::exchange(
+      objects_->has_counter, objects_->has_counter || !path.empty());
+  StatusOr<LoadStatus> status = RestoreNow(*objects_, path, options);
+  if (status.ok()) {
+    const Status sound = CheckCounter(*objects_, path, options);
+    if (!sound.ok()) status = sound;
+  }
+  if (!status.ok()) {
+    objects_->counter = counter;
+    objects_->has_counter = had_counter;
+  } else if (!path.empty()) {
+    objects_->is_counter_restored = true;
+  }
+  return status;
+}
+
+StatusOr<LoadStatus> Checkpoint::RestoreDeferred(
+    const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "restore"));
+  BELAY_RETURN_IF_AGREED(CheckComm(*objects_->comm, "restore", ""));
+  BELAY_RETURN_IF_AGREED(AgreeOnPending(*objects_, options));
+  std::vector<PendingObjects>& pending = objects_->pending;
+  if (pending.empty()) return LoadStatus::InitializationOnly();
+  const StatusOr<LiveGraph> live = objects_->Track(options.handlers);
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const LoadStatus newest,
+      RestoreMore(*objects_, live, pending.back(), options));
+  LoadReport report = newest.report();
+  // What a newer one restores, an older one leaves alone.
+  for (size_t i = pending.size() - 1; i-- > 0;) {
+    const Status status =
+        RestoreMore(*objects_, live, pending[i], options).status();
+    if (IsGone(status)) {
+      report.warnings.push_back(
+          Cat("no longer pending: ", std::string(status.message())));
+      pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      BELAY_RETURN_IF_AGREED(status);
+    }
+  }
+  return LoadStatus(newest.kind(), std::move(report), newest.rank_reports());
+}
+
+}  // namespace belay

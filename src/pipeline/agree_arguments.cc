@@ -1,0 +1,25 @@
+#include "pipeline/agree_arguments.h"
+
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "bytes/fingerprint.h"
+#include "bytes/wire.h"
+
+namespace belay {
+
+Status AgreeOnArguments(Team& team, std::string_view operation,
+                        const std::vector<CommonOption>& arguments) {
+  WireWriter all;
+  for (const CommonOption& argument : arguments) all.PutText(argument.bytes);
+  const Status same = AgreeSame(team, Cat(operation, ": an argument"),
+                                Fingerprint(all.bytes()));
+  if (!absl::IsInvalidArgument(same)) return same;
+  // All ranks know that something differs; what it is, is asked only now.
+  for (const CommonOption& argument : arguments) {
+    BELAY_RETURN_IF_AGREED(AgreeSame(team, Cat(operation, ": ", argument.name),
+                                     Fingerprint(argument.bytes)));
+  }
+  return same;
+}
+
+}  // namespace belay

@@ -1,0 +1,160 @@
+#include "pipeline/listing.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "belay/state.h"
+#include "graph/match/graph_match.h"
+#include "plan/save/save_args.h"
+#include "plan/shard_device.h"
+#include "plan/stored/stored_values.h"
+#include "values/rows/id_block.h"
+#include "values/struct_layout.h"
+
+namespace belay {
+namespace {
+
+// The length of a text; 0 for other types.
+int64_t StringBytes(const Shard& shard) {
+  if (shard.dtype != DType::kString) return 0;
+  return static_cast<int64_t>(shard.text->size());
+}
+
+void PutDevice(const DeviceSpec& device, WireWriter& out) {
+  out.PutText(device.job.value_or(""));
+  out.Put(device.replica.value_or(-1));
+  out.PutText(device.device_type.value_or(""));
+  out.Put(device.device_index.value_or(-1));
+}
+
+// What rank 0 cannot know of the device of a listed shard.
+std::string OwnDeviceOf(const Shard& shard) {
+  if (!shard.device.job || !shard.device.task) return "";
+  return OwnDevice(shard.device,
+                   DefaultDevice(*shard.device.job, *shard.device.task,
+                                 shard.layout, shard.replica));
+}
+
+}  // namespace
+
+std::vector<Shard> ListShards(std::vector<Shard> shards, int rank) {
+  for (Shard& shard : shards) {
+    if (shard.replica == State::kReplicaIsRank) shard.replica = rank;
+  }
+  return shards;
+}
+
+Status MapToDevices(std::vector<Shard>& shards, const JobEnvironment& job,
+                    int rank) {
+  return CompleteDevices(shards, *JobDevice(job, 0, rank).job, rank);
+}
+
+std::string JobOf(const std::vector<Shard>& shards) {
+  if (shards.empty()) return std::string(kDefaultJob);
+  return *shards[0].device.job;
+}
+
+void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
+  for (const Shard& shard : shards) {
+    out.PutText(shard.key);
+    out.Put(shard.dtype);
+    out.PutShape(shard.global_shape);
+    // Axes of the box are checked by the planner, so they may differ here.
+    out.PutShape(shard.box.offset);
+    out.PutShape(shard.box.shape);
+    out.Put(shard.replica);
+    out.Put(StringBytes(shard));
+    out.PutText(shard.layout);
+    out.Put(shard.rows != nullptr);
+    out.Put(HasIds(shard));
+    out.Put(shard.rows != nullptr ? shard.rows->count : -1);
+    out.PutText(FieldsTextOf(shard));
+    PutDevice(shard.device, out);
+  }
+}
+
+DType F32Stored(const SaveOptions& options) {
+  return options.float32_as_bfloat16 ? DType::kBF16 : DType::kF32;
+}
+
+StatusOr<DType> StoredDType(const ArgsByKey& args, const SaveOptions& options,
+                            const std::string& key, DType dtype) {
+  if (key == SaveCounterKey()) return dtype;
+  return DTypeToStore(args, F32Stored(options), key, dtype);
+}
+
+bool StoresAllAsTheyAre(const SaveOptions& options) {
+  return !options.float32_as_bfloat16 && options.args.empty();
+}
+
+StatusOr<std::vector<StoredForm>> FormsToStore(const std::vector<Shard>& shards,
+                                               const SaveOptions& options) {
+  std::vector<StoredForm> forms;
+  if (StoresAllAsTheyAre(options)) return forms;
+  BELAY_ASSIGN_OR_RETURN(const ArgsByKey args, CompileArgs(options.args));
+  forms.reserve(shards.size());
+  bool differs = false;
+  for (const Shard& shard : shards) {
+    BELAY_ASSIGN_OR_RETURN(const DType dtype,
+                           StoredDType(args, options, shard.key, shard.dtype));
+    if (dtype != shard.dtype && shard.structs != nullptr) {
+      return absl::InvalidArgumentError(Cat(
+          "store \"", shard.key, "\": the fields of its structs keep their ",
+          "dtypes (found dtype ", DTypeName(dtype), " in its arguments)"));
+    }
+    differs = differs || dtype != shard.dtype;
+    forms.push_back({.dtype = dtype, .shape = shard.global_shape});
+  }
+  if (!differs) forms.clear();
+  return forms;
+}
+
+Status CheckHandledForms(const std::vector<ListedValue>& values,
+                         const std::vector<Shard>& shards,
+                         const std::vector<StoredForm>& forms) {
+  if (forms.empty()) return absl::OkStatus();
+  std::map<std::string, const ListedValue*> value_of;  // by key of the part
+  for (const ListedValue& value : values) {
+    if (!IsStandardTypestr(value.typestr)) continue;
+    const bool is_container = IsBuiltinTypestr(value.typestr);
+    for (const std::string& part : value.parts) {
+      if (is_container) continue;
+      value_of[PartKey(value.key, part)] = &value;
+    }
+  }
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const auto found = value_of.find(shards[i].key);
+    if (found == value_of.end() || forms[i].dtype == shards[i].dtype) continue;
+    return absl::InvalidArgumentError(
+        Cat("args \"", shards[i].key, "\": it is a part of \"",
+            found->second->key, "\", whose handler \"", found->second->typestr,
+            "\" needs its dtype again (need ", DTypeName(shards[i].dtype),
+            ", found ", DTypeName(forms[i].dtype), ")"));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards,
+                                      const std::vector<StoredForm>& forms) {
+  std::vector<ShardInfo> infos;
+  infos.reserve(shards.size());
+  for (const Shard& shard : shards) {
+    infos.push_back({.key = shard.key,
+                     .dtype = shard.dtype,
+                     .global_shape = shard.global_shape,
+                     .box = shard.box,
+                     .replica = shard.replica,
+                     .string_bytes = StringBytes(shard),
+                     .layout = shard.layout,
+                     .device = OwnDeviceOf(shard),
+                     .fields = FieldsTextOf(shard)});
+  }
+  for (size_t i = 0; i < forms.size(); ++i) infos[i].dtype = forms[i].dtype;
+  return infos;
+}
+
+}  // namespace belay

@@ -1,0 +1,111 @@
+#include "pipeline/stations.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+
+namespace belay {
+
+namespace {
+
+// Takes the sums of `stripes` of CombineCounters.
+void TakeStripes(std::span<const int64_t> sums, TransferCounters& counters) {
+  counters.stripe_writers = sums[0];
+  counters.stripe_requests = sums[1];
+  const auto servers = sums.subspan(2);
+  counters.stripe_servers = std::ssize(servers);
+  for (const int64_t requests : servers) {
+    counters.busiest_server_requests =
+        std::max(counters.busiest_server_requests, requests);
+  }
+}
+
+}  // namespace
+
+void Stations::Enter(std::string_view name, std::span<const std::string> work) {
+  const auto now = std::chrono::steady_clock::now();
+  if (times_.size() > num_before_) {
+    times_.back().seconds = std::chrono::duration<double>(now - since_).count();
+  }
+  times_.push_back({std::string(name), 0});
+  since_ = now;
+  team_.deadline.Enter(name, work);
+}
+
+std::vector<StationTime> Stations::Finish() {
+  Enter("clean up");
+  times_.pop_back();
+  return std::move(times_);
+}
+
+Status CheckComm(const Comm& comm, std::string_view operation,
+                 const std::string& dir) {
+  if (comm.raw() != MPI_COMM_NULL) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s \"%s\": the communicator is closed or was moved from",
+                      operation, dir));
+}
+
+StatusOr<std::vector<bool>> AgreeOnStructure(Team& team, const Status& mine,
+                                             std::span<const uint64_t> numbers,
+                                             std::span<uint64_t> sums) {
+  // Every rank adds its number, and rank 0 takes its own away for each of them:
+  // what is left is the sum of the differences from rank 0's.
+  const uint64_t weight =
+      team.is_root() ? 1 - static_cast<uint64_t>(team.size()) : 1;
+  std::vector<int64_t> ballot;
+  for (const uint64_t number : numbers) {
+    ballot.push_back(static_cast<int64_t>(number * weight));
+  }
+  for (const uint64_t sum : sums) ballot.push_back(static_cast<int64_t>(sum));
+  team.agreement_bytes += std::ssize(ballot) * 8 + 8;  // and the Status
+  BELAY_RETURN_IF_AGREED(SumAll(team, ballot, mine));
+  std::vector<bool> same;
+  for (size_t i = 0; i < numbers.size(); ++i) same.push_back(ballot[i] == 0);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    sums[i] = static_cast<uint64_t>(ballot[numbers.size() + i]);
+  }
+  return same;
+}
+
+Status CombineCounters(Team& team, TransferCounters& mine,
+                       std::span<const int64_t> stripes) {
+  std::vector<int64_t> sums = {mine.bytes, mine.io_calls, mine.delivered_bytes};
+  sums.insert(sums.end(), stripes.begin(), stripes.end());
+  BELAY_RETURN_IF_AGREED(SumAll(team, sums));
+  mine.bytes = sums[0];
+  mine.io_calls = sums[1];
+  mine.delivered_bytes = sums[2];
+  if (!stripes.empty()) TakeStripes(std::span(sums).subspan(3), mine);
+  std::vector<int64_t> largest = {mine.collective_io,   mine.files,
+                                  team.messages + 1,    mine.peak_memory_bytes,
+                                  team.agreement_bytes, mine.staged_bytes};
+  const size_t num_counters = largest.size();
+  for (const StationTime& time : mine.stations) {
+    largest.push_back(static_cast<int64_t>(time.seconds * 1e9));
+  }
+  BELAY_RETURN_IF_AGREED(MaxAll(team, largest));
+  mine.collective_io = largest[0];
+  mine.files = largest[1];
+  mine.messages = largest[2];
+  mine.peak_memory_bytes = largest[3];
+  mine.agreement_bytes = largest[4];
+  mine.staged_bytes = largest[5];
+  for (size_t i = 0; i < mine.stations.size(); ++i) {
+    mine.stations[i].seconds =
+        static_cast<double>(largest[num_counters + i]) * 1e-9;
+  }
+  return absl::OkStatus();
+}
+
+int64_t PeakMemoryBytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+}  // namespace belay

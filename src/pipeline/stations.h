@@ -1,0 +1,68 @@
+// The frame that Save and Restore share: stations, gates and counters.
+
+#ifndef BELAY_PIPELINE_STATIONS_H_
+#define BELAY_PIPELINE_STATIONS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "belay/options.h"
+#include "belay/status.h"
+#include "mpi/collective.h"
+
+namespace belay {
+
+// Names where this rank is, for the deadline, and measures how long it stays.
+class Stations {
+ public:
+  // `before`: those that an earlier team has been at. Equal on all ranks but
+  // for the seconds.
+  explicit Stations(Team& team, std::vector<StationTime> before = {})
+      : team_(team), times_(std::move(before)), num_before_(times_.size()) {}
+
+  // Ends the current station and begins the next. `work` as for the deadline.
+  // Local.
+  void Enter(std::string_view name, std::span<const std::string> work = {});
+  // Ends the last station and returns all times. Local.
+  std::vector<StationTime> Finish();
+
+ private:
+  Team& team_;
+  std::vector<StationTime> times_;
+  size_t num_before_;
+  std::chrono::steady_clock::time_point since_;
+};
+
+// Checks that there is something to talk over; without, nothing can be agreed.
+// Local, and equal on all ranks of a sound program.
+// Errors: FailedPrecondition - the communicator is closed or was moved from.
+Status CheckComm(const Comm& comm, std::string_view operation,
+                 const std::string& dir);
+
+// Agrees on a Status, and tells for each number whether all ranks passed the
+// same, in one reduction that counts as agreeing on the structure. Collective;
+// agreed. The numbers are fingerprints, or 0: of others the differences might
+// add up to nothing. `sums`, as many on all ranks, become those of all ranks,
+// modulo 2^64.
+StatusOr<std::vector<bool>> AgreeOnStructure(Team& team, const Status& mine,
+                                             std::span<const uint64_t> numbers,
+                                             std::span<uint64_t> sums = {});
+
+// Combines the counters of all ranks as TransferCounters says. Collective;
+// agreed. `mine` has this rank's numbers; `stripes` those of the stripes that
+// it wrote to: how many, requests, and requests of each server. As many on all
+// ranks; empty: no stripes are counted.
+Status CombineCounters(Team& team, TransferCounters& mine,
+                       std::span<const int64_t> stripes = {});
+
+// The most memory that this process has used, in bytes. Local.
+int64_t PeakMemoryBytes();
+
+}  // namespace belay
+
+#endif  // BELAY_PIPELINE_STATIONS_H_

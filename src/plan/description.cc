@@ -1,0 +1,218 @@
+#include "plan/description.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "bytes/wire.h"
+
+namespace belay {
+namespace {
+
+// What an entry begins with: the place of a shard, perhaps with these bits if
+// the shard has a device of its own or is structs, or one of the others.
+constexpr uint8_t kHasDevice = 16;
+constexpr uint8_t kHasFields = 32;
+constexpr uint8_t kJob = 253;
+constexpr uint8_t kNode = 254;
+constexpr uint8_t kValue = 255;
+
+using Layouts = absl::flat_hash_map<std::string, std::shared_ptr<const Layout>>;
+
+// The layout of that text, or null: a text that a caller has made up.
+std::shared_ptr<const Layout> LayoutOf(const std::string& text,
+                                       Layouts& known) {
+  const auto [found, is_new] = known.try_emplace(text);
+  if (is_new) {
+    StatusOr<Layout> layout = Layout::Parse(text);
+    if (layout.ok()) {
+      found->second = std::make_shared<const Layout>(*std::move(layout));
+    }
+  }
+  return found->second;
+}
+
+bool LiesAsLaidOut(const ShardInfo& shard, int rank, Layouts& layouts) {
+  if (shard.layout.empty()) return false;
+  const std::shared_ptr<const Layout> layout = LayoutOf(shard.layout, layouts);
+  if (layout == nullptr) return false;
+  const StatusOr<Box> box = layout->LocalBox(shard.global_shape, rank);
+  return box.ok() && *box == shard.box &&
+         layout->Replica(rank) == shard.replica;
+}
+
+Place PlaceOf(const ShardInfo& shard, int rank, Layouts& layouts) {
+  if (LiesAsLaidOut(shard, rank, layouts)) return Place::kLayout;
+  const bool is_whole =
+      shard.replica == rank && shard.box == WholeBox(shard.global_shape);
+  return is_whole ? Place::kWhole : Place::kBox;
+}
+
+WireWriter BeginEntry(const ShardInfo& shard, Place place) {
+  WireWriter out;
+  const bool has_device = !shard.device.empty();
+  const bool has_fields = !shard.fields.empty();
+  out.Put<uint8_t>(static_cast<uint8_t>(place) | (has_device ? kHasDevice : 0) |
+                   (has_fields ? kHasFields : 0));
+  out.PutText(shard.key);
+  out.Put(shard.dtype);
+  out.PutShape(shard.global_shape);
+  out.Put(shard.string_bytes);
+  out.PutText(shard.layout);
+  if (has_device) out.PutText(shard.device);
+  if (has_fields) out.PutText(shard.fields);
+  return out;
+}
+
+std::string OwnEntry(const ShardInfo& shard, uint64_t skipped) {
+  WireWriter out = BeginEntry(shard, Place::kBox);
+  out.Put(skipped);
+  // Axes of the box are checked by the planner, so they may differ here.
+  out.PutShape(shard.box.offset);
+  out.PutShape(shard.box.shape);
+  out.Put(shard.replica);
+  return out.Take();
+}
+
+std::string ValueEntry(const ListedValue& value) {
+  WireWriter out;
+  out.Put(kValue);
+  out.PutText(value.key);
+  out.PutText(value.typestr);
+  out.PutTexts(value.parts);
+  out.PutTexts(value.entries);
+  return out.Take();
+}
+
+std::string NodeEntry(int32_t node) {
+  WireWriter out;
+  out.Put(kNode);
+  out.Put(node);
+  return out.Take();
+}
+
+std::string JobEntry(const std::string& job) {
+  WireWriter out;
+  out.Put(kJob);
+  out.PutText(job);
+  return out.Take();
+}
+
+ListedValue GetListedValue(WireReader& in) {
+  ListedValue value;
+  value.key = in.GetText();
+  value.typestr = in.GetText();
+  value.parts = in.GetTexts();
+  value.entries = in.GetTexts();
+  return value;
+}
+
+ListedShard GetShard(Place place, uint8_t begin, WireReader& in,
+                     Layouts& layouts) {
+  ListedShard shard{.info = {}, .place = place, .layout = nullptr};
+  shard.info.key = in.GetText();
+  shard.info.dtype = in.Get<DType>();
+  shard.info.global_shape = in.GetShape();
+  shard.info.string_bytes = in.Get<int64_t>();
+  shard.info.layout = in.GetText();
+  if ((begin & kHasDevice) != 0) shard.info.device = in.GetText();
+  if ((begin & kHasFields) != 0) shard.info.fields = in.GetText();
+  if (place == Place::kLayout) {
+    shard.layout = LayoutOf(shard.info.layout, layouts);
+  }
+  return shard;
+}
+
+// Adds one entry; returns whether it was one.
+bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
+  WireReader in(entry);
+  const auto begin = in.Get<uint8_t>();
+  if (begin == kValue) {
+    list.values.push_back(GetListedValue(in));
+    return in.ok() && in.done();
+  }
+  if (begin == kNode) {
+    list.node = in.Get<int32_t>();
+    return in.ok() && in.done();
+  }
+  if (begin == kJob) {
+    list.job = in.GetText();
+    return in.ok() && in.done();
+  }
+  const uint8_t place = begin & ~(kHasDevice | kHasFields);
+  if (place > static_cast<uint8_t>(Place::kWhole)) return false;
+  ListedShard shard = GetShard(Place{place}, begin, in, layouts);
+  if (shard.place == Place::kLayout && shard.layout == nullptr) return false;
+  if (shard.place == Place::kBox) {
+    const int64_t last = list.before.empty() ? 0 : list.before.back();
+    list.before.push_back(last + in.Get<int64_t>());
+    shard.info.box.offset = in.GetShape();
+    shard.info.box.shape = in.GetShape();
+    shard.info.replica = in.Get<int64_t>();
+  }
+  list.shards.push_back(std::move(shard));
+  return in.ok() && in.done();
+}
+
+}  // namespace
+
+Description Describe(const RankShards& mine, int rank) {
+  Description description;
+  Layouts layouts;
+  uint64_t skipped = 0;  // shared ones since the last own one
+  for (const ShardInfo& shard : mine.shards) {
+    const Place place = PlaceOf(shard, rank, layouts);
+    if (place == Place::kBox) {
+      description.own.push_back(OwnEntry(shard, std::exchange(skipped, 0)));
+    } else {
+      description.shared.push_back(BeginEntry(shard, place).Take());
+      ++skipped;
+    }
+  }
+  if (mine.node != 0) description.own.push_back(NodeEntry(mine.node));
+  if (mine.job != kDefaultJob) description.shared.push_back(JobEntry(mine.job));
+  for (const ListedValue& value : mine.values) {
+    description.shared.push_back(ValueEntry(value));
+  }
+  return description;
+}
+
+StatusOr<ShardList> DecodeList(const Entries& entries) {
+  ShardList list;
+  Layouts layouts;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (AddEntry(entries[i], layouts, list)) continue;
+    return absl::InternalError(
+        Cat("entry ", i, " of ", entries.size(), " describes nothing"));
+  }
+  return list;
+}
+
+Box BoxOnRank(const ListedShard& listed, int rank) {
+  switch (listed.place) {
+    case Place::kLayout:
+      return *listed.layout->LocalBox(listed.info.global_shape, rank);
+    case Place::kWhole:
+      return WholeBox(listed.info.global_shape);
+    case Place::kBox:
+      break;
+  }
+  return listed.info.box;
+}
+
+ShardInfo OnRank(const ListedShard& listed, int rank) {
+  ShardInfo info = listed.info;
+  info.box = BoxOnRank(listed, rank);
+  if (listed.place == Place::kLayout) {
+    info.replica = listed.layout->Replica(rank);
+  } else if (listed.place == Place::kWhole) {
+    info.replica = rank;
+  }
+  return info;
+}
+
+}  // namespace belay

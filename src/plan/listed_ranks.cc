@@ -1,0 +1,194 @@
+#include "plan/listed_ranks.h"
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/status_macros.h"
+
+namespace belay {
+namespace {
+
+// An entry of the table.
+struct Row {
+  int32_t list = 0;
+  int32_t shard = 0;
+};
+
+struct KeyRows {
+  std::string_view key;
+  std::vector<Row> rows;
+};
+
+std::vector<KeyRows> GroupByKey(const std::vector<ShardList>& lists) {
+  std::vector<KeyRows> groups;
+  absl::flat_hash_map<std::string_view, size_t> positions;
+  std::vector<size_t> found;  // of each shard of the last list
+  // Lists mostly have the same keys in the same order.
+  const auto find = [&](std::string_view key, size_t i) {
+    if (i < found.size() && groups[found[i]].key == key) return found[i];
+    const auto [it, fresh] = positions.try_emplace(key, groups.size());
+    if (fresh) groups.push_back({key, {}});
+    return it->second;
+  };
+  for (size_t list = 0; list < lists.size(); ++list) {
+    const std::vector<ListedShard>& shards = lists[list].shards;
+    for (size_t i = 0; i < shards.size(); ++i) {
+      const size_t group = find(shards[i].info.key, i);
+      if (i == found.size()) found.push_back(group);
+      found[i] = group;
+      groups[group].rows.push_back(
+          {static_cast<int32_t>(list), static_cast<int32_t>(i)});
+    }
+  }
+  std::sort(groups.begin(), groups.end(),
+            [](const KeyRows& a, const KeyRows& b) { return a.key < b.key; });
+  return groups;
+}
+
+// Where the rank has listed the i-th shared shard, and the i-th own one.
+int32_t PlaceOfShared(const ShardList& own, int32_t i) {
+  const auto end = std::upper_bound(own.before.begin(), own.before.end(), i);
+  return i + static_cast<int32_t>(end - own.before.begin());
+}
+int32_t PlaceOfOwn(const ShardList& own, int32_t i) {
+  return static_cast<int32_t>(own.before[i]) + i;
+}
+
+// The ranks that have told each list, as shared and as own ones.
+struct Tellers {
+  std::vector<int32_t> shared, own;
+};
+
+std::vector<Tellers> TellersOf(const ListedRanks& listed) {
+  std::vector<Tellers> tellers(listed.lists.size());
+  for (size_t rank = 0; rank < listed.ranks.size(); ++rank) {
+    const auto number = static_cast<int32_t>(rank);
+    tellers[listed.ranks[rank].shared].shared.push_back(number);
+    tellers[listed.ranks[rank].own].own.push_back(number);
+  }
+  return tellers;
+}
+
+// The shards of one key on all ranks, without what they point to.
+std::vector<std::pair<HeldShard, const ListedShard*>> HeldBy(
+    const ListedRanks& listed, const std::vector<Tellers>& tellers,
+    const KeyRows& key) {
+  std::vector<std::pair<HeldShard, const ListedShard*>> held;
+  for (const Row& row : key.rows) {
+    const ListedShard& shard = listed.lists[row.list].shards[row.shard];
+    if (shard.place == Place::kBox) {
+      for (const int32_t rank : tellers[row.list].own) {
+        const ShardList& own = listed.lists[row.list];
+        held.push_back({{rank, PlaceOfOwn(own, row.shard)}, &shard});
+      }
+      continue;
+    }
+    for (const int32_t rank : tellers[row.list].shared) {
+      const ShardList& own = listed.lists[listed.ranks[rank].own];
+      held.push_back({{rank, PlaceOfShared(own, row.shard)}, &shard});
+    }
+  }
+  std::sort(held.begin(), held.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.first.rank, a.first.shard) <
+           std::tie(b.first.rank, b.first.shard);
+  });
+  return held;
+}
+
+}  // namespace
+
+StatusOr<ListedRanks> ListRanks(const Heard& heard) {
+  ListedRanks listed;
+  absl::flat_hash_map<Hash128, int32_t> rows;
+  for (const std::vector<Hash128>& lists : heard.ranks) {
+    for (const Hash128& list : lists) {
+      const auto row = static_cast<int32_t>(rows.size());
+      if (!rows.try_emplace(list, row).second) continue;
+      BELAY_ASSIGN_OR_RETURN(listed.lists.emplace_back(),
+                             DecodeList(heard.lists.at(list)));
+    }
+    listed.ranks.push_back({.shared = rows[lists[0]], .own = rows[lists[1]]});
+  }
+  return listed;
+}
+
+RankShards ShardsOf(const ListedRanks& listed, int rank) {
+  const RankLists& lists = listed.ranks[rank];
+  const ShardList& shared = listed.lists[lists.shared];
+  const ShardList& own = listed.lists[lists.own];
+  RankShards all{.node = own.node,
+                 .shards = {},
+                 .values = shared.values,
+                 .job = shared.job};
+  size_t next = 0;
+  for (size_t i = 0; i < own.shards.size(); ++i) {
+    for (; static_cast<int64_t>(next) < own.before[i]; ++next) {
+      all.shards.push_back(OnRank(shared.shards[next], rank));
+    }
+    all.shards.push_back(own.shards[i].info);
+  }
+  for (; next < shared.shards.size(); ++next) {
+    all.shards.push_back(OnRank(shared.shards[next], rank));
+  }
+  return all;
+}
+
+void ForEachSelected(const ListedRanks& listed, const Selection& selection,
+                     int rank,
+                     absl::FunctionRef<void(const ListedShard&, int32_t)> fn) {
+  const RankLists& lists = listed.ranks[rank];
+  const ShardList& shared = listed.lists[lists.shared];
+  const ShardList& own = listed.lists[lists.own];
+  const std::vector<int32_t>& of_own = selection[lists.own];
+  auto next = of_own.begin();
+  const auto visit_own_until = [&](int32_t number) {
+    for (; next != of_own.end() && PlaceOfOwn(own, *next) < number; ++next) {
+      fn(own.shards[*next], PlaceOfOwn(own, *next));
+    }
+  };
+  for (const int32_t i : selection[lists.shared]) {
+    const int32_t number = PlaceOfShared(own, i);
+    visit_own_until(number);
+    fn(shared.shards[i], number);
+  }
+  visit_own_until(INT32_MAX);
+}
+
+void ForEachToldKey(const ListedRanks& listed,
+                    absl::FunctionRef<void(const std::vector<ToldShard>&)> fn) {
+  const std::vector<Tellers> tellers = TellersOf(listed);
+  std::vector<ToldShard> told;
+  for (const KeyRows& key : GroupByKey(listed.lists)) {
+    told.clear();
+    for (const Row& row : key.rows) {
+      const ListedShard& shard = listed.lists[row.list].shards[row.shard];
+      const Tellers& ranks = tellers[row.list];
+      told.push_back(
+          {&shard, shard.place == Place::kBox ? &ranks.own : &ranks.shared});
+    }
+    fn(told);
+  }
+}
+
+Status ForEachKey(const ListedRanks& listed,
+                  absl::FunctionRef<Status(const std::vector<HeldShard>&)> fn) {
+  const std::vector<Tellers> tellers = TellersOf(listed);
+  std::vector<ShardInfo> infos;
+  std::vector<HeldShard> shards;
+  for (const KeyRows& key : GroupByKey(listed.lists)) {
+    const auto held = HeldBy(listed, tellers, key);
+    infos.clear();
+    shards.clear();
+    for (const auto& [shard, entry] : held) {
+      infos.push_back(OnRank(*entry, shard.rank));
+      shards.push_back(shard);
+    }
+    for (size_t i = 0; i < shards.size(); ++i) shards[i].info = &infos[i];
+    BELAY_RETURN_IF_ERROR(fn(shards));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace belay

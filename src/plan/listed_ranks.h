@@ -1,0 +1,65 @@
+// The shards of all ranks, told once where they are told alike: memory grows
+// with what differs, not with the number of ranks. Pure.
+
+#ifndef BELAY_PLAN_LISTED_RANKS_H_
+#define BELAY_PLAN_LISTED_RANKS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "belay/status.h"
+#include "bytes/telling.h"
+#include "plan/coverage.h"
+#include "plan/description.h"
+#include "plan/plan.h"
+
+namespace belay {
+
+// The lists of one rank, as rows of the table of all.
+struct RankLists {
+  int32_t shared = 0;
+  int32_t own = 0;
+};
+
+struct ListedRanks {
+  std::vector<ShardList> lists;
+  std::vector<RankLists> ranks;
+};
+
+// Makes the table of what rank 0 has heard: the two lists of a Description.
+// Errors: those of DecodeList.
+StatusOr<ListedRanks> ListRanks(const Heard& heard);
+
+// What one rank has listed, in its order.
+RankShards ShardsOf(const ListedRanks& listed, int rank);
+
+// Some entries of each list, as ascending positions in it.
+using Selection = std::vector<std::vector<int32_t>>;
+
+// Calls fn(shard, its number at the rank) for those of them that one rank has
+// told, in its order.
+void ForEachSelected(const ListedRanks& listed, const Selection& selection,
+                     int rank,
+                     absl::FunctionRef<void(const ListedShard&, int32_t)> fn);
+
+// One entry of the table, and who has told it, ascending.
+struct ToldShard {
+  const ListedShard* shard = nullptr;
+  const std::vector<int32_t>* ranks = nullptr;
+};
+
+// Calls fn(entries of one key) for each key, ascending. What `ranks` points to
+// lasts as long as the call.
+void ForEachToldKey(const ListedRanks& listed,
+                    absl::FunctionRef<void(const std::vector<ToldShard>&)> fn);
+
+// Calls fn(shards of one key) for each key, ascending; by rank, and then in the
+// order of listing. The descriptions that the shards point to last as long as
+// the call. Ends with the first error.
+Status ForEachKey(const ListedRanks& listed,
+                  absl::FunctionRef<Status(const std::vector<HeldShard>&)> fn);
+
+}  // namespace belay
+
+#endif  // BELAY_PLAN_LISTED_RANKS_H_

@@ -1,0 +1,249 @@
+#include "plan/plan.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "plan/chunks/filters.h"
+
+namespace belay {
+namespace {
+
+// The number of the first dataset of a file, or of one behind it.
+int32_t FirstDataset(const SavePlan& plan, int32_t file) {
+  const auto first = std::lower_bound(
+      plan.datasets.begin(), plan.datasets.end(), file,
+      [](const StoredDataset& dataset, int32_t f) { return dataset.file < f; });
+  return static_cast<int32_t>(first - plan.datasets.begin());
+}
+
+}  // namespace
+
+int64_t IoElementSize(DType dtype) {
+  return dtype == DType::kString ? 1 : DTypeSize(dtype);
+}
+
+Shape IoShape(const StoredArray& array) {
+  return array.dtype == DType::kString ? Shape{array.string_bytes}
+                                       : array.shape;
+}
+
+int64_t ArrayBytes(const StoredArray& array) {
+  return NumElements(IoShape(array)) * IoElementSize(array.dtype);
+}
+
+int64_t TotalBytes(const SavedCheckpoint& saved) {
+  int64_t bytes = 0;
+  for (const StoredArray& array : saved.arrays) bytes += ArrayBytes(array);
+  return bytes;
+}
+
+std::vector<std::string> LayoutsOf(const SavedCheckpoint& saved) {
+  std::vector<std::string> layouts;
+  for (const StoredArray& array : saved.arrays) {
+    layouts.push_back(array.layout);
+  }
+  const StoredGraph& graph = saved.graph;
+  for (size_t i = 0; i < graph.attribute_array.size(); ++i) {
+    std::string& layout = layouts[graph.attribute_array[i]];
+    if (layout.empty()) layout = graph.attribute_layout[i];
+  }
+  return layouts;
+}
+
+Box IoBox(const ShardInfo& shard) {
+  return shard.dtype == DType::kString ? WholeBox({shard.string_bytes})
+                                       : shard.box;
+}
+
+Shape ChunkGrid(const StoredDataset& dataset) {
+  Shape grid(dataset.chunk.size());
+  for (size_t i = 0; i < grid.size(); ++i) {
+    grid[i] = (dataset.box.shape[i] + dataset.chunk[i] - 1) / dataset.chunk[i];
+  }
+  return grid;
+}
+
+Extent ChunkExtent(const StoredDataset& dataset, const Shape& position,
+                   int64_t element_size) {
+  const Shape grid = ChunkGrid(dataset);
+  Extent extent{.box = {dataset.box.offset, dataset.chunk}};
+  int64_t index = 0;
+  for (size_t i = 0; i < grid.size(); ++i) {
+    index = index * grid[i] + position[i];
+    extent.box.offset[i] += position[i] * dataset.chunk[i];
+  }
+  extent.offset = index * NumElements(dataset.chunk) * element_size;
+  return extent;
+}
+
+Extent WholeExtent(const StoredDataset& dataset) {
+  return {.box = dataset.box, .offset = 0};
+}
+
+std::vector<Extent> ExtentsOf(const StoredDataset& dataset, const Box& box,
+                              int64_t element_size) {
+  const std::optional<Box> wanted = Intersect(dataset.box, box);
+  if (!wanted) return {};
+  if (dataset.chunk.empty()) return {WholeExtent(dataset)};
+
+  const size_t ndim = dataset.chunk.size();
+  Shape first(ndim), last(ndim);
+  for (size_t i = 0; i < ndim; ++i) {
+    const int64_t begin = wanted->offset[i] - dataset.box.offset[i];
+    first[i] = begin / dataset.chunk[i];
+    last[i] = (begin + wanted->shape[i] - 1) / dataset.chunk[i];
+  }
+  std::vector<Extent> extents;
+  for (Shape position = first;;) {
+    extents.push_back(ChunkExtent(dataset, position, element_size));
+    int axis = static_cast<int>(ndim) - 1;
+    while (axis >= 0 && position[axis] == last[axis]) {
+      position[axis] = first[axis];
+      --axis;
+    }
+    if (axis < 0) return extents;
+    ++position[axis];
+  }
+}
+
+std::pair<int32_t, int32_t> FilesOfTeam(const SavePlan& plan, int32_t team) {
+  const auto [first, last] = std::equal_range(
+      plan.files.begin(), plan.files.end(), StoredFile{.team = team},
+      [](const StoredFile& a, const StoredFile& b) { return a.team < b.team; });
+  return {static_cast<int32_t>(first - plan.files.begin()),
+          static_cast<int32_t>(last - plan.files.begin())};
+}
+
+std::vector<std::string> WorkOfRanks(const SavePlan& plan) {
+  std::vector<std::string> work;
+  for (const RankWrites& writes : plan.ranks) {
+    if (writes.orders.empty()) {
+      work.emplace_back("writes nothing");
+      continue;
+    }
+    int64_t more = -1;
+    int32_t last = -1;
+    for (const WriteOrder& order : writes.orders) {
+      more += order.dataset != last ? 1 : 0;
+      last = order.dataset;
+    }
+    const StoredDataset& first = plan.datasets[writes.orders[0].dataset];
+    work.push_back(
+        absl::StrCat("writes \"", plan.arrays[first.array].key, "\""));
+    if (more > 0) {
+      absl::StrAppend(&work.back(), " and ", more,
+                      more == 1 ? " more dataset" : " more datasets");
+    }
+  }
+  return work;
+}
+
+std::vector<RankWrites> TakeWritesByFile(SavePlan& plan, int32_t rank) {
+  const auto [first_file, last_file] = FilesOfTeam(plan, plan.teams[rank]);
+  std::vector<RankWrites> files(last_file - first_file);
+  auto begin = plan.ranks[rank].orders.begin();
+  for (int32_t file = first_file; file < last_file; ++file) {
+    const int32_t first = FirstDataset(plan, file);
+    const auto end = std::lower_bound(
+        begin, plan.ranks[rank].orders.end(), FirstDataset(plan, file + 1),
+        [](const WriteOrder& order, int32_t d) { return order.dataset < d; });
+    RankWrites& writes = files[file - first_file];
+    writes.orders.assign(std::make_move_iterator(begin),
+                         std::make_move_iterator(end));
+    for (WriteOrder& order : writes.orders) {
+      const StoredDataset& dataset = plan.datasets[order.dataset];
+      writes.bytes += NumElements(order.box.shape) *
+                      IoElementSize(plan.arrays[dataset.array].dtype);
+      order.dataset -= first;
+    }
+    begin = end;
+  }
+  plan.ranks[rank] = {};
+  return files;
+}
+
+namespace {
+
+std::string CutText(const StoredDataset& dataset) {
+  if (dataset.chunk.empty()) return "contiguous";
+  const std::string chunk = absl::StrCat("chunk ", ShapeText(dataset.chunk));
+  return dataset.filters.empty()
+             ? chunk
+             : absl::StrCat(chunk, " filters ",
+                            DescribeFilters(dataset.filters));
+}
+
+}  // namespace
+
+std::string ToString(const SavePlan& plan, int64_t max_orders) {
+  std::string text = absl::StrFormat(
+      "save plan: %d arrays, %d datasets, %d files, %d ranks, %d rounds, "
+      "%d blocks\n",
+      plan.arrays.size(), plan.datasets.size(), plan.files.size(),
+      plan.ranks.size(), plan.rounds, plan.num_blocks);
+  for (size_t i = 0; i < plan.files.size(); ++i) {
+    absl::StrAppendFormat(
+        &text, "file %d \"%s\": created by rank %d, %d writers\n", i,
+        plan.files[i].name, plan.files[i].creator, plan.files[i].num_writers);
+  }
+  for (size_t i = 0; i < plan.datasets.size(); ++i) {
+    const StoredDataset& dataset = plan.datasets[i];
+    const StoredArray& array = plan.arrays[dataset.array];
+    absl::StrAppendFormat(
+        &text, "dataset %d: \"%s\" %s %s, box %s, file %d, %s\n", i, array.key,
+        DTypeName(array.dtype), ShapeText(array.shape), BoxText(dataset.box),
+        dataset.file, CutText(dataset));
+  }
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const RankWrites& writes = plan.ranks[rank];
+    absl::StrAppendFormat(&text, "rank %d: %d bytes in %d orders\n", rank,
+                          writes.bytes, writes.orders.size());
+    int64_t shown = 0;
+    for (const WriteOrder& order : writes.orders) {
+      if (shown++ == max_orders) {
+        absl::StrAppend(&text, "  ...\n");
+        break;
+      }
+      absl::StrAppendFormat(
+          &text, "  round %d: shard %d box %s -> dataset %d\n", order.round,
+          order.shard, BoxText(order.box), order.dataset);
+    }
+  }
+  return text;
+}
+
+std::string ToString(const RestorePlan& plan, int64_t max_orders) {
+  std::string text = absl::StrFormat(
+      "restore plan: %d arrays, %d ranks, %d bytes, %d blocks%s%s\n",
+      plan.arrays.size(), plan.ranks.size(), plan.bytes, plan.num_blocks,
+      plan.note.empty() ? "" : "; ", plan.note);
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const RankReads& reads = plan.ranks[rank];
+    absl::StrAppendFormat(&text, "rank %d: %d orders", rank,
+                          reads.orders.size());
+    if (!reads.deliveries.empty()) {
+      absl::StrAppendFormat(&text, ", %d deliveries", reads.deliveries.size());
+    }
+    absl::StrAppend(&text, "\n");
+    int64_t shown = 0;
+    for (const ReadOrder& order : reads.orders) {
+      if (shown++ == max_orders) {
+        absl::StrAppend(&text, "  ...\n");
+        break;
+      }
+      const std::string target = order.position < 0
+                                     ? absl::StrCat("shard ", order.shard)
+                                     : absl::StrCat("stream ", order.position);
+      absl::StrAppendFormat(
+          &text, "  file %d: box %s of extent %s at byte %d -> %s%s\n",
+          order.file, BoxText(order.box), BoxText(order.extent.box),
+          order.extent.offset, target,
+          order.first_block < 0 ? "" : ", checked");
+    }
+  }
+  return text;
+}
+
+}  // namespace belay

@@ -1,0 +1,299 @@
+// Plans: what is written where, and what is read from where. Plain values.
+//
+// In:  the shards of all ranks, without bytes.
+// Out: SavePlan and RestorePlan, made once on rank 0 by the pure functions in
+//      save_planner.h and restore_planner.h, printable, carried out by store/.
+//
+// Boxes in orders are io boxes: those of the array, except that a string of n
+// bytes counts as an array of n single bytes.
+
+#ifndef BELAY_PLAN_PLAN_H_
+#define BELAY_PLAN_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "belay/box.h"
+#include "belay/device.h"
+#include "belay/dtype.h"
+#include "belay/options.h"
+#include "belay/save_args.h"
+#include "bytes/wire.h"
+#include "plan/stored/stored_graph.h"
+#include "plan/stored/stored_rows.h"
+#include "plan/stored/stored_values.h"
+
+namespace belay {
+
+// A shard without its bytes.
+struct ShardInfo {
+  std::string key;
+  DType dtype = DType::kU8;
+  Shape global_shape;
+  Box box;
+  int64_t replica = 0;
+  int64_t string_bytes = 0;  // length of the text; 0 for other types
+  std::string layout = {};   // as text; "": not said
+  // What its device does not have from DefaultDevice (shard_device.h), as text.
+  std::string device = {};
+  std::string fields = {};  // as of StoredArray
+
+  friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
+};
+
+// What one rank lists.
+struct RankShards {
+  int32_t node = 0;  // ranks with the same number share a node
+  std::vector<ShardInfo> shards;
+  std::vector<ListedValue> values;             // those that have handlers
+  std::string job = std::string(kDefaultJob);  // of its device
+};
+
+// One array of a checkpoint.
+struct StoredArray {
+  std::string key;
+  DType dtype = DType::kU8;
+  Shape shape;
+  int64_t string_bytes = 0;
+  std::string args = {};    // those it was saved with, as text; "": none
+  std::string layout = {};  // as text; "": not said, or the graph says it
+  // Of structs, whose bytes are along the last axis (bytes/struct_text.h); "":
+  // it is made of numbers.
+  std::string fields = {};
+
+  friend bool operator==(const StoredArray&, const StoredArray&) = default;
+};
+
+// One dataset of a data file: the piece `box` of an array, contiguous or in
+// chunks.
+struct StoredDataset {
+  int32_t array = 0;
+  int32_t file = 0;
+  Box box;              // io box
+  Shape chunk;          // empty: contiguous
+  int64_t offset = -1;  // of its first byte in the file; -1 while unknown
+  int32_t group = 0;    // of the sharding policy; -1: unknown
+  int32_t task = -1;    // the rank that wrote it all; -1: several, or unknown
+  // Of its chunks. HDF5 alone knows where these lie, so the offset stays -1.
+  std::vector<Filter> filters = {};
+  std::string path = {};  // in its file, of one with filters that is stored
+
+  friend bool operator==(const StoredDataset&, const StoredDataset&) = default;
+};
+
+struct StoredFile {
+  std::string name;
+  int32_t creator = 0;  // the rank that makes the skeleton
+  int64_t bytes = 0;    // size, known once the skeleton exists
+  int32_t num_writers = 0;
+  int32_t team = 0;    // whose ranks take part in writing it
+  int32_t rounds = 0;  // the most that one rank has for it
+
+  friend bool operator==(const StoredFile&, const StoredFile&) = default;
+};
+
+// A region of a file that holds the elements of `box` row-major: a contiguous
+// dataset, or one chunk (whose box may overhang the array).
+struct Extent {
+  Box box;
+  int64_t offset = 0;  // bytes; in a SavePlan relative to the dataset
+};
+
+// One rank writes the part `box` of one of its shards into one extent.
+struct WriteOrder {
+  int32_t shard = 0;
+  int32_t dataset = 0;
+  int32_t round = 0;        // of its file
+  int64_t first_block = 0;  // checksum block 0 of the array
+  Box box;
+  Extent extent;  // of one with filters the dataset
+};
+
+// What one rank writes, into all files or into one of them.
+struct RankWrites {
+  int64_t bytes = 0;
+  std::vector<WriteOrder> orders;  // ascending by dataset, then box
+};
+
+// Shards of one rank, one behind the other in its list, that others hold as
+// well.
+struct ReplicaRange {
+  int32_t first = 0;
+  int32_t count = 0;
+  int64_t weight = 0;  // 1, or 1 - n for the first of n holders
+
+  friend bool operator==(const ReplicaRange&, const ReplicaRange&) = default;
+};
+
+// What one rank compares with others.
+struct ReplicaCheck {
+  std::vector<ReplicaRange> ranges;  // ascending
+  int64_t num_boxes = 0;             // of all ranks; equal on all of them
+};
+
+struct SavePlan {
+  FileLayout file_layout = FileLayout::kShared;
+  std::vector<StoredArray> arrays;      // ascending by key
+  std::vector<StoredDataset> datasets;  // ascending by file, array, box
+  std::vector<StoredFile> files;        // ascending by team
+  std::vector<RankWrites> ranks;
+  // Of each rank the team that it writes files with, one after the other; -1:
+  // it writes none.
+  std::vector<int32_t> teams;
+  // For each dataset, the largest number of orders that one rank has for it.
+  std::vector<int32_t> calls;
+  int64_t rounds = 0;  // of all files of one team, the most of any team
+  int64_t num_blocks = 0;
+  std::vector<std::string> warnings;   // of the sharding policy
+  std::vector<ReplicaCheck> replicas;  // by rank
+};
+
+// What an index says.
+struct SavedCheckpoint {
+  int64_t step = 0;
+  int format_major = 0;
+  int format_minor = 0;
+  FileLayout file_layout = FileLayout::kShared;
+  bool has_checksums = false;
+  std::vector<StoredArray> arrays;
+  std::vector<StoredDataset> datasets;  // ascending by array
+  std::vector<StoredFile> files;
+  std::vector<uint32_t> checksums;  // per block of every array, in order
+  StoredGraph graph;
+  StoredValues values;
+  std::vector<StoredRows> rows;  // ascending by array
+};
+
+// One rank reads the part `box` of one extent into one of its shards.
+struct ReadOrder {
+  int32_t shard = 0;
+  int32_t file = 0;
+  // Block 0 of the array in this restore's numbering; -1 where another order
+  // counts these bytes for the checksum already.
+  int64_t first_block = -1;
+  Box box;
+  Extent extent;  // offset from the start of the file, or of a filtered dataset
+  // Where these bytes begin in the stream that this rank reads for all; -1: it
+  // reads them for this shard alone.
+  int64_t position = -1;
+  int32_t filtered = -1;  // the number of its dataset among those; -1: none
+};
+
+// What one rank has read, `box` dense and row-major, goes to a shard as far as
+// that wants it. The rank that reads gets its own share in the same way.
+struct Delivery {
+  int32_t shard = 0;
+  int32_t reader = 0;    // the rank whose stream it is
+  int64_t position = 0;  // in that stream
+  int64_t bytes = 0;     // of the box
+  Box box;
+};
+
+// A part of a stream on its way from the rank that reads to the one rank of
+// another node that takes it in for all ranks there.
+struct Transit {
+  int32_t peer = 0;  // the other one of the two
+  int64_t position = 0;
+  int64_t bytes = 0;
+};
+
+// A dataset that is read through HDF5, whose filters its chunks pass.
+struct FilteredDataset {
+  std::string path;  // in its file
+  DType dtype = DType::kU8;
+  Box box;  // the piece of the array
+  std::vector<Filter> filters;
+  std::string fields = {};  // as of StoredArray
+};
+
+// How long the text is that a shard of a rank wants.
+struct TextLength {
+  int32_t shard = 0;
+  int64_t bytes = 0;
+};
+
+struct RankReads {
+  std::vector<ReadOrder> orders;
+  std::vector<TextLength> texts;     // of all that it wants
+  std::vector<Delivery> deliveries;  // ascending by position
+};
+
+// How streams go from node to node. Ascending by position.
+struct RankTransits {
+  std::vector<Transit> sends;
+  std::vector<Transit> receives;
+};
+
+struct RestorePlan {
+  std::vector<RankReads> ranks;
+  std::vector<int32_t> arrays;  // those that are read, as numbered in the index
+  std::vector<int64_t> first_blocks;      // of each of them, in this restore
+  std::vector<FilteredDataset> filtered;  // that any rank reads
+  int64_t num_blocks = 0;
+  int64_t bytes = 0;
+  // Bytes that one rank reads for another, and the longest stream of a rank;
+  // none if each rank reads for itself.
+  int64_t delivered_bytes = 0;
+  int64_t stream_bytes = 0;
+  ReadSharing sharing = ReadSharing::kEachRank;  // never kAuto
+  std::string note;                              // why
+};
+
+// Bytes of one io element: 1 for strings.
+int64_t IoElementSize(DType dtype);
+// The array's shape, or {string_bytes} for a string.
+Shape IoShape(const StoredArray& array);
+int64_t ArrayBytes(const StoredArray& array);
+// Of all arrays.
+int64_t TotalBytes(const SavedCheckpoint& saved);
+// How each array was laid out on a mesh, as text; "" where nothing says it.
+std::vector<std::string> LayoutsOf(const SavedCheckpoint& saved);
+// The box of a shard as io box.
+Box IoBox(const ShardInfo& shard);
+
+// Number of chunks per axis, and the extent of the chunk at a grid position.
+// Require a chunked dataset.
+Shape ChunkGrid(const StoredDataset& dataset);
+Extent ChunkExtent(const StoredDataset& dataset, const Shape& position,
+                   int64_t element_size);
+
+// The extent of all of a contiguous dataset, or of one with filters.
+Extent WholeExtent(const StoredDataset& dataset);
+
+// Calls nothing and decides nothing: the extents of a dataset that hold a part
+// of `box`, ascending, offsets relative to the dataset.
+std::vector<Extent> ExtentsOf(const StoredDataset& dataset, const Box& box,
+                              int64_t element_size);
+
+// The files of a team, [first, second).
+std::pair<int32_t, int32_t> FilesOfTeam(const SavePlan& plan, int32_t team);
+
+// Of each rank what it writes, in a few words: `writes "w" and 12 more
+// datasets`.
+std::vector<std::string> WorkOfRanks(const SavePlan& plan);
+
+// Takes out of the plan what a rank writes into each file of its team; datasets
+// are then counted from the first of their file.
+std::vector<RankWrites> TakeWritesByFile(SavePlan& plan, int32_t rank);
+
+// Plans as text, one line per array, file, dataset and order; at most
+// `max_orders` orders per rank.
+std::string ToString(const SavePlan& plan, int64_t max_orders = 20);
+std::string ToString(const RestorePlan& plan, int64_t max_orders = 20);
+
+// For messages between ranks.
+void PutFiltered(WireWriter& out, const std::vector<FilteredDataset>& datasets);
+std::vector<FilteredDataset> GetFiltered(WireReader& in);
+std::string EncodeRankReads(const RankReads& reads);
+RankReads DecodeRankReads(std::string_view bytes);
+std::string EncodeRankTransits(const RankTransits& transits);
+RankTransits DecodeRankTransits(std::string_view bytes);
+std::string EncodeRankWrites(const std::vector<RankWrites>& files);
+std::vector<RankWrites> DecodeRankWrites(std::string_view bytes);
+
+}  // namespace belay
+
+#endif  // BELAY_PLAN_PLAN_H_

@@ -1,0 +1,24 @@
+// A sharding policy, called for tasks that are known to be such.
+
+#ifndef BELAY_PLAN_POLICY_APPLY_POLICY_H_
+#define BELAY_PLAN_POLICY_APPLY_POLICY_H_
+
+#include <vector>
+
+#include "belay/sharding_policy.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// The pieces of one task, at least one.
+using TaskPieces = std::vector<ShardableTensor>;
+
+// As ApplyPolicy, once for each of these tasks. The pieces of one may be of
+// several replicas, as those of a rank are that holds values with layouts.
+// Errors: those of ApplyPolicy.
+StatusOr<std::vector<Grouping>> ApplyToTasks(
+    const ShardingPolicy& policy, const std::vector<TaskPieces>& tasks);
+
+}  // namespace belay
+
+#endif  // BELAY_PLAN_POLICY_APPLY_POLICY_H_

@@ -1,0 +1,51 @@
+// Which of a rank's shards others hold as well, and a number that tells whether
+// they hold the same values. Pure.
+//
+// In:  the boxes of all arrays with their holders. Out: for each rank the
+//      shards with a weight; the weights of one box add up to 0. So does what
+//      the ranks make of them, each of its own values, if these are equal: one
+//      sum over all ranks compares all replicas.
+
+#ifndef BELAY_PLAN_SAVE_REPLICA_CHECK_H_
+#define BELAY_PLAN_SAVE_REPLICA_CHECK_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/shard.h"
+#include "bytes/wire.h"
+#include "plan/plan.h"
+#include "plan/replica_choice.h"
+
+namespace belay {
+
+// By rank. Boxes without elements are left out.
+std::vector<ReplicaCheck> FindReplicas(const std::vector<ArrayBoxes>& arrays,
+                                       int num_ranks);
+
+// A number for all bytes of a shard as they are stored, however they lie in
+// memory. May need a little memory where they do not lie dense.
+uint64_t ReplicaFingerprint(const Shard& shard, uint64_t seed = 0);
+
+// Looks at every byte.
+inline constexpr int64_t kEveryByte = -1;
+
+// This rank's part of the sum, modulo 2^64. `number` counts the saves, equal on
+// all ranks: what is larger than kSampledBytes is looked at in a few places,
+// others each time, and of more than kMostSampled such boxes only so many. Or
+// kEveryByte.
+uint64_t SumOfReplicas(const ReplicaCheck& check,
+                       const std::vector<Shard>& shards, int64_t number);
+
+inline constexpr int64_t kSampledBytes = 256;
+inline constexpr int64_t kMostSampled = 1024;
+
+// For messages between ranks.
+void PutReplicaCheck(WireWriter& out, const ReplicaCheck& check);
+ReplicaCheck GetReplicaCheck(WireReader& in);
+
+}  // namespace belay
+
+#endif  // BELAY_PLAN_SAVE_REPLICA_CHECK_H_

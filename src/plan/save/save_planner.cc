@@ -1,0 +1,317 @@
+#include "plan/save/save_planner.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_format.h"
+#include "base/first_of.h"
+#include "base/status_macros.h"
+#include "bytes/checksum.h"
+#include "geometry/runs.h"
+#include "plan/coverage.h"
+#include "plan/policy/group_files.h"
+#include "plan/replica_choice.h"
+#include "plan/save/file_datasets.h"
+#include "plan/save/replica_check.h"
+#include "plan/save/save_args.h"
+#include "plan/stored/stored_structs.h"
+
+namespace belay {
+namespace {
+
+constexpr size_t kReplicasShown = 8;
+
+Status CheckKey(const HeldShard& first) {
+  const std::string& key = first.info->key;
+  if (!key.empty() && key.find('\0') == std::string::npos) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("plan \"%s\": a key must not be empty or hold a NUL "
+                      "byte (listed by rank %d)",
+                      absl::CEscape(key), first.rank));
+}
+
+// The most elements of a part that one round can take, by bytes and by runs.
+int64_t MaxElements(const Box& part, const Extent& extent, int64_t element_size,
+                    int64_t round_bytes) {
+  const int64_t run = NumElements(part.shape) /
+                      std::max<int64_t>(1, CountRuns(part, part, extent.box));
+  const int64_t by_bytes = round_bytes / element_size;
+  const int64_t by_runs =
+      run > by_bytes / kMaxRunsPerRound + 1 ? by_bytes : run * kMaxRunsPerRound;
+  return std::max<int64_t>(1, std::min(by_bytes, by_runs));
+}
+
+// The chunks that hold a part of a piece, counted from the dataset's corner.
+Box ChunksOf(const StoredDataset& dataset, const Box& piece) {
+  Box chunks = piece;
+  for (size_t i = 0; i < dataset.chunk.size(); ++i) {
+    const int64_t begin = piece.offset[i] - dataset.box.offset[i];
+    const int64_t last = (begin + piece.shape[i] - 1) / dataset.chunk[i];
+    chunks.offset[i] = begin / dataset.chunk[i];
+    chunks.shape[i] = last - chunks.offset[i] + 1;
+  }
+  return chunks;
+}
+
+// The elements of a box of chunks.
+Box ElementsOf(const StoredDataset& dataset, const Box& chunks) {
+  Box box = chunks;
+  for (size_t i = 0; i < dataset.chunk.size(); ++i) {
+    box.offset[i] = dataset.box.offset[i] + chunks.offset[i] * dataset.chunk[i];
+    box.shape[i] = chunks.shape[i] * dataset.chunk[i];
+  }
+  return box;
+}
+
+// Turns a piece of a dataset with filters into orders, each of whole chunks:
+// one that is written twice passes its filters twice, and there and back.
+void AddFilteredOrders(const WritePiece& piece, int32_t index,
+                       int64_t first_block, int64_t round_bytes,
+                       SavePlan& plan) {
+  const StoredDataset& dataset = plan.datasets[index];
+  const int64_t chunk_bytes = NumElements(dataset.chunk) *
+                              IoElementSize(plan.arrays[piece.array].dtype);
+  // HDF5 holds the elements of a call once more, and once filtered.
+  const int64_t chunks = std::max<int64_t>(1, round_bytes / 3 / chunk_bytes);
+  ForEachTile(ChunksOf(dataset, piece.box), chunks, [&](const Box& tile) {
+    plan.ranks[piece.rank].orders.push_back(
+        {.shard = piece.shard,
+         .dataset = index,
+         .first_block = first_block,
+         .box = *Intersect(ElementsOf(dataset, tile), piece.box),
+         .extent = WholeExtent(dataset)});
+  });
+}
+
+// Turns a piece into orders: one per extent and tile.
+void AddOrders(const WritePiece& piece, int32_t index, int64_t first_block,
+               int64_t round_bytes, SavePlan& plan) {
+  const StoredDataset& dataset = plan.datasets[index];
+  if (!dataset.filters.empty()) {
+    return AddFilteredOrders(piece, index, first_block, round_bytes, plan);
+  }
+  const StoredArray& array = plan.arrays[piece.array];
+  const int64_t element_size = IoElementSize(array.dtype);
+  // Structs are written whole.
+  const int64_t least = array.fields.empty() ? 1 : array.shape.back();
+  std::vector<WriteOrder>& orders = plan.ranks[piece.rank].orders;
+  for (const Extent& extent : ExtentsOf(dataset, piece.box, element_size)) {
+    const Box part = *Intersect(extent.box, piece.box);
+    const int64_t most = MaxElements(part, extent, element_size, round_bytes);
+    ForEachTile(part, std::max(least, most), [&](const Box& tile) {
+      orders.push_back({.shard = piece.shard,
+                        .dataset = index,
+                        .first_block = first_block,
+                        .box = tile,
+                        .extent = extent});
+    });
+  }
+}
+
+void SortOrders(RankWrites& writes) {
+  std::sort(writes.orders.begin(), writes.orders.end(),
+            [](const WriteOrder& a, const WriteOrder& b) {
+              return std::tie(a.dataset, a.extent.offset, a.box.offset) <
+                     std::tie(b.dataset, b.extent.offset, b.box.offset);
+            });
+}
+
+// Numbers the rounds of one rank's orders, file by file. Those for datasets
+// with filters have none.
+void CutIntoRounds(int64_t round_bytes, RankWrites& writes, SavePlan& plan) {
+  int32_t round = 0, file = -1;
+  int64_t in_round = 0, runs_in_round = 0;
+  for (WriteOrder& order : writes.orders) {
+    const StoredDataset& stored = plan.datasets[order.dataset];
+    if (!stored.filters.empty()) continue;
+    const int64_t bytes = NumElements(order.box.shape) *
+                          IoElementSize(plan.arrays[stored.array].dtype);
+    const int64_t runs = CountRuns(order.box, order.box, order.extent.box);
+    const bool is_full =
+        in_round > 0 && (bytes > round_bytes - in_round ||
+                         runs > kMaxRunsPerRound - runs_in_round);
+    if (is_full || stored.file != file) {
+      round = stored.file == file ? round + 1 : 0;
+      file = stored.file;
+      in_round = 0;
+      runs_in_round = 0;
+    }
+    in_round += bytes;
+    runs_in_round += runs;
+    order.round = round;
+    plan.files[file].rounds = std::max(plan.files[file].rounds, round + 1);
+  }
+}
+
+// Counts what one rank writes: its bytes, and its calls for each dataset.
+void CountCalls(RankWrites& writes, SavePlan& plan) {
+  int32_t calls = 0, dataset = -1;
+  for (const WriteOrder& order : writes.orders) {
+    const StoredDataset& stored = plan.datasets[order.dataset];
+    writes.bytes += NumElements(order.box.shape) *
+                    IoElementSize(plan.arrays[stored.array].dtype);
+    calls = order.dataset == dataset ? calls + 1 : 1;
+    dataset = order.dataset;
+    plan.calls[dataset] = std::max(plan.calls[dataset], calls);
+  }
+}
+
+// A team writes its files one after the other, and the teams at once.
+int64_t MostRounds(const std::vector<StoredFile>& files) {
+  int64_t most = 0, sum = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (i > 0 && files[i].team != files[i - 1].team) sum = 0;
+    sum += files[i].rounds;
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+// What the first shard says that says it.
+std::string LayoutOf(const std::vector<HeldShard>& shards) {
+  for (const HeldShard& shard : shards) {
+    if (!shard.info->layout.empty()) return shard.info->layout;
+  }
+  return "";
+}
+
+// The shards of a key with this replica number: the others are as they like.
+StatusOr<std::vector<HeldShard>> ShardsOfReplica(
+    const std::vector<HeldShard>& shards, int64_t replica) {
+  std::vector<HeldShard> kept;
+  std::set<int64_t> found;
+  for (const HeldShard& shard : shards) {
+    found.insert(shard.info->replica);
+    if (shard.info->replica == replica) kept.push_back(shard);
+  }
+  if (!kept.empty()) return kept;
+  std::vector<std::string> numbers;
+  for (const int64_t number : found) {
+    numbers.push_back(absl::StrFormat("%d", number));
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "plan \"%s\": the value has no such replica (need primary_replica %d, "
+      "found %s)",
+      shards[0].info->key, replica, FirstOf(numbers, kReplicasShown, ", ")));
+}
+
+// Checks the shards of a key. Returns their boxes, whose holders no longer say
+// more than rank and shard.
+StatusOr<std::vector<HeldBox>> CheckedBoxes(
+    const std::vector<HeldShard>& shards) {
+  BELAY_RETURN_IF_ERROR(CheckKey(shards[0]));
+  BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes, CheckCoverage(shards));
+  for (HeldBox& box : boxes) {
+    for (HeldShard& holder : box.holders) holder.info = nullptr;
+  }
+  return boxes;
+}
+
+// Checks all keys and adds them as arrays. Returns their boxes.
+StatusOr<std::vector<ArrayBoxes>> AddArrays(const ListedRanks& listed,
+                                            const ArgsByKey& args,
+                                            SavePlan& plan) {
+  std::vector<ArrayBoxes> arrays;
+  int64_t total = 0;
+  BELAY_RETURN_IF_ERROR(
+      ForEachKey(listed, [&](const std::vector<HeldShard>& all) -> Status {
+        const auto primary = ArgsOf(args, all[0].info->key).primary_replica;
+        std::vector<HeldShard> chosen;
+        if (primary) {
+          BELAY_ASSIGN_OR_RETURN(chosen, ShardsOfReplica(all, *primary));
+        }
+        const std::vector<HeldShard>& shards = primary ? chosen : all;
+        BELAY_ASSIGN_OR_RETURN(std::vector<HeldBox> boxes,
+                               CheckedBoxes(shards));
+        const ShardInfo& first = *shards[0].info;
+        arrays.push_back({static_cast<int32_t>(plan.arrays.size()),
+                          IoElementSize(first.dtype), std::move(boxes),
+                          first.dtype != DType::kString});
+        plan.arrays.push_back({.key = first.key,
+                               .dtype = first.dtype,
+                               .shape = first.global_shape,
+                               .string_bytes = first.string_bytes,
+                               .layout = LayoutOf(shards),
+                               .fields = first.fields});
+        const int64_t bytes = ArrayBytes(plan.arrays.back());
+        if (bytes > INT64_MAX - total) {
+          return absl::InvalidArgumentError(absl::StrFormat(
+              "plan \"%s\": all arrays together are too large (need at most "
+              "%d bytes, found %d more than %d)",
+              first.key, INT64_MAX, bytes, total));
+        }
+        total += bytes;
+        return absl::OkStatus();
+      }));
+  return arrays;
+}
+
+// The node of each rank.
+std::vector<int32_t> NodesOf(const ListedRanks& listed) {
+  std::vector<int32_t> nodes;
+  for (const RankLists& rank : listed.ranks) {
+    nodes.push_back(listed.lists[rank.own].node);
+  }
+  return nodes;
+}
+
+// Numbers the checksum blocks. Returns block 0 of each array.
+std::vector<int64_t> NumberBlocks(SavePlan& plan) {
+  std::vector<int64_t> first_blocks;
+  for (const StoredArray& array : plan.arrays) {
+    first_blocks.push_back(plan.num_blocks);
+    plan.num_blocks += NumBlocks(ArrayBytes(array));
+  }
+  return first_blocks;
+}
+
+}  // namespace
+
+StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
+                            const SavePlanOptions& options) {
+  SavePlan plan;
+  plan.file_layout = options.file_layout;
+  plan.ranks.resize(listed.ranks.size());
+  BELAY_ASSIGN_OR_RETURN(const ArgsByKey args, CompileArgs(options.args));
+  BELAY_ASSIGN_OR_RETURN(std::vector<ArrayBoxes> arrays,
+                         AddArrays(listed, args, plan));
+  plan.replicas = FindReplicas(arrays, static_cast<int>(listed.ranks.size()));
+  const std::vector<int64_t> first_blocks = NumberBlocks(plan);
+  std::vector<WritePiece> pieces =
+      ChooseWriters(arrays, static_cast<int>(listed.ranks.size()));
+  const bool one_group = MakesOneGroup(options.sharding_policy);
+  if (!one_group) {
+    BELAY_RETURN_IF_ERROR(
+        GroupPieces(options.sharding_policy, listed, plan, pieces));
+  }
+  BELAY_RETURN_IF_ERROR(NumberFiles(NodesOf(listed), plan, pieces));
+  const std::vector<int32_t> datasets =
+      options.file_layout != FileLayout::kShared
+          ? AddPieceDatasets(pieces, plan)
+      : one_group ? AddWholeDatasets(arrays, pieces, options.array_layout, plan)
+                  : AddJoinedDatasets(pieces, options.array_layout, plan);
+  BELAY_RETURN_IF_ERROR(
+      ChunkAsAsked(options.args, options.array_layout, arrays, plan));
+  BELAY_RETURN_IF_ERROR(CheckWholeStructs(plan));
+  arrays = {};  // orders need as much again
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    AddOrders(pieces[i], datasets[i], first_blocks[pieces[i].array],
+              options.round_bytes, plan);
+  }
+  plan.calls.assign(plan.datasets.size(), 0);
+  for (RankWrites& writes : plan.ranks) {
+    SortOrders(writes);
+    CutIntoRounds(options.round_bytes, writes, plan);
+    CountCalls(writes, plan);
+  }
+  plan.rounds = MostRounds(plan.files);
+  return plan;
+}
+
+}  // namespace belay

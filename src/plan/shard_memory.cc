@@ -1,0 +1,50 @@
+#include "plan/shard_memory.h"
+
+#include "geometry/runs.h"
+
+namespace belay {
+
+ShardMemory MemoryOf(const Shard& shard) {
+  if (shard.dtype == DType::kString) {
+    const auto length = static_cast<int64_t>(shard.text->size());
+    return {.data = shard.text->data(),
+            .element_size = 1,
+            .box = WholeBox({length}),
+            .array = {length}};
+  }
+  return {.data = static_cast<char*>(shard.data),
+          .element_size = IoElementSize(shard.dtype),
+          .box = shard.box,
+          .array = shard.global_shape};
+}
+
+int64_t FileOffset(const Box& box, const Extent& extent, int64_t element_size) {
+  return extent.offset + FirstRun(box, box, extent.box).b * element_size;
+}
+
+void ForEachSegment(const ShardMemory& memory, const Box& box,
+                    const Extent& extent,
+                    absl::FunctionRef<void(char*, int64_t, int64_t)> visit) {
+  const int64_t size = memory.element_size;
+  ForEachRun(box, memory.box, extent.box, [&](const Run& run) {
+    visit(memory.data + run.a * size, extent.offset + run.b * size,
+          run.length * size);
+  });
+}
+
+void Checksummer::Add(const ShardMemory& memory, const Box& box,
+                      int64_t first_block) {
+  if (registers_.empty()) return;
+  const int64_t size = memory.element_size;
+  if (first_block != first_block_ || !sum_) {
+    sum_.reset();
+    const int64_t bytes = NumElements(memory.array) * size;
+    sum_.emplace(bytes, registers_.subspan(first_block, NumBlocks(bytes)));
+    first_block_ = first_block;
+  }
+  ForEachRun(box, memory.box, WholeBox(memory.array), [&](const Run& run) {
+    sum_->Add(run.b * size, memory.data + run.a * size, run.length * size);
+  });
+}
+
+}  // namespace belay

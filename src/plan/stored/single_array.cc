@@ -1,0 +1,55 @@
+#include "plan/stored/single_array.h"
+
+#include "absl/container/flat_hash_map.h"
+#include "bytes/checksum.h"
+
+namespace belay {
+
+std::vector<ArrayEntry> ArrayEntries(const SavedCheckpoint& saved) {
+  std::vector<ArrayEntry> entries(saved.arrays.size());
+  const std::span<const StoredDataset> datasets(saved.datasets);
+  size_t begin = 0;
+  int64_t next_block = 0;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    size_t end = begin;
+    while (end < datasets.size() &&
+           datasets[end].array == static_cast<int32_t>(i)) {
+      ++end;
+    }
+    entries[i] = {datasets.subspan(begin, end - begin), next_block};
+    begin = end;
+    // Without checksums nobody asks for them, and nothing bounds their sum.
+    if (saved.has_checksums) {
+      next_block += NumBlocks(ArrayBytes(saved.arrays[i]));
+    }
+  }
+  return entries;
+}
+
+SavedCheckpoint IndexOfArray(const SavedCheckpoint& saved, int32_t array,
+                             const ArrayEntry& entry, const Box& box) {
+  SavedCheckpoint one{.step = saved.step,
+                      .format_major = saved.format_major,
+                      .format_minor = saved.format_minor,
+                      .file_layout = saved.file_layout,
+                      .has_checksums = saved.has_checksums,
+                      .arrays = {saved.arrays[array]}};
+  absl::flat_hash_map<int32_t, int32_t> file_numbers;
+  for (const StoredDataset& dataset : entry.datasets) {
+    if (!Intersect(dataset.box, box)) continue;
+    const auto [file, is_new] = file_numbers.try_emplace(
+        dataset.file, static_cast<int32_t>(one.files.size()));
+    if (is_new) one.files.push_back(saved.files[dataset.file]);
+    one.datasets.push_back(dataset);
+    one.datasets.back().array = 0;
+    one.datasets.back().file = file->second;
+  }
+  if (saved.has_checksums) {
+    const auto first = saved.checksums.begin() + entry.first_block;
+    one.checksums.assign(first,
+                         first + NumBlocks(ArrayBytes(saved.arrays[array])));
+  }
+  return one;
+}
+
+}  // namespace belay

@@ -1,0 +1,94 @@
+#include "plan/stored/stored_rows.h"
+
+#include <cstddef>
+#include <functional>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "plan/stored/column_damage.h"
+
+namespace belay {
+namespace {
+
+// More ranks than any job has; keeps a damaged number from being multiplied.
+constexpr int64_t kMostRanks = INT32_MAX;
+
+// Whether rows in so many ranks are `total` in all.
+bool Fit(const RowRanks& ranks, int64_t total) {
+  if (ranks.ranks < 1 || ranks.ranks > kMostRanks) return false;
+  if (ranks.count >= 0) {
+    return ranks.count <= total / ranks.ranks &&
+           ranks.count * ranks.ranks == total;
+  }
+  return ranks.first.front() == 0 && ranks.first.back() == total &&
+         std::is_sorted(ranks.first.begin(), ranks.first.end());
+}
+
+}  // namespace
+
+RowRanks RowRanksOf(const std::vector<int64_t>& counts) {
+  RowRanks ranks{.ranks = static_cast<int64_t>(counts.size())};
+  const bool all_equal =
+      std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) ==
+      counts.end();
+  if (all_equal && !counts.empty()) {
+    ranks.count = counts[0];
+    return ranks;
+  }
+  ranks.first.assign(1, 0);
+  std::partial_sum(counts.begin(), counts.end(),
+                   std::back_inserter(ranks.first));
+  return ranks;
+}
+
+RowColumns ToRowColumns(const std::vector<StoredRows>& rows) {
+  RowColumns columns;
+  for (const StoredRows& one : rows) {
+    columns.array.push_back(one.array);
+    columns.ranks.push_back(one.ranks.ranks);
+    columns.count.push_back(one.ranks.count);
+    columns.first.insert(columns.first.end(), one.ranks.first.begin(),
+                         one.ranks.first.end());
+  }
+  return columns;
+}
+
+std::string FromRowColumns(const RowColumns& columns,
+                           const std::vector<Shape>& shapes,
+                           std::vector<StoredRows>& rows) {
+  const size_t num_rows = columns.array.size();
+  ColumnDamage damage("rows");
+  damage.CheckLength("ranks", columns.ranks, num_rows);
+  damage.CheckLength("count", columns.count, num_rows);
+  damage.CheckRange("array", columns.array, 0, shapes.size());
+  damage.CheckRows("array", columns.array, [&](size_t i) {
+    return (i == 0 || columns.array[i - 1] < columns.array[i]) &&
+           !shapes[columns.array[i]].empty();
+  });
+  damage.CheckRange("ranks", columns.ranks, 1, size_t{kMostRanks} + 1);
+  damage.CheckRows("count", columns.count,
+                   [&](size_t i) { return columns.count[i] >= -1; });
+  if (std::string text = damage.Take(); !text.empty()) return text;
+  size_t next = 0;
+  damage.CheckRows("first", columns.array, [&](size_t i) {
+    StoredRows one{
+        .array = columns.array[i],
+        .ranks = {.ranks = columns.ranks[i], .count = columns.count[i]}};
+    if (one.ranks.count < 0) {
+      const auto size = static_cast<size_t>(one.ranks.ranks) + 1;
+      if (size > columns.first.size() - next) return false;
+      const auto begin =
+          columns.first.begin() + static_cast<std::ptrdiff_t>(next);
+      one.ranks.first.assign(begin, begin + static_cast<std::ptrdiff_t>(size));
+      next += size;
+    }
+    if (!Fit(one.ranks, shapes[one.array][0])) return false;
+    rows.push_back(std::move(one));
+    return true;
+  });
+  damage.CheckLength("first", columns.first, next);
+  return damage.Take();
+}
+
+}  // namespace belay

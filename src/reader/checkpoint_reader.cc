@@ -1,0 +1,312 @@
+#include "belay/checkpoint_reader.h"
+
+#include <algorithm>
+#include <map>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/close_keys.h"
+#include "base/printable.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "geometry/runs.h"
+#include "graph/object_listing.h"
+#include "graph/stored_graph_conversion.h"
+#include "io/index/index_file.h"
+#include "plan/chunks/filters.h"
+#include "plan/stored/single_array.h"
+#include "plan/stored/stored_values.h"
+#include "restore/array_reading.h"
+#include "restore/field_view.h"
+
+namespace belay {
+namespace {
+
+std::string CutText(const ArrayEntry& entry) {
+  if (entry.datasets.empty()) return "empty";
+  const StoredDataset& first = entry.datasets[0];
+  const std::string filters =
+      first.filters.empty() ? "" : Cat(", ", DescribeFilters(first.filters));
+  if (entry.datasets.size() > 1) {
+    return absl::StrFormat("%d pieces%s", entry.datasets.size(), filters);
+  }
+  if (first.chunk.empty()) return "contiguous";
+  return absl::StrFormat("%d chunks of %s%s", NumElements(ChunkGrid(first)),
+                         ShapeText(first.chunk), filters);
+}
+
+// The datasets as a user sees them.
+std::vector<StoredPiece> PiecesOf(const SavedCheckpoint& saved) {
+  std::vector<const StoredDataset*> datasets;
+  for (const StoredDataset& dataset : saved.datasets) {
+    datasets.push_back(&dataset);
+  }
+  std::stable_sort(datasets.begin(), datasets.end(),
+                   [](const StoredDataset* a, const StoredDataset* b) {
+                     return a->file < b->file;
+                   });
+  const auto known = [](int32_t number) {
+    return number < 0 ? std::optional<int64_t>() : number;
+  };
+  std::vector<StoredPiece> pieces;
+  for (const StoredDataset* dataset : datasets) {
+    pieces.push_back({.file = saved.files[dataset->file].name,
+                      .group = known(dataset->group),
+                      .key = saved.arrays[dataset->array].key,
+                      .box = dataset->box,
+                      .task = known(dataset->task)});
+  }
+  return pieces;
+}
+
+CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
+                      const std::vector<ArrayEntry>& entries) {
+  CheckpointInfo info{.path = path,
+                      .step = saved.step,
+                      .format_major = saved.format_major,
+                      .format_minor = saved.format_minor,
+                      .file_layout = saved.file_layout,
+                      .num_files = static_cast<int64_t>(saved.files.size()),
+                      .bytes = TotalBytes(saved),
+                      .has_checksums = saved.has_checksums,
+                      .has_graph = !saved.graph.node_parent.empty(),
+                      .arrays = {},
+                      .pieces = PiecesOf(saved)};
+  for (const StoredFile& file : saved.files) info.file_bytes += file.bytes;
+  const std::vector<std::string> layouts = LayoutsOf(saved);
+  info.arrays.reserve(saved.arrays.size());
+  for (size_t i = 0; i < saved.arrays.size(); ++i) {
+    const StoredArray& array = saved.arrays[i];
+    info.arrays.push_back({.key = array.key,
+                           .dtype = array.dtype,
+                           .shape = array.shape,
+                           .bytes = ArrayBytes(array),
+                           .cut = CutText(entries[i]),
+                           .args = array.args,
+                           .layout = layouts[i],
+                           .fields = array.fields});
+  }
+  return info;
+}
+
+StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) {
+  try {
+    return Tensor(dtype, shape);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "not enough memory; read it in smaller boxes (need %d bytes)",
+        NumElements(shape) * DTypeSize(dtype)));
+  }
+}
+
+Status WrongDType(std::string_view need, DType found, std::string_view use) {
+  return absl::FailedPreconditionError(
+      absl::StrFormat("another dtype is stored; use %s (need %s, found %s)",
+                      AbslView(use), AbslView(need), DTypeName(found)));
+}
+
+}  // namespace
+
+struct CheckpointReader::Impl {
+  SavedCheckpoint saved;
+  std::vector<ArrayEntry> entries;  // borrow from `saved`
+  CheckpointInfo info;
+
+  // Says which key of which step a failure is about.
+  Status Explain(std::string_view key, const Status& status) const {
+    if (status.ok()) return status;
+    return Status(status.code(), PrintableText(absl::StrFormat(
+                                     "read \"%s\": key \"%s\": %s", info.path,
+                                     AbslView(key), status.message())));
+  }
+
+  // The position of the key, or nothing.
+  std::optional<size_t> Position(std::string_view key) const {
+    const auto found =
+        std::lower_bound(saved.arrays.begin(), saved.arrays.end(), key,
+                         [](const StoredArray& array, std::string_view wanted) {
+                           return array.key < wanted;
+                         });
+    if (found == saved.arrays.end() || found->key != key) return std::nullopt;
+    return found - saved.arrays.begin();
+  }
+
+  StatusOr<ArrayView> Find(std::string_view key) const {
+    if (const auto position = Position(key)) {
+      const StoredArray& array = saved.arrays[*position];
+      return ArrayView{*position, array.dtype, array.shape};
+    }
+    if (auto field = FindField(saved, key)) return *std::move(field);
+    CloseKeys close(key);
+    for (const StoredArray& array : saved.arrays) close.Offer(array.key);
+    return absl::NotFoundError(absl::StrFormat(
+        "read \"%s\": key \"%s\" is not in the checkpoint (need one of %d)%s",
+        info.path, AbslView(key), saved.arrays.size(), close.Hint()));
+  }
+
+  // The array of that key, if it has numbers and holds the box.
+  StatusOr<ArrayView> FindBox(std::string_view key, const Box& box) const {
+    BELAY_ASSIGN_OR_RETURN(ArrayView view, Find(key));
+    Status status = view.dtype == DType::kString
+                        ? WrongDType("a numeric type", view.dtype, "ReadText")
+                        : CheckBox(box, view.shape);
+    BELAY_RETURN_IF_ERROR(Explain(key, status));
+    return view;
+  }
+
+  ArrayReading Reading(size_t number, const Box& box) const {
+    return ArrayReading(
+        IndexOfArray(saved, static_cast<int32_t>(number), entries[number], box),
+        info.path);
+  }
+  ArrayReading ReadingOf(const ArrayView& view, const Box& box) const {
+    return Reading(view.number, ArrayBox(view, saved.arrays[view.number], box));
+  }
+
+  // Fills `tensor`, whose shape is that of the box.
+  Status ReadInto(const ArrayView& view, const Box& box, ArrayReading& reading,
+                  Tensor& tensor) const {
+    return ReadView(view, saved.arrays[view.number], box, reading,
+                    tensor.data());
+  }
+};
+
+CheckpointReader::CheckpointReader(std::shared_ptr<const Impl> impl)
+    : impl_(std::move(impl)) {}
+
+StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
+  auto impl = std::make_shared<Impl>();
+  StatusOr<SavedCheckpoint> saved = ReadIndex(step);
+  if (!saved.ok()) return PrintableStatus(saved.status());
+  impl->saved = *std::move(saved);
+  impl->entries = ArrayEntries(impl->saved);
+  impl->info = InfoOf(step, impl->saved, impl->entries);
+  return CheckpointReader(std::move(impl));
+}
+
+const CheckpointInfo& CheckpointReader::info() const { return impl_->info; }
+
+bool CheckpointReader::Has(std::string_view key) const {
+  return impl_->Find(key).ok();
+}
+
+StatusOr<ArrayInfo> CheckpointReader::Find(std::string_view key) const {
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->Find(key));
+  const ArrayInfo& array = impl_->info.arrays[view.number];
+  if (!view.field) return array;
+  return ArrayInfo{
+      .key = std::string(key),
+      .dtype = view.dtype,
+      .shape = view.shape,
+      .bytes = NumElements(view.shape) * DTypeSize(view.dtype),
+      .cut = Cat("field of \"", PrintableText(array.key), "\", ", array.cut)};
+}
+
+std::vector<ValueInfo> CheckpointReader::Values() const {
+  const SavedCheckpoint& saved = impl_->saved;
+  const std::vector<std::string> layouts = LayoutsOf(saved);
+  std::map<std::string_view, std::string_view> by_key;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    by_key.emplace(saved.arrays[i].key, layouts[i]);
+  }
+  std::vector<ValueInfo> values;
+  for (StoredValue& value : AllValues(saved)) {
+    const auto layout = by_key.find(value.key);
+    values.push_back(
+        {.key = std::move(value.key),
+         .typestr = std::move(value.typestr),
+         .parts = std::move(value.parts),
+         .layout = std::string(layout == by_key.end() ? std::string_view()
+                                                      : layout->second)});
+  }
+  return values;
+}
+
+StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
+  if (!impl_->info.has_graph) return std::vector<ObjectInfo>();
+  const StatusOr<ObjectGraph> graph = FromStoredGraph(
+      impl_->saved.graph, impl_->saved.arrays, impl_->saved.values);
+  if (!graph.ok()) {
+    return Status(graph.status().code(),
+                  PrintableText(Cat("read \"", impl_->info.path, "\": ",
+                                    std::string(graph.status().message()))));
+  }
+  return ListObjects(*graph);
+}
+
+StatusOr<Tensor> CheckpointReader::ReadTensor(std::string_view key) const {
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->Find(key));
+  return ReadTensor(key, WholeBox(view.shape));
+}
+
+StatusOr<Tensor> CheckpointReader::ReadTensor(std::string_view key,
+                                              const Box& box) const {
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->FindBox(key, box));
+  StatusOr<Tensor> tensor = NewTensor(view.dtype, box.shape);
+  BELAY_RETURN_IF_ERROR(impl_->Explain(key, tensor.status()));
+  ArrayReading reading = impl_->ReadingOf(view, box);
+  BELAY_RETURN_IF_ERROR(
+      impl_->Explain(key, impl_->ReadInto(view, box, reading, *tensor)));
+  BELAY_RETURN_IF_ERROR(reading.CheckBlocks());
+  return tensor;
+}
+
+StatusOr<std::string> CheckpointReader::ReadText(std::string_view key) const {
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->Find(key));
+  const StoredArray& array = impl_->saved.arrays[view.number];
+  if (view.dtype != DType::kString) {
+    return impl_->Explain(key, WrongDType("string", view.dtype, "ReadTensor"));
+  }
+  std::string text(array.string_bytes, '\0');
+  ArrayReading reading = impl_->Reading(view.number, WholeBox(IoShape(array)));
+  BELAY_RETURN_IF_ERROR(impl_->Explain(
+      key, reading.Read(
+               {.key = array.key, .dtype = DType::kString, .text = &text})));
+  BELAY_RETURN_IF_ERROR(reading.CheckBlocks());
+  return text;
+}
+
+Status CheckpointReader::ReadPieces(
+    std::string_view key, const Box& box, int64_t max_bytes,
+    const std::function<Status(const Box&, const Tensor&)>& visit) const {
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->FindBox(key, box));
+  const int64_t max_elements =
+      std::max<int64_t>(1, max_bytes / DTypeSize(view.dtype));
+  ArrayReading reading = impl_->ReadingOf(view, box);
+  StatusOr<Tensor> tensor = NewTensor(view.dtype, {0});
+  const auto read = [&](const Box& tile) -> Status {
+    // Most pieces have the same shape, and the memory is used again.
+    if (tensor->shape() != tile.shape) {
+      tensor = NewTensor(view.dtype, tile.shape);
+    }
+    Status status = tensor.status();
+    if (status.ok()) status = impl_->ReadInto(view, tile, reading, *tensor);
+    BELAY_RETURN_IF_ERROR(impl_->Explain(key, status));
+    return visit(tile, *tensor);
+  };
+  BELAY_RETURN_IF_ERROR(TryForEachTile(box, max_elements, read));
+  return reading.CheckBlocks();
+}
+
+StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path) {
+  const StatusOr<SavedCheckpoint> saved = ReadIndex(path);
+  if (!saved.ok()) return PrintableStatus(saved.status());
+  return InfoOf(path, *saved, ArrayEntries(*saved));
+}
+
+StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(const CheckpointReader reader,
+                         CheckpointReader::Open(path));
+  return reader.info().arrays;
+}
+
+StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key) {
+  BELAY_ASSIGN_OR_RETURN(const CheckpointReader reader,
+                         CheckpointReader::Open(path));
+  return reader.ReadTensor(key);
+}
+
+}  // namespace belay

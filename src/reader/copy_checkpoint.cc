@@ -1,0 +1,258 @@
+#include "belay/copy_checkpoint.h"
+
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "base/guarded.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/with_memory.h"
+#include "belay/step_pin.h"
+#include "bytes/wire.h"
+#include "format/paths.h"
+#include "graph/copied_graph.h"
+#include "graph/live_graph.h"
+#include "graph/match/graph_match.h"
+#include "io/files/scratch_memory.h"
+#include "io/steps/metadata_file.h"
+#include "pipeline/agree_arguments.h"
+#include "restore/restore_run.h"
+#include "save/save_at.h"
+#include "save/save_progress.h"
+#include "transform/node.h"
+#include "values/copied_values.h"
+#include "values/copy_plan.h"
+
+namespace belay {
+namespace {
+
+// What a copy hands on, on one rank. Neither copied nor moved.
+struct CopyRun {
+  const std::string& from;
+  const std::string& dir;
+  std::optional<int64_t> to_step;
+  const CopyOptions& options;
+  std::optional<StepPin> pin = {};        // rank 0 only
+  std::optional<ObjectGraph> graph = {};  // rank 0 only
+  Metadata metadata = {};                 // rank 0 only; of the source
+  std::vector<KeyRows> rows = {};         // rank 0 only; of what is copied
+  uint64_t graph_fingerprint = 0;
+  CopyPlan plan = {};
+  // This rank's part.
+  CopiedPieces pieces = {};
+  ScratchMemory memory = {};
+  std::map<std::string, RestoreChoice, std::less<>> choices = {};
+  State to_read = {};
+  State to_save = {};
+  CopyResult result = {};
+};
+
+Status OfCopy(const CopyRun& run, const Status& status) {
+  if (status.ok()) return status;
+  return Status(status.code(), Cat("copy \"", run.from,
+                                   "\": ", std::string(status.message())));
+}
+
+// Station list. Collective; agreed.
+Status Begin(Team& team, const CopyRun& run) {
+  const CopyOptions& options = run.options;
+  Status status = run.dir.empty()
+                      ? OfCopy(run, absl::InvalidArgumentError(
+                                        "there is no directory to copy "
+                                        "to (found \"\")"))
+                      : absl::OkStatus();
+  status.Update(CheckSaveOptions(Cat("copy \"", run.from, "\""), options.save));
+  BELAY_RETURN_IF_AGREED(Agree(team, status));
+  WireWriter keys, rules, target;
+  keys.PutTexts(options.keys);
+  keys.PutTexts(options.leave_out);
+  for (const ConversionRule& rule : options.rules) {
+    rules.PutText(rule.keys);
+    rules.PutText(rule.key);
+    rules.PutText(rule.value.ToString());
+  }
+  target.PutText(run.dir);
+  target.Put(run.to_step.value_or(-1));
+  target.Put(run.to_step.has_value());
+  return AgreeOnArguments(team, "copy",
+                          {{"the directory or the step", target.Take()},
+                           {"the option keys or leave_out", keys.Take()},
+                           {"the option rules", rules.Take()},
+                           {"the option scratch", options.scratch}});
+}
+
+// A copy may replace a step, but not the one that it reads. Rank 0 only.
+Status CheckIsElsewhere(const CopyRun& run, const RestoreRun& restore) {
+  const std::string& path = restore.source.path;
+  const std::string to =
+      StepPath(run.dir, run.to_step.value_or(restore.saved.step));
+  std::error_code unknown;  // what is not there is another one
+  if (!std::filesystem::equivalent(path, to, unknown)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("\"", to,
+          "\" is the step that is read; copy to another directory or "
+          "another number"));
+}
+
+// The rows of ranks that a copy has: of arrays that are copied as they are, and
+// of those that rules only give another key. Rank 0 only.
+StatusOr<std::vector<KeyRows>> RowsOfCopy(const CopyRun& run,
+                                          const SavedCheckpoint& saved) {
+  BELAY_ASSIGN_OR_RETURN(const RuleValues rules,
+                         RuleValues::Create(run.options.rules));
+  std::map<std::string, std::string> sources;  // by key of the copy
+  for (const MadeArray& made : run.plan.made) {
+    const Transform value =
+        rules.ValueFor(static_cast<size_t>(made.rule), made.matched);
+    if (const std::string* key = StoredKeyOf(value)) sources[made.key] = *key;
+  }
+  for (const StoredValue& value : run.plan.values) {
+    sources[value.key] = value.key;
+  }
+  std::vector<KeyRows> rows;
+  for (const KeyRows& stored : RowsOfKeys(saved)) {
+    for (const auto& [key, source] : sources) {
+      if (source == stored.key) rows.push_back({key, stored.ranks});
+    }
+  }
+  return rows;
+}
+
+// Pins the step and plans the copy. Rank 0 only.
+StatusOr<std::string> PlanOnRoot(CopyRun& run, const RestoreRun& restore) {
+  BELAY_RETURN_IF_ERROR(CheckIsElsewhere(run, restore));
+  const std::string& path = restore.source.path;
+  StatusOr<StepPin> pin = StepPin::Take(path);
+  // Without locks there is no manager that could delete it.
+  if (pin.ok()) {
+    run.pin.emplace(*std::move(pin));
+  } else if (pin.status().code() != absl::StatusCode::kUnimplemented) {
+    return pin.status();
+  }
+  BELAY_ASSIGN_OR_RETURN(run.metadata, ReadMetadataFile(path));
+  const SavedCheckpoint& saved = restore.saved;
+  BELAY_ASSIGN_OR_RETURN(
+      run.plan,
+      PlanCopy(saved, run.options, AttributeKey(kSaveCounter, kVariableValue)));
+  const bool has_graph = !saved.graph.node_parent.empty();
+  if (has_graph) {
+    BELAY_ASSIGN_OR_RETURN(run.graph, CopiedGraph(saved, run.plan));
+  }
+  WireWriter out;
+  out.Put(has_graph && !run.graph.has_value());
+  out.Put<uint64_t>(run.graph ? GraphFingerprint(*run.graph) : 0);
+  out.Put(saved.step);
+  out.PutText(path);
+  out.PutText(EncodeCopyPlan(run.plan));
+  BELAY_ASSIGN_OR_RETURN(run.rows, RowsOfCopy(run, saved));
+  return out.Take();
+}
+
+// Station plan. Collective; agreed.
+Status Plan(CopyRun& run, RestoreRun& restore) {
+  restore.stations.Enter("metadata");
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes, FromRoot(restore.team, [&] {
+        StatusOr<std::string> plan = WithMemory(
+            "the metadata of all values",
+            [&] { return Guarded([&] { return PlanOnRoot(run, restore); }); });
+        return plan.ok() ? plan
+                         : StatusOr<std::string>(OfCopy(run, plan.status()));
+      }));
+  WireReader in(bytes);
+  run.result.without_objects = in.Get<bool>();
+  run.graph_fingerprint = in.Get<uint64_t>();
+  run.result.saved.step = in.Get<int64_t>();
+  run.result.from = in.GetText();
+  run.plan = DecodeCopyPlan(in.GetText());
+  run.result.num_values = std::ssize(run.plan.values);
+  run.result.num_made = std::ssize(run.plan.made);
+  run.result.num_used = run.plan.num_used;
+  run.result.num_left_out = run.plan.num_left_out;
+  return absl::OkStatus();
+}
+
+// What each key is computed from, of those that rules make. Local.
+Status Choose(CopyRun& run) {
+  BELAY_ASSIGN_OR_RETURN(const RuleValues rules,
+                         RuleValues::Create(run.options.rules));
+  for (const MadeArray& made : run.plan.made) {
+    TakeFrom(rules.ValueFor(static_cast<size_t>(made.rule), made.matched),
+             run.choices[made.key]);
+  }
+  return absl::OkStatus();
+}
+
+// Makes memory for this rank's part, and lists what is in it. Local.
+Status TakeMine(CopyRun& run, const Team& team) {
+  CutForCopy(run.plan, team.rank(), team.size(), run.pieces);
+  run.result.bytes = run.pieces.total_bytes;
+  BELAY_ASSIGN_OR_RETURN(
+      run.memory, ScratchMemory::Take(run.pieces.bytes, run.options.scratch));
+  PlaceIn(run.memory.data(), run.pieces);
+  run.to_read = ListForReading(run.pieces);
+  run.to_save = ListForCopy(run.plan, run.pieces);
+  return Choose(run);
+}
+
+// Stations plan and read of a restore. Collective; agreed.
+Status Read(CopyRun& run, RestoreRun& restore) {
+  const Status mine = Guarded([&] { return TakeMine(run, restore.team); });
+  BELAY_RETURN_IF_AGREED(Agree(restore.team, OfCopy(run, mine)));
+  const auto choose = [&](std::string_view key) {
+    const auto found = run.choices.find(key);
+    return found == run.choices.end() ? RestoreChoice{} : found->second;
+  };
+  restore.may_read_nothing = true;
+  return ReadValues(restore,
+                    ChooseValues(run.to_read, *restore.handlers, choose))
+      .status();
+}
+
+// All that comes before the save, which has a deadline of its own. Collective.
+Status ReadSource(const Comm& comm, std::optional<int64_t> step, CopyRun& run) {
+  const StatusOr<RestoreSource> source = SourceOf(run.from, step);
+  const RestoreOptions options{
+      .checksums = run.options.checksums,
+      .deadline_seconds = run.options.save.deadline_seconds};
+  RestoreRun restore(comm, source.value_or(RestoreSource{.path = run.from}),
+                     options);
+  BELAY_RETURN_IF_AGREED(BeginRestore(restore, source.status()));
+  BELAY_RETURN_IF_AGREED(Begin(restore.team, run));
+  BELAY_RETURN_IF_AGREED(OpenStation(restore));
+  BELAY_RETURN_IF_AGREED(Plan(run, restore));
+  return Read(run, restore);
+}
+
+}  // namespace
+
+StatusOr<CopyResult> CopyCheckpoint(const Comm& comm, const std::string& from,
+                                    std::optional<int64_t> step,
+                                    const std::string& dir,
+                                    std::optional<int64_t> to_step,
+                                    const CopyOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "copy", from));
+  CopyRun run{.from = from, .dir = dir, .to_step = to_step, .options = options};
+  BELAY_RETURN_IF_AGREED(ReadSource(comm, step, run));
+  const int64_t number = to_step.value_or(run.result.saved.step);
+  SaveOptions save = options.save;
+  save.check_replicas = false;  // each piece is here once
+  save.cache = nullptr;
+  if (save.metadata.empty()) save.metadata = run.metadata;
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      run.result.saved, SaveAt(comm,
+                               {.path = StepPath(dir, number),
+                                .step = number,
+                                .state = run.to_save,
+                                .graph = run.graph ? &*run.graph : nullptr,
+                                .graph_fingerprint = run.graph_fingerprint,
+                                .rows = std::move(run.rows),
+                                .progress = ProgressUpTo(run.pieces.array_bytes,
+                                                         options.progress)},
+                               save));
+  return std::move(run.result);
+}
+
+}  // namespace belay

@@ -1,0 +1,186 @@
+#include <algorithm>
+#include <span>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "belay/checkpoint_reader.h"
+#include "bytes/checksum.h"
+#include "format/paths.h"
+#include "geometry/runs.h"
+#include "io/files/posix_file.h"
+#include "io/index/index_file.h"
+#include "io/index/verify.h"
+#include "io/steps/metadata_file.h"
+#include "io/transfer/filtered_reader.h"
+#include "io/transfer/staging.h"
+#include "plan/plan.h"
+#include "plan/shard_memory.h"
+#include "plan/stored/single_array.h"
+
+namespace belay {
+namespace {
+
+// Read at a time; a few blocks, so that the memory stays small.
+constexpr int64_t kReadBytes = 4 * kBlockBytes;
+
+// Reads one array block by block, however it is stored.
+class ArrayVerifier {
+ public:
+  ArrayVerifier(const SavedCheckpoint& saved, const std::string& directory,
+                const std::function<void(int64_t)>& progress)
+      : saved_(saved), directory_(directory), progress_(progress) {}
+
+  // Compares the checksums of one array.
+  Status Verify(int32_t array, const ArrayEntry& entry, VerifyResult& result) {
+    const StoredArray& stored = saved_.arrays[array];
+    const int64_t bytes = ArrayBytes(stored);
+    std::vector<uint32_t> registers(NumBlocks(bytes), 0);
+    const Status summed = Sum(stored, entry.datasets, registers);
+    if (absl::IsDataLoss(summed)) {
+      // What HDF5 cannot undo has no bytes to compare.
+      result.damage.push_back(
+          absl::StrFormat("key \"%s\": %s", stored.key, summed.message()));
+      return absl::OkStatus();
+    }
+    BELAY_RETURN_IF_ERROR(summed);
+    for (size_t i = 0; i < registers.size(); ++i) {
+      const auto block = static_cast<int64_t>(i);
+      const int64_t block_bytes =
+          std::min(kBlockBytes, bytes - block * kBlockBytes);
+      const uint32_t found = StandardCrc(registers[i], block_bytes);
+      const uint32_t need = saved_.checksums[entry.first_block + block];
+      ++result.blocks;
+      if (found == need) continue;
+      result.damage.push_back(
+          DescribeDamage(saved_, array, block, need, found));
+    }
+    result.bytes += bytes;
+    return absl::OkStatus();
+  }
+
+ private:
+  Status Sum(const StoredArray& stored, std::span<const StoredDataset> datasets,
+             std::span<uint32_t> registers) {
+    Checksummer sum(registers);
+    for (const StoredDataset& dataset : datasets) {
+      BELAY_RETURN_IF_ERROR(dataset.filters.empty()
+                                ? SumDataset(stored, dataset, sum)
+                                : SumFiltered(stored, dataset, sum));
+    }
+    return absl::OkStatus();
+  }
+
+  std::string PathOf(const StoredDataset& dataset) const {
+    return JoinPath(directory_, saved_.files[dataset.file].name);
+  }
+
+  Status SumDataset(const StoredArray& stored, const StoredDataset& dataset,
+                    Checksummer& sum) {
+    BELAY_ASSIGN_OR_RETURN(
+        PosixFile file,
+        PosixFile::Open(PathOf(dataset), PosixFile::Mode::kRead));
+    for (Extent& extent :
+         ExtentsOf(dataset, dataset.box, IoElementSize(stored.dtype))) {
+      extent.offset += dataset.offset;
+      const Box box = *Intersect(extent.box, dataset.box);
+      const auto read = [&](const ShardMemory& memory, const Box& tile) {
+        Status status;
+        ForEachSegment(memory, tile, extent,
+                       [&](char* data, int64_t offset, int64_t length) {
+                         if (!status.ok()) return;
+                         status = file.PreadAll(offset, data, length);
+                       });
+        return status;
+      };
+      BELAY_RETURN_IF_ERROR(SumExtent(stored, box, extent, read, sum));
+    }
+    return file.Close();
+  }
+
+  Status SumFiltered(const StoredArray& stored, const StoredDataset& dataset,
+                     Checksummer& sum) {
+    const FilteredDataset filtered{.path = dataset.path,
+                                   .dtype = stored.dtype,
+                                   .box = dataset.box,
+                                   .filters = dataset.filters};
+    for (const Extent& extent :
+         ExtentsOf(dataset, dataset.box, IoElementSize(stored.dtype))) {
+      const Box box = *Intersect(extent.box, dataset.box);
+      const auto read = [&](const ShardMemory& memory, const Box& tile) {
+        return filtered_.Read(PathOf(dataset), filtered, extent, tile, memory);
+      };
+      BELAY_RETURN_IF_ERROR(SumExtent(stored, box, extent, read, sum));
+    }
+    return absl::OkStatus();
+  }
+
+  Status SumExtent(
+      const StoredArray& stored, const Box& box, const Extent& extent,
+      absl::FunctionRef<Status(const ShardMemory&, const Box&)> read,
+      Checksummer& sum) {
+    const int64_t size = IoElementSize(stored.dtype);
+    ShardMemory memory{.data = nullptr,
+                       .element_size = size,
+                       .box = {},
+                       .array = IoShape(stored)};
+    return TryForEachTile(
+        box, kReadBytes / size, [&](const Box& tile) -> Status {
+          const int64_t bytes = NumElements(tile.shape) * size;
+          BELAY_RETURN_IF_ERROR(staging_.Start(bytes, stored.key,
+                                               FileOffset(tile, extent, size)));
+          memory.data = staging_.Take(bytes);
+          memory.box = tile;
+          BELAY_RETURN_IF_ERROR(read(memory, tile));
+          sum.Add(memory, tile, 0);
+          if (progress_) progress_(bytes);
+          return absl::OkStatus();
+        });
+  }
+
+  const SavedCheckpoint& saved_;
+  const std::string& directory_;
+  const std::function<void(int64_t)>& progress_;
+  Staging staging_;
+  FilteredReader filtered_;
+};
+
+}  // namespace
+
+StatusOr<VerifyResult> VerifyCheckpoint(
+    const std::string& path,
+    const std::function<void(int64_t, int64_t)>& progress) {
+  BELAY_ASSIGN_OR_RETURN(const SavedCheckpoint saved, ReadIndex(path));
+  VerifyResult result;
+  const Status metadata = ReadMetadataFile(path).status();
+  if (absl::IsDataLoss(metadata)) {
+    result.damage.emplace_back(metadata.message());
+  } else {
+    BELAY_RETURN_IF_ERROR(metadata);
+  }
+  const Status files = CheckDataFiles(path, saved);
+  if (absl::IsDataLoss(files)) {
+    result.damage.emplace_back(files.message());
+    return result;
+  }
+  BELAY_RETURN_IF_ERROR(files);
+  BELAY_ASSIGN_OR_RETURN(std::vector<std::string> damage,
+                         FindHdf5Damage(path, saved));
+  result.damage.insert(result.damage.end(), damage.begin(), damage.end());
+  if (!saved.has_checksums) return result;
+  const int64_t total = TotalBytes(saved);
+  int64_t done = 0;
+  const std::function<void(int64_t)> advance = [&](int64_t bytes) {
+    done += bytes;
+    if (progress) progress(done, total);
+  };
+  ArrayVerifier verifier(saved, path, advance);
+  const std::vector<ArrayEntry> entries = ArrayEntries(saved);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    BELAY_RETURN_IF_ERROR(
+        verifier.Verify(static_cast<int32_t>(i), entries[i], result));
+  }
+  return result;
+}
+
+}  // namespace belay

@@ -1,0 +1,41 @@
+// Reading boxes of one array, without MPI: a restore of a single rank.
+
+#ifndef BELAY_RESTORE_ARRAY_READING_H_
+#define BELAY_RESTORE_ARRAY_READING_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "belay/shard.h"
+#include "belay/status.h"
+#include "plan/plan.h"
+
+namespace belay {
+
+// Any number of disjoint boxes may be read; blocks that they cover together
+// can then be checked.
+class ArrayReading {
+ public:
+  // `index` has one array; its files are in `directory`.
+  ArrayReading(SavedCheckpoint index, std::string directory);
+
+  // Reads the box of a shard of the array into its memory. Local. A text must
+  // have its final length.
+  // Errors: those of PlanRestore and ReadAll.
+  Status Read(const Shard& shard);
+
+  // Compares the blocks that were read whole with their checksums. Local.
+  // Errors: DataLoss - those of CompareChecksums.
+  Status CheckBlocks() const;
+
+ private:
+  SavedCheckpoint index_;
+  std::string directory_;
+  std::vector<uint32_t> registers_;
+  std::vector<int64_t> covered_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_RESTORE_ARRAY_READING_H_

@@ -1,0 +1,47 @@
+// HDF5 files that other programs wrote: arrays by the path of their dataset.
+//
+// No plan, no index and no checksums: every rank opens the file for itself,
+// with the serial driver, and reads its own boxes.
+
+#ifndef BELAY_RESTORE_FLAT_FILE_H_
+#define BELAY_RESTORE_FLAT_FILE_H_
+
+#include <string>
+#include <vector>
+
+#include "belay/shard.h"
+#include "belay/status.h"
+#include "plan/stored/stored_form.h"
+
+namespace belay {
+
+// A dataset that can be read by its path, "model/dense/kernel".
+struct FlatArray {
+  std::string key;
+  DType dtype = DType::kU8;
+  Shape shape;
+  // Why it cannot be read; empty if it can. Then dtype says nothing.
+  std::string problem;
+};
+
+// Lists the datasets of an HDF5 file, also behind links, ascending by key.
+// Local.
+// Errors: NotFound; PermissionDenied; DataLoss - damaged, or no HDF5 file;
+//   ResourceExhausted - links make too many paths to the same groups;
+//   Internal.
+StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path);
+
+// Reads the box of every shard into its memory, converted from its form if
+// there are `forms`; what is not stored is left as it is. Local. Nothing is
+// read before all shards have been found to fit. `staged_bytes`, unless null,
+// gets the most memory that converting took. Errors: NotFound - no such file or
+// dataset; FailedPrecondition - another
+//   dtype or shape, or a dataset that belay has no array for; InvalidArgument,
+//   OutOfRange - a box outside its array; otherwise as above.
+Status ReadFlatFile(const std::string& path, const std::vector<Shard>& shards,
+                    const std::vector<StoredForm>& forms = {},
+                    int64_t* staged_bytes = nullptr);
+
+}  // namespace belay
+
+#endif  // BELAY_RESTORE_FLAT_FILE_H_

@@ -1,0 +1,38 @@
+// The part of a restore that looks at the arguments of single values.
+
+#include <algorithm>
+
+#include "base/status_macros.h"
+#include "restore/restore_run.h"
+
+namespace belay {
+namespace {
+
+// Agrees that every entry of the arguments matches a key of some rank.
+// Collective; agreed.
+Status CheckEntriesMatch(Team& team, const KeyPatterns& patterns,
+                         const std::vector<std::string_view>& keys) {
+  std::vector<int64_t> unmatched = patterns.Unmatched(keys);
+  if (unmatched.empty()) return absl::OkStatus();
+  BELAY_RETURN_IF_AGREED(MinAll(team, unmatched));
+  const auto first = std::find(unmatched.begin(), unmatched.end(), 1);
+  if (first == unmatched.end()) return absl::OkStatus();
+  return OnRoot(team, [&] {
+    return patterns.NoMatchError(static_cast<size_t>(first - unmatched.begin()),
+                                 keys);
+  });
+}
+
+}  // namespace
+
+StatusOr<RestoreChooser> AgreeOnChooser(
+    RestoreRun& run, const std::vector<std::string_view>& keys) {
+  StatusOr<RestoreChooser> chooser = RestoreChooser::Create(run.options);
+  if (run.options.args.empty()) return chooser;
+  BELAY_RETURN_IF_AGREED(Agree(run.team, chooser.status()));
+  BELAY_RETURN_IF_AGREED(
+      CheckEntriesMatch(run.team, chooser->patterns(), keys));
+  return chooser;
+}
+
+}  // namespace belay

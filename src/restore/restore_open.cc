@@ -1,0 +1,173 @@
+// Station open of a restore: which checkpoint it is, and what its index says.
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "belay/checkpoint_reader.h"
+#include "bytes/wire.h"
+#include "format/paths.h"
+#include "io/files/posix_file.h"
+#include "io/index/index_file.h"
+#include "io/steps/commit.h"
+#include "io/steps/missing_step.h"
+#include "io/steps/own_files.h"
+#include "pipeline/result_text.h"
+#include "restore/flat_file.h"
+#include "restore/restore_run.h"
+
+namespace belay {
+namespace {
+
+// Rank 0 only.
+Status FindStep(RestoreSource& source) {
+  using Kind = RestoreSource::Kind;
+  const Kind kind = source.kind;
+  if (kind == Kind::kCheckpoint || kind == Kind::kFlatFile) {
+    return absl::OkStatus();
+  }
+  source.kind = Kind::kCheckpoint;
+  if (kind == Kind::kAny) {
+    if (absl::IsInvalidArgument(ListDirectory(source.path).status())) {
+      source.kind = Kind::kFlatFile;
+      return absl::OkStatus();
+    }
+    BELAY_ASSIGN_OR_RETURN(source.path, ResolveStep(source.path));
+    return absl::OkStatus();
+  }
+  if (IsInProgress(NameOf(WithoutSlashes(source.path)))) {
+    return absl::NotFoundError(
+        absl::StrFormat("restore \"%s\": not committed; it is a save that is "
+                        "running or was killed",
+                        source.path));
+  }
+  BELAY_ASSIGN_OR_RETURN(const bool is_step,
+                         Exists(JoinPath(source.path, IndexName())));
+  if (is_step) return absl::OkStatus();
+  StatusOr<std::vector<int64_t>> steps =
+      CommittedSteps(source.path, kStepPrefix);
+  if (steps.ok() && steps->empty()) {
+    return absl::NotFoundError(absl::StrFormat(
+        "restore \"%s\": the directory has no committed step", source.path));
+  }
+  BELAY_RETURN_IF_ERROR(steps.status());
+  source.step = steps->back();
+  source.path = StepPath(source.path, source.step);
+  return absl::OkStatus();
+}
+
+// Whether there is nothing to go on from yet, which is no mistake: no
+// directory, or one in which no step is committed. Not so what was a step or is
+// not one yet, nor no name at all. Rank 0 only.
+StatusOr<bool> HoldsNothing(const std::string& path) {
+  if (path.empty() || IsInProgress(NameOf(WithoutSlashes(path)))) return false;
+  const StatusOr<std::vector<std::string>> names = ListDirectory(path);
+  if (absl::IsNotFound(names.status())) return true;
+  BELAY_RETURN_IF_ERROR(names.status());
+  if (std::ranges::any_of(*names, [](const std::string& name) {
+        return name == IndexName() || IsDataFile(name);
+      })) {
+    return false;
+  }
+  BELAY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps,
+                         CommittedSteps(path, kStepPrefix));
+  return steps.empty();
+}
+
+// Runs after the index was read, which is then at worst older than what this
+// sees. Rank 0 only.
+Status CheckIdentity(RestoreSource& source) {
+  const bool is_flat = source.kind == RestoreSource::Kind::kFlatFile;
+  BELAY_ASSIGN_OR_RETURN(
+      const uint64_t found,
+      is_flat ? FileIdentity(source.path) : IndexIdentity(source.path));
+  if (source.identity != 0 && source.identity != found) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "restore \"%s\": another save has replaced the step since the restore "
+        "was asked for",
+        source.path));
+  }
+  source.identity = found;
+  return absl::OkStatus();
+}
+
+// Rank 0 only.
+Status OpenFlatFile(RestoreRun& run) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<FlatArray> arrays,
+                         ListFlatFile(run.source.path));
+  for (const FlatArray& array : arrays) {
+    if (array.problem.empty()) {
+      run.saved.arrays.push_back(
+          {.key = array.key, .dtype = array.dtype, .shape = array.shape});
+    } else {
+      run.problems.push_back(absl::StrFormat(
+          "dataset \"%s\" cannot be read: %s", array.key, array.problem));
+    }
+  }
+  run.source.step = 0;
+  return CheckIdentity(run.source);
+}
+
+// Rank 0 only.
+Status OpenIndex(RestoreRun& run) {
+  RestoreSource& source = run.source;
+  BELAY_RETURN_IF_ERROR(FindStep(source));
+  if (source.kind == RestoreSource::Kind::kFlatFile) return OpenFlatFile(run);
+  StatusOr<SavedCheckpoint> saved = ReadIndex(source.path);
+  if (absl::IsNotFound(saved.status())) {
+    return NoSuchStep("restore", source.path);
+  }
+  BELAY_RETURN_IF_ERROR(saved.status());
+  run.saved = *std::move(saved);
+  if (source.step >= 0 && run.saved.step != source.step) {
+    return absl::DataLossError(absl::StrFormat(
+        "restore \"%s\": the index is of another step (need %d, found %d); to "
+        "restore a copy pass this path with kLatestStep",
+        source.path, source.step, run.saved.step));
+  }
+  source.step = run.saved.step;
+  BELAY_RETURN_IF_ERROR(CheckIdentity(source));
+  return CheckDataFiles(source.path, run.saved);
+}
+
+}  // namespace
+
+Status OpenStation(RestoreRun& run) {
+  run.stations.Enter("open");
+  const Status status = OnRoot(run.team, [&] { return OpenIndex(run); });
+  if (!status.ok()) LogError(run.team, status);
+  return status;
+}
+
+StatusOr<bool> OpenStationIfAny(RestoreRun& run) {
+  run.stations.Enter("open");
+  const StatusOr<std::string> found =
+      FromRoot(run.team, [&]() -> StatusOr<std::string> {
+        BELAY_ASSIGN_OR_RETURN(const bool nothing,
+                               HoldsNothing(run.source.path));
+        if (nothing) return std::string("n");
+        BELAY_RETURN_IF_ERROR(OpenIndex(run));
+        return std::string("y");
+      });
+  if (!found.ok()) LogError(run.team, found.status());
+  BELAY_RETURN_IF_AGREED(found.status());
+  return *found == "y";
+}
+
+Status PinRestore(RestoreRun& run) {
+  RestoreSource& source = run.source;
+  WireWriter found;
+  found.PutText(source.path);
+  found.Put(source.kind);
+  found.Put(source.step);
+  found.Put(source.identity);
+  std::string bytes = found.Take();
+  BELAY_RETURN_IF_AGREED(Broadcast(run.team, bytes));
+  WireReader in(bytes);
+  source.path = in.GetText();
+  source.kind = in.Get<RestoreSource::Kind>();
+  source.step = in.Get<int64_t>();
+  source.identity = in.Get<uint64_t>();
+  return absl::OkStatus();
+}
+
+}  // namespace belay

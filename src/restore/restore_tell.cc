@@ -1,0 +1,72 @@
+// The part of a restore that tells the program what is stored.
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/guarded.h"
+#include "base/status_macros.h"
+#include "base/with_memory.h"
+#include "bytes/wire.h"
+#include "mpi/collective.h"
+#include "restore/restore_run.h"
+
+namespace belay {
+namespace {
+
+std::string EncodeStep(const RestoreRun& run) {
+  WireWriter out;
+  out.PutText(run.source.path);
+  out.Put(run.source.step);
+  out.Put<uint64_t>(run.saved.arrays.size());
+  for (const StoredArray& array : run.saved.arrays) {
+    out.PutText(array.key);
+    out.Put(array.dtype);
+    out.PutShape(array.shape);
+    out.PutText(array.fields);
+  }
+  return out.Take();
+}
+
+StoredStep DecodeStep(std::string_view bytes) {
+  WireReader in(bytes);
+  StoredStep stored;
+  stored.path = in.GetText();
+  stored.step = in.Get<int64_t>();
+  stored.arrays = in.GetAll<StepArray>([&] {
+    StepArray array{.key = std::string(in.GetText())};
+    array.dtype = in.Get<DType>();
+    array.shape = in.GetShape();
+    array.fields = in.GetText();
+    return array;
+  });
+  return stored;
+}
+
+}  // namespace
+
+Status TellOfStep(RestoreRun& run) {
+  run.stations.Enter("tell");
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes, FromRoot(run.team, [&] {
+        return WithMemory(
+            "the keys of all arrays",
+            [&]() -> StatusOr<std::string> { return EncodeStep(run); });
+      }));
+  Status mine = WithMemory("the keys of all arrays", [&] {
+    return Guarded([&] { return run.options.on_open(DecodeStep(bytes)); });
+  });
+  // It says nothing of the files, which a manager would take for damaged.
+  if (absl::IsDataLoss(mine) || absl::IsNotFound(mine) ||
+      absl::IsUnimplemented(mine)) {
+    mine = absl::FailedPreconditionError(mine.message());
+  }
+  if (!mine.ok()) {
+    mine =
+        Status(mine.code(), absl::StrFormat("restore \"%s\": on_open: %s",
+                                            run.source.path, mine.message()));
+  }
+  return Agree(run.team, mine);
+}
+
+}  // namespace belay

@@ -1,0 +1,81 @@
+// Values of any structure, whole.
+
+#include <utility>
+
+#include "base/printable.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/with_memory.h"
+#include "belay/checkpoint_reader.h"
+#include "belay/restore_values.h"
+#include "belay/state.h"
+#include "plan/stored/stored_values.h"
+#include "restore/restore_options.h"
+#include "restore/restore_run.h"
+#include "values/tree_building.h"
+
+namespace belay {
+namespace {
+
+// Collective; agreed.
+StatusOr<State> MakeTogether(RestoreRun& run, ValueTree& tree) {
+  run.stations.Enter("metadata");
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes, FromRoot(run.team, [&] {
+        return WithMemory(
+            "the metadata of all values", [&]() -> StatusOr<std::string> {
+              return EncodeValues({WholeCheckpoint(AllValues(run.saved))});
+            });
+      }));
+  State state;
+  BELAY_RETURN_IF_AGREED(Agree(run.team, WithMemory("all values", [&] {
+                                 return AddTree(DecodeValues(bytes)[0], tree,
+                                                state);
+                               })));
+  return state;
+}
+
+}  // namespace
+
+StatusOr<ValueTree> RestoreTree(const Comm& comm, const std::string& dir,
+                                std::optional<int64_t> step,
+                                const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
+  const StatusOr<RestoreSource> source = SourceOf(dir, step);
+  RestoreRun run(comm, source.value_or(RestoreSource{.path = dir}), options);
+  Status mine = source.status();
+  mine.Update(CheckNoArgs(dir, options));
+  BELAY_RETURN_IF_AGREED(BeginRestore(run, mine));
+  BELAY_RETURN_IF_AGREED(OpenStation(run));
+  ValueTree tree;
+  BELAY_ASSIGN_OR_RETURN_AGREED(const State state, MakeTogether(run, tree));
+  const auto as_stored = [](std::string_view) { return RestoreChoice{}; };
+  BELAY_RETURN_IF_AGREED(
+      ReadValues(run, ChooseValues(state, *run.handlers, as_stored)).status());
+  return tree;
+}
+
+StatusOr<ValueTree> ReadTree(const CheckpointReader& reader) {
+  std::vector<StoredValue> values;
+  for (ValueInfo& value : reader.Values()) {
+    values.push_back({.key = std::move(value.key),
+                      .typestr = std::move(value.typestr),
+                      .parts = std::move(value.parts),
+                      .values = {}});
+  }
+  ValueTree tree;
+  const StoredValue whole = WholeCheckpoint(values);
+  Status built =
+      WithMemory("all values", [&] { return BuildTree(whole, tree); });
+  if (!built.ok()) return PrintableStatus(built);
+  for (const TreeLeaf& leaf : LeavesOf(tree)) {
+    if (leaf.node->text) {
+      BELAY_ASSIGN_OR_RETURN(*leaf.node->text, reader.ReadText(leaf.path));
+    } else {
+      BELAY_ASSIGN_OR_RETURN(*leaf.node->tensor, reader.ReadTensor(leaf.path));
+    }
+  }
+  return tree;
+}
+
+}  // namespace belay

@@ -1,0 +1,221 @@
+#include "safetensors/export_files.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "format/paths.h"
+#include "io/files/ensure_directory.h"
+#include "io/files/posix_file.h"
+
+namespace belay {
+namespace {
+
+using safetensors::kFileEnd;
+
+Status SyncPlace(const ExportFiles& files) {
+  if (!files.durable) return absl::OkStatus();
+  return SyncDirectory(files.place.directory);
+}
+
+// Takes `end` off the name, and returns whether it was there.
+bool WithoutEnd(std::string_view& name, std::string_view end) {
+  if (!name.ends_with(end)) return false;
+  name.remove_suffix(end.size());
+  return true;
+}
+
+// Nothing that is removed or renamed may be a directory.
+Status CheckIsFile(const std::string& path) {
+  const Status listed = ListDirectory(path).status();
+  if (absl::IsInvalidArgument(listed) || absl::IsNotFound(listed)) {
+    return absl::OkStatus();  // a file, or a link to nothing
+  }
+  BELAY_RETURN_IF_ERROR(listed);
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "export \"%s\": there is a directory of that name", path));
+}
+
+// The old index first, and the new one last: whatever happens in between, no
+// index speaks of files of another export.
+Status SetAside(ExportFiles& files) {
+  std::stable_partition(files.old.begin(), files.old.end(),
+                        [](const std::string& name) {
+                          return name.ends_with(safetensors::kIndexEnd);
+                        });
+  for (const std::string& name : files.old) {
+    const std::string path = files.FinalPath(name);
+    BELAY_RETURN_IF_ERROR(Rename(path, ReplacedName(path)));
+    ++files.num_set_aside;
+  }
+  return files.old.empty() ? absl::OkStatus() : SyncPlace(files);
+}
+
+// Whoever begins an export of a name removes the files of those before it.
+Status CheckStillOurs(const ExportFiles& files) {
+  for (const std::string& name : files.names) {
+    const std::string path = files.TemporaryPath(name);
+    BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
+    if (exists) continue;
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "export \"%s\": another export of this name has taken over", path));
+  }
+  return absl::OkStatus();
+}
+
+// What there is of exports of this name, by path.
+struct Found {
+  std::vector<std::string> debris;  // of those that were killed, or still run
+  std::string set_aside;            // "": nothing
+};
+
+// Looks at what is there; `files.old` becomes the names of an export that is
+// whole.
+StatusOr<Found> Look(ExportFiles& files) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                         ListDirectory(files.place.directory));
+  Found found;
+  files.old.clear();
+  for (std::string_view name : all) {
+    const std::string path = files.FinalPath(std::string(name));
+    const bool is_set_aside = WithoutEnd(name, ReplacedName(""));
+    const bool is_debris = WithoutInProgress(name);
+    if (!safetensors::IsNameOfExport(name, files.place.stem)) continue;
+    if (is_set_aside) {
+      found.set_aside = path;
+      continue;
+    }
+    BELAY_RETURN_IF_ERROR(CheckIsFile(path));
+    if (is_debris) {
+      found.debris.push_back(path);
+    } else {
+      files.old.emplace_back(name);
+    }
+  }
+  return found;
+}
+
+// Hidden, so that nobody takes it for a file of the export.
+std::string LockPath(const ExportFiles& files) {
+  return files.FinalPath(Cat(".", files.place.stem, kFileEnd, ".lock"));
+}
+
+Status CheckReplaceable(const ExportFiles& files) {
+  if (files.old.empty() || files.overwrite) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrFormat(
+      "export \"%s\": the file is there already; choose another name or set "
+      "ExportOptions.overwrite",
+      files.FinalPath(files.old[0])));
+}
+
+}  // namespace
+
+StatusOr<ExportPlace> PlaceOfExport(const std::string& out) {
+  const std::string path = WithoutSlashes(out);
+  const std::string name = NameOf(path);
+  if (!std::string_view(name).ends_with(kFileEnd) && !path.empty()) {
+    return ExportPlace{.directory = path, .stem = "model"};
+  }
+  if (name.size() <= kFileEnd.size()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "export to \"%s\": there is no name (need a directory, or a file such "
+        "as \"model.safetensors\")",
+        out));
+  }
+  return ExportPlace{.directory = ParentOf(path),
+                     .stem = name.substr(0, name.size() - kFileEnd.size())};
+}
+
+std::string ExportFiles::TemporaryPath(const std::string& name) const {
+  return InProgressPath(FinalPath(name), nonce);
+}
+
+std::string ExportFiles::FinalPath(const std::string& name) const {
+  return place.directory == "." ? name : JoinPath(place.directory, name);
+}
+
+Status BeginExport(ExportFiles& files) {
+  BELAY_RETURN_IF_ERROR(EnsureDirectory(files.place.directory, files.durable));
+  // So that files of an export that gets its names now are not taken for those
+  // of one that was killed.
+  BELAY_ASSIGN_OR_RETURN(const ExportLock lock,
+                         ExportLock::Take(LockPath(files), files.lock_seconds));
+  BELAY_ASSIGN_OR_RETURN(const Found found, Look(files));
+  BELAY_RETURN_IF_ERROR(CheckReplaceable(files));
+  // Of the files without that end it cannot be told which are whole.
+  if (!found.debris.empty() && !found.set_aside.empty()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "export \"%s\": an earlier export was killed while it replaced this "
+        "one: take the end off such names, or remove these files",
+        found.set_aside));
+  }
+  for (const std::string& path : found.debris) {
+    BELAY_RETURN_IF_ERROR(RemoveTree(path));
+  }
+  return absl::OkStatus();
+}
+
+Status MakeExportFile(ExportFiles& files, const std::string& name,
+                      const std::string& head, int64_t bytes) {
+  BELAY_ASSIGN_OR_RETURN(
+      PosixFile file,
+      PosixFile::Open(files.TemporaryPath(name), PosixFile::Mode::kCreate));
+  files.names.push_back(name);
+  BELAY_RETURN_IF_ERROR(file.Fallocate(bytes));
+  BELAY_RETURN_IF_ERROR(file.PwriteAll(0, head.data(), std::ssize(head)));
+  if (files.durable) BELAY_RETURN_IF_ERROR(file.Sync());
+  return file.Close();
+}
+
+Status NameExport(ExportFiles& files) {
+  BELAY_ASSIGN_OR_RETURN(files.lock,
+                         ExportLock::Take(LockPath(files), files.lock_seconds));
+  BELAY_RETURN_IF_ERROR(CheckStillOurs(files));
+  // Another export may have got its names meanwhile.
+  BELAY_RETURN_IF_ERROR(Look(files).status());
+  BELAY_RETURN_IF_ERROR(CheckReplaceable(files));
+  BELAY_RETURN_IF_ERROR(SetAside(files));
+  for (const std::string& name : files.names) {
+    const bool is_index =
+        std::string_view(name).ends_with(safetensors::kIndexEnd);
+    if (is_index) BELAY_RETURN_IF_ERROR(SyncPlace(files));
+    BELAY_RETURN_IF_ERROR(
+        Rename(files.TemporaryPath(name), files.FinalPath(name)));
+    ++files.num_named;
+  }
+  return SyncPlace(files);
+}
+
+void UndoExport(ExportFiles& files) {
+  // The index, which is the last one, goes first.
+  for (size_t i = files.names.size(); i-- > 0;) {
+    const std::string& name = files.names[i];
+    const std::string path =
+        i < files.num_named ? files.FinalPath(name) : files.TemporaryPath(name);
+    RemoveTree(path).IgnoreError();
+  }
+  for (size_t i = files.num_set_aside; i-- > 0;) {
+    const std::string path = files.FinalPath(files.old[i]);
+    Rename(ReplacedName(path), path).IgnoreError();
+  }
+  files.lock = {};
+}
+
+void FinishExport(ExportFiles& files) {
+  const ExportLock lock = std::move(files.lock);
+  const StatusOr<std::vector<std::string>> names =
+      ListDirectory(files.place.directory);
+  if (!names.ok()) return;
+  for (std::string_view name : *names) {
+    const std::string path = files.FinalPath(std::string(name));
+    if (WithoutEnd(name, ReplacedName("")) &&
+        safetensors::IsNameOfExport(name, files.place.stem) &&
+        CheckIsFile(path).ok()) {
+      RemoveTree(path).IgnoreError();
+    }
+  }
+}
+
+}  // namespace belay

@@ -1,0 +1,55 @@
+#include "safetensors/export_lock.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/status_macros.h"
+
+namespace belay {
+
+StatusOr<ExportLock> ExportLock::Take(const std::string& path, double seconds) {
+  const absl::Time until = absl::Now() + absl::Seconds(seconds);
+  for (;;) {
+    BELAY_ASSIGN_OR_RETURN(FileLock file, FileLock::Open(path));
+    const StatusOr<LockResult> result = file.Try();
+    if (result.value_or(LockResult::kUnsupported) == LockResult::kUnsupported) {
+      // Another process may hold the lock of a file that was there.
+      if (file.is_new()) ::unlink(path.c_str());
+      BELAY_RETURN_IF_ERROR(result.status());
+      return ExportLock();
+    }
+    // Who held it before may have removed the file that was opened.
+    if (*result == LockResult::kTaken && file.HasItsName()) {
+      return ExportLock(path, std::move(file));
+    }
+    if (absl::Now() >= until) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "lock \"%s\": another process exports to this name (waited %g s); "
+          "try again when it has ended",
+          path, seconds));
+    }
+    if (*result == LockResult::kHeld) absl::SleepFor(absl::Milliseconds(5));
+  }
+}
+
+ExportLock::ExportLock(std::string path, FileLock file)
+    : path_(std::move(path)), file_(std::move(file)) {}
+
+ExportLock::ExportLock(ExportLock&& other) noexcept = default;
+
+ExportLock& ExportLock::operator=(ExportLock&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(file_, other.file_);
+  return *this;
+}
+
+// While it is locked, so that nobody else's file is removed.
+ExportLock::~ExportLock() {
+  if (is_held() && file_.HasItsName()) ::unlink(path_.c_str());
+}
+
+}  // namespace belay

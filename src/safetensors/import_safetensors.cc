@@ -1,0 +1,285 @@
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/key_patterns.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/with_memory.h"
+#include "belay/safetensors.h"
+#include "bytes/wire.h"
+#include "io/files/mapped_file.h"
+#include "pipeline/agree_arguments.h"
+#include "pipeline/stations.h"
+#include "safetensors/plan/import_plan.h"
+#include "safetensors/safetensors_files.h"
+#include "save/save_at.h"
+#include "save/save_progress.h"
+
+namespace belay {
+namespace {
+
+using safetensors::FileTensor;
+
+// What an import hands on, on one rank. Neither copied nor moved.
+struct ImportRun {
+  const std::vector<std::string>& in;
+  const ImportOptions& options;
+  // Rank 0 only.
+  std::vector<SafetensorsFile> opened = {};
+  safetensors::Metadata metadata = {};
+  // This rank's part.
+  std::vector<int64_t> modified_ns = {};  // by file, as rank 0 has seen it
+  safetensors::RankImport part = {};
+  std::vector<MappedFile> files = {};  // only those that it reads have content
+  State state = {};                    // what it hands in
+  ImportResult result = {};
+  // What was done before the save.
+  int64_t messages = 0;
+  std::vector<StationTime> stations = {};
+
+  // Local.
+  std::string Name() const { return in.empty() ? "" : in[0]; }
+};
+
+// Station list. Collective.
+Status Begin(Team& team, const ImportRun& run) {
+  Status status = CheckSaveOptions(
+      absl::StrFormat("import \"%s\"", run.in.empty() ? "" : run.in[0]),
+      run.options.save);
+  if (status.ok() && run.in.empty()) {
+    status = absl::InvalidArgumentError("import: there is nothing to import");
+  }
+  BELAY_RETURN_IF_AGREED(Agree(team, status));
+  WireWriter paths, keys, flags;
+  paths.PutTexts(run.in);
+  keys.PutTexts(run.options.keys);
+  flags.Put(run.options.metadata);
+  flags.Put(run.options.leave_out_others);
+  return AgreeOnArguments(
+      team, "import",
+      {{"the files", paths.Take()},
+       {"the option keys", keys.Take()},
+       {"the options metadata and leave_out_others", flags.Take()}});
+}
+
+// Takes the metadata of all files together.
+Status TakeMetadata(ImportRun& run) {
+  if (!run.options.metadata) return absl::OkStatus();
+  std::map<std::string_view, std::string_view> path_of;
+  for (const SafetensorsFile& file : run.opened) {
+    for (const auto& [name, text] : file.header.metadata) {
+      const auto [at, is_new] = run.metadata.emplace(name, text);
+      if (is_new) path_of[at->first] = file.path;
+      if (at->second == text) continue;
+      return absl::InvalidArgumentError(
+          Cat("import \"", file.path, "\": metadata \"", name,
+              "\" is another in \"", path_of[at->first],
+              "\"; leave metadata out with the option metadata "
+              "(need \"",
+              at->second, "\", found \"", text, "\")"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status OfImport(const ImportRun& run, const Status& status) {
+  if (status.ok()) return status;
+  return Status(status.code(), absl::StrFormat("import \"%s\": %s", run.Name(),
+                                               status.message()));
+}
+
+// Chooses tensors by the options. Returns them by file. Rank 0 only.
+StatusOr<std::vector<safetensors::SourceTensors>> SelectForImport(
+    ImportRun& run) {
+  const StatusOr<KeyPatterns> patterns = KeyPatterns::Compile(run.options.keys);
+  if (!patterns.ok()) return OfImport(run, patterns.status());
+  std::vector<std::string_view> names;
+  std::vector<safetensors::SourceTensors> sources;
+  for (const SafetensorsFile& file : run.opened) {
+    sources.push_back({.data_offset = file.data_offset});
+    for (const FileTensor& tensor : file.header.tensors) {
+      names.push_back(tensor.name);
+      if (!run.options.keys.empty() && patterns->Find(tensor.name) < 0)
+        continue;
+      if (tensor.foreign_dtype.empty()) {
+        sources.back().tensors.push_back(tensor);
+        ++run.result.num_tensors;
+        run.result.bytes += tensor.end - tensor.begin;
+        continue;
+      }
+      run.result.left_out.push_back(
+          {tensor.name, Cat("belay has no dtype ", tensor.foreign_dtype)});
+      if (run.options.leave_out_others) continue;
+      return absl::UnimplementedError(absl::StrFormat(
+          "import \"%s\": tensor \"%s\": %s; leave such tensors out with "
+          "leave_out_others",
+          file.path, tensor.name, run.result.left_out.back().reason));
+    }
+  }
+  BELAY_RETURN_IF_ERROR(OfImport(run, patterns->CheckAllMatch(names)));
+  return sources;
+}
+
+// What rank 0 tells all ranks.
+std::string EncodeCommon(
+    const ImportRun& run,
+    const std::vector<safetensors::SourceTensors>& sources) {
+  WireWriter common;
+  common.Put<uint64_t>(run.opened.size());
+  for (size_t i = 0; i < run.opened.size(); ++i) {
+    common.PutText(run.opened[i].path);
+    common.Put<int64_t>(sources[i].tensors.size());
+    common.Put(run.opened[i].bytes);
+    common.Put(run.opened[i].modified_ns);
+  }
+  common.Put(run.result.num_tensors);
+  common.Put<int64_t>(run.metadata.size());
+  common.Put(run.result.bytes);
+  common.Put<uint64_t>(run.result.left_out.size());
+  for (const LeftOut& one : run.result.left_out) {
+    common.PutText(one.name);
+    common.PutText(one.reason);
+  }
+  return common.Take();
+}
+
+void DecodeCommon(std::string_view bytes, ImportRun& run) {
+  WireReader in(bytes);
+  run.result.files = in.GetAll<SafetensorsInfo>([&] {
+    SafetensorsInfo file{.path = std::string(in.GetText())};
+    file.num_tensors = in.Get<int64_t>();
+    file.bytes = in.Get<int64_t>();
+    run.modified_ns.push_back(in.Get<int64_t>());
+    return file;
+  });
+  run.result.num_tensors = in.Get<int64_t>();
+  run.result.num_texts = in.Get<int64_t>();
+  run.result.bytes = in.Get<int64_t>();
+  run.result.left_out = in.GetAll<LeftOut>([&] {
+    LeftOut one{.name = std::string(in.GetText())};
+    one.reason = in.GetText();
+    return one;
+  });
+}
+
+// Opens the files, and plans what rank 0 tells all ranks and each of them.
+// Rank 0 only.
+StatusOr<Briefing> OpenOnRoot(ImportRun& run, int num_ranks) {
+  BELAY_ASSIGN_OR_RETURN(run.opened, OpenSafetensors(run.in));
+  BELAY_RETURN_IF_ERROR(TakeMetadata(run));
+  BELAY_ASSIGN_OR_RETURN(const std::vector<safetensors::SourceTensors> sources,
+                         SelectForImport(run));
+  Briefing briefing{.common = EncodeCommon(run, sources)};
+  for (const auto& part : safetensors::PlanImport(sources, num_ranks)) {
+    briefing.parts.push_back(safetensors::EncodeRankImport(part));
+  }
+  return briefing;
+}
+
+// Maps the files that this rank reads. Local.
+Status MapMine(ImportRun& run) {
+  std::vector<bool> is_read(run.result.files.size());
+  for (const safetensors::FilePlace& place : run.part.places) {
+    is_read[place.file] = true;
+  }
+  run.files.resize(run.result.files.size());
+  for (size_t i = 0; i < is_read.size(); ++i) {
+    if (!is_read[i]) continue;
+    const auto& [path, num_tensors, bytes] = run.result.files[i];
+    BELAY_ASSIGN_OR_RETURN(run.files[i], MappedFile::Open(path));
+    const bool is_same = run.files[i].size() == bytes &&
+                         run.files[i].modified_ns() == run.modified_ns[i];
+    if (is_same) continue;
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "import \"%s\": this rank sees another file than rank 0, or it was "
+        "replaced (need %d bytes, written at %d ns since 1970, found %d and "
+        "%d)",
+        path, bytes, run.modified_ns[i], run.files[i].size(),
+        run.files[i].modified_ns()));
+  }
+  return absl::OkStatus();
+}
+
+// Lists what this rank hands in. Borrows the files and, on rank 0, the
+// metadata. Local.
+void ListMine(ImportRun& run) {
+  for (size_t i = 0; i < run.part.shards.size(); ++i) {
+    const ShardInfo& info = run.part.shards[i];
+    const safetensors::FilePlace& place = run.part.places[i];
+    run.state.AddShard({.key = info.key,
+                        .dtype = info.dtype,
+                        .global_shape = info.global_shape,
+                        .box = info.box,
+                        .data = run.files[place.file].data() + place.offset});
+  }
+  for (auto& [name, text] : run.metadata) {
+    run.state.AddShard({.key = Cat(kSafetensorsMetadata, name),
+                        .dtype = DType::kString,
+                        .text = &text});
+  }
+}
+
+// Station open: rank 0 reads the headers, and each rank gets its part.
+// Collective.
+Status Open(Team& team, ImportRun& run) {
+  const auto open = [&] {
+    return WithMemory("the headers of all files",
+                      [&] { return OpenOnRoot(run, team.size()); });
+  };
+  BELAY_ASSIGN_OR_RETURN_AGREED(const Briefed briefed,
+                                FromRootInParts(team, open));
+  return Agree(team, WithMemory("the list of tensors", [&] {
+                 DecodeCommon(briefed.common, run);
+                 run.part = safetensors::DecodeRankImport(briefed.part);
+                 const Status status = MapMine(run);
+                 if (status.ok()) ListMine(run);
+                 return status;
+               }));
+}
+
+// All that comes before the save, which has a deadline of its own. Collective.
+Status Prepare(const Comm& comm, ImportRun& run) {
+  Team team{comm, Deadline(comm, run.options.save.deadline_seconds,
+                           absl::StrFormat("import \"%s\"", run.Name()))};
+  Stations stations(team);
+  stations.Enter("list");
+  BELAY_RETURN_IF_AGREED(Begin(team, run));
+  stations.Enter("open");
+  BELAY_RETURN_IF_AGREED(Open(team, run));
+  run.stations = stations.Finish();
+  run.messages = team.messages;
+  return absl::OkStatus();
+}
+
+// What this rank writes, without metadata. Local.
+int64_t BytesOf(const ImportRun& run) {
+  int64_t total = 0;
+  for (const ShardInfo& shard : run.part.shards) {
+    total += NumElements(shard.box.shape) * DTypeSize(shard.dtype);
+  }
+  return total;
+}
+
+}  // namespace
+
+StatusOr<ImportResult> ImportSafetensors(const Comm& comm,
+                                         const std::vector<std::string>& in,
+                                         const std::string& dir, int64_t step,
+                                         const ImportOptions& options) {
+  ImportRun run{.in = in, .options = options};
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "import", run.Name()));
+  BELAY_RETURN_IF_AGREED(Prepare(comm, run));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      run.result.saved,
+      SaveAt(comm,
+             {.path = dir.empty() ? "" : StepPath(dir, step),
+              .step = step,
+              .state = run.state,
+              .messages = run.messages,
+              .stations = run.stations,
+              .progress = ProgressUpTo(BytesOf(run), options.progress)},
+             options.save));
+  return std::move(run.result);
+}
+
+}  // namespace belay

@@ -1,0 +1,207 @@
+#include "safetensors/safetensors_files.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/with_memory.h"
+#include "format/paths.h"
+#include "io/files/posix_file.h"
+#include "safetensors/plan/file_plan.h"
+
+namespace belay {
+namespace {
+
+using safetensors::FileTensor;
+
+constexpr std::string_view kJsonEnd = ".json";
+
+Status OfFile(const std::string& path, const Status& status) {
+  return Status(status.code(),
+                absl::StrFormat("read \"%s\": %s", path, status.message()));
+}
+
+// Reads a file from `offset` on, so many bytes.
+StatusOr<std::string> ReadText(PosixFile& file, int64_t offset, int64_t bytes) {
+  return WithMemory(
+      absl::StrFormat("%d bytes of \"%s\"", bytes, file.path()),
+      [&]() -> StatusOr<std::string> {
+        std::string text(bytes, '\0');
+        BELAY_RETURN_IF_ERROR(file.PreadAll(offset, text.data(), bytes));
+        return text;
+      });
+}
+
+StatusOr<SafetensorsFile> OpenFile(const std::string& path) {
+  using safetensors::kLengthBytes;
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kRead));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  BELAY_ASSIGN_OR_RETURN(const std::string first,
+                         ReadText(file, 0, std::min(stat.size, kLengthBytes)));
+  const StatusOr<int64_t> length = safetensors::HeaderLength(first, stat.size);
+  if (!length.ok()) return OfFile(path, length.status());
+  BELAY_ASSIGN_OR_RETURN(const std::string text,
+                         ReadText(file, kLengthBytes, *length));
+  BELAY_RETURN_IF_ERROR(file.Close());
+  SafetensorsFile opened{.path = path,
+                         .bytes = stat.size,
+                         .modified_ns = stat.modified_ns,
+                         .data_offset = kLengthBytes + *length};
+  StatusOr<safetensors::FileHeader> header =
+      WithMemory(Cat("the header of \"", path, "\""), [&] {
+        return safetensors::ParseHeader(text, stat.size - opened.data_offset);
+      });
+  if (!header.ok()) return OfFile(path, header.status());
+  opened.header = *std::move(header);
+  return opened;
+}
+
+// Checks that the index and the headers of its files name the same tensors.
+Status CheckAgainstIndex(const std::string& path,
+                         safetensors::FileOfTensor file_of,
+                         const std::vector<SafetensorsFile>& files) {
+  for (const SafetensorsFile& file : files) {
+    for (const FileTensor& tensor : file.header.tensors) {
+      const auto found = file_of.find(tensor.name);
+      if (found == file_of.end() || found->second != NameOf(file.path)) {
+        return OfFile(path, absl::DataLossError(absl::StrFormat(
+                                "the index does not say that tensor \"%s\" is "
+                                "in \"%s\"",
+                                tensor.name, NameOf(file.path))));
+      }
+      file_of.erase(found);
+    }
+  }
+  if (file_of.empty()) return absl::OkStatus();
+  return OfFile(path, absl::DataLossError(absl::StrFormat(
+                          "tensor \"%s\" is not in \"%s\", where the index "
+                          "says it is",
+                          file_of.begin()->first, file_of.begin()->second)));
+}
+
+StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile opened,
+                         PosixFile::Open(path, PosixFile::Mode::kRead));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, opened.Stat());
+  if (stat.size > safetensors::kMaxHeaderBytes) {
+    return OfFile(path, absl::DataLossError(absl::StrFormat(
+                            "the index is above the limit (need at most %d "
+                            "bytes, found %d)",
+                            safetensors::kMaxHeaderBytes, stat.size)));
+  }
+  BELAY_ASSIGN_OR_RETURN(const std::string text,
+                         ReadText(opened, 0, stat.size));
+  BELAY_RETURN_IF_ERROR(opened.Close());
+  const StatusOr<safetensors::FileOfTensor> index =
+      WithMemory(Cat("the index \"", path, "\""),
+                 [&] { return safetensors::ParseIndex(text); });
+  if (!index.ok()) return OfFile(path, index.status());
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : *index) names.insert(file);
+  std::vector<SafetensorsFile> files;
+  for (const std::string& name : names) {
+    StatusOr<SafetensorsFile> file = OpenFile(JoinPath(ParentOf(path), name));
+    if (absl::IsNotFound(file.status())) {  // the index promises it
+      return OfFile(path, absl::DataLossError(absl::StrFormat(
+                              "the file \"%s\" is missing", name)));
+    }
+    BELAY_RETURN_IF_ERROR(file.status());
+    files.push_back(*std::move(file));
+  }
+  BELAY_RETURN_IF_ERROR(CheckAgainstIndex(path, *index, files));
+  return files;
+}
+
+// Checks that of each numbered series all files are there: the index of one
+// that is being written comes last.
+Status CheckSeries(const std::string& path,
+                   const std::vector<std::string>& names) {
+  std::map<std::pair<std::string, int64_t>, int64_t> found;
+  for (const std::string& name : names) {
+    const auto numbered = safetensors::ParseNumberedName(name);
+    if (numbered) ++found[{numbered->stem, numbered->count}];
+  }
+  for (const auto& [series, count] : found) {
+    if (count == series.second) continue;
+    return OfFile(path, absl::DataLossError(absl::StrFormat(
+                            "files of \"%s\" are missing (need %d, found %d)",
+                            series.first, series.second, count)));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<std::vector<SafetensorsFile>> OpenFolder(
+    const std::string& path, const std::vector<std::string>& names) {
+  std::vector<std::string> indexes, files;
+  for (const std::string& name : names) {
+    if (name.ends_with(safetensors::kIndexEnd)) indexes.push_back(name);
+    if (name.ends_with(safetensors::kFileEnd)) files.push_back(name);
+  }
+  if (indexes.size() > 1) {
+    return OfFile(path, absl::InvalidArgumentError(absl::StrFormat(
+                            "the directory has several indexes, \"%s\" and "
+                            "\"%s\"; name one of them",
+                            indexes[0], indexes[1])));
+  }
+  if (indexes.size() == 1) return OpenIndex(JoinPath(path, indexes[0]));
+  if (files.empty()) {
+    return OfFile(path, absl::NotFoundError(
+                            Cat("the directory has no file that ends with \"",
+                                safetensors::kFileEnd, "\"")));
+  }
+  BELAY_RETURN_IF_ERROR(CheckSeries(path, files));
+  std::vector<SafetensorsFile> opened;
+  for (const std::string& name : files) {
+    BELAY_ASSIGN_OR_RETURN(opened.emplace_back(),
+                           OpenFile(JoinPath(path, name)));
+  }
+  return opened;
+}
+
+StatusOr<std::vector<SafetensorsFile>> OpenPath(const std::string& path) {
+  const StatusOr<std::vector<std::string>> names = ListDirectory(path);
+  if (names.ok()) return OpenFolder(WithoutSlashes(path), *names);
+  // Not a directory.
+  if (!absl::IsInvalidArgument(names.status())) return names.status();
+  if (path.ends_with(kJsonEnd)) return OpenIndex(path);
+  BELAY_ASSIGN_OR_RETURN(SafetensorsFile file, OpenFile(path));
+  std::vector<SafetensorsFile> files;
+  files.push_back(std::move(file));
+  return files;
+}
+
+Status CheckNamesOnce(const std::vector<SafetensorsFile>& files) {
+  std::map<std::string_view, std::string_view> path_of;
+  for (const SafetensorsFile& file : files) {
+    for (const FileTensor& tensor : file.header.tensors) {
+      const auto [at, is_new] = path_of.emplace(tensor.name, file.path);
+      if (is_new) continue;
+      return OfFile(file.path, absl::InvalidArgumentError(
+                                   Cat("tensor \"", tensor.name, "\" is in \"",
+                                       at->second, "\", too")));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::vector<SafetensorsFile>> OpenSafetensors(
+    const std::vector<std::string>& paths) {
+  std::vector<SafetensorsFile> all;
+  for (const std::string& path : paths) {
+    BELAY_ASSIGN_OR_RETURN(std::vector<SafetensorsFile> files, OpenPath(path));
+    std::move(files.begin(), files.end(), std::back_inserter(all));
+  }
+  BELAY_RETURN_IF_ERROR(CheckNamesOnce(all));
+  return all;
+}
+
+}  // namespace belay

@@ -1,0 +1,40 @@
+// What PlanCache keeps between two saves.
+
+#ifndef BELAY_SAVE_PLAN_CACHE_H_
+#define BELAY_SAVE_PLAN_CACHE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "belay/save_restore.h"
+#include "io/index/index_file.h"
+#include "io/index/skeleton.h"
+#include "pipeline/tell_together.h"
+#include "plan/stored/stored_form.h"
+#include "save/planned_save.h"
+#include "values/rows/row_counts.h"
+
+namespace belay {
+
+struct CachedPlan {
+  bool is_valid = false;
+  // Of this rank's shards and of the options that shape the plan.
+  uint64_t fingerprint = 0;
+  // Equal on the ranks that made the plan together, and on no others.
+  uint64_t plan_id = 0;
+  int64_t num_reuses = 0;         // of the plan; equal where plan_id is
+  std::vector<StoredForm> forms;  // of this rank's shards; empty: their own
+  std::vector<RowPlacement> placements;  // of those that are rows
+  bool any_ids = false;                  // on any rank
+  PlannedSave planned;
+  Told told;                             // when planning
+  std::vector<SkeletonImage> skeletons;  // of the files that this rank creates
+  IndexImage index;                      // rank 0 only
+};
+
+// The plan of a cache; one that was moved from begins anew. Local.
+CachedPlan& PlanOf(PlanCache& cache);
+
+}  // namespace belay
+
+#endif  // BELAY_SAVE_PLAN_CACHE_H_

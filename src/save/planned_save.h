@@ -1,0 +1,89 @@
+// Stations gather, plan and orders of a save: what every rank needs to know to
+// do its part.
+
+#ifndef BELAY_SAVE_PLANNED_SAVE_H_
+#define BELAY_SAVE_PLANNED_SAVE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "belay/options.h"
+#include "belay/status.h"
+#include "hdf5/dataset.h"
+#include "io/files/striping.h"
+#include "io/index/skeleton.h"
+#include "mpi/collective.h"
+#include "pipeline/tell_together.h"
+#include "plan/plan.h"
+#include "save/transfer_choice.h"
+
+namespace belay {
+
+// One data file, as a rank sees it that takes part in writing it.
+struct PlannedFile {
+  std::string name;
+  bool is_creator = false;
+  Space space = Space::kReserved;
+  int64_t rounds = 0;   // equal on the ranks of the team
+  RankWrites writes;    // extents relative to the file, once Place has run
+  RankWrites filtered;  // those into datasets with filters
+  // There on the rank that creates the file; on all for the hdf5 transfer and
+  // where a dataset has filters.
+  std::vector<h5::DatasetSpec> datasets;
+  std::vector<int32_t> calls;  // one per dataset, as the next
+  std::vector<Shape> corners;
+  Striping striping;  // once Place has run, as PlannedSave::stripes
+
+  // Whether any of its datasets has filters. Local. Requires that it is known.
+  bool HasFilters() const;
+  // Whether all filters are lossless. Local. Requires that it is known.
+  bool IsLossless() const;
+};
+
+// One rank's view of a SavePlan.
+struct PlannedSave {
+  // Equal on all ranks.
+  int64_t num_arrays = 0;
+  int64_t num_files = 0;
+  int64_t num_blocks = 0;
+  int64_t rounds = 0;
+  int64_t mean_run_bytes = 0;
+  bool has_filters = false;  // of any dataset
+  ReplicaCheck replicas;     // of this rank
+  std::vector<std::string> warnings;
+  PlannedStripes stripes;
+  // This rank's part: the files of its team, in the order of writing.
+  int32_t team = -1;  // -1: none
+  // It syncs these files for the ranks of its team on its node: so many.
+  bool is_syncer = false;
+  int32_t node_ranks = 1;
+  std::vector<PlannedFile> files;
+  // Rank 0 only: the plan, and what the index will say.
+  SavePlan plan;
+  std::vector<int32_t> nodes;  // of each rank; as the plan, until Place
+  SavedCheckpoint saved;
+  std::vector<std::string> work;  // what each rank writes, for messages
+};
+
+// Gathers what all ranks list and plans on rank 0. Collective; agreed. `mine`
+// needs no node. `directory` is where the files are to be.
+// Errors: those of PlanSave and MergeValues.
+StatusOr<PlannedSave> PlanTogether(Team& team, const std::string& directory,
+                                   RankShards mine, const SaveOptions& options,
+                                   Told& told);
+
+// Tells rank 0 how long the files are that this rank has created, if that shows
+// only when they are written. Collective; agreed.
+Status GatherFileSizes(Team& team, const std::vector<int64_t>& mine,
+                       PlannedSave& planned);
+
+// Tells everyone where the datasets lie, once the skeletons exist. `skeletons`
+// and `stripings` are those of the files that this rank created. Collective;
+// agreed.
+Status Place(Team& team, const std::vector<SkeletonImage>& skeletons,
+             const std::vector<Striping>& stripings, PlannedSave& planned);
+
+}  // namespace belay
+
+#endif  // BELAY_SAVE_PLANNED_SAVE_H_

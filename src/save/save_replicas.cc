@@ -1,0 +1,107 @@
+// Station compare of a save: whether replicas are equal.
+#include <span>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/with_memory.h"
+#include "bytes/fingerprint.h"
+#include "mpi/all_to_all.h"
+#include "pipeline/save_options.h"
+#include "plan/save/replica_check.h"
+#include "plan/save/replica_sums.h"
+#include "save/save_run.h"
+
+namespace belay {
+namespace {
+
+// What this rank holds, for the rank that compares it. Local.
+Status SumsByComparer(const SaveRun& run, Messages& to) {
+  std::vector<std::vector<ReplicaSum>> sums(
+      static_cast<size_t>(run.team.size()));
+  for (const ReplicaRange& range : run.cache.planned.replicas.ranges) {
+    for (int32_t i = range.first; i < range.first + range.count; ++i) {
+      const Shard& shard = run.shards[static_cast<size_t>(i)];
+      ReplicaSum sum{.key = shard.key,
+                     .box = shard.box,
+                     .sum = ReplicaFingerprint(shard),
+                     .rank = run.team.rank()};
+      const auto comparer = ComparerOf(sum, run.team.size());
+      sums[static_cast<size_t>(comparer)].push_back(std::move(sum));
+    }
+  }
+  for (size_t rank = 0; rank < to.size(); ++rank) {
+    to[rank].Append(EncodeSums(sums[rank]));
+  }
+  return absl::OkStatus();
+}
+
+// Compares what all ranks said of the boxes that this one compares. Local.
+ReplicaDifferences Compare(const std::vector<std::span<std::byte>>& received) {
+  std::vector<ReplicaSum> all;
+  for (const std::span<std::byte> bytes : received) {
+    const auto* data = reinterpret_cast<const char*>(bytes.data());
+    for (ReplicaSum& sum : DecodeSums({data, bytes.size()})) {
+      all.push_back(std::move(sum));
+    }
+  }
+  return FindDifferences(std::move(all));
+}
+
+}  // namespace
+
+uint64_t SumReplicas(const SaveRun& run) {
+  const ReplicaChecks checks = ChecksOf(run.options);
+  if (checks == ReplicaChecks::kNone) return 0;
+  return SumOfReplicas(
+      run.cache.planned.replicas, run.shards,
+      checks == ReplicaChecks::kEachSave ? kEveryByte : run.cache.num_reuses);
+}
+
+Status CompareReplicas(SaveRun& run) {
+  const bool has_none = run.cache.planned.replicas.num_boxes == 0;
+  if (run.reuse || has_none || ChecksOf(run.options) == ReplicaChecks::kNone) {
+    return absl::OkStatus();
+  }
+  run.stations.Enter("compare");
+  std::vector<int64_t> sum = {0};
+  const Status summed = WithMemory("the bytes of replicas", [&] {
+    sum[0] = static_cast<int64_t>(
+        SumOfReplicas(run.cache.planned.replicas, run.shards, kEveryByte));
+    return absl::OkStatus();
+  });
+  BELAY_RETURN_IF_AGREED(SumAll(run.team, sum, summed));
+  return sum[0] == 0 ? absl::OkStatus() : NameDifferentReplicas(run);
+}
+
+Status NameDifferentReplicas(SaveRun& run) {
+  Mail mail(run.team.size());
+  BELAY_RETURN_IF_AGREED(
+      ExchangeMail(run.team, "the sums of replicas", mail,
+                   [&](Messages& to) { return SumsByComparer(run, to); }));
+  ReplicaDifferences differences;
+  const Status compared = WithMemory("the sums of replicas", [&] {
+    differences = Compare(mail.from);
+    return absl::OkStatus();
+  });
+  std::vector<int64_t> count = {differences.count};
+  BELAY_RETURN_IF_AGREED(Agree(run.team, compared));
+  BELAY_RETURN_IF_AGREED(SumAll(run.team, count));
+  Status mine;
+  if (differences.count > 0) {
+    mine = absl::InvalidArgumentError(absl::StrFormat(
+        "save \"%s\": %s; %d such %s in all; what each rank has of its own is "
+        "saved by AddPerRank or Tracker::PerRank, and one rank's values by "
+        "SaveArgs::primary_replica [rank %d of %d]",
+        run.path, differences.first, count[0], count[0] == 1 ? "box" : "boxes",
+        differences.rank, run.team.size()));
+  } else if (count[0] == 0) {
+    mine = absl::InvalidArgumentError(absl::StrFormat(
+        "save \"%s\": replicas differed, and no longer do: values have changed "
+        "during the save",
+        run.path));
+  }
+  return Agree(run.team, mine);
+}
+
+}  // namespace belay

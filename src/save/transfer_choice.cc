@@ -1,0 +1,131 @@
+#include "save/transfer_choice.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/amount_text.h"
+#include "base/text.h"
+#include "io/transfer/transfer.h"
+
+namespace belay {
+namespace {
+
+// What the ranges of stripes of a plan may number, beside one for each order.
+constexpr int64_t kMostRanges = int64_t{1} << 21;
+
+// Gathering pays where more than one of so many stripes is shared by nodes:
+// below, few wait for a lock, and all would send most of their bytes.
+constexpr int64_t kSharedOneIn = 4;
+
+// "stripes of 1.0 MiB (Lustre)".
+std::string StripesText(const Striping& striping) {
+  return Cat("stripes of ", BytesText(striping.stripe_bytes), " (",
+             striping.is_hinted ? "striping_unit"
+                                : FileSystemName(striping.file_system),
+             ")");
+}
+
+// "37 of 40 stripes of 1.0 MiB (Lustre)".
+std::string SharedText(const PlannedStripes& stripes) {
+  const StripeUse& use = stripes.by_nodes;
+  return Cat(stripes.is_exact ? "" : "about ",
+             use.shared == 0 ? "none" : Cat(use.shared), " of ", use.stripes,
+             " ", StripesText(stripes.striping));
+}
+
+TransferChoice ChooseForStripes(bool is_short, const PlannedStripes& stripes) {
+  const StripeUse& use = stripes.by_nodes;
+  if (is_short) {
+    return {Transfer::kTwoPhase,
+            Cat("two phases, as runs are short; what a rank writes fits ",
+                StripesText(stripes.striping))};
+  }
+  if (use.shared * kSharedOneIn > use.stripes) {
+    return {Transfer::kTwoPhase,
+            Cat("two phases, as nodes would else share ", SharedText(stripes))};
+  }
+  return {Transfer::kIndependent,
+          Cat("positional writes, as nodes share ",
+              use.shared == 0 ? "" : "only ", SharedText(stripes))};
+}
+
+}  // namespace
+
+PlannedStripes CountStripesOfPlan(const SavePlan& plan,
+                                  std::span<const int32_t> nodes,
+                                  std::span<const Striping> stripings) {
+  PlannedStripes found;
+  const auto striped =
+      std::find_if(stripings.begin(), stripings.end(),
+                   [](const Striping& one) { return one.stripe_bytes > 0; });
+  if (striped != stripings.end()) {
+    found.striping = *striped;
+  } else if (!stripings.empty()) {
+    found.striping = stripings[0];
+  }
+  int64_t orders = 1;
+  std::set<int32_t> writers;
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    orders += std::ssize(plan.ranks[rank].orders);
+    if (!plan.ranks[rank].orders.empty()) writers.insert(nodes[rank]);
+  }
+  found.nodes = static_cast<int32_t>(writers.size());
+  if (found.striping.stripe_bytes == 0) return found;
+  const int64_t most = std::max<int64_t>(1, kMostRanges / orders);
+  std::vector<std::vector<StripeRange>> ranges(stripings.size());
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    for (const WriteOrder& order : plan.ranks[rank].orders) {
+      const StoredDataset& dataset = plan.datasets[order.dataset];
+      const int64_t stripe_bytes = stripings[dataset.file].stripe_bytes;
+      if (stripe_bytes == 0 || !dataset.filters.empty()) continue;
+      const int64_t element_size =
+          IoElementSize(plan.arrays[dataset.array].dtype);
+      const bool is_exact =
+          AddStripeRanges(order.box, order.extent, element_size, stripe_bytes,
+                          most, nodes[rank], ranges[dataset.file]);
+      found.is_exact = found.is_exact && is_exact;
+    }
+  }
+  for (std::vector<StripeRange>& of_file : ranges) {
+    const StripeUse use = CountStripes(std::move(of_file));
+    found.by_nodes.stripes += use.stripes;
+    found.by_nodes.shared += use.shared;
+  }
+  return found;
+}
+
+TransferChoice ChooseTransfer(Transfer asked, int64_t mean_run_bytes,
+                              const PlannedStripes& stripes) {
+  if (asked != Transfer::kAuto) return {asked, ""};
+  const bool is_short = mean_run_bytes < kTwoPhaseRunBytes;
+  if (stripes.nodes > 1 && stripes.striping.stripe_bytes > 0) {
+    return ChooseForStripes(is_short, stripes);
+  }
+  if (is_short) return {Transfer::kTwoPhase, ""};
+  // It has no stripes to fit: a file lies whole on one server.
+  if (stripes.nodes > 1 &&
+      stripes.striping.file_system == FileSystem::kGlusterFs) {
+    return {Transfer::kIndependent,
+            "positional writes, as GlusterFS keeps a file on one server"};
+  }
+  return {Transfer::kIndependent, ""};
+}
+
+void PutPlannedStripes(WireWriter& out, const PlannedStripes& stripes) {
+  PutStriping(out, stripes.striping);
+  out.Put(stripes.nodes);
+  out.Put(stripes.by_nodes);
+  out.Put(stripes.is_exact);
+}
+
+PlannedStripes GetPlannedStripes(WireReader& in) {
+  PlannedStripes stripes;
+  stripes.striping = GetStriping(in);
+  stripes.nodes = in.Get<int32_t>();
+  stripes.by_nodes = in.Get<StripeUse>();
+  stripes.is_exact = in.Get<bool>();
+  return stripes;
+}
+
+}  // namespace belay

@@ -1,0 +1,51 @@
+// Who moves the bytes of a save whose program does not say, and why.
+
+#ifndef BELAY_SAVE_TRANSFER_CHOICE_H_
+#define BELAY_SAVE_TRANSFER_CHOICE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "belay/options.h"
+#include "bytes/wire.h"
+#include "io/files/striping.h"
+#include "plan/plan.h"
+#include "plan/save/stripe_use.h"
+
+namespace belay {
+
+// How the plan of a save fits the stripes of its files. Equal on all ranks.
+struct PlannedStripes {
+  Striping striping;   // of the first file that has stripes, else of any
+  int32_t nodes = 0;   // that write
+  StripeUse by_nodes;  // of all files that are striped
+  bool is_exact = true;
+};
+
+// Counts the stripes that several nodes write. `nodes` has the node of each
+// rank, `stripings` that of each file; orders lie in their files. Takes time
+// and memory that grow with the orders, for at most 2^21 ranges of stripes and
+// one for each order; of more the counts are too large. Rank 0 only.
+PlannedStripes CountStripesOfPlan(const SavePlan& plan,
+                                  std::span<const int32_t> nodes,
+                                  std::span<const Striping> stripings);
+
+struct TransferChoice {
+  Transfer transfer = Transfer::kAuto;  // never that
+  std::string note;                     // why; empty: for no special reason
+};
+
+// Returns `asked` or, of kAuto, what suits runs of that mean length and files
+// with these stripes. Local.
+TransferChoice ChooseTransfer(Transfer asked, int64_t mean_run_bytes,
+                              const PlannedStripes& stripes);
+
+// For messages between ranks. Local.
+void PutPlannedStripes(WireWriter& out, const PlannedStripes& stripes);
+PlannedStripes GetPlannedStripes(WireReader& in);
+
+}  // namespace belay
+
+#endif  // BELAY_SAVE_TRANSFER_CHOICE_H_

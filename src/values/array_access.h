@@ -1,0 +1,84 @@
+// The elements of objects that may have moved since they were added, and their
+// lengths, which a restore changes. Pure.
+
+#ifndef BELAY_VALUES_ARRAY_ACCESS_H_
+#define BELAY_VALUES_ARRAY_ACCESS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+#include "belay/shard.h"
+#include "belay/status.h"
+#include "belay/type_handler.h"
+
+namespace belay {
+
+// Memory that a container has given up, and the key of the container.
+struct FormerElements {
+  const std::byte* begin = nullptr;
+  const std::byte* end = nullptr;
+  std::string key;
+};
+
+// Returns the shard with its elements where they are now.
+// Errors: InvalidArgument - the object was moved from, or has another length
+// than when pieces of it were added.
+StatusOr<Shard> FindElements(Shard shard);
+
+// Whether the shard's object can take another length. Rows are another matter.
+bool IsResizable(const Shard& shard);
+
+// Gives an object another length, of so many elements, and finds them.
+// Errors: ResourceExhausted - no memory; what a container threw;
+//   FailedPrecondition - it did not take the length.
+Status Resize(int64_t length, Shard& shard);
+
+// The memory that the shard's elements take up now.
+FormerElements ElementsOf(const Shard& shard);
+
+// Whether an array that is stored in this form gives the shard its length.
+bool TakesLength(const Shard& shard, DType stored_dtype, const Shape& stored);
+
+// Returns the shape of the array that a shard restores: that of `stored` where
+// the shard takes its length.
+Shape ShapeToRestore(const Shard& shard, DType stored_dtype,
+                     const Shape& stored);
+
+// The length of a stored array along its last axis, by key.
+struct StoredLength {
+  std::string key;
+  int32_t num_axes = 0;
+  int64_t length = 0;
+};
+
+// Finds the elements of all shards anew, after containers have given up memory,
+// which is listed in the order in which they did. `listed_after` says how much
+// of it was given up before a shard was listed: memory is used again. Empty:
+// none, for all shards.
+// Errors: FailedPrecondition - two keys are for one object and have other
+//   lengths, or memory was added under another key that a container has given
+//   up; names the keys.
+Status CheckAfterLengths(const std::vector<FormerElements>& former,
+                         const std::vector<size_t>& listed_after,
+                         std::vector<Shard>& shards);
+
+// Gives the shards that take one the lengths of `stored`, which is ascending,
+// and adds the memory that they gave up.
+// Errors: ResourceExhausted - no memory; what a container threw.
+Status GiveLengths(const std::vector<StoredLength>& stored,
+                   std::vector<Shard>& shards,
+                   std::vector<FormerElements>& former);
+
+// Gives a shard that takes it the length of the part "" of what is stored, and
+// adds the memory that it gave up.
+// Errors: ResourceExhausted and what a container threw, as of GiveLengths.
+Status GiveLength(const StoredValue& stored, Shard& shard,
+                  std::vector<FormerElements>& former);
+
+}  // namespace belay
+
+#endif  // BELAY_VALUES_ARRAY_ACCESS_H_

@@ -1,0 +1,275 @@
+#include "values/copy_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "bytes/wire.h"
+#include "plan/stored/stored_values.h"
+#include "transform/form.h"
+#include "transform/node.h"
+
+namespace belay {
+namespace {
+
+Status Refuse(const std::string& cause) {
+  return absl::InvalidArgumentError(cause);
+}
+
+// The values that stand alone, ascending by key.
+std::vector<std::string> KeysAlone(const SavedCheckpoint& saved) {
+  std::vector<std::string> keys;
+  for (StoredValue& value : ValuesAlone(saved)) {
+    keys.push_back(std::move(value.key));
+  }
+  return keys;
+}
+
+std::vector<std::string_view> ViewsOf(const std::vector<std::string>& keys) {
+  return {keys.begin(), keys.end()};
+}
+
+class CopyPlanner {
+ public:
+  CopyPlanner(const SavedCheckpoint& saved, const CopyOptions& options,
+              std::string_view always)
+      : saved_(saved),
+        options_(options),
+        always_(always),
+        keys_(KeysAlone(saved)) {}
+
+  StatusOr<CopyPlan> Plan() {
+    BELAY_ASSIGN_OR_RETURN(rules_, RuleValues::Create(options_.rules));
+    for (size_t i = 0; i < options_.rules.size(); ++i) {
+      BELAY_RETURN_IF_ERROR(ApplyRule(i));
+    }
+    std::sort(
+        plan_.made.begin(), plan_.made.end(),
+        [](const MadeArray& a, const MadeArray& b) { return a.key < b.key; });
+    BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> copied, Select());
+    BELAY_RETURN_IF_ERROR(CheckMade(copied));
+    BELAY_ASSIGN_OR_RETURN(plan_.values, FindValues(saved_, copied));
+    for (const StoredValue& value : plan_.values) {
+      const StoredArray* const array = FindArray(saved_, value.key);
+      plan_.layouts.push_back(IsPlain(value) && array != nullptr ? array->layout
+                                                                 : "");
+    }
+    NoteStructs();
+    return std::move(plan_);
+  }
+
+ private:
+  bool IsAlone(const std::string& key) const {
+    return std::binary_search(keys_.begin(), keys_.end(), key);
+  }
+
+  // Structs stay structs where they are copied as they are.
+  void NoteStructs() {
+    for (const StoredArray& array : saved_.arrays) {
+      if (!array.fields.empty()) plan_.fields[array.key] = array.fields;
+    }
+    for (const MadeArray& made : plan_.made) {
+      plan_.fields.erase(made.key);
+      const Transform value =
+          rules_.ValueFor(static_cast<size_t>(made.rule), made.matched);
+      const std::string* const source = StoredKeyOf(value);
+      const StoredArray* const array =
+          source == nullptr ? nullptr : FindArray(saved_, *source);
+      if (array == nullptr || array->fields.empty()) continue;
+      plan_.fields[made.key] = array->fields;
+    }
+  }
+
+  // The keys that are copied; the others are counted.
+  StatusOr<std::vector<std::string>> Select() {
+    BELAY_ASSIGN_OR_RETURN(const KeyPatterns keys,
+                           KeyPatterns::Compile(options_.keys));
+    BELAY_ASSIGN_OR_RETURN(const KeyPatterns leave_out,
+                           KeyPatterns::Compile(options_.leave_out));
+    const std::vector<std::string_view> views = ViewsOf(keys_);
+    BELAY_RETURN_IF_ERROR(keys.CheckAllMatch(views));
+    BELAY_RETURN_IF_ERROR(leave_out.CheckAllMatch(views, "leave_out"));
+    std::vector<std::string> copied;
+    for (const std::string& key : keys_) {
+      if (used_.contains(key)) {
+        ++plan_.num_used;
+        continue;
+      }
+      const bool is_taken = options_.keys.empty() || keys.Find(key) >= 0;
+      if (key == always_ || (is_taken && leave_out.Find(key) < 0)) {
+        copied.push_back(key);
+      } else {
+        ++plan_.num_left_out;
+      }
+    }
+    return copied;
+  }
+
+  Status ApplyRule(size_t rule) {
+    if (options_.rules[rule].keys.empty()) return Make(rule, "");
+    BELAY_RETURN_IF_ERROR(rules_.CheckMatches(rule, ViewsOf(keys_)));
+    for (const std::string& key : keys_) {
+      if (key == always_ || !rules_.Matches(rule, key)) continue;
+      BELAY_RETURN_IF_ERROR(Make(rule, key));
+    }
+    return absl::OkStatus();
+  }
+
+  // Notes the array that a rule makes for a key that it matches.
+  Status Make(size_t rule, const std::string& matched) {
+    MadeArray made{.key = rules_.KeyFor(rule, matched),
+                   .rule = static_cast<int32_t>(rule),
+                   .matched = matched,
+                   .form = {}};
+    const Transform value = rules_.ValueFor(rule, matched);
+    std::map<std::string, ArrayForm> forms;
+    for (const std::string& key : value.StoredKeys()) {
+      const StoredArray* const array = FindArray(saved_, key);
+      if (array == nullptr) continue;
+      if (!IsAlone(key)) {
+        return Refuse(Cat("rule \"", made.key, "\": \"", key,
+                          "\" is a part of another value, which is copied "
+                          "whole"));
+      }
+      forms[key] = {.dtype = array->dtype, .shape = array->shape};
+      if (key != always_) used_.insert(key);
+    }
+    const StatusOr<ArrayForm> form =
+        FormOf(value, [&](const std::string& key) -> const ArrayForm* {
+          const auto found = forms.find(key);
+          return found == forms.end() ? nullptr : &found->second;
+        });
+    if (!form.ok()) {
+      return Status(form.status().code(),
+                    Cat("rule \"", made.key,
+                        "\": ", std::string(form.status().message())));
+    }
+    made.form = *form;
+    plan_.made.push_back(std::move(made));
+    return absl::OkStatus();
+  }
+
+  Status CheckMade(const std::vector<std::string>& copied) const {
+    for (size_t i = 0; i < plan_.made.size(); ++i) {
+      const std::string& key = plan_.made[i].key;
+      if (i > 0 && plan_.made[i - 1].key == key) {
+        return Refuse(Cat("rule \"", key, "\": the key is made twice"));
+      }
+      if (std::binary_search(copied.begin(), copied.end(), key)) {
+        return Refuse(Cat("rule \"", key,
+                          "\": the key is stored, and copied as it is: leave "
+                          "it out, or make another one"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const SavedCheckpoint& saved_;
+  const CopyOptions& options_;
+  const std::string_view always_;
+  const std::vector<std::string> keys_;
+  RuleValues rules_;
+  std::set<std::string> used_;  // by rules
+  CopyPlan plan_;
+};
+
+}  // namespace
+
+StatusOr<CopyPlan> PlanCopy(const SavedCheckpoint& saved,
+                            const CopyOptions& options,
+                            std::string_view always) {
+  return CopyPlanner(saved, options, always).Plan();
+}
+
+StatusOr<RuleValues> RuleValues::Create(
+    const std::vector<ConversionRule>& rules) {
+  RuleValues values;
+  values.rules_ = &rules;
+  for (const ConversionRule& rule : rules) {
+    if (rule.value.empty()) {
+      return Refuse(Cat("rule \"", rule.key, "\": it has no value"));
+    }
+    KeyPatterns& pattern = values.patterns_.emplace_back();
+    if (rule.keys.empty()) continue;
+    BELAY_ASSIGN_OR_RETURN(pattern, KeyPatterns::Compile({rule.keys}));
+    BELAY_RETURN_IF_ERROR(pattern.CheckRewrite(0, rule.key));
+    for (const std::string& key : rule.value.StoredKeys()) {
+      BELAY_RETURN_IF_ERROR(pattern.CheckRewrite(0, key));
+    }
+  }
+  return values;
+}
+
+bool RuleValues::Matches(size_t rule, std::string_view key) const {
+  return patterns_[rule].Find(key) >= 0;
+}
+
+Status RuleValues::CheckMatches(
+    size_t rule, const std::vector<std::string_view>& keys) const {
+  return patterns_[rule].CheckAllMatch(keys, Cat("rule ", rule + 1));
+}
+
+std::string RuleValues::KeyFor(size_t rule, const std::string& matched) const {
+  const ConversionRule& one = (*rules_)[rule];
+  if (one.keys.empty()) return one.key;
+  return patterns_[rule].Rewrite(0, matched, one.key);
+}
+
+Transform RuleValues::ValueFor(size_t rule, const std::string& matched) const {
+  const ConversionRule& one = (*rules_)[rule];
+  if (one.keys.empty()) return one.value;
+  return WithKeys(one.value, [&](const std::string& key) {
+    return patterns_[rule].Rewrite(0, matched, key);
+  });
+}
+
+std::string EncodeCopyPlan(const CopyPlan& plan) {
+  WireWriter out;
+  out.PutText(EncodeValues(plan.values));
+  out.PutTexts(plan.layouts);
+  out.Put<uint64_t>(plan.made.size());
+  for (const MadeArray& made : plan.made) {
+    out.PutText(made.key);
+    out.Put(made.rule);
+    out.PutText(made.matched);
+    out.Put(made.form.dtype);
+    out.PutShape(made.form.shape);
+  }
+  out.Put<uint64_t>(plan.fields.size());
+  for (const auto& [key, fields] : plan.fields) {
+    out.PutText(key);
+    out.PutText(fields);
+  }
+  out.Put(plan.num_used);
+  out.Put(plan.num_left_out);
+  return out.Take();
+}
+
+CopyPlan DecodeCopyPlan(std::string_view bytes) {
+  WireReader in(bytes);
+  CopyPlan plan;
+  plan.values = DecodeValues(in.GetText());
+  plan.layouts = in.GetTexts();
+  plan.made = in.GetAll<MadeArray>([&] {
+    MadeArray made;
+    made.key = in.GetText();
+    made.rule = in.Get<int32_t>();
+    made.matched = in.GetText();
+    made.form.dtype = in.Get<DType>();
+    made.form.shape = in.GetShape();
+    return made;
+  });
+  const auto num_structs = in.Get<uint64_t>();
+  for (uint64_t i = 0; i < num_structs; ++i) {
+    const std::string key(in.GetText());
+    plan.fields[key] = in.GetText();
+  }
+  plan.num_used = in.Get<int64_t>();
+  plan.num_left_out = in.Get<int64_t>();
+  return plan;
+}
+
+}  // namespace belay

@@ -1,0 +1,25 @@
+// What State::Keep holds, from one round of a restore to the next.
+
+#ifndef BELAY_VALUES_KEPT_OBJECTS_H_
+#define BELAY_VALUES_KEPT_OBJECTS_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "belay/state.h"
+
+namespace belay {
+
+struct KeptObjects {
+  using Objects = std::vector<std::shared_ptr<void>>;
+
+  static const Objects& Of(const State& state) { return state.kept_; }
+  static void Set(Objects objects, State& state) {
+    state.kept_ = std::move(objects);
+  }
+};
+
+}  // namespace belay
+
+#endif  // BELAY_VALUES_KEPT_OBJECTS_H_

@@ -1,0 +1,374 @@
+#include "values/rows/rank_rows.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/guarded.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "values/struct_layout.h"
+
+namespace belay {
+namespace rows {
+
+Shard ShardOf(const RowForm& form, void* data, int64_t elements,
+              RankRows rows) {
+  Shard shard{.dtype = form.dtype, .data = data};
+  shard.structs = form.structs;
+  if (rows.row.empty()) {
+    rows.row = form.shape;
+  } else if (shard.structs != nullptr) {
+    StructLayout layout = *shard.structs;
+    layout.problem = "a row is one of them, so the option `row` stays empty";
+    shard.structs = std::make_shared<const StructLayout>(std::move(layout));
+  }
+  shard.rows = std::make_shared<const RankRows>(std::move(rows));
+  // What are no whole rows is told when the shard is listed.
+  const StatusOr<Shape> shape = RowsShape(shard, elements);
+  shard.global_shape = shape.ok() ? *shape : Shape{elements};
+  shard.box = WholeBox(shard.global_shape);
+  return shard;
+}
+
+}  // namespace rows
+
+namespace {
+
+// The rows that a rank gets: [begin, end).
+struct RowSpan {
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool is_kept = false;  // none, and the rank keeps those that it has
+};
+
+Status OtherRanksError(const FoundRows& found, int num_ranks) {
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "restore \"%s\": each rank has its own, and other ranks have saved (need "
+      "%d ranks that restore it, found %d); say what others get: other_ranks = "
+      "OtherRanks::kFirst or kEven, or a function `source`",
+      StoredKeyOfId(found.id), found.ranks.ranks,
+      found.restorers.empty() ? num_ranks : std::ssize(found.restorers)));
+}
+
+// Those that a function of the program chooses.
+StatusOr<RowSpan> ChosenRange(const FoundRows& found, const RankRows& rows,
+                              int rank, int num_ranks) {
+  const auto saved = static_cast<int>(found.ranks.ranks);
+  const StatusOr<int> named =
+      Guarded([&] { return rows.source(rank, num_ranks, saved); });
+  if (!named.ok()) {
+    return Status(named.status().code(),
+                  Cat("restore \"", StoredKeyOfId(found.id),
+                      "\": the function `source`: ", named.status().message()));
+  }
+  const int source = *named;
+  if (source == -1) return RowSpan{.is_kept = rows.is_per_rank};
+  if (source < -1 || source >= saved) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "restore \"%s\": the function `source` names no rank that has saved "
+        "(need -1 to %d, found %d)",
+        StoredKeyOfId(found.id), saved - 1, source));
+  }
+  return RowSpan{found.ranks.FirstOf(source), found.ranks.FirstOf(source + 1)};
+}
+
+// Whether every rank that had rows restores them.
+bool AllRestore(const FoundRows& found) {
+  if (found.restorers.empty()) return true;
+  for (int64_t rank = 0; rank < found.ranks.ranks; ++rank) {
+    const bool has_rows =
+        found.ranks.FirstOf(rank + 1) > found.ranks.FirstOf(rank);
+    if (has_rows && !std::binary_search(found.restorers.begin(),
+                                        found.restorers.end(), rank)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// An even part for each rank that restores.
+RowSpan EvenPart(const FoundRows& found, int rank, int num_ranks) {
+  const std::vector<int32_t>& some = found.restorers;
+  int64_t place = rank, ranks = num_ranks;
+  if (!some.empty()) {
+    place = std::lower_bound(some.begin(), some.end(), rank) - some.begin();
+    ranks = std::ssize(some);
+  }
+  return {FirstOfEven(found.shape[0], place, ranks),
+          FirstOfEven(found.shape[0], place + 1, ranks)};
+}
+
+StatusOr<RowSpan> RangeOf(const FoundRows& found, const RankRows& rows,
+                          int rank, int num_ranks) {
+  const bool is_said = found.ranks.ranks > 0;
+  if (rows.owner == nullptr && is_said) {
+    if (found.ranks.ranks == num_ranks && AllRestore(found)) {
+      return RowSpan{found.ranks.FirstOf(rank), found.ranks.FirstOf(rank + 1)};
+    }
+    if (rows.source != nullptr) {
+      return ChosenRange(found, rows, rank, num_ranks);
+    }
+    if (rows.other_ranks == OtherRanks::kFirst) {
+      return RowSpan{0, found.ranks.FirstOf(1)};
+    }
+  }
+  const bool is_even =
+      rows.other_ranks == OtherRanks::kEven && rows.source == nullptr;
+  if (rows.owner != nullptr || is_even) {
+    return EvenPart(found, rank, num_ranks);
+  }
+  if (is_said) return OtherRanksError(found, num_ranks);
+  return absl::FailedPreconditionError(
+      Cat("restore \"", StoredKeyOfId(found.id), "\": the array was not saved ",
+          "as rows of ranks, so nobody knows who had which: add it as what it ",
+          "was, or as rows with OtherRanks::kEven"));
+}
+
+// The numbers of a row.
+int64_t Width(const RankRows& rows) { return NumElements(rows.row); }
+
+// Gives a shard room for the rows, which are those of the array from `begin`
+// on.
+Status TakeRows(const RowSpan& range, int64_t total, Shard& shard,
+                std::vector<FormerElements>& former) {
+  const int64_t count = range.end - range.begin;
+  const Shape before = shard.global_shape;
+  if (range.is_kept) {
+    shard.object = nullptr;
+    shard.access = nullptr;
+    shard.object_elements = -1;
+    shard.box.shape[0] = 0;
+  } else if (before[0] != count || HasNewRows(shard)) {
+    if (shard.access == nullptr) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "restore \"%s\": this rank gets another number of rows than it has "
+          "room for (need %d, found %d); a std::vector takes any number",
+          shard.key, count, before[0]));
+    }
+    former.push_back(ElementsOf(shard));
+    BELAY_RETURN_IF_ERROR(ResizeRows(count, shard));
+  }
+  if (shard.access != nullptr) {
+    shard.object_elements = count * Width(*shard.rows);
+  }
+  shard.global_shape[0] = total;
+  shard.box.offset[0] = range.begin;
+  if (shard.structs != nullptr) {
+    shard.global_shape.back() = shard.structs->stored_bytes;
+    shard.box.shape.back() = shard.structs->stored_bytes;
+  }
+  return absl::OkStatus();
+}
+
+// Lets a shard of structs take the form of those that are stored.
+Status TakeFields(const FoundRows& found, Shard& shard) {
+  if (shard.structs == nullptr) {
+    if (found.fields.empty() || shard.dtype == DType::kU8) {
+      return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError(
+        Cat("restore \"", shard.key, "\": structs are stored (need rows of ",
+            DTypeName(shard.dtype), ", found fields ", found.fields,
+            "); add a range of structs with such fields"));
+  }
+  if (found.dtype != DType::kU8 || found.shape.size() != 2) {
+    return absl::FailedPreconditionError(
+        Cat("restore \"", shard.key, "\": no structs are stored (found ",
+            DTypeName(found.dtype), " ", ShapeText(found.shape), ")"));
+  }
+  return TakeStoredFields(found.fields, found.shape[1],
+                          shard.rows->other_fields, shard);
+}
+
+// Whether what is stored has rows of that form.
+bool HasRow(const FoundRows& found, const Shard& shard) {
+  if (shard.structs != nullptr) return found.shape.size() == 2;
+  const RankRows& rows = *shard.rows;
+  return std::equal(found.shape.begin() + 1, found.shape.end(),
+                    rows.row.begin(), rows.row.end());
+}
+
+// Before format 1.5 a value of each rank was an array with the ranks as its
+// first axis, and no more was said. Whether this is one that so many ranks have
+// saved.
+bool IsOlder(const FoundRows& found, const Shard& shard, int num_ranks) {
+  const RankRows& rows = *shard.rows;
+  if (shard.structs != nullptr) return false;
+  const bool fits =
+      rows.row.empty() ? found.shape.size() <= 2 : HasRow(found, shard);
+  return found.ranks.ranks == 0 && rows.owner == nullptr &&
+         rows.other_ranks == OtherRanks::kError && fits &&
+         found.shape[0] == num_ranks;
+}
+
+// Lets a shard be the row of such an array.
+Status TakeOlder(const FoundRows& found, int rank, Shard& shard,
+                 std::vector<FormerElements>& former) {
+  if (!shard.rows->row.empty()) {
+    return TakeRows({rank, rank + 1}, found.shape[0], shard, former);
+  }
+  const int64_t length = found.shape.size() == 2 ? found.shape[1] : 1;
+  BELAY_RETURN_IF_ERROR(
+      TakeRows({rank * length, (rank + 1) * length}, 0, shard, former));
+  shard.global_shape = found.shape;
+  shard.box = WholeBox(found.shape);
+  shard.box.offset[0] = rank;
+  shard.box.shape[0] = 1;
+  return absl::OkStatus();
+}
+
+// What is stored of a shard; null if that is nothing, or a single number: the
+// plan says so.
+const FoundRows* FoundOf(const Shard& shard,
+                         const std::vector<FoundRows>& found) {
+  const std::string id = RowsId(shard);
+  const auto one = std::lower_bound(
+      found.begin(), found.end(), id,
+      [](const FoundRows& a, const std::string& b) { return a.id < b; });
+  const bool is_there =
+      one != found.end() && one->id == id && !one->shape.empty();
+  return is_there ? &*one : nullptr;
+}
+
+}  // namespace
+
+int64_t RowBytes(const Shard& shard) {
+  if (shard.structs != nullptr) return shard.structs->stored_bytes;
+  return NumElements(shard.rows->row) * DTypeSize(shard.dtype);
+}
+
+bool HasNewRows(const Shard& shard) {
+  return shard.structs != nullptr && shard.rows->owner != nullptr;
+}
+
+Status ResizeRows(int64_t count, Shard& shard) {
+  if (HasNewRows(shard)) {
+    BELAY_RETURN_IF_ERROR(Resize(0, shard));
+  }
+  return Resize(count * NumElements(shard.rows->row), shard);
+}
+
+int64_t RowBytesInMemory(const Shard& shard) {
+  return shard.structs != nullptr ? shard.structs->bytes : RowBytes(shard);
+}
+
+StatusOr<Shape> RowsShape(const Shard& shard, int64_t elements) {
+  if (shard.structs != nullptr && !shard.structs->problem.empty()) {
+    return absl::InvalidArgumentError(
+        Cat("list \"", shard.key, "\": its structs: ", shard.structs->problem));
+  }
+  const RankRows& rows = *shard.rows;
+  if (rows.is_text && rows.source == nullptr &&
+      rows.other_ranks == OtherRanks::kEven) {
+    return absl::InvalidArgumentError(Cat(
+        "list \"", shard.key, "\": the text of a rank has no even part for ",
+        "another number of ranks; use OtherRanks::kFirst, or a function ",
+        "`source`"));
+  }
+  const int64_t width = Width(rows);
+  if (width <= 0 || elements % width != 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "list \"%s\": the range has no whole rows of %s (found %d numbers)",
+        shard.key, ShapeText(shard.rows->row), elements));
+  }
+  Shape shape = {elements / width};
+  shape.insert(shape.end(), shard.rows->row.begin(), shard.rows->row.end());
+  return shape;
+}
+
+void TakeKey(const std::string& stored_key, Shard& shard) {
+  if (shard.rows != nullptr && stored_key != shard.key) {
+    RankRows rows = *shard.rows;
+    rows.key = shard.key;
+    shard.rows = std::make_shared<const RankRows>(std::move(rows));
+  }
+  shard.key = stored_key;
+}
+
+std::string RowsId(const Shard& shard) {
+  std::string id = shard.key;
+  if (shard.rows->key.empty()) return id;
+  id.push_back('\0');  // which no key has
+  return id + shard.rows->key;
+}
+
+std::string StoredKeyOfId(std::string_view id) {
+  return std::string(id.substr(0, id.find('\0')));
+}
+
+bool HasRows(const std::vector<Shard>& shards) {
+  return std::any_of(shards.begin(), shards.end(),
+                     [](const Shard& shard) { return shard.rows != nullptr; });
+}
+
+void PutFoundRows(const FoundRows& found, WireWriter& out) {
+  out.PutText(found.id);
+  out.Put(found.dtype);
+  out.PutShape(found.shape);
+  out.PutText(found.fields);
+  out.Put(found.ranks.ranks);
+  out.Put(found.ranks.count);
+  out.Put<uint64_t>(found.ranks.first.size());
+  for (const int64_t first : found.ranks.first) out.Put(first);
+  out.Put<uint64_t>(found.restorers.size());
+  for (const int32_t rank : found.restorers) out.Put(rank);
+}
+
+FoundRows GetFoundRows(WireReader& in) {
+  FoundRows found;
+  found.id = in.GetText();
+  found.dtype = in.Get<DType>();
+  found.shape = in.GetShape();
+  found.fields = in.GetText();
+  found.ranks.ranks = in.Get<int64_t>();
+  found.ranks.count = in.Get<int64_t>();
+  found.ranks.first = in.GetAll<int64_t>([&] { return in.Get<int64_t>(); });
+  found.restorers = in.GetAll<int32_t>([&] { return in.Get<int32_t>(); });
+  return found;
+}
+
+Status PlaceRows(const std::vector<FoundRows>& found, int rank, int num_ranks,
+                 std::vector<Shard>& shards,
+                 std::vector<FormerElements>& former,
+                 std::vector<IdBlock>& blocks) {
+  // First: no memory has been given up yet that theirs could be taken for.
+  for (Shard& shard : shards) {
+    if (!HasIds(shard)) continue;
+    const FoundRows* const one = FoundOf(shard, found);
+    if (one == nullptr) continue;
+    BELAY_RETURN_IF_ERROR(
+        CheckCount("restore", shard.key, shard.rows->count, one->shape[0]));
+    BELAY_RETURN_IF_ERROR(TakeFields(*one, shard));
+    IdBlock& block = blocks.emplace_back();
+    block.shard = shard;
+    block.total = one->shape[0];
+    block.holders = one->restorers;
+    BELAY_ASSIGN_OR_RETURN(shard, TakeBlock(rank, num_ranks, block));
+  }
+  for (Shard& shard : shards) {
+    if (shard.rows == nullptr) continue;
+    const FoundRows* const one = FoundOf(shard, found);
+    if (one == nullptr) continue;
+    BELAY_RETURN_IF_ERROR(TakeFields(*one, shard));
+    if (IsOlder(*one, shard, num_ranks)) {
+      BELAY_RETURN_IF_ERROR(TakeOlder(*one, rank, shard, former));
+      continue;
+    }
+    if (!HasRow(*one, shard)) {  // the plan says so
+      shard.global_shape[0] = one->shape[0];
+      continue;
+    }
+    if (shard.rows->owner != nullptr && shard.access == nullptr) {
+      return absl::FailedPreconditionError(Cat(
+          "restore \"", shard.key, "\": rows that go to their owners need a ",
+          "range that can change its length, such as a std::vector"));
+    }
+    BELAY_ASSIGN_OR_RETURN(const RowSpan range,
+                           RangeOf(*one, *shard.rows, rank, num_ranks));
+    BELAY_RETURN_IF_ERROR(TakeRows(range, one->shape[0], shard, former));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace belay

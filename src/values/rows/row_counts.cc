@@ -1,0 +1,210 @@
+#include "values/rows/row_counts.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "belay/rows.h"
+#include "bytes/wire.h"
+#include "values/rows/id_block.h"
+#include "values/struct_layout.h"
+
+namespace belay {
+namespace {
+
+// What all ranks have to say alike of a key.
+struct RowForm {
+  DType dtype = DType::kU8;
+  Shape row = {};
+  std::string fields = {};  // of structs
+  bool has_ids = false;
+  int64_t count = -1;  // as of IdOptions
+
+  friend bool operator==(const RowForm&, const RowForm&) = default;
+};
+
+struct KeyCounts {
+  RowForm form;
+  int rank = 0;  // the first that has it
+  std::vector<int64_t> counts;
+  std::vector<int64_t> first;  // the first row of each rank; the number of all
+  std::vector<int32_t> holders;  // that have the key, if only of no rows
+};
+
+std::string RowFormText(const RowForm& form) {
+  const std::string what =
+      form.fields.empty() ? Cat(DTypeName(form.dtype), " ", ShapeText(form.row))
+                          : Cat("structs of ", form.fields);
+  if (!form.has_ids) return what;
+  return form.count < 0 ? what + " with ids"
+                        : absl::StrFormat("%s with %d ids", what, form.count);
+}
+
+// Adds what a rank has to that of all.
+Status AddCounts(std::string_view bytes, int rank, int num_ranks,
+                 std::map<std::string, KeyCounts>& all) {
+  std::set<std::string_view> seen;
+  WireReader in(bytes);
+  const auto count = in.Get<uint64_t>();
+  for (uint64_t i = 0; i < count; ++i) {
+    in.Get<int32_t>();  // the shard, for its rank
+    const std::string_view key = in.GetText();
+    RowForm form{.dtype = in.Get<DType>()};
+    const Shape shape = in.GetShape();
+    form.row.assign(shape.begin() + 1, shape.end());
+    form.fields = in.GetText();
+    form.has_ids = in.Get<bool>();
+    form.count = in.Get<int64_t>();
+    if (!seen.insert(key).second) {
+      return absl::InvalidArgumentError(Cat("plan \"", key, "\": rank ", rank,
+                                            " has rows under this key twice"));
+    }
+    KeyCounts& one = all[std::string(key)];
+    if (one.counts.empty()) {
+      one = {
+          .form = form, .rank = rank, .counts = {}, .first = {}, .holders = {}};
+      one.counts.resize(static_cast<size_t>(num_ranks));
+    }
+    if (one.form != form) {
+      return absl::InvalidArgumentError(
+          Cat("plan \"", key, "\": ranks have rows of other forms (rank ",
+              one.rank, " has ", RowFormText(one.form), ", rank ", rank,
+              " has ", RowFormText(form), ")"));
+    }
+    one.counts[static_cast<size_t>(rank)] = shape[0];
+    one.holders.push_back(rank);
+  }
+  return absl::OkStatus();
+}
+
+// What a rank is told of the shards that it has listed in `bytes`.
+std::string PlacementsOf(std::string_view bytes, int rank,
+                         const std::map<std::string, KeyCounts>& all) {
+  WireReader in(bytes);
+  WireWriter out;
+  const auto count = in.Get<uint64_t>();
+  out.Put(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto shard = in.Get<int32_t>();
+    const KeyCounts& one = all.at(std::string(in.GetText()));
+    in.Get<DType>();
+    in.GetShape();
+    in.GetText();
+    const bool has_ids = in.Get<bool>();
+    in.Get<int64_t>();
+    out.Put(shard);
+    out.Put(one.first[static_cast<size_t>(rank)]);
+    out.Put(one.first.back());
+    out.Put(has_ids);
+    const size_t holders = has_ids ? one.holders.size() : 0;
+    out.Put<uint64_t>(holders);
+    for (size_t h = 0; h < holders; ++h) out.Put(one.holders[h]);
+  }
+  return out.Take();
+}
+
+}  // namespace
+
+std::vector<StoredRows> RowsOfArrays(const std::vector<KeyRows>& keys,
+                                     const std::vector<StoredArray>& arrays) {
+  std::vector<StoredRows> rows;
+  for (const KeyRows& one : keys) {
+    const size_t array = FirstFrom(arrays, one.key);
+    if (array == arrays.size() || arrays[array].key != one.key) continue;
+    // A copy may have made another array under the key.
+    const Shape& shape = arrays[array].shape;
+    if (shape.empty() || shape[0] != one.ranks.FirstOf(one.ranks.ranks)) {
+      continue;
+    }
+    rows.push_back({static_cast<uint32_t>(array), one.ranks});
+  }
+  std::sort(rows.begin(), rows.end(),
+            [](const StoredRows& a, const StoredRows& b) {
+              return a.array < b.array;
+            });
+  return rows;
+}
+
+std::vector<KeyRows> RowsOfKeys(const SavedCheckpoint& saved) {
+  std::vector<KeyRows> keys;
+  for (const StoredRows& one : saved.rows) {
+    keys.push_back({saved.arrays[one.array].key, one.ranks});
+  }
+  return keys;
+}
+
+std::string EncodeRowCounts(const std::vector<Shard>& shards) {
+  WireWriter out;
+  out.Put<uint64_t>(static_cast<uint64_t>(
+      std::count_if(shards.begin(), shards.end(),
+                    [](const Shard& shard) { return shard.rows != nullptr; })));
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (shards[i].rows == nullptr) continue;
+    out.Put(static_cast<int32_t>(i));
+    out.PutText(shards[i].key);
+    out.Put(shards[i].dtype);
+    out.PutShape(shards[i].global_shape);
+    out.PutText(FieldsTextOf(shards[i]));
+    out.Put(HasIds(shards[i]));
+    out.Put(shards[i].rows->count);
+  }
+  return out.Take();
+}
+
+StatusOr<MergedRows> MergeRowCounts(const std::vector<std::string>& gathered) {
+  const auto num_ranks = static_cast<int>(gathered.size());
+  std::map<std::string, KeyCounts> all;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    BELAY_RETURN_IF_ERROR(
+        AddCounts(gathered[static_cast<size_t>(rank)], rank, num_ranks, all));
+  }
+  MergedRows merged;
+  for (auto& [key, counts] : all) {
+    counts.first.assign(1, 0);
+    std::partial_sum(counts.counts.begin(), counts.counts.end(),
+                     std::back_inserter(counts.first));
+    BELAY_RETURN_IF_ERROR(
+        CheckCount("save", key, counts.form.count, counts.first.back()));
+    if (static_cast<int>(counts.holders.size()) == num_ranks) {
+      counts.holders.clear();
+    }
+    merged.any_ids = merged.any_ids || counts.form.has_ids;
+    if (counts.form.has_ids) continue;
+    merged.keys.push_back({key, RowRanksOf(counts.counts)});
+  }
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    merged.placements.push_back(
+        PlacementsOf(gathered[static_cast<size_t>(rank)], rank, all));
+  }
+  return merged;
+}
+
+std::vector<RowPlacement> DecodePlacements(std::string_view bytes) {
+  WireReader in(bytes);
+  return in.GetAll<RowPlacement>([&] {
+    RowPlacement one{.shard = in.Get<int32_t>()};
+    one.first = in.Get<int64_t>();
+    one.total = in.Get<int64_t>();
+    one.has_ids = in.Get<bool>();
+    one.holders = in.GetAll<int32_t>([&] { return in.Get<int32_t>(); });
+    return one;
+  });
+}
+
+void PlaceShards(const std::vector<RowPlacement>& placements,
+                 std::vector<Shard>& shards) {
+  for (const RowPlacement& one : placements) {
+    if (one.has_ids) continue;
+    Shard& shard = shards[static_cast<size_t>(one.shard)];
+    shard.global_shape[0] = one.total;
+    shard.box.offset[0] = one.first;
+  }
+}
+
+}  // namespace belay

@@ -1,0 +1,203 @@
+#include "belay/state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/text.h"
+#include "belay/sharded_variable.h"
+#include "belay/tensor.h"
+#include "values/memory_layout.h"
+
+namespace belay {
+namespace {
+
+constexpr size_t kMaxAxes = 32;  // HDF5's limit
+
+// A Tensor keeps its shape when it is restored.
+constexpr ArrayAccess kTensorAccess = {
+    .view = [](void* object) -> ArrayAccess::View {
+      auto& tensor = *static_cast<Tensor*>(object);
+      return {tensor.data(), tensor.dtype(), tensor.shape()};
+    }};
+
+}  // namespace
+
+void State::AddMemory(Shard shard, const Memory& memory) {
+  if (const Status status = TakeMemory(memory, shard); !status.ok()) {
+    AddError(shard.key, status);
+  }
+  AddShard(std::move(shard));
+}
+
+void State::AddShard(Shard shard) {
+  if (shard.global_shape.size() > kMaxAxes) {
+    AddError(shard.key, absl::InvalidArgumentError(absl::StrFormat(
+                            "too many axes (need at most %d, found %d)",
+                            kMaxAxes, shard.global_shape.size())));
+  }
+  if (!IsKnownDType(static_cast<uint8_t>(shard.dtype))) {
+    AddError(shard.key, absl::InvalidArgumentError(
+                            absl::StrFormat("unknown dtype (found number %d)",
+                                            static_cast<int>(shard.dtype))));
+  }
+  const bool has_memory = shard.dtype == DType::kString
+                              ? shard.text != nullptr
+                              : shard.data != nullptr || IsEmpty(shard.box);
+  if (!has_memory) AddNull(shard.key);
+  shards_.push_back(std::move(shard));
+}
+
+void State::AddReplicated(std::string_view key, const Shape& shape,
+                          const Memory& memory) {
+  AddMemory({.key = std::string(key),
+             .dtype = memory.dtype,
+             .global_shape = shape,
+             .box = WholeBox(shape),
+             .replica = kReplicaIsRank},
+            memory);
+}
+
+void State::AddPiece(std::string_view key, const Shape& global_shape,
+                     const Box& box, const Memory& memory) {
+  AddMemory({.key = std::string(key),
+             .dtype = memory.dtype,
+             .global_shape = global_shape,
+             .box = box},
+            memory);
+}
+
+void State::AddLaidOut(std::string_view key, const Layout& layout,
+                       const Shape& global_shape, int rank,
+                       const Memory& memory) {
+  StatusOr<Box> box = layout.LocalBox(global_shape, rank);
+  if (!box.ok()) {
+    AddError(key, box.status());
+    return;
+  }
+  AddMemory({.key = std::string(key),
+             .dtype = memory.dtype,
+             .global_shape = global_shape,
+             .box = *std::move(box),
+             .replica = layout.Replica(rank),
+             .layout = layout.ToString()},
+            memory);
+}
+
+void State::AddLaidOutBytes(std::string_view key, DType dtype,
+                            const Layout& layout, const Shape& global_shape,
+                            int rank, void* data) {
+  AddLaidOut(key, layout, global_shape, rank, Memory(data, dtype, -1, {}));
+}
+
+void State::AddFlatRange(std::string_view prefix,
+                         const std::vector<FlatPiece>& pieces, int64_t begin,
+                         int64_t end, const Memory& memory) {
+  if (memory.layout != nullptr) {
+    AddError(prefix, absl::InvalidArgumentError(
+                         "a flat buffer is dense: it has no MemoryLayout"));
+  }
+  Shard whole{.global_shape = {std::max<int64_t>(0, end - begin)}};
+  whole.box = WholeBox(whole.global_shape);
+  if (const Status status = TakeMemory(memory, whole); !status.ok()) {
+    AddError(prefix, status);
+  }
+  const size_t before = shards_.size();
+  AddFlatRangeBytes(prefix, memory.dtype, pieces, begin, end, memory.data);
+  for (size_t i = before; i < shards_.size(); ++i) {
+    Shard& shard = shards_[i];
+    const auto bytes = static_cast<const char*>(shard.data) -
+                       static_cast<const char*>(memory.data);
+    shard.is_const = whole.is_const;
+    shard.object = whole.object;
+    shard.access = whole.access;
+    shard.object_elements = whole.object_elements;
+    shard.object_offset = bytes / DTypeSize(memory.dtype);
+  }
+}
+
+void State::AddFlatRangeBytes(std::string_view prefix, DType dtype,
+                              const std::vector<FlatPiece>& pieces,
+                              int64_t begin, int64_t end, void* data) {
+  if (dtype == DType::kString || !IsKnownDType(static_cast<uint8_t>(dtype))) {
+    if (status_.ok()) {
+      status_ = absl::InvalidArgumentError(
+          absl::StrFormat("add \"%s\": no dtype of a flat buffer (found %d)",
+                          AbslView(prefix), static_cast<int>(dtype)));
+    }
+    return;
+  }
+  StatusOr<std::vector<FlatBox>> boxes = BoxesOfFlatRange(pieces, begin, end);
+  if (!boxes.ok()) {
+    AddError(prefix, boxes.status());
+    return;
+  }
+  for (FlatBox& part : *boxes) {
+    const FlatPiece& piece = pieces[part.piece];
+    void* const at = data == nullptr ? nullptr
+                                     : static_cast<char*>(data) +
+                                           part.position * DTypeSize(dtype);
+    AddShard({.key = std::string(prefix) + piece.key,
+              .dtype = dtype,
+              .global_shape = piece.global_shape,
+              .box = std::move(part.box),
+              .replica = piece.replica,
+              .data = at});
+  }
+}
+
+void State::AddShardedVariable(std::string_view key,
+                               ShardedVariable& variable) {
+  if (variable.components().empty() && status_.ok()) {
+    status_ = absl::InvalidArgumentError(absl::StrFormat(
+        "add \"%s\": the variable was not made, or was moved from", key));
+  }
+  for (const Component& component : variable) {
+    Box box = variable.ComponentBox(component);
+    // Where there is nothing to hold, every rank may say that it holds it.
+    if (component.data == nullptr && !IsEmpty(box)) continue;
+    AddShard({.key = std::string(key),
+              .dtype = variable.dtype(),
+              .global_shape = variable.shape(),
+              .box = std::move(box),
+              .data = component.data});
+  }
+}
+
+void State::AddValue(std::string_view key, const ValueRef& value,
+                     TypeHandlerPtr handler) {
+  if (value.address == nullptr) return AddNull(key);
+  typed_.push_back({std::string(key), value, std::move(handler), -1});
+}
+
+void State::AddTensor(std::string_view key, Tensor* value) {
+  if (value == nullptr) return AddNull(key);
+  AddShard({.key = std::string(key),
+            .dtype = value->dtype(),
+            .global_shape = value->shape(),
+            .box = WholeBox(value->shape()),
+            .replica = kReplicaIsRank,
+            .data = value->data(),
+            .object = value,
+            .access = &kTensorAccess});
+}
+
+void State::AddNull(std::string_view key) {
+  AddError(key, absl::InvalidArgumentError("the pointer is null"));
+}
+
+void State::AddError(std::string_view key, const Status& status) {
+  if (!status_.ok()) return;
+  status_ = Status(
+      status.code(),
+      absl::StrFormat("add \"%s\": %s", AbslView(key), status.message()));
+}
+
+void State::AddText(std::string_view key, std::string* value) {
+  AddShard({.key = std::string(key),
+            .dtype = DType::kString,
+            .replica = kReplicaIsRank,
+            .text = value});
+}
+
+}  // namespace belay

@@ -1,0 +1,104 @@
+// What ranks have to know of a checkpoint before they list what they read of
+// it, and how rank 0 finds it. Pure.
+
+#ifndef BELAY_VALUES_STORED_ANSWER_H_
+#define BELAY_VALUES_STORED_ANSWER_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "belay/box.h"
+#include "belay/dtype.h"
+#include "belay/options.h"
+#include "belay/status.h"
+#include "belay/transform.h"
+#include "belay/type_handler.h"
+#include "values/array_access.h"
+#include "values/rows/rank_rows.h"
+#include "values/values_to_read.h"
+
+namespace belay {
+
+struct SavedCheckpoint;
+
+// An array as the program has it.
+struct AskedArray {
+  std::string key;
+  DType dtype = DType::kU8;
+  Shape shape;
+  Tolerance tolerance;
+  bool takes_length = false;  // the stored one, along its last axis
+
+  friend bool operator==(const AskedArray&, const AskedArray&) = default;
+  friend bool operator<(const AskedArray& a, const AskedArray& b) {
+    return std::tie(a.key, a.dtype, a.shape, a.tolerance, a.takes_length) <
+           std::tie(b.key, b.dtype, b.shape, b.tolerance, b.takes_length);
+  }
+};
+
+// Keys of values, each once, ascending.
+struct StoredQuestion {
+  std::vector<std::string> handled;
+  std::vector<std::string> optional_handled;  // that may be absent
+  std::vector<std::string> optional_plain;    // and need no handler
+  std::vector<std::string> resizable;         // that take the stored length
+  std::vector<std::string> sources;           // of values that are computed
+  std::vector<std::string> optional_sources;  // of those that may be absent
+  // Of a restore that is not as strict as usual: all that need no handler, each
+  // form once, ascending; and what the program has, but leaves as it is.
+  std::vector<AskedArray> arrays;
+  std::vector<std::string> skipped;
+  std::vector<std::string> rows;  // of ranks: their ids (rank_rows.h)
+};
+
+// A stored array of which values are computed.
+struct SourceForm {
+  std::string key;
+  ArrayForm form;
+};
+
+struct StoredAnswer {
+  std::vector<StoredValue> stored;   // with handlers; ascending by key
+  std::vector<std::string> missing;  // that may be absent, and are; ascending
+  std::vector<StoredLength> lengths = {};  // of resizable ones; ascending
+  std::vector<FoundRows> rows = {};        // those that are stored; ascending
+  std::vector<SourceForm> sources = {};    // those that are stored; ascending
+  // See strictness.h.
+  std::vector<std::string> unexpected = {};
+  std::vector<Conversion> mismatched = {};
+};
+
+// Of one rank. `asks_all` for a restore that is not as strict as
+// usual.
+StoredQuestion QuestionOf(const ValuesToRead& values, bool asks_all = false);
+
+// The questions of all ranks, as EncodeQuestion wrote them, as one.
+StoredQuestion MergeQuestions(const std::vector<std::string>& gathered);
+
+// The ranks that ask for each key of rows, by key; of those that all ask for,
+// none.
+std::map<std::string, std::vector<int32_t>> RanksThatRestoreRows(
+    const std::vector<std::string>& gathered);
+
+// Errors: NotFound - a value that may not be absent is.
+StatusOr<StoredAnswer> AnswerOf(const SavedCheckpoint& saved,
+                                const StoredQuestion& question);
+
+// Leaves out the values that may be absent, and are, and those that do not fit
+// what is stored.
+void LeaveOut(const StoredAnswer& answer, ValuesToRead& values);
+
+// Returns the form of a source, or null.
+const ArrayForm* FindSource(const StoredAnswer& answer, const std::string& key);
+
+// For messages between ranks.
+std::string EncodeQuestion(const StoredQuestion& question);
+std::string EncodeAnswer(const StoredAnswer& answer);
+StoredAnswer DecodeAnswer(std::string_view bytes);
+
+}  // namespace belay
+
+#endif  // BELAY_VALUES_STORED_ANSWER_H_

@@ -1,0 +1,66 @@
+// The values of a State as shards, those listed that need a handler. Pure.
+//
+// In:  a State, and what the checkpoint says of its values. Out: plain shards,
+//      and which handler is to be told when their bytes are there.
+
+#ifndef BELAY_VALUES_VALUE_LISTING_H_
+#define BELAY_VALUES_VALUE_LISTING_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "belay/shard.h"
+#include "belay/state.h"
+#include "belay/status.h"
+#include "belay/type_handler.h"
+#include "plan/stored/stored_values.h"
+#include "values/handlers/handler_table.h"
+#include "values/values_to_read.h"
+
+namespace belay {
+
+struct HandlerListing {
+  std::vector<Shard> shards;
+  // Of a save: the values, and each handler that has listed one.
+  std::vector<ListedValue> values;
+  std::vector<TypeHandlerPtr> handlers;
+  // Of a restore: what may differ, by shard; and who is to be told, inner
+  // values first.
+  std::vector<Tolerance> tolerances;
+  std::vector<HandledValue> handled;
+  std::vector<std::shared_ptr<void>> kept;
+  // Of a restore: memory that containers have given up.
+  std::vector<FormerElements> former;
+};
+
+// The handler of a value of this type: that of the registry, or else the given
+// one; null if it needs none.
+// Errors: InvalidArgument - it needs one, and there is none.
+StatusOr<TypeHandlerPtr> HandlerFor(const TypedValue& value,
+                                    const HandlerTable& table);
+
+// Lists all values.
+// Errors: those of `state` and of HandlerFor; InvalidArgument - a handler lists
+//   a value under the key of another part; what a handler returned or threw;
+//   all name the key.
+StatusOr<HandlerListing> ListForSave(const State& state,
+                                     const HandlerTable& table);
+
+// Lists all values. `stored`, ascending by key, has those of `values.handled`.
+// Elements of all shards are found anew after containers have given up memory.
+// Errors: as ListForSave; NotFound - a value is not stored;
+//   FailedPrecondition - another handler has stored it.
+StatusOr<HandlerListing> ListForRestore(ValuesToRead values,
+                                        const HandlerTable& table,
+                                        const std::vector<StoredValue>& stored);
+
+// Tells the handlers that what they listed is there, and lists what they want
+// next. None are left in `handled` if nobody wants anything.
+// Errors: as ListForRestore; InvalidArgument - one never has enough.
+StatusOr<HandlerListing> ListMore(const HandlerListing& listed,
+                                  const HandlerTable& table);
+
+}  // namespace belay
+
+#endif  // BELAY_VALUES_VALUE_LISTING_H_

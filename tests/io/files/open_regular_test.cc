@@ -1,0 +1,63 @@
+#include "io/files/open_regular.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <iterator>
+
+#include "directory_fixture.h"
+#include "io/files/mapped_file.h"
+#include "io/files/posix_file.h"
+
+namespace belay::open_regular_test {
+namespace {
+
+using Mode = PosixFile::Mode;
+
+class OpenRegularTest : public DirectoryTest {
+ protected:
+  static int OpenDescriptors() {
+    const std::filesystem::directory_iterator entries("/proc/self/fd");
+    return static_cast<int>(std::distance(begin(entries), end(entries)));
+  }
+
+  static Status Refused(const std::string& path, const std::string& kind) {
+    return absl::InvalidArgumentError(
+        "open \"" + path + "\": not a file (need a regular file, found " +
+        kind + ")");
+  }
+};
+
+// Opening a pipe would wait for its other end.
+TEST_F(OpenRegularTest, OpensOnlyFiles) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0666), 0);
+  const int before = OpenDescriptors();
+  for (Mode mode : {Mode::kRead, Mode::kWrite}) {
+    EXPECT_EQ(PosixFile::Open(Path("pipe"), mode).status(),
+              Refused(Path("pipe"), "a pipe"));
+    EXPECT_EQ(PosixFile::Open("/dev/null", mode).status(),
+              Refused("/dev/null", "a device"));
+  }
+  EXPECT_EQ(PosixFile::Open(dir_, Mode::kRead).status(),
+            Refused(dir_, "a directory"));
+  EXPECT_EQ(MappedFile::Open(Path("pipe")).status(),
+            Refused(Path("pipe"), "a pipe"));
+  EXPECT_EQ(OpenDescriptors(), before);
+}
+
+TEST_F(OpenRegularTest, LinksLeadToFiles) {
+  Put("a", "text");
+  std::filesystem::create_symlink("a", Path("link"));
+  const StatusOr<int> fd = OpenRegular(Path("link"), O_RDONLY, "open");
+  ASSERT_TRUE(fd.ok()) << fd.status();
+  char text[5] = {};
+  EXPECT_EQ(read(*fd, text, 4), 4);
+  EXPECT_STREQ(text, "text");
+  close(*fd);
+}
+
+}  // namespace
+}  // namespace belay::open_regular_test

@@ -1,0 +1,290 @@
+#include "io/transfer/reader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/host_name.h"
+#include "bytes/checksum.h"
+#include "directory_fixture.h"
+#include "io/files/slow_target.h"
+#include "store_testing.h"
+
+namespace belay::reader_test {
+namespace {
+
+// An array u8 [4, 6] whose bytes are letters, in rows in "a" and columns in
+// "b"; and a restore of it into one shard, filled with dots.
+class ReaderTest : public DirectoryTest {
+ protected:
+  ReaderTest() {
+    Put("a", "head" + letters_.substr(0, 12));  // rows 0 and 1
+    Put("b", letters_.substr(12) + "tail");     // rows 2 and 3
+  }
+
+  static ReadOrder Order(int32_t file, Box box, Extent extent,
+                         int64_t first_block = 0) {
+    return {.file = file,
+            .first_block = first_block,
+            .box = std::move(box),
+            .extent = std::move(extent)};
+  }
+
+  Status Read(const std::vector<ReadOrder>& orders, bool sums = true) {
+    const std::vector<Shard> shards = {{.key = "w",
+                                        .dtype = DType::kU8,
+                                        .global_shape = {4, 6},
+                                        .box = box_,
+                                        .data = memory_.data()}};
+    registers_.assign(sums ? 2 : 0, 0);
+    covered_.assign(sums ? 2 : 0, 0);
+    counts_ = {};
+    const RankReads reads{.orders = orders};
+    return ReadAll({.shards = shards,
+                    .reads = reads,
+                    .directory = dir_,
+                    .file_names = names_,
+                    .registers = registers_,
+                    .covered = covered_},
+                   counts_);
+  }
+
+  // Reads one order of "a" into one shard, and expects that all of it counts.
+  void ReadOne(const ReadOrder& order, const Shard& shard, bool stages) {
+    const std::vector<Shard> shards = {shard};
+    const RankReads reads{.orders = {order}};
+    registers_.assign(1, 0);
+    covered_.assign(1, 0);
+    counts_ = {};
+    ASSERT_EQ(ReadAll({.shards = shards,
+                       .reads = reads,
+                       .directory = dir_,
+                       .file_names = names_,
+                       .registers = registers_,
+                       .covered = covered_,
+                       .stages_slow_targets = stages},
+                      counts_),
+              absl::OkStatus());
+    EXPECT_EQ(counts_.bytes, NumElements(order.box.shape));
+    EXPECT_EQ(covered_[0], counts_.bytes);
+    const ShardMemory memory = MemoryOf(shard);
+    if (NumElements(memory.array) != counts_.bytes) return;
+    EXPECT_EQ(StandardCrc(registers_[0], counts_.bytes),
+              PlainCrc(std::string_view(memory.data, counts_.bytes)));
+  }
+
+  // The second page of the memory, and `place` bytes more.
+  static char* AtPlace(std::string& memory, int64_t place) {
+    const auto address = reinterpret_cast<uintptr_t>(memory.data());
+    return memory.data() + kPlaces - address % kPlaces + kPlaces + place;
+  }
+
+  // The bytes of a part of rows of so many columns.
+  static std::string Cut(std::string_view rows, int64_t columns,
+                         const Box& part) {
+    std::string all;
+    for (int64_t row = 0; row < part.shape[0]; ++row) {
+      all += rows.substr((part.offset[0] + row) * columns + part.offset[1],
+                         part.shape[1]);
+    }
+    return all;
+  }
+
+  const std::string letters_ = "ABCDEFGHIJKLMNOPQRSTUVWX";
+  const std::vector<std::string> names_ = {"a", "b"};
+  const Extent top_{{{0, 0}, {2, 6}}, 4};
+  const Extent bottom_{{{2, 0}, {2, 6}}, 0};
+  Box box_ = WholeBox({4, 6});
+  std::string memory_ = std::string(24, '.');
+  std::vector<uint32_t> registers_;
+  std::vector<int64_t> covered_;
+  ReadCounts counts_;
+};
+
+TEST_F(ReaderTest, AWholeArrayFromTwoFiles) {
+  EXPECT_EQ(Read({Order(0, top_.box, top_), Order(1, bottom_.box, bottom_)}),
+            absl::OkStatus());
+  EXPECT_EQ(memory_, letters_);
+  EXPECT_EQ(counts_.bytes, 24);
+  EXPECT_EQ(counts_.files, 2);
+  EXPECT_EQ(counts_.io_calls, 2);
+  EXPECT_EQ(covered_, std::vector<int64_t>({24, 0}));
+  EXPECT_EQ(StandardCrc(registers_[0], 24), PlainCrc(letters_));
+  EXPECT_EQ(registers_[1], 0);
+}
+
+TEST_F(ReaderTest, AColumnTouchesNothingElse) {
+  EXPECT_EQ(Read({Order(0, {{0, 1}, {2, 2}}, top_, 1)}), absl::OkStatus());
+  EXPECT_EQ(memory_, ".BC....HI...............");
+  EXPECT_EQ(counts_.bytes, 4);
+  EXPECT_EQ(counts_.files, 1);
+  EXPECT_EQ(covered_, std::vector<int64_t>({0, 4}));
+}
+
+TEST_F(ReaderTest, AShardThatIsAPiece) {
+  box_ = {{1, 4}, {2, 2}};
+  EXPECT_EQ(Read({Order(0, {{1, 4}, {1, 2}}, top_),
+                  Order(1, {{2, 4}, {1, 2}}, bottom_)}),
+            absl::OkStatus());
+  EXPECT_EQ(memory_.substr(0, 5), "KLQR.");
+}
+
+TEST_F(ReaderTest, WhatIsSlowToReadInPlaceIsStaged) {
+  constexpr int64_t kRows = 100, kColumns = 10'000;
+  constexpr int64_t kMostTileBytes = int64_t{512} << 10;
+  const Box box = WholeBox({kRows, kColumns});
+  const Box columns = {{0, 1000}, {kRows, 6000}};
+  for (const int64_t place : {0, 1, 100, 4090}) {
+    std::string content(kPlaces + place + kRows * kColumns, '-');
+    const std::string_view need(content.data() + kPlaces + place);
+    for (size_t i = kPlaces + place; i < content.size(); ++i) {
+      content[i] = static_cast<char>('a' + i % 23);
+    }
+    Put("a", content);
+    for (const int64_t ahead : {-1, 0, 16, 32}) {
+      for (const bool stages : {true, false}) {
+        for (const Box& part : {box, columns}) {
+          SCOPED_TRACE(absl::StrCat(place, ", ", ahead, ", ", stages, ", ",
+                                    BoxText(part)));
+          std::string memory(4 * kPlaces + kRows * kColumns, '.');
+          char* const data =
+              AtPlace(memory, place + ahead + (part == columns ? 1000 : 0));
+          ReadOne(
+              {.first_block = 0, .box = part, .extent = {box, kPlaces + place}},
+              {.key = "w",
+               .dtype = DType::kU8,
+               .global_shape = box.shape,
+               .box = part,
+               .data = data},
+              stages);
+          EXPECT_TRUE(std::string_view(data, NumElements(part.shape)) ==
+                      Cut(need, kColumns, part));
+          EXPECT_EQ(std::count(memory.begin(), memory.end(), '.'),
+                    std::ssize(memory) - NumElements(part.shape));
+          const int64_t row = part.shape[1];
+          EXPECT_EQ(counts_.staged_bytes,
+                    stages && ahead == 16 ? kMostTileBytes / row * row : 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(ReaderTest, OrdersThatAreCountedElsewhereAreNotSummed) {
+  EXPECT_EQ(Read({Order(0, top_.box, top_, -1)}), absl::OkStatus());
+  EXPECT_EQ(memory_, "ABCDEFGHIJKL............");
+  EXPECT_EQ(covered_, std::vector<int64_t>({0, 0}));
+  EXPECT_EQ(registers_, std::vector<uint32_t>({0, 0}));
+}
+
+TEST_F(ReaderTest, WithoutChecksumsNothingIsSummed) {
+  EXPECT_EQ(Read({Order(1, bottom_.box, bottom_)}, false), absl::OkStatus());
+  EXPECT_EQ(memory_, "............MNOPQRSTUVWX");
+}
+
+TEST_F(ReaderTest, NoOrdersOpenNothing) {
+  EXPECT_EQ(Read({}), absl::OkStatus());
+  EXPECT_EQ(counts_.files, 0);
+}
+
+TEST_F(ReaderTest, AMissingFileIsDataLoss) {
+  std::filesystem::remove(Path("b"));
+  Put("index.h5", "");
+  EXPECT_EQ(Read({Order(1, bottom_.box, bottom_)}),
+            absl::DataLossError("open \"" + Path("b") +
+                                "\": no such file or directory"));
+}
+
+TEST_F(ReaderTest, AHostThatSeesNothingIsNamed) {
+  std::filesystem::remove(Path("b"));
+  EXPECT_EQ(Read({Order(1, bottom_.box, bottom_)}),
+            absl::FailedPreconditionError(
+                "read \"" + dir_ + "\": host \"" + HostName() +
+                "\" does not see what rank 0 has opened; all ranks need the "
+                "same path on a shared file system"));
+}
+
+TEST_F(ReaderTest, AShortFileIsDataLoss) {
+  std::filesystem::resize_file(Path("b"), 11);
+  EXPECT_EQ(Read({Order(1, bottom_.box, bottom_)}),
+            absl::DataLossError("read \"" + Path("b") +
+                                "\": file is too short (need 12 bytes, found "
+                                "11)"));
+}
+
+TEST_F(ReaderTest, TextsAreReadIntoTheirString) {
+  std::string text(5, '.');
+  const std::vector<Shard> shards = {
+      {.key = "t", .dtype = DType::kString, .text = &text}};
+  const RankReads reads{.orders = {Order(0, WholeBox({5}), {WholeBox({5}), 4})},
+                        .texts = {{0, 5}}};
+  std::vector<uint32_t> registers(1);
+  std::vector<int64_t> covered(1);
+  EXPECT_EQ(ReadAll({.shards = shards,
+                     .reads = reads,
+                     .directory = dir_,
+                     .file_names = names_,
+                     .registers = registers,
+                     .covered = covered},
+                    counts_),
+            absl::OkStatus());
+  EXPECT_EQ(text, "ABCDE");
+  EXPECT_EQ(StandardCrc(registers[0], 5), PlainCrc("ABCDE"));
+  EXPECT_EQ(covered[0], 5);
+}
+
+TEST_F(ReaderTest, ALargeTextIsStagedLikewise) {
+  constexpr int64_t kBytes = 600'000;
+  std::string text(kBytes, '.');
+  const auto address = reinterpret_cast<uintptr_t>(text.data());
+  const auto begin = static_cast<int64_t>(kPlaces + address % kPlaces - 16);
+  std::string content(begin + kBytes, '-');
+  for (int64_t i = begin; i < std::ssize(content); ++i) {
+    content[i] = static_cast<char>('a' + i % 23);
+  }
+  Put("a", content);
+  const Box box = WholeBox({kBytes});
+  ReadOne({.first_block = 0, .box = box, .extent = {box, begin}},
+          {.key = "t", .dtype = DType::kString, .text = &text}, true);
+  EXPECT_TRUE(text == content.substr(begin));
+  EXPECT_EQ(counts_.staged_bytes, int64_t{512} << 10);
+}
+
+TEST_F(ReaderTest, LargeReadsCountEveryBlock) {
+  const int64_t bytes = 2 * kBlockBytes + 5;
+  std::string content(bytes, '\0');
+  Random random(1);
+  for (char& byte : content) byte = static_cast<char>(random());
+  Put("a", content);
+  std::string memory(bytes, '.');
+  const std::vector<Shard> shards = {{.key = "w",
+                                      .dtype = DType::kU8,
+                                      .global_shape = {bytes},
+                                      .box = WholeBox({bytes}),
+                                      .data = memory.data()}};
+  const RankReads reads{
+      .orders = {Order(0, {{7}, {bytes - 7}}, {WholeBox({bytes}), 0})}};
+  std::vector<uint32_t> registers(3);
+  std::vector<int64_t> covered(3);
+  EXPECT_EQ(ReadAll({.shards = shards,
+                     .reads = reads,
+                     .directory = dir_,
+                     .file_names = names_,
+                     .registers = registers,
+                     .covered = covered},
+                    counts_),
+            absl::OkStatus());
+  EXPECT_TRUE(memory.substr(7) == content.substr(7));
+  EXPECT_EQ(covered, std::vector<int64_t>({kBlockBytes - 7, kBlockBytes, 5}));
+  EXPECT_EQ(
+      StandardCrc(registers[1], kBlockBytes),
+      PlainCrc(std::string_view(content).substr(kBlockBytes, kBlockBytes)));
+}
+
+}  // namespace
+}  // namespace belay::reader_test

@@ -1,0 +1,29 @@
+#include "manager/rules/lease_owner.h"
+
+#include <gtest/gtest.h>
+
+namespace belay::lease_owner_test {
+namespace {
+
+TEST(LeaseOwnerTest, ReadsWhatItWrote) {
+  const LeaseOwner owner{.host = "n\"1",
+                         .pid = 7,
+                         .start_time = 8,
+                         .job = "42_3",
+                         .cluster = "c",
+                         .restarts = 9,
+                         .user = "me\n",
+                         .since = "today"};
+  EXPECT_EQ(ParseLease(LeaseText(owner), "read").value(), owner);
+  EXPECT_EQ(OwnerText(owner),
+            "process 7 on host \"n\"1\" (Slurm job 42_3, user \"me\n\"), since "
+            "today");
+  EXPECT_EQ(ParseLease("{\"belay_lease\":1}", "read").value()->restarts, -1);
+  EXPECT_EQ(OwnerText({.host = "h", .pid = 1, .since = "now"}),
+            "process 1 on host \"h\", since now");
+  EXPECT_EQ(ParseLease(LeaseText({.host = "\xff"}), "read").status(),
+            absl::OkStatus());
+}
+
+}  // namespace
+}  // namespace belay::lease_owner_test

@@ -1,0 +1,96 @@
+#include "plan/chunks/chunking.h"
+
+#include <gtest/gtest.h>
+
+#include "belay/layout.h"
+
+namespace belay::chunking_test {
+namespace {
+
+Shape Chosen(const Shape& shape, int64_t element_size,
+             const std::vector<Box>& boxes) {
+  std::vector<const Box*> plain;
+  for (const Box& box : boxes) plain.push_back(&box);
+  return ChooseChunkShape(shape, element_size, plain);
+}
+
+// The boxes of an array of f32, cut into that many parts per axis. Parts that
+// are empty are left out.
+Shape ChosenForCut(const Shape& shape, int64_t rows, int64_t columns) {
+  const Mesh mesh = Mesh::Create({{"x", rows}, {"y", columns}}).value();
+  const Layout layout = Layout::Create(mesh, {{"x"}, {"y"}}).value();
+  std::vector<Box> boxes;
+  for (int rank = 0; rank < mesh.num_ranks(); ++rank) {
+    const Box box = layout.LocalBox(shape, rank).value();
+    if (!IsEmpty(box)) boxes.push_back(box);
+  }
+  return Chosen(shape, 4, boxes);
+}
+
+TEST(ChooseChunkShapeTest, RowsAreContiguous) {
+  EXPECT_EQ(ChosenForCut({64, 64}, 4, 1), Shape{});
+  EXPECT_EQ(ChosenForCut({64, 1}, 4, 1), Shape{});
+}
+
+TEST(ChooseChunkShapeTest, ColumnsAreChunked) {
+  EXPECT_EQ(ChosenForCut({64, 64}, 1, 4), (Shape{64, 16}));
+}
+
+TEST(ChooseChunkShapeTest, GridIsChunked) {
+  EXPECT_EQ(ChosenForCut({64, 64}, 2, 4), (Shape{32, 16}));
+}
+
+TEST(ChooseChunkShapeTest, UnevenGridIsContiguous) {
+  EXPECT_EQ(ChosenForCut({64, 10}, 1, 4), Shape{});  // 3, 3, 2, 2
+}
+
+TEST(ChooseChunkShapeTest, SmallerOnlyAtTheFarEnds) {
+  EXPECT_EQ(ChosenForCut({5, 11}, 2, 3), (Shape{3, 4}));  // 3, 2; 4, 4, 3
+  EXPECT_EQ(Chosen({4, 5}, 4, {{{0, 0}, {4, 2}}, {{0, 2}, {4, 3}}}), Shape{});
+  EXPECT_EQ(
+      Chosen({4, 7}, 4, {{{0, 0}, {4, 3}}, {{0, 3}, {4, 1}}, {{0, 4}, {4, 3}}}),
+      Shape{});
+}
+
+TEST(ChooseChunkShapeTest, MoreRanksThanColumns) {
+  EXPECT_EQ(ChosenForCut({4, 3}, 1, 5), (Shape{4, 1}));
+}
+
+TEST(ChooseChunkShapeTest, LongRunsAreContiguous) {
+  const int64_t run = kLongRunBytes / 4;
+  EXPECT_EQ(ChosenForCut({8, 2 * run}, 1, 2), Shape{});
+  EXPECT_EQ(ChosenForCut({8, 2 * run - 2}, 1, 2), (Shape{8, run - 1}));
+}
+
+TEST(CellShapeTest, AnyRegularGridHasCells) {
+  const auto cell = [](const Shape& shape, const std::vector<Box>& boxes) {
+    std::vector<const Box*> plain;
+    for (const Box& box : boxes) plain.push_back(&box);
+    return CellShape(shape, plain);
+  };
+  EXPECT_EQ(cell({8, 4}, {{{0, 0}, {8, 4}}}), Shape({8, 4}));
+  EXPECT_EQ(cell({8, 4}, {{{0, 0}, {5, 4}}, {{5, 0}, {3, 4}}}), Shape({5, 4}));
+  EXPECT_EQ(cell({8, 4}, {{{0, 0}, {3, 4}}, {{3, 0}, {5, 4}}}), Shape{});
+  EXPECT_EQ(cell({8, 4}, {}), Shape{});
+  EXPECT_EQ(cell({}, {Box{}}), Shape{});
+}
+
+TEST(ChooseChunkShapeTest, OneBoxIsContiguous) {
+  EXPECT_EQ(ChosenForCut({64, 64}, 1, 1), Shape{});
+  EXPECT_EQ(Chosen({}, 4, {Box{}}), Shape{});
+}
+
+TEST(ChooseChunkShapeTest, ChunksStayBelowFourGiB) {
+  const int64_t rows = int64_t{1} << 20;
+  EXPECT_EQ(ChosenForCut({rows, 2048}, 1, 2), Shape{});
+  EXPECT_EQ(ChosenForCut({rows - 1, 2048}, 1, 2), (Shape{rows - 1, 1024}));
+}
+
+TEST(ChooseChunkShapeTest, InnerAxesOfThree) {
+  EXPECT_EQ(
+      Chosen({2, 4, 3}, 1, {{{0, 0, 0}, {2, 2, 3}}, {{0, 2, 0}, {2, 2, 3}}}),
+      (Shape{2, 2, 3}));
+}
+
+}  // namespace
+}  // namespace belay::chunking_test
