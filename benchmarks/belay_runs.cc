@@ -16,7 +16,7 @@ namespace {
 // What a contender that saves keeps between its runs.
 struct Saver {
   const Comm* comm = nullptr;
-  bool stations = false;
+  bool stages = false;
   std::shared_ptr<Arrays> arrays;
   State state;
   std::string dir;
@@ -28,7 +28,7 @@ struct Saver {
 
 struct Restorer {
   const Comm* comm = nullptr;
-  bool stations = false;
+  bool stages = false;
   std::shared_ptr<Arrays> arrays;
   State state;
   std::string dir;
@@ -97,10 +97,10 @@ std::string CountersText(const TransferCounters& counters) {
 }
 
 // " | plan 1.2 ms | write 20.3 ms"
-std::string StationsText(const TransferCounters& counters) {
+std::string StagesText(const TransferCounters& counters) {
   std::string text;
-  for (const StationTime& time : counters.stations) {
-    absl::StrAppendFormat(&text, " | %s %.1f ms", time.station,
+  for (const StageTime& time : counters.stages) {
+    absl::StrAppendFormat(&text, " | %s %.1f ms", time.stage,
                           1e3 * time.seconds);
   }
   return text;
@@ -112,13 +112,13 @@ std::string SaveText(const Saver& saver) {
   if (!saver.last.transfer_note.empty()) {
     absl::StrAppend(&text, ", ", saver.last.transfer_note);
   }
-  if (saver.stations) text += StationsText(saver.last.counters);
+  if (saver.stages) text += StagesText(saver.last.counters);
   return text;
 }
 
 std::string RestoreText(const Restorer& restorer) {
   std::string text = CountersText(restorer.last.counters);
-  if (restorer.stations) text += StationsText(restorer.last.counters);
+  if (restorer.stages) text += StagesText(restorer.last.counters);
   return text;
 }
 
@@ -129,7 +129,7 @@ Contender BelaySave(const std::string& name, const Context& context,
                     SaveOptions options, bool cached) {
   auto saver = std::make_shared<Saver>();
   saver->comm = context.comm;
-  saver->stations = context.stations;
+  saver->stages = context.stages;
   saver->state = MakeState(*arrays, arrays->buffer);
   saver->arrays = std::move(arrays);
   saver->dir = absl::StrCat(medium.dir, "/", name);
@@ -164,7 +164,7 @@ Contender BelayRestore(const std::string& name, const Context& context,
                        RestoreOptions options) {
   auto restorer = std::make_shared<Restorer>();
   restorer->comm = context.comm;
-  restorer->stations = context.stations;
+  restorer->stages = context.stages;
   restorer->state = MakeState(*arrays, arrays->buffer);
   restorer->arrays = std::move(arrays);
   restorer->dir = dir;

@@ -43,7 +43,7 @@ struct Flags {
   int reps = 7;
   double scale = 1;
   bool strict = false;
-  bool stations = false;
+  bool stages = false;
 };
 
 void AddFlags(CLI::App& app, Flags& flags) {
@@ -61,7 +61,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1e-4, 1.0));
   app.add_option("--model", flags.model, "TSV file of the model's tensors")
       ->capture_default_str();
-  app.add_flag("--stations", flags.stations, "add belay's time per station");
+  app.add_flag("--stages", flags.stages, "add belay's time per stage");
   app.add_flag("--strict", flags.strict, "exit with 2 if a bar is missed");
 }
 
@@ -230,7 +230,7 @@ int RunBench(const Flags& flags) {
                         .reps = flags.reps,
                         .scale = flags.scale,
                         .model_file = flags.model,
-                        .stations = flags.stations};
+                        .stages = flags.stages};
   StatusOr<std::vector<Medium>> media = MakeMedia(context, flags);
   if (!media.ok()) {
     PrintError(context, "prepare", media.status());

@@ -36,8 +36,8 @@ struct Context {
   double scale = 1;
   // The TSV file of the model workloads.
   std::string model_file;
-  // Add the seconds per station of belay's last run to the detail.
-  bool stations = false;
+  // Add the seconds per stage of belay's last run to the detail.
+  bool stages = false;
 };
 
 // One way to move the bytes. Every function is called by all ranks together

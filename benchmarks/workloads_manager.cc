@@ -44,7 +44,7 @@ struct Model {
   void Track(Tracker& tracker) {
     for (size_t i = 0; i < tensors.size(); ++i) {
       tracker.Child(absl::StrCat("tensor_", i),
-                    Leaf(layout, shape, tensors[i]));
+                    TrackedValue(layout, shape, tensors[i]));
     }
   }
 

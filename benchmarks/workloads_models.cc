@@ -14,7 +14,7 @@
 #include "belay/layout.h"
 #include "bytes/wire.h"
 #include "plan/coverage.h"
-#include "plan/restore/own_reads.h"
+#include "plan/restore/local_reads.h"
 #include "plan/restore/restore_planner.h"
 #include "plan/save/save_planner.h"
 #include "plan/stored/array_datasets.h"
@@ -196,14 +196,14 @@ Task PlanMove(int64_t tensors, bool laid_out) {
             StatusOr<RestorePlan> plan = PlanRestore(
                 move->saved, wants.central, {.sharing = ReadSharing::kAuto});
             if (!plan.ok()) return plan.status();
-            AddOwnArrays(move->saved, wants, *plan);
+            AddLocalArrays(move->saved, wants, *plan);
             WireWriter out;
             for (const StackedArray& array : wants.stacked) array.Put(out);
             WireReader in(out.bytes());
             std::vector<StackedArray> told;
             while (!in.done()) told.push_back(StackedArray::Get(in));
             RankReads& reads = plan->ranks[kRank];
-            AddOwnReads(told, wanted, reads);
+            AddLocalReads(told, wanted, reads);
             return static_cast<int64_t>(reads.orders.size());
           }};
 }

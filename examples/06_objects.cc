@@ -26,7 +26,8 @@ struct Dense {
         bias(kSize) {}
 
   void Track(belay::Tracker& tracker) {
-    tracker.Child("kernel", belay::Leaf(layout, {kSize, kSize}, kernel));
+    tracker.Child("kernel",
+                  belay::TrackedValue(layout, {kSize, kSize}, kernel));
     tracker.Value("bias", bias);
   }
 
@@ -44,8 +45,9 @@ struct Adam {
     tracker.Value("step", step);
     const belay::Shape shape = {kSize, kSize};
     for (size_t i = 0; i < layers.size(); ++i) {
-      tracker.Slot("m", belay::Leaf(layers[i].layout, shape, layers[i].kernel),
-                   belay::Leaf(layers[i].layout, shape, moments[i]));
+      tracker.Slot(
+          "m", belay::TrackedValue(layers[i].layout, shape, layers[i].kernel),
+          belay::TrackedValue(layers[i].layout, shape, moments[i]));
     }
   }
 

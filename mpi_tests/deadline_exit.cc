@@ -1,5 +1,5 @@
-// A save or a read in which some ranks do not come to the gate, or hang in a
-// call. Ends with an exit code other than 75 if the deadline does not work.
+// A save or a read in which some ranks do not come to the agreement, or hang in
+// a call. Ends with an exit code other than 75 if the deadline does not work.
 
 #include <mpi.h>
 #include <pthread.h>

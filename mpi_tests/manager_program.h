@@ -33,7 +33,7 @@ class Program {
 
   void Track(Tracker& tracker) {
     if (on_track) on_track();
-    tracker.Value("rows", Leaf({kRows * WorldSize()}, Place(), rows_));
+    tracker.Value("rows", TrackedValue({kRows * WorldSize()}, Place(), rows_));
     tracker.Value("number", number_);
   }
 

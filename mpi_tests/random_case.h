@@ -107,8 +107,8 @@ class Restoring {
     options_.checksums = !OnceIn(8, same_);
     options_.read_sharing = static_cast<ReadSharing>(Uniform(0, 2, same_));
     if (OnceIn(3, same_)) options_.max_bytes_in_flight = 4096;
-    if (OnceIn(4, same_)) options_.unexpected = Reaction::kCollect;
-    if (OnceIn(8, same_)) options_.missing = Reaction::kCollect;
+    if (OnceIn(4, same_)) options_.unexpected = MismatchPolicy::kCollect;
+    if (OnceIn(8, same_)) options_.missing = MismatchPolicy::kCollect;
     options_.selects = [this](std::string_view key) {
       return left_out_.count(std::string(key)) == 0;
     };

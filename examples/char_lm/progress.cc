@@ -54,8 +54,8 @@ void Progress::Step(int64_t step, double loss) {
 
 void Progress::Saved(const belay::SaveResult& result) {
   double seconds = 0;
-  for (const auto& station : result.counters.stations) {
-    seconds += station.seconds;
+  for (const auto& stage : result.counters.stages) {
+    seconds += stage.seconds;
   }
   Say(absl::StrFormat("  saved %s: %d arrays, %.1f MB in %.2f s",
                       NameOf(result.path), result.num_arrays,

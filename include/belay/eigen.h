@@ -46,7 +46,7 @@ class EigenHandler : public Handler<M> {
     if constexpr (kIsDense) {
       parts.AddReplicated("", ShapeOf(matrix), matrix.data());
     } else {
-      ByRows& rows = parts.Keep(std::make_shared<ByRows>(matrix));
+      ByRows& rows = parts.Own(std::make_shared<ByRows>(matrix));
       parts.AddReplicated("", ShapeOf(matrix), rows.data());
     }
     return absl::OkStatus();
@@ -61,7 +61,7 @@ class EigenHandler : public Handler<M> {
       parts.AddReplicated("", ShapeOf(matrix), matrix.data());
     } else {
       ByRows& rows =
-          parts.Keep(std::make_shared<ByRows>(matrix.rows(), matrix.cols()));
+          parts.Own(std::make_shared<ByRows>(matrix.rows(), matrix.cols()));
       parts.AddReplicated("", ShapeOf(matrix), rows.data());
     }
     return absl::OkStatus();
@@ -69,7 +69,7 @@ class EigenHandler : public Handler<M> {
 
   Status Received(M& matrix, const StoredValue&, int,
                   State& more) const override {
-    if constexpr (!kIsDense) matrix = more.Kept<ByRows>(0);
+    if constexpr (!kIsDense) matrix = more.Owned<ByRows>(0);
     return absl::OkStatus();
   }
 

@@ -20,7 +20,7 @@
 namespace belay {
 
 enum class LogLevel : uint8_t {
-  kDebug = 0,    // how long each station of a save or a restore took
+  kDebug = 0,    // how long each stage of a save or a restore took
   kInfo = 1,     // a save or a restore is done; what a manager notes
   kWarning = 2,  // it is done, but look at this
   kError = 3,    // it has failed; the caller gets the same error

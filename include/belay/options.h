@@ -72,7 +72,7 @@ enum class ReadSharing : uint8_t {
 };
 
 // What a restore does about values that do not fit.
-enum class Reaction : uint8_t {
+enum class MismatchPolicy : uint8_t {
   kError = 0,    // fails, and names one or more
   kWarn = 1,     // as kCollect, with a line in RestoreResult::warnings for each
   kCollect = 2,  // lists them in the RestoreResult
@@ -149,7 +149,7 @@ struct SaveOptions {
   // Called on rank 0 when the step is committed, whatever comes then. What it
   // throws goes to the log. It must not communicate.
   std::function<void(const SaveResult& result)> after_commit = nullptr;
-  // Seconds that one station (plan, reserve, write, ...) may take before the
+  // Seconds that one stage (plan, reserve, write, ...) may take before the
   // job is ended with exit code 75, so that a hang does not last for ever; 0 is
   // no limit. Raise it where writing alone takes longer.
   double deadline_seconds = 600;
@@ -193,9 +193,9 @@ struct RestoreOptions {
   // handlers, and rows of ranks, are never mismatched: another type, and arrays
   // that a handler lists and that do not fit, are always an error. Objects have
   // a LoadStatus for the first two, which have to stay as they are here.
-  Reaction missing = Reaction::kError;
-  Reaction unexpected = Reaction::kIgnore;
-  Reaction mismatched = Reaction::kError;
+  MismatchPolicy missing = MismatchPolicy::kError;
+  MismatchPolicy unexpected = MismatchPolicy::kIgnore;
+  MismatchPolicy mismatched = MismatchPolicy::kError;
   // For the values of the program whose key an entry matches; the first one
   // that does counts. An entry that matches no key of any rank is an error.
   // With objects, keys are those that the program's objects give.
@@ -230,8 +230,8 @@ struct RestoreOptions {
 };
 
 // One part of the work and the time it took on this rank.
-struct StationTime {
-  std::string station;
+struct StageTime {
+  std::string stage;
   double seconds = 0;
 };
 
@@ -246,17 +246,17 @@ struct Conversion {
   friend bool operator==(const Conversion&, const Conversion&) = default;
 };
 
-// What a save or a restore did. Counts are sums over all ranks; the station
+// What a save or a restore did. Counts are sums over all ranks; the stage
 // times and what is said of memory are the largest of any rank. Equal on all
 // ranks.
 struct TransferCounters {
-  int64_t bytes = 0;              // array bytes written or read
-  int64_t delivered_bytes = 0;    // that one rank read for another
-  int64_t staged_bytes = 0;       // memory of a rank between values and files
-  int64_t io_calls = 0;           // data reads or writes that were issued
-  int64_t collective_io = 0;      // collective MPI-IO or HDF5 calls, per rank
-  int64_t files = 0;              // data files that were opened, per checkpoint
-  int64_t messages = 0;           // MPI collectives of a rank, gates included
+  int64_t bytes = 0;            // array bytes written or read
+  int64_t delivered_bytes = 0;  // that one rank read for another
+  int64_t staged_bytes = 0;     // memory of a rank between values and files
+  int64_t io_calls = 0;         // data reads or writes that were issued
+  int64_t collective_io = 0;    // collective MPI-IO or HDF5 calls, per rank
+  int64_t files = 0;            // data files that were opened, per checkpoint
+  int64_t messages = 0;  // MPI collectives of a rank, agreements included
   int64_t peak_memory_bytes = 0;  // of any rank, as the system counts it
   // The most that a rank has sent to agree on the structure of a save and to
   // plan it; at most 64 in a save whose plan was reused. 0 in a restore.
@@ -269,7 +269,7 @@ struct TransferCounters {
   int64_t stripe_requests = 0;  // writes, each counted in all its stripes
   int64_t stripe_servers = 0;   // that the stripes go to in turns; 0: unknown
   int64_t busiest_server_requests = 0;  // the most of any of them
-  std::vector<StationTime> stations;
+  std::vector<StageTime> stages;
 };
 
 struct SaveResult {

@@ -85,7 +85,7 @@ class OptionalHandler : public Handler<std::optional<T>> {
     if (value.has_value()) {
       parts.Add("", *value);
     } else {
-      parts.Add("", parts.Keep(std::make_shared<std::monostate>()));
+      parts.Add("", parts.Own(std::make_shared<std::monostate>()));
     }
     return absl::OkStatus();
   }

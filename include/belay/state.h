@@ -289,7 +289,7 @@ class State {
   // returned, and the State is gone. For what a handler makes to be listed.
   // Local.
   template <typename T>
-  T& Keep(std::shared_ptr<T> object) {
+  T& Own(std::shared_ptr<T> object) {
     T& kept = *object;
     kept_.push_back(std::move(object));
     return kept;
@@ -298,7 +298,7 @@ class State {
   // `more` of TypeHandler::Received has what was kept when the value was
   // listed. Local.
   template <typename T>
-  T& Kept(size_t number) const {
+  T& Owned(size_t number) const {
     return *static_cast<T*>(kept_.at(number).get());
   }
 
@@ -312,7 +312,7 @@ class State {
   const Status& status() const { return status_; }
 
  private:
-  friend struct KeptObjects;
+  friend struct OwnedObjects;
 
   template <typename T>
   static constexpr bool kNeedsNoHandler =

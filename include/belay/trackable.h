@@ -38,9 +38,9 @@
 
 #include "belay/box.h"
 #include "belay/layout.h"
-#include "belay/leaf.h"
 #include "belay/rows.h"
 #include "belay/status.h"
+#include "belay/tracked_value.h"
 #include "belay/type_handler.h"
 
 namespace belay {
@@ -59,7 +59,7 @@ class Trackable {
 };
 
 template <typename T>
-concept NotLeaf = !std::convertible_to<T, Leaf>;
+concept NotTrackedValue = !std::convertible_to<T, TrackedValue>;
 
 class ObjectRef;
 template <typename T>
@@ -70,7 +70,7 @@ template <typename T>
 concept HandledType = std::is_class_v<T>;
 
 // Any object that can be tracked, borrowed:
-//   - a value: what Leaf can be made of
+//   - a value: what TrackedValue can be made of
 //   - an object with a member Track(Tracker&), a Trackable for instance
 //   - a function of a Tracker&, which describes an object without an address:
 //     each use of it is another object. It is called later: what it captures
@@ -94,14 +94,14 @@ class ObjectRef {
   // are for what was followed. Local.
   void Follow(int rank) {
     while (follow_ != nullptr) *this = follow_();
-    if (leaf_ != nullptr) id_ = leaf_->id(rank);
+    if (value_ != nullptr) id_ = value_->id(rank);
   }
   // Whether it refers to nothing. Local.
   bool is_null() const { return track_ == nullptr; }
   const ObjectId& id() const { return id_; }
   // Whether it is a value of which nothing is here that tells it from others.
   // Local.
-  bool is_empty() const { return leaf_ != nullptr && id_.address == nullptr; }
+  bool is_empty() const { return value_ != nullptr && id_.address == nullptr; }
   // Describes the object. Local.
   void Track(Tracker& tracker) const { track_(tracker); }
 
@@ -130,7 +130,7 @@ class ObjectRef {
 
   // Of a pointer, which has neither of the others.
   std::function<ObjectRef()> follow_;
-  std::shared_ptr<const Leaf> leaf_;  // whose id depends on the rank
+  std::shared_ptr<const TrackedValue> value_;  // whose id depends on the rank
   ObjectId id_;
   std::function<void(Tracker&)> track_;
 };
@@ -141,22 +141,22 @@ class ObjectRef {
 class Tracker {
  public:
   // A value of the object. Local.
-  void Value(std::string_view name, const Leaf& leaf);
+  void Value(std::string_view name, const TrackedValue& value);
   // An array of the object that is whole and equal on all ranks. Local.
   void Value(std::string_view name, const Shape& shape, const Memory& memory) {
-    Value(name, Leaf(shape, memory));
+    Value(name, TrackedValue(shape, memory));
   }
   // This rank's piece of an array that is laid out on a mesh. Local.
   void Value(std::string_view name, const Layout& layout,
              const Shape& global_shape, const Memory& memory) {
-    Value(name, Leaf(layout, global_shape, memory));
+    Value(name, TrackedValue(layout, global_shape, memory));
   }
 
   // A value of any other class, for the handler of its type. Local.
-  template <NotLeaf T>
+  template <NotTrackedValue T>
   void Value(std::string_view name, T&& value) {
     using U = std::remove_reference_t<T>;
-    constexpr bool kGoes = std::convertible_to<U&, Leaf>;
+    constexpr bool kGoes = std::convertible_to<U&, TrackedValue>;
     if constexpr (kGoes) tracking::RequireThatItLasts<T, false>();
     static_assert(kGoes || !std::is_arithmetic_v<U>,
                   "belay has no DType for this C++ type");
@@ -257,13 +257,13 @@ template <NotObjectRef T>
 ObjectRef::ObjectRef(T&& object) {
   using U = std::remove_reference_t<T>;
   constexpr bool kLasts = std::is_lvalue_reference_v<T>;
-  if constexpr (std::same_as<std::remove_const_t<U>, Leaf> ||
+  if constexpr (std::same_as<std::remove_const_t<U>, TrackedValue> ||
                 (ElementRange<U> &&
                  (std::ranges::view<U> ||
                   (!kLasts && std::ranges::borrowed_range<T>)))) {
-    leaf_ = std::make_shared<const Leaf>(std::forward<T>(object));
-    track_ = [leaf = leaf_](Tracker& tracker) {
-      tracker.Value(kVariableValue, *leaf);
+    value_ = std::make_shared<const TrackedValue>(std::forward<T>(object));
+    track_ = [value = value_](Tracker& tracker) {
+      tracker.Value(kVariableValue, *value);
     };
   } else if constexpr (tracking::IsPointer<std::remove_const_t<U>>) {
     static_assert(!tracking::IsTemporaryOwner<T>,
@@ -282,17 +282,17 @@ ObjectRef::ObjectRef(T&& object) {
     track_ = [&object](Tracker& tracker) { object.Track(tracker); };
   } else if constexpr (tracking::IsFunction<std::remove_const_t<U>>) {
     track_ = std::forward<T>(object);
-  } else if constexpr (std::is_constructible_v<Leaf, U&> && kLasts) {
-    id_ = Leaf(object).id(0);  // whole, so the same on all ranks
+  } else if constexpr (std::is_constructible_v<TrackedValue, U&> && kLasts) {
+    id_ = TrackedValue(object).id(0);  // whole, so the same on all ranks
     track_ = [&object](Tracker& tracker) {
-      tracker.Value(kVariableValue, Leaf(object));
+      tracker.Value(kVariableValue, TrackedValue(object));
     };
   } else if constexpr (tracking::HoldsObjects<U> && kLasts &&
                        !std::is_const_v<U>) {
     id_ = IdOf(object);
     track_ = [&object](Tracker& tracker) { TrackRange(object, tracker); };
   } else if constexpr (!kLasts && (tracking::HasTrack<U> ||
-                                   std::is_constructible_v<Leaf, U&> ||
+                                   std::is_constructible_v<TrackedValue, U&> ||
                                    tracking::HoldsObjects<U>)) {
     tracking::RequireThatItLasts<T, kLasts>();
   } else if constexpr (HandledType<U> && kLasts) {

@@ -111,7 +111,7 @@ class TypeHandler {
 
   // Adds what the value consists of, under keys that are relative to its own:
   // "" is the value itself. Other values may be parts as well. What is added is
-  // borrowed until the save has returned; State::Keep holds on to the rest.
+  // borrowed until the save has returned; State::Own holds on to the rest.
   virtual Status ListValueForSave(const ValueRef& value,
                                   State& parts) const = 0;
 
@@ -123,7 +123,7 @@ class TypeHandler {
 
   // Called when all that was listed is there. What it adds to `more` is read
   // next, then it is called again; `round` counts the calls, from 0. What the
-  // value has kept is found by more.Kept.
+  // value has kept is found by more.Owned.
   virtual Status ValueReceived(const ValueRef& value, const StoredValue& stored,
                                int round, State& more) const;
 

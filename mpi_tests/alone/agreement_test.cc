@@ -120,7 +120,7 @@ class AgreementTest : public testing::CheckpointTest {
     calls = nullptr;
     EXPECT_TRUE(second.plan_reused);
     EXPECT_LE(second.counters.agreement_bytes, 64);
-    // All others are gates and totals.
+    // All others are agreements and totals.
     EXPECT_EQ(seen[0] + seen[1], second.counters.agreement_bytes);
     return seen;
   }

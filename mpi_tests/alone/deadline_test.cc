@@ -43,7 +43,7 @@ TEST_F(DeadlineTest, WithoutLimitWaits) {
 }
 
 // Ranks tell each other that they wait; the late one comes, nobody hears of it
-// any more, and later gates and deadlines are not disturbed.
+// any more, and later agreements and deadlines are not disturbed.
 TEST_F(DeadlineTest, ArrivalsOfRanksThatWaitedInVainAreHarmless) {
   for (int late = 0; late < WorldSize(); ++late) {
     Team team{.comm = comm_, .deadline = Deadline(comm_, 0.5, "save")};
@@ -66,8 +66,8 @@ TEST_F(DeadlineTest, EnterStartsTheTimeAnewAndDestructionStopsIt) {
     Deadline moved = std::move(other.deadline);
   }
   Team team{.comm = comm_, .deadline = Deadline(comm_, 0.6, "save")};
-  for (int station = 0; station < 17; ++station) {
-    team.deadline.Enter("a station");
+  for (int stage = 0; stage < 17; ++stage) {
+    team.deadline.Enter("a stage");
     Sleep(0.3);
     EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
   }
@@ -89,7 +89,7 @@ TEST_F(DeadlineTest, TheTimeInWhichAJobIsSuspendedDoesNotCount) {
   team.deadline.Enter("write");
   EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
   SuspendSoon(8);
-  // The last rank is in a call, the others wait at the gate.
+  // The last rank is in a call, the others wait at the agreement.
   if (WorldRank() == last()) Sleep(0.6);
   EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
   Sleep(0.6);

@@ -157,7 +157,7 @@ std::vector<Configuration> Configurations() {
 }
 
 // What ranks tell rank 0: what has changed, and what differs from rank 0's.
-std::vector<Configuration> ConfigurationsOfTelling() {
+std::vector<Configuration> ConfigurationsOfLists() {
   return {{.name = "Changed",
            .options = {.overwrite = true},
            .warm = true,
@@ -169,7 +169,7 @@ std::vector<Configuration> ConfigurationsOfTelling() {
 std::vector<Configuration> AllConfigurations() {
   std::vector<Configuration> all;
   for (const std::vector<Configuration>& some :
-       {Configurations(), ConfigurationsOfTelling(), ConfigurationsWithArgs(),
+       {Configurations(), ConfigurationsOfLists(), ConfigurationsWithArgs(),
         ConfigurationsWithHints(), ConfigurationsWithFilters()}) {
     all.insert(all.end(), some.begin(), some.end());
   }

@@ -133,7 +133,7 @@ TEST_F(MeshTest, CheckpointRestoreOnAnotherMesh) {
 
 TEST_F(MeshTest, PlainValuesAreReplicated) {
   std::vector<float> plain = {1, 2, 3, 4, 5, 6};
-  const Leaf whole(Shape{2, 3}, plain);
+  const TrackedValue whole(Shape{2, 3}, plain);
   Ok(Checkpoint(comm_, {{"v", whole}}).Save(run()));
   Piece v = Make({{"x"}, {"y"}}, {2, 3}, 0);
   EXPECT_EQ(Ok(Checkpoint(comm_, {{"v", v}}).Restore(run())).AssertConsumed(),

@@ -60,8 +60,8 @@ TEST_F(HandledObjectsTest, AttributesWithHandlersComeBack) {
   EXPECT_EQ(status.report().matched.size(), 6);
 }
 
-// Each station has the whole time for itself, also after the graphs are merged.
-TEST_F(HandledObjectsTest, ASaveMayTakeLongerThanItsStations) {
+// Each stage has the whole time for itself, also after the graphs are merged.
+TEST_F(HandledObjectsTest, ASaveMayTakeLongerThanItsStages) {
   if (size_ != 2) return;  // it is long
   class Slow : public testing::PolynomialHandler {
    public:

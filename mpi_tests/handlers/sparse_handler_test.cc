@@ -55,7 +55,7 @@ class SparseHandler : public Handler<SparseRows> {
   static void AddRows(SparseRows& m, State& parts) {
     if (m.first_row == 0) {
       parts.AddPiece("row_ends", {m.num_rows + 1}, {{0}, {1}},
-                     &parts.Keep(std::make_shared<int64_t>(0)));
+                     &parts.Own(std::make_shared<int64_t>(0)));
     }
     parts.AddPiece("row_ends", {m.num_rows + 1},
                    {{m.first_row + 1}, {std::ssize(m.row_ends)}},

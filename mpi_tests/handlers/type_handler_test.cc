@@ -314,7 +314,7 @@ TEST_F(TypeHandlerTest, AnEntryForAVectorTakesPrecedence) {
    public:
     std::string typestr() const override { return "halved"; }
     Status ListForSave(std::vector<float>& value, State& parts) const override {
-      auto& half = parts.Keep(std::make_shared<std::vector<float>>(value));
+      auto& half = parts.Own(std::make_shared<std::vector<float>>(value));
       half.resize(value.size() / 2);
       parts.Add("half", half);
       return absl::OkStatus();

@@ -115,7 +115,7 @@ TEST_F(StateMatchTest, WhatDoesNotMatch) {
   // One restore may say it otherwise.
   other = -1;
   EXPECT_EQ(RestoreInto(half, RestoreMatch::kExistingObjects,
-                        {.missing = Reaction::kCollect}),
+                        {.missing = MismatchPolicy::kCollect}),
             absl::OkStatus());
   EXPECT_EQ(other, 3);
   EXPECT_EQ(RestoreInto(saved, RestoreMatch::kConsumed), absl::OkStatus());

@@ -314,7 +314,7 @@ TEST_F(ObjectsRestoreTest, FilesOfOtherPrograms) {
   const Box box = Ok(layout.LocalBox({4, 3}, rank_));
   std::vector<double> rows(NumElements(box.shape), -1);
   int32_t bias = 0;
-  Thing model{.children = {{"kernel", Leaf(layout, {4, 3}, rows)}}};
+  Thing model{.children = {{"kernel", TrackedValue(layout, {4, 3}, rows)}}};
   Checkpoint checkpoint(comm_, {{"model", model}});
   LoadStatus status = Ok(checkpoint.Restore(path));
   EXPECT_EQ(status.kind(), LoadStatus::Kind::kNameBased);
@@ -352,7 +352,7 @@ TEST_F(ObjectsRestoreTest, FilesOfOtherProgramsInAnotherForm) {
   MPI_Barrier(MPI_COMM_WORLD);
   // f32 instead of f64, and a row and a column more.
   std::vector<float> kernel(5 * 4, -1);
-  Thing model{.children = {{"kernel", Leaf(Shape{5, 4}, kernel)}}};
+  Thing model{.children = {{"kernel", TrackedValue(Shape{5, 4}, kernel)}}};
   Checkpoint checkpoint(comm_, {{"model", model}});
   EXPECT_EQ(checkpoint.Restore(path).status().code(),
             absl::StatusCode::kFailedPrecondition);

@@ -32,8 +32,8 @@ TEST_F(ObjectsTest, SaveNumbersTheSteps) {
   EXPECT_EQ(checkpoint.save_counter(), 0);
   const SaveResult first = Ok(checkpoint.Save(run()));
   EXPECT_EQ(first.path, StepFile(1, ""));
-  EXPECT_EQ(first.counters.stations.at(0).station, "merge graphs");
-  EXPECT_EQ(first.counters.stations.at(1).station, "list");
+  EXPECT_EQ(first.counters.stages.at(0).stage, "merge graphs");
+  EXPECT_EQ(first.counters.stages.at(1).stage, "list");
   v = 4;
   const SaveResult second = Ok(checkpoint.Save(run()));
   EXPECT_EQ(second.path, StepFile(2, ""));

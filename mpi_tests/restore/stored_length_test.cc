@@ -91,9 +91,9 @@ TEST_F(StoredLengthTest, OtherValuesBesideIt) {
   state.Add("v", values);
   const RestoreResult restored =
       Ok(Restore(comm_, run(), 1, state,
-                 {.missing = Reaction::kCollect,
-                  .unexpected = Reaction::kError,
-                  .mismatched = Reaction::kCollect}));
+                 {.missing = MismatchPolicy::kCollect,
+                  .unexpected = MismatchPolicy::kError,
+                  .mismatched = MismatchPolicy::kCollect}));
   EXPECT_EQ(values, Counting(5));
   EXPECT_THAT(restored.missing, ElementsAre("absent"));
   EXPECT_THAT(restored.mismatched, IsEmpty());
@@ -188,7 +188,8 @@ TEST_F(StoredLengthTest, AValueOfEachRank) {
   mine.clear();
   number = 0;
   Ok(Restore(comm_, run(), 1, state,
-             {.unexpected = Reaction::kError, .mismatched = Reaction::kWarn}));
+             {.unexpected = MismatchPolicy::kError,
+              .mismatched = MismatchPolicy::kWarn}));
   EXPECT_EQ(mine.size(), 3);
   EXPECT_THAT(mine, Each(rank_));
   EXPECT_EQ(number, 10.0 + rank_);

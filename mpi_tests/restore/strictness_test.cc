@@ -23,8 +23,9 @@ using testing::Polynomial;
 using testing::Polynomials;
 using Names = std::vector<std::string>;
 
-constexpr Reaction kReactions[] = {Reaction::kError, Reaction::kWarn,
-                                   Reaction::kCollect, Reaction::kIgnore};
+constexpr MismatchPolicy kMismatchPolicies[] = {
+    MismatchPolicy::kError, MismatchPolicy::kWarn, MismatchPolicy::kCollect,
+    MismatchPolicy::kIgnore};
 
 // Stored are "n" of i64, "w" of f32 cut over the ranks, "text" and two
 // polynomials.
@@ -80,22 +81,22 @@ TEST_F(StrictnessTest, WhatIsMissing) {
     state.Add("absent", absent);
     state.Add("other", other);
   }
-  for (const Reaction reaction : kReactions) {
-    SCOPED_TRACE(static_cast<int>(reaction));
+  for (const MismatchPolicy policy : kMismatchPolicies) {
+    SCOPED_TRACE(static_cast<int>(policy));
     n_ = -1;
-    if (reaction == Reaction::kError) {
+    if (policy == MismatchPolicy::kError) {
       ExpectError(state, {}, absl::StatusCode::kNotFound, "\"other\"");
       continue;
     }
-    const RestoreResult result = Ok(Into(state, {.missing = reaction}));
+    const RestoreResult result = Ok(Into(state, {.missing = policy}));
     EXPECT_EQ(n_, 7);
     EXPECT_EQ(w_[0], static_cast<float>(rank_));
     EXPECT_EQ(absent, 5);
     EXPECT_EQ(other, (Polynomial{{9}, "z"}));
-    const bool is_told = reaction != Reaction::kIgnore;
+    const bool is_told = policy != MismatchPolicy::kIgnore;
     EXPECT_EQ(result.missing, is_told ? Names({"absent", "other"}) : Names());
     EXPECT_EQ(result.warnings,
-              reaction == Reaction::kWarn
+              policy == MismatchPolicy::kWarn
                   ? Names({"\"absent\" is not stored and stays as it is",
                            "\"other\" is not stored and stays as it is"})
                   : Names());
@@ -107,33 +108,35 @@ TEST_F(StrictnessTest, WhatIsUnexpected) {
   std::string text;
   State state = List(n_, w_);
   if (rank_ == 0) state.Add("p", p);
-  for (const Reaction reaction : kReactions) {
-    SCOPED_TRACE(static_cast<int>(reaction));
-    if (reaction == Reaction::kError) {
-      ExpectError(state, {.unexpected = reaction},
+  for (const MismatchPolicy policy : kMismatchPolicies) {
+    SCOPED_TRACE(static_cast<int>(policy));
+    if (policy == MismatchPolicy::kError) {
+      ExpectError(state, {.unexpected = policy},
                   absl::StatusCode::kFailedPrecondition,
                   "2 stored values are wanted by no rank: \"q\", \"text\"");
       continue;
     }
     n_ = -1;
-    const RestoreResult result = Ok(Into(state, {.unexpected = reaction}));
+    const RestoreResult result = Ok(Into(state, {.unexpected = policy}));
     EXPECT_EQ(n_, 7);
-    const bool is_told = reaction != Reaction::kIgnore;
+    const bool is_told = policy != MismatchPolicy::kIgnore;
     EXPECT_EQ(result.unexpected, is_told ? Names({"q", "text"}) : Names());
-    EXPECT_EQ(result.warnings.size(), reaction == Reaction::kWarn ? 2u : 0u);
+    EXPECT_EQ(result.warnings.size(),
+              policy == MismatchPolicy::kWarn ? 2u : 0u);
   }
   // What is skipped is expected; of a value of which a part is wanted, the
   // others are not.
   std::vector<double> coefficients(1);
   state.Add("text", text);
   state.Add("q/coefficients", coefficients);
-  EXPECT_THAT(Ok(Into(state, {.unexpected = Reaction::kCollect})).unexpected,
-              ElementsAre("q/variable"));
+  EXPECT_THAT(
+      Ok(Into(state, {.unexpected = MismatchPolicy::kCollect})).unexpected,
+      ElementsAre("q/variable"));
   std::string variable;
   state.Add("q/variable", variable);
   text = "";
   const RestoreResult result =
-      Ok(Into(state, {.unexpected = Reaction::kError,
+      Ok(Into(state, {.unexpected = MismatchPolicy::kError,
                       .args = {{"text", {.skip = true}}}}));
   EXPECT_THAT(result.unexpected, IsEmpty());
   EXPECT_EQ(text, "");
@@ -149,20 +152,20 @@ TEST_F(StrictnessTest, WhatIsMismatched) {
   state.AddPiece("w", {3 * size_}, Box{{3 * rank_}, {3}}, w.data());
   if (rank_ == 0) state.Add("text", text);
   state.Add("p", p);
-  for (const Reaction reaction : kReactions) {
-    SCOPED_TRACE(static_cast<int>(reaction));
-    if (reaction == Reaction::kError) {
-      ExpectError(state, {.mismatched = reaction},
+  for (const MismatchPolicy policy : kMismatchPolicies) {
+    SCOPED_TRACE(static_cast<int>(policy));
+    if (policy == MismatchPolicy::kError) {
+      ExpectError(state, {.mismatched = policy},
                   absl::StatusCode::kFailedPrecondition, "is stored");
       continue;
     }
     p = {};
-    const RestoreResult result = Ok(Into(state, {.mismatched = reaction}));
+    const RestoreResult result = Ok(Into(state, {.mismatched = policy}));
     EXPECT_EQ(n, -1);
     EXPECT_EQ(w[2], -1);
     EXPECT_EQ(text, -1);
     EXPECT_EQ(p, (Polynomial{{1, 2}, "x"}));
-    if (reaction == Reaction::kIgnore) {
+    if (policy == MismatchPolicy::kIgnore) {
       EXPECT_THAT(result.mismatched, IsEmpty());
       continue;
     }
@@ -171,15 +174,16 @@ TEST_F(StrictnessTest, WhatIsMismatched) {
               (Conversion{"n", DType::kF64, {}, DType::kI64, {}}));
     EXPECT_EQ(result.mismatched[1].key, "text");
     EXPECT_EQ(result.mismatched[2].stored_shape, (Shape{2 * size_}));
-    if (reaction == Reaction::kWarn) {
+    if (policy == MismatchPolicy::kWarn) {
       EXPECT_EQ(result.warnings.at(0),
                 "\"n\" stays as it is: it is stored as another one (need f64 "
                 "[], found i64 [])");
     }
   }
   // What may be converted is no mismatch.
-  const RestoreResult result = Ok(Into(
-      state, {.allow_dtype_cast = true, .mismatched = Reaction::kCollect}));
+  const RestoreResult result =
+      Ok(Into(state, {.allow_dtype_cast = true,
+                      .mismatched = MismatchPolicy::kCollect}));
   EXPECT_EQ(n, 7);
   EXPECT_EQ(result.mismatched.size(), 2u);
 }
@@ -192,8 +196,8 @@ TEST_F(StrictnessTest, WhatLiesBelowAWantedArrayIsUnexpected) {
   saved.Add("w/m", m);
   wanted.Add("w", w);
   Ok(Save(comm_, run(), 3, saved));
-  const RestoreResult result =
-      Ok(Restore(comm_, run(), 3, wanted, {.unexpected = Reaction::kCollect}));
+  const RestoreResult result = Ok(Restore(
+      comm_, run(), 3, wanted, {.unexpected = MismatchPolicy::kCollect}));
   EXPECT_THAT(result.unexpected, ElementsAre("w/m"));
 }
 
@@ -204,7 +208,7 @@ TEST_F(StrictnessTest, EachValueHasItsOwnTolerance) {
   state.Add("a", a);
   state.Add("b", b);
   const RestoreResult result = Ok(Into(
-      state, {.mismatched = Reaction::kCollect,
+      state, {.mismatched = MismatchPolicy::kCollect,
               .args = {{"a", {.stored_key = "n", .allow_dtype_cast = true}},
                        {"b", {.stored_key = "n"}}}}));
   EXPECT_EQ(a, 7);
@@ -221,7 +225,7 @@ TEST_F(StrictnessTest, WhatAHandlerListsIsNeverMismatched) {
   State wanted;
   wanted.Add("map", found);
   const Status status =
-      Restore(comm_, run(), 3, wanted, {.mismatched = Reaction::kWarn})
+      Restore(comm_, run(), 3, wanted, {.mismatched = MismatchPolicy::kWarn})
           .status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
 }
@@ -231,7 +235,7 @@ TEST_F(StrictnessTest, AMismatchedTextStaysAsItIs) {
   std::string n = "mine";
   State state;
   state.Add("n", n);
-  Ok(Into(state, {.mismatched = Reaction::kIgnore}));
+  Ok(Into(state, {.mismatched = MismatchPolicy::kIgnore}));
   EXPECT_EQ(n, "mine");
 }
 
@@ -245,7 +249,7 @@ TEST_F(StrictnessTest, RanksMayWantOtherForms) {
     state.Add("n", right);
   }
   const RestoreResult result =
-      Ok(Into(state, {.mismatched = Reaction::kCollect}));
+      Ok(Into(state, {.mismatched = MismatchPolicy::kCollect}));
   EXPECT_EQ(wide, -1);
   EXPECT_EQ(right, rank_ == 0 ? -1 : 7);
   EXPECT_EQ(result.mismatched.size(), 1u);
@@ -260,7 +264,7 @@ TEST_F(StrictnessTest, TheModesOfMegatron) {
     bool fails;
     size_t missing, unexpected, warnings;
   };
-  using enum Reaction;
+  using enum MismatchPolicy;
   const std::vector<Mode> modes = {
       {"assume_ok_unexpected", {}, true, 0, 0, 0},
       {"log_unexpected", {.missing = kWarn}, false, 1, 0, 1},
@@ -304,16 +308,17 @@ TEST_F(StrictnessTest, TheModesOfMegatron) {
 TEST_F(StrictnessTest, MistakesAreTheSameEverywhere) {
   const auto invalid = absl::StatusCode::kInvalidArgument;
   const State state = List(n_, w_);
-  ExpectError(state, {.missing = Reaction{4}}, invalid,
+  ExpectError(state, {.missing = MismatchPolicy{4}}, invalid,
               "missing is out of range (need 0 to 3, found 4)");
   if (size_ > 1) {
-    ExpectError(
-        state,
-        {.unexpected = rank_ == 1 ? Reaction::kWarn : Reaction::kCollect},
-        invalid, "the option unexpected");
+    ExpectError(state,
+                {.unexpected = rank_ == 1 ? MismatchPolicy::kWarn
+                                          : MismatchPolicy::kCollect},
+                invalid, "the option unexpected");
   }
   const Status values =
-      RestoreValues(comm_, run(), 1, {}, {.missing = Reaction::kWarn}).status();
+      RestoreValues(comm_, run(), 1, {}, {.missing = MismatchPolicy::kWarn})
+          .status();
   EXPECT_THAT(std::string(values.message()),
               HasSubstr("say it by ArrayRestoreArgs"));
 }
@@ -334,8 +339,8 @@ TEST_F(StrictnessTest, OfObjectsWhatIsMismatchedStaysAsItIs) {
     tracker.Value("b", same);
   };
   Checkpoint checkpoint(comm_, wanted);
-  const LoadStatus status =
-      Ok(checkpoint.Read(StepFile(2, ""), {.mismatched = Reaction::kWarn}));
+  const LoadStatus status = Ok(
+      checkpoint.Read(StepFile(2, ""), {.mismatched = MismatchPolicy::kWarn}));
   EXPECT_THAT(status.report().warnings,
               ElementsAre(HasSubstr("stays as it is")));
   EXPECT_EQ(other, -1);
@@ -343,7 +348,7 @@ TEST_F(StrictnessTest, OfObjectsWhatIsMismatchedStaysAsItIs) {
   EXPECT_EQ(status.report().incompatible.size(), 1u);
   EXPECT_FALSE(status.AssertConsumed().ok());
   const Status refused =
-      checkpoint.Read(StepFile(2, ""), {.unexpected = Reaction::kError})
+      checkpoint.Read(StepFile(2, ""), {.unexpected = MismatchPolicy::kError})
           .status();
   EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()),

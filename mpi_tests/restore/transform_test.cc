@@ -278,8 +278,8 @@ TEST_F(TransformTest, SourcesCountAsWanted) {
   state.AddReplicated("x", {2, 12, 6}, x);
   state.AddReplicated("other", {2}, other);
   const RestoreOptions options = {
-      .missing = Reaction::kCollect,
-      .unexpected = Reaction::kCollect,
+      .missing = MismatchPolicy::kCollect,
+      .unexpected = MismatchPolicy::kCollect,
       .args = {{"x", {.transform = Transform::Stack({"a0", "a1"})}},
                {"other",
                 {.allow_missing = true,
@@ -297,7 +297,7 @@ TEST_F(TransformTest, WhatDoesNotFitMayStay) {
   state.AddReplicated("x", {2, 2}, x);
   const RestoreResult result =
       Ok(Restore(comm_, run(), 1, state,
-                 {.mismatched = Reaction::kWarn,
+                 {.mismatched = MismatchPolicy::kWarn,
                   .args = {{"x", {.transform = Transform::Transpose("a0")}}}}));
   ASSERT_EQ(result.mismatched.size(), 1u);
   EXPECT_EQ(result.mismatched[0].key, "x");

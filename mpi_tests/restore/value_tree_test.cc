@@ -214,7 +214,8 @@ TEST_F(ValueTreeTest, InsideObjects) {
 
 TEST_F(ValueTreeTest, OptionsForValuesThatAProgramHasAreRefused) {
   const Status status =
-      RestoreTree(comm_, run(), 1, {.unexpected = Reaction::kError}).status();
+      RestoreTree(comm_, run(), 1, {.unexpected = MismatchPolicy::kError})
+          .status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_TRUE(absl::IsNotFound(RestoreTree(comm_, run(), 9).status()));
 }

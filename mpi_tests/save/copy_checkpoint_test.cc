@@ -275,14 +275,15 @@ TEST_F(CopyCheckpointTest, AnArrayBelowAValue) {
   EXPECT_EQ(result.num_left_out, 0);
   map.clear();
   beside.clear();
-  Ok(Restore(comm_, to, kLatestStep, state, {.unexpected = Reaction::kError}));
+  Ok(Restore(comm_, to, kLatestStep, state,
+             {.unexpected = MismatchPolicy::kError}));
   EXPECT_THAT(map, ElementsAre(std::pair("a", 1.0)));
   EXPECT_THAT(beside, ElementsAre(2, 3));
   State some;
   some.Add("m", map);
-  const Status status =
-      Restore(comm_, to, kLatestStep, some, {.unexpected = Reaction::kError})
-          .status();
+  const Status status = Restore(comm_, to, kLatestStep, some,
+                                {.unexpected = MismatchPolicy::kError})
+                            .status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("\"m/x\""));
 }
 

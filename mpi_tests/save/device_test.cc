@@ -93,7 +93,8 @@ TEST_F(DeviceTest, AMeshTellsTheReplica) {
   EXPECT_EQ(seen_, need);
   // The same of a value of an object; the counter is no copy of a layout.
   seen_.clear();
-  Checkpoint checkpoint(comm_, {{"w", Leaf(*columns, {std::ssize(all)}, all)}});
+  Checkpoint checkpoint(
+      comm_, {{"w", TrackedValue(*columns, {std::ssize(all)}, all)}});
   ASSERT_TRUE(checkpoint.Write(StepFile(2, ""), options_).ok());
   for (std::string& text : need) {
     text.replace(0, 1, "w/.ATTRIBUTES/VARIABLE_VALUE");

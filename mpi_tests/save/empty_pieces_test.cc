@@ -50,10 +50,10 @@ class Arena {
     ++num_arrays_;
     return begin;
   }
-  Leaf Piece(float* begin) const {
+  TrackedValue Piece(float* begin) const {
     const Shape shape = {kRows, kColumns};
-    return way_ == Way::kLayout ? Leaf(layout_, shape, begin)
-                                : Leaf(shape, box_, begin);
+    return way_ == Way::kLayout ? TrackedValue(layout_, shape, begin)
+                                : TrackedValue(shape, box_, begin);
   }
 
   void Spoil() { std::fill(memory_.begin(), memory_.end(), -1.F); }

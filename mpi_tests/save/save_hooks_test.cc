@@ -144,7 +144,7 @@ TEST_F(SaveHooksTest, ResultsAreText) {
   double y = 0;
   state.Add("y", y);
   const StatusOr<RestoreResult> restored =
-      Restore(comm_, run(), 7, state, {.missing = Reaction::kCollect});
+      Restore(comm_, run(), 7, state, {.missing = MismatchPolicy::kCollect});
   Ok(restored);
   EXPECT_THAT(
       restored->ToString(),

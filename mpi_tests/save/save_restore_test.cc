@@ -306,14 +306,14 @@ TEST_F(SaveRestoreTest, CountersAddUp) {
   EXPECT_GE(saved.counters.io_calls, 1);
   EXPECT_LE(saved.counters.io_calls, 2 * size_);
   EXPECT_GT(saved.counters.peak_memory_bytes, 1 << 20);
-  std::string stations;
-  for (const StationTime& time : saved.counters.stations) {
-    EXPECT_GE(time.seconds, 0) << time.station;
-    absl::StrAppend(&stations, time.station, " ");
+  std::string stages;
+  for (const StageTime& time : saved.counters.stages) {
+    EXPECT_GE(time.seconds, 0) << time.stage;
+    absl::StrAppend(&stages, time.stage, " ");
   }
-  EXPECT_EQ(stations, size_ == 1
-                          ? "list plan reserve write verify commit "
-                          : "list plan compare reserve write verify commit ");
+  EXPECT_EQ(stages, size_ == 1
+                        ? "list plan reserve write verify commit "
+                        : "list plan compare reserve write verify commit ");
   EXPECT_EQ(saved.transfer_note, "");
   const RestoreResult restored = ExpectRestores(values, 1, 1);
   EXPECT_EQ(restored.counters.files, 1);

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "base/printable.h"
 #include "base/text.h"
 
@@ -85,7 +85,7 @@ void Log(LogLevel level, std::string_view message) {
     sink = sinks.sink;
   }
   // A program that cannot log still saves.
-  Guarded([&]() -> Status {
+  CatchExceptions([&]() -> Status {
     (*sink)(level, PrintableText(message));
     return absl::OkStatus();
   }).IgnoreError();

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/catch_exceptions.h"
 #include "base/first_of.h"
-#include "base/guarded.h"
 #include "base/text.h"
 #include "bytes/fingerprint.h"
 #include "plan/stored/stored_rows.h"
@@ -88,7 +88,7 @@ void GraphBuilder::Describe(int32_t node) {
   const ObjectRef object =
       std::exchange(objects_[static_cast<size_t>(node)], ObjectRef());
   Tracker tracker(*this);
-  const Status status = Guarded([&]() -> Status {
+  const Status status = CatchExceptions([&]() -> Status {
     object.Track(tracker);
     return absl::OkStatus();
   });
@@ -98,10 +98,10 @@ void GraphBuilder::Describe(int32_t node) {
           Cat("its description threw an ", std::string(status.message())));
 }
 
-void GraphBuilder::AddValue(std::string_view name, const Leaf& leaf) {
+void GraphBuilder::AddValue(std::string_view name, const TrackedValue& value) {
   if (!IsGoodName(name, "value")) return;
   // A handler for the type of a value that needs none takes precedence.
-  const ValueRef& object = leaf.object();
+  const ValueRef& object = value.object();
   if (object.address != nullptr &&
       AddWithHandler({std::string(name), object, nullptr, /*shard=*/0})) {
     return;
@@ -109,11 +109,11 @@ void GraphBuilder::AddValue(std::string_view name, const Leaf& leaf) {
   GraphAttribute attribute{
       .name = std::string(name),
       .key = AttributeKey(object_names_[static_cast<size_t>(current_)], name),
-      .dtype = leaf.dtype(),
-      .shape = leaf.global_shape(),
-      .layout = leaf.LayoutText()};
+      .dtype = value.dtype(),
+      .shape = value.global_shape(),
+      .layout = value.LayoutText()};
   State state;
-  if (Status status = leaf.List(attribute.key, rank_, state); !status.ok()) {
+  if (Status status = value.List(attribute.key, rank_, state); !status.ok()) {
     mistakes_.emplace_back(status.message());
     return;
   }
@@ -152,7 +152,7 @@ bool GraphBuilder::AddWithHandler(TypedValue value) {
   }
   if (*handler == nullptr) return false;
   StatusOr<std::string> typestr =
-      Guarded([&] { return (*handler)->typestr(); });
+      CatchExceptions([&] { return (*handler)->typestr(); });
   if (!typestr.ok()) {
     Mistake(current_, std::string(typestr.status().message()));
     return true;
@@ -178,7 +178,7 @@ void GraphBuilder::AddOpaque(std::string_view name, OpaqueState state) {
   }
   auto opaque = std::make_unique<OpaqueState>(std::move(state));
   const size_t before = live_.values.size();
-  AddValue(name, Leaf(opaque->bytes));
+  AddValue(name, TrackedValue(opaque->bytes));
   if (live_.values.size() == before) return;
   at().attributes.back().opaque = true;
   live_.values.back().opaque = std::move(opaque);

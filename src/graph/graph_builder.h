@@ -29,7 +29,7 @@ class GraphBuilder {
 
   // For the Tracker, about the object that describes itself.
   int rank() const { return rank_; }
-  void AddValue(std::string_view name, const Leaf& leaf);
+  void AddValue(std::string_view name, const TrackedValue& value);
   void AddHandled(std::string_view name, const ValueRef& value,
                   TypeHandlerPtr handler);
   void AddRows(std::string_view name, Shard shard);

@@ -1,7 +1,7 @@
 #include "graph/live_graph.h"
 
 #include "absl/strings/str_format.h"
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "base/text.h"
 #include "belay/sharded_variable.h"
 #include "belay/tensor.h"
@@ -33,51 +33,53 @@ ObjectId ArrayId(const Memory& memory, const Shape& shape) {
 
 }  // namespace
 
-Leaf::Leaf(std::string& text)
+TrackedValue::TrackedValue(std::string& text)
     : id_(IdOf(text)), object_(RefTo(text)), text_(&text) {}
 
-Leaf::Leaf(Tensor& tensor)
-    : Leaf(tensor.shape(), Memory(tensor.data(), tensor.dtype(),
-                                  tensor.num_elements(), IdOf(tensor))) {
+TrackedValue::TrackedValue(Tensor& tensor)
+    : TrackedValue(tensor.shape(),
+                   Memory(tensor.data(), tensor.dtype(), tensor.num_elements(),
+                          IdOf(tensor))) {
   object_ = RefTo(tensor);
 }
 
-Leaf::Leaf(ShardedVariable& variable)
+TrackedValue::TrackedValue(ShardedVariable& variable)
     : id_(IdOf(variable)),
       object_(RefTo(variable)),
       dtype_(variable.dtype()),
       global_shape_(variable.shape()),
       variable_(&variable) {}
 
-Leaf::Leaf(const Shape& shape, const Memory& memory)
+TrackedValue::TrackedValue(const Shape& shape, const Memory& memory)
     : dtype_(memory.dtype),
       global_shape_(shape),
       pieces_({{.box = WholeBox(shape), .memory = memory}}),
       whole_(true) {}
 
-Leaf::Leaf(const Layout& layout, const Shape& global_shape,
-           const Memory& memory)
-    : Leaf(global_shape, memory) {
+TrackedValue::TrackedValue(const Layout& layout, const Shape& global_shape,
+                           const Memory& memory)
+    : TrackedValue(global_shape, memory) {
   layout_ = layout;
   whole_ = false;
 }
 
-Leaf::Leaf(const Shape& global_shape, const Box& box, const Memory& memory)
+TrackedValue::TrackedValue(const Shape& global_shape, const Box& box,
+                           const Memory& memory)
     : dtype_(memory.dtype),
       global_shape_(global_shape),
       pieces_({{.box = box, .memory = memory}}) {}
 
-Leaf& Leaf::AddPiece(const Box& box, const Memory& memory) {
+TrackedValue& TrackedValue::AddPiece(const Box& box, const Memory& memory) {
   pieces_.push_back({.box = box, .memory = memory});
   return *this;
 }
 
-StatusOr<Box> Leaf::BoxOf(const Piece& piece, int rank) const {
+StatusOr<Box> TrackedValue::BoxOf(const Piece& piece, int rank) const {
   if (!layout_.has_value()) return piece.box;
   return layout_->LocalBox(global_shape_, rank);
 }
 
-ObjectId Leaf::id(int rank) const {
+ObjectId TrackedValue::id(int rank) const {
   ObjectId empty = id_;
   for (const Piece& piece : pieces_) {
     const StatusOr<Box> box = BoxOf(piece, rank);
@@ -92,11 +94,11 @@ ObjectId Leaf::id(int rank) const {
   return empty;
 }
 
-std::string Leaf::LayoutText() const {
+std::string TrackedValue::LayoutText() const {
   return layout_.has_value() ? layout_->ToString() : "";
 }
 
-Status Leaf::List(std::string_view key, int rank, State& state) const {
+Status TrackedValue::List(std::string_view key, int rank, State& state) const {
   if (text_ != nullptr) {
     state.AddShard({.key = std::string(key),
                     .dtype = DType::kString,
@@ -139,8 +141,8 @@ Status Leaf::List(std::string_view key, int rank, State& state) const {
   return state.status();
 }
 
-void Tracker::Value(std::string_view name, const Leaf& leaf) {
-  builder_.AddValue(name, leaf);
+void Tracker::Value(std::string_view name, const TrackedValue& value) {
+  builder_.AddValue(name, value);
 }
 
 void Tracker::RowsShard(std::string_view name, Shard shard) {
@@ -203,7 +205,7 @@ Status FetchOpaqueStates(LiveGraph& live) {
   for (LiveValue& value : live.values) {
     if (value.opaque == nullptr) continue;
     OpaqueState& opaque = *value.opaque;
-    StatusOr<std::string> bytes = Guarded(opaque.get);
+    StatusOr<std::string> bytes = CatchExceptions(opaque.get);
     if (!bytes.ok()) {
       return StateError("fetch", live.AttributeOf(value).key, bytes.status());
     }
@@ -218,7 +220,7 @@ Status HandOverOpaqueStates(const LiveGraph& live,
     const OpaqueState* opaque = live.values[keyed.value].opaque.get();
     if (opaque == nullptr) continue;
     const Status status =
-        Guarded([opaque] { return opaque->set(opaque->bytes); });
+        CatchExceptions([opaque] { return opaque->set(opaque->bytes); });
     if (!status.ok()) return StateError("hand over", keyed.key, status);
   }
   return absl::OkStatus();

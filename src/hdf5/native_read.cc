@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <filesystem>
 
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/with_memory.h"
 #include "geometry/runs.h"
 #include "hdf5/error.h"
 #include "hdf5/property.h"
@@ -58,7 +58,7 @@ StatusOr<std::string> ReadFixedText(const Handle& dataset, const Handle& type) {
   const size_t bytes = H5Tget_size(type.get());
   std::string text;
   BELAY_RETURN_IF_ERROR(
-      WithMemory(Cat(bytes, " bytes of \"", dataset.name(), "\""), [&] {
+      CatchBadAlloc(Cat(bytes, " bytes of \"", dataset.name(), "\""), [&] {
         text.resize(bytes);
         return absl::OkStatus();
       }));

@@ -15,9 +15,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "base/quiet_thread.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "base/thread_without_signals.h"
 #include "geometry/digits.h"
 
 namespace belay {
@@ -128,7 +128,7 @@ TimeLimit::Impl::Impl(TimeLimitOptions with)
       wake(::eventfd(0, EFD_CLOEXEC)) {
   command.cancel = wake;
   if (options.seconds_left) Set(*options.seconds_left);
-  if (wake >= 0) thread = StartQuietThread([this] { Run(); });
+  if (wake >= 0) thread = StartThreadWithoutSignals([this] { Run(); });
   if (!thread.joinable()) {
     Note("the time limit is not known: the system has no thread to ask for it");
   }

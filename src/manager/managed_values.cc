@@ -17,11 +17,11 @@ RestoreOptions WithMatch(const RestoreOptions& options, RestoreMatch match) {
   RestoreOptions chosen = options;
   if (match < RestoreMatch::kExistingObjects &&
       options.missing == usual.missing) {
-    chosen.missing = Reaction::kCollect;
+    chosen.missing = MismatchPolicy::kCollect;
   }
   if (match == RestoreMatch::kConsumed &&
       options.unexpected == usual.unexpected) {
-    chosen.unexpected = Reaction::kError;
+    chosen.unexpected = MismatchPolicy::kError;
   }
   return chosen;
 }
@@ -88,7 +88,7 @@ StatusOr<ManagedRestore> ManagedValues::RestoreState(
       !result.missing.empty()) {
     // Nothing is there: says so, and what may have been meant.
     RestoreOptions strict = chosen;
-    strict.missing = Reaction::kError;
+    strict.missing = MismatchPolicy::kError;
     BELAY_ASSIGN_OR_RETURN_AGREED(result,
                                   RestoreFrom(*comm_, source, *state_, strict));
   }

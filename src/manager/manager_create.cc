@@ -16,8 +16,8 @@
 #include "manager/check_manager_options.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
-#include "pipeline/sight.h"
-#include "pipeline/stations.h"
+#include "pipeline/shared_directory.h"
+#include "pipeline/stages.h"
 
 namespace belay {
 namespace {
@@ -159,7 +159,7 @@ Status Share(Team& team, Impl& impl, absl::FunctionRef<Status()> read) {
 // catch signals. Collective.
 Status Join(Team& team, Impl& impl) {
   const ManagerOptions& options = impl.options;
-  const double patience = SightSeconds(options.save.deadline_seconds);
+  const double patience = SharedDirectorySeconds(options.save.deadline_seconds);
   StatusOr<bool> sees = true;
   // Not only the file: an earlier run may have left one of that name. Rank 0
   // has it open.
@@ -171,8 +171,8 @@ Status Join(Team& team, Impl& impl) {
   if (mine.ok() && !options.stop_signals.empty()) {
     mine = CatchStopSignals(impl);
   }
-  return AgreeOnSight(team, mine, sees.value_or(true), false,
-                      Cat("manage \"", impl.dir, "\""), patience);
+  return AgreeOnSharedDirectory(team, mine, sees.value_or(true), false,
+                                Cat("manage \"", impl.dir, "\""), patience);
 }
 
 }  // namespace

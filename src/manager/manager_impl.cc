@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -16,7 +16,7 @@
 #include "io/steps/commit.h"
 #include "io/steps/missing_step.h"
 #include "manager/manager_files.h"
-#include "pipeline/stations.h"
+#include "pipeline/stages.h"
 
 namespace belay {
 
@@ -72,7 +72,7 @@ SaveRequest RequestOf(const CheckpointManager::Impl& impl,
 
 StatusOr<double> Now(const ManagerOptions& options) {
   if (options.clock) {
-    StatusOr<double> now = Guarded([&] { return options.clock(); });
+    StatusOr<double> now = CatchExceptions([&] { return options.clock(); });
     if (now.ok()) return now;
     return absl::InternalError(
         absl::StrCat("ask the clock: ", now.status().message()));

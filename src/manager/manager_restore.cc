@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "bytes/fingerprint.h"
 #include "io/files/posix_file.h"
@@ -229,7 +229,7 @@ StatusOr<ManagedRestore> CheckpointManager::RestoreOrInitialize(
                                 Restore(std::nullopt, options));
   const auto& init_fn = impl_->options.init_fn;
   if (restored.step || init_fn == nullptr) return restored;
-  const Status done = Guarded([&] { return init_fn(); });
+  const Status done = CatchExceptions([&] { return init_fn(); });
   Team team = ManagerTeam(*impl_, "initialize", false);
   BELAY_RETURN_IF_AGREED(Agree(team, done));
   return restored;

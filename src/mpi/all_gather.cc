@@ -4,9 +4,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/catch_bad_alloc.h"
 #include "base/fault.h"
 #include "base/status_macros.h"
-#include "base/with_memory.h"
 #include "mpi/parcels.h"
 
 namespace belay {
@@ -73,7 +73,7 @@ StatusOr<std::vector<std::string>> AllGather(Team& team,
   status.Update(fault::Point("MPI_Iallgather"));
   std::vector<std::string> all(team.size());
   if (status.ok()) {
-    status = WithMemory("the bytes of all ranks", [&] {
+    status = CatchBadAlloc("the bytes of all ranks", [&] {
       for (int rank = 0; rank < team.size(); ++rank) {
         all[rank].resize(sizes[rank]);
       }

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/catch_bad_alloc.h"
+#include "base/catch_exceptions.h"
 #include "base/fault.h"
-#include "base/guarded.h"
 #include "base/status_macros.h"
-#include "base/with_memory.h"
 #include "mpi/mpi_error.h"
 
 namespace belay {
@@ -138,11 +138,11 @@ StatusOr<ReceivedBytes> NewReceivedBytes(std::span<const int64_t> sizes,
   for (int64_t size : sizes) {
     received.offsets.push_back(received.offsets.back() + size);
   }
-  return WithMemory(Cat(received.offsets.back(), " bytes from other ranks"),
-                    [&]() -> StatusOr<ReceivedBytes> {
-                      Reserve(received.memory, received.offsets.back());
-                      return std::move(received);
-                    });
+  return CatchBadAlloc(Cat(received.offsets.back(), " bytes from other ranks"),
+                       [&]() -> StatusOr<ReceivedBytes> {
+                         Reserve(received.memory, received.offsets.back());
+                         return std::move(received);
+                       });
 }
 
 StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
@@ -163,8 +163,8 @@ StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
 
 Status ExchangeMail(Team& team, std::string_view what, Mail& mail,
                     absl::FunctionRef<Status(Messages& to)> make) {
-  const Status status = Guarded([&] {
-    return WithMemory(what, [&] {
+  const Status status = CatchExceptions([&] {
+    return CatchBadAlloc(what, [&] {
       for (Message& message : mail.to) message.Clear();
       return make(mail.to);
     });

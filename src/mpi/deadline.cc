@@ -18,8 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/first_of.h"
 #include "base/printable.h"
-#include "base/quiet_thread.h"
 #include "base/text.h"
+#include "base/thread_without_signals.h"
 #include "mpi/mpi_error.h"
 
 namespace belay {
@@ -31,7 +31,7 @@ using Seconds = std::chrono::duration<double>;
 constexpr int kArrivalTag = 1000;
 constexpr int kReferees = 4;
 constexpr int64_t kTestsBeforeYield = 64;
-// Then naps: a gate that opens within this time is not worth one.
+// Then naps: an agreement that opens within this time is not worth one.
 constexpr std::chrono::microseconds kYieldTime{200};
 constexpr std::chrono::microseconds kNap{20};
 // Whoever looks ten times as often has been stopped after so long, as when a
@@ -82,11 +82,11 @@ Status WaitWithoutLimit(std::span<MPI_Request> requests) {
 }  // namespace
 
 struct Deadline::Impl {
-  // "I wait at this gate." Tiny, so MPI delivers it without the receiver's
+  // "I wait at this agreement." Tiny, so MPI delivers it without the receiver's
   // help.
   struct Arrival {
     uint64_t operation = 0;  // hash of its name: older operations do not count
-    int64_t gate = 0;
+    int64_t agreement = 0;
     int64_t rank = 0;
   };
   static_assert(std::is_trivially_copyable_v<Arrival>);
@@ -128,18 +128,18 @@ struct Deadline::Impl {
   const std::string operation;
   const uint64_t operation_hash;
 
-  std::span<const std::string> work;  // of each rank in this station
+  std::span<const std::string> work;  // of each rank in this stage
 
-  int64_t gate = 0;
-  bool told = false;             // at this gate
-  Clock::time_point tell_at;     // of this gate
-  Clock::time_point give_up_at;  // of this gate
-  Clock::time_point polled_at;   // at this gate
-  std::vector<int64_t> reached;  // by rank: the last gate heard of
+  int64_t agreement = 0;
+  bool told = false;             // at this agreement
+  Clock::time_point tell_at;     // of this agreement
+  Clock::time_point give_up_at;  // of this agreement
+  Clock::time_point polled_at;   // at this agreement
+  std::vector<int64_t> reached;  // by rank: the last agreement heard of
   std::vector<std::unique_ptr<Outgoing>> outgoing;
 
   std::mutex mutex;  // guards the next four
-  std::string station = "start";
+  std::string stage = "start";
   Clock::time_point start = Clock::now();
   Clock::time_point looked_at = start;  // by the watchdog
   bool done = false;
@@ -170,9 +170,9 @@ Deadline::Impl::~Impl() {
   ForgetArrivals();
 }
 
-// Without a thread the gates still watch.
+// Without a thread the agreements still watch.
 void Deadline::Impl::StartWatchdog() {
-  watchdog = StartQuietThread([this] { Watch(); });
+  watchdog = StartThreadWithoutSignals([this] { Watch(); });
 }
 
 // How long nothing has run; zero if that was no longer than usual.
@@ -193,7 +193,7 @@ void Deadline::Impl::Watch() {
     SkipGap(now);
     const Clock::time_point end = After(start, seconds + kWatchdogGrace);
     if (now >= end) {
-      EndJob(Cat(operation, ", station ", station,
+      EndJob(Cat(operation, ", stage ", stage,
                  ": a call did not return within ", seconds.count(),
                  " s on rank ", rank));
     }
@@ -201,11 +201,11 @@ void Deadline::Impl::Watch() {
   }
 }
 
-// A gate that is reached late still gets a little time for the arrivals.
+// An agreement that is reached late still gets a little time for the arrivals.
 void Deadline::Impl::BeginGate() {
   const Seconds least = std::min(Seconds(1), seconds / 4);
   const Clock::time_point now = Clock::now();
-  ++gate;
+  ++agreement;
   told = false;
   polled_at = now;
   std::lock_guard<std::mutex> lock(mutex);
@@ -220,7 +220,7 @@ void Deadline::Impl::BeginGate() {
   }
 }
 
-// Most gates open within a few tests; giving up the core then only delays.
+// Most agreements open within a few tests; giving up the core then only delays.
 // A rank that waits long lets go of its core: what it waits for may need it.
 void GiveWay(Clock::time_point since) {
   if (Clock::now() - since < kYieldTime) {
@@ -260,7 +260,7 @@ void Deadline::Impl::TellReferees() {
   for (int referee = 0; referee < num_referees(); ++referee) {
     if (referee == rank) continue;
     auto message = std::make_unique<Outgoing>();
-    message->arrival = {operation_hash, gate, rank};
+    message->arrival = {operation_hash, agreement, rank};
     MPI_Isend(&message->arrival, sizeof(Arrival), MPI_BYTE, referee,
               kArrivalTag, comm, &message->request);
     outgoing.push_back(std::move(message));
@@ -269,7 +269,7 @@ void Deadline::Impl::TellReferees() {
 
 void Deadline::Impl::Listen() {
   reached.resize(size);
-  reached[rank] = gate;
+  reached[rank] = agreement;
   while (true) {
     int found = 0;
     MPI_Status from;
@@ -280,7 +280,7 @@ void Deadline::Impl::Listen() {
     MPI_Recv(&arrival, sizeof(arrival), MPI_BYTE, from.MPI_SOURCE, kArrivalTag,
              comm, MPI_STATUS_IGNORE);
     if (arrival.operation != operation_hash) continue;
-    reached[arrival.rank] = std::max(reached[arrival.rank], arrival.gate);
+    reached[arrival.rank] = std::max(reached[arrival.rank], arrival.agreement);
   }
 }
 
@@ -290,7 +290,7 @@ void Deadline::Impl::Listen() {
 void Deadline::Impl::ForgetArrivals() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  if (finalized || gate == 0) return;
+  if (finalized || agreement == 0) return;
   if (is_referee()) Listen();
   for (std::unique_ptr<Outgoing>& message : outgoing) {
     int is_done = 0;
@@ -305,7 +305,7 @@ std::vector<int> Deadline::Impl::LateRanks() const {
   std::vector<int> late;
   const int end = is_referee() ? size : num_referees();
   for (int other = 0; other < end; ++other) {
-    if (!is_referee() || reached[other] < gate) late.push_back(other);
+    if (!is_referee() || reached[other] < agreement) late.push_back(other);
   }
   return late;
 }
@@ -313,7 +313,7 @@ std::vector<int> Deadline::Impl::LateRanks() const {
 void Deadline::Impl::GiveUp() {
   const std::vector<int> late = LateRanks();
   std::string text =
-      Cat(operation, ", station ", station, ": waited ", seconds.count(), " s");
+      Cat(operation, ", stage ", stage, ": waited ", seconds.count(), " s");
   if (late.empty()) {
     absl::StrAppend(&text, " though all ", size, " ranks have arrived");
   } else if (is_referee()) {
@@ -342,12 +342,12 @@ Deadline::Deadline(Deadline&&) noexcept = default;
 Deadline& Deadline::operator=(Deadline&&) noexcept = default;
 Deadline::~Deadline() = default;
 
-void Deadline::Enter(std::string_view station,
+void Deadline::Enter(std::string_view stage,
                      std::span<const std::string> work) {
   if (impl_ == nullptr) return;
   impl_->work = work;
   std::lock_guard<std::mutex> lock(impl_->mutex);
-  impl_->station = std::string(station);
+  impl_->stage = std::string(stage);
   impl_->start = Clock::now();
 }
 

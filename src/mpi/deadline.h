@@ -1,7 +1,7 @@
 // The deadline of a collective section: a hang ends the job with an error.
 //
-// While ranks wait for each other at a gate they tell a few referees that they
-// have arrived; when the time is up, the message on stderr names the station
+// While ranks wait for each other at an agreement they tell a few referees that
+// they have arrived; when the time is up, the message on stderr names the stage
 // and the ranks that are late, and the process ends with kDeadlineExitCode, so
 // that the launcher ends the job and a batch system can requeue it. A watchdog
 // thread covers blocking calls inside MPI or HDF5 in the same way, without the
@@ -30,8 +30,8 @@ class Deadline {
  public:
   // Starts watching. `operation` is named in the message: `save "run/step_7"`.
   // Without the watchdog, whose thread takes a fraction of a millisecond to
-  // start, only gates are watched: for short operations that make no call that
-  // blocks. `number` tells operations of the same name apart. Local.
+  // start, only agreements are watched: for short operations that make no call
+  // that blocks. `number` tells operations of the same name apart. Local.
   Deadline(const Comm& comm, double seconds, std::string operation,
            bool watchdog = true, int64_t number = 0);
   Deadline(Deadline&&) noexcept;
@@ -42,10 +42,10 @@ class Deadline {
   // Names what this rank does from now on, such as "write", and starts the
   // time anew. `work` says of each rank what that does meanwhile, such as
   // `writes "w"`, where this one knows it, and is borrowed until the next
-  // station. Local.
-  void Enter(std::string_view station, std::span<const std::string> work = {});
+  // stage. Local.
+  void Enter(std::string_view stage, std::span<const std::string> work = {});
 
-  // Starts the time anew in the same station: one that takes long is no hang as
+  // Starts the time anew in the same stage: one that takes long is no hang as
   // long as it goes on. Local.
   void GoOn();
 
@@ -55,7 +55,7 @@ class Deadline {
   Status Wait(MPI_Request& request);
 
   // Waits for several; possibly none. Every rank calls it equally often, so
-  // that they count the same gates. Local, but as above.
+  // that they count the same agreements. Local, but as above.
   Status Wait(std::span<MPI_Request> requests);
 
  private:

@@ -22,7 +22,7 @@ struct NodePlace {
 };
 
 // Every rank owns a part, and may read those of all ranks of its node. What one
-// writes others see once both have called Sync, with a gate in between.
+// writes others see once both have called Sync, with an agreement in between.
 class SharedMemory {
  public:
   // Makes parts of at least `bytes`, which are there to be written: it is here

@@ -7,8 +7,8 @@
 #include "base/status_macros.h"
 #include "bytes/wire.h"
 #include "graph/merge.h"
-#include "pipeline/stations.h"
-#include "pipeline/tell_together.h"
+#include "pipeline/gather_lists.h"
+#include "pipeline/stages.h"
 
 namespace belay {
 namespace {
@@ -79,16 +79,16 @@ Status MergeTogether(Team& team, const StatusOr<LiveGraph>& live,
   BELAY_ASSIGN_OR_RETURN_AGREED(const bool is_up_to_date,
                                 IsUpToDate(team, live.status(), own, merge));
   if (is_up_to_date) return absl::OkStatus();
-  merge = {.told = std::move(merge.told)};
+  merge = {.sent_lists = std::move(merge.sent_lists)};
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const Briefed briefed,
-      TellTogether(team, {GraphEntries(live->graph)}, merge.told,
-                   [&](const Heard& heard) -> StatusOr<Briefing> {
-                     BELAY_ASSIGN_OR_RETURN(MergedGraph merged, Merge(heard));
-                     Briefing briefing{.parts = EncodeParts(merged)};
-                     merge.graph = std::move(merged.graph);
-                     return briefing;
-                   }));
+      GatherLists(team, {GraphEntries(live->graph)}, merge.sent_lists,
+                  [&](const Heard& heard) -> StatusOr<Briefing> {
+                    BELAY_ASSIGN_OR_RETURN(MergedGraph merged, Merge(heard));
+                    Briefing briefing{.parts = EncodeParts(merged)};
+                    merge.graph = std::move(merged.graph);
+                    return briefing;
+                  }));
   DecodePart(briefed.part, merge);
   merge.own = own;
   return absl::OkStatus();

@@ -12,7 +12,7 @@ namespace belay {
 
 // Agrees on `live`, and brings `merge` up to date if any rank's graph is
 // another one than it was made of. Then rank 0 is told of graphs as
-// TellTogether does it; otherwise nothing is sent but one reduction.
+// GatherLists does it; otherwise nothing is sent but one reduction.
 // Collective; agreed.
 // Errors: that of `live`, and those of MergeGraphs.
 Status MergeTogether(Team& team, const StatusOr<LiveGraph>& live,

@@ -32,8 +32,8 @@ Status IncompatibleError(const std::string& path, const LoadReport& report) {
 // A value of another type, and the save counter, are refused whatever the
 // options say.
 bool IsRefused(const std::vector<DifferentValue>& incompatible,
-               Reaction mismatched) {
-  if (mismatched == Reaction::kError) return !incompatible.empty();
+               MismatchPolicy mismatched) {
+  if (mismatched == MismatchPolicy::kError) return !incompatible.empty();
   return std::any_of(incompatible.begin(), incompatible.end(),
                      [](const DifferentValue& value) {
                        return value.found.starts_with(kTypeText) ||
@@ -44,13 +44,14 @@ bool IsRefused(const std::vector<DifferentValue>& incompatible,
 }  // namespace
 
 Status RefuseMismatches(Team& team, const std::string& path,
-                        const LoadReport& report, Reaction mismatched) {
+                        const LoadReport& report, MismatchPolicy mismatched) {
   if (!IsRefused(report.incompatible, mismatched)) return absl::OkStatus();
   return Agree(team, IncompatibleError(path, report));
 }
 
-LoadStatus WithMismatchWarnings(const LoadStatus& status, Reaction mismatched) {
-  if (mismatched != Reaction::kWarn) return status;
+LoadStatus WithMismatchWarnings(const LoadStatus& status,
+                                MismatchPolicy mismatched) {
+  if (mismatched != MismatchPolicy::kWarn) return status;
   LoadReport report = status.report();
   for (const DifferentValue& value : report.incompatible) {
     report.warnings.push_back(Cat("\"", value.key,

@@ -18,11 +18,12 @@ namespace belay {
 // Collective; agreed.
 // Errors: FailedPrecondition - values of another dtype, shape or type.
 Status RefuseMismatches(Team& team, const std::string& path,
-                        const LoadReport& report, Reaction mismatched);
+                        const LoadReport& report, MismatchPolicy mismatched);
 
 // The status with a warning for each value that is left as it is, if that is
 // asked for. Local.
-LoadStatus WithMismatchWarnings(const LoadStatus& status, Reaction mismatched);
+LoadStatus WithMismatchWarnings(const LoadStatus& status,
+                                MismatchPolicy mismatched);
 
 // Adds the conversions of arrays that handlers listed, which showed only then.
 // Local.

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/guarded.h"
+#include "base/catch_bad_alloc.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/with_memory.h"
 #include "belay/checkpoint.h"
 #include "graph/match/attribute_fit.h"
 #include "graph/match/load_report.h"
@@ -56,9 +56,9 @@ StatusOr<std::string> EncodeStoredGraph(const SavedCheckpoint& saved) {
   return Cat(by_name ? "n" : "g", EncodeGraph(graph));
 }
 
-// Station graph: what is stored, on all ranks. Collective; agreed.
+// Stage graph: what is stored, on all ranks. Collective; agreed.
 StatusOr<OpenedGraph> ShareGraph(RestoreRun& run) {
-  run.stations.Enter("graph");
+  run.stages.Enter("graph");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes,
       FromRoot(run.team, [&] { return EncodeStoredGraph(run.saved); }));
@@ -82,8 +82,8 @@ StatusOr<LoadStatus> ReportTogether(Team& team, const Restoration& restoration,
     return EncodeLoadReport(all);
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(team, [&] {
-                                  return WithMemory("the reports of all ranks",
-                                                    report);
+                                  return CatchBadAlloc(
+                                      "the reports of all ranks", report);
                                 }));
   StatusOr<LoadReport> merged = DecodeLoadReport(bytes);
   StatusOr<LoadReport> own = MakeLoadReport(restoration.saved, {mine});
@@ -120,7 +120,7 @@ StatusOr<std::vector<RestoreChoice>> ChooseTogether(RestoreRun& run,
                     .lengths = run.options.allow_shape_mismatch}};
   BELAY_ASSIGN_OR_RETURN_AGREED(const RestoreChooser chooser,
                                 AgreeOnChooser(run, keys));
-  BELAY_RETURN_IF_AGREED(Agree(run.team, Guarded([&] {
+  BELAY_RETURN_IF_AGREED(Agree(run.team, CatchExceptions([&] {
                                  for (std::string_view key : keys) {
                                    choices.push_back(key == SaveCounterKey()
                                                          ? of_counter
@@ -180,7 +180,7 @@ StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
 StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
                                     const LiveGraph& live,
                                     PendingObjects& pending, bool is_open) {
-  run.stations.Enter("match");
+  run.stages.Enter("match");
   Restoration& restoration = pending.restoration;
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<RestoreChoice> choices,
                                 ChooseTogether(run, live));
@@ -196,7 +196,7 @@ StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
   status = WithMismatchWarnings(status, run.options.mismatched);
   BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, AnyReads(run.team, match));
   if (any) {
-    if (!is_open) BELAY_RETURN_IF_AGREED(OpenStation(run));
+    if (!is_open) BELAY_RETURN_IF_AGREED(OpenStage(run));
     BELAY_ASSIGN_OR_RETURN_AGREED(
         const RestoreResult read,
         ReadValues(run, ToRead(live, match.reads, choices, *run.handlers)));
@@ -211,7 +211,7 @@ StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
 
 // A mistake in the options, of objects alone. Local.
 Status CheckOptions(const std::string& path, const RestoreOptions& options) {
-  const Status status = CheckReactionsToObjects(options);
+  const Status status = CheckMismatchPoliciesToObjects(options);
   if (status.ok()) return status;
   return absl::InvalidArgumentError(
       absl::StrFormat("restore \"%s\": %s", path, status.message()));
@@ -229,7 +229,7 @@ StatusOr<LoadStatus> RestoreNow(TrackedObjects& objects,
   if (!path.empty()) mine.Update(live.status());
   BELAY_RETURN_IF_AGREED(BeginRestore(run, mine));
   if (path.empty()) return LoadStatus::InitializationOnly();
-  BELAY_RETURN_IF_AGREED(OpenStation(run));
+  BELAY_RETURN_IF_AGREED(OpenStage(run));
   BELAY_RETURN_IF_AGREED(PinRestore(run));
   PendingObjects pending{.source = run.source};
   BELAY_ASSIGN_OR_RETURN_AGREED(OpenedGraph opened, ShareGraph(run));

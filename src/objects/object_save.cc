@@ -14,7 +14,7 @@
 #include "objects/merge_together.h"
 #include "objects/save_step.h"
 #include "objects/tracked_objects.h"
-#include "pipeline/stations.h"
+#include "pipeline/stages.h"
 #include "save/save_at.h"
 
 namespace belay {
@@ -36,36 +36,36 @@ State ListRenamed(const LiveGraph& live, const MergeResult& merge) {
   return ListValues(live, values);
 }
 
-// The stations before those of Save: the objects of all ranks as one graph, and
+// The stages before those of Save: the objects of all ranks as one graph, and
 // the opaque states as bytes. Collective.
-Status MergeStation(TrackedObjects& objects, Team& team,
-                    StatusOr<LiveGraph>& live) {
+Status MergeStage(TrackedObjects& objects, Team& team,
+                  StatusOr<LiveGraph>& live) {
   if (live.ok()) {
     if (Status status = FetchOpaqueStates(*live); !status.ok()) live = status;
   }
   return MergeTogether(team, live, objects.merge);
 }
 
-// What the station has cost.
+// What the stage has cost.
 struct MergeCounts {
   int64_t messages = 0;
   int64_t agreement_bytes = 0;
-  std::vector<StationTime> stations;
+  std::vector<StageTime> stages;
 };
 
-// The station with a deadline of its own, which must not go on to watch what
+// The stage with a deadline of its own, which must not go on to watch what
 // the save does afterwards. Collective; agreed.
 Status MergeWatched(TrackedObjects& objects, const std::string& path,
                     const SaveOptions& options, StatusOr<LiveGraph>& live,
                     MergeCounts& counts) {
   Team team{*objects.comm, Deadline(*objects.comm, options.deadline_seconds,
                                     absl::StrFormat("save \"%s\"", path))};
-  Stations stations(team);
-  stations.Enter("merge graphs");
-  BELAY_RETURN_IF_AGREED(MergeStation(objects, team, live));
+  Stages stages(team);
+  stages.Enter("merge graphs");
+  BELAY_RETURN_IF_AGREED(MergeStage(objects, team, live));
   counts = {.messages = team.messages,
             .agreement_bytes = team.agreement_bytes,
-            .stations = stations.Finish()};
+            .stages = stages.Finish()};
   return absl::OkStatus();
 }
 
@@ -89,7 +89,7 @@ StatusOr<SaveResult> SaveObjects(TrackedObjects& objects,
                  .graph_fingerprint = objects.merge.merged,
                  .messages = counts.messages,
                  .agreement_bytes = counts.agreement_bytes,
-                 .stations = std::move(counts.stations),
+                 .stages = std::move(counts.stages),
                  .at_files = at_files},
                 with_cache);
 }

@@ -10,7 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "belay/checkpoint.h"
-#include "bytes/telling.h"
+#include "bytes/list_exchange.h"
 #include "graph/live_graph.h"
 #include "graph/match/graph_match.h"
 #include "graph/object_graph.h"
@@ -24,8 +24,8 @@ struct MergeResult {
   uint64_t merged = 0;  // of all ranks' together; 0: nothing is known
   // Keys of this rank that are others in the merged graph.
   absl::flat_hash_map<std::string, std::string> renames;
-  ObjectGraph graph;  // the merged one; rank 0 only
-  Told told;          // when merging
+  ObjectGraph graph;     // the merged one; rank 0 only
+  SentLists sent_lists;  // when merging
 };
 
 // A restore that later objects may still get values from.

@@ -15,7 +15,7 @@
 namespace belay {
 namespace {
 
-constexpr size_t kMostStations = 3;
+constexpr size_t kMostStages = 3;
 constexpr size_t kMostKeys = 5;
 
 std::string_view TransferText(Transfer transfer) {
@@ -34,26 +34,26 @@ std::string_view TransferText(Transfer transfer) {
   return "no transfer";
 }
 
-double Sum(const std::vector<StationTime>& stations) {
+double Sum(const std::vector<StageTime>& stages) {
   double sum = 0;
-  for (const StationTime& station : stations) sum += station.seconds;
+  for (const StageTime& stage : stages) sum += stage.seconds;
   return sum;
 }
 
-std::string StationText(const StationTime& station) {
-  return Cat(station.station, " ", SecondsText(station.seconds));
+std::string StageText(const StageTime& stage) {
+  return Cat(stage.stage, " ", SecondsText(stage.seconds));
 }
 
 // "0.42 s (write 0.3 s, plan 50 ms, commit 30 ms)", the longest first.
-std::string TimesText(std::vector<StationTime> stations) {
-  std::string text = SecondsText(Sum(stations));
+std::string TimesText(std::vector<StageTime> stages) {
+  std::string text = SecondsText(Sum(stages));
   std::stable_sort(
-      stations.begin(), stations.end(),
+      stages.begin(), stages.end(),
       [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
-  if (stations.size() > kMostStations) stations.resize(kMostStations);
+  if (stages.size() > kMostStages) stages.resize(kMostStages);
   std::vector<std::string> parts;
-  for (const StationTime& station : stations) {
-    parts.push_back(StationText(station));
+  for (const StageTime& stage : stages) {
+    parts.push_back(StageText(stage));
   }
   if (!parts.empty()) text += Cat(" (", absl::StrJoin(parts, ", "), ")");
   return text;
@@ -99,7 +99,7 @@ std::string Summary(const SaveResult& result) {
                          BytesText(result.counters.bytes), " in ",
                          CountText(result.counters.files, "file"), " by ",
                          TransferText(result.transfer), ", ",
-                         TimesText(result.counters.stations));
+                         TimesText(result.counters.stages));
   if (!result.transfer_note.empty()) {
     text += Cat("\ntransfer: ", result.transfer_note);
   }
@@ -112,7 +112,7 @@ std::string Summary(const RestoreResult& result) {
                          "\": ", CountText(result.num_arrays, "array"), ", ",
                          BytesText(result.counters.bytes), " read, ",
                          CountText(result.blocks_verified, "checksum"),
-                         " compared, ", TimesText(result.counters.stations));
+                         " compared, ", TimesText(result.counters.stages));
   AddKeys("not stored", result.missing, text);
   AddKeys("stored, and not restored", result.unexpected, text);
   AddConversions("stored in another form, and not restored", result.mismatched,
@@ -140,8 +140,8 @@ void LogAny(const Team& team, const StatusOr<Result>& result) {
     Log(LogLevel::kWarning, warning);
   }
   if (!IsLogged(LogLevel::kDebug)) return;
-  for (const StationTime& station : result->counters.stations) {
-    Log(LogLevel::kDebug, Cat("station ", StationText(station)));
+  for (const StageTime& stage : result->counters.stages) {
+    Log(LogLevel::kDebug, Cat("stage ", StageText(stage)));
   }
 }
 

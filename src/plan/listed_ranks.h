@@ -9,7 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "belay/status.h"
-#include "bytes/telling.h"
+#include "bytes/list_exchange.h"
 #include "plan/coverage.h"
 #include "plan/description.h"
 #include "plan/plan.h"

@@ -5,10 +5,10 @@
 #include <system_error>
 #include <utility>
 
-#include "base/guarded.h"
+#include "base/catch_bad_alloc.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/with_memory.h"
 #include "belay/step_pin.h"
 #include "bytes/wire.h"
 #include "format/paths.h"
@@ -55,7 +55,7 @@ Status OfCopy(const CopyRun& run, const Status& status) {
                                    "\": ", std::string(status.message())));
 }
 
-// Station list. Collective; agreed.
+// Stage list. Collective; agreed.
 Status Begin(Team& team, const CopyRun& run) {
   const CopyOptions& options = run.options;
   Status status = run.dir.empty()
@@ -150,14 +150,15 @@ StatusOr<std::string> PlanOnRoot(CopyRun& run, const RestoreRun& restore) {
   return out.Take();
 }
 
-// Station plan. Collective; agreed.
+// Stage plan. Collective; agreed.
 Status Plan(CopyRun& run, RestoreRun& restore) {
-  restore.stations.Enter("metadata");
+  restore.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes, FromRoot(restore.team, [&] {
-        StatusOr<std::string> plan = WithMemory(
-            "the metadata of all values",
-            [&] { return Guarded([&] { return PlanOnRoot(run, restore); }); });
+        StatusOr<std::string> plan =
+            CatchBadAlloc("the metadata of all values", [&] {
+              return CatchExceptions([&] { return PlanOnRoot(run, restore); });
+            });
         return plan.ok() ? plan
                          : StatusOr<std::string>(OfCopy(run, plan.status()));
       }));
@@ -197,9 +198,10 @@ Status TakeMine(CopyRun& run, const Team& team) {
   return Choose(run);
 }
 
-// Stations plan and read of a restore. Collective; agreed.
+// Stages plan and read of a restore. Collective; agreed.
 Status Read(CopyRun& run, RestoreRun& restore) {
-  const Status mine = Guarded([&] { return TakeMine(run, restore.team); });
+  const Status mine =
+      CatchExceptions([&] { return TakeMine(run, restore.team); });
   BELAY_RETURN_IF_AGREED(Agree(restore.team, OfCopy(run, mine)));
   const auto choose = [&](std::string_view key) {
     const auto found = run.choices.find(key);
@@ -221,7 +223,7 @@ Status ReadSource(const Comm& comm, std::optional<int64_t> step, CopyRun& run) {
                      options);
   BELAY_RETURN_IF_AGREED(BeginRestore(restore, source.status()));
   BELAY_RETURN_IF_AGREED(Begin(restore.team, run));
-  BELAY_RETURN_IF_AGREED(OpenStation(restore));
+  BELAY_RETURN_IF_AGREED(OpenStage(restore));
   BELAY_RETURN_IF_AGREED(Plan(run, restore));
   return Read(run, restore);
 }

@@ -1,4 +1,4 @@
-// Station verify of what reads a checkpoint.
+// Stage verify of what reads a checkpoint.
 
 #ifndef BELAY_RESTORE_COMPARE_TOGETHER_H_
 #define BELAY_RESTORE_COMPARE_TOGETHER_H_

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
-#include "base/with_memory.h"
 #include "bytes/struct_text.h"
 #include "geometry/runs.h"
 
@@ -87,7 +87,7 @@ Status ReadView(const ArrayView& view, const StoredArray& array, const Box& box,
   const Box inner = Inner(box);
   if (inner == WholeBox(view.field->shape)) return reading.Read(shard);
   std::vector<char> whole;
-  BELAY_RETURN_IF_ERROR(WithMemory("whole fields", [&] {
+  BELAY_RETURN_IF_ERROR(CatchBadAlloc("whole fields", [&] {
     whole.resize(static_cast<size_t>(box.shape[0] * FieldBytes(*view.field)));
     return absl::OkStatus();
   }));

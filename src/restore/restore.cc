@@ -20,10 +20,10 @@
 namespace belay {
 namespace {
 
-// Station verify. Collective.
+// Stage verify. Collective.
 Status Verify(RestoreRun& run) {
   if (!run.checks) return absl::OkStatus();
-  run.stations.Enter("verify");
+  run.stages.Enter("verify");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const BlockCounts counts,
       CompareTogether(run.team,
@@ -34,7 +34,7 @@ Status Verify(RestoreRun& run) {
   return absl::OkStatus();
 }
 
-// Stations plan, read and verify, of what is listed. Collective.
+// Stages plan, read and verify, of what is listed. Collective.
 Status ReadListed(RestoreRun& run) {
   run.shards = ListShards(run.listing.shards, run.team.rank());
   run.tolerances = run.listing.tolerances;
@@ -42,8 +42,8 @@ Status ReadListed(RestoreRun& run) {
   if (run.source.kind == RestoreSource::Kind::kFlatFile) {
     BELAY_RETURN_IF_AGREED(ReadFlat(run));
   } else {
-    BELAY_RETURN_IF_AGREED(PlanStation(run));
-    BELAY_RETURN_IF_AGREED(ReadStation(run));
+    BELAY_RETURN_IF_AGREED(PlanStage(run));
+    BELAY_RETURN_IF_AGREED(ReadStage(run));
     BELAY_RETURN_IF_AGREED(Verify(run));
   }
   return absl::OkStatus();
@@ -81,7 +81,7 @@ Status Report(RestoreRun& run) {
   run.result.step = run.source.step;
   run.result.counters.files = static_cast<int64_t>(run.file_names.size());
   run.result.counters.peak_memory_bytes = PeakMemoryBytes();
-  run.result.counters.stations = run.stations.Finish();
+  run.result.counters.stages = run.stages.Finish();
   return CombineCounters(run.team, run.result.counters);
 }
 
@@ -94,7 +94,7 @@ Status StatusBefore(const RestoreRun& run, const State& state) {
 Status Start(RestoreRun& run, const Status& mine, const State& state) {
   BELAY_RETURN_IF_AGREED(
       BeginRestore(run, mine.ok() ? StatusBefore(run, state) : mine));
-  return OpenStation(run);
+  return OpenStage(run);
 }
 
 // What the options leave of `state`. Collective; agreed.
@@ -148,7 +148,7 @@ RestoreRun::RestoreRun(const Comm& comm, RestoreSource wanted,
                        const RestoreOptions& chosen)
     : team{comm, Deadline(comm, chosen.deadline_seconds,
                           absl::StrFormat("restore \"%s\"", wanted.path))},
-      stations(team),
+      stages(team),
       source(std::move(wanted)),
       options(chosen),
       handlers(HandlersOf(chosen.handlers)) {}
@@ -168,7 +168,7 @@ StatusOr<RestoreSource> SourceOf(const std::string& dir,
 }
 
 Status BeginRestore(RestoreRun& run, const Status& mine) {
-  run.stations.Enter("list");
+  run.stages.Enter("list");
   const RestoreSource& source = run.source;
   Status sound = mine;
   sound.Update(
@@ -238,7 +238,7 @@ StatusOr<std::optional<RestoreResult>> RestoreLatestOrNothing(
   RestoreRun run(comm, {.path = dir, .kind = RestoreSource::Kind::kRun},
                  options);
   BELAY_RETURN_IF_AGREED(BeginRestore(run, StatusBefore(run, state)));
-  BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, OpenStationIfAny(run));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, OpenStageIfAny(run));
   if (!any) return std::nullopt;
   return ReadState(run, state);
 }

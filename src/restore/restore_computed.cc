@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/guarded.h"
+#include "base/catch_bad_alloc.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/with_memory.h"
 #include "bytes/wire.h"
 #include "pipeline/listing.h"
 #include "plan/shard_store.h"
@@ -74,17 +74,18 @@ Conversion DifferenceOf(const Shard& shard, const ArrayForm& form) {
 // Lets a value be computed in memory of its own, whose elements then go where
 // the shard has them. Local.
 Status TakeDense(Shard& shard, ComputedListing& computed) {
-  return WithMemory(Cat("\"", shard.key, "\": its elements"), [&]() -> Status {
-    computed.shard = shard;
-    computed.dense.emplace(shard.dtype, shard.box.shape);
-    // What is not stored stays as it is.
-    GatherElements(shard, shard.box,
-                   reinterpret_cast<char*>(computed.dense->data()));
-    shard.data = computed.dense->data();
-    shard.strides.clear();
-    shard.structs = nullptr;
-    return absl::OkStatus();
-  });
+  return CatchBadAlloc(
+      Cat("\"", shard.key, "\": its elements"), [&]() -> Status {
+        computed.shard = shard;
+        computed.dense.emplace(shard.dtype, shard.box.shape);
+        // What is not stored stays as it is.
+        GatherElements(shard, shard.box,
+                       reinterpret_cast<char*>(computed.dense->data()));
+        shard.data = computed.dense->data();
+        shard.strides.clear();
+        shard.structs = nullptr;
+        return absl::OkStatus();
+      });
 }
 
 // Computes a value of which all is read. Local.
@@ -112,7 +113,7 @@ Status ListOne(RestoreRun& run, ComputedValue value, const StoredAnswer& answer,
   const StoredForm need{shard.dtype, shard.global_shape};
   const StoredForm found{form.dtype, form.shape};
   if (!Fits(found, need, tolerance)) {
-    if (run.options.mismatched != Reaction::kError) {
+    if (run.options.mismatched != MismatchPolicy::kError) {
       mismatched.push_back(DifferenceOf(shard, form));
       return absl::OkStatus();
     }
@@ -171,7 +172,7 @@ Status ListComputed(RestoreRun& run, std::vector<ComputedValue> values,
   for (size_t i = 0; i < values.size(); ++i) {
     values[i].shard = std::move(shards[i]);
     const std::string what = WhatIs(values[i]);
-    BELAY_RETURN_IF_ERROR(Explain(what, Guarded([&] {
+    BELAY_RETURN_IF_ERROR(Explain(what, CatchExceptions([&] {
                                     return ListOne(run, std::move(values[i]),
                                                    answer, listing, mismatched);
                                   })));
@@ -212,11 +213,11 @@ Status ShareComputed(RestoreRun& run, std::vector<Conversion>& mismatched) {
 }
 
 Status ComputeTogether(RestoreRun& run) {
-  run.stations.Enter("compute");
+  run.stages.Enter("compute");
   Status status;
   for (ComputedListing& computed : std::exchange(run.computed, {})) {
-    status.Update(
-        Explain(computed.what, Guarded([&] { return FinishOne(computed); })));
+    status.Update(Explain(
+        computed.what, CatchExceptions([&] { return FinishOne(computed); })));
   }
   run.any_computed = false;
   return Agree(run.team, status);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "restore/restore_run.h"
 #include "values/rows/owned_rows.h"
@@ -102,7 +102,7 @@ StatusOr<HandlerListing> ListFitted(RestoreRun& run, ValuesToRead values,
 
 // Whether handlers want more, and lists it. Collective; agreed.
 StatusOr<bool> ListMoreTogether(RestoreRun& run) {
-  run.stations.Enter("handlers");
+  run.stages.Enter("handlers");
   StatusOr<HandlerListing> more = ListMore(run.listing, *run.handlers);
   BELAY_RETURN_IF_AGREED(Agree(run.team, more.status()));
   // What the last listing keeps may be borrowed by what comes now.
@@ -118,7 +118,7 @@ StatusOr<bool> ListMoreTogether(RestoreRun& run) {
 
 Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
   const bool asks_all = !IsUsuallyStrict(run.options);
-  if (values.ok() && run.options.missing != Reaction::kError) {
+  if (values.ok() && run.options.missing != MismatchPolicy::kError) {
     LetAllBeAbsent(*values);
   }
   if (const Status status = CheckAllWritable(values); !status.ok()) {
@@ -133,7 +133,7 @@ Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
                               values.ok() && AnyHasIds(*values) ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MaxAll(run.team, any));
   run.any_handlers = any[0] != 0;
-  if (run.any_handlers) run.stations.Enter("handlers");
+  if (run.any_handlers) run.stages.Enter("handlers");
   StoredAnswer answer;
   run.any_computed = any[3] != 0;
   run.any_owned = any[4] != 0;
@@ -146,7 +146,7 @@ Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
     LeaveOut(answer, *values);
   }
   std::vector<Conversion> mismatched;
-  StatusOr<HandlerListing> listing = Guarded(
+  StatusOr<HandlerListing> listing = CatchExceptions(
       [&] { return ListFitted(run, *std::move(values), answer, mismatched); });
   if (asks) BELAY_RETURN_IF_AGREED(Agree(run.team, listing.status()));
   run.listing = *std::move(listing);

@@ -1,4 +1,4 @@
-// Station open of a restore: which checkpoint it is, and what its index says.
+// Stage open of a restore: which checkpoint it is, and what its index says.
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
@@ -131,15 +131,15 @@ Status OpenIndex(RestoreRun& run) {
 
 }  // namespace
 
-Status OpenStation(RestoreRun& run) {
-  run.stations.Enter("open");
+Status OpenStage(RestoreRun& run) {
+  run.stages.Enter("open");
   const Status status = OnRoot(run.team, [&] { return OpenIndex(run); });
   if (!status.ok()) LogError(run.team, status);
   return status;
 }
 
-StatusOr<bool> OpenStationIfAny(RestoreRun& run) {
-  run.stations.Enter("open");
+StatusOr<bool> OpenStageIfAny(RestoreRun& run) {
+  run.stages.Enter("open");
   const StatusOr<std::string> found =
       FromRoot(run.team, [&]() -> StatusOr<std::string> {
         BELAY_ASSIGN_OR_RETURN(const bool nothing,

@@ -13,7 +13,7 @@ Status CheckReading(std::string_view operation, const std::string& path,
   const std::string start =
       absl::StrFormat("%s \"%s\"", AbslView(operation), path);
   BELAY_RETURN_IF_ERROR(CheckBytesInFlight(start, options.max_bytes_in_flight));
-  if (const Status known = CheckReactions(options); !known.ok()) {
+  if (const Status known = CheckMismatchPolicies(options); !known.ok()) {
     return absl::InvalidArgumentError(
         absl::StrFormat("%s: %s", start, known.message()));
   }

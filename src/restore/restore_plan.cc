@@ -1,4 +1,4 @@
-// Station plan of a restore: who reads what of all that ranks want.
+// Stage plan of a restore: who reads what of all that ranks want.
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -6,9 +6,9 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "bytes/wire.h"
+#include "pipeline/gather_lists.h"
 #include "pipeline/listing.h"
-#include "pipeline/tell_together.h"
-#include "plan/restore/own_reads.h"
+#include "plan/restore/local_reads.h"
 #include "plan/restore/restore_planner.h"
 #include "restore/flat_file.h"
 #include "restore/restore_options.h"
@@ -95,7 +95,7 @@ StatusOr<std::vector<StackedArray>> PlanOnRoot(const ListedRanks& listed,
   BELAY_RETURN_IF_ERROR(OfRestore(run, CheckKinds(run.saved, wants->central)));
   StatusOr<RestorePlan> plan = PlanRestore(run.saved, wants->central, rules);
   if (!plan.ok()) return OfRestore(run, plan.status());
-  AddOwnArrays(run.saved, *wants, *plan);
+  AddLocalArrays(run.saved, *wants, *plan);
   run.plan = *std::move(plan);
   if (!run.no_shared_memory.empty()) {
     run.plan.note = Cat("each rank reads: no memory can be shared (",
@@ -108,17 +108,17 @@ StatusOr<std::vector<StackedArray>> PlanOnRoot(const ListedRanks& listed,
 StatusOr<Briefed> AskForWanted(
     RestoreRun& run,
     absl::FunctionRef<StatusOr<Briefing>(const ListedRanks&)> answer) {
-  run.stations.Enter("plan");
+  run.stages.Enter("plan");
   RankShards wanted{.node = 0, .shards = DescribeShards(run.shards)};
   // How long a text has been says nothing, and differs between ranks.
   for (ShardInfo& shard : wanted.shards) shard.string_bytes = 0;
-  Told told;
-  return DescribeTogether(run.team, wanted, told, answer);
+  SentLists sent_lists;
+  return GatherDescriptions(run.team, wanted, sent_lists, answer);
 }
 
 }  // namespace
 
-Status PlanStation(RestoreRun& run) {
+Status PlanStage(RestoreRun& run) {
   const auto plan = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
     BELAY_ASSIGN_OR_RETURN(const std::vector<StackedArray> stacked,
                            PlanOnRoot(listed, run));
@@ -136,7 +136,7 @@ Status PlanStation(RestoreRun& run) {
   for (const Shard& shard : run.shards) {
     wanted.push_back({.key = shard.key, .box = &shard.box});
   }
-  AddOwnReads(stacked, wanted, run.reads);
+  AddLocalReads(stacked, wanted, run.reads);
   return absl::OkStatus();
 }
 
@@ -160,7 +160,7 @@ Status ReadFlat(RestoreRun& run) {
     BELAY_RETURN_IF_AGREED(AskForWanted(run, want).status());
     BELAY_RETURN_IF_AGREED(ShareForms(run));
   }
-  run.stations.Enter("read");
+  run.stages.Enter("read");
   return Agree(run.team, ReadFlatFile(run.source.path, run.shards, run.forms,
                                       &run.result.counters.staged_bytes));
 }

@@ -1,4 +1,4 @@
-// Station read of a restore: bytes go from files to all who want them.
+// Stage read of a restore: bytes go from files to all who want them.
 
 #include <cstring>
 #include <optional>
@@ -70,8 +70,8 @@ bool MayReadAlone(const RestoreOptions& options) {
 // Plans that each rank reads what it wants. Collective; agreed.
 Status PlanAlone(RestoreRun& run, const Status& cause) {
   run.no_shared_memory = std::string(cause.message());
-  BELAY_RETURN_IF_AGREED(PlanStation(run));
-  run.stations.Enter("read");
+  BELAY_RETURN_IF_AGREED(PlanStage(run));
+  run.stages.Enter("read");
   return absl::OkStatus();
 }
 
@@ -118,8 +118,8 @@ Status ReadPlanned(RestoreRun& run, const std::optional<Sharing>& sharing) {
 
 }  // namespace
 
-Status ReadStation(RestoreRun& run) {
-  run.stations.Enter("read");
+Status ReadStage(RestoreRun& run) {
+  run.stages.Enter("read");
   std::optional<Sharing> sharing;
   if (run.stream_bytes > 0) {
     StatusOr<Sharing> prepared = PrepareSharing(run);

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/guarded.h"
+#include "base/catch_bad_alloc.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
-#include "base/with_memory.h"
 #include "mpi/all_to_all.h"
 #include "restore/restore_run.h"
 #include "values/rows/id_restore.h"
@@ -23,7 +23,7 @@ Status FetchWindows(RestoreRun& run, const WantedIds& wanted,
   Mail requests(run.team.size());
   Mail answers(run.team.size());
   BlocksByKey by_key;
-  Status status = Guarded([&] {
+  Status status = CatchExceptions([&] {
     by_key = IndexBlocks(run.id_blocks);
     return absl::OkStatus();
   });
@@ -40,7 +40,7 @@ Status FetchWindows(RestoreRun& run, const WantedIds& wanted,
         ExchangeMail(run.team, kOnTheirWay, answers, [&](Messages& to) {
           return AnswerRequests(requests.from, by_key, run.id_blocks, to);
         }));
-    status = Guarded([&] {
+    status = CatchExceptions([&] {
       TakeAnswers(answers.from, window, ranks, run.id_blocks);
       return absl::OkStatus();
     });
@@ -51,24 +51,24 @@ Status FetchWindows(RestoreRun& run, const WantedIds& wanted,
 }  // namespace
 
 Status HandOutRows(RestoreRun& run) {
-  run.stations.Enter("rows");
+  run.stages.Enter("rows");
   run.any_owned = false;
   Mail mail(run.team.size());
   BELAY_RETURN_IF_AGREED(
       ExchangeMail(run.team, kOnTheirWay, mail,
                    [&](Messages& to) { return PackByOwner(run.shards, to); }));
-  return Agree(run.team, WithMemory("rows that this rank owns", [&] {
+  return Agree(run.team, CatchBadAlloc("rows that this rank owns", [&] {
                  return TakeOwned(mail.from, run.shards);
                }));
 }
 
 Status FetchById(RestoreRun& run) {
-  run.stations.Enter("ids");
+  run.stages.Enter("ids");
   run.any_ids = false;
   WantedIds wanted;
   std::vector<IdWindow> windows;
-  const Status asked = Guarded([&] {
-    return WithMemory("the ids of rows", [&]() -> Status {
+  const Status asked = CatchExceptions([&] {
+    return CatchBadAlloc("the ids of rows", [&]() -> Status {
       BELAY_ASSIGN_OR_RETURN(wanted, AskForIds(run.id_blocks, run.former));
       windows = CutWindows(run.id_blocks, run.team.size());
       return absl::OkStatus();
@@ -82,7 +82,7 @@ Status FetchById(RestoreRun& run) {
   windows.resize(static_cast<size_t>(most[0]));
   BELAY_RETURN_IF_AGREED(FetchWindows(run, wanted, windows));
   const Status same =
-      Guarded([&] { return CheckSameIds(run.id_blocks, wanted); });
+      CatchExceptions([&] { return CheckSameIds(run.id_blocks, wanted); });
   run.id_blocks.clear();
   return Agree(run.team, same);
 }

@@ -1,4 +1,4 @@
-// One restore on one rank, station by station.
+// One restore on one rank, stage by stage.
 
 #ifndef BELAY_RESTORE_RESTORE_RUN_H_
 #define BELAY_RESTORE_RESTORE_RUN_H_
@@ -17,7 +17,7 @@
 #include "belay/status.h"
 #include "belay/tensor.h"
 #include "mpi/collective.h"
-#include "pipeline/stations.h"
+#include "pipeline/stages.h"
 #include "plan/plan.h"
 #include "plan/restore_choice.h"
 #include "plan/stored/stored_form.h"
@@ -57,13 +57,13 @@ struct ComputedListing {
   Shard shard = {};
 };
 
-// Its arguments, and what the stations hand on. Neither copied nor moved.
+// Its arguments, and what the stages hand on. Neither copied nor moved.
 struct RestoreRun {
   RestoreRun(const Comm& comm, RestoreSource wanted,
              const RestoreOptions& chosen);
 
   Team team;
-  Stations stations;
+  Stages stages;
   RestoreSource source;  // on rank 0 of one checkpoint, once it is open
   // A copy: on_open may change those of the program.
   const RestoreOptions options;
@@ -123,16 +123,16 @@ StatusOr<RestoreResult> RestoreFrom(const Comm& comm,
 StatusOr<RestoreSource> SourceOf(const std::string& dir,
                                  std::optional<int64_t> step);
 
-// Station list: the arguments are equal, and no rank has failed. Collective;
+// Stage list: the arguments are equal, and no rank has failed. Collective;
 // agreed.
 Status BeginRestore(RestoreRun& run, const Status& mine);
 
-// Station open: rank 0 reads the index. Collective; agreed.
-Status OpenStation(RestoreRun& run);
+// Stage open: rank 0 reads the index. Collective; agreed.
+Status OpenStage(RestoreRun& run);
 
 // The same where there may be nothing to open: returns whether there was.
 // Collective; agreed.
-StatusOr<bool> OpenStationIfAny(RestoreRun& run);
+StatusOr<bool> OpenStageIfAny(RestoreRun& run);
 
 // Tells all ranks in run.source what was opened. Collective; agreed.
 Status PinRestore(RestoreRun& run);
@@ -147,18 +147,18 @@ StatusOr<RestoreChooser> AgreeOnChooser(
 // Whether values may be stored in another form than they are wanted in. Local.
 bool MayConvert(const RestoreOptions& options);
 
-// Station plan. Collective; agreed.
-Status PlanStation(RestoreRun& run);
+// Stage plan. Collective; agreed.
+Status PlanStage(RestoreRun& run);
 
 // Tells all ranks which values are converted. Collective; agreed.
 Status ShareForms(RestoreRun& run);
 
-// Stations plan and read of a file of another program. Collective; agreed.
+// Stages plan and read of a file of another program. Collective; agreed.
 Status ReadFlat(RestoreRun& run);
 
-// Station read of a checkpoint that is planned; plans anew where shared memory
+// Stage read of a checkpoint that is planned; plans anew where shared memory
 // is wanted, and there is none. Collective; agreed.
-Status ReadStation(RestoreRun& run);
+Status ReadStage(RestoreRun& run);
 
 // Lists in run.listing those of the values that are stored, and the rest, which
 // may be absent, in run.result.missing. Asks rank 0 only if any rank has values
@@ -202,7 +202,7 @@ Status FetchById(RestoreRun& run);
 // wants more, which run.listing then has. Collective; agreed.
 StatusOr<bool> ReceiveTogether(RestoreRun& run);
 
-// Stations plan, read and verify, for as long as handlers want more,
+// Stages plan, read and verify, for as long as handlers want more,
 // and the report. Collective; agreed.
 StatusOr<RestoreResult> ReadValues(RestoreRun& run,
                                    StatusOr<ValuesToRead> values);

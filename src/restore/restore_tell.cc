@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/guarded.h"
+#include "base/catch_bad_alloc.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
-#include "base/with_memory.h"
 #include "bytes/wire.h"
 #include "mpi/collective.h"
 #include "restore/restore_run.h"
@@ -46,15 +46,16 @@ StoredStep DecodeStep(std::string_view bytes) {
 }  // namespace
 
 Status TellOfStep(RestoreRun& run) {
-  run.stations.Enter("tell");
+  run.stages.Enter("tell");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes, FromRoot(run.team, [&] {
-        return WithMemory(
+        return CatchBadAlloc(
             "the keys of all arrays",
             [&]() -> StatusOr<std::string> { return EncodeStep(run); });
       }));
-  Status mine = WithMemory("the keys of all arrays", [&] {
-    return Guarded([&] { return run.options.on_open(DecodeStep(bytes)); });
+  Status mine = CatchBadAlloc("the keys of all arrays", [&] {
+    return CatchExceptions(
+        [&] { return run.options.on_open(DecodeStep(bytes)); });
   });
   // It says nothing of the files, which a manager would take for damaged.
   if (absl::IsDataLoss(mine) || absl::IsNotFound(mine) ||

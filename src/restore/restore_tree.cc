@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "base/catch_bad_alloc.h"
 #include "base/printable.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/with_memory.h"
 #include "belay/checkpoint_reader.h"
 #include "belay/restore_values.h"
 #include "belay/state.h"
@@ -19,16 +19,16 @@ namespace {
 
 // Collective; agreed.
 StatusOr<State> MakeTogether(RestoreRun& run, ValueTree& tree) {
-  run.stations.Enter("metadata");
+  run.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes, FromRoot(run.team, [&] {
-        return WithMemory(
+        return CatchBadAlloc(
             "the metadata of all values", [&]() -> StatusOr<std::string> {
               return EncodeValues({WholeCheckpoint(AllValues(run.saved))});
             });
       }));
   State state;
-  BELAY_RETURN_IF_AGREED(Agree(run.team, WithMemory("all values", [&] {
+  BELAY_RETURN_IF_AGREED(Agree(run.team, CatchBadAlloc("all values", [&] {
                                  return AddTree(DecodeValues(bytes)[0], tree,
                                                 state);
                                })));
@@ -46,7 +46,7 @@ StatusOr<ValueTree> RestoreTree(const Comm& comm, const std::string& dir,
   Status mine = source.status();
   mine.Update(CheckNoArgs(dir, options));
   BELAY_RETURN_IF_AGREED(BeginRestore(run, mine));
-  BELAY_RETURN_IF_AGREED(OpenStation(run));
+  BELAY_RETURN_IF_AGREED(OpenStage(run));
   ValueTree tree;
   BELAY_ASSIGN_OR_RETURN_AGREED(const State state, MakeTogether(run, tree));
   const auto as_stored = [](std::string_view) { return RestoreChoice{}; };
@@ -66,7 +66,7 @@ StatusOr<ValueTree> ReadTree(const CheckpointReader& reader) {
   ValueTree tree;
   const StoredValue whole = WholeCheckpoint(values);
   Status built =
-      WithMemory("all values", [&] { return BuildTree(whole, tree); });
+      CatchBadAlloc("all values", [&] { return BuildTree(whole, tree); });
   if (!built.ok()) return PrintableStatus(built);
   for (const TreeLeaf& leaf : LeavesOf(tree)) {
     if (leaf.node->text) {

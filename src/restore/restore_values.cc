@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
-#include "base/with_memory.h"
 #include "bytes/fingerprint.h"
 #include "restore/restore_options.h"
 #include "restore/restore_run.h"
@@ -16,10 +16,10 @@ namespace {
 
 // What is stored, on all ranks. Collective; agreed.
 StatusOr<std::vector<StoredValueInfo>> ShareStoredValues(RestoreRun& run) {
-  run.stations.Enter("metadata");
+  run.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes, FromRoot(run.team, [&] {
-        return WithMemory(
+        return CatchBadAlloc(
             "the metadata of all values", [&]() -> StatusOr<std::string> {
               return EncodeStoredValues(StoredValuesOf(run.saved));
             });
@@ -36,7 +36,7 @@ StatusOr<State> MakeMemory(const std::vector<PlacedArray>& placed,
       state.Add(array.key, values.texts[array.key]);
       continue;
     }
-    BELAY_RETURN_IF_ERROR(WithMemory(
+    BELAY_RETURN_IF_ERROR(CatchBadAlloc(
         absl::StrFormat("\"%s\": %d elements of %s", array.key,
                         NumElements(array.box.shape), DTypeName(array.dtype)),
         [&] {
@@ -97,7 +97,7 @@ StatusOr<RestoredValues> RestoreValues(
   BELAY_RETURN_IF_AGREED(BeginRestore(run, mine));
   BELAY_RETURN_IF_AGREED(AgreeSame(run.team, "restore: the arguments of values",
                                    Fingerprint(EncodeArgs(args))));
-  BELAY_RETURN_IF_AGREED(OpenStation(run));
+  BELAY_RETURN_IF_AGREED(OpenStage(run));
   RestoredValues values;
   BELAY_ASSIGN_OR_RETURN_AGREED(const State state,
                                 PlaceTogether(run, args, values));

@@ -1,10 +1,10 @@
-// Station plan of an export: which files there will be, and who writes what.
+// Stage plan of an export: which files there will be, and who writes what.
 
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
-#include "base/with_memory.h"
 #include "bytes/wire.h"
 #include "plan/restore/restore_planner.h"
 #include "safetensors/export_run.h"
@@ -137,8 +137,8 @@ std::vector<std::string> EncodeParts(
 
 }  // namespace
 
-Status PlanExportStation(ExportRun& run) {
-  run.stations.Enter("plan");
+Status PlanExportStage(ExportRun& run) {
+  run.stages.Enter("plan");
   const auto plan = [&]() -> StatusOr<Briefing> {
     std::vector<safetensors::RankExport> planned;
     BELAY_RETURN_IF_ERROR(PlanOnRoot(run, planned));
@@ -147,7 +147,7 @@ Status PlanExportStation(ExportRun& run) {
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const Briefed briefed, FromRootInParts(run.team, [&] {
-        return WithMemory("the plan of the export", plan);
+        return CatchBadAlloc("the plan of the export", plan);
       }));
   DecodeCommon(briefed.common, run);
   WireReader in(briefed.part);

@@ -1,4 +1,4 @@
-// One export on one rank, and the stations that have a file of their own.
+// One export on one rank, and the stages that have a file of their own.
 
 #ifndef BELAY_SAFETENSORS_EXPORT_RUN_H_
 #define BELAY_SAFETENSORS_EXPORT_RUN_H_
@@ -10,21 +10,21 @@
 
 #include "belay/safetensors.h"
 #include "mpi/collective.h"
-#include "pipeline/stations.h"
+#include "pipeline/stages.h"
 #include "plan/plan.h"
 #include "safetensors/export_files.h"
 #include "safetensors/plan/export_plan.h"
 
 namespace belay {
 
-// Its arguments, and what the stations hand on. Neither copied nor moved.
+// Its arguments, and what the stages hand on. Neither copied nor moved.
 struct ExportRun {
   ExportRun(const Comm& comm, const std::string& from,
             std::optional<int64_t> number, const std::string& to,
             const ExportOptions& chosen);
 
   Team team;
-  Stations stations;
+  Stages stages;
   std::string dir;
   std::optional<int64_t> step;  // unset: the newest
   std::string out;
@@ -62,9 +62,9 @@ StatusOr<ExportSelection> SelectForExport(const std::string& path,
                                           const SavedCheckpoint& saved,
                                           const ExportOptions& options);
 
-// Station plan: rank 0 chooses, plans the files and who writes what, and each
+// Stage plan: rank 0 chooses, plans the files and who writes what, and each
 // rank gets its part. Collective; agreed.
-Status PlanExportStation(ExportRun& run);
+Status PlanExportStage(ExportRun& run);
 
 // Reads this rank's windows, and writes each into its file. Local.
 // Errors: those of ReadAll and PosixFile; FailedPrecondition - this rank does

@@ -67,9 +67,9 @@ std::vector<CommonOption> CommonArguments(const ExportRun& run) {
       number("the option max_bytes_in_flight", options.max_bytes_in_flight)};
 }
 
-// Station list. Collective.
+// Stage list. Collective.
 Status Begin(ExportRun& run) {
-  run.stations.Enter("list");
+  run.stages.Enter("list");
   BELAY_RETURN_IF_AGREED(Agree(run.team, CheckArguments(run)));
   return AgreeOnArguments(run.team, "export", CommonArguments(run));
 }
@@ -93,9 +93,9 @@ Status OpenOnRoot(ExportRun& run) {
   return CheckDataFiles(path, run.saved);
 }
 
-// Station open. Collective.
+// Stage open. Collective.
 Status Open(ExportRun& run) {
-  run.stations.Enter("open");
+  run.stages.Enter("open");
   return OnRoot(run.team, [&] { return OpenOnRoot(run); });
 }
 
@@ -117,10 +117,10 @@ Status ReserveOnRoot(ExportRun& run) {
                         std::ssize(run.plan.index_text));
 }
 
-// Station verify. Collective.
+// Stage verify. Collective.
 Status Verify(ExportRun& run) {
   if (!run.checks) return absl::OkStatus();
-  run.stations.Enter("verify");
+  run.stages.Enter("verify");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const BlockCounts counts,
       CompareTogether(run.team,
@@ -131,14 +131,14 @@ Status Verify(ExportRun& run) {
   return absl::OkStatus();
 }
 
-// All stations once there may be files. Collective.
+// All stages once there may be files. Collective.
 Status Carry(ExportRun& run) {
-  run.stations.Enter("reserve");
+  run.stages.Enter("reserve");
   BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] { return ReserveOnRoot(run); }));
-  run.stations.Enter("write");
+  run.stages.Enter("write");
   BELAY_RETURN_IF_AGREED(Agree(run.team, WriteWindows(run)));
   BELAY_RETURN_IF_AGREED(Verify(run));
-  run.stations.Enter("commit");
+  run.stages.Enter("commit");
   return OnRoot(run.team, [&] { return NameExport(run.files); });
 }
 
@@ -158,7 +158,7 @@ void Report(ExportRun& run) {
   TransferCounters& counters = run.result.counters;
   counters.files = std::ssize(run.result.files);
   counters.peak_memory_bytes = PeakMemoryBytes();
-  counters.stations = run.stations.Finish();
+  counters.stages = run.stages.Finish();
   CombineCounters(run.team, counters).IgnoreError();
 }
 
@@ -169,7 +169,7 @@ ExportRun::ExportRun(const Comm& comm, const std::string& from,
                      const ExportOptions& chosen)
     : team{comm, Deadline(comm, chosen.deadline_seconds,
                           absl::StrFormat("export \"%s\"", from))},
-      stations(team),
+      stages(team),
       dir(from),
       step(number),
       out(to),
@@ -189,7 +189,7 @@ StatusOr<ExportResult> ExportSafetensors(const Comm& comm,
   ExportRun run(comm, dir, step, out, options);
   BELAY_RETURN_IF_AGREED(Begin(run));
   BELAY_RETURN_IF_AGREED(Open(run));
-  BELAY_RETURN_IF_AGREED(PlanExportStation(run));
+  BELAY_RETURN_IF_AGREED(PlanExportStage(run));
   const Status status = Carry(run);
   CleanUp(run, status);
   BELAY_RETURN_IF_AGREED(status);

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "base/catch_bad_alloc.h"
 #include "base/key_patterns.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/with_memory.h"
 #include "plan/stored/single_array.h"
 #include "restore/array_reading.h"
 #include "safetensors/export_run.h"
@@ -25,7 +25,7 @@ StatusOr<std::string> ReadStoredText(const std::string& path,
                                      const ArrayEntry& entry, size_t number,
                                      bool checksums) {
   const StoredArray& array = saved.arrays[number];
-  return WithMemory(
+  return CatchBadAlloc(
       absl::StrFormat("the text \"%s\"", array.key),
       [&]() -> StatusOr<std::string> {
         std::string text(array.string_bytes, '\0');

@@ -1,4 +1,4 @@
-// Station write of an export: from the checkpoint into safetensors files, a
+// Stage write of an export: from the checkpoint into safetensors files, a
 // window at a time.
 
 #include <algorithm>
@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/guarded.h"
+#include "base/catch_bad_alloc.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
-#include "base/with_memory.h"
 #include "bytes/huge_pages.h"
 #include "io/files/posix_file.h"
 #include "io/transfer/reader.h"
@@ -103,7 +103,7 @@ std::vector<Shard> ShardsOf(const std::vector<ShardInfo>& infos) {
 Status PlaceShards(const Window& window, ReusableBytes& memory,
                    std::vector<Shard>& shards) {
   BELAY_RETURN_IF_ERROR(
-      WithMemory(absl::StrFormat("%d bytes to export", window.bytes), [&] {
+      CatchBadAlloc(absl::StrFormat("%d bytes to export", window.bytes), [&] {
         if (memory.size < window.bytes) Reserve(memory, window.bytes);
         return absl::OkStatus();
       }));
@@ -124,7 +124,7 @@ int64_t MostWindowBytes(const std::vector<Window>& windows) {
 
 Status Report(const ExportRun& run, int64_t done, int64_t total) {
   if (!run.options.progress) return absl::OkStatus();
-  return Guarded([&] {
+  return CatchExceptions([&] {
     run.options.progress(done, total);
     return absl::OkStatus();
   });

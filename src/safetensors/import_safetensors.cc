@@ -1,15 +1,15 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/catch_bad_alloc.h"
 #include "base/key_patterns.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/with_memory.h"
 #include "belay/safetensors.h"
 #include "bytes/wire.h"
 #include "io/files/mapped_file.h"
 #include "pipeline/agree_arguments.h"
-#include "pipeline/stations.h"
+#include "pipeline/stages.h"
 #include "safetensors/plan/import_plan.h"
 #include "safetensors/safetensors_files.h"
 #include "save/save_at.h"
@@ -35,13 +35,13 @@ struct ImportRun {
   ImportResult result = {};
   // What was done before the save.
   int64_t messages = 0;
-  std::vector<StationTime> stations = {};
+  std::vector<StageTime> stages = {};
 
   // Local.
   std::string Name() const { return in.empty() ? "" : in[0]; }
 };
 
-// Station list. Collective.
+// Stage list. Collective.
 Status Begin(Team& team, const ImportRun& run) {
   Status status = CheckSaveOptions(
       absl::StrFormat("import \"%s\"", run.in.empty() ? "" : run.in[0]),
@@ -219,16 +219,16 @@ void ListMine(ImportRun& run) {
   }
 }
 
-// Station open: rank 0 reads the headers, and each rank gets its part.
+// Stage open: rank 0 reads the headers, and each rank gets its part.
 // Collective.
 Status Open(Team& team, ImportRun& run) {
   const auto open = [&] {
-    return WithMemory("the headers of all files",
-                      [&] { return OpenOnRoot(run, team.size()); });
+    return CatchBadAlloc("the headers of all files",
+                         [&] { return OpenOnRoot(run, team.size()); });
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(const Briefed briefed,
                                 FromRootInParts(team, open));
-  return Agree(team, WithMemory("the list of tensors", [&] {
+  return Agree(team, CatchBadAlloc("the list of tensors", [&] {
                  DecodeCommon(briefed.common, run);
                  run.part = safetensors::DecodeRankImport(briefed.part);
                  const Status status = MapMine(run);
@@ -241,12 +241,12 @@ Status Open(Team& team, ImportRun& run) {
 Status Prepare(const Comm& comm, ImportRun& run) {
   Team team{comm, Deadline(comm, run.options.save.deadline_seconds,
                            absl::StrFormat("import \"%s\"", run.Name()))};
-  Stations stations(team);
-  stations.Enter("list");
+  Stages stages(team);
+  stages.Enter("list");
   BELAY_RETURN_IF_AGREED(Begin(team, run));
-  stations.Enter("open");
+  stages.Enter("open");
   BELAY_RETURN_IF_AGREED(Open(team, run));
-  run.stations = stations.Finish();
+  run.stages = stages.Finish();
   run.messages = team.messages;
   return absl::OkStatus();
 }
@@ -276,7 +276,7 @@ StatusOr<ImportResult> ImportSafetensors(const Comm& comm,
               .step = step,
               .state = run.state,
               .messages = run.messages,
-              .stations = run.stations,
+              .stages = run.stages,
               .progress = ProgressUpTo(BytesOf(run), options.progress)},
              options.save));
   return std::move(run.result);

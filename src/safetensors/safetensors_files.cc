@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/with_memory.h"
 #include "format/paths.h"
 #include "io/files/posix_file.h"
 #include "safetensors/plan/file_plan.h"
@@ -29,7 +29,7 @@ Status OfFile(const std::string& path, const Status& status) {
 
 // Reads a file from `offset` on, so many bytes.
 StatusOr<std::string> ReadText(PosixFile& file, int64_t offset, int64_t bytes) {
-  return WithMemory(
+  return CatchBadAlloc(
       absl::StrFormat("%d bytes of \"%s\"", bytes, file.path()),
       [&]() -> StatusOr<std::string> {
         std::string text(bytes, '\0');
@@ -55,7 +55,7 @@ StatusOr<SafetensorsFile> OpenFile(const std::string& path) {
                          .modified_ns = stat.modified_ns,
                          .data_offset = kLengthBytes + *length};
   StatusOr<safetensors::FileHeader> header =
-      WithMemory(Cat("the header of \"", path, "\""), [&] {
+      CatchBadAlloc(Cat("the header of \"", path, "\""), [&] {
         return safetensors::ParseHeader(text, stat.size - opened.data_offset);
       });
   if (!header.ok()) return OfFile(path, header.status());
@@ -100,8 +100,8 @@ StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path) {
                          ReadText(opened, 0, stat.size));
   BELAY_RETURN_IF_ERROR(opened.Close());
   const StatusOr<safetensors::FileOfTensor> index =
-      WithMemory(Cat("the index \"", path, "\""),
-                 [&] { return safetensors::ParseIndex(text); });
+      CatchBadAlloc(Cat("the index \"", path, "\""),
+                    [&] { return safetensors::ParseIndex(text); });
   if (!index.ok()) return OfFile(path, index.status());
   std::set<std::string> names;
   for (const auto& [tensor, file] : *index) names.insert(file);

@@ -9,7 +9,7 @@
 #include "belay/save_restore.h"
 #include "io/index/index_file.h"
 #include "io/index/skeleton.h"
-#include "pipeline/tell_together.h"
+#include "pipeline/gather_lists.h"
 #include "plan/stored/stored_form.h"
 #include "save/planned_save.h"
 #include "values/rows/row_counts.h"
@@ -27,7 +27,7 @@ struct CachedPlan {
   std::vector<RowPlacement> placements;  // of those that are rows
   bool any_ids = false;                  // on any rank
   PlannedSave planned;
-  Told told;                             // when planning
+  SentLists sent_lists;                  // when planning
   std::vector<SkeletonImage> skeletons;  // of the files that this rank creates
   IndexImage index;                      // rank 0 only
 };

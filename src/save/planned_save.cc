@@ -6,9 +6,9 @@
 #include <span>
 #include <utility>
 
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/with_memory.h"
 #include "bytes/wire.h"
 #include "format/paths.h"
 #include "geometry/runs.h"
@@ -340,7 +340,7 @@ Status GatherFileSizes(Team& team, const std::vector<int64_t>& mine,
 
 StatusOr<PlannedSave> PlanTogether(Team& team, const std::string& directory,
                                    RankShards mine, const SaveOptions& options,
-                                   Told& told) {
+                                   SentLists& sent_lists) {
   BELAY_ASSIGN_OR_RETURN_AGREED(mine.node, NodeOfRank(team));
   PlannedSave planned;
   const auto plan = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
@@ -354,8 +354,8 @@ StatusOr<PlannedSave> PlanTogether(Team& team, const std::string& directory,
     team.agreement_bytes += SizeOf(briefing.parts);
     return briefing;
   };
-  BELAY_ASSIGN_OR_RETURN_AGREED(const Briefed briefed,
-                                DescribeTogether(team, mine, told, plan));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const Briefed briefed, GatherDescriptions(team, mine, sent_lists, plan));
   DecodePart(briefed.part, planned);
   return planned;
 }
@@ -371,14 +371,17 @@ Status Place(Team& team, const std::vector<SkeletonImage>& skeletons,
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> places,
                                 Gather(team, out.bytes()));
   const auto place = [&]() -> StatusOr<Briefing> {
-    return WithMemory("the orders of all ranks", [&]() -> StatusOr<Briefing> {
-      const std::vector<Striping> found = TakePlaces(places, planned);
-      planned.stripes = CountStripesOfPlan(planned.plan, planned.nodes, found);
-      planned.work = WorkOfRanks(planned.plan);
-      Briefing briefing{.common = {}, .parts = EncodeOrders(found, planned)};
-      team.agreement_bytes += SizeOf(briefing.parts);
-      return briefing;
-    });
+    return CatchBadAlloc(
+        "the orders of all ranks", [&]() -> StatusOr<Briefing> {
+          const std::vector<Striping> found = TakePlaces(places, planned);
+          planned.stripes =
+              CountStripesOfPlan(planned.plan, planned.nodes, found);
+          planned.work = WorkOfRanks(planned.plan);
+          Briefing briefing{.common = {},
+                            .parts = EncodeOrders(found, planned)};
+          team.agreement_bytes += SizeOf(briefing.parts);
+          return briefing;
+        });
   };
   team.agreement_bytes += std::ssize(out.bytes());
   BELAY_ASSIGN_OR_RETURN_AGREED(const Briefed briefed,

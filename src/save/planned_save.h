@@ -1,4 +1,4 @@
-// Stations gather, plan and orders of a save: what every rank needs to know to
+// Stages gather, plan and orders of a save: what every rank needs to know to
 // do its part.
 
 #ifndef BELAY_SAVE_PLANNED_SAVE_H_
@@ -14,7 +14,7 @@
 #include "io/files/striping.h"
 #include "io/index/skeleton.h"
 #include "mpi/collective.h"
-#include "pipeline/tell_together.h"
+#include "pipeline/gather_lists.h"
 #include "plan/plan.h"
 #include "save/transfer_choice.h"
 
@@ -71,7 +71,7 @@ struct PlannedSave {
 // Errors: those of PlanSave and MergeValues.
 StatusOr<PlannedSave> PlanTogether(Team& team, const std::string& directory,
                                    RankShards mine, const SaveOptions& options,
-                                   Told& told);
+                                   SentLists& sent_lists);
 
 // Tells rank 0 how long the files are that this rank has created, if that shows
 // only when they are written. Collective; agreed.

@@ -2,12 +2,12 @@
 #include <span>
 
 #include "absl/strings/str_format.h"
-#include "base/guarded.h"
+#include "base/catch_bad_alloc.h"
+#include "base/catch_exceptions.h"
 #include "base/log.h"
 #include "base/nonce.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/with_memory.h"
 #include "belay/save_restore.h"
 #include "bytes/fingerprint.h"
 #include "bytes/wire.h"
@@ -21,7 +21,7 @@
 #include "pipeline/listing.h"
 #include "pipeline/result_text.h"
 #include "pipeline/save_options.h"
-#include "pipeline/sight.h"
+#include "pipeline/shared_directory.h"
 #include "save/save_at.h"
 #include "save/save_run.h"
 
@@ -90,16 +90,17 @@ Status FindForms(SaveRun& run) {
 // Asks the handlers what their values consist of. Local.
 Status ListValues(SaveRun& run, const State& state) {
   BELAY_RETURN_IF_ERROR(CheckArguments(run, state));
-  BELAY_ASSIGN_OR_RETURN(
-      run.listing, Guarded([&] { return ListForSave(state, *run.handlers); }));
+  BELAY_ASSIGN_OR_RETURN(run.listing, CatchExceptions([&] {
+                           return ListForSave(state, *run.handlers);
+                         }));
   run.shards = ListShards(run.listing.shards, run.team.rank());
   return MapToDevices(run.shards, {.job_name = JobName()}, run.team.rank());
 }
 
-// Station list: the arguments are sound and equal, and all ranks or none can
+// Stage list: the arguments are sound and equal, and all ranks or none can
 // reuse their plan. Collective.
 Status Begin(SaveRun& run, const SaveJob& job) {
-  run.stations.Enter("list");
+  run.stages.Enter("list");
   Status status = ListValues(run, job.state);
   const std::string options = EncodeOptions(run.options);
   WireWriter structure;
@@ -124,7 +125,7 @@ Status Begin(SaveRun& run, const SaveJob& job) {
   // For nothing: it travels with what has to be agreed on anyway.
   uint64_t replicas = 0;
   if (status.ok() && fits) {
-    status = WithMemory("the bytes of replicas", [&] {
+    status = CatchBadAlloc("the bytes of replicas", [&] {
       replicas = SumReplicas(run);
       return absl::OkStatus();
     });
@@ -141,10 +142,10 @@ Status Begin(SaveRun& run, const SaveJob& job) {
   return absl::OkStatus();
 }
 
-// Station plan. Collective.
+// Stage plan. Collective.
 Status Plan(SaveRun& run, const SaveJob& job) {
   if (run.reuse) return TakePlaces(run);
-  run.stations.Enter("plan");
+  run.stages.Enter("plan");
   std::vector<KeyRows> keys = job.rows;  // rank 0 only
   BELAY_RETURN_IF_AGREED(PlaceRowsTogether(run, keys));
   BELAY_RETURN_IF_AGREED(TakePlaces(run));
@@ -155,7 +156,7 @@ Status Plan(SaveRun& run, const SaveJob& job) {
                     .shards = DescribeShards(run.shards, run.cache.forms),
                     .values = run.listing.values,
                     .job = JobOf(run.shards)},
-                   run.options, run.cache.told));
+                   run.options, run.cache.sent_lists));
   SavedCheckpoint& saved = run.cache.planned.saved;
   saved.rows = RowsOfArrays(keys, saved.arrays);
   return absl::OkStatus();
@@ -209,22 +210,22 @@ StatusOr<std::string> BeginOnRoot(SaveRun& run) {
                      sizeof(run.nonce));
 }
 
-// Station reserve: directory, skeletons, space. Collective.
+// Stage reserve: directory, skeletons, space. Collective.
 Status Reserve(SaveRun& run) {
-  run.stations.Enter("reserve");
+  run.stages.Enter("reserve");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string nonce,
       FromRoot(run.team, [&] { return BeginOnRoot(run); }));
   std::memcpy(&run.nonce, nonce.data(), sizeof(run.nonce));
   if (!run.reuse) run.cache.plan_id = run.nonce | 1;  // 0 is none
-  const double patience = SightSeconds(run.options.deadline_seconds);
+  const double patience = SharedDirectorySeconds(run.options.deadline_seconds);
   const StatusOr<bool> sees = WaitForStep(run.path, run.nonce, patience);
   Status status = sees.status();
   if (sees.value_or(false)) status = CreateMyFiles(run);
   if (status.ok() && run.team.is_root()) status = FindFinalizers(run);
-  BELAY_RETURN_IF_AGREED(
-      AgreeOnSight(run.team, status, sees.value_or(true), run.is_managed,
-                   Cat("save \"", run.Directory(), "\""), patience));
+  BELAY_RETURN_IF_AGREED(AgreeOnSharedDirectory(
+      run.team, status, sees.value_or(true), run.is_managed,
+      Cat("save \"", run.Directory(), "\""), patience));
   if (run.reuse) return absl::OkStatus();
   return Place(run.team, run.cache.skeletons, StripingsOfMine(run),
                run.cache.planned);
@@ -233,7 +234,7 @@ Status Reserve(SaveRun& run) {
 // What the program has to say before the commit. Rank 0 only.
 Status AskBeforeCommit(SaveRun& run) {
   if (run.options.before_commit == nullptr) return absl::OkStatus();
-  const Status status = Guarded(
+  const Status status = CatchExceptions(
       [&] { return run.options.before_commit(run.Directory(), run.step); });
   if (status.ok()) return status;
   run.handler_failed = true;  // the program has, not the file system
@@ -244,7 +245,7 @@ Status AskBeforeCommit(SaveRun& run) {
 // Tells the program of a commit that stands. Rank 0 only.
 void TellAfterCommit(const SaveRun& run) {
   if (run.options.after_commit == nullptr || !run.team.is_root()) return;
-  const Status status = Guarded([&]() -> Status {
+  const Status status = CatchExceptions([&]() -> Status {
     run.options.after_commit(run.result);
     return absl::OkStatus();
   });
@@ -277,9 +278,9 @@ Status WriteIndexAndCommit(SaveRun& run) {
   return absl::OkStatus();
 }
 
-// Stations merge and commit. Collective.
+// Stages merge and commit. Collective.
 Status Commit(SaveRun& run) {
-  run.stations.Enter("commit");
+  run.stages.Enter("commit");
   return OnRoot(run.team, [&] { return WriteIndexAndCommit(run); });
 }
 
@@ -310,7 +311,7 @@ void Report(SaveRun& run) {
   result.warnings = run.cache.planned.warnings;
   result.counters.files = run.cache.planned.num_files;
   result.counters.peak_memory_bytes = PeakMemoryBytes();
-  result.counters.stations = run.stations.Finish();
+  result.counters.stages = run.stages.Finish();
   CombineSaveCounters(run).IgnoreError();
 }
 
@@ -328,16 +329,16 @@ Status ReasonOf(SaveRun& run, const Status& failure) {
   return absl::IsFailedPrecondition(rival) ? rival : failure;
 }
 
-// All stations once the directory may exist. Collective.
+// All stages once the directory may exist. Collective.
 Status Carry(SaveRun& run) {
   BELAY_RETURN_IF_AGREED(Reserve(run));
-  BELAY_RETURN_IF_AGREED(WriteStation(run));
-  BELAY_RETURN_IF_AGREED(VerifyStation(run));
+  BELAY_RETURN_IF_AGREED(WriteStage(run));
+  BELAY_RETURN_IF_AGREED(VerifyStage(run));
   return Commit(run);
 }
 
 // Collective; agreed.
-StatusOr<SaveResult> RunStations(SaveRun& run, const SaveJob& job) {
+StatusOr<SaveResult> RunStages(SaveRun& run, const SaveJob& job) {
   BELAY_RETURN_IF_AGREED(Begin(run, job));
   BELAY_RETURN_IF_AGREED(Plan(run, job));
   BELAY_RETURN_IF_AGREED(CompareReplicas(run));
@@ -364,7 +365,7 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
   team.messages = job.messages;
   team.agreement_bytes = job.agreement_bytes;
   SaveRun run{.team = std::move(team),
-              .stations = Stations(run.team, job.stations),
+              .stages = Stages(run.team, job.stages),
               .path = WithoutSlashes(job.path),
               .step = job.step,
               .options = options,
@@ -377,7 +378,7 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
               .progress = job.progress,
               .is_managed = job.at_files != nullptr,
               .result = {}};
-  StatusOr<SaveResult> result = RunStations(run, job);
+  StatusOr<SaveResult> result = RunStages(run, job);
   LogResult(run.team, result);
   return result;
 }

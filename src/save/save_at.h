@@ -33,7 +33,7 @@ struct SaveJob {
   // What was sent for this save before, as in Team.
   int64_t messages = 0;
   int64_t agreement_bytes = 0;
-  std::vector<StationTime> stations = {};
+  std::vector<StageTime> stages = {};
   // Is told of this rank's bytes as they are written; an error ends the save.
   // May be empty.
   std::function<Status(int64_t)> progress = nullptr;

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "plan/stored/stored_values.h"
 #include "save/save_run.h"
 
@@ -32,7 +32,7 @@ Status FindFinalizers(SaveRun& run) {
   for (const std::string& typestr : run.cache.planned.saved.values.typestr) {
     if (!typestrs.insert(typestr).second) continue;
     const StatusOr<std::vector<TypeHandlerPtr>> handlers =
-        Guarded([&] { return HandlersNamed(run, typestr); });
+        CatchExceptions([&] { return HandlersNamed(run, typestr); });
     if (!handlers.ok()) {
       run.handler_failed = true;
       return handlers.status();
@@ -52,7 +52,7 @@ Status FindFinalizers(SaveRun& run) {
 Status FinalizeHandlers(SaveRun& run) {
   for (const TypeHandlerPtr& handler : run.finalizers) {
     const Status status =
-        Guarded([&] { return handler->Finalize(run.Directory()); });
+        CatchExceptions([&] { return handler->Finalize(run.Directory()); });
     if (status.ok()) continue;
     run.handler_failed = true;
     return Status(status.code(),

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 
 namespace belay {
 
@@ -11,7 +11,7 @@ std::function<Status(int64_t)> ProgressUpTo(
   if (!progress) return nullptr;
   return [&progress, total, done = int64_t{0}](int64_t bytes) mutable {
     done = std::min(done + bytes, total);  // texts do not count
-    return Guarded([&] {
+    return CatchExceptions([&] {
       progress(done, total);
       return absl::OkStatus();
     });

@@ -1,10 +1,10 @@
-// Station compare of a save: whether replicas are equal.
+// Stage compare of a save: whether replicas are equal.
 #include <span>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
-#include "base/with_memory.h"
 #include "bytes/fingerprint.h"
 #include "mpi/all_to_all.h"
 #include "pipeline/save_options.h"
@@ -63,9 +63,9 @@ Status CompareReplicas(SaveRun& run) {
   if (run.reuse || has_none || ChecksOf(run.options) == ReplicaChecks::kNone) {
     return absl::OkStatus();
   }
-  run.stations.Enter("compare");
+  run.stages.Enter("compare");
   std::vector<int64_t> sum = {0};
-  const Status summed = WithMemory("the bytes of replicas", [&] {
+  const Status summed = CatchBadAlloc("the bytes of replicas", [&] {
     sum[0] = static_cast<int64_t>(
         SumOfReplicas(run.cache.planned.replicas, run.shards, kEveryByte));
     return absl::OkStatus();
@@ -80,7 +80,7 @@ Status NameDifferentReplicas(SaveRun& run) {
       ExchangeMail(run.team, "the sums of replicas", mail,
                    [&](Messages& to) { return SumsByComparer(run, to); }));
   ReplicaDifferences differences;
-  const Status compared = WithMemory("the sums of replicas", [&] {
+  const Status compared = CatchBadAlloc("the sums of replicas", [&] {
     differences = Compare(mail.from);
     return absl::OkStatus();
   });

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/guarded.h"
+#include "base/catch_bad_alloc.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/with_memory.h"
 #include "mpi/all_to_all.h"
 #include "save/save_run.h"
 #include "values/rows/id_save.h"
@@ -31,13 +31,16 @@ Status PlaceRowsTogether(SaveRun& run, std::vector<KeyRows>& keys) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const Briefed briefed,
       FromRootInParts(run.team, [&]() -> StatusOr<Briefing> {
-        return WithMemory("the rows of all ranks", [&]() -> StatusOr<Briefing> {
-          BELAY_ASSIGN_OR_RETURN(MergedRows merged, MergeRowCounts(gathered));
-          keys.insert(keys.end(), std::make_move_iterator(merged.keys.begin()),
-                      std::make_move_iterator(merged.keys.end()));
-          return Briefing{.common = merged.any_ids ? "ids" : "",
-                          .parts = std::move(merged.placements)};
-        });
+        return CatchBadAlloc(
+            "the rows of all ranks", [&]() -> StatusOr<Briefing> {
+              BELAY_ASSIGN_OR_RETURN(MergedRows merged,
+                                     MergeRowCounts(gathered));
+              keys.insert(keys.end(),
+                          std::make_move_iterator(merged.keys.begin()),
+                          std::make_move_iterator(merged.keys.end()));
+              return Briefing{.common = merged.any_ids ? "ids" : "",
+                              .parts = std::move(merged.placements)};
+            });
       }));
   run.cache.placements = DecodePlacements(briefed.part);
   run.cache.any_ids = !briefed.common.empty();
@@ -95,7 +98,7 @@ std::optional<int64_t> FindMissing(Team& team, const SortedIds& sorted,
 // out of range for that reason. Collective; agreed.
 Status NameMissing(SaveRun& run, const Status& failure) {
   std::string own;
-  Guarded([&] {
+  CatchExceptions([&] {
     own = KeyOutOfRange(run.id_blocks);
     return absl::OkStatus();
   }).IgnoreError();
@@ -108,7 +111,7 @@ Status NameMissing(SaveRun& run, const Status& failure) {
   });
   if (!keys.ok() || !key.ok() || key->empty()) return failure;
   SortedIds sorted;
-  const Status status = Guarded([&] {
+  const Status status = CatchExceptions([&] {
     sorted = SortIds(run.id_blocks, *key);
     return absl::OkStatus();
   });
@@ -122,11 +125,11 @@ Status NameMissing(SaveRun& run, const Status& failure) {
 
 // Sends rows with ids to the ranks that write them. Collective; agreed.
 Status SortById(SaveRun& run) {
-  run.stations.Enter("ids");
+  run.stages.Enter("ids");
   std::vector<IdWindow> windows;
   BlocksByKey by_key;
-  Status status = Guarded([&] {
-    return WithMemory("rows in the order of their ids", [&]() -> Status {
+  Status status = CatchExceptions([&] {
+    return CatchBadAlloc("rows in the order of their ids", [&]() -> Status {
       BELAY_RETURN_IF_ERROR(TakeBlocks(run));
       windows = CutWindows(run.id_blocks, run.team.size());
       by_key = IndexBlocks(run.id_blocks);
@@ -144,8 +147,8 @@ Status SortById(SaveRun& run) {
         });
     if (absl::IsInvalidArgument(sent)) return NameMissing(run, sent);
     BELAY_RETURN_IF_AGREED(sent);
-    status =
-        Guarded([&] { return FillBlocks(mail.from, by_key, run.id_blocks); });
+    status = CatchExceptions(
+        [&] { return FillBlocks(mail.from, by_key, run.id_blocks); });
   }
   if (status.ok()) status = CheckFilled(run.id_blocks);
   for (IdBlock& block : run.id_blocks) {

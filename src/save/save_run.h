@@ -1,4 +1,4 @@
-// One save on one rank, and the stations that have a file of their own.
+// One save on one rank, and the stages that have a file of their own.
 
 #ifndef BELAY_SAVE_SAVE_RUN_H_
 #define BELAY_SAVE_SAVE_RUN_H_
@@ -15,7 +15,7 @@
 #include "io/files/stripe_counter.h"
 #include "io/files/striping.h"
 #include "mpi/collective.h"
-#include "pipeline/stations.h"
+#include "pipeline/stages.h"
 #include "save/plan_cache.h"
 #include "values/handlers/handler_table.h"
 #include "values/rows/id_block.h"
@@ -23,10 +23,10 @@
 
 namespace belay {
 
-// Its arguments, and what the stations hand on.
+// Its arguments, and what the stages hand on.
 struct SaveRun {
   Team team;
-  Stations stations;
+  Stages stages;
   std::string path;  // the committed one
   int64_t step;
   const SaveOptions& options;
@@ -44,7 +44,7 @@ struct SaveRun {
   std::function<Status(int64_t)> progress = nullptr;  // as of SaveJob
   bool is_managed = false;      // a manager's, which has seen all hosts before
   Status progress_status = {};  // what it returned
-  Status sync_status = {};      // of this rank, told at the next gate
+  Status sync_status = {};      // of this rank, told at the next agreement
   // Rank 0 only.
   bool began = false;
   bool has_directory = false;  // it has made the one in progress
@@ -85,7 +85,7 @@ Status PlaceRowsTogether(SaveRun& run, std::vector<KeyRows>& keys);
 // Errors: those of TakeIds, PackWindow, FillBlocks and CheckFilled.
 Status TakePlaces(SaveRun& run);
 
-// Station compare, for a plan that is new. Collective; agreed.
+// Stage compare, for a plan that is new. Collective; agreed.
 // Errors: those of NameDifferentReplicas.
 Status CompareReplicas(SaveRun& run);
 
@@ -108,11 +108,11 @@ Status CombineSaveCounters(SaveRun& run);
 // Writes the index as far as it is known, while others write. Rank 0 only.
 Status PrepareIndex(SaveRun& run);
 
-// Station write: all bytes into the data files. Collective; agreed.
-Status WriteStation(SaveRun& run);
+// Stage write: all bytes into the data files. Collective; agreed.
+Status WriteStage(SaveRun& run);
 
-// Station verify: sizes, holes, and on request every byte. Collective; agreed.
-Status VerifyStation(SaveRun& run);
+// Stage verify: sizes, holes, and on request every byte. Collective; agreed.
+Status VerifyStage(SaveRun& run);
 
 }  // namespace belay
 

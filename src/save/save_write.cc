@@ -271,9 +271,9 @@ StatusOr<bool> FindHoles(SaveRun& run, std::vector<int64_t>& sizes) {
 
 }  // namespace
 
-Status WriteStation(SaveRun& run) {
+Status WriteStage(SaveRun& run) {
   const PlannedSave& planned = run.cache.planned;
-  run.stations.Enter("write", planned.work);
+  run.stages.Enter("write", planned.work);
   run.registers.assign(run.options.checksums ? planned.num_blocks : 0, 0);
   if (planned.num_files == 0) return absl::OkStatus();
   // Equal on all ranks: options and plan are.
@@ -305,8 +305,8 @@ Status WriteStation(SaveRun& run) {
   return absl::OkStatus();
 }
 
-Status VerifyStation(SaveRun& run) {
-  run.stations.Enter("verify");
+Status VerifyStage(SaveRun& run) {
+  run.stages.Enter("verify");
   std::vector<int64_t> sizes;
   BELAY_ASSIGN_OR_RETURN_AGREED(const bool has_holes, FindHoles(run, sizes));
   if (run.cache.planned.has_filters) {

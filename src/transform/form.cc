@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "transform/axes.h"
@@ -85,8 +85,9 @@ StatusOr<ArrayForm> FormOfApply(const Node& node,
   if (node.function == nullptr) {
     return absl::InvalidArgumentError("the function is null");
   }
-  BELAY_ASSIGN_OR_RETURN(
-      ArrayForm form, Guarded([&] { return node.function->Result(inputs); }));
+  BELAY_ASSIGN_OR_RETURN(ArrayForm form, CatchExceptions([&] {
+                           return node.function->Result(inputs);
+                         }));
   if (form.dtype == DType::kString ||
       !IsKnownDType(static_cast<uint8_t>(form.dtype))) {
     return absl::InvalidArgumentError(

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/guarded.h"
+#include "base/catch_bad_alloc.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/with_memory.h"
 #include "bytes/element_conversion.h"
 #include "tensor/strided_copy.h"
 #include "transform/node.h"
@@ -62,8 +62,8 @@ Status CheckDType(const Transform& leaf, DType found, DType need,
 StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) {
   const std::string what = absl::StrFormat(
       "%d elements of %s", NumElements(shape), DTypeName(dtype));
-  return WithMemory(what,
-                    [&]() -> StatusOr<Tensor> { return Tensor(dtype, shape); });
+  return CatchBadAlloc(
+      what, [&]() -> StatusOr<Tensor> { return Tensor(dtype, shape); });
 }
 
 // Copies the elements of a move to their place.
@@ -144,7 +144,7 @@ class Planner {
     auto computed = std::make_unique<TransformInput>();
     computed->function = node.function;
     computed->dtype = form.dtype;
-    BELAY_ASSIGN_OR_RETURN(computed->boxes, Guarded([&] {
+    BELAY_ASSIGN_OR_RETURN(computed->boxes, CatchExceptions([&] {
                              return node.function->Needs(forms, move.covered);
                            }));
     if (computed->boxes.size() != forms.size()) {
@@ -182,7 +182,7 @@ class Planner {
 StatusOr<Tensor> Compute(TransformInput& input, const Box& box, DType dtype) {
   BELAY_RETURN_IF_ERROR(FinishTransform(std::move(input.moves)));
   BELAY_ASSIGN_OR_RETURN(Tensor result, NewTensor(input.dtype, box.shape));
-  BELAY_RETURN_IF_ERROR(Guarded([&]() -> Status {
+  BELAY_RETURN_IF_ERROR(CatchExceptions([&]() -> Status {
     return input.function->Compute(input.inputs, input.boxes, box, result);
   }));
   if (result.dtype() != input.dtype || result.shape() != box.shape) {

@@ -3,7 +3,7 @@
 #include <set>
 #include <utility>
 
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "base/text.h"
 #include "transform/node.h"
 
@@ -40,7 +40,8 @@ std::string NameOf(const Node& node) {
       break;
   }
   if (node.function == nullptr) return "null";
-  return Guarded([&] { return node.function->description(); }).value_or("?");
+  return CatchExceptions([&] { return node.function->description(); })
+      .value_or("?");
 }
 
 std::string ParametersOf(const Node& node) {

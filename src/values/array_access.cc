@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "absl/strings/str_format.h"
-#include "base/guarded.h"
+#include "base/catch_bad_alloc.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/with_memory.h"
 #include "plan/shard_store.h"
 #include "values/rows/rank_rows.h"
 
@@ -119,8 +119,8 @@ FormerElements ElementsOf(const Shard& shard) {
 Status Resize(int64_t length, Shard& shard) {
   const std::string what = absl::StrFormat(
       "\"%s\": %d elements of %s", shard.key, length, DTypeName(shard.dtype));
-  BELAY_RETURN_IF_ERROR(Guarded([&] {
-    return WithMemory(what, [&]() -> Status {
+  BELAY_RETURN_IF_ERROR(CatchExceptions([&] {
+    return CatchBadAlloc(what, [&]() -> Status {
       shard.access->resize(shard.object, static_cast<size_t>(length));
       return absl::OkStatus();
     });

@@ -124,7 +124,7 @@ class CopiedValueHandler : public Handler<CopiedValue> {
 
 void AddCopied(const std::string& key, CopiedValue& value, State& state) {
   if (value.typestr == kNoneTypestr) {
-    state.Add(key, state.Keep(std::make_shared<std::monostate>()));
+    state.Add(key, state.Own(std::make_shared<std::monostate>()));
   } else {
     state.AddValue(key, RefTo(value),
                    std::make_shared<const CopiedValueHandler>(value.typestr));
@@ -241,7 +241,7 @@ State ListForCopy(const CopyPlan& plan, const CopiedPieces& pieces) {
   for (const StoredValue& value : plan.values) {
     if (!IsPlain(value)) AddCopied(value.key, family->at(value.key), state);
   }
-  state.Keep(std::move(family));
+  state.Own(std::move(family));
   return state;
 }
 

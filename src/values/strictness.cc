@@ -27,8 +27,8 @@ std::string NamesOf(const Keys& keys) {
   return FirstOf(quoted, kMostNames, ", ");
 }
 
-bool IsReported(Reaction reaction) {
-  return reaction == Reaction::kWarn || reaction == Reaction::kCollect;
+bool IsReported(MismatchPolicy policy) {
+  return policy == MismatchPolicy::kWarn || policy == MismatchPolicy::kCollect;
 }
 
 // The keys that somebody knows of.
@@ -100,9 +100,9 @@ bool FitsAsked(const StoredArray& array, const AskedArray& asked) {
               asked.tolerance);
 }
 
-void Warn(Reaction reaction, const std::string& warning,
+void Warn(MismatchPolicy policy, const std::string& warning,
           std::vector<std::string>& warnings) {
-  if (reaction == Reaction::kWarn) warnings.push_back(warning);
+  if (policy == MismatchPolicy::kWarn) warnings.push_back(warning);
 }
 
 }  // namespace
@@ -114,21 +114,21 @@ bool IsUsuallyStrict(const RestoreOptions& options) {
          options.mismatched == usual.mismatched;
 }
 
-Status CheckReactions(const RestoreOptions& options) {
-  const std::pair<const char*, Reaction> reactions[] = {
+Status CheckMismatchPolicies(const RestoreOptions& options) {
+  const std::pair<const char*, MismatchPolicy> policies[] = {
       {"missing", options.missing},
       {"unexpected", options.unexpected},
       {"mismatched", options.mismatched}};
-  for (const auto& [name, reaction] : reactions) {
-    if (reaction <= Reaction::kIgnore) continue;
+  for (const auto& [name, policy] : policies) {
+    if (policy <= MismatchPolicy::kIgnore) continue;
     return absl::InvalidArgumentError(
         absl::StrFormat("%s is out of range (need 0 to 3, found %d)", name,
-                        static_cast<int>(reaction)));
+                        static_cast<int>(policy)));
   }
   return absl::OkStatus();
 }
 
-Status CheckReactionsToObjects(const RestoreOptions& options) {
+Status CheckMismatchPoliciesToObjects(const RestoreOptions& options) {
   const RestoreOptions usual;
   if (options.on_open != nullptr) {
     return absl::InvalidArgumentError(
@@ -185,7 +185,8 @@ Keys FindUnexpected(const SavedCheckpoint& saved,
 }
 
 Status React(const RestoreOptions& options, StoredAnswer& answer) {
-  if (options.unexpected == Reaction::kError && !answer.unexpected.empty()) {
+  if (options.unexpected == MismatchPolicy::kError &&
+      !answer.unexpected.empty()) {
     return absl::FailedPreconditionError(
         Cat(answer.unexpected.size(),
             answer.unexpected.size() == 1 ? " stored value is"
@@ -193,9 +194,9 @@ Status React(const RestoreOptions& options, StoredAnswer& answer) {
             " wanted by no rank: ", NamesOf(answer.unexpected),
             "; see the option unexpected"));
   }
-  if (options.unexpected == Reaction::kIgnore) answer.unexpected.clear();
+  if (options.unexpected == MismatchPolicy::kIgnore) answer.unexpected.clear();
   // The planner finds the first of them, and which rank wants it.
-  if (options.mismatched == Reaction::kError) answer.mismatched.clear();
+  if (options.mismatched == MismatchPolicy::kError) answer.mismatched.clear();
   return absl::OkStatus();
 }
 
@@ -218,7 +219,7 @@ void Report(const RestoreOptions& options, StoredAnswer answer,
              FormText({one.stored_dtype, one.stored_shape}), ")"),
          result.warnings);
   }
-  if (options.missing != Reaction::kIgnore) {
+  if (options.missing != MismatchPolicy::kIgnore) {
     result.missing = std::move(answer.missing);
   }
   if (IsReported(options.unexpected)) {

@@ -20,14 +20,14 @@ namespace belay {
 // else: then nothing has to be asked.
 bool IsUsuallyStrict(const RestoreOptions& options);
 
-// Checks that the reactions are known ones.
+// Checks that the policies are known ones.
 // Errors: InvalidArgument.
-Status CheckReactions(const RestoreOptions& options);
+Status CheckMismatchPolicies(const RestoreOptions& options);
 
-// Checks that the reactions are such as restores of objects have: to what is
+// Checks that the policies are such as restores of objects have: to what is
 // missing and unexpected the usual ones.
 // Errors: InvalidArgument.
-Status CheckReactionsToObjects(const RestoreOptions& options);
+Status CheckMismatchPoliciesToObjects(const RestoreOptions& options);
 
 // The wanted arrays that are stored with another dtype or shape than may be,
 // each form once, ascending.

@@ -6,15 +6,15 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/type_name.h"
 #include "plan/stored/stored_rows.h"
 #include "plan/stored/stored_values.h"
 #include "values/array_access.h"
-#include "values/kept_objects.h"
 #include "values/memory_layout.h"
+#include "values/owned_objects.h"
 
 namespace belay {
 namespace {
@@ -29,7 +29,7 @@ Status HandlerError(const HandledValue& value, const Status& status,
                     std::string_view operation = "list") {
   if (status.ok()) return status;
   std::string name =
-      Guarded([&] { return value.handler->typestr(); }).value_or("");
+      CatchExceptions([&] { return value.handler->typestr(); }).value_or("");
   // What stands for another value has no name of its own.
   if (name.empty()) name = TypeName(value.value.type);
   return Status(status.code(),
@@ -130,7 +130,7 @@ class Lister {
       BELAY_RETURN_IF_ERROR(TakeLength(find, shard));
       BELAY_RETURN_IF_ERROR(AddFound(std::move(shard)));
     }
-    const auto& kept = KeptObjects::Of(state);
+    const auto& kept = OwnedObjects::Of(state);
     out_.kept.insert(out_.kept.end(), kept.begin(), kept.end());
     return absl::OkStatus();
   }
@@ -139,8 +139,8 @@ class Lister {
   Status AddMore(HandledValue value) {
     tolerance_ = value.tolerance;
     State parts;
-    KeptObjects::Set(value.kept, parts);
-    const Status received = Guarded([&] {
+    OwnedObjects::Set(value.kept, parts);
+    const Status received = CatchExceptions([&] {
       return value.handler->ValueReceived(value.value, value.stored,
                                           value.round, parts);
     });
@@ -255,7 +255,7 @@ class Lister {
               "(need at most ", kMaxDepth, ")"));
     }
     State parts;
-    const Status listed = Guarded([&]() -> Status {
+    const Status listed = CatchExceptions([&]() -> Status {
       const TypeHandler& handler = *value.handler;
       if (is_save_) return handler.ListValueForSave(value.value, parts);
       BELAY_RETURN_IF_ERROR(CheckAccepts(value));
@@ -276,13 +276,14 @@ class Lister {
         names, value.handler.get()));
     --depth_;
     if (!is_save_) {
-      value.kept = KeptObjects::Of(parts);
+      value.kept = OwnedObjects::Of(parts);
       out_.handled.push_back(std::move(value));
       return absl::OkStatus();
     }
     // What has no name of its own stands for what it holds.
-    BELAY_ASSIGN_OR_RETURN(std::string typestr,
-                           Guarded([&] { return value.handler->typestr(); }));
+    BELAY_ASSIGN_OR_RETURN(std::string typestr, CatchExceptions([&] {
+                             return value.handler->typestr();
+                           }));
     if (typestr.empty()) return absl::OkStatus();
     AddHandler(value.handler);
     ListedValue listed{.key = value.key,
@@ -335,7 +336,7 @@ class Lister {
 StatusOr<TypeHandlerPtr> HandlerFor(const TypedValue& value,
                                     const HandlerTable& table) {
   const StatusOr<const HandlerTable::Entry*> entry =
-      Guarded([&] { return table.Find(value.value.type); });
+      CatchExceptions([&] { return table.Find(value.value.type); });
   if (!entry.ok()) return entry.status();
   if (*entry != nullptr) return (*entry)->handler;
   if (value.handler != nullptr || value.shard >= 0) return value.handler;

@@ -58,7 +58,7 @@ class TreeHandler : public Handler<ValueTree> {
     if (IsPlainTree(tree)) {
       AddContent(tree, parts);
     } else if (tree.is_none()) {
-      parts.Add("", parts.Keep(std::make_shared<std::monostate>()));
+      parts.Add("", parts.Own(std::make_shared<std::monostate>()));
     } else {
       parts.AddValue("", RefTo(tree),
                      std::make_shared<const NodeHandler>(tree.typestr));

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "values/array_access.h"
@@ -117,7 +117,7 @@ Status ConstValueError(const std::string& key) {
 StatusOr<ValuesToRead> ChooseValues(const State& state,
                                     const HandlerTable& table, Choose choose) {
   BELAY_RETURN_IF_ERROR(state.status());
-  return Guarded([&]() -> StatusOr<ValuesToRead> {
+  return CatchExceptions([&]() -> StatusOr<ValuesToRead> {
     ValuesToRead values;
     std::vector<bool> is_handled(state.shards().size());
     BELAY_RETURN_IF_ERROR(AddHandled(state, table, choose, is_handled, values));

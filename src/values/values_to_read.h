@@ -77,7 +77,7 @@ Status CheckWritable(const ValuesToRead& values);
 
 // What is left of the values when `choose`, which may throw, was asked about
 // all their keys.
-// Errors: those of `state`, of HandlerFor and of Guarded.
+// Errors: those of `state`, of HandlerFor and of CatchExceptions.
 StatusOr<ValuesToRead> ChooseValues(
     const State& state, const HandlerTable& table,
     absl::FunctionRef<RestoreChoice(std::string_view key)> choose);

@@ -82,7 +82,7 @@ Status AssignSlice(const Comm& comm, ShardedVariable& variable,
   const std::string operation = OperationName("assign slice", variable.name());
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   Team team = NewTeam(comm, operation, options.deadline_seconds);
-  StatusOr<SliceAssignment> slice = WithMemory("the rows to assign", [&] {
+  StatusOr<SliceAssignment> slice = CatchBadAlloc("the rows to assign", [&] {
     return PrepareSlice(comm, variable, index, value);
   });
   uint64_t fingerprint = VariableFingerprint(variable);

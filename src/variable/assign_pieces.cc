@@ -164,7 +164,7 @@ void Pack(PiecesRun& run) {
 }
 
 Status ReserveAndPack(PiecesRun& run) {
-  BELAY_RETURN_IF_ERROR(WithMemory("pieces on their way", [&] {
+  BELAY_RETURN_IF_ERROR(CatchBadAlloc("pieces on their way", [&] {
     Reserve(run);
     return absl::OkStatus();
   }));
@@ -222,7 +222,7 @@ Status AssignPieces(const Comm& comm, ShardedVariable& variable, UpdateOp op,
       Combine(VariableFingerprint(variable), static_cast<uint64_t>(op))));
   BELAY_RETURN_IF_AGREED(ShareBoxes(team, run));
   BELAY_RETURN_IF_AGREED(OnRoot(team, [&] {
-    return WithOperation(operation, WithMemory("boxes of pieces", [&] {
+    return WithOperation(operation, CatchBadAlloc("boxes of pieces", [&] {
                            return CheckTiling(run);
                          }));
   }));

@@ -101,10 +101,10 @@ StatusOr<std::unique_ptr<std::byte[]>> Allocate(
     bytes += AlignUp(size);
   }
   StatusOr<std::unique_ptr<std::byte[]>> memory =
-      WithMemory(absl::StrFormat("components of %d bytes", bytes),
-                 [&]() -> StatusOr<std::unique_ptr<std::byte[]>> {
-                   return std::make_unique<std::byte[]>(bytes);
-                 });
+      CatchBadAlloc(absl::StrFormat("components of %d bytes", bytes),
+                    [&]() -> StatusOr<std::unique_ptr<std::byte[]>> {
+                      return std::make_unique<std::byte[]>(bytes);
+                    });
   BELAY_RETURN_IF_ERROR(memory.status());
   void* start = memory->get();
   size_t space = bytes;
@@ -129,7 +129,7 @@ StatusOr<ShardedVariable> CreateShardedVariable(const Comm& comm,
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   Team team = NewTeam(comm, operation, options.deadline_seconds);
   StatusOr<std::vector<Component>> components =
-      WithMemory("the list of components", [&] {
+      CatchBadAlloc("the list of components", [&] {
         return MakeComponents(comm, {dtype, shape}, partitioner,
                               options.owners);
       });

@@ -188,7 +188,7 @@ StatusOr<FetchedRows> FetchRows(Team& team, const std::string& operation,
                                 std::span<std::byte> scratch) {
   FetchedRows fetched;
   const StatusOr<Requests> requests =
-      WithMemory("rows and indices", [&]() -> StatusOr<Requests> {
+      CatchBadAlloc("rows and indices", [&]() -> StatusOr<Requests> {
         BELAY_RETURN_IF_ERROR(mine);
         return MakeRequests(team, variable, rows, fetched);
       });
@@ -199,7 +199,7 @@ StatusOr<FetchedRows> FetchRows(Team& team, const std::string& operation,
           requests.ok() ? IndexBytes(*requests) : std::vector<int64_t>(),
           {Cat(operation, ": the variable"), VariableFingerprint(variable)}));
   const int64_t row_bytes = variable.RowBytes();
-  StatusOr<Answers> answers = WithMemory("rows for other ranks", [&] {
+  StatusOr<Answers> answers = CatchBadAlloc("rows for other ranks", [&] {
     return NewAnswers(index_bytes, row_bytes, scratch);
   });
   BELAY_RETURN_IF_AGREED(

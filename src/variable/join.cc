@@ -149,7 +149,7 @@ StatusOr<ShardedVariable> JoinComponents(
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   Team team = NewTeam(comm, operation, options.deadline_seconds);
   const StatusOr<std::string> mine =
-      WithMemory("the list of components", [&]() -> StatusOr<std::string> {
+      CatchBadAlloc("the list of components", [&]() -> StatusOr<std::string> {
         BELAY_RETURN_IF_ERROR(CheckGiven(components));
         return EncodeGiven(components);
       });
@@ -157,8 +157,8 @@ StatusOr<ShardedVariable> JoinComponents(
                                      Fingerprint(NameOrDefault(name))));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> all_ranks,
                                 AllGather(team, *mine));
-  StatusOr<ShardedVariable> joined =
-      WithMemory("the list of components", [&]() -> StatusOr<ShardedVariable> {
+  StatusOr<ShardedVariable> joined = CatchBadAlloc(
+      "the list of components", [&]() -> StatusOr<ShardedVariable> {
         const std::vector<KnownComponent> known = DecodeGiven(all_ranks);
         BELAY_RETURN_IF_ERROR(CheckAlike(known, comm.size()));
         return Stack(NameOrDefault(name), comm.rank(), known, components);

@@ -135,7 +135,7 @@ StatusOr<Tensor> SparseRead(const Comm& comm, const ShardedVariable& variable,
   Team team = NewTeam(comm, operation, options.deadline_seconds);
   BELAY_ASSIGN_OR_RETURN_AGREED(
       Tensor result,
-      Fetch(team, operation, variable, WithMemory("rows and indices", [&] {
+      Fetch(team, operation, variable, CatchBadAlloc("rows and indices", [&] {
               return WantIndices(comm, variable, indices);
             })));
   CountBytes(team, {.bytes_sent = options.bytes_sent});
@@ -152,7 +152,7 @@ StatusOr<Tensor> EmbeddingLookup(const Comm& comm,
   Team team = NewTeam(comm, operation, options.deadline_seconds);
   BELAY_ASSIGN_OR_RETURN_AGREED(
       Tensor result,
-      Fetch(team, operation, variable, WithMemory("rows and indices", [&] {
+      Fetch(team, operation, variable, CatchBadAlloc("rows and indices", [&] {
               return WantIds(comm, variable, ids, options);
             })));
   if (options.max_norm.has_value()) {

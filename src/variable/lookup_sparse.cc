@@ -187,7 +187,7 @@ StatusOr<Tensor> LookUp(const Comm& comm, const std::string& operation,
                         const LookupOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   Team team = NewTeam(comm, operation, options.deadline_seconds);
-  StatusOr<WantedLists> wanted = WithMemory("rows and indices", [&] {
+  StatusOr<WantedLists> wanted = CatchBadAlloc("rows and indices", [&] {
     return Want(comm, variable, given, combiner, pruning, options);
   });
   BELAY_ASSIGN_OR_RETURN_AGREED(

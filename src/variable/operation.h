@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/with_memory.h"
+#include "base/catch_bad_alloc.h"
 #include "belay/comm.h"
 #include "belay/indexing.h"
 #include "belay/sharded_variable.h"
@@ -30,7 +30,7 @@ std::string OperationName(std::string_view verb, std::string_view name);
 // Errors: FailedPrecondition - the communicator is closed or was moved from.
 Status CheckComm(const Comm& comm, const std::string& operation);
 
-// The team of one operation, which only waits at gates. Local.
+// The team of one operation, which only waits at agreements. Local.
 Team NewTeam(const Comm& comm, const std::string& operation,
              double deadline_seconds);
 

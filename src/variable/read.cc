@@ -132,8 +132,8 @@ Status ReadRows(const Comm& comm, const ShardedVariable& variable,
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   Team team = NewTeam(comm, operation, options.deadline_seconds);
   ReadRun run{.variable = variable, .rank = comm.rank(), .to = to};
-  Status status =
-      WithMemory("the rows to send", [&] { return Prepare(comm, index, run); });
+  Status status = CatchBadAlloc("the rows to send",
+                                [&] { return Prepare(comm, index, run); });
   if (status.ok() && run.gets_result()) {
     const StatusOr<std::byte*> result = room(run.selection.result_shape);
     status = result.status();
@@ -160,7 +160,7 @@ StatusOr<Tensor> Read(const Comm& comm, const ShardedVariable& variable,
       comm, variable, index, to, options,
       [&](const Shape& shape) -> StatusOr<std::byte*> {
         BELAY_ASSIGN_OR_RETURN(
-            result, WithMemory("the result", [&]() -> StatusOr<Tensor> {
+            result, CatchBadAlloc("the result", [&]() -> StatusOr<Tensor> {
               return Tensor(variable.dtype(), shape);
             }));
         return result.data();

@@ -176,7 +176,7 @@ Status Scatter(const Comm& comm, ShardedVariable& variable, UpdateOp op,
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
   Team team = NewTeam(comm, operation, options.deadline_seconds);
   const std::string what = Cat(operation, ": the op or the variable");
-  StatusOr<SortedRows> sorted = WithMemory("rows and indices", [&] {
+  StatusOr<SortedRows> sorted = CatchBadAlloc("rows and indices", [&] {
     return Prepare(team, variable, op, indices, rows);
   });
   BELAY_ASSIGN_OR_RETURN_AGREED(

@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/status_macros.h"
-#include "bytes/telling.h"
+#include "bytes/list_exchange.h"
 #include "geometry/box_index.h"
 #include "geometry/runs.h"
 #include "plan/description.h"
@@ -209,28 +209,29 @@ SavedCheckpoint IndexOf(const SavePlan& plan) {
 
 StatusOr<ListedRanks> TellRoot(const std::vector<RankShards>& ranks,
                                SimulatedSave& counts) {
-  const Told before;
-  std::vector<Telling> tellings;
+  const SentLists before;
+  std::vector<ListsToSend> to_send;
   std::vector<std::string> announcements, answers;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     Description own = Describe(ranks[rank], static_cast<int>(rank));
-    tellings.push_back(TellingOf({std::move(own.shared), std::move(own.own)}));
-    announcements.push_back(Announce(tellings.back(), before));
+    to_send.push_back(
+        ListsToSendOf({std::move(own.shared), std::move(own.own)}));
+    announcements.push_back(Announce(to_send.back(), before));
   }
   const std::vector<std::string> asks = AskFor(announcements, before);
   std::string reference;
   if (NeedsReference(asks[0])) {
-    reference = ReferenceOf(tellings[0]);
+    reference = ReferenceOf(to_send[0]);
     CountMessages(std::vector<std::string>(ranks.size(), reference), counts);
   }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    answers.push_back(Answer(asks[rank], reference, tellings[rank], before));
+    answers.push_back(Answer(asks[rank], reference, to_send[rank], before));
   }
   CountMessages(announcements, counts);
   CountMessages(asks, counts);
   CountMessages(answers, counts);
   BELAY_ASSIGN_OR_RETURN(const Heard heard, Hear(announcements, asks, answers,
-                                                 tellings[0], before));
+                                                 to_send[0], before));
   return ListRanks(heard);
 }
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
-#include "bytes/telling.h"
+#include "bytes/list_exchange.h"
 #include "counted_memory.h"
 #include "plan/save/save_planner.h"
 
@@ -34,9 +34,10 @@ RankShards Model(int num_ranks, int rank) {
   return mine;
 }
 
-Telling ToTell(int num_ranks, int rank) {
+ListsToSend ToTell(int num_ranks, int rank) {
   Description description = Describe(Model(num_ranks, rank), rank);
-  return TellingOf({std::move(description.shared), std::move(description.own)});
+  return ListsToSendOf(
+      {std::move(description.shared), std::move(description.own)});
 }
 
 // What rank 0 keeps and plans with after a first save.
@@ -46,7 +47,7 @@ struct Known {
 };
 
 Known HearAll(int num_ranks) {
-  const Told before;
+  const SentLists before;
   std::vector<std::string> announcements, answers;
   for (int rank = 0; rank < num_ranks; ++rank) {
     announcements.push_back(Announce(ToTell(num_ranks, rank), before));

@@ -35,7 +35,7 @@ template <>
 inline constexpr bool std::ranges::enable_borrowed_range<Window> = true;
 
 void Compiles(belay::Tracker& tracker, const belay::Layout& layout) {
-  using belay::Leaf;
+  using belay::TrackedValue;
   std::vector<float> list(3);
   std::array<float, 3> array = {};
   std::string text;
@@ -45,7 +45,7 @@ void Compiles(belay::Tracker& tracker, const belay::Layout& layout) {
   tracker.Value("array", array);
   tracker.Value("text", text);
   tracker.Value("tensor", tensor);
-  tracker.Value("leaf", Leaf({3}, list));
+  tracker.Value("leaf", TrackedValue({3}, list));
   tracker.Value("span", std::span<float>(list));
   tracker.Value("window", Window{list.data()});
   tracker.Value("subrange", std::ranges::subrange(list.begin(), list.end()));
@@ -56,7 +56,7 @@ void Compiles(belay::Tracker& tracker, const belay::Layout& layout) {
   tracker.Child("pointer", &model);
   tracker.Child("span", std::span<float>(list));
   tracker.Child("window", Window{list.data()});
-  tracker.Child("leaf", Leaf({3}, {{0}, {3}}, list.data()));
+  tracker.Child("leaf", TrackedValue({3}, {{0}, {3}}, list.data()));
   const std::vector<float> fixed(3);
   const double number = 1;
   const Model unchanging;
@@ -98,7 +98,7 @@ void Checkpoints(const belay::Comm& comm, Model& model) {
 }
 
 void IsRefused(belay::Tracker& tracker, const belay::Layout& layout) {
-  using belay::Leaf;
+  using belay::TrackedValue;
   std::vector<float> list(3);
 #if CASE == 1  // belay borrows what it tracks: a temporary
   tracker.Value("x", std::vector<float>(3));
@@ -111,9 +111,9 @@ void IsRefused(belay::Tracker& tracker, const belay::Layout& layout) {
 #elif CASE == 5   // belay borrows what it tracks: a temporary
   tracker.Value("x", {3}, std::vector<float>(3));
 #elif CASE == 6   // belay borrows what it tracks: a temporary
-  tracker.Value("x", Leaf(std::vector<float>(3)));
+  tracker.Value("x", TrackedValue(std::vector<float>(3)));
 #elif CASE == 7   // belay borrows what it tracks: a temporary
-  tracker.Value("x", Leaf({3}, {{0}, {1}}, list.data())
+  tracker.Value("x", TrackedValue({3}, {{0}, {1}}, list.data())
                          .AddPiece({{1}, {2}}, std::vector<float>(2)));
 #elif CASE == 8   // belay borrows what it tracks: a temporary
   tracker.Value("x", std::views::single(1.0F));

@@ -21,7 +21,7 @@ struct Table {
     std::iota(rows.begin(), rows.end(), first + 6 * static_cast<float>(rank));
   }
 
-  Leaf AsLeaf() {
+  TrackedValue AsLeaf() {
     const Mesh mesh = Mesh::Create({{"rows", 2}}).value();
     return {Layout::Create(mesh, {{"rows"}, {}}).value(), {4, 3}, rows};
   }

@@ -31,10 +31,10 @@ struct Arena {
     return NumElements(Rows().LocalBox(kShape, rank)->shape);
   }
   float* Cut() { return memory.data() + length() * num_arrays++; }
-  Leaf Next() { return Leaf(Rows(), kShape, Cut()); }
+  TrackedValue Next() { return TrackedValue(Rows(), kShape, Cut()); }
   // Several of these are one object.
-  Leaf Tied() {
-    return Leaf(Rows(), kShape, length() > 0 ? memory.data() : nullptr);
+  TrackedValue Tied() {
+    return TrackedValue(Rows(), kShape, length() > 0 ? memory.data() : nullptr);
   }
 
   int rank;
@@ -136,9 +136,9 @@ TEST(EmptyPiecesTest, RanksThatHaveSomethingStillHaveToAgree) {
 TEST(EmptyPiecesTest, TiedArraysHaveOneShape) {
   std::vector<LiveGraph> lives = TrackAll(Tied);
   Arena arena(2);
-  Thing other{
-      .children = {{"a", arena.Tied()},
-                   {"b", Leaf(Rows(), {2, 4}, static_cast<float*>(nullptr))}}};
+  Thing other{.children = {{"a", arena.Tied()},
+                           {"b", TrackedValue(Rows(), {2, 4},
+                                              static_cast<float*>(nullptr))}}};
   lives[2] = *Track(2, other);
   for (const std::vector<int>& order : {std::vector{0, 1, 2}, {2, 1, 0}}) {
     const Status status = Merge(lives, order).status();
@@ -149,9 +149,9 @@ TEST(EmptyPiecesTest, TiedArraysHaveOneShape) {
 
 TEST(EmptyPiecesTest, ObjectsKeepTheirIdentity) {
   std::vector<float> none, other;
-  Thing root{.children = {{"a", Leaf(Rows(), kShape, none)},
-                          {"b", Leaf(Rows(), kShape, none)},
-                          {"c", Leaf(Rows(), kShape, other)}}};
+  Thing root{.children = {{"a", TrackedValue(Rows(), kShape, none)},
+                          {"b", TrackedValue(Rows(), kShape, none)},
+                          {"c", TrackedValue(Rows(), kShape, other)}}};
   const LiveGraph live = *Track(2, root);
   EXPECT_EQ(live.graph.nodes.size(), 3);
   for (const GraphNode& node : live.graph.nodes) EXPECT_FALSE(node.is_empty);
@@ -161,10 +161,11 @@ TEST(EmptyPiecesTest, AnArrayIsKnownByItsFirstPieceWithElements) {
   std::array<float, 3> row = {};
   const Box none = {{1, 0}, {0, 3}}, first = {{0, 0}, {1, 3}};
   float* const anything = row.data() + 2;
-  const Leaf two = Leaf(kShape, none, anything).AddPiece(first, row.data());
-  const Leaf one = Leaf(kShape, first, row.data());
+  const TrackedValue two =
+      TrackedValue(kShape, none, anything).AddPiece(first, row.data());
+  const TrackedValue one = TrackedValue(kShape, first, row.data());
   EXPECT_EQ(two.id(0), one.id(0));
-  EXPECT_EQ(Leaf(kShape, none, anything).AddPiece(none, anything).id(0),
+  EXPECT_EQ(TrackedValue(kShape, none, anything).AddPiece(none, anything).id(0),
             ObjectId());
   Thing root{.children = {{"a", one}, {"b", two}}};
   EXPECT_EQ(Track(0, root)->graph.nodes.size(), 2);
@@ -206,7 +207,7 @@ struct Trained {
   }
   Trained(const Trained&) = delete;
 
-  Leaf a, b;
+  TrackedValue a, b;
   Thing adam, root;
 };
 
@@ -262,7 +263,7 @@ TEST(EmptyPiecesTest, ASlotNeedsAVariableThatIsAChild) {
     EXPECT_THAT(std::string(Track(rank, trained.root).status().message()),
                 HasSubstr("slot \"m\" is for a variable that is no child"));
     // What is null where it has elements is a mistake, not empty.
-    const Leaf null(kShape, static_cast<float*>(nullptr));
+    const TrackedValue null(kShape, static_cast<float*>(nullptr));
     trained.adam.slots = {{"m", null, arena.Next()}};
     EXPECT_FALSE(Track(rank, trained.root).ok());
   }
@@ -357,7 +358,7 @@ TEST(EmptyPiecesTest, ArraysAreOneWhereverTheirRowsAre) {
         if (count == 0) begin = draw(2) ? nullptr : memories[rank].data();
         root.children.emplace_back(
             "n" + std::to_string(n),
-            Leaf(kShape, {{first, 0}, {count, 3}}, begin));
+            TrackedValue(kShape, {{first, 0}, {count, 3}}, begin));
       }
       StatusOr<LiveGraph> live = Track(static_cast<int>(rank), root);
       ASSERT_EQ(live.status(), absl::OkStatus());

@@ -3,7 +3,7 @@
 `Collective.` functions return agreed errors only, so that all ranks return
 together; `Local.` and `Rank 0 only.` functions, and functions without a tag,
 return their own. The tag is the one of the definition or of the declaration.
-A lambda is work that a collective function hands to one gate: it may use
+A lambda is work that a collective function hands to one agreement: it may use
 either family, but not both.
 """
 

@@ -80,7 +80,7 @@ TEST(TrackableTest, LeavesOfAllKinds) {
     t.Child("bytes", bytes);
     t.Child("tensor", tensor);
     t.Child("span", std::span<float>(memory, 6));
-    t.Child("matrix", Leaf({2, 3}, memory));
+    t.Child("matrix", TrackedValue({2, 3}, memory));
   };
   const ObjectGraph graph = Tracked(root).graph;
   std::vector<std::string> types;
@@ -99,9 +99,9 @@ TEST(TrackableTest, ArraysAreOneIfTheyBeginTogetherAndHaveOneShape) {
   float memory[6] = {};
   const auto root = [&](Tracker& t) {
     t.Child("first", memory[0]);
-    t.Child("all", Leaf({6}, memory));
+    t.Child("all", TrackedValue({6}, memory));
     t.Child("again", std::span<float>(memory, 6));
-    t.Child("too", Leaf(Shape{}, memory));
+    t.Child("too", TrackedValue(Shape{}, memory));
   };
   EXPECT_EQ(Tracked(root).graph.nodes.size(), 3);  // root, first, all
 }
@@ -235,8 +235,9 @@ TEST(TrackableTest, LaidOutPiecesAndShardedVariables) {
     EXPECT_EQ(t.rank(), 1);
     t.Value("rows", rows, {4, 3}, local);
     t.Value("table", table);
-    t.Value("pieces",
-            Leaf({8}, Box{{0}, {2}}, piece).AddPiece(Box{{4}, {2}}, piece));
+    t.Value(
+        "pieces",
+        TrackedValue({8}, Box{{0}, {2}}, piece).AddPiece(Box{{4}, {2}}, piece));
   };
   const LiveGraph live = TrackObjects(root, 1).value();
   const auto& attributes = live.graph.nodes[0].attributes;
@@ -265,7 +266,7 @@ TEST(TrackableTest, MistakesAreCollected) {
     t.Value("large", {1}, two);
     t.Value("null", {3}, static_cast<float*>(nullptr));
     t.Value(std::string("nul\0byte", 8), x);
-    t.Value("deep", Leaf({2}, Box{{1}, {2}}, two));
+    t.Value("deep", TrackedValue({2}, Box{{1}, {2}}, two));
     t.Bytes("rng", nullptr, nullptr);
   };
   const auto root = [&](Tracker& t) { t.Child("in", inner); };
@@ -349,7 +350,7 @@ TEST(TrackableTest, OpaqueStateIsFetchedAndHandedOver) {
 
 // What must not compile, and what must.
 template <typename T>
-concept CanBeValue = std::convertible_to<T, Leaf>;
+concept CanBeValue = std::convertible_to<T, TrackedValue>;
 static_assert(CanBeValue<float&> && CanBeValue<std::vector<int>&>);
 static_assert(CanBeValue<std::span<double>> && CanBeValue<std::string&>);
 static_assert(CanBeValue<const float&> && CanBeValue<std::span<const int>>);

@@ -118,7 +118,7 @@ TEST(ValueListingTest, AnEntryForNumbersTakesPrecedence) {
    public:
     std::string typestr() const override { return "doubled"; }
     Status ListForSave(int32_t& value, State& parts) const override {
-      int64_t& twice = parts.Keep(std::make_shared<int64_t>(2 * value));
+      int64_t& twice = parts.Own(std::make_shared<int64_t>(2 * value));
       parts.Add("", twice);
       return absl::OkStatus();
     }

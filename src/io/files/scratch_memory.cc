@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/catch_bad_alloc.h"
 #include "base/errno_status.h"
 #include "base/fault.h"
 #include "base/status_macros.h"
-#include "base/with_memory.h"
 #include "bytes/huge_pages.h"
 #include "format/paths.h"
 
@@ -39,7 +39,7 @@ StatusOr<ScratchMemory> ScratchMemory::Take(int64_t bytes,
   ScratchMemory scratch;
   if (bytes == 0) return scratch;
   if (dir.empty()) {
-    BELAY_RETURN_IF_ERROR(WithMemory(
+    BELAY_RETURN_IF_ERROR(CatchBadAlloc(
         absl::StrFormat("the part of this rank (need %d bytes)", bytes), [&] {
           scratch.memory_ = NewBytes(bytes);
           return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Telling belay's files from those of others, before anything is removed.
+// ListsToSend belay's files from those of others, before anything is removed.
 
 #ifndef BELAY_IO_STEPS_OWN_FILES_H_
 #define BELAY_IO_STEPS_OWN_FILES_H_

@@ -1,9 +1,9 @@
 // Delivering: what one rank reads reaches all ranks that want it.
 //
-// In rounds, each of two steps with a gate in between: every rank reads a
+// In rounds, each of two steps with an agreement in between: every rank reads a
 // portion of its stream into memory that its node shares, and sends what other
 // nodes want of it; then every rank copies what it wants. Two portions of a
-// stream take turns, so that one gate per round is enough. See
+// stream take turns, so that one agreement per round is enough. See
 // plan/restore/streams.h.
 
 #ifndef BELAY_IO_TRANSFER_DELIVER_H_

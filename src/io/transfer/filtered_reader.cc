@@ -4,8 +4,8 @@
 #include <mutex>
 
 #include "absl/strings/str_format.h"
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
-#include "base/with_memory.h"
 #include "bytes/wire.h"
 #include "geometry/runs.h"
 #include "hdf5/dataset.h"
@@ -59,7 +59,7 @@ Status FilteredReader::ReadChunk(const std::string& path,
   }
   BELAY_RETURN_IF_ERROR(h5::CheckCanRead(dataset.filters));
   const int64_t bytes = NumElements(chunk.box.shape) * DTypeSize(dataset.dtype);
-  BELAY_RETURN_IF_ERROR(WithMemory("a chunk", [&] {
+  BELAY_RETURN_IF_ERROR(CatchBadAlloc("a chunk", [&] {
     chunk.bytes = MakeRoom(bytes);
     chunk.bytes.resize(bytes);
     return absl::OkStatus();

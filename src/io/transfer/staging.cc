@@ -1,7 +1,7 @@
 #include "io/transfer/staging.h"
 
+#include "base/catch_bad_alloc.h"
 #include "base/text.h"
-#include "base/with_memory.h"
 #include "bytes/element_conversion.h"
 #include "bytes/huge_pages.h"
 #include "bytes/stream_copy.h"
@@ -83,7 +83,7 @@ Status Staging::Start(int64_t bytes, std::string_view key,
                       int64_t file_offset) {
   taken_ = file_offset % kPlaces;
   if (bytes == 0 || bytes <= size_) return absl::OkStatus();
-  return WithMemory(Cat(bytes, " bytes to stage \"", key, "\""), [&] {
+  return CatchBadAlloc(Cat(bytes, " bytes to stage \"", key, "\""), [&] {
     size_ = 0;
     memory_ = nullptr;  // first: never both at once
     memory_ = NewBytes(bytes + 2 * kPlaces);

@@ -56,9 +56,9 @@ void StartWriteback(std::span<const IoSegment> segments, PosixFile& file) {
   file.StartWriteback(begin, end - begin);
 }
 
-// Writes round by round. Ranks meet at a gate of ours before each call that
-// waits for all: there a rank that is early sleeps, inside MPI it would keep a
-// core busy that the others need. Collective; agreed.
+// Writes round by round. Ranks meet at an agreement of ours before each call
+// that waits for all: there a rank that is early sleeps, inside MPI it would
+// keep a core busy that the others need. Collective; agreed.
 Status WriteRounds(Team& team, const WriteJob& job, MpiFile& file,
                    PosixFile& synced, WriteCounts& counts) {
   Status first;

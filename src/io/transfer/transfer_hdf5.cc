@@ -2,8 +2,8 @@
 #include <cstring>
 
 #include "absl/strings/str_format.h"
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
-#include "base/with_memory.h"
 #include "geometry/runs.h"
 #include "hdf5/file.h"
 #include "io/files/posix_file.h"
@@ -57,7 +57,7 @@ class Orders {
     const std::vector<WriteOrder>& orders = job_.writes.orders;
     if (next_ == orders.size() || orders[next_].dataset != dataset) return call;
     const WriteOrder& order = orders[next_++];
-    status_.Update(WithMemory("elements to pack", [&]() -> Status {
+    status_.Update(CatchBadAlloc("elements to pack", [&]() -> Status {
       BELAY_RETURN_IF_ERROR(
           staging_.Start(StagedBytes(formed_, order.shard, order.box),
                          job_.shards[order.shard].key));
@@ -223,7 +223,7 @@ Status ReadBackFiltered(const WriteJob& job) {
   Staging staging;
   std::string buffer;
   for (const WriteOrder& order : job.writes.orders) {
-    BELAY_RETURN_IF_ERROR(WithMemory("elements to read back", [&] {
+    BELAY_RETURN_IF_ERROR(CatchBadAlloc("elements to read back", [&] {
       return CompareOrder(job, order, file, staging, buffer);
     }));
   }

@@ -2,8 +2,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
-#include "base/with_memory.h"
 #include "bytes/huge_pages.h"
 #include "io/files/posix_file.h"
 #include "io/transfer/file_domains.h"
@@ -161,7 +161,7 @@ Status WriteReceived(TwoPhaseRun& run, const ReceivedBytes& received,
   if (run.meanwhile) {
     BELAY_RETURN_IF_ERROR(std::exchange(run.meanwhile, nullptr)());
   }
-  return WithMemory("the order of segments", [&] {
+  return CatchBadAlloc("the order of segments", [&] {
     int64_t count = std::ssize(segments);
     for (std::span<const std::byte> message : received.FromAll()) {
       count += CountOf(message);
@@ -203,7 +203,7 @@ Status WritePortion(Team& team, TwoPhaseRun& run, const Segments& mine,
       CutIntoDomains(team, least[0], -least[1], mine, BordersOf(run.job)));
   Segments kept;
   std::vector<std::span<const std::byte>> to;
-  run.first.Update(WithMemory("pieces on their way", [&]() -> Status {
+  run.first.Update(CatchBadAlloc("pieces on their way", [&]() -> Status {
     to = Pack(team, mine, starts, run.sent, kept);
     return absl::OkStatus();
   }));
@@ -224,7 +224,7 @@ Status WriteRounds(Team& team, TwoPhaseRun& run, WriteCounts& counts) {
     for (bool more = true; more;) {
       team.deadline.GoOn();  // a long save is no hang
       Segments mine;
-      run.first.Update(WithMemory("a list of segments", [&]() -> Status {
+      run.first.Update(CatchBadAlloc("a list of segments", [&]() -> Status {
         BELAY_ASSIGN_OR_RETURN(mine, portions.Next(round));
         return absl::OkStatus();
       }));

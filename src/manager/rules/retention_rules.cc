@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "belay/retention_policy.h"
 
@@ -291,7 +291,8 @@ StatusOr<std::vector<bool>> ApplyRetention(const RetentionPolicy& policy,
                         "`keep`",
                         policy.description));
   }
-  StatusOr<Flags> flags = Guarded([&] { return policy.keep(steps, now); });
+  StatusOr<Flags> flags =
+      CatchExceptions([&] { return policy.keep(steps, now); });
   if (!flags.ok()) {
     return Status(
         flags.status().code(),

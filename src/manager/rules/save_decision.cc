@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 
 namespace belay {
@@ -81,7 +81,7 @@ StatusOr<std::string> AgainstRules(const ManagerOptions& options,
                                    int64_t step) {
   if (options.should_save) {
     const StatusOr<bool> save =
-        Guarded([&] { return options.should_save(step, latest); });
+        CatchExceptions([&] { return options.should_save(step, latest); });
     if (!save.ok()) {
       return absl::InternalError(
           absl::StrCat("should_save: ", save.status().message()));

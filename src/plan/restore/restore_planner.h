@@ -27,7 +27,7 @@ struct ReadRules {
 };
 
 // kAuto shares reads where that saves so many bytes: for each rank, whose
-// shared memory has to be made, and for each round, which ends at a gate.
+// shared memory has to be made, and for each round, which ends at an agreement.
 inline constexpr int64_t kLeastSavedPerRank = int64_t{1} << 20;
 inline constexpr int64_t kLeastSavedPerRound = int64_t{256} << 10;
 // A request that is saved counts as so many bytes.

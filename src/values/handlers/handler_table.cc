@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "base/text.h"
 #include "base/type_name.h"
 #include "plan/stored/stored_values.h"
@@ -24,7 +24,7 @@ StatusOr<std::string> CheckEntry(const HandlerEntry& added) {
   };
   if (added.handler == nullptr) return bad("the handler is null");
   StatusOr<std::string> typestr =
-      Guarded([&] { return added.handler->typestr(); });
+      CatchExceptions([&] { return added.handler->typestr(); });
   if (!typestr.ok()) return bad(std::string(typestr.status().message()));
   if (typestr->empty()) return bad("its typestr is empty");
   if (typestr->find('\0') != typestr->npos) {
@@ -37,7 +37,7 @@ StatusOr<std::string> CheckEntry(const HandlerEntry& added) {
   }
   if (added.options.accepts == nullptr) return typestr;
   const StatusOr<bool> accepts =
-      Guarded([&] { return added.options.accepts(added.type); });
+      CatchExceptions([&] { return added.options.accepts(added.type); });
   if (!accepts.ok()) return bad(std::string(accepts.status().message()));
   if (!*accepts) return bad("it is not for its own type");
   return typestr;

@@ -104,7 +104,7 @@ Status NoneHandler::ListForRestore(std::monostate&, const StoredValue& stored,
 
 Status StringsHandler::ListForSave(std::vector<std::string>& value,
                                    State& parts) const {
-  Texts& texts = parts.Keep(std::make_shared<Texts>());
+  Texts& texts = parts.Own(std::make_shared<Texts>());
   for (const std::string& text : value) {
     texts.bytes.insert(texts.bytes.end(), text.begin(), text.end());
     texts.ends.push_back(std::ssize(texts.bytes));
@@ -120,7 +120,7 @@ Status StringsHandler::ListForRestore(std::vector<std::string>&,
   const ValuePart* bytes = FindVector(stored, "bytes", DType::kU8);
   const ValuePart* ends = FindVector(stored, "ends", DType::kI64);
   if (bytes == nullptr || ends == nullptr) return NotStored(stored, "strings");
-  Texts& texts = parts.Keep(std::make_shared<Texts>());
+  Texts& texts = parts.Own(std::make_shared<Texts>());
   texts.bytes.resize(static_cast<size_t>(bytes->shape[0]));
   texts.ends.resize(static_cast<size_t>(ends->shape[0]));
   parts.Add("bytes", texts.bytes);
@@ -130,7 +130,7 @@ Status StringsHandler::ListForRestore(std::vector<std::string>&,
 
 Status StringsHandler::Received(std::vector<std::string>& value,
                                 const StoredValue&, int, State& more) const {
-  const Texts& texts = more.Kept<Texts>(0);
+  const Texts& texts = more.Owned<Texts>(0);
   const int64_t size = std::ssize(texts.bytes);
   int64_t last = 0;
   for (const int64_t end : texts.ends) {
@@ -150,7 +150,7 @@ Status StringsHandler::Received(std::vector<std::string>& value,
 }
 
 Status BoolsHandler::ListForSave(std::vector<bool>& value, State& parts) const {
-  Bits& bits = parts.Keep(std::make_shared<Bits>());
+  Bits& bits = parts.Own(std::make_shared<Bits>());
   if (!packed_) {
     bits.assign(value.begin(), value.end());
   } else {
@@ -171,7 +171,7 @@ Status BoolsHandler::ListForRestore(std::vector<bool>&,
   const ValuePart* part =
       packed != nullptr ? packed : FindVector(stored, "", DType::kBool);
   if (part == nullptr) return NotStored(stored, "bools");
-  Bits& bits = parts.Keep(std::make_shared<Bits>());
+  Bits& bits = parts.Own(std::make_shared<Bits>());
   bits.resize(static_cast<size_t>(part->shape[0]));
   AddBools(bits, packed != nullptr, parts);
   return absl::OkStatus();
@@ -180,7 +180,7 @@ Status BoolsHandler::ListForRestore(std::vector<bool>&,
 Status BoolsHandler::Received(std::vector<bool>& value,
                               const StoredValue& stored, int,
                               State& more) const {
-  const Bits& bits = more.Kept<Bits>(0);
+  const Bits& bits = more.Owned<Bits>(0);
   if (stored.Find("bits") == nullptr) {
     value.assign(bits.begin(), bits.end());
     return absl::OkStatus();

@@ -3,7 +3,7 @@
 #include <mutex>
 
 #include "absl/strings/str_join.h"
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "base/text.h"
 #include "base/type_name.h"
 #include "values/handlers/handler_table.h"
@@ -40,7 +40,7 @@ Status TypeHandlerRegistry::Add(HandlerEntry entry) {
 StatusOr<TypeHandlerPtr> TypeHandlerRegistry::Get(std::type_index type) const {
   const auto entries = table();
   const StatusOr<const HandlerTable::Entry*> found =
-      Guarded([&] { return entries->Find(type); });
+      CatchExceptions([&] { return entries->Find(type); });
   if (!found.ok()) return found.status();
   if (*found != nullptr) return (*found)->handler;
   return absl::NotFoundError(Cat("find type handler \"", TypeName(type),

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/guarded.h"
+#include "base/catch_bad_alloc.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/with_memory.h"
 #include "belay/rows.h"
 #include "bytes/huge_pages.h"
 #include "plan/stored/stored_rows.h"
@@ -60,7 +60,7 @@ StatusOr<Shard> TakeBlock(int rank, int num_ranks, IdBlock& block) {
   block.first = FirstOfEven(block.total, place, holders);
   block.count = FirstOfEven(block.total, place + 1, holders) - block.first;
   const int64_t bytes = block.count * RowBytes(block.shard);
-  BELAY_RETURN_IF_ERROR(WithMemory(
+  BELAY_RETURN_IF_ERROR(CatchBadAlloc(
       Cat("\"", block.shard.key, "\": ", bytes, " bytes of rows"), [&] {
         block.rows = NewBytes(std::max<int64_t>(1, bytes));
         return absl::OkStatus();
@@ -136,7 +136,7 @@ StatusOr<std::vector<int64_t>> IdsOf(std::string_view operation,
   const RankRows& rows = *block.shard.rows;
   std::vector<int64_t> ids(static_cast<size_t>(slice.end - slice.begin));
   const auto first = static_cast<size_t>(slice.begin);
-  const Status asked = Guarded([&] {
+  const Status asked = CatchExceptions([&] {
     for (size_t i = 0; i < ids.size(); ++i) ids[i] = rows.id(first + i);
     return absl::OkStatus();
   });
@@ -155,7 +155,7 @@ StatusOr<std::vector<int64_t>> IdsOf(std::string_view operation,
 }
 
 Status CountIds(std::string_view operation, IdBlock& block) {
-  const Status counted = Guarded([&] {
+  const Status counted = CatchExceptions([&] {
     block.num_ids = static_cast<int64_t>(block.shard.rows->num_ids());
     return absl::OkStatus();
   });

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "belay/rows.h"
@@ -29,7 +29,8 @@ StatusOr<std::vector<int32_t>> OwnersOf(const Shard& shard, int num_ranks) {
   const auto* row = static_cast<const char*>(shard.data);
   std::vector<int32_t> owners(static_cast<size_t>(shard.box.shape[0]));
   for (size_t i = 0; i < owners.size(); ++i, row += RowBytesInMemory(shard)) {
-    const StatusOr<int> owner = Guarded([&] { return shard.rows->owner(row); });
+    const StatusOr<int> owner =
+        CatchExceptions([&] { return shard.rows->owner(row); });
     if (!owner.ok()) {
       return Status(owner.status().code(),
                     Cat("restore \"", shard.key, "\": the function `owner`: ",

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/guarded.h"
+#include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "values/struct_layout.h"
@@ -56,7 +56,7 @@ StatusOr<RowSpan> ChosenRange(const FoundRows& found, const RankRows& rows,
                               int rank, int num_ranks) {
   const auto saved = static_cast<int>(found.ranks.ranks);
   const StatusOr<int> named =
-      Guarded([&] { return rows.source(rank, num_ranks, saved); });
+      CatchExceptions([&] { return rows.source(rank, num_ranks, saved); });
   if (!named.ok()) {
     return Status(named.status().code(),
                   Cat("restore \"", StoredKeyOfId(found.id),

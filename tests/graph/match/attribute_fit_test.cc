@@ -52,7 +52,7 @@ TEST(AttributeFitTest, WhatMayDiffer) {
     return match.rank_match;
   };
   const Tolerance dtype{.dtype = true}, lengths{.lengths = true};
-  const Leaf matrix(Shape{1, 1}, one);
+  const TrackedValue matrix(Shape{1, 1}, one);
   EXPECT_EQ(matched(two, one, lengths).conversions.size(), 1);
   EXPECT_EQ(matched(two, one, dtype).mismatches.size(), 1);
   EXPECT_EQ(matched(one, wide, dtype).conversions.size(), 1);

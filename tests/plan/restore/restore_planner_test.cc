@@ -5,7 +5,7 @@
 
 #include "bytes/checksum.h"
 #include "model_testing.h"
-#include "plan/restore/own_reads.h"
+#include "plan/restore/local_reads.h"
 #include "plan/save/save_planner.h"
 
 namespace belay::restore_planner_test {
@@ -241,13 +241,13 @@ RestorePlan PlanDivided(const SavedCheckpoint& saved,
   DividedWants wants =
       DivideWants(saved, ToListed(wanted), Dividing::kAllThatCanBe);
   RestorePlan plan = PlanRestore(saved, wants.central).value();
-  AddOwnArrays(saved, wants, plan);
+  AddLocalArrays(saved, wants, plan);
   for (size_t rank = 0; rank < wanted.size(); ++rank) {
     std::vector<WantedBox> boxes;
     for (const ShardInfo& shard : wanted[rank].shards) {
       boxes.push_back({.key = shard.key, .box = &shard.box});
     }
-    AddOwnReads(wants.stacked, boxes, plan.ranks[rank]);
+    AddLocalReads(wants.stacked, boxes, plan.ranks[rank]);
   }
   return plan;
 }

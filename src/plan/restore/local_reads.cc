@@ -1,4 +1,4 @@
-#include "plan/restore/own_reads.h"
+#include "plan/restore/local_reads.h"
 
 #include <algorithm>
 #include <tuple>
@@ -7,16 +7,16 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "bytes/checksum.h"
-#include "plan/restore/read_place.h"
 #include "plan/restore/shared_reads.h"
+#include "plan/restore/sort_reads.h"
 
 namespace belay {
 namespace {
 
 using ToldShards = std::vector<ToldShard>;
 
-// Telling all ranks of an array may take so many bytes for each order that rank
-// 0 would send otherwise. An order takes about 100.
+// ListsToSend all ranks of an array may take so many bytes for each order that
+// rank 0 would send otherwise. An order takes about 100.
 constexpr int64_t kMostToldPerOrder = 400;
 // Own arrays have at least so many times the bytes of what rank 0 plans.
 constexpr int64_t kLeastOwnToRest = 16;
@@ -211,8 +211,8 @@ DividedWants DivideWants(const SavedCheckpoint& saved,
   return wants;
 }
 
-void AddOwnArrays(const SavedCheckpoint& saved, DividedWants& wants,
-                  RestorePlan& plan) {
+void AddLocalArrays(const SavedCheckpoint& saved, DividedWants& wants,
+                    RestorePlan& plan) {
   for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     const std::vector<int32_t>& numbers = wants.numbers[rank];
     RankReads& reads = plan.ranks[rank];
@@ -228,8 +228,8 @@ void AddOwnArrays(const SavedCheckpoint& saved, DividedWants& wants,
   }
 }
 
-void AddOwnReads(const std::vector<StackedArray>& stacked,
-                 const std::vector<WantedBox>& wanted, RankReads& reads) {
+void AddLocalReads(const std::vector<StackedArray>& stacked,
+                   const std::vector<WantedBox>& wanted, RankReads& reads) {
   if (stacked.empty()) return;
   absl::flat_hash_map<std::string_view, const StackedArray*> by_key;
   for (const StackedArray& array : stacked) by_key.emplace(array.key(), &array);

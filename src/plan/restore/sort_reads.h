@@ -1,7 +1,7 @@
 // Read places: the order in which a rank reads.
 
-#ifndef BELAY_PLAN_RESTORE_READ_PLACE_H_
-#define BELAY_PLAN_RESTORE_READ_PLACE_H_
+#ifndef BELAY_PLAN_RESTORE_SORT_READS_H_
+#define BELAY_PLAN_RESTORE_SORT_READS_H_
 
 #include <vector>
 
@@ -15,4 +15,4 @@ void SortReads(std::vector<ReadOrder>& orders);
 
 }  // namespace belay
 
-#endif  // BELAY_PLAN_RESTORE_READ_PLACE_H_
+#endif  // BELAY_PLAN_RESTORE_SORT_READS_H_

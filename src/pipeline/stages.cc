@@ -1,4 +1,4 @@
-#include "pipeline/stations.h"
+#include "pipeline/stages.h"
 
 #include <sys/resource.h>
 
@@ -26,7 +26,7 @@ void TakeStripes(std::span<const int64_t> sums, TransferCounters& counters) {
 
 }  // namespace
 
-void Stations::Enter(std::string_view name, std::span<const std::string> work) {
+void Stages::Enter(std::string_view name, std::span<const std::string> work) {
   const auto now = std::chrono::steady_clock::now();
   if (times_.size() > num_before_) {
     times_.back().seconds = std::chrono::duration<double>(now - since_).count();
@@ -36,7 +36,7 @@ void Stations::Enter(std::string_view name, std::span<const std::string> work) {
   team_.deadline.Enter(name, work);
 }
 
-std::vector<StationTime> Stations::Finish() {
+std::vector<StageTime> Stages::Finish() {
   Enter("clean up");
   times_.pop_back();
   return std::move(times_);
@@ -85,7 +85,7 @@ Status CombineCounters(Team& team, TransferCounters& mine,
                                   team.messages + 1,    mine.peak_memory_bytes,
                                   team.agreement_bytes, mine.staged_bytes};
   const size_t num_counters = largest.size();
-  for (const StationTime& time : mine.stations) {
+  for (const StageTime& time : mine.stages) {
     largest.push_back(static_cast<int64_t>(time.seconds * 1e9));
   }
   BELAY_RETURN_IF_AGREED(MaxAll(team, largest));
@@ -95,8 +95,8 @@ Status CombineCounters(Team& team, TransferCounters& mine,
   mine.peak_memory_bytes = largest[3];
   mine.agreement_bytes = largest[4];
   mine.staged_bytes = largest[5];
-  for (size_t i = 0; i < mine.stations.size(); ++i) {
-    mine.stations[i].seconds =
+  for (size_t i = 0; i < mine.stages.size(); ++i) {
+    mine.stages[i].seconds =
         static_cast<double>(largest[num_counters + i]) * 1e-9;
   }
   return absl::OkStatus();

@@ -1,28 +1,28 @@
-#include "pipeline/tell_together.h"
+#include "pipeline/gather_lists.h"
 
 #include <string>
 #include <utility>
 
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
-#include "base/with_memory.h"
 
 namespace belay {
 
-StatusOr<Briefed> TellTogether(
-    Team& team, std::vector<Entries> lists, Told& told,
+StatusOr<Briefed> GatherLists(
+    Team& team, std::vector<Entries> lists, SentLists& sent_lists,
     absl::FunctionRef<StatusOr<Briefing>(const Heard&)> answer) {
-  Telling now = TellingOf(std::move(lists));
-  const std::string announced = Announce(now, told);
+  ListsToSend now = ListsToSendOf(std::move(lists));
+  const std::string announced = Announce(now, sent_lists);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> announcements,
                                 Gather(team, announced));
-  const std::vector<std::string> asks = AskFor(announcements, told);
+  const std::vector<std::string> asks = AskFor(announcements, sent_lists);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string ask, Scatter(team, asks));
   std::string reference;
   if (NeedsReference(ask)) {
     if (team.is_root()) reference = ReferenceOf(now);
     BELAY_RETURN_IF_AGREED(Broadcast(team, reference));
   }
-  const std::string mine = Answer(ask, reference, now, told);
+  const std::string mine = Answer(ask, reference, now, sent_lists);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> answers,
                                 Gather(team, mine));
   team.agreement_bytes += std::ssize(announced) + std::ssize(mine);
@@ -33,25 +33,25 @@ StatusOr<Briefed> TellTogether(
   Heard heard;
   const auto listen = [&]() -> StatusOr<Briefing> {
     BELAY_ASSIGN_OR_RETURN(heard,
-                           Hear(announcements, asks, answers, now, told));
+                           Hear(announcements, asks, answers, now, sent_lists));
     return answer(heard);
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(Briefed briefed, FromRootInParts(team, [&] {
-                                  return WithMemory("what all ranks have",
-                                                    listen);
+                                  return CatchBadAlloc("what all ranks have",
+                                                       listen);
                                 }));
-  told.heard = std::move(heard.lists);
-  told.mine = std::move(now.hashes);
+  sent_lists.heard = std::move(heard.lists);
+  sent_lists.mine = std::move(now.hashes);
   return briefed;
 }
 
-StatusOr<Briefed> DescribeTogether(
-    Team& team, const RankShards& mine, Told& told,
+StatusOr<Briefed> GatherDescriptions(
+    Team& team, const RankShards& mine, SentLists& sent_lists,
     absl::FunctionRef<StatusOr<Briefing>(const ListedRanks&)> answer) {
   Description description = Describe(mine, team.rank());
-  return TellTogether(
-      team, {std::move(description.shared), std::move(description.own)}, told,
-      [&](const Heard& heard) -> StatusOr<Briefing> {
+  return GatherLists(
+      team, {std::move(description.shared), std::move(description.own)},
+      sent_lists, [&](const Heard& heard) -> StatusOr<Briefing> {
         BELAY_ASSIGN_OR_RETURN(const ListedRanks listed, ListRanks(heard));
         return answer(listed);
       });

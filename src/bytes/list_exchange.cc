@@ -1,4 +1,4 @@
-#include "bytes/telling.h"
+#include "bytes/list_exchange.h"
 
 #include <cstring>
 #include <utility>
@@ -28,7 +28,7 @@ enum class Ask : char {
 // What an ask has for each list, behind whether the reference is needed.
 Ask AskOf(const std::string& ask, size_t list) { return Ask{ask[1 + list]}; }
 
-Hashes HashesBefore(const Told& before, size_t list) {
+Hashes HashesBefore(const SentLists& before, size_t list) {
   return list < before.mine.size() ? before.mine[list] : Hashes();
 }
 
@@ -100,13 +100,13 @@ StatusOr<Entries> TakeList(Ask ask, const Announced& announced,
 
 }  // namespace
 
-Telling TellingOf(std::vector<Entries> lists) {
-  Telling now{.lists = std::move(lists), .hashes = {}};
+ListsToSend ListsToSendOf(std::vector<Entries> lists) {
+  ListsToSend now{.lists = std::move(lists), .hashes = {}};
   for (const Entries& list : now.lists) now.hashes.push_back(HashesOf(list));
   return now;
 }
 
-std::string Announce(const Telling& now, const Told& before) {
+std::string Announce(const ListsToSend& now, const SentLists& before) {
   WireWriter out;
   for (size_t i = 0; i < now.lists.size(); ++i) {
     out.Put(Announced{.now = FingerprintOf(now.hashes[i]),
@@ -116,7 +116,7 @@ std::string Announce(const Telling& now, const Told& before) {
 }
 
 std::vector<std::string> AskFor(const std::vector<std::string>& announcements,
-                                const Told& before) {
+                                const SentLists& before) {
   const std::vector<std::vector<Announced>> ranks = Decode(announcements);
   const size_t num_lists = ranks.empty() ? 0 : ranks[0].size();
   std::vector<std::string> asks(ranks.size(), std::string(1, '\0'));
@@ -135,14 +135,14 @@ std::vector<std::string> AskFor(const std::vector<std::string>& announcements,
 
 bool NeedsReference(const std::string& ask) { return ask[0] != '\0'; }
 
-std::string ReferenceOf(const Telling& root) {
+std::string ReferenceOf(const ListsToSend& root) {
   const Hashes& hashes = root.hashes[0];
   return {reinterpret_cast<const char*>(hashes.data()),
           hashes.size() * sizeof(Hash128)};
 }
 
 std::string Answer(const std::string& ask, const std::string& reference,
-                   const Telling& now, const Told& before) {
+                   const ListsToSend& now, const SentLists& before) {
   WireWriter out;
   for (size_t i = 0; i < now.lists.size(); ++i) {
     const Ask how = AskOf(ask, i);
@@ -161,7 +161,7 @@ std::string Answer(const std::string& ask, const std::string& reference,
 StatusOr<Heard> Hear(const std::vector<std::string>& announcements,
                      const std::vector<std::string>& asks,
                      const std::vector<std::string>& answers,
-                     const Telling& root, const Told& before) {
+                     const ListsToSend& root, const SentLists& before) {
   const std::vector<std::vector<Announced>> ranks = Decode(announcements);
   Heard heard;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {

@@ -1,4 +1,4 @@
-#include "base/quiet_thread.h"
+#include "base/thread_without_signals.h"
 
 #include <csignal>
 #include <system_error>
@@ -6,7 +6,7 @@
 
 namespace belay {
 
-std::thread StartQuietThread(std::function<void()> work) {
+std::thread StartThreadWithoutSignals(std::function<void()> work) {
   // A new thread inherits the mask of the one that starts it.
   sigset_t all;
   sigset_t before;

@@ -1,5 +1,5 @@
 // What travels to rank 0, counted for any number of simulated ranks.
-#include "bytes/telling.h"
+#include "bytes/list_exchange.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,47 +10,50 @@
 #include "absl/strings/str_cat.h"
 #include "model_testing.h"
 
-namespace belay::telling_test {
+namespace belay::list_exchange_test {
 namespace {
 
 using Bytes = std::vector<int64_t>;  // of the answer of each rank
 
-Telling ToTell(const RankShards& mine, size_t rank) {
+ListsToSend ToTell(const RankShards& mine, size_t rank) {
   Description description = Describe(mine, static_cast<int>(rank));
-  return TellingOf({std::move(description.shared), std::move(description.own)});
+  return ListsToSendOf(
+      {std::move(description.shared), std::move(description.own)});
 }
 
 // Ranks that tell rank 0 again and again what they list.
 class World {
  public:
-  explicit World(size_t num_ranks) : told(num_ranks) {}
+  explicit World(size_t num_ranks) : sent_lists(num_ranks) {}
 
   // Tells what `lists` has; returns what each rank has answered.
   Bytes Tell(const std::vector<RankShards>& lists) {
-    std::vector<Telling> now;
+    std::vector<ListsToSend> now;
     std::vector<std::string> announcements, answers;
     Bytes bytes;
-    for (size_t rank = 0; rank < told.size(); ++rank) {
+    for (size_t rank = 0; rank < sent_lists.size(); ++rank) {
       now.push_back(ToTell(lists[rank], rank));
-      announcements.push_back(Announce(now[rank], told[rank]));
+      announcements.push_back(Announce(now[rank], sent_lists[rank]));
       EXPECT_EQ(announcements.back().size(), 64u);
     }
-    const std::vector<std::string> asks = AskFor(announcements, told[0]);
+    const std::vector<std::string> asks = AskFor(announcements, sent_lists[0]);
     const std::string reference =
         NeedsReference(asks[0]) ? ReferenceOf(now[0]) : "";
     reference_bytes = std::ssize(reference);
-    for (size_t rank = 0; rank < told.size(); ++rank) {
+    for (size_t rank = 0; rank < sent_lists.size(); ++rank) {
       EXPECT_EQ(asks[rank].size(), 3u);
-      answers.push_back(Answer(asks[rank], reference, now[rank], told[rank]));
+      answers.push_back(
+          Answer(asks[rank], reference, now[rank], sent_lists[rank]));
       bytes.push_back(std::ssize(answers.back()));
     }
-    StatusOr<Heard> heard = Hear(announcements, asks, answers, now[0], told[0]);
+    StatusOr<Heard> heard =
+        Hear(announcements, asks, answers, now[0], sent_lists[0]);
     EXPECT_TRUE(heard.ok()) << heard.status();
     listed = ListRanks(*heard).value();
     ExpectHeard(lists);
-    told[0].heard = std::move(heard->lists);
-    for (size_t rank = 0; rank < told.size(); ++rank) {
-      told[rank].mine = now[rank].hashes;
+    sent_lists[0].heard = std::move(heard->lists);
+    for (size_t rank = 0; rank < sent_lists.size(); ++rank) {
+      sent_lists[rank].mine = now[rank].hashes;
     }
     return bytes;
   }
@@ -58,7 +61,7 @@ class World {
   // The bytes of what rank 0 keeps.
   int64_t KeptBytes() const {
     int64_t bytes = 0;
-    for (const auto& [fingerprint, list] : told[0].heard) {
+    for (const auto& [fingerprint, list] : sent_lists[0].heard) {
       for (const std::string& entry : list) bytes += std::ssize(entry);
     }
     return bytes;
@@ -72,7 +75,7 @@ class World {
     return shards;
   }
 
-  std::vector<Told> told;
+  std::vector<SentLists> sent_lists;
   ListedRanks listed;
   int64_t reference_bytes = 0;
 
@@ -121,7 +124,7 @@ std::vector<RankShards> Model(int num_ranks, int num_arrays = 1000) {
   return ranks;
 }
 
-TEST(TellingTest, WhatTravelsAndIsKeptDoesNotGrowWithTheRanks) {
+TEST(ListExchangeTest, WhatTravelsAndIsKeptDoesNotGrowWithTheRanks) {
   int64_t sent = 0, kept = 0;
   for (const int num_ranks : {8, 64, 1024}) {
     World world(num_ranks);
@@ -138,7 +141,7 @@ TEST(TellingTest, WhatTravelsAndIsKeptDoesNotGrowWithTheRanks) {
   EXPECT_LE(sent, 1001 * 110);
 }
 
-TEST(TellingTest, ChangesAreWhatTravels) {
+TEST(ListExchangeTest, ChangesAreWhatTravels) {
   constexpr int kRanks = 16;
   using Change = std::function<void(RankShards&, int)>;
   const std::vector<Change> changes = {
@@ -176,7 +179,7 @@ TEST(TellingTest, ChangesAreWhatTravels) {
   }
 }
 
-TEST(TellingTest, WhatIsOddTravelsAlone) {
+TEST(ListExchangeTest, WhatIsOddTravelsAlone) {
   std::vector<RankShards> piece = Model(8);
   piece[3].shards.insert(piece[3].shards.begin() + 500, {.key = "odd",
                                                          .dtype = DType::kF32,
@@ -203,7 +206,7 @@ TEST(TellingTest, WhatIsOddTravelsAlone) {
 }
 
 // Stages of a pipeline have nothing in common.
-TEST(TellingTest, ListsOfDifferentRanksTravelOnceEach) {
+TEST(ListExchangeTest, ListsOfDifferentRanksTravelOnceEach) {
   World world(8);
   std::vector<RankShards> lists = Model(8, 10);
   for (size_t rank = 0; rank < 8; ++rank) {
@@ -218,31 +221,31 @@ TEST(TellingTest, ListsOfDifferentRanksTravelOnceEach) {
 }
 
 // Whoever has nothing to compare with compares with what rank 0 has.
-TEST(TellingTest, ARankThatHasLostItsListIsNoticed) {
+TEST(ListExchangeTest, ARankThatHasLostItsListIsNoticed) {
   const std::vector<RankShards> model = Model(8);
   World world(8);
   const int64_t all = Sum(world.Tell(model));
-  world.told[5] = {};
+  world.sent_lists[5] = {};
   EXPECT_EQ(Sum(world.Tell(model)), 0) << "rank 0 knows this list";
   std::vector<RankShards> other = model;
   other[5].shards.pop_back();
-  world.told[5] = {};
+  world.sent_lists[5] = {};
   EXPECT_LE(Sum(world.Tell(other)), 400);
   EXPECT_EQ(world.reference_bytes, 16 * 1002);
-  world.told[2] = {};
+  world.sent_lists[2] = {};
   for (RankShards& rank : other) rank.shards[0].dtype = DType::kI8;
   EXPECT_LE(Sum(world.Tell(other)), 400) << "another rank tells it as well";
-  world.told[0] = {};
+  world.sent_lists[0] = {};
   const Bytes bytes = world.Tell(other);
   EXPECT_GE(bytes[0], all - 100) << "rank 0 knows nothing but its own";
   EXPECT_LE(Sum(bytes) - bytes[0], 400);
   EXPECT_EQ(Sum(world.Tell(other)), 0);
 }
 
-TEST(TellingTest, AnswersToSomethingElseAreRefused) {
-  const Told before;
-  const Telling now = ToTell(Model(4, 2)[0], 0);
-  const Telling other = ToTell(Model(4, 3)[0], 0);
+TEST(ListExchangeTest, AnswersToSomethingElseAreRefused) {
+  const SentLists before;
+  const ListsToSend now = ToTell(Model(4, 2)[0], 0);
+  const ListsToSend other = ToTell(Model(4, 3)[0], 0);
   const std::vector<std::string> announced = {Announce(now, before)};
   const std::vector<std::string> asks = AskFor(announced, before);
   const auto hear = [&](const std::string& answer) {
@@ -254,4 +257,4 @@ TEST(TellingTest, AnswersToSomethingElseAreRefused) {
 }
 
 }  // namespace
-}  // namespace belay::telling_test
+}  // namespace belay::list_exchange_test

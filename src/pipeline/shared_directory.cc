@@ -1,4 +1,4 @@
-#include "pipeline/sight.h"
+#include "pipeline/shared_directory.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -37,13 +37,14 @@ std::string BlindHosts(const std::vector<std::string>& all) {
 
 }  // namespace
 
-double SightSeconds(double deadline_seconds) {
+double SharedDirectorySeconds(double deadline_seconds) {
   return deadline_seconds > 0 ? std::min(kMostSeconds, deadline_seconds / 2)
                               : kMostSeconds;
 }
 
-Status AgreeOnSight(Team& team, const Status& mine, bool sees, bool did_see,
-                    const std::string& operation, double seconds) {
+Status AgreeOnSharedDirectory(Team& team, const Status& mine, bool sees,
+                              bool did_see, const std::string& operation,
+                              double seconds) {
   std::vector<int64_t> all_see = {sees ? 1 : 0};
   BELAY_RETURN_IF_AGREED(MinAll(team, all_see, mine));
   if (all_see[0] == 1) return absl::OkStatus();

@@ -1,5 +1,5 @@
 // What travels to rank 0 before a save is planned, counted over real messages.
-#include "pipeline/tell_together.h"
+#include "pipeline/gather_lists.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "sent_bytes.h"
 #include "values.h"
 
-namespace belay::tell_together_test {
+namespace belay::gather_lists_test {
 namespace {
 
 using testing::SentAtMost;
@@ -39,13 +39,14 @@ class TellTogetherTest : public testing::CheckpointTest {
       listed = heard;
       return Briefing();
     };
-    const Status told = DescribeTogether(team, mine, told_, answer).status();
-    EXPECT_EQ(told, absl::OkStatus());
+    const Status status =
+        GatherDescriptions(team, mine, sent_lists_, answer).status();
+    EXPECT_EQ(status, absl::OkStatus());
     ExpectOnRoot(mine, listed);
     return team.agreement_bytes - 64 - (rank_ == 0 ? 3 * size_ : 0);
   }
 
-  Told told_;
+  SentLists sent_lists_;
 
  private:
   // Rank 0 has what `mine` is on every rank. Collective.
@@ -99,7 +100,7 @@ TEST_F(TellTogetherTest, ARankThatHasLostWhatItToldIsNoticed) {
   Tell(model);
   for (int lost = 0; lost < size_; ++lost) {
     SCOPED_TRACE(absl::StrCat("rank ", lost));
-    if (rank_ == lost) told_ = {};
+    if (rank_ == lost) sent_lists_ = {};
     RankShards other = model;
     if (rank_ == lost) other.shards[lost].dtype = DType::kF64;
     const int64_t sent = Tell(other);
@@ -119,4 +120,4 @@ TEST_F(TellTogetherTest, ARankThatHasLostWhatItToldIsNoticed) {
 }
 
 }  // namespace
-}  // namespace belay::tell_together_test
+}  // namespace belay::gather_lists_test

@@ -1,7 +1,7 @@
-// What State::Keep holds, from one round of a restore to the next.
+// What State::Own holds, from one round of a restore to the next.
 
-#ifndef BELAY_VALUES_KEPT_OBJECTS_H_
-#define BELAY_VALUES_KEPT_OBJECTS_H_
+#ifndef BELAY_VALUES_OWNED_OBJECTS_H_
+#define BELAY_VALUES_OWNED_OBJECTS_H_
 
 #include <memory>
 #include <utility>
@@ -11,7 +11,7 @@
 
 namespace belay {
 
-struct KeptObjects {
+struct OwnedObjects {
   using Objects = std::vector<std::shared_ptr<void>>;
 
   static const Objects& Of(const State& state) { return state.kept_; }
@@ -22,4 +22,4 @@ struct KeptObjects {
 
 }  // namespace belay
 
-#endif  // BELAY_VALUES_KEPT_OBJECTS_H_
+#endif  // BELAY_VALUES_OWNED_OBJECTS_H_

@@ -1,7 +1,7 @@
 // Threads of the library's own, which the program's signals never reach.
 
-#ifndef BELAY_BASE_QUIET_THREAD_H_
-#define BELAY_BASE_QUIET_THREAD_H_
+#ifndef BELAY_BASE_THREAD_WITHOUT_SIGNALS_H_
+#define BELAY_BASE_THREAD_WITHOUT_SIGNALS_H_
 
 #include <functional>
 #include <thread>
@@ -10,8 +10,8 @@ namespace belay {
 
 // Starts a thread in which all signals are blocked. Where the system has no
 // thread to give, returns one that is not joinable, and nothing runs.
-std::thread StartQuietThread(std::function<void()> work);
+std::thread StartThreadWithoutSignals(std::function<void()> work);
 
 }  // namespace belay
 
-#endif  // BELAY_BASE_QUIET_THREAD_H_
+#endif  // BELAY_BASE_THREAD_WITHOUT_SIGNALS_H_

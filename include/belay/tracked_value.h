@@ -1,7 +1,7 @@
 // One value in borrowed memory, and what it is known by.
 
-#ifndef BELAY_LEAF_H_
-#define BELAY_LEAF_H_
+#ifndef BELAY_TRACKED_VALUE_H_
+#define BELAY_TRACKED_VALUE_H_
 
 #include <complex>
 #include <concepts>
@@ -31,45 +31,47 @@ class Tensor;
 
 // One value in borrowed memory. Values without a layout or a box are whole and
 // equal on all ranks: one of them is written.
-class Leaf {
+class TrackedValue {
  public:
   template <typename T>
-  requires Element<std::remove_const_t<T>> Leaf(T& scalar)
-      : Leaf(Shape{}, &scalar) {
+  requires Element<std::remove_const_t<T>> TrackedValue(T& scalar)
+      : TrackedValue(Shape{}, &scalar) {
     object_ = RefTo(scalar);
   }
   // An array with one axis. A container that can change its length takes the
   // stored one when it is restored; a std::span keeps its own.
   template <ElementRange R>
-  Leaf(R&& range)
-      : Leaf(Shape{static_cast<int64_t>(std::ranges::size(range))},
-             Memory(std::forward<R>(range))) {
+  TrackedValue(R&& range)
+      : TrackedValue(Shape{static_cast<int64_t>(std::ranges::size(range))},
+                     Memory(std::forward<R>(range))) {
     if constexpr (std::is_lvalue_reference_v<R> &&
                   !std::ranges::view<std::remove_cvref_t<R>>) {
       object_ = RefTo(range);
       takes_length_ = ResizableRange<std::remove_cvref_t<R>>;
     }
   }
-  Leaf(std::string& text);
-  Leaf(Tensor& tensor);
+  TrackedValue(std::string& text);
+  TrackedValue(Tensor& tensor);
   // The components that this rank holds.
-  Leaf(ShardedVariable& variable);
+  TrackedValue(ShardedVariable& variable);
   // The same, only to be saved.
   template <typename T>
   requires std::same_as<T, const std::string> || std::same_as<T, const Tensor>
-  Leaf(T& value) : Leaf(const_cast<std::remove_const_t<T>&>(value)) {
+  TrackedValue(T& value)
+      : TrackedValue(const_cast<std::remove_const_t<T>&>(value)) {
     is_const_ = object_.is_const = true;
   }
 
   // A dense row-major array.
-  Leaf(const Shape& shape, const Memory& memory);
+  TrackedValue(const Shape& shape, const Memory& memory);
   // This rank's piece of an array that is laid out on a mesh.
-  Leaf(const Layout& layout, const Shape& global_shape, const Memory& memory);
+  TrackedValue(const Layout& layout, const Shape& global_shape,
+               const Memory& memory);
   // The piece `box` of an array.
-  Leaf(const Shape& global_shape, const Box& box, const Memory& memory);
+  TrackedValue(const Shape& global_shape, const Box& box, const Memory& memory);
 
   // Adds another piece to an array that was made with a box. Local.
-  Leaf& AddPiece(const Box& box, const Memory& memory);
+  TrackedValue& AddPiece(const Box& box, const Memory& memory);
 
   // What the value is known by on `rank`: nobody's, if it has no element there
   // and is no object, such as a vector, either. Local.
@@ -113,4 +115,4 @@ class Leaf {
 
 }  // namespace belay
 
-#endif  // BELAY_LEAF_H_
+#endif  // BELAY_TRACKED_VALUE_H_

@@ -1,6 +1,6 @@
 // Which reads ranks plan by themselves. That these are the right ones, for
 // random arrays and cuts, is tested in restore_planner_test.
-#include "plan/restore/own_reads.h"
+#include "plan/restore/local_reads.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "model_testing.h"
 #include "plan/restore/restore_planner.h"
 
-namespace belay::own_reads_test {
+namespace belay::local_reads_test {
 namespace {
 
 using ::testing::Each;
@@ -62,17 +62,17 @@ std::vector<ReadOrder> OwnOrders(const DividedWants& wants,
     EXPECT_TRUE(in.ok() && in.done());
   }
   RankReads reads;
-  AddOwnReads(told, boxes, reads);
+  AddLocalReads(told, boxes, reads);
   return reads.orders;
 }
 
-TEST(OwnReadsTest, RowsAreFoundByEachRank) {
+TEST(LocalReadsTest, RowsAreFoundByEachRank) {
   DividedWants wants = Divide(Halves());
   EXPECT_THAT(wants.own, ElementsAre(1));
   EXPECT_THAT(wants.central[0].shards, IsEmpty());
   EXPECT_THAT(wants.central[1].shards, IsEmpty());
   RestorePlan plan = PlanRestore(Saved(), wants.central).value();
-  AddOwnArrays(Saved(), wants, plan);
+  AddLocalArrays(Saved(), wants, plan);
   EXPECT_THAT(plan.arrays, ElementsAre(1));
   EXPECT_THAT(plan.first_blocks, ElementsAre(0));
   EXPECT_EQ(plan.num_blocks, 1);
@@ -86,7 +86,7 @@ TEST(OwnReadsTest, RowsAreFoundByEachRank) {
   EXPECT_EQ(orders[1].box, (Box{{10, 0}, {2, 4}}));
 }
 
-TEST(OwnReadsTest, RootPlansTheRestUnderItsNumbers) {
+TEST(LocalReadsTest, RootPlansTheRestUnderItsNumbers) {
   std::vector<RankShards> wanted = Halves();
   for (RankShards& rank : wanted) {
     rank.shards.push_back(InfoOf(kOther, {{0}, {12}}));
@@ -96,7 +96,7 @@ TEST(OwnReadsTest, RootPlansTheRestUnderItsNumbers) {
   EXPECT_THAT(wants.own, ElementsAre(1));
   EXPECT_THAT(wants.numbers, ElementsAre(ElementsAre(1, 2), ElementsAre(1, 2)));
   RestorePlan plan = PlanRestore(Saved(), wants.central).value();
-  AddOwnArrays(Saved(), wants, plan);
+  AddLocalArrays(Saved(), wants, plan);
   EXPECT_THAT(plan.arrays, ElementsAre(0, 2, 1));
   EXPECT_THAT(plan.first_blocks, ElementsAre(0, 1, 2));
   for (const RankReads& reads : plan.ranks) {
@@ -109,7 +109,7 @@ TEST(OwnReadsTest, RootPlansTheRestUnderItsNumbers) {
 }
 
 // Rank 1 hands to rank 0 what it reads for both: under their own numbers.
-TEST(OwnReadsTest, DeliveriesGoToTheNumbersOfTheirRanks) {
+TEST(LocalReadsTest, DeliveriesGoToTheNumbersOfTheirRanks) {
   std::vector<RankShards> wanted = Halves();
   wanted[0].shards.push_back(InfoOf(kOther, {{0}, {12}}));
   wanted[1].shards.insert(wanted[1].shards.begin(), 2, InfoOf(kText, {}));
@@ -118,7 +118,7 @@ TEST(OwnReadsTest, DeliveriesGoToTheNumbersOfTheirRanks) {
   RestorePlan plan =
       PlanRestore(Saved(), wants.central, {.sharing = ReadSharing::kOnce})
           .value();
-  AddOwnArrays(Saved(), wants, plan);
+  AddLocalArrays(Saved(), wants, plan);
   std::vector<std::vector<int32_t>> shards(2);
   for (size_t rank = 0; rank < 2; ++rank) {
     for (const Delivery& delivery : plan.ranks[rank].deliveries) {
@@ -133,7 +133,7 @@ TEST(OwnReadsTest, DeliveriesGoToTheNumbersOfTheirRanks) {
 }
 
 // Rank 0 levels what ranks read where there is something to level.
-TEST(OwnReadsTest, MuchElseKeepsAllForRoot) {
+TEST(LocalReadsTest, MuchElseKeepsAllForRoot) {
   SavedCheckpoint saved = Saved();
   saved.arrays[1].shape = {12, 400};
   for (size_t i = 1; i < 4; ++i) saved.datasets[i].box.shape[1] = 400;
@@ -156,7 +156,7 @@ TEST(OwnReadsTest, MuchElseKeepsAllForRoot) {
 }
 
 // What one of many ranks wants is not told to all of them.
-TEST(OwnReadsTest, WhatFewWantIsForRoot) {
+TEST(LocalReadsTest, WhatFewWantIsForRoot) {
   std::vector<RankShards> wanted = Halves();
   const auto own = [&] {
     return DivideWants(Saved(), ToListed(wanted), Dividing::kWhatPays).own;
@@ -166,7 +166,7 @@ TEST(OwnReadsTest, WhatFewWantIsForRoot) {
   EXPECT_THAT(own(), IsEmpty());
 }
 
-TEST(OwnReadsTest, WhatTwoRanksWantIsForRoot) {
+TEST(LocalReadsTest, WhatTwoRanksWantIsForRoot) {
   std::vector<RankShards> wanted = Halves();
   wanted[1].shards[0].box = {{6, 0}, {6, 4}};
   const DividedWants wants = Divide(wanted);
@@ -174,7 +174,7 @@ TEST(OwnReadsTest, WhatTwoRanksWantIsForRoot) {
   EXPECT_THAT(wants.central[0].shards, SizeIs(1));
 }
 
-TEST(OwnReadsTest, NobodyDividesUnasked) {
+TEST(LocalReadsTest, NobodyDividesUnasked) {
   const DividedWants wants =
       DivideWants(Saved(), ToListed(Halves()), Dividing::kNothing);
   EXPECT_THAT(wants.own, IsEmpty());
@@ -182,7 +182,7 @@ TEST(OwnReadsTest, NobodyDividesUnasked) {
 }
 
 // Each of these is told by the planner of the rest.
-TEST(OwnReadsTest, MistakesAreForRoot) {
+TEST(LocalReadsTest, MistakesAreForRoot) {
   std::vector<RankShards> wanted = Halves();
   wanted[0].shards[0].dtype = DType::kF64;
   EXPECT_THAT(Divide(wanted).own, IsEmpty());
@@ -200,7 +200,7 @@ TEST(OwnReadsTest, MistakesAreForRoot) {
 }
 
 // An index with a gap, an overlap, or without an end.
-TEST(OwnReadsTest, DatasetsThatAreNoStackAreForRoot) {
+TEST(LocalReadsTest, DatasetsThatAreNoStackAreForRoot) {
   for (const int64_t begin : {5, 7}) {
     SavedCheckpoint saved = Saved();
     saved.datasets[2].box.offset[0] = begin;
@@ -219,7 +219,7 @@ TEST(OwnReadsTest, DatasetsThatAreNoStackAreForRoot) {
   EXPECT_THAT(Divide(Halves(), saved).own, IsEmpty());
 }
 
-TEST(OwnReadsTest, ArraysWithoutElementsAreForRoot) {
+TEST(LocalReadsTest, ArraysWithoutElementsAreForRoot) {
   std::vector<RankShards> wanted = Halves();
   for (RankShards& rank : wanted) rank.shards[0].box = {{12, 0}, {0, 4}};
   EXPECT_THAT(Divide(wanted).own, IsEmpty());
@@ -227,7 +227,7 @@ TEST(OwnReadsTest, ArraysWithoutElementsAreForRoot) {
 
 // What a thousand ranks are told of arrays that are laid out alike does not
 // grow with their number.
-TEST(OwnReadsTest, LaidOutRowsTakeFewWords) {
+TEST(LocalReadsTest, LaidOutRowsTakeFewWords) {
   constexpr int kRanks = 1000;
   const Layout layout =
       Layout::Create(Mesh::Create({{"x", kRanks}}).value(), {{"x"}, {}})
@@ -256,4 +256,4 @@ TEST(OwnReadsTest, LaidOutRowsTakeFewWords) {
 }
 
 }  // namespace
-}  // namespace belay::own_reads_test
+}  // namespace belay::local_reads_test

@@ -1,7 +1,7 @@
 // Calling the user's functions: what they throw becomes a status.
 
-#ifndef BELAY_BASE_GUARDED_H_
-#define BELAY_BASE_GUARDED_H_
+#ifndef BELAY_BASE_CATCH_EXCEPTIONS_H_
+#define BELAY_BASE_CATCH_EXCEPTIONS_H_
 
 #include <exception>
 #include <new>
@@ -17,7 +17,7 @@ namespace belay {
 // Errors: its own; ResourceExhausted - it found no memory; Internal - another
 //   exception, with its text.
 template <typename Function>
-auto Guarded(Function function) {
+auto CatchExceptions(Function function) {
   using Result = decltype(function());
   constexpr bool kHasStatus = std::is_constructible_v<Result, Status>;
   using Guard = std::conditional_t<kHasStatus, Result, StatusOr<Result>>;
@@ -34,4 +34,4 @@ auto Guarded(Function function) {
 
 }  // namespace belay
 
-#endif  // BELAY_BASE_GUARDED_H_
+#endif  // BELAY_BASE_CATCH_EXCEPTIONS_H_

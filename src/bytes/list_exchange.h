@@ -12,8 +12,8 @@
 // Lists are named by their contents: a rank may have lost what it told, or have
 // told it to another rank 0.
 
-#ifndef BELAY_BYTES_TELLING_H_
-#define BELAY_BYTES_TELLING_H_
+#ifndef BELAY_BYTES_LIST_EXCHANGE_H_
+#define BELAY_BYTES_LIST_EXCHANGE_H_
 
 #include <cstdint>
 #include <string>
@@ -29,7 +29,7 @@ namespace belay {
 using ListsByFingerprint = absl::flat_hash_map<Hash128, Entries>;
 
 // What was told the last time.
-struct Told {
+struct SentLists {
   std::vector<Hashes> mine;  // of this rank's lists
   // Rank 0 only: the lists of all ranks.
   ListsByFingerprint heard = {{FingerprintOf({}), {}}};
@@ -37,26 +37,26 @@ struct Told {
 
 // What a rank has to tell now. The number of lists is equal on all ranks; the
 // first ones of all ranks are rather alike.
-struct Telling {
+struct ListsToSend {
   std::vector<Entries> lists;
   std::vector<Hashes> hashes;
 };
-Telling TellingOf(std::vector<Entries> lists);
+ListsToSend ListsToSendOf(std::vector<Entries> lists);
 
-std::string Announce(const Telling& now, const Told& before);
+std::string Announce(const ListsToSend& now, const SentLists& before);
 
 // Rank 0: what each rank is to send. Of ranks with equal lists one does, rather
 // one that can tell it in few words.
 std::vector<std::string> AskFor(const std::vector<std::string>& announcements,
-                                const Told& before);
+                                const SentLists& before);
 
 // Whether the reference is needed: equal for all that were asked together.
 bool NeedsReference(const std::string& ask);
-std::string ReferenceOf(const Telling& root);
+std::string ReferenceOf(const ListsToSend& root);
 
 // `reference` may be empty if it is not needed.
 std::string Answer(const std::string& ask, const std::string& reference,
-                   const Telling& now, const Told& before);
+                   const ListsToSend& now, const SentLists& before);
 
 // Rank 0: what it knows then.
 struct Heard {
@@ -69,8 +69,8 @@ struct Heard {
 StatusOr<Heard> Hear(const std::vector<std::string>& announcements,
                      const std::vector<std::string>& asks,
                      const std::vector<std::string>& answers,
-                     const Telling& root, const Told& before);
+                     const ListsToSend& root, const SentLists& before);
 
 }  // namespace belay
 
-#endif  // BELAY_BYTES_TELLING_H_
+#endif  // BELAY_BYTES_LIST_EXCHANGE_H_

@@ -1,4 +1,4 @@
-#include "plan/restore/read_place.h"
+#include "plan/restore/sort_reads.h"
 
 #include <algorithm>
 #include <cstddef>

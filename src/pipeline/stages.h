@@ -1,4 +1,4 @@
-// The frame that Save and Restore share: stations, gates and counters.
+// The frame that Save and Restore share: stages, agreements and counters.
 
 #ifndef BELAY_PIPELINE_STATIONS_H_
 #define BELAY_PIPELINE_STATIONS_H_
@@ -18,22 +18,22 @@
 namespace belay {
 
 // Names where this rank is, for the deadline, and measures how long it stays.
-class Stations {
+class Stages {
  public:
   // `before`: those that an earlier team has been at. Equal on all ranks but
   // for the seconds.
-  explicit Stations(Team& team, std::vector<StationTime> before = {})
+  explicit Stages(Team& team, std::vector<StageTime> before = {})
       : team_(team), times_(std::move(before)), num_before_(times_.size()) {}
 
-  // Ends the current station and begins the next. `work` as for the deadline.
+  // Ends the current stage and begins the next. `work` as for the deadline.
   // Local.
   void Enter(std::string_view name, std::span<const std::string> work = {});
-  // Ends the last station and returns all times. Local.
-  std::vector<StationTime> Finish();
+  // Ends the last stage and returns all times. Local.
+  std::vector<StageTime> Finish();
 
  private:
   Team& team_;
-  std::vector<StationTime> times_;
+  std::vector<StageTime> times_;
   size_t num_before_;
   std::chrono::steady_clock::time_point since_;
 };

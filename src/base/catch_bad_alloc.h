@@ -1,7 +1,7 @@
 // Running out of memory as a status.
 
-#ifndef BELAY_BASE_WITH_MEMORY_H_
-#define BELAY_BASE_WITH_MEMORY_H_
+#ifndef BELAY_BASE_CATCH_BAD_ALLOC_H_
+#define BELAY_BASE_CATCH_BAD_ALLOC_H_
 
 #include <new>
 #include <stdexcept>
@@ -16,7 +16,7 @@ namespace belay {
 // waiting for this one. Local.
 // Errors: those of the work; ResourceExhausted - there is not enough.
 template <typename Work>
-auto WithMemory(std::string_view what, Work work) -> decltype(work()) {
+auto CatchBadAlloc(std::string_view what, Work work) -> decltype(work()) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
@@ -28,4 +28,4 @@ auto WithMemory(std::string_view what, Work work) -> decltype(work()) {
 
 }  // namespace belay
 
-#endif  // BELAY_BASE_WITH_MEMORY_H_
+#endif  // BELAY_BASE_CATCH_BAD_ALLOC_H_

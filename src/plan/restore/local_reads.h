@@ -8,8 +8,8 @@
 //      at what is wanted alike: for own arrays its work and memory do not grow
 //      with ranks times arrays.
 
-#ifndef BELAY_PLAN_RESTORE_OWN_READS_H_
-#define BELAY_PLAN_RESTORE_OWN_READS_H_
+#ifndef BELAY_PLAN_RESTORE_LOCAL_READS_H_
+#define BELAY_PLAN_RESTORE_LOCAL_READS_H_
 
 #include <cstdint>
 #include <string_view>
@@ -43,9 +43,9 @@ DividedWants DivideWants(const SavedCheckpoint& saved,
                          const ListedRanks& listed, Dividing dividing);
 
 // Adds the own arrays to the plan of the rest, whose shards get their numbers.
-// Their orders are not in it: see AddOwnReads.
-void AddOwnArrays(const SavedCheckpoint& saved, DividedWants& wants,
-                  RestorePlan& plan);
+// Their orders are not in it: see AddLocalReads.
+void AddLocalArrays(const SavedCheckpoint& saved, DividedWants& wants,
+                    RestorePlan& plan);
 
 // A shard that a rank wants.
 struct WantedBox {
@@ -55,9 +55,9 @@ struct WantedBox {
 
 // Adds to what rank 0 has planned for this rank what it reads of own arrays.
 // `wanted` are all shards of the rank.
-void AddOwnReads(const std::vector<StackedArray>& stacked,
-                 const std::vector<WantedBox>& wanted, RankReads& reads);
+void AddLocalReads(const std::vector<StackedArray>& stacked,
+                   const std::vector<WantedBox>& wanted, RankReads& reads);
 
 }  // namespace belay
 
-#endif  // BELAY_PLAN_RESTORE_OWN_READS_H_
+#endif  // BELAY_PLAN_RESTORE_LOCAL_READS_H_
