@@ -24,7 +24,7 @@ expect_committed "$last"
 "$here/storage" slow 5
 start n1:2,n2:2 --deadline 1
 expect_code 75 wait $!
-expect_line train.out '^belay: deadline: .*, station [a-z ]*: (a call did not return within 1 s on rank|waited 1 s for rank) .*; ending the job with exit code 75$'
+expect_line train.out '^belay: deadline: .*, stage [a-z ]*: (a call did not return within 1 s on rank|waited 1 s for rank) .*; ending the job with exit code 75$'
 
 "$here/storage" mend
 expect_committed "$last"
