@@ -4,6 +4,7 @@
 #define BELAY_SAVE_PLAN_CACHE_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "belay/save_restore.h"
@@ -16,20 +17,25 @@
 
 namespace belay {
 
-struct CachedPlan {
-  bool is_valid = false;
+// The plan of a save on one rank, which holds for every save of the same
+// structure.
+struct ReusablePlan {
   // Of this rank's shards and of the options that shape the plan.
   uint64_t fingerprint = 0;
   // Equal on the ranks that made the plan together, and on no others.
   uint64_t plan_id = 0;
-  int64_t num_reuses = 0;         // of the plan; equal where plan_id is
+  int64_t num_reuses = 0;         // equal where plan_id is
   std::vector<StoredForm> forms;  // of this rank's shards; empty: their own
   std::vector<RowPlacement> placements;  // of those that are rows
   bool any_ids = false;                  // on any rank
   PlannedSave planned;
-  SentLists sent_lists;                  // when planning
   std::vector<SkeletonImage> skeletons;  // of the files that this rank creates
   IndexImage index;                      // rank 0 only
+};
+
+struct CachedPlan {
+  std::optional<ReusablePlan> plan;  // of the last save, if it succeeded
+  SentLists sent_lists;              // when planning
 };
 
 // The plan of a cache; one that was moved from begins anew. Local.

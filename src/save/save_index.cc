@@ -1,27 +1,31 @@
+// The index of a save.
+#include <string>
+
 #include "base/status_macros.h"
 #include "graph/stored_graph_conversion.h"
 #include "io/index/index_file.h"
 #include "pipeline/listing.h"
 #include "plan/save/save_args.h"
-#include "save/save_run.h"
+#include "save/save_stages.h"
 
 namespace belay {
 namespace {
 
 // The graph as columns, with the dtypes that its values are stored in.
-StatusOr<StoredGraph> GraphToStore(SaveRun& run) {
-  SavedCheckpoint& saved = run.cache.planned.saved;
-  if (StoresAllAsTheyAre(run.options)) {
-    return ToStoredGraph(*run.graph, saved.arrays, saved.values);
+StatusOr<StoredGraph> GraphToStore(const ObjectGraph& live,
+                                   const SaveOptions& options,
+                                   SavedCheckpoint& saved) {
+  if (StoresAllAsTheyAre(options)) {
+    return ToStoredGraph(live, saved.arrays, saved.values);
   }
-  BELAY_ASSIGN_OR_RETURN(const ArgsByKey args, CompileArgs(run.options.args));
-  ObjectGraph graph = *run.graph;
+  BELAY_ASSIGN_OR_RETURN(const ArgsByKey args, CompileArgs(options.args));
+  ObjectGraph graph = live;
   for (GraphNode& node : graph.nodes) {
     for (GraphAttribute& attribute : node.attributes) {
       if (attribute.has_handler()) continue;
       BELAY_ASSIGN_OR_RETURN(
           attribute.dtype,
-          StoredDType(args, run.options, attribute.key, attribute.dtype));
+          StoredDType(args, options, attribute.key, attribute.dtype));
     }
   }
   return ToStoredGraph(graph, saved.arrays, saved.values);
@@ -40,16 +44,24 @@ void LeaveLayoutsToGraph(SavedCheckpoint& saved) {
 
 }  // namespace
 
-Status PrepareIndex(SaveRun& run) {
-  run.has_index = true;
-  if (run.reuse) return CreateIndexFromImage(run.IndexPath(), run.cache.index);
-  SavedCheckpoint& saved = run.cache.planned.saved;
-  saved.has_checksums = run.options.checksums;
-  if (run.graph != nullptr) {
-    BELAY_ASSIGN_OR_RETURN(saved.graph, GraphToStore(run));
+// How long files with filters are shows when they are written.
+bool IndexCreation::IsDue() const {
+  return frame_.team.is_root() && !is_created_ && !plan_.planned.has_filters;
+}
+
+Status IndexCreation::Create() {
+  if (is_created_) return absl::OkStatus();
+  is_created_ = true;
+  const std::string path = frame_.target.IndexPath();
+  if (reuse_) return CreateIndexFromImage(path, plan_.index);
+  SavedCheckpoint& saved = plan_.planned.saved;
+  saved.has_checksums = frame_.options.checksums;
+  if (graph_ != nullptr) {
+    BELAY_ASSIGN_OR_RETURN(saved.graph,
+                           GraphToStore(*graph_, frame_.options, saved));
     LeaveLayoutsToGraph(saved);
   }
-  BELAY_ASSIGN_OR_RETURN(run.cache.index, CreateIndex(run.IndexPath(), saved));
+  BELAY_ASSIGN_OR_RETURN(plan_.index, CreateIndex(path, saved));
   return absl::OkStatus();
 }
 

@@ -10,23 +10,23 @@
 #include "pipeline/save_options.h"
 #include "plan/save/replica_check.h"
 #include "plan/save/replica_sums.h"
-#include "save/save_run.h"
+#include "save/save_stages.h"
 
 namespace belay {
 namespace {
 
 // What this rank holds, for the rank that compares it. Local.
-Status SumsByComparer(const SaveRun& run, Messages& to) {
-  std::vector<std::vector<ReplicaSum>> sums(
-      static_cast<size_t>(run.team.size()));
-  for (const ReplicaRange& range : run.cache.planned.replicas.ranges) {
+Status SumsByComparer(const Team& team, const ReplicaCheck& replicas,
+                      const std::vector<Shard>& shards, Messages& to) {
+  std::vector<std::vector<ReplicaSum>> sums(static_cast<size_t>(team.size()));
+  for (const ReplicaRange& range : replicas.ranges) {
     for (int32_t i = range.first; i < range.first + range.count; ++i) {
-      const Shard& shard = run.shards[static_cast<size_t>(i)];
+      const Shard& shard = shards[static_cast<size_t>(i)];
       ReplicaSum sum{.key = shard.key,
                      .box = shard.box,
                      .sum = ReplicaFingerprint(shard),
-                     .rank = run.team.rank()};
-      const auto comparer = ComparerOf(sum, run.team.size());
+                     .rank = team.rank()};
+      const auto comparer = ComparerOf(sum, team.size());
       sums[static_cast<size_t>(comparer)].push_back(std::move(sum));
     }
   }
@@ -50,58 +50,64 @@ ReplicaDifferences Compare(const std::vector<std::span<std::byte>>& received) {
 
 }  // namespace
 
-uint64_t SumReplicas(const SaveRun& run) {
-  const ReplicaChecks checks = ChecksOf(run.options);
+uint64_t SumReplicas(const SaveOptions& options, const ReusablePlan& plan,
+                     const std::vector<Shard>& shards) {
+  const ReplicaChecks checks = ChecksOf(options);
   if (checks == ReplicaChecks::kNone) return 0;
   return SumOfReplicas(
-      run.cache.planned.replicas, run.shards,
-      checks == ReplicaChecks::kEachSave ? kEveryByte : run.cache.num_reuses);
+      plan.planned.replicas, shards,
+      checks == ReplicaChecks::kEachSave ? kEveryByte : plan.num_reuses);
 }
 
-Status CompareReplicas(SaveRun& run) {
-  const bool has_none = run.cache.planned.replicas.num_boxes == 0;
-  if (run.reuse || has_none || ChecksOf(run.options) == ReplicaChecks::kNone) {
+Status CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
+                       const std::vector<Shard>& shards) {
+  if (replicas.num_boxes == 0 ||
+      ChecksOf(frame.options) == ReplicaChecks::kNone) {
     return absl::OkStatus();
   }
-  run.stages.Enter("compare");
+  frame.stages.Enter("compare");
   std::vector<int64_t> sum = {0};
   const Status summed = CatchBadAlloc("the bytes of replicas", [&] {
-    sum[0] = static_cast<int64_t>(
-        SumOfReplicas(run.cache.planned.replicas, run.shards, kEveryByte));
+    sum[0] = static_cast<int64_t>(SumOfReplicas(replicas, shards, kEveryByte));
     return absl::OkStatus();
   });
-  BELAY_RETURN_IF_AGREED(SumAll(run.team, sum, summed));
-  return sum[0] == 0 ? absl::OkStatus() : NameDifferentReplicas(run);
+  BELAY_RETURN_IF_AGREED(SumAll(frame.team, sum, summed));
+  return sum[0] == 0 ? absl::OkStatus()
+                     : NameDifferentReplicas(frame, replicas, shards);
 }
 
-Status NameDifferentReplicas(SaveRun& run) {
-  Mail mail(run.team.size());
+Status NameDifferentReplicas(const SaveFrame& frame,
+                             const ReplicaCheck& replicas,
+                             const std::vector<Shard>& shards) {
+  Team& team = frame.team;
+  Mail mail(team.size());
   BELAY_RETURN_IF_AGREED(
-      ExchangeMail(run.team, "the sums of replicas", mail,
-                   [&](Messages& to) { return SumsByComparer(run, to); }));
+      ExchangeMail(team, "the sums of replicas", mail, [&](Messages& to) {
+        return SumsByComparer(team, replicas, shards, to);
+      }));
   ReplicaDifferences differences;
   const Status compared = CatchBadAlloc("the sums of replicas", [&] {
     differences = Compare(mail.from);
     return absl::OkStatus();
   });
   std::vector<int64_t> count = {differences.count};
-  BELAY_RETURN_IF_AGREED(Agree(run.team, compared));
-  BELAY_RETURN_IF_AGREED(SumAll(run.team, count));
+  BELAY_RETURN_IF_AGREED(Agree(team, compared));
+  BELAY_RETURN_IF_AGREED(SumAll(team, count));
   Status mine;
   if (differences.count > 0) {
     mine = absl::InvalidArgumentError(absl::StrFormat(
         "save \"%s\": %s; %d such %s in all; what each rank has of its own is "
         "saved by AddPerRank or Tracker::PerRank, and one rank's values by "
         "SaveArgs::primary_replica [rank %d of %d]",
-        run.path, differences.first, count[0], count[0] == 1 ? "box" : "boxes",
-        differences.rank, run.team.size()));
+        frame.target.path, differences.first, count[0],
+        count[0] == 1 ? "box" : "boxes", differences.rank, team.size()));
   } else if (count[0] == 0) {
     mine = absl::InvalidArgumentError(absl::StrFormat(
         "save \"%s\": replicas differed, and no longer do: values have changed "
         "during the save",
-        run.path));
+        frame.target.path));
   }
-  return Agree(run.team, mine);
+  return Agree(team, mine);
 }
 
 }  // namespace belay

@@ -13,24 +13,24 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "mpi/all_to_all.h"
-#include "save/save_run.h"
+#include "save/save_stages.h"
 #include "values/rows/id_save.h"
 #include "values/rows/rank_rows.h"
 #include "values/rows/row_counts.h"
 
 namespace belay {
 
-Status PlaceRowsTogether(SaveRun& run, std::vector<KeyRows>& keys) {
-  std::vector<int64_t> any = {HasRows(run.shards) ? 1 : 0};
-  BELAY_RETURN_IF_AGREED(MaxAll(run.team, any));
-  run.cache.placements.clear();
-  run.cache.any_ids = false;
+Status PlaceRowsTogether(const SaveFrame& frame,
+                         const std::vector<Shard>& shards, ReusablePlan& plan,
+                         std::vector<KeyRows>& keys) {
+  std::vector<int64_t> any = {HasRows(shards) ? 1 : 0};
+  BELAY_RETURN_IF_AGREED(MaxAll(frame.team, any));
   if (any[0] == 0) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                Gather(run.team, EncodeRowCounts(run.shards)));
+                                Gather(frame.team, EncodeRowCounts(shards)));
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const Briefed briefed,
-      FromRootInParts(run.team, [&]() -> StatusOr<Briefing> {
+      FromRootInParts(frame.team, [&]() -> StatusOr<Briefing> {
         return CatchBadAlloc(
             "the rows of all ranks", [&]() -> StatusOr<Briefing> {
               BELAY_ASSIGN_OR_RETURN(MergedRows merged,
@@ -42,25 +42,25 @@ Status PlaceRowsTogether(SaveRun& run, std::vector<KeyRows>& keys) {
                               .parts = std::move(merged.placements)};
             });
       }));
-  run.cache.placements = DecodePlacements(briefed.part);
-  run.cache.any_ids = !briefed.common.empty();
+  plan.placements = DecodePlacements(briefed.part);
+  plan.any_ids = !briefed.common.empty();
   return absl::OkStatus();
 }
 
 namespace {
 
 // Lets shards with ids be blocks of consecutive ones. Local.
-Status TakeBlocks(SaveRun& run) {
-  for (const RowPlacement& placement : run.cache.placements) {
+Status TakeBlocks(const Team& team, const std::vector<RowPlacement>& placements,
+                  std::vector<Shard>& shards, std::vector<IdBlock>& blocks) {
+  for (const RowPlacement& placement : placements) {
     if (!placement.has_ids) continue;
-    Shard& shard = run.shards[static_cast<size_t>(placement.shard)];
-    IdBlock& block = run.id_blocks.emplace_back();
+    Shard& shard = shards[static_cast<size_t>(placement.shard)];
+    IdBlock& block = blocks.emplace_back();
     block.shard = shard;
     block.total = placement.total;
     block.holders = placement.holders;
     BELAY_RETURN_IF_ERROR(TakeIds(block));
-    BELAY_ASSIGN_OR_RETURN(shard,
-                           TakeBlock(run.team.rank(), run.team.size(), block));
+    BELAY_ASSIGN_OR_RETURN(shard, TakeBlock(team.rank(), team.size(), block));
     NoteNoSender(block);
   }
   return absl::OkStatus();
@@ -96,14 +96,15 @@ std::optional<int64_t> FindMissing(Team& team, const SortedIds& sorted,
 
 // Adds to a failure that all ranks know which id is missing, if another one is
 // out of range for that reason. Collective; agreed.
-Status NameMissing(SaveRun& run, const Status& failure) {
+Status NameMissing(Team& team, const std::vector<IdBlock>& blocks,
+                   const Status& failure) {
   std::string own;
   CatchExceptions([&] {
-    own = KeyOutOfRange(run.id_blocks);
+    own = KeyOutOfRange(blocks);
     return absl::OkStatus();
   }).IgnoreError();
-  const auto keys = Gather(run.team, own);
-  const auto key = FromRoot(run.team, [&]() -> StatusOr<std::string> {
+  const auto keys = Gather(team, own);
+  const auto key = FromRoot(team, [&]() -> StatusOr<std::string> {
     for (const std::string& one : keys.value_or(std::vector<std::string>())) {
       if (!one.empty()) return one;
     }
@@ -112,64 +113,75 @@ Status NameMissing(SaveRun& run, const Status& failure) {
   if (!keys.ok() || !key.ok() || key->empty()) return failure;
   SortedIds sorted;
   const Status status = CatchExceptions([&] {
-    sorted = SortIds(run.id_blocks, *key);
+    sorted = SortIds(blocks, *key);
     return absl::OkStatus();
   });
   std::vector<int64_t> total = {sorted.total};
-  if (!MaxAll(run.team, total, status).ok()) return failure;
-  const std::optional<int64_t> id = FindMissing(run.team, sorted, total[0]);
+  if (!MaxAll(team, total, status).ok()) return failure;
+  const std::optional<int64_t> id = FindMissing(team, sorted, total[0]);
   if (!id) return failure;
   return Status(failure.code(),
                 Cat(failure.message(), "; no rank has id ", *id));
 }
 
 // Sends rows with ids to the ranks that write them. Collective; agreed.
-Status SortById(SaveRun& run) {
-  run.stages.Enter("ids");
+StatusOr<std::vector<IdBlock>> SortById(
+    const SaveFrame& frame, const std::vector<RowPlacement>& placements,
+    std::vector<Shard>& shards) {
+  frame.stages.Enter("ids");
+  Team& team = frame.team;
+  std::vector<IdBlock> blocks;
   std::vector<IdWindow> windows;
   BlocksByKey by_key;
   Status status = CatchExceptions([&] {
     return CatchBadAlloc("rows in the order of their ids", [&]() -> Status {
-      BELAY_RETURN_IF_ERROR(TakeBlocks(run));
-      windows = CutWindows(run.id_blocks, run.team.size());
-      by_key = IndexBlocks(run.id_blocks);
+      BELAY_RETURN_IF_ERROR(TakeBlocks(team, placements, shards, blocks));
+      windows = CutWindows(blocks, team.size());
+      by_key = IndexBlocks(blocks);
       return absl::OkStatus();
     });
   });
   std::vector<int64_t> most = {std::ssize(windows)};
-  BELAY_RETURN_IF_AGREED(MaxAll(run.team, most, status));
+  BELAY_RETURN_IF_AGREED(MaxAll(team, most, status));
   windows.resize(static_cast<size_t>(most[0]));
-  Mail mail(run.team.size());
+  Mail mail(team.size());
   for (const IdWindow& window : windows) {
     const Status sent =
-        ExchangeMail(run.team, "rows on their way", mail, [&](Messages& to) {
-          return status.ok() ? PackWindow(run.id_blocks, window, to) : status;
+        ExchangeMail(team, "rows on their way", mail, [&](Messages& to) {
+          return status.ok() ? PackWindow(blocks, window, to) : status;
         });
-    if (absl::IsInvalidArgument(sent)) return NameMissing(run, sent);
+    if (absl::IsInvalidArgument(sent)) return NameMissing(team, blocks, sent);
     BELAY_RETURN_IF_AGREED(sent);
-    status = CatchExceptions(
-        [&] { return FillBlocks(mail.from, by_key, run.id_blocks); });
+    status =
+        CatchExceptions([&] { return FillBlocks(mail.from, by_key, blocks); });
   }
-  if (status.ok()) status = CheckFilled(run.id_blocks);
-  for (IdBlock& block : run.id_blocks) {
+  if (status.ok()) status = CheckFilled(blocks);
+  for (IdBlock& block : blocks) {
     block.senders = {};
     block.sender_memory = nullptr;
   }
-  return Agree(run.team, status);
+  BELAY_RETURN_IF_AGREED(Agree(team, status));
+  return blocks;
 }
 
 }  // namespace
 
-Status TakePlaces(SaveRun& run) {
-  PlaceShards(run.cache.placements, run.shards);
-  if (run.cache.any_ids) BELAY_RETURN_IF_AGREED(SortById(run));
-  // What is stored of them is as long as that of all ranks.
-  for (const RowPlacement& placement : run.cache.placements) {
-    const auto shard = static_cast<size_t>(placement.shard);
-    if (run.cache.forms.empty()) break;
-    run.cache.forms[shard].shape = run.shards[shard].global_shape;
+StatusOr<std::vector<IdBlock>> TakePlaces(const SaveFrame& frame,
+                                          ReusablePlan& plan,
+                                          std::vector<Shard>& shards) {
+  PlaceShards(plan.placements, shards);
+  std::vector<IdBlock> blocks;
+  if (plan.any_ids) {
+    BELAY_ASSIGN_OR_RETURN_AGREED(blocks,
+                                  SortById(frame, plan.placements, shards));
   }
-  return absl::OkStatus();
+  // What is stored of them is as long as that of all ranks.
+  for (const RowPlacement& placement : plan.placements) {
+    const auto shard = static_cast<size_t>(placement.shard);
+    if (plan.forms.empty()) break;
+    plan.forms[shard].shape = shards[shard].global_shape;
+  }
+  return blocks;
 }
 
 }  // namespace belay

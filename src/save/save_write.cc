@@ -1,5 +1,4 @@
-#include <unistd.h>
-
+// Stage write of a save: all bytes into the data files.
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -7,62 +6,46 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "io/files/posix_file.h"
-#include "io/index/index_file.h"
-#include "io/index/verify.h"
 #include "io/transfer/transfer.h"
-#include "save/save_run.h"
+#include "save/data_file_job.h"
+#include "save/save_stages.h"
 #include "save/transfer_choice.h"
 
 namespace belay {
 namespace {
 
-// Whether rank 0 can fill its index now, and has not yet: how long files with
-// filters are shows when they are written.
-bool KnowsIndex(const SaveRun& run) {
-  return !run.has_index && !run.cache.planned.has_filters;
+// What the parts of this stage share: its arguments, and what comes of them.
+struct Writing {
+  const SaveFrame& frame;
+  const std::vector<Shard>& shards;
+  const ReusablePlan& plan;
+  IndexCreation& index;
+  const std::function<Status(int64_t)>& progress;
+  WrittenData& written;
+
+  const std::vector<PlannedFile>& files() const { return plan.planned.files; }
+};
+
+// The job of a transfer that writes its part of a file. Local.
+WriteJob JobOf(const Writing& writing, const PlannedFile& file,
+               DatasetPart part) {
+  WriteJob job =
+      DataFileJob(writing.frame, writing.shards, writing.plan, file, part);
+  job.registers = writing.written.registers;
+  if (writing.index.IsDue()) {
+    job.meanwhile = [&index = writing.index] { return index.Create(); };
+  }
+  if (writing.progress) {
+    job.progress = [&writing](int64_t bytes) {
+      writing.written.status.Update(writing.progress(bytes));
+    };
+  }
+  return job;
 }
 
-// Which datasets of a file: those with filters are written apart, when the
-// others are there.
-enum class Part : uint8_t { kPlain, kFiltered };
-
-// Whether more ranks of this node share a file than the node has cores.
-bool IsCrowded(const SaveRun& run) {
-  const int64_t cores = ::sysconf(_SC_NPROCESSORS_ONLN);
-  return cores > 0 && run.cache.planned.node_ranks > cores;
-}
-
-WriteJob JobOf(SaveRun& run, const PlannedFile& file, Part part) {
-  const bool filtered = part == Part::kFiltered;
-  return {.shards = run.shards,
-          .writes = filtered ? file.filtered : file.writes,
-          .path = run.DataPath(file),
-          .forms = run.cache.forms,
-          .registers = run.registers,
-          .durable = run.options.durable,
-          .is_creator = file.is_creator,
-          .is_syncer = run.cache.planned.is_syncer,
-          .is_crowded = IsCrowded(run),
-          .meanwhile = run.team.is_root() && KnowsIndex(run)
-                           ? std::function([&run] { return PrepareIndex(run); })
-                           : nullptr,
-          .progress = run.progress ? std::function([&run](int64_t bytes) {
-            run.progress_status.Update(run.progress(bytes));
-          })
-                                   : nullptr,
-          .rounds = file.rounds,
-          .memory = run.options.max_bytes_in_flight,
-          .mean_run_bytes = run.cache.planned.mean_run_bytes,
-          .hints = run.options.mpi_io_hints,
-          .striping = file.striping,
-          .datasets = &file.datasets,
-          .calls = &file.calls,
-          .corners = &file.corners,
-          .filtered = filtered};
-}
-
-Transfer TransferOf(const SaveRun& run, Part part) {
-  return part == Part::kFiltered ? Transfer::kHdf5 : run.result.transfer;
+Transfer TransferOf(const Writing& writing, DatasetPart part) {
+  return part == DatasetPart::kFiltered ? Transfer::kHdf5
+                                        : writing.written.transfer;
 }
 
 // Writes a file by one of the transfers that need all ranks of its team.
@@ -80,14 +63,14 @@ Status WriteOne(Transfer transfer, Team& team, const WriteJob& job,
 
 // Writes the files of a team one after the other; all its ranks take part in
 // each. Collective.
-Status WriteTogether(Team& team, SaveRun& run, Part part, MpiIoVerdict& verdict,
-                     WriteCounts& counts) {
+Status WriteTogether(Team& team, const Writing& writing, DatasetPart part,
+                     MpiIoVerdict& verdict, WriteCounts& counts) {
   verdict.sound = true;
-  for (const PlannedFile& file : run.cache.planned.files) {
-    if (part == Part::kFiltered && !file.HasFilters()) continue;
-    const WriteJob job = JobOf(run, file, part);
+  for (const PlannedFile& file : writing.files()) {
+    if (part == DatasetPart::kFiltered && !file.HasFilters()) continue;
+    const WriteJob job = JobOf(writing, file, part);
     BELAY_RETURN_IF_AGREED(
-        WriteOne(TransferOf(run, part), team, job, verdict, counts));
+        WriteOne(TransferOf(writing, part), team, job, verdict, counts));
     if (!verdict.sound) break;
   }
   return absl::OkStatus();
@@ -95,40 +78,38 @@ Status WriteTogether(Team& team, SaveRun& run, Part part, MpiIoVerdict& verdict,
 
 // Writes the files of a team that is a part of all ranks, those of `comm`.
 // Collective.
-Status WriteWithTeam(const Comm& comm, SaveRun& run, Part part,
+Status WriteWithTeam(const Comm& comm, const Writing& writing, DatasetPart part,
                      MpiIoVerdict& verdict, WriteCounts& counts) {
-  const std::string path = run.DataPath(run.cache.planned.files[0]);
+  const std::string path = writing.frame.target.DataPath(writing.files()[0]);
   Team team{.comm = comm,
-            .deadline = Deadline(comm, run.options.deadline_seconds,
+            .deadline = Deadline(comm, writing.frame.options.deadline_seconds,
                                  absl::StrFormat("save \"%s\"", path)),
-            .whole = &run.team.comm};
+            .whole = &writing.frame.team.comm};
   team.deadline.Enter("write");
-  const Status status = WriteTogether(team, run, part, verdict, counts);
-  run.team.messages += team.messages;
+  const Status status = WriteTogether(team, writing, part, verdict, counts);
+  writing.frame.team.messages += team.messages;
   return status;
 }
 
 // All teams at once; a rank without one has nothing to do. Collective.
-Status WritePerTeam(SaveRun& run, Part part, MpiIoVerdict& verdict,
-                    WriteCounts& counts) {
-  const int32_t number = run.cache.planned.team;
-  StatusOr<Comm> comm = run.team.comm.Split(number);
-  BELAY_RETURN_IF_AGREED(Agree(run.team, comm.status()));
+Status WritePerTeam(const Writing& writing, DatasetPart part,
+                    MpiIoVerdict& verdict, WriteCounts& counts) {
+  const int32_t number = writing.plan.planned.team;
+  StatusOr<Comm> comm = writing.frame.team.comm.Split(number);
+  BELAY_RETURN_IF_AGREED(Agree(writing.frame.team, comm.status()));
   verdict.sound = true;
-  if (number < 0) return Agree(run.team, absl::OkStatus());
-  Status status = WriteWithTeam(*comm, run, part, verdict, counts);
+  if (number < 0) return Agree(writing.frame.team, absl::OkStatus());
+  Status status = WriteWithTeam(*comm, writing, part, verdict, counts);
   status.Update(comm->Close());
-  return Agree(run.team, status);
+  return Agree(writing.frame.team, status);
 }
 
 // Writes what this rank has, file by file. Local.
-Status WriteAlone(SaveRun& run, WriteCounts& counts) {
-  if (run.team.is_root() && KnowsIndex(run)) {
-    BELAY_RETURN_IF_ERROR(PrepareIndex(run));
-  }
-  for (const PlannedFile& file : run.cache.planned.files) {
+Status WriteAlone(const Writing& writing, WriteCounts& counts) {
+  if (writing.index.IsDue()) BELAY_RETURN_IF_ERROR(writing.index.Create());
+  for (const PlannedFile& file : writing.files()) {
     BELAY_RETURN_IF_ERROR(
-        WriteIndependently(JobOf(run, file, Part::kPlain), counts));
+        WriteIndependently(JobOf(writing, file, DatasetPart::kPlain), counts));
   }
   return absl::OkStatus();
 }
@@ -137,19 +118,19 @@ Status WriteAlone(SaveRun& run, WriteCounts& counts) {
 // on its way to the device. Of very many files the rest is opened afterwards.
 constexpr size_t kMostOpen = 64;
 
-bool IsSyncer(const SaveRun& run) {
-  return run.options.durable && run.cache.planned.is_syncer;
+bool IsSyncer(const Writing& writing) {
+  return writing.frame.options.durable && writing.plan.planned.is_syncer;
 }
 
 // Opens what this rank is to sync. Local.
-StatusOr<std::vector<PosixFile>> OpenMyFilesForSync(const SaveRun& run) {
+StatusOr<std::vector<PosixFile>> OpenMyFilesForSync(const Writing& writing) {
   std::vector<PosixFile> opened;
-  if (!IsSyncer(run)) return opened;
-  for (const PlannedFile& file : run.cache.planned.files) {
+  if (!IsSyncer(writing)) return opened;
+  for (const PlannedFile& file : writing.files()) {
     if (opened.size() == kMostOpen) break;
-    BELAY_ASSIGN_OR_RETURN(
-        PosixFile one,
-        PosixFile::Open(run.DataPath(file), PosixFile::Mode::kWriteOnly));
+    BELAY_ASSIGN_OR_RETURN(PosixFile one,
+                           PosixFile::Open(writing.frame.target.DataPath(file),
+                                           PosixFile::Mode::kWriteOnly));
     opened.push_back(std::move(one));
   }
   return opened;
@@ -157,18 +138,19 @@ StatusOr<std::vector<PosixFile>> OpenMyFilesForSync(const SaveRun& run) {
 
 // Syncs the files for all ranks of this node, which have written by now. Where
 // MPI-IO wrote, that is done. Local.
-Status SyncMyFiles(const SaveRun& run,
+Status SyncMyFiles(const Writing& writing,
                    StatusOr<std::vector<PosixFile>> opened) {
-  const bool by_posix = run.result.transfer == Transfer::kIndependent ||
-                        run.result.transfer == Transfer::kTwoPhase;
+  const bool by_posix = writing.written.transfer == Transfer::kIndependent ||
+                        writing.written.transfer == Transfer::kTwoPhase;
   BELAY_RETURN_IF_ERROR(opened.status());
-  if (!IsSyncer(run) || !by_posix) return absl::OkStatus();
-  const std::vector<PlannedFile>& files = run.cache.planned.files;
+  if (!IsSyncer(writing) || !by_posix) return absl::OkStatus();
+  const std::vector<PlannedFile>& files = writing.files();
   for (size_t i = 0; i < files.size(); ++i) {
     if (i == opened->size()) {
       BELAY_ASSIGN_OR_RETURN(
           PosixFile one,
-          PosixFile::Open(run.DataPath(files[i]), PosixFile::Mode::kWriteOnly));
+          PosixFile::Open(writing.frame.target.DataPath(files[i]),
+                          PosixFile::Mode::kWriteOnly));
       opened->push_back(std::move(one));
     }
     BELAY_RETURN_IF_ERROR((*opened)[i].Sync());
@@ -177,150 +159,87 @@ Status SyncMyFiles(const SaveRun& run,
   return absl::OkStatus();
 }
 
-// Looks for holes and wrong sizes in the files that this rank has created.
-// Returns their sizes. Local.
-StatusOr<std::vector<int64_t>> CheckMyFiles(SaveRun& run, bool& has_holes) {
-  std::vector<int64_t> sizes;
-  for (const PlannedFile& file : run.cache.planned.files) {
-    if (!file.is_creator) continue;
-    int64_t bytes = run.cache.skeletons[sizes.size()].skeleton.file_bytes;
-    if (file.HasFilters()) {
-      BELAY_ASSIGN_OR_RETURN(bytes, FileBytes(run.DataPath(file)));
-    }
-    bool holes = false;
-    BELAY_RETURN_IF_ERROR(CheckWrittenFile(run.DataPath(file), bytes, holes));
-    has_holes = has_holes || holes;
-    sizes.push_back(bytes);
-  }
-  return sizes;
-}
-
-// Local.
-Status ReadBackMine(SaveRun& run) {
-  for (const PlannedFile& file : run.cache.planned.files) {
-    BELAY_RETURN_IF_ERROR(ReadBack(JobOf(run, file, Part::kPlain)));
-    BELAY_RETURN_IF_ERROR(ReadBackFiltered(JobOf(run, file, Part::kFiltered)));
-  }
-  return absl::OkStatus();
-}
-
-// Reads back what has passed filters of which nothing is known. Local.
-Status ReadBackUnsure(SaveRun& run) {
-  for (const PlannedFile& file : run.cache.planned.files) {
-    if (file.IsLossless()) continue;
-    BELAY_RETURN_IF_ERROR(ReadBackFiltered(JobOf(run, file, Part::kFiltered)));
-  }
-  return absl::OkStatus();
-}
-
-bool IsTogether(const SaveRun& run) {
+bool IsTogether(const Writing& writing) {
   // A team of one rank needs no collective call.
-  return run.result.transfer == Transfer::kHdf5 ||
-         (run.result.transfer != Transfer::kIndependent &&
-          run.options.file_layout != FileLayout::kPerTask);
+  return writing.written.transfer == Transfer::kHdf5 ||
+         (writing.written.transfer != Transfer::kIndependent &&
+          writing.frame.options.file_layout != FileLayout::kPerTask);
 }
 
 // Tries a transfer that needs all ranks; `done` says whether the MPI-IO was fit
 // for it, and `note` why. Collective.
-Status TryTogether(SaveRun& run, Part part, WriteCounts& counts, bool& done,
-                   std::string& note) {
+Status TryTogether(const Writing& writing, DatasetPart part,
+                   WriteCounts& counts, bool& done, std::string& note) {
   MpiIoVerdict verdict;
   Status status;
-  if (run.options.file_layout == FileLayout::kShared) {
-    status = WriteTogether(run.team, run, part, verdict, counts);
+  if (writing.frame.options.file_layout == FileLayout::kShared) {
+    status = WriteTogether(writing.frame.team, writing, part, verdict, counts);
   } else {
-    status = WritePerTeam(run, part, verdict, counts);
+    status = WritePerTeam(writing, part, verdict, counts);
   }
   BELAY_RETURN_IF_AGREED(status);
   std::vector<int64_t> sound = {verdict.sound ? 1 : 0};
-  BELAY_RETURN_IF_AGREED(MinAll(run.team, sound));
+  BELAY_RETURN_IF_AGREED(MinAll(writing.frame.team, sound));
   done = sound[0] == 1;
   note = verdict.note;
   return absl::OkStatus();
 }
 
 // Writes what passes filters, by HDF5's own collective writes. Collective.
-Status WriteFiltered(SaveRun& run, WriteCounts& counts) {
+Status WriteFiltered(const Writing& writing, WriteCounts& counts) {
   bool done = false;
   std::string note;
-  BELAY_RETURN_IF_AGREED(TryTogether(run, Part::kFiltered, counts, done, note));
+  BELAY_RETURN_IF_AGREED(
+      TryTogether(writing, DatasetPart::kFiltered, counts, done, note));
   if (done) return absl::OkStatus();
-  return Agree(run.team, absl::FailedPreconditionError(absl::StrFormat(
-                             "save \"%s\": chunks with filters are written by "
-                             "MPI-IO, which is not safe as it is set up: %s",
-                             run.path, note)));
-}
-
-// Whether any file has holes; `sizes` become those of the files of this rank. A
-// file system may show only what is synced as allocated: where there seem to be
-// holes, all look again once all have synced. Collective; agreed.
-StatusOr<bool> FindHoles(SaveRun& run, std::vector<int64_t>& sizes) {
-  Status status = run.progress_status;
-  status.Update(run.sync_status);
-  std::vector<int64_t> flags = {0};
-  for (int look = 0; look < 2 && flags[0] == 0; ++look) {
-    bool has_holes = false;
-    StatusOr<std::vector<int64_t>> found = CheckMyFiles(run, has_holes);
-    status.Update(found.status());
-    flags[0] = has_holes ? 0 : 1;
-    BELAY_RETURN_IF_AGREED(MinAll(run.team, flags, status));
-    sizes = *std::move(found);
-  }
-  return flags[0] == 0;
+  return Agree(writing.frame.team,
+               absl::FailedPreconditionError(absl::StrFormat(
+                   "save \"%s\": chunks with filters are written by "
+                   "MPI-IO, which is not safe as it is set up: %s",
+                   writing.frame.target.path, note)));
 }
 
 }  // namespace
 
-Status WriteStage(SaveRun& run) {
-  const PlannedSave& planned = run.cache.planned;
-  run.stages.Enter("write", planned.work);
-  run.registers.assign(run.options.checksums ? planned.num_blocks : 0, 0);
-  if (planned.num_files == 0) return absl::OkStatus();
+StatusOr<WrittenData> WriteData(
+    const SaveFrame& frame, const std::vector<Shard>& shards,
+    const ReusablePlan& plan, IndexCreation& index,
+    const std::function<Status(int64_t)>& progress) {
+  const PlannedSave& planned = plan.planned;
+  frame.stages.Enter("write", planned.work);
+  WrittenData written;
+  written.registers.assign(frame.options.checksums ? planned.num_blocks : 0, 0);
+  if (planned.num_files == 0) return written;
+  const Writing writing{frame, shards, plan, index, progress, written};
   // Equal on all ranks: options and plan are.
   const TransferChoice choice = ChooseTransfer(
-      run.options.transfer, planned.mean_run_bytes, planned.stripes);
-  run.result.transfer = choice.transfer;
-  StatusOr<std::vector<PosixFile>> synced = OpenMyFilesForSync(run);
+      frame.options.transfer, planned.mean_run_bytes, planned.stripes);
+  written.transfer = choice.transfer;
+  StatusOr<std::vector<PosixFile>> synced = OpenMyFilesForSync(writing);
   WriteCounts counts;
   bool done = false;
-  if (IsTogether(run)) {
-    BELAY_RETURN_IF_AGREED(
-        TryTogether(run, Part::kPlain, counts, done, run.result.transfer_note));
+  if (IsTogether(writing)) {
+    BELAY_RETURN_IF_AGREED(TryTogether(writing, DatasetPart::kPlain, counts,
+                                       done, written.transfer_note));
   }
   if (!done) {
     // Other nodes may have written already.
-    std::fill(run.registers.begin(), run.registers.end(), 0);
+    std::fill(written.registers.begin(), written.registers.end(), 0);
     counts = {};
-    run.result.transfer = Transfer::kIndependent;
-    BELAY_RETURN_IF_AGREED(Agree(run.team, WriteAlone(run, counts)));
+    written.transfer = Transfer::kIndependent;
+    BELAY_RETURN_IF_AGREED(Agree(frame.team, WriteAlone(writing, counts)));
   }
-  if (planned.has_filters) BELAY_RETURN_IF_AGREED(WriteFiltered(run, counts));
-  run.sync_status = SyncMyFiles(run, std::move(synced));
-  run.result.counters.bytes = counts.bytes;
-  run.result.counters.io_calls = counts.io_calls;
-  run.result.counters.collective_io = counts.collective_io;
-  run.result.counters.staged_bytes = counts.staged_bytes;
-  if (run.result.transfer_note.empty()) run.result.transfer_note = choice.note;
-  run.stripes = std::move(counts.stripes);
-  return absl::OkStatus();
-}
-
-Status VerifyStage(SaveRun& run) {
-  run.stages.Enter("verify");
-  std::vector<int64_t> sizes;
-  BELAY_ASSIGN_OR_RETURN_AGREED(const bool has_holes, FindHoles(run, sizes));
-  if (run.cache.planned.has_filters) {
-    BELAY_RETURN_IF_AGREED(GatherFileSizes(run.team, sizes, run.cache.planned));
+  if (planned.has_filters) {
+    BELAY_RETURN_IF_AGREED(WriteFiltered(writing, counts));
   }
-  // Fewer bytes allocated than written is a loss, or a file system that
-  // compresses: reading back tells.
-  if (run.options.read_back || has_holes) {
-    BELAY_RETURN_IF_AGREED(Agree(run.team, ReadBackMine(run)));
-  } else if (run.cache.planned.has_filters) {
-    BELAY_RETURN_IF_AGREED(Agree(run.team, ReadBackUnsure(run)));
-  }
-  if (run.registers.empty()) return absl::OkStatus();
-  return XorToRoot(run.team, run.registers);
+  written.status.Update(SyncMyFiles(writing, std::move(synced)));
+  written.counters.bytes = counts.bytes;
+  written.counters.io_calls = counts.io_calls;
+  written.counters.collective_io = counts.collective_io;
+  written.counters.staged_bytes = counts.staged_bytes;
+  if (written.transfer_note.empty()) written.transfer_note = choice.note;
+  written.stripes = std::move(counts.stripes);
+  return written;
 }
 
 }  // namespace belay

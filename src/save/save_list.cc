@@ -1,0 +1,148 @@
+// Stage list of a save: its values, its arguments, and whether the plan of the
+// last save holds.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/catch_bad_alloc.h"
+#include "base/catch_exceptions.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "bytes/fingerprint.h"
+#include "bytes/wire.h"
+#include "format/paths.h"
+#include "job/job_name.h"
+#include "pipeline/listing.h"
+#include "pipeline/save_options.h"
+#include "save/save_stages.h"
+
+namespace belay {
+namespace {
+
+// A name that would be taken for something else.
+Status CheckPath(const std::string& path) {
+  if (path.empty()) {
+    return absl::InvalidArgumentError(
+        "save \"\": the path is empty; the current directory is \".\"");
+  }
+  const std::string name = NameOf(path);
+  if (!name.empty() && name != "." && name != ".." && !IsInProgress(name) &&
+      !IsReplaced(name)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("save \"%s\": a checkpoint cannot have this name", path));
+}
+
+Status CheckArguments(const SaveFrame& frame, const State& state) {
+  BELAY_RETURN_IF_ERROR(state.status());
+  const std::string& path = frame.target.path;
+  if (frame.target.step < 0) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "save \"%s\": step is out of range (need 0 to %d, found %d)",
+        ParentOf(path), INT64_MAX, frame.target.step));
+  }
+  BELAY_RETURN_IF_ERROR(CheckPath(path));
+  return CheckSaveOptions(absl::StrFormat("save \"%s\"", ParentOf(path)),
+                          frame.options);
+}
+
+std::string EncodeOptions(const SaveOptions& options) {
+  WireWriter out;
+  for (const CommonOption& option : CommonSaveOptions(options)) {
+    out.PutText(option.bytes);
+  }
+  return out.Take();
+}
+
+// Says what it is that ranks disagree on. Collective.
+Status FindDifference(const SaveFrame& frame) {
+  const SaveTarget& target = frame.target;
+  BELAY_RETURN_IF_AGREED(AgreeSame(frame.team, "save: the directory",
+                                   Fingerprint(ParentOf(target.path))));
+  BELAY_RETURN_IF_AGREED(
+      AgreeSameNumber(frame.team, "save: the step", target.step));
+  BELAY_RETURN_IF_AGREED(
+      AgreeSame(frame.team, "save: the name", Fingerprint(target.path)));
+  for (const CommonOption& option : CommonSaveOptions(frame.options)) {
+    BELAY_RETURN_IF_AGREED(AgreeSame(frame.team,
+                                     Cat("save: the option ", option.name),
+                                     Fingerprint(option.bytes)));
+  }
+  return absl::OkStatus();
+}
+
+// Asks the handlers what the values consist of. Local.
+Status ListValues(const SaveFrame& frame, const State& state,
+                  ListedSave& listed) {
+  BELAY_RETURN_IF_ERROR(CheckArguments(frame, state));
+  BELAY_ASSIGN_OR_RETURN(listed.listing, CatchExceptions([&] {
+                           return ListForSave(state, *listed.handlers);
+                         }));
+  listed.shards = ListShards(listed.listing.shards, frame.team.rank());
+  return MapToDevices(listed.shards, {.job_name = JobName()},
+                      frame.team.rank());
+}
+
+// Of what shapes the plan. Local.
+uint64_t FingerprintOf(const SaveFrame& frame, const SaveJob& job,
+                       const ListedSave& listed, const std::string& options) {
+  WireWriter structure;
+  structure.Put(frame.team.size());
+  PutStructure(listed.shards, structure);
+  PutListedValues(structure, listed.listing.values);
+  structure.PutText(options);
+  structure.Put(job.graph_fingerprint);
+  structure.Put(frame.team.rank());  // rank 0 keeps more than others
+  return Fingerprint(structure.bytes());
+}
+
+// What each shard is stored as. Local.
+Status FindForms(const SaveFrame& frame, ListedSave& listed) {
+  BELAY_ASSIGN_OR_RETURN(listed.forms,
+                         FormsToStore(listed.shards, frame.options));
+  return CheckHandledForms(listed.listing.values, listed.shards, listed.forms);
+}
+
+}  // namespace
+
+StatusOr<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
+                              const std::optional<ReusablePlan>& last) {
+  frame.stages.Enter("list");
+  ListedSave listed{.handlers = HandlersOf(frame.options.handlers)};
+  Status status = ListValues(frame, job.state, listed);
+  const std::string options = EncodeOptions(frame.options);
+  bool fits = false;
+  uint64_t replicas = 0;
+  if (status.ok()) {
+    listed.fingerprint = FingerprintOf(frame, job, listed, options);
+    fits = last && last->fingerprint == listed.fingerprint;
+    // For nothing: the sum travels with what has to be agreed on anyway.
+    status = fits ? CatchBadAlloc("the bytes of replicas",
+                                  [&] {
+                                    listed.forms = last->forms;
+                                    replicas = SumReplicas(frame.options, *last,
+                                                           listed.shards);
+                                    return absl::OkStatus();
+                                  })
+                  : FindForms(frame, listed);
+  }
+  WireWriter same;
+  same.PutText(frame.target.path);
+  same.Put(frame.target.step);
+  same.PutText(options);
+  const std::vector<uint64_t> numbers = {Fingerprint(same.bytes()),
+                                         fits ? last->plan_id : 0};
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::vector<bool> is_same,
+      AgreeOnStructure(frame.team, status, numbers, std::span(&replicas, 1)));
+  if (!is_same[0]) BELAY_RETURN_IF_AGREED(FindDifference(frame));
+  listed.reuse = fits && is_same[1];
+  listed.replicas_differ = listed.reuse && replicas != 0;
+  return listed;
+}
+
+}  // namespace belay

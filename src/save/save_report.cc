@@ -1,0 +1,81 @@
+// What a save has done, as its caller gets to see it.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/catch_exceptions.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "io/files/striping.h"
+#include "save/save_stages.h"
+
+namespace belay {
+namespace {
+
+// Writes of MPI-IO go to stripes that only MPI-IO knows.
+bool CountsStripes(const PlannedSave& planned, const WrittenData& written) {
+  return planned.stripes.striping.stripe_bytes > 0 &&
+         (written.transfer == Transfer::kIndependent ||
+          written.transfer == Transfer::kTwoPhase);
+}
+
+// What this rank did: as many numbers on all ranks, which have all files.
+std::vector<int64_t> StripeNumbers(const PlannedSave& planned,
+                                   const StripeCounts& counts) {
+  int32_t servers = 0;
+  for (const PlannedFile& file : planned.files) {
+    servers = std::max(servers, file.striping.servers);
+  }
+  std::vector<int64_t> numbers = counts.server_requests;
+  numbers.resize(servers);
+  numbers.insert(numbers.begin(), {counts.stripes, counts.requests});
+  return numbers;
+}
+
+// Combines the counters of all ranks. Collective; agreed.
+Status CombineSaveCounters(Team& team, const PlannedSave& planned,
+                           const WrittenData& written,
+                           TransferCounters& counters) {
+  if (!CountsStripes(planned, written)) return CombineCounters(team, counters);
+  counters.stripes = planned.stripes.by_nodes.stripes;
+  return CombineCounters(team, counters,
+                         StripeNumbers(planned, written.stripes));
+}
+
+// Tells the program of a commit that stands. Rank 0 only.
+void TellAfterCommit(const SaveFrame& frame, const SaveResult& result) {
+  if (frame.options.after_commit == nullptr || !frame.team.is_root()) return;
+  const Status status = CatchExceptions([&]() -> Status {
+    frame.options.after_commit(result);
+    return absl::OkStatus();
+  });
+  if (status.ok()) return;
+  Log(LogLevel::kWarning,
+      Cat("save \"", frame.target.path,
+          "\": after_commit: ", std::string(status.message())));
+}
+
+}  // namespace
+
+SaveResult Report(const SaveFrame& frame, bool reuse,
+                  const PlannedSave& planned, WrittenData& written) {
+  SaveResult result{.path = frame.target.path, .step = frame.target.step};
+  result.transfer = written.transfer;
+  result.transfer_note = std::move(written.transfer_note);
+  result.num_arrays = planned.num_arrays;
+  result.rounds = planned.rounds;
+  result.plan_reused = reuse;
+  result.warnings = planned.warnings;
+  result.counters = std::move(written.counters);
+  result.counters.files = planned.num_files;
+  result.counters.peak_memory_bytes = PeakMemoryBytes();
+  result.counters.stages = frame.stages.Finish();
+  CombineSaveCounters(frame.team, planned, written, result.counters)
+      .IgnoreError();
+  TellAfterCommit(frame, result);
+  return result;
+}
+
+}  // namespace belay

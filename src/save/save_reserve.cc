@@ -1,0 +1,118 @@
+// Stage reserve of a save: the directory, its files with all metadata, space.
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/nonce.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "io/files/striping.h"
+#include "io/steps/commit.h"
+#include "manager/rules/metadata_text.h"
+#include "pipeline/shared_directory.h"
+#include "save/save_stages.h"
+
+namespace belay {
+namespace {
+
+NewFile NewFileOf(const SaveFrame& frame, const PlannedFile& file) {
+  return {.path = frame.target.DataPath(file),
+          .space = file.space,
+          .hints = frame.options.mpi_io_hints};
+}
+
+// Makes a file of which nothing is known yet. Local.
+StatusOr<SkeletonImage> CreateNewFile(const SaveFrame& frame,
+                                      const PlannedFile& file) {
+  SkeletonImage image;
+  BELAY_ASSIGN_OR_RETURN(image.skeleton,
+                         CreateSkeleton(NewFileOf(frame, file), file.datasets));
+  if (frame.options.cache == nullptr) return image;
+  return CaptureImage(frame.target.DataPath(file), file.datasets,
+                      image.skeleton);
+}
+
+// Makes the files that this rank is to make. Local.
+Status CreateMyFiles(const SaveFrame& frame, bool reuse, ReusablePlan& plan) {
+  size_t next = 0;
+  for (const PlannedFile& file : plan.planned.files) {
+    if (!file.is_creator) continue;
+    if (reuse) {
+      BELAY_RETURN_IF_ERROR(
+          CreateFromImage(NewFileOf(frame, file), plan.skeletons[next++]));
+      continue;
+    }
+    BELAY_ASSIGN_OR_RETURN(plan.skeletons.emplace_back(),
+                           CreateNewFile(frame, file));
+  }
+  return absl::OkStatus();
+}
+
+// Returns the nonce as bytes. Rank 0 only.
+StatusOr<std::string> BeginOnRoot(const SaveFrame& frame, std::string& metadata,
+                                  StepInProgress& step) {
+  const SaveOptions& options = frame.options;
+  if (!options.metadata.empty()) {
+    BELAY_ASSIGN_OR_RETURN(metadata, MetadataText(options.metadata));
+  }
+  step.nonce = NewNonce();
+  const Status status = BeginStep(frame.target.path, options.overwrite,
+                                  options.durable, step.nonce);
+  step.began = !absl::IsAlreadyExists(status);
+  BELAY_RETURN_IF_ERROR(status);
+  step.has_directory = true;
+  return std::string(reinterpret_cast<const char*>(&step.nonce),
+                     sizeof(step.nonce));
+}
+
+// Returns how the files that this rank has made are striped, as far as that
+// matters: where nodes share them. Local.
+std::vector<Striping> StripingsOfMine(const SaveFrame& frame,
+                                      const PlannedSave& planned) {
+  std::vector<Striping> stripings;
+  for (const PlannedFile& file : planned.files) {
+    if (!file.is_creator) continue;
+    stripings.push_back(frame.options.file_layout == FileLayout::kShared
+                            ? StripingOf(frame.target.DataPath(file),
+                                         frame.options.mpi_io_hints)
+                            : Striping{});
+  }
+  return stripings;
+}
+
+}  // namespace
+
+StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
+                               ReusablePlan& plan, StepInProgress& step) {
+  frame.stages.Enter("reserve");
+  Team& team = frame.team;
+  ReservedSave reserved;
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string nonce, FromRoot(team, [&] {
+                                  return BeginOnRoot(frame, reserved.metadata,
+                                                     step);
+                                }));
+  std::memcpy(&step.nonce, nonce.data(), sizeof(step.nonce));
+  const double patience =
+      SharedDirectorySeconds(frame.options.deadline_seconds);
+  const StatusOr<bool> sees =
+      WaitForStep(frame.target.path, step.nonce, patience);
+  Status status = sees.status();
+  if (sees.value_or(false)) status = CreateMyFiles(frame, listed.reuse, plan);
+  if (status.ok() && team.is_root()) {
+    StatusOr<std::vector<TypeHandlerPtr>> finalizers =
+        FindFinalizers(frame.target, listed, plan.planned.saved.values, step);
+    status = finalizers.status();
+    if (status.ok()) reserved.finalizers = *std::move(finalizers);
+  }
+  BELAY_RETURN_IF_AGREED(AgreeOnSharedDirectory(
+      team, status, sees.value_or(true), frame.target.is_managed,
+      Cat("save \"", frame.target.Directory(), "\""), patience));
+  if (listed.reuse) return reserved;
+  plan.plan_id = step.nonce | 1;  // 0 is none
+  BELAY_RETURN_IF_AGREED(Place(team, plan.skeletons,
+                               StripingsOfMine(frame, plan.planned),
+                               plan.planned));
+  return reserved;
+}
+
+}  // namespace belay

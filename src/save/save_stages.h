@@ -1,0 +1,205 @@
+// The stages of a save, in the order in which save.cc calls them: what each
+// takes, and what it makes.
+
+#ifndef BELAY_SAVE_SAVE_STAGES_H_
+#define BELAY_SAVE_SAVE_STAGES_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "belay/save_restore.h"
+#include "graph/object_graph.h"
+#include "io/files/stripe_counter.h"
+#include "mpi/collective.h"
+#include "pipeline/stages.h"
+#include "save/plan_cache.h"
+#include "save/save_at.h"
+#include "save/save_target.h"
+#include "values/handlers/handler_table.h"
+#include "values/rows/id_block.h"
+#include "values/value_listing.h"
+
+namespace belay {
+
+// What every stage knows; none of it is a result of a stage.
+struct SaveFrame {
+  Team& team;
+  Stages& stages;
+  const SaveTarget& target;
+  const SaveOptions& options;
+};
+
+// --- list ---
+
+// What this rank saves.
+struct ListedSave {
+  std::shared_ptr<const HandlerTable> handlers;
+  HandlerListing listing;  // `shards` are its own, and borrow from it
+  std::vector<Shard> shards;
+  std::vector<StoredForm> forms;  // as of ReusablePlan; of a plan that is new
+  uint64_t fingerprint = 0;       // of the structure
+  // Equal on all ranks: the plan of the cache holds; and replicas are not
+  // equal, as far as such a plan can tell.
+  bool reuse = false;
+  bool replicas_differ = false;
+};
+
+// Lists the values, checks that arguments are sound and equal, and finds out
+// whether all ranks can use the plan of their last save. Collective; agreed.
+// Errors: those of Save for arguments; those of handlers.
+StatusOr<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
+                              const std::optional<ReusablePlan>& last);
+
+// --- plan ---
+
+// Finds where the shards that are rows stand in their arrays, for a plan that
+// is new. Adds on rank 0 how many rows of each key each rank has. Collective;
+// agreed.
+// Errors: those of MergeRowCounts.
+Status PlaceRowsTogether(const SaveFrame& frame,
+                         const std::vector<Shard>& shards, ReusablePlan& plan,
+                         std::vector<KeyRows>& keys);
+
+// Lets shards that are rows stand at their places, in each save. Returns the
+// memory that shards with ids then borrow. Collective; agreed.
+// Errors: those of TakeIds, PackWindow, FillBlocks and CheckFilled.
+StatusOr<std::vector<IdBlock>> TakePlaces(const SaveFrame& frame,
+                                          ReusablePlan& plan,
+                                          std::vector<Shard>& shards);
+
+// --- compare ---
+
+// Fails if replicas are not equal, for a plan that is new. Collective; agreed.
+// Errors: those of NameDifferentReplicas.
+Status CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
+                       const std::vector<Shard>& shards);
+
+// Returns what this rank adds to the sum that is 0 if all replicas are equal,
+// of a plan that is used again. Local.
+uint64_t SumReplicas(const SaveOptions& options, const ReusablePlan& plan,
+                     const std::vector<Shard>& shards);
+
+// Says which replicas are not equal, when a sum has told that some are not.
+// Collective; agreed.
+// Errors: InvalidArgument - ranks hold other values of the same box.
+Status NameDifferentReplicas(const SaveFrame& frame,
+                             const ReplicaCheck& replicas,
+                             const std::vector<Shard>& shards);
+
+// --- reserve ---
+
+// What rank 0 has done on disk, and who is to blame if the save fails: what is
+// left has to be removed whatever happens. Rank 0 only, but for the nonce.
+struct StepInProgress {
+  uint64_t nonce = 0;          // equal on all ranks once it is reserved
+  bool began = false;          // nobody else's step stands in its place
+  bool has_directory = false;  // it has made the one in progress
+  bool is_owner = false;       // of that directory, when committing
+  bool committed = false;
+  bool program_failed = false;  // a handler or a callback, not a file system
+};
+
+// What the end of the save needs of its beginning.
+struct ReservedSave {
+  std::string metadata;                    // as MetadataText; empty: none
+  std::vector<TypeHandlerPtr> finalizers;  // rank 0 only
+};
+
+// Makes the directory, with all files and their metadata, and completes a plan
+// that is new. Collective; agreed.
+// Errors: those of BeginStep, WaitForStep, AgreeOnSharedDirectory, CreateFile
+//   and FindFinalizers.
+StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
+                               ReusablePlan& plan, StepInProgress& step);
+
+// Finds the handlers that are to finish this save, before anything is written.
+// Rank 0 only.
+// Errors: InvalidArgument - a rank has used one that rank 0 does not have.
+StatusOr<std::vector<TypeHandlerPtr>> FindFinalizers(const SaveTarget& target,
+                                                     const ListedSave& listed,
+                                                     const StoredValues& values,
+                                                     StepInProgress& step);
+
+// --- write ---
+
+// Makes the index of a step, once: while others write, if rank 0 knows by then
+// what it says, else before the commit. Rank 0 only.
+class IndexCreation {
+ public:
+  // Borrows all of it; `graph` may be null. Local.
+  IndexCreation(const SaveFrame& frame, const ObjectGraph* graph, bool reuse,
+                ReusablePlan& plan)
+      : frame_(frame), graph_(graph), reuse_(reuse), plan_(plan) {}
+
+  // Creates it, unless that was done. Rank 0 only.
+  // Errors: those of CreateIndex and CompileArgs.
+  Status Create();
+  // Whether Create can and need be called before the data is written. Local.
+  bool IsDue() const;
+
+ private:
+  const SaveFrame& frame_;
+  const ObjectGraph* graph_;
+  bool reuse_;
+  ReusablePlan& plan_;
+  bool is_created_ = false;
+};
+
+// What this rank has written.
+struct WrittenData {
+  Transfer transfer = Transfer::kCollective;  // equal on all ranks
+  std::string transfer_note;
+  std::vector<uint32_t> registers;  // of all blocks; empty: no checksums
+  TransferCounters counters;        // of this rank
+  StripeCounts stripes;
+  Status status;  // of this rank, to be agreed on by CheckData
+};
+
+// Writes all bytes into the data files. `progress` as of SaveJob. Collective;
+// agreed.
+StatusOr<WrittenData> WriteData(const SaveFrame& frame,
+                                const std::vector<Shard>& shards,
+                                const ReusablePlan& plan, IndexCreation& index,
+                                const std::function<Status(int64_t)>& progress);
+
+// --- verify ---
+
+// Looks for wrong sizes and holes in what was written, reads it back on request
+// and completes the checksums on rank 0. Collective; agreed.
+// Errors: those of CheckWrittenFile and ReadBack.
+Status VerifyData(const SaveFrame& frame, const std::vector<Shard>& shards,
+                  ReusablePlan& plan, WrittenData& written);
+
+// --- commit ---
+
+// Lets handlers finish, writes the index and gives the step its name.
+// Collective; agreed.
+// Errors: those of handlers and of before_commit; those of the file system.
+Status CommitSave(const SaveFrame& frame, const ReservedSave& reserved,
+                  const WrittenData& written, ReusablePlan& plan,
+                  IndexCreation& index, StepInProgress& step);
+
+// Returns why a save failed: another save may have taken its directory over,
+// and then what ranks noticed may be anything. Collective.
+Status ReasonOf(const SaveFrame& frame, const StepInProgress& step,
+                const Status& failure);
+
+// Removes what is left of a save that ended with `status`. Local; rank 0 does
+// it.
+void CleanUp(const SaveFrame& frame, const StepInProgress& step,
+             const Status& status);
+
+// --- report ---
+
+// Returns what the caller gets to see, and tells the program of the commit.
+// Counters that cannot be combined stay those of this rank. Collective.
+SaveResult Report(const SaveFrame& frame, bool reuse,
+                  const PlannedSave& planned, WrittenData& written);
+
+}  // namespace belay
+
+#endif  // BELAY_SAVE_SAVE_STAGES_H_

@@ -1,0 +1,102 @@
+// Stage verify of a save: sizes, holes, and on request every byte.
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "io/index/verify.h"
+#include "save/data_file_job.h"
+#include "save/save_stages.h"
+
+namespace belay {
+namespace {
+
+// Looks for holes and wrong sizes in the files that this rank has created.
+// Returns their sizes. Local.
+StatusOr<std::vector<int64_t>> CheckMyFiles(const SaveTarget& target,
+                                            const ReusablePlan& plan,
+                                            bool& has_holes) {
+  std::vector<int64_t> sizes;
+  for (const PlannedFile& file : plan.planned.files) {
+    if (!file.is_creator) continue;
+    int64_t bytes = plan.skeletons[sizes.size()].skeleton.file_bytes;
+    if (file.HasFilters()) {
+      BELAY_ASSIGN_OR_RETURN(bytes, FileBytes(target.DataPath(file)));
+    }
+    bool holes = false;
+    BELAY_RETURN_IF_ERROR(
+        CheckWrittenFile(target.DataPath(file), bytes, holes));
+    has_holes = has_holes || holes;
+    sizes.push_back(bytes);
+  }
+  return sizes;
+}
+
+// Local.
+Status ReadBackMine(const SaveFrame& frame, const std::vector<Shard>& shards,
+                    const ReusablePlan& plan) {
+  for (const PlannedFile& file : plan.planned.files) {
+    BELAY_RETURN_IF_ERROR(
+        ReadBack(DataFileJob(frame, shards, plan, file, DatasetPart::kPlain)));
+    BELAY_RETURN_IF_ERROR(ReadBackFiltered(
+        DataFileJob(frame, shards, plan, file, DatasetPart::kFiltered)));
+  }
+  return absl::OkStatus();
+}
+
+// Reads back what has passed filters of which nothing is known. Local.
+Status ReadBackUnsure(const SaveFrame& frame, const std::vector<Shard>& shards,
+                      const ReusablePlan& plan) {
+  for (const PlannedFile& file : plan.planned.files) {
+    if (file.IsLossless()) continue;
+    BELAY_RETURN_IF_ERROR(ReadBackFiltered(
+        DataFileJob(frame, shards, plan, file, DatasetPart::kFiltered)));
+  }
+  return absl::OkStatus();
+}
+
+// Whether any file has holes; `sizes` become those of the files of this rank. A
+// file system may show only what is synced as allocated: where there seem to be
+// holes, all look again once all have synced. Agrees on `mine`. Collective;
+// agreed.
+StatusOr<bool> FindHoles(const SaveFrame& frame, const ReusablePlan& plan,
+                         const Status& mine, std::vector<int64_t>& sizes) {
+  Status status = mine;
+  std::vector<int64_t> flags = {0};
+  for (int look = 0; look < 2 && flags[0] == 0; ++look) {
+    bool has_holes = false;
+    StatusOr<std::vector<int64_t>> found =
+        CheckMyFiles(frame.target, plan, has_holes);
+    status.Update(found.status());
+    flags[0] = has_holes ? 0 : 1;
+    BELAY_RETURN_IF_AGREED(MinAll(frame.team, flags, status));
+    sizes = *std::move(found);
+  }
+  return flags[0] == 0;
+}
+
+}  // namespace
+
+Status VerifyData(const SaveFrame& frame, const std::vector<Shard>& shards,
+                  ReusablePlan& plan, WrittenData& written) {
+  frame.stages.Enter("verify");
+  std::vector<int64_t> sizes;
+  BELAY_ASSIGN_OR_RETURN_AGREED(const bool has_holes,
+                                FindHoles(frame, plan, written.status, sizes));
+  if (plan.planned.has_filters) {
+    BELAY_RETURN_IF_AGREED(GatherFileSizes(frame.team, sizes, plan.planned));
+  }
+  // Fewer bytes allocated than written is a loss, or a file system that
+  // compresses: reading back tells.
+  if (frame.options.read_back || has_holes) {
+    BELAY_RETURN_IF_AGREED(
+        Agree(frame.team, ReadBackMine(frame, shards, plan)));
+  } else if (plan.planned.has_filters) {
+    BELAY_RETURN_IF_AGREED(
+        Agree(frame.team, ReadBackUnsure(frame, shards, plan)));
+  }
+  if (written.registers.empty()) return absl::OkStatus();
+  return XorToRoot(frame.team, written.registers);
+}
+
+}  // namespace belay
