@@ -4,7 +4,7 @@
 
 #include "base/status_macros.h"
 #include "objects/save_step.h"
-#include "restore/restore_run.h"
+#include "restore/restore_stages.h"
 #include "save/save_at.h"
 
 namespace belay {
@@ -82,15 +82,17 @@ StatusOr<ManagedRestore> ManagedValues::RestoreState(
     const RestoreOptions& options) {
   const RestoreSource source = {.path = path, .step = step};
   const RestoreOptions chosen = WithMatch(options, match);
-  BELAY_ASSIGN_OR_RETURN_AGREED(RestoreResult result,
-                                RestoreFrom(*comm_, source, *state_, chosen));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      RestoreResult result,
+      belay::RestoreState(*comm_, source, absl::OkStatus(), *state_, chosen));
   if (match == RestoreMatch::kNontrivial && result.num_arrays == 0 &&
       !result.missing.empty()) {
     // Nothing is there: says so, and what may have been meant.
     RestoreOptions strict = chosen;
     strict.missing = MismatchPolicy::kError;
-    BELAY_ASSIGN_OR_RETURN_AGREED(result,
-                                  RestoreFrom(*comm_, source, *state_, strict));
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        result,
+        belay::RestoreState(*comm_, source, absl::OkStatus(), *state_, strict));
   }
   last_step_ = step;
   return ManagedRestore{.step = step, .result = std::move(result)};

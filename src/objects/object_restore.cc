@@ -1,5 +1,6 @@
 // How a Checkpoint restores.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -13,7 +14,7 @@
 #include "graph/stored_graph_conversion.h"
 #include "objects/object_mismatch.h"
 #include "objects/tracked_objects.h"
-#include "restore/restore_run.h"
+#include "restore/restore_stages.h"
 #include "values/array_access.h"
 #include "values/memory_layout.h"
 #include "values/strictness.h"
@@ -57,13 +58,14 @@ StatusOr<std::string> EncodeStoredGraph(const SavedCheckpoint& saved) {
 }
 
 // Stage graph: what is stored, on all ranks. Collective; agreed.
-StatusOr<OpenedGraph> ShareGraph(RestoreRun& run) {
-  run.stages.Enter("graph");
+StatusOr<OpenedGraph> ShareGraph(RestoreFrame& frame,
+                                 const SavedCheckpoint& saved) {
+  frame.stages.Enter("graph");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes,
-      FromRoot(run.team, [&] { return EncodeStoredGraph(run.saved); }));
+      FromRoot(frame.team, [&] { return EncodeStoredGraph(saved); }));
   StatusOr<ObjectGraph> graph = DecodeGraph(std::string_view(bytes).substr(1));
-  BELAY_RETURN_IF_AGREED(Agree(run.team, graph.status()));
+  BELAY_RETURN_IF_AGREED(Agree(frame.team, graph.status()));
   return OpenedGraph{.graph = *std::move(graph), .by_name = bytes[0] == 'n'};
 }
 
@@ -103,12 +105,12 @@ StatusOr<bool> AnyReads(Team& team, const MatchResult& match) {
 
 // What the arguments say of each value, by live value; of the save counter
 // only the options. Collective; agreed.
-StatusOr<std::vector<RestoreChoice>> ChooseTogether(RestoreRun& run,
+StatusOr<std::vector<RestoreChoice>> ChooseTogether(RestoreFrame& frame,
                                                     const LiveGraph& live) {
   std::vector<RestoreChoice> choices;
-  if (run.options.args.empty() && !run.options.selects) {
+  if (frame.options.args.empty() && !frame.options.selects) {
     choices.assign(live.values.size(),
-                   {.tolerance = MostTolerance(run.options)});
+                   {.tolerance = MostTolerance(frame.options)});
     return choices;
   }
   std::vector<std::string_view> keys;
@@ -116,11 +118,11 @@ StatusOr<std::vector<RestoreChoice>> ChooseTogether(RestoreRun& run,
     keys.push_back(live.AttributeOf(value).key);
   }
   const RestoreChoice of_counter = {
-      .tolerance = {.dtype = run.options.allow_dtype_cast,
-                    .lengths = run.options.allow_shape_mismatch}};
+      .tolerance = {.dtype = frame.options.allow_dtype_cast,
+                    .lengths = frame.options.allow_shape_mismatch}};
   BELAY_ASSIGN_OR_RETURN_AGREED(const RestoreChooser chooser,
-                                AgreeOnChooser(run, keys));
-  BELAY_RETURN_IF_AGREED(Agree(run.team, CatchExceptions([&] {
+                                AgreeOnChooser(frame, keys));
+  BELAY_RETURN_IF_AGREED(Agree(frame.team, CatchExceptions([&] {
                                  for (std::string_view key : keys) {
                                    choices.push_back(key == SaveCounterKey()
                                                          ? of_counter
@@ -176,33 +178,41 @@ StatusOr<ValuesToRead> ToRead(const LiveGraph& live,
 }
 
 // Matches the objects with a checkpoint and reads what is matched; only for
-// that it has to be open. Collective; agreed.
-StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects, RestoreRun& run,
-                                    const LiveGraph& live,
-                                    PendingObjects& pending, bool is_open) {
-  run.stages.Enter("match");
+// that it has to be `opened`. Collective; agreed.
+StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects,
+                                    RestoreFrame& frame, const LiveGraph& live,
+                                    PendingObjects& pending,
+                                    std::optional<OpenedStep> opened) {
+  frame.stages.Enter("match");
   Restoration& restoration = pending.restoration;
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<RestoreChoice> choices,
-                                ChooseTogether(run, live));
+                                ChooseTogether(frame, live));
   MatchResult match = MatchObjects(restoration, live, objects.restored,
-                                   run.team.rank(), choices);
+                                   frame.team.rank(), choices);
   std::vector<std::string>& warnings = match.rank_match.warnings;
-  warnings.insert(warnings.end(), run.problems.begin(), run.problems.end());
+  if (opened) {
+    warnings.insert(warnings.end(), opened->problems.begin(),
+                    opened->problems.end());
+  }
   BELAY_ASSIGN_OR_RETURN_AGREED(
       LoadStatus status,
-      ReportTogether(run.team, restoration, match.rank_match));
-  BELAY_RETURN_IF_AGREED(RefuseMismatches(
-      run.team, pending.source.path, status.report(), run.options.mismatched));
-  status = WithMismatchWarnings(status, run.options.mismatched);
-  BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, AnyReads(run.team, match));
+      ReportTogether(frame.team, restoration, match.rank_match));
+  BELAY_RETURN_IF_AGREED(RefuseMismatches(frame.team, pending.source.path,
+                                          status.report(),
+                                          frame.options.mismatched));
+  status = WithMismatchWarnings(status, frame.options.mismatched);
+  BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, AnyReads(frame.team, match));
   if (any) {
-    if (!is_open) BELAY_RETURN_IF_AGREED(OpenStage(run));
+    if (!opened) {
+      BELAY_ASSIGN_OR_RETURN_AGREED(opened, OpenStep(frame, pending.source));
+    }
     BELAY_ASSIGN_OR_RETURN_AGREED(
         const RestoreResult read,
-        ReadValues(run, ToRead(live, match.reads, choices, *run.handlers)));
+        ReadValues(frame, *opened,
+                   ToRead(live, match.reads, choices, *frame.handlers)));
     status = WithConversions(status, read.conversions);
     BELAY_RETURN_IF_AGREED(
-        Agree(run.team, HandOverOpaqueStates(live, match.reads)));
+        Agree(frame.team, HandOverOpaqueStates(live, match.reads)));
   }
   RememberMatch(live, match, restoration, objects.restored);
   pending.is_used_up = status.report().unused.empty();
@@ -223,22 +233,23 @@ StatusOr<LoadStatus> RestoreNow(TrackedObjects& objects,
                                 const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(*objects.comm, "restore", path));
   const StatusOr<LiveGraph> live = objects.Track(options.handlers);
-  RestoreRun run(*objects.comm,
-                 {.path = path, .kind = RestoreSource::Kind::kAny}, options);
+  const RestoreSource source{.path = path, .kind = RestoreSource::Kind::kAny};
+  RestoreFrame frame(*objects.comm, path, options);
   Status mine = CheckOptions(path, options);
   if (!path.empty()) mine.Update(live.status());
-  BELAY_RETURN_IF_AGREED(BeginRestore(run, mine));
+  BELAY_RETURN_IF_AGREED(BeginRestore(frame, source, mine));
   if (path.empty()) return LoadStatus::InitializationOnly();
-  BELAY_RETURN_IF_AGREED(OpenStage(run));
-  BELAY_RETURN_IF_AGREED(PinRestore(run));
-  PendingObjects pending{.source = run.source};
-  BELAY_ASSIGN_OR_RETURN_AGREED(OpenedGraph opened, ShareGraph(run));
+  BELAY_ASSIGN_OR_RETURN_AGREED(OpenedStep opened, OpenStep(frame, source));
+  BELAY_RETURN_IF_AGREED(PinRestore(frame, opened.source));
+  PendingObjects pending{.source = opened.source};
+  BELAY_ASSIGN_OR_RETURN_AGREED(OpenedGraph graph,
+                                ShareGraph(frame, opened.saved));
   pending.restoration = {.number = objects.num_restores + 1,
-                         .saved = std::move(opened.graph),
-                         .by_name = opened.by_name};
+                         .saved = std::move(graph.graph),
+                         .by_name = graph.by_name};
   BELAY_ASSIGN_OR_RETURN_AGREED(
       LoadStatus status,
-      RestoreMatched(objects, run, *live, pending, /*is_open=*/true));
+      RestoreMatched(objects, frame, *live, pending, std::move(opened)));
   ++objects.num_restores;
   std::erase_if(objects.pending,
                 [](const PendingObjects& older) { return older.is_used_up; });
@@ -251,11 +262,11 @@ StatusOr<LoadStatus> RestoreMore(TrackedObjects& objects,
                                  const StatusOr<LiveGraph>& live,
                                  PendingObjects& pending,
                                  const RestoreOptions& options) {
-  RestoreRun run(*objects.comm, pending.source, options);
+  RestoreFrame frame(*objects.comm, pending.source.path, options);
   Status mine = CheckOptions(pending.source.path, options);
   mine.Update(live.status());
-  BELAY_RETURN_IF_AGREED(BeginRestore(run, mine));
-  return RestoreMatched(objects, run, *live, pending, /*is_open=*/false);
+  BELAY_RETURN_IF_AGREED(BeginRestore(frame, pending.source, mine));
+  return RestoreMatched(objects, frame, *live, pending, std::nullopt);
 }
 
 // Ranks may have restored with different Checkpoints. Collective.

@@ -14,7 +14,7 @@
 #include "graph/live_graph.h"
 #include "graph/match/graph_match.h"
 #include "graph/object_graph.h"
-#include "restore/restore_run.h"
+#include "restore/restore_source.h"
 
 namespace belay {
 

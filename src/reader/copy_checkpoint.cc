@@ -18,7 +18,7 @@
 #include "io/files/scratch_memory.h"
 #include "io/steps/metadata_file.h"
 #include "pipeline/agree_arguments.h"
-#include "restore/restore_run.h"
+#include "restore/restore_stages.h"
 #include "save/save_at.h"
 #include "save/save_progress.h"
 #include "transform/node.h"
@@ -84,10 +84,10 @@ Status Begin(Team& team, const CopyRun& run) {
 }
 
 // A copy may replace a step, but not the one that it reads. Rank 0 only.
-Status CheckIsElsewhere(const CopyRun& run, const RestoreRun& restore) {
-  const std::string& path = restore.source.path;
+Status CheckIsElsewhere(const CopyRun& run, const OpenedStep& opened) {
+  const std::string& path = opened.source.path;
   const std::string to =
-      StepPath(run.dir, run.to_step.value_or(restore.saved.step));
+      StepPath(run.dir, run.to_step.value_or(opened.saved.step));
   std::error_code unknown;  // what is not there is another one
   if (!std::filesystem::equivalent(path, to, unknown)) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -121,9 +121,9 @@ StatusOr<std::vector<KeyRows>> RowsOfCopy(const CopyRun& run,
 }
 
 // Pins the step and plans the copy. Rank 0 only.
-StatusOr<std::string> PlanOnRoot(CopyRun& run, const RestoreRun& restore) {
-  BELAY_RETURN_IF_ERROR(CheckIsElsewhere(run, restore));
-  const std::string& path = restore.source.path;
+StatusOr<std::string> PlanOnRoot(CopyRun& run, const OpenedStep& opened) {
+  BELAY_RETURN_IF_ERROR(CheckIsElsewhere(run, opened));
+  const std::string& path = opened.source.path;
   StatusOr<StepPin> pin = StepPin::Take(path);
   // Without locks there is no manager that could delete it.
   if (pin.ok()) {
@@ -132,7 +132,7 @@ StatusOr<std::string> PlanOnRoot(CopyRun& run, const RestoreRun& restore) {
     return pin.status();
   }
   BELAY_ASSIGN_OR_RETURN(run.metadata, ReadMetadataFile(path));
-  const SavedCheckpoint& saved = restore.saved;
+  const SavedCheckpoint& saved = opened.saved;
   BELAY_ASSIGN_OR_RETURN(
       run.plan,
       PlanCopy(saved, run.options, AttributeKey(kSaveCounter, kVariableValue)));
@@ -151,13 +151,13 @@ StatusOr<std::string> PlanOnRoot(CopyRun& run, const RestoreRun& restore) {
 }
 
 // Stage plan. Collective; agreed.
-Status Plan(CopyRun& run, RestoreRun& restore) {
-  restore.stages.Enter("metadata");
+Status Plan(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
+  frame.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes, FromRoot(restore.team, [&] {
+      const std::string bytes, FromRoot(frame.team, [&] {
         StatusOr<std::string> plan =
             CatchBadAlloc("the metadata of all values", [&] {
-              return CatchExceptions([&] { return PlanOnRoot(run, restore); });
+              return CatchExceptions([&] { return PlanOnRoot(run, opened); });
             });
         return plan.ok() ? plan
                          : StatusOr<std::string>(OfCopy(run, plan.status()));
@@ -199,17 +199,16 @@ Status TakeMine(CopyRun& run, const Team& team) {
 }
 
 // Stages plan and read of a restore. Collective; agreed.
-Status Read(CopyRun& run, RestoreRun& restore) {
+Status Read(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   const Status mine =
-      CatchExceptions([&] { return TakeMine(run, restore.team); });
-  BELAY_RETURN_IF_AGREED(Agree(restore.team, OfCopy(run, mine)));
+      CatchExceptions([&] { return TakeMine(run, frame.team); });
+  BELAY_RETURN_IF_AGREED(Agree(frame.team, OfCopy(run, mine)));
   const auto choose = [&](std::string_view key) {
     const auto found = run.choices.find(key);
     return found == run.choices.end() ? RestoreChoice{} : found->second;
   };
-  restore.may_read_nothing = true;
-  return ReadValues(restore,
-                    ChooseValues(run.to_read, *restore.handlers, choose))
+  return ReadValues(frame, opened,
+                    ChooseValues(run.to_read, *frame.handlers, choose))
       .status();
 }
 
@@ -219,13 +218,15 @@ Status ReadSource(const Comm& comm, std::optional<int64_t> step, CopyRun& run) {
   const RestoreOptions options{
       .checksums = run.options.checksums,
       .deadline_seconds = run.options.save.deadline_seconds};
-  RestoreRun restore(comm, source.value_or(RestoreSource{.path = run.from}),
-                     options);
-  BELAY_RETURN_IF_AGREED(BeginRestore(restore, source.status()));
-  BELAY_RETURN_IF_AGREED(Begin(restore.team, run));
-  BELAY_RETURN_IF_AGREED(OpenStage(restore));
-  BELAY_RETURN_IF_AGREED(Plan(run, restore));
-  return Read(run, restore);
+  const RestoreSource wanted = source.value_or(RestoreSource{.path = run.from});
+  RestoreFrame frame(comm, wanted.path, options);
+  frame.may_read_nothing = true;
+  BELAY_RETURN_IF_AGREED(BeginRestore(frame, wanted, source.status()));
+  BELAY_RETURN_IF_AGREED(Begin(frame.team, run));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const OpenedStep opened,
+                                OpenStep(frame, wanted));
+  BELAY_RETURN_IF_AGREED(Plan(run, frame, opened));
+  return Read(run, frame, opened);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/status_macros.h"
-#include "restore/restore_run.h"
+#include "restore/restore_stages.h"
 
 namespace belay {
 namespace {
@@ -26,12 +26,12 @@ Status CheckEntriesMatch(Team& team, const KeyPatterns& patterns,
 }  // namespace
 
 StatusOr<RestoreChooser> AgreeOnChooser(
-    RestoreRun& run, const std::vector<std::string_view>& keys) {
-  StatusOr<RestoreChooser> chooser = RestoreChooser::Create(run.options);
-  if (run.options.args.empty()) return chooser;
-  BELAY_RETURN_IF_AGREED(Agree(run.team, chooser.status()));
+    RestoreFrame& frame, const std::vector<std::string_view>& keys) {
+  StatusOr<RestoreChooser> chooser = RestoreChooser::Create(frame.options);
+  if (frame.options.args.empty()) return chooser;
+  BELAY_RETURN_IF_AGREED(Agree(frame.team, chooser.status()));
   BELAY_RETURN_IF_AGREED(
-      CheckEntriesMatch(run.team, chooser->patterns(), keys));
+      CheckEntriesMatch(frame.team, chooser->patterns(), keys));
   return chooser;
 }
 

@@ -12,7 +12,7 @@
 #include "pipeline/listing.h"
 #include "plan/shard_store.h"
 #include "plan/stored/stored_form.h"
-#include "restore/restore_run.h"
+#include "restore/restore_stages.h"
 #include "values/array_access.h"
 #include "values/conversions.h"
 
@@ -100,20 +100,21 @@ Status FinishOne(ComputedListing& computed) {
 }
 
 // Lists one value. Local.
-Status ListOne(RestoreRun& run, ComputedValue value, const StoredAnswer& answer,
-               HandlerListing& listing, std::vector<Conversion>& mismatched) {
+Status ListOne(const RestoreFrame& frame, ComputedValue value,
+               const StoredAnswer& answer, ListedRestore& listed,
+               std::vector<Conversion>& mismatched) {
   std::vector<Shard> placed =
-      ListShards({std::move(value.shard)}, run.team.rank());
+      ListShards({std::move(value.shard)}, frame.team.rank());
   value.shard = std::move(placed[0]);
   const Shard& shard = value.shard;
   BELAY_ASSIGN_OR_RETURN(const ArrayForm form,
                          FormOf(value.transform, FinderIn(answer)));
   Tolerance tolerance = value.tolerance;
-  tolerance.nothing = run.may_read_nothing;
+  tolerance.nothing = frame.may_read_nothing;
   const StoredForm need{shard.dtype, shard.global_shape};
   const StoredForm found{form.dtype, form.shape};
   if (!Fits(found, need, tolerance)) {
-    if (run.options.mismatched != MismatchPolicy::kError) {
+    if (frame.options.mismatched != MismatchPolicy::kError) {
       mismatched.push_back(DifferenceOf(shard, form));
       return absl::OkStatus();
     }
@@ -122,17 +123,17 @@ Status ListOne(RestoreRun& run, ComputedValue value, const StoredAnswer& answer,
             FormText(found), ")"));
   }
   if (found != need) {
-    run.computed_conversions.push_back(DifferenceOf(shard, form));
+    listed.computed_conversions.push_back(DifferenceOf(shard, form));
   }
   ComputedListing computed;
   if (IsStrided(shard)) {
     BELAY_RETURN_IF_ERROR(TakeDense(value.shard, computed));
   }
   BELAY_RETURN_IF_ERROR(
-      PlanValue(value, form, answer, computed.moves, listing));
+      PlanValue(value, form, answer, computed.moves, listed.listing));
   if (computed.moves.empty() && !computed.dense) return absl::OkStatus();
   computed.what = WhatIs(value);
-  run.computed.push_back(std::move(computed));
+  listed.computed.push_back(std::move(computed));
   return absl::OkStatus();
 }
 
@@ -163,29 +164,31 @@ Status GiveComputedLengths(const StoredAnswer& answer,
   return absl::OkStatus();
 }
 
-Status ListComputed(RestoreRun& run, std::vector<ComputedValue> values,
-                    const StoredAnswer& answer, HandlerListing& listing,
+Status ListComputed(const RestoreFrame& frame,
+                    std::vector<ComputedValue> values,
+                    const StoredAnswer& answer, ListedRestore& listed,
                     std::vector<Conversion>& mismatched) {
   std::vector<Shard> shards;
   for (const ComputedValue& value : values) shards.push_back(value.shard);
-  BELAY_RETURN_IF_ERROR(CheckAfterLengths(listing.former, {}, shards));
+  BELAY_RETURN_IF_ERROR(CheckAfterLengths(listed.listing.former, {}, shards));
   for (size_t i = 0; i < values.size(); ++i) {
     values[i].shard = std::move(shards[i]);
     const std::string what = WhatIs(values[i]);
     BELAY_RETURN_IF_ERROR(Explain(what, CatchExceptions([&] {
-                                    return ListOne(run, std::move(values[i]),
-                                                   answer, listing, mismatched);
+                                    return ListOne(frame, std::move(values[i]),
+                                                   answer, listed, mismatched);
                                   })));
   }
   return absl::OkStatus();
 }
 
-Status ShareComputed(RestoreRun& run, std::vector<Conversion>& mismatched) {
+Status ShareComputed(RestoreFrame& frame, std::vector<Conversion>& conversions,
+                     std::vector<Conversion>& mismatched) {
   WireWriter mine;
-  mine.PutText(EncodeConversions(run.computed_conversions));
+  mine.PutText(EncodeConversions(conversions));
   mine.PutText(EncodeConversions(mismatched));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                Gather(run.team, mine.Take()));
+                                Gather(frame.team, mine.Take()));
   const auto merge = [&]() -> StatusOr<std::string> {
     std::vector<Conversion> converted, unfit;
     for (const std::string& bytes : gathered) {
@@ -205,22 +208,22 @@ Status ShareComputed(RestoreRun& run, std::vector<Conversion>& mismatched) {
     return out.Take();
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes,
-                                FromRoot(run.team, merge));
+                                FromRoot(frame.team, merge));
   WireReader in(bytes);
-  run.computed_conversions = DecodeConversions(in.GetText());
+  conversions = DecodeConversions(in.GetText());
   mismatched = DecodeConversions(in.GetText());
   return absl::OkStatus();
 }
 
-Status ComputeTogether(RestoreRun& run) {
-  run.stages.Enter("compute");
+Status ComputeTogether(RestoreFrame& frame,
+                       std::vector<ComputedListing> computed) {
+  frame.stages.Enter("compute");
   Status status;
-  for (ComputedListing& computed : std::exchange(run.computed, {})) {
-    status.Update(Explain(
-        computed.what, CatchExceptions([&] { return FinishOne(computed); })));
+  for (ComputedListing& one : computed) {
+    status.Update(
+        Explain(one.what, CatchExceptions([&] { return FinishOne(one); })));
   }
-  run.any_computed = false;
-  return Agree(run.team, status);
+  return Agree(frame.team, status);
 }
 
 }  // namespace belay

@@ -1,9 +1,10 @@
 // The part of a restore that knows what is converted.
 
-#include <utility>
+#include <string>
+#include <vector>
 
 #include "base/status_macros.h"
-#include "restore/restore_run.h"
+#include "restore/restore_stages.h"
 #include "values/conversions.h"
 
 namespace belay {
@@ -13,17 +14,19 @@ bool MayConvert(const RestoreOptions& options) {
   return most.dtype || most.lengths;
 }
 
-Status ShareForms(RestoreRun& run) {
+StatusOr<std::vector<StoredForm>> ShareForms(
+    RestoreFrame& frame, const std::vector<Shard>& shards,
+    const std::vector<Tolerance>& tolerances,
+    std::vector<Conversion>& conversions) {
   std::string bytes;
-  if (run.team.is_root()) bytes = EncodeConversions(run.result.conversions);
-  BELAY_RETURN_IF_AGREED(Broadcast(run.team, bytes));
-  run.result.conversions = DecodeConversions(bytes);
-  if (run.result.conversions.empty()) return absl::OkStatus();
+  if (frame.team.is_root()) bytes = EncodeConversions(conversions);
+  BELAY_RETURN_IF_AGREED(Broadcast(frame.team, bytes));
+  conversions = DecodeConversions(bytes);
+  if (conversions.empty()) return std::vector<StoredForm>();
   StatusOr<std::vector<StoredForm>> forms =
-      FormsOf(run.shards, run.tolerances, run.result.conversions);
-  BELAY_RETURN_IF_AGREED(Agree(run.team, forms.status()));
-  run.forms = *std::move(forms);
-  return absl::OkStatus();
+      FormsOf(shards, tolerances, conversions);
+  BELAY_RETURN_IF_AGREED(Agree(frame.team, forms.status()));
+  return forms;
 }
 
 }  // namespace belay

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "base/catch_exceptions.h"
 #include "base/status_macros.h"
-#include "restore/restore_run.h"
+#include "restore/restore_stages.h"
 #include "values/rows/owned_rows.h"
 #include "values/stored_answer.h"
 #include "values/strictness.h"
@@ -18,41 +18,45 @@ namespace {
 
 // For all ranks, as bytes. Rank 0 only.
 StatusOr<std::string> AnswerOnRoot(const std::vector<std::string>& gathered,
-                                   const RestoreRun& run) {
+                                   const RestoreOptions& options,
+                                   const OpenedStep& opened) {
   const auto answer = [&]() -> StatusOr<std::string> {
     const StoredQuestion question = MergeQuestions(gathered);
-    BELAY_ASSIGN_OR_RETURN(StoredAnswer all, AnswerOf(run.saved, question));
+    BELAY_ASSIGN_OR_RETURN(StoredAnswer all, AnswerOf(opened.saved, question));
     if (!all.rows.empty()) {
       auto restorers = RanksThatRestoreRows(gathered);
       for (FoundRows& one : all.rows) {
         one.restorers = std::move(restorers[one.id]);
       }
     }
-    if (!IsUsuallyStrict(run.options)) {
-      all.mismatched = FindMismatched(run.saved, question.arrays);
-      all.unexpected = FindUnexpected(run.saved, question);
-      BELAY_RETURN_IF_ERROR(React(run.options, all));
+    if (!IsUsuallyStrict(options)) {
+      all.mismatched = FindMismatched(opened.saved, question.arrays);
+      all.unexpected = FindUnexpected(opened.saved, question);
+      BELAY_RETURN_IF_ERROR(React(options, all));
     }
     return EncodeAnswer(all);
   };
   StatusOr<std::string> bytes = answer();
   if (bytes.ok()) return bytes;
   return Status(bytes.status().code(),
-                absl::StrFormat("restore \"%s\": %s", run.source.path,
+                absl::StrFormat("restore \"%s\": %s", opened.source.path,
                                 bytes.status().message()));
 }
 
 // What is stored of these values, and of those of other ranks. Collective;
 // agreed.
-StatusOr<StoredAnswer> AskTogether(RestoreRun& run,
+StatusOr<StoredAnswer> AskTogether(RestoreFrame& frame,
+                                   const OpenedStep& opened,
                                    const ValuesToRead& values) {
+  const RestoreOptions& options = frame.options;
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> gathered,
-      Gather(run.team, EncodeQuestion(
-                           QuestionOf(values, !IsUsuallyStrict(run.options)))));
+      Gather(frame.team,
+             EncodeQuestion(QuestionOf(values, !IsUsuallyStrict(options)))));
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes,
-      FromRoot(run.team, [&] { return AnswerOnRoot(gathered, run); }));
+      const std::string bytes, FromRoot(frame.team, [&] {
+        return AnswerOnRoot(gathered, options, opened);
+      }));
   return DecodeAnswer(bytes);
 }
 
@@ -83,47 +87,48 @@ Status CheckAllWritable(const StatusOr<ValuesToRead>& values) {
 
 // Lists the values, containers with the lengths that are stored, and adds what
 // does not fit to `mismatched`. Local.
-StatusOr<HandlerListing> ListFitted(RestoreRun& run, ValuesToRead values,
-                                    const StoredAnswer& answer,
-                                    std::vector<Conversion>& mismatched) {
+Status ListFitted(const RestoreFrame& frame, ValuesToRead values,
+                  const StoredAnswer& answer, ListedRestore& listed,
+                  std::vector<Conversion>& mismatched) {
   std::vector<ComputedValue> computed = std::move(values.computed);
-  BELAY_RETURN_IF_ERROR(PlaceRows(answer.rows, run.team.rank(), run.team.size(),
-                                  values.shards, values.former, run.id_blocks));
+  BELAY_RETURN_IF_ERROR(PlaceRows(answer.rows, frame.team.rank(),
+                                  frame.team.size(), values.shards,
+                                  values.former, listed.id_blocks));
   BELAY_RETURN_IF_ERROR(
       GiveLengths(answer.lengths, values.shards, values.former));
   BELAY_RETURN_IF_ERROR(GiveComputedLengths(answer, computed, values.former));
   BELAY_ASSIGN_OR_RETURN(
-      HandlerListing listing,
-      ListForRestore(std::move(values), *run.handlers, answer.stored));
-  BELAY_RETURN_IF_ERROR(
-      ListComputed(run, std::move(computed), answer, listing, mismatched));
-  return listing;
+      listed.listing,
+      ListForRestore(std::move(values), *frame.handlers, answer.stored));
+  return ListComputed(frame, std::move(computed), answer, listed, mismatched);
 }
 
 // Whether handlers want more, and lists it. Collective; agreed.
-StatusOr<bool> ListMoreTogether(RestoreRun& run) {
-  run.stages.Enter("handlers");
-  StatusOr<HandlerListing> more = ListMore(run.listing, *run.handlers);
-  BELAY_RETURN_IF_AGREED(Agree(run.team, more.status()));
+StatusOr<bool> ListMoreTogether(RestoreFrame& frame, HandlerListing& listing) {
+  frame.stages.Enter("handlers");
+  StatusOr<HandlerListing> more = ListMore(listing, *frame.handlers);
+  BELAY_RETURN_IF_AGREED(Agree(frame.team, more.status()));
   // What the last listing keeps may be borrowed by what comes now.
-  more->kept.insert(more->kept.end(), run.listing.kept.begin(),
-                    run.listing.kept.end());
-  run.listing = *std::move(more);
-  std::vector<int64_t> any = {run.listing.handled.empty() ? 0 : 1};
-  BELAY_RETURN_IF_AGREED(MaxAll(run.team, any));
+  more->kept.insert(more->kept.end(), listing.kept.begin(), listing.kept.end());
+  listing = *std::move(more);
+  std::vector<int64_t> any = {listing.handled.empty() ? 0 : 1};
+  BELAY_RETURN_IF_AGREED(MaxAll(frame.team, any));
   return any[0] != 0;
 }
 
-}  // namespace
+// Which kinds of values any rank has.
+struct AnyValues {
+  bool handled = false;  // or a mistake, so that all learn of it
+  bool may_be_absent = false;
+  bool take_rows = false;
+  bool computed = false;
+  bool owned = false;
+  bool have_ids = false;
+};
 
-Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
-  const bool asks_all = !IsUsuallyStrict(run.options);
-  if (values.ok() && run.options.missing != MismatchPolicy::kError) {
-    LetAllBeAbsent(*values);
-  }
-  if (const Status status = CheckAllWritable(values); !status.ok()) {
-    values = status;
-  }
+// Collective; agreed.
+StatusOr<AnyValues> FindKinds(Team& team,
+                              const StatusOr<ValuesToRead>& values) {
   // One that fails here takes part, so that all learn of it.
   std::vector<int64_t> any = {!values.ok() || !values->handled.empty() ? 1 : 0,
                               values.ok() && AnyMayBeAbsent(*values) ? 1 : 0,
@@ -131,44 +136,78 @@ Status ListTogether(RestoreRun& run, StatusOr<ValuesToRead> values) {
                               values.ok() && !values->computed.empty() ? 1 : 0,
                               values.ok() && HasOwners(values->shards) ? 1 : 0,
                               values.ok() && AnyHasIds(*values) ? 1 : 0};
-  BELAY_RETURN_IF_AGREED(MaxAll(run.team, any));
-  run.any_handlers = any[0] != 0;
-  if (run.any_handlers) run.stages.Enter("handlers");
+  BELAY_RETURN_IF_AGREED(MaxAll(team, any));
+  return AnyValues{.handled = any[0] != 0,
+                   .may_be_absent = any[1] != 0,
+                   .take_rows = any[2] != 0,
+                   .computed = any[3] != 0,
+                   .owned = any[4] != 0,
+                   .have_ids = any[5] != 0};
+}
+
+}  // namespace
+
+StatusOr<ListedRestore> ListTogether(RestoreFrame& frame,
+                                     const OpenedStep& opened,
+                                     StatusOr<ValuesToRead> values) {
+  const bool asks_all = !IsUsuallyStrict(frame.options);
+  if (values.ok() && frame.options.missing != MismatchPolicy::kError) {
+    LetAllBeAbsent(*values);
+  }
+  if (const Status status = CheckAllWritable(values); !status.ok()) {
+    values = status;
+  }
+  BELAY_ASSIGN_OR_RETURN_AGREED(const AnyValues any,
+                                FindKinds(frame.team, values));
+  ListedRestore listed{.any_handlers = any.handled,
+                       .any_computed = any.computed,
+                       .any_owned = any.owned,
+                       .any_ids = any.have_ids};
+  if (any.handled) frame.stages.Enter("handlers");
   StoredAnswer answer;
-  run.any_computed = any[3] != 0;
-  run.any_owned = any[4] != 0;
-  run.any_ids = any[5] != 0;
-  const bool asks = run.any_handlers || any[1] != 0 || any[2] != 0 ||
-                    run.any_computed || asks_all;
+  const bool asks = any.handled || any.may_be_absent || any.take_rows ||
+                    any.computed || asks_all;
   if (asks) {
-    BELAY_RETURN_IF_AGREED(Agree(run.team, values.status()));
-    BELAY_ASSIGN_OR_RETURN_AGREED(answer, AskTogether(run, *values));
+    BELAY_RETURN_IF_AGREED(Agree(frame.team, values.status()));
+    BELAY_ASSIGN_OR_RETURN_AGREED(answer, AskTogether(frame, opened, *values));
     LeaveOut(answer, *values);
   }
   std::vector<Conversion> mismatched;
-  StatusOr<HandlerListing> listing = CatchExceptions(
-      [&] { return ListFitted(run, *std::move(values), answer, mismatched); });
-  if (asks) BELAY_RETURN_IF_AGREED(Agree(run.team, listing.status()));
-  run.listing = *std::move(listing);
-  if (run.any_ids) run.former = run.listing.former;
-  if (run.any_computed) {
-    BELAY_RETURN_IF_AGREED(ShareComputed(run, mismatched));
+  const Status status = CatchExceptions([&] {
+    return ListFitted(frame, *std::move(values), answer, listed, mismatched);
+  });
+  if (asks) BELAY_RETURN_IF_AGREED(Agree(frame.team, status));
+  if (any.have_ids) listed.former = listed.listing.former;
+  if (any.computed) {
+    BELAY_RETURN_IF_AGREED(
+        ShareComputed(frame, listed.computed_conversions, mismatched));
     answer.mismatched.insert(answer.mismatched.end(), mismatched.begin(),
                              mismatched.end());
   }
-  Report(run.options, std::move(answer), run.result);
-  return absl::OkStatus();
+  Report(frame.options, std::move(answer), listed.report);
+  return listed;
 }
 
-StatusOr<bool> ReceiveTogether(RestoreRun& run) {
-  if (run.any_owned) BELAY_RETURN_IF_AGREED(HandOutRows(run));
-  if (run.any_computed) BELAY_RETURN_IF_AGREED(ComputeTogether(run));
+StatusOr<bool> ReceiveTogether(RestoreFrame& frame, std::vector<Shard>& shards,
+                               ListedRestore& listed) {
+  if (std::exchange(listed.any_owned, false)) {
+    BELAY_RETURN_IF_AGREED(HandOutRows(frame, shards));
+  }
+  if (std::exchange(listed.any_computed, false)) {
+    BELAY_RETURN_IF_AGREED(
+        ComputeTogether(frame, std::exchange(listed.computed, {})));
+  }
   bool wants_more = false;
-  if (run.any_handlers) {
-    BELAY_ASSIGN_OR_RETURN_AGREED(wants_more, ListMoreTogether(run));
+  if (listed.any_handlers) {
+    BELAY_ASSIGN_OR_RETURN_AGREED(wants_more,
+                                  ListMoreTogether(frame, listed.listing));
   }
   // Last: the ids may be among what is restored.
-  if (!wants_more && run.any_ids) BELAY_RETURN_IF_AGREED(FetchById(run));
+  if (!wants_more && std::exchange(listed.any_ids, false)) {
+    BELAY_RETURN_IF_AGREED(
+        FetchById(frame, listed.id_blocks, std::move(listed.former)));
+    listed.id_blocks.clear();
+  }
   return wants_more;
 }
 

@@ -1,5 +1,8 @@
 // Stage open of a restore: which checkpoint it is, and what its index says.
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -13,7 +16,7 @@
 #include "io/steps/own_files.h"
 #include "pipeline/result_text.h"
 #include "restore/flat_file.h"
-#include "restore/restore_run.h"
+#include "restore/restore_stages.h"
 
 namespace belay {
 namespace {
@@ -91,77 +94,83 @@ Status CheckIdentity(RestoreSource& source) {
 }
 
 // Rank 0 only.
-Status OpenFlatFile(RestoreRun& run) {
+Status OpenFlatFile(OpenedStep& opened) {
   BELAY_ASSIGN_OR_RETURN(const std::vector<FlatArray> arrays,
-                         ListFlatFile(run.source.path));
+                         ListFlatFile(opened.source.path));
   for (const FlatArray& array : arrays) {
     if (array.problem.empty()) {
-      run.saved.arrays.push_back(
+      opened.saved.arrays.push_back(
           {.key = array.key, .dtype = array.dtype, .shape = array.shape});
     } else {
-      run.problems.push_back(absl::StrFormat(
+      opened.problems.push_back(absl::StrFormat(
           "dataset \"%s\" cannot be read: %s", array.key, array.problem));
     }
   }
-  run.source.step = 0;
-  return CheckIdentity(run.source);
+  opened.source.step = 0;
+  return CheckIdentity(opened.source);
 }
 
 // Rank 0 only.
-Status OpenIndex(RestoreRun& run) {
-  RestoreSource& source = run.source;
+Status OpenIndex(OpenedStep& opened) {
+  RestoreSource& source = opened.source;
   BELAY_RETURN_IF_ERROR(FindStep(source));
-  if (source.kind == RestoreSource::Kind::kFlatFile) return OpenFlatFile(run);
+  if (source.kind == RestoreSource::Kind::kFlatFile) {
+    return OpenFlatFile(opened);
+  }
   StatusOr<SavedCheckpoint> saved = ReadIndex(source.path);
   if (absl::IsNotFound(saved.status())) {
     return NoSuchStep("restore", source.path);
   }
   BELAY_RETURN_IF_ERROR(saved.status());
-  run.saved = *std::move(saved);
-  if (source.step >= 0 && run.saved.step != source.step) {
+  opened.saved = *std::move(saved);
+  if (source.step >= 0 && opened.saved.step != source.step) {
     return absl::DataLossError(absl::StrFormat(
         "restore \"%s\": the index is of another step (need %d, found %d); to "
         "restore a copy pass this path with kLatestStep",
-        source.path, source.step, run.saved.step));
+        source.path, source.step, opened.saved.step));
   }
-  source.step = run.saved.step;
+  source.step = opened.saved.step;
   BELAY_RETURN_IF_ERROR(CheckIdentity(source));
-  return CheckDataFiles(source.path, run.saved);
+  return CheckDataFiles(source.path, opened.saved);
 }
 
 }  // namespace
 
-Status OpenStage(RestoreRun& run) {
-  run.stages.Enter("open");
-  const Status status = OnRoot(run.team, [&] { return OpenIndex(run); });
-  if (!status.ok()) LogError(run.team, status);
-  return status;
+StatusOr<OpenedStep> OpenStep(RestoreFrame& frame,
+                              const RestoreSource& source) {
+  frame.stages.Enter("open");
+  OpenedStep opened{.source = source};
+  const Status status = OnRoot(frame.team, [&] { return OpenIndex(opened); });
+  if (!status.ok()) LogError(frame.team, status);
+  BELAY_RETURN_IF_AGREED(status);
+  return opened;
 }
 
-StatusOr<bool> OpenStageIfAny(RestoreRun& run) {
-  run.stages.Enter("open");
+StatusOr<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
+                                                  const RestoreSource& source) {
+  frame.stages.Enter("open");
+  OpenedStep opened{.source = source};
   const StatusOr<std::string> found =
-      FromRoot(run.team, [&]() -> StatusOr<std::string> {
-        BELAY_ASSIGN_OR_RETURN(const bool nothing,
-                               HoldsNothing(run.source.path));
+      FromRoot(frame.team, [&]() -> StatusOr<std::string> {
+        BELAY_ASSIGN_OR_RETURN(const bool nothing, HoldsNothing(source.path));
         if (nothing) return std::string("n");
-        BELAY_RETURN_IF_ERROR(OpenIndex(run));
+        BELAY_RETURN_IF_ERROR(OpenIndex(opened));
         return std::string("y");
       });
-  if (!found.ok()) LogError(run.team, found.status());
+  if (!found.ok()) LogError(frame.team, found.status());
   BELAY_RETURN_IF_AGREED(found.status());
-  return *found == "y";
+  if (*found == "n") return std::nullopt;
+  return opened;
 }
 
-Status PinRestore(RestoreRun& run) {
-  RestoreSource& source = run.source;
+Status PinRestore(RestoreFrame& frame, RestoreSource& source) {
   WireWriter found;
   found.PutText(source.path);
   found.Put(source.kind);
   found.Put(source.step);
   found.Put(source.identity);
   std::string bytes = found.Take();
-  BELAY_RETURN_IF_AGREED(Broadcast(run.team, bytes));
+  BELAY_RETURN_IF_AGREED(Broadcast(frame.team, bytes));
   WireReader in(bytes);
   source.path = in.GetText();
   source.kind = in.Get<RestoreSource::Kind>();

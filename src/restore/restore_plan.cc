@@ -1,5 +1,7 @@
 // Stage plan of a restore: who reads what of all that ranks want.
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
@@ -12,27 +14,27 @@
 #include "plan/restore/restore_planner.h"
 #include "restore/flat_file.h"
 #include "restore/restore_options.h"
-#include "restore/restore_run.h"
+#include "restore/restore_stages.h"
 #include "values/conversions.h"
 
 namespace belay {
 namespace {
 
 // What rank 0 tells all ranks.
-std::string EncodeCommon(const RestoreRun& run,
+std::string EncodeCommon(const OpenedStep& opened, const RestorePlan& plan,
                          const std::vector<StackedArray>& stacked) {
   WireWriter common;
-  common.PutText(run.source.path);
-  common.Put(run.source.step);
-  common.Put(run.saved.has_checksums);
-  common.Put(run.plan.num_blocks);
-  common.Put(run.plan.stream_bytes);
-  common.Put(run.plan.sharing);
-  common.PutText(run.plan.note);
-  common.Put<int64_t>(run.plan.arrays.size());
-  common.Put<uint64_t>(run.saved.files.size());
-  for (const StoredFile& file : run.saved.files) common.PutText(file.name);
-  PutFiltered(common, run.plan.filtered);
+  common.PutText(opened.source.path);
+  common.Put(opened.source.step);
+  common.Put(opened.saved.has_checksums);
+  common.Put(plan.num_blocks);
+  common.Put(plan.stream_bytes);
+  common.Put(plan.sharing);
+  common.PutText(plan.note);
+  common.Put<int64_t>(plan.arrays.size());
+  common.Put<uint64_t>(opened.saved.files.size());
+  for (const StoredFile& file : opened.saved.files) common.PutText(file.name);
+  PutFiltered(common, plan.filtered);
   common.Put<uint64_t>(stacked.size());
   for (const StackedArray& array : stacked) array.Put(common);
   return common.Take();
@@ -40,129 +42,155 @@ std::string EncodeCommon(const RestoreRun& run,
 
 // Returns the arrays of which this rank plans its reads.
 std::vector<StackedArray> DecodeCommon(std::string_view bytes,
-                                       RestoreRun& run) {
+                                       const RestoreOptions& options,
+                                       PlannedReads& planned) {
   WireReader in(bytes);
-  run.source.path = in.GetText();
-  run.source.step = in.Get<int64_t>();
-  run.checks = in.Get<bool>() && run.options.checksums;
-  const auto num_blocks = in.Get<int64_t>();
-  run.stream_bytes = in.Get<int64_t>();
-  run.result.read_sharing = in.Get<ReadSharing>();
-  run.result.sharing_note = in.GetText();
-  run.registers.assign(run.checks ? num_blocks : 0, 0);
-  run.covered.assign(run.checks ? num_blocks : 0, 0);
-  run.result.num_arrays = in.Get<int64_t>();
-  run.file_names.resize(in.Get<uint64_t>());
-  for (std::string& name : run.file_names) name = in.GetText();
-  run.filtered = GetFiltered(in);
+  planned.path = in.GetText();
+  planned.step = in.Get<int64_t>();
+  planned.checks = in.Get<bool>() && options.checksums;
+  planned.num_blocks = in.Get<int64_t>();
+  planned.stream_bytes = in.Get<int64_t>();
+  planned.sharing = in.Get<ReadSharing>();
+  planned.note = in.GetText();
+  planned.num_arrays = in.Get<int64_t>();
+  planned.file_names.resize(in.Get<uint64_t>());
+  for (std::string& name : planned.file_names) name = in.GetText();
+  planned.filtered = GetFiltered(in);
   return in.GetAll<StackedArray>([&] { return StackedArray::Get(in); });
 }
 
-Tolerance MostOf(const RestoreRun& run) {
-  Tolerance most = MostTolerance(run.options);
-  most.nothing = run.may_read_nothing;
+Tolerance MostOf(const RestoreFrame& frame) {
+  Tolerance most = MostTolerance(frame.options);
+  most.nothing = frame.may_read_nothing;
   return most;
 }
 
 // What all ranks want, as it is stored; each rank's own part only if it may
 // plan that by itself. Rank 0 only.
-StatusOr<DividedWants> WantOnRoot(const ListedRanks& listed, Dividing dividing,
-                                  RestoreRun& run) {
-  DividedWants wants = DivideWants(run.saved, listed, dividing);
-  BELAY_ASSIGN_OR_RETURN(run.result.conversions,
-                         WantAsStored(run.saved, MostOf(run), wants.central));
+StatusOr<DividedWants> WantOnRoot(const RestoreFrame& frame,
+                                  const SavedCheckpoint& saved,
+                                  const ListedRanks& listed, Dividing dividing,
+                                  std::vector<Conversion>& conversions) {
+  DividedWants wants = DivideWants(saved, listed, dividing);
+  BELAY_ASSIGN_OR_RETURN(conversions,
+                         WantAsStored(saved, MostOf(frame), wants.central));
   return wants;
 }
 
 // Rank 0 only.
-Status OfRestore(const RestoreRun& run, const Status& status) {
+Status OfRestore(const OpenedStep& opened, const Status& status) {
   if (status.ok()) return status;
-  return Status(
-      status.code(),
-      absl::StrFormat("restore \"%s\": %s", run.source.path, status.message()));
+  return Status(status.code(),
+                absl::StrFormat("restore \"%s\": %s", opened.source.path,
+                                status.message()));
 }
 
 // Returns the arrays of which each rank plans its reads. Rank 0 only.
-StatusOr<std::vector<StackedArray>> PlanOnRoot(const ListedRanks& listed,
-                                               RestoreRun& run) {
-  ReadRules rules = ReadRulesOf(run.options);
-  if (!run.no_shared_memory.empty()) rules.sharing = ReadSharing::kEachRank;
+StatusOr<std::vector<StackedArray>> PlanOnRoot(
+    const RestoreFrame& frame, const OpenedStep& opened,
+    const ListedRanks& listed, const std::string& no_shared_memory,
+    PlannedReads& planned) {
+  const SavedCheckpoint& saved = opened.saved;
+  ReadRules rules = ReadRulesOf(frame.options);
+  if (!no_shared_memory.empty()) rules.sharing = ReadSharing::kEachRank;
   // Who reads for all is a decision.
   const Dividing dividing =
       rules.primary_replica ? Dividing::kNothing : Dividing::kWhatPays;
-  StatusOr<DividedWants> wants = WantOnRoot(listed, dividing, run);
-  if (!wants.ok()) return OfRestore(run, wants.status());
-  BELAY_RETURN_IF_ERROR(OfRestore(run, CheckKinds(run.saved, wants->central)));
-  StatusOr<RestorePlan> plan = PlanRestore(run.saved, wants->central, rules);
-  if (!plan.ok()) return OfRestore(run, plan.status());
-  AddLocalArrays(run.saved, *wants, *plan);
-  run.plan = *std::move(plan);
-  if (!run.no_shared_memory.empty()) {
-    run.plan.note = Cat("each rank reads: no memory can be shared (",
-                        run.no_shared_memory, ")");
+  StatusOr<DividedWants> wants =
+      WantOnRoot(frame, saved, listed, dividing, planned.conversions);
+  if (!wants.ok()) return OfRestore(opened, wants.status());
+  BELAY_RETURN_IF_ERROR(OfRestore(opened, CheckKinds(saved, wants->central)));
+  StatusOr<RestorePlan> plan = PlanRestore(saved, wants->central, rules);
+  if (!plan.ok()) return OfRestore(opened, plan.status());
+  AddLocalArrays(saved, *wants, *plan);
+  if (!no_shared_memory.empty()) {
+    plan->note = Cat("each rank reads: no memory can be shared (",
+                     no_shared_memory, ")");
   }
+  planned.plan = *std::move(plan);
   return std::move(wants->stacked);
 }
 
 // Tells all ranks what rank 0 makes of all that they want. Collective; agreed.
 StatusOr<Briefed> AskForWanted(
-    RestoreRun& run,
+    RestoreFrame& frame, const std::vector<Shard>& shards,
     absl::FunctionRef<StatusOr<Briefing>(const ListedRanks&)> answer) {
-  run.stages.Enter("plan");
-  RankShards wanted{.node = 0, .shards = DescribeShards(run.shards)};
+  frame.stages.Enter("plan");
+  RankShards wanted{.node = 0, .shards = DescribeShards(shards)};
   // How long a text has been says nothing, and differs between ranks.
   for (ShardInfo& shard : wanted.shards) shard.string_bytes = 0;
   SentLists sent_lists;
-  return GatherDescriptions(run.team, wanted, sent_lists, answer);
+  return GatherDescriptions(frame.team, wanted, sent_lists, answer);
 }
 
 }  // namespace
 
-Status PlanStage(RestoreRun& run) {
+StatusOr<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
+                                 const std::vector<Shard>& shards,
+                                 const std::vector<Tolerance>& tolerances,
+                                 const std::string& no_shared_memory) {
+  PlannedReads planned;
   const auto plan = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
-    BELAY_ASSIGN_OR_RETURN(const std::vector<StackedArray> stacked,
-                           PlanOnRoot(listed, run));
-    Briefing briefing{.common = EncodeCommon(run, stacked)};
-    for (const RankReads& reads : run.plan.ranks) {
+    BELAY_ASSIGN_OR_RETURN(
+        const std::vector<StackedArray> stacked,
+        PlanOnRoot(frame, opened, listed, no_shared_memory, planned));
+    Briefing briefing{.common = EncodeCommon(opened, planned.plan, stacked)};
+    for (const RankReads& reads : planned.plan.ranks) {
       briefing.parts.push_back(EncodeRankReads(reads));
     }
     return briefing;
   };
-  BELAY_ASSIGN_OR_RETURN_AGREED(const Briefed briefed, AskForWanted(run, plan));
-  if (MayConvert(run.options)) BELAY_RETURN_IF_AGREED(ShareForms(run));
-  const std::vector<StackedArray> stacked = DecodeCommon(briefed.common, run);
-  run.reads = DecodeRankReads(briefed.part);
+  BELAY_ASSIGN_OR_RETURN_AGREED(const Briefed briefed,
+                                AskForWanted(frame, shards, plan));
+  if (MayConvert(frame.options)) {
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        planned.forms,
+        ShareForms(frame, shards, tolerances, planned.conversions));
+  }
+  const std::vector<StackedArray> stacked =
+      DecodeCommon(briefed.common, frame.options, planned);
+  planned.reads = DecodeRankReads(briefed.part);
   std::vector<WantedBox> wanted;
-  for (const Shard& shard : run.shards) {
+  for (const Shard& shard : shards) {
     wanted.push_back({.key = shard.key, .box = &shard.box});
   }
-  AddLocalReads(stacked, wanted, run.reads);
-  return absl::OkStatus();
+  AddLocalReads(stacked, wanted, planned.reads);
+  return planned;
 }
 
-Status ReadFlat(RestoreRun& run) {
-  if (run.options.read_sharing == ReadSharing::kOnce ||
-      run.options.primary_replica) {
+StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
+                                 const std::vector<Shard>& shards,
+                                 const std::vector<Tolerance>& tolerances) {
+  const RestoreSource& source = opened.source;
+  if (frame.options.read_sharing == ReadSharing::kOnce ||
+      frame.options.primary_replica) {
     return Agree(
-        run.team,
+        frame.team,
         absl::UnimplementedError(absl::StrFormat(
             "restore \"%s\": of a file of another program every rank reads "
             "what it wants: leave read_sharing and primary_replica as they are",
-            run.source.path)));
+            source.path)));
   }
-  run.result.sharing_note = "each rank reads a file of another program";
-  if (MayConvert(run.options)) {
+  RestoreResult result{.path = source.path, .step = source.step};
+  result.sharing_note = "each rank reads a file of another program";
+  std::vector<StoredForm> forms;
+  if (MayConvert(frame.options)) {
     const auto want = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
       BELAY_RETURN_IF_ERROR(
-          OfRestore(run, WantOnRoot(listed, Dividing::kNothing, run).status()));
+          OfRestore(opened, WantOnRoot(frame, opened.saved, listed,
+                                       Dividing::kNothing, result.conversions)
+                                .status()));
       return Briefing();
     };
-    BELAY_RETURN_IF_AGREED(AskForWanted(run, want).status());
-    BELAY_RETURN_IF_AGREED(ShareForms(run));
+    BELAY_RETURN_IF_AGREED(AskForWanted(frame, shards, want).status());
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        forms, ShareForms(frame, shards, tolerances, result.conversions));
   }
-  run.stages.Enter("read");
-  return Agree(run.team, ReadFlatFile(run.source.path, run.shards, run.forms,
-                                      &run.result.counters.staged_bytes));
+  frame.stages.Enter("read");
+  BELAY_RETURN_IF_AGREED(Agree(
+      frame.team,
+      ReadFlatFile(source.path, shards, forms, &result.counters.staged_bytes)));
+  return result;
 }
 
 }  // namespace belay

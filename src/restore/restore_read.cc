@@ -10,7 +10,7 @@
 #include "mpi/all_gather.h"
 #include "mpi/node.h"
 #include "plan/restore/streams.h"
-#include "restore/restore_run.h"
+#include "restore/restore_stages.h"
 
 namespace belay {
 namespace {
@@ -30,16 +30,16 @@ StatusOr<Nodes> FindNodes(Team& team) {
 }
 
 // What this rank sends to other nodes, and receives. Collective; agreed.
-StatusOr<RankTransits> FindTransits(RestoreRun& run, const Nodes& nodes) {
+StatusOr<RankTransits> FindTransits(Team& team, const RestorePlan& plan,
+                                    const Nodes& nodes) {
   if (nodes.ranks.size() == 1) return RankTransits{};
   std::vector<std::string> parts;
-  if (run.team.is_root()) {
-    for (const RankTransits& transits : PlanTransits(run.plan, nodes)) {
+  if (team.is_root()) {
+    for (const RankTransits& transits : PlanTransits(plan, nodes)) {
       parts.push_back(EncodeRankTransits(transits));
     }
   }
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part,
-                                Scatter(run.team, parts));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part, Scatter(team, parts));
   return DecodeRankTransits(part);
 }
 
@@ -51,12 +51,13 @@ struct Sharing {
 };
 
 // Collective; agreed.
-StatusOr<Sharing> PrepareSharing(RestoreRun& run) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(Nodes nodes, FindNodes(run.team));
+StatusOr<Sharing> PrepareSharing(RestoreFrame& frame) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(Nodes nodes, FindNodes(frame.team));
   const int64_t portion_bytes =
-      PortionBytes(MostSlots(nodes), run.options.max_bytes_in_flight);
+      PortionBytes(MostSlots(nodes), frame.options.max_bytes_in_flight);
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      SharedMemory memory, MakeDeliveryMemory(run.team, nodes, portion_bytes));
+      SharedMemory memory,
+      MakeDeliveryMemory(frame.team, nodes, portion_bytes));
   return Sharing{.nodes = std::move(nodes),
                  .portion_bytes = portion_bytes,
                  .memory = std::move(memory)};
@@ -67,71 +68,72 @@ bool MayReadAlone(const RestoreOptions& options) {
   return options.read_sharing == ReadSharing::kAuto && !options.primary_replica;
 }
 
-// Plans that each rank reads what it wants. Collective; agreed.
-Status PlanAlone(RestoreRun& run, const Status& cause) {
-  run.no_shared_memory = std::string(cause.message());
-  BELAY_RETURN_IF_AGREED(PlanStage(run));
-  run.stages.Enter("read");
-  return absl::OkStatus();
-}
-
 // Reads what others want too, and hands it on. Collective; agreed.
-Status Deliver(RestoreRun& run, const Sharing& sharing, const Status& mine,
-               const ReadJob& job, ReadCounts& counts) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(const RankTransits transits,
-                                FindTransits(run, sharing.nodes));
-  return DeliverAll(run.team, mine,
+Status Deliver(Team& team, const PlannedReads& planned, const Sharing& sharing,
+               const Status& mine, const ReadJob& job, ReadCounts& counts) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const RankTransits transits,
+      FindTransits(team, planned.plan, sharing.nodes));
+  return DeliverAll(team, mine,
                     {.reading = job,
                      .transits = transits,
                      .nodes = sharing.nodes,
                      .memory = sharing.memory,
                      .portion_bytes = sharing.portion_bytes,
-                     .stream_bytes = run.stream_bytes},
+                     .stream_bytes = planned.stream_bytes},
                     counts);
 }
 
 // Reads what this rank alone wants, and with `sharing` what others want too.
 // Collective; agreed.
-Status ReadPlanned(RestoreRun& run, const std::optional<Sharing>& sharing) {
-  for (const TextLength& text : run.reads.texts) {
-    run.shards[text.shard].text->resize(text.bytes);
+StatusOr<ReadData> ReadWith(RestoreFrame& frame,
+                            const std::vector<Shard>& shards,
+                            const PlannedReads& planned,
+                            const std::optional<Sharing>& sharing) {
+  for (const TextLength& text : planned.reads.texts) {
+    shards[text.shard].text->resize(text.bytes);
   }
-  ReadCounts counts;
-  const ReadJob job{.shards = run.shards,
-                    .reads = run.reads,
-                    .directory = run.source.path,
-                    .file_names = run.file_names,
-                    .filtered = run.filtered,
-                    .registers = run.registers,
-                    .covered = run.covered,
-                    .forms = run.forms,
-                    .max_bytes_in_flight = run.options.max_bytes_in_flight};
-  const Status mine = ReadAll(job, counts);
-  BELAY_RETURN_IF_AGREED(sharing ? Deliver(run, *sharing, mine, job, counts)
-                                 : Agree(run.team, mine));
-  run.result.counters.bytes = counts.bytes;
-  run.result.counters.delivered_bytes = counts.delivered_bytes;
-  run.result.counters.io_calls = counts.io_calls;
-  run.result.counters.staged_bytes = counts.staged_bytes;
-  return absl::OkStatus();
+  ReadData data;
+  data.registers.assign(planned.checks ? planned.num_blocks : 0, 0);
+  data.covered.assign(planned.checks ? planned.num_blocks : 0, 0);
+  const ReadJob job{.shards = shards,
+                    .reads = planned.reads,
+                    .directory = planned.path,
+                    .file_names = planned.file_names,
+                    .filtered = planned.filtered,
+                    .registers = data.registers,
+                    .covered = data.covered,
+                    .forms = planned.forms,
+                    .max_bytes_in_flight = frame.options.max_bytes_in_flight};
+  const Status mine = ReadAll(job, data.counts);
+  BELAY_RETURN_IF_AGREED(
+      sharing ? Deliver(frame.team, planned, *sharing, mine, job, data.counts)
+              : Agree(frame.team, mine));
+  return data;
 }
 
 }  // namespace
 
-Status ReadStage(RestoreRun& run) {
-  run.stages.Enter("read");
+StatusOr<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
+                               const std::vector<Shard>& shards,
+                               const std::vector<Tolerance>& tolerances,
+                               PlannedReads& planned) {
+  frame.stages.Enter("read");
   std::optional<Sharing> sharing;
-  if (run.stream_bytes > 0) {
-    StatusOr<Sharing> prepared = PrepareSharing(run);
+  if (planned.stream_bytes > 0) {
+    StatusOr<Sharing> prepared = PrepareSharing(frame);
     if (prepared.ok()) {
       sharing = *std::move(prepared);
-    } else if (MayReadAlone(run.options)) {
-      BELAY_RETURN_IF_AGREED(PlanAlone(run, prepared.status()));
+    } else if (MayReadAlone(frame.options)) {
+      BELAY_ASSIGN_OR_RETURN_AGREED(
+          planned, PlanReads(frame, opened, shards, tolerances,
+                             std::string(prepared.status().message())));
+      frame.stages.Enter("read");
     } else {
       return prepared.status();
     }
   }
-  return ReadPlanned(run, sharing);
+  return ReadWith(frame, shards, planned, sharing);
 }
 
 }  // namespace belay

@@ -8,7 +8,7 @@
 #include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "mpi/all_to_all.h"
-#include "restore/restore_run.h"
+#include "restore/restore_stages.h"
 #include "values/rows/id_restore.h"
 #include "values/rows/owned_rows.h"
 
@@ -18,73 +18,72 @@ namespace {
 constexpr std::string_view kOnTheirWay = "rows on their way";
 
 // Gets the rows of one window after the other. Collective; agreed.
-Status FetchWindows(RestoreRun& run, const WantedIds& wanted,
+Status FetchWindows(Team& team, std::vector<IdBlock>& blocks,
+                    const WantedIds& wanted,
                     const std::vector<IdWindow>& windows) {
-  Mail requests(run.team.size());
-  Mail answers(run.team.size());
+  Mail requests(team.size());
+  Mail answers(team.size());
   BlocksByKey by_key;
   Status status = CatchExceptions([&] {
-    by_key = IndexBlocks(run.id_blocks);
+    by_key = IndexBlocks(blocks);
     return absl::OkStatus();
   });
   for (const IdWindow& window : windows) {
     RowRanksOfWindow ranks;
     BELAY_RETURN_IF_AGREED(
-        ExchangeMail(run.team, kOnTheirWay, requests, [&](Messages& to) {
+        ExchangeMail(team, kOnTheirWay, requests, [&](Messages& to) {
           if (status.ok()) {
-            ranks = RequestRows(run.id_blocks, wanted, window, to);
+            ranks = RequestRows(blocks, wanted, window, to);
           }
           return status;
         }));
     BELAY_RETURN_IF_AGREED(
-        ExchangeMail(run.team, kOnTheirWay, answers, [&](Messages& to) {
-          return AnswerRequests(requests.from, by_key, run.id_blocks, to);
+        ExchangeMail(team, kOnTheirWay, answers, [&](Messages& to) {
+          return AnswerRequests(requests.from, by_key, blocks, to);
         }));
     status = CatchExceptions([&] {
-      TakeAnswers(answers.from, window, ranks, run.id_blocks);
+      TakeAnswers(answers.from, window, ranks, blocks);
       return absl::OkStatus();
     });
   }
-  return Agree(run.team, status);
+  return Agree(team, status);
 }
 
 }  // namespace
 
-Status HandOutRows(RestoreRun& run) {
-  run.stages.Enter("rows");
-  run.any_owned = false;
-  Mail mail(run.team.size());
+Status HandOutRows(RestoreFrame& frame, std::vector<Shard>& shards) {
+  frame.stages.Enter("rows");
+  Mail mail(frame.team.size());
   BELAY_RETURN_IF_AGREED(
-      ExchangeMail(run.team, kOnTheirWay, mail,
-                   [&](Messages& to) { return PackByOwner(run.shards, to); }));
-  return Agree(run.team, CatchBadAlloc("rows that this rank owns", [&] {
-                 return TakeOwned(mail.from, run.shards);
+      ExchangeMail(frame.team, kOnTheirWay, mail,
+                   [&](Messages& to) { return PackByOwner(shards, to); }));
+  return Agree(frame.team, CatchBadAlloc("rows that this rank owns", [&] {
+                 return TakeOwned(mail.from, shards);
                }));
 }
 
-Status FetchById(RestoreRun& run) {
-  run.stages.Enter("ids");
-  run.any_ids = false;
+Status FetchById(RestoreFrame& frame, std::vector<IdBlock>& blocks,
+                 std::vector<FormerElements> former) {
+  frame.stages.Enter("ids");
   WantedIds wanted;
   std::vector<IdWindow> windows;
   const Status asked = CatchExceptions([&] {
     return CatchBadAlloc("the ids of rows", [&]() -> Status {
-      BELAY_ASSIGN_OR_RETURN(wanted, AskForIds(run.id_blocks, run.former));
-      windows = CutWindows(run.id_blocks, run.team.size());
+      BELAY_ASSIGN_OR_RETURN(wanted, AskForIds(blocks, former));
+      windows = CutWindows(blocks, frame.team.size());
       return absl::OkStatus();
     });
   });
   std::vector<int64_t> most = {std::ssize(windows)};
-  BELAY_RETURN_IF_AGREED(MaxAll(run.team, most, asked));
+  BELAY_RETURN_IF_AGREED(MaxAll(frame.team, most, asked));
   if (most[0] == 0) {
-    BELAY_RETURN_IF_AGREED(Agree(run.team, CheckNothingIsThere(run.id_blocks)));
+    BELAY_RETURN_IF_AGREED(Agree(frame.team, CheckNothingIsThere(blocks)));
   }
   windows.resize(static_cast<size_t>(most[0]));
-  BELAY_RETURN_IF_AGREED(FetchWindows(run, wanted, windows));
+  BELAY_RETURN_IF_AGREED(FetchWindows(frame.team, blocks, wanted, windows));
   const Status same =
-      CatchExceptions([&] { return CheckSameIds(run.id_blocks, wanted); });
-  run.id_blocks.clear();
-  return Agree(run.team, same);
+      CatchExceptions([&] { return CheckSameIds(blocks, wanted); });
+  return Agree(frame.team, same);
 }
 
 }  // namespace belay

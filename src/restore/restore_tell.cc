@@ -9,17 +9,17 @@
 #include "base/status_macros.h"
 #include "bytes/wire.h"
 #include "mpi/collective.h"
-#include "restore/restore_run.h"
+#include "restore/restore_stages.h"
 
 namespace belay {
 namespace {
 
-std::string EncodeStep(const RestoreRun& run) {
+std::string EncodeStep(const OpenedStep& opened) {
   WireWriter out;
-  out.PutText(run.source.path);
-  out.Put(run.source.step);
-  out.Put<uint64_t>(run.saved.arrays.size());
-  for (const StoredArray& array : run.saved.arrays) {
+  out.PutText(opened.source.path);
+  out.Put(opened.source.step);
+  out.Put<uint64_t>(opened.saved.arrays.size());
+  for (const StoredArray& array : opened.saved.arrays) {
     out.PutText(array.key);
     out.Put(array.dtype);
     out.PutShape(array.shape);
@@ -45,17 +45,17 @@ StoredStep DecodeStep(std::string_view bytes) {
 
 }  // namespace
 
-Status TellOfStep(RestoreRun& run) {
-  run.stages.Enter("tell");
+Status TellOfStep(RestoreFrame& frame, const OpenedStep& opened) {
+  frame.stages.Enter("tell");
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes, FromRoot(run.team, [&] {
+      const std::string bytes, FromRoot(frame.team, [&] {
         return CatchBadAlloc(
             "the keys of all arrays",
-            [&]() -> StatusOr<std::string> { return EncodeStep(run); });
+            [&]() -> StatusOr<std::string> { return EncodeStep(opened); });
       }));
   Status mine = CatchBadAlloc("the keys of all arrays", [&] {
     return CatchExceptions(
-        [&] { return run.options.on_open(DecodeStep(bytes)); });
+        [&] { return frame.options.on_open(DecodeStep(bytes)); });
   });
   // It says nothing of the files, which a manager would take for damaged.
   if (absl::IsDataLoss(mine) || absl::IsNotFound(mine) ||
@@ -63,11 +63,11 @@ Status TellOfStep(RestoreRun& run) {
     mine = absl::FailedPreconditionError(mine.message());
   }
   if (!mine.ok()) {
-    mine =
-        Status(mine.code(), absl::StrFormat("restore \"%s\": on_open: %s",
-                                            run.source.path, mine.message()));
+    mine = Status(mine.code(),
+                  absl::StrFormat("restore \"%s\": on_open: %s",
+                                  opened.source.path, mine.message()));
   }
-  return Agree(run.team, mine);
+  return Agree(frame.team, mine);
 }
 
 }  // namespace belay

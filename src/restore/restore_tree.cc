@@ -11,24 +11,25 @@
 #include "belay/state.h"
 #include "plan/stored/stored_values.h"
 #include "restore/restore_options.h"
-#include "restore/restore_run.h"
+#include "restore/restore_stages.h"
 #include "values/tree_building.h"
 
 namespace belay {
 namespace {
 
 // Collective; agreed.
-StatusOr<State> MakeTogether(RestoreRun& run, ValueTree& tree) {
-  run.stages.Enter("metadata");
+StatusOr<State> MakeTogether(RestoreFrame& frame, const SavedCheckpoint& saved,
+                             ValueTree& tree) {
+  frame.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes, FromRoot(run.team, [&] {
+      const std::string bytes, FromRoot(frame.team, [&] {
         return CatchBadAlloc(
             "the metadata of all values", [&]() -> StatusOr<std::string> {
-              return EncodeValues({WholeCheckpoint(AllValues(run.saved))});
+              return EncodeValues({WholeCheckpoint(AllValues(saved))});
             });
       }));
   State state;
-  BELAY_RETURN_IF_AGREED(Agree(run.team, CatchBadAlloc("all values", [&] {
+  BELAY_RETURN_IF_AGREED(Agree(frame.team, CatchBadAlloc("all values", [&] {
                                  return AddTree(DecodeValues(bytes)[0], tree,
                                                 state);
                                })));
@@ -42,16 +43,20 @@ StatusOr<ValueTree> RestoreTree(const Comm& comm, const std::string& dir,
                                 const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
   const StatusOr<RestoreSource> source = SourceOf(dir, step);
-  RestoreRun run(comm, source.value_or(RestoreSource{.path = dir}), options);
+  const RestoreSource wanted = source.value_or(RestoreSource{.path = dir});
+  RestoreFrame frame(comm, wanted.path, options);
   Status mine = source.status();
   mine.Update(CheckNoArgs(dir, options));
-  BELAY_RETURN_IF_AGREED(BeginRestore(run, mine));
-  BELAY_RETURN_IF_AGREED(OpenStage(run));
+  BELAY_RETURN_IF_AGREED(BeginRestore(frame, wanted, mine));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const OpenedStep opened,
+                                OpenStep(frame, wanted));
   ValueTree tree;
-  BELAY_ASSIGN_OR_RETURN_AGREED(const State state, MakeTogether(run, tree));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const State state,
+                                MakeTogether(frame, opened.saved, tree));
   const auto as_stored = [](std::string_view) { return RestoreChoice{}; };
   BELAY_RETURN_IF_AGREED(
-      ReadValues(run, ChooseValues(state, *run.handlers, as_stored)).status());
+      ReadValues(frame, opened, ChooseValues(state, *frame.handlers, as_stored))
+          .status());
   return tree;
 }
 

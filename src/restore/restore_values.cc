@@ -8,21 +8,22 @@
 #include "base/status_macros.h"
 #include "bytes/fingerprint.h"
 #include "restore/restore_options.h"
-#include "restore/restore_run.h"
+#include "restore/restore_stages.h"
 #include "values/array_placing.h"
 
 namespace belay {
 namespace {
 
 // What is stored, on all ranks. Collective; agreed.
-StatusOr<std::vector<StoredValueInfo>> ShareStoredValues(RestoreRun& run) {
-  run.stages.Enter("metadata");
+StatusOr<std::vector<StoredValueInfo>> ShareStoredValues(
+    RestoreFrame& frame, const SavedCheckpoint& saved) {
+  frame.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes, FromRoot(run.team, [&] {
-        return CatchBadAlloc(
-            "the metadata of all values", [&]() -> StatusOr<std::string> {
-              return EncodeStoredValues(StoredValuesOf(run.saved));
-            });
+      const std::string bytes, FromRoot(frame.team, [&] {
+        return CatchBadAlloc("the metadata of all values",
+                             [&]() -> StatusOr<std::string> {
+                               return EncodeStoredValues(StoredValuesOf(saved));
+                             });
       }));
   return DecodeStoredValues(bytes);
 }
@@ -63,19 +64,19 @@ StatusOr<State> MakeMemory(const std::vector<PlacedArray>& placed,
 }
 
 // Collective; agreed.
-StatusOr<State> PlaceTogether(RestoreRun& run,
+StatusOr<State> PlaceTogether(RestoreFrame& frame, const SavedCheckpoint& saved,
                               const std::vector<ArrayRestoreArgsFor>& args,
                               RestoredValues& values) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<StoredValueInfo> stored,
-                                ShareStoredValues(run));
+                                ShareStoredValues(frame, saved));
   const auto place = [&]() -> StatusOr<State> {
     BELAY_ASSIGN_OR_RETURN(
         const std::vector<PlacedArray> placed,
-        PlaceArrays(stored, args, run.team.rank(), run.team.size()));
+        PlaceArrays(stored, args, frame.team.rank(), frame.team.size()));
     return MakeMemory(placed, values);
   };
   StatusOr<State> state = place();
-  BELAY_RETURN_IF_AGREED(Agree(run.team, state.status()));
+  BELAY_RETURN_IF_AGREED(Agree(frame.team, state.status()));
   return state;
 }
 
@@ -90,24 +91,28 @@ StatusOr<RestoredValues> RestoreValues(
   RestoreOptions allowing = options;
   allowing.allow_dtype_cast = true;  // what differs was asked for
   allowing.allow_shape_mismatch = true;
-  RestoreRun run(comm, source.value_or(RestoreSource{.path = dir}), allowing);
-  run.may_read_nothing = true;
+  const RestoreSource wanted = source.value_or(RestoreSource{.path = dir});
+  RestoreFrame frame(comm, wanted.path, allowing);
+  frame.may_read_nothing = true;
   Status mine = source.status();
   mine.Update(CheckNoArgs(dir, options));
-  BELAY_RETURN_IF_AGREED(BeginRestore(run, mine));
-  BELAY_RETURN_IF_AGREED(AgreeSame(run.team, "restore: the arguments of values",
+  BELAY_RETURN_IF_AGREED(BeginRestore(frame, wanted, mine));
+  BELAY_RETURN_IF_AGREED(AgreeSame(frame.team,
+                                   "restore: the arguments of values",
                                    Fingerprint(EncodeArgs(args))));
-  BELAY_RETURN_IF_AGREED(OpenStage(run));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const OpenedStep opened,
+                                OpenStep(frame, wanted));
   RestoredValues values;
-  BELAY_ASSIGN_OR_RETURN_AGREED(const State state,
-                                PlaceTogether(run, args, values));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const State state, PlaceTogether(frame, opened.saved, args, values));
   const auto as_placed = [](std::string_view) {
     return RestoreChoice{
         .tolerance = {.dtype = true, .lengths = true, .nothing = true}};
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(
       values.result,
-      ReadValues(run, ChooseValues(state, *run.handlers, as_placed)));
+      ReadValues(frame, opened,
+                 ChooseValues(state, *frame.handlers, as_placed)));
   return values;
 }
 

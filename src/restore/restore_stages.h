@@ -1,0 +1,254 @@
+// The stages of a restore, in the order in which restore.cc calls them: what
+// each takes, and what it makes.
+
+#ifndef BELAY_RESTORE_RESTORE_STAGES_H_
+#define BELAY_RESTORE_RESTORE_STAGES_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/options.h"
+#include "belay/save_restore.h"
+#include "belay/shard.h"
+#include "belay/state.h"
+#include "belay/status.h"
+#include "belay/tensor.h"
+#include "io/transfer/reader.h"
+#include "mpi/collective.h"
+#include "pipeline/stages.h"
+#include "plan/plan.h"
+#include "plan/restore_choice.h"
+#include "plan/stored/stored_form.h"
+#include "restore/restore_source.h"
+#include "transform/plan.h"
+#include "values/handlers/handler_table.h"
+#include "values/handlers/restore_chooser.h"
+#include "values/rows/id_block.h"
+#include "values/stored_answer.h"
+#include "values/value_listing.h"
+#include "values/values_to_read.h"
+
+namespace belay {
+
+// What every stage knows; none of it is a result of a stage. Neither copied nor
+// moved.
+struct RestoreFrame {
+  // `path` is for messages.
+  RestoreFrame(const Comm& comm, const std::string& path,
+               const RestoreOptions& chosen);
+
+  Team team;
+  Stages stages;
+  // A copy: on_open may change those of the program.
+  const RestoreOptions options;
+  const std::shared_ptr<const HandlerTable> handlers;
+  // The program has named each shape, also one in which nothing is stored.
+  bool may_read_nothing = false;
+};
+
+// Restores `state` from there, as Restore, if `mine` is OK. Collective. Same on
+// all ranks: source, options.
+// Errors: `mine`; those of Restore.
+StatusOr<RestoreResult> RestoreState(const Comm& comm,
+                                     const RestoreSource& source, Status mine,
+                                     const State& state,
+                                     const RestoreOptions& options);
+
+// --- begin ---
+
+// Fails unless the arguments are equal and no rank has failed. Collective;
+// agreed.
+Status BeginRestore(RestoreFrame& frame, const RestoreSource& source,
+                    const Status& mine);
+
+// --- open ---
+
+struct OpenedStep {
+  // On rank 0 that of one checkpoint or file, on others what was asked for
+  // until PinRestore.
+  RestoreSource source;
+  // Rank 0 only. Of a flat file it has the arrays.
+  SavedCheckpoint saved;
+  std::vector<std::string> problems;  // of its other datasets
+};
+
+// Has rank 0 read the index. Collective; agreed.
+StatusOr<OpenedStep> OpenStep(RestoreFrame& frame, const RestoreSource& source);
+
+// The same where there may be nothing to open. Collective; agreed.
+StatusOr<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
+                                                  const RestoreSource& source);
+
+// Tells all ranks in `source` what was opened. Collective; agreed.
+Status PinRestore(RestoreFrame& frame, RestoreSource& source);
+
+// Tells the program what the open step holds, as RestoreOptions::on_open.
+// Collective; agreed.
+// Errors: what it returns; Internal - what it threw; ResourceExhausted.
+Status TellOfStep(RestoreFrame& frame, const OpenedStep& opened);
+
+// What the arguments say of values; `keys` are those of this rank. Collective;
+// agreed. Borrows the options.
+// Errors: those of RestoreChooser::Create; InvalidArgument - an entry that is
+//   for no value of any rank.
+StatusOr<RestoreChooser> AgreeOnChooser(
+    RestoreFrame& frame, const std::vector<std::string_view>& keys);
+
+// --- list ---
+
+// A value that is computed, and what is left to do for it.
+struct ComputedListing {
+  std::string what;  // in messages
+  std::vector<TransformMove> moves;
+  // Of a shard whose elements do not lie dense, where they are computed.
+  std::optional<Tensor> dense = {};
+  Shard shard = {};
+};
+
+// What this rank restores, and what is to be done when it is read. The flags
+// are equal on all ranks; each becomes false when that is done.
+struct ListedRestore {
+  HandlerListing listing;  // `shards` are its own, and borrow from it
+  bool any_handlers = false;
+  // Values that are computed from what is read.
+  bool any_computed = false;
+  std::vector<ComputedListing> computed;
+  std::vector<Conversion> computed_conversions;  // equal on all ranks
+  // Rows that go to their owners.
+  bool any_owned = false;
+  // Rows that are fetched by their ids: what this rank reads of them, and
+  // memory that containers have given up by then.
+  bool any_ids = false;
+  std::vector<IdBlock> id_blocks;
+  std::vector<FormerElements> former;
+  RestoreResult report;  // what does not fit, and warnings
+};
+
+// Lists those of the values that are stored; the rest, which may be absent, is
+// reported. Asks rank 0 only if any rank has values with handlers or such as
+// may be absent. Collective; agreed.
+// Errors: this rank's or another's `values`; those of ListForRestore.
+StatusOr<ListedRestore> ListTogether(RestoreFrame& frame,
+                                     const OpenedStep& opened,
+                                     StatusOr<ValuesToRead> values);
+
+// Plans the values that are computed from stored arrays, and adds what is read
+// for them to `listed`. What does not fit, and may be so, is left out and
+// added to `mismatched`. Local.
+// Errors: those of PlanTransform and GiveLength; FailedPrecondition - the
+//   result does not fit the program's value; all name its key.
+Status ListComputed(const RestoreFrame& frame,
+                    std::vector<ComputedValue> values,
+                    const StoredAnswer& answer, ListedRestore& listed,
+                    std::vector<Conversion>& mismatched);
+
+// Gives those of them that can take it the length of their result, and adds the
+// memory that they gave up. Local.
+Status GiveComputedLengths(const StoredAnswer& answer,
+                           std::vector<ComputedValue>& values,
+                           std::vector<FormerElements>& former);
+
+// Tells all ranks what any of them converts to compute its values, and what
+// does not fit. Collective; agreed.
+Status ShareComputed(RestoreFrame& frame, std::vector<Conversion>& conversions,
+                     std::vector<Conversion>& mismatched);
+
+// --- plan ---
+
+// What this rank reads, and what it knows of the rest.
+struct PlannedReads {
+  // Equal on all ranks.
+  std::string path;
+  int64_t step = -1;
+  bool checks = false;
+  int64_t num_blocks = 0;
+  int64_t num_arrays = 0;
+  int64_t stream_bytes = 0;  // of the longest stream
+  ReadSharing sharing = ReadSharing::kAuto;
+  std::string note;
+  std::vector<std::string> file_names;
+  std::vector<FilteredDataset> filtered;
+  std::vector<Conversion> conversions;  // if there may be any
+  // This rank's part.
+  RankReads reads;
+  std::vector<StoredForm> forms;  // of the shards; empty: as they are
+  RestorePlan plan;               // rank 0 only
+};
+
+// Whether values may be stored in another form than they are wanted in. Local.
+bool MayConvert(const RestoreOptions& options);
+
+// Plans who reads what of the shards that all ranks want. `tolerances` are by
+// shard. `no_shared_memory` says why there is none, if that is known: then each
+// rank reads for itself. Collective; agreed.
+StatusOr<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
+                                 const std::vector<Shard>& shards,
+                                 const std::vector<Tolerance>& tolerances,
+                                 const std::string& no_shared_memory = "");
+
+// Tells all ranks which values are converted, and returns the forms of this
+// rank's shards. Collective; agreed.
+StatusOr<std::vector<StoredForm>> ShareForms(
+    RestoreFrame& frame, const std::vector<Shard>& shards,
+    const std::vector<Tolerance>& tolerances,
+    std::vector<Conversion>& conversions);
+
+// --- read ---
+
+// What this rank has read, to be compared with checksums.
+struct ReadData {
+  std::vector<uint32_t> registers;
+  std::vector<int64_t> covered;
+  ReadCounts counts;
+};
+
+// Reads what is planned into the memory of the shards; plans anew where shared
+// memory is wanted, and there is none. Collective; agreed.
+StatusOr<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
+                               const std::vector<Shard>& shards,
+                               const std::vector<Tolerance>& tolerances,
+                               PlannedReads& planned);
+
+// Plans and reads a file of another program. Collective; agreed.
+StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
+                                 const std::vector<Shard>& shards,
+                                 const std::vector<Tolerance>& tolerances);
+
+// --- receive ---
+
+// Gives rows to the ranks that own them. Collective; agreed.
+// Errors: those of PackByOwner and TakeOwned.
+Status HandOutRows(RestoreFrame& frame, std::vector<Shard>& shards);
+
+// Computes the values of which all is read. Collective; agreed.
+Status ComputeTogether(RestoreFrame& frame,
+                       std::vector<ComputedListing> computed);
+
+// Gets the rows that this rank wants by their ids from the ranks that have read
+// them. Collective; agreed.
+// Errors: those of AskForIds, CheckNothingIsThere, AnswerRequests and
+//   CheckSameIds.
+Status FetchById(RestoreFrame& frame, std::vector<IdBlock>& blocks,
+                 std::vector<FormerElements> former);
+
+// Does what is to be done with `shards`, which are read, and tells the
+// handlers. Returns whether any rank wants more, which `listed` then has.
+// Collective; agreed.
+StatusOr<bool> ReceiveTogether(RestoreFrame& frame, std::vector<Shard>& shards,
+                               ListedRestore& listed);
+
+// --- all from list on ---
+
+// Reads the values, for as long as handlers want more, and reports. Collective;
+// agreed.
+StatusOr<RestoreResult> ReadValues(RestoreFrame& frame,
+                                   const OpenedStep& opened,
+                                   StatusOr<ValuesToRead> values);
+
+}  // namespace belay
+
+#endif  // BELAY_RESTORE_RESTORE_STAGES_H_
