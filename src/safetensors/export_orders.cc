@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "bytes/wire.h"
 #include "plan/restore/restore_planner.h"
-#include "safetensors/export_run.h"
+#include "safetensors/export_stages.h"
 
 namespace belay {
 namespace {
@@ -15,59 +15,64 @@ namespace {
 // Read and written at a time; more does not make it faster.
 constexpr int64_t kMostWindowBytes = int64_t{16} << 20;
 
-Status OfExport(const ExportRun& run, const Status& status) {
+Status OfExport(const OpenedExport& opened, const Status& status) {
   if (status.ok()) return status;
-  return Status(
-      status.code(),
-      absl::StrFormat("export \"%s\": %s", run.result.path, status.message()));
+  return Status(status.code(), absl::StrFormat("export \"%s\": %s", opened.path,
+                                               status.message()));
 }
 
-void DescribeResult(ExportRun& run) {
-  ExportResult& result = run.result;
-  for (const safetensors::PlannedFile& file : run.plan.files) {
+void DescribeResult(const safetensors::FilePlan& plan, const ExportFiles& files,
+                    ExportResult& result) {
+  for (const safetensors::PlannedFile& file : plan.files) {
     const int64_t num_tensors = std::ssize(file.tensors);
-    result.files.push_back({.path = run.files.FinalPath(file.name),
+    result.files.push_back({.path = files.FinalPath(file.name),
                             .num_tensors = num_tensors,
                             .bytes = file.bytes});
     result.num_tensors += num_tensors;
     result.bytes += file.bytes - std::ssize(file.head);
   }
-  if (!run.plan.index_name.empty()) {
-    result.index = run.files.FinalPath(run.plan.index_name);
+  if (!plan.index_name.empty()) {
+    result.index = files.FinalPath(plan.index_name);
   }
 }
 
-// Plans the files, and who reads and writes what. Rank 0 only.
-Status PlanOnRoot(ExportRun& run, std::vector<safetensors::RankExport>& parts) {
+// Plans the files, and who reads and writes what; returns the part of each
+// rank. Rank 0 only.
+StatusOr<std::vector<safetensors::RankExport>> PlanOnRoot(
+    const ExportFrame& frame, const OpenedExport& opened,
+    const ExportFiles& files, PlannedExport& planned) {
   StatusOr<ExportSelection> selection =
-      SelectForExport(run.result.path, run.saved, run.options);
-  if (!selection.ok()) return OfExport(run, selection.status());
-  run.result.left_out = std::move(selection->left_out);
+      SelectForExport(opened.path, opened.saved, frame.options);
+  if (!selection.ok()) return OfExport(opened, selection.status());
+  planned.result.left_out = std::move(selection->left_out);
   StatusOr<safetensors::FilePlan> plan =
       safetensors::PlanFiles(std::move(selection->tensors), selection->metadata,
-                             run.files.place.stem, run.options.max_file_bytes);
-  if (!plan.ok()) return OfExport(run, plan.status());
-  run.plan = *std::move(plan);
-  StatusOr<std::vector<safetensors::RankExport>> planned =
+                             files.place.stem, frame.options.max_file_bytes);
+  if (!plan.ok()) return OfExport(opened, plan.status());
+  planned.plan = *std::move(plan);
+  StatusOr<std::vector<safetensors::RankExport>> parts =
       safetensors::PlanExport(
-          run.plan, run.team.size(),
-          std::min(run.options.max_bytes_in_flight, kMostWindowBytes));
-  if (!planned.ok()) return OfExport(run, planned.status());
-  parts = *std::move(planned);
+          planned.plan, frame.team.size(),
+          std::min(frame.options.max_bytes_in_flight, kMostWindowBytes));
+  if (!parts.ok()) return OfExport(opened, parts.status());
   std::vector<RankShards> wanted;
-  for (const safetensors::RankExport& part : parts) {
+  for (const safetensors::RankExport& part : *parts) {
     wanted.push_back({.node = 0, .shards = part.shards});
   }
-  StatusOr<RestorePlan> reading = PlanRestore(run.saved, wanted);
-  if (!reading.ok()) return OfExport(run, reading.status());
-  run.reading = *std::move(reading);
-  DescribeResult(run);
-  return absl::OkStatus();
+  StatusOr<RestorePlan> reading = PlanRestore(opened.saved, wanted);
+  if (!reading.ok()) return OfExport(opened, reading.status());
+  planned.reading = *std::move(reading);
+  planned.result.path = opened.path;
+  planned.result.step = opened.saved.step;
+  DescribeResult(planned.plan, files, planned.result);
+  return parts;
 }
 
 // What rank 0 tells all ranks.
-std::string EncodeCommon(const ExportRun& run) {
-  const ExportResult& result = run.result;
+std::string EncodeCommon(const ExportFrame& frame, const SavedCheckpoint& saved,
+                         const ExportFiles& files,
+                         const PlannedExport& planned) {
+  const ExportResult& result = planned.result;
   WireWriter out;
   out.PutText(result.path);
   out.Put(result.step);
@@ -79,24 +84,24 @@ std::string EncodeCommon(const ExportRun& run) {
     out.PutText(result.files[i].path);
     out.Put(result.files[i].num_tensors);
     out.Put(result.files[i].bytes);
-    out.PutText(run.files.TemporaryPath(run.plan.files[i].name));
+    out.PutText(files.TemporaryPath(planned.plan.files[i].name));
   }
   out.Put<uint64_t>(result.left_out.size());
   for (const LeftOut& one : result.left_out) {
     out.PutText(one.name);
     out.PutText(one.reason);
   }
-  out.Put(run.saved.has_checksums && run.options.checksums);
-  out.Put(run.reading.num_blocks);
-  out.Put<uint64_t>(run.saved.files.size());
-  for (const StoredFile& file : run.saved.files) out.PutText(file.name);
-  PutFiltered(out, run.reading.filtered);
+  out.Put(saved.has_checksums && frame.options.checksums);
+  out.Put(planned.reading.num_blocks);
+  out.Put<uint64_t>(saved.files.size());
+  for (const StoredFile& file : saved.files) out.PutText(file.name);
+  PutFiltered(out, planned.reading.filtered);
   return out.Take();
 }
 
-void DecodeCommon(std::string_view bytes, ExportRun& run) {
+void DecodeCommon(std::string_view bytes, PlannedExport& planned) {
   WireReader in(bytes);
-  ExportResult& result = run.result;
+  ExportResult& result = planned.result;
   result = {};
   result.path = in.GetText();
   result.step = in.Get<int64_t>();
@@ -107,7 +112,7 @@ void DecodeCommon(std::string_view bytes, ExportRun& run) {
     SafetensorsInfo file{.path = std::string(in.GetText())};
     file.num_tensors = in.Get<int64_t>();
     file.bytes = in.Get<int64_t>();
-    run.temporary_paths.emplace_back(in.GetText());
+    planned.temporary_paths.emplace_back(in.GetText());
     return file;
   });
   result.left_out = in.GetAll<LeftOut>([&] {
@@ -115,45 +120,47 @@ void DecodeCommon(std::string_view bytes, ExportRun& run) {
     one.reason = in.GetText();
     return one;
   });
-  run.checks = in.Get<bool>();
-  const auto num_blocks = in.Get<int64_t>();
-  run.registers.assign(run.checks ? num_blocks : 0, 0);
-  run.covered.assign(run.checks ? num_blocks : 0, 0);
-  run.file_names = in.GetTexts();
-  run.filtered = GetFiltered(in);
+  planned.checks = in.Get<bool>();
+  planned.num_blocks = in.Get<int64_t>();
+  planned.file_names = in.GetTexts();
+  planned.filtered = GetFiltered(in);
 }
 
 // What rank 0 tells each rank.
 std::vector<std::string> EncodeParts(
-    const ExportRun& run, const std::vector<safetensors::RankExport>& parts) {
+    const RestorePlan& reading,
+    const std::vector<safetensors::RankExport>& parts) {
   std::vector<std::string> all;
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     WireWriter out;
     safetensors::PutRankExport(out, parts[rank]);
-    all.push_back(out.Take() + EncodeRankReads(run.reading.ranks[rank]));
+    all.push_back(out.Take() + EncodeRankReads(reading.ranks[rank]));
   }
   return all;
 }
 
 }  // namespace
 
-Status PlanExportStage(ExportRun& run) {
-  run.stages.Enter("plan");
+StatusOr<PlannedExport> PlanExported(const ExportFrame& frame,
+                                     const OpenedExport& opened,
+                                     const ExportFiles& files) {
+  frame.stages.Enter("plan");
+  PlannedExport planned;
   const auto plan = [&]() -> StatusOr<Briefing> {
-    std::vector<safetensors::RankExport> planned;
-    BELAY_RETURN_IF_ERROR(PlanOnRoot(run, planned));
-    return Briefing{.common = EncodeCommon(run),
-                    .parts = EncodeParts(run, planned)};
+    BELAY_ASSIGN_OR_RETURN(const std::vector<safetensors::RankExport> parts,
+                           PlanOnRoot(frame, opened, files, planned));
+    return Briefing{.common = EncodeCommon(frame, opened.saved, files, planned),
+                    .parts = EncodeParts(planned.reading, parts)};
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const Briefed briefed, FromRootInParts(run.team, [&] {
+      const Briefed briefed, FromRootInParts(frame.team, [&] {
         return CatchBadAlloc("the plan of the export", plan);
       }));
-  DecodeCommon(briefed.common, run);
+  DecodeCommon(briefed.common, planned);
   WireReader in(briefed.part);
-  run.part = safetensors::GetRankExport(in);
-  run.reads = DecodeRankReads(in.Rest());
-  return absl::OkStatus();
+  planned.part = safetensors::GetRankExport(in);
+  planned.reads = DecodeRankReads(in.Rest());
+  return planned;
 }
 
 }  // namespace belay

@@ -15,18 +15,18 @@
 #include "pipeline/agree_arguments.h"
 #include "pipeline/save_options.h"
 #include "restore/compare_together.h"
-#include "safetensors/export_run.h"
+#include "safetensors/export_stages.h"
 
 namespace belay {
 namespace {
 
-Status CheckArguments(ExportRun& run) {
-  const ExportOptions& options = run.options;
-  const std::string start = absl::StrFormat("export \"%s\"", run.dir);
-  if (run.step.value_or(0) < 0) {
+Status CheckArguments(const ExportFrame& frame, ExportFiles& files) {
+  const ExportOptions& options = frame.options;
+  const std::string start = absl::StrFormat("export \"%s\"", frame.dir);
+  if (frame.step.value_or(0) < 0) {
     return absl::InvalidArgumentError(
         absl::StrFormat("%s: step is out of range (need 0 to %d, found %d)",
-                        start, INT64_MAX, *run.step));
+                        start, INT64_MAX, *frame.step));
   }
   if (options.max_file_bytes < 0) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -35,13 +35,13 @@ Status CheckArguments(ExportRun& run) {
   }
   BELAY_RETURN_IF_ERROR(CheckBytesInFlight(start, options.max_bytes_in_flight));
   BELAY_RETURN_IF_ERROR(CheckDeadlineSeconds(start, options.deadline_seconds));
-  BELAY_ASSIGN_OR_RETURN(run.files.place, PlaceOfExport(run.out));
+  BELAY_ASSIGN_OR_RETURN(files.place, PlaceOfExport(frame.out));
   return absl::OkStatus();
 }
 
 // All that has to be the same on all ranks.
-std::vector<CommonOption> CommonArguments(const ExportRun& run) {
-  const ExportOptions& options = run.options;
+std::vector<CommonOption> CommonArguments(const ExportFrame& frame) {
+  const ExportOptions& options = frame.options;
   WireWriter metadata, keys;
   for (const auto& [name, text] : options.metadata) {
     metadata.PutText(name);
@@ -54,9 +54,9 @@ std::vector<CommonOption> CommonArguments(const ExportRun& run) {
     return CommonOption{name, out.Take()};
   };
   return {
-      {"the directory", run.dir},
-      {"the step", run.step ? absl::StrFormat("%d", *run.step) : ""},
-      {"the destination", run.out},
+      {"the directory", frame.dir},
+      {"the step", frame.step ? absl::StrFormat("%d", *frame.step) : ""},
+      {"the destination", frame.out},
       {"the option keys", keys.Take()},
       {"the option metadata", metadata.Take()},
       number("the option leave_out_others", options.leave_out_others),
@@ -67,36 +67,33 @@ std::vector<CommonOption> CommonArguments(const ExportRun& run) {
       number("the option max_bytes_in_flight", options.max_bytes_in_flight)};
 }
 
-// Stage list. Collective.
-Status Begin(ExportRun& run) {
-  run.stages.Enter("list");
-  BELAY_RETURN_IF_AGREED(Agree(run.team, CheckArguments(run)));
-  return AgreeOnArguments(run.team, "export", CommonArguments(run));
-}
-
 // Rank 0 only.
-Status OpenOnRoot(ExportRun& run) {
-  std::string path;
-  if (run.step) {
-    path = StepPath(run.dir, *run.step);
+StatusOr<OpenedExport> OpenOnRoot(const ExportFrame& frame) {
+  OpenedExport opened;
+  if (frame.step) {
+    opened.path = StepPath(frame.dir, *frame.step);
   } else {
-    BELAY_ASSIGN_OR_RETURN(path, ResolveStep(run.dir));
+    BELAY_ASSIGN_OR_RETURN(opened.path, ResolveStep(frame.dir));
   }
-  StatusOr<SavedCheckpoint> saved = ReadIndex(path);
+  StatusOr<SavedCheckpoint> saved = ReadIndex(opened.path);
   if (absl::IsNotFound(saved.status())) {
-    return NoSuchStep("export", path);
+    return NoSuchStep("export", opened.path);
   }
   BELAY_RETURN_IF_ERROR(saved.status());
-  run.saved = *std::move(saved);
-  run.result.path = path;
-  run.result.step = run.saved.step;
-  return CheckDataFiles(path, run.saved);
+  opened.saved = *std::move(saved);
+  BELAY_RETURN_IF_ERROR(CheckDataFiles(opened.path, opened.saved));
+  return opened;
 }
 
-// Stage open. Collective.
-Status Open(ExportRun& run) {
-  run.stages.Enter("open");
-  return OnRoot(run.team, [&] { return OpenOnRoot(run); });
+// Collective; agreed.
+StatusOr<OpenedExport> Open(const ExportFrame& frame) {
+  frame.stages.Enter("open");
+  StatusOr<OpenedExport> opened = OpenedExport();
+  BELAY_RETURN_IF_AGREED(OnRoot(frame.team, [&] {
+    opened = OpenOnRoot(frame);
+    return opened.status();
+  }));
+  return opened;
 }
 
 // So that whoever waits in vain has an error before the deadline.
@@ -106,79 +103,90 @@ double LockSeconds(double deadline_seconds) {
 }
 
 // Rank 0 only.
-Status ReserveOnRoot(ExportRun& run) {
-  BELAY_RETURN_IF_ERROR(BeginExport(run.files));
-  for (const safetensors::PlannedFile& file : run.plan.files) {
+Status ReserveOnRoot(const safetensors::FilePlan& plan, ExportFiles& files) {
+  BELAY_RETURN_IF_ERROR(BeginExport(files));
+  for (const safetensors::PlannedFile& file : plan.files) {
     BELAY_RETURN_IF_ERROR(
-        MakeExportFile(run.files, file.name, file.head, file.bytes));
+        MakeExportFile(files, file.name, file.head, file.bytes));
   }
-  if (run.plan.index_name.empty()) return absl::OkStatus();
-  return MakeExportFile(run.files, run.plan.index_name, run.plan.index_text,
-                        std::ssize(run.plan.index_text));
+  if (plan.index_name.empty()) return absl::OkStatus();
+  return MakeExportFile(files, plan.index_name, plan.index_text,
+                        std::ssize(plan.index_text));
 }
 
-// Stage verify. Collective.
-Status Verify(ExportRun& run) {
-  if (!run.checks) return absl::OkStatus();
-  run.stages.Enter("verify");
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const BlockCounts counts,
-      CompareTogether(run.team,
-                      absl::StrFormat("export \"%s\"", run.result.path),
-                      {run.saved, run.reading, run.registers, run.covered}));
-  run.result.blocks_verified = counts.verified;
-  run.result.blocks_partial = counts.partial;
-  return absl::OkStatus();
+// Compares what was read with its checksums. Collective; agreed.
+StatusOr<BlockCounts> Verify(const ExportFrame& frame,
+                             const OpenedExport& opened,
+                             const PlannedExport& planned, ExportedData& data) {
+  if (!planned.checks) return BlockCounts{};
+  frame.stages.Enter("verify");
+  return CompareTogether(
+      frame.team, absl::StrFormat("export \"%s\"", planned.result.path),
+      {opened.saved, planned.reading, data.registers, data.covered});
 }
 
-// All stages once there may be files. Collective.
-Status Carry(ExportRun& run) {
-  run.stages.Enter("reserve");
-  BELAY_RETURN_IF_AGREED(OnRoot(run.team, [&] { return ReserveOnRoot(run); }));
-  run.stages.Enter("write");
-  BELAY_RETURN_IF_AGREED(Agree(run.team, WriteWindows(run)));
-  BELAY_RETURN_IF_AGREED(Verify(run));
-  run.stages.Enter("commit");
-  return OnRoot(run.team, [&] { return NameExport(run.files); });
+// All stages once there may be files. Collective; agreed.
+Status WriteFiles(const ExportFrame& frame, const OpenedExport& opened,
+                  PlannedExport& planned, ExportFiles& files) {
+  frame.stages.Enter("reserve");
+  BELAY_RETURN_IF_AGREED(
+      OnRoot(frame.team, [&] { return ReserveOnRoot(planned.plan, files); }));
+  frame.stages.Enter("write");
+  StatusOr<ExportedData> data = WriteWindows(frame.options, planned);
+  BELAY_RETURN_IF_AGREED(Agree(frame.team, data.status()));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const BlockCounts blocks,
+                                Verify(frame, opened, planned, *data));
+  planned.result.blocks_verified = blocks.verified;
+  planned.result.blocks_partial = blocks.partial;
+  planned.result.counters.bytes = data->bytes;
+  planned.result.counters.io_calls = data->io_calls;
+  frame.stages.Enter("commit");
+  return OnRoot(frame.team, [&] { return NameExport(files); });
 }
 
-// After Carry: either all files have their names, or none is left. Local.
-void CleanUp(ExportRun& run, const Status& status) {
-  if (!run.team.is_root()) return;
+// Either all files have their names, or none is left. Local; rank 0 does it.
+void CleanUp(const Team& team, ExportFiles& files, const Status& status) {
+  if (!team.is_root()) return;
   if (status.ok()) {
-    FinishExport(run.files);
+    FinishExport(files);
   } else {
-    UndoExport(run.files);
+    UndoExport(files);
   }
 }
 
 // The files have their names: counters that cannot be combined stay those of
 // this rank. Collective.
-void Report(ExportRun& run) {
-  TransferCounters& counters = run.result.counters;
-  counters.files = std::ssize(run.result.files);
+void Report(const ExportFrame& frame, ExportResult& result) {
+  TransferCounters& counters = result.counters;
+  counters.files = std::ssize(result.files);
   counters.peak_memory_bytes = PeakMemoryBytes();
-  counters.stages = run.stages.Finish();
-  CombineCounters(run.team, counters).IgnoreError();
+  counters.stages = frame.stages.Finish();
+  CombineCounters(frame.team, counters).IgnoreError();
+}
+
+// All stages. Collective; agreed.
+StatusOr<ExportResult> RunExport(const ExportFrame& frame) {
+  ExportFiles files{
+      .place = {},
+      .nonce = NewNonce(),
+      .overwrite = frame.options.overwrite,
+      .durable = frame.options.durable,
+      .lock_seconds = LockSeconds(frame.options.deadline_seconds)};
+  frame.stages.Enter("list");
+  BELAY_RETURN_IF_AGREED(Agree(frame.team, CheckArguments(frame, files)));
+  BELAY_RETURN_IF_AGREED(
+      AgreeOnArguments(frame.team, "export", CommonArguments(frame)));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const OpenedExport opened, Open(frame));
+  BELAY_ASSIGN_OR_RETURN_AGREED(PlannedExport planned,
+                                PlanExported(frame, opened, files));
+  const Status status = WriteFiles(frame, opened, planned, files);
+  CleanUp(frame.team, files, status);
+  BELAY_RETURN_IF_AGREED(status);
+  Report(frame, planned.result);
+  return std::move(planned.result);
 }
 
 }  // namespace
-
-ExportRun::ExportRun(const Comm& comm, const std::string& from,
-                     std::optional<int64_t> number, const std::string& to,
-                     const ExportOptions& chosen)
-    : team{comm, Deadline(comm, chosen.deadline_seconds,
-                          absl::StrFormat("export \"%s\"", from))},
-      stages(team),
-      dir(from),
-      step(number),
-      out(to),
-      options(chosen),
-      files{.place = {},
-            .nonce = NewNonce(),
-            .overwrite = chosen.overwrite,
-            .durable = chosen.durable,
-            .lock_seconds = LockSeconds(chosen.deadline_seconds)} {}
 
 StatusOr<ExportResult> ExportSafetensors(const Comm& comm,
                                          const std::string& dir,
@@ -186,15 +194,10 @@ StatusOr<ExportResult> ExportSafetensors(const Comm& comm,
                                          const std::string& out,
                                          const ExportOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "export", dir));
-  ExportRun run(comm, dir, step, out, options);
-  BELAY_RETURN_IF_AGREED(Begin(run));
-  BELAY_RETURN_IF_AGREED(Open(run));
-  BELAY_RETURN_IF_AGREED(PlanExportStage(run));
-  const Status status = Carry(run);
-  CleanUp(run, status);
-  BELAY_RETURN_IF_AGREED(status);
-  Report(run);
-  return std::move(run.result);
+  Team team{comm, Deadline(comm, options.deadline_seconds,
+                           absl::StrFormat("export \"%s\"", dir))};
+  Stages stages(team);
+  return RunExport({team, stages, dir, step, out, options});
 }
 
 }  // namespace belay

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "plan/stored/single_array.h"
 #include "restore/array_reading.h"
-#include "safetensors/export_run.h"
+#include "safetensors/export_stages.h"
 
 namespace belay {
 namespace {

@@ -12,7 +12,7 @@
 #include "bytes/huge_pages.h"
 #include "io/files/posix_file.h"
 #include "io/transfer/reader.h"
-#include "safetensors/export_run.h"
+#include "safetensors/export_stages.h"
 
 namespace belay {
 namespace {
@@ -22,12 +22,13 @@ using safetensors::Window;
 // The file that this rank is at, of those that it writes one after the other.
 class FileToFill {
  public:
-  explicit FileToFill(const ExportRun& run) : run_(run) {}
+  FileToFill(const ExportOptions& options, const PlannedExport& planned)
+      : options_(options), planned_(planned) {}
 
   Status Write(const Window& window, const char* data) {
     if (!file_ || window.file != index_) BELAY_RETURN_IF_ERROR(Open(window));
     BELAY_RETURN_IF_ERROR(file_->PwriteAll(window.offset, data, window.bytes));
-    if (run_.options.durable) {
+    if (options_.durable) {
       file_->StartWriteback(window.offset, window.bytes);
     }
     return absl::OkStatus();
@@ -36,7 +37,7 @@ class FileToFill {
   Status Close() {
     if (!file_) return absl::OkStatus();
     calls_ += file_->write_calls();
-    if (run_.options.durable) BELAY_RETURN_IF_ERROR(file_->Sync());
+    if (options_.durable) BELAY_RETURN_IF_ERROR(file_->Sync());
     BELAY_RETURN_IF_ERROR(file_->Close());
     file_.reset();
     return absl::OkStatus();
@@ -48,13 +49,13 @@ class FileToFill {
   Status Open(const Window& window) {
     BELAY_RETURN_IF_ERROR(Close());
     index_ = window.file;
-    const std::string& path = run_.temporary_paths[index_];
+    const std::string& path = planned_.temporary_paths[index_];
     StatusOr<PosixFile> file = PosixFile::Open(path, PosixFile::Mode::kWrite);
     if (absl::IsNotFound(file.status())) return NotShared(path);
     BELAY_RETURN_IF_ERROR(file.status());
     file_ = *std::move(file);
     BELAY_ASSIGN_OR_RETURN(const FileStat stat, file_->Stat());
-    const int64_t bytes = run_.result.files[index_].bytes;
+    const int64_t bytes = planned_.result.files[index_].bytes;
     return stat.size == bytes ? absl::OkStatus() : NotShared(path);
   }
 
@@ -66,23 +67,24 @@ class FileToFill {
         path));
   }
 
-  const ExportRun& run_;
+  const ExportOptions& options_;
+  const PlannedExport& planned_;
   std::optional<PosixFile> file_;
   int32_t index_ = -1;
   int64_t calls_ = 0;
 };
 
 // The orders of each window, in their order.
-std::vector<RankReads> ReadsByWindow(const ExportRun& run) {
-  const std::vector<Window>& windows = run.part.windows;
-  std::vector<size_t> window_of(run.part.shards.size());
+std::vector<RankReads> ReadsByWindow(const PlannedExport& planned) {
+  const std::vector<Window>& windows = planned.part.windows;
+  std::vector<size_t> window_of(planned.part.shards.size());
   for (size_t i = 0; i < windows.size(); ++i) {
     for (int32_t s = windows[i].begin_shard; s < windows[i].end_shard; ++s) {
       window_of[s] = i;
     }
   }
   std::vector<RankReads> reads(windows.size());
-  for (const ReadOrder& order : run.reads.orders) {
+  for (const ReadOrder& order : planned.reads.orders) {
     reads[window_of[order.shard]].orders.push_back(order);
   }
   return reads;
@@ -122,51 +124,56 @@ int64_t MostWindowBytes(const std::vector<Window>& windows) {
   return most;
 }
 
-Status Report(const ExportRun& run, int64_t done, int64_t total) {
-  if (!run.options.progress) return absl::OkStatus();
+Status ReportProgress(const ExportOptions& options, int64_t done,
+                      int64_t total) {
+  if (!options.progress) return absl::OkStatus();
   return CatchExceptions([&] {
-    run.options.progress(done, total);
+    options.progress(done, total);
     return absl::OkStatus();
   });
 }
 
 }  // namespace
 
-Status WriteWindows(ExportRun& run) {
-  const std::vector<RankReads> reads = ReadsByWindow(run);
-  std::vector<Shard> shards = ShardsOf(run.part.shards);
+StatusOr<ExportedData> WriteWindows(const ExportOptions& options,
+                                    const PlannedExport& planned) {
+  const std::vector<Window>& windows = planned.part.windows;
+  const std::vector<RankReads> reads = ReadsByWindow(planned);
+  std::vector<Shard> shards = ShardsOf(planned.part.shards);
   int64_t total = 0;
-  for (const Window& window : run.part.windows) total += window.bytes;
+  for (const Window& window : windows) total += window.bytes;
   ReusableBytes memory;
   ReadCounts counts;
+  ExportedData data;
+  data.registers.assign(planned.checks ? planned.num_blocks : 0, 0);
+  data.covered.assign(planned.checks ? planned.num_blocks : 0, 0);
   // The next windows may be of the same chunks.
-  FilteredReader chunks(run.options.max_bytes_in_flight -
-                        MostWindowBytes(run.part.windows));
-  FileToFill file(run);
+  FilteredReader chunks(options.max_bytes_in_flight - MostWindowBytes(windows));
+  FileToFill file(options, planned);
   int64_t done = 0;
   for (size_t i = 0; i < reads.size(); ++i) {
-    const Window& window = run.part.windows[i];
+    const Window& window = windows[i];
     BELAY_RETURN_IF_ERROR(PlaceShards(window, memory, shards));
     BELAY_RETURN_IF_ERROR(ReadAll({.shards = shards,
                                    .reads = reads[i],
-                                   .directory = run.result.path,
-                                   .file_names = run.file_names,
-                                   .filtered = run.filtered,
-                                   .registers = run.registers,
-                                   .covered = run.covered,
+                                   .directory = planned.result.path,
+                                   .file_names = planned.file_names,
+                                   .filtered = planned.filtered,
+                                   .registers = data.registers,
+                                   .covered = data.covered,
                                    .stages_slow_targets = false,
                                    .kept_chunks = &chunks},
                                   counts));
     BELAY_RETURN_IF_ERROR(
         file.Write(window, reinterpret_cast<const char*>(memory.bytes.get())));
     done += window.bytes;
-    BELAY_RETURN_IF_ERROR(Report(run, done, total));
+    BELAY_RETURN_IF_ERROR(ReportProgress(options, done, total));
   }
   BELAY_RETURN_IF_ERROR(chunks.Close());
   BELAY_RETURN_IF_ERROR(file.Close());
-  run.result.counters.bytes = counts.bytes;
-  run.result.counters.io_calls = counts.io_calls + file.calls();
-  return absl::OkStatus();
+  data.bytes = counts.bytes;
+  data.io_calls = counts.io_calls + file.calls();
+  return data;
 }
 
 }  // namespace belay
