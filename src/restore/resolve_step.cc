@@ -6,8 +6,8 @@
 #include "belay/save_restore.h"
 #include "format/paths.h"
 #include "io/files/posix_file.h"
+#include "io/steps/belay_files.h"
 #include "io/steps/commit.h"
-#include "io/steps/own_files.h"
 
 namespace belay {
 namespace {

@@ -25,18 +25,23 @@ StatusOr<BlockCounts> Verify(RestoreFrame& frame, const OpenedStep& opened,
       {opened.saved, planned.plan, data.registers, data.covered});
 }
 
-// Plans, reads and verifies what these shards want. Collective; agreed.
+// Plans, reads and verifies what these shards want, and agrees on `mine`.
+// `no_shared_memory` as in ReadPlanned. Collective; agreed.
 StatusOr<RestoreResult> ReadShards(RestoreFrame& frame,
                                    const OpenedStep& opened,
                                    const std::vector<Shard>& shards,
-                                   const std::vector<Tolerance>& tolerances) {
+                                   const std::vector<Tolerance>& tolerances,
+                                   const Status& mine,
+                                   std::string& no_shared_memory) {
   if (opened.source.kind == RestoreSource::Kind::kFlatFile) {
-    return ReadFlat(frame, opened, shards, tolerances);
+    return ReadFlat(frame, opened, shards, tolerances, mine);
   }
-  BELAY_ASSIGN_OR_RETURN_AGREED(PlannedReads planned,
-                                PlanReads(frame, opened, shards, tolerances));
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      ReadData data, ReadPlanned(frame, opened, shards, tolerances, planned));
+      PlannedReads planned,
+      PlanReads(frame, opened, shards, tolerances, no_shared_memory));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      ReadData data, ReadPlanned(frame, opened, shards, tolerances, mine,
+                                 planned, no_shared_memory));
   BELAY_ASSIGN_OR_RETURN_AGREED(const BlockCounts blocks,
                                 Verify(frame, opened, planned, data));
   RestoreResult result{.path = planned.path,
@@ -87,12 +92,14 @@ StatusOr<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
                                 ListTogether(frame, opened, std::move(values)));
   RestoreResult result = std::move(listed.report);
   result.conversions = listed.computed_conversions;
+  std::string no_shared_memory;  // what one round finds out counts for all
   for (bool more = true; more;) {
     std::vector<Shard> shards =
         ListShards(listed.listing.shards, frame.team.rank());
     BELAY_ASSIGN_OR_RETURN_AGREED(
         RestoreResult round,
-        ReadShards(frame, opened, shards, listed.listing.tolerances));
+        ReadShards(frame, opened, shards, listed.listing.tolerances,
+                   listed.status, no_shared_memory));
     AddResult(std::move(round), result);
     BELAY_ASSIGN_OR_RETURN_AGREED(more, ReceiveTogether(frame, shards, listed));
   }

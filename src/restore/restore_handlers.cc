@@ -173,10 +173,14 @@ StatusOr<ListedRestore> ListTogether(RestoreFrame& frame,
     LeaveOut(answer, *values);
   }
   std::vector<Conversion> mismatched;
-  const Status status = CatchExceptions([&] {
+  Status status = CatchExceptions([&] {
     return ListFitted(frame, *std::move(values), answer, listed, mismatched);
   });
-  if (asks) BELAY_RETURN_IF_AGREED(Agree(frame.team, status));
+  if (asks) {
+    BELAY_RETURN_IF_AGREED(Agree(frame.team, status));
+  } else {
+    listed.status = std::move(status);
+  }
   if (any.have_ids) listed.former = listed.listing.former;
   if (any.computed) {
     BELAY_RETURN_IF_AGREED(

@@ -31,7 +31,7 @@ StatusOr<PendingRestore> RestoreLater(const Comm& comm, const std::string& dir,
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", dir));
   const StatusOr<RestoreSource> source = SourceOf(dir, step);
   const RestoreSource wanted = source.value_or(RestoreSource{.path = dir});
-  RestoreFrame frame(comm, dir, options);
+  RestoreFrame frame(comm, wanted.path, options);
   BELAY_RETURN_IF_AGREED(BeginRestore(frame, wanted, source.status()));
   BELAY_ASSIGN_OR_RETURN_AGREED(OpenedStep opened, OpenStep(frame, wanted));
   BELAY_RETURN_IF_AGREED(PinRestore(frame, opened.source));

@@ -160,7 +160,8 @@ StatusOr<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
 
 StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
                                  const std::vector<Shard>& shards,
-                                 const std::vector<Tolerance>& tolerances) {
+                                 const std::vector<Tolerance>& tolerances,
+                                 const Status& mine) {
   const RestoreSource& source = opened.source;
   if (frame.options.read_sharing == ReadSharing::kOnce ||
       frame.options.primary_replica) {
@@ -187,9 +188,10 @@ StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
         forms, ShareForms(frame, shards, tolerances, result.conversions));
   }
   frame.stages.Enter("read");
-  BELAY_RETURN_IF_AGREED(Agree(
-      frame.team,
-      ReadFlatFile(source.path, shards, forms, &result.counters.staged_bytes)));
+  Status status = mine;
+  status.Update(
+      ReadFlatFile(source.path, shards, forms, &result.counters.staged_bytes));
+  BELAY_RETURN_IF_AGREED(Agree(frame.team, status));
   return result;
 }
 

@@ -84,12 +84,13 @@ Status Deliver(Team& team, const PlannedReads& planned, const Sharing& sharing,
                     counts);
 }
 
-// Reads what this rank alone wants, and with `sharing` what others want too.
-// Collective; agreed.
+// Reads what this rank alone wants, and with `sharing` what others want too;
+// agrees on `mine`. Collective; agreed.
 StatusOr<ReadData> ReadWith(RestoreFrame& frame,
                             const std::vector<Shard>& shards,
                             const PlannedReads& planned,
-                            const std::optional<Sharing>& sharing) {
+                            const std::optional<Sharing>& sharing,
+                            Status mine) {
   for (const TextLength& text : planned.reads.texts) {
     shards[text.shard].text->resize(text.bytes);
   }
@@ -105,7 +106,7 @@ StatusOr<ReadData> ReadWith(RestoreFrame& frame,
                     .covered = data.covered,
                     .forms = planned.forms,
                     .max_bytes_in_flight = frame.options.max_bytes_in_flight};
-  const Status mine = ReadAll(job, data.counts);
+  mine.Update(ReadAll(job, data.counts));
   BELAY_RETURN_IF_AGREED(
       sharing ? Deliver(frame.team, planned, *sharing, mine, job, data.counts)
               : Agree(frame.team, mine));
@@ -117,7 +118,8 @@ StatusOr<ReadData> ReadWith(RestoreFrame& frame,
 StatusOr<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
                                const std::vector<Shard>& shards,
                                const std::vector<Tolerance>& tolerances,
-                               PlannedReads& planned) {
+                               const Status& mine, PlannedReads& planned,
+                               std::string& no_shared_memory) {
   frame.stages.Enter("read");
   std::optional<Sharing> sharing;
   if (planned.stream_bytes > 0) {
@@ -125,15 +127,16 @@ StatusOr<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
     if (prepared.ok()) {
       sharing = *std::move(prepared);
     } else if (MayReadAlone(frame.options)) {
+      no_shared_memory = std::string(prepared.status().message());
       BELAY_ASSIGN_OR_RETURN_AGREED(
-          planned, PlanReads(frame, opened, shards, tolerances,
-                             std::string(prepared.status().message())));
+          planned,
+          PlanReads(frame, opened, shards, tolerances, no_shared_memory));
       frame.stages.Enter("read");
     } else {
       return prepared.status();
     }
   }
-  return ReadWith(frame, shards, planned, sharing);
+  return ReadWith(frame, shards, planned, sharing, mine);
 }
 
 }  // namespace belay

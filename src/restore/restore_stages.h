@@ -126,6 +126,9 @@ struct ListedRestore {
   std::vector<IdBlock> id_blocks;
   std::vector<FormerElements> former;
   RestoreResult report;  // what does not fit, and warnings
+  // What this rank could not list, if ranks have not agreed on it: then it has
+  // no shards, and the reading fails.
+  Status status;
 };
 
 // Lists those of the values that are stored; the rest, which may be absent, is
@@ -184,11 +187,12 @@ bool MayConvert(const RestoreOptions& options);
 
 // Plans who reads what of the shards that all ranks want. `tolerances` are by
 // shard. `no_shared_memory` says why there is none, if that is known: then each
-// rank reads for itself. Collective; agreed.
+// rank reads for itself. Same on all ranks: no_shared_memory. Collective;
+// agreed.
 StatusOr<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
                                  const std::vector<Shard>& shards,
                                  const std::vector<Tolerance>& tolerances,
-                                 const std::string& no_shared_memory = "");
+                                 const std::string& no_shared_memory);
 
 // Tells all ranks which values are converted, and returns the forms of this
 // rank's shards. Collective; agreed.
@@ -206,17 +210,21 @@ struct ReadData {
   ReadCounts counts;
 };
 
-// Reads what is planned into the memory of the shards; plans anew where shared
-// memory is wanted, and there is none. Collective; agreed.
+// Reads what is planned into the memory of the shards, and agrees on `mine`;
+// plans anew where shared memory is wanted, and there is none, and then says in
+// `no_shared_memory` why. Collective; agreed.
 StatusOr<ReadData> ReadPlanned(RestoreFrame& frame, const OpenedStep& opened,
                                const std::vector<Shard>& shards,
                                const std::vector<Tolerance>& tolerances,
-                               PlannedReads& planned);
+                               const Status& mine, PlannedReads& planned,
+                               std::string& no_shared_memory);
 
-// Plans and reads a file of another program. Collective; agreed.
+// Plans and reads a file of another program, and agrees on `mine`. Collective;
+// agreed.
 StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
                                  const std::vector<Shard>& shards,
-                                 const std::vector<Tolerance>& tolerances);
+                                 const std::vector<Tolerance>& tolerances,
+                                 const Status& mine);
 
 // --- receive ---
 

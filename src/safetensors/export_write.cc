@@ -145,8 +145,11 @@ StatusOr<ExportedData> WriteWindows(const ExportOptions& options,
   ReusableBytes memory;
   ReadCounts counts;
   ExportedData data;
-  data.registers.assign(planned.checks ? planned.num_blocks : 0, 0);
-  data.covered.assign(planned.checks ? planned.num_blocks : 0, 0);
+  BELAY_RETURN_IF_ERROR(CatchBadAlloc("the checksums of all blocks", [&] {
+    data.registers.assign(planned.checks ? planned.num_blocks : 0, 0);
+    data.covered.assign(planned.checks ? planned.num_blocks : 0, 0);
+    return absl::OkStatus();
+  }));
   // The next windows may be of the same chunks.
   FilteredReader chunks(options.max_bytes_in_flight - MostWindowBytes(windows));
   FileToFill file(options, planned);

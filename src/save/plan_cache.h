@@ -34,8 +34,10 @@ struct ReusablePlan {
 };
 
 struct CachedPlan {
-  std::optional<ReusablePlan> plan;  // of the last save, if it succeeded
-  SentLists sent_lists;              // when planning
+  // Of the last save that came past its list stage, if that succeeded and has
+  // no filters.
+  std::optional<ReusablePlan> plan;
+  SentLists sent_lists;  // when planning
 };
 
 // The plan of a cache; one that was moved from begins anew. Local.

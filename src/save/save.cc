@@ -29,10 +29,12 @@ StatusOr<ReusablePlan> MakePlan(const SaveFrame& frame, const SaveJob& job,
                                   TakePlaces(frame, *last, listed.shards));
     return *std::move(last);
   }
-  last.reset();
   frame.stages.Enter("plan");
+  // Ranks whose plan holds have found no forms again.
+  const bool fits = last && last->fingerprint == listed.fingerprint;
   ReusablePlan plan{.fingerprint = listed.fingerprint,
-                    .forms = std::move(listed.forms)};
+                    .forms = std::move(fits ? last->forms : listed.forms)};
+  last.reset();
   std::vector<KeyRows> keys = job.rows;  // rank 0 only
   BELAY_RETURN_IF_AGREED(PlaceRowsTogether(frame, listed.shards, plan, keys));
   BELAY_ASSIGN_OR_RETURN_AGREED(blocks, TakePlaces(frame, plan, listed.shards));

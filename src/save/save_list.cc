@@ -123,7 +123,6 @@ StatusOr<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
     // For nothing: the sum travels with what has to be agreed on anyway.
     status = fits ? CatchBadAlloc("the bytes of replicas",
                                   [&] {
-                                    listed.forms = last->forms;
                                     replicas = SumReplicas(frame.options, *last,
                                                            listed.shards);
                                     return absl::OkStatus();

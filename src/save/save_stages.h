@@ -40,8 +40,9 @@ struct ListedSave {
   std::shared_ptr<const HandlerTable> handlers;
   HandlerListing listing;  // `shards` are its own, and borrow from it
   std::vector<Shard> shards;
-  std::vector<StoredForm> forms;  // as of ReusablePlan; of a plan that is new
-  uint64_t fingerprint = 0;       // of the structure
+  // As of ReusablePlan; empty where the last plan has this fingerprint.
+  std::vector<StoredForm> forms;
+  uint64_t fingerprint = 0;  // of the structure
   // Equal on all ranks: the plan of the cache holds; and replicas are not
   // equal, as far as such a plan can tell.
   bool reuse = false;
