@@ -1,4 +1,4 @@
-// ListsToSend the program, or whoever reads stderr, what belay does.
+// Tells the program, or whoever reads stderr, what belay does.
 
 #ifndef BELAY_BASE_LOG_H_
 #define BELAY_BASE_LOG_H_

@@ -5,7 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "bytes/checksum.h"
-#include "plan/chunks/chunking.h"
+#include "plan/chunks/default_chunks.h"
 #include "plan/chunks/filters.h"
 
 namespace belay {

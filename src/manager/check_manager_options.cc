@@ -8,7 +8,7 @@
 #include "bytes/wire.h"
 #include "format/paths.h"
 #include "job/stop_signals.h"
-#include "manager/rules/manager_state.h"
+#include "manager/rules/retention_plan.h"
 
 namespace belay {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "format/paths.h"
 #include "io/files/posix_file.h"
-#include "io/steps/own_files.h"
+#include "io/steps/belay_files.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
 

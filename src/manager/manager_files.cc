@@ -11,7 +11,7 @@
 #include "io/files/posix_file.h"
 #include "io/files/whole_file.h"
 #include "io/index/index_file.h"
-#include "io/steps/own_files.h"
+#include "io/steps/belay_files.h"
 #include "io/steps/pins.h"
 
 namespace belay {

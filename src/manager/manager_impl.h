@@ -15,6 +15,7 @@
 #include "manager/managed_values.h"
 #include "manager/rules/manager_state.h"
 #include "manager/rules/operator_options.h"
+#include "manager/rules/retention_plan.h"
 #include "manager/rules/save_decision.h"
 #include "manager/set_aside.h"
 #include "manager/stopping.h"

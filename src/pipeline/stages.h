@@ -1,7 +1,7 @@
 // The frame that Save and Restore share: stages, agreements and counters.
 
-#ifndef BELAY_PIPELINE_STATIONS_H_
-#define BELAY_PIPELINE_STATIONS_H_
+#ifndef BELAY_PIPELINE_STAGES_H_
+#define BELAY_PIPELINE_STAGES_H_
 
 #include <chrono>
 #include <cstdint>
@@ -65,4 +65,4 @@ int64_t PeakMemoryBytes();
 
 }  // namespace belay
 
-#endif  // BELAY_PIPELINE_STATIONS_H_
+#endif  // BELAY_PIPELINE_STAGES_H_

@@ -1,4 +1,4 @@
-// Stage commit of a save, and what follows if it fails.
+// Stage commit of a save.
 #include <cstdint>
 #include <vector>
 
@@ -71,13 +71,6 @@ Status WriteIndexAndCommit(const SaveFrame& frame, const ReservedSave& reserved,
   return absl::OkStatus();
 }
 
-// Why a save failed, if another one has taken its directory over. Rank 0 only.
-Status FindRival(const SaveTarget& target, const StepInProgress& step) {
-  if (!step.has_directory || step.is_owner) return absl::OkStatus();
-  const Status ours = CheckOurs("save", target.path, step.nonce);
-  return absl::IsFailedPrecondition(ours) ? ours : absl::OkStatus();
-}
-
 }  // namespace
 
 Status CommitSave(const SaveFrame& frame, const ReservedSave& reserved,
@@ -87,28 +80,6 @@ Status CommitSave(const SaveFrame& frame, const ReservedSave& reserved,
   return OnRoot(frame.team, [&] {
     return WriteIndexAndCommit(frame, reserved, written, plan, index, step);
   });
-}
-
-Status ReasonOf(const SaveFrame& frame, const StepInProgress& step,
-                const Status& failure) {
-  const Status rival =
-      OnRoot(frame.team, [&] { return FindRival(frame.target, step); });
-  return absl::IsFailedPrecondition(rival) ? rival : failure;
-}
-
-void CleanUp(const SaveFrame& frame, const StepInProgress& step,
-             const Status& status) {
-  const std::string& path = frame.target.path;
-  if (!frame.team.is_root()) return;
-  // What was there before this save is not ours.
-  if (!step.began) return;
-  // No rank may believe in a step that another one does not. Under the
-  // temporary name lies the old step of a commit that stands.
-  if (!status.ok() && step.committed && !UndoCommit(path).ok()) return;
-  // Another save of this step may have taken the directory over.
-  const StatusOr<bool> ours = IsOurs(path, step.nonce);
-  if (!step.is_owner && !(ours.ok() && *ours)) return;
-  RemoveDebris(path);
 }
 
 }  // namespace belay

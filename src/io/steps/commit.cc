@@ -8,7 +8,7 @@
 #include "format/paths.h"
 #include "io/files/ensure_directory.h"
 #include "io/files/posix_file.h"
-#include "io/steps/own_files.h"
+#include "io/steps/belay_files.h"
 #include "io/steps/pins.h"
 #include "io/steps/visibility.h"
 

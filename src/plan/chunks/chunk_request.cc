@@ -6,7 +6,7 @@
 
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "plan/chunks/chunking.h"
+#include "plan/chunks/default_chunks.h"
 
 namespace belay {
 namespace {

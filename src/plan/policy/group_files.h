@@ -12,9 +12,9 @@
 
 #include "belay/sharding_policy.h"
 #include "belay/status.h"
+#include "plan/choose_ranks.h"
 #include "plan/listed_ranks.h"
 #include "plan/plan.h"
-#include "plan/replica_choice.h"
 
 namespace belay {
 

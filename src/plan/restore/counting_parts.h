@@ -8,7 +8,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "belay/box.h"
-#include "plan/restore/shared_reads.h"
+#include "plan/restore/parts_to_read.h"
 
 namespace belay {
 

@@ -7,7 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "bytes/checksum.h"
-#include "plan/restore/shared_reads.h"
+#include "plan/restore/parts_to_read.h"
 #include "plan/restore/sort_reads.h"
 
 namespace belay {
@@ -15,7 +15,7 @@ namespace {
 
 using ToldShards = std::vector<ToldShard>;
 
-// ListsToSend all ranks of an array may take so many bytes for each order that
+// Tells all ranks of an array may take so many bytes for each order that
 // rank 0 would send otherwise. An order takes about 100.
 constexpr int64_t kMostToldPerOrder = 400;
 // Own arrays have at least so many times the bytes of what rank 0 plans.

@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "bytes/checksum.h"
 #include "plan/restore/counting_parts.h"
-#include "plan/restore/shared_reads.h"
+#include "plan/restore/parts_to_read.h"
 #include "plan/restore/sort_reads.h"
 #include "plan/restore/streams.h"
 #include "plan/restore/wanted_arrays.h"

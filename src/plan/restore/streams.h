@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "plan/plan.h"
-#include "plan/restore/shared_reads.h"
+#include "plan/restore/parts_to_read.h"
 
 namespace belay {
 

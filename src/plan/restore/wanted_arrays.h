@@ -7,7 +7,7 @@
 
 #include "belay/status.h"
 #include "plan/plan.h"
-#include "plan/restore/shared_reads.h"
+#include "plan/restore/parts_to_read.h"
 
 namespace belay {
 

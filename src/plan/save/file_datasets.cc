@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "plan/chunks/chunking.h"
+#include "plan/chunks/default_chunks.h"
 
 namespace belay {
 namespace {

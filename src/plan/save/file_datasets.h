@@ -8,8 +8,8 @@
 
 #include "belay/box.h"
 #include "belay/options.h"
+#include "plan/choose_ranks.h"
 #include "plan/plan.h"
-#include "plan/replica_choice.h"
 
 namespace belay {
 

@@ -16,8 +16,8 @@
 
 #include "belay/shard.h"
 #include "bytes/wire.h"
+#include "plan/choose_ranks.h"
 #include "plan/plan.h"
-#include "plan/replica_choice.h"
 
 namespace belay {
 

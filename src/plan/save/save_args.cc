@@ -10,8 +10,8 @@
 #include "bytes/element_conversion.h"
 #include "bytes/wire.h"
 #include "plan/chunks/chunk_request.h"
-#include "plan/chunks/chunk_shape.h"
-#include "plan/chunks/chunking.h"
+#include "plan/chunks/chunk_shape_by_size.h"
+#include "plan/chunks/default_chunks.h"
 #include "plan/chunks/filters.h"
 
 namespace belay {

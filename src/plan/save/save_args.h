@@ -12,8 +12,8 @@
 #include "belay/options.h"
 #include "belay/save_args.h"
 #include "belay/status.h"
+#include "plan/choose_ranks.h"
 #include "plan/plan.h"
-#include "plan/replica_choice.h"
 
 namespace belay {
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "manager/rules/retention_plan.h"
+
 namespace belay::manager_state_test {
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "plan/chunks/chunking.h"
+#include "plan/chunks/default_chunks.h"
 
 namespace belay::chunk_request_test {
 namespace {

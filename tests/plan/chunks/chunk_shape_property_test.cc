@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "box_oracle.h"
-#include "plan/chunks/chunk_shape.h"
+#include "plan/chunks/chunk_shape_by_size.h"
 
 namespace belay::chunk_shape_property_test {
 namespace {

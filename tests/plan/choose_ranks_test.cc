@@ -1,4 +1,4 @@
-#include "plan/replica_choice.h"
+#include "plan/choose_ranks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include "model_testing.h"
 
-namespace belay::replica_choice_test {
+namespace belay::choose_ranks_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -229,4 +229,4 @@ TEST(ChooseWritersTest, RandomHolders) {
 }
 
 }  // namespace
-}  // namespace belay::replica_choice_test
+}  // namespace belay::choose_ranks_test

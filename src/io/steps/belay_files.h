@@ -1,7 +1,7 @@
-// ListsToSend belay's files from those of others, before anything is removed.
+// Tells belay's files from those of others, before anything is removed.
 
-#ifndef BELAY_IO_STEPS_OWN_FILES_H_
-#define BELAY_IO_STEPS_OWN_FILES_H_
+#ifndef BELAY_IO_STEPS_BELAY_FILES_H_
+#define BELAY_IO_STEPS_BELAY_FILES_H_
 
 #include <string>
 #include <string_view>
@@ -33,4 +33,4 @@ Status CheckReplaceable(const std::string& path);
 
 }  // namespace belay
 
-#endif  // BELAY_IO_STEPS_OWN_FILES_H_
+#endif  // BELAY_IO_STEPS_BELAY_FILES_H_

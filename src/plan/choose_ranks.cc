@@ -1,4 +1,4 @@
-#include "plan/replica_choice.h"
+#include "plan/choose_ranks.h"
 
 #include <algorithm>
 

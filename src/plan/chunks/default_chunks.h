@@ -1,7 +1,7 @@
 // Chunking: whether an array is stored contiguously or one chunk per shard.
 
-#ifndef BELAY_PLAN_CHUNKS_CHUNKING_H_
-#define BELAY_PLAN_CHUNKS_CHUNKING_H_
+#ifndef BELAY_PLAN_CHUNKS_DEFAULT_CHUNKS_H_
+#define BELAY_PLAN_CHUNKS_DEFAULT_CHUNKS_H_
 
 #include <cstdint>
 #include <vector>
@@ -31,4 +31,4 @@ Shape ChooseChunkShape(const Shape& shape, int64_t element_size,
 
 }  // namespace belay
 
-#endif  // BELAY_PLAN_CHUNKS_CHUNKING_H_
+#endif  // BELAY_PLAN_CHUNKS_DEFAULT_CHUNKS_H_

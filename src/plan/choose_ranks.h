@@ -6,8 +6,8 @@
 //      lie end to end on one tape, which is cut once per holder: so a box is
 //      split only where a cut meets it, and there are few pieces.
 
-#ifndef BELAY_PLAN_REPLICA_CHOICE_H_
-#define BELAY_PLAN_REPLICA_CHOICE_H_
+#ifndef BELAY_PLAN_CHOOSE_RANKS_H_
+#define BELAY_PLAN_CHOOSE_RANKS_H_
 
 #include <cstdint>
 #include <vector>
@@ -42,4 +42,4 @@ std::vector<WritePiece> ChooseWriters(const std::vector<ArrayBoxes>& arrays,
 
 }  // namespace belay
 
-#endif  // BELAY_PLAN_REPLICA_CHOICE_H_
+#endif  // BELAY_PLAN_CHOOSE_RANKS_H_

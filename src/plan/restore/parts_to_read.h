@@ -6,8 +6,8 @@
 //      saving (replica_choice.h), so that bytes per rank are as equal as the
 //      wants allow.
 
-#ifndef BELAY_PLAN_RESTORE_SHARED_READS_H_
-#define BELAY_PLAN_RESTORE_SHARED_READS_H_
+#ifndef BELAY_PLAN_RESTORE_PARTS_TO_READ_H_
+#define BELAY_PLAN_RESTORE_PARTS_TO_READ_H_
 
 #include <cstdint>
 #include <optional>
@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "belay/status.h"
+#include "plan/choose_ranks.h"
 #include "plan/coverage.h"
-#include "plan/replica_choice.h"
 
 namespace belay {
 
@@ -73,4 +73,4 @@ StatusOr<std::vector<ArrayBoxes>> PartsToRead(
 
 }  // namespace belay
 
-#endif  // BELAY_PLAN_RESTORE_SHARED_READS_H_
+#endif  // BELAY_PLAN_RESTORE_PARTS_TO_READ_H_

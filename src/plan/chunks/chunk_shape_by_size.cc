@@ -1,4 +1,4 @@
-#include "plan/chunks/chunk_shape.h"
+#include "plan/chunks/chunk_shape_by_size.h"
 
 #include <algorithm>
 #include <cstdint>

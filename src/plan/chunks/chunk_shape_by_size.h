@@ -4,8 +4,8 @@
 // may be ragged, that is, reach past the end of the array, where it takes space
 // but nothing is written. So dividing is a wish, and the size is not.
 
-#ifndef BELAY_PLAN_CHUNKS_CHUNK_SHAPE_H_
-#define BELAY_PLAN_CHUNKS_CHUNK_SHAPE_H_
+#ifndef BELAY_PLAN_CHUNKS_CHUNK_SHAPE_BY_SIZE_H_
+#define BELAY_PLAN_CHUNKS_CHUNK_SHAPE_BY_SIZE_H_
 
 #include "belay/box.h"
 #include "belay/status.h"
@@ -38,4 +38,4 @@ StatusOr<Shape> ExactChunkShape(const ChunkRequest& request);
 
 }  // namespace belay
 
-#endif  // BELAY_PLAN_CHUNKS_CHUNK_SHAPE_H_
+#endif  // BELAY_PLAN_CHUNKS_CHUNK_SHAPE_BY_SIZE_H_

@@ -1,4 +1,4 @@
-#include "plan/chunks/chunking.h"
+#include "plan/chunks/default_chunks.h"
 
 #include <algorithm>
 

@@ -1,12 +1,12 @@
 // The choosers by table: rows of a global shape and the shape of its shards.
-#include "plan/chunks/chunk_shape.h"
+#include "plan/chunks/chunk_shape_by_size.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/chunks/chunking.h"
+#include "plan/chunks/default_chunks.h"
 
-namespace belay::chunk_shape_test {
+namespace belay::chunk_shape_by_size_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -297,4 +297,4 @@ TEST(ExactChunkShapeTest, TheLongestAxes) {
 }
 
 }  // namespace
-}  // namespace belay::chunk_shape_test
+}  // namespace belay::chunk_shape_by_size_test

@@ -1,4 +1,4 @@
-#include "io/steps/own_files.h"
+#include "io/steps/belay_files.h"
 
 #include <cstdint>
 #include <string_view>
@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kMaxShown = 5;
 
 // The marker of a save, whose number has 16 hexadecimal digits.
-bool IsMarker(std::string_view name) {
+bool IsWholeMarker(std::string_view name) {
   return name.size() == MarkerName(0).size() &&
          name.starts_with(MarkerName(0).substr(0, 7));
 }
@@ -29,7 +29,7 @@ bool IsOpenElsewhere(std::string_view name) { return name.starts_with(".nfs"); }
 
 bool IsOwn(std::string_view name) {
   return name == IndexName() || name == MetadataName() || IsDataFile(name) ||
-         IsMarker(name);
+         IsWholeMarker(name);
 }
 
 // Says which of the names is not belay's, if any.

@@ -1,4 +1,4 @@
-#include "plan/restore/shared_reads.h"
+#include "plan/restore/parts_to_read.h"
 
 #include <algorithm>
 #include <utility>

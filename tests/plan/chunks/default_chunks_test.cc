@@ -1,10 +1,10 @@
-#include "plan/chunks/chunking.h"
+#include "plan/chunks/default_chunks.h"
 
 #include <gtest/gtest.h>
 
 #include "belay/layout.h"
 
-namespace belay::chunking_test {
+namespace belay::default_chunks_test {
 namespace {
 
 Shape Chosen(const Shape& shape, int64_t element_size,
@@ -93,4 +93,4 @@ TEST(ChooseChunkShapeTest, InnerAxesOfThree) {
 }
 
 }  // namespace
-}  // namespace belay::chunking_test
+}  // namespace belay::default_chunks_test
