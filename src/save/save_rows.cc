@@ -38,12 +38,13 @@ Status PlaceRowsTogether(const SaveFrame& frame,
               keys.insert(keys.end(),
                           std::make_move_iterator(merged.keys.begin()),
                           std::make_move_iterator(merged.keys.end()));
-              return Briefing{.common = merged.any_ids ? "ids" : "",
-                              .parts = std::move(merged.placements)};
+              return Briefing{.common = std::move(merged.common),
+                              .parts = std::move(merged.parts)};
             });
       }));
-  plan.placements = DecodePlacements(briefed.part);
-  plan.any_ids = !briefed.common.empty();
+  RowPlacements placements = DecodePlacements(briefed.common, briefed.part);
+  plan.placements = std::move(placements.shards);
+  plan.any_ids = placements.any_ids;
   return absl::OkStatus();
 }
 

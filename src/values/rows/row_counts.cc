@@ -35,6 +35,7 @@ struct KeyCounts {
   std::vector<int64_t> counts;
   std::vector<int64_t> first;  // the first row of each rank; the number of all
   std::vector<int32_t> holders;  // that have the key, if only of no rows
+  int32_t holder_list = -1;      // its number among the lists; -1: all ranks
 };
 
 std::string RowFormText(const RowForm& form) {
@@ -102,9 +103,33 @@ std::string PlacementsOf(std::string_view bytes, int rank,
     out.Put(one.first[static_cast<size_t>(rank)]);
     out.Put(one.first.back());
     out.Put(has_ids);
-    const size_t holders = has_ids ? one.holders.size() : 0;
-    out.Put<uint64_t>(holders);
-    for (size_t h = 0; h < holders; ++h) out.Put(one.holders[h]);
+    out.Put(one.holder_list);
+  }
+  return out.Take();
+}
+
+// Numbers the lists of holders, and returns each list once: each rank would
+// otherwise get one that is as long as there are ranks.
+std::string ShareHolders(std::map<std::string, KeyCounts>& all) {
+  std::map<std::vector<int32_t>, int32_t> lists;
+  WireWriter out;
+  bool any_ids = false;
+  for (auto& [key, counts] : all) {
+    if (!counts.form.has_ids) continue;
+    any_ids = true;
+    if (counts.holders.size() == counts.counts.size()) continue;
+    const auto next = static_cast<int32_t>(lists.size());
+    counts.holder_list = lists.emplace(counts.holders, next).first->second;
+  }
+  std::vector<const std::vector<int32_t>*> ordered(lists.size());
+  for (const auto& [list, number] : lists) {
+    ordered[static_cast<size_t>(number)] = &list;
+  }
+  out.Put(any_ids);
+  out.Put<uint64_t>(ordered.size());
+  for (const std::vector<int32_t>* list : ordered) {
+    out.Put<uint64_t>(list->size());
+    for (const int32_t holder : *list) out.Put(holder);
   }
   return out.Take();
 }
@@ -171,30 +196,35 @@ StatusOr<MergedRows> MergeRowCounts(const std::vector<std::string>& gathered) {
                      std::back_inserter(counts.first));
     BELAY_RETURN_IF_ERROR(
         CheckCount("save", key, counts.form.count, counts.first.back()));
-    if (static_cast<int>(counts.holders.size()) == num_ranks) {
-      counts.holders.clear();
-    }
-    merged.any_ids = merged.any_ids || counts.form.has_ids;
     if (counts.form.has_ids) continue;
     merged.keys.push_back({key, RowRanksOf(counts.counts)});
   }
+  merged.common = ShareHolders(all);
   for (int rank = 0; rank < num_ranks; ++rank) {
-    merged.placements.push_back(
+    merged.parts.push_back(
         PlacementsOf(gathered[static_cast<size_t>(rank)], rank, all));
   }
   return merged;
 }
 
-std::vector<RowPlacement> DecodePlacements(std::string_view bytes) {
-  WireReader in(bytes);
-  return in.GetAll<RowPlacement>([&] {
+RowPlacements DecodePlacements(std::string_view common, std::string_view part) {
+  WireReader shared(common);
+  RowPlacements placements;
+  placements.any_ids = shared.Get<bool>();
+  const auto lists = shared.GetAll<std::vector<int32_t>>([&] {
+    return shared.GetAll<int32_t>([&] { return shared.Get<int32_t>(); });
+  });
+  WireReader in(part);
+  placements.shards = in.GetAll<RowPlacement>([&] {
     RowPlacement one{.shard = in.Get<int32_t>()};
     one.first = in.Get<int64_t>();
     one.total = in.Get<int64_t>();
     one.has_ids = in.Get<bool>();
-    one.holders = in.GetAll<int32_t>([&] { return in.Get<int32_t>(); });
+    const auto list = in.Get<int32_t>();
+    if (list >= 0) one.holders = lists[static_cast<size_t>(list)];
     return one;
   });
+  return placements;
 }
 
 void PlaceShards(const std::vector<RowPlacement>& placements,

@@ -35,9 +35,9 @@ std::vector<KeyRows> RowsOfKeys(const SavedCheckpoint& saved);
 std::string EncodeRowCounts(const std::vector<Shard>& shards);
 
 struct MergedRows {
-  std::vector<KeyRows> keys;            // ascending; without those with ids
-  std::vector<std::string> placements;  // by rank, for PlaceShards
-  bool any_ids = false;
+  std::vector<KeyRows> keys;       // ascending; without those with ids
+  std::string common;              // for DecodePlacements on every rank
+  std::vector<std::string> parts;  // the same, by rank
 };
 
 // Errors: InvalidArgument - ranks have rows of other forms, or one of them has
@@ -52,7 +52,11 @@ struct RowPlacement {
   bool has_ids = false;
   std::vector<int32_t> holders = {};  // of rows with ids, as of IdBlock
 };
-std::vector<RowPlacement> DecodePlacements(std::string_view bytes);
+struct RowPlacements {
+  std::vector<RowPlacement> shards;  // of this rank
+  bool any_ids = false;              // of any rank
+};
+RowPlacements DecodePlacements(std::string_view common, std::string_view part);
 
 // Lets shards without ids be the parts of their arrays.
 void PlaceShards(const std::vector<RowPlacement>& placements,
