@@ -171,6 +171,17 @@ TEST_F(RestoreLatestTest, AStepThatCannotBeRestoredIsNotNothing) {
                            "\": the directory has no committed step"));
 }
 
+TEST_F(RestoreLatestTest, TheErrorOfADamagedStepNamesTheOneBefore) {
+  for (const int64_t step : {1, 7, 9}) SaveStep(step);
+  OnRankZero([&] { fs::resize_file(run_ + "/step_00000009/index.h5", 100); });
+  const Status status = RestoreLatest(run_).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_NE(status.message().find(
+                "; the step before it is 7: restore it by its number"),
+            std::string::npos)
+      << status;
+}
+
 TEST_F(RestoreLatestTest, RanksDisagree) {
   if (WorldSize() == 1) GTEST_SKIP() << "needs two ranks";
   const bool is_last = WorldRank() == WorldSize() - 1;

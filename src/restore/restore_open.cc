@@ -3,9 +3,11 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "belay/checkpoint_reader.h"
 #include "bytes/wire.h"
 #include "format/paths.h"
@@ -21,8 +23,9 @@
 namespace belay {
 namespace {
 
-// Rank 0 only.
-Status FindStep(RestoreSource& source) {
+// Finds out which checkpoint it is; `older` becomes the steps before the newest
+// if that was asked for, ascending. Rank 0 only.
+Status FindStep(RestoreSource& source, std::vector<int64_t>& older) {
   using Kind = RestoreSource::Kind;
   const Kind kind = source.kind;
   if (kind == Kind::kCheckpoint || kind == Kind::kFlatFile) {
@@ -55,7 +58,16 @@ Status FindStep(RestoreSource& source) {
   BELAY_RETURN_IF_ERROR(steps.status());
   source.step = steps->back();
   source.path = StepPath(source.path, source.step);
+  steps->pop_back();
+  older = *std::move(steps);
   return absl::OkStatus();
+}
+
+// Adds to the error of a damaged newest step what is before it.
+Status NameOlder(const Status& status, const std::vector<int64_t>& older) {
+  if (!absl::IsDataLoss(status) || older.empty()) return status;
+  return Status(status.code(), Cat(status.message(), "; the step before it is ",
+                                   older.back(), ": restore it by its number"));
 }
 
 // Whether there is nothing to go on from yet, which is no mistake: no
@@ -111,9 +123,8 @@ Status OpenFlatFile(OpenedStep& opened) {
 }
 
 // Rank 0 only.
-Status OpenIndex(OpenedStep& opened) {
+Status OpenFound(OpenedStep& opened) {
   RestoreSource& source = opened.source;
-  BELAY_RETURN_IF_ERROR(FindStep(source));
   if (source.kind == RestoreSource::Kind::kFlatFile) {
     return OpenFlatFile(opened);
   }
@@ -132,6 +143,13 @@ Status OpenIndex(OpenedStep& opened) {
   source.step = opened.saved.step;
   BELAY_RETURN_IF_ERROR(CheckIdentity(source));
   return CheckDataFiles(source.path, opened.saved);
+}
+
+// Rank 0 only.
+Status OpenIndex(OpenedStep& opened) {
+  std::vector<int64_t> older;
+  BELAY_RETURN_IF_ERROR(FindStep(opened.source, older));
+  return NameOlder(OpenFound(opened), older);
 }
 
 }  // namespace
