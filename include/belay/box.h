@@ -35,7 +35,7 @@ struct Box {
   }
 };
 
-// A box together with the shape of the array that it is a piece of.
+// A box and the shape of the array that contains it.
 struct SliceSpec {
   Shape full_shape;
   Box box;
@@ -45,7 +45,7 @@ struct SliceSpec {
 // Errors: InvalidArgument - a negative length, or more than 2^63 - 1 elements.
 StatusOr<int64_t> CheckedNumElements(const Shape& shape);
 
-// The same for a shape that was checked before. Local.
+// The same for a shape that is already checked. Local.
 int64_t NumElements(const Shape& shape);
 
 // Returns the box that covers the whole array. Local.
@@ -80,10 +80,10 @@ std::string BoxText(const Box& box);
 // "4 3 5 0,4:1,1:3,2"; "" for a scalar. Local. (TensorFlow's SaveSliceInfo.)
 std::string FormatSliceSpec(const Shape& full_shape, const Box& box);
 
-// Reads a slice-spec string. An axis may also be "-", the whole axis. A length
+// Parses a slice-spec string. An axis may also be "-", the whole axis. A length
 // of 0 is allowed. Outer blanks are ignored. Local.
 // Errors: InvalidArgument - not of that form, a number that is negative or too
-//   large, or another number of axes; OutOfRange - the box leaves its shape.
+//   large, or another number of axes; OutOfRange - the box exceeds its shape.
 StatusOr<SliceSpec> ParseSliceSpec(std::string_view text);
 
 }  // namespace belay

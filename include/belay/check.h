@@ -1,5 +1,5 @@
-// Ends the program on an error: for main, examples and jobs that do not go on
-// without the value.
+// Ends the program on an error: for main, examples and jobs that cannot
+// continue without the value.
 //
 //   belay::Comm comm = belay::Check(belay::Comm::Duplicate(MPI_COMM_WORLD));
 //   belay::Check(belay::Restore(comm, "run", belay::kLatestStep, state));
@@ -13,10 +13,10 @@
 
 namespace belay {
 
-// Does nothing if the status is OK. Otherwise prints it with the place of the
-// call and ends all ranks of the job with exit code 1: by MPI_Abort where MPI
-// is initialised, else by std::exit. An error that all ranks got is printed
-// once. Local.
+// Does nothing if the status is OK. Otherwise prints it with the caller's
+// location and ends all ranks of the job with exit code 1: with MPI_Abort if
+// MPI is initialised, else with std::exit. An error that all ranks got is
+// printed once. Local.
 void Check(const Status& status, const char* file = __builtin_FILE(),
            int line = __builtin_LINE());
 

@@ -1,5 +1,5 @@
-// Looks into a committed step without MPI and without the objects that were
-// saved: what it holds, the values of any box, and whether all is intact.
+// Reads a committed step without MPI and without the objects that were saved:
+// what it holds, the values of any box, and whether it is intact.
 //
 //   StatusOr<CheckpointReader> reader = CheckpointReader::Open("run");
 //   for (const ArrayInfo& array : reader->info().arrays) ...
@@ -38,35 +38,35 @@ struct ArrayInfo {
   // How it is stored: "contiguous", "3 pieces",
   // "4 chunks of [128, 64], shuffle, deflate(1)".
   std::string cut;
-  // The arguments that it was saved with, as "dtype=bf16"; "" for none.
+  // The arguments it was saved with, such as "dtype=bf16"; "" for none.
   std::string args;
-  // How it was laid out on a mesh, as Layout::ToString says it; "": not said.
+  // Its layout on a mesh, as Layout::ToString prints it; "" if not stored.
   std::string layout;
-  // Of structs, whose bytes are along the last axis: "id:i64 x:f64[3]" (see
-  // fields.h). "": it is made of numbers.
+  // For structs, whose bytes are along the last axis: "id:i64 x:f64[3]" (see
+  // fields.h). "" for numbers.
   std::string fields = {};
 };
 
-// What a data file holds of an array.
+// A piece of an array in a data file.
 struct StoredPiece {
   std::string file;
-  // Of the sharding policy. Unset: format 1.0 did not say.
+  // From the sharding policy. Unset: format 1.0 does not store it.
   std::optional<int64_t> group;
   std::string key;
   Box box;  // a string counts as an array of bytes
-  // Who wrote it. Unset: several, or not known.
+  // The task that wrote it. Unset: several tasks, or unknown.
   std::optional<int64_t> task;
 };
 
-// One value of a checkpoint: an array, or what a handler has stored as any
-// number of arrays.
+// One value of a checkpoint: an array, or any number of arrays that a handler
+// stored.
 struct ValueInfo {
   std::string key;
-  std::string typestr;  // of its handler, or as of StoredValue
-  // The arrays that it consists of, ascending by name; names are relative to
-  // the key.
+  std::string typestr;  // of its handler, or as in StoredValue
+  // The arrays it consists of, ascending by name. Names are relative to the
+  // key.
   std::vector<ValuePart> parts;
-  std::string layout;  // of an array of an object: Layout::ToString, or ""
+  std::string layout;  // of an object's array: Layout::ToString, or ""
 
   friend bool operator==(const ValueInfo&, const ValueInfo&) = default;
 };
@@ -86,54 +86,55 @@ struct CheckpointInfo {
   std::vector<StoredPiece> pieces;  // by file, then by key
 };
 
-// Returns the step directory that `path` means: itself, or the newest committed
-// step of a run directory. Local.
-// Errors: NotFound - no such directory, or nothing in it is committed; says
-//   what is there instead.
+// Returns the step directory that `path` denotes: `path` itself, or the newest
+// committed step of a run directory. Local.
+// Errors: NotFound - no such directory, or no committed step in it; says what
+//   is there instead.
 StatusOr<std::string> ResolveStep(const std::string& path);
 
-// Reads the index of the step directory `path`, and nothing else. Local.
-// Errors: NotFound, DataLoss, Unimplemented - as Restore.
+// Reads only the index of the step directory `path`. Local.
+// Errors: NotFound, DataLoss, Unimplemented - as for Restore.
 StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path);
 
-// One open step. A copy shares what the index says. It keeps no file open, so
+// An open step. Copies share the contents of the index. No file stays open, so
 // a step that is deleted or replaced meanwhile can no longer be read.
 //
-// Threads: one reader may be used by many threads at once. Open uses HDF5,
-// which one thread at a time may do in the whole program; so does reading an
-// array with filters, for which readers wait for each other.
+// Threads: many threads may use one reader at once. Open uses HDF5, which only
+// one thread of the whole program may use at a time. Reading an array with
+// filters also uses HDF5; readers wait for each other there.
 //
-// A field of an array of structs is an array as well, under the key of that,
-// `.` and its name: ReadTensor("particles.position").
+// A field of an array of structs is also an array. Its key is the key of that
+// array, `.` and the field's name: ReadTensor("particles.position").
 //
-// Errors of all Read functions: NotFound - the key is absent; names up to three
-//   close ones; DataLoss - a data file is missing or too short, or a block does
-//   not match its checksum; names key, block and file; ResourceExhausted - not
-//   enough memory. Blocks that a read covers only in part are not checked.
+// Errors of all Read functions: NotFound - the key is not stored; names up to
+//   three similar ones; DataLoss - a data file is missing or too short, or a
+//   block does not match its checksum; names key, block and file;
+//   ResourceExhausted - not enough memory. Blocks that a read covers only in
+//   part are not verified.
 class CheckpointReader {
  public:
-  // Opens what ResolveStep finds for `path`. Local. Reads the index only: a
-  // data file is looked at when something in it is read.
-  // Errors: NotFound, DataLoss, Unimplemented - as Restore.
+  // Opens the step that ResolveStep returns for `path`. Local. Reads only the
+  // index: a data file is accessed when something in it is read.
+  // Errors: NotFound, DataLoss, Unimplemented - as for Restore.
   static StatusOr<CheckpointReader> Open(const std::string& path);
 
   // Returns what the step holds. Local.
   const CheckpointInfo& info() const;
 
-  // Returns whether there is an array of that key. Local.
+  // Returns whether an array with that key exists. Local.
   bool Has(std::string_view key) const;
 
-  // Returns what is known of an array. Local.
+  // Returns the description of an array. Local.
   // Errors: NotFound - as above.
   StatusOr<ArrayInfo> Find(std::string_view key) const;
 
-  // Returns all values, ascending by key; those inside other ones are listed as
-  // well. Local. Reads nothing: the index says it.
+  // Returns all values, ascending by key, including those inside other values.
+  // Local. Reads no file: the index lists them.
   std::vector<ValueInfo> Values() const;
 
-  // Returns the objects that were saved, the root first. Local. None, if the
-  // step has no graph.
-  // Errors: DataLoss - the index speaks of objects that cannot be.
+  // Returns the saved objects, the root first; none if the step has no graph.
+  // Local.
+  // Errors: DataLoss - the index describes impossible objects.
   StatusOr<std::vector<ObjectInfo>> Objects() const;
 
   // Reads a whole array. Local.
@@ -141,7 +142,7 @@ class CheckpointReader {
   StatusOr<Tensor> ReadTensor(std::string_view key) const;
 
   // Reads any box of an array. Local.
-  // Errors: as above; OutOfRange - the box leaves the array; InvalidArgument -
+  // Errors: as above; OutOfRange - the box exceeds the array; InvalidArgument -
   //   it has another number of axes, or a negative number.
   StatusOr<Tensor> ReadTensor(std::string_view key, const Box& box) const;
 
@@ -149,11 +150,11 @@ class CheckpointReader {
   // Errors: as above; FailedPrecondition - it is an array of another type.
   StatusOr<std::string> ReadText(std::string_view key) const;
 
-  // Calls `visit` for boxes of at most `max_bytes`, or of one element, which
-  // tile `box` in row-major order, so that arrays of any size can be looked at
-  // with little memory. Blocks that `box` covers are compared with their
-  // checksums after the last call. Local. The tensor is valid during the call.
-  // Errors: those of ReadTensor; the first one of `visit`, which ends it.
+  // Calls `visit` for boxes that tile `box` in row-major order. Each has at
+  // most `max_bytes`, or one element, so that arrays of any size can be
+  // processed with little memory. Blocks that `box` covers are verified after
+  // the last call. Local. The tensor is valid only during the call.
+  // Errors: those of ReadTensor; the first one of `visit`, which ends the loop.
   Status ReadPieces(
       std::string_view key, const Box& box, int64_t max_bytes,
       const std::function<Status(const Box&, const Tensor&)>& visit) const;
@@ -170,8 +171,8 @@ class CheckpointReader {
 // CheckpointReader::Open. (TensorFlow's list_variables.)
 StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path);
 
-// Reads one array of a step. Local. `path` as for CheckpointReader::Open, which
-// opens a step once for many arrays. (TensorFlow's load_variable.)
+// Reads one array of a step. Local. `path` as for CheckpointReader::Open; to
+// read many arrays, open the step once with that. (TensorFlow's load_variable.)
 // Errors: those of Open and ReadTensor.
 StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key);
 
@@ -179,19 +180,19 @@ StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key);
 // Errors: those of CheckpointReader::ReadTensor and ReadText.
 StatusOr<ValueTree> ReadTree(const CheckpointReader& reader);
 
-// What VerifyCheckpoint found.
+// Result of VerifyCheckpoint.
 struct VerifyResult {
   int64_t blocks = 0;
   int64_t bytes = 0;
-  // One line per damaged block or file; empty if all is well.
+  // One line per damaged block or file; empty if there is none.
   std::vector<std::string> damage;
 };
 
-// Reads every byte of the step directory `path` and compares checksums, and
-// looks for each array in the data files as other programs do, by HDF5. Local.
-// `progress` is called with the bytes done and the bytes in all; may be empty.
-// Errors: as ReadCheckpointInfo. Damage in the data files is no error but is
-//   listed in the result.
+// Reads every byte of the step directory `path`, verifies checksums, and finds
+// each array in the data files through HDF5, as other programs do. Local.
+// `progress` gets the bytes done and the total bytes; may be empty.
+// Errors: as ReadCheckpointInfo. Damage in the data files is not an error; the
+//   result lists it.
 StatusOr<VerifyResult> VerifyCheckpoint(
     const std::string& path,
     const std::function<void(int64_t, int64_t)>& progress = {});

@@ -1,4 +1,4 @@
-// The communicator that belay talks over.
+// The communicator that belay uses.
 
 #ifndef BELAY_COMM_H_
 #define BELAY_COMM_H_
@@ -9,22 +9,22 @@
 
 namespace belay {
 
-// Owns a duplicate of the caller's communicator, so that belay's messages
-// never meet the program's own. It returns errors instead of aborting. Move
-// only. Use it from one thread at a time.
+// Owns a duplicate of the caller's communicator, so that belay's messages never
+// match the program's own. Returns errors instead of aborting. Move only. Only
+// one thread at a time may use it.
 class Comm {
  public:
-  // Duplicates `comm`. Collective. Same on all ranks: comm.
+  // Duplicates `comm`. Collective. `comm` must be the same on all ranks.
   // Errors: FailedPrecondition - MPI is not initialised or already finalised;
-  //   Internal - MPI's text.
+  //   Internal - MPI's error text.
   static StatusOr<Comm> Duplicate(MPI_Comm comm);
 
-  // A communicator without ranks, good only for assignment and destruction.
+  // A communicator without ranks. It can only be assigned to and destroyed.
   Comm() = default;
   Comm(Comm&& other) noexcept;
   Comm& operator=(Comm&& other) noexcept;
-  // Never communicates: a communicator that was not closed is left to
-  // MPI_Finalize.
+  // Never communicates: MPI_Finalize handles a communicator that was not
+  // closed.
   ~Comm() = default;
 
   int rank() const { return rank_; }
@@ -32,12 +32,12 @@ class Comm {
   MPI_Comm raw() const { return comm_; }
 
   // Frees the duplicate. Collective. Calling it again does nothing.
-  // Errors: Internal - MPI's text.
+  // Errors: Internal - MPI's error text.
   Status Close();
 
-  // Splits off the ranks that pass the same color, in rank order. Collective.
-  // A negative color gets a Comm without ranks.
-  // Errors: Internal - MPI's text.
+  // Splits off the ranks that pass the same color, in rank order. Collective. A
+  // negative color returns a Comm without ranks.
+  // Errors: Internal - MPI's error text.
   StatusOr<Comm> Split(int color) const;
 
  private:

@@ -25,15 +25,15 @@ struct DeviceSpec {
   friend bool operator==(const DeviceSpec&, const DeviceSpec&) = default;
 };
 
-// The job of a program that nobody has given a name.
+// The job name of a program that has none.
 inline constexpr std::string_view kDefaultJob = "belay";
 
 // Returns the canonical text "/job:J/replica:R/task:T/device:TYPE:INDEX", each
 // part only if set; a type without an index prints ":*". Local.
 std::string DeviceText(const DeviceSpec& device);
 
-// Reads a device name: the canonical form, or the short forms "/cpu:0",
-// "gpu:3", "/GPU". A part that is given twice: the last one counts. Local.
+// Parses a device name: the canonical form, or the short forms "/cpu:0",
+// "gpu:3", "/GPU". If a part is given twice, the last one counts. Local.
 // Errors: InvalidArgument - an unknown part, two device types, a number that
 //   is not a non-negative int, an empty job.
 StatusOr<DeviceSpec> ParseDevice(std::string_view text);

@@ -52,7 +52,7 @@ StatusOr<DType> ParseDType(std::string_view name);
 // Returns whether `value` is the number of a known type. Local.
 bool IsKnownDType(uint8_t value);
 
-// Carriers of the bits of types that C++20 does not have. No arithmetic.
+// These hold the bits of types that C++20 does not have. No arithmetic.
 struct Float16 {
   uint16_t bits;
 };
@@ -66,8 +66,8 @@ struct Float8E5M2 {
   uint8_t bits;
 };
 
-// What an array can have as elements: numbers, enums, which are stored as their
-// numbers, and bytes.
+// The element types of an array: numbers, enums (stored as their numbers) and
+// bytes.
 template <typename T>
 concept Element = ((std::is_arithmetic_v<T> || std::is_enum_v<T>)&&sizeof(T) <=
                        8 &&
@@ -83,7 +83,7 @@ inline constexpr bool kHasConstElements =
     std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<T>>>;
 
 // std::vector<float>, std::array<int, 3>, std::span<const double>, bool[4]; no
-// text, as "abc".
+// strings, such as "abc".
 template <typename T>
 concept ElementRange =
     std::ranges::contiguous_range<T> && std::ranges::sized_range<T> &&

@@ -3,11 +3,11 @@
 //   Eigen::MatrixXd weights;
 //   state.Add("weights", weights);
 //
-// Element (i, j) is element [i, j] of the stored array, however the matrix lies
-// in memory; what lies by columns is copied for it. One with a single row or
-// column at compile time has one axis. Restoring gives a matrix of dynamic size
-// the lengths that are stored. Include this header where such values are added;
-// belay itself does not need Eigen.
+// Element (i, j) is element [i, j] of the stored array, in any storage order;
+// column-major matrices are copied. A type with one row or one column at
+// compile time has one axis. A restore resizes a matrix of dynamic size to the
+// stored lengths. Include this header where such values are added; belay itself
+// does not need Eigen.
 
 #ifndef BELAY_EIGEN_H_
 #define BELAY_EIGEN_H_
@@ -35,11 +35,11 @@ concept EigenMatrix = requires {
   requires Element<typename M::Scalar>;
 };
 
-// An array with the axes of the matrix. Local.
+// Stores a matrix as an array with the same axes. Local.
 template <EigenMatrix M>
 class EigenHandler : public Handler<M> {
  public:
-  // Stands for the array. Local.
+  // Empty: the value is stored as a plain array. Local.
   std::string typestr() const override { return ""; }
 
   Status ListForSave(M& matrix, State& parts) const override {
@@ -74,7 +74,7 @@ class EigenHandler : public Handler<M> {
   }
 
  private:
-  // A vector lies densely either way.
+  // A vector is dense in either order.
   static constexpr bool kIsDense = M::IsRowMajor || M::IsVectorAtCompileTime;
   using ByRows = Eigen::Array<typename M::Scalar, Eigen::Dynamic,
                               Eigen::Dynamic, Eigen::RowMajor>;

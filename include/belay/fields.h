@@ -1,4 +1,4 @@
-// The fields of a struct, by which a range of structs is stored.
+// The fields of a struct, for storing a range of structs.
 //
 //   struct Particle {
 //     int64_t id;
@@ -15,10 +15,10 @@
 //   };
 //   state.AddRows("particles", particles);  // std::vector<Particle>
 //
-// Other programs see a compound type with these names. Only the fields are
-// stored, one behind the other: no padding, and no member that is not listed. A
-// field is a number, an array of numbers, or a struct that has fields itself,
-// which are then called as `position.x`.
+// Other programs see a compound type with these names. Only the listed fields
+// are stored, packed: no padding and no other members. A field is a number, an
+// array of numbers, or a struct that has fields itself, which are then named
+// like `position.x`.
 
 #ifndef BELAY_FIELDS_H_
 #define BELAY_FIELDS_H_
@@ -44,28 +44,28 @@ struct StructField {
   std::string name;
   DType dtype = DType::kU8;
   Shape shape = {};    // of an array, else empty
-  int64_t offset = 0;  // bytes from the begin of the struct
+  int64_t offset = 0;  // bytes from the start of the struct
 };
 
 // How a struct lies in memory, and how it is stored.
 struct StructLayout {
-  // Bytes that are neighbours on both sides.
+  // Bytes that are contiguous in memory and in the stored struct.
   struct Part {
-    int64_t stored = 0;  // where they begin in the struct as it is stored
-    int64_t memory = 0;  // and in the program's
+    int64_t stored = 0;  // offset in the stored struct
+    int64_t memory = 0;  // offset in the program's struct
     int64_t bytes = 0;
   };
 
   std::vector<StructField> fields;  // in the order in which they are stored
-  std::string text;   // of what is stored, as "id:i64 x:f64[3]"; "": bytes
+  std::string text;   // stored fields, such as "id:i64 x:f64[3]"; "": bytes
   int64_t bytes = 0;  // of the program's struct
   int64_t stored_bytes = 0;
   std::vector<Part> parts;  // ascending by `stored`
   std::string problem;      // what is wrong with the fields, or ""
 };
 
-// How rows of T are stored. Programs say it for their own structs, by FieldsOf
-// or StoredAsBytes.
+// How rows of T are stored. Programs specialize it for their own structs, with
+// FieldsOf or StoredAsBytes.
 template <typename T>
 struct RowType {};
 
@@ -74,7 +74,7 @@ class FieldsOf;
 template <typename T>
 struct StoredAsBytes;
 
-// A struct whose fields the program has listed.
+// A struct whose fields the program lists.
 template <typename T>
 concept StructRow = std::is_class_v<T> && requires {
   { RowType<T>::Fields() } -> std::same_as<FieldsOf<T>>;
@@ -87,8 +87,8 @@ namespace fields {
 std::shared_ptr<const StructLayout> LayoutOf(std::vector<StructField> listed,
                                              int64_t bytes);
 
-// Returns that of one whose bytes are stored as they are, but for those that
-// `is_value` does not name, which are stored as 0. Local.
+// Returns the layout of a struct whose bytes are stored unchanged, except that
+// bytes not flagged in `is_value` are stored as 0. Local.
 std::shared_ptr<const StructLayout> LayoutOfBytes(
     const std::vector<std::byte>& is_value);
 
@@ -127,7 +127,7 @@ void AddMember(std::string name, int64_t offset, Shape shape,
   }
 }
 
-// Where a member is in its struct. Local.
+// Returns the offset of a member in its struct. Local.
 template <typename T, typename M, typename C>
 int64_t OffsetOf(M C::*member) {
   alignas(T) static std::byte memory[sizeof(T)] = {};
@@ -135,7 +135,7 @@ int64_t OffsetOf(M C::*member) {
   return reinterpret_cast<const std::byte*>(&(object.*member)) - memory;
 }
 
-// Which bytes of a T are no padding. Local.
+// Flags the bytes of a T that are not padding. Local.
 template <typename T>
 std::vector<std::byte> ValueBytes() {
   std::vector<std::byte> is_value(sizeof(T), std::byte{1});
@@ -160,8 +160,8 @@ std::vector<std::byte> ValueBytes() {
 
 }  // namespace fields
 
-// One member of T, and how it is called where it is stored: letters, digits,
-// `_`, `-` and `.`.
+// One member of T and its stored name, which consists of letters, digits, `_`,
+// `-` and `.`.
 template <typename T>
 struct FieldOf {
   template <typename M, typename C>
@@ -200,12 +200,12 @@ class FieldsOf {
   std::shared_ptr<const StructLayout> layout_;
 };
 
-// A struct that is stored as its bytes, which the program alone can read:
+// A struct that is stored as its bytes, which only the program can read:
 //
 //   template <>
 //   struct belay::RowType<Cell> : belay::StoredAsBytes<Cell> {};
 //
-// Padding is stored as 0. Pointers in it would have no meaning in another run.
+// Padding is stored as 0. Pointers in it have no meaning in another run.
 template <typename T>
 struct StoredAsBytes {
   // Local.

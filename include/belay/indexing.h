@@ -1,4 +1,4 @@
-// Indexing an array: what stands between the brackets of `x[...]` in Python.
+// Indexing an array: what is in the brackets of `x[...]` in Python.
 //
 //   Index{row}                       x[row]
 //   Index{Slice{2, 8, 3}}            x[2:8:3]
@@ -27,12 +27,12 @@
 
 namespace belay {
 
-// Any integral type but bool, which would be a mask of no axes in NumPy.
+// Any integral type but bool, which NumPy treats as a mask without axes.
 template <typename T>
 concept IndexInteger = std::integral<T> && !std::same_as<T, bool>;
 
-// Returns the number as 64 bits with a sign. What is larger becomes INT64_MAX,
-// which is past the end of every axis. Local.
+// Returns the number as a signed 64-bit integer. Larger numbers become
+// INT64_MAX, which is past the end of every axis. Local.
 template <IndexInteger T>
 constexpr int64_t ToIndexNumber(T number) {
   using Limits = std::numeric_limits<int64_t>;
@@ -42,7 +42,7 @@ constexpr int64_t ToIndexNumber(T number) {
   return static_cast<int64_t>(number);
 }
 
-// A number of a slice, or none: then it has its default.
+// A number of a slice; unset: its default.
 class SliceNumber : public std::optional<int64_t> {
  public:
   constexpr SliceNumber() = default;
@@ -70,25 +70,25 @@ class SliceNumber : public std::optional<int64_t> {
   }
 };
 
-// start:stop:step with every rule of Python: negative numbers count from the
-// end, ranges are clipped, a missing part has its default. A step of 0 is an
-// error.
+// start:stop:step with all rules of Python: negative numbers count from the
+// end, ranges are clipped, and a missing part has its default. A step of 0 is
+// an error.
 struct Slice {
   SliceNumber start = {};
   SliceNumber stop = {};
   SliceNumber step = {};
 };
 
-// All axes that the other items leave over; at most once.
+// All axes that no other item uses; allowed at most once.
 struct Ellipsis {};
 
 // An axis of length 1 in the result.
 struct NewAxis {};
 
-// One item between the brackets. An integer of any type but bool takes one
-// position of an axis; nothing else becomes an integer. A mask is a bool tensor
-// whose shape is that of the first axes, at least one; it is borrowed and
-// stands alone. The selected elements become one axis.
+// One item in the brackets. An integer of any type but bool selects one
+// position of an axis; no other type converts to an integer. A mask is a bool
+// tensor whose shape is that of the first axes, at least one. It is borrowed
+// and must be the only item. The selected elements become one axis.
 class IndexItem
     : public std::variant<int64_t, Slice, Ellipsis, NewAxis, const Tensor*> {
  public:
@@ -100,11 +100,11 @@ class IndexItem
   IndexItem(const Tensor* mask) : variant(mask) {}
 };
 
-// The items from left to right. Braces always list items: Index{n} is x[n],
-// whatever the type of n.
+// The items from left to right. Braces always list items: Index{n} is x[n], for
+// any type of n.
 class Index {
  public:
-  // Takes everything.
+  // Selects everything.
   Index() = default;
   Index(std::initializer_list<IndexItem> items) : items_(items) {}
   explicit Index(std::vector<IndexItem> items) : items_(std::move(items)) {}
@@ -124,24 +124,25 @@ class Index {
 };
 
 // Returns the Python form, such as "2:8:3, ..., newaxis"; "" for an empty
-// index, which takes everything. A mask is "mask[4, 3]", with its shape. Local.
+// index, which selects everything. A mask is "mask[4, 3]", with its shape.
+// Local.
 std::string IndexText(const Index& index);
 
-// Reads the Python form, without masks. "None" is newaxis too, and one comma
-// may stand at the end. Local.
+// Parses the Python form, without masks. "None" also means newaxis, and one
+// trailing comma is allowed. Local.
 // Errors: InvalidArgument - not of that form, or a number beyond 64 bits.
 StatusOr<Index> ParseIndex(std::string_view text);
 
 // Returns x[index] of a dense tensor. Local.
 // Errors: OutOfRange - an integer outside its axis, more items than axes;
-//   InvalidArgument - a step of 0, two ellipses, a tensor that is no mask, a
-//   mask that does not stand alone or has another shape.
+//   InvalidArgument - a step of 0, two ellipses, a tensor that is not a mask, a
+//   mask that is not the only item or has another shape.
 StatusOr<Tensor> GetItem(const Tensor& x, const Index& index);
 
-// x[index] = value: the value is broadcast to the shape of x[index] as NumPy
-// does, and axes of length 1 in front of it are ignored. Local.
+// Assigns x[index] = value. The value is broadcast to the shape of x[index] as
+// in NumPy; its leading axes of length 1 are ignored. Local.
 // Errors: those of GetItem; InvalidArgument - another dtype, or a shape that
-//   does not broadcast. Then `x` is unchanged.
+//   does not broadcast. On an error `x` is unchanged.
 Status SetItem(Tensor& x, const Index& index, const Tensor& value);
 
 }  // namespace belay

@@ -1,9 +1,9 @@
-// A layout: how an array is cut over a mesh.
+// A layout: how an array is partitioned over a mesh.
 //
 // Each array axis names the mesh axes that cut it, outermost first; an axis
 // that names none is whole on every rank. Mesh axes that no array axis names
-// hold replicas. (DTensor's Layout; uneven sizes and several mesh axes per
-// array axis are allowed here.)
+// hold replicas. (DTensor's Layout, but with uneven sizes and several mesh axes
+// per array axis.)
 
 #ifndef BELAY_LAYOUT_H_
 #define BELAY_LAYOUT_H_
@@ -30,7 +30,7 @@ class Layout {
   // Errors: InvalidArgument - an unknown mesh axis, or one that is used twice.
   static StatusOr<Layout> Create(Mesh mesh, LayoutAxes axes);
 
-  // The layout in which every rank holds the whole array. Local.
+  // Returns the layout in which every rank holds the whole array. Local.
   static Layout Replicated(Mesh mesh, int ndim);
 
   const Mesh& mesh() const { return mesh_; }
@@ -40,9 +40,9 @@ class Layout {
   // Returns the number of parts of an array axis. Local.
   int64_t NumParts(int axis) const;
 
-  // Returns the piece that a rank holds. An axis of length d in n parts: the
-  // first d % n parts are one longer; with d < n the last parts are empty.
-  // Local.
+  // Returns the box that a rank holds. If an axis of length d is cut into n
+  // parts, the first d % n parts are one longer; if d < n, the last parts are
+  // empty. Local.
   // Errors: InvalidArgument - another number of axes, no such rank, or a shape
   //   that CheckedNumElements refuses.
   StatusOr<Box> LocalBox(const Shape& global_shape, int rank) const;
@@ -50,23 +50,23 @@ class Layout {
   // Returns how many ranks hold the same piece. Local.
   int64_t NumReplicas() const;
 
-  // Returns which of them this rank is, from 0: its row-major position along
-  // the mesh axes that cut nothing. Local. Requires a rank of the mesh.
+  // Returns the replica number of this rank, from 0: its row-major position
+  // along the mesh axes that cut nothing. Local. Requires a rank of the mesh.
   int64_t Replica(int rank) const;
 
   // Returns text such as "[x,-] on x=2,y=4"; an axis over several mesh axes
   // prints "x+y". Local.
   std::string ToString() const;
 
-  // Makes a layout of the text of ToString. Local.
+  // Parses the text of ToString. Local.
   // Errors: InvalidArgument - not such a text.
   static StatusOr<Layout> Parse(std::string_view text);
 
-  // Returns the same cut for another number of ranks: the mesh axes keep their
-  // names and, from the last one on, as much of their sizes as divides what is
-  // left of the ranks; the first one takes the rest. So "x=2,y=4" becomes
-  // "x=1,y=4" on 4 ranks and "x=3,y=2" on 6. A mesh without axes gets one,
-  // "replica". Local. Requires num_ranks > 0.
+  // Returns the same layout for another number of ranks. The mesh axes keep
+  // their names. From the last axis on, each keeps the largest divisor of its
+  // size that divides the remaining number of ranks; the first axis takes the
+  // rest. So "x=2,y=4" becomes "x=1,y=4" on 4 ranks and "x=3,y=2" on 6. A mesh
+  // without axes gets one, "replica". Local. Requires num_ranks > 0.
   Layout OnRanks(int num_ranks) const;
 
   friend bool operator==(const Layout&, const Layout&) = default;

@@ -1,5 +1,5 @@
 // What a restore matched: a report, and the assertions of TensorFlow's load
-// status over it.
+// status on it.
 //
 //   auto status = checkpoint.Restore(path);
 //   Status all = status->AssertConsumed();
@@ -17,24 +17,24 @@
 
 namespace belay {
 
-// A stored value that belongs to a value of the program.
+// A stored value that matches a value of the program.
 struct MatchedValue {
   std::string stored_key;
-  std::string key;  // of the program; mostly the same
+  std::string key;  // of the program; usually the same
 };
 
-// A value of the program that the file does not have.
+// A value of the program that is not stored.
 struct MissingValue {
   std::string key;
-  std::vector<int> ranks;  // that wanted it
+  std::vector<int> ranks;  // that requested it
 };
 
-// A stored value that no rank wanted.
+// A stored value that no rank requested.
 struct UnusedValue {
   enum class Cause {
     kObject,     // no rank has its object
     kSlot,       // no rank has this slot, or its optimizer, or its variable
-    kAttribute,  // its object is there, without this value
+    kAttribute,  // its object exists, without this value
   };
   std::string stored_key;
   std::string object;  // such as "(root).model.dense"
@@ -50,34 +50,34 @@ struct DifferentValue {
   std::vector<int> ranks;
 };
 
-// What was matched, on one rank or on all together. A stored value counts as
+// What matched, on one rank or on all ranks together. A stored value counts as
 // unused or deferred if no rank could use it.
 struct LoadReport {
-  std::vector<int> ranks;   // that it is about
-  int64_t num_objects = 0;  // that were matched, but for the root
+  std::vector<int> ranks;   // that it covers
+  int64_t num_objects = 0;  // matched, without the root
   std::vector<MatchedValue> matched;
   std::vector<MissingValue> missing;
   std::vector<UnusedValue> unused;
   std::vector<DifferentValue> incompatible;
-  // Among those that are matched: what the options of the restore let differ.
+  // Of the matched ones: those whose difference the restore options allowed.
   std::vector<DifferentValue> converted;
-  // Stored values that the arguments leave out, though the program has them.
+  // Stored values that the arguments skip, though the program has them.
   std::vector<std::string> skipped;
-  // Values of the program that are not stored, where the arguments allow that.
+  // Values of the program that are not stored, if the arguments allow that.
   std::vector<std::string> defaulted;
-  // Stored objects that are restored as soon as the program has them.
+  // Stored objects that are restored once the program has them.
   std::vector<std::string> deferred;
   // Objects of the program that hold values and match nothing.
   std::vector<std::string> unmatched_objects;
-  // An object of the program that cannot be matched, as another one was.
+  // An object of the program that cannot be matched because another one was.
   std::vector<std::string> warnings;
 
   // Returns the report as text of several lines. Local.
   std::string ToString() const;
 };
 
-// The outcome of a restore. A plain value: it does not follow what the program
-// does later. All functions are local.
+// The outcome of a restore. A plain value: later changes of the program do not
+// affect it. All functions are local.
 class LoadStatus {
  public:
   enum class Kind {
@@ -86,49 +86,49 @@ class LoadStatus {
     kInitializationOnly,  // there was no checkpoint
   };
 
-  // `report` is about all ranks, `rank_reports` about single ones, in a program
-  // the own rank, and may be empty.
+  // `report` covers all ranks. `rank_reports` covers single ranks (in a
+  // program, its own rank) and may be empty.
   LoadStatus(Kind kind, LoadReport report,
              std::vector<LoadReport> rank_reports = {})
       : kind_(kind),
         report_(std::move(report)),
         rank_reports_(std::move(rank_reports)) {}
 
-  // The status of a restore without a checkpoint. Local.
+  // Returns the status of a restore without a checkpoint. Local.
   static LoadStatus InitializationOnly() {
     return LoadStatus(Kind::kInitializationOnly, {});
   }
 
-  // Checks that every value of the program was matched, and every stored value
-  // used. Of a checkpoint without a graph: the former only. Local.
-  // Errors: FailedPrecondition - not so; says which.
+  // Checks that every value of the program was matched and every stored value
+  // was used. Without a graph in the checkpoint, only the former. Local.
+  // Errors: FailedPrecondition - the check failed; names the values.
   Status AssertConsumed() const;
 
-  // Checks that every value of the program was matched; empty containers do
-  // not count. Local.
-  // Errors: FailedPrecondition - not so; says which.
+  // Checks that every value of the program was matched; empty containers do not
+  // count. Local.
+  // Errors: FailedPrecondition - the check failed; names the values.
   Status AssertExistingObjectsMatched() const;
 
   // Checks that more than the root and the save counter was matched. Local.
   // Errors: FailedPrecondition - nothing was.
   Status AssertNontrivialMatch() const;
 
-  // Says that it is fine if values are left over. Local.
+  // Declares that unused values are expected. Local.
   LoadStatus& ExpectPartial() {
     expects_partial_ = true;
     return *this;
   }
 
-  // What to warn of: stored values that nobody used. "" if there are none, or
-  // after ExpectPartial. Local.
+  // Returns a warning about stored values that no rank used; "" if there are
+  // none, or after ExpectPartial. Local.
   std::string PartialWarning() const;
 
   Kind kind() const { return kind_; }
   const LoadReport& report() const { return report_; }
   const std::vector<LoadReport>& rank_reports() const { return rank_reports_; }
 
-  // Returns the report as text of several lines, and what ranks have to say
-  // beside it. Local.
+  // Returns the report as text of several lines, followed by what differs on
+  // single ranks. Local.
   std::string ToString() const;
 
  private:

@@ -1,12 +1,12 @@
-// What belay does, told while it does it.
+// Log messages of belay.
 //
 //   belay::SetLogSink([](belay::LogLevel level, std::string_view message) {
 //     my_logger.Write(level >= belay::LogLevel::kWarning, message);
 //   });
 //
-// Without a sink the environment variable BELAY_LOG decides: "debug", "info",
-// "warning" or "error" prints messages from that level on to stderr, and
-// without it nothing is printed.
+// Without a sink, the environment variable BELAY_LOG decides: "debug", "info",
+// "warning" or "error" prints messages of that level and above to stderr. If it
+// is not set, nothing is printed.
 
 #ifndef BELAY_LOG_H_
 #define BELAY_LOG_H_
@@ -20,23 +20,24 @@
 namespace belay {
 
 enum class LogLevel : uint8_t {
-  kDebug = 0,    // how long each stage of a save or a restore took
-  kInfo = 1,     // a save or a restore is done; what a manager notes
-  kWarning = 2,  // it is done, but look at this
-  kError = 3,    // it has failed; the caller gets the same error
+  kDebug = 0,    // duration of each stage of a save or a restore
+  kInfo = 1,     // a save or a restore is done; notes of a manager
+  kWarning = 2,  // done, but needs attention
+  kError = 3,    // failed; the caller gets the same error
 };
 
-// "debug", "info", "warning", "error". Local.
+// Returns "debug", "info", "warning" or "error". Local.
 std::string_view LogLevelName(LogLevel level);
 
-// Is called with one message of one line or more, without an end of line, which
-// a terminal may show. What it throws is ignored.
+// Called with one message of one or more lines, without a final newline and
+// safe to print on a terminal. Exceptions are ignored.
 using LogSink = std::function<void(LogLevel level, std::string_view message)>;
 
-// Hands all messages from `least` on to `sink` from now on, instead of the one
-// from before; an empty one brings the environment variable back. Local, for
-// this process. What all ranks know is told by rank 0 only, in the thread that
-// called belay. May be called at any time, by any thread, but not by a sink.
+// Sends all messages of level `least` and above to `sink`, in place of the
+// previous sink. An empty sink restores the environment variable. Local, for
+// this process. What all ranks know is logged by rank 0 only, in the thread
+// that called belay. May be called at any time, by any thread, but not by a
+// sink.
 void SetLogSink(LogSink sink, LogLevel least = LogLevel::kInfo);
 
 }  // namespace belay

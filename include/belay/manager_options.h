@@ -1,5 +1,5 @@
-// Options of a CheckpointManager. Every default works: save whatever is asked
-// for, keep everything. Variables of the environment may take the place of some
+// Options of a CheckpointManager. Every default works: it saves every requested
+// step and keeps all. Environment variables may override some options
 // (docs/manager.md).
 
 #ifndef BELAY_MANAGER_OPTIONS_H_
@@ -19,97 +19,98 @@
 
 namespace belay {
 
-// What a restore has to match to count as one; see LoadStatus. Of a State:
-// anything; at least one value; all values of the program; and all that are
-// stored.
+// How much a restore must match to succeed; see LoadStatus. For a State:
+// nothing; at least one value; all values of the program; these and all that
+// are stored.
 enum class RestoreMatch : uint8_t {
-  kAnything = 0,         // nothing is asked for
+  kAnything = 0,         // nothing is required
   kNontrivial = 1,       // AssertNontrivialMatch
   kExistingObjects = 2,  // AssertExistingObjectsMatched
   kConsumed = 3,         // AssertConsumed
 };
 
 struct ManagerOptions {
-  // Steps are called <prefix>_<number>.
+  // Step directories are named <prefix>_<number>.
   std::string prefix = "step";
 
   // --- When to save ---
-  // Save the first step (where there is none yet), those that are a multiple of
-  // save_interval_steps, and those of save_on_steps.
+  // Save the first step (if there is none yet), multiples of
+  // save_interval_steps, and the steps of save_on_steps.
   int64_t save_interval_steps = 1;
   std::vector<int64_t> save_on_steps = {};
-  // False: not the first step, unless the two above ask for it, and step 0 is
-  // no multiple: a program that has just started has nothing to lose.
+  // False: skip the first step unless the two above ask for it, and do not
+  // count step 0 as a multiple: a program that has just started has nothing to
+  // lose.
   bool save_first_step = true;
-  // Instead of these: whether to save `step`; `latest` is the newest step,
-  // or a later one whose save failed, if there is one. Only the answer of rank
-  // 0 counts.
+  // Used instead of these: whether to save `step`. `latest` is the newest step,
+  // or a later one whose save failed, if there is one. Only rank 0's answer
+  // counts.
   std::function<bool(int64_t step, std::optional<int64_t> latest)> should_save =
       nullptr;
-  // The step of the training, for a program that numbers its checkpoints
-  // otherwise. Borrowed; equal on all ranks at each save.
+  // The training step, for a program that numbers its checkpoints differently.
+  // Borrowed; must be equal on all ranks at each save.
   const int64_t* step_counter = nullptr;
-  // Save if step_counter has grown by this since the last save or restore.
+  // Save if step_counter has grown by this much since the last save or restore.
   std::optional<int64_t> checkpoint_interval = std::nullopt;
-  // Instead of all these: save the first step, and then as often as
-  // AdviseInterval says for the saves and the restore of this manager.
+  // Used instead of all these: save the first step, then as often as
+  // AdviseInterval recommends for the saves and the restore of this manager.
   std::optional<AutoInterval> auto_interval = std::nullopt;
 
   // --- When a save fails ---
   // How many saves in a row may fail on the way to the file system before Save
-  // returns an error. Until then it returns OK, with ManagedSave::failure; the
-  // steps that are there stay, and a later step is saved in place of the one
-  // that was missed (docs/manager.md). At least 0.
+  // returns an error. Until then Save returns OK and sets ManagedSave::failure.
+  // Existing steps stay, and a later step is saved in place of the missed one
+  // (docs/manager.md). At least 0.
   int64_t tolerated_failures = 0;
 
-  // --- When to stop: what ShouldStop tells ---
+  // --- When to stop (ShouldStop) ---
   // Signals that ask the job to stop, on any rank, such as SIGUSR1 and SIGTERM.
-  // While the manager lives they do nothing else.
+  // While the manager exists they do nothing else.
   std::vector<int> stop_signals = {};
-  // Stop in time before the time limit of the job: BELAY_JOB_END_TIME, seconds
-  // since 1970, or what squeue says of a Slurm job, which rank 0 asks every
+  // Stop before the time limit of the job: BELAY_JOB_END_TIME, in seconds since
+  // 1970, or what squeue reports for a Slurm job. Rank 0 queries squeue every
   // time_limit_poll_seconds.
   bool stop_at_time_limit = false;
   double time_limit_poll_seconds = 60;
-  // Instead of asking anybody: seconds since 1970. Only rank 0's counts.
+  // Used instead of any query: seconds since 1970. Only rank 0's counts.
   std::optional<double> end_time = std::nullopt;
-  // Seconds that are to be left after the last save, for the end of the program
-  // and its batch script.
+  // Seconds to leave after the last save, for the end of the program and its
+  // batch script.
   double final_save_margin = 30;
 
   // --- Which steps to keep: those that any of these rules keeps ---
-  // The newest ones; with best_fn or best_metric the best ones. Unset: all.
+  // The newest ones; with best_fn or best_metric, the best ones. Unset: all.
   std::optional<int64_t> max_to_keep = std::nullopt;
   // Multiples of this.
   std::optional<int64_t> keep_period = std::nullopt;
-  // The first step, and each one so many seconds after the one kept before.
+  // The first step, and each one this many seconds after the one kept before.
   std::optional<double> keep_time_interval = std::nullopt;
-  // Of those that the rules above would delete: one per so many hours.
+  // Of the steps that the rules above would delete, one per this many hours.
   std::optional<double> keep_checkpoint_every_n_hours = std::nullopt;
-  // How good a step is: a function of its metrics, or the name of one of them.
+  // How good a step is: a function of its metrics, or the name of one metric.
   MetricFunction best_fn = nullptr;
   std::string best_metric = {};
-  std::string best_mode = "max";  // or "min": small is good
+  std::string best_mode = "max";  // or "min": smaller is better
   bool keep_checkpoints_without_metrics = true;
-  // Instead of all these.
+  // Used instead of all these.
   std::optional<RetentionPolicy> retention = std::nullopt;
 
   // --- The rest ---
-  // Neither saves nor deletes anything, and needs no lease.
+  // Save and delete nothing; needs no lease.
   bool read_only = false;
-  // Remove at the start what crashed saves and deletions left.
+  // Remove leftovers of crashed saves and deletions at the start.
   bool remove_leftovers = true;
-  // Every restore of a step has to match so much, or it is an error: a value
-  // that was renamed would keep its initial value, and nobody would know. Of a
-  // State, RestoreOptions::missing and unexpected may allow or ask for more.
+  // Every restore of a step must match this much, or it is an error. Otherwise
+  // a renamed value would silently keep its initial value. For a State,
+  // RestoreOptions::missing and unexpected may relax or tighten this.
   RestoreMatch restore_match = RestoreMatch::kExistingObjects;
-  // What becomes of newer steps when Restore has restored a step by its number.
+  // What to do with newer steps when Restore has restored a step by its number.
   NewerSteps newer_steps = NewerSteps::kRefuse;
-  // Called by RestoreOrInitialize on all ranks where there is no step.
+  // Called by RestoreOrInitialize on all ranks if there is no step.
   std::function<Status()> init_fn = nullptr;
   // Seconds since 1970; unset: the system's clock. Only rank 0's counts.
   std::function<double()> clock = nullptr;
-  // Of the run: stored with each step (SaveOptions::metadata).
+  // Of the whole run: stored with each step (SaveOptions::metadata).
   Metadata metadata = {};
   SaveOptions save = {};
 };

@@ -1,14 +1,14 @@
-// Views of several axes, as std::mdspan and Kokkos::mdspan are, as values.
+// Multidimensional views, such as std::mdspan and Kokkos::mdspan, as values.
 //
 //   std::mdspan view(data.data(), 128, 64);
 //   state.Add("weights", view);        // borrows the view and its elements
 //   tracker.Value("weights", view);
 //
 // Element (i, j, ...) is element [i, j, ...] of the stored array. The elements
-// have to lie densely and row by row, as layout_right has them; other views are
-// an error. A view has no memory of its own, so what is restored has the shape
-// that the view has. Include this header where such views are added; belay
-// itself does not need any library of them.
+// must be dense and row-major, as in layout_right; other views are an error. A
+// view has no memory of its own, so a restore keeps the shape of the view.
+// Include this header where such views are added; belay itself does not need
+// any mdspan library.
 
 #ifndef BELAY_MDSPAN_H_
 #define BELAY_MDSPAN_H_
@@ -28,7 +28,7 @@
 
 namespace belay {
 
-// A view of elements that are not const, by a plain pointer.
+// A view of non-const elements through a plain pointer.
 template <typename V>
 concept MdspanLike = std::is_class_v<V> &&
     requires(const V& view, size_t axis) {
@@ -40,11 +40,11 @@ concept MdspanLike = std::is_class_v<V> &&
       std::remove_pointer_t<std::remove_cvref_t<decltype(view.data_handle())>>>;
 };
 
-// An array with the axes of the view. Local.
+// Stores a view as an array with the same axes. Local.
 template <MdspanLike V>
 class MdspanHandler : public Handler<V> {
  public:
-  // Stands for the array. Local.
+  // Empty: the value is stored as a plain array. Local.
   std::string typestr() const override { return ""; }
 
   Status ListForSave(V& view, State& parts) const override {
@@ -55,7 +55,7 @@ class MdspanHandler : public Handler<V> {
     return absl::OkStatus();
   }
 
-  // What is stored in another shape is an error, unless the options of the
+  // A stored array of another shape is an error, unless the options of the
   // restore allow it.
   Status ListForRestore(V& view, const StoredValue&,
                         State& parts) const override {
@@ -72,7 +72,7 @@ class MdspanHandler : public Handler<V> {
     return shape;
   }
 
-  // A view that says nothing of all this is taken to be dense.
+  // A view that has none of these functions is assumed to be dense.
   static Status CheckDense(const V& view, const Shape& shape) {
     if (NumElements(shape) == 0) return absl::OkStatus();
     if constexpr (requires { view.is_exhaustive(); }) {

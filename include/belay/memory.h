@@ -1,8 +1,8 @@
-// Borrowed elements, and what an object is known by.
+// Borrowed elements, and the identity of objects.
 //
-// Wherever belay takes a `const Memory&`, a program passes a range of numbers
-// (a std::vector, a std::span, an array), whose length is compared with the box
-// that it is for, or a pointer, whose length belay cannot know.
+// For a `const Memory&`, a program passes a range of numbers (a std::vector, a
+// std::span, an array) or a pointer. The length of a range is compared with its
+// box; belay cannot know the length behind a pointer.
 
 #ifndef BELAY_MEMORY_H_
 #define BELAY_MEMORY_H_
@@ -21,12 +21,12 @@
 
 namespace belay {
 
-// How what is borrowed is refused at compile time if it would be gone when the
-// save begins.
+// Refuses, at compile time, borrowed objects that are gone when the save
+// begins.
 namespace tracking {
 
-// Refuses a T that does not last. Of a forwarding reference T&&, what it holds
-// stays when it goes if it is no temporary, or like std::span. Local.
+// Refuses a T that does not last. For a forwarding reference T&&, the elements
+// last if T is not a temporary or is a view like std::span. Local.
 template <typename T, bool kLasts = std::ranges::borrowed_range<T>>
 constexpr void RequireThatItLasts() {
   static_assert(kLasts,
@@ -37,7 +37,7 @@ constexpr void RequireThatItLasts() {
 
 }  // namespace tracking
 
-// What an object is known by. A null address is nobody's.
+// The identity of an object. A null address identifies no object.
 struct ObjectId {
   const void* address = nullptr;
   uint64_t type = 0;
@@ -49,9 +49,10 @@ struct ObjectId {
   }
 };
 
-// Returns what an object is known by. A member may begin where its owner does,
-// so the type belongs to it; of a class with virtual functions it is the whole
-// object that counts, whichever base it is seen through. Local.
+// Returns the identity of an object. It includes the type because a member may
+// have the same address as its owner. For a class with virtual functions, it is
+// the identity of the complete object, whichever base it is seen through.
+// Local.
 template <typename T>
 ObjectId IdOf(const T& object) {
   if constexpr (std::is_polymorphic_v<T>) {
@@ -61,8 +62,8 @@ ObjectId IdOf(const T& object) {
   }
 }
 
-// How the elements of an object are found that may have moved since it was
-// added, as those of a std::vector whose length has changed.
+// Finds the elements of an object that may have moved them since it was added,
+// such as a std::vector whose length has changed.
 struct ArrayAccess {
   struct View {
     void* data = nullptr;
@@ -70,9 +71,9 @@ struct ArrayAccess {
     Shape shape;
   };
 
-  // Where the elements of the object at this address are now.
+  // Returns the current elements of the object at this address.
   std::add_pointer_t<View(void*)> view = nullptr;
-  // Gives the object another length; may throw. Null: it keeps its length.
+  // Changes the length of the object; may throw. Null: it keeps its length.
   std::add_pointer_t<void(void*, size_t)> resize = nullptr;
 };
 
@@ -84,7 +85,7 @@ concept ResizableRange = ElementRange<T> && !std::ranges::view<T> &&
   range.resize(size_t{});
 };
 
-// That of a T, for objects whose address is that of a T.
+// The ArrayAccess of objects whose address is that of a T.
 template <ResizableRange T>
 inline constexpr ArrayAccess kVectorAccess = {
     .view = [](void* object) -> ArrayAccess::View {
@@ -101,40 +102,40 @@ template <typename P>
 concept ElementPointer = std::is_pointer_v<std::remove_cvref_t<P>> &&
     Element<std::remove_cv_t<std::remove_pointer_t<std::remove_cvref_t<P>>>>;
 
-// The axis along which neighbours lie side by side in memory.
+// The axis along which neighbouring elements are adjacent in memory.
 enum class AxisOrder : uint8_t {
   kRowMajor,     // the last one, as in C
   kColumnMajor,  // the first one, as in Fortran
 };
 
-// How the elements of a box lie in memory that holds more than these, or holds
-// them in another order. All numbers are elements, by axis.
+// How the elements of a box lie in memory that holds more than the box, or in
+// another order. All numbers count elements, one for each axis.
 //
 //   state.AddPiece("u", {rows, columns}, box, {u, {.before = {1, 1}}});
 //
-// A save reads the box only.
+// A save reads only the box.
 struct MemoryLayout {
-  // Ghost cells around the box: those with smaller indexes, which come first in
-  // memory, and those with larger ones. Empty: none; `after`: as many as
-  // before.
+  // Number of ghost cells around the box: `before` counts those with smaller
+  // indexes, which come first in memory, `after` those with larger ones. Empty
+  // `before`: none. Empty `after`: as many as `before`.
   std::vector<int64_t> before = {};
   std::vector<int64_t> after = {};
-  // A restore fills the ghost cells as well, as far as the array has them: what
-  // other ranks own is read from the checkpoint. Ghost cells outside the array
-  // stay as they are.
+  // A restore also fills the ghost cells that lie inside the array: those that
+  // other ranks own are read from the checkpoint. Ghost cells outside the array
+  // stay unchanged.
   bool fill_ghosts = false;
-  // The axes at whose ends the array goes on at its other end: their ghost
-  // cells are filled from there. Empty: none.
+  // Flags the periodic axes: ghost cells past one end of the array are filled
+  // from its other end. Empty: none.
   std::vector<bool> periodic = {};
   AxisOrder order = AxisOrder::kRowMajor;
-  // From one index of an axis to the next, for memory that is not dense. No two
-  // elements may share a place. Empty: dense, in `order`.
+  // Distance from one index of an axis to the next, for memory that is not
+  // dense. No two elements may overlap. Empty: dense, in `order`.
   std::vector<int64_t> strides = {};
 };
 
 // Elements of one array, dense and row-major unless a MemoryLayout says
-// otherwise. What is const can be saved; a restore, which would have to write
-// it, refuses it.
+// otherwise. Const elements can be saved; a restore refuses them because it
+// would write to them.
 struct Memory {
   template <ElementPointer P>
   Memory(const P& elements)
@@ -165,7 +166,7 @@ struct Memory {
   }
   Memory(void* bytes, DType type, int64_t num_elements, ObjectId known_by)
       : data(bytes), dtype(type), size(num_elements), id(known_by) {}
-  // A range or a pointer, and how the elements lie in it.
+  // A range or a pointer, and the layout of its elements.
   template <typename R>
   Memory(R&& elements, MemoryLayout how) : Memory(std::forward<R>(elements)) {
     layout = std::make_shared<const MemoryLayout>(std::move(how));
@@ -176,10 +177,10 @@ struct Memory {
   int64_t size = -1;  // elements, -1 if not known
   ObjectId id;
   bool is_const = false;
-  // Than its box, as a built-in array, which is used like a pointer.
+  // May be longer than its box: a built-in array, which is used like a pointer.
   bool may_be_longer = false;
   // The range that owns the elements, if it may move them; each save and
-  // restore asks anew where they lie. Null: they stay.
+  // restore looks up where they are. Null: the elements do not move.
   void* object = nullptr;
   const ArrayAccess* access = nullptr;
   // Null: dense and row-major.

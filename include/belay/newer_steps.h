@@ -1,4 +1,4 @@
-// What becomes of the steps behind which a training goes back.
+// What to do with newer steps when a training goes back to an older one.
 
 #ifndef BELAY_NEWER_STEPS_H_
 #define BELAY_NEWER_STEPS_H_
@@ -9,18 +9,18 @@
 
 namespace belay {
 
-// A program restores a step that is not the newest, and goes on from there. The
-// newer steps are of a branch that is given up, and nobody must take them for
-// what comes after.
+// A program restores a step that is not the newest, and continues from there.
+// The newer steps belong to an abandoned branch. Nobody must mistake them for
+// what comes after the restored step.
 enum class NewerSteps : uint8_t {
-  // They stay, and to save over them is an error.
+  // They stay, and saving over them is an error.
   kRefuse,
-  // They are moved to a directory of their own, "<dir>/<prefix>.aside_0001" or
-  // the next free number, under the names that they have. It is a directory of
-  // steps as any other.
+  // They are moved, under their own names, to the directory
+  // "<dir>/<prefix>.aside_0001", or with the next free number. It is a
+  // directory of steps like any other.
   kSetAside,
-  // They are deleted; what is kept for good, was saved by no manager, is pinned
-  // or has somebody else's files in it is set aside.
+  // They are deleted. A step that is kept for good, was saved by no manager, is
+  // pinned or contains foreign files is set aside.
   kDelete,
 };
 

@@ -16,10 +16,10 @@ namespace belay {
 struct ObjectValue {
   std::string name;
   std::string key;      // of the array, for CheckpointReader
-  std::string layout;   // as of Layout::ToString, or ""
+  std::string layout;   // as from Layout::ToString, or ""
   bool opaque = false;  // bytes that only the program can read
-  // Of a value that a handler has stored: its name. The arrays are those of
-  // CheckpointReader::Values.
+  // For a value that a handler stored: the handler's name. Its arrays are those
+  // of CheckpointReader::Values.
   std::string typestr = {};
 };
 
@@ -29,20 +29,20 @@ struct ObjectChild {
   int64_t object = 0;
 };
 
-// What an optimizer keeps for a variable, as a momentum.
+// What an optimizer keeps for a variable, such as a momentum.
 struct ObjectSlot {
   std::string name;
   int64_t variable = 0;  // an object
   int64_t object = 0;    // the slot's own
 };
 
-// Objects are numbered; 0 is the root. They may hold each other in circles.
+// Objects are numbered; 0 is the root. They may refer to each other in cycles.
 struct ObjectInfo {
-  // "(root).model.layers.0"; of a slot "(root).adam's state 'm' for
+  // "(root).model.layers.0"; for a slot "(root).adam's state 'm' for
   // (root).model.w".
   std::string path;
   // Where the path comes from: the object that holds this one, or the variable
-  // of a slot; always a smaller number. -1: the root.
+  // of a slot. Always a smaller number; -1 for the root.
   int64_t parent = -1;
   std::vector<ObjectValue> values;
   std::vector<ObjectChild> children;

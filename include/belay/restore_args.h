@@ -1,4 +1,4 @@
-// How single values are restored, beside RestoreOptions, which is for all.
+// How individual values are restored; RestoreOptions applies to all values.
 //
 //   RestoreOptions options;
 //   options.args = {{"encoder/(.*)", {.stored_key = "enc/\\1"}},  // renamed
@@ -21,21 +21,20 @@ namespace belay {
 
 // How a value of the program is restored.
 struct RestoreArgs {
-  // Leave the program's value as it is, and read nothing. (Orbax's
-  // placeholder.)
+  // Leave the program's value as it is and read nothing. (Orbax's placeholder.)
   bool skip = false;
-  // The key in the checkpoint, where it is another one than the program's: \1
-  // is what the first group of `keys` matches, \0 the whole key.
+  // The key in the checkpoint, if it differs from the program's: \1 is what the
+  // first group of `keys` matches, \0 the whole key.
   std::string stored_key;
-  // Where it is not stored, leave the program's value as it is: its default.
+  // If it is not stored, leave the program's value as it is: its default.
   // RestoreResult::missing lists such values.
   bool allow_missing = false;
-  // Unset: what RestoreOptions says.
+  // Unset: as in RestoreOptions.
   std::optional<bool> allow_dtype_cast;
   std::optional<bool> allow_shape_mismatch;
   // Compute it from stored arrays instead. For arrays and numbers without
   // handlers; excludes `stored_key`. The result may differ from the program's
-  // value as a stored array may.
+  // value in the same ways as a stored array.
   Transform transform;
 
   friend bool operator==(const RestoreArgs&, const RestoreArgs&) = default;
@@ -51,26 +50,25 @@ struct RestoreArgsFor {
 // Returns an expression that matches this key alone. Local.
 std::string ExactKey(std::string_view key);
 
-// Returns an expression that matches all keys that begin so. Local.
+// Returns an expression that matches all keys with this prefix. Local.
 std::string KeyPrefix(std::string_view prefix);
 
-// How RestoreValues restores an array. A text is skipped or read; it has
-// nothing else.
+// How RestoreValues restores an array. For a text, only `skip` applies.
 struct ArrayRestoreArgs {
   // Do not read it.
   bool skip = false;
-  // Unset: as it is stored. What RestoreOptions::allow_dtype_cast says of
-  // conversions holds.
+  // Unset: as stored. RestoreOptions::allow_dtype_cast describes the
+  // conversions.
   std::optional<DType> dtype;
-  // Unset: as it is stored. Another shape is an error, unless `strict` is off:
-  // then elements keep their place, what lies outside is left out, and what is
-  // not stored is zero. The number of axes stays.
+  // Unset: as stored. Another shape is an error, unless `strict` is off. Then
+  // elements keep their index, elements outside are left out, and elements that
+  // are not stored are zero. The number of axes stays.
   std::optional<Shape> global_shape;
   bool strict = true;
-  // The piece of this rank. Unset: all of it on every rank.
+  // The piece of this rank. Unset: every rank gets the whole array.
   std::optional<Layout> layout;
-  // The layout that it was saved with, see Layout::OnRanks; all of it on every
-  // rank where none is stored. Excludes `layout`.
+  // Use the layout it was saved with, see Layout::OnRanks. If none is stored,
+  // every rank gets the whole array. Excludes `layout`.
   bool stored_layout = false;
 };
 

@@ -1,5 +1,5 @@
-// What a restore would read: who reads how much, and what is delivered, without
-// touching the data files. For planning a job before it runs.
+// What a restore would read: how much each rank reads and what is delivered,
+// without access to the data files. For planning a job before it runs.
 
 #ifndef BELAY_RESTORE_PREVIEW_H_
 #define BELAY_RESTORE_PREVIEW_H_
@@ -16,12 +16,12 @@
 
 namespace belay {
 
-// What one rank does.
+// The work of one rank.
 struct RankPreview {
   int64_t wanted_bytes = 0;
   int64_t read_bytes = 0;
-  int64_t num_reads = 0;        // pieces of the files, each read in one go
-  int64_t delivered_bytes = 0;  // that other ranks read for this one
+  int64_t num_reads = 0;        // pieces of files, each read by one call
+  int64_t delivered_bytes = 0;  // read by other ranks for this one
 };
 
 struct RestorePreview {
@@ -33,11 +33,11 @@ struct RestorePreview {
   std::vector<RankPreview> ranks;
 };
 
-// Plans the restore of all arrays of a step, each cut by the layout that
-// `layout_of` returns; texts are whole on all ranks. Local. `path` as for
-// CheckpointReader::Open. Of the options those that say who reads count.
-// Errors: those of Open and Restore; InvalidArgument - a layout is not for so
-//   many ranks, or for another number of axes, or num_ranks is not positive.
+// Plans the restore of all arrays of a step. `layout_of` returns the layout
+// that partitions each array; every rank gets texts whole. Local. `path` as for
+// CheckpointReader::Open. Only the options that say who reads count.
+// Errors: those of Open and Restore; InvalidArgument - a layout for another
+//   number of ranks or axes, or num_ranks is not positive.
 StatusOr<RestorePreview> PreviewRestore(
     const std::string& path, int num_ranks,
     const std::function<Layout(const ArrayInfo&)>& layout_of,

@@ -1,12 +1,12 @@
-// Restores arrays and texts that the program has no memory for yet.
+// Restores arrays and texts that the program has not allocated.
 //
 //   auto values = belay::RestoreValues(*comm, "run", belay::kLatestStep,
 //       {{.keys = "model/.*", .args = {.layout = rows}},
 //        {.keys = ".*", .args = {.skip = true}}});
 //   belay::Tensor& kernel = values->arrays.at("model/kernel").tensor;
 //
-// Restore (save_restore.h) fills what is there; this makes tensors of what is
-// stored. (Orbax's deserialize with ArrayRestoreArgs.)
+// Restore (save_restore.h) fills existing values; this creates tensors for
+// stored ones. (Orbax's deserialize with ArrayRestoreArgs.)
 
 #ifndef BELAY_RESTORE_VALUES_H_
 #define BELAY_RESTORE_VALUES_H_
@@ -33,7 +33,7 @@ struct RestoredArray {
   Shape global_shape;
   Box box;
   Tensor tensor;  // of the box
-  // The layout it was cut by. Unset: it is whole.
+  // The layout that partitions it. Unset: it is whole.
   std::optional<Layout> layout;
 };
 
@@ -43,14 +43,14 @@ struct RestoredValues {
   RestoreResult result;
 };
 
-// Makes memory for the values of a step and reads them. Collective. `dir` and
-// `step` as for Restore.
-// Same on all ranks: everything. For each key the first entry of `args` that
-// matches it counts; a key that none matches is restored whole, as it is
-// stored. Of `options` the two that allow differences are not used; `args`,
-// `selects`, `missing`, `unexpected` and `mismatched` are refused.
+// Allocates memory for the values of a step and reads them. Collective. `dir`
+// and `step` as for Restore. All arguments must be equal on all ranks.
+// For each key, the first entry of `args` that matches applies; a key that none
+// matches is restored whole, as stored. Of `options`, the two that allow
+// differences are ignored; `args`, `selects`, `missing`, `unexpected` and
+// `mismatched` are refused.
 // Errors: those of Restore; InvalidArgument - an entry that matches no key, or
-//   contradicts itself, a layout of another number of ranks or axes, a dtype
+//   contradicts itself, a layout for another number of ranks or axes, a dtype
 //   that the stored one does not convert to; FailedPrecondition - another
 //   shape, and `strict` is on; ResourceExhausted - not enough memory.
 StatusOr<RestoredValues> RestoreValues(
@@ -58,9 +58,9 @@ StatusOr<RestoredValues> RestoreValues(
     const std::vector<ArrayRestoreArgsFor>& args = {},
     const RestoreOptions& options = {});
 
-// Restores all values of a step, whole on each rank. Collective. `dir`, `step`
-// and what is the same on all ranks as for Restore; of `options` those that
-// speak of single values are refused, as by RestoreValues.
+// Restores all values of a step, whole on each rank. Collective. `dir` and
+// `step` as for Restore; the same arguments must be equal on all ranks. Options
+// for individual values are refused, as by RestoreValues.
 // Errors: those of RestoreValues.
 StatusOr<ValueTree> RestoreTree(const Comm& comm, const std::string& dir,
                                 std::optional<int64_t> step,

@@ -1,14 +1,14 @@
-// Rows: what ranks hold any number of, such as particles, or have one or more
-// of their own, such as the state of a random generator.
+// Rows: data of which each rank holds any number, such as particles, or values
+// that each rank has of its own, such as the state of a random generator.
 //
 //   state.AddRows("particles/x", x);          // as many as each rank has
 //   state.AddRowsById("cells/t", ids, t);     // the cells of a mesh
 //   state.AddPerRank("random", random);       // of this rank's own
 //
-// What is stored is one array, the rows of all ranks in the order of the ranks,
-// and how many rows each of them had. As many ranks as have saved get their own
-// rows back; what others get, the options say. Rows with ids are stored in the
-// order of their ids, and each rank gets those that it asks for.
+// The checkpoint stores one array, the rows of all ranks in rank order, and the
+// number of rows of each rank. On the same number of ranks, each rank gets its
+// own rows back; on any other number, the options decide. Rows with ids are
+// stored in id order, and each rank gets the rows that it asks for.
 
 #ifndef BELAY_ROWS_H_
 #define BELAY_ROWS_H_
@@ -32,75 +32,74 @@
 
 namespace belay {
 
-// What ranks get that are not as many as those that saved.
+// What each rank gets if the number of ranks differs from that of the save.
 enum class OtherRanks : uint8_t {
   kError,  // an error
-  kEven,  // all rows, in their order, the same number for each rank or one more
-  kFirst,  // each the rows that rank 0 had
+  kEven,   // all rows in order, split evenly: counts differ by at most 1
+  kFirst,  // each rank gets the rows of rank 0
 };
 
-// What a restore does if the structs of the program have other fields than
-// those that are stored. Fields are found by their names; where they lie in the
-// struct plays no part.
+// What a restore does if the fields of the program's structs differ from the
+// stored ones. Fields are matched by name; their offsets do not matter.
 enum class OtherFields : uint8_t {
   kError,   // an error that names them
-  kByName,  // those that both have are restored, the others of the program kept
+  kByName,  // restores common fields; the program's others are kept
 };
 
 // How rows of T are restored.
 template <typename T>
 struct RowsOptions {
-  // Numbers of which each row has so many, one behind the other in the range:
-  // {100} for rows of 100 numbers. Empty: a row is an element of the range, as
-  // it has to be where these are structs.
+  // Shape of a row whose numbers are consecutive in the range: {100} for rows
+  // of 100 numbers. Empty: each element of the range is a row. Must be empty
+  // for structs.
   Shape row = {};
   OtherRanks other_ranks = OtherRanks::kEven;
   OtherFields other_fields = OtherFields::kError;
-  // In place of `other_ranks`: the rank whose rows this one gets, 0 <= result <
-  // saved_ranks, or -1 for no rows. Equal on all ranks for equal arguments. An
-  // error, as are the other rules but kEven, where what is stored are no rows
-  // of ranks.
+  // Overrides `other_ranks`. Returns the rank whose rows this rank gets,
+  // 0 <= result < saved_ranks, or -1 for no rows. Must return the same on all
+  // ranks for equal arguments. Like every rule but kEven, it is an error if the
+  // stored array was not saved as rows of ranks.
   std::function<int(int rank, int num_ranks, int saved_ranks)> source = nullptr;
-  // In place of both, and whatever the number of ranks: the rank that gets a
-  // row, of which it is given the first element. Called once for each row, on
-  // one of the ranks. Rows of one rank stay in their order. Members of a struct
-  // that are not among its fields are those of a new one.
+  // Overrides both, on any number of ranks. Returns the rank that gets a row;
+  // the argument is the first element of the row. Called once for each row, on
+  // one of the ranks. The rows of one rank stay in order. Struct members that
+  // are not listed as fields have the values of a new struct.
   std::function<int(const T& row)> owner = nullptr;
 };
 
 // How rows with ids are stored.
 struct IdOptions {
-  Shape row = {};  // as of RowsOptions
-  // The rows of all ranks, if the program knows how many there have to be:
-  // another number is an error, of saves and of restores. -1: any number, so
-  // that the ids of a smaller mesh find the first rows of a larger one.
+  Shape row = {};  // as in RowsOptions
+  // Total number of rows of all ranks, if the program knows it: any other
+  // number is an error, for saves and for restores. -1: any number, so the ids
+  // of a smaller mesh select the first rows of a larger one.
   int64_t count = -1;
   OtherFields other_fields = OtherFields::kError;
 };
 
 // How values that each rank has of its own are restored.
 struct PerRankOptions {
-  // kEven is for lists of rows, such as the particles of a rank; an error for a
-  // std::string.
+  // kEven is for lists of rows, such as the particles of a rank; it is an error
+  // for a std::string.
   OtherRanks other_ranks = OtherRanks::kError;
   OtherFields other_fields = OtherFields::kError;
-  // As of RowsOptions, but for -1: the value stays as it is.
+  // As in RowsOptions, except that -1 leaves the value unchanged.
   std::function<int(int rank, int num_ranks, int saved_ranks)> source = nullptr;
 };
 
-// RowsOptions whatever T is. What a Shard has.
+// RowsOptions without T, as a Shard holds them.
 struct RankRows {
-  bool is_per_rank = false;  // a value that each rank has of its own
-  bool is_text = false;      // of a std::string
+  bool is_per_rank = false;  // each rank has its own value
+  bool is_text = false;      // the bytes of a std::string
   Shape row = {};
   OtherRanks other_ranks = OtherRanks::kEven;
   OtherFields other_fields = OtherFields::kError;
   std::function<int(int rank, int num_ranks, int saved_ranks)> source = nullptr;
   std::function<int(const void* row)> owner = nullptr;
-  // Of a restore from another key: that of the program.
+  // If the restore reads another key: the key of the program.
   std::string key = {};
-  // Of rows with ids: how many there are now, and each of them (null: none),
-  // and those of all ranks (-1: any number).
+  // For rows with ids: the current number of ids, the id at an index (null: no
+  // ids), and the number of rows of all ranks (-1: any number).
   std::function<size_t()> num_ids = nullptr;
   std::function<int64_t(size_t)> id = nullptr;
   int64_t count = -1;
@@ -109,7 +108,7 @@ struct RankRows {
 template <Element T>
 struct RowType<T> {
   using ElementType = T;
-  // The numbers of a row, none of one. Local.
+  // Returns the shape of a row; empty for a single number. Local.
   static Shape Row() { return {}; }
 };
 template <Element T, size_t kLength>
@@ -124,26 +123,27 @@ concept RowElement = StructRow<T> || requires {
   typename RowType<T>::ElementType;
 };
 
-// A range whose elements are rows, such as std::vector<double>,
-// std::vector<std::array<double, 3>> and that of a struct with fields.
+// A range whose elements are rows, such as a std::vector<double>, a
+// std::vector<std::array<double, 3>> or a std::vector of structs with listed
+// fields.
 template <typename R>
 concept RowRange =
     std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
     RowElement<std::remove_cv_t<std::ranges::range_value_t<R>>>;
 
-// Anything else, for a clear error.
+// Anything else; gives a clear error.
 template <typename R>
 concept NoRowRange = !RowRange<R>;
 
-// What is deduced for a temporary that leads to rows, such as a std::span.
+// A temporary that refers to rows, such as a std::span.
 template <typename R>
 concept RowView =
     !std::is_reference_v<R> && std::ranges::borrowed_range<R> && RowRange<R>;
 
-// For rows alone: how a range of rows is found, and given another length.
+// Implementation details: how a range of rows is accessed and resized.
 namespace rows {
 
-// How a row is stored: numbers of this type, in this shape.
+// How a row is stored: its element type and its shape.
 struct RowForm {
   DType dtype = DType::kU8;
   Shape shape = {};
@@ -162,7 +162,7 @@ RowForm FormOf() {
   }
 }
 
-// Returns how many numbers a T is where it is stored. Local.
+// Returns the number of stored elements of a T. Local.
 template <typename T>
 size_t Width() {
   static const auto kWidth =
@@ -186,7 +186,7 @@ inline constexpr ArrayAccess kAccess = {
           static_cast<R*>(object)->resize(elements / Width<T>());
         }};
 
-// The bytes of a text are rows of one byte each.
+// A std::string is stored as rows of one byte each.
 inline constexpr ArrayAccess kTextAccess = {
     .view = [](void* object) -> ArrayAccess::View {
       auto& text = *static_cast<std::string*>(object);
@@ -198,12 +198,12 @@ inline constexpr ArrayAccess kTextAccess = {
           static_cast<std::string*>(object)->resize(elements);
         }};
 
-// A shard of `elements` numbers at `data`, in rows of that form unless
-// `rank_rows` has another shape. Without a key. Local.
+// Returns a shard without a key: `elements` numbers at `data`, in rows of that
+// form unless `rank_rows` has another shape. Local.
 Shard ShardOf(const RowForm& form, void* data, int64_t elements,
               RankRows rank_rows);
 
-// The rows of a range. Local.
+// Returns the shard of a range of rows. Local.
 template <RowRange R>
 Shard ShardOfRange(R& range, RankRows rank_rows) {
   using T = std::remove_cv_t<std::ranges::range_value_t<R>>;
@@ -241,22 +241,22 @@ Shard RowsOf(R& range,
   return rows::ShardOfRange(range, std::move(rank_rows));
 }
 
-// The ids of rows: a range of whole numbers, such as std::vector<int64_t>.
+// The ids of rows: a range of integers, such as std::vector<int64_t>.
 template <typename R>
 concept IdRange = ElementRange<R> &&
     std::is_integral_v<std::remove_cv_t<std::ranges::range_value_t<R>>> &&
     !std::is_same_v<std::remove_cv_t<std::ranges::range_value_t<R>>, bool>;
 
-// Anything else, for a clear error.
+// Anything else; gives a clear error.
 template <typename R>
 concept NoIdRange = !IdRange<R>;
 
-// Ids that have to last as long as their shard: all but views.
+// Ids that must outlive their shard: all ranges but views.
 template <typename R>
 concept IdsThatLast = IdRange<R> && !std::ranges::view<R>;
 
-// Returns the shard of rows that have ids, without a key. Borrows both; of a
-// view such as a std::span what it leads to. Local.
+// Returns the shard of rows with ids, without a key. Borrows both ranges; of a
+// view such as a std::span, it borrows the elements. Local.
 template <IdRange Ids, RowRange R>
 Shard RowsByIdOf(const Ids& ids, R& rows, const IdOptions& options = {}) {
   RankRows rank_rows{.row = options.row,
@@ -277,9 +277,8 @@ Shard RowsByIdOf(const Ids& ids, R& rows, const IdOptions& options = {}) {
   return rows::ShardOfRange(rows, std::move(rank_rows));
 }
 
-// Returns the shard of a value that this rank has of its own, without a key:
-// of a number, a range of rows, or a std::string, whose bytes are stored.
-// Local.
+// Returns the shard of a value that this rank has of its own, without a key: a
+// number, a range of rows, or a std::string, whose bytes are stored. Local.
 template <typename T>
 Shard PerRankOf(T& value, const PerRankOptions& options = {}) {
   using U = std::remove_const_t<T>;
@@ -304,7 +303,7 @@ Shard PerRankOf(T& value, const PerRankOptions& options = {}) {
   }
 }
 
-// What PerRankOf takes.
+// The types that PerRankOf accepts.
 template <typename T>
 concept PerRankValue = std::is_same_v<std::remove_cvref_t<T>, std::string> ||
     RowElement<std::remove_cvref_t<T>> || RowRange<std::remove_reference_t<T>>;

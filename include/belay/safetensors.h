@@ -1,12 +1,12 @@
-// Safetensors: how a state leaves for PyTorch, and how one comes from there.
+// Safetensors: exports states to PyTorch and imports them from there.
 //
 //   auto exported = belay::ExportSafetensors(*comm, "run", belay::kLatestStep,
 //                                            "model.safetensors");
 //   auto imported = belay::ImportSafetensors(*comm, {"model.safetensors"},
 //                                            "run", /*step=*/0);
 //
-// Both move every tensor bit for bit, on any number of ranks, each of which
-// carries about the same number of bytes. A tensor's name is its key.
+// Both move every tensor bit for bit, on any number of ranks; each rank
+// transfers about the same number of bytes. The name of a tensor is its key.
 
 #ifndef BELAY_SAFETENSORS_H_
 #define BELAY_SAFETENSORS_H_
@@ -26,11 +26,12 @@
 
 namespace belay {
 
-// The metadata of a safetensors file, pairs of texts, are strings of the
-// checkpoint. This and the name of one is its key: "__metadata__/format".
+// The metadata of a safetensors file, pairs of strings, becomes strings of the
+// checkpoint. The key of each is this prefix and its name:
+// "__metadata__/format".
 inline constexpr std::string_view kSafetensorsMetadata = "__metadata__/";
 
-// A key or a tensor that did not come along, and why.
+// A key or a tensor that was left out, and why.
 struct LeftOut {
   std::string name;
   std::string reason;
@@ -40,43 +41,43 @@ struct LeftOut {
 
 struct ExportOptions {
   // --- What is exported ---
-  // Regular expressions for whole keys; what one of them matches is exported,
-  // and each has to match some key. None: everything. Metadata comes along in
-  // any case.
+  // Regular expressions for whole keys: exports the keys that match one of
+  // them. Each must match at least one key. Empty: everything. Metadata is
+  // always exported.
   std::vector<std::string> keys = {};
-  // Pairs of texts for the metadata of every file, added to those of the
-  // checkpoint and stronger. Transformers wants {"format", "pt"}.
+  // Pairs of strings for the metadata of every file, in addition to those of
+  // the checkpoint, which they override. Transformers wants {"format", "pt"}.
   std::map<std::string, std::string> metadata = {};
-  // Leave out what the format has no form for, strings and c128, instead of
+  // Leave out what the format cannot represent, strings and c128, instead of
   // refusing.
   bool leave_out_others = false;
 
   // --- How it is written ---
-  // Cut the export into files of at most so many bytes, with an index. A tensor
-  // that is larger has a file to itself, but a header with one tensor has to
-  // fit. 0: one file.
+  // Split the export into files of at most this many bytes, with an index. A
+  // larger tensor gets its own file, but a header with one tensor must fit. 0:
+  // one file.
   int64_t max_file_bytes = 0;
-  // Replace an export of that name.
+  // Replace an existing export of that name.
   bool overwrite = false;
-  // Check the blocks that are read.
+  // Verify the checksums of the blocks that are read.
   bool checksums = true;
   // As in SaveOptions.
   bool durable = true;
-  // Upper limit of the memory of one rank for values on their way. From 4 KiB
-  // to 1 GiB, and at least 1/4194304 of the export. Up to 16 MiB are written at
-  // a time; the rest keeps chunks of arrays with filters, until all of a chunk
-  // is written: where it is too small for a row of chunks, they are read again.
+  // Upper limit of the memory of one rank for values in transfer: 4 KiB to 1
+  // GiB, and at least 1/4194304 of the export. Up to 16 MiB are written at a
+  // time. The rest keeps chunks of filtered arrays until all of a chunk is
+  // written; if it is too small for a row of chunks, they are read again.
   int64_t max_bytes_in_flight = int64_t{256} << 20;
   double deadline_seconds = 600;
-  // Is called with the bytes that this rank has written, and those that it is
-  // to write. May be empty.
+  // Called with the bytes that this rank has written, and the total that it
+  // will write. May be empty.
   std::function<void(int64_t done, int64_t total)> progress = nullptr;
 };
 
 // A file that was written or read.
 struct SafetensorsInfo {
   std::string path;
-  int64_t num_tensors = 0;  // that came along
+  int64_t num_tensors = 0;  // that were transferred
   int64_t bytes = 0;        // of the whole file
 };
 
@@ -85,37 +86,37 @@ struct ExportResult {
   std::string path;  // of the step
   int64_t step = 0;
   std::vector<SafetensorsInfo> files;
-  std::string index;  // the path of the index; "": there is one file
+  std::string index;  // path of the index; "": there is one file
   int64_t num_tensors = 0;
   int64_t bytes = 0;  // of all tensors
   std::vector<LeftOut> left_out;
-  // Blocks compared with their checksum, and blocks that were not read whole.
+  // Blocks verified against their checksum, and blocks that were not read
+  // whole.
   int64_t blocks_verified = 0;
   int64_t blocks_partial = 0;
   TransferCounters counters;
 };
 
 // Writes the arrays of a committed step as safetensors. Collective. Same on all
-// ranks: all arguments but `progress` and `deadline_seconds`.
-// `dir` is a directory of steps or, with kLatestStep, also a step. `out` is the
-// file "X.safetensors"; any other name is a directory, which is made if its
-// parent exists, and X is "model" in it. With max_file_bytes there may be
-// "X-00001-of-00003.safetensors" and so on instead, and
-// "X.safetensors.index.json", as Hugging Face has them.
-// Files are written under names that end with ".inprogress" and get their own
-// when all of them are complete, the index last. On an error nothing of this
-// export is left but a directory that it made, and one that it was to replace
-// is as before.
+// ranks: all arguments except `progress` and `deadline_seconds`.
+// `dir` is a directory of steps or, with kLatestStep, also a step. `out` is
+// either a file "X.safetensors" or a directory, which is created if its parent
+// exists; the name X in it is "model". With max_file_bytes, the export may
+// instead be "X-00001-of-00003.safetensors" and so on, with
+// "X.safetensors.index.json", as Hugging Face names them.
+// Files are written under names that end with ".inprogress" and are renamed
+// when all of them are complete, the index last. On an error, nothing of this
+// export remains except a directory that it created, and an export that it
+// should replace is unchanged.
 // Errors: NotFound - no such step, or the parent of `out` is missing;
-//   InvalidArgument - ranks disagree, an expression that matches nothing, a
-//   number out of its range, a name that is not UTF-8; FailedPrecondition - a
-//   value that the format has no form for, names the first of them; ranks do
-//   not see the same files; an earlier export was killed while it replaced
-//   this one; a later one of that name has taken over; AlreadyExists - there
-//   is an export of that name;
-//   DataLoss - a damaged checkpoint; ResourceExhausted - no space; and
-//   PermissionDenied, Internal as in status.h.
-// Cost: some 20 small collectives; each rank reads and writes its share.
+//   InvalidArgument - ranks disagree, an expression matches nothing, a number
+//   is out of range, a name is not UTF-8; FailedPrecondition - a value that the
+//   format cannot represent, names the first of them; ranks do not see the same
+//   files; an earlier export was killed while it replaced this one; a later
+//   export of that name has taken over; AlreadyExists - there is an export of
+//   that name; DataLoss - a damaged checkpoint; ResourceExhausted - no space;
+//   and PermissionDenied, Internal as in status.h.
+// Cost: about 20 small collectives; each rank reads and writes its part.
 StatusOr<ExportResult> ExportSafetensors(const Comm& comm,
                                          const std::string& dir,
                                          std::optional<int64_t> step,
@@ -123,9 +124,9 @@ StatusOr<ExportResult> ExportSafetensors(const Comm& comm,
                                          const ExportOptions& options = {});
 
 struct ImportOptions {
-  // Regular expressions for whole names of tensors, as in ExportOptions.
+  // Regular expressions for whole tensor names, as in ExportOptions.
   std::vector<std::string> keys = {};
-  // Take the metadata of the files along.
+  // Import the metadata of the files.
   bool metadata = true;
   // Leave out tensors of a dtype that belay does not have, such as F4, instead
   // of refusing.
@@ -140,27 +141,27 @@ struct ImportOptions {
 struct ImportResult {
   std::vector<SafetensorsInfo> files;
   int64_t num_tensors = 0;
-  int64_t num_texts = 0;  // of metadata
+  int64_t num_texts = 0;  // metadata strings
   int64_t bytes = 0;      // of all tensors
   std::vector<LeftOut> left_out;
   SaveResult saved;
 };
 
 // Saves the tensors of safetensors files as the step <dir>/step_<step>.
-// Collective. Same on all ranks: all arguments but `progress`, and of
-// options.save what Save lets differ.
+// Collective. Same on all ranks: all arguments except `progress` and what Save
+// lets differ in options.save.
 // Each of `in` is a safetensors file, an index (a name that ends with ".json")
-// or a directory: its only index or, if it has none, all of its safetensors
-// files. Headers are checked before anything is written; the files are mapped
-// into memory, which they need not fit into, and must not become shorter
-// meanwhile. On an error no step is committed.
+// or a directory. A directory stands for its only index or, if it has none, for
+// all of its safetensors files. Headers are checked before anything is written.
+// The files are mapped into memory, which may be smaller than they are; they
+// must not shrink during the import. On an error no step is committed.
 // Errors: those of Save; NotFound - no such file, or none in the directory;
-//   DataLoss - a file that is cut off or has a bad header, or a file or a
-//   tensor that the index names is missing; InvalidArgument - a name is in two
-//   files, metadata of two files differ, an index names files elsewhere, an
-//   expression that matches nothing; Unimplemented - a dtype that belay does
-//   not have.
-// Cost: that of Save, and some 5 small collectives; rank 0 reads all headers.
+//   DataLoss - a file is cut off or has a bad header, or a file or a tensor
+//   that the index names is missing; InvalidArgument - a name is in two files,
+//   the metadata of two files differ, an index names files elsewhere, an
+//   expression matches nothing; Unimplemented - a dtype that belay does not
+//   have.
+// Cost: that of Save, and about 5 small collectives; rank 0 reads all headers.
 StatusOr<ImportResult> ImportSafetensors(const Comm& comm,
                                          const std::vector<std::string>& in,
                                          const std::string& dir, int64_t step,

@@ -6,8 +6,8 @@
 //   auto restored = belay::RestoreLatestOrNothing(*comm, "run", state);
 //   auto saved = belay::Save(*comm, "run", step, state);
 //
-// A checkpoint is the directory <dir>/step_<number>. It appears in one atomic
-// rename once every byte is on disk, and nothing in it changes afterwards.
+// A checkpoint is the directory <dir>/step_<number>. One atomic rename makes it
+// appear once every byte is on disk. Nothing in it changes afterwards.
 
 #ifndef BELAY_SAVE_RESTORE_H_
 #define BELAY_SAVE_RESTORE_H_
@@ -26,18 +26,18 @@
 
 namespace belay {
 
-// In place of the number of a step: the committed one with the largest number.
-// No number means it: a negative one is an error.
+// Pass it instead of a step number to select the committed step with the
+// largest number. No integer means this: a negative number is an error.
 inline constexpr std::nullopt_t kLatestStep = std::nullopt;
 
 struct CachedPlan;
 
-// Remembers the plan, the file offsets and the metadata bytes of the last
-// save. While the structure of the state (keys, dtypes, shapes, boxes, lengths
-// of strings), the options and the ranks stay the same, the next save skips
-// planning and all HDF5 calls; where it has changed, ranks tell what has
-// changed since. Memory: about 200 bytes per shard; on the ranks that make
-// files, their metadata; on rank 0, once what ranks list alike. Move only.
+// Holds the plan, the file offsets and the metadata bytes of the last save. The
+// next save skips planning and all HDF5 calls if the structure of the state
+// (keys, dtypes, shapes, boxes, lengths of strings), the options and the ranks
+// are the same. If the structure has changed, ranks send only what differs.
+// Memory: about 200 bytes per shard; on ranks that create files also their
+// metadata; on rank 0 also what the ranks list, equal lists once. Move only.
 class PlanCache {
  public:
   PlanCache();
@@ -52,30 +52,31 @@ class PlanCache {
 };
 
 // Writes `state` as the step <dir>/step_<step>. Collective.
-// Same on all ranks: dir, step, options but `cache`, and for each key dtype and
-// shape.
-// Creates `dir` if its parent exists. On any error nothing is committed, and
-// earlier steps are untouched; calling again is allowed.
+// `dir`, `step` and `options` (except `cache`) must be equal on all ranks, and
+// so must the dtype and shape of each key.
+// Creates `dir` if its parent exists. On any error nothing is committed,
+// earlier steps are untouched, and the call may be repeated.
 // Errors: InvalidArgument - ranks disagree, shards overlap or leave a gap, a
 //   negative step, a value out of its range, `dir` is a step; OutOfRange - a
-//   box leaves its shape; AlreadyExists - the step is committed and overwrite
+//   box exceeds its shape; AlreadyExists - the step is committed and overwrite
 //   is off; NotFound - the parent of `dir` is missing; FailedPrecondition -
 //   ranks do not see the same directory; ResourceExhausted - no space; and
 //   PermissionDenied, DataLoss, Internal as in status.h.
-// Cost: some 30 small collectives, whatever the number of arrays, and one
-// MPI-IO collective per round; the next save of the same structure with
-// options.cache: some 20. Each file more that a sharding policy makes: five.
+// Cost: about 30 small collectives, whatever the number of arrays, and one
+// MPI-IO collective per round. The next save of the same structure with
+// options.cache: about 20. Each additional file of a sharding policy: five
+// more.
 StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,
                           int64_t step, const State& state,
                           const SaveOptions& options = {});
 
 // Reads the values of `state` from a committed step. Collective.
-// `dir` is a directory of steps or, with kLatestStep, also the directory of one
-// step, whatever its name: "run/step_00000042", or a copy of it, "best".
-// Same on all ranks: dir, step, options. Each rank lists what it wants: any
-// boxes, on any number of ranks. Keys of the file that nobody lists are left
-// alone. On an error the values are unspecified.
-// Errors: NotFound - no such step, or a key is absent; FailedPrecondition -
+// `dir` is a directory of steps. With kLatestStep it may also be the directory
+// of one step under any name: "run/step_00000042", or a copy of it, "best".
+// `dir`, `step` and `options` must be equal on all ranks. Each rank lists what
+// it needs: any boxes, on any number of ranks. Stored keys that no rank lists
+// are ignored. After an error the values are unspecified.
+// Errors: NotFound - no such step, or a key is not stored; FailedPrecondition -
 //   another dtype or shape, and `options` do not allow it; DataLoss - a damaged
 //   index or data file, or a directory that is a copy of another step;
 //   Unimplemented - a newer major version; InvalidArgument - ranks disagree, a
@@ -84,19 +85,19 @@ StatusOr<RestoreResult> Restore(const Comm& comm, const std::string& dir,
                                 std::optional<int64_t> step, const State& state,
                                 const RestoreOptions& options = {});
 
-// Restores the newest committed step, as Restore with kLatestStep, or returns
-// nothing where there is none yet: `dir` does not exist, or holds no committed
-// step. Then the values stay as they are. Collective. Only rank 0 looks at the
-// directory. Same on all ranks: dir, options.
-// Errors: those of Restore: a step that is there and cannot be restored is one,
-//   and so is a directory that cannot be looked at.
+// Restores the newest committed step, as Restore does with kLatestStep.
+// Collective. Returns nothing and leaves the values unchanged if `dir` does not
+// exist or holds no committed step. Only rank 0 looks at the directory. `dir`
+// and `options` must be equal on all ranks.
+// Errors: those of Restore, also if a step exists but cannot be restored, or if
+//   the directory cannot be read.
 StatusOr<std::optional<RestoreResult>> RestoreLatestOrNothing(
     const Comm& comm, const std::string& dir, const State& state,
     const RestoreOptions& options = {});
 
 // A step that was chosen for restoring values that may not exist yet. A plain
-// value, equal on all ranks. What it holds can be looked up with a
-// CheckpointReader of `path`.
+// value, equal on all ranks. A CheckpointReader of `path` shows what the step
+// holds.
 class PendingRestore {
  public:
   // Nothing is pending. Local.
@@ -118,36 +119,35 @@ class PendingRestore {
 
   std::string path_;
   int64_t step_ = 0;
-  uint64_t identity_ = 0;  // tells it from a step that is saved in its place
+  uint64_t identity_ = 0;  // distinguishes it from a step saved in its place
 };
 
-// Chooses the step, `dir` and `step` as for Restore, and checks that its index
-// is readable and its data files are there. Collective. Same on all ranks: dir,
-// step.
+// Chooses a step, with `dir` and `step` as for Restore, and checks that its
+// index is readable and its data files exist. Collective. `dir` and `step` must
+// be equal on all ranks.
 // Errors: NotFound - no such step; otherwise those of Restore.
 StatusOr<PendingRestore> RestoreLater(const Comm& comm, const std::string& dir,
                                       std::optional<int64_t> step,
                                       const RestoreOptions& options = {});
 
-// Restores values of the step that was chosen, whatever was committed since.
-// Collective. May be called as often as values come into being. Same on all
-// ranks: pending, options.
+// Restores values of the chosen step, whatever was committed since. Collective.
+// May be called each time new values exist. `pending` and `options` must be
+// equal on all ranks.
 // Errors: those of Restore; FailedPrecondition - another save has replaced the
 //   step, or nothing is pending.
 StatusOr<RestoreResult> Restore(const Comm& comm, const PendingRestore& pending,
                                 const State& state,
                                 const RestoreOptions& options = {});
 
-// How the directories of steps are called, unless a program calls them
-// otherwise.
+// Default name prefix of step directories.
 inline constexpr std::string_view kStepPrefix = "step";
 
 // Returns the directory of a step: "run/step_00000042". Local.
 std::string StepPath(const std::string& dir, int64_t step,
                      std::string_view prefix = kStepPrefix);
 
-// Returns the numbers of the steps in `dir` that are committed and have this
-// prefix, ascending. Local. Debris of crashed saves is not listed.
+// Returns the numbers of the committed steps in `dir` with this prefix,
+// ascending. Local. Leftovers of crashed saves are not listed.
 // Errors: NotFound - no such directory; InvalidArgument - `dir` is a step;
 //   PermissionDenied; Internal.
 StatusOr<std::vector<int64_t>> ListSteps(const std::string& dir,

@@ -1,7 +1,7 @@
 // A shard: "these bytes are this box of that array, held by this task".
 //
-// Everything that a checkpoint holds is listed as shards first; listing does
-// no I/O. (TensorFlow's ShardableTensor.)
+// Everything in a checkpoint is first listed as shards; listing does no I/O.
+// (TensorFlow's ShardableTensor.)
 
 #ifndef BELAY_SHARD_H_
 #define BELAY_SHARD_H_
@@ -21,12 +21,12 @@ namespace belay {
 struct RankRows;
 struct StructLayout;
 
-// Cells around the box of a shard that lie in its memory as well, and that a
-// restore fills; by axis.
+// Cells around the box of a shard that also lie in its memory and that a
+// restore fills, for each axis.
 struct GhostCells {
   Shape before;
   Shape after;
-  std::vector<bool> periodic;  // as of MemoryLayout, or empty
+  std::vector<bool> periodic;  // as in MemoryLayout, or empty
 };
 
 // Borrows the caller's memory until Save or Restore returns. Exactly one of
@@ -36,41 +36,43 @@ struct Shard {
   DType dtype = DType::kU8;
   Shape global_shape;
   Box box;
-  // Where it lies, for sharding policies. Save fills in what is not set:
+  // Where the shard is, for sharding policies. Save fills in the unset parts:
   // /job:J/replica:R/task:T/device:CPU:0, where J is the name of the job
   // (JobDevice), R the replica number if there is a `layout`, else 0, and T the
-  // rank. Restore does not look at it.
+  // rank. Restore ignores it.
   DeviceSpec device = {};
-  // Shards of one key with the same box hold the same values; they differ in
-  // this number, and only one of them is written.
+  // Shards of one key with the same box hold the same values and differ in this
+  // number; only one of them is written.
   int64_t replica = 0;
-  // The elements of `box`, dense and row-major unless there are strides. Read
-  // by Save, written by Restore; may be null if the box is empty.
+  // The elements of `box`, dense and row-major unless there are strides. Save
+  // reads them, Restore writes them. May be null if the box is empty.
   void* data = nullptr;
-  // Read by Save, resized and written by Restore.
+  // Save reads it; Restore resizes and writes it.
   std::string* text = nullptr;
-  // How the array is laid out on a mesh, as Layout::ToString says it, which is
-  // kept with it; "": not said.
+  // How the array is laid out on a mesh, as returned by Layout::ToString;
+  // stored with the array. "": not given.
   std::string layout = {};
-  // The object that holds the elements and may move them: `access` finds them
-  // for each save and restore. Null: none, or it keeps them where they are.
+  // The object that holds the elements and may move them; each save and restore
+  // finds them with `access`. Null: no such object, or the elements do not
+  // move.
   void* object = nullptr;
   const ArrayAccess* access = nullptr;
-  // -1: the object holds all of the array, which has its shape. Else the number
-  // of elements that it had when it was added and still has to have; those of
-  // `box` are behind `object_offset` others.
+  // -1: the object holds the whole array and has its shape. Otherwise: the
+  // number of elements that the object had when it was added and must still
+  // have; those of `box` begin after `object_offset` others.
   int64_t object_elements = -1;
   int64_t object_offset = 0;
-  // The rows of this rank: `global_shape` and `box` are theirs, and the array
-  // that is stored has those of all ranks, one behind the other (rows.h). Null:
+  // The rows of this rank: `global_shape` and `box` describe only these; the
+  // stored array is the concatenation of the rows of all ranks (rows.h). Null:
   // no rows.
   std::shared_ptr<const RankRows> rows = nullptr;
-  // The elements are the bytes of structs, one struct along the last axis, and
-  // lie in memory as this says (fields.h). Null: they are no structs.
+  // The elements are the bytes of structs, one struct along the last axis, in
+  // this memory layout (fields.h). Null: no structs.
   std::shared_ptr<const StructLayout> structs = nullptr;
-  // The memory must not be written: a restore refuses it.
+  // The memory must not be written: a restore refuses the shard.
   bool is_const = false;
-  // Elements from one index of an axis to the next; empty: dense, row-major.
+  // Distance from one index of an axis to the next, in elements; empty: dense,
+  // row-major.
   Shape strides = {};
   std::shared_ptr<const GhostCells> ghosts = nullptr;  // null: none
 };

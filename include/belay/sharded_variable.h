@@ -1,7 +1,7 @@
-// A variable in pieces: components that are stacked on axis 0 and may live on
+// A variable that consists of components, stacked on axis 0, which may live on
 // different ranks. (TensorFlow's ShardedVariable.)
 //
-// Made and changed by the collective functions in sharded_variable_ops.h.
+// The collective functions in sharded_variable_ops.h make and change it.
 
 #ifndef BELAY_SHARDED_VARIABLE_H_
 #define BELAY_SHARDED_VARIABLE_H_
@@ -26,8 +26,8 @@ struct Component {
   std::byte* data = nullptr;  // row-major; null on other ranks or if empty
 };
 
-// What can be said of a variable without its values: two programs whose specs
-// are equal can share code and messages. (TensorFlow's ShardedVariableSpec.)
+// Describes a variable without its values: two programs with equal specs can
+// share code and messages. (TensorFlow's ShardedVariableSpec.)
 struct ShardedVariableSpec {
   DType dtype = DType::kF32;
   std::vector<Shape> component_shapes;
@@ -39,23 +39,23 @@ struct ShardedVariableSpec {
 // Returns the spec as text: "f32 [3, 2] [3, 2] [2, 2]". Local.
 std::string SpecText(const ShardedVariableSpec& spec);
 
-struct Scratch;  // memory for messages
+struct Scratch;  // message buffers
 
-// Name, dtype, shape and components are equal on all ranks; each rank holds the
-// values of the components that it owns, in memory of the variable's own or, if
-// it was joined from given pieces, in the caller's. Move only. Destroying it
+// Name, dtype, shape and components are equal on all ranks. Each rank holds the
+// values of the components that it owns, in the variable's own memory or, if it
+// was joined from given components, in the caller's. Move only. Destroying it
 // does not communicate.
 //
-// Scatter leaves the memory of the rows that it sent and received here, for the
-// next Scatter: four times as much as the last one needed at most, and none if
-// it moved no rows or failed.
+// Scatter keeps its send and receive buffers here for the next Scatter: at most
+// four times as much as the last one needed, and none if it moved no rows or
+// failed.
 class ShardedVariable {
  public:
-  // A variable without components, good only for assignment.
+  // A variable without components, which may only be assigned to.
   ShardedVariable();
 
-  // Puts a variable together; `memory` holds what `components` point to, and
-  // may be null. Local. For the library itself.
+  // Assembles a variable; `memory` holds the data that `components` point to,
+  // and may be null. Local. For the library itself.
   ShardedVariable(std::string name, DType dtype, Shape shape,
                   std::vector<Component> components,
                   std::unique_ptr<std::byte[]> memory);
@@ -67,25 +67,26 @@ class ShardedVariable {
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
 
-  // All components, by their first row. Also what a range-for visits. Local.
+  // Returns all components, ordered by first row; a range-for visits them.
+  // Local.
   const std::vector<Component>& components() const { return components_; }
   auto begin() const { return components_.begin(); }
   auto end() const { return components_.end(); }
 
-  // The box of a component in the variable. Local.
+  // Returns the box of a component in the variable. Local.
   Box ComponentBox(const Component& component) const;
 
-  // Where each component begins, one number per axis. Local.
+  // Returns the offset of each component, one number per axis. Local.
   std::vector<Shape> Offsets() const;
 
-  // Bytes of one row; 0 without components. Local.
+  // Returns the bytes of one row; 0 without components. Local.
   int64_t RowBytes() const;
 
-  // The number of the component that holds `row`. Local. Requires
+  // Returns the index of the component that holds `row`. Local. Requires
   // 0 <= row < shape()[0].
   int FindComponent(int64_t row) const;
 
-  // Dtype and component shapes. Local.
+  // Returns the dtype and the component shapes. Local.
   ShardedVariableSpec Spec() const;
 
  private:

@@ -1,17 +1,17 @@
-// Updating and reading single rows of a sharded variable.
+// Updates and reads of single rows of a sharded variable.
 //
 //   belay::ScatterAdd(comm, table, indices, gradient_rows);
 //   auto rows = belay::EmbeddingLookup(comm, table, ids);
 //
-// Every function is collective. Each rank passes its own indices, any number
-// of them, none included, in any order and with repetitions; the components of
-// the variable may have any sizes and any owners. Indices are i32 or i64; a
-// negative one is an error, it does not count from the end. On an error no row
-// of any rank has changed.
+// Every function is collective. Each rank passes its own indices: any number of
+// them, or none, in any order and with repetitions. The components of the
+// variable may have any sizes and any owners. Indices are i32 or i64; a
+// negative one is an error and does not count from the end. On an error no row
+// changes on any rank.
 //
-// What travels: an index is 8 bytes, a row its own bytes, and rows that a rank
-// holds itself stay where they are. Every function has one all-to-all of sizes;
-// updates have one all-to-all of bytes, and lookups two, to ask and to answer.
+// Communication: an index is 8 bytes, a row its own bytes; rows that a rank
+// holds itself are not sent. Every function does one all-to-all of sizes.
+// Updates do one all-to-all of bytes; lookups do two, for requests and replies.
 
 #ifndef BELAY_SPARSE_OPS_H_
 #define BELAY_SPARSE_OPS_H_
@@ -28,10 +28,10 @@
 
 namespace belay {
 
-// Updates row indices[i] of the variable with rows[i], for all i of all ranks:
-// as if one after the other, by rank and then by i. So a repeated index
-// accumulates, and of several kUpdate the last one stays. Collective. Same on
-// all ranks: variable, op. Each rank passes its own `indices` [n] and `rows`
+// Updates row indices[i] of the variable with rows[i], for all i of all ranks,
+// as if one after the other, by rank and then by i. A repeated index therefore
+// accumulates, and the last of several kUpdate wins. Collective. Same on all
+// ranks: variable, op. Each rank passes its own `indices` [n] and `rows`
 // [n, ...], of the variable's dtype and row shape.
 // Errors: OutOfRange - no such row; InvalidArgument - indices that are not i32
 //   or i64 or not 1-D, another dtype or shape of the rows, an integer division
@@ -70,14 +70,14 @@ Status BatchScatterUpdate(const Comm& comm, ShardedVariable& variable,
                           const VariableOptions& options = {});
 
 // Returns the rows `indices` [n], in that order: [n, ...]. Collective. Same on
-// all ranks: variable. A row that is asked for twice travels once.
+// all ranks: variable. A row that is requested twice is sent once.
 // Errors: OutOfRange - no such row; InvalidArgument - indices that are not i32
 //   or i64 or not 1-D, ranks disagree; ResourceExhausted - no memory.
 StatusOr<Tensor> SparseRead(const Comm& comm, const ShardedVariable& variable,
                             const Tensor& indices,
                             const VariableOptions& options = {});
 
-// Which row an id stands for.
+// Maps an id to a row.
 enum class IdStrategy : uint8_t {
   kDiv,  // row `id`
   kMod,  // of n components, row id / n of component id % n
@@ -85,8 +85,8 @@ enum class IdStrategy : uint8_t {
 
 struct LookupOptions {
   IdStrategy strategy = IdStrategy::kDiv;
-  // Scales rows whose L2 norm is larger to this norm. Above 0; the dtype is
-  // f16, bf16, f32 or f64.
+  // Scales rows with a larger L2 norm to this norm. Must be above 0; requires
+  // dtype f16, bf16, f32 or f64.
   std::optional<double> max_norm = {};
   // As in VariableOptions.
   double deadline_seconds = 600;
@@ -118,9 +118,9 @@ enum class Combiner : uint8_t {
   kSqrtn,  // sum(w_j e_j) / sqrt(sum(w_j^2))
 };
 
-// Returns one row per list: [lists, ...]; zeros for an empty list, and where
-// the formula divides by zero. max_norm comes before the sum. The variable is
-// f16, bf16, f32 or f64. Collective. Same on all ranks: variable.
+// Returns one row per list: [lists, ...]; zeros for an empty list and where the
+// formula divides by zero. max_norm applies before the sum. The variable must
+// be f16, bf16, f32 or f64. Collective. Same on all ranks: variable.
 // Errors: as EmbeddingLookup; InvalidArgument - lists that are null or not of
 //   that form, another dtype.
 StatusOr<Tensor> EmbeddingLookupSparse(const Comm& comm,
@@ -128,9 +128,9 @@ StatusOr<Tensor> EmbeddingLookupSparse(const Comm& comm,
                                        const IdLists& lists, Combiner combiner,
                                        const LookupOptions& options = {});
 
-// The same after dropping ids below 0 and, with their ids, weights that are
-// not above 0; a list that is empty then is the row of `default_id`, or zeros
-// without one. Collective. Same on all ranks: variable.
+// The same after dropping ids below 0 and weights that are not above 0, each
+// with its counterpart. A list that is then empty gives the row of
+// `default_id`, or zeros without one. Collective. Same on all ranks: variable.
 // Errors: as EmbeddingLookupSparse, also for the default id if it is used.
 StatusOr<Tensor> SafeEmbeddingLookupSparse(
     const Comm& comm, const ShardedVariable& variable, const IdLists& lists,

@@ -1,4 +1,4 @@
-// The handlers that belay has itself; state.h includes this.
+// belay's own handlers; state.h includes this.
 //
 //   std::optional      what it holds, or None
 //   std::monostate     None
@@ -8,8 +8,8 @@
 //   std::vector<std::string>, std::vector<bool>
 //                      two arrays, or one
 //
-// Restoring gives them the size and the keys that are stored. A registry with
-// an entry for such a type takes precedence.
+// A restore gives them the stored size and keys. A registry entry for such a
+// type takes precedence.
 
 #ifndef BELAY_STANDARD_HANDLERS_H_
 #define BELAY_STANDARD_HANDLERS_H_
@@ -41,26 +41,28 @@ struct StandardHandlerOptions {
 };
 
 // Registers the handlers of std::vector<std::string> and std::vector<bool> with
-// these options, in place of those that a registry has for them. Local. Values
-// that were stored with other options are restored all the same.
+// these options, in place of those in the registry. Local. Values that were
+// stored with other options can still be restored.
 // Errors: those of TypeHandlerRegistry::Add.
 Status RegisterStandardHandlers(
     const StandardHandlerOptions& options,
     TypeHandlerRegistry& registry = GlobalTypeHandlerRegistry());
 
-// How the standard handlers work; for StandardHandler alone.
+// Implementation details; for StandardHandler alone.
 namespace standard {
 
-// A key of a map as the name of a part, and back: "." becomes "..", "/"
-// becomes ".S", "" becomes ".E". Local.
+// Encodes a key of a map as the name of a part, and decodes it: "." becomes
+// "..", "/" becomes ".S", "" becomes ".E". Local.
 std::string PartName(std::string_view key);
 std::string KeyOfPart(std::string_view name);
 
-// Whether a value was stored as `typestr`, or as arrays below its key: one
-// array has no keys, and restoring it would only empty a container. Local.
+// Returns whether a value was stored as `typestr`, or as arrays below its key.
+// A single array has no keys, and restoring it would only empty a container.
+// Local.
 bool HasKeys(const StoredValue& stored, std::string_view typestr);
 
-// The names of the values directly inside a stored one, ascending. Local.
+// Returns the names of the values directly inside a stored one, ascending.
+// Local.
 std::vector<std::string> NamesInside(const StoredValue& stored);
 
 // None: nothing. Local.
@@ -78,7 +80,7 @@ class NoneHandler : public Handler<std::monostate> {
 template <typename T>
 class OptionalHandler : public Handler<std::optional<T>> {
  public:
-  // Stands for what it holds. Local.
+  // Empty: stored as the value that it holds. Local.
   std::string typestr() const override { return ""; }
   bool Accepts(const StoredValue&) const override { return true; }
   Status ListForSave(std::optional<T>& value, State& parts) const override {
@@ -101,7 +103,7 @@ class OptionalHandler : public Handler<std::optional<T>> {
   }
 };
 
-// std::map<std::string, T> and the like.
+// std::map<std::string, T> and similar types.
 template <typename T>
 concept NamedMap = requires(T& map, const std::string& key) {
   typename T::mapped_type;
@@ -129,7 +131,7 @@ class MapHandler : public Handler<M> {
     M found;
     for (const std::string& name : NamesInside(stored)) {
       const std::string key = KeyOfPart(name);
-      // What is there already may know better how it is to be restored.
+      // An existing value may know better how it is restored.
       auto old = map.extract(key);
       if (!old.empty()) found.insert(std::move(old));
       found.try_emplace(key);
@@ -139,7 +141,7 @@ class MapHandler : public Handler<M> {
   }
 };
 
-// std::vector<T> and the like, of what is no array.
+// std::vector<T> and similar types, except those stored as arrays.
 template <typename T>
 concept PlainList =
     !ElementRange<T> && !NamedMap<T> && requires(T & list, size_t size) {
@@ -169,7 +171,7 @@ class ListHandler : public Handler<L> {
   }
 };
 
-// Two arrays: the texts one behind the other, and their ends. Local.
+// Two arrays: the concatenated strings, and their ends. Local.
 class StringsHandler : public Handler<std::vector<std::string>> {
  public:
   std::string typestr() const override { return "strings"; }
@@ -196,7 +198,7 @@ class BoolsHandler : public Handler<std::vector<bool>> {
   bool packed_;
 };
 
-// Returns the one H that there is. Local.
+// Returns the only instance of H. Local.
 template <typename H>
 TypeHandlerPtr Shared() {
   static const TypeHandlerPtr handler = std::make_shared<const H>();

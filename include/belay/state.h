@@ -1,9 +1,9 @@
 // The state of a program as a flat list of named values.
 //
 // A State borrows the caller's memory: add every value once, then pass the
-// State to Save and Restore as often as wanted. Adding does no I/O. A mistake
-// (a null pointer, memory of another size than its box) is remembered and
-// returned by Save or Restore.
+// State to Save and Restore as often as needed. Adding does no I/O. A mistake
+// (a null pointer, memory whose size differs from its box) is stored, and Save
+// or Restore returns it.
 
 #ifndef BELAY_STATE_H_
 #define BELAY_STATE_H_
@@ -37,13 +37,13 @@ class Tensor;
 struct TypedValue {
   std::string key;
   ValueRef value;
-  // What lists it if the registry has no handler for its type; may be null.
+  // Handles the value if the registry has no handler for its type; may be null.
   TypeHandlerPtr handler;
-  // Its place among the shards if it needs no handler, else -1.
+  // Its index among the shards if it needs no handler, else -1.
   int64_t shard = -1;
 };
 
-// What State::Add tells apart: a value, and what a pointer leads to.
+// State::Add uses these to tell a value from what a pointer points to.
 template <typename T>
 concept NoPointer = !std::is_pointer_v<std::remove_cvref_t<T>>;
 template <typename T>
@@ -53,18 +53,18 @@ concept NoSingleNumber = !SingleNumber<T>;
 
 class State {
  public:
-  // The replica number of values that every rank holds whole; Save puts the
-  // rank in its place.
+  // The replica number of values that every rank holds whole; Save replaces it
+  // by the rank.
   static constexpr int64_t kReplicaIsRank = -1;
 
-  // Adds a value that every rank holds, equal on all ranks unless its handler
-  // says otherwise: see SaveOptions::check_replicas. A number, an enum, a
-  // std::string, a contiguous range of numbers, a Tensor and a ShardedVariable
-  // need no handler; any other class does. Of a std::string, a Tensor and a
-  // range that can change its length, as a std::vector, each save and restore
-  // asks anew where the elements lie and how many there are, and such a range
-  // takes the stored length. Any other range, as a std::span, is asked here,
-  // once, and keeps its length. A const value can be saved only. Local.
+  // Adds a value that every rank holds. It must be equal on all ranks unless
+  // its handler says otherwise: see SaveOptions::check_replicas. A number, an
+  // enum, a std::string, a contiguous range of numbers, a Tensor and a
+  // ShardedVariable need no handler; any other class does. For a std::string, a
+  // Tensor and a resizable range such as a std::vector, each save and restore
+  // looks up the address and the length again, and a restore resizes the range
+  // to the stored length. Any other range, such as a std::span, is looked up
+  // once, here, and keeps its length. A const value can only be saved. Local.
   template <NoPointer T>
   void Add(std::string_view key, T&& value) {
     using V = std::remove_reference_t<T>;
@@ -98,7 +98,7 @@ class State {
     }
   }
 
-  // The same for what the pointer leads to. Local.
+  // The same for what the pointer points to. Local.
   template <NoSingleNumber T>
   void Add(std::string_view key, T* const& value) {
     static_assert(!std::is_pointer_v<T>,
@@ -107,8 +107,8 @@ class State {
     Add(key, *value);
   }
 
-  // The one number that the pointer leads to: a pointer does not say whether
-  // more lie behind it. Local.
+  // Adds the one number that the pointer points to: a pointer does not say
+  // whether more follow. Local.
   template <SingleNumber T>
   [[deprecated(
       "a pointer adds one number, however many lie behind it: add the number "
@@ -121,12 +121,12 @@ class State {
     Add(key, *number);
   }
 
-  // Adds a value of which each rank has its own: a number, a contiguous range
-  // of numbers, whose length need not be that of other ranks, or a std::string,
-  // whose bytes are stored. As many ranks as have saved get their own back, and
-  // a range that can change its length takes that of what it gets; for another
-  // number of ranks the options say what each gets, and an error is the
-  // default. Stored as AddRows does. Local.
+  // Adds a value that each rank has its own of: a number, a contiguous range of
+  // numbers, whose length may differ between ranks, or a std::string, whose
+  // bytes are stored. On as many ranks as have saved, each rank gets its own
+  // value back, and a resizable range takes its length. On another number of
+  // ranks the options say what each rank gets; the default is an error. Stored
+  // as AddRows does. Local.
   template <NoPointer T>
   void AddPerRank(std::string_view key, T&& value,
                   const PerRankOptions& options = {}) {
@@ -145,7 +145,7 @@ class State {
     }
   }
 
-  // The same for what the pointer leads to, as above. Local.
+  // The same for what the pointer points to, as above. Local.
   template <NoSingleNumber T>
   void AddPerRank(std::string_view key, T* const& value,
                   const PerRankOptions& options = {}) {
@@ -166,12 +166,12 @@ class State {
     AddPerRank(key, *number, options);
   }
 
-  // Adds the rows that this rank holds of an array: any number of them, in a
+  // Adds the rows of an array that this rank holds: any number of them, in a
   // range such as std::vector<double> or std::vector<std::array<double, 3>>. A
-  // range that can change its length takes that of what it gets. What is stored
-  // is one array, [rows of all ranks] or [rows of all ranks, row...], in the
-  // order of the ranks. Restored as the options say, by default evenly on
-  // another number of ranks. Local.
+  // resizable range takes the length of what it gets. The rows of all ranks are
+  // stored in rank order as one array, [rows of all ranks] or [rows of all
+  // ranks, row...]. Restored as the options say; by default, another number of
+  // ranks gets even parts. Local.
   template <RowRange R>
   void AddRows(
       std::string_view key, R& rows,
@@ -179,7 +179,8 @@ class State {
           options = {}) {
     AddRowsShard(key, RowsOf(rows, options));
   }
-  // The same for what a view leads to, such as std::span(pointer, rows). Local.
+  // The same for what a view refers to, such as std::span(pointer, rows).
+  // Local.
   template <RowView R>
   void AddRows(
       std::string_view key, R&& rows,
@@ -187,7 +188,7 @@ class State {
           options = {}) {
     AddRowsShard(key, RowsOf(rows, options));
   }
-  // Does not compile: says what rows are. Local.
+  // Does not compile: the error says what rows are. Local.
   template <NoRowRange R>
   void AddRows(std::string_view, R&) {
     static_assert(RowRange<R>,
@@ -196,25 +197,25 @@ class State {
                   "fields belay::RowType lists (belay/fields.h)");
   }
 
-  // Adds rows that have numbers over all ranks, such as the cells of an
-  // unstructured mesh: row i of `rows` is row ids[i] of the array. For a save
-  // the ids of all ranks are 0, 1, ... each once, in any order, on any rank; a
-  // restore gets the rows of any ids, also of those that others get. Both
-  // ranges are asked anew each time, and `rows` takes the length of `ids` in a
-  // restore. If the ids are restored as well, in another way, they come first.
+  // Adds rows with global ids, such as the cells of an unstructured mesh: row i
+  // of `rows` is row ids[i] of the array. For a save, the ids of all ranks must
+  // be 0, 1, ..., each once, in any order, on any rank. A restore gets the rows
+  // of any ids, also ids that other ranks request. Both ranges are looked up
+  // again each time, and a restore resizes `rows` to the length of `ids`. If
+  // the ids are restored as well, they must be restored first, by other means.
   // Stored in the order of the ids. Local.
   template <IdRange Ids, RowRange R>
   void AddRowsById(std::string_view key, const Ids& ids, R& rows,
                    const IdOptions& options = {}) {
     AddRowsShard(key, RowsByIdOf(ids, rows, options));
   }
-  // The same for rows that a view leads to. Local.
+  // The same for rows that a view refers to. Local.
   template <IdRange Ids, RowView R>
   void AddRowsById(std::string_view key, const Ids& ids, R&& rows,
                    const IdOptions& options = {}) {
     AddRowsShard(key, RowsByIdOf(ids, rows, options));
   }
-  // Does not compile: says what ids or rows are. Local.
+  // Does not compile: the error says what ids or rows are. Local.
   template <NoIdRange Ids, RowRange R>
   void AddRowsById(std::string_view, const Ids&, R&, const IdOptions& = {}) {
     static_assert(IdRange<Ids>,
@@ -229,24 +230,25 @@ class State {
                   "of numbers, of std::arrays of numbers, or of structs whose "
                   "fields belay::RowType lists (belay/fields.h)");
   }
-  // Does not compile: the ids have to last. Local.
+  // Does not compile: the ids must outlive the call. Local.
   template <IdsThatLast Ids, RowRange R>
   void AddRowsById(std::string_view key, const Ids&& ids, R& rows,
                    const IdOptions& options = {}) = delete;
 
   // Adds an array that every rank holds whole, equal on all ranks as above. A
-  // range has as many elements as the shape; of a pointer nobody can tell. Here
-  // and below, a range such as a std::vector may move its elements, and each
-  // save and restore finds them, but keeps its length; what a pointer or a
-  // std::span leads to stays where it is. Local.
+  // range must have as many elements as the shape; for a pointer this cannot be
+  // checked. Here and below, a range such as a std::vector may move its
+  // elements, since each save and restore looks them up, but must keep its
+  // length. What a pointer or a std::span refers to must stay where it is.
+  // Local.
   void AddReplicated(std::string_view key, const Shape& shape,
                      const Memory& memory);
 
-  // Adds the piece `box` of an array that is cut over the ranks; the memory
-  // holds the elements of the box, or these and ghost cells around them, in the
-  // order that its MemoryLayout says. May be called several times for one key
-  // with other boxes, and not at all on ranks that hold nothing. The pieces of
-  // all ranks must tile the array. Local.
+  // Adds the piece `box` of an array that is partitioned over the ranks. The
+  // memory holds the elements of the box, or these with ghost cells around
+  // them, in the order that its MemoryLayout says. May be called several times
+  // for one key with different boxes, and not at all on ranks that hold
+  // nothing. The pieces of all ranks must tile the array. Local.
   void AddPiece(std::string_view key, const Shape& global_shape, const Box& box,
                 const Memory& memory);
 
@@ -255,60 +257,60 @@ class State {
   void AddLaidOut(std::string_view key, const Layout& layout,
                   const Shape& global_shape, int rank, const Memory& memory);
 
-  // The same for a type that is known at run time only. Local.
+  // The same for a type that is known only at run time. Local.
   void AddLaidOutBytes(std::string_view key, DType dtype, const Layout& layout,
                        const Shape& global_shape, int rank, void* data);
 
-  // Adds the elements [begin, end) of a flat buffer, which the memory holds:
-  // each piece that they meet, under `prefix` and its key, in boxes that lie
-  // where the buffer has them. The ranges of all ranks must cover the pieces.
-  // The arrays restore into other ranges, or cut in any other way. Local.
+  // Adds the elements [begin, end) of a flat buffer, which the memory holds.
+  // Each piece that overlaps the range is added under `prefix` and its key, as
+  // boxes at their place in the buffer. The ranges of all ranks must cover the
+  // pieces. The arrays can be restored into other ranges or any other
+  // partition. Local.
   void AddFlatRange(std::string_view prefix,
                     const std::vector<FlatPiece>& pieces, int64_t begin,
                     int64_t end, const Memory& memory);
 
-  // The same for a type that is known at run time only. Local.
+  // The same for a type that is known only at run time. Local.
   void AddFlatRangeBytes(std::string_view prefix, DType dtype,
                          const std::vector<FlatPiece>& pieces, int64_t begin,
                          int64_t end, void* data);
 
-  // Adds the components of a variable that this rank holds, each as one shard.
-  // The variable can be restored with any other components. Local.
+  // Adds the components of a variable that this rank holds, one shard each. The
+  // variable may be restored with any other components. Local.
   void AddShardedVariable(std::string_view key, ShardedVariable& variable);
 
-  // Adds a shard as it is. Save fills in the parts of its device that are not
-  // set. Local.
+  // Adds a shard as it is. Save sets the unset parts of its device. Local.
   void AddShard(Shard shard);
 
-  // Adds a value for the handler of its type, or for `handler` if the registry
-  // has none. Local.
+  // Adds a value for the handler of its type. If the registry has none,
+  // `handler` stores it. Local.
   void AddValue(std::string_view key, const ValueRef& value,
                 TypeHandlerPtr handler = nullptr);
 
-  // Holds on to an object until the save or the restore of this State has
-  // returned, and the State is gone. For what a handler makes to be listed.
-  // Local.
+  // Keeps an object alive until the save or the restore of this State has
+  // returned and the State is destroyed. For objects that a handler creates and
+  // lists. Local.
   template <typename T>
   T& Own(std::shared_ptr<T> object) {
     T& kept = *object;
     kept_.push_back(std::move(object));
     return kept;
   }
-  // The object that was kept as the one with this number, which is a T. The
-  // `more` of TypeHandler::Received has what was kept when the value was
+  // Returns the owned object with this index, which must be a T. The `more` of
+  // TypeHandler::Received has the objects that were owned when the value was
   // listed. Local.
   template <typename T>
   T& Owned(size_t number) const {
     return *static_cast<T*>(kept_.at(number).get());
   }
 
-  // What was added, in order. Local.
+  // Returns the added shards, in order. Local.
   const std::vector<Shard>& shards() const { return shards_; }
 
-  // The values whose type is known, in order. Local.
+  // Returns the values whose type is known, in order. Local.
   const std::vector<TypedValue>& typed() const { return typed_; }
 
-  // The first mistake that was made while adding. Local.
+  // Returns the first mistake made while adding. Local.
   const Status& status() const { return status_; }
 
  private:
@@ -345,7 +347,7 @@ class State {
     shard.key = std::string(key);
     AddShard(std::move(shard));
   }
-  // Adds a shard that has all but its memory.
+  // Adds a shard that lacks only its memory.
   void AddMemory(Shard shard, const Memory& memory);
   void AddText(std::string_view key, std::string* value);
   void AddTensor(std::string_view key, Tensor* value);
@@ -360,7 +362,7 @@ class State {
 
 }  // namespace belay
 
-// What State::Add does with values of these types.
+// How State::Add handles values of these types.
 #include "belay/standard_handlers.h"  // IWYU pragma: export
 
 #endif  // BELAY_STATE_H_

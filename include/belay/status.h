@@ -1,4 +1,4 @@
-// What every belay call returns, and what its codes mean.
+// The return types of belay, and the meaning of the codes.
 //
 // belay uses absl::Status and absl::StatusOr unchanged. A collective call
 // returns the same code and message on every rank; the message ends with the
@@ -13,9 +13,9 @@
 //   PermissionDenied    the file system refuses
 //   DataLoss            checksum, truncation, hole or damaged index
 //   DeadlineExceeded    a rank did not arrive in time
-//   Unavailable         the file system fails in a way that may pass
+//   Unavailable         the file system fails in a way that may be temporary
 //   Unimplemented       not supported here; says what is
-//   Internal            HDF5, MPI or the system failed; carries its own text
+//   Internal            HDF5, MPI or the system failed; with its own text
 //
 // A message reads: operation "object": cause (need N unit, found M).
 

@@ -1,4 +1,4 @@
-// Keeping a step while a program reads it.
+// Keeps a step while a program reads it.
 //
 //   auto pin = belay::StepPin::Take("run");  // the newest step
 //   auto reader = belay::CheckpointReader::Open(pin->path());
@@ -15,14 +15,15 @@ namespace belay {
 
 class HeldFile;
 
-// No manager deletes, and no save replaces, a step while a program that has
-// pinned it lives: an evaluation of a run that keeps its last three steps only.
-// A manager that would delete it notes that, and tries again with the next
-// save. As many programs as like may pin one step; it takes nothing but the
-// right to read it. Where a file system has no locks, a pin is an error.
+// While a program holds a pin on a step, no manager deletes it and no save
+// replaces it. This serves, for example, an evaluation of a run that keeps only
+// its last three steps. A manager that would delete the step notes that and
+// tries again at the next save. Any number of programs may pin one step; a pin
+// needs only the right to read it. If a file system has no locks, a pin is an
+// error.
 //
-// Move only. The pin is given up with the object, or when the process and those
-// that it has forked off end, however they end.
+// Move only. The pin ends with the object, or when the process and all
+// processes that it forked end, however they end.
 class StepPin {
  public:
   // Pins a step: `path` itself, or the newest one of a directory of steps.
@@ -31,7 +32,7 @@ class StepPin {
   //   - the file system has no locks; those of the file system.
   static StatusOr<StepPin> Take(const std::string& path);
 
-  // Moves, gives up. Local.
+  // Moves, releases. Local.
   StepPin(StepPin&& other) noexcept;
   StepPin& operator=(StepPin&& other) noexcept;
   ~StepPin();

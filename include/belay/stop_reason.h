@@ -1,4 +1,4 @@
-// Why a job is asked to stop, and what it says to its batch script then.
+// Why a job is asked to stop, and its exit code for the batch script.
 
 #ifndef BELAY_STOP_REASON_H_
 #define BELAY_STOP_REASON_H_
@@ -9,10 +9,9 @@
 
 namespace belay {
 
-// The exit code of a program that has stopped before its end because it was
-// asked to, after its last checkpoint: start it again, and it goes on.
-// (ERESTART of errno.h. Beside it stands 75, with which a missed deadline ends
-// a job: docs/restart.md.)
+// The exit code of a program that stopped early because it was asked to, after
+// its last checkpoint: start it again, and it continues. (ERESTART of errno.h.
+// A missed deadline ends a job with 75: docs/restart.md.)
 inline constexpr int kStoppedExitCode = 85;
 
 // Equal on all ranks.

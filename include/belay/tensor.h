@@ -1,4 +1,4 @@
-// A dense array with memory of its own.
+// A dense array that owns its memory.
 
 #ifndef BELAY_TENSOR_H_
 #define BELAY_TENSOR_H_
@@ -19,17 +19,17 @@ namespace belay {
 // Row-major, of any dtype but kString. Move only; Clone copies.
 class Tensor {
  public:
-  // A vector of no f32.
+  // An empty vector of f32.
   Tensor() : Tensor(DType::kF32, Shape{0}) {}
 
-  // Memory for the elements, with unspecified values. Throws std::bad_alloc if
-  // there is not enough, as everything that makes a tensor does. Local.
-  // Requires a shape that CheckedNumElements accepts.
+  // Allocates the elements, with unspecified values. Throws std::bad_alloc if
+  // there is not enough memory, as does every function that makes a tensor.
+  // Local. Requires a shape that CheckedNumElements accepts.
   Tensor(DType dtype, const Shape& shape);
 
-  // A tensor of these values, one without axes of a single one: Of<float>({},
-  // {42}). Local. Throws std::invalid_argument if there are not as many as the
-  // shape has.
+  // Returns a tensor of these values. A single value may have no axes:
+  // Of<float>({}, {42}). Local. Throws std::invalid_argument if the number of
+  // values differs from that of the shape.
   template <typename T>
   static Tensor Of(const Shape& shape, std::span<const T> values) {
     Tensor tensor(DTypeOf<T>(), shape);
@@ -43,7 +43,7 @@ class Tensor {
     return Of(shape, std::span<const T>(values.begin(), values.size()));
   }
 
-  // A copy of bytes that lie row-major. Local.
+  // Returns a copy of row-major bytes. Local.
   static Tensor CopyOf(DType dtype, const Shape& shape, const void* data);
 
   // Local.
@@ -56,8 +56,8 @@ class Tensor {
   std::byte* data() { return data_.get(); }
   const std::byte* data() const { return data_.get(); }
 
-  // The elements. Local. Throws std::invalid_argument unless dtype() is that of
-  // a T.
+  // Returns the elements. Local. Throws std::invalid_argument unless dtype() is
+  // that of a T.
   template <typename T>
   std::span<T> values() {
     CheckDType(DTypeOf<T>());
@@ -72,7 +72,7 @@ class Tensor {
   }
 
  private:
-  // Throw std::invalid_argument where what comes next would reach past the end.
+  // Throw std::invalid_argument if the next access would be out of bounds.
   // Local.
   void CheckCount(size_t values) const;
   void CheckDType(DType wanted) const {

@@ -1,14 +1,14 @@
 // Arithmetic and comparisons of dense tensors, element by element, with NumPy's
 // broadcasting.
 //
-// As in TensorFlow both operands have the same dtype, and nothing is converted;
-// a number takes the dtype of the tensor beside it:
+// As in TensorFlow, both operands must have the same dtype, and nothing is
+// converted. A number takes the dtype of the tensor operand:
 //
 //   StatusOr<Tensor> sum = a + b;
 //   StatusOr<Tensor> half = a / 2;
 //   StatusOr<Tensor> is_small = a < 0.5;
 //
-// Integers wrap around where their type ends.
+// Integers wrap around on overflow.
 
 #ifndef BELAY_TENSOR_ARITHMETIC_H_
 #define BELAY_TENSOR_ARITHMETIC_H_
@@ -40,7 +40,7 @@ class Operand {
 
   // A borrowed tensor, or null for a number. Local.
   const Tensor* tensor() const { return tensor_; }
-  // Local. Requires that there is no tensor.
+  // Local. Requires that the operand is a number.
   const Number& number() const { return number_; }
 
  private:
@@ -64,20 +64,19 @@ class Operand {
 // All functions of two operands:
 // Errors: InvalidArgument - no operand is a tensor, the dtypes differ, the
 //   shapes do not broadcast, or a number does not fit the dtype: a fraction or
-//   a large number an integer, a truth value anything but bool; Unimplemented -
-//   not defined for the dtype, as nothing is for f8.
+//   a large number in an integer dtype, a truth value in any dtype but bool;
+//   Unimplemented - not defined for the dtype, as nothing is for f8.
 
 // For all dtypes but bool. Local.
 StatusOr<Tensor> Add(const Operand& a, const Operand& b);
 StatusOr<Tensor> Subtract(const Operand& a, const Operand& b);
 StatusOr<Tensor> Multiply(const Operand& a, const Operand& b);
 
-// The true quotient, for all dtypes but bool. Of integers of up to 16 bits it
-// is f32, of larger ones f64; a division by zero gives an infinity or NaN.
-// Local.
+// The true quotient, for all dtypes but bool. Integers of up to 16 bits give
+// f32, larger ones f64; a division by zero gives an infinity or NaN. Local.
 StatusOr<Tensor> Divide(const Operand& a, const Operand& b);
 
-// The quotient rounded down, and what it leaves, which has the sign of b. For
+// The quotient rounded down, and the remainder, which has the sign of b. For
 // integers and floating point. Local.
 // Errors: InvalidArgument - an integer division by zero.
 StatusOr<Tensor> FloorDivide(const Operand& a, const Operand& b);
@@ -87,7 +86,7 @@ StatusOr<Tensor> Modulo(const Operand& a, const Operand& b);
 // Errors: InvalidArgument - a negative power of an integer.
 StatusOr<Tensor> Power(const Operand& a, const Operand& b);
 
-// For bool, and bit by bit for integers. Local.
+// Logical for bool, bitwise for integers. Local.
 StatusOr<Tensor> And(const Operand& a, const Operand& b);
 StatusOr<Tensor> Or(const Operand& a, const Operand& b);
 StatusOr<Tensor> Xor(const Operand& a, const Operand& b);
@@ -102,7 +101,7 @@ StatusOr<Tensor> GreaterEqual(const Operand& a, const Operand& b);
 StatusOr<Tensor> Equal(const Operand& a, const Operand& b);
 StatusOr<Tensor> NotEqual(const Operand& a, const Operand& b);
 
-// The magnitude, which of a complex number is f32 or f64. Not for bool. Local.
+// The magnitude; that of a complex number is f32 or f64. Not for bool. Local.
 // Errors: Unimplemented - not defined for the dtype.
 StatusOr<Tensor> Abs(const Tensor& a);
 
@@ -110,14 +109,14 @@ StatusOr<Tensor> Abs(const Tensor& a);
 // Errors: those of Abs.
 StatusOr<Tensor> Negative(const Tensor& a);
 
-// Not, for bool; all bits turned, for integers. Local.
+// Logical not for bool, bitwise not for integers. Local.
 // Errors: those of Abs.
 StatusOr<Tensor> Invert(const Tensor& a);
 
 // The product of two matrices, for all dtypes but bool. f16 and bf16 are summed
 // as f32. Local.
-// Errors: InvalidArgument - the dtypes differ, an operand is no matrix, or the
-//   columns of a are not as many as the rows of b; Unimplemented - not defined
+// Errors: InvalidArgument - the dtypes differ, an operand is not a matrix, or a
+//   has another number of columns than b has rows; Unimplemented - not defined
 //   for the dtype.
 StatusOr<Tensor> MatMul(const Tensor& a, const Tensor& b);
 

@@ -1,4 +1,4 @@
-// Describing objects, so that they can be saved and restored by name.
+// Descriptions of objects, for saving and restoring them by name.
 //
 //   struct Dense {
 //     std::vector<float> kernel, bias;
@@ -10,16 +10,16 @@
 //     }
 //   };
 //
-// One function describes an object for saving and for restoring. Nothing has to
-// be inherited. Describing does no I/O and reads no values; what is described
-// is borrowed until the save or the restore returns.
+// One function describes an object for both save and restore; no base class is
+// needed. Describing does no I/O and reads no values. What is described is
+// borrowed until the save or the restore returns.
 //
-// An object is known by its address (an array by that and its shape): reached
-// by two paths it is one object, and objects may refer to each other in
-// circles. A piece that is given by a pointer and has no element has no address
-// of its own: what it is a piece of, the ranks that hold some of it say.
-// Mistakes (a null child, a name that is given twice) are collected and
-// returned by the save or the restore.
+// An object is identified by its address, an array by its address and shape. An
+// object that is reached by two paths is one object, and objects may refer to
+// each other in cycles. A piece that is given by a pointer and has no elements
+// on this rank has no address of its own; the ranks that hold elements
+// determine which array it belongs to. Mistakes such as a null child or a
+// duplicate name are collected and returned by the save or the restore.
 
 #ifndef BELAY_TRACKABLE_H_
 #define BELAY_TRACKABLE_H_
@@ -48,8 +48,8 @@ namespace belay {
 class GraphBuilder;
 class Tracker;
 
-// For objects that are held by pointers to a base class. All others only need
-// a member function Track.
+// For objects that are held by pointers to a base class. All other objects only
+// need a member function Track.
 class Trackable {
  public:
   virtual ~Trackable() = default;
@@ -70,17 +70,17 @@ template <typename T>
 concept HandledType = std::is_class_v<T>;
 
 // Any object that can be tracked, borrowed:
-//   - a value: what TrackedValue can be made of
-//   - an object with a member Track(Tracker&), a Trackable for instance
+//   - a value: anything that a TrackedValue can be constructed from
+//   - an object with a member Track(Tracker&), such as a Trackable
 //   - a function of a Tracker&, which describes an object without an address:
-//     each use of it is another object. It is called later: what it captures
-//     has to last as long as the objects do
-//   - a range of such, whose children are "0", "1", ..., or a map, whose
-//     children have the keys as names
-//   - a pointer to one of these: plain, unique, shared or optional. It is
-//     borrowed like an object, and followed each time the objects are asked for
-//     their descriptions: what it leads to may change. Only a plain pointer may
-//     be a temporary, which is copied
+//     each use is a separate object. It is called later, so its captures must
+//     live as long as the objects do
+//   - a range of these, whose children are named "0", "1", ..., or a map, whose
+//     keys name its children
+//   - a pointer to one of these: raw, unique, shared or optional. It is
+//     borrowed like an object and followed each time the objects are described,
+//     so its target may change. Only a raw pointer may be a temporary; it is
+//     copied
 //   - any other class: a value that needs a handler for its type
 // Other types do not compile.
 class ObjectRef {
@@ -90,17 +90,16 @@ class ObjectRef {
   template <NotObjectRef T>
   ObjectRef(T&& object);
 
-  // Becomes what its pointers lead to now, on this rank. The other functions
-  // are for what was followed. Local.
+  // Follows its pointers to their current target on this rank. The other
+  // functions require that this was called. Local.
   void Follow(int rank) {
     while (follow_ != nullptr) *this = follow_();
     if (value_ != nullptr) id_ = value_->id(rank);
   }
-  // Whether it refers to nothing. Local.
+  // Returns whether it refers to nothing. Local.
   bool is_null() const { return track_ == nullptr; }
   const ObjectId& id() const { return id_; }
-  // Whether it is a value of which nothing is here that tells it from others.
-  // Local.
+  // Returns whether it is a value that nothing on this rank identifies. Local.
   bool is_empty() const { return value_ != nullptr && id_.address == nullptr; }
   // Describes the object. Local.
   void Track(Tracker& tracker) const { track_(tracker); }
@@ -115,7 +114,7 @@ class ObjectRef {
     }
   }
 
-  // T is Tracker, which is not complete here.
+  // T is Tracker, which is incomplete here.
   template <typename R, typename T>
   static void TrackRange(R& range, T& tracker) {
     if constexpr (requires { typename R::mapped_type; }) {
@@ -128,31 +127,31 @@ class ObjectRef {
     }
   }
 
-  // Of a pointer, which has neither of the others.
+  // Set for a pointer, which has neither `value_` nor `track_`.
   std::function<ObjectRef()> follow_;
-  std::shared_ptr<const TrackedValue> value_;  // whose id depends on the rank
+  std::shared_ptr<const TrackedValue> value_;  // its id depends on the rank
   ObjectId id_;
   std::function<void(Tracker&)> track_;
 };
 
-// Takes the description of one object. Names may hold anything but nothing:
-// '/', '.' and any UTF-8 are fine. Values have names of their own, apart from
-// those of children.
+// Collects the description of one object. A name must not be empty; '/', '.'
+// and any UTF-8 are allowed. The names of values are separate from those of
+// children.
 class Tracker {
  public:
-  // A value of the object. Local.
+  // Adds a value of the object. Local.
   void Value(std::string_view name, const TrackedValue& value);
-  // An array of the object that is whole and equal on all ranks. Local.
+  // Adds an array that is whole and equal on all ranks. Local.
   void Value(std::string_view name, const Shape& shape, const Memory& memory) {
     Value(name, TrackedValue(shape, memory));
   }
-  // This rank's piece of an array that is laid out on a mesh. Local.
+  // Adds this rank's piece of an array that is laid out on a mesh. Local.
   void Value(std::string_view name, const Layout& layout,
              const Shape& global_shape, const Memory& memory) {
     Value(name, TrackedValue(layout, global_shape, memory));
   }
 
-  // A value of any other class, for the handler of its type. Local.
+  // Adds a value of any other class, for the handler of its type. Local.
   template <NotTrackedValue T>
   void Value(std::string_view name, T&& value) {
     using U = std::remove_reference_t<T>;
@@ -171,13 +170,13 @@ class Tracker {
     }
   }
 
-  // A value of which each rank has its own, as State::AddPerRank. Local.
+  // Adds a value that each rank has of its own, as State::AddPerRank. Local.
   template <PerRankValue T>
   void PerRank(std::string_view name, T& value,
                const PerRankOptions& options = {}) {
     RowsShard(name, PerRankOf(value, options));
   }
-  // The rows that this rank holds of an array, as State::AddRows. Local.
+  // Adds the rows of an array that this rank holds, as State::AddRows. Local.
   template <RowRange R>
   void Rows(std::string_view name, R& rows,
             const RowsOptions<std::remove_cv_t<std::ranges::range_value_t<R>>>&
@@ -185,30 +184,32 @@ class Tracker {
     RowsShard(name, RowsOf(rows, options));
   }
 
-  // Rows that have numbers over all ranks, as State::AddRowsById. Local.
+  // Adds rows that have global ids, as State::AddRowsById. Local.
   template <IdRange Ids, RowRange R>
   void RowsById(std::string_view name, const Ids& ids, R& rows,
                 const IdOptions& options = {}) {
     RowsShard(name, RowsByIdOf(ids, rows, options));
   }
-  // Does not compile: the ids have to last. Local.
+  // Does not compile: the ids must not be a temporary. Local.
   template <IdsThatLast Ids, RowRange R>
   void RowsById(std::string_view name, const Ids&& ids, R& rows,
                 const IdOptions& options = {}) = delete;
 
-  // State that only the program can read, such as that of a random generator,
-  // equal on all ranks. `get` is called by a save, `set` by a restore. Local.
+  // Adds state that only the program can read, such as that of a random
+  // generator, equal on all ranks. A save calls `get`, a restore calls `set`.
+  // Local.
   void Bytes(std::string_view name, std::function<StatusOr<std::string>()> get,
              std::function<Status(const std::string&)> set);
 
-  // An object that this one holds or refers to. Local.
+  // Adds an object that this one holds or refers to. Local.
   void Child(std::string_view name, ObjectRef object);
 
-  // What this object, an optimizer, keeps for a variable that is tracked as a
-  // child of some object: `slot` has no other path, and no children. Local.
+  // Adds what this object, an optimizer, keeps for a variable. The variable
+  // must be tracked as a child of some object. `slot` has no other path and no
+  // children. Local.
   void Slot(std::string_view name, ObjectRef variable, ObjectRef slot);
 
-  // The rank that describes. Local.
+  // Returns the rank that describes the object. Local.
   int rank() const;
 
  private:
@@ -221,10 +222,10 @@ class Tracker {
   GraphBuilder& builder_;
 };
 
-// The name of the value of a child that is a value itself.
+// Name of the value of a child that is itself a value.
 inline constexpr std::string_view kVariableValue = "VARIABLE_VALUE";
 
-// How ObjectRef sees a type; for ObjectRef alone.
+// How ObjectRef classifies types; for ObjectRef alone.
 namespace tracking {
 
 template <typename T>
@@ -244,8 +245,7 @@ concept IsPointer = std::is_pointer_v<T> || requires(T& pointer) {
 template <typename T>
 concept HoldsObjects = std::ranges::range<T> &&
     std::is_lvalue_reference_v<std::ranges::range_reference_t<T>>;
-// Of a forwarding reference T&&: a pointer that takes its object along when it
-// goes.
+// For a forwarding reference T&&: a temporary pointer that may own its object.
 template <typename T>
 concept IsTemporaryOwner =
     !std::is_lvalue_reference_v<T> && IsPointer<std::remove_const_t<T>> &&

@@ -1,4 +1,4 @@
-// One value in borrowed memory, and what it is known by.
+// One value in borrowed memory, and its identity.
 
 #ifndef BELAY_TRACKED_VALUE_H_
 #define BELAY_TRACKED_VALUE_H_
@@ -29,8 +29,8 @@ namespace belay {
 class ShardedVariable;
 class Tensor;
 
-// One value in borrowed memory. Values without a layout or a box are whole and
-// equal on all ranks: one of them is written.
+// One value in borrowed memory. A value without a layout or a box is whole and
+// equal on all ranks; one copy of it is written.
 class TrackedValue {
  public:
   template <typename T>
@@ -38,8 +38,8 @@ class TrackedValue {
       : TrackedValue(Shape{}, &scalar) {
     object_ = RefTo(scalar);
   }
-  // An array with one axis. A container that can change its length takes the
-  // stored one when it is restored; a std::span keeps its own.
+  // An array with one axis. On restore, a container that can change its length
+  // takes the stored length; a std::span keeps its own.
   template <ElementRange R>
   TrackedValue(R&& range)
       : TrackedValue(Shape{static_cast<int64_t>(std::ranges::size(range))},
@@ -54,7 +54,7 @@ class TrackedValue {
   TrackedValue(Tensor& tensor);
   // The components that this rank holds.
   TrackedValue(ShardedVariable& variable);
-  // The same, only to be saved.
+  // The same, for saving only.
   template <typename T>
   requires std::same_as<T, const std::string> || std::same_as<T, const Tensor>
   TrackedValue(T& value)
@@ -70,24 +70,23 @@ class TrackedValue {
   // The piece `box` of an array.
   TrackedValue(const Shape& global_shape, const Box& box, const Memory& memory);
 
-  // Adds another piece to an array that was made with a box. Local.
+  // Adds another piece to an array that was constructed with a box. Local.
   TrackedValue& AddPiece(const Box& box, const Memory& memory);
 
-  // What the value is known by on `rank`: nobody's, if it has no element there
-  // and is no object, such as a vector, either. Local.
+  // Returns the identity of the value on `rank`. It is null if the value has no
+  // element there and is not an object, such as a vector. Local.
   ObjectId id(int rank) const;
-  // The object that was given whole, for a handler of its type; its address is
+  // The object that was passed whole, for a handler of its type; its address is
   // null if there is none. Local.
   const ValueRef& object() const { return object_; }
   DType dtype() const { return dtype_; }
   const Shape& global_shape() const { return global_shape_; }
-  // The layout as text, "" without one. Local.
+  // Returns the layout as text; "" without one. Local.
   std::string LayoutText() const;
 
   // Adds the shards of this rank to `state`, under `key`. Local.
-  // Errors: InvalidArgument - the memory has another size than its box, or
-  // those of
-  //   state.status().
+  // Errors: InvalidArgument - the size of the memory differs from its box, or
+  //   those of state.status().
   Status List(std::string_view key, int rank, State& state) const;
 
  private:
@@ -96,18 +95,18 @@ class TrackedValue {
     Memory memory;
   };
 
-  // The part of the array that a piece is. Local.
+  // Returns the box of a piece in the array. Local.
   StatusOr<Box> BoxOf(const Piece& piece, int rank) const;
 
-  ObjectId id_;  // of a text or a variable
+  ObjectId id_;  // of a string or a variable
   ValueRef object_;
   DType dtype_ = DType::kString;
   Shape global_shape_;
   std::optional<Layout> layout_;
-  std::vector<Piece> pieces_;  // unless text or variable; their box is
-                               // disregarded in an array that is whole
+  std::vector<Piece> pieces_;  // none for a string or a variable; boxes
+                               // are ignored if the array is whole
   bool whole_ = false;
-  bool takes_length_ = false;  // that is stored
+  bool takes_length_ = false;  // on restore
   bool is_const_ = false;
   std::string* text_ = nullptr;
   ShardedVariable* variable_ = nullptr;

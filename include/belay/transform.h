@@ -8,8 +8,7 @@
 //       {"query", {.transform = Transform::Split("qkv", 0, 3, 0)}},
 //       {"head", {.transform = Transform::Transpose("lm_head")}}};
 //
-// A rank reads only those parts of stored arrays from which the box that it
-// wants follows.
+// A rank reads only the parts of stored arrays that its box depends on.
 
 #ifndef BELAY_TRANSFORM_H_
 #define BELAY_TRANSFORM_H_
@@ -29,7 +28,7 @@
 
 namespace belay {
 
-// The element type and the shape of a whole array.
+// The dtype and the shape of a whole array.
 struct ArrayForm {
   DType dtype = DType::kU8;
   Shape shape;
@@ -37,10 +36,11 @@ struct ArrayForm {
   friend bool operator==(const ArrayForm&, const ArrayForm&) = default;
 };
 
-// A function of arrays that a program defines. It must be pure: the boxes that
-// ranks want, and how they are cut, must not change any element. Its functions
-// may be called on some ranks only, and from several threads; what they return
-// or throw is the error of the restore, on all ranks.
+// A function of arrays that a program defines. It must be pure: no element may
+// depend on which boxes ranks request or how they are cut. Its functions may be
+// called on some ranks only, and from several threads. An error that they
+// return, or an exception that they throw, becomes the error of the restore, on
+// all ranks.
 class TransformFunction {
  public:
   virtual ~TransformFunction() = default;
@@ -48,19 +48,19 @@ class TransformFunction {
   // Returns a name and the parameters; must be equal on all ranks. Local.
   virtual std::string description() const = 0;
 
-  // Returns the form of the result. Local.
+  // Returns the dtype and the shape of the result. Local.
   virtual StatusOr<ArrayForm> Result(
       const std::vector<ArrayForm>& inputs) const = 0;
 
-  // Returns one box of each input, from which the box `wanted` of the result is
-  // computed. An empty box is not read. A function that needs two boxes of one
-  // array takes the array as two inputs. Local.
+  // Returns the box of each input that is needed to compute the box `wanted` of
+  // the result. An empty box is not read. A function that needs two boxes of
+  // one array takes the array as two inputs. Local.
   virtual StatusOr<std::vector<Box>> Needs(const std::vector<ArrayForm>& inputs,
                                            const Box& wanted) const = 0;
 
-  // Computes the box `wanted` of the result, which has the shape of the box and
-  // the dtype that Result has said. inputs[i] holds the elements of boxes[i],
-  // as Needs has returned them, with the stored dtype. Local.
+  // Computes the box `wanted`; `result` has the shape of the box and the dtype
+  // that Result returned. inputs[i] holds the elements of boxes[i], as returned
+  // by Needs, with the stored dtype. Local.
   virtual Status Compute(const std::vector<Tensor>& inputs,
                          const std::vector<Box>& boxes, const Box& wanted,
                          Tensor& result) const = 0;
@@ -68,30 +68,29 @@ class TransformFunction {
 
 struct TransformNode;
 
-// An expression of stored arrays. A value; a copy shares what it consists of.
-// Axes may be negative: then they count from the last one. A mistake, such as
-// an axis that an array does not have, is the error of the restore.
+// An expression of stored arrays. Value type; a copy shares its contents.
+// Negative axes count from the last one. A mistake, such as an axis that an
+// array does not have, becomes the error of the restore.
 class Transform {
  public:
-  // Nothing: the stored array is taken as it is.
+  // Empty: the stored array is taken as it is.
   Transform() = default;
-  // The stored array with this key. In RestoreArgs, \1 is what the first group
-  // of `keys` matches.
+  // The stored array with this key. In RestoreArgs, \1 is the match of the
+  // first group of `keys`.
   Transform(std::string_view stored_key);
   Transform(const std::string& stored_key)
       : Transform(std::string_view(stored_key)) {}
   Transform(const char* stored_key) : Transform(std::string_view(stored_key)) {}
 
-  // Arrays of one shape along a new axis, which is the axis number `axis` of
-  // the result. Local.
+  // Stacks arrays of one shape along a new axis, axis `axis` of the result.
+  // Local.
   static Transform Stack(std::vector<Transform> parts, int axis = 0);
 
-  // Arrays one behind the other along an axis; their other lengths are equal.
+  // Concatenates arrays along an axis; their other lengths must be equal.
   // Local.
   static Transform Concat(std::vector<Transform> parts, int axis = 0);
 
-  // The part number `part`, from 0, of `num_parts` equal ones along an axis.
-  // Local.
+  // Part `part`, from 0, of `num_parts` equal parts along an axis. Local.
   static Transform Split(Transform x, int axis, int64_t num_parts,
                          int64_t part);
 
@@ -107,15 +106,15 @@ class Transform {
   // ellipsis, new axes; no masks. Local.
   static Transform Slice(Transform x, Index index);
 
-  // A function of the program. Local.
+  // Applies a function of the program. Local.
   static Transform Apply(std::shared_ptr<const TransformFunction> function,
                          std::vector<Transform> inputs);
 
-  // Whether it is nothing. Local.
+  // Returns whether it is empty. Local.
   bool empty() const { return node_ == nullptr; }
 
-  // Returns it as text, such as `transpose("a"; 1, 0)`; "" for nothing. Equal
-  // texts are equal functions. Local.
+  // Returns it as text, such as `transpose("a"; 1, 0)`; "" if it is empty.
+  // Equal texts are equal functions. Local.
   std::string ToString() const;
 
   // Returns the keys of the stored arrays, each once, ascending. Local.

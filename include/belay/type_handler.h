@@ -1,4 +1,4 @@
-// How values of a C++ type of the program's own are stored.
+// Handlers: how values of the program's own C++ types are stored.
 //
 //   class MaskHandler : public belay::Handler<Mask> {
 //    public:
@@ -19,8 +19,8 @@
 //   };
 //   RegisterTypeHandler<Mask>(std::make_shared<MaskHandler>());
 //
-// A handler says which arrays a value consists of; belay stores them. It never
-// calls MPI or HDF5, and ranks may list different pieces.
+// A handler lists the arrays that a value consists of; belay stores them. A
+// handler never calls MPI or HDF5, and ranks may list different pieces.
 
 #ifndef BELAY_TYPE_HANDLER_H_
 #define BELAY_TYPE_HANDLER_H_
@@ -42,9 +42,9 @@ namespace belay {
 
 class State;
 
-// An array that a value is stored in.
+// One of the arrays that store a value.
 struct ValuePart {
-  std::string name;  // behind the key of the value; "": under the key itself
+  std::string name;  // relative to the value's key; "": the key itself
   DType dtype = DType::kU8;
   Shape shape;  // of the whole array
   int64_t bytes = 0;
@@ -52,23 +52,24 @@ struct ValuePart {
   friend bool operator==(const ValuePart&, const ValuePart&) = default;
 };
 
-// The typestr of a stored array that needs no handler, and of arrays below a
-// key of which the checkpoint says nothing more.
+// The typestrs of stored arrays that need no handler. "group" is that of arrays
+// below a key about which the checkpoint records nothing more.
 inline constexpr std::string_view kScalarTypestr = "scalar";
 inline constexpr std::string_view kArrayTypestr = "array";
 inline constexpr std::string_view kStringTypestr = "string";
 inline constexpr std::string_view kGroupTypestr = "group";
-// Those of nothing, of a map and of a list, which may be empty.
+// The typestrs of no value, of a map and of a list; the latter two may be
+// empty.
 inline constexpr std::string_view kNoneTypestr = "None";
 inline constexpr std::string_view kDictTypestr = "Dict";
 inline constexpr std::string_view kListTypestr = "List";
 
-// What a checkpoint says of a value, without its bytes.
+// What a checkpoint records about a value, without its bytes.
 struct StoredValue {
   std::string key;
-  std::string typestr;  // of the handler that has stored it, or one of these
+  std::string typestr;  // of the handler that stored it, or one of the above
   std::vector<ValuePart> parts;  // ascending by name
-  // Those inside this one that have a handler of their own, with whole keys.
+  // Nested values that have a handler of their own, with their full keys.
   std::vector<StoredValue> values;
 
   // Returns the part of that name, or null. Local.
@@ -77,64 +78,65 @@ struct StoredValue {
   friend bool operator==(const StoredValue&, const StoredValue&) = default;
 };
 
-// A value of the program, borrowed, and its C++ type. What is const can be
-// saved, for which handlers only read, and not restored.
+// A borrowed value of the program and its C++ type. A const value can be saved,
+// which only reads it, but not restored.
 struct ValueRef {
   void* address = nullptr;
   std::type_index type = typeid(void);
   bool is_const = false;
 
-  // Returns the value, or null if it is no T. Local.
+  // Returns the value, or null if its type is not T. Local.
   template <typename T>
   T* As() const {
     return type == typeid(T) ? static_cast<T*>(address) : nullptr;
   }
 };
 
-// Refers to an object. Local.
+// Returns a reference to an object. Local.
 template <typename T>
 ValueRef RefTo(T& object) {
   return {const_cast<void*>(static_cast<const void*>(std::addressof(object))),
           typeid(T), std::is_const_v<T>};
 }
 
-// The functions may be called from several threads at once, for other values.
-// What they return or throw is the error of the save or the restore, on all
-// ranks. Local.
+// Its functions may be called from several threads at once, for different
+// values. An error that they return, or an exception that they throw, becomes
+// the error of the save or the restore, on all ranks. Local.
 class TypeHandler {
  public:
   virtual ~TypeHandler() = default;
 
-  // Returns the name that is stored beside each value; it stays the same for
-  // ever, and is unique in a registry.
+  // Returns the name that is stored with each value. It must never change and
+  // must be unique in a registry.
   virtual std::string typestr() const = 0;
 
-  // Adds what the value consists of, under keys that are relative to its own:
-  // "" is the value itself. Other values may be parts as well. What is added is
-  // borrowed until the save has returned; State::Own holds on to the rest.
+  // Adds the parts of the value to `parts`, under keys relative to its own key;
+  // "" is the value itself. Parts may be other values as well. Everything added
+  // is borrowed until the save returns; State::Own keeps objects alive that the
+  // handler makes.
   virtual Status ListValueForSave(const ValueRef& value,
                                   State& parts) const = 0;
 
-  // Adds what is wanted of the parts that are stored, perhaps after making room
-  // in the value, which may be another size, or cut otherwise, than before.
+  // Adds the stored parts that the restore must read. It may first make room in
+  // the value, whose size or partition may differ from that of the save.
   virtual Status ListValueForRestore(const ValueRef& value,
                                      const StoredValue& stored,
                                      State& parts) const = 0;
 
-  // Called when all that was listed is there. What it adds to `more` is read
-  // next, then it is called again; `round` counts the calls, from 0. What the
-  // value has kept is found by more.Owned.
+  // Called when everything that was listed has been read. What it adds to
+  // `more` is read next, and then it is called again; `round` counts the calls,
+  // from 0. more.Owned finds the objects that were kept for the value.
   virtual Status ValueReceived(const ValueRef& value, const StoredValue& stored,
                                int round, State& more) const;
 
-  // Whether this handler can restore a value that is stored like that: those
-  // with its own typestr, and arrays that had no handler.
+  // Returns whether this handler can restore a value that is stored like this:
+  // by default, one with its own typestr, or arrays that had no handler.
   virtual bool Accepts(const StoredValue& stored) const;
 
-  // Rank 0 only. Called once for each save that has stored a value with this
-  // handler, when all bytes are in `directory`, before it gets its last name.
-  // It may look at the files there, but must leave them as they are: what it
-  // adds is no part of the checkpoint, and nothing keeps or checks it.
+  // Rank 0 only. Called once for each save that stored a value with this
+  // handler, when all bytes are in `directory` and before it gets its final
+  // name. It may read the files there but must not change them. Files that it
+  // adds are not part of the checkpoint: nothing keeps or checks them.
   virtual Status Finalize(const std::string& directory) const;
 
   // Returns the bytes of all parts that this rank lists for a save.
@@ -145,7 +147,7 @@ class TypeHandler {
 template <typename T>
 class Handler : public TypeHandler {
  public:
-  // ListValueForSave, ListValueForRestore and ValueReceived of a T.
+  // ListValueForSave, ListValueForRestore and ValueReceived, for a T.
   virtual Status ListForSave(T& value, State& parts) const = 0;
   virtual Status ListForRestore(T& value, const StoredValue& stored,
                                 State& parts) const = 0;
@@ -180,8 +182,8 @@ class Handler : public TypeHandler {
 
 using TypeHandlerPtr = std::shared_ptr<const TypeHandler>;
 
-// The handler that belay itself has for a class template, such as
-// std::optional; it is used where the registry has none. Local.
+// belay's own handler for a class template such as std::optional, used if the
+// registry has none. Local.
 template <typename T>
 struct StandardHandler {
   static TypeHandlerPtr Get() { return nullptr; }

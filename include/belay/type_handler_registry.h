@@ -1,11 +1,11 @@
-// Which handler stores values of which C++ type.
+// Registry of type handlers: which handler stores which C++ type.
 //
 //   Status status = RegisterTypeHandler<Mask>(std::make_shared<MaskHandler>());
 //
-// There is one registry for the whole program. A save or a restore can have
-// another one (SaveOptions::handlers): then only its entries count.
+// There is one global registry. A save or a restore may use another one
+// (SaveOptions::handlers); then only its entries count.
 //
-// Numbers, enums, texts, contiguous ranges of numbers, tensors and sharded
+// Numbers, enums, strings, contiguous ranges of numbers, tensors and sharded
 // variables need no handler. An entry for such a type takes precedence.
 
 #ifndef BELAY_TYPE_HANDLER_REGISTRY_H_
@@ -30,15 +30,15 @@ namespace belay {
 struct HandlerTable;
 
 struct HandlerOptions {
-  // The types that the entry is for; empty: its own only. A handler for several
-  // types is a TypeHandler, which asks each value for its type.
+  // The types that the entry is for; empty: only its own. A handler for several
+  // types is a TypeHandler, which checks the type of each value.
   std::function<bool(std::type_index)> accepts = {};
-  // Take the place of an entry of this type instead of refusing. Without
-  // `accepts`, the types of that entry stay as they were.
+  // Replace an existing entry of this type instead of refusing. Without
+  // `accepts`, the types of that entry stay the same.
   bool override_existing = false;
 };
 
-// What a registry is made of.
+// One entry of a registry.
 struct HandlerEntry {
   std::type_index type;
   TypeHandlerPtr handler;
@@ -53,9 +53,9 @@ HandlerEntry EntryFor(TypeHandlerPtr handler, HandlerOptions options = {}) {
   return {typeid(T), std::move(handler), std::move(options)};
 }
 
-// Entries in the order in which they came; the first that is for a type counts.
-// May be used by many threads at once: a save keeps to what was there when it
-// began. Move only.
+// Entries in the order in which they were added; the first one for a type is
+// used. May be used by many threads at once: a save uses the entries that
+// existed when it began. Move only.
 class TypeHandlerRegistry {
  public:
   TypeHandlerRegistry();
@@ -63,13 +63,13 @@ class TypeHandlerRegistry {
   TypeHandlerRegistry(TypeHandlerRegistry&&) noexcept;
   TypeHandlerRegistry& operator=(TypeHandlerRegistry&&) noexcept;
 
-  // Adds an entry behind the others. Overriding puts it in the place of the
-  // entry of the same type, or before the one that was for its type as well,
-  // which stays for its other types. The handler that is replaced is no longer
+  // Appends an entry. Overriding replaces the entry of the same type. If the
+  // type is one of several of another entry, the new entry goes before that
+  // one, which stays for its other types. The replaced handler is no longer
   // found by its typestr. Local. One handler may have several entries.
-  // Errors: AlreadyExists - an entry is for this type, and is not to be
-  //   overridden, or another handler has this typestr; InvalidArgument - the
-  //   handler is null, or its typestr is empty or has a NUL byte.
+  // Errors: AlreadyExists - an entry is for this type and is not overridden, or
+  //   another handler has this typestr; InvalidArgument - the handler is null,
+  //   or its typestr is empty or has a NUL byte.
   Status Add(HandlerEntry entry);
   // The same. Local.
   template <typename T>
@@ -87,7 +87,7 @@ class TypeHandlerRegistry {
   }
 
   // Returns the handler with that typestr. Local.
-  // Errors: NotFound - there is none; names those that there are.
+  // Errors: NotFound - there is none; names the existing ones.
   StatusOr<TypeHandlerPtr> GetByTypestr(std::string_view typestr) const;
 
   // Returns whether Get finds a handler. Local.
@@ -106,7 +106,7 @@ class TypeHandlerRegistry {
       const TypeHandlerRegistry* registry);
 
   struct Impl;
-  // The entries as they are now.
+  // The current entries.
   std::shared_ptr<const HandlerTable> table() const;
 
   std::unique_ptr<Impl> impl_;
@@ -117,10 +117,10 @@ class TypeHandlerRegistry {
 StatusOr<TypeHandlerRegistry> CreateTypeHandlerRegistry(
     std::initializer_list<HandlerEntry> entries);
 
-// Returns the registry of the program. Local.
+// Returns the global registry. Local.
 TypeHandlerRegistry& GlobalTypeHandlerRegistry();
 
-// As Add, Get and Has of the registry of the program. Local.
+// As Add, Get and Has of the global registry. Local.
 template <typename T>
 Status RegisterTypeHandler(TypeHandlerPtr handler,
                            HandlerOptions options = {}) {

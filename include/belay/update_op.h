@@ -10,9 +10,8 @@
 
 namespace belay {
 
-// Element x becomes the following of x and its delta d. Integers wrap around;
-// their quotient is cut towards zero. Of a NaN and a number, min and max are
-// NaN.
+// The new value of an element x with its delta d. Integers wrap around; their
+// quotient is rounded toward zero. min and max of a NaN and a number are NaN.
 enum class UpdateOp : uint8_t {
   kUpdate,  // d
   kAdd,     // x + d
@@ -27,9 +26,9 @@ enum class UpdateOp : uint8_t {
 // "max". Local.
 std::string_view UpdateOpName(UpdateOp op);
 
-// Returns whether the op can be applied to elements of that dtype: kUpdate to
-// all but strings, arithmetic to all but bool, f8 and strings, and kMin and
-// kMax not to complex numbers either. Local.
+// Returns whether the op is defined for a dtype: kUpdate for all but strings;
+// arithmetic for all but bool, f8 and strings; kMin and kMax also not for
+// complex numbers. Local.
 bool IsUpdateDefined(UpdateOp op, DType dtype);
 
 }  // namespace belay

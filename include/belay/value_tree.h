@@ -5,9 +5,8 @@
 //   ... Restore(...)
 //   const belay::ValueTree* rate = config.Find("optimizer/rate");
 //
-// RestoreTree (restore_values.h) makes one of a whole step, and ReadTree
-// (checkpoint_reader.h) without MPI.
-// (Orbax's restore without an item.)
+// RestoreTree (restore_values.h) makes one of a whole step; ReadTree
+// (checkpoint_reader.h) does so without MPI. (Orbax's restore without an item.)
 
 #ifndef BELAY_VALUE_TREE_H_
 #define BELAY_VALUE_TREE_H_
@@ -22,30 +21,30 @@
 
 namespace belay {
 
-// A value, and the values inside it. A State and a Tracker take one as they
-// take a std::map: a restore makes it what is stored, a save stores it under
-// the same typestr, on all ranks alike. Move only.
+// A value and the values inside it. A State and a Tracker take one like a
+// std::map: a restore fills it with what is stored; a save stores it under the
+// same typestr, equal on all ranks. Move only.
 struct ValueTree {
-  // Of an entry of a map its key, of an item of a list its number, else the
-  // part of the key; "" of the root.
+  // The key of a map entry, the number of a list item, else the part of the
+  // key; "" for the root.
   std::string name;
   // As in StoredValue: "scalar", "array", "string", "None", "Dict", "List",
-  // "group" (what has no value of its own), or that of the handler that has
-  // stored it, whose parts are the items then.
+  // "group" (no value of its own), or that of the handler that stored it; the
+  // items are then its parts.
   std::string typestr = std::string(kGroupTypestr);
-  // The elements of a scalar or an array, and of a handler's only part.
+  // The elements of a scalar or an array, or of a handler's only part.
   std::optional<Tensor> tensor = std::nullopt;
-  // A string.
+  // The value of a string.
   std::optional<std::string> text = std::nullopt;
-  // In the order of their names, those of a list in the order of their numbers.
+  // Ordered by name; the items of a list by number.
   std::vector<ValueTree> items = {};
 
   bool is_none() const { return typestr == kNoneTypestr; }
   bool is_dict() const { return typestr == kDictTypestr; }
   bool is_list() const { return typestr == kListTypestr; }
 
-  // Returns the value at a path of names with "/" between them, or null; "" is
-  // this one. Local.
+  // Returns the value at a path of names separated by "/", or null; "" is this
+  // value. Local.
   const ValueTree* Find(std::string_view path) const;
   ValueTree* Find(std::string_view path);
 
@@ -54,7 +53,7 @@ struct ValueTree {
   std::string ToString() const;
 };
 
-// What State::Add and Tracker::Value do with one. Local.
+// What State::Add and Tracker::Value do with a ValueTree. Local.
 template <>
 struct StandardHandler<ValueTree> {
   static TypeHandlerPtr Get();
