@@ -56,10 +56,10 @@ using VariableLookup = std::function<const char*(const char* name)>;
 
 // Reads the environment variables of this process. Local. Invalid variables of
 // Slurm are not errors: `notes` names them and their values, and what they
-// would have said is left out. Without Slurm, BELAY_JOB_END_TIME says when the
-// job ends, in seconds since 1970. A time that has passed is left over from an
-// earlier job, and is noted.
-// Errors: InvalidArgument - BELAY_JOB_END_TIME is not a number.
+// would have said is left out. BELAY_JOB_END_TIME says when the job ends,
+// in seconds since 1970, and overrides Slurm. A time that has passed is left
+// over from an earlier job, and is noted. Errors: InvalidArgument -
+// BELAY_JOB_END_TIME is no finite number of at least 0.
 StatusOr<JobEnvironment> ReadJobEnvironment();
 
 // The same for other variables, at the time `now` in seconds since 1970. Local.

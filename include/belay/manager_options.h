@@ -65,7 +65,8 @@ struct ManagerOptions {
 
   // --- When to stop (ShouldStop) ---
   // Signals that ask the job to stop, on any rank, such as SIGUSR1 and SIGTERM.
-  // While the manager exists they do nothing else.
+  // While the manager exists, the program's earlier handler runs as well, and
+  // the default action does not; a third SIGINT ends the process.
   std::vector<int> stop_signals = {};
   // Stop before the time limit of the job: BELAY_JOB_END_TIME, in seconds since
   // 1970, or what squeue reports for a Slurm job. Rank 0 queries squeue every

@@ -52,7 +52,8 @@ class PlanCache {
 };
 
 // Writes `state` as the step <dir>/step_<step>. Collective.
-// `dir`, `step` and `options` (except `cache`) must be equal on all ranks, and
+// `dir`, `step` and `options` (except `cache` and `deadline_seconds`) must be
+// equal on all ranks, and
 // so must the dtype and shape of each key.
 // Creates `dir` if its parent exists. On any error nothing is committed,
 // earlier steps are untouched, and the call may be repeated.

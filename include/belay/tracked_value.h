@@ -85,8 +85,8 @@ class TrackedValue {
   std::string LayoutText() const;
 
   // Adds the shards of this rank to `state`, under `key`. Local.
-  // Errors: InvalidArgument - the size of the memory differs from its box, or
-  //   those of state.status().
+  // Errors: InvalidArgument - the size of the memory differs from its box;
+  //   OutOfRange - the box exceeds its shape; those of state.status().
   Status List(std::string_view key, int rank, State& state) const;
 
  private:

@@ -68,8 +68,9 @@ class TypeHandlerRegistry {
   // one, which stays for its other types. The replaced handler is no longer
   // found by its typestr. Local. One handler may have several entries.
   // Errors: AlreadyExists - an entry is for this type and is not overridden, or
-  //   another handler has this typestr; InvalidArgument - the handler is null,
-  //   or its typestr is empty or has a NUL byte.
+  //   another handler, or belay itself, has this typestr; InvalidArgument - the
+  //   handler is null, its typestr is empty or has a NUL byte, or `accepts`
+  //   refuses the type of the entry or throws.
   Status Add(HandlerEntry entry);
   // The same. Local.
   template <typename T>
