@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "belay/box.h"
-#include "belay/dtype.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
 #include "belay/state.h"
 #include "belay/status.h"
 #include "race.h"

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "bytes/checksum.h"
 #include "geometry/runs.h"
 

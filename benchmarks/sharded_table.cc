@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "arrays.h"
-#include "belay/sharded_variable_ops.h"
+#include "belay/variable/sharded_variable_ops.h"
 
 namespace belay::bench {
 namespace {

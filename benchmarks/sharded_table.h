@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
+#include "belay/arrays/tensor.h"
 #include "belay/sharded_variable.h"
 #include "belay/status.h"
-#include "belay/tensor.h"
 #include "race.h"
 
 namespace belay::bench {

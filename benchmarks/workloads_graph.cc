@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "belay/trackable.h"
+#include "belay/objects/trackable.h"
 #include "contenders.h"
 #include "graph/live_graph.h"
 #include "graph/merge.h"

@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "arrays.h"
+#include "belay/arrays/layout.h"
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_manager.h"
-#include "belay/layout.h"
 #include "workloads.h"
 
 namespace belay::bench {

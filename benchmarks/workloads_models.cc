@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "belay/layout.h"
+#include "belay/arrays/layout.h"
 #include "bytes/wire.h"
 #include "plan/coverage.h"
 #include "plan/restore/local_reads.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "belay/sharding_policy.h"
+#include "belay/values/sharding_policy.h"
 #include "workloads.h"
 
 namespace belay::bench {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "belay/sharded_variable_ops.h"
-#include "belay/sparse_ops.h"
+#include "belay/variable/sharded_variable_ops.h"
+#include "belay/variable/sparse_ops.h"
 #include "sharded_by_hand.h"
 #include "sharded_table.h"
 #include "workloads.h"

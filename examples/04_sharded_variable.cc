@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "belay/save_restore.h"
-#include "belay/sharded_variable_ops.h"
-#include "belay/sparse_ops.h"
+#include "belay/variable/sharded_variable_ops.h"
+#include "belay/variable/sparse_ops.h"
 
 namespace {
 

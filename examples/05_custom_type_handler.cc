@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "belay/handlers/type_handler_registry.h"
 #include "belay/save_restore.h"
-#include "belay/type_handler_registry.h"
 
 namespace {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "belay/arrays/mesh.h"
 #include "belay/checkpoint.h"
-#include "belay/mesh.h"
 
 namespace {
 

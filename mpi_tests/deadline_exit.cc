@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "belay/comm.h"
-#include "belay/sharded_variable_ops.h"
+#include "belay/variable/sharded_variable_ops.h"
 #include "mpi/collective.h"
 #include "mpi/deadline.h"
 #include "mpi/word_in_flight.h"

@@ -7,11 +7,11 @@
 #include <functional>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "belay/checkpoint.h"
 #include "belay/comm.h"
+#include "belay/objects/trackable.h"
 #include "belay/state.h"
-#include "belay/trackable.h"
 #include "mpi_test.h"
 #include "small_state.h"
 

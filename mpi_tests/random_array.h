@@ -11,11 +11,11 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "belay/arrays/dtype.h"
+#include "belay/arrays/tensor.h"
 #include "belay/checkpoint_reader.h"
-#include "belay/dtype.h"
 #include "belay/state.h"
 #include "belay/status.h"
-#include "belay/tensor.h"
 #include "random_piece.h"
 #include "random_restore.h"
 #include "random_wants.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "belay/state.h"
 #include "random_array.h"
 #include "random_piece.h"

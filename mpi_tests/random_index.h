@@ -8,7 +8,7 @@
 #include <optional>
 #include <random>
 
-#include "belay/indexing.h"
+#include "belay/arrays/indexing.h"
 
 namespace belay::testing {
 

@@ -10,8 +10,8 @@
 #include <random>
 #include <vector>
 
-#include "belay/box.h"
-#include "belay/memory.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/memory.h"
 #include "each_index.h"
 
 namespace belay::testing {

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
-#include "belay/dtype.h"
+#include "belay/arrays/dtype.h"
 #include "belay/rows.h"
 #include "belay/state.h"
 #include "random_piece.h"

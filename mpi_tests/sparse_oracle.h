@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "belay/arrays/tensor.h"
 #include "belay/comm.h"
 #include "belay/sharded_variable.h"
-#include "belay/tensor.h"
-#include "belay/update_op.h"
+#include "belay/variable/update_op.h"
 #include "mpi_test.h"
 
 namespace belay::testing {

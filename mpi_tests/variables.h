@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "belay/sharded_variable_ops.h"
+#include "belay/variable/sharded_variable_ops.h"
 #include "values.h"
 
 namespace belay::testing {

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "belay/tensor.h"
+#include "belay/arrays/tensor.h"
 
 namespace belay {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "array_text.h"
-#include "belay/indexing.h"
+#include "belay/arrays/indexing.h"
 
 namespace belay::tools {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 
 namespace belay {
 

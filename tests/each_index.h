@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 
 namespace belay::testing {
 

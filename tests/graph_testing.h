@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "belay/trackable.h"
+#include "belay/objects/trackable.h"
 #include "graph/live_graph.h"
 #include "graph/match/graph_match.h"
 #include "graph/match/load_report.h"

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "belay/handlers/type_handler.h"
+#include "belay/handlers/type_handler_registry.h"
 #include "belay/state.h"
-#include "belay/type_handler.h"
-#include "belay/type_handler_registry.h"
 
 namespace belay::testing {
 

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "belay/indexing.h"
+#include "belay/arrays/indexing.h"
 
 namespace belay {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "belay/indexing.h"
+#include "belay/arrays/indexing.h"
 #include "index_oracle.h"
 
 namespace belay {

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "belay/layout.h"
+#include "belay/arrays/layout.h"
 #include "geometry/runs.h"
 #include "plan/listed_ranks.h"
 #include "plan/plan.h"

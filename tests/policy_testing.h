@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "belay/sharding_policy.h"
+#include "belay/values/sharding_policy.h"
 #include "model_testing.h"
 
 namespace belay {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "belay/trackable.h"
+#include "belay/objects/trackable.h"
 
 namespace belay {
 

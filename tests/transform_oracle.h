@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "belay/box.h"
-#include "belay/transform.h"
+#include "belay/arrays/box.h"
+#include "belay/values/transform.h"
 #include "geometry/runs.h"
 #include "transform/plan.h"
 

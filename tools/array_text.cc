@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "belay/indexing.h"
+#include "belay/arrays/indexing.h"
 #include "number_text.h"
 
 namespace belay::tools {

@@ -7,10 +7,10 @@
 #include <functional>
 #include <string>
 
-#include "belay/box.h"
-#include "belay/dtype.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+#include "belay/arrays/tensor.h"
 #include "belay/status.h"
-#include "belay/tensor.h"
 
 namespace belay::tools {
 

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "belay/copy_checkpoint.h"
+#include "belay/reader/copy_checkpoint.h"
 #include "commands.h"
 #include "json_output.h"
 #include "mpi_session.h"

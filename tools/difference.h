@@ -7,8 +7,8 @@
 #include <functional>
 #include <optional>
 
+#include "belay/arrays/tensor.h"
 #include "belay/checkpoint_reader.h"
-#include "belay/tensor.h"
 
 namespace belay::tools {
 

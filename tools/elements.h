@@ -9,8 +9,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "belay/dtype.h"
-#include "belay/tensor.h"
+#include "belay/arrays/dtype.h"
+#include "belay/arrays/tensor.h"
 
 namespace belay::tools {
 

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "belay/arrays/tensor.h"
 #include "belay/status.h"
-#include "belay/tensor.h"
 
 namespace belay::tools {
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
-#include "belay/metadata.h"
+#include "belay/manager/metadata.h"
 #include "commands.h"
 #include "json_output.h"
 #include "number_text.h"
@@ -39,8 +39,8 @@ void PrintTable(const CheckpointInfo& info) {
   for (const ArrayInfo& array : info.arrays) {
     Print("%s  %-7s %s %10s  %s\n", Padded(PrintableName(array.key), key_width),
           array.fields.empty() ? DTypeName(array.dtype) : "struct",
-          Padded(ShapeText(array.shape), shape_width),
-          BytesText(array.bytes), array.cut);
+          Padded(ShapeText(array.shape), shape_width), BytesText(array.bytes),
+          array.cut);
   }
 }
 

@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "base/amount_text.h"
 #include "base/printable.h"
-#include "belay/tensor.h"
+#include "belay/arrays/tensor.h"
 
 namespace belay::tools {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "belay/trackable.h"
+#include "belay/objects/trackable.h"
 
 namespace belay::tools {
 namespace {

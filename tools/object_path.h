@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/object_info.h"
+#include "belay/objects/object_info.h"
 
 namespace belay::tools {
 

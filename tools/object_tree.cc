@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "belay/trackable.h"
+#include "belay/objects/trackable.h"
 #include "number_text.h"
 
 namespace belay::tools {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "belay/checkpoint_reader.h"
-#include "belay/object_info.h"
+#include "belay/objects/object_info.h"
 
 namespace belay::tools {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "belay/restore_preview.h"
+#include "belay/values/restore_preview.h"
 #include "commands.h"
 #include "json_output.h"
 #include "number_text.h"

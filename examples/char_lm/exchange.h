@@ -14,7 +14,7 @@
 #include <functional>
 #include <vector>
 
-#include "belay/layout.h"
+#include "belay/arrays/layout.h"
 
 namespace char_lm {
 

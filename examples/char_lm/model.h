@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "belay/layout.h"
-#include "belay/trackable.h"
+#include "belay/arrays/layout.h"
+#include "belay/objects/trackable.h"
 #include "exchange.h"
 #include "text.h"
 

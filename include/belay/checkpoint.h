@@ -23,11 +23,11 @@
 #include <vector>
 
 #include "belay/comm.h"
-#include "belay/load_status.h"
+#include "belay/objects/load_status.h"
+#include "belay/objects/trackable.h"
 #include "belay/options.h"
 #include "belay/save_restore.h"
 #include "belay/status.h"
-#include "belay/trackable.h"
 
 namespace belay {
 

@@ -27,13 +27,13 @@
 
 #include "belay/checkpoint.h"
 #include "belay/comm.h"
-#include "belay/load_status.h"
-#include "belay/manager_options.h"
+#include "belay/manager/manager_options.h"
+#include "belay/manager/retention_policy.h"
+#include "belay/manager/stop_reason.h"
+#include "belay/objects/load_status.h"
 #include "belay/options.h"
-#include "belay/retention_policy.h"
 #include "belay/state.h"
 #include "belay/status.h"
-#include "belay/stop_reason.h"
 
 namespace belay {
 

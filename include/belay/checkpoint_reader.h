@@ -18,14 +18,14 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/box.h"
-#include "belay/dtype.h"
-#include "belay/object_info.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+#include "belay/arrays/tensor.h"
+#include "belay/handlers/type_handler.h"
+#include "belay/handlers/value_tree.h"
+#include "belay/objects/object_info.h"
 #include "belay/options.h"
 #include "belay/status.h"
-#include "belay/tensor.h"
-#include "belay/type_handler.h"
-#include "belay/value_tree.h"
 
 namespace belay {
 

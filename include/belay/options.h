@@ -14,12 +14,12 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/box.h"
-#include "belay/dtype.h"
-#include "belay/metadata.h"
-#include "belay/restore_args.h"
-#include "belay/save_args.h"
-#include "belay/sharding_policy.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+#include "belay/manager/metadata.h"
+#include "belay/values/restore_args.h"
+#include "belay/values/save_args.h"
+#include "belay/values/sharding_policy.h"
 
 namespace belay {
 

@@ -25,11 +25,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "belay/box.h"
-#include "belay/dtype.h"
-#include "belay/fields.h"
-#include "belay/memory.h"
-#include "belay/shard.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+#include "belay/arrays/fields.h"
+#include "belay/arrays/memory.h"
+#include "belay/arrays/shard.h"
 
 namespace belay {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "belay/box.h"
-#include "belay/dtype.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
 
 namespace belay {
 

@@ -18,15 +18,15 @@
 #include <utility>
 #include <vector>
 
-#include "belay/box.h"
-#include "belay/dtype.h"
-#include "belay/flat_buffer.h"
-#include "belay/layout.h"
-#include "belay/memory.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+#include "belay/arrays/flat_buffer.h"
+#include "belay/arrays/layout.h"
+#include "belay/arrays/memory.h"
+#include "belay/arrays/shard.h"
+#include "belay/handlers/type_handler.h"
 #include "belay/rows.h"
-#include "belay/shard.h"
 #include "belay/status.h"
-#include "belay/type_handler.h"
 
 namespace belay {
 
@@ -136,10 +136,11 @@ class State {
     static_assert(!kIsText<V>,
                   "belay would store the chars of this array, its end with "
                   "them: add a std::string, or numbers of another type");
-    static_assert(PerRankValue<T>,
-                  "belay stores numbers of at most 8 bytes, structs whose "
-                  "fields belay::RowType lists (belay/fields.h), contiguous "
-                  "ranges of both, and std::strings per rank");
+    static_assert(
+        PerRankValue<T>,
+        "belay stores numbers of at most 8 bytes, structs whose "
+        "fields belay::RowType lists (belay/arrays/fields.h), contiguous "
+        "ranges of both, and std::strings per rank");
     if constexpr (PerRankValue<T>) {
       AddRowsShard(key, PerRankOf<V>(value, options));
     }
@@ -194,7 +195,7 @@ class State {
     static_assert(RowRange<R>,
                   "belay: rows are a contiguous range, such as a std::vector, "
                   "of numbers, of std::arrays of numbers, or of structs whose "
-                  "fields belay::RowType lists (belay/fields.h)");
+                  "fields belay::RowType lists (belay/arrays/fields.h)");
   }
 
   // Adds rows with global ids, such as the cells of an unstructured mesh: row i
@@ -228,7 +229,7 @@ class State {
     static_assert(RowRange<R>,
                   "belay: rows are a contiguous range, such as a std::vector, "
                   "of numbers, of std::arrays of numbers, or of structs whose "
-                  "fields belay::RowType lists (belay/fields.h)");
+                  "fields belay::RowType lists (belay/arrays/fields.h)");
   }
   // Does not compile: the ids must outlive the call. Local.
   template <IdsThatLast Ids, RowRange R>
@@ -363,6 +364,6 @@ class State {
 }  // namespace belay
 
 // How State::Add handles values of these types.
-#include "belay/standard_handlers.h"  // IWYU pragma: export
+#include "belay/handlers/standard_handlers.h"  // IWYU pragma: export
 
 #endif  // BELAY_STATE_H_

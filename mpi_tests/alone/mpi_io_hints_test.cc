@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "belay/save_args.h"
+#include "belay/values/save_args.h"
 #include "mpi/mpi_file.h"
 #include "small_state.h"
 

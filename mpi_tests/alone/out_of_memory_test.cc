@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <functional>
 
-#include "belay/sparse_ops.h"
+#include "belay/variable/sparse_ops.h"
 #include "counted_memory.h"
 #include "variables.h"
 

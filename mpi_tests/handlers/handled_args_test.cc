@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "belay/checkpoint.h"
-#include "belay/restore_args.h"
+#include "belay/values/restore_args.h"
 #include "handler_testing.h"
 #include "values.h"
 

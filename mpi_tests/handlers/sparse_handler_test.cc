@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "belay/type_handler_registry.h"
+#include "belay/handlers/type_handler_registry.h"
 #include "values.h"
 
 namespace belay::sparse_handler_test {

@@ -1,6 +1,6 @@
 // The standard handlers through Save and Restore, on several ranks.
 
-#include "belay/standard_handlers.h"
+#include "belay/handlers/standard_handlers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
+#include "belay/arrays/eigen.h"
+#include "belay/arrays/mdspan.h"
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_reader.h"
-#include "belay/eigen.h"
-#include "belay/mdspan.h"
 #include "handler_testing.h"
 #include "strided_view.h"
 #include "values.h"

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "belay/checkpoint_reader.h"
-#include "belay/metadata.h"
-#include "belay/step_pin.h"
+#include "belay/manager/metadata.h"
+#include "belay/reader/step_pin.h"
 #include "manager_testing.h"
 
 namespace belay::testing::manager_hooks_test {

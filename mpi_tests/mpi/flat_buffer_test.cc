@@ -1,7 +1,7 @@
 // Flat buffers: what ranks hold as ranges of a buffer (ZeRO-1, FSDP1) goes to
 // files without a message, and comes back on other ranks in any other cut.
 
-#include "belay/flat_buffer.h"
+#include "belay/arrays/flat_buffer.h"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_reader.h"
-#include "belay/copy_checkpoint.h"
+#include "belay/reader/copy_checkpoint.h"
 #include "random_arrays.h"
 #include "random_case.h"
 #include "values.h"

@@ -1,7 +1,7 @@
 // Arguments for single values of a restore: Orbax's partial restore,
 // placeholders and transformations.
 
-#include "belay/restore_args.h"
+#include "belay/values/restore_args.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

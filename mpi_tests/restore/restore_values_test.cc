@@ -1,6 +1,6 @@
 // RestoreValues: what a program restores that has nothing yet.
 
-#include "belay/restore_values.h"
+#include "belay/values/restore_values.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

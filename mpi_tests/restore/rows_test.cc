@@ -15,7 +15,7 @@
 
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_reader.h"
-#include "belay/copy_checkpoint.h"
+#include "belay/reader/copy_checkpoint.h"
 #include "values.h"
 
 namespace belay::rows_test {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "belay/arrays/tensor.h"
 #include "belay/checkpoint.h"
-#include "belay/tensor.h"
 #include "values.h"
 
 namespace belay::stored_length_test {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "belay/checkpoint.h"
-#include "belay/restore_values.h"
+#include "belay/values/restore_values.h"
 #include "handler_testing.h"
 #include "values.h"
 

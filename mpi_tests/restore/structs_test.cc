@@ -13,9 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "belay/checkpoint_reader.h"
-#include "belay/copy_checkpoint.h"
+#include "belay/reader/copy_checkpoint.h"
 #include "belay/rows.h"
-#include "belay/sharding_policy.h"
+#include "belay/values/sharding_policy.h"
 #include "restore/structs_testing.h"
 #include "values.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "belay/checkpoint.h"
-#include "belay/transform.h"
+#include "belay/values/transform.h"
 #include "values.h"
 
 namespace belay::transform_objects_test {

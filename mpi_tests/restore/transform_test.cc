@@ -1,6 +1,6 @@
 // Values that a restore computes from stored arrays.
 
-#include "belay/transform.h"
+#include "belay/values/transform.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Values whose C++ types the program does not know.
 
-#include "belay/value_tree.h"
+#include "belay/handlers/value_tree.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_reader.h"
-#include "belay/restore_values.h"
+#include "belay/values/restore_values.h"
 #include "handler_testing.h"
 #include "values.h"
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "belay/arrays/layout.h"
+#include "belay/arrays/mesh.h"
 #include "belay/checkpoint.h"
-#include "belay/layout.h"
-#include "belay/mesh.h"
 #include "values.h"
 
 namespace belay::check_replicas_test {

@@ -1,6 +1,6 @@
 // Steps that are saved out of other steps.
 
-#include "belay/copy_checkpoint.h"
+#include "belay/reader/copy_checkpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "belay/arrays/layout.h"
 #include "belay/checkpoint_reader.h"
-#include "belay/layout.h"
-#include "belay/metadata.h"
+#include "belay/manager/metadata.h"
 #include "belay/save_restore.h"
 #include "values.h"
 

@@ -9,7 +9,7 @@
 
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_reader.h"
-#include "belay/copy_checkpoint.h"
+#include "belay/reader/copy_checkpoint.h"
 #include "belay/save_restore.h"
 #include "values.h"
 

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "belay/arrays/layout.h"
 #include "belay/checkpoint.h"
-#include "belay/layout.h"
 #include "each_index.h"
 #include "file_bytes.h"
 #include "random_piece.h"

@@ -11,7 +11,7 @@
 
 #include "belay/checkpoint_reader.h"
 #include "belay/log.h"
-#include "belay/metadata.h"
+#include "belay/manager/metadata.h"
 #include "values.h"
 
 namespace belay::save_hooks_test {

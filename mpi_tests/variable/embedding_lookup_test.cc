@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "belay/sparse_ops.h"
+#include "belay/variable/sparse_ops.h"
 #include "sparse_oracle.h"
 
 namespace belay::embedding_lookup_test {

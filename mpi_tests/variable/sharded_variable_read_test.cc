@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
-#include "belay/tensor_arithmetic.h"
+#include "belay/arrays/tensor_arithmetic.h"
 #include "random_index.h"
 #include "variables.h"
 

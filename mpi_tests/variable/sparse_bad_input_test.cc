@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fault.h"
-#include "belay/sparse_ops.h"
+#include "belay/variable/sparse_ops.h"
 #include "sparse_oracle.h"
 
 namespace belay::sparse_bad_input_test {

@@ -1,4 +1,4 @@
-#include "belay/sparse_ops.h"
+#include "belay/variable/sparse_ops.h"
 
 #include <gtest/gtest.h>
 

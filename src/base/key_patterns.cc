@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/close_keys.h"
 #include "base/text.h"
-#include "belay/restore_args.h"
+#include "belay/values/restore_args.h"
 
 namespace belay {
 namespace {

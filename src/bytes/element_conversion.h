@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "belay/dtype.h"
+#include "belay/arrays/dtype.h"
 
 namespace belay {
 

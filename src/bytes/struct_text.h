@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/fields.h"
+#include "belay/arrays/fields.h"
 #include "belay/status.h"
 
 namespace belay {

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 
 namespace belay {
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "belay/status.h"
 #include "plan/plan.h"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 
 namespace belay {
 

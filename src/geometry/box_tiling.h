@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "geometry/box_index.h"
 
 namespace belay {

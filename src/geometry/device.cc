@@ -1,4 +1,4 @@
-#include "belay/device.h"
+#include "belay/arrays/device.h"
 
 #include <algorithm>
 #include <cstdint>

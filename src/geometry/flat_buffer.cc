@@ -1,4 +1,4 @@
-#include "belay/flat_buffer.h"
+#include "belay/arrays/flat_buffer.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "belay/layout.h"
+#include "belay/arrays/layout.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "belay/partitioner.h"
+#include "belay/variable/partitioner.h"
 
 #include <algorithm>
 #include <limits>

@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "absl/functional/function_ref.h"
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "belay/status.h"
 
 namespace belay {

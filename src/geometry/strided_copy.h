@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "geometry/runs.h"
 
 namespace belay {

@@ -7,8 +7,8 @@
 #ifndef BELAY_GEOMETRY_STRUCT_COPY_H_
 #define BELAY_GEOMETRY_STRUCT_COPY_H_
 
-#include "belay/box.h"
-#include "belay/fields.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/fields.h"
 
 namespace belay {
 

@@ -3,8 +3,8 @@
 #include "absl/strings/str_format.h"
 #include "base/catch_exceptions.h"
 #include "base/text.h"
+#include "belay/arrays/tensor.h"
 #include "belay/sharded_variable.h"
-#include "belay/tensor.h"
 #include "graph/graph_builder.h"
 #include "values/memory_layout.h"
 

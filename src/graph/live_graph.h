@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "belay/shard.h"
+#include "belay/arrays/shard.h"
+#include "belay/handlers/type_handler_registry.h"
+#include "belay/objects/trackable.h"
 #include "belay/state.h"
 #include "belay/status.h"
-#include "belay/trackable.h"
-#include "belay/type_handler_registry.h"
 #include "graph/object_graph.h"
 
 namespace belay {

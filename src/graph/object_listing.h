@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "belay/object_info.h"
+#include "belay/objects/object_info.h"
 #include "graph/object_graph.h"
 
 namespace belay {

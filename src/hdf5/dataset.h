@@ -16,10 +16,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "belay/box.h"
-#include "belay/dtype.h"
-#include "belay/save_args.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
 #include "belay/status.h"
+#include "belay/values/save_args.h"
 #include "hdf5/handle.h"
 #include "hdf5/property.h"
 #include "hdf5/types.h"

@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "belay/save_args.h"
 #include "belay/status.h"
+#include "belay/values/save_args.h"
 
 namespace belay::h5 {
 

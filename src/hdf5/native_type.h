@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "belay/box.h"
-#include "belay/dtype.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
 #include "belay/status.h"
 #include "hdf5/handle.h"
 

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/box.h"
-#include "belay/dtype.h"
-#include "belay/save_args.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
 #include "belay/status.h"
+#include "belay/values/save_args.h"
 #include "hdf5/handle.h"
 #include "hdf5/types.h"
 

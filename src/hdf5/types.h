@@ -13,8 +13,8 @@
 #include <string>
 #include <string_view>
 
-#include "belay/box.h"
-#include "belay/dtype.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
 #include "belay/status.h"
 #include "hdf5/handle.h"
 

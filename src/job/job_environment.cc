@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "belay/job.h"
+#include "belay/manager/job.h"
 #include "geometry/digits.h"
 #include "job/job_name.h"
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "belay/job.h"
+#include "belay/manager/job.h"
 
 namespace belay {
 

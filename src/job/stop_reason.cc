@@ -1,4 +1,4 @@
-#include "belay/stop_reason.h"
+#include "belay/manager/stop_reason.h"
 
 #include "absl/strings/str_format.h"
 #include "job/stop_signals.h"

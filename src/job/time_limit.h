@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/job.h"
+#include "belay/manager/job.h"
 #include "belay/status.h"
 #include "job/run_command.h"
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "belay/manager_options.h"
+#include "belay/manager/manager_options.h"
 #include "belay/status.h"
 #include "pipeline/save_options.h"
 

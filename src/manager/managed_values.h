@@ -9,7 +9,7 @@
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_manager.h"
 #include "belay/comm.h"
-#include "belay/manager_options.h"
+#include "belay/manager/manager_options.h"
 #include "belay/options.h"
 #include "belay/save_restore.h"
 #include "belay/state.h"

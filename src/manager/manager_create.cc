@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "belay/job.h"
+#include "belay/manager/job.h"
 #include "bytes/fingerprint.h"
 #include "format/paths.h"
 #include "io/files/posix_file.h"

@@ -10,7 +10,7 @@
 #include "base/fault.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "belay/job.h"
+#include "belay/manager/job.h"
 #include "bytes/fingerprint.h"
 #include "manager/manager_impl.h"
 #include "manager/rules/stop_vote.h"

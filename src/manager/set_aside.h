@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/newer_steps.h"
+#include "belay/manager/newer_steps.h"
 #include "belay/status.h"
 
 namespace belay {

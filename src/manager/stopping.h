@@ -7,9 +7,9 @@
 #include <memory>
 #include <optional>
 
-#include "belay/save_interval.h"
+#include "belay/manager/save_interval.h"
+#include "belay/manager/stop_reason.h"
 #include "belay/status.h"
-#include "belay/stop_reason.h"
 #include "job/stop_signals.h"
 #include "job/time_limit.h"
 #include "manager/rules/time_use.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/load_status.h"
+#include "belay/objects/load_status.h"
 #include "belay/options.h"
 #include "belay/status.h"
 #include "mpi/collective.h"

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "belay/job.h"
+#include "belay/arrays/shard.h"
+#include "belay/manager/job.h"
 #include "belay/options.h"
-#include "belay/shard.h"
 #include "bytes/wire.h"
 #include "plan/plan.h"
 #include "plan/save/save_args.h"

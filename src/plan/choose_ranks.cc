@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
-#include "belay/flat_buffer.h"
+#include "belay/arrays/flat_buffer.h"
 
 namespace belay {
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/layout.h"
+#include "belay/arrays/layout.h"
 #include "belay/status.h"
 #include "bytes/entries.h"
 #include "plan/plan.h"

@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include "belay/box.h"
-#include "belay/device.h"
-#include "belay/dtype.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/device.h"
+#include "belay/arrays/dtype.h"
 #include "belay/options.h"
-#include "belay/save_args.h"
+#include "belay/values/save_args.h"
 #include "bytes/wire.h"
 #include "plan/stored/stored_graph.h"
 #include "plan/stored/stored_rows.h"

@@ -6,7 +6,7 @@
 #include <compare>
 #include <string>
 
-#include "belay/transform.h"
+#include "belay/values/transform.h"
 
 namespace belay {
 

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/device.h"
-#include "belay/shard.h"
+#include "belay/arrays/device.h"
+#include "belay/arrays/shard.h"
 #include "belay/status.h"
 
 namespace belay {

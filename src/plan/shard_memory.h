@@ -11,7 +11,7 @@
 #include <span>
 
 #include "absl/functional/function_ref.h"
-#include "belay/shard.h"
+#include "belay/arrays/shard.h"
 #include "bytes/checksum.h"
 #include "plan/plan.h"
 

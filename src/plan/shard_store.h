@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "belay/shard.h"
+#include "belay/arrays/shard.h"
 #include "geometry/runs.h"
 
 namespace belay {

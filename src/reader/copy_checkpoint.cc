@@ -1,4 +1,4 @@
-#include "belay/copy_checkpoint.h"
+#include "belay/reader/copy_checkpoint.h"
 
 #include <filesystem>
 #include <optional>
@@ -9,7 +9,7 @@
 #include "base/catch_exceptions.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "belay/step_pin.h"
+#include "belay/reader/step_pin.h"
 #include "bytes/wire.h"
 #include "format/paths.h"
 #include "graph/copied_graph.h"

@@ -2,7 +2,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "belay/checkpoint_reader.h"
-#include "belay/copy_checkpoint.h"
+#include "belay/reader/copy_checkpoint.h"
 #include "belay/save_restore.h"
 #include "io/files/whole_file.h"
 #include "transform/conversion_rules.h"

@@ -1,7 +1,7 @@
 #include "base/printable.h"
 #include "base/status_macros.h"
 #include "belay/checkpoint_reader.h"
-#include "belay/metadata.h"
+#include "belay/manager/metadata.h"
 #include "io/steps/metadata_file.h"
 
 namespace belay {

@@ -1,4 +1,4 @@
-#include "belay/restore_preview.h"
+#include "belay/values/restore_preview.h"
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"

@@ -1,4 +1,4 @@
-#include "belay/step_pin.h"
+#include "belay/reader/step_pin.h"
 
 #include <memory>
 #include <utility>

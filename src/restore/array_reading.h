@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/shard.h"
+#include "belay/arrays/shard.h"
 #include "belay/status.h"
 #include "plan/plan.h"
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <string_view>
 
-#include "belay/box.h"
-#include "belay/fields.h"
-#include "belay/shard.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/fields.h"
+#include "belay/arrays/shard.h"
 #include "belay/status.h"
 #include "plan/plan.h"
 #include "restore/array_reading.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/shard.h"
+#include "belay/arrays/shard.h"
 #include "belay/status.h"
 #include "plan/stored/stored_form.h"
 

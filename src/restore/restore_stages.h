@@ -11,12 +11,12 @@
 #include <string_view>
 #include <vector>
 
+#include "belay/arrays/shard.h"
+#include "belay/arrays/tensor.h"
 #include "belay/options.h"
 #include "belay/save_restore.h"
-#include "belay/shard.h"
 #include "belay/state.h"
 #include "belay/status.h"
-#include "belay/tensor.h"
 #include "io/transfer/reader.h"
 #include "mpi/collective.h"
 #include "pipeline/stages.h"

@@ -1,4 +1,4 @@
-#include "belay/restore_values.h"
+#include "belay/values/restore_values.h"
 
 #include <algorithm>
 #include <utility>

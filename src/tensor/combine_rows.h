@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "belay/dtype.h"
+#include "belay/arrays/dtype.h"
 
 namespace belay {
 

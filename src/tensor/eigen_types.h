@@ -11,7 +11,7 @@
 #include <functional>
 #include <type_traits>
 
-#include "belay/dtype.h"
+#include "belay/arrays/dtype.h"
 
 namespace belay {
 

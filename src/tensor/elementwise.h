@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "belay/dtype.h"
+#include "belay/arrays/dtype.h"
 
 namespace belay {
 

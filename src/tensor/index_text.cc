@@ -3,7 +3,7 @@
 
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "belay/indexing.h"
+#include "belay/arrays/indexing.h"
 
 namespace belay {
 namespace {

@@ -1,4 +1,4 @@
-#include "belay/indexing.h"
+#include "belay/arrays/indexing.h"
 
 #include "base/status_macros.h"
 #include "base/text.h"

@@ -2,7 +2,7 @@
 
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "belay/tensor_arithmetic.h"
+#include "belay/arrays/tensor_arithmetic.h"
 #include "tensor/eigen_types.h"
 #include "tensor/operand.h"
 

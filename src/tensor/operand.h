@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "belay/dtype.h"
+#include "belay/arrays/dtype.h"
+#include "belay/arrays/tensor.h"
+#include "belay/arrays/tensor_arithmetic.h"
 #include "belay/status.h"
-#include "belay/tensor.h"
-#include "belay/tensor_arithmetic.h"
 
 namespace belay {
 

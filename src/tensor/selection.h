@@ -24,8 +24,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "belay/box.h"
-#include "belay/indexing.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/indexing.h"
 #include "belay/status.h"
 
 namespace belay {

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 
 namespace belay {
 

@@ -1,4 +1,4 @@
-#include "belay/tensor.h"
+#include "belay/arrays/tensor.h"
 
 #include <cstring>
 #include <new>

@@ -1,4 +1,4 @@
-#include "belay/tensor_arithmetic.h"
+#include "belay/arrays/tensor_arithmetic.h"
 
 #include <string_view>
 

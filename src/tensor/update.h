@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "belay/dtype.h"
+#include "belay/arrays/dtype.h"
 #include "belay/status.h"
-#include "belay/update_op.h"
+#include "belay/variable/update_op.h"
 
 namespace belay {
 

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "belay/status.h"
-#include "belay/transform.h"
+#include "belay/values/transform.h"
 #include "tensor/selection.h"
 
 namespace belay {

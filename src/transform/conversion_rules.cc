@@ -10,7 +10,7 @@
 #include "base/key_patterns.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "belay/indexing.h"
+#include "belay/arrays/indexing.h"
 
 namespace belay {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/copy_options.h"
+#include "belay/reader/copy_options.h"
 #include "belay/status.h"
 
 namespace belay {

@@ -8,7 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "belay/status.h"
-#include "belay/transform.h"
+#include "belay/values/transform.h"
 
 namespace belay {
 

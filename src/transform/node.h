@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "belay/indexing.h"
+#include "belay/arrays/indexing.h"
 #include "belay/status.h"
-#include "belay/transform.h"
+#include "belay/values/transform.h"
 
 namespace belay {
 

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "belay/box.h"
-#include "belay/dtype.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+#include "belay/arrays/tensor.h"
 #include "belay/status.h"
-#include "belay/tensor.h"
-#include "belay/transform.h"
+#include "belay/values/transform.h"
 #include "transform/form.h"
 #include "transform/views.h"
 

@@ -1,4 +1,4 @@
-#include "belay/transform.h"
+#include "belay/values/transform.h"
 
 #include <set>
 #include <utility>

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "belay/status.h"
 #include "transform/form.h"
 

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "belay/box.h"
-#include "belay/dtype.h"
-#include "belay/shard.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+#include "belay/arrays/shard.h"
+#include "belay/handlers/type_handler.h"
 #include "belay/status.h"
-#include "belay/type_handler.h"
 
 namespace belay {
 

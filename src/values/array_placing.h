@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/restore_args.h"
 #include "belay/status.h"
+#include "belay/values/restore_args.h"
 #include "plan/plan.h"
 
 namespace belay {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "belay/arrays/shard.h"
 #include "belay/options.h"
-#include "belay/shard.h"
 #include "belay/status.h"
 #include "plan/plan.h"
 #include "plan/restore_choice.h"

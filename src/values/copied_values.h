@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/shard.h"
+#include "belay/arrays/shard.h"
 #include "belay/state.h"
 #include "values/copy_plan.h"
 

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/key_patterns.h"
-#include "belay/copy_options.h"
+#include "belay/handlers/type_handler.h"
+#include "belay/reader/copy_options.h"
 #include "belay/status.h"
-#include "belay/transform.h"
-#include "belay/type_handler.h"
+#include "belay/values/transform.h"
 #include "plan/plan.h"
 
 namespace belay {

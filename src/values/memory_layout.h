@@ -8,8 +8,8 @@
 
 #include <vector>
 
-#include "belay/memory.h"
-#include "belay/shard.h"
+#include "belay/arrays/memory.h"
+#include "belay/arrays/shard.h"
 #include "belay/status.h"
 
 namespace belay {

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_format.h"
 #include "base/text.h"
+#include "belay/arrays/tensor.h"
 #include "belay/sharded_variable.h"
-#include "belay/tensor.h"
 #include "values/memory_layout.h"
 
 namespace belay {

@@ -10,12 +10,12 @@
 #include <tuple>
 #include <vector>
 
-#include "belay/box.h"
-#include "belay/dtype.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+#include "belay/handlers/type_handler.h"
 #include "belay/options.h"
 #include "belay/status.h"
-#include "belay/transform.h"
-#include "belay/type_handler.h"
+#include "belay/values/transform.h"
 #include "values/array_access.h"
 #include "values/rows/rank_rows.h"
 #include "values/values_to_read.h"

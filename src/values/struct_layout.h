@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
-#include "belay/fields.h"
+#include "belay/arrays/fields.h"
+#include "belay/arrays/shard.h"
 #include "belay/rows.h"
-#include "belay/shard.h"
 #include "belay/status.h"
 
 namespace belay {

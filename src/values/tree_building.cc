@@ -10,7 +10,7 @@
 
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "belay/standard_handlers.h"
+#include "belay/handlers/standard_handlers.h"
 #include "plan/stored/stored_values.h"
 
 namespace belay {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "belay/handlers/type_handler.h"
+#include "belay/handlers/value_tree.h"
 #include "belay/state.h"
 #include "belay/status.h"
-#include "belay/type_handler.h"
-#include "belay/value_tree.h"
 
 namespace belay {
 

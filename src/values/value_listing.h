@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "belay/shard.h"
+#include "belay/arrays/shard.h"
+#include "belay/handlers/type_handler.h"
 #include "belay/state.h"
 #include "belay/status.h"
-#include "belay/type_handler.h"
 #include "plan/stored/stored_values.h"
 #include "values/handlers/handler_table.h"
 #include "values/values_to_read.h"

@@ -1,4 +1,4 @@
-#include "belay/value_tree.h"
+#include "belay/handlers/value_tree.h"
 
 #include <algorithm>
 #include <memory>
@@ -7,7 +7,7 @@
 
 #include "base/printable.h"
 #include "base/text.h"
-#include "belay/standard_handlers.h"
+#include "belay/handlers/standard_handlers.h"
 #include "belay/state.h"
 #include "values/tree_building.h"
 

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "belay/shard.h"
+#include "belay/arrays/shard.h"
+#include "belay/handlers/type_handler.h"
 #include "belay/state.h"
 #include "belay/status.h"
-#include "belay/transform.h"
-#include "belay/type_handler.h"
+#include "belay/values/transform.h"
 #include "plan/restore_choice.h"
 #include "values/array_access.h"
 #include "values/handlers/handler_table.h"

@@ -3,7 +3,7 @@
 
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "belay/sharded_variable_ops.h"
+#include "belay/variable/sharded_variable_ops.h"
 #include "tensor/update.h"
 #include "variable/operation.h"
 

@@ -5,7 +5,7 @@
 #include "absl/functional/function_ref.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "belay/sharded_variable_ops.h"
+#include "belay/variable/sharded_variable_ops.h"
 #include "bytes/wire.h"
 #include "geometry/runs.h"
 #include "mpi/all_gather.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "belay/sharded_variable.h"
-#include "belay/sparse_ops.h"
 #include "belay/status.h"
+#include "belay/variable/sparse_ops.h"
 
 namespace belay {
 

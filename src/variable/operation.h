@@ -8,12 +8,12 @@
 #include <string_view>
 
 #include "base/catch_bad_alloc.h"
+#include "belay/arrays/indexing.h"
+#include "belay/arrays/tensor.h"
 #include "belay/comm.h"
-#include "belay/indexing.h"
 #include "belay/sharded_variable.h"
-#include "belay/sharded_variable_ops.h"
 #include "belay/status.h"
-#include "belay/tensor.h"
+#include "belay/variable/sharded_variable_ops.h"
 #include "mpi/collective.h"
 #include "tensor/selection.h"
 

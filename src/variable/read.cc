@@ -5,7 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "belay/sharded_variable_ops.h"
+#include "belay/variable/sharded_variable_ops.h"
 #include "mpi/all_gather.h"
 #include "variable/operation.h"
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "belay/arrays/tensor.h"
 #include "belay/sharded_variable.h"
 #include "belay/status.h"
-#include "belay/tensor.h"
 
 namespace belay {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "belay/sparse_ops.h"
+#include "belay/variable/sparse_ops.h"
 #include "mpi/all_to_all.h"
 #include "tensor/update.h"
 #include "variable/operation.h"

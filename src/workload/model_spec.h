@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/box.h"
-#include "belay/dtype.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
 #include "belay/status.h"
 
 namespace belay {

@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "belay/flat_buffer.h"
+#include "belay/arrays/flat_buffer.h"
 #include "workload/fit.h"
 #include "workload/tensor_cut.h"
 

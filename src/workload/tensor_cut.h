@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "workload/model_spec.h"
 #include "workload/parallelism.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "belay/restore_args.h"
+#include "belay/values/restore_args.h"
 
 namespace belay::key_patterns_test {
 namespace {

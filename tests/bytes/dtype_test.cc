@@ -1,4 +1,4 @@
-#include "belay/dtype.h"
+#include "belay/arrays/dtype.h"
 
 #include <cstdint>
 #include <set>

@@ -1,6 +1,6 @@
 // What is no index does not become one. Case 0 has to compile; each other one
 // has to be refused with the text behind it.
-#include "belay/indexing.h"
+#include "belay/arrays/indexing.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 #include "belay/comm.h"
 #include "belay/save_restore.h"
-#include "belay/sharded_variable_ops.h"
-#include "belay/tensor.h"
+#include "belay/variable/sharded_variable_ops.h"
+#include "belay/arrays/tensor.h"
 
 void Compiles(const belay::Comm& comm, belay::ShardedVariable& v,
               const belay::Tensor& mask) {

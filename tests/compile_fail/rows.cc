@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "belay/state.h"
-#include "belay/trackable.h"
+#include "belay/objects/trackable.h"
 
 namespace {
 

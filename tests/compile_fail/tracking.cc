@@ -11,8 +11,8 @@
 #include "belay/checkpoint.h"
 #include "belay/sharded_variable.h"
 #include "belay/state.h"
-#include "belay/tensor.h"
-#include "belay/trackable.h"
+#include "belay/arrays/tensor.h"
+#include "belay/objects/trackable.h"
 
 namespace {
 

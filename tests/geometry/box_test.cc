@@ -1,4 +1,4 @@
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 
 #include <limits>
 #include <set>

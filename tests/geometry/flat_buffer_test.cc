@@ -1,4 +1,4 @@
-#include "belay/flat_buffer.h"
+#include "belay/arrays/flat_buffer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

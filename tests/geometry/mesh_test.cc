@@ -1,4 +1,4 @@
-#include "belay/mesh.h"
+#include "belay/arrays/mesh.h"
 
 #include <string>
 #include <vector>

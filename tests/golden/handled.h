@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "belay/trackable.h"
-#include "belay/type_handler_registry.h"
+#include "belay/handlers/type_handler_registry.h"
+#include "belay/objects/trackable.h"
 
 namespace belay::golden {
 

@@ -1,4 +1,4 @@
-#include "belay/job.h"
+#include "belay/manager/job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

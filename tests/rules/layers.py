@@ -126,7 +126,7 @@ def check(tree):
 
 
 _COMM = {"include/belay/comm.h": "#include <mpi.h>\n",
-         "include/belay/job.h": '#include "belay/comm.h"\n'}
+         "include/belay/manager/job.h": '#include "belay/comm.h"\n'}
 BAD = [
     ({"src/base/a.cc": '#include "plan/plan.h"\n'}, "may not include plan"),
     ({"src/mpi/a.h": '#include "hdf5/file.h"\n'}, "may not include hdf5"),
@@ -135,8 +135,8 @@ BAD = [
     ({"src/save/a.cc": '#include "restore/a.h"\n'}, "include restore"),
     ({"src/plan/save/a.cc": "#include <mpi.h>\n"}, "may not include <mpi.h>"),
     ({"src/save/a.cc": "#include <hdf5.h>\n"}, "include <hdf5.h>"),
-    ({"src/values/a.cc": '#include "belay/job.h"\n', **_COMM},
-     "which belay/job"),
+    ({"src/values/a.cc": '#include "belay/manager/job.h"\n', **_COMM},
+     "which belay/manager/job"),
     ({"src/manager/rules/a.cc": "#include <mpi.h>\n"}, "include <mpi.h>"),
     ({"src/new/a.cc": "\n"}, "no layer"),
     ({"src/io/a.cc": '#include "workload/a.h"\n'}, "include workload"),
@@ -151,7 +151,7 @@ GOOD = [
     {"src/io/index/a.cc": '#include <hdf5.h>\n#include "hdf5/file.h"\n'},
     {"src/manager/a.cc": '#include "manager/rules/a.h"\n'},
     {"src/base/a.cc": '#include <vector>\n// #include "plan/plan.h"\n'},
-    {"tools/a.cc": '#include "belay/job.h"\n#include "CLI/CLI.hpp"\n', **_COMM},
+    {"tools/a.cc": '#include "belay/manager/job.h"\n#include "CLI/CLI.hpp"\n', **_COMM},
 ]
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "belay/indexing.h"
+#include "belay/arrays/indexing.h"
 #include "index_oracle.h"
 
 namespace belay::index_text_test {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "belay/indexing.h"
+#include "belay/arrays/indexing.h"
 #include "index_oracle.h"
 #include "tensor/selection.h"
 

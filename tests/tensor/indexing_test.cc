@@ -1,4 +1,4 @@
-#include "belay/indexing.h"
+#include "belay/arrays/indexing.h"
 
 #include <gmock/gmock.h>
 

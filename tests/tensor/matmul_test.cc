@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "arithmetic_oracle.h"
-#include "belay/tensor_arithmetic.h"
+#include "belay/arrays/tensor_arithmetic.h"
 
 namespace belay::matmul_test {
 namespace {

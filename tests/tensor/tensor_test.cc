@@ -1,4 +1,4 @@
-#include "belay/tensor.h"
+#include "belay/arrays/tensor.h"
 
 #include <gmock/gmock.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "belay/tensor_arithmetic.h"
+#include "belay/arrays/tensor_arithmetic.h"
 
 namespace belay::tensor_test {
 namespace {

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "belay/tensor.h"
+#include "belay/arrays/tensor.h"
 
 namespace belay::update_test {
 namespace {

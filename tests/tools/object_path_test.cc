@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "belay/trackable.h"
+#include "belay/objects/trackable.h"
 
 namespace belay::tools::object_path_test {
 namespace {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "belay/arrays/tensor.h"
 #include "belay/state.h"
-#include "belay/tensor.h"
 #include "plan/restore_choice.h"
 #include "values/values_to_read.h"
 

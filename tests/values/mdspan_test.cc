@@ -1,4 +1,4 @@
-#include "belay/mdspan.h"
+#include "belay/arrays/mdspan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "belay/mesh.h"
+#include "belay/arrays/mesh.h"
 #include "belay/sharded_variable.h"
 
 namespace belay::state_test {

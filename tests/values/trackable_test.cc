@@ -1,4 +1,4 @@
-#include "belay/trackable.h"
+#include "belay/objects/trackable.h"
 
 #include <array>
 #include <complex>
@@ -11,9 +11,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "belay/mesh.h"
+#include "belay/arrays/mesh.h"
+#include "belay/arrays/tensor.h"
 #include "belay/sharded_variable.h"
-#include "belay/tensor.h"
 #include "gmock/gmock.h"
 #include "graph_testing.h"
 

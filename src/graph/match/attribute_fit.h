@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "belay/shard.h"
-#include "belay/transform.h"
+#include "belay/arrays/shard.h"
+#include "belay/values/transform.h"
 #include "graph/object_graph.h"
 #include "plan/restore_choice.h"
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "belay/trackable.h"
+#include "belay/objects/trackable.h"
 #include "graph/live_graph.h"
 #include "graph/object_graph.h"
 

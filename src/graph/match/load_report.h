@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/load_status.h"
+#include "belay/objects/load_status.h"
 #include "belay/status.h"
 #include "graph/match/graph_match.h"
 #include "graph/object_graph.h"

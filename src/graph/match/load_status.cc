@@ -1,4 +1,4 @@
-#include "belay/load_status.h"
+#include "belay/objects/load_status.h"
 
 #include <algorithm>
 #include <iterator>
@@ -9,7 +9,7 @@
 #include "base/close_keys.h"
 #include "base/first_of.h"
 #include "base/text.h"
-#include "belay/trackable.h"
+#include "belay/objects/trackable.h"
 #include "graph/match/graph_match.h"
 #include "graph/match/load_report.h"
 #include "graph/object_graph.h"

@@ -20,7 +20,7 @@
 #include "absl/time/time.h"
 #include "base/host_name.h"
 #include "base/status_macros.h"
-#include "belay/job.h"
+#include "belay/manager/job.h"
 #include "geometry/digits.h"
 
 namespace belay {

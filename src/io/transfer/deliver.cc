@@ -5,7 +5,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "base/status_macros.h"
-#include "belay/flat_buffer.h"
+#include "belay/arrays/flat_buffer.h"
 #include "geometry/runs.h"
 #include "io/transfer/staging.h"
 #include "mpi/parcels.h"

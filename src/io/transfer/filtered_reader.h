@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "belay/status.h"
 #include "hdf5/handle.h"
 #include "plan/plan.h"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "belay/status.h"
 #include "io/transfer/file_domains.h"
 #include "io/transfer/staging.h"

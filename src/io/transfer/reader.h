@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/shard.h"
+#include "belay/arrays/shard.h"
 #include "belay/status.h"
 #include "io/files/posix_file.h"
 #include "io/files/slow_target.h"

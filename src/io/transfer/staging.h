@@ -18,7 +18,7 @@
 #include <span>
 #include <string_view>
 
-#include "belay/shard.h"
+#include "belay/arrays/shard.h"
 #include "belay/status.h"
 #include "plan/plan.h"
 #include "plan/shard_memory.h"

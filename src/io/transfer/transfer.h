@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "belay/arrays/shard.h"
 #include "belay/options.h"
-#include "belay/shard.h"
 #include "belay/status.h"
 #include "hdf5/dataset.h"
 #include "io/files/posix_file.h"

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/manager_options.h"
-#include "belay/retention_policy.h"
+#include "belay/manager/manager_options.h"
+#include "belay/manager/retention_policy.h"
 #include "belay/status.h"
 
 namespace belay {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "belay/metadata.h"
+#include "belay/manager/metadata.h"
 #include "belay/status.h"
 
 namespace belay {

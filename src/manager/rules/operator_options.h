@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "belay/job.h"
-#include "belay/manager_options.h"
+#include "belay/manager/job.h"
+#include "belay/manager/manager_options.h"
 #include "belay/options.h"
 #include "belay/status.h"
 

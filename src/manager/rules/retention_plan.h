@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "belay/manager_options.h"
-#include "belay/retention_policy.h"
+#include "belay/manager/manager_options.h"
+#include "belay/manager/retention_policy.h"
 #include "belay/status.h"
 #include "manager/rules/manager_state.h"
 

@@ -1,4 +1,4 @@
-// The rules of belay/retention_policy.h.
+// The rules of belay/manager/retention_policy.h.
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "base/catch_exceptions.h"
 #include "base/status_macros.h"
-#include "belay/retention_policy.h"
+#include "belay/manager/retention_policy.h"
 
 namespace belay {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/manager_options.h"
+#include "belay/manager/manager_options.h"
 #include "belay/status.h"
 
 namespace belay {

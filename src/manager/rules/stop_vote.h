@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "belay/stop_reason.h"
+#include "belay/manager/stop_reason.h"
 
 namespace belay {
 

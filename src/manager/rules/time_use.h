@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/save_interval.h"
+#include "belay/manager/save_interval.h"
 #include "belay/status.h"
 
 namespace belay {

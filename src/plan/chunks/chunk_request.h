@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "belay/status.h"
 
 namespace belay {

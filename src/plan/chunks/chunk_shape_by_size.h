@@ -7,7 +7,7 @@
 #ifndef BELAY_PLAN_CHUNKS_CHUNK_SHAPE_BY_SIZE_H_
 #define BELAY_PLAN_CHUNKS_CHUNK_SHAPE_BY_SIZE_H_
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "belay/status.h"
 #include "plan/chunks/chunk_request.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 
 namespace belay {
 

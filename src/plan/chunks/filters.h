@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/save_args.h"
 #include "belay/status.h"
+#include "belay/values/save_args.h"
 
 namespace belay {
 

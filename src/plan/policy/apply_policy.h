@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "belay/sharding_policy.h"
 #include "belay/status.h"
+#include "belay/values/sharding_policy.h"
 
 namespace belay {
 

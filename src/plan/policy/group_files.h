@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "belay/sharding_policy.h"
 #include "belay/status.h"
+#include "belay/values/sharding_policy.h"
 #include "plan/choose_ranks.h"
 #include "plan/listed_ranks.h"
 #include "plan/plan.h"

@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "belay/sharding_policy.h"
+#include "belay/values/sharding_policy.h"
 #include "geometry/box_tiling.h"
 #include "plan/policy/listed_pieces.h"
 

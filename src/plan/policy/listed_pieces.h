@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "belay/sharding_policy.h"
 #include "belay/status.h"
+#include "belay/values/sharding_policy.h"
 
 namespace belay {
 

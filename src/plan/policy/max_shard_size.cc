@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/ceil_divide.h"
 #include "base/status_macros.h"
-#include "belay/sharding_policy.h"
+#include "belay/values/sharding_policy.h"
 #include "plan/policy/listed_pieces.h"
 
 namespace belay {

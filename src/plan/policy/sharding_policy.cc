@@ -1,4 +1,4 @@
-#include "belay/sharding_policy.h"
+#include "belay/values/sharding_policy.h"
 
 #include <exception>
 #include <optional>

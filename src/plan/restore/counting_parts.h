@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "plan/restore/parts_to_read.h"
 
 namespace belay {

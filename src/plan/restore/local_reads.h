@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "plan/listed_ranks.h"
 #include "plan/plan.h"
 #include "plan/stored/stacked_array.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "belay/options.h"
 #include "plan/choose_ranks.h"
 #include "plan/plan.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "belay/box.h"
-#include "belay/flat_buffer.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/flat_buffer.h"
 #include "bytes/fingerprint.h"
 #include "plan/shard_store.h"
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/shard.h"
+#include "belay/arrays/shard.h"
 #include "bytes/wire.h"
 #include "plan/choose_ranks.h"
 #include "plan/plan.h"

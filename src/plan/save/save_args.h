@@ -10,8 +10,8 @@
 
 #include "base/key_patterns.h"
 #include "belay/options.h"
-#include "belay/save_args.h"
 #include "belay/status.h"
+#include "belay/values/save_args.h"
 #include "plan/choose_ranks.h"
 #include "plan/plan.h"
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "belay/options.h"
-#include "belay/save_args.h"
-#include "belay/sharding_policy.h"
 #include "belay/status.h"
+#include "belay/values/save_args.h"
+#include "belay/values/sharding_policy.h"
 #include "plan/listed_ranks.h"
 #include "plan/plan.h"
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "plan/plan.h"
 
 namespace belay {

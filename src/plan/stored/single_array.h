@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "plan/plan.h"
 
 namespace belay {

@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "belay/box.h"
-#include "belay/dtype.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
 #include "plan/restore_choice.h"
 
 namespace belay {

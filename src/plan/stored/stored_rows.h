@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 
 namespace belay {
 

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "belay/handlers/type_handler.h"
 #include "belay/status.h"
-#include "belay/type_handler.h"
 #include "bytes/wire.h"
 
 namespace belay {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "belay/dtype.h"
+#include "belay/arrays/dtype.h"
 
 namespace belay::safetensors {
 

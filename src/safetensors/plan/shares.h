@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "safetensors/plan/header.h"
 
 namespace belay::safetensors {

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "belay/type_handler_registry.h"
+#include "belay/handlers/type_handler_registry.h"
 
 namespace belay {
 

@@ -1,4 +1,4 @@
-#include "belay/standard_handlers.h"
+#include "belay/handlers/standard_handlers.h"
 
 #include <algorithm>
 #include <cstdint>

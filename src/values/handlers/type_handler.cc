@@ -1,4 +1,4 @@
-#include "belay/type_handler.h"
+#include "belay/handlers/type_handler.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "belay/type_handler_registry.h"
+#include "belay/handlers/type_handler_registry.h"
 
 #include <mutex>
 

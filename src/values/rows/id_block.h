@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/shard.h"
+#include "belay/arrays/shard.h"
 #include "belay/status.h"
 #include "values/rows/row_message.h"
 

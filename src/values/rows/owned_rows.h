@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "belay/shard.h"
+#include "belay/arrays/shard.h"
 #include "belay/status.h"
 #include "bytes/message.h"
 

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "belay/arrays/shard.h"
 #include "belay/rows.h"
-#include "belay/shard.h"
 #include "belay/status.h"
 #include "bytes/wire.h"
 #include "plan/stored/stored_rows.h"

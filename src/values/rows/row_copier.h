@@ -8,9 +8,9 @@
 #include <cstring>
 #include <type_traits>
 
-#include "belay/box.h"
-#include "belay/fields.h"
-#include "belay/shard.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/fields.h"
+#include "belay/arrays/shard.h"
 #include "geometry/struct_copy.h"
 #include "plan/shard_store.h"
 #include "values/rows/rank_rows.h"

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/shard.h"
+#include "belay/arrays/shard.h"
 #include "belay/status.h"
 #include "plan/plan.h"
 #include "plan/stored/stored_rows.h"

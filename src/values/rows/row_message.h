@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "belay/dtype.h"
-#include "belay/shard.h"
+#include "belay/arrays/dtype.h"
+#include "belay/arrays/shard.h"
 #include "belay/status.h"
 #include "bytes/message.h"
 

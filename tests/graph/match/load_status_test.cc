@@ -1,4 +1,4 @@
-#include "belay/load_status.h"
+#include "belay/objects/load_status.h"
 
 #include <random>
 

@@ -1,4 +1,4 @@
-#include "belay/retention_policy.h"
+#include "belay/manager/retention_policy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

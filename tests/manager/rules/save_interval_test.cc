@@ -1,4 +1,4 @@
-#include "belay/save_interval.h"
+#include "belay/manager/save_interval.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

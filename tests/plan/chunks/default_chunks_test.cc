@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "belay/layout.h"
+#include "belay/arrays/layout.h"
 
 namespace belay::default_chunks_test {
 namespace {

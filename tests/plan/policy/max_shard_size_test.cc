@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/sharding_policy.h"
+#include "belay/values/sharding_policy.h"
 #include "policy_testing.h"
 
 namespace belay::max_shard_size_test {

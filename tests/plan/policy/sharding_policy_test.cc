@@ -1,4 +1,4 @@
-#include "belay/sharding_policy.h"
+#include "belay/values/sharding_policy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

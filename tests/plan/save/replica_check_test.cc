@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "belay/box.h"
+#include "belay/arrays/box.h"
 #include "bytes/wire.h"
 
 namespace belay::replica_check_test {

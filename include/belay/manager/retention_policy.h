@@ -1,0 +1,130 @@
+// Retention policies: which steps of a run are kept.
+//
+// A policy receives the steps that a manager may delete and returns which of
+// them to keep. Rules combine: a step that any of them keeps is kept.
+//
+//   options.retention = AnyOfPolicies({LatestN(3), EveryNSteps(10000)});
+//
+// (Orbax's preservation policies.)
+
+#ifndef BELAY_MANAGER_RETENTION_POLICY_H_
+#define BELAY_MANAGER_RETENTION_POLICY_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "belay/status.h"
+
+namespace belay {
+
+// What a program measured at a step, by name: {"loss", 0.25}.
+using Metrics = std::map<std::string, double>;
+
+// Returns one number that rates a step by its metrics.
+using MetricFunction = std::function<double(const Metrics&)>;
+
+// What a manager knows about a step that it saved.
+struct StepRecord {
+  int64_t step = 0;
+  double time = 0;  // of the commit, in seconds since 1970
+  // Unset: the program passed none.
+  std::optional<Metrics> metrics;
+  // Kept permanently by keep_checkpoint_every_n_hours.
+  bool preserved = false;
+
+  bool operator==(const StepRecord&) const = default;
+};
+
+// A policy is plain data and a function; programs may define their own. It is
+// called on rank 0 after each commit. An exception becomes an error.
+struct RetentionPolicy {
+  std::string description;  // names the policy in errors
+  // Names and values of everything that the result depends on, in any fixed
+  // order. They must be equal on all ranks.
+  std::vector<std::pair<std::string, std::string>> parameters;
+  // Returns one flag for each of `steps`, which ascend by number: whether to
+  // keep it. `now` is in seconds since 1970. Invalid parameters are an error
+  // even if there are no steps.
+  std::function<StatusOr<std::vector<bool>>(
+      const std::vector<StepRecord>& steps, double now)>
+      keep;
+};
+
+// Keeps all steps. Local.
+RetentionPolicy PreserveAll();
+
+// Keeps the `n` steps with the largest numbers; all if unset. Local.
+// Errors, when called: InvalidArgument - n is negative.
+RetentionPolicy LatestN(std::optional<int64_t> n);
+
+// Keeps the first step, and each step that is at least `seconds` later than the
+// previous one kept. Local.
+// Errors, when called: InvalidArgument - not a number, or negative.
+RetentionPolicy EveryNSeconds(double seconds);
+
+// Which steps EveryNSteps keeps.
+struct EveryNStepsOptions {
+  // True: only multiples of n. False: the first step, and each step at least n
+  // after the previous one kept.
+  bool exact = true;
+  // Keeps at most this many of them, those with the largest numbers.
+  std::optional<int64_t> max_to_keep = std::nullopt;
+};
+
+// Keeps steps at an interval of `n`. Local.
+// Errors, when called: InvalidArgument - n is below 1, max_to_keep negative.
+RetentionPolicy EveryNSteps(int64_t n, const EveryNStepsOptions& options = {});
+
+// Keeps, for each multiple of `n`, the step closest to it (on a tie, the larger
+// step), and the last step. A step belongs to the multiple that it is closest
+// to (on a tie, the even one). Local.
+// Errors, when called: InvalidArgument - as above.
+RetentionPolicy EveryNStepsClosest(
+    int64_t n, std::optional<int64_t> max_to_keep = std::nullopt);
+
+// Keeps these steps. Local.
+RetentionPolicy CustomSteps(const std::vector<int64_t>& steps);
+
+struct BestNOptions {
+  // Unset: all.
+  std::optional<int64_t> n = std::nullopt;
+  // Smaller is better.
+  bool reverse = false;
+  // Also keeps all steps without metrics. With n = 0 nothing is kept.
+  bool keep_checkpoints_without_metrics = true;
+};
+
+// Keeps the best steps as rated by `metric`; on a tie, the later ones. NaN is
+// worse than any number. If there are at most n steps, all are kept. Local.
+// Errors, when called: InvalidArgument - n is negative, or no function.
+RetentionPolicy BestN(MetricFunction metric, const BestNOptions& options);
+
+// The same, rated by the metric of that name; a step that lacks it counts as
+// one without metrics. Local.
+RetentionPolicy BestN(const std::string& metric, const BestNOptions& options);
+
+// Keeps the first step that is at most `seconds` old, and all later steps.
+// Local.
+// Errors, when called: InvalidArgument - not a number, or negative.
+RetentionPolicy LatestDuration(double seconds);
+
+// Keeps what at least one of the policies keeps. Local.
+// Errors, when called: theirs; InvalidArgument - there are none.
+RetentionPolicy AnyOfPolicies(std::vector<RetentionPolicy> policies);
+
+// Calls a policy and checks its result. Local.
+// Errors: those of the policy, prefixed with its description; InvalidArgument -
+//   no function, or another number of flags than of steps; Internal - an
+//   exception, with its text.
+StatusOr<std::vector<bool>> ApplyRetention(const RetentionPolicy& policy,
+                                           const std::vector<StepRecord>& steps,
+                                           double now);
+
+}  // namespace belay
+
+#endif  // BELAY_MANAGER_RETENTION_POLICY_H_

@@ -1,0 +1,117 @@
+// One value in borrowed memory, and its identity.
+
+#ifndef BELAY_OBJECTS_TRACKED_VALUE_H_
+#define BELAY_OBJECTS_TRACKED_VALUE_H_
+
+#include <complex>
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+#include "belay/arrays/layout.h"
+#include "belay/arrays/memory.h"
+#include "belay/handlers/type_handler.h"
+#include "belay/state.h"
+#include "belay/status.h"
+
+namespace belay {
+
+class ShardedVariable;
+class Tensor;
+
+// One value in borrowed memory. A value without a layout or a box is whole and
+// equal on all ranks; one copy of it is written.
+class TrackedValue {
+ public:
+  template <typename T>
+  requires Element<std::remove_const_t<T>> TrackedValue(T& scalar)
+      : TrackedValue(Shape{}, &scalar) {
+    object_ = RefTo(scalar);
+  }
+  // An array with one axis. On restore, a container that can change its length
+  // takes the stored length; a std::span keeps its own.
+  template <ElementRange R>
+  TrackedValue(R&& range)
+      : TrackedValue(Shape{static_cast<int64_t>(std::ranges::size(range))},
+                     Memory(std::forward<R>(range))) {
+    if constexpr (std::is_lvalue_reference_v<R> &&
+                  !std::ranges::view<std::remove_cvref_t<R>>) {
+      object_ = RefTo(range);
+      takes_length_ = ResizableRange<std::remove_cvref_t<R>>;
+    }
+  }
+  TrackedValue(std::string& text);
+  TrackedValue(Tensor& tensor);
+  // The components that this rank holds.
+  TrackedValue(ShardedVariable& variable);
+  // The same, for saving only.
+  template <typename T>
+  requires std::same_as<T, const std::string> || std::same_as<T, const Tensor>
+  TrackedValue(T& value)
+      : TrackedValue(const_cast<std::remove_const_t<T>&>(value)) {
+    is_const_ = object_.is_const = true;
+  }
+
+  // A dense row-major array.
+  TrackedValue(const Shape& shape, const Memory& memory);
+  // This rank's piece of an array that is laid out on a mesh.
+  TrackedValue(const Layout& layout, const Shape& global_shape,
+               const Memory& memory);
+  // The piece `box` of an array.
+  TrackedValue(const Shape& global_shape, const Box& box, const Memory& memory);
+
+  // Adds another piece to an array that was constructed with a box. Local.
+  TrackedValue& AddPiece(const Box& box, const Memory& memory);
+
+  // Returns the identity of the value on `rank`. It is null if the value has no
+  // element there and is not an object, such as a vector. Local.
+  ObjectId id(int rank) const;
+  // The object that was passed whole, for a handler of its type; its address is
+  // null if there is none. Local.
+  const ValueRef& object() const { return object_; }
+  DType dtype() const { return dtype_; }
+  const Shape& global_shape() const { return global_shape_; }
+  // Returns the layout as text; "" without one. Local.
+  std::string LayoutText() const;
+
+  // Adds the shards of this rank to `state`, under `key`. Local.
+  // Errors: InvalidArgument - the size of the memory differs from its box;
+  //   OutOfRange - the box exceeds its shape; those of state.status().
+  Status List(std::string_view key, int rank, State& state) const;
+
+ private:
+  struct Piece {
+    Box box;
+    Memory memory;
+  };
+
+  // Returns the box of a piece in the array. Local.
+  StatusOr<Box> BoxOf(const Piece& piece, int rank) const;
+
+  ObjectId id_;  // of a string or a variable
+  ValueRef object_;
+  DType dtype_ = DType::kString;
+  Shape global_shape_;
+  std::optional<Layout> layout_;
+  std::vector<Piece> pieces_;  // none for a string or a variable; boxes
+                               // are ignored if the array is whole
+  bool whole_ = false;
+  bool takes_length_ = false;  // on restore
+  bool is_const_ = false;
+  std::string* text_ = nullptr;
+  ShardedVariable* variable_ = nullptr;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_OBJECTS_TRACKED_VALUE_H_

@@ -1,0 +1,93 @@
+// How individual values are stored: with which dtype, in which chunks, by whom.
+//
+//   SaveOptions options;
+//   options.args = {{"model/.*/kernel", {.dtype = DType::kBF16}},
+//                   {"embed", {.chunk_byte_size = 4 << 20}}};
+//
+// Plain structs; every default stores a value as it is.
+
+#ifndef BELAY_VALUES_SAVE_ARGS_H_
+#define BELAY_VALUES_SAVE_ARGS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+
+namespace belay {
+
+// Who chooses the shape of chunks of a given size.
+enum class ChunkChooser : uint8_t {
+  // As large as the size allows, even if lengths are prime.
+  kExact = 0,
+  // The shapes that Orbax chooses, which may be far smaller.
+  kGreedy = 1,
+};
+
+// An HDF5 filter, which transforms the bytes of each chunk on the way to the
+// file and back: its registered number and its parameters.
+struct Filter {
+  int id = 0;
+  std::vector<uint32_t> parameters = {};
+
+  friend bool operator==(const Filter&, const Filter&) = default;
+};
+
+// Compression by zlib, after a byte shuffle of all elements, which makes
+// numbers compress better. Every HDF5 has both. Local. `level` is from 1, fast,
+// to 9, small; 0 does not compress. A save refuses any other level.
+std::vector<Filter> Deflate(int level = 1);
+
+// Chunks are HDF5 chunks, given as lengths per axis. They form a grid that
+// begins at the first element of the array; those at the far ends may be
+// smaller. Each rank's piece of an array is a shard. If the pieces are not a
+// regular grid, the whole array counts as the shard. Values that cannot have
+// chunks (a scalar, a text, an array without elements) are stored without.
+struct SaveArgs {
+  // Store numbers as this dtype. Floats round to nearest even; conversion to
+  // integers truncates towards zero. What is too large becomes infinity or the
+  // largest number of the dtype; NaN becomes integer 0. Texts and complex
+  // numbers do not become real numbers.
+  std::optional<DType> dtype = {};
+  // No write crosses the borders of these chunks. Must divide the shard along
+  // each axis. Unset: the shard.
+  std::optional<Shape> write_chunk_shape = {};
+  // The chunk that is stored. Must divide the write chunk along each axis.
+  // Unset: the write chunk.
+  std::optional<Shape> read_chunk_shape = {};
+  // Instead of these two: choose a chunk of at most this many bytes as stored.
+  // 0: no limit.
+  int64_t chunk_byte_size = 0;
+  ChunkChooser chooser = ChunkChooser::kExact;
+  // Axes along which a chunk has length 1. Setting it chooses a chunk, as the
+  // size does.
+  std::vector<int> shard_axes = {};
+  // Chunks pass through these filters in order, such as Deflate(). If nothing
+  // above asks for chunks, they have at most 1 MiB. Every reader needs these
+  // filters. HDF5's szip, nbit and scaleoffset are refused; what plugin filters
+  // store is read back and compared.
+  std::vector<Filter> filters = {};
+  // If several ranks hold the value, write only the replica with this number,
+  // whole, and do not compare it with the others. The number is the rank for
+  // values that every rank holds, and Layout::Replica for those with a layout.
+  // Unset: the ranks share the work, and the values must be equal.
+  std::optional<int64_t> primary_replica = {};
+
+  friend bool operator==(const SaveArgs&, const SaveArgs&) = default;
+};
+
+// Arguments for values whose whole key matches `keys`, a regular expression in
+// RE2's syntax, such as "model/.*".
+struct SaveArgsFor {
+  std::string keys;
+  SaveArgs args;
+
+  friend bool operator==(const SaveArgsFor&, const SaveArgsFor&) = default;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_VALUES_SAVE_ARGS_H_

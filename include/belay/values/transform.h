@@ -1,0 +1,138 @@
+// Values of the program as functions of stored arrays: stacked, split,
+// transposed, sliced, or computed by a function of the program.
+//
+//   RestoreOptions options;
+//   options.args = {
+//       {"blocks/(.*)",
+//        {.transform = Transform::Stack({"block0/\\1", "block1/\\1"})}},
+//       {"query", {.transform = Transform::Split("qkv", 0, 3, 0)}},
+//       {"head", {.transform = Transform::Transpose("lm_head")}}};
+//
+// A rank reads only the parts of stored arrays that its box depends on.
+
+#ifndef BELAY_VALUES_TRANSFORM_H_
+#define BELAY_VALUES_TRANSFORM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+#include "belay/arrays/indexing.h"
+#include "belay/arrays/tensor.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// The dtype and the shape of a whole array.
+struct ArrayForm {
+  DType dtype = DType::kU8;
+  Shape shape;
+
+  friend bool operator==(const ArrayForm&, const ArrayForm&) = default;
+};
+
+// A function of arrays that a program defines. It must be pure: no element may
+// depend on which boxes ranks request or how they are cut. Its functions may be
+// called on some ranks only, and from several threads. An error that they
+// return, or an exception that they throw, becomes the error of the restore, on
+// all ranks.
+class TransformFunction {
+ public:
+  virtual ~TransformFunction() = default;
+
+  // Returns a name and the parameters; must be equal on all ranks. Local.
+  virtual std::string description() const = 0;
+
+  // Returns the dtype and the shape of the result. Local.
+  virtual StatusOr<ArrayForm> Result(
+      const std::vector<ArrayForm>& inputs) const = 0;
+
+  // Returns the box of each input that is needed to compute the box `wanted` of
+  // the result. An empty box is not read. A function that needs two boxes of
+  // one array takes the array as two inputs. Local.
+  virtual StatusOr<std::vector<Box>> Needs(const std::vector<ArrayForm>& inputs,
+                                           const Box& wanted) const = 0;
+
+  // Computes the box `wanted`; `result` has the shape of the box and the dtype
+  // that Result returned. inputs[i] holds the elements of boxes[i], as returned
+  // by Needs, with the stored dtype. Local.
+  virtual Status Compute(const std::vector<Tensor>& inputs,
+                         const std::vector<Box>& boxes, const Box& wanted,
+                         Tensor& result) const = 0;
+};
+
+struct TransformNode;
+
+// An expression of stored arrays. Value type; a copy shares its contents.
+// Negative axes count from the last one. A mistake, such as an axis that an
+// array does not have, becomes the error of the restore.
+class Transform {
+ public:
+  // Empty: the stored array is taken as it is.
+  Transform() = default;
+  // The stored array with this key. In RestoreArgs, \1 is the match of the
+  // first group of `keys`.
+  Transform(std::string_view stored_key);
+  Transform(const std::string& stored_key)
+      : Transform(std::string_view(stored_key)) {}
+  Transform(const char* stored_key) : Transform(std::string_view(stored_key)) {}
+
+  // Stacks arrays of one shape along a new axis, axis `axis` of the result.
+  // Local.
+  static Transform Stack(std::vector<Transform> parts, int axis = 0);
+
+  // Concatenates arrays along an axis; their other lengths must be equal.
+  // Local.
+  static Transform Concat(std::vector<Transform> parts, int axis = 0);
+
+  // Part `part`, from 0, of `num_parts` equal parts along an axis. Local.
+  static Transform Split(Transform x, int axis, int64_t num_parts,
+                         int64_t part);
+
+  // The elements [offset, offset + length) along an axis. Local.
+  static Transform Narrow(Transform x, int axis, int64_t offset,
+                          int64_t length);
+
+  // Axis i of the result is axis axes[i] of the array; without `axes` their
+  // order is reversed. Local.
+  static Transform Transpose(Transform x, std::vector<int> axes = {});
+
+  // x[index] with the rules of Python: slices with any step, integers, an
+  // ellipsis, new axes; no masks. Local.
+  static Transform Slice(Transform x, Index index);
+
+  // Applies a function of the program. Local.
+  static Transform Apply(std::shared_ptr<const TransformFunction> function,
+                         std::vector<Transform> inputs);
+
+  // Returns whether it is empty. Local.
+  bool empty() const { return node_ == nullptr; }
+
+  // Returns it as text, such as `transpose("a"; 1, 0)`; "" if it is empty.
+  // Equal texts are equal functions. Local.
+  std::string ToString() const;
+
+  // Returns the keys of the stored arrays, each once, ascending. Local.
+  std::vector<std::string> StoredKeys() const;
+
+  friend bool operator==(const Transform& a, const Transform& b) {
+    return a.node_ == b.node_ || a.ToString() == b.ToString();
+  }
+
+ private:
+  friend struct TransformNode;
+
+  explicit Transform(std::shared_ptr<const TransformNode> node)
+      : node_(std::move(node)) {}
+
+  std::shared_ptr<const TransformNode> node_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_VALUES_TRANSFORM_H_
