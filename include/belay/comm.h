@@ -14,8 +14,10 @@ namespace belay {
 // one thread at a time may use it.
 class Comm {
  public:
-  // Duplicates `comm`. Collective. `comm` must be the same on all ranks.
-  // Errors: FailedPrecondition - MPI is not initialised or already finalised;
+  // Duplicates `comm`, without a topology that it may have. Collective. `comm`
+  // must be the same on all ranks.
+  // Errors: InvalidArgument - it is null or an intercommunicator;
+  //   FailedPrecondition - MPI is not initialised or already finalised;
   //   Internal - MPI's error text.
   static StatusOr<Comm> Duplicate(MPI_Comm comm);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <utility>
+#include <vector>
 
 #include "base/fault.h"
 #include "mpi_test.h"
@@ -32,6 +33,43 @@ TEST(Comm, DuplicateRefusesTheNullCommunicator) {
   EXPECT_EQ(Comm::Duplicate(MPI_COMM_NULL).status(),
             absl::InvalidArgumentError(
                 "duplicate communicator: it is MPI_COMM_NULL"));
+}
+
+TEST(Comm, DuplicateRefusesAnIntercommunicator) {
+  if (WorldSize() < 2) GTEST_SKIP() << "needs two ranks";
+  const int half = WorldRank() % 2;
+  MPI_Comm mine = MPI_COMM_NULL, both = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, half, WorldRank(), &mine);
+  MPI_Intercomm_create(mine, 0, MPI_COMM_WORLD, 1 - half, 0, &both);
+  EXPECT_EQ(Comm::Duplicate(both).status(),
+            absl::InvalidArgumentError(
+                "duplicate communicator: it is an intercommunicator"));
+  MPI_Comm_free(&both);
+  MPI_Comm_free(&mine);
+}
+
+// With one, Open MPI's MPI_Ialltoallw reads as many datatypes as a rank has
+// neighbours.
+TEST(Comm, DuplicateHasNoTopology) {
+  for (int dimensions = 1; dimensions <= 4; ++dimensions) {
+    std::vector<int> lengths(static_cast<size_t>(dimensions));
+    MPI_Dims_create(WorldSize(), dimensions, lengths.data());
+    const std::vector<int> periodic(lengths.size(), 1);
+    MPI_Comm grid = MPI_COMM_NULL;
+    MPI_Cart_create(MPI_COMM_WORLD, dimensions, lengths.data(), periodic.data(),
+                    1, &grid);
+    int rank = -1;
+    MPI_Comm_rank(grid, &rank);
+    StatusOr<Comm> comm = Comm::Duplicate(grid);
+    ASSERT_TRUE(comm.ok()) << comm.status();
+    EXPECT_EQ(comm->rank(), rank);
+    EXPECT_EQ(comm->size(), WorldSize());
+    int topology = MPI_CART;
+    MPI_Topo_test(comm->raw(), &topology);
+    EXPECT_EQ(topology, MPI_UNDEFINED);
+    EXPECT_EQ(comm->Close(), absl::OkStatus());
+    MPI_Comm_free(&grid);
+  }
 }
 
 TEST(Comm, MoveLeavesNothingBehind) {

@@ -212,6 +212,27 @@ TEST_F(RowsTest, OtherRanksNeedARuleForWhatEachHas) {
   });
 }
 
+// The ranks of a solver mostly are a grid.
+TEST_F(RowsTest, OnACartesianCommunicator) {
+  std::vector<int> lengths(3);
+  MPI_Dims_create(size_, 3, lengths.data());
+  const std::vector<int> periodic(3, 1);
+  MPI_Comm grid = MPI_COMM_NULL;
+  MPI_Cart_create(MPI_COMM_WORLD, 3, lengths.data(), periodic.data(), 0, &grid);
+  Comm comm = Ok(Comm::Duplicate(grid));
+  std::vector<double> x = Numbers(rank_);
+  State state;
+  state.AddRows("x", x);
+  Ok(Save(comm, run(), 1, state));
+  State owned;
+  const int last = size_ - 1;
+  owned.AddRows("x", x, {.owner = [last](const double&) { return last; }});
+  Ok(Restore(comm, run(), 1, owned));
+  EXPECT_EQ(std::ssize(x), rank_ == last ? Before(size_) : 0);
+  EXPECT_EQ(comm.Close(), absl::OkStatus());
+  MPI_Comm_free(&grid);
+}
+
 // Ranks that restore a list share it among them, and nothing is dropped.
 TEST_F(RowsTest, OnlySomeRanksHaveAList) {
   std::vector<double> x = Numbers(rank_);

@@ -62,16 +62,30 @@ StatusOr<Comm> Comm::Duplicate(MPI_Comm comm) {
     return absl::InvalidArgumentError(
         "duplicate communicator: it is MPI_COMM_NULL");
   }
+  int is_inter = 0;
+  MPI_Comm_test_inter(comm, &is_inter);
+  if (is_inter) {
+    return absl::InvalidArgumentError(
+        "duplicate communicator: it is an intercommunicator");
+  }
   Comm original(comm, 0, 0);
   MPI_Comm_rank(comm, &original.rank_);
   MPI_Comm_size(comm, &original.size_);
   Comm copy(MPI_COMM_NULL, original.rank_, original.size_);
-  const int code = MPI_Comm_dup(comm, &copy.comm_);
+  // Open MPI 4.1 takes the neighbours of a topology for the ranks of the whole
+  // communicator in MPI_Ialltoallw, and crashes: the copy has none.
+  int topology = MPI_UNDEFINED;
+  MPI_Topo_test(comm, &topology);
+  const bool is_plain = topology == MPI_UNDEFINED;
+  const int code = is_plain
+                       ? MPI_Comm_dup(comm, &copy.comm_)
+                       : MPI_Comm_split(comm, 0, copy.rank_, &copy.comm_);
   if (code == MPI_SUCCESS) {
     MPI_Comm_set_errhandler(copy.comm_, MPI_ERRORS_RETURN);
   }
   BELAY_RETURN_IF_AGREED(
-      AgreeOnNew(original, code, "MPI_Comm_dup", copy.comm_));
+      AgreeOnNew(
+      original, code, is_plain ? "MPI_Comm_dup" : "MPI_Comm_split", copy.comm_));
   return copy;
 }
 
