@@ -42,13 +42,15 @@ struct RowSpan {
   bool is_kept = false;  // none, and the rank keeps those that it has
 };
 
-Status OtherRanksError(const FoundRows& found, int num_ranks) {
+Status OtherRanksError(const FoundRows& found, const RankRows& rows,
+                       int num_ranks) {
   return absl::FailedPreconditionError(absl::StrFormat(
       "restore \"%s\": each rank has its own, and other ranks have saved (need "
       "%d ranks that restore it, found %d); say what others get: other_ranks = "
-      "OtherRanks::kFirst or kEven, or a function `source`",
+      "OtherRanks::kFirst%s, or a function `source`",
       StoredKeyOfId(found.id), found.ranks.ranks,
-      found.restorers.empty() ? num_ranks : std::ssize(found.restorers)));
+      found.restorers.empty() ? num_ranks : std::ssize(found.restorers),
+      rows.is_text ? "" : " or kEven"));
 }
 
 // Those that a function of the program chooses.
@@ -118,7 +120,7 @@ StatusOr<RowSpan> RangeOf(const FoundRows& found, const RankRows& rows,
   if (rows.owner != nullptr || is_even) {
     return EvenPart(found, rank, num_ranks);
   }
-  if (is_said) return OtherRanksError(found, num_ranks);
+  if (is_said) return OtherRanksError(found, rows, num_ranks);
   return absl::FailedPreconditionError(
       Cat("restore \"", StoredKeyOfId(found.id), "\": the array was not saved ",
           "as rows of ranks, so nobody knows who had which: add it as what it ",
