@@ -86,10 +86,10 @@ class ToolCase(unittest.TestCase):
         content[content.find(text)] ^= 1
         self.path(name).write_bytes(content)
 
-    def copy(self):
+    def copy(self, name="format_1_0"):
         """Another copy of the run."""
-        shutil.copytree(pathlib.Path(GOLDEN) / "format_1_0",
-                        self.path("other"))
+        shutil.copytree(pathlib.Path(GOLDEN) / name, self.path("other"))
+        self.step = f"other/{next(self.path('other').iterdir()).name}"
 
     def patch(self, file, dataset, row, data):
         """Overwrites a contiguous dataset from a row on, or a text from a byte
@@ -103,10 +103,9 @@ class ToolCase(unittest.TestCase):
             opened.write(data)
 
     def change(self, key, row, data):
-        """Changes values in other/step_00000007, checksum included."""
-        step = "other/step_00000007"
-        self.patch(f"{step}/data_00000_of_00001.h5", key, row, data)
-        with h5py.File(self.path(f"{step}/index.h5")) as index:
+        """Changes values in the step there, checksum included."""
+        self.patch(f"{self.step}/data_00000_of_00001.h5", key, row, data)
+        with h5py.File(self.path(f"{self.step}/index.h5")) as index:
             content = index[key][()]
             keys = [k.decode() for k in index[".belay/arrays/key"][:]]
         # One block for each array but those without bytes.
@@ -117,7 +116,7 @@ class ToolCase(unittest.TestCase):
 
     def patch_index(self, column, row, data):
         """Changes a column of the index there, and makes the digests right."""
-        name = "other/step_00000007/index.h5"
+        name = f"{self.step}/index.h5"
         self.patch(name, ".belay/" + column, row, data)
         with h5py.File(self.path(name)) as index:
             digests = digest(index, STRUCTURE), digest(index, VALUES)

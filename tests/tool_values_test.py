@@ -177,6 +177,23 @@ class ToolValuesTest(ToolCase):
             self.belay("diff", SHARED, "run", "--keys")[1].splitlines()[-1],
             "equal: 23 arrays, 414 B, keys, dtypes and shapes")
 
+    def test_diff_of_structs(self):
+        self.use("format_1_6")
+        self.copy("format_1_6")
+        row = struct.pack("<q2d?f", 2, 2.0, -2.25, False, 1.5)
+        self.change("bodies", 2, row)
+        code, out, err = self.belay("diff", "run", "other")
+        self.assertEqual((code, err), (1, ""))
+        self.assertEqual(out.splitlines()[2:-1], [
+            'values of "bodies.place": 1 of 8 elements differ, first at '
+            "[2, 1]: -2.0 in A, -2.25 in B",
+            'values of "bodies.mass": 1 of 4 elements differ, first at [2]: '
+            "1.0 in A, 1.5 in B"])
+        out = self.belay("diff", "run", "other", "--tolerance", "0.3")[1]
+        self.assertEqual(out.splitlines()[2:-1], [
+            'values of "bodies.mass": 1 of 4 elements differ by more than 0.3, '
+            "most at [2] by 0.5: 1.0 in A, 1.5 in B"])
+
     def test_diff_of_values(self):
         self.copy()
         self.change("types/f32", 1, struct.pack("<2f", -1.0, 2.5e38))

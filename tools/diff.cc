@@ -10,6 +10,7 @@
 #include "json_output.h"
 #include "number_text.h"
 #include "progress_bar.h"
+#include "struct_fields.h"
 
 namespace belay::tools {
 namespace {
@@ -126,13 +127,28 @@ StatusOr<bool> CompareValues(DiffRun& run, const ArrayInfo& array) {
   return false;
 }
 
+// The same of each field of structs, whose bytes say nothing.
+StatusOr<bool> CompareFields(DiffRun& run, const ArrayInfo& array) {
+  const StatusOr<std::vector<ArrayInfo>> fields = FieldsOf(run.a, array);
+  if (!fields.ok()) return fields.status();
+  bool are_same = true;
+  for (const ArrayInfo& field : *fields) {
+    const StatusOr<bool> same = CompareValues(run, field);
+    if (!same.ok()) return same.status();
+    are_same = are_same && *same;
+  }
+  return are_same;
+}
+
 Status CompareArray(DiffRun& run, const ArrayInfo& a, const ArrayInfo& b) {
   if (!CompareStructure(run, a, b)) {
     ++run.structures;
     return absl::OkStatus();
   }
   StatusOr<bool> same = true;
-  if (!run.options.keys_only) same = CompareValues(run, a);
+  if (!run.options.keys_only) {
+    same = a.fields.empty() ? CompareValues(run, a) : CompareFields(run, a);
+  }
   if (!same.ok()) return same.status();
   ++(*same ? run.equal : run.values);
   return absl::OkStatus();

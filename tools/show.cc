@@ -4,13 +4,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "array_text.h"
 #include "commands.h"
 #include "json_output.h"
 #include "number_text.h"
 #include "object_path.h"
 #include "statistics.h"
+#include "struct_fields.h"
 
 namespace belay::tools {
 namespace {
@@ -150,13 +150,11 @@ Status ShowArray(const CheckpointReader& reader, const ArrayInfo& array,
 Status ShowStructs(const CheckpointReader& reader, const ArrayInfo& array,
                    const ShowOptions& options) {
   PrintHead(array, "");
-  for (const absl::string_view text : absl::StrSplit(array.fields, ' ')) {
-    const absl::string_view name = text.substr(0, text.find(':'));
-    const StatusOr<ArrayInfo> field =
-        reader.Find(absl::StrCat(array.key, ".", name));
-    if (!field.ok()) return field.status();
+  const StatusOr<std::vector<ArrayInfo>> fields = FieldsOf(reader, array);
+  if (!fields.ok()) return fields.status();
+  for (const ArrayInfo& field : *fields) {
     Print("\n");
-    const Status status = ShowArray(reader, *field, options);
+    const Status status = ShowArray(reader, field, options);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

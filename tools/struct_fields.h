@@ -1,0 +1,21 @@
+// Fields of arrays of structs, each as the array that it is.
+
+#ifndef BELAY_TOOLS_STRUCT_FIELDS_H_
+#define BELAY_TOOLS_STRUCT_FIELDS_H_
+
+#include <vector>
+
+#include "belay/checkpoint_reader.h"
+#include "belay/status.h"
+
+namespace belay::tools {
+
+// Returns the fields of an array in their order, as CheckpointReader::Find
+// finds them; none of an array of numbers.
+// Errors: those of Find.
+StatusOr<std::vector<ArrayInfo>> FieldsOf(const CheckpointReader& reader,
+                                          const ArrayInfo& array);
+
+}  // namespace belay::tools
+
+#endif  // BELAY_TOOLS_STRUCT_FIELDS_H_
