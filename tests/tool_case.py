@@ -1,6 +1,7 @@
 """What the tests of the belay command share: the golden checkpoints in a
 folder of their own, and ways to change them.
 """
+import os
 import pathlib
 import shutil
 import struct
@@ -89,7 +90,7 @@ class ToolCase(unittest.TestCase):
     def copy(self, name="format_1_0"):
         """Another copy of the run."""
         shutil.copytree(pathlib.Path(GOLDEN) / name, self.path("other"))
-        self.step = f"other/{next(self.path('other').iterdir()).name}"
+        self.step = f"other/{min(os.listdir(self.path('other')))}"
 
     def patch(self, file, dataset, row, data):
         """Overwrites a contiguous dataset from a row on, or a text from a byte
