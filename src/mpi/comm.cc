@@ -77,15 +77,14 @@ StatusOr<Comm> Comm::Duplicate(MPI_Comm comm) {
   int topology = MPI_UNDEFINED;
   MPI_Topo_test(comm, &topology);
   const bool is_plain = topology == MPI_UNDEFINED;
-  const int code = is_plain
-                       ? MPI_Comm_dup(comm, &copy.comm_)
-                       : MPI_Comm_split(comm, 0, copy.rank_, &copy.comm_);
+  const int code = is_plain ? MPI_Comm_dup(comm, &copy.comm_)
+                            : MPI_Comm_split(comm, 0, copy.rank_, &copy.comm_);
   if (code == MPI_SUCCESS) {
     MPI_Comm_set_errhandler(copy.comm_, MPI_ERRORS_RETURN);
   }
   BELAY_RETURN_IF_AGREED(
-      AgreeOnNew(
-      original, code, is_plain ? "MPI_Comm_dup" : "MPI_Comm_split", copy.comm_));
+      AgreeOnNew(original, code, is_plain ? "MPI_Comm_dup" : "MPI_Comm_split",
+                 copy.comm_));
   return copy;
 }
 
