@@ -80,6 +80,7 @@ StatusOr<ManagedRestore> ManagedValues::Restore(const std::string& path,
 StatusOr<ManagedRestore> ManagedValues::RestoreState(
     const std::string& path, int64_t step, RestoreMatch match,
     const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(*comm_, "restore", path));
   const RestoreSource source = {.path = path, .step = step};
   const RestoreOptions chosen = WithMatch(options, match);
   BELAY_ASSIGN_OR_RETURN_AGREED(

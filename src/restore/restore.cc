@@ -143,7 +143,6 @@ StatusOr<RestoreResult> RestoreState(const Comm& comm,
                                      const RestoreSource& source, Status mine,
                                      const State& state,
                                      const RestoreOptions& options) {
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", source.path));
   RestoreFrame frame(comm, source.path, options);
   if (mine.ok()) mine = StatusBefore(frame.options, state);
   BELAY_RETURN_IF_AGREED(BeginRestore(frame, source, mine));

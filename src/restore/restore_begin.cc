@@ -1,9 +1,7 @@
 // The beginning of a restore: what is asked for, and whether all ranks ask for
 // the same.
-#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"

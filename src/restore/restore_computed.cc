@@ -3,7 +3,6 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "base/catch_bad_alloc.h"
 #include "base/catch_exceptions.h"
 #include "base/status_macros.h"

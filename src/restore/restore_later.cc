@@ -12,6 +12,7 @@ namespace belay {
 StatusOr<RestoreResult> Restore(const Comm& comm, const PendingRestore& pending,
                                 const State& state,
                                 const RestoreOptions& options) {
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "restore", pending.path_));
   Status status;
   if (pending.identity_ == 0) {
     status = absl::FailedPreconditionError(

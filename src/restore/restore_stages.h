@@ -51,7 +51,7 @@ struct RestoreFrame {
 };
 
 // Restores `state` from there, as Restore, if `mine` is OK. Collective. Same on
-// all ranks: source, options.
+// all ranks: source, options. Requires a communicator that CheckComm accepts.
 // Errors: `mine`; those of Restore.
 StatusOr<RestoreResult> RestoreState(const Comm& comm,
                                      const RestoreSource& source, Status mine,

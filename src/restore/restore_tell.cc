@@ -1,7 +1,6 @@
 // The part of a restore that tells the program what is stored.
 
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/catch_bad_alloc.h"

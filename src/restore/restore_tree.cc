@@ -5,7 +5,6 @@
 #include "base/catch_bad_alloc.h"
 #include "base/printable.h"
 #include "base/status_macros.h"
-#include "base/text.h"
 #include "belay/checkpoint_reader.h"
 #include "belay/state.h"
 #include "belay/values/restore_values.h"

@@ -5,7 +5,6 @@
 #include "absl/strings/str_format.h"
 #include "base/close_keys.h"
 #include "base/status_macros.h"
-#include "base/text.h"
 
 namespace belay {
 namespace {
