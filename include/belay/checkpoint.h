@@ -74,35 +74,27 @@ class Checkpoint {
   StatusOr<SaveResult> Save(const std::string& dir,
                             const SaveOptions& options = {});
 
-  // Like Save, but `path` is the directory of the step. Collective.
+  // Writes all objects to the directory `path`, such as "run/best", and does
+  // not count the save. Collective. The step number is the one at the end of
+  // the path ("run/best_00000012": 12), or 0. `path` and `options` must be
+  // equal on all ranks. (TensorFlow's write.)
+  // Errors: those of Save.
   StatusOr<SaveResult> SaveAs(const std::string& path,
                               const SaveOptions& options = {});
-
-  // Writes all objects to the directory `path` and does not change the counter.
-  // Collective. Restore it with Read. The step number is the one at the end of
-  // the path ("run/best_00000012": 12), or 0. `path` and `options` must be
-  // equal on all ranks.
-  // Errors: those of Save.
-  StatusOr<SaveResult> Write(const std::string& path,
-                             const SaveOptions& options = {});
 
   // Restores objects from a checkpoint as far as their names match the stored
   // ones; the status says how far. Collective. `path` is a checkpoint or a
   // directory of steps, whose newest step is read. Stored values whose objects
-  // do not exist yet stay pending: see RestoreDeferred. `path` and `options`
-  // must be equal on all ranks.
+  // do not exist yet stay pending: see RestoreDeferred. The save counter is
+  // restored if the checkpoint has one. An empty path restores nothing, and its
+  // status fails all assertions. `path` and `options` must be equal on all
+  // ranks. (TensorFlow's restore and read.)
   // After an error before anything is read (the first two), all values are
   // unchanged; after any other, they may be partly restored. The save counter
-  // does not change.
+  // does not change on an error.
   // Errors: NotFound - no such checkpoint; FailedPrecondition - values are
   //   stored with another dtype or shape that the options do not allow, names
   //   all of them; DataLoss - damage; and those above.
-  StatusOr<LoadStatus> Read(const std::string& path,
-                            const RestoreOptions& options = {});
-
-  // Like Read, for what Save has written: also restores the counter, except on
-  // an error. An empty path restores nothing, and its status fails all
-  // assertions. Collective.
   StatusOr<LoadStatus> Restore(const std::string& path,
                                const RestoreOptions& options = {});
 
@@ -115,7 +107,7 @@ class Checkpoint {
   // used by some rank. Returns the current status of the last restore, which
   // does not cover values from older ones; InitializationOnly if there was
   // none.
-  // Errors: those of Read; FailedPrecondition - the checkpoint of the last
+  // Errors: those of Restore; FailedPrecondition - the checkpoint of the last
   //   restore was replaced.
   StatusOr<LoadStatus> RestoreDeferred(const RestoreOptions& options = {});
 

@@ -213,7 +213,7 @@ struct RestoreOptions {
   // tries. It may communicate, and its time counts for deadline_seconds. An
   // error of any rank fails the restore on all ranks. DataLoss, NotFound and
   // Unimplemented, which refer to files, become FailedPrecondition. Null: none.
-  // Refused for objects, which exist before; RestoreLater ignores it.
+  // Refused for objects, which exist before; ChooseStep ignores it.
   std::function<Status(const StoredStep& stored)> on_open = nullptr;
   // Verify the blocks that the ranks' reads cover together.
   bool checksums = true;

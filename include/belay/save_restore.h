@@ -99,22 +99,22 @@ StatusOr<std::optional<RestoreResult>> RestoreLatestOrNothing(
 // A step that was chosen for restoring values that may not exist yet. A plain
 // value, equal on all ranks. A CheckpointReader of `path` shows what the step
 // holds.
-class PendingRestore {
+class ChosenStep {
  public:
-  // Nothing is pending. Local.
-  PendingRestore() = default;
+  // No step. Local.
+  ChosenStep() = default;
 
   // The directory of the step and its number. Local.
   const std::string& path() const { return path_; }
   int64_t step() const { return step_; }
 
  private:
-  friend StatusOr<PendingRestore> RestoreLater(const Comm& comm,
-                                               const std::string& dir,
-                                               std::optional<int64_t> step,
-                                               const RestoreOptions& options);
+  friend StatusOr<ChosenStep> ChooseStep(const Comm& comm,
+                                         const std::string& dir,
+                                         std::optional<int64_t> step,
+                                         const RestoreOptions& options);
   friend StatusOr<RestoreResult> Restore(const Comm& comm,
-                                         const PendingRestore& pending,
+                                         const ChosenStep& chosen,
                                          const State& state,
                                          const RestoreOptions& options);
 
@@ -127,16 +127,16 @@ class PendingRestore {
 // index is readable and its data files exist. Collective. `dir` and `step` must
 // be equal on all ranks.
 // Errors: NotFound - no such step; otherwise those of Restore.
-StatusOr<PendingRestore> RestoreLater(const Comm& comm, const std::string& dir,
-                                      std::optional<int64_t> step,
-                                      const RestoreOptions& options = {});
+StatusOr<ChosenStep> ChooseStep(const Comm& comm, const std::string& dir,
+                                std::optional<int64_t> step,
+                                const RestoreOptions& options = {});
 
 // Restores values of the chosen step, whatever was committed since. Collective.
-// May be called each time new values exist. `pending` and `options` must be
+// May be called each time new values exist. `chosen` and `options` must be
 // equal on all ranks.
 // Errors: those of Restore; FailedPrecondition - another save has replaced the
-//   step, or nothing is pending.
-StatusOr<RestoreResult> Restore(const Comm& comm, const PendingRestore& pending,
+//   step, or no step was chosen.
+StatusOr<RestoreResult> Restore(const Comm& comm, const ChosenStep& chosen,
                                 const State& state,
                                 const RestoreOptions& options = {});
 

@@ -121,8 +121,8 @@ TEST(GoldenValuesTest, ValuesWithHandlersAreRestored) {
   const TypeHandlerRegistry handlers = golden::Handlers();
   Checkpoint checkpoint(*comm, {{"field", found}});
   const auto status =
-      checkpoint.Read(StepPath(GoldenDir("format_1_3"), golden::kValuesStep),
-                      {.handlers = &handlers});
+      checkpoint.Restore(StepPath(GoldenDir("format_1_3"), golden::kValuesStep),
+                         {.handlers = &handlers});
   ASSERT_TRUE(status.ok()) << status.status();
   EXPECT_EQ(status->AssertConsumed(), absl::OkStatus());
   EXPECT_EQ(found.signal, need.signal);

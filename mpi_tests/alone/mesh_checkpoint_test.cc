@@ -89,9 +89,9 @@ TEST_F(MeshTest, CheckpointSimple) {
 TEST_F(MeshTest, CheckpointWrite) {
   Piece v = Make({{"x"}, {"y"}}, {4, 8}, 1);
   Checkpoint checkpoint(comm_, {{"v", v}});
-  Ok(checkpoint.Write(dir_.File("v")));
+  Ok(checkpoint.SaveAs(dir_.File("v")));
   v.Zero();
-  EXPECT_EQ(Ok(checkpoint.Read(dir_.File("v"))).AssertConsumed(),
+  EXPECT_EQ(Ok(checkpoint.Restore(dir_.File("v"))).AssertConsumed(),
             absl::OkStatus());
   EXPECT_EQ(v.values, v.Expected(1));
 }
@@ -236,7 +236,7 @@ TEST_F(MeshTest, PaddedVocabulary) {
 
 TEST_F(MeshTest, ReplicasAreWrittenOnce) {
   Piece v = Make({{}, {"y"}}, {64, 64}, 1);
-  const SaveResult saved = Ok(Checkpoint(comm_, {{"v", v}}).Write(run()));
+  const SaveResult saved = Ok(Checkpoint(comm_, {{"v", v}}).SaveAs(run()));
   EXPECT_EQ(saved.counters.bytes, 64 * 64 * 4);
 }
 

@@ -219,17 +219,17 @@ TEST_F(HandledArgsTest, EachValueOfAnObjectToleratesItsOwn) {
   };
   const auto saved = root(a, b);
   const auto wanted = root(wanted_a, wanted_b);
-  Ok(Checkpoint(comm_, saved).Write(StepFile(2, "")));
+  Ok(Checkpoint(comm_, saved).SaveAs(StepFile(2, "")));
   Checkpoint checkpoint(comm_, wanted);
   const Status refused =
       checkpoint
-          .Read(StepFile(2, ""),
-                {.args = {{".*/a", {.allow_dtype_cast = true}}}})
+          .Restore(StepFile(2, ""),
+                   {.args = {{".*/a", {.allow_dtype_cast = true}}}})
           .status();
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("ATTRIBUTES/b\""));
   EXPECT_TRUE(testing::IsSameEverywhere(refused.ToString()));
-  const LoadStatus status = Ok(checkpoint.Read(
+  const LoadStatus status = Ok(checkpoint.Restore(
       StepFile(2, ""), {.args = {{".*/[ab]", {.allow_dtype_cast = true}}}}));
   ASSERT_EQ(status.report().converted.size(), 2u) << status.ToString();
   EXPECT_EQ(status.report().converted[0].needed, "f64 []");

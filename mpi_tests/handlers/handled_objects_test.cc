@@ -116,16 +116,16 @@ TEST_F(HandledObjectsTest, MissingAndUnusedOnesAreReported) {
   float rate = 0;
   const auto plain = [&](Tracker& tracker) { tracker.Value("rate", rate); };
   Checkpoint with(comm_, {{"layer", layer}});
-  Ok(with.Write(StepFile(1, ""), {.handlers = &handlers_}));
+  Ok(with.SaveAs(StepFile(1, ""), {.handlers = &handlers_}));
   Checkpoint without(comm_, {{"layer", plain}});
-  Ok(without.Write(StepFile(2, "")));
+  Ok(without.SaveAs(StepFile(2, "")));
 
-  const LoadReport unused = Ok(without.Read(StepFile(1, ""))).report();
+  const LoadReport unused = Ok(without.Restore(StepFile(1, ""))).report();
   ASSERT_EQ(unused.unused.size(), 1);
   EXPECT_EQ(unused.unused[0].stored_key, "layer/.ATTRIBUTES/activation");
   EXPECT_EQ(unused.unused[0].cause, UnusedValue::Cause::kAttribute);
   const LoadReport missing =
-      Ok(with.Read(StepFile(2, ""), {.handlers = &handlers_})).report();
+      Ok(with.Restore(StepFile(2, ""), {.handlers = &handlers_})).report();
   ASSERT_EQ(missing.missing.size(), 1);
   EXPECT_EQ(missing.missing[0].key, "layer/.ATTRIBUTES/activation");
 }
@@ -194,7 +194,7 @@ TEST_F(HandledObjectsTest, TheyAreMatchedByNameWithoutAGraph) {
   Layer layer;
   Checkpoint checkpoint(comm_, {{"layer", layer}});
   const LoadStatus status =
-      Ok(checkpoint.Read(run(), {.handlers = &handlers_}));
+      Ok(checkpoint.Restore(run(), {.handlers = &handlers_}));
   EXPECT_EQ(status.kind(), LoadStatus::Kind::kNameBased);
   EXPECT_THAT(status.report().missing, IsEmpty());
   EXPECT_THAT(status.report().unused, IsEmpty());

@@ -92,12 +92,12 @@ TEST_F(PathsTest, PathsOfTheStandardLibrary) {
   Checkpoint& checkpoint = program_.checkpoint();
   program_.Set(5);
   ASSERT_EQ(checkpoint.Save(dir).status(), absl::OkStatus());
-  ASSERT_EQ(checkpoint.Write(dir / "own").status(), absl::OkStatus());
+  ASSERT_EQ(checkpoint.SaveAs(dir / "own").status(), absl::OkStatus());
   program_.Set(0);
   ASSERT_EQ(checkpoint.Restore(dir).status(), absl::OkStatus());
   EXPECT_TRUE(program_.Is(5));
   program_.Set(0);
-  ASSERT_EQ(checkpoint.Read(dir / "own").status(), absl::OkStatus());
+  ASSERT_EQ(checkpoint.Restore(dir / "own").status(), absl::OkStatus());
   EXPECT_TRUE(program_.Is(5));
   EXPECT_EQ(ResolveStep(dir).value(), (dir / "step_00000001").string());
   EXPECT_EQ(ListSteps(dir).value(), Steps({1}));

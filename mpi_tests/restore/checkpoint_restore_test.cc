@@ -88,13 +88,15 @@ TEST_F(ObjectsRestoreTest, OverlappingRestores) {
 
 TEST_F(ObjectsRestoreTest, AnOlderRestoreFillsWhatANewerOneDoesNotHave) {
   float a = 1, b = 2;
-  Checkpoint(comm_, {{"a", a}, {"b", b}}).Write(dir_.File("old")).IgnoreError();
+  Checkpoint(comm_, {{"a", a}, {"b", b}})
+      .SaveAs(dir_.File("old"))
+      .IgnoreError();
   a = 10;
-  Checkpoint(comm_, {{"a", a}}).Write(dir_.File("new")).IgnoreError();
+  Checkpoint(comm_, {{"a", a}}).SaveAs(dir_.File("new")).IgnoreError();
   Thing root;
   Checkpoint loading(comm_, root);
-  Ok(loading.Read(dir_.File("old")));
-  Ok(loading.Read(dir_.File("new")));
+  Ok(loading.Restore(dir_.File("old")));
+  Ok(loading.Restore(dir_.File("new")));
   a = b = 0;
   root.children = {{"a", a}, {"b", b}};
   Ok(loading.RestoreDeferred());
@@ -106,9 +108,9 @@ TEST_F(ObjectsRestoreTest, DeferredValuesOfAStepThatWasReplaced) {
   float a = 1;
   Thing root;
   Checkpoint loading(comm_, root), saving(comm_, {{"a", a}});
-  Ok(saving.Write(dir_.File("x")));
-  Ok(loading.Read(dir_.File("x")));
-  Ok(saving.Write(dir_.File("x"), {.overwrite = true}));
+  Ok(saving.SaveAs(dir_.File("x")));
+  Ok(loading.Restore(dir_.File("x")));
+  Ok(saving.SaveAs(dir_.File("x"), {.overwrite = true}));
   root.children = {{"a", a}};
   EXPECT_THAT(loading.RestoreDeferred().status().message(),
               HasSubstr("another save has replaced the step"));
@@ -133,12 +135,12 @@ TEST_F(ObjectsRestoreTest, AmbiguousLoad) {
 
 TEST_F(ObjectsRestoreTest, AnOlderRestoreWhoseCheckpointIsGone) {
   float a = 1, b = 2;
-  Ok(Checkpoint(comm_, {{"a", a}, {"b", b}}).Write(dir_.File("old")));
-  Ok(Checkpoint(comm_, {{"a", a}, {"c", b}}).Write(dir_.File("new")));
+  Ok(Checkpoint(comm_, {{"a", a}, {"b", b}}).SaveAs(dir_.File("old")));
+  Ok(Checkpoint(comm_, {{"a", a}, {"c", b}}).SaveAs(dir_.File("new")));
   Thing root;
   Checkpoint loading(comm_, root);
-  Ok(loading.Read(dir_.File("old")));
-  Ok(loading.Read(dir_.File("new")));
+  Ok(loading.Restore(dir_.File("old")));
+  Ok(loading.Restore(dir_.File("new")));
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank_ == 0) std::filesystem::remove_all(dir_.File("old"));
   MPI_Barrier(MPI_COMM_WORLD);
@@ -157,10 +159,10 @@ TEST_F(ObjectsRestoreTest, AnOlderRestoreWhoseCheckpointIsGone) {
 // A loop that asks for deferred values goes on when old steps are deleted.
 TEST_F(ObjectsRestoreTest, ACheckpointThatIsGoneMattersOnlyIfItIsRead) {
   float a = 1, b = 2;
-  Ok(Checkpoint(comm_, {{"a", a}, {"b", b}}).Write(dir_.File("old")));
+  Ok(Checkpoint(comm_, {{"a", a}, {"b", b}}).SaveAs(dir_.File("old")));
   Thing root{.children = {{"a", a}}};
   Checkpoint loading(comm_, root);
-  Ok(loading.Read(dir_.File("old")));
+  Ok(loading.Restore(dir_.File("old")));
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank_ == 0) std::filesystem::remove_all(dir_.File("old"));
   MPI_Barrier(MPI_COMM_WORLD);

@@ -85,35 +85,39 @@ TEST_F(ObjectsTest, CheckpointStateChangingVarList) {
 TEST_F(ObjectsTest, CustomNumbering) {
   int64_t step = 0;
   Checkpoint checkpoint(comm_, {{"step", step}});
-  for (; step < 10; step += 2) Ok(checkpoint.Write(StepPath(run(), step)));
+  for (; step < 10; step += 2) Ok(checkpoint.SaveAs(StepPath(run(), step)));
   EXPECT_EQ(checkpoint.save_counter(), 0);
   EXPECT_THAT(Ok(ListSteps(run())), ElementsAre(0, 2, 4, 6, 8));
-  EXPECT_EQ(Ok(checkpoint.Read(StepPath(run(), 4))).AssertConsumed(),
+  EXPECT_EQ(Ok(checkpoint.Restore(StepPath(run(), 4))).AssertConsumed(),
             absl::OkStatus());
   EXPECT_EQ(step, 4);
 }
 
-TEST_F(ObjectsTest, WriteAndReadLeaveTheCounterAlone) {
+TEST_F(ObjectsTest, SaveAsDoesNotCount) {
   float v = 1;
   Checkpoint checkpoint(comm_, {{"v", v}});
-  EXPECT_EQ(Ok(checkpoint.Write(dir_.File("best"))).step, 0);
-  EXPECT_EQ(Ok(checkpoint.Write(dir_.File("best_00000012/"))).step, 12);
-  EXPECT_EQ(checkpoint.Write(dir_.File("best")).status().code(),
+  EXPECT_EQ(Ok(checkpoint.SaveAs(dir_.File("best"))).step, 0);
+  EXPECT_EQ(Ok(checkpoint.SaveAs(dir_.File("best_00000012/"))).step, 12);
+  EXPECT_EQ(checkpoint.SaveAs(dir_.File("best")).status().code(),
             absl::StatusCode::kAlreadyExists);
   v = 2;
-  EXPECT_EQ(Ok(checkpoint.Read(dir_.File("best"))).AssertConsumed(),
+  EXPECT_EQ(Ok(checkpoint.Restore(dir_.File("best"))).AssertConsumed(),
             absl::OkStatus());
   EXPECT_EQ(v, 1);
-  // A restore makes the counter, which Write has not written.
-  const LoadStatus status = Ok(checkpoint.Restore(dir_.File("best")));
-  EXPECT_THAT(status.AssertConsumed().message(), HasSubstr("save_counter"));
+  EXPECT_EQ(checkpoint.save_counter(), 0);
   EXPECT_EQ(Ok(checkpoint.Save(dir_.path())).step, 1);
-  // A counter that is there stays.
+  // A checkpoint without a counter leaves the one of the program alone.
+  EXPECT_EQ(Ok(checkpoint.Restore(dir_.File("best"))).AssertConsumed(),
+            absl::OkStatus());
+  EXPECT_EQ(checkpoint.save_counter(), 1);
+  EXPECT_EQ(Ok(checkpoint.Save(dir_.path())).step, 2);
+  // A counter that is stored is restored, and the next save passes the steps
+  // that are there.
+  Ok(checkpoint.SaveAs(dir_.File("later")));
   Ok(checkpoint.Save(dir_.path()));
-  Ok(checkpoint.Write(dir_.File("later")));
-  Ok(checkpoint.Save(dir_.path()));
-  Ok(checkpoint.Read(dir_.File("later")));
-  EXPECT_EQ(checkpoint.save_counter(), 3);
+  Ok(checkpoint.Restore(dir_.File("later")));
+  EXPECT_EQ(checkpoint.save_counter(), 2);
+  EXPECT_EQ(Ok(checkpoint.Save(dir_.path())).step, 4);
 }
 
 TEST_F(ObjectsTest, OverwriteReplacesCheckpointsOnly) {
@@ -128,7 +132,7 @@ TEST_F(ObjectsTest, OverwriteReplacesCheckpointsOnly) {
   }
   MPI_Barrier(MPI_COMM_WORLD);
   for (const std::string& path : {run(), notes, file}) {
-    const Status status = checkpoint.Write(path, {.overwrite = true}).status();
+    const Status status = checkpoint.SaveAs(path, {.overwrite = true}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << path;
     EXPECT_THAT(status.message(), HasSubstr("not a checkpoint")) << path;
     EXPECT_TRUE(std::filesystem::exists(path));
@@ -144,9 +148,9 @@ TEST_F(ObjectsTest, OverwriteReplacesCheckpointsOnly) {
     }
   }
   MPI_Barrier(MPI_COMM_WORLD);
-  EXPECT_THAT(checkpoint.Write(step, {.overwrite = true}).status().message(),
+  EXPECT_THAT(checkpoint.SaveAs(step, {.overwrite = true}).status().message(),
               HasSubstr("not belay's: \"mine.txt\""));
-  EXPECT_THAT(checkpoint.Write(StepFile(2, "")).status().message(),
+  EXPECT_THAT(checkpoint.SaveAs(StepFile(2, "")).status().message(),
               HasSubstr("not belay's: \"mine.txt\""));
   EXPECT_TRUE(std::filesystem::exists(step + "/mine.txt"));
   EXPECT_TRUE(
@@ -157,11 +161,11 @@ TEST_F(ObjectsTest, NamesThatAreTaken) {
   float v = 1;
   Checkpoint checkpoint(comm_, {{"v", v}});
   for (const char* name : {"a.inprogress", "a.replaced", "..", "."}) {
-    EXPECT_EQ(checkpoint.Write(dir_.File(name)).status().code(),
+    EXPECT_EQ(checkpoint.SaveAs(dir_.File(name)).status().code(),
               absl::StatusCode::kInvalidArgument)
         << name;
   }
-  EXPECT_EQ(checkpoint.Write("").status().code(),
+  EXPECT_EQ(checkpoint.SaveAs("").status().code(),
             absl::StatusCode::kInvalidArgument);
   Checkpoint counter(comm_, {{"save_counter", v}});
   EXPECT_THAT(counter.Save(run()).status().message(),
@@ -174,8 +178,7 @@ TEST_F(ObjectsTest, AMovedCheckpointSaysSo) {
   Checkpoint other = std::move(checkpoint);
   EXPECT_EQ(checkpoint.save_counter(), 0);  // NOLINT: that is the test
   for (const Status& status :
-       {checkpoint.Save(run()).status(), checkpoint.Write(run()).status(),
-        checkpoint.SaveAs(run()).status(), checkpoint.Read(run()).status(),
+       {checkpoint.Save(run()).status(), checkpoint.SaveAs(run()).status(),
         checkpoint.Restore(run()).status(),
         checkpoint.RestoreDeferred().status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
@@ -186,7 +189,7 @@ TEST_F(ObjectsTest, AMovedCheckpointSaysSo) {
 TEST_F(ObjectsTest, ACounterThatCannotBe) {
   int64_t save_counter = -5;
   Checkpoint(comm_, {{"save_counter", save_counter}})
-      .Write(dir_.File("x"))
+      .SaveAs(dir_.File("x"))
       .IgnoreError();
   float v = 1;
   Checkpoint checkpoint(comm_, {{"v", v}});

@@ -156,9 +156,9 @@ TEST_F(PatchesTest, ARestartLearnsWhichAreStored) {
   ASSERT_TRUE(restored.ok()) << restored.status();
   ExpectPatchesOf(latest, 3);
   Mesh later(rank_, size_);
-  const auto pending = RestoreLater(comm_, run(), 2);
-  ASSERT_TRUE(pending.ok()) << pending.status();
-  Ok(Restore(comm_, *pending, later.state, later.Learning()));
+  const auto chosen = ChooseStep(comm_, run(), 2);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  Ok(Restore(comm_, *chosen, later.state, later.Learning()));
   ExpectPatchesOf(later, 2);
 }
 
@@ -242,7 +242,7 @@ TEST_F(PatchesTest, WhatTheProgramFindsIsTheErrorOfAllRanks) {
   }
   std::vector<double> x(3);
   Checkpoint objects(comm_, {{"x", x}});
-  ExpectRefused(objects.Read(StepFile(1, ""), mesh.Learning()).status(),
+  ExpectRefused(objects.Restore(StepFile(1, ""), mesh.Learning()).status(),
                 absl::StatusCode::kInvalidArgument,
                 "the option on_open is for the values of a State");
 }

@@ -125,9 +125,9 @@ TEST_F(StoredLengthTest, NothingInCommonIsAnErrorWhateverIsAllowed) {
                 "another shape is stored (need [0], found [6]");
   Checkpoint objects(comm_, {{"v", none}});
   std::vector<double> all = Counting(6);
-  Ok(Checkpoint(comm_, {{"v", all}}).Write(dir_.File("objects")));
+  Ok(Checkpoint(comm_, {{"v", all}}).SaveAs(dir_.File("objects")));
   const auto read =
-      objects.Read(dir_.File("objects"), {.allow_shape_mismatch = true});
+      objects.Restore(dir_.File("objects"), {.allow_shape_mismatch = true});
   EXPECT_TRUE(absl::IsFailedPrecondition(read.status())) << read.status();
 }
 
@@ -168,13 +168,13 @@ TEST_F(StoredLengthTest, AnotherDTypeIsAnErrorUntilItIsAllowed) {
   std::vector<float> found = {-1};
   Checkpoint objects(comm_, {{"v", found}});
   std::vector<double> all = Counting(6);
-  Ok(Checkpoint(comm_, {{"v", all}}).Write(dir_.File("objects")));
-  const auto read = objects.Read(dir_.File("objects"));
+  Ok(Checkpoint(comm_, {{"v", all}}).SaveAs(dir_.File("objects")));
+  const auto read = objects.Restore(dir_.File("objects"));
   EXPECT_TRUE(absl::IsFailedPrecondition(read.status()));
   EXPECT_THAT(std::string(read.status().message()),
               HasSubstr("(need f32 [6], found f64 [6])"));
   EXPECT_THAT(found, ElementsAre(-1)) << "nothing was read";
-  Ok(objects.Read(dir_.File("objects"), {.allow_dtype_cast = true}));
+  Ok(objects.Restore(dir_.File("objects"), {.allow_dtype_cast = true}));
   EXPECT_EQ(found, std::vector<float>(all.begin(), all.end()));
 }
 
@@ -302,7 +302,7 @@ TEST_F(StoredLengthTest, WhatIsConstIsSavedAndNotRestored) {
   state.Add("map", map);
   Ok(Save(comm_, run(), 1, state));
   Ok(Checkpoint(comm_, {{"v", values}, {"n", number}})
-         .Write(dir_.File("objects")));
+         .SaveAs(dir_.File("objects")));
   ExpectRefused(Restore(comm_, run(), 1, state),
                 absl::StatusCode::kInvalidArgument,
                 "the program's value is const");
@@ -317,7 +317,7 @@ TEST_F(StoredLengthTest, WhatIsConstIsSavedAndNotRestored) {
   EXPECT_EQ(found, values);
   EXPECT_EQ(found_text, text);
   Checkpoint objects(comm_, {{"v", found}, {"n", number}});
-  const Status refused = objects.Read(dir_.File("objects")).status();
+  const Status refused = objects.Restore(dir_.File("objects")).status();
   EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
 }
 

@@ -331,7 +331,7 @@ TEST_F(StrictnessTest, OfObjectsWhatIsMismatchedStaysAsItIs) {
     tracker.Value("a", a);
     tracker.Value("b", b);
   };
-  Ok(Checkpoint(comm_, stored).Write(StepFile(2, "")));
+  Ok(Checkpoint(comm_, stored).SaveAs(StepFile(2, "")));
   double other = -1;
   int64_t same = -1;
   const auto wanted = [&](Tracker& tracker) {
@@ -339,8 +339,8 @@ TEST_F(StrictnessTest, OfObjectsWhatIsMismatchedStaysAsItIs) {
     tracker.Value("b", same);
   };
   Checkpoint checkpoint(comm_, wanted);
-  const LoadStatus status = Ok(
-      checkpoint.Read(StepFile(2, ""), {.mismatched = MismatchPolicy::kWarn}));
+  const LoadStatus status = Ok(checkpoint.Restore(
+      StepFile(2, ""), {.mismatched = MismatchPolicy::kWarn}));
   EXPECT_THAT(status.report().warnings,
               ElementsAre(HasSubstr("stays as it is")));
   EXPECT_EQ(other, -1);
@@ -348,7 +348,8 @@ TEST_F(StrictnessTest, OfObjectsWhatIsMismatchedStaysAsItIs) {
   EXPECT_EQ(status.report().incompatible.size(), 1u);
   EXPECT_FALSE(status.AssertConsumed().ok());
   const Status refused =
-      checkpoint.Read(StepFile(2, ""), {.unexpected = MismatchPolicy::kError})
+      checkpoint
+          .Restore(StepFile(2, ""), {.unexpected = MismatchPolicy::kError})
           .status();
   EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()),

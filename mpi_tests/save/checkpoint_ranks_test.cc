@@ -273,12 +273,13 @@ TEST_F(RanksTest, ObjectsThatAreNamedTwiceInOneProgram) {
   // Ranks that use different Checkpoints of equal objects still agree.
   float v = 1;
   Checkpoint a(comm_, {{"v", v}}), b(comm_, {{"v", v}});
-  Ok(a.Write(dir_.File("1")));
-  Ok(b.Write(dir_.File("2")));
+  Ok(a.SaveAs(dir_.File("1")));
+  Ok(b.SaveAs(dir_.File("2")));
   Checkpoint& mine = rank_ == 0 ? a : b;
-  Ok(mine.Write(dir_.File("3")));
+  Ok(mine.SaveAs(dir_.File("3")));
   v = 0;
-  EXPECT_EQ(Ok(mine.Read(dir_.File("3"))).AssertConsumed(), absl::OkStatus());
+  EXPECT_EQ(Ok(mine.Restore(dir_.File("3"))).AssertConsumed(),
+            absl::OkStatus());
   EXPECT_EQ(v, 1);
 }
 

@@ -95,7 +95,7 @@ TEST_F(DeviceTest, AMeshTellsTheReplica) {
   seen_.clear();
   Checkpoint checkpoint(
       comm_, {{"w", TrackedValue(*columns, {std::ssize(all)}, all)}});
-  ASSERT_TRUE(checkpoint.Write(StepFile(2, ""), options_).ok());
+  ASSERT_TRUE(checkpoint.SaveAs(StepFile(2, ""), options_).ok());
   for (std::string& text : need) {
     text.replace(0, 1, "w/.ATTRIBUTES/VARIABLE_VALUE");
   }

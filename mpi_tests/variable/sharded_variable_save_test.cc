@@ -50,11 +50,10 @@ class VariableSaveTest : public testing::VariableTest {
     return Restore(comm, run(), step, state).status();
   }
 
-  Status RestoreVariable(const PendingRestore& pending,
-                         ShardedVariable& variable) {
+  Status RestoreVariable(const ChosenStep& chosen, ShardedVariable& variable) {
     State state;
     state.AddShardedVariable("v", variable);
-    return Restore(comm_, pending, state).status();
+    return Restore(comm_, chosen, state).status();
   }
 
   // Saves in so many components and restores into so many others.
@@ -74,11 +73,11 @@ class VariableSaveTest : public testing::VariableTest {
     const Tensor dense = Iota({10, 2});
     ShardedVariable saved = Even(dense, from);
     EXPECT_EQ(SaveVariable(comm_, saved, step_), absl::OkStatus());
-    const auto pending = RestoreLater(comm_, run(), kLatestStep);
-    ASSERT_TRUE(pending.ok()) << pending.status();
-    EXPECT_EQ(pending->step(), step_);
+    const auto chosen = ChooseStep(comm_, run(), kLatestStep);
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    EXPECT_EQ(chosen->step(), step_);
     ShardedVariable restored = Even(Negative({10, 2}), to);
-    EXPECT_EQ(RestoreVariable(*pending, restored), absl::OkStatus());
+    EXPECT_EQ(RestoreVariable(*chosen, restored), absl::OkStatus());
     ExpectHolds(restored, dense);
   }
 
@@ -192,28 +191,28 @@ TEST_F(VariableSaveTest, LaterCommitsDoNotChangeWhatIsPending) {
   const Tensor old = Iota({6, 2});
   ShardedVariable v = Even(old, 3);
   EXPECT_EQ(SaveVariable(comm_, v, 7), absl::OkStatus());
-  const auto pending = RestoreLater(comm_, run(), kLatestStep);
-  ASSERT_TRUE(pending.ok()) << pending.status();
+  const auto chosen = ChooseStep(comm_, run(), kLatestStep);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
   EXPECT_EQ(Assign(comm_, v, UpdateOp::kUpdate, Negative({6, 2})),
             absl::OkStatus());
   EXPECT_EQ(SaveVariable(comm_, v, 8), absl::OkStatus());
   // Several times, as variables come into being.
   for (int64_t components : {1, 2, 4}) {
     ShardedVariable late = Even(Negative({6, 2}), components);
-    EXPECT_EQ(RestoreVariable(*pending, late), absl::OkStatus());
+    EXPECT_EQ(RestoreVariable(*chosen, late), absl::OkStatus());
     ExpectHolds(late, old);
   }
   // The step itself is saved anew, with the same structure.
   EXPECT_EQ(SaveVariable(comm_, v, 7, /*overwrite=*/true), absl::OkStatus());
   ShardedVariable late = Even(old, 2);
-  ExpectError(RestoreVariable(*pending, late), StatusCode::kFailedPrecondition,
+  ExpectError(RestoreVariable(*chosen, late), StatusCode::kFailedPrecondition,
               "step_00000007\": another save has replaced the step");
   ExpectHolds(late, old);
 }
 
 TEST_F(VariableSaveTest, WhatCannotBePending) {
   const auto later = [&](const std::string& dir, std::optional<int64_t> step) {
-    return RestoreLater(comm_, dir, step).status();
+    return ChooseStep(comm_, dir, step).status();
   };
   ShardedVariable v = Even(Iota({6, 2}), 3);
   ExpectError(later(run(), kLatestStep), StatusCode::kNotFound,
@@ -221,42 +220,42 @@ TEST_F(VariableSaveTest, WhatCannotBePending) {
   EXPECT_EQ(SaveVariable(comm_, v, 1), absl::OkStatus());
   ExpectError(later(run(), 2), StatusCode::kNotFound, "no such step");
   ExpectError(later(run(), -5), StatusCode::kInvalidArgument, "found -5");
-  ExpectError(RestoreVariable(PendingRestore(), v),
-              StatusCode::kFailedPrecondition, "nothing is pending");
-  auto pending = RestoreLater(comm_, run(), 1);
-  ASSERT_TRUE(pending.ok()) << pending.status();
+  ExpectError(RestoreVariable(ChosenStep(), v), StatusCode::kFailedPrecondition,
+              "no step was chosen");
+  auto chosen = ChooseStep(comm_, run(), 1);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
   if (size_ > 1) {
     ExpectError(
         later(run(), rank_ == 1 ? std::optional<int64_t>(1) : kLatestStep),
         StatusCode::kInvalidArgument, "differs between ranks: rank 1");
     // The same step, saved once more.
     EXPECT_EQ(SaveVariable(comm_, v, 1, /*overwrite=*/true), absl::OkStatus());
-    const auto other = RestoreLater(comm_, run(), 1);
+    const auto other = ChooseStep(comm_, run(), 1);
     ASSERT_TRUE(other.ok()) << other.status();
-    ExpectError(RestoreVariable(rank_ == 1 ? *other : *pending, v),
+    ExpectError(RestoreVariable(rank_ == 1 ? *other : *chosen, v),
                 StatusCode::kInvalidArgument, "differs between ranks: rank 1");
-    pending = other;
+    chosen = other;
   }
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank_ == 0) {
     std::filesystem::remove(run() + "/step_00000001/index.h5");
   }
-  ExpectError(RestoreVariable(*pending, v), StatusCode::kNotFound,
+  ExpectError(RestoreVariable(*chosen, v), StatusCode::kNotFound,
               "no such step");
 }
 
-TEST_F(VariableSaveTest, EveryFaultOfARestoreLaterIsAgreed) {
+TEST_F(VariableSaveTest, EveryFaultOfChoosingAStepIsAgreed) {
   ShardedVariable v = Even(Iota({6, 2}), 3);
   EXPECT_EQ(SaveVariable(comm_, v, 1), absl::OkStatus());
   fault::Arm(0);
-  EXPECT_TRUE(RestoreLater(comm_, run(), 1).ok());
+  EXPECT_TRUE(ChooseStep(comm_, run(), 1).ok());
   const int64_t points = fault::Count();
   for (int rank = 0; rank < size_; ++rank) {
     int64_t of_rank = points;
     MPI_Bcast(&of_rank, 1, MPI_INT64_T, rank, MPI_COMM_WORLD);
     for (int64_t point = 1; point <= of_rank; ++point) {
       fault::Arm(rank_ == rank ? point : 0);
-      const Status status = RestoreLater(comm_, run(), 1).status();
+      const Status status = ChooseStep(comm_, run(), 1).status();
       fault::Disarm();
       ExpectError(status, status.code(), "injected fault");
     }

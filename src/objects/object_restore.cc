@@ -299,17 +299,6 @@ Status CheckCounter(const TrackedObjects& objects, const std::string& path,
 
 }  // namespace
 
-StatusOr<LoadStatus> Checkpoint::Read(const std::string& path,
-                                      const RestoreOptions& options) {
-  BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "read"));
-  const int64_t counter = objects_->counter;
-  // An empty path is no checkpoint, as any other that is not there.
-  StatusOr<LoadStatus> status =
-      RestoreNow(*objects_, path.empty() ? "." : path, options);
-  objects_->counter = counter;
-  return status;
-}
-
 StatusOr<LoadStatus> Checkpoint::Restore(const std::string& path,
                                          const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "restore"));

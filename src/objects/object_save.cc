@@ -201,13 +201,6 @@ StatusOr<SaveResult> Checkpoint::Save(const std::string& dir,
 StatusOr<SaveResult> Checkpoint::SaveAs(const std::string& path,
                                         const SaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "save"));
-  bool ignored = false;
-  return SaveStep(*objects_, path, options, ignored);
-}
-
-StatusOr<SaveResult> Checkpoint::Write(const std::string& path,
-                                       const SaveOptions& options) {
-  BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "write"));
   return SaveObjects(*objects_, path, StepOf(path), options, nullptr);
 }
 

@@ -69,8 +69,8 @@ belay::Status WriteValues(const belay::Comm& comm, const std::string& dir) {
   const belay::TypeHandlerRegistry handlers = belay::golden::Handlers();
   belay::Checkpoint checkpoint(comm, {{"field", field}});
   return checkpoint
-      .Write(belay::StepPath(dir, belay::golden::kValuesStep),
-             {.handlers = &handlers})
+      .SaveAs(belay::StepPath(dir, belay::golden::kValuesStep),
+              {.handlers = &handlers})
       .status();
 }
 

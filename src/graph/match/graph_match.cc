@@ -41,6 +41,7 @@ class Matcher {
   }
 
   MatchResult ByEdges() {
+    belay::SkipAbsentSaveCounter(saved_, live_, choices_);
     Bind(0, 0);
     MatchStoredKeys();
     BindRemembered();
@@ -369,12 +370,6 @@ class Matcher {
 };
 
 }  // namespace
-
-const std::string& SaveCounterKey() {
-  static const auto* const key =
-      new std::string(AttributeKey(kSaveCounter, kVariableValue));
-  return *key;
-}
 
 MatchResult MatchObjects(const Restoration& restoration, const LiveGraph& live,
                          const RestoredNumbers& restored, int rank,

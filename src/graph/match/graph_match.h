@@ -23,8 +23,7 @@
 
 namespace belay {
 
-// A child of the root under this name may be absent from a checkpoint without
-// a graph.
+// A child of the root under this name may be absent from a checkpoint.
 inline constexpr std::string_view kSaveCounter = "save_counter";
 // The key of its value. The arguments of saves and restores are not for it: the
 // program does not know that it is there.

@@ -1,9 +1,32 @@
 #include "graph/match/match_keys.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "graph/match/attribute_fit.h"
 
 namespace belay {
+
+const std::string& SaveCounterKey() {
+  static const auto* const key =
+      new std::string(AttributeKey(kSaveCounter, kVariableValue));
+  return *key;
+}
+
+void SkipAbsentSaveCounter(const ObjectGraph& saved, const LiveGraph& live,
+                           std::vector<RestoreChoice>& choices) {
+  const auto& children = saved.nodes[0].children;
+  if (std::any_of(children.begin(), children.end(), [](const auto& child) {
+        return child.name == kSaveCounter;
+      })) {
+    return;
+  }
+  for (size_t i = 0; i < live.values.size(); ++i) {
+    if (live.AttributeOf(live.values[i]).key == SaveCounterKey()) {
+      choices[i].skip = true;
+    }
+  }
+}
 
 bool SaysWhere(const RestoreChoice& choice) {
   return !choice.stored_key.empty() || !choice.transform.empty();

@@ -26,6 +26,10 @@ std::string PlainName(const LiveGraph& live, const LiveValue& value);
 
 absl::string_view WithoutSlash(absl::string_view key);
 
+// Skips the live save counter if none is stored: SaveAs does not count.
+void SkipAbsentSaveCounter(const ObjectGraph& saved, const LiveGraph& live,
+                           std::vector<RestoreChoice>& choices);
+
 // By live node, whether its arguments say enough of all its values and of those
 // of the objects below it.
 std::vector<bool> AreSettled(const LiveGraph& live,
