@@ -49,7 +49,7 @@ class ManagerSweepTest : public ManagerTest {
   // Those of the manager, which are the first and the last, and some of those
   // of the save or the restore, which has a sweep of its own.
   static bool IsSwept(int64_t point, int64_t points) {
-    return point <= 40 || point > points - 60 || point % 10 == 0;
+    return point <= 30 || point > points - 40 || point % 10 == 0;
   }
 
   // Returns how many fault points `victim` passed.
