@@ -61,16 +61,6 @@ std::string NameRanks(const std::vector<int>& ranks, int size) {
              FirstOf(ranks, kMostNamedRanks, ", "), " of ", size);
 }
 
-// No exit handlers: they may wait for the very thing that hangs.
-[[noreturn]] void EndJob(std::string_view text) {
-  const std::string line = PrintableText(Cat("belay: deadline: ", text,
-                                             "; ending the job with exit code ",
-                                             kDeadlineExitCode, "\n"));
-  std::fputs(line.c_str(), stderr);
-  std::fflush(stderr);
-  _exit(kDeadlineExitCode);
-}
-
 Status WaitWithoutLimit(std::span<MPI_Request> requests) {
   Status status;
   for (MPI_Request& request : requests) {
@@ -80,6 +70,16 @@ Status WaitWithoutLimit(std::span<MPI_Request> requests) {
 }
 
 }  // namespace
+
+// No exit handlers: they may wait for the very thing that hangs.
+[[noreturn]] void EndJob(std::string_view text) {
+  const std::string line = PrintableText(Cat("belay: deadline: ", text,
+                                             "; ending the job with exit code ",
+                                             kDeadlineExitCode, "\n"));
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+  _exit(kDeadlineExitCode);
+}
 
 struct Deadline::Impl {
   // "I wait at this agreement." Tiny, so MPI delivers it without the receiver's

@@ -24,6 +24,10 @@ namespace belay {
 // EX_TEMPFAIL of sysexits.h: try again later. Documented for batch scripts.
 inline constexpr int kDeadlineExitCode = 75;
 
+// Ends the process as a missed deadline does: TEXT on stderr, with the exit
+// code. For limits that are watched elsewhere. Local.
+[[noreturn]] void EndJob(std::string_view text);
+
 // Move only. Without a limit (seconds <= 0) every call is free. One at a time
 // per communicator.
 class Deadline {

@@ -67,40 +67,56 @@ StatusOr<WrittenData> WriteStep(const SaveFrame& frame, const SaveJob& job,
   return written;
 }
 
-// All stages. Collective; agreed.
-StatusOr<SaveResult> RunStages(const SaveFrame& frame, const SaveJob& job,
-                               CachedPlan& cache) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(ListedSave listed,
+}  // namespace
+
+StatusOr<PreparedSave> PrepareSave(const SaveFrame& frame, const SaveJob& job,
+                                   CachedPlan& cache) {
+  PreparedSave prepared;
+  BELAY_ASSIGN_OR_RETURN_AGREED(prepared.listed,
                                 ListSave(frame, job, cache.plan));
   // It is there again when this save has succeeded.
   std::optional<ReusablePlan> last = std::exchange(cache.plan, std::nullopt);
-  if (listed.replicas_differ) {
-    return NameDifferentReplicas(frame, last->planned.replicas, listed.shards);
+  if (prepared.listed.replicas_differ) {
+    return NameDifferentReplicas(frame, last->planned.replicas,
+                                 prepared.listed.shards);
   }
-  std::vector<IdBlock> blocks;
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      ReusablePlan plan,
-      MakePlan(frame, job, std::move(last), cache.sent_lists, listed, blocks));
-  if (!listed.reuse) {
-    BELAY_RETURN_IF_AGREED(
-        CompareReplicas(frame, plan.planned.replicas, listed.shards));
+      prepared.plan, MakePlan(frame, job, std::move(last), cache.sent_lists,
+                              prepared.listed, prepared.blocks));
+  if (!prepared.listed.reuse) {
+    BELAY_RETURN_IF_AGREED(CompareReplicas(
+        frame, prepared.plan.planned.replicas, prepared.listed.shards));
   }
+  return prepared;
+}
+
+StatusOr<SaveResult> FinishSave(const SaveFrame& frame, const SaveJob& job,
+                                PreparedSave prepared, CachedPlan& cache) {
   StepInProgress step;
-  StatusOr<WrittenData> written = WriteStep(frame, job, listed, plan, step);
-  Status status = written.status();
+  StatusOr<WrittenData> written =
+      WriteStep(frame, job, prepared.listed, prepared.plan, step);
+  BELAY_RETURN_IF_AGREED(EndStep(frame, step, written.status(), job.at_files));
+  return EndSave(frame, prepared.listed.reuse, std::move(prepared.plan),
+                 *written, cache);
+}
+
+Status EndStep(const SaveFrame& frame, const StepInProgress& step,
+               Status status, bool* at_files) {
   if (!status.ok()) status = ReasonOf(frame, step, status);
-  if (job.at_files != nullptr) *job.at_files = !step.program_failed;
+  if (at_files != nullptr) *at_files = !step.program_failed;
   CleanUp(frame, step, status);
-  BELAY_RETURN_IF_AGREED(status);
-  SaveResult result = Report(frame, listed.reuse, plan.planned, *written);
+  return status;
+}
+
+SaveResult EndSave(const SaveFrame& frame, bool reuse, ReusablePlan plan,
+                   WrittenData& written, CachedPlan& cache) {
+  SaveResult result = Report(frame, reuse, plan.planned, written);
   // How long files with filters are is another matter each time.
   if (frame.options.cache != nullptr && !plan.planned.has_filters) {
     cache.plan = std::move(plan);
   }
   return result;
 }
-
-}  // namespace
 
 StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
                             const SaveOptions& options) {
@@ -114,9 +130,13 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
   const SaveTarget target{.path = WithoutSlashes(job.path),
                           .step = job.step,
                           .is_managed = job.at_files != nullptr};
-  StatusOr<SaveResult> result =
-      RunStages({team, stages, target, options}, job,
-                PlanOf(options.cache != nullptr ? *options.cache : own));
+  const SaveFrame frame{team, stages, target, options};
+  CachedPlan& cache = PlanOf(options.cache != nullptr ? *options.cache : own);
+  StatusOr<SaveResult> result = [&]() -> StatusOr<SaveResult> {
+    BELAY_ASSIGN_OR_RETURN_AGREED(PreparedSave prepared,
+                                  PrepareSave(frame, job, cache));
+    return FinishSave(frame, job, std::move(prepared), cache);
+  }();
   LogResult(team, result);
   return result;
 }

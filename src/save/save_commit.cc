@@ -12,10 +12,7 @@
 #include "save/save_stages.h"
 
 namespace belay {
-namespace {
 
-// Lets handlers finish; all bytes are in place. Rank 0 only.
-// Errors: what a handler returned or threw.
 Status FinalizeHandlers(const SaveTarget& target,
                         const std::vector<TypeHandlerPtr>& finalizers,
                         StepInProgress& step) {
@@ -32,7 +29,6 @@ Status FinalizeHandlers(const SaveTarget& target,
   return absl::OkStatus();
 }
 
-// What the program has to say before the commit. Rank 0 only.
 Status AskBeforeCommit(const SaveFrame& frame, StepInProgress& step) {
   if (frame.options.before_commit == nullptr) return absl::OkStatus();
   const Status status = CatchExceptions([&] {
@@ -46,39 +42,52 @@ Status AskBeforeCommit(const SaveFrame& frame, StepInProgress& step) {
                                 frame.target.path, status.message()));
 }
 
-// Rank 0 only.
-Status WriteIndexAndCommit(const SaveFrame& frame, const ReservedSave& reserved,
-                           const WrittenData& written, ReusablePlan& plan,
-                           IndexCreation& index, StepInProgress& step) {
-  const SaveTarget& target = frame.target;
-  const bool durable = frame.options.durable;
-  BELAY_RETURN_IF_ERROR(FinalizeHandlers(target, reserved.finalizers, step));
-  BELAY_RETURN_IF_ERROR(index.Create());
-  std::vector<uint32_t> checksums;
+StepToFinish FinishOf(const SaveFrame& frame, const ReservedSave& reserved,
+                      const WrittenData& written, const ReusablePlan& plan) {
+  StepToFinish finish{.target = frame.target,
+                      .durable = frame.options.durable,
+                      .metadata = reserved.metadata};
+  finish.index = {.bytes = "",
+                  .step_offset = plan.index.step_offset,
+                  .checksum_offset = plan.index.checksum_offset,
+                  .digest_offset = plan.index.digest_offset};
   if (frame.options.checksums) {
-    checksums = FinishChecksums(plan.planned.saved.arrays, written.registers);
+    finish.checksums =
+        FinishChecksums(plan.planned.saved.arrays, written.registers);
   }
-  if (!reserved.metadata.empty()) {
+  return finish;
+}
+
+Status FinishFiles(const StepToFinish& finish) {
+  const SaveTarget& target = finish.target;
+  if (!finish.metadata.empty()) {
     BELAY_RETURN_IF_ERROR(
-        WriteMetadataFile(target.Directory(), reserved.metadata, durable));
+        WriteMetadataFile(target.Directory(), finish.metadata, finish.durable));
   }
-  BELAY_RETURN_IF_ERROR(FinishIndex(target.IndexPath(), plan.index, target.step,
-                                    checksums, durable));
-  BELAY_RETURN_IF_ERROR(AskBeforeCommit(frame, step));
-  BELAY_ASSIGN_OR_RETURN(step.is_owner, IsOurs(target.path, step.nonce));
-  BELAY_RETURN_IF_ERROR(CommitStep(target.path, durable, step.nonce));
+  return FinishIndex(target.IndexPath(), finish.index, target.step,
+                     finish.checksums, finish.durable);
+}
+
+Status NameStep(const StepToFinish& finish, StepInProgress& step) {
+  const std::string& path = finish.target.path;
+  BELAY_ASSIGN_OR_RETURN(step.is_owner, IsOurs(path, step.nonce));
+  BELAY_RETURN_IF_ERROR(CommitStep(path, finish.durable, step.nonce));
   step.committed = true;
   return absl::OkStatus();
 }
-
-}  // namespace
 
 Status CommitSave(const SaveFrame& frame, const ReservedSave& reserved,
                   const WrittenData& written, ReusablePlan& plan,
                   IndexCreation& index, StepInProgress& step) {
   frame.stages.Enter("commit");
-  return OnRoot(frame.team, [&] {
-    return WriteIndexAndCommit(frame, reserved, written, plan, index, step);
+  return OnRoot(frame.team, [&]() -> Status {
+    BELAY_RETURN_IF_ERROR(
+        FinalizeHandlers(frame.target, reserved.finalizers, step));
+    BELAY_RETURN_IF_ERROR(index.Create());
+    const StepToFinish finish = FinishOf(frame, reserved, written, plan);
+    BELAY_RETURN_IF_ERROR(FinishFiles(finish));
+    BELAY_RETURN_IF_ERROR(AskBeforeCommit(frame, step));
+    return NameStep(finish, step);
   });
 }
 

@@ -14,6 +14,7 @@
 #include "belay/save_restore.h"
 #include "graph/object_graph.h"
 #include "io/files/stripe_counter.h"
+#include "io/index/index_file.h"
 #include "mpi/collective.h"
 #include "pipeline/stages.h"
 #include "save/plan_cache.h"
@@ -91,6 +92,19 @@ Status NameDifferentReplicas(const SaveFrame& frame,
                              const ReplicaCheck& replicas,
                              const std::vector<Shard>& shards);
 
+// What a save knows before it changes anything on disk.
+struct PreparedSave {
+  ListedSave listed;
+  ReusablePlan plan;
+  std::vector<IdBlock> blocks;  // memory of shards with ids
+};
+
+// The stages so far. Takes the plan out of the cache, for the end of the save
+// to put back. Collective; agreed.
+// Errors: those of the stages.
+StatusOr<PreparedSave> PrepareSave(const SaveFrame& frame, const SaveJob& job,
+                                   CachedPlan& cache);
+
 // --- reserve ---
 
 // What rank 0 has done on disk, and who is to blame if the save fails: what is
@@ -150,6 +164,10 @@ class IndexCreation {
   bool is_created_ = false;
 };
 
+// Whether this transfer has to be carried out by all ranks of a file together.
+// Equal on all ranks of a save. Local.
+bool NeedsAllRanks(Transfer transfer, FileLayout layout);
+
 // What this rank has written.
 struct WrittenData {
   Transfer transfer = Transfer::kCollective;  // equal on all ranks
@@ -177,8 +195,39 @@ Status VerifyData(const SaveFrame& frame, const std::vector<Shard>& shards,
 
 // --- commit ---
 
-// Lets handlers finish, writes the index and gives the step its name.
-// Collective; agreed.
+// What rank 0 does to a step whose data is in place: a plain value, so that any
+// thread can do it.
+struct StepToFinish {
+  SaveTarget target;
+  bool durable = true;
+  std::string metadata;             // as MetadataText; empty: none
+  IndexImage index;                 // its bytes are not needed
+  std::vector<uint32_t> checksums;  // one per block, or none
+};
+
+// Returns the rest of a save after its index was created. Rank 0 only.
+StepToFinish FinishOf(const SaveFrame& frame, const ReservedSave& reserved,
+                      const WrittenData& written, const ReusablePlan& plan);
+
+// Lets handlers finish; all bytes are in place. Rank 0 only.
+// Errors: what a handler returned or threw.
+Status FinalizeHandlers(const SaveTarget& target,
+                        const std::vector<TypeHandlerPtr>& finalizers,
+                        StepInProgress& step);
+
+// Writes what the index lacks, and the metadata. Local; rank 0 does it.
+// Errors: those of the file system.
+Status FinishFiles(const StepToFinish& finish);
+
+// Asks the program, if it wants to be asked before the commit. Rank 0 only.
+// Errors: what it returned or threw.
+Status AskBeforeCommit(const SaveFrame& frame, StepInProgress& step);
+
+// Gives the step its name. Local; rank 0 does it.
+// Errors: those of CommitStep.
+Status NameStep(const StepToFinish& finish, StepInProgress& step);
+
+// All of that. Collective; agreed.
 // Errors: those of handlers and of before_commit; those of the file system.
 Status CommitSave(const SaveFrame& frame, const ReservedSave& reserved,
                   const WrittenData& written, ReusablePlan& plan,
@@ -194,12 +243,26 @@ Status ReasonOf(const SaveFrame& frame, const StepInProgress& step,
 void CleanUp(const SaveFrame& frame, const StepInProgress& step,
              const Status& status);
 
+// What ends a step, whatever came of it: both of these. Sets `at_files` as of
+// SaveJob. Returns why it failed. Collective; agreed.
+Status EndStep(const SaveFrame& frame, const StepInProgress& step,
+               Status status, bool* at_files);
+
 // --- report ---
 
 // Returns what the caller gets to see, and tells the program of the commit.
 // Counters that cannot be combined stay those of this rank. Collective.
 SaveResult Report(const SaveFrame& frame, bool reuse,
                   const PlannedSave& planned, WrittenData& written);
+
+// The same, and keeps the plan for the next save. Collective.
+SaveResult EndSave(const SaveFrame& frame, bool reuse, ReusablePlan plan,
+                   WrittenData& written, CachedPlan& cache);
+
+// All stages from reserve on. Collective; agreed.
+// Errors: those of the stages.
+StatusOr<SaveResult> FinishSave(const SaveFrame& frame, const SaveJob& job,
+                                PreparedSave prepared, CachedPlan& cache);
 
 }  // namespace belay
 

@@ -159,13 +159,6 @@ Status SyncMyFiles(const Writing& writing,
   return absl::OkStatus();
 }
 
-bool IsTogether(const Writing& writing) {
-  // A team of one rank needs no collective call.
-  return writing.written.transfer == Transfer::kHdf5 ||
-         (writing.written.transfer != Transfer::kIndependent &&
-          writing.frame.options.file_layout != FileLayout::kPerTask);
-}
-
 // Tries a transfer that needs all ranks; `done` says whether the MPI-IO was fit
 // for it, and `note` why. Collective.
 Status TryTogether(const Writing& writing, DatasetPart part,
@@ -201,6 +194,12 @@ Status WriteFiltered(const Writing& writing, WriteCounts& counts) {
 
 }  // namespace
 
+bool NeedsAllRanks(Transfer transfer, FileLayout layout) {
+  // A team of one rank needs no collective call.
+  return transfer == Transfer::kHdf5 || (transfer != Transfer::kIndependent &&
+                                         layout != FileLayout::kPerTask);
+}
+
 StatusOr<WrittenData> WriteData(
     const SaveFrame& frame, const std::vector<Shard>& shards,
     const ReusablePlan& plan, IndexCreation& index,
@@ -218,7 +217,7 @@ StatusOr<WrittenData> WriteData(
   StatusOr<std::vector<PosixFile>> synced = OpenMyFilesForSync(writing);
   WriteCounts counts;
   bool done = false;
-  if (IsTogether(writing)) {
+  if (NeedsAllRanks(written.transfer, frame.options.file_layout)) {
     BELAY_RETURN_IF_AGREED(TryTogether(writing, DatasetPart::kPlain, counts,
                                        done, written.transfer_note));
   }

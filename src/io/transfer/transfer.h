@@ -86,6 +86,17 @@ struct WriteCounts {
   StripeCounts stripes;        // of positional writes and kTwoPhase
 };
 
+// Takes parts that follow each other in a file from `offset` on; they are the
+// caller's until it returns.
+using PartSink =
+    std::function<Status(int64_t offset, int64_t bytes,
+                         std::span<const std::span<const std::byte>> parts)>;
+
+// Hands all bytes of a job, as they are stored, to `sink` instead of to the
+// file, in tiles of so many bytes, and counts them for the checksums. Local.
+Status HandOverParts(const WriteJob& job, int64_t tile_bytes,
+                     const PartSink& sink, WriteCounts& counts);
+
 // Writes by plain positional writes. Local. Syncs nothing.
 Status WriteIndependently(const WriteJob& job, WriteCounts& counts);
 

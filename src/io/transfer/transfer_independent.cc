@@ -63,7 +63,7 @@ class PartWriter {
 // Cuts the orders into tiles and calls `visit` with each, and with the memory
 // that holds it as it is stored, until it fails.
 Status ForEachStagedTile(
-    const WriteJob& job, Staging& staging,
+    const WriteJob& job, int64_t tile_bytes, Staging& staging,
     absl::FunctionRef<Status(const WriteOrder&, const Box&, const ShardMemory&)>
         visit) {
   const FormedShards formed{job.shards, job.forms};
@@ -71,7 +71,7 @@ Status ForEachStagedTile(
   for (const WriteOrder& order : job.writes.orders) {
     const int32_t shard = order.shard;
     const int64_t size = StoredElementSize(formed, shard);
-    ForEachTile(order.box, kWriteTileBytes / size, [&](const Box& tile) {
+    ForEachTile(order.box, tile_bytes / size, [&](const Box& tile) {
       if (!status.ok()) return;
       status = staging.Start(StagedBytes(formed, shard, tile),
                              job.shards[shard].key);
@@ -97,28 +97,36 @@ Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(job.path, ModeOf(job)));
   PartWriter writer(file, job);
-  JoinedSegments<const std::byte> segments(
-      std::bind_front(&PartWriter::Write, &writer));
+  BELAY_RETURN_IF_ERROR(
+      HandOverParts(job, kWriteTileBytes,
+                    std::bind_front(&PartWriter::Write, &writer), counts));
+  counts.bytes += job.writes.bytes;
+  counts.io_calls += file.write_calls();
+  writer.stripes().AddTo(counts.stripes);
+  return file.Close();
+}
+
+Status HandOverParts(const WriteJob& job, int64_t tile_bytes,
+                     const PartSink& sink, WriteCounts& counts) {
+  JoinedSegments<const std::byte> segments(sink);
   Checksummer sum(job.registers);
   Staging staging;
-  const auto write_tile = [&](const WriteOrder& order, const Box& tile,
-                              const ShardMemory& memory) {
+  const auto hand_over_tile = [&](const WriteOrder& order, const Box& tile,
+                                  const ShardMemory& memory) {
     sum.Add(memory, tile, order.first_block);
     ForEachSegment(memory, tile, order.extent,
                    [&](char* data, int64_t offset, int64_t bytes) {
                      segments.Add(std::as_bytes(std::span(data, bytes)),
                                   offset);
                    });
-    const Status written = segments.Flush();
-    if (written.ok()) ReportProgress(job, order.shard, tile);
-    return written;
+    const Status taken = segments.Flush();
+    if (taken.ok()) ReportProgress(job, order.shard, tile);
+    return taken;
   };
-  BELAY_RETURN_IF_ERROR(ForEachStagedTile(job, staging, write_tile));
-  counts.bytes += job.writes.bytes;
-  counts.io_calls += file.write_calls();
-  writer.stripes().AddTo(counts.stripes);
+  BELAY_RETURN_IF_ERROR(
+      ForEachStagedTile(job, tile_bytes, staging, hand_over_tile));
   counts.staged_bytes = std::max(counts.staged_bytes, staging.most_bytes());
-  return file.Close();
+  return absl::OkStatus();
 }
 
 Status ReadBack(const WriteJob& job) {
@@ -148,7 +156,8 @@ Status ReadBack(const WriteJob& job) {
                    });
     return status;
   };
-  BELAY_RETURN_IF_ERROR(ForEachStagedTile(job, staging, compare_tile));
+  BELAY_RETURN_IF_ERROR(
+      ForEachStagedTile(job, kWriteTileBytes, staging, compare_tile));
   return file.Close();
 }
 
