@@ -1,10 +1,12 @@
 // One life of a program that crash.sh kills again and again.
 //
-// crash DIR RANK N: restores the newest step, compares it, saves the next one,
-// and then saves on until rank RANK makes its N-th system call on a file. There
-// the whole job is killed, or for odd N that rank alone. N = 0: no kill.
-// crash DIR absent: rank 1 never enters the save.
-// Exit codes: 3 wrong values, 4 a committed step is gone, 5 a save failed.
+// crash DIR RANK N [background]: restores the newest step, compares it, saves
+// the next one, and then saves on until rank RANK makes its N-th system call on
+// a file. There the whole job is killed, or for odd N that rank alone. N = 0:
+// no kill. With "background" the saves are those of an AsyncSaver, and the
+// calls are counted on its thread as well. crash DIR absent: rank 1 never
+// enters the save. Exit codes: 3 wrong values, 4 a committed step is gone, 5 a
+// save failed.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,9 +19,12 @@
 #include <cstdarg>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "belay/async_saver.h"
 #include "small_state.h"
 
 namespace {
@@ -89,21 +94,55 @@ void ReportCommitted(const std::string& dir, int64_t step) {
   std::ofstream(dir + ".reported", std::ios::app) << step << "\n" << std::flush;
 }
 
-// The seed of a step is its number; a step saved again is the same.
-bool SaveStep(const Comm& comm, const std::string& dir, int64_t step,
-              PlanCache* cache, bool overwrite) {
-  SmallValues values(step);
-  const State state = values.state();
-  const auto result = Save(comm, dir, step, state,
-                           {.overwrite = overwrite,
-                            .transfer = static_cast<Transfer>(step % 4),
-                            .deadline_seconds = 20,
-                            .cache = cache});
-  if (!result.ok() && WorldRank() == 0) {
-    fprintf(stderr, "%s\n", result.status().ToString().c_str());
+// Saves steps, and reports those that are committed.
+class Saver {
+ public:
+  Saver(const Comm& comm, std::string dir, bool background)
+      : comm_(comm), dir_(std::move(dir)) {
+    if (background) async_.emplace(comm);
   }
-  return result.ok();
-}
+
+  // The seed of a step is its number; a step saved again is the same.
+  bool Save(int64_t step, bool overwrite) {
+    SmallValues values(step);
+    const State state = values.state();
+    SaveOptions options{
+        .overwrite = overwrite, .deadline_seconds = 20, .cache = &cache_};
+    if (async_) {
+      const auto pending = async_->Save(dir_, step, state, options);
+      if (pending.ok() && pending->finished) {
+        ReportCommitted(dir_, pending->finished->step);
+      }
+      return IsOk(pending.status());
+    }
+    options.transfer = static_cast<Transfer>(step % 4);
+    const Status status =
+        belay::Save(comm_, dir_, step, state, options).status();
+    if (status.ok()) ReportCommitted(dir_, step);
+    return IsOk(status);
+  }
+
+  // Waits for what is under way.
+  bool Finish() {
+    if (!async_) return true;
+    const auto result = async_->Wait();
+    if (result.ok() && *result) ReportCommitted(dir_, (*result)->step);
+    return IsOk(result.status());
+  }
+
+ private:
+  static bool IsOk(const Status& status) {
+    if (!status.ok() && WorldRank() == 0) {
+      fprintf(stderr, "%s\n", status.ToString().c_str());
+    }
+    return status.ok();
+  }
+
+  const Comm& comm_;
+  const std::string dir_;
+  PlanCache cache_;
+  std::optional<AsyncSaver> async_;
+};
 
 void ChooseVictims(bool all) {
   const pid_t mine = getpid();
@@ -115,7 +154,8 @@ void ChooseVictims(bool all) {
   victims.push_back(mine);
 }
 
-int Live(const Comm& comm, const std::string& dir, int rank, int64_t n) {
+int Live(const Comm& comm, const std::string& dir, int rank, int64_t n,
+         bool background) {
   const StatusOr<std::vector<int64_t>> steps = ListSteps(dir);
   int64_t newest = 0;
   if (steps.ok() && !steps->empty()) {
@@ -124,20 +164,16 @@ int Live(const Comm& comm, const std::string& dir, int rank, int64_t n) {
   }
   if (newest < LastReported(dir)) return 4;
   MPI_Barrier(comm.raw());
-  PlanCache cache;
-  if (!SaveStep(comm, dir, ++newest, &cache, false)) return 5;
-  ReportCommitted(dir, newest);
+  Saver saver(comm, dir, background);
+  if (!saver.Save(++newest, false) || !saver.Finish()) return 5;
   ChooseVictims(n % 2 == 0);
   MPI_Barrier(comm.raw());
   if (WorldRank() == rank) calls_left = n;
   for (int i = 0; n > 0; ++i) {
     const bool again = i % 3 == 2;
-    if (!SaveStep(comm, dir, again ? newest : ++newest, &cache, again)) {
-      return 5;
-    }
-    ReportCommitted(dir, newest);
+    if (!saver.Save(again ? newest : ++newest, again)) return 5;
   }
-  return RestoresAs(comm, dir, newest, newest) ? 0 : 3;
+  return saver.Finish() && RestoresAs(comm, dir, newest, newest) ? 0 : 3;
 }
 
 int Absent(const Comm& comm, const std::string& dir) {
@@ -159,7 +195,7 @@ int main(int argc, char** argv) {
     code = belay::testing::Absent(comm, dir);
   } else {
     code = belay::testing::Live(comm, dir, std::atoi(argv[2]),
-                                std::atoll(argv[3]));
+                                std::atoll(argv[3]), argc == 5);
   }
   if (code != 0) {
     fprintf(stderr, "crash: exit code %d\n", code);

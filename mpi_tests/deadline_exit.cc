@@ -3,16 +3,34 @@
 
 #include <mpi.h>
 #include <pthread.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <string_view>
 
+#include "belay/async_saver.h"
 #include "belay/comm.h"
 #include "belay/variable/sharded_variable_ops.h"
 #include "mpi/collective.h"
 #include "mpi/deadline.h"
 #include "mpi/word_in_flight.h"
+
+namespace {
+
+std::atomic<bool> fsync_stalls{false};
+
+}  // namespace
+
+// The library's calls land here. That of a directory, before the save returns,
+// does not stall.
+extern "C" int fsync(int fd) {
+  struct stat info;
+  if (fsync_stalls && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) sleep(20);
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
 
 namespace {
 
@@ -77,6 +95,18 @@ void ReadAlone(const belay::Comm& comm) {
   (void)belay::Read(comm, *v, {}, belay::kEveryRank, {.deadline_seconds = 1});
 }
 
+// The disk never answers the thread of a save in the background.
+void StallFlush(const belay::Comm& comm) {
+  const int64_t value = 7;
+  belay::State state;
+  state.Add("value", value);
+  belay::AsyncSaver saver(comm);
+  fsync_stalls = true;
+  (void)saver.Save("flush_stalls", 1, state,
+                   {.overwrite = true, .deadline_seconds = 1});
+  (void)saver.Wait();
+}
+
 void Or(void* from, void* to, int*, MPI_Datatype*) {
   *static_cast<uint64_t*>(to) |= *static_cast<uint64_t*>(from);
 }
@@ -106,6 +136,8 @@ int main(int argc, char** argv) {
     ReadAlone(*comm);
   } else if (argv[1] == std::string_view("without_threads")) {
     WithoutThreads(*comm);
+  } else if (argv[1] == std::string_view("flush_stalls")) {
+    StallFlush(*comm);
   } else if (argv[1] == std::string_view("exchanges_twice")) {
     ExchangeTwice(*comm);
   } else {

@@ -5,6 +5,7 @@
 #ifndef BELAY_BELAY_H_
 #define BELAY_BELAY_H_
 
+#include "belay/async_saver.h"
 #include "belay/check.h"
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_manager.h"

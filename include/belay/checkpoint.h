@@ -31,6 +31,7 @@
 
 namespace belay {
 
+class AsyncSaver;
 class ManagedValues;
 struct TrackedObjects;
 
@@ -120,6 +121,7 @@ class Checkpoint {
   const Comm& comm() const;
 
  private:
+  friend class AsyncSaver;
   friend class ManagedValues;
 
   std::unique_ptr<TrackedObjects> objects_;

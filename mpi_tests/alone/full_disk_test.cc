@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "belay/async_saver.h"
 #include "format/paths.h"
 #include "small_state.h"
 
@@ -71,6 +72,7 @@ constexpr int64_t kTooLarge = 20000;
 struct Way {
   std::string name;
   SaveOptions options;
+  bool in_background = false;
 };
 
 std::vector<Way> Ways() {
@@ -83,6 +85,7 @@ std::vector<Way> Ways() {
       {"PerTask", {.file_layout = FileLayout::kPerTask}},
       {"PerTaskHdf5", {.file_layout = FileLayout::kPerTask, .transfer = kHdf5}},
       {"Rounds", {.max_bytes_in_flight = 65536}},
+      {"Background", {}, true},
       {"Filters", {.args = {{".*", {.filters = Deflate()}}}}}};
 }
 
@@ -116,7 +119,12 @@ class FullDiskTest : public ::testing::TestWithParam<Way> {
   Status SaveScale(int64_t step, int64_t seed, int64_t scale) {
     SmallValues values(seed, scale);
     const State state = values.state();
-    return Save(comm_, dir_, step, state, options_).status();
+    if (!GetParam().in_background) {
+      return Save(comm_, dir_, step, state, options_).status();
+    }
+    AsyncSaver saver(comm_);
+    const auto pending = saver.Save(dir_, step, state, options_);
+    return pending.ok() ? saver.Wait().status() : pending.status();
   }
 
   // The same error everywhere, nothing left, all as before; then a smaller

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "belay/async_saver.h"
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_reader.h"
 #include "belay/reader/copy_checkpoint.h"
@@ -78,6 +79,14 @@ class RandomRowsTest : public testing::CheckpointTest {
     EXPECT_EQ(hash[0], ~hash[1]) << status;
   }
 
+  // Whatever fits into little memory; the rest at once.
+  Status SaveInBackground(const Comm& comm, int64_t step, const State& state,
+                          const SaveOptions& options) const {
+    AsyncSaver saver(comm, {.max_staging_bytes = 1000});
+    const auto pending = saver.Save(run(), step, state, options);
+    return pending.ok() ? saver.Close() : pending.status();
+  }
+
   // Saves the arrays as they were drawn last, or with the mistake.
   void SaveArrays(const Arrays& arrays, const Group& group, int64_t step,
                   const State& state, const SaveOptions& options,
@@ -85,7 +94,9 @@ class RandomRowsTest : public testing::CheckpointTest {
     Status status;
     if (group.rank >= 0) {
       for (const auto& array : arrays) array->Fill();
-      status = Save(group.comm, run(), step, state, options).status();
+      status = in_background_
+                   ? SaveInBackground(group.comm, step, state, options)
+                   : Save(group.comm, run(), step, state, options).status();
     }
     ExpectOutcome(status, mistake, group);
     if (group.rank != 0 || !status.ok()) return;
@@ -196,6 +207,7 @@ class RandomRowsTest : public testing::CheckpointTest {
     SaveOptions options = DrawSaveOptions(arrays, same);
     if (!OnceIn(4, same)) options.cache = &cache;
     has_casts_ = HasCasts(options);
+    in_background_ = OnceIn(3, same);
     const int64_t steps = Uniform(1, 3, same);
     for (int64_t step = 1; step <= steps; ++step) {
       for (const auto& array : arrays) array->DrawStep(same);
@@ -230,6 +242,7 @@ class RandomRowsTest : public testing::CheckpointTest {
 
   int saved_ranks_ = 0;
   bool has_casts_ = false;
+  bool in_background_ = false;
 };
 
 // BELAY_RANDOM_ROUNDS cases, the first with the seed BELAY_RANDOM_SEED: what is

@@ -69,31 +69,6 @@ Status MergeWatched(TrackedObjects& objects, const std::string& path,
   return absl::OkStatus();
 }
 
-// Saves all objects as they are. Collective.
-StatusOr<SaveResult> SaveObjects(TrackedObjects& objects,
-                                 const std::string& path, int64_t step,
-                                 const SaveOptions& options, bool* at_files) {
-  const Comm& comm = *objects.comm;
-  BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", path));
-  StatusOr<LiveGraph> live = objects.Track(options.handlers);
-  MergeCounts counts;
-  BELAY_RETURN_IF_AGREED(MergeWatched(objects, path, options, live, counts));
-  const State state = ListRenamed(*live, objects.merge);
-  SaveOptions with_cache = options;
-  if (options.cache == nullptr) with_cache.cache = &objects.plan_cache;
-  return SaveAt(comm,
-                {.path = path,
-                 .step = step,
-                 .state = state,
-                 .graph = comm.rank() == 0 ? &objects.merge.graph : nullptr,
-                 .graph_fingerprint = objects.merge.merged,
-                 .messages = counts.messages,
-                 .agreement_bytes = counts.agreement_bytes,
-                 .stages = std::move(counts.stages),
-                 .at_files = at_files},
-                with_cache);
-}
-
 // The counter after which there is no step in `dir`, so that a program that has
 // restored an older one goes on behind the newest. Collective; agreed.
 StatusOr<int64_t> PassNewer(const TrackedObjects& objects,
@@ -122,17 +97,89 @@ StatusOr<int64_t> PassNewer(const TrackedObjects& objects,
 
 }  // namespace
 
-StatusOr<SaveResult> SaveStep(TrackedObjects& objects, const std::string& path,
-                              const SaveOptions& options, bool& at_files) {
+Status SaveObjects(TrackedObjects& objects, const std::string& path,
+                   const SaveOptions& options, bool* at_files,
+                   SaveFunction save) {
+  const Comm& comm = *objects.comm;
+  BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", path));
+  StatusOr<LiveGraph> live = objects.Track(options.handlers);
+  MergeCounts counts;
+  BELAY_RETURN_IF_AGREED(MergeWatched(objects, path, options, live, counts));
+  const State state = ListRenamed(*live, objects.merge);
+  SaveOptions with_cache = options;
+  if (options.cache == nullptr) with_cache.cache = &objects.plan_cache;
+  return save({.path = path,
+               .step = StepOf(path),
+               .state = state,
+               .graph = comm.rank() == 0 ? &objects.merge.graph : nullptr,
+               .graph_fingerprint = objects.merge.merged,
+               .messages = counts.messages,
+               .agreement_bytes = counts.agreement_bytes,
+               .stages = std::move(counts.stages),
+               .at_files = at_files},
+              with_cache);
+}
+
+Status SaveStepBy(TrackedObjects& objects, const std::string& path,
+                  const SaveOptions& options, bool* at_files,
+                  SaveFunction save) {
   const bool had_counter = std::exchange(objects.has_counter, true);
   ++objects.counter;
-  StatusOr<SaveResult> result =
-      SaveObjects(objects, path, StepOf(path), options, &at_files);
-  if (!result.ok()) {
+  const Status status = SaveObjects(objects, path, options, at_files, save);
+  if (!status.ok()) {
     --objects.counter;
     objects.has_counter = had_counter;
   }
+  return status;
+}
+
+StatusOr<SaveResult> SaveStep(TrackedObjects& objects, const std::string& path,
+                              const SaveOptions& options, bool& at_files) {
+  StatusOr<SaveResult> result;
+  BELAY_RETURN_IF_AGREED(
+      SaveStepBy(objects, path, options, &at_files,
+                 [&](const SaveJob& job, const SaveOptions& with_cache) {
+                   result = SaveAt(*objects.comm, job, with_cache);
+                   return result.status();
+                 }));
   return result;
+}
+
+StatusOr<NextStep> PassNewerSteps(TrackedObjects& objects,
+                                  const std::string& dir,
+                                  const SaveOptions& options) {
+  NextStep next{.restored = objects.counter, .newest = objects.counter};
+  if (objects.is_counter_restored) {
+    BELAY_ASSIGN_OR_RETURN_AGREED(next.newest,
+                                  PassNewer(objects, dir, options));
+  }
+  if (!options.overwrite) objects.counter = next.newest;
+  next.passed = objects.counter;
+  return next;
+}
+
+std::function<void(bool)> EndOfStep(TrackedObjects& objects,
+                                    const NextStep& next) {
+  return [&objects, next, number = objects.counter,
+          restores = objects.num_restores](bool ok) {
+    if (objects.counter != number || objects.num_restores != restores) return;
+    if (!ok) objects.counter = next.restored;
+    if (ok) objects.is_counter_restored = false;
+  };
+}
+
+std::string NumberWarning(const std::string& dir, const NextStep& next) {
+  if (next.passed > next.restored) {
+    return absl::StrFormat(
+        "step %d was restored, and \"%s\" has steps up to %d: the next number "
+        "is %d",
+        next.restored, dir, next.passed, next.passed + 1);
+  }
+  if (next.newest <= next.restored + 1) return "";
+  return absl::StrFormat(
+      "step %d was restored, and \"%s\" has steps up to %d: step %d is not "
+      "the one that a restore of the latest takes",
+      next.restored, dir, next.newest, next.restored + 1);
 }
 
 Checkpoint::Checkpoint(const Comm& comm, Objects objects)
@@ -169,39 +216,33 @@ StatusOr<SaveResult> Checkpoint::Save(const std::string& dir,
                                       const SaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "save"));
   TrackedObjects& objects = *objects_;
-  const int64_t restored = objects.counter;
-  int64_t newest = restored;
-  if (objects.is_counter_restored) {
-    BELAY_ASSIGN_OR_RETURN_AGREED(newest, PassNewer(objects, dir, options));
-  }
-  if (!options.overwrite) objects.counter = newest;
-  const int64_t passed = objects.counter;
+  BELAY_ASSIGN_OR_RETURN_AGREED(const NextStep next,
+                                PassNewerSteps(objects, dir, options));
   bool ignored = false;
-  StatusOr<SaveResult> result = SaveStep(
-      objects, dir.empty() ? "" : StepPath(dir, passed + 1), options, ignored);
+  StatusOr<SaveResult> result =
+      SaveStep(objects, dir.empty() ? "" : StepPath(dir, next.passed + 1),
+               options, ignored);
   if (!result.ok()) {
-    objects.counter = restored;
+    objects.counter = next.restored;
     return result;
   }
   objects.is_counter_restored = false;
-  if (passed > restored) {
-    result->warnings.push_back(absl::StrFormat(
-        "step %d was restored, and \"%s\" has steps up to %d: the next number "
-        "is %d",
-        restored, dir, passed, passed + 1));
-  } else if (newest > restored + 1) {
-    result->warnings.push_back(absl::StrFormat(
-        "step %d was restored, and \"%s\" has steps up to %d: step %d is not "
-        "the one that a restore of the latest takes",
-        restored, dir, newest, restored + 1));
-  }
+  const std::string warning = NumberWarning(dir, next);
+  if (!warning.empty()) result->warnings.push_back(warning);
   return result;
 }
 
 StatusOr<SaveResult> Checkpoint::SaveAs(const std::string& path,
                                         const SaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckMoved(objects_.get(), "save"));
-  return SaveObjects(*objects_, path, StepOf(path), options, nullptr);
+  StatusOr<SaveResult> result;
+  BELAY_RETURN_IF_AGREED(
+      SaveObjects(*objects_, path, options, nullptr,
+                  [&](const SaveJob& job, const SaveOptions& with_cache) {
+                    result = SaveAt(*objects_->comm, job, with_cache);
+                    return result.status();
+                  }));
+  return result;
 }
 
 int64_t Checkpoint::save_counter() const {

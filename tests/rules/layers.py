@@ -31,11 +31,12 @@ LAYERS = {
     "io": _VALUES | {"format", "mpi", "hdf5", "io/files", "io/steps", "io"},
     "pipeline": _WRITES,
     "save": _WRITES | {"save"},
+    "async": _WRITES | {"save", "async"},
     "restore": _WRITES | {"restore"},
     "reader": _WRITES | {"save", "restore", "reader"},
-    "objects": _WRITES | {"save", "restore", "objects"},
+    "objects": _WRITES | {"save", "async", "restore", "objects"},
     "safetensors": _WRITES | {"save", "restore", "safetensors"},
-    "manager": _WRITES | {"save", "restore", "objects", "manager"},
+    "manager": _WRITES | {"save", "async", "restore", "objects", "manager"},
 }
 _MPI = set(LAYERS) - PURE
 SYSTEM = {

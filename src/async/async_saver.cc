@@ -1,0 +1,64 @@
+#include "belay/async_saver.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "async/background_save.h"
+#include "base/status_macros.h"
+
+namespace belay {
+namespace {
+
+Status CheckMoved(const BackgroundSaver* saver) {
+  if (saver != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "save \"AsyncSaver\": it was moved from");
+}
+
+}  // namespace
+
+AsyncSaver::AsyncSaver(const Comm& comm, const AsyncOptions& options)
+    : saver_(std::make_unique<BackgroundSaver>(comm, options)) {}
+
+AsyncSaver::AsyncSaver(AsyncSaver&&) noexcept = default;
+AsyncSaver& AsyncSaver::operator=(AsyncSaver&&) noexcept = default;
+AsyncSaver::~AsyncSaver() = default;
+
+StatusOr<PendingSave> AsyncSaver::Save(const std::string& dir, int64_t step,
+                                       const State& state,
+                                       const SaveOptions& options) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(std::optional<SaveResult> finished, Wait());
+  StatusOr<PendingSave> pending =
+      saver_->Begin({.path = dir.empty() ? "" : StepPath(dir, step),
+                     .step = step,
+                     .state = state},
+                    options, nullptr);
+  if (pending.ok()) {
+    pending->finished = std::move(finished);
+  } else {
+    saver_->Keep(std::move(finished));
+  }
+  return pending;
+}
+
+StatusOr<std::optional<SaveResult>> AsyncSaver::Poll() {
+  BELAY_RETURN_IF_AGREED(CheckMoved(saver_.get()));
+  return saver_->Poll();
+}
+
+StatusOr<std::optional<SaveResult>> AsyncSaver::Wait() {
+  BELAY_RETURN_IF_AGREED(CheckMoved(saver_.get()));
+  return saver_->Wait();
+}
+
+Status AsyncSaver::Close() {
+  const Status status = Wait().status();
+  if (saver_ != nullptr) saver_->FreeMemory();
+  return status;
+}
+
+bool AsyncSaver::is_pending() const {
+  return saver_ != nullptr && saver_->is_pending();
+}
+
+}  // namespace belay

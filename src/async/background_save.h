@@ -1,0 +1,105 @@
+// A save of which the last part is done in the background.
+//
+//   Begin: the stages of a save up to the first byte, then a snapshot
+//   Poll:  a vote of all ranks, one call old; what follows from it
+//   Wait:  the same, until the save has ended
+
+#ifndef BELAY_ASYNC_BACKGROUND_SAVE_H_
+#define BELAY_ASYNC_BACKGROUND_SAVE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "async/flush.h"
+#include "async/node_progress.h"
+#include "async/snapshot.h"
+#include "async/vote.h"
+#include "base/worker_thread.h"
+#include "belay/async_saver.h"
+#include "belay/save_restore.h"
+#include "mpi/word_in_flight.h"
+#include "save/save_at.h"
+#include "save/save_stages.h"
+
+namespace belay {
+
+// A save from its snapshot to its end.
+struct SaveUnderWay;
+
+// Move only. One save at a time. Borrows the Comm.
+class BackgroundSaver {
+ public:
+  // Is told, once, whether a save has succeeded that was begun.
+  using OnEnd = std::function<void(bool ok)>;
+
+  BackgroundSaver(const Comm& comm, const AsyncOptions& options);
+  // Gives up what is under way, unless rank 0 has begun to commit it. Local.
+  ~BackgroundSaver();
+
+  // As AsyncSaver::Save. `on_end` may be empty. Collective; agreed. Requires
+  // that nothing is under way.
+  StatusOr<PendingSave> Begin(const SaveJob& job, const SaveOptions& options,
+                              OnEnd on_end);
+
+  // As in AsyncSaver. Collective; agreed.
+  StatusOr<std::optional<SaveResult>> Poll();
+  StatusOr<std::optional<SaveResult>> Wait();
+
+  // The same for a caller that has a word of its own under way: what this rank
+  // says in it, and what follows from what all ranks have said. Only of the
+  // same save. Take is collective, and agreed.
+  Vote MyVote();
+  StatusOr<std::optional<SaveResult>> Take(const Vote& all);
+
+  // Whether the last save that failed has failed on its way to the file system,
+  // as of SaveJob. Rank 0's counts. Local.
+  bool failed_at_files() const { return failed_at_files_; }
+
+  // Keeps a result that could not be returned, for the next Poll or Wait.
+  // Local.
+  void Keep(std::optional<SaveResult> result) { kept_ = std::move(result); }
+
+  // Frees the snapshot's memory. Local. Requires that nothing is under way.
+  void FreeMemory() { memory_.reset(); }
+
+  // Local.
+  bool is_pending() const { return under_way_ != nullptr; }
+  const Comm& comm() const { return comm_; }
+
+ private:
+  StatusOr<PendingSave> BeginFlush(const SaveFrame& frame, const SaveJob& job,
+                                   PreparedSave prepared);
+  Status FillSnapshot(const SaveFrame& frame, const PreparedSave& prepared,
+                      IndexCreation& index, SaveUnderWay& save);
+  void StartFlush();
+  // Takes in what the thread has done since. Local.
+  void TakeResult();
+  // Does what a vote of all ranks asks for. Local.
+  void GoOn(const Vote& all);
+  void BeginCommit();
+  // Takes the vote that was begun last.
+  StatusOr<std::optional<SaveResult>> FinishVote();
+  StatusOr<std::optional<SaveResult>> End(const Vote& all);
+  Status StartVote();
+  // Ends the job if the thread is stuck. Local.
+  void CheckStalled();
+
+  const Comm& comm_;
+  AsyncOptions options_;
+  PlanCache own_cache_;
+  std::shared_ptr<SnapshotMemory> memory_;
+  std::shared_ptr<NodeProgress> node_;
+  int64_t number_ = 0;  // of the saves
+  bool failed_at_files_ = false;
+  std::optional<SaveResult> kept_;
+  WorkerThread thread_;
+  WordInFlight word_;
+  std::unique_ptr<SaveUnderWay> under_way_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_ASYNC_BACKGROUND_SAVE_H_

@@ -1,0 +1,198 @@
+// From the snapshot to the end of a save: what the thread does, and what the
+// votes of all ranks ask for.
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "async/background_save.h"
+#include "async/save_under_way.h"
+#include "base/status_macros.h"
+#include "mpi/deadline.h"
+#include "pipeline/result_text.h"
+#include "pipeline/stages.h"
+
+namespace belay {
+namespace {
+
+void MergeWords(void* in, void* in_out, int* count, MPI_Datatype*) {
+  const auto* from = static_cast<const uint64_t*>(in);
+  auto* into = static_cast<uint64_t*>(in_out);
+  for (int i = 0; i < *count; ++i) into[i] |= from[i];
+}
+
+}  // namespace
+
+void BackgroundSaver::StartFlush() {
+  SaveUnderWay& save = *under_way_;
+  save.doing = SaveUnderWay::Doing::kWriting;
+  thread_.Begin([flush = save.flush, progress = save.progress,
+                 read_back = save.options.read_back]() -> Status {
+    BELAY_RETURN_IF_ERROR(WriteSnapshot(*flush, *progress));
+    return read_back ? ReadBackSnapshot(*flush, *progress) : absl::OkStatus();
+  });
+}
+
+void BackgroundSaver::TakeResult() {
+  using Doing = SaveUnderWay::Doing;
+  SaveUnderWay& save = *under_way_;
+  if (save.doing == Doing::kNothing || !thread_.IsIdle()) return;
+  const Doing done = std::exchange(save.doing, Doing::kNothing);
+  save.status = thread_.result();
+  if (done == Doing::kCommitting) save.step = save.commit->step;
+  if (!save.status.ok()) {
+    save.mine.failed = true;
+  } else if (done == Doing::kWriting && !save.options.read_back) {
+    save.mine.phase = FlushPhase::kWritten;
+  } else if (done != Doing::kCommitting) {
+    save.mine.phase = FlushPhase::kReadBack;
+  } else {
+    save.mine.wants_read_back |= save.commit->has_holes;
+    save.mine.committed = save.step.committed;
+  }
+}
+
+void BackgroundSaver::GoOn(const Vote& all) {
+  using Doing = SaveUnderWay::Doing;
+  SaveUnderWay& save = *under_way_;
+  if (save.doing != Doing::kNothing || save.mine.failed) return;
+  if (all.wants_read_back && save.mine.phase < FlushPhase::kReadBack) {
+    save.doing = Doing::kReadingBack;
+    thread_.Begin([flush = save.flush, progress = save.progress] {
+      return ReadBackSnapshot(*flush, *progress);
+    });
+    return;
+  }
+  const FlushPhase needed = save.mine.wants_read_back || save.options.read_back
+                                ? FlushPhase::kReadBack
+                                : FlushPhase::kWritten;
+  if (save.commit == nullptr || save.mine.committed || all.phase < needed) {
+    return;
+  }
+  save.commit->is_read_back = all.phase == FlushPhase::kReadBack;
+  save.commit->step = save.step;
+  BeginCommit();
+}
+
+// Rank 0 only.
+void BackgroundSaver::BeginCommit() {
+  SaveUnderWay& save = *under_way_;
+  save.doing = SaveUnderWay::Doing::kCommitting;
+  if (!save.CallsProgram()) {
+    thread_.Begin([work = save.commit] { return CommitWithoutProgram(*work); });
+    return;
+  }
+  // The program's functions run where it runs.
+  Team team{comm_, Deadline(comm_, 0, "")};
+  Stages stages(team);
+  thread_.Hold(CommitWithProgram({team, stages, save.target, save.options},
+                                 save.reserved.finalizers, *save.commit));
+  TakeResult();
+}
+
+StatusOr<std::optional<SaveResult>> BackgroundSaver::Poll() {
+  if (under_way_ == nullptr) return std::exchange(kept_, std::nullopt);
+  BELAY_RETURN_IF_AGREED(CheckComm(comm_, "save", under_way_->target.path));
+  if (word_.is_started()) {
+    StatusOr<std::optional<SaveResult>> ended = FinishVote();
+    if (!ended.ok() || *ended) return ended;
+  }
+  BELAY_RETURN_IF_AGREED(StartVote());
+  return std::nullopt;
+}
+
+StatusOr<std::optional<SaveResult>> BackgroundSaver::Wait() {
+  // Others may have to wait for this rank's vote only so long.
+  constexpr std::chrono::milliseconds kMostWait{20};
+  while (under_way_ != nullptr) {
+    BELAY_RETURN_IF_AGREED(CheckComm(comm_, "save", under_way_->target.path));
+    if (word_.is_started()) {
+      StatusOr<std::optional<SaveResult>> ended = FinishVote();
+      if (!ended.ok() || *ended) return ended;
+    }
+    thread_.WaitFor(kMostWait);
+    BELAY_RETURN_IF_AGREED(StartVote());
+  }
+  return std::exchange(kept_, std::nullopt);
+}
+
+Vote BackgroundSaver::MyVote() {
+  CheckStalled();
+  TakeResult();
+  return under_way_->mine;
+}
+
+StatusOr<std::optional<SaveResult>> BackgroundSaver::Take(const Vote& all) {
+  if (all.failed || all.committed) return End(all);
+  TakeResult();
+  GoOn(all);
+  return std::nullopt;
+}
+
+Status BackgroundSaver::StartVote() {
+  return word_.Start(comm_, ToWord(MyVote()), &MergeWords);
+}
+
+StatusOr<std::optional<SaveResult>> BackgroundSaver::FinishVote() {
+  const SaveUnderWay& save = *under_way_;
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const uint64_t word,
+      word_.Finish(comm_, save.options.deadline_seconds,
+                   absl::StrFormat("save \"%s\"", save.target.path)));
+  return Take(FromWord(word));
+}
+
+StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
+  constexpr std::chrono::milliseconds kNap{20};
+  if (all.failed) under_way_->progress->is_cancelled = true;
+  while (!thread_.WaitFor(kNap)) CheckStalled();
+  TakeResult();
+  const std::unique_ptr<SaveUnderWay> save = std::move(under_way_);
+  // Another operation of this name has been watched: when the save began.
+  Team team{comm_, Deadline(comm_, save->options.deadline_seconds,
+                            absl::StrFormat("save \"%s\"", save->target.path),
+                            true, save->flush->number)};
+  team.deadline.Enter("end");
+  team.messages = save->messages;
+  team.agreement_bytes = save->agreement_bytes;
+  save->stages.push_back({"flush", save->progress->seconds});
+  save->written.counters.io_calls += save->progress->write_calls;
+  Stages stages(team, std::move(save->stages));
+  const SaveFrame frame{team, stages, save->target, save->options};
+  Status status;
+  if (all.failed) {
+    // Those that gave up because of others have no reason of their own.
+    const bool has_reason = !save->progress->has_given_up;
+    status = Agree(team, has_reason ? save->status : absl::OkStatus());
+    if (status.ok()) {
+      status = absl::InternalError(
+          absl::StrFormat("save \"%s\": it was given up, and no rank says why",
+                          save->target.path));
+    }
+  }
+  status = EndStep(frame, save->step, status, &failed_at_files_);
+  StatusOr<SaveResult> result = [&]() -> StatusOr<SaveResult> {
+    BELAY_RETURN_IF_AGREED(status);
+    return EndSave(frame, save->reuse, std::move(save->plan), save->written,
+                   PlanOf(*save->options.cache));
+  }();
+  LogResult(team, result);
+  if (save->on_end) save->on_end(result.ok());
+  BELAY_RETURN_IF_AGREED(result.status());
+  return *std::move(result);
+}
+
+void BackgroundSaver::CheckStalled() {
+  SaveUnderWay& save = *under_way_;
+  // What is done after another counts as progress, too.
+  const int64_t progress = node_->ticks() + static_cast<int64_t>(save.doing);
+  const double limit = save.options.deadline_seconds;
+  const bool is_stuck =
+      save.watch.IsStuck(std::chrono::steady_clock::now(), progress, limit);
+  if (thread_.IsIdle() || !is_stuck) return;
+  EndJob(absl::StrFormat(
+      "save \"%s\", stage flush: nothing was written for %g s on rank %d",
+      save.target.path, limit, comm_.rank()));
+}
+
+}  // namespace belay

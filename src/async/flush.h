@@ -1,0 +1,64 @@
+// What the thread of a save in the background does: the bytes of a snapshot go
+// into their files, and rank 0 finishes the step. No MPI and no HDF5.
+
+#ifndef BELAY_ASYNC_FLUSH_H_
+#define BELAY_ASYNC_FLUSH_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "async/node_progress.h"
+#include "async/snapshot.h"
+#include "belay/status.h"
+
+namespace belay {
+
+// What the thread and the calls of the program both look at.
+struct FlushProgress {
+  std::atomic<bool> is_cancelled{false};
+  // The thread has ended because of that, or because of another rank: it has no
+  // error of its own.
+  std::atomic<bool> has_given_up{false};
+  std::atomic<int64_t> write_calls{0};
+  std::atomic<double> seconds{0};  // that writing and syncing took
+};
+
+// The snapshot of one rank on its way to its files. Owns all it uses, since
+// nobody may wait for it.
+struct FlushJob {
+  std::string path;  // of the step, for messages
+  std::shared_ptr<const SnapshotMemory> memory;
+  std::vector<SnapshotFile> files;
+  bool durable = true;
+  // The files that this rank syncs: their paths, and as many of them as may be,
+  // from the first, opened before anybody has written. A file that is open
+  // while others write it is told of every page that failed on its way to the
+  // device.
+  std::vector<std::string> synced;
+  std::vector<PosixFile> opened;
+  std::shared_ptr<NodeProgress> node;
+  int64_t number = 0;            // of this save on the node
+  int64_t bytes_per_second = 0;  // 0: no limit
+};
+
+// Opens the files that a job syncs, or the first of very many. Local.
+// Errors: those of PosixFile::Open.
+Status OpenForSync(FlushJob& job);
+
+// Writes all bytes. Where this rank syncs files, waits until all ranks of the
+// node have written, and syncs them. Local.
+// Errors: those of PosixFile; Cancelled - somebody has cancelled it, or another
+//   rank of the node has failed.
+Status WriteSnapshot(FlushJob& job, FlushProgress& progress);
+
+// Reads back what was written and compares it with the snapshot. Local.
+// Errors: DataLoss - they differ; names the file and the offset. Those of
+//   PosixFile; Cancelled.
+Status ReadBackSnapshot(const FlushJob& job, FlushProgress& progress);
+
+}  // namespace belay
+
+#endif  // BELAY_ASYNC_FLUSH_H_

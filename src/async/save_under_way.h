@@ -1,0 +1,50 @@
+// A save from its snapshot to its end.
+
+#ifndef BELAY_ASYNC_SAVE_UNDER_WAY_H_
+#define BELAY_ASYNC_SAVE_UNDER_WAY_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "async/background_save.h"
+#include "async/commit_work.h"
+#include "async/flush.h"
+#include "async/stall_watch.h"
+#include "async/vote.h"
+
+namespace belay {
+
+struct SaveUnderWay {
+  enum class Doing : uint8_t { kNothing, kWriting, kReadingBack, kCommitting };
+
+  SaveTarget target;
+  SaveOptions options;  // `cache` is set
+  BackgroundSaver::OnEnd on_end;
+  bool reuse = false;
+  ReusablePlan plan;
+  ReservedSave reserved;
+  WrittenData written;
+  StepInProgress step;
+  // Of the call that has begun it.
+  std::vector<StageTime> stages;
+  int64_t messages = 0;
+  int64_t agreement_bytes = 0;
+  // Shared with the thread.
+  std::shared_ptr<FlushJob> flush;
+  std::shared_ptr<FlushProgress> progress = std::make_shared<FlushProgress>();
+  std::shared_ptr<CommitWork> commit;  // rank 0 only
+  // What the thread does, and what this rank says of it.
+  Doing doing = Doing::kNothing;
+  Vote mine;
+  Status status;
+  StallWatch watch;
+
+  bool CallsProgram() const {
+    return !reserved.finalizers.empty() || options.before_commit != nullptr;
+  }
+};
+
+}  // namespace belay
+
+#endif  // BELAY_ASYNC_SAVE_UNDER_WAY_H_

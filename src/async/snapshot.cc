@@ -1,0 +1,135 @@
+#include "async/snapshot.h"
+
+#include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "bytes/stream_copy.h"
+#include "io/files/stripe_counter.h"
+
+namespace belay {
+namespace {
+
+// Of a tile: what was read for its checksum is still in the cache of a core
+// when it is copied.
+constexpr int64_t kSnapshotTileBytes = int64_t{32} << 10;
+
+// Copies parts of one file behind what the snapshot has already, and writes
+// those for which there is no room.
+class Copier {
+ public:
+  Copier(Snapshot& snapshot, SnapshotFile& file, const Striping& striping)
+      : snapshot_(snapshot), file_(file), stripes_(striping) {}
+
+  const StripeCounter& stripes() const { return stripes_; }
+  int64_t write_calls() const { return written_ ? written_->write_calls() : 0; }
+
+  Status Take(int64_t offset, int64_t bytes,
+              std::span<const std::span<const std::byte>> parts) {
+    stripes_.Add(offset, bytes);
+    std::vector<SnapshotRun>& runs = file_.runs;
+    const bool joins =
+        !runs.empty() && runs.back().offset + runs.back().bytes == offset;
+    if (!Fits(bytes, joins)) return Write(offset, bytes, parts);
+    for (const std::span<const std::byte>& part : parts) {
+      StreamCopy(reinterpret_cast<char*>(snapshot_.data + snapshot_.bytes),
+                 reinterpret_cast<const char*>(part.data()), std::ssize(part));
+      snapshot_.bytes += std::ssize(part);
+    }
+    if (joins) {
+      runs.back().bytes += bytes;
+    } else {
+      runs.push_back({offset, bytes});
+      ++snapshot_.runs;
+    }
+    return absl::OkStatus();
+  }
+
+  // Local.
+  Status Close() {
+    if (!written_) return absl::OkStatus();
+    BELAY_RETURN_IF_ERROR(read_->Close());
+    return written_->Close();
+  }
+
+ private:
+  bool Fits(int64_t bytes, bool joins) const {
+    const int64_t runs = snapshot_.runs + (joins ? 0 : 1);
+    constexpr auto kRunBytes = static_cast<int64_t>(sizeof(SnapshotRun));
+    return snapshot_.room - snapshot_.bytes >= bytes &&
+           snapshot_.limit - snapshot_.bytes - bytes >= runs * kRunBytes;
+  }
+
+  Status Write(int64_t offset, int64_t bytes,
+               std::span<const std::span<const std::byte>> parts) {
+    if (!written_) {
+      BELAY_ASSIGN_OR_RETURN(written_, PosixFile::Open(file_.path, file_.mode));
+      BELAY_ASSIGN_OR_RETURN(
+          read_, PosixFile::Open(file_.path, PosixFile::Mode::kRead));
+    }
+    BELAY_RETURN_IF_ERROR(written_->PwriteParts(offset, parts));
+    found_.resize(static_cast<size_t>(bytes));
+    BELAY_RETURN_IF_ERROR(read_->PreadAll(offset, found_.data(), bytes));
+    const std::byte* found = found_.data();
+    for (const std::span<const std::byte>& part : parts) {
+      if (std::memcmp(found, part.data(), part.size()) != 0) {
+        return NotWhatWasWritten(file_.path, offset, bytes);
+      }
+      found += part.size();
+    }
+    return absl::OkStatus();
+  }
+
+  Snapshot& snapshot_;
+  SnapshotFile& file_;
+  StripeCounter stripes_;
+  std::optional<PosixFile> written_;
+  std::optional<PosixFile> read_;
+  std::vector<std::byte> found_;
+};
+
+}  // namespace
+
+Status NotWhatWasWritten(const std::string& path, int64_t offset,
+                         int64_t bytes) {
+  return absl::DataLossError(absl::StrFormat(
+      "read back \"%s\": %d bytes at offset %d are not what was written", path,
+      bytes, offset));
+}
+
+Status SnapshotMemory::Reserve(int64_t bytes) {
+  if (bytes <= bytes_) return absl::OkStatus();
+  memory_ = ScratchMemory();
+  bytes_ = 0;
+  BELAY_ASSIGN_OR_RETURN(memory_, ScratchMemory::Take(bytes, ""));
+  bytes_ = bytes;
+  // New pages cost several times what a copy does: all of them now.
+  std::memset(memory_.data(), 0, static_cast<size_t>(bytes));
+  return absl::OkStatus();
+}
+
+Status TakeSnapshot(const WriteJob& job, Snapshot& snapshot,
+                    WriteCounts& counts) {
+  if (job.writes.orders.empty()) return absl::OkStatus();
+  SnapshotFile file{.path = job.path,
+                    .mode = ModeOf(job),
+                    .data = snapshot.data + snapshot.bytes};
+  Copier copier(snapshot, file, job.striping);
+  BELAY_RETURN_IF_ERROR(HandOverParts(
+      job, kSnapshotTileBytes,
+      [&](int64_t offset, int64_t bytes,
+          std::span<const std::span<const std::byte>> parts) {
+        return copier.Take(offset, bytes, parts);
+      },
+      counts));
+  counts.bytes += job.writes.bytes;
+  counts.io_calls += copier.write_calls();
+  copier.stripes().AddTo(counts.stripes);
+  snapshot.files.push_back(std::move(file));
+  return copier.Close();
+}
+
+}  // namespace belay

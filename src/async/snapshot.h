@@ -1,0 +1,73 @@
+// A snapshot: the bytes of a save as its files will have them, copied so that
+// the program can change its values.
+
+#ifndef BELAY_ASYNC_SNAPSHOT_H_
+#define BELAY_ASYNC_SNAPSHOT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "belay/status.h"
+#include "io/files/posix_file.h"
+#include "io/files/scratch_memory.h"
+#include "io/transfer/transfer.h"
+
+namespace belay {
+
+// The error of bytes that are not in the file as they were written.
+Status NotWhatWasWritten(const std::string& path, int64_t offset,
+                         int64_t bytes);
+
+// Memory for the snapshots of one rank, kept from save to save.
+class SnapshotMemory {
+ public:
+  // Makes room for so many bytes, and touches it: what was there is gone if
+  // there was less. Local.
+  // Errors: ResourceExhausted - there is no memory.
+  Status Reserve(int64_t bytes);
+
+  std::byte* data() const { return memory_.data(); }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  ScratchMemory memory_;
+  int64_t bytes_ = 0;
+};
+
+// Bytes that follow each other in the snapshot and in the file.
+struct SnapshotRun {
+  int64_t offset = 0;  // in the file
+  int64_t bytes = 0;
+};
+
+// The part of a snapshot that goes to one file.
+struct SnapshotFile {
+  std::string path;
+  PosixFile::Mode mode = PosixFile::Mode::kWriteBeside;
+  const std::byte* data = nullptr;  // of the runs, one behind the other
+  std::vector<SnapshotRun> runs;
+};
+
+// Where a snapshot is filled, and what came of it.
+struct Snapshot {
+  std::byte* data = nullptr;
+  int64_t room = 0;
+  int64_t limit = 0;  // of bytes and runs together, in bytes
+  int64_t bytes = 0;  // of the room in use
+  int64_t runs = 0;   // of all files
+  std::vector<SnapshotFile> files;
+};
+
+// Copies what a job writes to its file, and counts it for the checksums. Where
+// there is no room left, writes to the file at once, and reads that back: there
+// is no copy that it could be compared with later. Local.
+// Errors: those of Staging and of PosixFile; DataLoss - what was read back is
+//   not what was written.
+Status TakeSnapshot(const WriteJob& job, Snapshot& snapshot,
+                    WriteCounts& counts);
+
+}  // namespace belay
+
+#endif  // BELAY_ASYNC_SNAPSHOT_H_
