@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "belay/async_saver.h"
 #include "belay/save_restore.h"
 #include "contenders.h"
 
@@ -24,6 +26,13 @@ struct Saver {
   PlanCache cache;
   int64_t step = 0;
   SaveResult last;
+};
+
+// The same of one that saves in the background.
+struct BackgroundSaver {
+  Saver saver;
+  std::optional<AsyncSaver> async;
+  bool kept = false;
 };
 
 struct Restorer {
@@ -70,6 +79,40 @@ Status RestoreElsewhere(const Saver& saver) {
     }
   }
   return absl::OkStatus();
+}
+
+Status BeginSave(BackgroundSaver& background) {
+  Saver& saver = background.saver;
+  if (!background.async) background.async.emplace(*saver.comm);
+  return background.async
+      ->Save(saver.dir, saver.step, saver.state, saver.options)
+      .status();
+}
+
+// So that the check finds a step that is complete.
+Status EndSave(BackgroundSaver& background) {
+  Saver& saver = background.saver;
+  StatusOr<std::optional<SaveResult>> ended = background.async->Wait();
+  if (!ended.ok()) return ended.status();
+  if (*ended) {
+    saver.last = *std::move(*ended);
+    ++saver.step;
+  }
+  if (!background.kept) background.async.reset();
+  return absl::OkStatus();
+}
+
+Status CheckBackground(BackgroundSaver& background) {
+  const Status status = EndSave(background);
+  return status.ok() ? RestoreElsewhere(background.saver) : status;
+}
+
+Status CleanBackground(BackgroundSaver& background) {
+  if (background.async) {
+    const Status status = EndSave(background);
+    if (!status.ok()) return status;
+  }
+  return RemoveLastStep(background.saver);
 }
 
 Status RestoreOnce(Restorer& restorer) {
@@ -143,6 +186,29 @@ Contender BelaySave(const std::string& name, const Context& context,
           .detail = [saver] { return SaveText(*saver); },
           .planning_bytes =
               [saver] { return saver->last.counters.agreement_bytes; }};
+}
+
+Contender BelayAsyncSave(const std::string& name, const Context& context,
+                         const Medium& medium, std::shared_ptr<Arrays> arrays,
+                         bool kept) {
+  auto background = std::make_shared<BackgroundSaver>();
+  Saver& saver = background->saver;
+  saver.comm = context.comm;
+  saver.stages = context.stages;
+  saver.state = MakeState(*arrays, arrays->buffer);
+  saver.arrays = std::move(arrays);
+  saver.dir = absl::StrCat(medium.dir, "/", name);
+  saver.options.durable = medium.durable;
+  background->kept = kept;
+  return {.name = name,
+          .run = [background] { return BeginSave(*background); },
+          .check = [background] { return CheckBackground(*background); },
+          .clean = [background] { return CleanBackground(*background); },
+          .detail = [background] { return SaveText(background->saver); },
+          .planning_bytes =
+              [background] {
+                return background->saver.last.counters.agreement_bytes;
+              }};
 }
 
 StatusOr<std::string> SaveForRestore(const Context& context,

@@ -16,6 +16,9 @@ namespace belay::bench {
 
 // --- Plain calls (plain.cc) ---
 
+// memcpy of as many bytes per rank into memory that is warm.
+Contender MemoryCopy(std::shared_ptr<Arrays> arrays);
+
 // open, pwrite of one contiguous region per rank, close; one file for all.
 Contender PlainWrite(const Context& context, const Medium& medium,
                      std::shared_ptr<Arrays> arrays);
@@ -37,6 +40,13 @@ StatusOr<Contender> PlainRead(const Context& context, const Medium& medium,
 Contender BelaySave(const std::string& name, const Context& context,
                     const Medium& medium, std::shared_ptr<Arrays> arrays,
                     SaveOptions options = {}, bool cached = false);
+
+// The call of AsyncSaver::Save alone. The end of each save is waited for
+// outside of the timed part; the first one is checked like that of BelaySave.
+// With `kept` the saver, its memory and its plan are kept between saves.
+Contender BelayAsyncSave(const std::string& name, const Context& context,
+                         const Medium& medium, std::shared_ptr<Arrays> arrays,
+                         bool kept);
 
 // Saves one step for any number of BelayRestore; `name` tells it from others.
 // Collective.

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "contenders.h"
@@ -64,6 +65,14 @@ Status RemoveFile(const Context& context, const std::string& path,
 }
 
 }  // namespace
+
+Contender MemoryCopy(std::shared_ptr<Arrays> arrays) {
+  auto copy = std::make_shared<std::vector<char>>(arrays->plain_bytes);
+  return {.name = "memcpy", .run = [arrays, copy] {
+            std::memcpy(copy->data(), arrays->buffer.data(), copy->size());
+            return absl::OkStatus();
+          }};
+}
 
 Contender PlainWrite(const Context& context, const Medium& medium,
                      std::shared_ptr<Arrays> arrays) {

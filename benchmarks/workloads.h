@@ -14,6 +14,7 @@ Workload SaveRows();
 Workload RestoreRows();
 Workload SavePerTask();
 Workload SaveColumns();
+Workload AsyncLarge();
 Workload RestoreColumns();
 
 // One replica per rank, read once for all (workloads_replicas.cc).
@@ -37,6 +38,7 @@ Workload SaveWithArgs();
 Workload Save1000();
 Workload Save10000();
 Workload RestoreSmall();
+Workload AsyncSmall();
 
 // What ranks send before the next save (workloads_small.cc).
 Workload PlanningBytes10();
@@ -46,6 +48,7 @@ Workload PlanningBytes100000();
 // GPT-2 with AdamW, tensor and data parallel (workloads_gpt2.cc).
 Workload SaveGpt2();
 Workload RestoreGpt2();
+Workload AsyncGpt2();
 Workload ReshardGpt2();
 Workload SaveZero();
 
@@ -80,27 +83,51 @@ Workload RestartRun();
 Workload TrainAtAdvisedInterval();
 
 inline std::vector<Workload> AllWorkloads() {
-  return {SaveRows(),          RestoreRows(),
-          SavePerTask(),       SaveColumns(),
-          RestoreColumns(),    SaveReplicas(),
-          RestoreReplicas(),   SaveWithArgs(),
-          SaveHalo2d(),        SaveHalo3d(),
-          SaveShortRows(),     SaveParticles(),
-          RestoreParticles(),  SaveIds(),
-          RestoreIds(),        CallsThatDoNothing(),
-          Save1000(),          Save10000(),
-          RestoreSmall(),      PlanningBytes10(),
-          PlanningBytes1000(), PlanningBytes100000(),
-          SaveGpt2(),          RestoreGpt2(),
-          ReshardGpt2(),       SaveZero(),
-          RestartRun(),        TrainAtAdvisedInterval(),
-          ScatterAddRows(),    LookUpRows(),
-          ReadAllRows(),       PlanMaxShardSize(),
-          CoverOf1024(),       CoverOf2048(),
-          CoverOfGrid(),       FindPiecesOfMove(),
-          PlanOfMove(),        PlanOfMoveByBoxes(),
-          PlanOfLlama(),       ChooseChunks(),
-          MergeObjectGraphs(), OpenReader()};
+  return {SaveRows(),
+          RestoreRows(),
+          SavePerTask(),
+          SaveColumns(),
+          RestoreColumns(),
+          SaveReplicas(),
+          RestoreReplicas(),
+          SaveWithArgs(),
+          SaveHalo2d(),
+          SaveHalo3d(),
+          SaveShortRows(),
+          SaveParticles(),
+          RestoreParticles(),
+          SaveIds(),
+          RestoreIds(),
+          CallsThatDoNothing(),
+          Save1000(),
+          Save10000(),
+          RestoreSmall(),
+          PlanningBytes10(),
+          PlanningBytes1000(),
+          PlanningBytes100000(),
+          SaveGpt2(),
+          RestoreGpt2(),
+          ReshardGpt2(),
+          SaveZero(),
+          AsyncGpt2(),
+          AsyncLarge(),
+          AsyncSmall(),
+          RestartRun(),
+          TrainAtAdvisedInterval(),
+          ScatterAddRows(),
+          LookUpRows(),
+          ReadAllRows(),
+          PlanMaxShardSize(),
+          CoverOf1024(),
+          CoverOf2048(),
+          CoverOfGrid(),
+          FindPiecesOfMove(),
+          PlanOfMove(),
+          PlanOfMoveByBoxes(),
+          PlanOfLlama(),
+          ChooseChunks(),
+          MergeObjectGraphs(),
+          OpenReader()};
 }
 
 }  // namespace belay::bench

@@ -67,6 +67,32 @@ Workload SaveGpt2() {
       }};
 }
 
+// What a trainer waits for, against what cannot be avoided and against a save
+// that it waits for until its end.
+Workload AsyncGpt2() {
+  return {.title =
+              "save GPT-2 with AdamW in the background, until the call returns",
+          .comparisons = {{"async.stall.gpt2", "belay.async", "memcpy", 1.25},
+                          {"async.stall.gpt2.save", "belay.async", "belay.next",
+                           0.25},
+                          {"async.stall.first", "belay.async.first", "memcpy",
+                           3.0}},
+          .make = [](const Context& context,
+                     const Medium& medium) -> StatusOr<std::vector<Contender>> {
+            const int ranks = context.comm->size();
+            const int tp = ranks % 2 == 0 ? 2 : 1;
+            StatusOr<std::shared_ptr<Arrays>> arrays =
+                MakeGpt2(context, {.tp = tp, .dp = ranks / tp});
+            if (!arrays.ok()) return arrays.status();
+            return std::vector<Contender>{
+                MemoryCopy(*arrays),
+                BelaySave("belay.next", context, medium, *arrays, {}, true),
+                BelayAsyncSave("belay.async", context, medium, *arrays, true),
+                BelayAsyncSave("belay.async.first", context, medium, *arrays,
+                               false)};
+          }};
+}
+
 Workload RestoreGpt2() {
   return {.title = "restore GPT-2 with AdamW, saved by rows, in TP",
           .comparisons = {{"restore.gpt2", "belay", "pread", {}},

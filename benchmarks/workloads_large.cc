@@ -70,6 +70,20 @@ Workload SaveRows() {
           .make = Along(0, MakeSaves)};
 }
 
+Workload AsyncLarge() {
+  return {.title = "save 1 GiB in the background, until the call returns",
+          .comparisons = {{"async.stall.large", "belay.async", "memcpy", 1.25},
+                          {"async.stall.large.save", "belay.async",
+                           "belay.next", 0.25}},
+          .make = [](const Context& context, const Medium& medium) {
+            const auto arrays = Large(context, 0);
+            return StatusOr<std::vector<Contender>>(std::vector<Contender>{
+                MemoryCopy(arrays),
+                BelaySave("belay.next", context, medium, arrays, {}, true),
+                BelayAsyncSave("belay.async", context, medium, arrays, true)});
+          }};
+}
+
 Workload RestoreRows() {
   return {.title = "restore 12 large arrays cut by rows",
           .comparisons =

@@ -61,6 +61,20 @@ Workload Save1000() {
           }};
 }
 
+Workload AsyncSmall() {
+  return {.title =
+              "save 10,000 arrays of 4 KiB in the background, until the "
+              "call returns",
+          .comparisons = {{"async.stall.small.10000", "belay.async", "memcpy",
+                           2.5}},
+          .make = [](const Context& context, const Medium& medium) {
+            const auto arrays = TenThousand(context);
+            return StatusOr<std::vector<Contender>>(std::vector<Contender>{
+                MemoryCopy(arrays),
+                BelayAsyncSave("belay.async", context, medium, arrays, true)});
+          }};
+}
+
 Workload Save10000() {
   return {
       .title = "save 10,000 arrays of 4 KiB",
