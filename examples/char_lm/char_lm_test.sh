@@ -43,7 +43,7 @@ expect_same tiny_on_1.log tiny_on_7.log 12
 if cmp -s on_1.log tiny_on_1.log; then fail "other models, same losses"; fi
 
 echo "-- killed on 4 ranks, resumed on 3"
-train 4 killed.log --hidden 50 --steps 1000000 --save-every 5 \
+train 4 killed.log --hidden 50 --steps 1000000 --save-every 5 --async \
   --report-every 1000000 >killed.out 2>&1 &
 job=$!
 until [[ -e run/step_00000010 ]]; do
@@ -54,7 +54,7 @@ kill_job "$job"
 last=$(find run -maxdepth 1 -name 'step_????????' | sort | tail -n 1)
 last=$((10#${last##*step_}))
 end=$((last + 8))
-train 3 resumed.log --hidden 50 --steps "$end" --save-every 5 --resume |
+train 3 resumed.log --hidden 50 --steps "$end" --save-every 5 --resume --async |
   tee resumed.out
 grep -q "resumed from $(printf 'step_%08d' "$last"):" resumed.out ||
   fail "did not resume from step $last"

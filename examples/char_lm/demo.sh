@@ -42,7 +42,8 @@ train() {
   local ranks=$1
   shift
   mpirun "${mpirun_flags[@]}" -n "$ranks" "$trainer" \
-    --hidden 2048 --batch 16 --report-every 50 --dir run --save-every "$save_every" "$@"
+    --hidden 2048 --batch 16 --report-every 50 --dir run --async \
+    --save-every "$save_every" "$@"
 }
 
 step_name() { printf 'run/step_%08d' "$1"; }
@@ -80,6 +81,7 @@ finish() {
 act "A job on 4 ranks trains a language model and saves every $save_every steps"
 say "The embedding table is cut by rows, the hidden layer by columns; the Adam" \
   "moments, the place in the text and the random numbers are saved as well." \
+  "It trains on while a step is written." \
   "While it saves, somebody will pull the plug (kill -9 of every process)." ""
 for crash in 225 300 375 none; do
   [[ $crash != none ]] || fail "no save could be killed in the middle"

@@ -50,6 +50,7 @@ struct Options {
   double deadline = 600;
   belay::FileLayout file_layout = belay::FileLayout::kShared;
   bool read_back = false;
+  bool async = false;
   double step_seconds = 0;
   ModelShape shape;
 
@@ -90,6 +91,7 @@ belay::ManagerOptions ManagerOptionsOf(const Options& options,
   how.save.deadline_seconds = options.deadline;
   how.save.file_layout = options.file_layout;
   how.save.read_back = options.read_back;
+  if (options.async) how.async = belay::AsyncOptions();
   return how;
 }
 
@@ -125,6 +127,7 @@ belay::StatusOr<bool> SaveNow(belay::CheckpointManager& manager, int64_t step,
                               Progress& progress) {
   const auto saved = manager.Save(step, how);
   if (!saved.ok()) return saved.status();
+  if (saved->finished) progress.Saved(*saved->finished);
   if (saved->saved) progress.Saved(saved->result);
   return saved->failure.has_value();
 }
@@ -159,6 +162,10 @@ belay::Status TrainLoop(const Ranks& ranks, const Options& options,
     if (!status.ok()) return status;
     progress.Notes(manager.notes());
   }
+  const auto ended = manager.WaitUntilFinished();
+  if (!ended.ok()) return ended.status();
+  if (*ended && (*ended)->saved) progress.Saved((*ended)->result);
+  missed = missed || (*ended && (*ended)->failure);
   // The interval that belay chooses knows nothing of the last step, and no rule
   // asks again for a save that was missed. Being forced, this one must not
   // fail.
@@ -325,6 +332,7 @@ void DeclareFlags(CLI::App& app, Options& o) {
          "one for all, or for each of these")
       ->default_str("shared")
       ->check(CLI::IsMember(FileLayouts()));
+  app.add_flag("--async", o.async, "train on while a step is written");
   app.add_flag("--read-back", o.read_back,
                "compare what was saved with what is in memory");
   app.add_option("--step-seconds", o.step_seconds,

@@ -65,6 +65,12 @@ struct ManagedSave {
   // failure is tolerated: Unavailable, ResourceExhausted, Internal, or NotFound
   // for what a node no longer sees.
   std::optional<Status> failure;
+  // The values are copied, and a thread writes them: see
+  // ManagerOptions::async. `saved` is false, because it may still fail.
+  bool begun = false;
+  // The save in the background that has ended in this call or since the call
+  // before. `deleted`, `notes` and `failure` are about it as well.
+  std::optional<SaveResult> finished = std::nullopt;
 
   // Returns text with one line each for what was saved or why nothing was, what
   // was deleted, and the notes. Local.
@@ -137,7 +143,7 @@ class CheckpointManager {
 
   CheckpointManager(CheckpointManager&&) noexcept;
   CheckpointManager& operator=(CheckpointManager&&) noexcept;
-  // Releases the lease. Never communicates.
+  // Releases the lease. Never communicates. Gives up a save in the background.
   ~CheckpointManager();
 
   // Returns whether to call Save now, equal on all ranks: true if the rules ask
@@ -180,6 +186,12 @@ class CheckpointManager {
   // Cost, if nothing is saved: three small collectives.
   StatusOr<ManagedSave> Save(std::optional<int64_t> step = std::nullopt,
                              const ManagedSaveOptions& options = {});
+
+  // Waits for the save in the background, if there is one. Collective. Returns
+  // what came of the one that has ended in this call or since the call before;
+  // nothing if there was none.
+  // Errors: those of Save.
+  StatusOr<std::optional<ManagedSave>> WaitUntilFinished();
 
   // Restores a step, or the newest one that can be restored. Collective. `step`
   // and `options` must be equal on all ranks.

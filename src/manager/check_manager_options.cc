@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/text.h"
 #include "bytes/wire.h"
 #include "format/paths.h"
 #include "job/stop_signals.h"
@@ -183,6 +184,20 @@ std::string RetentionBytes(const ManagerOptions& options) {
   return out.Take();
 }
 
+std::string AsyncBytes(const ManagerOptions& options) {
+  if (!options.async) return "";
+  return Cat(options.async->max_staging_bytes, " ",
+             options.async->max_bytes_per_second);
+}
+
+void CheckAsync(const ManagerOptions& options, Mistakes& mistakes) {
+  if (!options.async) return;
+  CheckAtLeast("max_staging_bytes of async", options.async->max_staging_bytes,
+               0, mistakes);
+  CheckAtLeast("max_bytes_per_second of async",
+               options.async->max_bytes_per_second, 0, mistakes);
+}
+
 }  // namespace
 
 Status CheckManagerOptions(const ManagerOptions& options) {
@@ -191,6 +206,7 @@ Status CheckManagerOptions(const ManagerOptions& options) {
   if (!prefix.ok()) mistakes.emplace_back(prefix.message());
   CheckSaving(options, mistakes);
   CheckInterval(options, mistakes);
+  CheckAsync(options, mistakes);
   CheckStopping(options, mistakes);
   CheckKeeping(options, mistakes);
   CheckReadOnly(options, mistakes);
@@ -214,6 +230,7 @@ std::vector<CommonOption> CommonManagerOptions(const ManagerOptions& options) {
           {"step_counter", Bytes(options.step_counter != nullptr)},
           {"checkpoint_interval", Bytes(options.checkpoint_interval)},
           {"auto_interval", IntervalBytes(options)},
+          {"async", AsyncBytes(options)},
           {"tolerated_failures", Bytes(options.tolerated_failures)},
           {"stop_signals", absl::StrJoin(options.stop_signals, ",")},
           {"stop_at_time_limit", Bytes(options.stop_at_time_limit)},

@@ -66,6 +66,32 @@ StatusOr<SaveResult> ManagedValues::Save(const std::string& path, int64_t step,
   return saved;
 }
 
+StatusOr<PendingSave> ManagedValues::Begin(BackgroundSaver& saver,
+                                           const std::string& path,
+                                           int64_t step,
+                                           const SaveOptions& options,
+                                           bool& at_files) {
+  if (checkpoint_ != nullptr) {
+    TrackedObjects& objects = *checkpoint_->objects_;
+    StatusOr<PendingSave> pending;
+    BELAY_RETURN_IF_AGREED(SaveStepBy(
+        objects, path, options, &at_files,
+        [&](const SaveJob& job, const SaveOptions& with_cache) {
+          const NextStep next{.restored = objects.counter - 1};
+          pending = saver.Begin(job, with_cache, EndOfStep(objects, next));
+          return pending.status();
+        }));
+    return pending;
+  }
+  SaveOptions with_cache = options;
+  if (options.cache == nullptr) with_cache.cache = &plan_cache_;
+  return saver.Begin(
+      {.path = path, .step = step, .state = *state_, .at_files = &at_files},
+      with_cache, [this, step](bool ok) {
+        if (ok) last_step_ = step;
+      });
+}
+
 StatusOr<ManagedRestore> ManagedValues::Restore(const std::string& path,
                                                 int64_t step,
                                                 RestoreMatch match,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "async/background_save.h"
 #include "belay/checkpoint.h"
 #include "belay/checkpoint_manager.h"
 #include "belay/comm.h"
@@ -38,6 +39,11 @@ class ManagedValues {
   // Errors: those of Checkpoint::SaveAs or Save.
   StatusOr<SaveResult> Save(const std::string& path, int64_t step,
                             const SaveOptions& options, bool& at_files);
+
+  // The same in the background: Begin of a BackgroundSaver. Collective; agreed.
+  StatusOr<PendingSave> Begin(BackgroundSaver& saver, const std::string& path,
+                              int64_t step, const SaveOptions& options,
+                              bool& at_files);
 
   // Restores them from `path`, which is `step`, and says what was restored.
   // Collective; agreed. Of a State nothing less than `match` is restored.

@@ -214,12 +214,14 @@ StatusOr<CheckpointManager> CheckpointManager::Begin(
   BELAY_RETURN_IF_AGREED(Share(team, *impl, begin));
   BELAY_RETURN_IF_AGREED(Join(team, *impl));
   LogNotes(*impl);
+  if (impl->options.async && !impl->options.read_only) {
+    impl->background = std::make_unique<BackgroundSaver>(impl->values.comm(),
+                                                         *impl->options.async);
+  }
   return CheckpointManager(std::move(impl));
 }
 
-Status CheckpointManager::Reload() {
-  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "reload"));
-  Impl& impl = *impl_;
+Status ReloadSteps(CheckpointManager::Impl& impl) {
   Team team = ManagerTeam(impl, "reload", true);
   return Share(team, impl, [&]() -> Status {
     std::vector<std::string> ignored;
@@ -229,6 +231,12 @@ Status CheckpointManager::Reload() {
     SetSteps(std::move(steps), impl);
     return absl::OkStatus();
   });
+}
+
+Status CheckpointManager::Reload() {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "reload"));
+  BELAY_RETURN_IF_AGREED(SettleUnderWay(*impl_));
+  return ReloadSteps(*impl_);
 }
 
 std::vector<int64_t> CheckpointManager::AllSteps() const {

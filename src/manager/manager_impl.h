@@ -4,11 +4,14 @@
 #define BELAY_MANAGER_MANAGER_IMPL_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "async/background_save.h"
 #include "belay/checkpoint_manager.h"
 #include "bytes/wire.h"
 #include "io/steps/lease.h"
@@ -35,6 +38,26 @@ struct FailedSaves {
   std::vector<StepRecord> steps = {};
 };
 
+// One call of Save that is to save something; rank 0 knows the rest.
+struct SaveAttempt {
+  SaveRequest request;
+  bool may_fail = false;  // as far as the caller is concerned
+  // Rank 0 only.
+  StepRecord record = {};
+  double began = 0;       // by the clock of the options
+  bool at_files = false;  // it has come to the file system
+  bool is_announced = false;
+  bool was_there = false;  // the step, before
+};
+
+// A save that was begun and goes on in the background.
+struct ManagedSaveUnderWay {
+  SaveAttempt attempt;
+  StepRecord record;
+  double began = 0;  // as of WorkedBy
+  std::string note;  // on its metrics
+};
+
 // Equal on all ranks but for the lease, which rank 0 has.
 struct CheckpointManager::Impl {
   ManagedValues values;
@@ -49,6 +72,11 @@ struct CheckpointManager::Impl {
   Stopping stopping;
   FailedSaves failed = {};
   OperatorOptions operators = {};  // `dir` and `options` have them already
+  // Null: saves are not done in the background.
+  std::unique_ptr<BackgroundSaver> background = nullptr;
+  std::optional<ManagedSaveUnderWay> under_way = std::nullopt;
+  // What came of the last one, until a result tells of it.
+  std::optional<ManagedSave> ended = std::nullopt;
 
   // Local.
   std::string Path(int64_t step) const;
@@ -145,17 +173,34 @@ struct KeepOutcome {
 StatusOr<KeepOutcome> KeepSteps(const CheckpointManager::Impl& impl,
                                 int64_t saved, double began);
 
-// One call of Save that is to save something; rank 0 knows the rest.
-struct SaveAttempt {
-  SaveRequest request;
-  bool may_fail = false;  // as far as the caller is concerned
-  // Rank 0 only.
-  StepRecord record = {};
-  double began = 0;       // by the clock of the options
-  bool at_files = false;  // it has come to the file system
-  bool is_announced = false;
-  bool was_there = false;  // the step, before
-};
+// A step is committed that began at `began`, as of WorkedBy: it counts, and
+// others may go. `counter` is what step_counter said. Collective.
+void FinishStep(CheckpointManager::Impl& impl, const StepRecord& record,
+                double began, std::optional<int64_t> counter,
+                ManagedSave& result);
+
+// Lists the steps again, as Reload. Collective; agreed.
+Status ReloadSteps(CheckpointManager::Impl& impl);
+
+// What is known once the save under way is committed: for rules that ask when
+// the next one is due. Local.
+SaveHistory HistoryWithUnderWay(const CheckpointManager::Impl& impl);
+
+// Takes what all ranks have said of the save under way, and what follows, if
+// there is one. Collective; agreed.
+// Errors: that it has failed, and this is not tolerated.
+Status TakeFlushVote(CheckpointManager::Impl& impl, uint8_t bits);
+
+// Waits for the save under way, if there is one. Collective; agreed.
+// Errors: as above.
+Status WaitForUnderWay(CheckpointManager::Impl& impl);
+
+// The same before a restore or a deletion, which do not fail because of it.
+// Collective; agreed. What has failed is noted.
+Status SettleUnderWay(CheckpointManager::Impl& impl);
+
+// Lets a result tell of the save that has ended, if one has. Local.
+void TellOfEnded(CheckpointManager::Impl& impl, ManagedSave& result);
 
 // A save has failed with `status`, which is agreed: takes back what was
 // announced, and returns the error, or that the save was missed if that is

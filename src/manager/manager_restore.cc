@@ -202,6 +202,7 @@ StatusOr<ManagedRestore> CheckpointManager::Restore(
     std::optional<int64_t> step, const RestoreOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "restore"));
   Impl& impl = *impl_;
+  BELAY_RETURN_IF_AGREED(SettleUnderWay(impl));
   {
     Team team = ManagerTeam(impl, "restore", false);
     WireWriter same;

@@ -18,12 +18,6 @@ namespace {
 
 using Impl = CheckpointManager::Impl;
 
-void Insert(int64_t step, std::vector<int64_t>& ascending) {
-  if (std::ranges::binary_search(ascending, step)) return;
-  ascending.insert(std::lower_bound(ascending.begin(), ascending.end(), step),
-                   step);
-}
-
 // What rank 0 has decided.
 struct Order {
   SaveDecision decision;
@@ -160,6 +154,49 @@ StatusOr<std::string> Decide(Impl& impl, SaveAttempt& attempt,
   return Encode(order);
 }
 
+// Why not to save while another save is under way; "" to save. Rank 0 only.
+StatusOr<std::string> WhyNotYet(const Impl& impl, SaveRequest request) {
+  if (request.force || request.is_last) return std::string();
+  std::string against;
+  BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp(impl));
+  if (NeedsTimes(impl.options)) {
+    BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
+    BELAY_RETURN_IF_ERROR(AskClock(impl, now, request, against));
+  }
+  const StatusOr<SaveDecision> decision =
+      DecideHere(impl, HistoryWithUnderWay(impl), request);
+  // A mistake is told once nothing is under way.
+  if (!decision.ok() || decision->save) return against;
+  return decision->reason;
+}
+
+// Waits for the save under way if the rules ask for another one, and else says
+// why they do not. Collective; agreed.
+StatusOr<std::string> WaitIfSaveIsDue(Impl& impl, const SaveRequest& request) {
+  std::string reason;
+  {
+    Team team = ManagerTeam(impl, "save", false);
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        reason, FromRoot(team, [&] { return WhyNotYet(impl, request); }));
+  }
+  if (reason.empty()) BELAY_RETURN_IF_AGREED(WaitForUnderWay(impl));
+  return reason;
+}
+
+// Saves in the background as far as that is possible. Collective.
+StatusOr<PendingSave> BeginOrSave(Impl& impl, const Order& order,
+                                  const SaveOptions& how, bool in_background,
+                                  bool& at_files) {
+  const int64_t step = order.decision.step;
+  if (in_background) {
+    return impl.values.Begin(*impl.background, impl.Path(step), step, how,
+                             at_files);
+  }
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      SaveResult saved, impl.values.Save(impl.Path(step), step, how, at_files));
+  return PendingSave{.path = saved.path, .step = step, .saved = saved};
+}
+
 // The rules and the caller agree on whether to save. Collective.
 StatusOr<Order> AskRoot(Team& team, Impl& impl, SaveAttempt& attempt,
                         const std::optional<Metrics>& metrics) {
@@ -204,63 +241,53 @@ Status CheckDelete(const Impl& impl, int64_t step) {
   return CheckStepIsThere(impl, "delete", step);
 }
 
-// A save has succeeded: no failure counts any more. Local.
-void ForgetFailures(Impl& impl) {
-  const int64_t missed = std::exchange(impl.failed, {}).in_a_row;
-  if (!impl.history.missed) return;
-  impl.history.missed.reset();
-  impl.notes.push_back(
-      absl::StrCat("saving works again; missed in a row: ", missed));
+// The request as it is once the save before has ended. Local.
+SaveRequest RequestAgain(const Impl& impl, const SaveRequest& request) {
+  SaveRequest again = RequestOf(impl, request.step);
+  again.force = request.force;
+  again.overwrite = request.overwrite;
+  again.is_last = request.is_last;
+  return again;
 }
 
-// A step was saved after the program has gone back, if it has. Local.
-void LeaveBranch(int64_t step, Impl& impl, ManagedSave& result) {
-  SaveHistory& history = impl.history;
-  if (!history.restored) return;
-  const std::optional<int64_t> latest = LatestOf(history);
-  if (latest && *latest >= step) {
-    history.restored = std::max(*history.restored, step);
-    return;
-  }
-  const auto first = std::ranges::upper_bound(history.steps, *history.restored);
-  result.notes.push_back(absl::StrFormat(
-      "step %d was restored, and the newer steps %s stay before step %d, which "
-      "does not go on from them; ManagerOptions.newer_steps says what is to "
-      "become of such",
-      *history.restored, absl::StrJoin(first, history.steps.end(), ", "),
-      step));
-  history.restored.reset();
+// The clocks of the rules go on while the step is written. Local.
+void NoteBegun(double began, Impl& impl) {
+  impl.stopping.is_save_due = false;
+  impl.stopping.resting_since = began;
 }
 
-// The step is committed: it counts, and others may go. Collective.
-void Finish(CheckpointManager& manager, Impl& impl, const Order& order,
-            std::optional<int64_t> counter, ManagedSave& result) {
-  impl.history.counter = counter;
-  ForgetFailures(impl);
+// Saves what rank 0 has decided to save. Collective; agreed.
+StatusOr<ManagedSave> SaveAsOrdered(Impl& impl, const Order& order,
+                                    const SaveOptions& how,
+                                    SaveAttempt& attempt) {
+  const SaveRequest& request = attempt.request;
+  const bool in_background =
+      impl.background != nullptr && !request.force && !request.is_last;
+  attempt.at_files = false;
+  StatusOr<PendingSave> begun =
+      BeginOrSave(impl, order, how, in_background, attempt.at_files);
+  if (!begun.ok()) return MissSave(impl, attempt, begun.status());
   if (order.steps) SetSteps(*order.steps, impl);
-  LeaveBranch(order.decision.step, impl, result);
-  Insert(order.decision.step, impl.history.steps);
-  std::erase(impl.history.damaged, order.decision.step);
-  PutRecord(order.record, impl.state.steps);
-  StatusOr<KeepOutcome> outcome =
-      KeepSteps(impl, order.decision.step, order.began);
-  if (!outcome.ok()) {
-    // Only the ranks could not be told; what is on disk tells them, too.
-    result.notes.emplace_back(outcome.status().message());
-    manager.Reload().IgnoreError();
-    return;
+  const std::string note = NoteOnMetrics(impl.options, order.record);
+  ManagedSave result{.saved = begun->saved.has_value()};
+  if (result.saved) {
+    result.result = *std::move(begun->saved);
+    impl.stopping.is_last_save_owed = false;
+    if (!note.empty()) result.notes.push_back(note);
+    FinishStep(impl, order.record, order.began, request.counter, result);
+  } else {
+    result.begun = true;
+    result.reason = absl::StrFormat("step %d is saved in the background",
+                                    order.decision.step);
+    impl.under_way = {.attempt = attempt,
+                      .record = order.record,
+                      .began = order.began,
+                      .note = note};
+    NoteBegun(order.began, impl);
   }
-  NoteTimes(outcome->times, impl);
-  CarryOut(outcome->plan, impl.state);
-  std::vector<int64_t> steps = impl.history.steps;
-  std::erase_if(steps, [&](int64_t step) {
-    return std::ranges::binary_search(outcome->plan.remove, step);
-  });
-  SetSteps(std::move(steps), impl);
-  result.deleted = std::move(outcome->plan.remove);
-  for (std::string& note : outcome->notes) {
-    result.notes.push_back(std::move(note));
-  }
+  LogNotes(impl, result.notes);
+  TellOfEnded(impl, result);
+  return result;
 }
 
 // The last save was not made, and will not be. Local.
@@ -289,38 +316,40 @@ StatusOr<ManagedSave> CheckpointManager::Save(
   request.force = options.force;
   request.overwrite = chosen.overwrite;
   request.is_last = impl.stopping.reason && impl.stopping.is_last_save_owed;
+  if (impl.under_way) {
+    BELAY_ASSIGN_OR_RETURN_AGREED(std::string reason,
+                                  WaitIfSaveIsDue(impl, request));
+    if (!reason.empty()) {
+      ManagedSave result{.reason = std::move(reason)};
+      TellOfEnded(impl, result);
+      return result;
+    }
+    request = RequestAgain(impl, request);
+  }
   const StatusOr<Order> order = Ask(impl, attempt, options.metrics);
   if (!order.ok()) return MissSave(impl, attempt, order.status());
   if (order->is_back) impl.state.going_back.reset();
   if (order->steps && !impl.failed.steps.empty()) {
     AdoptFailed(*order->steps, impl);
   }
-  ManagedSave result{.saved = order->decision.save,
-                     .reason = order->decision.reason};
-  if (!result.saved) {
+  if (!order->decision.save) {
+    ManagedSave result{.reason = order->decision.reason};
     NoteLeftOut(request, result, impl);
+    TellOfEnded(impl, result);
     return result;
   }
   SaveOptions how = chosen;
   ApplyToSave(impl.operators, how);
   how.metadata = MetadataOf(options, how, impl);
   how.overwrite = how.overwrite || order->decision.replaces_damaged;
-  attempt.at_files = false;
-  const int64_t number = order->decision.step;
-  StatusOr<SaveResult> saved =
-      impl.values.Save(impl.Path(number), number, how, attempt.at_files);
-  if (!saved.ok()) return MissSave(impl, attempt, saved.status());
-  result.result = *std::move(saved);
-  impl.stopping.is_last_save_owed = false;
-  const std::string note = NoteOnMetrics(impl.options, order->record);
-  if (!note.empty()) result.notes.push_back(note);
-  Finish(*this, impl, *order, request.counter, result);
-  LogNotes(impl, result.notes);
-  return result;
+  return SaveAsOrdered(impl, *order, how, attempt);
 }
 
 std::string ManagedSave::ToString() const {
-  std::string text = saved ? result.ToString() : Cat("not saved: ", reason);
+  std::string text = reason;
+  if (saved) text = result.ToString();
+  if (!saved && !begun) text = Cat("not saved: ", reason);
+  if (finished) text += Cat("\nin the background: ", finished->ToString());
   if (!deleted.empty()) {
     text += Cat("\ndeleted: ", absl::StrJoin(deleted, ", "));
   }
@@ -333,6 +362,7 @@ std::string ManagedSave::ToString() const {
 Status CheckpointManager::Delete(int64_t step) {
   BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "delete"));
   Impl& impl = *impl_;
+  BELAY_RETURN_IF_AGREED(SettleUnderWay(impl));
   Status removed;
   {
     Team team = ManagerTeam(impl, "delete a step of", true);

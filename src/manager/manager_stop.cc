@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "async/vote.h"
 #include "base/fault.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -34,8 +35,9 @@ Status VoteOfRoot(Impl& impl, SaveRequest request, StopVote& vote) {
   BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp(impl));
   vote.save_due = request.makes_up;
   if (impl.options.should_save) {
-    BELAY_ASSIGN_OR_RETURN(const SaveDecision decision,
-                           DecideHere(impl, request));
+    BELAY_ASSIGN_OR_RETURN(
+        const SaveDecision decision,
+        DecideHere(impl, HistoryWithUnderWay(impl), request));
     vote.rules_save = decision.save;
   }
   if (!NeedsTimes(impl.options)) return absl::OkStatus();
@@ -46,8 +48,12 @@ Status VoteOfRoot(Impl& impl, SaveRequest request, StopVote& vote) {
   }
   stopping.last_call = worked;
   const std::optional<double> left = SecondsLeft(stopping, now);
+  // The last save has to wait for the one under way.
+  const double wait =
+      impl.under_way ? SecondsOfSave(stopping.use).value_or(0) : 0;
   if (!vote.stop && left &&
-      *left <= SecondsToStop(stopping.use, impl.options.final_save_margin)) {
+      *left - wait <=
+          SecondsToStop(stopping.use, impl.options.final_save_margin)) {
     vote.stop = StopReason{.seconds_left = *left};
   }
   if (impl.options.auto_interval) {
@@ -68,6 +74,9 @@ void StartExchange(Impl& impl, const SaveRequest& request) {
   same.Put(request.save_counter);
   stopping.fingerprint = Fingerprint(same.bytes());
   StopVote vote{.fingerprint = static_cast<uint16_t>(stopping.fingerprint)};
+  if (impl.under_way) {
+    vote.flush = static_cast<uint8_t>(ToWord(impl.background->MyVote()));
+  }
   if (const std::optional<int> signal = stopping.signals.received()) {
     vote.stop = StopReason{.signal = *signal, .rank = comm.rank()};
   }
@@ -96,7 +105,7 @@ StatusOr<SaveDecision> DecideAsTold(const Impl& impl, SaveRequest request) {
   request.is_last = impl.stopping.reason.has_value();
   request.due_in = impl.stopping.is_save_due ? 0 : 1;
   request.makes_up = impl.history.missed && impl.stopping.is_save_due;
-  return DecideHere(impl, request);
+  return DecideHere(impl, HistoryWithUnderWay(impl), request);
 }
 
 // Seconds since 1970 by the system's clock. Local.
@@ -187,8 +196,9 @@ Status FinishExchange(Impl& impl) {
           Cat("decide whether to save \"", impl.dir, "\"")));
   const StopVote vote = UnpackVote(word);
   Apply(vote, impl);
+  const Status flushed = TakeFlushVote(impl, vote.flush);
   Status failure = std::exchange(stopping.failure, absl::OkStatus());
-  if (!vote.failed && !vote.differs) return absl::OkStatus();
+  if (!flushed.ok() || (!vote.failed && !vote.differs)) return flushed;
   Team team = ManagerTeam(impl, "save", false);
   if (vote.failed) return Agree(team, failure);
   return AgreeSame(team, "save: the step or step_counter at ShouldSave",

@@ -16,6 +16,7 @@
 #include "belay/manager/save_interval.h"
 #include "belay/options.h"
 #include "belay/status.h"
+#include "belay/values/async_options.h"
 
 namespace belay {
 
@@ -55,6 +56,14 @@ struct ManagerOptions {
   // Used instead of all these: save the first step, then as often as
   // AdviseInterval recommends for the saves and the restore of this manager.
   std::optional<AutoInterval> auto_interval = std::nullopt;
+
+  // --- In the background ---
+  // Save returns once the values are copied, and a thread writes them
+  // (async_saver.h). ShouldSave and Save notice the end; only then does the
+  // step count, and are others deleted. A forced save, and the last one before
+  // the job stops, are complete when Save returns. Call WaitUntilFinished
+  // before the program ends. Unset: all saves are.
+  std::optional<AsyncOptions> async = std::nullopt;
 
   // --- When a save fails ---
   // How many saves in a row may fail on the way to the file system before Save

@@ -18,6 +18,7 @@ struct StopVote {
   bool rules_save = false;   // by should_save; the same
   bool failed = false;       // a rank has an error to tell
   bool differs = false;      // ranks have other fingerprints
+  uint8_t flush = 0;         // bits of a save in the background; "or" of all
   uint16_t fingerprint = 0;  // of what all ranks must pass alike
 
   bool operator==(const StopVote&) const;

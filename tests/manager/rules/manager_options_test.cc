@@ -199,6 +199,7 @@ TEST(ManagerOptionsTest, EachOptionIsCompared) {
       {"step_counter", {.step_counter = &kCounter}},
       {"checkpoint_interval", {.checkpoint_interval = 1}},
       {"auto_interval", {.auto_interval = AutoInterval{.mtbf_seconds = 1}}},
+      {"async", {.async = AsyncOptions()}},
       {"tolerated_failures", {.tolerated_failures = 1}},
       {"stop_signals", {.stop_signals = {SIGUSR1}}},
       {"stop_at_time_limit", {.stop_at_time_limit = true}},

@@ -26,10 +26,13 @@ StopVote MergeAll(std::vector<StopVote> votes, std::mt19937& random) {
 TEST(StopVoteTest, GoesThroughAWord) {
   for (const StopVote& vote :
        {StopVote{}, StopVote{.stop = StopReason{.signal = 10, .rank = 70000}},
-        StopVote{.stop = StopReason{.signal = 64, .rank = 0x7fffffff},
+        StopVote{.stop = StopReason{.signal = 64, .rank = 0x7ffffff},
         .save_due = true,
         .fingerprint = 0xffff},
-        StopVote{.stop = StopReason{.seconds_left = 95}, .failed = true},
+        StopVote{.stop = StopReason{.seconds_left = 95},
+        .failed = true,
+        .flush = 31},
+        StopVote{.flush = 9},
         StopVote{.rules_save = true, .differs = true, .fingerprint = 1}}) {
     const StopVote back = UnpackVote(PackVote(vote));
     EXPECT_EQ(back, vote);
@@ -42,7 +45,7 @@ TEST(StopVoteTest, GoesThroughAWord) {
             0);
   EXPECT_EQ(UnpackVote(PackVote({.stop = StopReason{.seconds_left = 1e300}}))
                 .stop->seconds_left,
-            4294967295.0);
+            134217727.0);
 }
 
 TEST(StopVoteTest, AllRanksFindTheSame) {
@@ -52,9 +55,13 @@ TEST(StopVoteTest, AllRanksFindTheSame) {
     std::vector<StopVote> votes;
     int lowest = -1;
     bool failed = false;
+    uint8_t flush = 0;
     const bool differ = trial % 3 == 0 && ranks > 1;
     for (int rank = 0; rank < ranks; ++rank) {
-      StopVote vote{.failed = random() % 20 == 0, .fingerprint = 7};
+      StopVote vote{.failed = random() % 20 == 0,
+                    .flush = static_cast<uint8_t>(1 << rank % 5),
+                    .fingerprint = 7};
+      flush |= vote.flush;
       if (random() % 8 == 0) {
         vote.stop = StopReason{.signal = 10 + rank % 3, .rank = rank};
         if (lowest < 0) lowest = rank;
@@ -68,6 +75,7 @@ TEST(StopVoteTest, AllRanksFindTheSame) {
     if (differ) votes[random() % ranks].fingerprint = 1 + random() % 2 * 7;
     const StopVote all = MergeAll(votes, random);
     EXPECT_EQ(all.failed, failed);
+    EXPECT_EQ(all.flush, flush);
     EXPECT_EQ(all.differs, differ);
     EXPECT_EQ(all.save_due, votes[0].save_due);
     if (lowest >= 0) {

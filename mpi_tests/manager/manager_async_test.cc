@@ -1,0 +1,198 @@
+// A manager that saves in the background.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "manager_testing.h"
+
+namespace belay::testing::manager_async_test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Some hundred milliseconds for what a rank writes.
+constexpr AsyncOptions kSlow{.max_bytes_per_second = 40000};
+
+class ManagerAsyncTest : public ManagerTest {
+ protected:
+  // Begins to save a step whose values are its number, and changes them.
+  StatusOr<ManagedSave> BeginStep(CheckpointManager& manager, int64_t step,
+                                  const ManagedSaveOptions& options = {}) {
+    StatusOr<ManagedSave> result = SaveStep(manager, step, options);
+    program_.Set(-1);
+    return result;
+  }
+
+  // Calls ShouldSave until the save under way counts. Returns whether it does.
+  bool PollUntil(CheckpointManager& manager, int64_t step) {
+    for (int i = 0; i < 2000; ++i) {
+      EXPECT_EQ(manager.ShouldSave(step).status(), absl::OkStatus());
+      if (manager.Latest() == step) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+};
+
+TEST_F(ManagerAsyncTest, StepsCountOnceTheyAreCommitted) {
+  auto manager = Manage({.async = AsyncOptions(), .max_to_keep = 2});
+  ASSERT_EQ(manager.status(), absl::OkStatus());
+  for (int64_t step = 1; step <= 5; ++step) {
+    const auto result = BeginStep(*manager, step);
+    ASSERT_EQ(result.status(), absl::OkStatus());
+    EXPECT_FALSE(result->saved);
+    EXPECT_TRUE(result->begun);
+    EXPECT_THAT(result->ToString(), HasSubstr("in the background"));
+    EXPECT_NE(manager->Latest(), step);
+    ASSERT_EQ(result->finished.has_value(), step > 1);
+    if (step > 1) {
+      EXPECT_EQ(result->finished->step, step - 1);
+      EXPECT_EQ(manager->Latest(), step - 1);
+    }
+    EXPECT_THAT(result->deleted, step > 3 ? Steps{step - 3} : Steps{});
+  }
+  const auto last = manager->WaitUntilFinished();
+  ASSERT_EQ(last.status(), absl::OkStatus());
+  ASSERT_TRUE(last->has_value());
+  EXPECT_TRUE((*last)->saved);
+  EXPECT_EQ((*last)->result.step, 5);
+  EXPECT_EQ(OnDisk(), Steps({4, 5}));
+  EXPECT_EQ(manager->AllSteps(), Steps({4, 5}));
+  EXPECT_FALSE(manager->WaitUntilFinished()->has_value());
+  EXPECT_EQ(*manager->Restore()->step, 5);
+  EXPECT_TRUE(program_.Is(5));
+}
+
+TEST_F(ManagerAsyncTest, ShouldSaveNoticesTheEnd) {
+  auto manager = Manage({.save_interval_steps = 10, .async = kSlow});
+  ASSERT_EQ(manager.status(), absl::OkStatus());
+  EXPECT_TRUE(manager->ShouldSave(10).value());
+  ASSERT_TRUE(BeginStep(*manager, 10)->begun);
+  EXPECT_THAT(OnDisk(), IsEmpty());
+  // The rules do not ask for it again, though it does not count yet.
+  EXPECT_FALSE(manager->ShouldSave(10).value());
+  const auto again = manager->Save(11);
+  ASSERT_EQ(again.status(), absl::OkStatus());
+  EXPECT_FALSE(again->saved || again->begun);
+  EXPECT_TRUE(PollUntil(*manager, 10));
+  EXPECT_EQ(OnDisk(), Steps({10}));
+  EXPECT_EQ(manager->Save(11)->finished->step, 10);
+  EXPECT_EQ(*manager->Restore()->step, 10);
+  EXPECT_TRUE(program_.Is(10));
+}
+
+TEST_F(ManagerAsyncTest, ARestoreWaits) {
+  auto manager = Manage({.async = kSlow});
+  ASSERT_TRUE(BeginStep(*manager, 3)->begun);
+  EXPECT_EQ(*manager->Restore()->step, 3);
+  EXPECT_TRUE(program_.Is(3));
+  ASSERT_TRUE(BeginStep(*manager, 4)->begun);
+  EXPECT_EQ(manager->Delete(3), absl::OkStatus());
+  EXPECT_EQ(manager->AllSteps(), Steps({4}));
+  ASSERT_TRUE(BeginStep(*manager, 5)->begun);
+  EXPECT_EQ(manager->Reload(), absl::OkStatus());
+  EXPECT_EQ(manager->AllSteps(), Steps({4, 5}));
+}
+
+TEST_F(ManagerAsyncTest, AForcedSaveIsComplete) {
+  auto manager = Manage({.save_interval_steps = 10, .async = kSlow});
+  ASSERT_TRUE(BeginStep(*manager, 10)->begun);
+  const auto forced = BeginStep(*manager, 11, {.force = true});
+  ASSERT_EQ(forced.status(), absl::OkStatus());
+  EXPECT_TRUE(forced->saved);
+  EXPECT_EQ(forced->finished->step, 10);
+  EXPECT_EQ(OnDisk(), Steps({10, 11}));
+}
+
+// The newest state is on disk before the job ends.
+TEST_F(ManagerAsyncTest, TheLastSaveWaitsAndIsComplete) {
+  auto manager = Manage(
+      {.save_interval_steps = 10, .async = kSlow, .stop_signals = {SIGUSR1}});
+  ASSERT_EQ(manager.status(), absl::OkStatus());
+  EXPECT_TRUE(manager->ShouldSave(10).value());
+  ASSERT_TRUE(BeginStep(*manager, 10)->begun);
+  if (WorldRank() == WorldSize() - 1) kill(getpid(), SIGUSR1);
+  int64_t step = 11;
+  while (!manager->ShouldSave(step).value()) ++step;
+  EXPECT_LE(step, 13);
+  const auto last = BeginStep(*manager, step);
+  ASSERT_EQ(last.status(), absl::OkStatus());
+  EXPECT_TRUE(last->saved);
+  EXPECT_TRUE(manager->ShouldStop().has_value());
+  EXPECT_EQ(OnDisk(), Steps({10, step}));
+  manager = absl::CancelledError("ended");  // gives the lease back
+  manager = Manage();
+  EXPECT_EQ(*manager->Restore()->step, step);
+  EXPECT_TRUE(program_.Is(step));
+}
+
+TEST_F(ManagerAsyncTest, AFailureIsAnErrorOfALaterCall) {
+  auto manager = Manage({.async = AsyncOptions()});
+  ASSERT_TRUE(BeginStep(*manager, 1)->begun);
+  ManagedSaveOptions refused{.save = SaveOptions()};
+  refused.save->durable = false;
+  refused.save->before_commit = [](const std::string&, int64_t) {
+    return absl::AbortedError("not this one");
+  };
+  ASSERT_TRUE(BeginStep(*manager, 2, refused)->begun);
+  EXPECT_THAT(SameError(manager->WaitUntilFinished().status(),
+                        absl::StatusCode::kAborted),
+              HasSubstr("not this one"));
+  EXPECT_EQ(OnDisk(), Steps({1}));
+  EXPECT_EQ(manager->AllSteps(), Steps({1}));
+  ASSERT_TRUE(BeginStep(*manager, 2)->begun);
+  EXPECT_EQ(manager->WaitUntilFinished().status(), absl::OkStatus());
+  EXPECT_EQ(OnDisk(), Steps({1, 2}));
+  // What a restore does not depend on is a note.
+  ASSERT_TRUE(BeginStep(*manager, 3, refused)->begun);
+  EXPECT_EQ(*manager->Restore()->step, 2);
+  EXPECT_THAT(manager->notes().back(), HasSubstr("not this one"));
+}
+
+TEST_F(ManagerAsyncTest, AManagerThatEndsGivesUpTheStep) {
+  {
+    auto manager = Manage({.async = AsyncOptions{.max_bytes_per_second = 1}});
+    ASSERT_TRUE(BeginStep(*manager, 1)->begun);
+  }
+  auto manager = Manage({.async = AsyncOptions()});
+  ASSERT_EQ(manager.status(), absl::OkStatus());
+  EXPECT_THAT(manager->AllSteps(), IsEmpty());
+  ASSERT_TRUE(BeginStep(*manager, 1)->begun);
+  EXPECT_EQ(manager->WaitUntilFinished().status(), absl::OkStatus());
+  EXPECT_EQ(OnDisk(), Steps({1}));
+}
+
+TEST_F(ManagerAsyncTest, AStateIsSavedAlike) {
+  auto manager =
+      CheckpointManager::Create(program_.comm(), program_.state(), Run(),
+                                {.async = AsyncOptions(), .max_to_keep = 2});
+  ASSERT_EQ(manager.status(), absl::OkStatus());
+  for (int64_t step = 1; step <= 4; ++step) {
+    program_.Set(step);
+    ASSERT_TRUE(manager->Save()->begun);
+  }
+  EXPECT_EQ((*manager->WaitUntilFinished())->result.step, 4);
+  EXPECT_EQ(OnDisk(), Steps({3, 4}));
+  program_.Set(0);
+  EXPECT_EQ(*manager->Restore(3)->step, 3);
+  EXPECT_TRUE(program_.Is(3));
+}
+
+TEST_F(ManagerAsyncTest, OptionsHaveARange) {
+  const auto manager = Manage({.async = AsyncOptions{.max_staging_bytes = -1}});
+  EXPECT_THAT(SameError(manager.status(), absl::StatusCode::kInvalidArgument),
+              HasSubstr("max_staging_bytes"));
+}
+
+}  // namespace
+}  // namespace belay::testing::manager_async_test
