@@ -1,6 +1,6 @@
 // Making fault points fail on one rank, one at a time. BELAY_SWEEP_STRIDE=1
-// takes every point where a plain run takes a sample, BELAY_SWEEP_STRIDE=N every
-// N-th.
+// takes every point where a plain run takes a sample, BELAY_SWEEP_STRIDE=N
+// every N-th.
 
 #ifndef BELAY_MPI_TESTS_FAULT_POINTS_H_
 #define BELAY_MPI_TESTS_FAULT_POINTS_H_

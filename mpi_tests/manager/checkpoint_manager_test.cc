@@ -86,8 +86,7 @@ TEST_F(CheckpointManagerTest, ContinueFromUnmanaged) {
   OnRank0([&] { fs::create_directory(Run()); });
   for (int64_t step = 1; step <= 2; ++step) {
     program_.Set(step);
-    ASSERT_EQ(program_.checkpoint().Save(Run()).status(),
-              absl::OkStatus());
+    ASSERT_EQ(program_.checkpoint().Save(Run()).status(), absl::OkStatus());
   }
   Program later;
   auto manager =

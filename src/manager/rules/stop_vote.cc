@@ -47,8 +47,8 @@ uint64_t PackVote(const StopVote& vote) {
     return word | static_cast<uint64_t>(vote.stop->signal) << kSignalShift |
            (static_cast<uint64_t>(vote.stop->rank) & kMostValue);
   }
-  const double seconds = std::clamp(vote.stop->seconds_left, 0.0,
-                                    static_cast<double>(kMostValue));
+  const double seconds =
+      std::clamp(vote.stop->seconds_left, 0.0, static_cast<double>(kMostValue));
   return word | kTimeLimit << kSignalShift |
          static_cast<uint64_t>(std::round(seconds));
 }
