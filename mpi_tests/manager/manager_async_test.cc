@@ -91,6 +91,34 @@ TEST_F(ManagerAsyncTest, ShouldSaveNoticesTheEnd) {
   EXPECT_TRUE(program_.Is(10));
 }
 
+TEST_F(ManagerAsyncTest, SaveAloneNoticesTheEndAsWell) {
+  auto manager = Manage({.save_interval_steps = 100, .async = kSlow});
+  ASSERT_EQ(manager.status(), absl::OkStatus());
+  ASSERT_TRUE(BeginStep(*manager, 100)->begun);
+  int64_t step = 101;
+  std::optional<SaveResult> finished;
+  for (; !finished && step < 199; ++step) {
+    const auto saved = BeginStep(*manager, step);
+    ASSERT_EQ(saved.status(), absl::OkStatus());
+    finished = saved->finished;
+    // Both ways of asking may go together.
+    if (step % 3 == 0) {
+      EXPECT_FALSE(manager->ShouldSave(step).value());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ASSERT_TRUE(finished.has_value());
+  EXPECT_EQ(finished->step, 100);
+  EXPECT_EQ(manager->AllSteps(), Steps({100}));
+  for (const int64_t next : {200, 300, 400}) {
+    ASSERT_TRUE(BeginStep(*manager, next)->begun);
+    EXPECT_FALSE(manager->ShouldSave(next).value());
+    EXPECT_EQ(manager->Save(next + 1).status(), absl::OkStatus());
+  }
+  EXPECT_EQ(*manager->Restore()->step, 400);
+  EXPECT_TRUE(program_.Is(400));
+}
+
 TEST_F(ManagerAsyncTest, ARestoreWaits) {
   auto manager = Manage({.async = kSlow});
   ASSERT_TRUE(BeginStep(*manager, 3)->begun);

@@ -147,6 +147,12 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   if (all.failed) under_way_->progress->is_cancelled = true;
   while (!thread_.WaitFor(kNap)) CheckStalled();
   TakeResult();
+  // Somebody may have polled as well as told the votes of another word.
+  if (word_.is_started()) {
+    BELAY_RETURN_IF_AGREED(
+        word_.Finish(comm_, under_way_->options.deadline_seconds, "save")
+            .status());
+  }
   const std::unique_ptr<SaveUnderWay> save = std::move(under_way_);
   // Another operation of this name has been watched: when the save began.
   Team team{comm_, Deadline(comm_, save->options.deadline_seconds,

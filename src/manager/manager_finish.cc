@@ -124,6 +124,14 @@ Status TakeFlushVote(Impl& impl, uint8_t bits) {
   return EndUnderWay(impl, **std::move(ended));
 }
 
+Status PollUnderWay(Impl& impl) {
+  if (!impl.under_way) return absl::OkStatus();
+  StatusOr<std::optional<SaveResult>> ended = impl.background->Poll();
+  if (!ended.ok()) return EndUnderWay(impl, ended.status());
+  if (!*ended) return absl::OkStatus();
+  return EndUnderWay(impl, **std::move(ended));
+}
+
 Status WaitForUnderWay(Impl& impl) {
   if (!impl.under_way) return absl::OkStatus();
   StatusOr<std::optional<SaveResult>> ended = impl.background->Wait();

@@ -191,6 +191,11 @@ SaveHistory HistoryWithUnderWay(const CheckpointManager::Impl& impl);
 // Errors: that it has failed, and this is not tolerated.
 Status TakeFlushVote(CheckpointManager::Impl& impl, uint8_t bits);
 
+// Looks whether the save under way has ended, for programs that never ask
+// ShouldSave. Collective; agreed.
+// Errors: as above.
+Status PollUnderWay(CheckpointManager::Impl& impl);
+
 // Waits for the save under way, if there is one. Collective; agreed.
 // Errors: as above.
 Status WaitForUnderWay(CheckpointManager::Impl& impl);

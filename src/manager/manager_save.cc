@@ -170,8 +170,8 @@ StatusOr<std::string> WhyNotYet(const Impl& impl, SaveRequest request) {
   return decision->reason;
 }
 
-// Waits for the save under way if the rules ask for another one, and else says
-// why they do not. Collective; agreed.
+// Waits for the save under way if the rules ask for another one; else looks
+// whether it has ended, and says why they do not. Collective; agreed.
 StatusOr<std::string> WaitIfSaveIsDue(Impl& impl, const SaveRequest& request) {
   std::string reason;
   {
@@ -179,7 +179,8 @@ StatusOr<std::string> WaitIfSaveIsDue(Impl& impl, const SaveRequest& request) {
     BELAY_ASSIGN_OR_RETURN_AGREED(
         reason, FromRoot(team, [&] { return WhyNotYet(impl, request); }));
   }
-  if (reason.empty()) BELAY_RETURN_IF_AGREED(WaitForUnderWay(impl));
+  BELAY_RETURN_IF_AGREED(reason.empty() ? WaitForUnderWay(impl)
+                                        : PollUnderWay(impl));
   return reason;
 }
 
