@@ -3,7 +3,10 @@
 //   belay::AsyncSaver saver(*comm);
 //   for (int64_t step = 0; step < steps; ++step) {
 //     Train();
-//     belay::Check(saver.Save("run", step, state));  // returns once copied
+//     if (step % 100 == 0) {
+//       belay::Check(saver.Save("run", step, state));  // returns once copied
+//     }
+//     belay::Check(saver.Poll());  // lets rank 0 commit once all have written
 //   }
 //   belay::Check(saver.Close());  // the last step is on disk
 //
@@ -70,11 +73,10 @@ class AsyncSaver {
   // Begins to save `state` as <dir>/step_<step>. Collective. Returns once all
   // values are copied; the program may change or free them then, and the State.
   // `dir`, `step` and `options` as for belay::Save. The plan is kept from save
-  // to save, unless options.cache has it; a cache is borrowed until the save
-  // has ended. options.before_commit, after_commit and Finalize of type
-  // handlers are called on rank 0 by whichever call finds that all ranks have
-  // written, in the thread of the program.
-  // Errors: those of belay::Save; that of the save before if it has failed, and
+  // to save, unless options.cache has it. options.before_commit, after_commit
+  // and Finalize of type handlers are called on rank 0 by whichever call finds
+  // that all ranks have written, in the thread of the program. Errors: those of
+  // belay::Save; that of the save before if it has failed, and
   //   then nothing is begun; FailedPrecondition - moved from. If the save
   //   before has succeeded and this one cannot begin, the next Poll or Wait
   //   returns the result of the one before.
@@ -83,8 +85,7 @@ class AsyncSaver {
                              const SaveOptions& options = {});
 
   // The same for all objects as the next step, as Checkpoint::Save does.
-  // Collective. A save that fails in the background does not count. The
-  // Checkpoint is borrowed until the save has ended.
+  // Collective. A save that fails in the background does not count.
   // Errors: as above; InvalidArgument - the Checkpoint has a communicator of
   //   other ranks.
   StatusOr<PendingSave> Save(Checkpoint& checkpoint, const std::string& dir,

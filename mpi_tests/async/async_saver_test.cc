@@ -13,12 +13,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "belay/checkpoint.h"
+#include "belay/log.h"
 #include "fault_points.h"
+#include "format/paths.h"
 #include "values.h"
 
 namespace belay::async_saver_test {
@@ -273,6 +276,50 @@ TEST_F(AsyncSaverTest, AProgramMayFork) {
   EXPECT_EQ(result, 0);
   Ok(saver.Wait());
   EXPECT_EQ(CountWrong(1), 0);
+}
+
+// What was lent for a save may be gone before that has ended.
+TEST_F(AsyncSaverTest, CachesAndCheckpointsMayGo) {
+  AsyncSaver saver(comm_);
+  for (int64_t step = 1; step <= 5; ++step) {
+    PlanCache cache;
+    Ok(SaveAndSpoil(saver, step, {.cache = &cache}));
+  }
+  {
+    float w = 1;
+    Checkpoint checkpoint(comm_, {{"w", w}});
+    Ok(saver.Save(checkpoint, run() + "_objects"));
+  }
+  EXPECT_EQ(saver.Close(), absl::OkStatus());
+  for (int64_t step = 1; step <= 5; ++step) EXPECT_EQ(CountWrong(step), 0);
+  EXPECT_THAT(Ok(ListSteps(run() + "_objects")), ElementsAre(1));
+}
+
+TEST_F(AsyncSaverTest, ASaveThatIsGivenUpIsLogged) {
+  std::vector<std::string> lines;
+  SetLogSink([&](LogLevel, std::string_view line) { lines.emplace_back(line); },
+             LogLevel::kWarning);
+  {
+    AsyncSaver saver(comm_, {.max_bytes_per_second = 1});
+    Ok(SaveAndSpoil(saver, 1));
+  }
+  SetLogSink(nullptr);
+  EXPECT_EQ(lines.size(), rank_ == 0 ? 1 : 0);
+  for (const std::string& line : lines) {
+    EXPECT_THAT(line, HasSubstr("step_00000001\" in the background was given"));
+  }
+}
+
+TEST_F(AsyncSaverTest, AnErrorSaysWhichSaveItWas) {
+  AsyncSaver saver(comm_, {.max_bytes_per_second = 100000});
+  Ok(SaveAndSpoil(saver, 1));
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank_ == 0) fs::remove_all(InProgressPath(StepFile(1, "")));
+  const Status status = saver.Wait().status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(testing::IsSameEverywhere(status.ToString()));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("step_00000001"));
+  EXPECT_THAT(std::string(status.message()), ::testing::StartsWith("save \""));
 }
 
 TEST_F(AsyncSaverTest, ObjectsCountTheStepsThatAreSaved) {

@@ -216,6 +216,15 @@ TEST_F(ManagerAsyncTest, AStateIsSavedAlike) {
   EXPECT_TRUE(program_.Is(3));
 }
 
+TEST_F(ManagerAsyncTest, ASaveInTheForegroundSaysWhy) {
+  auto manager = Manage(
+      {.async = AsyncOptions(), .save = {.transfer = Transfer::kTwoPhase}});
+  const auto saved = BeginStep(*manager, 1);
+  ASSERT_EQ(saved.status(), absl::OkStatus());
+  EXPECT_TRUE(saved->saved);
+  EXPECT_THAT(saved->notes, ElementsAre(HasSubstr("in the foreground")));
+}
+
 TEST_F(ManagerAsyncTest, OptionsHaveARange) {
   const auto manager = Manage({.async = AsyncOptions{.max_staging_bytes = -1}});
   EXPECT_THAT(SameError(manager.status(), absl::StatusCode::kInvalidArgument),

@@ -1,5 +1,7 @@
 #include "async/background_save.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -8,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "async/save_under_way.h"
 #include "base/catch_exceptions.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "format/paths.h"
@@ -53,13 +56,25 @@ SaveOptions InBackground(const SaveOptions& options, PlanCache& cache) {
 }  // namespace
 
 BackgroundSaver::BackgroundSaver(const Comm& comm, const AsyncOptions& options)
-    : comm_(comm), options_(options) {}
+    : comm_(comm),
+      options_(options),
+      is_root_(comm.rank() == 0),
+      process_(::getpid()) {}
 
 BackgroundSaver::~BackgroundSaver() {
-  if (under_way_ == nullptr) return;
+  // A child of the program has no part in it.
+  if (under_way_ == nullptr || process_ != ::getpid()) return;
   under_way_->progress->is_cancelled = true;
   // A commit that has begun must not be overtaken by another save of the step.
-  if (under_way_->doing == SaveUnderWay::Doing::kCommitting) thread_.Finish();
+  if (under_way_->doing == SaveUnderWay::Doing::kCommitting) {
+    thread_.Finish();
+    TakeResult();
+  }
+  if (!is_root_ || under_way_->mine.committed) return;
+  Log(LogLevel::kWarning,
+      Cat("save \"", under_way_->target.path,
+          "\" in the background was given up: its saver has ended, and nobody "
+          "has called Close, Wait or WaitUntilFinished before"));
 }
 
 StatusOr<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
@@ -86,7 +101,7 @@ StatusOr<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
     PendingSave pending{.path = target.path, .step = target.step};
     pending.note = WhyInForeground(prepared.plan.planned, with_cache);
     if (pending.note.empty()) {
-      return BeginFlush(frame, job, std::move(prepared));
+      return BeginFlush(frame, job, std::move(prepared), cache);
     }
     const StatusOr<SaveResult> result =
         FinishSave(frame, job, std::move(prepared), cache);
@@ -108,10 +123,13 @@ StatusOr<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
 
 StatusOr<PendingSave> BackgroundSaver::BeginFlush(const SaveFrame& frame,
                                                   const SaveJob& job,
-                                                  PreparedSave prepared) {
+                                                  PreparedSave prepared,
+                                                  CachedPlan& cache) {
   auto save = std::make_unique<SaveUnderWay>();
   save->target = frame.target;
   save->options = frame.options;
+  save->cache = &cache;
+  save->cache_is_there = cache.is_there;
   save->reuse = prepared.listed.reuse;
   StatusOr<ReservedSave> reserved =
       Reserve(frame, prepared.listed, prepared.plan, save->step);

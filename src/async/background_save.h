@@ -71,7 +71,7 @@ class BackgroundSaver {
 
  private:
   StatusOr<PendingSave> BeginFlush(const SaveFrame& frame, const SaveJob& job,
-                                   PreparedSave prepared);
+                                   PreparedSave prepared, CachedPlan& cache);
   Status FillSnapshot(const SaveFrame& frame, const PreparedSave& prepared,
                       IndexCreation& index, SaveUnderWay& save);
   void StartFlush();
@@ -89,6 +89,8 @@ class BackgroundSaver {
 
   const Comm& comm_;
   AsyncOptions options_;
+  bool is_root_;     // known when the Comm may be gone
+  int64_t process_;  // that the saver was made in
   PlanCache own_cache_;
   std::shared_ptr<SnapshotMemory> memory_;
   std::shared_ptr<NodeProgress> node_;

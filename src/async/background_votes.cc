@@ -2,12 +2,15 @@
 // votes of all ranks ask for.
 #include <chrono>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "async/background_save.h"
 #include "async/save_under_way.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "mpi/deadline.h"
 #include "pipeline/result_text.h"
 #include "pipeline/stages.h"
@@ -19,6 +22,13 @@ void MergeWords(void* in, void* in_out, int* count, MPI_Datatype*) {
   const auto* from = static_cast<const uint64_t*>(in);
   auto* into = static_cast<uint64_t*>(in_out);
   for (int i = 0; i < *count; ++i) into[i] |= from[i];
+}
+
+// Says which save it was: another one may be asked for by now. Local.
+Status OfBackground(const std::string& path, const Status& status) {
+  if (absl::StartsWith(status.message(), "save \"")) return status;
+  return Status(status.code(), Cat("save \"", path, "\" in the background: ",
+                                   std::string(status.message())));
 }
 
 }  // namespace
@@ -171,16 +181,17 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
     const bool has_reason = !save->progress->has_given_up;
     status = Agree(team, has_reason ? save->status : absl::OkStatus());
     if (status.ok()) {
-      status = absl::InternalError(
-          absl::StrFormat("save \"%s\": it was given up, and no rank says why",
-                          save->target.path));
+      status = absl::InternalError("it was given up, and no rank says why");
     }
+    status = OfBackground(save->target.path, status);
   }
   status = EndStep(frame, save->step, status, &failed_at_files_);
   StatusOr<SaveResult> result = [&]() -> StatusOr<SaveResult> {
     BELAY_RETURN_IF_AGREED(status);
+    CachedPlan unused;
+    const bool has_cache = !save->cache_is_there.expired();
     return EndSave(frame, save->reuse, std::move(save->plan), save->written,
-                   PlanOf(*save->options.cache));
+                   has_cache ? *save->cache : unused);
   }();
   LogResult(team, result);
   if (save->on_end) save->on_end(result.ok());

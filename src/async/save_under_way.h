@@ -19,7 +19,10 @@ struct SaveUnderWay {
   enum class Doing : uint8_t { kNothing, kWriting, kReadingBack, kCommitting };
 
   SaveTarget target;
-  SaveOptions options;  // `cache` is set
+  SaveOptions options;  // `cache` is set, but may be gone
+  // Of the program, which may have dropped it meanwhile.
+  CachedPlan* cache = nullptr;
+  std::weak_ptr<bool> cache_is_there;
   BackgroundSaver::OnEnd on_end;
   bool reuse = false;
   ReusablePlan plan;

@@ -275,6 +275,7 @@ StatusOr<ManagedSave> SaveAsOrdered(Impl& impl, const Order& order,
     result.result = *std::move(begun->saved);
     impl.stopping.is_last_save_owed = false;
     if (!note.empty()) result.notes.push_back(note);
+    if (!begun->note.empty()) result.notes.push_back(begun->note);
     FinishStep(impl, order.record, order.began, request.counter, result);
   } else {
     result.begun = true;

@@ -161,7 +161,9 @@ StatusOr<NextStep> PassNewerSteps(TrackedObjects& objects,
 std::function<void(bool)> EndOfStep(TrackedObjects& objects,
                                     const NextStep& next) {
   return [&objects, next, number = objects.counter,
-          restores = objects.num_restores](bool ok) {
+          restores = objects.num_restores,
+          is_there = std::weak_ptr<bool>(objects.is_there)](bool ok) {
+    if (is_there.expired()) return;
     if (objects.counter != number || objects.num_restores != restores) return;
     if (!ok) objects.counter = next.restored;
     if (ok) objects.is_counter_restored = false;

@@ -38,6 +38,8 @@ struct PendingObjects {
 
 // What a Checkpoint is made of.
 struct TrackedObjects {
+  // Gone with it: a save in the background may outlive the objects.
+  std::shared_ptr<bool> is_there = std::make_shared<bool>(true);
   const Comm* comm = nullptr;
   ObjectRef root;
   std::vector<Attached> attached;

@@ -4,6 +4,7 @@
 #define BELAY_SAVE_PLAN_CACHE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct CachedPlan {
   // no filters.
   std::optional<ReusablePlan> plan;
   SentLists sent_lists;  // when planning
+  // Gone with it: a save in the background may outlive the cache.
+  std::shared_ptr<bool> is_there = std::make_shared<bool>(true);
 };
 
 // The plan of a cache; one that was moved from begins anew. Local.
