@@ -1,5 +1,5 @@
-// Replica choice: which of the ranks that hold the same box writes it, and which
-// of those that want it reads it.
+// Replica choice: which of the ranks that hold the same box writes it, and
+// which of those that want it reads it.
 //
 // In:  the distinct boxes of all arrays with their holders.
 // Out: pieces, each written by one rank; together they tile the boxes. Bytes

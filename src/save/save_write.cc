@@ -196,8 +196,8 @@ Status WriteFiltered(const Writing& writing, WriteCounts& counts) {
 
 bool NeedsAllRanks(Transfer transfer, FileLayout layout) {
   // A team of one rank needs no collective call.
-  return transfer == Transfer::kHdf5 || (transfer != Transfer::kIndependent &&
-                                         layout != FileLayout::kPerTask);
+  return transfer == Transfer::kHdf5 ||
+         (transfer != Transfer::kIndependent && layout != FileLayout::kPerTask);
 }
 
 StatusOr<WrittenData> WriteData(
