@@ -75,8 +75,8 @@ class AsyncSaver {
   // `dir`, `step` and `options` as for belay::Save. The plan is kept from save
   // to save, unless options.cache has it. options.before_commit, after_commit
   // and Finalize of type handlers are called on rank 0 by whichever call finds
-  // that all ranks have written, in the thread of the program. Errors: those of
-  // belay::Save; that of the save before if it has failed, and
+  // that all ranks have written, in the thread of the program.
+  // Errors: those of belay::Save; that of the save before if it has failed, and
   //   then nothing is begun; FailedPrecondition - moved from. If the save
   //   before has succeeded and this one cannot begin, the next Poll or Wait
   //   returns the result of the one before.

@@ -176,10 +176,12 @@ Status BackgroundSaver::FillSnapshot(const SaveFrame& frame,
   const auto fill = [&]() -> Status {
     if (index.IsDue()) BELAY_RETURN_IF_ERROR(index.Create());
     if (frame.options.durable && (planned.is_syncer || node_->is_alone())) {
+      std::vector<std::string> paths;
       for (const PlannedFile& file : planned.files) {
-        flush->synced.push_back(frame.target.DataPath(file));
+        paths.push_back(frame.target.DataPath(file));
       }
-      BELAY_RETURN_IF_ERROR(OpenForSync(*flush));
+      BELAY_ASSIGN_OR_RETURN(flush->synced,
+                             FilesToSync::Open(std::move(paths)));
     }
     int64_t bytes = 0;
     for (const PlannedFile& file : planned.files) bytes += file.writes.bytes;

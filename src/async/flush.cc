@@ -19,8 +19,6 @@ using Clock = std::chrono::steady_clock;
 
 // Is written at a time, and its way to the device begun.
 constexpr int64_t kPieceBytes = int64_t{4} << 20;
-// Of very many files to sync the rest is opened afterwards.
-constexpr size_t kMostOpen = 64;
 
 Status GiveUp(const FlushJob& job, FlushProgress& progress,
               std::string_view why) {
@@ -118,21 +116,6 @@ Status WaitForNode(const FlushJob& job, FlushProgress& progress) {
   return absl::OkStatus();
 }
 
-Status SyncAll(FlushJob& job) {
-  for (size_t i = 0; i < job.synced.size(); ++i) {
-    if (i == job.opened.size()) {
-      BELAY_ASSIGN_OR_RETURN(
-          PosixFile file,
-          PosixFile::Open(job.synced[i], PosixFile::Mode::kWriteOnly));
-      job.opened.push_back(std::move(file));
-    }
-    BELAY_RETURN_IF_ERROR(job.opened[i].Sync());
-    BELAY_RETURN_IF_ERROR(job.opened[i].Close());
-    job.node->Tick();
-  }
-  return absl::OkStatus();
-}
-
 Status CompareFile(const FlushJob& job, const SnapshotFile& snapshot,
                    FlushProgress& progress, Throttle& throttle) {
   BELAY_ASSIGN_OR_RETURN(
@@ -161,16 +144,6 @@ Status WriteFiles(const FlushJob& job, FlushProgress& progress) {
 
 }  // namespace
 
-Status OpenForSync(FlushJob& job) {
-  for (const std::string& path : job.synced) {
-    if (job.opened.size() == kMostOpen) break;
-    BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                           PosixFile::Open(path, PosixFile::Mode::kWriteOnly));
-    job.opened.push_back(std::move(file));
-  }
-  return absl::OkStatus();
-}
-
 Status WriteSnapshot(FlushJob& job, FlushProgress& progress) {
   const Clock::time_point start = Clock::now();
   const Status status = WriteFiles(job, progress);
@@ -178,7 +151,7 @@ Status WriteSnapshot(FlushJob& job, FlushProgress& progress) {
   BELAY_RETURN_IF_ERROR(status);
   if (!job.synced.empty()) {
     BELAY_RETURN_IF_ERROR(WaitForNode(job, progress));
-    BELAY_RETURN_IF_ERROR(SyncAll(job));
+    BELAY_RETURN_IF_ERROR(job.synced.SyncAll([&] { job.node->Tick(); }));
   }
   progress.seconds =
       std::chrono::duration<double>(Clock::now() - start).count();

@@ -13,6 +13,7 @@
 #include "async/node_progress.h"
 #include "async/snapshot.h"
 #include "belay/status.h"
+#include "io/files/files_to_sync.h"
 
 namespace belay {
 
@@ -33,20 +34,11 @@ struct FlushJob {
   std::shared_ptr<const SnapshotMemory> memory;
   std::vector<SnapshotFile> files;
   bool durable = true;
-  // The files that this rank syncs: their paths, and as many of them as may be,
-  // from the first, opened before anybody has written. A file that is open
-  // while others write it is told of every page that failed on its way to the
-  // device.
-  std::vector<std::string> synced;
-  std::vector<PosixFile> opened;
+  FilesToSync synced;  // by this rank, opened before anybody has written
   std::shared_ptr<NodeProgress> node;
   int64_t number = 0;            // of this save on the node
   int64_t bytes_per_second = 0;  // 0: no limit
 };
-
-// Opens the files that a job syncs, or the first of very many. Local.
-// Errors: those of PosixFile::Open.
-Status OpenForSync(FlushJob& job);
 
 // Writes all bytes. Where this rank syncs files, waits until all ranks of the
 // node have written, and syncs them. Local.

@@ -5,7 +5,6 @@
 #include <span>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "bytes/stream_copy.h"
 #include "io/files/stripe_counter.h"
@@ -92,13 +91,6 @@ class Copier {
 };
 
 }  // namespace
-
-Status NotWhatWasWritten(const std::string& path, int64_t offset,
-                         int64_t bytes) {
-  return absl::DataLossError(absl::StrFormat(
-      "read back \"%s\": %d bytes at offset %d are not what was written", path,
-      bytes, offset));
-}
 
 Status SnapshotMemory::Reserve(int64_t bytes) {
   if (bytes <= bytes_) return absl::OkStatus();

@@ -16,10 +16,6 @@
 
 namespace belay {
 
-// The error of bytes that are not in the file as they were written.
-Status NotWhatWasWritten(const std::string& path, int64_t offset,
-                         int64_t bytes);
-
 // Memory for the snapshots of one rank, kept from save to save.
 class SnapshotMemory {
  public:
@@ -29,7 +25,6 @@ class SnapshotMemory {
   Status Reserve(int64_t bytes);
 
   std::byte* data() const { return memory_.data(); }
-  int64_t bytes() const { return bytes_; }
 
  private:
   ScratchMemory memory_;

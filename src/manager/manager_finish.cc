@@ -105,14 +105,15 @@ void FinishStep(Impl& impl, const StepRecord& record, double began,
   }
 }
 
-SaveHistory HistoryWithUnderWay(const Impl& impl) {
+StatusOr<SaveDecision> DecideNext(const Impl& impl,
+                                  const SaveRequest& request) {
+  if (!impl.under_way) return DecideHere(impl, request);
   SaveHistory history = impl.history;
-  if (!impl.under_way) return history;
   Insert(impl.under_way->record.step, history.steps);
   std::erase(history.damaged, impl.under_way->record.step);
   history.counter = impl.under_way->attempt.request.counter;
   history.missed.reset();
-  return history;
+  return DecideHere(impl, history, request);
 }
 
 Status TakeFlushVote(Impl& impl, uint8_t bits) {

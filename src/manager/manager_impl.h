@@ -182,9 +182,10 @@ void FinishStep(CheckpointManager::Impl& impl, const StepRecord& record,
 // Lists the steps again, as Reload. Collective; agreed.
 Status ReloadSteps(CheckpointManager::Impl& impl);
 
-// What is known once the save under way is committed: for rules that ask when
-// the next one is due. Local.
-SaveHistory HistoryWithUnderWay(const CheckpointManager::Impl& impl);
+// DecideHere once the save under way is committed, if there is one. Local.
+// Errors: those of DecideSave.
+StatusOr<SaveDecision> DecideNext(const CheckpointManager::Impl& impl,
+                                  const SaveRequest& request);
 
 // Takes what all ranks have said of the save under way, and what follows, if
 // there is one. Collective; agreed.

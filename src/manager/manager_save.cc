@@ -163,8 +163,7 @@ StatusOr<std::string> WhyNotYet(const Impl& impl, SaveRequest request) {
     BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
     BELAY_RETURN_IF_ERROR(AskClock(impl, now, request, against));
   }
-  const StatusOr<SaveDecision> decision =
-      DecideHere(impl, HistoryWithUnderWay(impl), request);
+  const StatusOr<SaveDecision> decision = DecideNext(impl, request);
   // A mistake is told once nothing is under way.
   if (!decision.ok() || decision->save) return against;
   return decision->reason;

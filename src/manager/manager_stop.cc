@@ -35,9 +35,8 @@ Status VoteOfRoot(Impl& impl, SaveRequest request, StopVote& vote) {
   BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp(impl));
   vote.save_due = request.makes_up;
   if (impl.options.should_save) {
-    BELAY_ASSIGN_OR_RETURN(
-        const SaveDecision decision,
-        DecideHere(impl, HistoryWithUnderWay(impl), request));
+    BELAY_ASSIGN_OR_RETURN(const SaveDecision decision,
+                           DecideNext(impl, request));
     vote.rules_save = decision.save;
   }
   if (!NeedsTimes(impl.options)) return absl::OkStatus();
@@ -105,7 +104,7 @@ StatusOr<SaveDecision> DecideAsTold(const Impl& impl, SaveRequest request) {
   request.is_last = impl.stopping.reason.has_value();
   request.due_in = impl.stopping.is_save_due ? 0 : 1;
   request.makes_up = impl.history.missed && impl.stopping.is_save_due;
-  return DecideHere(impl, HistoryWithUnderWay(impl), request);
+  return DecideNext(impl, request);
 }
 
 // Seconds since 1970 by the system's clock. Local.

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "io/files/posix_file.h"
+#include "io/files/files_to_sync.h"
 #include "io/transfer/transfer.h"
 #include "save/data_file_job.h"
 #include "save/save_stages.h"
@@ -114,49 +114,27 @@ Status WriteAlone(const Writing& writing, WriteCounts& counts) {
   return absl::OkStatus();
 }
 
-// A file that is open while others write it is told of every page that failed
-// on its way to the device. Of very many files the rest is opened afterwards.
-constexpr size_t kMostOpen = 64;
-
 bool IsSyncer(const Writing& writing) {
   return writing.frame.options.durable && writing.plan.planned.is_syncer;
 }
 
 // Opens what this rank is to sync. Local.
-StatusOr<std::vector<PosixFile>> OpenMyFilesForSync(const Writing& writing) {
-  std::vector<PosixFile> opened;
-  if (!IsSyncer(writing)) return opened;
+StatusOr<FilesToSync> OpenMyFilesForSync(const Writing& writing) {
+  std::vector<std::string> paths;
+  if (!IsSyncer(writing)) return FilesToSync();
   for (const PlannedFile& file : writing.files()) {
-    if (opened.size() == kMostOpen) break;
-    BELAY_ASSIGN_OR_RETURN(PosixFile one,
-                           PosixFile::Open(writing.frame.target.DataPath(file),
-                                           PosixFile::Mode::kWriteOnly));
-    opened.push_back(std::move(one));
+    paths.push_back(writing.frame.target.DataPath(file));
   }
-  return opened;
+  return FilesToSync::Open(std::move(paths));
 }
 
 // Syncs the files for all ranks of this node, which have written by now. Where
 // MPI-IO wrote, that is done. Local.
-Status SyncMyFiles(const Writing& writing,
-                   StatusOr<std::vector<PosixFile>> opened) {
+Status SyncMyFiles(const Writing& writing, StatusOr<FilesToSync> files) {
   const bool by_posix = writing.written.transfer == Transfer::kIndependent ||
                         writing.written.transfer == Transfer::kTwoPhase;
-  BELAY_RETURN_IF_ERROR(opened.status());
-  if (!IsSyncer(writing) || !by_posix) return absl::OkStatus();
-  const std::vector<PlannedFile>& files = writing.files();
-  for (size_t i = 0; i < files.size(); ++i) {
-    if (i == opened->size()) {
-      BELAY_ASSIGN_OR_RETURN(
-          PosixFile one,
-          PosixFile::Open(writing.frame.target.DataPath(files[i]),
-                          PosixFile::Mode::kWriteOnly));
-      opened->push_back(std::move(one));
-    }
-    BELAY_RETURN_IF_ERROR((*opened)[i].Sync());
-    BELAY_RETURN_IF_ERROR((*opened)[i].Close());
-  }
-  return absl::OkStatus();
+  BELAY_RETURN_IF_ERROR(files.status());
+  return by_posix ? files->SyncAll() : absl::OkStatus();
 }
 
 // Tries a transfer that needs all ranks; `done` says whether the MPI-IO was fit
@@ -214,7 +192,7 @@ StatusOr<WrittenData> WriteData(
   const TransferChoice choice = ChooseTransfer(
       frame.options.transfer, planned.mean_run_bytes, planned.stripes);
   written.transfer = choice.transfer;
-  StatusOr<std::vector<PosixFile>> synced = OpenMyFilesForSync(writing);
+  StatusOr<FilesToSync> synced = OpenMyFilesForSync(writing);
   WriteCounts counts;
   bool done = false;
   if (NeedsAllRanks(written.transfer, frame.options.file_layout)) {

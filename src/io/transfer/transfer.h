@@ -120,6 +120,11 @@ Status WriteCollectively(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
 Status WriteWithHdf5(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
                      WriteCounts& counts);
 
+// Returns the error of bytes that are not in the file as they were written.
+// Local.
+Status NotWhatWasWritten(const std::string& path, int64_t offset,
+                         int64_t bytes);
+
 // Reads back what this rank wrote and compares it with memory. Local.
 // Errors: DataLoss - they differ; names the file and the offset.
 Status ReadBack(const WriteJob& job);

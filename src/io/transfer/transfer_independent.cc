@@ -129,6 +129,13 @@ Status HandOverParts(const WriteJob& job, int64_t tile_bytes,
   return absl::OkStatus();
 }
 
+Status NotWhatWasWritten(const std::string& path, int64_t offset,
+                         int64_t bytes) {
+  return absl::DataLossError(absl::StrFormat(
+      "read back \"%s\": %d bytes at offset %d are not what was written", path,
+      bytes, offset));
+}
+
 Status ReadBack(const WriteJob& job) {
   if (job.writes.orders.empty()) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
@@ -141,9 +148,7 @@ Status ReadBack(const WriteJob& job) {
     char* const found = room.Take(bytes);
     BELAY_RETURN_IF_ERROR(file.PreadAll(offset, found, bytes));
     if (std::memcmp(found, data, bytes) == 0) return absl::OkStatus();
-    return absl::DataLossError(absl::StrFormat(
-        "read back \"%s\": %d bytes at offset %d are not what was written",
-        job.path, bytes, offset));
+    return NotWhatWasWritten(job.path, offset, bytes);
   };
   const auto compare_tile = [&](const WriteOrder& order, const Box& tile,
                                 const ShardMemory& memory) {
