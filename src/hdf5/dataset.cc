@@ -106,10 +106,6 @@ StatusOr<int64_t> ChunksOffset(const Handle& dataset, const DatasetSpec& spec) {
   return base;
 }
 
-bool HasBytes(const DatasetSpec& spec) {
-  return NumElements(spec.shape) > 0 && ElementBytes(TypeOf(spec)) > 0;
-}
-
 StatusOr<int64_t> DataOffset(const Handle& dataset, const DatasetSpec& spec) {
   if (!spec.chunk.empty()) return ChunksOffset(dataset, spec);
   const haddr_t address = H5Dget_offset(dataset.get());
@@ -119,10 +115,6 @@ StatusOr<int64_t> DataOffset(const Handle& dataset, const DatasetSpec& spec) {
 }
 
 }  // namespace
-
-ElementType TypeOf(const DatasetSpec& spec) {
-  return {spec.dtype, spec.string_bytes, spec.fields};
-}
 
 StatusOr<Location> LocationOf(const Handle& file, ObjectCache& cache,
                               const std::string& path) {

@@ -19,10 +19,10 @@
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
 #include "belay/status.h"
-#include "belay/values/save_args.h"
 #include "hdf5/handle.h"
 #include "hdf5/property.h"
 #include "hdf5/types.h"
+#include "hdf5_format/dataset_spec.h"
 
 namespace belay::h5 {
 
@@ -51,22 +51,6 @@ struct Location {
 // Errors: AlreadyExists, Internal - a dataset stands where a group is needed.
 StatusOr<Location> LocationOf(const Handle& file, ObjectCache& cache,
                               const std::string& path);
-
-// A dataset to create. `chunk` is empty for contiguous storage, else it has one
-// length per axis, from 1 to that of the array, and less than 4 GiB in all.
-// `string_bytes` is the length of the text for kString and otherwise ignored.
-struct DatasetSpec {
-  std::string path;
-  DType dtype = DType::kU8;
-  int64_t string_bytes = 0;
-  Shape shape;
-  Shape chunk;
-  std::vector<Filter> filters = {};  // of the chunks
-  std::string fields = {};           // as of ElementType
-};
-
-// Local.
-ElementType TypeOf(const DatasetSpec& spec);
 
 // Creates a dataset with its parents; its bytes are allocated, but not written.
 // Local. Returns the offset of its first byte in the file: elements follow

@@ -5,7 +5,7 @@ import re
 import rule
 
 PURE = {"base", "bytes", "geometry", "tensor", "transform", "plan", "values",
-        "graph", "format", "job", "manager/rules", "safetensors/plan",
+        "graph", "format", "hdf5_format", "job", "manager/rules", "safetensors/plan",
         "io/files", "io/steps", "workload"}
 _VALUES = {"base", "bytes", "geometry", "plan"}
 _WRITES = PURE - {"workload"} | {"mpi", "hdf5", "io", "pipeline"}
@@ -25,10 +25,11 @@ LAYERS = {
     "safetensors/plan": _VALUES | {"safetensors/plan"},
     "mpi": {"base", "bytes", "mpi"},
     "variable": _VALUES | {"tensor", "mpi", "variable"},
-    "hdf5": {"base", "bytes", "geometry", "hdf5"},
+    "hdf5_format": {"base", "bytes", "geometry", "hdf5_format"},
+    "hdf5": {"base", "bytes", "geometry", "hdf5_format", "hdf5"},
     "io/files": _VALUES | {"format", "io/files"},
     "io/steps": _VALUES | {"format", "manager/rules", "io/files", "io/steps"},
-    "io": _VALUES | {"format", "mpi", "hdf5", "io/files", "io/steps", "io"},
+    "io": _VALUES | {"format", "hdf5_format", "mpi", "hdf5", "io/files", "io/steps", "io"},
     "pipeline": _WRITES,
     "save": _WRITES | {"save"},
     "async": _WRITES | {"save", "async"},

@@ -4,8 +4,8 @@
 // wait for; putting the same together from the File Format Specification takes
 // about 5.
 
-#ifndef BELAY_HDF5_METADATA_FILE_METADATA_H_
-#define BELAY_HDF5_METADATA_FILE_METADATA_H_
+#ifndef BELAY_HDF5_FORMAT_FILE_METADATA_H_
+#define BELAY_HDF5_FORMAT_FILE_METADATA_H_
 
 #include <cstdint>
 #include <optional>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "belay/status.h"
-#include "hdf5/dataset.h"
+#include "hdf5_format/dataset_spec.h"
 
 namespace belay::h5 {
 
@@ -35,4 +35,4 @@ StatusOr<std::optional<FileMetadata>> EncodeFileMetadata(
 
 }  // namespace belay::h5
 
-#endif  // BELAY_HDF5_METADATA_FILE_METADATA_H_
+#endif  // BELAY_HDF5_FORMAT_FILE_METADATA_H_

@@ -1,4 +1,4 @@
-#include "hdf5/metadata/metadata_bytes.h"
+#include "hdf5_format/metadata_bytes.h"
 
 #include <array>
 #include <bit>

@@ -5,8 +5,8 @@
 // names. HDF5 makes more and smaller blocks; it reads any of them, and can add
 // to them.
 
-#ifndef BELAY_HDF5_METADATA_GROUP_LINKS_H_
-#define BELAY_HDF5_METADATA_GROUP_LINKS_H_
+#ifndef BELAY_HDF5_FORMAT_GROUP_LINKS_H_
+#define BELAY_HDF5_FORMAT_GROUP_LINKS_H_
 
 #include <cstdint>
 #include <string>
@@ -34,4 +34,4 @@ int64_t PutGroup(std::string& out, int64_t start,
 
 }  // namespace belay::h5
 
-#endif  // BELAY_HDF5_METADATA_GROUP_LINKS_H_
+#endif  // BELAY_HDF5_FORMAT_GROUP_LINKS_H_

@@ -1,15 +1,16 @@
-#include "hdf5/metadata/file_metadata.h"
+#include "hdf5_format/file_metadata.h"
 
 #include <algorithm>
 #include <map>
 #include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
-#include "hdf5/metadata/group_links.h"
-#include "hdf5/metadata/metadata_bytes.h"
-#include "hdf5/metadata/object_header.h"
-#include "hdf5/types.h"
+#include "hdf5_format/encoded_type.h"
+#include "hdf5_format/group_links.h"
+#include "hdf5_format/metadata_bytes.h"
+#include "hdf5_format/object_header.h"
 
 namespace belay::h5 {
 namespace {

@@ -1,12 +1,12 @@
-#include "hdf5/metadata/group_links.h"
+#include "hdf5_format/group_links.h"
 
 #include <algorithm>
 #include <bit>
 #include <tuple>
 #include <utility>
 
-#include "hdf5/metadata/metadata_bytes.h"
-#include "hdf5/metadata/object_header.h"
+#include "hdf5_format/metadata_bytes.h"
+#include "hdf5_format/object_header.h"
 
 namespace belay::h5 {
 namespace {

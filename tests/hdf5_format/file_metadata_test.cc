@@ -1,4 +1,4 @@
-#include "hdf5/metadata/file_metadata.h"
+#include "hdf5_format/file_metadata.h"
 
 #include <cstring>
 #include <map>
@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "h5_description.h"
 #include "h5_testing.h"
-#include "hdf5/metadata/group_links.h"
-#include "hdf5/metadata/metadata_bytes.h"
 #include "hdf5/types.h"
+#include "hdf5_format/group_links.h"
+#include "hdf5_format/metadata_bytes.h"
 
 namespace belay::h5::file_metadata_test {
 namespace {

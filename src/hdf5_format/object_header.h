@@ -3,8 +3,8 @@
 // Encoded as HDF5 1.10 writes them (File Format Specification, version 3.0:
 // headers of version 2, without times). group_links.h has the groups.
 
-#ifndef BELAY_HDF5_METADATA_OBJECT_HEADER_H_
-#define BELAY_HDF5_METADATA_OBJECT_HEADER_H_
+#ifndef BELAY_HDF5_FORMAT_OBJECT_HEADER_H_
+#define BELAY_HDF5_FORMAT_OBJECT_HEADER_H_
 
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "belay/status.h"
-#include "hdf5/dataset.h"
+#include "hdf5_format/dataset_spec.h"
 
 namespace belay::h5 {
 
@@ -37,14 +37,8 @@ struct HeaderMessage {
 void PutObjectHeader(std::string& out,
                      const std::vector<HeaderMessage>& messages);
 
-// Returns a stored type as HDF5 encodes it. Local.
-StatusOr<std::string> EncodedType(const ElementType& type);
-
 // Returns the attribute that names the dtype, for NeedsDTypeAttribute. Local.
 StatusOr<std::string> EncodedDTypeAttribute(DType dtype);
-
-// Returns the bytes that a dataset takes up, its chunks in full. Local.
-int64_t StoredBytes(const DatasetSpec& spec);
 
 // Appends the header of a dataset whose bytes begin at `offset`; `type` and
 // `attribute` are encoded ones, and an empty attribute is none. Local.
@@ -54,4 +48,4 @@ void PutDatasetHeader(std::string& out, const DatasetSpec& spec,
 
 }  // namespace belay::h5
 
-#endif  // BELAY_HDF5_METADATA_OBJECT_HEADER_H_
+#endif  // BELAY_HDF5_FORMAT_OBJECT_HEADER_H_

@@ -1,13 +1,12 @@
-#include "hdf5/metadata/object_header.h"
+#include "hdf5_format/object_header.h"
 
 #include <algorithm>
 #include <bit>
 #include <utility>
 
 #include "base/status_macros.h"
-#include "hdf5/error.h"
-#include "hdf5/metadata/metadata_bytes.h"
-#include "hdf5/types.h"
+#include "hdf5_format/encoded_type.h"
+#include "hdf5_format/metadata_bytes.h"
 
 namespace belay::h5 {
 namespace {
@@ -111,19 +110,6 @@ void PutObjectHeader(std::string& out,
   PutChecksum(out, begin);
 }
 
-StatusOr<std::string> EncodedType(const ElementType& element) {
-  // What H5Tencode puts before the message: its kind and a version.
-  constexpr size_t kBefore = 2;
-  BELAY_ASSIGN_OR_RETURN(const Handle type, FileType(element));
-  size_t size = 0;
-  BELAY_RETURN_IF_ERROR(
-      Check(H5Tencode(type.get(), nullptr, &size), "encode type", type.name()));
-  std::string bytes(size, '\0');
-  BELAY_RETURN_IF_ERROR(Check(H5Tencode(type.get(), bytes.data(), &size),
-                              "encode type", type.name()));
-  return bytes.substr(kBefore);
-}
-
 StatusOr<std::string> EncodedDTypeAttribute(DType dtype) {
   const std::string text(DTypeName(dtype));
   const std::string name = kDTypeAttribute;
@@ -139,18 +125,6 @@ StatusOr<std::string> EncodedDTypeAttribute(DType dtype) {
   PutNumber(out, 0, 1);  // the name is ASCII
   out.append(name.c_str(), name.size() + 1);
   return out + type + space + text;
-}
-
-int64_t StoredBytes(const DatasetSpec& spec) {
-  int64_t bytes = ElementBytes({spec.dtype, spec.string_bytes});
-  for (size_t i = 0; i < spec.shape.size(); ++i) {
-    int64_t length = spec.shape[i];
-    if (!spec.chunk.empty()) {
-      length = (length + spec.chunk[i] - 1) / spec.chunk[i] * spec.chunk[i];
-    }
-    bytes *= length;
-  }
-  return bytes;
 }
 
 void PutDatasetHeader(std::string& out, const DatasetSpec& spec,

@@ -3,8 +3,8 @@
 // What the HDF5 File Format Specification (version 3.0) calls offsets and
 // lengths has 8 bytes here, little-endian like all numbers of a file.
 
-#ifndef BELAY_HDF5_METADATA_METADATA_BYTES_H_
-#define BELAY_HDF5_METADATA_METADATA_BYTES_H_
+#ifndef BELAY_HDF5_FORMAT_METADATA_BYTES_H_
+#define BELAY_HDF5_FORMAT_METADATA_BYTES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -33,4 +33,4 @@ void PutChecksum(std::string& out, size_t begin);
 
 }  // namespace belay::h5
 
-#endif  // BELAY_HDF5_METADATA_METADATA_BYTES_H_
+#endif  // BELAY_HDF5_FORMAT_METADATA_BYTES_H_

@@ -1,0 +1,178 @@
+#include "hdf5_format/encoded_type.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "bytes/struct_text.h"
+#include "hdf5_format/metadata_bytes.h"
+
+namespace belay::h5 {
+namespace {
+
+enum class TypeClass {
+  kInteger = 0,
+  kFloat = 1,
+  kText = 3,
+  kCompound = 6,
+  kEnum = 8,
+  kArray = 10,
+};
+
+// The part that all types begin with. `bits` says more of the class.
+std::string TypeHeader(TypeClass type_class, int version, int64_t bits,
+                       int64_t bytes) {
+  std::string out;
+  PutNumber(out, version << 4 | static_cast<int>(type_class), 1);
+  PutNumber(out, bits, 3);
+  PutNumber(out, bytes, 4);
+  return out;
+}
+
+std::string EncodedInteger(int64_t bytes, bool is_signed) {
+  constexpr int kSigned = 0x08;
+  std::string out =
+      TypeHeader(TypeClass::kInteger, 1, is_signed ? kSigned : 0, bytes);
+  PutNumber(out, 0, 2);          // the first bit
+  PutNumber(out, 8 * bytes, 2);  // how many there are
+  return out;
+}
+
+// The sign is the highest bit, the exponent is below it, then the mantissa.
+std::string EncodedFloat(int64_t bytes, int exponent_bits) {
+  constexpr int kLeadingOneNotStored = 0x20;
+  const int64_t bits = 8 * bytes;
+  const int64_t mantissa_bits = bits - 1 - exponent_bits;
+  std::string out = TypeHeader(TypeClass::kFloat, 1,
+                               kLeadingOneNotStored | (bits - 1) << 8, bytes);
+  PutNumber(out, 0, 2);
+  PutNumber(out, bits, 2);
+  PutNumber(out, mantissa_bits, 1);  // where the exponent begins
+  PutNumber(out, exponent_bits, 1);
+  PutNumber(out, 0, 1);  // where the mantissa begins
+  PutNumber(out, mantissa_bits, 1);
+  PutNumber(out, (int64_t{1} << (exponent_bits - 1)) - 1, 4);  // bias
+  return out;
+}
+
+std::string EncodedText(int64_t bytes) {
+  constexpr int kPaddedWithNul = 0x01;
+  constexpr int kUtf8 = 0x10;
+  return TypeHeader(TypeClass::kText, 1, kPaddedWithNul | kUtf8,
+                    std::max<int64_t>(bytes, 1));
+}
+
+// Ends with a NUL, and is filled up to a multiple of 8 bytes.
+void PutName(std::string& out, std::string_view name) {
+  out += name;
+  out.append(8 - name.size() % 8, '\0');
+}
+
+std::string EncodedBool(int version) {
+  std::string out = TypeHeader(TypeClass::kEnum, version, 2, 1);
+  out += EncodedInteger(1, true);
+  PutName(out, "FALSE");
+  PutName(out, "TRUE");
+  PutNumber(out, 0, 1);
+  PutNumber(out, 1, 1);
+  return out;
+}
+
+void PutMember(std::string& out, std::string_view name, int64_t offset,
+               std::string_view type, int version) {
+  // Version 1 says here that a member is no array, which it never is.
+  constexpr int kOldArrayBytes = 28;
+  PutName(out, name);
+  PutNumber(out, offset, 4);
+  if (version == 1) out.append(kOldArrayBytes, '\0');
+  out += type;
+}
+
+std::string EncodedComplex(int64_t bytes, int version) {
+  const std::string part =
+      bytes == 8 ? EncodedFloat(4, 8) : EncodedFloat(8, 11);
+  std::string out = TypeHeader(TypeClass::kCompound, version, 2, bytes);
+  PutMember(out, "r", 0, part, version);
+  PutMember(out, "i", bytes / 2, part, version);
+  return out;
+}
+
+// `version` is that of compound and enum types.
+StatusOr<std::string> EncodedNumber(DType dtype, int version) {
+  switch (dtype) {
+    case DType::kF16:
+      return EncodedFloat(2, 5);
+    case DType::kBF16:
+      return EncodedFloat(2, 8);
+    case DType::kF32:
+      return EncodedFloat(4, 8);
+    case DType::kF64:
+      return EncodedFloat(8, 11);
+    case DType::kI8:
+    case DType::kI16:
+    case DType::kI32:
+    case DType::kI64:
+      return EncodedInteger(DTypeSize(dtype), true);
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+    case DType::kU8:
+    case DType::kU16:
+    case DType::kU32:
+    case DType::kU64:
+      return EncodedInteger(DTypeSize(dtype), false);
+    case DType::kBool:
+      return EncodedBool(version);
+    case DType::kC64:
+    case DType::kC128:
+      return EncodedComplex(DTypeSize(dtype), version);
+    case DType::kString:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      Cat("encode type: no number has dtype ", static_cast<int>(dtype)));
+}
+
+std::string EncodedArray(const StructField& field, std::string_view element) {
+  std::string out = TypeHeader(TypeClass::kArray, 2, 0, FieldBytes(field));
+  PutNumber(out, std::ssize(field.shape), 1);
+  PutNumber(out, 0, 3);
+  for (const int64_t length : field.shape) PutNumber(out, length, 4);
+  for (size_t axis = 0; axis < field.shape.size(); ++axis) {
+    PutNumber(out, static_cast<int64_t>(axis), 4);
+  }
+  out += element;
+  return out;
+}
+
+StatusOr<std::string> EncodedStruct(const std::string& text) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<StructField> fields,
+                         ParseFields(text));
+  const auto first_array = std::find_if(
+      fields.begin(), fields.end(),
+      [](const StructField& field) { return !field.shape.empty(); });
+  const int version = first_array == fields.end() ? 1 : 2;
+  std::string out = TypeHeader(TypeClass::kCompound, version,
+                               std::ssize(fields), BytesOfFields(text));
+  for (auto field = fields.begin(); field != fields.end(); ++field) {
+    // The first array that HDF5 adds is what makes it encode those again that
+    // are there.
+    BELAY_ASSIGN_OR_RETURN(
+        std::string type,
+        EncodedNumber(field->dtype, field <= first_array ? version : 1));
+    if (!field->shape.empty()) type = EncodedArray(*field, type);
+    PutMember(out, field->name, field->offset, type, version);
+  }
+  return out;
+}
+
+}  // namespace
+
+StatusOr<std::string> EncodedType(const ElementType& type) {
+  if (!type.fields.empty()) return EncodedStruct(type.fields);
+  if (type.dtype == DType::kString) return EncodedText(type.string_bytes);
+  return EncodedNumber(type.dtype, 1);
+}
+
+}  // namespace belay::h5
