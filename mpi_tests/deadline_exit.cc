@@ -44,31 +44,31 @@ bool IsLate(std::string_view name, int rank, int size) {
 }
 
 void Run(const belay::Comm& comm, std::string_view name) {
-  belay::Team team{
+  belay::CommContext context{
       .comm = comm,
       .deadline = belay::Deadline(comm, 1, "save \"run/step_00000007\"")};
-  team.deadline.Enter("gather");
-  if (!belay::Agree(team, absl::OkStatus()).ok()) return;
+  context.deadline.Enter("gather");
+  if (!belay::Agree(context, absl::OkStatus()).ok()) return;
   const bool blocks = name == "call_blocks";
   // A rank that sleeps in the program's own code has no deadline of its own.
-  if (!blocks && IsLate(name, team.rank(), team.size())) {
-    team.deadline = belay::Deadline(comm, 0, "");
+  if (!blocks && IsLate(name, context.rank(), context.size())) {
+    context.deadline = belay::Deadline(comm, 0, "");
   }
   // As in a save, the first rank knows what each has to do.
   const std::vector<std::string> work = {
       "writes \"a\"", "writes \"b\" and 2 more datasets", "writes nothing"};
-  if (name == "writers_sleep" && team.rank() == 0) {
-    team.deadline.Enter("write", work);
+  if (name == "writers_sleep" && context.rank() == 0) {
+    context.deadline.Enter("write", work);
   } else {
-    team.deadline.Enter("write");
+    context.deadline.Enter("write");
   }
   if (name == "writers_sleep") {
     // The first of many rounds: what the ranks do stays known.
-    (void)belay::Agree(team, absl::OkStatus());
-    team.deadline.GoOn();
+    (void)belay::Agree(context, absl::OkStatus());
+    context.deadline.GoOn();
   }
-  if (IsLate(name, team.rank(), team.size())) sleep(20);
-  (void)belay::Agree(team, absl::OkStatus());
+  if (IsLate(name, context.rank(), context.size())) sleep(20);
+  (void)belay::Agree(context, absl::OkStatus());
 }
 
 // The system has no thread to watch with. The last rank comes too late; that
@@ -78,12 +78,12 @@ void WithoutThreads(const belay::Comm& comm) {
   pthread_attr_init(&too_large);
   pthread_attr_setstacksize(&too_large, size_t{1} << 50);
   if (pthread_setattr_default_np(&too_large) != 0) return;
-  belay::Team team{
+  belay::CommContext context{
       .comm = comm,
       .deadline = belay::Deadline(comm, 4, "save \"run/step_00000007\"")};
-  team.deadline.Enter("write");
+  context.deadline.Enter("write");
   sleep(comm.rank() == comm.size() - 1 ? 6 : 3);
-  (void)belay::Agree(team, absl::OkStatus());
+  (void)belay::Agree(context, absl::OkStatus());
 }
 
 // The first rank reads a variable alone.

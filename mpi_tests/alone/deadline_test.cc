@@ -34,11 +34,11 @@ class DeadlineTest : public ::testing::Test {
 };
 
 TEST_F(DeadlineTest, WithoutLimitWaits) {
-  Team team{.comm = comm_, .deadline = Deadline(comm_, 0, "save")};
-  team.deadline.Enter("write");
+  CommContext context{.comm = comm_, .deadline = Deadline(comm_, 0, "save")};
+  context.deadline.Enter("write");
   if (WorldRank() == last()) Sleep(0.1);
   int64_t sum = 1;
-  EXPECT_EQ(SumAll(team, {&sum, 1}), absl::OkStatus());
+  EXPECT_EQ(SumAll(context, {&sum, 1}), absl::OkStatus());
   EXPECT_EQ(sum, WorldSize());
 }
 
@@ -46,30 +46,31 @@ TEST_F(DeadlineTest, WithoutLimitWaits) {
 // any more, and later agreements and deadlines are not disturbed.
 TEST_F(DeadlineTest, ArrivalsOfRanksThatWaitedInVainAreHarmless) {
   for (int late = 0; late < WorldSize(); ++late) {
-    Team team{.comm = comm_, .deadline = Deadline(comm_, 0.5, "save")};
-    team.deadline.Enter("gather");
+    CommContext context{.comm = comm_,
+                        .deadline = Deadline(comm_, 0.5, "save")};
+    context.deadline.Enter("gather");
     if (WorldRank() == late) Sleep(0.4);
-    EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
-    team.deadline.Enter("write");
-    EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
+    EXPECT_EQ(Agree(context, absl::OkStatus()), absl::OkStatus());
+    context.deadline.Enter("write");
+    EXPECT_EQ(Agree(context, absl::OkStatus()), absl::OkStatus());
   }
-  Team team{.comm = comm_, .deadline = Deadline(comm_, 60, "save")};
-  EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
+  CommContext context{.comm = comm_, .deadline = Deadline(comm_, 60, "save")};
+  EXPECT_EQ(Agree(context, absl::OkStatus()), absl::OkStatus());
 }
 
 // In all this takes longer than any limit here with its grace.
 TEST_F(DeadlineTest, EnterStartsTheTimeAnewAndDestructionStopsIt) {
   {
-    Team other{.comm = comm_, .deadline = Deadline(comm_, 0.1, "save")};
+    CommContext other{.comm = comm_, .deadline = Deadline(comm_, 0.1, "save")};
     EXPECT_EQ(Agree(other, absl::OkStatus()), absl::OkStatus());
     other.deadline = Deadline(comm_, 0.2, "restore");
     Deadline moved = std::move(other.deadline);
   }
-  Team team{.comm = comm_, .deadline = Deadline(comm_, 0.6, "save")};
+  CommContext context{.comm = comm_, .deadline = Deadline(comm_, 0.6, "save")};
   for (int stage = 0; stage < 17; ++stage) {
-    team.deadline.Enter("a stage");
+    context.deadline.Enter("a stage");
     Sleep(0.3);
-    EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
+    EXPECT_EQ(Agree(context, absl::OkStatus()), absl::OkStatus());
   }
 }
 
@@ -85,16 +86,16 @@ void SuspendSoon(double seconds) {
 }
 
 TEST_F(DeadlineTest, TheTimeInWhichAJobIsSuspendedDoesNotCount) {
-  Team team{.comm = comm_, .deadline = Deadline(comm_, 2, "save")};
-  team.deadline.Enter("write");
-  EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
+  CommContext context{.comm = comm_, .deadline = Deadline(comm_, 2, "save")};
+  context.deadline.Enter("write");
+  EXPECT_EQ(Agree(context, absl::OkStatus()), absl::OkStatus());
   SuspendSoon(8);
   // The last rank is in a call, the others wait at the agreement.
   if (WorldRank() == last()) Sleep(0.6);
-  EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
+  EXPECT_EQ(Agree(context, absl::OkStatus()), absl::OkStatus());
   Sleep(0.6);
   EXPECT_EQ(wait(nullptr) > 0, true);
-  EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
+  EXPECT_EQ(Agree(context, absl::OkStatus()), absl::OkStatus());
 }
 
 TEST_F(DeadlineTest, WaitsForSeveralRequests) {

@@ -154,8 +154,9 @@ TEST_F(LargeTest, AllToAllOfOnePair) {
     to[size_ - 1] = std::as_bytes(
         std::span(bytes_.get(), static_cast<size_t>(num_bytes())));
   }
-  Team team{.comm = comm_, .deadline = Deadline(comm_, 120, "test")};
-  const StatusOr<ReceivedBytes> received = AllToAll(team, absl::OkStatus(), to);
+  CommContext context{.comm = comm_, .deadline = Deadline(comm_, 120, "test")};
+  const StatusOr<ReceivedBytes> received =
+      AllToAll(context, absl::OkStatus(), to);
   ASSERT_EQ(received.status(), absl::OkStatus());
   if (rank_ != size_ - 1) return;
   const std::span<const std::byte> got = received->From(0);

@@ -43,9 +43,9 @@ class MpiFileTest : public ::testing::Test {
  protected:
   MpiFileTest()
       : comm_(*Comm::Duplicate(MPI_COMM_WORLD)),
-        team_{.comm = comm_, .deadline = Deadline(comm_, 100, "test")} {}
+        context_{.comm = comm_, .deadline = Deadline(comm_, 100, "test")} {}
   ~MpiFileTest() override {
-    team_.deadline = Deadline(comm_, 0, "");
+    context_.deadline = Deadline(comm_, 0, "");
     EXPECT_EQ(comm_.Close(), absl::OkStatus());
   }
 
@@ -74,14 +74,14 @@ class MpiFileTest : public ::testing::Test {
 
   ScratchDir dir_;
   Comm comm_;
-  Team team_;
+  CommContext context_;
 };
 
 // Rank r holds every size-th byte from byte r on: the finest interleaving.
 TEST_F(MpiFileTest, WritesInterleavedSegments) {
   constexpr int64_t kBytes = 4096;
   const std::string path = NewFile(kBytes);
-  StatusOr<MpiFile> file = MpiFile::OpenForWrite(team_, path, {});
+  StatusOr<MpiFile> file = MpiFile::OpenForWrite(context_, path, {});
   ASSERT_TRUE(file.ok()) << file.status();
   const std::string mine(kBytes, static_cast<char>('a' + WorldRank()));
   std::vector<IoSegment> segments;
@@ -124,7 +124,7 @@ TEST_F(MpiFileTest, WritesRandomSegmentsInSeveralCalls) {
   const std::string path = NewFile(kBytes);
   std::string expected(kBytes, '.');
   StatusOr<MpiFile> file =
-      MpiFile::OpenForWrite(team_, path, {{"cb_nodes", "2"}});
+      MpiFile::OpenForWrite(context_, path, {{"cb_nodes", "2"}});
   ASSERT_TRUE(file.ok()) << file.status();
   for (uint32_t call = 1; call <= 5; ++call) {
     std::string source(kBytes, '\0');
@@ -150,7 +150,7 @@ TEST_F(MpiFileTest, WritesRandomSegmentsInSeveralCalls) {
 
 TEST_F(MpiFileTest, RanksMayHaveNothingToWrite) {
   const std::string path = NewFile(10);
-  StatusOr<MpiFile> file = MpiFile::OpenForWrite(team_, path, {});
+  StatusOr<MpiFile> file = MpiFile::OpenForWrite(context_, path, {});
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(file->WriteAll({}), absl::OkStatus());
   const IoSegment segment{"xyz", 4, 3};
@@ -165,7 +165,7 @@ TEST_F(MpiFileTest, RanksMayHaveNothingToWrite) {
 TEST_F(MpiFileTest, WritesFarIntoTheFileAndBehindItsEnd) {
   constexpr int64_t kFar = (int64_t{5} << 30) + 3;
   const std::string path = NewFile(1);
-  StatusOr<MpiFile> file = MpiFile::OpenForWrite(team_, path, {});
+  StatusOr<MpiFile> file = MpiFile::OpenForWrite(context_, path, {});
   ASSERT_TRUE(file.ok()) << file.status();
   const char mine = static_cast<char>('a' + WorldRank());
   const IoSegment segment{&mine, kFar + WorldRank(), 1};
@@ -180,7 +180,7 @@ TEST_F(MpiFileTest, WritesFarIntoTheFileAndBehindItsEnd) {
 
 TEST_F(MpiFileTest, RefusesSegmentsThatAreNotAscendingOnOneRank) {
   const std::string path = NewFile(20);
-  StatusOr<MpiFile> file = MpiFile::OpenForWrite(team_, path, {});
+  StatusOr<MpiFile> file = MpiFile::OpenForWrite(context_, path, {});
   ASSERT_TRUE(file.ok()) << file.status();
   const std::vector<IoSegment> good = {{"ab", 2 * WorldRank(), 2}};
   const std::vector<IoSegment> bad = {{"ab", 4, 2}, {"cd", 5, 2}};
@@ -201,7 +201,7 @@ TEST_F(MpiFileTest, RefusesSegmentsThatAreNotAscendingOnOneRank) {
 
 TEST_F(MpiFileTest, RefusesMoreThanOneGibibyte) {
   const std::string path = NewFile(1);
-  StatusOr<MpiFile> file = MpiFile::OpenForWrite(team_, path, {});
+  StatusOr<MpiFile> file = MpiFile::OpenForWrite(context_, path, {});
   ASSERT_TRUE(file.ok()) << file.status();
   const IoSegment segments[] = {{"", 0, 5}, {"", 5, int64_t{1} << 30}};
   EXPECT_EQ(file->WriteAll(segments),
@@ -215,7 +215,7 @@ TEST_F(MpiFileTest, RefusesMoreThanOneGibibyte) {
 
 TEST_F(MpiFileTest, OpeningAMissingFileFailsEverywhereAlike) {
   const std::string path = dir_.File("missing/data");
-  const StatusOr<MpiFile> file = MpiFile::OpenForWrite(team_, path, {});
+  const StatusOr<MpiFile> file = MpiFile::OpenForWrite(context_, path, {});
   EXPECT_EQ(file.status(), absl::NotFoundError(absl::StrCat(
                                "open \"", path,
                                "\": MPI_ERR_NO_SUCH_FILE: no such file or "
@@ -226,12 +226,12 @@ TEST_F(MpiFileTest, OpeningAMissingFileFailsEverywhereAlike) {
 TEST_F(MpiFileTest, AHintThatMpiWouldRefuseIsAnError) {
   const std::string key(MPI_MAX_INFO_KEY, 'k');
   const std::string path = NewFile(1);
-  EXPECT_EQ(MpiFile::OpenForWrite(team_, path, {{key, "1"}}).status(),
+  EXPECT_EQ(MpiFile::OpenForWrite(context_, path, {{key, "1"}}).status(),
             absl::InvalidArgumentError(absl::StrCat(
                 "set hint: key \"", key, "\" has a wrong length (need 1 to ",
                 MPI_MAX_INFO_KEY - 1, " characters, found ", MPI_MAX_INFO_KEY,
                 ") [rank 0 of ", WorldSize(), "]")));
-  EXPECT_EQ(MpiFile::OpenForWrite(team_, path, {{"cb_nodes", ""}}).status(),
+  EXPECT_EQ(MpiFile::OpenForWrite(context_, path, {{"cb_nodes", ""}}).status(),
             absl::InvalidArgumentError(absl::StrCat(
                 "set hint: value \"\" has a wrong length (need 1 to ",
                 MPI_MAX_INFO_VAL - 1, " characters, found 0) [rank 0 of ",
@@ -241,7 +241,7 @@ TEST_F(MpiFileTest, AHintThatMpiWouldRefuseIsAnError) {
 TEST_F(MpiFileTest, FaultsOnOpenAreAgreed) {
   const std::string path = NewFile(1);
   fault::Arm(is_last() ? 1 : 0);
-  const StatusOr<MpiFile> file = MpiFile::OpenForWrite(team_, path, {});
+  const StatusOr<MpiFile> file = MpiFile::OpenForWrite(context_, path, {});
   fault::Disarm();
   EXPECT_EQ(file.status(),
             absl::InternalError("open: injected fault" + Last()));
@@ -251,7 +251,7 @@ TEST_F(MpiFileTest, FaultsOnOpenAreAgreed) {
 TEST_F(MpiFileTest, ARankThatFailedGoesOnTakingPart) {
   for (int point : {1, 2}) {
     const std::string path = NewFile(2 * WorldSize());
-    StatusOr<MpiFile> file = MpiFile::OpenForWrite(team_, path, {});
+    StatusOr<MpiFile> file = MpiFile::OpenForWrite(context_, path, {});
     ASSERT_TRUE(file.ok()) << file.status();
     fault::Arm(is_last() ? point : 0);
     const Status failed = absl::InternalError(
@@ -272,9 +272,9 @@ TEST_F(MpiFileTest, ARankThatFailedGoesOnTakingPart) {
 
 TEST_F(MpiFileTest, JudgesTheStackItRunsOn) {
   StatusOr<MpiFile> file = MpiFile::OpenForWrite(
-      team_, NewFile(1), {{"romio_no_indep_rw", "false"}});
+      context_, NewFile(1), {{"romio_no_indep_rw", "false"}});
   ASSERT_TRUE(file.ok()) << file.status();
-  const StatusOr<MpiIoVerdict> verdict = file->Judge(team_);
+  const StatusOr<MpiIoVerdict> verdict = file->Judge(context_);
   ASSERT_TRUE(verdict.ok()) << verdict.status();
   EXPECT_EQ(verdict->name, IsOmpio() ? "OMPIO" : "ROMIO");
   EXPECT_EQ(verdict->sound, !IsOmpio() || !UserWantsSieving());
@@ -294,7 +294,7 @@ TEST_F(MpiFileTest, AWriteThatFailsIsReported) {
   if (IsOmpio()) GTEST_SKIP() << "OMPIO reports success";
   constexpr int64_t kLimit = 64 << 10;
   const std::string path = NewFile(1);
-  StatusOr<MpiFile> file = MpiFile::OpenForWrite(team_, path, {});
+  StatusOr<MpiFile> file = MpiFile::OpenForWrite(context_, path, {});
   ASSERT_TRUE(file.ok()) << file.status();
   const std::string mine(kLimit, 'm');
   const IoSegment segment{mine.data(), kLimit * (1 + WorldRank()), kLimit};
@@ -312,7 +312,7 @@ TEST_F(MpiFileTest, AWriteThatFailsIsReported) {
 }
 
 TEST_F(MpiFileTest, ForgettingAFileDoesNotHang) {
-  StatusOr<MpiFile> file = MpiFile::OpenForWrite(team_, NewFile(1), {});
+  StatusOr<MpiFile> file = MpiFile::OpenForWrite(context_, NewFile(1), {});
   ASSERT_TRUE(file.ok()) << file.status();
   MpiFile moved = *std::move(file);
   EXPECT_EQ(file->Close(), absl::OkStatus());

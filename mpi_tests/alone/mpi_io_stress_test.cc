@@ -85,18 +85,18 @@ class MpiIoStressTest : public ::testing::Test {
   void TearDown() override { EXPECT_TRUE(comm_.Close().ok()); }
 
   // Writes the pieces of one file in two collective calls.
-  Status WriteFile(Team& team, int64_t file, const std::string& path,
+  Status WriteFile(CommContext& context, int64_t file, const std::string& path,
                    const std::vector<Piece>& pieces, int64_t size) {
     std::string bytes(size, '\0');
     for (int64_t i = 0; i < size; ++i) bytes[i] = ByteAt(file, i);
     const bool two_phase = file % 4 != 0;
     auto opened = MpiFile::OpenForWrite(
-        team, path,
+        context, path,
         {{"cb_nodes", "4"},
          {"romio_cb_write", two_phase ? "enable" : "automatic"},
          {"romio_ds_write", "disable"}});
     if (!opened.ok()) return opened.status();
-    StatusOr<MpiIoVerdict> verdict = opened->Judge(team);
+    StatusOr<MpiIoVerdict> verdict = opened->Judge(context);
     Status status = verdict.status();
     if (verdict.ok()) sound_ = sound_ && verdict->sound;
     for (int round = 0; round < 2; ++round) {
@@ -109,7 +109,7 @@ class MpiIoStressTest : public ::testing::Test {
       status.Update(opened->WriteAll(mine));
     }
     status.Update(opened->Close());
-    return Agree(team, status);
+    return Agree(context, status);
   }
 
   std::unique_ptr<ScratchDir> scratch_;
@@ -138,16 +138,16 @@ int64_t CountWrong(int64_t file, const std::string& path,
 }
 
 TEST_F(MpiIoStressTest, NoByteIsLost) {
-  Team team{comm_, Deadline(comm_, 60, "stress")};
+  CommContext context{comm_, Deadline(comm_, 60, "stress")};
   int64_t bad_files = 0;
   for (int64_t file = 0; file < NumFiles(); ++file) {
-    team.deadline.Enter("file " + std::to_string(file));
+    context.deadline.Enter("file " + std::to_string(file));
     int64_t size = 0;
     const std::vector<Piece> pieces = RandomPieces(file, size);
     const std::string path = scratch_->File(std::to_string(file));
     if (comm_.rank() == 0) CreateFilled(path, size);
     MPI_Barrier(comm_.raw());
-    const Status status = WriteFile(team, file, path, pieces, size);
+    const Status status = WriteFile(context, file, path, pieces, size);
     ASSERT_TRUE(status.ok()) << status;  // agreed
     if (comm_.rank() == 0) {
       const int64_t wrong = CountWrong(file, path, pieces, size);

@@ -289,22 +289,22 @@ TEST_F(PlanCacheTest, AnotherOrderOfTheRanksIsNoticed) {
   MPI_Comm_free(&reversed);
 }
 
-// Two teams of two that share the process of rank 1: each plans its own save,
-// although its ranks list the same shards as in the other.
-TEST_F(PlanCacheTest, AnotherTeamIsNoticed) {
+// Two communicators of two that share the process of rank 1: each plans its own
+// save, although its ranks list the same shards as in the other.
+TEST_F(PlanCacheTest, AnotherCommunicatorIsNoticed) {
   const auto save = [&](bool member, int key) {
     MPI_Comm raw = MPI_COMM_NULL;
     MPI_Comm_split(MPI_COMM_WORLD, member ? 0 : MPI_UNDEFINED, key, &raw);
     if (raw == MPI_COMM_NULL) return;
-    Comm team = *Comm::Duplicate(raw);
+    Comm context = *Comm::Duplicate(raw);
     Values values;
-    values.AddCut("a", DType::kF32, {64}, 0, team.rank(), team.size());
+    values.AddCut("a", DType::kF32, {64}, 0, context.rank(), context.size());
     values.Fill(++step_);
-    const auto saved = Save(team, run(), 10 + step_, values.MakeState(),
+    const auto saved = Save(context, run(), 10 + step_, values.MakeState(),
                             {.durable = false, .cache = &cache_});
     EXPECT_TRUE(saved.ok()) << saved.status();
     EXPECT_FALSE(saved.ok() && saved->plan_reused);
-    EXPECT_EQ(team.Close(), absl::OkStatus());
+    EXPECT_EQ(context.Close(), absl::OkStatus());
     MPI_Comm_free(&raw);
   };
   if (size_ < 3) GTEST_SKIP() << "needs three ranks";

@@ -304,6 +304,18 @@ RankShards WantsOf(int rank, int size) {
   return wanted;
 }
 
+Values ValuesOf(const RankShards& wanted) {
+  Values values;
+  for (const ShardInfo& info : wanted.shards) {
+    if (info.dtype == DType::kString) {
+      values.AddText("t", 6000);
+    } else {
+      values.Add(info.key, info.dtype, info.global_shape, info.box);
+    }
+  }
+  return values;
+}
+
 TEST_F(RestoreSharingTest, RanksOfSeveralNodes) {
   Values saved;
   saved.AddCut("m", DType::kF32, {300, 40}, 1, rank_, size_);
@@ -322,14 +334,7 @@ TEST_F(RestoreSharingTest, RanksOfSeveralNodes) {
   for (int per_node : {1, 2, 3}) {
     for (int64_t portion : {64, 640, 65536}) {
       SCOPED_TRACE(absl::StrCat(per_node, " ranks per node, ", portion));
-      Values values;
-      for (const ShardInfo& info : wanted[rank_].shards) {
-        if (info.dtype == DType::kString) {
-          values.AddText("t", 6000);
-        } else {
-          values.Add(info.key, info.dtype, info.global_shape, info.box);
-        }
-      }
+      Values values = ValuesOf(wanted[rank_]);
       values.Spoil(1);
       const State state = values.MakeState();
       std::vector<int32_t> numbers;
@@ -345,11 +350,12 @@ TEST_F(RestoreSharingTest, RanksOfSeveralNodes) {
                         .covered = {}};
       ReadCounts counts;
       const Status mine = ReadAll(job, counts);
-      Team team{.comm = comm_, .deadline = Deadline(comm_, 60, "test")};
+      CommContext context{.comm = comm_,
+                          .deadline = Deadline(comm_, 60, "test")};
       const RankTransits transits = PlanTransits(plan, nodes)[rank_];
       const SharedMemory memory =
-          MakeDeliveryMemory(team, nodes, portion).value();
-      EXPECT_EQ(DeliverAll(team, mine,
+          MakeDeliveryMemory(context, nodes, portion).value();
+      EXPECT_EQ(DeliverAll(context, mine,
                            {.reading = job,
                             .transits = transits,
                             .nodes = nodes,

@@ -79,9 +79,9 @@ class SharedMemoryTest : public testing::CheckpointTest {
 
   // On nodes of so many ranks.
   StatusOr<SharedMemory> Create(int per_node, int64_t bytes) {
-    Team team{.comm = comm_, .deadline = Deadline(comm_, 60, "test")};
+    CommContext context{.comm = comm_, .deadline = Deadline(comm_, 60, "test")};
     const int first = rank_ / per_node * per_node;
-    return SharedMemory::Create(team,
+    return SharedMemory::Create(context,
                                 {.first = first,
                                  .place = rank_ - first,
                                  .ranks = std::min(per_node, size_ - first)},

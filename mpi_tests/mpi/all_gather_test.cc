@@ -19,8 +19,8 @@ class AllGatherTest : public ::testing::Test {
   AllGatherTest() : comm_(*Comm::Duplicate(MPI_COMM_WORLD)) {}
   ~AllGatherTest() override { EXPECT_EQ(comm_.Close(), absl::OkStatus()); }
 
-  Team NewTeam() {
-    return Team{.comm = comm_, .deadline = Deadline(comm_, 60, "test")};
+  CommContext NewContext() {
+    return CommContext{.comm = comm_, .deadline = Deadline(comm_, 60, "test")};
   }
 
   Comm comm_;
@@ -39,15 +39,16 @@ int64_t SizeOf(int rank) { return rank % 2 == 1 ? 3001 + rank : 9 * rank; }
 
 TEST_F(AllGatherTest, GivesEveryRankTheBytesOfEveryRank) {
   for (int64_t part_bytes : {100, 1000, 1 << 30}) {
-    Team team = NewTeam();
-    team.part_bytes = part_bytes;
-    const auto all = AllGather(team, Pattern(WorldRank(), SizeOf(WorldRank())));
+    CommContext context = NewContext();
+    context.part_bytes = part_bytes;
+    const auto all =
+        AllGather(context, Pattern(WorldRank(), SizeOf(WorldRank())));
     ASSERT_TRUE(all.ok()) << all.status();
     ASSERT_EQ(all->size(), WorldSize());
     for (int rank = 0; rank < WorldSize(); ++rank) {
       EXPECT_EQ((*all)[rank], Pattern(rank, SizeOf(rank))) << rank;
     }
-    EXPECT_EQ(team.bytes_sent, SizeOf(WorldRank()) * (WorldSize() - 1));
+    EXPECT_EQ(context.bytes_sent, SizeOf(WorldRank()) * (WorldSize() - 1));
   }
 }
 
@@ -89,11 +90,11 @@ struct Dealt {
 
 TEST_F(AllGatherTest, PutsPartsInTheirPlacesOnEveryRank) {
   Dealt dealt;
-  Team team = NewTeam();
-  team.part_bytes = 1000003;
-  EXPECT_EQ(GatherParts(team, dealt.parts, -1), absl::OkStatus());
+  CommContext context = NewContext();
+  context.part_bytes = 1000003;
+  EXPECT_EQ(GatherParts(context, dealt.parts, -1), absl::OkStatus());
   EXPECT_TRUE(dealt.result == dealt.expected);
-  EXPECT_EQ(team.bytes_sent, ((3 << 20) + 100) * (WorldSize() - 1));
+  EXPECT_EQ(context.bytes_sent, ((3 << 20) + 100) * (WorldSize() - 1));
 }
 
 TEST_F(AllGatherTest, PutsPartsInTheirPlacesOnOneRank) {
@@ -103,10 +104,10 @@ TEST_F(AllGatherTest, PutsPartsInTheirPlacesOnOneRank) {
     if (WorldRank() != to) {
       for (GatherPart& part : dealt.parts) part.target = nullptr;
     }
-    Team team = NewTeam();
-    EXPECT_EQ(GatherParts(team, dealt.parts, to), absl::OkStatus());
+    CommContext context = NewContext();
+    EXPECT_EQ(GatherParts(context, dealt.parts, to), absl::OkStatus());
     EXPECT_TRUE(dealt.result == (WorldRank() == to ? dealt.expected : before));
-    EXPECT_EQ(team.bytes_sent, WorldRank() == to ? 0 : (3 << 20) + 100);
+    EXPECT_EQ(context.bytes_sent, WorldRank() == to ? 0 : (3 << 20) + 100);
   }
 }
 
@@ -119,33 +120,33 @@ TEST_F(AllGatherTest, OwnPartsMayLieInTheirPlace) {
     parts.push_back(
         {.rank = rank, .bytes = 8, .source = place, .target = place});
   }
-  Team team = NewTeam();
-  EXPECT_EQ(GatherParts(team, parts, -1), absl::OkStatus());
+  CommContext context = NewContext();
+  EXPECT_EQ(GatherParts(context, parts, -1), absl::OkStatus());
   for (int rank = 0; rank < WorldSize(); ++rank) {
     EXPECT_EQ(values[rank], 100 + rank);
   }
 }
 
 TEST_F(AllGatherTest, EveryFaultOnEveryRankIsAgreed) {
-  const std::function<Status(Team&)> run = [](Team& team) {
-    return AllGather(team, "four").status();
+  const std::function<Status(CommContext&)> run = [](CommContext& context) {
+    return AllGather(context, "four").status();
   };
   constexpr const char* kSites[] = {"MPI_Iallgather", "agree", "MPI_Isend",
                                     "agree"};
   for (int64_t point = 1; point <= 4; ++point) {
     for (int rank = 0; rank < WorldSize(); ++rank) {
-      Team team = NewTeam();
+      CommContext context = NewContext();
       fault::Arm(WorldRank() == rank ? point : 0);
-      EXPECT_EQ(run(team), absl::InternalError(absl::StrCat(
-                               kSites[point - 1], ": injected fault [rank ",
-                               rank, " of ", WorldSize(), "]")));
+      EXPECT_EQ(run(context), absl::InternalError(absl::StrCat(
+                                  kSites[point - 1], ": injected fault [rank ",
+                                  rank, " of ", WorldSize(), "]")));
     }
   }
   fault::Arm(0);
-  Team team = NewTeam();
-  EXPECT_EQ(run(team), absl::OkStatus());
+  CommContext context = NewContext();
+  EXPECT_EQ(run(context), absl::OkStatus());
   EXPECT_EQ(fault::Count(), 4);
-  EXPECT_EQ(team.messages, 4);
+  EXPECT_EQ(context.messages, 4);
   fault::Disarm();
 }
 

@@ -44,22 +44,22 @@ class AllToAllTest : public ::testing::Test {
   AllToAllTest() : comm_(*Comm::Duplicate(MPI_COMM_WORLD)) {}
   ~AllToAllTest() override { EXPECT_EQ(comm_.Close(), absl::OkStatus()); }
 
-  Team NewTeam() {
-    return Team{.comm = comm_, .deadline = Deadline(comm_, 60, "test")};
+  CommContext NewContext() {
+    return CommContext{.comm = comm_, .deadline = Deadline(comm_, 60, "test")};
   }
   std::string RankOf(int rank) {
     return absl::StrCat(" [rank ", rank, " of ", WorldSize(), "]");
   }
 
-  // Exchanges letters of these sizes and compares them; returns the team.
-  Team ExpectDelivery(const SizeOf& size, int64_t part_bytes = 1 << 20) {
-    Team team = NewTeam();
-    team.part_bytes = part_bytes;
+  // Exchanges letters of these sizes and compares them; returns the context.
+  CommContext ExpectDelivery(const SizeOf& size, int64_t part_bytes = 1 << 20) {
+    CommContext context = NewContext();
+    context.part_bytes = part_bytes;
     const Outbox outbox(size);
     const StatusOr<ReceivedBytes> received =
-        AllToAll(team, absl::OkStatus(), outbox.spans);
+        AllToAll(context, absl::OkStatus(), outbox.spans);
     EXPECT_EQ(received.status(), absl::OkStatus());
-    if (!received.ok()) return team;
+    if (!received.ok()) return context;
     EXPECT_EQ(received->offsets.size(), static_cast<size_t>(WorldSize()) + 1);
     for (int from = 0; from < WorldSize(); ++from) {
       const std::span<const std::byte> got = received->From(from);
@@ -67,7 +67,7 @@ class AllToAllTest : public ::testing::Test {
                 Letter(from, WorldRank(), size(from, WorldRank())))
           << "from rank " << from;
     }
-    return team;
+    return context;
   }
 
   Comm comm_;
@@ -75,19 +75,19 @@ class AllToAllTest : public ::testing::Test {
 
 TEST_F(AllToAllTest, EveryRankGetsItsBytesOfEveryOther) {
   const SizeOf size = [](int from, int to) { return 10 + 3 * from + 5 * to; };
-  const Team team = ExpectDelivery(size);
-  EXPECT_EQ(team.messages, 4);  // sizes, room, bytes, agreement
+  const CommContext context = ExpectDelivery(size);
+  EXPECT_EQ(context.messages, 4);  // sizes, room, bytes, agreement
   int64_t sent = 0;
   for (int to = 0; to < WorldSize(); ++to) {
     if (to != WorldRank()) sent += size(WorldRank(), to);
   }
-  EXPECT_EQ(team.bytes_sent, sent);
+  EXPECT_EQ(context.bytes_sent, sent);
 }
 
 TEST_F(AllToAllTest, NothingToAnyone) {
-  const Team team = ExpectDelivery([](int, int) { return 0; });
-  EXPECT_EQ(team.messages, 4);
-  EXPECT_EQ(team.bytes_sent, 0);
+  const CommContext context = ExpectDelivery([](int, int) { return 0; });
+  EXPECT_EQ(context.messages, 4);
+  EXPECT_EQ(context.bytes_sent, 0);
 }
 
 TEST_F(AllToAllTest, SomeRanksGiveOrGetNothing) {
@@ -111,7 +111,7 @@ TEST_F(AllToAllTest, LargeBytesTravelInPartsOfOneCall) {
 
 TEST_F(AllToAllTest, BytesMayLieAnywhere) {
   // Receives into the ends of separate buffers, out of order.
-  Team team = NewTeam();
+  CommContext context = NewContext();
   const Outbox outbox([](int from, int to) { return 40 + from - to; });
   std::vector<std::vector<std::byte>> inbox(WorldSize());
   std::vector<std::span<std::byte>> from;
@@ -119,8 +119,8 @@ TEST_F(AllToAllTest, BytesMayLieAnywhere) {
   for (int rank = 0; rank < WorldSize(); ++rank) {
     from.push_back(std::span(inbox[rank]).subspan(20 - rank + WorldRank()));
   }
-  ASSERT_EQ(ExchangeBytes(team, outbox.spans, from), absl::OkStatus());
-  EXPECT_EQ(team.messages, 2);
+  ASSERT_EQ(ExchangeBytes(context, outbox.spans, from), absl::OkStatus());
+  EXPECT_EQ(context.messages, 2);
   for (int rank = 0; rank < WorldSize(); ++rank) {
     EXPECT_EQ(std::vector<std::byte>(from[rank].begin(), from[rank].end()),
               Letter(rank, WorldRank(), 40 + rank - WorldRank()));
@@ -128,15 +128,15 @@ TEST_F(AllToAllTest, BytesMayLieAnywhere) {
 }
 
 TEST_F(AllToAllTest, CountsReachTheirRank) {
-  Team team = NewTeam();
+  CommContext context = NewContext();
   std::vector<int64_t> to(WorldSize());
   for (int rank = 0; rank < WorldSize(); ++rank) {
     to[rank] = (int64_t{1} << 40) * WorldRank() + rank;
   }
   const StatusOr<std::vector<int64_t>> counts =
-      ExchangeCounts(team, absl::OkStatus(), to);
+      ExchangeCounts(context, absl::OkStatus(), to);
   ASSERT_EQ(counts.status(), absl::OkStatus());
-  EXPECT_EQ(team.messages, 1);
+  EXPECT_EQ(context.messages, 1);
   for (int rank = 0; rank < WorldSize(); ++rank) {
     EXPECT_EQ((*counts)[rank], (int64_t{1} << 40) * rank + WorldRank());
   }
@@ -145,22 +145,22 @@ TEST_F(AllToAllTest, CountsReachTheirRank) {
 TEST_F(AllToAllTest, AFailureOfAnyRankIsEverybodysAndNothingMoves) {
   const Outbox outbox([](int, int) { return 10; });
   for (int failing = 0; failing < WorldSize(); ++failing) {
-    Team team = NewTeam();
+    CommContext context = NewContext();
     const bool fails = WorldRank() == failing;
     const StatusOr<ReceivedBytes> received =
-        fails ? AllToAll(team, absl::OutOfRangeError("row 7"), {})
-              : AllToAll(team, absl::OkStatus(), outbox.spans);
+        fails ? AllToAll(context, absl::OutOfRangeError("row 7"), {})
+              : AllToAll(context, absl::OkStatus(), outbox.spans);
     EXPECT_EQ(received.status(),
               absl::OutOfRangeError("row 7" + RankOf(failing)));
-    EXPECT_EQ(team.messages, 3);  // sizes, lowest failing rank, its text
-    EXPECT_EQ(team.bytes_sent, 0);
+    EXPECT_EQ(context.messages, 3);  // sizes, lowest failing rank, its text
+    EXPECT_EQ(context.bytes_sent, 0);
   }
 }
 
 TEST_F(AllToAllTest, OfManyFailuresTheLowestRankIsTold) {
-  Team team = NewTeam();
+  CommContext context = NewContext();
   EXPECT_EQ(
-      AllToAll(team, absl::NotFoundError(absl::StrCat("x", WorldRank())), {})
+      AllToAll(context, absl::NotFoundError(absl::StrCat("x", WorldRank())), {})
           .status(),
       absl::NotFoundError("x0" + RankOf(0)));
 }
@@ -168,44 +168,44 @@ TEST_F(AllToAllTest, OfManyFailuresTheLowestRankIsTold) {
 TEST_F(AllToAllTest, ARankWithoutMemoryIsEverybodysAndNothingMoves) {
   // Rank 0 says that it has more for one rank than any memory holds.
   for (int poor = 0; poor < WorldSize(); ++poor) {
-    Team team = NewTeam();
+    CommContext context = NewContext();
     const Outbox outbox([](int, int) { return 10; });
     std::vector<std::span<const std::byte>> to = outbox.spans;
     const size_t most = size_t{1} << 60;
     if (WorldRank() == 0) to[poor] = {to[poor].data(), most};
-    EXPECT_EQ(AllToAll(team, absl::OkStatus(), to).status(),
+    EXPECT_EQ(AllToAll(context, absl::OkStatus(), to).status(),
               absl::ResourceExhaustedError(
                   absl::StrCat("no memory for ", most + 10 * (WorldSize() - 1),
                                " bytes from other ranks", RankOf(poor))));
-    EXPECT_EQ(team.bytes_sent, 0);
+    EXPECT_EQ(context.bytes_sent, 0);
   }
 }
 
 TEST_F(AllToAllTest, RanksThatDisagreeMoveNothing) {
   const Outbox outbox([](int, int) { return 10; });
   for (int other = 1; other < WorldSize(); ++other) {
-    Team team = NewTeam();
+    CommContext context = NewContext();
     const uint64_t mine = WorldRank() < other ? 7 : 8 + WorldRank() % 2;
     EXPECT_EQ(
-        AllToAll(team, absl::OkStatus(), outbox.spans, {"shape", mine})
+        AllToAll(context, absl::OkStatus(), outbox.spans, {"shape", mine})
             .status(),
         absl::InvalidArgumentError(absl::StrCat(
             "shape differs between ranks: rank ", other, " of ", WorldSize(),
             " has another value than rank 0", RankOf(other))));
-    EXPECT_EQ(team.bytes_sent, 0);
+    EXPECT_EQ(context.bytes_sent, 0);
   }
 }
 
 TEST_F(AllToAllTest, AFailureCountsMoreThanADisagreement) {
-  Team team = NewTeam();
+  CommContext context = NewContext();
   const int last = WorldSize() - 1;
   const bool fails = WorldRank() == last;
-  EXPECT_EQ(
-      ExchangeCounts(team, fails ? absl::NotFoundError("x") : absl::OkStatus(),
-                     std::vector<int64_t>(WorldSize()),
-                     {"shape", static_cast<uint64_t>(WorldRank())})
-          .status(),
-      absl::NotFoundError("x" + RankOf(last)));
+  EXPECT_EQ(ExchangeCounts(context,
+                           fails ? absl::NotFoundError("x") : absl::OkStatus(),
+                           std::vector<int64_t>(WorldSize()),
+                           {"shape", static_cast<uint64_t>(WorldRank())})
+                .status(),
+            absl::NotFoundError("x" + RankOf(last)));
 }
 
 TEST_F(AllToAllTest, EveryFaultIsAgreedAndTheNextExchangeWorks) {
@@ -218,10 +218,10 @@ TEST_F(AllToAllTest, EveryFaultIsAgreedAndTheNextExchangeWorks) {
   const Outbox outbox(size);
   for (int64_t point = 1; point <= points; ++point) {
     for (int failing = 0; failing < WorldSize(); ++failing) {
-      Team team = NewTeam();
+      CommContext context = NewContext();
       if (WorldRank() == failing) fault::Arm(point);
       const Status status =
-          AllToAll(team, absl::OkStatus(), outbox.spans).status();
+          AllToAll(context, absl::OkStatus(), outbox.spans).status();
       fault::Disarm();
       const std::string site = point == 1   ? "MPI_Ialltoall"
                                : point == 3 ? "MPI_Ialltoallw"

@@ -20,8 +20,8 @@ class Collective : public ::testing::Test {
   Collective() : comm_(*Comm::Duplicate(MPI_COMM_WORLD)) {}
   ~Collective() override { EXPECT_EQ(comm_.Close(), absl::OkStatus()); }
 
-  Team NewTeam() {
-    return Team{.comm = comm_, .deadline = Deadline(comm_, 60, "test")};
+  CommContext NewContext() {
+    return CommContext{.comm = comm_, .deadline = Deadline(comm_, 60, "test")};
   }
   std::string RankOf(int rank) {
     return absl::StrCat("[rank ", rank, " of ", WorldSize(), "]");
@@ -41,74 +41,74 @@ std::string Pattern(int rank, int64_t size) {
 }
 
 TEST_F(Collective, AgreeIsOkWithOneMessage) {
-  Team team = NewTeam();
-  EXPECT_EQ(Agree(team, absl::OkStatus()), absl::OkStatus());
-  EXPECT_EQ(team.messages, 1);
+  CommContext context = NewContext();
+  EXPECT_EQ(Agree(context, absl::OkStatus()), absl::OkStatus());
+  EXPECT_EQ(context.messages, 1);
 }
 
 TEST_F(Collective, AgreeTellsOfEachRankAlone) {
   for (int rank = 0; rank < WorldSize(); ++rank) {
-    Team team = NewTeam();
+    CommContext context = NewContext();
     const Status mine = WorldRank() == rank
                             ? absl::NotFoundError("open \"x\": no such file")
                             : absl::OkStatus();
-    EXPECT_EQ(Agree(team, mine),
+    EXPECT_EQ(Agree(context, mine),
               absl::NotFoundError("open \"x\": no such file " + RankOf(rank)));
   }
 }
 
 TEST_F(Collective, AgreeTakesTheLowestRank) {
-  Team team = NewTeam();
+  CommContext context = NewContext();
   const int first = WorldSize() / 2;
   const Status mine =
       WorldRank() >= first
           ? absl::DataLossError(absl::StrCat("read: bad on ", WorldRank()))
           : absl::OkStatus();
-  EXPECT_EQ(Agree(team, mine),
+  EXPECT_EQ(Agree(context, mine),
             absl::DataLossError(
                 absl::StrCat("read: bad on ", first, " ", RankOf(first))));
 }
 
 TEST_F(Collective, AgreeNamesTheRankOnce) {
-  Team team = NewTeam();
+  CommContext context = NewContext();
   const Status mine =
       WorldRank() == last() ? absl::AbortedError("stop") : absl::OkStatus();
-  const Status agreed = Agree(team, mine);
+  const Status agreed = Agree(context, mine);
   EXPECT_EQ(agreed, absl::AbortedError("stop " + RankOf(last())));
-  EXPECT_EQ(Agree(team, agreed), agreed);
+  EXPECT_EQ(Agree(context, agreed), agreed);
 }
 
 TEST_F(Collective, AgreeKeepsTextThatOnlyLooksLikeARank) {
-  Team team = NewTeam();
+  CommContext context = NewContext();
   for (const char* text : {"a [rank 1 of]", "a [rank x of 2]", "a [rank 1 of 2",
                            "a [rank  of ]", "]", "", "a [rank 1 of 2] b]"}) {
-    EXPECT_EQ(Agree(team, absl::UnknownError(text)),
+    EXPECT_EQ(Agree(context, absl::UnknownError(text)),
               absl::UnknownError(absl::StrCat(text, " ", RankOf(0))));
   }
 }
 
 TEST_F(Collective, AgreeCarriesLongMessagesWhole) {
-  Team team = NewTeam();
-  team.part_bytes = 100;
+  CommContext context = NewContext();
+  context.part_bytes = 100;
   const std::string text(10000, 'e');
-  EXPECT_EQ(Agree(team, absl::InvalidArgumentError(text)),
+  EXPECT_EQ(Agree(context, absl::InvalidArgumentError(text)),
             absl::InvalidArgumentError(text + " " + RankOf(0)));
 }
 
 TEST_F(Collective, AgreeSameComparesAllBits) {
   for (uint64_t value : {uint64_t{0}, uint64_t{1} << 63, ~uint64_t{0}}) {
-    Team team = NewTeam();
-    EXPECT_EQ(AgreeSame(team, "step", value), absl::OkStatus());
-    EXPECT_EQ(team.messages, 1);
+    CommContext context = NewContext();
+    EXPECT_EQ(AgreeSame(context, "step", value), absl::OkStatus());
+    EXPECT_EQ(context.messages, 1);
   }
 }
 
 TEST_F(Collective, AgreeSameNamesTheLowestRankThatDiffers) {
   for (int rank = 1; rank < WorldSize(); ++rank) {
-    Team team = NewTeam();
+    CommContext context = NewContext();
     const uint64_t mine = WorldRank() < rank ? 7 : ~uint64_t{0} - rank;
     EXPECT_EQ(
-        AgreeSame(team, "step", mine),
+        AgreeSame(context, "step", mine),
         absl::InvalidArgumentError(absl::StrCat(
             "step differs between ranks: rank ", rank, " of ", WorldSize(),
             " has another value than rank 0 ", RankOf(rank))));
@@ -116,47 +116,47 @@ TEST_F(Collective, AgreeSameNamesTheLowestRankThatDiffers) {
 }
 
 TEST_F(Collective, OnRootRunsOnRankZeroOnly) {
-  Team team = NewTeam();
+  CommContext context = NewContext();
   int runs = 0;
-  EXPECT_EQ(OnRoot(team,
+  EXPECT_EQ(OnRoot(context,
                    [&] {
                      ++runs;
                      return absl::OkStatus();
                    }),
             absl::OkStatus());
   EXPECT_EQ(runs, WorldRank() == 0 ? 1 : 0);
-  EXPECT_EQ(OnRoot(team, [] { return absl::AlreadyExistsError("step 7"); }),
+  EXPECT_EQ(OnRoot(context, [] { return absl::AlreadyExistsError("step 7"); }),
             absl::AlreadyExistsError("step 7 " + RankOf(0)));
 }
 
 TEST_F(Collective, BroadcastOfAnySizeFromAnyRoot) {
   for (int root : {0, last()}) {
     for (int64_t size : {0, 1, 55, 56, 57, 999, 1000, 1001, 5432}) {
-      Team team = NewTeam();
-      team.part_bytes = 500;
+      CommContext context = NewContext();
+      context.part_bytes = 500;
       std::string bytes =
           WorldRank() == root ? Pattern(root, size) : std::string("old");
-      EXPECT_EQ(Broadcast(team, bytes, root), absl::OkStatus());
+      EXPECT_EQ(Broadcast(context, bytes, root), absl::OkStatus());
       EXPECT_EQ(bytes, Pattern(root, size)) << size;
     }
   }
 }
 
 TEST_F(Collective, BroadcastOfFewBytesIsOneMessageAndTheAgreement) {
-  Team team = NewTeam();
+  CommContext context = NewContext();
   std::string bytes = WorldRank() == 0 ? Pattern(0, 56) : "";
-  EXPECT_EQ(Broadcast(team, bytes), absl::OkStatus());
-  EXPECT_EQ(team.messages, 2);
+  EXPECT_EQ(Broadcast(context, bytes), absl::OkStatus());
+  EXPECT_EQ(context.messages, 2);
 }
 
 // Sizes differ between ranks; those of the odd ranks go in several parts.
 int64_t SizeOf(int rank) { return rank % 2 == 1 ? 3001 + rank : 9 * rank; }
 
 TEST_F(Collective, GatherKeepsTheOrderOfRanks) {
-  Team team = NewTeam();
-  team.part_bytes = 1000;
+  CommContext context = NewContext();
+  context.part_bytes = 1000;
   StatusOr<std::vector<std::string>> all =
-      Gather(team, Pattern(WorldRank(), SizeOf(WorldRank())));
+      Gather(context, Pattern(WorldRank(), SizeOf(WorldRank())));
   ASSERT_TRUE(all.ok()) << all.status();
   ASSERT_EQ(all->size(), WorldRank() == 0 ? WorldSize() : 0);
   for (size_t rank = 0; rank < all->size(); ++rank) {
@@ -165,9 +165,9 @@ TEST_F(Collective, GatherKeepsTheOrderOfRanks) {
 }
 
 TEST_F(Collective, GatherOfLargePiecesInOnePart) {
-  Team team = NewTeam();
+  CommContext context = NewContext();
   StatusOr<std::vector<std::string>> all =
-      Gather(team, Pattern(WorldRank(), 3 << 20));
+      Gather(context, Pattern(WorldRank(), 3 << 20));
   ASSERT_TRUE(all.ok()) << all.status();
   for (size_t rank = 0; rank < all->size(); ++rank) {
     EXPECT_TRUE((*all)[rank] == Pattern(rank, 3 << 20)) << rank;
@@ -175,28 +175,29 @@ TEST_F(Collective, GatherOfLargePiecesInOnePart) {
 }
 
 TEST_F(Collective, ScatterGivesEachRankItsPart) {
-  Team team = NewTeam();
-  team.part_bytes = 1000;
+  CommContext context = NewContext();
+  context.part_bytes = 1000;
   std::vector<std::string> parts;
   for (int rank = 0; WorldRank() == 0 && rank < WorldSize(); ++rank) {
     parts.push_back(Pattern(rank, SizeOf(rank)));
   }
-  StatusOr<std::string> mine = Scatter(team, parts);
+  StatusOr<std::string> mine = Scatter(context, parts);
   ASSERT_TRUE(mine.ok()) << mine.status();
   EXPECT_EQ(*mine, Pattern(WorldRank(), SizeOf(WorldRank())));
 }
 
 TEST_F(Collective, ScatterNeedsOnePartPerRank) {
-  Team team = NewTeam();
-  EXPECT_EQ(Scatter(team, std::vector<std::string>(WorldSize() + 1)).status(),
-            absl::InvalidArgumentError(
-                absl::StrCat("scatter: one part per rank (need ", WorldSize(),
-                             ", found ", WorldSize() + 1, ") ", RankOf(0))));
+  CommContext context = NewContext();
+  EXPECT_EQ(
+      Scatter(context, std::vector<std::string>(WorldSize() + 1)).status(),
+      absl::InvalidArgumentError(
+          absl::StrCat("scatter: one part per rank (need ", WorldSize(),
+                       ", found ", WorldSize() + 1, ") ", RankOf(0))));
 }
 
 TEST_F(Collective, XorToRootInParts) {
-  Team team = NewTeam();
-  team.part_bytes = 40;
+  CommContext context = NewContext();
+  context.part_bytes = 40;
   std::vector<uint32_t> values(27);
   std::vector<uint32_t> expected(27);
   for (uint32_t i = 0; i < values.size(); ++i) {
@@ -205,8 +206,8 @@ TEST_F(Collective, XorToRootInParts) {
       expected[i] ^= 2654435761u * (i + 1) * (r + 3);
     }
   }
-  EXPECT_EQ(XorToRoot(team, std::span<uint32_t>(values)), absl::OkStatus());
-  EXPECT_EQ(team.messages, 4);
+  EXPECT_EQ(XorToRoot(context, std::span<uint32_t>(values)), absl::OkStatus());
+  EXPECT_EQ(context.messages, 4);
   if (WorldRank() == 0) {
     EXPECT_EQ(values, expected);
   }
@@ -218,19 +219,19 @@ TEST_F(Collective, ReductionsInParts) {
   constexpr int64_t kBig = std::numeric_limits<int64_t>::max();
   std::vector<int64_t> values = {mine, -mine, mine == 0 ? kBig : 0};
   std::vector<int64_t> sum = values;
-  Team team = NewTeam();
-  team.part_bytes = 16;
-  EXPECT_EQ(SumAll(team, std::span<int64_t>(sum)), absl::OkStatus());
+  CommContext context = NewContext();
+  context.part_bytes = 16;
+  EXPECT_EQ(SumAll(context, std::span<int64_t>(sum)), absl::OkStatus());
   EXPECT_EQ(sum,
             (std::vector<int64_t>{n * (n - 1) / 2, -n * (n - 1) / 2, kBig}));
-  EXPECT_EQ(team.messages, 2);
+  EXPECT_EQ(context.messages, 2);
   std::vector<int64_t> least = values;
-  EXPECT_EQ(MinAll(team, std::span<int64_t>(least)), absl::OkStatus());
+  EXPECT_EQ(MinAll(context, std::span<int64_t>(least)), absl::OkStatus());
   EXPECT_EQ(least, (std::vector<int64_t>{0, 1 - n, n == 1 ? kBig : 0}));
   std::vector<int64_t> most = values;
-  EXPECT_EQ(MaxAll(team, std::span<int64_t>(most)), absl::OkStatus());
+  EXPECT_EQ(MaxAll(context, std::span<int64_t>(most)), absl::OkStatus());
   EXPECT_EQ(most, (std::vector<int64_t>{n - 1, 0, kBig}));
-  EXPECT_EQ(SumAll(team, {}), absl::OkStatus());
+  EXPECT_EQ(SumAll(context, {}), absl::OkStatus());
 }
 
 // What one rank brings along is told to all with the values, or instead.
@@ -239,44 +240,46 @@ TEST_F(Collective, ReductionsAndComparisonsAgreeOnAStatus) {
     const Status mine =
         WorldRank() < rank ? absl::OkStatus() : absl::AbortedError("enough");
     const Status all = absl::AbortedError("enough " + RankOf(rank));
-    Team team = NewTeam();
+    CommContext context = NewContext();
     std::vector<int64_t> values = {5};
-    EXPECT_EQ(SumAll(team, values, mine), all);
-    EXPECT_EQ(MinAll(team, values, mine), all);
-    EXPECT_EQ(MaxAll(team, values, mine), all);
+    EXPECT_EQ(SumAll(context, values, mine), all);
+    EXPECT_EQ(MinAll(context, values, mine), all);
+    EXPECT_EQ(MaxAll(context, values, mine), all);
     EXPECT_EQ(values[0], 5);
-    EXPECT_EQ(AgreeSame(team, "step", WorldRank(), mine), all);
+    EXPECT_EQ(AgreeSame(context, "step", WorldRank(), mine), all);
   }
 }
 
 TEST_F(Collective, FromRootTellsTheResultOrTheError) {
   for (int64_t size : {0, 1, 54, 55, 56, 57, 5432}) {
-    Team team = NewTeam();
-    team.part_bytes = 500;
-    const auto briefed = FromRootInParts(team, [&]() -> StatusOr<Briefing> {
-      Briefing briefing{.common = Pattern(0, size)};
-      for (int rank = 0; rank < WorldSize(); ++rank) {
-        briefing.parts.push_back(Pattern(rank, SizeOf(rank)));
-      }
-      return briefing;
-    });
-    ASSERT_TRUE(briefed.ok()) << briefed.status();
-    EXPECT_EQ(briefed->common, Pattern(0, size));
-    EXPECT_EQ(briefed->part, Pattern(WorldRank(), SizeOf(WorldRank())));
+    CommContext context = NewContext();
+    context.part_bytes = 500;
+    const auto message =
+        FromRootInParts(context, [&]() -> StatusOr<RootMessages> {
+          RootMessages messages{.common = Pattern(0, size)};
+          for (int rank = 0; rank < WorldSize(); ++rank) {
+            messages.parts.push_back(Pattern(rank, SizeOf(rank)));
+          }
+          return messages;
+        });
+    ASSERT_TRUE(message.ok()) << message.status();
+    EXPECT_EQ(message->common, Pattern(0, size));
+    EXPECT_EQ(message->part, Pattern(WorldRank(), SizeOf(WorldRank())));
   }
-  Team team = NewTeam();
+  CommContext context = NewContext();
   const auto bytes =
-      FromRoot(team, []() -> StatusOr<std::string> { return "few"; });
+      FromRoot(context, []() -> StatusOr<std::string> { return "few"; });
   EXPECT_EQ(*bytes, "few");
-  EXPECT_EQ(team.messages, 2);
-  const auto failed = FromRoot(team, []() -> StatusOr<std::string> {
+  EXPECT_EQ(context.messages, 2);
+  const auto failed = FromRoot(context, []() -> StatusOr<std::string> {
     return absl::AlreadyExistsError("step 7");
   });
   EXPECT_EQ(failed.status(), absl::AlreadyExistsError("step 7 " + RankOf(0)));
-  EXPECT_EQ(team.messages, 3);
-  const auto incomplete = FromRootInParts(team, []() -> StatusOr<Briefing> {
-    return Briefing{.parts = std::vector<std::string>(WorldSize() + 1)};
-  });
+  EXPECT_EQ(context.messages, 3);
+  const auto incomplete =
+      FromRootInParts(context, []() -> StatusOr<RootMessages> {
+        return RootMessages{.parts = std::vector<std::string>(WorldSize() + 1)};
+      });
   EXPECT_EQ(incomplete.status(),
             absl::InvalidArgumentError(
                 absl::StrCat("scatter: one part per rank (need ", WorldSize(),
@@ -285,45 +288,53 @@ TEST_F(Collective, FromRootTellsTheResultOrTheError) {
 
 struct Operation {
   std::string name;
-  std::function<Status(Team&)> run;
+  std::function<Status(CommContext&)> run;
   std::vector<std::string> sites;  // the fault points it passes, in order
 };
 
-Status TellAll(Team& team) {
+Status TellAll(CommContext& context) {
   const auto work = []() -> StatusOr<std::string> {
     return std::string(2000, 'b');
   };
-  return FromRoot(team, work).status();
+  return FromRoot(context, work).status();
 }
 
-Status TellEach(Team& team) {
-  const auto work = [&]() -> StatusOr<Briefing> {
-    return Briefing{.parts = std::vector<std::string>(team.size(), "part")};
+Status TellEach(CommContext& context) {
+  const auto work = [&]() -> StatusOr<RootMessages> {
+    return RootMessages{.parts =
+                            std::vector<std::string>(context.size(), "part")};
   };
-  return FromRootInParts(team, work).status();
+  return FromRootInParts(context, work).status();
 }
 
-Status RunScatter(Team& team) {
-  return Scatter(team, std::vector<std::string>(team.size(), "part")).status();
+Status RunScatter(CommContext& context) {
+  return Scatter(context, std::vector<std::string>(context.size(), "part"))
+      .status();
 }
 
 std::vector<Operation> AllOperations() {
   static int64_t number = 1;
   static uint32_t bits = 1;
   return {
-      {"Agree", [](Team& t) { return Agree(t, absl::OkStatus()); }, {"agree"}},
-      {"AgreeSame", [](Team& t) { return AgreeSame(t, "step", 7); }, {"agree"}},
+      {"Agree",
+       [](CommContext& t) { return Agree(t, absl::OkStatus()); },
+       {"agree"}},
+      {"AgreeSame",
+       [](CommContext& t) { return AgreeSame(t, "step", 7); },
+       {"agree"}},
       {"OnRoot",
-       [](Team& t) { return OnRoot(t, [] { return absl::OkStatus(); }); },
+       [](CommContext& t) {
+         return OnRoot(t, [] { return absl::OkStatus(); });
+       },
        {"agree"}},
       {"Broadcast",
-       [](Team& t) {
+       [](CommContext& t) {
          std::string bytes(t.is_root() ? 2000 : 0, 'b');
          return Broadcast(t, bytes);
        },
        {"MPI_Ibcast", "agree"}},
       {"Gather",
-       [](Team& t) {
+       [](CommContext& t) {
          return Gather(t, std::string(t.rank() * 100, 'g')).status();
        },
        {"MPI_Igather", "agree"}},
@@ -331,22 +342,22 @@ std::vector<Operation> AllOperations() {
       {"FromRoot", TellAll, {"MPI_Ibcast", "agree"}},
       {"FromRootInParts", TellEach, {"MPI_Iscatter", "MPI_Ibcast", "agree"}},
       {"XorToRoot",
-       [](Team& t) {
+       [](CommContext& t) {
          return XorToRoot(t, {&bits, 1});
        },
        {"MPI_Ireduce", "agree"}},
       {"SumAll",
-       [](Team& t) {
+       [](CommContext& t) {
          return SumAll(t, {&number, 1});
        },
        {"MPI_Iallreduce"}},
       {"MinAll",
-       [](Team& t) {
+       [](CommContext& t) {
          return MinAll(t, {&number, 1});
        },
        {"MPI_Iallreduce"}},
       {"MaxAll",
-       [](Team& t) {
+       [](CommContext& t) {
          return MaxAll(t, {&number, 1});
        },
        {"MPI_Iallreduce"}},
@@ -355,22 +366,23 @@ std::vector<Operation> AllOperations() {
 
 TEST_F(Collective, EveryFaultOnEveryRankIsAgreed) {
   for (const Operation& operation : AllOperations()) {
-    Team team = NewTeam();
+    CommContext context = NewContext();
     fault::Arm(0);
-    EXPECT_EQ(operation.run(team), absl::OkStatus()) << operation.name;
+    EXPECT_EQ(operation.run(context), absl::OkStatus()) << operation.name;
     const int64_t points = fault::Count();
     EXPECT_EQ(points, std::ssize(operation.sites)) << operation.name;
     for (int64_t point = 1; point <= points; ++point) {
       for (int rank = 0; rank < WorldSize(); ++rank) {
         fault::Arm(WorldRank() == rank ? point : 0);
-        EXPECT_EQ(operation.run(team), absl::InternalError(absl::StrCat(
-                                           operation.sites[point - 1],
-                                           ": injected fault ", RankOf(rank))))
+        EXPECT_EQ(
+            operation.run(context),
+            absl::InternalError(absl::StrCat(
+                operation.sites[point - 1], ": injected fault ", RankOf(rank))))
             << operation.name;
       }
     }
     fault::Disarm();
-    EXPECT_EQ(operation.run(team), absl::OkStatus()) << operation.name;
+    EXPECT_EQ(operation.run(context), absl::OkStatus()) << operation.name;
   }
 }
 

@@ -33,17 +33,18 @@ class TellTogetherTest : public testing::CheckpointTest {
   // Tells rank 0; returns what this rank has sent beside 64 bytes, and of rank
   // 0 3 for each rank. Collective.
   int64_t Tell(const RankShards& mine) {
-    Team team{comm_, Deadline(comm_, 60, "describe")};
+    CommContext context{comm_, Deadline(comm_, 60, "describe")};
     ListedRanks listed;
-    const auto answer = [&](const ListedRanks& heard) -> StatusOr<Briefing> {
+    const auto answer =
+        [&](const ListedRanks& heard) -> StatusOr<RootMessages> {
       listed = heard;
-      return Briefing();
+      return RootMessages();
     };
     const Status status =
-        GatherDescriptions(team, mine, sent_lists_, answer).status();
+        GatherDescriptions(context, mine, sent_lists_, answer).status();
     EXPECT_EQ(status, absl::OkStatus());
     ExpectOnRoot(mine, listed);
-    return team.agreement_bytes - 64 - (rank_ == 0 ? 3 * size_ : 0);
+    return context.agreement_bytes - 64 - (rank_ == 0 ? 3 * size_ : 0);
   }
 
   SentLists sent_lists_;
@@ -51,13 +52,13 @@ class TellTogetherTest : public testing::CheckpointTest {
  private:
   // Rank 0 has what `mine` is on every rank. Collective.
   void ExpectOnRoot(const RankShards& mine, const ListedRanks& listed) {
-    Team team{comm_, Deadline(comm_, 60, "check")};
+    CommContext context{comm_, Deadline(comm_, 60, "check")};
     WireWriter out;
     for (const ShardInfo& shard : mine.shards) {
       out.PutText(shard.key);
       out.PutBox(shard.box);
     }
-    const auto needed = testing::Ok(Gather(team, out.bytes()));
+    const auto needed = testing::Ok(Gather(context, out.bytes()));
     EXPECT_EQ(listed.ranks.size(), needed.size());
     for (size_t rank = 0; rank < needed.size(); ++rank) {
       WireWriter found;

@@ -45,11 +45,11 @@ class MergeTogetherTest : public testing::CheckpointTest {
  protected:
   // Merges; returns what this rank has sent of its graph. Collective.
   int64_t Merge(Program& program) {
-    Team team{comm_, Deadline(comm_, 60, "merge")};
-    EXPECT_EQ(MergeTogether(team, TrackObjects(program, rank_), merge_),
+    CommContext context{comm_, Deadline(comm_, 60, "merge")};
+    EXPECT_EQ(MergeTogether(context, TrackObjects(program, rank_), merge_),
               absl::OkStatus());
-    if (team.agreement_bytes == kAgreement) return 0;
-    return team.agreement_bytes - kAgreement - kAnnouncement -
+    if (context.agreement_bytes == kAgreement) return 0;
+    return context.agreement_bytes - kAgreement - kAnnouncement -
            (rank_ == 0 ? 2 * size_ : 0);
   }
 

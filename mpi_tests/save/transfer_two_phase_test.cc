@@ -83,10 +83,10 @@ class TwoPhaseTest : public ::testing::Test {
       }
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    Team team{comm_, Deadline(comm_, 60, "write")};
+    CommContext context{comm_, Deadline(comm_, 60, "write")};
     counts_ = {};
     const Status status =
-        WriteInTwoPhases(team,
+        WriteInTwoPhases(context,
                          {.shards = shards,
                           .writes = writes,
                           .path = path_,
@@ -97,7 +97,7 @@ class TwoPhaseTest : public ::testing::Test {
                           .striping = {.stripe_bytes = stripe_bytes_}},
                          counts_);
     written_ = writes.bytes;
-    messages_ = team.messages;
+    messages_ = context.messages;
     MPI_Barrier(MPI_COMM_WORLD);
     return status;
   }
@@ -190,20 +190,20 @@ TEST_F(TwoPhaseTest, DomainsWeighTheSameWhereverPiecesLie) {
     }
     if (WorldRank() == 0) mine.insert(mine.begin(), {nullptr, 0, 0});
     if (WorldRank() == 0) mine.push_back({nullptr, kFar, 10});
-    Team team{comm_, Deadline(comm_, 60, "cut")};
-    const auto starts = CutIntoDomains(team, 0, kFar + 10, mine);
+    CommContext context{comm_, Deadline(comm_, 60, "cut")};
+    const auto starts = CutIntoDomains(context, 0, kFar + 10, mine);
     ASSERT_TRUE(starts.ok()) << starts.status();
     ASSERT_EQ(starts->size(), size_t(WorldSize() + 1));
     std::vector<int64_t> weights(WorldSize(), 0);
     AddWeights(mine, *starts, weights);
-    EXPECT_EQ(SumAll(team, weights), absl::OkStatus());
+    EXPECT_EQ(SumAll(context, weights), absl::OkStatus());
     int64_t all = 0, most = 0;
     for (const int64_t weight : weights) {
       all += weight;
       most = std::max(most, weight);
     }
     EXPECT_LE(most, 2 * all / WorldSize() + 10000);
-    EXPECT_LE(team.messages, 10);
+    EXPECT_LE(context.messages, 10);
   }
 }
 
@@ -221,9 +221,10 @@ TEST_F(TwoPhaseTest, DomainsFitUnits) {
         if (at / 10000 % WorldSize() != WorldRank()) continue;
         mine.push_back({nullptr, at, std::min<int64_t>(10000, end - at)});
       }
-      Team team{comm_, Deadline(comm_, 60, "cut")};
-      const std::vector<int64_t> starts = Ok(CutIntoDomains(
-          team, begin, end, mine, {.unit = unit, .most_weight = 100 * unit}));
+      CommContext context{comm_, Deadline(comm_, 60, "cut")};
+      const std::vector<int64_t> starts =
+          Ok(CutIntoDomains(context, begin, end, mine,
+                            {.unit = unit, .most_weight = 100 * unit}));
       EXPECT_EQ(starts.size(), size_t(WorldSize() + 1));
       EXPECT_LE(starts.front(), begin);
       EXPECT_EQ(starts.back(), end);
@@ -252,12 +253,12 @@ TEST_F(TwoPhaseTest, AUnitThatIsTooHeavyIsCut) {
   for (int64_t at = 0; at < kMiB; at += 64) {
     if (at / 64 % WorldSize() == WorldRank()) mine.push_back({nullptr, at, 64});
   }
-  Team team{comm_, Deadline(comm_, 60, "cut")};
+  CommContext context{comm_, Deadline(comm_, 60, "cut")};
   const std::vector<int64_t> starts = Ok(CutIntoDomains(
-      team, 0, kMiB, mine, {.unit = kMiB, .most_weight = kMiB / 8}));
+      context, 0, kMiB, mine, {.unit = kMiB, .most_weight = kMiB / 8}));
   std::vector<int64_t> weights(WorldSize(), 0);
   AddWeights(mine, starts, weights);
-  EXPECT_EQ(SumAll(team, weights), absl::OkStatus());
+  EXPECT_EQ(SumAll(context, weights), absl::OkStatus());
   for (int rank = 0; rank < WorldSize(); ++rank) {
     EXPECT_EQ(starts[rank] % 4096, 0);
     EXPECT_LE(weights[rank], 3 * kMiB / WorldSize() + kMiB / 8);
@@ -270,10 +271,10 @@ TEST_F(TwoPhaseTest, EachStripeHasOneWriter) {
   stripe_bytes_ = 320 << 10;
   const int64_t size = 21 * stripe_bytes_;
   ExpectWrites(RandomPieces(0, size, 60000, 0, 1, random), size, 1);
-  Team team{comm_, Deadline(comm_, 60, "count")};
+  CommContext context{comm_, Deadline(comm_, 60, "count")};
   std::vector<int64_t> sums = {counts_.stripes.stripes,
                                counts_.stripes.requests};
-  EXPECT_EQ(SumAll(team, sums), absl::OkStatus());
+  EXPECT_EQ(SumAll(context, sums), absl::OkStatus());
   EXPECT_EQ(sums[0], 21);
   EXPECT_EQ(sums[1], 21);
 }

@@ -83,18 +83,19 @@ StatusOr<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
   BELAY_RETURN_IF_AGREED(CheckComm(comm_, "save", ParentOf(job.path)));
   const SaveOptions with_cache = InBackground(options, own_cache_);
   CachedPlan& cache = PlanOf(*with_cache.cache);
-  Team team{comm_, Deadline(comm_, options.deadline_seconds,
-                            absl::StrFormat("save \"%s\"", job.path))};
-  team.messages = job.messages;
-  team.agreement_bytes = job.agreement_bytes;
-  Stages stages(team, job.stages);
+  CommContext context{comm_,
+                      Deadline(comm_, options.deadline_seconds,
+                               absl::StrFormat("save \"%s\"", job.path))};
+  context.messages = job.messages;
+  context.agreement_bytes = job.agreement_bytes;
+  Stages stages(context, job.stages);
   const SaveTarget target{.path = WithoutSlashes(job.path),
                           .step = job.step,
                           .is_managed = job.at_files != nullptr};
-  const SaveFrame frame{team, stages, target, with_cache};
+  const SaveFrame frame{context, stages, target, with_cache};
   const auto begin = [&]() -> StatusOr<PendingSave> {
     if (number_ == 0) {
-      BELAY_RETURN_IF_AGREED(Agree(team, CheckAsyncOptions(options_)));
+      BELAY_RETURN_IF_AGREED(Agree(context, CheckAsyncOptions(options_)));
     }
     BELAY_ASSIGN_OR_RETURN_AGREED(PreparedSave prepared,
                                   PrepareSave(frame, job, cache));
@@ -106,13 +107,13 @@ StatusOr<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
     const StatusOr<SaveResult> result =
         FinishSave(frame, job, std::move(prepared), cache);
     BELAY_RETURN_IF_AGREED(result.status());
-    LogResult(team, result);
+    LogResult(context, result);
     pending.saved = *result;
     return pending;
   };
   StatusOr<PendingSave> pending = begin();
   if (!pending.ok()) {
-    LogError(team, pending.status());
+    LogError(context, pending.status());
   } else if (under_way_ != nullptr) {
     under_way_->on_end = std::move(on_end);
   } else if (on_end) {
@@ -139,7 +140,7 @@ StatusOr<PendingSave> BackgroundSaver::BeginFlush(const SaveFrame& frame,
   if (!status.ok()) return EndStep(frame, save->step, status, job.at_files);
   save->reserved = *std::move(reserved);
   save->plan = std::move(prepared.plan);
-  if (frame.team.is_root()) {
+  if (frame.context.is_root()) {
     save->commit = std::make_shared<CommitWork>();
     save->commit->finish =
         FinishOf(frame, save->reserved, save->written, save->plan);
@@ -149,8 +150,8 @@ StatusOr<PendingSave> BackgroundSaver::BeginFlush(const SaveFrame& frame,
                       .step = save->target.step,
                       .staged_bytes = save->written.counters.staged_bytes};
   save->stages = frame.stages.Finish();
-  save->messages = frame.team.messages;
-  save->agreement_bytes = frame.team.agreement_bytes;
+  save->messages = frame.context.messages;
+  save->agreement_bytes = frame.context.agreement_bytes;
   under_way_ = std::move(save);
   StartFlush();
   return pending;
@@ -164,7 +165,7 @@ Status BackgroundSaver::FillSnapshot(const SaveFrame& frame,
   frame.stages.Enter("snapshot", planned.work);
   if (node_ == nullptr) {
     BELAY_ASSIGN_OR_RETURN_AGREED(NodeProgress node,
-                                  NodeProgress::Create(frame.team));
+                                  NodeProgress::Create(frame.context));
     node_ = std::make_shared<NodeProgress>(std::move(node));
   }
   if (memory_ == nullptr) memory_ = std::make_shared<SnapshotMemory>();
@@ -203,7 +204,7 @@ Status BackgroundSaver::FillSnapshot(const SaveFrame& frame,
     flush->files = std::move(snapshot.files);
     return absl::OkStatus();
   };
-  BELAY_RETURN_IF_AGREED(Agree(frame.team, CatchExceptions(fill)));
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, CatchExceptions(fill)));
   flush->path = frame.target.path;
   flush->memory = memory_;
   flush->durable = frame.options.durable;
@@ -212,7 +213,7 @@ Status BackgroundSaver::FillSnapshot(const SaveFrame& frame,
   flush->bytes_per_second = options_.max_bytes_per_second;
   save.flush = std::move(flush);
   if (written.registers.empty()) return absl::OkStatus();
-  return XorToRoot(frame.team, written.registers);
+  return XorToRoot(frame.context, written.registers);
 }
 
 }  // namespace belay

@@ -93,9 +93,9 @@ void BackgroundSaver::BeginCommit() {
     return;
   }
   // The program's functions run where it runs.
-  Team team{comm_, Deadline(comm_, 0, "")};
-  Stages stages(team);
-  thread_.Hold(CommitWithProgram({team, stages, save.target, save.options},
+  CommContext context{comm_, Deadline(comm_, 0, "")};
+  Stages stages(context);
+  thread_.Hold(CommitWithProgram({context, stages, save.target, save.options},
                                  save.reserved.finalizers, *save.commit));
   TakeResult();
 }
@@ -165,21 +165,22 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   }
   const std::unique_ptr<SaveUnderWay> save = std::move(under_way_);
   // Another operation of this name has been watched: when the save began.
-  Team team{comm_, Deadline(comm_, save->options.deadline_seconds,
-                            absl::StrFormat("save \"%s\"", save->target.path),
-                            true, save->flush->number)};
-  team.deadline.Enter("end");
-  team.messages = save->messages;
-  team.agreement_bytes = save->agreement_bytes;
+  CommContext context{
+      comm_, Deadline(comm_, save->options.deadline_seconds,
+                      absl::StrFormat("save \"%s\"", save->target.path), true,
+                      save->flush->number)};
+  context.deadline.Enter("end");
+  context.messages = save->messages;
+  context.agreement_bytes = save->agreement_bytes;
   save->stages.push_back({"flush", save->progress->seconds});
   save->written.counters.io_calls += save->progress->write_calls;
-  Stages stages(team, std::move(save->stages));
-  const SaveFrame frame{team, stages, save->target, save->options};
+  Stages stages(context, std::move(save->stages));
+  const SaveFrame frame{context, stages, save->target, save->options};
   Status status;
   if (all.failed) {
     // Those that gave up because of others have no reason of their own.
     const bool has_reason = !save->progress->has_given_up;
-    status = Agree(team, has_reason ? save->status : absl::OkStatus());
+    status = Agree(context, has_reason ? save->status : absl::OkStatus());
     if (status.ok()) {
       status = absl::InternalError("it was given up, and no rank says why");
     }
@@ -193,7 +194,7 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
     return EndSave(frame, save->reuse, std::move(save->plan), save->written,
                    has_cache ? *save->cache : unused);
   }();
-  LogResult(team, result);
+  LogResult(context, result);
   if (save->on_end) save->on_end(result.ok());
   BELAY_RETURN_IF_AGREED(result.status());
   return *std::move(result);

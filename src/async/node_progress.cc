@@ -14,16 +14,16 @@ namespace belay {
 namespace {
 
 // Where this rank stands among those of its node. Collective; agreed.
-StatusOr<NodePlace> PlaceOnNode(Team& team) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(const int32_t node, NodeOfRank(team));
+StatusOr<NodePlace> PlaceOnNode(CommContext& context) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(const int32_t node, NodeOfRank(context));
   WireWriter mine;
   mine.Put(node);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> nodes,
-                                AllGather(team, mine.Take()));
+                                AllGather(context, mine.Take()));
   NodePlace place{.first = node, .place = 0, .ranks = 0};
-  for (int rank = 0; rank < team.size(); ++rank) {
+  for (int rank = 0; rank < context.size(); ++rank) {
     if (WireReader(nodes[rank]).Get<int32_t>() != node) continue;
-    if (rank == team.rank()) place.place = place.ranks;
+    if (rank == context.rank()) place.place = place.ranks;
     ++place.ranks;
   }
   return place;
@@ -31,18 +31,18 @@ StatusOr<NodePlace> PlaceOnNode(Team& team) {
 
 }  // namespace
 
-StatusOr<NodeProgress> NodeProgress::Create(Team& team) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(const NodePlace place, PlaceOnNode(team));
+StatusOr<NodeProgress> NodeProgress::Create(CommContext& context) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(const NodePlace place, PlaceOnNode(context));
   NodeProgress progress;
   StatusOr<SharedMemory> memory =
-      SharedMemory::Create(team, place, sizeof(Cell));
+      SharedMemory::Create(context, place, sizeof(Cell));
   if (!memory.ok()) return progress;
   progress.memory_ = *std::move(memory);
   progress.place_ = place.place;
   progress.ranks_ = place.ranks;
   new (progress.memory_->Part(place.place)) Cell();
   // Nobody may tell before all cells are there.
-  BELAY_RETURN_IF_AGREED(Agree(team, absl::OkStatus()));
+  BELAY_RETURN_IF_AGREED(Agree(context, absl::OkStatus()));
   return progress;
 }
 

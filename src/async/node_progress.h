@@ -23,7 +23,7 @@ class NodeProgress {
   // Of all ranks of the node, or of this rank alone where the system gives them
   // no memory to share. Collective; agreed, and so is which of the two.
   // Errors: those of messages.
-  static StatusOr<NodeProgress> Create(Team& team);
+  static StatusOr<NodeProgress> Create(CommContext& context);
 
   // Whether it is of this rank alone, though there may be others. Equal on all
   // ranks. Local.

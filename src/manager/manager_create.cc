@@ -39,18 +39,18 @@ std::vector<CommonOption> CommonOptions(const ManagerOptions& options) {
 }
 
 // The arguments are sound, and equal on all ranks. Collective.
-Status CheckArguments(Team& team, const Impl& impl) {
-  BELAY_RETURN_IF_AGREED(Agree(team, CheckOptions(impl)));
+Status CheckArguments(CommContext& context, const Impl& impl) {
+  BELAY_RETURN_IF_AGREED(Agree(context, CheckOptions(impl)));
   BELAY_RETURN_IF_AGREED(
-      AgreeSame(team, "manage: the directory", Fingerprint(impl.dir)));
+      AgreeSame(context, "manage: the directory", Fingerprint(impl.dir)));
   WireWriter all;
   const std::vector<CommonOption> common = CommonOptions(impl.options);
   for (const CommonOption& option : common) all.PutText(option.bytes);
   const Status same =
-      AgreeSame(team, "manage: an option", Fingerprint(all.bytes()));
+      AgreeSame(context, "manage: an option", Fingerprint(all.bytes()));
   if (same.ok()) return same;
   for (const CommonOption& option : common) {
-    BELAY_RETURN_IF_AGREED(AgreeSame(team,
+    BELAY_RETURN_IF_AGREED(AgreeSame(context,
                                      Cat("manage: the option ", option.name),
                                      Fingerprint(option.bytes)));
   }
@@ -136,13 +136,15 @@ StatusOr<std::string> Describe(const Impl& impl) {
 }
 
 // Gives all ranks what rank 0 has read. Collective.
-Status Share(Team& team, Impl& impl, absl::FunctionRef<Status()> read) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes,
-                                FromRoot(team, [&]() -> StatusOr<std::string> {
-                                  BELAY_RETURN_IF_ERROR(read());
-                                  return Describe(impl);
-                                }));
-  if (team.is_root()) return absl::OkStatus();
+Status Share(CommContext& context, Impl& impl,
+             absl::FunctionRef<Status()> read) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes,
+      FromRoot(context, [&]() -> StatusOr<std::string> {
+        BELAY_RETURN_IF_ERROR(read());
+        return Describe(impl);
+      }));
+  if (context.is_root()) return absl::OkStatus();
   WireReader in(bytes);
   std::vector<int64_t> steps = GetSteps(in);
   impl.notes = GetTexts(in);
@@ -157,13 +159,13 @@ Status Share(Team& team, Impl& impl, absl::FunctionRef<Status()> read) {
 
 // What every rank does once rank 0 holds the lease: looks for it, and begins to
 // catch signals. Collective.
-Status Join(Team& team, Impl& impl) {
+Status Join(CommContext& context, Impl& impl) {
   const ManagerOptions& options = impl.options;
   const double patience = SharedDirectorySeconds(options.save.deadline_seconds);
   StatusOr<bool> sees = true;
   // Not only the file: an earlier run may have left one of that name. Rank 0
   // has it open.
-  if (!options.read_only && !team.is_root()) {
+  if (!options.read_only && !context.is_root()) {
     sees = WaitUntilHolds(LeasePath(impl.dir, options.prefix), impl.lease_text,
                           patience);
   }
@@ -171,7 +173,7 @@ Status Join(Team& team, Impl& impl) {
   if (mine.ok() && !options.stop_signals.empty()) {
     mine = CatchStopSignals(impl);
   }
-  return AgreeOnSharedDirectory(team, mine, sees.value_or(true), false,
+  return AgreeOnSharedDirectory(context, mine, sees.value_or(true), false,
                                 Cat("manage \"", impl.dir, "\""), patience);
 }
 
@@ -204,15 +206,15 @@ StatusOr<CheckpointManager> CheckpointManager::Begin(
     std::unique_ptr<Impl> impl) {
   BELAY_RETURN_IF_AGREED(CheckMoved(impl.get(), "manage"));
   BELAY_RETURN_IF_AGREED(TakeOperatorOptions(*impl));
-  Team team = ManagerTeam(*impl, "manage", true);
-  BELAY_RETURN_IF_AGREED(CheckArguments(team, *impl));
+  CommContext context = ManagerContext(*impl, "manage", true);
+  BELAY_RETURN_IF_AGREED(CheckArguments(context, *impl));
   const auto begin = [&]() -> Status {
     BELAY_RETURN_IF_ERROR(Prepare(*impl));
     BELAY_RETURN_IF_ERROR(WatchTimeLimit(*impl));
     return ReadFiles(*impl, impl->notes);
   };
-  BELAY_RETURN_IF_AGREED(Share(team, *impl, begin));
-  BELAY_RETURN_IF_AGREED(Join(team, *impl));
+  BELAY_RETURN_IF_AGREED(Share(context, *impl, begin));
+  BELAY_RETURN_IF_AGREED(Join(context, *impl));
   LogNotes(*impl);
   if (impl->options.async && !impl->options.read_only) {
     impl->background = std::make_unique<BackgroundSaver>(impl->values.comm(),
@@ -222,8 +224,8 @@ StatusOr<CheckpointManager> CheckpointManager::Begin(
 }
 
 Status ReloadSteps(CheckpointManager::Impl& impl) {
-  Team team = ManagerTeam(impl, "reload", true);
-  return Share(team, impl, [&]() -> Status {
+  CommContext context = ManagerContext(impl, "reload", true);
+  return Share(context, impl, [&]() -> Status {
     std::vector<std::string> ignored;
     if (impl.options.read_only) return ReadFiles(impl, ignored);
     // Nobody else may change the state.

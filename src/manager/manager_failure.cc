@@ -107,9 +107,9 @@ StatusOr<ManagedSave> MissSave(Impl& impl, const SaveAttempt& attempt,
                                Status status) {
   Failure failure;
   {
-    Team team = ManagerTeam(impl, "save", true);
+    CommContext context = ManagerContext(impl, "save", true);
     const StatusOr<std::string> bytes =
-        FromRoot(team, [&]() -> StatusOr<std::string> {
+        FromRoot(context, [&]() -> StatusOr<std::string> {
           return Encode(TakeBack(impl, attempt, status));
         });
     if (!bytes.ok()) return status;

@@ -114,9 +114,10 @@ StatusOr<AsideOutcome> FinishGoingBack(const Impl& impl) {
 }
 
 Status GoBack(Impl& impl, int64_t step, ManagedRestore& restored) {
-  Team team = ManagerTeam(impl, "go back in", true);
+  CommContext context = ManagerContext(impl, "go back in", true);
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string planned, FromRoot(team, [&]() -> StatusOr<std::string> {
+      const std::string planned,
+      FromRoot(context, [&]() -> StatusOr<std::string> {
         BELAY_ASSIGN_OR_RETURN(const std::optional<GoingBack> plan,
                                BeginGoingBack(impl, step));
         return Encode(plan);
@@ -125,7 +126,7 @@ Status GoBack(Impl& impl, int64_t step, ManagedRestore& restored) {
   if (!plan) return absl::OkStatus();
   Leave(*std::move(plan), impl);
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string done, FromRoot(team, [&]() -> StatusOr<std::string> {
+      const std::string done, FromRoot(context, [&]() -> StatusOr<std::string> {
         BELAY_ASSIGN_OR_RETURN(const AsideOutcome outcome,
                                FinishGoingBack(impl));
         return Encode(outcome);

@@ -33,8 +33,8 @@ Status CheckMoved(const CheckpointManager::Impl* impl,
       Cat(operation, " \"CheckpointManager\": it was moved from"));
 }
 
-Team ManagerTeam(const CheckpointManager::Impl& impl,
-                 std::string_view operation, bool slow) {
+CommContext ManagerContext(const CheckpointManager::Impl& impl,
+                           std::string_view operation, bool slow) {
   const Comm& comm = impl.values.comm();
   return {comm, Deadline(comm, impl.options.save.deadline_seconds,
                          Cat(operation, " \"", impl.dir, "\""), slow)};

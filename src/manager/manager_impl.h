@@ -90,8 +90,8 @@ Status CheckMoved(const CheckpointManager::Impl* impl,
 
 // The communicator of an operation, under the deadline of the options. Local.
 // With `slow`, calls that block are watched as well.
-Team ManagerTeam(const CheckpointManager::Impl& impl,
-                 std::string_view operation, bool slow);
+CommContext ManagerContext(const CheckpointManager::Impl& impl,
+                           std::string_view operation, bool slow);
 
 // Reads what an operator asks for on rank 0, puts it in the place of what the
 // program says, and notes that. Collective; agreed.

@@ -153,11 +153,12 @@ std::string AfterCommit(const Impl& impl, int64_t saved, double began) {
 
 StatusOr<KeepOutcome> KeepSteps(const CheckpointManager::Impl& impl,
                                 int64_t saved, double began) {
-  Team team = ManagerTeam(impl, "keep steps of", true);
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes,
-                                FromRoot(team, [&]() -> StatusOr<std::string> {
-                                  return AfterCommit(impl, saved, began);
-                                }));
+  CommContext context = ManagerContext(impl, "keep steps of", true);
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes,
+      FromRoot(context, [&]() -> StatusOr<std::string> {
+        return AfterCommit(impl, saved, began);
+      }));
   return DecodeOutcome(bytes);
 }
 

@@ -33,8 +33,8 @@ StatusOr<std::string> ReadVariables(const std::string& dir) {
 }  // namespace
 
 Status TakeOperatorOptions(Impl& impl) {
-  Team team = ManagerTeam(impl, "manage", false);
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(team, [&] {
+  CommContext context = ManagerContext(impl, "manage", false);
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(context, [&] {
                                   return ReadVariables(impl.dir);
                                 }));
   WireReader in(bytes);

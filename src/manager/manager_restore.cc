@@ -45,9 +45,10 @@ StatusOr<Verdict> Judge(const Impl& impl, int64_t step, const Status& failure) {
       !absl::IsUnimplemented(failure) && !absl::IsFailedPrecondition(failure)) {
     return Verdict::kOther;
   }
-  Team team = ManagerTeam(impl, "restore", true);
+  CommContext context = ManagerContext(impl, "restore", true);
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string verdict, FromRoot(team, [&]() -> StatusOr<std::string> {
+      const std::string verdict,
+      FromRoot(context, [&]() -> StatusOr<std::string> {
         BELAY_ASSIGN_OR_RETURN(const Verdict judged,
                                JudgeStep(impl.Path(step), failure));
         return std::string(1, static_cast<char>(judged));
@@ -82,8 +83,8 @@ Status CheckMatch(const Impl& impl, int64_t step,
                         "says how much has to match",
                         impl.Path(step), matched.message()));
   }
-  Team team = ManagerTeam(impl, "restore", false);
-  return Agree(team, matched);
+  CommContext context = ManagerContext(impl, "restore", false);
+  return Agree(context, matched);
 }
 
 // A step was restored. Local.
@@ -145,9 +146,9 @@ StatusOr<ManagedRestore> RestoreNewest(CheckpointManager& manager, Impl& impl,
 StatusOr<ManagedRestore> RestoreOne(Impl& impl, int64_t step,
                                     const RestoreOptions& options) {
   {
-    Team team = ManagerTeam(impl, "restore", true);
-    BELAY_RETURN_IF_AGREED(
-        OnRoot(team, [&] { return CheckStepIsThere(impl, "restore", step); }));
+    CommContext context = ManagerContext(impl, "restore", true);
+    BELAY_RETURN_IF_AGREED(OnRoot(
+        context, [&] { return CheckStepIsThere(impl, "restore", step); }));
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(
       ManagedRestore restored,
@@ -204,11 +205,11 @@ StatusOr<ManagedRestore> CheckpointManager::Restore(
   Impl& impl = *impl_;
   BELAY_RETURN_IF_AGREED(SettleUnderWay(impl));
   {
-    Team team = ManagerTeam(impl, "restore", false);
+    CommContext context = ManagerContext(impl, "restore", false);
     WireWriter same;
     PutOptional(step, same);
     BELAY_RETURN_IF_AGREED(
-        AgreeSame(team, "restore: the step", Fingerprint(same.bytes())));
+        AgreeSame(context, "restore: the step", Fingerprint(same.bytes())));
   }
   const std::optional<double> began = TimeOfRestore(impl);
   if (step) {
@@ -231,8 +232,8 @@ StatusOr<ManagedRestore> CheckpointManager::RestoreOrInitialize(
   const auto& init_fn = impl_->options.init_fn;
   if (restored.step || init_fn == nullptr) return restored;
   const Status done = CatchExceptions([&] { return init_fn(); });
-  Team team = ManagerTeam(*impl_, "initialize", false);
-  BELAY_RETURN_IF_AGREED(Agree(team, done));
+  CommContext context = ManagerContext(*impl_, "initialize", false);
+  BELAY_RETURN_IF_AGREED(Agree(context, done));
   return restored;
 }
 
@@ -240,14 +241,14 @@ StatusOr<std::optional<int64_t>> CheckpointManager::WaitForNewStep(
     std::optional<int64_t> after, double timeout_seconds, double poll_seconds) {
   BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "wait for a step of"));
   {
-    Team team = ManagerTeam(*impl_, "wait for a step of", false);
+    CommContext context = ManagerContext(*impl_, "wait for a step of", false);
     BELAY_RETURN_IF_AGREED(
-        Agree(team, CheckWait(timeout_seconds, poll_seconds)));
+        Agree(context, CheckWait(timeout_seconds, poll_seconds)));
     WireWriter same;
     PutOptional(after, same);
     same.Put(timeout_seconds);
     same.Put(poll_seconds);
-    BELAY_RETURN_IF_AGREED(AgreeSame(team, "wait for a step: an argument",
+    BELAY_RETURN_IF_AGREED(AgreeSame(context, "wait for a step: an argument",
                                      Fingerprint(same.bytes())));
   }
   const auto start = std::chrono::steady_clock::now();
@@ -257,9 +258,10 @@ StatusOr<std::optional<int64_t>> CheckpointManager::WaitForNewStep(
     if (!steps.empty() && (!after || steps.back() > *after)) {
       return steps.back();
     }
-    Team team = ManagerTeam(*impl_, "wait for a step of", false);
+    CommContext context = ManagerContext(*impl_, "wait for a step of", false);
     BELAY_ASSIGN_OR_RETURN_AGREED(
-        const std::string late, FromRoot(team, [&]() -> StatusOr<std::string> {
+        const std::string late,
+        FromRoot(context, [&]() -> StatusOr<std::string> {
           return std::string(Since(start) >= timeout_seconds ? "y" : "n");
         }));
     if (late == "y") return std::nullopt;

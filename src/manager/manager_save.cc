@@ -174,9 +174,9 @@ StatusOr<std::string> WhyNotYet(const Impl& impl, SaveRequest request) {
 StatusOr<std::string> WaitIfSaveIsDue(Impl& impl, const SaveRequest& request) {
   std::string reason;
   {
-    Team team = ManagerTeam(impl, "save", false);
+    CommContext context = ManagerContext(impl, "save", false);
     BELAY_ASSIGN_OR_RETURN_AGREED(
-        reason, FromRoot(team, [&] { return WhyNotYet(impl, request); }));
+        reason, FromRoot(context, [&] { return WhyNotYet(impl, request); }));
   }
   BELAY_RETURN_IF_AGREED(reason.empty() ? WaitForUnderWay(impl)
                                         : PollUnderWay(impl));
@@ -198,7 +198,7 @@ StatusOr<PendingSave> BeginOrSave(Impl& impl, const Order& order,
 }
 
 // The rules and the caller agree on whether to save. Collective.
-StatusOr<Order> AskRoot(Team& team, Impl& impl, SaveAttempt& attempt,
+StatusOr<Order> AskRoot(CommContext& context, Impl& impl, SaveAttempt& attempt,
                         const std::optional<Metrics>& metrics) {
   const SaveRequest& request = attempt.request;
   WireWriter same;
@@ -206,10 +206,10 @@ StatusOr<Order> AskRoot(Team& team, Impl& impl, SaveAttempt& attempt,
   PutOptional(request.counter, same);
   same.Put(request.save_counter);
   same.Put(request.force);
-  BELAY_RETURN_IF_AGREED(AgreeSame(team,
+  BELAY_RETURN_IF_AGREED(AgreeSame(context,
                                    "save: the step, step_counter or force",
                                    Fingerprint(same.bytes())));
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(team, [&] {
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(context, [&] {
                                   return Decide(impl, attempt, metrics);
                                 }));
   return DecodeOrder(bytes);
@@ -219,8 +219,8 @@ StatusOr<Order> AskRoot(Team& team, Impl& impl, SaveAttempt& attempt,
 // Collective.
 StatusOr<Order> Ask(Impl& impl, SaveAttempt& attempt,
                     const std::optional<Metrics>& metrics) {
-  Team team = ManagerTeam(impl, "save", false);
-  return AskRoot(team, impl, attempt, metrics);
+  CommContext context = ManagerContext(impl, "save", false);
+  return AskRoot(context, impl, attempt, metrics);
 }
 
 // What is said of this step counts before what is said of all. Local.
@@ -366,19 +366,19 @@ Status CheckpointManager::Delete(int64_t step) {
   BELAY_RETURN_IF_AGREED(SettleUnderWay(impl));
   Status removed;
   {
-    Team team = ManagerTeam(impl, "delete a step of", true);
-    BELAY_RETURN_IF_AGREED(AgreeSameNumber(team, "delete: the step", step));
+    CommContext context = ManagerContext(impl, "delete a step of", true);
+    BELAY_RETURN_IF_AGREED(AgreeSameNumber(context, "delete: the step", step));
     BELAY_RETURN_IF_AGREED(
-        OnRoot(team, [&] { return CheckDelete(impl, step); }));
-    removed = OnRoot(team, [&] {
+        OnRoot(context, [&] { return CheckDelete(impl, step); }));
+    removed = OnRoot(context, [&] {
       return RemoveStep(impl.Path(step), impl.options.save.durable);
     });
   }
   // It may have lost its name also if that failed.
   BELAY_RETURN_IF_AGREED(Reload());
   BELAY_RETURN_IF_AGREED(removed);
-  Team team = ManagerTeam(impl, "delete a step of", true);
-  return OnRoot(team, [&] { return WriteStateOf(impl, impl.state); });
+  CommContext context = ManagerContext(impl, "delete a step of", true);
+  return OnRoot(context, [&] { return WriteStateOf(impl, impl.state); });
 }
 
 }  // namespace belay

@@ -198,9 +198,9 @@ Status FinishExchange(Impl& impl) {
   const Status flushed = TakeFlushVote(impl, vote.flush);
   Status failure = std::exchange(stopping.failure, absl::OkStatus());
   if (!flushed.ok() || (!vote.failed && !vote.differs)) return flushed;
-  Team team = ManagerTeam(impl, "save", false);
-  if (vote.failed) return Agree(team, failure);
-  return AgreeSame(team, "save: the step or step_counter at ShouldSave",
+  CommContext context = ManagerContext(impl, "save", false);
+  if (vote.failed) return Agree(context, failure);
+  return AgreeSame(context, "save: the step or step_counter at ShouldSave",
                    stopping.fingerprint);
 }
 

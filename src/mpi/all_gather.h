@@ -25,13 +25,14 @@ struct GatherPart {
 
 // Gives all parts to rank `to`, or to every rank if it is negative: each
 // straight from its place to its place, one message for a rank that gets it (in
-// pieces if it is more than team.part_bytes), then Agree. Collective. Same on
-// all ranks: `to`, and of the parts their order, ranks and bytes.
-Status GatherParts(Team& team, std::span<const GatherPart> parts, int to);
+// pieces if it is more than context.part_bytes), then Agree. Collective. Same
+// on all ranks: `to`, and of the parts their order, ranks and bytes.
+Status GatherParts(CommContext& context, std::span<const GatherPart> parts,
+                   int to);
 
 // Gives every rank the bytes of every rank, by rank. Collective. The result of
 // a failed call is agreed.
-StatusOr<std::vector<std::string>> AllGather(Team& team,
+StatusOr<std::vector<std::string>> AllGather(CommContext& context,
                                              const std::string& mine);
 
 }  // namespace belay

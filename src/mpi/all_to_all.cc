@@ -65,7 +65,8 @@ class Side {
 
 }  // namespace
 
-StatusOr<std::vector<int64_t>> ExchangeCounts(Team& team, const Status& mine,
+StatusOr<std::vector<int64_t>> ExchangeCounts(CommContext& context,
+                                              const Status& mine,
                                               std::span<const int64_t> to,
                                               const Sameness& same) {
   struct Note {
@@ -75,16 +76,17 @@ StatusOr<std::vector<int64_t>> ExchangeCounts(Team& team, const Status& mine,
   static_assert(sizeof(Note) == 16);
   Status own = mine;
   own.Update(fault::Point("MPI_Ialltoall"));
-  std::vector<Note> told(team.size(), {-1, same.fingerprint});
-  for (int rank = 0; own.ok() && rank < team.size(); ++rank) {
+  std::vector<Note> told(context.size(), {-1, same.fingerprint});
+  for (int rank = 0; own.ok() && rank < context.size(); ++rank) {
     told[rank].count = to[rank];
   }
-  std::vector<Note> heard(team.size());
+  std::vector<Note> heard(context.size());
   const Status sent = Exchange(
-      team,
+      context,
       [&](MPI_Request* request) {
         return MPI_Ialltoall(told.data(), sizeof(Note), MPI_BYTE, heard.data(),
-                             sizeof(Note), MPI_BYTE, team.comm.raw(), request);
+                             sizeof(Note), MPI_BYTE, context.comm.raw(),
+                             request);
       },
       "MPI_Ialltoall");
   if (!sent.ok()) return sent;
@@ -93,35 +95,36 @@ StatusOr<std::vector<int64_t>> ExchangeCounts(Team& team, const Status& mine,
   std::vector<int64_t> counts;
   bool is_same = true;
   for (const Note& note : heard) {
-    if (note.count < 0) return Agree(team, own);
+    if (note.count < 0) return Agree(context, own);
     is_same = is_same && note.fingerprint == same.fingerprint;
     counts.push_back(note.count);
   }
   if (is_same) return counts;
-  return AgreeSame(team, same.what, same.fingerprint);
+  return AgreeSame(context, same.what, same.fingerprint);
 }
 
-Status ExchangeBytes(Team& team, std::span<const std::span<const std::byte>> to,
+Status ExchangeBytes(CommContext& context,
+                     std::span<const std::span<const std::byte>> to,
                      std::span<const std::span<std::byte>> from) {
   Status status;
-  Side sent(team.part_bytes);
-  Side received(team.part_bytes);
-  for (int rank = 0; rank < team.size(); ++rank) {
+  Side sent(context.part_bytes);
+  Side received(context.part_bytes);
+  for (int rank = 0; rank < context.size(); ++rank) {
     status.Update(sent.Add(to[rank].data(), to[rank].size()));
     status.Update(received.Add(from[rank].data(), from[rank].size()));
-    if (rank != team.rank()) team.bytes_sent += to[rank].size();
+    if (rank != context.rank()) context.bytes_sent += to[rank].size();
   }
   status.Update(Exchange(
-      team,
+      context,
       [&](MPI_Request* request) {
         return MPI_Ialltoallw(MPI_BOTTOM, sent.counts(), sent.displacements(),
                               sent.types(), MPI_BOTTOM, received.counts(),
                               received.displacements(), received.types(),
-                              team.comm.raw(), request);
+                              context.comm.raw(), request);
       },
       "MPI_Ialltoallw"));
   status.Update(fault::Point("MPI_Ialltoallw"));
-  return Agree(team, status);
+  return Agree(context, status);
 }
 
 std::vector<std::span<std::byte>> ReceivedBytes::FromAll() const {
@@ -145,7 +148,7 @@ StatusOr<ReceivedBytes> NewReceivedBytes(std::span<const int64_t> sizes,
                        });
 }
 
-StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
+StatusOr<ReceivedBytes> AllToAll(CommContext& context, const Status& mine,
                                  std::span<const std::span<const std::byte>> to,
                                  const Sameness& same, ReusableBytes memory) {
   std::vector<int64_t> sizes;
@@ -153,15 +156,15 @@ StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
     for (std::span<const std::byte> bytes : to) sizes.push_back(bytes.size());
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<int64_t> sizes_from,
-                                ExchangeCounts(team, mine, sizes, same));
+                                ExchangeCounts(context, mine, sizes, same));
   StatusOr<ReceivedBytes> received =
       NewReceivedBytes(sizes_from, std::move(memory));
-  BELAY_RETURN_IF_AGREED(Agree(team, received.status()));
-  BELAY_RETURN_IF_AGREED(ExchangeBytes(team, to, received->FromAll()));
+  BELAY_RETURN_IF_AGREED(Agree(context, received.status()));
+  BELAY_RETURN_IF_AGREED(ExchangeBytes(context, to, received->FromAll()));
   return received;
 }
 
-Status ExchangeMail(Team& team, std::string_view what, Mail& mail,
+Status ExchangeMail(CommContext& context, std::string_view what, Mail& mail,
                     absl::FunctionRef<Status(Messages& to)> make) {
   const Status status = CatchExceptions([&] {
     return CatchBadAlloc(what, [&] {
@@ -171,11 +174,11 @@ Status ExchangeMail(Team& team, std::string_view what, Mail& mail,
   });
   std::vector<std::span<const std::byte>> to;
   for (Message& message : mail.to) to.emplace_back(message.bytes());
-  const auto own = static_cast<size_t>(team.rank());
+  const auto own = static_cast<size_t>(context.rank());
   to[own] = {};
   BELAY_ASSIGN_OR_RETURN_AGREED(
       ReceivedBytes received,
-      AllToAll(team, status, to, {}, std::move(mail.memory)));
+      AllToAll(context, status, to, {}, std::move(mail.memory)));
   mail.from = received.FromAll();
   mail.from[own] = mail.to[own].bytes();
   mail.memory = std::move(received.memory);

@@ -45,14 +45,16 @@ struct Sameness {
 // each rank told this one. One small all-to-all; if ranks did not pass OK, or
 // disagree, what Agree or AgreeSame do after it. Collective. The result of a
 // failed call is agreed.
-StatusOr<std::vector<int64_t>> ExchangeCounts(Team& team, const Status& mine,
+StatusOr<std::vector<int64_t>> ExchangeCounts(CommContext& context,
+                                              const Status& mine,
                                               std::span<const int64_t> to,
                                               const Sameness& same = {});
 
 // Gives rank r the bytes of the r-th of `to` and fills the r-th of `from` with
 // those of rank r. One MPI_Ialltoallw of any size, then Agree. Collective. Both
 // ends know how many bytes go between them.
-Status ExchangeBytes(Team& team, std::span<const std::span<const std::byte>> to,
+Status ExchangeBytes(CommContext& context,
+                     std::span<const std::span<const std::byte>> to,
                      std::span<const std::span<std::byte>> from);
 
 // Makes room for so many bytes of each rank, in `memory` if it is large enough.
@@ -65,7 +67,7 @@ StatusOr<ReceivedBytes> NewReceivedBytes(std::span<const int64_t> sizes,
 // that every rank has room for what comes, then moves the bytes. If not all
 // ranks passed OK nothing is moved, and `to` is not looked at. Collective. The
 // result is in `memory` if that is large enough.
-StatusOr<ReceivedBytes> AllToAll(Team& team, const Status& mine,
+StatusOr<ReceivedBytes> AllToAll(CommContext& context, const Status& mine,
                                  std::span<const std::span<const std::byte>> to,
                                  const Sameness& same = {},
                                  ReusableBytes memory = {});
@@ -87,7 +89,7 @@ struct Mail {
 // agreed.
 // Errors: what `make` returned or threw; ResourceExhausted - no memory for
 //   `what`.
-Status ExchangeMail(Team& team, std::string_view what, Mail& mail,
+Status ExchangeMail(CommContext& context, std::string_view what, Mail& mail,
                     absl::FunctionRef<Status(Messages& to)> make);
 
 }  // namespace belay

@@ -39,29 +39,30 @@ void Unpack(const Packet& packet, std::string& bytes) {
 }
 
 // Broadcast without agreement.
-Status SendToAll(Team& team, std::string& bytes, int root) {
+Status SendToAll(CommContext& context, std::string& bytes, int root) {
   constexpr std::string_view kSite = "MPI_Ibcast";
   Packet packet;
-  if (team.rank() == root) packet = Pack(bytes);
+  if (context.rank() == root) packet = Pack(bytes);
   Status status = Exchange(
-      team,
+      context,
       [&](MPI_Request* request) {
         return MPI_Ibcast(&packet, sizeof(packet), MPI_BYTE, root,
-                          team.comm.raw(), request);
+                          context.comm.raw(), request);
       },
       kSite);
   if (!status.ok()) return status;
-  if (team.rank() != root) Unpack(packet, bytes);
+  if (context.rank() != root) Unpack(packet, bytes);
   if (packet.is_whole()) return status;
-  return ForEachPart(packet.size, team.part_bytes, [&](int64_t at, int count) {
-    return Exchange(
-        team,
-        [&](MPI_Request* request) {
-          return MPI_Ibcast(bytes.data() + at, count, MPI_BYTE, root,
-                            team.comm.raw(), request);
-        },
-        kSite);
-  });
+  return ForEachPart(
+      packet.size, context.part_bytes, [&](int64_t at, int count) {
+        return Exchange(
+            context,
+            [&](MPI_Request* request) {
+              return MPI_Ibcast(bytes.data() + at, count, MPI_BYTE, root,
+                                context.comm.raw(), request);
+            },
+            kSite);
+      });
 }
 
 std::span<std::byte> BytesOf(std::string& bytes) {
@@ -75,50 +76,50 @@ bool IsCount(std::string_view text) {
 
 // The text as a terminal may show it, with " [rank R of N]", unless it has one
 // already.
-std::string WithRank(const Team& team, std::string_view message) {
+std::string WithRank(const CommContext& context, std::string_view message) {
   std::string text = PrintableText(message);
   if (NamesItsRank(text)) return text;
-  const Comm& whole = team.whole != nullptr ? *team.whole : team.comm;
+  const Comm& whole = context.whole != nullptr ? *context.whole : context.comm;
   return Cat(text, " [rank ", whole.rank(), " of ", whole.size(), "]");
 }
 
 // Gives every rank the Status of rank `from`.
-Status TellFailure(Team& team, const Status& mine, int from) {
+Status TellFailure(CommContext& context, const Status& mine, int from) {
   std::string bytes;
-  if (team.rank() == from) {
+  if (context.rank() == from) {
     bytes = Cat(std::string(1, static_cast<char>(mine.code())),
-                WithRank(team, std::string(mine.message())));
+                WithRank(context, std::string(mine.message())));
   }
-  const Status sent = SendToAll(team, bytes, from);
+  const Status sent = SendToAll(context, bytes, from);
   if (!sent.ok()) return sent;
   return Status(static_cast<absl::StatusCode>(bytes[0]), bytes.substr(1));
 }
 
 // One all-reduce; `values` is in place.
-Status ReduceToAll(Team& team, void* values, int count, MPI_Datatype type,
-                   MPI_Op operation) {
+Status ReduceToAll(CommContext& context, void* values, int count,
+                   MPI_Datatype type, MPI_Op operation) {
   return Exchange(
-      team,
+      context,
       [&](MPI_Request* request) {
         return MPI_Iallreduce(MPI_IN_PLACE, values, count, type, operation,
-                              team.comm.raw(), request);
+                              context.comm.raw(), request);
       },
       "MPI_Iallreduce");
 }
 
 // Scatter without agreement.
-Status SendToEach(Team& team, const std::vector<std::string>& parts,
+Status SendToEach(CommContext& context, const std::vector<std::string>& parts,
                   std::string& mine) {
-  const size_t needed = team.is_root() ? team.size() : 0;
+  const size_t needed = context.is_root() ? context.size() : 0;
   std::vector<Packet> packets(needed);
-  const bool complete = parts.size() == needed || !team.is_root();
+  const bool complete = parts.size() == needed || !context.is_root();
   Status status;
   if (!complete) {
     status =
         absl::InvalidArgumentError(Cat("scatter: one part per rank (need ",
                                        needed, ", found ", parts.size(), ")"));
   }
-  Parcels parcels(team, kScatterTag);
+  Parcels parcels(context, kScatterTag);
   for (size_t rank = 0; complete && rank < needed; ++rank) {
     packets[rank] = Pack(parts[rank]);
     if (!packets[rank].is_whole()) {
@@ -128,10 +129,10 @@ Status SendToEach(Team& team, const std::vector<std::string>& parts,
   }
   Packet packet;
   status.Update(Exchange(
-      team,
+      context,
       [&](MPI_Request* request) {
         return MPI_Iscatter(packets.data(), sizeof(packet), MPI_BYTE, &packet,
-                            sizeof(packet), MPI_BYTE, 0, team.comm.raw(),
+                            sizeof(packet), MPI_BYTE, 0, context.comm.raw(),
                             request);
       },
       "MPI_Iscatter"));
@@ -141,28 +142,29 @@ Status SendToEach(Team& team, const std::vector<std::string>& parts,
   return status;
 }
 
-// How a briefing ends, where an error ends with its code.
+// How a message of rank 0 ends, where an error ends with its code.
 constexpr char kWhole = 100;
 constexpr char kInParts = 101;
 
 // For all ranks: what is common, or an error. Rank 0 only.
-std::string EncodeOutcome(const Team& team, StatusOr<Briefing>& briefing) {
-  if (!briefing.ok()) {
-    return WithRank(team, std::string(briefing.status().message())) +
-           static_cast<char>(briefing.status().code());
+std::string EncodeOutcome(const CommContext& context,
+                          StatusOr<RootMessages>& messages) {
+  if (!messages.ok()) {
+    return WithRank(context, std::string(messages.status().message())) +
+           static_cast<char>(messages.status().code());
   }
-  const char kind = briefing->parts.empty() ? kWhole : kInParts;
-  return std::move(briefing->common) + kind;
+  const char kind = messages->parts.empty() ? kWhole : kInParts;
+  return std::move(messages->common) + kind;
 }
 
 // Folds in the fault point of the exchange, then agrees.
-Status Finish(Team& team, Status status, std::string_view site) {
+Status Finish(CommContext& context, Status status, std::string_view site) {
   status.Update(fault::Point(site));
-  return Agree(team, status);
+  return Agree(context, status);
 }
 
 // A rank whose Status is not OK has a last value that every rank notices.
-Status Reduce(Team& team, std::span<int64_t> values, MPI_Op operation,
+Status Reduce(CommContext& context, std::span<int64_t> values, MPI_Op operation,
               const Status& mine) {
   Status own = mine;
   own.Update(fault::Point("MPI_Iallreduce"));
@@ -171,37 +173,38 @@ Status Reduce(Team& team, std::span<int64_t> values, MPI_Op operation,
   ballot.push_back(own.ok() ? sound : 1 - sound);
   // A sum may wrap around, which only unsigned numbers are allowed to.
   const MPI_Datatype type = operation == MPI_SUM ? MPI_UINT64_T : MPI_INT64_T;
-  const int64_t most = std::max<int64_t>(1, team.part_bytes / 8);
+  const int64_t most = std::max<int64_t>(1, context.part_bytes / 8);
   const Status sent =
       ForEachPart(ballot.size(), most, [&](int64_t at, int count) {
-        return ReduceToAll(team, ballot.data() + at, count, type, operation);
+        return ReduceToAll(context, ballot.data() + at, count, type, operation);
       });
   if (!sent.ok()) return sent;
-  if (ballot.back() != sound) return Agree(team, own);
+  if (ballot.back() != sound) return Agree(context, own);
   std::copy_n(ballot.begin(), values.size(), values.begin());
   return absl::OkStatus();
 }
 
 // After a comparison that failed: names the lowest rank that differs.
-Status NameDifferent(Team& team, std::string_view what, uint64_t fingerprint,
-                     bool is_number) {
+Status NameDifferent(CommContext& context, std::string_view what,
+                     uint64_t fingerprint, bool is_number) {
   uint64_t of_root = fingerprint;
   Status status = Exchange(
-      team,
+      context,
       [&](MPI_Request* request) {
-        return MPI_Ibcast(&of_root, 1, MPI_UINT64_T, 0, team.comm.raw(),
+        return MPI_Ibcast(&of_root, 1, MPI_UINT64_T, 0, context.comm.raw(),
                           request);
       },
       "MPI_Ibcast");
   if (status.ok() && of_root != fingerprint) {
-    const std::string start = Cat(what, " differs between ranks: rank ",
-                                  team.rank(), " of ", team.size(), " has ");
+    const std::string start =
+        Cat(what, " differs between ranks: rank ", context.rank(), " of ",
+            context.size(), " has ");
     status = absl::InvalidArgumentError(
         is_number ? Cat(start, static_cast<int64_t>(fingerprint),
                         ", rank 0 has ", static_cast<int64_t>(of_root))
                   : Cat(start, "another value than rank 0"));
   }
-  return Agree(team, status);
+  return Agree(context, status);
 }
 
 }  // namespace
@@ -216,76 +219,79 @@ bool NamesItsRank(std::string_view text) {
          IsCount(text.substr(of + 4));
 }
 
-Status Exchange(Team& team, absl::FunctionRef<int(MPI_Request*)> start,
+Status Exchange(CommContext& context,
+                absl::FunctionRef<int(MPI_Request*)> start,
                 std::string_view site) {
-  ++team.messages;
+  ++context.messages;
   MPI_Request request = MPI_REQUEST_NULL;
   const Status started = MpiError(start(&request), site);
-  return started.ok() ? team.deadline.Wait(request) : started;
+  return started.ok() ? context.deadline.Wait(request) : started;
 }
 
-Status Agree(Team& team, const Status& mine) {
+Status Agree(CommContext& context, const Status& mine) {
   Status own = mine;
   own.Update(fault::Point("agree"));
-  int64_t lowest = own.ok() ? team.size() : team.rank();
-  const Status sent = ReduceToAll(team, &lowest, 1, MPI_INT64_T, MPI_MIN);
+  int64_t lowest = own.ok() ? context.size() : context.rank();
+  const Status sent = ReduceToAll(context, &lowest, 1, MPI_INT64_T, MPI_MIN);
   if (!sent.ok()) return sent;
-  if (lowest == team.size()) return absl::OkStatus();
-  return TellFailure(team, own, static_cast<int>(lowest));
+  if (lowest == context.size()) return absl::OkStatus();
+  return TellFailure(context, own, static_cast<int>(lowest));
 }
 
 namespace {
 
-Status Compare(Team& team, std::string_view what, uint64_t fingerprint,
-               bool is_number, const Status& mine) {
+Status Compare(CommContext& context, std::string_view what,
+               uint64_t fingerprint, bool is_number, const Status& mine) {
   Status own = mine;
   own.Update(fault::Point("agree"));
-  const uint64_t size = team.size();
+  const uint64_t size = context.size();
   // The minimum of the complement is the complement of the maximum.
-  uint64_t ballot[] = {own.ok() ? size : static_cast<uint64_t>(team.rank()),
+  uint64_t ballot[] = {own.ok() ? size : static_cast<uint64_t>(context.rank()),
                        fingerprint, ~fingerprint};
-  const Status sent = ReduceToAll(team, ballot, 3, MPI_UINT64_T, MPI_MIN);
+  const Status sent = ReduceToAll(context, ballot, 3, MPI_UINT64_T, MPI_MIN);
   if (!sent.ok()) return sent;
   if (ballot[0] != size) {
-    return TellFailure(team, own, static_cast<int>(ballot[0]));
+    return TellFailure(context, own, static_cast<int>(ballot[0]));
   }
   if (ballot[1] == ~ballot[2]) return absl::OkStatus();
-  return NameDifferent(team, what, fingerprint, is_number);
+  return NameDifferent(context, what, fingerprint, is_number);
 }
 
 }  // namespace
 
-Status AgreeSame(Team& team, std::string_view what, uint64_t fingerprint,
-                 const Status& mine) {
-  return Compare(team, what, fingerprint, /*is_number=*/false, mine);
+Status AgreeSame(CommContext& context, std::string_view what,
+                 uint64_t fingerprint, const Status& mine) {
+  return Compare(context, what, fingerprint, /*is_number=*/false, mine);
 }
 
-Status AgreeSameNumber(Team& team, std::string_view what, int64_t number) {
-  return Compare(team, what, static_cast<uint64_t>(number), /*is_number=*/true,
-                 absl::OkStatus());
+Status AgreeSameNumber(CommContext& context, std::string_view what,
+                       int64_t number) {
+  return Compare(context, what, static_cast<uint64_t>(number),
+                 /*is_number=*/true, absl::OkStatus());
 }
 
-Status OnRoot(Team& team, absl::FunctionRef<Status()> work) {
-  return Agree(team, team.is_root() ? work() : absl::OkStatus());
+Status OnRoot(CommContext& context, absl::FunctionRef<Status()> work) {
+  return Agree(context, context.is_root() ? work() : absl::OkStatus());
 }
 
-Status Broadcast(Team& team, std::string& bytes, int root) {
-  return Finish(team, SendToAll(team, bytes, root), "MPI_Ibcast");
+Status Broadcast(CommContext& context, std::string& bytes, int root) {
+  return Finish(context, SendToAll(context, bytes, root), "MPI_Ibcast");
 }
 
-StatusOr<std::vector<std::string>> Gather(Team& team, const std::string& mine) {
+StatusOr<std::vector<std::string>> Gather(CommContext& context,
+                                          const std::string& mine) {
   const Packet packet = Pack(mine);
-  std::vector<Packet> packets(team.is_root() ? team.size() : 0);
+  std::vector<Packet> packets(context.is_root() ? context.size() : 0);
   Status status = Exchange(
-      team,
+      context,
       [&](MPI_Request* request) {
         return MPI_Igather(&packet, sizeof(packet), MPI_BYTE, packets.data(),
-                           sizeof(packet), MPI_BYTE, 0, team.comm.raw(),
+                           sizeof(packet), MPI_BYTE, 0, context.comm.raw(),
                            request);
       },
       "MPI_Igather");
   std::vector<std::string> all(packets.size());
-  Parcels parcels(team, kGatherTag);
+  Parcels parcels(context, kGatherTag);
   for (size_t rank = 0; rank < packets.size(); ++rank) {
     Unpack(packets[rank], all[rank]);
     if (!packets[rank].is_whole()) {
@@ -294,80 +300,83 @@ StatusOr<std::vector<std::string>> Gather(Team& team, const std::string& mine) {
   }
   if (!packet.is_whole()) parcels.Send(std::as_bytes(std::span(mine)), 0);
   status.Update(parcels.Finish());
-  Status agreed = Finish(team, std::move(status), "MPI_Igather");
+  Status agreed = Finish(context, std::move(status), "MPI_Igather");
   if (!agreed.ok()) return agreed;
   return all;
 }
 
-StatusOr<std::string> Scatter(Team& team,
+StatusOr<std::string> Scatter(CommContext& context,
                               const std::vector<std::string>& parts) {
   std::string mine;
-  Status status = SendToEach(team, parts, mine);
-  Status agreed = Finish(team, std::move(status), "MPI_Iscatter");
+  Status status = SendToEach(context, parts, mine);
+  Status agreed = Finish(context, std::move(status), "MPI_Iscatter");
   if (!agreed.ok()) return agreed;
   return mine;
 }
 
 StatusOr<std::string> FromRoot(
-    Team& team, absl::FunctionRef<StatusOr<std::string>()> work) {
-  StatusOr<Briefed> briefed =
-      FromRootInParts(team, [&]() -> StatusOr<Briefing> {
+    CommContext& context, absl::FunctionRef<StatusOr<std::string>()> work) {
+  StatusOr<RootMessage> message =
+      FromRootInParts(context, [&]() -> StatusOr<RootMessages> {
         StatusOr<std::string> bytes = work();
         if (!bytes.ok()) return bytes.status();
-        return Briefing{.common = *std::move(bytes)};
+        return RootMessages{.common = *std::move(bytes)};
       });
-  if (!briefed.ok()) return briefed.status();
-  return std::move(briefed->common);
+  if (!message.ok()) return message.status();
+  return std::move(message->common);
 }
 
-StatusOr<Briefed> FromRootInParts(
-    Team& team, absl::FunctionRef<StatusOr<Briefing>()> work) {
-  StatusOr<Briefing> briefing = team.is_root() ? work() : Briefing();
-  Briefed briefed;
-  if (team.is_root()) briefed.common = EncodeOutcome(team, briefing);
-  Status status = SendToAll(team, briefed.common, 0);
+StatusOr<RootMessage> FromRootInParts(
+    CommContext& context, absl::FunctionRef<StatusOr<RootMessages>()> work) {
+  StatusOr<RootMessages> messages = context.is_root() ? work() : RootMessages();
+  RootMessage message;
+  if (context.is_root()) message.common = EncodeOutcome(context, messages);
+  Status status = SendToAll(context, message.common, 0);
   if (!status.ok()) return status;
-  const char kind = briefed.common.back();
-  briefed.common.pop_back();
+  const char kind = message.common.back();
+  message.common.pop_back();
   if (kind != kWhole && kind != kInParts) {
-    return Status(static_cast<absl::StatusCode>(kind), briefed.common);
+    return Status(static_cast<absl::StatusCode>(kind), message.common);
   }
   if (kind == kInParts) {
-    status = SendToEach(team, briefing->parts, briefed.part);
+    status = SendToEach(context, messages->parts, message.part);
     status.Update(fault::Point("MPI_Iscatter"));
   }
-  Status agreed = Finish(team, std::move(status), "MPI_Ibcast");
+  Status agreed = Finish(context, std::move(status), "MPI_Ibcast");
   if (!agreed.ok()) return agreed;
-  return briefed;
+  return message;
 }
 
-Status XorToRoot(Team& team, std::span<uint32_t> values) {
-  const int64_t most = std::max<int64_t>(1, team.part_bytes / 4);
+Status XorToRoot(CommContext& context, std::span<uint32_t> values) {
+  const int64_t most = std::max<int64_t>(1, context.part_bytes / 4);
   Status status = ForEachPart(values.size(), most, [&](int64_t at, int count) {
     uint32_t* part = values.data() + at;
     return Exchange(
-        team,
+        context,
         [&](MPI_Request* request) {
-          return MPI_Ireduce(team.is_root() ? MPI_IN_PLACE : part,
-                             team.is_root() ? part : nullptr, count,
-                             MPI_UINT32_T, MPI_BXOR, 0, team.comm.raw(),
+          return MPI_Ireduce(context.is_root() ? MPI_IN_PLACE : part,
+                             context.is_root() ? part : nullptr, count,
+                             MPI_UINT32_T, MPI_BXOR, 0, context.comm.raw(),
                              request);
         },
         "MPI_Ireduce");
   });
-  return Finish(team, std::move(status), "MPI_Ireduce");
+  return Finish(context, std::move(status), "MPI_Ireduce");
 }
 
-Status SumAll(Team& team, std::span<int64_t> values, const Status& mine) {
-  return Reduce(team, values, MPI_SUM, mine);
+Status SumAll(CommContext& context, std::span<int64_t> values,
+              const Status& mine) {
+  return Reduce(context, values, MPI_SUM, mine);
 }
 
-Status MinAll(Team& team, std::span<int64_t> values, const Status& mine) {
-  return Reduce(team, values, MPI_MIN, mine);
+Status MinAll(CommContext& context, std::span<int64_t> values,
+              const Status& mine) {
+  return Reduce(context, values, MPI_MIN, mine);
 }
 
-Status MaxAll(Team& team, std::span<int64_t> values, const Status& mine) {
-  return Reduce(team, values, MPI_MAX, mine);
+Status MaxAll(CommContext& context, std::span<int64_t> values,
+              const Status& mine) {
+  return Reduce(context, values, MPI_MAX, mine);
 }
 
 }  // namespace belay

@@ -23,7 +23,7 @@ namespace belay {
 
 // A communicator with the deadline and the counters of one Save or Restore.
 // Every function below takes it. Borrows the Comm.
-struct Team {
+struct CommContext {
   const Comm& comm;
   Deadline deadline;
   int64_t messages = 0;  // MPI collectives so far
@@ -31,7 +31,7 @@ struct Team {
   int64_t agreement_bytes = 0;
   int64_t bytes_sent = 0;  // by this rank to others, in those two
   int64_t part_bytes = int64_t{1} << 30;  // the largest single message
-  // Errors name ranks by their number here if the team is a part of it.
+  // Errors name ranks by their number here if `comm` is a part of it.
   const Comm* whole = nullptr;
 
   int rank() const { return comm.rank(); }
@@ -45,71 +45,74 @@ bool NamesItsRank(std::string_view text);
 // Starts one nonblocking MPI collective, waits for it under the deadline and
 // counts it. Passes no fault point. Collective, without agreement: for the
 // functions here and in those two headers.
-Status Exchange(Team& team, absl::FunctionRef<int(MPI_Request*)> start,
+Status Exchange(CommContext& context,
+                absl::FunctionRef<int(MPI_Request*)> start,
                 std::string_view site);
 
 // Returns the same Status on all ranks: OK if all passed OK, else code and
 // message of the lowest failing rank with " [rank R of N]" appended. One small
 // all-reduce if OK, one broadcast more if not. Collective.
-Status Agree(Team& team, const Status& mine);
+Status Agree(CommContext& context, const Status& mine);
 
 // Fails everywhere if ranks passed different fingerprints: InvalidArgument
 // `WHAT differs between ranks: rank R of N has another value than rank 0`, with
 // the lowest such rank and its " [rank R of N]". One small all-reduce if equal.
 // Agrees on `mine` first, as Agree does. Collective. Same on all ranks: what.
-Status AgreeSame(Team& team, std::string_view what, uint64_t fingerprint,
-                 const Status& mine = absl::OkStatus());
+Status AgreeSame(CommContext& context, std::string_view what,
+                 uint64_t fingerprint, const Status& mine = absl::OkStatus());
 
 // The same for a number, which the error tells: `WHAT differs between ranks:
 // rank R of N has 71, rank 0 has 70`. Collective. Same on all ranks: what.
-Status AgreeSameNumber(Team& team, std::string_view what, int64_t number);
+Status AgreeSameNumber(CommContext& context, std::string_view what,
+                       int64_t number);
 
 // Runs `work` on rank 0 only and returns its Status everywhere. Collective.
-Status OnRoot(Team& team, absl::FunctionRef<Status()> work);
+Status OnRoot(CommContext& context, absl::FunctionRef<Status()> work);
 
 // What rank 0 has to say: the same to all, and something to each.
-struct Briefing {
+struct RootMessages {
   std::string common;
   std::vector<std::string> parts;  // by rank; or none
 };
 
 // What a rank was told.
-struct Briefed {
+struct RootMessage {
   std::string common;
   std::string part;  // empty if there were none
 };
 
 // Runs `work` on rank 0 only, and gives all ranks its result or its error, in
 // fewer messages than OnRoot and an exchange. Collective.
-StatusOr<std::string> FromRoot(Team& team,
+StatusOr<std::string> FromRoot(CommContext& context,
                                absl::FunctionRef<StatusOr<std::string>()> work);
-StatusOr<Briefed> FromRootInParts(Team& team,
-                                  absl::FunctionRef<StatusOr<Briefing>()> work);
+StatusOr<RootMessage> FromRootInParts(
+    CommContext& context, absl::FunctionRef<StatusOr<RootMessages>()> work);
 
 // Gives every rank the bytes of `root`. Collective. More than 2 GiB are sent
 // in parts. The result of a failed call is agreed: the same on all ranks.
-Status Broadcast(Team& team, std::string& bytes, int root = 0);
+Status Broadcast(CommContext& context, std::string& bytes, int root = 0);
 
 // Gives rank 0 the bytes of every rank, by rank; empty elsewhere. Collective.
-StatusOr<std::vector<std::string>> Gather(Team& team, const std::string& mine);
+StatusOr<std::vector<std::string>> Gather(CommContext& context,
+                                          const std::string& mine);
 
 // Gives rank r the r-th of rank 0's byte strings. Collective.
-StatusOr<std::string> Scatter(Team& team,
+StatusOr<std::string> Scatter(CommContext& context,
                               const std::vector<std::string>& parts);
 
 // Xors `values` over the ranks into rank 0's; elsewhere they are unspecified
 // afterwards. Collective. Same on all ranks: the size.
-Status XorToRoot(Team& team, std::span<uint32_t> values);
+Status XorToRoot(CommContext& context, std::span<uint32_t> values);
 
 // Element-wise sum (modulo 2^64), minimum or maximum over the ranks, in place;
 // agrees on `mine` in the same message. As in Agree, where MPI itself fails on
 // some ranks, those return its error, and the others wait for them until the
 // deadline. Collective. Same on all ranks: the size.
-Status SumAll(Team& team, std::span<int64_t> values,
+Status SumAll(CommContext& context, std::span<int64_t> values,
               const Status& mine = absl::OkStatus());
-Status MinAll(Team& team, std::span<int64_t> values,
+Status MinAll(CommContext& context, std::span<int64_t> values,
               const Status& mine = absl::OkStatus());
-Status MaxAll(Team& team, std::span<int64_t> values,
+Status MaxAll(CommContext& context, std::span<int64_t> values,
               const Status& mine = absl::OkStatus());
 
 }  // namespace belay

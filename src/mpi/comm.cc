@@ -33,11 +33,11 @@ Status CheckMpiRuns() {
 // collective and would hang.
 Status AgreeOnNew(const Comm& parent, int code, std::string_view site,
                   MPI_Comm& made) {
-  Team team{.comm = parent, .deadline = Deadline(parent, 0, "")};
-  Status agreed = Agree(team, MpiStatus(code, site));
+  CommContext context{.comm = parent, .deadline = Deadline(parent, 0, "")};
+  Status agreed = Agree(context, MpiStatus(code, site));
   if (agreed.ok()) return agreed;
   int64_t have = code == MPI_SUCCESS ? 1 : 0;
-  const Status counted = MinAll(team, {&have, 1});
+  const Status counted = MinAll(context, {&have, 1});
   if (counted.ok() && have == 1 && made != MPI_COMM_NULL) MPI_Comm_free(&made);
   return agreed;
 }
@@ -98,8 +98,8 @@ Status Comm::Close() {
         "close communicator: MPI is already finalised");
   }
   // Agreed before the call, because afterwards there is nothing to talk over.
-  Team team{.comm = *this, .deadline = Deadline(*this, 0, "")};
-  Status agreed = Agree(team, fault::Point("MPI_Comm_free"));
+  CommContext context{.comm = *this, .deadline = Deadline(*this, 0, "")};
+  Status agreed = Agree(context, fault::Point("MPI_Comm_free"));
   agreed.Update(MpiError(MPI_Comm_free(&comm_), "MPI_Comm_free"));
   comm_ = MPI_COMM_NULL;
   return agreed;

@@ -209,9 +209,9 @@ StatusOr<MpiIoVerdict> JudgeHere(
 
 // Closes the file if all ranks have it open, else leaves it: closing is
 // collective and would hang.
-void CloseIfOpenEverywhere(Team& team, MPI_File file) {
+void CloseIfOpenEverywhere(CommContext& context, MPI_File file) {
   int64_t have = file != MPI_FILE_NULL ? 1 : 0;
-  if (MinAll(team, {&have, 1}).ok() && have == 1) MPI_File_close(&file);
+  if (MinAll(context, {&have, 1}).ok() && have == 1) MPI_File_close(&file);
 }
 
 }  // namespace
@@ -231,7 +231,7 @@ MpiFile& MpiFile::operator=(MpiFile&& other) noexcept {
 }
 
 StatusOr<MpiFile> MpiFile::OpenForWrite(
-    Team& team, const std::string& path,
+    CommContext& context, const std::string& path,
     const std::map<std::string, std::string>& hints) {
   MpiFile opened;
   opened.path_ = path;
@@ -240,27 +240,27 @@ StatusOr<MpiFile> MpiFile::OpenForWrite(
   Status status = MakeInfo(hints, info);
   AskForNoSieving();
   // Aggregators read what lies between the pieces they write.
-  const int code = MPI_File_open(team.comm.raw(), path.c_str(), MPI_MODE_RDWR,
-                                 info, &opened.file_);
+  const int code = MPI_File_open(context.comm.raw(), path.c_str(),
+                                 MPI_MODE_RDWR, info, &opened.file_);
   if (info != MPI_INFO_NULL) MPI_Info_free(&info);
   if (code != MPI_SUCCESS) opened.file_ = MPI_FILE_NULL;
   status.Update(MpiStatus(code, "open", path));
-  Status agreed = Agree(team, status);
+  Status agreed = Agree(context, status);
   if (!agreed.ok()) {
-    CloseIfOpenEverywhere(team, opened.file_);
+    CloseIfOpenEverywhere(context, opened.file_);
     return agreed;
   }
   MPI_File_set_errhandler(opened.file_, MPI_ERRORS_RETURN);
   return opened;
 }
 
-StatusOr<MpiIoVerdict> MpiFile::Judge(Team& team) {
+StatusOr<MpiIoVerdict> MpiFile::Judge(CommContext& context) {
   StatusOr<MpiIoVerdict> here = JudgeHere(file_, hints_);
   Status mine = here.status();
   if (here.ok() && !here->sound) {
     mine = absl::FailedPreconditionError(here->note);
   }
-  Status agreed = Agree(team, mine);
+  Status agreed = Agree(context, mine);
   // No error of MPI has this code: some rank's stack is not sound.
   if (!absl::IsFailedPrecondition(agreed)) {
     BELAY_RETURN_IF_AGREED(agreed);

@@ -30,8 +30,8 @@ struct MpiIoVerdict {
   std::string note;  // what was set, or why it is not sound
 };
 
-// A file that all ranks of a team have open for writing. Move only. Close()
-// is collective and must be called; the destructor only forgets.
+// A file that all ranks of a communicator have open for writing. Move only.
+// Close() is collective and must be called; the destructor only forgets.
 class MpiFile {
  public:
   // A file that is not open, good only for assignment and destruction.
@@ -43,7 +43,7 @@ class MpiFile {
   // Opens an existing file. Collective. Same on all ranks: path, hints.
   // Errors: as MpiStatus, agreed.
   static StatusOr<MpiFile> OpenForWrite(
-      Team& team, const std::string& path,
+      CommContext& context, const std::string& path,
       const std::map<std::string, std::string>& hints);
 
   // Judges the MPI-IO stack of this file. ROMIO is sound. OMPIO is sound if
@@ -51,7 +51,7 @@ class MpiFile {
   // OpenForWrite asks for that, which Open MPI heeds only before the first open
   // of the program. Costs one all-reduce, and 0.2 s at the first call if the
   // environment does not select ROMIO. Collective: the verdict is agreed.
-  StatusOr<MpiIoVerdict> Judge(Team& team);
+  StatusOr<MpiIoVerdict> Judge(CommContext& context);
 
   // Writes all segments of all ranks in one collective call. A rank may pass
   // none. Segments have ascending, disjoint offsets and at most 1 GiB in all.

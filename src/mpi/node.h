@@ -13,7 +13,7 @@ namespace belay {
 // Returns the lowest rank that shares memory with this one: equal on all ranks
 // of a node, different between nodes. Collective; agreed. The communicator
 // remembers it: later calls send nothing.
-StatusOr<int32_t> NodeOfRank(Team& team);
+StatusOr<int32_t> NodeOfRank(CommContext& context);
 
 }  // namespace belay
 

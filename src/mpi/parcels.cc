@@ -19,7 +19,7 @@ void Parcels::Send(std::span<const std::byte> bytes, int to) {
   Post(bytes.size(), "MPI_Isend",
        [&](int64_t at, int count, MPI_Request* request) {
          return MPI_Isend(bytes.data() + at, count, MPI_BYTE, to, tag_,
-                          team_.comm.raw(), request);
+                          context_.comm.raw(), request);
        });
 }
 
@@ -27,19 +27,19 @@ void Parcels::Receive(std::span<std::byte> bytes, int from) {
   Post(bytes.size(), "MPI_Irecv",
        [&](int64_t at, int count, MPI_Request* request) {
          return MPI_Irecv(bytes.data() + at, count, MPI_BYTE, from, tag_,
-                          team_.comm.raw(), request);
+                          context_.comm.raw(), request);
        });
 }
 
 Status Parcels::Finish() {
-  status_.Update(team_.deadline.Wait(requests_));
+  status_.Update(context_.deadline.Wait(requests_));
   return status_;
 }
 
 void Parcels::Post(int64_t total, std::string_view site,
                    absl::FunctionRef<int(int64_t, int, MPI_Request*)> start) {
   status_.Update(
-      ForEachPart(total, team_.part_bytes, [&](int64_t at, int count) {
+      ForEachPart(total, context_.part_bytes, [&](int64_t at, int count) {
         requests_.push_back(MPI_REQUEST_NULL);
         return MpiError(start(at, count, &requests_.back()), site);
       }));

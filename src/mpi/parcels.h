@@ -24,9 +24,9 @@ Status ForEachPart(int64_t total, int64_t most,
 // matched in the order in which both post them. Borrows the bytes.
 class Parcels {
  public:
-  Parcels(Team& team, int tag) : team_(team), tag_(tag) {}
+  Parcels(CommContext& context, int tag) : context_(context), tag_(tag) {}
 
-  // Post a message in parts of at most team.part_bytes. Local.
+  // Post a message in parts of at most context.part_bytes. Local.
   void Send(std::span<const std::byte> bytes, int to);
   // Local.
   void Receive(std::span<std::byte> bytes, int from);
@@ -38,7 +38,7 @@ class Parcels {
   void Post(int64_t total, std::string_view site,
             absl::FunctionRef<int(int64_t, int, MPI_Request*)> start);
 
-  Team& team_;
+  CommContext& context_;
   int tag_;
   std::vector<MPI_Request> requests_;
   Status status_;

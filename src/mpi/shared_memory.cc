@@ -111,7 +111,8 @@ SharedMemory::~SharedMemory() {
   if (memory_ != nullptr) ::munmap(memory_, static_cast<size_t>(bytes_));
 }
 
-StatusOr<SharedMemory> SharedMemory::Create(Team& team, const NodePlace& mine,
+StatusOr<SharedMemory> SharedMemory::Create(CommContext& context,
+                                            const NodePlace& mine,
                                             int64_t bytes) {
   SharedMemory memory;
   memory.part_bytes_ = WholePages(bytes);
@@ -119,9 +120,9 @@ StatusOr<SharedMemory> SharedMemory::Create(Team& team, const NodePlace& mine,
   MemoryFile file;
   Status status;
   if (mine.place == 0) status = file.Make(memory.bytes_);
-  BELAY_RETURN_IF_AGREED(Agree(team, status));
+  BELAY_RETURN_IF_AGREED(Agree(context, status));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> names,
-                                AllGather(team, file.name()));
+                                AllGather(context, file.name()));
   const auto open_and_map = [&]() -> Status {
     if (mine.place != 0) BELAY_RETURN_IF_ERROR(file.Open(names[mine.first]));
     BELAY_RETURN_IF_ERROR(
@@ -129,7 +130,7 @@ StatusOr<SharedMemory> SharedMemory::Create(Team& team, const NodePlace& mine,
     BELAY_ASSIGN_OR_RETURN(memory.memory_, file.Map(memory.bytes_));
     return absl::OkStatus();
   };
-  BELAY_RETURN_IF_AGREED(Agree(team, open_and_map()));
+  BELAY_RETURN_IF_AGREED(Agree(context, open_and_map()));
   return memory;
 }
 

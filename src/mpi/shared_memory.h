@@ -16,7 +16,7 @@ namespace belay {
 
 // Where a rank stands among the ranks of its node.
 struct NodePlace {
-  int32_t first = 0;  // the lowest of them, in the team
+  int32_t first = 0;  // the lowest of them, in the communicator
   int32_t place = 0;
   int32_t ranks = 1;
 };
@@ -29,8 +29,8 @@ class SharedMemory {
   // that too little memory shows up. Collective; agreed. Same on all ranks:
   // bytes.
   // Errors: those of ErrnoStatus and of messages.
-  static StatusOr<SharedMemory> Create(Team& team, const NodePlace& mine,
-                                       int64_t bytes);
+  static StatusOr<SharedMemory> Create(CommContext& context,
+                                       const NodePlace& mine, int64_t bytes);
 
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;

@@ -61,35 +61,35 @@ void DecodePart(const std::string& bytes, MergeResult& merge) {
 
 // Whether all ranks have merged what they have now, together. Collective;
 // agreed.
-StatusOr<bool> IsUpToDate(Team& team, const Status& mine, uint64_t own,
-                          const MergeResult& merge) {
+StatusOr<bool> IsUpToDate(CommContext& context, const Status& mine,
+                          uint64_t own, const MergeResult& merge) {
   const bool fits = merge.merged != 0 && merge.own == own;
   const uint64_t merged = fits ? merge.merged : 0;
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<bool> same,
-      AgreeOnStructure(team, mine, std::vector<uint64_t>{merged}));
+      AgreeOnStructure(context, mine, std::vector<uint64_t>{merged}));
   return fits && same[0];
 }
 
 }  // namespace
 
-Status MergeTogether(Team& team, const StatusOr<LiveGraph>& live,
+Status MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
                      MergeResult& merge) {
   const uint64_t own = live.ok() ? GraphFingerprint(live->graph) : 0;
   BELAY_ASSIGN_OR_RETURN_AGREED(const bool is_up_to_date,
-                                IsUpToDate(team, live.status(), own, merge));
+                                IsUpToDate(context, live.status(), own, merge));
   if (is_up_to_date) return absl::OkStatus();
   merge = {.sent_lists = std::move(merge.sent_lists)};
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const Briefed briefed,
-      GatherLists(team, {GraphEntries(live->graph)}, merge.sent_lists,
-                  [&](const Heard& heard) -> StatusOr<Briefing> {
+      const RootMessage message,
+      GatherLists(context, {GraphEntries(live->graph)}, merge.sent_lists,
+                  [&](const Heard& heard) -> StatusOr<RootMessages> {
                     BELAY_ASSIGN_OR_RETURN(MergedGraph merged, Merge(heard));
-                    Briefing briefing{.parts = EncodeParts(merged)};
+                    RootMessages messages{.parts = EncodeParts(merged)};
                     merge.graph = std::move(merged.graph);
-                    return briefing;
+                    return messages;
                   }));
-  DecodePart(briefed.part, merge);
+  DecodePart(message.part, merge);
   merge.own = own;
   return absl::OkStatus();
 }

@@ -15,7 +15,7 @@ namespace belay {
 // GatherLists does it; otherwise nothing is sent but one reduction.
 // Collective; agreed.
 // Errors: that of `live`, and those of MergeGraphs.
-Status MergeTogether(Team& team, const StatusOr<LiveGraph>& live,
+Status MergeTogether(CommContext& context, const StatusOr<LiveGraph>& live,
                      MergeResult& merge);
 
 }  // namespace belay

@@ -43,10 +43,10 @@ bool IsRefused(const std::vector<DifferentValue>& incompatible,
 
 }  // namespace
 
-Status RefuseMismatches(Team& team, const std::string& path,
+Status RefuseMismatches(CommContext& context, const std::string& path,
                         const LoadReport& report, MismatchPolicy mismatched) {
   if (!IsRefused(report.incompatible, mismatched)) return absl::OkStatus();
-  return Agree(team, IncompatibleError(path, report));
+  return Agree(context, IncompatibleError(path, report));
 }
 
 LoadStatus WithMismatchWarnings(const LoadStatus& status,

@@ -17,7 +17,7 @@ namespace belay {
 // Refuses what the options do not let pass. The report is equal on all ranks.
 // Collective; agreed.
 // Errors: FailedPrecondition - values of another dtype, shape or type.
-Status RefuseMismatches(Team& team, const std::string& path,
+Status RefuseMismatches(CommContext& context, const std::string& path,
                         const LoadReport& report, MismatchPolicy mismatched);
 
 // The status with a warning for each value that is left as it is, if that is

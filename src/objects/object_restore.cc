@@ -63,17 +63,18 @@ StatusOr<OpenedGraph> ShareGraph(RestoreFrame& frame,
   frame.stages.Enter("graph");
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string bytes,
-      FromRoot(frame.team, [&] { return EncodeStoredGraph(saved); }));
+      FromRoot(frame.context, [&] { return EncodeStoredGraph(saved); }));
   StatusOr<ObjectGraph> graph = DecodeGraph(std::string_view(bytes).substr(1));
-  BELAY_RETURN_IF_AGREED(Agree(frame.team, graph.status()));
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, graph.status()));
   return OpenedGraph{.graph = *std::move(graph), .by_name = bytes[0] == 'n'};
 }
 
 // Puts together what the ranks found. Collective; agreed.
-StatusOr<LoadStatus> ReportTogether(Team& team, const Restoration& restoration,
+StatusOr<LoadStatus> ReportTogether(CommContext& context,
+                                    const Restoration& restoration,
                                     const RankMatch& mine) {
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                Gather(team, EncodeRankMatch(mine)));
+                                Gather(context, EncodeRankMatch(mine)));
   const auto report = [&]() -> StatusOr<std::string> {
     std::vector<RankMatch> matches;
     for (const std::string& text : gathered) {
@@ -83,23 +84,23 @@ StatusOr<LoadStatus> ReportTogether(Team& team, const Restoration& restoration,
                            MakeLoadReport(restoration.saved, matches));
     return EncodeLoadReport(all);
   };
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(team, [&] {
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(context, [&] {
                                   return CatchBadAlloc(
                                       "the reports of all ranks", report);
                                 }));
   StatusOr<LoadReport> merged = DecodeLoadReport(bytes);
   StatusOr<LoadReport> own = MakeLoadReport(restoration.saved, {mine});
   BELAY_RETURN_IF_AGREED(
-      Agree(team, merged.ok() ? own.status() : merged.status()));
+      Agree(context, merged.ok() ? own.status() : merged.status()));
   return LoadStatus(restoration.by_name ? LoadStatus::Kind::kNameBased
                                         : LoadStatus::Kind::kObjectGraph,
                     *std::move(merged), {*std::move(own)});
 }
 
 // Whether any rank has something to read. Collective; agreed.
-StatusOr<bool> AnyReads(Team& team, const MatchResult& match) {
+StatusOr<bool> AnyReads(CommContext& context, const MatchResult& match) {
   std::vector<int64_t> reads = {static_cast<int64_t>(match.reads.size())};
-  BELAY_RETURN_IF_AGREED(MaxAll(team, reads));
+  BELAY_RETURN_IF_AGREED(MaxAll(context, reads));
   return reads[0] > 0;
 }
 
@@ -122,7 +123,7 @@ StatusOr<std::vector<RestoreChoice>> ChooseTogether(RestoreFrame& frame,
                     .lengths = frame.options.allow_shape_mismatch}};
   BELAY_ASSIGN_OR_RETURN_AGREED(const RestoreChooser chooser,
                                 AgreeOnChooser(frame, keys));
-  BELAY_RETURN_IF_AGREED(Agree(frame.team, CatchExceptions([&] {
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, CatchExceptions([&] {
                                  for (std::string_view key : keys) {
                                    choices.push_back(key == SaveCounterKey()
                                                          ? of_counter
@@ -188,7 +189,7 @@ StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects,
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<RestoreChoice> choices,
                                 ChooseTogether(frame, live));
   MatchResult match = MatchObjects(restoration, live, objects.restored,
-                                   frame.team.rank(), choices);
+                                   frame.context.rank(), choices);
   std::vector<std::string>& warnings = match.rank_match.warnings;
   if (opened) {
     warnings.insert(warnings.end(), opened->problems.begin(),
@@ -196,12 +197,12 @@ StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects,
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(
       LoadStatus status,
-      ReportTogether(frame.team, restoration, match.rank_match));
-  BELAY_RETURN_IF_AGREED(RefuseMismatches(frame.team, pending.source.path,
+      ReportTogether(frame.context, restoration, match.rank_match));
+  BELAY_RETURN_IF_AGREED(RefuseMismatches(frame.context, pending.source.path,
                                           status.report(),
                                           frame.options.mismatched));
   status = WithMismatchWarnings(status, frame.options.mismatched);
-  BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, AnyReads(frame.team, match));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const bool any, AnyReads(frame.context, match));
   if (any) {
     if (!opened) {
       BELAY_ASSIGN_OR_RETURN_AGREED(opened, OpenStep(frame, pending.source));
@@ -212,7 +213,7 @@ StatusOr<LoadStatus> RestoreMatched(TrackedObjects& objects,
                    ToRead(live, match.reads, choices, *frame.handlers)));
     status = WithConversions(status, read.conversions);
     BELAY_RETURN_IF_AGREED(
-        Agree(frame.team, HandOverOpaqueStates(live, match.reads)));
+        Agree(frame.context, HandOverOpaqueStates(live, match.reads)));
   }
   RememberMatch(live, match, restoration, objects.restored);
   pending.is_used_up = status.report().unused.empty();
@@ -272,9 +273,10 @@ StatusOr<LoadStatus> RestoreMore(TrackedObjects& objects,
 // Ranks may have restored with different Checkpoints. Collective.
 Status AgreeOnPending(const TrackedObjects& objects,
                       const RestoreOptions& options) {
-  Team team{*objects.comm, Deadline(*objects.comm, options.deadline_seconds,
-                                    "restore what is deferred")};
-  return AgreeSame(team, "restore: the number of pending restores",
+  CommContext context{*objects.comm,
+                      Deadline(*objects.comm, options.deadline_seconds,
+                               "restore what is deferred")};
+  return AgreeSame(context, "restore: the number of pending restores",
                    objects.pending.size());
 }
 
@@ -289,12 +291,13 @@ Status CheckCounter(const TrackedObjects& objects, const std::string& path,
                     const RestoreOptions& options) {
   const int64_t counter = objects.counter;
   if (counter >= 0 && counter < INT64_MAX) return absl::OkStatus();
-  Team team{*objects.comm, Deadline(*objects.comm, options.deadline_seconds,
-                                    absl::StrFormat("restore \"%s\"", path))};
-  return Agree(team, absl::DataLossError(absl::StrFormat(
-                         "restore \"%s\": the save counter is out of range "
-                         "(need 0 to %d, found %d)",
-                         path, INT64_MAX - 1, counter)));
+  CommContext context{*objects.comm,
+                      Deadline(*objects.comm, options.deadline_seconds,
+                               absl::StrFormat("restore \"%s\"", path))};
+  return Agree(context, absl::DataLossError(absl::StrFormat(
+                            "restore \"%s\": the save counter is out of range "
+                            "(need 0 to %d, found %d)",
+                            path, INT64_MAX - 1, counter)));
 }
 
 }  // namespace

@@ -38,12 +38,12 @@ State ListRenamed(const LiveGraph& live, const MergeResult& merge) {
 
 // The stages before those of Save: the objects of all ranks as one graph, and
 // the opaque states as bytes. Collective.
-Status MergeStage(TrackedObjects& objects, Team& team,
+Status MergeStage(TrackedObjects& objects, CommContext& context,
                   StatusOr<LiveGraph>& live) {
   if (live.ok()) {
     if (Status status = FetchOpaqueStates(*live); !status.ok()) live = status;
   }
-  return MergeTogether(team, live, objects.merge);
+  return MergeTogether(context, live, objects.merge);
 }
 
 // What the stage has cost.
@@ -58,13 +58,14 @@ struct MergeCounts {
 Status MergeWatched(TrackedObjects& objects, const std::string& path,
                     const SaveOptions& options, StatusOr<LiveGraph>& live,
                     MergeCounts& counts) {
-  Team team{*objects.comm, Deadline(*objects.comm, options.deadline_seconds,
-                                    absl::StrFormat("save \"%s\"", path))};
-  Stages stages(team);
+  CommContext context{*objects.comm,
+                      Deadline(*objects.comm, options.deadline_seconds,
+                               absl::StrFormat("save \"%s\"", path))};
+  Stages stages(context);
   stages.Enter("merge graphs");
-  BELAY_RETURN_IF_AGREED(MergeStage(objects, team, live));
-  counts = {.messages = team.messages,
-            .agreement_bytes = team.agreement_bytes,
+  BELAY_RETURN_IF_AGREED(MergeStage(objects, context, live));
+  counts = {.messages = context.messages,
+            .agreement_bytes = context.agreement_bytes,
             .stages = stages.Finish()};
   return absl::OkStatus();
 }
@@ -75,21 +76,22 @@ StatusOr<int64_t> PassNewer(const TrackedObjects& objects,
                             const std::string& dir,
                             const SaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(*objects.comm, "save", dir));
-  Team team{*objects.comm, Deadline(*objects.comm, options.deadline_seconds,
-                                    Cat("save in \"", dir, "\""))};
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes,
-                                FromRoot(team, [&]() -> StatusOr<std::string> {
-                                  int64_t newest = -1;
-                                  const StatusOr<std::vector<int64_t>> steps =
-                                      CommittedSteps(dir, kStepPrefix);
-                                  if (steps.ok() && !steps->empty())
-                                    newest = steps->back();
-                                  // Whatever is wrong with the directory, the
-                                  // save will say.
-                                  WireWriter out;
-                                  out.Put(newest);
-                                  return out.Take();
-                                }));
+  CommContext context{*objects.comm,
+                      Deadline(*objects.comm, options.deadline_seconds,
+                               Cat("save in \"", dir, "\""))};
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      const std::string bytes,
+      FromRoot(context, [&]() -> StatusOr<std::string> {
+        int64_t newest = -1;
+        const StatusOr<std::vector<int64_t>> steps =
+            CommittedSteps(dir, kStepPrefix);
+        if (steps.ok() && !steps->empty()) newest = steps->back();
+        // Whatever is wrong with the directory, the
+        // save will say.
+        WireWriter out;
+        out.Put(newest);
+        return out.Take();
+      }));
   const auto newest = WireReader(bytes).Get<int64_t>();
   return newest == INT64_MAX ? objects.counter
                              : std::max(objects.counter, newest);

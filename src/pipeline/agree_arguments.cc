@@ -7,16 +7,17 @@
 
 namespace belay {
 
-Status AgreeOnArguments(Team& team, std::string_view operation,
+Status AgreeOnArguments(CommContext& context, std::string_view operation,
                         const std::vector<CommonOption>& arguments) {
   WireWriter all;
   for (const CommonOption& argument : arguments) all.PutText(argument.bytes);
-  const Status same = AgreeSame(team, Cat(operation, ": an argument"),
+  const Status same = AgreeSame(context, Cat(operation, ": an argument"),
                                 Fingerprint(all.bytes()));
   if (!absl::IsInvalidArgument(same)) return same;
   // All ranks know that something differs; what it is, is asked only now.
   for (const CommonOption& argument : arguments) {
-    BELAY_RETURN_IF_AGREED(AgreeSame(team, Cat(operation, ": ", argument.name),
+    BELAY_RETURN_IF_AGREED(AgreeSame(context,
+                                     Cat(operation, ": ", argument.name),
                                      Fingerprint(argument.bytes)));
   }
   return same;

@@ -16,7 +16,7 @@ namespace belay {
 // are equal, and one for each argument to say which differs. Collective;
 // agreed.
 // Errors: InvalidArgument - `operation: NAME differs between ranks: ...`.
-Status AgreeOnArguments(Team& team, std::string_view operation,
+Status AgreeOnArguments(CommContext& context, std::string_view operation,
                         const std::vector<CommonOption>& arguments);
 
 }  // namespace belay

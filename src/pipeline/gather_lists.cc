@@ -8,50 +8,50 @@
 
 namespace belay {
 
-StatusOr<Briefed> GatherLists(
-    Team& team, std::vector<Entries> lists, SentLists& sent_lists,
-    absl::FunctionRef<StatusOr<Briefing>(const Heard&)> answer) {
+StatusOr<RootMessage> GatherLists(
+    CommContext& context, std::vector<Entries> lists, SentLists& sent_lists,
+    absl::FunctionRef<StatusOr<RootMessages>(const Heard&)> answer) {
   ListsToSend now = ListsToSendOf(std::move(lists));
   const std::string announced = Announce(now, sent_lists);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> announcements,
-                                Gather(team, announced));
+                                Gather(context, announced));
   const std::vector<std::string> asks = AskFor(announcements, sent_lists);
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string ask, Scatter(team, asks));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string ask, Scatter(context, asks));
   std::string reference;
   if (NeedsReference(ask)) {
-    if (team.is_root()) reference = ReferenceOf(now);
-    BELAY_RETURN_IF_AGREED(Broadcast(team, reference));
+    if (context.is_root()) reference = ReferenceOf(now);
+    BELAY_RETURN_IF_AGREED(Broadcast(context, reference));
   }
   const std::string mine = Answer(ask, reference, now, sent_lists);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> answers,
-                                Gather(team, mine));
-  team.agreement_bytes += std::ssize(announced) + std::ssize(mine);
-  if (team.is_root()) {
-    team.agreement_bytes +=
+                                Gather(context, mine));
+  context.agreement_bytes += std::ssize(announced) + std::ssize(mine);
+  if (context.is_root()) {
+    context.agreement_bytes +=
         std::ssize(asks) * std::ssize(ask) + std::ssize(reference);
   }
   Heard heard;
-  const auto listen = [&]() -> StatusOr<Briefing> {
+  const auto listen = [&]() -> StatusOr<RootMessages> {
     BELAY_ASSIGN_OR_RETURN(heard,
                            Hear(announcements, asks, answers, now, sent_lists));
     return answer(heard);
   };
-  BELAY_ASSIGN_OR_RETURN_AGREED(Briefed briefed, FromRootInParts(team, [&] {
-                                  return CatchBadAlloc("what all ranks have",
-                                                       listen);
-                                }));
+  BELAY_ASSIGN_OR_RETURN_AGREED(
+      RootMessage message, FromRootInParts(context, [&] {
+        return CatchBadAlloc("what all ranks have", listen);
+      }));
   sent_lists.heard = std::move(heard.lists);
   sent_lists.mine = std::move(now.hashes);
-  return briefed;
+  return message;
 }
 
-StatusOr<Briefed> GatherDescriptions(
-    Team& team, const RankShards& mine, SentLists& sent_lists,
-    absl::FunctionRef<StatusOr<Briefing>(const ListedRanks&)> answer) {
-  Description description = Describe(mine, team.rank());
+StatusOr<RootMessage> GatherDescriptions(
+    CommContext& context, const RankShards& mine, SentLists& sent_lists,
+    absl::FunctionRef<StatusOr<RootMessages>(const ListedRanks&)> answer) {
+  Description description = Describe(mine, context.rank());
   return GatherLists(
-      team, {std::move(description.shared), std::move(description.own)},
-      sent_lists, [&](const Heard& heard) -> StatusOr<Briefing> {
+      context, {std::move(description.shared), std::move(description.own)},
+      sent_lists, [&](const Heard& heard) -> StatusOr<RootMessages> {
         BELAY_ASSIGN_OR_RETURN(const ListedRanks listed, ListRanks(heard));
         return answer(listed);
       });

@@ -18,15 +18,15 @@ namespace belay {
 // is. Lists that are equal travel once, and of those that were told before, or
 // that rank 0 has much of, only what differs. Collective; agreed. If it fails,
 // `sent_lists` stays as it was. Same on all ranks: the number of lists.
-StatusOr<Briefed> GatherLists(
-    Team& team, std::vector<Entries> lists, SentLists& sent_lists,
-    absl::FunctionRef<StatusOr<Briefing>(const Heard&)> answer);
+StatusOr<RootMessage> GatherLists(
+    CommContext& context, std::vector<Entries> lists, SentLists& sent_lists,
+    absl::FunctionRef<StatusOr<RootMessages>(const Heard&)> answer);
 
 // The same of what every rank lists for a save or a restore. Collective;
 // agreed.
-StatusOr<Briefed> GatherDescriptions(
-    Team& team, const RankShards& mine, SentLists& sent_lists,
-    absl::FunctionRef<StatusOr<Briefing>(const ListedRanks&)> answer);
+StatusOr<RootMessage> GatherDescriptions(
+    CommContext& context, const RankShards& mine, SentLists& sent_lists,
+    absl::FunctionRef<StatusOr<RootMessages>(const ListedRanks&)> answer);
 
 }  // namespace belay
 

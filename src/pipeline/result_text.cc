@@ -130,9 +130,9 @@ std::string WithWarnings(std::string text,
 }
 
 template <typename Result>
-void LogAny(const Team& team, const StatusOr<Result>& result) {
-  if (!team.is_root()) return;
-  if (!result.ok()) return LogError(team, result.status());
+void LogAny(const CommContext& context, const StatusOr<Result>& result) {
+  if (!context.is_root()) return;
+  if (!result.ok()) return LogError(context, result.status());
   if (IsLogged(LogLevel::kInfo)) {
     Log(LogLevel::kInfo, Summary(*result));
   }
@@ -155,17 +155,18 @@ std::string RestoreResult::ToString() const {
   return WithWarnings(Summary(*this), warnings);
 }
 
-void LogError(const Team& team, const Status& status) {
-  if (!team.is_root() || !IsLogged(LogLevel::kError)) return;
+void LogError(const CommContext& context, const Status& status) {
+  if (!context.is_root() || !IsLogged(LogLevel::kError)) return;
   Log(LogLevel::kError, status.ToString());
 }
 
-void LogResult(const Team& team, const StatusOr<SaveResult>& result) {
-  LogAny(team, result);
+void LogResult(const CommContext& context, const StatusOr<SaveResult>& result) {
+  LogAny(context, result);
 }
 
-void LogResult(const Team& team, const StatusOr<RestoreResult>& result) {
-  LogAny(team, result);
+void LogResult(const CommContext& context,
+               const StatusOr<RestoreResult>& result) {
+  LogAny(context, result);
 }
 
 }  // namespace belay

@@ -10,12 +10,13 @@
 namespace belay {
 
 // Tells the log of a result, or of the error that all ranks have. Local; one
-// rank of the team does so.
-void LogResult(const Team& team, const StatusOr<SaveResult>& result);
-void LogResult(const Team& team, const StatusOr<RestoreResult>& result);
+// rank does so.
+void LogResult(const CommContext& context, const StatusOr<SaveResult>& result);
+void LogResult(const CommContext& context,
+               const StatusOr<RestoreResult>& result);
 
 // The same of an error alone. Local.
-void LogError(const Team& team, const Status& status);
+void LogError(const CommContext& context, const Status& status);
 
 }  // namespace belay
 

@@ -42,15 +42,15 @@ double SharedDirectorySeconds(double deadline_seconds) {
                               : kMostSeconds;
 }
 
-Status AgreeOnSharedDirectory(Team& team, const Status& mine, bool sees,
-                              bool did_see, const std::string& operation,
-                              double seconds) {
+Status AgreeOnSharedDirectory(CommContext& context, const Status& mine,
+                              bool sees, bool did_see,
+                              const std::string& operation, double seconds) {
   std::vector<int64_t> all_see = {sees ? 1 : 0};
-  BELAY_RETURN_IF_AGREED(MinAll(team, all_see, mine));
+  BELAY_RETURN_IF_AGREED(MinAll(context, all_see, mine));
   if (all_see[0] == 1) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> all,
-      AllGather(team, Cat(sees ? "y" : "n", HostName())));
+      AllGather(context, Cat(sees ? "y" : "n", HostName())));
   const absl::StatusCode code = did_see ? absl::StatusCode::kUnavailable
                                         : absl::StatusCode::kFailedPrecondition;
   return Status(

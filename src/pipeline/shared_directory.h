@@ -18,9 +18,9 @@ double SharedDirectorySeconds(double deadline_seconds);
 // they have waited, and `did_see`, whether they have seen others there before.
 // Errors: FailedPrecondition, or Unavailable if they did - not all do; says
 //   which hosts.
-Status AgreeOnSharedDirectory(Team& team, const Status& mine, bool sees,
-                              bool did_see, const std::string& operation,
-                              double seconds);
+Status AgreeOnSharedDirectory(CommContext& context, const Status& mine,
+                              bool sees, bool did_see,
+                              const std::string& operation, double seconds);
 
 }  // namespace belay
 

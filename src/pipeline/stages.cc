@@ -33,7 +33,7 @@ void Stages::Enter(std::string_view name, std::span<const std::string> work) {
   }
   times_.push_back({std::string(name), 0});
   since_ = now;
-  team_.deadline.Enter(name, work);
+  context_.deadline.Enter(name, work);
 }
 
 std::vector<StageTime> Stages::Finish() {
@@ -50,20 +50,21 @@ Status CheckComm(const Comm& comm, std::string_view operation,
                       operation, dir));
 }
 
-StatusOr<std::vector<bool>> AgreeOnStructure(Team& team, const Status& mine,
+StatusOr<std::vector<bool>> AgreeOnStructure(CommContext& context,
+                                             const Status& mine,
                                              std::span<const uint64_t> numbers,
                                              std::span<uint64_t> sums) {
   // Every rank adds its number, and rank 0 takes its own away for each of them:
   // what is left is the sum of the differences from rank 0's.
   const uint64_t weight =
-      team.is_root() ? 1 - static_cast<uint64_t>(team.size()) : 1;
+      context.is_root() ? 1 - static_cast<uint64_t>(context.size()) : 1;
   std::vector<int64_t> ballot;
   for (const uint64_t number : numbers) {
     ballot.push_back(static_cast<int64_t>(number * weight));
   }
   for (const uint64_t sum : sums) ballot.push_back(static_cast<int64_t>(sum));
-  team.agreement_bytes += std::ssize(ballot) * 8 + 8;  // and the Status
-  BELAY_RETURN_IF_AGREED(SumAll(team, ballot, mine));
+  context.agreement_bytes += std::ssize(ballot) * 8 + 8;  // and the Status
+  BELAY_RETURN_IF_AGREED(SumAll(context, ballot, mine));
   std::vector<bool> same;
   for (size_t i = 0; i < numbers.size(); ++i) same.push_back(ballot[i] == 0);
   for (size_t i = 0; i < sums.size(); ++i) {
@@ -72,23 +73,24 @@ StatusOr<std::vector<bool>> AgreeOnStructure(Team& team, const Status& mine,
   return same;
 }
 
-Status CombineCounters(Team& team, TransferCounters& mine,
+Status CombineCounters(CommContext& context, TransferCounters& mine,
                        std::span<const int64_t> stripes) {
   std::vector<int64_t> sums = {mine.bytes, mine.io_calls, mine.delivered_bytes};
   sums.insert(sums.end(), stripes.begin(), stripes.end());
-  BELAY_RETURN_IF_AGREED(SumAll(team, sums));
+  BELAY_RETURN_IF_AGREED(SumAll(context, sums));
   mine.bytes = sums[0];
   mine.io_calls = sums[1];
   mine.delivered_bytes = sums[2];
   if (!stripes.empty()) TakeStripes(std::span(sums).subspan(3), mine);
-  std::vector<int64_t> largest = {mine.collective_io,   mine.files,
-                                  team.messages + 1,    mine.peak_memory_bytes,
-                                  team.agreement_bytes, mine.staged_bytes};
+  std::vector<int64_t> largest = {
+      mine.collective_io,      mine.files,
+      context.messages + 1,    mine.peak_memory_bytes,
+      context.agreement_bytes, mine.staged_bytes};
   const size_t num_counters = largest.size();
   for (const StageTime& time : mine.stages) {
     largest.push_back(static_cast<int64_t>(time.seconds * 1e9));
   }
-  BELAY_RETURN_IF_AGREED(MaxAll(team, largest));
+  BELAY_RETURN_IF_AGREED(MaxAll(context, largest));
   mine.collective_io = largest[0];
   mine.files = largest[1];
   mine.messages = largest[2];

@@ -20,10 +20,12 @@ namespace belay {
 // Names where this rank is, for the deadline, and measures how long it stays.
 class Stages {
  public:
-  // `before`: those that an earlier team has been at. Equal on all ranks but
-  // for the seconds.
-  explicit Stages(Team& team, std::vector<StageTime> before = {})
-      : team_(team), times_(std::move(before)), num_before_(times_.size()) {}
+  // `before`: those that an earlier operation has been at. Equal on all ranks
+  // but for the seconds.
+  explicit Stages(CommContext& context, std::vector<StageTime> before = {})
+      : context_(context),
+        times_(std::move(before)),
+        num_before_(times_.size()) {}
 
   // Ends the current stage and begins the next. `work` as for the deadline.
   // Local.
@@ -32,7 +34,7 @@ class Stages {
   std::vector<StageTime> Finish();
 
  private:
-  Team& team_;
+  CommContext& context_;
   std::vector<StageTime> times_;
   size_t num_before_;
   std::chrono::steady_clock::time_point since_;
@@ -49,7 +51,8 @@ Status CheckComm(const Comm& comm, std::string_view operation,
 // agreed. The numbers are fingerprints, or 0: of others the differences might
 // add up to nothing. `sums`, as many on all ranks, become those of all ranks,
 // modulo 2^64.
-StatusOr<std::vector<bool>> AgreeOnStructure(Team& team, const Status& mine,
+StatusOr<std::vector<bool>> AgreeOnStructure(CommContext& context,
+                                             const Status& mine,
                                              std::span<const uint64_t> numbers,
                                              std::span<uint64_t> sums = {});
 
@@ -57,7 +60,7 @@ StatusOr<std::vector<bool>> AgreeOnStructure(Team& team, const Status& mine,
 // agreed. `mine` has this rank's numbers; `stripes` those of the stripes that
 // it wrote to: how many, requests, and requests of each server. As many on all
 // ranks; empty: no stripes are counted.
-Status CombineCounters(Team& team, TransferCounters& mine,
+Status CombineCounters(CommContext& context, TransferCounters& mine,
                        std::span<const int64_t> stripes = {});
 
 // The most memory that this process has used, in bytes. Local.

@@ -56,7 +56,7 @@ Status OfCopy(const CopyRun& run, const Status& status) {
 }
 
 // Stage list. Collective; agreed.
-Status Begin(Team& team, const CopyRun& run) {
+Status Begin(CommContext& context, const CopyRun& run) {
   const CopyOptions& options = run.options;
   Status status = run.dir.empty()
                       ? OfCopy(run, absl::InvalidArgumentError(
@@ -64,7 +64,7 @@ Status Begin(Team& team, const CopyRun& run) {
                                         "to (found \"\")"))
                       : absl::OkStatus();
   status.Update(CheckSaveOptions(Cat("copy \"", run.from, "\""), options.save));
-  BELAY_RETURN_IF_AGREED(Agree(team, status));
+  BELAY_RETURN_IF_AGREED(Agree(context, status));
   WireWriter keys, rules, target;
   keys.PutTexts(options.keys);
   keys.PutTexts(options.leave_out);
@@ -76,7 +76,7 @@ Status Begin(Team& team, const CopyRun& run) {
   target.PutText(run.dir);
   target.Put(run.to_step.value_or(-1));
   target.Put(run.to_step.has_value());
-  return AgreeOnArguments(team, "copy",
+  return AgreeOnArguments(context, "copy",
                           {{"the directory or the step", target.Take()},
                            {"the option keys or leave_out", keys.Take()},
                            {"the option rules", rules.Take()},
@@ -154,7 +154,7 @@ StatusOr<std::string> PlanOnRoot(CopyRun& run, const OpenedStep& opened) {
 Status Plan(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   frame.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes, FromRoot(frame.team, [&] {
+      const std::string bytes, FromRoot(frame.context, [&] {
         StatusOr<std::string> plan =
             CatchBadAlloc("the metadata of all values", [&] {
               return CatchExceptions([&] { return PlanOnRoot(run, opened); });
@@ -187,8 +187,8 @@ Status Choose(CopyRun& run) {
 }
 
 // Makes memory for this rank's part, and lists what is in it. Local.
-Status TakeMine(CopyRun& run, const Team& team) {
-  CutForCopy(run.plan, team.rank(), team.size(), run.pieces);
+Status TakeMine(CopyRun& run, const CommContext& context) {
+  CutForCopy(run.plan, context.rank(), context.size(), run.pieces);
   run.result.bytes = run.pieces.total_bytes;
   BELAY_ASSIGN_OR_RETURN(
       run.memory, ScratchMemory::Take(run.pieces.bytes, run.options.scratch));
@@ -201,8 +201,8 @@ Status TakeMine(CopyRun& run, const Team& team) {
 // Stages plan and read of a restore. Collective; agreed.
 Status Read(CopyRun& run, RestoreFrame& frame, const OpenedStep& opened) {
   const Status mine =
-      CatchExceptions([&] { return TakeMine(run, frame.team); });
-  BELAY_RETURN_IF_AGREED(Agree(frame.team, OfCopy(run, mine)));
+      CatchExceptions([&] { return TakeMine(run, frame.context); });
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, OfCopy(run, mine)));
   const auto choose = [&](std::string_view key) {
     const auto found = run.choices.find(key);
     return found == run.choices.end() ? RestoreChoice{} : found->second;
@@ -222,7 +222,7 @@ Status ReadSource(const Comm& comm, std::optional<int64_t> step, CopyRun& run) {
   RestoreFrame frame(comm, wanted.path, options);
   frame.may_read_nothing = true;
   BELAY_RETURN_IF_AGREED(BeginRestore(frame, wanted, source.status()));
-  BELAY_RETURN_IF_AGREED(Begin(frame.team, run));
+  BELAY_RETURN_IF_AGREED(Begin(frame.context, run));
   BELAY_ASSIGN_OR_RETURN_AGREED(const OpenedStep opened,
                                 OpenStep(frame, wanted));
   BELAY_RETURN_IF_AGREED(Plan(run, frame, opened));

@@ -4,17 +4,18 @@
 
 namespace belay {
 
-StatusOr<BlockCounts> CompareTogether(Team& team, const std::string& operation,
+StatusOr<BlockCounts> CompareTogether(CommContext& context,
+                                      const std::string& operation,
                                       const ReadBlocks& read) {
-  BELAY_RETURN_IF_AGREED(XorToRoot(team, read.registers));
-  BELAY_RETURN_IF_AGREED(SumAll(team, read.covered));
+  BELAY_RETURN_IF_AGREED(XorToRoot(context, read.registers));
+  BELAY_RETURN_IF_AGREED(SumAll(context, read.covered));
   BlockCounts counts;
-  BELAY_RETURN_IF_AGREED(OnRoot(team, [&] {
+  BELAY_RETURN_IF_AGREED(OnRoot(context, [&] {
     return CompareChecksums(read.saved, read.plan, operation, read.registers,
                             read.covered, counts);
   }));
   std::vector<int64_t> shared = {counts.verified, counts.partial};
-  BELAY_RETURN_IF_AGREED(MaxAll(team, shared));
+  BELAY_RETURN_IF_AGREED(MaxAll(context, shared));
   return BlockCounts{.verified = shared[0], .partial = shared[1]};
 }
 

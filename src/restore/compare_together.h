@@ -25,7 +25,8 @@ struct ReadBlocks {
 // Compares the checksums of what all ranks have read together. Collective;
 // agreed. Returns the counts of all. Messages begin with `operation`.
 // Errors: those of CompareChecksums.
-StatusOr<BlockCounts> CompareTogether(Team& team, const std::string& operation,
+StatusOr<BlockCounts> CompareTogether(CommContext& context,
+                                      const std::string& operation,
                                       const ReadBlocks& read);
 
 }  // namespace belay

@@ -21,7 +21,7 @@ StatusOr<BlockCounts> Verify(RestoreFrame& frame, const OpenedStep& opened,
   if (!planned.checks) return BlockCounts{};
   frame.stages.Enter("verify");
   return CompareTogether(
-      frame.team, absl::StrFormat("restore \"%s\"", planned.path),
+      frame.context, absl::StrFormat("restore \"%s\"", planned.path),
       {opened.saved, planned.plan, data.registers, data.covered});
 }
 
@@ -95,7 +95,7 @@ StatusOr<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
   std::string no_shared_memory;  // what one round finds out counts for all
   for (bool more = true; more;) {
     std::vector<Shard> shards =
-        ListShards(listed.listing.shards, frame.team.rank());
+        ListShards(listed.listing.shards, frame.context.rank());
     BELAY_ASSIGN_OR_RETURN_AGREED(
         RestoreResult round,
         ReadShards(frame, opened, shards, listed.listing.tolerances,
@@ -105,7 +105,7 @@ StatusOr<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
   }
   result.counters.peak_memory_bytes = PeakMemoryBytes();
   result.counters.stages = frame.stages.Finish();
-  BELAY_RETURN_IF_AGREED(CombineCounters(frame.team, result.counters));
+  BELAY_RETURN_IF_AGREED(CombineCounters(frame.context, result.counters));
   return result;
 }
 
@@ -119,7 +119,7 @@ StatusOr<RestoreResult> ReadState(RestoreFrame& frame, const OpenedStep& opened,
                                   const State& state) {
   if (frame.options.on_open != nullptr) {
     BELAY_RETURN_IF_AGREED(TellOfStep(frame, opened));
-    BELAY_RETURN_IF_AGREED(Agree(frame.team, state.status()));
+    BELAY_RETURN_IF_AGREED(Agree(frame.context, state.status()));
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const RestoreChooser chooser,
                                 AgreeOnChooser(frame, KeysOf(state)));
@@ -135,7 +135,7 @@ StatusOr<RestoreResult> ReadValues(RestoreFrame& frame,
                                    const OpenedStep& opened,
                                    StatusOr<ValuesToRead> values) {
   StatusOr<RestoreResult> result = RunStages(frame, opened, std::move(values));
-  LogResult(frame.team, result);
+  LogResult(frame.context, result);
   return result;
 }
 

@@ -51,9 +51,9 @@ std::vector<CommonOption> CommonArguments(const RestoreSource& source,
 
 RestoreFrame::RestoreFrame(const Comm& comm, const std::string& path,
                            const RestoreOptions& chosen)
-    : team{comm, Deadline(comm, chosen.deadline_seconds,
-                          absl::StrFormat("restore \"%s\"", path))},
-      stages(team),
+    : context{comm, Deadline(comm, chosen.deadline_seconds,
+                             absl::StrFormat("restore \"%s\"", path))},
+      stages(context),
       options(chosen),
       handlers(HandlersOf(chosen.handlers)) {}
 
@@ -80,12 +80,12 @@ Status BeginRestore(RestoreFrame& frame, const RestoreSource& source,
                            frame.options.deadline_seconds));
   sound.Update(CheckReading("restore", source.path, frame.options));
   BELAY_RETURN_IF_AGREED(
-      AgreeSame(frame.team, "restore: the directory",
+      AgreeSame(frame.context, "restore: the directory",
                 Fingerprint(source.kind == RestoreSource::Kind::kCheckpoint
                                 ? ParentOf(source.path)
                                 : WithoutSlashes(source.path)),
                 sound));
-  return AgreeOnArguments(frame.team, "restore",
+  return AgreeOnArguments(frame.context, "restore",
                           CommonArguments(source, frame.options));
 }
 

@@ -103,7 +103,7 @@ Status ListOne(const RestoreFrame& frame, ComputedValue value,
                const StoredAnswer& answer, ListedRestore& listed,
                std::vector<Conversion>& mismatched) {
   std::vector<Shard> placed =
-      ListShards({std::move(value.shard)}, frame.team.rank());
+      ListShards({std::move(value.shard)}, frame.context.rank());
   value.shard = std::move(placed[0]);
   const Shard& shard = value.shard;
   BELAY_ASSIGN_OR_RETURN(const ArrayForm form,
@@ -187,7 +187,7 @@ Status ShareComputed(RestoreFrame& frame, std::vector<Conversion>& conversions,
   mine.PutText(EncodeConversions(conversions));
   mine.PutText(EncodeConversions(mismatched));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                Gather(frame.team, mine.Take()));
+                                Gather(frame.context, mine.Take()));
   const auto merge = [&]() -> StatusOr<std::string> {
     std::vector<Conversion> converted, unfit;
     for (const std::string& bytes : gathered) {
@@ -207,7 +207,7 @@ Status ShareComputed(RestoreFrame& frame, std::vector<Conversion>& conversions,
     return out.Take();
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes,
-                                FromRoot(frame.team, merge));
+                                FromRoot(frame.context, merge));
   WireReader in(bytes);
   conversions = DecodeConversions(in.GetText());
   mismatched = DecodeConversions(in.GetText());
@@ -222,7 +222,7 @@ Status ComputeTogether(RestoreFrame& frame,
     status.Update(
         Explain(one.what, CatchExceptions([&] { return FinishOne(one); })));
   }
-  return Agree(frame.team, status);
+  return Agree(frame.context, status);
 }
 
 }  // namespace belay

@@ -19,13 +19,13 @@ StatusOr<std::vector<StoredForm>> ShareForms(
     const std::vector<Tolerance>& tolerances,
     std::vector<Conversion>& conversions) {
   std::string bytes;
-  if (frame.team.is_root()) bytes = EncodeConversions(conversions);
-  BELAY_RETURN_IF_AGREED(Broadcast(frame.team, bytes));
+  if (frame.context.is_root()) bytes = EncodeConversions(conversions);
+  BELAY_RETURN_IF_AGREED(Broadcast(frame.context, bytes));
   conversions = DecodeConversions(bytes);
   if (conversions.empty()) return std::vector<StoredForm>();
   StatusOr<std::vector<StoredForm>> forms =
       FormsOf(shards, tolerances, conversions);
-  BELAY_RETURN_IF_AGREED(Agree(frame.team, forms.status()));
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, forms.status()));
   return forms;
 }
 

@@ -51,10 +51,10 @@ StatusOr<StoredAnswer> AskTogether(RestoreFrame& frame,
   const RestoreOptions& options = frame.options;
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<std::string> gathered,
-      Gather(frame.team,
+      Gather(frame.context,
              EncodeQuestion(QuestionOf(values, !IsUsuallyStrict(options)))));
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes, FromRoot(frame.team, [&] {
+      const std::string bytes, FromRoot(frame.context, [&] {
         return AnswerOnRoot(gathered, options, opened);
       }));
   return DecodeAnswer(bytes);
@@ -91,8 +91,8 @@ Status ListFitted(const RestoreFrame& frame, ValuesToRead values,
                   const StoredAnswer& answer, ListedRestore& listed,
                   std::vector<Conversion>& mismatched) {
   std::vector<ComputedValue> computed = std::move(values.computed);
-  BELAY_RETURN_IF_ERROR(PlaceRows(answer.rows, frame.team.rank(),
-                                  frame.team.size(), values.shards,
+  BELAY_RETURN_IF_ERROR(PlaceRows(answer.rows, frame.context.rank(),
+                                  frame.context.size(), values.shards,
                                   values.former, listed.id_blocks));
   BELAY_RETURN_IF_ERROR(
       GiveLengths(answer.lengths, values.shards, values.former));
@@ -107,12 +107,12 @@ Status ListFitted(const RestoreFrame& frame, ValuesToRead values,
 StatusOr<bool> ListMoreTogether(RestoreFrame& frame, HandlerListing& listing) {
   frame.stages.Enter("handlers");
   StatusOr<HandlerListing> more = ListMore(listing, *frame.handlers);
-  BELAY_RETURN_IF_AGREED(Agree(frame.team, more.status()));
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, more.status()));
   // What the last listing keeps may be borrowed by what comes now.
   more->kept.insert(more->kept.end(), listing.kept.begin(), listing.kept.end());
   listing = *std::move(more);
   std::vector<int64_t> any = {listing.handled.empty() ? 0 : 1};
-  BELAY_RETURN_IF_AGREED(MaxAll(frame.team, any));
+  BELAY_RETURN_IF_AGREED(MaxAll(frame.context, any));
   return any[0] != 0;
 }
 
@@ -127,7 +127,7 @@ struct AnyValues {
 };
 
 // Collective; agreed.
-StatusOr<AnyValues> FindKinds(Team& team,
+StatusOr<AnyValues> FindKinds(CommContext& context,
                               const StatusOr<ValuesToRead>& values) {
   // One that fails here takes part, so that all learn of it.
   std::vector<int64_t> any = {!values.ok() || !values->handled.empty() ? 1 : 0,
@@ -136,7 +136,7 @@ StatusOr<AnyValues> FindKinds(Team& team,
                               values.ok() && !values->computed.empty() ? 1 : 0,
                               values.ok() && HasOwners(values->shards) ? 1 : 0,
                               values.ok() && AnyHasIds(*values) ? 1 : 0};
-  BELAY_RETURN_IF_AGREED(MaxAll(team, any));
+  BELAY_RETURN_IF_AGREED(MaxAll(context, any));
   return AnyValues{.handled = any[0] != 0,
                    .may_be_absent = any[1] != 0,
                    .take_rows = any[2] != 0,
@@ -158,7 +158,7 @@ StatusOr<ListedRestore> ListTogether(RestoreFrame& frame,
     values = status;
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const AnyValues any,
-                                FindKinds(frame.team, values));
+                                FindKinds(frame.context, values));
   ListedRestore listed{.any_handlers = any.handled,
                        .any_computed = any.computed,
                        .any_owned = any.owned,
@@ -168,7 +168,7 @@ StatusOr<ListedRestore> ListTogether(RestoreFrame& frame,
   const bool asks = any.handled || any.may_be_absent || any.take_rows ||
                     any.computed || asks_all;
   if (asks) {
-    BELAY_RETURN_IF_AGREED(Agree(frame.team, values.status()));
+    BELAY_RETURN_IF_AGREED(Agree(frame.context, values.status()));
     BELAY_ASSIGN_OR_RETURN_AGREED(answer, AskTogether(frame, opened, *values));
     LeaveOut(answer, *values);
   }
@@ -177,7 +177,7 @@ StatusOr<ListedRestore> ListTogether(RestoreFrame& frame,
     return ListFitted(frame, *std::move(values), answer, listed, mismatched);
   });
   if (asks) {
-    BELAY_RETURN_IF_AGREED(Agree(frame.team, status));
+    BELAY_RETURN_IF_AGREED(Agree(frame.context, status));
   } else {
     listed.status = std::move(status);
   }

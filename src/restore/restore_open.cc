@@ -158,8 +158,9 @@ StatusOr<OpenedStep> OpenStep(RestoreFrame& frame,
                               const RestoreSource& source) {
   frame.stages.Enter("open");
   OpenedStep opened{.source = source};
-  const Status status = OnRoot(frame.team, [&] { return OpenIndex(opened); });
-  if (!status.ok()) LogError(frame.team, status);
+  const Status status =
+      OnRoot(frame.context, [&] { return OpenIndex(opened); });
+  if (!status.ok()) LogError(frame.context, status);
   BELAY_RETURN_IF_AGREED(status);
   return opened;
 }
@@ -169,13 +170,13 @@ StatusOr<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
   frame.stages.Enter("open");
   OpenedStep opened{.source = source};
   const StatusOr<std::string> found =
-      FromRoot(frame.team, [&]() -> StatusOr<std::string> {
+      FromRoot(frame.context, [&]() -> StatusOr<std::string> {
         BELAY_ASSIGN_OR_RETURN(const bool nothing, HoldsNothing(source.path));
         if (nothing) return std::string("n");
         BELAY_RETURN_IF_ERROR(OpenIndex(opened));
         return std::string("y");
       });
-  if (!found.ok()) LogError(frame.team, found.status());
+  if (!found.ok()) LogError(frame.context, found.status());
   BELAY_RETURN_IF_AGREED(found.status());
   if (*found == "n") return std::nullopt;
   return opened;
@@ -188,7 +189,7 @@ Status PinRestore(RestoreFrame& frame, RestoreSource& source) {
   found.Put(source.step);
   found.Put(source.identity);
   std::string bytes = found.Take();
-  BELAY_RETURN_IF_AGREED(Broadcast(frame.team, bytes));
+  BELAY_RETURN_IF_AGREED(Broadcast(frame.context, bytes));
   WireReader in(bytes);
   source.path = in.GetText();
   source.kind = in.Get<RestoreSource::Kind>();

@@ -112,15 +112,15 @@ StatusOr<std::vector<StackedArray>> PlanOnRoot(
 }
 
 // Tells all ranks what rank 0 makes of all that they want. Collective; agreed.
-StatusOr<Briefed> AskForWanted(
+StatusOr<RootMessage> AskForWanted(
     RestoreFrame& frame, const std::vector<Shard>& shards,
-    absl::FunctionRef<StatusOr<Briefing>(const ListedRanks&)> answer) {
+    absl::FunctionRef<StatusOr<RootMessages>(const ListedRanks&)> answer) {
   frame.stages.Enter("plan");
   RankShards wanted{.node = 0, .shards = DescribeShards(shards)};
   // How long a text has been says nothing, and differs between ranks.
   for (ShardInfo& shard : wanted.shards) shard.string_bytes = 0;
   SentLists sent_lists;
-  return GatherDescriptions(frame.team, wanted, sent_lists, answer);
+  return GatherDescriptions(frame.context, wanted, sent_lists, answer);
 }
 
 }  // namespace
@@ -130,17 +130,18 @@ StatusOr<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
                                  const std::vector<Tolerance>& tolerances,
                                  const std::string& no_shared_memory) {
   PlannedReads planned;
-  const auto plan = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
+  const auto plan = [&](const ListedRanks& listed) -> StatusOr<RootMessages> {
     BELAY_ASSIGN_OR_RETURN(
         const std::vector<StackedArray> stacked,
         PlanOnRoot(frame, opened, listed, no_shared_memory, planned));
-    Briefing briefing{.common = EncodeCommon(opened, planned.plan, stacked)};
+    RootMessages messages{.common =
+                              EncodeCommon(opened, planned.plan, stacked)};
     for (const RankReads& reads : planned.plan.ranks) {
-      briefing.parts.push_back(EncodeRankReads(reads));
+      messages.parts.push_back(EncodeRankReads(reads));
     }
-    return briefing;
+    return messages;
   };
-  BELAY_ASSIGN_OR_RETURN_AGREED(const Briefed briefed,
+  BELAY_ASSIGN_OR_RETURN_AGREED(const RootMessage message,
                                 AskForWanted(frame, shards, plan));
   if (MayConvert(frame.options)) {
     BELAY_ASSIGN_OR_RETURN_AGREED(
@@ -148,8 +149,8 @@ StatusOr<PlannedReads> PlanReads(RestoreFrame& frame, const OpenedStep& opened,
         ShareForms(frame, shards, tolerances, planned.conversions));
   }
   const std::vector<StackedArray> stacked =
-      DecodeCommon(briefed.common, frame.options, planned);
-  planned.reads = DecodeRankReads(briefed.part);
+      DecodeCommon(message.common, frame.options, planned);
+  planned.reads = DecodeRankReads(message.part);
   std::vector<WantedBox> wanted;
   for (const Shard& shard : shards) {
     wanted.push_back({.key = shard.key, .box = &shard.box});
@@ -166,7 +167,7 @@ StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
   if (frame.options.read_sharing == ReadSharing::kOnce ||
       frame.options.primary_replica) {
     return Agree(
-        frame.team,
+        frame.context,
         absl::UnimplementedError(absl::StrFormat(
             "restore \"%s\": of a file of another program every rank reads "
             "what it wants: leave read_sharing and primary_replica as they are",
@@ -176,12 +177,12 @@ StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
   result.sharing_note = "each rank reads a file of another program";
   std::vector<StoredForm> forms;
   if (MayConvert(frame.options)) {
-    const auto want = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
+    const auto want = [&](const ListedRanks& listed) -> StatusOr<RootMessages> {
       BELAY_RETURN_IF_ERROR(
           OfRestore(opened, WantOnRoot(frame, opened.saved, listed,
                                        Dividing::kNothing, result.conversions)
                                 .status()));
-      return Briefing();
+      return RootMessages();
     };
     BELAY_RETURN_IF_AGREED(AskForWanted(frame, shards, want).status());
     BELAY_ASSIGN_OR_RETURN_AGREED(
@@ -191,7 +192,7 @@ StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
   Status status = mine;
   status.Update(
       ReadFlatFile(source.path, shards, forms, &result.counters.staged_bytes));
-  BELAY_RETURN_IF_AGREED(Agree(frame.team, status));
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, status));
   return result;
 }
 

@@ -16,12 +16,12 @@ namespace belay {
 namespace {
 
 // Collective; agreed.
-StatusOr<Nodes> FindNodes(Team& team) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(const int32_t node, NodeOfRank(team));
+StatusOr<Nodes> FindNodes(CommContext& context) {
+  BELAY_ASSIGN_OR_RETURN_AGREED(const int32_t node, NodeOfRank(context));
   std::string mine(sizeof(node), '\0');
   std::memcpy(mine.data(), &node, sizeof(node));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> all,
-                                AllGather(team, mine));
+                                AllGather(context, mine));
   std::vector<int32_t> numbers(all.size());
   for (size_t rank = 0; rank < all.size(); ++rank) {
     std::memcpy(&numbers[rank], all[rank].data(), sizeof(int32_t));
@@ -30,16 +30,18 @@ StatusOr<Nodes> FindNodes(Team& team) {
 }
 
 // What this rank sends to other nodes, and receives. Collective; agreed.
-StatusOr<RankTransits> FindTransits(Team& team, const RestorePlan& plan,
+StatusOr<RankTransits> FindTransits(CommContext& context,
+                                    const RestorePlan& plan,
                                     const Nodes& nodes) {
   if (nodes.ranks.size() == 1) return RankTransits{};
   std::vector<std::string> parts;
-  if (team.is_root()) {
+  if (context.is_root()) {
     for (const RankTransits& transits : PlanTransits(plan, nodes)) {
       parts.push_back(EncodeRankTransits(transits));
     }
   }
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part, Scatter(team, parts));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string part,
+                                Scatter(context, parts));
   return DecodeRankTransits(part);
 }
 
@@ -52,12 +54,12 @@ struct Sharing {
 
 // Collective; agreed.
 StatusOr<Sharing> PrepareSharing(RestoreFrame& frame) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(Nodes nodes, FindNodes(frame.team));
+  BELAY_ASSIGN_OR_RETURN_AGREED(Nodes nodes, FindNodes(frame.context));
   const int64_t portion_bytes =
       PortionBytes(MostSlots(nodes), frame.options.max_bytes_in_flight);
   BELAY_ASSIGN_OR_RETURN_AGREED(
       SharedMemory memory,
-      MakeDeliveryMemory(frame.team, nodes, portion_bytes));
+      MakeDeliveryMemory(frame.context, nodes, portion_bytes));
   return Sharing{.nodes = std::move(nodes),
                  .portion_bytes = portion_bytes,
                  .memory = std::move(memory)};
@@ -69,12 +71,13 @@ bool MayReadAlone(const RestoreOptions& options) {
 }
 
 // Reads what others want too, and hands it on. Collective; agreed.
-Status Deliver(Team& team, const PlannedReads& planned, const Sharing& sharing,
-               const Status& mine, const ReadJob& job, ReadCounts& counts) {
+Status Deliver(CommContext& context, const PlannedReads& planned,
+               const Sharing& sharing, const Status& mine, const ReadJob& job,
+               ReadCounts& counts) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const RankTransits transits,
-      FindTransits(team, planned.plan, sharing.nodes));
-  return DeliverAll(team, mine,
+      FindTransits(context, planned.plan, sharing.nodes));
+  return DeliverAll(context, mine,
                     {.reading = job,
                      .transits = transits,
                      .nodes = sharing.nodes,
@@ -107,9 +110,9 @@ StatusOr<ReadData> ReadWith(RestoreFrame& frame,
                     .forms = planned.forms,
                     .max_bytes_in_flight = frame.options.max_bytes_in_flight};
   mine.Update(ReadAll(job, data.counts));
-  BELAY_RETURN_IF_AGREED(
-      sharing ? Deliver(frame.team, planned, *sharing, mine, job, data.counts)
-              : Agree(frame.team, mine));
+  BELAY_RETURN_IF_AGREED(sharing ? Deliver(frame.context, planned, *sharing,
+                                           mine, job, data.counts)
+                                 : Agree(frame.context, mine));
   return data;
 }
 

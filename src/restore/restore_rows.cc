@@ -18,11 +18,11 @@ namespace {
 constexpr std::string_view kOnTheirWay = "rows on their way";
 
 // Gets the rows of one window after the other. Collective; agreed.
-Status FetchWindows(Team& team, std::vector<IdBlock>& blocks,
+Status FetchWindows(CommContext& context, std::vector<IdBlock>& blocks,
                     const WantedIds& wanted,
                     const std::vector<IdWindow>& windows) {
-  Mail requests(team.size());
-  Mail answers(team.size());
+  Mail requests(context.size());
+  Mail answers(context.size());
   BlocksByKey by_key;
   Status status = CatchExceptions([&] {
     by_key = IndexBlocks(blocks);
@@ -31,14 +31,14 @@ Status FetchWindows(Team& team, std::vector<IdBlock>& blocks,
   for (const IdWindow& window : windows) {
     RowRanksOfWindow ranks;
     BELAY_RETURN_IF_AGREED(
-        ExchangeMail(team, kOnTheirWay, requests, [&](Messages& to) {
+        ExchangeMail(context, kOnTheirWay, requests, [&](Messages& to) {
           if (status.ok()) {
             ranks = RequestRows(blocks, wanted, window, to);
           }
           return status;
         }));
     BELAY_RETURN_IF_AGREED(
-        ExchangeMail(team, kOnTheirWay, answers, [&](Messages& to) {
+        ExchangeMail(context, kOnTheirWay, answers, [&](Messages& to) {
           return AnswerRequests(requests.from, by_key, blocks, to);
         }));
     status = CatchExceptions([&] {
@@ -46,18 +46,18 @@ Status FetchWindows(Team& team, std::vector<IdBlock>& blocks,
       return absl::OkStatus();
     });
   }
-  return Agree(team, status);
+  return Agree(context, status);
 }
 
 }  // namespace
 
 Status HandOutRows(RestoreFrame& frame, std::vector<Shard>& shards) {
   frame.stages.Enter("rows");
-  Mail mail(frame.team.size());
+  Mail mail(frame.context.size());
   BELAY_RETURN_IF_AGREED(
-      ExchangeMail(frame.team, kOnTheirWay, mail,
+      ExchangeMail(frame.context, kOnTheirWay, mail,
                    [&](Messages& to) { return PackByOwner(shards, to); }));
-  return Agree(frame.team, CatchBadAlloc("rows that this rank owns", [&] {
+  return Agree(frame.context, CatchBadAlloc("rows that this rank owns", [&] {
                  return TakeOwned(mail.from, shards);
                }));
 }
@@ -70,20 +70,20 @@ Status FetchById(RestoreFrame& frame, std::vector<IdBlock>& blocks,
   const Status asked = CatchExceptions([&] {
     return CatchBadAlloc("the ids of rows", [&]() -> Status {
       BELAY_ASSIGN_OR_RETURN(wanted, AskForIds(blocks, former));
-      windows = CutWindows(blocks, frame.team.size());
+      windows = CutWindows(blocks, frame.context.size());
       return absl::OkStatus();
     });
   });
   std::vector<int64_t> most = {std::ssize(windows)};
-  BELAY_RETURN_IF_AGREED(MaxAll(frame.team, most, asked));
+  BELAY_RETURN_IF_AGREED(MaxAll(frame.context, most, asked));
   if (most[0] == 0) {
-    BELAY_RETURN_IF_AGREED(Agree(frame.team, CheckNothingIsThere(blocks)));
+    BELAY_RETURN_IF_AGREED(Agree(frame.context, CheckNothingIsThere(blocks)));
   }
   windows.resize(static_cast<size_t>(most[0]));
-  BELAY_RETURN_IF_AGREED(FetchWindows(frame.team, blocks, wanted, windows));
+  BELAY_RETURN_IF_AGREED(FetchWindows(frame.context, blocks, wanted, windows));
   const Status same =
       CatchExceptions([&] { return CheckSameIds(blocks, wanted); });
-  return Agree(frame.team, same);
+  return Agree(frame.context, same);
 }
 
 }  // namespace belay

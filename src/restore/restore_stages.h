@@ -41,7 +41,7 @@ struct RestoreFrame {
   RestoreFrame(const Comm& comm, const std::string& path,
                const RestoreOptions& chosen);
 
-  Team team;
+  CommContext context;
   Stages stages;
   // A copy: on_open may change those of the program.
   const RestoreOptions options;

@@ -47,7 +47,7 @@ StoredStep DecodeStep(std::string_view bytes) {
 Status TellOfStep(RestoreFrame& frame, const OpenedStep& opened) {
   frame.stages.Enter("tell");
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes, FromRoot(frame.team, [&] {
+      const std::string bytes, FromRoot(frame.context, [&] {
         return CatchBadAlloc(
             "the keys of all arrays",
             [&]() -> StatusOr<std::string> { return EncodeStep(opened); });
@@ -66,7 +66,7 @@ Status TellOfStep(RestoreFrame& frame, const OpenedStep& opened) {
                   absl::StrFormat("restore \"%s\": on_open: %s",
                                   opened.source.path, mine.message()));
   }
-  return Agree(frame.team, mine);
+  return Agree(frame.context, mine);
 }
 
 }  // namespace belay

@@ -21,14 +21,14 @@ StatusOr<State> MakeTogether(RestoreFrame& frame, const SavedCheckpoint& saved,
                              ValueTree& tree) {
   frame.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes, FromRoot(frame.team, [&] {
+      const std::string bytes, FromRoot(frame.context, [&] {
         return CatchBadAlloc(
             "the metadata of all values", [&]() -> StatusOr<std::string> {
               return EncodeValues({WholeCheckpoint(AllValues(saved))});
             });
       }));
   State state;
-  BELAY_RETURN_IF_AGREED(Agree(frame.team, CatchBadAlloc("all values", [&] {
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, CatchBadAlloc("all values", [&] {
                                  return AddTree(DecodeValues(bytes)[0], tree,
                                                 state);
                                })));

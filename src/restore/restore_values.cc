@@ -19,7 +19,7 @@ StatusOr<std::vector<StoredValueInfo>> ShareStoredValues(
     RestoreFrame& frame, const SavedCheckpoint& saved) {
   frame.stages.Enter("metadata");
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::string bytes, FromRoot(frame.team, [&] {
+      const std::string bytes, FromRoot(frame.context, [&] {
         return CatchBadAlloc("the metadata of all values",
                              [&]() -> StatusOr<std::string> {
                                return EncodeStoredValues(StoredValuesOf(saved));
@@ -72,11 +72,11 @@ StatusOr<State> PlaceTogether(RestoreFrame& frame, const SavedCheckpoint& saved,
   const auto place = [&]() -> StatusOr<State> {
     BELAY_ASSIGN_OR_RETURN(
         const std::vector<PlacedArray> placed,
-        PlaceArrays(stored, args, frame.team.rank(), frame.team.size()));
+        PlaceArrays(stored, args, frame.context.rank(), frame.context.size()));
     return MakeMemory(placed, values);
   };
   StatusOr<State> state = place();
-  BELAY_RETURN_IF_AGREED(Agree(frame.team, state.status()));
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, state.status()));
   return state;
 }
 
@@ -97,7 +97,7 @@ StatusOr<RestoredValues> RestoreValues(
   Status mine = source.status();
   mine.Update(CheckNoArgs(dir, options));
   BELAY_RETURN_IF_AGREED(BeginRestore(frame, wanted, mine));
-  BELAY_RETURN_IF_AGREED(AgreeSame(frame.team,
+  BELAY_RETURN_IF_AGREED(AgreeSame(frame.context,
                                    "restore: the arguments of values",
                                    Fingerprint(EncodeArgs(args))));
   BELAY_ASSIGN_OR_RETURN_AGREED(const OpenedStep opened,

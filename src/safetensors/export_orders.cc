@@ -52,7 +52,7 @@ StatusOr<std::vector<safetensors::RankExport>> PlanOnRoot(
   planned.plan = *std::move(plan);
   StatusOr<std::vector<safetensors::RankExport>> parts =
       safetensors::PlanExport(
-          planned.plan, frame.team.size(),
+          planned.plan, frame.context.size(),
           std::min(frame.options.max_bytes_in_flight, kMostWindowBytes));
   if (!parts.ok()) return OfExport(opened, parts.status());
   std::vector<RankShards> wanted;
@@ -146,18 +146,19 @@ StatusOr<PlannedExport> PlanExported(const ExportFrame& frame,
                                      const ExportFiles& files) {
   frame.stages.Enter("plan");
   PlannedExport planned;
-  const auto plan = [&]() -> StatusOr<Briefing> {
+  const auto plan = [&]() -> StatusOr<RootMessages> {
     BELAY_ASSIGN_OR_RETURN(const std::vector<safetensors::RankExport> parts,
                            PlanOnRoot(frame, opened, files, planned));
-    return Briefing{.common = EncodeCommon(frame, opened.saved, files, planned),
-                    .parts = EncodeParts(planned.reading, parts)};
+    return RootMessages{
+        .common = EncodeCommon(frame, opened.saved, files, planned),
+        .parts = EncodeParts(planned.reading, parts)};
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const Briefed briefed, FromRootInParts(frame.team, [&] {
+      const RootMessage message, FromRootInParts(frame.context, [&] {
         return CatchBadAlloc("the plan of the export", plan);
       }));
-  DecodeCommon(briefed.common, planned);
-  WireReader in(briefed.part);
+  DecodeCommon(message.common, planned);
+  WireReader in(message.part);
   planned.part = safetensors::GetRankExport(in);
   planned.reads = DecodeRankReads(in.Rest());
   return planned;

@@ -87,7 +87,7 @@ StatusOr<OpenedExport> OpenOnRoot(const ExportFrame& frame) {
 StatusOr<OpenedExport> Open(const ExportFrame& frame) {
   frame.stages.Enter("open");
   StatusOr<OpenedExport> opened = OpenedExport();
-  BELAY_RETURN_IF_AGREED(OnRoot(frame.team, [&] {
+  BELAY_RETURN_IF_AGREED(OnRoot(frame.context, [&] {
     opened = OpenOnRoot(frame);
     return opened.status();
   }));
@@ -119,7 +119,7 @@ StatusOr<BlockCounts> Verify(const ExportFrame& frame,
   if (!planned.checks) return BlockCounts{};
   frame.stages.Enter("verify");
   return CompareTogether(
-      frame.team, absl::StrFormat("export \"%s\"", planned.result.path),
+      frame.context, absl::StrFormat("export \"%s\"", planned.result.path),
       {opened.saved, planned.reading, data.registers, data.covered});
 }
 
@@ -127,11 +127,11 @@ StatusOr<BlockCounts> Verify(const ExportFrame& frame,
 Status WriteFiles(const ExportFrame& frame, const OpenedExport& opened,
                   PlannedExport& planned, ExportFiles& files) {
   frame.stages.Enter("reserve");
-  BELAY_RETURN_IF_AGREED(
-      OnRoot(frame.team, [&] { return ReserveOnRoot(planned.plan, files); }));
+  BELAY_RETURN_IF_AGREED(OnRoot(
+      frame.context, [&] { return ReserveOnRoot(planned.plan, files); }));
   frame.stages.Enter("write");
   StatusOr<ExportedData> data = WriteWindows(frame.options, planned);
-  BELAY_RETURN_IF_AGREED(Agree(frame.team, data.status()));
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, data.status()));
   BELAY_ASSIGN_OR_RETURN_AGREED(const BlockCounts blocks,
                                 Verify(frame, opened, planned, *data));
   planned.result.blocks_verified = blocks.verified;
@@ -139,12 +139,13 @@ Status WriteFiles(const ExportFrame& frame, const OpenedExport& opened,
   planned.result.counters.bytes = data->bytes;
   planned.result.counters.io_calls = data->io_calls;
   frame.stages.Enter("commit");
-  return OnRoot(frame.team, [&] { return NameExport(files); });
+  return OnRoot(frame.context, [&] { return NameExport(files); });
 }
 
 // Either all files have their names, or none is left. Local; rank 0 does it.
-void CleanUp(const Team& team, ExportFiles& files, const Status& status) {
-  if (!team.is_root()) return;
+void CleanUp(const CommContext& context, ExportFiles& files,
+             const Status& status) {
+  if (!context.is_root()) return;
   if (status.ok()) {
     FinishExport(files);
   } else {
@@ -159,7 +160,7 @@ void Report(const ExportFrame& frame, ExportResult& result) {
   counters.files = std::ssize(result.files);
   counters.peak_memory_bytes = PeakMemoryBytes();
   counters.stages = frame.stages.Finish();
-  CombineCounters(frame.team, counters).IgnoreError();
+  CombineCounters(frame.context, counters).IgnoreError();
 }
 
 // All stages. Collective; agreed.
@@ -171,14 +172,14 @@ StatusOr<ExportResult> RunExport(const ExportFrame& frame) {
       .durable = frame.options.durable,
       .lock_seconds = LockSeconds(frame.options.deadline_seconds)};
   frame.stages.Enter("list");
-  BELAY_RETURN_IF_AGREED(Agree(frame.team, CheckArguments(frame, files)));
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, CheckArguments(frame, files)));
   BELAY_RETURN_IF_AGREED(
-      AgreeOnArguments(frame.team, "export", CommonArguments(frame)));
+      AgreeOnArguments(frame.context, "export", CommonArguments(frame)));
   BELAY_ASSIGN_OR_RETURN_AGREED(const OpenedExport opened, Open(frame));
   BELAY_ASSIGN_OR_RETURN_AGREED(PlannedExport planned,
                                 PlanExported(frame, opened, files));
   const Status status = WriteFiles(frame, opened, planned, files);
-  CleanUp(frame.team, files, status);
+  CleanUp(frame.context, files, status);
   BELAY_RETURN_IF_AGREED(status);
   Report(frame, planned.result);
   return std::move(planned.result);
@@ -192,10 +193,10 @@ StatusOr<ExportResult> ExportSafetensors(const Comm& comm,
                                          const std::string& out,
                                          const ExportOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "export", dir));
-  Team team{comm, Deadline(comm, options.deadline_seconds,
-                           absl::StrFormat("export \"%s\"", dir))};
-  Stages stages(team);
-  return RunExport({team, stages, dir, step, out, options});
+  CommContext context{comm, Deadline(comm, options.deadline_seconds,
+                                     absl::StrFormat("export \"%s\"", dir))};
+  Stages stages(context);
+  return RunExport({context, stages, dir, step, out, options});
 }
 
 }  // namespace belay

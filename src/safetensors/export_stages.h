@@ -20,7 +20,7 @@ namespace belay {
 
 // What every stage knows; none of it is a result of a stage.
 struct ExportFrame {
-  Team& team;
+  CommContext& context;
   Stages& stages;
   const std::string& dir;
   std::optional<int64_t> step;  // unset: the newest

@@ -42,21 +42,21 @@ struct ImportRun {
 };
 
 // Stage list. Collective.
-Status Begin(Team& team, const ImportRun& run) {
+Status Begin(CommContext& context, const ImportRun& run) {
   Status status = CheckSaveOptions(
       absl::StrFormat("import \"%s\"", run.in.empty() ? "" : run.in[0]),
       run.options.save);
   if (status.ok() && run.in.empty()) {
     status = absl::InvalidArgumentError("import: there is nothing to import");
   }
-  BELAY_RETURN_IF_AGREED(Agree(team, status));
+  BELAY_RETURN_IF_AGREED(Agree(context, status));
   WireWriter paths, keys, flags;
   paths.PutTexts(run.in);
   keys.PutTexts(run.options.keys);
   flags.Put(run.options.metadata);
   flags.Put(run.options.leave_out_others);
   return AgreeOnArguments(
-      team, "import",
+      context, "import",
       {{"the files", paths.Take()},
        {"the option keys", keys.Take()},
        {"the options metadata and leave_out_others", flags.Take()}});
@@ -164,16 +164,16 @@ void DecodeCommon(std::string_view bytes, ImportRun& run) {
 
 // Opens the files, and plans what rank 0 tells all ranks and each of them.
 // Rank 0 only.
-StatusOr<Briefing> OpenOnRoot(ImportRun& run, int num_ranks) {
+StatusOr<RootMessages> OpenOnRoot(ImportRun& run, int num_ranks) {
   BELAY_ASSIGN_OR_RETURN(run.opened, OpenSafetensors(run.in));
   BELAY_RETURN_IF_ERROR(TakeMetadata(run));
   BELAY_ASSIGN_OR_RETURN(const std::vector<safetensors::SourceTensors> sources,
                          SelectForImport(run));
-  Briefing briefing{.common = EncodeCommon(run, sources)};
+  RootMessages messages{.common = EncodeCommon(run, sources)};
   for (const auto& part : safetensors::PlanImport(sources, num_ranks)) {
-    briefing.parts.push_back(safetensors::EncodeRankImport(part));
+    messages.parts.push_back(safetensors::EncodeRankImport(part));
   }
-  return briefing;
+  return messages;
 }
 
 // Maps the files that this rank reads. Local.
@@ -221,16 +221,16 @@ void ListMine(ImportRun& run) {
 
 // Stage open: rank 0 reads the headers, and each rank gets its part.
 // Collective.
-Status Open(Team& team, ImportRun& run) {
+Status Open(CommContext& context, ImportRun& run) {
   const auto open = [&] {
     return CatchBadAlloc("the headers of all files",
-                         [&] { return OpenOnRoot(run, team.size()); });
+                         [&] { return OpenOnRoot(run, context.size()); });
   };
-  BELAY_ASSIGN_OR_RETURN_AGREED(const Briefed briefed,
-                                FromRootInParts(team, open));
-  return Agree(team, CatchBadAlloc("the list of tensors", [&] {
-                 DecodeCommon(briefed.common, run);
-                 run.part = safetensors::DecodeRankImport(briefed.part);
+  BELAY_ASSIGN_OR_RETURN_AGREED(const RootMessage message,
+                                FromRootInParts(context, open));
+  return Agree(context, CatchBadAlloc("the list of tensors", [&] {
+                 DecodeCommon(message.common, run);
+                 run.part = safetensors::DecodeRankImport(message.part);
                  const Status status = MapMine(run);
                  if (status.ok()) ListMine(run);
                  return status;
@@ -239,15 +239,16 @@ Status Open(Team& team, ImportRun& run) {
 
 // All that comes before the save, which has a deadline of its own. Collective.
 Status Prepare(const Comm& comm, ImportRun& run) {
-  Team team{comm, Deadline(comm, run.options.save.deadline_seconds,
-                           absl::StrFormat("import \"%s\"", run.Name()))};
-  Stages stages(team);
+  CommContext context{comm,
+                      Deadline(comm, run.options.save.deadline_seconds,
+                               absl::StrFormat("import \"%s\"", run.Name()))};
+  Stages stages(context);
   stages.Enter("list");
-  BELAY_RETURN_IF_AGREED(Begin(team, run));
+  BELAY_RETURN_IF_AGREED(Begin(context, run));
   stages.Enter("open");
-  BELAY_RETURN_IF_AGREED(Open(team, run));
+  BELAY_RETURN_IF_AGREED(Open(context, run));
   run.stages = stages.Finish();
-  run.messages = team.messages;
+  run.messages = context.messages;
   return absl::OkStatus();
 }
 

@@ -324,13 +324,13 @@ bool PlannedFile::IsLossless() const {
       [](const h5::DatasetSpec& spec) { return AreLossless(spec.filters); });
 }
 
-Status GatherFileSizes(Team& team, const std::vector<int64_t>& mine,
+Status GatherFileSizes(CommContext& context, const std::vector<int64_t>& mine,
                        PlannedSave& planned) {
   WireWriter out;
   for (const int64_t bytes : mine) out.Put(bytes);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> sizes,
-                                Gather(team, out.bytes()));
-  if (!team.is_root()) return absl::OkStatus();
+                                Gather(context, out.bytes()));
+  if (!context.is_root()) return absl::OkStatus();
   std::vector<WireReader> readers(sizes.begin(), sizes.end());
   for (StoredFile& file : planned.saved.files) {
     file.bytes = readers[file.creator].Get<int64_t>();
@@ -338,29 +338,31 @@ Status GatherFileSizes(Team& team, const std::vector<int64_t>& mine,
   return absl::OkStatus();
 }
 
-StatusOr<PlannedSave> PlanTogether(Team& team, const std::string& directory,
+StatusOr<PlannedSave> PlanTogether(CommContext& context,
+                                   const std::string& directory,
                                    RankShards mine, const SaveOptions& options,
                                    SentLists& sent_lists) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(mine.node, NodeOfRank(team));
+  BELAY_ASSIGN_OR_RETURN_AGREED(mine.node, NodeOfRank(context));
   PlannedSave planned;
-  const auto plan = [&](const ListedRanks& listed) -> StatusOr<Briefing> {
+  const auto plan = [&](const ListedRanks& listed) -> StatusOr<RootMessages> {
     BELAY_RETURN_IF_ERROR(PlanOnRoot(listed, options, planned));
     planned.nodes = NodesOf(listed);
     WarnOfNfs(directory, planned.nodes, planned.plan);
-    Briefing briefing{
+    RootMessages messages{
         .parts =
             EncodeParts(planned.plan,
                         FindNeighbours(planned.nodes, planned.plan), options)};
-    team.agreement_bytes += SizeOf(briefing.parts);
-    return briefing;
+    context.agreement_bytes += SizeOf(messages.parts);
+    return messages;
   };
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const Briefed briefed, GatherDescriptions(team, mine, sent_lists, plan));
-  DecodePart(briefed.part, planned);
+      const RootMessage message,
+      GatherDescriptions(context, mine, sent_lists, plan));
+  DecodePart(message.part, planned);
   return planned;
 }
 
-Status Place(Team& team, const std::vector<SkeletonImage>& skeletons,
+Status Place(CommContext& context, const std::vector<SkeletonImage>& skeletons,
              const std::vector<Striping>& stripings, PlannedSave& planned) {
   WireWriter out;
   for (size_t i = 0; i < skeletons.size(); ++i) {
@@ -369,24 +371,24 @@ Status Place(Team& team, const std::vector<SkeletonImage>& skeletons,
     for (int64_t offset : skeletons[i].skeleton.offsets) out.Put(offset);
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> places,
-                                Gather(team, out.bytes()));
-  const auto place = [&]() -> StatusOr<Briefing> {
+                                Gather(context, out.bytes()));
+  const auto place = [&]() -> StatusOr<RootMessages> {
     return CatchBadAlloc(
-        "the orders of all ranks", [&]() -> StatusOr<Briefing> {
+        "the orders of all ranks", [&]() -> StatusOr<RootMessages> {
           const std::vector<Striping> found = TakePlaces(places, planned);
           planned.stripes =
               CountStripesOfPlan(planned.plan, planned.nodes, found);
           planned.work = WorkOfRanks(planned.plan);
-          Briefing briefing{.common = {},
-                            .parts = EncodeOrders(found, planned)};
-          team.agreement_bytes += SizeOf(briefing.parts);
-          return briefing;
+          RootMessages messages{.common = {},
+                                .parts = EncodeOrders(found, planned)};
+          context.agreement_bytes += SizeOf(messages.parts);
+          return messages;
         });
   };
-  team.agreement_bytes += std::ssize(out.bytes());
-  BELAY_ASSIGN_OR_RETURN_AGREED(const Briefed briefed,
-                                FromRootInParts(team, place));
-  DecodeOrders(briefed.part, planned);
+  context.agreement_bytes += std::ssize(out.bytes());
+  BELAY_ASSIGN_OR_RETURN_AGREED(const RootMessage message,
+                                FromRootInParts(context, place));
+  DecodeOrders(message.part, planned);
   planned.plan = {};  // of all ranks, and now with them
   planned.nodes = {};
   return absl::OkStatus();

@@ -69,19 +69,20 @@ struct PlannedSave {
 // Gathers what all ranks list and plans on rank 0. Collective; agreed. `mine`
 // needs no node. `directory` is where the files are to be.
 // Errors: those of PlanSave and MergeValues.
-StatusOr<PlannedSave> PlanTogether(Team& team, const std::string& directory,
+StatusOr<PlannedSave> PlanTogether(CommContext& context,
+                                   const std::string& directory,
                                    RankShards mine, const SaveOptions& options,
                                    SentLists& sent_lists);
 
 // Tells rank 0 how long the files are that this rank has created, if that shows
 // only when they are written. Collective; agreed.
-Status GatherFileSizes(Team& team, const std::vector<int64_t>& mine,
+Status GatherFileSizes(CommContext& context, const std::vector<int64_t>& mine,
                        PlannedSave& planned);
 
 // Tells everyone where the datasets lie, once the skeletons exist. `skeletons`
 // and `stripings` are those of the files that this rank created. Collective;
 // agreed.
-Status Place(Team& team, const std::vector<SkeletonImage>& skeletons,
+Status Place(CommContext& context, const std::vector<SkeletonImage>& skeletons,
              const std::vector<Striping>& stripings, PlannedSave& planned);
 
 }  // namespace belay

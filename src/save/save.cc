@@ -40,7 +40,7 @@ StatusOr<ReusablePlan> MakePlan(const SaveFrame& frame, const SaveJob& job,
   BELAY_ASSIGN_OR_RETURN_AGREED(blocks, TakePlaces(frame, plan, listed.shards));
   BELAY_ASSIGN_OR_RETURN_AGREED(
       plan.planned,
-      PlanTogether(frame.team, ParentOf(frame.target.path),
+      PlanTogether(frame.context, ParentOf(frame.target.path),
                    {.node = 0,
                     .shards = DescribeShards(listed.shards, plan.forms),
                     .values = listed.listing.values,
@@ -122,22 +122,22 @@ StatusOr<SaveResult> SaveAt(const Comm& comm, const SaveJob& job,
                             const SaveOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, "save", ParentOf(job.path)));
   PlanCache own;
-  Team team{comm, Deadline(comm, options.deadline_seconds,
-                           absl::StrFormat("save \"%s\"", job.path))};
-  team.messages = job.messages;
-  team.agreement_bytes = job.agreement_bytes;
-  Stages stages(team, job.stages);
+  CommContext context{comm, Deadline(comm, options.deadline_seconds,
+                                     absl::StrFormat("save \"%s\"", job.path))};
+  context.messages = job.messages;
+  context.agreement_bytes = job.agreement_bytes;
+  Stages stages(context, job.stages);
   const SaveTarget target{.path = WithoutSlashes(job.path),
                           .step = job.step,
                           .is_managed = job.at_files != nullptr};
-  const SaveFrame frame{team, stages, target, options};
+  const SaveFrame frame{context, stages, target, options};
   CachedPlan& cache = PlanOf(options.cache != nullptr ? *options.cache : own);
   StatusOr<SaveResult> result = [&]() -> StatusOr<SaveResult> {
     BELAY_ASSIGN_OR_RETURN_AGREED(PreparedSave prepared,
                                   PrepareSave(frame, job, cache));
     return FinishSave(frame, job, std::move(prepared), cache);
   }();
-  LogResult(team, result);
+  LogResult(context, result);
   return result;
 }
 

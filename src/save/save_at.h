@@ -30,7 +30,7 @@ struct SaveJob {
   // Of arrays that are rows of ranks without being listed as such, in a copy.
   // Rank 0 only.
   std::vector<KeyRows> rows = {};
-  // What was sent for this save before, as in Team.
+  // What was sent for this save before, as in CommContext.
   int64_t messages = 0;
   int64_t agreement_bytes = 0;
   std::vector<StageTime> stages = {};

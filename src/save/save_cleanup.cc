@@ -20,14 +20,14 @@ Status FindRival(const SaveTarget& target, const StepInProgress& step) {
 Status ReasonOf(const SaveFrame& frame, const StepInProgress& step,
                 const Status& failure) {
   const Status rival =
-      OnRoot(frame.team, [&] { return FindRival(frame.target, step); });
+      OnRoot(frame.context, [&] { return FindRival(frame.target, step); });
   return absl::IsFailedPrecondition(rival) ? rival : failure;
 }
 
 void CleanUp(const SaveFrame& frame, const StepInProgress& step,
              const Status& status) {
   const std::string& path = frame.target.path;
-  if (!frame.team.is_root()) return;
+  if (!frame.context.is_root()) return;
   // What was there before this save is not ours.
   if (!step.began) return;
   // No rank may believe in a step that another one does not. Under the

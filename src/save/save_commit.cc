@@ -80,7 +80,7 @@ Status CommitSave(const SaveFrame& frame, const ReservedSave& reserved,
                   const WrittenData& written, ReusablePlan& plan,
                   IndexCreation& index, StepInProgress& step) {
   frame.stages.Enter("commit");
-  return OnRoot(frame.team, [&]() -> Status {
+  return OnRoot(frame.context, [&]() -> Status {
     BELAY_RETURN_IF_ERROR(
         FinalizeHandlers(frame.target, reserved.finalizers, step));
     BELAY_RETURN_IF_ERROR(index.Create());

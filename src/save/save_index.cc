@@ -46,7 +46,7 @@ void LeaveLayoutsToGraph(SavedCheckpoint& saved) {
 
 // How long files with filters are shows when they are written.
 bool IndexCreation::IsDue() const {
-  return frame_.team.is_root() && !is_created_ && !plan_.planned.has_filters;
+  return frame_.context.is_root() && !is_created_ && !plan_.planned.has_filters;
 }
 
 Status IndexCreation::Create() {

@@ -61,14 +61,14 @@ std::string EncodeOptions(const SaveOptions& options) {
 // Says what it is that ranks disagree on. Collective.
 Status FindDifference(const SaveFrame& frame) {
   const SaveTarget& target = frame.target;
-  BELAY_RETURN_IF_AGREED(AgreeSame(frame.team, "save: the directory",
+  BELAY_RETURN_IF_AGREED(AgreeSame(frame.context, "save: the directory",
                                    Fingerprint(ParentOf(target.path))));
   BELAY_RETURN_IF_AGREED(
-      AgreeSameNumber(frame.team, "save: the step", target.step));
+      AgreeSameNumber(frame.context, "save: the step", target.step));
   BELAY_RETURN_IF_AGREED(
-      AgreeSame(frame.team, "save: the name", Fingerprint(target.path)));
+      AgreeSame(frame.context, "save: the name", Fingerprint(target.path)));
   for (const CommonOption& option : CommonSaveOptions(frame.options)) {
-    BELAY_RETURN_IF_AGREED(AgreeSame(frame.team,
+    BELAY_RETURN_IF_AGREED(AgreeSame(frame.context,
                                      Cat("save: the option ", option.name),
                                      Fingerprint(option.bytes)));
   }
@@ -82,21 +82,21 @@ Status ListValues(const SaveFrame& frame, const State& state,
   BELAY_ASSIGN_OR_RETURN(listed.listing, CatchExceptions([&] {
                            return ListForSave(state, *listed.handlers);
                          }));
-  listed.shards = ListShards(listed.listing.shards, frame.team.rank());
+  listed.shards = ListShards(listed.listing.shards, frame.context.rank());
   return MapToDevices(listed.shards, {.job_name = JobName()},
-                      frame.team.rank());
+                      frame.context.rank());
 }
 
 // Of what shapes the plan. Local.
 uint64_t FingerprintOf(const SaveFrame& frame, const SaveJob& job,
                        const ListedSave& listed, const std::string& options) {
   WireWriter structure;
-  structure.Put(frame.team.size());
+  structure.Put(frame.context.size());
   PutStructure(listed.shards, structure);
   PutListedValues(structure, listed.listing.values);
   structure.PutText(options);
   structure.Put(job.graph_fingerprint);
-  structure.Put(frame.team.rank());  // rank 0 keeps more than others
+  structure.Put(frame.context.rank());  // rank 0 keeps more than others
   return Fingerprint(structure.bytes());
 }
 
@@ -135,9 +135,9 @@ StatusOr<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
   same.PutText(options);
   const std::vector<uint64_t> numbers = {Fingerprint(same.bytes()),
                                          fits ? last->plan_id : 0};
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      const std::vector<bool> is_same,
-      AgreeOnStructure(frame.team, status, numbers, std::span(&replicas, 1)));
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<bool> is_same,
+                                AgreeOnStructure(frame.context, status, numbers,
+                                                 std::span(&replicas, 1)));
   if (!is_same[0]) BELAY_RETURN_IF_AGREED(FindDifference(frame));
   listed.reuse = fits && is_same[1];
   listed.replicas_differ = listed.reuse && replicas != 0;

@@ -16,17 +16,18 @@ namespace belay {
 namespace {
 
 // What this rank holds, for the rank that compares it. Local.
-Status SumsByComparer(const Team& team, const ReplicaCheck& replicas,
+Status SumsByComparer(const CommContext& context, const ReplicaCheck& replicas,
                       const std::vector<Shard>& shards, Messages& to) {
-  std::vector<std::vector<ReplicaSum>> sums(static_cast<size_t>(team.size()));
+  std::vector<std::vector<ReplicaSum>> sums(
+      static_cast<size_t>(context.size()));
   for (const ReplicaRange& range : replicas.ranges) {
     for (int32_t i = range.first; i < range.first + range.count; ++i) {
       const Shard& shard = shards[static_cast<size_t>(i)];
       ReplicaSum sum{.key = shard.key,
                      .box = shard.box,
                      .sum = ReplicaFingerprint(shard),
-                     .rank = team.rank()};
-      const auto comparer = ComparerOf(sum, team.size());
+                     .rank = context.rank()};
+      const auto comparer = ComparerOf(sum, context.size());
       sums[static_cast<size_t>(comparer)].push_back(std::move(sum));
     }
   }
@@ -71,7 +72,7 @@ Status CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
     sum[0] = static_cast<int64_t>(SumOfReplicas(replicas, shards, kEveryByte));
     return absl::OkStatus();
   });
-  BELAY_RETURN_IF_AGREED(SumAll(frame.team, sum, summed));
+  BELAY_RETURN_IF_AGREED(SumAll(frame.context, sum, summed));
   return sum[0] == 0 ? absl::OkStatus()
                      : NameDifferentReplicas(frame, replicas, shards);
 }
@@ -79,11 +80,11 @@ Status CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
 Status NameDifferentReplicas(const SaveFrame& frame,
                              const ReplicaCheck& replicas,
                              const std::vector<Shard>& shards) {
-  Team& team = frame.team;
-  Mail mail(team.size());
+  CommContext& context = frame.context;
+  Mail mail(context.size());
   BELAY_RETURN_IF_AGREED(
-      ExchangeMail(team, "the sums of replicas", mail, [&](Messages& to) {
-        return SumsByComparer(team, replicas, shards, to);
+      ExchangeMail(context, "the sums of replicas", mail, [&](Messages& to) {
+        return SumsByComparer(context, replicas, shards, to);
       }));
   ReplicaDifferences differences;
   const Status compared = CatchBadAlloc("the sums of replicas", [&] {
@@ -91,8 +92,8 @@ Status NameDifferentReplicas(const SaveFrame& frame,
     return absl::OkStatus();
   });
   std::vector<int64_t> count = {differences.count};
-  BELAY_RETURN_IF_AGREED(Agree(team, compared));
-  BELAY_RETURN_IF_AGREED(SumAll(team, count));
+  BELAY_RETURN_IF_AGREED(Agree(context, compared));
+  BELAY_RETURN_IF_AGREED(SumAll(context, count));
   Status mine;
   if (differences.count > 0) {
     mine = absl::InvalidArgumentError(absl::StrFormat(
@@ -100,14 +101,14 @@ Status NameDifferentReplicas(const SaveFrame& frame,
         "saved by AddPerRank or Tracker::PerRank, and one rank's values by "
         "SaveArgs::primary_replica [rank %d of %d]",
         frame.target.path, differences.first, count[0],
-        count[0] == 1 ? "box" : "boxes", differences.rank, team.size()));
+        count[0] == 1 ? "box" : "boxes", differences.rank, context.size()));
   } else if (count[0] == 0) {
     mine = absl::InvalidArgumentError(absl::StrFormat(
         "save \"%s\": replicas differed, and no longer do: values have changed "
         "during the save",
         frame.target.path));
   }
-  return Agree(team, mine);
+  return Agree(context, mine);
 }
 
 }  // namespace belay

@@ -35,18 +35,19 @@ std::vector<int64_t> StripeNumbers(const PlannedSave& planned,
 }
 
 // Combines the counters of all ranks. Collective; agreed.
-Status CombineSaveCounters(Team& team, const PlannedSave& planned,
+Status CombineSaveCounters(CommContext& context, const PlannedSave& planned,
                            const WrittenData& written,
                            TransferCounters& counters) {
-  if (!CountsStripes(planned, written)) return CombineCounters(team, counters);
+  if (!CountsStripes(planned, written))
+    return CombineCounters(context, counters);
   counters.stripes = planned.stripes.by_nodes.stripes;
-  return CombineCounters(team, counters,
+  return CombineCounters(context, counters,
                          StripeNumbers(planned, written.stripes));
 }
 
 // Tells the program of a commit that stands. Rank 0 only.
 void TellAfterCommit(const SaveFrame& frame, const SaveResult& result) {
-  if (frame.options.after_commit == nullptr || !frame.team.is_root()) return;
+  if (frame.options.after_commit == nullptr || !frame.context.is_root()) return;
   const Status status = CatchExceptions([&]() -> Status {
     frame.options.after_commit(result);
     return absl::OkStatus();
@@ -72,7 +73,7 @@ SaveResult Report(const SaveFrame& frame, bool reuse,
   result.counters.files = planned.num_files;
   result.counters.peak_memory_bytes = PeakMemoryBytes();
   result.counters.stages = frame.stages.Finish();
-  CombineSaveCounters(frame.team, planned, written, result.counters)
+  CombineSaveCounters(frame.context, planned, written, result.counters)
       .IgnoreError();
   TellAfterCommit(frame, result);
   return result;

@@ -85,9 +85,9 @@ std::vector<Striping> StripingsOfMine(const SaveFrame& frame,
 StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
                                ReusablePlan& plan, StepInProgress& step) {
   frame.stages.Enter("reserve");
-  Team& team = frame.team;
+  CommContext& context = frame.context;
   ReservedSave reserved;
-  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string nonce, FromRoot(team, [&] {
+  BELAY_ASSIGN_OR_RETURN_AGREED(const std::string nonce, FromRoot(context, [&] {
                                   return BeginOnRoot(frame, reserved.metadata,
                                                      step);
                                 }));
@@ -98,18 +98,18 @@ StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
       WaitForStep(frame.target.path, step.nonce, patience);
   Status status = sees.status();
   if (sees.value_or(false)) status = CreateMyFiles(frame, listed.reuse, plan);
-  if (status.ok() && team.is_root()) {
+  if (status.ok() && context.is_root()) {
     StatusOr<std::vector<TypeHandlerPtr>> finalizers =
         FindFinalizers(frame.target, listed, plan.planned.saved.values, step);
     status = finalizers.status();
     if (status.ok()) reserved.finalizers = *std::move(finalizers);
   }
   BELAY_RETURN_IF_AGREED(AgreeOnSharedDirectory(
-      team, status, sees.value_or(true), frame.target.is_managed,
+      context, status, sees.value_or(true), frame.target.is_managed,
       Cat("save \"", frame.target.Directory(), "\""), patience));
   if (listed.reuse) return reserved;
   plan.plan_id = step.nonce | 1;  // 0 is none
-  BELAY_RETURN_IF_AGREED(Place(team, plan.skeletons,
+  BELAY_RETURN_IF_AGREED(Place(context, plan.skeletons,
                                StripingsOfMine(frame, plan.planned),
                                plan.planned));
   return reserved;

@@ -24,25 +24,25 @@ Status PlaceRowsTogether(const SaveFrame& frame,
                          const std::vector<Shard>& shards, ReusablePlan& plan,
                          std::vector<KeyRows>& keys) {
   std::vector<int64_t> any = {HasRows(shards) ? 1 : 0};
-  BELAY_RETURN_IF_AGREED(MaxAll(frame.team, any));
+  BELAY_RETURN_IF_AGREED(MaxAll(frame.context, any));
   if (any[0] == 0) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> gathered,
-                                Gather(frame.team, EncodeRowCounts(shards)));
+                                Gather(frame.context, EncodeRowCounts(shards)));
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      const Briefed briefed,
-      FromRootInParts(frame.team, [&]() -> StatusOr<Briefing> {
+      const RootMessage message,
+      FromRootInParts(frame.context, [&]() -> StatusOr<RootMessages> {
         return CatchBadAlloc(
-            "the rows of all ranks", [&]() -> StatusOr<Briefing> {
+            "the rows of all ranks", [&]() -> StatusOr<RootMessages> {
               BELAY_ASSIGN_OR_RETURN(MergedRows merged,
                                      MergeRowCounts(gathered));
               keys.insert(keys.end(),
                           std::make_move_iterator(merged.keys.begin()),
                           std::make_move_iterator(merged.keys.end()));
-              return Briefing{.common = std::move(merged.common),
-                              .parts = std::move(merged.parts)};
+              return RootMessages{.common = std::move(merged.common),
+                                  .parts = std::move(merged.parts)};
             });
       }));
-  RowPlacements placements = DecodePlacements(briefed.common, briefed.part);
+  RowPlacements placements = DecodePlacements(message.common, message.part);
   plan.placements = std::move(placements.shards);
   plan.any_ids = placements.any_ids;
   return absl::OkStatus();
@@ -51,7 +51,8 @@ Status PlaceRowsTogether(const SaveFrame& frame,
 namespace {
 
 // Lets shards with ids be blocks of consecutive ones. Local.
-Status TakeBlocks(const Team& team, const std::vector<RowPlacement>& placements,
+Status TakeBlocks(const CommContext& context,
+                  const std::vector<RowPlacement>& placements,
                   std::vector<Shard>& shards, std::vector<IdBlock>& blocks) {
   for (const RowPlacement& placement : placements) {
     if (!placement.has_ids) continue;
@@ -61,27 +62,29 @@ Status TakeBlocks(const Team& team, const std::vector<RowPlacement>& placements,
     block.total = placement.total;
     block.holders = placement.holders;
     BELAY_RETURN_IF_ERROR(TakeIds(block));
-    BELAY_ASSIGN_OR_RETURN(shard, TakeBlock(team.rank(), team.size(), block));
+    BELAY_ASSIGN_OR_RETURN(shard,
+                           TakeBlock(context.rank(), context.size(), block));
     NoteNoSender(block);
   }
   return absl::OkStatus();
 }
 
 // The number of ids on all ranks that are less than `end`, or -1. Collective.
-int64_t CountBelow(Team& team, const std::vector<int64_t>& ids, int64_t end) {
+int64_t CountBelow(CommContext& context, const std::vector<int64_t>& ids,
+                   int64_t end) {
   std::vector<int64_t> count = {std::lower_bound(ids.begin(), ids.end(), end) -
                                 std::lower_bound(ids.begin(), ids.end(), 0)};
-  return SumAll(team, count).ok() ? count[0] : -1;
+  return SumAll(context, count).ok() ? count[0] : -1;
 }
 
 // The least id of a key that no rank has, if each of the others is there once.
 // Collective.
-std::optional<int64_t> FindMissing(Team& team, const SortedIds& sorted,
-                                   int64_t total) {
+std::optional<int64_t> FindMissing(CommContext& context,
+                                   const SortedIds& sorted, int64_t total) {
   int64_t begin = 0, end = total;  // all before `begin` are there
   while (begin < end) {
     const int64_t middle = begin + (end - begin) / 2;
-    const int64_t count = CountBelow(team, sorted.ids, middle + 1);
+    const int64_t count = CountBelow(context, sorted.ids, middle + 1);
     if (count < 0) return std::nullopt;
     if (count > middle) {
       begin = middle + 1;
@@ -90,22 +93,22 @@ std::optional<int64_t> FindMissing(Team& team, const SortedIds& sorted,
     }
   }
   const bool is_there =
-      begin >= total || CountBelow(team, sorted.ids, begin + 1) !=
-                            CountBelow(team, sorted.ids, begin);
+      begin >= total || CountBelow(context, sorted.ids, begin + 1) !=
+                            CountBelow(context, sorted.ids, begin);
   return is_there ? std::nullopt : std::optional<int64_t>(begin);
 }
 
 // Adds to a failure that all ranks know which id is missing, if another one is
 // out of range for that reason. Collective; agreed.
-Status NameMissing(Team& team, const std::vector<IdBlock>& blocks,
+Status NameMissing(CommContext& context, const std::vector<IdBlock>& blocks,
                    const Status& failure) {
   std::string own;
   CatchExceptions([&] {
     own = KeyOutOfRange(blocks);
     return absl::OkStatus();
   }).IgnoreError();
-  const auto keys = Gather(team, own);
-  const auto key = FromRoot(team, [&]() -> StatusOr<std::string> {
+  const auto keys = Gather(context, own);
+  const auto key = FromRoot(context, [&]() -> StatusOr<std::string> {
     for (const std::string& one : keys.value_or(std::vector<std::string>())) {
       if (!one.empty()) return one;
     }
@@ -118,8 +121,8 @@ Status NameMissing(Team& team, const std::vector<IdBlock>& blocks,
     return absl::OkStatus();
   });
   std::vector<int64_t> total = {sorted.total};
-  if (!MaxAll(team, total, status).ok()) return failure;
-  const std::optional<int64_t> id = FindMissing(team, sorted, total[0]);
+  if (!MaxAll(context, total, status).ok()) return failure;
+  const std::optional<int64_t> id = FindMissing(context, sorted, total[0]);
   if (!id) return failure;
   return Status(failure.code(),
                 Cat(failure.message(), "; no rank has id ", *id));
@@ -130,28 +133,29 @@ StatusOr<std::vector<IdBlock>> SortById(
     const SaveFrame& frame, const std::vector<RowPlacement>& placements,
     std::vector<Shard>& shards) {
   frame.stages.Enter("ids");
-  Team& team = frame.team;
+  CommContext& context = frame.context;
   std::vector<IdBlock> blocks;
   std::vector<IdWindow> windows;
   BlocksByKey by_key;
   Status status = CatchExceptions([&] {
     return CatchBadAlloc("rows in the order of their ids", [&]() -> Status {
-      BELAY_RETURN_IF_ERROR(TakeBlocks(team, placements, shards, blocks));
-      windows = CutWindows(blocks, team.size());
+      BELAY_RETURN_IF_ERROR(TakeBlocks(context, placements, shards, blocks));
+      windows = CutWindows(blocks, context.size());
       by_key = IndexBlocks(blocks);
       return absl::OkStatus();
     });
   });
   std::vector<int64_t> most = {std::ssize(windows)};
-  BELAY_RETURN_IF_AGREED(MaxAll(team, most, status));
+  BELAY_RETURN_IF_AGREED(MaxAll(context, most, status));
   windows.resize(static_cast<size_t>(most[0]));
-  Mail mail(team.size());
+  Mail mail(context.size());
   for (const IdWindow& window : windows) {
     const Status sent =
-        ExchangeMail(team, "rows on their way", mail, [&](Messages& to) {
+        ExchangeMail(context, "rows on their way", mail, [&](Messages& to) {
           return status.ok() ? PackWindow(blocks, window, to) : status;
         });
-    if (absl::IsInvalidArgument(sent)) return NameMissing(team, blocks, sent);
+    if (absl::IsInvalidArgument(sent))
+      return NameMissing(context, blocks, sent);
     BELAY_RETURN_IF_AGREED(sent);
     status =
         CatchExceptions([&] { return FillBlocks(mail.from, by_key, blocks); });
@@ -161,7 +165,7 @@ StatusOr<std::vector<IdBlock>> SortById(
     block.senders = {};
     block.sender_memory = nullptr;
   }
-  BELAY_RETURN_IF_AGREED(Agree(team, status));
+  BELAY_RETURN_IF_AGREED(Agree(context, status));
   return blocks;
 }
 

@@ -28,7 +28,7 @@ namespace belay {
 
 // What every stage knows; none of it is a result of a stage.
 struct SaveFrame {
-  Team& team;
+  CommContext& context;
   Stages& stages;
   const SaveTarget& target;
   const SaveOptions& options;

@@ -69,7 +69,7 @@ StatusOr<bool> FindHoles(const SaveFrame& frame, const ReusablePlan& plan,
         CheckMyFiles(frame.target, plan, has_holes);
     status.Update(found.status());
     flags[0] = has_holes ? 0 : 1;
-    BELAY_RETURN_IF_AGREED(MinAll(frame.team, flags, status));
+    BELAY_RETURN_IF_AGREED(MinAll(frame.context, flags, status));
     sizes = *std::move(found);
   }
   return flags[0] == 0;
@@ -84,19 +84,19 @@ Status VerifyData(const SaveFrame& frame, const std::vector<Shard>& shards,
   BELAY_ASSIGN_OR_RETURN_AGREED(const bool has_holes,
                                 FindHoles(frame, plan, written.status, sizes));
   if (plan.planned.has_filters) {
-    BELAY_RETURN_IF_AGREED(GatherFileSizes(frame.team, sizes, plan.planned));
+    BELAY_RETURN_IF_AGREED(GatherFileSizes(frame.context, sizes, plan.planned));
   }
   // Fewer bytes allocated than written is a loss, or a file system that
   // compresses: reading back tells.
   if (frame.options.read_back || has_holes) {
     BELAY_RETURN_IF_AGREED(
-        Agree(frame.team, ReadBackMine(frame, shards, plan)));
+        Agree(frame.context, ReadBackMine(frame, shards, plan)));
   } else if (plan.planned.has_filters) {
     BELAY_RETURN_IF_AGREED(
-        Agree(frame.team, ReadBackUnsure(frame, shards, plan)));
+        Agree(frame.context, ReadBackUnsure(frame, shards, plan)));
   }
   if (written.registers.empty()) return absl::OkStatus();
-  return XorToRoot(frame.team, written.registers);
+  return XorToRoot(frame.context, written.registers);
 }
 
 }  // namespace belay

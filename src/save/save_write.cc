@@ -50,27 +50,28 @@ Transfer TransferOf(const Writing& writing, DatasetPart part) {
 
 // Writes a file by one of the transfers that need all ranks of its team.
 // Collective.
-Status WriteOne(Transfer transfer, Team& team, const WriteJob& job,
+Status WriteOne(Transfer transfer, CommContext& context, const WriteJob& job,
                 MpiIoVerdict& verdict, WriteCounts& counts) {
   if (transfer == Transfer::kTwoPhase) {
-    return WriteInTwoPhases(team, job, counts);
+    return WriteInTwoPhases(context, job, counts);
   }
   if (transfer == Transfer::kHdf5) {
-    return WriteWithHdf5(team, job, verdict, counts);
+    return WriteWithHdf5(context, job, verdict, counts);
   }
-  return WriteCollectively(team, job, verdict, counts);
+  return WriteCollectively(context, job, verdict, counts);
 }
 
 // Writes the files of a team one after the other; all its ranks take part in
 // each. Collective.
-Status WriteTogether(Team& team, const Writing& writing, DatasetPart part,
-                     MpiIoVerdict& verdict, WriteCounts& counts) {
+Status WriteTogether(CommContext& context, const Writing& writing,
+                     DatasetPart part, MpiIoVerdict& verdict,
+                     WriteCounts& counts) {
   verdict.sound = true;
   for (const PlannedFile& file : writing.files()) {
     if (part == DatasetPart::kFiltered && !file.HasFilters()) continue;
     const WriteJob job = JobOf(writing, file, part);
     BELAY_RETURN_IF_AGREED(
-        WriteOne(TransferOf(writing, part), team, job, verdict, counts));
+        WriteOne(TransferOf(writing, part), context, job, verdict, counts));
     if (!verdict.sound) break;
   }
   return absl::OkStatus();
@@ -81,13 +82,14 @@ Status WriteTogether(Team& team, const Writing& writing, DatasetPart part,
 Status WriteWithTeam(const Comm& comm, const Writing& writing, DatasetPart part,
                      MpiIoVerdict& verdict, WriteCounts& counts) {
   const std::string path = writing.frame.target.DataPath(writing.files()[0]);
-  Team team{.comm = comm,
-            .deadline = Deadline(comm, writing.frame.options.deadline_seconds,
-                                 absl::StrFormat("save \"%s\"", path)),
-            .whole = &writing.frame.team.comm};
-  team.deadline.Enter("write");
-  const Status status = WriteTogether(team, writing, part, verdict, counts);
-  writing.frame.team.messages += team.messages;
+  CommContext context{
+      .comm = comm,
+      .deadline = Deadline(comm, writing.frame.options.deadline_seconds,
+                           absl::StrFormat("save \"%s\"", path)),
+      .whole = &writing.frame.context.comm};
+  context.deadline.Enter("write");
+  const Status status = WriteTogether(context, writing, part, verdict, counts);
+  writing.frame.context.messages += context.messages;
   return status;
 }
 
@@ -95,13 +97,13 @@ Status WriteWithTeam(const Comm& comm, const Writing& writing, DatasetPart part,
 Status WritePerTeam(const Writing& writing, DatasetPart part,
                     MpiIoVerdict& verdict, WriteCounts& counts) {
   const int32_t number = writing.plan.planned.team;
-  StatusOr<Comm> comm = writing.frame.team.comm.Split(number);
-  BELAY_RETURN_IF_AGREED(Agree(writing.frame.team, comm.status()));
+  StatusOr<Comm> comm = writing.frame.context.comm.Split(number);
+  BELAY_RETURN_IF_AGREED(Agree(writing.frame.context, comm.status()));
   verdict.sound = true;
-  if (number < 0) return Agree(writing.frame.team, absl::OkStatus());
+  if (number < 0) return Agree(writing.frame.context, absl::OkStatus());
   Status status = WriteWithTeam(*comm, writing, part, verdict, counts);
   status.Update(comm->Close());
-  return Agree(writing.frame.team, status);
+  return Agree(writing.frame.context, status);
 }
 
 // Writes what this rank has, file by file. Local.
@@ -144,13 +146,14 @@ Status TryTogether(const Writing& writing, DatasetPart part,
   MpiIoVerdict verdict;
   Status status;
   if (writing.frame.options.file_layout == FileLayout::kShared) {
-    status = WriteTogether(writing.frame.team, writing, part, verdict, counts);
+    status =
+        WriteTogether(writing.frame.context, writing, part, verdict, counts);
   } else {
     status = WritePerTeam(writing, part, verdict, counts);
   }
   BELAY_RETURN_IF_AGREED(status);
   std::vector<int64_t> sound = {verdict.sound ? 1 : 0};
-  BELAY_RETURN_IF_AGREED(MinAll(writing.frame.team, sound));
+  BELAY_RETURN_IF_AGREED(MinAll(writing.frame.context, sound));
   done = sound[0] == 1;
   note = verdict.note;
   return absl::OkStatus();
@@ -163,7 +166,7 @@ Status WriteFiltered(const Writing& writing, WriteCounts& counts) {
   BELAY_RETURN_IF_AGREED(
       TryTogether(writing, DatasetPart::kFiltered, counts, done, note));
   if (done) return absl::OkStatus();
-  return Agree(writing.frame.team,
+  return Agree(writing.frame.context,
                absl::FailedPreconditionError(absl::StrFormat(
                    "save \"%s\": chunks with filters are written by "
                    "MPI-IO, which is not safe as it is set up: %s",
@@ -204,7 +207,7 @@ StatusOr<WrittenData> WriteData(
     std::fill(written.registers.begin(), written.registers.end(), 0);
     counts = {};
     written.transfer = Transfer::kIndependent;
-    BELAY_RETURN_IF_AGREED(Agree(frame.team, WriteAlone(writing, counts)));
+    BELAY_RETURN_IF_AGREED(Agree(frame.context, WriteAlone(writing, counts)));
   }
   if (planned.has_filters) {
     BELAY_RETURN_IF_AGREED(WriteFiltered(writing, counts));

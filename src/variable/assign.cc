@@ -57,12 +57,12 @@ Status Assign(const Comm& comm, ShardedVariable& variable, UpdateOp op,
               const Tensor& value, const VariableOptions& options) {
   const std::string operation = OperationName("assign", variable.name());
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  Team team = NewTeam(comm, operation, options.deadline_seconds);
+  CommContext context = NewContext(comm, operation, options.deadline_seconds);
   const Status checked = CheckAssign(comm, variable, op, value);
   const uint64_t fingerprint =
       Combine(Combine(VariableFingerprint(variable), static_cast<uint64_t>(op)),
               checked.ok() ? TensorFingerprint(value) : 0);
-  BELAY_RETURN_IF_AGREED(AgreeOnCall(team, operation,
+  BELAY_RETURN_IF_AGREED(AgreeOnCall(context, operation,
                                      "the variable, the op or the value",
                                      checked, fingerprint));
   for (const Component& component : variable) {
@@ -81,7 +81,7 @@ Status AssignSlice(const Comm& comm, ShardedVariable& variable,
                    const VariableOptions& options) {
   const std::string operation = OperationName("assign slice", variable.name());
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  Team team = NewTeam(comm, operation, options.deadline_seconds);
+  CommContext context = NewContext(comm, operation, options.deadline_seconds);
   StatusOr<SliceAssignment> slice = CatchBadAlloc("the rows to assign", [&] {
     return PrepareSlice(comm, variable, index, value);
   });
@@ -90,7 +90,7 @@ Status AssignSlice(const Comm& comm, ShardedVariable& variable,
     fingerprint = Combine(fingerprint, SelectionFingerprint(slice->selection));
     fingerprint = Combine(fingerprint, TensorFingerprint(value));
   }
-  BELAY_RETURN_IF_AGREED(AgreeOnCall(team, operation,
+  BELAY_RETURN_IF_AGREED(AgreeOnCall(context, operation,
                                      "the variable, the index or the value",
                                      slice.status(), fingerprint));
   for (const ComponentRows& one : slice->mine) {

@@ -65,11 +65,11 @@ Status CheckPieces(const Comm& comm, const PiecesRun& run) {
 }
 
 // Makes the boxes of all ranks known to all. Collective; agreed.
-Status ShareBoxes(Team& team, PiecesRun& run) {
+Status ShareBoxes(CommContext& context, PiecesRun& run) {
   WireWriter out;
   for (const VariablePiece& piece : run.mine) out.PutBox(piece.box);
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> all,
-                                AllGather(team, out.bytes()));
+                                AllGather(context, out.bytes()));
   for (const std::string& bytes : all) {
     std::vector<Box>& boxes = run.boxes.emplace_back();
     for (WireReader in(bytes); !in.done();) boxes.push_back(in.GetBox());
@@ -214,23 +214,23 @@ Status AssignPieces(const Comm& comm, ShardedVariable& variable, UpdateOp op,
                     const VariableOptions& options) {
   const std::string operation = OperationName("assign pieces", variable.name());
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  Team team = NewTeam(comm, operation, options.deadline_seconds);
+  CommContext context = NewContext(comm, operation, options.deadline_seconds);
   PiecesRun run{
       .variable = variable, .op = op, .rank = comm.rank(), .mine = pieces};
   BELAY_RETURN_IF_AGREED(AgreeOnCall(
-      team, operation, "the variable or the op", CheckPieces(comm, run),
+      context, operation, "the variable or the op", CheckPieces(comm, run),
       Combine(VariableFingerprint(variable), static_cast<uint64_t>(op))));
-  BELAY_RETURN_IF_AGREED(ShareBoxes(team, run));
-  BELAY_RETURN_IF_AGREED(OnRoot(team, [&] {
+  BELAY_RETURN_IF_AGREED(ShareBoxes(context, run));
+  BELAY_RETURN_IF_AGREED(OnRoot(context, [&] {
     return WithOperation(operation, CatchBadAlloc("boxes of pieces", [&] {
                            return CheckTiling(run);
                          }));
   }));
   BELAY_RETURN_IF_AGREED(
-      Agree(team, WithOperation(operation, ReserveAndPack(run))));
-  team.bytes_sent = 0;  // the boxes do not count
-  BELAY_RETURN_IF_AGREED(ExchangeBytes(team, run.to, run.from));
-  CountBytes(team, options);
+      Agree(context, WithOperation(operation, ReserveAndPack(run))));
+  context.bytes_sent = 0;  // the boxes do not count
+  BELAY_RETURN_IF_AGREED(ExchangeBytes(context, run.to, run.from));
+  CountBytes(context, options);
   ApplyAll(run);
   return absl::OkStatus();
 }

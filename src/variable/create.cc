@@ -127,7 +127,7 @@ StatusOr<ShardedVariable> CreateShardedVariable(const Comm& comm,
                                                 const CreateOptions& options) {
   const std::string operation = OperationName("create", NameOrDefault(name));
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  Team team = NewTeam(comm, operation, options.deadline_seconds);
+  CommContext context = NewContext(comm, operation, options.deadline_seconds);
   StatusOr<std::vector<Component>> components =
       CatchBadAlloc("the list of components", [&] {
         return MakeComponents(comm, {dtype, shape}, partitioner,
@@ -137,12 +137,12 @@ StatusOr<ShardedVariable> CreateShardedVariable(const Comm& comm,
       NameOrDefault(name), dtype, shape,
       components.ok() ? *components : std::vector<Component>(), nullptr);
   BELAY_RETURN_IF_AGREED(
-      AgreeOnCall(team, operation, "name, dtype, shape, partition or owners",
+      AgreeOnCall(context, operation, "name, dtype, shape, partition or owners",
                   components.status(), VariableFingerprint(variable)));
   StatusOr<std::unique_ptr<std::byte[]>> memory =
       Allocate(comm.rank(), variable.RowBytes(), *components);
   BELAY_RETURN_IF_AGREED(
-      Agree(team, WithOperation(operation, memory.status())));
+      Agree(context, WithOperation(operation, memory.status())));
   return ShardedVariable(NameOrDefault(name), dtype, shape,
                          *std::move(components), *std::move(memory));
 }

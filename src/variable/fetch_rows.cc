@@ -62,17 +62,18 @@ struct Requests {
   std::vector<int64_t> place;   // of what was asked: in `rows`, or kNone
 };
 
-Requests MakeRequests(const Team& team, const ShardedVariable& variable,
+Requests MakeRequests(const CommContext& context,
+                      const ShardedVariable& variable,
                       std::span<const int64_t> rows, FetchedRows& fetched) {
   Requests requests;
   const RowFinder& finder = requests.finder.emplace(variable);
-  requests.starts.resize(team.size() + 1);
+  requests.starts.resize(context.size() + 1);
   requests.place.resize(rows.size(), kNone);
   fetched.rows.resize(rows.size());
   Numbering numbering(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     const Component& component = finder.Find(rows[i]);
-    if (component.owner == team.rank()) {
+    if (component.owner == context.rank()) {
       fetched.rows[i] = finder.Address(component, rows[i]);
     } else {
       requests.place[i] = numbering.NumberOf(rows[i]);
@@ -82,7 +83,7 @@ Requests MakeRequests(const Team& team, const ShardedVariable& variable,
   const std::vector<int64_t>& different = numbering.values();
   std::vector<int64_t> moved_to(different.size());
   for (int64_t row : different) ++requests.starts[finder.Find(row).owner + 1];
-  for (int rank = 0; rank < team.size(); ++rank) {
+  for (int rank = 0; rank < context.size(); ++rank) {
     requests.starts[rank + 1] += requests.starts[rank];
   }
   std::vector<int64_t> next = requests.starts;
@@ -160,17 +161,18 @@ void Gather(const RowFinder& finder, int64_t row_bytes, Answers& answers) {
 }
 
 // Asks, answers what was asked, and gets the answers. Collective.
-Status ExchangeRows(Team& team, int64_t row_bytes, const Requests& requests,
-                    Answers& answers, FetchedRows& fetched) {
+Status ExchangeRows(CommContext& context, int64_t row_bytes,
+                    const Requests& requests, Answers& answers,
+                    FetchedRows& fetched) {
   const auto* const indices =
       reinterpret_cast<const std::byte*>(requests.rows.data());
   BELAY_RETURN_IF_AGREED(
-      ExchangeBytes(team, Parts(indices, requests.starts, kRowIndexBytes),
+      ExchangeBytes(context, Parts(indices, requests.starts, kRowIndexBytes),
                     answers.asked.FromAll()));
   Gather(*requests.finder, row_bytes, answers);
   const std::byte* const answer = answers.bytes;
   BELAY_RETURN_IF_AGREED(
-      ExchangeBytes(team, Parts(answer, answers.starts, row_bytes),
+      ExchangeBytes(context, Parts(answer, answers.starts, row_bytes),
                     Parts(fetched.received.get(), requests.starts, row_bytes)));
   for (size_t i = 0; i < requests.place.size(); ++i) {
     if (requests.place[i] == kNone) continue;
@@ -181,7 +183,8 @@ Status ExchangeRows(Team& team, int64_t row_bytes, const Requests& requests,
 
 }  // namespace
 
-StatusOr<FetchedRows> FetchRows(Team& team, const std::string& operation,
+StatusOr<FetchedRows> FetchRows(CommContext& context,
+                                const std::string& operation,
                                 const ShardedVariable& variable,
                                 const Status& mine,
                                 std::span<const int64_t> rows,
@@ -190,12 +193,12 @@ StatusOr<FetchedRows> FetchRows(Team& team, const std::string& operation,
   const StatusOr<Requests> requests =
       CatchBadAlloc("rows and indices", [&]() -> StatusOr<Requests> {
         BELAY_RETURN_IF_ERROR(mine);
-        return MakeRequests(team, variable, rows, fetched);
+        return MakeRequests(context, variable, rows, fetched);
       });
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<int64_t> index_bytes,
       ExchangeCounts(
-          team, WithOperation(operation, requests.status()),
+          context, WithOperation(operation, requests.status()),
           requests.ok() ? IndexBytes(*requests) : std::vector<int64_t>(),
           {Cat(operation, ": the variable"), VariableFingerprint(variable)}));
   const int64_t row_bytes = variable.RowBytes();
@@ -203,9 +206,9 @@ StatusOr<FetchedRows> FetchRows(Team& team, const std::string& operation,
     return NewAnswers(index_bytes, row_bytes, scratch);
   });
   BELAY_RETURN_IF_AGREED(
-      Agree(team, WithOperation(operation, answers.status())));
+      Agree(context, WithOperation(operation, answers.status())));
   BELAY_RETURN_IF_AGREED(
-      ExchangeRows(team, row_bytes, *requests, *answers, fetched));
+      ExchangeRows(context, row_bytes, *requests, *answers, fetched));
   return fetched;
 }
 

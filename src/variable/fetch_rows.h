@@ -28,7 +28,8 @@ struct FetchedRows {
 // were checked; they are looked at only if `mine` is OK. `scratch` is memory
 // that may be written to, any amount of it: that of the result, say, because
 // fresh memory costs as much as a copy.
-StatusOr<FetchedRows> FetchRows(Team& team, const std::string& operation,
+StatusOr<FetchedRows> FetchRows(CommContext& context,
+                                const std::string& operation,
                                 const ShardedVariable& variable,
                                 const Status& mine,
                                 std::span<const int64_t> rows,

@@ -147,16 +147,17 @@ StatusOr<ShardedVariable> JoinComponents(
     const VariableOptions& options) {
   const std::string operation = OperationName("join", NameOrDefault(name));
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  Team team = NewTeam(comm, operation, options.deadline_seconds);
+  CommContext context = NewContext(comm, operation, options.deadline_seconds);
   const StatusOr<std::string> mine =
       CatchBadAlloc("the list of components", [&]() -> StatusOr<std::string> {
         BELAY_RETURN_IF_ERROR(CheckGiven(components));
         return EncodeGiven(components);
       });
-  BELAY_RETURN_IF_AGREED(AgreeOnCall(team, operation, "the name", mine.status(),
+  BELAY_RETURN_IF_AGREED(AgreeOnCall(context, operation, "the name",
+                                     mine.status(),
                                      Fingerprint(NameOrDefault(name))));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> all_ranks,
-                                AllGather(team, *mine));
+                                AllGather(context, *mine));
   StatusOr<ShardedVariable> joined = CatchBadAlloc(
       "the list of components", [&]() -> StatusOr<ShardedVariable> {
         const std::vector<KnownComponent> known = DecodeGiven(all_ranks);
@@ -164,7 +165,7 @@ StatusOr<ShardedVariable> JoinComponents(
         return Stack(NameOrDefault(name), comm.rank(), known, components);
       });
   BELAY_RETURN_IF_AGREED(
-      Agree(team, WithOperation(operation, joined.status())));
+      Agree(context, WithOperation(operation, joined.status())));
   return joined;
 }
 

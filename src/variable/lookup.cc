@@ -31,13 +31,13 @@ StatusOr<Tensor> NewRows(const ShardedVariable& variable, Shape shape) {
 }
 
 // Fetches the rows into the result. Collective.
-StatusOr<Tensor> Fetch(Team& team, const std::string& operation,
+StatusOr<Tensor> Fetch(CommContext& context, const std::string& operation,
                        const ShardedVariable& variable,
                        StatusOr<WantedRows> wanted) {
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const FetchedRows fetched,
       FetchRows(
-          team, operation, variable, wanted.status(),
+          context, operation, variable, wanted.status(),
           wanted.ok() ? std::span<const int64_t>(wanted->rows)
                       : std::span<const int64_t>(),
           wanted.ok() ? BytesOf(wanted->result) : std::span<std::byte>()));
@@ -132,13 +132,13 @@ StatusOr<Tensor> SparseRead(const Comm& comm, const ShardedVariable& variable,
                             const VariableOptions& options) {
   const std::string operation = OperationName("sparse_read", variable.name());
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  Team team = NewTeam(comm, operation, options.deadline_seconds);
+  CommContext context = NewContext(comm, operation, options.deadline_seconds);
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      Tensor result,
-      Fetch(team, operation, variable, CatchBadAlloc("rows and indices", [&] {
-              return WantIndices(comm, variable, indices);
-            })));
-  CountBytes(team, {.bytes_sent = options.bytes_sent});
+      Tensor result, Fetch(context, operation, variable,
+                           CatchBadAlloc("rows and indices", [&] {
+                             return WantIndices(comm, variable, indices);
+                           })));
+  CountBytes(context, {.bytes_sent = options.bytes_sent});
   return result;
 }
 
@@ -149,16 +149,16 @@ StatusOr<Tensor> EmbeddingLookup(const Comm& comm,
   const std::string operation =
       OperationName("embedding_lookup", variable.name());
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  Team team = NewTeam(comm, operation, options.deadline_seconds);
+  CommContext context = NewContext(comm, operation, options.deadline_seconds);
   BELAY_ASSIGN_OR_RETURN_AGREED(
-      Tensor result,
-      Fetch(team, operation, variable, CatchBadAlloc("rows and indices", [&] {
-              return WantIds(comm, variable, ids, options);
-            })));
+      Tensor result, Fetch(context, operation, variable,
+                           CatchBadAlloc("rows and indices", [&] {
+                             return WantIds(comm, variable, ids, options);
+                           })));
   if (options.max_norm.has_value()) {
     ClipRows(variable, *options.max_norm, result);
   }
-  CountBytes(team, {.bytes_sent = options.bytes_sent});
+  CountBytes(context, {.bytes_sent = options.bytes_sent});
   return result;
 }
 

@@ -186,19 +186,19 @@ StatusOr<Tensor> LookUp(const Comm& comm, const std::string& operation,
                         Combiner combiner, const Pruning& pruning,
                         const LookupOptions& options) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  Team team = NewTeam(comm, operation, options.deadline_seconds);
+  CommContext context = NewContext(comm, operation, options.deadline_seconds);
   StatusOr<WantedLists> wanted = CatchBadAlloc("rows and indices", [&] {
     return Want(comm, variable, given, combiner, pruning, options);
   });
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const FetchedRows fetched,
       FetchRows(
-          team, operation, variable, wanted.status(),
+          context, operation, variable, wanted.status(),
           wanted.ok() ? std::span<const int64_t>(wanted->lists.ids)
                       : std::span<const int64_t>(),
           wanted.ok() ? BytesOf(wanted->result) : std::span<std::byte>()));
   CombineInto(variable, fetched, options.max_norm, *wanted);
-  CountBytes(team, {.bytes_sent = options.bytes_sent});
+  CountBytes(context, {.bytes_sent = options.bytes_sent});
   return std::move(wanted->result);
 }
 

@@ -33,8 +33,8 @@ Status CheckComm(const Comm& comm, const std::string& operation) {
       Cat(operation, ": the communicator is closed or was moved from"));
 }
 
-Team NewTeam(const Comm& comm, const std::string& operation,
-             double deadline_seconds) {
+CommContext NewContext(const Comm& comm, const std::string& operation,
+                       double deadline_seconds) {
   return {.comm = comm,
           .deadline = Deadline(comm, deadline_seconds, operation,
                                /*watchdog=*/false)};
@@ -113,15 +113,15 @@ Status WithOperation(const std::string& operation, const Status& status) {
                 Cat(operation, ": ", std::string(status.message())));
 }
 
-void CountBytes(const Team& team, const VariableOptions& options) {
-  if (options.bytes_sent != nullptr) *options.bytes_sent += team.bytes_sent;
+void CountBytes(const CommContext& context, const VariableOptions& options) {
+  if (options.bytes_sent != nullptr) *options.bytes_sent += context.bytes_sent;
 }
 
-Status AgreeOnCall(Team& team, const std::string& operation,
+Status AgreeOnCall(CommContext& context, const std::string& operation,
                    std::string_view what, const Status& mine,
                    uint64_t fingerprint) {
-  BELAY_RETURN_IF_AGREED(Agree(team, WithOperation(operation, mine)));
-  return AgreeSame(team, Cat(operation, ": ", what), fingerprint);
+  BELAY_RETURN_IF_AGREED(Agree(context, WithOperation(operation, mine)));
+  return AgreeSame(context, Cat(operation, ": ", what), fingerprint);
 }
 
 uint64_t VariableFingerprint(const ShardedVariable& variable) {

@@ -30,9 +30,9 @@ std::string OperationName(std::string_view verb, std::string_view name);
 // Errors: FailedPrecondition - the communicator is closed or was moved from.
 Status CheckComm(const Comm& comm, const std::string& operation);
 
-// The team of one operation, which only waits at agreements. Local.
-Team NewTeam(const Comm& comm, const std::string& operation,
-             double deadline_seconds);
+// The context of one operation, which only waits at agreements. Local.
+CommContext NewContext(const Comm& comm, const std::string& operation,
+                       double deadline_seconds);
 
 // Checks that a variable may have these elements. Local.
 // Errors: InvalidArgument - strings, no axis or too many, a negative length,
@@ -49,12 +49,12 @@ Status CheckValue(const Tensor& value, DType dtype, const Shape& shape);
 // The status with `operation: ` before its message. Local.
 Status WithOperation(const std::string& operation, const Status& status);
 
-// Adds what the team sent to options.bytes_sent. Local.
-void CountBytes(const Team& team, const VariableOptions& options);
+// Adds what the context sent to options.bytes_sent. Local.
+void CountBytes(const CommContext& context, const VariableOptions& options);
 
 // Agrees on `mine`, and then that `what` is the same: what the fingerprints
 // stand for. Collective; agreed.
-Status AgreeOnCall(Team& team, const std::string& operation,
+Status AgreeOnCall(CommContext& context, const std::string& operation,
                    std::string_view what, const Status& mine,
                    uint64_t fingerprint);
 

@@ -130,7 +130,7 @@ Status ReadRows(const Comm& comm, const ShardedVariable& variable,
                 absl::FunctionRef<StatusOr<std::byte*>(const Shape&)> room) {
   const std::string operation = OperationName("read", variable.name());
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  Team team = NewTeam(comm, operation, options.deadline_seconds);
+  CommContext context = NewContext(comm, operation, options.deadline_seconds);
   ReadRun run{.variable = variable, .rank = comm.rank(), .to = to};
   Status status = CatchBadAlloc("the rows to send",
                                 [&] { return Prepare(comm, index, run); });
@@ -142,11 +142,11 @@ Status ReadRows(const Comm& comm, const ShardedVariable& variable,
   const uint64_t fingerprint =
       Combine(Combine(VariableFingerprint(variable), static_cast<uint64_t>(to)),
               status.ok() ? SelectionFingerprint(run.selection) : 0);
-  BELAY_RETURN_IF_AGREED(AgreeOnCall(team, operation,
+  BELAY_RETURN_IF_AGREED(AgreeOnCall(context, operation,
                                      "the variable, the index or the target",
                                      status, fingerprint));
-  Status gathered = GatherParts(team, run.parts, to);
-  CountBytes(team, options);
+  Status gathered = GatherParts(context, run.parts, to);
+  CountBytes(context, options);
   return gathered;
 }
 
@@ -190,8 +190,8 @@ StatusOr<Tensor> ToTensor(const Comm& comm, const ShardedVariable& variable,
         Cat("incompatible type conversion (need ", DTypeName(variable.dtype()),
             ", found ", DTypeName(*dtype), ")"));
   }
-  Team team = NewTeam(comm, operation, options.deadline_seconds);
-  BELAY_RETURN_IF_AGREED(Agree(team, WithOperation(operation, status)));
+  CommContext context = NewContext(comm, operation, options.deadline_seconds);
+  BELAY_RETURN_IF_AGREED(Agree(context, WithOperation(operation, status)));
   return Read(comm, variable, {}, kEveryRank, options);
 }
 

@@ -55,17 +55,17 @@ struct Cursor {
 };
 
 // Sorts by counting, so that the order of equal owners stays.
-void SortByOwner(const Team& team, const ShardedVariable& variable,
+void SortByOwner(const CommContext& context, const ShardedVariable& variable,
                  const std::byte* deltas, SortedRows& sorted) {
   const RowFinder& finder = sorted.finder.emplace(variable);
   const int64_t row_bytes = variable.RowBytes();
   std::vector<int> owners(sorted.rows.size());
-  std::vector<int64_t> counts(team.size());
+  std::vector<int64_t> counts(context.size());
   for (size_t i = 0; i < owners.size(); ++i) {
     owners[i] = finder.Find(sorted.rows[i]).owner;
     ++counts[owners[i]];
   }
-  sorted.kept.reserve(std::exchange(counts[team.rank()], 0));
+  sorted.kept.reserve(std::exchange(counts[context.rank()], 0));
   const int64_t given = std::reduce(counts.begin(), counts.end());
   Reserve(sorted.scratch->sent, given * (row_bytes + kRowIndexBytes));
   std::vector<Cursor> cursors;
@@ -77,7 +77,7 @@ void SortByOwner(const Team& team, const ShardedVariable& variable,
     next += size;
   }
   for (size_t i = 0; i < owners.size(); ++i) {
-    if (owners[i] == team.rank()) {
+    if (owners[i] == context.rank()) {
       sorted.kept.push_back(i);
       continue;
     }
@@ -90,12 +90,12 @@ void SortByOwner(const Team& team, const ShardedVariable& variable,
 }
 
 // Checks all that can be wrong on this rank, and sorts. Local.
-StatusOr<SortedRows> Prepare(const Team& team, ShardedVariable& variable,
-                             UpdateOp op, const Tensor& indices,
-                             const Tensor& deltas) {
+StatusOr<SortedRows> Prepare(const CommContext& context,
+                             ShardedVariable& variable, UpdateOp op,
+                             const Tensor& indices, const Tensor& deltas) {
   SortedRows sorted{.scratch = std::move(Scratch::Of(variable))};
   if (sorted.scratch == nullptr) sorted.scratch = std::make_unique<Scratch>();
-  BELAY_RETURN_IF_ERROR(CheckVariable(team.comm, variable));
+  BELAY_RETURN_IF_ERROR(CheckVariable(context.comm, variable));
   BELAY_ASSIGN_OR_RETURN(sorted.rows, RowsOf(variable, indices));
   Shape needed = variable.shape();
   needed[0] = indices.shape()[0];
@@ -103,7 +103,7 @@ StatusOr<SortedRows> Prepare(const Team& team, ShardedVariable& variable,
       WithOperation("rows", CheckValue(deltas, variable.dtype(), needed)));
   BELAY_RETURN_IF_ERROR(
       CheckUpdate(op, variable.dtype(), deltas.data(), deltas.num_elements()));
-  SortByOwner(team, variable, deltas.data(), sorted);
+  SortByOwner(context, variable, deltas.data(), sorted);
   return sorted;
 }
 
@@ -144,13 +144,13 @@ class Updater {
 };
 
 // In the order of ranks; this rank's own deltas are where the caller has them.
-void ApplyAll(const Team& team, const ShardedVariable& variable, UpdateOp op,
-              const SortedRows& sorted, const std::byte* deltas,
+void ApplyAll(const CommContext& context, const ShardedVariable& variable,
+              UpdateOp op, const SortedRows& sorted, const std::byte* deltas,
               const ReceivedBytes& received) {
   const Updater updater(variable, *sorted.finder, op);
   const int64_t row_bytes = variable.RowBytes();
-  for (int rank = 0; rank < team.size(); ++rank) {
-    if (rank == team.rank()) {
+  for (int rank = 0; rank < context.size(); ++rank) {
+    if (rank == context.rank()) {
       updater.Apply(
           sorted.kept.size(),
           [&](int64_t i) { return sorted.rows[sorted.kept[i]]; },
@@ -174,23 +174,23 @@ Status Scatter(const Comm& comm, ShardedVariable& variable, UpdateOp op,
   const std::string operation =
       OperationName(Cat("scatter_", UpdateOpName(op)), variable.name());
   BELAY_RETURN_IF_AGREED(CheckComm(comm, operation));
-  Team team = NewTeam(comm, operation, options.deadline_seconds);
+  CommContext context = NewContext(comm, operation, options.deadline_seconds);
   const std::string what = Cat(operation, ": the op or the variable");
   StatusOr<SortedRows> sorted = CatchBadAlloc("rows and indices", [&] {
-    return Prepare(team, variable, op, indices, rows);
+    return Prepare(context, variable, op, indices, rows);
   });
   BELAY_ASSIGN_OR_RETURN_AGREED(
       ReceivedBytes received,
-      AllToAll(team, WithOperation(operation, sorted.status()),
+      AllToAll(context, WithOperation(operation, sorted.status()),
                sorted.ok() ? sorted->to : decltype(sorted->to){},
                {what, Combine(VariableFingerprint(variable),
                               1 + static_cast<int>(op))},
                sorted.ok() ? std::move(sorted->scratch->received)
                            : ReusableBytes{}));
-  ApplyAll(team, variable, op, *sorted, rows.data(), received);
+  ApplyAll(context, variable, op, *sorted, rows.data(), received);
   sorted->scratch->received = std::move(received.memory);
   Scratch::Of(variable) = std::move(sorted->scratch);
-  CountBytes(team, options);
+  CountBytes(context, options);
   return absl::OkStatus();
 }
 

@@ -55,12 +55,12 @@ class Portions {
 // One restore on one rank, from portion to portion.
 class Delivering {
  public:
-  Delivering(Team& team, const DeliverJob& job, ReadCounts& counts)
-      : team_(team),
+  Delivering(CommContext& context, const DeliverJob& job, ReadCounts& counts)
+      : context_(context),
         job_(job),
         memory_(job.memory),
         formed_{job.reading.shards, job.reading.forms},
-        node_(job.nodes.node[team.rank()]),
+        node_(job.nodes.node[context.rank()]),
         slots_(SlotsOnNode(job.nodes, node_)),
         num_slots_(MostSlots(job.nodes)),
         counts_(counts),
@@ -80,7 +80,7 @@ class Delivering {
     Portions sends(job_.transits.sends, bytes_of);
     Portions receives(job_.transits.receives, bytes_of);
     for (int64_t at = 0; at < job_.stream_bytes; at += job_.portion_bytes) {
-      team_.deadline.GoOn();  // a long restore is no hang
+      context_.deadline.GoOn();  // a long restore is no hang
       portion_ = {at, at + job_.portion_bytes};
       orders.ForEachIn(portion_, [&](const ReadOrder& order, Range range) {
         if (status.ok()) status = Read(order, range);
@@ -88,7 +88,7 @@ class Delivering {
       // A rank that failed still sends, because others wait for it.
       status.Update(Exchange(sends, receives));
       memory_.Sync();
-      BELAY_RETURN_IF_AGREED(Agree(team_, status));
+      BELAY_RETURN_IF_AGREED(Agree(context_, status));
       memory_.Sync();
       deliveries.ForEachIn(portion_,
                            [&](const Delivery& delivery, Range range) {
@@ -96,7 +96,7 @@ class Delivering {
                            });
     }
     sums_.Flush();
-    return Agree(team_, files_.Close());
+    return Agree(context_, files_.Close());
   }
 
  private:
@@ -132,7 +132,7 @@ class Delivering {
 
   Status Read(const ReadOrder& order, Range range) {
     Status status;
-    ForEachBox(team_.rank(), order.shard, order.box, order.position, range,
+    ForEachBox(context_.rank(), order.shard, order.box, order.position, range,
                [&](const ShardMemory& memory) {
                  if (!status.ok()) return;
                  status = files_.ReadInto(memory, memory.box, order);
@@ -145,15 +145,15 @@ class Delivering {
   template <typename Transits>
   Status Exchange(Transits& sends, Transits& receives) {
     if (job_.nodes.ranks.size() == 1) return absl::OkStatus();
-    Parcels parcels(team_, kTag);
+    Parcels parcels(context_, kTag);
     receives.ForEachIn(portion_, [&](const Transit& transit, Range range) {
       parcels.Receive(std::as_writable_bytes(std::span(
                           At(transit.peer, range.begin), Length(range))),
                       transit.peer);
     });
     sends.ForEachIn(portion_, [&](const Transit& transit, Range range) {
-      parcels.Send(std::as_bytes(
-                       std::span(At(team_.rank(), range.begin), Length(range))),
+      parcels.Send(std::as_bytes(std::span(At(context_.rank(), range.begin),
+                                           Length(range))),
                    transit.peer);
     });
     return parcels.Finish();
@@ -171,7 +171,7 @@ class Delivering {
                [&](const ShardMemory& memory) {
                  const std::optional<Box> part = Intersect(memory.box, own.box);
                  if (!part) return;
-                 if (delivery.reader != team_.rank()) {
+                 if (delivery.reader != context_.rank()) {
                    counts_.delivered_bytes +=
                        StoredBytes(formed_, shard, *part);
                  }
@@ -179,7 +179,7 @@ class Delivering {
                });
   }
 
-  Team& team_;
+  CommContext& context_;
   const DeliverJob& job_;
   const SharedMemory& memory_;
   FormedShards formed_;
@@ -194,20 +194,21 @@ class Delivering {
 
 }  // namespace
 
-StatusOr<SharedMemory> MakeDeliveryMemory(Team& team, const Nodes& nodes,
+StatusOr<SharedMemory> MakeDeliveryMemory(CommContext& context,
+                                          const Nodes& nodes,
                                           int64_t portion_bytes) {
-  const int32_t place = nodes.place[team.rank()];
-  const std::vector<int32_t>& ranks = nodes.ranks[nodes.node[team.rank()]];
-  return SharedMemory::Create(team,
+  const int32_t place = nodes.place[context.rank()];
+  const std::vector<int32_t>& ranks = nodes.ranks[nodes.node[context.rank()]];
+  return SharedMemory::Create(context,
                               {.first = ranks[0],
                                .place = place,
                                .ranks = static_cast<int32_t>(ranks.size())},
                               2 * MostSlots(nodes) * portion_bytes);
 }
 
-Status DeliverAll(Team& team, const Status& mine, const DeliverJob& job,
-                  ReadCounts& counts) {
-  return Delivering(team, job, counts).CarryOut(mine);
+Status DeliverAll(CommContext& context, const Status& mine,
+                  const DeliverJob& job, ReadCounts& counts) {
+  return Delivering(context, job, counts).CarryOut(mine);
 }
 
 }  // namespace belay

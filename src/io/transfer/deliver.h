@@ -23,7 +23,8 @@ namespace belay {
 // Makes the memory through which the ranks of each node deliver. Collective;
 // agreed. Same on all ranks: nodes, portion_bytes.
 // Errors: those of SharedMemory.
-StatusOr<SharedMemory> MakeDeliveryMemory(Team& team, const Nodes& nodes,
+StatusOr<SharedMemory> MakeDeliveryMemory(CommContext& context,
+                                          const Nodes& nodes,
                                           int64_t portion_bytes);
 
 // Borrows everything. Equal on all ranks: nodes, portion_bytes, stream_bytes.
@@ -40,8 +41,8 @@ struct DeliverJob {
 // rank passes an error nothing more is read. Adds to `counts`. Collective;
 // agreed.
 // Errors: those of ReadAll and of messages.
-Status DeliverAll(Team& team, const Status& mine, const DeliverJob& job,
-                  ReadCounts& counts);
+Status DeliverAll(CommContext& context, const Status& mine,
+                  const DeliverJob& job, ReadCounts& counts);
 
 }  // namespace belay
 

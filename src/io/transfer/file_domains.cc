@@ -123,32 +123,33 @@ int64_t DomainUnit(int64_t stripe, int64_t most_weight) {
   return unit <= most_weight ? unit : stripe;
 }
 
-StatusOr<std::vector<int64_t>> CutIntoDomains(Team& team, int64_t begin,
-                                              int64_t end, const Segments& mine,
+StatusOr<std::vector<int64_t>> CutIntoDomains(CommContext& context,
+                                              int64_t begin, int64_t end,
+                                              const Segments& mine,
                                               const DomainBorders& borders) {
   std::vector<int64_t> edges =
-      FirstEdges(begin, end, team.size(), borders.unit);
+      FirstEdges(begin, end, context.size(), borders.unit);
   std::vector<int64_t> weights;
   int64_t all = 0;
   do {
     weights.assign(edges.size() - 1, 0);
     AddWeights(mine, edges, weights);
-    BELAY_RETURN_IF_AGREED(SumAll(team, weights));
+    BELAY_RETURN_IF_AGREED(SumAll(context, weights));
     all = std::accumulate(weights.begin(), weights.end(), int64_t{0});
-  } while (team.size() > 1 &&
-           CutHeavyRanges(weights, all / team.size(), borders, edges));
+  } while (context.size() > 1 &&
+           CutHeavyRanges(weights, all / context.size(), borders, edges));
   std::vector<int64_t> starts = {edges[0]};
   int64_t before = 0;
   for (size_t range = 1; range < weights.size(); ++range) {
     before += weights[range - 1];
     const auto domains = static_cast<int64_t>(starts.size());
     // At the border that is nearest to the even share.
-    if (domains < team.size() && edges[range] < end &&
-        before + weights[range] / 2 >= all / team.size() * domains) {
+    if (domains < context.size() && edges[range] < end &&
+        before + weights[range] / 2 >= all / context.size() * domains) {
       starts.push_back(edges[range]);
     }
   }
-  return SpreadOverRanks(starts, end, team.size());
+  return SpreadOverRanks(starts, end, context.size());
 }
 
 }  // namespace belay

@@ -54,7 +54,7 @@ int64_t DomainUnit(int64_t stripe, int64_t most_weight);
 // one lie evenly among the others, and so on many nodes. Collective; agreed.
 // Same on all ranks: begin, end, borders.
 StatusOr<std::vector<int64_t>> CutIntoDomains(
-    Team& team, int64_t begin, int64_t end, const Segments& mine,
+    CommContext& context, int64_t begin, int64_t end, const Segments& mine,
     const DomainBorders& borders = {});
 
 }  // namespace belay

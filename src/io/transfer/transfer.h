@@ -103,22 +103,23 @@ Status WriteIndependently(const WriteJob& job, WriteCounts& counts);
 // Sends runs to the ranks that write their part of the file, some MiB of each
 // rank at a time, and writes what touches in one call. What a rank has staged
 // and gathered takes at most `job.memory` together. Bytes between runs are
-// not touched. `team` are the ranks of the file, also those that have nothing
-// for it. Collective; agreed. Syncs nothing.
-Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts);
+// not touched. `context` has the ranks of the file, also those that have
+// nothing for it. Collective; agreed. Syncs nothing.
+Status WriteInTwoPhases(CommContext& context, const WriteJob& job,
+                        WriteCounts& counts);
 
-// Writes by one collective MPI-IO call per round. `team` are the ranks of the
-// file, also those that write nothing to it. Sets `verdict` to what was judged
-// of the MPI-IO stack; if that is not sound nothing is written and the result
-// is OK. Collective; agreed.
-Status WriteCollectively(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
-                         WriteCounts& counts);
+// Writes by one collective MPI-IO call per round. `context` has the ranks of
+// the file, also those that write nothing to it. Sets `verdict` to what was
+// judged of the MPI-IO stack; if that is not sound nothing is written and the
+// result is OK. Collective; agreed.
+Status WriteCollectively(CommContext& context, const WriteJob& job,
+                         MpiIoVerdict& verdict, WriteCounts& counts);
 
 // Writes by collective H5Dwrite calls, which go through MPI-IO too: `verdict`
-// as above. `team` are the ranks of the file. Collective; agreed. Chunks with
-// filters get their room first as if they did not shrink.
-Status WriteWithHdf5(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
-                     WriteCounts& counts);
+// as above. `context` has the ranks of the file. Collective; agreed. Chunks
+// with filters get their room first as if they did not shrink.
+Status WriteWithHdf5(CommContext& context, const WriteJob& job,
+                     MpiIoVerdict& verdict, WriteCounts& counts);
 
 // Returns the error of bytes that are not in the file as they were written.
 // Local.

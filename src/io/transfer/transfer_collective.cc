@@ -59,7 +59,7 @@ void StartWriteback(std::span<const IoSegment> segments, PosixFile& file) {
 // Writes round by round. Ranks meet at an agreement of ours before each call
 // that waits for all: there a rank that is early sleeps, inside MPI it would
 // keep a core busy that the others need. Collective; agreed.
-Status WriteRounds(Team& team, const WriteJob& job, MpiFile& file,
+Status WriteRounds(CommContext& context, const WriteJob& job, MpiFile& file,
                    PosixFile& synced, WriteCounts& counts) {
   Status first;
   std::function<void()> meanwhile;
@@ -68,7 +68,7 @@ Status WriteRounds(Team& team, const WriteJob& job, MpiFile& file,
   Staging staging;
   size_t next = 0;
   for (int64_t round = 0; round < job.rounds; ++round) {
-    team.deadline.GoOn();  // a long save is no hang
+    context.deadline.GoOn();  // a long save is no hang
     std::vector<IoSegment> segments;
     StatusOr<std::vector<IoSegment>> found =
         SegmentsOf(job, round, next, sum, staging);
@@ -76,7 +76,7 @@ Status WriteRounds(Team& team, const WriteJob& job, MpiFile& file,
     first.Update(found.status());
     if (round > 0) {
       BELAY_RETURN_IF_AGREED(
-          Agree(team, BlameFullDisk(first, job.path, job.writes.bytes)));
+          Agree(context, BlameFullDisk(first, job.path, job.writes.bytes)));
     }
     first.Update(file.WriteAll(segments, meanwhile));
     meanwhile = nullptr;
@@ -86,7 +86,7 @@ Status WriteRounds(Team& team, const WriteJob& job, MpiFile& file,
   }
   if (first.ok()) counts.bytes += job.writes.bytes;
   counts.staged_bytes = std::max(counts.staged_bytes, staging.most_bytes());
-  return Agree(team, BlameFullDisk(first, job.path, job.writes.bytes));
+  return Agree(context, BlameFullDisk(first, job.path, job.writes.bytes));
 }
 
 }  // namespace
@@ -103,27 +103,27 @@ std::map<std::string, std::string> MpiIoHints(
   return hints;
 }
 
-Status WriteCollectively(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
-                         WriteCounts& counts) {
+Status WriteCollectively(CommContext& context, const WriteJob& job,
+                         MpiIoVerdict& verdict, WriteCounts& counts) {
   StatusOr<PosixFile> synced = OpenForSync(job);
-  BELAY_RETURN_IF_AGREED(Agree(team, synced.status()));
+  BELAY_RETURN_IF_AGREED(Agree(context, synced.status()));
   BELAY_ASSIGN_OR_RETURN_AGREED(
       MpiFile file,
-      MpiFile::OpenForWrite(team, job.path,
+      MpiFile::OpenForWrite(context, job.path,
                             MpiIoHints(job.mean_run_bytes, job.hints)));
-  StatusOr<MpiIoVerdict> judged = file.Judge(team);
+  StatusOr<MpiIoVerdict> judged = file.Judge(context);
   Status status = judged.status();
   if (status.ok()) verdict = *judged;
   if (status.ok() && verdict.sound) {
-    status = WriteRounds(team, job, file, *synced, counts);
+    status = WriteRounds(context, job, file, *synced, counts);
   }
   status.Update(file.Close());
   status = BlameFullDisk(status, job.path, job.writes.bytes);
-  BELAY_RETURN_IF_AGREED(Agree(team, status));
+  BELAY_RETURN_IF_AGREED(Agree(context, status));
   if (!job.durable) return absl::OkStatus();
   // It was open before anything was written, so no error of the device can have
   // been told to MPI-IO alone.
-  return Agree(team, job.is_syncer ? synced->Sync() : absl::OkStatus());
+  return Agree(context, job.is_syncer ? synced->Sync() : absl::OkStatus());
 }
 
 }  // namespace belay

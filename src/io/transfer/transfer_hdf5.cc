@@ -105,11 +105,12 @@ class Orders {
 
 // One dataset: as many collective calls as any rank has orders for it.
 // Collective.
-Status WriteDataset(Team& team, const h5::Handle& file, const WriteJob& job,
-                    int32_t index, Orders& orders, WriteCounts& counts) {
+Status WriteDataset(CommContext& context, const h5::Handle& file,
+                    const WriteJob& job, int32_t index, Orders& orders,
+                    WriteCounts& counts) {
   const h5::DatasetSpec& spec = (*job.datasets)[index];
   StatusOr<h5::Handle> dataset = h5::OpenDataset(file, spec.path);
-  BELAY_RETURN_IF_AGREED(Agree(team, dataset.status()));
+  BELAY_RETURN_IF_AGREED(Agree(context, dataset.status()));
   Status status;
   for (int32_t i = 0; i < (*job.calls)[index]; ++i) {
     const Call call = orders.Next(index);
@@ -120,12 +121,13 @@ Status WriteDataset(Team& team, const h5::Handle& file, const WriteJob& job,
   }
   status.Update(orders.status());
   status = BlameFullDisk(status, job.path, job.writes.bytes);
-  return Agree(team, status);
+  return Agree(context, status);
 }
 
 // Collective.
-Status WriteDatasets(Team& team, const h5::Handle& file, PosixFile& texts,
-                     const WriteJob& job, WriteCounts& counts) {
+Status WriteDatasets(CommContext& context, const h5::Handle& file,
+                     PosixFile& texts, const WriteJob& job,
+                     WriteCounts& counts) {
   Orders orders(job);
   Status local = job.meanwhile ? job.meanwhile() : absl::OkStatus();
   for (size_t i = 0; i < job.datasets->size(); ++i) {
@@ -136,10 +138,10 @@ Status WriteDatasets(Team& team, const h5::Handle& file, PosixFile& texts,
       continue;
     }
     BELAY_RETURN_IF_AGREED(
-        WriteDataset(team, file, job, index, orders, counts));
+        WriteDataset(context, file, job, index, orders, counts));
   }
   counts.staged_bytes = std::max(counts.staged_bytes, orders.staged_bytes());
-  return Agree(team, local);
+  return Agree(context, local);
 }
 
 // Local.
@@ -179,42 +181,43 @@ StatusOr<PosixFile> OpenDirectly(const WriteJob& job) {
 }
 
 // Collective; agreed.
-Status JudgeStack(Team& team, const WriteJob& job, MpiIoVerdict& verdict) {
+Status JudgeStack(CommContext& context, const WriteJob& job,
+                  MpiIoVerdict& verdict) {
   BELAY_ASSIGN_OR_RETURN_AGREED(MpiFile probe,
-                                MpiFile::OpenForWrite(team, job.path, {}));
-  StatusOr<MpiIoVerdict> judged = probe.Judge(team);
+                                MpiFile::OpenForWrite(context, job.path, {}));
+  StatusOr<MpiIoVerdict> judged = probe.Judge(context);
   Status status = judged.status();
   if (status.ok()) verdict = *judged;
   status.Update(probe.Close());
-  return Agree(team, status);
+  return Agree(context, status);
 }
 
 }  // namespace
 
-Status WriteWithHdf5(Team& team, const WriteJob& job, MpiIoVerdict& verdict,
-                     WriteCounts& counts) {
-  BELAY_RETURN_IF_AGREED(JudgeStack(team, job, verdict));
+Status WriteWithHdf5(CommContext& context, const WriteJob& job,
+                     MpiIoVerdict& verdict, WriteCounts& counts) {
+  BELAY_RETURN_IF_AGREED(JudgeStack(context, job, verdict));
   if (!verdict.sound) return absl::OkStatus();
   StatusOr<PosixFile> direct = OpenDirectly(job);
-  BELAY_RETURN_IF_AGREED(Agree(team, direct.status()));
+  BELAY_RETURN_IF_AGREED(Agree(context, direct.status()));
   h5::Handle file;
   const Status opened =
-      h5::OpenFileParallel(job.path, team.comm.raw(), MPI_INFO_NULL, file);
+      h5::OpenFileParallel(job.path, context.comm.raw(), MPI_INFO_NULL, file);
   std::vector<int64_t> all_open = {file.is_open() ? 1 : 0};
-  const Status counted = MinAll(team, all_open);
+  const Status counted = MinAll(context, all_open);
   if (!counted.ok() || all_open[0] == 0) {
     // Closing communicates: where some ranks lack the file, all let go of it.
-    return Agree(team, opened.ok() ? counted : opened);
+    return Agree(context, opened.ok() ? counted : opened);
   }
-  Status status = Agree(team, opened);
-  if (status.ok()) status = WriteDatasets(team, file, *direct, job, counts);
+  Status status = Agree(context, opened);
+  if (status.ok()) status = WriteDatasets(context, file, *direct, job, counts);
   status.Update(file.Close());
   // All ranks have closed it when the slowest one agrees.
-  BELAY_RETURN_IF_AGREED(Agree(team, status));
+  BELAY_RETURN_IF_AGREED(Agree(context, status));
   if (job.filtered && job.is_creator) status = direct->ReleaseUnsized();
   if (status.ok() && job.durable && job.is_syncer) status = direct->Sync();
   if (status.ok()) counts.bytes += job.writes.bytes;
-  return Agree(team, status);
+  return Agree(context, status);
 }
 
 Status ReadBackFiltered(const WriteJob& job) {

@@ -62,14 +62,14 @@ struct Message {
 
 // Puts the segments of other ranks' domains into `memory`, and those of this
 // rank's into `kept`. Returns the messages by rank.
-std::vector<std::span<const std::byte>> Pack(const Team& team,
+std::vector<std::span<const std::byte>> Pack(const CommContext& context,
                                              const Segments& segments,
                                              const std::vector<int64_t>& starts,
                                              ReusableBytes& memory,
                                              Segments& kept) {
-  std::vector<Message> messages(team.size());
+  std::vector<Message> messages(context.size());
   ForEachPart(segments, starts, [&](int rank, const IoSegment& part) {
-    if (rank == team.rank()) return kept.push_back(part);
+    if (rank == context.rank()) return kept.push_back(part);
     ++messages[rank].count;
     messages[rank].bytes += part.bytes;
   });
@@ -87,7 +87,7 @@ std::vector<std::span<const std::byte>> Pack(const Team& team,
     next += message.size();
   }
   ForEachPart(segments, starts, [&](int rank, const IoSegment& part) {
-    if (rank == team.rank()) return;
+    if (rank == context.rank()) return;
     Message& message = messages[rank];
     const Place place{part.offset, part.bytes};
     std::memcpy(message.next_place, &place, sizeof(place));
@@ -188,28 +188,28 @@ DomainBorders BordersOf(const WriteJob& job) {
 // Writes one portion of each rank, which may be empty. Tells whether any rank
 // has `more` of this round. Collective; agreed, but for errors in writing,
 // which are in run.first.
-Status WritePortion(Team& team, TwoPhaseRun& run, const Segments& mine,
-                    bool& more) {
+Status WritePortion(CommContext& context, TwoPhaseRun& run,
+                    const Segments& mine, bool& more) {
   std::vector<int64_t> least = {INT64_MAX, INT64_MAX, more ? 0 : 1};
   if (!mine.empty()) {
     least[0] = mine.front().offset;
     least[1] = -(mine.back().offset + mine.back().bytes);
   }
-  BELAY_RETURN_IF_AGREED(MinAll(team, least));
+  BELAY_RETURN_IF_AGREED(MinAll(context, least));
   more = least[2] == 0;
   if (least[0] == INT64_MAX) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::vector<int64_t> starts,
-      CutIntoDomains(team, least[0], -least[1], mine, BordersOf(run.job)));
+      CutIntoDomains(context, least[0], -least[1], mine, BordersOf(run.job)));
   Segments kept;
   std::vector<std::span<const std::byte>> to;
   run.first.Update(CatchBadAlloc("pieces on their way", [&]() -> Status {
-    to = Pack(team, mine, starts, run.sent, kept);
+    to = Pack(context, mine, starts, run.sent, kept);
     return absl::OkStatus();
   }));
   BELAY_ASSIGN_OR_RETURN_AGREED(
       ReceivedBytes received,
-      AllToAll(team,
+      AllToAll(context,
                BlameFullDisk(run.first, run.job.path, run.job.writes.bytes), to,
                {}, std::move(run.received)));
   run.first.Update(WriteReceived(run, received, mine, std::move(kept)));
@@ -218,18 +218,19 @@ Status WritePortion(Team& team, TwoPhaseRun& run, const Segments& mine,
 }
 
 // Collective; agreed.
-Status WriteRounds(Team& team, TwoPhaseRun& run, WriteCounts& counts) {
+Status WriteRounds(CommContext& context, TwoPhaseRun& run,
+                   WriteCounts& counts) {
   PortionReader portions(run.job);
   for (int64_t round = 0; round < run.job.rounds; ++round) {
     for (bool more = true; more;) {
-      team.deadline.GoOn();  // a long save is no hang
+      context.deadline.GoOn();  // a long save is no hang
       Segments mine;
       run.first.Update(CatchBadAlloc("a list of segments", [&]() -> Status {
         BELAY_ASSIGN_OR_RETURN(mine, portions.Next(round));
         return absl::OkStatus();
       }));
       more = run.first.ok() && portions.HasMore(round);
-      BELAY_RETURN_IF_AGREED(WritePortion(team, run, mine, more));
+      BELAY_RETURN_IF_AGREED(WritePortion(context, run, mine, more));
     }
   }
   counts.staged_bytes = std::max(counts.staged_bytes, portions.staged_bytes());
@@ -239,9 +240,10 @@ Status WriteRounds(Team& team, TwoPhaseRun& run, WriteCounts& counts) {
 
 }  // namespace
 
-Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts) {
+Status WriteInTwoPhases(CommContext& context, const WriteJob& job,
+                        WriteCounts& counts) {
   StatusOr<PosixFile> file = PosixFile::Open(job.path, ModeOf(job));
-  BELAY_RETURN_IF_AGREED(Agree(team, file.status()));
+  BELAY_RETURN_IF_AGREED(Agree(context, file.status()));
   TwoPhaseRun run{.job = job,
                   .file = *std::move(file),
                   .stripes = StripeCounter(job.striping),
@@ -249,7 +251,7 @@ Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts) {
                   .sent = {},
                   .received = {},
                   .first = {}};
-  BELAY_RETURN_IF_AGREED(WriteRounds(team, run, counts));
+  BELAY_RETURN_IF_AGREED(WriteRounds(context, run, counts));
   Status status = run.first;
   if (status.ok()) status = run.file.Close();
   if (status.ok()) {
@@ -257,7 +259,7 @@ Status WriteInTwoPhases(Team& team, const WriteJob& job, WriteCounts& counts) {
     counts.io_calls += run.file.write_calls();
     run.stripes.AddTo(counts.stripes);
   }
-  return Agree(team, BlameFullDisk(status, job.path, job.writes.bytes));
+  return Agree(context, BlameFullDisk(status, job.path, job.writes.bytes));
 }
 
 }  // namespace belay
