@@ -41,7 +41,8 @@ class Checkpoint;
 struct PendingSave {
   std::string path;  // of the step, once it is committed
   int64_t step = 0;
-  // Bytes that this rank has copied, to be written in the background.
+  // Bytes that this rank has copied, to be written in the background; with
+  // SnapshotMode::kLazy the most that it will copy.
   int64_t staged_bytes = 0;
   // Set if the step is committed already, because it could not be saved in the
   // background. `note` says why.
@@ -61,23 +62,27 @@ struct PendingSave {
 class AsyncSaver {
  public:
   // Local.
-  // Errors, returned by Save: InvalidArgument - a negative option.
+  // Errors, returned by Save: InvalidArgument - a negative option, or options
+  //   that differ between ranks.
   explicit AsyncSaver(const Comm& comm, const AsyncOptions& options = {});
   AsyncSaver(AsyncSaver&&) noexcept;
   AsyncSaver& operator=(AsyncSaver&&) noexcept;
   // Does not communicate. Gives up a save that is under way, unless rank 0 has
-  // begun to commit it, which this waits for. The directory in progress of a
-  // save that was given up stays until the next save of that step. Local.
+  // begun to commit it, which this waits for, as for the copying of a tile. The
+  // directory in progress of a save that was given up stays until the next save
+  // of that step. Local.
   ~AsyncSaver();
 
   // Begins to save `state` as <dir>/step_<step>. Collective. Returns once all
-  // values are copied; the program may change or free them then, and the State.
+  // values are copied; the program may change or free them then, and the State;
+  // with SnapshotMode::kLazy once WaitForSnapshot has returned.
   // `dir`, `step` and `options` as for belay::Save. The plan is kept from save
   // to save, unless options.cache has it. options.before_commit, after_commit
   // and Finalize of type handlers are called on rank 0 by whichever call finds
   // that all ranks have written, in the thread of the program.
   // Errors: those of belay::Save; that of the save before if it has failed, and
-  //   then nothing is begun; FailedPrecondition - moved from. If the save
+  //   then nothing is begun; FailedPrecondition - moved from, or
+  //   WaitForSnapshot was not called for the save before. If the save
   //   before has succeeded and this one cannot begin, the next Poll or Wait
   //   returns the result of the one before.
   StatusOr<PendingSave> Save(const std::string& dir, int64_t step,
@@ -90,6 +95,13 @@ class AsyncSaver {
   //   other ranks.
   StatusOr<PendingSave> Save(Checkpoint& checkpoint, const std::string& dir,
                              const SaveOptions& options = {});
+
+  // Waits until the values of the save under way are copied. Collective. Does
+  // nothing if they are, or if there is none. Only for SnapshotMode::kLazy,
+  // where nothing is committed before. Wait and Close do the same; Save gives
+  // the save before up if the program has not called this for it.
+  // Errors: those of the save. Nothing is under way afterwards.
+  Status WaitForSnapshot();
 
   // Returns the result of the save under way if it has ended, and nothing if
   // it has not, or if there is none. Collective. Does not wait for the disk,

@@ -187,6 +187,12 @@ class CheckpointManager {
   StatusOr<ManagedSave> Save(std::optional<int64_t> step = std::nullopt,
                              const ManagedSaveOptions& options = {});
 
+  // Waits until the values of a save in the background are copied, as
+  // AsyncSaver::WaitForSnapshot does: for SnapshotMode::kLazy, before the
+  // program changes them. Collective.
+  // Errors: those of Save.
+  Status WaitForSnapshot();
+
   // Waits for the save in the background, if there is one. Collective. Returns
   // what came of the one that has ended in this call or since the call before;
   // nothing if there was none.

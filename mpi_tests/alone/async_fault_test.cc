@@ -33,9 +33,11 @@ class AsyncFaultTest : public testing::CheckpointTest {
   Status SaveAndWait(AsyncSaver& saver, int64_t step,
                      const SaveOptions& options) {
     values_.Fill(static_cast<uint64_t>(step));
-    const auto pending = saver.Save(run(), step, values_.MakeState(), options);
+    Status status =
+        saver.Save(run(), step, values_.MakeState(), options).status();
+    if (status.ok()) status = saver.WaitForSnapshot();
     values_.Spoil(static_cast<uint64_t>(step));
-    return pending.ok() ? saver.Wait().status() : pending.status();
+    return status.ok() ? saver.Wait().status() : status;
   }
 
   bool IsWhole(int64_t step) {
@@ -44,8 +46,9 @@ class AsyncFaultTest : public testing::CheckpointTest {
   }
 
   // Makes every `stride`-th point of every rank fail once.
-  void Sweep(int64_t stride, const SaveOptions& options) {
-    AsyncSaver saver(comm_);
+  void Sweep(int64_t stride, const SaveOptions& options,
+             const AsyncOptions& async = {}) {
+    AsyncSaver saver(comm_, async);
     Ok(saver.Save(run(), 1, (values_.Fill(1), values_.MakeState()), options));
     Ok(saver.Wait());
     int64_t step = 2;
@@ -85,6 +88,15 @@ TEST_F(AsyncFaultTest, EveryFaultIsAgreedAndLeavesTheStepBefore) {
 
 TEST_F(AsyncFaultTest, SoIsEveryFaultOfReadingBack) {
   Sweep(5, {.read_back = true, .deadline_seconds = 20});
+}
+
+TEST_F(AsyncFaultTest, SoIsEveryFaultOfCopyingInTheThread) {
+  Sweep(2, {.deadline_seconds = 20}, {.snapshot = SnapshotMode::kLazy});
+}
+
+TEST_F(AsyncFaultTest, SoIsEveryFaultOfWritingWhileCopyingInTheThread) {
+  Sweep(2, {.deadline_seconds = 20},
+        {.max_staging_bytes = 100, .snapshot = SnapshotMode::kLazy});
 }
 
 }  // namespace

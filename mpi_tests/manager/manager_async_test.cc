@@ -164,6 +164,27 @@ TEST_F(ManagerAsyncTest, TheLastSaveWaitsAndIsComplete) {
   EXPECT_TRUE(program_.Is(step));
 }
 
+TEST_F(ManagerAsyncTest, TheThreadMayCopyTheValues) {
+  auto manager =
+      Manage({.async = AsyncOptions{.snapshot = SnapshotMode::kLazy}});
+  ASSERT_EQ(manager.status(), absl::OkStatus());
+  for (int64_t step = 1; step <= 3; ++step) {
+    ASSERT_TRUE(SaveStep(*manager, step)->begun);
+    for (int i = 0; i < 5; ++i) Ok(manager->ShouldSave(step));
+    EXPECT_THAT(OnDisk(), ::testing::Not(::testing::Contains(step)));
+    EXPECT_EQ(manager->WaitForSnapshot(), absl::OkStatus());
+    program_.Set(-1);
+    EXPECT_TRUE(PollUntil(*manager, step));
+  }
+  ASSERT_TRUE(SaveStep(*manager, 4)->begun);
+  const Status status = SaveStep(*manager, 5).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_EQ(OnDisk(), Steps({1, 2, 3}));
+  EXPECT_EQ(manager->WaitForSnapshot(), absl::OkStatus());
+  EXPECT_EQ(*manager->Restore()->step, 3);
+  EXPECT_TRUE(program_.Is(3));
+}
+
 TEST_F(ManagerAsyncTest, AFailureIsAnErrorOfALaterCall) {
   auto manager = Manage({.async = AsyncOptions()});
   ASSERT_TRUE(BeginStep(*manager, 1)->begun);

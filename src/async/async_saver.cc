@@ -27,7 +27,9 @@ AsyncSaver::~AsyncSaver() = default;
 StatusOr<PendingSave> AsyncSaver::Save(const std::string& dir, int64_t step,
                                        const State& state,
                                        const SaveOptions& options) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(std::optional<SaveResult> finished, Wait());
+  BELAY_RETURN_IF_AGREED(CheckMoved(saver_.get()));
+  BELAY_ASSIGN_OR_RETURN_AGREED(std::optional<SaveResult> finished,
+                                saver_->WaitBeforeNext());
   StatusOr<PendingSave> pending =
       saver_->Begin({.path = dir.empty() ? "" : StepPath(dir, step),
                      .step = step,
@@ -39,6 +41,11 @@ StatusOr<PendingSave> AsyncSaver::Save(const std::string& dir, int64_t step,
     saver_->Keep(std::move(finished));
   }
   return pending;
+}
+
+Status AsyncSaver::WaitForSnapshot() {
+  BELAY_RETURN_IF_AGREED(CheckMoved(saver_.get()));
+  return saver_->WaitForSnapshot();
 }
 
 StatusOr<std::optional<SaveResult>> AsyncSaver::Poll() {

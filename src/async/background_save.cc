@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,10 +12,11 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "bytes/fingerprint.h"
+#include "bytes/wire.h"
 #include "format/paths.h"
 #include "pipeline/result_text.h"
 #include "pipeline/stages.h"
-#include "save/data_file_job.h"
 
 namespace belay {
 namespace {
@@ -42,6 +42,14 @@ Status CheckAsyncOptions(const AsyncOptions& options) {
       options.max_staging_bytes, options.max_bytes_per_second));
 }
 
+uint64_t FingerprintOf(const AsyncOptions& options) {
+  WireWriter out;
+  out.Put(options.max_staging_bytes);
+  out.Put(options.max_bytes_per_second);
+  out.Put(options.snapshot);
+  return Fingerprint(out.bytes());
+}
+
 // As for a save that reuses the plans of this saver. Nobody waits for short
 // writes, so the ranks need not gather them.
 SaveOptions InBackground(const SaveOptions& options, PlanCache& cache) {
@@ -65,6 +73,8 @@ BackgroundSaver::~BackgroundSaver() {
   // A child of the program has no part in it.
   if (under_way_ == nullptr || process_ != ::getpid()) return;
   under_way_->progress->is_cancelled = true;
+  // The values may go with the program.
+  WaitForCopy(*under_way_);
   // A commit that has begun must not be overtaken by another save of the step.
   if (under_way_->doing == SaveUnderWay::Doing::kCommitting) {
     thread_.Finish();
@@ -95,7 +105,9 @@ StatusOr<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
   const SaveFrame frame{context, stages, target, with_cache};
   const auto begin = [&]() -> StatusOr<PendingSave> {
     if (number_ == 0) {
-      BELAY_RETURN_IF_AGREED(Agree(context, CheckAsyncOptions(options_)));
+      BELAY_RETURN_IF_AGREED(AgreeSame(context, "save: AsyncOptions",
+                                       FingerprintOf(options_),
+                                       CheckAsyncOptions(options_)));
     }
     BELAY_ASSIGN_OR_RETURN_AGREED(PreparedSave prepared,
                                   PrepareSave(frame, job, cache));
@@ -132,88 +144,26 @@ StatusOr<PendingSave> BackgroundSaver::BeginFlush(const SaveFrame& frame,
   save->cache = &cache;
   save->cache_is_there = cache.is_there;
   save->reuse = prepared.listed.reuse;
+  save->prepared = std::move(prepared);
   StatusOr<ReservedSave> reserved =
-      Reserve(frame, prepared.listed, prepared.plan, save->step);
+      Reserve(frame, save->prepared.listed, save->prepared.plan, save->step);
   Status status = reserved.status();
-  IndexCreation index(frame, job.graph, save->reuse, prepared.plan);
-  if (status.ok()) status = FillSnapshot(frame, prepared, index, *save);
+  IndexCreation index(frame, job.graph, save->reuse, save->prepared.plan);
+  if (status.ok()) status = FillSnapshot(frame, index, *save);
   if (!status.ok()) return EndStep(frame, save->step, status, job.at_files);
   save->reserved = *std::move(reserved);
-  save->plan = std::move(prepared.plan);
-  if (frame.context.is_root()) {
-    save->commit = std::make_shared<CommitWork>();
-    save->commit->finish =
-        FinishOf(frame, save->reserved, save->written, save->plan);
-    save->commit->files = save->plan.planned.saved.files;
-  }
+  if (!save->is_snapshot_due) EndSnapshot(frame, *save);
   PendingSave pending{.path = save->target.path,
                       .step = save->target.step,
-                      .staged_bytes = save->written.counters.staged_bytes};
+                      .staged_bytes = save->is_snapshot_due
+                                          ? save->snapshot.room
+                                          : save->snapshot.bytes};
   save->stages = frame.stages.Finish();
   save->messages = frame.context.messages;
   save->agreement_bytes = frame.context.agreement_bytes;
   under_way_ = std::move(save);
   StartFlush();
   return pending;
-}
-
-// Stage snapshot. Collective; agreed.
-Status BackgroundSaver::FillSnapshot(const SaveFrame& frame,
-                                     const PreparedSave& prepared,
-                                     IndexCreation& index, SaveUnderWay& save) {
-  const PlannedSave& planned = prepared.plan.planned;
-  frame.stages.Enter("snapshot", planned.work);
-  if (node_ == nullptr) {
-    BELAY_ASSIGN_OR_RETURN_AGREED(NodeProgress node,
-                                  NodeProgress::Create(frame.context));
-    node_ = std::make_shared<NodeProgress>(std::move(node));
-  }
-  if (memory_ == nullptr) memory_ = std::make_shared<SnapshotMemory>();
-  WrittenData& written = save.written;
-  written.registers.assign(frame.options.checksums ? planned.num_blocks : 0, 0);
-  written.transfer = Transfer::kIndependent;
-  auto flush = std::make_shared<FlushJob>();
-  WriteCounts counts;
-  const auto fill = [&]() -> Status {
-    if (index.IsDue()) BELAY_RETURN_IF_ERROR(index.Create());
-    if (frame.options.durable && (planned.is_syncer || node_->is_alone())) {
-      std::vector<std::string> paths;
-      for (const PlannedFile& file : planned.files) {
-        paths.push_back(frame.target.DataPath(file));
-      }
-      BELAY_ASSIGN_OR_RETURN(flush->synced,
-                             FilesToSync::Open(std::move(paths)));
-    }
-    int64_t bytes = 0;
-    for (const PlannedFile& file : planned.files) bytes += file.writes.bytes;
-    bytes = std::min(bytes, options_.max_staging_bytes);
-    BELAY_RETURN_IF_ERROR(memory_->Reserve(bytes));
-    Snapshot snapshot{.data = memory_->data(),
-                      .room = bytes,
-                      .limit = options_.max_staging_bytes};
-    for (const PlannedFile& file : planned.files) {
-      WriteJob job = DataFileJob(frame, prepared.listed.shards, prepared.plan,
-                                 file, DatasetPart::kPlain);
-      job.registers = written.registers;
-      BELAY_RETURN_IF_ERROR(TakeSnapshot(job, snapshot, counts));
-    }
-    written.counters = {.bytes = counts.bytes,
-                        .staged_bytes = snapshot.bytes,
-                        .io_calls = counts.io_calls};
-    written.stripes = std::move(counts.stripes);
-    flush->files = std::move(snapshot.files);
-    return absl::OkStatus();
-  };
-  BELAY_RETURN_IF_AGREED(Agree(frame.context, CatchExceptions(fill)));
-  flush->path = frame.target.path;
-  flush->memory = memory_;
-  flush->durable = frame.options.durable;
-  flush->node = node_;
-  flush->number = ++number_;
-  flush->bytes_per_second = options_.max_bytes_per_second;
-  save.flush = std::move(flush);
-  if (written.registers.empty()) return absl::OkStatus();
-  return XorToRoot(frame.context, written.registers);
 }
 
 }  // namespace belay

@@ -1,6 +1,7 @@
 // A save of which the last part is done in the background.
 //
 //   Begin: the stages of a save up to the first byte, then a snapshot
+//   WaitForSnapshot: the end of one that the thread takes
 //   Poll:  a vote of all ranks, one call old; what follows from it
 //   Wait:  the same, until the save has ended
 
@@ -45,8 +46,15 @@ class BackgroundSaver {
                               OnEnd on_end);
 
   // As in AsyncSaver. Collective; agreed.
+  Status WaitForSnapshot();
   StatusOr<std::optional<SaveResult>> Poll();
   StatusOr<std::optional<SaveResult>> Wait();
+
+  // The same before the next save. Gives up a save if the program has not
+  // waited for its snapshot: it has changed values by now, or why save again?
+  // Collective; agreed.
+  // Errors: as for Wait; FailedPrecondition - it was given up.
+  StatusOr<std::optional<SaveResult>> WaitBeforeNext();
 
   // The same for a caller that has a word of its own under way: what this rank
   // says in it, and what follows from what all ranks have said. Only of the
@@ -72,8 +80,12 @@ class BackgroundSaver {
  private:
   StatusOr<PendingSave> BeginFlush(const SaveFrame& frame, const SaveJob& job,
                                    PreparedSave prepared, CachedPlan& cache);
-  Status FillSnapshot(const SaveFrame& frame, const PreparedSave& prepared,
-                      IndexCreation& index, SaveUnderWay& save);
+  // In background_snapshot.cc.
+  Status PrepareSnapshot(const SaveFrame& frame, IndexCreation& index,
+                         SaveUnderWay& save);
+  Status FillSnapshot(const SaveFrame& frame, IndexCreation& index,
+                      SaveUnderWay& save);
+  void EndSnapshot(const SaveFrame& frame, SaveUnderWay& save);
   void StartFlush();
   // Takes in what the thread has done since. Local.
   void TakeResult();

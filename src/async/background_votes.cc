@@ -33,20 +33,11 @@ Status OfBackground(const std::string& path, const Status& status) {
 
 }  // namespace
 
-void BackgroundSaver::StartFlush() {
-  SaveUnderWay& save = *under_way_;
-  save.doing = SaveUnderWay::Doing::kWriting;
-  thread_.Begin([flush = save.flush, progress = save.progress,
-                 read_back = save.options.read_back]() -> Status {
-    BELAY_RETURN_IF_ERROR(WriteSnapshot(*flush, *progress));
-    return read_back ? ReadBackSnapshot(*flush, *progress) : absl::OkStatus();
-  });
-}
-
 void BackgroundSaver::TakeResult() {
   using Doing = SaveUnderWay::Doing;
   SaveUnderWay& save = *under_way_;
   if (save.doing == Doing::kNothing || !thread_.IsIdle()) return;
+  if (save.is_snapshot_due && thread_.result().ok()) return;
   const Doing done = std::exchange(save.doing, Doing::kNothing);
   save.status = thread_.result();
   if (done == Doing::kCommitting) save.step = save.commit->step;
@@ -114,6 +105,7 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::Poll() {
 StatusOr<std::optional<SaveResult>> BackgroundSaver::Wait() {
   // Others may have to wait for this rank's vote only so long.
   constexpr std::chrono::milliseconds kMostWait{20};
+  BELAY_RETURN_IF_AGREED(WaitForSnapshot());
   while (under_way_ != nullptr) {
     BELAY_RETURN_IF_AGREED(CheckComm(comm_, "save", under_way_->target.path));
     if (word_.is_started()) {
@@ -124,6 +116,22 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::Wait() {
     BELAY_RETURN_IF_AGREED(StartVote());
   }
   return std::exchange(kept_, std::nullopt);
+}
+
+StatusOr<std::optional<SaveResult>> BackgroundSaver::WaitBeforeNext() {
+  if (under_way_ != nullptr && under_way_->is_snapshot_due) {
+    SaveUnderWay& save = *under_way_;
+    save.refused = absl::FailedPreconditionError(
+        absl::StrFormat("save \"%s\": given up, since WaitForSnapshot was not "
+                        "called before the next save: the program may have "
+                        "changed values that were not copied yet",
+                        save.target.path));
+    save.progress->is_cancelled = true;
+    WaitForCopy(save);
+    save.is_snapshot_due = false;
+    save.mine.failed = true;
+  }
+  return Wait();
 }
 
 Vote BackgroundSaver::MyVote() {
@@ -180,7 +188,10 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   if (all.failed) {
     // Those that gave up because of others have no reason of their own.
     const bool has_reason = !save->progress->has_given_up;
-    status = Agree(context, has_reason ? save->status : absl::OkStatus());
+    status = !save->refused.ok() ? save->refused
+             : has_reason        ? save->status
+                                 : absl::OkStatus();
+    status = Agree(context, status);
     if (status.ok()) {
       status = absl::InternalError("it was given up, and no rank says why");
     }
@@ -191,8 +202,8 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
     BELAY_RETURN_IF_AGREED(status);
     CachedPlan unused;
     const bool has_cache = !save->cache_is_there.expired();
-    return EndSave(frame, save->reuse, std::move(save->plan), save->written,
-                   has_cache ? *save->cache : unused);
+    return EndSave(frame, save->reuse, std::move(save->prepared.plan),
+                   save->written, has_cache ? *save->cache : unused);
   }();
   LogResult(context, result);
   if (save->on_end) save->on_end(result.ok());

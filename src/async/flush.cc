@@ -27,11 +27,6 @@ Status GiveUp(const FlushJob& job, FlushProgress& progress,
       Cat("save \"", job.path, "\" in the background: ", why));
 }
 
-Status CheckCancelled(const FlushJob& job, FlushProgress& progress) {
-  if (!progress.is_cancelled) return absl::OkStatus();
-  return GiveUp(job, progress, "it was given up");
-}
-
 // Keeps to a number of bytes per second.
 class Throttle {
  public:
@@ -143,6 +138,11 @@ Status WriteFiles(const FlushJob& job, FlushProgress& progress) {
 }
 
 }  // namespace
+
+Status CheckCancelled(const FlushJob& job, FlushProgress& progress) {
+  if (!progress.is_cancelled) return absl::OkStatus();
+  return GiveUp(job, progress, "it was given up");
+}
 
 Status WriteSnapshot(FlushJob& job, FlushProgress& progress) {
   const Clock::time_point start = Clock::now();

@@ -23,6 +23,9 @@ struct FlushProgress {
   // The thread has ended because of that, or because of another rank: it has no
   // error of its own.
   std::atomic<bool> has_given_up{false};
+  std::atomic<bool> has_copied{false};  // it no longer looks at any value
+  std::atomic<bool> copy_has_failed{false};
+  std::atomic<double> copy_seconds{0};  // that copying took in the thread
   std::atomic<int64_t> write_calls{0};
   std::atomic<double> seconds{0};  // that writing and syncing took
 };
@@ -39,6 +42,10 @@ struct FlushJob {
   int64_t number = 0;            // of this save on the node
   int64_t bytes_per_second = 0;  // 0: no limit
 };
+
+// Returns an error if the save was given up. Local.
+// Errors: Cancelled.
+Status CheckCancelled(const FlushJob& job, FlushProgress& progress);
 
 // Writes all bytes. Where this rank syncs files, waits until all ranks of the
 // node have written, and syncs them. Local.

@@ -25,7 +25,8 @@ struct SaveUnderWay {
   std::weak_ptr<bool> cache_is_there;
   BackgroundSaver::OnEnd on_end;
   bool reuse = false;
-  ReusablePlan plan;
+  // Of what is listed, only as long as values are to be copied.
+  PreparedSave prepared;
   ReservedSave reserved;
   WrittenData written;
   StepInProgress step;
@@ -33,6 +34,13 @@ struct SaveUnderWay {
   std::vector<StageTime> stages;
   int64_t messages = 0;
   int64_t agreement_bytes = 0;
+  // The copying. The thread does it if the snapshot is lazy, and then lets go
+  // of all this before FlushProgress::has_copied.
+  std::vector<WriteJob> copies;
+  Snapshot snapshot;
+  WriteCounts counts;
+  // The thread copies or has copied, and the program has not waited for it yet.
+  bool is_snapshot_due = false;
   // Shared with the thread.
   std::shared_ptr<FlushJob> flush;
   std::shared_ptr<FlushProgress> progress = std::make_shared<FlushProgress>();
@@ -41,12 +49,18 @@ struct SaveUnderWay {
   Doing doing = Doing::kNothing;
   Vote mine;
   Status status;
+  Status refused;  // why it is given up whatever the thread says
   StallWatch watch;
 
   bool CallsProgram() const {
     return !reserved.finalizers.empty() || options.before_commit != nullptr;
   }
 };
+
+// Waits until the thread copies no more. Local.
+inline void WaitForCopy(const SaveUnderWay& save) {
+  if (save.is_snapshot_due) save.progress->has_copied.wait(false);
+}
 
 }  // namespace belay
 

@@ -28,6 +28,7 @@ class Copier {
 
   Status Take(int64_t offset, int64_t bytes,
               std::span<const std::span<const std::byte>> parts) {
+    if (snapshot_.before_tile) BELAY_RETURN_IF_ERROR(snapshot_.before_tile());
     stripes_.Add(offset, bytes);
     std::vector<SnapshotRun>& runs = file_.runs;
     const bool joins =

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -53,13 +54,15 @@ struct Snapshot {
   int64_t bytes = 0;  // of the room in use
   int64_t runs = 0;   // of all files
   std::vector<SnapshotFile> files;
+  // Is called before each tile, and ends the copying if it fails. May be empty.
+  std::function<Status()> before_tile = nullptr;
 };
 
 // Copies what a job writes to its file, and counts it for the checksums. Where
 // there is no room left, writes to the file at once, and reads that back: there
 // is no copy that it could be compared with later. Local.
-// Errors: those of Staging and of PosixFile; DataLoss - what was read back is
-//   not what was written.
+// Errors: those of Staging, of PosixFile and of `before_tile`; DataLoss - what
+//   was read back is not what was written.
 Status TakeSnapshot(const WriteJob& job, Snapshot& snapshot,
                     WriteCounts& counts);
 

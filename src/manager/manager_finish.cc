@@ -75,6 +75,13 @@ Status EndUnderWay(Impl& impl, StatusOr<SaveResult> saved) {
   return absl::OkStatus();
 }
 
+// The same if it has. Collective; agreed.
+Status TakeEnd(Impl& impl, StatusOr<std::optional<SaveResult>> ended) {
+  if (!ended.ok()) return EndUnderWay(impl, ended.status());
+  if (!*ended) return absl::OkStatus();
+  return EndUnderWay(impl, **std::move(ended));
+}
+
 }  // namespace
 
 void FinishStep(Impl& impl, const StepRecord& record, double began,
@@ -118,26 +125,22 @@ StatusOr<SaveDecision> DecideNext(const Impl& impl,
 
 Status TakeFlushVote(Impl& impl, uint8_t bits) {
   if (!impl.under_way) return absl::OkStatus();
-  StatusOr<std::optional<SaveResult>> ended =
-      impl.background->Take(FromWord(bits));
-  if (!ended.ok()) return EndUnderWay(impl, ended.status());
-  if (!*ended) return absl::OkStatus();
-  return EndUnderWay(impl, **std::move(ended));
+  return TakeEnd(impl, impl.background->Take(FromWord(bits)));
 }
 
 Status PollUnderWay(Impl& impl) {
   if (!impl.under_way) return absl::OkStatus();
-  StatusOr<std::optional<SaveResult>> ended = impl.background->Poll();
-  if (!ended.ok()) return EndUnderWay(impl, ended.status());
-  if (!*ended) return absl::OkStatus();
-  return EndUnderWay(impl, **std::move(ended));
+  return TakeEnd(impl, impl.background->Poll());
 }
 
 Status WaitForUnderWay(Impl& impl) {
   if (!impl.under_way) return absl::OkStatus();
-  StatusOr<std::optional<SaveResult>> ended = impl.background->Wait();
-  if (!ended.ok()) return EndUnderWay(impl, ended.status());
-  return EndUnderWay(impl, **std::move(ended));
+  return TakeEnd(impl, impl.background->Wait());
+}
+
+Status WaitBeforeNextSave(Impl& impl) {
+  if (!impl.under_way) return absl::OkStatus();
+  return TakeEnd(impl, impl.background->WaitBeforeNext());
 }
 
 Status SettleUnderWay(Impl& impl) {
@@ -162,6 +165,13 @@ void TellOfEnded(Impl& impl, ManagedSave& result) {
   result.notes.insert(result.notes.begin(), ended.notes.begin(),
                       ended.notes.end());
   if (!result.failure) result.failure = std::move(ended.failure);
+}
+
+Status CheckpointManager::WaitForSnapshot() {
+  BELAY_RETURN_IF_AGREED(CheckMoved(impl_.get(), "wait for a snapshot of"));
+  if (!impl_->under_way) return absl::OkStatus();
+  const Status status = impl_->background->WaitForSnapshot();
+  return status.ok() ? status : EndUnderWay(*impl_, status);
 }
 
 StatusOr<std::optional<ManagedSave>> CheckpointManager::WaitUntilFinished() {

@@ -201,6 +201,11 @@ Status PollUnderWay(CheckpointManager::Impl& impl);
 // Errors: as above.
 Status WaitForUnderWay(CheckpointManager::Impl& impl);
 
+// The same before the next one, as BackgroundSaver::WaitBeforeNext.
+// Collective; agreed.
+// Errors: as above; FailedPrecondition.
+Status WaitBeforeNextSave(CheckpointManager::Impl& impl);
+
 // The same before a restore or a deletion, which do not fail because of it.
 // Collective; agreed. What has failed is noted.
 Status SettleUnderWay(CheckpointManager::Impl& impl);

@@ -178,7 +178,7 @@ StatusOr<std::string> WaitIfSaveIsDue(Impl& impl, const SaveRequest& request) {
     BELAY_ASSIGN_OR_RETURN_AGREED(
         reason, FromRoot(context, [&] { return WhyNotYet(impl, request); }));
   }
-  BELAY_RETURN_IF_AGREED(reason.empty() ? WaitForUnderWay(impl)
+  BELAY_RETURN_IF_AGREED(reason.empty() ? WaitBeforeNextSave(impl)
                                         : PollUnderWay(impl));
   return reason;
 }

@@ -34,7 +34,9 @@ Status CheckSameRanks(const Comm& one, const Comm& other) {
 StatusOr<PendingSave> AsyncSaver::Save(Checkpoint& checkpoint,
                                        const std::string& dir,
                                        const SaveOptions& options) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(std::optional<SaveResult> finished, Wait());
+  if (saver_ == nullptr) return Wait().status();  // says why
+  BELAY_ASSIGN_OR_RETURN_AGREED(std::optional<SaveResult> finished,
+                                saver_->WaitBeforeNext());
   BELAY_RETURN_IF_AGREED(CheckMoved(checkpoint.objects_.get(), "save"));
   TrackedObjects& objects = *checkpoint.objects_;
   BELAY_RETURN_IF_AGREED(CheckComm(*objects.comm, "save", dir));

@@ -8,6 +8,16 @@
 
 namespace belay {
 
+// When the values of a save are copied.
+enum class SnapshotMode : uint8_t {
+  // Before Save returns: the program may change or free them then.
+  kInCall,
+  // By the thread, while the program goes on: it must not change or free any
+  // value before WaitForSnapshot has returned. For a trainer that only reads
+  // its values for a while, as in the forward and backward pass.
+  kLazy,
+};
+
 // Equal on all ranks.
 struct AsyncOptions {
   // The most bytes that a rank copies. Save itself writes those that do not
@@ -15,6 +25,7 @@ struct AsyncOptions {
   int64_t max_staging_bytes = std::numeric_limits<int64_t>::max();
   // The most bytes per second that the thread of a rank writes. 0: no limit.
   int64_t max_bytes_per_second = 0;
+  SnapshotMode snapshot = SnapshotMode::kInCall;
 };
 
 }  // namespace belay
