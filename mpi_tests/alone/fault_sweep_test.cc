@@ -265,7 +265,7 @@ class FaultSweepTest : public ::testing::TestWithParam<Configuration> {
       return false;
     }
     std::set<std::string> names = Names();
-    left_debris_ += names.erase(InProgressPath(StepName(2)));
+    left_debris_ += std::erase_if(names, IsInProgress);
     EXPECT_EQ(names, (std::set<std::string>{StepName(1), StepName(2)}));
     EXPECT_TRUE(RestoresNew());
     return true;

@@ -78,6 +78,7 @@ Status BackgroundSaver::PrepareSnapshot(const SaveFrame& frame,
                                       save.prepared.plan, file,
                                       DatasetPart::kPlain));
     save.copies.back().registers = save.written.registers;
+    save.copies.back().once_open = save.flush->once_open;
   }
   return absl::OkStatus();
 }
@@ -98,6 +99,7 @@ Status BackgroundSaver::FillSnapshot(const SaveFrame& frame,
   save.written.transfer = Transfer::kIndependent;
   save.flush = std::make_shared<FlushJob>();
   save.flush->path = frame.target.path;
+  save.flush->once_open = OnceOpen(frame.target, save.step.nonce);
   save.flush->memory = memory_;
   save.flush->durable = frame.options.durable;
   save.flush->node = node_;

@@ -84,6 +84,7 @@ Status WriteFile(const FlushJob& job, const SnapshotFile& snapshot,
                  FlushProgress& progress, Throttle& throttle) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(snapshot.path, snapshot.mode));
+  BELAY_RETURN_IF_ERROR(job.once_open());
   const auto write = [&](int64_t offset, const std::byte* data,
                          int64_t bytes) -> Status {
     const std::span<const std::byte> part(data, static_cast<size_t>(bytes));

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,7 @@ struct FlushJob {
   std::shared_ptr<const SnapshotMemory> memory;
   std::vector<SnapshotFile> files;
   bool durable = true;
+  std::function<Status()> once_open;  // as of WriteJob
   FilesToSync synced;  // by this rank, opened before anybody has written
   std::shared_ptr<NodeProgress> node;
   int64_t number = 0;            // of this save on the node

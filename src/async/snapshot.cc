@@ -20,8 +20,8 @@ constexpr int64_t kSnapshotTileBytes = int64_t{32} << 10;
 // those for which there is no room.
 class Copier {
  public:
-  Copier(Snapshot& snapshot, SnapshotFile& file, const Striping& striping)
-      : snapshot_(snapshot), file_(file), stripes_(striping) {}
+  Copier(Snapshot& snapshot, SnapshotFile& file, const WriteJob& job)
+      : snapshot_(snapshot), file_(file), job_(job), stripes_(job.striping) {}
 
   const StripeCounter& stripes() const { return stripes_; }
   int64_t write_calls() const { return written_ ? written_->write_calls() : 0; }
@@ -67,6 +67,7 @@ class Copier {
                std::span<const std::span<const std::byte>> parts) {
     if (!written_) {
       BELAY_ASSIGN_OR_RETURN(written_, PosixFile::Open(file_.path, file_.mode));
+      BELAY_RETURN_IF_ERROR(CheckOpened(job_, absl::OkStatus()));
       BELAY_ASSIGN_OR_RETURN(
           read_, PosixFile::Open(file_.path, PosixFile::Mode::kRead));
     }
@@ -85,6 +86,7 @@ class Copier {
 
   Snapshot& snapshot_;
   SnapshotFile& file_;
+  const WriteJob& job_;
   StripeCounter stripes_;
   std::optional<PosixFile> written_;
   std::optional<PosixFile> read_;
@@ -110,7 +112,7 @@ Status TakeSnapshot(const WriteJob& job, Snapshot& snapshot,
   SnapshotFile file{.path = job.path,
                     .mode = ModeOf(job),
                     .data = snapshot.data + snapshot.bytes};
-  Copier copier(snapshot, file, job.striping);
+  Copier copier(snapshot, file, job);
   BELAY_RETURN_IF_ERROR(HandOverParts(
       job, kSnapshotTileBytes,
       [&](int64_t offset, int64_t bytes,

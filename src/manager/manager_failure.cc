@@ -8,8 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "format/paths.h"
-#include "io/files/posix_file.h"
-#include "io/steps/belay_files.h"
+#include "io/steps/commit.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
 
@@ -142,10 +141,8 @@ Status ComeBack(Impl& impl) {
   BELAY_RETURN_IF_ERROR(
       impl.lease.Renew(LeasePath(impl.dir, impl.options.prefix)));
   for (const StepRecord& record : impl.failed.steps) {
-    const std::string debris = InProgressPath(impl.Path(record.step));
-    const StatusOr<bool> is_there = Exists(debris);
     // What cannot be removed is tried again by the next save.
-    if (is_there.ok() && *is_there) RemoveOwn(debris).IgnoreError();
+    RemoveAllDebris(impl.Path(record.step)).IgnoreError();
   }
   return absl::OkStatus();
 }

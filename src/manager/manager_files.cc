@@ -123,7 +123,10 @@ StatusOr<std::vector<std::string>> CleanRunDirectory(const std::string& dir,
     const std::string path = JoinPath(dir, name);
     if (IsOfPrefix(name, prefix, ReplacedName(""))) {
       TakeBack(path, remove, notes);
-    } else if (remove && IsOfPrefix(name, prefix, InProgressPath(""))) {
+      continue;
+    }
+    std::string_view step = name;
+    if (remove && WithoutInProgress(step) && IsOfPrefix(step, prefix, "")) {
       RemoveAndNote(path, notes);
     }
   }

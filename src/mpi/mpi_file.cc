@@ -254,14 +254,19 @@ StatusOr<MpiFile> MpiFile::OpenForWrite(
   return opened;
 }
 
-StatusOr<MpiIoVerdict> MpiFile::Judge(CommContext& context) {
+StatusOr<MpiIoVerdict> MpiFile::Judge(CommContext& context,
+                                      const Status& mine) {
   StatusOr<MpiIoVerdict> here = JudgeHere(file_, hints_);
-  Status mine = here.status();
+  Status told = here.status();
   if (here.ok() && !here->sound) {
-    mine = absl::FailedPreconditionError(here->note);
+    told = absl::FailedPreconditionError(here->note);
+  } else if (here.ok() && absl::IsFailedPrecondition(mine)) {
+    told = absl::AbortedError(mine.message());
+  } else if (here.ok()) {
+    told = mine;
   }
-  Status agreed = Agree(context, mine);
-  // No error of MPI has this code: some rank's stack is not sound.
+  Status agreed = Agree(context, told);
+  // Nothing else has this code: some rank's stack is not sound.
   if (!absl::IsFailedPrecondition(agreed)) {
     BELAY_RETURN_IF_AGREED(agreed);
     return here;

@@ -51,7 +51,9 @@ class MpiFile {
   // OpenForWrite asks for that, which Open MPI heeds only before the first open
   // of the program. Costs one all-reduce, and 0.2 s at the first call if the
   // environment does not select ROMIO. Collective: the verdict is agreed.
-  StatusOr<MpiIoVerdict> Judge(CommContext& context);
+  // Errors: what the caller of a rank says of the file, `mine`.
+  StatusOr<MpiIoVerdict> Judge(CommContext& context,
+                               const Status& mine = absl::OkStatus());
 
   // Writes all segments of all ranks in one collective call. A rank may pass
   // none. Segments have ascending, disjoint offsets and at most 1 GiB in all.

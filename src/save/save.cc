@@ -60,7 +60,7 @@ StatusOr<WrittenData> WriteStep(const SaveFrame& frame, const SaveJob& job,
   IndexCreation index(frame, job.graph, listed.reuse, plan);
   BELAY_ASSIGN_OR_RETURN_AGREED(
       WrittenData written,
-      WriteData(frame, listed.shards, plan, index, job.progress));
+      WriteData(frame, reserved, listed.shards, plan, index, job.progress));
   BELAY_RETURN_IF_AGREED(VerifyData(frame, listed.shards, plan, written));
   BELAY_RETURN_IF_AGREED(
       CommitSave(frame, reserved, written, plan, index, step));

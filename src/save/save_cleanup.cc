@@ -32,11 +32,12 @@ void CleanUp(const SaveFrame& frame, const StepInProgress& step,
   if (!step.began) return;
   // No rank may believe in a step that another one does not. Under the
   // temporary name lies the old step of a commit that stands.
-  if (!status.ok() && step.committed && !UndoCommit(path).ok()) return;
+  if (!status.ok() && step.committed && !UndoCommit(path, step.nonce).ok()) {
+    return;
+  }
   // Another save of this step may have taken the directory over.
-  const StatusOr<bool> ours = IsOurs(path, step.nonce);
-  if (!step.is_owner && !(ours.ok() && *ours)) return;
-  RemoveDebris(path);
+  if (!step.is_owner && !TakeStep(path, step.nonce).ok()) return;
+  RemoveDebris(path, step.nonce);
 }
 
 }  // namespace belay

@@ -45,6 +45,8 @@ Status AskBeforeCommit(const SaveFrame& frame, StepInProgress& step) {
 StepToFinish FinishOf(const SaveFrame& frame, const ReservedSave& reserved,
                       const WrittenData& written, const ReusablePlan& plan) {
   StepToFinish finish{.target = frame.target,
+                      .nonce = reserved.nonce,
+                      .overwrite = frame.options.overwrite,
                       .durable = frame.options.durable,
                       .metadata = reserved.metadata};
   finish.index = {.bytes = "",
@@ -65,13 +67,16 @@ Status FinishFiles(const StepToFinish& finish) {
         WriteMetadataFile(target.Directory(), finish.metadata, finish.durable));
   }
   return FinishIndex(target.IndexPath(), finish.index, target.step,
-                     finish.checksums, finish.durable);
+                     finish.checksums, finish.durable,
+                     OnceOpen(target, finish.nonce));
 }
 
 Status NameStep(const StepToFinish& finish, StepInProgress& step) {
   const std::string& path = finish.target.path;
-  BELAY_ASSIGN_OR_RETURN(step.is_owner, IsOurs(path, step.nonce));
-  BELAY_RETURN_IF_ERROR(CommitStep(path, finish.durable, step.nonce));
+  BELAY_RETURN_IF_ERROR(TakeStep(path, step.nonce));
+  step.is_owner = true;
+  BELAY_RETURN_IF_ERROR(
+      CommitStep(path, finish.overwrite, finish.durable, step.nonce));
   step.committed = true;
   return absl::OkStatus();
 }

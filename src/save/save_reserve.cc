@@ -82,6 +82,10 @@ std::vector<Striping> StripingsOfMine(const SaveFrame& frame,
 
 }  // namespace
 
+std::function<Status()> OnceOpen(const SaveTarget& target, uint64_t nonce) {
+  return [path = target.path, nonce] { return CheckOurs("save", path, nonce); };
+}
+
 StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
                                ReusablePlan& plan, StepInProgress& step) {
   frame.stages.Enter("reserve");
@@ -92,6 +96,7 @@ StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
                                                      step);
                                 }));
   std::memcpy(&step.nonce, nonce.data(), sizeof(step.nonce));
+  reserved.nonce = step.nonce;
   const double patience =
       SharedDirectorySeconds(frame.options.deadline_seconds);
   const StatusOr<bool> sees =

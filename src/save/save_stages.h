@@ -113,13 +113,14 @@ struct StepInProgress {
   uint64_t nonce = 0;          // equal on all ranks once it is reserved
   bool began = false;          // nobody else's step stands in its place
   bool has_directory = false;  // it has made the one in progress
-  bool is_owner = false;       // of that directory, when committing
+  bool is_owner = false;       // it has taken that directory, to commit it
   bool committed = false;
   bool program_failed = false;  // a handler or a callback, not a file system
 };
 
 // What the end of the save needs of its beginning.
 struct ReservedSave {
+  uint64_t nonce = 0;  // of the directory in progress; equal on all ranks
   std::string metadata;                    // as MetadataText; empty: none
   std::vector<TypeHandlerPtr> finalizers;  // rank 0 only
 };
@@ -140,6 +141,10 @@ StatusOr<std::vector<TypeHandlerPtr>> FindFinalizers(const SaveTarget& target,
                                                      StepInProgress& step);
 
 // --- write ---
+
+// What is called once a file in the directory in progress is open by its name:
+// fails if the file may be that of another save of this step. Local.
+std::function<Status()> OnceOpen(const SaveTarget& target, uint64_t nonce);
 
 // Makes the index of a step, once: while others write, if rank 0 knows by then
 // what it says, else before the commit. Rank 0 only.
@@ -181,6 +186,7 @@ struct WrittenData {
 // Writes all bytes into the data files. `progress` as of SaveJob. Collective;
 // agreed.
 StatusOr<WrittenData> WriteData(const SaveFrame& frame,
+                                const ReservedSave& reserved,
                                 const std::vector<Shard>& shards,
                                 const ReusablePlan& plan, IndexCreation& index,
                                 const std::function<Status(int64_t)>& progress);
@@ -199,6 +205,8 @@ Status VerifyData(const SaveFrame& frame, const std::vector<Shard>& shards,
 // thread can do it.
 struct StepToFinish {
   SaveTarget target;
+  uint64_t nonce = 0;  // of the directory in progress
+  bool overwrite = false;
   bool durable = true;
   std::string metadata;             // as MetadataText; empty: none
   IndexImage index;                 // its bytes are not needed

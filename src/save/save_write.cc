@@ -17,6 +17,7 @@ namespace {
 // What the parts of this stage share: its arguments, and what comes of them.
 struct Writing {
   const SaveFrame& frame;
+  const ReservedSave& reserved;
   const std::vector<Shard>& shards;
   const ReusablePlan& plan;
   IndexCreation& index;
@@ -32,6 +33,7 @@ WriteJob JobOf(const Writing& writing, const PlannedFile& file,
   WriteJob job =
       DataFileJob(writing.frame, writing.shards, writing.plan, file, part);
   job.registers = writing.written.registers;
+  job.once_open = OnceOpen(writing.frame.target, writing.reserved.nonce);
   if (writing.index.IsDue()) {
     job.meanwhile = [&index = writing.index] { return index.Create(); };
   }
@@ -182,15 +184,16 @@ bool NeedsAllRanks(Transfer transfer, FileLayout layout) {
 }
 
 StatusOr<WrittenData> WriteData(
-    const SaveFrame& frame, const std::vector<Shard>& shards,
-    const ReusablePlan& plan, IndexCreation& index,
-    const std::function<Status(int64_t)>& progress) {
+    const SaveFrame& frame, const ReservedSave& reserved,
+    const std::vector<Shard>& shards, const ReusablePlan& plan,
+    IndexCreation& index, const std::function<Status(int64_t)>& progress) {
   const PlannedSave& planned = plan.planned;
   frame.stages.Enter("write", planned.work);
   WrittenData written;
   written.registers.assign(frame.options.checksums ? planned.num_blocks : 0, 0);
   if (planned.num_files == 0) return written;
-  const Writing writing{frame, shards, plan, index, progress, written};
+  const Writing writing{frame, reserved, shards, plan,
+                        index, progress, written};
   // Equal on all ranks: options and plan are.
   const TransferChoice choice = ChooseTransfer(
       frame.options.transfer, planned.mean_run_bytes, planned.stripes);

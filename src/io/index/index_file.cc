@@ -160,9 +160,10 @@ Status CreateIndexFromImage(const std::string& path, const IndexImage& image) {
 
 Status FinishIndex(const std::string& path, const IndexImage& image,
                    int64_t step, const std::vector<uint32_t>& checksums,
-                   bool durable) {
+                   bool durable, const std::function<Status()>& once_open) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(path, PosixFile::Mode::kWrite));
+  if (once_open) BELAY_RETURN_IF_ERROR(once_open());
   BELAY_RETURN_IF_ERROR(file.PwriteAll(image.step_offset, &step, sizeof(step)));
   if (image.checksum_offset >= 0) {
     BELAY_RETURN_IF_ERROR(file.PwriteAll(

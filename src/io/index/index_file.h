@@ -8,6 +8,7 @@
 #define BELAY_IO_INDEX_INDEX_FILE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "belay/status.h"
@@ -38,10 +39,12 @@ Status CreateIndexFromImage(const std::string& path, const IndexImage& image);
 
 // Puts in what is known last, and syncs the file if `durable`. Local.
 // `checksums` has one entry per block, or none if there is no room for them.
-// Errors: those of PosixFile.
+// `once_open` is called before anything is written, unless it is empty.
+// Errors: those of PosixFile and of `once_open`.
 Status FinishIndex(const std::string& path, const IndexImage& image,
                    int64_t step, const std::vector<uint32_t>& checksums,
-                   bool durable);
+                   bool durable,
+                   const std::function<Status()>& once_open = nullptr);
 
 // Reads and checks the index in the step directory `directory`. Local.
 // Errors: NotFound - no index; DataLoss - truncated, wrong magic, damaged;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/nonce.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "format/paths.h"
@@ -69,7 +70,12 @@ Status RemoveOwn(const std::string& path) {
   });
   BELAY_RETURN_IF_ERROR(
       NoForeign("remove", path, "nothing is removed", std::move(names)));
-  return RemoveTree(path);
+  // Whoever is about to commit it has all of it or nothing.
+  std::string_view step = path;
+  WithoutInProgress(step);
+  const std::string aside = InProgressPath(step, NewNonce());
+  BELAY_RETURN_IF_ERROR(Rename(path, aside));
+  return RemoveTree(aside);
 }
 
 Status CheckReplaceable(const std::string& path) {

@@ -25,12 +25,6 @@ Status TakeBackReplaced(const std::string& committed) {
   return has_step ? RemoveOwn(spare) : Rename(spare, committed);
 }
 
-// Two directories trade places in one step where the file system can do that.
-Status RenameOrSwap(const std::string& from, const std::string& to) {
-  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(to));
-  return exists ? Swap(from, to) : Rename(from, to);
-}
-
 // What is no directory, or has nothing in it, has the name of a step only.
 StatusOr<bool> HoldsFiles(const std::string& path) {
   const StatusOr<std::vector<std::string>> names = ListDirectory(path);
@@ -47,17 +41,20 @@ StatusOr<bool> HoldsFiles(const std::string& path) {
 // Something has the name that a step is to get.
 StatusOr<Status> InTheWay(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const bool holds_files, HoldsFiles(path));
+  const std::string other = ParseStepName(NameOf(path))
+                                ? "choose another number"
+                                : "choose another name";
   std::string cause =
-      "a file or an empty directory is in the way; remove it or choose another "
-      "number";
+      "a file or an empty directory is in the way; remove it or " + other;
   if (holds_files) {
     const StatusOr<bool> has_index = Exists(JoinPath(path, IndexName()));
     // Where nobody may look, a step is what is meant to be there.
     cause = has_index.value_or(true)
-                ? "the step is committed already; choose another number or set "
-                  "SaveOptions.overwrite"
+                ? "the step is committed already; " + other +
+                      " or set SaveOptions.overwrite"
                 : "a directory that is no checkpoint is in the way (it has no "
-                  "index.h5); move it away or choose another number";
+                  "index.h5); move it away or " +
+                      other;
   }
   return absl::AlreadyExistsError(
       absl::StrFormat("save \"%s\": %s", path, cause));
@@ -95,14 +92,30 @@ Status BeginStep(const std::string& path, bool overwrite, bool durable,
     BELAY_RETURN_IF_ERROR(CheckReplaceable(path));
     BELAY_RETURN_IF_ERROR(LockAgainstPins("overwrite", path).status());
   }
+  BELAY_RETURN_IF_ERROR(RemoveAllDebris(path));
   const std::string directory = InProgressPath(path);
-  BELAY_ASSIGN_OR_RETURN(const bool has_debris, Exists(directory));
-  if (has_debris) BELAY_RETURN_IF_ERROR(RemoveOwn(directory));
   BELAY_RETURN_IF_ERROR(MakeDirectory(directory));
   const Status marked = CreateMarker(JoinPath(directory, MarkerName(nonce)));
   // Nobody else would know whose it is.
-  if (!marked.ok()) RemoveDebris(path);
+  if (!marked.ok()) RemoveTree(directory).IgnoreError();
   return marked;
+}
+
+Status RemoveAllDebris(const std::string& path) {
+  const std::string parent = ParentOf(path);
+  StatusOr<std::vector<std::string>> names = ListDirectory(parent);
+  // Whether a directory can be made there is another matter, and told later.
+  if (absl::IsInvalidArgument(names.status()) ||
+      absl::IsPermissionDenied(names.status())) {
+    return absl::OkStatus();
+  }
+  BELAY_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    std::string_view step = name;
+    if (!WithoutInProgress(step) || step != NameOf(path)) continue;
+    BELAY_RETURN_IF_ERROR(RemoveOwn(JoinPath(parent, name)));
+  }
+  return absl::OkStatus();
 }
 
 StatusOr<bool> WaitForStep(const std::string& path, uint64_t nonce,
@@ -111,33 +124,52 @@ StatusOr<bool> WaitForStep(const std::string& path, uint64_t nonce,
                        seconds);
 }
 
-Status CommitStep(const std::string& path, bool durable, uint64_t nonce) {
+Status TakeStep(const std::string& path, uint64_t nonce) {
   const std::string from = InProgressPath(path);
+  const std::string own = InProgressPath(path, nonce);
   BELAY_RETURN_IF_ERROR(CheckOurs("commit", path, nonce));
+  BELAY_RETURN_IF_ERROR(Rename(from, own));
+  const StatusOr<bool> ours = Exists(JoinPath(own, MarkerName(nonce)));
+  if (ours.ok() && *ours) return absl::OkStatus();
+  // Another save has taken it over between the two calls, and gets it back.
+  const Status back = Rename(own, from);
+  BELAY_RETURN_IF_ERROR(ours.status());
+  BELAY_RETURN_IF_ERROR(back);
+  return CheckOurs("commit", path, nonce);
+}
+
+Status CommitStep(const std::string& path, bool overwrite, bool durable,
+                  uint64_t nonce) {
+  const std::string from = InProgressPath(path, nonce);
   BELAY_RETURN_IF_ERROR(RemoveTree(JoinPath(from, MarkerName(nonce))));
   if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(from));
   BELAY_ASSIGN_OR_RETURN(const HeldFile held,
                          LockAgainstPins("overwrite", path));
-  BELAY_RETURN_IF_ERROR(RenameOrSwap(from, path));
+  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
+  if (exists && !overwrite) {
+    BELAY_ASSIGN_OR_RETURN(const Status in_the_way, InTheWay(path));
+    return in_the_way;
+  }
+  // No directory with files in it is ever replaced by Rename.
+  BELAY_RETURN_IF_ERROR(exists ? Swap(from, path) : Rename(from, path));
   if (!durable) return absl::OkStatus();
   const Status synced = SyncDirectory(ParentOf(path));
-  if (!synced.ok()) UndoCommit(path).IgnoreError();
+  if (!synced.ok()) UndoCommit(path, nonce).IgnoreError();
   return synced;
 }
 
-Status UndoCommit(const std::string& path) {
-  return RenameOrSwap(path, InProgressPath(path));
-}
-
-StatusOr<bool> IsOurs(const std::string& path, uint64_t nonce) {
-  return Exists(JoinPath(InProgressPath(path), MarkerName(nonce)));
+Status UndoCommit(const std::string& path, uint64_t nonce) {
+  const std::string own = InProgressPath(path, nonce);
+  BELAY_ASSIGN_OR_RETURN(const bool has_old, Exists(own));
+  return has_old ? Swap(path, own) : Rename(path, own);
 }
 
 Status CheckOurs(std::string_view operation, const std::string& path,
                  uint64_t nonce) {
-  BELAY_ASSIGN_OR_RETURN(const bool ours, IsOurs(path, nonce));
-  if (ours) return absl::OkStatus();
   const std::string directory = InProgressPath(path);
+  BELAY_ASSIGN_OR_RETURN(const bool ours,
+                         Exists(JoinPath(directory, MarkerName(nonce))));
+  if (ours) return absl::OkStatus();
   const StatusOr<std::vector<std::string>> names = ListDirectory(directory);
   if (!names.ok() && !absl::IsNotFound(names.status())) return names.status();
   const std::vector<std::string> found =
@@ -158,8 +190,8 @@ Status CheckOurs(std::string_view operation, const std::string& path,
       found.empty() ? "directory" : "file " + MarkerName(nonce) + " there"));
 }
 
-void RemoveDebris(const std::string& path) {
-  RemoveTree(InProgressPath(path)).IgnoreError();
+void RemoveDebris(const std::string& path, uint64_t nonce) {
+  RemoveTree(InProgressPath(path, nonce)).IgnoreError();
 }
 
 StatusOr<std::vector<StepLabel>> CommittedLabels(const std::string& run) {

@@ -37,32 +37,45 @@ Status BeginStep(const std::string& path, bool overwrite, bool durable,
 StatusOr<bool> WaitForStep(const std::string& path, uint64_t nonce,
                            double seconds);
 
-// Removes the marker and renames the directory to `path`: the commit point. A
-// checkpoint that is there already is swapped against it and waits under the
-// temporary name. With `durable`, directories are synced before and after.
-// After an error `path` is not committed. Rank 0 only.
-// Errors: those of CheckOurs; FailedPrecondition - a program has pinned what is
-//   there; those of Rename and SyncDirectory.
-Status CommitStep(const std::string& path, bool durable, uint64_t nonce);
+// Moves the directory in progress to <path>.<nonce>.inprogress, where no other
+// save of this step looks for it: what is committed or removed there is this
+// save's own, whatever others do at the same time. Rank 0 only.
+// Errors: those of CheckOurs and Rename; it has not moved.
+Status TakeStep(const std::string& path, uint64_t nonce);
+
+// Removes the marker and renames the directory that was taken to `path`: the
+// commit point. With `overwrite` a checkpoint that is there already is swapped
+// against it and waits under the temporary name. With `durable`, directories
+// are synced before and after. After an error `path` is not committed. Rank 0
+// only.
+// Errors: AlreadyExists - another save has committed `path`;
+//   FailedPrecondition - a program has pinned what is there; those of Rename
+//   and SyncDirectory.
+Status CommitStep(const std::string& path, bool overwrite, bool durable,
+                  uint64_t nonce);
 
 // Takes a commit back that not all ranks have heard of. Rank 0 only.
 // Errors: those of Rename; `path` is then still there.
-Status UndoCommit(const std::string& path);
+Status UndoCommit(const std::string& path, uint64_t nonce);
 
-// Whether the directory in progress is the one that `nonce` began. Local.
-StatusOr<bool> IsOurs(const std::string& path, uint64_t nonce);
-
-// The same as an error that says why it is not. Local.
-// Errors: FailedPrecondition - another save of this name has taken the
-// directory
-//   over; NotFound - it is gone, or no longer seen; those of ListDirectory.
+// Checks that the directory in progress is the one that `nonce` began, and says
+// why it is not. A file that was opened by its name before is in that
+// directory, too. Local.
+// Errors: FailedPrecondition - another save of this step has taken it over;
+//   NotFound - it is gone, or no longer seen; those of ListDirectory.
 Status CheckOurs(std::string_view operation, const std::string& path,
                  uint64_t nonce);
 
-// Removes <path>.inprogress: what is left of a failed save, or a checkpoint
-// that was replaced; best effort, so that no other result is hidden. Rank 0
-// only.
-void RemoveDebris(const std::string& path);
+// Removes a directory that was taken: what is left of a failed save, or a
+// checkpoint that was replaced; best effort, so that no other result is hidden.
+// Rank 0 only.
+void RemoveDebris(const std::string& path, uint64_t nonce);
+
+// Removes what saves of this step have left in progress, whoever began them;
+// one that is still running fails. Local; rank 0 does it.
+// Errors: FailedPrecondition - something in it is not belay's; those of
+//   ListDirectory, Rename and RemoveTree.
+Status RemoveAllDebris(const std::string& path);
 
 // All steps that are committed in `run`, by prefix and number. Local.
 // Errors: NotFound - no such directory; those of ListDirectory.

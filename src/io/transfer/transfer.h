@@ -44,6 +44,9 @@ struct WriteJob {
   bool is_syncer = true;
   // More ranks of this node share the file than the node has cores.
   bool is_crowded = false;
+  // Runs as soon as this rank has opened the file: nothing is written if it
+  // fails. May be empty.
+  std::function<Status()> once_open = nullptr;
   // Runs once the file is open and before the first byte is written: work of
   // this rank that the others need not wait for. May be empty.
   std::function<Status()> meanwhile;
@@ -73,6 +76,10 @@ inline PosixFile::Mode ModeOf(const WriteJob& job) {
   return job.is_crowded ? PosixFile::Mode::kWriteBesideMany
                         : PosixFile::Mode::kWriteBeside;
 }
+
+// Calls `job.once_open` if the file was opened, as `opened` says. Returns the
+// first error. Local.
+Status CheckOpened(const WriteJob& job, const Status& opened);
 
 // Tells `job.progress` of a part of a shard. Local.
 void ReportProgress(const WriteJob& job, int32_t shard, const Box& part);

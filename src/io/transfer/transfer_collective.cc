@@ -111,7 +111,8 @@ Status WriteCollectively(CommContext& context, const WriteJob& job,
       MpiFile file,
       MpiFile::OpenForWrite(context, job.path,
                             MpiIoHints(job.mean_run_bytes, job.hints)));
-  StatusOr<MpiIoVerdict> judged = file.Judge(context);
+  StatusOr<MpiIoVerdict> judged =
+      file.Judge(context, CheckOpened(job, absl::OkStatus()));
   Status status = judged.status();
   if (status.ok()) verdict = *judged;
   if (status.ok() && verdict.sound) {

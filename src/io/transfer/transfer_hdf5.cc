@@ -209,7 +209,7 @@ Status WriteWithHdf5(CommContext& context, const WriteJob& job,
     // Closing communicates: where some ranks lack the file, all let go of it.
     return Agree(context, opened.ok() ? counted : opened);
   }
-  Status status = Agree(context, opened);
+  Status status = Agree(context, CheckOpened(job, opened));
   if (status.ok()) status = WriteDatasets(context, file, *direct, job, counts);
   status.Update(file.Close());
   // All ranks have closed it when the slowest one agrees.

@@ -85,6 +85,10 @@ Status ForEachStagedTile(
 
 }  // namespace
 
+Status CheckOpened(const WriteJob& job, const Status& opened) {
+  return opened.ok() && job.once_open ? job.once_open() : opened;
+}
+
 void ReportProgress(const WriteJob& job, int32_t shard, const Box& part) {
   if (!job.progress) return;
   job.progress(NumElements(part.shape) *
@@ -96,6 +100,7 @@ Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
   if (job.writes.orders.empty()) return absl::OkStatus();
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(job.path, ModeOf(job)));
+  BELAY_RETURN_IF_ERROR(CheckOpened(job, absl::OkStatus()));
   PartWriter writer(file, job);
   BELAY_RETURN_IF_ERROR(
       HandOverParts(job, kWriteTileBytes,

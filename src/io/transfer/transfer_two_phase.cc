@@ -243,7 +243,7 @@ Status WriteRounds(CommContext& context, TwoPhaseRun& run,
 Status WriteInTwoPhases(CommContext& context, const WriteJob& job,
                         WriteCounts& counts) {
   StatusOr<PosixFile> file = PosixFile::Open(job.path, ModeOf(job));
-  BELAY_RETURN_IF_AGREED(Agree(context, file.status()));
+  BELAY_RETURN_IF_AGREED(Agree(context, CheckOpened(job, file.status())));
   TwoPhaseRun run{.job = job,
                   .file = *std::move(file),
                   .stripes = StripeCounter(job.striping),

@@ -43,7 +43,20 @@ class CommitTest : public DirectoryTest {
   void Save(int64_t step, const std::string& content, bool durable = true) {
     ASSERT_EQ(Begin(step, true), absl::OkStatus());
     Put("run/" + InProgress(step) + "/index.h5", content);
-    ASSERT_EQ(CommitStep(Step(step), durable, kNonce), absl::OkStatus());
+    ASSERT_EQ(Commit(Step(step), durable), absl::OkStatus());
+  }
+
+  // Takes the step and commits it.
+  static Status Commit(const std::string& path, bool durable = true,
+                       uint64_t nonce = kNonce) {
+    const Status taken = TakeStep(path, nonce);
+    return taken.ok() ? CommitStep(path, true, durable, nonce) : taken;
+  }
+
+  // Where a step is once it is taken.
+  static std::string Taken(int64_t step) {
+    return "step_0000000" + std::to_string(step) +
+           ".651c277647c0e60b.inprogress";
   }
 
   static std::string InProgress(int64_t step) {
@@ -148,34 +161,41 @@ TEST_F(CommitTest, AForeignDirectoryIsNoStep) {
   EXPECT_TRUE(fs::exists(Path("run/step_00000007/data")));
 }
 
+TEST_F(CommitTest, AnErrorAsksForAnotherNameWhereThereIsNoNumber) {
+  fs::create_directories(Path("run/best/data"));
+  const Status status = BeginStep(Path("run/best"), false, true, kNonce);
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::EndsWith("move it away or choose another name"));
+}
+
 TEST_F(CommitTest, AnOverwrittenStepWaitsUnderTheTemporaryName) {
   Save(7, "first");
   ASSERT_EQ(Begin(7, true), absl::OkStatus());
   Put("run/step_00000007.inprogress/index.h5", "second");
   EXPECT_EQ(Content("run/step_00000007/index.h5"), "first");
-  ASSERT_EQ(CommitStep(Step(7), true, kNonce), absl::OkStatus());
+  ASSERT_EQ(Commit(Step(7)), absl::OkStatus());
   EXPECT_EQ(Content("run/step_00000007/index.h5"), "second");
-  EXPECT_EQ(Content("run/step_00000007.inprogress/index.h5"), "first");
-  RemoveDebris(Step(7));
+  EXPECT_EQ(Content("run/" + Taken(7) + "/index.h5"), "first");
+  RemoveDebris(Step(7), kNonce);
   EXPECT_EQ(List("run"), Names({"step_00000007"}));
 }
 
 TEST_F(CommitTest, UndoTakesANewStepBack) {
   Save(6, "before");
   Save(7, "new");
-  EXPECT_EQ(UndoCommit(Step(7)), absl::OkStatus());
+  EXPECT_EQ(UndoCommit(Step(7), kNonce), absl::OkStatus());
   EXPECT_EQ(CommittedSteps(Run(), "step").value(), std::vector<int64_t>({6}));
-  EXPECT_EQ(Content("run/step_00000007.inprogress/index.h5"), "new");
-  RemoveDebris(Step(7));
+  EXPECT_EQ(Content("run/" + Taken(7) + "/index.h5"), "new");
+  RemoveDebris(Step(7), kNonce);
   EXPECT_EQ(List("run"), Names({"step_00000006"}));
 }
 
 TEST_F(CommitTest, UndoBringsAnOverwrittenStepBack) {
   Save(7, "first");
   Save(7, "second");
-  EXPECT_EQ(UndoCommit(Step(7)), absl::OkStatus());
+  EXPECT_EQ(UndoCommit(Step(7), kNonce), absl::OkStatus());
   EXPECT_EQ(Content("run/step_00000007/index.h5"), "first");
-  RemoveDebris(Step(7));
+  RemoveDebris(Step(7), kNonce);
   EXPECT_EQ(List("run"), Names({"step_00000007"}));
 }
 
@@ -216,21 +236,52 @@ TEST_F(CommitTest, WhatIsNotOursIsNotRemoved) {
 TEST_F(CommitTest, ADirectoryThatAnotherSaveTookOverIsNotCommitted) {
   ASSERT_EQ(Begin(7), absl::OkStatus());
   ASSERT_EQ(BeginStep(Step(7), false, true, 1), absl::OkStatus());
-  EXPECT_EQ(CommitStep(Step(7), true, kNonce),
+  EXPECT_EQ(Commit(Step(7)),
             absl::FailedPreconditionError(
                 "commit \"" + Path("run/step_00000007.inprogress") +
                 "\": another save of this step has taken the directory over: "
                 "two jobs save the same step at once"));
-  EXPECT_EQ(IsOurs(Step(7), kNonce).value(), false);
-  EXPECT_EQ(IsOurs(Step(7), 1).value(), true);
+  EXPECT_EQ(CheckOurs("save", Step(7), kNonce).code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CheckOurs("save", Step(7), 1), absl::OkStatus());
   fs::remove_all(Path("run/step_00000007.inprogress"));
-  EXPECT_EQ(CommitStep(Step(7), true, 1),
+  EXPECT_EQ(Commit(Step(7), true, 1),
             absl::NotFoundError(
                 "commit \"" + Path("run/step_00000007.inprogress") +
                 "\": the directory was removed during the save, or this host "
                 "no longer sees it"));
   ASSERT_EQ(BeginStep(Step(7), false, true, 1), absl::OkStatus());
-  EXPECT_EQ(CommitStep(Step(7), true, 1), absl::OkStatus());
+  EXPECT_EQ(Commit(Step(7), true, 1), absl::OkStatus());
+}
+
+// What is taken is this save's own: others neither remove it nor take its place
+// without it noticing.
+TEST_F(CommitTest, AStepThatWasCommittedMeanwhileIsNotReplaced) {
+  ASSERT_EQ(Begin(7), absl::OkStatus());
+  ASSERT_EQ(TakeStep(Step(7), kNonce), absl::OkStatus());
+  EXPECT_EQ(List("run"), Names({Taken(7)}));
+  // Another save of this step, from its beginning to its end; the first one is
+  // gone with it.
+  ASSERT_EQ(BeginStep(Step(7), false, true, 1), absl::OkStatus());
+  EXPECT_EQ(List("run"), Names({"step_00000007.inprogress"}));
+  Put("run/step_00000007.inprogress/index.h5", "other");
+  ASSERT_EQ(Commit(Step(7), true, 1), absl::OkStatus());
+  EXPECT_EQ(CommitStep(Step(7), false, true, kNonce).code(),
+            absl::StatusCode::kNotFound);
+  // Or it is there still, as if the other one had not seen it.
+  fs::create_directory(Path("run/" + Taken(7)));
+  EXPECT_EQ(CommitStep(Step(7), false, true, kNonce).code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Content("run/step_00000007/index.h5"), "other");
+}
+
+TEST_F(CommitTest, DebrisOfACommitIsRemovedByTheNextSave) {
+  ASSERT_EQ(Begin(7), absl::OkStatus());
+  ASSERT_EQ(TakeStep(Step(7), kNonce), absl::OkStatus());
+  fs::create_directory(Path("run/step_00000008.651c277647c0e60b.inprogress"));
+  ASSERT_EQ(BeginStep(Step(7), false, true, 1), absl::OkStatus());
+  EXPECT_EQ(List("run"), Names({"step_00000007.inprogress",
+                                "step_00000008.651c277647c0e60b.inprogress"}));
 }
 
 // Where names cannot be swapped, a crash can leave the old step renamed.
@@ -252,9 +303,9 @@ TEST_F(CommitTest, ALeftOverOfAReplacedStepIsRemoved) {
 
 TEST_F(CommitTest, RemovingNoDebrisIsQuiet) {
   Save(7, "content");
-  RemoveDebris(Step(7));
-  RemoveDebris(Path("none/step_00000007"));
-  EXPECT_EQ(UndoCommit(Path("none/step_00000007")).code(),
+  RemoveDebris(Step(7), kNonce);
+  RemoveDebris(Path("none/step_00000007"), kNonce);
+  EXPECT_EQ(UndoCommit(Path("none/step_00000007"), kNonce).code(),
             absl::StatusCode::kNotFound);
   EXPECT_EQ(List("run"), Names({"step_00000007"}));
 }
@@ -309,11 +360,11 @@ TEST_F(CommitTest, AnErrorAnywhereLeavesTheStepUncommitted) {
     const int64_t step = overwrite ? 7 : 8;
     for (int64_t point = 1;; ++point) {
       Save(7, "old");
-      RemoveDebris(Step(7));
+      RemoveDebris(Step(7), kNonce);
       ASSERT_EQ(Begin(step, true), absl::OkStatus());
       Put("run/" + InProgress(step) + "/index.h5", "new");
       fault::Arm(point);
-      const Status status = CommitStep(Step(step), true, kNonce);
+      const Status status = Commit(Step(step));
       const bool injected = fault::Count() >= point;
       fault::Disarm();
       if (!injected) {
