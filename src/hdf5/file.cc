@@ -55,14 +55,6 @@ Status CheckRegular(const std::string& path) {
       Cat("open file \"", path, "\": not a regular file"));
 }
 
-// What is only read needs no lock, and anybody who may read it can hold one.
-StatusOr<Handle> UnlockedAccess(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(Handle access, NewProperties(H5P_FILE_ACCESS, path));
-  BELAY_RETURN_IF_ERROR(Check(H5Pset_file_locking(access.get(), false, true),
-                              "set file locking", path));
-  return access;
-}
-
 }  // namespace
 
 StatusOr<Handle> CreateFile(const std::string& path, const FileLayoutHint& hint,
@@ -81,14 +73,6 @@ StatusOr<Handle> OpenFileReadOnly(const std::string& path) {
   InitLibrary();
   BELAY_RETURN_IF_ERROR(CheckRegular(path));
   return Own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "open file",
-             path);
-}
-
-StatusOr<Handle> OpenFileUnlocked(const std::string& path) {
-  InitLibrary();
-  BELAY_RETURN_IF_ERROR(CheckRegular(path));
-  BELAY_ASSIGN_OR_RETURN(const Handle access, UnlockedAccess(path));
-  return Own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "open file",
              path);
 }
 

@@ -44,10 +44,6 @@ StatusOr<Handle> CreateFile(const std::string& path,
 //   file at all; InvalidArgument - not a regular file; Internal.
 StatusOr<Handle> OpenFileReadOnly(const std::string& path);
 
-// The same for a file that never changes, without a lock. Local. HDF5 opens no
-// file with a lock and without at the same time.
-StatusOr<Handle> OpenFileUnlocked(const std::string& path);
-
 // Opens an existing file for reading and writing on all ranks of `comm`.
 // Collective. Same on all ranks: path, hints. The Status is not agreed. `file`
 // may be open although this rank failed: agree on file.is_open(). If all ranks

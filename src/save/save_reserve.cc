@@ -99,8 +99,9 @@ StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
   reserved.nonce = step.nonce;
   const double patience =
       SharedDirectorySeconds(frame.options.deadline_seconds);
-  const StatusOr<bool> sees =
-      WaitForStep(frame.target.path, step.nonce, patience);
+  // Rank 0 has made it: where it does not see it, another save has it.
+  const StatusOr<bool> sees = WaitForStep(frame.target.path, step.nonce,
+                                          context.is_root() ? 0 : patience);
   Status status = sees.status();
   if (sees.value_or(false)) status = CreateMyFiles(frame, listed.reuse, plan);
   if (status.ok() && context.is_root()) {

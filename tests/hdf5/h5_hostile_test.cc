@@ -1,14 +1,11 @@
 // Files that somebody has made up, or put in the place of others.
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "h5_testing.h"
 #include "hdf5/dataset_listing.h"
 #include "hdf5/native_type.h"
-#include "hdf5/table.h"
 
 namespace belay::h5::h5_hostile_test {
 namespace {
@@ -51,12 +48,6 @@ class H5HostileTest : public H5Test {
     H5Dwrite(dataset, H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
     H5Dclose(dataset);
     H5Fclose(file);
-  }
-
-  StatusOr<std::vector<uint64_t>> ReadN(const std::string& name) {
-    StatusOr<Handle> file = OpenFileUnlocked(Path(name));
-    if (!file.ok()) return file.status();
-    return ReadColumn<uint64_t>(*file, "n", 9);
   }
 };
 
@@ -110,28 +101,6 @@ TEST_F(H5HostileTest, APipeIsNoFile) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("not a regular file"));
 }
 
-TEST_F(H5HostileTest, ColumnsLieInTheirOwnFile) {
-  MakeColumnFile("own.h5");
-  EXPECT_EQ(Value(ReadN("own.h5")).size(), 3);
-  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
-  for (const char* target : {"own.h5", "pipe"}) {
-    const hid_t file = NewFile("link.h5");
-    H5Lcreate_external(target, "n", file, "n", H5P_DEFAULT, H5P_DEFAULT);
-    H5Fclose(file);
-    EXPECT_FALSE(ReadN("link.h5").ok()) << target;
-  }
-  for (const char* target : {"own.h5", "pipe"}) {
-    const hid_t file = NewFile("raw.h5");
-    const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_external(creation, Path(target).c_str(), 0, 24);
-    H5Dclose(Column(file, "n", 3, creation));
-    H5Pclose(creation);
-    H5Fclose(file);
-    const Status status = ReadN("raw.h5").status();
-    EXPECT_EQ(status.code(), StatusCode::kDataLoss) << target << status;
-  }
-}
-
 // Files of other programs may have links into other files, but into no pipes.
 TEST_F(H5HostileTest, ListingFollowsLinksIntoFilesOnly) {
   MakeColumnFile("own.h5");
@@ -150,15 +119,6 @@ TEST_F(H5HostileTest, ListingFollowsLinksIntoFilesOnly) {
   EXPECT_EQ(listed[1].path, "good");
   EXPECT_EQ(listed[1].array.problem, "");
   EXPECT_EQ(listed[2].array.problem, "is a link that leads nowhere");
-}
-
-// Anybody who may read a file can hold a lock on it.
-TEST_F(H5HostileTest, ALockOfAReaderStopsNobody) {
-  MakeColumnFile("own.h5");
-  const int fd = open(Path("own.h5").c_str(), O_RDONLY);
-  ASSERT_EQ(flock(fd, LOCK_EX), 0);
-  EXPECT_EQ(Value(ReadN("own.h5")).size(), 3);
-  close(fd);
 }
 
 TEST_F(H5HostileTest, GroupsInsideEachOtherEnd) {

@@ -1,55 +1,172 @@
 // Reads index.h5: header, columns, digests.
 #include <algorithm>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "format/index_columns.h"
 #include "format/paths.h"
-#include "hdf5/file.h"
-#include "hdf5/table.h"
+#include "hdf5_format/bounded_file.h"
+#include "hdf5_format/encoded_type.h"
+#include "hdf5_format/file_reader.h"
+#include "hdf5_format/metadata_reader.h"
+#include "io/files/posix_file.h"
 #include "io/index/index_file.h"
 
 namespace belay {
 namespace {
 
-// Far above anything real; keeps a damaged length from exhausting memory.
-constexpr int64_t kMaxRows = int64_t{1} << 31;
+// What the rows of a column take in memory may be so much more than what they
+// take in the file: short texts do.
+constexpr int64_t kMemoryPerByte = 40;
+// A file system may compress what it stores; a hole takes no space at all.
+constexpr int64_t kMostCompressed = 8;
+constexpr int64_t kLeastBudget = int64_t{16} << 20;
 
-template <typename T>
-Status ReadInto(const h5::Handle& file, const char* path,
-                std::vector<T>& column) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    BELAY_ASSIGN_OR_RETURN(column, h5::ReadTextColumn(file, path, kMaxRows));
-  } else {
-    BELAY_ASSIGN_OR_RETURN(column, h5::ReadColumn<T>(file, path, kMaxRows));
+// An index that is open: its columns are read without libhdf5, which trusts
+// what it reads.
+struct OpenIndex {
+  std::string path;
+  std::unique_ptr<PosixFile> file;
+  std::unique_ptr<h5::BoundedFile> bytes;
+  std::optional<h5::FileReader> reader;
+};
+
+// So that a damaged length does not exhaust memory.
+int64_t BudgetOf(const FileStat& stat) {
+  const int64_t claimed = stat.allocated_bytes < stat.size / kMostCompressed
+                              ? stat.allocated_bytes * kMostCompressed
+                              : stat.size;
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  if (claimed > (kMost - kLeastBudget) / kMemoryPerByte) return kMost;
+  return claimed * kMemoryPerByte + kLeastBudget;
+}
+
+StatusOr<OpenIndex> OpenToReadIndex(const std::string& path) {
+  OpenIndex index{.path = path};
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kRead));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  index.file = std::make_unique<PosixFile>(std::move(file));
+  index.bytes = std::make_unique<h5::BoundedFile>(
+      path, stat.size, BudgetOf(stat),
+      [open = index.file.get()](int64_t offset, void* data, int64_t bytes) {
+        return open->PreadAll(offset, data, bytes);
+      });
+  return index;
+}
+
+Status OfColumn(const OpenIndex& index, absl::StatusCode code,
+                std::string_view column, std::string_view problem) {
+  return Status(code,
+                absl::StrFormat("read \"%s\": read \"%s\": %s", index.path,
+                                AbslView(column), AbslView(problem)));
+}
+
+// Finds a column whose rows have this type; of texts, of any length.
+StatusOr<h5::ContiguousDataset> FindColumn(OpenIndex& index,
+                                           std::string_view path,
+                                           h5::ElementType type) {
+  constexpr size_t kSizeAt = 4;  // in a datatype message
+  BELAY_ASSIGN_OR_RETURN(std::optional<h5::ContiguousDataset> found,
+                         index.reader->Find(path));
+  if (!found) {
+    return OfColumn(index, absl::StatusCode::kNotFound, path, "no such column");
+  }
+  if (type.dtype == DType::kString) {
+    type.string_bytes = static_cast<int64_t>(
+        h5::MetadataReader(std::string_view(found->type).substr(kSizeAt))
+            .Number(4));
+  }
+  BELAY_ASSIGN_OR_RETURN(const std::string need, h5::EncodedType(type));
+  if (found->type != need) {
+    return OfColumn(index, absl::StatusCode::kDataLoss, path,
+                    absl::StrFormat("the stored type is not %s",
+                                    AbslView(DTypeName(type.dtype))));
+  }
+  if (found->shape.size() != 1) {
+    return OfColumn(index, absl::StatusCode::kDataLoss, path,
+                    absl::StrFormat("not one axis (need 1, found %d)",
+                                    found->shape.size()));
+  }
+  return *std::move(found);
+}
+
+// Texts without the NULs that fill them up.
+Status ReadTexts(OpenIndex& index, const h5::ContiguousDataset& column,
+                 const char* path, std::vector<std::string>& texts) {
+  constexpr int64_t kPartBytes = int64_t{4} << 20;
+  const int64_t rows = column.shape[0];
+  if (rows == 0) return absl::OkStatus();
+  const int64_t width = column.bytes / rows;
+  const auto each = static_cast<int64_t>(sizeof(std::string));
+  BELAY_RETURN_IF_ERROR(index.bytes->Charge(column.bytes + rows * each, path));
+  texts.reserve(static_cast<size_t>(rows));
+  const int64_t rows_of_part = std::max<int64_t>(1, kPartBytes / width);
+  std::string part;
+  for (int64_t row = 0; row < rows; row += rows_of_part) {
+    part.resize(
+        static_cast<size_t>(std::min(rows_of_part, rows - row) * width));
+    BELAY_RETURN_IF_ERROR(index.bytes->ReadTo(
+        column.offset + row * width, part.data(), std::ssize(part), path));
+    for (size_t at = 0; at < part.size(); at += width) {
+      const std::string_view text(part.data() + at, width);
+      const size_t end = text.find_last_not_of('\0');
+      texts.emplace_back(text.substr(0, end == text.npos ? 0 : end + 1));
+    }
   }
   return absl::OkStatus();
 }
 
-// A dataset alone does not say in which of many files it is.
-Status InFile(const std::string& path, const Status& status) {
-  if (status.ok()) return status;
-  return Status(status.code(),
-                absl::StrFormat("read \"%s\": %s", path, status.message()));
+template <typename T>
+Status ReadInto(OpenIndex& index, const char* path, std::vector<T>& column) {
+  constexpr bool kIsText = std::is_same_v<T, std::string>;
+  h5::ElementType type{DType::kString};
+  if constexpr (!kIsText) type.dtype = DTypeOf<T>();
+  column.clear();
+  BELAY_ASSIGN_OR_RETURN(const h5::ContiguousDataset found,
+                         FindColumn(index, path, type));
+  if constexpr (kIsText) {
+    return ReadTexts(index, found, path, column);
+  } else {
+    BELAY_RETURN_IF_ERROR(index.bytes->Charge(found.bytes, path));
+    column.resize(static_cast<size_t>(found.shape[0]));
+    return index.bytes->ReadTo(found.offset < 0 ? 0 : found.offset,
+                               column.data(), found.bytes, path);
+  }
 }
 
 // Magic and version come first: the rest is only understood with them.
-Status CheckHeader(const h5::Handle& file, const std::string& path) {
+Status CheckHeader(OpenIndex& index) {
+  const std::string& path = index.path;
   IndexColumns header;
-  const Status magic = ReadInto(file, ".belay/header/magic", header.magic);
-  // A failure of the system is no verdict on the file.
-  if (!magic.ok() && !absl::IsNotFound(magic) && !absl::IsDataLoss(magic)) {
-    return InFile(path, magic);
+  StatusOr<h5::FileReader> reader = h5::FileReader::Open(*index.bytes);
+  Status magic = reader.status();
+  if (magic.ok()) {
+    index.reader = *std::move(reader);
+    magic = ReadInto(index, ".belay/header/magic", header.magic);
   }
+  // A failure of the system is no verdict on the file.
+  const bool is_of_file = absl::IsNotFound(magic) || absl::IsDataLoss(magic) ||
+                          absl::IsUnimplemented(magic) ||
+                          absl::IsResourceExhausted(magic);
+  if (!magic.ok() && !is_of_file) return magic;
   if (!magic.ok() || header.magic != std::vector<std::string>{kIndexMagic}) {
+    std::string found = "none";
+    if (header.magic.size() == 1) found = "\"" + header.magic[0] + "\"";
+    if (!magic.ok() && !absl::IsNotFound(magic))
+      found += Cat(": ", std::string(magic.message()));
     return absl::DataLossError(absl::StrFormat(
         "read \"%s\": not the index of a belay checkpoint (need magic \"%s\", "
         "found %s)",
-        path, kIndexMagic,
-        header.magic.size() == 1 ? "\"" + header.magic[0] + "\"" : "none"));
+        path, kIndexMagic, found));
   }
-  BELAY_RETURN_IF_ERROR(
-      InFile(path, ReadInto(file, ".belay/header/format", header.format)));
+  BELAY_RETURN_IF_ERROR(ReadInto(index, ".belay/header/format", header.format));
   if (header.format.size() != 2 || header.format[0] == 0) {
     return absl::DataLossError(
         absl::StrFormat("read \"%s\": the format version is damaged", path));
@@ -66,12 +183,12 @@ Status CheckHeader(const h5::Handle& file, const std::string& path) {
 
 // Reads the columns that `minor` has added, if there are any, and compares
 // their digest.
-Status ReadAddedColumns(const h5::Handle& file, uint32_t minor,
-                        IndexColumns& columns, bool& is_intact) {
+Status ReadAddedColumns(OpenIndex& index, uint32_t minor, IndexColumns& columns,
+                        bool& is_intact) {
   const std::string path = AddedDigestColumn(minor);
   if (!HaveColumns(minor, columns)) {  // they may be left out
-    BELAY_ASSIGN_OR_RETURN(const bool exists, h5::Exists(file, path));
-    if (!exists) {
+    BELAY_ASSIGN_OR_RETURN(const auto found, index.reader->Find(path));
+    if (!found) {
       // A version that adds rows or structs is only written with them.
       is_intact = minor <= kFormatMinorWithoutRows || minor < columns.format[1];
       return absl::OkStatus();
@@ -79,32 +196,31 @@ Status ReadAddedColumns(const h5::Handle& file, uint32_t minor,
   }
   Status status;
   ForEachColumn(minor, columns, [&](const char* name, auto& column) {
-    if (status.ok()) status = ReadInto(file, name, column);
+    if (status.ok()) status = ReadInto(index, name, column);
   });
   BELAY_RETURN_IF_ERROR(status);
   std::vector<uint32_t> found;
-  BELAY_RETURN_IF_ERROR(ReadInto(file, path.c_str(), found));
+  BELAY_RETURN_IF_ERROR(ReadInto(index, path.c_str(), found));
   is_intact = found == std::vector<uint32_t>{DigestOfAdded(minor, columns)};
   return absl::OkStatus();
 }
 
 // Reads all columns that a file of its version has, and compares the digests.
-Status ReadColumns(const h5::Handle& file, IndexColumns& columns,
-                   bool& is_intact) {
+Status ReadColumns(OpenIndex& index, IndexColumns& columns, bool& is_intact) {
   Status status;
   ForEachColumn(0, columns, [&](const char* name, auto& column) {
-    if (status.ok()) status = ReadInto(file, name, column);
+    if (status.ok()) status = ReadInto(index, name, column);
   });
   BELAY_RETURN_IF_ERROR(status);
   const IndexDigest digest = DigestOf(columns);
   std::vector<uint32_t> found;
-  BELAY_RETURN_IF_ERROR(ReadInto(file, kDigestColumn, found));
+  BELAY_RETURN_IF_ERROR(ReadInto(index, kDigestColumn, found));
   is_intact = found == std::vector<uint32_t>{digest.structure, digest.values};
   // The version is only known to be right now.
   const uint32_t newest =
       is_intact ? std::min(columns.format[1], kFormatMinor) : 0;
   for (uint32_t minor = 1; minor <= newest && is_intact; ++minor) {
-    BELAY_RETURN_IF_ERROR(ReadAddedColumns(file, minor, columns, is_intact));
+    BELAY_RETURN_IF_ERROR(ReadAddedColumns(index, minor, columns, is_intact));
   }
   return absl::OkStatus();
 }
@@ -124,12 +240,12 @@ void FindFilteredPaths(SavedCheckpoint& saved) {
 
 StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory) {
   const std::string path = JoinPath(directory, IndexName());
-  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileUnlocked(path));
-  BELAY_RETURN_IF_ERROR(CheckHeader(file, path));
+  BELAY_ASSIGN_OR_RETURN(OpenIndex index, OpenToReadIndex(path));
+  BELAY_RETURN_IF_ERROR(CheckHeader(index));
   IndexColumns columns;
   bool is_intact = false;
-  BELAY_RETURN_IF_ERROR(InFile(path, ReadColumns(file, columns, is_intact)));
-  BELAY_RETURN_IF_ERROR(file.Close());
+  BELAY_RETURN_IF_ERROR(ReadColumns(index, columns, is_intact));
+  BELAY_RETURN_IF_ERROR(index.file->Close());
   if (!is_intact) {
     return absl::DataLossError(absl::StrFormat(
         "read \"%s\": the index is damaged: its digest does not match", path));
