@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -152,20 +151,19 @@ std::string JoinPath(std::string_view parent, std::string_view name) {
 std::vector<std::string> ObjectPaths(const std::vector<StoredArray>& arrays) {
   std::vector<std::string> paths;
   paths.reserve(arrays.size());
-  absl::flat_hash_set<std::string> groups;
-  for (const StoredArray& array : arrays) {
-    paths.push_back(EscapeKey(array.key));
-    const std::string& path = paths.back();
-    // Once a group is known, all that are above it are known too.
-    for (size_t slash = path.rfind('/');
-         slash != std::string::npos && slash > 0;
-         slash = path.rfind('/', slash - 1)) {
-      if (!groups.insert(path.substr(0, slash)).second) break;
-    }
+  for (const StoredArray& array : arrays) paths.push_back(EscapeKey(array.key));
+  // A set of all groups would take the square of a long path.
+  std::vector<std::string_view> sorted(paths.begin(), paths.end());
+  if (!std::is_sorted(sorted.begin(), sorted.end())) {
+    std::sort(sorted.begin(), sorted.end());
   }
-  for (std::string& path : paths) {
-    if (groups.contains(path)) path += "/%value";
+  std::vector<size_t> groups;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const std::string inside = paths[i] + "/";
+    const auto next = std::lower_bound(sorted.begin(), sorted.end(), inside);
+    if (next != sorted.end() && next->starts_with(inside)) groups.push_back(i);
   }
+  for (const size_t i : groups) paths[i] += "/%value";
   return paths;
 }
 

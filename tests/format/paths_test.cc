@@ -213,6 +213,16 @@ void ExpectSound(const std::set<std::string>& keys) {
   }
 }
 
+// As many groups as bytes, each with a path as long as the one before.
+TEST(ObjectPathsTest, AKeyOfManySlashes) {
+  std::string key;
+  for (int i = 0; i < 200000; ++i) key += "a/";
+  const std::vector<std::string> paths = PathsOf({"a", "a/a", key + "a"});
+  EXPECT_EQ(paths[0], "a/%value");
+  EXPECT_EQ(paths[1], "a/a/%value");
+  EXPECT_EQ(paths[2], key + "a");
+}
+
 TEST(ObjectPathsTest, AllTogether) {
   std::set<std::string> keys{"x", "x/y", std::string("nul\0", 4)};
   for (const Named& named : Table()) keys.insert(named.key);
