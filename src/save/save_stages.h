@@ -120,8 +120,8 @@ struct StepInProgress {
 
 // What the end of the save needs of its beginning.
 struct ReservedSave {
-  uint64_t nonce = 0;  // of the directory in progress; equal on all ranks
-  std::string metadata;                    // as MetadataText; empty: none
+  uint64_t nonce = 0;    // of the directory in progress; equal on all ranks
+  std::string metadata;  // as MetadataText; empty: none
   std::vector<TypeHandlerPtr> finalizers;  // rank 0 only
 };
 
