@@ -45,8 +45,12 @@ StatusOr<Handle> WriterAccess(const FileLayoutHint& hint,
 }
 
 // HDF5 waits for the other end of a pipe, and with it all ranks.
-Status CheckRegular(const std::string& path) {
+Status CheckRegular(const std::string& path, Links links) {
   struct stat stat;
+  if (!AreFollowed(links) && ::lstat(path.c_str(), &stat) == 0 &&
+      S_ISLNK(stat.st_mode)) {
+    return IsSymbolicLink("open file", path);
+  }
   if (::stat(path.c_str(), &stat) != 0 || S_ISREG(stat.st_mode) ||
       S_ISDIR(stat.st_mode)) {
     return absl::OkStatus();  // HDF5 says what else is wrong
@@ -69,9 +73,9 @@ StatusOr<Handle> CreateFile(const std::string& path, const FileLayoutHint& hint,
              "create file", path);
 }
 
-StatusOr<Handle> OpenFileReadOnly(const std::string& path) {
+StatusOr<Handle> OpenFileReadOnly(const std::string& path, Links links) {
   InitLibrary();
-  BELAY_RETURN_IF_ERROR(CheckRegular(path));
+  BELAY_RETURN_IF_ERROR(CheckRegular(path, links));
   return Own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "open file",
              path);
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/symbolic_links.h"
 #include "belay/status.h"
 #include "hdf5/handle.h"
 
@@ -41,8 +42,10 @@ StatusOr<Handle> CreateFile(const std::string& path,
 
 // Opens a file for reading. Local.
 // Errors: NotFound; PermissionDenied; DataLoss - truncated, damaged, or no HDF5
-//   file at all; InvalidArgument - not a regular file; Internal.
-StatusOr<Handle> OpenFileReadOnly(const std::string& path);
+//   file at all; InvalidArgument - not a regular file, or a symbolic link;
+//   Internal.
+StatusOr<Handle> OpenFileReadOnly(const std::string& path,
+                                  Links links = Links::kRefused);
 
 // Opens an existing file for reading and writing on all ranks of `comm`.
 // Collective. Same on all ranks: path, hints. The Status is not agreed. `file`

@@ -96,7 +96,8 @@ Status ReadShard(const h5::Handle& file, const FormedShards& formed,
 
 Status ReadShards(const std::string& path, const FormedShards& formed,
                   Staging& staging) {
-  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
+  BELAY_ASSIGN_OR_RETURN(h5::Handle file,
+                         h5::OpenFileReadOnly(path, Links::kFollowed));
   const auto count = static_cast<int32_t>(formed.shards.size());
   for (int32_t i = 0; i < count; ++i) {
     BELAY_RETURN_IF_ERROR(
@@ -109,7 +110,8 @@ Status ReadShards(const std::string& path, const FormedShards& formed,
 }
 
 StatusOr<std::vector<h5::ListedDataset>> ListFile(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
+  BELAY_ASSIGN_OR_RETURN(h5::Handle file,
+                         h5::OpenFileReadOnly(path, Links::kFollowed));
   BELAY_ASSIGN_OR_RETURN(std::vector<h5::ListedDataset> listed,
                          h5::ListDatasets(file));
   BELAY_RETURN_IF_ERROR(file.Close());

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -186,7 +187,11 @@ Status MapMine(ImportRun& run) {
   for (size_t i = 0; i < is_read.size(); ++i) {
     if (!is_read[i]) continue;
     const auto& [path, num_tensors, bytes] = run.result.files[i];
-    BELAY_ASSIGN_OR_RETURN(run.files[i], MappedFile::Open(path));
+    const bool is_named =
+        std::find(run.in.begin(), run.in.end(), path) != run.in.end();
+    BELAY_ASSIGN_OR_RETURN(
+        run.files[i],
+        MappedFile::Open(path, is_named ? Links::kFollowed : Links::kRefused));
     const bool is_same = run.files[i].size() == bytes &&
                          run.files[i].modified_ns() == run.modified_ns[i];
     if (is_same) continue;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
+#include "base/symbolic_links.h"
 #include "base/text.h"
 #include "format/paths.h"
 #include "io/files/posix_file.h"
@@ -38,10 +39,15 @@ StatusOr<std::string> ReadText(PosixFile& file, int64_t offset, int64_t bytes) {
       });
 }
 
-StatusOr<SafetensorsFile> OpenFile(const std::string& path) {
+PosixFile::Mode OpenModeOf(Links links) {
+  return links == Links::kFollowed ? PosixFile::Mode::kReadLinked
+                                   : PosixFile::Mode::kRead;
+}
+
+StatusOr<SafetensorsFile> OpenFile(const std::string& path, Links links) {
   using safetensors::kLengthBytes;
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, PosixFile::Mode::kRead));
+                         PosixFile::Open(path, OpenModeOf(links)));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
   BELAY_ASSIGN_OR_RETURN(const std::string first,
                          ReadText(file, 0, std::min(stat.size, kLengthBytes)));
@@ -86,9 +92,10 @@ Status CheckAgainstIndex(const std::string& path,
                           file_of.begin()->first, file_of.begin()->second)));
 }
 
-StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path) {
+StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
+                                                 Links links) {
   BELAY_ASSIGN_OR_RETURN(PosixFile opened,
-                         PosixFile::Open(path, PosixFile::Mode::kRead));
+                         PosixFile::Open(path, OpenModeOf(links)));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, opened.Stat());
   if (stat.size > safetensors::kMaxHeaderBytes) {
     return OfFile(path, absl::DataLossError(absl::StrFormat(
@@ -107,7 +114,8 @@ StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path) {
   for (const auto& [tensor, file] : *index) names.insert(file);
   std::vector<SafetensorsFile> files;
   for (const std::string& name : names) {
-    StatusOr<SafetensorsFile> file = OpenFile(JoinPath(ParentOf(path), name));
+    StatusOr<SafetensorsFile> file =
+        OpenFile(JoinPath(ParentOf(path), name), Links::kRefused);
     if (absl::IsNotFound(file.status())) {  // the index promises it
       return OfFile(path, absl::DataLossError(absl::StrFormat(
                               "the file \"%s\" is missing", name)));
@@ -150,7 +158,9 @@ StatusOr<std::vector<SafetensorsFile>> OpenFolder(
                             "\"%s\"; name one of them",
                             indexes[0], indexes[1])));
   }
-  if (indexes.size() == 1) return OpenIndex(JoinPath(path, indexes[0]));
+  if (indexes.size() == 1) {
+    return OpenIndex(JoinPath(path, indexes[0]), Links::kRefused);
+  }
   if (files.empty()) {
     return OfFile(path, absl::NotFoundError(
                             Cat("the directory has no file that ends with \"",
@@ -160,7 +170,7 @@ StatusOr<std::vector<SafetensorsFile>> OpenFolder(
   std::vector<SafetensorsFile> opened;
   for (const std::string& name : files) {
     BELAY_ASSIGN_OR_RETURN(opened.emplace_back(),
-                           OpenFile(JoinPath(path, name)));
+                           OpenFile(JoinPath(path, name), Links::kRefused));
   }
   return opened;
 }
@@ -170,8 +180,9 @@ StatusOr<std::vector<SafetensorsFile>> OpenPath(const std::string& path) {
   if (names.ok()) return OpenFolder(WithoutSlashes(path), *names);
   // Not a directory.
   if (!absl::IsInvalidArgument(names.status())) return names.status();
-  if (path.ends_with(kJsonEnd)) return OpenIndex(path);
-  BELAY_ASSIGN_OR_RETURN(SafetensorsFile file, OpenFile(path));
+  if (path.ends_with(kJsonEnd)) return OpenIndex(path, Links::kFollowed);
+  BELAY_ASSIGN_OR_RETURN(SafetensorsFile file,
+                         OpenFile(path, Links::kFollowed));
   std::vector<SafetensorsFile> files;
   files.push_back(std::move(file));
   return files;

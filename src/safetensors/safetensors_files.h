@@ -22,7 +22,8 @@ struct SafetensorsFile {
 };
 
 // Reads the headers of all files that these paths mean: files, indexes and
-// directories, as ImportSafetensors says. Rank 0 only.
+// directories, as ImportSafetensors says. Only these paths may be symbolic
+// links. Rank 0 only.
 // Errors: those of ParseHeader, ParseIndex and PosixFile, with the path;
 //   NotFound - a directory has no safetensors file; InvalidArgument - it has
 //   several indexes, or a tensor is in two files; DataLoss - a file of a

@@ -71,7 +71,8 @@ FileLock::~FileLock() {
 
 StatusOr<FileLock> FileLock::Open(std::string path) {
   BELAY_RETURN_IF_ERROR(fault::Point("open"));
-  // Who can write to the directory must not make this write elsewhere.
+  // Who can write to the directory must not make this write elsewhere, whatever
+  // the environment says.
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW;
   constexpr mode_t kMode = S_IRUSR | S_IWUSR;
   StatusOr<int> fd = OpenRegular(path, kFlags | O_EXCL, "open", kMode);

@@ -31,9 +31,10 @@ class Descriptor {
 
 }  // namespace
 
-StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
+StatusOr<MappedFile> MappedFile::Open(const std::string& path, Links links) {
   BELAY_RETURN_IF_ERROR(fault::Point("open"));
-  BELAY_ASSIGN_OR_RETURN(const int opened, OpenRegular(path, O_RDONLY, "open"));
+  BELAY_ASSIGN_OR_RETURN(const int opened,
+                         OpenRegular(path, O_RDONLY, "open", 0, links));
   const Descriptor file(opened);
   BELAY_RETURN_IF_ERROR(fault::Point("map"));
   struct stat stat;

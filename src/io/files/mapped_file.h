@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/symbolic_links.h"
 #include "belay/status.h"
 
 namespace belay {
@@ -18,7 +19,8 @@ class MappedFile {
   // Maps a whole file for reading. Local.
   // Errors: those of PosixFile; ResourceExhausted - no room for it among the
   //   addresses of this process.
-  static StatusOr<MappedFile> Open(const std::string& path);
+  static StatusOr<MappedFile> Open(const std::string& path,
+                                   Links links = Links::kRefused);
 
   // Nothing is mapped.
   MappedFile() = default;

@@ -36,7 +36,9 @@ int Open(const std::string& path, int flags, mode_t mode) {
 }  // namespace
 
 StatusOr<int> OpenRegular(const std::string& path, int flags,
-                          std::string_view operation, mode_t mode) {
+                          std::string_view operation, mode_t mode,
+                          Links links) {
+  if (!AreFollowed(links)) flags |= O_NOFOLLOW;
   // What may be a pipe is not waited for; a file that somebody has a lease on
   // is.
   int fd = Open(path, flags | O_NONBLOCK, mode);
@@ -44,6 +46,10 @@ StatusOr<int> OpenRegular(const std::string& path, int flags,
   if (fd < 0 && errno == EWOULDBLOCK && ::stat(path.c_str(), &before) == 0 &&
       S_ISREG(before.st_mode)) {
     fd = Open(path, flags, mode);
+  }
+  if (fd < 0 && errno == ELOOP && ::lstat(path.c_str(), &before) == 0 &&
+      S_ISLNK(before.st_mode)) {
+    return IsSymbolicLink(operation, path);
   }
   if (fd < 0) return ErrnoStatus(errno, operation, path);
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);

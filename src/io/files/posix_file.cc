@@ -7,16 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/fault.h"
 #include "base/status_macros.h"
-#include "format/paths.h"
 #include "io/files/file_pages.h"
 #include "io/files/file_system.h"
 #include "io/files/io_vectors.h"
@@ -29,6 +24,7 @@ namespace {
 int OpenFlags(PosixFile::Mode mode, bool in_memory) {
   switch (mode) {
     case PosixFile::Mode::kRead:
+    case PosixFile::Mode::kReadLinked:
       return O_RDONLY;
     case PosixFile::Mode::kWrite:
       return O_RDWR;
@@ -77,7 +73,10 @@ StatusOr<PosixFile> PosixFile::Open(std::string path, Mode mode) {
   BELAY_RETURN_IF_ERROR(fault::Point(operation));
   const Turns turns = TurnsOf(path, mode);
   const int flags = OpenFlags(mode, turns != Turns::kNone);
-  BELAY_ASSIGN_OR_RETURN(const int fd, OpenRegular(path, flags, operation));
+  const Links links =
+      mode == Mode::kReadLinked ? Links::kFollowed : Links::kRefused;
+  BELAY_ASSIGN_OR_RETURN(const int fd,
+                         OpenRegular(path, flags, operation, 0666, links));
   return PosixFile(std::move(path), fd, turns);
 }
 
@@ -281,90 +280,17 @@ StatusOr<FileStat> PosixFile::Stat() const {
                                  stat.st_mtim.tv_nsec};
 }
 
-Status MakeDirectory(const std::string& path) {
-  BELAY_RETURN_IF_ERROR(fault::Point("create directory"));
-  if (::mkdir(path.c_str(), 0777) == 0) return absl::OkStatus();
-  return ErrnoStatus(errno, "create directory", path);
-}
-
-Status SyncDirectory(const std::string& path) {
-  BELAY_RETURN_IF_ERROR(fault::Point("sync directory"));
-  const int fd = Retry(
-      [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (fd < 0) return ErrnoStatus(errno, "sync directory", path);
-  const int result = Retry([&] { return ::fsync(fd); });
-  const int error = errno;
-  ::close(fd);
-  if (result == 0) return absl::OkStatus();
-  return ErrnoStatus(error, "sync directory", path);
-}
-
-Status Rename(const std::string& from, const std::string& to) {
-  BELAY_RETURN_IF_ERROR(fault::Point("rename"));
-  if (::rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
-  return ErrnoStatus(errno, "rename", absl::StrCat(from, "\" to \"", to));
-}
-
-namespace {
-
-// Takes back what it has done if it cannot go on.
-Status SwapByRenames(const std::string& a, const std::string& b) {
-  const std::string spare = ReplacedName(b);
-  // What a crash between these renames left; `b` is there, nobody misses it.
-  BELAY_RETURN_IF_ERROR(RemoveTree(spare));
-  BELAY_RETURN_IF_ERROR(Rename(b, spare));
-  Status status = Rename(a, b);
-  if (status.ok()) {
-    status = Rename(spare, a);
-    if (status.ok()) return status;
-    Rename(b, a).IgnoreError();
+int64_t PosixFile::DataBytes() const {
+  constexpr int kMostParts = 1000;
+  int64_t bytes = 0;
+  int64_t end = 0;
+  for (int part = 0; part < kMostParts; ++part) {
+    const int64_t begin = ::lseek(fd_, end, SEEK_DATA);
+    if (begin >= 0) end = ::lseek(fd_, begin, SEEK_HOLE);
+    if (begin < 0 || end <= begin) break;
+    bytes += end - begin;
   }
-  Rename(spare, b).IgnoreError();
-  return status;
-}
-
-}  // namespace
-
-Status Swap(const std::string& a, const std::string& b) {
-  BELAY_RETURN_IF_ERROR(fault::Point("swap"));
-  if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) ==
-      0) {
-    return absl::OkStatus();
-  }
-  if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) {
-    return ErrnoStatus(errno, "swap", absl::StrCat(a, "\" and \"", b));
-  }
-  return SwapByRenames(a, b);
-}
-
-Status RemoveTree(const std::string& path) {
-  BELAY_RETURN_IF_ERROR(fault::Point("remove"));
-  std::error_code error;
-  std::filesystem::remove_all(path, error);
-  if (!error) return absl::OkStatus();
-  return ErrnoStatus(error.value(), "remove", path);
-}
-
-StatusOr<bool> Exists(const std::string& path) {
-  BELAY_RETURN_IF_ERROR(fault::Point("find"));
-  struct stat stat;
-  if (::lstat(path.c_str(), &stat) == 0) return true;
-  if (errno == ENOENT || errno == ENOTDIR) return false;
-  return ErrnoStatus(errno, "find", path);
-}
-
-StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) {
-  BELAY_RETURN_IF_ERROR(fault::Point("list directory"));
-  std::error_code error;
-  std::vector<std::string> names;
-  std::filesystem::directory_iterator entry(path, error);
-  while (!error && entry != std::filesystem::directory_iterator()) {
-    names.push_back(entry->path().filename().string());
-    entry.increment(error);
-  }
-  if (error) return ErrnoStatus(error.value(), "list directory", path);
-  std::sort(names.begin(), names.end());
-  return names;
+  return bytes;
 }
 
 StatusOr<int64_t> FreeBytes(const std::string& path) {

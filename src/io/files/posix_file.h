@@ -34,8 +34,9 @@ struct FileStat {
 class PosixFile {
  public:
   enum class Mode {
-    kRead,   // must exist
-    kWrite,  // must exist; can be read, too
+    kRead,        // must exist
+    kReadLinked,  // the same, and may be a symbolic link
+    kWrite,       // must exist; can be read, too
     // Must exist, and cannot be read: NFS then sends what was written and no
     // bytes around it.
     kWriteOnly,
@@ -110,6 +111,10 @@ class PosixFile {
 
   // Returns size and allocated space. Local.
   StatusOr<FileStat> Stat() const;
+
+  // Returns how many bytes do not lie in holes, at least those of the first
+  // thousand parts; all of them where the file system knows no holes. Local.
+  int64_t DataBytes() const;
 
   // Return what was opened, and how many calls and mappings moved data. Local.
   const std::string& path() const { return path_; }

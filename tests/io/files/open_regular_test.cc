@@ -48,10 +48,42 @@ TEST_F(OpenRegularTest, OpensOnlyFiles) {
   EXPECT_EQ(OpenDescriptors(), before);
 }
 
-TEST_F(OpenRegularTest, LinksLeadToFiles) {
+// Whoever made the directory would choose what is read.
+TEST_F(OpenRegularTest, LinksAreRefused) {
   Put("a", "text");
   std::filesystem::create_symlink("a", Path("link"));
-  const StatusOr<int> fd = OpenRegular(Path("link"), O_RDONLY, "open");
+  std::filesystem::create_symlink("nowhere", Path("dangling"));
+  const int before = OpenDescriptors();
+  for (const std::string name : {"link", "dangling"}) {
+    const Status refused = absl::InvalidArgumentError(
+        "open \"" + Path(name) +
+        "\": a symbolic link, which may lead out of the directory (need a "
+        "regular file); copy the file to its place, or set "
+        "BELAY_FOLLOW_LINKS=1 if you trust whoever made the link");
+    for (Mode mode : {Mode::kRead, Mode::kWrite, Mode::kWriteBeside}) {
+      EXPECT_EQ(PosixFile::Open(Path(name), mode).status(), refused);
+    }
+    EXPECT_EQ(MappedFile::Open(Path(name)).status(), refused);
+  }
+  EXPECT_EQ(Content("a"), "text");
+  EXPECT_EQ(OpenDescriptors(), before);
+  // Directories above it may be links.
+  std::filesystem::create_symlink(dir_, Path("here"));
+  EXPECT_TRUE(PosixFile::Open(Path("here/a"), Mode::kRead).ok());
+  setenv("BELAY_FOLLOW_LINKS", "1", 1);
+  EXPECT_TRUE(PosixFile::Open(Path("link"), Mode::kRead).ok());
+  setenv("BELAY_FOLLOW_LINKS", "0", 1);
+  EXPECT_FALSE(PosixFile::Open(Path("link"), Mode::kRead).ok());
+  unsetenv("BELAY_FOLLOW_LINKS");
+}
+
+TEST_F(OpenRegularTest, LinksThatAUserNamesLeadToFiles) {
+  Put("a", "text");
+  std::filesystem::create_symlink("a", Path("link"));
+  EXPECT_TRUE(PosixFile::Open(Path("link"), Mode::kReadLinked).ok());
+  EXPECT_TRUE(MappedFile::Open(Path("link"), Links::kFollowed).ok());
+  const StatusOr<int> fd =
+      OpenRegular(Path("link"), O_RDONLY, "open", 0, Links::kFollowed);
   ASSERT_TRUE(fd.ok()) << fd.status();
   char text[5] = {};
   EXPECT_EQ(read(*fd, text, 4), 4);

@@ -39,6 +39,16 @@ TEST_F(PosixFileSpaceTest, ExtendReservesNothingButLooksForSpace) {
   EXPECT_EQ(file.Stat()->size, 10'000'000);
 }
 
+TEST_F(PosixFileSpaceTest, DataBytesLeavesHolesOut) {
+  PosixFile file = Create("a");
+  EXPECT_EQ(file.DataBytes(), 0);
+  EXPECT_TRUE(file.PwriteAll(0, "x", 1).ok());
+  EXPECT_EQ(file.DataBytes(), 1);
+  EXPECT_TRUE(file.PwriteAll(10'000'000, "x", 1).ok());
+  EXPECT_GE(file.DataBytes(), 2);
+  EXPECT_LT(file.DataBytes(), 1'000'000);
+}
+
 TEST_F(PosixFileSpaceTest, StatSeesHoles) {
   PosixFile file = Create("a");
   EXPECT_TRUE(file.PwriteAll(10'000'000, "x", 1).ok());

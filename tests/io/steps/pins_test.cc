@@ -55,13 +55,17 @@ TEST_F(PinsTest, AStepThatIsAboutToGoIsNotPinned) {
   EXPECT_LT(PinStep(step_).value().fd(), 0);
 }
 
-// A cache of downloads may hold the files of a step as links.
+// A cache of downloads may hold the files of a step as links, and its user may
+// want them to be followed.
 TEST_F(PinsTest, AnIndexThatIsALinkIsPinned) {
   fs::rename(Path("step_00000001/index.h5"), Path("blob"));
   fs::create_symlink(Path("blob"), Path("step_00000001/index.h5"));
+  EXPECT_TRUE(absl::IsInvalidArgument(PinStep(step_).status()));
+  setenv("BELAY_FOLLOW_LINKS", "1", 1);
   const HeldFile pin = PinStep(step_).value();
   EXPECT_GE(pin.fd(), 0);
   EXPECT_TRUE(absl::IsFailedPrecondition(Remove()));
+  unsetenv("BELAY_FOLLOW_LINKS");
 }
 
 TEST_F(PinsTest, NothingButAFileIsOpened) {
