@@ -1,10 +1,10 @@
-// Groups, datasets and links, and the bytes in datasets.
+// Groups, datasets, and the bytes in datasets.
 //
 // In:  paths such as "model/dense/kernel", relative to the root group; shapes
 //      and boxes that the planner has checked.
 // Out: objects without times, and the byte offset of every array in its file,
 //      so that data can be written without HDF5.
-// Does not know what an array means; see table.h for columns of a table.
+// Does not know what an array means.
 
 #ifndef BELAY_HDF5_DATASET_H_
 #define BELAY_HDF5_DATASET_H_
@@ -102,33 +102,6 @@ Status ReadHyperslab(const Handle& file, std::string_view path,
 // Returns the shape of a dataset; no axes for a scalar and for an empty text.
 // Local.
 StatusOr<Shape> DatasetShape(const Handle& dataset);
-
-// Creates a link to an object of another file. Local. A relative `target_file`
-// is looked for beside the file of the link.
-// Errors: AlreadyExists; Internal.
-Status CreateExternalLink(const Handle& file, ObjectCache& cache,
-                          const std::string& path,
-                          const std::string& target_file,
-                          const std::string& target_path);
-
-// A whole dataset of another file, and the box of the virtual one it fills. A
-// relative `file` is looked for beside the file of the virtual dataset.
-struct VirtualPiece {
-  std::string file;
-  std::string path;
-  Box box;
-};
-
-// Creates a dataset that shows datasets of other files as one array. Local.
-// Pieces have the same type; elements that none covers read as zero, and so do
-// pieces whose file is missing: good for looking, not for restoring. An array
-// without elements is created as an ordinary one.
-// Errors: InvalidArgument - a scalar, which HDF5 cannot show: link it;
-//   AlreadyExists; Internal.
-Status CreateVirtualDataset(const Handle& file, ObjectCache& cache,
-                            const std::string& path, const ElementType& type,
-                            const Shape& shape,
-                            const std::vector<VirtualPiece>& pieces);
 
 }  // namespace belay::h5
 

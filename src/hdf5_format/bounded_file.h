@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,10 @@ class BoundedFile {
         budget_(budget),
         read_(std::move(read)) {}
 
+  // Checks that bytes lie in the file. Local.
+  // Errors: DataLoss.
+  Status CheckRange(int64_t offset, int64_t bytes, std::string_view what) const;
+
   // Reads to `data`, which has room. Local. `what` names it in errors.
   // Errors: DataLoss - it does not lie in the file; those of `read`.
   Status ReadTo(int64_t offset, void* data, int64_t bytes,
@@ -38,9 +43,17 @@ class BoundedFile {
   StatusOr<std::string> Read(int64_t offset, int64_t bytes,
                              std::string_view what);
 
-  // Takes so many bytes from the budget. Local.
-  // Errors: ResourceExhausted - it has none left.
-  Status Charge(int64_t bytes, std::string_view what);
+  // Takes `count` times `bytes` bytes from the budget. Local.
+  // Errors: ResourceExhausted - it has not so many left; DataLoss - a number
+  //   below zero.
+  Status Charge(int64_t bytes, std::string_view what, int64_t count = 1);
+
+  // Returns what Keep was given for these bytes, or null. Local.
+  const std::string* FindKept(int64_t offset, int64_t bytes) const;
+
+  // Keeps metadata that has been read and checked, so that the next search does
+  // not do so again. Local.
+  std::string_view Keep(int64_t offset, int64_t bytes, std::string checked);
 
   // Returns an error that says what is wrong at an offset. Local.
   Status Damaged(int64_t offset, std::string_view problem) const;
@@ -53,6 +66,7 @@ class BoundedFile {
   int64_t size_;
   int64_t budget_;
   ReadAt read_;
+  std::map<std::pair<int64_t, int64_t>, std::string> kept_;
 };
 
 }  // namespace belay::h5

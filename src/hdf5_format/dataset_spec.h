@@ -1,4 +1,4 @@
-// A dataset of a file that belay writes.
+// What belay puts into files.
 
 #ifndef BELAY_HDF5_FORMAT_DATASET_SPEC_H_
 #define BELAY_HDF5_FORMAT_DATASET_SPEC_H_
@@ -25,6 +25,29 @@ struct DatasetSpec {
   Shape chunk;
   std::vector<Filter> filters = {};  // of the chunks
   std::string fields = {};           // as of ElementType
+};
+
+// A link to an object of another file, which is looked for beside its own.
+struct ExternalLink {
+  std::string path;
+  std::string file;
+  std::string target;
+};
+
+// A whole dataset of another file, and the box of the virtual one that it
+// fills. The file is looked for beside that of the virtual dataset.
+struct VirtualPiece {
+  std::string file;
+  std::string path;
+  Box box;
+};
+
+// A dataset that shows datasets of other files as one array of at least one
+// axis. Elements that no piece covers read as zero, and so do pieces whose file
+// is missing: good for looking, not for restoring.
+struct VirtualDataset {
+  DatasetSpec spec;  // without chunks and filters
+  std::vector<VirtualPiece> pieces;
 };
 
 // Local.

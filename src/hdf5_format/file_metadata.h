@@ -1,4 +1,4 @@
-// All metadata of a file of datasets, as bytes, made without HDF5 files.
+// All metadata of a file, as bytes, made without HDF5.
 //
 // HDF5 takes about 40 us for a dataset in a group of its own, which all ranks
 // wait for; putting the same together from the File Format Specification takes
@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,13 @@
 
 namespace belay::h5 {
 
+// What a file has, but for the groups above it. Borrowed.
+struct FileObjects {
+  std::span<const DatasetSpec> datasets = {};
+  std::span<const ExternalLink> links = {};
+  std::span<const VirtualDataset> virtuals = {};
+};
+
 // The first bytes of a file, up to its data, and where everything lies.
 struct FileMetadata {
   std::string bytes;
@@ -24,14 +32,13 @@ struct FileMetadata {
   int64_t file_bytes = 0;
 };
 
-// Returns the metadata of a file with these datasets and the groups above them,
-// whose bytes follow each other in that order. Local. Returns nothing for what
-// only HDF5 can make, or refuses: filters, two objects with one name, a path
-// that is no sequence of names, a name of more than 1024 bytes, a group of more
-// than 65000 links.
+// Returns the metadata of a file, in which the bytes of datasets follow each
+// other in their order. Local. Returns nothing for what only HDF5 can make, or
+// refuses: filters, two objects with one name, a path that is no sequence of
+// names, a link of more than 65535 bytes, a group with links of 2 GiB.
 // Errors: Internal.
 StatusOr<std::optional<FileMetadata>> EncodeFileMetadata(
-    const std::vector<DatasetSpec>& datasets);
+    const FileObjects& objects);
 
 }  // namespace belay::h5
 

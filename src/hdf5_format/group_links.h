@@ -1,9 +1,7 @@
 // Groups: the names in them and what they lead to, as bytes.
 //
-// Up to 8 links lie in the header of their group. More lie in a heap of one
-// block, with one leaf of a B-tree that finds them by the checksums of their
-// names. HDF5 makes more and smaller blocks; it reads any of them, and can add
-// to them.
+// Up to 8 links lie in the header of their group. More lie in a heap, with a
+// B-tree that finds them by the checksums of their names.
 
 #ifndef BELAY_HDF5_FORMAT_GROUP_LINKS_H_
 #define BELAY_HDF5_FORMAT_GROUP_LINKS_H_
@@ -15,20 +13,25 @@
 
 namespace belay::h5 {
 
-// Links that one group can have here, and the bytes of a name.
-inline constexpr int64_t kMaxLinks = 65000;
-inline constexpr size_t kMaxNameBytes = 1024;
 // More links than this are kept in an index.
 inline constexpr unsigned kMaxCompactLinks = 8;
 
-// A name in a group, and the address of the object's header.
+// A name in a group, and what it leads to: an object of this file by the
+// address of its header, or one of another file.
 struct Link {
   std::string_view name;
-  int64_t address;
+  int64_t address = 0;
+  std::string_view file = {};  // not empty: `target` is an object of it
+  std::string_view target = {};
 };
 
+// Returns the bytes that a link takes. Local.
+int64_t LinkBytes(const Link& link);
+
 // Appends the header of a group, with all that belongs to it. `start` is the
-// address of the first byte of `out`. Local. Returns the address of the header.
+// address of the first byte of `out`. The links have different names, take at
+// most kMaxLinkBytes each, and FitsHeap. Local. Returns the address of the
+// header.
 int64_t PutGroup(std::string& out, int64_t start,
                  const std::vector<Link>& links);
 

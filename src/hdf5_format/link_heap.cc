@@ -58,10 +58,10 @@ StatusOr<int64_t> ReadEntry(BoundedFile& file, const LinkHeap& heap,
   const int64_t head = 4 + 1 + 8 + heap.offset_width;
   const int64_t bytes = head + 8 * rows * heap.row_width + 4;
   BELAY_ASSIGN_OR_RETURN(
-      const std::string read,
+      const std::string_view read,
       ReadChecked(file, block, bytes, "FHIB", "a block of a heap"));
-  MetadataReader in(std::string_view(read).substr(
-      head + 8 * (entry.row * heap.row_width + entry.column)));
+  MetadataReader in(
+      read.substr(head + 8 * (entry.row * heap.row_width + entry.column)));
   return in.Address();
 }
 
@@ -112,15 +112,16 @@ Status CheckHeap(const BoundedFile& file, const LinkHeap& heap,
 }  // namespace
 
 StatusOr<LinkHeap> OpenLinkHeap(BoundedFile& file, int64_t address) {
+  enum Flags { kBlocksHaveChecksums = 0x02 };
   constexpr int64_t kBytes = 146;
   BELAY_ASSIGN_OR_RETURN(
-      const std::string header,
+      const std::string_view header,
       ReadChecked(file, address, kBytes, "FRHP", "the heap of a group"));
-  MetadataReader in(std::string_view(header).substr(4));
+  MetadataReader in(header.substr(4));
   const uint64_t version = in.Number(1);
   in.Number(2);  // bytes of an id
   const uint64_t filter_bytes = in.Number(2);
-  in.Number(1);  // whether blocks have checksums
+  const uint64_t flags = in.Number(1);
   const auto max_object = static_cast<int64_t>(in.Number(4));
   in.Bytes(8 * 12);  // what is free, and how much there is
   LinkHeap heap{.address = address};
@@ -131,10 +132,11 @@ StatusOr<LinkHeap> OpenLinkHeap(BoundedFile& file, int64_t address) {
   in.Number(2);  // rows to begin with
   heap.root = in.Address();
   heap.root_rows = static_cast<int64_t>(in.Number(2));
-  if (version != 0 || filter_bytes != 0) {
+  if (version != 0 || filter_bytes != 0 ||
+      (flags & kBlocksHaveChecksums) == 0) {
     return absl::UnimplementedError(
-        Cat("read \"", file.name(), "\": the heap of a group has filters or ",
-            "another version, which belay never writes"));
+        Cat("read \"", file.name(), "\": the heap of a group has filters, no ",
+            "checksums or another version, which belay never writes"));
   }
   heap.offset_width = (offset_bits + 7) / 8;
   BELAY_RETURN_IF_ERROR(CheckHeap(file, heap, max_direct));
@@ -144,8 +146,8 @@ StatusOr<LinkHeap> OpenLinkHeap(BoundedFile& file, int64_t address) {
   return heap;
 }
 
-StatusOr<std::string> ReadFromHeap(BoundedFile& file, const LinkHeap& heap,
-                                   std::string_view id) {
+StatusOr<std::string_view> ReadFromHeap(BoundedFile& file, const LinkHeap& heap,
+                                        std::string_view id) {
   enum Kinds { kManaged = 0, kHuge = 1 };
   MetadataReader in(id);
   const int kind = static_cast<int>(in.Number(1)) >> 4;
@@ -163,11 +165,14 @@ StatusOr<std::string> ReadFromHeap(BoundedFile& file, const LinkHeap& heap,
   int64_t block_bytes = 0;
   BELAY_ASSIGN_OR_RETURN(const int64_t block,
                          FindBlock(file, heap, offset, block_bytes));
-  if (offset > block_bytes || bytes > block_bytes - offset ||
-      block == kNoAddress || block > file.size()) {
+  if (offset > block_bytes || bytes > block_bytes - offset) {
     return file.Damaged(heap.address, "a link lies outside of its block");
   }
-  return file.Read(block + offset, bytes, "a link");
+  const int64_t checksum_at = 4 + 1 + 8 + heap.offset_width;
+  BELAY_ASSIGN_OR_RETURN(const std::string_view read,
+                         ReadChecked(file, block, block_bytes, "FHDB",
+                                     "a block of a heap", checksum_at));
+  return read.substr(offset, bytes);
 }
 
 }  // namespace belay::h5

@@ -29,11 +29,12 @@ struct LinkHeap {
 //   BoundedFile.
 StatusOr<LinkHeap> OpenLinkHeap(BoundedFile& file, int64_t address);
 
-// Returns the bytes that an entry of the index leads to. Local.
+// Returns the bytes that an entry of the index leads to; the file owns them.
+// Local.
 // Errors: DataLoss - damaged; Unimplemented - a name of more than 4096 bytes;
 //   those of BoundedFile.
-StatusOr<std::string> ReadFromHeap(BoundedFile& file, const LinkHeap& heap,
-                                   std::string_view id);
+StatusOr<std::string_view> ReadFromHeap(BoundedFile& file, const LinkHeap& heap,
+                                        std::string_view id);
 
 }  // namespace belay::h5
 

@@ -18,6 +18,8 @@ constexpr int64_t kNodePrefixBytes = 4 + 1 + 1;
 constexpr int64_t kNodeChecksumBytes = 4;
 // More than 2^64 links have.
 constexpr int kMaxTreeDepth = 16;
+// Names of one checksum are rare, and lie beside each other.
+constexpr int kMaxNodesOfHash = 1024;
 
 // What the header of a tree says.
 struct TreeShape {
@@ -67,9 +69,9 @@ bool SizeNodes(TreeShape& tree) {
 StatusOr<TreeShape> ReadTreeHeader(BoundedFile& file, int64_t address) {
   constexpr int64_t kBytes = 38;
   BELAY_ASSIGN_OR_RETURN(
-      const std::string header,
+      const std::string_view header,
       ReadChecked(file, address, kBytes, "BTHD", "the index of a group"));
-  MetadataReader in(std::string_view(header).substr(4));
+  MetadataReader in(header.substr(4));
   const uint64_t version = in.Number(1);
   const uint64_t kind = in.Number(1);
   TreeShape tree;
@@ -92,8 +94,8 @@ StatusOr<TreeShape> ReadTreeHeader(BoundedFile& file, int64_t address) {
 }
 
 // A node without what follows its last record or child.
-StatusOr<std::string> ReadNode(BoundedFile& file, const TreeShape& tree,
-                               const NodePlace& node) {
+StatusOr<std::string_view> ReadNode(BoundedFile& file, const TreeShape& tree,
+                                    const NodePlace& node) {
   if (node.records < 0 || node.records > tree.most_records[node.depth]) {
     return file.Damaged(node.address, "a node has too many records");
   }
@@ -103,7 +105,7 @@ StatusOr<std::string> ReadNode(BoundedFile& file, const TreeShape& tree,
              (8 + tree.count_width + tree.total_width[node.depth - 1]);
   }
   BELAY_ASSIGN_OR_RETURN(
-      std::string read,
+      const std::string_view read,
       ReadChecked(file, node.address, bytes + kNodeChecksumBytes,
                   node.depth > 0 ? "BTIN" : "BTLF", "a node of an index"));
   if (read[4] != 0 || read[5] != kNameTree) {
@@ -153,16 +155,22 @@ StatusOr<std::vector<std::string>> FindByHash(BoundedFile& file,
   if (tree.root_records > 0) {
     nodes.push_back({tree.root, tree.root_records, tree.depth});
   }
-  // Each node is below the one that names it, and is paid for.
-  while (!nodes.empty()) {
+  // Each node is below the one that names it, but several may name one.
+  for (int visited = 0; !nodes.empty(); ++visited) {
     const NodePlace node = nodes.back();
+    if (visited == kMaxNodesOfHash) {
+      return file.Damaged(node.address, "too many names have one checksum");
+    }
     nodes.pop_back();
-    BELAY_ASSIGN_OR_RETURN(const std::string bytes, ReadNode(file, tree, node));
+    BELAY_ASSIGN_OR_RETURN(const std::string_view bytes,
+                           ReadNode(file, tree, node));
     const int64_t begin = LowerBound(bytes, node.records, hash);
     const int64_t end = LowerBound(bytes, node.records, uint64_t{hash} + 1);
+    BELAY_RETURN_IF_ERROR(
+        file.Charge(sizeof(std::string), "the index of a group", end - begin));
     for (int64_t i = begin; i < end; ++i) {
-      found.push_back(bytes.substr(kNodePrefixBytes + i * kNameRecordBytes + 4,
-                                   kHeapIdBytes));
+      found.emplace_back(bytes.substr(
+          kNodePrefixBytes + i * kNameRecordBytes + 4, kHeapIdBytes));
     }
     if (node.depth == 0) continue;
     for (int64_t child = begin; child <= end; ++child) {

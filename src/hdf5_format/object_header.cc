@@ -52,6 +52,9 @@ std::string EncodedSpace(const DatasetSpec& spec) {
 // Allocated early, never filled, no value given.
 std::string EncodedFillValue() { return {3, 1 | 1 << 2}; }
 
+// Allocated late, filled with zeros.
+std::string EncodedZeroFill() { return {3, 2 | 2 << 2}; }
+
 int BytesOfNumber(uint64_t number) { return (std::bit_width(number) + 7) / 8; }
 
 std::string EncodedChunks(const DatasetSpec& spec, int64_t offset) {
@@ -86,6 +89,21 @@ std::string EncodedAttributeInfo() {
   PutAddress(out, kNoAddress);
   PutAddress(out, kNoAddress);
   return out;
+}
+
+// Appends the header of a dataset of any layout.
+void PutArrayHeader(std::string& out, const DatasetSpec& spec,
+                    const std::string& type, const std::string& attribute,
+                    std::string fill, std::string layout) {
+  std::vector<HeaderMessage> messages = {{Kind::kDataspace, EncodedSpace(spec)},
+                                         {Kind::kDatatype, type},
+                                         {Kind::kFillValue, std::move(fill)},
+                                         {Kind::kLayout, std::move(layout)}};
+  if (!attribute.empty()) {
+    messages.push_back({Kind::kAttributeInfo, EncodedAttributeInfo()});
+    messages.push_back({Kind::kAttribute, attribute});
+  }
+  PutObjectHeader(out, messages);
 }
 
 }  // namespace
@@ -130,16 +148,17 @@ StatusOr<std::string> EncodedDTypeAttribute(DType dtype) {
 void PutDatasetHeader(std::string& out, const DatasetSpec& spec,
                       const std::string& type, const std::string& attribute,
                       int64_t offset) {
-  std::vector<HeaderMessage> messages = {
-      {Kind::kDataspace, EncodedSpace(spec)},
-      {Kind::kDatatype, type},
-      {Kind::kFillValue, EncodedFillValue()},
-      {Kind::kLayout, EncodedLayout(spec, offset)}};
-  if (!attribute.empty()) {
-    messages.push_back({Kind::kAttributeInfo, EncodedAttributeInfo()});
-    messages.push_back({Kind::kAttribute, attribute});
-  }
-  PutObjectHeader(out, messages);
+  PutArrayHeader(out, spec, type, attribute, EncodedFillValue(),
+                 EncodedLayout(spec, offset));
+}
+
+void PutVirtualHeader(std::string& out, const DatasetSpec& spec,
+                      const std::string& type, const std::string& attribute,
+                      const GlobalHeapPlace& place) {
+  std::string layout = {4, 3};  // version, virtual
+  PutAddress(layout, place.address);
+  PutNumber(layout, place.number, 4);
+  PutArrayHeader(out, spec, type, attribute, EncodedZeroFill(), layout);
 }
 
 }  // namespace belay::h5

@@ -13,6 +13,7 @@
 
 #include "belay/status.h"
 #include "hdf5_format/dataset_spec.h"
+#include "hdf5_format/virtual_mappings.h"
 
 namespace belay::h5 {
 
@@ -39,6 +40,11 @@ void PutObjectHeader(std::string& out,
 
 // Returns the attribute that names the dtype, for NeedsDTypeAttribute. Local.
 StatusOr<std::string> EncodedDTypeAttribute(DType dtype);
+
+// Appends the header of a virtual dataset whose mappings lie at `place`. Local.
+void PutVirtualHeader(std::string& out, const DatasetSpec& spec,
+                      const std::string& type, const std::string& attribute,
+                      const GlobalHeapPlace& place);
 
 // Appends the header of a dataset whose bytes begin at `offset`; `type` and
 // `attribute` are encoded ones, and an empty attribute is none. Local.

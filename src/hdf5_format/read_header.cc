@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kChecksumBytes = 4;
 // Far more than an object has whose many links or attributes lie elsewhere.
 constexpr size_t kMaxMessages = 4096;
+constexpr int kMaxBlocks = 256;
 constexpr std::string_view kFileSignature("\x89HDF\r\n\x1a\n", 8);
 constexpr int64_t kSuperblockLength = 48;
 
@@ -144,21 +145,31 @@ Status TakeMessages(const BoundedFile& file, int64_t offset,
 
 }  // namespace
 
-StatusOr<std::string> ReadChecked(BoundedFile& file, int64_t offset,
-                                  int64_t bytes, std::string_view signature,
-                                  std::string_view what) {
+StatusOr<std::string_view> ReadChecked(BoundedFile& file, int64_t offset,
+                                       int64_t bytes,
+                                       std::string_view signature,
+                                       std::string_view what,
+                                       int64_t checksum_at) {
+  const std::string* kept = file.FindKept(offset, bytes);
+  if (kept != nullptr && kept->starts_with(signature)) return *kept;
   BELAY_ASSIGN_OR_RETURN(std::string read, file.Read(offset, bytes, what));
-  const int64_t length = bytes - kChecksumBytes;
-  if (length < std::ssize(signature) || !read.starts_with(signature)) {
+  const bool is_last = checksum_at < 0;
+  if (is_last) checksum_at = bytes - kChecksumBytes;
+  if (checksum_at < std::ssize(signature) ||
+      checksum_at > bytes - kChecksumBytes || !read.starts_with(signature)) {
     return file.Damaged(offset, Cat(what, " is not there"));
   }
   const uint64_t found =
-      MetadataReader(std::string_view(read).substr(length)).Number(4);
-  read.resize(length);
+      MetadataReader(std::string_view(read).substr(checksum_at)).Number(4);
+  if (is_last) {
+    read.resize(checksum_at);
+  } else {
+    read.replace(checksum_at, kChecksumBytes, kChecksumBytes, '\0');
+  }
   if (found != MetadataChecksum(read)) {
     return file.Damaged(offset, Cat("the checksum of ", what, " is wrong"));
   }
-  return read;
+  return file.Keep(offset, bytes, std::move(read));
 }
 
 StatusOr<int64_t> ReadSuperblock(BoundedFile& file) {
@@ -175,10 +186,10 @@ StatusOr<int64_t> ReadSuperblock(BoundedFile& file) {
   if (begin[9] != 8 || begin[10] != 8) {
     return NotWritten(file, 0, "addresses that are not of 8 bytes");
   }
-  BELAY_ASSIGN_OR_RETURN(const std::string block,
+  BELAY_ASSIGN_OR_RETURN(const std::string_view block,
                          ReadChecked(file, 0, kSuperblockLength, kFileSignature,
                                      "the superblock"));
-  MetadataReader in(std::string_view(block).substr(12));
+  MetadataReader in(block.substr(12));
   const int64_t base = in.Address();
   const int64_t extension = in.Address();
   const int64_t end = in.Address();
@@ -199,24 +210,27 @@ StatusOr<std::vector<StoredMessage>> ReadObjectHeader(BoundedFile& file,
                                                       int64_t address) {
   BELAY_ASSIGN_OR_RETURN(const Prefix prefix, ReadPrefix(file, address));
   BELAY_ASSIGN_OR_RETURN(
-      const std::string first,
+      const std::string_view first,
       ReadChecked(file, address,
                   prefix.bytes + prefix.messages + kChecksumBytes, "OHDR",
                   "an object header"));
   std::vector<StoredMessage> messages;
   std::deque<Block> blocks;
-  BELAY_RETURN_IF_ERROR(
-      TakeMessages(file, address, std::string_view(first).substr(prefix.bytes),
-                   prefix.has_creation_order, blocks, messages));
-  // Those that lead back to each other end with the budget.
-  for (; !blocks.empty(); blocks.pop_front()) {
+  BELAY_RETURN_IF_ERROR(TakeMessages(file, address, first.substr(prefix.bytes),
+                                     prefix.has_creation_order, blocks,
+                                     messages));
+  // They may lead back to each other.
+  for (int read = 0; !blocks.empty(); blocks.pop_front(), ++read) {
     const auto [offset, bytes] = blocks.front();
+    if (read == kMaxBlocks) {
+      return file.Damaged(offset, "the parts of a header have no end");
+    }
     BELAY_ASSIGN_OR_RETURN(
-        const std::string block,
+        const std::string_view block,
         ReadChecked(file, offset, bytes, "OCHK", "a part of a header"));
-    BELAY_RETURN_IF_ERROR(
-        TakeMessages(file, offset, std::string_view(block).substr(4),
-                     prefix.has_creation_order, blocks, messages));
+    BELAY_RETURN_IF_ERROR(TakeMessages(file, offset, block.substr(4),
+                                       prefix.has_creation_order, blocks,
+                                       messages));
   }
   return messages;
 }

@@ -19,13 +19,16 @@ struct StoredMessage {
   std::string bytes;
 };
 
-// Reads metadata that ends with its checksum, and begins with `signature`.
-// Returns it without the checksum. Local.
+// Reads metadata that begins with `signature`. Its checksum is at
+// `checksum_at`, where it counts as zero in itself, or at the end (-1). Returns
+// it without a checksum at the end; the file owns it. Local.
 // Errors: DataLoss - another signature, or another checksum; those of
 //   BoundedFile.
-StatusOr<std::string> ReadChecked(BoundedFile& file, int64_t offset,
-                                  int64_t bytes, std::string_view signature,
-                                  std::string_view what);
+StatusOr<std::string_view> ReadChecked(BoundedFile& file, int64_t offset,
+                                       int64_t bytes,
+                                       std::string_view signature,
+                                       std::string_view what,
+                                       int64_t checksum_at = -1);
 
 // Returns the address of the root group's header. Local.
 // Errors: DataLoss - not HDF5, damaged, or longer than it is;

@@ -64,7 +64,7 @@ StatusOr<std::optional<int64_t>> FindInHeap(BoundedFile& file,
   BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> candidates,
                          FindByHash(file, index_address, hash));
   for (const std::string& id : candidates) {
-    BELAY_ASSIGN_OR_RETURN(const std::string bytes,
+    BELAY_ASSIGN_OR_RETURN(const std::string_view bytes,
                            ReadFromHeap(file, heap, id));
     const std::optional<ParsedLink> link = ParseLink(bytes);
     if (!link || MetadataChecksum(link->name) != hash) {

@@ -2,19 +2,24 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "bytes/checksum.h"
 #include "bytes/fingerprint.h"
 #include "bytes/wire.h"
 #include "format/index_columns.h"
 #include "format/paths.h"
-#include "hdf5/dataset.h"
-#include "hdf5/file.h"
-#include "hdf5/table.h"
+#include "hdf5_format/file_metadata.h"
+#include "hdf5_format/group_links.h"
+#include "hdf5_format/write_link_heap.h"
 #include "io/files/posix_file.h"
 
 namespace belay {
@@ -23,37 +28,43 @@ namespace {
 // The datasets of one array: [begin, end) of the sorted list.
 using Datasets = std::span<const StoredDataset>;
 
+// An index as it is put together.
+struct IndexParts {
+  std::vector<h5::DatasetSpec> datasets;
+  std::vector<std::string> values;  // by dataset
+  std::vector<h5::ExternalLink> links;
+  std::vector<h5::VirtualDataset> virtuals;
+};
+
 // Shows an array under its key: a link to its dataset, or its pieces put
 // together.
-Status PresentArray(const h5::Handle& file, h5::ObjectCache& groups,
-                    const std::string& path, const SavedCheckpoint& saved,
-                    const StoredArray& array, Datasets datasets) {
-  if (datasets.empty()) {
-    return h5::CreateDataset(file, groups,
-                             {.path = path,
-                              .dtype = array.dtype,
-                              .string_bytes = array.string_bytes,
-                              .shape = array.shape,
-                              .chunk = {},
-                              .fields = array.fields})
-        .status();
+void PresentArray(const std::string& path, const SavedCheckpoint& saved,
+                  const StoredArray& array, Datasets datasets,
+                  IndexParts& parts) {
+  h5::DatasetSpec spec = {.path = path,
+                          .dtype = array.dtype,
+                          .string_bytes = array.string_bytes,
+                          .shape = array.shape,
+                          .chunk = {},
+                          .fields = array.fields};
+  if (!datasets.empty() && datasets[0].box == WholeBox(IoShape(array))) {
+    parts.links.push_back({path, saved.files[datasets[0].file].name, path});
+    return;
   }
-  if (datasets[0].box == WholeBox(IoShape(array))) {
-    return h5::CreateExternalLink(file, groups, path,
-                                  saved.files[datasets[0].file].name, path);
+  if (datasets.empty() || NumElements(array.shape) == 0) {
+    parts.datasets.push_back(std::move(spec));
+    parts.values.emplace_back();
+    return;
   }
-  std::vector<h5::VirtualPiece> pieces;
+  h5::VirtualDataset shown = {.spec = std::move(spec), .pieces = {}};
   for (const StoredDataset& dataset : datasets) {
-    pieces.push_back({saved.files[dataset.file].name,
-                      DatasetPath(path, array, dataset), dataset.box});
+    shown.pieces.push_back({saved.files[dataset.file].name,
+                            DatasetPath(path, array, dataset), dataset.box});
   }
-  return h5::CreateVirtualDataset(
-      file, groups, path, {array.dtype, array.string_bytes, array.fields},
-      array.shape, pieces);
+  parts.virtuals.push_back(std::move(shown));
 }
 
-Status PresentArrays(const h5::Handle& file, const SavedCheckpoint& saved) {
-  h5::ObjectCache groups;
+void PresentArrays(const SavedCheckpoint& saved, IndexParts& parts) {
   const std::vector<std::string> paths = ObjectPaths(saved.arrays);
   size_t begin = 0;
   for (size_t i = 0; i < saved.arrays.size(); ++i) {
@@ -62,57 +73,96 @@ Status PresentArrays(const h5::Handle& file, const SavedCheckpoint& saved) {
            saved.datasets[end].array == static_cast<int32_t>(i)) {
       ++end;
     }
-    BELAY_RETURN_IF_ERROR(
-        PresentArray(file, groups, paths[i], saved, saved.arrays[i],
-                     Datasets(saved.datasets).subspan(begin, end - begin)));
+    PresentArray(paths[i], saved, saved.arrays[i],
+                 Datasets(saved.datasets).subspan(begin, end - begin), parts);
     begin = end;
   }
+}
+
+// A column of numbers.
+template <typename T>
+Status AddColumn(const char* path, const std::vector<T>& column,
+                 IndexParts& parts) {
+  parts.datasets.push_back({path, DTypeOf<T>(), 0, {std::ssize(column)}, {}});
+  parts.values.emplace_back(reinterpret_cast<const char*>(column.data()),
+                            column.size() * sizeof(T));
   return absl::OkStatus();
 }
 
-// Writes all columns; remembers the places of those that change.
-Status WriteColumns(const h5::Handle& file, const IndexColumns& columns,
-                    IndexImage& image) {
-  h5::ObjectCache groups;
-  Status status;
-  const auto write = [&](const char* path, const auto& column) {
-    using Row = typename std::decay_t<decltype(column)>::value_type;
-    if (!status.ok()) return;
-    if constexpr (std::is_same_v<Row, std::string>) {
-      status = h5::WriteTextColumn(file, groups, path, column);
-    } else {
-      const StatusOr<int64_t> offset = h5::WriteColumn<Row>(
-          file, groups, path, std::span<const Row>(column));
-      status = offset.status();
-      if (!status.ok()) return;
-      if (path == std::string_view(kStepColumn)) image.step_offset = *offset;
-      if (path == std::string_view(kChecksumColumn)) {
-        image.checksum_offset = *offset;
-      }
+// A column of texts, each stored in the length of the longest.
+Status AddColumn(const char* path, const std::vector<std::string>& texts,
+                 IndexParts& parts) {
+  size_t longest = 1;
+  for (const std::string& text : texts) {
+    if (text.find('\0') != text.npos) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("write \"%s\": a text has a NUL in it", path));
     }
+    longest = std::max(longest, text.size());
+  }
+  parts.datasets.push_back({path,
+                            DType::kString,
+                            static_cast<int64_t>(longest),
+                            {std::ssize(texts)},
+                            {}});
+  std::string& rows = parts.values.emplace_back(texts.size() * longest, '\0');
+  for (size_t i = 0; i < texts.size(); ++i) {
+    std::memcpy(rows.data() + i * longest, texts[i].data(), texts[i].size());
+  }
+  return absl::OkStatus();
+}
+
+Status AddColumns(const IndexColumns& columns, IndexParts& parts) {
+  Status status;
+  const auto add = [&](const char* path, const auto& column) {
+    if (status.ok()) status = AddColumn(path, column, parts);
   };
-  ForEachColumn(0, columns, write);
+  ForEachColumn(0, columns, add);
   for (uint32_t minor = 1; minor <= kFormatMinor; ++minor) {
     if (!HaveColumns(minor, columns)) continue;
-    ForEachColumn(minor, columns, write);
-    write(AddedDigestColumn(minor).c_str(),
-          std::vector<uint32_t>{DigestOfAdded(minor, columns)});
+    ForEachColumn(minor, columns, add);
+    add(AddedDigestColumn(minor).c_str(),
+        std::vector<uint32_t>{DigestOfAdded(minor, columns)});
   }
-  BELAY_RETURN_IF_ERROR(status);
   const IndexDigest digest = DigestOf(columns);
-  const std::vector<uint32_t> rows = {digest.structure, digest.values};
-  BELAY_ASSIGN_OR_RETURN(
-      image.digest_offset,
-      h5::WriteColumn<uint32_t>(file, groups, kDigestColumn, rows));
-  return absl::OkStatus();
+  add(kDigestColumn, std::vector<uint32_t>{digest.structure, digest.values});
+  return status;
 }
 
-h5::FileLayoutHint HintFor(const SavedCheckpoint& saved) {
-  int64_t bytes = 16384;
-  for (const StoredArray& array : saved.arrays) {
-    bytes += 128 + 2 * static_cast<int64_t>(array.key.size());
+// Why HDF5 has no place for the objects of an index.
+Status NoPlace(const std::string& path, const IndexParts& parts) {
+  const auto too_long = [&](std::string_view object, int64_t bytes) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "create \"%s\": the name of \"%s...\" is too long for HDF5; use a "
+        "shorter key (need at most %d bytes for its last part and where it "
+        "leads to, found %d)",
+        path, AbslView(object.substr(0, 64)), h5::kMaxLinkBytes, bytes));
+  };
+  const auto bytes_of = [](std::string_view object, std::string_view file,
+                           std::string_view target) {
+    int64_t most = 0;
+    for (size_t begin = 0; begin <= object.size();) {
+      const size_t end = std::min(object.find('/', begin), object.size());
+      h5::Link link = {.name = object.substr(begin, end - begin)};
+      if (end == object.size()) link.file = file;
+      if (end == object.size()) link.target = target;
+      most = std::max(most, h5::LinkBytes(link));
+      begin = end + 1;
+    }
+    return most;
+  };
+  for (const h5::ExternalLink& link : parts.links) {
+    const int64_t bytes = bytes_of(link.path, link.file, link.target);
+    if (bytes > h5::kMaxLinkBytes) return too_long(link.path, bytes);
   }
-  return {.metadata_bytes = bytes, .small_data_bytes = 65536};
+  for (const h5::VirtualDataset& dataset : parts.virtuals) {
+    const int64_t bytes = bytes_of(dataset.spec.path, {}, {});
+    if (bytes > h5::kMaxLinkBytes) return too_long(dataset.spec.path, bytes);
+  }
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "create \"%s\": one group has more names than HDF5 has a place for; "
+      "spread the keys over more groups (\"/\" separates them)",
+      path));
 }
 
 // The datasets ascending by array, and a zero for every checksum to come.
@@ -136,17 +186,25 @@ SavedCheckpoint SortedWithRoomForChecksums(const SavedCheckpoint& saved) {
 StatusOr<IndexImage> CreateIndex(const std::string& path,
                                  const SavedCheckpoint& saved) {
   const SavedCheckpoint sorted = SortedWithRoomForChecksums(saved);
-  BELAY_ASSIGN_OR_RETURN(h5::Handle file,
-                         h5::CreateFile(path, HintFor(sorted)));
-  BELAY_RETURN_IF_ERROR(PresentArrays(file, sorted));
-  IndexImage image;
-  BELAY_RETURN_IF_ERROR(WriteColumns(file, ToColumns(sorted), image));
-  BELAY_RETURN_IF_ERROR(file.Close());
-  BELAY_ASSIGN_OR_RETURN(PosixFile written,
-                         PosixFile::Open(path, PosixFile::Mode::kRead));
-  BELAY_ASSIGN_OR_RETURN(const FileStat stat, written.Stat());
-  image.bytes.resize(stat.size);
-  BELAY_RETURN_IF_ERROR(written.PreadAll(0, image.bytes.data(), stat.size));
+  IndexParts parts;
+  PresentArrays(sorted, parts);
+  BELAY_RETURN_IF_ERROR(AddColumns(ToColumns(sorted), parts));
+  BELAY_ASSIGN_OR_RETURN(
+      std::optional<h5::FileMetadata> metadata,
+      h5::EncodeFileMetadata({parts.datasets, parts.links, parts.virtuals}));
+  if (!metadata.has_value()) return NoPlace(path, parts);
+  IndexImage image = {.bytes = std::move(metadata->bytes)};
+  image.bytes.resize(metadata->file_bytes, '\0');
+  for (size_t i = 0; i < parts.values.size(); ++i) {
+    const int64_t offset = metadata->offsets[i];
+    if (offset < 0) continue;
+    image.bytes.replace(offset, parts.values[i].size(), parts.values[i]);
+    const std::string& column = parts.datasets[i].path;
+    if (column == kStepColumn) image.step_offset = offset;
+    if (column == kChecksumColumn) image.checksum_offset = offset;
+    if (column == kDigestColumn) image.digest_offset = offset;
+  }
+  BELAY_RETURN_IF_ERROR(CreateIndexFromImage(path, image));
   return image;
 }
 
@@ -170,7 +228,7 @@ Status FinishIndex(const std::string& path, const IndexImage& image,
         image.checksum_offset, checksums.data(),
         static_cast<int64_t>(checksums.size() * sizeof(uint32_t))));
   }
-  // The second of two digests; see WriteColumns.
+  // The second of two digests; see AddColumns.
   const uint32_t digest = DigestOfValues(step, checksums);
   BELAY_RETURN_IF_ERROR(file.PwriteAll(image.digest_offset + sizeof(digest),
                                        &digest, sizeof(digest)));

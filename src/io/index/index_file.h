@@ -1,8 +1,8 @@
 // index.h5: the array table, the checksums, and every array by its key.
 //
 // Written once by rank 0 while others write the data files, finished when all
-// data is in place; read by rank 0 before anything else. Serial HDF5
-// only.
+// data is in place; read by rank 0 before anything else. Neither needs
+// libhdf5.
 
 #ifndef BELAY_IO_INDEX_INDEX_FILE_H_
 #define BELAY_IO_INDEX_INDEX_FILE_H_
@@ -17,8 +17,8 @@
 namespace belay {
 
 // An index but for what is known last: step, checksums and their digest. Its
-// bytes depend on the plan alone, so the next index of the same plan needs no
-// HDF5.
+// bytes depend on the plan alone, so the next index of the same plan has the
+// same.
 struct IndexImage {
   std::string bytes;
   // Where the columns that are known last lie in the file.
@@ -28,9 +28,11 @@ struct IndexImage {
 };
 
 // Creates the new file `path` with every array of `saved` under its key and all
-// that `saved` says, and reads its bytes. Local. `saved.datasets` may be in any
-// order. With `has_checksums` there is room for one per block.
-// Errors: those of h5 and of PosixFile.
+// that `saved` says, and returns its bytes. Local. `saved.datasets` may be in
+// any order. With `has_checksums` there is room for one per block.
+// Errors: InvalidArgument - a name is too long for HDF5, or a text has a NUL in
+//   it; ResourceExhausted - more names in one group than HDF5 has a place for;
+//   those of PosixFile.
 StatusOr<IndexImage> CreateIndex(const std::string& path,
                                  const SavedCheckpoint& saved);
 

@@ -1,6 +1,5 @@
 // Reads index.h5: header, columns, digests.
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -11,55 +10,24 @@
 #include "base/text.h"
 #include "format/index_columns.h"
 #include "format/paths.h"
-#include "hdf5_format/bounded_file.h"
 #include "hdf5_format/encoded_type.h"
 #include "hdf5_format/file_reader.h"
 #include "hdf5_format/metadata_reader.h"
-#include "io/files/posix_file.h"
+#include "io/index/hdf5_bytes.h"
 #include "io/index/index_file.h"
 
 namespace belay {
 namespace {
 
-// What the rows of a column take in memory may be so much more than what they
-// take in the file: short texts do.
-constexpr int64_t kMemoryPerByte = 40;
-// A file system may compress what it stores; a hole takes no space at all.
-constexpr int64_t kMostCompressed = 8;
-constexpr int64_t kLeastBudget = int64_t{16} << 20;
-
 // An index that is open: its columns are read without libhdf5, which trusts
 // what it reads.
 struct OpenIndex {
   std::string path;
-  std::unique_ptr<PosixFile> file;
-  std::unique_ptr<h5::BoundedFile> bytes;
+  std::unique_ptr<Hdf5Bytes> file;
   std::optional<h5::FileReader> reader;
+
+  h5::BoundedFile& bytes() { return file->bytes(); }
 };
-
-// So that a damaged length does not exhaust memory.
-int64_t BudgetOf(const FileStat& stat) {
-  const int64_t claimed = stat.allocated_bytes < stat.size / kMostCompressed
-                              ? stat.allocated_bytes * kMostCompressed
-                              : stat.size;
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  if (claimed > (kMost - kLeastBudget) / kMemoryPerByte) return kMost;
-  return claimed * kMemoryPerByte + kLeastBudget;
-}
-
-StatusOr<OpenIndex> OpenToReadIndex(const std::string& path) {
-  OpenIndex index{.path = path};
-  BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, PosixFile::Mode::kRead));
-  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
-  index.file = std::make_unique<PosixFile>(std::move(file));
-  index.bytes = std::make_unique<h5::BoundedFile>(
-      path, stat.size, BudgetOf(stat),
-      [open = index.file.get()](int64_t offset, void* data, int64_t bytes) {
-        return open->PreadAll(offset, data, bytes);
-      });
-  return index;
-}
 
 Status OfColumn(const OpenIndex& index, absl::StatusCode code,
                 std::string_view column, std::string_view problem) {
@@ -104,15 +72,19 @@ Status ReadTexts(OpenIndex& index, const h5::ContiguousDataset& column,
   const int64_t rows = column.shape[0];
   if (rows == 0) return absl::OkStatus();
   const int64_t width = column.bytes / rows;
-  const auto each = static_cast<int64_t>(sizeof(std::string));
-  BELAY_RETURN_IF_ERROR(index.bytes->Charge(column.bytes + rows * each, path));
+  if (width == 0) {
+    return OfColumn(index, absl::StatusCode::kDataLoss, path,
+                    "its texts have no length");
+  }
+  BELAY_RETURN_IF_ERROR(index.bytes().Charge(column.bytes, path));
+  BELAY_RETURN_IF_ERROR(index.bytes().Charge(sizeof(std::string), path, rows));
   texts.reserve(static_cast<size_t>(rows));
   const int64_t rows_of_part = std::max<int64_t>(1, kPartBytes / width);
   std::string part;
   for (int64_t row = 0; row < rows; row += rows_of_part) {
     part.resize(
         static_cast<size_t>(std::min(rows_of_part, rows - row) * width));
-    BELAY_RETURN_IF_ERROR(index.bytes->ReadTo(
+    BELAY_RETURN_IF_ERROR(index.bytes().ReadTo(
         column.offset + row * width, part.data(), std::ssize(part), path));
     for (size_t at = 0; at < part.size(); at += width) {
       const std::string_view text(part.data() + at, width);
@@ -134,10 +106,10 @@ Status ReadInto(OpenIndex& index, const char* path, std::vector<T>& column) {
   if constexpr (kIsText) {
     return ReadTexts(index, found, path, column);
   } else {
-    BELAY_RETURN_IF_ERROR(index.bytes->Charge(found.bytes, path));
+    BELAY_RETURN_IF_ERROR(index.bytes().Charge(found.bytes, path));
     column.resize(static_cast<size_t>(found.shape[0]));
-    return index.bytes->ReadTo(found.offset < 0 ? 0 : found.offset,
-                               column.data(), found.bytes, path);
+    return index.bytes().ReadTo(found.offset < 0 ? 0 : found.offset,
+                                column.data(), found.bytes, path);
   }
 }
 
@@ -145,7 +117,7 @@ Status ReadInto(OpenIndex& index, const char* path, std::vector<T>& column) {
 Status CheckHeader(OpenIndex& index) {
   const std::string& path = index.path;
   IndexColumns header;
-  StatusOr<h5::FileReader> reader = h5::FileReader::Open(*index.bytes);
+  StatusOr<h5::FileReader> reader = h5::FileReader::Open(index.bytes());
   Status magic = reader.status();
   if (magic.ok()) {
     index.reader = *std::move(reader);
@@ -240,7 +212,8 @@ void FindFilteredPaths(SavedCheckpoint& saved) {
 
 StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory) {
   const std::string path = JoinPath(directory, IndexName());
-  BELAY_ASSIGN_OR_RETURN(OpenIndex index, OpenToReadIndex(path));
+  OpenIndex index{.path = path};
+  BELAY_ASSIGN_OR_RETURN(index.file, Hdf5Bytes::Open(path));
   BELAY_RETURN_IF_ERROR(CheckHeader(index));
   IndexColumns columns;
   bool is_intact = false;

@@ -153,7 +153,7 @@ Status FillFromImage(const NewFile& file, const SkeletonImage& image) {
 StatusOr<Skeleton> CreateSkeleton(
     const NewFile& file, const std::vector<h5::DatasetSpec>& datasets) {
   BELAY_ASSIGN_OR_RETURN(std::optional<h5::FileMetadata> metadata,
-                         h5::EncodeFileMetadata(datasets));
+                         h5::EncodeFileMetadata({.datasets = datasets}));
   BELAY_RETURN_IF_ERROR(Create(file));
   if (!metadata.has_value()) return CreateByHdf5(file, datasets);
   SkeletonImage image{.skeleton = {.file_bytes = metadata->file_bytes,

@@ -8,8 +8,8 @@
 
 #include "directory_fixture.h"
 #include "format/index_columns.h"
+#include "h5_by_library.h"
 #include "h5_testing.h"
-#include "hdf5/table.h"
 #include "store_testing.h"
 
 namespace belay::index_file_test {
@@ -202,8 +202,7 @@ void WriteVersion(const std::string& path, std::vector<uint32_t> version) {
   h5::ObjectCache cache;
   h5::Ok(h5::WriteTextColumn(file, cache, ".belay/header/magic",
                              {"belay checkpoint"}));
-  h5::Value(
-      h5::WriteColumn<uint32_t>(file, cache, ".belay/header/format", version));
+  h5::Ok(h5::WriteColumn(file, cache, ".belay/header/format", version));
   cache = {};
   h5::Ok(file.Close());
 }
@@ -236,7 +235,7 @@ void WriteColumns(const std::string& path, const IndexColumns& columns) {
     if constexpr (std::is_same_v<Row, std::string>) {
       h5::Ok(h5::WriteTextColumn(file, cache, name, column));
     } else {
-      h5::Value(h5::WriteColumn<Row>(file, cache, name, column));
+      h5::Ok(h5::WriteColumn<Row>(file, cache, name, column));
     }
   };
   ForEveryColumn(columns, write);

@@ -1,0 +1,48 @@
+#include "io/index/hdf5_bytes.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace belay {
+namespace {
+
+// What metadata takes in memory may be so much more than what it takes in the
+// file: short texts do.
+constexpr int64_t kMemoryPerByte = 40;
+// A file system may compress what it stores; a hole takes no space at all.
+constexpr int64_t kMostCompressed = 8;
+constexpr int64_t kLeastBudget = int64_t{16} << 20;
+
+// So that a damaged length does not exhaust memory.
+int64_t BudgetOf(const PosixFile& file, const FileStat& stat) {
+  int64_t claimed = stat.size;
+  if (stat.allocated_bytes < stat.size / kMostCompressed) {
+    // Some file systems count what they have stored only later, or never.
+    claimed = std::clamp(stat.allocated_bytes * kMostCompressed,
+                         std::min(file.DataBytes(), stat.size), stat.size);
+  }
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  if (claimed > (kMost - kLeastBudget) / kMemoryPerByte) return kMost;
+  return claimed * kMemoryPerByte + kLeastBudget;
+}
+
+}  // namespace
+
+Hdf5Bytes::Hdf5Bytes(PosixFile file, const FileStat& stat)
+    : file_(std::move(file)),
+      bytes_(file_.path(), stat.size, BudgetOf(file_, stat),
+             [this](int64_t offset, void* data, int64_t bytes) {
+               return file_.PreadAll(offset, data, bytes);
+             }) {}
+
+StatusOr<std::unique_ptr<Hdf5Bytes>> Hdf5Bytes::Open(const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kRead));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  return std::unique_ptr<Hdf5Bytes>(new Hdf5Bytes(std::move(file), stat));
+}
+
+}  // namespace belay
