@@ -43,7 +43,7 @@ set(BELAY_PC_REQUIRES absl_status absl_statusor absl_inlined_vector absl_strings
 set(BELAY_PC_LIBS "")
 if(BELAY_IS_STATIC)
   list(APPEND BELAY_PC_REQUIRES absl_function_ref absl_time absl_flat_hash_map
-       absl_hash libisal libxxhash re2)
+       absl_hash libisal libxxhash zlib re2)
   foreach(library IN LISTS HDF5_LIBRARIES)
     string(APPEND BELAY_PC_LIBS " ${library}")
   endforeach()

@@ -1,6 +1,8 @@
 #include "hdf5_format/encoded_type.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -64,28 +66,34 @@ std::string EncodedText(int64_t bytes) {
                     std::max<int64_t>(bytes, 1));
 }
 
-// Ends with a NUL, and is filled up to a multiple of 8 bytes.
-void PutName(std::string& out, std::string_view name) {
+// The version of compound, enum and array types as HDF5 puts them into files.
+constexpr int kInFile = 3;
+
+// Ends with a NUL, and was filled up to a multiple of 8 bytes before version 3.
+void PutName(std::string& out, std::string_view name, int version) {
   out += name;
-  out.append(8 - name.size() % 8, '\0');
+  out.append(version == kInFile ? 1 : 8 - name.size() % 8, '\0');
 }
 
 std::string EncodedBool(int version) {
   std::string out = TypeHeader(TypeClass::kEnum, version, 2, 1);
   out += EncodedInteger(1, true);
-  PutName(out, "FALSE");
-  PutName(out, "TRUE");
+  PutName(out, "FALSE", version);
+  PutName(out, "TRUE", version);
   PutNumber(out, 0, 1);
   PutNumber(out, 1, 1);
   return out;
 }
 
+// `struct_bytes` are those of the whole type.
 void PutMember(std::string& out, std::string_view name, int64_t offset,
-               std::string_view type, int version) {
+               std::string_view type, int64_t struct_bytes, int version) {
   // Version 1 says here that a member is no array, which it never is.
   constexpr int kOldArrayBytes = 28;
-  PutName(out, name);
-  PutNumber(out, offset, 4);
+  PutName(out, name, version);
+  const int width =
+      (std::bit_width(static_cast<uint64_t>(struct_bytes)) + 7) / 8;
+  PutNumber(out, offset, version == kInFile ? width : 4);
   if (version == 1) out.append(kOldArrayBytes, '\0');
   out += type;
 }
@@ -94,8 +102,8 @@ std::string EncodedComplex(int64_t bytes, int version) {
   const std::string part =
       bytes == 8 ? EncodedFloat(4, 8) : EncodedFloat(8, 11);
   std::string out = TypeHeader(TypeClass::kCompound, version, 2, bytes);
-  PutMember(out, "r", 0, part, version);
-  PutMember(out, "i", bytes / 2, part, version);
+  PutMember(out, "r", 0, part, bytes, version);
+  PutMember(out, "i", bytes / 2, part, bytes, version);
   return out;
 }
 
@@ -134,11 +142,15 @@ StatusOr<std::string> EncodedNumber(DType dtype, int version) {
       Cat("encode type: no number has dtype ", static_cast<int>(dtype)));
 }
 
-std::string EncodedArray(const StructField& field, std::string_view element) {
-  std::string out = TypeHeader(TypeClass::kArray, 2, 0, FieldBytes(field));
+// `version` is 2 or 3.
+std::string EncodedArray(const StructField& field, std::string_view element,
+                         int version) {
+  std::string out =
+      TypeHeader(TypeClass::kArray, version, 0, FieldBytes(field));
   PutNumber(out, std::ssize(field.shape), 1);
-  PutNumber(out, 0, 3);
+  if (version != kInFile) PutNumber(out, 0, 3);
   for (const int64_t length : field.shape) PutNumber(out, length, 4);
+  if (version == kInFile) return out.append(element);
   for (size_t axis = 0; axis < field.shape.size(); ++axis) {
     PutNumber(out, static_cast<int64_t>(axis), 4);
   }
@@ -146,33 +158,48 @@ std::string EncodedArray(const StructField& field, std::string_view element) {
   return out;
 }
 
-StatusOr<std::string> EncodedStruct(const std::string& text) {
+StatusOr<std::string> EncodedStruct(const std::string& text, bool in_file) {
   BELAY_ASSIGN_OR_RETURN(const std::vector<StructField> fields,
                          ParseFields(text));
   const auto first_array = std::find_if(
       fields.begin(), fields.end(),
       [](const StructField& field) { return !field.shape.empty(); });
-  const int version = first_array == fields.end() ? 1 : 2;
-  std::string out = TypeHeader(TypeClass::kCompound, version,
-                               std::ssize(fields), BytesOfFields(text));
+  const int64_t bytes = BytesOfFields(text);
+  const int without_arrays = in_file ? kInFile : 1;
+  const int with_arrays = in_file ? kInFile : 2;
+  const int version =
+      first_array == fields.end() ? without_arrays : with_arrays;
+  std::string out =
+      TypeHeader(TypeClass::kCompound, version, std::ssize(fields), bytes);
   for (auto field = fields.begin(); field != fields.end(); ++field) {
     // The first array that HDF5 adds is what makes it encode those again that
     // are there.
     BELAY_ASSIGN_OR_RETURN(
         std::string type,
-        EncodedNumber(field->dtype, field <= first_array ? version : 1));
-    if (!field->shape.empty()) type = EncodedArray(*field, type);
-    PutMember(out, field->name, field->offset, type, version);
+        EncodedNumber(field->dtype,
+                      field <= first_array ? version : without_arrays));
+    if (!field->shape.empty()) {
+      type = EncodedArray(*field, type, with_arrays);
+    }
+    PutMember(out, field->name, field->offset, type, bytes, version);
   }
   return out;
+}
+
+StatusOr<std::string> Encoded(const ElementType& type, bool in_file) {
+  if (!type.fields.empty()) return EncodedStruct(type.fields, in_file);
+  if (type.dtype == DType::kString) return EncodedText(type.string_bytes);
+  return EncodedNumber(type.dtype, in_file ? kInFile : 1);
 }
 
 }  // namespace
 
 StatusOr<std::string> EncodedType(const ElementType& type) {
-  if (!type.fields.empty()) return EncodedStruct(type.fields);
-  if (type.dtype == DType::kString) return EncodedText(type.string_bytes);
-  return EncodedNumber(type.dtype, 1);
+  return Encoded(type, /*in_file=*/false);
+}
+
+StatusOr<std::string> EncodedTypeInFile(const ElementType& type) {
+  return Encoded(type, /*in_file=*/true);
 }
 
 }  // namespace belay::h5

@@ -17,6 +17,9 @@ namespace belay::h5 {
 // Errors: InvalidArgument - an unknown dtype, or a text that names no fields.
 StatusOr<std::string> EncodedType(const ElementType& type);
 
+// The same as HDF5 1.10 itself puts it into files: version 3. Local.
+StatusOr<std::string> EncodedTypeInFile(const ElementType& type);
+
 }  // namespace belay::h5
 
 #endif  // BELAY_HDF5_FORMAT_ENCODED_TYPE_H_

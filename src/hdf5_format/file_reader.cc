@@ -1,10 +1,12 @@
 #include "hdf5_format/file_reader.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "hdf5_format/chunk_filters.h"
 #include "hdf5_format/metadata_bytes.h"
 #include "hdf5_format/metadata_reader.h"
 #include "hdf5_format/object_header.h"
@@ -16,6 +18,7 @@ namespace {
 using Kind = HeaderMessage::Kind;
 
 constexpr uint8_t kFilterPipeline = 0x0b;
+enum LayoutClass { kCompact = 0, kContiguous = 1, kChunked = 2, kVirtual = 3 };
 constexpr int kMaxAxes = 32;  // of HDF5
 
 Status NotRead(const BoundedFile& file, std::string_view path,
@@ -41,7 +44,8 @@ StatusOr<Shape> ParseSpace(const BoundedFile& file, std::string_view path,
   in.Number(1);  // whether the largest lengths follow
   const uint64_t type = in.Number(1);
   Shape shape;
-  if (version != 2 || axes > kMaxAxes || type > kNull) {
+  if (version != 2 || axes > kMaxAxes || type > kNull ||
+      (type != kSimple && axes > 0)) {
     return DamagedDataset(file, path, "shape");
   }
   for (uint64_t axis = 0; axis < axes; ++axis) {
@@ -54,10 +58,9 @@ StatusOr<Shape> ParseSpace(const BoundedFile& file, std::string_view path,
   return shape;
 }
 
-// Where the bytes are.
-Status ParseLayout(const BoundedFile& file, std::string_view path,
-                   const StoredMessage* message, ContiguousDataset& dataset) {
-  enum Classes { kCompact = 0, kContiguous = 1, kChunked = 2, kVirtual = 3 };
+// Returns the class of the layout, which is `need`.
+Status CheckLayout(const BoundedFile& file, std::string_view path,
+                   const StoredMessage* message, LayoutClass need) {
   if (message == nullptr) return DamagedDataset(file, path, "layout");
   MetadataReader in(message->bytes);
   const uint64_t version = in.Number(1);
@@ -65,11 +68,12 @@ Status ParseLayout(const BoundedFile& file, std::string_view path,
   if (version != 3 && version != 4) {
     return NotRead(file, path, Cat("a layout of version ", version));
   }
+  if (layout == need) return absl::OkStatus();
   switch (layout) {
-    case kContiguous:
-      break;
     case kCompact:
       return NotRead(file, path, "its bytes in its header");
+    case kContiguous:
+      return NotRead(file, path, "no chunks");
     case kChunked:
       return NotRead(file, path, "chunks");
     case kVirtual:
@@ -77,6 +81,13 @@ Status ParseLayout(const BoundedFile& file, std::string_view path,
     default:
       return NotRead(file, path, Cat("a layout of class ", layout));
   }
+}
+
+// Where the bytes are.
+Status ParseLayout(const BoundedFile& file, std::string_view path,
+                   const StoredMessage* message, ContiguousDataset& dataset) {
+  BELAY_RETURN_IF_ERROR(CheckLayout(file, path, message, kContiguous));
+  MetadataReader in(std::string_view(message->bytes).substr(2));
   dataset.offset = in.Address();
   dataset.bytes = in.Address();
   if (!in.ok() || dataset.bytes < 0) {
@@ -85,12 +96,16 @@ Status ParseLayout(const BoundedFile& file, std::string_view path,
   return absl::OkStatus();
 }
 
+// The bytes of an element, as its type says.
+int64_t ElementBytesOf(std::string_view type) {
+  return static_cast<int64_t>(MetadataReader(type.substr(4)).Number(4));
+}
+
 // The bytes are those of the shape and the type, and lie in the file.
 Status CheckExtent(const BoundedFile& file, std::string_view path,
                    const ContiguousDataset& dataset) {
   if (dataset.type.size() < 8) return DamagedDataset(file, path, "type");
-  auto need = static_cast<int64_t>(
-      MetadataReader(std::string_view(dataset.type).substr(4)).Number(4));
+  int64_t need = ElementBytesOf(dataset.type);
   for (const int64_t length : dataset.shape) {
     if (length > 0 && need > std::numeric_limits<int64_t>::max() / length) {
       return DamagedDataset(file, path, "shape");
@@ -113,16 +128,21 @@ Status CheckExtent(const BoundedFile& file, std::string_view path,
   return absl::OkStatus();
 }
 
+const StoredMessage* Find(const std::vector<StoredMessage>& messages,
+                          Kind kind) {
+  return FindMessage(messages, static_cast<uint8_t>(kind));
+}
+
 StatusOr<ContiguousDataset> ParseDataset(
     const BoundedFile& file, std::string_view path,
     const std::vector<StoredMessage>& messages) {
-  const auto find = [&](Kind kind) {
-    return FindMessage(messages, static_cast<uint8_t>(kind));
-  };
+  const auto find = [&](Kind kind) { return Find(messages, kind); };
   ContiguousDataset dataset;
-  if (FindMessage(messages, kFilterPipeline) != nullptr) {
-    return NotRead(file, path, "filters");
-  }
+  const bool has_filters = std::any_of(messages.begin(), messages.end(),
+                                       [](const StoredMessage& message) {
+                                         return message.kind == kFilterPipeline;
+                                       });
+  if (has_filters) return NotRead(file, path, "filters");
   BELAY_ASSIGN_OR_RETURN(dataset.shape,
                          ParseSpace(file, path, find(Kind::kDataspace)));
   const StoredMessage* type = find(Kind::kDatatype);
@@ -130,6 +150,42 @@ StatusOr<ContiguousDataset> ParseDataset(
   dataset.type = type->bytes;
   BELAY_RETURN_IF_ERROR(ParseLayout(file, path, find(Kind::kLayout), dataset));
   BELAY_RETURN_IF_ERROR(CheckExtent(file, path, dataset));
+  return dataset;
+}
+
+Status InDataset(const BoundedFile& file, std::string_view path,
+                 const Status& status) {
+  return Status(status.code(), Cat("read \"", file.name(), "\": \"", path,
+                                   "\": ", std::string(status.message())));
+}
+
+StatusOr<ChunkedDataset> ParseChunked(
+    const BoundedFile& file, std::string_view path,
+    const std::vector<StoredMessage>& messages) {
+  const auto find = [&](Kind kind) { return Find(messages, kind); };
+  const StoredMessage* layout = find(Kind::kLayout);
+  BELAY_RETURN_IF_ERROR(CheckLayout(file, path, layout, kChunked));
+  ChunkedDataset dataset;
+  BELAY_ASSIGN_OR_RETURN(dataset.shape,
+                         ParseSpace(file, path, find(Kind::kDataspace)));
+  const StoredMessage* type = find(Kind::kDatatype);
+  if (type == nullptr || type->bytes.size() < 8) {
+    return DamagedDataset(file, path, "type");
+  }
+  dataset.type = type->bytes;
+  dataset.element_bytes = ElementBytesOf(dataset.type);
+  const auto is_pipeline = [](const StoredMessage& message) {
+    return message.kind == kFilterPipeline;
+  };
+  if (std::any_of(messages.begin(), messages.end(), is_pipeline)) {
+    const StoredMessage* only = FindMessage(messages, kFilterPipeline);
+    if (only == nullptr) return DamagedDataset(file, path, "list of filters");
+    StatusOr<std::vector<Filter>> filters = ParseFilterPipeline(only->bytes);
+    if (!filters.ok()) return InDataset(file, path, filters.status());
+    dataset.filters = *std::move(filters);
+  }
+  const Status chunks = ParseChunks(layout->bytes, dataset);
+  if (!chunks.ok()) return InDataset(file, path, chunks);
   return dataset;
 }
 
@@ -167,7 +223,7 @@ StatusOr<const FileReader::Messages*> FileReader::FindGroup(
   return group->has_value() ? &**group : nullptr;
 }
 
-StatusOr<std::optional<ContiguousDataset>> FileReader::Find(
+StatusOr<std::optional<FileReader::Messages>> FileReader::FindObject(
     std::string_view path) {
   const size_t end = path.rfind('/');
   const size_t begin = end == path.npos ? 0 : end + 1;
@@ -177,10 +233,27 @@ StatusOr<std::optional<ContiguousDataset>> FileReader::Find(
   BELAY_ASSIGN_OR_RETURN(const std::optional<int64_t> address,
                          FindLink(*file_, *group, path.substr(begin)));
   if (!address) return std::nullopt;
-  BELAY_ASSIGN_OR_RETURN(const Messages messages,
-                         ReadObjectHeader(*file_, *address));
+  BELAY_ASSIGN_OR_RETURN(Messages messages, ReadObjectHeader(*file_, *address));
+  return messages;
+}
+
+StatusOr<std::optional<ContiguousDataset>> FileReader::Find(
+    std::string_view path) {
+  BELAY_ASSIGN_OR_RETURN(const std::optional<Messages> messages,
+                         FindObject(path));
+  if (!messages) return std::nullopt;
   BELAY_ASSIGN_OR_RETURN(ContiguousDataset dataset,
-                         ParseDataset(*file_, path, messages));
+                         ParseDataset(*file_, path, *messages));
+  return dataset;
+}
+
+StatusOr<std::optional<ChunkedDataset>> FileReader::FindChunked(
+    std::string_view path) {
+  BELAY_ASSIGN_OR_RETURN(const std::optional<Messages> messages,
+                         FindObject(path));
+  if (!messages) return std::nullopt;
+  BELAY_ASSIGN_OR_RETURN(ChunkedDataset dataset,
+                         ParseChunked(*file_, path, *messages));
   return dataset;
 }
 

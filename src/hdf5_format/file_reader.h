@@ -1,7 +1,8 @@
 // Finds and reads datasets of a file without libhdf5.
 //
-// Understands what belay writes, and what HDF5 writes for it: contiguous
-// datasets behind hard links. Everything else is an error that names it.
+// Understands what belay writes, and what HDF5 writes for it: contiguous and
+// chunked datasets behind hard links. Everything else is an error that names
+// it.
 
 #ifndef BELAY_HDF5_FORMAT_FILE_READER_H_
 #define BELAY_HDF5_FORMAT_FILE_READER_H_
@@ -16,6 +17,7 @@
 #include "belay/arrays/box.h"
 #include "belay/status.h"
 #include "hdf5_format/bounded_file.h"
+#include "hdf5_format/chunked_dataset.h"
 #include "hdf5_format/read_header.h"
 
 namespace belay::h5 {
@@ -41,11 +43,15 @@ class FileReader {
   //   a way that is not read here; those of BoundedFile.
   StatusOr<std::optional<ContiguousDataset>> Find(std::string_view path);
 
+  // The same of one whose bytes lie in chunks. Local.
+  StatusOr<std::optional<ChunkedDataset>> FindChunked(std::string_view path);
+
  private:
   using Messages = std::vector<StoredMessage>;
 
   explicit FileReader(BoundedFile& file) : file_(&file) {}
   StatusOr<const Messages*> FindGroup(std::string_view path);
+  StatusOr<std::optional<Messages>> FindObject(std::string_view path);
 
   BoundedFile* file_;
   // Groups by their path, with an end of "/"; no messages: it is not there.

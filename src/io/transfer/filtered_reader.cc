@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 #include "absl/strings/str_format.h"
 #include "base/catch_bad_alloc.h"
@@ -12,6 +13,7 @@
 #include "hdf5/error.h"
 #include "hdf5/file.h"
 #include "hdf5/filter.h"
+#include "hdf5_format/chunk_filters.h"
 #include "plan/save/file_datasets.h"
 
 namespace belay {
@@ -43,13 +45,15 @@ Status FilteredReader::Close() {
   by_name_.clear();
   held_.clear();
   held_bytes_ = 0;
+  own_file_.reset();
   if (!file_.is_open()) return absl::OkStatus();
   const std::lock_guard lock(Turn());
   return file_.Close();
 }
 
-Status FilteredReader::ReadChunk(const std::string& path,
-                                 const FilteredDataset& dataset, Chunk& chunk) {
+Status FilteredReader::ReadByHdf5(const std::string& path,
+                                  const FilteredDataset& dataset,
+                                  Chunk& chunk) {
   const std::lock_guard lock(Turn());
   if (file_.is_open() && file_.name() != path) {
     BELAY_RETURN_IF_ERROR(file_.Close());
@@ -59,15 +63,36 @@ Status FilteredReader::ReadChunk(const std::string& path,
   }
   BELAY_RETURN_IF_ERROR(h5::CheckCanRead(dataset.filters));
   const int64_t bytes = NumElements(chunk.box.shape) * DTypeSize(dataset.dtype);
-  BELAY_RETURN_IF_ERROR(CatchBadAlloc("a chunk", [&] {
-    chunk.bytes = MakeRoom(bytes);
-    chunk.bytes.resize(bytes);
-    return absl::OkStatus();
-  }));
-  ++chunks_;
+  chunk.bytes = MakeRoom(bytes);
+  chunk.bytes.resize(bytes);
   return h5::ReadHyperslab(
       file_, dataset.path, {dataset.dtype, 0, dataset.fields},
       FromCorner(chunk.box, dataset.box.offset), chunk.bytes.data());
+}
+
+Status FilteredReader::ReadChunk(const std::string& path,
+                                 const FilteredDataset& dataset,
+                                 const Extent& extent, Chunk& chunk) {
+  ++chunks_;
+  chunk.box = *Intersect(extent.box, dataset.box);
+  if (!h5::CanUndo(dataset.filters)) return ReadByHdf5(path, dataset, chunk);
+  if (own_file_ == nullptr || own_file_->path() != path) {
+    own_file_.reset();
+    BELAY_ASSIGN_OR_RETURN(own_file_, ChunkFile::Open(path));
+  }
+  MakeRoom(NumElements(chunk.box.shape) * DTypeSize(dataset.dtype));
+  BELAY_ASSIGN_OR_RETURN(BoxBytes read,
+                         own_file_->Read(dataset, chunk.box.offset));
+  const std::optional<Box> known = Intersect(read.box, dataset.box);
+  if (!known || *known != chunk.box) {
+    return absl::DataLossError(
+        absl::StrFormat("dataset \"%s\": its chunks are not those that the "
+                        "index says (need \"%s\", found \"%s\")",
+                        dataset.path, BoxText(chunk.box), BoxText(read.box)));
+  }
+  chunk.box = std::move(read.box);
+  chunk.bytes = std::move(read.bytes);
+  return absl::OkStatus();
 }
 
 std::string FilteredReader::MakeRoom(int64_t bytes) {
@@ -94,10 +119,11 @@ Status FilteredReader::Read(const std::string& path,
   if (found != by_name_.end()) {
     held_.splice(held_.begin(), held_, found->second);
   } else {
-    Chunk chunk{.name = name.Take(),
-                .box = *Intersect(extent.box, dataset.box),
-                .bytes = {}};
-    BELAY_RETURN_IF_ERROR(InDataFile(path, ReadChunk(path, dataset, chunk)));
+    Chunk chunk{.name = name.Take(), .box = {}, .bytes = {}};
+    BELAY_RETURN_IF_ERROR(InDataFile(path, CatchBadAlloc("a chunk", [&] {
+                                       return ReadChunk(path, dataset, extent,
+                                                        chunk);
+                                     })));
     held_bytes_ += std::ssize(chunk.bytes);
     held_.push_front(std::move(chunk));
     by_name_[held_.front().name] = held_.begin();

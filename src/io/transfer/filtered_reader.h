@@ -1,10 +1,11 @@
-// Reads datasets whose chunks pass filters, which only HDF5 can undo.
+// Reads datasets whose chunks pass filters.
 
 #ifndef BELAY_IO_TRANSFER_FILTERED_READER_H_
 #define BELAY_IO_TRANSFER_FILTERED_READER_H_
 
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -12,14 +13,15 @@
 #include "belay/arrays/box.h"
 #include "belay/status.h"
 #include "hdf5/handle.h"
+#include "io/transfer/chunk_file.h"
 #include "plan/plan.h"
 #include "plan/shard_memory.h"
 
 namespace belay {
 
 // One file and the chunks that were read last, so that who reads a chunk in
-// parts undoes its filters once. Move only. Readers of several threads take
-// turns, because HDF5 is for one thread at a time.
+// parts undoes its filters once. Move only. Filters of plugins are undone by
+// libhdf5, for which readers of several threads take turns.
 class FilteredReader {
  public:
   // Keeps chunks of at most so many bytes together, and the last one in any
@@ -47,17 +49,20 @@ class FilteredReader {
  private:
   struct Chunk {
     std::string name;  // of file, dataset and corner
-    Box box;
+    Box box;           // of the bytes
     std::string bytes;
   };
   using Chunks = std::list<Chunk>;
 
   Status ReadChunk(const std::string& path, const FilteredDataset& dataset,
-                   Chunk& chunk);
+                   const Extent& extent, Chunk& chunk);
+  Status ReadByHdf5(const std::string& path, const FilteredDataset& dataset,
+                    Chunk& chunk);
   // Forgets chunks until there is room for one of so many bytes; returns the
   // memory of one of them.
   std::string MakeRoom(int64_t bytes);
 
+  std::unique_ptr<ChunkFile> own_file_;
   h5::Handle file_;
   int64_t kept_bytes_;
   int64_t held_bytes_ = 0;

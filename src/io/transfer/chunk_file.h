@@ -1,0 +1,53 @@
+// A data file whose chunks are read without libhdf5.
+
+#ifndef BELAY_IO_TRANSFER_CHUNK_FILE_H_
+#define BELAY_IO_TRANSFER_CHUNK_FILE_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "belay/arrays/box.h"
+#include "belay/status.h"
+#include "hdf5_format/file_reader.h"
+#include "io/index/hdf5_bytes.h"
+#include "plan/plan.h"
+
+namespace belay {
+
+// The elements of a box, row-major.
+struct BoxBytes {
+  Box box;
+  std::string bytes;
+};
+
+// An open file. For one thread at a time.
+class ChunkFile {
+ public:
+  // Local.
+  // Errors: those of PosixFile and of h5::FileReader.
+  static StatusOr<std::unique_ptr<ChunkFile>> Open(const std::string& path);
+
+  const std::string& path() const { return file_->bytes().name(); }
+
+  // Returns the chunk that begins at `corner`, an element of the array, whole
+  // also at the edges. Local.
+  // Errors: DataLoss - damaged, or another dataset than the index says;
+  //   Unimplemented - HDF5 has stored it in a way that is not read here, or
+  //   h5::CanUndo does not know its filters; those of h5::BoundedFile.
+  StatusOr<BoxBytes> Read(const FilteredDataset& dataset, const Shape& corner);
+
+ private:
+  ChunkFile(std::unique_ptr<Hdf5Bytes> file, h5::FileReader reader)
+      : file_(std::move(file)), reader_(std::move(reader)) {}
+  StatusOr<const h5::ChunkedDataset*> Find(const FilteredDataset& dataset);
+
+  std::unique_ptr<Hdf5Bytes> file_;
+  h5::FileReader reader_;
+  absl::flat_hash_map<std::string, h5::ChunkedDataset> datasets_;
+};
+
+}  // namespace belay
+
+#endif  // BELAY_IO_TRANSFER_CHUNK_FILE_H_
