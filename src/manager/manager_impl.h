@@ -156,6 +156,7 @@ struct SaveTimes {
   // Unset where nobody asks for times, or the clock failed.
   std::optional<double> seconds = std::nullopt;
   std::optional<double> restore = std::nullopt;  // the last one
+  std::optional<double> cost = std::nullopt;     // of the saves before this one
   std::vector<std::string> notes = {};           // of asking for the time limit
 };
 

@@ -31,6 +31,7 @@ std::string Encode(const KeepOutcome& outcome) {
   out.Put(times.end);
   PutSeconds(times.seconds, out);
   PutSeconds(times.restore, out);
+  PutSeconds(times.cost, out);
   PutTexts(times.notes, out);
   PutSteps(outcome.plan.remove, out);
   PutSteps(outcome.plan.preserve, out);
@@ -45,6 +46,7 @@ KeepOutcome DecodeOutcome(std::string_view bytes) {
   outcome.times.end = in.Get<double>();
   outcome.times.seconds = GetSeconds(in);
   outcome.times.restore = GetSeconds(in);
+  outcome.times.cost = GetSeconds(in);
   outcome.times.notes = GetTexts(in);
   outcome.plan.remove = GetSteps(in);
   outcome.plan.preserve = GetSteps(in);
@@ -115,6 +117,7 @@ SaveTimes TimesOf(const Impl& impl, double began) {
   if (!now.ok()) return times;
   times.end = WorkedBy(impl.stopping, *now);
   times.seconds = times.end - began;
+  times.cost = CostOfSave(impl.stopping.loop);
   return times;
 }
 

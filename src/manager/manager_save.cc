@@ -148,6 +148,7 @@ StatusOr<std::string> Decide(Impl& impl, SaveAttempt& attempt,
         .step = order.decision.step, .time = attempt.began, .metrics = metrics};
     order.record = attempt.record;
     order.began = WorkedBy(impl.stopping, attempt.began);
+    NoteSave(impl.stopping.loop);
     attempt.at_files = true;
     BELAY_RETURN_IF_ERROR(PrepareFiles(impl, attempt, order));
   }
@@ -256,6 +257,15 @@ void NoteBegun(double began, Impl& impl) {
   impl.stopping.resting_since = began;
 }
 
+// The call of a save that began then is about to return. A clock that fails
+// fails the next save. Rank 0 only.
+void NoteCallSince(double began, Impl& impl) {
+  if (!impl.options.auto_interval) return;
+  const StatusOr<double> now = Now(impl.options);
+  if (!now.ok()) return;
+  NoteCall(WorkedBy(impl.stopping, *now) - began, impl.stopping.loop);
+}
+
 // Saves what rank 0 has decided to save. Collective; agreed.
 StatusOr<ManagedSave> SaveAsOrdered(Impl& impl, const Order& order,
                                     const SaveOptions& how,
@@ -286,6 +296,7 @@ StatusOr<ManagedSave> SaveAsOrdered(Impl& impl, const Order& order,
                       .note = note};
     NoteBegun(order.began, impl);
   }
+  if (impl.values.comm().rank() == 0) NoteCallSince(order.began, impl);
   LogNotes(impl, result.notes);
   TellOfEnded(impl, result);
   return result;

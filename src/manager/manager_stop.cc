@@ -46,6 +46,7 @@ Status VoteOfRoot(Impl& impl, SaveRequest request, StopVote& vote) {
     Remember(worked - *stopping.last_call, stopping.use.steps);
   }
   stopping.last_call = worked;
+  NoteStep(worked, impl.under_way.has_value(), stopping.loop);
   const std::optional<double> left = SecondsLeft(stopping, now);
   // The last save has to wait for the one under way.
   const double wait =
@@ -213,6 +214,7 @@ void NoteTimes(const SaveTimes& times, Impl& impl) {
   if (!times.seconds) return;
   Remember(*times.seconds, stopping.use.saves);
   stopping.use.restore = times.restore;
+  stopping.use.cost = times.cost;
   if (!impl.options.auto_interval) return;
   const auto interval = IntervalFor(stopping.use, *impl.options.auto_interval);
   if (!interval.ok() || !*interval) return;
@@ -242,6 +244,7 @@ void NoteRestore(std::optional<double> began, Impl& impl) {
   impl.stopping.use.restore = std::max(*end - *began, 0.0);
   impl.stopping.resting_since = *end;
   impl.stopping.last_call = end;
+  NotePause(impl.stopping.loop);
 }
 
 StatusOr<bool> CheckpointManager::ShouldSave(std::optional<int64_t> step) {

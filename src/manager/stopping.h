@@ -12,6 +12,7 @@
 #include "belay/status.h"
 #include "job/stop_signals.h"
 #include "job/time_limit.h"
+#include "manager/rules/loop_cost.h"
 #include "manager/rules/time_use.h"
 #include "mpi/word_in_flight.h"
 
@@ -26,6 +27,7 @@ struct Stopping {
   // As of WorkedBy.
   std::optional<double> last_call;  // of ShouldSave, or the end of a save
   double resting_since = 0;  // the last save or restore, or the beginning
+  LoopCost loop;
 
   // The exchange that is under way, and what this rank has told in it.
   WordInFlight exchange;

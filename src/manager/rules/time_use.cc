@@ -17,13 +17,13 @@ double Largest(const std::vector<double>& times) {
   return times.empty() ? 0 : *std::max_element(times.begin(), times.end());
 }
 
-double Median(std::vector<double> times) {
+}  // namespace
+
+double MedianOf(std::vector<double> times) {
   const auto middle = times.begin() + static_cast<int64_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
   return *middle;
 }
-
-}  // namespace
 
 void Remember(double seconds, std::vector<double>& times) {
   times.push_back(std::max(seconds, 0.0));
@@ -32,7 +32,7 @@ void Remember(double seconds, std::vector<double>& times) {
 
 std::optional<double> SecondsOfSave(const TimeUse& use) {
   if (use.saves.empty()) return use.restore;
-  return Median(use.saves);
+  return MedianOf(use.saves);
 }
 
 double SecondsToStop(const TimeUse& use, double margin) {
@@ -43,7 +43,7 @@ double SecondsToStop(const TimeUse& use, double margin) {
 
 std::string AgainstLastSave(const TimeUse& use, std::optional<double> left) {
   if (!left || use.saves.empty()) return "";
-  const double save = Median(use.saves);
+  const double save = MedianOf(use.saves);
   if (save <= *left) return "";
   return absl::StrFormat(
       "the time limit comes before its end (need %.3g s, found %.3g s)", save,
@@ -54,9 +54,11 @@ StatusOr<std::optional<SaveInterval>> IntervalFor(const TimeUse& use,
                                                   const AutoInterval& with) {
   const std::optional<double> save = SecondsOfSave(use);
   if (!save) return std::nullopt;
-  BELAY_ASSIGN_OR_RETURN(
-      const SaveInterval interval,
-      AdviseInterval(*save, use.restore.value_or(*save), with));
+  BELAY_ASSIGN_OR_RETURN(SaveInterval interval,
+                         AdviseInterval(use.cost.value_or(*save),
+                                        use.restore.value_or(*save), with));
+  // In the background the loop is charged less than what a save takes.
+  interval.seconds = std::max(interval.seconds, *save);
   return interval;
 }
 

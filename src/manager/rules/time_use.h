@@ -17,11 +17,16 @@ struct TimeUse {
   std::vector<double> saves;  // the last few
   std::vector<double> steps;  // the same: from one ShouldSave to the next
   std::optional<double> restore = std::nullopt;
+  // What a save costs the loop (manager/rules/loop_cost.h), once it is known.
+  std::optional<double> cost = std::nullopt;
 };
 
 // Adds a time to the last few, of which five are kept. A clock that was put
 // back gives 0.
 void Remember(double seconds, std::vector<double>& times);
+
+// Returns the median; there is at least one time.
+double MedianOf(std::vector<double> times);
 
 // What a save takes: the median of the last few; before the first one what the
 // restore took, if there was one.
@@ -36,7 +41,8 @@ double SecondsToStop(const TimeUse& use, double margin);
 // saves of this run took longer. "" if there is nothing against it.
 std::string AgainstLastSave(const TimeUse& use, std::optional<double> left);
 
-// The interval for these times; nothing before anything is known.
+// The interval for what saves cost, or what they take as long as that is not
+// known; nothing before anything is known. No shorter than what a save takes.
 // Errors: those of AdviseInterval.
 StatusOr<std::optional<SaveInterval>> IntervalFor(const TimeUse& use,
                                                   const AutoInterval& with);

@@ -1,0 +1,64 @@
+#include "manager/rules/loop_cost.h"
+
+#include <algorithm>
+
+#include "manager/rules/time_use.h"
+
+namespace belay {
+namespace {
+
+// So many steps tell what a save has made slower.
+constexpr int64_t kStepsAfter = 8;
+constexpr double kRememberedSteps = 500;
+
+// The cost of the last save is what its time and the steps after it took beyond
+// what such steps take.
+void Settle(double now, LoopCost& loop) {
+  if (loop.before_save && loop.steps_after > 0 && loop.steps > 0) {
+    const double usual =
+        loop.step_seconds / loop.steps * static_cast<double>(loop.steps_after);
+    const double cost = now - *loop.before_save - usual;
+    Remember(std::max(cost, loop.call_seconds), loop.costs);
+  }
+  loop.before_save.reset();
+}
+
+}  // namespace
+
+void NoteStep(double now, bool is_saving, LoopCost& loop) {
+  if (loop.before_save) {
+    ++loop.steps_after;
+    if (!is_saving && loop.steps_after >= kStepsAfter) Settle(now, loop);
+  } else if (loop.step_end) {
+    loop.step_seconds += std::max(now - *loop.step_end, 0.0);
+    loop.steps += 1;
+    if (loop.steps > kRememberedSteps) {
+      loop.step_seconds /= 2;
+      loop.steps /= 2;
+    }
+  }
+  loop.step_end = now;
+}
+
+void NoteSave(LoopCost& loop) {
+  if (loop.step_end) Settle(*loop.step_end, loop);
+  loop.before_save = loop.step_end;
+  loop.call_seconds = 0;
+  loop.steps_after = 0;
+}
+
+void NoteCall(double seconds, LoopCost& loop) {
+  loop.call_seconds = std::max(seconds, 0.0);
+}
+
+void NotePause(LoopCost& loop) {
+  loop.before_save.reset();
+  loop.step_end.reset();
+}
+
+std::optional<double> CostOfSave(const LoopCost& loop) {
+  if (loop.costs.empty()) return std::nullopt;
+  return MedianOf(loop.costs);
+}
+
+}  // namespace belay
