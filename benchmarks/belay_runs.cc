@@ -2,38 +2,44 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "belay/async_saver.h"
 #include "belay/save_restore.h"
 #include "contenders.h"
+#include "saver.h"
 
 namespace belay::bench {
 namespace {
 
-// What a contender that saves keeps between its runs.
-struct Saver {
-  const Comm* comm = nullptr;
-  bool stages = false;
-  std::shared_ptr<Arrays> arrays;
-  State state;
-  std::string dir;
-  SaveOptions options;
-  PlanCache cache;
-  int64_t step = 0;
-  SaveResult last;
-};
+std::string CountersText(const TransferCounters& counters) {
+  return absl::StrFormat(
+      "%.1f MB, %d file%s, %d calls, %d collective I/O, %d messages",
+      1e-6 * static_cast<double>(counters.bytes), counters.files,
+      counters.files == 1 ? "" : "s", counters.io_calls, counters.collective_io,
+      counters.messages);
+}
 
-// The same of one that saves in the background.
-struct BackgroundSaver {
-  Saver saver;
-  std::optional<AsyncSaver> async;
-  bool kept = false;
-};
+// " | plan 1.2 ms | write 20.3 ms"
+std::string StagesText(const TransferCounters& counters) {
+  std::string text;
+  for (const StageTime& time : counters.stages) {
+    absl::StrAppendFormat(&text, " | %s %.1f ms", time.stage,
+                          1e3 * time.seconds);
+  }
+  return text;
+}
+
+Status SaveOnce(Saver& saver) {
+  StatusOr<SaveResult> result =
+      Save(*saver.comm, saver.dir, saver.step, saver.state, saver.options);
+  if (!result.ok()) return result.status();
+  saver.last = *std::move(result);
+  ++saver.step;
+  return absl::OkStatus();
+}
 
 struct Restorer {
   const Comm* comm = nullptr;
@@ -45,14 +51,29 @@ struct Restorer {
   RestoreResult last;
 };
 
-Status SaveOnce(Saver& saver) {
-  StatusOr<SaveResult> result =
-      Save(*saver.comm, saver.dir, saver.step, saver.state, saver.options);
+Status RestoreOnce(Restorer& restorer) {
+  StatusOr<RestoreResult> result =
+      Restore(*restorer.comm, restorer.dir, kLatestStep, restorer.state,
+              restorer.options);
   if (!result.ok()) return result.status();
-  saver.last = *std::move(result);
-  ++saver.step;
+  restorer.last = *std::move(result);
   return absl::OkStatus();
 }
+
+Status RestoreIntoWiped(Restorer& restorer) {
+  std::fill(restorer.arrays->buffer.begin(), restorer.arrays->buffer.end(), 0);
+  Status status = RestoreOnce(restorer);
+  if (!status.ok()) return status;
+  return CheckContents(*restorer.arrays, restorer.arrays->buffer);
+}
+
+std::string RestoreText(const Restorer& restorer) {
+  std::string text = CountersText(restorer.last.counters);
+  if (restorer.stages) text += StagesText(restorer.last.counters);
+  return text;
+}
+
+}  // namespace
 
 Status RemoveLastStep(const Saver& saver) {
   MPI_Barrier(saver.comm->raw());
@@ -81,74 +102,6 @@ Status RestoreElsewhere(const Saver& saver) {
   return absl::OkStatus();
 }
 
-Status BeginSave(BackgroundSaver& background) {
-  Saver& saver = background.saver;
-  if (!background.async) background.async.emplace(*saver.comm);
-  return background.async
-      ->Save(saver.dir, saver.step, saver.state, saver.options)
-      .status();
-}
-
-// So that the check finds a step that is complete.
-Status EndSave(BackgroundSaver& background) {
-  Saver& saver = background.saver;
-  StatusOr<std::optional<SaveResult>> ended = background.async->Wait();
-  if (!ended.ok()) return ended.status();
-  if (*ended) {
-    saver.last = *std::move(*ended);
-    ++saver.step;
-  }
-  if (!background.kept) background.async.reset();
-  return absl::OkStatus();
-}
-
-Status CheckBackground(BackgroundSaver& background) {
-  const Status status = EndSave(background);
-  return status.ok() ? RestoreElsewhere(background.saver) : status;
-}
-
-Status CleanBackground(BackgroundSaver& background) {
-  if (background.async) {
-    const Status status = EndSave(background);
-    if (!status.ok()) return status;
-  }
-  return RemoveLastStep(background.saver);
-}
-
-Status RestoreOnce(Restorer& restorer) {
-  StatusOr<RestoreResult> result =
-      Restore(*restorer.comm, restorer.dir, kLatestStep, restorer.state,
-              restorer.options);
-  if (!result.ok()) return result.status();
-  restorer.last = *std::move(result);
-  return absl::OkStatus();
-}
-
-Status RestoreIntoWiped(Restorer& restorer) {
-  std::fill(restorer.arrays->buffer.begin(), restorer.arrays->buffer.end(), 0);
-  Status status = RestoreOnce(restorer);
-  if (!status.ok()) return status;
-  return CheckContents(*restorer.arrays, restorer.arrays->buffer);
-}
-
-std::string CountersText(const TransferCounters& counters) {
-  return absl::StrFormat(
-      "%.1f MB, %d file%s, %d calls, %d collective I/O, %d messages",
-      1e-6 * static_cast<double>(counters.bytes), counters.files,
-      counters.files == 1 ? "" : "s", counters.io_calls, counters.collective_io,
-      counters.messages);
-}
-
-// " | plan 1.2 ms | write 20.3 ms"
-std::string StagesText(const TransferCounters& counters) {
-  std::string text;
-  for (const StageTime& time : counters.stages) {
-    absl::StrAppendFormat(&text, " | %s %.1f ms", time.stage,
-                          1e3 * time.seconds);
-  }
-  return text;
-}
-
 std::string SaveText(const Saver& saver) {
   std::string text = CountersText(saver.last.counters);
   if (saver.last.plan_reused) absl::StrAppend(&text, ", plan reused");
@@ -158,14 +111,6 @@ std::string SaveText(const Saver& saver) {
   if (saver.stages) text += StagesText(saver.last.counters);
   return text;
 }
-
-std::string RestoreText(const Restorer& restorer) {
-  std::string text = CountersText(restorer.last.counters);
-  if (restorer.stages) text += StagesText(restorer.last.counters);
-  return text;
-}
-
-}  // namespace
 
 Contender BelaySave(const std::string& name, const Context& context,
                     const Medium& medium, std::shared_ptr<Arrays> arrays,
@@ -186,29 +131,6 @@ Contender BelaySave(const std::string& name, const Context& context,
           .detail = [saver] { return SaveText(*saver); },
           .planning_bytes =
               [saver] { return saver->last.counters.agreement_bytes; }};
-}
-
-Contender BelayAsyncSave(const std::string& name, const Context& context,
-                         const Medium& medium, std::shared_ptr<Arrays> arrays,
-                         bool kept) {
-  auto background = std::make_shared<BackgroundSaver>();
-  Saver& saver = background->saver;
-  saver.comm = context.comm;
-  saver.stages = context.stages;
-  saver.state = MakeState(*arrays, arrays->buffer);
-  saver.arrays = std::move(arrays);
-  saver.dir = absl::StrCat(medium.dir, "/", name);
-  saver.options.durable = medium.durable;
-  background->kept = kept;
-  return {.name = name,
-          .run = [background] { return BeginSave(*background); },
-          .check = [background] { return CheckBackground(*background); },
-          .clean = [background] { return CleanBackground(*background); },
-          .detail = [background] { return SaveText(background->saver); },
-          .planning_bytes =
-              [background] {
-                return background->saver.last.counters.agreement_bytes;
-              }};
 }
 
 StatusOr<std::string> SaveForRestore(const Context& context,

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "arrays.h"
 #include "belay/options.h"
@@ -33,7 +34,7 @@ Contender PlainWriteOwnFile(const Context& context, const Medium& medium,
 StatusOr<Contender> PlainRead(const Context& context, const Medium& medium,
                               std::shared_ptr<Arrays> arrays);
 
-// --- belay (belay_runs.cc) ---
+// --- belay (belay_runs.cc, belay_async.cc) ---
 
 // belay::Save of a new step. The first step is restored into other buffers
 // and compared. With `cached` every save but the first reuses the plan.
@@ -47,6 +48,39 @@ Contender BelaySave(const std::string& name, const Context& context,
 Contender BelayAsyncSave(const std::string& name, const Context& context,
                          const Medium& medium, std::shared_ptr<Arrays> arrays,
                          bool kept);
+
+// A computation on all cores but one, in pieces of some milliseconds; ranks
+// that have no core do nothing.
+class Computing {
+ public:
+  explicit Computing(const Comm& comm);
+
+  // One piece. Local.
+  void Compute();
+
+ private:
+  bool computes_;
+  std::vector<float> values_;
+};
+
+// Returns how many pieces take about so long. Collective.
+int PiecesFor(const Comm& comm, Computing& computing, double seconds);
+
+// So many pieces, and nothing else.
+Contender ComputeOnly(const std::string& name,
+                      std::shared_ptr<Computing> computing, int pieces);
+
+// From the call of AsyncSaver::Save to the commit. All ranks compute, and call
+// Poll after each piece.
+Contender BelayAsyncCommit(const std::string& name, const Context& context,
+                           const Medium& medium, std::shared_ptr<Arrays> arrays,
+                           std::shared_ptr<Computing> computing);
+
+// A save that the thread copies while all ranks compute so many pieces, and the
+// wait for the copy after them.
+Contender BelayLazySave(const std::string& name, const Context& context,
+                        const Medium& medium, std::shared_ptr<Arrays> arrays,
+                        std::shared_ptr<Computing> computing, int pieces);
 
 // Saves one step for any number of BelayRestore; `name` tells it from others.
 // Collective.

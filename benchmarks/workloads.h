@@ -49,6 +49,7 @@ Workload PlanningBytes100000();
 Workload SaveGpt2();
 Workload RestoreGpt2();
 Workload AsyncGpt2();
+Workload AsyncGpt2AfterTheCall();
 Workload ReshardGpt2();
 Workload SaveZero();
 
@@ -81,6 +82,7 @@ Workload OpenReader();
 // What a manager adds to a restore, and to a training (workloads_manager.cc).
 Workload RestartRun();
 Workload TrainAtAdvisedInterval();
+Workload TrainWithSavesInTheBackground();
 
 inline std::vector<Workload> AllWorkloads() {
   return {SaveRows(),
@@ -110,10 +112,12 @@ inline std::vector<Workload> AllWorkloads() {
           ReshardGpt2(),
           SaveZero(),
           AsyncGpt2(),
+          AsyncGpt2AfterTheCall(),
           AsyncLarge(),
           AsyncSmall(),
           RestartRun(),
           TrainAtAdvisedInterval(),
+          TrainWithSavesInTheBackground(),
           ScatterAddRows(),
           LookUpRows(),
           ReadAllRows(),

@@ -93,6 +93,39 @@ Workload AsyncGpt2() {
           }};
 }
 
+// What comes after the call: when the step is there, and what a trainer waits
+// for that lets the thread copy while it computes.
+Workload AsyncGpt2AfterTheCall() {
+  return {
+      .title =
+          "save GPT-2 with AdamW in the background, while all cores but "
+          "one compute",
+      .comparisons = {{"async.commit", "belay.async.commit", "belay.next", 1.3},
+                      {"async.lazy", "belay.async.lazy", "compute", 1.1}},
+      .make = [](const Context& context,
+                 const Medium& medium) -> StatusOr<std::vector<Contender>> {
+        const int ranks = context.comm->size();
+        const int tp = ranks % 2 == 0 ? 2 : 1;
+        StatusOr<std::shared_ptr<Arrays>> arrays =
+            MakeGpt2(context, {.tp = tp, .dp = ranks / tp});
+        if (!arrays.ok()) return arrays.status();
+        auto computing = std::make_shared<Computing>(*context.comm);
+        // Longer than the copy takes, which could be hidden then.
+        constexpr double kSecondsPerByte = 1e-9;
+        const double seconds =
+            kSecondsPerByte *
+            static_cast<double>((*arrays)->buffer.size() * ranks);
+        const int pieces = PiecesFor(*context.comm, *computing, seconds);
+        return std::vector<Contender>{
+            BelaySave("belay.next", context, medium, *arrays, {}, true),
+            BelayAsyncCommit("belay.async.commit", context, medium, *arrays,
+                             computing),
+            ComputeOnly("compute", computing, pieces),
+            BelayLazySave("belay.async.lazy", context, medium, *arrays,
+                          computing, pieces)};
+      }};
+}
+
 Workload RestoreGpt2() {
   return {.title = "restore GPT-2 with AdamW, saved by rows, in TP",
           .comparisons = {{"restore.gpt2", "belay", "pread", {}},

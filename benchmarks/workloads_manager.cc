@@ -186,6 +186,75 @@ Contender WithCheckpoints(std::shared_ptr<Loop> loop) {
               }};
 }
 
+// A loop that saves every so many steps.
+struct SavingLoop {
+  std::shared_ptr<Loop> loop;
+  std::optional<AsyncOptions> async;
+  int64_t every = 1;
+  int64_t runs = 0;
+  int64_t saves = 0;
+};
+
+Status TrainWithSaves(SavingLoop& saving) {
+  Loop& loop = *saving.loop;
+  ++saving.runs;
+  saving.saves = 0;
+  auto manager = CheckpointManager::Create(
+      loop.checkpoint,
+      absl::StrCat(loop.dir, saving.async ? "_async_" : "_sync_", saving.runs),
+      {.save_interval_steps = saving.every,
+       .save_first_step = false,
+       .async = saving.async,
+       .max_to_keep = 2,
+       .save = {.durable = loop.durable}});
+  if (!manager.ok()) return manager.status();
+  for (int64_t i = 1; i <= loop.steps; ++i) {
+    loop.Step();
+    const StatusOr<bool> due = manager->ShouldSave(i);
+    if (!due.ok()) return due.status();
+    if (!*due) continue;
+    const StatusOr<ManagedSave> saved = manager->Save(i);
+    if (!saved.ok()) return saved.status();
+    ++saving.saves;
+  }
+  return manager->WaitUntilFinished().status();
+}
+
+Contender Saving(const std::string& name, std::shared_ptr<SavingLoop> saving) {
+  return {.name = name,
+          .run = [saving] { return TrainWithSaves(*saving); },
+          .check = nullptr,
+          .clean = nullptr,
+          .detail =
+              [saving] {
+                return absl::StrFormat("%d steps, %d saves",
+                                       saving->loop->steps, saving->saves);
+              }};
+}
+
+// How many steps must lie between two saves, each of which the loop waits for,
+// so that they make it a fifth slower. Collective.
+StatusOr<int64_t> StepsPerSave(Loop& loop) {
+  constexpr int64_t kSteps = 50;
+  constexpr int kSaves = 4;
+  constexpr double kSlowdown = 0.2;
+  MPI_Barrier(loop.comm.raw());
+  const double start = MPI_Wtime();
+  for (int64_t i = 0; i < kSteps; ++i) loop.Step();
+  const double step = (MPI_Wtime() - start) / kSteps;
+  double save = 0;
+  for (int i = 0; i < kSaves; ++i) {
+    const double began = MPI_Wtime();
+    const auto saved = loop.checkpoint.Save(absl::StrCat(loop.dir, "_tried"),
+                                            {.durable = loop.durable});
+    if (!saved.ok()) return saved.status();
+    save = MPI_Wtime() - began;  // of the last one: pages are warm then
+  }
+  double steps = save / (kSlowdown * step);
+  MPI_Bcast(&steps, 1, MPI_DOUBLE, 0, loop.comm.raw());
+  return std::max<int64_t>(1, static_cast<int64_t>(steps));
+}
+
 // A manager that is asked in each step, and the cheapest way to agree.
 StatusOr<std::vector<Contender>> RaceCallsThatDoNothing(const Context& context,
                                                         const Medium& medium) {
@@ -244,6 +313,29 @@ Workload CallsThatDoNothing() {
   return {.title = "ask a manager 2,000 times, which saves nothing",
           .comparisons = {{"manager.should_save", "ask", "MPI_Allreduce", 3}},
           .make = RaceCallsThatDoNothing};
+}
+
+Workload TrainWithSavesInTheBackground() {
+  return {.title = "train with saves that slow the loop by 20 % if it waits",
+          .comparisons = {{"train.waiting", "waiting", "without", {}},
+                          {"train.async", "background", "without", 1.04}},
+          .make = [](const Context& context,
+                     const Medium& medium) -> StatusOr<std::vector<Contender>> {
+            auto loop = std::make_shared<Loop>(
+                *context.comm, Scaled(context, kStepsOfLoop) / 2 + 1);
+            loop->dir = absl::StrCat(medium.dir, "/async_loop");
+            loop->durable = medium.durable;
+            const StatusOr<int64_t> every = StepsPerSave(*loop);
+            if (!every.ok()) return every.status();
+            auto waiting = std::make_shared<SavingLoop>();
+            waiting->loop = loop;
+            waiting->every = *every;
+            auto background = std::make_shared<SavingLoop>(*waiting);
+            background->async.emplace();
+            return std::vector<Contender>{WithoutCheckpoints(loop),
+                                          Saving("waiting", waiting),
+                                          Saving("background", background)};
+          }};
 }
 
 Workload TrainAtAdvisedInterval() {
