@@ -9,6 +9,22 @@ is_installed() {
   [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
 }
 
+# may_install PACKAGE...: asks before packages are installed that start services.
+# Where nobody can be asked, BELAY_INSTALL=yes is the answer.
+may_install() {
+  local package missing=() answer=${BELAY_INSTALL:-}
+  for package in "$@"; do
+    is_installed "$package" || missing+=("$package")
+  done
+  [[ ${#missing[@]} -gt 0 && $answer != yes ]] || return 0
+  if [[ -z $answer ]] && { : </dev/tty; } 2>/dev/null; then
+    read -rp "Install ${missing[*]}, some of which start services? [y/N] " \
+      answer </dev/tty
+    [[ ! $answer =~ ^[Yy] ]] || return 0
+  fi
+  die "not installed: ${missing[*]}; install them, or set BELAY_INSTALL=yes"
+}
+
 # need PACKAGE...: installs those that are missing.
 need() {
   command -v dpkg-query >/dev/null ||

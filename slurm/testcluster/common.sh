@@ -16,7 +16,9 @@ cluster=belay-testcluster${BELAY_TESTCLUSTER:+-$BELAY_TESTCLUSTER}
 [[ $cluster =~ ^[a-z][a-z0-9-]*$ ]] ||
   die "BELAY_TESTCLUSTER=$BELAY_TESTCLUSTER is no name (need a-z, 0-9 and -)"
 state=/run/$cluster      # everything but the disks; in memory on most machines
-disks=/var/tmp/$cluster  # one directory per host: its own disk
+# One directory per host: its own disk. In a folder where only root makes files:
+# whoever could make this one first would choose where root mounts and writes.
+disks=/var/lib/$cluster
 shared=$state/shared     # the network file system, on head and the nodes
 local_disk=$state/local  # on every host its own disk
 

@@ -18,7 +18,9 @@ write_names() {
 start_host() {
   if ! host_is_up "$1"; then
     rm -f "$state/pid/$1" "$state/pid/$1.ready"
-    mkdir -p "$state/pid" "$state/log" "$local_disk" "$shared" "$disks/$1"
+    mkdir -p "$state/pid" "$state/log" "$local_disk" "$shared"
+    mkdir -p -m 0700 "$disks"
+    mkdir -p "$disks/$1"
     setsid unshare --net --uts --ipc --pid --mount --fork "$here/host-init" \
       "$1" </dev/null >"$state/log/$1.log" 2>&1 9<&- &
   fi
