@@ -24,6 +24,8 @@ void Disarm() { chosen.store(kOff); }
 
 int64_t Count() { return passed.load(); }
 
+void SkipTo(int64_t count) { passed.store(count); }
+
 Status Point(std::string_view site) {
   const int64_t number = chosen.load(std::memory_order_relaxed);
   if (number == kOff) return absl::OkStatus();

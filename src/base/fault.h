@@ -24,6 +24,10 @@ void Disarm();
 // Returns how many points were passed since Arm. Local.
 int64_t Count();
 
+// Goes on from there: a process that was forked has passed points up to this
+// one. Local.
+void SkipTo(int64_t count);
+
 // Returns OK, or Internal `SITE: injected fault` if this is the point that was
 // chosen. `site` names the operation, such as "write" or "MPI_Allreduce". For
 // a collective operation, call this after it, so that the rank takes part.

@@ -5,11 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "geometry/runs.h"
-#include "hdf5/dataset.h"
-#include "hdf5/dataset_listing.h"
-#include "hdf5/file.h"
-#include "hdf5/native_read.h"
-#include "hdf5/native_type.h"
+#include "hdf5/guarded_file.h"
 #include "io/transfer/staging.h"
 
 namespace belay {
@@ -45,21 +41,8 @@ Status CheckFits(const Shard& shard, const StoredForm& form,
                                                status.message()));
 }
 
-// Opens the dataset of a shard that fits.
-StatusOr<h5::Handle> OpenFitting(const h5::Handle& file, const Shard& shard,
-                                 const StoredForm& form) {
-  BELAY_ASSIGN_OR_RETURN(
-      h5::Handle dataset,
-      h5::OpenToRead(file, shard.key, h5::OtherFiles::kFollowed));
-  BELAY_ASSIGN_OR_RETURN(const h5::NativeArray found,
-                         h5::DescribeDataset(dataset));
-  BELAY_RETURN_IF_ERROR(CheckFits(shard, form, found));
-  BELAY_RETURN_IF_ERROR(h5::CheckSources(dataset, file.name()));
-  return dataset;
-}
-
 // Reads the part of a shard that is stored tile by tile, and converts each.
-Status ReadConverted(const h5::Handle& dataset, const FormedShards& formed,
+Status ReadConverted(h5::GuardedFile& file, const FormedShards& formed,
                      int32_t index, Staging& staging) {
   const StoredForm form = FormOf(formed, index);
   const Shard& shard = formed.shards[index];
@@ -68,8 +51,7 @@ Status ReadConverted(const h5::Handle& dataset, const FormedShards& formed,
     BELAY_RETURN_IF_ERROR(
         staging.Start(StoredBytes(formed, index, tile), shard.key));
     const ShardMemory staged = RoomFor(formed, index, tile, staging);
-    BELAY_RETURN_IF_ERROR(
-        h5::ReadNative(dataset, form.dtype, tile, staged.data));
+    BELAY_RETURN_IF_ERROR(file.Read(shard.key, form.dtype, tile, staged.data));
     HandOver(formed, index, tile, staged);
     return absl::OkStatus();
   };
@@ -77,45 +59,42 @@ Status ReadConverted(const h5::Handle& dataset, const FormedShards& formed,
                         kTileBytes / DTypeSize(form.dtype), read_tile);
 }
 
-Status ReadShard(const h5::Handle& file, const FormedShards& formed,
+Status ReadShard(h5::GuardedFile& file, const FormedShards& formed,
                  int32_t index, Staging& staging) {
   const Shard& shard = formed.shards[index];
-  BELAY_ASSIGN_OR_RETURN(
-      const h5::Handle dataset,
-      h5::OpenToRead(file, shard.key, h5::OtherFiles::kFollowed));
   if (shard.dtype == DType::kString) {
-    BELAY_ASSIGN_OR_RETURN(*shard.text, h5::ReadNativeText(dataset));
+    BELAY_ASSIGN_OR_RETURN(*shard.text, file.ReadText(shard.key));
     return absl::OkStatus();
   }
   if (IsStaged(formed, index) ||
       FormOf(formed, index) != StoredForm{shard.dtype, shard.global_shape}) {
-    return ReadConverted(dataset, formed, index, staging);
+    return ReadConverted(file, formed, index, staging);
   }
-  return h5::ReadNative(dataset, shard.dtype, shard.box, shard.data);
+  return file.Read(shard.key, shard.dtype, shard.box, shard.data);
 }
 
 Status ReadShards(const std::string& path, const FormedShards& formed,
-                  Staging& staging) {
-  BELAY_ASSIGN_OR_RETURN(h5::Handle file,
-                         h5::OpenFileReadOnly(path, Links::kFollowed));
+                  double deadline_seconds, Staging& staging) {
+  BELAY_ASSIGN_OR_RETURN(h5::GuardedFile file,
+                         h5::GuardedFile::Open(path, deadline_seconds));
   const auto count = static_cast<int32_t>(formed.shards.size());
   for (int32_t i = 0; i < count; ++i) {
-    BELAY_RETURN_IF_ERROR(
-        OpenFitting(file, formed.shards[i], FormOf(formed, i)).status());
+    const Shard& shard = formed.shards[i];
+    BELAY_ASSIGN_OR_RETURN(const h5::NativeArray found,
+                           file.Describe(shard.key, /*checks_sources=*/true));
+    BELAY_RETURN_IF_ERROR(CheckFits(shard, FormOf(formed, i), found));
   }
   for (int32_t i = 0; i < count; ++i) {
     BELAY_RETURN_IF_ERROR(ReadShard(file, formed, i, staging));
   }
-  return file.Close();
+  return absl::OkStatus();
 }
 
-StatusOr<std::vector<h5::ListedDataset>> ListFile(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(h5::Handle file,
-                         h5::OpenFileReadOnly(path, Links::kFollowed));
-  BELAY_ASSIGN_OR_RETURN(std::vector<h5::ListedDataset> listed,
-                         h5::ListDatasets(file));
-  BELAY_RETURN_IF_ERROR(file.Close());
-  return listed;
+StatusOr<std::vector<h5::ListedDataset>> ListFile(const std::string& path,
+                                                  double deadline_seconds) {
+  BELAY_ASSIGN_OR_RETURN(h5::GuardedFile file,
+                         h5::GuardedFile::Open(path, deadline_seconds));
+  return file.List();
 }
 
 // Names the file, which the parts do not know.
@@ -128,8 +107,10 @@ Status InFile(const char* operation, const std::string& path,
 
 }  // namespace
 
-StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path) {
-  StatusOr<std::vector<h5::ListedDataset>> listed = ListFile(path);
+StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path,
+                                              double deadline_seconds) {
+  StatusOr<std::vector<h5::ListedDataset>> listed =
+      ListFile(path, deadline_seconds);
   if (!listed.ok()) return InFile("list", path, listed.status());
   std::vector<FlatArray> arrays;
   arrays.reserve(listed->size());
@@ -143,10 +124,11 @@ StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path) {
 }
 
 Status ReadFlatFile(const std::string& path, const std::vector<Shard>& shards,
-                    const std::vector<StoredForm>& forms,
-                    int64_t* staged_bytes) {
+                    const std::vector<StoredForm>& forms, int64_t* staged_bytes,
+                    double deadline_seconds) {
   Staging staging;
-  const Status status = ReadShards(path, {shards, forms}, staging);
+  const Status status =
+      ReadShards(path, {shards, forms}, deadline_seconds, staging);
   if (staged_bytes != nullptr) *staged_bytes = staging.most_bytes();
   return InFile("restore", path, status);
 }

@@ -1,7 +1,8 @@
 // HDF5 files that other programs wrote: arrays by the path of their dataset.
 //
-// No plan, no index and no checksums: every rank opens the file for itself,
-// with the serial driver, and reads its own boxes.
+// No plan, no index and no checksums: every rank opens the file for itself, in
+// a process of its own (hdf5/guarded_file.h), and reads its own boxes. Nothing
+// may take longer than `deadline_seconds`; 0: no limit.
 
 #ifndef BELAY_RESTORE_FLAT_FILE_H_
 #define BELAY_RESTORE_FLAT_FILE_H_
@@ -27,9 +28,11 @@ struct FlatArray {
 // Lists the datasets of an HDF5 file, also behind links, ascending by key.
 // Local.
 // Errors: NotFound; PermissionDenied; DataLoss - damaged, or no HDF5 file;
-//   ResourceExhausted - links make too many paths to the same groups;
-//   Internal.
-StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path);
+//   ResourceExhausted - links make too many paths to the same groups, or
+//   HDF5 takes too long or too much memory for such a file;
+//   DeadlineExceeded; Internal.
+StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path,
+                                              double deadline_seconds = 0);
 
 // Reads the box of every shard into its memory, converted from its form if
 // there are `forms`; what is not stored is left as it is. Local. Nothing is
@@ -40,7 +43,8 @@ StatusOr<std::vector<FlatArray>> ListFlatFile(const std::string& path);
 //   OutOfRange - a box outside its array; otherwise as above.
 Status ReadFlatFile(const std::string& path, const std::vector<Shard>& shards,
                     const std::vector<StoredForm>& forms = {},
-                    int64_t* staged_bytes = nullptr);
+                    int64_t* staged_bytes = nullptr,
+                    double deadline_seconds = 0);
 
 }  // namespace belay
 

@@ -106,9 +106,9 @@ Status CheckIdentity(RestoreSource& source) {
 }
 
 // Rank 0 only.
-Status OpenFlatFile(OpenedStep& opened) {
+Status OpenFlatFile(OpenedStep& opened, double deadline_seconds) {
   BELAY_ASSIGN_OR_RETURN(const std::vector<FlatArray> arrays,
-                         ListFlatFile(opened.source.path));
+                         ListFlatFile(opened.source.path, deadline_seconds));
   for (const FlatArray& array : arrays) {
     if (array.problem.empty()) {
       opened.saved.arrays.push_back(
@@ -123,10 +123,10 @@ Status OpenFlatFile(OpenedStep& opened) {
 }
 
 // Rank 0 only.
-Status OpenFound(OpenedStep& opened) {
+Status OpenFound(OpenedStep& opened, double deadline_seconds) {
   RestoreSource& source = opened.source;
   if (source.kind == RestoreSource::Kind::kFlatFile) {
-    return OpenFlatFile(opened);
+    return OpenFlatFile(opened, deadline_seconds);
   }
   StatusOr<SavedCheckpoint> saved = ReadIndex(source.path);
   if (absl::IsNotFound(saved.status())) {
@@ -146,10 +146,10 @@ Status OpenFound(OpenedStep& opened) {
 }
 
 // Rank 0 only.
-Status OpenIndex(OpenedStep& opened) {
+Status OpenIndex(OpenedStep& opened, double deadline_seconds) {
   std::vector<int64_t> older;
   BELAY_RETURN_IF_ERROR(FindStep(opened.source, older));
-  return NameOlder(OpenFound(opened), older);
+  return NameOlder(OpenFound(opened, deadline_seconds), older);
 }
 
 }  // namespace
@@ -158,8 +158,9 @@ StatusOr<OpenedStep> OpenStep(RestoreFrame& frame,
                               const RestoreSource& source) {
   frame.stages.Enter("open");
   OpenedStep opened{.source = source};
-  const Status status =
-      OnRoot(frame.context, [&] { return OpenIndex(opened); });
+  const Status status = OnRoot(frame.context, [&] {
+    return OpenIndex(opened, frame.options.deadline_seconds);
+  });
   if (!status.ok()) LogError(frame.context, status);
   BELAY_RETURN_IF_AGREED(status);
   return opened;
@@ -173,7 +174,8 @@ StatusOr<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
       FromRoot(frame.context, [&]() -> StatusOr<std::string> {
         BELAY_ASSIGN_OR_RETURN(const bool nothing, HoldsNothing(source.path));
         if (nothing) return std::string("n");
-        BELAY_RETURN_IF_ERROR(OpenIndex(opened));
+        BELAY_RETURN_IF_ERROR(
+            OpenIndex(opened, frame.options.deadline_seconds));
         return std::string("y");
       });
   if (!found.ok()) LogError(frame.context, found.status());

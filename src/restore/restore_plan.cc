@@ -190,8 +190,9 @@ StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
   }
   frame.stages.Enter("read");
   Status status = mine;
-  status.Update(
-      ReadFlatFile(source.path, shards, forms, &result.counters.staged_bytes));
+  status.Update(ReadFlatFile(source.path, shards, forms,
+                             &result.counters.staged_bytes,
+                             frame.options.deadline_seconds));
   BELAY_RETURN_IF_AGREED(Agree(frame.context, status));
   return result;
 }

@@ -4,8 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/child_process.h"
 #include "base/status_macros.h"
 #include "bytes/checksum.h"
+#include "bytes/wire.h"
 #include "format/paths.h"
 #include "hdf5/dataset.h"
 #include "hdf5/error.h"
@@ -15,6 +17,13 @@
 
 namespace belay {
 namespace {
+
+// What libhdf5 may take for what the index says is there.
+constexpr int64_t kLeastMemory = int64_t{200} << 20;
+constexpr int64_t kMemoryPerObject = 8192;
+constexpr double kLeastCpuSeconds = 1;
+constexpr double kCpuSecondsPerObject = 0.001;
+constexpr double kDeadlineSeconds = 600;
 
 int64_t BlockBytes(int64_t array_bytes, int64_t block) {
   return std::min(kBlockBytes, array_bytes - block * kBlockBytes);
@@ -121,6 +130,28 @@ Status AddDamage(const std::string& path, const Status& status,
   return absl::OkStatus();
 }
 
+// In this process.
+StatusOr<std::vector<std::string>> FindDamageHere(
+    const std::string& directory, const SavedCheckpoint& saved) {
+  const std::vector<std::string> paths = ObjectPaths(saved.arrays);
+  std::vector<std::vector<const StoredDataset*>> datasets(saved.files.size());
+  for (const StoredDataset& dataset : saved.datasets) {
+    datasets[static_cast<size_t>(dataset.file)].push_back(&dataset);
+  }
+  std::vector<std::string> damage;
+  for (size_t i = 0; i < saved.files.size(); ++i) {
+    const std::string path = JoinPath(directory, saved.files[i].name);
+    BELAY_RETURN_IF_ERROR(
+        AddDamage(path, FindDatasets(path, datasets[i], paths, saved), damage));
+  }
+  // Arrays of the index lead to these files.
+  if (!damage.empty()) return damage;
+  const std::string index = JoinPath(directory, IndexName());
+  BELAY_RETURN_IF_ERROR(
+      AddDamage(index, FindArrays(index, paths, saved), damage));
+  return damage;
+}
+
 }  // namespace
 
 std::vector<uint32_t> FinishChecksums(const std::vector<StoredArray>& arrays,
@@ -208,23 +239,33 @@ Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,
 
 StatusOr<std::vector<std::string>> FindHdf5Damage(
     const std::string& directory, const SavedCheckpoint& saved) {
-  const std::vector<std::string> paths = ObjectPaths(saved.arrays);
-  std::vector<std::vector<const StoredDataset*>> datasets(saved.files.size());
-  for (const StoredDataset& dataset : saved.datasets) {
-    datasets[static_cast<size_t>(dataset.file)].push_back(&dataset);
+  const auto objects =
+      static_cast<int64_t>(saved.datasets.size() + saved.arrays.size());
+  const ChildLimits limits = {.memory_bytes =
+                                  kLeastMemory + kMemoryPerObject * objects};
+  const double cpu =
+      kLeastCpuSeconds + kCpuSecondsPerObject * static_cast<double>(objects);
+  const auto serve = [&](std::string_view,
+                         std::span<std::byte>) -> StatusOr<std::string> {
+    BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> damage,
+                           FindDamageHere(directory, saved));
+    WireWriter out;
+    out.PutTexts(damage);
+    return out.Take();
+  };
+  BELAY_ASSIGN_OR_RETURN(
+      ChildProcess child,
+      ChildProcess::Start(absl::StrFormat("read \"%s\" by HDF5", directory),
+                          limits, serve));
+  const StatusOr<std::string> answer = child.Ask("", cpu, kDeadlineSeconds);
+  if (!answer.ok() && !child.is_running() &&
+      !absl::IsDeadlineExceeded(answer.status())) {
+    return std::vector<std::string>{
+        absl::StrFormat("\"%s\": other programs cannot read it: %s", directory,
+                        answer.status().message())};
   }
-  std::vector<std::string> damage;
-  for (size_t i = 0; i < saved.files.size(); ++i) {
-    const std::string path = JoinPath(directory, saved.files[i].name);
-    BELAY_RETURN_IF_ERROR(
-        AddDamage(path, FindDatasets(path, datasets[i], paths, saved), damage));
-  }
-  // Arrays of the index lead to these files.
-  if (!damage.empty()) return damage;
-  const std::string index = JoinPath(directory, IndexName());
-  BELAY_RETURN_IF_ERROR(
-      AddDamage(index, FindArrays(index, paths, saved), damage));
-  return damage;
+  BELAY_RETURN_IF_ERROR(answer.status());
+  return WireReader(*answer).GetTexts();
 }
 
 }  // namespace belay

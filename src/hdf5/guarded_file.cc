@@ -1,0 +1,211 @@
+#include "hdf5/guarded_file.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <span>
+
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "bytes/wire.h"
+#include "geometry/runs.h"
+#include "hdf5/dataset.h"
+#include "hdf5/file.h"
+#include "hdf5/native_read.h"
+
+namespace belay::h5 {
+namespace {
+
+enum class Request : uint8_t { kOpen, kList, kDescribe, kRead, kReadText };
+
+// Large enough that few chunks are cut, which are read once for each part.
+constexpr int64_t kTileBytes = int64_t{16} << 20;
+// What libhdf5 may take for a file of some size.
+constexpr int64_t kLeastMemory = int64_t{200} << 20;
+constexpr int64_t kMemoryPerByte = 16;
+constexpr double kLeastCpuSeconds = 1;
+constexpr double kBytesPerCpuSecond = 4e6;
+// Reading may undo the filters of a chunk for each part of it.
+constexpr double kCpuSecondsOfRead = 10;
+
+// --- In the child ---
+
+void PutArray(const NativeArray& array, WireWriter& out) {
+  out.Put(array.dtype);
+  out.PutShape(array.shape);
+  out.PutText(array.problem);
+}
+
+NativeArray GetArray(WireReader& in) {
+  NativeArray array;
+  array.dtype = in.Get<DType>();
+  array.shape = in.GetShape();
+  array.problem = in.GetText();
+  return array;
+}
+
+class Server {
+ public:
+  explicit Server(std::string path) : path_(std::move(path)) {}
+
+  StatusOr<std::string> Answer(std::string_view request,
+                               std::span<std::byte> shared) {
+    WireReader in(request);
+    const auto kind = in.Get<Request>();
+    if (kind == Request::kOpen) {
+      BELAY_ASSIGN_OR_RETURN(file_, OpenFileReadOnly(path_, Links::kFollowed));
+      return std::string();
+    }
+    if (kind == Request::kList) return List();
+    const std::string path(in.GetText());
+    BELAY_ASSIGN_OR_RETURN(const Handle dataset,
+                           OpenToRead(file_, path, OtherFiles::kFollowed));
+    switch (kind) {
+      case Request::kDescribe:
+        return Describe(dataset, in.Get<bool>());
+      case Request::kReadText:
+        return ReadNativeText(dataset);
+      default:
+        break;
+    }
+    const auto dtype = in.Get<DType>();
+    const Box box = in.GetBox();
+    BELAY_RETURN_IF_ERROR(ReadNative(dataset, dtype, box, shared.data()));
+    return std::string();
+  }
+
+ private:
+  StatusOr<std::string> List() const {
+    BELAY_ASSIGN_OR_RETURN(const std::vector<ListedDataset> listed,
+                           ListDatasets(file_));
+    WireWriter out;
+    out.Put<uint64_t>(listed.size());
+    for (const ListedDataset& dataset : listed) {
+      out.PutText(dataset.path);
+      PutArray(dataset.array, out);
+    }
+    return out.Take();
+  }
+
+  StatusOr<std::string> Describe(const Handle& dataset,
+                                 bool checks_sources) const {
+    BELAY_ASSIGN_OR_RETURN(const NativeArray array, DescribeDataset(dataset));
+    if (checks_sources) {
+      BELAY_RETURN_IF_ERROR(CheckSources(dataset, file_.name()));
+    }
+    WireWriter out;
+    PutArray(array, out);
+    return out.Take();
+  }
+
+  std::string path_;
+  Handle file_;
+};
+
+// --- In the parent ---
+
+// The bytes that a file takes; none of one that is not there.
+int64_t StoredBytesOf(const std::string& path) {
+  struct stat stat = {};
+  if (::stat(path.c_str(), &stat) != 0) return 0;
+  return std::min<int64_t>(stat.st_size, int64_t{stat.st_blocks} * 512);
+}
+
+WireWriter RequestFor(Request kind, const std::string& path) {
+  WireWriter out;
+  out.Put(kind);
+  out.PutText(path);
+  return out;
+}
+
+}  // namespace
+
+StatusOr<GuardedFile> GuardedFile::Open(const std::string& path,
+                                        double deadline_seconds) {
+  const int64_t bytes = StoredBytesOf(path);
+  auto server = std::make_shared<Server>(path);
+  ChildLimits limits = {.memory_bytes = kLeastMemory + kTileBytes,
+                        .shared_bytes = kTileBytes};
+  limits.memory_bytes +=
+      std::min(bytes, std::numeric_limits<int64_t>::max() / kMemoryPerByte -
+                          limits.memory_bytes) *
+      kMemoryPerByte;
+  BELAY_ASSIGN_OR_RETURN(
+      ChildProcess child,
+      ChildProcess::Start(
+          Cat("read \"", path, "\" by HDF5"), limits,
+          [server](std::string_view request, std::span<std::byte> shared) {
+            return server->Answer(request, shared);
+          }));
+  const double cpu =
+      kLeastCpuSeconds + static_cast<double>(bytes) / kBytesPerCpuSecond;
+  GuardedFile file(std::move(child), cpu,
+                   deadline_seconds > 0
+                       ? deadline_seconds
+                       : std::numeric_limits<double>::infinity());
+  WireWriter open;
+  open.Put(Request::kOpen);
+  BELAY_RETURN_IF_ERROR(file.Ask(open.bytes()).status());
+  return file;
+}
+
+StatusOr<std::string> GuardedFile::Ask(std::string_view request) {
+  return child_.Ask(request, cpu_seconds_, deadline_seconds_);
+}
+
+StatusOr<std::vector<ListedDataset>> GuardedFile::List() {
+  WireWriter request;
+  request.Put(Request::kList);
+  BELAY_ASSIGN_OR_RETURN(const std::string answer, Ask(request.bytes()));
+  WireReader in(answer);
+  return in.GetAll<ListedDataset>([&] {
+    ListedDataset dataset;
+    dataset.path = in.GetText();
+    dataset.array = GetArray(in);
+    return dataset;
+  });
+}
+
+StatusOr<NativeArray> GuardedFile::Describe(const std::string& path,
+                                            bool checks_sources) {
+  WireWriter request = RequestFor(Request::kDescribe, path);
+  request.Put(checks_sources);
+  BELAY_ASSIGN_OR_RETURN(const std::string answer, Ask(request.bytes()));
+  WireReader in(answer);
+  return GetArray(in);
+}
+
+StatusOr<std::string> GuardedFile::ReadText(const std::string& path) {
+  return Ask(RequestFor(Request::kReadText, path).bytes());
+}
+
+Status GuardedFile::ReadTile(const std::string& path, DType dtype,
+                             const Box& tile, void* data) {
+  WireWriter request = RequestFor(Request::kRead, path);
+  request.Put(dtype);
+  request.PutBox(tile);
+  BELAY_RETURN_IF_ERROR(child_
+                            .Ask(request.bytes(),
+                                 cpu_seconds_ + kCpuSecondsOfRead,
+                                 deadline_seconds_)
+                            .status());
+  std::memcpy(data, child_.shared().data(),
+              NumElements(tile.shape) * DTypeSize(dtype));
+  return absl::OkStatus();
+}
+
+Status GuardedFile::Read(const std::string& path, DType dtype, const Box& box,
+                         void* data) {
+  auto* to = static_cast<std::byte*>(data);
+  return TryForEachTile(box, kTileBytes / DTypeSize(dtype),
+                        [&](const Box& tile) {
+                          const Status status = ReadTile(path, dtype, tile, to);
+                          to += NumElements(tile.shape) * DTypeSize(dtype);
+                          return status;
+                        });
+}
+
+}  // namespace belay::h5

@@ -1,0 +1,60 @@
+// A plain HDF5 file of any program, read by libhdf5 in a process of its own: it
+// was not written for hostile files.
+
+#ifndef BELAY_HDF5_GUARDED_FILE_H_
+#define BELAY_HDF5_GUARDED_FILE_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/child_process.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+#include "belay/status.h"
+#include "hdf5/dataset_listing.h"
+#include "hdf5/native_type.h"
+
+namespace belay::h5 {
+
+// An open file. Move only; for one thread at a time. All errors can also be
+// those of ChildProcess, after which nothing more can be read.
+class GuardedFile {
+ public:
+  // Opens a file, which may be a symbolic link. No read may take longer than
+  // `deadline_seconds` (0: no limit). Local.
+  // Errors: as OpenFileReadOnly.
+  static StatusOr<GuardedFile> Open(const std::string& path,
+                                    double deadline_seconds);
+
+  // As ListDatasets. Local.
+  StatusOr<std::vector<ListedDataset>> List();
+
+  // As DescribeDataset and, with `checks_sources`, CheckSources, of the dataset
+  // with this path. Local.
+  // Errors: NotFound - there is none; those of both.
+  StatusOr<NativeArray> Describe(const std::string& path, bool checks_sources);
+
+  // As ReadNative. Local.
+  Status Read(const std::string& path, DType dtype, const Box& box, void* data);
+
+  // As ReadNativeText. Local.
+  StatusOr<std::string> ReadText(const std::string& path);
+
+ private:
+  GuardedFile(ChildProcess child, double cpu_seconds, double deadline_seconds)
+      : child_(std::move(child)),
+        cpu_seconds_(cpu_seconds),
+        deadline_seconds_(deadline_seconds) {}
+  StatusOr<std::string> Ask(std::string_view request);
+  Status ReadTile(const std::string& path, DType dtype, const Box& tile,
+                  void* data);
+
+  ChildProcess child_;
+  double cpu_seconds_;
+  double deadline_seconds_;
+};
+
+}  // namespace belay::h5
+
+#endif  // BELAY_HDF5_GUARDED_FILE_H_
