@@ -4,11 +4,15 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "directory_fixture.h"
 #include "h5_testing.h"
+#include "hdf5/guarded_file.h"
 #include "io/index/index_file.h"
 #include "store_testing.h"
 
@@ -18,6 +22,11 @@ namespace {
 class IndexHostileTest : public DirectoryTest {
  protected:
   std::string Index() const { return Path("index.h5"); }
+
+  void Patch(size_t at, const std::string& bytes) const {
+    h5::PatchBytes(Index(), static_cast<int64_t>(at), bytes.data(),
+                   bytes.size());
+  }
 };
 
 // A file with holes may be as long as it likes.
@@ -51,6 +60,45 @@ TEST_F(IndexHostileTest, ALockOfAReaderStopsNobody) {
   ASSERT_EQ(flock(fd, LOCK_EX), 0);
   ExpectSame(h5::Value(ReadIndex(dir_)), saved);
   close(fd);
+}
+
+// Nobody who reads an index is shown anything else than was saved.
+TEST_F(IndexHostileTest, AFlipOfAnyByteIsNoticedOrChangesNothing) {
+  const SavedCheckpoint saved = SmallIndex();
+  const IndexImage image = h5::Value(CreateIndex(Index(), saved));
+  h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, false));
+  const std::string good = Content("index.h5");
+  const auto listed = [&]() -> StatusOr<std::vector<std::string>> {
+    auto file = h5::GuardedFile::Open(Index(), 60);
+    if (!file.ok()) return file.status();
+    const auto datasets = file->List();
+    if (!datasets.ok()) return datasets.status();
+    std::vector<std::string> lines;
+    for (const h5::ListedDataset& dataset : *datasets) {
+      lines.push_back(absl::StrCat(dataset.path, " ", dataset.array.problem));
+    }
+    return lines;
+  };
+  const std::vector<std::string> shown = h5::Value(listed());
+  // All of them take a minute.
+  const size_t step = std::getenv("BELAY_FLIP_ALL") != nullptr ? 1 : 7;
+  size_t noticed = 0;
+  for (size_t at = 0; at < good.size(); at += step) {
+    Patch(at, std::string(1, static_cast<char>(good[at] ^ (1 << at % 8))));
+    const StatusOr<SavedCheckpoint> found = ReadIndex(dir_);
+    noticed += found.ok() ? 0 : 1;
+    if (found.ok()) ExpectSame(*found, saved);
+    // Other programs have the checksums of HDF5.
+    if (at % 32 == 5) {
+      const auto lines = listed();
+      if (lines.ok()) {
+        EXPECT_EQ(*lines, shown) << at;
+      }
+    }
+    ASSERT_FALSE(HasFailure()) << "at " << at;
+    Patch(at, good.substr(at, 1));
+  }
+  EXPECT_GT(noticed, 2000 / step);
 }
 
 }  // namespace
