@@ -134,7 +134,8 @@ class CheckpointReader {
 
   // Returns the saved objects, the root first; none if the step has no graph.
   // Local.
-  // Errors: DataLoss - the index describes impossible objects.
+  // Errors: DataLoss - the index describes impossible objects;
+  //   ResourceExhausted - their paths take more than 256 MiB.
   StatusOr<std::vector<ObjectInfo>> Objects() const;
 
   // Reads a whole array. Local.

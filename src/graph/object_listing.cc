@@ -1,6 +1,25 @@
 #include "graph/object_listing.h"
 
+#include <cstdint>
+#include <limits>
+
 namespace belay {
+
+int64_t PathBytes(const ObjectGraph& graph) {
+  // What PrettyName puts around names, at most.
+  constexpr double kBetween = 16;
+  std::vector<double> lengths;
+  double sum = 0;
+  for (const GraphNode& node : graph.nodes) {
+    double length = kBetween + static_cast<double>(node.name.size());
+    if (node.parent >= 0) length += lengths[static_cast<size_t>(node.parent)];
+    if (node.is_slot()) length += lengths[static_cast<size_t>(node.optimizer)];
+    lengths.push_back(length);
+    sum += length;
+  }
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  return sum < static_cast<double>(kMost) ? static_cast<int64_t>(sum) : kMost;
+}
 
 std::vector<ObjectInfo> ListObjects(const ObjectGraph& graph) {
   std::vector<ObjectInfo> objects;

@@ -10,6 +10,10 @@
 
 namespace belay {
 
+// The bytes of the paths in a listing: few long names can make very many. At
+// most INT64_MAX. Of a sound graph.
+int64_t PathBytes(const ObjectGraph& graph);
+
 // One for each node, with its number.
 std::vector<ObjectInfo> ListObjects(const ObjectGraph& graph);
 

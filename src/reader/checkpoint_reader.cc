@@ -234,6 +234,14 @@ StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
                   PrintableText(Cat("read \"", impl_->info.path, "\": ",
                                     std::string(graph.status().message()))));
   }
+  constexpr int64_t kMostPathBytes = int64_t{256} << 20;
+  const int64_t path_bytes = PathBytes(*graph);
+  if (path_bytes > kMostPathBytes) {
+    return absl::ResourceExhaustedError(PrintableText(
+        Cat("read \"", impl_->info.path, "\": the paths of its ",
+            graph->nodes.size(), " objects are too long to list (need at most ",
+            kMostPathBytes, " bytes in all, found ", path_bytes, ")")));
+  }
   return ListObjects(*graph);
 }
 

@@ -167,6 +167,27 @@ TEST(ObjectGraphTest, OnlyWhatLeadsToValuesHasValues) {
   }
 }
 
+// A few names can make paths without end; they are counted before.
+TEST(ObjectGraphTest, PathBytesAreNoLessThanThePaths) {
+  Trained t;
+  const ObjectGraph graph = Tracked(t.root).graph;
+  int64_t bytes = 0;
+  for (const ObjectInfo& object : ListObjects(graph)) {
+    bytes += std::ssize(object.path);
+  }
+  EXPECT_GE(PathBytes(graph), bytes);
+  EXPECT_LE(PathBytes(graph), 4 * bytes);
+  ObjectGraph deep;
+  deep.nodes.emplace_back();
+  for (int32_t i = 0; i < 998; ++i) {
+    deep.nodes.push_back({.parent = i, .name = std::string(1000, 'n')});
+  }
+  for (int i = 0; i < 20'000; ++i) {
+    deep.nodes.push_back({.parent = 998, .name = "leaf"});
+  }
+  EXPECT_GT(PathBytes(deep), int64_t{19} << 30);
+}
+
 TEST(ObjectGraphTest, TheListingHasOneOfEachNode) {
   Trained t;
   const ObjectGraph graph = Tracked(t.root).graph;
