@@ -198,11 +198,14 @@ expect_code() {
 
 scripts=$(cd "$here/.." && pwd)
 # A training of 300 steps that saves every 50 in $work/NAME and logs its losses
-# in NAME.log, and sleeps in each step, so that there is time to disturb it.
+# in NAME.log, and sleeps in each step, so that there is time to disturb it. One
+# with async in its name saves in the background.
 # Several words, as $train.
 training() {
+  local async=''
+  [[ $1 != *async* ]] || async=--async
   echo "$train --dir $work/$1 --loss-log $work/$1.log --resume --steps 300" \
-    "--save-every 50 --step-seconds ${2:-0.02} --tolerated-failures 3"
+    "--save-every 50 --step-seconds ${2:-0.02} --tolerated-failures 3 $async"
 }
 # submit_file NAME [SBATCH OPTIONS] SCRIPT ARGUMENTS...: as submit.
 submit_file() {

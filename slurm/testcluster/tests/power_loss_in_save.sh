@@ -14,8 +14,11 @@ small="$train --hidden 32 --batch 4 --dir $disk/run"
 new_disk "$disk" 2048
 for ((round = 1; round <= rounds; ++round)); do
   log=round_$round.out
+  # Each other time in the background.
+  mode=()
+  ((round % 2 == 1)) || mode=(--async)
   # shellcheck disable=SC2086  # several words
-  mpirun -n $((1 + round % 4)) $small --resume --save-every 1 \
+  mpirun -n $((1 + round % 4)) $small "${mode[@]}" --resume --save-every 1 \
     --steps 1000000 --loss-log "$work/losses.log" >"$log" 2>&1 &
   training=$!
   wait_for_line "$log" 'saved step_' 60

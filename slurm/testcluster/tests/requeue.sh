@@ -6,12 +6,13 @@ source "$(dirname "$0")/../lib.sh"
 
 mpirun=$(submit_training mpirun mpirun)
 srun=$(submit_training srun "$srun_pmix")
+async=$(submit_training async "$srun_pmix")
 cancelled=$(submit_training cancelled mpirun)
-wait_for_step 60 mpirun srun cancelled
-scontrol requeue "$mpirun,$srun"
+wait_for_step 60 mpirun srun async cancelled
+scontrol requeue "$mpirun,$srun,$async"
 scancel "$cancelled"
-for job in "$mpirun" "$srun"; do start_again_now "$job" 1 60; done
-for job in "$mpirun" "$srun"; do wait_for_end "$job" 90; done
+for job in "$mpirun" "$srun" "$async"; do start_again_now "$job" 1 60; done
+for job in "$mpirun" "$srun" "$async"; do wait_for_end "$job" 90; done
 wait_for_end "$cancelled" 10 CANCELLED
 for name in mpirun srun cancelled; do
   expect_line "$name.out" 'batch script: got TERM'
@@ -24,4 +25,5 @@ expect_line mpirun.out 'batch script: exit code (1|85)'
 expect_line cancelled.out 'batch script: exit code (1|85)'
 expect_line mpirun.out 'resumed from step_'
 expect_line srun.out 'resumed from step_'
-expect_whole mpirun srun
+expect_line async.out 'resumed from step_'
+expect_whole mpirun srun async
