@@ -184,7 +184,7 @@ Status CheckHasOwnValues(const Handle& dataset, OtherFiles others) {
 }  // namespace
 
 StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec) {
-  BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenDataset(file, spec.path));
+  BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenToRead(file, spec.path));
   const ElementType type = TypeOf(spec);
   BELAY_RETURN_IF_ERROR(CheckStoredType(dataset, type));
   BELAY_ASSIGN_OR_RETURN(const Shape shape, DatasetShape(dataset));

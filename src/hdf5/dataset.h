@@ -64,7 +64,9 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
                                 const DatasetSpec& spec);
 
 // Returns for a dataset that is there what CreateDataset has returned. Local.
-// Errors: NotFound; DataLoss - another type or shape, or a damaged file;
+// Errors: NotFound; DataLoss - another type or shape, values in another file,
+// or
+//   a damaged file;
 //   Internal.
 StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec);
 

@@ -50,15 +50,13 @@ Status BoundedFile::Charge(int64_t bytes, std::string_view what,
           budget_, " left)"));
 }
 
-const std::string* BoundedFile::FindKept(int64_t offset, int64_t bytes) const {
-  const auto found = kept_.find({offset, bytes});
+const std::string* BoundedFile::FindKept(const Checked& part) const {
+  const auto found = kept_.find(part);
   return found == kept_.end() ? nullptr : &found->second;
 }
 
-std::string_view BoundedFile::Keep(int64_t offset, int64_t bytes,
-                                   std::string checked) {
-  return kept_.insert_or_assign({offset, bytes}, std::move(checked))
-      .first->second;
+std::string_view BoundedFile::Keep(const Checked& part, std::string content) {
+  return kept_.insert_or_assign(part, std::move(content)).first->second;
 }
 
 Status BoundedFile::Damaged(int64_t offset, std::string_view problem) const {

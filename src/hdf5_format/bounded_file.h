@@ -3,6 +3,7 @@
 #ifndef BELAY_HDF5_FORMAT_BOUNDED_FILE_H_
 #define BELAY_HDF5_FORMAT_BOUNDED_FILE_H_
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -48,12 +49,20 @@ class BoundedFile {
   //   below zero.
   Status Charge(int64_t bytes, std::string_view what, int64_t count = 1);
 
-  // Returns what Keep was given for these bytes, or null. Local.
-  const std::string* FindKept(int64_t offset, int64_t bytes) const;
+  // Metadata that has been read, and whose checksum at some place was right.
+  struct Checked {
+    int64_t offset;
+    int64_t bytes;
+    int64_t checksum_at;
 
-  // Keeps metadata that has been read and checked, so that the next search does
-  // not do so again. Local.
-  std::string_view Keep(int64_t offset, int64_t bytes, std::string checked);
+    friend auto operator<=>(const Checked&, const Checked&) = default;
+  };
+
+  // Returns what Keep was given for it, or null. Local.
+  const std::string* FindKept(const Checked& part) const;
+
+  // Keeps it, so that the next search does not read it again. Local.
+  std::string_view Keep(const Checked& part, std::string content);
 
   // Returns an error that says what is wrong at an offset. Local.
   Status Damaged(int64_t offset, std::string_view problem) const;
@@ -66,7 +75,7 @@ class BoundedFile {
   int64_t size_;
   int64_t budget_;
   ReadAt read_;
-  std::map<std::pair<int64_t, int64_t>, std::string> kept_;
+  std::map<Checked, std::string> kept_;
 };
 
 }  // namespace belay::h5

@@ -98,8 +98,9 @@ StatusOr<std::string> Inflate(const std::string& stored, int64_t most) {
 }
 
 // Bytes of the same significance lie together; what is left over follows.
-std::string Unshuffled(const std::string& stored, size_t width) {
+std::string Unshuffled(std::string stored, size_t width) {
   const size_t count = stored.size() / width;
+  if (count <= 1) return stored;  // however wide a file says they are
   std::string out(stored.size(), '\0');
   for (size_t byte = 0; byte < width; ++byte) {
     const char* from = stored.data() + byte * count;
@@ -167,7 +168,7 @@ StatusOr<std::string> UndoFilters(std::string stored,
         break;
       }
       case kShuffle:
-        stored = Unshuffled(stored, filters[i].parameters.at(0));
+        stored = Unshuffled(std::move(stored), filters[i].parameters.at(0));
         break;
       default:
         return absl::InternalError(

@@ -24,8 +24,8 @@ enum class ChunkIndex : uint8_t {
 };
 
 struct ChunkedDataset {
-  std::string type;  // as EncodedType
-  Shape shape;
+  std::string type;  // as EncodedTypeInFile or EncodedType
+  Shape shape;       // of possibly more elements than an int64_t can count
   Shape chunk;
   int64_t element_bytes = 0;
   std::vector<Filter> filters;  // in the order in which they were applied

@@ -150,7 +150,8 @@ StatusOr<std::string_view> ReadChecked(BoundedFile& file, int64_t offset,
                                        std::string_view signature,
                                        std::string_view what,
                                        int64_t checksum_at) {
-  const std::string* kept = file.FindKept(offset, bytes);
+  const BoundedFile::Checked part = {offset, bytes, checksum_at};
+  const std::string* kept = file.FindKept(part);
   if (kept != nullptr && kept->starts_with(signature)) return *kept;
   BELAY_ASSIGN_OR_RETURN(std::string read, file.Read(offset, bytes, what));
   const bool is_last = checksum_at < 0;
@@ -169,7 +170,7 @@ StatusOr<std::string_view> ReadChecked(BoundedFile& file, int64_t offset,
   if (found != MetadataChecksum(read)) {
     return file.Damaged(offset, Cat("the checksum of ", what, " is wrong"));
   }
-  return file.Keep(offset, bytes, std::move(read));
+  return file.Keep(part, std::move(read));
 }
 
 StatusOr<int64_t> ReadSuperblock(BoundedFile& file) {

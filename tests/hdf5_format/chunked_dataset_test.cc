@@ -280,6 +280,10 @@ TEST_F(ChunkedDatasetTest, WhatInflatesTooFarIsRefused) {
   EXPECT_TRUE(absl::IsDataLoss(UndoFilters("", {{.id = 3}}, 0, 4).status()));
   EXPECT_TRUE(absl::IsDataLoss(UndoFilters("abc", {}, 0, 4).status()));
   EXPECT_EQ(Value(UndoFilters("abcd", {{.id = 1}}, 1, 4)), "abcd");
+  // Elements that are wider than the chunk are not gone through.
+  const Filter wide = {.id = 2, .parameters = {~0U}};
+  EXPECT_EQ(Value(UndoFilters("abcd", std::vector<Filter>(32, wide), 0, 4)),
+            "abcd");
 }
 
 TEST_F(ChunkedDatasetTest, DamagedListsOfFilters) {

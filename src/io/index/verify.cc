@@ -23,7 +23,8 @@ constexpr int64_t kLeastMemory = int64_t{200} << 20;
 constexpr int64_t kMemoryPerObject = 8192;
 constexpr double kLeastCpuSeconds = 1;
 constexpr double kCpuSecondsPerObject = 0.001;
-constexpr double kDeadlineSeconds = 600;
+constexpr double kLeastSeconds = 60;
+constexpr double kSecondsPerObject = 0.02;
 
 int64_t BlockBytes(int64_t array_bytes, int64_t block) {
   return std::min(kBlockBytes, array_bytes - block * kBlockBytes);
@@ -245,6 +246,8 @@ StatusOr<std::vector<std::string>> FindHdf5Damage(
                                   kLeastMemory + kMemoryPerObject * objects};
   const double cpu =
       kLeastCpuSeconds + kCpuSecondsPerObject * static_cast<double>(objects);
+  const double seconds =
+      kLeastSeconds + kSecondsPerObject * static_cast<double>(objects);
   const auto serve = [&](std::string_view,
                          std::span<std::byte>) -> StatusOr<std::string> {
     BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> damage,
@@ -257,7 +260,7 @@ StatusOr<std::vector<std::string>> FindHdf5Damage(
       ChildProcess child,
       ChildProcess::Start(absl::StrFormat("read \"%s\" by HDF5", directory),
                           limits, serve));
-  const StatusOr<std::string> answer = child.Ask("", cpu, kDeadlineSeconds);
+  const StatusOr<std::string> answer = child.Ask("", cpu, seconds);
   if (!answer.ok() && !child.is_running() &&
       !absl::IsDeadlineExceeded(answer.status())) {
     return std::vector<std::string>{
