@@ -25,7 +25,8 @@ std::string BytesText(int64_t bytes) {
 
 std::string SecondsText(double seconds) {
   if (seconds < 0.0995) return absl::StrFormat("%.0f ms", seconds * 1000);
-  return absl::StrFormat(seconds < 9.95 ? "%.2g s" : "%.0f s", seconds);
+  if (seconds < 9.95) return absl::StrFormat("%.2g s", seconds);
+  return absl::StrFormat("%.0f s", seconds);
 }
 
 }  // namespace belay
