@@ -34,15 +34,16 @@ void PutWrites(WireWriter& out, const RankWrites& writes) {
 RankWrites GetWrites(WireReader& in) {
   RankWrites writes;
   writes.bytes = in.Get<int64_t>();
-  writes.orders.resize(in.Get<uint64_t>());
-  for (WriteOrder& order : writes.orders) {
+  writes.orders = in.GetAll<WriteOrder>([&] {
+    WriteOrder order;
     order.shard = in.Get<int32_t>();
     order.dataset = in.Get<int32_t>();
     order.round = in.Get<int32_t>();
     order.first_block = in.Get<int64_t>();
     order.box = in.GetBox();
     order.extent = GetExtent(in);
-  }
+    return order;
+  });
   return writes;
 }
 
@@ -57,9 +58,7 @@ std::string EncodeRankWrites(const std::vector<RankWrites>& files) {
 
 std::vector<RankWrites> DecodeRankWrites(std::string_view bytes) {
   WireReader in(bytes);
-  std::vector<RankWrites> files(in.Get<uint64_t>());
-  for (RankWrites& writes : files) writes = GetWrites(in);
-  return files;
+  return in.GetAll<RankWrites>([&] { return GetWrites(in); });
 }
 
 void PutFiltered(WireWriter& out,
@@ -124,8 +123,7 @@ RankTransits DecodeRankTransits(std::string_view bytes) {
   WireReader in(bytes);
   RankTransits transits;
   for (auto* list : {&transits.sends, &transits.receives}) {
-    list->resize(in.Get<uint64_t>());
-    for (Transit& transit : *list) transit = in.Get<Transit>();
+    *list = in.GetAll<Transit>([&] { return in.Get<Transit>(); });
   }
   return transits;
 }
@@ -133,10 +131,9 @@ RankTransits DecodeRankTransits(std::string_view bytes) {
 RankReads DecodeRankReads(std::string_view bytes) {
   WireReader in(bytes);
   RankReads reads;
-  reads.texts.resize(in.Get<uint64_t>());
-  for (TextLength& text : reads.texts) text = in.Get<TextLength>();
-  reads.orders.resize(in.Get<uint64_t>());
-  for (ReadOrder& order : reads.orders) {
+  reads.texts = in.GetAll<TextLength>([&] { return in.Get<TextLength>(); });
+  reads.orders = in.GetAll<ReadOrder>([&] {
+    ReadOrder order;
     order.shard = in.Get<int32_t>();
     order.file = in.Get<int32_t>();
     order.first_block = in.Get<int64_t>();
@@ -144,15 +141,17 @@ RankReads DecodeRankReads(std::string_view bytes) {
     order.extent = GetExtent(in);
     order.position = in.Get<int64_t>();
     order.filtered = in.Get<int32_t>();
-  }
-  reads.deliveries.resize(in.Get<uint64_t>());
-  for (Delivery& delivery : reads.deliveries) {
+    return order;
+  });
+  reads.deliveries = in.GetAll<Delivery>([&] {
+    Delivery delivery;
     delivery.shard = in.Get<int32_t>();
     delivery.reader = in.Get<int32_t>();
     delivery.position = in.Get<int64_t>();
     delivery.bytes = in.Get<int64_t>();
     delivery.box = in.GetBox();
-  }
+    return delivery;
+  });
   return reads;
 }
 
