@@ -241,7 +241,7 @@ void GraphBuilder::Attach(const std::vector<Attached>& attached) {
     object.Follow(rank_);
     const auto found = std::find_if(
         at().children.begin(), at().children.end(),
-        [&name](const GraphChild& child) { return child.name == name; });
+        [&name = name](const GraphChild& child) { return child.name == name; });
     if (found == at().children.end()) {
       AddChild(name, std::move(object));
       continue;
