@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -14,9 +15,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
+#include "base/catch_bad_alloc.h"
 #include "base/catch_exceptions.h"
 #include "base/errno_status.h"
 #include "base/fault.h"
@@ -29,6 +32,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kChildSocket = 3;
+constexpr uint64_t kMostAnswerBytes = uint64_t{1} << 30;
 
 // What goes before the bytes of a request and of an answer.
 struct Head {
@@ -70,7 +74,7 @@ bool ReceiveAll(int socket, void* data, size_t bytes, Clock::time_point until) {
     pollfd wait = {socket, POLLIN, 0};
     const int ready = ::poll(&wait, 1, MillisecondsUntil(until));
     if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0 && Clock::now() < until) continue;
+    if (ready == 0 && Clock::now() < until) continue;
     if (ready <= 0) return false;
     const ssize_t got = ::recv(socket, to, bytes, 0);
     if (got < 0 && errno == EINTR) continue;
@@ -95,34 +99,44 @@ int64_t AddressSpace() {
 
 void LimitMemory(int64_t bytes) {
   rlimit limit = {};
+  const int64_t used = AddressSpace();
+  if (used == 0 || bytes > INT64_MAX - used) return;
   if (::getrlimit(RLIMIT_AS, &limit) != 0) return;
-  const auto most = static_cast<rlim_t>(AddressSpace() + bytes);
+  const auto most = static_cast<rlim_t>(used + bytes);
   limit.rlim_cur = std::min(most, limit.rlim_max);
   ::setrlimit(RLIMIT_AS, &limit);
 }
 
-// From now on.
+// Since the child began.
 void LimitCpu(double seconds) {
-  rusage used = {};
   rlimit limit = {};
-  if (::getrusage(RUSAGE_SELF, &used) != 0 ||
-      ::getrlimit(RLIMIT_CPU, &limit) != 0) {
-    return;
-  }
-  const double most =
-      static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-      std::ceil(std::min(seconds, 1e9)) + 1;
+  if (::getrlimit(RLIMIT_CPU, &limit) != 0) return;
+  const double most = std::ceil(std::min(seconds, 1e9)) + 1;
   limit.rlim_cur = std::min(static_cast<rlim_t>(most), limit.rlim_max);
   ::setrlimit(RLIMIT_CPU, &limit);
 }
 
 // No handler of the program runs, no file of it stays open (with its locks),
-// and no core is left behind.
-void LeaveParent(int socket) {
-  for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+// and no core is left behind. What is sent to all processes of a job is for the
+// parent: of signals only those of a crash and of a limit are not blocked, as
+// they were when the child began.
+void LeaveParent(int socket, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(0);
+  sigset_t own;
+  sigemptyset(&own);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS,
+                           SIGTRAP, SIGXCPU, SIGXFSZ}) {
+    ::signal(signal, SIG_DFL);
+    sigaddset(&own, signal);
+  }
+  ::sigprocmask(SIG_UNBLOCK, &own, nullptr);
+  const int nowhere = ::open("/dev/null", O_RDWR);
+  for (int standard = 0; standard < kChildSocket; ++standard) {
+    if (nowhere >= 0 && ::fcntl(standard, F_GETFD) < 0) {
+      ::dup2(nowhere, standard);
+    }
+  }
   if (socket != kChildSocket) ::dup2(socket, kChildSocket);
   ::close_range(kChildSocket + 1, ~0U, 0);
   const rlimit no_core = {};
@@ -157,6 +171,33 @@ void LeaveParent(int socket) {
   }
 }
 
+// Why a child has ended, by the signal that ended it; 0: nobody knows.
+Status WhyEnded(const std::string& name, int signal) {
+  switch (signal) {
+    case SIGXCPU:
+      return absl::ResourceExhaustedError(
+          Cat(name,
+              ": it takes too long to compute: the file needs more than "
+              "is usual for its size, is damaged, or was made to do so"));
+    case SIGKILL:
+      return absl::ResourceExhaustedError(
+          Cat(name, ": its process was killed, perhaps for want of memory"));
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+    case SIGABRT:
+    case SIGSYS:
+    case SIGTRAP:
+      return absl::DataLossError(
+          Cat(name, ": its process has crashed (signal ", signal,
+              "): the file is damaged, or was made to do so"));
+    default:
+      return absl::UnavailableError(
+          Cat(name, ": its process has ended (signal ", signal, ")"));
+  }
+}
+
 }  // namespace
 
 StatusOr<ChildProcess> ChildProcess::Start(std::string name,
@@ -175,15 +216,26 @@ StatusOr<ChildProcess> ChildProcess::Start(std::string name,
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return ErrnoStatus(errno, "make sockets for", child.name_);
   }
+  // Where the program has closed its standard files, these are none of them.
+  for (int& end : ends) {
+    const int above = ::fcntl(end, F_DUPFD_CLOEXEC, kChildSocket);
+    ::close(std::exchange(end, above));
+  }
   child.socket_ = ends[0];
-  const pid_t pid = ::fork();
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ends[0] < 0 || ends[1] < 0 ? -1 : ::fork();
   if (pid == 0) {
-    LeaveParent(ends[1]);
+    LeaveParent(ends[1], parent);
     LimitMemory(limits.memory_bytes);
     ServeAll(serve, child.shared_);
   }
   const int error = errno;
-  ::close(ends[1]);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (ends[1] >= 0) ::close(ends[1]);
   if (pid < 0) return ErrnoStatus(error, "start a process for", child.name_);
   child.pid_ = pid;
   return child;
@@ -210,11 +262,12 @@ ChildProcess::~ChildProcess() {
 
 void ChildProcess::End() {
   if (socket_ >= 0) ::close(std::exchange(socket_, -1));
-  if (pid_ <= 0) return;
-  ::kill(pid_, SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  const pid_t pid = std::exchange(pid_, -1);
+  // One that the program has waited for itself is not there any more.
+  if (pid <= 0 || ::waitpid(pid, nullptr, WNOHANG) != 0) return;
+  ::kill(pid, SIGKILL);
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
-  pid_ = -1;
 }
 
 StatusOr<std::string> ChildProcess::Ask(std::string_view request,
@@ -230,7 +283,13 @@ StatusOr<std::string> ChildProcess::Ask(std::string_view request,
       !ReceiveAll(socket_, &back, sizeof(back), until)) {
     return Lost(deadline_seconds);
   }
-  std::string answer(back.bytes, '\0');
+  // A child that has gone wrong may say anything.
+  if (back.bytes > kMostAnswerBytes) return Lost(deadline_seconds);
+  std::string answer;
+  BELAY_RETURN_IF_ERROR(CatchBadAlloc(name_, [&] {
+    answer.resize(back.bytes);
+    return absl::OkStatus();
+  }));
   if (!ReceiveAll(socket_, answer.data(), answer.size(), until)) {
     return Lost(deadline_seconds);
   }
@@ -240,7 +299,7 @@ StatusOr<std::string> ChildProcess::Ask(std::string_view request,
   return Status(code, answer);
 }
 
-// The child does not answer: says why, and ends it.
+// The child does not answer as it should: says why, and ends it.
 Status ChildProcess::Lost(double deadline_seconds) {
   if (!is_running()) {
     return absl::FailedPreconditionError(
@@ -254,22 +313,14 @@ Status ChildProcess::Lost(double deadline_seconds) {
   do {
     ended = ::waitpid(pid_, &how, has_closed ? 0 : WNOHANG);
   } while (ended < 0 && errno == EINTR);
-  if (ended == pid_) pid_ = -1;
+  const bool is_reaped = ended != 0;
+  if (is_reaped) pid_ = -1;
   End();
-  if (ended == 0) {
+  if (!is_reaped) {
     return absl::DeadlineExceededError(
         Cat(name_, ": no answer within ", deadline_seconds, " s"));
   }
-  const int signal = WIFSIGNALED(how) ? WTERMSIG(how) : 0;
-  if (signal == SIGXCPU) {
-    return absl::ResourceExhaustedError(
-        Cat(name_,
-            ": it takes too long to compute; the file is damaged, or "
-            "made to do so"));
-  }
-  return absl::DataLossError(
-      Cat(name_, ": the process that does it has crashed (signal ", signal,
-          "); the file is damaged, or made to do so"));
+  return WhyEnded(name_, ended > 0 && WIFSIGNALED(how) ? WTERMSIG(how) : 0);
 }
 
 }  // namespace belay

@@ -46,11 +46,12 @@ class ChildProcess {
   // Ends the child.
   ~ChildProcess();
 
-  // Returns the answer, for which the child may compute so long and take so
-  // much time in all. Fault points that it passes count here. Local.
+  // Returns the answer. The child may have computed for `cpu_seconds` since it
+  // was started, and may take so much time for this answer. Fault points that
+  // it passes count here. Local.
   // Errors: that of the answer; ResourceExhausted - the child took more memory
-  //   or time to compute; DataLoss - it crashed; DeadlineExceeded. There is no
-  //   child any more but after an answer.
+  //   or time to compute; DataLoss - it crashed; DeadlineExceeded; Unavailable
+  //   - it has ended otherwise. There is no child any more but after an answer.
   StatusOr<std::string> Ask(std::string_view request, double cpu_seconds,
                             double deadline_seconds);
 

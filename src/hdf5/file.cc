@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
+
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "hdf5/error.h"
@@ -59,7 +61,26 @@ Status CheckRegular(const std::string& path, Links links) {
       Cat("open file \"", path, "\": not a regular file"));
 }
 
+// HDF5 takes a file for one that is open if driver, device and number are the
+// same. A driver that the library uses for nothing else has no file open.
+std::atomic<bool> reads_anew{false};
+
+StatusOr<Handle> ReaderAccess(const std::string& path) {
+  // Files that links lead to stay open with the one that has the links.
+  constexpr unsigned kLinkedFiles = 16;
+  BELAY_ASSIGN_OR_RETURN(Handle access, NewProperties(H5P_FILE_ACCESS, path));
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Pset_elink_file_cache_size(access.get(), kLinkedFiles),
+            "set cache of linked files", path));
+  if (!reads_anew) return access;
+  BELAY_RETURN_IF_ERROR(
+      Check(H5Pset_fapl_stdio(access.get()), "set driver", path));
+  return access;
+}
+
 }  // namespace
+
+void ForgetOpenFiles() { reads_anew = true; }
 
 StatusOr<Handle> CreateFile(const std::string& path, const FileLayoutHint& hint,
                             Before before) {
@@ -76,7 +97,8 @@ StatusOr<Handle> CreateFile(const std::string& path, const FileLayoutHint& hint,
 StatusOr<Handle> OpenFileReadOnly(const std::string& path, Links links) {
   InitLibrary();
   BELAY_RETURN_IF_ERROR(CheckRegular(path, links));
-  return Own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "open file",
+  BELAY_ASSIGN_OR_RETURN(const Handle access, ReaderAccess(path));
+  return Own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "open file",
              path);
 }
 

@@ -47,6 +47,11 @@ StatusOr<Handle> CreateFile(const std::string& path,
 StatusOr<Handle> OpenFileReadOnly(const std::string& path,
                                   Links links = Links::kRefused);
 
+// For a process that was forked, and has no descriptors of the files that its
+// parent had open: HDF5, which knows them still, opens files anew from now on.
+// Local.
+void ForgetOpenFiles();
+
 // Opens an existing file for reading and writing on all ranks of `comm`.
 // Collective. Same on all ranks: path, hints. The Status is not agreed. `file`
 // may be open although this rank failed: agree on file.is_open(). If all ranks

@@ -4,8 +4,9 @@
 #ifndef BELAY_HDF5_GUARDED_FILE_H_
 #define BELAY_HDF5_GUARDED_FILE_H_
 
+#include <chrono>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "base/child_process.h"
@@ -21,8 +22,10 @@ namespace belay::h5 {
 // those of ChildProcess, after which nothing more can be read.
 class GuardedFile {
  public:
-  // Opens a file, which may be a symbolic link. No read may take longer than
-  // `deadline_seconds` (0: no limit). Local.
+  // Opens a file, which may be a symbolic link. All that is done with it may
+  // take no longer than `deadline_seconds` (0: no limit). How much memory and
+  // time to compute libhdf5 may take follows from the space the file takes and
+  // from what is read, unless BELAY_TRUST_HDF5 is 1 in the environment. Local.
   // Errors: as OpenFileReadOnly.
   static StatusOr<GuardedFile> Open(const std::string& path,
                                     double deadline_seconds);
@@ -42,17 +45,15 @@ class GuardedFile {
   StatusOr<std::string> ReadText(const std::string& path);
 
  private:
-  GuardedFile(ChildProcess child, double cpu_seconds, double deadline_seconds)
-      : child_(std::move(child)),
-        cpu_seconds_(cpu_seconds),
-        deadline_seconds_(deadline_seconds) {}
+  GuardedFile(ChildProcess child, double cpu_seconds, double deadline_seconds);
   StatusOr<std::string> Ask(std::string_view request);
   Status ReadTile(const std::string& path, DType dtype, const Box& tile,
                   void* data);
 
   ChildProcess child_;
-  double cpu_seconds_;
-  double deadline_seconds_;
+  double cpu_seconds_;  // in all
+  std::chrono::steady_clock::time_point begin_;
+  double deadline_seconds_;  // since then
 };
 
 }  // namespace belay::h5

@@ -117,13 +117,13 @@ std::string Unshuffled(std::string stored, size_t width) {
 bool CanUndo(const std::vector<Filter>& filters) {
   return std::all_of(filters.begin(), filters.end(), [](const Filter& filter) {
     return filter.id == kDeflate || filter.id == kFletcher32 ||
-           (filter.id == kShuffle && filter.parameters.size() == 1 &&
-            filter.parameters[0] > 0);
+           filter.id == kShuffle;
   });
 }
 
 StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message) {
   constexpr uint64_t kMostFilters = 32;  // of HDF5
+  constexpr uint64_t kMostParameters = 64;
   constexpr int kFirstNamed = 256;
   MetadataReader in(message);
   const uint64_t version = in.Number(1);
@@ -138,6 +138,9 @@ StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message) {
     in.Number(2);  // whether it may be left out
     const uint64_t parameters = in.Number(2);
     in.Bytes(name_bytes);
+    if (parameters > kMostParameters) {
+      return absl::DataLossError("a filter of a dataset has too many numbers");
+    }
     for (uint64_t p = 0; p < parameters && in.ok(); ++p) {
       filter.parameters.push_back(static_cast<uint32_t>(in.Number(4)));
     }
@@ -168,7 +171,11 @@ StatusOr<std::string> UndoFilters(std::string stored,
         break;
       }
       case kShuffle:
-        stored = Unshuffled(std::move(stored), filters[i].parameters.at(0));
+        // HDF5 adds the bytes of an element when it makes a dataset.
+        if (filters[i].parameters.empty() || filters[i].parameters[0] == 0) {
+          return DamagedChunk("its shuffle has no width");
+        }
+        stored = Unshuffled(std::move(stored), filters[i].parameters[0]);
         break;
       default:
         return absl::InternalError(

@@ -178,7 +178,7 @@ StatusOr<StoredChunk> FindChunk(BoundedFile& file,
 }  // namespace
 
 Status ParseChunks(std::string_view message, ChunkedDataset& dataset) {
-  enum Flags { kSingleHasFilters = 0x02 };
+  enum Flags { kEdgesUnfiltered = 0x01, kSingleHasFilters = 0x02 };
   MetadataReader in(message);
   const uint64_t version = in.Number(1);
   in.Number(1);  // it is chunked
@@ -187,6 +187,9 @@ Status ParseChunks(std::string_view message, ChunkedDataset& dataset) {
   const auto width = static_cast<int>(in.Number(1));
   if (version != 4) {
     return absl::UnimplementedError("chunks in a layout of an older version");
+  }
+  if ((flags & kEdgesUnfiltered) != 0) {
+    return absl::UnimplementedError("chunks without filters at the edges");
   }
   if (axes != dataset.shape.size() + 1 || axes < 2 || width < 1 || width > 8) {
     return Damaged("their shape");
@@ -200,6 +203,11 @@ Status ParseChunks(std::string_view message, ChunkedDataset& dataset) {
     }
     bytes *= static_cast<int64_t>(length);
     if (axis + 1 < axes) {
+      // HDF5 makes none that is longer than the array.
+      if (static_cast<int64_t>(length) >
+          std::max<int64_t>(dataset.shape[axis], 1)) {
+        return Damaged("their shape");
+      }
       dataset.chunk.push_back(static_cast<int64_t>(length));
     } else if (static_cast<int64_t>(length) != dataset.element_bytes) {
       return Damaged("the size of their elements");

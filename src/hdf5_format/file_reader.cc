@@ -20,6 +20,7 @@ using Kind = HeaderMessage::Kind;
 constexpr uint8_t kFilterPipeline = 0x0b;
 enum LayoutClass { kCompact = 0, kContiguous = 1, kChunked = 2, kVirtual = 3 };
 constexpr int kMaxAxes = 32;  // of HDF5
+constexpr int kMaxDepth = 10000;
 
 Status NotRead(const BoundedFile& file, std::string_view path,
                std::string_view what) {
@@ -203,11 +204,17 @@ StatusOr<const FileReader::Messages*> FileReader::FindGroup(
     std::string_view path) {
   // From the root on: a path may have more parts than a stack has frames.
   const std::optional<Messages>* group = &groups_.find("")->second;
+  int depth = 0;
   for (size_t begin = 0; begin < path.size() && group->has_value();) {
+    if (++depth > kMaxDepth) {
+      return file_->Damaged(0, "too many groups lie inside each other");
+    }
     const size_t end = path.find('/', begin);
     const std::string_view above = path.substr(0, end + 1);
     auto known = groups_.find(above);
     if (known == groups_.end()) {
+      BELAY_RETURN_IF_ERROR(
+          file_->Charge(std::ssize(above), "the path of a group"));
       BELAY_ASSIGN_OR_RETURN(
           const std::optional<int64_t> address,
           FindLink(*file_, **group, path.substr(begin, end - begin)));

@@ -168,6 +168,8 @@ StatusOr<std::string_view> ReadFromHeap(BoundedFile& file, const LinkHeap& heap,
   if (offset > block_bytes || bytes > block_bytes - offset) {
     return file.Damaged(heap.address, "a link lies outside of its block");
   }
+  // Whoever asks goes through all of it.
+  BELAY_RETURN_IF_ERROR(file.Charge(bytes, "a link"));
   const int64_t checksum_at = 4 + 1 + 8 + heap.offset_width;
   BELAY_ASSIGN_OR_RETURN(const std::string_view read,
                          ReadChecked(file, block, block_bytes, "FHDB",

@@ -24,7 +24,6 @@ enum MessageKind : uint8_t {
   kExternalFiles = 0x07,
   kOldDatatypeName = 0x09,
   kFilters = 0x0b,
-  kComment = 0x0d,
   kOldTime = 0x0e,
   kSharedTable = 0x0f,
   kContinuation = 0x10,
@@ -32,10 +31,11 @@ enum MessageKind : uint8_t {
   kTime = 0x12,
 };
 
-// What belay writes, or has HDF5 write: see HeaderMessage::Kind.
+// What belay writes, or has HDF5 write: see HeaderMessage::Kind. And what other
+// programs may have added: a comment (0x0d), the number of links (0x16).
 bool IsKnown(uint8_t kind) {
-  constexpr uint8_t kKnown[] = {0x00, 0x01, 0x02, 0x03, 0x05, 0x06,
-                                0x08, 0x0a, 0x0b, 0x0c, 0x10, 0x15};
+  constexpr uint8_t kKnown[] = {0x00, 0x01, 0x02, 0x03, 0x05, 0x06, 0x08,
+                                0x0a, 0x0b, 0x0c, 0x0d, 0x10, 0x15, 0x16};
   return std::find(std::begin(kKnown), std::end(kKnown), kind) !=
          std::end(kKnown);
 }
@@ -44,8 +44,6 @@ std::string NameOfKind(uint8_t kind) {
   switch (kind) {
     case kExternalFiles:
       return "values in external files";
-    case kComment:
-      return "a comment";
     case kOldTime:
     case kTime:
       return "a time of modification";
@@ -108,9 +106,8 @@ StatusOr<Prefix> ReadPrefix(BoundedFile& file, int64_t address) {
 }
 
 // Takes the messages of a block apart; continuation blocks go to `blocks`.
-Status TakeMessages(const BoundedFile& file, int64_t offset,
-                    std::string_view bytes, bool has_creation_order,
-                    std::deque<Block>& blocks,
+Status TakeMessages(BoundedFile& file, int64_t offset, std::string_view bytes,
+                    bool has_creation_order, std::deque<Block>& blocks,
                     std::vector<StoredMessage>& messages) {
   constexpr int kIsShared = 0x02;
   const size_t head = has_creation_order ? 6 : 4;
@@ -137,6 +134,9 @@ Status TakeMessages(const BoundedFile& file, int64_t offset,
       if (messages.size() >= kMaxMessages) {
         return file.Damaged(offset, "an object has too many messages");
       }
+      BELAY_RETURN_IF_ERROR(file.Charge(
+          static_cast<int64_t>(sizeof(StoredMessage) + content.size()),
+          "a message of a header"));
       messages.push_back({kind, std::string(content)});
     }
   }

@@ -126,10 +126,12 @@ void LinkHeapWriter::PutHeader(std::string& out, int64_t root) const {
   for (int i = 0; i < 4; ++i) PutAddress(out, 0);  // huge and tiny objects
   PutNumber(out, width_, 2);
   PutAddress(out, block_bytes_);  // of the first row
-  // HDF5 may add a link as long as it says above.
-  PutAddress(out, std::max(block_bytes_, most_link_bytes_ == kUsualLinkBytes
-                                             ? kUsualBlockBytes
-                                             : 2 * kUsualBlockBytes));
+  // HDF5 may add a link as long as it says above, and blocks of blocks whose
+  // first row it takes for twice as large as the first row here.
+  const int64_t for_links = most_link_bytes_ == kUsualLinkBytes
+                                ? kUsualBlockBytes
+                                : 2 * kUsualBlockBytes;
+  PutAddress(out, std::max(for_links, width_ * block_bytes_ / 2));
   PutNumber(out, 8 * kOffsetBytes, 2);
   PutNumber(out, 1, 2);  // rows to begin with
   PutAddress(out, root);

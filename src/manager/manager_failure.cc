@@ -65,6 +65,7 @@ void NoteTimesOfFailure(double began, bool makes_up, Impl& impl) {
   impl.failed.retry_at = *now + std::max(kLeastPause, kPausePerSecond * took);
   const double worked = WorkedBy(impl.stopping, *now);
   impl.stopping.last_call = worked;
+  NotePause(impl.stopping.loop);
   if (!makes_up) impl.stopping.resting_since = worked;
 }
 

@@ -103,7 +103,8 @@ class ArrayVerifier {
     const FilteredDataset filtered{.path = dataset.path,
                                    .dtype = stored.dtype,
                                    .box = dataset.box,
-                                   .filters = dataset.filters};
+                                   .filters = dataset.filters,
+                                   .fields = stored.fields};
     for (const Extent& extent :
          ExtentsOf(dataset, dataset.box, IoElementSize(stored.dtype))) {
       const Box box = *Intersect(extent.box, dataset.box);

@@ -13,6 +13,8 @@ namespace {
 
 // Large enough that few chunks are cut, which are read once for each part.
 constexpr int64_t kTileBytes = int64_t{16} << 20;
+// Other ranks wait as long for what comes of it.
+constexpr double kPartOfDeadline = 0.8;
 
 StoredForm FormOf(const FormedShards& formed, int32_t index) {
   if (!formed.forms.empty()) return formed.forms[index];
@@ -75,8 +77,9 @@ Status ReadShard(h5::GuardedFile& file, const FormedShards& formed,
 
 Status ReadShards(const std::string& path, const FormedShards& formed,
                   double deadline_seconds, Staging& staging) {
-  BELAY_ASSIGN_OR_RETURN(h5::GuardedFile file,
-                         h5::GuardedFile::Open(path, deadline_seconds));
+  BELAY_ASSIGN_OR_RETURN(
+      h5::GuardedFile file,
+      h5::GuardedFile::Open(path, kPartOfDeadline * deadline_seconds));
   const auto count = static_cast<int32_t>(formed.shards.size());
   for (int32_t i = 0; i < count; ++i) {
     const Shard& shard = formed.shards[i];
@@ -92,8 +95,9 @@ Status ReadShards(const std::string& path, const FormedShards& formed,
 
 StatusOr<std::vector<h5::ListedDataset>> ListFile(const std::string& path,
                                                   double deadline_seconds) {
-  BELAY_ASSIGN_OR_RETURN(h5::GuardedFile file,
-                         h5::GuardedFile::Open(path, deadline_seconds));
+  BELAY_ASSIGN_OR_RETURN(
+      h5::GuardedFile file,
+      h5::GuardedFile::Open(path, kPartOfDeadline * deadline_seconds));
   return file.List();
 }
 

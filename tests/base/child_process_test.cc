@@ -3,13 +3,16 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -78,14 +81,14 @@ TEST(ChildProcessTest, ErrorsAndExceptionsAreAnswers) {
 }
 
 TEST(ChildProcessTest, ACrashIsAnError) {
-  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGKILL}) {
+  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS}) {
     ChildProcess child = Start([signal](std::string_view) {
       std::raise(signal);
       return std::string();
     });
     ExpectError(child.Ask("", kCpu, kDeadline).status(),
                 absl::StatusCode::kDataLoss,
-                "do it: the process that does it has crashed (signal " +
+                "do it: its process has crashed (signal " +
                     std::to_string(signal) + ")");
     EXPECT_FALSE(child.is_running());
     ExpectError(child.Ask("", kCpu, kDeadline).status(),
@@ -93,10 +96,83 @@ TEST(ChildProcessTest, ACrashIsAnError) {
   }
 }
 
+// Such as a batch system sends to all processes of a job.
+TEST(ChildProcessTest, SignalsOfTheJobAreForTheParent) {
+  ChildProcess child = Start([](std::string_view request) {
+    if (request == "kill") std::raise(SIGKILL);
+    for (const int signal : {SIGUSR1, SIGTERM, SIGINT, SIGHUP}) {
+      ::kill(::getpid(), signal);
+    }
+    return std::string("still here");
+  });
+  EXPECT_EQ(*child.Ask("", kCpu, kDeadline), "still here");
+  ExpectError(child.Ask("kill", kCpu, kDeadline).status(),
+              absl::StatusCode::kResourceExhausted, "was killed");
+}
+
+TEST(ChildProcessTest, WorksWithoutStandardFiles) {
+  // In a child of its own, which loses them.
+  ChildProcess outer = Start([](std::string_view) {
+    for (const int standard : {0, 1, 2}) ::close(standard);
+    ChildProcess inner =
+        Start([](std::string_view request) { return std::string(request); });
+    std::string all;
+    for (const char* text : {"a", "b"}) {
+      const auto answer = inner.Ask(text, kCpu, kDeadline);
+      all += answer.ok() ? *answer : answer.status().ToString();
+    }
+    return all;
+  });
+  EXPECT_EQ(*outer.Ask("", kCpu, kDeadline), "ab");
+}
+
+// Where the program lets the system wait for its children.
+TEST(ChildProcessTest, SomebodyElseMayWaitForIt) {
+  ::signal(SIGCHLD, SIG_IGN);
+  ChildProcess child = Start([](std::string_view) {
+    std::raise(SIGSEGV);
+    return std::string();
+  });
+  ExpectError(child.Ask("", kCpu, kDeadline).status(),
+              absl::StatusCode::kUnavailable, "has ended");
+  ::signal(SIGCHLD, SIG_DFL);
+}
+
+// Whether a process is gone, or waits to be waited for.
+bool IsGone(pid_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string number, name, state;
+  return !(stat >> number >> name >> state) || state == "Z";
+}
+
+TEST(ChildProcessTest, EndsWithItsParent) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    ChildProcess child = Start([](std::string_view request) -> std::string {
+      while (request == "wait") ::pause();
+      return std::to_string(::getpid());
+    });
+    const pid_t pid = std::stoi(*child.Ask("", kCpu, kDeadline));
+    std::thread asks([&] { child.Ask("wait", kCpu, kDeadline).IgnoreError(); });
+    ::usleep(100'000);
+    if (::write(ends[1], &pid, sizeof(pid)) < 0) ::_exit(1);
+    ::kill(::getpid(), SIGKILL);
+  }
+  ::close(ends[1]);
+  pid_t pid = 0;
+  ASSERT_EQ(::read(ends[0], &pid, sizeof(pid)), sizeof(pid));
+  ::close(ends[0]);
+  ::waitpid(parent, nullptr, 0);
+  for (int tries = 0; tries < 1000 && !IsGone(pid); ++tries) ::usleep(10'000);
+  EXPECT_TRUE(IsGone(pid));
+}
+
 TEST(ChildProcessTest, WhatDoesNotEndIsEnded) {
   ChildProcess busy = Start([](std::string_view) {
-    for (volatile int i = 0;; i = i + 1) {
-    }
+    std::atomic<int> rounds = 0;
+    while (rounds >= 0) rounds = (rounds + 1) % 1000;
     return std::string();
   });
   ExpectError(busy.Ask("", 0.1, kDeadline).status(),

@@ -20,9 +20,12 @@ constexpr int64_t kLeastBudget = int64_t{16} << 20;
 int64_t BudgetOf(const PosixFile& file, const FileStat& stat) {
   int64_t claimed = stat.size;
   if (stat.allocated_bytes < stat.size / kMostCompressed) {
-    // Some file systems count what they have stored only later, or never.
+    // Some file systems count what they have stored only later, or never; some
+    // of these know no holes either.
+    constexpr int64_t kMostUncounted = int64_t{1} << 30;
+    const int64_t data = std::min(file.DataBytes(), kMostUncounted);
     claimed = std::clamp(stat.allocated_bytes * kMostCompressed,
-                         std::min(file.DataBytes(), stat.size), stat.size);
+                         std::min(data, stat.size), stat.size);
   }
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   if (claimed > (kMost - kLeastBudget) / kMemoryPerByte) return kMost;

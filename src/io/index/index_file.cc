@@ -155,6 +155,10 @@ Status NoPlace(const std::string& path, const IndexParts& parts) {
     const int64_t bytes = bytes_of(link.path, link.file, link.target);
     if (bytes > h5::kMaxLinkBytes) return too_long(link.path, bytes);
   }
+  for (const h5::DatasetSpec& spec : parts.datasets) {
+    const int64_t bytes = bytes_of(spec.path, {}, {});
+    if (bytes > h5::kMaxLinkBytes) return too_long(spec.path, bytes);
+  }
   for (const h5::VirtualDataset& dataset : parts.virtuals) {
     const int64_t bytes = bytes_of(dataset.spec.path, {}, {});
     if (bytes > h5::kMaxLinkBytes) return too_long(dataset.spec.path, bytes);

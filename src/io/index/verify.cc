@@ -19,10 +19,10 @@ namespace belay {
 namespace {
 
 // What libhdf5 may take for what the index says is there.
-constexpr int64_t kLeastMemory = int64_t{200} << 20;
+constexpr int64_t kLeastMemory = int64_t{512} << 20;
 constexpr int64_t kMemoryPerObject = 8192;
-constexpr double kLeastCpuSeconds = 1;
-constexpr double kCpuSecondsPerObject = 0.001;
+constexpr double kLeastCpuSeconds = 2;
+constexpr double kCpuSecondsPerObject = 0.002;
 constexpr double kLeastSeconds = 60;
 constexpr double kSecondsPerObject = 0.02;
 
@@ -250,6 +250,7 @@ StatusOr<std::vector<std::string>> FindHdf5Damage(
       kLeastSeconds + kSecondsPerObject * static_cast<double>(objects);
   const auto serve = [&](std::string_view,
                          std::span<std::byte>) -> StatusOr<std::string> {
+    h5::ForgetOpenFiles();
     BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> damage,
                            FindDamageHere(directory, saved));
     WireWriter out;
@@ -261,8 +262,7 @@ StatusOr<std::vector<std::string>> FindHdf5Damage(
       ChildProcess::Start(absl::StrFormat("read \"%s\" by HDF5", directory),
                           limits, serve));
   const StatusOr<std::string> answer = child.Ask("", cpu, seconds);
-  if (!answer.ok() && !child.is_running() &&
-      !absl::IsDeadlineExceeded(answer.status())) {
+  if (absl::IsDataLoss(answer.status()) && !child.is_running()) {
     return std::vector<std::string>{
         absl::StrFormat("\"%s\": other programs cannot read it: %s", directory,
                         answer.status().message())};

@@ -9,7 +9,17 @@ namespace {
 
 // So many steps tell what a save has made slower.
 constexpr int64_t kStepsAfter = 8;
+// The first of them are slower.
+constexpr int64_t kSlowedSteps = 3;
 constexpr double kRememberedSteps = 500;
+
+void AddStep(double seconds, LoopCost& loop) {
+  loop.step_seconds += std::max(seconds, 0.0);
+  loop.steps += 1;
+  if (loop.steps <= kRememberedSteps) return;
+  loop.step_seconds /= 2;
+  loop.steps /= 2;
+}
 
 // The cost of the last save is what its time and the steps after it took beyond
 // what such steps take.
@@ -28,14 +38,13 @@ void Settle(double now, LoopCost& loop) {
 void NoteStep(double now, bool is_saving, LoopCost& loop) {
   if (loop.before_save) {
     ++loop.steps_after;
+    // So that a loop that saves often is not measured by its first steps.
+    if (!is_saving && loop.steps_after > kSlowedSteps) {
+      AddStep(now - *loop.step_end, loop);
+    }
     if (!is_saving && loop.steps_after >= kStepsAfter) Settle(now, loop);
   } else if (loop.step_end) {
-    loop.step_seconds += std::max(now - *loop.step_end, 0.0);
-    loop.steps += 1;
-    if (loop.steps > kRememberedSteps) {
-      loop.step_seconds /= 2;
-      loop.steps /= 2;
-    }
+    AddStep(now - *loop.step_end, loop);
   }
   loop.step_end = now;
 }

@@ -12,6 +12,8 @@ namespace {
 constexpr size_t kRemembered = 5;
 constexpr double kSlowerSave = 1.5;
 constexpr double kStepsToTell = 2;
+// What a program does after each save, such as a validation, is no cost of it.
+constexpr double kMostOfSave = 2;
 
 double Largest(const std::vector<double>& times) {
   return times.empty() ? 0 : *std::max_element(times.begin(), times.end());
@@ -54,9 +56,10 @@ StatusOr<std::optional<SaveInterval>> IntervalFor(const TimeUse& use,
                                                   const AutoInterval& with) {
   const std::optional<double> save = SecondsOfSave(use);
   if (!save) return std::nullopt;
-  BELAY_ASSIGN_OR_RETURN(SaveInterval interval,
-                         AdviseInterval(use.cost.value_or(*save),
-                                        use.restore.value_or(*save), with));
+  BELAY_ASSIGN_OR_RETURN(
+      SaveInterval interval,
+      AdviseInterval(std::min(use.cost.value_or(*save), kMostOfSave * *save),
+                     use.restore.value_or(*save), with));
   // In the background the loop is charged less than what a save takes.
   interval.seconds = std::max(interval.seconds, *save);
   return interval;

@@ -50,6 +50,9 @@ TEST(TimeUseTest, TheInterval) {
   // What a save costs the loop counts, not what it takes.
   const TimeUse use{.saves = {600}, .cost = 60};
   EXPECT_NEAR(IntervalFor(use, with).value()->seconds, 3180.06, 0.01);
+  // But no more than twice that.
+  EXPECT_EQ(IntervalFor({.saves = {30}, .cost = 1000}, with).value()->seconds,
+            IntervalFor({.saves = {60}}, with).value()->seconds);
   const AutoInterval often{.mtbf_seconds = 10, .overhead_budget = 0.5};
   EXPECT_EQ(IntervalFor(use, often).value()->seconds, 600);
   EXPECT_FALSE(IntervalFor({.restore = 60}, {.mtbf_seconds = -1}).ok());
