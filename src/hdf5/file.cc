@@ -74,7 +74,7 @@ StatusOr<Handle> ReaderAccess(const std::string& path) {
             "set cache of linked files", path));
   if (!reads_anew) return access;
   BELAY_RETURN_IF_ERROR(
-      Check(H5Pset_fapl_stdio(access.get()), "set driver", path));
+      Check(H5Pset_fapl_log(access.get(), nullptr, 0, 0), "set driver", path));
   return access;
 }
 
@@ -100,6 +100,17 @@ StatusOr<Handle> OpenFileReadOnly(const std::string& path, Links links) {
   BELAY_ASSIGN_OR_RETURN(const Handle access, ReaderAccess(path));
   return Own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "open file",
              path);
+}
+
+Handle OpenIfThere(const std::string& path) {
+  InitLibrary();
+  if (!CheckRegular(path, Links::kFollowed).ok()) return Handle();
+  const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+  if (reads_anew) H5Pset_fapl_log(access, nullptr, 0, 0);
+  Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), path);
+  H5Pclose(access);
+  H5Eclear2(H5E_DEFAULT);
+  return file;
 }
 
 // A rank with an injected fault still takes part in every call that

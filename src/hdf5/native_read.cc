@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "geometry/runs.h"
 #include "hdf5/error.h"
+#include "hdf5/file.h"
 #include "hdf5/property.h"
 #include "hdf5/types.h"
 
@@ -104,7 +105,7 @@ StatusOr<std::string> SourceName(GetName get, const Handle& dataset,
 }
 
 bool HasDataset(const std::string& file, const std::string& path) {
-  const Handle source(H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), file);
+  const Handle source = OpenIfThere(file);
   if (!source.is_open()) return false;
   return Handle(H5Dopen2(source.get(), path.c_str(), H5P_DEFAULT), path)
       .is_open();

@@ -263,6 +263,7 @@ TEST(ChildProcessTest, FaultPointsCountInTheParent) {
   EXPECT_EQ(fault::Count(), 4);
   EXPECT_EQ(*child.Ask("", kCpu, kDeadline), "point: injected fault");
   EXPECT_EQ(fault::Count(), 5);
+  fault::Arm(0);
   fault::Disarm();
 }
 

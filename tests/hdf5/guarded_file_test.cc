@@ -10,6 +10,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "h5_testing.h"
@@ -88,6 +89,35 @@ TEST_F(GuardedFileTest, WhatCannotBeOpened) {
   testing::PutFile(Path("text.h5"), "no HDF5 at all");
   EXPECT_TRUE(
       absl::IsDataLoss(GuardedFile::Open(Path("text.h5"), kDeadline).status()));
+}
+
+// The child has HDF5's list of files that are open here, and none of their
+// descriptors.
+TEST_F(GuardedFileTest, FilesThatTheProgramHasOpen) {
+  Create("a.h5", 100);
+  const hsize_t rows = 100;
+  const hid_t file = H5Fcreate(Path("shows.h5").c_str(), H5F_ACC_TRUNC,
+                               H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+  const hid_t space = H5Screate_simple(1, &rows, nullptr);
+  H5Pset_virtual(properties, space, "a.h5", "g/x", space);
+  H5Dclose(H5Dcreate2(file, "v", H5T_STD_I64BE, space, H5P_DEFAULT, properties,
+                      H5P_DEFAULT));
+  H5Lcreate_external("a.h5", "g/x", file, "l", H5P_DEFAULT, H5P_DEFAULT);
+  H5Sclose(space);
+  H5Pclose(properties);
+  ASSERT_GE(H5Fclose(file), 0);
+  const Handle mine = Value(OpenFileReadOnly(Path("a.h5")));
+  const Handle shows = Value(OpenFileReadOnly(Path("shows.h5")));
+  for (const auto& [name, path] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"a.h5", "g/x"}, {"shows.h5", "v"}, {"shows.h5", "l"}}) {
+    GuardedFile read = Value(GuardedFile::Open(Path(name), kDeadline));
+    EXPECT_EQ(Value(read.Describe(path, true)).shape, Shape{100});
+    std::vector<int64_t> values(100, -1);
+    Ok(read.Read(path, DType::kI64, {{0}, {100}}, values.data()));
+    for (int64_t i = 0; i < 100; ++i) ASSERT_EQ(values[i], i) << name << path;
+  }
 }
 
 // Whatever libhdf5 makes of it: crashes and endless loops are errors.

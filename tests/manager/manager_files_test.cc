@@ -58,7 +58,7 @@ TEST_F(ManagerFilesTest, AStateThatCannotBeReadIsAnError) {
   fs::remove(Path("step.manager.json"));
   fs::create_symlink("nowhere", Path("step.manager.json"));
   EXPECT_EQ(ReadState(dir_, "step").status().code(),
-            absl::StatusCode::kNotFound);
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(ManagerFilesTest, AFaultAnywhereLeavesTheOldStateOrTheNew) {
