@@ -181,8 +181,11 @@ Status BackgroundSaver::WaitForSnapshot() {
     status = XorToRoot(context, save.written.registers);
   }
   if (!status.ok()) {
+    // The thread may have done all of its part before it sees this.
     save.progress->is_cancelled = true;
     save.is_snapshot_due = false;
+    save.refused = status;
+    save.mine.failed = true;
     return Wait().status();
   }
   Stages stages(context);

@@ -186,12 +186,12 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   const SaveFrame frame{context, stages, save->target, save->options};
   Status status;
   if (all.failed) {
-    // Those that gave up because of others have no reason of their own.
+    // What it was refused for is the same on all ranks. Those that gave up
+    // because of others have no reason of their own.
     const bool has_reason = !save->progress->has_given_up;
-    status = !save->refused.ok() ? save->refused
-             : has_reason        ? save->status
-                                 : absl::OkStatus();
-    status = Agree(context, status);
+    status = !save->refused.ok()
+                 ? save->refused
+                 : Agree(context, has_reason ? save->status : absl::OkStatus());
     if (status.ok()) {
       status = absl::InternalError("it was given up, and no rank says why");
     }

@@ -49,7 +49,8 @@ struct SaveUnderWay {
   Doing doing = Doing::kNothing;
   Vote mine;
   Status status;
-  Status refused;  // why it is given up whatever the thread says
+  // Why it is given up whatever the thread says; the same on all ranks.
+  Status refused;
   StallWatch watch;
 
   bool CallsProgram() const {

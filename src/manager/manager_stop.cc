@@ -215,6 +215,7 @@ void NoteTimes(const SaveTimes& times, Impl& impl) {
   Remember(*times.seconds, stopping.use.saves);
   stopping.use.restore = times.restore;
   stopping.use.cost = times.cost;
+  stopping.use.in_background = impl.background != nullptr;
   if (!impl.options.auto_interval) return;
   const auto interval = IntervalFor(stopping.use, *impl.options.auto_interval);
   if (!interval.ok() || !*interval) return;

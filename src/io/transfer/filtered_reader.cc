@@ -4,6 +4,8 @@
 #include <mutex>
 #include <optional>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
@@ -24,15 +26,18 @@ std::mutex& Turn() {
   return *mutex;
 }
 
+// Names the file, unless the message does.
+Status OfFile(const std::string& path, const Status& status) {
+  const std::string begin = absl::StrFormat("read \"%s\": ", path);
+  if (status.ok() || absl::StartsWith(status.message(), begin)) return status;
+  return Status(status.code(), absl::StrCat(begin, status.message()));
+}
+
 // The index promises what HDF5 does not find, or cannot make sense of.
-Status InDataFile(const std::string& path, const Status& status) {
-  if (status.ok()) return status;
+Status OfHdf5(const std::string& path, const Status& status) {
   const bool is_damage = absl::IsNotFound(status) ||
                          (absl::IsInternal(status) && !h5::IsOfSystem(status));
-  if (!is_damage) {
-    return Status(status.code(),
-                  absl::StrFormat("read \"%s\": %s", path, status.message()));
-  }
+  if (!is_damage) return OfFile(path, status);
   return absl::DataLossError(
       absl::StrFormat("read \"%s\": damaged: %s", path, status.message()));
 }
@@ -75,7 +80,9 @@ Status FilteredReader::ReadChunk(const std::string& path,
                                  const Extent& extent, Chunk& chunk) {
   ++chunks_;
   chunk.box = *Intersect(extent.box, dataset.box);
-  if (!h5::CanUndo(dataset.filters)) return ReadByHdf5(path, dataset, chunk);
+  if (!h5::CanUndo(dataset.filters)) {
+    return OfHdf5(path, ReadByHdf5(path, dataset, chunk));
+  }
   if (own_file_ == nullptr || own_file_->path() != path) {
     own_file_.reset();
     BELAY_ASSIGN_OR_RETURN(own_file_, ChunkFile::Open(path));
@@ -120,10 +127,10 @@ Status FilteredReader::Read(const std::string& path,
     held_.splice(held_.begin(), held_, found->second);
   } else {
     Chunk chunk{.name = name.Take(), .box = {}, .bytes = {}};
-    BELAY_RETURN_IF_ERROR(InDataFile(path, CatchBadAlloc("a chunk", [&] {
-                                       return ReadChunk(path, dataset, extent,
-                                                        chunk);
-                                     })));
+    BELAY_RETURN_IF_ERROR(OfFile(path, CatchBadAlloc("a chunk", [&] {
+                                   return ReadChunk(path, dataset, extent,
+                                                    chunk);
+                                 })));
     held_bytes_ += std::ssize(chunk.bytes);
     held_.push_front(std::move(chunk));
     by_name_[held_.front().name] = held_.begin();

@@ -56,10 +56,12 @@ StatusOr<std::optional<SaveInterval>> IntervalFor(const TimeUse& use,
                                                   const AutoInterval& with) {
   const std::optional<double> save = SecondsOfSave(use);
   if (!save) return std::nullopt;
+  // Where the loop waits, a save costs no less than it takes.
+  double cost = std::min(use.cost.value_or(*save), kMostOfSave * *save);
+  if (!use.in_background) cost = std::max(cost, *save);
   BELAY_ASSIGN_OR_RETURN(
       SaveInterval interval,
-      AdviseInterval(std::min(use.cost.value_or(*save), kMostOfSave * *save),
-                     use.restore.value_or(*save), with));
+      AdviseInterval(cost, use.restore.value_or(*save), with));
   // In the background the loop is charged less than what a save takes.
   interval.seconds = std::max(interval.seconds, *save);
   return interval;

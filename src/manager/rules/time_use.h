@@ -19,6 +19,7 @@ struct TimeUse {
   std::optional<double> restore = std::nullopt;
   // What a save costs the loop (manager/rules/loop_cost.h), once it is known.
   std::optional<double> cost = std::nullopt;
+  bool in_background = false;  // the loop goes on during saves
 };
 
 // Adds a time to the last few, of which five are kept. A clock that was put

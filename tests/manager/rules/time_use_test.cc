@@ -47,9 +47,14 @@ TEST(TimeUseTest, TheInterval) {
               0.01);
   EXPECT_NEAR(IntervalFor({.restore = 60}, with).value()->seconds, 3180.06,
               0.01);
-  // What a save costs the loop counts, not what it takes.
-  const TimeUse use{.saves = {600}, .cost = 60};
+  // What a save costs the loop counts, not what it takes: in the background
+  // less, else more.
+  const TimeUse use{.saves = {600}, .cost = 60, .in_background = true};
   EXPECT_NEAR(IntervalFor(use, with).value()->seconds, 3180.06, 0.01);
+  for (const TimeUse& waits : {TimeUse{.saves = {40}, .cost = 60},
+                               TimeUse{.saves = {60}, .cost = 10}}) {
+    EXPECT_NEAR(IntervalFor(waits, with).value()->seconds, 3180.06, 0.01);
+  }
   // But no more than twice that.
   EXPECT_EQ(IntervalFor({.saves = {30}, .cost = 1000}, with).value()->seconds,
             IntervalFor({.saves = {60}}, with).value()->seconds);
