@@ -1,0 +1,190 @@
+"""Numbers the checkpoints of a run and decides which to save and to keep."""
+
+from belay import _core
+
+
+class CheckpointManager:
+  """The checkpoints of a run. Creating one is collective.
+
+  At most one manager that writes may be open for a directory and a prefix, in
+  all jobs. It is a context manager that closes itself; after an exception it
+  only frees what needs no other rank.
+
+  Parameters
+  ----------
+  comm : mpi4py.MPI.Comm
+  directory : str or os.PathLike
+      Is created if its parent exists.
+  save_interval_steps : int, optional
+      Save the first step and multiples of this. The default is 1.
+  save_on_steps : list of int, optional
+      Save these as well.
+  save_first_step : bool, optional
+  mtbf_seconds, overhead_budget : float, optional
+      Derive the interval from the mean time between failures of the job.
+  max_to_keep : int, optional
+      Keep the newest steps, or with `best_metric` the best. The default is all.
+  keep_period : int, optional
+      Keep multiples of this.
+  keep_time_interval, keep_checkpoint_every_n_hours : float, optional
+  best_metric : str, optional
+      The name of the metric that rates steps.
+  best_mode : {"max", "min"}, optional
+  keep_checkpoints_without_metrics : bool, optional
+  async_save : bool or dict, optional
+      Save in the background. A dict has the options of `AsyncSaver`.
+  tolerated_failures : int, optional
+      How many saves in a row may fail on the way to the file system.
+  stop_signals : list of int, optional
+      Signals that ask the job to stop, such as ``[signal.SIGUSR1]``.
+  stop_at_time_limit : bool, optional
+  end_time, final_save_margin : float, optional
+  read_only, remove_leftovers : bool, optional
+  restore_match : {"existing", "anything", "nontrivial", "consumed"}, optional
+  newer_steps : {"refuse", "set_aside", "delete"}, optional
+  prefix : str, optional
+  **options
+      Those of `save`, for all saves.
+
+  Examples
+  --------
+  >>> with belay.CheckpointManager(comm, "run", max_to_keep=3) as manager:
+  ...   restored = manager.restore(state)
+  ...   state = restored.state
+  ...   for step in range((restored.step or 0) + 1, 1000):
+  ...     train(state)
+  ...     if manager.should_save(step):
+  ...       manager.save(step, state)
+  """
+
+  def __init__(self, comm, directory, **options):
+    self._manager = _core.StateManager(comm, directory, options)
+
+  def should_save(self, step=None):
+    """Return whether to call `save` for this step now. Collective.
+
+    Call it in each step: it also carries signals to all ranks, and commits
+    saves in the background.
+    """
+    return self._manager.should_save(step)
+
+  def save(self, step, state, **options):
+    """Save a step if the rules ask for it, and delete others. Collective.
+
+    Parameters
+    ----------
+    step : int or None
+        None takes the number after the last one.
+    state : dict, list or tuple
+        As for `belay.save`.
+    metrics : dict of str to float, optional
+        Rate the step. Only those of rank 0 count.
+    force : bool, optional
+        Save whatever the rules say.
+    tolerate_failure : bool, optional
+    metadata : dict of str to str, optional
+
+    Returns
+    -------
+    ManagedSave
+
+    Raises
+    ------
+    Error
+        On all ranks alike. Earlier steps are untouched.
+    """
+    return self._manager.save(step, state, options)
+
+  def restore(self, state, step=None, **options):
+    """Restore a step, or the newest that can be restored. Collective.
+
+    Parameters
+    ----------
+    state, options
+        As for `belay.restore`.
+    step : int, optional
+
+    Returns
+    -------
+    ManagedRestore
+        Its ``step`` is None if there is no step; that is no error.
+
+    Raises
+    ------
+    Error
+        On all ranks alike.
+    """
+    return self._manager.restore(state, step, options)
+
+  def steps(self):
+    """Return the committed steps, ascending. Local."""
+    return self._manager.all_steps()
+
+  def latest_step(self):
+    """Return the newest step that is not known to be damaged. Local."""
+    return self._manager.latest()
+
+  def best_step(self):
+    """Return the best step by `best_metric`, else the latest. Local."""
+    return self._manager.best_step()
+
+  def metrics(self, step):
+    """Return the metrics that were saved with a step. Local."""
+    return self._manager.metrics(step)
+
+  def step_path(self, step):
+    """Return the directory of a step. Local."""
+    return self._manager.path(step)
+
+  @property
+  def notes(self):
+    """What was noted since the manager was created, as a list of str."""
+    return self._manager.notes()
+
+  @property
+  def stop_reason(self):
+    """Why the job must stop, such as "SIGUSR1 on rank 2", or None. Local.
+
+    End the program with ``belay.STOPPED_EXIT_CODE`` after the next save.
+    """
+    return self._manager.should_stop()
+
+  def reload(self):
+    """List the steps on disk again. Collective."""
+    self._manager.reload()
+
+  def delete(self, step):
+    """Delete a step. Collective."""
+    self._manager.delete(step)
+
+  def wait_for_snapshot(self):
+    """Wait until a save in the background has copied all values. Collective.
+
+    For ``async_save={"snapshot": "lazy"}``, before values change.
+    """
+    self._manager.wait_for_snapshot()
+
+  def wait_until_finished(self):
+    """Wait for the save in the background. Collective.
+
+    Returns
+    -------
+    ManagedSave or None
+    """
+    return self._manager.wait_until_finished()
+
+  def close(self):
+    """Wait for the save in the background and release the run. Collective.
+
+    Calling it again does nothing.
+    """
+    self._manager.close()
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, kind, value, traceback):
+    if kind is None:
+      self.close()
+    else:
+      self._manager.abandon()

@@ -1,0 +1,154 @@
+"""Saving and restoring in one call."""
+
+from belay import _core
+
+
+def save(comm, directory, step, state, **options):
+  """Write the state as ``<directory>/step_<step>``. Collective.
+
+  Parameters
+  ----------
+  comm : mpi4py.MPI.Comm
+      An intracommunicator of any kind.
+  directory : str or os.PathLike
+      Is created if its parent exists. Equal on all ranks, as are `step` and
+      `options`.
+  step : int
+  state : dict, list or tuple
+      Nested dicts, lists and tuples of NumPy arrays, numbers, str, bytes and
+      None, the same structure on all ranks. These are equal on all ranks. What
+      differs is a `Piece`, `LaidOut`, `Rows`, `RowsById` or `PerRank`.
+  overwrite : bool, optional
+      Replace the step if it exists. The default is an error.
+  durable : bool, optional
+      Sync files before the commit. The default is True.
+  checksums : bool, optional
+      Checksum each block. The default is True.
+  check_replicas : bool, optional
+      Compare values that all ranks hold in every save (True) or never (False).
+      The default compares them whole in the first save of a structure, and
+      samples of them later.
+  args : dict, optional
+      How values are stored, by a regular expression for their keys, such as
+      ``{"model/.*": {"dtype": "bf16"}, "table": {"deflate": 4}}``. The names
+      are dtype, deflate, write_chunk_shape, read_chunk_shape,
+      chunk_byte_size, shard_axes and primary_replica.
+  metadata : dict of str to str, optional
+      Is stored beside the values.
+  file_layout : {"shared", "per_node", "per_task"}, optional
+  array_layout : {"auto", "canonical"}, optional
+  transfer : {"auto", "independent", "two_phase", "collective", "hdf5"}, optional
+  max_shard_size, max_bytes_in_flight : int, optional
+  float32_as_bfloat16, read_back : bool, optional
+  mpi_io_hints : dict of str to str, optional
+  before_commit, after_commit : callable, optional
+      ``before_commit(directory, step)`` and ``after_commit(result)`` are called
+      on rank 0. They must not communicate.
+  deadline_seconds : float, optional
+      See docs/options.md for these.
+
+  Returns
+  -------
+  SaveResult
+
+  Raises
+  ------
+  Error
+      On all ranks alike. Nothing is committed then, and earlier steps are
+      untouched.
+
+  Examples
+  --------
+  >>> belay.save(MPI.COMM_WORLD, "run", 7, {"model": {"w": w}, "step": 7})
+  """
+  return _core.save(comm, directory, step, state, options)
+
+
+def restore(comm, directory, state=None, step=None, **options):
+  """Read a step. Collective.
+
+  Parameters
+  ----------
+  comm : mpi4py.MPI.Comm
+  directory : str or os.PathLike
+      The directory of the steps, or that of one step.
+  state : dict, list or tuple, optional
+      As for `save`. Its arrays are filled in place; they must be writeable and
+      have the dtype and the shape that are stored. Other values say which type
+      is expected. Where it has None, any value is taken. Without a state,
+      every rank gets all values, as nested dicts of new arrays.
+  step : int, optional
+      The default is the newest step.
+  allow_dtype_cast, allow_shape_mismatch : bool, optional
+      Convert numbers, and restore what both shapes have in common.
+  missing, unexpected, mismatched : {"error", "warn", "collect", "ignore"}
+      What to do with values of the state that are not stored, with stored ones
+      that the state does not have, and with those of another dtype or shape.
+  args : dict, optional
+      By a regular expression for the keys of the state, dicts with the names
+      skip, stored_key, allow_missing, allow_dtype_cast and
+      allow_shape_mismatch.
+  checksums : bool, optional
+  read_sharing : {"auto", "each_rank", "once"}, optional
+  primary_replica, max_bytes_in_flight : int, optional
+  deadline_seconds : float, optional
+      See docs/options.md for these.
+
+  Returns
+  -------
+  RestoreResult
+      Its ``state`` is a new structure with the arrays that were passed and
+      with new values in place of numbers, str and bytes.
+
+  Raises
+  ------
+  Error
+      On all ranks alike. The values of the arrays are unspecified then.
+
+  Examples
+  --------
+  >>> restored = belay.restore(comm, "run", {"model": {"w": w}, "step": 0})
+  >>> restored.state["step"]
+  7
+  """
+  if state is None:
+    return _core.restore_all(comm, directory, step, options)
+  return _core.restore(comm, directory, state, step, options)
+
+
+def restore_latest_or_none(comm, directory, state, **options):
+  """Read the newest step if there is one. Collective.
+
+  Parameters
+  ----------
+  comm, directory, state, options
+      As for `restore`.
+
+  Returns
+  -------
+  RestoreResult or None
+      None if the directory does not exist or has no step. The state is
+      unchanged then.
+
+  Raises
+  ------
+  Error
+      On all ranks alike, also if a step exists but cannot be restored.
+  """
+  return _core.restore_latest(comm, directory, state, options)
+
+
+def list_steps(directory, prefix="step"):
+  """Return the numbers of the committed steps, ascending. Local.
+
+  Parameters
+  ----------
+  directory : str or os.PathLike
+  prefix : str, optional
+      Begins the names of the directories of the steps.
+
+  Returns
+  -------
+  list of int
+  """
+  return _core.list_steps(directory, prefix)

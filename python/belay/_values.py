@@ -1,0 +1,216 @@
+"""What a value of the state is to all ranks, and results of calls.
+
+The constructors check nothing: a mistake on one rank is found in the save or
+the restore, and reaches all ranks there.
+"""
+
+import dataclasses
+from typing import Any
+
+
+@dataclasses.dataclass(eq=False)
+class Piece:
+  """A box of an array that is cut over the ranks.
+
+  Parameters
+  ----------
+  array : numpy.ndarray
+      The elements of the box, and those of ghost cells around it. A restore
+      fills it in place.
+  global_shape : sequence of int
+      The shape of the whole array, the same on all ranks.
+  offset : sequence of int
+      Where the box begins, without ghost cells.
+  ghost : int or sequence, optional
+      The number of ghost cells at each end of each axis: one number for all,
+      or for each axis a number or a pair (before, after).
+  fill_ghosts : bool, optional
+      Let a restore fill the ghost cells that lie inside the whole array.
+  periodic : sequence of bool, optional
+      The axes along which ghost cells past one end are those of the other end.
+
+  Notes
+  -----
+  The boxes of all ranks must tile the array. A rank without elements passes an
+  array in which one length is 0. Any number of ranks may restore any other
+  boxes.
+
+  Examples
+  --------
+  >>> rows = numpy.zeros((4, 8))
+  >>> belay.Piece(rows, (4 * comm.size, 8), (4 * comm.rank, 0))
+  """
+
+  array: Any
+  global_shape: Any
+  offset: Any
+  ghost: Any = None
+  fill_ghosts: bool = False
+  periodic: Any = None
+
+
+@dataclasses.dataclass(eq=False)
+class LaidOut:
+  """The piece of this rank of an array with a layout.
+
+  Parameters
+  ----------
+  array : numpy.ndarray
+      Has the shape of ``layout.local_box(global_shape, comm.rank)``.
+  layout : Layout
+  global_shape : sequence of int
+  """
+
+  array: Any
+  layout: Any
+  global_shape: Any
+
+
+@dataclasses.dataclass(eq=False)
+class Rows:
+  """Rows of an array, of which each rank has any number, such as particles.
+
+  Parameters
+  ----------
+  array : numpy.ndarray
+      The rows of this rank along its first axis. May have a structured dtype.
+  other_ranks : {"even", "first", "error"}, optional
+      What each rank gets on another number of ranks: an even part, the rows of
+      rank 0, or an error. On the same number each rank gets its own rows.
+
+  Notes
+  -----
+  A restore returns new arrays, because the number of rows may differ. The
+  array that is passed to it gives the dtype and the shape of a row.
+  """
+
+  array: Any
+  other_ranks: str = "even"
+
+
+@dataclasses.dataclass(eq=False)
+class RowsById:
+  """Rows with global numbers, such as the cells of an unstructured mesh.
+
+  Parameters
+  ----------
+  ids : array of int
+      ``array[i]`` is row ``ids[i]`` of the whole array. In a save the ids of
+      all ranks are 0, 1, ..., each once. A restore returns the rows of any ids.
+  array : numpy.ndarray
+  count : int, optional
+      The number of rows of all ranks, if the program knows it: another number
+      is an error.
+  """
+
+  ids: Any
+  array: Any
+  count: int = -1
+
+
+@dataclasses.dataclass(eq=False)
+class PerRank:
+  """A value that each rank has of its own, such as a random state.
+
+  Parameters
+  ----------
+  value : object
+      A number, a str, bytes or an array, or nested dicts, lists and tuples of
+      these. The length of arrays, str and bytes may differ between ranks.
+  other_ranks : {"error", "first", "even"}, optional
+      What each rank gets on another number of ranks. "even" is for arrays.
+  """
+
+  value: Any
+  other_ranks: str = "error"
+
+
+@dataclasses.dataclass
+class RestoreResult:
+  """What a restore has read; equal on all ranks but for the state.
+
+  Attributes
+  ----------
+  state : object
+      The structure that was passed, with the same arrays, which are filled,
+      and with the single values that were read.
+  step : int
+  path : str
+      The directory of the step.
+  num_arrays : int
+  conversions, mismatched : list of dict
+      Arrays that are stored with another dtype or shape.
+  missing, unexpected : list of str
+      Keys that are not stored, and stored ones that nobody asked for, if the
+      options ask for these lists.
+  warnings : list of str
+  counters : dict
+  """
+
+  state: Any = dataclasses.field(repr=False)
+  step: int
+  path: str
+  num_arrays: int = 0
+  conversions: list = dataclasses.field(default_factory=list)
+  missing: list = dataclasses.field(default_factory=list)
+  unexpected: list = dataclasses.field(default_factory=list)
+  mismatched: list = dataclasses.field(default_factory=list)
+  warnings: list = dataclasses.field(default_factory=list)
+  counters: dict = dataclasses.field(default_factory=dict, repr=False)
+
+
+@dataclasses.dataclass
+class ManagedSave:
+  """What `CheckpointManager.save` has done; equal on all ranks.
+
+  Attributes
+  ----------
+  saved : bool
+  reason : str
+      Why it was not saved.
+  result : SaveResult or None
+  deleted : list of int
+      Steps that no rule keeps.
+  notes : list of str
+      Failures after the commit.
+  failure : Error or None
+      Of a save that was asked for and has failed, if that is tolerated.
+  begun : bool
+      The values are copied and are written in the background.
+  finished : SaveResult or None
+      Of a save in the background that has ended since the call before.
+  """
+
+  saved: bool
+  reason: str
+  result: Any
+  deleted: list
+  notes: list
+  failure: Any
+  begun: bool
+  finished: Any
+
+
+@dataclasses.dataclass
+class ManagedRestore:
+  """What `CheckpointManager.restore` has done; equal on all ranks.
+
+  Attributes
+  ----------
+  step : int or None
+      None if there is no step.
+  state : object
+      As in `RestoreResult`; unchanged if there is no step.
+  result : RestoreResult or None
+  skipped : list of (int, Error)
+      Newer steps that cannot be restored.
+  set_aside, deleted : list of int
+      What became of newer steps.
+  """
+
+  step: Any
+  state: Any = dataclasses.field(repr=False)
+  result: Any
+  skipped: list
+  set_aside: list
+  deleted: list

@@ -1,0 +1,303 @@
+#include "arrays.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "errors.h"
+
+namespace belay::python {
+namespace {
+
+struct NumericType {
+  DType dtype;
+  const char* numpy;  // its name there
+};
+
+// In NumPy itself.
+constexpr std::array kNumericTypes = {NumericType{DType::kF16, "float16"},
+                                      NumericType{DType::kF32, "float32"},
+                                      NumericType{DType::kF64, "float64"},
+                                      NumericType{DType::kI8, "int8"},
+                                      NumericType{DType::kI16, "int16"},
+                                      NumericType{DType::kI32, "int32"},
+                                      NumericType{DType::kI64, "int64"},
+                                      NumericType{DType::kU8, "uint8"},
+                                      NumericType{DType::kU16, "uint16"},
+                                      NumericType{DType::kU32, "uint32"},
+                                      NumericType{DType::kU64, "uint64"},
+                                      NumericType{DType::kBool, "bool"},
+                                      NumericType{DType::kC64, "complex64"},
+                                      NumericType{DType::kC128, "complex128"}};
+
+// In the package ml_dtypes.
+constexpr std::array kMlTypes = {NumericType{DType::kBF16, "bfloat16"},
+                                 NumericType{DType::kF8E4M3, "float8_e4m3fn"},
+                                 NumericType{DType::kF8E5M2, "float8_e5m2"}};
+
+std::string TextOf(py::handle object) { return py::str(object); }
+
+// Whether each element has memory of its own, so that it can be written: from
+// the smallest stride up, each steps over all that those before it reach.
+bool HasOwnPlaces(const py::array& array) {
+  std::vector<std::pair<py::ssize_t, py::ssize_t>> axes;
+  for (py::ssize_t axis = 0; axis < array.ndim(); ++axis) {
+    if (array.shape(axis) == 0) return true;
+    if (array.shape(axis) == 1) continue;
+    axes.emplace_back(std::abs(array.strides(axis)), array.shape(axis));
+  }
+  std::sort(axes.begin(), axes.end());
+  py::ssize_t end = array.itemsize();
+  for (const auto& [stride, length] : axes) {
+    if (stride < end) return false;
+    end += (length - 1) * stride;
+  }
+  return true;
+}
+
+// The distances between elements if belay can use them as they are.
+std::optional<std::vector<int64_t>> ElementStrides(const py::array& array) {
+  constexpr int kAligned = py::detail::npy_api::NPY_ARRAY_ALIGNED_;
+  if ((array.flags() & kAligned) == 0 || !HasOwnPlaces(array)) {
+    return std::nullopt;
+  }
+  if ((array.flags() & py::array::c_style) != 0) return std::vector<int64_t>();
+  std::vector<int64_t> strides;
+  for (py::ssize_t axis = 0; axis < array.ndim(); ++axis) {
+    const py::ssize_t stride =
+        array.shape(axis) == 1 ? array.itemsize() : array.strides(axis);
+    if (stride <= 0 || stride % array.itemsize() != 0) return std::nullopt;
+    strides.push_back(stride / array.itemsize());
+  }
+  return strides;
+}
+
+void CheckArray(Purpose purpose, const std::string& key,
+                const py::array& array) {
+  static const py::object& masked_array = Imported("numpy.ma", "MaskedArray");
+  const std::string begin = Verb(purpose) + " \"" + key + "\": ";
+  if (py::isinstance(array, masked_array)) {
+    ThrowInvalid(begin +
+                 "a masked array would lose its mask; add its data and its "
+                 "mask as two arrays");
+  }
+  if (purpose == Purpose::kSave) return;
+  if (!array.writeable()) {
+    ThrowInvalid(begin + "the array is read-only, so it cannot be filled");
+  }
+  if (!HasOwnPlaces(array)) {
+    ThrowInvalid(begin +
+                 "elements of the array share memory, so it cannot be filled");
+  }
+}
+
+// The fields of a dtype, those of nested ones with dotted names.
+void AddFields(const std::string& key, const std::string& prefix,
+               const py::dtype& dtype, int64_t offset,
+               std::vector<StructField>& all) {
+  const py::dict described = dtype.attr("fields");
+  for (const py::handle name : dtype.attr("names")) {
+    const py::tuple field = described[name];
+    const py::dtype type = field[0].cast<py::dtype>();
+    const py::dtype base = type.attr("base").cast<py::dtype>();
+    const std::string full = prefix + TextOf(name);
+    const int64_t at = offset + field[1].cast<int64_t>();
+    const Shape shape = ShapeOf(py::object(type.attr("shape")));
+    if (base.has_fields() && shape.empty()) {
+      AddFields(key, full + ".", base, at, all);
+      continue;
+    }
+    const std::optional<DType> known = DTypeOfNumpy(base);
+    if (!known || !base.attr("isnative").cast<bool>()) {
+      ThrowInvalid("list \"" + key + "\": belay cannot store the field \"" +
+                   full + "\" of dtype " + TextOf(type));
+    }
+    all.push_back({full, *known, shape, at});
+  }
+}
+
+}  // namespace
+
+std::string Verb(Purpose purpose) {
+  return purpose == Purpose::kSave ? "save" : "restore";
+}
+
+void BoundArray::CopyBack() const {
+  if (!is_copy()) return;
+  const py::object target = given;
+  target[py::ellipsis()] = memory;
+}
+
+BoundArray BindArray(Purpose purpose, const std::string& key, py::array array) {
+  const std::optional<DType> dtype = DTypeOfNumpy(array.dtype());
+  if (!dtype) {
+    const bool has_fields = array.dtype().has_fields();
+    ThrowInvalid(Verb(purpose) + " \"" + key +
+                 "\": belay has no dtype for NumPy's " + TextOf(array.dtype()) +
+                 (has_fields ? "; use belay.Rows for the structs of a rank, or "
+                               "an array for each field"
+                             : ""));
+  }
+  CheckArray(purpose, key, array);
+  BoundArray bound{.given = array, .memory = array, .dtype = *dtype};
+  const bool is_native = array.dtype().attr("isnative").cast<bool>();
+  std::optional<std::vector<int64_t>> strides;
+  if (is_native) strides = ElementStrides(array);
+  if (strides) {
+    bound.strides = *std::move(strides);
+    return bound;
+  }
+  const py::object native = array.dtype().attr("newbyteorder")("=");
+  const py::module_ numpy = py::module_::import("numpy");
+  bound.memory = numpy
+                     .attr("array")(array, native, py::arg("order") = "C",
+                                    py::arg("copy") = true)
+                     .cast<py::array>();
+  return bound;
+}
+
+Memory MemoryOf(const BoundArray& array, MemoryLayout layout) {
+  void* const data = const_cast<void*>(array.memory.data());
+  const bool is_dense = array.strides.empty();
+  Memory memory(data, array.dtype,
+                is_dense ? static_cast<int64_t>(array.memory.size()) : -1,
+                {data, static_cast<uint64_t>(array.dtype)});
+  if (is_dense && layout.before.empty()) return memory;
+  layout.strides = array.strides;
+  memory.layout = std::make_shared<const MemoryLayout>(std::move(layout));
+  return memory;
+}
+
+std::optional<DType> DTypeOfNumpy(const py::dtype& dtype) {
+  const char kind = dtype.kind();
+  const auto size = static_cast<int64_t>(dtype.itemsize());
+  if (dtype.has_fields()) return std::nullopt;
+  switch (kind) {
+    case 'b':
+      return DType::kBool;
+    case 'i':
+      return size == 1   ? DType::kI8
+             : size == 2 ? DType::kI16
+             : size == 4 ? DType::kI32
+                         : DType::kI64;
+    case 'u':
+      return size == 1   ? DType::kU8
+             : size == 2 ? DType::kU16
+             : size == 4 ? DType::kU32
+                         : DType::kU64;
+    default:
+      break;
+  }
+  const bool is_number = kind == 'f' || kind == 'c' || kind == 'V';
+  if (!is_number || size > 16) return std::nullopt;
+  const std::string name = TextOf(dtype.attr("name"));
+  for (const NumericType& type : kNumericTypes) {
+    if (name == type.numpy) return type.dtype;
+  }
+  for (const NumericType& type : kMlTypes) {
+    if (name == type.numpy) return type.dtype;
+  }
+  return std::nullopt;
+}
+
+py::dtype NumpyOf(DType dtype) {
+  for (const NumericType& type : kNumericTypes) {
+    if (type.dtype == dtype) return py::dtype(std::string(type.numpy));
+  }
+  for (const NumericType& type : kMlTypes) {
+    if (type.dtype != dtype) continue;
+    try {
+      const py::module_ package = py::module_::import("ml_dtypes");
+      return py::dtype::from_args(package.attr(type.numpy));
+    } catch (const py::error_already_set&) {
+      throw StatusError(absl::UnimplementedError(
+          std::string("dtype ") + type.numpy +
+          ": NumPy has no such dtype; install the package ml_dtypes"));
+    }
+  }
+  throw StatusError(absl::InternalError("a string has no dtype of NumPy"));
+}
+
+DType DTypeNamed(py::handle name) {
+  if (py::isinstance<py::str>(name)) {
+    const StatusOr<DType> dtype = ParseDType(TextOf(name));
+    if (dtype.ok()) return *dtype;
+    for (const NumericType& type : kMlTypes) {
+      if (TextOf(name) == type.numpy) return type.dtype;
+    }
+  }
+  const py::object type = py::module_::import("numpy").attr("dtype")(name);
+  const std::optional<DType> dtype = DTypeOfNumpy(type.cast<py::dtype>());
+  if (!dtype) ThrowInvalid("dtype: belay does not store " + TextOf(type));
+  return *dtype;
+}
+
+std::shared_ptr<const StructLayout> FieldsOfNumpy(const std::string& key,
+                                                  const py::dtype& dtype) {
+  std::vector<StructField> all;
+  AddFields(key, "", dtype, 0, all);
+  return fields::LayoutOf(std::move(all),
+                          static_cast<int64_t>(dtype.itemsize()));
+}
+
+py::dtype NumpyOfFields(const std::string& fields) {
+  py::list described;
+  const py::list parts = py::str(fields).attr("split")();
+  for (const py::handle part : parts) {
+    const auto colon = py::tuple(part.attr("rpartition")(":"));
+    const py::list form = colon[2].attr("rstrip")("]").attr("split")("[");
+    const DType dtype = ValueOrThrow(ParseDType(TextOf(form[0])));
+    py::list shape;
+    if (form.size() > 1) {
+      for (const py::handle length : form[1].attr("split")(",")) {
+        shape.append(py::int_(py::reinterpret_borrow<py::object>(length)));
+      }
+    }
+    described.append(
+        py::make_tuple(colon[0], NumpyOf(dtype), py::tuple(shape)));
+  }
+  return py::dtype::from_args(described);
+}
+
+py::array ArrayOf(Tensor tensor) {
+  const py::dtype dtype = NumpyOf(tensor.dtype());
+  const std::vector<py::ssize_t> shape(tensor.shape().begin(),
+                                       tensor.shape().end());
+  auto owned = std::make_unique<Tensor>(std::move(tensor));
+  const void* const data = owned->data();
+  const py::capsule owner(owned.release(), [](void* object) {
+    delete static_cast<Tensor*>(object);
+  });
+  return py::array(dtype, shape, data, owner);
+}
+
+py::array ArrayOfBytes(const py::dtype& dtype,
+                       const std::vector<py::ssize_t>& shape,
+                       std::vector<char> bytes) {
+  auto owned = std::make_unique<std::vector<char>>(std::move(bytes));
+  const void* const data = owned->data();
+  const py::capsule owner(owned.release(), [](void* object) {
+    delete static_cast<std::vector<char>*>(object);
+  });
+  return py::array(dtype, shape, data, owner);
+}
+
+Shape ShapeOf(const py::array& array) {
+  return Shape(array.shape(), array.shape() + array.ndim());
+}
+
+Shape ShapeOf(py::handle numbers) {
+  Shape shape;
+  for (const py::handle number : numbers) {
+    shape.push_back(number.cast<int64_t>());
+  }
+  return shape;
+}
+
+py::tuple TupleOf(const Shape& shape) {
+  py::tuple tuple(shape.size());
+  for (size_t i = 0; i < shape.size(); ++i) tuple[i] = shape[i];
+  return tuple;
+}
+
+}  // namespace belay::python

@@ -1,0 +1,135 @@
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "belay/async_saver.h"
+#include "belay/save_restore.h"
+#include "comm.h"
+#include "errors.h"
+#include "options.h"
+#include "save_restore.h"
+#include "state.h"
+
+namespace belay::python {
+namespace {
+
+py::dict PendingOf(const PendingSave& pending) {
+  py::dict fields;
+  fields["path"] = pending.path;
+  fields["step"] = pending.step;
+  fields["staged_bytes"] = pending.staged_bytes;
+  fields["saved"] = pending.saved;
+  fields["note"] = pending.note;
+  fields["finished"] = pending.finished;
+  return fields;
+}
+
+// An AsyncSaver with a communicator of its own.
+class StateSaver {
+ public:
+  StateSaver(py::handle comm, const py::dict& given)
+      : comm_(DuplicateOf(comm)) {
+    AsyncOptions options;
+    PrepareTogether(comm_, [&] {
+      OptionReader reader(given);
+      ReadAsyncOptions(reader, options);
+      reader.Finish();
+    });
+    is_lazy_ = options.snapshot == SnapshotMode::kLazy;
+    saver_.emplace(comm_, options);
+  }
+
+  py::dict Save(py::handle directory, py::handle step, py::handle state,
+                const py::dict& given) {
+    auto bound = std::make_unique<BoundState>(Purpose::kSave, Open().rank());
+    SaveOptions options;
+    std::string path;
+    int64_t number = 0;
+    PrepareTogether(comm_, [&] {
+      path = PathOf(directory);
+      number = StepOf(step).value_or(-1);
+      OptionReader reader(given);
+      ReadSaveOptions(reader, options);
+      reader.Finish();
+      bound->Bind(state);
+    });
+    const PendingSave pending = Unlocked(
+        [&] { return saver_->Save(path, number, bound->state(), options); });
+    // What is copied later must stay as it is until then.
+    if (is_lazy_ && !pending.saved) bound_ = std::move(bound);
+    return PendingOf(pending);
+  }
+
+  void WaitForSnapshot() {
+    Open();
+    UnlockedStatus([&] { return saver_->WaitForSnapshot(); });
+    bound_ = nullptr;
+  }
+
+  std::optional<SaveResult> Poll() {
+    Open();
+    return Unlocked([&] { return saver_->Poll(); });
+  }
+
+  std::optional<SaveResult> Wait() {
+    Open();
+    std::optional<SaveResult> ended = Unlocked([&] { return saver_->Wait(); });
+    bound_ = nullptr;
+    return ended;
+  }
+
+  bool IsPending() const { return saver_ && saver_->is_pending(); }
+
+  void Close() {
+    if (!saver_) return;
+    Status closed;
+    {
+      const py::gil_scoped_release unlock;
+      closed = saver_->Close();
+    }
+    Abandon();
+    UnlockedStatus([&] { return comm_.Close(); });
+    ThrowIfError(closed);
+  }
+
+  // Frees what can be freed without the other ranks.
+  void Abandon() {
+    {
+      const py::gil_scoped_release unlock;
+      saver_.reset();
+    }
+    bound_ = nullptr;
+  }
+
+ private:
+  const Comm& Open() const {
+    if (!saver_) {
+      throw StatusError(
+          absl::FailedPreconditionError("the AsyncSaver is closed"));
+    }
+    return comm_;
+  }
+
+  Comm comm_;
+  bool is_lazy_ = false;
+  std::unique_ptr<BoundState> bound_;
+  std::optional<AsyncSaver> saver_;
+};
+
+}  // namespace
+
+void DefineAsync(py::module_& module) {
+  py::class_<StateSaver>(module, "StateSaver")
+      .def(py::init<py::handle, const py::dict&>())
+      .def("save", &StateSaver::Save)
+      .def("wait_for_snapshot", &StateSaver::WaitForSnapshot)
+      .def("poll", &StateSaver::Poll)
+      .def("wait", &StateSaver::Wait)
+      .def("is_pending", &StateSaver::IsPending)
+      .def("close", &StateSaver::Close)
+      .def("abandon", &StateSaver::Abandon);
+}
+
+}  // namespace belay::python

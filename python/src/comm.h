@@ -1,0 +1,30 @@
+// From a communicator of mpi4py to one of belay.
+
+#ifndef BELAY_PYTHON_COMM_H_
+#define BELAY_PYTHON_COMM_H_
+
+#include <pybind11/pybind11.h>
+
+#include "belay/comm.h"
+#include "belay/save_restore.h"
+
+namespace belay::python {
+
+namespace py = pybind11;
+
+// What is kept for a communicator of the program until it is freed.
+struct KeptComm {
+  Comm comm;
+  PlanCache cache;
+};
+
+// Returns what is kept for a communicator, which must outlive the result. The
+// first call for a communicator is collective.
+KeptComm& KeptCommOf(py::handle comm);
+
+// Returns a duplicate of its own. Collective.
+Comm DuplicateOf(py::handle comm);
+
+}  // namespace belay::python
+
+#endif  // BELAY_PYTHON_COMM_H_

@@ -1,0 +1,91 @@
+// How errors of belay and of Python reach the caller: as belay.Error, with the
+// same code and text on all ranks.
+
+#ifndef BELAY_PYTHON_ERRORS_H_
+#define BELAY_PYTHON_ERRORS_H_
+
+#include <pybind11/pybind11.h>
+
+#include <exception>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "belay/comm.h"
+#include "belay/status.h"
+
+namespace belay::python {
+
+namespace py = pybind11;
+
+// Carries a Status through Python's C++ layers; becomes a belay.Error.
+class StatusError : public std::exception {
+ public:
+  explicit StatusError(Status status)
+      : status_(std::move(status)), text_(status_.message()) {}
+
+  const Status& status() const { return status_; }
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  Status status_;
+  std::string text_;
+};
+
+// Throws a StatusError with code InvalidArgument.
+[[noreturn]] void ThrowInvalid(const std::string& text);
+
+// Throws a StatusError unless the status is OK.
+void ThrowIfError(const Status& status);
+
+// Returns the value, or throws a StatusError.
+template <typename T>
+T ValueOrThrow(StatusOr<T> value) {
+  ThrowIfError(value.status());
+  return *std::move(value);
+}
+
+// Calls a collective function of belay without the interpreter's lock, and
+// returns its value or throws a StatusError.
+template <typename F>
+auto Unlocked(F function) {
+  auto result = [&] {
+    const py::gil_scoped_release unlock;
+    return function();
+  }();
+  return ValueOrThrow(std::move(result));
+}
+
+// The same for functions that return a Status.
+template <typename F>
+void UnlockedStatus(F function) {
+  Status status;
+  {
+    const py::gil_scoped_release unlock;
+    status = function();
+  }
+  ThrowIfError(status);
+}
+
+// Calls `prepare`, which reads Python objects and must not communicate, and
+// agrees with the other ranks on its outcome. Collective. If it throws on any
+// rank, all ranks throw a belay.Error with the text of the lowest such rank.
+// On that rank the exception of Python is its cause.
+void PrepareTogether(const Comm& comm, const std::function<void()>& prepare);
+
+// Returns what an exception of Python says, as a Status.
+Status StatusOf(const py::error_already_set& error);
+
+// Returns a belay.Error that is not raised. The status must not be OK.
+py::object ErrorOf(const Status& status);
+
+// Returns an attribute of a module, for a static reference: it is never freed,
+// because the interpreter is gone before static objects are.
+const py::object& Imported(const char* module, const char* name);
+
+// Lets StatusErrors become belay.Errors.
+void RegisterErrors();
+
+}  // namespace belay::python
+
+#endif  // BELAY_PYTHON_ERRORS_H_

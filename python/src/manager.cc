@@ -1,0 +1,235 @@
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "belay/checkpoint_manager.h"
+#include "comm.h"
+#include "errors.h"
+#include "options.h"
+#include "save_restore.h"
+#include "state.h"
+
+namespace belay::python {
+namespace {
+
+py::object ValueClass(const char* name) {
+  return py::module_::import("belay._values").attr(name);
+}
+
+py::object ManagedSaveOf(const ManagedSave& saved) {
+  py::dict fields;
+  fields["saved"] = saved.saved;
+  fields["reason"] = saved.reason;
+  fields["result"] = saved.saved ? py::cast(saved.result) : py::none();
+  fields["deleted"] = saved.deleted;
+  fields["notes"] = saved.notes;
+  fields["failure"] = saved.failure ? ErrorOf(*saved.failure) : py::none();
+  fields["begun"] = saved.begun;
+  fields["finished"] = saved.finished;
+  return ValueClass("ManagedSave")(**fields);
+}
+
+py::object ManagedRestoreOf(const ManagedRestore& restored,
+                            const py::object& state) {
+  py::list skipped;
+  for (const SkippedStep& step : restored.skipped) {
+    skipped.append(py::make_tuple(step.step, ErrorOf(step.status)));
+  }
+  py::dict fields;
+  fields["step"] = restored.step;
+  fields["state"] = state;
+  fields["result"] =
+      restored.result ? RestoreResultOf(*restored.result, state) : py::none();
+  fields["skipped"] = skipped;
+  fields["set_aside"] = restored.set_aside;
+  fields["deleted"] = restored.deleted;
+  return ValueClass("ManagedRestore")(**fields);
+}
+
+// A CheckpointManager whose state is given anew to each save and restore.
+class StateManager {
+ public:
+  StateManager(py::handle comm, py::handle directory, const py::dict& given)
+      : comm_(DuplicateOf(comm)), state_(std::make_unique<State>()) {
+    std::string path;
+    ManagerOptions options;
+    PrepareTogether(comm_, [&] {
+      path = PathOf(directory);
+      OptionReader reader(given);
+      ReadManagerOptions(reader, options);
+      reader.Finish();
+    });
+    is_lazy_ = options.async && options.async->snapshot == SnapshotMode::kLazy;
+    manager_.emplace(Unlocked([&] {
+      return CheckpointManager::Create(comm_, *state_, path, options);
+    }));
+  }
+
+  bool ShouldSave(py::handle step) {
+    std::optional<int64_t> number;
+    PrepareTogether(Open(), [&] { number = StepOf(step); });
+    return Unlocked([&] { return manager_->ShouldSave(number); });
+  }
+
+  py::object Save(py::handle step, py::handle state, const py::dict& given) {
+    auto bound = std::make_unique<BoundState>(Purpose::kSave, Open().rank());
+    std::optional<int64_t> number;
+    ManagedSaveOptions options;
+    PrepareTogether(comm_, [&] {
+      number = StepOf(step);
+      OptionReader reader(given);
+      reader.Read("metrics", options.metrics);
+      reader.Read("force", options.force);
+      reader.Read("tolerate_failure", options.tolerate_failure);
+      reader.Read("metadata", options.metadata);
+      reader.Finish();
+      bound->Bind(state);
+    });
+    const ManagedSave saved = WithState(
+        bound->state(), [&] { return manager_->Save(number, options); });
+    // What is copied later must stay as it is until then.
+    bound_ = nullptr;
+    if (saved.begun && is_lazy_) bound_ = std::move(bound);
+    return ManagedSaveOf(saved);
+  }
+
+  py::object Restore(py::handle state, py::handle step, const py::dict& given) {
+    BoundState bound(Purpose::kRestore, Open().rank());
+    std::optional<int64_t> number;
+    RestoreOptions options;
+    PrepareTogether(comm_, [&] {
+      number = StepOf(step);
+      OptionReader reader(given);
+      ReadRestoreOptions(reader, options);
+      reader.Finish();
+      bound.Bind(state);
+    });
+    const ManagedRestore restored = WithState(
+        bound.state(), [&] { return manager_->Restore(number, options); });
+    const py::object unchanged = py::reinterpret_borrow<py::object>(state);
+    return ManagedRestoreOf(restored,
+                            restored.step ? bound.Rebuild() : unchanged);
+  }
+
+  void WaitForSnapshot() {
+    Open();
+    UnlockedStatus([&] { return manager_->WaitForSnapshot(); });
+    bound_ = nullptr;
+  }
+
+  py::object WaitUntilFinished() {
+    Open();
+    const std::optional<ManagedSave> ended =
+        Unlocked([&] { return manager_->WaitUntilFinished(); });
+    bound_ = nullptr;
+    return ended ? ManagedSaveOf(*ended) : py::none();
+  }
+
+  void Reload() {
+    Open();
+    UnlockedStatus([&] { return manager_->Reload(); });
+  }
+
+  void Delete(py::handle step) {
+    int64_t number = 0;
+    PrepareTogether(Open(), [&] { number = StepOf(step).value_or(-1); });
+    UnlockedStatus([&] { return manager_->Delete(number); });
+  }
+
+  // Waits for a save in the background, and frees what the manager has.
+  py::object Close() {
+    if (!manager_) return py::none();
+    const StatusOr<std::optional<ManagedSave>> ended = [&] {
+      const py::gil_scoped_release unlock;
+      return manager_->WaitUntilFinished();
+    }();
+    Abandon();
+    UnlockedStatus([&] { return comm_.Close(); });
+    ThrowIfError(ended.status());
+    return *ended ? ManagedSaveOf(**ended) : py::none();
+  }
+
+  // Frees what can be freed without the other ranks.
+  void Abandon() {
+    {
+      const py::gil_scoped_release unlock;
+      manager_.reset();
+    }
+    bound_ = nullptr;
+  }
+
+  CheckpointManager& manager() {
+    Open();
+    return *manager_;
+  }
+
+ private:
+  const Comm& Open() const {
+    if (!manager_) {
+      throw StatusError(
+          absl::FailedPreconditionError("the CheckpointManager is closed"));
+    }
+    return comm_;
+  }
+
+  // Calls a function of the manager for these values.
+  template <typename F>
+  typename std::invoke_result_t<F>::value_type WithState(State& state,
+                                                         F function) {
+    *state_ = std::move(state);
+    auto result = [&] {
+      const py::gil_scoped_release unlock;
+      return function();
+    }();
+    *state_ = State();
+    return ValueOrThrow(std::move(result));
+  }
+
+  Comm comm_;
+  std::unique_ptr<State> state_;  // borrowed by the manager
+  std::unique_ptr<BoundState> bound_;
+  bool is_lazy_ = false;
+  std::optional<CheckpointManager> manager_;
+};
+
+py::object StopReasonOf(StateManager& manager) {
+  const std::optional<StopReason> reason = manager.manager().ShouldStop();
+  if (!reason) return py::none();
+  return py::str(reason->ToString());
+}
+
+}  // namespace
+
+void DefineManager(py::module_& module) {
+  py::class_<StateManager>(module, "StateManager")
+      .def(py::init<py::handle, py::handle, const py::dict&>())
+      .def("should_save", &StateManager::ShouldSave)
+      .def("save", &StateManager::Save)
+      .def("restore", &StateManager::Restore)
+      .def("wait_for_snapshot", &StateManager::WaitForSnapshot)
+      .def("wait_until_finished", &StateManager::WaitUntilFinished)
+      .def("reload", &StateManager::Reload)
+      .def("delete", &StateManager::Delete)
+      .def("close", &StateManager::Close)
+      .def("abandon", &StateManager::Abandon)
+      .def("should_stop", &StopReasonOf)
+      .def("all_steps",
+           [](StateManager& self) { return self.manager().AllSteps(); })
+      .def("latest", [](StateManager& self) { return self.manager().Latest(); })
+      .def("best_step",
+           [](StateManager& self) {
+             return ValueOrThrow(self.manager().BestStep());
+           })
+      .def("metrics",
+           [](StateManager& self, int64_t step) {
+             return ValueOrThrow(self.manager().MetricsOf(step));
+           })
+      .def("path", [](StateManager& self,
+                      int64_t step) { return self.manager().Path(step); })
+      .def("notes", [](StateManager& self) { return self.manager().notes(); });
+}
+
+}  // namespace belay::python

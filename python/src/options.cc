@@ -1,0 +1,263 @@
+#include "options.h"
+
+#include <memory>
+
+#include "arrays.h"
+
+namespace belay::python {
+namespace {
+
+// A function of the program that belay may call, copy and destroy without the
+// interpreter's lock.
+class Callback {
+ public:
+  explicit Callback(py::object function)
+      : function_(new py::object(std::move(function)), [](py::object* held) {
+          const py::gil_scoped_acquire lock;
+          delete held;
+        }) {}
+
+  // Calls it with the lock. An exception becomes the status.
+  template <typename... Args>
+  Status operator()(const Args&... args) const {
+    const py::gil_scoped_acquire lock;
+    try {
+      (*function_)(args...);
+      return absl::OkStatus();
+    } catch (const py::error_already_set& error) {
+      return StatusOf(error);
+    }
+  }
+
+ private:
+  std::shared_ptr<py::object> function_;
+};
+
+// How the value of one entry of `args` is stored.
+SaveArgs SaveArgsOf(const py::dict& given) {
+  OptionReader reader(given);
+  SaveArgs args;
+  const py::object dtype = reader.Take("dtype");
+  if (dtype) args.dtype = DTypeNamed(dtype);
+  const auto shape = [&](const char* name, std::optional<Shape>& field) {
+    const py::object value = reader.Take(name);
+    if (value) field = ShapeOf(value);
+  };
+  shape("write_chunk_shape", args.write_chunk_shape);
+  shape("read_chunk_shape", args.read_chunk_shape);
+  reader.Read("chunk_byte_size", args.chunk_byte_size);
+  reader.Read("shard_axes", args.shard_axes);
+  int level = 0;
+  reader.Read("deflate", level);
+  if (level != 0) args.filters = Deflate(level);
+  reader.Read("primary_replica", args.primary_replica);
+  reader.Finish();
+  return args;
+}
+
+// How the value of one entry of `args` is restored.
+RestoreArgs RestoreArgsOf(const py::dict& given) {
+  OptionReader reader(given);
+  RestoreArgs args;
+  reader.Read("skip", args.skip);
+  reader.Read("stored_key", args.stored_key);
+  reader.Read("allow_missing", args.allow_missing);
+  reader.Read("allow_dtype_cast", args.allow_dtype_cast);
+  reader.Read("allow_shape_mismatch", args.allow_shape_mismatch);
+  reader.Finish();
+  return args;
+}
+
+// The entries of `args`, {"keys": {"name": value}}, in order.
+template <typename For, typename Convert>
+void ReadArgs(OptionReader& reader, std::vector<For>& args, Convert convert) {
+  const py::object given = reader.Take("args");
+  if (!given) return;
+  for (const auto& [keys, entry] : given.cast<py::dict>()) {
+    For one{.keys = py::str(keys), .args = {}};
+    one.args = convert(py::reinterpret_borrow<py::object>(entry));
+    args.push_back(std::move(one));
+  }
+}
+
+void ReadCallbacks(OptionReader& reader, SaveOptions& options) {
+  const py::object before = reader.Take("before_commit");
+  if (before) {
+    options.before_commit = [call = Callback(before)](
+                                const std::string& directory, int64_t step) {
+      return call(directory, step);
+    };
+  }
+  const py::object after = reader.Take("after_commit");
+  if (after) {
+    options.after_commit = [call = Callback(after)](const SaveResult& result) {
+      const Status status = call(result);
+      if (!status.ok()) throw StatusError(status);  // belay logs its text
+    };
+  }
+}
+
+void ReadMismatch(OptionReader& reader, const char* name,
+                  MismatchPolicy& policy) {
+  reader.ReadNamed(name, policy,
+                   {{"error", MismatchPolicy::kError},
+                    {"warn", MismatchPolicy::kWarn},
+                    {"collect", MismatchPolicy::kCollect},
+                    {"ignore", MismatchPolicy::kIgnore}});
+}
+
+void ReadRetention(OptionReader& reader, ManagerOptions& options) {
+  reader.Read("max_to_keep", options.max_to_keep);
+  reader.Read("keep_period", options.keep_period);
+  reader.Read("keep_time_interval", options.keep_time_interval);
+  reader.Read("keep_checkpoint_every_n_hours",
+              options.keep_checkpoint_every_n_hours);
+  reader.Read("best_metric", options.best_metric);
+  reader.Read("best_mode", options.best_mode);
+  reader.Read("keep_checkpoints_without_metrics",
+              options.keep_checkpoints_without_metrics);
+}
+
+// A bool, or a dict of options.
+void ReadAsync(OptionReader& reader, ManagerOptions& options) {
+  const py::object given = reader.Take("async_save");
+  if (!given) return;
+  if (PyBool_Check(given.ptr()) != 0) {
+    if (given.cast<bool>()) options.async.emplace();
+    return;
+  }
+  OptionReader inner(given.cast<py::dict>());
+  ReadAsyncOptions(inner, options.async.emplace());
+  inner.Finish();
+}
+
+}  // namespace
+
+py::object OptionReader::Take(const char* name) {
+  known_.emplace_back(name);
+  if (!given_.contains(name)) return {};
+  py::object value = given_.attr("pop")(name);
+  if (value.is_none()) return {};
+  return value;
+}
+
+void OptionReader::Finish() const {
+  for (const auto& item : given_) {
+    std::string known;
+    for (const std::string& name : known_) {
+      known += (known.empty() ? "" : ", ") + name;
+    }
+    ThrowInvalid("unknown option " + std::string(py::repr(item.first)) +
+                 " (there are " + known + ")");
+  }
+}
+
+void OptionReader::ThrowType(const char* name, const py::object& value) {
+  ThrowInvalid(std::string("option ") + name +
+               ": wrong type or out of range (found " +
+               std::string(py::repr(value)) + ")");
+}
+
+void ReadSaveOptions(OptionReader& reader, SaveOptions& options) {
+  reader.ReadNamed("file_layout", options.file_layout,
+                   {{"shared", FileLayout::kShared},
+                    {"per_node", FileLayout::kPerNode},
+                    {"per_task", FileLayout::kPerTask}});
+  reader.ReadNamed(
+      "array_layout", options.array_layout,
+      {{"auto", ArrayLayout::kAuto}, {"canonical", ArrayLayout::kCanonical}});
+  int64_t max_shard_size = 0;
+  reader.Read("max_shard_size", max_shard_size);
+  if (max_shard_size != 0) {
+    options.sharding_policy = MaxShardSize(max_shard_size);
+  }
+  ReadArgs(reader, options.args, SaveArgsOf);
+  reader.Read("float32_as_bfloat16", options.float32_as_bfloat16);
+  reader.Read("overwrite", options.overwrite);
+  reader.Read("checksums", options.checksums);
+  reader.Read("check_replicas", options.check_replicas);
+  reader.Read("metadata", options.metadata);
+  reader.ReadNamed("transfer", options.transfer,
+                   {{"auto", Transfer::kAuto},
+                    {"collective", Transfer::kCollective},
+                    {"independent", Transfer::kIndependent},
+                    {"hdf5", Transfer::kHdf5},
+                    {"two_phase", Transfer::kTwoPhase}});
+  reader.Read("max_bytes_in_flight", options.max_bytes_in_flight);
+  reader.Read("durable", options.durable);
+  reader.Read("read_back", options.read_back);
+  reader.Read("mpi_io_hints", options.mpi_io_hints);
+  ReadCallbacks(reader, options);
+  reader.Read("deadline_seconds", options.deadline_seconds);
+}
+
+void ReadRestoreOptions(OptionReader& reader, RestoreOptions& options) {
+  reader.Read("allow_dtype_cast", options.allow_dtype_cast);
+  reader.Read("allow_shape_mismatch", options.allow_shape_mismatch);
+  ReadMismatch(reader, "missing", options.missing);
+  ReadMismatch(reader, "unexpected", options.unexpected);
+  ReadMismatch(reader, "mismatched", options.mismatched);
+  ReadArgs(reader, options.args, RestoreArgsOf);
+  reader.Read("checksums", options.checksums);
+  reader.ReadNamed("read_sharing", options.read_sharing,
+                   {{"auto", ReadSharing::kAuto},
+                    {"each_rank", ReadSharing::kEachRank},
+                    {"once", ReadSharing::kOnce}});
+  reader.Read("primary_replica", options.primary_replica);
+  reader.Read("max_bytes_in_flight", options.max_bytes_in_flight);
+  reader.Read("deadline_seconds", options.deadline_seconds);
+}
+
+void ReadManagerOptions(OptionReader& reader, ManagerOptions& options) {
+  reader.Read("prefix", options.prefix);
+  reader.Read("save_interval_steps", options.save_interval_steps);
+  reader.Read("save_on_steps", options.save_on_steps);
+  reader.Read("save_first_step", options.save_first_step);
+  double mtbf = 0;
+  reader.Read("mtbf_seconds", mtbf);
+  if (mtbf != 0) options.auto_interval = AutoInterval{.mtbf_seconds = mtbf};
+  if (options.auto_interval) {
+    reader.Read("overhead_budget", options.auto_interval->overhead_budget);
+  }
+  ReadAsync(reader, options);
+  reader.Read("tolerated_failures", options.tolerated_failures);
+  reader.Read("stop_signals", options.stop_signals);
+  reader.Read("stop_at_time_limit", options.stop_at_time_limit);
+  reader.Read("end_time", options.end_time);
+  reader.Read("final_save_margin", options.final_save_margin);
+  ReadRetention(reader, options);
+  reader.Read("read_only", options.read_only);
+  reader.Read("remove_leftovers", options.remove_leftovers);
+  reader.ReadNamed("restore_match", options.restore_match,
+                   {{"anything", RestoreMatch::kAnything},
+                    {"nontrivial", RestoreMatch::kNontrivial},
+                    {"existing", RestoreMatch::kExistingObjects},
+                    {"consumed", RestoreMatch::kConsumed}});
+  reader.ReadNamed("newer_steps", options.newer_steps,
+                   {{"refuse", NewerSteps::kRefuse},
+                    {"set_aside", NewerSteps::kSetAside},
+                    {"delete", NewerSteps::kDelete}});
+  ReadSaveOptions(reader, options.save);
+  options.metadata = std::move(options.save.metadata);
+  options.save.metadata = {};
+}
+
+void ReadAsyncOptions(OptionReader& reader, AsyncOptions& options) {
+  reader.Read("max_staging_bytes", options.max_staging_bytes);
+  reader.Read("max_bytes_per_second", options.max_bytes_per_second);
+  reader.ReadNamed(
+      "snapshot", options.snapshot,
+      {{"in_call", SnapshotMode::kInCall}, {"lazy", SnapshotMode::kLazy}});
+}
+
+std::string PathOf(py::handle path) {
+  return py::module_::import("os").attr("fsencode")(path).cast<std::string>();
+}
+
+std::optional<int64_t> StepOf(py::handle step) {
+  if (step.is_none()) return std::nullopt;
+  const auto number = py::module_::import("operator").attr("index")(step);
+  return number.cast<int64_t>();
+}
+
+}  // namespace belay::python

@@ -1,0 +1,114 @@
+#include <pybind11/stl.h>
+
+#include <mutex>
+#include <utility>
+
+#include "arrays.h"
+#include "belay/checkpoint_reader.h"
+#include "errors.h"
+#include "options.h"
+#include "save_restore.h"
+#include "state.h"
+
+namespace belay::python {
+namespace {
+
+// Opening a step may use HDF5, which one thread at a time may.
+std::mutex& OpenMutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+CheckpointReader OpenReader(py::handle path) {
+  const std::string text = PathOf(path);
+  return Unlocked([&] {
+    const std::lock_guard lock(OpenMutex());
+    return CheckpointReader::Open(text);
+  });
+}
+
+// What is stored under a key. `fields` is not empty for structs.
+py::dict ArrayInfoOf(const ArrayInfo& info) {
+  const bool is_text = info.dtype == DType::kString;
+  Shape shape = info.shape;
+  if (!info.fields.empty()) shape.pop_back();  // the bytes of a struct
+  py::dict described;
+  described["is_text"] = is_text;
+  described["dtype"] = std::string(DTypeName(info.dtype));
+  described["fields"] = info.fields;
+  described["shape"] = TupleOf(shape);
+  described["nbytes"] = info.bytes;
+  described["storage"] = info.cut;
+  described["layout"] = info.layout;
+  return described;
+}
+
+py::dtype NumpyDType(const CheckpointReader& reader, const std::string& key) {
+  const ArrayInfo info = ValueOrThrow(reader.Find(key));
+  return info.fields.empty() ? NumpyOf(info.dtype) : NumpyOfFields(info.fields);
+}
+
+py::object ReadBox(const CheckpointReader& reader, const std::string& key,
+                   py::handle offset, py::handle shape) {
+  const ArrayInfo info = ValueOrThrow(reader.Find(key));
+  const py::dtype dtype = NumpyDType(reader, key);
+  Box box{ShapeOf(offset), ShapeOf(shape)};
+  if (!info.fields.empty()) {
+    box.offset.push_back(0);
+    box.shape.push_back(info.shape.back());
+  }
+  py::object array =
+      ArrayOf(Unlocked([&] { return reader.ReadTensor(key, box); }));
+  if (info.fields.empty()) return array;
+  return array.attr("view")(dtype).attr("reshape")(shape);
+}
+
+// A string; bytes if it is not UTF-8.
+py::object ReadString(const CheckpointReader& reader, const std::string& key) {
+  ValueTree text;
+  text.text = Unlocked([&] { return reader.ReadText(key); });
+  return ObjectOf(text);
+}
+
+py::object ReadAll(const CheckpointReader& reader) {
+  ValueTree tree = Unlocked([&] { return ReadTree(reader); });
+  return ObjectOf(tree);
+}
+
+std::vector<std::string> KeysOf(const CheckpointReader& reader) {
+  std::vector<std::string> keys;
+  for (const ArrayInfo& array : reader.info().arrays) {
+    keys.push_back(array.key);
+  }
+  return keys;
+}
+
+}  // namespace
+
+void DefineReader(py::module_& module) {
+  py::class_<CheckpointReader>(module, "Reader")
+      .def(py::init(&OpenReader))
+      .def_property_readonly(
+          "path", [](const CheckpointReader& self) { return self.info().path; })
+      .def_property_readonly(
+          "step", [](const CheckpointReader& self) { return self.info().step; })
+      .def_property_readonly(
+          "nbytes",
+          [](const CheckpointReader& self) { return self.info().bytes; })
+      .def("keys", &KeysOf)
+      .def("has", &CheckpointReader::Has)
+      .def("find",
+           [](const CheckpointReader& self, const std::string& key) {
+             return ArrayInfoOf(ValueOrThrow(self.Find(key)));
+           })
+      .def("dtype", &NumpyDType)
+      .def("read", &ReadBox)
+      .def("read_text", &ReadString)
+      .def("read_all", &ReadAll);
+  module.def("read_metadata", [](py::handle path) {
+    const std::string text = PathOf(path);
+    return Unlocked([&] { return ReadMetadata(text); });
+  });
+}
+
+}  // namespace belay::python

@@ -1,0 +1,204 @@
+#include "state.h"
+
+#include <utility>
+
+#include "errors.h"
+#include "wrappers.h"
+
+namespace belay::python {
+namespace {
+
+std::string TypeName(py::handle value) {
+  return py::str(py::type::handle_of(value).attr("__name__"));
+}
+
+// As JSON and h5py name what is inside.
+std::string Joined(const std::string& key, const std::string& name) {
+  return key.empty() ? name : key + "/" + name;
+}
+
+// Stops at a structure that contains itself.
+class RecursionGuard {
+ public:
+  RecursionGuard() {
+    if (Py_EnterRecursiveCall(" in the state") != 0) {
+      throw py::error_already_set();
+    }
+  }
+  RecursionGuard(const RecursionGuard&) = delete;
+  RecursionGuard& operator=(const RecursionGuard&) = delete;
+  ~RecursionGuard() { Py_LeaveRecursiveCall(); }
+};
+
+bool IsMapping(py::handle value) {
+  static const py::object& mapping = Imported("collections.abc", "Mapping");
+  return PyDict_Check(value.ptr()) || py::isinstance(value, mapping);
+}
+
+}  // namespace
+
+void BoundState::Bind(py::handle state) {
+  const bool is_tree = IsMapping(state) || PyList_Check(state.ptr()) ||
+                       PyTuple_Check(state.ptr());
+  if (!is_tree) {
+    ThrowInvalid(Verb(purpose_) +
+                 ": the state is a dict, a list or a tuple (found " +
+                 TypeName(state) + ")");
+  }
+  root_ = BindNode("", state, nullptr);
+}
+
+BoundState::Node BoundState::BindNode(const std::string& key, py::handle value,
+                                      const PerRankOptions* per_rank) {
+  const RecursionGuard guard;
+  if (py::isinstance<py::array>(value)) {
+    TakeKey(key);
+    BindArrayValue(key, py::reinterpret_borrow<py::array>(value), per_rank);
+    return CellNode(
+        value, per_rank != nullptr ? Node::Kind::kCell : Node::Kind::kKept);
+  }
+  if (IsMapping(value)) return BindDict(key, value, per_rank);
+  if (PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) {
+    return BindSequence(key, value, per_rank);
+  }
+  if (IsWrapper(value)) {
+    if (per_rank != nullptr) {
+      Refuse(key, "a belay.PerRank holds no belay." + TypeName(value));
+    }
+    return BindWrapper(key, value);
+  }
+  TakeKey(key);
+  if (BindScalar(key, value, per_rank)) {
+    return CellNode(value, Node::Kind::kCell);
+  }
+  BindArrayValue(key, ArrayFrom(key, value), per_rank);
+  return CellNode(value,
+                  per_rank != nullptr ? Node::Kind::kCell : Node::Kind::kKept);
+}
+
+BoundState::Node BoundState::BindDict(const std::string& key, py::handle dict,
+                                      const PerRankOptions* per_rank) {
+  Node node{.kind = Node::Kind::kDict, .given = {}};
+  for (const py::handle name : py::list(dict.attr("keys")())) {
+    const bool is_number =
+        PyLong_Check(name.ptr()) && !PyBool_Check(name.ptr());
+    if (!py::isinstance<py::str>(name) && !is_number) {
+      Refuse(key, "a key of a dict is a str or an int (found " +
+                      std::string(py::repr(name)) + ")");
+    }
+    const std::string part = py::str(name);
+    if (part.empty()) Refuse(key, "a key of a dict is empty");
+    const py::object value = dict[name];
+    node.items.emplace_back(py::reinterpret_borrow<py::object>(name),
+                            BindNode(Joined(key, part), value, per_rank));
+  }
+  return node;
+}
+
+BoundState::Node BoundState::BindSequence(const std::string& key,
+                                          py::handle sequence,
+                                          const PerRankOptions* per_rank) {
+  const bool is_list = PyList_Check(sequence.ptr());
+  Node node{.kind = is_list ? Node::Kind::kList : Node::Kind::kTuple,
+            .given = py::reinterpret_borrow<py::object>(sequence)};
+  int64_t number = 0;
+  for (const py::handle value : py::tuple(py::object(node.given))) {
+    node.items.emplace_back(
+        py::object(),
+        BindNode(Joined(key, std::to_string(number++)), value, per_rank));
+  }
+  return node;
+}
+
+py::array BoundState::ArrayFrom(const std::string& key,
+                                py::handle object) const {
+  if (py::isinstance<py::array>(object)) {
+    return py::reinterpret_borrow<py::array>(object);
+  }
+  // A tensor of PyTorch on the CPU shares its memory.
+  if (py::hasattr(object, "detach") && py::hasattr(object, "numpy")) {
+    return object.attr("detach")().attr("numpy")().cast<py::array>();
+  }
+  if (PyObject_CheckBuffer(object.ptr()) != 0) {
+    return py::module_::import("numpy")
+        .attr("asarray")(object)
+        .cast<py::array>();
+  }
+  Refuse(key, "belay cannot store a value of type " + TypeName(object));
+}
+
+void BoundState::TakeKey(const std::string& key) {
+  if (!keys_.insert(key).second) Refuse(key, "two values have this key");
+}
+
+BoundState::Node BoundState::CellNode(py::handle given, Node::Kind kind) const {
+  return {.kind = kind,
+          .given = py::reinterpret_borrow<py::object>(given),
+          .cell = static_cast<int64_t>(cells_.size()) - 1};
+}
+
+void BoundState::Refuse(const std::string& key,
+                        const std::string& cause) const {
+  ThrowInvalid(Verb(purpose_) + " \"" + key + "\": " + cause);
+}
+
+py::object BoundState::Rebuild() { return Rebuilt(root_); }
+
+py::object BoundState::Rebuilt(const Node& node) {
+  using Kind = Node::Kind;
+  switch (node.kind) {
+    case Kind::kKept:
+    case Kind::kCell: {
+      if (node.cell < 0) return node.given;
+      py::object value = ValueOf(cells_[static_cast<size_t>(node.cell)]);
+      return node.kind == Kind::kKept ? node.given : value;
+    }
+    case Kind::kDict: {
+      py::dict dict;
+      for (const auto& [name, item] : node.items) dict[name] = Rebuilt(item);
+      return dict;
+    }
+    case Kind::kWrapper:
+      return Rewrapped(node.given, Rebuilt(node.items.front().second));
+    default:
+      break;
+  }
+  py::list list;
+  for (const auto& item : node.items) list.append(Rebuilt(item.second));
+  if (node.kind == Kind::kList) return list;
+  if (py::hasattr(node.given, "_fields")) {  // a namedtuple
+    return py::type::of(node.given)(*list);
+  }
+  return py::tuple(std::move(list));
+}
+
+py::object BoundState::ValueOf(Cell& cell) {
+  struct Visitor {
+    py::object operator()(bool value) const { return py::bool_(value); }
+    py::object operator()(int64_t value) const { return py::int_(value); }
+    py::object operator()(double value) const { return py::float_(value); }
+    py::object operator()(const std::complex<double>& value) const {
+      return py::reinterpret_steal<py::object>(
+          PyComplex_FromDoubles(value.real(), value.imag()));
+    }
+    py::object operator()(const TextCell& cell) const {
+      return py::str(cell.text);
+    }
+    py::object operator()(const BytesCell& cell) const {
+      return py::bytes(reinterpret_cast<const char*>(cell.bytes.data()),
+                       cell.bytes.size());
+    }
+    py::object operator()(const NumpyScalarCell& cell) const {
+      return py::object(cell.array)[py::tuple()];
+    }
+    py::object operator()(const BoundArray& array) const {
+      array.CopyBack();
+      return array.given;
+    }
+    py::object operator()(RowsCell& cell) const { return RowsArray(cell); }
+    py::object operator()(ValueTree& tree) const { return ObjectOf(tree); }
+  };
+  return std::visit(Visitor(), cell);
+}
+
+}  // namespace belay::python

@@ -1,0 +1,133 @@
+// The state of a Python program as a State of belay, and back.
+
+#ifndef BELAY_PYTHON_STATE_H_
+#define BELAY_PYTHON_STATE_H_
+
+#include <pybind11/pybind11.h>
+
+#include <algorithm>
+#include <complex>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "arrays.h"
+#include "belay/handlers/value_tree.h"
+#include "belay/rows.h"
+#include "belay/state.h"
+
+namespace belay::python {
+
+// Rows of this rank. A restore may change their number.
+struct RowsCell {
+  BoundArray array;
+  // On restore: the rows, `row_elements` elements each.
+  std::vector<char> bytes;
+  DType dtype = DType::kU8;
+  int64_t row_elements = 1;  // as stored
+  int64_t row_bytes = 1;     // in memory
+  bool is_scalar = false;    // a single number
+  py::array ids;             // of rows with ids
+};
+
+// A scalar of NumPy, in an array without axes.
+struct NumpyScalarCell {
+  py::array array;
+};
+
+// Nested dicts, lists and tuples whose values belay can read or fill. Borrows
+// the arrays, and keeps them alive. All functions need the interpreter's lock.
+class BoundState {
+ public:
+  // `rank` is that of the communicator.
+  BoundState(Purpose purpose, int rank) : purpose_(purpose), rank_(rank) {}
+  BoundState(const BoundState&) = delete;
+  BoundState& operator=(const BoundState&) = delete;
+
+  // Adds all values of `state`. Throws a StatusError or a Python exception.
+  void Bind(py::handle state);
+
+  // Stays valid, with all that it borrows, as long as this object lives.
+  State& state() { return state_; }
+
+  // After a restore: fills the arrays that belay could not, and returns a new
+  // structure with the same arrays and with the values that were restored.
+  py::object Rebuild();
+
+ private:
+  // What a restore returns at one place.
+  struct Node {
+    enum class Kind : uint8_t { kKept, kCell, kDict, kList, kTuple, kWrapper };
+
+    Kind kind = Kind::kKept;
+    py::object given;
+    int64_t cell = -1;  // -1: none
+    std::vector<std::pair<py::object, Node>> items;
+  };
+  struct TextCell {
+    std::string text;
+  };
+  struct BytesCell {
+    std::vector<uint8_t> bytes;
+  };
+  using Cell =
+      std::variant<bool, int64_t, double, std::complex<double>, TextCell,
+                   BytesCell, NumpyScalarCell, BoundArray, RowsCell, ValueTree>;
+
+  Node BindNode(const std::string& key, py::handle value,
+                const PerRankOptions* per_rank);
+  Node BindDict(const std::string& key, py::handle dict,
+                const PerRankOptions* per_rank);
+  Node BindSequence(const std::string& key, py::handle sequence,
+                    const PerRankOptions* per_rank);
+  Node BindWrapper(const std::string& key, py::handle value);
+  Node BindPerRank(const std::string& key, py::handle value);
+  // Returns whether it is a single value.
+  bool BindScalar(const std::string& key, py::handle value,
+                  const PerRankOptions* per_rank);
+  void BindNumpyScalar(const std::string& key, py::handle value,
+                       const PerRankOptions* per_rank);
+  void BindArrayValue(const std::string& key, const py::array& array,
+                      const PerRankOptions* per_rank);
+  void BindPiece(const std::string& key, py::handle piece);
+  void BindLaidOut(const std::string& key, py::handle laid_out);
+  void BindRows(const std::string& key, py::array array, RankRows rows);
+  void BindRowsById(const std::string& key, py::handle rows);
+  void BindNone(const std::string& key, bool is_per_rank);
+
+  Node CellNode(py::handle given, Node::Kind kind) const;
+  py::array ArrayFrom(const std::string& key, py::handle object) const;
+  // Throws unless the key is new and not empty.
+  void TakeKey(const std::string& key);
+  template <typename T>
+  T& NewCell(T value) {
+    return std::get<T>(cells_.emplace_back(std::move(value)));
+  }
+  template <typename T>
+  void AddScalar(const std::string& key, T value,
+                 const PerRankOptions* per_rank);
+  py::object Rebuilt(const Node& node);
+  py::object ValueOf(Cell& cell);
+  [[noreturn]] void Refuse(const std::string& key,
+                           const std::string& cause) const;
+
+  const Purpose purpose_;
+  const int rank_;
+  State state_;
+  Node root_;
+  std::deque<Cell> cells_;  // which do not move
+  std::unordered_set<std::string> keys_;
+};
+
+// Returns nested dicts, lists, arrays and single values. Moves out of `tree`.
+py::object ObjectOf(ValueTree& tree);
+
+}  // namespace belay::python
+
+#endif  // BELAY_PYTHON_STATE_H_

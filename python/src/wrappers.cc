@@ -1,0 +1,245 @@
+#include "wrappers.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "belay/arrays/layout.h"
+#include "errors.h"
+
+namespace belay::python {
+namespace {
+
+// The classes of belay._values.
+struct Wrappers {
+  py::object piece, laid_out, rows, rows_by_id, per_rank;
+};
+
+const Wrappers& AllWrappers() {
+  static const Wrappers* const all = [] {
+    const py::module_ values = py::module_::import("belay._values");
+    return new Wrappers{values.attr("Piece"), values.attr("LaidOut"),
+                        values.attr("Rows"), values.attr("RowsById"),
+                        values.attr("PerRank")};
+  }();
+  return *all;
+}
+
+// Where the value of a wrapper is.
+const char* ValueName(py::handle wrapper) {
+  return py::isinstance(wrapper, AllWrappers().per_rank) ? "value" : "array";
+}
+
+OtherRanks OtherRanksNamed(py::handle name) {
+  const std::string text = py::str(name);
+  if (text == "error") return OtherRanks::kError;
+  if (text == "even") return OtherRanks::kEven;
+  if (text == "first") return OtherRanks::kFirst;
+  ThrowInvalid("other_ranks: need \"error\", \"even\" or \"first\", found \"" +
+               text + "\"");
+}
+
+// Ghost cells: a number, or for each axis a number or a pair.
+MemoryLayout GhostsOf(py::handle piece, py::ssize_t num_axes) {
+  MemoryLayout layout;
+  const py::object ghost = piece.attr("ghost");
+  if (!ghost.is_none()) {
+    const auto axes = static_cast<size_t>(num_axes);
+    py::object each = ghost;
+    if (PyLong_Check(ghost.ptr())) {
+      each = py::tuple(py::make_tuple(ghost) * py::int_(axes));
+    }
+    for (const py::handle axis : each) {
+      const bool is_pair = PyTuple_Check(axis.ptr());
+      const py::object both = is_pair ? py::reinterpret_borrow<py::object>(axis)
+                                      : py::make_tuple(axis, axis);
+      layout.before.push_back(both[py::int_(0)].cast<int64_t>());
+      layout.after.push_back(both[py::int_(1)].cast<int64_t>());
+    }
+  }
+  layout.fill_ghosts = piece.attr("fill_ghosts").cast<bool>();
+  const py::object periodic = piece.attr("periodic");
+  if (!periodic.is_none()) {
+    for (const py::handle axis : periodic) {
+      layout.periodic.push_back(axis.cast<bool>());
+    }
+  }
+  return layout;
+}
+
+constexpr ArrayAccess kRowsAccess = {
+    .view = [](void* object) -> ArrayAccess::View {
+      auto& cell = *static_cast<RowsCell*>(object);
+      const auto rows =
+          static_cast<int64_t>(cell.bytes.size()) / cell.row_bytes;
+      return {cell.bytes.data(), cell.dtype, Shape{rows * cell.row_elements}};
+    },
+    .resize =
+        [](void* object, size_t elements) {
+          auto& cell = *static_cast<RowsCell*>(object);
+          const auto rows = static_cast<int64_t>(elements) / cell.row_elements;
+          cell.bytes.resize(static_cast<size_t>(rows * cell.row_bytes));
+        }};
+
+// Its elements one behind the other; a copy if they are not.
+py::array DenseNative(const py::array& array) {
+  const py::object native = array.dtype().attr("newbyteorder")("=");
+  return py::module_::import("numpy")
+      .attr("ascontiguousarray")(array, native)
+      .cast<py::array>();
+}
+
+}  // namespace
+
+bool IsWrapper(py::handle value) {
+  const Wrappers& all = AllWrappers();
+  for (const auto* type :
+       {&all.piece, &all.laid_out, &all.rows, &all.rows_by_id, &all.per_rank}) {
+    if (py::isinstance(value, *type)) return true;
+  }
+  return false;
+}
+
+py::object Rewrapped(const py::object& wrapper, const py::object& value) {
+  py::object copy = py::module_::import("copy").attr("copy")(wrapper);
+  py::setattr(copy, ValueName(wrapper), value);
+  return copy;
+}
+
+py::object RowsArray(RowsCell& cell) {
+  const py::dtype dtype = cell.array.memory.dtype();
+  const Shape given = ShapeOf(cell.array.memory);
+  std::vector<py::ssize_t> shape(given.begin(), given.end());
+  shape[0] = static_cast<py::ssize_t>(cell.bytes.size()) / cell.row_bytes;
+  py::object rows = ArrayOfBytes(dtype, shape, std::move(cell.bytes));
+  if (cell.is_scalar && shape[0] == 1) return rows[py::int_(0)];
+  return rows;
+}
+
+BoundState::Node BoundState::BindWrapper(const std::string& key,
+                                         py::handle value) {
+  const Wrappers& all = AllWrappers();
+  Node node{.kind = Node::Kind::kWrapper,
+            .given = py::reinterpret_borrow<py::object>(value)};
+  if (py::isinstance(value, all.per_rank)) {
+    node.items.emplace_back(py::object(), BindPerRank(key, value));
+    return node;
+  }
+  TakeKey(key);
+  const bool is_cut =
+      py::isinstance(value, all.piece) || py::isinstance(value, all.laid_out);
+  if (py::isinstance(value, all.piece)) {
+    BindPiece(key, value);
+  } else if (py::isinstance(value, all.laid_out)) {
+    BindLaidOut(key, value);
+  } else if (py::isinstance(value, all.rows)) {
+    BindRows(key, ArrayFrom(key, value.attr("array")),
+             {.other_ranks = OtherRanksNamed(value.attr("other_ranks"))});
+  } else {
+    BindRowsById(key, value);
+  }
+  // A piece is filled in place, so it is returned as it is.
+  if (is_cut) return CellNode(value, Node::Kind::kKept);
+  node.items.emplace_back(py::object(), CellNode(value, Node::Kind::kCell));
+  return node;
+}
+
+BoundState::Node BoundState::BindPerRank(const std::string& key,
+                                         py::handle value) {
+  const PerRankOptions options{.other_ranks =
+                                   OtherRanksNamed(value.attr("other_ranks"))};
+  return BindNode(key, py::object(value.attr("value")), &options);
+}
+
+void BoundState::BindPiece(const std::string& key, py::handle piece) {
+  const BoundArray& bound =
+      NewCell(BindArray(purpose_, key, ArrayFrom(key, piece.attr("array"))));
+  MemoryLayout layout = GhostsOf(piece, bound.memory.ndim());
+  Box box{ShapeOf(py::object(piece.attr("offset"))), ShapeOf(bound.memory)};
+  const size_t axes = box.shape.size();
+  const bool has_ghosts = !layout.before.empty();
+  if (has_ghosts && layout.before.size() != axes) {
+    Refuse(key, "ghost: another number of axes than the array");
+  }
+  for (size_t axis = 0; has_ghosts && axis < axes; ++axis) {
+    box.shape[axis] -= layout.before[axis] + layout.after[axis];
+    if (box.shape[axis] < 0) {
+      Refuse(key, "the array has fewer cells than ghost cells");
+    }
+  }
+  state_.AddPiece(key, ShapeOf(py::object(piece.attr("global_shape"))), box,
+                  MemoryOf(bound, std::move(layout)));
+}
+
+void BoundState::BindLaidOut(const std::string& key, py::handle laid_out) {
+  const BoundArray& bound =
+      NewCell(BindArray(purpose_, key, ArrayFrom(key, laid_out.attr("array"))));
+  const auto layout = laid_out.attr("layout").cast<Layout>();
+  const Shape shape = ShapeOf(py::object(laid_out.attr("global_shape")));
+  const Box box = ValueOrThrow(layout.LocalBox(shape, rank_));
+  if (box.shape != ShapeOf(bound.memory)) {
+    Refuse(key,
+           "the array does not have the shape of this rank's piece (need " +
+               ShapeText(box.shape) + ", found " +
+               ShapeText(ShapeOf(bound.memory)) + ")");
+  }
+  state_.AddLaidOut(key, layout, shape, rank_, MemoryOf(bound));
+}
+
+void BoundState::BindRows(const std::string& key, py::array array,
+                          RankRows rank_rows) {
+  if (array.ndim() == 0) Refuse(key, "rows need at least one axis");
+  const py::dtype dtype = array.dtype();
+  rows::RowForm form;
+  if (dtype.has_fields()) {
+    form.structs = FieldsOfNumpy(key, dtype);
+    form.shape = {form.structs->stored_bytes};
+    if (array.ndim() != 1) Refuse(key, "an array of structs has one axis");
+  } else {
+    form.dtype = BindArray(Purpose::kSave, key,
+                           array.attr("__getitem__")(py::slice(0, 0, 1)))
+                     .dtype;
+    form.shape = ShapeOf(array);
+    form.shape.erase(form.shape.begin());
+  }
+  RowsCell& cell = NewCell(
+      RowsCell{.array = {array, DenseNative(array)}, .dtype = form.dtype});
+  cell.row_elements = std::max<int64_t>(1, NumElements(form.shape));
+  cell.row_bytes = form.structs != nullptr
+                       ? form.structs->bytes
+                       : cell.row_elements * DTypeSize(form.dtype);
+  const auto num_rows = static_cast<int64_t>(array.shape(0));
+  auto* data = static_cast<char*>(const_cast<void*>(cell.array.memory.data()));
+  if (purpose_ == Purpose::kRestore) {
+    cell.bytes.assign(data, data + num_rows * cell.row_bytes);
+    data = cell.bytes.data();
+  }
+  Shard shard = rows::ShardOf(form, data, num_rows * NumElements(form.shape),
+                              std::move(rank_rows));
+  shard.key = key;
+  if (purpose_ == Purpose::kRestore) {
+    shard.object = &cell;
+    shard.access = &kRowsAccess;
+  }
+  state_.AddShard(std::move(shard));
+}
+
+void BoundState::BindRowsById(const std::string& key, py::handle rows) {
+  const py::module_ numpy = py::module_::import("numpy");
+  py::array ids = numpy.attr("asarray")(rows.attr("ids")).cast<py::array>();
+  const char kind = ids.dtype().kind();
+  const bool is_empty = ids.size() == 0;
+  if (ids.ndim() != 1 || (kind != 'i' && kind != 'u' && !is_empty)) {
+    Refuse(key, "ids: need whole numbers along one axis");
+  }
+  ids = numpy.attr("ascontiguousarray")(ids, "int64").cast<py::array>();
+  const auto* const numbers = static_cast<const int64_t*>(ids.data());
+  const auto count = static_cast<size_t>(ids.size());
+  BindRows(key, ArrayFrom(key, rows.attr("array")),
+           {.num_ids = [count] { return count; },
+            .id = [numbers](size_t i) { return numbers[i]; },
+            .count = rows.attr("count").cast<int64_t>()});
+  std::get<RowsCell>(cells_.back()).ids = ids;
+}
+
+}  // namespace belay::python
