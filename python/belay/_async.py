@@ -98,7 +98,8 @@ class AsyncSaver:
   """
 
   def __init__(self, comm, **options):
-    self._pending = None
+    self._pending = None  # the save whose end is not known yet
+    self._doubt = None  # an error that may be that of this save
     self._saver = _core.StateSaver(comm, options)
 
   def save(self, directory, step, state, **options):
@@ -119,10 +120,12 @@ class AsyncSaver:
     try:
       fields = self._saver.save(directory, step, state, options)
     except Error as error:
-      if not self._saver.is_pending():
-        self._end(error=error)
+      # Either the save before has failed, or this one cannot begin. The next
+      # call says which: it has the result of the one before, or none.
+      self._doubt = error
       raise
-    self._end(fields["finished"])
+    finished = fields["finished"]
+    self._end(finished, self._doubt if finished is None else None)
     pending = PendingSave(self, fields)
     self._pending = None if pending.done else pending
     return pending
@@ -167,12 +170,16 @@ class AsyncSaver:
     return result
 
   def _end(self, result=None, error=None):
-    """Tells the save that is under way how it has ended."""
-    if self._pending is None or (result is None and error is None):
+    """Tells the save that is under way how it has ended, if it has."""
+    if result is None and error is None and not self._saver.is_pending():
+      error = self._doubt
+    if result is None and error is None:
       return
-    self._pending._result = result
-    self._pending._error = error
-    self._pending = None
+    self._doubt = None
+    if self._pending is not None:
+      self._pending._result = result
+      self._pending._error = error
+      self._pending = None
 
   def __enter__(self):
     return self

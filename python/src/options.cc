@@ -73,7 +73,13 @@ template <typename For, typename Convert>
 void ReadArgs(OptionReader& reader, std::vector<For>& args, Convert convert) {
   const py::object given = reader.Take("args");
   if (!given) return;
-  for (const auto& [keys, entry] : given.cast<py::dict>()) {
+  if (!py::isinstance<py::dict>(given)) {
+    ThrowInvalid("option args: need a dict of dicts");
+  }
+  for (const auto& [keys, entry] : py::dict(given)) {
+    if (!py::isinstance<py::dict>(entry)) {
+      ThrowInvalid("option args: need a dict of dicts");
+    }
     For one{.keys = py::str(keys), .args = {}};
     one.args = convert(py::reinterpret_borrow<py::object>(entry));
     args.push_back(std::move(one));

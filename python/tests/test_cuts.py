@@ -1,0 +1,158 @@
+"""What differs between ranks: pieces, layouts, rows, values of each rank."""
+
+import numpy
+from mpi_case import COMM, MpiCase, main
+
+import belay
+
+
+def part(length, rank, size):
+  """Returns begin and end of an even part."""
+  return length * rank // size, length * (rank + 1) // size
+
+
+class CutTest(MpiCase):
+
+  def setUp(self):
+    super().setUp()
+    self.whole = numpy.arange(7 * 5.0).reshape(7, 5)
+
+  def rows_of(self, array, rank=None, size=None):
+    begin, end = part(len(array), self.rank if rank is None else rank,
+                      self.size if size is None else size)
+    return belay.Piece(array[begin:end].copy(), array.shape, (begin, 0))
+
+  def test_rows_are_restored_as_columns(self):
+    belay.save(COMM, self.run_dir, 0, {"w": self.rows_of(self.whole)})
+    begin, end = part(5, self.rank, self.size)
+    mine = numpy.zeros((5, 7)).T[:, begin:end]  # with strides
+    piece = belay.Piece(mine, (7, 5), (0, begin))
+    found = belay.restore(COMM, self.run_dir, {"w": piece})
+    self.assertIs(found.state["w"], piece)
+    numpy.testing.assert_array_equal(mine, self.whole[:, begin:end])
+    self.assert_equal_arrays(belay.open(self.run_dir)["w"], self.whole)
+
+  def test_one_rank_has_all(self):
+    mine = self.whole if self.rank == 0 else numpy.zeros((0, 5))
+    offset = (0, 0) if self.rank == 0 else (7, 0)
+    belay.save(COMM, self.run_dir, 0,
+               {"w": belay.Piece(mine, (7, 5), offset)})
+    found = numpy.zeros_like(self.whole)
+    belay.restore(COMM, self.run_dir, {"w": found})
+    self.assert_equal_arrays(found, self.whole)
+
+  def test_ghost_cells(self):
+    begin, end = part(7, self.rank, self.size)
+    field = numpy.full((end - begin + 3, 5 + 2), -1.0)
+    field[1:-2, 1:-1] = self.whole[begin:end]
+    ghost = ((1, 2), 1)
+    state = {"u": belay.Piece(field, (7, 5), (begin, 0), ghost=ghost)}
+    belay.save(COMM, self.run_dir, 0, state)
+    self.assert_equal_arrays(belay.open(self.run_dir)["u"], self.whole)
+    found = numpy.full_like(field, -2.0)
+    piece = belay.Piece(found, (7, 5), (begin, 0), ghost=ghost,
+                        fill_ghosts=True, periodic=(True, False))
+    belay.restore(COMM, self.run_dir, {"u": piece})
+    expected = numpy.full_like(field, -2.0)
+    wrapped = numpy.arange(begin - 1, end + 2) % 7
+    expected[:, 1:-1] = self.whole[wrapped]
+    self.assert_equal_arrays(found, expected)
+
+  def test_layout(self):
+    mesh = belay.Mesh({"x": self.size, "y": 1})
+    layout = belay.Layout(mesh, ["x", None])
+    offset, shape = layout.local_box((7, 5), self.rank)
+    mine = self.whole[offset[0]:offset[0] + shape[0]].copy()
+    belay.save(COMM, self.run_dir, 0,
+               {"w": belay.LaidOut(mine, layout, (7, 5))})
+    stored = belay.open(self.run_dir)["w"]
+    self.assert_equal_arrays(stored, self.whole)
+    self.assertEqual(stored.layout, f"[x,-] on x={self.size},y=1")
+    other = belay.Layout(mesh, [[], ["y", "x"]])
+    offset, shape = other.local_box((7, 5), self.rank)
+    found = numpy.zeros(shape)
+    belay.restore(COMM, self.run_dir,
+                  {"w": belay.LaidOut(found, other, (7, 5))})
+    numpy.testing.assert_array_equal(
+        found, self.whole[:, offset[1]:offset[1] + shape[1]])
+    self.assertEqual(layout.on_ranks(2 * self.size).mesh.num_ranks,
+                     2 * self.size)
+    self.assertEqual(mesh.coordinates(self.size - 1), (self.size - 1, 0))
+
+  def test_rows(self):
+    mine = numpy.full((self.rank + 1, 2), self.rank, "i4")
+    belay.save(COMM, self.run_dir, 0, {"p": belay.Rows(mine)})
+    into = belay.Rows(numpy.zeros((0, 2), "i4"))
+    found = belay.restore(COMM, self.run_dir, {"p": into}).state["p"]
+    self.assertIsInstance(found, belay.Rows)
+    self.assert_equal_arrays(found.array, mine)
+    self.assertEqual(into.array.shape, (0, 2))  # as it was
+    found.array[...] = 9  # belongs to the program
+
+  def test_rows_of_structs(self):
+    dtype = numpy.dtype([("id", "i8"), ("c", "u1"), ("x", "f8", (3,)),
+                         ("in", [("y", "f4"), ("z", "i2")])], align=True)
+    mine = numpy.zeros(2 * self.rank + 1, dtype)
+    mine["id"] = 10 * self.rank + numpy.arange(len(mine))
+    mine["x"] = mine["id"][:, None] / [2, 3, 4]
+    mine["in"]["z"] = -mine["id"]
+    belay.save(COMM, self.run_dir, 0, {"p": belay.Rows(mine)})
+    into = {"p": belay.Rows(numpy.zeros(0, dtype))}
+    found = belay.restore(COMM, self.run_dir, into).state["p"].array
+    self.assertEqual(found.dtype, dtype)
+    for name in dtype.names:
+      self.assertEqual(found[name].tolist(), mine[name].tolist())
+    stored = belay.open(self.run_dir)["p"]
+    everyone = numpy.concatenate(COMM.allgather(mine))
+    self.assertEqual(stored.shape, everyone.shape)
+    self.assertEqual(stored.dtype.names, ("id", "c", "x", "in.y", "in.z"))
+    numpy.testing.assert_array_equal(stored["x"], everyone["x"])
+    numpy.testing.assert_array_equal(stored[1:]["in.z"],
+                                     everyone[1:]["in"]["z"])
+
+  def test_rows_by_id(self):
+    total = 4 * self.size
+    ids = numpy.arange(self.rank, total, self.size)
+    belay.save(COMM, self.run_dir, 0,
+               {"t": belay.RowsById(ids, ids * 2.5, count=total)})
+    self.assert_equal_arrays(belay.open(self.run_dir)["t"],
+                             numpy.arange(total) * 2.5)
+    wanted = numpy.array([total - 1, 0, self.rank], "u4")
+    into = {"t": belay.RowsById(wanted, numpy.zeros(0))}
+    found = belay.restore(COMM, self.run_dir, into).state["t"].array
+    self.assert_equal_arrays(found, wanted * 2.5)
+
+  def test_values_of_each_rank(self):
+    mine = {"text": "r" * self.rank, "bytes": bytes(range(self.rank)),
+            "number": self.rank, "float": numpy.float32(self.rank / 2),
+            "list": [numpy.arange(self.rank), self.rank % 2 == 0]}
+    blank = {"text": "", "bytes": b"", "number": 0, "float": numpy.float32(0),
+             "list": [numpy.zeros(0, int), False]}
+    belay.save(COMM, self.run_dir, 0, {"own": belay.PerRank(mine)})
+    found = belay.restore(COMM, self.run_dir,
+                          {"own": belay.PerRank(blank)}).state["own"].value
+    self.assert_equal_arrays(found["list"].pop(0), mine["list"].pop(0))
+    self.assertEqual(found, mine)
+    self.assertIs(type(found["float"]), numpy.float32)
+
+  def test_what_is_refused(self):
+    wrong = [
+        ("OUT_OF_RANGE", belay.Piece(numpy.zeros((2, 5)), (7, 5), (6, 0)), "w"),
+        ("INVALID_ARGUMENT", belay.Piece(numpy.zeros((2, 5)), (7, 5), (0, 0)),
+         "w"),
+        ("INVALID_ARGUMENT", belay.Piece(numpy.zeros(3), (3,), (0,), ghost=2),
+         "fewer cells than ghost cells"),
+        ("INVALID_ARGUMENT", belay.Rows(numpy.float64(3)), "at least one axis"),
+        ("INVALID_ARGUMENT", belay.PerRank(None), "None"),
+        ("INVALID_ARGUMENT", belay.PerRank(belay.Rows(numpy.zeros(2))),
+         "holds no belay.Rows"),
+        ("INVALID_ARGUMENT", belay.Rows(numpy.zeros(2), "all"), "other_ranks"),
+        ("INVALID_ARGUMENT", belay.RowsById([0.5], numpy.zeros(1)), "ids"),
+    ]
+    for code, value, text in wrong:
+      self.assert_fails(code, text, belay.save, COMM, self.run_dir, 0,
+                        {"w": value})
+
+
+if __name__ == "__main__":
+  main()

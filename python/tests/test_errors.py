@@ -1,0 +1,137 @@
+"""An error of one rank reaches all, with one text, and nobody waits."""
+
+import pickle
+import threading
+import time
+
+import numpy
+from mpi_case import COMM, MpiCase, main
+from mpi4py import MPI
+
+import belay
+
+
+class Spoiled(dict):
+  """A dict that cannot be read."""
+
+  def __init__(self, error):
+    super().__init__(a=1)
+    self.error = error
+
+  def keys(self):
+    raise self.error
+
+
+class ErrorTest(MpiCase):
+
+  def setUp(self):
+    super().setUp()
+    self.last = self.size - 1
+
+  def on_last(self, bad, good):
+    return bad if self.rank == self.last else good
+
+  def test_exception_of_python_on_one_rank(self):
+    state = {"a": self.on_last(Spoiled(ZeroDivisionError("mine")), {"a": 1})}
+    error = self.assert_fails("INVALID_ARGUMENT", "ZeroDivisionError: mine",
+                              belay.save, COMM, self.run_dir, 0, state)
+    self.assertTrue(str(error).endswith(
+        f"[rank {self.last} of {self.size}]"), str(error))
+    cause = error.__cause__
+    self.assertEqual(type(cause), self.on_last(ZeroDivisionError, type(None)))
+
+  def test_wrong_arguments_on_one_rank(self):
+    wrong = [
+        dict(step=self.on_last("1", 1)), dict(step=self.on_last(1.5, 1)),
+        dict(directory=self.on_last(7, self.run_dir)),
+        dict(durable=self.on_last("no", True)),
+        dict(transfer=self.on_last("fast", "auto")),
+        dict(args=self.on_last([], {"a": {}})),
+        dict(deadline_seconds=self.on_last("x", 9.0)),
+    ]
+    for arguments in wrong:
+      call = dict(comm=COMM, directory=self.run_dir, step=0, state={"a": 1})
+      self.assert_fails("INVALID_ARGUMENT", "", belay.save,
+                        **{**call, **arguments})
+      if "directory" in arguments or "deadline_seconds" in arguments:
+        call = dict(comm=COMM, directory=self.run_dir, state={"a": 1})
+        self.assert_fails("INVALID_ARGUMENT", "", belay.restore,
+                          **{**call, **arguments})
+
+  def test_error_of_belay(self):
+    belay.save(COMM, self.run_dir, 1, {"a": numpy.zeros(3)})
+    self.assert_fails("ALREADY_EXISTS", "step_00000001", belay.save, COMM,
+                      self.run_dir, 1, {"a": 1})
+    self.assert_fails("NOT_FOUND", "b", belay.restore, COMM, self.run_dir,
+                      {"b": 0})
+    self.assert_fails("NOT_FOUND", "", belay.restore, COMM,
+                      self.dir + "/none", {"b": 0})
+    self.assert_fails("INVALID_ARGUMENT", "unknown option 'fast'", belay.save,
+                      COMM, self.run_dir, 2, {"a": 1}, fast=True)
+    if self.size > 1:
+      self.assert_fails("INVALID_ARGUMENT", "replicas of \"a\" differ",
+                        belay.save, COMM, self.run_dir, 2, {"a": self.rank})
+    frozen = numpy.zeros(3)
+    frozen.flags.writeable = self.rank != self.last
+    self.assert_fails("INVALID_ARGUMENT", "read-only", belay.restore, COMM,
+                      self.run_dir, {"a": frozen})
+
+  def test_interrupt_stays_what_it_is(self):
+    state = {"a": self.on_last(Spoiled(KeyboardInterrupt()), {"a": 1})}
+    with self.assertRaises(self.on_last(KeyboardInterrupt, belay.Error)) as one:
+      belay.save(COMM, self.run_dir, 0, state)
+    if self.rank != self.last:
+      self.assertEqual(one.exception.code, "CANCELLED")
+
+  def test_callbacks(self):
+    seen = []
+    belay.save(COMM, self.run_dir, 4, {"a": 1},
+               before_commit=lambda *args: seen.append(args),
+               after_commit=lambda result: seen.append(result.step))
+    self.assertEqual(len(seen), 2 if self.rank == 0 else 0)
+    if seen:
+      self.assertIn("step_00000004", seen[0][0])
+      self.assertEqual((seen[0][1], seen[1]), (4, 4))
+
+    def refuse(directory, step):
+      raise ValueError(f"no step {step}")
+
+    self.assert_fails("INVALID_ARGUMENT", "ValueError: no step 5", belay.save,
+                      COMM, self.run_dir, 5, {"a": 1}, before_commit=refuse)
+    self.assertEqual(belay.list_steps(self.run_dir), [4])
+
+  def test_no_communicator(self):
+    with self.assertRaises(TypeError):
+      belay.save(None, self.run_dir, 0, {"a": 1})
+    with self.assertRaises(belay.Error):
+      belay.save(MPI.COMM_NULL, self.run_dir, 0, {"a": 1})
+
+  def test_error_is_an_exception_like_others(self):
+    error = pickle.loads(pickle.dumps(belay.Error("text", "NOT_FOUND")))
+    self.assertEqual((str(error), error.code), ("text", "NOT_FOUND"))
+    self.assertIsInstance(error, RuntimeError)
+
+  def test_other_threads_run_meanwhile(self):
+    ticks = []
+    stop = threading.Event()
+
+    def tick():
+      while not stop.wait(0.001):
+        ticks.append(1)
+
+    def hold(directory, step):
+      stop.wait(0.3)  # in rank 0's save; the others wait in theirs
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    begin = time.monotonic()
+    belay.save(COMM, self.run_dir, 0, {"a": 1}, before_commit=hold)
+    self.assertGreaterEqual(time.monotonic() - begin, 0.2)
+    counted = len(ticks)
+    stop.set()
+    thread.join()
+    self.assertGreater(counted, 10)
+
+
+if __name__ == "__main__":
+  main()
