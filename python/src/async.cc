@@ -32,7 +32,7 @@ class StateSaver {
   StateSaver(py::handle comm, const py::dict& given)
       : comm_(DuplicateOf(comm)) {
     AsyncOptions options;
-    PrepareTogether(comm_, [&] {
+    PrepareTogether(comm_, DeadlineOf(given), [&] {
       OptionReader reader(given);
       ReadAsyncOptions(reader, options);
       reader.Finish();
@@ -47,7 +47,7 @@ class StateSaver {
     SaveOptions options;
     std::string path;
     int64_t number = 0;
-    PrepareTogether(comm_, [&] {
+    PrepareTogether(comm_, DeadlineOf(given), [&] {
       path = PathOf(directory);
       number = StepOf(step).value_or(-1);
       OptionReader reader(given);

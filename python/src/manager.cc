@@ -53,10 +53,12 @@ py::object ManagedRestoreOf(const ManagedRestore& restored,
 class StateManager {
  public:
   StateManager(py::handle comm, py::handle directory, const py::dict& given)
-      : comm_(DuplicateOf(comm)), state_(std::make_unique<State>()) {
+      : comm_(DuplicateOf(comm)),
+        state_(std::make_unique<State>()),
+        deadline_seconds_(DeadlineOf(given)) {
     std::string path;
     ManagerOptions options;
-    PrepareTogether(comm_, [&] {
+    PrepareTogether(comm_, deadline_seconds_, [&] {
       path = PathOf(directory);
       OptionReader reader(given);
       ReadManagerOptions(reader, options);
@@ -70,7 +72,7 @@ class StateManager {
 
   bool ShouldSave(py::handle step) {
     std::optional<int64_t> number;
-    PrepareTogether(Open(), [&] { number = StepOf(step); });
+    PrepareTogether(Open(), deadline_seconds_, [&] { number = StepOf(step); });
     return Unlocked([&] { return manager_->ShouldSave(number); });
   }
 
@@ -78,7 +80,7 @@ class StateManager {
     auto bound = std::make_unique<BoundState>(Purpose::kSave, Open().rank());
     std::optional<int64_t> number;
     ManagedSaveOptions options;
-    PrepareTogether(comm_, [&] {
+    PrepareTogether(comm_, deadline_seconds_, [&] {
       number = StepOf(step);
       OptionReader reader(given);
       reader.Read("metrics", options.metrics);
@@ -100,7 +102,7 @@ class StateManager {
     BoundState bound(Purpose::kRestore, Open().rank());
     std::optional<int64_t> number;
     RestoreOptions options;
-    PrepareTogether(comm_, [&] {
+    PrepareTogether(comm_, deadline_seconds_, [&] {
       number = StepOf(step);
       OptionReader reader(given);
       ReadRestoreOptions(reader, options);
@@ -135,7 +137,8 @@ class StateManager {
 
   void Delete(py::handle step) {
     int64_t number = 0;
-    PrepareTogether(Open(), [&] { number = StepOf(step).value_or(-1); });
+    PrepareTogether(Open(), deadline_seconds_,
+                    [&] { number = StepOf(step).value_or(-1); });
     UnlockedStatus([&] { return manager_->Delete(number); });
   }
 
@@ -190,6 +193,7 @@ class StateManager {
 
   Comm comm_;
   std::unique_ptr<State> state_;  // borrowed by the manager
+  const double deadline_seconds_;
   std::unique_ptr<BoundState> bound_;
   bool is_lazy_ = false;
   std::optional<CheckpointManager> manager_;

@@ -20,7 +20,7 @@ SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
   SaveOptions options;
   std::string path;
   int64_t number = 0;
-  PrepareTogether(kept.comm, [&] {
+  PrepareTogether(kept.comm, DeadlineOf(given), [&] {
     path = PathOf(directory);
     number = StepOf(step).value_or(-1);
     OptionReader reader(given);
@@ -54,7 +54,7 @@ py::object RestoreState(py::handle comm, py::handle directory, py::handle state,
   KeptComm& kept = KeptCommOf(comm);
   BoundState bound(Purpose::kRestore, kept.comm.rank());
   RestoreCall call;
-  PrepareTogether(kept.comm, [&] {
+  PrepareTogether(kept.comm, DeadlineOf(given), [&] {
     call = CallOf(directory, step, given);
     bound.Bind(state);
   });
@@ -70,7 +70,7 @@ py::object RestoreLatest(py::handle comm, py::handle directory,
   KeptComm& kept = KeptCommOf(comm);
   BoundState bound(Purpose::kRestore, kept.comm.rank());
   RestoreCall call;
-  PrepareTogether(kept.comm, [&] {
+  PrepareTogether(kept.comm, DeadlineOf(given), [&] {
     call = CallOf(directory, py::none(), given);
     bound.Bind(state);
   });
@@ -86,7 +86,8 @@ py::object RestoreAll(py::handle comm, py::handle directory, py::handle step,
                       const py::dict& given) {
   KeptComm& kept = KeptCommOf(comm);
   RestoreCall call;
-  PrepareTogether(kept.comm, [&] { call = CallOf(directory, step, given); });
+  PrepareTogether(kept.comm, DeadlineOf(given),
+                  [&] { call = CallOf(directory, step, given); });
   // The number and the path of the step come with the choice.
   const ChosenStep chosen = Unlocked([&] {
     return ChooseStep(kept.comm, call.path, call.step, call.options);
