@@ -32,11 +32,17 @@ class StateSaver {
   StateSaver(py::handle comm, const py::dict& given)
       : comm_(DuplicateOf(comm)) {
     AsyncOptions options;
-    PrepareTogether(comm_, DeadlineOf(given), [&] {
-      OptionReader reader(given);
-      ReadAsyncOptions(reader, options);
-      reader.Finish();
-    });
+    try {
+      PrepareTogether(comm_, DeadlineOf(given), [&] {
+        OptionReader reader(given);
+        ReadAsyncOptions(reader, options);
+        reader.Finish();
+      });
+    } catch (...) {  // on all ranks alike
+      const py::gil_scoped_release unlock;
+      comm_.Close().IgnoreError();
+      throw;
+    }
     is_lazy_ = options.snapshot == SnapshotMode::kLazy;
     saver_.emplace(comm_, options);
   }

@@ -56,18 +56,13 @@ class StateManager {
       : comm_(DuplicateOf(comm)),
         state_(std::make_unique<State>()),
         deadline_seconds_(DeadlineOf(given)) {
-    std::string path;
-    ManagerOptions options;
-    PrepareTogether(comm_, deadline_seconds_, [&] {
-      path = PathOf(directory);
-      OptionReader reader(given);
-      ReadManagerOptions(reader, options);
-      reader.Finish();
-    });
-    is_lazy_ = options.async && options.async->snapshot == SnapshotMode::kLazy;
-    manager_.emplace(Unlocked([&] {
-      return CheckpointManager::Create(comm_, *state_, path, options);
-    }));
+    try {
+      Begin(directory, given);
+    } catch (...) {  // on all ranks alike
+      const py::gil_scoped_release unlock;
+      comm_.Close().IgnoreError();
+      throw;
+    }
   }
 
   bool ShouldSave(py::handle step) {
@@ -111,9 +106,13 @@ class StateManager {
     });
     const ManagedRestore restored = WithState(
         bound.state(), [&] { return manager_->Restore(number, options); });
-    const py::object unchanged = py::reinterpret_borrow<py::object>(state);
-    return ManagedRestoreOf(restored,
-                            restored.step ? bound.Rebuild() : unchanged);
+    py::object result;
+    PrepareTogether(comm_, deadline_seconds_, [&] {
+      result = ManagedRestoreOf(
+          restored, restored.step ? bound.Rebuild()
+                                  : py::reinterpret_borrow<py::object>(state));
+    });
+    return result;
   }
 
   void WaitForSnapshot() {
@@ -170,6 +169,21 @@ class StateManager {
   }
 
  private:
+  void Begin(py::handle directory, const py::dict& given) {
+    std::string path;
+    ManagerOptions options;
+    PrepareTogether(comm_, deadline_seconds_, [&] {
+      path = PathOf(directory);
+      OptionReader reader(given);
+      ReadManagerOptions(reader, options);
+      reader.Finish();
+    });
+    is_lazy_ = options.async && options.async->snapshot == SnapshotMode::kLazy;
+    manager_.emplace(Unlocked([&] {
+      return CheckpointManager::Create(comm_, *state_, path, options);
+    }));
+  }
+
   const Comm& Open() const {
     if (!manager_) {
       throw StatusError(

@@ -1,5 +1,6 @@
 #include "save_restore.h"
 
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -33,6 +34,17 @@ SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
       [&] { return Save(kept.comm, path, number, bound.state(), options); });
 }
 
+// Lets the program's arrays and a new structure take what was restored; agrees
+// that this has worked. Collective.
+py::object FinishTogether(const Comm& comm, double deadline_seconds,
+                          const RestoreResult& result,
+                          const std::function<py::object()>& state) {
+  py::object restored;
+  PrepareTogether(comm, deadline_seconds,
+                  [&] { restored = RestoreResultOf(result, state()); });
+  return restored;
+}
+
 // What both kinds of restore read.
 struct RestoreCall {
   std::string path;
@@ -62,7 +74,8 @@ py::object RestoreState(py::handle comm, py::handle directory, py::handle state,
     return Restore(kept.comm, call.path, call.step, bound.state(),
                    call.options);
   });
-  return RestoreResultOf(result, bound.Rebuild());
+  return FinishTogether(kept.comm, DeadlineOf(given), result,
+                        [&] { return bound.Rebuild(); });
 }
 
 py::object RestoreLatest(py::handle comm, py::handle directory,
@@ -79,7 +92,8 @@ py::object RestoreLatest(py::handle comm, py::handle directory,
                                   call.options);
   });
   if (!result) return py::none();
-  return RestoreResultOf(*result, bound.Rebuild());
+  return FinishTogether(kept.comm, DeadlineOf(given), *result,
+                        [&] { return bound.Rebuild(); });
 }
 
 py::object RestoreAll(py::handle comm, py::handle directory, py::handle step,
@@ -98,7 +112,8 @@ py::object RestoreAll(py::handle comm, py::handle directory, py::handle step,
   RestoreResult result;
   result.path = chosen.path();
   result.step = chosen.step();
-  return RestoreResultOf(result, ObjectOf(tree));
+  return FinishTogether(kept.comm, DeadlineOf(given), result,
+                        [&] { return ObjectOf(tree); });
 }
 
 }  // namespace

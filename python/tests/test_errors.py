@@ -40,6 +40,28 @@ class ErrorTest(MpiCase):
     cause = error.__cause__
     self.assertEqual(type(cause), self.on_last(ZeroDivisionError, type(None)))
 
+  def test_array_that_cannot_be_filled_on_one_rank(self):
+    """A copy of an array is copied back after the collective restore."""
+
+    class Stubborn(numpy.ndarray):
+
+      def __setitem__(self, index, value):
+        raise OSError("stubborn")
+
+    belay.save(COMM, self.run_dir, 0, {"a": numpy.arange(4.0)})
+    backwards = numpy.zeros(4)[::-1]
+    into = self.on_last(backwards.view(Stubborn), backwards)
+    self.assert_fails("INVALID_ARGUMENT", "OSError: stubborn", belay.restore,
+                      COMM, self.run_dir, {"a": into})
+
+  def test_many_failing_managers_and_savers(self):
+    for _ in range(100):
+      with self.assertRaises(belay.Error):
+        belay.CheckpointManager(COMM, self.run_dir, loud=True)
+      with self.assertRaises(belay.Error):
+        belay.AsyncSaver(COMM, loud=True)
+      belay.AsyncSaver(COMM).close()
+
   def test_wrong_arguments_on_one_rank(self):
     wrong = [
         dict(step=self.on_last("1", 1)), dict(step=self.on_last(1.5, 1)),

@@ -118,6 +118,26 @@ class StateTest(MpiCase):
     self.assertEqual(found["a"], array.array("d", [3, 4]))
     self.assertEqual(bytes(found["m"]), b"abc")
 
+  def test_tensor_that_shares_its_memory(self):
+    """As a tensor of PyTorch on the CPU does."""
+
+    class Tensor:
+
+      def __init__(self, array):
+        self.array = array
+
+      def detach(self):
+        return self
+
+      def numpy(self):
+        return self.array
+
+    belay.save(COMM, self.run_dir, 0, {"w": Tensor(numpy.arange(3.0))})
+    given = Tensor(numpy.zeros(3))
+    found = belay.restore(COMM, self.run_dir, {"w": given}).state
+    self.assertIs(found["w"], given)
+    numpy.testing.assert_array_equal(given.array, range(3))
+
   def test_none_takes_any_value(self):
     state = {"a": None, "b": {"c": [1, "x"], "d": numpy.arange(3)}}
     found = self.round_trip(state, {"a": None, "b": None})
