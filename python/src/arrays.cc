@@ -14,6 +14,15 @@ struct NumericType {
   const char* numpy;  // its name there
 };
 
+// The numbers of types in NumPy's C API that are the same on all systems.
+enum TypeNumber {
+  kFloat = 11,
+  kDouble = 12,
+  kComplexFloat = 14,
+  kComplexDouble = 15,
+  kHalf = 23
+};
+
 // In NumPy itself.
 constexpr std::array kNumericTypes = {NumericType{DType::kF16, "float16"},
                                       NumericType{DType::kF32, "float32"},
@@ -40,6 +49,7 @@ std::string TextOf(py::handle object) { return py::str(object); }
 // Whether each element has memory of its own, so that it can be written: from
 // the smallest stride up, each steps over all that those before it reach.
 bool HasOwnPlaces(const py::array& array) {
+  if ((array.flags() & py::array::c_style) != 0) return true;
   std::vector<std::pair<py::ssize_t, py::ssize_t>> axes;
   for (py::ssize_t axis = 0; axis < array.ndim(); ++axis) {
     if (array.shape(axis) == 0) return true;
@@ -58,10 +68,9 @@ bool HasOwnPlaces(const py::array& array) {
 // The distances between elements if belay can use them as they are.
 std::optional<std::vector<int64_t>> ElementStrides(const py::array& array) {
   constexpr int kAligned = py::detail::npy_api::NPY_ARRAY_ALIGNED_;
-  if ((array.flags() & kAligned) == 0 || !HasOwnPlaces(array)) {
-    return std::nullopt;
-  }
+  if ((array.flags() & kAligned) == 0) return std::nullopt;
   if ((array.flags() & py::array::c_style) != 0) return std::vector<int64_t>();
+  if (!HasOwnPlaces(array)) return std::nullopt;
   std::vector<int64_t> strides;
   for (py::ssize_t axis = 0; axis < array.ndim(); ++axis) {
     const py::ssize_t stride =
@@ -72,22 +81,36 @@ std::optional<std::vector<int64_t>> ElementStrides(const py::array& array) {
   return strides;
 }
 
+// Whether it is of a subclass of numpy.ndarray.
+bool IsSubclass(const py::array& array) {
+  return Py_TYPE(array.ptr()) != py::detail::npy_api::get().PyArray_Type_;
+}
+
+bool IsNative(const py::dtype& dtype) {
+  const char order = dtype.byteorder();
+  if (order == '|' && dtype.has_fields()) {
+    return dtype.attr("isnative").cast<bool>();
+  }
+  return order != '>';  // belay runs on little-endian machines
+}
+
 void CheckArray(Purpose purpose, const std::string& key,
                 const py::array& array) {
   static const py::object& masked_array = Imported("numpy.ma", "MaskedArray");
-  const std::string begin = Verb(purpose) + " \"" + key + "\": ";
-  if (py::isinstance(array, masked_array)) {
-    ThrowInvalid(begin +
-                 "a masked array would lose its mask; add its data and its "
-                 "mask as two arrays");
+  const auto refuse = [&](const char* cause) {
+    ThrowInvalid(Verb(purpose) + " \"" + key + "\": " + cause);
+  };
+  if (IsSubclass(array) && py::isinstance(array, masked_array)) {
+    refuse(
+        "a masked array would lose its mask; add its data and its mask as two "
+        "arrays");
   }
   if (purpose == Purpose::kSave) return;
   if (!array.writeable()) {
-    ThrowInvalid(begin + "the array is read-only, so it cannot be filled");
+    refuse("the array is read-only, so it cannot be filled");
   }
   if (!HasOwnPlaces(array)) {
-    ThrowInvalid(begin +
-                 "elements of the array share memory, so it cannot be filled");
+    refuse("elements of the array share memory, so it cannot be filled");
   }
 }
 
@@ -108,7 +131,7 @@ void AddFields(const std::string& key, const std::string& prefix,
       continue;
     }
     const std::optional<DType> known = DTypeOfNumpy(base);
-    if (!known || !base.attr("isnative").cast<bool>()) {
+    if (!known || !IsNative(base)) {
       ThrowInvalid("list \"" + key + "\": belay cannot store the field \"" +
                    full + "\" of dtype " + TextOf(type));
     }
@@ -140,9 +163,8 @@ BoundArray BindArray(Purpose purpose, const std::string& key, py::array array) {
   }
   CheckArray(purpose, key, array);
   BoundArray bound{.given = array, .memory = array, .dtype = *dtype};
-  const bool is_native = array.dtype().attr("isnative").cast<bool>();
   std::optional<std::vector<int64_t>> strides;
-  if (is_native) strides = ElementStrides(array);
+  if (IsNative(array.dtype())) strides = ElementStrides(array);
   if (strides) {
     bound.strides = *std::move(strides);
     return bound;
@@ -188,12 +210,23 @@ std::optional<DType> DTypeOfNumpy(const py::dtype& dtype) {
     default:
       break;
   }
+  switch (dtype.num()) {
+    case kHalf:
+      return DType::kF16;
+    case kFloat:
+      return DType::kF32;
+    case kDouble:
+      return DType::kF64;
+    case kComplexFloat:
+      return DType::kC64;
+    case kComplexDouble:
+      return DType::kC128;
+    default:
+      break;
+  }
   const bool is_number = kind == 'f' || kind == 'c' || kind == 'V';
   if (!is_number || size > 16) return std::nullopt;
   const std::string name = TextOf(dtype.attr("name"));
-  for (const NumericType& type : kNumericTypes) {
-    if (name == type.numpy) return type.dtype;
-  }
   for (const NumericType& type : kMlTypes) {
     if (name == type.numpy) return type.dtype;
   }

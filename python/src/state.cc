@@ -50,13 +50,13 @@ void BoundState::Bind(py::handle state) {
 
 BoundState::Node BoundState::BindNode(const std::string& key, py::handle value,
                                       const PerRankOptions* per_rank) {
-  const RecursionGuard guard;
   if (py::isinstance<py::array>(value)) {
     TakeKey(key);
     BindArrayValue(key, py::reinterpret_borrow<py::array>(value), per_rank);
     return CellNode(
         value, per_rank != nullptr ? Node::Kind::kCell : Node::Kind::kKept);
   }
+  const RecursionGuard guard;
   if (IsMapping(value)) return BindDict(key, value, per_rank);
   if (PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) {
     return BindSequence(key, value, per_rank);
@@ -79,7 +79,9 @@ BoundState::Node BoundState::BindNode(const std::string& key, py::handle value,
 BoundState::Node BoundState::BindDict(const std::string& key, py::handle dict,
                                       const PerRankOptions* per_rank) {
   Node node{.kind = Node::Kind::kDict, .given = {}};
-  for (const py::handle name : py::list(dict.attr("keys")())) {
+  const py::list names(dict.attr("keys")());
+  node.items.reserve(names.size());
+  for (const py::handle name : names) {
     const bool is_number =
         PyLong_Check(name.ptr()) && !PyBool_Check(name.ptr());
     if (!py::isinstance<py::str>(name) && !is_number) {
