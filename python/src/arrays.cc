@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <span>
 #include <utility>
 
 #include "errors.h"
@@ -39,10 +44,54 @@ constexpr std::array kNumericTypes = {NumericType{DType::kF16, "float16"},
                                       NumericType{DType::kC64, "complex64"},
                                       NumericType{DType::kC128, "complex128"}};
 
-// In the package ml_dtypes.
-constexpr std::array kMlTypes = {NumericType{DType::kBF16, "bfloat16"},
-                                 NumericType{DType::kF8E4M3, "float8_e4m3fn"},
-                                 NumericType{DType::kF8E5M2, "float8_e5m2"}};
+// Returns the value of a float with few bits, which follow the sign:
+// `exponent_bits`, then those of the mantissa.
+float SmallFloat(unsigned bits, int exponent_bits, int mantissa_bits,
+                 bool has_infinity) {
+  const unsigned most = (1u << exponent_bits) - 1;
+  const unsigned exponent = (bits >> mantissa_bits) & most;
+  const unsigned mantissa = bits & ((1u << mantissa_bits) - 1);
+  const unsigned all_ones = (1u << mantissa_bits) - 1;
+  const bool is_negative = (bits >> (exponent_bits + mantissa_bits)) & 1;
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  float value = 0;
+  if (exponent == most && (has_infinity || mantissa == all_ones)) {
+    const bool is_nan = !has_infinity || mantissa != 0;
+    value = is_nan ? std::numeric_limits<float>::quiet_NaN()
+                   : std::numeric_limits<float>::infinity();
+  } else if (exponent == 0) {
+    value = std::ldexp(static_cast<float>(mantissa), 1 - bias - mantissa_bits);
+  } else {
+    value = std::ldexp(static_cast<float>(mantissa + all_ones + 1),
+                       static_cast<int>(exponent) - bias - mantissa_bits);
+  }
+  return is_negative ? -value : value;
+}
+
+// Returns the same values as f32.
+Tensor Widened(const Tensor& tensor) {
+  Tensor wide(DType::kF32, tensor.shape());
+  const std::span<float> values = wide.values<float>();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::byte* const at = tensor.data() + i * DTypeSize(tensor.dtype());
+    if (tensor.dtype() == DType::kBF16) {
+      uint16_t upper = 0;
+      std::memcpy(&upper, at, sizeof(upper));
+      const uint32_t bits = uint32_t{upper} << 16;
+      std::memcpy(&values[i], &bits, sizeof(bits));
+    } else {
+      const bool has_infinity = tensor.dtype() == DType::kF8E5M2;
+      values[i] = SmallFloat(static_cast<unsigned>(*at), has_infinity ? 5 : 4,
+                             has_infinity ? 2 : 3, has_infinity);
+    }
+  }
+  return wide;
+}
+
+bool IsMissingInNumpy(DType dtype) {
+  return dtype == DType::kBF16 || dtype == DType::kF8E4M3 ||
+         dtype == DType::kF8E5M2;
+}
 
 std::string TextOf(py::handle object) { return py::str(object); }
 
@@ -151,8 +200,11 @@ void BoundArray::CopyBack() const {
   target[py::ellipsis()] = memory;
 }
 
-BoundArray BindArray(Purpose purpose, const std::string& key, py::array array) {
-  const std::optional<DType> dtype = DTypeOfNumpy(array.dtype());
+BoundArray BindArray(Purpose purpose, const std::string& key,
+                     const GivenArray& given) {
+  const py::array& array = given.array;
+  const std::optional<DType> dtype =
+      given.dtype ? given.dtype : DTypeOfNumpy(array.dtype());
   if (!dtype) {
     const bool has_fields = array.dtype().has_fields();
     ThrowInvalid(Verb(purpose) + " \"" + key +
@@ -224,29 +276,13 @@ std::optional<DType> DTypeOfNumpy(const py::dtype& dtype) {
     default:
       break;
   }
-  const bool is_number = kind == 'f' || kind == 'c' || kind == 'V';
-  if (!is_number || size > 16) return std::nullopt;
-  const std::string name = TextOf(dtype.attr("name"));
-  for (const NumericType& type : kMlTypes) {
-    if (name == type.numpy) return type.dtype;
-  }
   return std::nullopt;
 }
 
 py::dtype NumpyOf(DType dtype) {
+  if (IsMissingInNumpy(dtype)) return py::dtype(std::string("float32"));
   for (const NumericType& type : kNumericTypes) {
     if (type.dtype == dtype) return py::dtype(std::string(type.numpy));
-  }
-  for (const NumericType& type : kMlTypes) {
-    if (type.dtype != dtype) continue;
-    try {
-      const py::module_ package = py::module_::import("ml_dtypes");
-      return py::dtype::from_args(package.attr(type.numpy));
-    } catch (const py::error_already_set&) {
-      throw StatusError(absl::UnimplementedError(
-          std::string("dtype ") + type.numpy +
-          ": NumPy has no such dtype; install the package ml_dtypes"));
-    }
   }
   throw StatusError(absl::InternalError("a string has no dtype of NumPy"));
 }
@@ -255,9 +291,6 @@ DType DTypeNamed(py::handle name) {
   if (py::isinstance<py::str>(name)) {
     const StatusOr<DType> dtype = ParseDType(TextOf(name));
     if (dtype.ok()) return *dtype;
-    for (const NumericType& type : kMlTypes) {
-      if (TextOf(name) == type.numpy) return type.dtype;
-    }
   }
   const py::object type = py::module_::import("numpy").attr("dtype")(name);
   const std::optional<DType> dtype = DTypeOfNumpy(type.cast<py::dtype>());
@@ -286,13 +319,18 @@ py::dtype NumpyOfFields(const std::string& fields) {
         shape.append(py::int_(py::reinterpret_borrow<py::object>(length)));
       }
     }
-    described.append(
-        py::make_tuple(colon[0], NumpyOf(dtype), py::tuple(shape)));
+    // The bits of what NumPy does not have.
+    const py::dtype known =
+        IsMissingInNumpy(dtype)
+            ? NumpyOf(DTypeSize(dtype) == 2 ? DType::kU16 : DType::kU8)
+            : NumpyOf(dtype);
+    described.append(py::make_tuple(colon[0], known, py::tuple(shape)));
   }
   return py::dtype::from_args(described);
 }
 
 py::array ArrayOf(Tensor tensor) {
+  if (IsMissingInNumpy(tensor.dtype())) return ArrayOf(Widened(tensor));
   const py::dtype dtype = NumpyOf(tensor.dtype());
   const std::vector<py::ssize_t> shape(tensor.shape().begin(),
                                        tensor.shape().end());

@@ -26,6 +26,13 @@ enum class Purpose : uint8_t { kSave, kRestore };
 // "save" or "restore".
 std::string Verb(Purpose purpose);
 
+// An array of the program.
+struct GivenArray {
+  py::array array;
+  // If NumPy has no such dtype and the array holds its bits.
+  std::optional<DType> dtype = std::nullopt;
+};
+
 // An array of the program, and where belay finds its elements: in `memory`,
 // which is `given` or, if belay cannot use that, a dense copy of it.
 struct BoundArray {
@@ -43,7 +50,8 @@ struct BoundArray {
 // Returns the array, ready for belay. `key` is for errors. Throws a StatusError
 // for a dtype that belay does not store, and on restore for an array that
 // cannot be written.
-BoundArray BindArray(Purpose purpose, const std::string& key, py::array array);
+BoundArray BindArray(Purpose purpose, const std::string& key,
+                     const GivenArray& given);
 
 // Returns the elements of the array, for a State. `layout` says which of them
 // are ghost cells.
@@ -52,8 +60,8 @@ Memory MemoryOf(const BoundArray& array, MemoryLayout layout = {});
 // Returns belay's dtype; nothing if there is none. The byte order is ignored.
 std::optional<DType> DTypeOfNumpy(const py::dtype& dtype);
 
-// Returns NumPy's dtype. Throws a StatusError if it takes ml_dtypes, which is
-// not installed.
+// Returns NumPy's dtype; for floats that NumPy does not have float32, which has
+// all their values.
 py::dtype NumpyOf(DType dtype);
 
 // Returns the dtype with that name, belay's or NumPy's.
@@ -67,7 +75,8 @@ std::shared_ptr<const StructLayout> FieldsOfNumpy(const std::string& key,
 // Returns the structured dtype of packed fields, such as "id:i64 x:f64[3]".
 py::dtype NumpyOfFields(const std::string& fields);
 
-// Returns an array that owns the elements of the tensor; no copy is made.
+// Returns an array that owns the elements of the tensor. No copy is made but of
+// floats that NumPy does not have.
 py::array ArrayOf(Tensor tensor);
 
 // Returns an array of `shape` that owns these bytes; no copy is made.

@@ -52,7 +52,7 @@ BoundState::Node BoundState::BindNode(const std::string& key, py::handle value,
                                       const PerRankOptions* per_rank) {
   if (py::isinstance<py::array>(value)) {
     TakeKey(key);
-    BindArrayValue(key, py::reinterpret_borrow<py::array>(value), per_rank);
+    BindArrayValue(key, {py::reinterpret_borrow<py::array>(value)}, per_rank);
     return CellNode(
         value, per_rank != nullptr ? Node::Kind::kCell : Node::Kind::kKept);
   }
@@ -112,19 +112,25 @@ BoundState::Node BoundState::BindSequence(const std::string& key,
   return node;
 }
 
-py::array BoundState::ArrayFrom(const std::string& key,
-                                py::handle object) const {
+GivenArray BoundState::ArrayFrom(const std::string& key,
+                                 py::handle object) const {
   if (py::isinstance<py::array>(object)) {
-    return py::reinterpret_borrow<py::array>(object);
+    return {py::reinterpret_borrow<py::array>(object)};
   }
   // A tensor of PyTorch on the CPU shares its memory.
   if (py::hasattr(object, "detach") && py::hasattr(object, "numpy")) {
-    return object.attr("detach")().attr("numpy")().cast<py::array>();
+    const py::object tensor = object.attr("detach")();
+    const py::object dtype = py::getattr(tensor, "dtype", py::none());
+    if (std::string(py::str(dtype)) != "torch.bfloat16") {
+      return {tensor.attr("numpy")().cast<py::array>()};
+    }
+    const py::object bits =
+        tensor.attr("view")(py::module_::import("torch").attr("int16"));
+    return {bits.attr("numpy")().cast<py::array>(), DType::kBF16};
   }
   if (PyObject_CheckBuffer(object.ptr()) != 0) {
-    return py::module_::import("numpy")
-        .attr("asarray")(object)
-        .cast<py::array>();
+    return {
+        py::module_::import("numpy").attr("asarray")(object).cast<py::array>()};
   }
   Refuse(key, "belay cannot store a value of type " + TypeName(object));
 }

@@ -93,16 +93,17 @@ class BoundState {
                   const PerRankOptions* per_rank);
   void BindNumpyScalar(const std::string& key, py::handle value,
                        const PerRankOptions* per_rank);
-  void BindArrayValue(const std::string& key, const py::array& array,
+  void BindArrayValue(const std::string& key, const GivenArray& given,
                       const PerRankOptions* per_rank);
   void BindPiece(const std::string& key, py::handle piece);
   void BindLaidOut(const std::string& key, py::handle laid_out);
-  void BindRows(const std::string& key, py::array array, RankRows rows);
+  void BindRows(const std::string& key, const GivenArray& given,
+                RankRows rank_rows);
   void BindRowsById(const std::string& key, py::handle rows);
   void BindNone(const std::string& key, bool is_per_rank);
 
   Node CellNode(py::handle given, Node::Kind kind) const;
-  py::array ArrayFrom(const std::string& key, py::handle object) const;
+  GivenArray ArrayFrom(const std::string& key, py::handle object) const;
   // Throws unless the key is new and not empty.
   void TakeKey(const std::string& key);
   template <typename T>

@@ -79,8 +79,8 @@ void BoundState::BindNumpyScalar(const std::string& key, py::handle value,
                                  const PerRankOptions* per_rank) {
   const py::array array =
       py::module_::import("numpy").attr("array")(value).cast<py::array>();
-  if (per_rank != nullptr) return BindArrayValue(key, array, per_rank);
-  const BoundArray bound = BindArray(Purpose::kSave, key, array);
+  if (per_rank != nullptr) return BindArrayValue(key, {array}, per_rank);
+  const BoundArray bound = BindArray(Purpose::kSave, key, {array});
   const NumpyScalarCell& cell = NewCell(NumpyScalarCell{bound.memory});
   void* const data = const_cast<void*>(cell.array.data());
   state_.AddReplicated(key, {}, Memory(data, bound.dtype, 1, {}));
@@ -93,19 +93,19 @@ void BoundState::BindNone(const std::string& key, bool is_per_rank) {
   state_.Add(key, NewCell(std::move(none)));
 }
 
-void BoundState::BindArrayValue(const std::string& key, const py::array& array,
+void BoundState::BindArrayValue(const std::string& key, const GivenArray& given,
                                 const PerRankOptions* per_rank) {
-  if (per_rank != nullptr) {
-    const bool is_scalar = array.ndim() == 0;
-    const py::array rows =
-        is_scalar ? array.attr("reshape")(1).cast<py::array>() : array;
-    BindRows(key, rows,
-             {.is_per_rank = true, .other_ranks = per_rank->other_ranks});
-    std::get<RowsCell>(cells_.back()).is_scalar = is_scalar;
+  if (per_rank == nullptr) {
+    const BoundArray& bound = NewCell(BindArray(purpose_, key, given));
+    state_.AddReplicated(key, ShapeOf(bound.memory), MemoryOf(bound));
     return;
   }
-  const BoundArray& bound = NewCell(BindArray(purpose_, key, array));
-  state_.AddReplicated(key, ShapeOf(array), MemoryOf(bound));
+  GivenArray rows = given;
+  const bool is_scalar = rows.array.ndim() == 0;
+  if (is_scalar) rows.array = rows.array.attr("reshape")(1).cast<py::array>();
+  BindRows(key, rows,
+           {.is_per_rank = true, .other_ranks = per_rank->other_ranks});
+  std::get<RowsCell>(cells_.back()).is_scalar = is_scalar;
 }
 
 py::object ObjectOf(ValueTree& tree) {

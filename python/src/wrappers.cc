@@ -186,9 +186,11 @@ void BoundState::BindLaidOut(const std::string& key, py::handle laid_out) {
   state_.AddLaidOut(key, layout, shape, rank_, MemoryOf(bound));
 }
 
-void BoundState::BindRows(const std::string& key, py::array array,
+void BoundState::BindRows(const std::string& key, const GivenArray& given,
                           RankRows rank_rows) {
+  const py::array& array = given.array;
   if (array.ndim() == 0) Refuse(key, "rows need at least one axis");
+  if (given.dtype) Refuse(key, "NumPy has no dtype for these rows");
   const py::dtype dtype = array.dtype();
   rows::RowForm form;
   if (dtype.has_fields()) {
@@ -196,9 +198,8 @@ void BoundState::BindRows(const std::string& key, py::array array,
     form.shape = {form.structs->stored_bytes};
     if (array.ndim() != 1) Refuse(key, "an array of structs has one axis");
   } else {
-    form.dtype = BindArray(Purpose::kSave, key,
-                           array.attr("__getitem__")(py::slice(0, 0, 1)))
-                     .dtype;
+    const py::array none = array.attr("__getitem__")(py::slice(0, 0, 1));
+    form.dtype = BindArray(Purpose::kSave, key, {none}).dtype;
     form.shape = ShapeOf(array);
     form.shape.erase(form.shape.begin());
   }

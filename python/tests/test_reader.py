@@ -125,6 +125,29 @@ class ReaderTest(MpiCase):
     self.assert_equal_arrays(self.reader["nothing"][:, :, ::-1],
                              self.state["nothing"])
 
+  def test_floats_that_numpy_does_not_have(self):
+    values = numpy.array([0, -0.0, 1, -1.5, 448, 2**-9, numpy.nan, numpy.inf,
+                          -57344, 3.0, 2**-16, 0.0625], "f4")
+    random = numpy.random.default_rng(3).standard_normal(3000)
+    many = (random * 2.0 ** numpy.arange(-30, 30).repeat(50)).astype("f4")
+    state = {"a": values, "many": many}
+    lost = {"bf16": [], "f8e5m2": [4], "f8e4m3": [7, 8, 10]}
+    for step, (dtype, wrong) in enumerate(lost.items(), 10):
+      belay.save(COMM, self.run_dir, step, state, args={".*": {"dtype": dtype}})
+      found = belay.open(self.run_dir)["a"]
+      self.assertEqual(found.dtype, numpy.dtype("f4"))
+      self.assertIn(dtype, repr(found))
+      again, converted = numpy.zeros_like(values), numpy.zeros_like(many)
+      belay.restore(COMM, self.run_dir, {"a": again, "many": converted},
+                    allow_dtype_cast=True)
+      self.assert_equal_arrays(belay.open(self.run_dir)["many"], converted)
+      numpy.testing.assert_array_equal(found[...], again)
+      self.assert_equal_arrays(numpy.signbit(found[:6]), numpy.signbit(again[:6]))
+      kept = [i for i in range(len(values)) if i not in wrong]
+      numpy.testing.assert_array_equal(found[...][kept], values[kept])
+      everything = belay.restore(COMM, self.run_dir).state["a"]
+      numpy.testing.assert_array_equal(everything, again)
+
   def test_errors(self):
     for path, code in ((self.dir + "/none", "NOT_FOUND"),
                        (self.dir, "NOT_FOUND")):
