@@ -23,8 +23,10 @@ class FuzzTest(MpiCase):
       comm.Free()
     super().tearDown()
 
-  def options(self, random):
+  def options(self, random, tree):
     """Returns random options of a save."""
+    kinds = []
+    random_state.map_tree(tree, lambda value: kinds.append(value.kind))
     options = {
         "file_layout": ["shared", "shared", "per_task", "per_node"],
         "array_layout": ["auto", "canonical"],
@@ -36,6 +38,8 @@ class FuzzTest(MpiCase):
     }
     chosen = {name: values[random.integers(len(values))]
               for name, values in options.items()}
+    if not {"replicated", "piece"} & set(kinds):
+      chosen["args"] = None  # which must match a key
     if chosen["args"]:  # which asks for chunks
       chosen["array_layout"] = "auto"
     return chosen
@@ -100,7 +104,7 @@ class FuzzTest(MpiCase):
     own = numpy.random.default_rng((seed, self.rank))
     saving, restoring = random.integers(1, self.size + 1, 2)
     tree = random_state.random_tree(random, saving)
-    options = self.options(random)
+    options = self.options(random, tree)
     comm = self.parts[saving - 1]
     if self.rank < saving:
       state = random_state.map_tree(
