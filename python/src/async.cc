@@ -49,6 +49,7 @@ class StateSaver {
 
   py::dict Save(py::handle directory, py::handle step, py::handle state,
                 const py::dict& given) {
+    const CommUse use(is_in_use_);
     auto bound = std::make_unique<BoundState>(Purpose::kSave, Open().rank());
     SaveOptions options;
     std::string path;
@@ -69,17 +70,20 @@ class StateSaver {
   }
 
   void WaitForSnapshot() {
+    const CommUse use(is_in_use_);
     Open();
     UnlockedStatus([&] { return saver_->WaitForSnapshot(); });
     bound_ = nullptr;
   }
 
   std::optional<SaveResult> Poll() {
+    const CommUse use(is_in_use_);
     Open();
     return Unlocked([&] { return saver_->Poll(); });
   }
 
   std::optional<SaveResult> Wait() {
+    const CommUse use(is_in_use_);
     Open();
     std::optional<SaveResult> ended = Unlocked([&] { return saver_->Wait(); });
     bound_ = nullptr;
@@ -90,6 +94,7 @@ class StateSaver {
 
   void Close() {
     if (!saver_) return;
+    const CommUse use(is_in_use_);
     Status closed;
     {
       const py::gil_scoped_release unlock;
@@ -119,6 +124,7 @@ class StateSaver {
   }
 
   Comm comm_;
+  bool is_in_use_ = false;
   bool is_lazy_ = false;
   std::unique_ptr<BoundState> bound_;
   std::optional<AsyncSaver> saver_;

@@ -75,6 +75,14 @@ MPI_Comm HandleOf(py::handle comm) {
 
 }  // namespace
 
+CommUse::CommUse(bool& flag) : flag_(flag) {
+  if (flag) {
+    throw StatusError(absl::FailedPreconditionError(
+        "another thread, or a callback, is in a call with this communicator"));
+  }
+  flag = true;
+}
+
 Comm DuplicateOf(py::handle comm) {
   MPI_Comm raw = HandleOf(comm);
   return Unlocked([&] { return Comm::Duplicate(raw); });

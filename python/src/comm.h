@@ -16,6 +16,21 @@ namespace py = pybind11;
 struct KeptComm {
   Comm comm;
   PlanCache cache;
+  bool is_in_use = false;
+};
+
+// Marks a communicator as in use during a call: only one thread at a time may
+// use it, and a callback of the call may not. Needs the interpreter's lock.
+class CommUse {
+ public:
+  // Throws a StatusError if it is in use already. `flag` must outlive this.
+  explicit CommUse(bool& flag);
+  CommUse(const CommUse&) = delete;
+  CommUse& operator=(const CommUse&) = delete;
+  ~CommUse() { flag_ = false; }
+
+ private:
+  bool& flag_;
 };
 
 // Returns what is kept for a communicator, which must outlive the result. The

@@ -66,12 +66,14 @@ class StateManager {
   }
 
   bool ShouldSave(py::handle step) {
+    const CommUse use(is_in_use_);
     std::optional<int64_t> number;
     PrepareTogether(Open(), deadline_seconds_, [&] { number = StepOf(step); });
     return Unlocked([&] { return manager_->ShouldSave(number); });
   }
 
   py::object Save(py::handle step, py::handle state, const py::dict& given) {
+    const CommUse use(is_in_use_);
     auto bound = std::make_unique<BoundState>(Purpose::kSave, Open().rank());
     std::optional<int64_t> number;
     ManagedSaveOptions options;
@@ -94,6 +96,7 @@ class StateManager {
   }
 
   py::object Restore(py::handle state, py::handle step, const py::dict& given) {
+    const CommUse use(is_in_use_);
     BoundState bound(Purpose::kRestore, Open().rank());
     std::optional<int64_t> number;
     RestoreOptions options;
@@ -116,12 +119,14 @@ class StateManager {
   }
 
   void WaitForSnapshot() {
+    const CommUse use(is_in_use_);
     Open();
     UnlockedStatus([&] { return manager_->WaitForSnapshot(); });
     bound_ = nullptr;
   }
 
   py::object WaitUntilFinished() {
+    const CommUse use(is_in_use_);
     Open();
     const std::optional<ManagedSave> ended =
         Unlocked([&] { return manager_->WaitUntilFinished(); });
@@ -130,11 +135,13 @@ class StateManager {
   }
 
   void Reload() {
+    const CommUse use(is_in_use_);
     Open();
     UnlockedStatus([&] { return manager_->Reload(); });
   }
 
   void Delete(py::handle step) {
+    const CommUse use(is_in_use_);
     int64_t number = 0;
     PrepareTogether(Open(), deadline_seconds_,
                     [&] { number = StepOf(step).value_or(-1); });
@@ -144,6 +151,7 @@ class StateManager {
   // Waits for a save in the background, and frees what the manager has.
   py::object Close() {
     if (!manager_) return py::none();
+    const CommUse use(is_in_use_);
     const StatusOr<std::optional<ManagedSave>> ended = [&] {
       const py::gil_scoped_release unlock;
       return manager_->WaitUntilFinished();
@@ -206,6 +214,7 @@ class StateManager {
   }
 
   Comm comm_;
+  bool is_in_use_ = false;
   std::unique_ptr<State> state_;  // borrowed by the manager
   const double deadline_seconds_;
   std::unique_ptr<BoundState> bound_;

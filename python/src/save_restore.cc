@@ -17,6 +17,7 @@ namespace {
 SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
                      py::handle state, const py::dict& given) {
   KeptComm& kept = KeptCommOf(comm);
+  const CommUse use(kept.is_in_use);
   BoundState bound(Purpose::kSave, kept.comm.rank());
   SaveOptions options;
   std::string path;
@@ -64,6 +65,7 @@ RestoreCall CallOf(py::handle directory, py::handle step,
 py::object RestoreState(py::handle comm, py::handle directory, py::handle state,
                         py::handle step, const py::dict& given) {
   KeptComm& kept = KeptCommOf(comm);
+  const CommUse use(kept.is_in_use);
   BoundState bound(Purpose::kRestore, kept.comm.rank());
   RestoreCall call;
   PrepareTogether(kept.comm, DeadlineOf(given), [&] {
@@ -81,6 +83,7 @@ py::object RestoreState(py::handle comm, py::handle directory, py::handle state,
 py::object RestoreLatest(py::handle comm, py::handle directory,
                          py::handle state, const py::dict& given) {
   KeptComm& kept = KeptCommOf(comm);
+  const CommUse use(kept.is_in_use);
   BoundState bound(Purpose::kRestore, kept.comm.rank());
   RestoreCall call;
   PrepareTogether(kept.comm, DeadlineOf(given), [&] {
@@ -99,6 +102,7 @@ py::object RestoreLatest(py::handle comm, py::handle directory,
 py::object RestoreAll(py::handle comm, py::handle directory, py::handle step,
                       const py::dict& given) {
   KeptComm& kept = KeptCommOf(comm);
+  const CommUse use(kept.is_in_use);
   RestoreCall call;
   PrepareTogether(kept.comm, DeadlineOf(given),
                   [&] { call = CallOf(directory, step, given); });

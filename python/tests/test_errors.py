@@ -122,6 +122,25 @@ class ErrorTest(MpiCase):
                       COMM, self.run_dir, 5, {"a": 1}, before_commit=refuse)
     self.assertEqual(belay.list_steps(self.run_dir), [4])
 
+  def test_one_call_at_a_time(self):
+    """A callback that saves as well would wait for ranks that never come."""
+
+    def again(directory, step):
+      belay.save(COMM, self.run_dir, 7, {"a": 1})
+
+    self.assert_fails("FAILED_PRECONDITION", "in a call", belay.save, COMM,
+                      self.run_dir, 0, {"a": 1}, before_commit=again)
+    with belay.AsyncSaver(COMM) as saver:
+      pending = saver.save(self.run_dir, 1, {"a": 1},
+                           before_commit=lambda *_: saver.poll())
+      self.assert_fails("FAILED_PRECONDITION", "in a call", pending.wait)
+    with belay.CheckpointManager(COMM, self.run_dir,
+                                 before_commit=lambda *_: manager.reload()
+                                 ) as manager:
+      self.assert_fails("FAILED_PRECONDITION", "in a call", manager.save, 2,
+                        {"a": 1})
+    belay.save(COMM, self.run_dir, 3, {"a": 1})
+
   def test_no_communicator(self):
     with self.assertRaises(TypeError):
       belay.save(None, self.run_dir, 0, {"a": 1})
