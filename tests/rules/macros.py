@@ -12,7 +12,7 @@ import re
 import cpp
 import rule
 
-CHECKED = re.compile(r"src/(mpi|io|pipeline|save|restore|reader|objects|safetensors|manager)"
+CHECKED = re.compile(r"src/(mpi|io|pipeline|save|restore|reader|objects|safetensors|manager|c)"
                      r"/.*\.cc")
 _MACRO = re.compile(r"\bBELAY_(?:RETURN_IF|ASSIGN_OR_RETURN)\w*")
 

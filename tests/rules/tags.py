@@ -13,7 +13,7 @@ import rule
 
 TAGGED = re.compile(
     r"(include/belay|src/(mpi|hdf5|io|pipeline|save|restore|reader|objects|"
-    r"safetensors(?!/plan)|manager(?!/rules)))/.*\.h")
+    r"safetensors(?!/plan)|manager(?!/rules)|c))/.*\.h")
 
 
 def is_exempt(function):

@@ -1,0 +1,43 @@
+// What the tests of the C interface share. Compiled as C99.
+
+#ifndef BELAY_MPI_TESTS_C_C_TEST_H_
+#define BELAY_MPI_TESTS_C_C_TEST_H_
+
+#include <stdint.h>
+
+#include "belay/belay_c.h"
+
+// Where a test stands.
+struct c_test {
+  belay_comm* comm;
+  int rank;
+  int size;
+  const char* dir;  // of the test's own
+};
+
+// Notes a failure of this rank unless `found` is `needed`; says where.
+void ExpectInt(const char* file, int line, int64_t needed, int64_t found);
+
+// The same for the code of a call; says the text of an error.
+void ExpectCode(const char* file, int line, int needed, int found);
+
+// Notes a failure unless the last error contains `text`.
+void ExpectMessage(const char* file, int line, const char* text);
+
+// Notes a failure unless the strings are equal.
+void ExpectText(const char* file, int line, const char* needed,
+                const char* found);
+
+// Makes "DIR/NAME" in memory that the next call overwrites.
+const char* PathOf(const struct c_test* test, const char* name);
+
+// Each file's tests.
+void TestStates(const struct c_test* test);
+void TestStrings(const struct c_test* test);
+void TestErrors(const struct c_test* test);
+void TestOptions(const struct c_test* test);
+void TestSaver(const struct c_test* test);
+void TestManager(const struct c_test* test);
+void TestReader(const struct c_test* test);
+
+#endif  // BELAY_MPI_TESTS_C_C_TEST_H_

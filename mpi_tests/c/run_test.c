@@ -1,0 +1,232 @@
+// Savers, managers and readers.
+
+#include <string.h>
+
+#include "c_test.h"
+
+void TestSaver(const struct c_test* test) {
+  const int64_t length = 3;
+  int64_t data[3] = {1, 2, 3}, in[3] = {0, 0, 0}, step = 0;
+  int is_pending = 1;
+  char dir[4096];
+  belay_saver* saver = NULL;
+  belay_options* options = NULL;
+  belay_state *state = NULL, *other = NULL;
+  strcpy(dir, PathOf(test, "saver"));
+  belay_state_create(&state);
+  belay_state_add_array(state, "u", BELAY_I64, 1, &length, data);
+  belay_options_create(&options);
+  belay_options_set(options, "max_staging_bytes", "1000000");
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_saver_create(test->comm, options, &saver));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_saver_committed_step(saver, &step));
+  ExpectInt(__FILE__, __LINE__, BELAY_NO_STEP, step);
+  for (int64_t i = 0; i < 3; ++i) {
+    data[0] = 100 + i;
+    ExpectCode(__FILE__, __LINE__, BELAY_OK,
+               belay_saver_save(saver, dir, i, state, NULL));
+    data[0] = -1;  // copied already
+  }
+  belay_saver_committed_step(saver, &step);
+  ExpectInt(__FILE__, __LINE__, 1, step);
+  while (is_pending) {
+    ExpectCode(__FILE__, __LINE__, BELAY_OK,
+               belay_saver_poll(saver, &is_pending));
+  }
+  belay_saver_committed_step(saver, &step);
+  ExpectInt(__FILE__, __LINE__, 2, step);
+  ExpectCode(__FILE__, __LINE__, BELAY_ALREADY_EXISTS,
+             belay_saver_save(saver, dir, 2, state, NULL));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_saver_save(saver, dir, 3, state, NULL));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_saver_wait(saver));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_saver_close(&saver));
+  ExpectInt(__FILE__, __LINE__, 1, saver == NULL);
+  belay_state_create(&other);
+  belay_state_add_array(other, "u", BELAY_I64, 1, &length, in);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_restore(test->comm, dir, 2, other, NULL, NULL));
+  ExpectInt(__FILE__, __LINE__, 102, in[0]);
+  belay_options_set(options, "max_staging_bytes", "many");
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_saver_create(test->comm, options, &saver));
+  belay_options_free(&options);
+  belay_state_free(&other);
+  belay_state_free(&state);
+}
+
+static int calls = 0;
+
+static int Start(void* context) {
+  ++calls;
+  *(int64_t*)context = 5;
+  return BELAY_OK;
+}
+
+static int Refuse(void* context) {
+  (void)context;
+  return BELAY_UNAVAILABLE;
+}
+
+// Saves steps 0 to 9 as the options say, with ShouldSave.
+static void SaveTen(belay_manager* manager, int64_t* counter) {
+  int should_save = 0, saved = 0, should_stop = 1;
+  for (int64_t step = 0; step < 10; ++step) {
+    *counter = step;
+    ExpectCode(__FILE__, __LINE__, BELAY_OK,
+               belay_manager_should_save(manager, step, &should_save));
+    ExpectInt(__FILE__, __LINE__, step % 3 == 0, should_save);
+    if (!should_save) continue;
+    ExpectCode(__FILE__, __LINE__, BELAY_OK,
+               belay_manager_save(manager, step, 0, &saved));
+    ExpectInt(__FILE__, __LINE__, 1, saved);
+  }
+  belay_manager_should_stop(manager, &should_stop);
+  ExpectInt(__FILE__, __LINE__, 0, should_stop);
+}
+
+static void TestManaged(const struct c_test* test, const char* async) {
+  int64_t counter = 0, restored = 0, steps[4] = {0, 0, 0, 0}, count = 0;
+  char name[16] = "first", dir[4096];
+  belay_manager* manager = NULL;
+  belay_options* options = NULL;
+  belay_state* state = NULL;
+  strcpy(dir, PathOf(test, async[0] == 't' ? "managed_async" : "managed"));
+  belay_state_create(&state);
+  belay_state_add_scalar(state, "counter", BELAY_I64, &counter);
+  belay_state_add_string(state, "name", name, sizeof(name));
+  belay_options_create(&options);
+  belay_options_set(options, "save_interval_steps", "3");
+  belay_options_set(options, "max_to_keep", "2");
+  belay_options_set(options, "async_save", async);
+  belay_options_set(options, "stop_signals", "SIGUSR1, SIGTERM");
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_manager_create(test->comm, state, dir, options, &manager));
+  calls = 0;
+  ExpectCode(__FILE__, __LINE__, BELAY_UNAVAILABLE,
+             belay_manager_restore_or_initialize(
+                 manager, NULL, test->rank == 0 ? Refuse : Start, &counter,
+                 &restored));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_manager_restore_or_initialize(manager, NULL, Start, &counter,
+                                                 &restored));
+  ExpectInt(__FILE__, __LINE__, test->rank == 0 ? 1 : 2, calls);
+  ExpectInt(__FILE__, __LINE__, 5, counter);
+  ExpectInt(__FILE__, __LINE__, BELAY_NO_STEP, restored);
+  SaveTen(manager, &counter);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_manager_wait(manager));
+  belay_manager_latest(manager, &restored);
+  ExpectInt(__FILE__, __LINE__, 9, restored);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_list_steps(dir, 4, steps, &count));
+  ExpectInt(__FILE__, __LINE__, 2, count);
+  ExpectInt(__FILE__, __LINE__, 609, 100 * steps[0] + steps[1]);
+  counter = -1;
+  strcpy(name, "other");
+  ExpectCode(
+      __FILE__, __LINE__, BELAY_OK,
+      belay_manager_restore(manager, BELAY_LATEST_STEP, NULL, &restored));
+  ExpectInt(__FILE__, __LINE__, 9, counter);
+  ExpectText(__FILE__, __LINE__, "first", name);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_manager_close(&manager));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_manager_create(test->comm, state, dir, NULL, &manager));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_manager_restore(manager, 6, NULL, &restored));
+  ExpectInt(__FILE__, __LINE__, 6, counter);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_manager_close(&manager));
+  belay_options_free(&options);
+  belay_state_free(&state);
+}
+
+void TestManager(const struct c_test* test) {
+  belay_manager* manager = NULL;
+  belay_state* state = NULL;
+  TestManaged(test, "false");
+  TestManaged(test, "true");
+  belay_state_create(&state);
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_manager_create(test->comm,
+                                  test->rank == test->size - 1 ? NULL : state,
+                                  test->dir, NULL, &manager));
+  ExpectMessage(__FILE__, __LINE__, "the argument state is null [rank");
+  ExpectInt(__FILE__, __LINE__, 1, manager == NULL);
+  belay_state_free(&state);
+}
+
+static void TestBoxes(const belay_reader* reader) {
+  const int64_t offset[2] = {2, 1}, shape[2] = {3, 2}, far[2] = {6, 1};
+  double box[6] = {0}, whole[35] = {0};
+  float single[6];
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_reader_read(reader, "model/table", BELAY_F64, 2, offset,
+                               shape, box));
+  for (int i = 0; i < 6; ++i) {
+    ExpectInt(__FILE__, __LINE__, (2 + i / 2) * 100 + 1 + i % 2,
+              (int64_t)box[i]);
+  }
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_reader_read(reader, "model/table", BELAY_F64, 2, NULL, NULL,
+                               whole));
+  ExpectInt(__FILE__, __LINE__, 604, (int64_t)whole[34]);
+  ExpectCode(
+      __FILE__, __LINE__, BELAY_OUT_OF_RANGE,
+      belay_reader_read(reader, "model/table", BELAY_F64, 2, far, shape, box));
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_reader_read(reader, "model/table", BELAY_F64, 1, offset,
+                               shape, box));
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_reader_read(reader, "model/table", BELAY_F64, 2, offset,
+                               NULL, box));
+  ExpectCode(__FILE__, __LINE__, BELAY_FAILED_PRECONDITION,
+             belay_reader_read(reader, "model/table", BELAY_F32, 2, offset,
+                               shape, single));
+  ExpectCode(__FILE__, __LINE__, BELAY_NOT_FOUND,
+             belay_reader_read(reader, "model/tabel", BELAY_F64, 2, offset,
+                               shape, box));
+  ExpectMessage(__FILE__, __LINE__, "model/table");
+}
+
+// Reads the steps that TestStates and TestStrings have saved.
+void TestReader(const struct c_test* test) {
+  const char* const keys[5] = {"array", "complex", "model/table", "own",
+                               "step"};
+  int64_t step = 0, count = 0, shape[3] = {0, 0, 0}, length = 0;
+  int dtype = 0, ndim = 0;
+  char text[10];
+  const char* key = NULL;
+  belay_reader* reader = NULL;
+  ExpectCode(__FILE__, __LINE__, BELAY_NOT_FOUND,
+             belay_reader_open("no such directory", &reader));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_reader_open(test->dir, &reader));
+  belay_reader_step(reader, &step);
+  ExpectInt(__FILE__, __LINE__, 3, step);
+  belay_reader_num_arrays(reader, &count);
+  ExpectInt(__FILE__, __LINE__, 5, count);
+  for (int64_t i = 0; i < 5; ++i) {
+    ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_reader_key(reader, i, &key));
+    ExpectText(__FILE__, __LINE__, keys[i], key);
+  }
+  ExpectCode(__FILE__, __LINE__, BELAY_OUT_OF_RANGE,
+             belay_reader_key(reader, 5, &key));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_reader_describe(reader, "array", &dtype, &ndim, 3, shape));
+  ExpectInt(__FILE__, __LINE__, BELAY_I32, dtype);
+  ExpectInt(__FILE__, __LINE__, 3, ndim);
+  ExpectInt(__FILE__, __LINE__, 213, 100 * shape[0] + 10 * shape[1] + shape[2]);
+  ExpectCode(__FILE__, __LINE__, BELAY_NOT_FOUND,
+             belay_reader_describe(reader, "none", &dtype, &ndim, 0, NULL));
+  TestBoxes(reader);
+  belay_reader_close(&reader);
+
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_reader_open(PathOf(test, "strings"), &reader));
+  ExpectCode(
+      __FILE__, __LINE__, BELAY_OK,
+      belay_reader_read_string(reader, "title", text, sizeof(text), &length));
+  ExpectText(__FILE__, __LINE__, "two w", text);
+  ExpectInt(__FILE__, __LINE__, 5, length);
+  belay_reader_close(&reader);
+}

@@ -1,0 +1,48 @@
+// How a Status becomes a code and a text of this thread.
+
+#ifndef BELAY_C_ERROR_H_
+#define BELAY_C_ERROR_H_
+
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include "belay/belay_c.h"
+#include "belay/status.h"
+
+namespace belay::c {
+
+// Sets belay_error_message of this thread, and returns the code. Never throws.
+// Local.
+int Fail(int code, std::string_view message) noexcept;
+
+// The same for a Status; BELAY_OK if it is OK. Local.
+int CodeOf(const Status& status) noexcept;
+
+// Calls a function that returns a Status, and returns its code. No exception
+// passes. Local, unless the function is not.
+template <typename Function>
+int Call(Function function) noexcept {
+  try {
+    return CodeOf(function());
+  } catch (const std::bad_alloc&) {
+    return Fail(BELAY_RESOURCE_EXHAUSTED, "not enough memory");
+  } catch (const std::exception& thrown) {
+    return Fail(BELAY_INTERNAL, thrown.what());
+  } catch (...) {
+    return Fail(BELAY_INTERNAL, "exception of a type without text");
+  }
+}
+
+// Returns an InvalidArgument for an argument that must not be null. Local.
+Status NullArgument(std::string_view name);
+
+// Does nothing if the pointer for a result is null. Local.
+template <typename T, typename U>
+void Give(T* result, const U& value) {
+  if (result != nullptr) *result = static_cast<T>(value);
+}
+
+}  // namespace belay::c
+
+#endif  // BELAY_C_ERROR_H_

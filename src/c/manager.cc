@@ -1,0 +1,182 @@
+// belay_manager: the steps of a run.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "belay/belay_c.h"
+#include "belay/checkpoint_manager.h"
+#include "belay/manager/manager_options.h"
+#include "belay/options.h"
+#include "belay/status.h"
+#include "c/error.h"
+#include "c/handles.h"
+#include "c/option_reader.h"
+#include "c/prepare.h"
+
+namespace {
+
+using belay::Status;
+using belay::StatusOr;
+using belay::c::Call;
+using belay::c::Give;
+using belay::c::NullArgument;
+using belay::c::PrepareTogether;
+
+// Calls the program's function, and makes a Status of its code.
+Status Initialize(const belay_manager& manager) {
+  if (manager.initialize == nullptr) return absl::OkStatus();
+  const int code = manager.initialize(manager.context);
+  if (code == BELAY_OK) return absl::OkStatus();
+  const bool is_known = *belay_code_name(code) != '\0';
+  return Status(static_cast<absl::StatusCode>(is_known ? code : BELAY_UNKNOWN),
+                absl::StrFormat("initialize returned the code %d", code));
+}
+
+// Checks what a save or a restore needs. Collective.
+Status Prepare(const belay_manager& manager, const char* operation,
+               const belay_options* given, belay::RestoreOptions* options) {
+  return PrepareTogether(
+      manager.comm->comm, manager.deadline_seconds, operation, [&]() -> Status {
+        Status mine = belay::c::TakeStrings(manager.state);
+        if (options != nullptr) {
+          mine.Update(belay::c::ReadRestoreOptions(given, *options));
+        }
+        return mine;
+      });
+}
+
+// Copies restored strings to the program's buffers. Collective.
+Status Finish(const belay_manager& manager,
+              const StatusOr<belay::ManagedRestore>& restored, int64_t* step) {
+  if (!restored.ok()) return restored.status();
+  Give(step, restored->step.value_or(BELAY_NO_STEP));
+  if (!restored->step) return absl::OkStatus();
+  return PrepareTogether(manager.comm->comm, manager.deadline_seconds,
+                         "restore",
+                         [&] { return belay::c::GiveStrings(*manager.state); });
+}
+
+}  // namespace
+
+int belay_manager_create(belay_comm* comm, belay_state* state, const char* dir,
+                         const belay_options* options, belay_manager** result) {
+  return Call([&]() -> Status {
+    if (result != nullptr) *result = nullptr;
+    if (comm == nullptr) return NullArgument("comm");
+    std::unique_ptr<belay_manager> handle;
+    std::string path;
+    belay::ManagerOptions manager;
+    const double deadline = belay::c::DeadlineOf(options);
+    Status status = PrepareTogether(
+        comm->comm, deadline, "create a manager", [&]() -> Status {
+          if (result == nullptr) return NullArgument("result");
+          Status mine = belay::c::TakeText("dir", dir, path);
+          mine.Update(belay::c::TakeStrings(state));
+          mine.Update(belay::c::ReadManagerOptions(options, manager));
+          handle.reset(new belay_manager{comm, state, deadline});
+          manager.init_fn = [own = handle.get()] { return Initialize(*own); };
+          return mine;
+        });
+    if (!status.ok()) return status;
+    manager.save.cache = &comm->cache;
+    StatusOr<belay::CheckpointManager> created =
+        belay::CheckpointManager::Create(comm->comm, state->state, path,
+                                         manager);
+    if (!created.ok()) return created.status();
+    handle->manager.emplace(*std::move(created));
+    *result = handle.release();
+    return absl::OkStatus();
+  });
+}
+
+int belay_manager_restore_or_initialize(belay_manager* manager,
+                                        const belay_options* options,
+                                        int (*initialize)(void* context),
+                                        void* context, int64_t* restored_step) {
+  return Call([&]() -> Status {
+    if (manager == nullptr) return NullArgument("manager");
+    belay::RestoreOptions restore;
+    Status status = Prepare(*manager, "restore", options, &restore);
+    if (!status.ok()) return status;
+    manager->initialize = initialize;
+    manager->context = context;
+    const auto restored = manager->manager->RestoreOrInitialize(restore);
+    manager->initialize = nullptr;
+    return Finish(*manager, restored, restored_step);
+  });
+}
+
+int belay_manager_restore(belay_manager* manager, int64_t step,
+                          const belay_options* options,
+                          int64_t* restored_step) {
+  return Call([&]() -> Status {
+    if (manager == nullptr) return NullArgument("manager");
+    belay::RestoreOptions restore;
+    Status status = Prepare(*manager, "restore", options, &restore);
+    if (!status.ok()) return status;
+    std::optional<int64_t> number;
+    if (step != BELAY_LATEST_STEP) number = step;
+    return Finish(*manager, manager->manager->Restore(number, restore),
+                  restored_step);
+  });
+}
+
+int belay_manager_should_save(belay_manager* manager, int64_t step,
+                              int* should_save) {
+  return Call([&]() -> Status {
+    if (manager == nullptr) return NullArgument("manager");
+    const StatusOr<bool> answer = manager->manager->ShouldSave(step);
+    if (answer.ok()) Give(should_save, *answer);
+    return answer.status();
+  });
+}
+
+int belay_manager_save(belay_manager* manager, int64_t step, int force,
+                       int* saved) {
+  return Call([&]() -> Status {
+    if (manager == nullptr) return NullArgument("manager");
+    Status status = Prepare(*manager, "save", nullptr, nullptr);
+    if (!status.ok()) return status;
+    belay::ManagedSaveOptions options;
+    options.force = force != 0;
+    const auto result = manager->manager->Save(step, options);
+    if (result.ok()) Give(saved, result->saved || result->begun);
+    return result.status();
+  });
+}
+
+int belay_manager_should_stop(const belay_manager* manager, int* should_stop) {
+  return Call([&]() -> Status {
+    if (manager == nullptr) return NullArgument("manager");
+    Give(should_stop, manager->manager->ShouldStop().has_value());
+    return absl::OkStatus();
+  });
+}
+
+int belay_manager_latest(const belay_manager* manager, int64_t* step) {
+  return Call([&]() -> Status {
+    if (manager == nullptr) return NullArgument("manager");
+    Give(step, manager->manager->Latest().value_or(BELAY_NO_STEP));
+    return absl::OkStatus();
+  });
+}
+
+int belay_manager_wait(belay_manager* manager) {
+  return Call([&]() -> Status {
+    if (manager == nullptr) return NullArgument("manager");
+    return manager->manager->WaitUntilFinished().status();
+  });
+}
+
+int belay_manager_close(belay_manager** manager) {
+  return Call([&]() -> Status {
+    if (manager == nullptr || *manager == nullptr) return absl::OkStatus();
+    const std::unique_ptr<belay_manager> handle(
+        std::exchange(*manager, nullptr));
+    return handle->manager->WaitUntilFinished().status();
+  });
+}

@@ -1,0 +1,91 @@
+// Options as text: what belay_options_set has taken, by name.
+
+#ifndef BELAY_C_OPTION_READER_H_
+#define BELAY_C_OPTION_READER_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "belay/belay_c.h"
+#include "belay/manager/manager_options.h"
+#include "belay/options.h"
+#include "belay/status.h"
+#include "belay/values/async_options.h"
+
+namespace belay::c {
+
+// Reads options one by one and keeps the first mistake. Local.
+class OptionReader {
+ public:
+  // Null: all options keep their defaults. Borrows them.
+  explicit OptionReader(const belay_options* options);
+
+  // Reads an option of that name, if it is set.
+  void Read(const std::string& name, bool& value);
+  void Read(const std::string& name, int64_t& value);
+  void Read(const std::string& name, double& value);
+  void Read(const std::string& name, std::string& value);
+  template <typename T>
+  void Read(const std::string& name, std::optional<T>& value) {
+    T given = value.value_or(T());
+    if (IsSet(name)) {
+      Read(name, given);
+      value = given;
+    } else {
+      Read(name, given);
+    }
+  }
+  // Signals by name or number, with blanks or commas between them.
+  void ReadSignals(const std::string& name, std::vector<int>& signals);
+  // One of several words.
+  template <typename Enum>
+  void ReadWord(
+      const std::string& name, Enum& value,
+      std::initializer_list<std::pair<std::string_view, Enum>> words) {
+    const std::string* const text = Find(name);
+    if (text == nullptr) return;
+    std::string known;
+    for (const auto& [word, meaning] : words) {
+      if (*text == word) {
+        value = meaning;
+        return;
+      }
+      known += known.empty() ? "" : ", ";
+      known += word;
+    }
+    Refuse(name, *text, known);
+  }
+
+  // Returns the first mistake: a value that could not be read, or an option
+  // that no function above has asked for.
+  Status Finish() const;
+
+ private:
+  bool IsSet(const std::string& name) const;
+  // Null: not set.
+  const std::string* Find(const std::string& name);
+  void Refuse(const std::string& name, const std::string& text,
+              const std::string& needed);
+
+  const std::map<std::string, std::string>& values_;
+  std::vector<std::string> known_;
+  Status status_;
+};
+
+// Read the options of a call. Local.
+// Errors: InvalidArgument - an unknown name, or a value that cannot be read.
+Status ReadSaveOptions(const belay_options* given, SaveOptions& options);
+Status ReadRestoreOptions(const belay_options* given, RestoreOptions& options);
+Status ReadAsyncOptions(const belay_options* given, AsyncOptions& options);
+// Those of its saves as well. Local.
+Status ReadManagerOptions(const belay_options* given, ManagerOptions& options);
+
+}  // namespace belay::c
+
+#endif  // BELAY_C_OPTION_READER_H_

@@ -1,0 +1,39 @@
+// What surrounds a collective call: arguments before it, strings after it.
+
+#ifndef BELAY_C_PREPARE_H_
+#define BELAY_C_PREPARE_H_
+
+#include <functional>
+#include <string>
+
+#include "belay/comm.h"
+#include "belay/status.h"
+#include "c/handles.h"
+
+namespace belay::c {
+
+// Calls `prepare`, which must not communicate, and returns the same Status on
+// all ranks: its own, or ResourceExhausted or Internal if it threw. Collective.
+// `operation` is named if a rank does not arrive within the deadline.
+Status PrepareTogether(const Comm& comm, double deadline_seconds,
+                       const std::string& operation,
+                       const std::function<Status()>& prepare);
+
+// Returns the option deadline_seconds, its default if it is no number. Local.
+double DeadlineOf(const belay_options* options);
+
+// Checks a State and takes the strings in its buffers. Local.
+// Errors: InvalidArgument - it is null; the first mistake in adding to it.
+Status TakeStrings(belay_state* state);
+
+// Writes restored strings to their buffers. Local.
+// Errors: OutOfRange - a string is longer than its buffer; names the key.
+Status GiveStrings(const belay_state& state);
+
+// Copies a string of the program. Local.
+// Errors: InvalidArgument - it is null; names the argument.
+Status TakeText(const char* name, const char* text, std::string& taken);
+
+}  // namespace belay::c
+
+#endif  // BELAY_C_PREPARE_H_

@@ -1,0 +1,171 @@
+// belay_reader: a step without MPI.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/dtype.h"
+#include "belay/arrays/tensor.h"
+#include "belay/belay_c.h"
+#include "belay/checkpoint_reader.h"
+#include "belay/status.h"
+#include "c/error.h"
+#include "c/handles.h"
+
+namespace {
+
+using belay::Status;
+using belay::StatusOr;
+using belay::c::Call;
+using belay::c::Give;
+using belay::c::NullArgument;
+
+// What one request reads before it is copied to the program.
+constexpr int64_t kMaxPieceBytes = int64_t{16} << 20;
+
+// The box that the arguments describe: without numbers, the whole array.
+StatusOr<belay::Box> BoxOf(const belay::ArrayInfo& array, int ndim,
+                           const int64_t* offset, const int64_t* shape) {
+  const auto axes = static_cast<int>(array.shape.size());
+  if (ndim != axes) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "read \"%s\": another number of axes (need %d, found %d)", array.key,
+        axes, ndim));
+  }
+  if (offset == nullptr && shape == nullptr) {
+    return belay::WholeBox(array.shape);
+  }
+  if (offset == nullptr) return NullArgument("offset");
+  if (shape == nullptr) return NullArgument("shape");
+  belay::Box box{{offset, offset + ndim}, {shape, shape + ndim}};
+  const Status status = belay::CheckBox(box, array.shape);
+  if (!status.ok()) return status;
+  return box;
+}
+
+// Reads a box into memory that has room for it.
+Status ReadBox(const belay::CheckpointReader& reader, const std::string& key,
+               const belay::Box& box, void* data) {
+  // The pieces come in row-major order, and each is dense in the box.
+  auto* to = static_cast<char*>(data);
+  return reader.ReadPieces(
+      key, box, kMaxPieceBytes,
+      [&](const belay::Box&, const belay::Tensor& piece) -> Status {
+        const auto bytes = static_cast<size_t>(piece.num_bytes());
+        if (bytes > 0) std::memcpy(to, piece.data(), bytes);
+        to += bytes;
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace
+
+int belay_reader_open(const char* path, belay_reader** result) {
+  return Call([&]() -> Status {
+    if (result == nullptr) return NullArgument("result");
+    *result = nullptr;
+    if (path == nullptr) return NullArgument("path");
+    StatusOr<belay::CheckpointReader> reader =
+        belay::CheckpointReader::Open(path);
+    if (!reader.ok()) return reader.status();
+    *result = new belay_reader{*std::move(reader)};
+    return absl::OkStatus();
+  });
+}
+
+void belay_reader_close(belay_reader** reader) {
+  if (reader != nullptr) delete std::exchange(*reader, nullptr);
+}
+
+int belay_reader_step(const belay_reader* reader, int64_t* step) {
+  return Call([&]() -> Status {
+    if (reader == nullptr) return NullArgument("reader");
+    Give(step, reader->reader.info().step);
+    return absl::OkStatus();
+  });
+}
+
+int belay_reader_num_arrays(const belay_reader* reader, int64_t* count) {
+  return Call([&]() -> Status {
+    if (reader == nullptr) return NullArgument("reader");
+    Give(count, reader->reader.info().arrays.size());
+    return absl::OkStatus();
+  });
+}
+
+int belay_reader_key(const belay_reader* reader, int64_t index,
+                     const char** key) {
+  return Call([&]() -> Status {
+    if (reader == nullptr) return NullArgument("reader");
+    const std::vector<belay::ArrayInfo>& arrays = reader->reader.info().arrays;
+    const auto count = static_cast<int64_t>(arrays.size());
+    if (index < 0 || index >= count) {
+      return absl::OutOfRangeError(absl::StrFormat(
+          "key of an array: no such index (need 0 to %d, found %d)", count - 1,
+          index));
+    }
+    Give(key, arrays[static_cast<size_t>(index)].key.c_str());
+    return absl::OkStatus();
+  });
+}
+
+int belay_reader_describe(const belay_reader* reader, const char* key,
+                          int* dtype, int* ndim, int capacity, int64_t* shape) {
+  return Call([&]() -> Status {
+    if (reader == nullptr) return NullArgument("reader");
+    if (key == nullptr) return NullArgument("key");
+    if (shape == nullptr && capacity > 0) return NullArgument("shape");
+    const StatusOr<belay::ArrayInfo> array = reader->reader.Find(key);
+    if (!array.ok()) return array.status();
+    Give(dtype, array->dtype);
+    Give(ndim, array->shape.size());
+    const auto axes = static_cast<int>(array->shape.size());
+    std::copy_n(array->shape.begin(), std::clamp(capacity, 0, axes), shape);
+    return absl::OkStatus();
+  });
+}
+
+int belay_reader_read(const belay_reader* reader, const char* key, int dtype,
+                      int ndim, const int64_t* offset, const int64_t* shape,
+                      void* data) {
+  return Call([&]() -> Status {
+    if (reader == nullptr) return NullArgument("reader");
+    if (key == nullptr) return NullArgument("key");
+    const StatusOr<belay::ArrayInfo> array = reader->reader.Find(key);
+    if (!array.ok()) return array.status();
+    if (dtype != static_cast<int>(array->dtype)) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "read \"%s\": another dtype (need %d for %s, found %d)", key,
+          static_cast<int>(array->dtype), belay::DTypeName(array->dtype),
+          dtype));
+    }
+    const StatusOr<belay::Box> box = BoxOf(*array, ndim, offset, shape);
+    if (!box.ok()) return box.status();
+    if (data == nullptr && !belay::IsEmpty(*box)) return NullArgument("data");
+    return ReadBox(reader->reader, array->key, *box, data);
+  });
+}
+
+int belay_reader_read_string(const belay_reader* reader, const char* key,
+                             char* buffer, int64_t capacity, int64_t* length) {
+  return Call([&]() -> Status {
+    if (reader == nullptr) return NullArgument("reader");
+    if (key == nullptr) return NullArgument("key");
+    if (buffer == nullptr && capacity > 0) return NullArgument("buffer");
+    const StatusOr<std::string> text = reader->reader.ReadText(key);
+    if (!text.ok()) return text.status();
+    const auto found = static_cast<int64_t>(text->size());
+    if (capacity > 0) {
+      std::memset(buffer, 0, static_cast<size_t>(capacity));
+      std::memcpy(buffer, text->data(),
+                  static_cast<size_t>(std::min(capacity, found)));
+    }
+    Give(length, found);
+    return absl::OkStatus();
+  });
+}
