@@ -155,12 +155,15 @@ int belay_state_create(belay_state** result);
 void belay_state_free(belay_state** state);
 
 // Adds an array that every rank holds whole: `ndim` axes with the lengths
-// `shape`, row-major. Local. It must be equal on all ranks.
+// `shape`. Local. It must be equal on all ranks. `strides` has the distance in
+// elements from one index of an axis to the next, for arrays inside larger
+// memory; null: dense and row-major.
 // Errors of all belay_state_add functions: BELAY_INVALID_ARGUMENT - a null
 //   pointer, an unknown dtype, a negative number. The state keeps the first
 //   error, and saves and restores return it on all ranks.
 int belay_state_add_array(belay_state* state, const char* key, int dtype,
-                          int ndim, const int64_t* shape, void* data);
+                          int ndim, const int64_t* shape,
+                          const int64_t* strides, void* data);
 
 // Adds a number that is equal on all ranks: an array without axes. Local.
 int belay_state_add_scalar(belay_state* state, const char* key, int dtype,
@@ -168,11 +171,9 @@ int belay_state_add_scalar(belay_state* state, const char* key, int dtype,
 
 // Adds a piece of an array of the shape `global_shape` that is cut over the
 // ranks. Local. The piece begins at `offset`, counted from 0, and has the
-// lengths `shape`; `data` points to its first element. `strides` has the
-// distance in elements from one index of an axis to the next, for pieces inside
-// larger memory; null: dense and row-major. May be called several times for one
-// key, and not at all on ranks that hold nothing. The pieces of all ranks must
-// tile the array.
+// lengths `shape`; `data` points to its first element, and `strides` is as
+// above. May be called several times for one key, and not at all on ranks that
+// hold nothing. The pieces of all ranks must tile the array.
 int belay_state_add_piece(belay_state* state, const char* key, int dtype,
                           int ndim, const int64_t* global_shape,
                           const int64_t* offset, const int64_t* shape,
@@ -196,6 +197,11 @@ int belay_state_add_string(belay_state* state, const char* key, char* buffer,
 // the end of the buffer are not stored. Local.
 int belay_state_add_padded_string(belay_state* state, const char* key,
                                   char* buffer, int64_t capacity);
+
+// Notes a mistake that the caller has found, as the functions above note
+// theirs, and returns the code. Local. For bindings of other languages: all
+// ranks learn of it in the next save or restore.
+int belay_state_fail(belay_state* state, int code, const char* message);
 
 // --- Saving and restoring ---
 

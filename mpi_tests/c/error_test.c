@@ -24,7 +24,7 @@ static void TestMistakesInStates(const struct c_test* test) {
   belay_state_create(&state);
   if (is_last) {  // what one rank does wrong
     ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
-               belay_state_add_array(state, "u", 99, 1, &length, data));
+               belay_state_add_array(state, "u", 99, 1, &length, NULL, data));
   }
   ExpectSave(test, __LINE__, state, BELAY_INVALID_ARGUMENT,
              "add \"u\": unknown dtype (found number 99)");
@@ -32,26 +32,37 @@ static void TestMistakesInStates(const struct c_test* test) {
   belay_state_free(&state);
 
   belay_state_create(&state);
-  belay_state_add_array(state, "u", BELAY_F64, 1, &length, data);
+  belay_state_add_array(state, "u", BELAY_F64, 1, &length, NULL, data);
   if (is_last) {
-    ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
-               belay_state_add_array(state, NULL, BELAY_F64, 1, &length, data));
+    ExpectCode(
+        __FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+        belay_state_add_array(state, NULL, BELAY_F64, 1, &length, NULL, data));
   }
   ExpectSave(test, __LINE__, state, BELAY_INVALID_ARGUMENT, "key is null");
   belay_state_free(&state);
 
   belay_state_create(&state);
+  ExpectCode(
+      __FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+      belay_state_add_array(state, "u", BELAY_F64, 1, &length, NULL, NULL));
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
-             belay_state_add_array(state, "u", BELAY_F64, 1, &length, NULL));
-  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
-             belay_state_add_array(state, "v", BELAY_F64, 1, NULL, data));
-  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
-             belay_state_add_array(state, "v", BELAY_F64, 1, &negative, data));
+             belay_state_add_array(state, "v", BELAY_F64, 1, NULL, NULL, data));
+  ExpectCode(
+      __FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+      belay_state_add_array(state, "v", BELAY_F64, 1, &negative, NULL, data));
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_state_add_string(state, "s", NULL, 3));
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_state_add_per_rank(state, "p", BELAY_F64, 1, data, 9));
   ExpectSave(test, __LINE__, state, BELAY_INVALID_ARGUMENT, "\"u\"");
+  belay_state_free(&state);
+
+  belay_state_create(&state);  // what a binding has found
+  if (is_last) {
+    ExpectCode(__FILE__, __LINE__, BELAY_UNIMPLEMENTED,
+               belay_state_fail(state, BELAY_UNIMPLEMENTED, "no such kind"));
+  }
+  ExpectSave(test, __LINE__, state, BELAY_UNIMPLEMENTED, "no such kind");
   belay_state_free(&state);
 
   belay_state_create(&state);  // a piece outside of its array
@@ -67,7 +78,7 @@ static void TestRanksThatDisagree(const struct c_test* test) {
   belay_state* state = NULL;
   if (test->size == 1) return;
   belay_state_create(&state);
-  belay_state_add_array(state, "u", BELAY_F64, 1, &shape, data);
+  belay_state_add_array(state, "u", BELAY_F64, 1, &shape, NULL, data);
   ExpectSave(test, __LINE__, state, BELAY_INVALID_ARGUMENT, "\"u\"");
   belay_state_free(&state);
 
@@ -96,7 +107,7 @@ static void TestWhatIsNotThere(const struct c_test* test) {
   belay_state *state = NULL, *in = NULL;
   strcpy(dir, PathOf(test, "missing"));
   belay_state_create(&state);
-  belay_state_add_array(state, "u", BELAY_F64, 1, &length, data);
+  belay_state_add_array(state, "u", BELAY_F64, 1, &length, NULL, data);
   ExpectCode(__FILE__, __LINE__, BELAY_NOT_FOUND,
              belay_restore(test->comm, dir, 1, state, NULL, NULL));
   ExpectCode(
@@ -115,18 +126,18 @@ static void TestWhatIsNotThere(const struct c_test* test) {
   ExpectInt(__FILE__, __LINE__, 1, restored);
 
   belay_state_create(&in);
-  belay_state_add_array(in, "v", BELAY_F64, 1, &length, data);
+  belay_state_add_array(in, "v", BELAY_F64, 1, &length, NULL, data);
   ExpectCode(__FILE__, __LINE__, BELAY_NOT_FOUND,
              belay_restore(test->comm, dir, 1, in, NULL, NULL));
   ExpectMessage(__FILE__, __LINE__, "\"v\"");
   belay_state_free(&in);
   belay_state_create(&in);
-  belay_state_add_array(in, "u", BELAY_F64, 1, &other, data);
+  belay_state_add_array(in, "u", BELAY_F64, 1, &other, NULL, data);
   ExpectCode(__FILE__, __LINE__, BELAY_FAILED_PRECONDITION,
              belay_restore(test->comm, dir, 1, in, NULL, NULL));
   belay_state_free(&in);
   belay_state_create(&in);
-  belay_state_add_array(in, "u", BELAY_F32, 1, &length, single);
+  belay_state_add_array(in, "u", BELAY_F32, 1, &length, NULL, single);
   ExpectCode(__FILE__, __LINE__, BELAY_FAILED_PRECONDITION,
              belay_restore(test->comm, dir, 1, in, NULL, NULL));
   belay_state_free(&in);
@@ -144,8 +155,9 @@ static void TestNullHandles(const struct c_test* test) {
              belay_comm_create(MPI_COMM_WORLD, NULL));
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_state_create(NULL));
-  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
-             belay_state_add_array(NULL, "u", BELAY_F64, 1, &length, &value));
+  ExpectCode(
+      __FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+      belay_state_add_array(NULL, "u", BELAY_F64, 1, &length, NULL, &value));
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_save(NULL, "x", 1, state, NULL));
   ExpectMessage(__FILE__, __LINE__, "the argument comm is null");
@@ -186,7 +198,7 @@ void TestOptions(const struct c_test* test) {
   belay_state *state = NULL, *in = NULL;
   strcpy(dir, PathOf(test, "options"));
   belay_state_create(&state);
-  belay_state_add_array(state, "u", BELAY_F64, 1, &length, data);
+  belay_state_add_array(state, "u", BELAY_F64, 1, &length, NULL, data);
   belay_options_create(&options);
   belay_options_set(options, "overwrite", "true");
   belay_options_set(options, "durable", "false");
@@ -197,7 +209,7 @@ void TestOptions(const struct c_test* test) {
                belay_save(test->comm, dir, 1, state, options));
   }
   belay_state_create(&in);
-  belay_state_add_array(in, "u", BELAY_F32, 1, &length, single);
+  belay_state_add_array(in, "u", BELAY_F32, 1, &length, NULL, single);
   belay_options_create(&cast);
   belay_options_set(cast, "allow_dtype_cast", "true");
   ExpectCode(__FILE__, __LINE__, BELAY_OK,

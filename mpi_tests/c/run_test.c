@@ -14,7 +14,7 @@ void TestSaver(const struct c_test* test) {
   belay_state *state = NULL, *other = NULL;
   strcpy(dir, PathOf(test, "saver"));
   belay_state_create(&state);
-  belay_state_add_array(state, "u", BELAY_I64, 1, &length, data);
+  belay_state_add_array(state, "u", BELAY_I64, 1, &length, NULL, data);
   belay_options_create(&options);
   belay_options_set(options, "max_staging_bytes", "1000000");
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
@@ -44,7 +44,7 @@ void TestSaver(const struct c_test* test) {
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_saver_close(&saver));
   ExpectInt(__FILE__, __LINE__, 1, saver == NULL);
   belay_state_create(&other);
-  belay_state_add_array(other, "u", BELAY_I64, 1, &length, in);
+  belay_state_add_array(other, "u", BELAY_I64, 1, &length, NULL, in);
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
              belay_restore(test->comm, dir, 2, other, NULL, NULL));
   ExpectInt(__FILE__, __LINE__, 102, in[0]);

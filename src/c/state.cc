@@ -67,10 +67,18 @@ StatusOr<Shape> NumbersOf(const std::string& key, const char* name, int ndim,
 }
 
 // The elements of a box at this address.
-StatusOr<belay::Memory> MemoryOf(DType dtype, const Shape& shape, void* data) {
+StatusOr<belay::Memory> MemoryOf(DType dtype, const Shape& shape,
+                                 const int64_t* strides, void* data) {
   const StatusOr<int64_t> elements = belay::CheckedNumElements(shape);
   if (!elements.ok()) return elements.status();
-  return belay::Memory(data, dtype, *elements, {data, 0});
+  belay::Memory memory(data, dtype, *elements, {data, 0});
+  if (strides != nullptr && !shape.empty()) {
+    memory.size = -1;  // it holds more than the box
+    memory.layout =
+        std::make_shared<const belay::MemoryLayout>(belay::MemoryLayout{
+            .strides = std::vector<int64_t>(strides, strides + shape.size())});
+  }
+  return memory;
 }
 
 Status AddString(belay_state& state, const std::string& key, char* buffer,
@@ -101,13 +109,15 @@ void belay_state_free(belay_state** state) {
 }
 
 int belay_state_add_array(belay_state* state, const char* key, int dtype,
-                          int ndim, const int64_t* shape, void* data) {
+                          int ndim, const int64_t* shape,
+                          const int64_t* strides, void* data) {
   return Add(state, key, [&](const std::string& name) -> Status {
     const StatusOr<DType> type = DTypeOf(name, dtype);
     if (!type.ok()) return type.status();
     const StatusOr<Shape> lengths = NumbersOf(name, "shape", ndim, shape);
     if (!lengths.ok()) return lengths.status();
-    const StatusOr<belay::Memory> memory = MemoryOf(*type, *lengths, data);
+    const StatusOr<belay::Memory> memory =
+        MemoryOf(*type, *lengths, strides, data);
     if (!memory.ok()) return memory.status();
     state->state.AddReplicated(name, *lengths, *memory);
     return absl::OkStatus();
@@ -116,7 +126,7 @@ int belay_state_add_array(belay_state* state, const char* key, int dtype,
 
 int belay_state_add_scalar(belay_state* state, const char* key, int dtype,
                            void* data) {
-  return belay_state_add_array(state, key, dtype, 0, nullptr, data);
+  return belay_state_add_array(state, key, dtype, 0, nullptr, nullptr, data);
 }
 
 int belay_state_add_piece(belay_state* state, const char* key, int dtype,
@@ -132,14 +142,9 @@ int belay_state_add_piece(belay_state* state, const char* key, int dtype,
     if (!begin.ok()) return begin.status();
     const auto lengths = NumbersOf(name, "shape", ndim, shape);
     if (!lengths.ok()) return lengths.status();
-    StatusOr<belay::Memory> memory = MemoryOf(*type, *lengths, data);
+    const StatusOr<belay::Memory> memory =
+        MemoryOf(*type, *lengths, strides, data);
     if (!memory.ok()) return memory.status();
-    if (strides != nullptr && ndim > 0) {
-      memory->size = -1;  // the memory holds more than the box
-      memory->layout =
-          std::make_shared<const belay::MemoryLayout>(belay::MemoryLayout{
-              .strides = std::vector<int64_t>(strides, strides + ndim)});
-    }
     state->state.AddPiece(name, *whole, {*begin, *lengths}, *memory);
     return absl::OkStatus();
   });
@@ -182,5 +187,17 @@ int belay_state_add_padded_string(belay_state* state, const char* key,
                                   char* buffer, int64_t capacity) {
   return Add(state, key, [&](const std::string& name) {
     return AddString(*state, name, buffer, capacity, ' ');
+  });
+}
+
+int belay_state_fail(belay_state* state, int code, const char* message) {
+  return Call([&]() -> Status {
+    if (state == nullptr) return NullArgument("state");
+    const bool is_known = code != BELAY_OK && *belay_code_name(code) != '\0';
+    const Status status(
+        static_cast<absl::StatusCode>(is_known ? code : BELAY_UNKNOWN),
+        message != nullptr ? message : "");
+    state->status.Update(status);
+    return status;
   });
 }
