@@ -1,0 +1,343 @@
+! The functions of belay/belay_c.h and descriptors.h, as Fortran calls them.
+! Programs use the module belay instead.
+
+module belay_c
+  use, intrinsic :: iso_c_binding
+  implicit none
+  public
+
+  interface
+    integer(c_int) function c_comm_create(comm, result) &
+        bind(C, name="belay_fortran_comm_create")
+      import
+      integer(c_int), value :: comm
+      type(c_ptr) :: result
+    end function
+
+    integer(c_int) function c_comm_free(comm) &
+        bind(C, name="belay_comm_free")
+      import
+      type(c_ptr) :: comm
+    end function
+
+    integer(c_int) function c_options_create(result) &
+        bind(C, name="belay_options_create")
+      import
+      type(c_ptr) :: result
+    end function
+
+    integer(c_int) function c_options_set(options, name, value) &
+        bind(C, name="belay_options_set")
+      import
+      type(c_ptr), value :: options
+      character(kind=c_char), intent(in) :: name(*)
+      character(kind=c_char), intent(in) :: value(*)
+    end function
+
+    subroutine c_options_free(options) &
+        bind(C, name="belay_options_free")
+      import
+      type(c_ptr) :: options
+    end subroutine
+
+    integer(c_int) function c_state_create(result) &
+        bind(C, name="belay_state_create")
+      import
+      type(c_ptr) :: result
+    end function
+
+    subroutine c_state_free(state) &
+        bind(C, name="belay_state_free")
+      import
+      type(c_ptr) :: state
+    end subroutine
+
+    integer(c_int) function c_add(state, key, value) &
+        bind(C, name="belay_fortran_add")
+      import
+      type(c_ptr), value :: state
+      character(kind=c_char), intent(in) :: key(*)
+      type(*), dimension(..), intent(inout), target :: value
+    end function
+
+    integer(c_int) function c_add_piece(state, key, value, num_shape, &
+        global_shape, num_start, start) &
+        bind(C, name="belay_fortran_add_piece")
+      import
+      type(c_ptr), value :: state
+      character(kind=c_char), intent(in) :: key(*)
+      type(*), dimension(..), intent(inout), target :: value
+      integer(c_int), value :: num_shape
+      integer(c_int64_t), intent(in) :: global_shape(*)
+      integer(c_int), value :: num_start
+      integer(c_int64_t), intent(in) :: start(*)
+    end function
+
+    integer(c_int) function c_add_per_rank(state, key, value, other_ranks) &
+        bind(C, name="belay_fortran_add_per_rank")
+      import
+      type(c_ptr), value :: state
+      character(kind=c_char), intent(in) :: key(*)
+      type(*), dimension(..), intent(inout), target :: value
+      integer(c_int), value :: other_ranks
+    end function
+
+    integer(c_int) function c_save(comm, dir, step, state, options) &
+        bind(C, name="belay_save")
+      import
+      type(c_ptr), value :: comm
+      character(kind=c_char), intent(in) :: dir(*)
+      integer(c_int64_t), value :: step
+      type(c_ptr), value :: state
+      type(c_ptr), value :: options
+    end function
+
+    integer(c_int) function c_restore(comm, dir, step, state, options, &
+        restored_step) &
+        bind(C, name="belay_restore")
+      import
+      type(c_ptr), value :: comm
+      character(kind=c_char), intent(in) :: dir(*)
+      integer(c_int64_t), value :: step
+      type(c_ptr), value :: state
+      type(c_ptr), value :: options
+      integer(c_int64_t), intent(out), optional :: restored_step
+    end function
+
+    integer(c_int) function c_restore_latest_or_nothing(comm, dir, state, &
+        options, restored_step) &
+        bind(C, name="belay_restore_latest_or_nothing")
+      import
+      type(c_ptr), value :: comm
+      character(kind=c_char), intent(in) :: dir(*)
+      type(c_ptr), value :: state
+      type(c_ptr), value :: options
+      integer(c_int64_t), intent(out), optional :: restored_step
+    end function
+
+    integer(c_int) function c_list_steps(dir, capacity, steps, count) &
+        bind(C, name="belay_list_steps")
+      import
+      character(kind=c_char), intent(in) :: dir(*)
+      integer(c_int64_t), value :: capacity
+      integer(c_int64_t), intent(out) :: steps(*)
+      integer(c_int64_t), intent(out) :: count
+    end function
+
+    integer(c_int) function c_saver_create(comm, options, result) &
+        bind(C, name="belay_saver_create")
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: options
+      type(c_ptr) :: result
+    end function
+
+    integer(c_int) function c_saver_save(saver, dir, step, state, options) &
+        bind(C, name="belay_saver_save")
+      import
+      type(c_ptr), value :: saver
+      character(kind=c_char), intent(in) :: dir(*)
+      integer(c_int64_t), value :: step
+      type(c_ptr), value :: state
+      type(c_ptr), value :: options
+    end function
+
+    integer(c_int) function c_saver_poll(saver, is_pending) &
+        bind(C, name="belay_saver_poll")
+      import
+      type(c_ptr), value :: saver
+      integer(c_int), intent(out) :: is_pending
+    end function
+
+    integer(c_int) function c_saver_wait(saver) &
+        bind(C, name="belay_saver_wait")
+      import
+      type(c_ptr), value :: saver
+    end function
+
+    integer(c_int) function c_saver_committed_step(saver, step) &
+        bind(C, name="belay_saver_committed_step")
+      import
+      type(c_ptr), value :: saver
+      integer(c_int64_t), intent(out) :: step
+    end function
+
+    integer(c_int) function c_saver_close(saver) &
+        bind(C, name="belay_saver_close")
+      import
+      type(c_ptr) :: saver
+    end function
+
+    integer(c_int) function c_manager_create(comm, state, dir, options, &
+        result) &
+        bind(C, name="belay_manager_create")
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: state
+      character(kind=c_char), intent(in) :: dir(*)
+      type(c_ptr), value :: options
+      type(c_ptr) :: result
+    end function
+
+    integer(c_int) function c_manager_restore(manager, step, options, &
+        restored_step) &
+        bind(C, name="belay_manager_restore")
+      import
+      type(c_ptr), value :: manager
+      integer(c_int64_t), value :: step
+      type(c_ptr), value :: options
+      integer(c_int64_t), intent(out), optional :: restored_step
+    end function
+
+    integer(c_int) function c_manager_should_save(manager, step, &
+        should_save) &
+        bind(C, name="belay_manager_should_save")
+      import
+      type(c_ptr), value :: manager
+      integer(c_int64_t), value :: step
+      integer(c_int), intent(out) :: should_save
+    end function
+
+    integer(c_int) function c_manager_save(manager, step, force, saved) &
+        bind(C, name="belay_manager_save")
+      import
+      type(c_ptr), value :: manager
+      integer(c_int64_t), value :: step
+      integer(c_int), value :: force
+      integer(c_int), intent(out), optional :: saved
+    end function
+
+    integer(c_int) function c_manager_should_stop(manager, should_stop) &
+        bind(C, name="belay_manager_should_stop")
+      import
+      type(c_ptr), value :: manager
+      integer(c_int), intent(out) :: should_stop
+    end function
+
+    integer(c_int) function c_manager_latest(manager, step) &
+        bind(C, name="belay_manager_latest")
+      import
+      type(c_ptr), value :: manager
+      integer(c_int64_t), intent(out) :: step
+    end function
+
+    integer(c_int) function c_manager_wait(manager) &
+        bind(C, name="belay_manager_wait")
+      import
+      type(c_ptr), value :: manager
+    end function
+
+    integer(c_int) function c_manager_close(manager) &
+        bind(C, name="belay_manager_close")
+      import
+      type(c_ptr) :: manager
+    end function
+
+    integer(c_int) function c_reader_open(path, result) &
+        bind(C, name="belay_reader_open")
+      import
+      character(kind=c_char), intent(in) :: path(*)
+      type(c_ptr) :: result
+    end function
+
+    subroutine c_reader_close(reader) &
+        bind(C, name="belay_reader_close")
+      import
+      type(c_ptr) :: reader
+    end subroutine
+
+    integer(c_int) function c_reader_step(reader, step) &
+        bind(C, name="belay_reader_step")
+      import
+      type(c_ptr), value :: reader
+      integer(c_int64_t), intent(out) :: step
+    end function
+
+    integer(c_int) function c_reader_num_arrays(reader, count) &
+        bind(C, name="belay_reader_num_arrays")
+      import
+      type(c_ptr), value :: reader
+      integer(c_int64_t), intent(out) :: count
+    end function
+
+    integer(c_int) function c_reader_key(reader, index, key) &
+        bind(C, name="belay_reader_key")
+      import
+      type(c_ptr), value :: reader
+      integer(c_int64_t), value :: index
+      type(c_ptr), intent(out) :: key
+    end function
+
+    integer(c_int) function c_reader_describe(reader, key, dtype, ndim, &
+        capacity, shape) &
+        bind(C, name="belay_reader_describe")
+      import
+      type(c_ptr), value :: reader
+      character(kind=c_char), intent(in) :: key(*)
+      integer(c_int), intent(out) :: dtype
+      integer(c_int), intent(out) :: ndim
+      integer(c_int), value :: capacity
+      integer(c_int64_t), intent(out) :: shape(*)
+    end function
+
+    integer(c_int) function c_read(reader, key, value, num_start, start) &
+        bind(C, name="belay_fortran_read")
+      import
+      type(c_ptr), value :: reader
+      character(kind=c_char), intent(in) :: key(*)
+      type(*), dimension(..), intent(inout), target :: value
+      integer(c_int), value :: num_start
+      integer(c_int64_t), intent(in), optional :: start(*)
+    end function
+
+    subroutine c_abort(code) &
+        bind(C, name="belay_fortran_abort")
+      import
+      integer(c_int), value :: code
+    end subroutine
+
+    type(c_ptr) function c_error_message() bind(C, name="belay_error_message")
+      import
+    end function
+    type(c_ptr) function c_code_name(code) bind(C, name="belay_code_name")
+      import
+      integer(c_int), value :: code
+    end function
+    type(c_ptr) function c_version() bind(C, name="belay_version")
+      import
+    end function
+  end interface
+
+contains
+
+  ! Text of Fortran as C reads it, without blanks at its end.
+  pure function to_c(text) result(bytes)
+    character(len=*), intent(in) :: text
+    character(len=:, kind=c_char), allocatable :: bytes
+    bytes = trim(text)//c_null_char
+  end function
+
+  ! Text of C, up to its zero byte; "" for a null pointer.
+  function to_fortran(text) result(copy)
+    type(c_ptr), intent(in) :: text
+    character(len=:), allocatable :: copy
+    character(kind=c_char), pointer :: bytes(:)
+    integer :: i, length
+    interface
+      integer(c_size_t) function strlen(string) bind(C)
+        import
+        type(c_ptr), value :: string
+      end function
+    end interface
+    copy = ""
+    if (.not. c_associated(text)) return
+    length = int(strlen(text))
+    call c_f_pointer(text, bytes, [length])
+    deallocate (copy)
+    allocate (character(len=length) :: copy)
+    do i = 1, length
+      copy(i:i) = bytes(i)
+    end do
+  end function
+
+end module belay_c

@@ -1,0 +1,131 @@
+! Reading a step without MPI.
+
+module belay_readers
+  use, intrinsic :: iso_c_binding, only: c_ptr, c_null_ptr, c_int, c_int64_t
+  use, intrinsic :: iso_fortran_env, only: int32, int64
+  use belay_base
+  use belay_c
+  implicit none
+  private
+
+  type, public :: belay_reader
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  ! Element types of stored arrays.
+  integer, parameter, public :: &
+      belay_f16 = 1, belay_bf16 = 2, belay_f32 = 3, belay_f64 = 4, &
+      belay_f8e4m3 = 5, belay_f8e5m2 = 6, belay_i8 = 7, belay_i16 = 8, &
+      belay_i32 = 9, belay_i64 = 10, belay_u8 = 11, belay_u16 = 12, &
+      belay_u32 = 13, belay_u64 = 14, belay_bool = 15, belay_c64 = 16, &
+      belay_c128 = 17, belay_string = 18
+
+  public :: belay_reader_open, belay_reader_close, belay_reader_step
+  public :: belay_reader_num_arrays, belay_reader_key, belay_reader_describe
+  public :: belay_reader_read
+
+  ! Reads the box of an array that has the shape of `value` and begins at the
+  ! index `start`, which counts from 1; without `start`, at the first element.
+  ! Local. The type of `value` must be the one that is stored. A scalar of type
+  ! character takes a string, cut or padded with blanks to its length.
+  interface belay_reader_read
+    module procedure read_first, read_int32, read_int64
+  end interface
+
+contains
+
+  ! Opens a step, or the newest step of a directory of steps. Local.
+  subroutine belay_reader_open(path, reader, ierr)
+    character(len=*), intent(in) :: path
+    type(belay_reader), intent(out) :: reader
+    integer, intent(out), optional :: ierr
+    call finish(c_reader_open(to_c(path), reader%handle), ierr)
+  end subroutine
+
+  ! Local.
+  subroutine belay_reader_close(reader)
+    type(belay_reader), intent(inout) :: reader
+    call c_reader_close(reader%handle)
+  end subroutine
+
+  ! Returns the number of the step. Local.
+  subroutine belay_reader_step(reader, step, ierr)
+    type(belay_reader), intent(in) :: reader
+    integer(int64), intent(out) :: step
+    integer, intent(out), optional :: ierr
+    step = belay_no_step
+    call finish(c_reader_step(reader%handle, step), ierr)
+  end subroutine
+
+  ! Returns the number of arrays. Local.
+  subroutine belay_reader_num_arrays(reader, count, ierr)
+    type(belay_reader), intent(in) :: reader
+    integer(int64), intent(out) :: count
+    integer, intent(out), optional :: ierr
+    count = 0
+    call finish(c_reader_num_arrays(reader%handle, count), ierr)
+  end subroutine
+
+  ! Returns the key of an array, of which the first has the index 1. Local.
+  subroutine belay_reader_key(reader, index, key, ierr)
+    type(belay_reader), intent(in) :: reader
+    integer(int64), intent(in) :: index
+    character(len=:), allocatable, intent(out) :: key
+    integer, intent(out), optional :: ierr
+    type(c_ptr) :: text
+    integer(c_int) :: code
+    text = c_null_ptr
+    code = c_reader_key(reader%handle, index - 1, text)
+    key = ""
+    if (code == belay_ok) key = to_fortran(text)
+    call finish(code, ierr)
+  end subroutine
+
+  ! Returns the element type of an array, and its shape as Fortran sees it.
+  ! Local.
+  subroutine belay_reader_describe(reader, key, dtype, shape, ierr)
+    type(belay_reader), intent(in) :: reader
+    character(len=*), intent(in) :: key
+    integer, intent(out) :: dtype
+    integer(int64), allocatable, intent(out) :: shape(:)
+    integer, intent(out), optional :: ierr
+    integer(c_int), parameter :: most = 32
+    integer(c_int64_t) :: lengths(most)
+    integer(c_int) :: code, ndim
+    dtype = 0
+    ndim = 0
+    code = c_reader_describe(reader%handle, to_c(key), dtype, ndim, most, &
+        lengths)
+    shape = lengths(ndim:1:-1)
+    call finish(code, ierr)
+  end subroutine
+
+  subroutine read_first(reader, key, value, ierr)
+    type(belay_reader), intent(in) :: reader
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: value
+    integer, intent(out), optional :: ierr
+    call finish(c_read(reader%handle, to_c(key), value, 0), ierr)
+  end subroutine
+
+  subroutine read_int64(reader, key, value, start, ierr)
+    type(belay_reader), intent(in) :: reader
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: value
+    integer(int64), intent(in) :: start(:)
+    integer, intent(out), optional :: ierr
+    call finish(c_read(reader%handle, to_c(key), value, size(start), &
+        int(start, c_int64_t)), ierr)
+  end subroutine
+
+  subroutine read_int32(reader, key, value, start, ierr)
+    type(belay_reader), intent(in) :: reader
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: value
+    integer(int32), intent(in) :: start(:)
+    integer, intent(out), optional :: ierr
+    call finish(c_read(reader%handle, to_c(key), value, size(start), &
+        int(start, c_int64_t)), ierr)
+  end subroutine
+
+end module belay_readers

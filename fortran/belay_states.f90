@@ -1,0 +1,169 @@
+! States, and saving and restoring them.
+
+module belay_states
+  use, intrinsic :: iso_c_binding, only: c_ptr, c_null_ptr, c_int, c_int64_t
+  use, intrinsic :: iso_fortran_env, only: int32, int64
+  use belay_base
+  use belay_c
+  implicit none
+  private
+
+  type, public :: belay_state
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  ! What a rank gets of per-rank values that another number of ranks has saved:
+  ! an error; all values in rank order, split evenly; those of rank 0.
+  integer, parameter, public :: belay_other_ranks_error = 0, &
+      belay_other_ranks_even = 1, belay_other_ranks_first = 2
+
+  public :: belay_state_create, belay_state_free
+  public :: belay_add, belay_add_piece, belay_add_per_rank
+  public :: belay_save, belay_restore, belay_restore_latest_or_nothing
+  public :: belay_list_steps
+
+  ! Adds a piece of an array of the shape `global_shape` that is cut over the
+  ! ranks. Local. `start` is the index of the first element of the piece, in an
+  ! array whose indices begin with 1. Both are integer(4) or integer(8), with one
+  ! number for each axis of `value`.
+  interface belay_add_piece
+    module procedure add_piece_int32, add_piece_int64
+  end interface
+
+contains
+
+  ! Creates an empty state. Local. It borrows the values: saves read them, and
+  ! restores write them. Give them the attribute target, and keep them where
+  ! they are until the state is freed.
+  subroutine belay_state_create(state, ierr)
+    type(belay_state), intent(out) :: state
+    integer, intent(out), optional :: ierr
+    call finish(c_state_create(state%handle), ierr)
+  end subroutine
+
+  ! Frees the list, not the values. Local.
+  subroutine belay_state_free(state)
+    type(belay_state), intent(inout) :: state
+    call c_state_free(state%handle)
+  end subroutine
+
+  ! Adds a value that is equal on all ranks: a scalar or an array of up to 15
+  ! axes of type integer, real(4), real(8), complex(4), complex(8), logical or
+  ! character. Local. Sections with positive strides are saved and restored
+  ! where they are.
+  subroutine belay_add(state, key, value, ierr)
+    type(belay_state), intent(in) :: state
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: value
+    integer, intent(out), optional :: ierr
+    call finish(c_add(state%handle, to_c(key), value), ierr)
+  end subroutine
+
+  subroutine add_piece_int64(state, key, value, global_shape, start, ierr)
+    type(belay_state), intent(in) :: state
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: value
+    integer(int64), intent(in) :: global_shape(:), start(:)
+    integer, intent(out), optional :: ierr
+    call finish(c_add_piece(state%handle, to_c(key), value, &
+        size(global_shape), int(global_shape, c_int64_t), size(start), &
+        int(start, c_int64_t)), ierr)
+  end subroutine
+
+  subroutine add_piece_int32(state, key, value, global_shape, start, ierr)
+    type(belay_state), intent(in) :: state
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: value
+    integer(int32), intent(in) :: global_shape(:), start(:)
+    integer, intent(out), optional :: ierr
+    call finish(c_add_piece(state%handle, to_c(key), value, &
+        size(global_shape), int(global_shape, c_int64_t), size(start), &
+        int(start, c_int64_t)), ierr)
+  end subroutine
+
+  ! Adds values that this rank has of its own; their number may differ between
+  ! ranks. Local. They are stored as one list, and must be contiguous.
+  subroutine belay_add_per_rank(state, key, value, other_ranks, ierr)
+    type(belay_state), intent(in) :: state
+    character(len=*), intent(in) :: key
+    type(*), dimension(..), intent(inout), target :: value
+    integer, intent(in), optional :: other_ranks
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: rule
+    rule = belay_other_ranks_error
+    if (present(other_ranks)) rule = int(other_ranks, c_int)
+    call finish(c_add_per_rank(state%handle, to_c(key), value, rule), ierr)
+  end subroutine
+
+  ! Saves the state as a step. Collective. `dir`, `step` and `options` (save
+  ! options) must be equal on all ranks.
+  subroutine belay_save(comm, dir, step, state, options, ierr)
+    type(belay_comm), intent(in) :: comm
+    character(len=*), intent(in) :: dir
+    integer(int64), intent(in) :: step
+    type(belay_state), intent(in) :: state
+    type(belay_options), intent(in), optional :: options
+    integer, intent(out), optional :: ierr
+    call finish(c_save(comm%handle, to_c(dir), step, state%handle, &
+        handle_of(options)), ierr)
+  end subroutine
+
+  ! Restores the values of the state from a step or, without a number, from the
+  ! newest one. Collective. `dir`, `step` and `options` (restore options) must be
+  ! equal on all ranks.
+  subroutine belay_restore(comm, dir, state, step, options, restored_step, ierr)
+    type(belay_comm), intent(in) :: comm
+    character(len=*), intent(in) :: dir
+    type(belay_state), intent(in) :: state
+    integer(int64), intent(in), optional :: step
+    type(belay_options), intent(in), optional :: options
+    integer(int64), intent(out), optional :: restored_step
+    integer, intent(out), optional :: ierr
+    call finish(c_restore(comm%handle, to_c(dir), step_or_latest(step), &
+        state%handle, handle_of(options), restored_step), ierr)
+  end subroutine
+
+  ! Restores the newest step, if there is one, and otherwise leaves the values
+  ! as they are and returns belay_no_step. Collective. `dir` and `options`
+  ! (restore options) must be equal on all ranks.
+  subroutine belay_restore_latest_or_nothing(comm, dir, state, restored_step, &
+      options, ierr)
+    type(belay_comm), intent(in) :: comm
+    character(len=*), intent(in) :: dir
+    type(belay_state), intent(in) :: state
+    integer(int64), intent(out) :: restored_step
+    type(belay_options), intent(in), optional :: options
+    integer, intent(out), optional :: ierr
+    restored_step = belay_no_step
+    call finish(c_restore_latest_or_nothing(comm%handle, to_c(dir), &
+        state%handle, handle_of(options), restored_step), ierr)
+  end subroutine
+
+  ! Returns the numbers of the committed steps in `dir`, ascending. Local.
+  subroutine belay_list_steps(dir, steps, ierr)
+    character(len=*), intent(in) :: dir
+    integer(int64), allocatable, intent(out) :: steps(:)
+    integer, intent(out), optional :: ierr
+    integer(c_int64_t) :: count
+    integer(c_int) :: code
+    allocate (steps(64))
+    do
+      count = 0
+      code = c_list_steps(to_c(dir), size(steps, kind=c_int64_t), steps, count)
+      if (count <= size(steps)) exit
+      deallocate (steps)
+      allocate (steps(count))
+    end do
+    steps = steps(:count)
+    call finish(code, ierr)
+  end subroutine
+
+  ! The number that the functions of C take for the newest step.
+  pure function step_or_latest(step) result(number)
+    integer(int64), intent(in), optional :: step
+    integer(c_int64_t) :: number
+    number = -huge(number) - 1
+    if (present(step)) number = step
+  end function
+
+end module belay_states
