@@ -1,4 +1,5 @@
-"""belay_c.h compiles as C99 and as C++17, and the library exports all of it.
+"""belay_c.h compiles as C99 and as C++17, the library exports all of it, and
+docs/c.md lists the options that src/c reads.
 
 argv: the folder of the public headers, the library, the compilers for C and
 C++, and their flags.
@@ -35,6 +36,21 @@ def exported(library):
   return set(re.findall(r" T (belay_\w+)$", listed, re.M))
 
 
+def options(root):
+  """Returns the names that src/c reads and those in the tables of docs/c.md."""
+  source = os.path.join(root, "..", "src", "c", "read_options.cc")
+  page = os.path.join(root, "..", "docs", "c.md")
+  with open(source, encoding="utf-8") as file:
+    read = set(re.findall(r'(?:\(\s*|, )"(\w+)",', file.read()))
+  with open(page, encoding="utf-8") as file:
+    lines = [line for line in file if line.startswith("| `belay_")]
+  listed = set()
+  for line in lines:
+    names = re.sub(r"\([^)]*\)", "", line.split("|")[2])
+    listed |= set(re.findall(r"`(\w+)`", names))
+  return read, listed
+
+
 def main():
   root, library, c_compiler, cxx_compiler, *flags = sys.argv[1:]
   flags.append("-DOMPI_SKIP_MPICXX")
@@ -46,7 +62,10 @@ def main():
                for name in sorted(names - symbols)]
   problems += [f"{name} is exported and not declared"
                for name in sorted(symbols - names)]
-  print(f"{len(names)} functions, {len(problems)} problems")
+  read, listed = options(root)
+  problems += [f"docs/c.md: the option {name} is only there or only in src/c"
+               for name in sorted(read ^ listed)]
+  print(f"{len(names)} functions, {len(read)} options, {len(problems)} problems")
   sys.exit("\n".join(problems) or (0 if names else "no functions"))
 
 

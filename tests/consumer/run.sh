@@ -53,3 +53,31 @@ export OMPI_CXX="$cxx"
 mpicxx -std=c++20 "$source/tests/consumer/main.cc" -o "$scratch/consumer" \
   $(pkg-config --cflags --libs belay)
 run "$scratch/consumer" "$scratch/run-pkg-config"
+
+# The same in C and, where its module was installed, in Fortran.
+# shellcheck disable=SC2046
+mpicc -std=c99 "$source/examples/c/heat.c" -o "$scratch/c_heat" \
+  $(pkg-config --cflags --libs belay)
+run "$scratch/c_heat" "$scratch/run-c" 100
+if [ -f "$PKG_CONFIG_PATH/belay-fortran.pc" ]; then
+  # shellcheck disable=SC2046
+  mpifort "$source/examples/fortran/heat.f90" -o "$scratch/fortran_heat" \
+    $(pkg-config --cflags --libs belay-fortran)
+  run "$scratch/fortran_heat" "$scratch/run-fortran" 100
+  project=$scratch/fortran
+  mkdir "$project"
+  cp "$source/examples/fortran/heat.f90" "$project"
+  cat >"$project/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.25)
+project(heat LANGUAGES C CXX Fortran)
+find_package(belay 0.1 REQUIRED)
+add_executable(heat heat.f90)
+target_link_libraries(heat PRIVATE belay::belay_fortran)
+END
+  cmake -S "$project" -B "$project/build" -G Ninja \
+    -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$scratch/moved" \
+    -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF >"$project/configure.log" 2>&1 ||
+    { cat "$project/configure.log"; exit 1; }
+  cmake --build "$project/build"
+  run "$project/build/heat" "$scratch/run-fortran" 200
+fi
