@@ -6,10 +6,11 @@ program fortran_test
   use mpi_f08
   use belay
   use expect
+  use test_comms
   use test_runs
   use test_values
   implicit none
-  type(belay_comm) :: comm, same, half
+  type(belay_comm) :: comm, half
   type(MPI_Comm) :: some
   character(len=4096) :: argument
   character(len=:), allocatable :: dir
@@ -30,10 +31,8 @@ program fortran_test
   call test_manager(comm, dir)
   call test_reader(dir)
 
-  ! A communicator as an integer, as the module mpi and mpif.h have it.
-  call belay_comm_create(MPI_COMM_WORLD%MPI_VAL, same)
-  call test_ranks(same, dir, rank, ranks, .false.)
-  call belay_comm_free(same)
+  call test_module_mpi(dir)
+  call test_mpif_h(dir)
 
   ! Another number of ranks.
   call MPI_Comm_split(MPI_COMM_WORLD, merge(0, 1, rank < 2), rank, some)

@@ -72,7 +72,8 @@ int belay_manager_create(belay_comm* comm, belay_state* state, const char* dir,
     belay::ManagerOptions manager;
     const double deadline = belay::c::DeadlineOf(options);
     Status status = PrepareTogether(
-        comm->comm, deadline, "create a manager", [&]() -> Status {
+        comm->comm, deadline, belay::c::OperationOn("manage", dir),
+        [&]() -> Status {
           if (result == nullptr) return NullArgument("result");
           Status mine = belay::c::TakeText("dir", dir, path);
           mine.Update(belay::c::TakeStrings(state));

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "base/catch_exceptions.h"
+#include "base/text.h"
 #include "c/error.h"
 #include "mpi/collective.h"
 #include "mpi/deadline.h"
@@ -20,6 +21,10 @@ Status PrepareTogether(const Comm& comm, double deadline_seconds,
                                      /*watchdog=*/false)};
   context.deadline.Enter("arguments");
   return Agree(context, mine);
+}
+
+std::string OperationOn(const char* operation, const char* dir) {
+  return Cat(operation, " \"", dir != nullptr ? dir : "", "\"");
 }
 
 double DeadlineOf(const belay_options* options) {

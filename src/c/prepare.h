@@ -19,6 +19,9 @@ Status PrepareTogether(const Comm& comm, double deadline_seconds,
                        const std::string& operation,
                        const std::function<Status()>& prepare);
 
+// Names an operation as messages do: `save "run"`. `dir` may be null. Local.
+std::string OperationOn(const char* operation, const char* dir);
+
 // Returns the option deadline_seconds, its default if it is no number. Local.
 double DeadlineOf(const belay_options* options);
 

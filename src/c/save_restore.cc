@@ -30,7 +30,8 @@ Status PrepareRestore(const belay_comm& comm, const char* dir,
                       belay_state* state, const belay_options* given,
                       std::string& path, belay::RestoreOptions& options) {
   return PrepareTogether(
-      comm.comm, belay::c::DeadlineOf(given), "restore", [&]() -> Status {
+      comm.comm, belay::c::DeadlineOf(given),
+      belay::c::OperationOn("restore", dir), [&]() -> Status {
         Status status = belay::c::TakeText("dir", dir, path);
         status.Update(belay::c::TakeStrings(state));
         status.Update(belay::c::ReadRestoreOptions(given, options));
@@ -39,9 +40,10 @@ Status PrepareRestore(const belay_comm& comm, const char* dir,
 }
 
 // Copies restored strings to the program's buffers. Collective.
-Status FinishRestore(const belay_comm& comm, const belay_state& state,
-                     const belay_options* given) {
-  return PrepareTogether(comm.comm, belay::c::DeadlineOf(given), "restore",
+Status FinishRestore(const belay_comm& comm, const char* dir,
+                     const belay_state& state, const belay_options* given) {
+  return PrepareTogether(comm.comm, belay::c::DeadlineOf(given),
+                         belay::c::OperationOn("restore", dir),
                          [&] { return belay::c::GiveStrings(state); });
 }
 
@@ -53,13 +55,14 @@ int belay_save(belay_comm* comm, const char* dir, int64_t step,
     if (comm == nullptr) return NullArgument("comm");
     std::string path;
     belay::SaveOptions save;
-    Status status = PrepareTogether(
-        comm->comm, belay::c::DeadlineOf(options), "save", [&]() -> Status {
-          Status mine = belay::c::TakeText("dir", dir, path);
-          mine.Update(belay::c::TakeStrings(state));
-          mine.Update(belay::c::ReadSaveOptions(options, save));
-          return mine;
-        });
+    Status status =
+        PrepareTogether(comm->comm, belay::c::DeadlineOf(options),
+                        belay::c::OperationOn("save", dir), [&]() -> Status {
+                          Status mine = belay::c::TakeText("dir", dir, path);
+                          mine.Update(belay::c::TakeStrings(state));
+                          mine.Update(belay::c::ReadSaveOptions(options, save));
+                          return mine;
+                        });
     if (!status.ok()) return status;
     save.cache = &comm->cache;
     return belay::Save(comm->comm, path, step, state->state, save).status();
@@ -81,7 +84,7 @@ int belay_restore(belay_comm* comm, const char* dir, int64_t step,
         belay::Restore(comm->comm, path, number, state->state, restore);
     if (!restored.ok()) return restored.status();
     Give(restored_step, restored->step);
-    return FinishRestore(*comm, *state, options);
+    return FinishRestore(*comm, dir, *state, options);
   });
 }
 
@@ -100,7 +103,7 @@ int belay_restore_latest_or_nothing(belay_comm* comm, const char* dir,
     if (!restored.ok()) return restored.status();
     Give(restored_step, *restored ? (*restored)->step : BELAY_NO_STEP);
     if (!*restored) return absl::OkStatus();
-    return FinishRestore(*comm, *state, options);
+    return FinishRestore(*comm, dir, *state, options);
   });
 }
 

@@ -61,7 +61,7 @@ int belay_saver_save(belay_saver* saver, const char* dir, int64_t step,
     belay::SaveOptions save;
     Status status =
         PrepareTogether(saver->comm->comm, belay::c::DeadlineOf(options),
-                        "save", [&]() -> Status {
+                        belay::c::OperationOn("save", dir), [&]() -> Status {
                           Status mine = belay::c::TakeText("dir", dir, path);
                           mine.Update(belay::c::TakeStrings(state));
                           mine.Update(belay::c::ReadSaveOptions(options, save));
