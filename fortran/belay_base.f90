@@ -76,8 +76,8 @@ contains
     integer, intent(out), optional :: ierr
     if (present(ierr)) then
       ierr = code
-    else if (code /= belay_ok) then
-      call c_abort(code)
+    else
+      call c_check(code, c_null_ptr, 0_c_int)
     end if
   end subroutine
 

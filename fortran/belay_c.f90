@@ -290,10 +290,12 @@ module belay_c
       integer(c_int64_t), intent(in), optional :: start(*)
     end function
 
-    subroutine c_abort(code) &
-        bind(C, name="belay_fortran_abort")
+    subroutine c_check(code, file, line) &
+        bind(C, name="belay_check")
       import
       integer(c_int), value :: code
+      type(c_ptr), value :: file
+      integer(c_int), value :: line
     end subroutine
 
     type(c_ptr) function c_error_message() bind(C, name="belay_error_message")

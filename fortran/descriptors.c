@@ -242,10 +242,3 @@ int belay_fortran_read(const belay_reader* reader, const char* key,
                  value->type == CFI_type_char ? 1 : value->elem_len, offset,
                  value->base_addr);
 }
-
-void belay_fortran_abort(int code) {
-  fprintf(stderr, "belay: %s: %s\n", belay_code_name(code),
-          belay_error_message());
-  fflush(stderr);
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}

@@ -38,7 +38,4 @@ int belay_fortran_add_per_rank(belay_state* state, const char* key,
 int belay_fortran_read(const belay_reader* reader, const char* key,
                        CFI_cdesc_t* value, int num_start, const int64_t* start);
 
-// Prints the last error of this rank and ends all ranks of the job. Local.
-void belay_fortran_abort(int code);
-
 #endif  // BELAY_FORTRAN_DESCRIPTORS_H_

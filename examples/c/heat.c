@@ -29,11 +29,8 @@ struct plate {
   int64_t step;
 };
 
-static void Check(int code) {
-  if (code == BELAY_OK) return;
-  fprintf(stderr, "%s: %s\n", belay_code_name(code), belay_error_message());
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
+// Ends the job on an error.
+static void Check(int code) { belay_check(code, __FILE__, __LINE__); }
 
 static double* At(double* cells, int64_t row, int64_t column) {
   return &cells[(row + 1) * kWidth + column + 1];

@@ -105,6 +105,13 @@ enum belay_other_ranks {
 // succeeds leaves it as it is.
 const char* belay_error_message(void);
 
+// Does nothing if the code is BELAY_OK. Otherwise prints it with the text of
+// the last error, and ends all ranks of the job with exit code 1. An error that
+// all ranks got is printed once. Local. For programs that cannot go on:
+//   belay_check(belay_save(comm, dir, step, state, NULL), __FILE__, __LINE__);
+// `file` may be null.
+void belay_check(int code, const char* file, int line);
+
 // Returns the name of a code, such as "NOT_FOUND"; "" for other numbers. Local.
 const char* belay_code_name(int code);
 

@@ -173,6 +173,7 @@ static void TestNullHandles(const struct c_test* test) {
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_comm_free(&comm));
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_saver_close(NULL));
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_manager_close(NULL));
+  belay_check(BELAY_OK, NULL, 0);  // returns
   belay_state_free(NULL);
   belay_state_free(&state);
   belay_options_free(NULL);

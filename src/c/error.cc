@@ -1,9 +1,11 @@
 #include "c/error.h"
 
+#include <cstdlib>
 #include <string>
 
 #include "base/text.h"
 #include "belay/version.h"
+#include "mpi/end_on_error.h"
 
 namespace belay::c {
 namespace {
@@ -49,6 +51,17 @@ Status NullArgument(std::string_view name) {
 const char* belay_error_message() {
   const auto& last = belay::c::Last();
   return last.literal != nullptr ? last.literal : last.text.c_str();
+}
+
+void belay_check(int code, const char* file, int line) {
+  if (code == BELAY_OK) return;
+  belay::c::Call([&]() -> belay::Status {
+    const belay::Status error(static_cast<absl::StatusCode>(code),
+                              belay_error_message());
+    belay::EndOnError(file == nullptr ? "belay" : belay::Cat(file, ":", line),
+                      error);
+  });
+  std::abort();  // no memory for the message
 }
 
 const char* belay_code_name(int code) {

@@ -1,4 +1,4 @@
-#include "belay/check.h"
+#include "mpi/end_on_error.h"
 
 #include <mpi.h>
 
@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "base/printable.h"
+#include "base/text.h"
+#include "belay/check.h"
 #include "mpi/collective.h"
 
 namespace belay {
@@ -27,20 +29,23 @@ bool IsMpiUp() {
 
 }  // namespace
 
-void Check(const Status& status, const char* file, int line) {
-  if (status.ok()) return;
+void EndOnError(const std::string& where, const Status& error) {
   const bool is_up = IsMpiUp();
   int rank = 0;
   if (is_up) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (rank != 0 && NamesItsRank(std::string(status.message()))) {
+  if (rank != 0 && NamesItsRank(std::string(error.message()))) {
     std::this_thread::sleep_for(kPatience);
   }
   std::fflush(stdout);
-  std::fprintf(stderr, "%s:%d: %s\n", file, line,
-               PrintableText(status.ToString()).c_str());
+  std::fprintf(stderr, "%s: %s\n", where.c_str(),
+               PrintableText(error.ToString()).c_str());
   std::fflush(stderr);
   if (is_up) MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
   std::exit(EXIT_FAILURE);
+}
+
+void Check(const Status& status, const char* file, int line) {
+  if (!status.ok()) EndOnError(Cat(file, ":", line), status);
 }
 
 }  // namespace belay
