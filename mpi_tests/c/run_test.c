@@ -1,5 +1,6 @@
 // Savers, managers and readers.
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "c_test.h"
@@ -188,6 +189,45 @@ static void TestBoxes(const belay_reader* reader) {
   ExpectMessage(__FILE__, __LINE__, "model/table");
 }
 
+// What the large array below has at a place.
+static unsigned char ByteAt(int64_t i, int64_t j, int64_t k) {
+  return (unsigned char)(i * 7 + j * 3 + k);
+}
+
+// A box that is read in more than one piece.
+static void TestLargeBox(const struct c_test* test) {
+  enum { kX = 3, kY = 9000, kZ = 1000 };
+  const int64_t whole[3] = {kX, kY, kZ}, offset[3] = {0, 10, 1};
+  const int64_t shape[3] = {kX, kY - 20, kZ - 2};
+  unsigned char* const out = malloc((size_t)kX * kY * kZ);
+  unsigned char* const in = malloc((size_t)(shape[0] * shape[1] * shape[2]));
+  char dir[4096];
+  int64_t wrong = 0;
+  belay_state* state = NULL;
+  belay_reader* reader = NULL;
+  strcpy(dir, PathOf(test, "large"));
+  for (int64_t i = 0; i < kX * kY * kZ; ++i) {
+    out[i] = ByteAt(i / kZ / kY, i / kZ % kY, i % kZ);
+  }
+  belay_state_create(&state);
+  belay_state_add_array(state, "large", BELAY_U8, 3, whole, NULL, out);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_save(test->comm, dir, 0, state, NULL));
+  belay_state_free(&state);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_reader_open(dir, &reader));
+  ExpectCode(
+      __FILE__, __LINE__, BELAY_OK,
+      belay_reader_read(reader, "large", BELAY_U8, 3, offset, shape, in));
+  belay_reader_close(&reader);
+  for (int64_t i = 0; i < shape[0] * shape[1] * shape[2]; ++i) {
+    wrong += in[i] != ByteAt(i / shape[2] / shape[1],
+                             10 + i / shape[2] % shape[1], 1 + i % shape[2]);
+  }
+  ExpectInt(__FILE__, __LINE__, 0, wrong);
+  free(in);
+  free(out);
+}
+
 // Reads the steps that TestStates and TestStrings have saved.
 void TestReader(const struct c_test* test) {
   const char* const keys[5] = {"array", "complex", "model/table", "own",
@@ -229,4 +269,5 @@ void TestReader(const struct c_test* test) {
   ExpectText(__FILE__, __LINE__, "two w", text);
   ExpectInt(__FILE__, __LINE__, 5, length);
   belay_reader_close(&reader);
+  TestLargeBox(test);
 }
