@@ -133,7 +133,7 @@ TEST_F(ChunkedDatasetTest, EveryFilterAndGrid) {
       {{100}, {100}},
       {{100}, {7}},
       {{60, 50}, {7, 9}},
-      {{3000, 2}, {2, 1}},  // more than one page
+      {{1100, 2}, {2, 1}},  // more than one page
       {{5, 6, 7}, {2, 3, 4}},
       {{1024}, {1}},
       {{1025}, {1}}};
@@ -154,6 +154,7 @@ TEST_F(ChunkedDatasetTest, EveryFilterAndGrid) {
   for (const auto& [shape, chunk] : kGrids) {
     for (const Passes& passes : kPasses) {
       for (const bool is_random : {false, true}) {
+        if (!is_random && shape[0] > 1000) continue;  // many calls of HDF5
         Case one{absl::StrCat("d", cases.size()),
                  Values(NumElements(shape), is_random)};
         Write(one.name, shape, chunk, passes, one.values);
