@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -234,25 +235,25 @@ Contender Saving(const std::string& name, std::shared_ptr<SavingLoop> saving) {
 
 // How many steps must lie between two saves, each of which the loop waits for,
 // so that they make it a fifth slower. Collective.
-StatusOr<int64_t> StepsPerSave(Loop& loop) {
-  constexpr int64_t kSteps = 50;
-  constexpr int kSaves = 4;
+StatusOr<int64_t> StepsPerSave(SavingLoop waiting) {
   constexpr double kSlowdown = 0.2;
-  MPI_Barrier(loop.comm.raw());
+  constexpr int64_t kSteps = 480;
+  constexpr int64_t kEvery = 16;
+  Loop& loop = *waiting.loop;
+  const int64_t steps = std::exchange(loop.steps, kSteps);
+  waiting.every = kEvery;
+  waiting.runs = -1000;                     // directories of its own
+  Status status = TrainWithSaves(waiting);  // warm
   const double start = MPI_Wtime();
+  if (status.ok()) status = TrainWithSaves(waiting);
+  const double with = MPI_Wtime() - start;
   for (int64_t i = 0; i < kSteps; ++i) loop.Step();
-  const double step = (MPI_Wtime() - start) / kSteps;
-  double save = 0;
-  for (int i = 0; i < kSaves; ++i) {
-    const double began = MPI_Wtime();
-    const auto saved = loop.checkpoint.Save(absl::StrCat(loop.dir, "_tried"),
-                                            {.durable = loop.durable});
-    if (!saved.ok()) return saved.status();
-    save = MPI_Wtime() - began;  // of the last one: pages are warm then
-  }
-  double steps = save / (kSlowdown * step);
-  MPI_Bcast(&steps, 1, MPI_DOUBLE, 0, loop.comm.raw());
-  return std::max<int64_t>(1, static_cast<int64_t>(steps));
+  const double without = MPI_Wtime() - start - with;
+  loop.steps = steps;
+  if (!status.ok()) return status;
+  double every = kEvery * (with / without - 1) / kSlowdown;
+  MPI_Bcast(&every, 1, MPI_DOUBLE, 0, loop.comm.raw());
+  return std::max<int64_t>(1, static_cast<int64_t>(every));
 }
 
 // A manager that is asked in each step, and the cheapest way to agree.
@@ -325,10 +326,10 @@ Workload TrainWithSavesInTheBackground() {
                 *context.comm, Scaled(context, kStepsOfLoop) / 2 + 1);
             loop->dir = absl::StrCat(medium.dir, "/async_loop");
             loop->durable = medium.durable;
-            const StatusOr<int64_t> every = StepsPerSave(*loop);
-            if (!every.ok()) return every.status();
             auto waiting = std::make_shared<SavingLoop>();
             waiting->loop = loop;
+            const StatusOr<int64_t> every = StepsPerSave(*waiting);
+            if (!every.ok()) return every.status();
             waiting->every = *every;
             auto background = std::make_shared<SavingLoop>(*waiting);
             background->async.emplace();

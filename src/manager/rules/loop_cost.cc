@@ -21,39 +21,52 @@ void AddStep(double seconds, LoopCost& loop) {
   loop.steps /= 2;
 }
 
-// The cost of the last save is what its time and the steps after it took beyond
-// what such steps take.
-void Settle(double now, LoopCost& loop) {
-  if (loop.before_save && loop.steps_after > 0 && loop.steps > 0) {
-    const double usual =
-        loop.step_seconds / loop.steps * static_cast<double>(loop.steps_after);
-    const double cost = now - *loop.before_save - usual;
-    Remember(std::max(cost, loop.call_seconds), loop.costs);
+// What a step after a save took longer than others. A step that takes many
+// times as long did something else, such as a validation.
+double SlowedSeconds(double seconds, const LoopCost& loop) {
+  constexpr double kMostOfStep = 4;
+  const double usual = loop.step_seconds / loop.steps;
+  return std::min(seconds - usual,
+                  std::max(kMostOfStep * usual, loop.call_seconds));
+}
+
+void Settle(LoopCost& loop) {
+  if (loop.is_measuring && loop.steps_after > 0 && loop.steps > 0) {
+    Remember(loop.call_seconds + std::max(loop.slowed_seconds, 0.0),
+             loop.costs);
   }
-  loop.before_save.reset();
+  loop.is_measuring = false;
+}
+
+// One more step after the save.
+void NoteStepAfter(double seconds, bool is_saving, LoopCost& loop) {
+  if (++loop.steps_after == 1) seconds -= loop.call_seconds;
+  if (loop.steps > 0) loop.slowed_seconds += SlowedSeconds(seconds, loop);
+  // So that a loop that saves often is not measured by its first steps.
+  if (!is_saving && loop.steps_after > kSlowedSteps) AddStep(seconds, loop);
+  if (!is_saving && loop.steps_after >= kStepsAfter) Settle(loop);
 }
 
 }  // namespace
 
 void NoteStep(double now, bool is_saving, LoopCost& loop) {
-  if (loop.before_save) {
-    ++loop.steps_after;
-    // So that a loop that saves often is not measured by its first steps.
-    if (!is_saving && loop.steps_after > kSlowedSteps) {
-      AddStep(now - *loop.step_end, loop);
+  if (loop.step_end) {
+    const double seconds = now - *loop.step_end;
+    if (loop.is_measuring) {
+      NoteStepAfter(seconds, is_saving, loop);
+    } else {
+      AddStep(seconds, loop);
     }
-    if (!is_saving && loop.steps_after >= kStepsAfter) Settle(now, loop);
-  } else if (loop.step_end) {
-    AddStep(now - *loop.step_end, loop);
   }
   loop.step_end = now;
 }
 
 void NoteSave(LoopCost& loop) {
-  if (loop.step_end) Settle(*loop.step_end, loop);
-  loop.before_save = loop.step_end;
+  Settle(loop);
+  loop.is_measuring = loop.step_end.has_value();
   loop.call_seconds = 0;
   loop.steps_after = 0;
+  loop.slowed_seconds = 0;
 }
 
 void NoteCall(double seconds, LoopCost& loop) {
@@ -61,7 +74,7 @@ void NoteCall(double seconds, LoopCost& loop) {
 }
 
 void NotePause(LoopCost& loop) {
-  loop.before_save.reset();
+  loop.is_measuring = false;
   loop.step_end.reset();
 }
 

@@ -16,9 +16,10 @@ struct LoopCost {
   double step_seconds = 0;
   double steps = 0;
   // The save whose cost is not known yet.
-  std::optional<double> before_save;  // the end of the step before it
+  bool is_measuring = false;
   double call_seconds = 0;
   int64_t steps_after = 0;
+  double slowed_seconds = 0;       // that these took longer than others
   std::vector<double> costs = {};  // of the last few saves
 };
 

@@ -12,8 +12,8 @@ namespace {
 constexpr size_t kRemembered = 5;
 constexpr double kSlowerSave = 1.5;
 constexpr double kStepsToTell = 2;
-// What a program does after each save, such as a validation, is no cost of it.
-constexpr double kMostOfSave = 2;
+// More than that is no cost of a save.
+constexpr double kMostOfSave = 10;
 
 double Largest(const std::vector<double>& times) {
   return times.empty() ? 0 : *std::max_element(times.begin(), times.end());

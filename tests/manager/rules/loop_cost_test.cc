@@ -82,6 +82,16 @@ TEST_F(LoopCostTest, SavesThatFollowEachOther) {
   EXPECT_NEAR(*CostOfSave(loop_), 7, 1e-9);
 }
 
+TEST_F(LoopCostTest, AValidationAfterEachSaveIsNoCostOfIt) {
+  Steps(20);
+  for (int i = 0; i < 5; ++i) {
+    Save(2);
+    Steps(1, 60);
+    Steps(30);
+  }
+  EXPECT_LE(*CostOfSave(loop_), 2 + 4);
+}
+
 TEST_F(LoopCostTest, FirstSaveOfALoopIsNoMeasure) {
   Save(5);
   Steps(30);

@@ -55,8 +55,8 @@ TEST(TimeUseTest, TheInterval) {
                                TimeUse{.saves = {60}, .cost = 10}}) {
     EXPECT_NEAR(IntervalFor(waits, with).value()->seconds, 3180.06, 0.01);
   }
-  // But no more than twice that.
-  EXPECT_EQ(IntervalFor({.saves = {30}, .cost = 1000}, with).value()->seconds,
+  // But no more than ten times that.
+  EXPECT_EQ(IntervalFor({.saves = {6}, .cost = 1000}, with).value()->seconds,
             IntervalFor({.saves = {60}}, with).value()->seconds);
   const AutoInterval often{.mtbf_seconds = 10, .overhead_budget = 0.5};
   EXPECT_EQ(IntervalFor(use, often).value()->seconds, 600);
