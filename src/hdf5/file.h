@@ -47,8 +47,8 @@ StatusOr<Handle> CreateFile(const std::string& path,
 StatusOr<Handle> OpenFileReadOnly(const std::string& path,
                                   Links links = Links::kRefused);
 
-// The same of a file that may be missing: the handle is not open then. Passes no
-// fault point. Local.
+// The same of a file that may be missing: the handle is not open then. Passes
+// no fault point. Local.
 Handle OpenIfThere(const std::string& path);
 
 // For a process that was forked, and has no descriptors of the files that its

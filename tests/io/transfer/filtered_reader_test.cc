@@ -41,11 +41,10 @@ class FilteredReaderTest : public h5::H5Test {
   // Reads all of it, and compares. The piece begins somewhere in its array.
   Status ReadAll(FilteredReader& reader, const FilteredDataset& dataset) const {
     std::vector<int32_t> values(kRows * kColumns, -1);
-    const ShardMemory memory{
-        .data = reinterpret_cast<char*>(values.data()),
-        .element_size = sizeof(int32_t),
-        .box = dataset.box,
-        .array = {100, 100}};
+    const ShardMemory memory{.data = reinterpret_cast<char*>(values.data()),
+                             .element_size = sizeof(int32_t),
+                             .box = dataset.box,
+                             .array = {100, 100}};
     for (int64_t row = 0; row < kRows; row += 2) {
       for (int64_t column = 0; column < kColumns; column += 3) {
         const Extent extent{.box = {.offset = {dataset.box.offset[0] + row,
