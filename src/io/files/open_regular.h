@@ -16,8 +16,8 @@ namespace belay {
 // Opens a file with flags of open(2), and returns its descriptor, which the
 // caller closes. Does not wait for the other end of a pipe. A file that is made
 // has `mode`, less the umask. `links` is about the last name of the path.
-// Passes no fault point. Local. Errors: `OPERATION "PATH": cause` as
-// ErrnoStatus has them; InvalidArgument -
+// Passes no fault point. Local.
+// Errors: `OPERATION "PATH": cause` as ErrnoStatus has them; InvalidArgument -
 //   it is not a regular file, or a symbolic link; says what it is.
 StatusOr<int> OpenRegular(const std::string& path, int flags,
                           std::string_view operation, mode_t mode = 0666,
