@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -82,7 +83,8 @@ Status ListValues(const SaveFrame& frame, const State& state,
   BELAY_ASSIGN_OR_RETURN(listed.listing, CatchExceptions([&] {
                            return ListForSave(state, *listed.handlers);
                          }));
-  listed.shards = ListShards(listed.listing.shards, frame.context.rank());
+  listed.shards =
+      ListShards(std::move(listed.listing.shards), frame.context.rank());
   return MapToDevices(listed.shards, {.job_name = JobName()},
                       frame.context.rank());
 }
