@@ -15,6 +15,9 @@
 module belay
   use belay_base, except_finish => finish, except_handle => handle_of
   use belay_states
+  use belay_rows
+  use belay_layouts
+  use belay_log
   use belay_runs
   use belay_readers
   implicit none

@@ -52,6 +52,12 @@ module belay_c
       type(c_ptr) :: state
     end subroutine
 
+    integer(c_int) function c_state_clear(state) &
+        bind(C, name="belay_state_clear")
+      import
+      type(c_ptr), value :: state
+    end function
+
     integer(c_int) function c_add(state, key, value) &
         bind(C, name="belay_fortran_add")
       import
@@ -340,6 +346,14 @@ contains
     do i = 1, length
       copy(i:i) = bytes(i)
     end do
+  end function
+
+  ! The number that the functions of C take for the newest step.
+  pure function step_or_latest(step) result(number)
+    integer(c_int64_t), intent(in), optional :: step
+    integer(c_int64_t) :: number
+    number = -huge(number) - 1
+    if (present(step)) number = step
   end function
 
 end module belay_c

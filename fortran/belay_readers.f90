@@ -1,7 +1,7 @@
 ! Reading a step without MPI.
 
 module belay_readers
-  use, intrinsic :: iso_c_binding, only: c_ptr, c_null_ptr, c_int, c_int64_t
+  use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int32, int64
   use belay_base
   use belay_c
@@ -22,7 +22,7 @@ module belay_readers
 
   public :: belay_reader_open, belay_reader_close, belay_reader_step
   public :: belay_reader_num_arrays, belay_reader_key, belay_reader_describe
-  public :: belay_reader_read
+  public :: belay_reader_read, belay_verify
 
   ! Reads the box of an array that has the shape of `value` and begins at the
   ! index `start`, which counts from 1; without `start`, at the first element.
@@ -31,6 +31,28 @@ module belay_readers
   interface belay_reader_read
     module procedure read_first, read_int32, read_int64
   end interface
+
+  abstract interface
+    ! Gets the bytes that are done, and the bytes in all.
+    subroutine verify_progress(done, total)
+      import :: int64
+      integer(int64), intent(in) :: done, total
+    end subroutine
+  end interface
+
+  interface
+    integer(c_int) function c_verify(path, progress, context) &
+        bind(C, name="belay_verify")
+      import
+      character(kind=c_char), intent(in) :: path(*)
+      type(c_funptr), value :: progress
+      type(c_ptr), value :: context
+    end function
+  end interface
+
+  type :: progress_holder
+    procedure(verify_progress), pointer, nopass :: progress => null()
+  end type
 
 contains
 
@@ -126,6 +148,32 @@ contains
     integer, intent(out), optional :: ierr
     call finish(c_read(reader%handle, to_c(key), value, size(start), &
         int(start, c_int64_t)), ierr)
+  end subroutine
+
+  ! Reads every byte of a step, or of the newest step of a directory of steps,
+  ! and compares it with its checksum. Local. Calls `progress(done, total)`, if
+  ! it is given, with bytes. Damage is belay_data_loss, with a line for each
+  ! place.
+  subroutine belay_verify(path, progress, ierr)
+    character(len=*), intent(in) :: path
+    procedure(verify_progress), optional :: progress
+    integer, intent(out), optional :: ierr
+    type(progress_holder), target :: holder
+    if (present(progress)) then
+      holder%progress => progress
+      call finish(c_verify(to_c(path), c_funloc(call_progress), &
+          c_loc(holder)), ierr)
+    else
+      call finish(c_verify(to_c(path), c_null_funptr, c_null_ptr), ierr)
+    end if
+  end subroutine
+
+  subroutine call_progress(context, done, total) bind(C)
+    type(c_ptr), value :: context
+    integer(c_int64_t), value :: done, total
+    type(progress_holder), pointer :: holder
+    call c_f_pointer(context, holder)
+    call holder%progress(done, total)
   end subroutine
 
 end module belay_readers

@@ -17,7 +17,7 @@ module belay_states
   integer, parameter, public :: belay_other_ranks_error = 0, &
       belay_other_ranks_even = 1, belay_other_ranks_first = 2
 
-  public :: belay_state_create, belay_state_free
+  public :: belay_state_create, belay_state_clear, belay_state_free
   public :: belay_add, belay_add_piece, belay_add_per_rank
   public :: belay_save, belay_restore, belay_restore_latest_or_nothing
   public :: belay_list_steps
@@ -45,6 +45,14 @@ contains
   subroutine belay_state_free(state)
     type(belay_state), intent(inout) :: state
     call c_state_free(state%handle)
+  end subroutine
+
+  ! Removes all values from the list. Local. The program adds those that it has
+  ! now: for arrays that were allocated anew, and for values that come and go.
+  subroutine belay_state_clear(state, ierr)
+    type(belay_state), intent(in) :: state
+    integer, intent(out), optional :: ierr
+    call finish(c_state_clear(state%handle), ierr)
   end subroutine
 
   ! Adds a value that is equal on all ranks: a scalar or an array of up to 15
@@ -157,13 +165,5 @@ contains
     steps = steps(:count)
     call finish(code, ierr)
   end subroutine
-
-  ! The number that the functions of C take for the newest step.
-  pure function step_or_latest(step) result(number)
-    integer(int64), intent(in), optional :: step
-    integer(c_int64_t) :: number
-    number = -huge(number) - 1
-    if (present(step)) number = step
-  end function
 
 end module belay_states

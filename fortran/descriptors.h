@@ -32,6 +32,54 @@ int belay_fortran_add_piece(belay_state* state, const char* key,
 int belay_fortran_add_per_rank(belay_state* state, const char* key,
                                CFI_cdesc_t* value, int other_ranks);
 
+// As belay_fortran_add_piece, for an array that holds ghost cells around the
+// piece. Local. `start` is the index of the first element of the piece itself.
+// `before`, `after` and `periodic` have a number for each of the axes, in the
+// order of Fortran; null: 0, equal to `before`, 0.
+int belay_fortran_add_piece_with_ghosts(belay_state* state, const char* key,
+                                        CFI_cdesc_t* value, int num_shape,
+                                        const int64_t* global_shape,
+                                        int num_start, const int64_t* start,
+                                        int num_ghosts, const int64_t* before,
+                                        const int64_t* after,
+                                        const int* periodic);
+
+// Adds the piece of an array that a rank has in a layout. Local. The array axes
+// of `layout` are in the order of Fortran.
+int belay_fortran_add_laid_out(belay_state* state, const char* key,
+                               CFI_cdesc_t* value, const char* layout,
+                               int num_shape, const int64_t* global_shape,
+                               int rank);
+
+// belay_layout_box, with numbers in the order of Fortran; `start` counts from
+// 1. Local.
+int belay_fortran_layout_box(const char* layout, int ndim,
+                             const int64_t* global_shape, int rank,
+                             int64_t* start, int64_t* shape);
+
+// Adds the rows of an array, which lie along its last axis. Local. `count`, an
+// integer(4) or integer(8), says how many rows there are; null: all. With
+// `fields`, which may be null, the rows are of a derived type.
+int belay_fortran_add_rows(belay_state* state, const char* key,
+                           CFI_cdesc_t* value, CFI_cdesc_t* count,
+                           const belay_fields* fields);
+
+// The same for rows with the ids `ids`, which count from 1. Local. `total` is
+// the number of rows of all ranks, or 0.
+int belay_fortran_add_rows_by_id(belay_state* state, const char* key,
+                                 CFI_cdesc_t* ids, CFI_cdesc_t* value,
+                                 CFI_cdesc_t* count, const belay_fields* fields,
+                                 int64_t total);
+
+// Creates fields of elements of the derived type of `element`, and returns the
+// address of that one. Local.
+int belay_fortran_fields_create(CFI_cdesc_t* element, belay_fields** result,
+                                void** address);
+
+// Adds a field: a component of the element at `element`. Local.
+int belay_fortran_fields_add(belay_fields* fields, const void* element,
+                             const char* name, CFI_cdesc_t* component);
+
 // Reads the box of the shape of `value` that begins at `start`, or with null
 // for `start` at the first element. Local. A scalar of type character takes a
 // string and blanks after it.

@@ -32,91 +32,12 @@
 #include <mpi.h>
 #include <stdint.h>
 
+#include "belay/c/base.h"
+#include "belay/c/state.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef struct belay_comm belay_comm;
-typedef struct belay_options belay_options;
-typedef struct belay_state belay_state;
-typedef struct belay_saver belay_saver;
-typedef struct belay_manager belay_manager;
-typedef struct belay_reader belay_reader;
-
-// What went wrong: the codes of absl::Status. docs/errors.md explains them.
-enum belay_code {
-  BELAY_OK = 0,
-  BELAY_CANCELLED = 1,
-  BELAY_UNKNOWN = 2,
-  BELAY_INVALID_ARGUMENT = 3,
-  BELAY_DEADLINE_EXCEEDED = 4,
-  BELAY_NOT_FOUND = 5,
-  BELAY_ALREADY_EXISTS = 6,
-  BELAY_PERMISSION_DENIED = 7,
-  BELAY_RESOURCE_EXHAUSTED = 8,
-  BELAY_FAILED_PRECONDITION = 9,
-  BELAY_ABORTED = 10,
-  BELAY_OUT_OF_RANGE = 11,
-  BELAY_UNIMPLEMENTED = 12,
-  BELAY_INTERNAL = 13,
-  BELAY_UNAVAILABLE = 14,
-  BELAY_DATA_LOSS = 15,
-  BELAY_UNAUTHENTICATED = 16
-};
-
-// Element types, with the numbers of belay::DType.
-enum belay_dtype {
-  BELAY_F16 = 1,
-  BELAY_BF16 = 2,
-  BELAY_F32 = 3,
-  BELAY_F64 = 4,
-  BELAY_F8E4M3 = 5,
-  BELAY_F8E5M2 = 6,
-  BELAY_I8 = 7,
-  BELAY_I16 = 8,
-  BELAY_I32 = 9,
-  BELAY_I64 = 10,
-  BELAY_U8 = 11,
-  BELAY_U16 = 12,
-  BELAY_U32 = 13,
-  BELAY_U64 = 14,
-  BELAY_BOOL = 15,   // one byte, 0 or 1
-  BELAY_C64 = 16,    // two f32: real, imaginary
-  BELAY_C128 = 17,   // two f64: real, imaginary
-  BELAY_STRING = 18  // only as a result of belay_reader_describe
-};
-
-// What a rank gets of per-rank values that another number of ranks has saved.
-enum belay_other_ranks {
-  BELAY_OTHER_RANKS_ERROR = 0,  // an error
-  BELAY_OTHER_RANKS_EVEN = 1,   // all elements in rank order, split evenly
-  BELAY_OTHER_RANKS_FIRST = 2   // those of rank 0
-};
-
-// In place of a step number: the newest step.
-#define BELAY_LATEST_STEP INT64_MIN
-// As a result: no step. Real steps are not negative.
-#define BELAY_NO_STEP ((int64_t)-1)
-
-// --- Errors and versions ---
-
-// Returns the text of the last error of this thread; "" if there was none.
-// Local. The text is valid until the next error of this thread. A call that
-// succeeds leaves it as it is.
-const char* belay_error_message(void);
-
-// Does nothing if the code is BELAY_OK. Otherwise prints it with the text of
-// the last error, and ends all ranks of the job with exit code 1. An error that
-// all ranks got is printed once. Local. For programs that cannot go on:
-//   belay_check(belay_save(comm, dir, step, state, NULL), __FILE__, __LINE__);
-// `file` may be null.
-void belay_check(int code, const char* file, int line);
-
-// Returns the name of a code, such as "NOT_FOUND"; "" for other numbers. Local.
-const char* belay_code_name(int code);
-
-// Returns the version of the library that is loaded, such as "0.1.0". Local.
-const char* belay_version(void);
 
 // --- Communicators ---
 
@@ -150,66 +71,6 @@ int belay_options_set(belay_options* options, const char* name,
 // Local.
 void belay_options_free(belay_options** options);
 
-// --- States ---
-
-// Creates an empty state: a list of named values in memory of the program.
-// Local. A state borrows the values: saves read them and restores write them,
-// so they must stay where they are until the state is freed.
-int belay_state_create(belay_state** result);
-
-// Frees the list, not the values. Local. Managers that use it must be closed
-// before.
-void belay_state_free(belay_state** state);
-
-// Adds an array that every rank holds whole: `ndim` axes with the lengths
-// `shape`. Local. It must be equal on all ranks. `strides` has the distance in
-// elements from one index of an axis to the next, for arrays inside larger
-// memory; null: dense and row-major.
-// Errors of all belay_state_add functions: BELAY_INVALID_ARGUMENT - a null
-//   pointer, an unknown dtype, a negative number. The state keeps the first
-//   error, and saves and restores return it on all ranks.
-int belay_state_add_array(belay_state* state, const char* key, int dtype,
-                          int ndim, const int64_t* shape,
-                          const int64_t* strides, void* data);
-
-// Adds a number that is equal on all ranks: an array without axes. Local.
-int belay_state_add_scalar(belay_state* state, const char* key, int dtype,
-                           void* data);
-
-// Adds a piece of an array of the shape `global_shape` that is cut over the
-// ranks. Local. The piece begins at `offset`, counted from 0, and has the
-// lengths `shape`; `data` points to its first element, and `strides` is as
-// above. May be called several times for one key, and not at all on ranks that
-// hold nothing. The pieces of all ranks must tile the array.
-int belay_state_add_piece(belay_state* state, const char* key, int dtype,
-                          int ndim, const int64_t* global_shape,
-                          const int64_t* offset, const int64_t* shape,
-                          const int64_t* strides, void* data);
-
-// Adds `count` numbers that this rank has of its own, for example the state of
-// a random number generator. Local. `count` may differ between ranks.
-// `other_ranks` is a belay_other_ranks.
-int belay_state_add_per_rank(belay_state* state, const char* key, int dtype,
-                             int64_t count, void* data, int other_ranks);
-
-// Adds a string that is equal on all ranks: the bytes of `buffer` before the
-// first zero byte, or all `capacity` bytes. Local. A restore writes the stored
-// string and zero bytes after it.
-// Errors of a restore: BELAY_OUT_OF_RANGE - the stored string is longer than
-//   the buffer.
-int belay_state_add_string(belay_state* state, const char* key, char* buffer,
-                           int64_t capacity);
-
-// The same for strings that are padded with blanks, as in Fortran: blanks at
-// the end of the buffer are not stored. Local.
-int belay_state_add_padded_string(belay_state* state, const char* key,
-                                  char* buffer, int64_t capacity);
-
-// Notes a mistake that the caller has found, as the functions above note
-// theirs, and returns the code. Local. For bindings of other languages: all
-// ranks learn of it in the next save or restore.
-int belay_state_fail(belay_state* state, int code, const char* message);
-
 // --- Saving and restoring ---
 
 // Saves `state` as the step <dir>/step_<step>. Collective. `dir`, `step` and
@@ -242,6 +103,15 @@ int belay_restore_latest_or_nothing(belay_comm* comm, const char* dir,
 // Errors: as belay::ListSteps.
 int belay_list_steps(const char* dir, int64_t capacity, int64_t* steps,
                      int64_t* count);
+
+// Sets `count` to the number of rows that this rank gets of the rows of a key,
+// without reading them: to make room before a restore. Collective. `dir`,
+// `step` (BELAY_LATEST_STEP: the newest one) and `key` must be equal on all
+// ranks. Rows with ids are as many as there are ids.
+// Errors: BELAY_NOT_FOUND - no such step or key; BELAY_FAILED_PRECONDITION -
+//   the array has no axes; as belay::CheckpointReader::Open.
+int belay_count_rows(belay_comm* comm, const char* dir, int64_t step,
+                     const char* key, int64_t* count);
 
 // --- Saves in the background ---
 
@@ -376,6 +246,15 @@ int belay_reader_read(const belay_reader* reader, const char* key, int dtype,
 // Errors: as belay::CheckpointReader::ReadText.
 int belay_reader_read_string(const belay_reader* reader, const char* key,
                              char* buffer, int64_t capacity, int64_t* length);
+
+// Reads every byte of a step, or of the newest step of a directory of steps,
+// and compares it with its checksum. Local. Needs no MPI_Init. `progress`, if
+// it is not null, is called with the bytes that are done and the bytes in all.
+// Errors: as belay::VerifyCheckpoint; BELAY_DATA_LOSS - blocks or files are
+//   damaged; the text has a line for each.
+int belay_verify(const char* path,
+                 void (*progress)(void* context, int64_t done, int64_t total),
+                 void* context);
 
 #ifdef __cplusplus
 }

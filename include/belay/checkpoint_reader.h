@@ -138,6 +138,13 @@ class CheckpointReader {
   //   ResourceExhausted - their paths take more than 256 MiB.
   StatusOr<std::vector<ObjectInfo>> Objects() const;
 
+  // Returns how many rows of an array each of so many ranks gets that restore
+  // it with State::AddRows: those that it had, or an even part. Local.
+  // Errors: as above; FailedPrecondition - the array has no axes;
+  //   InvalidArgument - no ranks.
+  StatusOr<std::vector<int64_t>> RowCounts(std::string_view key,
+                                           int num_ranks) const;
+
   // Reads a whole array. Local.
   // Errors: as above; FailedPrecondition - it is a string.
   StatusOr<Tensor> ReadTensor(std::string_view key) const;

@@ -39,5 +39,12 @@ void TestOptions(const struct c_test* test);
 void TestSaver(const struct c_test* test);
 void TestManager(const struct c_test* test);
 void TestReader(const struct c_test* test);
+void TestRows(const struct c_test* test);
+void TestSharedCounts(const struct c_test* test);
+void TestRowsById(const struct c_test* test);
+void TestGhosts(const struct c_test* test);
+void TestLayouts(const struct c_test* test);
+void TestLog(const struct c_test* test);
+void TestVerify(const struct c_test* test);
 
 #endif  // BELAY_MPI_TESTS_C_C_TEST_H_

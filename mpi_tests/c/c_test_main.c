@@ -66,6 +66,13 @@ int main(int argc, char** argv) {
   TestSaver(&test);
   TestManager(&test);
   TestReader(&test);
+  TestRows(&test);
+  TestSharedCounts(&test);
+  TestRowsById(&test);
+  TestGhosts(&test);
+  TestLayouts(&test);
+  TestLog(&test);
+  TestVerify(&test);
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_comm_free(&test.comm));
   ExpectInt(__FILE__, __LINE__, 1, test.comm == NULL);
   MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

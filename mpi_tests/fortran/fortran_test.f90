@@ -7,6 +7,7 @@ program fortran_test
   use belay
   use expect
   use test_comms
+  use test_rows
   use test_runs
   use test_values
   implicit none
@@ -31,13 +32,22 @@ program fortran_test
   call test_manager(comm, dir)
   call test_reader(dir)
 
+  call test_particles(comm, dir, rank, ranks)
+  call test_cells(comm, dir, rank, ranks)
+  call test_ghosts(comm, dir, rank, ranks)
+  call test_layouts(comm, dir, rank, ranks)
+  call test_log(comm, dir, rank)
+
   call test_module_mpi(dir)
   call test_mpif_h(dir)
 
   ! Another number of ranks.
   call MPI_Comm_split(MPI_COMM_WORLD, merge(0, 1, rank < 2), rank, some)
   call belay_comm_create(some, half)
-  if (rank < 2) call test_ranks(half, dir, rank, min(ranks, 2), .false.)
+  if (rank < 2) then
+    call test_ranks(half, dir, rank, min(ranks, 2), .false.)
+    call test_others(half, dir, ranks**2, rank, min(ranks, 2))
+  end if
   call belay_comm_free(half)
   call MPI_Comm_free(some)
   call belay_comm_free(comm)

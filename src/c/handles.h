@@ -17,6 +17,7 @@
 #include "belay/save_restore.h"
 #include "belay/state.h"
 #include "belay/status.h"
+#include "c/rows.h"
 
 namespace belay::c {
 
@@ -46,8 +47,10 @@ struct belay_options {
 
 struct belay_state {
   belay::State state;
-  belay::Status status;                          // the first mistake
-  std::deque<belay::c::BufferedString> strings;  // `state` has their addresses
+  belay::Status status;  // the first mistake
+  // `state` has their addresses.
+  std::deque<belay::c::BufferedString> strings;
+  std::deque<belay::c::ProgramRows> rows;
 };
 
 struct belay_saver {

@@ -41,7 +41,7 @@ Status Prepare(const belay_manager& manager, const char* operation,
                const belay_options* given, belay::RestoreOptions* options) {
   return PrepareTogether(
       manager.comm->comm, manager.deadline_seconds, operation, [&]() -> Status {
-        Status mine = belay::c::TakeStrings(manager.state);
+        Status mine = belay::c::TakeValues(manager.state);
         if (options != nullptr) {
           mine.Update(belay::c::ReadRestoreOptions(given, *options));
         }
@@ -49,15 +49,18 @@ Status Prepare(const belay_manager& manager, const char* operation,
       });
 }
 
-// Copies restored strings to the program's buffers. Collective.
+// Gives the program what a restore has changed. Collective.
 Status Finish(const belay_manager& manager,
               const StatusOr<belay::ManagedRestore>& restored, int64_t* step) {
-  if (!restored.ok()) return restored.status();
+  if (!restored.ok()) {
+    belay::c::GiveCountsOfResized(*manager.state);
+    return restored.status();
+  }
   Give(step, restored->step.value_or(BELAY_NO_STEP));
   if (!restored->step) return absl::OkStatus();
   return PrepareTogether(manager.comm->comm, manager.deadline_seconds,
                          "restore",
-                         [&] { return belay::c::GiveStrings(*manager.state); });
+                         [&] { return belay::c::GiveValues(*manager.state); });
 }
 
 }  // namespace
@@ -76,7 +79,7 @@ int belay_manager_create(belay_comm* comm, belay_state* state, const char* dir,
         [&]() -> Status {
           if (result == nullptr) return NullArgument("result");
           Status mine = belay::c::TakeText("dir", dir, path);
-          mine.Update(belay::c::TakeStrings(state));
+          mine.Update(belay::c::TakeValues(state));
           mine.Update(belay::c::ReadManagerOptions(options, manager));
           handle.reset(new belay_manager{comm, state, deadline});
           manager.init_fn = [own = handle.get()] { return Initialize(*own); };

@@ -1,6 +1,8 @@
 #include "c/prepare.h"
 
 #include <cstring>
+#include <deque>
+#include <map>
 #include <string_view>
 
 #include "absl/strings/numbers.h"
@@ -39,9 +41,13 @@ double DeadlineOf(const belay_options* options) {
   return seconds;
 }
 
-Status TakeStrings(belay_state* state) {
+Status TakeValues(belay_state* state) {
   if (state == nullptr) return NullArgument("state");
   if (!state->status.ok()) return state->status;
+  for (ProgramRows& rows : state->rows) {
+    const Status status = TakeRows(rows);
+    if (!status.ok()) return status;
+  }
   for (BufferedString& string : state->strings) {
     std::string_view text(string.buffer, static_cast<size_t>(string.capacity));
     if (string.padding == '\0') {
@@ -54,8 +60,10 @@ Status TakeStrings(belay_state* state) {
   return absl::OkStatus();
 }
 
-Status GiveStrings(const belay_state& state) {
-  for (const BufferedString& string : state.strings) {
+namespace {
+
+Status GiveStrings(const std::deque<BufferedString>& strings) {
+  for (const BufferedString& string : strings) {
     const auto length = static_cast<int64_t>(string.value.size());
     if (length > string.capacity) {
       return absl::OutOfRangeError(absl::StrFormat(
@@ -68,6 +76,39 @@ Status GiveStrings(const belay_state& state) {
     std::memcpy(string.buffer, string.value.data(), string.value.size());
   }
   return absl::OkStatus();
+}
+
+// Arrays that share a count must have the same number of rows.
+Status CheckCounts(const std::deque<ProgramRows>& rows) {
+  std::map<const void*, const ProgramRows*> first;
+  for (const ProgramRows& one : rows) {
+    const void* const address = one.given.count != nullptr
+                                    ? static_cast<const void*>(one.given.count)
+                                    : one.given.count32;
+    if (address == nullptr) continue;
+    const ProgramRows& other = *first.emplace(address, &one).first->second;
+    if (other.count == one.count) continue;
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "restore \"%s\": it shares its count with \"%s\", and this rank gets "
+        "another number of rows of it (need %d, found %d)",
+        one.key, other.key, other.count, one.count));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Status GiveValues(const belay_state& state) {
+  const Status status = CheckCounts(state.rows);
+  if (!status.ok()) return status;
+  for (const ProgramRows& rows : state.rows) GiveCount(rows);
+  return GiveStrings(state.strings);
+}
+
+void GiveCountsOfResized(const belay_state& state) {
+  for (const ProgramRows& rows : state.rows) {
+    if (rows.given.resize != nullptr) GiveCount(rows);
+  }
 }
 
 Status TakeText(const char* name, const char* text, std::string& taken) {

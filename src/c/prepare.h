@@ -25,13 +25,21 @@ std::string OperationOn(const char* operation, const char* dir);
 // Returns the option deadline_seconds, its default if it is no number. Local.
 double DeadlineOf(const belay_options* options);
 
-// Checks a State and takes the strings in its buffers. Local.
-// Errors: InvalidArgument - it is null; the first mistake in adding to it.
-Status TakeStrings(belay_state* state);
+// Checks a State, and takes what the program has beside the elements of arrays:
+// the strings in its buffers and the numbers of its rows. Local.
+// Errors: InvalidArgument - it is null; the first mistake in adding to it;
+//   those of TakeRows.
+Status TakeValues(belay_state* state);
 
-// Writes restored strings to their buffers. Local.
-// Errors: OutOfRange - a string is longer than its buffer; names the key.
-Status GiveStrings(const belay_state& state);
+// Gives the program what a restore has changed of these. Local.
+// Errors: OutOfRange - a string is longer than its buffer;
+//   FailedPrecondition - arrays that share a count have other numbers of rows;
+//   both name the key.
+Status GiveValues(const belay_state& state);
+
+// After a restore that has failed: tells the program how many rows it has where
+// its own function has made room for others. Local.
+void GiveCountsOfResized(const belay_state& state);
 
 // Copies a string of the program. Local.
 // Errors: InvalidArgument - it is null; names the argument.

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
 #include "belay/arrays/tensor.h"
@@ -167,5 +169,28 @@ int belay_reader_read_string(const belay_reader* reader, const char* key,
     }
     Give(length, found);
     return absl::OkStatus();
+  });
+}
+
+int belay_verify(const char* path,
+                 void (*progress)(void* context, int64_t done, int64_t total),
+                 void* context) {
+  return Call([&]() -> Status {
+    if (path == nullptr) return NullArgument("path");
+    const StatusOr<std::string> step = belay::ResolveStep(path);
+    if (!step.ok()) return step.status();
+    std::function<void(int64_t, int64_t)> report;
+    if (progress != nullptr) {
+      report = [&](int64_t done, int64_t total) {
+        progress(context, done, total);
+      };
+    }
+    const StatusOr<belay::VerifyResult> result =
+        belay::VerifyCheckpoint(*step, report);
+    if (!result.ok()) return result.status();
+    if (result->damage.empty()) return absl::OkStatus();
+    return absl::DataLossError(absl::StrFormat(
+        "verify \"%s\": damaged (found %d places)\n%s", *step,
+        result->damage.size(), absl::StrJoin(result->damage, "\n")));
   });
 }

@@ -33,18 +33,18 @@ Status PrepareRestore(const belay_comm& comm, const char* dir,
       comm.comm, belay::c::DeadlineOf(given),
       belay::c::OperationOn("restore", dir), [&]() -> Status {
         Status status = belay::c::TakeText("dir", dir, path);
-        status.Update(belay::c::TakeStrings(state));
+        status.Update(belay::c::TakeValues(state));
         status.Update(belay::c::ReadRestoreOptions(given, options));
         return status;
       });
 }
 
-// Copies restored strings to the program's buffers. Collective.
+// Gives the program what a restore has changed. Collective.
 Status FinishRestore(const belay_comm& comm, const char* dir,
                      const belay_state& state, const belay_options* given) {
   return PrepareTogether(comm.comm, belay::c::DeadlineOf(given),
                          belay::c::OperationOn("restore", dir),
-                         [&] { return belay::c::GiveStrings(state); });
+                         [&] { return belay::c::GiveValues(state); });
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ int belay_save(belay_comm* comm, const char* dir, int64_t step,
         PrepareTogether(comm->comm, belay::c::DeadlineOf(options),
                         belay::c::OperationOn("save", dir), [&]() -> Status {
                           Status mine = belay::c::TakeText("dir", dir, path);
-                          mine.Update(belay::c::TakeStrings(state));
+                          mine.Update(belay::c::TakeValues(state));
                           mine.Update(belay::c::ReadSaveOptions(options, save));
                           return mine;
                         });
@@ -82,7 +82,10 @@ int belay_restore(belay_comm* comm, const char* dir, int64_t step,
     if (step != BELAY_LATEST_STEP) number = step;
     const StatusOr<belay::RestoreResult> restored =
         belay::Restore(comm->comm, path, number, state->state, restore);
-    if (!restored.ok()) return restored.status();
+    if (!restored.ok()) {
+      belay::c::GiveCountsOfResized(*state);
+      return restored.status();
+    }
     Give(restored_step, restored->step);
     return FinishRestore(*comm, dir, *state, options);
   });
@@ -100,7 +103,10 @@ int belay_restore_latest_or_nothing(belay_comm* comm, const char* dir,
     if (!status.ok()) return status;
     const StatusOr<std::optional<belay::RestoreResult>> restored =
         belay::RestoreLatestOrNothing(comm->comm, path, state->state, restore);
-    if (!restored.ok()) return restored.status();
+    if (!restored.ok()) {
+      belay::c::GiveCountsOfResized(*state);
+      return restored.status();
+    }
     Give(restored_step, *restored ? (*restored)->step : BELAY_NO_STEP);
     if (!*restored) return absl::OkStatus();
     return FinishRestore(*comm, dir, *state, options);

@@ -63,7 +63,7 @@ int belay_saver_save(belay_saver* saver, const char* dir, int64_t step,
         PrepareTogether(saver->comm->comm, belay::c::DeadlineOf(options),
                         belay::c::OperationOn("save", dir), [&]() -> Status {
                           Status mine = belay::c::TakeText("dir", dir, path);
-                          mine.Update(belay::c::TakeStrings(state));
+                          mine.Update(belay::c::TakeValues(state));
                           mine.Update(belay::c::ReadSaveOptions(options, save));
                           return mine;
                         });

@@ -15,30 +15,11 @@
 #include "belay/belay_c.h"
 #include "belay/rows.h"
 #include "belay/status.h"
+#include "c/add.h"
 #include "c/error.h"
 #include "c/handles.h"
 
-namespace {
-
-using belay::DType;
-using belay::Shape;
-using belay::Status;
-using belay::StatusOr;
-using belay::c::Call;
-using belay::c::NullArgument;
-
-// Adds to the State, and remembers what went wrong.
-template <typename Function>
-int Add(belay_state* state, const char* key, Function function) {
-  return Call([&]() -> Status {
-    if (state == nullptr) return NullArgument("state");
-    Status status =
-        key == nullptr ? NullArgument("key") : function(std::string(key));
-    if (status.ok()) status = state->state.status();
-    state->status.Update(status);
-    return status;
-  });
-}
+namespace belay::c {
 
 Status Mistake(const std::string& key, const std::string& text) {
   return absl::InvalidArgumentError(
@@ -47,7 +28,7 @@ Status Mistake(const std::string& key, const std::string& text) {
 
 StatusOr<DType> DTypeOf(const std::string& key, int dtype) {
   if (dtype >= 0 && dtype <= UINT8_MAX && dtype != BELAY_STRING &&
-      belay::IsKnownDType(static_cast<uint8_t>(dtype))) {
+      IsKnownDType(static_cast<uint8_t>(dtype))) {
     return static_cast<DType>(dtype);
   }
   return Mistake(key,
@@ -67,19 +48,34 @@ StatusOr<Shape> NumbersOf(const std::string& key, const char* name, int ndim,
 }
 
 // The elements of a box at this address.
-StatusOr<belay::Memory> MemoryOf(DType dtype, const Shape& shape,
-                                 const int64_t* strides, void* data) {
-  const StatusOr<int64_t> elements = belay::CheckedNumElements(shape);
+StatusOr<Memory> MemoryOf(DType dtype, const Shape& shape,
+                          const int64_t* strides, void* data) {
+  const StatusOr<int64_t> elements = CheckedNumElements(shape);
   if (!elements.ok()) return elements.status();
-  belay::Memory memory(data, dtype, *elements, {data, 0});
+  Memory memory(data, dtype, *elements, {data, 0});
   if (strides != nullptr && !shape.empty()) {
     memory.size = -1;  // it holds more than the box
-    memory.layout =
-        std::make_shared<const belay::MemoryLayout>(belay::MemoryLayout{
-            .strides = std::vector<int64_t>(strides, strides + shape.size())});
+    memory.layout = std::make_shared<const MemoryLayout>(MemoryLayout{
+        .strides = std::vector<int64_t>(strides, strides + shape.size())});
   }
   return memory;
 }
+
+}  // namespace belay::c
+
+namespace {
+
+using belay::DType;
+using belay::Shape;
+using belay::Status;
+using belay::StatusOr;
+using belay::c::Add;
+using belay::c::Call;
+using belay::c::DTypeOf;
+using belay::c::MemoryOf;
+using belay::c::Mistake;
+using belay::c::NullArgument;
+using belay::c::NumbersOf;
 
 Status AddString(belay_state& state, const std::string& key, char* buffer,
                  int64_t capacity, char padding) {
@@ -106,6 +102,17 @@ int belay_state_create(belay_state** result) {
 
 void belay_state_free(belay_state** state) {
   if (state != nullptr) delete std::exchange(*state, nullptr);
+}
+
+int belay_state_clear(belay_state* state) {
+  return Call([&]() -> Status {
+    if (state == nullptr) return NullArgument("state");
+    state->state = {};
+    state->status = absl::OkStatus();
+    state->strings.clear();
+    state->rows.clear();
+    return absl::OkStatus();
+  });
 }
 
 int belay_state_add_array(belay_state* state, const char* key, int dtype,

@@ -17,6 +17,7 @@
 #include "io/index/index_file.h"
 #include "plan/chunks/filters.h"
 #include "plan/stored/single_array.h"
+#include "plan/stored/stored_rows.h"
 #include "plan/stored/stored_values.h"
 #include "restore/array_reading.h"
 #include "restore/field_view.h"
@@ -243,6 +244,34 @@ StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
             kMostPathBytes, " bytes in all, found ", path_bytes, ")")));
   }
   return ListObjects(*graph);
+}
+
+StatusOr<std::vector<int64_t>> CheckpointReader::RowCounts(
+    std::string_view key, int num_ranks) const {
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->Find(key));
+  if (view.shape.empty()) {
+    return impl_->Explain(
+        key, absl::FailedPreconditionError("it has no axes, so it is no rows"));
+  }
+  if (num_ranks <= 0) {
+    return impl_->Explain(
+        key, absl::InvalidArgumentError(absl::StrFormat(
+                 "no ranks (need at least 1, found %d)", num_ranks)));
+  }
+  const auto rows = std::find_if(
+      impl_->saved.rows.begin(), impl_->saved.rows.end(),
+      [&](const StoredRows& stored) { return stored.array == view.number; });
+  const bool is_own =
+      rows != impl_->saved.rows.end() && rows->ranks.ranks == num_ranks;
+  const auto first = [&](int64_t rank) {
+    return is_own ? rows->ranks.FirstOf(rank)
+                  : FirstOfEven(view.shape[0], rank, num_ranks);
+  };
+  std::vector<int64_t> counts;
+  for (int64_t rank = 0; rank < num_ranks; ++rank) {
+    counts.push_back(first(rank + 1) - first(rank));
+  }
+  return counts;
 }
 
 StatusOr<Tensor> CheckpointReader::ReadTensor(std::string_view key) const {

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 HEADER = "belay/belay_c.h"
+PARTS = ("belay/c/base.h", "belay/c/state.h")  # which it includes
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 
 
@@ -24,9 +25,12 @@ def compile_alone(command, flags):
 
 def declared(root):
   """Returns the names of the functions that the header declares."""
-  with open(os.path.join(root, HEADER), encoding="utf-8") as file:
-    text = re.sub(r"//[^\n]*", "", file.read())
-  return set(re.findall(r"^[a-z][\w *]*?\b(belay_\w+)\(", text, re.M))
+  names = set()
+  for header in (HEADER, *PARTS):
+    with open(os.path.join(root, header), encoding="utf-8") as file:
+      text = re.sub(r"//[^\n]*", "", file.read())
+    names |= set(re.findall(r"^[a-z][\w *]*?\b(belay_\w+)\(", text, re.M))
+  return names
 
 
 def exported(library):

@@ -248,7 +248,15 @@ Status ResizeRows(int64_t count, Shard& shard) {
   if (HasNewRows(shard)) {
     BELAY_RETURN_IF_ERROR(Resize(0, shard));
   }
-  return Resize(count * NumElements(shard.rows->row), shard);
+  const int64_t width = NumElements(shard.rows->row);
+  const Status status = Resize(count * width, shard);
+  if (!absl::IsFailedPrecondition(status)) return status;
+  const int64_t room =
+      NumElements(shard.access->view(shard.object).shape) / width;
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "restore \"%s\": this rank gets another number of rows than it has room "
+      "for (need %d, found %d)",
+      shard.key, count, room));
 }
 
 int64_t RowBytesInMemory(const Shard& shard) {

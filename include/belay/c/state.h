@@ -1,0 +1,211 @@
+// The C interface: states, which list the values that are saved and restored.
+//
+// belay/belay_c.h includes it and explains errors and ownership.
+
+#ifndef BELAY_C_STATE_H_
+#define BELAY_C_STATE_H_
+
+#include <stdint.h>
+
+#include "belay/c/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Creates an empty state: a list of named values in memory of the program.
+// Local. A state borrows the values: saves read them and restores write them,
+// so they must stay where they are until the state is freed.
+int belay_state_create(belay_state** result);
+
+// Frees the list, not the values. Local. Managers that use it must be closed
+// before.
+void belay_state_free(belay_state** state);
+
+// Removes all values from the list. Local. The program adds those that it has
+// now: for memory that has moved, and for values that come and go. A manager
+// that was created with the state saves and restores what is in it then.
+int belay_state_clear(belay_state* state);
+
+// Adds an array that every rank holds whole: `ndim` axes with the lengths
+// `shape`. Local. It must be equal on all ranks. `strides` has the distance in
+// elements from one index of an axis to the next, for arrays inside larger
+// memory; null: dense and row-major.
+// Errors of all belay_state_add functions: BELAY_INVALID_ARGUMENT - a null
+//   pointer, an unknown dtype, a negative number. The state keeps the first
+//   error, and saves and restores return it on all ranks.
+int belay_state_add_array(belay_state* state, const char* key, int dtype,
+                          int ndim, const int64_t* shape,
+                          const int64_t* strides, void* data);
+
+// Adds a number that is equal on all ranks: an array without axes. Local.
+int belay_state_add_scalar(belay_state* state, const char* key, int dtype,
+                           void* data);
+
+// Adds a piece of an array of the shape `global_shape` that is cut over the
+// ranks. Local. The piece begins at `offset`, counted from 0, and has the
+// lengths `shape`; `data` points to its first element, and `strides` is as
+// above. May be called several times for one key, and not at all on ranks that
+// hold nothing. The pieces of all ranks must tile the array.
+int belay_state_add_piece(belay_state* state, const char* key, int dtype,
+                          int ndim, const int64_t* global_shape,
+                          const int64_t* offset, const int64_t* shape,
+                          const int64_t* strides, void* data);
+
+// Ghost cells around a piece, for each axis: `before` counts those with smaller
+// indexes, which come first in memory, `after` those with larger ones. Saves
+// read only the piece; a restore also fills the ghost cells that lie inside the
+// array. Those past one end of an axis that is `periodic` (not 0) are filled
+// from its other end. A null `before` or `periodic` is all 0, a null `after`
+// equal to `before`.
+typedef struct belay_ghosts {
+  const int64_t* before;
+  const int64_t* after;
+  const int* periodic;
+} belay_ghosts;
+
+// As belay_state_add_piece, for memory that holds ghost cells around the piece.
+// Local. `data` points to the first ghost cell. Without `strides`, the piece
+// and its ghost cells together are dense and row-major.
+int belay_state_add_piece_with_ghosts(
+    belay_state* state, const char* key, int dtype, int ndim,
+    const int64_t* global_shape, const int64_t* offset, const int64_t* shape,
+    const int64_t* strides, const belay_ghosts* ghosts, void* data);
+
+// Adds the piece of rank `rank` of an array that is laid out on a mesh of
+// ranks. Local. `layout` is a text such as "[x,-] on x=2,y=4": an array of two
+// axes, of which the first is cut over the mesh axis x, on a mesh of 8 ranks,
+// of which the last axis, y, varies fastest. "x+y" cuts an axis over two mesh
+// axes, "-" over none. Mesh axes that cut nothing hold replicas. The layout is
+// stored with the array, and another one may restore it. `ghosts` may be null;
+// `strides` and `data` are as above.
+// Errors: also BELAY_INVALID_ARGUMENT - no such text, another number of axes,
+//   no such rank.
+int belay_state_add_laid_out(belay_state* state, const char* key, int dtype,
+                             const char* layout, int ndim,
+                             const int64_t* global_shape, int rank,
+                             const int64_t* strides, const belay_ghosts* ghosts,
+                             void* data);
+
+// Sets `offset` and `shape`, of `ndim` numbers each, to the piece of an array
+// that a rank holds in a layout. Local. Uneven lengths give the first ranks one
+// more.
+// Errors: as belay::Layout::Parse and belay::Layout::LocalBox.
+int belay_layout_box(const char* layout, int ndim, const int64_t* global_shape,
+                     int rank, int64_t* offset, int64_t* shape);
+
+// Writes the text of the same layout for another number of ranks, and a zero
+// byte, to `buffer`: "[x,-] on x=2,y=4" becomes "[x,-] on x=3,y=2" on 6 ranks.
+// Local. As belay::Layout::OnRanks.
+// Errors: BELAY_INVALID_ARGUMENT - no such text, or no ranks;
+//   BELAY_OUT_OF_RANGE - the text is longer than `capacity` bytes.
+int belay_layout_on_ranks(const char* layout, int num_ranks, char* buffer,
+                          int64_t capacity);
+
+// Adds `count` numbers that this rank has of its own, for example the state of
+// a random number generator. Local. `count` may differ between ranks.
+// `other_ranks` is a belay_other_ranks.
+int belay_state_add_per_rank(belay_state* state, const char* key, int dtype,
+                             int64_t count, void* data, int other_ranks);
+
+// Adds a string that is equal on all ranks: the bytes of `buffer` before the
+// first zero byte, or all `capacity` bytes. Local. A restore writes the stored
+// string and zero bytes after it.
+// Errors of a restore: BELAY_OUT_OF_RANGE - the stored string is longer than
+//   the buffer.
+int belay_state_add_string(belay_state* state, const char* key, char* buffer,
+                           int64_t capacity);
+
+// The same for strings that are padded with blanks, as in Fortran: blanks at
+// the end of the buffer are not stored. Local.
+int belay_state_add_padded_string(belay_state* state, const char* key,
+                                  char* buffer, int64_t capacity);
+
+// Notes a mistake that the caller has found, as the functions above note
+// theirs, and returns the code. Local. For bindings of other languages: all
+// ranks learn of it in the next save or restore.
+int belay_state_fail(belay_state* state, int code, const char* message);
+
+// --- Rows: as many as each rank has ---
+
+// Creates a list of the fields of a struct of `bytes` bytes. Local.
+int belay_fields_create(int64_t bytes, belay_fields** result);
+
+// Adds a field: a number, or with `ndim` > 0 an array of the lengths `shape`,
+// that begins `offset` bytes after the begin of the struct (offsetof). Local.
+// Names consist of letters, digits, `_`, `-` and `.`. What is not added is not
+// stored, and stays as it is in a restore.
+// Errors: BELAY_INVALID_ARGUMENT - an unknown dtype, or a field that is not
+//   inside the struct.
+int belay_fields_add(belay_fields* fields, const char* name, int dtype,
+                     int ndim, const int64_t* shape, int64_t offset);
+
+// Local.
+void belay_fields_free(belay_fields** fields);
+
+// The rows of an array that a rank holds: what a row is, how many there are and
+// where they lie. What is 0 or null is not given.
+//
+//   belay_rows rows = {.dtype = BELAY_F64, .count = &n, .capacity = kMost,
+//                      .data = mass};
+//   belay_state_add_rows(state, "mass", &rows);
+typedef struct belay_rows {
+  // A row is an array with `ndim` axes of the lengths `shape`, or one number.
+  int dtype;
+  int ndim;
+  const int64_t* shape;
+  // In place of these: a row is a struct with these fields.
+  const belay_fields* fields;
+  // How many rows this rank has, in one of two types: saves read it, and
+  // restores set it. It must be a count in each call, 0 if there are none yet.
+  // Several arrays may share a count if they have equally many rows. If neither
+  // is given, the rank always has `capacity` rows.
+  int64_t* count;
+  int32_t* count32;
+  // Memory for `capacity` rows.
+  int64_t capacity;
+  void* data;
+  // In place of it: a function that returns the address of memory for `count`
+  // rows, or null if there is none, and keeps as many of the rows as it has
+  // room for, like realloc. Called in each save and restore with the current
+  // count, and in a restore with that of the rows that this rank gets. It must
+  // not call belay or MPI.
+  void* (*resize)(void* context, int64_t count);
+  void* context;
+  // Only for rows with ids: the id of each row, in one of two types, counted
+  // from `first_id`. Null if this rank has no rows.
+  const int64_t* ids;
+  const int32_t* ids32;
+  int64_t first_id;
+  // Only for rows with ids: the number of rows of all ranks; any other number
+  // is an error. 0: any number.
+  int64_t total;
+} belay_rows;
+
+// Adds the rows of an array that this rank holds. Local. Copies `rows`, its
+// shape and its fields, and borrows the rest. The rows of all ranks are stored
+// in rank order. On as many ranks as have saved, each gets its own rows back;
+// on another number, an even part of all rows in their order: belay_count_rows
+// tells how many. Rows at the same place of several arrays stay together.
+// Errors of saves and restores: BELAY_INVALID_ARGUMENT - a count is negative or
+//   larger than the capacity; BELAY_RESOURCE_EXHAUSTED - `resize` returned
+//   null; of restores also BELAY_FAILED_PRECONDITION - the rank gets more rows
+//   than its capacity, or other numbers of rows for arrays that share a count.
+//   All name the key.
+int belay_state_add_rows(belay_state* state, const char* key,
+                         const belay_rows* rows);
+
+// The same for rows with ids, such as the cells of an unstructured mesh. Local.
+// In a save, the ids of all ranks must be first_id, first_id + 1, ..., each
+// once, in any order, on any rank; the array is stored in their order. A
+// restore reads the count and the ids, and gets those rows, which other ranks
+// may request as well.
+// Errors of saves and restores: also those of belay::State::AddRowsById.
+int belay_state_add_rows_by_id(belay_state* state, const char* key,
+                               const belay_rows* rows);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // BELAY_C_STATE_H_

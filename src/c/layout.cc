@@ -1,0 +1,153 @@
+// Pieces with ghost cells around them, and arrays that are laid out on a mesh.
+
+#include "belay/arrays/layout.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/text.h"
+#include "belay/arrays/box.h"
+#include "belay/arrays/memory.h"
+#include "belay/belay_c.h"
+#include "belay/state.h"
+#include "belay/status.h"
+#include "c/add.h"
+#include "c/error.h"
+
+namespace {
+
+using belay::Box;
+using belay::DType;
+using belay::Layout;
+using belay::MemoryLayout;
+using belay::Shape;
+using belay::Status;
+using belay::StatusOr;
+using belay::c::Add;
+using belay::c::Call;
+using belay::c::DTypeOf;
+using belay::c::NullArgument;
+using belay::c::NumbersOf;
+
+std::vector<int64_t> Copy(int ndim, const int64_t* numbers) {
+  return numbers == nullptr ? std::vector<int64_t>()
+                            : std::vector<int64_t>(numbers, numbers + ndim);
+}
+
+// Memory of ghost cells and a piece; the size is the program's word.
+belay::Memory MemoryWith(DType dtype, int ndim, const int64_t* strides,
+                         const belay_ghosts* ghosts, void* data) {
+  belay::Memory memory(data, dtype, -1, {data, 0});
+  MemoryLayout layout{.strides = Copy(ndim, strides)};
+  if (ghosts != nullptr) {
+    layout.before = Copy(ndim, ghosts->before);
+    layout.after = Copy(ndim, ghosts->after);
+    layout.fill_ghosts = true;
+    for (int i = 0; ghosts->periodic != nullptr && i < ndim; ++i) {
+      layout.periodic.push_back(ghosts->periodic[i] != 0);
+    }
+  }
+  if (ndim > 0 && (ghosts != nullptr || strides != nullptr)) {
+    memory.layout = std::make_shared<const MemoryLayout>(std::move(layout));
+  }
+  return memory;
+}
+
+StatusOr<Layout> LayoutOf(const char* text) {
+  if (text == nullptr) return NullArgument("layout");
+  return Layout::Parse(text);
+}
+
+// The piece of a rank.
+StatusOr<Box> BoxOf(const char* text, int ndim, const int64_t* global_shape,
+                    int rank) {
+  const StatusOr<Layout> layout = LayoutOf(text);
+  if (!layout.ok()) return layout.status();
+  const auto whole = NumbersOf(text, "global_shape", ndim, global_shape);
+  if (!whole.ok()) return whole.status();
+  return layout->LocalBox(*whole, rank);
+}
+
+}  // namespace
+
+int belay_state_add_piece_with_ghosts(
+    belay_state* state, const char* key, int dtype, int ndim,
+    const int64_t* global_shape, const int64_t* offset, const int64_t* shape,
+    const int64_t* strides, const belay_ghosts* ghosts, void* data) {
+  return Add(state, key, [&](const std::string& name) -> Status {
+    const StatusOr<DType> type = DTypeOf(name, dtype);
+    if (!type.ok()) return type.status();
+    const auto whole = NumbersOf(name, "global_shape", ndim, global_shape);
+    if (!whole.ok()) return whole.status();
+    const auto begin = NumbersOf(name, "offset", ndim, offset);
+    if (!begin.ok()) return begin.status();
+    const auto lengths = NumbersOf(name, "shape", ndim, shape);
+    if (!lengths.ok()) return lengths.status();
+    state->state.AddPiece(name, *whole, {*begin, *lengths},
+                          MemoryWith(*type, ndim, strides, ghosts, data));
+    return absl::OkStatus();
+  });
+}
+
+int belay_state_add_laid_out(belay_state* state, const char* key, int dtype,
+                             const char* layout, int ndim,
+                             const int64_t* global_shape, int rank,
+                             const int64_t* strides, const belay_ghosts* ghosts,
+                             void* data) {
+  return Add(state, key, [&](const std::string& name) -> Status {
+    const StatusOr<DType> type = DTypeOf(name, dtype);
+    if (!type.ok()) return type.status();
+    const StatusOr<Layout> laid_out = LayoutOf(layout);
+    if (!laid_out.ok()) {
+      return Status(laid_out.status().code(),
+                    belay::Cat("add \"", name, "\": ",
+                               std::string(laid_out.status().message())));
+    }
+    const auto whole = NumbersOf(name, "global_shape", ndim, global_shape);
+    if (!whole.ok()) return whole.status();
+    state->state.AddLaidOut(name, *laid_out, *whole, rank,
+                            MemoryWith(*type, ndim, strides, ghosts, data));
+    return absl::OkStatus();
+  });
+}
+
+int belay_layout_box(const char* layout, int ndim, const int64_t* global_shape,
+                     int rank, int64_t* offset, int64_t* shape) {
+  return Call([&]() -> Status {
+    const StatusOr<Box> box = BoxOf(layout, ndim, global_shape, rank);
+    if (!box.ok()) return box.status();
+    for (size_t i = 0; i < box->shape.size(); ++i) {
+      if (offset != nullptr) offset[i] = box->offset[i];
+      if (shape != nullptr) shape[i] = box->shape[i];
+    }
+    return absl::OkStatus();
+  });
+}
+
+int belay_layout_on_ranks(const char* layout, int num_ranks, char* buffer,
+                          int64_t capacity) {
+  return Call([&]() -> Status {
+    const StatusOr<Layout> laid_out = LayoutOf(layout);
+    if (!laid_out.ok()) return laid_out.status();
+    if (num_ranks <= 0) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("layout \"%s\": no ranks (need at least 1, found %d)",
+                          layout, num_ranks));
+    }
+    if (buffer == nullptr) return NullArgument("buffer");
+    const std::string text = laid_out->OnRanks(num_ranks).ToString();
+    const auto needed = static_cast<int64_t>(text.size()) + 1;
+    if (needed > capacity) {
+      return absl::OutOfRangeError(absl::StrFormat(
+          "layout \"%s\": the buffer is too short (need %d bytes, found %d)",
+          text, needed, capacity));
+    }
+    text.copy(buffer, text.size());
+    buffer[text.size()] = '\0';
+    return absl::OkStatus();
+  });
+}
