@@ -31,6 +31,11 @@ void ExpectText(const char* file, int line, const char* needed,
 // Makes "DIR/NAME" in memory that the next call overwrites.
 const char* PathOf(const struct c_test* test, const char* name);
 
+// A C++ program saves its objects in `dir`; and restores them, and counts what
+// is not as TestObjects has saved it. Collective.
+void SaveObjects(const char* dir);
+int64_t CountWrongObjects(const char* dir);
+
 // Each file's tests.
 void TestStates(const struct c_test* test);
 void TestStrings(const struct c_test* test);
@@ -38,6 +43,7 @@ void TestErrors(const struct c_test* test);
 void TestOptions(const struct c_test* test);
 void TestSaver(const struct c_test* test);
 void TestManager(const struct c_test* test);
+void TestObjects(const struct c_test* test);
 void TestReader(const struct c_test* test);
 void TestRows(const struct c_test* test);
 void TestSharedCounts(const struct c_test* test);

@@ -66,6 +66,7 @@ int main(int argc, char** argv) {
   TestSaver(&test);
   TestManager(&test);
   TestReader(&test);
+  TestObjects(&test);
   TestRows(&test);
   TestSharedCounts(&test);
   TestRowsById(&test);
