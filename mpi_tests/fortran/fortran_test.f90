@@ -25,6 +25,7 @@ program fortran_test
   call belay_comm_create(MPI_COMM_WORLD, comm)
   call test_types(comm, dir)
   call test_ranks(comm, dir, rank, ranks, .true.)
+  call test_kinds(comm, dir, rank, ranks, .true.)
   call test_sections(comm, dir, rank, ranks)
   call test_strings(comm, dir)
   call test_errors(comm, dir, rank, ranks)
@@ -46,6 +47,7 @@ program fortran_test
   call belay_comm_create(some, half)
   if (rank < 2) then
     call test_ranks(half, dir, rank, min(ranks, 2), .false.)
+    call test_kinds(half, dir, rank, min(ranks, 2), .false.)
     call test_others(half, dir, ranks**2, rank, min(ranks, 2))
   end if
   call belay_comm_free(half)

@@ -4,6 +4,8 @@
 
 #include <mpi.h>
 
+#include <algorithm>
+#include <array>
 #include <complex>
 #include <cstdint>
 #include <cstdio>
@@ -19,24 +21,42 @@ namespace {
 // Of the axis that Fortran has cut: its last one, the first one here.
 constexpr int64_t kLength = 7;
 
-// Returns how many elements of u3(2, 3, 7) are not where they should be.
-int64_t CountWrong(const belay::Comm& comm, const std::string& dir) {
+// Lengths of the other axes of the arrays of test_kinds, of the last first.
+constexpr std::array<int64_t, 6> kInner = {3, 2, 1, 2, 3, 2};
+
+// Returns how many elements of an array with `num_axes` axes are not what their
+// place in the array says, in the order of Fortran.
+template <typename T>
+int64_t CountWrong(const belay::Comm& comm, const std::string& dir,
+                   size_t num_axes, const std::string& key, T first) {
   const int64_t begin = kLength * comm.rank() / comm.size();
   const int64_t end = kLength * (comm.rank() + 1) / comm.size();
-  const belay::Box box = {.offset = {begin, 0, 0},
-                          .shape = {end - begin, 3, 2}};
-  std::vector<double> u3(static_cast<size_t>((end - begin) * 6), -1);
+  belay::Shape shape = {kLength};
+  shape.insert(shape.end(), kInner.begin(), kInner.begin() + num_axes - 1);
+  belay::Box box = belay::WholeBox(shape);
+  box.offset[0] = begin;
+  box.shape[0] = end - begin;
+  const int64_t count = belay::NumElements(box.shape);
+  std::vector<T> piece(static_cast<size_t>(count), -1);
   belay::State state;
-  state.AddPiece("u3", {kLength, 3, 2}, box, u3);
-  belay::Check(belay::Restore(comm, dir + "/ranks", belay::kLatestStep, state));
+  state.AddPiece(key, shape, box, piece);
+  belay::Check(belay::Restore(comm, dir + "/kinds",
+                              static_cast<int64_t>(num_axes), state));
   int64_t wrong = 0;
-  for (int64_t i = 0; i < end - begin; ++i) {
-    for (int64_t j = 0; j < 3; ++j) {
-      for (int64_t k = 0; k < 2; ++k) {
-        const auto needed = static_cast<double>(((begin + i) * 3 + j) * 2 + k);
-        wrong += u3[static_cast<size_t>((i * 3 + j) * 2 + k)] != needed;
-      }
-    }
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t place = begin * (count / std::max<int64_t>(1, end - begin));
+    wrong += piece[static_cast<size_t>(i)] != first + static_cast<T>(place + i);
+  }
+  return wrong;
+}
+
+int64_t CountWrongKinds(const belay::Comm& comm, const std::string& dir) {
+  int64_t wrong = 0;
+  for (size_t axes = 1; axes <= 7; ++axes) {
+    wrong += CountWrong<double>(comm, dir, axes, "r8", 0);
+    wrong += CountWrong<float>(comm, dir, axes, "r4", 0);
+    wrong += CountWrong<int64_t>(comm, dir, axes, "i8", int64_t{1} << 33);
+    wrong += CountWrong<int32_t>(comm, dir, axes, "i4", 0);
   }
   return wrong;
 }
@@ -69,7 +89,8 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   belay::Comm comm = belay::Check(belay::Comm::Duplicate(MPI_COMM_WORLD));
   const std::string dir = argc > 1 ? argv[1] : "run";
-  const int64_t wrong = CountWrong(comm, dir) + CountWrongValues(comm, dir);
+  const int64_t wrong =
+      CountWrongKinds(comm, dir) + CountWrongValues(comm, dir);
   std::printf("rank %d: %lld wrong\n", comm.rank(),
               static_cast<long long>(wrong));
   belay::Check(comm.Close());

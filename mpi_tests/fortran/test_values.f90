@@ -7,7 +7,7 @@ module test_values
   use expect
   implicit none
   private
-  public :: test_types, test_ranks, test_sections, test_strings
+  public :: test_types, test_ranks, test_kinds, test_sections, test_strings
 
   integer, parameter :: length = 7  ! of the axis that is cut
 
@@ -131,6 +131,140 @@ contains
     call expect_true("7 axes", count_wrong(u7, 24*n, 24*(a - 1)) == 0)
     if (is_saver) call expect_true("per rank", all(own == rank))
     call belay_state_free(state)
+  end subroutine
+
+  ! Real and integer arrays of 4 and 8 bytes and of 1 to 7 axes, cut along the
+  ! last axis. Programs in C++ and h5py read them, too.
+  subroutine test_kinds(comm, dir, rank, size, is_saver)
+    type(belay_comm), intent(in) :: comm
+    character(len=*), intent(in) :: dir
+    integer, intent(in) :: rank, size
+    logical, intent(in) :: is_saver
+    integer, parameter :: lengths(7) = [2, 3, 2, 1, 2, 3, length]
+    integer(int64), allocatable, target :: i8(:)
+    integer(int32), allocatable, target :: i4(:)
+    real(real64), allocatable, target :: r8(:)
+    real(real32), allocatable, target :: r4(:)
+    integer :: a, b, axes, n, first
+    type(belay_state) :: state
+    call part(length, rank, size, a, b)
+    do axes = 1, 7
+      ! The last `axes` of the lengths.
+      n = product(lengths(8 - axes:6))
+      first = n*(a - 1)
+      n = n*(b - a + 1)
+      allocate (i8(n), i4(n), r8(n), r4(n))
+      i8 = 0; i4 = 0; r8 = 0; r4 = 0
+      if (is_saver) then
+        call fill(r8, n, first)
+        r4 = real(r8, real32)
+        i8 = int(r8, int64) + 2_int64**33
+        i4 = int(r8, int32)
+      end if
+      call belay_state_create(state)
+      call add_kinds(state, axes, lengths(8 - axes:), a, b - a + 1, i8, i4, &
+          r8, r4)
+      if (is_saver) then
+        call belay_save(comm, dir//"/kinds", int(axes, int64), state)
+        i8 = 0; i4 = 0; r8 = 0; r4 = 0
+      end if
+      call belay_restore(comm, dir//"/kinds", state, step=int(axes, int64))
+      call expect_true("real(8)", count_wrong(r8, n, first) == 0)
+      call expect_true("real(4)", all(r4 == real(r8, real32)))
+      call expect_true("integer(8)", all(i8 == int(r8, int64) + 2_int64**33))
+      call expect_true("integer(4)", all(i4 == int(r8, int32)))
+      call belay_state_free(state)
+      deallocate (i8, i4, r8, r4)
+    end do
+  end subroutine
+
+  ! Adds the pieces with this number of axes, of which the last one has `width`
+  ! elements from `first` on.
+  subroutine add_kinds(state, axes, lengths, first, width, i8, i4, r8, r4)
+    type(belay_state), intent(in) :: state
+    integer, intent(in) :: axes, lengths(axes), first, width
+    integer(int64), contiguous, intent(inout), target :: i8(:)
+    integer(int32), contiguous, intent(inout), target :: i4(:)
+    real(real64), contiguous, intent(inout), target :: r8(:)
+    real(real32), contiguous, intent(inout), target :: r4(:)
+    integer :: start(axes), s(axes)
+    start = 1
+    start(axes) = first
+    s = lengths
+    s(axes) = width
+    select case (axes)
+    case (1)
+      call add_1(i8, i4, r8, r4)
+    case (2)
+      call add_2(i8, i4, r8, r4)
+    case (3)
+      call add_3(i8, i4, r8, r4)
+    case (4)
+      call add_4(i8, i4, r8, r4)
+    case (5)
+      call add_5(i8, i4, r8, r4)
+    case (6)
+      call add_6(i8, i4, r8, r4)
+    case (7)
+      call add_7(i8, i4, r8, r4)
+    end select
+  contains
+    subroutine add_1(i8, i4, r8, r4)
+      integer(int64), intent(inout), target :: i8(s(1))
+      integer(int32), intent(inout), target :: i4(s(1))
+      real(real64), intent(inout), target :: r8(s(1))
+      real(real32), intent(inout), target :: r4(s(1))
+      call add_all(i8, i4, r8, r4)
+    end subroutine
+    subroutine add_2(i8, i4, r8, r4)
+      integer(int64), intent(inout), target :: i8(s(1), s(2))
+      integer(int32), intent(inout), target :: i4(s(1), s(2))
+      real(real64), intent(inout), target :: r8(s(1), s(2))
+      real(real32), intent(inout), target :: r4(s(1), s(2))
+      call add_all(i8, i4, r8, r4)
+    end subroutine
+    subroutine add_3(i8, i4, r8, r4)
+      integer(int64), intent(inout), target :: i8(s(1), s(2), s(3))
+      integer(int32), intent(inout), target :: i4(s(1), s(2), s(3))
+      real(real64), intent(inout), target :: r8(s(1), s(2), s(3))
+      real(real32), intent(inout), target :: r4(s(1), s(2), s(3))
+      call add_all(i8, i4, r8, r4)
+    end subroutine
+    subroutine add_4(i8, i4, r8, r4)
+      integer(int64), intent(inout), target :: i8(s(1), s(2), s(3), s(4))
+      integer(int32), intent(inout), target :: i4(s(1), s(2), s(3), s(4))
+      real(real64), intent(inout), target :: r8(s(1), s(2), s(3), s(4))
+      real(real32), intent(inout), target :: r4(s(1), s(2), s(3), s(4))
+      call add_all(i8, i4, r8, r4)
+    end subroutine
+    subroutine add_5(i8, i4, r8, r4)
+      integer(int64), intent(inout), target :: i8(s(1), s(2), s(3), s(4), s(5))
+      integer(int32), intent(inout), target :: i4(s(1), s(2), s(3), s(4), s(5))
+      real(real64), intent(inout), target :: r8(s(1), s(2), s(3), s(4), s(5))
+      real(real32), intent(inout), target :: r4(s(1), s(2), s(3), s(4), s(5))
+      call add_all(i8, i4, r8, r4)
+    end subroutine
+    subroutine add_6(i8, i4, r8, r4)
+      integer(int64), intent(inout), target :: i8(s(1), s(2), s(3), s(4), s(5), s(6))
+      integer(int32), intent(inout), target :: i4(s(1), s(2), s(3), s(4), s(5), s(6))
+      real(real64), intent(inout), target :: r8(s(1), s(2), s(3), s(4), s(5), s(6))
+      real(real32), intent(inout), target :: r4(s(1), s(2), s(3), s(4), s(5), s(6))
+      call add_all(i8, i4, r8, r4)
+    end subroutine
+    subroutine add_7(i8, i4, r8, r4)
+      integer(int64), intent(inout), target :: i8(s(1), s(2), s(3), s(4), s(5), s(6), s(7))
+      integer(int32), intent(inout), target :: i4(s(1), s(2), s(3), s(4), s(5), s(6), s(7))
+      real(real64), intent(inout), target :: r8(s(1), s(2), s(3), s(4), s(5), s(6), s(7))
+      real(real32), intent(inout), target :: r4(s(1), s(2), s(3), s(4), s(5), s(6), s(7))
+      call add_all(i8, i4, r8, r4)
+    end subroutine
+    subroutine add_all(i8, i4, r8, r4)
+      type(*), dimension(..), intent(inout), target :: i8, i4, r8, r4
+      call belay_add_piece(state, "i8", i8, lengths, start)
+      call belay_add_piece(state, "i4", i4, lengths, start)
+      call belay_add_piece(state, "r8", r8, lengths, start)
+      call belay_add_piece(state, "r4", r4, lengths, start)
+    end subroutine
   end subroutine
 
   ! A piece inside ghost cells, restored by the other axis; and every second
