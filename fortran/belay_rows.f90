@@ -21,7 +21,7 @@ module belay_rows
   ! Returns how many rows this rank gets of the rows of a key, in a step or,
   ! without a number, in the newest one: to make room before a restore.
   ! Collective. `dir`, `key` and `step` must be equal on all ranks. `count` is
-  ! integer(4) or integer(8).
+  ! integer(4), at most its largest number, or integer(8).
   interface belay_count_rows
     module procedure count_rows_int32, count_rows_int64
   end interface
@@ -163,7 +163,7 @@ contains
     integer, intent(out), optional :: ierr
     integer(int64) :: rows
     call count_rows_int64(comm, dir, key, rows, step, ierr)
-    count = int(rows, int32)
+    count = int(min(rows, int(huge(count), int64)), int32)
   end subroutine
 
   function fields_of(fields) result(handle)

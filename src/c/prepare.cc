@@ -45,7 +45,7 @@ Status TakeValues(belay_state* state) {
   if (state == nullptr) return NullArgument("state");
   if (!state->status.ok()) return state->status;
   for (ProgramRows& rows : state->rows) {
-    const Status status = TakeRows(rows);
+    Status status = TakeRows(rows);
     if (!status.ok()) return status;
   }
   for (BufferedString& string : state->strings) {
@@ -99,7 +99,7 @@ Status CheckCounts(const std::deque<ProgramRows>& rows) {
 }  // namespace
 
 Status GiveValues(const belay_state& state) {
-  const Status status = CheckCounts(state.rows);
+  Status status = CheckCounts(state.rows);
   if (!status.ok()) return status;
   for (const ProgramRows& rows : state.rows) GiveCount(rows);
   return GiveStrings(state.strings);

@@ -125,7 +125,7 @@ int AddRows(belay_state* state, const char* key, const belay_rows* rows,
             Function rank_rows) {
   return Add(state, key, [&](const std::string& name) -> Status {
     if (rows == nullptr) return NullArgument("rows");
-    const Status status = CheckGiven(name, *rows);
+    Status status = CheckGiven(name, *rows);
     if (!status.ok()) return status;
     const StatusOr<rows::RowForm> form = FormOf(name, *rows);
     if (!form.ok()) return form.status();

@@ -201,7 +201,7 @@ int belay_state_fail(belay_state* state, int code, const char* message) {
   return Call([&]() -> Status {
     if (state == nullptr) return NullArgument("state");
     const bool is_known = code != BELAY_OK && *belay_code_name(code) != '\0';
-    const Status status(
+    Status status(
         static_cast<absl::StatusCode>(is_known ? code : BELAY_UNKNOWN),
         message != nullptr ? message : "");
     state->status.Update(status);
