@@ -61,7 +61,7 @@ module belay_rows
       import
       type(c_ptr), value :: state, fields
       character(kind=c_char), intent(in) :: key(*)
-      type(*), dimension(..), intent(in), target :: ids
+      type(*), dimension(..), intent(inout), target :: ids
       type(*), dimension(..), intent(inout), target :: value
       type(*), dimension(..), intent(inout), target, optional :: count
       integer(c_int64_t), value :: total
@@ -131,7 +131,7 @@ contains
       fields, ierr)
     type(belay_state), intent(in) :: state
     character(len=*), intent(in) :: key
-    type(*), dimension(..), intent(in), target :: ids
+    type(*), dimension(..), intent(inout), target :: ids
     type(*), dimension(..), intent(inout), target :: value
     type(*), dimension(..), intent(inout), target, optional :: count
     integer(int64), intent(in), optional :: total

@@ -78,10 +78,9 @@ int belay_fortran_add_rows_by_id(belay_state* state, const char* key,
   int64_t* wide = NULL;
   const char* problem = TakeRows(value, count, fields, &array, &rows);
   if (problem == NULL) problem = TakeIntegers(ids, 1, &narrow, &wide);
-  if (problem == NULL && ids->dim[0].extent < rows.capacity) {
-    if (count == NULL) {
-      problem = "there are fewer ids than rows";
-    } else {
+  if (problem == NULL && ids->dim[0].extent != rows.capacity) {
+    if (count == NULL) problem = "there are other ids than rows";
+    if (ids->dim[0].extent < rows.capacity) {
       rows.capacity = ids->dim[0].extent;
     }
   }

@@ -44,6 +44,7 @@ void TestOptions(const struct c_test* test);
 void TestSaver(const struct c_test* test);
 void TestManager(const struct c_test* test);
 void TestObjects(const struct c_test* test);
+void TestPatches(const struct c_test* test);
 void TestReader(const struct c_test* test);
 void TestRows(const struct c_test* test);
 void TestSharedCounts(const struct c_test* test);

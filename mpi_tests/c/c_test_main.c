@@ -67,6 +67,7 @@ int main(int argc, char** argv) {
   TestManager(&test);
   TestReader(&test);
   TestObjects(&test);
+  TestPatches(&test);
   TestRows(&test);
   TestSharedCounts(&test);
   TestRowsById(&test);

@@ -169,9 +169,17 @@ contains
         cells(1)%v(2) == 2.0*total .and. cells(2)%at%y == 1)
     call expect_true("other components", all(cells%not_stored == 8) .and. &
         cells(1)%at%x == 0)
+    n = most + 1
+    call belay_restore(comm, dir//"/cells", state, ierr=ierr)
+    call expect_code("more rows than there is room for", &
+        belay_invalid_argument, ierr)
+    n = 2
     ids(1) = 0
     call belay_restore(comm, dir//"/cells", state, ierr=ierr)
     call expect_code("ids count from 1", belay_invalid_argument, ierr)
+    call belay_state_clear(state)
+    call belay_add_rows_by_id(state, "t", ids, t, ierr=ierr)
+    call expect_code("other ids than rows", belay_invalid_argument, ierr)
     call belay_fields_free(fields)
     call belay_state_free(state)
   end subroutine
