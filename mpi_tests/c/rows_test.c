@@ -210,6 +210,35 @@ void TestRows(const struct c_test* test) {
   free(in.mass);
 }
 
+// Memory for one row, and no more.
+static void* ResizeOne(void* context, int64_t count) {
+  return count <= 1 ? context : NULL;
+}
+
+// What a function does not give is an error of the save or of the restore.
+static void TestNoMemory(const struct c_test* test, const char* dir) {
+  double y = 1;
+  int64_t count = 1;
+  const belay_rows rows = {
+      .dtype = BELAY_F64, .count = &count, .resize = ResizeOne, .context = &y};
+  belay_state* state = NULL;
+  belay_state_create(&state);
+  belay_state_add_rows(state, "y", &rows);
+  ExpectCode(__FILE__, __LINE__, BELAY_RESOURCE_EXHAUSTED,
+             belay_restore(test->comm, dir, 1, state, NULL, NULL));
+  ExpectMessage(__FILE__, __LINE__, "\"y\"");
+  ExpectInt(__FILE__, __LINE__, 1, count);
+  count = 2;
+  ExpectCode(__FILE__, __LINE__, BELAY_RESOURCE_EXHAUSTED,
+             belay_save(test->comm, dir, 9, state, NULL));
+  ExpectMessage(__FILE__, __LINE__,
+                "rows \"y\": resize returned null (need memory for 2 rows)");
+  count = 1;
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_save(test->comm, dir, 9, state, NULL));
+  belay_state_free(&state);
+}
+
 // Arrays of one count that were saved with several.
 void TestSharedCounts(const struct c_test* test) {
   int64_t a = 2, b = 3;
@@ -249,6 +278,7 @@ void TestSharedCounts(const struct c_test* test) {
              belay_restore(test->comm, dir, 1, state, NULL, NULL));
   ExpectMessage(__FILE__, __LINE__, "(need 3, found 4)");
   belay_state_clear(state);
+  TestNoMemory(test, dir);
   belay_state_clear(state);
   belay_state_add_scalar(state, "z", BELAY_I64, &a);
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
