@@ -42,6 +42,7 @@ void TestStrings(const struct c_test* test);
 void TestErrors(const struct c_test* test);
 void TestOptions(const struct c_test* test);
 void TestSaver(const struct c_test* test);
+void TestRowsInBackground(const struct c_test* test);
 void TestManager(const struct c_test* test);
 void TestObjects(const struct c_test* test);
 void TestPatches(const struct c_test* test);

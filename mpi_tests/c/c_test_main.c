@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
   TestErrors(&test);
   TestOptions(&test);
   TestSaver(&test);
+  TestRowsInBackground(&test);
   TestManager(&test);
   TestReader(&test);
   TestObjects(&test);

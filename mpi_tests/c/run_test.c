@@ -141,6 +141,42 @@ static void TestManaged(const struct c_test* test, const char* async) {
   belay_state_free(&state);
 }
 
+// Rows are copied in the call: the program goes on with others.
+void TestRowsInBackground(const struct c_test* test) {
+  int32_t count = 3 + test->rank;
+  int64_t data[8] = {0};
+  const belay_rows rows = {
+      .dtype = BELAY_I64, .count32 = &count, .capacity = 8, .data = data};
+  char dir[4096];
+  belay_saver* saver = NULL;
+  belay_state* state = NULL;
+  strcpy(dir, PathOf(test, "rows_in_background"));
+  for (int i = 0; i < 8; ++i) data[i] = 10 * test->rank + i;
+  belay_state_create(&state);
+  belay_state_add_rows(state, "rows", &rows);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_saver_create(test->comm, NULL, &saver));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_saver_save(saver, dir, 1, state, NULL));
+  count = 1;
+  data[0] = -1;
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_saver_save(saver, dir, 2, state, NULL));
+  memset(data, 0, sizeof(data));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_saver_close(&saver));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_restore(test->comm, dir, 2, state, NULL, NULL));
+  ExpectInt(__FILE__, __LINE__, 1, count);
+  ExpectInt(__FILE__, __LINE__, -1, data[0]);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_restore(test->comm, dir, 1, state, NULL, NULL));
+  ExpectInt(__FILE__, __LINE__, 3 + test->rank, count);
+  for (int i = 0; i < count; ++i) {
+    ExpectInt(__FILE__, __LINE__, 10 * test->rank + i, data[i]);
+  }
+  belay_state_free(&state);
+}
+
 void TestManager(const struct c_test* test) {
   belay_manager* manager = NULL;
   belay_state* state = NULL;
