@@ -142,7 +142,8 @@ Status AddShard(const Shard& shard, const std::string& key,
                             .transform = choice.transform};
   // Some rows would get nothing.
   if (shard.rows != nullptr) of_shard.tolerance.lengths = false;
-  BELAY_ASSIGN_OR_RETURN(Shard found, FindElements(shard));
+  Shard found = shard;
+  BELAY_RETURN_IF_ERROR(FindElements(found));
   BELAY_ASSIGN_OR_RETURN(std::vector<Shard> parts,
                          WithGhostCells(std::move(found)));
   for (Shard& part : parts) {

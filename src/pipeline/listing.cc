@@ -1,8 +1,12 @@
 #include "pipeline/listing.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -25,10 +29,13 @@ int64_t StringBytes(const Shard& shard) {
 }
 
 void PutDevice(const DeviceSpec& device, WireWriter& out) {
-  out.PutText(device.job.value_or(""));
-  out.Put(device.replica.value_or(-1));
-  out.PutText(device.device_type.value_or(""));
-  out.Put(device.device_index.value_or(-1));
+  const auto put = [&](const std::optional<std::string>& name) {
+    out.PutText(name ? std::string_view(*name) : "");
+  };
+  put(device.job);
+  put(device.device_type);
+  out.Put(std::array{device.replica.value_or(-1),
+                     device.device_index.value_or(-1)});
 }
 
 // What rank 0 cannot know of the device of a listed shard.
@@ -61,17 +68,15 @@ std::string JobOf(const std::vector<Shard>& shards) {
 void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
   for (const Shard& shard : shards) {
     out.PutText(shard.key);
-    out.Put(shard.dtype);
     out.PutShape(shard.global_shape);
     // Axes of the box are checked by the planner, so they may differ here.
     out.PutShape(shard.box.offset);
     out.PutShape(shard.box.shape);
-    out.Put(shard.replica);
-    out.Put(StringBytes(shard));
+    out.Put(std::array<int64_t, 6>{
+        static_cast<int64_t>(shard.dtype), shard.replica, StringBytes(shard),
+        shard.rows != nullptr, HasIds(shard),
+        shard.rows != nullptr ? shard.rows->count : -1});
     out.PutText(shard.layout);
-    out.Put(shard.rows != nullptr);
-    out.Put(HasIds(shard));
-    out.Put(shard.rows != nullptr ? shard.rows->count : -1);
     out.PutText(FieldsTextOf(shard));
     PutDevice(shard.device, out);
   }

@@ -132,11 +132,10 @@ Status Resize(int64_t length, Shard& shard) {
         "%d, found %d)",
         shard.key, length, found));
   }
-  BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
-  return absl::OkStatus();
+  return FindElements(shard);
 }
 
-StatusOr<Shard> FindElements(Shard shard) {
+Status FindElements(Shard& shard) {
   if (shard.access == nullptr) {
     if (shard.rows != nullptr) {
       // Structs may be wider where they are stored.
@@ -146,7 +145,7 @@ StatusOr<Shard> FindElements(Shard shard) {
               : NumElements(shard.box.shape);
       BELAY_RETURN_IF_ERROR(RowsShape(shard, elements).status());
     }
-    return shard;
+    return absl::OkStatus();
   }
   ArrayAccess::View view = shard.access->view(shard.object);
   if (shard.object_elements < 0) {
@@ -162,7 +161,7 @@ StatusOr<Shard> FindElements(Shard shard) {
     shard.data = static_cast<char*>(view.data) +
                  shard.object_offset * DTypeSize(shard.dtype);
   }
-  if (shard.data != nullptr || IsEmpty(shard.box)) return shard;
+  if (shard.data != nullptr || IsEmpty(shard.box)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       Cat("list \"", shard.key, "\": the object has no memory: was it moved ",
           "from?"));
@@ -193,7 +192,7 @@ Status CheckAfterLengths(const std::vector<FormerElements>& former,
     BELAY_RETURN_IF_ERROR(CheckStillThere(
         shard, memory, listed_after.empty() ? 0 : listed_after[i]));
     const Shape given = shard.global_shape;
-    BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
+    BELAY_RETURN_IF_ERROR(FindElements(shard));
     BELAY_RETURN_IF_ERROR(CheckSameLength(shard, given));
   }
   return absl::OkStatus();

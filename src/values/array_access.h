@@ -24,10 +24,10 @@ struct FormerElements {
   std::string key;
 };
 
-// Returns the shard with its elements where they are now.
+// Finds where the shard's elements are now.
 // Errors: InvalidArgument - the object was moved from, or has another length
 // than when pieces of it were added.
-StatusOr<Shard> FindElements(Shard shard);
+Status FindElements(Shard& shard);
 
 // Whether the shard's object can take another length. Rows are another matter.
 bool IsResizable(const Shard& shard);

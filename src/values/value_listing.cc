@@ -75,7 +75,7 @@ class Lister {
     return AddInside(std::move(value), "", find, nullptr);
   }
 
-  void AddShard(Shard shard, Tolerance tolerance) {
+  void AddShard(Shard&& shard, Tolerance tolerance) {
     AddShardListedAfter(out_.former.size(), std::move(shard), tolerance);
   }
 
@@ -119,6 +119,9 @@ class Lister {
                                        .tolerance = tolerance_},
                                       value.key, find, names));
     }
+    if (outer.empty()) {
+      out_.shards.reserve(out_.shards.size() + is_handled.size());
+    }
     for (size_t i = 0; i < is_handled.size(); ++i) {
       if (is_handled[i]) continue;
       Shard shard = state.shards()[i];
@@ -126,7 +129,7 @@ class Lister {
       shard.key = WholeKey(outer, shard.key);
       if (!is_save_ && shard.is_const) return ConstValueError(shard.key);
       BELAY_RETURN_IF_ERROR(NoteRows(outer, shard));
-      BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
+      BELAY_RETURN_IF_ERROR(FindElements(shard));
       BELAY_RETURN_IF_ERROR(TakeLength(find, shard));
       BELAY_RETURN_IF_ERROR(AddFound(std::move(shard)));
     }
@@ -170,7 +173,7 @@ class Lister {
   HandlerListing Take() { return std::move(out_); }
 
  private:
-  void AddShardListedAfter(size_t num_former, Shard shard,
+  void AddShardListedAfter(size_t num_former, Shard&& shard,
                            Tolerance tolerance) {
     out_.shards.push_back(std::move(shard));
     if (is_save_) return;
@@ -197,7 +200,7 @@ class Lister {
 
   // Adds a shard whose elements are found; of a restore with the ghost cells
   // that it fills.
-  Status AddFound(Shard shard) {
+  Status AddFound(Shard&& shard) {
     if (is_save_) {
       AddShard(std::move(shard), tolerance_);
       return absl::OkStatus();

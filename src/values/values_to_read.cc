@@ -130,7 +130,7 @@ StatusOr<ValuesToRead> ChooseValues(const State& state,
       if (choice.skip) {
         Skip(shard.key, choice, values);
       } else {
-        BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
+        BELAY_RETURN_IF_ERROR(FindElements(shard));
         BELAY_ASSIGN_OR_RETURN(std::vector<Shard> parts,
                                WithGhostCells(std::move(shard)));
         for (Shard& part : parts) {

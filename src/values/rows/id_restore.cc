@@ -21,7 +21,7 @@ Status GiveLengths(std::vector<IdBlock>& blocks,
   std::vector<Shard> shards;
   for (IdBlock& block : blocks) {
     Shard& shard = shards.emplace_back(block.shard);
-    BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
+    BELAY_RETURN_IF_ERROR(FindElements(shard));
     const int64_t count = block.num_ids;
     if (shard.global_shape[0] == count) continue;
     if (shard.access == nullptr || shard.access->resize == nullptr) {

@@ -92,7 +92,7 @@ Status TakeRows(const std::vector<RowGroup>& arrived, Shard& shard) {
         DTypeName(one.dtype), one.row_bytes));
   }
   // Another key may have given its range another length.
-  BELAY_ASSIGN_OR_RETURN(shard, FindElements(std::move(shard)));
+  BELAY_RETURN_IF_ERROR(FindElements(shard));
   if (count != shard.box.shape[0] || HasNewRows(shard)) {
     if (shard.access == nullptr) {
       return absl::FailedPreconditionError(absl::StrFormat(
