@@ -8,77 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "counted_calls.h"
 #include "manager_testing.h"
-
-namespace belay {
-namespace {
-
-// What this rank has begun, in order: the name of the call and its bytes.
-std::vector<std::string>* calls = nullptr;
-
-void Note(const char* name, int count, MPI_Datatype type) {
-  int size = 0;
-  PMPI_Type_size(type, &size);
-  if (calls != nullptr) {
-    calls->push_back(name + std::string(" ") + std::to_string(count * size));
-  }
-}
-
-}  // namespace
-}  // namespace belay
-
-// Every call by which the library sends anything, but for files.
-extern "C" {
-
-int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type,
-                   MPI_Op op, MPI_Comm comm, MPI_Request* request) {
-  belay::Note("MPI_Iallreduce", count, type);
-  return PMPI_Iallreduce(from, to, count, type, op, comm, request);
-}
-
-int MPI_Allreduce(const void* from, void* to, int count, MPI_Datatype type,
-                  MPI_Op op, MPI_Comm comm) {
-  belay::Note("MPI_Allreduce", count, type);
-  return PMPI_Allreduce(from, to, count, type, op, comm);
-}
-
-int MPI_Ibcast(void* bytes, int count, MPI_Datatype type, int root,
-               MPI_Comm comm, MPI_Request* request) {
-  belay::Note("MPI_Ibcast", count, type);
-  return PMPI_Ibcast(bytes, count, type, root, comm, request);
-}
-
-int MPI_Igather(const void* from, int count, MPI_Datatype type, void* to,
-                int to_count, MPI_Datatype to_type, int root, MPI_Comm comm,
-                MPI_Request* request) {
-  belay::Note("MPI_Igather", count, type);
-  return PMPI_Igather(from, count, type, to, to_count, to_type, root, comm,
-                      request);
-}
-
-int MPI_Isend(const void* from, int count, MPI_Datatype type, int to, int tag,
-              MPI_Comm comm, MPI_Request* request) {
-  belay::Note("MPI_Isend", count, type);
-  return PMPI_Isend(from, count, type, to, tag, comm, request);
-}
-
-int MPI_Send(const void* from, int count, MPI_Datatype type, int to, int tag,
-             MPI_Comm comm) {
-  belay::Note("MPI_Send", count, type);
-  return PMPI_Send(from, count, type, to, tag, comm);
-}
-
-int MPI_Barrier(MPI_Comm comm) {
-  belay::Note("MPI_Barrier", 0, MPI_BYTE);
-  return PMPI_Barrier(comm);
-}
-
-int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* copy) {
-  belay::Note("MPI_Comm_dup", 0, MPI_BYTE);
-  return PMPI_Comm_dup(comm, copy);
-}
-
-}  // extern "C"
 
 namespace belay {
 namespace {
@@ -92,11 +23,9 @@ class ManagerMessagesTest : public ManagerTest {
   // What is sent by ShouldSave.
   static std::vector<std::string> MessagesOf(CheckpointManager& manager,
                                              int64_t step) {
-    std::vector<std::string> seen;
-    calls = &seen;
-    EXPECT_EQ(manager.ShouldSave(step).status(), absl::OkStatus());
-    calls = nullptr;
-    return seen;
+    return testing::CallsOf([&] {
+      EXPECT_EQ(manager.ShouldSave(step).status(), absl::OkStatus());
+    });
   }
 };
 
