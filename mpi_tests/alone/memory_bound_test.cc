@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "converted_matrix.h"
+#include "process_memory.h"
 
 namespace belay {
 namespace {
@@ -16,6 +16,7 @@ namespace {
 using testing::AsBF16;
 using testing::CheckpointTest;
 using testing::kCast;
+using testing::PeakOf;
 using testing::Piece;
 using testing::ValueAt;
 
@@ -24,26 +25,6 @@ constexpr int64_t kInFlight = 4 * kMiB;
 constexpr int64_t kAllowed = kInFlight + 64 * kMiB;
 constexpr Transfer kTransfers[] = {Transfer::kIndependent, Transfer::kTwoPhase,
                                    Transfer::kCollective, Transfer::kHdf5};
-
-// A line of /proc/self/status, in bytes.
-int64_t MemoryOf(const std::string& name) {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    int64_t kilobytes = 0;
-    if (word == name + ":" && status >> kilobytes) return kilobytes << 10;
-  }
-  ADD_FAILURE() << name;
-  return 0;
-}
-
-// The most memory that the work takes on this rank beside what there is.
-template <typename Work>
-int64_t PeakOf(Work work) {
-  std::ofstream("/proc/self/clear_refs") << "5";  // forgets the last peak
-  const int64_t before = MemoryOf("VmRSS");
-  work();
-  return MemoryOf("VmHWM") - before;
-}
 
 class MemoryBoundTest : public CheckpointTest {
  protected:

@@ -68,11 +68,11 @@ Status BackgroundSaver::PrepareSnapshot(const SaveFrame& frame,
   }
   int64_t bytes = 0;
   for (const PlannedFile& file : planned.files) bytes += file.writes.bytes;
-  bytes = std::min(bytes, options_.max_staging_bytes);
-  BELAY_RETURN_IF_ERROR(memory_->Reserve(bytes));
-  save.snapshot = {.data = memory_->data(),
-                   .room = bytes,
-                   .limit = options_.max_staging_bytes};
+  const int64_t limit = options_.max_staging_bytes;
+  const bool touch = FitsInAnyRuns(bytes, limit);
+  bytes = std::min(bytes, limit);
+  BELAY_RETURN_IF_ERROR(memory_->Reserve(bytes, touch));
+  save.snapshot = {.data = memory_->data(), .room = bytes, .limit = limit};
   for (const PlannedFile& file : planned.files) {
     save.copies.push_back(DataFileJob(frame, save.prepared.listed.shards,
                                       save.prepared.plan, file,

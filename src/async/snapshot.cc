@@ -15,6 +15,7 @@ namespace {
 // Of a tile: what was read for its checksum is still in the cache of a core
 // when it is copied.
 constexpr int64_t kSnapshotTileBytes = int64_t{32} << 10;
+constexpr auto kRunBytes = static_cast<int64_t>(sizeof(SnapshotRun));
 
 // Copies parts of one file behind what the snapshot has already, and writes
 // those for which there is no room.
@@ -30,7 +31,7 @@ class Copier {
               std::span<const std::span<const std::byte>> parts) {
     if (snapshot_.before_tile) BELAY_RETURN_IF_ERROR(snapshot_.before_tile());
     stripes_.Add(offset, bytes);
-    std::vector<SnapshotRun>& runs = file_.runs;
+    std::deque<SnapshotRun>& runs = file_.runs;
     const bool joins =
         !runs.empty() && runs.back().offset + runs.back().bytes == offset;
     if (!Fits(bytes, joins)) return Write(offset, bytes, parts);
@@ -58,7 +59,6 @@ class Copier {
  private:
   bool Fits(int64_t bytes, bool joins) const {
     const int64_t runs = snapshot_.runs + (joins ? 0 : 1);
-    constexpr auto kRunBytes = static_cast<int64_t>(sizeof(SnapshotRun));
     return snapshot_.room - snapshot_.bytes >= bytes &&
            snapshot_.limit - snapshot_.bytes - bytes >= runs * kRunBytes;
   }
@@ -95,14 +95,18 @@ class Copier {
 
 }  // namespace
 
-Status SnapshotMemory::Reserve(int64_t bytes) {
+bool FitsInAnyRuns(int64_t bytes, int64_t limit) {
+  return bytes <= limit / (1 + kRunBytes);
+}
+
+Status SnapshotMemory::Reserve(int64_t bytes, bool touch) {
   if (bytes <= bytes_) return absl::OkStatus();
   memory_ = ScratchMemory();
   bytes_ = 0;
   BELAY_ASSIGN_OR_RETURN(memory_, ScratchMemory::Take(bytes, ""));
   bytes_ = bytes;
   // New pages cost several times what a copy does: all of them now.
-  std::memset(memory_.data(), 0, static_cast<size_t>(bytes));
+  if (touch) std::memset(memory_.data(), 0, static_cast<size_t>(bytes));
   return absl::OkStatus();
 }
 

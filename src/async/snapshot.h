@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,10 +21,10 @@ namespace belay {
 // Memory for the snapshots of one rank, kept from save to save.
 class SnapshotMemory {
  public:
-  // Makes room for so many bytes, and touches it: what was there is gone if
-  // there was less. Local.
+  // Makes room for so many bytes: what was there is gone if there was less. New
+  // room is touched unless only part of it may be used. Local.
   // Errors: ResourceExhausted - there is no memory.
-  Status Reserve(int64_t bytes);
+  Status Reserve(int64_t bytes, bool touch);
 
   std::byte* data() const { return memory_.data(); }
 
@@ -43,8 +44,13 @@ struct SnapshotFile {
   std::string path;
   PosixFile::Mode mode = PosixFile::Mode::kWriteBeside;
   const std::byte* data = nullptr;  // of the runs, one behind the other
-  std::vector<SnapshotRun> runs;
+  // Never copied to grow: with short runs this is longer than their bytes.
+  std::deque<SnapshotRun> runs;
 };
+
+// Whether a snapshot of so many bytes keeps to this limit however short its
+// runs are: all of it is used. Local.
+bool FitsInAnyRuns(int64_t bytes, int64_t limit);
 
 // Where a snapshot is filled, and what came of it.
 struct Snapshot {
