@@ -8,12 +8,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
+#include <vector>
 
 #include "belay/status.h"
 #include "mpi/collective.h"
-#include "mpi/shared_memory.h"
 
 namespace belay {
 
@@ -25,9 +24,12 @@ class NodeProgress {
   // Errors: those of messages.
   static StatusOr<NodeProgress> Create(CommContext& context);
 
+  // One for each of so many ranks that are threads of this process. Local.
+  static std::vector<NodeProgress> OfThreads(int32_t ranks);
+
   // Whether it is of this rank alone, though there may be others. Equal on all
   // ranks. Local.
-  bool is_alone() const { return !memory_; }
+  bool is_alone() const { return is_alone_; }
 
   // Tells that this rank has written its part of the save with this number, or,
   // of a negative one, that it has failed to. Numbers ascend from 1. Local.
@@ -53,13 +55,17 @@ class NodeProgress {
   };
   static_assert(std::atomic<int64_t>::is_always_lock_free);
 
-  NodeProgress() = default;
+  NodeProgress(std::shared_ptr<void> memory, char* first, int64_t bytes_apart)
+      : memory_(std::move(memory)), first_(first), bytes_apart_(bytes_apart) {}
+  static NodeProgress Alone();
   Cell& CellOf(int32_t place) const;
 
-  std::optional<SharedMemory> memory_;
-  std::unique_ptr<Cell> own_ = std::make_unique<Cell>();  // if that is not set
+  std::shared_ptr<void> memory_;  // of the cells
+  char* first_;
+  int64_t bytes_apart_;
   int32_t place_ = 0;
   int32_t ranks_ = 1;
+  bool is_alone_ = false;
 };
 
 }  // namespace belay
