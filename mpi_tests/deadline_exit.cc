@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -95,6 +96,19 @@ void ReadAlone(const belay::Comm& comm) {
   (void)belay::Read(comm, *v, {}, belay::kEveryRank, {.deadline_seconds = 1});
 }
 
+// Rank 1 is stopped while it writes in the background.
+void StopInFlush(const belay::Comm& comm) {
+  const int64_t value = 7;
+  belay::State state;
+  state.Add("value", value);
+  belay::AsyncSaver saver(comm);
+  fsync_stalls = true;
+  (void)saver.Save("flush_stops", 1, state,
+                   {.overwrite = true, .deadline_seconds = 1});
+  if (comm.rank() == 1) raise(SIGSTOP);
+  (void)saver.Wait();
+}
+
 // The disk never answers the thread of a save in the background.
 void StallFlush(const belay::Comm& comm) {
   const int64_t value = 7;
@@ -138,6 +152,8 @@ int main(int argc, char** argv) {
     WithoutThreads(*comm);
   } else if (argv[1] == std::string_view("flush_stalls")) {
     StallFlush(*comm);
+  } else if (argv[1] == std::string_view("flush_stops")) {
+    StopInFlush(*comm);
   } else if (argv[1] == std::string_view("exchanges_twice")) {
     ExchangeTwice(*comm);
   } else {

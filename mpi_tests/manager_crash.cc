@@ -1,12 +1,12 @@
 // One life of a program with a manager, which manager_crash.sh kills again and
 // again.
 //
-// manager_crash [state] DIR N: checks what the last life left, restores the
-// newest step, and saves the next one until rank 0 makes its N-th system call
-// that changes the names in a directory or makes them durable. There it is
-// killed. With `state` the manager is one of a State, else of a Checkpoint.
-// Exit codes: 3 wrong values, 4 a committed step is gone, 5 a step is not
-// managed, 6 a call failed.
+// manager_crash [state|background] DIR N: checks what the last life left,
+// restores the newest step, and saves the next one until rank 0 makes its N-th
+// system call that changes the names in a directory or makes them durable.
+// There it is killed. With `state` the manager is one of a State, else of a
+// Checkpoint; with `background` it saves in the background. Exit codes: 3 wrong
+// values, 4 a committed step is gone, 5 a step is not managed, 6 a call failed.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -14,11 +14,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "belay/checkpoint_manager.h"
@@ -26,10 +28,10 @@
 
 namespace {
 
-int64_t calls_left = 0;
+std::atomic<int64_t> calls_left{0};
 
 void Call() {
-  if (calls_left > 0 && --calls_left == 0) kill(getpid(), SIGKILL);
+  if (calls_left > 0 && calls_left.fetch_sub(1) == 1) kill(getpid(), SIGKILL);
 }
 
 }  // namespace
@@ -83,20 +85,32 @@ void CheckWhatIsLeft(const CheckpointManager& manager,
   }
 }
 
-StatusOr<CheckpointManager> Manage(testing::Program& program, bool of_state,
+StatusOr<CheckpointManager> Manage(testing::Program& program,
+                                   std::string_view kind,
                                    const std::string& dir) {
-  const ManagerOptions options = {.max_to_keep = 2};
-  if (of_state) {
+  ManagerOptions options = {.max_to_keep = 2};
+  if (kind == "background") options.async = AsyncOptions();
+  if (kind == "state") {
     return CheckpointManager::Create(program.comm(), program.state(), dir,
                                      options);
   }
   return CheckpointManager::Create(program.checkpoint(), dir, options);
 }
 
-void Live(bool of_state, const std::string& dir, int64_t calls) {
+// A save and its end.
+StatusOr<ManagedSave> SaveStep(CheckpointManager& manager, int64_t step) {
+  StatusOr<ManagedSave> saved = manager.Save(step);
+  if (!saved.ok() || !saved->begun) return saved;
+  auto ended = manager.WaitUntilFinished();
+  if (!ended.ok()) return ended.status();
+  if (!*ended) return absl::InternalError("nothing was under way");
+  return **std::move(ended);
+}
+
+void Live(std::string_view kind, const std::string& dir, int64_t calls) {
   const std::string reported = dir + ".reported";
   testing::Program program;
-  auto manager = Manage(program, of_state, dir);
+  auto manager = Manage(program, kind, dir);
   if (!manager.ok()) End(6, manager.status().ToString());
   CheckWhatIsLeft(*manager, reported);
   const auto restored = manager->RestoreOrInitialize();
@@ -106,7 +120,7 @@ void Live(bool of_state, const std::string& dir, int64_t calls) {
   if (!program.Is(step)) End(3, "wrong values");
   if (testing::WorldRank() == 0) calls_left = calls;
   program.Set(step + 1);
-  const auto saved = manager->Save(step + 1);
+  const auto saved = SaveStep(*manager, step + 1);
   if (!saved.ok()) End(6, saved.status().ToString());
   if (!saved->saved || !saved->notes.empty()) End(6, "not saved well");
   calls_left = 0;
@@ -119,11 +133,11 @@ void Live(bool of_state, const std::string& dir, int64_t calls) {
 }  // namespace belay
 
 int main(int argc, char** argv) {
-  const bool of_state = argc == 4 && std::string_view(argv[1]) == "state";
-  if (argc != (of_state ? 4 : 3)) return 2;
+  if (argc != 3 && argc != 4) return 2;
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-  belay::Live(of_state, argv[argc - 2], std::atoll(argv[argc - 1]));
+  belay::Live(argc == 4 ? argv[1] : "", argv[argc - 2],
+              std::atoll(argv[argc - 1]));
   MPI_Finalize();
   return 0;
 }

@@ -91,7 +91,7 @@ belay::ManagerOptions ManagerOptionsOf(const Options& options,
   how.save.deadline_seconds = options.deadline;
   how.save.file_layout = options.file_layout;
   how.save.read_back = options.read_back;
-  if (options.async) how.async = belay::AsyncOptions();
+  if (options.async && !how.read_only) how.async = belay::AsyncOptions();
   return how;
 }
 

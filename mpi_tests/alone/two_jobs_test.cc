@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "belay/async_saver.h"
+#include "belay/checkpoint_manager.h"
 #include "belay/save_restore.h"
 #include "fault_points.h"
 #include "values.h"
@@ -114,6 +115,50 @@ TEST_F(TwoJobsTest, SoItIsInTheBackground) {
             .status();
     return status.ok() ? saver.Wait().status() : status;
   });
+}
+
+// Only one manager saves in a directory, also while its thread writes; one that
+// reads sees the steps before.
+TEST_F(TwoJobsTest, AnotherManagerIsRefusedWhileAStepIsWritten) {
+  const State state = values_.MakeState();
+  const auto manage = [&](const ManagerOptions& options) {
+    return CheckpointManager::Create(*part_, state, run(), options);
+  };
+  const auto steps = [](const StatusOr<CheckpointManager>& manager) {
+    return manager.ok() ? manager->AllSteps() : std::vector<int64_t>{-1};
+  };
+  std::optional<CheckpointManager> writer;
+  if (job_ == 0) {
+    values_.Fill(1);
+    writer = Ok(manage({.async = AsyncOptions{.max_bytes_per_second = 4000}}));
+    Ok(writer->Save(1));
+    Ok(writer->WaitUntilFinished());
+    values_.Fill(2);
+    EXPECT_TRUE(Ok(writer->Save(2)).begun);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (job_ == 1) {
+    const Status refused = manage({}).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                ::testing::HasSubstr("held by process"));
+    auto reader = manage({.read_only = true});
+    EXPECT_THAT(steps(reader), ::testing::ElementsAre(1));
+    EXPECT_EQ(Ok(reader->Restore()).step, 1);
+    EXPECT_EQ(values_.CountWrong(1), 0);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (job_ == 0) {
+    EXPECT_TRUE(testing::Ok(writer->WaitUntilFinished())->saved);
+    writer.reset();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (job_ == 1) {
+    auto next = manage({});
+    EXPECT_THAT(steps(next), ::testing::ElementsAre(1, 2));
+    EXPECT_EQ(Ok(next->Restore()).step, 2);
+    EXPECT_EQ(values_.CountWrong(2), 0);
+  }
 }
 
 }  // namespace

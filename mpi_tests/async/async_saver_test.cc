@@ -295,6 +295,23 @@ TEST_F(AsyncSaverTest, CachesAndCheckpointsMayGo) {
   EXPECT_THAT(Ok(ListSteps(run() + "_objects")), ElementsAre(1));
 }
 
+// SaveAs has no form in the background, and need not wait for one.
+TEST_F(AsyncSaverTest, ASaveUnderAnyNameGoesOnMeanwhile) {
+  float w = 1;
+  Checkpoint checkpoint(comm_, {{"w", w}});
+  AsyncSaver saver(comm_, {.max_bytes_per_second = 100000});
+  Ok(SaveAndSpoil(saver, 1));
+  Ok(saver.Poll());
+  const std::string best = run() + "_best";
+  Ok(checkpoint.SaveAs(best));
+  EXPECT_TRUE(saver.is_pending());
+  w = 2;
+  Ok(checkpoint.Restore(best));
+  EXPECT_EQ(w, 1);
+  EXPECT_EQ(saver.Close(), absl::OkStatus());
+  EXPECT_EQ(CountWrong(1), 0);
+}
+
 TEST_F(AsyncSaverTest, ASaveThatIsGivenUpIsLogged) {
   std::vector<std::string> lines;
   SetLogSink([&](LogLevel, std::string_view line) { lines.emplace_back(line); },

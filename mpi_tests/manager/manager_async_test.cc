@@ -142,14 +142,20 @@ TEST_F(ManagerAsyncTest, AForcedSaveIsComplete) {
   EXPECT_EQ(OnDisk(), Steps({10, 11}));
 }
 
-// The newest state is on disk before the job ends.
-TEST_F(ManagerAsyncTest, TheLastSaveWaitsAndIsComplete) {
-  auto manager = Manage(
-      {.save_interval_steps = 10, .async = kSlow, .stop_signals = {SIGUSR1}});
+// The newest state is on disk before the job ends. A batch system sends SIGTERM
+// where a job is preempted.
+class ManagerAsyncSignalTest : public ManagerAsyncTest,
+                               public ::testing::WithParamInterface<int> {};
+
+TEST_P(ManagerAsyncSignalTest, TheLastSaveWaitsAndIsComplete) {
+  auto manager = Manage({.save_interval_steps = 10,
+                         .async = kSlow,
+                         .stop_signals = {GetParam()}});
   ASSERT_EQ(manager.status(), absl::OkStatus());
   EXPECT_TRUE(manager->ShouldSave(10).value());
   ASSERT_TRUE(BeginStep(*manager, 10)->begun);
-  if (WorldRank() == WorldSize() - 1) kill(getpid(), SIGUSR1);
+  EXPECT_THAT(OnDisk(), IsEmpty());
+  if (WorldRank() == WorldSize() - 1) kill(getpid(), GetParam());
   int64_t step = 11;
   while (!manager->ShouldSave(step).value()) ++step;
   EXPECT_LE(step, 13);
@@ -160,6 +166,31 @@ TEST_F(ManagerAsyncTest, TheLastSaveWaitsAndIsComplete) {
   EXPECT_EQ(OnDisk(), Steps({10, step}));
   manager = absl::CancelledError("ended");  // gives the lease back
   manager = Manage();
+  EXPECT_EQ(*manager->Restore()->step, step);
+  EXPECT_TRUE(program_.Is(step));
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, ManagerAsyncSignalTest,
+                         ::testing::Values(SIGUSR1, SIGTERM));
+
+TEST_F(ManagerAsyncTest, TheTimeLimitComesWhileAStepIsWritten) {
+  auto manager = Manage({.save_interval_steps = 100,
+                         .async = kSlow,
+                         .end_time = time_ + 100,
+                         .final_save_margin = 20});
+  time_ += 78;
+  ASSERT_TRUE(BeginStep(*manager, 0)->begun);
+  time_ += 5;  // that it takes
+  int64_t step = 1;
+  while (!manager->ShouldSave(step).value()) ++step;
+  EXPECT_THAT(OnDisk(), IsEmpty());
+  ASSERT_TRUE(manager->ShouldStop().has_value());
+  EXPECT_EQ(manager->ShouldStop()->ToString(), "the time limit in 17 s");
+  const auto last = BeginStep(*manager, step);
+  ASSERT_EQ(last.status(), absl::OkStatus());
+  EXPECT_TRUE(last->saved);
+  EXPECT_EQ(last->finished->step, 0);
+  EXPECT_EQ(OnDisk(), Steps({0, step}));
   EXPECT_EQ(*manager->Restore()->step, step);
   EXPECT_TRUE(program_.Is(step));
 }

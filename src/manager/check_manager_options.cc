@@ -153,6 +153,8 @@ void CheckReadOnly(const ManagerOptions& options, Mistakes& mistakes) {
   Contradict(HasStepRules(options) || options.should_save ||
                  options.checkpoint_interval || options.auto_interval,
              "read_only saves nothing: set no rule for when to save", mistakes);
+  Contradict(options.async.has_value(),
+             "read_only saves nothing: leave async unset", mistakes);
 }
 
 template <typename T>
@@ -186,8 +188,9 @@ std::string RetentionBytes(const ManagerOptions& options) {
 
 std::string AsyncBytes(const ManagerOptions& options) {
   if (!options.async) return "";
-  return Cat(options.async->max_staging_bytes, " ",
-             options.async->max_bytes_per_second);
+  return Bytes(options.async->max_staging_bytes) +
+         Bytes(options.async->max_bytes_per_second) +
+         Bytes(options.async->snapshot);
 }
 
 void CheckAsync(const ManagerOptions& options, Mistakes& mistakes) {

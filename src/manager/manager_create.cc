@@ -216,7 +216,7 @@ StatusOr<CheckpointManager> CheckpointManager::Begin(
   BELAY_RETURN_IF_AGREED(Share(context, *impl, begin));
   BELAY_RETURN_IF_AGREED(Join(context, *impl));
   LogNotes(*impl);
-  if (impl->options.async && !impl->options.read_only) {
+  if (impl->options.async) {
     impl->background = std::make_unique<BackgroundSaver>(impl->values.comm(),
                                                          *impl->options.async);
   }

@@ -157,7 +157,8 @@ TEST(ManagerOptionsTest, ReadOnlyWritesNothing) {
   }
   for (const ManagerOptions& options :
        {ManagerOptions{.save_interval_steps = 2, .read_only = true},
-        ManagerOptions{.should_save = yes, .read_only = true}}) {
+        ManagerOptions{.should_save = yes, .read_only = true},
+        ManagerOptions{.async = AsyncOptions(), .read_only = true}}) {
     EXPECT_THAT(ErrorOf(options), HasSubstr("read_only saves nothing"));
   }
 }

@@ -1,0 +1,101 @@
+// A disk that stalls, and a job that is suspended, while a step is written in
+// the background.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <thread>
+
+#include "belay/async_saver.h"
+#include "manager_testing.h"
+#include "values.h"
+
+namespace {
+
+std::atomic<int> stall_milliseconds{0};
+
+}  // namespace
+
+// The library's calls land here. Only those of the thread stall.
+extern "C" int fsync(int fd) {
+  if (gettid() != getpid()) usleep(stall_milliseconds * 1000);
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
+
+namespace belay::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+class AsyncStallTest : public CheckpointTest {
+ protected:
+  AsyncStallTest() {
+    values_.AddCut("w", DType::kF32, {64 * size_, 33}, 0, rank_, size_);
+  }
+  ~AsyncStallTest() override { stall_milliseconds = 0; }
+
+  PendingSave Begin(AsyncSaver& saver, int64_t step) {
+    values_.Fill(static_cast<uint64_t>(step));
+    return Ok(
+        saver.Save(run(), step, values_.MakeState(), {.deadline_seconds = 20}));
+  }
+
+  Values values_;
+};
+
+// The program trains on, and the step before can be restored.
+TEST_F(AsyncStallTest, NobodyWaitsForAStalledSync) {
+  AsyncSaver saver(comm_);
+  Begin(saver, 1);
+  Ok(saver.Wait());
+  stall_milliseconds = 1500;
+  Begin(saver, 2);
+  EXPECT_THAT(Ok(ListSteps(run())), ElementsAre(1));
+  const Clock::time_point start = Clock::now();
+  double longest = 0;
+  std::optional<SaveResult> result;
+  while (!result) {
+    const Clock::time_point called = Clock::now();
+    result = Ok(saver.Poll());
+    longest = std::max(longest, Seconds(Clock::now() - called).count());
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  // The data files, then the index and the directories.
+  EXPECT_GE(Seconds(Clock::now() - start).count(), 3);
+  EXPECT_LE(longest, 0.7);
+  ExpectRestores(values_, 1, 1);
+  ExpectRestores(values_, 2, 2);
+}
+
+// As a batch system suspends a job, for longer than the deadline.
+TEST_F(AsyncStallTest, ASuspendedJobGoesOn) {
+  AsyncSaver saver(comm_, {.max_bytes_per_second = 12000});
+  values_.Fill(1);
+  Ok(saver.Save(run(), 1, values_.MakeState(), {.deadline_seconds = 2}));
+  const pid_t rank = getpid();
+  const pid_t batch_system = fork();
+  if (batch_system == 0) {
+    usleep(100'000);
+    kill(rank, SIGSTOP);
+    usleep(4'000'000);
+    kill(rank, SIGCONT);
+    _exit(0);
+  }
+  Ok(saver.Wait());
+  waitpid(batch_system, nullptr, 0);
+  ExpectRestores(values_, 1, 1);
+}
+
+}  // namespace
+}  // namespace belay::testing
