@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdint>
@@ -35,7 +36,9 @@ inline Outage outage;
 // Counts a call, and returns whether it fails.
 inline bool IsLost(std::string_view path) {
   if (outage.below.empty() || !path.starts_with(outage.below)) return false;
-  if (++outage.calls <= outage.after) return false;
+  // A save in the background has a thread of its own.
+  std::atomic_ref<int64_t> calls(outage.calls);
+  if (++calls <= outage.after) return false;
   errno = outage.error;
   return true;
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,17 @@ class ManagerOutageTest : public ManagerTest {
   }
   static void ComeBack() { outage = {}; }
 
+  // The same with its end, if that is in the background.
+  StatusOr<ManagedSave> SaveWhole(CheckpointManager& manager, int64_t step) {
+    StatusOr<ManagedSave> saved = SaveStep(manager, step);
+    if (!saved.ok() || !saved->begun) return saved;
+    program_.Set(-1);
+    auto ended = manager.WaitUntilFinished();
+    if (!ended.ok()) return ended.status();
+    if (!*ended) return absl::NotFoundError("nothing was under way");
+    return **std::move(ended);
+  }
+
   StatusOr<ManagedSave> SaveAway(CheckpointManager& manager, int64_t step,
                                  const ManagedSaveOptions& how = {}) {
     GoAway();
@@ -71,7 +83,7 @@ class ManagerOutageTest : public ManagerTest {
                                       ? absl::StatusCode::kNotFound
                                       : absl::StatusCode::kUnavailable;
     SameError(failure, saved->saved ? absl::StatusCode::kOk : code);
-    const auto next = SaveStep(manager, 4);
+    const auto next = SaveWhole(manager, 4);
     ASSERT_EQ(next.status(), absl::OkStatus());
     EXPECT_TRUE(next->saved) << next->reason;
     EXPECT_FALSE(HasDebris()) << failure;
@@ -89,10 +101,12 @@ class ManagerOutageTest : public ManagerTest {
 };
 
 // From each call of a save on, on each rank and on all of them.
-class AnyOutageTest : public ManagerOutageTest,
-                      public ::testing::WithParamInterface<int> {};
+class AnyOutageTest
+    : public ManagerOutageTest,
+      public ::testing::WithParamInterface<std::tuple<int, bool>> {};
 
 TEST_P(AnyOutageTest, ASaveThatFailsAnywhereIsMadeUpFor) {
+  const auto [error, in_background] = GetParam();
   std::vector<std::optional<int>> victims = {std::nullopt, 0};
   if (WorldSize() > 1) victims.emplace_back(WorldSize() - 1);
   int64_t tried = 0;
@@ -101,13 +115,15 @@ TEST_P(AnyOutageTest, ASaveThatFailsAnywhereIsMadeUpFor) {
       SCOPED_TRACE(::testing::Message()
                    << "after " << after << " calls, on rank "
                    << victim.value_or(-1));
-      auto manager = Manage({.tolerated_failures = 1,
+      ManagerOptions options{.tolerated_failures = 1,
                              .max_to_keep = 9,
-                             .save = {.deadline_seconds = 1}});
+                             .save = {.deadline_seconds = 1}};
+      if (in_background) options.async = AsyncOptions();
+      auto manager = Manage(options);
       ASSERT_EQ(manager.status(), absl::OkStatus());
-      for (const int64_t step : {1, 2}) SaveStep(*manager, step).IgnoreError();
-      GoAway(after, victim, GetParam());
-      const auto saved = SaveStep(*manager, 3);
+      for (const int64_t step : {1, 2}) SaveWhole(*manager, step).IgnoreError();
+      GoAway(after, victim, error);
+      const auto saved = SaveWhole(*manager, 3);
       int64_t failed_here = outage.calls > after ? 1 : 0;
       ComeBack();
       MPI_Allreduce(MPI_IN_PLACE, &failed_here, 1, MPI_INT64_T, MPI_MAX,
@@ -125,7 +141,8 @@ TEST_P(AnyOutageTest, ASaveThatFailsAnywhereIsMadeUpFor) {
 
 // The server has gone; a node sees the directory as if nothing were there.
 INSTANTIATE_TEST_SUITE_P(All, AnyOutageTest,
-                         ::testing::Values(ENOTCONN, ENOENT));
+                         ::testing::Combine(::testing::Values(ENOTCONN, ENOENT),
+                                            ::testing::Bool()));
 
 TEST_F(ManagerOutageTest, ItIsToldAndThePreviousStepsStay) {
   auto manager = Manage({.tolerated_failures = 2, .max_to_keep = 1});
