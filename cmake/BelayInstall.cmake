@@ -1,6 +1,7 @@
 # The version header, and what `cmake --install` puts where. Users write
 #   find_package(belay REQUIRED)
 #   target_link_libraries(program PRIVATE belay::belay)
+# A component of the installation is a Debian package: cmake/BelayPackages.cmake.
 include(CMakePackageConfigHelpers)
 
 configure_file(${PROJECT_SOURCE_DIR}/include/belay/version.h.in
@@ -12,12 +13,15 @@ target_include_directories(belay PUBLIC
 set_target_properties(belay PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 
 set(BELAY_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/belay)
-install(TARGETS belay EXPORT belayTargets)
+install(TARGETS belay EXPORT belayTargets
+        LIBRARY COMPONENT library NAMELINK_COMPONENT development
+        ARCHIVE COMPONENT development)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/belay
                   ${PROJECT_BINARY_DIR}/include/belay
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
+        FILES_MATCHING PATTERN *.h)
 install(EXPORT belayTargets NAMESPACE belay::
-        DESTINATION ${BELAY_CMAKE_DIR})
+        DESTINATION ${BELAY_CMAKE_DIR} COMPONENT development)
 
 # A static belay leaves HDF5, ISA-L and xxHash to the program that links it.
 get_target_property(belay_type belay TYPE)
@@ -33,7 +37,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/belayConfigVersion.cmake
   COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/belayConfig.cmake
               ${PROJECT_BINARY_DIR}/belayConfigVersion.cmake
-        DESTINATION ${BELAY_CMAKE_DIR})
+        DESTINATION ${BELAY_CMAKE_DIR} COMPONENT development)
 
 # For programs that are built without CMake:
 #   mpicxx -std=c++20 main.cc $(pkg-config --cflags --libs belay)
@@ -57,4 +61,4 @@ file(RELATIVE_PATH BELAY_PC_INCLUDEDIR
      ${BELAY_PC_DIR} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
 configure_file(cmake/belay.pc.in ${PROJECT_BINARY_DIR}/belay.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/belay.pc
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
