@@ -227,7 +227,9 @@ void AddSimulateOptions(CLI::App* simulate, SimulateOptions& options) {
       ->capture_default_str();
   simulate->add_option("--read", options.read, "As for belay plan")
       ->capture_default_str();
-  simulate->add_option("--ranks-per-node", options.ranks_per_node)
+  simulate
+      ->add_option("--ranks-per-node", options.ranks_per_node,
+                   "The ranks of each node")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
   simulate

@@ -102,7 +102,7 @@ check_group() {
   say "$group: ${names[*]} installed, used, removed in $((SECONDS - begin)) s"
 }
 
-check_group tools libbelay0 belay-tools --
+check_group tools libbelay0 belay-tools -- man-db
 check_group python libbelay0 python3-belay --
 check_group development libbelay0 libbelay-dev libbelay-fortran0 \
   libbelay-fortran-dev -- g++ gfortran cmake make pkg-config openmpi-bin

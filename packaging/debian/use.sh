@@ -37,6 +37,11 @@ use_tools() {
   shows "rank" belay simulate --model gpt2-small.hf --from dp=2
   shows '"tensors"' belay export --json --leave-out-others \
     format_1_0 out.safetensors
+  shows "belay-verify(1)" man belay
+  shows "--shards" man belay ls
+  # shellcheck disable=SC2016
+  shows "complete -F _belay belay" bash -c \
+    'source /usr/share/bash-completion/completions/belay; complete -p belay'
 }
 
 use_python() {

@@ -20,6 +20,11 @@ if [ -x "$scratch/prefix/bin/belay" ]; then
   models=$scratch/prefix/share/belay/models
   cp "$models/gpt2-small.hf.tsv" "$models/copy.tsv"
   "$scratch/prefix/bin/belay" simulate --model copy --from dp=2 >/dev/null
+  for file in man/man1/belay.1.gz man/man1/belay-ls.1.gz \
+    bash-completion/completions/belay; do
+    test -f "$scratch/prefix/share/$file" ||
+      { echo "not installed: $file"; exit 1; }
+  done
 fi
 
 run() {

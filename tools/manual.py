@@ -1,0 +1,339 @@
+"""Makes the man pages and the bash completion of the command.
+
+    manual.py BELAY DOCS OUT
+
+asks the command BELAY for its --help, takes descriptions and exit codes from
+command.md and errors.md in the folder DOCS, and writes OUT/man1/*.1.gz and
+OUT/completions/belay.
+"""
+
+import dataclasses
+import gzip
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+_COLUMN = 30  # where --help begins its descriptions
+# What names a directory; other arguments may name files, as may these options.
+_DIRECTORIES = ("DIR", "A", "B", "FROM", "--scratch")
+_FILES = ("--model",)
+
+
+@dataclasses.dataclass
+class Item:
+  """An argument, an option or a subcommand, as --help lists it."""
+  names: list
+  type: str  # "" for a flag
+  notes: str  # what values it accepts, its default
+  choices: list
+  text: str
+
+
+@dataclasses.dataclass
+class Help:
+  """All that --help says."""
+  summary: str
+  usage: str
+  sections: dict  # a list of Items by the title of the section
+
+
+def _split(lines):
+  """Yields (left column, description) of the lines of a section."""
+  lines = iter(lines)
+  pending = next(lines, None)
+  while pending is not None:
+    line, pending = pending, next(lines, None)
+    if pending is not None and pending.startswith(" " * _COLUMN):
+      yield line.strip(), pending.strip()
+      pending = next(lines, None)
+    else:
+      yield line[:_COLUMN].strip(), line[_COLUMN:].strip()
+
+
+def _notes(rest):
+  """Returns the words for what follows the type of an option."""
+  words = []
+  if match := re.search(r" Excludes: ([-\w ]+)", rest):
+    rest = rest.replace(match.group(), "")
+    words.append("not with " + " or ".join(match.group(1).split()))
+  if rest.endswith(" REQUIRED"):
+    rest = rest.removesuffix(" REQUIRED")
+    words.append("required")
+  if rest.endswith(" ..."):
+    rest = rest.removesuffix(" ...")
+    words.append("may be repeated")
+  default = ""
+  if match := re.search(r"=([^=\]})]*)$", rest):
+    rest, default = rest[:match.start()], "default " + match.group(1)
+  if match := re.match(r":INT in \[(\d+) - (\d+)\]$", rest):
+    words.insert(0, f"{match.group(1)} to {match.group(2)}")
+  elif match := re.match(r":\{(.*)\}$", rest):
+    words.insert(0, match.group(1).replace(",", ", "))
+  elif rest.startswith(":SIZE"):
+    words.insert(0, "bytes, or with a unit such as kB, MiB, GB")
+  elif rest:
+    words.insert(0, rest.lstrip(":").lower())
+  return ", ".join(word for word in (*words, default) if word)
+
+
+def _item(left, text):
+  match = re.match(r"([^\s=]+)(=\S+)?(?: ([A-Z]+)\b)?(.*)$", left)
+  names, flag_default, kind, rest = match.groups()
+  if not text or left.count("[") != left.count("]"):
+    raise ValueError(f"--help lists {left!r} without a description")
+  if kind == "REQUIRED":
+    kind, rest = "", " REQUIRED"
+  names = re.sub(r"\{[^}]*\}", "", names).split(",")
+  choices = re.match(r":\{(.*)\}", rest)
+  notes = _notes((flag_default or "") + rest)
+  if flag_default == "=true":
+    notes = "default " + names[0]
+  return Item(names, kind or "", notes,
+              choices.group(1).split(",") if choices else [], text)
+
+
+def parse(text):
+  """Returns the Help of the text that --help prints."""
+  head, *blocks = re.split(r"^(?=\w+:$)", text.strip("\n"), flags=re.M)
+  summary, usage = head.strip().split("\nUsage: ")
+  sections = {}
+  for block in blocks:
+    title, *lines = block.split("\n")
+    lines = [line for line in lines if line]
+    sections[title.rstrip(":")] = [_item(*line) for line in _split(lines)]
+  return Help(" ".join(summary.split()), usage.strip(), sections)
+
+
+def ask(belay, *command):
+  """Returns the Help of the command, or of a subcommand."""
+  done = subprocess.run([belay, *command, "--help"], text=True, check=True,
+                        capture_output=True)
+  return parse(done.stdout)
+
+
+# --- what Markdown says, as troff
+
+def escape(text):
+  """Returns the text as troff prints it, whatever it begins with."""
+  text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
+  return "\\&" + text if text.startswith(".") else text
+
+
+def _inline(markdown):
+  """Returns one paragraph of Markdown: code is bold, a link is its text."""
+  plain = re.sub(r"\[([^\]]+)\]\([^()\s]+\)", r"\1", markdown)
+  parts = re.split(r"`([^`]+)`", plain.replace("**", ""))
+  return "".join(f"\\fB{escape(part)}\\fR" if i % 2 else escape(part)
+                 for i, part in enumerate(parts))
+
+
+def _cells(row):
+  return [cell.strip() for cell in row.strip().strip("|").split("|")]
+
+
+def descriptions(page):
+  """Returns {subcommand: Markdown} of the table of docs/command.md."""
+  found = {}
+  for row in re.findall(r"^\| `belay .*$", page, re.M):
+    command, text = _cells(row)
+    found[command.strip("`").split()[1]] = text
+  return found
+
+
+def exit_codes(page):
+  """Returns {subcommand: {code: Markdown}} of the table of docs/errors.md."""
+  table = re.search(r"^\| code \| `belay .*?\n\n", page, re.M | re.S).group()
+  header, _, *rows = table.strip().split("\n")
+  found = {}
+  for column, names in enumerate(_cells(header)[1:], 1):
+    codes = {_cells(row)[0]: _cells(row)[column] for row in rows}
+    for name in re.findall(r"`belay (\w+)`", names):
+      found[name] = {code: text for code, text in codes.items() if text}
+  return found
+
+
+# --- the pages
+
+def _header(name, version):
+  return (f'.TH {name.upper()} 1 "" "belay {version}" "belay"\n'
+          ".ad l\n.nh\n")
+
+
+def _list(title, items):
+  lines = [f".SH {title}"]
+  for item in items:
+    names = ", ".join(f"\\fB{escape(name)}\\fR" for name in item.names)
+    kind = f" \\fI{item.type}\\fR" if item.names[0].startswith("-") else ""
+    notes = f" ({escape(item.notes)})" if item.notes else ""
+    lines += [".TP", names + (kind if item.type else ""),
+              escape(item.text) + notes + "."]
+  return "\n".join(lines) + "\n"
+
+
+def _codes(codes):
+  lines = [".SH EXIT STATUS"]
+  for code, text in codes.items():
+    lines += [".TP", f"\\fB{code}\\fR", _inline(text)]
+  return "\n".join(lines) + "\n"
+
+
+def _see_also(names):
+  pages = ",\n".join(f".BR {escape(name)} (1)" for name in names)
+  return ".SH SEE ALSO\n" + pages.replace(",\n", " ,\n") + "\n"
+
+
+def _synopsis(usage):
+  words = [f"\\fI{escape(word)}\\fR" if word.isupper() else
+           escape(word).lower() if word.startswith("[") else
+           f"\\fB{escape(word)}\\fR" for word in usage.split()]
+  return ".SH SYNOPSIS\n" + " ".join(words) + "\n"
+
+
+def subcommand_page(name, help_, version, description, codes):
+  """Returns the page belay-NAME(1)."""
+  return (_header(f"belay-{name}", version) +
+          f".SH NAME\nbelay\\-{name} \\- {escape(_lower(help_.summary))}\n" +
+          _synopsis(help_.usage) +
+          f".SH DESCRIPTION\n\\fBbelay {name}\\fR {_inline(description)}.\n" +
+          _list("ARGUMENTS", help_.sections.get("Positionals", [])) +
+          _list("OPTIONS", help_.sections["Options"]) +
+          _codes(codes) + _see_also(["belay"]))
+
+
+def _lower(text):
+  return text[:1].lower() + text[1:]
+
+
+def main_page(help_, version):
+  """Returns the page belay(1)."""
+  commands = help_.sections["Subcommands"]
+  summary = _lower(help_.summary.rstrip("."))
+  return (_header("belay", version) +
+          f".SH NAME\nbelay \\- {escape(summary)}\n" +
+          _synopsis(help_.usage) +
+          ".SH DESCRIPTION\nbelay saves and restores the distributed state of "
+          "MPI programs. This command lists, prints, compares, verifies, copies "
+          "and converts the checkpoints that they have saved. Of a directory "
+          "of steps it takes the newest one.\n" +
+          _list("COMMANDS", commands) + _list("OPTIONS",
+                                              help_.sections["Options"]) +
+          _see_also([f"belay-{item.names[0]}" for item in commands]))
+
+
+# --- the completion
+
+def _words(items):
+  return " ".join(name for item in items for name in item.names)
+
+
+def completion(help_, subcommands):
+  """Returns the bash script that completes the command."""
+  options, values = [], []
+  for name, sub in subcommands.items():
+    listed = sub.sections["Options"]
+    valued = [item for item in listed if item.type]
+    options.append(f"  {name})\n    options='{_words(listed)}'\n"
+                   f"    valued=' {_words(valued)} ' ;;")
+    values += [f"    '{name} {option}') {action} ;;" for item in valued
+               if (action := _value_action(item)) for option in item.names]
+    arguments = sub.sections.get("Positionals", [])
+    values += [f"    '{name} {place}') kind=-d ;;"
+               for place, item in enumerate(arguments, 1)
+               if item.names[0] in _DIRECTORIES]
+  return _COMPLETION.format(
+      commands=_words(help_.sections["Subcommands"]),
+      options=_words(help_.sections["Options"]),
+      sub_options="\n".join(options), values="\n".join(values))
+
+
+def _value_action(item):
+  """Returns what completes the value of an option, "" if nothing does."""
+  if item.choices:
+    return f"words='{' '.join(item.choices)}'"
+  if item.names[0] in _DIRECTORIES:
+    return "kind=-d"
+  return "kind=-f" if item.names[0] in _FILES else ""
+
+
+_COMPLETION = """\
+# bash completion of the command belay, made from its --help.
+_belay() {{
+  local word=${{COMP_WORDS[COMP_CWORD]}} command='' last='' place=0 arg
+  local options='{options}' valued='' words='' kind=''
+  for arg in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+    [[ $arg == -* ]] || {{ command=$arg; break; }}
+  done
+  case $command in
+{sub_options}
+  esac
+  # `last` is the option whose value is asked for, else `place` the argument.
+  for arg in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+    if [[ -n $last ]]; then
+      last=''
+    elif [[ $valued == *" $arg "* ]]; then
+      last=$arg
+    elif [[ $arg != -* ]]; then
+      ((++place))
+    fi
+  done
+  if [[ -z $last && $word == -* ]]; then
+    words=$options
+  elif [[ -z $command ]]; then
+    words='{commands}'
+  else
+    [[ -n $last ]] || kind=-f
+    case "$command ${{last:-$place}}" in
+{values}
+    esac
+  fi
+  COMPREPLY=()
+  if [[ -n $words ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+  elif [[ -n $kind ]]; then
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen "$kind" -- "$word")
+  fi
+}}
+complete -F _belay belay
+"""
+
+
+def _write(path, text):
+  os.makedirs(os.path.dirname(path), exist_ok=True)
+  content = text.encode()
+  if path.endswith(".gz"):  # the same bytes each time: no name, no time
+    content = gzip.compress(content, mtime=0)
+  with open(path, "wb") as file:
+    file.write(content)
+
+
+def _read(*path):
+  with open(os.path.join(*path), encoding="utf-8") as file:
+    return file.read()
+
+
+def main():
+  belay, docs, out = sys.argv[1:]
+  version = subprocess.run([belay, "--version"], text=True, check=True,
+                           capture_output=True).stdout.strip()
+  help_ = ask(belay)
+  texts = descriptions(_read(docs, "command.md"))
+  codes = exit_codes(_read(docs, "errors.md"))
+  names = [item.names[0] for item in help_.sections["Subcommands"]]
+  for page, listed in (("command.md", texts), ("errors.md", codes)):
+    if set(listed) != set(names):
+      sys.exit(f"the table of commands in {page} differs from belay --help: "
+               f"{sorted(set(listed) ^ set(names))}")
+  subcommands = {name: ask(belay, name) for name in names}
+  shutil.rmtree(out, ignore_errors=True)  # pages of what is no command any more
+  _write(f"{out}/man1/belay.1.gz", main_page(help_, version))
+  for name, sub in subcommands.items():
+    _write(f"{out}/man1/belay-{name}.1.gz",
+           subcommand_page(name, sub, version, texts[name], codes[name]))
+  _write(f"{out}/completions/belay", completion(help_, subcommands))
+
+
+if __name__ == "__main__":
+  main()
