@@ -6,8 +6,6 @@ include(CMakePackageConfigHelpers)
 
 configure_file(${PROJECT_SOURCE_DIR}/include/belay/version.h.in
                ${PROJECT_BINARY_DIR}/include/belay/version.h @ONLY)
-target_include_directories(belay PUBLIC
-  $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>)
 
 # So that MPI and HDF5 outside the system folders are found at run time.
 set_target_properties(belay PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
