@@ -21,6 +21,13 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/belay
 install(EXPORT belayTargets NAMESPACE belay::
         DESTINATION ${BELAY_CMAKE_DIR} COMPONENT development)
 
+if(TARGET belay_static)
+  install(TARGETS belay_static EXPORT belayStaticTargets
+          ARCHIVE COMPONENT development)
+  install(EXPORT belayStaticTargets NAMESPACE belay::
+          DESTINATION ${BELAY_CMAKE_DIR} COMPONENT development)
+endif()
+
 # A static belay leaves HDF5, ISA-L and xxHash to the program that links it.
 get_target_property(belay_type belay TYPE)
 if(belay_type STREQUAL "STATIC_LIBRARY")
@@ -39,19 +46,23 @@ install(FILES ${PROJECT_BINARY_DIR}/belayConfig.cmake
 
 # For programs that are built without CMake:
 #   mpicxx -std=c++20 main.cc $(pkg-config --cflags --libs belay)
-# MPI comes from the compiler. What only a static belay needs is not private:
-# where there is no other one, nobody should have to say --static.
+# MPI comes from the compiler. What only a static belay needs is private where
+# there is a shared one, for --static; it is no package that is required, since
+# programs with the shared one would need it too.
 set(BELAY_PC_REQUIRES absl_status absl_statusor absl_inlined_vector absl_strings)
-set(BELAY_PC_LIBS "")
+set(private_requires absl_function_ref absl_time absl_flat_hash_map absl_hash)
+set(private_libs ${HDF5_LIBRARIES} ${ISAL_LDFLAGS} ${XXHASH_LDFLAGS}
+    ${RE2_LDFLAGS} -lz -pthread)
 if(BELAY_IS_STATIC)
-  list(APPEND BELAY_PC_REQUIRES absl_function_ref absl_time absl_flat_hash_map
-       absl_hash libisal libxxhash zlib re2)
-  foreach(library IN LISTS HDF5_LIBRARIES)
-    string(APPEND BELAY_PC_LIBS " ${library}")
-  endforeach()
-  string(APPEND BELAY_PC_LIBS " -pthread")
+  list(APPEND BELAY_PC_REQUIRES ${private_requires})
+  set(BELAY_PC_LIBS ${private_libs})
+  set(private_requires)
+  set(private_libs)
 endif()
 list(JOIN BELAY_PC_REQUIRES " " BELAY_PC_REQUIRES)
+list(JOIN BELAY_PC_LIBS " " BELAY_PC_LIBS)
+list(JOIN private_requires " " BELAY_PC_PRIVATE_REQUIRES)
+list(JOIN private_libs " " BELAY_PC_PRIVATE_LIBS)
 # Found from where the file lies: `cmake --install --prefix` chooses that.
 set(BELAY_PC_DIR ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH BELAY_PC_PREFIX ${BELAY_PC_DIR} ${CMAKE_INSTALL_PREFIX})

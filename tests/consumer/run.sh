@@ -59,6 +59,31 @@ mpicxx -std=c++20 "$source/tests/consumer/main.cc" -o "$scratch/consumer" \
   $(pkg-config --cflags --libs belay)
 run "$scratch/consumer" "$scratch/run-pkg-config"
 
+# The static library, where it was installed, with all that it needs.
+if [ -f "${pc%/*/*}/libbelay.a" ]; then
+  # shellcheck disable=SC2046
+  mpicxx -std=c++20 "$source/tests/consumer/main.cc" -o "$scratch/static" \
+    $(pkg-config --static --define-variable=belay=-l:libbelay.a --cflags \
+      --libs belay)
+  project=$scratch/cmake-static
+  mkdir "$project"
+  cp "$source/tests/consumer/main.cc" "$project"
+  sed "s/REQUIRED/REQUIRED COMPONENTS static/; s/belay::belay/&_static/" \
+    "$source/tests/consumer/CMakeLists.txt" >"$project/CMakeLists.txt"
+  cmake -S "$project" -B "$project/build" -G Ninja \
+    -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$scratch/moved" \
+    -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF >"$project/configure.log" 2>&1 ||
+    { cat "$project/configure.log"; exit 1; }
+  cmake --build "$project/build"
+  for program in "$scratch/static" "$project/build/consumer"; do
+    if ldd "$program" | grep -q libbelay; then
+      echo "$program: linked with the shared library"
+      exit 1
+    fi
+    run "$program" "$program.run"
+  done
+fi
+
 # The same in C and, where its module was installed, in Fortran.
 # shellcheck disable=SC2046
 mpicc -std=c99 "$source/examples/c/heat.c" -o "$scratch/c_heat" \
