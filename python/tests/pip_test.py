@@ -1,0 +1,111 @@
+"""`pip install .` into a virtual environment, from a finished build.
+
+Usage: pip_test.py SOURCE BUILD MPIRUN
+
+With BELAY_TEST_PIP_FROM_SCRATCH=1 pip builds everything itself, as for a user.
+"""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+SOURCE, BUILD, MPIRUN = sys.argv[1:4]
+SKIPPED = 77  # what ctest takes for skipped
+
+PROGRAM = """
+import os
+import sys
+
+import numpy
+from mpi4py import MPI
+
+import belay
+
+comm = MPI.COMM_WORLD
+belay.save(comm, sys.argv[1], 1, {"a": numpy.arange(6.0), "n": comm.size})
+assert belay.open(sys.argv[1])["a"][2:4].tolist() == [2, 3]
+package = os.path.dirname(belay.__file__)
+assert package.startswith(sys.prefix), package
+for name in ("__init__.pyi", "py.typed"):
+  assert os.path.isfile(os.path.join(package, name)), name
+with open("/proc/self/maps", encoding="utf-8") as maps:
+  loaded = {line.split()[-1] for line in maps if "libbelay.so" in line}
+assert loaded == {os.path.join(package, name) for name in os.listdir(package)
+                  if name.startswith("libbelay.so")}, loaded
+print("works")
+"""
+
+
+def run(*command, **environment):
+  """Runs a command and returns what it prints."""
+  inherited = {name: value for name, value in os.environ.items()
+               if name not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
+  done = subprocess.run([str(part) for part in command],
+                        env={**inherited, **environment}, text=True,
+                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                        check=False)
+  if done.returncode != 0:
+    raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}")
+  return done.stdout
+
+
+class PipTest(unittest.TestCase):
+
+  def setUp(self):
+    folder = tempfile.TemporaryDirectory(prefix="belay_pip_")
+    self.addCleanup(folder.cleanup)
+    self.dir = pathlib.Path(folder.name).resolve()
+    self.python = self.dir / "venv/bin/python"
+    self.build = {"BELAY_PYTHON_BUILD": BUILD}
+    if os.environ.get("BELAY_TEST_PIP_FROM_SCRATCH") == "1":
+      self.build = {}
+
+  def pip(self, command, *arguments):
+    return run(sys.executable, "-m", "pip", "--python", self.python,
+               "--disable-pip-version-check", command, *arguments, **self.build)
+
+  def test_install(self):
+    run(sys.executable, "-m", "venv", "--system-site-packages", "--without-pip",
+        self.dir / "venv")
+    self.pip("install", "--no-build-isolation", "--no-index", "--no-cache-dir",
+             SOURCE)
+    program = self.dir / "program.py"
+    program.write_text(PROGRAM)
+    said = run(MPIRUN, 2, self.python, "-B", program, self.dir / "run")
+    self.assertEqual(said.count("works"), 2, said)
+    package = next((self.dir / "venv").rglob("belay/__init__.py")).parent
+    self.pip("uninstall", "--yes", "belay")
+    self.assertFalse([path for path in package.rglob("*") if path.is_file()])
+
+  def test_isolated(self):
+    """With pip's isolation nothing is downloaded either."""
+    run(sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel",
+        "--no-index", "--no-deps", "--no-cache-dir", "-w", self.dir, SOURCE,
+        **self.build)
+    [wheel] = self.dir.glob("belay-*.whl")
+    with zipfile.ZipFile(wheel) as file:
+      self.assertIsNone(file.testzip())
+      names = file.namelist()
+    self.assertIn("belay/__init__.pyi", names)
+    self.assertEqual(len([name for name in names if "/_core" in name]), 1)
+
+  def test_what_is_missing(self):
+    with self.assertRaises(AssertionError) as caught:
+      run(sys.executable, "-c",
+          "import wheel_backend; wheel_backend.build_wheel('.')",
+          PYTHONPATH=os.path.join(SOURCE, "python"), PATH=str(self.dir))
+    self.assertIn("belay: cmake is not installed", str(caught.exception))
+
+
+if __name__ == "__main__":
+  for name in ("pip", "venv"):
+    if importlib.util.find_spec(name) is None:
+      print(f"skipped: {sys.executable} has no {name} (Debian: python3-pip, "
+            "python3-venv)")
+      sys.exit(SKIPPED)
+  unittest.main(argv=sys.argv[:1])
