@@ -1,7 +1,7 @@
 """Builds wheels of the package `belay` for pip, with CMake and nothing else.
 
-A wheel has the Python files, the module belay._core, and the library that it was
-built with, which the module finds beside itself.
+A wheel has the Python files, the module belay._core, and the library that it
+was built with, which the module finds beside itself.
 
 Environment variables:
   CMAKE_ARGS          more arguments for CMake, such as -DMPI_HOME=/opt/openmpi

@@ -11,6 +11,7 @@ number of ranks, with arrays cut in any other way. An error is a `belay.Error`
 with the same code and text on all ranks.
 """
 
+import belay._log
 from belay._errors import Error
 from belay._values import (LaidOut, ManagedRestore, ManagedSave, PerRank, Piece,
                            RestoreResult, Rows, RowsById)

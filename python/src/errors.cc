@@ -10,6 +10,9 @@
 #include <new>
 #include <optional>
 #include <thread>
+#include <utility>
+
+#include "log.h"
 
 namespace belay::python {
 namespace {
@@ -25,6 +28,25 @@ struct Failure {
   // Not an error but, for example, a KeyboardInterrupt: raised as it is.
   bool is_exit = false;
 };
+
+// The last exception of a function that belay has called, with its text. Needs
+// the interpreter's lock. Never freed.
+struct CallbackFailure {
+  std::string text;
+  py::object exception;
+};
+CallbackFailure& LastCallbackFailure() {
+  static auto* const last = new CallbackFailure;
+  return *last;
+}
+
+// The exception of a callback whose text the message has; null if there is
+// none.
+py::object CauseOf(const std::string& message) {
+  CallbackFailure& last = LastCallbackFailure();
+  if (!last.exception || message.find(last.text) == message.npos) return {};
+  return std::exchange(last.exception, py::object());
+}
 
 py::object ErrorType() {
   return py::module_::import("belay._errors").attr("Error");
@@ -164,6 +186,12 @@ Status StatusOf(const py::error_already_set& error) {
   return Status(code, text.empty() ? type : type + ": " + text);
 }
 
+Status StatusOfCallback(const py::error_already_set& error) {
+  Status status = StatusOf(error);
+  LastCallbackFailure() = {std::string(status.message()), error.value()};
+  return status;
+}
+
 double DeadlineOf(const py::dict& options) {
   constexpr double kUsual = 600;
   if (!options.contains("deadline_seconds")) return kUsual;
@@ -178,6 +206,8 @@ double DeadlineOf(const py::dict& options) {
 
 void PrepareTogether(const Comm& comm, double deadline_seconds,
                      const std::function<void()>& prepare) {
+  LastCallbackFailure().exception = {};
+  FollowLogLevel();
   const std::optional<Failure> failure = FailureOf(prepare);
   Status agreed;
   {
@@ -203,6 +233,8 @@ void RegisterErrors() {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const StatusError& error) {
       const py::object value = ErrorOf(error.status());
+      py::object cause = CauseOf(std::string(error.status().message()));
+      if (cause) PyException_SetCause(value.ptr(), cause.release().ptr());
       PyErr_SetObject(py::type::handle_of(value).ptr(), value.ptr());
     }
   });

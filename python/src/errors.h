@@ -81,6 +81,10 @@ double DeadlineOf(const py::dict& options);
 // Returns what an exception of Python says, as a Status.
 Status StatusOf(const py::error_already_set& error);
 
+// The same for a function that belay has called. If its text becomes part of an
+// error of this rank, the exception becomes the cause of that.
+Status StatusOfCallback(const py::error_already_set& error);
+
 // Returns a belay.Error that is not raised. The status must not be OK.
 py::object ErrorOf(const Status& status);
 

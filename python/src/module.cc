@@ -7,11 +7,13 @@
 #include "belay/manager/stop_reason.h"
 #include "belay/version.h"
 #include "errors.h"
+#include "log.h"
 #include "save_restore.h"
 
 PYBIND11_MODULE(_core, module) {
   namespace python = belay::python;
   python::RegisterErrors();
+  python::DefineLog(module);
   python::DefineLayouts(module);
   python::DefineResults(module);
   python::DefineSaveRestore(module);

@@ -1,37 +1,10 @@
 #include "options.h"
 
-#include <memory>
-
 #include "arrays.h"
+#include "callbacks.h"
 
 namespace belay::python {
 namespace {
-
-// A function of the program that belay may call, copy and destroy without the
-// interpreter's lock.
-class Callback {
- public:
-  explicit Callback(py::object function)
-      : function_(new py::object(std::move(function)), [](py::object* held) {
-          const py::gil_scoped_acquire lock;
-          delete held;
-        }) {}
-
-  // Calls it with the lock. An exception becomes the status.
-  template <typename... Args>
-  Status operator()(const Args&... args) const {
-    const py::gil_scoped_acquire lock;
-    try {
-      (*function_)(args...);
-      return absl::OkStatus();
-    } catch (const py::error_already_set& error) {
-      return StatusOf(error);
-    }
-  }
-
- private:
-  std::shared_ptr<py::object> function_;
-};
 
 // How the value of one entry of `args` is stored.
 SaveArgs SaveArgsOf(const py::dict& given) {
@@ -164,11 +137,22 @@ void OptionReader::ThrowType(const char* name, const py::object& value) {
                std::string(py::repr(value)) + ")");
 }
 
-void ReadSaveOptions(OptionReader& reader, SaveOptions& options) {
-  reader.ReadNamed("file_layout", options.file_layout,
+void ReadFileLayout(OptionReader& reader, FileLayout& layout) {
+  reader.ReadNamed("file_layout", layout,
                    {{"shared", FileLayout::kShared},
                     {"per_node", FileLayout::kPerNode},
                     {"per_task", FileLayout::kPerTask}});
+}
+
+void ReadReadSharing(OptionReader& reader, ReadSharing& sharing) {
+  reader.ReadNamed("read_sharing", sharing,
+                   {{"auto", ReadSharing::kAuto},
+                    {"each_rank", ReadSharing::kEachRank},
+                    {"once", ReadSharing::kOnce}});
+}
+
+void ReadSaveOptions(OptionReader& reader, SaveOptions& options) {
+  ReadFileLayout(reader, options.file_layout);
   reader.ReadNamed(
       "array_layout", options.array_layout,
       {{"auto", ArrayLayout::kAuto}, {"canonical", ArrayLayout::kCanonical}});
@@ -205,10 +189,7 @@ void ReadRestoreOptions(OptionReader& reader, RestoreOptions& options) {
   ReadMismatch(reader, "mismatched", options.mismatched);
   ReadArgs(reader, options.args, RestoreArgsOf);
   reader.Read("checksums", options.checksums);
-  reader.ReadNamed("read_sharing", options.read_sharing,
-                   {{"auto", ReadSharing::kAuto},
-                    {"each_rank", ReadSharing::kEachRank},
-                    {"once", ReadSharing::kOnce}});
+  ReadReadSharing(reader, options.read_sharing);
   reader.Read("primary_replica", options.primary_replica);
   reader.Read("max_bytes_in_flight", options.max_bytes_in_flight);
   reader.Read("deadline_seconds", options.deadline_seconds);

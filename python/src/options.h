@@ -68,6 +68,10 @@ class OptionReader {
   std::vector<std::string> known_;
 };
 
+// Read one option.
+void ReadFileLayout(OptionReader& reader, FileLayout& layout);
+void ReadReadSharing(OptionReader& reader, ReadSharing& sharing);
+
 // Reads the options of a save; those that are left are for the caller.
 void ReadSaveOptions(OptionReader& reader, SaveOptions& options);
 void ReadRestoreOptions(OptionReader& reader, RestoreOptions& options);

@@ -1,0 +1,62 @@
+// Functions of the program that belay calls.
+
+#ifndef BELAY_PYTHON_CALLBACKS_H_
+#define BELAY_PYTHON_CALLBACKS_H_
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "belay/status.h"
+#include "errors.h"
+#include "options.h"
+
+namespace belay::python {
+
+// A function of the program. May be called, copied and destroyed by any thread,
+// with or without the interpreter's lock.
+class Callback {
+ public:
+  explicit Callback(py::object function)
+      : function_(new py::object(std::move(function)), [](py::object* held) {
+          const py::gil_scoped_acquire lock;
+          delete held;
+        }) {}
+
+  // Calls it with the lock. An exception becomes the status, and the cause of
+  // the belay.Error of this rank.
+  template <typename... Args>
+  Status operator()(const Args&... args) const {
+    return Get<bool>([](const py::object&) { return true; },
+                     [&] { return py::make_tuple(args...); })
+        .status();
+  }
+
+  // The same with a result: `arguments` makes the tuple of arguments, and
+  // `convert` reads what was returned, both with the lock.
+  template <typename T, typename Convert, typename Arguments>
+  StatusOr<T> Get(Convert convert, Arguments arguments) const {
+    const py::gil_scoped_acquire lock;
+    try {
+      return convert((*function_)(*arguments()));
+    } catch (const py::error_already_set& error) {
+      return StatusOfCallback(error);
+    } catch (const py::cast_error& error) {
+      return absl::InvalidArgumentError(error.what());
+    }
+  }
+
+ private:
+  std::shared_ptr<py::object> function_;
+};
+
+// Returns the option "progress" as belay wants it, empty if it is not given. It
+// throws what the program's function raises; belay makes an error of that.
+std::function<void(int64_t, int64_t)> ReadProgress(OptionReader& reader);
+
+}  // namespace belay::python
+
+#endif  // BELAY_PYTHON_CALLBACKS_H_

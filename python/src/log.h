@@ -1,0 +1,20 @@
+// belay's messages as records of Python's logging.
+
+#ifndef BELAY_PYTHON_LOG_H_
+#define BELAY_PYTHON_LOG_H_
+
+#include <pybind11/pybind11.h>
+
+namespace belay::python {
+
+namespace py = pybind11;
+
+// Lets belay write only what the logger takes now, so that other messages cost
+// nothing. Needs the interpreter's lock.
+void FollowLogLevel();
+
+void DefineLog(py::module_& module);
+
+}  // namespace belay::python
+
+#endif  // BELAY_PYTHON_LOG_H_
