@@ -13,8 +13,8 @@ with the same code and text on all ranks.
 
 import belay._log
 from belay._errors import Error
-from belay._values import (LaidOut, ManagedRestore, ManagedSave, PerRank, Piece,
-                           RestoreResult, Rows, RowsById)
+from belay._values import (FlatRange, LaidOut, ManagedRestore, ManagedSave,
+                           PerRank, Piece, RestoreResult, Rows, RowsById)
 from belay._core import STOPPED_EXIT_CODE, Layout, Mesh, SaveResult
 from belay._core import version as __version__
 from belay._save_restore import (list_steps, restore, restore_latest_or_none,
@@ -22,19 +22,19 @@ from belay._save_restore import (list_steps, restore, restore_latest_or_none,
 from belay._manager import CheckpointManager
 from belay._async import AsyncSaver, PendingSave
 from belay._reader import CheckpointReader, StoredArray, open
+from belay._variable import (Component, FixedShards, MaxSize, MinSize,
+                             ShardedVariable)
 
 __all__ = [
-    "AsyncSaver", "CheckpointManager", "CheckpointReader", "Error", "LaidOut",
-    "Layout", "ManagedRestore", "ManagedSave", "Mesh", "PendingSave", "PerRank",
-    "Piece", "RestoreResult", "Rows", "RowsById", "STOPPED_EXIT_CODE",
-    "SaveResult", "StoredArray", "list_steps", "open", "restore",
+    "AsyncSaver", "CheckpointManager", "CheckpointReader", "Component",
+    "Error", "FixedShards", "FlatRange", "LaidOut", "Layout", "ManagedRestore", "ManagedSave",
+    "MaxSize", "Mesh", "MinSize", "PendingSave", "PerRank", "Piece",
+    "RestoreResult", "Rows", "RowsById", "STOPPED_EXIT_CODE",
+    "SaveResult", "ShardedVariable", "StoredArray", "list_steps", "open", "restore",
     "restore_latest_or_none", "save"
 ]
 
-for _one in (Error, LaidOut, ManagedRestore, ManagedSave, PerRank, Piece,
-             RestoreResult, Rows, RowsById, Layout, Mesh, SaveResult,
-             CheckpointManager, AsyncSaver, PendingSave, CheckpointReader,
-             StoredArray, open, list_steps, restore, restore_latest_or_none,
-             save):
-  _one.__module__ = "belay"
-del _one
+for _name in __all__:
+  if _name != "STOPPED_EXIT_CODE":
+    globals()[_name].__module__ = "belay"
+del _name

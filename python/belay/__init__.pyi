@@ -20,6 +20,8 @@ class Error(RuntimeError):
 class Mesh:
   def __init__(self, axes: Mapping[str, int]) -> None: ...
   @property
+  def axes(self) -> dict[str, int]: ...
+  @property
   def num_ranks(self) -> int: ...
   def coordinates(self, rank: int) -> tuple[int, ...]: ...
 
@@ -43,12 +45,14 @@ class Piece:
   ghost: Union[None, int, Sequence[Union[int, tuple[int, int]]]]
   fill_ghosts: bool
   periodic: Optional[Sequence[bool]]
+  replica: int
   def __init__(self, array: Any, global_shape: Sequence[int],
                offset: Sequence[int],
                ghost: Union[None, int,
                             Sequence[Union[int, tuple[int, int]]]] = ...,
                fill_ghosts: bool = ...,
-               periodic: Optional[Sequence[bool]] = ...) -> None: ...
+               periodic: Optional[Sequence[bool]] = ...,
+               replica: int = ...) -> None: ...
 
 class LaidOut:
   array: Any
@@ -56,6 +60,14 @@ class LaidOut:
   global_shape: Sequence[int]
   def __init__(self, array: Any, layout: Layout,
                global_shape: Sequence[int]) -> None: ...
+
+class FlatRange:
+  array: Any
+  pieces: Mapping[str, Sequence[Any]]
+  begin: int
+  replica: int
+  def __init__(self, array: Any, pieces: Mapping[str, Sequence[Any]],
+               begin: int, replica: int = ...) -> None: ...
 
 class Rows:
   array: Any
@@ -239,3 +251,75 @@ class CheckpointReader(Mapping[str, Union[StoredArray, str, bytes]]):
   def metadata(self) -> dict[str, str]: ...
 
 def open(path: _Path) -> CheckpointReader: ...
+
+_Op = Literal["update", "add", "sub", "mul", "div", "min", "max"]
+_Array = Any
+
+class FixedShards:
+  num_shards: int
+  def __init__(self, num_shards: int) -> None: ...
+
+class MinSize:
+  min_shard_bytes: int
+  max_shards: int
+  def __init__(self, min_shard_bytes: int = ...,
+               max_shards: int = ...) -> None: ...
+
+class MaxSize:
+  max_shard_bytes: int
+  max_shards: Optional[int]
+  def __init__(self, max_shard_bytes: int,
+               max_shards: Optional[int] = ...) -> None: ...
+
+class Component:
+  first_row: int
+  num_rows: int
+  owner: int
+  array: Optional[numpy.ndarray[Any, Any]]
+
+class ShardedVariable:
+  def __init__(self, comm: MPI.Comm, name: str, dtype: Any,
+               shape: Sequence[int],
+               partitioner: Union[
+                   FixedShards, MinSize, MaxSize,
+                   Callable[[tuple[int, ...], numpy.dtype[Any], int],
+                            Sequence[int]]], *,
+               owners: Sequence[int] = ...,
+               deadline_seconds: float = ...) -> None: ...
+  @classmethod
+  def join(cls, comm: MPI.Comm, name: str, components: Sequence[_Array], *,
+           deadline_seconds: float = ...) -> ShardedVariable: ...
+  @property
+  def name(self) -> str: ...
+  @property
+  def dtype(self) -> numpy.dtype[Any]: ...
+  @property
+  def shape(self) -> tuple[int, ...]: ...
+  @property
+  def components(self) -> list[Component]: ...
+  @property
+  def bytes_sent(self) -> int: ...
+  def read(self, index: Any = ..., to: Optional[int] = ..., *,
+           deadline_seconds: float = ...
+           ) -> Optional[numpy.ndarray[Any, Any]]: ...
+  def __getitem__(self, index: Any) -> numpy.ndarray[Any, Any]: ...
+  def assign(self, value: _Array, op: _Op = ..., *,
+             deadline_seconds: float = ...) -> None: ...
+  def assign_pieces(self, pieces: Sequence[tuple[Sequence[int], _Array]],
+                    op: _Op = ..., *, deadline_seconds: float = ...
+                    ) -> None: ...
+  def assign_slice(self, index: Any, value: _Array, *,
+                   deadline_seconds: float = ...) -> None: ...
+  def __setitem__(self, index: Any, value: _Array) -> None: ...
+  def scatter(self, op: _Op, indices: _Array, rows: _Array, *,
+              deadline_seconds: float = ...) -> None: ...
+  def lookup(self, ids: _Array, *, strategy: Literal["div", "mod"] = ...,
+             max_norm: float = ..., deadline_seconds: float = ...
+             ) -> numpy.ndarray[Any, Any]: ...
+  def lookup_lists(self, row_splits: _Array, ids: _Array,
+                   weights: Optional[_Array] = ..., *,
+                   combiner: Literal["mean", "sum", "sqrtn"] = ...,
+                   safe: bool = ..., default_id: int = ...,
+                   strategy: Literal["div", "mod"] = ...,
+                   max_norm: float = ..., deadline_seconds: float = ...
+                   ) -> numpy.ndarray[Any, Any]: ...

@@ -132,7 +132,7 @@ class StoredArray:
     return self._reader.read(self.key, offset, shape)
 
   def __array__(self, dtype=None, copy=None):
-    array = self[...]
+    array = numpy.asarray(self[...])  # a number has no axes
     return array if dtype is None else array.astype(dtype, copy=False)
 
   def __repr__(self):

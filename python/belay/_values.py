@@ -28,6 +28,8 @@ class Piece:
       Let a restore fill the ghost cells that lie inside the whole array.
   periodic : sequence of bool, optional
       The axes along which ghost cells past one end are those of the other end.
+  replica : int, optional
+      Ranks that hold the same box have different numbers here.
 
   Notes
   -----
@@ -47,6 +49,7 @@ class Piece:
   ghost: Any = None
   fill_ghosts: bool = False
   periodic: Any = None
+  replica: int = 0
 
 
 @dataclasses.dataclass(eq=False)
@@ -64,6 +67,38 @@ class LaidOut:
   array: Any
   layout: Any
   global_shape: Any
+
+
+@dataclasses.dataclass(eq=False)
+class FlatRange:
+  """The range of a flat buffer that this rank holds, as of ZeRO-1 and FSDP.
+
+  Arrays, or boxes of them, lie one after the other in a buffer that is cut into
+  ranges, at any place. Each is stored as an array of its own, under the key of
+  this value and its name, and restores in any other cut.
+
+  Parameters
+  ----------
+  array : numpy.ndarray
+      The elements of the range, along one axis, dense. A restore fills it.
+  pieces : dict
+      By name and in their order the shapes of the arrays or, for boxes,
+      (global_shape, offset, shape). Equal on all ranks that share the buffer.
+  begin : int
+      Where the range begins in the buffer. What lies past the last piece is
+      padding.
+  replica : int, optional
+      Ranks that hold the same range have different numbers here.
+
+  Examples
+  --------
+  >>> belay.FlatRange(part, {"w": (300, 40), "b": (40,)}, len(part) * comm.rank)
+  """
+
+  array: Any
+  pieces: Any
+  begin: int
+  replica: int = 0
 
 
 @dataclasses.dataclass(eq=False)

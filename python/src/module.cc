@@ -20,6 +20,7 @@ PYBIND11_MODULE(_core, module) {
   python::DefineManager(module);
   python::DefineAsync(module);
   python::DefineReader(module);
+  python::DefineVariable(module);
   module.attr("version") = BELAY_VERSION;
   module.attr("STOPPED_EXIT_CODE") = belay::kStoppedExitCode;
 }

@@ -101,6 +101,16 @@ Examples
         return ValueOrThrow(Mesh::Create(MeshAxesOf(axes)));
       }))
       .def_property_readonly("num_ranks", &Mesh::num_ranks)
+      .def_property_readonly(
+          "axes",
+          [](const Mesh& mesh) {
+            py::dict axes;
+            for (const MeshAxis& axis : mesh.axes()) {
+              axes[py::str(axis.name)] = axis.size;
+            }
+            return axes;
+          },
+          "The number of ranks along each axis, by name.")
       .def("coordinates",
            [](const Mesh& mesh, int rank) {
              if (rank < 0 || rank >= mesh.num_ranks()) {

@@ -17,6 +17,7 @@ void DefineSaveRestore(py::module_& module);
 void DefineManager(py::module_& module);
 void DefineAsync(py::module_& module);
 void DefineReader(py::module_& module);
+void DefineVariable(py::module_& module);
 
 // Returns a belay.RestoreResult with the state that was restored.
 py::object RestoreResultOf(const RestoreResult& result,

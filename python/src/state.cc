@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "errors.h"
+#include "variable.h"
 #include "wrappers.h"
 
 namespace belay::python {
@@ -68,6 +69,12 @@ BoundState::Node BoundState::BindNode(const std::string& key, py::handle value,
     return BindWrapper(key, value);
   }
   TakeKey(key);
+  if (ShardedVariable* const variable = VariableIn(value)) {
+    if (per_rank != nullptr) Refuse(key, "a belay.PerRank holds no variable");
+    state_.AddShardedVariable(key, *variable);
+    return {.kind = Node::Kind::kKept,
+            .given = py::reinterpret_borrow<py::object>(value)};
+  }
   if (BindScalar(key, value, per_rank)) {
     return CellNode(value, Node::Kind::kCell);
   }

@@ -99,6 +99,7 @@ class BoundState {
   void BindLaidOut(const std::string& key, py::handle laid_out);
   void BindRows(const std::string& key, const GivenArray& given,
                 RankRows rank_rows);
+  void BindFlatRange(const std::string& key, py::handle range);
   void BindRowsById(const std::string& key, py::handle rows);
   void BindNone(const std::string& key, bool is_per_rank);
 

@@ -12,15 +12,15 @@ namespace {
 
 // The classes of belay._values.
 struct Wrappers {
-  py::object piece, laid_out, rows, rows_by_id, per_rank;
+  py::object piece, laid_out, flat_range, rows, rows_by_id, per_rank;
 };
 
 const Wrappers& AllWrappers() {
   static const Wrappers* const all = [] {
     const py::module_ values = py::module_::import("belay._values");
-    return new Wrappers{values.attr("Piece"), values.attr("LaidOut"),
-                        values.attr("Rows"), values.attr("RowsById"),
-                        values.attr("PerRank")};
+    return new Wrappers{values.attr("Piece"),     values.attr("LaidOut"),
+                        values.attr("FlatRange"), values.attr("Rows"),
+                        values.attr("RowsById"),  values.attr("PerRank")};
   }();
   return *all;
 }
@@ -81,6 +81,21 @@ constexpr ArrayAccess kRowsAccess = {
           cell.bytes.resize(static_cast<size_t>(rows * cell.row_bytes));
         }};
 
+// A piece of a flat buffer: the shape of the array, or a box of it as
+// (global_shape, offset, shape).
+FlatPiece FlatPieceOf(py::handle name, py::handle form) {
+  FlatPiece piece{.key = py::str(name)};
+  const py::tuple parts = py::reinterpret_borrow<py::object>(form);
+  const bool is_box = parts.size() == 3 && PySequence_Check(parts[0].ptr());
+  if (!is_box) {
+    piece.global_shape = ShapeOf(form);
+    return piece;
+  }
+  piece.global_shape = ShapeOf(py::object(parts[0]));
+  piece.box = Box{ShapeOf(py::object(parts[1])), ShapeOf(py::object(parts[2]))};
+  return piece;
+}
+
 // Its elements one behind the other; a copy if they are not.
 py::array DenseNative(const py::array& array) {
   const py::object native = array.dtype().attr("newbyteorder")("=");
@@ -93,8 +108,8 @@ py::array DenseNative(const py::array& array) {
 
 bool IsWrapper(py::handle value) {
   const Wrappers& all = AllWrappers();
-  for (const auto* type :
-       {&all.piece, &all.laid_out, &all.rows, &all.rows_by_id, &all.per_rank}) {
+  for (const auto* type : {&all.piece, &all.laid_out, &all.flat_range,
+                           &all.rows, &all.rows_by_id, &all.per_rank}) {
     if (py::isinstance(value, *type)) return true;
   }
   return false;
@@ -126,12 +141,15 @@ BoundState::Node BoundState::BindWrapper(const std::string& key,
     return node;
   }
   TakeKey(key);
-  const bool is_cut =
-      py::isinstance(value, all.piece) || py::isinstance(value, all.laid_out);
+  const bool is_cut = py::isinstance(value, all.piece) ||
+                      py::isinstance(value, all.laid_out) ||
+                      py::isinstance(value, all.flat_range);
   if (py::isinstance(value, all.piece)) {
     BindPiece(key, value);
   } else if (py::isinstance(value, all.laid_out)) {
     BindLaidOut(key, value);
+  } else if (py::isinstance(value, all.flat_range)) {
+    BindFlatRange(key, value);
   } else if (py::isinstance(value, all.rows)) {
     BindRows(key, ArrayFrom(key, value.attr("array")),
              {.other_ranks = OtherRanksNamed(value.attr("other_ranks"))});
@@ -167,8 +185,41 @@ void BoundState::BindPiece(const std::string& key, py::handle piece) {
       Refuse(key, "the array has fewer cells than ghost cells");
     }
   }
-  state_.AddPiece(key, ShapeOf(py::object(piece.attr("global_shape"))), box,
-                  MemoryOf(bound, std::move(layout)));
+  const Shape shape = ShapeOf(py::object(piece.attr("global_shape")));
+  const auto replica = piece.attr("replica").cast<int64_t>();
+  if (replica == 0) {
+    state_.AddPiece(key, shape, box, MemoryOf(bound, std::move(layout)));
+    return;
+  }
+  if (has_ghosts) Refuse(key, "a replica of a piece has no ghost cells");
+  state_.AddShard({.key = key,
+                   .dtype = bound.dtype,
+                   .global_shape = shape,
+                   .box = box,
+                   .replica = replica,
+                   .data = const_cast<void*>(bound.memory.data()),
+                   .strides = {bound.strides.begin(), bound.strides.end()}});
+}
+
+void BoundState::BindFlatRange(const std::string& key, py::handle range) {
+  const BoundArray& bound =
+      NewCell(BindArray(purpose_, key, ArrayFrom(key, range.attr("array"))));
+  if (bound.memory.ndim() != 1) {
+    Refuse(key, "a range of a flat buffer has one axis");
+  }
+  if (!bound.strides.empty()) Refuse(key, "the range is not dense");
+  const py::dict pieces(range.attr("pieces"));
+  const auto begin = range.attr("begin").cast<int64_t>();
+  const auto replica = range.attr("replica").cast<int64_t>();
+  std::vector<FlatPiece> all;
+  for (const auto& [name, form] : pieces) {
+    FlatPiece& piece = all.emplace_back(FlatPieceOf(name, form));
+    piece.replica = replica;
+    TakeKey(key + "/" + piece.key);
+  }
+  state_.AddFlatRange(key + "/", all, begin,
+                      begin + static_cast<int64_t>(bound.memory.size()),
+                      MemoryOf(bound));
 }
 
 void BoundState::BindLaidOut(const std::string& key, py::handle laid_out) {

@@ -85,9 +85,18 @@ def random_memory(random, values):
 class Value:
   """One value of a random state."""
 
-  kind: str  # replicated, piece, rows, per_rank, scalar
-  stored: Any  # the whole array; the rows or the values of all ranks; a scalar
-  boxes: Any = None  # of the ranks that save
+  # replicated, piece, laid_out, flat, variable, rows, by_id, per_rank, scalar
+  kind: str
+  # The whole array; those of a flat buffer by name; the rows or the values of
+  # all ranks; a scalar.
+  stored: Any
+  # Of the ranks that save: boxes, where ranges begin, or ids. Else a seed.
+  cuts: Any = None
+
+  @property
+  def flat(self):
+    """The elements of a flat buffer."""
+    return numpy.concatenate([one.ravel() for one in self.stored.values()])
 
 
 def _text(random):
@@ -108,9 +117,40 @@ def random_scalar(random):
   ][random.integers(8)]()
 
 
+def layout_of(value, ranks):
+  """Returns a layout on so many ranks, equal on all of them."""
+  random = numpy.random.default_rng((value.cuts, ranks))
+  first = random.choice([n for n in range(1, ranks + 1) if ranks % n == 0])
+  mesh = belay.Mesh({"x": int(first), "y": int(ranks // first)})
+  names = [["x"], ["y"], ["x", "y"], ["y", "x"], []][random.integers(5)]
+  axes = [[] for _ in value.stored.shape]
+  for name in names:
+    axes[random.integers(len(axes))].append(name)
+  return belay.Layout(mesh, [axis or None for axis in axes])
+
+
+def _flat_value(random, ranks):
+  dtype = random.choice(DTYPES)
+  arrays = {f"{number} w": random_array(random, random_shape(random), dtype)
+            for number in range(random.integers(1, 4))}
+  value = Value("flat", arrays)
+  value.cuts = numpy.sort(random.integers(0, len(value.flat) + 1, ranks + 1))
+  value.cuts[[0, -1]] = 0, len(value.flat)
+  return value
+
+
 def random_value(random, ranks):
-  kind = random.choice(["replicated", "piece", "piece", "rows", "per_rank",
-                        "scalar"])
+  kind = random.choice(["replicated", "piece", "piece", "laid_out", "flat",
+                        "variable", "rows", "by_id", "per_rank", "scalar"])
+  if kind == "flat":
+    return _flat_value(random, ranks)
+  if kind in ("laid_out", "variable"):
+    array = random_array(random, random_shape(random) or (3,))
+    return Value(kind, array, int(random.integers(2**31)))
+  if kind == "by_id":
+    array = random_array(random, (random.integers(0, 12), 2))
+    ids = numpy.array_split(random.permutation(len(array)), ranks)
+    return Value(kind, array, ids)
   if kind == "replicated":
     return Value(kind, random_array(random, random_shape(random)))
   if kind == "piece":
@@ -153,12 +193,43 @@ def map_tree(tree, function):
   return function(tree)
 
 
-def to_save(random, value, rank):
-  """Returns what a rank saves of a Value."""
+def _variable(value, comm):
+  random = numpy.random.default_rng((value.cuts, comm.size))
+  owners = None
+  parts = min(int(random.integers(1, 6)), max(1, len(value.stored)))
+  if not value.stored.size:
+    parts = 1
+  if random.random() < 0.5:
+    owners = random.integers(0, comm.size, parts).tolist()
+  return belay.ShardedVariable(comm, "v", value.stored.dtype,
+                               value.stored.shape, belay.FixedShards(parts),
+                               owners=owners)
+
+
+def to_save(random, value, comm):
+  """Returns what a rank saves of a Value. Collective."""
+  rank = comm.rank
+  if value.kind == "laid_out":
+    layout = layout_of(value, comm.size)
+    box = layout.local_box(value.stored.shape, rank)
+    return belay.LaidOut(random_memory(random, in_box(value.stored, box)),
+                         layout, value.stored.shape)
+  if value.kind == "flat":
+    begin, end = value.cuts[rank:rank + 2]
+    return belay.FlatRange(value.flat[begin:end],
+                           {name: one.shape
+                            for name, one in value.stored.items()}, begin)
+  if value.kind == "variable":
+    variable = _variable(value, comm)
+    variable.assign(value.stored)
+    return variable
+  if value.kind == "by_id":
+    ids = value.cuts[rank]
+    return belay.RowsById(ids, random_memory(random, value.stored[ids]))
   if value.kind == "replicated":
     return random_memory(random, value.stored)
   if value.kind == "piece":
-    box = value.boxes[rank]
+    box = value.cuts[rank]
     return belay.Piece(random_memory(random, in_box(value.stored, box)),
                        value.stored.shape, box[0])
   if value.kind == "rows":
@@ -168,8 +239,25 @@ def to_save(random, value, rank):
   return value.stored
 
 
-def to_restore(random, value):
-  """Returns what a rank passes to a restore of a Value."""
+def to_restore(random, value, comm):
+  """Returns what a rank passes to a restore of a Value. Collective."""
+  if value.kind == "laid_out":
+    layout = layout_of(value, comm.size)
+    _, shape = layout.local_box(value.stored.shape, comm.rank)
+    blank = numpy.zeros(shape, value.stored.dtype)
+    return belay.LaidOut(random_memory(random, blank), layout,
+                         value.stored.shape)
+  if value.kind == "flat":
+    begin, end = numpy.sort(random.integers(0, len(value.flat) + 1, 2)).tolist()
+    return belay.FlatRange(numpy.zeros_like(value.flat[begin:end]),
+                           {name: one.shape
+                            for name, one in value.stored.items()}, begin)
+  if value.kind == "variable":
+    return _variable(value, comm)
+  if value.kind == "by_id":
+    ids = random.integers(0, len(value.stored), random.integers(0, 9)) \
+        if len(value.stored) else []
+    return belay.RowsById(ids, value.stored[:0].copy())
   if value.kind == "replicated":
     return random_memory(random, numpy.zeros_like(value.stored))
   if value.kind == "piece":

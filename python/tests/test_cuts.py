@@ -22,6 +22,63 @@ class CutTest(MpiCase):
                       self.size if size is None else size)
     return belay.Piece(array[begin:end].copy(), array.shape, (begin, 0))
 
+  def test_replicas_of_a_piece(self):
+    """Ranks of equal parity hold the same half."""
+    halves = min(2, self.size)
+    half, replica = self.rank % halves, self.rank // halves
+    begin, end = part(7, half, halves)
+    mine = self.whole[begin:end].copy()
+    belay.save(COMM, self.run_dir, 0, {
+        "w": belay.Piece(mine, (7, 5), (begin, 0), replica=replica)})
+    mine[...] = 0
+    blank = belay.Piece(mine.T.copy().T, (7, 5), (begin, 0), replica=replica)
+    belay.restore(COMM, self.run_dir, {"w": blank})
+    self.assert_equal_arrays(blank.array, self.whole[begin:end])
+    self.assert_fails(
+        "INVALID_ARGUMENT", "ghost", belay.save, COMM, self.run_dir, 1,
+        {"w": belay.Piece(mine, (7, 5), (begin, 0), ghost=0, replica=1)})
+
+  def test_flat_range(self):
+    """Ranges of other lengths, whole arrays, and padding at the end."""
+    pieces = {"w": (7, 5), "b/c": (3,), "none": (0, 2), "s": ()}
+    values = [self.whole, numpy.arange(3.0), numpy.zeros((0, 2)),
+              numpy.array(9.0)]
+    flat = numpy.concatenate([one.ravel() for one in values])
+    length = -(-len(flat) // self.size) + 1
+    padded = numpy.pad(flat, (0, length * self.size - len(flat)))
+    begin = length * self.rank
+    mine = padded[begin:begin + length].copy()
+    belay.save(COMM, self.run_dir, 0, {
+        "m": belay.FlatRange(mine, pieces, begin)})
+    reader = belay.open(self.run_dir)
+    for name, value in zip(pieces, values):
+      self.assert_equal_arrays(reader[f"m/{name}"], value)
+    some = numpy.zeros(11)  # of another flat buffer, with a box of an array
+    box = belay.FlatRange(some, {"w": ((7, 5), (2, 1), (5, 3))}, 2)
+    found = belay.restore(COMM, self.run_dir, {"m": box})
+    self.assertIs(found.state["m"], box)
+    self.assert_equal_arrays(some, self.whole[2:, 1:4].ravel()[2:13])
+    whole = numpy.zeros((7, 5))
+    belay.restore(COMM, self.run_dir, {"m": {"w": whole}})
+    self.assert_equal_arrays(whole, self.whole)
+
+  def test_wrong_flat_ranges(self):
+    last = self.rank == self.size - 1
+    good = (numpy.zeros(4), {"a": (4,)}, 0, self.rank)
+    for bad, text in (
+        ((numpy.zeros((2, 2)), {"a": (4,)}, 0), "one axis"),
+        ((numpy.zeros(8)[::2], {"a": (4,)}, 0), "dense"),
+        ((numpy.zeros(4), {"a": (4,)}, -1), "range"),
+        ((numpy.zeros(4), {"a": "x"}, 0), ""),
+        ((numpy.zeros(4), [1], 0), "")):
+      flat = belay.FlatRange(*(bad if last else good))
+      self.assert_fails("INVALID_ARGUMENT", text, belay.save, COMM,
+                        self.run_dir, 0, {"m": flat})
+    gap = belay.FlatRange(numpy.zeros(2), {"a": (4 * self.size,)},
+                          4 * self.rank)
+    self.assert_fails("INVALID_ARGUMENT", "m/a", belay.save, COMM, self.run_dir,
+                      0, {"m": gap})
+
   def test_rows_are_restored_as_columns(self):
     belay.save(COMM, self.run_dir, 0, {"w": self.rows_of(self.whole)})
     begin, end = part(5, self.rank, self.size)

@@ -32,6 +32,7 @@ class PageTest(MpiCase):
     self.assertEqual(names["step"], 2)
     self.assertTrue(names["fresh"])
     self.assertEqual(names["corner"].shape, (2, 3))
+    self.assertTrue((names["table"][10:20, 1:] == 5).all())
     self.assertEqual(names["everything"]["step"], 7)
     COMM.Barrier()
     os.chdir(before)

@@ -31,6 +31,11 @@ class ReaderTest(MpiCase):
     belay.save(COMM, self.run_dir, 4, self.state)
     self.reader = belay.open(self.run_dir)
 
+  def test_number_as_array(self):
+    belay.save(COMM, self.run_dir, 99, {"n": 7})
+    self.assert_equal_arrays(numpy.asarray(belay.open(self.run_dir)["n"]),
+                             numpy.array(7))
+
   def test_mapping(self):
     reader = self.reader
     self.assertEqual(list(reader), ["flags", "model/cube", "model/name", "n",
