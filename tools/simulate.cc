@@ -1,20 +1,15 @@
-#include "workload/simulate.h"
-
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <optional>
-#include <utility>
+#include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "commands.h"
 #include "json_output.h"
 #include "number_text.h"
-#include "workload/model_spec.h"
-#include "workload/rank_state.h"
+#include "workload/simulation.h"
 
 namespace belay::tools {
 namespace {
@@ -22,40 +17,11 @@ namespace {
 namespace fs = std::filesystem;
 
 // Where the models are: beside an installed command, or in the source.
-std::vector<fs::path> ModelFolders() {
+std::vector<std::string> ModelFolders() {
   std::error_code ignored;
   const fs::path command = fs::read_symlink("/proc/self/exe", ignored);
-  return {command.parent_path().parent_path() / BELAY_MODELS,
+  return {(command.parent_path().parent_path() / BELAY_MODELS).string(),
           BELAY_SOURCE_MODELS};
-}
-
-// The names of all models that are there, for messages.
-std::string KnownModels() {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const fs::path& folder : ModelFolders()) {
-    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-      names.push_back(entry.path().stem().string());
-    }
-    if (!names.empty()) break;
-  }
-  std::sort(names.begin(), names.end());
-  return absl::StrJoin(names, ", ");
-}
-
-// A path, or the name of a model; without a flavour that of Hugging Face.
-StatusOr<ModelSpec> FindModel(const std::string& name) {
-  std::error_code ignored;
-  if (fs::is_regular_file(name, ignored)) return ReadModel(name);
-  for (const fs::path& folder : ModelFolders()) {
-    for (const char* ending : {".tsv", ".hf.tsv"}) {
-      const fs::path path = folder / (name + ending);
-      if (fs::is_regular_file(path, ignored)) return ReadModel(path.string());
-    }
-  }
-  return absl::NotFoundError(absl::StrFormat(
-      "simulate: no such model (need a file or one of %s, found \"%s\")",
-      KnownModels(), name));
 }
 
 StatusOr<FileLayout> FilesOf(const std::string& name) {
@@ -67,58 +33,21 @@ StatusOr<FileLayout> FilesOf(const std::string& name) {
       name));
 }
 
-// All that was simulated.
-struct Simulation {
-  ModelSpec model;
-  Parallelism from;
-  SimulatedSave save;
-  std::optional<Parallelism> to;
-  SimulatedRestore restore;
-  int64_t pieces = 0;
-};
-
-Status Restored(const SimulateOptions& options, const StateOptions& states,
-                const std::vector<RankShards>& saved, Simulation& simulation) {
-  StatusOr<Parallelism> to = ParseParallelism(options.to);
-  if (!to.ok()) return to.status();
-  StatusOr<ReadSharing> sharing = SharingOf("simulate", options.read);
-  if (!sharing.ok()) return sharing.status();
-  StateOptions wanted_states = states;
-  wanted_states.all_copies = true;
-  StatusOr<std::vector<RankShards>> wanted =
-      RankStates(simulation.model, *to, wanted_states);
-  if (!wanted.ok()) return wanted.status();
-  StatusOr<SimulatedRestore> restore =
-      SimulateRestore(simulation.save.saved, *wanted, {.sharing = *sharing});
-  if (!restore.ok()) return restore.status();
-  simulation.to = *to;
-  simulation.restore = *std::move(restore);
-  simulation.pieces = CountPieces(saved, *wanted);
-  return absl::OkStatus();
-}
-
 StatusOr<Simulation> Run(const SimulateOptions& options) {
-  StatusOr<ModelSpec> model = FindModel(options.model);
-  if (!model.ok()) return model.status();
-  StatusOr<Parallelism> from = ParseParallelism(options.from);
-  if (!from.ok()) return from.status();
   StatusOr<FileLayout> files = FilesOf(options.files);
   if (!files.ok()) return files.status();
-  Simulation simulation{.model = Divided(*std::move(model), options.divide),
-                        .from = *from};
-  const StateOptions states = {.adamw = !options.weights,
-                               .ranks_per_node = options.ranks_per_node,
-                               .pad_vocabulary = options.pad_vocabulary};
-  StatusOr<std::vector<RankShards>> saved =
-      RankStates(simulation.model, *from, states);
-  if (!saved.ok()) return saved.status();
-  StatusOr<SimulatedSave> save = SimulateSave(*saved, *files);
-  if (!save.ok()) return save.status();
-  simulation.save = *std::move(save);
-  if (options.to.empty()) return simulation;
-  Status status = Restored(options, states, *saved, simulation);
-  if (!status.ok()) return status;
-  return simulation;
+  StatusOr<ReadSharing> sharing = SharingOf("simulate", options.read);
+  if (!sharing.ok()) return sharing.status();
+  return RunSimulation({.model = options.model,
+                        .model_folders = ModelFolders(),
+                        .from = options.from,
+                        .to = options.to,
+                        .file_layout = *files,
+                        .read_sharing = *sharing,
+                        .adamw = !options.weights,
+                        .divide = options.divide,
+                        .ranks_per_node = options.ranks_per_node,
+                        .pad_vocabulary = options.pad_vocabulary});
 }
 
 double Mean(const PerRank& values) {

@@ -24,14 +24,22 @@ from belay._async import AsyncSaver, PendingSave
 from belay._reader import CheckpointReader, StoredArray, open
 from belay._variable import (Component, FixedShards, MaxSize, MinSize,
                              ShardedVariable)
+from belay._copies import (CopyResult, ExportResult, ImportResult,
+                           SafetensorsFile, VerifyResult, copy_checkpoint,
+                           export_safetensors, import_safetensors,
+                           verify_checkpoint)
+from belay._simulate import simulate
 
 __all__ = [
     "AsyncSaver", "CheckpointManager", "CheckpointReader", "Component",
-    "Error", "FixedShards", "FlatRange", "LaidOut", "Layout", "ManagedRestore", "ManagedSave",
+    "CopyResult", "Error", "ExportResult", "FixedShards", "FlatRange",
+    "ImportResult", "LaidOut", "Layout", "ManagedRestore", "ManagedSave",
     "MaxSize", "Mesh", "MinSize", "PendingSave", "PerRank", "Piece",
     "RestoreResult", "Rows", "RowsById", "STOPPED_EXIT_CODE",
-    "SaveResult", "ShardedVariable", "StoredArray", "list_steps", "open", "restore",
-    "restore_latest_or_none", "save"
+    "SafetensorsFile", "SaveResult", "ShardedVariable", "StoredArray",
+    "VerifyResult", "copy_checkpoint", "export_safetensors",
+    "import_safetensors", "list_steps", "open", "restore",
+    "restore_latest_or_none", "save", "simulate", "verify_checkpoint"
 ]
 
 for _name in __all__:

@@ -323,3 +323,71 @@ class ShardedVariable:
                    strategy: Literal["div", "mod"] = ...,
                    max_norm: float = ..., deadline_seconds: float = ...
                    ) -> numpy.ndarray[Any, Any]: ...
+
+_Progress = Union[bool, Callable[[int, int], Any]]
+
+class SafetensorsFile:
+  path: str
+  num_tensors: int
+  nbytes: int
+
+class ExportResult:
+  path: str
+  step: int
+  files: list[SafetensorsFile]
+  index: str
+  num_tensors: int
+  nbytes: int
+  left_out: dict[str, str]
+
+class ImportResult:
+  files: list[SafetensorsFile]
+  num_tensors: int
+  num_texts: int
+  nbytes: int
+  left_out: dict[str, str]
+  saved: SaveResult
+
+class CopyResult:
+  source: str
+  num_copied: int
+  num_made: int
+  num_left_out: int
+  nbytes: int
+  without_objects: bool
+  saved: SaveResult
+
+class VerifyResult:
+  path: str
+  blocks: int
+  nbytes: int
+  damage: list[str]
+
+def export_safetensors(comm: MPI.Comm, directory: _Path, out: _Path,
+                       step: Optional[int] = ..., *,
+                       keys: Sequence[str] = ...,
+                       metadata: Mapping[str, str] = ...,
+                       leave_out_others: bool = ...,
+                       max_file_bytes: int = ..., overwrite: bool = ...,
+                       checksums: bool = ..., durable: bool = ...,
+                       max_bytes_in_flight: int = ...,
+                       deadline_seconds: float = ...,
+                       progress: _Progress = ...) -> ExportResult: ...
+
+def import_safetensors(comm: MPI.Comm, files: Union[_Path, Sequence[_Path]],
+                       directory: _Path, step: int,
+                       **options: Any) -> ImportResult: ...
+
+def copy_checkpoint(comm: MPI.Comm, source: _Path, directory: _Path,
+                    step: Optional[int] = ..., to_step: Optional[int] = ...,
+                    **options: Any) -> CopyResult: ...
+
+def verify_checkpoint(path: _Path, *,
+                      progress: _Progress = ...) -> VerifyResult: ...
+
+def simulate(model: _Path, save: str = ..., restore: Optional[str] = ..., *,
+             file_layout: Literal["shared", "per_node", "per_task"] = ...,
+             read_sharing: Literal["auto", "each_rank", "once"] = ...,
+             weights_only: bool = ..., ranks_per_node: int = ...,
+             pad_vocabulary: int = ..., divide: int = ...
+             ) -> dict[str, Any]: ...

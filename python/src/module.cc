@@ -21,6 +21,8 @@ PYBIND11_MODULE(_core, module) {
   python::DefineAsync(module);
   python::DefineReader(module);
   python::DefineVariable(module);
+  python::DefineCopies(module);
+  python::DefineSimulate(module);
   module.attr("version") = BELAY_VERSION;
   module.attr("STOPPED_EXIT_CODE") = belay::kStoppedExitCode;
 }

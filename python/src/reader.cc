@@ -13,16 +13,10 @@
 namespace belay::python {
 namespace {
 
-// Opening a step may use HDF5, which one thread at a time may.
-std::mutex& OpenMutex() {
-  static std::mutex mutex;
-  return mutex;
-}
-
 CheckpointReader OpenReader(py::handle path) {
   const std::string text = PathOf(path);
   return Unlocked([&] {
-    const std::lock_guard lock(OpenMutex());
+    const std::lock_guard lock(Hdf5Mutex());
     return CheckpointReader::Open(text);
   });
 }
@@ -84,6 +78,11 @@ std::vector<std::string> KeysOf(const CheckpointReader& reader) {
 }
 
 }  // namespace
+
+std::recursive_mutex& Hdf5Mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
 
 void DefineReader(py::module_& module) {
   py::class_<CheckpointReader>(module, "Reader")

@@ -5,6 +5,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <mutex>
+
 #include "belay/options.h"
 
 namespace belay::python {
@@ -18,6 +20,12 @@ void DefineManager(py::module_& module);
 void DefineAsync(py::module_& module);
 void DefineReader(py::module_& module);
 void DefineVariable(py::module_& module);
+void DefineCopies(py::module_& module);
+void DefineSimulate(py::module_& module);
+
+// For local functions that may use HDF5, which one thread at a time may. Their
+// callbacks may call such functions.
+std::recursive_mutex& Hdf5Mutex();
 
 // Returns a belay.RestoreResult with the state that was restored.
 py::object RestoreResultOf(const RestoreResult& result,

@@ -1,0 +1,286 @@
+"""Copies of steps: as safetensors and back, and as other steps."""
+
+import dataclasses
+import json
+import os
+import tempfile
+from typing import Any
+
+from belay import _core
+from belay._progress import progress_of
+
+
+@dataclasses.dataclass
+class SafetensorsFile:
+  """A safetensors file that was written or read.
+
+  Attributes
+  ----------
+  path : str
+  num_tensors : int
+      That were transferred.
+  nbytes : int
+      Of the whole file.
+  """
+
+  path: str
+  num_tensors: int
+  nbytes: int
+
+
+@dataclasses.dataclass
+class ExportResult:
+  """What `export_safetensors` has written; equal on all ranks.
+
+  Attributes
+  ----------
+  path : str
+      Of the step.
+  step : int
+  files : list of SafetensorsFile
+  index : str
+      The path of the index; empty if there is one file.
+  num_tensors, nbytes : int
+  left_out : dict of str to str
+      Keys, and why they were left out.
+  """
+
+  path: str
+  step: int
+  files: list
+  index: str
+  num_tensors: int
+  nbytes: int
+  left_out: dict
+
+
+@dataclasses.dataclass
+class ImportResult:
+  """What `import_safetensors` has saved; equal on all ranks.
+
+  Attributes
+  ----------
+  files : list of SafetensorsFile
+  num_tensors : int
+  num_texts : int
+      Pairs of metadata.
+  nbytes : int
+  left_out : dict of str to str
+      Names, and why they were left out.
+  saved : SaveResult
+  """
+
+  files: list
+  num_tensors: int
+  num_texts: int
+  nbytes: int
+  left_out: dict
+  saved: Any
+
+
+@dataclasses.dataclass
+class CopyResult:
+  """What `copy_checkpoint` has done; equal on all ranks.
+
+  Attributes
+  ----------
+  source : str
+      The step that was read.
+  num_copied, num_made, num_left_out : int
+      Values copied as they are, made by rules, and left out.
+  nbytes : int
+  without_objects : bool
+      Rules made arrays that belong to no object of the source.
+  saved : SaveResult
+  """
+
+  source: str
+  num_copied: int
+  num_made: int
+  num_left_out: int
+  nbytes: int
+  without_objects: bool
+  saved: Any
+
+
+@dataclasses.dataclass
+class VerifyResult:
+  """What `verify_checkpoint` has found.
+
+  Attributes
+  ----------
+  path : str
+  blocks, nbytes : int
+      That were compared with their checksums.
+  damage : list of str
+      A line for each damaged block or file; empty if there is none.
+  """
+
+  path: str
+  blocks: int
+  nbytes: int
+  damage: list
+
+
+def _with_progress(comm, options, title):
+  """Returns the options with a callable for ``progress=True``."""
+  progress = options.get("progress")
+  if progress is True:
+    progress = progress_of(progress, title, comm.Get_rank())
+  return {**options, "progress": progress}
+
+
+def export_safetensors(comm, directory, out, step=None, **options):
+  """Write the arrays of a step as safetensors. Collective.
+
+  Parameters
+  ----------
+  comm : mpi4py.MPI.Comm
+  directory : str or os.PathLike
+      A directory of steps, or a step.
+  out : str or os.PathLike
+      A file that ends with ".safetensors", or a directory.
+  step : int, optional
+      The default is the newest.
+  keys : list of str, optional
+      Regular expressions for whole keys. The default is all.
+  metadata : dict of str to str, optional
+      Such as ``{"format": "pt"}``, which Transformers asks for.
+  leave_out_others : bool, optional
+      Leave out what the format does not have, instead of refusing it.
+  max_file_bytes : int, optional
+      Write files of at most this size, with an index.
+  overwrite, checksums, durable : bool, optional
+  max_bytes_in_flight : int, optional
+  deadline_seconds : float, optional
+  progress : callable or bool, optional
+      ``progress(done_bytes, total_bytes)`` is called with what this rank has
+      written. True shows a bar of tqdm on rank 0 or, without tqdm, logs.
+
+  Returns
+  -------
+  ExportResult
+
+  Raises
+  ------
+  Error
+      On all ranks alike, also if `progress` raises on one. Nothing of the
+      export remains then.
+  """
+  return _core.export_safetensors(comm, directory, step, out,
+                                  _with_progress(comm, options, "export"))
+
+
+def import_safetensors(comm, files, directory, step, **options):
+  """Save the tensors of safetensors files as a step. Collective.
+
+  Parameters
+  ----------
+  comm : mpi4py.MPI.Comm
+  files : str, os.PathLike, or a list of these
+      Files, indexes (".json"), or directories.
+  directory : str or os.PathLike
+  step : int
+  keys : list of str, optional
+      Regular expressions for whole names. The default is all.
+  file_metadata : bool, optional
+      Import the metadata of the files. The default is True.
+  leave_out_others : bool, optional
+      Leave out tensors of a dtype that belay does not have.
+  progress : callable or bool, optional
+      As for `export_safetensors`.
+  **options
+      Those of `save`.
+
+  Returns
+  -------
+  ImportResult
+
+  Raises
+  ------
+  Error
+      On all ranks alike. No step is committed then.
+  """
+  return _core.import_safetensors(comm, files, directory, step,
+                                  _with_progress(comm, options, "import"))
+
+
+def copy_checkpoint(comm, source, directory, step=None, to_step=None,
+                    **options):
+  """Save values of a step as another step, as they are or converted.
+
+  Collective.
+
+  Parameters
+  ----------
+  comm : mpi4py.MPI.Comm
+  source, directory : str or os.PathLike
+  step : int, optional
+      Of the source; the default is the newest.
+  to_step : int, optional
+      Of the copy; the default is that of the source.
+  keys, leave_out : list of str, optional
+      Regular expressions for whole keys: what to copy, and what of that not.
+  rules : dict, str or os.PathLike, optional
+      How arrays are computed from those of the source: the rules of ``belay
+      convert`` (docs/arguments.md), or a file of them.
+  scratch : str or os.PathLike, optional
+      A directory for what does not fit into memory.
+  progress : callable or bool, optional
+      As for `export_safetensors`.
+  **options
+      Those of `save`.
+
+  Returns
+  -------
+  CopyResult
+
+  Raises
+  ------
+  Error
+      On all ranks alike. No step is committed then.
+  """
+  given = _with_progress(comm, options, "copy")
+  rules = given.get("rules")
+  if not isinstance(rules, dict):
+    return _core.copy(comm, source, step, directory, to_step, given)
+  with tempfile.TemporaryDirectory() as folder:
+    given["rules"] = _RulesFile(rules, os.path.join(folder, "rules.json"))
+    return _core.copy(comm, source, step, directory, to_step, given)
+
+
+class _RulesFile(os.PathLike):
+  """Rules that are written once the library asks for their file."""
+
+  def __init__(self, rules, path):
+    self._rules, self._path = rules, path
+
+  def __fspath__(self):
+    with open(self._path, "w", encoding="utf-8") as file:
+      json.dump(self._rules, file)
+    return self._path
+
+
+def verify_checkpoint(path, **options):
+  """Read every byte of a step and verify checksums. Local.
+
+  Parameters
+  ----------
+  path : str or os.PathLike
+      A step, or a directory of steps, whose newest is taken.
+  progress : callable or bool, optional
+      ``progress(done_bytes, total_bytes)``, or True as for
+      `export_safetensors`.
+
+  Returns
+  -------
+  VerifyResult
+      Damage is no error but is listed in it.
+
+  Raises
+  ------
+  Error
+      If the step or its index cannot be read; what `progress` raises.
+  """
+  progress = progress_of(options.get("progress"), "verify")
+  return _core.verify(path, {**options, "progress": progress})
