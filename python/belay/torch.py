@@ -1,0 +1,358 @@
+"""States of modules and optimizers of PyTorch.
+
+>>> import belay.torch
+>>> belay.save(comm, "run", 7, belay.torch.state_dict(model, adam))
+>>> blank = belay.torch.blank_state_dict(model, adam)
+>>> restored = belay.restore(comm, "run", blank)
+>>> belay.torch.load_state_dict(model, adam, restored.state)
+
+What an optimizer keeps of a parameter has the name of the parameter, so that
+it is found again in other groups and on other ranks. Tensors are neither copied
+nor sent; they are on the CPU.
+"""
+
+import copy
+import dataclasses
+import math
+import re
+from typing import Any, Optional
+
+import torch
+
+from belay._core import Layout, Mesh
+from belay._values import FlatRange, LaidOut, Piece
+
+__all__ = [
+    "FlatShards", "Replicate", "Shard", "blank_state_dict", "cut",
+    "load_state_dict", "state_dict"
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Replicate:
+  """A placement: ranks along this axis of the mesh hold the same."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+  """A placement: ranks along this axis of the mesh hold parts, as DTensor cuts.
+
+  Parameters
+  ----------
+  dim : int
+      The dimension of the tensor that is cut, into parts of equal length; the
+      last ones may be shorter or empty (``torch.chunk``).
+  """
+
+  dim: int
+
+
+def cut(tensor, mesh, placements, rank, global_shape=None):
+  """Return what belay saves of this rank's part of a tensor. Local.
+
+  Parameters
+  ----------
+  tensor : torch.Tensor
+      The part that this rank holds.
+  mesh : Mesh
+  placements : list of Shard or Replicate
+      One for each axis of the mesh, in its order. At most one axis cuts each
+      dimension.
+  rank : int
+  global_shape : sequence of int, optional
+      Is needed if the parts are not equal.
+
+  Returns
+  -------
+  torch.Tensor, LaidOut or Piece
+      The tensor itself if nothing cuts it.
+
+  Raises
+  ------
+  ValueError
+      If the placements do not fit the mesh or the tensor.
+  """
+  parts = _parts(tensor, mesh, placements)
+  if not parts:
+    return tensor
+  axes = [parts[dim][0] if dim in parts else None
+          for dim in range(tensor.dim())]
+  layout = Layout(mesh, axes)
+  if global_shape is None:
+    global_shape = [length * (parts[dim][1] if dim in parts else 1)
+                    for dim, length in enumerate(tensor.shape)]
+  global_shape = tuple(global_shape)
+  if all(global_shape[dim] % count == 0 for dim, (_, count) in parts.items()):
+    return LaidOut(tensor, layout, global_shape)
+  places = dict(zip(mesh.axes, mesh.coordinates(rank)))
+  offset = [0] * tensor.dim()
+  for dim, (axis, count) in parts.items():
+    length = math.ceil(global_shape[dim] / count)
+    offset[dim] = min(places[axis] * length, global_shape[dim])
+  cutting = {axis for axis, _ in parts.values()}
+  replica = 0
+  for axis, size in mesh.axes.items():
+    if axis not in cutting:
+      replica = replica * size + places[axis]
+  return Piece(tensor, global_shape, tuple(offset), replica=replica)
+
+
+def _parts(tensor, mesh, placements):
+  """Returns {dim: (axis of the mesh, number of parts)}."""
+  if len(placements) != len(mesh.axes):
+    raise ValueError(f"placements: need {len(mesh.axes)}, one for each axis of "
+                     f"the mesh, found {len(placements)}")
+  parts = {}
+  for (axis, count), placement in zip(mesh.axes.items(), placements):
+    if isinstance(placement, Replicate):
+      continue
+    if not isinstance(placement, Shard):
+      raise ValueError(f"placements: need Shard or Replicate, found "
+                       f"{placement!r}")
+    dim = placement.dim + (tensor.dim() if placement.dim < 0 else 0)
+    if not 0 <= dim < tensor.dim():
+      raise ValueError(f"placements: {placement} of a tensor with "
+                       f"{tensor.dim()} dimensions")
+    if dim in parts:
+      raise ValueError(f"placements: two axes cut dimension {dim}")
+    parts[dim] = (axis, count)
+  return parts
+
+
+@dataclasses.dataclass
+class _Cuts:
+  """Which parameters are cut, and how."""
+
+  placements: dict
+  mesh: Optional[Mesh]
+  rank: int
+  global_shapes: dict
+
+  def __call__(self, name, tensor):
+    for pattern, placements in self.placements.items():
+      if re.fullmatch(pattern, name):
+        return cut(tensor, self.mesh, placements, self.rank,
+                   self.global_shapes.get(name))
+    return tensor
+
+
+def _names(module, optimizer):
+  """Returns {id of a parameter: its name} for those of the optimizer."""
+  names = {id(parameter): name
+           for name, parameter in module.named_parameters()}
+  for number, group in enumerate(optimizer.param_groups):
+    for place, parameter in enumerate(group["params"]):
+      names.setdefault(id(parameter), f"group {number} parameter {place}")
+  return names
+
+
+def _of_optimizer(optimizer, states, names, cuts):
+  """Returns what is saved of an optimizer with these states."""
+  all_states = {}
+  for group in optimizer.param_groups:
+    for parameter in group["params"]:
+      name = names[id(parameter)]
+      found = {}
+      for key, value in states.get(parameter, {}).items():
+        is_alike = (isinstance(value, torch.Tensor)
+                    and value.shape == parameter.shape and value.dim() > 0)
+        found[key] = cuts(name, value) if is_alike else value
+      if found:
+        all_states[name] = found
+  groups = [{key: value for key, value in group.items() if key != "params"}
+            for group in optimizer.param_groups]
+  return {"state": all_states, "groups": groups}
+
+
+def _state_dict(module, optimizer, states, options):
+  cuts = _Cuts(options.pop("placements", None) or {}, options.pop("mesh", None),
+               options.pop("rank", 0), options.pop("global_shapes", None) or {})
+  if options:
+    raise TypeError(f"unknown option {next(iter(options))!r}")
+  found = {"model": {name: cuts(name, value)
+                     for name, value in module.state_dict().items()}}
+  if optimizer is not None:
+    found["optimizer"] = _of_optimizer(optimizer, states,
+                                       _names(module, optimizer), cuts)
+  return found
+
+
+def state_dict(module, optimizer=None, **options):
+  """Return what belay saves of a module and its optimizer. Local.
+
+  Parameters
+  ----------
+  module : torch.nn.Module
+  optimizer : torch.optim.Optimizer, optional
+  placements : dict, optional
+      By a regular expression for whole names of parameters, their placements,
+      for example ``{".*proj.weight": [Replicate(), Shard(0)]}``. They hold for
+      the optimizer's tensors of the same shape, too. What none matches is
+      equal on all ranks.
+  mesh : Mesh, optional
+  rank : int, optional
+      With `placements`: the mesh of the ranks, and which of them this is.
+  global_shapes : dict, optional
+      The shapes of parameters by name; needed where parts are not equal.
+
+  Returns
+  -------
+  dict
+      For `belay.save`, with the keys "model" and "optimizer". Shares the memory
+      of the tensors.
+  """
+  states = optimizer.state if optimizer is not None else {}
+  return _state_dict(module, optimizer, states, options)
+
+
+def blank_state_dict(module, optimizer=None, **options):
+  """Return what a restore fills. Local.
+
+  An optimizer has no state before its first step. Here it is as after one, in
+  new memory where the optimizer has none; neither the parameters nor the
+  optimizer change.
+
+  Parameters
+  ----------
+  module, optimizer, options
+      As for `state_dict`.
+
+  Returns
+  -------
+  dict
+      For `belay.restore`. Give its ``state`` to `load_state_dict`.
+
+  Raises
+  ------
+  ValueError
+      For an optimizer whose steps need a closure.
+  """
+  if optimizer is None:
+    return _state_dict(module, None, {}, options)
+  return _state_dict(module, optimizer, _states_after_a_step(optimizer),
+                     options)
+
+
+def _states_after_a_step(optimizer):
+  """Returns {parameter: its state}, made with copies of the parameters."""
+  given = [parameter for group in optimizer.param_groups
+           for parameter in group["params"]]
+  if all(parameter in optimizer.state for parameter in given):
+    return optimizer.state
+  other = copy.deepcopy(optimizer)
+  copies = [parameter for group in other.param_groups
+            for parameter in group["params"]]
+  for parameter in copies:
+    parameter.grad = torch.zeros_like(parameter)
+  try:
+    other.step()
+  except TypeError as error:
+    raise ValueError(f"{type(optimizer).__name__}: its steps need a closure, "
+                     "so belay cannot make its state") from error
+  return {parameter: optimizer.state.get(parameter) or other.state[made]
+          for parameter, made in zip(given, copies) if made in other.state}
+
+
+def _whole(value):
+  """Returns the tensor in a wrapper."""
+  return value.array if isinstance(value, (LaidOut, Piece)) else value
+
+
+def load_state_dict(module, optimizer, state):
+  """Put what was restored into a module and its optimizer. Local.
+
+  Parameters
+  ----------
+  module : torch.nn.Module
+      Its tensors are filled already: `blank_state_dict` shares their memory.
+  optimizer : torch.optim.Optimizer or None
+  state : dict
+      The ``state`` of the result of a restore into `blank_state_dict`.
+  """
+  if optimizer is None:
+    return
+  found = state["optimizer"]
+  names = _names(module, optimizer)
+  for group, restored in zip(optimizer.param_groups, found["groups"]):
+    group.update(restored)
+    for parameter in group["params"]:
+      values = found["state"].get(names[id(parameter)])
+      if values is not None:
+        optimizer.state[parameter] = {key: _whole(value)
+                                      for key, value in values.items()}
+
+
+class FlatShards:
+  """Tensors end to end, of which each rank has an equal range: ZeRO-1, FSDP.
+
+  Parameters
+  ----------
+  shapes : dict
+      The shape of each tensor by name, or tensors, in the order in which they
+      lie. Equal on all ranks.
+  rank, size : int
+  multiple : int, optional
+      The length of a range is a multiple of this.
+
+  Attributes
+  ----------
+  begin, end : int
+      The range of this rank. The last ranges may reach past the last tensor.
+  numel : int
+      Of all tensors.
+
+  Examples
+  --------
+  >>> shards = belay.torch.FlatShards(dict(model.named_parameters()),
+  ...                                 comm.rank, comm.size)
+  >>> exp_avg = torch.zeros(shards.length)
+  >>> belay.save(comm, "run", 7, {"exp_avg": shards.range(exp_avg)})
+  """
+
+  def __init__(self, shapes, rank, size, multiple=1):
+    self.shapes = {name: tuple(getattr(one, "shape", one))
+                   for name, one in shapes.items()}
+    self.numel = sum(math.prod(shape) for shape in self.shapes.values())
+    length = math.ceil(self.numel / size)
+    self.length = math.ceil(length / multiple) * multiple
+    self.begin = rank * self.length
+    self.end = self.begin + self.length
+
+  def range(self, tensor):
+    """Return this rank's range as a value of a state. Local.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        Of `length` elements. The array of each name is stored under the key of
+        the value and its name, and restores in any other cut.
+    """
+    return FlatRange(tensor, self.shapes, self.begin)
+
+  def take(self, tensors):
+    """Return a copy of this rank's range of whole tensors. Local.
+
+    Parameters
+    ----------
+    tensors : iterable of torch.Tensor
+        In the order of `shapes`.
+    """
+    flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+    part = flat[self.begin:self.end]
+    return torch.nn.functional.pad(part, (0, self.length - part.numel()))
+
+  def put(self, flat, tensors):
+    """Copy a whole flat tensor, such as of an all-gather, back. Local.
+
+    Parameters
+    ----------
+    flat : torch.Tensor
+        Of at least `numel` elements.
+    tensors : iterable of torch.Tensor
+        In the order of `shapes`.
+    """
+    begin = 0
+    with torch.no_grad():
+      for tensor in tensors:
+        tensor.copy_(flat[begin:begin + tensor.numel()].reshape(tensor.shape))
+        begin += tensor.numel()

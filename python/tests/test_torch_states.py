@@ -1,0 +1,215 @@
+"""belay.torch: states of modules and optimizers, in the cuts of trainers."""
+
+import ast
+import unittest
+
+import numpy
+from mpi_case import COMM, MpiCase, main
+
+import belay
+
+try:
+  import torch
+
+  import belay.torch as states
+  from belay.torch import FlatShards, Replicate, Shard
+except ImportError:
+  torch = None
+
+
+def new_model(seed=1):
+  torch.manual_seed(seed)
+  return torch.nn.Sequential(torch.nn.Linear(6, 12), torch.nn.BatchNorm1d(12),
+                             torch.nn.Tanh(), torch.nn.Linear(12, 6))
+
+
+def train(model, optimizer, steps):
+  """Returns the losses of some steps."""
+  losses = []
+  for step in steps:
+    torch.manual_seed(step)
+    x = torch.randn(16, 6)
+    optimizer.zero_grad()
+    loss = (model(x) - x).square().mean()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+  return losses
+
+
+@unittest.skipIf(torch is None, "no PyTorch")
+class ReplicatedTest(MpiCase):
+
+  def optimizers(self):
+    yield lambda model: torch.optim.Adam(model.parameters(), lr=0.01)
+    yield lambda model: torch.optim.AdamW(
+        [{"params": model[0].parameters(), "weight_decay": 0.5},
+         {"params": model[3].parameters(), "lr": 0.1}], lr=0.01, amsgrad=True)
+    yield lambda model: torch.optim.SGD(model.parameters(), lr=0.1,
+                                        momentum=0.9)
+    yield lambda model: torch.optim.SGD(model.parameters(), lr=0.1)
+
+  def test_goes_on(self):
+    for number, make in enumerate(self.optimizers()):
+      model = new_model()
+      optimizer = make(model)
+      train(model, optimizer, range(5))
+      belay.save(COMM, self.run_dir, number,
+                 states.state_dict(model, optimizer))
+      expected = train(model, optimizer, range(5, 10))
+      again = new_model(2)
+      other = make(again)
+      weights = [one.clone() for one in again.parameters()]
+      blank = states.blank_state_dict(again, other)
+      for one, before in zip(again.parameters(), weights):
+        self.assertTrue(torch.equal(one, before))
+      self.assertEqual(len(other.state), 0)
+      restored = belay.restore(COMM, self.run_dir, blank, number)
+      states.load_state_dict(again, other, restored.state)
+      self.assertEqual(train(again, other, range(5, 10)), expected)
+
+  def test_keys(self):
+    model = new_model()
+    adam = torch.optim.Adam(model.parameters())
+    train(model, adam, [0])
+    belay.save(COMM, self.run_dir, 0, states.state_dict(model, adam))
+    reader = belay.open(self.run_dir)
+    self.assertEqual(reader["model/3.weight"].shape, (6, 12))
+    self.assertEqual(reader["optimizer/state/3.weight/exp_avg"].shape, (6, 12))
+    self.assertEqual(reader["optimizer/groups/0/lr"][()], 0.001)
+
+  def test_closure(self):
+    model = new_model()
+    with self.assertRaisesRegex(ValueError, "LBFGS: its steps need a closure"):
+      states.blank_state_dict(model, torch.optim.LBFGS(model.parameters()))
+
+
+@unittest.skipIf(torch is None, "no PyTorch")
+class CutTest(MpiCase):
+
+  def part(self, tensor, dim, rank, size):
+    parts = list(tensor.chunk(size, dim))
+    empty = tensor.narrow(dim, 0, 0)
+    return (parts + [empty] * size)[rank].clone()
+
+  def test_tensor_parallel(self):
+    """Cut by columns and rows, restored whole."""
+    model = new_model()
+    model[1].running_mean += 3
+    placements = {r"0\..*": [Replicate(), Shard(0)],
+                  r"3\.weight": [Replicate(), Shard(1)]}
+    local = new_model(3)
+    local[1].load_state_dict(model[1].state_dict())
+    local[3].bias.data = model[3].bias.data
+    for name, dim in {"0.weight": 0, "0.bias": 0, "3.weight": 1}.items():
+      whole = model.get_parameter(name).data
+      local.get_parameter(name).data = self.part(whole, dim, self.rank,
+                                                 self.size)
+    belay.save(COMM, self.run_dir, 0, states.state_dict(
+        local, placements=placements, rank=self.rank,
+        mesh=belay.Mesh({"data": 1, "model": self.size})))
+    other = new_model(4)
+    belay.restore(COMM, self.run_dir, states.blank_state_dict(other))
+    for name, tensor in model.state_dict().items():
+      self.assertTrue(torch.equal(other.state_dict()[name], tensor), name)
+
+  def test_optimizer_is_cut_alike(self):
+    whole = torch.nn.Linear(6, 12)
+    mesh = belay.Mesh({"model": self.size})
+    local = torch.nn.Linear(6, 12 // self.size)
+    adam = torch.optim.Adam(local.parameters())
+    train(torch.nn.Sequential(local, torch.nn.Linear(12 // self.size, 6)), adam,
+          [0])
+    cuts = dict(placements={".*": [Shard(0)]}, mesh=mesh, rank=self.rank)
+    belay.save(COMM, self.run_dir, 0, states.state_dict(local, adam, **cuts))
+    other = torch.optim.Adam(whole.parameters())
+    blank = states.blank_state_dict(whole, other)
+    restored = belay.restore(COMM, self.run_dir, blank)
+    states.load_state_dict(whole, other, restored.state)
+    begin = 12 // self.size * self.rank
+    rows = slice(begin, begin + 12 // self.size)
+    self.assertTrue(torch.equal(whole.weight[rows], local.weight))
+    for key in ("exp_avg", "exp_avg_sq"):
+      self.assertTrue(torch.equal(other.state[whole.weight][key][rows],
+                                  adam.state[local.weight][key]))
+    self.assertEqual(other.state[whole.bias]["step"],
+                     adam.state[local.bias]["step"])
+
+  def test_parts_that_are_not_equal(self):
+    """As torch.chunk cuts them, with replicas."""
+    whole = torch.arange(7.0 * 5).reshape(7, 5)
+    data = 2 if self.size % 2 == 0 else 1
+    mesh = belay.Mesh({"data": data, "model": self.size // data})
+    place = self.rank % (self.size // data)
+    mine = self.part(whole, 1, place, self.size // data)
+    value = states.cut(mine, mesh, [Replicate(), Shard(-1)], self.rank, (7, 5))
+    belay.save(COMM, self.run_dir, 0, {"w": value})
+    self.assert_equal_arrays(belay.open(self.run_dir)["w"], whole.numpy())
+    mine.zero_()
+    belay.restore(COMM, self.run_dir, {"w": value})
+    self.assertTrue(torch.equal(
+        mine, self.part(whole, 1, place, self.size // data)))
+
+  def test_wrong_placements(self):
+    tensor, mesh = torch.zeros(4, 4), belay.Mesh({"x": 2, "y": 2})
+    for placements in ([Shard(0)], [Shard(0), Shard(0)], [Shard(2), Shard(0)],
+                       [Shard(0), "y"]):
+      with self.assertRaisesRegex(ValueError, "placements"):
+        states.cut(tensor, mesh, placements, 0)
+
+
+@unittest.skipIf(torch is None, "no PyTorch")
+class FlatTest(MpiCase):
+
+  def test_flat_shards(self):
+    """Saved in ranges on all ranks, restored in ranges on one and whole."""
+    model = new_model()
+    named = dict(model.named_parameters())
+    shards = FlatShards(named, self.rank, self.size, multiple=4)
+    self.assertEqual(shards.length % 4, 0)
+    self.assertEqual(shards.numel, sum(one.numel() for one in named.values()))
+    mine = shards.take(named.values())
+    belay.save(COMM, self.run_dir, 0, {"exp_avg": shards.range(mine)})
+    for name, tensor in named.items():
+      self.assert_equal_arrays(belay.open(self.run_dir)[f"exp_avg/{name}"],
+                               tensor.detach().numpy())
+    alone = FlatShards({name: tuple(one.shape) for name, one in named.items()},
+                       0, 1)
+    flat = torch.zeros(alone.length)
+    belay.restore(COMM, self.run_dir, {"exp_avg": alone.range(flat)})
+    other = new_model(5)
+    alone.put(flat, other.parameters())
+    for one, again in zip(model.parameters(), other.parameters()):
+      self.assertTrue(torch.equal(one, again))
+    blank = {name: torch.zeros_like(one) for name, one in named.items()}
+    belay.restore(COMM, self.run_dir, {"exp_avg": blank})
+    self.assertTrue(torch.equal(blank["0.weight"], model[0].weight))
+
+  def test_bfloat16(self):
+    shards = FlatShards({"w": (3, 5)}, self.rank, self.size)
+    mine = torch.arange(shards.begin, shards.end).to(torch.bfloat16)
+    belay.save(COMM, self.run_dir, 0, {"m": shards.range(mine)})
+    self.assert_equal_arrays(belay.open(self.run_dir)["m/w"],
+                             numpy.arange(15, dtype="f4").reshape(3, 5))
+
+
+@unittest.skipIf(torch is None, "no PyTorch")
+class StubTest(unittest.TestCase):
+
+  def test_names_and_docstrings(self):
+    with open(states.__file__ + "i", encoding="utf-8") as file:
+      nodes = {node.name: node for node in ast.parse(file.read()).body
+               if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    self.assertEqual(set(nodes), set(states.__all__))
+    for name, node in nodes.items():
+      found = getattr(states, name)
+      self.assertTrue(found.__doc__, name)
+      for item in ast.walk(node):
+        if isinstance(item, ast.FunctionDef) and item.name != name:
+          self.assertTrue(hasattr(found, item.name), (name, item.name))
+          if not item.name.startswith("_"):
+            self.assertTrue(getattr(found, item.name).__doc__, item.name)
+
+
+if __name__ == "__main__":
+  main()
