@@ -57,16 +57,16 @@ BoundState::Node BoundState::BindNode(const std::string& key, py::handle value,
     return CellNode(
         value, per_rank != nullptr ? Node::Kind::kCell : Node::Kind::kKept);
   }
-  const RecursionGuard guard;
-  if (IsMapping(value)) return BindDict(key, value, per_rank);
-  if (PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) {
-    return BindSequence(key, value, per_rank);
-  }
   if (IsWrapper(value)) {
     if (per_rank != nullptr) {
       Refuse(key, "a belay.PerRank holds no belay." + TypeName(value));
     }
     return BindWrapper(key, value);
+  }
+  const RecursionGuard guard;
+  if (IsMapping(value)) return BindDict(key, value, per_rank);
+  if (PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) {
+    return BindSequence(key, value, per_rank);
   }
   TakeKey(key);
   if (ShardedVariable* const variable = VariableIn(value)) {

@@ -25,6 +25,12 @@ const Wrappers& AllWrappers() {
   return *all;
 }
 
+// As isinstance, but fast for an object of this very class: a state may have
+// thousands of them.
+bool IsOf(py::handle value, py::handle type) {
+  return py::type::handle_of(value).is(type) || py::isinstance(value, type);
+}
+
 // Where the value of a wrapper is.
 const char* ValueName(py::handle wrapper) {
   return py::isinstance(wrapper, AllWrappers().per_rank) ? "value" : "array";
@@ -108,11 +114,16 @@ py::array DenseNative(const py::array& array) {
 
 bool IsWrapper(py::handle value) {
   const Wrappers& all = AllWrappers();
-  for (const auto* type : {&all.piece, &all.laid_out, &all.flat_range,
-                           &all.rows, &all.rows_by_id, &all.per_rank}) {
-    if (py::isinstance(value, *type)) return true;
+  const std::array<py::handle, 6> types = {all.piece,      all.laid_out,
+                                           all.flat_range, all.rows,
+                                           all.rows_by_id, all.per_rank};
+  const py::handle type = py::type::handle_of(value);
+  for (const py::handle one : types) {
+    if (type.is(one)) return true;
   }
-  return false;
+  return std::any_of(types.begin(), types.end(), [&](py::handle one) {
+    return py::isinstance(value, one);
+  });
 }
 
 py::object Rewrapped(const py::object& wrapper, const py::object& value) {
@@ -136,21 +147,20 @@ BoundState::Node BoundState::BindWrapper(const std::string& key,
   const Wrappers& all = AllWrappers();
   Node node{.kind = Node::Kind::kWrapper,
             .given = py::reinterpret_borrow<py::object>(value)};
-  if (py::isinstance(value, all.per_rank)) {
+  if (IsOf(value, all.per_rank)) {
     node.items.emplace_back(py::object(), BindPerRank(key, value));
     return node;
   }
   TakeKey(key);
-  const bool is_cut = py::isinstance(value, all.piece) ||
-                      py::isinstance(value, all.laid_out) ||
-                      py::isinstance(value, all.flat_range);
-  if (py::isinstance(value, all.piece)) {
+  const bool is_cut = IsOf(value, all.piece) || IsOf(value, all.laid_out) ||
+                      IsOf(value, all.flat_range);
+  if (IsOf(value, all.piece)) {
     BindPiece(key, value);
-  } else if (py::isinstance(value, all.laid_out)) {
+  } else if (IsOf(value, all.laid_out)) {
     BindLaidOut(key, value);
-  } else if (py::isinstance(value, all.flat_range)) {
+  } else if (IsOf(value, all.flat_range)) {
     BindFlatRange(key, value);
-  } else if (py::isinstance(value, all.rows)) {
+  } else if (IsOf(value, all.rows)) {
     BindRows(key, ArrayFrom(key, value.attr("array")),
              {.other_ranks = OtherRanksNamed(value.attr("other_ranks"))});
   } else {
