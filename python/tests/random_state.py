@@ -255,8 +255,9 @@ def to_restore(random, value, comm):
   if value.kind == "variable":
     return _variable(value, comm)
   if value.kind == "by_id":
-    ids = random.integers(0, len(value.stored), random.integers(0, 9)) \
-        if len(value.stored) else []
+    # That no rank has any id is an error: a program has forgotten them.
+    count = random.integers(0 if comm.rank else 1, 9) if len(value.stored) else 0
+    ids = random.integers(0, max(1, len(value.stored)), count)
     return belay.RowsById(ids, value.stored[:0].copy())
   if value.kind == "replicated":
     return random_memory(random, numpy.zeros_like(value.stored))

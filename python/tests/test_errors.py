@@ -40,6 +40,24 @@ class ErrorTest(MpiCase):
     cause = error.__cause__
     self.assertEqual(type(cause), self.on_last(ZeroDivisionError, type(None)))
 
+  def test_callback_that_raises(self):
+    """It is called on rank 0, also by a save in the background."""
+
+    def refuse(directory, step):
+      raise ZeroDivisionError("mine")
+
+    error = self.assert_fails("INVALID_ARGUMENT", "ZeroDivisionError: mine",
+                              belay.save, COMM, self.run_dir, 0, {"a": 1},
+                              before_commit=refuse)
+    cause = ZeroDivisionError if self.rank == 0 else type(None)
+    self.assertIs(type(error.__cause__), cause)
+    with belay.AsyncSaver(COMM) as saver:
+      pending = saver.save(self.run_dir, 1, {"a": 1}, before_commit=refuse)
+      error = self.assert_fails("INVALID_ARGUMENT", "ZeroDivisionError: mine",
+                                pending.wait)
+      self.assertIs(type(error.__cause__), cause)
+    self.assertEqual(belay.list_steps(self.run_dir), [])
+
   def test_array_that_cannot_be_filled_on_one_rank(self):
     """A copy of an array is copied back after the collective restore."""
 
