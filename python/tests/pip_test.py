@@ -29,6 +29,7 @@ import belay
 comm = MPI.COMM_WORLD
 belay.save(comm, sys.argv[1], 1, {"a": numpy.arange(6.0), "n": comm.size})
 assert belay.open(sys.argv[1])["a"][2:4].tolist() == [2, 3]
+assert belay.simulate("gpt2-small")["save"]["ranks"] == 1  # finds its models
 package = os.path.dirname(belay.__file__)
 assert package.startswith(sys.prefix), package
 for name in ("__init__.pyi", "py.typed"):
