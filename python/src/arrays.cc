@@ -359,8 +359,24 @@ Shape ShapeOf(const py::array& array) {
 
 Shape ShapeOf(py::handle numbers) {
   Shape shape;
-  for (const py::handle number : numbers) {
-    shape.push_back(number.cast<int64_t>());
+  if (!PyTuple_CheckExact(numbers.ptr())) {
+    for (const py::handle number : numbers) {
+      shape.push_back(number.cast<int64_t>());
+    }
+    return shape;
+  }
+  // Most are tuples of ints, and there may be thousands of them.
+  const Py_ssize_t axes = PyTuple_GET_SIZE(numbers.ptr());
+  for (Py_ssize_t axis = 0; axis < axes; ++axis) {
+    PyObject* const number = PyTuple_GET_ITEM(numbers.ptr(), axis);
+    if (PyLong_CheckExact(number)) {
+      shape.push_back(PyLong_AsLongLong(number));
+      if (shape.back() == -1 && PyErr_Occurred() != nullptr) {
+        throw py::error_already_set();
+      }
+    } else {
+      shape.push_back(py::handle(number).cast<int64_t>());
+    }
   }
   return shape;
 }

@@ -45,10 +45,46 @@ OtherRanks OtherRanksNamed(py::handle name) {
                text + "\"");
 }
 
+// The attributes of a belay.Piece. Their names are made once: a state may have
+// thousands of pieces.
+struct PieceAttributes {
+  explicit PieceAttributes(py::handle piece) {
+    static const Names& names = *new Names();
+    array = Get(piece, names.array);
+    global_shape = Get(piece, names.global_shape);
+    offset = Get(piece, names.offset);
+    ghost = Get(piece, names.ghost);
+    fill_ghosts = Get(piece, names.fill_ghosts);
+    periodic = Get(piece, names.periodic);
+    replica = Get(piece, names.replica);
+  }
+
+  py::object array, global_shape, offset, ghost, fill_ghosts, periodic, replica;
+
+ private:
+  struct Names {
+    py::str array = Interned("array");
+    py::str global_shape = Interned("global_shape");
+    py::str offset = Interned("offset");
+    py::str ghost = Interned("ghost");
+    py::str fill_ghosts = Interned("fill_ghosts");
+    py::str periodic = Interned("periodic");
+    py::str replica = Interned("replica");
+  };
+  static py::str Interned(const char* name) {
+    return py::reinterpret_steal<py::str>(PyUnicode_InternFromString(name));
+  }
+  static py::object Get(py::handle piece, const py::str& name) {
+    PyObject* const value = PyObject_GetAttr(piece.ptr(), name.ptr());
+    if (value == nullptr) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(value);
+  }
+};
+
 // Ghost cells: a number, or for each axis a number or a pair.
-MemoryLayout GhostsOf(py::handle piece, py::ssize_t num_axes) {
+MemoryLayout GhostsOf(const PieceAttributes& piece, py::ssize_t num_axes) {
   MemoryLayout layout;
-  const py::object ghost = piece.attr("ghost");
+  const py::object& ghost = piece.ghost;
   if (!ghost.is_none()) {
     const auto axes = static_cast<size_t>(num_axes);
     py::object each = ghost;
@@ -63,8 +99,8 @@ MemoryLayout GhostsOf(py::handle piece, py::ssize_t num_axes) {
       layout.after.push_back(both[py::int_(1)].cast<int64_t>());
     }
   }
-  layout.fill_ghosts = piece.attr("fill_ghosts").cast<bool>();
-  const py::object periodic = piece.attr("periodic");
+  layout.fill_ghosts = piece.fill_ghosts.cast<bool>();
+  const py::object& periodic = piece.periodic;
   if (!periodic.is_none()) {
     for (const py::handle axis : periodic) {
       layout.periodic.push_back(axis.cast<bool>());
@@ -179,11 +215,12 @@ BoundState::Node BoundState::BindPerRank(const std::string& key,
   return BindNode(key, py::object(value.attr("value")), &options);
 }
 
-void BoundState::BindPiece(const std::string& key, py::handle piece) {
+void BoundState::BindPiece(const std::string& key, py::handle wrapper) {
+  const PieceAttributes piece(wrapper);
   const BoundArray& bound =
-      NewCell(BindArray(purpose_, key, ArrayFrom(key, piece.attr("array"))));
+      NewCell(BindArray(purpose_, key, ArrayFrom(key, piece.array)));
   MemoryLayout layout = GhostsOf(piece, bound.memory.ndim());
-  Box box{ShapeOf(py::object(piece.attr("offset"))), ShapeOf(bound.memory)};
+  Box box{ShapeOf(piece.offset), ShapeOf(bound.memory)};
   const size_t axes = box.shape.size();
   const bool has_ghosts = !layout.before.empty();
   if (has_ghosts && layout.before.size() != axes) {
@@ -195,8 +232,8 @@ void BoundState::BindPiece(const std::string& key, py::handle piece) {
       Refuse(key, "the array has fewer cells than ghost cells");
     }
   }
-  const Shape shape = ShapeOf(py::object(piece.attr("global_shape")));
-  const auto replica = piece.attr("replica").cast<int64_t>();
+  const Shape shape = ShapeOf(piece.global_shape);
+  const auto replica = piece.replica.cast<int64_t>();
   if (replica == 0) {
     state_.AddPiece(key, shape, box, MemoryOf(bound, std::move(layout)));
     return;
