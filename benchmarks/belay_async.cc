@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -122,7 +123,11 @@ Computing::Computing(const Comm& comm)
       values_(size_t{1} << 18, 1) {}
 
 void Computing::Compute() {
-  if (!computes_) return;
+  if (!computes_) {
+    // The free core is free: a rank that polls all the time would take it.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return;
+  }
   constexpr int kRounds = 20;
   for (int round = 0; round < kRounds; ++round) {
     for (float& value : values_) value = 0.5F * value + 1;

@@ -50,7 +50,7 @@ Contender BelayAsyncSave(const std::string& name, const Context& context,
                          bool kept);
 
 // A computation on all cores but one, in pieces of some milliseconds; ranks
-// that have no core do nothing.
+// that have no core sleep for one.
 class Computing {
  public:
   explicit Computing(const Comm& comm);
