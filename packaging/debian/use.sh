@@ -23,6 +23,7 @@ in_place() {
   for file in "$@"; do
     needed=$(ldd "$file")
     [[ $needed != *"not found"* ]] || { echo "$file: $needed"; exit 1; }
+    # shellcheck disable=SC2016
     if grep -q --text '/build/release\|\$ORIGIN' "$file"; then
       echo "$file: has a path for libraries of its own"
       exit 1
