@@ -28,8 +28,8 @@ constexpr Transfer kTransfers[] = {Transfer::kIndependent, Transfer::kTwoPhase,
 
 class MemoryBoundTest : public CheckpointTest {
  protected:
-  static constexpr int64_t kRows = 32768;
-  static constexpr int64_t kColumns = 4096;  // 512 MiB of f32
+  static constexpr int64_t kRows = 16384;
+  static constexpr int64_t kColumns = 4096;  // 256 MiB of f32
 
   // Saves and restores a matrix that is cut along `axis`, and measures both.
   void ExpectBound(int axis, const SaveOptions& options,

@@ -281,6 +281,7 @@ TEST_F(TwoPhaseTest, EachStripeHasOneWriter) {
 
 // Short runs need many entries of lists.
 TEST_F(TwoPhaseTest, MemoryIsBounded) {
+  if (WorldSize() > 4) GTEST_SKIP() << "four ranks show it";
   std::mt19937 random(77);
   constexpr int64_t kSize = int64_t{24} << 20;
   for (const int64_t memory : {int64_t{1} << 20, int64_t{4} << 20}) {
