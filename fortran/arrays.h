@@ -20,24 +20,51 @@ struct array {
   const char* problem;  // null: none
 };
 
+// A short array of integers or logicals of Fortran.
+struct numbers {
+  int count;  // more than kMaxAxes: too many, and the others are left out
+  int64_t values[kMaxAxes];
+};
+
 // Describes a Fortran array; an array of strings has its characters along one
 // more axis, the last one. Local.
-struct array ArrayOf(const CFI_cdesc_t* value);
+struct array belay_fortran_array_of(const CFI_cdesc_t* value);
 
 // Whether it is a scalar of type character. Local.
-int IsString(const CFI_cdesc_t* value);
+int belay_fortran_is_string(const CFI_cdesc_t* value);
+
+// Whether it is of type logical. Local.
+int belay_fortran_is_logical(const CFI_cdesc_t* value);
 
 // Whether the elements are dense and in C order. Local.
-int IsDense(const struct array* array);
+int belay_fortran_is_dense(const struct array* array);
 
 // Local.
-int64_t NumElements(const struct array* array);
+int64_t belay_fortran_num_elements(const struct array* array);
+
+// The same for an array whose address a state keeps. Local. What may be a
+// component of an array of a derived type is a problem: see descriptors.h.
+struct array belay_fortran_borrowed_array_of(const CFI_cdesc_t* value);
+
+// Copies integers of 4 or 8 bytes, or logicals; none of null. Local.
+struct numbers belay_fortran_numbers_of(const CFI_cdesc_t* value);
+
+// Copies a text without the blanks at its end, and adds a zero byte. Local. The
+// caller frees it. Null: no memory.
+char* belay_fortran_text_of(const CFI_cdesc_t* value);
+
+// Gives the caller the code; without `ierr`, an error ends the job. Local.
+void belay_fortran_finish(int code, int* ierr);
 
 // Sets the text of the last error, which only the library can, and returns the
 // code. Local.
-int Fail(int code, const char* message);
+int belay_fortran_fail(int code, const char* message);
+
+// The error of a failed malloc. Local.
+int belay_fortran_no_memory(void);
 
 // Notes what is wrong with a value that was added, and returns the code. Local.
-int Refuse(belay_state* state, const char* key, const char* problem);
+int belay_fortran_refuse(belay_state* state, const char* key,
+                         const char* problem);
 
 #endif  // BELAY_FORTRAN_ARRAYS_H_

@@ -1,4 +1,4 @@
-! The functions of belay/belay_c.h and descriptors.h, as Fortran calls them.
+! The functions of belay/belay_c.h, as Fortran calls them.
 ! Programs use the module belay instead.
 
 module belay_c
@@ -56,36 +56,6 @@ module belay_c
         bind(C, name="belay_state_clear")
       import
       type(c_ptr), value :: state
-    end function
-
-    integer(c_int) function c_add(state, key, value) &
-        bind(C, name="belay_fortran_add")
-      import
-      type(c_ptr), value :: state
-      character(kind=c_char), intent(in) :: key(*)
-      type(*), dimension(..), intent(inout), target :: value
-    end function
-
-    integer(c_int) function c_add_piece(state, key, value, num_shape, &
-        global_shape, num_start, start) &
-        bind(C, name="belay_fortran_add_piece")
-      import
-      type(c_ptr), value :: state
-      character(kind=c_char), intent(in) :: key(*)
-      type(*), dimension(..), intent(inout), target :: value
-      integer(c_int), value :: num_shape
-      integer(c_int64_t), intent(in) :: global_shape(*)
-      integer(c_int), value :: num_start
-      integer(c_int64_t), intent(in) :: start(*)
-    end function
-
-    integer(c_int) function c_add_per_rank(state, key, value, other_ranks) &
-        bind(C, name="belay_fortran_add_per_rank")
-      import
-      type(c_ptr), value :: state
-      character(kind=c_char), intent(in) :: key(*)
-      type(*), dimension(..), intent(inout), target :: value
-      integer(c_int), value :: other_ranks
     end function
 
     integer(c_int) function c_save(comm, dir, step, state, options) &
@@ -284,16 +254,6 @@ module belay_c
       integer(c_int), intent(out) :: ndim
       integer(c_int), value :: capacity
       integer(c_int64_t), intent(out) :: shape(*)
-    end function
-
-    integer(c_int) function c_read(reader, key, value, num_start, start) &
-        bind(C, name="belay_fortran_read")
-      import
-      type(c_ptr), value :: reader
-      character(kind=c_char), intent(in) :: key(*)
-      type(*), dimension(..), intent(inout), target :: value
-      integer(c_int), value :: num_start
-      integer(c_int64_t), intent(in), optional :: start(*)
     end function
 
     subroutine c_check(code, file, line) &

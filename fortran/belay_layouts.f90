@@ -17,10 +17,35 @@ module belay_layouts
   ! is the index of the first element of the piece itself. `ghosts` has the
   ! number of ghost cells for each axis, before the piece and, unless
   ! `ghosts_after` is given, after it. Ghost cells past one end of an axis that
-  ! is `periodic` are filled from its other end. The integers are integer(4) or
-  ! integer(8), with one number for each axis of `value`.
+  ! is `periodic`, a logical of any kind, are filled from its other end. The
+  ! integers are integer(4) or integer(8), with one number for each axis of
+  ! `value`.
   interface belay_add_piece_with_ghosts
-    module procedure add_ghosts_int32, add_ghosts_int64
+    subroutine add_ghosts_int32(state, key, value, global_shape, start, ghosts, &
+        ghosts_after, periodic, ierr) &
+        bind(C, name="belay_fortran_add_piece_with_ghosts")
+      import
+      type(belay_state), intent(in) :: state
+      character(len=*, kind=c_char), intent(in) :: key
+      type(*), dimension(..), intent(inout), target :: value
+      integer(c_int32_t), intent(in) :: global_shape(:), start(:), ghosts(:)
+      integer(c_int32_t), intent(in), optional :: ghosts_after(:)
+      type(*), intent(in), optional :: periodic(:)
+      integer(c_int), intent(out), optional :: ierr
+    end subroutine
+
+    subroutine add_ghosts_int64(state, key, value, global_shape, start, ghosts, &
+        ghosts_after, periodic, ierr) &
+        bind(C, name="belay_fortran_add_piece_with_ghosts")
+      import
+      type(belay_state), intent(in) :: state
+      character(len=*, kind=c_char), intent(in) :: key
+      type(*), dimension(..), intent(inout), target :: value
+      integer(c_int64_t), intent(in) :: global_shape(:), start(:), ghosts(:)
+      integer(c_int64_t), intent(in), optional :: ghosts_after(:)
+      type(*), intent(in), optional :: periodic(:)
+      integer(c_int), intent(out), optional :: ierr
+    end subroutine
   end interface
 
   ! Adds the piece that a rank holds of an array that is laid out on a mesh of
@@ -30,7 +55,27 @@ module belay_layouts
   ! cuts an axis over two mesh axes. `global_shape` is integer(4) or integer(8),
   ! `rank` counts from 0.
   interface belay_add_laid_out
-    module procedure add_laid_out_int32, add_laid_out_int64
+    subroutine add_laid_out_int32(state, key, value, layout, global_shape, rank, &
+        ierr) bind(C, name="belay_fortran_add_laid_out")
+      import
+      type(belay_state), intent(in) :: state
+      character(len=*, kind=c_char), intent(in) :: key, layout
+      type(*), dimension(..), intent(inout), target :: value
+      integer(c_int32_t), intent(in) :: global_shape(:)
+      integer(c_int), intent(in) :: rank
+      integer(c_int), intent(out), optional :: ierr
+    end subroutine
+
+    subroutine add_laid_out_int64(state, key, value, layout, global_shape, rank, &
+        ierr) bind(C, name="belay_fortran_add_laid_out")
+      import
+      type(belay_state), intent(in) :: state
+      character(len=*, kind=c_char), intent(in) :: key, layout
+      type(*), dimension(..), intent(inout), target :: value
+      integer(c_int64_t), intent(in) :: global_shape(:)
+      integer(c_int), intent(in) :: rank
+      integer(c_int), intent(out), optional :: ierr
+    end subroutine
   end interface
 
   ! Returns the index of the first element, counted from 1, and the shape of the
@@ -41,30 +86,6 @@ module belay_layouts
   end interface
 
   interface
-    integer(c_int) function c_add_ghosts(state, key, value, num_shape, &
-        global_shape, num_start, start, num_ghosts, before, after, periodic) &
-        bind(C, name="belay_fortran_add_piece_with_ghosts")
-      import
-      type(c_ptr), value :: state
-      character(kind=c_char), intent(in) :: key(*)
-      type(*), dimension(..), intent(inout), target :: value
-      integer(c_int), value :: num_shape, num_start, num_ghosts
-      integer(c_int64_t), intent(in) :: global_shape(*), start(*), before(*)
-      integer(c_int64_t), intent(in) :: after(*)
-      integer(c_int), intent(in) :: periodic(*)
-    end function
-
-    integer(c_int) function c_add_laid_out(state, key, value, layout, &
-        num_shape, global_shape, rank) &
-        bind(C, name="belay_fortran_add_laid_out")
-      import
-      type(c_ptr), value :: state
-      character(kind=c_char), intent(in) :: key(*), layout(*)
-      type(*), dimension(..), intent(inout), target :: value
-      integer(c_int), value :: num_shape, rank
-      integer(c_int64_t), intent(in) :: global_shape(*)
-    end function
-
     integer(c_int) function c_layout_box(layout, ndim, global_shape, rank, &
         start, shape) bind(C, name="belay_fortran_layout_box")
       import
@@ -85,78 +106,6 @@ module belay_layouts
   end interface
 
 contains
-
-  subroutine add_ghosts_int64(state, key, value, global_shape, start, ghosts, &
-      ghosts_after, periodic, ierr)
-    type(belay_state), intent(in) :: state
-    character(len=*), intent(in) :: key
-    type(*), dimension(..), intent(inout), target :: value
-    integer(int64), intent(in) :: global_shape(:), start(:), ghosts(:)
-    integer(int64), intent(in), optional :: ghosts_after(:)
-    logical, intent(in), optional :: periodic(:)
-    integer, intent(out), optional :: ierr
-    integer(c_int64_t) :: after(size(ghosts))
-    integer(c_int) :: wraps(size(ghosts)), number
-    number = size(ghosts)
-    after = ghosts
-    if (present(ghosts_after)) then
-      if (size(ghosts_after) /= size(ghosts)) number = -1
-      if (number >= 0) after = ghosts_after
-    end if
-    wraps = 0
-    if (present(periodic)) then
-      if (size(periodic) /= size(ghosts)) number = -1
-      if (number >= 0) wraps = merge(1_c_int, 0_c_int, periodic)
-    end if
-    call finish(c_add_ghosts(state%handle, to_c(key), value, &
-        size(global_shape), int(global_shape, c_int64_t), size(start), &
-        int(start, c_int64_t), number, int(ghosts, c_int64_t), after, wraps), &
-        ierr)
-  end subroutine
-
-  subroutine add_ghosts_int32(state, key, value, global_shape, start, ghosts, &
-      ghosts_after, periodic, ierr)
-    type(belay_state), intent(in) :: state
-    character(len=*), intent(in) :: key
-    type(*), dimension(..), intent(inout), target :: value
-    integer(int32), intent(in) :: global_shape(:), start(:), ghosts(:)
-    integer(int32), intent(in), optional :: ghosts_after(:)
-    logical, intent(in), optional :: periodic(:)
-    integer, intent(out), optional :: ierr
-    if (present(ghosts_after)) then
-      call add_ghosts_int64(state, key, value, int(global_shape, int64), &
-          int(start, int64), int(ghosts, int64), int(ghosts_after, int64), &
-          periodic, ierr)
-    else
-      call add_ghosts_int64(state, key, value, int(global_shape, int64), &
-          int(start, int64), int(ghosts, int64), periodic=periodic, ierr=ierr)
-    end if
-  end subroutine
-
-  subroutine add_laid_out_int64(state, key, value, layout, global_shape, rank, &
-      ierr)
-    type(belay_state), intent(in) :: state
-    character(len=*), intent(in) :: key, layout
-    type(*), dimension(..), intent(inout), target :: value
-    integer(int64), intent(in) :: global_shape(:)
-    integer, intent(in) :: rank
-    integer, intent(out), optional :: ierr
-    call finish(c_add_laid_out(state%handle, to_c(key), value, to_c(layout), &
-        size(global_shape), int(global_shape, c_int64_t), int(rank, c_int)), &
-        ierr)
-  end subroutine
-
-  subroutine add_laid_out_int32(state, key, value, layout, global_shape, rank, &
-      ierr)
-    type(belay_state), intent(in) :: state
-    character(len=*), intent(in) :: key, layout
-    type(*), dimension(..), intent(inout), target :: value
-    integer(int32), intent(in) :: global_shape(:)
-    integer, intent(in) :: rank
-    integer, intent(out), optional :: ierr
-    call add_laid_out_int64(state, key, value, layout, &
-        int(global_shape, int64), rank, ierr)
-  end subroutine
 
   subroutine layout_box_int64(layout, global_shape, rank, start, shape, ierr)
     character(len=*), intent(in) :: layout

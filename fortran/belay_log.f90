@@ -58,7 +58,8 @@ contains
     end if
   end subroutine
 
-  subroutine call_sink(context, level, message) bind(C)
+  subroutine call_sink(context, level, message) &
+      bind(C, name="belay_fortran_call_sink")
     type(c_ptr), value :: context
     integer(c_int), value :: level
     type(c_ptr), value :: message

@@ -8,7 +8,7 @@ module belay_readers
   implicit none
   private
 
-  type, public :: belay_reader
+  type, public, bind(C) :: belay_reader
     type(c_ptr) :: handle = c_null_ptr
   end type
 
@@ -41,6 +41,16 @@ module belay_readers
   end interface
 
   interface
+    subroutine c_read(reader, key, value, start, ierr) &
+        bind(C, name="belay_fortran_read")
+      import
+      type(belay_reader), intent(in) :: reader
+      character(len=*, kind=c_char), intent(in) :: key
+      type(*), dimension(..), intent(inout), target :: value
+      integer(c_int64_t), intent(in), optional :: start(:)
+      integer(c_int), intent(out), optional :: ierr
+    end subroutine
+
     integer(c_int) function c_verify(path, progress, context) &
         bind(C, name="belay_verify")
       import
@@ -127,7 +137,7 @@ contains
     character(len=*), intent(in) :: key
     type(*), dimension(..), intent(inout), target :: value
     integer, intent(out), optional :: ierr
-    call finish(c_read(reader%handle, to_c(key), value, 0), ierr)
+    call c_read(reader, key, value, ierr=ierr)
   end subroutine
 
   subroutine read_int64(reader, key, value, start, ierr)
@@ -136,8 +146,7 @@ contains
     type(*), dimension(..), intent(inout), target :: value
     integer(int64), intent(in) :: start(:)
     integer, intent(out), optional :: ierr
-    call finish(c_read(reader%handle, to_c(key), value, size(start), &
-        int(start, c_int64_t)), ierr)
+    call c_read(reader, key, value, start, ierr=ierr)
   end subroutine
 
   subroutine read_int32(reader, key, value, start, ierr)
@@ -146,8 +155,7 @@ contains
     type(*), dimension(..), intent(inout), target :: value
     integer(int32), intent(in) :: start(:)
     integer, intent(out), optional :: ierr
-    call finish(c_read(reader%handle, to_c(key), value, size(start), &
-        int(start, c_int64_t)), ierr)
+    call c_read(reader, key, value, int(start, int64), ierr=ierr)
   end subroutine
 
   ! Reads every byte of a step, or of the newest step of a directory of steps,
@@ -168,7 +176,8 @@ contains
     end if
   end subroutine
 
-  subroutine call_progress(context, done, total) bind(C)
+  subroutine call_progress(context, done, total) &
+      bind(C, name="belay_fortran_call_progress")
     type(c_ptr), value :: context
     integer(c_int64_t), value :: done, total
     type(progress_holder), pointer :: holder

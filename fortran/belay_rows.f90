@@ -10,9 +10,10 @@ module belay_rows
   private
 
   ! The components of a derived type that are stored.
-  type, public :: belay_fields
+  type, public, bind(C) :: belay_fields
     type(c_ptr) :: handle = c_null_ptr
     type(c_ptr) :: element = c_null_ptr
+    integer(c_size_t) :: bytes = 0
   end type
 
   public :: belay_fields_create, belay_fields_add, belay_fields_free
@@ -27,45 +28,61 @@ module belay_rows
   end interface
 
   interface
-    integer(c_int) function c_fields_create(element, result, address) &
+    subroutine c_fields_create(element, fields, ierr) &
         bind(C, name="belay_fortran_fields_create")
       import
       type(*), dimension(..), intent(in), target :: element
-      type(c_ptr) :: result, address
-    end function
+      type(belay_fields), intent(out) :: fields
+      integer(c_int), intent(out), optional :: ierr
+    end subroutine
 
-    integer(c_int) function c_fields_add(fields, element, name, component) &
+    subroutine c_fields_add(fields, name, component, ierr) &
         bind(C, name="belay_fortran_fields_add")
       import
-      type(c_ptr), value :: fields, element
-      character(kind=c_char), intent(in) :: name(*)
+      type(belay_fields), intent(in) :: fields
+      character(len=*, kind=c_char), intent(in) :: name
       type(*), dimension(..), intent(in), target :: component
-    end function
+      integer(c_int), intent(out), optional :: ierr
+    end subroutine
+
+    ! Adds the rows of an array that this rank holds: the first `count` along
+    ! the last axis of `value`. Local. `count` is an integer(4) or integer(8)
+    ! that saves read and restores set; without it, all elements along the axis
+    ! are rows. Rows of a derived type need `fields`. Restored on as many ranks
+    ! as have saved, each gets its own back; on other numbers, an even part.
+    subroutine belay_add_rows(state, key, value, count, fields, ierr) &
+        bind(C, name="belay_fortran_add_rows")
+      import
+      type(belay_state), intent(in) :: state
+      character(len=*, kind=c_char), intent(in) :: key
+      type(*), dimension(..), intent(inout), target :: value
+      type(*), dimension(..), intent(inout), target, optional :: count
+      type(belay_fields), intent(in), optional :: fields
+      integer(c_int), intent(out), optional :: ierr
+    end subroutine
+
+    ! Adds rows with ids, such as the cells of an unstructured mesh: row i has
+    ! the id ids(i). Local. `ids` are integer(4) or integer(8) and count from 1.
+    ! In a save, the ids of all ranks must be 1, 2, ..., each once. A restore
+    ! gets the rows of the first `count` ids. If `total`, an integer(4) or
+    ! integer(8), is given, there must be as many rows on all ranks.
+    subroutine belay_add_rows_by_id(state, key, ids, value, count, total, &
+        fields, ierr) bind(C, name="belay_fortran_add_rows_by_id")
+      import
+      type(belay_state), intent(in) :: state
+      character(len=*, kind=c_char), intent(in) :: key
+      type(*), dimension(..), intent(in), target :: ids
+      type(*), dimension(..), intent(inout), target :: value
+      type(*), dimension(..), intent(inout), target, optional :: count
+      type(*), dimension(..), intent(in), target, optional :: total
+      type(belay_fields), intent(in), optional :: fields
+      integer(c_int), intent(out), optional :: ierr
+    end subroutine
 
     subroutine c_fields_free(fields) bind(C, name="belay_fields_free")
       import
       type(c_ptr) :: fields
     end subroutine
-
-    integer(c_int) function c_add_rows(state, key, value, count, fields) &
-        bind(C, name="belay_fortran_add_rows")
-      import
-      type(c_ptr), value :: state, fields
-      character(kind=c_char), intent(in) :: key(*)
-      type(*), dimension(..), intent(inout), target :: value
-      type(*), dimension(..), intent(inout), target, optional :: count
-    end function
-
-    integer(c_int) function c_add_rows_by_id(state, key, ids, value, count, &
-        fields, total) bind(C, name="belay_fortran_add_rows_by_id")
-      import
-      type(c_ptr), value :: state, fields
-      character(kind=c_char), intent(in) :: key(*)
-      type(*), dimension(..), intent(inout), target :: ids
-      type(*), dimension(..), intent(inout), target :: value
-      type(*), dimension(..), intent(inout), target, optional :: count
-      integer(c_int64_t), value :: total
-    end function
 
     integer(c_int) function c_count_rows(comm, dir, step, key, count) &
         bind(C, name="belay_count_rows")
@@ -85,7 +102,7 @@ contains
     type(*), dimension(..), intent(in), target :: element
     type(belay_fields), intent(out) :: fields
     integer, intent(out), optional :: ierr
-    call finish(c_fields_create(element, fields%handle, fields%element), ierr)
+    call c_fields_create(element, fields, ierr)
   end subroutine
 
   ! Adds a component of that element under a name: a number, an array, or one of
@@ -96,52 +113,13 @@ contains
     character(len=*), intent(in) :: name
     type(*), dimension(..), intent(in), target :: component
     integer, intent(out), optional :: ierr
-    call finish(c_fields_add(fields%handle, fields%element, to_c(name), &
-        component), ierr)
+    call c_fields_add(fields, name, component, ierr)
   end subroutine
 
   ! Local. Rows that were added with the fields keep a copy of them.
   subroutine belay_fields_free(fields)
     type(belay_fields), intent(inout) :: fields
     call c_fields_free(fields%handle)
-  end subroutine
-
-  ! Adds the rows of an array that this rank holds: the first `count` along the
-  ! last axis of `value`. Local. `count` is an integer(4) or integer(8) that
-  ! saves read and restores set; without it, all elements along the axis are
-  ! rows. Rows of a derived type need `fields`. Restored on as many ranks as
-  ! have saved, each gets its own back; on other numbers, an even part.
-  subroutine belay_add_rows(state, key, value, count, fields, ierr)
-    type(belay_state), intent(in) :: state
-    character(len=*), intent(in) :: key
-    type(*), dimension(..), intent(inout), target :: value
-    type(*), dimension(..), intent(inout), target, optional :: count
-    type(belay_fields), intent(in), optional :: fields
-    integer, intent(out), optional :: ierr
-    call finish(c_add_rows(state%handle, to_c(key), value, count, &
-        fields_of(fields)), ierr)
-  end subroutine
-
-  ! Adds rows with ids, such as the cells of an unstructured mesh: row i has the
-  ! id ids(i). Local. `ids` are integer(4) or integer(8) and count from 1. In a
-  ! save, the ids of all ranks must be 1, 2, ..., each once. A restore gets the
-  ! rows of the first `count` ids. If `total` is given, there must be as many
-  ! rows on all ranks.
-  subroutine belay_add_rows_by_id(state, key, ids, value, count, total, &
-      fields, ierr)
-    type(belay_state), intent(in) :: state
-    character(len=*), intent(in) :: key
-    type(*), dimension(..), intent(inout), target :: ids
-    type(*), dimension(..), intent(inout), target :: value
-    type(*), dimension(..), intent(inout), target, optional :: count
-    integer(int64), intent(in), optional :: total
-    type(belay_fields), intent(in), optional :: fields
-    integer, intent(out), optional :: ierr
-    integer(c_int64_t) :: rows
-    rows = 0
-    if (present(total)) rows = total
-    call finish(c_add_rows_by_id(state%handle, to_c(key), ids, value, count, &
-        fields_of(fields), rows), ierr)
   end subroutine
 
   subroutine count_rows_int64(comm, dir, key, count, step, ierr)
@@ -165,12 +143,5 @@ contains
     call count_rows_int64(comm, dir, key, rows, step, ierr)
     count = int(min(rows, int(huge(count), int64)), int32)
   end subroutine
-
-  function fields_of(fields) result(handle)
-    type(belay_fields), intent(in), optional :: fields
-    type(c_ptr) :: handle
-    handle = c_null_ptr
-    if (present(fields)) handle = fields%handle
-  end function
 
 end module belay_rows

@@ -1,14 +1,15 @@
 ! States, and saving and restoring them.
 
 module belay_states
-  use, intrinsic :: iso_c_binding, only: c_ptr, c_null_ptr, c_int, c_int64_t
+  use, intrinsic :: iso_c_binding, only: c_ptr, c_null_ptr, c_int, &
+      c_int32_t, c_int64_t, c_char
   use, intrinsic :: iso_fortran_env, only: int32, int64
   use belay_base
   use belay_c
   implicit none
   private
 
-  type, public :: belay_state
+  type, public, bind(C) :: belay_state
     type(c_ptr) :: handle = c_null_ptr
   end type
 
@@ -22,12 +23,60 @@ module belay_states
   public :: belay_save, belay_restore, belay_restore_latest_or_nothing
   public :: belay_list_steps
 
+  ! What keeps the address of a value is bind(C): gfortran would pass it copies
+  ! of components and substrings of arrays otherwise, and belay could not refuse
+  ! them.
+  interface
+    ! Adds a value that is equal on all ranks: a scalar or an array of up to 15
+    ! axes of type integer, real(4), real(8), complex(4), complex(8), logical or
+    ! character. Local. Sections such as u(1:n, a:b) are saved and restored
+    ! where they are; the elements must be dense along the first axis.
+    subroutine belay_add(state, key, value, ierr) &
+        bind(C, name="belay_fortran_add")
+      import
+      type(belay_state), intent(in) :: state
+      character(len=*, kind=c_char), intent(in) :: key
+      type(*), dimension(..), intent(inout), target :: value
+      integer(c_int), intent(out), optional :: ierr
+    end subroutine
+
+    ! Adds values that this rank has of its own; their number may differ between
+    ! ranks. Local. They are stored as one list, and must be contiguous.
+    subroutine belay_add_per_rank(state, key, value, other_ranks, ierr) &
+        bind(C, name="belay_fortran_add_per_rank")
+      import
+      type(belay_state), intent(in) :: state
+      character(len=*, kind=c_char), intent(in) :: key
+      type(*), dimension(..), intent(inout), target :: value
+      integer(c_int), intent(in), optional :: other_ranks
+      integer(c_int), intent(out), optional :: ierr
+    end subroutine
+  end interface
+
   ! Adds a piece of an array of the shape `global_shape` that is cut over the
   ! ranks. Local. `start` is the index of the first element of the piece, in an
   ! array whose indices begin with 1. Both are integer(4) or integer(8), with one
   ! number for each axis of `value`.
   interface belay_add_piece
-    module procedure add_piece_int32, add_piece_int64
+    subroutine add_piece_int32(state, key, value, global_shape, start, ierr) &
+        bind(C, name="belay_fortran_add_piece")
+      import
+      type(belay_state), intent(in) :: state
+      character(len=*, kind=c_char), intent(in) :: key
+      type(*), dimension(..), intent(inout), target :: value
+      integer(c_int32_t), intent(in) :: global_shape(:), start(:)
+      integer(c_int), intent(out), optional :: ierr
+    end subroutine
+
+    subroutine add_piece_int64(state, key, value, global_shape, start, ierr) &
+        bind(C, name="belay_fortran_add_piece")
+      import
+      type(belay_state), intent(in) :: state
+      character(len=*, kind=c_char), intent(in) :: key
+      type(*), dimension(..), intent(inout), target :: value
+      integer(c_int64_t), intent(in) :: global_shape(:), start(:)
+      integer(c_int), intent(out), optional :: ierr
+    end subroutine
   end interface
 
 contains
@@ -53,54 +102,6 @@ contains
     type(belay_state), intent(in) :: state
     integer, intent(out), optional :: ierr
     call finish(c_state_clear(state%handle), ierr)
-  end subroutine
-
-  ! Adds a value that is equal on all ranks: a scalar or an array of up to 15
-  ! axes of type integer, real(4), real(8), complex(4), complex(8), logical or
-  ! character. Local. Sections with positive strides are saved and restored
-  ! where they are.
-  subroutine belay_add(state, key, value, ierr)
-    type(belay_state), intent(in) :: state
-    character(len=*), intent(in) :: key
-    type(*), dimension(..), intent(inout), target :: value
-    integer, intent(out), optional :: ierr
-    call finish(c_add(state%handle, to_c(key), value), ierr)
-  end subroutine
-
-  subroutine add_piece_int64(state, key, value, global_shape, start, ierr)
-    type(belay_state), intent(in) :: state
-    character(len=*), intent(in) :: key
-    type(*), dimension(..), intent(inout), target :: value
-    integer(int64), intent(in) :: global_shape(:), start(:)
-    integer, intent(out), optional :: ierr
-    call finish(c_add_piece(state%handle, to_c(key), value, &
-        size(global_shape), int(global_shape, c_int64_t), size(start), &
-        int(start, c_int64_t)), ierr)
-  end subroutine
-
-  subroutine add_piece_int32(state, key, value, global_shape, start, ierr)
-    type(belay_state), intent(in) :: state
-    character(len=*), intent(in) :: key
-    type(*), dimension(..), intent(inout), target :: value
-    integer(int32), intent(in) :: global_shape(:), start(:)
-    integer, intent(out), optional :: ierr
-    call finish(c_add_piece(state%handle, to_c(key), value, &
-        size(global_shape), int(global_shape, c_int64_t), size(start), &
-        int(start, c_int64_t)), ierr)
-  end subroutine
-
-  ! Adds values that this rank has of its own; their number may differ between
-  ! ranks. Local. They are stored as one list, and must be contiguous.
-  subroutine belay_add_per_rank(state, key, value, other_ranks, ierr)
-    type(belay_state), intent(in) :: state
-    character(len=*), intent(in) :: key
-    type(*), dimension(..), intent(inout), target :: value
-    integer, intent(in), optional :: other_ranks
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: rule
-    rule = belay_other_ranks_error
-    if (present(other_ranks)) rule = int(other_ranks, c_int)
-    call finish(c_add_per_rank(state%handle, to_c(key), value, rule), ierr)
   end subroutine
 
   ! Saves the state as a step. Collective. `dir`, `step` and `options` (save

@@ -9,61 +9,102 @@ int belay_fortran_comm_create(MPI_Fint comm, belay_comm** result) {
   return belay_comm_create(MPI_Comm_f2c(comm), result);
 }
 
-int belay_fortran_add(belay_state* state, const char* key, CFI_cdesc_t* value) {
-  const struct array array = ArrayOf(value);
-  if (IsString(value)) {
+static int Add(belay_state* state, const char* key, CFI_cdesc_t* value) {
+  const struct array array = belay_fortran_borrowed_array_of(value);
+  if (belay_fortran_is_string(value)) {
     return belay_state_add_padded_string(state, key, value->base_addr,
                                          (int64_t)value->elem_len);
   }
-  if (array.problem != NULL) return Refuse(state, key, array.problem);
-  return belay_state_add_array(state, key, array.dtype, array.ndim, array.shape,
-                               IsDense(&array) ? NULL : array.strides,
-                               value->base_addr);
+  if (array.problem != NULL) {
+    return belay_fortran_refuse(state, key, array.problem);
+  }
+  return belay_state_add_array(
+      state, key, array.dtype, array.ndim, array.shape,
+      belay_fortran_is_dense(&array) ? NULL : array.strides, value->base_addr);
 }
 
-int belay_fortran_add_piece(belay_state* state, const char* key,
-                            CFI_cdesc_t* value, int num_shape,
-                            const int64_t* global_shape, int num_start,
-                            const int64_t* start) {
-  const struct array array = ArrayOf(value);
+void belay_fortran_add(belay_state* const* state, const CFI_cdesc_t* key,
+                       CFI_cdesc_t* value, int* ierr) {
+  char* const name = belay_fortran_text_of(key);
+  const int code =
+      name != NULL ? Add(*state, name, value) : belay_fortran_no_memory();
+  free(name);
+  belay_fortran_finish(code, ierr);
+}
+
+static int AddPiece(belay_state* state, const char* key, CFI_cdesc_t* value,
+                    struct numbers global_shape, struct numbers start) {
+  const struct array array = belay_fortran_borrowed_array_of(value);
   int64_t global[kMaxAxes] = {0}, offset[kMaxAxes] = {0};
   const int rank = value->rank;
-  if (array.problem != NULL) return Refuse(state, key, array.problem);
-  if (num_shape != rank) {
-    return Refuse(state, key,
-                  "global_shape has another number of axes than the array");
+  if (array.problem != NULL) {
+    return belay_fortran_refuse(state, key, array.problem);
   }
-  if (num_start != rank) {
-    return Refuse(state, key,
-                  "start has another number of axes than the array");
+  if (global_shape.count != rank) {
+    return belay_fortran_refuse(
+        state, key, "global_shape has another number of axes than the array");
+  }
+  if (start.count != rank) {
+    return belay_fortran_refuse(
+        state, key, "start has another number of axes than the array");
   }
   for (int i = 0; i < rank; ++i) {
-    global[i] = global_shape[rank - 1 - i];
-    offset[i] = start[rank - 1 - i] - 1;
+    global[i] = global_shape.values[rank - 1 - i];
+    offset[i] = start.values[rank - 1 - i] - 1;
   }
   if (array.ndim > rank) global[rank] = array.shape[rank];
   return belay_state_add_piece(
       state, key, array.dtype, array.ndim, global, offset, array.shape,
-      IsDense(&array) ? NULL : array.strides, value->base_addr);
+      belay_fortran_is_dense(&array) ? NULL : array.strides, value->base_addr);
 }
 
-int belay_fortran_add_per_rank(belay_state* state, const char* key,
-                               CFI_cdesc_t* value, int other_ranks) {
-  const struct array array = ArrayOf(value);
-  if (array.problem != NULL) return Refuse(state, key, array.problem);
-  if (!IsDense(&array)) {
-    return Refuse(state, key,
-                  "values of each rank lie apart, and need to be contiguous");
+void belay_fortran_add_piece(belay_state* const* state, const CFI_cdesc_t* key,
+                             CFI_cdesc_t* value,
+                             const CFI_cdesc_t* global_shape,
+                             const CFI_cdesc_t* start, int* ierr) {
+  char* const name = belay_fortran_text_of(key);
+  const int code = name != NULL
+                       ? AddPiece(*state, name, value,
+                                  belay_fortran_numbers_of(global_shape),
+                                  belay_fortran_numbers_of(start))
+                       : belay_fortran_no_memory();
+  free(name);
+  belay_fortran_finish(code, ierr);
+}
+
+static int AddPerRank(belay_state* state, const char* key, CFI_cdesc_t* value,
+                      int other_ranks) {
+  const struct array array = belay_fortran_borrowed_array_of(value);
+  if (array.problem != NULL) {
+    return belay_fortran_refuse(state, key, array.problem);
   }
-  return belay_state_add_per_rank(state, key, array.dtype, NumElements(&array),
+  if (!belay_fortran_is_dense(&array)) {
+    return belay_fortran_refuse(
+        state, key, "values of each rank lie apart, and need to be contiguous");
+  }
+  return belay_state_add_per_rank(state, key, array.dtype,
+                                  belay_fortran_num_elements(&array),
                                   value->base_addr, other_ranks);
+}
+
+void belay_fortran_add_per_rank(belay_state* const* state,
+                                const CFI_cdesc_t* key, CFI_cdesc_t* value,
+                                const int* other_ranks, int* ierr) {
+  char* const name = belay_fortran_text_of(key);
+  const int code =
+      name != NULL ? AddPerRank(*state, name, value,
+                                other_ranks != NULL ? *other_ranks
+                                                    : BELAY_OTHER_RANKS_ERROR)
+                   : belay_fortran_no_memory();
+  free(name);
+  belay_fortran_finish(code, ierr);
 }
 
 // Moves dense elements to where the array has them.
 static void Spread(const struct array* array, size_t size, const char* from,
                    char* to) {
   int64_t index[kMaxAxes] = {0};
-  const int64_t count = NumElements(array);
+  const int64_t count = belay_fortran_num_elements(array);
   for (int64_t i = 0; i < count; ++i) {
     int64_t place = 0;
     for (int axis = 0; axis < array->ndim; ++axis) {
@@ -81,14 +122,15 @@ static void Spread(const struct array* array, size_t size, const char* from,
 static int ReadBox(const belay_reader* reader, const char* key,
                    const struct array* array, size_t size,
                    const int64_t* offset, void* data) {
-  if (IsDense(array)) {
+  if (belay_fortran_is_dense(array)) {
     return belay_reader_read(reader, key, array->dtype, array->ndim, offset,
                              array->shape, data);
   }
-  const size_t bytes = (size_t)NumElements(array) * size;
+  const size_t bytes = (size_t)belay_fortran_num_elements(array) * size;
   char* const dense = malloc(bytes);
   if (dense == NULL) {
-    return Fail(BELAY_RESOURCE_EXHAUSTED, "no memory to read an array");
+    return belay_fortran_fail(BELAY_RESOURCE_EXHAUSTED,
+                              "no memory to read an array");
   }
   const int code = belay_reader_read(reader, key, array->dtype, array->ndim,
                                      offset, array->shape, dense);
@@ -109,22 +151,33 @@ static int ReadString(const belay_reader* reader, const char* key,
   return code;
 }
 
-int belay_fortran_read(const belay_reader* reader, const char* key,
-                       CFI_cdesc_t* value, int num_start,
-                       const int64_t* start) {
-  const struct array array = ArrayOf(value);
+static int Read(const belay_reader* reader, const char* key, CFI_cdesc_t* value,
+                const CFI_cdesc_t* start) {
+  const struct array array = belay_fortran_array_of(value);
+  const struct numbers first = belay_fortran_numbers_of(start);
   int64_t offset[kMaxAxes] = {0};
-  if (IsString(value)) return ReadString(reader, key, value);
-  if (array.problem != NULL || (start != NULL && num_start != value->rank)) {
-    return Fail(BELAY_INVALID_ARGUMENT,
-                array.problem != NULL
-                    ? array.problem
-                    : "start has another number of axes than the array");
+  if (belay_fortran_is_string(value)) return ReadString(reader, key, value);
+  if (array.problem != NULL || (start != NULL && first.count != value->rank)) {
+    return belay_fortran_fail(
+        BELAY_INVALID_ARGUMENT,
+        array.problem != NULL
+            ? array.problem
+            : "start has another number of axes than the array");
   }
   for (int i = 0; start != NULL && i < value->rank; ++i) {
-    offset[i] = start[value->rank - 1 - i] - 1;
+    offset[i] = first.values[value->rank - 1 - i] - 1;
   }
   return ReadBox(reader, key, &array,
                  value->type == CFI_type_char ? 1 : value->elem_len, offset,
                  value->base_addr);
+}
+
+void belay_fortran_read(belay_reader* const* reader, const CFI_cdesc_t* key,
+                        CFI_cdesc_t* value, const CFI_cdesc_t* start,
+                        int* ierr) {
+  char* const name = belay_fortran_text_of(key);
+  const int code = name != NULL ? Read(*reader, name, value, start)
+                                : belay_fortran_no_memory();
+  free(name);
+  belay_fortran_finish(code, ierr);
 }

@@ -1,55 +1,73 @@
 // What the Fortran module calls beside belay/belay_c.h: functions that take
 // Fortran arrays of any type and rank as C descriptors.
 //
+// The procedures of the module that keep the address of an array are these
+// functions themselves, and not Fortran around them. For an argument of a
+// procedure that is not bind(C), gfortran copies components and substrings of
+// arrays to memory that it frees after the call: nobody could see that the
+// address is that of a copy. What is bind(C) gets the array itself, and refuses
+// it. It must not accept it, either: gfortran 12 then moves the first address
+// of an allocatable array to that of the component.
+//
+// Handles are passed by reference, texts are padded with blanks, and a null
+// pointer is an absent optional argument. `ierr` gets the code; without it, an
+// error ends the job.
+//
 // Fortran arrays are column-major, so the axes of an array appear in C, C++ and
 // h5py in reverse order: u(i, j) is u[j - 1][i - 1]. Shapes and indices are
-// passed here in the order of Fortran.
+// passed here in the order of Fortran, as arrays of integer(4) or integer(8).
 
 #ifndef BELAY_FORTRAN_DESCRIPTORS_H_
 #define BELAY_FORTRAN_DESCRIPTORS_H_
 
 #include <ISO_Fortran_binding.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "belay/belay_c.h"
+
+// The programs call these; all else is hidden in the shared library.
+#ifdef __GNUC__
+#pragma GCC visibility push(default)
+#endif
 
 // Duplicates a communicator of Fortran. Collective.
 int belay_fortran_comm_create(MPI_Fint comm, belay_comm** result);
 
 // Adds a value that is equal on all ranks: an array or, for a scalar of type
 // character, a string padded with blanks. Local.
-int belay_fortran_add(belay_state* state, const char* key, CFI_cdesc_t* value);
+void belay_fortran_add(belay_state* const* state, const CFI_cdesc_t* key,
+                       CFI_cdesc_t* value, int* ierr);
 
-// Adds a piece of an array that is cut over the ranks. Local. `num_shape` and
-// `num_start` are the lengths of `global_shape` and `start`, which counts from
-// 1.
-int belay_fortran_add_piece(belay_state* state, const char* key,
-                            CFI_cdesc_t* value, int num_shape,
-                            const int64_t* global_shape, int num_start,
-                            const int64_t* start);
+// Adds a piece of an array that is cut over the ranks. Local. `start` counts
+// from 1.
+void belay_fortran_add_piece(belay_state* const* state, const CFI_cdesc_t* key,
+                             CFI_cdesc_t* value,
+                             const CFI_cdesc_t* global_shape,
+                             const CFI_cdesc_t* start, int* ierr);
 
 // Adds numbers that this rank has of its own. Local.
-int belay_fortran_add_per_rank(belay_state* state, const char* key,
-                               CFI_cdesc_t* value, int other_ranks);
+void belay_fortran_add_per_rank(belay_state* const* state,
+                                const CFI_cdesc_t* key, CFI_cdesc_t* value,
+                                const int* other_ranks, int* ierr);
 
 // As belay_fortran_add_piece, for an array that holds ghost cells around the
 // piece. Local. `start` is the index of the first element of the piece itself.
-// `before`, `after` and `periodic` have a number for each of the axes, in the
-// order of Fortran; null: 0, equal to `before`, 0.
-int belay_fortran_add_piece_with_ghosts(belay_state* state, const char* key,
-                                        CFI_cdesc_t* value, int num_shape,
-                                        const int64_t* global_shape,
-                                        int num_start, const int64_t* start,
-                                        int num_ghosts, const int64_t* before,
-                                        const int64_t* after,
-                                        const int* periodic);
+// `before`, `after` and `periodic`, which are logicals, have a number for each
+// of the axes. Null: `after` is equal to `before`, `periodic` is .false..
+void belay_fortran_add_piece_with_ghosts(
+    belay_state* const* state, const CFI_cdesc_t* key, CFI_cdesc_t* value,
+    const CFI_cdesc_t* global_shape, const CFI_cdesc_t* start,
+    const CFI_cdesc_t* before, const CFI_cdesc_t* after,
+    const CFI_cdesc_t* periodic, int* ierr);
 
 // Adds the piece of an array that a rank has in a layout. Local. The array axes
 // of `layout` are in the order of Fortran.
-int belay_fortran_add_laid_out(belay_state* state, const char* key,
-                               CFI_cdesc_t* value, const char* layout,
-                               int num_shape, const int64_t* global_shape,
-                               int rank);
+void belay_fortran_add_laid_out(belay_state* const* state,
+                                const CFI_cdesc_t* key, CFI_cdesc_t* value,
+                                const CFI_cdesc_t* layout,
+                                const CFI_cdesc_t* global_shape,
+                                const int* rank, int* ierr);
 
 // belay_layout_box, with numbers in the order of Fortran; `start` counts from
 // 1. Local.
@@ -57,33 +75,49 @@ int belay_fortran_layout_box(const char* layout, int ndim,
                              const int64_t* global_shape, int rank,
                              int64_t* start, int64_t* shape);
 
+// The type belay_fields of the module.
+struct belay_fortran_fields {
+  belay_fields* handle;
+  const void* element;  // that the components are taken from
+  size_t bytes;         // of an element
+};
+
+// Creates fields of elements of the derived type of `element`. Local.
+void belay_fortran_fields_create(CFI_cdesc_t* element,
+                                 struct belay_fortran_fields* fields,
+                                 int* ierr);
+
+// Adds a field: a component of the element. Local.
+void belay_fortran_fields_add(const struct belay_fortran_fields* fields,
+                              const CFI_cdesc_t* name,
+                              const CFI_cdesc_t* component, int* ierr);
+
 // Adds the rows of an array, which lie along its last axis. Local. `count`, an
 // integer(4) or integer(8), says how many rows there are; null: all. With
 // `fields`, which may be null, the rows are of a derived type.
-int belay_fortran_add_rows(belay_state* state, const char* key,
-                           CFI_cdesc_t* value, CFI_cdesc_t* count,
-                           const belay_fields* fields);
+void belay_fortran_add_rows(belay_state* const* state, const CFI_cdesc_t* key,
+                            CFI_cdesc_t* value, CFI_cdesc_t* count,
+                            const struct belay_fortran_fields* fields,
+                            int* ierr);
 
 // The same for rows with the ids `ids`, which count from 1. Local. `total` is
-// the number of rows of all ranks, or 0.
-int belay_fortran_add_rows_by_id(belay_state* state, const char* key,
-                                 CFI_cdesc_t* ids, CFI_cdesc_t* value,
-                                 CFI_cdesc_t* count, const belay_fields* fields,
-                                 int64_t total);
+// the number of rows of all ranks, an integer(4) or integer(8).
+void belay_fortran_add_rows_by_id(belay_state* const* state,
+                                  const CFI_cdesc_t* key, CFI_cdesc_t* ids,
+                                  CFI_cdesc_t* value, CFI_cdesc_t* count,
+                                  CFI_cdesc_t* total,
+                                  const struct belay_fortran_fields* fields,
+                                  int* ierr);
 
-// Creates fields of elements of the derived type of `element`, and returns the
-// address of that one. Local.
-int belay_fortran_fields_create(CFI_cdesc_t* element, belay_fields** result,
-                                void** address);
+// Reads the box of the shape of `value` that begins at `start`, or with null at
+// the first element. Local. A scalar of type character takes a string and
+// blanks after it.
+void belay_fortran_read(belay_reader* const* reader, const CFI_cdesc_t* key,
+                        CFI_cdesc_t* value, const CFI_cdesc_t* start,
+                        int* ierr);
 
-// Adds a field: a component of the element at `element`. Local.
-int belay_fortran_fields_add(belay_fields* fields, const void* element,
-                             const char* name, CFI_cdesc_t* component);
-
-// Reads the box of the shape of `value` that begins at `start`, or with null
-// for `start` at the first element. Local. A scalar of type character takes a
-// string and blanks after it.
-int belay_fortran_read(const belay_reader* reader, const char* key,
-                       CFI_cdesc_t* value, int num_start, const int64_t* start);
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 
 #endif  // BELAY_FORTRAN_DESCRIPTORS_H_

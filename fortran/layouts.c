@@ -11,29 +11,34 @@ static void Reverse(int ndim, const int64_t* from, int64_t* to) {
   for (int i = 0; i < ndim; ++i) to[i] = from[ndim - 1 - i];
 }
 
-int belay_fortran_add_piece_with_ghosts(belay_state* state, const char* key,
-                                        CFI_cdesc_t* value, int num_shape,
-                                        const int64_t* global_shape,
-                                        int num_start, const int64_t* start,
-                                        int num_ghosts, const int64_t* before,
-                                        const int64_t* after,
-                                        const int* periodic) {
-  const struct array array = ArrayOf(value);
+// The numbers of belay_fortran_add_piece_with_ghosts.
+struct ghost_numbers {
+  struct numbers global_shape, start, before, after, periodic;
+};
+
+static int AddGhosts(belay_state* state, const char* key, CFI_cdesc_t* value,
+                     const struct ghost_numbers* numbers) {
+  const struct array array = belay_fortran_borrowed_array_of(value);
   const int rank = value->rank;
   int64_t global[kMaxAxes] = {0}, offset[kMaxAxes] = {0}, shape[kMaxAxes] = {0};
   int64_t low[kMaxAxes] = {0}, high[kMaxAxes] = {0};
   int wraps[kMaxAxes] = {0};
   const belay_ghosts ghosts = {low, high, wraps};
-  if (array.problem != NULL) return Refuse(state, key, array.problem);
-  if (num_shape != rank || num_start != rank || num_ghosts != rank) {
-    return Refuse(state, key,
-                  "global_shape, start or ghosts have another number of axes "
-                  "than the array");
+  if (array.problem != NULL) {
+    return belay_fortran_refuse(state, key, array.problem);
   }
-  Reverse(rank, global_shape, global);
-  Reverse(rank, start, offset);
-  Reverse(rank, before, low);
-  Reverse(rank, after != NULL ? after : before, high);
+  if (numbers->global_shape.count != rank || numbers->start.count != rank ||
+      numbers->before.count != rank || numbers->after.count != rank ||
+      numbers->periodic.count != rank) {
+    return belay_fortran_refuse(
+        state, key,
+        "global_shape, start, ghosts, ghosts_after or periodic have another "
+        "number of axes than the array, or periodic is no logical");
+  }
+  Reverse(rank, numbers->global_shape.values, global);
+  Reverse(rank, numbers->start.values, offset);
+  Reverse(rank, numbers->before.values, low);
+  Reverse(rank, numbers->after.values, high);
   for (int i = 0; i < array.ndim; ++i) {
     shape[i] = array.shape[i] - low[i] - high[i];
     if (i >= rank) {
@@ -41,15 +46,38 @@ int belay_fortran_add_piece_with_ghosts(belay_state* state, const char* key,
       continue;
     }
     --offset[i];
-    if (periodic != NULL) wraps[i] = periodic[rank - 1 - i];
+    wraps[i] = numbers->periodic.values[rank - 1 - i] != 0;
     if (shape[i] < 0) {
-      return Refuse(state, key,
-                    "the array has fewer elements than ghost cells");
+      return belay_fortran_refuse(
+          state, key, "the array has fewer elements than ghost cells");
     }
   }
   return belay_state_add_piece_with_ghosts(
       state, key, array.dtype, array.ndim, global, offset, shape,
-      IsDense(&array) ? NULL : array.strides, &ghosts, value->base_addr);
+      belay_fortran_is_dense(&array) ? NULL : array.strides, &ghosts,
+      value->base_addr);
+}
+
+void belay_fortran_add_piece_with_ghosts(
+    belay_state* const* state, const CFI_cdesc_t* key, CFI_cdesc_t* value,
+    const CFI_cdesc_t* global_shape, const CFI_cdesc_t* start,
+    const CFI_cdesc_t* before, const CFI_cdesc_t* after,
+    const CFI_cdesc_t* periodic, int* ierr) {
+  char* const name = belay_fortran_text_of(key);
+  struct ghost_numbers numbers = {
+      belay_fortran_numbers_of(global_shape), belay_fortran_numbers_of(start),
+      belay_fortran_numbers_of(before), belay_fortran_numbers_of(after),
+      belay_fortran_numbers_of(periodic)};
+  if (after == NULL) numbers.after = numbers.before;
+  if (periodic == NULL) {
+    numbers.periodic.count = numbers.before.count;
+  } else if (!belay_fortran_is_logical(periodic)) {
+    numbers.periodic.count = -1;
+  }
+  const int code = name != NULL ? AddGhosts(*state, name, value, &numbers)
+                                : belay_fortran_no_memory();
+  free(name);
+  belay_fortran_finish(code, ierr);
 }
 
 // Returns the layout with its array axes in reverse order and `num_whole` more
@@ -86,10 +114,11 @@ int belay_fortran_layout_box(const char* layout, int ndim,
                              int64_t* start, int64_t* shape) {
   int64_t global[kMaxAxes] = {0}, offset[kMaxAxes], lengths[kMaxAxes];
   if (ndim > CFI_MAX_RANK) {
-    return Fail(BELAY_INVALID_ARGUMENT, "global_shape has too many axes");
+    return belay_fortran_fail(BELAY_INVALID_ARGUMENT,
+                              "global_shape has too many axes");
   }
   char* const reversed = ReverseLayout(layout, 0);
-  if (reversed == NULL) return Fail(BELAY_RESOURCE_EXHAUSTED, "no memory");
+  if (reversed == NULL) return belay_fortran_no_memory();
   Reverse(ndim, global_shape, global);
   const int code =
       belay_layout_box(reversed, ndim, global, rank, offset, lengths);
@@ -101,22 +130,22 @@ int belay_fortran_layout_box(const char* layout, int ndim,
   return BELAY_OK;
 }
 
-int belay_fortran_add_laid_out(belay_state* state, const char* key,
-                               CFI_cdesc_t* value, const char* layout,
-                               int num_shape, const int64_t* global_shape,
-                               int rank) {
-  const struct array array = ArrayOf(value);
+static int AddLaidOut(belay_state* state, const char* key, CFI_cdesc_t* value,
+                      const char* layout, struct numbers global_shape,
+                      int rank) {
+  const struct array array = belay_fortran_borrowed_array_of(value);
   int64_t global[kMaxAxes] = {0}, shape[kMaxAxes];
-  if (array.problem != NULL) return Refuse(state, key, array.problem);
-  if (num_shape != value->rank) {
-    return Refuse(state, key,
-                  "global_shape has another number of axes than the array");
+  if (array.problem != NULL)
+    return belay_fortran_refuse(state, key, array.problem);
+  if (global_shape.count != value->rank) {
+    return belay_fortran_refuse(
+        state, key, "global_shape has another number of axes than the array");
   }
   const int num_more = array.ndim - value->rank;  // the characters of strings
   char* const reversed = ReverseLayout(layout, num_more);
-  if (reversed == NULL) return Refuse(state, key, "no memory");
-  Reverse(num_shape, global_shape, global);
-  if (num_more > 0) global[num_shape] = array.shape[num_shape];
+  if (reversed == NULL) return belay_fortran_no_memory();
+  Reverse(value->rank, global_shape.values, global);
+  if (num_more > 0) global[value->rank] = array.shape[value->rank];
   const char* problem = NULL;
   if (belay_layout_box(reversed, array.ndim, global, rank, NULL, shape) !=
       BELAY_OK) {
@@ -127,10 +156,28 @@ int belay_fortran_add_laid_out(belay_state* state, const char* key,
   }
   const int code =
       problem != NULL
-          ? Refuse(state, key, problem)
+          ? belay_fortran_refuse(state, key, problem)
           : belay_state_add_laid_out(
                 state, key, array.dtype, reversed, array.ndim, global, rank,
-                IsDense(&array) ? NULL : array.strides, NULL, value->base_addr);
+                belay_fortran_is_dense(&array) ? NULL : array.strides, NULL,
+                value->base_addr);
   free(reversed);
   return code;
+}
+
+void belay_fortran_add_laid_out(belay_state* const* state,
+                                const CFI_cdesc_t* key, CFI_cdesc_t* value,
+                                const CFI_cdesc_t* layout,
+                                const CFI_cdesc_t* global_shape,
+                                const int* rank, int* ierr) {
+  char* const name = belay_fortran_text_of(key);
+  char* const text = belay_fortran_text_of(layout);
+  const int code =
+      name != NULL && text != NULL
+          ? AddLaidOut(*state, name, value, text,
+                       belay_fortran_numbers_of(global_shape), *rank)
+          : belay_fortran_no_memory();
+  free(text);
+  free(name);
+  belay_fortran_finish(code, ierr);
 }

@@ -7,6 +7,7 @@ program fortran_test
   use belay
   use expect
   use test_comms
+  use test_refused
   use test_rows
   use test_runs
   use test_values
@@ -35,6 +36,9 @@ program fortran_test
 
   call test_particles(comm, dir, rank, ranks)
   call test_cells(comm, dir, rank, ranks)
+  call test_apart(comm, dir)
+  call test_objects(comm, dir)
+  call test_wrong_rows()
   call test_ghosts(comm, dir, rank, ranks)
   call test_layouts(comm, dir, rank, ranks)
   call test_log(comm, dir, rank)

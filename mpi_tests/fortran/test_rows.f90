@@ -143,7 +143,7 @@ contains
     end do
     t = cells(:n)%t
     call belay_state_create(state)
-    call belay_add_rows_by_id(state, "cells", ids, cells, n, int(total, int64), &
+    call belay_add_rows_by_id(state, "cells", ids, cells, n, total, &
         fields)
     call belay_add_rows_by_id(state, "t", ids(:n), t)
     call belay_fields_free(fields)
