@@ -71,6 +71,9 @@ int main(int argc, char** argv) {
   TestPatches(&test);
   TestRows(&test);
   TestSharedCounts(&test);
+  TestMovingRows(&test);
+  TestCounts(&test);
+  TestWrongRows(&test);
   TestRowsById(&test);
   TestGhosts(&test);
   TestLayouts(&test);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "belay/belay_c.h"
@@ -53,14 +54,16 @@ Status Prepare(const belay_manager& manager, const char* operation,
 Status Finish(const belay_manager& manager,
               const StatusOr<belay::ManagedRestore>& restored, int64_t* step) {
   if (!restored.ok()) {
-    belay::c::GiveCountsOfResized(*manager.state);
+    belay::c::GiveCountsOfResized(manager.state->rows);
     return restored.status();
   }
   Give(step, restored->step.value_or(BELAY_NO_STEP));
   if (!restored->step) return absl::OkStatus();
-  return PrepareTogether(manager.comm->comm, manager.deadline_seconds,
-                         "restore",
-                         [&] { return belay::c::GiveValues(*manager.state); });
+  const std::vector<std::string> missing =
+      restored->result ? restored->result->missing : std::vector<std::string>();
+  return PrepareTogether(
+      manager.comm->comm, manager.deadline_seconds, "restore",
+      [&] { return belay::c::GiveValues(missing, *manager.state); });
 }
 
 }  // namespace

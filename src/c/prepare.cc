@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <deque>
-#include <map>
 #include <string_view>
 
 #include "absl/strings/numbers.h"
@@ -44,10 +43,8 @@ double DeadlineOf(const belay_options* options) {
 Status TakeValues(belay_state* state) {
   if (state == nullptr) return NullArgument("state");
   if (!state->status.ok()) return state->status;
-  for (ProgramRows& rows : state->rows) {
-    Status status = TakeRows(rows);
-    if (!status.ok()) return status;
-  }
+  Status status = TakeRows(state->rows);
+  if (!status.ok()) return status;
   for (BufferedString& string : state->strings) {
     std::string_view text(string.buffer, static_cast<size_t>(string.capacity));
     if (string.padding == '\0') {
@@ -78,37 +75,12 @@ Status GiveStrings(const std::deque<BufferedString>& strings) {
   return absl::OkStatus();
 }
 
-// Arrays that share a count must have the same number of rows.
-Status CheckCounts(const std::deque<ProgramRows>& rows) {
-  std::map<const void*, const ProgramRows*> first;
-  for (const ProgramRows& one : rows) {
-    const void* const address = one.given.count != nullptr
-                                    ? static_cast<const void*>(one.given.count)
-                                    : one.given.count32;
-    if (address == nullptr) continue;
-    const ProgramRows& other = *first.emplace(address, &one).first->second;
-    if (other.count == one.count) continue;
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "restore \"%s\": it shares its count with \"%s\", and this rank gets "
-        "another number of rows of it (need %d, found %d)",
-        one.key, other.key, other.count, one.count));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
-Status GiveValues(const belay_state& state) {
-  Status status = CheckCounts(state.rows);
-  if (!status.ok()) return status;
-  for (const ProgramRows& rows : state.rows) GiveCount(rows);
-  return GiveStrings(state.strings);
-}
-
-void GiveCountsOfResized(const belay_state& state) {
-  for (const ProgramRows& rows : state.rows) {
-    if (rows.given.resize != nullptr) GiveCount(rows);
-  }
+Status GiveValues(const std::vector<std::string>& missing, belay_state& state) {
+  Status status = GiveCounts(missing, state.rows);
+  status.Update(GiveStrings(state.strings));
+  return status;
 }
 
 Status TakeText(const char* name, const char* text, std::string& taken) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "belay/comm.h"
 #include "belay/status.h"
@@ -31,15 +32,10 @@ double DeadlineOf(const belay_options* options);
 //   those of TakeRows.
 Status TakeValues(belay_state* state);
 
-// Gives the program what a restore has changed of these. Local.
-// Errors: OutOfRange - a string is longer than its buffer;
-//   FailedPrecondition - arrays that share a count have other numbers of rows;
-//   both name the key.
-Status GiveValues(const belay_state& state);
-
-// After a restore that has failed: tells the program how many rows it has where
-// its own function has made room for others. Local.
-void GiveCountsOfResized(const belay_state& state);
+// Gives the program what a restore has changed of these; the keys `missing`,
+// ascending, it has not. Local.
+// Errors: OutOfRange - a string is longer than its buffer; those of GiveCounts.
+Status GiveValues(const std::vector<std::string>& missing, belay_state& state);
 
 // Copies a string of the program. Local.
 // Errors: InvalidArgument - it is null; names the argument.

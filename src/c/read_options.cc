@@ -84,6 +84,9 @@ Status ReadRestoreOptions(const belay_options* given, RestoreOptions& options) {
   reader.Read("allow_dtype_cast", options.allow_dtype_cast);
   reader.Read("allow_shape_mismatch", options.allow_shape_mismatch);
   ReadPolicy(reader, "missing", options.missing);
+  if (options.missing == MismatchPolicy::kIgnore) {
+    options.missing = MismatchPolicy::kCollect;  // GiveCounts needs the keys
+  }
   ReadPolicy(reader, "unexpected", options.unexpected);
   ReadPolicy(reader, "mismatched", options.mismatched);
   reader.Read("checksums", options.checksums);

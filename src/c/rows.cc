@@ -1,11 +1,13 @@
 #include "c/rows.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <new>
-#include <stdexcept>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "base/text.h"
 #include "belay/arrays/box.h"
 #include "belay/arrays/shard.h"
@@ -33,13 +35,17 @@ int64_t CountOf(const belay_rows& given) {
   return given.count32 != nullptr ? *given.count32 : given.capacity;
 }
 
+// What says that rows share a count; null if they have none.
+const void* CountAddress(const belay_rows& given) {
+  return given.count != nullptr ? static_cast<const void*>(given.count)
+                                : given.count32;
+}
+
 // Sets the number of rows in a restore. Where they do not fit, as many are
 // taken as there is room for, so that the error names that number.
 void SetCount(ProgramRows& rows, int64_t count) {
   const belay_rows& given = rows.given;
-  if (given.count32 != nullptr && count > INT32_MAX) {
-    throw std::out_of_range("the count has 32 bits, which is too few");
-  }
+  if (given.count32 != nullptr && count > INT32_MAX) return;
   if (given.resize != nullptr) {
     void* const data = MemoryFor(given, count);
     if (data == nullptr && count > 0) throw std::bad_alloc();
@@ -53,7 +59,11 @@ void SetCount(ProgramRows& rows, int64_t count) {
 
 constexpr ArrayAccess kProgramRows = {
     .view = [](void* object) -> ArrayAccess::View {
-      const auto& rows = *static_cast<ProgramRows*>(object);
+      auto& rows = *static_cast<ProgramRows*>(object);
+      if (rows.may_move && rows.count > 0) {
+        void* const data = MemoryFor(rows.given, rows.count);
+        if (data != nullptr) rows.data = data;
+      }
       return {rows.data, rows.dtype, Shape{rows.count * rows.width}};
     },
     .resize =
@@ -68,6 +78,9 @@ StatusOr<rows::RowForm> FormOf(const std::string& key,
   if (given.fields != nullptr) {
     rows::RowForm form{
         .structs = fields::LayoutOf(given.fields->fields, given.fields->bytes)};
+    if (!form.structs->problem.empty()) {
+      return Mistake(key, Cat("its structs: ", form.structs->problem));
+    }
     form.shape = {form.structs->stored_bytes};
     return form;
   }
@@ -83,12 +96,26 @@ StatusOr<rows::RowForm> FormOf(const std::string& key,
   return rows::RowForm{.dtype = *dtype, .shape = *shape};
 }
 
+Status CheckIds(const std::string& key, const belay_rows& given, bool has_ids) {
+  if (given.ids != nullptr && given.ids32 != nullptr) {
+    return Mistake(key, "both ids and ids32 are given (need one of them)");
+  }
+  if (given.total < 0) {
+    return Mistake(key,
+                   absl::StrFormat("negative total (found %d)", given.total));
+  }
+  if (!has_ids && (given.ids != nullptr || given.ids32 != nullptr ||
+                   given.first_id != 0 || given.total != 0)) {
+    return Mistake(key,
+                   "ids, ids32, first_id or total are given, and the rows have "
+                   "no ids (call belay_state_add_rows_by_id)");
+  }
+  return absl::OkStatus();
+}
+
 Status CheckGiven(const std::string& key, const belay_rows& given) {
   if (given.count != nullptr && given.count32 != nullptr) {
     return Mistake(key, "both count and count32 are given (need one of them)");
-  }
-  if (given.ids != nullptr && given.ids32 != nullptr) {
-    return Mistake(key, "both ids and ids32 are given (need one of them)");
   }
   if (given.resize != nullptr) {
     if (HasCount(given)) return absl::OkStatus();
@@ -110,33 +137,37 @@ RankRows RowsWithIds(const ProgramRows* rows) {
   rank_rows.num_ids = [rows] { return static_cast<size_t>(rows->count); };
   rank_rows.id = [rows](size_t i) {
     const belay_rows& given = rows->given;
-    if (given.ids == nullptr && given.ids32 == nullptr) {
-      throw std::invalid_argument("there are rows, and no ids");
-    }
     const int64_t id = given.ids != nullptr ? given.ids[i] : given.ids32[i];
-    return id - given.first_id;
+    int64_t row = -1;  // what no int64_t can hold is no row, either
+    return __builtin_sub_overflow(id, given.first_id, &row) ? -1 : row;
   };
   return rank_rows;
 }
 
 // Adds rows that restores distribute as `rank_rows` says.
-template <typename Function>
 int AddRows(belay_state* state, const char* key, const belay_rows* rows,
-            Function rank_rows) {
+            bool has_ids) {
   return Add(state, key, [&](const std::string& name) -> Status {
     if (rows == nullptr) return NullArgument("rows");
     Status status = CheckGiven(name, *rows);
+    status.Update(CheckIds(name, *rows, has_ids));
     if (!status.ok()) return status;
     const StatusOr<rows::RowForm> form = FormOf(name, *rows);
     if (!form.ok()) return form.status();
-    ProgramRows& added = state->rows.emplace_back(
-        ProgramRows{.key = name,
-                    .given = *rows,
-                    .dtype = form->dtype,
-                    .width = NumElements(form->shape)});
+    ProgramRows& added =
+        state->rows.emplace_back(ProgramRows{.key = name,
+                                             .given = *rows,
+                                             .dtype = form->dtype,
+                                             .width = NumElements(form->shape),
+                                             .has_ids = has_ids});
+    added.row_bytes = added.width * DTypeSize(form->dtype);
+    if (rows->fields != nullptr) {
+      added.row_bytes = std::max(added.row_bytes, rows->fields->bytes);
+    }
     added.given.shape = nullptr;
     added.given.fields = nullptr;
-    Shard shard = rows::ShardOf(*form, nullptr, 0, rank_rows(&added));
+    Shard shard = rows::ShardOf(*form, nullptr, 0,
+                                has_ids ? RowsWithIds(&added) : RankRows());
     shard.key = name;
     shard.object = &added;
     shard.access = &kProgramRows;
@@ -145,32 +176,133 @@ int AddRows(belay_state* state, const char* key, const belay_rows* rows,
   });
 }
 
-}  // namespace
-
-Status TakeRows(ProgramRows& rows) {
-  const int64_t count = CountOf(rows.given);
-  const bool is_bounded = rows.given.resize == nullptr;
-  if (count < 0 || (is_bounded && count > rows.given.capacity)) {
+Status TakeCount(ProgramRows& rows) {
+  const belay_rows& given = rows.given;
+  const int64_t count = CountOf(given);
+  const bool is_bounded = given.resize == nullptr;
+  const int64_t most = std::min(
+      is_bounded ? given.capacity : std::numeric_limits<int64_t>::max(),
+      std::numeric_limits<int64_t>::max() / rows.row_bytes);
+  if (count < 0 || count > most) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "rows \"%s\": no number of rows (need 0 to %s, found %d)", rows.key,
-        is_bounded ? absl::StrFormat("%d", rows.given.capacity) : "any number",
-        count));
+        is_bounded ? absl::StrFormat("%d", most) : "any number", count));
   }
-  void* const data = MemoryFor(rows.given, count);
-  if (data == nullptr && count > 0) {
-    return absl::ResourceExhaustedError(absl::StrFormat(
-        "rows \"%s\": resize returned null (need memory for %d rows)", rows.key,
-        count));
+  if (rows.has_ids && count > 0 && given.ids == nullptr &&
+      given.ids32 == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("rows \"%s\": there are no ids (need %d, found none)",
+                        rows.key, count));
   }
-  rows.data = data;
   rows.count = count;
   return absl::OkStatus();
 }
 
-void GiveCount(const ProgramRows& rows) {
-  if (rows.given.count != nullptr) *rows.given.count = rows.count;
+// Gives rows memory for the count that they have.
+Status TakeMemory(ProgramRows& rows) {
+  rows.data = MemoryFor(rows.given, rows.count);
+  if (rows.data != nullptr || rows.count == 0) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "rows \"%s\": resize returned null (need memory for %d rows)", rows.key,
+      rows.count));
+}
+
+// Rows of several keys may be in one piece of memory, which each function
+// moves. They can be found again if nothing moves once there is room.
+Status CheckStays(ProgramRows& rows) {
+  if (!rows.may_move || rows.count == 0) return absl::OkStatus();
+  BELAY_RETURN_IF_ERROR(TakeMemory(rows));
+  const void* const data = rows.data;
+  BELAY_RETURN_IF_ERROR(TakeMemory(rows));
+  if (rows.data == data) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "rows \"%s\": resize moves the rows each time it is called (need the "
+      "same address for the same number of rows, %d, as there are other rows "
+      "with a function resize)",
+      rows.key, rows.count));
+}
+
+// Gives the program a count. Rows that were not restored are to have as many.
+Status GiveCount(int64_t count, bool is_restored, ProgramRows& rows) {
+  if (!is_restored && rows.count != count) {
+    if (rows.given.resize != nullptr) {
+      rows.count = count;
+      BELAY_RETURN_IF_ERROR(TakeMemory(rows));
+    } else if (count > rows.given.capacity) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "restore \"%s\": it is not stored, and shares its count with rows "
+          "that are more than it has room for (need %d, found %d)",
+          rows.key, count, rows.given.capacity));
+    }
+  }
+  if (rows.given.count != nullptr) *rows.given.count = count;
   if (rows.given.count32 != nullptr) {
-    *rows.given.count32 = static_cast<int32_t>(rows.count);
+    *rows.given.count32 = static_cast<int32_t>(count);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Status TakeRows(std::deque<ProgramRows>& all) {
+  const auto num_resized = std::ranges::count_if(
+      all,
+      [](const ProgramRows& rows) { return rows.given.resize != nullptr; });
+  for (ProgramRows& rows : all) {
+    rows.may_move = num_resized > 1 && rows.given.resize != nullptr;
+    BELAY_RETURN_IF_ERROR(TakeCount(rows));
+    BELAY_RETURN_IF_ERROR(TakeMemory(rows));
+  }
+  for (ProgramRows& rows : all) BELAY_RETURN_IF_ERROR(CheckStays(rows));
+  return absl::OkStatus();
+}
+
+Status GiveCounts(const std::vector<std::string>& missing,
+                  std::deque<ProgramRows>& all) {
+  Status status;
+  std::map<const void*, const ProgramRows*> first;  // that was restored
+  std::map<const void*, int64_t> counts;
+  const auto is_restored = [&](const ProgramRows& rows) {
+    return !std::binary_search(missing.begin(), missing.end(), rows.key);
+  };
+  for (const ProgramRows& rows : all) {
+    const void* const address = CountAddress(rows.given);
+    if (address == nullptr || !is_restored(rows)) continue;
+    int64_t& count = counts.emplace(address, rows.count).first->second;
+    count = std::min(count, rows.count);
+    const ProgramRows& other = *first.emplace(address, &rows).first->second;
+    if (other.count == rows.count) continue;
+    status.Update(absl::FailedPreconditionError(absl::StrFormat(
+        "restore \"%s\": it shares its count with \"%s\", and this rank gets "
+        "another number of rows of it (need %d, found %d)",
+        rows.key, other.key, other.count, rows.count)));
+  }
+  for (ProgramRows& rows : all) {
+    const auto found = counts.find(CountAddress(rows.given));
+    if (found == counts.end()) continue;
+    status.Update(GiveCount(found->second, is_restored(rows), rows));
+  }
+  return status;
+}
+
+void GiveCountsOfResized(const std::deque<ProgramRows>& all) {
+  std::map<const void*, int64_t> counts;
+  for (const ProgramRows& rows : all) {
+    if (rows.given.resize == nullptr) continue;
+    counts.emplace(CountAddress(rows.given), rows.count);
+  }
+  for (const ProgramRows& rows : all) {
+    const auto found = counts.find(CountAddress(rows.given));
+    if (found == counts.end()) continue;
+    found->second = std::min(found->second, rows.count);
+  }
+  for (const ProgramRows& rows : all) {
+    const auto found = counts.find(CountAddress(rows.given));
+    if (found == counts.end()) continue;
+    if (rows.given.count != nullptr) *rows.given.count = found->second;
+    if (rows.given.count32 != nullptr) {
+      *rows.given.count32 = static_cast<int32_t>(found->second);
+    }
   }
 }
 
@@ -220,12 +352,10 @@ void belay_fields_free(belay_fields** fields) {
 
 int belay_state_add_rows(belay_state* state, const char* key,
                          const belay_rows* rows) {
-  return belay::c::AddRows(state, key, rows, [](const belay::c::ProgramRows*) {
-    return belay::RankRows();
-  });
+  return belay::c::AddRows(state, key, rows, /*has_ids=*/false);
 }
 
 int belay_state_add_rows_by_id(belay_state* state, const char* key,
                                const belay_rows* rows) {
-  return belay::c::AddRows(state, key, rows, belay::c::RowsWithIds);
+  return belay::c::AddRows(state, key, rows, /*has_ids=*/true);
 }

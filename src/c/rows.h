@@ -4,6 +4,7 @@
 #define BELAY_C_ROWS_H_
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -20,18 +21,34 @@ struct ProgramRows {
   std::string key;
   belay_rows given = {};  // its shape and fields are not used any more
   DType dtype = DType::kU8;
-  int64_t width = 1;  // stored elements of a row
+  int64_t width = 1;      // stored elements of a row
+  int64_t row_bytes = 1;  // in memory or stored, whichever is more
+  bool has_ids = false;
   int64_t count = 0;
   void* data = nullptr;
+  // Whether its memory may be that of other rows as well, whose function moves
+  // it: its address is asked for again whenever it is used.
+  bool may_move = false;
 };
 
-// Takes the count of the program's rows, and finds their memory. Local.
-// Errors: InvalidArgument - the count is no count, or exceeds the capacity;
-//   ResourceExhausted - no memory; both name the key.
-Status TakeRows(ProgramRows& rows);
+// Takes the counts of the program's rows, and finds their memory. Local.
+// Errors: InvalidArgument - a count is no count, exceeds the capacity, or there
+//   are no ids for it; ResourceExhausted - no memory; FailedPrecondition - a
+//   function gives other memory whenever it is called; all name the key.
+Status TakeRows(std::deque<ProgramRows>& all);
 
-// Tells the program how many rows it has. Local.
-void GiveCount(const ProgramRows& rows);
+// Tells the program how many rows it has after a restore. Local. Rows of the
+// keys `missing`, ascending, were not restored: they get the number of rows of
+// those that they share a count with, or keep their own.
+// Errors: FailedPrecondition - rows that share a count have other numbers, and
+//   the count is the least of them; or there is no room for that many;
+//   ResourceExhausted - no memory; all name the key.
+Status GiveCounts(const std::vector<std::string>& missing,
+                  std::deque<ProgramRows>& all);
+
+// After a restore that has failed: tells the program how many rows it has where
+// its own function has made room for others. Local.
+void GiveCountsOfResized(const std::deque<ProgramRows>& all);
 
 }  // namespace belay::c
 

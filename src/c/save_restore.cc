@@ -41,10 +41,11 @@ Status PrepareRestore(const belay_comm& comm, const char* dir,
 
 // Gives the program what a restore has changed. Collective.
 Status FinishRestore(const belay_comm& comm, const char* dir,
-                     const belay_state& state, const belay_options* given) {
+                     const std::vector<std::string>& missing,
+                     belay_state& state, const belay_options* given) {
   return PrepareTogether(comm.comm, belay::c::DeadlineOf(given),
                          belay::c::OperationOn("restore", dir),
-                         [&] { return belay::c::GiveValues(state); });
+                         [&] { return belay::c::GiveValues(missing, state); });
 }
 
 }  // namespace
@@ -83,11 +84,11 @@ int belay_restore(belay_comm* comm, const char* dir, int64_t step,
     const StatusOr<belay::RestoreResult> restored =
         belay::Restore(comm->comm, path, number, state->state, restore);
     if (!restored.ok()) {
-      belay::c::GiveCountsOfResized(*state);
+      belay::c::GiveCountsOfResized(state->rows);
       return restored.status();
     }
     Give(restored_step, restored->step);
-    return FinishRestore(*comm, dir, *state, options);
+    return FinishRestore(*comm, dir, restored->missing, *state, options);
   });
 }
 
@@ -104,12 +105,12 @@ int belay_restore_latest_or_nothing(belay_comm* comm, const char* dir,
     const StatusOr<std::optional<belay::RestoreResult>> restored =
         belay::RestoreLatestOrNothing(comm->comm, path, state->state, restore);
     if (!restored.ok()) {
-      belay::c::GiveCountsOfResized(*state);
+      belay::c::GiveCountsOfResized(state->rows);
       return restored.status();
     }
     Give(restored_step, *restored ? (*restored)->step : BELAY_NO_STEP);
     if (!*restored) return absl::OkStatus();
-    return FinishRestore(*comm, dir, *state, options);
+    return FinishRestore(*comm, dir, (*restored)->missing, *state, options);
   });
 }
 
