@@ -47,12 +47,16 @@ contains
     procedure(log_sink), optional :: sink
     integer, intent(in), optional :: least
     integer, intent(out), optional :: ierr
-    integer(c_int) :: level
+    procedure(log_sink), pointer :: former
+    integer(c_int) :: level, code
     level = belay_log_info
     if (present(least)) level = int(least, c_int)
     if (present(sink)) then
+      former => the_holder%sink
       the_holder%sink => sink
-      call finish(c_set_log(c_funloc(call_sink), c_loc(the_holder), level), ierr)
+      code = c_set_log(c_funloc(call_sink), c_loc(the_holder), level)
+      if (code /= belay_ok) the_holder%sink => former
+      call finish(code, ierr)
     else
       call finish(c_set_log(c_null_funptr, c_null_ptr, level), ierr)
     end if

@@ -23,7 +23,7 @@ static int AddGhosts(belay_state* state, const char* key, CFI_cdesc_t* value,
   int64_t global[kMaxAxes] = {0}, offset[kMaxAxes] = {0}, shape[kMaxAxes] = {0};
   int64_t low[kMaxAxes] = {0}, high[kMaxAxes] = {0};
   int wraps[kMaxAxes] = {0};
-  const belay_ghosts ghosts = {low, high, wraps};
+  const belay_ghosts ghosts = {.before = low, .after = high, .periodic = wraps};
   if (array.problem != NULL) {
     return belay_fortran_refuse(state, key, array.problem);
   }

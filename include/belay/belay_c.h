@@ -107,7 +107,8 @@ int belay_list_steps(const char* dir, int64_t capacity, int64_t* steps,
 // Sets `count` to the number of rows that this rank gets of the rows of a key,
 // without reading them: to make room before a restore. Collective. `dir`,
 // `step` (BELAY_LATEST_STEP: the newest one) and `key` must be equal on all
-// ranks. Rows with ids are as many as there are ids.
+// ranks. If some ranks do not restore the key, the others get more. Rows with
+// ids are as many as there are ids.
 // Errors: BELAY_NOT_FOUND - no such step or key; BELAY_FAILED_PRECONDITION -
 //   the array has no axes; as belay::CheckpointReader::Open.
 int belay_count_rows(belay_comm* comm, const char* dir, int64_t step,

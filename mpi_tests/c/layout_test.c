@@ -22,6 +22,7 @@ void TestGhosts(const struct c_test* test) {
   const belay_ghosts ghosts = {.before = one, .periodic = periodic};
   const int64_t negative[2] = {-1, 0};
   const belay_ghosts bad = {.before = negative};
+  const belay_ghosts later = {.before = one, .reserved = {0, 1}};
   const int64_t width = kPlateColumns + 2;
   double* const u = calloc((size_t)((rows + 2) * width), sizeof(double));
   char dir[4096];
@@ -57,6 +58,10 @@ void TestGhosts(const struct c_test* test) {
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_state_add_piece_with_ghosts(state, "u", BELAY_F64, 2, global,
                                                offset, shape, NULL, &bad, u));
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_state_add_piece_with_ghosts(state, "u", BELAY_F64, 2, global,
+                                               offset, shape, NULL, &later, u));
+  ExpectMessage(__FILE__, __LINE__, "the member reserved");
   belay_state_free(&state);
   free(u);
 }
@@ -196,6 +201,9 @@ void TestVerify(const struct c_test* test) {
   belay_state_add_array(state, "values", BELAY_F64, 1, &shape, NULL, values);
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
              belay_save(test->comm, dir, 1, state, NULL));
+  belay_state_clear(state);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_save(test->comm, PathOf(test, "nothing"), 1, state, NULL));
   belay_state_free(&state);
   if (test->rank != 0) return;
   ExpectCode(__FILE__, __LINE__, BELAY_OK,
@@ -212,4 +220,9 @@ void TestVerify(const struct c_test* test) {
   ExpectMessage(__FILE__, __LINE__, "\"values\"");
   ExpectCode(__FILE__, __LINE__, BELAY_NOT_FOUND,
              belay_verify(PathOf(test, "no_such_run"), NULL, NULL));
+  last[0] = 0;
+  last[1] = -1;  // a step without values
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_verify(PathOf(test, "nothing"), TakeProgress, last));
+  ExpectInt(__FILE__, __LINE__, 0, last[1]);
 }

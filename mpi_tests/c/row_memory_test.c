@@ -95,7 +95,7 @@ void TestMovingRows(const struct c_test* test) {
 void TestCounts(const struct c_test* test) {
   struct arena arena = {NULL, {0, 0}, 0};
   double y[4] = {5, 6, 7, 8};
-  int64_t a = 6, b = 2;
+  int64_t a = 6, b = 2, restored = -7;
   belay_rows rows = {.dtype = BELAY_F64,
                      .count = &a,
                      .resize = ResizeFirst,
@@ -117,8 +117,9 @@ void TestCounts(const struct c_test* test) {
   belay_state_add_rows(state, "b", &fixed);
   a = 4;
   ExpectCode(__FILE__, __LINE__, BELAY_FAILED_PRECONDITION,
-             belay_restore(test->comm, dir, 1, state, NULL, NULL));
+             belay_restore(test->comm, dir, 1, state, NULL, &restored));
   ExpectInt(__FILE__, __LINE__, 2, a);
+  ExpectInt(__FILE__, __LINE__, -7, restored);
 
   belay_state_clear(state);  // room for 4 of 6
   rows.resize = NULL;
@@ -190,6 +191,11 @@ void TestWrongRows(const struct c_test* test) {
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_state_add_rows(state, "x", &rows));
   ExpectMessage(__FILE__, __LINE__, "call belay_state_add_rows_by_id");
+  rows.reserved[3] = 1;
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_state_add_rows_by_id(state, "x", &rows));
+  ExpectMessage(__FILE__, __LINE__, "the member reserved");
+  rows.reserved[3] = 0;
   rows.total = -1;
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_state_add_rows_by_id(state, "x", &rows));

@@ -291,14 +291,24 @@ contains
     call belay_set_log()
     call belay_save(comm, dir//"/log", 3_int64, state)
     call expect_true("one message", messages == merge(1, 0, rank == 0))
-    call belay_set_log(take_message, least=9, ierr=ierr)
+    call belay_set_log(take_message)
+    call belay_set_log(take_no_message, least=9, ierr=ierr)
     call expect_code("no level", belay_invalid_argument, ierr)
+    call belay_save(comm, dir//"/log2", 2_int64, state)
+    call expect_true("as before", messages == merge(2, 0, rank == 0))
+    call belay_set_log()
     call belay_verify(dir//"/log", take_progress)
     call expect_true("progress", last_done >= 800)
     call belay_verify(dir//"/log")
     call belay_verify(dir//"/no_such_run", ierr=ierr)
     call expect_code("no run", belay_not_found, ierr)
     call belay_state_free(state)
+  end subroutine
+
+  subroutine take_no_message(level, message)
+    integer, intent(in) :: level
+    character(len=*), intent(in) :: message
+    call expect_true("no message: "//message, level < 0)
   end subroutine
 
   subroutine take_progress(done, total)

@@ -3,7 +3,9 @@
 #ifndef BELAY_C_ADD_H_
 #define BELAY_C_ADD_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "belay/arrays/box.h"
@@ -32,6 +34,11 @@ int Add(belay_state* state, const char* key, Function function) {
 
 // Returns an InvalidArgument about a value that is added. Local.
 Status Mistake(const std::string& key, const std::string& text);
+
+// Whether a struct of the program says what this version does not know. Local.
+inline bool HasReserved(std::span<const int64_t> reserved) {
+  return std::ranges::any_of(reserved, [](int64_t one) { return one != 0; });
+}
 
 // Returns the dtype with this number. Local.
 // Errors: InvalidArgument - there is none, or it is that of strings.

@@ -39,8 +39,13 @@ std::vector<int64_t> Copy(int ndim, const int64_t* numbers) {
 }
 
 // Memory of ghost cells and a piece; the size is the program's word.
-belay::Memory MemoryWith(DType dtype, int ndim, const int64_t* strides,
-                         const belay_ghosts* ghosts, void* data) {
+StatusOr<belay::Memory> MemoryWith(const std::string& key, DType dtype,
+                                   int ndim, const int64_t* strides,
+                                   const belay_ghosts* ghosts, void* data) {
+  if (ghosts != nullptr && belay::c::HasReserved(ghosts->reserved)) {
+    return belay::c::Mistake(key,
+                             "the member reserved of belay_ghosts is not 0");
+  }
   belay::Memory memory(data, dtype, -1, {data, 0});
   MemoryLayout layout{.strides = Copy(ndim, strides)};
   if (ghosts != nullptr) {
@@ -87,8 +92,9 @@ int belay_state_add_piece_with_ghosts(
     if (!begin.ok()) return begin.status();
     const auto lengths = NumbersOf(name, "shape", ndim, shape);
     if (!lengths.ok()) return lengths.status();
-    state->state.AddPiece(name, *whole, {*begin, *lengths},
-                          MemoryWith(*type, ndim, strides, ghosts, data));
+    const auto memory = MemoryWith(name, *type, ndim, strides, ghosts, data);
+    if (!memory.ok()) return memory.status();
+    state->state.AddPiece(name, *whole, {*begin, *lengths}, *memory);
     return absl::OkStatus();
   });
 }
@@ -109,8 +115,9 @@ int belay_state_add_laid_out(belay_state* state, const char* key, int dtype,
     }
     const auto whole = NumbersOf(name, "global_shape", ndim, global_shape);
     if (!whole.ok()) return whole.status();
-    state->state.AddLaidOut(name, *laid_out, *whole, rank,
-                            MemoryWith(*type, ndim, strides, ghosts, data));
+    const auto memory = MemoryWith(name, *type, ndim, strides, ghosts, data);
+    if (!memory.ok()) return memory.status();
+    state->state.AddLaidOut(name, *laid_out, *whole, rank, *memory);
     return absl::OkStatus();
   });
 }

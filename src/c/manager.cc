@@ -57,13 +57,16 @@ Status Finish(const belay_manager& manager,
     belay::c::GiveCountsOfResized(manager.state->rows);
     return restored.status();
   }
-  Give(step, restored->step.value_or(BELAY_NO_STEP));
-  if (!restored->step) return absl::OkStatus();
   const std::vector<std::string> missing =
       restored->result ? restored->result->missing : std::vector<std::string>();
-  return PrepareTogether(
-      manager.comm->comm, manager.deadline_seconds, "restore",
-      [&] { return belay::c::GiveValues(missing, *manager.state); });
+  Status status;
+  if (restored->step) {
+    status = PrepareTogether(
+        manager.comm->comm, manager.deadline_seconds, "restore",
+        [&] { return belay::c::GiveValues(missing, *manager.state); });
+  }
+  if (status.ok()) Give(step, restored->step.value_or(BELAY_NO_STEP));
+  return status;
 }
 
 }  // namespace

@@ -87,8 +87,9 @@ int belay_restore(belay_comm* comm, const char* dir, int64_t step,
       belay::c::GiveCountsOfResized(state->rows);
       return restored.status();
     }
-    Give(restored_step, restored->step);
-    return FinishRestore(*comm, dir, restored->missing, *state, options);
+    status = FinishRestore(*comm, dir, restored->missing, *state, options);
+    if (status.ok()) Give(restored_step, restored->step);
+    return status;
   });
 }
 
@@ -108,9 +109,12 @@ int belay_restore_latest_or_nothing(belay_comm* comm, const char* dir,
       belay::c::GiveCountsOfResized(state->rows);
       return restored.status();
     }
+    if (*restored) {
+      status = FinishRestore(*comm, dir, (*restored)->missing, *state, options);
+    }
+    if (!status.ok()) return status;
     Give(restored_step, *restored ? (*restored)->step : BELAY_NO_STEP);
-    if (!*restored) return absl::OkStatus();
-    return FinishRestore(*comm, dir, (*restored)->missing, *state, options);
+    return absl::OkStatus();
   });
 }
 

@@ -175,6 +175,7 @@ StatusOr<VerifyResult> VerifyCheckpoint(
     done += bytes;
     if (progress) progress(done, total);
   };
+  if (total == 0) advance(0);  // that nothing is left is progress as well
   ArrayVerifier verifier(saved, path, advance);
   const std::vector<ArrayEntry> entries = ArrayEntries(saved);
   for (size_t i = 0; i < entries.size(); ++i) {

@@ -108,7 +108,7 @@ enum belay_log_level {
 // without a final newline, and is safe to print on a terminal; its text is
 // valid during the call. A null `sink` restores the environment variable
 // BELAY_LOG. What all ranks know is logged by rank 0 only, in the thread that
-// called belay. `sink` must not call belay_set_log.
+// called belay. `sink` must not call belay_set_log, MPI, or what is collective.
 // Errors: BELAY_INVALID_ARGUMENT - `least` is no belay_log_level.
 int belay_set_log(void (*sink)(void* context, int level, const char* message),
                   void* context, int least);

@@ -57,11 +57,12 @@ int belay_state_add_piece(belay_state* state, const char* key, int dtype,
 // read only the piece; a restore also fills the ghost cells that lie inside the
 // array. Those past one end of an axis that is `periodic` (not 0) are filled
 // from its other end. A null `before` or `periodic` is all 0, a null `after`
-// equal to `before`.
+// equal to `before`. `reserved` is 0, for what later versions add.
 typedef struct belay_ghosts {
   const int64_t* before;
   const int64_t* after;
   const int* periodic;
+  int64_t reserved[2];
 } belay_ghosts;
 
 // As belay_state_add_piece, for memory that holds ghost cells around the piece.
@@ -158,8 +159,9 @@ typedef struct belay_rows {
   const belay_fields* fields;
   // How many rows this rank has, in one of two types: saves read it, and
   // restores set it. It must be a count in each call, 0 if there are none yet.
-  // Several arrays may share a count if they have equally many rows. If neither
-  // is given, the rank always has `capacity` rows.
+  // Several arrays may share a count if they have equally many rows; one that
+  // is not stored, if a restore may ignore that, then gets room for as many. If
+  // neither is given, the rank always has `capacity` rows.
   int64_t* count;
   int32_t* count32;
   // Memory for `capacity` rows.
@@ -167,19 +169,25 @@ typedef struct belay_rows {
   void* data;
   // In place of it: a function that returns the address of memory for `count`
   // rows, or null if there is none, and keeps as many of the rows as it has
-  // room for, like realloc. Called in each save and restore with the current
-  // count, and in a restore with that of the rows that this rank gets. It must
-  // not call belay or MPI.
+  // room for, like realloc. Called in each save and restore, whether a manager
+  // then saves or not, and in belay_manager_create with the current count, and
+  // in a restore with that of the rows that this rank gets; several times.
+  // Called with the same count again, it must return the same address, unless
+  // it is the only one of the state: then keys may have their rows in one piece
+  // of memory that moves. It must not call belay or MPI.
   void* (*resize)(void* context, int64_t count);
   void* context;
   // Only for rows with ids: the id of each row, in one of two types, counted
-  // from `first_id`. Null if this rank has no rows.
+  // from `first_id`. Null if this rank has no rows. Messages about ids count
+  // them from 0.
   const int64_t* ids;
   const int32_t* ids32;
   int64_t first_id;
   // Only for rows with ids: the number of rows of all ranks; any other number
   // is an error. 0: any number.
   int64_t total;
+  // 0, for what later versions add.
+  int64_t reserved[4];
 } belay_rows;
 
 // Adds the rows of an array that this rank holds. Local. Copies `rows`, its
@@ -189,9 +197,11 @@ typedef struct belay_rows {
 // tells how many. Rows at the same place of several arrays stay together.
 // Errors of saves and restores: BELAY_INVALID_ARGUMENT - a count is negative or
 //   larger than the capacity; BELAY_RESOURCE_EXHAUSTED - `resize` returned
-//   null; of restores also BELAY_FAILED_PRECONDITION - the rank gets more rows
-//   than its capacity, or other numbers of rows for arrays that share a count.
-//   All name the key.
+//   null; BELAY_FAILED_PRECONDITION - one of several functions `resize` moves
+//   the rows each time; of restores also BELAY_FAILED_PRECONDITION - the rank
+//   gets more rows than its capacity or its count32 can hold, or other numbers
+//   of rows for arrays that share a count. All name the key. The count then is
+//   one that the memory of all arrays with it has room for.
 int belay_state_add_rows(belay_state* state, const char* key,
                          const belay_rows* rows);
 
