@@ -324,11 +324,11 @@ TEST_F(IdRowsTest, AnotherNumberThanCounted) {
   Ok(Restore(comm_, run(), 1, counted(kCells)));
   ExpectRefused(
       Save(comm_, run(), 2, counted(kCells + 1), {.cache = &cache}).status(),
-      absl::StatusCode::kInvalidArgument, "IdOptions::count");
+      absl::StatusCode::kInvalidArgument, "than was given for all ranks");
   ExpectRefused(Save(comm_, run(), 2, counted(kCells + 1)).status(),
                 absl::StatusCode::kInvalidArgument,
                 "save \"value\": all ranks together have another number of "
-                "rows than IdOptions::count says (need 102, found 101)");
+                "rows than was given for all ranks (need 102, found 101)");
   ids.clear();
   ExpectRefused(Restore(comm_, run(), 1, counted(kCells - 1)).status(),
                 absl::StatusCode::kInvalidArgument,

@@ -85,8 +85,8 @@ Status CheckStillThere(const Shard& shard, const FormerMemory& former,
   if (found == nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrFormat("restore \"%s\": it lies in the memory of \"%s\", which "
-                      "takes the stored length; add that as a std::span to "
-                      "keep its length",
+                      "takes the stored length; add that with a fixed length "
+                      "(a std::span; in C, rows without a count)",
                       shard.key, found->key));
 }
 

@@ -43,7 +43,7 @@ Status CheckCount(std::string_view operation, std::string_view key,
                   int64_t count, int64_t found) {
   if (count < 0 || count == found) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
-      "%s \"%s\": %s another number of rows than IdOptions::count says (need "
+      "%s \"%s\": %s another number of rows than was given for all ranks (need "
       "%d, found %d)",
       AbslView(operation), AbslView(key),
       operation == "save" ? "all ranks together have" : "the checkpoint has",
