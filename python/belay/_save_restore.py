@@ -112,8 +112,6 @@ def restore(comm, directory, state=None, step=None, **options):
   >>> restored.state["step"]
   7
   """
-  if state is None:
-    return _core.restore_all(comm, directory, step, options)
   return _core.restore(comm, directory, state, step, options)
 
 

@@ -160,6 +160,16 @@ class PerRank:
   other_ranks: str = "error"
 
 
+@dataclasses.dataclass(eq=False)
+class IfStored:
+  """A dict in a state of which a restore returns only what is stored.
+
+  For `belay.torch`: nested dicts of values that a step may lack.
+  """
+
+  value: dict
+
+
 @dataclasses.dataclass
 class RestoreResult:
   """What a restore has read; equal on all ranks but for the state.

@@ -11,16 +11,17 @@ it is found again in other groups and on other ranks. Tensors are neither copied
 nor sent; they are on the CPU.
 """
 
-import copy
 import dataclasses
 import math
 import re
-from typing import Any, Optional
+from typing import Optional
 
 import torch
 
 from belay._core import Layout, Mesh
-from belay._values import FlatRange, LaidOut, Piece
+from belay._optimizers import (load_optimizer, parameter_names,
+                               states_after_a_step, whole)
+from belay._values import FlatRange, IfStored, LaidOut, Piece
 
 __all__ = [
     "FlatShards", "Replicate", "Shard", "blank_state_dict", "cut",
@@ -129,21 +130,13 @@ class _Cuts:
   global_shapes: dict
 
   def __call__(self, name, tensor):
+    if not isinstance(tensor, torch.Tensor) or tensor.dim() == 0:
+      return tensor
     for pattern, placements in self.placements.items():
       if re.fullmatch(pattern, name):
         return cut(tensor, self.mesh, placements, self.rank,
                    self.global_shapes.get(name))
     return tensor
-
-
-def _names(module, optimizer):
-  """Returns {id of a parameter: its name} for those of the optimizer."""
-  names = {id(parameter): name
-           for name, parameter in module.named_parameters()}
-  for number, group in enumerate(optimizer.param_groups):
-    for place, parameter in enumerate(group["params"]):
-      names.setdefault(id(parameter), f"group {number} parameter {place}")
-  return names
 
 
 def _of_optimizer(optimizer, states, names, cuts):
@@ -169,11 +162,14 @@ def _state_dict(module, optimizer, states, options):
                options.pop("rank", 0), options.pop("global_shapes", None) or {})
   if options:
     raise TypeError(f"unknown option {next(iter(options))!r}")
+  if cuts.placements and cuts.mesh is None:
+    raise ValueError("placements: need the mesh of the ranks")
   found = {"model": {name: cuts(name, value)
                      for name, value in module.state_dict().items()}}
   if optimizer is not None:
     found["optimizer"] = _of_optimizer(optimizer, states,
-                                       _names(module, optimizer), cuts)
+                                       parameter_names(module, optimizer),
+                                       cuts)
   return found
 
 
@@ -210,7 +206,9 @@ def blank_state_dict(module, optimizer=None, **options):
 
   An optimizer has no state before its first step. Here it is as after one, in
   new memory where the optimizer has none; neither the parameters nor the
-  optimizer change.
+  optimizer change. A restore fills what is stored: frozen parameters, and all
+  of them before the first step, may have no state. Hyperparameters may be
+  stored with any type.
 
   Parameters
   ----------
@@ -225,61 +223,47 @@ def blank_state_dict(module, optimizer=None, **options):
   Raises
   ------
   ValueError
-      For an optimizer whose steps need a closure.
+      If an optimizer without state cannot take a step with gradients of zero,
+      for example because its steps need a closure.
   """
   if optimizer is None:
     return _state_dict(module, None, {}, options)
-  return _state_dict(module, optimizer, _states_after_a_step(optimizer),
-                     options)
-
-
-def _states_after_a_step(optimizer):
-  """Returns {parameter: its state}, made with copies of the parameters."""
-  given = [parameter for group in optimizer.param_groups
-           for parameter in group["params"]]
-  if all(parameter in optimizer.state for parameter in given):
-    return optimizer.state
-  other = copy.deepcopy(optimizer)
-  copies = [parameter for group in other.param_groups
-            for parameter in group["params"]]
-  for parameter in copies:
-    parameter.grad = torch.zeros_like(parameter)
-  try:
-    other.step()
-  except TypeError as error:
-    raise ValueError(f"{type(optimizer).__name__}: its steps need a closure, "
-                     "so belay cannot make its state") from error
-  return {parameter: optimizer.state.get(parameter) or other.state[made]
-          for parameter, made in zip(given, copies) if made in other.state}
-
-
-def _whole(value):
-  """Returns the tensor in a wrapper."""
-  return value.array if isinstance(value, (LaidOut, Piece)) else value
+  found = _state_dict(module, optimizer, states_after_a_step(optimizer),
+                      options)
+  found["optimizer"] = {"state": IfStored(found["optimizer"]["state"]),
+                        "groups": None}
+  return found
 
 
 def load_state_dict(module, optimizer, state):
   """Put what was restored into a module and its optimizer. Local.
 
+  Calls ``module.load_state_dict``. The optimizer gets the hyperparameters that
+  are stored, and keeps no state that is not stored.
+
   Parameters
   ----------
   module : torch.nn.Module
-      Its tensors are filled already: `blank_state_dict` shares their memory.
   optimizer : torch.optim.Optimizer or None
   state : dict
-      The ``state`` of the result of a restore into `blank_state_dict`.
+      The ``state`` of the result of a restore into `blank_state_dict`. A blank
+      that no restore has filled changes nothing.
+
+  Raises
+  ------
+  ValueError
+      If the optimizer has another number of parameter groups than is stored,
+      or was created without a setting, such as momentum, whose state is stored.
   """
-  if optimizer is None:
+  if optimizer is not None and isinstance(state["optimizer"]["state"],
+                                          IfStored):
     return
-  found = state["optimizer"]
-  names = _names(module, optimizer)
-  for group, restored in zip(optimizer.param_groups, found["groups"]):
-    group.update(restored)
-    for parameter in group["params"]:
-      values = found["state"].get(names[id(parameter)])
-      if values is not None:
-        optimizer.state[parameter] = {key: _whole(value)
-                                      for key, value in values.items()}
+  found = module.state_dict()
+  found.update((name, whole(value)) for name, value in state["model"].items())
+  module.load_state_dict(found)
+  if optimizer is not None:
+    load_optimizer(optimizer, state["optimizer"],
+                   parameter_names(module, optimizer))
 
 
 class FlatShards:

@@ -4,13 +4,18 @@
 
 namespace belay::python {
 
-std::function<void(int64_t, int64_t)> ReadProgress(OptionReader& reader) {
-  const py::object given = reader.Take("progress");
-  if (!given) return nullptr;
-  if (PyCallable_Check(given.ptr()) == 0) {
-    ThrowInvalid("option progress: need a function (found " +
+py::object TakeFunction(OptionReader& reader, const char* name) {
+  py::object given = reader.Take(name);
+  if (given && PyCallable_Check(given.ptr()) == 0) {
+    ThrowInvalid("option " + std::string(name) + ": need a function (found " +
                  std::string(py::repr(given)) + ")");
   }
+  return given;
+}
+
+std::function<void(int64_t, int64_t)> ReadProgress(OptionReader& reader) {
+  const py::object given = TakeFunction(reader, "progress");
+  if (!given) return nullptr;
   return [call = Callback(given)](int64_t done, int64_t total) {
     const Status status = call(done, total);
     if (!status.ok()) throw StatusError(status);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "belay/comm.h"
 #include "belay/status.h"
 #include "errors.h"
 #include "options.h"
@@ -52,6 +53,41 @@ class Callback {
  private:
   std::shared_ptr<py::object> function_;
 };
+
+// Forgets the error of a function that belay has called; one that is no
+// Exception, such as a KeyboardInterrupt, stays pending.
+void ForgetCallbackError();
+
+// Throws what is pending, if anything is. PrepareTogether does so, too.
+void ThrowPendingExit();
+
+// Returns an error of a collective call, the same on all ranks, with the code
+// of the callback that has failed, if any has. Collective.
+Status WithCodeOfCallback(const Comm& comm, double deadline_seconds,
+                          const Status& status);
+
+// As `Unlocked`, for a collective call with functions of the program: their
+// errors keep their code, and what is pending is thrown. The last call in which
+// the ranks take part.
+template <typename F>
+auto UnlockedWithCallbacks(const Comm& comm, double deadline_seconds,
+                           F function) {
+  ForgetCallbackError();
+  auto result = [&] {
+    const py::gil_scoped_release unlock;
+    return function();
+  }();
+  const Status status =
+      result.ok() ? absl::OkStatus()
+                  : WithCodeOfCallback(comm, deadline_seconds, result.status());
+  ThrowPendingExit();
+  ThrowIfError(status);
+  return *std::move(result);
+}
+
+// Returns an option that is a function; null if it is not given. Throws a
+// StatusError for anything else.
+py::object TakeFunction(OptionReader& reader, const char* name);
 
 // Returns the option "progress" as belay wants it, empty if it is not given. It
 // throws what the program's function raises; belay makes an error of that.

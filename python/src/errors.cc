@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "callbacks.h"
 #include "log.h"
 
 namespace belay::python {
@@ -29,11 +30,12 @@ struct Failure {
   bool is_exit = false;
 };
 
-// The last exception of a function that belay has called, with its text. Needs
-// the interpreter's lock. Never freed.
+// The last exception of a function that belay has called. Needs the
+// interpreter's lock. Never freed.
 struct CallbackFailure {
-  std::string text;
+  Status status;
   py::object exception;
+  bool is_exit = false;
 };
 CallbackFailure& LastCallbackFailure() {
   static auto* const last = new CallbackFailure;
@@ -44,7 +46,8 @@ CallbackFailure& LastCallbackFailure() {
 // none.
 py::object CauseOf(const std::string& message) {
   CallbackFailure& last = LastCallbackFailure();
-  if (!last.exception || message.find(last.text) == message.npos) return {};
+  const std::string text(last.status.message());
+  if (!last.exception || message.find(text) == message.npos) return {};
   return std::exchange(last.exception, py::object());
 }
 
@@ -69,6 +72,23 @@ absl::StatusCode CodeNamed(const std::string& name) {
   return absl::StatusCode::kUnknown;
 }
 
+bool IsExit(const py::error_already_set& error) {
+  return !error.matches(PyExc_Exception);
+}
+
+// What is pending, which it no longer is then.
+std::optional<Failure> TakePendingExit() {
+  CallbackFailure& last = LastCallbackFailure();
+  if (!last.exception || !last.is_exit) return std::nullopt;
+  return Failure{last.status, std::exchange(last.exception, py::object()),
+                 true};
+}
+
+[[noreturn]] void RaiseAsItIs(const py::object& exception) {
+  PyErr_SetObject(py::type::handle_of(exception).ptr(), exception.ptr());
+  throw py::error_already_set();
+}
+
 std::optional<Failure> FailureOf(const std::function<void()>& prepare) {
   try {
     prepare();
@@ -76,8 +96,7 @@ std::optional<Failure> FailureOf(const std::function<void()>& prepare) {
   } catch (const StatusError& error) {
     return Failure{error.status(), {}};
   } catch (const py::error_already_set& error) {
-    return Failure{StatusOf(error), error.value(),
-                   !error.matches(PyExc_Exception)};
+    return Failure{StatusOf(error), error.value(), IsExit(error)};
   } catch (const std::bad_alloc&) {
     return Failure{absl::ResourceExhaustedError("not enough memory"), {}};
   } catch (const std::exception& error) {
@@ -172,8 +191,9 @@ void ThrowIfError(const Status& status) {
 Status StatusOf(const py::error_already_set& error) {
   const py::object value = error.value();
   if (py::isinstance(value, ErrorType())) {
+    const std::string text = py::str(value);
     return Status(CodeNamed(py::str(value.attr("code"))),
-                  std::string(py::str(value)));
+                  text.empty() ? "belay.Error without a text" : text);
   }
   if (error.matches(PyExc_MemoryError)) {
     return absl::ResourceExhaustedError("not enough memory");
@@ -188,8 +208,32 @@ Status StatusOf(const py::error_already_set& error) {
 
 Status StatusOfCallback(const py::error_already_set& error) {
   Status status = StatusOf(error);
-  LastCallbackFailure() = {std::string(status.message()), error.value()};
+  // One that is pending is not replaced.
+  CallbackFailure& last = LastCallbackFailure();
+  if (!last.exception || !last.is_exit) {
+    last = {status, error.value(), IsExit(error)};
+  }
   return status;
+}
+
+void ForgetCallbackError() {
+  CallbackFailure& last = LastCallbackFailure();
+  if (!last.is_exit) last.exception = {};
+}
+
+void ThrowPendingExit() {
+  if (const std::optional<Failure> exit = TakePendingExit()) {
+    RaiseAsItIs(exit->cause);
+  }
+}
+
+Status WithCodeOfCallback(const Comm& comm, double deadline_seconds,
+                          const Status& status) {
+  const CallbackFailure& last = LastCallbackFailure();
+  const Status mine = last.exception ? last.status : absl::OkStatus();
+  const py::gil_scoped_release unlock;
+  const Status agreed = Agree(comm, deadline_seconds, mine);
+  return agreed.ok() ? status : Status(agreed.code(), status.message());
 }
 
 double DeadlineOf(const py::dict& options) {
@@ -206,20 +250,17 @@ double DeadlineOf(const py::dict& options) {
 
 void PrepareTogether(const Comm& comm, double deadline_seconds,
                      const std::function<void()>& prepare) {
-  LastCallbackFailure().exception = {};
+  ForgetCallbackError();
   FollowLogLevel();
-  const std::optional<Failure> failure = FailureOf(prepare);
+  std::optional<Failure> failure = TakePendingExit();
+  if (!failure) failure = FailureOf(prepare);
   Status agreed;
   {
     const Status mine = failure ? failure->status : absl::OkStatus();
     const py::gil_scoped_release unlock;
     agreed = Agree(comm, deadline_seconds, mine);
   }
-  if (failure && failure->is_exit) {
-    PyErr_SetObject(py::type::handle_of(failure->cause).ptr(),
-                    failure->cause.ptr());
-    throw py::error_already_set();
-  }
+  if (failure && failure->is_exit) RaiseAsItIs(failure->cause);
   if (!agreed.ok()) Raise(agreed, failure ? failure->cause : py::object());
 }
 

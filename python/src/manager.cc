@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "belay/checkpoint_manager.h"
+#include "callbacks.h"
 #include "comm.h"
 #include "errors.h"
 #include "options.h"
@@ -92,6 +93,7 @@ class StateManager {
     // What is copied later must stay as it is until then.
     bound_ = nullptr;
     if (saved.begun && is_lazy_) bound_ = std::move(bound);
+    ThrowPendingExit();
     return ManagedSaveOf(saved);
   }
 
@@ -107,8 +109,11 @@ class StateManager {
       reader.Finish();
       bound.Bind(state);
     });
-    const ManagedRestore restored = WithState(
+    const MismatchPolicy asked = options.missing;
+    AgreeOnState(comm_, &bound, options);
+    ManagedRestore restored = WithState(
         bound.state(), [&] { return manager_->Restore(number, options); });
+    if (restored.result) TakeAbsent(asked, bound, *restored.result);
     py::object result;
     PrepareTogether(comm_, deadline_seconds_, [&] {
       result = ManagedRestoreOf(
@@ -210,6 +215,7 @@ class StateManager {
       return function();
     }();
     *state_ = State();
+    if (!result.ok()) ThrowPendingExit();
     return ValueOrThrow(std::move(result));
   }
 

@@ -1,11 +1,18 @@
 #include "save_restore.h"
 
+#include <mpi.h>
+
+#include <algorithm>
 #include <functional>
 #include <optional>
+#include <set>
+#include <sstream>
 #include <utility>
 
 #include "belay/save_restore.h"
+#include "belay/values/restore_args.h"
 #include "belay/values/restore_values.h"
+#include "callbacks.h"
 #include "comm.h"
 #include "errors.h"
 #include "options.h"
@@ -31,8 +38,9 @@ SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
     bound.Bind(state);
   });
   options.cache = &kept.cache;
-  return Unlocked(
-      [&] { return Save(kept.comm, path, number, bound.state(), options); });
+  return UnlockedWithCallbacks(kept.comm, DeadlineOf(given), [&] {
+    return Save(kept.comm, path, number, bound.state(), options);
+  });
 }
 
 // Lets the program's arrays and a new structure take what was restored; agrees
@@ -62,6 +70,23 @@ RestoreCall CallOf(py::handle directory, py::handle step,
   return call;
 }
 
+// Every rank gets all values. Collective.
+py::object RestoreAll(const Comm& comm, const RestoreCall& call,
+                      double deadline_seconds) {
+  // The number and the path of the step come with the choice.
+  const ChosenStep chosen = Unlocked(
+      [&] { return ChooseStep(comm, call.path, call.step, call.options); });
+  ValueTree tree = Unlocked([&] {
+    return RestoreTree(comm, chosen.path(), kLatestStep, call.options);
+  });
+  RestoreResult result;
+  result.path = chosen.path();
+  result.step = chosen.step();
+  return FinishTogether(comm, deadline_seconds, result,
+                        [&] { return ObjectOf(tree); });
+}
+
+// A state of None stands for all values.
 py::object RestoreState(py::handle comm, py::handle directory, py::handle state,
                         py::handle step, const py::dict& given) {
   KeptComm& kept = KeptCommOf(comm);
@@ -70,12 +95,16 @@ py::object RestoreState(py::handle comm, py::handle directory, py::handle state,
   RestoreCall call;
   PrepareTogether(kept.comm, DeadlineOf(given), [&] {
     call = CallOf(directory, step, given);
-    bound.Bind(state);
+    if (!state.is_none()) bound.Bind(state);
   });
-  const RestoreResult result = Unlocked([&] {
+  const MismatchPolicy asked = call.options.missing;
+  AgreeOnState(kept.comm, state.is_none() ? nullptr : &bound, call.options);
+  if (state.is_none()) return RestoreAll(kept.comm, call, DeadlineOf(given));
+  RestoreResult result = Unlocked([&] {
     return Restore(kept.comm, call.path, call.step, bound.state(),
                    call.options);
   });
+  TakeAbsent(asked, bound, result);
   return FinishTogether(kept.comm, DeadlineOf(given), result,
                         [&] { return bound.Rebuild(); });
 }
@@ -90,43 +119,87 @@ py::object RestoreLatest(py::handle comm, py::handle directory,
     call = CallOf(directory, py::none(), given);
     bound.Bind(state);
   });
-  const std::optional<RestoreResult> result = Unlocked([&] {
+  const MismatchPolicy asked = call.options.missing;
+  AgreeOnState(kept.comm, &bound, call.options);
+  std::optional<RestoreResult> result = Unlocked([&] {
     return RestoreLatestOrNothing(kept.comm, call.path, bound.state(),
                                   call.options);
   });
   if (!result) return py::none();
+  TakeAbsent(asked, bound, *result);
   return FinishTogether(kept.comm, DeadlineOf(given), *result,
                         [&] { return bound.Rebuild(); });
 }
 
-py::object RestoreAll(py::handle comm, py::handle directory, py::handle step,
-                      const py::dict& given) {
-  KeptComm& kept = KeptCommOf(comm);
-  const CommUse use(kept.is_in_use);
-  RestoreCall call;
-  PrepareTogether(kept.comm, DeadlineOf(given),
-                  [&] { call = CallOf(directory, step, given); });
-  // The number and the path of the step come with the choice.
-  const ChosenStep chosen = Unlocked([&] {
-    return ChooseStep(kept.comm, call.path, call.step, call.options);
-  });
-  ValueTree tree = Unlocked([&] {
-    return RestoreTree(kept.comm, chosen.path(), kLatestStep, call.options);
-  });
-  RestoreResult result;
-  result.path = chosen.path();
-  result.step = chosen.step();
-  return FinishTogether(kept.comm, DeadlineOf(given), result,
-                        [&] { return ObjectOf(tree); });
+// The texts of all ranks, which end with a newline each, without duplicates.
+// Collective.
+std::set<std::string> UnionOf(const Comm& comm, const std::string& mine,
+                              const std::vector<int>& sizes) {
+  std::vector<int> starts;
+  int total = 0;
+  for (const int size : sizes) {
+    starts.push_back(total);
+    total += size;
+  }
+  std::string all(static_cast<size_t>(total), ' ');
+  {
+    const py::gil_scoped_release unlock;
+    MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_CHAR,
+                   all.data(), sizes.data(), starts.data(), MPI_CHAR,
+                   comm.raw());
+  }
+  std::set<std::string> texts;
+  std::istringstream lines(all);
+  for (std::string line; std::getline(lines, line);) texts.insert(line);
+  return texts;
 }
 
 }  // namespace
+
+void AgreeOnState(const Comm& comm, const BoundState* bound,
+                  RestoreOptions& options) {
+  constexpr int kNoState = -1;
+  std::string mine;
+  if (bound != nullptr) {
+    for (const std::string& prefix : bound->optional()) {
+      mine += KeyPrefix(prefix) + "\n";
+    }
+  }
+  const int size = bound != nullptr ? static_cast<int>(mine.size()) : kNoState;
+  std::vector<int> sizes(static_cast<size_t>(comm.size()));
+  {
+    const py::gil_scoped_release unlock;
+    MPI_Allgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, comm.raw());
+  }
+  const auto without = std::find(sizes.begin(), sizes.end(), kNoState);
+  const auto with = std::find_if(sizes.begin(), sizes.end(),
+                                 [](int one) { return one != kNoState; });
+  if (without == sizes.end()) {
+    if (std::count(sizes.begin(), sizes.end(), 0) == comm.size()) return;
+    for (const std::string& keys : UnionOf(comm, mine, sizes)) {
+      options.args.push_back({keys, {.allow_missing = true}});
+    }
+    if (options.missing == MismatchPolicy::kIgnore) {
+      options.missing = MismatchPolicy::kCollect;
+    }
+  } else if (with != sizes.end()) {
+    ThrowInvalid("restore: rank " + std::to_string(without - sizes.begin()) +
+                 " passes no state, but rank " +
+                 std::to_string(with - sizes.begin()) +
+                 " does; pass one on all ranks or on none");
+  }
+}
+
+void TakeAbsent(MismatchPolicy asked, BoundState& bound,
+                RestoreResult& result) {
+  result.missing = bound.TakeMissing(std::move(result.missing));
+  if (asked == MismatchPolicy::kIgnore) result.missing.clear();
+}
 
 void DefineSaveRestore(py::module_& module) {
   module.def("save", &SaveState);
   module.def("restore", &RestoreState);
   module.def("restore_latest", &RestoreLatest);
-  module.def("restore_all", &RestoreAll);
   module.def("step_path", [](py::handle directory, int64_t step) {
     return StepPath(PathOf(directory), step);
   });

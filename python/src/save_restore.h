@@ -7,6 +7,7 @@
 
 #include <mutex>
 
+#include "belay/comm.h"
 #include "belay/options.h"
 
 namespace belay::python {
@@ -26,6 +27,17 @@ void DefineSimulate(py::module_& module);
 // For local functions that may use HDF5, which one thread at a time may. Their
 // callbacks may call such functions.
 std::recursive_mutex& Hdf5Mutex();
+
+class BoundState;
+
+// Agrees on which values may be absent, and that all ranks pass a state or none
+// does, which is null then. Collective; throws the same on all ranks.
+void AgreeOnState(const Comm& comm, const BoundState* bound,
+                  RestoreOptions& options);
+
+// Lets the state know what was absent, and leaves in `result` what the program
+// asked for. `asked` is RestoreOptions::missing as given.
+void TakeAbsent(MismatchPolicy asked, BoundState& bound, RestoreResult& result);
 
 // Returns a belay.RestoreResult with the state that was restored.
 py::object RestoreResultOf(const RestoreResult& result,

@@ -1,5 +1,6 @@
 #include "state.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "errors.h"
@@ -37,6 +38,14 @@ bool IsMapping(py::handle value) {
 }
 
 }  // namespace
+
+bool IsTensor(py::handle value) {
+  return py::hasattr(value, "detach") && py::hasattr(value, "numpy");
+}
+
+py::object TorchTensorOf(const py::object& array) {
+  return py::module_::import("torch").attr("as_tensor")(array);
+}
 
 void BoundState::Bind(py::handle state) {
   const bool is_tree = IsMapping(state) || PyList_Check(state.ptr()) ||
@@ -125,7 +134,7 @@ GivenArray BoundState::ArrayFrom(const std::string& key,
     return {py::reinterpret_borrow<py::array>(object)};
   }
   // A tensor of PyTorch on the CPU shares its memory.
-  if (py::hasattr(object, "detach") && py::hasattr(object, "numpy")) {
+  if (IsTensor(object)) {
     const py::object tensor = object.attr("detach")();
     const py::object dtype = py::getattr(tensor, "dtype", py::none());
     if (std::string(py::str(dtype)) != "torch.bfloat16") {
@@ -166,13 +175,16 @@ py::object BoundState::Rebuilt(const Node& node) {
     case Kind::kCell: {
       if (node.cell < 0) return node.given;
       py::object value = ValueOf(cells_[static_cast<size_t>(node.cell)]);
-      return node.kind == Kind::kKept ? node.given : value;
+      if (node.kind == Kind::kKept) return node.given;
+      return IsTensor(node.given) ? TorchTensorOf(value) : value;
     }
     case Kind::kDict: {
       py::dict dict;
       for (const auto& [name, item] : node.items) dict[name] = Rebuilt(item);
       return dict;
     }
+    case Kind::kIfStored:
+      return RebuiltStored(node.key, node.items.front().second);
     case Kind::kWrapper:
       return Rewrapped(node.given, Rebuilt(node.items.front().second));
     default:
@@ -185,6 +197,42 @@ py::object BoundState::Rebuilt(const Node& node) {
     return py::type::of(node.given)(*list);
   }
   return py::tuple(std::move(list));
+}
+
+py::object BoundState::RebuiltStored(const std::string& key, const Node& node) {
+  py::dict dict;
+  for (const auto& [name, item] : node.items) {
+    const std::string inner = Joined(key, py::str(name));
+    if (item.kind == Node::Kind::kDict) {
+      dict[name] = RebuiltStored(inner, item);
+    } else if (!IsMissing(inner)) {
+      dict[name] = Rebuilt(item);
+    }
+  }
+  return dict;
+}
+
+// Whether it, or anything below it, was not stored.
+bool BoundState::IsMissing(const std::string& key) const {
+  const auto has = [&](const std::string& prefix, bool is_whole) {
+    const auto at = std::lower_bound(missing_.begin(), missing_.end(), prefix);
+    if (at == missing_.end()) return false;
+    return is_whole ? *at == prefix : at->starts_with(prefix);
+  };
+  return has(key, true) || has(key + "/", false);
+}
+
+std::vector<std::string> BoundState::TakeMissing(
+    std::vector<std::string> missing) {
+  missing_ = std::move(missing);
+  std::vector<std::string> needed;
+  for (const std::string& key : missing_) {
+    const bool is_optional = std::any_of(
+        optional_.begin(), optional_.end(),
+        [&](const std::string& prefix) { return key.starts_with(prefix); });
+    if (!is_optional) needed.push_back(key);
+  }
+  return needed;
 }
 
 py::object BoundState::ValueOf(Cell& cell) {

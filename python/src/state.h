@@ -53,6 +53,13 @@ class BoundState {
   // Adds all values of `state`. Throws a StatusError or a Python exception.
   void Bind(py::handle state);
 
+  // Keys below these may be absent from a checkpoint: those of each
+  // belay._values.IfStored.
+  const std::vector<std::string>& optional() const { return optional_; }
+
+  // Says which keys were not stored, ascending. Returns those that had to be.
+  std::vector<std::string> TakeMissing(std::vector<std::string> missing);
+
   // Stays valid, with all that it borrows, as long as this object lives.
   State& state() { return state_; }
 
@@ -63,11 +70,20 @@ class BoundState {
  private:
   // What a restore returns at one place.
   struct Node {
-    enum class Kind : uint8_t { kKept, kCell, kDict, kList, kTuple, kWrapper };
+    enum class Kind : uint8_t {
+      kKept,
+      kCell,
+      kDict,
+      kList,
+      kTuple,
+      kWrapper,
+      kIfStored
+    };
 
     Kind kind = Kind::kKept;
     py::object given;
     int64_t cell = -1;  // -1: none
+    std::string key;    // of a kIfStored
     std::vector<std::pair<py::object, Node>> items;
   };
   struct TextCell {
@@ -87,6 +103,7 @@ class BoundState {
   Node BindSequence(const std::string& key, py::handle sequence,
                     const PerRankOptions* per_rank);
   Node BindWrapper(const std::string& key, py::handle value);
+  Node BindIfStored(const std::string& key, py::handle value);
   Node BindPerRank(const std::string& key, py::handle value);
   // Returns whether it is a single value.
   bool BindScalar(const std::string& key, py::handle value,
@@ -115,6 +132,9 @@ class BoundState {
   void AddScalar(const std::string& key, T value,
                  const PerRankOptions* per_rank);
   py::object Rebuilt(const Node& node);
+  // A dict without the keys that were missing.
+  py::object RebuiltStored(const std::string& key, const Node& node);
+  bool IsMissing(const std::string& key) const;
   py::object ValueOf(Cell& cell);
   [[noreturn]] void Refuse(const std::string& key,
                            const std::string& cause) const;
@@ -125,7 +145,15 @@ class BoundState {
   Node root_;
   std::deque<Cell> cells_;  // which do not move
   std::unordered_set<std::string> keys_;
+  std::vector<std::string> optional_;
+  std::vector<std::string> missing_;  // ascending
 };
+
+// Whether it is a tensor of PyTorch.
+bool IsTensor(py::handle value);
+
+// Returns a tensor that shares the memory of an array.
+py::object TorchTensorOf(const py::object& array);
 
 // Returns nested dicts, lists, arrays and single values. Moves out of `tree`.
 py::object ObjectOf(ValueTree& tree);

@@ -109,8 +109,9 @@ void BoundState::BindArrayValue(const std::string& key, const GivenArray& given,
 }
 
 py::object ObjectOf(ValueTree& tree) {
-  if (tree.is_none()) return py::none();
-  if (tree.text) {
+  const bool is_single = tree.items.empty();
+  if (tree.is_none() && is_single) return py::none();
+  if (tree.text && is_single) {
     const py::bytes bytes(*tree.text);
     PyObject* const text = PyUnicode_DecodeUTF8(
         tree.text->data(), static_cast<Py_ssize_t>(tree.text->size()), nullptr);
@@ -118,7 +119,7 @@ py::object ObjectOf(ValueTree& tree) {
     PyErr_Clear();
     return bytes;
   }
-  if (tree.tensor && tree.items.empty()) {
+  if (tree.tensor && is_single) {
     const py::object array = ArrayOf(*std::move(tree.tensor));
     if (array.attr("ndim").cast<int>() > 0) return array;
     return array.attr("item")();
@@ -129,7 +130,13 @@ py::object ObjectOf(ValueTree& tree) {
     return list;
   }
   py::dict dict;
-  if (tree.tensor) dict[py::str("")] = ArrayOf(*std::move(tree.tensor));
+  // What is stored under the key itself, beside values below it.
+  if (tree.text || tree.tensor || tree.is_none()) {
+    ValueTree own{.typestr = std::move(tree.typestr),
+                  .tensor = std::move(tree.tensor),
+                  .text = std::move(tree.text)};
+    dict[py::str("")] = ObjectOf(own);
+  }
   for (ValueTree& item : tree.items) {
     dict[py::str(item.name)] = ObjectOf(item);
   }

@@ -12,7 +12,7 @@ namespace {
 
 // The classes of belay._values.
 struct Wrappers {
-  py::object piece, laid_out, flat_range, rows, rows_by_id, per_rank;
+  py::object piece, laid_out, flat_range, rows, rows_by_id, per_rank, if_stored;
 };
 
 const Wrappers& AllWrappers() {
@@ -20,7 +20,8 @@ const Wrappers& AllWrappers() {
     const py::module_ values = py::module_::import("belay._values");
     return new Wrappers{values.attr("Piece"),     values.attr("LaidOut"),
                         values.attr("FlatRange"), values.attr("Rows"),
-                        values.attr("RowsById"),  values.attr("PerRank")};
+                        values.attr("RowsById"),  values.attr("PerRank"),
+                        values.attr("IfStored")};
   }();
   return *all;
 }
@@ -150,9 +151,9 @@ py::array DenseNative(const py::array& array) {
 
 bool IsWrapper(py::handle value) {
   const Wrappers& all = AllWrappers();
-  const std::array<py::handle, 6> types = {all.piece,      all.laid_out,
-                                           all.flat_range, all.rows,
-                                           all.rows_by_id, all.per_rank};
+  const std::array<py::handle, 7> types = {
+      all.piece,      all.laid_out, all.flat_range, all.rows,
+      all.rows_by_id, all.per_rank, all.if_stored};
   const py::handle type = py::type::handle_of(value);
   for (const py::handle one : types) {
     if (type.is(one)) return true;
@@ -164,7 +165,11 @@ bool IsWrapper(py::handle value) {
 
 py::object Rewrapped(const py::object& wrapper, const py::object& value) {
   py::object copy = py::module_::import("copy").attr("copy")(wrapper);
-  py::setattr(copy, ValueName(wrapper), value);
+  const char* const name = ValueName(wrapper);
+  const bool was_tensor = IsTensor(wrapper.attr(name));
+  const bool is_array = py::isinstance<py::array>(value);
+  py::setattr(copy, name,
+              was_tensor && is_array ? TorchTensorOf(value) : value);
   return copy;
 }
 
@@ -181,6 +186,7 @@ py::object RowsArray(RowsCell& cell) {
 BoundState::Node BoundState::BindWrapper(const std::string& key,
                                          py::handle value) {
   const Wrappers& all = AllWrappers();
+  if (IsOf(value, all.if_stored)) return BindIfStored(key, value);
   Node node{.kind = Node::Kind::kWrapper,
             .given = py::reinterpret_borrow<py::object>(value)};
   if (IsOf(value, all.per_rank)) {
@@ -205,6 +211,15 @@ BoundState::Node BoundState::BindWrapper(const std::string& key,
   // A piece is filled in place, so it is returned as it is.
   if (is_cut) return CellNode(value, Node::Kind::kKept);
   node.items.emplace_back(py::object(), CellNode(value, Node::Kind::kCell));
+  return node;
+}
+
+BoundState::Node BoundState::BindIfStored(const std::string& key,
+                                          py::handle value) {
+  Node node{.kind = Node::Kind::kIfStored, .given = {}, .key = key};
+  node.items.emplace_back(
+      py::object(), BindDict(key, py::object(value.attr("value")), nullptr));
+  optional_.push_back(key + "/");
   return node;
 }
 

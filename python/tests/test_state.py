@@ -200,6 +200,20 @@ class StateTest(MpiCase):
     belay.restore(COMM, self.run_dir, longer, allow_shape_mismatch=True)
     numpy.testing.assert_array_equal(longer["a"], [0, 1, 2, 9, 9])
 
+  def test_values_below_a_string_or_none(self):
+    for step, value in enumerate(("x", 2, None)):
+      belay.save(COMM, self.run_dir, step, {"a": value, "a/b": 1})
+      expected = {"a": {"": value, "b": 1}}
+      self.assertEqual(belay.restore(COMM, self.run_dir).state, expected)
+      self.assertEqual(belay.open(self.run_dir).read_all(), expected)
+
+  def test_a_state_on_some_ranks(self):
+    belay.save(COMM, self.run_dir, 0, {"a": 1})
+    if self.size > 1:
+      state = None if self.rank == 1 else {"a": 0}
+      self.assert_fails("INVALID_ARGUMENT", "rank 1 passes no state, but rank 0",
+                        belay.restore, COMM, self.run_dir, state)
+
   def test_a_plan_is_kept_for_a_communicator(self):
     state = {"a": numpy.arange(3.0)}
     reused = [belay.save(COMM, self.run_dir, step, copy.deepcopy(state))

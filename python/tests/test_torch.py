@@ -82,7 +82,15 @@ class TorchTest(MpiCase):
                      [rank for rank in range(self.size) for _ in range(2)])
     into = belay.Rows(torch.zeros(0, 2))
     found = belay.restore(COMM, self.run_dir, {"r": into}).state["r"].array
+    self.assertIsInstance(found, torch.Tensor)
     self.assert_equal_arrays(found, numpy.ones((self.rank, 2), "f4"))
+    own = {"own": belay.PerRank({"a": torch.full((self.rank,), 2),
+                                 "b": torch.tensor(self.rank)})}
+    belay.save(COMM, self.run_dir, 2, own)
+    found = belay.restore(COMM, self.run_dir, own, step=2).state["own"].value
+    for key, value in own["own"].value.items():
+      self.assertIsInstance(found[key], torch.Tensor)
+      self.assertTrue(torch.equal(found[key], value))
     self.assert_fails("INVALID_ARGUMENT", "no dtype for these rows", belay.save,
                       COMM, self.run_dir, 1, {"r": belay.Rows(mine)})
 

@@ -78,6 +78,137 @@ class ReplicatedTest(MpiCase):
     self.assertEqual(reader["optimizer/state/3.weight/exp_avg"].shape, (6, 12))
     self.assertEqual(reader["optimizer/groups/0/lr"][()], 0.001)
 
+  def restored(self, make, step=0, frozen=(), seed=7, **options):
+    """Returns a new model and its optimizer, after a restore."""
+    model = new_model(seed)
+    for name in frozen:
+      model.get_parameter(name).requires_grad_(False)
+    optimizer = make(model)
+    blank = states.blank_state_dict(model, optimizer)
+    found = belay.restore(COMM, self.run_dir, blank, step, **options)
+    states.load_state_dict(model, optimizer, found.state)
+    return model, optimizer
+
+  def test_parameters_without_state(self):
+    """Frozen ones, and all before the first step."""
+    make = lambda model: torch.optim.Adam(model.parameters(), lr=0.01)
+    for step, (frozen, steps) in enumerate(((["0.weight"], 3), ([], 0))):
+      model = new_model()
+      for name in frozen:
+        model.get_parameter(name).requires_grad_(False)
+      adam = make(model)
+      train(model, adam, range(steps))
+      belay.save(COMM, self.run_dir, step, states.state_dict(model, adam))
+      expected = train(model, adam, range(3, 6))
+      for options in ({}, {"missing": "ignore"}):
+        again = self.restored(make, step, frozen, **options)
+        self.assertEqual(train(*again, range(3, 6)), expected)
+    # Back to the first step, with a manager; what the step lacks is dropped.
+    with belay.CheckpointManager(COMM, self.run_dir) as manager:
+      found = manager.restore(states.blank_state_dict(model, adam), step=1)
+    self.assertEqual(found.result.missing, [])
+    states.load_state_dict(model, adam, found.state)
+    self.assertEqual(len(adam.state), 0)
+    self.assertEqual(train(model, adam, range(3, 6)), expected)
+
+  def test_the_model_must_be_stored(self):
+    model = new_model()
+    belay.save(COMM, self.run_dir, 0, states.state_dict(model))
+    adam = torch.optim.Adam(model.parameters())
+    blank = states.blank_state_dict(model, adam)
+    self.assert_fails("NOT_FOUND", "optimizer/groups", belay.restore, COMM,
+                      self.run_dir, blank)
+    states.load_state_dict(model, adam, blank)  # not restored: no change
+    self.assertEqual(len(adam.state), 0)
+
+  def test_hyperparameters_of_other_types(self):
+    model = new_model()
+    sgd = torch.optim.SGD(model.parameters(), lr=1, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.StepLR(sgd, 1, 0.5)
+    sgd.param_groups[0]["betas"] = (numpy.float64(0.5), 0.25)
+    train(model, sgd, [0])
+    schedule.step()
+    belay.save(COMM, self.run_dir, 0, states.state_dict(model, sgd))
+    for options in ({}, {"allow_dtype_cast": True}):
+      _, other = self.restored(lambda one: torch.optim.SGD(
+          one.parameters(), lr=1, momentum=0.9, foreach=True), **options)
+      for key in ("lr", "momentum", "foreach", "initial_lr", "betas"):
+        self.assertEqual(other.param_groups[0][key],
+                         sgd.param_groups[0][key], key)
+
+  def test_other_groups_and_settings(self):
+    model = new_model()
+    sgd = torch.optim.SGD([{"params": model[0].parameters()},
+                           {"params": model[3].parameters()}], lr=0.1,
+                          momentum=0.9)
+    train(model, sgd, range(2))
+    belay.save(COMM, self.run_dir, 0, states.state_dict(model, sgd))
+    with self.assertRaisesRegex(ValueError, "has 1, stored are 2"):
+      self.restored(lambda one: torch.optim.SGD(one.parameters(), lr=0.1))
+    # Momentum that this optimizer does not have yet: restored or an error.
+    expected = train(model, sgd, range(2, 4))
+    try:
+      again = self.restored(lambda one: torch.optim.SGD(
+          [{"params": one[0].parameters()}, {"params": one[3].parameters()}],
+          lr=0.1))
+      self.assertEqual(train(*again, range(2, 4)), expected)
+    except ValueError as error:
+      self.assertIn("momentum_buffer", str(error))
+
+  def test_modules_with_state_of_their_own(self):
+    """get_extra_state, and a state_dict that holds copies."""
+
+    class Counter(torch.nn.Linear):
+      count = 0
+
+      def get_extra_state(self):
+        return {"count": self.count}
+
+      def set_extra_state(self, state):
+        self.count = state["count"]
+
+      def state_dict(self, *args, **options):
+        found = super().state_dict(*args, **options)
+        found["weight"] = found["weight"].clone()
+        return found
+
+    one, other = Counter(2, 2), Counter(2, 2)
+    one.count = 7
+    belay.save(COMM, self.run_dir, 0, states.state_dict(one),
+               check_replicas=False)
+    found = belay.restore(COMM, self.run_dir, states.blank_state_dict(other))
+    states.load_state_dict(other, None, found.state)
+    self.assertEqual(other.count, 7)
+    numpy.testing.assert_array_equal(
+        belay.open(self.run_dir)["model/weight"], other.weight.detach())
+
+  def test_optimizers_of_other_kinds(self):
+
+    class Scaled(torch.optim.SGD):
+      """Has an attribute that PyTorch does not copy."""
+
+      def __init__(self, parameters):
+        super().__init__(parameters, lr=0.1, momentum=0.9)
+        self.scale = 0.5
+
+      def step(self, closure=None):
+        for group in self.param_groups:
+          group["lr"] = 0.1 * self.scale
+        return super().step(closure)
+
+    model = new_model()
+    optimizer = Scaled(model.parameters())
+    train(model, optimizer, range(2))
+    belay.save(COMM, self.run_dir, 0, states.state_dict(model, optimizer))
+    expected = train(model, optimizer, range(2, 4))
+    again = self.restored(lambda one: Scaled(one.parameters()))
+    self.assertEqual(train(*again, range(2, 4)), expected)
+    table = torch.nn.Embedding(3, 2, sparse=True)
+    sparse = torch.optim.SparseAdam(list(table.parameters()))
+    blank = states.blank_state_dict(table, sparse)["optimizer"]["state"].value
+    self.assertEqual(blank["weight"]["exp_avg"].shape, (3, 2))
+    self.assertEqual(len(sparse.state), 0)
+
   def test_closure(self):
     model = new_model()
     with self.assertRaisesRegex(ValueError, "LBFGS: its steps need a closure"):
@@ -149,6 +280,16 @@ class CutTest(MpiCase):
     belay.restore(COMM, self.run_dir, {"w": value})
     self.assertTrue(torch.equal(
         mine, self.part(whole, 1, place, self.size // data)))
+
+  def test_placements_of_all(self):
+    """Numbers, such as of BatchNorm, are not cut."""
+    norm = torch.nn.BatchNorm1d(2)
+    cuts = dict(placements={".*": [Shard(0)]})
+    found = states.state_dict(norm, mesh=belay.Mesh({"x": 1}), **cuts)["model"]
+    self.assertIsInstance(found["weight"], belay.LaidOut)
+    self.assertIs(found["num_batches_tracked"].dim(), 0)
+    with self.assertRaisesRegex(ValueError, "need the mesh"):
+      states.state_dict(norm, **cuts)
 
   def test_wrong_placements(self):
     tensor, mesh = torch.zeros(4, 4), belay.Mesh({"x": 2, "y": 2})
