@@ -1,9 +1,48 @@
 """Arrays whose rows live on many ranks."""
 
 import dataclasses
+import itertools
+import reprlib
 from typing import Any, Optional
 
+import numpy
+
 from belay import _core
+
+
+def converted(value, dtype):
+  """Returns an array: one that is given as it is, other values as `dtype`."""
+  is_scalar = isinstance(value, numpy.generic)
+  if not is_scalar and (hasattr(value, "dtype") or hasattr(value, "__array__")):
+    return numpy.asarray(value)
+  given = numpy.asarray(value)
+  if given.dtype.kind in ("biufc" if dtype.kind == "c" else "biuf"):
+    with numpy.errstate(all="ignore"):
+      found = given.astype(dtype)
+    if dtype.kind in "fc":  # rounds
+      fits = numpy.array_equal(numpy.isfinite(found), numpy.isfinite(given))
+    else:
+      fits = found.size == 0 or numpy.array_equal(found, given)
+    if fits:
+      return found
+  raise ValueError(f"value: does not fit {dtype} (found {reprlib.repr(value)})")
+
+
+def components_of(components):
+  """Returns arrays that share the memory of what `join` is given."""
+  if not isinstance(components, (list, tuple)):
+    raise ValueError("components: need a list of arrays, found "
+                     f"{type(components).__name__}")
+  arrays = []
+  for one in components:
+    if isinstance(one, (list, tuple)):
+      raise ValueError(f"component {len(arrays)}: need an array, found "
+                       f"{type(one).__name__}")
+    arrays.append(numpy.asarray(one))
+  for one, other in itertools.combinations(arrays, 2):
+    if numpy.may_share_memory(one, other):
+      raise ValueError("components: two of them share memory")
+  return arrays
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,6 +183,11 @@ class ShardedVariable:
 
   def __getitem__(self, index):
     return self._variable.read(index, None, {})
+
+  __iter__ = None  # reading is collective: `for row in variable.read()`
+
+  def __array__(self, *args, **options):
+    raise TypeError("a belay.ShardedVariable is no array; call its read()")
 
   def assign(self, value, op="update", **options):
     """Update all elements. Collective.

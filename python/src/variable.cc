@@ -10,6 +10,7 @@
 #include "arrays.h"
 #include "belay/variable/sharded_variable_ops.h"
 #include "belay/variable/sparse_ops.h"
+#include "callbacks.h"
 #include "comm.h"
 #include "errors.h"
 #include "options.h"
@@ -112,12 +113,14 @@ std::unique_ptr<Variable> Variable::Create(const py::object& comm,
     reader.Read("deadline_seconds", options.deadline_seconds);
     reader.Finish();
   });
-  return std::make_unique<Variable>(comm, Unlocked([&] {
-                                      return CreateShardedVariable(
-                                          kept.comm, text, type, lengths, cut,
-                                          options);
-                                    }),
-                                    std::vector<py::array>());
+  return std::make_unique<Variable>(
+      comm,
+      UnlockedWithCallbacks(kept.comm, DeadlineOf(given),
+                            [&] {
+                              return CreateShardedVariable(
+                                  kept.comm, text, type, lengths, cut, options);
+                            }),
+      std::vector<py::array>());
 }
 
 std::unique_ptr<Variable> Variable::Join(const py::object& comm,
@@ -131,8 +134,10 @@ std::unique_ptr<Variable> Variable::Join(const py::object& comm,
   VariableOptions options{.deadline_seconds = DeadlineOf(given)};
   PrepareTogether(kept.comm, options.deadline_seconds, [&] {
     text = py::str(name);
-    for (const py::handle one : arrays) {
-      const py::array array = py::module_::import("numpy").attr("asarray")(one);
+    const py::object checked =
+        py::module_::import("belay._variable").attr("components_of")(arrays);
+    for (const py::handle one : checked) {
+      const auto array = py::reinterpret_borrow<py::array>(one);
       const BoundArray bound = BindArray(Purpose::kRestore, text, {array});
       if (bound.is_copy() || !bound.strides.empty()) {
         ThrowInvalid("component " + std::to_string(components.size()) +
@@ -302,6 +307,9 @@ py::object Variable::LookupLists(py::handle row_splits, py::handle ids,
         reader.Read("default_id", default_id);
         lookup = ReadLookup(reader);
         Finish(reader);
+        if (default_id && !safe) {
+          ThrowInvalid("option default_id: is for safe=True");
+        }
       },
       [&](const Comm& comm, const VariableOptions& options) {
         lookup.deadline_seconds = options.deadline_seconds;

@@ -35,6 +35,11 @@ bool IsMask(py::handle item) {
   return array.attr("dtype").attr("kind").cast<std::string>() == "b";
 }
 
+bool IsNumpyBool(py::handle item) {
+  static const py::object& type = Imported("numpy", "bool_");
+  return py::isinstance(item, type);
+}
+
 void AddItem(py::handle item, GivenIndex& given) {
   PyObject* const object = item.ptr();
   if (item.is_none()) {
@@ -45,6 +50,9 @@ void AddItem(py::handle item, GivenIndex& given) {
     given.index.push_back(Slice{SliceNumberOf(item.attr("start")),
                                 SliceNumberOf(item.attr("stop")),
                                 SliceNumberOf(item.attr("step"))});
+  } else if (IsNumpyBool(item)) {
+    ThrowInvalid("index: a single bool is no mask (found " +
+                 std::string(py::repr(item)) + ")");
   } else if (PyIndex_Check(object) && !PyBool_Check(object) &&
              !py::isinstance<py::array>(item)) {
     given.index.push_back(Clipped(item));
@@ -76,11 +84,11 @@ GivenIndex IndexOf(py::handle given) {
 
 Tensor TensorOf(py::handle given, std::optional<DType> dtype) {
   const py::module_ numpy = py::module_::import("numpy");
-  const bool is_array =
-      py::hasattr(given, "dtype") || py::hasattr(given, "__array__");
-  const py::object wanted =
-      dtype && !is_array ? py::object(NumpyOf(*dtype)) : py::none();
-  const py::array array = numpy.attr("asarray")(given, wanted);
+  const py::array array = dtype
+                              ? py::module_::import("belay._variable")
+                                    .attr("converted")(given, NumpyOf(*dtype))
+                                    .cast<py::array>()
+                              : numpy.attr("asarray")(given).cast<py::array>();
   const BoundArray bound = BindArray(Purpose::kSave, "value", {array});
   const py::array dense = numpy.attr("ascontiguousarray")(bound.memory);
   return Tensor::CopyOf(bound.dtype, ShapeOf(array), dense.data());

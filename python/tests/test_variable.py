@@ -188,6 +188,35 @@ class VariableTest(MpiCase):
       saver.wait_for_snapshot()
     self.assert_equal_arrays(belay.open(self.run_dir)["table"], values)
 
+  def test_values_that_do_not_fit(self):
+    whole, _ = self.filled(dtype="uint8")
+    for value in (2.5, 300, -1, "5", None, [1.5], 1j, float("nan")):
+      self.assert_fails("INVALID_ARGUMENT", "does not fit uint8",
+                        whole.assign_slice, 0, value)
+    floats, _ = self.filled(dtype="float32")
+    for value in ("5", None, 1e300, 1j):
+      self.assert_fails("INVALID_ARGUMENT", "does not fit float32",
+                        floats.assign, value)
+    floats[0] = numpy.float64(2)
+    whole[1] = 3.0
+    self.assertEqual(floats[0].tolist(), [2.0] * floats.shape[1])
+    self.assertEqual(whole[1].tolist(), [3] * whole.shape[1])
+    self.assert_fails("INVALID_ARGUMENT", "bool is no mask", floats.read,
+                      numpy.True_)
+    self.assert_fails("INVALID_ARGUMENT", "is for safe", floats.lookup_lists,
+                      [0, 0], [], default_id=0)
+    with self.assertRaises(TypeError):
+      iter(floats)
+    with self.assertRaisesRegex(TypeError, "read"):
+      numpy.asarray(floats)
+
+  def test_wrong_components(self):
+    one = numpy.ones((2, 2))
+    for bad, text in (([one, one], "share memory"), ([[[1.0]]], "found list"),
+                      (one, "need a list")):
+      self.assert_fails("INVALID_ARGUMENT", text, belay.ShardedVariable.join,
+                        COMM, "v", bad)
+
   def test_wrong_arguments(self):
     for bad in (dict(dtype="bf16"), dict(dtype="S4"), dict(shape=()),
                 dict(owners=[0]), dict(loud=True), dict(shape=(-1,))):
