@@ -125,7 +125,7 @@ class VerifyResult:
 def _with_progress(comm, options, title):
   """Returns the options with a callable for ``progress=True``."""
   progress = options.get("progress")
-  if progress is True:
+  if isinstance(progress, bool):
     progress = progress_of(progress, title, comm.Get_rank())
   return {**options, "progress": progress}
 
@@ -244,21 +244,34 @@ def copy_checkpoint(comm, source, directory, step=None, to_step=None,
   rules = given.get("rules")
   if not isinstance(rules, dict):
     return _core.copy(comm, source, step, directory, to_step, given)
-  with tempfile.TemporaryDirectory() as folder:
-    given["rules"] = _RulesFile(rules, os.path.join(folder, "rules.json"))
+  with _RulesFile(rules) as given["rules"]:
     return _core.copy(comm, source, step, directory, to_step, given)
 
 
 class _RulesFile(os.PathLike):
-  """Rules that are written once the library asks for their file."""
+  """Rules in a temporary file, made once the library asks for it.
 
-  def __init__(self, rules, path):
-    self._rules, self._path = rules, path
+  A failure is then part of what the ranks agree on.
+  """
+
+  def __init__(self, rules):
+    self._rules, self._file = rules, None
 
   def __fspath__(self):
-    with open(self._path, "w", encoding="utf-8") as file:
-      json.dump(self._rules, file)
-    return self._path
+    if self._file is None:
+      text = json.dumps(self._rules)
+      self._file = tempfile.NamedTemporaryFile("w", suffix=".json",
+                                               encoding="utf-8")
+      self._file.write(text)
+      self._file.flush()
+    return self._file.name
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, *error):
+    if self._file is not None:
+      self._file.close()
 
 
 def verify_checkpoint(path, **options):

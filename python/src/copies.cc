@@ -65,7 +65,8 @@ py::object ExportTensors(py::handle comm, py::handle directory, py::handle step,
     options.progress = ReadProgress(reader);
     reader.Finish();
   });
-  const ExportResult result = Unlocked(
+  const ExportResult result = UnlockedWithCallbacks(
+      kept.comm, DeadlineOf(given),
       [&] { return ExportSafetensors(kept.comm, from, number, to, options); });
   py::dict fields;
   fields["path"] = result.path;
@@ -103,7 +104,8 @@ py::object ImportTensors(py::handle comm, py::handle files,
     ReadSaveOptions(reader, options.save);
     reader.Finish();
   });
-  const ImportResult result = Unlocked(
+  const ImportResult result = UnlockedWithCallbacks(
+      kept.comm, DeadlineOf(given),
       [&] { return ImportSafetensors(kept.comm, in, path, number, options); });
   py::dict fields;
   fields["files"] = FilesOf(result.files);
@@ -145,9 +147,10 @@ py::object CopyStep(py::handle comm, py::handle source, py::handle step,
     reader.Finish();
     options.checksums = options.save.checksums;
   });
-  const CopyResult result = Unlocked([&] {
-    return CopyCheckpoint(kept.comm, from, number, to, to_number, options);
-  });
+  const CopyResult result =
+      UnlockedWithCallbacks(kept.comm, DeadlineOf(given), [&] {
+        return CopyCheckpoint(kept.comm, from, number, to, to_number, options);
+      });
   py::dict fields;
   fields["source"] = result.from;
   fields["num_copied"] = result.num_values;
@@ -169,6 +172,7 @@ py::object Verify(py::handle path, const py::dict& given) {
     const std::lock_guard lock(Hdf5Mutex());
     return VerifyCheckpoint(step, progress);
   });
+  ThrowPendingExit();
   py::dict fields;
   fields["path"] = step;
   fields["blocks"] = result.blocks;

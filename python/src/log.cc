@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "belay/log.h"
+#include "errors.h"
 
 namespace belay::python {
 namespace {
@@ -36,6 +37,10 @@ void ToLogger(LogLevel level, std::string_view message) {
     const py::handle log = log_method;
     log(PythonLevel(level), "%s", text);
   } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_Exception)) {
+      StatusOfCallback(error).IgnoreError();  // it is pending now
+      return;
+    }
     error.discard_as_unraisable("a handler of belay's log");
   }
 }

@@ -60,14 +60,14 @@ void ReadArgs(OptionReader& reader, std::vector<For>& args, Convert convert) {
 }
 
 void ReadCallbacks(OptionReader& reader, SaveOptions& options) {
-  const py::object before = reader.Take("before_commit");
+  const py::object before = TakeFunction(reader, "before_commit");
   if (before) {
     options.before_commit = [call = Callback(before)](
                                 const std::string& directory, int64_t step) {
       return call(directory, step);
     };
   }
-  const py::object after = reader.Take("after_commit");
+  const py::object after = TakeFunction(reader, "after_commit");
   if (after) {
     options.after_commit = [call = Callback(after)](const SaveResult& result) {
       const Status status = call(result);

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import struct
+import tempfile
 import threading
 import unittest.mock
 
@@ -43,8 +44,9 @@ class CopyCase(MpiCase):
 
   def assert_all_fail(self, call, *args, **options):
     """Asserts that an exception of one rank's progress reaches all."""
-    error = self.assert_fails("INTERNAL", "ZeroDivisionError: mine", call,
-                              *args, progress=self.break_on_last, **options)
+    error = self.assert_fails("INVALID_ARGUMENT", "ZeroDivisionError: mine",
+                              call, *args, progress=self.break_on_last,
+                              **options)
     cause = ZeroDivisionError if self.last else type(None)
     self.assertIs(type(error.__cause__), cause)
 
@@ -92,6 +94,25 @@ class SafetensorsTest(CopyCase):
                          keys=["model/.*"])
     COMM.Barrier()
     self.assertEqual(os.listdir(self.dir), ["run"])
+
+    def not_found(done, total):
+      if self.last:
+        raise belay.Error("", "NOT_FOUND")
+
+    export = [COMM, self.run_dir, os.path.join(self.dir, "x.safetensors")]
+    self.assert_fails("NOT_FOUND", "without a text", belay.export_safetensors,
+                      *export, keys=["model/.*"], progress=not_found)
+
+    def interrupt(done, total):
+      if self.last:
+        raise KeyboardInterrupt
+
+    expected = KeyboardInterrupt if self.last else belay.Error
+    with self.assertRaises(expected) as caught:
+      belay.export_safetensors(*export, keys=["model/.*"], progress=interrupt)
+    if not self.last:
+      self.assertEqual(caught.exception.code, "CANCELLED")
+    belay.export_safetensors(*export, keys=["model/.*"], progress=False)
     out = os.path.join(self.dir, "y.safetensors")
     belay.export_safetensors(COMM, self.run_dir, out, keys=["model/.*"])
     self.assert_all_fail(belay.import_safetensors, COMM, out, self.run_dir, 9)
@@ -128,6 +149,12 @@ class CopyTest(CopyCase):
       self.assertEqual(result.num_made, 1)
       reader = belay.open(result.saved.path)
       self.assert_equal_arrays(reader["model/t"], self.values.T)
+    with unittest.mock.patch("tempfile.NamedTemporaryFile",
+                             side_effect=OSError("full") if self.last else None,
+                             wraps=tempfile.NamedTemporaryFile):
+      self.assert_fails("INVALID_ARGUMENT", "OSError: full",
+                        belay.copy_checkpoint, COMM, self.run_dir, self.dir,
+                        to_step=8, rules=rules)
     bad = {"rules": [{}]} if self.last else rules
     self.assert_fails("INVALID_ARGUMENT", "", belay.copy_checkpoint, COMM,
                       self.run_dir, self.dir, rules=bad)

@@ -1,5 +1,6 @@
 """An error of one rank reaches all, with one text, and nobody waits."""
 
+import logging
 import pickle
 import threading
 import time
@@ -139,6 +140,53 @@ class ErrorTest(MpiCase):
     self.assert_fails("INVALID_ARGUMENT", "ValueError: no step 5", belay.save,
                       COMM, self.run_dir, 5, {"a": 1}, before_commit=refuse)
     self.assertEqual(belay.list_steps(self.run_dir), [4])
+
+  def test_interrupts_of_callbacks(self):
+    """Are raised on their rank, after the ranks have agreed."""
+
+    def interrupt(*args):
+      raise KeyboardInterrupt
+
+    for step, name in enumerate(("before_commit", "after_commit")):
+      fails = name == "before_commit"
+      expected = KeyboardInterrupt if self.rank == 0 else belay.Error
+      call = lambda: belay.save(COMM, self.run_dir, step, {"a": 1},
+                                **{name: interrupt})
+      if fails or self.rank == 0:
+        with self.assertRaises(expected):
+          call()
+      else:
+        call()
+      COMM.Barrier()
+      self.assertEqual(belay.list_steps(self.run_dir), [] if fails else [1])
+
+    def partition(shape, dtype, axis):
+      if self.rank == self.last:
+        raise KeyboardInterrupt
+      return [shape[axis]]
+
+    with self.assertRaises(self.on_last(KeyboardInterrupt, belay.Error)):
+      belay.ShardedVariable(COMM, "v", "f4", (4,), partition)
+
+    class Handler(logging.Handler):
+      emit = interrupt
+
+    logger, handler = logging.getLogger("belay"), Handler()
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+      with self.assertRaises(
+          KeyboardInterrupt if self.rank == 0 else belay.Error):
+        belay.restore(COMM, self.run_dir, {"a": 0})
+    finally:
+      logger.removeHandler(handler)
+      logger.setLevel(logging.NOTSET)
+    belay.restore(COMM, self.run_dir, {"a": 0})
+
+  def test_callbacks_are_functions(self):
+    for name in ("before_commit", "after_commit"):
+      self.assert_fails("INVALID_ARGUMENT", f"option {name}: need a function",
+                        belay.save, COMM, self.run_dir, 0, {"a": 1}, **{name: 5})
 
   def test_one_call_at_a_time(self):
     """A callback that saves as well would wait for ranks that never come."""
