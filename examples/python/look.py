@@ -44,24 +44,27 @@ class Statistics:
   """What a line says of an array."""
 
   def __init__(self, array):
-    self.count, total, squares = 0, 0.0, 0.0
+    self.count, total = 0, 0.0
     self.least, self.most = numpy.inf, -numpy.inf
     for _, part in parts(array):
       values = numbers(part)
       if values.size:
         self.count += values.size
         total += values.sum()
-        squares += (values * values).sum()
         self.least = min(self.least, values.min())
         self.most = max(self.most, values.max())
     self.mean = total / self.count if self.count else 0.0
-    variance = squares / self.count - self.mean**2 if self.count else 0.0
-    self.deviation = max(0.0, variance)**0.5
     self.histogram = numpy.zeros(BINS, "int64")
     if self.count:
-      ends = (self.least, self.most)
+      # The difference of huge numbers would overflow.
+      factor = 1.0 if max(-self.least, self.most) < 1e300 else 0.25
+      ends = (self.least * factor, self.most * factor)
+      squares = 0.0
       for _, part in parts(array):
-        self.histogram += numpy.histogram(numbers(part), BINS, ends)[0]
+        values = numbers(part)
+        self.histogram += numpy.histogram(values * factor, BINS, ends)[0]
+        squares += ((values - self.mean)**2).sum()
+      self.deviation = (squares / self.count)**0.5
 
   def text(self):
     if not self.count:
@@ -127,10 +130,11 @@ def draw(key, array, png):
       pyplot.savefig(png)
       print(f"{png}: {title}")
       return
-  values = shrunk(array, 24, 72)
+  values = numpy.nan_to_num(shrunk(array, 24, 72)) / 2
   least, most = values.min(), values.max()
   scale = (len(SHADES) - 1) / (most - least) if most > least else 0
-  print(f"{title}, from '{SHADES[0]}' {least:.3g} to '{SHADES[-1]}' {most:.3g}")
+  print(f"{title}, from '{SHADES[0]}' {2 * least:.3g} to "
+        f"'{SHADES[-1]}' {2 * most:.3g}")
   for row in values:
     print("|" + "".join(SHADES[int((value - least) * scale)]
                         for value in row) + "|")
@@ -148,7 +152,11 @@ def main():
     return
   if flags.key not in reader:
     sys.exit(f"{reader.path} has no {flags.key}; it has {', '.join(reader)}")
-  draw(flags.key, reader[flags.key], flags.png)
+  value = reader[flags.key]
+  if isinstance(value, (str, bytes)):
+    print(f"{flags.key}: {value!r}")
+  else:
+    draw(flags.key, value, flags.png)
 
 
 if __name__ == "__main__":

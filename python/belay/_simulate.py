@@ -38,6 +38,6 @@ def simulate(model, save="dp=1", restore=None, **options):
   --------
   >>> plan = belay.simulate("llama3-8b", "fsdp=64", "tp=8,dp=8")
   >>> max(plan["save"]["written_bytes"])
-  1758072832
+  1756619656
   """
   return _core.simulate(model, _MODELS, save, restore, options)

@@ -23,6 +23,8 @@ class LookTest(MpiCase):
     belay.save(COMM, self.run_dir, 4, {
         "w": rows, "odd": numpy.array([1, numpy.nan, numpy.inf, 3]),
         "z": numpy.array([[3 + 4j]]), "empty": numpy.zeros((0, 2)),
+        "huge": numpy.array([-1.7e308, 1.7e308]),
+        "far": 1e9 + numpy.arange(2.0),
         "step": 4, "yes": True, "name": "small", "p": belay.Rows(structs)})
 
   def look(self, *arguments):
@@ -36,10 +38,12 @@ class LookTest(MpiCase):
     code, said = self.look(self.run_dir)
     self.assertEqual(code, 0, said)
     lines = {line.split()[0]: line for line in said.splitlines()}
-    self.assertIn("step_00000004: step 4, 8 arrays", said)
+    self.assertIn("step_00000004: step 4, 10 arrays", said)
     self.assertIn("mean 1.25, deviation 1.74", lines["w"])
     self.assertIn("mean 2, deviation 1", lines["odd"])
     self.assertIn("mean 5,", lines["z"])
+    self.assertIn("mean 1e+09, deviation 0.5", lines["far"])
+    self.assertIn("-1.7e+308 |", lines["huge"])
     self.assertIn("no finite number", lines["empty"])
     self.assertIn("'small'", lines["name"])
     self.assertIn("structs of x, n", lines["p"])
@@ -55,6 +59,8 @@ class LookTest(MpiCase):
     code, said = self.look(self.run_dir, "v")
     self.assertEqual(code, 1)
     self.assertIn("has no v; it has ", said)
+    self.assertEqual(self.look(self.run_dir, "huge")[0], 0)
+    self.assertEqual(self.look(self.run_dir, "name"), (0, "name: 'small'\n"))
     self.assertIn("nothing to draw", self.look(self.run_dir, "empty")[1])
 
   def test_png(self):
