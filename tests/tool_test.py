@@ -288,7 +288,8 @@ class ToolTest(ToolCase):
     def test_wrong_usage(self):
         for args, message in ([], "A subcommand is required"), (
                 ["ls"], "DIR is required"), (
-                ["look", SHARED], "A subcommand is required"), (
+                ["look", SHARED], "There is no command \"look\". The commands "
+                "are ls, "), (
                 ["show", SHARED], "KEY is required"), (
                 ["show", SHARED, "w", "--max", "-1"], "--max"), (
                 ["diff", SHARED], "B is required"), (

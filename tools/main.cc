@@ -1,12 +1,16 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iostream>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "absl/strings/str_join.h"
 #include "belay/version.h"
 #include "commands.h"
 #include "flags.h"
 #include "json_output.h"
+#include "number_text.h"
 
 namespace belay::tools {
 namespace {
@@ -142,6 +146,19 @@ void AddCopies(CLI::App& app, Arguments& arguments, int& code) {
       arguments.copy);
 }
 
+// Says which commands there are, and what was taken for none.
+void PrintCommands(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> names;
+  const auto all = [](const CLI::App*) { return true; };
+  for (const CLI::App* command : app.get_subcommands(all)) {
+    names.push_back(command->get_name());
+  }
+  if (argc > 1 && argv[1][0] != '-') {
+    std::cerr << "There is no command " << QuotedText(argv[1]) << ". ";
+  }
+  std::cerr << "The commands are " << absl::StrJoin(names, ", ") << ".\n";
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Look into belay checkpoints, and plan them.", "belay");
   app.set_version_flag("--version", BELAY_VERSION);
@@ -160,6 +177,7 @@ int Main(int argc, char** argv) {
     });
     if (json) PrintError(absl::InvalidArgumentError(error.what()));
     app.exit(error);
+    if (app.get_subcommands().empty()) PrintCommands(app, argc, argv);
     return 2;
   }
   return code;

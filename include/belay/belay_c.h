@@ -5,8 +5,7 @@
 //   belay_comm_create(MPI_COMM_WORLD, &comm);
 //   belay_state_create(&state);
 //   belay_state_add_piece(state, "u", BELAY_F64, 2, global, offset, shape,
-//   NULL,
-//                         u);
+//                         NULL, u);
 //   if (belay_save(comm, "run", step, state, NULL) != BELAY_OK) {
 //     fprintf(stderr, "%s\n", belay_error_message());
 //   }
