@@ -9,6 +9,7 @@ import belay
 
 try:
   import torch
+  from torch_training import train
 except ImportError:
   torch = None
 
@@ -19,20 +20,6 @@ def new_model():
                               torch.nn.Tanh(), torch.nn.Linear(8, 1))
   adam = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=0.1)
   return model, adam
-
-
-def train(model, adam, steps):
-  """Returns the losses of some steps."""
-  losses = []
-  for step in steps:
-    torch.manual_seed(step)
-    x = torch.randn(16, 4)
-    adam.zero_grad()
-    loss = ((model(x) - x.sum(1, keepdim=True))**2).mean()
-    loss.backward()
-    adam.step()
-    losses.append(loss.item())
-  return losses
 
 
 @unittest.skipIf(torch is None, "no PyTorch")

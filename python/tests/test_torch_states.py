@@ -13,6 +13,7 @@ try:
 
   import belay.torch as states
   from belay.torch import FlatShards, Replicate, Shard
+  from torch_training import train
 except ImportError:
   torch = None
 
@@ -21,20 +22,6 @@ def new_model(seed=1):
   torch.manual_seed(seed)
   return torch.nn.Sequential(torch.nn.Linear(6, 12), torch.nn.BatchNorm1d(12),
                              torch.nn.Tanh(), torch.nn.Linear(12, 6))
-
-
-def train(model, optimizer, steps):
-  """Returns the losses of some steps."""
-  losses = []
-  for step in steps:
-    torch.manual_seed(step)
-    x = torch.randn(16, 6)
-    optimizer.zero_grad()
-    loss = (model(x) - x).square().mean()
-    loss.backward()
-    optimizer.step()
-    losses.append(loss.item())
-  return losses
 
 
 @unittest.skipIf(torch is None, "no PyTorch")
