@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "base/host_name.h"
+#include "base/process/host_name.h"
 #include "belay/checkpoint_manager.h"
 #include "format/paths.h"
 #include "small_state.h"

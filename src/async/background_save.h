@@ -18,7 +18,7 @@
 #include "async/node_progress.h"
 #include "async/snapshot.h"
 #include "async/vote.h"
-#include "base/worker_thread.h"
+#include "base/process/worker_thread.h"
 #include "belay/async_saver.h"
 #include "belay/save_restore.h"
 #include "mpi/word_in_flight.h"

@@ -7,7 +7,7 @@
 
 #include "base/status_macros.h"
 #include "bytes/stream_copy.h"
-#include "io/files/stripe_counter.h"
+#include "io/files/striping/stripe_counter.h"
 
 namespace belay {
 namespace {

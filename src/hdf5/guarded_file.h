@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/child_process.h"
+#include "base/process/child_process.h"
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
 #include "belay/status.h"

@@ -6,7 +6,7 @@
 
 #include "base/status_macros.h"
 #include "hdf5/error.h"
-#include "hdf5_format/group_links.h"
+#include "hdf5_format/write/group_links.h"
 
 namespace belay::h5 {
 namespace {

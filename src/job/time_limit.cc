@@ -15,9 +15,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/process/thread_without_signals.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "base/thread_without_signals.h"
 #include "geometry/digits.h"
 
 namespace belay {

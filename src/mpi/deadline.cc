@@ -18,8 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/first_of.h"
 #include "base/printable.h"
+#include "base/process/thread_without_signals.h"
 #include "base/text.h"
-#include "base/thread_without_signals.h"
 #include "mpi/mpi_error.h"
 
 namespace belay {

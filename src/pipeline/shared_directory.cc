@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "base/host_name.h"
+#include "base/process/host_name.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "mpi/all_gather.h"

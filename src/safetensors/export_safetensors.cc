@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "base/nonce.h"
+#include "base/process/nonce.h"
 #include "base/status_macros.h"
 #include "belay/checkpoint_reader.h"
 #include "belay/safetensors.h"

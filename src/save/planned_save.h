@@ -11,7 +11,7 @@
 #include "belay/options.h"
 #include "belay/status.h"
 #include "hdf5/dataset.h"
-#include "io/files/striping.h"
+#include "io/files/striping/striping.h"
 #include "io/index/skeleton.h"
 #include "mpi/collective.h"
 #include "pipeline/gather_lists.h"

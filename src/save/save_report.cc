@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "io/files/striping.h"
+#include "io/files/striping/striping.h"
 #include "save/save_stages.h"
 
 namespace belay {

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "base/nonce.h"
+#include "base/process/nonce.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "io/files/striping.h"
+#include "io/files/striping/striping.h"
 #include "io/steps/commit.h"
 #include "manager/rules/metadata_text.h"
 #include "pipeline/shared_directory.h"

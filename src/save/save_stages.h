@@ -13,7 +13,7 @@
 
 #include "belay/save_restore.h"
 #include "graph/object_graph.h"
-#include "io/files/stripe_counter.h"
+#include "io/files/striping/stripe_counter.h"
 #include "io/index/index_file.h"
 #include "mpi/collective.h"
 #include "pipeline/stages.h"

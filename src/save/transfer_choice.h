@@ -10,7 +10,7 @@
 
 #include "belay/options.h"
 #include "bytes/wire.h"
-#include "io/files/striping.h"
+#include "io/files/striping/striping.h"
 #include "plan/plan.h"
 #include "plan/save/stripe_use.h"
 

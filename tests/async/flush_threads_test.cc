@@ -19,7 +19,7 @@
 #include "async/node_progress.h"
 #include "async/snapshot.h"
 #include "async/stall_watch.h"
-#include "base/worker_thread.h"
+#include "base/process/worker_thread.h"
 #include "directory_fixture.h"
 
 namespace belay::flush_threads_test {

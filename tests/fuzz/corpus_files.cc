@@ -12,10 +12,10 @@
 #include "hdf5_format/dataset_spec.h"
 #include "hdf5_format/element_type.h"
 #include "hdf5_format/encoded_type.h"
-#include "hdf5_format/file_metadata.h"
-#include "hdf5_format/group_links.h"
 #include "hdf5_format/object_header.h"
-#include "hdf5_format/read_header.h"
+#include "hdf5_format/read/read_header.h"
+#include "hdf5_format/write/file_metadata.h"
+#include "hdf5_format/write/group_links.h"
 
 namespace belay {
 namespace {

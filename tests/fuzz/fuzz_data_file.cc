@@ -9,9 +9,9 @@
 #include "base/text.h"
 #include "fuzz_target.h"
 #include "hdf5_bytes.h"
-#include "hdf5_format/chunked_dataset.h"
-#include "hdf5_format/file_reader.h"
-#include "hdf5_format/metadata_reader.h"
+#include "hdf5_format/read/chunked_dataset.h"
+#include "hdf5_format/read/file_reader.h"
+#include "hdf5_format/read/metadata_reader.h"
 
 namespace belay::fuzz_data_file {
 namespace {

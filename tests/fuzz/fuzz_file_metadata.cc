@@ -12,8 +12,8 @@
 #include "hdf5_bytes.h"
 #include "hdf5_format/dataset_spec.h"
 #include "hdf5_format/encoded_type.h"
-#include "hdf5_format/file_metadata.h"
-#include "hdf5_format/file_reader.h"
+#include "hdf5_format/read/file_reader.h"
+#include "hdf5_format/write/file_metadata.h"
 
 namespace belay::fuzz_file_metadata {
 namespace {

@@ -10,11 +10,11 @@
 #include "fuzz_input.h"
 #include "fuzz_target.h"
 #include "hdf5_bytes.h"
-#include "hdf5_format/chunked_dataset.h"
-#include "hdf5_format/file_reader.h"
-#include "hdf5_format/group_links.h"
 #include "hdf5_format/object_header.h"
-#include "hdf5_format/read_header.h"
+#include "hdf5_format/read/chunked_dataset.h"
+#include "hdf5_format/read/file_reader.h"
+#include "hdf5_format/read/read_header.h"
+#include "hdf5_format/write/group_links.h"
 
 namespace belay::fuzz_object_header {
 namespace {

@@ -8,7 +8,7 @@
 #include "bytes/struct_text.h"
 #include "fuzz_target.h"
 #include "hdf5_format/encoded_type.h"
-#include "hdf5_format/metadata_reader.h"
+#include "hdf5_format/read/metadata_reader.h"
 
 namespace belay::fuzz_struct_text {
 namespace {

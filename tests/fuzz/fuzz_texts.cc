@@ -17,7 +17,7 @@
 #include "format/paths.h"
 #include "fuzz_input.h"
 #include "fuzz_target.h"
-#include "io/files/lustre_layout.h"
+#include "io/files/striping/lustre_layout.h"
 #include "job/time_limit.h"
 #include "manager/rules/operator_options.h"
 #include "plan/chunks/filters.h"

@@ -1,11 +1,13 @@
-"""No source file over 400 lines, no function over 60."""
+"""No file over 400 lines, no function over 60, no folder of src over 30 files."""
 
 import ast
+import collections
+import os
 
 import cpp
 import rule
 
-MAX_FILE, MAX_FUNCTION = 400, 60
+MAX_FILE, MAX_FUNCTION, MAX_FOLDER = 400, 60, 30
 SOURCES = (".h", ".cc", ".py", ".sh", ".cmake", "CMakeLists.txt", ".sbatch")
 
 
@@ -21,8 +23,17 @@ def function_lengths(path, text):
   return []
 
 
+def full_folders(tree):
+  """Returns a problem for each folder of src/ with too many sources."""
+  counts = collections.Counter(os.path.dirname(path) for path in tree
+                               if path.startswith("src/") and
+                               path.endswith((".h", ".cc")))
+  return [f"{folder}: {count} files: at most {MAX_FOLDER}"
+          for folder, count in counts.items() if count > MAX_FOLDER]
+
+
 def check(tree):
-  problems = []
+  problems = full_folders(tree)
   for path, text in tree.items():
     if not path.endswith(SOURCES) and path != "dev":
       continue
@@ -47,10 +58,12 @@ BAD = [
     ({"src/base/a.h": "\n" * 401}, "a.h: 401 lines"),
     ({"dev": "#\n" * 401}, "dev: 401 lines"),
     ({"tests/a.py": "def f():\n" + "  g()\n" * 60}, "f has 61 lines"),
+    ({f"src/base/a{i}.h": "" for i in range(31)}, "src/base: 31 files"),
 ]
 GOOD = [
     {"src/base/a.cc": _cc(56), "tests/a.py": "def f():\n" + "  g()\n" * 59,
      "src/base/a.h": "\n" * 400, "docs/a.md": "\n" * 1000},
+    {f"src/base/{'b/' * (i % 2)}a{i}.h": "" for i in range(60)},
 ]
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "belay/status.h"
-#include "hdf5_format/bounded_file.h"
+#include "hdf5_format/read/bounded_file.h"
 #include "io/files/posix_file.h"
 
 namespace belay {

@@ -17,9 +17,9 @@
 #include "bytes/wire.h"
 #include "format/index_columns.h"
 #include "format/paths.h"
-#include "hdf5_format/file_metadata.h"
-#include "hdf5_format/group_links.h"
-#include "hdf5_format/write_link_heap.h"
+#include "hdf5_format/write/file_metadata.h"
+#include "hdf5_format/write/group_links.h"
+#include "hdf5_format/write/write_link_heap.h"
 #include "io/files/posix_file.h"
 
 namespace belay {

@@ -11,8 +11,8 @@
 #include "format/index_columns.h"
 #include "format/paths.h"
 #include "hdf5_format/encoded_type.h"
-#include "hdf5_format/file_reader.h"
-#include "hdf5_format/metadata_reader.h"
+#include "hdf5_format/read/file_reader.h"
+#include "hdf5_format/read/metadata_reader.h"
 #include "io/index/hdf5_bytes.h"
 #include "io/index/index_file.h"
 

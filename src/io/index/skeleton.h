@@ -1,9 +1,9 @@
 // Skeletons: data files with all their metadata and none of their data.
 //
 // One rank per file makes the skeleton and reserves the space: from bytes that
-// hdf5_format/file_metadata.h has put together, or, where it cannot, by HDF5
-// with the serial driver. The places of the datasets and the metadata bytes
-// depend only on the plan, so they can be kept and written again.
+// hdf5_format/write/file_metadata.h has put together, or, where it cannot, by
+// HDF5 with the serial driver. The places of the datasets and the metadata
+// bytes depend only on the plan, so they can be kept and written again.
 
 #ifndef BELAY_IO_INDEX_SKELETON_H_
 #define BELAY_IO_INDEX_SKELETON_H_

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/child_process.h"
+#include "base/process/child_process.h"
 #include "base/status_macros.h"
 #include "bytes/checksum.h"
 #include "bytes/wire.h"

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "base/nonce.h"
+#include "base/process/nonce.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "format/paths.h"

@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "base/host_name.h"
+#include "base/process/host_name.h"
 #include "base/status_macros.h"
 #include "belay/manager/job.h"
 #include "geometry/digits.h"

@@ -4,8 +4,8 @@
 
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "hdf5_format/chunked_dataset.h"
 #include "hdf5_format/encoded_type.h"
+#include "hdf5_format/read/chunked_dataset.h"
 
 namespace belay {
 namespace {

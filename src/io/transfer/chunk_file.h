@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "belay/arrays/box.h"
 #include "belay/status.h"
-#include "hdf5_format/file_reader.h"
+#include "hdf5_format/read/file_reader.h"
 #include "io/index/hdf5_bytes.h"
 #include "plan/plan.h"
 

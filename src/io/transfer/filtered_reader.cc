@@ -15,7 +15,7 @@
 #include "hdf5/error.h"
 #include "hdf5/file.h"
 #include "hdf5/filter.h"
-#include "hdf5_format/chunk_filters.h"
+#include "hdf5_format/read/chunk_filters.h"
 #include "plan/save/file_datasets.h"
 
 namespace belay {

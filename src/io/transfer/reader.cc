@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/host_name.h"
+#include "base/process/host_name.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "bytes/checksum.h"

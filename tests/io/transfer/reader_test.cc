@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/host_name.h"
+#include "base/process/host_name.h"
 #include "bytes/checksum.h"
 #include "directory_fixture.h"
 #include "io/files/slow_target.h"

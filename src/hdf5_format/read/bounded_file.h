@@ -1,0 +1,83 @@
+// The bytes of a file that anybody may have made, read within its bounds.
+
+#ifndef BELAY_HDF5_FORMAT_READ_BOUNDED_FILE_H_
+#define BELAY_HDF5_FORMAT_READ_BOUNDED_FILE_H_
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "belay/status.h"
+
+namespace belay::h5 {
+
+// Reads that lie in the file, and take no more memory in all than a budget.
+class BoundedFile {
+ public:
+  // Reads all of `bytes` bytes at `offset`, which lie in the file.
+  using ReadAt =
+      std::function<Status(int64_t offset, void* data, int64_t bytes)>;
+
+  // `size` is that of the file, and `budget` the bytes that all calls of Charge
+  // may take. Local.
+  BoundedFile(std::string name, int64_t size, int64_t budget, ReadAt read)
+      : name_(std::move(name)),
+        size_(size),
+        budget_(budget),
+        read_(std::move(read)) {}
+
+  // Checks that bytes lie in the file. Local.
+  // Errors: DataLoss.
+  Status CheckRange(int64_t offset, int64_t bytes, std::string_view what) const;
+
+  // Reads to `data`, which has room. Local. `what` names it in errors.
+  // Errors: DataLoss - it does not lie in the file; those of `read`.
+  Status ReadTo(int64_t offset, void* data, int64_t bytes,
+                std::string_view what);
+
+  // Returns metadata, and charges it. Local.
+  // Errors: those of ReadTo and Charge.
+  StatusOr<std::string> Read(int64_t offset, int64_t bytes,
+                             std::string_view what);
+
+  // Takes `count` times `bytes` bytes from the budget. Local.
+  // Errors: ResourceExhausted - it has not so many left; DataLoss - a number
+  //   below zero.
+  Status Charge(int64_t bytes, std::string_view what, int64_t count = 1);
+
+  // Metadata that has been read, and whose checksum at some place was right.
+  struct Checked {
+    int64_t offset;
+    int64_t bytes;
+    int64_t checksum_at;
+
+    friend auto operator<=>(const Checked&, const Checked&) = default;
+  };
+
+  // Returns what Keep was given for it, or null. Local.
+  const std::string* FindKept(const Checked& part) const;
+
+  // Keeps it, so that the next search does not read it again. Local.
+  std::string_view Keep(const Checked& part, std::string content);
+
+  // Returns an error that says what is wrong at an offset. Local.
+  Status Damaged(int64_t offset, std::string_view problem) const;
+
+  const std::string& name() const { return name_; }
+  int64_t size() const { return size_; }
+
+ private:
+  std::string name_;
+  int64_t size_;
+  int64_t budget_;
+  ReadAt read_;
+  std::map<Checked, std::string> kept_;
+};
+
+}  // namespace belay::h5
+
+#endif  // BELAY_HDF5_FORMAT_READ_BOUNDED_FILE_H_

@@ -1,0 +1,35 @@
+// The filters that chunks pass on their way to a file, undone.
+
+#ifndef BELAY_HDF5_FORMAT_READ_CHUNK_FILTERS_H_
+#define BELAY_HDF5_FORMAT_READ_CHUNK_FILTERS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "belay/status.h"
+#include "belay/values/save_args.h"
+
+namespace belay::h5 {
+
+// Whether they are all among those of HDF5 itself that are undone here,
+// whatever their parameters: deflate, shuffle and Fletcher32. Local.
+bool CanUndo(const std::vector<Filter>& filters);
+
+// Takes the message of a dataset that names its filters apart, in the order in
+// which they were applied. Local.
+// Errors: DataLoss - damaged, or more than 32 filters.
+StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message);
+
+// Returns the bytes of a chunk, exactly `bytes`. Bit i of `left_out` says that
+// filter i was not applied. CanUndo. Never takes much more memory than that.
+// Local.
+// Errors: DataLoss - damaged, or another number of bytes.
+StatusOr<std::string> UndoFilters(std::string stored,
+                                  const std::vector<Filter>& filters,
+                                  uint32_t left_out, int64_t bytes);
+
+}  // namespace belay::h5
+
+#endif  // BELAY_HDF5_FORMAT_READ_CHUNK_FILTERS_H_
