@@ -129,8 +129,8 @@ Deadline WatchFiles(const CheckpointManager::Impl& impl,
 // ones: does so. Collective; agreed. Whatever it returns, once it has begun the
 // newer steps count no longer, and the next save or manager finishes.
 // Errors: those of WriteState, FinishGoingBack and NextAside.
-Status GoBack(CheckpointManager::Impl& impl, int64_t step,
-              ManagedRestore& restored);
+Status RollBack(CheckpointManager::Impl& impl, int64_t step,
+                ManagedRestore& restored);
 
 // Finishes what state.going_back says, also of a manager before. Rank 0 only.
 // Errors: those of ReadState, SetAside and WriteState.

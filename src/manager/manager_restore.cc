@@ -158,7 +158,7 @@ StatusOr<ManagedRestore> RestoreOne(Impl& impl, int64_t step,
   RememberRestore(impl, restored);
   if (LatestOf(impl.history) > step) impl.history.restored = step;
   if (impl.options.newer_steps != NewerSteps::kRefuse) {
-    BELAY_RETURN_IF_AGREED(GoBack(impl, step, restored));
+    BELAY_RETURN_IF_AGREED(RollBack(impl, step, restored));
   }
   return restored;
 }

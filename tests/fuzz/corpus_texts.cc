@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "fuzz_input.h"
-#include "manager/rules/lease_owner.h"
+#include "manager/rules/lease_text.h"
 #include "manager/rules/manager_state.h"
 #include "manager/rules/metadata_text.h"
 #include "safetensors/plan/file_plan.h"

@@ -4,7 +4,7 @@
 
 #include "base/printable.h"
 #include "fuzz_target.h"
-#include "manager/rules/lease_owner.h"
+#include "manager/rules/lease_text.h"
 
 namespace belay::fuzz_lease {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "belay/status.h"
 #include "io/files/file_lock.h"
-#include "manager/rules/lease_owner.h"
+#include "manager/rules/lease_text.h"
 
 namespace belay {
 

@@ -3,7 +3,7 @@
 // In:  the boxes that ranks want of each array, with any overlaps.
 // Out: parts that tile the union of these boxes, each with the ranks that want
 //      all of it. One of them reads it, or each a slice of it, chosen as for
-//      saving (replica_choice.h), so that bytes per rank are as equal as the
+//      saving (choose_ranks.h), so that bytes per rank are as equal as the
 //      wants allow.
 
 #ifndef BELAY_PLAN_RESTORE_PARTS_TO_READ_H_

@@ -1,8 +1,8 @@
-#include "manager/rules/lease_owner.h"
+#include "manager/rules/lease_text.h"
 
 #include <gtest/gtest.h>
 
-namespace belay::lease_owner_test {
+namespace belay::lease_text_test {
 namespace {
 
 TEST(LeaseOwnerTest, ReadsWhatItWrote) {
@@ -26,4 +26,4 @@ TEST(LeaseOwnerTest, ReadsWhatItWrote) {
 }
 
 }  // namespace
-}  // namespace belay::lease_owner_test
+}  // namespace belay::lease_text_test

@@ -10,7 +10,7 @@
 #include "fault_points.h"
 #include "manager_testing.h"
 
-namespace belay::testing::manager_go_back_test {
+namespace belay::testing::manager_roll_back_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class ManagerGoBackTest : public ManagerTest {
+class ManagerRollBackTest : public ManagerTest {
  protected:
   // A manager of steps 1 to 4.
   CheckpointManager Begin(const ManagerOptions& options) {
@@ -66,7 +66,7 @@ class ManagerGoBackTest : public ManagerTest {
   }
 };
 
-TEST_F(ManagerGoBackTest, ToSaveOverNewerStepsIsAnErrorAtFirst) {
+TEST_F(ManagerRollBackTest, ToSaveOverNewerStepsIsAnErrorAtFirst) {
   CheckpointManager manager = Begin(NewerSteps::kRefuse);
   ASSERT_EQ(manager.Restore(2).status(), absl::OkStatus());
   EXPECT_THAT(SameError(SaveStep(manager, 3).status(),
@@ -94,7 +94,7 @@ TEST_F(ManagerGoBackTest, ToSaveOverNewerStepsIsAnErrorAtFirst) {
   EXPECT_FALSE(SaveStep(manager, 3)->saved);
 }
 
-TEST_F(ManagerGoBackTest, NewerStepsThatSomebodyDeletesAreNotLeft) {
+TEST_F(ManagerRollBackTest, NewerStepsThatSomebodyDeletesAreNotLeft) {
   CheckpointManager manager = Begin(NewerSteps::kRefuse);
   ASSERT_EQ(manager.Restore(2).status(), absl::OkStatus());
   ASSERT_EQ(manager.Delete(3), absl::OkStatus());
@@ -113,7 +113,7 @@ TEST_F(ManagerGoBackTest, NewerStepsThatSomebodyDeletesAreNotLeft) {
 }
 
 // A forced save among the old steps does not make newer ones of the branch.
-TEST_F(ManagerGoBackTest, AForcedSaveBehindTheRestoredStepChangesNothing) {
+TEST_F(ManagerRollBackTest, AForcedSaveBehindTheRestoredStepChangesNothing) {
   CheckpointManager manager = Begin(NewerSteps::kRefuse);
   ASSERT_EQ(manager.Restore(3).status(), absl::OkStatus());
   const ManagedSaveOptions again = {.force = true,
@@ -123,7 +123,7 @@ TEST_F(ManagerGoBackTest, AForcedSaveBehindTheRestoredStepChangesNothing) {
   EXPECT_TRUE(absl::IsFailedPrecondition(manager.Save(4, again).status()));
 }
 
-TEST_F(ManagerGoBackTest, NewerStepsAreSetAside) {
+TEST_F(ManagerRollBackTest, NewerStepsAreSetAside) {
   std::optional<CheckpointManager> manager = Begin(NewerSteps::kSetAside);
   const StatusOr<ManagedRestore> restored = manager->Restore(2);
   ASSERT_EQ(restored.status(), absl::OkStatus());
@@ -152,7 +152,7 @@ TEST_F(ManagerGoBackTest, NewerStepsAreSetAside) {
   ASSERT_EQ(next->Restore(1)->aside, File("step.aside_0002"));
 }
 
-TEST_F(ManagerGoBackTest, NewerStepsAreDeleted) {
+TEST_F(ManagerRollBackTest, NewerStepsAreDeleted) {
   CheckpointManager manager = Begin(NewerSteps::kDelete);
   const StatusOr<ManagedRestore> restored = manager.Restore(2);
   ASSERT_EQ(restored.status(), absl::OkStatus());
@@ -164,7 +164,7 @@ TEST_F(ManagerGoBackTest, NewerStepsAreDeleted) {
 }
 
 // The best step of the branch that was given up counts no longer.
-TEST_F(ManagerGoBackTest, WhatIsGivenUpCountsForNoRule) {
+TEST_F(ManagerRollBackTest, WhatIsGivenUpCountsForNoRule) {
   ManagerOptions options = {.max_to_keep = 3, .best_metric = "accuracy"};
   options.newer_steps = NewerSteps::kSetAside;
   auto manager = Manage(options);
@@ -180,7 +180,7 @@ TEST_F(ManagerGoBackTest, WhatIsGivenUpCountsForNoRule) {
 }
 
 // The newest step is none to go back to, and a damaged one does not count.
-TEST_F(ManagerGoBackTest, NothingIsNewer) {
+TEST_F(ManagerRollBackTest, NothingIsNewer) {
   CheckpointManager manager = Begin(NewerSteps::kSetAside);
   const StatusOr<ManagedRestore> restored = manager.Restore(4);
   ASSERT_EQ(restored.status(), absl::OkStatus());
@@ -192,7 +192,7 @@ TEST_F(ManagerGoBackTest, NothingIsNewer) {
 // Rank 0 fails wherever it touches the file system (BELAY_SWEEP_STRIDE=1; else
 // at a fourth of these places), and the job ends there. The next manager sees
 // the old run or the new one, and nothing in between.
-TEST_F(ManagerGoBackTest, ACrashLeavesTheOldBranchOrTheNewOne) {
+TEST_F(ManagerRollBackTest, ACrashLeavesTheOldBranchOrTheNewOne) {
   ForEachFault([&](NewerSteps how, std::optional<CheckpointManager>& manager) {
     manager.reset();
     auto next = Manage({.newer_steps = how});
@@ -209,7 +209,7 @@ TEST_F(ManagerGoBackTest, ACrashLeavesTheOldBranchOrTheNewOne) {
 
 // A job that goes on has one of the two as well, and its next save finishes
 // what was begun.
-TEST_F(ManagerGoBackTest, AFailureIsMadeUpForByTheNextSave) {
+TEST_F(ManagerRollBackTest, AFailureIsMadeUpForByTheNextSave) {
   ForEachFault([&](NewerSteps, std::optional<CheckpointManager>& manager) {
     const int64_t latest = manager->Latest().value();
     EXPECT_TRUE(latest == 2 || latest == 4) << latest;
@@ -224,4 +224,4 @@ TEST_F(ManagerGoBackTest, AFailureIsMadeUpForByTheNextSave) {
 }
 
 }  // namespace
-}  // namespace belay::testing::manager_go_back_test
+}  // namespace belay::testing::manager_roll_back_test

@@ -1,4 +1,4 @@
-#include "manager/rules/lease_owner.h"
+#include "manager/rules/lease_text.h"
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 // Who holds the lease of a directory, as text in its file.
 
-#ifndef BELAY_MANAGER_RULES_LEASE_OWNER_H_
-#define BELAY_MANAGER_RULES_LEASE_OWNER_H_
+#ifndef BELAY_MANAGER_RULES_LEASE_TEXT_H_
+#define BELAY_MANAGER_RULES_LEASE_TEXT_H_
 
 #include <cstdint>
 #include <optional>
@@ -44,4 +44,4 @@ std::string OwnerText(const LeaseOwner& owner);
 
 }  // namespace belay
 
-#endif  // BELAY_MANAGER_RULES_LEASE_OWNER_H_
+#endif  // BELAY_MANAGER_RULES_LEASE_TEXT_H_

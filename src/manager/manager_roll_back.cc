@@ -113,7 +113,7 @@ StatusOr<AsideOutcome> FinishGoingBack(const Impl& impl) {
   return outcome;
 }
 
-Status GoBack(Impl& impl, int64_t step, ManagedRestore& restored) {
+Status RollBack(Impl& impl, int64_t step, ManagedRestore& restored) {
   CommContext context = ManagerContext(impl, "go back in", true);
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const std::string planned,
