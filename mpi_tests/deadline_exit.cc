@@ -121,6 +121,15 @@ void StallFlush(const belay::Comm& comm) {
   (void)saver.Wait();
 }
 
+// The last rank does not take part in the duplicate.
+void DuplicateAlone() {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (rank == size - 1) sleep(20);
+  (void)belay::Comm::Duplicate(MPI_COMM_WORLD, 1);
+}
+
 void Or(void* from, void* to, int*, MPI_Datatype*) {
   *static_cast<uint64_t*>(to) |= *static_cast<uint64_t*>(from);
 }
@@ -144,6 +153,7 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  if (argv[1] == std::string_view("duplicates_alone")) DuplicateAlone();
   absl::StatusOr<belay::Comm> comm = belay::Comm::Duplicate(MPI_COMM_WORLD);
   if (!comm.ok()) return 3;
   if (argv[1] == std::string_view("reads_alone")) {

@@ -14,19 +14,21 @@ namespace belay {
 // one thread at a time may use it.
 class Comm {
  public:
-  // Duplicates `comm`, without a topology that it may have. Collective. `comm`
-  // must be the same on all ranks.
+  // Duplicates `comm`; the duplicate has no topology. Collective. `comm`
+  // must be the same on all ranks. Where a rank does not make this call within
+  // `deadline_seconds`, those that wait end the job (docs/errors.md); 0 waits
+  // forever.
   // Errors: InvalidArgument - it is null or an intercommunicator;
   //   FailedPrecondition - MPI is not initialised or already finalised;
   //   Internal - MPI's error text.
-  static StatusOr<Comm> Duplicate(MPI_Comm comm);
+  static StatusOr<Comm> Duplicate(MPI_Comm comm, double deadline_seconds = 600);
 
   // A communicator without ranks. It can only be assigned to and destroyed.
   Comm() = default;
   Comm(Comm&& other) noexcept;
   Comm& operator=(Comm&& other) noexcept;
-  // Never communicates: MPI_Finalize handles a communicator that was not
-  // closed.
+  // Never communicates. A communicator that was not closed stays allocated
+  // until MPI_Finalize.
   ~Comm() = default;
 
   int rank() const { return rank_; }

@@ -7,10 +7,13 @@
 #include "base/fault.h"
 #include "base/status_macros.h"
 #include "mpi/collective.h"
+#include "mpi/deadline.h"
 #include "mpi/mpi_error.h"
 
 namespace belay {
 namespace {
+
+constexpr double kDeadlineSeconds = 600;  // as the default of options
 
 Status CheckMpiRuns() {
   int initialized = 0;
@@ -28,12 +31,22 @@ Status CheckMpiRuns() {
   return absl::OkStatus();
 }
 
+// Waits until all ranks have come, as no call that makes a communicator does.
+// Collective.
+Status WaitForAllRanks(CommContext& context) {
+  return Exchange(
+      context,
+      [&](MPI_Request* request) {
+        return MPI_Ibarrier(context.comm.raw(), request);
+      },
+      "MPI_Ibarrier");
+}
+
 // Agrees that `made`, the result of a collective call on `parent`, exists on
 // all ranks. If not it is freed, unless MPI itself failed somewhere: freeing is
 // collective and would hang.
-Status AgreeOnNew(const Comm& parent, int code, std::string_view site,
+Status AgreeOnNew(CommContext& context, int code, std::string_view site,
                   MPI_Comm& made) {
-  CommContext context{.comm = parent, .deadline = Deadline(parent, 0, "")};
   Status agreed = Agree(context, MpiStatus(code, site));
   if (agreed.ok()) return agreed;
   int64_t have = code == MPI_SUCCESS ? 1 : 0;
@@ -56,7 +69,7 @@ Comm& Comm::operator=(Comm&& other) noexcept {
   return *this;
 }
 
-StatusOr<Comm> Comm::Duplicate(MPI_Comm comm) {
+StatusOr<Comm> Comm::Duplicate(MPI_Comm comm, double deadline_seconds) {
   if (Status status = CheckMpiRuns(); !status.ok()) return status;
   if (comm == MPI_COMM_NULL) {
     return absl::InvalidArgumentError(
@@ -71,6 +84,11 @@ StatusOr<Comm> Comm::Duplicate(MPI_Comm comm) {
   Comm original(comm, 0, 0);
   MPI_Comm_rank(comm, &original.rank_);
   MPI_Comm_size(comm, &original.size_);
+  CommContext context{
+      .comm = original,
+      .deadline = Deadline::OnForeign(original, deadline_seconds,
+                                      "duplicate communicator")};
+  BELAY_RETURN_IF_ERROR(WaitForAllRanks(context));
   Comm copy(MPI_COMM_NULL, original.rank_, original.size_);
   // Open MPI 4.1 takes the neighbours of a topology for the ranks of the whole
   // communicator in MPI_Ialltoallw, and crashes: the copy has none.
@@ -82,9 +100,8 @@ StatusOr<Comm> Comm::Duplicate(MPI_Comm comm) {
   if (code == MPI_SUCCESS) {
     MPI_Comm_set_errhandler(copy.comm_, MPI_ERRORS_RETURN);
   }
-  BELAY_RETURN_IF_AGREED(
-      AgreeOnNew(original, code, is_plain ? "MPI_Comm_dup" : "MPI_Comm_split",
-                 copy.comm_));
+  BELAY_RETURN_IF_AGREED(AgreeOnNew(
+      context, code, is_plain ? "MPI_Comm_dup" : "MPI_Comm_split", copy.comm_));
   return copy;
 }
 
@@ -106,10 +123,15 @@ Status Comm::Close() {
 }
 
 StatusOr<Comm> Comm::Split(int color) const {
+  CommContext context{
+      .comm = *this,
+      .deadline = Deadline(*this, kDeadlineSeconds, "split communicator")};
+  BELAY_RETURN_IF_ERROR(WaitForAllRanks(context));
   Comm part;
   const int code = MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color,
                                   rank_, &part.comm_);
-  BELAY_RETURN_IF_AGREED(AgreeOnNew(*this, code, "MPI_Comm_split", part.comm_));
+  BELAY_RETURN_IF_AGREED(
+      AgreeOnNew(context, code, "MPI_Comm_split", part.comm_));
   if (part.comm_ == MPI_COMM_NULL) return Comm();
   MPI_Comm_rank(part.comm_, &part.rank_);
   MPI_Comm_size(part.comm_, &part.size_);

@@ -109,7 +109,7 @@ struct Deadline::Impl {
   void ForgetArrivals();
   std::vector<int> LateRanks() const;
   [[noreturn]] void GiveUp();
-  bool is_referee() const { return rank < kReferees; }
+  bool is_referee() const { return !is_foreign && rank < kReferees; }
   int num_referees() const { return std::min(size, kReferees); }
 
   // The watchdog's thread; it makes no MPI call.
@@ -128,6 +128,7 @@ struct Deadline::Impl {
   const std::string operation;
   const uint64_t operation_hash;
 
+  bool is_foreign = false;            // see OnForeign
   std::span<const std::string> work;  // of each rank in this stage
 
   int64_t agreement = 0;
@@ -250,7 +251,7 @@ void Deadline::Impl::Poll() {
   tell_at += gap;
   give_up_at += gap;
   if (now < tell_at) return;
-  if (!told) TellReferees();
+  if (!told && !is_foreign) TellReferees();
   if (is_referee()) Listen();
   if (now >= give_up_at) GiveUp();
 }
@@ -311,9 +312,14 @@ std::vector<int> Deadline::Impl::LateRanks() const {
 }
 
 void Deadline::Impl::GiveUp() {
-  const std::vector<int> late = LateRanks();
   std::string text =
       Cat(operation, ", stage ", stage, ": waited ", seconds.count(), " s");
+  if (is_foreign) {
+    EndJob(Cat(text, " on rank ", rank, " of ", size,
+               " for other ranks: every rank of the communicator must make "
+               "this call"));
+  }
+  const std::vector<int> late = LateRanks();
   if (late.empty()) {
     absl::StrAppend(&text, " though all ", size, " ranks have arrived");
   } else if (is_referee()) {
@@ -336,6 +342,13 @@ Deadline::Deadline(const Comm& comm, double seconds, std::string operation,
     impl_ = std::make_unique<Impl>(comm, seconds, std::move(operation),
                                    watchdog, number);
   }
+}
+
+Deadline Deadline::OnForeign(const Comm& comm, double seconds,
+                             std::string operation) {
+  Deadline deadline(comm, seconds, std::move(operation));
+  if (deadline.impl_ != nullptr) deadline.impl_->is_foreign = true;
+  return deadline;
 }
 
 Deadline::Deadline(Deadline&&) noexcept = default;

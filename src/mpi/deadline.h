@@ -38,6 +38,10 @@ class Deadline {
   // that blocks. `number` tells operations of the same name apart. Local.
   Deadline(const Comm& comm, double seconds, std::string operation,
            bool watchdog = true, int64_t number = 0);
+  // For a communicator of the program, on which belay must send no message that
+  // a receive of the program could match: who is late stays unknown. Local.
+  static Deadline OnForeign(const Comm& comm, double seconds,
+                            std::string operation);
   Deadline(Deadline&&) noexcept;
   Deadline& operator=(Deadline&&) noexcept;
   // Stops watching. Local.
