@@ -316,6 +316,7 @@ class State {
 
  private:
   friend struct OwnedObjects;
+  friend struct StateVersion;
 
   template <typename T>
   static constexpr bool kNeedsNoHandler =
@@ -358,6 +359,7 @@ class State {
   std::vector<Shard> shards_;
   std::vector<TypedValue> typed_;
   std::vector<std::shared_ptr<void>> kept_;
+  uint64_t version_ = 0;  // another one after each value that is added
   Status status_;
 };
 

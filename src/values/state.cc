@@ -8,6 +8,7 @@
 #include "belay/arrays/tensor.h"
 #include "belay/sharded_variable.h"
 #include "values/memory_layout.h"
+#include "values/state_version.h"
 
 namespace belay {
 namespace {
@@ -45,6 +46,7 @@ void State::AddShard(Shard shard) {
                               ? shard.text != nullptr
                               : shard.data != nullptr || IsEmpty(shard.box);
   if (!has_memory) AddNull(shard.key);
+  StateVersion::Change(*this);
   shards_.push_back(std::move(shard));
 }
 
@@ -167,6 +169,7 @@ void State::AddShardedVariable(std::string_view key,
 void State::AddValue(std::string_view key, const ValueRef& value,
                      TypeHandlerPtr handler) {
   if (value.address == nullptr) return AddNull(key);
+  StateVersion::Change(*this);
   typed_.push_back({std::string(key), value, std::move(handler), -1});
 }
 
