@@ -11,9 +11,10 @@
 //   belay::Check(saver.Close());  // the last step is on disk
 //
 // Save copies the values into memory of its own and returns; a thread writes
-// them. The thread calls neither MPI nor HDF5, so it needs no thread support of
-// MPI. A step gets its name once all ranks have written theirs: until then it
-// is never listed or restored, and the step before it is untouched.
+// them. The thread calls neither MPI nor HDF5, so MPI_THREAD_FUNNELED suffices,
+// and with Open MPI what MPI_Init gives. A step gets its name once all ranks
+// have written their data: until then it is never listed or restored, and the
+// step before it is untouched.
 //
 // (Orbax's AsyncCheckpointer, PyTorch's async_save.)
 

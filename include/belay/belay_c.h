@@ -11,7 +11,7 @@
 //   }
 //
 // belay/belay.h is the C++ interface; a C++ program may include both. All
-// languages write the same steps: each restores what another has saved.
+// languages write the same format: each restores what another has saved.
 //
 // Errors: a function returns a belay_code as an int, and belay_error_message
 // has its text. No C++ exception leaves the library. A collective function

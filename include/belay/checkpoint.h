@@ -7,7 +7,7 @@
 //
 // Every save and restore asks the objects again what they track (trackable.h),
 // so objects may come and go in between. Ranks may hold different objects;
-// those with a common path are one object.
+// objects with the same path on several ranks are one object.
 //
 // This is TensorFlow's tf.train.Checkpoint, and its DTensorCheckpoint for
 // values with layouts.

@@ -36,8 +36,9 @@ enum class FileLayout : uint8_t {
 
 // How an array is stored in a kShared file.
 enum class ArrayLayout : uint8_t {
-  // One chunk per shard if the shards form a regular grid and are not
-  // contiguous in the array. Otherwise contiguous.
+  // One chunk per shard if the shards form a regular grid, one of them lies in
+  // the array in runs shorter than 256 KiB, and a chunk has less than 4 GiB.
+  // Otherwise contiguous.
   kAuto = 0,
   // Always contiguous and row-major: the same values give the same file bytes,
   // on any number of ranks and in any partition.

@@ -6,10 +6,10 @@
 //   state.AddPerRank("random", random);       // of this rank's own
 //
 // The checkpoint stores one array, the rows of all ranks in rank order, and the
-// number of rows of each rank. On the same number of ranks, if each that had
-// rows restores them, each rank gets its own back; otherwise the options
-// decide. Rows with ids are stored in id order, and each rank gets the rows
-// that it asks for.
+// number of rows of each rank. If the number of ranks is unchanged and every
+// rank that saved rows restores them, each rank gets its own back; otherwise
+// the options decide. Rows with ids are stored in id order, and each rank gets
+// the rows that it asks for.
 
 #ifndef BELAY_ROWS_H_
 #define BELAY_ROWS_H_

@@ -27,7 +27,7 @@
 namespace belay {
 
 // Pass it instead of a step number to select the committed step with the
-// largest number. No integer means this: a negative number is an error.
+// largest number. It is not an integer; a negative step number is an error.
 inline constexpr std::nullopt_t kLatestStep = std::nullopt;
 
 struct CachedPlan;
@@ -35,8 +35,10 @@ struct CachedPlan;
 // Holds the plan, the file offsets and the metadata bytes of the last save. The
 // next save skips planning and all HDF5 calls if the structure of the state
 // (keys, dtypes, shapes, boxes, lengths of strings), the options and the ranks
-// are the same. If the structure has changed, ranks send only what differs.
-// Memory: about 200 bytes per shard; on ranks that create files also their
+// are the same. If the structure has changed, ranks send only what differs. A
+// State that has not changed since the last save is not listed again.
+// Memory: about 200 bytes per shard, and about 600 of what such a State lists;
+// on ranks that create files also their
 // metadata; on rank 0 also what the ranks list, equal lists once. Move only.
 class PlanCache {
  public:
