@@ -63,7 +63,8 @@ belay_package_library(library libbelay ${library})
 belay_package(development libbelay-dev libdevel
 "${library} ${same}, libopenmpi-dev, libabsl-dev"
 "checkpoints of MPI programs in parallel HDF5: headers for C++ and C
-The headers of belay, with what CMake and pkg-config have to know.")
+The headers of belay, its documentation, and what CMake and pkg-config have to
+know.")
 # What the static library needs; Debian's HDF5 is linked with curl and OpenSSL.
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS "libhdf5-openmpi-dev, libisal-dev, libxxhash-dev, libre2-dev, zlib1g-dev, libcurl4-openssl-dev | libcurl-dev, libssl-dev, libaec-dev")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libeigen3-dev, libbelay-fortran-dev")

@@ -80,6 +80,7 @@ END
 }
 
 use_development() {
+  test -f /usr/share/doc/belay/errors.md
   in_place /usr/lib/libbelay.so /usr/lib/libbelay_fortran.so
   # Not quoted: it is several words.
   # shellcheck disable=SC2046

@@ -7,7 +7,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 cmake --install "$build" --prefix "$scratch/prefix" >"$scratch/install.log"
-for file in include/belay/save_restore.h include/belay/version.h; do
+for file in include/belay/save_restore.h include/belay/version.h \
+  share/doc/belay/errors.md share/doc/belay/design/0004-transfers.md; do
   test -f "$scratch/prefix/$file" || { echo "not installed: $file"; exit 1; }
 done
 if grep -rlF "$source" "$scratch/prefix" --include='*.cmake'; then
