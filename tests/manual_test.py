@@ -14,6 +14,8 @@ import tempfile
 import unittest
 
 BELAY, MANUAL, VERSION = (*map(os.path.abspath, sys.argv[1:3]), sys.argv[3])
+PATH = f"{os.path.dirname(BELAY)}:{os.environ['PATH']}"
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 
 
 def help_of(*command):
@@ -98,6 +100,12 @@ class Pages(unittest.TestCase):
         self.assertIn("EXIT STATUS 0 nothing is damaged 1 something is damaged",
                       self.rendered("belay-verify"))
 
+    def test_pages_name_the_page_of_a_link(self):
+        text = self.rendered("belay-export")
+        self.assertIn("with an index (safetensors.md).", text)
+        self.assertIn("installed in share/doc/belay", text)
+        self.assertNotIn(".md", self.rendered("belay-verify"))
+
     def test_pages_are_found_by_whatis(self):
         if not shutil.which("lexgrog"):
             self.skipTest("man-db is not installed")
@@ -125,7 +133,7 @@ class Completion(unittest.TestCase):
         done = subprocess.run(
             ["bash", "-uc", script, "bash", f"{MANUAL}/completions/belay",
              "belay", *line], text=True, capture_output=True, check=True,
-            cwd=self.dir.name)
+            cwd=self.dir.name, env={**os.environ, "PATH": PATH})
         self.assertEqual(done.stderr, "")
         return done.stdout.splitlines()
 
@@ -149,7 +157,10 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.complete("copy", "run", "--files", "t"), ["task"])
         self.assertEqual(self.complete("copy", "--step", ""), [])
         self.assertEqual(self.complete("simulate", "--model", "mo"),
-                         ["model.safetensors"])
+                         ["moe-small", "model.safetensors"])
+        for command in ("plan", "simulate"):
+            self.assertEqual(self.complete(command, "--read", ""),
+                             ["auto", "each", "once"])
 
     def test_arguments(self):
         self.assertEqual(self.complete("ls", ""), ["run one"])
@@ -159,6 +170,13 @@ class Completion(unittest.TestCase):
                          ["model.safetensors"])
         self.assertEqual(self.complete("import", "--overwrite", "x", ""),
                          ["run one"])
+
+    def test_keys(self):
+        step = os.path.join(GOLDEN, "format_1_6")
+        self.assertEqual(self.complete("show", step, ""), ["bodies"])
+        self.assertEqual(self.complete("show", step, "bo"), ["bodies"])
+        self.assertEqual(self.complete("show", step, "x"), [])
+        self.assertEqual(self.complete("show", "none", ""), [])
 
     def test_bash_itself_uses_it(self):
         done = subprocess.run(

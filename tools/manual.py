@@ -19,6 +19,9 @@ _COLUMN = 30  # where --help begins its descriptions
 # What names a directory; other arguments may name files, as may these options.
 _DIRECTORIES = ("DIR", "A", "B", "FROM", "--scratch")
 _FILES = ("--model",)
+# Options whose values only the error about a wrong one lists.
+_LISTED_IN_ERRORS = ("--files", "--model", "--read")
+_LINK = r"\[([^\]]+)\]\(([^()\s#]+)(?:#[^()\s]*)?\)"
 
 
 @dataclasses.dataclass
@@ -113,6 +116,22 @@ def ask(belay, *command):
   return parse(done.stdout)
 
 
+def values_in_errors(belay):
+  """Returns {option: values} of what errors of `belay simulate` list."""
+  found = {}
+  for option in _LISTED_IN_ERRORS:
+    arguments = {"--model": "moe-small", "--from": "dp=1", option: "?"}
+    words = [word for pair in arguments.items() for word in pair]
+    done = subprocess.run([belay, "simulate", *words], text=True,
+                          capture_output=True, check=False)
+    match = re.search(r"\(need (?:a file or one of )?(.*), found \"\?\"\)",
+                      done.stderr)
+    if not match:
+      sys.exit(f"belay simulate {option} '?' lists no values: {done.stderr}")
+    found[option] = re.split(", | or ", match.group(1))
+  return found
+
+
 # --- what Markdown says, as troff
 
 def escape(text):
@@ -121,9 +140,15 @@ def escape(text):
   return "\\&" + text if text.startswith(".") else text
 
 
+def _link(match):
+  """Returns what stands for a link: its text, and the page that it leads to."""
+  text, page = match.group(1), os.path.basename(match.group(2))
+  return page if page == f"{text}.md" else f"{text}, {page}"
+
+
 def _inline(markdown):
-  """Returns one paragraph of Markdown: code is bold, a link is its text."""
-  plain = re.sub(r"\[([^\]]+)\]\([^()\s]+\)", r"\1", markdown)
+  """Returns one paragraph of Markdown: code is bold."""
+  plain = re.sub(_LINK, _link, markdown)
   parts = re.split(r"`([^`]+)`", plain.replace("**", ""))
   return "".join(f"\\fB{escape(part)}\\fR" if i % 2 else escape(part)
                  for i, part in enumerate(parts))
@@ -179,9 +204,13 @@ def _codes(codes):
   return "\n".join(lines) + "\n"
 
 
-def _see_also(names):
+def _see_also(names, description=""):
   pages = ",\n".join(f".BR {escape(name)} (1)" for name in names)
-  return ".SH SEE ALSO\n" + pages.replace(",\n", " ,\n") + "\n"
+  text = ".SH SEE ALSO\n" + pages.replace(",\n", " ,\n") + "\n"
+  if re.search(_LINK, description):
+    text += (".PP\nPages whose names end in .md are installed in "
+             "share/doc/belay, in Debian by libbelay\\-dev.\n")
+  return text
 
 
 def _synopsis(usage):
@@ -199,7 +228,7 @@ def subcommand_page(name, help_, version, description, codes):
           f".SH DESCRIPTION\n\\fBbelay {name}\\fR {_inline(description)}.\n" +
           _list("ARGUMENTS", help_.sections.get("Positionals", [])) +
           _list("OPTIONS", help_.sections["Options"]) +
-          _codes(codes) + _see_also(["belay"]))
+          _codes(codes) + _see_also(["belay"], description))
 
 
 def _lower(text):
@@ -228,7 +257,7 @@ def _words(items):
   return " ".join(name for item in items for name in item.names)
 
 
-def completion(help_, subcommands):
+def completion(help_, subcommands, listed_values):
   """Returns the bash script that completes the command."""
   options, values = [], []
   for name, sub in subcommands.items():
@@ -237,31 +266,41 @@ def completion(help_, subcommands):
     options.append(f"  {name})\n    options='{_words(listed)}'\n"
                    f"    valued=' {_words(valued)} ' ;;")
     values += [f"    '{name} {option}') {action} ;;" for item in valued
-               if (action := _value_action(item)) for option in item.names]
+               if (action := _value_action(item, listed_values))
+               for option in item.names]
     arguments = sub.sections.get("Positionals", [])
-    values += [f"    '{name} {place}') kind=-d ;;"
+    values += [f"    '{name} {place}') {action} ;;"
                for place, item in enumerate(arguments, 1)
-               if item.names[0] in _DIRECTORIES]
+               if (action := _argument_action(item))]
   return _COMPLETION.format(
       commands=_words(help_.sections["Subcommands"]),
       options=_words(help_.sections["Options"]),
       sub_options="\n".join(options), values="\n".join(values))
 
 
-def _value_action(item):
+def _value_action(item, listed_values):
   """Returns what completes the value of an option, "" if nothing does."""
-  if item.choices:
-    return f"words='{' '.join(item.choices)}'"
+  choices = item.choices or listed_values.get(item.names[0], [])
+  actions = [f"words='{' '.join(choices)}'"] if choices else []
   if item.names[0] in _DIRECTORIES:
-    return "kind=-d"
-  return "kind=-f" if item.names[0] in _FILES else ""
+    actions.append("kind=-d")
+  elif item.names[0] in _FILES:
+    actions.append("kind=-f")
+  return " ".join(actions)
+
+
+def _argument_action(item):
+  """Returns what completes an argument, "" if nothing special does."""
+  if item.names[0] == "KEY":
+    return "kind='' keys=1"
+  return "kind=-d" if item.names[0] in _DIRECTORIES else ""
 
 
 _COMPLETION = """\
 # bash completion of the command belay, made from its --help.
 _belay() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} command='' last='' place=0 arg
-  local options='{options}' valued='' words='' kind=''
+  local word=${{COMP_WORDS[COMP_CWORD]}} command='' last='' place=0 arg key
+  local options='{options}' valued='' words='' kind='' keys='' dir=''
   for arg in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
     [[ $arg == -* ]] || {{ command=$arg; break; }}
   done
@@ -276,6 +315,7 @@ _belay() {{
       last=$arg
     elif [[ $arg != -* ]]; then
       ((++place))
+      ((place == 2)) && dir=${{arg/#~\//$HOME/}}
     fi
   done
   if [[ -z $last && $word == -* ]]; then
@@ -291,10 +331,17 @@ _belay() {{
   COMPREPLY=()
   if [[ -n $words ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
-  elif [[ -n $kind ]]; then
-    compopt -o filenames 2>/dev/null
-    mapfile -t COMPREPLY < <(compgen "$kind" -- "$word")
   fi
+  if [[ -n $kind ]]; then
+    compopt -o filenames 2>/dev/null
+    mapfile -t -O ${{#COMPREPLY[@]}} COMPREPLY < <(compgen "$kind" -- "$word")
+  fi
+  # The keys of the step, of which bash gets those that it need not quote.
+  [[ -n $keys ]] || return 0
+  while IFS= read -r key; do
+    [[ $key != "$word"* || $key == *[!A-Za-z0-9_./%+-]* ]] || COMPREPLY+=("$key")
+  done < <("${{COMP_WORDS[0]}}" ls -- "$dir" 2>/dev/null |
+    sed -n '/^key .*dtype /,/^$/{{/^key .*dtype /d;/^$/d;s/  .*//p}}')
 }}
 complete -F _belay belay
 """
@@ -332,7 +379,8 @@ def main():
   for name, sub in subcommands.items():
     _write(f"{out}/man1/belay-{name}.1.gz",
            subcommand_page(name, sub, version, texts[name], codes[name]))
-  _write(f"{out}/completions/belay", completion(help_, subcommands))
+  _write(f"{out}/completions/belay",
+         completion(help_, subcommands, values_in_errors(belay)))
 
 
 if __name__ == "__main__":
