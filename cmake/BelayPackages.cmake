@@ -56,7 +56,7 @@ set(library libbelay${PROJECT_VERSION_MAJOR})
 belay_package(library ${library} libs ""
 "checkpoints of MPI programs in parallel HDF5: library
 belay saves and restores the distributed state of programs that run under
-mpirun: arrays cut over the ranks in any way, per-rank data, replicated values
+mpirun: arrays in any decomposition, per-rank data, replicated values
 and objects. A checkpoint restores on another number of ranks.")
 belay_package_library(library libbelay ${library})
 

@@ -4,9 +4,9 @@ from spack.package import *
 
 
 class Belay(CMakePackage):
-    """Checkpoints of MPI programs in parallel HDF5: arrays cut over the ranks in
-    any way, per-rank data, replicated values and objects, restored on another
-    number of ranks."""
+    """Checkpoints of MPI programs in parallel HDF5: arrays in any decomposition,
+    per-rank data, replicated values and objects, restored on another number of
+    ranks."""
 
     license("Apache-2.0")
 
