@@ -31,17 +31,6 @@ Status CheckMpiRuns() {
   return absl::OkStatus();
 }
 
-// Waits until all ranks have come, as no call that makes a communicator does.
-// Collective.
-Status WaitForAllRanks(CommContext& context) {
-  return Exchange(
-      context,
-      [&](MPI_Request* request) {
-        return MPI_Ibarrier(context.comm.raw(), request);
-      },
-      "MPI_Ibarrier");
-}
-
 // Agrees that `made`, the result of a collective call on `parent`, exists on
 // all ranks. If not it is freed, unless MPI itself failed somewhere: freeing is
 // collective and would hang.
@@ -88,7 +77,8 @@ StatusOr<Comm> Comm::Duplicate(MPI_Comm comm, double deadline_seconds) {
       .comm = original,
       .deadline = Deadline::OnForeign(original, deadline_seconds,
                                       "duplicate communicator")};
-  BELAY_RETURN_IF_ERROR(WaitForAllRanks(context));
+  // MPI's call would wait for a late rank forever.
+  BELAY_RETURN_IF_AGREED(Agree(context, absl::OkStatus()));
   Comm copy(MPI_COMM_NULL, original.rank_, original.size_);
   // Open MPI 4.1 takes the neighbours of a topology for the ranks of the whole
   // communicator in MPI_Ialltoallw, and crashes: the copy has none.
@@ -126,7 +116,7 @@ StatusOr<Comm> Comm::Split(int color) const {
   CommContext context{
       .comm = *this,
       .deadline = Deadline(*this, kDeadlineSeconds, "split communicator")};
-  BELAY_RETURN_IF_ERROR(WaitForAllRanks(context));
+  BELAY_RETURN_IF_AGREED(Agree(context, absl::OkStatus()));
   Comm part;
   const int code = MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color,
                                   rank_, &part.comm_);
