@@ -9,17 +9,27 @@
 #include <span>
 
 #include "base/status_macros.h"
+#include "base/symbolic_links.h"
 #include "base/text.h"
 #include "bytes/wire.h"
 #include "geometry/runs.h"
 #include "hdf5/dataset.h"
+#include "hdf5/error.h"
 #include "hdf5/file.h"
+#include "hdf5/filter.h"
 #include "hdf5/native_read.h"
 
 namespace belay::h5 {
 namespace {
 
-enum class Request : uint8_t { kOpen, kList, kDescribe, kRead, kReadText };
+enum class Request : uint8_t {
+  kOpen,
+  kList,
+  kDescribe,
+  kRead,
+  kReadStored,
+  kReadText
+};
 
 // Large enough that few chunks are cut, which are read once for each part.
 constexpr int64_t kTileBytes = int64_t{16} << 20;
@@ -55,19 +65,35 @@ NativeArray GetArray(WireReader& in) {
 
 class Server {
  public:
-  explicit Server(std::string path) : path_(std::move(path)) {}
+  Server(std::string path, WrittenBy written_by)
+      : path_(std::move(path)), is_ours_(written_by == WrittenBy::kBelay) {}
 
   StatusOr<std::string> Answer(std::string_view request,
                                std::span<std::byte> shared) {
+    StatusOr<std::string> answer = Find(request, shared);
+    const Status& status = answer.status();
+    const bool is_damage =
+        is_ours_ && (absl::IsNotFound(status) ||
+                     (absl::IsInternal(status) && !IsOfSystem(status)));
+    if (!is_damage) return answer;
+    return absl::DataLossError(Cat("damaged: ", std::string(status.message())));
+  }
+
+ private:
+  StatusOr<std::string> Find(std::string_view request,
+                             std::span<std::byte> shared) {
     WireReader in(request);
     const auto kind = in.Get<Request>();
     if (kind == Request::kOpen) {
       ForgetOpenFiles();
-      BELAY_ASSIGN_OR_RETURN(file_, OpenFileReadOnly(path_, Links::kFollowed));
+      BELAY_ASSIGN_OR_RETURN(
+          file_, OpenFileReadOnly(
+                     path_, is_ours_ ? Links::kRefused : Links::kFollowed));
       return std::string();
     }
     if (kind == Request::kList) return List();
     const std::string path(in.GetText());
+    if (kind == Request::kReadStored) return ReadStored(path, in, shared);
     BELAY_ASSIGN_OR_RETURN(const Handle dataset,
                            OpenToRead(file_, path, OtherFiles::kFollowed));
     switch (kind) {
@@ -84,7 +110,6 @@ class Server {
     return std::string();
   }
 
- private:
   StatusOr<std::string> List() const {
     BELAY_ASSIGN_OR_RETURN(const std::vector<ListedDataset> listed,
                            ListDatasets(file_));
@@ -108,7 +133,21 @@ class Server {
     return out.Take();
   }
 
+  StatusOr<std::string> ReadStored(const std::string& path, WireReader& in,
+                                   std::span<std::byte> shared) const {
+    ElementType type{.dtype = in.Get<DType>()};
+    type.fields = in.GetText();
+    const auto filters =
+        in.GetAll<Filter>([&] { return Filter{.id = in.Get<int32_t>()}; });
+    const Box box = in.GetBox();
+    // Only here, since it loads the plugins.
+    BELAY_RETURN_IF_ERROR(CheckCanRead(filters));
+    BELAY_RETURN_IF_ERROR(ReadHyperslab(file_, path, type, box, shared.data()));
+    return std::string();
+  }
+
   std::string path_;
+  bool is_ours_;
   Handle file_;
 };
 
@@ -151,7 +190,8 @@ GuardedFile::GuardedFile(ChildProcess child, double cpu_seconds,
                                              : kMostSeconds) {}
 
 StatusOr<GuardedFile> GuardedFile::Open(const std::string& path,
-                                        double deadline_seconds) {
+                                        double deadline_seconds,
+                                        WrittenBy written_by) {
   const int64_t bytes = StoredBytesOf(path);
   const bool is_trusted = IsTrusted();
   const ChildLimits limits = {
@@ -159,7 +199,7 @@ StatusOr<GuardedFile> GuardedFile::Open(const std::string& path,
                           ? kMostMemory
                           : kLeastMemory + kMemoryPerByte * bytes,
       .shared_bytes = kTileBytes};
-  auto server = std::make_shared<Server>(path);
+  auto server = std::make_shared<Server>(path, written_by);
   BELAY_ASSIGN_OR_RETURN(
       ChildProcess child,
       ChildProcess::Start(
@@ -225,6 +265,27 @@ Status GuardedFile::ReadTile(const std::string& path, DType dtype,
   std::memcpy(data, child_.shared().data(),
               NumElements(tile.shape) * DTypeSize(dtype));
   return absl::OkStatus();
+}
+
+Status GuardedFile::ReadStored(const std::string& path, const ElementType& type,
+                               const std::vector<Filter>& filters,
+                               const Box& box, std::byte* data) {
+  cpu_seconds_ += kLeastCpuSecondsOfRead;
+  const int64_t size = DTypeSize(type.dtype);
+  return TryForEachTile(box, kTileBytes / size, [&](const Box& tile) -> Status {
+    WireWriter request = RequestFor(Request::kReadStored, path);
+    request.Put(type.dtype);
+    request.PutText(type.fields);
+    request.Put<uint64_t>(filters.size());
+    for (const Filter& filter : filters) request.Put<int32_t>(filter.id);
+    request.PutBox(tile);
+    const int64_t bytes = NumElements(tile.shape) * size;
+    cpu_seconds_ += static_cast<double>(bytes) / kBytesReadPerCpuSecond;
+    BELAY_RETURN_IF_ERROR(Ask(request.bytes()).status());
+    std::memcpy(data, child_.shared().data(), bytes);
+    data += bytes;
+    return absl::OkStatus();
+  });
 }
 
 Status GuardedFile::Read(const std::string& path, DType dtype, const Box& box,

@@ -1,10 +1,12 @@
-// A plain HDF5 file of any program, read by libhdf5 in a process of its own: it
-// was not written for hostile files.
+// A file that only libhdf5 can read, in a process of its own: it was not
+// written for hostile files. A plain HDF5 file of any program, or one of ours
+// whose chunks pass filters of plugins.
 
 #ifndef BELAY_HDF5_GUARDED_FILE_H_
 #define BELAY_HDF5_GUARDED_FILE_H_
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,22 +15,29 @@
 #include "belay/arrays/box.h"
 #include "belay/arrays/dtype.h"
 #include "belay/status.h"
+#include "belay/values/save_args.h"
 #include "hdf5/dataset_listing.h"
 #include "hdf5/native_type.h"
+#include "hdf5_format/element_type.h"
 
 namespace belay::h5 {
+
+// Whose file it is. One of ours is no symbolic link, and lacks nothing that its
+// index promises: what HDF5 does not find or cannot make sense of is damage.
+enum class WrittenBy : uint8_t { kAnybody, kBelay };
 
 // An open file. Move only; for one thread at a time. All errors can also be
 // those of ChildProcess, after which nothing more can be read.
 class GuardedFile {
  public:
-  // Opens a file, which may be a symbolic link. All that is done with it may
-  // take no longer than `deadline_seconds` (0: no limit). How much memory and
-  // time to compute libhdf5 may take follows from the space the file takes and
-  // from what is read, unless BELAY_TRUST_HDF5 is 1 in the environment. Local.
-  // Errors: as OpenFileReadOnly.
+  // Opens a file. All that is done with it may take no longer than
+  // `deadline_seconds` (0: no limit). How much memory and time to compute
+  // libhdf5 may take follows from the space the file takes and from what is
+  // read, unless BELAY_TRUST_HDF5 is 1 in the environment. Local. Errors: as
+  // OpenFileReadOnly.
   static StatusOr<GuardedFile> Open(const std::string& path,
-                                    double deadline_seconds);
+                                    double deadline_seconds,
+                                    WrittenBy written_by = WrittenBy::kAnybody);
 
   // As ListDatasets. Local.
   StatusOr<std::vector<ListedDataset>> List();
@@ -40,6 +49,13 @@ class GuardedFile {
 
   // As ReadNative. Local.
   Status Read(const std::string& path, DType dtype, const Box& box, void* data);
+
+  // As ReadHyperslab, of a dataset that belay has written. Local.
+  // Errors: FailedPrecondition - HDF5 does not have one of the filters; those
+  //   of ReadHyperslab, with DataLoss for what is missing.
+  Status ReadStored(const std::string& path, const ElementType& type,
+                    const std::vector<Filter>& filters, const Box& box,
+                    std::byte* data);
 
   // As ReadNativeText. Local.
   StatusOr<std::string> ReadText(const std::string& path);

@@ -172,7 +172,7 @@ StatusOr<ExportedData> WriteWindows(const ExportOptions& options,
     done += window.bytes;
     BELAY_RETURN_IF_ERROR(ReportProgress(options, done, total));
   }
-  BELAY_RETURN_IF_ERROR(chunks.Close());
+  chunks.Close();
   BELAY_RETURN_IF_ERROR(file.Close());
   data.bytes = counts.bytes;
   data.io_calls = counts.io_calls + file.calls();

@@ -1,7 +1,6 @@
 #include "io/transfer/filtered_reader.h"
 
 #include <cstring>
-#include <mutex>
 #include <optional>
 
 #include "absl/strings/match.h"
@@ -11,20 +10,11 @@
 #include "base/status_macros.h"
 #include "bytes/wire.h"
 #include "geometry/runs.h"
-#include "hdf5/dataset.h"
-#include "hdf5/error.h"
-#include "hdf5/file.h"
-#include "hdf5/filter.h"
 #include "hdf5_format/read/chunk_filters.h"
 #include "plan/save/file_datasets.h"
 
 namespace belay {
 namespace {
-
-std::mutex& Turn() {
-  static auto* mutex = new std::mutex;
-  return *mutex;
-}
 
 // Names the file, unless the message does.
 Status OfFile(const std::string& path, const Status& status) {
@@ -33,46 +23,34 @@ Status OfFile(const std::string& path, const Status& status) {
   return Status(status.code(), absl::StrCat(begin, status.message()));
 }
 
-// The index promises what HDF5 does not find, or cannot make sense of.
-Status OfHdf5(const std::string& path, const Status& status) {
-  const bool is_damage = absl::IsNotFound(status) ||
-                         (absl::IsInternal(status) && !h5::IsOfSystem(status));
-  if (!is_damage) return OfFile(path, status);
-  return absl::DataLossError(
-      absl::StrFormat("read \"%s\": damaged: %s", path, status.message()));
-}
-
 }  // namespace
 
-FilteredReader::~FilteredReader() { Close().IgnoreError(); }
-
-Status FilteredReader::Close() {
+void FilteredReader::Close() {
   by_name_.clear();
   held_.clear();
   held_bytes_ = 0;
   own_file_.reset();
-  if (!file_.is_open()) return absl::OkStatus();
-  const std::lock_guard lock(Turn());
-  return file_.Close();
+  guarded_file_.reset();
 }
 
 Status FilteredReader::ReadByHdf5(const std::string& path,
                                   const FilteredDataset& dataset,
                                   Chunk& chunk) {
-  const std::lock_guard lock(Turn());
-  if (file_.is_open() && file_.name() != path) {
-    BELAY_RETURN_IF_ERROR(file_.Close());
+  if (!guarded_file_ || guarded_path_ != path) {
+    guarded_file_.reset();
+    guarded_path_ = path;
+    BELAY_ASSIGN_OR_RETURN(
+        guarded_file_, h5::GuardedFile::Open(path, 0, h5::WrittenBy::kBelay));
   }
-  if (!file_.is_open()) {
-    BELAY_ASSIGN_OR_RETURN(file_, h5::OpenFileReadOnly(path));
-  }
-  BELAY_RETURN_IF_ERROR(h5::CheckCanRead(dataset.filters));
   const int64_t bytes = NumElements(chunk.box.shape) * DTypeSize(dataset.dtype);
   chunk.bytes = MakeRoom(bytes);
   chunk.bytes.resize(bytes);
-  return h5::ReadHyperslab(
-      file_, dataset.path, {dataset.dtype, 0, dataset.fields},
-      FromCorner(chunk.box, dataset.box.offset), chunk.bytes.data());
+  const Status status = guarded_file_->ReadStored(
+      dataset.path, {dataset.dtype, 0, dataset.fields}, dataset.filters,
+      FromCorner(chunk.box, dataset.box.offset),
+      reinterpret_cast<std::byte*>(chunk.bytes.data()));
+  if (!status.ok()) guarded_file_.reset();  // it may have ended
+  return status;
 }
 
 Status FilteredReader::ReadChunk(const std::string& path,
@@ -81,7 +59,7 @@ Status FilteredReader::ReadChunk(const std::string& path,
   ++chunks_;
   chunk.box = *Intersect(extent.box, dataset.box);
   if (!h5::CanUndo(dataset.filters)) {
-    return OfHdf5(path, ReadByHdf5(path, dataset, chunk));
+    return ReadByHdf5(path, dataset, chunk);
   }
   if (own_file_ == nullptr || own_file_->path() != path) {
     own_file_.reset();

@@ -6,13 +6,14 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "belay/arrays/box.h"
 #include "belay/status.h"
-#include "hdf5/handle.h"
+#include "hdf5/guarded_file.h"
 #include "io/transfer/chunk_file.h"
 #include "plan/plan.h"
 #include "plan/shard_memory.h"
@@ -21,17 +22,12 @@ namespace belay {
 
 // One file and the chunks that were read last, so that who reads a chunk in
 // parts undoes its filters once. Move only. Filters of plugins are undone by
-// libhdf5, for which readers of several threads take turns.
+// libhdf5, in a process of its own.
 class FilteredReader {
  public:
   // Keeps chunks of at most so many bytes together, and the last one in any
   // case. Local.
   explicit FilteredReader(int64_t kept_bytes = 0) : kept_bytes_(kept_bytes) {}
-  FilteredReader(FilteredReader&&) = default;
-  FilteredReader& operator=(FilteredReader&&) = default;
-  // Lets go of the file, in its turn.
-  ~FilteredReader();
-
   // Reads the part `box` of one chunk, `extent`, of a dataset in the file
   // `path`. Local.
   // Errors: DataLoss - no such file or dataset, or a damaged one;
@@ -41,7 +37,7 @@ class FilteredReader {
               const Extent& extent, const Box& box, const ShardMemory& memory);
 
   // Lets go of the file and of all chunks; a second call does nothing. Local.
-  Status Close();
+  void Close();
 
   // Returns the number of chunks read since it was asked for last. Local.
   int64_t TakeChunks() { return std::exchange(chunks_, 0); }
@@ -63,7 +59,8 @@ class FilteredReader {
   std::string MakeRoom(int64_t bytes);
 
   std::unique_ptr<ChunkFile> own_file_;
-  h5::Handle file_;
+  std::string guarded_path_;
+  std::optional<h5::GuardedFile> guarded_file_;
   int64_t kept_bytes_;
   int64_t held_bytes_ = 0;
   Chunks held_;  // the one that was used last is the first
