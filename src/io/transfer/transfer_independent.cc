@@ -67,18 +67,22 @@ Status ForEachStagedTile(
     absl::FunctionRef<Status(const WriteOrder&, const Box&, const ShardMemory&)>
         visit) {
   const FormedShards formed{job.shards, job.forms};
-  Status status;
   for (const WriteOrder& order : job.writes.orders) {
     const int32_t shard = order.shard;
-    const int64_t size = StoredElementSize(formed, shard);
-    ForEachTile(order.box, tile_bytes / size, [&](const Box& tile) {
-      if (!status.ok()) return;
-      status = staging.Start(StagedBytes(formed, shard, tile),
-                             job.shards[shard].key);
-      if (!status.ok()) return;
-      status = visit(order, tile, StageForSave(formed, shard, tile, staging));
-    });
-    BELAY_RETURN_IF_ERROR(status);
+    const auto visit_tile = [&](const Box& tile) -> Status {
+      if (IsStaged(formed, shard)) {
+        BELAY_RETURN_IF_ERROR(staging.Start(StagedBytes(formed, shard, tile),
+                                            job.shards[shard].key));
+      }
+      return visit(order, tile, StageForSave(formed, shard, tile, staging));
+    };
+    const int64_t most = tile_bytes / StoredElementSize(formed, shard);
+    const int64_t elements = NumElements(order.box.shape);
+    if (elements == 0) continue;
+    // Most orders of small arrays are one tile.
+    BELAY_RETURN_IF_ERROR(elements <= most
+                              ? visit_tile(order.box)
+                              : TryForEachTile(order.box, most, visit_tile));
   }
   return absl::OkStatus();
 }
