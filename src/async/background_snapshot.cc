@@ -119,6 +119,7 @@ Status BackgroundSaver::FillSnapshot(const SaveFrame& frame,
 // What follows once all ranks have copied. Local.
 void BackgroundSaver::EndSnapshot(const SaveFrame& frame, SaveUnderWay& save) {
   save.copies.clear();
+  KeepListing(std::move(save.prepared.listed), save.prepared.plan);
   save.prepared.listed = {};
   save.prepared.blocks.clear();
   save.written.counters = {.bytes = save.counts.bytes,

@@ -13,6 +13,7 @@
 #include "io/index/skeleton.h"
 #include "pipeline/gather_lists.h"
 #include "plan/stored/stored_form.h"
+#include "save/kept_listing.h"
 #include "save/planned_save.h"
 #include "values/rows/row_counts.h"
 
@@ -29,6 +30,8 @@ struct ReusablePlan {
   std::vector<StoredForm> forms;  // of this rank's shards; empty: their own
   std::vector<RowPlacement> placements;  // of those that are rows
   bool any_ids = false;                  // on any rank
+  // What this rank has listed; none if it has to be listed anew.
+  std::optional<KeptListing> listing;
   PlannedSave planned;
   std::vector<SkeletonImage> skeletons;  // of the files that this rank creates
   IndexImage index;                      // rank 0 only

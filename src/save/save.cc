@@ -96,8 +96,9 @@ StatusOr<SaveResult> FinishSave(const SaveFrame& frame, const SaveJob& job,
   StatusOr<WrittenData> written =
       WriteStep(frame, job, prepared.listed, prepared.plan, step);
   BELAY_RETURN_IF_AGREED(EndStep(frame, step, written.status(), job.at_files));
-  return EndSave(frame, prepared.listed.reuse, std::move(prepared.plan),
-                 *written, cache);
+  const bool reuse = prepared.listed.reuse;
+  KeepListing(std::move(prepared.listed), prepared.plan);
+  return EndSave(frame, reuse, std::move(prepared.plan), *written, cache);
 }
 
 Status EndStep(const SaveFrame& frame, const StepInProgress& step,

@@ -18,7 +18,8 @@ std::vector<TypeHandlerPtr> HandlersNamed(const ListedSave& listed,
   for (const TypeHandlerPtr& handler : listed.listing.handlers) {
     if (handler->typestr() == typestr) handlers.push_back(handler);
   }
-  const HandlerTable::Entry* entry = listed.handlers->FindTypestr(typestr);
+  const HandlerTable::Entry* entry =
+      listed.origin.handlers->FindTypestr(typestr);
   if (handlers.empty() && entry != nullptr) {
     handlers.push_back(entry->handler);
   }

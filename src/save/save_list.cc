@@ -79,14 +79,41 @@ Status FindDifference(const SaveFrame& frame) {
 // Asks the handlers what the values consist of. Local.
 Status ListValues(const SaveFrame& frame, const State& state,
                   ListedSave& listed) {
-  BELAY_RETURN_IF_ERROR(CheckArguments(frame, state));
   BELAY_ASSIGN_OR_RETURN(listed.listing, CatchExceptions([&] {
-                           return ListForSave(state, *listed.handlers);
+                           return ListForSave(state, *listed.origin.handlers);
                          }));
   listed.shards =
       ListShards(std::move(listed.listing.shards), frame.context.rank());
+  listed.moving = FindMoving(listed.listing, listed.shards);
   return MapToDevices(listed.shards, {.job_name = JobName()},
                       frame.context.rank());
+}
+
+// What decides what is listed. Local.
+ListingOrigin OriginOf(const SaveFrame& frame, const SaveJob& job,
+                       const std::string& options) {
+  WireWriter setting;
+  setting.Put(frame.context.size());
+  setting.Put(frame.context.rank());
+  setting.PutText(options);
+  setting.PutText(JobName());
+  setting.Put(job.graph_fingerprint);
+  return {.state = StateVersion::Of(job.state),
+          .handlers = HandlersOf(frame.options.handlers),
+          .setting = Fingerprint(setting.bytes())};
+}
+
+// Takes what the last save has listed, if this one would list the same. Local.
+bool TakeListing(std::optional<ReusablePlan>& last, ListedSave& listed) {
+  if (!last || !last->listing || last->listing->origin != listed.origin) {
+    return false;
+  }
+  KeptListing kept = *std::exchange(last->listing, std::nullopt);
+  if (!FindMovedElements(kept)) return false;
+  listed.shards = std::move(kept.shards);
+  listed.moving = std::move(kept.moving);
+  listed.fingerprint = last->fingerprint;
+  return true;
 }
 
 // Of what shapes the plan. Local.
@@ -112,15 +139,19 @@ Status FindForms(const SaveFrame& frame, ListedSave& listed) {
 }  // namespace
 
 StatusOr<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
-                              const std::optional<ReusablePlan>& last) {
+                              std::optional<ReusablePlan>& last) {
   frame.stages.Enter("list");
-  ListedSave listed{.handlers = HandlersOf(frame.options.handlers)};
-  Status status = ListValues(frame, job.state, listed);
   const std::string options = EncodeOptions(frame.options);
+  ListedSave listed{.origin = OriginOf(frame, job, options)};
+  Status status = CheckArguments(frame, job.state);
+  const bool is_kept = status.ok() && TakeListing(last, listed);
+  if (status.ok() && !is_kept) status = ListValues(frame, job.state, listed);
   bool fits = false;
   uint64_t replicas = 0;
   if (status.ok()) {
-    listed.fingerprint = FingerprintOf(frame, job, listed, options);
+    if (!is_kept) {
+      listed.fingerprint = FingerprintOf(frame, job, listed, options);
+    }
     fits = last && last->fingerprint == listed.fingerprint;
     // For nothing: the sum travels with what has to be agreed on anyway.
     status = fits ? CatchBadAlloc("the bytes of replicas",
@@ -144,6 +175,14 @@ StatusOr<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
   listed.reuse = fits && is_same[1];
   listed.replicas_differ = listed.reuse && replicas != 0;
   return listed;
+}
+
+void KeepListing(ListedSave&& listed, ReusablePlan& plan) {
+  plan.listing.reset();
+  if (!listed.moving) return;
+  plan.listing = {.origin = std::move(listed.origin),
+                  .shards = std::move(listed.shards),
+                  .moving = *std::move(listed.moving)};
 }
 
 }  // namespace belay

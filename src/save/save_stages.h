@@ -17,6 +17,7 @@
 #include "io/index/index_file.h"
 #include "mpi/collective.h"
 #include "pipeline/stages.h"
+#include "save/kept_listing.h"
 #include "save/plan_cache.h"
 #include "save/save_at.h"
 #include "save/save_target.h"
@@ -38,9 +39,11 @@ struct SaveFrame {
 
 // What this rank saves.
 struct ListedSave {
-  std::shared_ptr<const HandlerTable> handlers;
   HandlerListing listing;  // `shards` are its own, and borrow from it
   std::vector<Shard> shards;
+  // Whether and how `shards` are kept for the next save.
+  ListingOrigin origin;
+  std::optional<std::vector<MovingShard>> moving;
   // As of ReusablePlan; empty where the last plan has this fingerprint.
   std::vector<StoredForm> forms;
   uint64_t fingerprint = 0;  // of the structure
@@ -51,10 +54,15 @@ struct ListedSave {
 };
 
 // Lists the values, checks that arguments are sound and equal, and finds out
-// whether all ranks can use the plan of their last save. Collective; agreed.
+// whether all ranks can use the plan of their last save. Takes what that has
+// kept, if the State is the same. Collective; agreed.
 // Errors: those of Save for arguments; those of handlers.
 StatusOr<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
-                              const std::optional<ReusablePlan>& last);
+                              std::optional<ReusablePlan>& last);
+
+// Keeps what was listed with the plan, once the values are no longer needed.
+// Local.
+void KeepListing(ListedSave&& listed, ReusablePlan& plan);
 
 // --- plan ---
 

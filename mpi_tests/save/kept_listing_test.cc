@@ -1,0 +1,193 @@
+// A State that is saved again: what has changed behind it is found.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "belay/async_saver.h"
+#include "values.h"
+
+namespace belay::kept_listing_test {
+namespace {
+
+class KeptListingTest : public testing::CheckpointTest {
+ protected:
+  KeptListingTest() { Describe(state_); }
+
+  void Describe(State& state) {
+    state.Add("weights", weights_);
+    state.Add("text", text_);
+    state.Add("tensor", tensor_);
+    state.AddPiece("rows", {size_, 3}, Box{{rank_, 0}, {1, 3}}, rows_.data());
+  }
+
+  // Other values of the same structure.
+  void ChangeValues() {
+    ++seed_;
+    std::iota(weights_.begin(), weights_.end(), static_cast<float>(seed_));
+    text_.assign(text_.size(), static_cast<char>('a' + seed_ % 26));
+    std::iota(rows_.begin(), rows_.end(), 100 * rank_ + seed_);
+    std::memset(tensor_.data(), seed_,
+                static_cast<size_t>(tensor_.num_bytes()));
+  }
+
+  // Saves `state` as the next step, and restores that into other memory, which
+  // has to become what the values are now. Returns whether the plan was reused.
+  bool Reuses(const State& state) {
+    ChangeValues();
+    const auto saved = Save(comm_, run(), ++step_, state, options_);
+    EXPECT_TRUE(saved.ok()) << saved.status();
+    ExpectSaved();
+    return saved.ok() && saved->plan_reused;
+  }
+
+  void ExpectSaved() {
+    std::vector<float> weights;
+    std::string text;
+    Tensor tensor(tensor_.dtype(), tensor_.shape());
+    std::vector<int32_t> rows(3);
+    State state;
+    state.Add("weights", weights);
+    state.Add("text", text);
+    state.Add("tensor", tensor);
+    state.AddPiece("rows", {size_, 3}, Box{{rank_, 0}, {1, 3}}, rows.data());
+    const auto restored = Restore(comm_, run(), step_, state,
+                                  {.unexpected = MismatchPolicy::kIgnore});
+    ASSERT_TRUE(restored.ok()) << restored.status();
+    EXPECT_EQ(weights, weights_);
+    EXPECT_EQ(text, text_);
+    EXPECT_EQ(rows, rows_);
+    EXPECT_EQ(std::memcmp(tensor.data(), tensor_.data(),
+                          static_cast<size_t>(tensor_.num_bytes())),
+              0);
+  }
+
+  std::vector<float> weights_ = std::vector<float>(40);
+  std::string text_ = "some text";
+  Tensor tensor_ = Tensor(DType::kI32, {2, 2});
+  std::vector<int32_t> rows_ = std::vector<int32_t>(3);
+  State state_;
+  PlanCache cache_;
+  SaveOptions options_{.durable = false, .cache = &cache_};
+  int64_t step_ = 0;
+  int seed_ = 0;
+};
+
+TEST_F(KeptListingTest, ValuesThatHaveMoved) {
+  EXPECT_FALSE(Reuses(state_));
+  EXPECT_TRUE(Reuses(state_));
+  weights_ = std::vector<float>(weights_.size());
+  text_ = std::string(text_.size(), '?');
+  tensor_ = Tensor(DType::kI32, {2, 2});
+  EXPECT_TRUE(Reuses(state_));
+  EXPECT_TRUE(Reuses(state_));
+}
+
+TEST_F(KeptListingTest, ValuesOfOtherLengthsAndTypes) {
+  EXPECT_FALSE(Reuses(state_));
+  weights_.resize(500);
+  EXPECT_FALSE(Reuses(state_));
+  EXPECT_TRUE(Reuses(state_));
+  text_ += "!";
+  EXPECT_FALSE(Reuses(state_));
+  EXPECT_TRUE(Reuses(state_));
+  tensor_ = Tensor(DType::kI32, {4});
+  EXPECT_FALSE(Reuses(state_));
+  tensor_ = Tensor(DType::kF32, {4});
+  EXPECT_FALSE(Reuses(state_));
+  EXPECT_TRUE(Reuses(state_));
+}
+
+TEST_F(KeptListingTest, OnOneRankAlone) {
+  EXPECT_FALSE(Reuses(state_));
+  EXPECT_TRUE(Reuses(state_));
+  // The others keep what they have listed, and plan anew.
+  std::vector<double> own(2, rank_);
+  if (rank_ == size_ - 1)
+    state_.AddPiece("own", {2}, Box{{0}, {2}}, own.data());
+  EXPECT_FALSE(Reuses(state_));
+  EXPECT_TRUE(Reuses(state_));
+}
+
+TEST_F(KeptListingTest, StatesThatWereMovedCopiedAndMadeAnew) {
+  EXPECT_FALSE(Reuses(state_));
+  const State copy = state_;
+  EXPECT_TRUE(Reuses(copy));
+  State moved = std::move(state_);
+  EXPECT_TRUE(Reuses(moved));
+  state_ = State();
+  Describe(state_);
+  EXPECT_TRUE(Reuses(state_));
+  const double more = 2;
+  moved = state_;
+  moved.Add("more", more);
+  EXPECT_FALSE(Reuses(moved));
+  EXPECT_FALSE(Reuses(state_));
+}
+
+// Only what it was moved to has the values.
+TEST_F(KeptListingTest, AStateThatWasMovedFromIsRefused) {
+  EXPECT_FALSE(Reuses(state_));
+  const State moved = std::move(state_);
+  EXPECT_FALSE(Save(comm_, run(), ++step_, state_, options_).ok());  // NOLINT
+  EXPECT_TRUE(Reuses(moved));
+}
+
+TEST_F(KeptListingTest, OtherOptionsAndCommunicators) {
+  EXPECT_FALSE(Reuses(state_));
+  options_.float32_as_bfloat16 = true;
+  ChangeValues();
+  const auto converted = Save(comm_, run(), ++step_, state_, options_);
+  ASSERT_TRUE(converted.ok()) << converted.status();
+  EXPECT_FALSE(converted->plan_reused);
+  options_.float32_as_bfloat16 = false;
+  EXPECT_FALSE(Reuses(state_));
+  StatusOr<Comm> part = comm_.Split(rank_ == 0 ? 0 : 1);
+  ASSERT_TRUE(part.ok());
+  std::vector<double> alone(3, rank_);
+  State own;
+  own.Add("alone", alone);
+  const std::string dir = dir_.File(rank_ == 0 ? "first" : "others");
+  options_.check_replicas = false;
+  EXPECT_TRUE(Save(*part, dir, 1, own, options_).ok());
+  EXPECT_TRUE(Save(*part, dir, 2, own, options_).ok());
+  const auto whole = Save(comm_, run(), ++step_, own, options_);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->plan_reused, size_ == 1);
+  EXPECT_EQ(part->Close(), absl::OkStatus());
+}
+
+TEST_F(KeptListingTest, AnObjectWithoutMemoryIsRefusedAndThenSavedAgain) {
+  EXPECT_FALSE(Reuses(state_));
+  Tensor taken = std::move(tensor_);
+  EXPECT_FALSE(Save(comm_, run(), ++step_, state_, options_).ok());
+  tensor_ = std::move(taken);
+  EXPECT_TRUE(Reuses(state_));
+}
+
+TEST_F(KeptListingTest, SavesInTheBackground) {
+  for (const SnapshotMode mode : {SnapshotMode::kInCall, SnapshotMode::kLazy}) {
+    AsyncSaver saver(comm_, {.snapshot = mode});
+    for (int save = 0; save < 4; ++save) {
+      if (save == 2) weights_ = std::vector<float>(weights_.size());
+      if (save == 3) weights_.resize(weights_.size() + 5);
+      ChangeValues();
+      ASSERT_TRUE(saver.Save(run(), ++step_, state_, {.durable = false}).ok());
+      ASSERT_TRUE(saver.WaitForSnapshot().ok());
+      const auto saved = saver.Wait();
+      ASSERT_TRUE(saved.ok()) << saved.status();
+      EXPECT_EQ((*saved)->plan_reused, save == 1 || save == 2);
+      ExpectSaved();
+    }
+    ASSERT_TRUE(saver.Close().ok());
+  }
+}
+
+}  // namespace
+}  // namespace belay::kept_listing_test

@@ -1,0 +1,53 @@
+// What a save has listed, kept for the next save of the same State.
+
+#ifndef BELAY_SAVE_KEPT_LISTING_H_
+#define BELAY_SAVE_KEPT_LISTING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "belay/arrays/shard.h"
+#include "values/handlers/handler_table.h"
+#include "values/state_version.h"
+#include "values/value_listing.h"
+
+namespace belay {
+
+// All that decides what a save lists, but for the lengths of containers and
+// texts.
+struct ListingOrigin {
+  StateVersion state;
+  std::shared_ptr<const HandlerTable> handlers;
+  uint64_t setting = 0;  // fingerprint of the options, the ranks and the job
+
+  bool operator==(const ListingOrigin&) const = default;
+};
+
+// A shard whose elements an object holds, which may move them or have another
+// length by the next save.
+struct MovingShard {
+  size_t shard = 0;
+  size_t text_bytes = 0;  // of a text
+};
+
+struct KeptListing {
+  ListingOrigin origin;
+  std::vector<Shard> shards;
+  std::vector<MovingShard> moving;
+};
+
+// Returns what to keep of a listing besides its shards; nullopt if handlers or
+// rows have a part in it, which list anew in each save. Local.
+std::optional<std::vector<MovingShard>> FindMoving(
+    const HandlerListing& listing, const std::vector<Shard>& shards);
+
+// Finds all elements anew. Returns whether the shards are otherwise what they
+// were; if not, some may have changed already. Local.
+bool FindMovedElements(KeptListing& kept);
+
+}  // namespace belay
+
+#endif  // BELAY_SAVE_KEPT_LISTING_H_
