@@ -12,9 +12,9 @@
 namespace belay {
 namespace {
 
-// Of a tile: what was read for its checksum is still in the cache of a core
-// when it is copied.
-constexpr int64_t kSnapshotTileBytes = int64_t{32} << 10;
+// Of a tile: where it is not copied and summed at once, what was read for its
+// checksum is still in the cache of a core when it is copied.
+constexpr int64_t kSnapshotTileBytes = int64_t{192} << 10;
 constexpr auto kRunBytes = static_cast<int64_t>(sizeof(SnapshotRun));
 
 // Copies parts of one file behind what the snapshot has already, and writes
@@ -27,24 +27,38 @@ class Copier {
   const StripeCounter& stripes() const { return stripes_; }
   int64_t write_calls() const { return written_ ? written_->write_calls() : 0; }
 
-  Status Take(int64_t offset, int64_t bytes,
-              std::span<const std::span<const std::byte>> parts) {
+  // Returns where a part goes, which counts as copied then; null if there is no
+  // room for it.
+  StatusOr<char*> Room(int64_t offset, int64_t bytes) {
     if (snapshot_.before_tile) BELAY_RETURN_IF_ERROR(snapshot_.before_tile());
-    stripes_.Add(offset, bytes);
     std::deque<SnapshotRun>& runs = file_.runs;
     const bool joins =
         !runs.empty() && runs.back().offset + runs.back().bytes == offset;
-    if (!Fits(bytes, joins)) return Write(offset, bytes, parts);
-    for (const std::span<const std::byte>& part : parts) {
-      StreamCopy(reinterpret_cast<char*>(snapshot_.data + snapshot_.bytes),
-                 reinterpret_cast<const char*>(part.data()), std::ssize(part));
-      snapshot_.bytes += std::ssize(part);
-    }
+    if (!Fits(bytes, joins)) return nullptr;
     if (joins) {
       runs.back().bytes += bytes;
     } else {
       runs.push_back({offset, bytes});
       ++snapshot_.runs;
+    }
+    stripes_.Add(offset, bytes);
+    char* const room =
+        reinterpret_cast<char*>(snapshot_.data + snapshot_.bytes);
+    snapshot_.bytes += bytes;
+    return room;
+  }
+
+  Status Take(int64_t offset, int64_t bytes,
+              std::span<const std::span<const std::byte>> parts) {
+    BELAY_ASSIGN_OR_RETURN(char* room, Room(offset, bytes));
+    if (room == nullptr) {
+      stripes_.Add(offset, bytes);
+      return Write(offset, bytes, parts);
+    }
+    for (const std::span<const std::byte>& part : parts) {
+      StreamCopy(room, reinterpret_cast<const char*>(part.data()),
+                 std::ssize(part));
+      room += std::ssize(part);
     }
     return absl::OkStatus();
   }
@@ -123,7 +137,10 @@ Status TakeSnapshot(const WriteJob& job, Snapshot& snapshot,
           std::span<const std::span<const std::byte>> parts) {
         return copier.Take(offset, bytes, parts);
       },
-      counts));
+      counts,
+      [&](int64_t offset, int64_t bytes) {
+        return copier.Room(offset, bytes);
+      }));
   counts.bytes += job.writes.bytes;
   counts.io_calls += copier.write_calls();
   copier.stripes().AddTo(counts.stripes);

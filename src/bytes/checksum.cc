@@ -6,6 +6,8 @@
 #include <array>
 #include <cassert>
 
+#include "bytes/copy_and_sum.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -110,38 +112,49 @@ int64_t NumBlocks(int64_t array_bytes) {
   return array_bytes / kBlockBytes + (array_bytes % kBlockBytes != 0);
 }
 
+namespace {
+
+// CrcRegister of a run that may have to be copied as well.
+uint32_t SumRun(uint32_t state, const char* data, int64_t size, char* copy) {
+  return copy == nullptr ? CrcRegister(state, data, static_cast<size_t>(size))
+                         : CopyAndSum(state, copy, data, size);
+}
+
+}  // namespace
+
 BlockSum::BlockSum(int64_t array_bytes, std::span<uint32_t> registers)
     : array_bytes_(array_bytes), registers_(registers) {
   assert(static_cast<int64_t>(registers.size()) == NumBlocks(array_bytes));
 }
 
-void BlockSum::Add(int64_t offset, const void* data, int64_t size) {
+void BlockSum::Add(int64_t offset, const void* data, int64_t size, char* copy) {
   assert(offset >= 0 && size >= 0 && size <= array_bytes_ - offset);
   const char* bytes = static_cast<const char*>(data);
   while (size > 0) {
     const int64_t in_block = kBlockBytes - offset % kBlockBytes;
     const int64_t part = std::min(size, in_block);
-    AddInBlock(offset, bytes, part);
+    AddInBlock(offset, bytes, part, copy);
     offset += part;
     bytes += part;
+    if (copy != nullptr) copy += part;
     size -= part;
   }
 }
 
-void BlockSum::AddInBlock(int64_t offset, const char* data, int64_t size) {
-  const auto length = static_cast<size_t>(size);
+void BlockSum::AddInBlock(int64_t offset, const char* data, int64_t size,
+                          char* copy) {
   if (offset < position_ || offset >= end_) {
     Flush();
     const int64_t block_start = offset - offset % kBlockBytes;
     end_ = block_start + std::min(kBlockBytes, array_bytes_ - block_start);
-    state_ = CrcRegister(0, data, length);
+    state_ = SumRun(0, data, size, copy);
   } else if (offset == position_) {
-    state_ = CrcRegister(state_, data, length);
+    state_ = SumRun(state_, data, size, copy);
   } else {
     // The run's own register does not wait for the one before it, so the CPU
     // overlaps short runs.
     state_ =
-        MoveBy(offset + size - position_, step_) ^ CrcRegister(0, data, length);
+        MoveBy(offset + size - position_, step_) ^ SumRun(0, data, size, copy);
   }
   position_ = offset + size;
 }

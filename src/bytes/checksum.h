@@ -50,9 +50,11 @@ class BlockSum {
   BlockSum(const BlockSum&) = delete;
   BlockSum& operator=(const BlockSum&) = delete;
 
-  // Adds the bytes [offset, offset + size) of the array. No byte may be added
-  // twice. Crosses block borders as needed.
-  void Add(int64_t offset, const void* data, int64_t size);
+  // Adds the bytes [offset, offset + size) of the array, and copies them to
+  // `copy` unless that is null. No byte may be added twice. Crosses block
+  // borders as needed.
+  void Add(int64_t offset, const void* data, int64_t size,
+           char* copy = nullptr);
 
   // Completes the sums. Called by the destructor too.
   void Flush();
@@ -65,7 +67,7 @@ class BlockSum {
   };
 
   // Adds a run that lies in one block.
-  void AddInBlock(int64_t offset, const char* data, int64_t size);
+  void AddInBlock(int64_t offset, const char* data, int64_t size, char* copy);
 
   // Returns state_ moved by that many bytes. `last` remembers the factor.
   uint32_t MoveBy(int64_t bytes, Distance& last) const;

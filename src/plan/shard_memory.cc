@@ -1,5 +1,6 @@
 #include "plan/shard_memory.h"
 
+#include "bytes/stream_copy.h"
 #include "geometry/runs.h"
 
 namespace belay {
@@ -32,19 +33,43 @@ void ForEachSegment(const ShardMemory& memory, const Box& box,
   });
 }
 
+std::optional<OneRun> FindOneRun(const ShardMemory& memory, const Box& box,
+                                 const Extent& extent) {
+  const int64_t elements = NumElements(box.shape);
+  if (elements == 0) return std::nullopt;
+  const Run in_file = FirstRun(box, memory.box, extent.box);
+  if (in_file.length != elements) return std::nullopt;
+  const Run in_array = FirstRun(box, memory.box, WholeBox(memory.array));
+  if (in_array.length != elements) return std::nullopt;
+  const int64_t size = memory.element_size;
+  return OneRun{.data = memory.data + in_file.a * size,
+                .bytes = elements * size,
+                .array_offset = in_array.b * size,
+                .file_offset = extent.offset + in_file.b * size};
+}
+
+BlockSum& Checksummer::SumOf(const ShardMemory& memory, int64_t first_block) {
+  if (first_block == first_block_ && sum_) return *sum_;
+  sum_.reset();
+  const int64_t bytes = NumElements(memory.array) * memory.element_size;
+  first_block_ = first_block;
+  return sum_.emplace(bytes, registers_.subspan(first_block, NumBlocks(bytes)));
+}
+
 void Checksummer::Add(const ShardMemory& memory, const Box& box,
                       int64_t first_block) {
   if (registers_.empty()) return;
   const int64_t size = memory.element_size;
-  if (first_block != first_block_ || !sum_) {
-    sum_.reset();
-    const int64_t bytes = NumElements(memory.array) * size;
-    sum_.emplace(bytes, registers_.subspan(first_block, NumBlocks(bytes)));
-    first_block_ = first_block;
-  }
+  BlockSum& sum = SumOf(memory, first_block);
   ForEachRun(box, memory.box, WholeBox(memory.array), [&](const Run& run) {
-    sum_->Add(run.b * size, memory.data + run.a * size, run.length * size);
+    sum.Add(run.b * size, memory.data + run.a * size, run.length * size);
   });
+}
+
+void Checksummer::AddCopying(const ShardMemory& memory, const OneRun& run,
+                             int64_t first_block, char* copy) {
+  if (registers_.empty()) return StreamCopy(copy, run.data, run.bytes);
+  SumOf(memory, first_block).Add(run.array_offset, run.data, run.bytes, copy);
 }
 
 }  // namespace belay

@@ -38,6 +38,20 @@ void ForEachSegment(const ShardMemory& memory, const Box& box,
                     const Extent& extent,
                     absl::FunctionRef<void(char*, int64_t, int64_t)> visit);
 
+// A part of a shard that is one run of bytes in its memory, in its array and in
+// its file.
+struct OneRun {
+  char* data = nullptr;
+  int64_t bytes = 0;
+  int64_t array_offset = 0;
+  int64_t file_offset = 0;
+};
+
+// Returns the run that such a part is; nullopt if it is several, or empty.
+// Local.
+std::optional<OneRun> FindOneRun(const ShardMemory& memory, const Box& box,
+                                 const Extent& extent);
+
 // Sums parts of shards into the block registers of a whole checkpoint.
 class Checksummer {
  public:
@@ -48,10 +62,17 @@ class Checksummer {
   // Local.
   void Add(const ShardMemory& memory, const Box& box, int64_t first_block);
 
+  // The same of a part that is one run, which it copies to `copy`. Local.
+  void AddCopying(const ShardMemory& memory, const OneRun& run,
+                  int64_t first_block, char* copy);
+
   // Completes the sums. Local.
   void Flush() { sum_.reset(); }
 
  private:
+  // The sum of the array of `memory`.
+  BlockSum& SumOf(const ShardMemory& memory, int64_t first_block);
+
   std::span<uint32_t> registers_;
   int64_t first_block_ = -1;
   std::optional<BlockSum> sum_;

@@ -99,10 +99,15 @@ using PartSink =
     std::function<Status(int64_t offset, int64_t bytes,
                          std::span<const std::span<const std::byte>> parts)>;
 
+// Returns where a part of a file is to be copied; null if there is no room.
+using PartRoom = std::function<StatusOr<char*>(int64_t offset, int64_t bytes)>;
+
 // Hands all bytes of a job, as they are stored, to `sink` instead of to the
-// file, in tiles of so many bytes, and counts them for the checksums. Local.
+// file, in tiles of so many bytes, and counts them for the checksums. A tile
+// that is one run is copied to `room` instead, where there is some. Local.
 Status HandOverParts(const WriteJob& job, int64_t tile_bytes,
-                     const PartSink& sink, WriteCounts& counts);
+                     const PartSink& sink, WriteCounts& counts,
+                     const PartRoom& room = nullptr);
 
 // Writes by plain positional writes. Local. Syncs nothing.
 Status WriteIndependently(const WriteJob& job, WriteCounts& counts);

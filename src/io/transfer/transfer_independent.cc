@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -87,6 +88,19 @@ Status ForEachStagedTile(
   return absl::OkStatus();
 }
 
+// Copies and sums a tile at once, if it is one run and there is room for it.
+StatusOr<bool> CopyOneRun(const ShardMemory& memory, const Box& tile,
+                          const WriteOrder& order, const PartRoom& room,
+                          Checksummer& sum) {
+  if (!room) return false;
+  const std::optional<OneRun> run = FindOneRun(memory, tile, order.extent);
+  if (!run) return false;
+  BELAY_ASSIGN_OR_RETURN(char* const copy, room(run->file_offset, run->bytes));
+  if (copy == nullptr) return false;
+  sum.AddCopying(memory, *run, order.first_block, copy);
+  return true;
+}
+
 }  // namespace
 
 Status CheckOpened(const WriteJob& job, const Status& opened) {
@@ -116,12 +130,19 @@ Status WriteIndependently(const WriteJob& job, WriteCounts& counts) {
 }
 
 Status HandOverParts(const WriteJob& job, int64_t tile_bytes,
-                     const PartSink& sink, WriteCounts& counts) {
+                     const PartSink& sink, WriteCounts& counts,
+                     const PartRoom& room) {
   JoinedSegments<const std::byte> segments(sink);
   Checksummer sum(job.registers);
   Staging staging;
   const auto hand_over_tile = [&](const WriteOrder& order, const Box& tile,
-                                  const ShardMemory& memory) {
+                                  const ShardMemory& memory) -> Status {
+    BELAY_ASSIGN_OR_RETURN(const bool is_copied,
+                           CopyOneRun(memory, tile, order, room, sum));
+    if (is_copied) {
+      ReportProgress(job, order.shard, tile);
+      return absl::OkStatus();
+    }
     sum.Add(memory, tile, order.first_block);
     ForEachSegment(memory, tile, order.extent,
                    [&](char* data, int64_t offset, int64_t bytes) {

@@ -1,0 +1,53 @@
+#include "bytes/copy_and_sum.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include "bytes/checksum.h"
+
+namespace belay::copy_and_sum_test {
+namespace {
+
+std::string RandomBytes(int64_t bytes) {
+  std::mt19937_64 random(static_cast<uint64_t>(bytes));
+  std::string data(static_cast<size_t>(bytes), '\0');
+  for (char& byte : data) byte = static_cast<char>(random());
+  return data;
+}
+
+// Around each border of what is done at once, and at any address of either.
+TEST(CopyAndSum, CopiesAllBytesAndSumsThemAsCrcRegisterDoes) {
+  constexpr int64_t kRoom = 64;
+  for (const int64_t bytes : {0,     1,     15,    16,    63,     64,    100,
+                              2048,  12287, 12288, 12351, 12352,  12353, 24576,
+                              24640, 32768, 40000, 98304, 100001, 400000}) {
+    const std::string data = RandomBytes(bytes + kRoom);
+    for (const auto& [from, to] : {std::pair<int, int>{0, 0},
+                                   {0, 1},
+                                   {1, 0},
+                                   {3, 63},
+                                   {63, 16},
+                                   {8, 8},
+                                   {7, 33}}) {
+      std::string target(static_cast<size_t>(bytes + 2 * kRoom), '?');
+      const uint32_t state = 0x12345678u + static_cast<uint32_t>(bytes);
+      const auto size = static_cast<size_t>(bytes);
+      EXPECT_EQ(
+          CopyAndSum(state, target.data() + to, data.data() + from, bytes),
+          CrcRegisterPortable(state, data.data() + from, size))
+          << bytes << " bytes from " << from << " to " << to;
+      EXPECT_EQ(target.substr(static_cast<size_t>(to), size),
+                data.substr(static_cast<size_t>(from), size));
+      EXPECT_EQ(target.substr(0, static_cast<size_t>(to)),
+                std::string(static_cast<size_t>(to), '?'));
+      EXPECT_EQ(target.find_first_not_of('?', static_cast<size_t>(to) + size),
+                std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace belay::copy_and_sum_test
