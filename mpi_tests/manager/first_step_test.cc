@@ -1,10 +1,14 @@
-// Whether the first step is saved.
+// Whether the first step is saved, and what is said if no step is.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "belay/log.h"
 #include "manager_testing.h"
 
 namespace belay::testing::first_step_test {
@@ -12,8 +16,19 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
-class FirstStepTest : public ManagerTest {};
+class FirstStepTest : public ManagerTest {
+ protected:
+  void SetUp() override {
+    SetLogSink([this](LogLevel,
+                      std::string_view line) { warnings_.emplace_back(line); },
+               LogLevel::kWarning);
+  }
+  void TearDown() override { SetLogSink(nullptr); }
+
+  std::vector<std::string> warnings_;
+};
 
 // Nothing is saved right after the start, neither then nor after a restart.
 TEST_F(FirstStepTest, IsLeftOut) {
@@ -36,6 +51,39 @@ TEST_F(FirstStepTest, IsLeftOut) {
   ASSERT_EQ(manager->RestoreOrInitialize()->step, 3);
   EXPECT_THAT(saved(*manager, 4), ElementsAre(6));
   EXPECT_THAT(SaveStep(*manager, 10)->reason, HasSubstr("no multiple of 3"));
+}
+
+// A program that begins anew in a used directory would save nothing, and its
+// result is easily overlooked.
+TEST_F(FirstStepTest, IsNotSavedInAUsedDirectoryWhichAWarningSays) {
+  std::optional<CheckpointManager> manager = *Manage();
+  SaveAll(*manager, 0, 5);
+  EXPECT_FALSE(SaveStep(*manager, 4)->saved);
+  EXPECT_THAT(warnings_, IsEmpty());
+  const std::string warning =
+      "save \"" + Run() +
+      "\": step 0 is not saved, and no step will be up to the latest one "
+      "there, 4, because this manager has not restored anything; call Restore "
+      "or RestoreOrInitialize first to go on from step 4, or use an empty "
+      "directory to begin anew";
+  for (const bool asks : {false, true}) {
+    manager.reset();
+    manager = *Manage();
+    warnings_.clear();
+    for (int64_t step = 0; step < 3; ++step) {
+      EXPECT_FALSE(asks ? manager->ShouldSave(step).value()
+                        : SaveStep(*manager, step)->saved);
+    }
+    EXPECT_THAT(warnings_, WorldRank() == 0 ? std::vector<std::string>{warning}
+                                            : std::vector<std::string>{});
+  }
+  // Whoever has restored knows what is there.
+  manager.reset();
+  manager = *Manage();
+  warnings_.clear();
+  EXPECT_EQ(manager->RestoreOrInitialize()->step, 4);
+  EXPECT_FALSE(SaveStep(*manager, 4)->saved);
+  EXPECT_THAT(warnings_, IsEmpty());
 }
 
 }  // namespace

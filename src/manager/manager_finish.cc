@@ -86,6 +86,7 @@ Status TakeEnd(Impl& impl, StatusOr<std::optional<SaveResult>> ended) {
 
 void FinishStep(Impl& impl, const StepRecord& record, double began,
                 std::optional<int64_t> counter, ManagedSave& result) {
+  impl.is_at_work = true;
   impl.history.counter = counter;
   ForgetFailures(impl);
   LeaveBranch(record.step, impl, result);

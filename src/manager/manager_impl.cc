@@ -164,6 +164,19 @@ void LogNotes(CheckpointManager::Impl& impl,
   for (const std::string& note : more) Log(LogLevel::kWarning, note);
 }
 
+void WarnIfBehind(CheckpointManager::Impl& impl, const SaveDecision& decision) {
+  if (!decision.is_behind || std::exchange(impl.is_at_work, true)) return;
+  if (impl.values.comm().rank() != 0) return;
+  const int64_t latest = LatestOf(impl.history).value_or(decision.step);
+  Log(LogLevel::kWarning,
+      absl::StrFormat(
+          "save \"%s\": step %d is not saved, and no step will be up to the "
+          "latest one there, %d, because this manager has not restored "
+          "anything; call Restore or RestoreOrInitialize first to go on from "
+          "step %d, or use an empty directory to begin anew",
+          impl.dir, decision.step, latest, latest));
+}
+
 void PutSteps(const std::vector<int64_t>& steps, WireWriter& out) {
   out.Put<uint64_t>(steps.size());
   for (const int64_t step : steps) out.Put(step);

@@ -69,6 +69,8 @@ struct CheckpointManager::Impl {
   SaveHistory history;
   std::vector<std::string> notes;
   size_t num_logged = 0;  // of the notes
+  // It has restored or saved a step, or has warned that it does neither.
+  bool is_at_work = false;
   Stopping stopping;
   FailedSaves failed = {};
   OperatorOptions operators = {};  // `dir` and `options` have them already
@@ -245,6 +247,10 @@ SaveHistory HistoryWith(const CheckpointManager::Impl& impl,
 // those of a result. Local; rank 0 does so.
 void LogNotes(CheckpointManager::Impl& impl,
               const std::vector<std::string>& more = {});
+
+// Warns, once, that nothing is saved because the directory has later steps and
+// none of them was restored. Local; rank 0 does so.
+void WarnIfBehind(CheckpointManager::Impl& impl, const SaveDecision& decision);
 
 // Whether the options ask for the times of saves and steps. Local.
 bool NeedsTimes(const ManagerOptions& options);

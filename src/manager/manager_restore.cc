@@ -92,6 +92,7 @@ void RememberRestore(Impl& impl, const ManagedRestore& restored) {
   for (const SkippedStep& skipped : restored.skipped) {
     impl.history.damaged.push_back(skipped.step);
   }
+  impl.is_at_work = true;
   std::vector<int64_t>& damaged = impl.history.damaged;
   std::sort(damaged.begin(), damaged.end());
   damaged.erase(std::unique(damaged.begin(), damaged.end()), damaged.end());

@@ -138,6 +138,7 @@ StatusOr<std::string> Decide(Impl& impl, SaveAttempt& attempt,
     BELAY_RETURN_IF_ERROR(AskClock(impl, now, request, against));
   }
   BELAY_ASSIGN_OR_RETURN(order.decision, DecideOnRoot(impl, request));
+  WarnIfBehind(impl, order.decision);
   if (order.decision.save && !request.force && !against.empty()) {
     order.decision.save = false;
     order.decision.reason = against;

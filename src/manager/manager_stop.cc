@@ -37,6 +37,7 @@ Status VoteOfRoot(Impl& impl, SaveRequest request, StopVote& vote) {
   if (impl.options.should_save) {
     BELAY_ASSIGN_OR_RETURN(const SaveDecision decision,
                            DecideNext(impl, request));
+    WarnIfBehind(impl, decision);
     vote.rules_save = decision.save;
   }
   if (!NeedsTimes(impl.options)) return absl::OkStatus();
@@ -258,6 +259,7 @@ StatusOr<bool> CheckpointManager::ShouldSave(std::optional<int64_t> step) {
   if (!asks_root) {
     BELAY_RETURN_IF_AGREED(FinishExchange(impl));
     decision = DecideAsTold(impl, request);
+    if (decision->ok()) WarnIfBehind(impl, **decision);
     // A mistake of this rank is told to all, and to this one, by the next call.
     stopping.failure.Update(decision->status());
   }

@@ -179,7 +179,8 @@ StatusOr<SaveDecision> DecideSave(const ManagerOptions& options,
   if (!decision.reason.empty()) return decision;
   BELAY_ASSIGN_OR_RETURN(decision.reason,
                          AgainstNumber(history, decision, request));
-  if (!decision.reason.empty()) return decision;
+  decision.is_behind = !decision.reason.empty();
+  if (decision.is_behind) return decision;
   if (request.is_last || request.makes_up) {
     decision.save = true;
     return decision;

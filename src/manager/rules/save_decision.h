@@ -51,6 +51,8 @@ struct SaveDecision {
   // The step is there, but cannot be restored.
   bool replaces_damaged = false;
   std::string reason;  // why not
+  // Why not: the step is not after the latest one.
+  bool is_behind = false;
 };
 
 // Lets these steps be there, ascending, and no others.
