@@ -175,9 +175,10 @@ TEST_F(RealFaultsTest, TwoJobsSaveTheSameStep) {
   fs::current_path(before);
   ExpectEverywhere(
       status, absl::FailedPreconditionError(absl::StrCat(
-                  "save \"run/step_00000001.inprogress\": another save of this "
-                  "step has taken the directory over: two jobs save the same "
-                  "step at once",
+                  "save \"run/step_00000001\": another save of this step has "
+                  "taken over its directory: two jobs or processes save the "
+                  "same step; let only one of them save to a directory, which "
+                  "a CheckpointManager makes sure of, or give each its own",
                   Last())));
   // It stays with the other job.
   EXPECT_EQ(NamesIn(scratch_.File("0/run/step_00000001.inprogress")),

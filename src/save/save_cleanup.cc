@@ -3,25 +3,39 @@
 
 #include "base/status_macros.h"
 #include "io/steps/commit.h"
+#include "io/steps/saved_twice.h"
 #include "save/save_stages.h"
 
 namespace belay {
 namespace {
 
-// Why a save failed, if another one has taken its directory over. Rank 0 only.
-Status FindRival(const SaveTarget& target, const StepInProgress& step) {
+// Whether this error tells of another save, or that its directory is gone.
+bool TellsOfDirectory(const Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsNotFound(status);
+}
+
+// Why a save failed, if another one has taken its directory over or put files
+// into it, or that directory is gone and this is what was noticed. Rank 0 only.
+Status FindRival(const SaveTarget& target, const StepInProgress& step,
+                 const Status& failure) {
   if (!step.has_directory || step.is_owner) return absl::OkStatus();
   const Status ours = CheckOurs("save", target.path, step.nonce);
-  return absl::IsFailedPrecondition(ours) ? ours : absl::OkStatus();
+  // It was empty at first.
+  if (ours.ok() && absl::IsAlreadyExists(failure) && !step.program_failed) {
+    return SavedTwice("save", target.path, "has put files into its directory");
+  }
+  const bool explains = absl::IsFailedPrecondition(ours) ||
+                        (absl::IsNotFound(ours) && absl::IsNotFound(failure));
+  return explains ? ours : absl::OkStatus();
 }
 
 }  // namespace
 
 Status ReasonOf(const SaveFrame& frame, const StepInProgress& step,
                 const Status& failure) {
-  const Status rival =
-      OnRoot(frame.context, [&] { return FindRival(frame.target, step); });
-  return absl::IsFailedPrecondition(rival) ? rival : failure;
+  const Status rival = OnRoot(
+      frame.context, [&] { return FindRival(frame.target, step, failure); });
+  return TellsOfDirectory(rival) ? rival : failure;
 }
 
 void CleanUp(const SaveFrame& frame, const StepInProgress& step,

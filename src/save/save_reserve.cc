@@ -103,6 +103,9 @@ StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
   const StatusOr<bool> sees = WaitForStep(frame.target.path, step.nonce,
                                           context.is_root() ? 0 : patience);
   Status status = sees.status();
+  if (context.is_root() && !sees.value_or(true)) {
+    status = CheckOurs("save", frame.target.path, step.nonce);
+  }
   if (sees.value_or(false)) status = CreateMyFiles(frame, listed.reuse, plan);
   if (status.ok() && context.is_root()) {
     StatusOr<std::vector<TypeHandlerPtr>> finalizers =

@@ -10,6 +10,7 @@
 #include "io/files/posix_file.h"
 #include "io/steps/belay_files.h"
 #include "io/steps/pins.h"
+#include "io/steps/saved_twice.h"
 #include "io/steps/visibility.h"
 
 namespace belay {
@@ -68,6 +69,15 @@ Status CreateMarker(const std::string& path) {
 
 }  // namespace
 
+Status SavedTwice(std::string_view operation, const std::string& path,
+                  std::string_view what) {
+  return absl::FailedPreconditionError(
+      Cat(operation, " \"", path, "\": another save of this step ", what,
+          ": two jobs or processes save the same step; let only one of them "
+          "save to a directory, which a CheckpointManager makes sure of, or "
+          "give each its own"));
+}
+
 Status CheckIsNoStep(std::string_view operation, const std::string& dir) {
   BELAY_ASSIGN_OR_RETURN(const bool is_step,
                          Exists(JoinPath(dir, IndexName())));
@@ -94,8 +104,13 @@ Status BeginStep(const std::string& path, bool overwrite, bool durable,
   }
   BELAY_RETURN_IF_ERROR(RemoveAllDebris(path));
   const std::string directory = InProgressPath(path);
-  BELAY_RETURN_IF_ERROR(MakeDirectory(directory));
-  const Status marked = CreateMarker(JoinPath(directory, MarkerName(nonce)));
+  const Status made = MakeDirectory(directory);
+  const Status marked =
+      made.ok() ? CreateMarker(JoinPath(directory, MarkerName(nonce))) : made;
+  if (absl::IsAlreadyExists(made) || (made.ok() && absl::IsNotFound(marked))) {
+    return SavedTwice("save", path, "has begun at the same time");
+  }
+  BELAY_RETURN_IF_ERROR(made);
   // Nobody else would know whose it is.
   if (!marked.ok()) RemoveTree(directory).IgnoreError();
   return marked;
@@ -113,7 +128,11 @@ Status RemoveAllDebris(const std::string& path) {
   for (const std::string& name : *names) {
     std::string_view step = name;
     if (!WithoutInProgress(step) || step != NameOf(path)) continue;
-    BELAY_RETURN_IF_ERROR(RemoveOwn(JoinPath(parent, name)));
+    const Status removed = RemoveOwn(JoinPath(parent, name));
+    // Another save of this step may have been faster, or still writes there.
+    const bool is_rival =
+        absl::IsNotFound(removed) || absl::IsAlreadyExists(removed);
+    if (!is_rival) BELAY_RETURN_IF_ERROR(removed);
   }
   return absl::OkStatus();
 }
@@ -128,7 +147,11 @@ Status TakeStep(const std::string& path, uint64_t nonce) {
   const std::string from = InProgressPath(path);
   const std::string own = InProgressPath(path, nonce);
   BELAY_RETURN_IF_ERROR(CheckOurs("commit", path, nonce));
-  BELAY_RETURN_IF_ERROR(Rename(from, own));
+  const Status moved = Rename(from, own);
+  if (absl::IsNotFound(moved)) {
+    BELAY_RETURN_IF_ERROR(CheckOurs("commit", path, nonce));
+  }
+  BELAY_RETURN_IF_ERROR(moved);
   const StatusOr<bool> ours = Exists(JoinPath(own, MarkerName(nonce)));
   if (ours.ok() && *ours) return absl::OkStatus();
   // Another save has taken it over between the two calls, and gets it back.
@@ -138,8 +161,11 @@ Status TakeStep(const std::string& path, uint64_t nonce) {
   return CheckOurs("commit", path, nonce);
 }
 
-Status CommitStep(const std::string& path, bool overwrite, bool durable,
-                  uint64_t nonce) {
+namespace {
+
+// CommitStep, with errors of the file system as they are.
+Status Commit(const std::string& path, bool overwrite, bool durable,
+              uint64_t nonce) {
   const std::string from = InProgressPath(path, nonce);
   BELAY_RETURN_IF_ERROR(RemoveTree(JoinPath(from, MarkerName(nonce))));
   if (durable) BELAY_RETURN_IF_ERROR(SyncDirectory(from));
@@ -151,11 +177,25 @@ Status CommitStep(const std::string& path, bool overwrite, bool durable,
     return in_the_way;
   }
   // No directory with files in it is ever replaced by Rename.
-  BELAY_RETURN_IF_ERROR(exists ? Swap(from, path) : Rename(from, path));
+  const Status moved = exists ? Swap(from, path) : Rename(from, path);
+  if (absl::IsAlreadyExists(moved)) {
+    return SavedTwice("commit", path, "has committed it meanwhile");
+  }
+  BELAY_RETURN_IF_ERROR(moved);
   if (!durable) return absl::OkStatus();
   const Status synced = SyncDirectory(ParentOf(path));
   if (!synced.ok()) UndoCommit(path, nonce).IgnoreError();
   return synced;
+}
+
+}  // namespace
+
+Status CommitStep(const std::string& path, bool overwrite, bool durable,
+                  uint64_t nonce) {
+  const Status status = Commit(path, overwrite, durable, nonce);
+  if (!absl::IsNotFound(status)) return status;
+  // Nobody but another save removes what was taken.
+  return SavedTwice("commit", path, "has removed what this one was committing");
 }
 
 Status UndoCommit(const std::string& path, uint64_t nonce) {
@@ -178,14 +218,14 @@ Status CheckOurs(std::string_view operation, const std::string& path,
     return IsMarker(name) && name != MarkerName(nonce);
   };
   if (std::any_of(found.begin(), found.end(), is_other)) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "%s \"%s\": another save of this step has taken the directory over: "
-        "two jobs save the same step at once",
-        std::string(operation), directory));
+    return SavedTwice(operation, path, "has taken over its directory");
+  }
+  if (found.empty() && Exists(JoinPath(path, IndexName())).value_or(false)) {
+    return SavedTwice(operation, path, "has committed it, or removed this one");
   }
   return absl::NotFoundError(absl::StrFormat(
-      "%s \"%s\": the %s was removed during the save, or this host no longer "
-      "sees it",
+      "%s \"%s\": the %s was removed during the save, by hand or by another "
+      "save of this step, or this host no longer sees it",
       std::string(operation), directory,
       found.empty() ? "directory" : "file " + MarkerName(nonce) + " there"));
 }

@@ -21,6 +21,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kNonce = 0x651c277647c0e60b;
+constexpr char kSavedTwice[] =
+    ": two jobs or processes save the same step; let only one of them save to "
+    "a "
+    "directory, which a CheckpointManager makes sure of, or give each its own";
 using Names = std::vector<std::string>;
 
 class CommitTest : public DirectoryTest {
@@ -238,9 +242,9 @@ TEST_F(CommitTest, ADirectoryThatAnotherSaveTookOverIsNotCommitted) {
   ASSERT_EQ(BeginStep(Step(7), false, true, 1), absl::OkStatus());
   EXPECT_EQ(Commit(Step(7)),
             absl::FailedPreconditionError(
-                "commit \"" + Path("run/step_00000007.inprogress") +
-                "\": another save of this step has taken the directory over: "
-                "two jobs save the same step at once"));
+                "commit \"" + Path("run/step_00000007") +
+                "\": another save of this step has taken over its directory" +
+                kSavedTwice));
   EXPECT_EQ(CheckOurs("save", Step(7), kNonce).code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(CheckOurs("save", Step(7), 1), absl::OkStatus());
@@ -248,8 +252,8 @@ TEST_F(CommitTest, ADirectoryThatAnotherSaveTookOverIsNotCommitted) {
   EXPECT_EQ(Commit(Step(7), true, 1),
             absl::NotFoundError(
                 "commit \"" + Path("run/step_00000007.inprogress") +
-                "\": the directory was removed during the save, or this host "
-                "no longer sees it"));
+                "\": the directory was removed during the save, by hand or by "
+                "another save of this step, or this host no longer sees it"));
   ASSERT_EQ(BeginStep(Step(7), false, true, 1), absl::OkStatus());
   EXPECT_EQ(Commit(Step(7), true, 1), absl::OkStatus());
 }
@@ -266,8 +270,18 @@ TEST_F(CommitTest, AStepThatWasCommittedMeanwhileIsNotReplaced) {
   EXPECT_EQ(List("run"), Names({"step_00000007.inprogress"}));
   Put("run/step_00000007.inprogress/index.h5", "other");
   ASSERT_EQ(Commit(Step(7), true, 1), absl::OkStatus());
-  EXPECT_EQ(CommitStep(Step(7), false, true, kNonce).code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_EQ(CommitStep(Step(7), false, true, kNonce),
+            absl::FailedPreconditionError(
+                "commit \"" + Path("run/step_00000007") +
+                "\": another save of this step has removed what this one was "
+                "committing" +
+                kSavedTwice));
+  EXPECT_EQ(CheckOurs("save", Step(7), kNonce),
+            absl::FailedPreconditionError(
+                "save \"" + Path("run/step_00000007") +
+                "\": another save of this step has committed it, or removed "
+                "this one" +
+                kSavedTwice));
   // Or it is there still, as if the other one had not seen it.
   fs::create_directory(Path("run/" + Taken(7)));
   EXPECT_EQ(CommitStep(Step(7), false, true, kNonce).code(),
