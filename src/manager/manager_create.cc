@@ -1,6 +1,7 @@
 // Beginning of a manager, and what it knows.
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@
 #include "manager/check_manager_options.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
+#include "mpi/different_calls.h"
 #include "pipeline/shared_directory.h"
 #include "pipeline/stages.h"
 
@@ -123,9 +125,13 @@ Status Prepare(Impl& impl) {
   return absl::OkStatus();
 }
 
+// How a message of rank 0 begins that may be the first one of its call.
+constexpr std::string_view kRunMessage = "run";
+
 // Rank 0 only.
 StatusOr<std::string> Describe(const Impl& impl) {
   WireWriter out;
+  out.PutText(kRunMessage);
   PutSteps(impl.history.steps, out);
   PutTexts(impl.notes, out);
   out.PutText(impl.lease.text());
@@ -146,6 +152,7 @@ Status Share(CommContext& context, Impl& impl,
       }));
   if (context.is_root()) return absl::OkStatus();
   WireReader in(bytes);
+  if (in.GetText() != kRunMessage) return DifferentCalls();
   std::vector<int64_t> steps = GetSteps(in);
   impl.notes = GetTexts(in);
   impl.lease_text = in.GetText();

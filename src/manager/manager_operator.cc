@@ -1,17 +1,22 @@
 // What an operator says by the environment, on all ranks.
 
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "manager/manager_impl.h"
 #include "manager/rules/operator_options.h"
+#include "mpi/different_calls.h"
 
 namespace belay {
 namespace {
 
 using Impl = CheckpointManager::Impl;
+
+// How the message of rank 0 begins. It is the first one of its call.
+constexpr std::string_view kOperatorMessage = "operator options";
 
 // The variables of this process, once they are known to be sound. Rank 0 only.
 StatusOr<std::string> ReadVariables(const std::string& dir) {
@@ -21,6 +26,7 @@ StatusOr<std::string> ReadVariables(const std::string& dir) {
     texts.emplace_back(value == nullptr ? "" : value);
   }
   WireWriter out;
+  out.PutText(kOperatorMessage);
   PutTexts(texts, out);
   const Status sound = ParseOperatorOptions([](const char* name) {
                          return std::getenv(name);
@@ -38,6 +44,7 @@ Status TakeOperatorOptions(Impl& impl) {
                                   return ReadVariables(impl.dir);
                                 }));
   WireReader in(bytes);
+  if (in.GetText() != kOperatorMessage) return DifferentCalls();
   const std::vector<std::string> texts = GetTexts(in);
   BELAY_ASSIGN_OR_RETURN_AGREED(
       impl.operators,

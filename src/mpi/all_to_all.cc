@@ -7,6 +7,7 @@
 #include "base/catch_exceptions.h"
 #include "base/fault.h"
 #include "base/status_macros.h"
+#include "bytes/fingerprint.h"
 #include "mpi/mpi_error.h"
 
 namespace belay {
@@ -76,7 +77,8 @@ StatusOr<std::vector<int64_t>> ExchangeCounts(CommContext& context,
   static_assert(sizeof(Note) == 16);
   Status own = mine;
   own.Update(fault::Point("MPI_Ialltoall"));
-  std::vector<Note> told(context.size(), {-1, same.fingerprint});
+  const uint64_t fingerprint = Fingerprint(same.what) ^ same.fingerprint;
+  std::vector<Note> told(context.size(), {-1, fingerprint});
   for (int rank = 0; own.ok() && rank < context.size(); ++rank) {
     told[rank].count = to[rank];
   }
@@ -96,7 +98,7 @@ StatusOr<std::vector<int64_t>> ExchangeCounts(CommContext& context,
   bool is_same = true;
   for (const Note& note : heard) {
     if (note.count < 0) return Agree(context, own);
-    is_same = is_same && note.fingerprint == same.fingerprint;
+    is_same = is_same && note.fingerprint == fingerprint;
     counts.push_back(note.count);
   }
   if (is_same) return counts;

@@ -1,13 +1,15 @@
 #include "mpi/collective.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/fault.h"
 #include "base/printable.h"
 #include "base/text.h"
+#include "bytes/fingerprint.h"
+#include "mpi/different_calls.h"
 #include "mpi/mpi_error.h"
+#include "mpi/packet.h"
 #include "mpi/parcels.h"
 
 namespace belay {
@@ -16,33 +18,12 @@ namespace {
 constexpr int kGatherTag = 1;
 constexpr int kScatterTag = 2;
 
-// The fixed-size first message of every exchange of bytes: small ones, nearly
-// all of them, travel inside it.
-struct Packet {
-  int64_t size = 0;
-  char text[56] = {};
-
-  bool is_whole() const { return size <= static_cast<int64_t>(sizeof(text)); }
-};
-static_assert(sizeof(Packet) == 64);
-
-Packet Pack(std::string_view bytes) {
-  Packet packet{.size = static_cast<int64_t>(bytes.size())};
-  if (packet.is_whole()) std::memcpy(packet.text, bytes.data(), bytes.size());
-  return packet;
-}
-
-// Sizes `bytes`, and fills them if they came whole.
-void Unpack(const Packet& packet, std::string& bytes) {
-  bytes.resize(packet.size);
-  if (packet.is_whole()) std::memcpy(bytes.data(), packet.text, packet.size);
-}
-
 // Broadcast without agreement.
-Status SendToAll(CommContext& context, std::string& bytes, int root) {
+Status SendToAll(CommContext& context, PacketKind kind, std::string& bytes,
+                 int root) {
   constexpr std::string_view kSite = "MPI_Ibcast";
   Packet packet;
-  if (context.rank() == root) packet = Pack(bytes);
+  if (context.rank() == root) packet = Packet(kind, bytes);
   Status status = Exchange(
       context,
       [&](MPI_Request* request) {
@@ -50,11 +31,12 @@ Status SendToAll(CommContext& context, std::string& bytes, int root) {
                           context.comm.raw(), request);
       },
       kSite);
-  if (!status.ok()) return status;
-  if (context.rank() != root) Unpack(packet, bytes);
-  if (packet.is_whole()) return status;
+  if (status.ok() && context.rank() != root) {
+    status = packet.Unpack(kind, bytes);
+  }
+  if (!status.ok() || packet.is_whole()) return status;
   return ForEachPart(
-      packet.size, context.part_bytes, [&](int64_t at, int count) {
+      packet.size(), context.part_bytes, [&](int64_t at, int count) {
         return Exchange(
             context,
             [&](MPI_Request* request) {
@@ -67,11 +49,6 @@ Status SendToAll(CommContext& context, std::string& bytes, int root) {
 
 std::span<std::byte> BytesOf(std::string& bytes) {
   return std::as_writable_bytes(std::span(bytes));
-}
-
-bool IsCount(std::string_view text) {
-  return !text.empty() &&
-         text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 // The text as a terminal may show it, with " [rank R of N]", unless it has one
@@ -90,7 +67,7 @@ Status TellFailure(CommContext& context, const Status& mine, int from) {
     bytes = Cat(std::string(1, static_cast<char>(mine.code())),
                 WithRank(context, std::string(mine.message())));
   }
-  const Status sent = SendToAll(context, bytes, from);
+  const Status sent = SendToAll(context, PacketKind::kFailure, bytes, from);
   if (!sent.ok()) return sent;
   return Status(static_cast<absl::StatusCode>(bytes[0]), bytes.substr(1));
 }
@@ -121,7 +98,7 @@ Status SendToEach(CommContext& context, const std::vector<std::string>& parts,
   }
   Parcels parcels(context, kScatterTag);
   for (size_t rank = 0; complete && rank < needed; ++rank) {
-    packets[rank] = Pack(parts[rank]);
+    packets[rank] = Packet(PacketKind::kScatter, parts[rank]);
     if (!packets[rank].is_whole()) {
       parcels.Send(std::as_bytes(std::span(parts[rank])),
                    static_cast<int>(rank));
@@ -136,8 +113,8 @@ Status SendToEach(CommContext& context, const std::vector<std::string>& parts,
                             request);
       },
       "MPI_Iscatter"));
-  Unpack(packet, mine);
-  if (!packet.is_whole()) parcels.Receive(BytesOf(mine), 0);
+  if (status.ok()) status = packet.Unpack(PacketKind::kScatter, mine);
+  if (status.ok() && !packet.is_whole()) parcels.Receive(BytesOf(mine), 0);
   status.Update(parcels.Finish());
   return status;
 }
@@ -184,40 +161,55 @@ Status Reduce(CommContext& context, std::span<int64_t> values, MPI_Op operation,
   return absl::OkStatus();
 }
 
+// What a rank has compared.
+struct Compared {
+  uint64_t fingerprint = 0;
+  char what[120] = {};
+};
+
+Compared ComparedBy(std::string_view what, uint64_t fingerprint) {
+  Compared compared{.fingerprint = fingerprint};
+  what.copy(compared.what, sizeof(compared.what) - 1);
+  return compared;
+}
+
+// Why this rank differs from rank 0; OK if it does not. Local.
+Status Difference(const CommContext& context, const Compared& mine,
+                  const Compared& of_root, bool is_number) {
+  const std::string_view what = mine.what;
+  if (what != of_root.what) {
+    return absl::InvalidArgumentError(
+        Cat("rank ", context.rank(), " of ", context.size(), " compares \"",
+            what, "\", rank 0 compares \"", std::string_view(of_root.what),
+            "\": ", kDifferentCalls));
+  }
+  if (mine.fingerprint == of_root.fingerprint) return absl::OkStatus();
+  const std::string start =
+      Cat(what, " differs between ranks: rank ", context.rank(), " of ",
+          context.size(), " has ");
+  return absl::InvalidArgumentError(
+      is_number
+          ? Cat(start, static_cast<int64_t>(mine.fingerprint), ", rank 0 has ",
+                static_cast<int64_t>(of_root.fingerprint))
+          : Cat(start, "another value than rank 0"));
+}
+
 // After a comparison that failed: names the lowest rank that differs.
-Status NameDifferent(CommContext& context, std::string_view what,
-                     uint64_t fingerprint, bool is_number) {
-  uint64_t of_root = fingerprint;
+Status NameDifferent(CommContext& context, const Compared& mine,
+                     bool is_number) {
+  Compared of_root = mine;
   Status status = Exchange(
       context,
       [&](MPI_Request* request) {
-        return MPI_Ibcast(&of_root, 1, MPI_UINT64_T, 0, context.comm.raw(),
-                          request);
+        return MPI_Ibcast(&of_root, sizeof(of_root), MPI_BYTE, 0,
+                          context.comm.raw(), request);
       },
       "MPI_Ibcast");
-  if (status.ok() && of_root != fingerprint) {
-    const std::string start =
-        Cat(what, " differs between ranks: rank ", context.rank(), " of ",
-            context.size(), " has ");
-    status = absl::InvalidArgumentError(
-        is_number ? Cat(start, static_cast<int64_t>(fingerprint),
-                        ", rank 0 has ", static_cast<int64_t>(of_root))
-                  : Cat(start, "another value than rank 0"));
-  }
+  if (status.ok()) status = Difference(context, mine, of_root, is_number);
   return Agree(context, status);
 }
 
 }  // namespace
-
-bool NamesItsRank(std::string_view text) {
-  const size_t at = text.rfind(" [rank ");
-  if (at == std::string_view::npos || text.back() != ']') return false;
-  text.remove_prefix(at + 7);
-  text.remove_suffix(1);
-  const size_t of = text.find(" of ");
-  return of != std::string_view::npos && IsCount(text.substr(0, of)) &&
-         IsCount(text.substr(of + 4));
-}
 
 Status Exchange(CommContext& context,
                 absl::FunctionRef<int(MPI_Request*)> start,
@@ -235,6 +227,7 @@ Status Agree(CommContext& context, const Status& mine) {
   const Status sent = ReduceToAll(context, &lowest, 1, MPI_INT64_T, MPI_MIN);
   if (!sent.ok()) return sent;
   if (lowest == context.size()) return absl::OkStatus();
+  if (lowest < 0 || lowest > context.size()) return DifferentCalls();
   return TellFailure(context, own, static_cast<int>(lowest));
 }
 
@@ -245,16 +238,19 @@ Status Compare(CommContext& context, std::string_view what,
   Status own = mine;
   own.Update(fault::Point("agree"));
   const uint64_t size = context.size();
+  // Ranks in different calls compare something else.
+  const uint64_t all = Fingerprint(what) ^ fingerprint;
   // The minimum of the complement is the complement of the maximum.
   uint64_t ballot[] = {own.ok() ? size : static_cast<uint64_t>(context.rank()),
-                       fingerprint, ~fingerprint};
+                       all, ~all};
   const Status sent = ReduceToAll(context, ballot, 3, MPI_UINT64_T, MPI_MIN);
   if (!sent.ok()) return sent;
+  if (ballot[0] > size) return DifferentCalls();
   if (ballot[0] != size) {
     return TellFailure(context, own, static_cast<int>(ballot[0]));
   }
   if (ballot[1] == ~ballot[2]) return absl::OkStatus();
-  return NameDifferent(context, what, fingerprint, is_number);
+  return NameDifferent(context, ComparedBy(what, fingerprint), is_number);
 }
 
 }  // namespace
@@ -275,12 +271,14 @@ Status OnRoot(CommContext& context, absl::FunctionRef<Status()> work) {
 }
 
 Status Broadcast(CommContext& context, std::string& bytes, int root) {
-  return Finish(context, SendToAll(context, bytes, root), "MPI_Ibcast");
+  return Finish(context,
+                SendToAll(context, PacketKind::kBroadcast, bytes, root),
+                "MPI_Ibcast");
 }
 
 StatusOr<std::vector<std::string>> Gather(CommContext& context,
                                           const std::string& mine) {
-  const Packet packet = Pack(mine);
+  const Packet packet(PacketKind::kGather, mine);
   std::vector<Packet> packets(context.is_root() ? context.size() : 0);
   Status status = Exchange(
       context,
@@ -293,8 +291,9 @@ StatusOr<std::vector<std::string>> Gather(CommContext& context,
   std::vector<std::string> all(packets.size());
   Parcels parcels(context, kGatherTag);
   for (size_t rank = 0; rank < packets.size(); ++rank) {
-    Unpack(packets[rank], all[rank]);
-    if (!packets[rank].is_whole()) {
+    const Status whole = packets[rank].Unpack(PacketKind::kGather, all[rank]);
+    status.Update(whole);
+    if (whole.ok() && !packets[rank].is_whole()) {
       parcels.Receive(BytesOf(all[rank]), static_cast<int>(rank));
     }
   }
@@ -331,7 +330,7 @@ StatusOr<RootMessage> FromRootInParts(
   StatusOr<RootMessages> messages = context.is_root() ? work() : RootMessages();
   RootMessage message;
   if (context.is_root()) message.common = EncodeOutcome(context, messages);
-  Status status = SendToAll(context, message.common, 0);
+  Status status = SendToAll(context, PacketKind::kFromRoot, message.common, 0);
   if (!status.ok()) return status;
   const char kind = message.common.back();
   message.common.pop_back();

@@ -15,12 +15,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "base/first_of.h"
 #include "base/printable.h"
 #include "base/process/thread_without_signals.h"
 #include "base/text.h"
 #include "mpi/mpi_error.h"
+#include "mpi/test_request.h"
 
 namespace belay {
 namespace {
@@ -61,10 +63,34 @@ std::string NameRanks(const std::vector<int>& ranks, int size) {
              FirstOf(ranks, kMostNamedRanks, ", "), " of ", size);
 }
 
+// Most agreements open within a few tests; giving up the core then only delays.
+// A rank that waits long lets go of its core: what it waits for may need it.
+void GiveWay(Clock::time_point since) {
+  if (Clock::now() - since < kYieldTime) {
+    sched_yield();
+  } else {
+    std::this_thread::sleep_for(kNap);
+  }
+}
+
+// Calls `poll` between tests that take long.
+Status WaitPolling(MPI_Request& request, absl::FunctionRef<void()> poll) {
+  const Clock::time_point since = Clock::now();
+  for (int64_t tests = 0;; ++tests) {
+    int is_done = 0;
+    const int code = TestRequest(request, is_done);
+    if (code != MPI_SUCCESS) return MpiError(code, "MPI_Test");
+    if (is_done) return absl::OkStatus();
+    if (tests < kTestsBeforeYield) continue;
+    poll();
+    GiveWay(since);
+  }
+}
+
 Status WaitWithoutLimit(std::span<MPI_Request> requests) {
   Status status;
   for (MPI_Request& request : requests) {
-    status.Update(MpiError(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait"));
+    status.Update(WaitPolling(request, [] {}));
   }
   return status;
 }
@@ -221,27 +247,8 @@ void Deadline::Impl::BeginGate() {
   }
 }
 
-// Most agreements open within a few tests; giving up the core then only delays.
-// A rank that waits long lets go of its core: what it waits for may need it.
-void GiveWay(Clock::time_point since) {
-  if (Clock::now() - since < kYieldTime) {
-    sched_yield();
-  } else {
-    std::this_thread::sleep_for(kNap);
-  }
-}
-
 Status Deadline::Impl::WaitFor(MPI_Request& request) {
-  const Clock::time_point since = Clock::now();
-  for (int64_t tests = 0;; ++tests) {
-    int is_done = 0;
-    const int code = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
-    if (code != MPI_SUCCESS) return MpiError(code, "MPI_Test");
-    if (is_done) return absl::OkStatus();
-    if (tests < kTestsBeforeYield) continue;
-    Poll();
-    GiveWay(since);
-  }
+  return WaitPolling(request, [this] { Poll(); });
 }
 
 void Deadline::Impl::Poll() {

@@ -6,6 +6,7 @@
 
 #include "base/fault.h"
 #include "base/text.h"
+#include "mpi/different_calls.h"
 
 namespace belay {
 namespace {
@@ -25,6 +26,9 @@ absl::StatusCode CodeOf(int error_class) {
     // What ROMIO makes of each error number that has no class of its own.
     case MPI_ERR_IO:
       return absl::StatusCode::kUnavailable;
+    // No two messages of one call differ in size.
+    case MPI_ERR_TRUNCATE:
+      return absl::StatusCode::kInvalidArgument;
     default:
       return absl::StatusCode::kInternal;
   }
@@ -47,7 +51,9 @@ Status MpiError(int code, std::string_view site, std::string_view object) {
   MPI_Error_class(code, &error_class);
   const std::string quoted =
       object.empty() ? std::string() : Cat(" \"", object, "\"");
-  return Status(CodeOf(error_class), Cat(site, quoted, ": ", TextOf(code)));
+  std::string text = Cat(site, quoted, ": ", TextOf(code));
+  if (error_class == MPI_ERR_TRUNCATE) text += Cat("; ", kDifferentCalls);
+  return Status(CodeOf(error_class), text);
 }
 
 Status MpiStatus(int code, std::string_view site, std::string_view object) {

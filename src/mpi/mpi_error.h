@@ -12,9 +12,10 @@ namespace belay {
 // Returns OK for MPI_SUCCESS, else the Status that fits MPI's error class
 // (MPI_ERR_NO_SPACE, MPI_ERR_QUOTA: ResourceExhausted; MPI_ERR_FILE_EXISTS:
 // AlreadyExists; MPI_ERR_NO_SUCH_FILE: NotFound; MPI_ERR_ACCESS,
-// MPI_ERR_READ_ONLY: PermissionDenied; MPI_ERR_IO: Unavailable; others:
-// Internal) with the message `SITE "OBJECT": MPI's text`. Passes the fault
-// point `site`. An empty object is left out. Local.
+// MPI_ERR_READ_ONLY: PermissionDenied; MPI_ERR_IO: Unavailable;
+// MPI_ERR_TRUNCATE, which says that ranks are in different calls:
+// InvalidArgument; others: Internal) with the message `SITE "OBJECT": MPI's
+// text`. Passes the fault point `site`. An empty object is left out. Local.
 Status MpiStatus(int code, std::string_view site, std::string_view object = {});
 
 // The same without a fault point, for calls whose caller passes one. Local.

@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "mpi/deadline.h"
 #include "mpi/mpi_error.h"
+#include "mpi/test_request.h"
 
 namespace belay {
 
@@ -62,8 +63,7 @@ int WordInFlight::Cell::OnFree(MPI_Comm freed, int, void* attribute, void*) {
   if (cell.comm == freed) cell.comm = MPI_COMM_NULL;
   const auto end = std::chrono::steady_clock::now() + kPatience;
   for (int done = 0; cell.request != MPI_REQUEST_NULL;) {
-    if (MPI_Test(&cell.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
-        done) {
+    if (TestRequest(cell.request, done) != MPI_SUCCESS || done) {
       break;
     }
     if (std::chrono::steady_clock::now() > end) {
@@ -113,8 +113,8 @@ StatusOr<uint64_t> WordInFlight::Finish(const Comm& comm,
   constexpr int kTests = 100;
   int done = 0;
   for (int i = 0; i < kTests && !done; ++i) {
-    BELAY_RETURN_IF_ERROR(MpiError(
-        MPI_Test(&cell_->request, &done, MPI_STATUS_IGNORE), "MPI_Test"));
+    BELAY_RETURN_IF_ERROR(
+        MpiError(TestRequest(cell_->request, done), "MPI_Test"));
   }
   if (!done) {
     // What a rank tells of its arrival here must not count for a later one.

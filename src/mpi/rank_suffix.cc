@@ -1,0 +1,34 @@
+#include "mpi/rank_suffix.h"
+
+#include <string>
+
+#include "mpi/collective.h"
+
+namespace belay {
+namespace {
+
+bool IsCount(std::string_view text) {
+  return !text.empty() &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+}  // namespace
+
+bool NamesItsRank(std::string_view text) {
+  const size_t at = text.rfind(" [rank ");
+  if (at == std::string_view::npos || text.back() != ']') return false;
+  text.remove_prefix(at + 7);
+  text.remove_suffix(1);
+  const size_t of = text.find(" of ");
+  return of != std::string_view::npos && IsCount(text.substr(0, of)) &&
+         IsCount(text.substr(of + 4));
+}
+
+Status InsertBeforeRank(const Status& error, std::string_view text) {
+  std::string message(error.message());
+  const size_t end =
+      NamesItsRank(message) ? message.rfind(" [rank ") : message.size();
+  return Status(error.code(), message.insert(end, text));
+}
+
+}  // namespace belay

@@ -1,0 +1,18 @@
+// The end of an agreed error, " [rank 2 of 4]".
+
+#ifndef BELAY_MPI_RANK_SUFFIX_H_
+#define BELAY_MPI_RANK_SUFFIX_H_
+
+#include <string_view>
+
+#include "belay/status.h"
+
+namespace belay {
+
+// The same error with `text` at its end, but before the name of a rank, which
+// stays the last. Local.
+Status InsertBeforeRank(const Status& error, std::string_view text);
+
+}  // namespace belay
+
+#endif  // BELAY_MPI_RANK_SUFFIX_H_
