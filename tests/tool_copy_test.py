@@ -89,6 +89,9 @@ class CopyTest(ToolCase):
         self.assertIn('--leave-out "nothing": matches no key',
                       self.fails("copy", SHARED, "to", "--leave-out", "nothing"))
         self.assertIn("need KEYS=DTYPE",
+                      self.fails("copy", SHARED, "to", "--dtype", ".*"))
+        self.assertIn('--dtype: parse dtype "f31": unknown name (need one of '
+                      "f16, bf16, ",
                       self.fails("copy", SHARED, "to", "--dtype", ".*=f31"))
         code, out, _ = self.belay("copy", "absent", "to", "--json")
         self.assertEqual(code, 2)

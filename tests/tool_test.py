@@ -3,6 +3,7 @@
 Usage: tool_test.py BELAY GOLDEN_DIR VERSION
 Exact output and exit codes: 0 all is well, 1 damage, 2 cannot be carried out.
 """
+import json
 import re
 import shutil
 import sys
@@ -195,7 +196,8 @@ class ToolTest(ToolCase):
             self.assertEqual(
                 self.belay(command[0], SHARED, *command[1:]),
                 (2, "", f'belay: DATA_LOSS: read "{SHARED}/index.h5": the index '
-                        "is damaged: its digest does not match\n"))
+                        "is damaged: its digest does not match; no earlier "
+                        "step is there\n"))
 
     def test_a_damaged_index_is_named_whatever_is_damaged(self):
         index = self.path(f"{SHARED}/index.h5")
@@ -210,6 +212,31 @@ class ToolTest(ToolCase):
             if code != 0 and f'"{SHARED}/index.h5"' not in err:
                 unnamed.add(err)
         self.assertEqual(unnamed, set())
+
+    def test_damaged_metadata_hides_no_arrays(self):
+        whole = self.run_belay("ls", SHARED)
+        self.path(f"{SHARED}/metadata.json").write_text("{")
+        error = f'belay: DATA_LOSS: read "{SHARED}/metadata.json": damaged: '
+        code, out, err = self.belay("ls", SHARED)
+        self.assertEqual((code, out), (1, whole))
+        self.assertTrue(err.startswith(error), err)
+        code, out, err = self.belay("ls", "--json", SHARED)
+        self.assertEqual(code, 1)
+        self.assertIsNone(json.loads(out)["metadata"])
+        self.assertTrue(err.startswith(error), err)
+
+    def test_the_error_of_a_damaged_index_names_an_earlier_step(self):
+        later = "run/step_00000009"
+        shutil.copytree(self.path(SHARED), self.path(later))
+        index = self.path(f"{later}/index.h5")
+        index.write_bytes(index.read_bytes()[:100])
+        err = self.fails("ls", later)
+        self.assertTrue(err.startswith(
+            f'belay: DATA_LOSS: read "{later}/index.h5": the index is '
+            "damaged: "), err)
+        self.assertTrue(err.endswith(
+            "; use an earlier step, such as 7\n"), err)
+        self.assertEqual(err.count("index.h5"), 1)
 
     def test_a_step_without_an_index(self):
         self.path(f"{SHARED}/index.h5").unlink()
@@ -296,7 +323,9 @@ class ToolTest(ToolCase):
                 ["diff", SHARED, "run", "--tolerance", "-1"], "--tolerance"), (
                 ["graph"], "DIR is required"), (
                 ["graph", SHARED, "--depth", "-1"], "--depth"), (
-                ["ls", SHARED, "--fast"], "--fast"):
+                ["ls", SHARED, "--fast"], "Not expected: --fast\n"), (
+                ["ls", "run", "--step", "4"], "Not expected: --step 4. Give "
+                "the directory of the step, such as run/step_00000004\n"):
             code, out, err = self.belay(*args)
             self.assertEqual((code, out), (2, ""), args)
             self.assertIn(message, err)

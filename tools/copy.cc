@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "belay/reader/copy_checkpoint.h"
 #include "commands.h"
@@ -13,14 +14,16 @@ namespace {
 // "KEYS=DTYPE" as an entry; the last "=" counts.
 StatusOr<SaveArgsFor> DTypeEntry(const std::string& text) {
   const size_t at = text.rfind('=');
-  StatusOr<DType> dtype = at == text.npos
-                              ? StatusOr<DType>(absl::InvalidArgumentError(""))
-                              : ParseDType(text.substr(at + 1));
+  if (at == text.npos) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "copy: --dtype has no dtype (need KEYS=DTYPE, such as \".*=bf16\", "
+        "found \"%s\")",
+        text));
+  }
+  const StatusOr<DType> dtype = ParseDType(text.substr(at + 1));
   if (dtype.ok()) return SaveArgsFor{text.substr(0, at), {.dtype = *dtype}};
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "copy: --dtype has no dtype (need KEYS=DTYPE, such as \".*=bf16\", found "
-      "\"%s\")",
-      text));
+  return absl::InvalidArgumentError(
+      absl::StrCat("copy: --dtype: ", dtype.status().message()));
 }
 
 FileLayout LayoutNamed(const std::string& name) {

@@ -155,14 +155,16 @@ Json PiecesJson(const std::vector<StoredPiece>& pieces) {
   return all;
 }
 
-Json MetadataJson(const Metadata& metadata) {
+// Null if it cannot be read.
+Json MetadataJson(const StatusOr<Metadata>& metadata) {
+  if (!metadata.ok()) return Json();
   Json all = Json::object();
-  for (const auto& [name, value] : metadata) all[name] = value;
+  for (const auto& [name, value] : *metadata) all[name] = value;
   return all;
 }
 
-void PrintAsJson(const CheckpointReader& reader, const Metadata& metadata,
-                 bool shards) {
+void PrintAsJson(const CheckpointReader& reader,
+                 const StatusOr<Metadata>& metadata, bool shards) {
   const CheckpointInfo& info = reader.info();
   Json json = {{"path", TextJson(info.path)},
                {"step", info.step},
@@ -198,11 +200,13 @@ int List(const std::string& path, const ListOptions& options) {
   if (!step.ok()) return Fail(step.status(), options.json);
   const StatusOr<CheckpointReader> reader = CheckpointReader::Open(*step);
   if (!reader.ok()) return Fail(reader.status(), options.json);
+  // The arrays are well without it.
   const StatusOr<Metadata> metadata = ReadMetadata(*step);
-  if (!metadata.ok()) return Fail(metadata.status(), options.json);
+  if (!metadata.ok()) (void)Fail(metadata.status());
+  const int code = metadata.ok() ? 0 : 1;
   if (options.json) {
-    PrintAsJson(*reader, *metadata, options.shards);
-    return 0;
+    PrintAsJson(*reader, metadata, options.shards);
+    return code;
   }
   const CheckpointInfo* info = &reader->info();
   // Shorter than the arrays where chunks pass filters.
@@ -215,14 +219,14 @@ int List(const std::string& path, const ListOptions& options) {
         BytesText(info->bytes), LayoutText(*info), info->num_files, compressed,
         info->format_major, info->format_minor,
         info->has_checksums ? ", CRC32C" : ", no checksums");
-  PrintMetadata(*metadata);
+  if (metadata.ok()) PrintMetadata(*metadata);
   if (options.shards) {
     PrintPieces(*info);
   } else {
     PrintTable(*info);
     PrintValues(reader->Values());
   }
-  return 0;
+  return code;
 }
 
 }  // namespace belay::tools

@@ -159,6 +159,34 @@ void PrintCommands(const CLI::App& app, int argc, char** argv) {
   std::cerr << "The commands are " << absl::StrJoin(names, ", ") << ".\n";
 }
 
+// CLI11 lists what it did not expect from the last to the first.
+std::string ReasonOf(const CLI::ParseError& error, const CLI::App& app) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) {
+    return error.what();
+  }
+  const std::vector<std::string> extras = app.remaining(true);
+  std::string reason =
+      absl::StrCat("Not expected: ", absl::StrJoin(extras, " "));
+  if (std::ranges::find(extras, "--step") != extras.end()) {
+    reason += ". Give the directory of the step, such as run/step_00000004";
+  }
+  return reason;
+}
+
+// Says what is wrong with the arguments. Returns 2.
+int Refuse(const CLI::ParseError& error, const CLI::App& app, int argc,
+           char** argv) {
+  const std::string reason = ReasonOf(error, app);
+  const bool json = std::any_of(argv + 1, argv + argc, [](const char* word) {
+    return std::string_view(word) == "--json";
+  });
+  if (json) PrintError(absl::InvalidArgumentError(reason));
+  std::cerr << PrintableText(reason)
+            << "\nRun with --help for more information.\n";
+  if (app.get_subcommands().empty()) PrintCommands(app, argc, argv);
+  return 2;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Look into belay checkpoints, and plan them.", "belay");
   app.set_version_flag("--version", BELAY_VERSION);
@@ -172,13 +200,7 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {  // --help and --version too
     if (error.get_exit_code() == 0) return app.exit(error);
-    const bool json = std::any_of(argv + 1, argv + argc, [](const char* word) {
-      return std::string_view(word) == "--json";
-    });
-    if (json) PrintError(absl::InvalidArgumentError(error.what()));
-    app.exit(error);
-    if (app.get_subcommands().empty()) PrintCommands(app, argc, argv);
-    return 2;
+    return Refuse(error, app, argc, argv);
   }
   return code;
 }

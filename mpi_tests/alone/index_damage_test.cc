@@ -69,7 +69,8 @@ class IndexDamageTest : public testing::CheckpointTest {
   // The damage is found, and step 2 is well.
   void ExpectDamage(absl::StatusCode code, const std::string& message) {
     EXPECT_EQ(TryRestore(),
-              Status(code, absl::StrCat(message, " [rank 0 of ", size_, "]")));
+              Status(code, absl::StrCat(message, "; no earlier step is there",
+                                        " [rank 0 of ", size_, "]")));
     ExpectRestores(values_, 2, 2);
   }
   void ExpectDamageIn(const std::string& path, const std::string& cause) {
@@ -148,14 +149,21 @@ TEST_F(IndexDamageTest, AMissingOrTruncatedIndex) {
     Replace(Index(), index_.substr(0, bytes));
     const Status status = TryRestore();
     EXPECT_TRUE(absl::IsDataLoss(status)) << bytes << ": " << status;
-    EXPECT_TRUE(absl::StrContains(status.message(), Index())) << status;
+    const std::string cause =
+        absl::StrCat("read \"", Index(), "\": the index is damaged: ");
+    EXPECT_TRUE(absl::StartsWith(status.message(), cause)) << status;
+    EXPECT_EQ(status.message().rfind(Index()), 6) << status;  // once
   }
   Replace(Index(), std::string(all, '\0'));
   EXPECT_TRUE(absl::IsDataLoss(TryRestore()));
   Remove(Index());
   const Status missing = TryRestore();
   EXPECT_TRUE(absl::IsNotFound(missing)) << missing;
-  EXPECT_TRUE(absl::StrContains(missing.message(), Index())) << missing;
+  EXPECT_EQ(missing.message(),
+            absl::StrCat("restore \"", StepFile(1, ""),
+                         "\": the step has no index.h5; parts of it were "
+                         "deleted, or not copied [rank 0 of ",
+                         size_, "]"));
   ExpectRestores(values_, 2, 2);
 }
 
@@ -226,8 +234,8 @@ TEST_F(IndexDamageTest, OneFlippedBitOfTheData) {
       absl::StrCat("restore \"", StepFile(1, ""), "\": ", cause)))
       << status;
   EXPECT_TRUE(absl::EndsWith(status.message(),
-                             absl::StrCat("; 1 damaged block in all [rank 0 "
-                                          "of ",
+                             absl::StrCat("; 1 damaged block in all; no "
+                                          "earlier step is there [rank 0 of ",
                                           size_, "]")))
       << status;
   const auto verified = VerifyCheckpoint(StepFile(1, ""));

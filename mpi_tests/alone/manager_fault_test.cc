@@ -108,6 +108,8 @@ TEST_F(ManagerFaultTest, NothingCanBeRestored) {
   EXPECT_THAT(message, ::testing::MatchesRegex(
                            "restore \".*/run\": none of the 2 steps can be "
                            "restored\n  step 2: .*\n  step 1: .*"));
+  // The manager has tried them already.
+  EXPECT_THAT(message, ::testing::Not(HasSubstr("earlier step")));
   EXPECT_EQ(calls, 0);
 }
 
@@ -129,10 +131,12 @@ TEST_F(ManagerFaultTest, AnExplicitStepIsNotReplacedByAnother) {
   auto manager = Manage();
   SaveAll(*manager, 1, 3);
   OnRank0([&] { fs::remove(DataFile(2)); });
-  SameError(manager->Restore(2).status(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(
+      SameError(manager->Restore(2).status(), absl::StatusCode::kDataLoss),
+      HasSubstr("found none); use an earlier step, such as 1 [rank 0 of "));
   EXPECT_EQ(
       SameError(manager->Restore(9).status(), absl::StatusCode::kNotFound),
-      "restore \"" + Run() + "\": no step 9; there are 1, 2" + OfRank0());
+      "restore \"" + Run() + "\": no step 9; the steps are 1, 2" + OfRank0());
   EXPECT_THAT(SameError(manager->Restore(-1).status(),
                         absl::StatusCode::kInvalidArgument),
               StartsWith("restore \"" + Run() +
@@ -151,9 +155,9 @@ TEST_F(ManagerFaultTest, AStepThatIsNotThereIsToldWithThoseThatAre) {
                      absl::StatusCode::kNotFound);
   };
   const std::string start = "restore \"" + Run() + "\": no step 99; ";
-  EXPECT_EQ(told(), start + "there is none" + OfRank0());
+  EXPECT_EQ(told(), start + "there are no steps" + OfRank0());
   SaveAll(*manager, 1, 2);
-  EXPECT_EQ(told(), start + "there is 1" + OfRank0());
+  EXPECT_EQ(told(), start + "the only step is 1" + OfRank0());
   SaveAll(*manager, 2, 21);
   EXPECT_EQ(
       told(),

@@ -329,10 +329,10 @@ TEST_F(BadInputTest, Directories) {
   const Status in_file = SaveQuietly(dir_.File("file"), 2, state);
   EXPECT_FALSE(in_file.ok());
   EXPECT_TRUE(IsSameEverywhere(in_file.ToString()));
-  ExpectRestoreRefused(
-      9, state,
-      absl::NotFoundError(absl::StrCat("restore \"", StepFile(9, ""),
-                                       "\": no such step; there is 1", By(0))));
+  ExpectRestoreRefused(9, state,
+                       absl::NotFoundError(absl::StrCat(
+                           "restore \"", StepFile(9, ""),
+                           "\": no such step; the only step is 1", By(0))));
   const std::string inside = StepPath(StepPath(run(), 1), 9);
   ExpectRefused(
       Restore(comm_, StepPath(run(), 1), 9, state).status(),
@@ -357,8 +357,8 @@ TEST_F(BadInputTest, WantsThatAreNotStored) {
   ExpectRestoreRefused(
       1, absent,
       refused(absl::StatusCode::kNotFound,
-              "gone\": key is not in the checkpoint (wanted by rank 0; 2 of "
-              "the wanted keys are absent, the checkpoint has 2); close to it: "
+              "gone\": key is not in the checkpoint (wanted by rank 0; 2 "
+              "wanted keys are absent, the checkpoint has 2); close to it: "
               "\"good\""));
   State dtype;
   if (is_last()) dtype.AddReplicated("good", {50}, values);
@@ -377,7 +377,9 @@ TEST_F(BadInputTest, WantsThatAreNotStored) {
       refused(absl::StatusCode::kFailedPrecondition,
               absl::StrCat("good\": another shape is stored (need [60], found "
                            "[50]; wanted by rank ",
-                           size_ - 1, ")")));
+                           size_ - 1,
+                           "); allow_shape_mismatch restores what both have in "
+                           "common")));
   State text;
   text.Add("text", values[0]);
   ExpectRestoreRefused(1, text,

@@ -168,7 +168,8 @@ TEST_F(RestoreLatestTest, AStepThatCannotBeRestoredIsNotNothing) {
   OnRankZero([&] { fs::remove(step + "/index.h5"); });
   ExpectError(RestoreLatest(step).status(), absl::StatusCode::kNotFound,
               absl::StrCat("restore \"", step,
-                           "\": the directory has no committed step"));
+                           "\": the step has no index.h5; parts of it were "
+                           "deleted, or not copied"));
 }
 
 TEST_F(RestoreLatestTest, TheErrorOfADamagedStepNamesTheOneBefore) {
@@ -176,9 +177,9 @@ TEST_F(RestoreLatestTest, TheErrorOfADamagedStepNamesTheOneBefore) {
   OnRankZero([&] { fs::resize_file(run_ + "/step_00000009/index.h5", 100); });
   const Status status = RestoreLatest(run_).status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  EXPECT_NE(status.message().find(
-                "; the step before it is 7: restore it by its number"),
-            std::string::npos)
+  EXPECT_NE(
+      status.message().find("; use an earlier step, such as 7 [rank 0 of "),
+      std::string::npos)
       << status;
 }
 

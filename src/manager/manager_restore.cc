@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "bytes/fingerprint.h"
 #include "io/files/posix_file.h"
+#include "io/steps/missing_step.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
 
@@ -134,7 +135,7 @@ StatusOr<ManagedRestore> RestoreNewest(CheckpointManager& manager, Impl& impl,
                                   Judge(impl, *step, loaded.status()));
     if (verdict == Verdict::kOther) return loaded.status();
     if (verdict == Verdict::kDamaged) {
-      restored.skipped.push_back({*step, loaded.status()});
+      restored.skipped.push_back({*step, WithoutEarlierStep(loaded.status())});
     } else {
       BELAY_RETURN_IF_AGREED(manager.Reload());
     }

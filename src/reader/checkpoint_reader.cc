@@ -15,6 +15,7 @@
 #include "graph/object_listing.h"
 #include "graph/stored_graph_conversion.h"
 #include "io/index/index_file.h"
+#include "io/steps/missing_step.h"
 #include "plan/chunks/filters.h"
 #include "plan/stored/single_array.h"
 #include "plan/stored/stored_rows.h"
@@ -115,12 +116,18 @@ struct CheckpointReader::Impl {
   std::vector<ArrayEntry> entries;  // borrow from `saved`
   CheckpointInfo info;
 
-  // Says which key of which step a failure is about.
+  // Says which key of which step a failure is about, and what to use in place
+  // of a damaged step.
   Status Explain(std::string_view key, const Status& status) const {
     if (status.ok()) return status;
-    return Status(status.code(), PrintableText(absl::StrFormat(
-                                     "read \"%s\": key \"%s\": %s", info.path,
-                                     AbslView(key), status.message())));
+    const Status told = WithEarlierStep(status, info.path);
+    return Status(told.code(), PrintableText(absl::StrFormat(
+                                   "read \"%s\": key \"%s\": %s", info.path,
+                                   AbslView(key), told.message())));
+  }
+
+  Status CheckBlocks(const ArrayReading& reading) const {
+    return WithEarlierStep(reading.CheckBlocks(), info.path);
   }
 
   // The position of the key, or nothing.
@@ -287,7 +294,7 @@ StatusOr<Tensor> CheckpointReader::ReadTensor(std::string_view key,
   ArrayReading reading = impl_->ReadingOf(view, box);
   BELAY_RETURN_IF_ERROR(
       impl_->Explain(key, impl_->ReadInto(view, box, reading, *tensor)));
-  BELAY_RETURN_IF_ERROR(reading.CheckBlocks());
+  BELAY_RETURN_IF_ERROR(impl_->CheckBlocks(reading));
   return tensor;
 }
 
@@ -302,7 +309,7 @@ StatusOr<std::string> CheckpointReader::ReadText(std::string_view key) const {
   BELAY_RETURN_IF_ERROR(impl_->Explain(
       key, reading.Read(
                {.key = array.key, .dtype = DType::kString, .text = &text})));
-  BELAY_RETURN_IF_ERROR(reading.CheckBlocks());
+  BELAY_RETURN_IF_ERROR(impl_->CheckBlocks(reading));
   return text;
 }
 
@@ -325,7 +332,7 @@ Status CheckpointReader::ReadPieces(
     return visit(tile, *tensor);
   };
   BELAY_RETURN_IF_ERROR(TryForEachTile(box, max_elements, read));
-  return reading.CheckBlocks();
+  return impl_->CheckBlocks(reading);
 }
 
 StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path) {

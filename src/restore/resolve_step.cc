@@ -8,6 +8,7 @@
 #include "io/files/posix_file.h"
 #include "io/steps/belay_files.h"
 #include "io/steps/commit.h"
+#include "io/steps/missing_step.h"
 
 namespace belay {
 namespace {
@@ -29,12 +30,7 @@ Status NothingCommitted(const std::string& path) {
                         "that is running or was killed",
                         path, name));
   }
-  if (WasStep(path, names)) {
-    return absl::NotFoundError(absl::StrFormat(
-        "open \"%s\": the step has no %s; parts of it were deleted, or not "
-        "copied",
-        path, IndexName()));
-  }
+  if (WasStep(path, names)) return NoIndex("open", path);
   return absl::NotFoundError(absl::StrFormat(
       "open \"%s\": neither a committed step nor a directory of steps", path));
 }

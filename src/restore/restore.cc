@@ -7,6 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "belay/save_restore.h"
+#include "io/steps/missing_step.h"
+#include "mpi/rank_suffix.h"
 #include "pipeline/listing.h"
 #include "pipeline/result_text.h"
 #include "restore/compare_together.h"
@@ -109,6 +111,16 @@ StatusOr<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
   return result;
 }
 
+// Says what to use in place of a damaged step. Collective; agreed.
+Status NameEarlierStep(RestoreFrame& frame, const OpenedStep& opened,
+                       const Status& damage) {
+  const StatusOr<std::string> hint =
+      FromRoot(frame.context, [&]() -> StatusOr<std::string> {
+        return EarlierStepHint(opened.source.path);
+      });
+  return hint.ok() ? InsertBeforeRank(damage, *hint) : damage;
+}
+
 // A State that is made anew is only looked at then.
 Status StatusBefore(const RestoreOptions& options, const State& state) {
   return options.on_open != nullptr ? absl::OkStatus() : state.status();
@@ -135,6 +147,9 @@ StatusOr<RestoreResult> ReadValues(RestoreFrame& frame,
                                    const OpenedStep& opened,
                                    StatusOr<ValuesToRead> values) {
   StatusOr<RestoreResult> result = RunStages(frame, opened, std::move(values));
+  if (absl::IsDataLoss(result.status())) {
+    result = NameEarlierStep(frame, opened, result.status());
+  }
   LogResult(frame.context, result);
   return result;
 }

@@ -23,9 +23,8 @@
 namespace belay {
 namespace {
 
-// Finds out which checkpoint it is; `older` becomes the steps before the newest
-// if that was asked for, ascending. Rank 0 only.
-Status FindStep(RestoreSource& source, std::vector<int64_t>& older) {
+// Finds out which checkpoint it is. Rank 0 only.
+Status FindStep(RestoreSource& source) {
   using Kind = RestoreSource::Kind;
   const Kind kind = source.kind;
   if (kind == Kind::kCheckpoint || kind == Kind::kFlatFile) {
@@ -49,8 +48,12 @@ Status FindStep(RestoreSource& source, std::vector<int64_t>& older) {
   BELAY_ASSIGN_OR_RETURN(const bool is_step,
                          Exists(JoinPath(source.path, IndexName())));
   if (is_step) return absl::OkStatus();
-  StatusOr<std::vector<int64_t>> steps =
+  const StatusOr<std::vector<int64_t>> steps =
       CommittedSteps(source.path, kStepPrefix);
+  const std::string path = WithoutSlashes(source.path);
+  if (steps.ok() && steps->empty() && ParseStepName(NameOf(path))) {
+    return NoIndex("restore", path);
+  }
   if (steps.ok() && steps->empty()) {
     return absl::NotFoundError(absl::StrFormat(
         "restore \"%s\": the directory has no committed step", source.path));
@@ -58,16 +61,7 @@ Status FindStep(RestoreSource& source, std::vector<int64_t>& older) {
   BELAY_RETURN_IF_ERROR(steps.status());
   source.step = steps->back();
   source.path = StepPath(source.path, source.step);
-  steps->pop_back();
-  older = *std::move(steps);
   return absl::OkStatus();
-}
-
-// Adds to the error of a damaged newest step what is before it.
-Status NameOlder(const Status& status, const std::vector<int64_t>& older) {
-  if (!absl::IsDataLoss(status) || older.empty()) return status;
-  return Status(status.code(), Cat(status.message(), "; the step before it is ",
-                                   older.back(), ": restore it by its number"));
 }
 
 // Whether there is nothing to go on from yet, which is no mistake: no
@@ -147,9 +141,9 @@ Status OpenFound(OpenedStep& opened, double deadline_seconds) {
 
 // Rank 0 only.
 Status OpenIndex(OpenedStep& opened, double deadline_seconds) {
-  std::vector<int64_t> older;
-  BELAY_RETURN_IF_ERROR(FindStep(opened.source, older));
-  return NameOlder(OpenFound(opened, deadline_seconds), older);
+  BELAY_RETURN_IF_ERROR(FindStep(opened.source));
+  return WithEarlierStep(OpenFound(opened, deadline_seconds),
+                         opened.source.path);
 }
 
 }  // namespace

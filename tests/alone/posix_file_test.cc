@@ -202,11 +202,11 @@ TEST_F(PosixFileTest, ShortFileIsDataLoss) {
   char back[10];
   EXPECT_EQ(file.PreadAll(2, back, 10),
             absl::DataLossError("read \"" + Path("a") +
-                                "\": file is too short (need 12 bytes, "
+                                "\": the file is truncated (need 12 bytes, "
                                 "found 6)"));
   EXPECT_EQ(file.PreadAll(100, back, 1),
             absl::DataLossError("read \"" + Path("a") +
-                                "\": file is too short (need 101 bytes, "
+                                "\": the file is truncated (need 101 bytes, "
                                 "found 6)"));
 }
 

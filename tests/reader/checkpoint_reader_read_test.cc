@@ -233,7 +233,7 @@ TEST_F(ReadTest, AMissingOrShortFileConcernsOnlyWhatIsInIt) {
   EXPECT_THAT(
       MessageOf(status),
       ::testing::StartsWith("read \"" + dir_ + "\": key \"d/e\": read \"" +
-                            file + "\": file is too short"));
+                            file + "\": the file is truncated"));
   std::filesystem::remove(file);
   status = reader.ReadTensor("d/f").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);

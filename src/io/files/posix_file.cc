@@ -190,8 +190,8 @@ Status PosixFile::PreadParts(int64_t offset,
 Status PosixFile::TooShort(int64_t need) const {
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, Stat());
   return absl::DataLossError(absl::StrFormat(
-      "read \"%s\": file is too short (need %d bytes, found %d)", path_, need,
-      stat.size));
+      "read \"%s\": the file is truncated (need %d bytes, found %d)", path_,
+      need, stat.size));
 }
 
 Status PosixFile::Fallocate(int64_t bytes, int64_t from) {

@@ -15,6 +15,7 @@
 #include "hdf5_format/read/metadata_reader.h"
 #include "io/index/hdf5_bytes.h"
 #include "io/index/index_file.h"
+#include "io/steps/missing_step.h"
 
 namespace belay {
 namespace {
@@ -113,6 +114,19 @@ Status ReadInto(OpenIndex& index, const char* path, std::vector<T>& column) {
   }
 }
 
+// What cannot be read is damaged, and says so once. A failure of the system is
+// no verdict on the file.
+Status AsDamage(const OpenIndex& index, const Status& status) {
+  if (!absl::IsDataLoss(status) && !absl::IsUnimplemented(status) &&
+      !absl::IsResourceExhausted(status)) {
+    return status;
+  }
+  const std::string start = Cat("read \"", index.path, "\": ");
+  std::string_view cause(status.message().data(), status.message().size());
+  if (cause.starts_with(start)) cause.remove_prefix(start.size());
+  return absl::DataLossError(Cat(start, "the index is damaged: ", cause));
+}
+
 // Magic and version come first: the rest is only understood with them.
 Status CheckHeader(OpenIndex& index) {
   const std::string& path = index.path;
@@ -123,16 +137,10 @@ Status CheckHeader(OpenIndex& index) {
     index.reader = *std::move(reader);
     magic = ReadInto(index, ".belay/header/magic", header.magic);
   }
-  // A failure of the system is no verdict on the file.
-  const bool is_of_file = absl::IsNotFound(magic) || absl::IsDataLoss(magic) ||
-                          absl::IsUnimplemented(magic) ||
-                          absl::IsResourceExhausted(magic);
-  if (!magic.ok() && !is_of_file) return magic;
+  if (!magic.ok() && !absl::IsNotFound(magic)) return AsDamage(index, magic);
   if (!magic.ok() || header.magic != std::vector<std::string>{kIndexMagic}) {
-    std::string found = "none";
-    if (header.magic.size() == 1) found = "\"" + header.magic[0] + "\"";
-    if (!magic.ok() && !absl::IsNotFound(magic))
-      found += Cat(": ", std::string(magic.message()));
+    const std::string found =
+        header.magic.size() == 1 ? "\"" + header.magic[0] + "\"" : "none";
     return absl::DataLossError(absl::StrFormat(
         "read \"%s\": not the index of a belay checkpoint (need magic \"%s\", "
         "found %s)",
@@ -208,10 +216,8 @@ void FindFilteredPaths(SavedCheckpoint& saved) {
   }
 }
 
-}  // namespace
-
-StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory) {
-  const std::string path = JoinPath(directory, IndexName());
+// Reads and checks the index `path`.
+StatusOr<SavedCheckpoint> ReadFile(const std::string& path) {
   OpenIndex index{.path = path};
   BELAY_ASSIGN_OR_RETURN(index.file, Hdf5Bytes::Open(path));
   BELAY_RETURN_IF_ERROR(CheckHeader(index));
@@ -225,6 +231,14 @@ StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory) {
   }
   BELAY_ASSIGN_OR_RETURN(SavedCheckpoint saved, FromColumns(columns, path));
   FindFilteredPaths(saved);
+  return saved;
+}
+
+}  // namespace
+
+StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory) {
+  StatusOr<SavedCheckpoint> saved = ReadFile(JoinPath(directory, IndexName()));
+  if (!saved.ok()) return WithEarlierStep(saved.status(), directory);
   return saved;
 }
 

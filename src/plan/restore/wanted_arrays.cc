@@ -36,8 +36,9 @@ Status MissingKeys(const std::vector<RankShards>& wanted, const Arrays& arrays,
   }
   if (missing.empty()) return absl::OkStatus();
   return absl::NotFoundError(absl::StrFormat(
-      "%s; %d of the wanted keys are absent, the checkpoint has %d)%s", first,
-      missing.size(), stored, hint));
+      "%s; %d wanted %s absent, the checkpoint has %d)%s", first,
+      missing.size(), missing.size() == 1 ? "key is" : "keys are", stored,
+      hint));
 }
 
 Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
@@ -52,11 +53,13 @@ Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
         are_numbers ? "; allow_dtype_cast converts it" : ""));
   }
   if (wanted.global_shape != array.shape) {
+    const bool have_part = wanted.global_shape.size() == array.shape.size();
     return absl::FailedPreconditionError(absl::StrFormat(
         "plan \"%s\": another shape is stored (need %s, found %s; wanted by "
-        "rank %d)",
-        array.key, ShapeText(wanted.global_shape), ShapeText(array.shape),
-        rank));
+        "rank %d)%s",
+        array.key, ShapeText(wanted.global_shape), ShapeText(array.shape), rank,
+        have_part ? "; allow_shape_mismatch restores what both have in common"
+                  : ""));
   }
   const Status status = CheckBox(wanted.box, array.shape);
   if (status.ok()) return status;

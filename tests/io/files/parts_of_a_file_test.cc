@@ -59,7 +59,7 @@ TEST_F(PartsOfAFileTest, ReadsManyParts) {
   EXPECT_EQ(file.PreadParts(content.size() - 1,
                             {{std::as_writable_bytes(std::span(rest))}}),
             absl::DataLossError(absl::StrFormat(
-                "read \"%s\": file is too short (need %d bytes, found %d)",
+                "read \"%s\": the file is truncated (need %d bytes, found %d)",
                 Path("a"), content.size() + 99, content.size())));
 }
 

@@ -211,10 +211,11 @@ TEST_F(ReaderTest, AHostThatSeesNothingIsNamed) {
 
 TEST_F(ReaderTest, AShortFileIsDataLoss) {
   std::filesystem::resize_file(Path("b"), 11);
-  EXPECT_EQ(Read({Order(1, bottom_.box, bottom_)}),
-            absl::DataLossError("read \"" + Path("b") +
-                                "\": file is too short (need 12 bytes, found "
-                                "11)"));
+  EXPECT_EQ(
+      Read({Order(1, bottom_.box, bottom_)}),
+      absl::DataLossError("read \"" + Path("b") +
+                          "\": the file is truncated (need 12 bytes, found "
+                          "11)"));
 }
 
 TEST_F(ReaderTest, TextsAreReadIntoTheirString) {

@@ -108,12 +108,15 @@ TEST(PlanRestoreErrorTest, AbsentKeysAreCounted) {
   EXPECT_EQ(
       PlanStatus(wanted),
       absl::NotFoundError("plan \"x\": key is not in the checkpoint "
-                          "(wanted by rank 1; 2 of the wanted keys are "
-                          "absent, the checkpoint has 2); close to it: \"t\", "
+                          "(wanted by rank 1; 2 wanted keys are absent, the "
+                          "checkpoint has 2); close to it: \"t\", "
                           "\"v\""));
   wanted[1].shards[0].key = "model/v";
   EXPECT_THAT(std::string(PlanStatus(wanted).message()),
               ::testing::EndsWith("the checkpoint has 2); close to it: \"v\""));
+  wanted[1].shards = {{.key = "x"}};
+  EXPECT_THAT(std::string(PlanStatus(wanted).message()),
+              ::testing::HasSubstr("; 1 wanted key is absent, "));
 }
 
 TEST(PlanRestoreErrorTest, AnotherDtypeOrShape) {
@@ -129,6 +132,12 @@ TEST(PlanRestoreErrorTest, AnotherDtypeOrShape) {
             absl::FailedPreconditionError(
                 "plan \"v\": another shape is stored (need [12, 1], found "
                 "[12]; wanted by rank 0)"));
+  shard.global_shape = {13};
+  EXPECT_EQ(PlanStatus(OneWant(shard)),
+            absl::FailedPreconditionError(
+                "plan \"v\": another shape is stored (need [13], found [12]; "
+                "wanted by rank 0); allow_shape_mismatch restores what both "
+                "have in common"));
 }
 
 TEST(PlanRestoreErrorTest, ABoxOutsideTheArray) {
