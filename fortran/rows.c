@@ -122,7 +122,7 @@ static int AddRowsById(belay_state* state, const char* key, CFI_cdesc_t* ids,
   if (problem == NULL) problem = TakeIntegers(ids, 1, &narrow, &wide);
   if (problem == NULL) problem = TakeTotal(total, &rows.total);
   if (problem == NULL && ids->dim[0].extent != rows.capacity) {
-    if (count == NULL) problem = "there are other ids than rows";
+    if (count == NULL) problem = "the numbers of ids and rows differ";
     if (ids->dim[0].extent < rows.capacity) {
       rows.capacity = ids->dim[0].extent;
     }

@@ -36,7 +36,7 @@ class CopyTest(ToolCase):
         self.assertIn("add --overwrite", err)
         self.run_belay("copy", SHARED, "to", "--overwrite", "--to-step", "7")
         err = self.fails("copy", "to", "to", "--overwrite", "--step", "7")
-        self.assertIn('step_00000007" is the step that is read', err)
+        self.assertIn('step_00000007" is the source of the copy', err)
         self.run_belay("copy", SHARED, "to", "--to-step", "9")
         self.assertEqual(
             json.loads(self.run_belay("ls", "--json", "to"))["step"], 9)

@@ -216,7 +216,7 @@ TEST_F(ManagerFaultTest, AFileOfSomebodyElseKeepsItsStep) {
   const auto saved = SaveStep(*manager, 2);
   EXPECT_THAT(saved->deleted, ElementsAre());
   EXPECT_THAT(saved->notes,
-              ElementsAre(HasSubstr("not belay's: \"notes.txt\"")));
+              ElementsAre(HasSubstr("not written by belay: \"notes.txt\"")));
   EXPECT_EQ(OnDisk(), Steps({1, 2}));
   SameError(manager->Delete(1), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(OnDisk(), Steps({1, 2}));

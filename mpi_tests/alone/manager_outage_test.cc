@@ -202,7 +202,7 @@ TEST_F(ManagerOutageTest, AForcedSaveFailsUnlessTheCallerToleratesIt) {
   SameError(SaveAway(*manager, 3, {.force = true}).status(),
             absl::StatusCode::kUnavailable);
   EXPECT_EQ(SaveStep(*manager, 4)->reason,
-            "step 4 is no multiple of 10, nor one to save");
+            "step 4 is neither a multiple of 10 nor in save_on_steps");
   EXPECT_TRUE(SaveAway(*manager, 5, {.force = true, .tolerate_failure = true})
                   ->failure.has_value());
   SameError(SaveAway(*manager, 10, {.tolerate_failure = false}).status(),
@@ -247,7 +247,7 @@ TEST_F(ManagerOutageTest, AMissedSaveIsMadeUpForLater) {
     EXPECT_TRUE(SaveAway(*manager, step)->failure.has_value());
     EXPECT_EQ(SaveStep(*manager, step)->reason,
               "step " + std::to_string(step) +
-                  " is no multiple of 10, nor one to save");
+                  " is neither a multiple of 10 nor in save_on_steps");
     time_ += 10;
   }
   EXPECT_TRUE(SaveStep(*manager, 15)->saved);

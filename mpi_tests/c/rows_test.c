@@ -144,8 +144,8 @@ static void TestTooManyRows(const struct c_test* test, const char* dir) {
   ExpectCode(__FILE__, __LINE__, BELAY_FAILED_PRECONDITION,
              belay_restore(test->comm, dir, 1, state, NULL, NULL));
   ExpectMessage(__FILE__, __LINE__,
-                "restore \"particles/id\": this rank gets another number of "
-                "rows than it has room for (need 2, found 1)");
+                "restore \"particles/id\": the range of this rank does not fit "
+                "its number of rows (need 2, found 1)");
   belay_state_free(&state);
   free(all.mass);
   all.mass = NULL;

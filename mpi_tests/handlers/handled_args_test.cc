@@ -194,7 +194,7 @@ TEST_F(HandledArgsTest, EachValueToleratesItsOwn) {
   ExpectError(state, {}, Code::kFailedPrecondition, "coefficients");
   ExpectError(state, {.args = {{"a", {.allow_dtype_cast = true}}}},
               Code::kFailedPrecondition,
-              "plan \"b/coefficients\": another dtype or shape is stored, and "
+              "plan \"b/coefficients\": the stored dtype or shape differs, and "
               "its arguments do not allow that");
   const RestoreResult result =
       Ok(Into(state, {.args = {{"a|b", {.allow_dtype_cast = true}}}}));

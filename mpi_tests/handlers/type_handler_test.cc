@@ -147,7 +147,7 @@ TEST_F(TypeHandlerTest, RanksMustUseTheSameHandler) {
   state.Add("p", value);
   EXPECT_EQ(SaveOne(state, handlers),
             absl::InvalidArgumentError(absl::StrCat(
-                "plan \"p\": ranks store it with other handlers (need "
+                "plan \"p\": ranks store it with different handlers (need "
                 "\"polynomial\" as on rank 0, found \"polynom\" on rank 1)",
                 OfRank(0))));
 }

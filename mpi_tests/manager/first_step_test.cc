@@ -50,7 +50,7 @@ TEST_F(FirstStepTest, IsLeftOut) {
   manager = *Manage(options);
   ASSERT_EQ(manager->RestoreOrInitialize()->step, 3);
   EXPECT_THAT(saved(*manager, 4), ElementsAre(6));
-  EXPECT_THAT(SaveStep(*manager, 10)->reason, HasSubstr("no multiple of 3"));
+  EXPECT_THAT(SaveStep(*manager, 10)->reason, HasSubstr("multiple of 3"));
 }
 
 // A program that begins anew in a used directory would save nothing, and its

@@ -224,7 +224,8 @@ TEST_F(ManagerRetentionTest, ForcedSaves) {
   EXPECT_EQ(OnDisk(), Steps({0, 2, 4}));
   const auto refused = SaveStep(*manager, 5);
   EXPECT_FALSE(refused->saved);
-  EXPECT_EQ(refused->reason, "step 5 is no multiple of 2, nor one to save");
+  EXPECT_EQ(refused->reason,
+            "step 5 is neither a multiple of 2 nor in save_on_steps");
   EXPECT_TRUE(SaveStep(*manager, 5, {.force = true})->saved);
   EXPECT_EQ(OnDisk(), Steps({0, 2, 4, 5}));
   const auto again = SaveStep(*manager, 5, {.force = true});

@@ -102,7 +102,7 @@ TEST_F(OperatorTest, WhatCannotBeParsed) {
   Set("BELAY_KEEP", "three");
   EXPECT_EQ(SameError(Manage().status(), absl::StatusCode::kInvalidArgument),
             "manage \"" + Run() +
-                "\": BELAY_KEEP is not sound (need a whole number of at least "
+                "\": BELAY_KEEP is invalid (need a whole number of at least "
                 "0, found \"three\")" +
                 OfRank0());
   EXPECT_FALSE(std::filesystem::exists(Run()));

@@ -151,7 +151,7 @@ TEST_F(StateMatchTest, AnotherTypeIsAnError) {
   state.Add("number", number);
   EXPECT_THAT(SameError(RestoreInto(state, RestoreMatch::kExistingObjects),
                         absl::StatusCode::kFailedPrecondition),
-              HasSubstr("\"number\": another dtype is stored (need f32, found "
+              HasSubstr("\"number\": the stored dtype differs (need f32, found "
                         "i64"));
   EXPECT_EQ(RestoreInto(state, RestoreMatch::kExistingObjects,
                         {.allow_dtype_cast = true}),

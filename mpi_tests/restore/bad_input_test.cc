@@ -339,8 +339,7 @@ TEST_F(BadInputTest, Directories) {
       absl::NotFoundError(absl::StrCat(
           "restore \"", inside, "\": no such step; \"", StepPath(run(), 1),
           "\" is a step itself, which kLatestStep takes", By(0))));
-  const Status none =
-      Restore(comm_, dir_.File("none"), kLatestStep, state).status();
+  const Status none = Restore(comm_, dir_.File("none"), {}, state).status();
   EXPECT_TRUE(absl::IsNotFound(none)) << none;
   EXPECT_TRUE(IsSameEverywhere(none.ToString()));
 }
@@ -365,26 +364,25 @@ TEST_F(BadInputTest, WantsThatAreNotStored) {
   ExpectRestoreRefused(
       1, dtype,
       refused(absl::StatusCode::kFailedPrecondition,
-              absl::StrCat("good\": another dtype is stored (need f64, found "
+              absl::StrCat("good\": the stored dtype differs (need f64, found "
                            "f32; wanted by rank ",
                            size_ - 1, "); allow_dtype_cast converts it")));
   State shape;
-  if (is_last()) {
-    shape.AddReplicated("good", {60}, reinterpret_cast<float*>(values));
-  }
+  float* const floats = reinterpret_cast<float*>(values);
+  if (is_last()) shape.AddReplicated("good", {60}, floats);
   ExpectRestoreRefused(
       1, shape,
       refused(absl::StatusCode::kFailedPrecondition,
-              absl::StrCat("good\": another shape is stored (need [60], found "
+              absl::StrCat("good\": the stored shape differs (need [60], found "
                            "[50]; wanted by rank ",
                            size_ - 1,
-                           "); allow_shape_mismatch restores what both have in "
-                           "common")));
+                           "); allow_shape_mismatch restores what both have "
+                           "in common")));
   State text;
   text.Add("text", values[0]);
   ExpectRestoreRefused(1, text,
                        refused(absl::StatusCode::kFailedPrecondition,
-                               "text\": another dtype is stored (need f64, "
+                               "text\": the stored dtype differs (need f64, "
                                "found string; wanted by rank 0)"));
 }
 

@@ -335,11 +335,12 @@ TEST_F(ObjectsRestoreTest, FilesOfOtherPrograms) {
   EXPECT_TRUE(status.report().unused.empty());
   EXPECT_EQ(
       checkpoint.Restore(path, {.read_sharing = ReadSharing::kOnce}).status(),
-      absl::UnimplementedError(absl::StrCat(
-          "restore \"", path,
-          "\": of a file of another program every rank reads what it wants: "
-          "leave read_sharing and primary_replica as they are [rank 0 of ",
-          size_, "]")));
+      absl::UnimplementedError(
+          absl::StrCat("restore \"", path,
+                       "\": for HDF5 files of other programs each rank reads "
+                       "its own boxes; leave read_sharing and primary_replica "
+                       "at their defaults [rank 0 of ",
+                       size_, "]")));
 
   float pair = 0;
   Thing more{.children = {{"pair", pair}}};

@@ -149,9 +149,9 @@ TEST_F(ObjectsTest, OverwriteReplacesCheckpointsOnly) {
   }
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_THAT(checkpoint.SaveAs(step, {.overwrite = true}).status().message(),
-              HasSubstr("not belay's: \"mine.txt\""));
+              HasSubstr("not written by belay: \"mine.txt\""));
   EXPECT_THAT(checkpoint.SaveAs(StepFile(2, "")).status().message(),
-              HasSubstr("not belay's: \"mine.txt\""));
+              HasSubstr("not written by belay: \"mine.txt\""));
   EXPECT_TRUE(std::filesystem::exists(step + "/mine.txt"));
   EXPECT_TRUE(
       std::filesystem::exists(StepFile(2, "") + ".inprogress/mine.txt"));

@@ -176,7 +176,7 @@ TEST_F(IdRowsTest, Mistakes) {
   const Status twice = save();
   EXPECT_TRUE(absl::IsInvalidArgument(twice)) << twice;
   EXPECT_THAT(std::string(twice.message()),
-              ::testing::AnyOf(HasSubstr("id 6 is there twice (rank"),
+              ::testing::AnyOf(HasSubstr("id 6 appears twice (rank"),
                                HasSubstr("no rank has id 5; 1 of the ids")));
   EXPECT_TRUE(testing::IsSameEverywhere(twice.ToString()));
   ids = good;

@@ -82,7 +82,7 @@ TEST_F(IdWindowsTest, TwiceInAnotherWindow) {
   if (rank_ == 0) {
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("save \"cell\": id " + std::to_string(first) +
-                          " is there twice (rank 0 has it, and rank 0)"));
+                          " appears twice (rank 0 has it, and rank 0)"));
   }
 }
 

@@ -176,7 +176,7 @@ TEST_F(RestoreValuesTest, PadsAndCutsOnlyIfNotStrict) {
        {Shape{13, 8}, Shape{4, 5}, Shape{13, 2}, Shape{1, 9}, Shape{0, 6}}) {
     ArrayRestoreArgs args{.global_shape = shape, .layout = rows};
     ExpectError({{matrix_, args}}, absl::StatusCode::kFailedPrecondition,
-                "restore \"" + matrix_ + "\": another shape is stored");
+                "restore \"" + matrix_ + "\": the stored shape differs");
     args.strict = false;
     const RestoredValues values = Ok(Restore({{matrix_, args}}));
     const RestoredArray& matrix = values.arrays.at(matrix_);

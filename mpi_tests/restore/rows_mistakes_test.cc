@@ -50,14 +50,14 @@ TEST_F(RowsMistakesTest, OfTheForm) {
   wide.AddRows("x", x, {.row = {4}});
   ExpectRefused(Restore(comm_, run(), 1, wide).status(),
                 absl::StatusCode::kFailedPrecondition,
-                "another shape is stored (need [" + std::to_string(2 * size_) +
+                "the stored shape differs (need [" + std::to_string(2 * size_) +
                     ", 4], found [" + std::to_string(2 * size_) + ", 2]");
   std::vector<float> floats;
   State narrow;
   narrow.AddRows("x", floats, {.row = {2}});
   ExpectRefused(Restore(comm_, run(), 1, narrow).status(),
                 absl::StatusCode::kFailedPrecondition,
-                "another dtype is stored (need f32, found f64");
+                "the stored dtype differs (need f32, found f64");
   Ok(Restore(comm_, run(), 1, narrow, {.allow_dtype_cast = true}));
   EXPECT_EQ(floats.size(), 4);
   std::array<double, 3> fixed = {};
@@ -98,7 +98,7 @@ TEST_F(RowsMistakesTest, OfOwners) {
                 {.row = {2}, .owner = [bad](const double&) { return bad; }});
   ExpectRefused(Restore(comm_, run(), 1, owned).status(),
                 absl::StatusCode::kInvalidArgument,
-                "restore \"x\": the owner of row 0 is no rank (need 0 to " +
+                "restore \"x\": the owner of row 0 is not a rank (need 0 to " +
                     std::to_string(size_ - 1) + ", found " +
                     std::to_string(size_) + ")");
   State thrown;

@@ -188,8 +188,8 @@ TEST_F(RowsTest, OtherRanksNeedARuleForWhatEachHas) {
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
     EXPECT_THAT(
         std::string(status.message()),
-        HasSubstr("restore \"mine\": each rank has its own, and other ranks "
-                  "have saved (need " +
+        HasSubstr("restore \"mine\": this value is per rank, and other ranks "
+                  "have saved it (need " +
                   std::to_string(size_) + " ranks that restore it, found " +
                   std::to_string(size_ - 1) + ")"));
     first.AddPerRank("mine", found, {.other_ranks = OtherRanks::kFirst});

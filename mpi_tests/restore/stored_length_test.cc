@@ -108,7 +108,7 @@ TEST_F(StoredLengthTest, ASpanKeepsItsLength) {
   state.Add("v", fixed);
   ExpectRefused(Restore(comm_, run(), 1, state),
                 absl::StatusCode::kFailedPrecondition,
-                "another shape is stored (need [4], found [6]");
+                "the stored shape differs (need [4], found [6]");
   Ok(Restore(comm_, run(), 1, state, {.allow_shape_mismatch = true}));
   EXPECT_EQ(memory, Counting(4));
 }
@@ -122,7 +122,7 @@ TEST_F(StoredLengthTest, NothingInCommonIsAnErrorWhateverIsAllowed) {
   state.Add("v", none);
   ExpectRefused(Restore(comm_, run(), 1, state, {.allow_shape_mismatch = true}),
                 absl::StatusCode::kFailedPrecondition,
-                "another shape is stored (need [0], found [6]");
+                "the stored shape differs (need [0], found [6]");
   Checkpoint objects(comm_, {{"v", none}});
   std::vector<double> all = Counting(6);
   Ok(Checkpoint(comm_, {{"v", all}}).SaveAs(dir_.File("objects")));

@@ -175,9 +175,10 @@ TEST_F(StrictnessTest, WhatIsMismatched) {
     EXPECT_EQ(result.mismatched[1].key, "text");
     EXPECT_EQ(result.mismatched[2].stored_shape, (Shape{2 * size_}));
     if (policy == MismatchPolicy::kWarn) {
-      EXPECT_EQ(result.warnings.at(0),
-                "\"n\" stays as it is: it is stored as another one (need f64 "
-                "[], found i64 [])");
+      EXPECT_EQ(
+          result.warnings.at(0),
+          "\"n\" stays as it is: its stored dtype or shape differs (need f64 "
+          "[], found i64 [])");
     }
   }
   // What may be converted is no mismatch.

@@ -57,7 +57,7 @@ TEST_F(StructsTest, BadFieldsAreErrors) {
   };
   ExpectRefused(save(std::vector<Twice>(2), {}),
                 absl::StatusCode::kInvalidArgument,
-                "\"p\": its structs: field \"a\" is there twice");
+                "\"p\": its structs: field \"a\" appears twice");
   ExpectRefused(save(std::vector<Together>(2), {}),
                 absl::StatusCode::kInvalidArgument,
                 "fields \"a\" and \"b\" lie in the same memory");

@@ -237,10 +237,11 @@ TEST_F(CheckReplicasTest, OtherEntriesOnOtherRanksAreRefused) {
   const auto expect_refused = [&](const Status& status,
                                   const std::string& entry) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-    EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr("replicas of \"x\": ranks hold other entries"),
-                      HasSubstr(absl::StrCat("\"", entry, "\" is on rank ",
-                                             last(), " only"))));
+    EXPECT_THAT(
+        std::string(status.message()),
+        AllOf(HasSubstr("replicas of \"x\": ranks hold different entries"),
+              HasSubstr(absl::StrCat("\"", entry, "\" is on rank ", last(),
+                                     " only"))));
   };
   expect_refused(save(map, {}), "mine");
   expect_refused(save(texts, {}), "mine");

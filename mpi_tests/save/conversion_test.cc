@@ -101,12 +101,12 @@ TEST_F(ConversionTest, WithoutTheOptionsADifferenceIsAnError) {
   Piece<float> same = Matrix(0);
   Piece<float> larger = Matrix(0, {kRows + 1, kColumns});
   ExpectRefused(same.state(), {}, absl::StatusCode::kFailedPrecondition,
-                "\"w\": another dtype is stored (need f32, found bf16");
+                "\"w\": the stored dtype differs (need f32, found bf16");
   ExpectRefused(same.state(), kOtherShape,
                 absl::StatusCode::kFailedPrecondition,
-                "\"w\": another dtype is stored (need f32, found bf16");
+                "\"w\": the stored dtype differs (need f32, found bf16");
   ExpectRefused(larger.state(), kCast, absl::StatusCode::kFailedPrecondition,
-                "\"w\": another shape is stored (need [25, 10], found [24, "
+                "\"w\": the stored shape differs (need [25, 10], found [24, "
                 "10]");
 }
 
@@ -193,13 +193,13 @@ TEST_F(ConversionTest, WhatDoesNotConvertIsRefusedOnAllRanks) {
   };
   ExpectRefused(want("complex", DType::kF32, {}), kBoth,
                 absl::StatusCode::kFailedPrecondition,
-                "another dtype is stored (need f32, found c64");
+                "the stored dtype differs (need f32, found c64");
   ExpectRefused(want("text", DType::kI64, {}), kBoth,
                 absl::StatusCode::kFailedPrecondition,
-                "another dtype is stored (need i64, found string");
+                "the stored dtype differs (need i64, found string");
   ExpectRefused(want("real", DType::kF32, {1}), kBoth,
                 absl::StatusCode::kFailedPrecondition,
-                "another shape is stored (need [1], found []");
+                "the stored shape differs (need [1], found []");
   ExpectRefused(want("absent", DType::kF32, {1}), kBoth,
                 absl::StatusCode::kNotFound, "\"absent\"");
 }

@@ -107,7 +107,7 @@ TEST_F(DeviceTest, AnotherTaskIsAnErrorOfAll) {
   EXPECT_EQ(saved.status(),
             absl::InvalidArgumentError(absl::StrCat(
                 "list \"w\": device \"/task:", size_,
-                "\": another task than this rank (need ", size_ - 1, ", found ",
+                "\": the task is not this rank (need ", size_ - 1, ", found ",
                 size_, ") [rank ", size_ - 1, " of ", size_, "]")));
 }
 

@@ -172,7 +172,7 @@ TEST_F(MemoryLayoutTest, AVectorMayMove) {
   piece.memory.push_back(0);
   const Status status = Save(comm_, run(), 2, state).status();
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("list \"u\": its range has another length than when it "
+              HasSubstr("list \"u\": its range has changed its length since it "
                         "was added (need 18 elements, found 19)"));
 }
 
@@ -212,9 +212,10 @@ TEST_F(MemoryLayoutTest, PiecesThatOverlapOrMissCells) {
   EXPECT_THAT(std::string(gap.message()), HasSubstr("\"u\""));
   EXPECT_TRUE(testing::IsSameEverywhere(gap.ToString())) << gap;
   const Status size = save({{4 * rank_}, {is_last ? 3 : 4}});
-  EXPECT_THAT(std::string(size.message()),
-              HasSubstr("add \"u\": the memory has another size than its box "
-                        "with the ghost cells (need 5 elements, found 6)"));
+  EXPECT_THAT(
+      std::string(size.message()),
+      HasSubstr("add \"u\": the size of the memory does not match its box "
+                "with the ghost cells (need 5 elements, found 6)"));
   EXPECT_TRUE(testing::IsSameEverywhere(size.ToString())) << size;
 }
 

@@ -193,7 +193,8 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
                  ? save->refused
                  : Agree(context, has_reason ? save->status : absl::OkStatus());
     if (status.ok()) {
-      status = absl::InternalError("it was given up, and no rank says why");
+      status =
+          absl::InternalError("it was abandoned, and no rank has reported why");
     }
     status = OfBackground(save->target.path, status);
   }

@@ -28,8 +28,8 @@ std::string FieldProblem(const StructField& field) {
   for (const char c : field.name) {
     if (IsNameCharacter(c)) continue;
     return Cat(
-        "the name of a field has other characters than letters, digits, "
-        "_, - and . (found \"",
+        "the name of a field may only have letters, digits, _, - and . (found "
+        "\"",
         absl::CHexEscape(field.name), "\")");
   }
   if (length > kMaxFieldName) {
@@ -66,7 +66,7 @@ StatusOr<Shape> ParseAxes(std::string_view text) {
         std::from_chars(axis.data(), axis.data() + axis.size(), length);
     if (error != std::errc() || end != axis.data() + axis.size()) {
       return absl::InvalidArgumentError(
-          Cat("\"", axis, "\" is no length of an axis"));
+          Cat("\"", axis, "\" is not the length of an axis"));
     }
     shape.push_back(length);
   }
@@ -109,7 +109,7 @@ std::string FieldsProblem(const std::vector<StructField>& fields) {
     const std::string problem = FieldProblem(field);
     if (!problem.empty()) return problem;
     if (!names.insert(field.name).second) {
-      return Cat("field \"", field.name, "\" is there twice");
+      return Cat("field \"", field.name, "\" appears twice");
     }
     bytes += FieldBytes(field);
   }

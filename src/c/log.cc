@@ -15,9 +15,9 @@ int belay_set_log(void (*sink)(void* context, int level, const char* message),
                   void* context, int least) {
   return belay::c::Call([&]() -> belay::Status {
     if (least < BELAY_LOG_DEBUG || least > BELAY_LOG_ERROR) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "set log: no level of messages (need %d to %d, found %d)",
-          BELAY_LOG_DEBUG, BELAY_LOG_ERROR, least));
+      return absl::InvalidArgumentError(
+          absl::StrFormat("set log: not a log level (need %d to %d, found %d)",
+                          BELAY_LOG_DEBUG, BELAY_LOG_ERROR, least));
     }
     if (sink == nullptr) {
       belay::SetLogSink(nullptr);

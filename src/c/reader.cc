@@ -35,9 +35,9 @@ StatusOr<belay::Box> BoxOf(const belay::ArrayInfo& array, int ndim,
                            const int64_t* offset, const int64_t* shape) {
   const auto axes = static_cast<int>(array.shape.size());
   if (ndim != axes) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "read \"%s\": another number of axes (need %d, found %d)", array.key,
-        axes, ndim));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("read \"%s\": wrong number of axes (need %d, found %d)",
+                        array.key, axes, ndim));
   }
   if (offset == nullptr && shape == nullptr) {
     return belay::WholeBox(array.shape);
@@ -141,10 +141,10 @@ int belay_reader_read(const belay_reader* reader, const char* key, int dtype,
     const StatusOr<belay::ArrayInfo> array = reader->reader.Find(key);
     if (!array.ok()) return array.status();
     if (dtype != static_cast<int>(array->dtype)) {
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "read \"%s\": another dtype (need %d for %s, found %d)", key,
-          static_cast<int>(array->dtype), belay::DTypeName(array->dtype),
-          dtype));
+      return absl::FailedPreconditionError(
+          absl::StrFormat("read \"%s\": wrong dtype (need %d for %s, found %d)",
+                          key, static_cast<int>(array->dtype),
+                          belay::DTypeName(array->dtype), dtype));
     }
     const StatusOr<belay::Box> box = BoxOf(*array, ndim, offset, shape);
     if (!box.ok()) return box.status();

@@ -188,8 +188,9 @@ Status TakeCount(ProgramRows& rows) {
       std::numeric_limits<int64_t>::max() / rows.row_bytes);
   if (count < 0 || count > most) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "rows \"%s\": no number of rows (need 0 to %s, found %d)", rows.key,
-        is_bounded ? absl::StrFormat("%d", most) : "any number", count));
+        "rows \"%s\": invalid number of rows (need 0 to %s, found %d)",
+        rows.key, is_bounded ? absl::StrFormat("%d", most) : "any number",
+        count));
   }
   if (rows.has_ids && count > 0 && given.ids == nullptr &&
       given.ids32 == nullptr) {

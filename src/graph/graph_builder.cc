@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMistakesShown = 10;
 
-// Returns the first name that is there twice, or null.
+// Returns the first name that appears twice, or null.
 template <typename Named>
 const std::string* FindTwice(const std::vector<Named>& all) {
   std::vector<const std::string*> names;

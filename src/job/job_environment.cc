@@ -36,7 +36,7 @@ struct Variables {
 
   void NoteBad(const char* name, std::string_view need,
                std::string_view instead) {
-    notes.push_back(Cat(name, " is not sound (need ", need, ", found \"",
+    notes.push_back(Cat(name, " is invalid (need ", need, ", found \"",
                         Text(name), "\"): ", instead));
   }
 
@@ -105,7 +105,7 @@ void ReadJob(Variables& variables, JobEnvironment& job) {
   }
   if (!ParseDigits(job.job_id, std::numeric_limits<int64_t>::max())) {
     variables.notes.push_back(
-        absl::StrCat("SLURM_JOB_ID is not sound (need a number, found \"",
+        absl::StrCat("SLURM_JOB_ID is invalid (need a number, found \"",
                      job.job_id, "\"): taken for no job of Slurm"));
     job.job_id.clear();
     return;

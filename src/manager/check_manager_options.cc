@@ -102,7 +102,7 @@ void CheckStopping(const ManagerOptions& options, Mistakes& mistakes) {
   }
   if (options.end_time && !std::isfinite(*options.end_time)) {
     mistakes.push_back(absl::StrFormat(
-        "end_time is no time (need seconds since 1970, found %g)",
+        "end_time is not a time (need seconds since 1970, found %g)",
         *options.end_time));
   }
 }

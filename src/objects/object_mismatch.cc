@@ -54,10 +54,10 @@ LoadStatus WithMismatchWarnings(const LoadStatus& status,
   if (mismatched != MismatchPolicy::kWarn) return status;
   LoadReport report = status.report();
   for (const DifferentValue& value : report.incompatible) {
-    report.warnings.push_back(Cat("\"", value.key,
-                                  "\" stays as it is: it is stored as another "
-                                  "one (need ",
-                                  value.needed, ", found ", value.found, ")"));
+    report.warnings.push_back(
+        Cat("\"", value.key,
+            "\" stays as it is: its stored dtype or shape differs (need ",
+            value.needed, ", found ", value.found, ")"));
   }
   return LoadStatus(status.kind(), std::move(report), status.rank_reports());
 }

@@ -33,7 +33,7 @@ Status CheckDevice(const DeviceSpec& device, int rank) {
   BELAY_RETURN_IF_ERROR(CheckNumber("replica", device.replica));
   BELAY_RETURN_IF_ERROR(CheckNumber("device index", device.device_index));
   if (device.task.value_or(rank) == rank) return absl::OkStatus();
-  return absl::InvalidArgumentError(Cat("another task than this rank (need ",
+  return absl::InvalidArgumentError(Cat("the task is not this rank (need ",
                                         rank, ", found ", *device.task, ")"));
 }
 

@@ -105,7 +105,7 @@ StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) {
 
 Status WrongDType(std::string_view need, DType found, std::string_view use) {
   return absl::FailedPreconditionError(
-      absl::StrFormat("another dtype is stored; use %s (need %s, found %s)",
+      absl::StrFormat("the stored dtype differs; use %s (need %s, found %s)",
                       AbslView(use), AbslView(need), DTypeName(found)));
 }
 

@@ -58,11 +58,11 @@ Status OfCopy(const CopyRun& run, const Status& status) {
 // Stage list. Collective; agreed.
 Status Begin(CommContext& context, const CopyRun& run) {
   const CopyOptions& options = run.options;
-  Status status = run.dir.empty()
-                      ? OfCopy(run, absl::InvalidArgumentError(
-                                        "there is no directory to copy "
-                                        "to (found \"\")"))
-                      : absl::OkStatus();
+  Status status =
+      run.dir.empty()
+          ? OfCopy(run, absl::InvalidArgumentError(
+                            "no destination directory is given (found \"\")"))
+          : absl::OkStatus();
   status.Update(CheckSaveOptions(Cat("copy \"", run.from, "\""), options.save));
   BELAY_RETURN_IF_AGREED(Agree(context, status));
   WireWriter keys, rules, target;
@@ -90,10 +90,9 @@ Status CheckIsElsewhere(const CopyRun& run, const OpenedStep& opened) {
       StepPath(run.dir, run.to_step.value_or(opened.saved.step));
   std::error_code unknown;  // what is not there is another one
   if (!std::filesystem::equivalent(path, to, unknown)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      Cat("\"", to,
-          "\" is the step that is read; copy to another directory or "
-          "another number"));
+  return absl::InvalidArgumentError(Cat("\"", to,
+                                        "\" is the source of the copy; copy to "
+                                        "another directory or another number"));
 }
 
 // The rows of ranks that a copy has: of arrays that are copied as they are, and

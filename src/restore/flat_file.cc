@@ -33,7 +33,7 @@ Status CheckFits(const Shard& shard, const StoredForm& form,
   if (form.dtype != found.dtype || form.shape != found.shape) {
     return MismatchText(
         shard,
-        absl::StrFormat("has another dtype or shape (need "
+        absl::StrFormat("has the wrong dtype or shape (need "
                         "%s, found %s)",
                         FormText(form), FormText({found.dtype, found.shape})));
   }

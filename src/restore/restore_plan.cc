@@ -166,12 +166,12 @@ StatusOr<RestoreResult> ReadFlat(RestoreFrame& frame, const OpenedStep& opened,
   const RestoreSource& source = opened.source;
   if (frame.options.read_sharing == ReadSharing::kOnce ||
       frame.options.primary_replica) {
-    return Agree(
-        frame.context,
-        absl::UnimplementedError(absl::StrFormat(
-            "restore \"%s\": of a file of another program every rank reads "
-            "what it wants: leave read_sharing and primary_replica as they are",
-            source.path)));
+    return Agree(frame.context,
+                 absl::UnimplementedError(absl::StrFormat(
+                     "restore \"%s\": for HDF5 files of other programs each "
+                     "rank reads its own boxes; leave read_sharing and "
+                     "primary_replica at their defaults",
+                     source.path)));
   }
   RestoreResult result{.path = source.path, .step = source.step};
   result.sharing_note = "each rank reads a file of another program";

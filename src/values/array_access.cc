@@ -94,7 +94,7 @@ Status CheckStillThere(const Shard& shard, const FormerMemory& former,
 Status CheckKeptLength(const Shard& shard, int64_t found) {
   if (found == shard.object_elements) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
-      "list \"%s\": its range has another length than when it was added (need "
+      "list \"%s\": its range has changed its length since it was added (need "
       "%d elements, found %d); make a new State for another length",
       shard.key, shard.object_elements, found));
 }
@@ -127,10 +127,11 @@ Status Resize(int64_t length, Shard& shard) {
   }));
   const int64_t found = NumElements(shard.access->view(shard.object).shape);
   if (found != length) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "restore \"%s\": its container did not take the stored length (need "
-        "%d, found %d)",
-        shard.key, length, found));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("restore \"%s\": its container was not resized to the "
+                        "stored length (need "
+                        "%d, found %d)",
+                        shard.key, length, found));
   }
   return FindElements(shard);
 }

@@ -52,13 +52,13 @@ StatusOr<Shape> WantedShape(const StoredValueInfo& stored,
   if (args.strict) {
     return Refuse(absl::StatusCode::kFailedPrecondition, stored.key,
                   absl::StrFormat(
-                      "another shape is stored (need %s, found %s); to pad "
+                      "the stored shape differs (need %s, found %s); to pad "
                       "or cut it, set strict = false",
                       ShapeText(*args.global_shape), ShapeText(stored.shape)));
   }
   if (args.global_shape->size() != stored.shape.size()) {
     return Refuse(absl::StatusCode::kFailedPrecondition, stored.key,
-                  absl::StrFormat("another number of axes is stored (need %s, "
+                  absl::StrFormat("the stored number of axes differs (need %s, "
                                   "found %s)",
                                   ShapeText(*args.global_shape),
                                   ShapeText(stored.shape)));

@@ -56,10 +56,11 @@ Status CheckTolerated(const std::string& key, const StoredForm& stored,
       (stored.shape == wanted.shape || tolerance.lengths)) {
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "plan \"%s\": another dtype or shape is stored, and its arguments do not "
-      "allow that (need %s, found %s)",
-      key, FormText(wanted), FormText(stored)));
+  return absl::FailedPreconditionError(
+      absl::StrFormat("plan \"%s\": the stored dtype or shape differs, and its "
+                      "arguments do not "
+                      "allow that (need %s, found %s)",
+                      key, FormText(wanted), FormText(stored)));
 }
 
 bool IsBefore(const Conversion& a, const Conversion& b) {

@@ -18,7 +18,7 @@ constexpr size_t kMostParts = 4096;
 Status CheckAxes(std::string_view name, size_t found, const Box& box) {
   if (found == 0 || found == box.shape.size()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      Cat("MemoryLayout::", name, ": another number of axes (need ",
+      Cat("MemoryLayout::", name, ": wrong number of axes (need ",
           box.shape.size(), ", found ", found, ")"));
 }
 
@@ -29,15 +29,14 @@ Status CheckLayout(const MemoryLayout& layout, const Box& box) {
   BELAY_RETURN_IF_ERROR(CheckAxes("strides", layout.strides.size(), box));
   if (!layout.strides.empty() && layout.order != AxisOrder::kRowMajor) {
     return absl::InvalidArgumentError(
-        "MemoryLayout: both strides and an order are given, and strides say "
-        "all (need one of them)");
+        "MemoryLayout: both strides and an order are given (need one of them)");
   }
   for (const auto* cells : {&layout.before, &layout.after}) {
     for (const int64_t number : *cells) {
       if (number >= 0) continue;
-      return absl::InvalidArgumentError(
-          Cat("MemoryLayout: ghost cells are counted (need at least ",
-              "0, found ", number, ")"));
+      return absl::InvalidArgumentError(Cat(
+          "MemoryLayout: the number of ghost cells is negative (need at least ",
+          "0, found ", number, ")"));
     }
   }
   return absl::OkStatus();
@@ -83,9 +82,10 @@ StatusOr<int64_t> EndOf(const Shape& held, const Shape& strides) {
   for (const size_t axis : axes) {
     if (held[axis] == 1) continue;
     if (strides[axis] < end) {
-      return absl::InvalidArgumentError(Cat(
-          "MemoryLayout::strides: elements share a place (need ", "at least ",
-          end, " for axis ", axis, ", found ", strides[axis], ")"));
+      return absl::InvalidArgumentError(
+          Cat("MemoryLayout::strides: elements overlap (need a stride of ",
+              "at least ", end, " for axis ", axis, ", found ", strides[axis],
+              ")"));
     }
     int64_t steps = 0;
     if (__builtin_mul_overflow(held[axis] - 1, strides[axis], &steps) ||
@@ -104,7 +104,7 @@ Status CheckSize(const Memory& memory, int64_t needed, bool may_be_longer,
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrFormat(
-      "the memory has another size than %s (need %d elements, found %d)%s",
+      "the size of the memory does not match %s (need %d elements, found %d)%s",
       what, needed, memory.size, memory.size > needed ? hint : ""));
 }
 
@@ -206,7 +206,7 @@ Status TakeMemory(const Memory& memory, Shard& shard) {
   if (memory.layout == nullptr) {
     return CheckSize(memory, NumElements(shard.box.shape), memory.may_be_longer,
                      "its box",
-                     "; MemoryLayout says how a box lies in larger memory");
+                     "; a MemoryLayout describes a box in larger memory");
   }
   BELAY_RETURN_IF_ERROR(CheckLayout(*memory.layout, shard.box));
   if (IsEmpty(shard.box)) return absl::OkStatus();

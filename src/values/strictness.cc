@@ -214,7 +214,7 @@ void Report(const RestoreOptions& options, StoredAnswer answer,
   for (const Conversion& one : answer.mismatched) {
     Warn(options.mismatched,
          Cat("\"", one.key,
-             "\" stays as it is: it is stored as another one (need ",
+             "\" stays as it is: its stored dtype or shape differs (need ",
              FormText({one.dtype, one.shape}), ", found ",
              FormText({one.stored_dtype, one.stored_shape}), ")"),
          result.warnings);

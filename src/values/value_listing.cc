@@ -155,9 +155,9 @@ class Lister {
     if (++value.round > kMaxRounds) {
       return HandlerError(
           value,
-          absl::InvalidArgumentError(
-              Cat("it wants more parts after each round (need at most ",
-                  kMaxRounds, " rounds)")),
+          absl::InvalidArgumentError(Cat(
+              "its handler asks for more parts in every round (need at most ",
+              kMaxRounds, " rounds)")),
           "receive");
     }
     return AddListed(std::move(value), parts, nullptr);

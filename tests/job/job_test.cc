@@ -122,7 +122,7 @@ TEST(JobTest, AnArray) {
   const auto half = Read(With(Step(), {{"SLURM_ARRAY_TASK_ID", "7"}}));
   EXPECT_EQ(half->array_task_id, "");
   EXPECT_THAT(half->notes,
-              ElementsAre(HasSubstr("SLURM_ARRAY_TASK_ID is not sound")));
+              ElementsAre(HasSubstr("SLURM_ARRAY_TASK_ID is invalid")));
 }
 
 // srun below an mpirun inherits the variables of Open MPI.
@@ -155,9 +155,8 @@ TEST(JobTest, TasksPerNode) {
                            "1(x99999999999)", "1(x2147483647)", "3(x2)"}) {
     const auto job = tasks(text);
     EXPECT_THAT(job->tasks_per_node, IsEmpty()) << text;
-    EXPECT_THAT(
-        job->notes,
-        ElementsAre(HasSubstr("SLURM_STEP_TASKS_PER_NODE is not sound")))
+    EXPECT_THAT(job->notes,
+                ElementsAre(HasSubstr("SLURM_STEP_TASKS_PER_NODE is invalid")))
         << text;
   }
 }
@@ -167,7 +166,7 @@ TEST(JobTest, ValuesThatAreNotSound) {
     const auto job = Read(With(Step(), {{"SLURM_RESTART_COUNT", text}}));
     EXPECT_EQ(job->restart_count, 0);
     EXPECT_THAT(job->notes,
-                ElementsAre("SLURM_RESTART_COUNT is not sound (need a number "
+                ElementsAre("SLURM_RESTART_COUNT is invalid (need a number "
                             "from 0 to 2147483647, found \"" +
                             std::string(text) + "\"): left out"));
   }
@@ -177,7 +176,7 @@ TEST(JobTest, ValuesThatAreNotSound) {
   const auto tasks = Read(With(Step(), {{"SLURM_NTASKS", "5"}}));
   EXPECT_EQ(tasks->num_tasks, 4);
   EXPECT_THAT(tasks->notes,
-              ElementsAre(HasSubstr("SLURM_NTASKS is not sound (need "
+              ElementsAre(HasSubstr("SLURM_NTASKS is invalid (need "
                                     "SLURM_STEP_NUM_TASKS, which is 4, found "
                                     "\"5\")")));
   const auto id = Read(With(Batch(), {{"SLURM_JOB_ID", "4x2"}}));
@@ -193,7 +192,7 @@ TEST(JobTest, MissingVariables) {
   const auto job = Read(table);
   EXPECT_EQ(job->job_id, "");
   EXPECT_THAT(job->notes,
-              ElementsAre(HasSubstr("SLURM_STEP_ID is not sound (need "
+              ElementsAre(HasSubstr("SLURM_STEP_ID is invalid (need "
                                     "SLURM_JOB_ID beside it, found \"0\")"),
                           HasSubstr("SLURM_JOB_NODELIST")));
   Table nodes = Step();

@@ -110,12 +110,12 @@ TEST_F(ManagerFilesTest, AStepWithAFileOfSomebodyElseStays) {
         "data_00000_of_00002.h5.bak"}) {
     Make("step_00000007", step_files_);
     Put("step_00000007/" + name, "mine");
-    EXPECT_EQ(
-        RemoveStep(Path("step_00000007"), true),
-        absl::FailedPreconditionError(
-            "remove \"" + Path("step_00000007") + "\": not belay's: \"" + name +
-            "\"; the step stays, and so does the file: move it "
-            "away"));
+    EXPECT_EQ(RemoveStep(Path("step_00000007"), true),
+              absl::FailedPreconditionError(
+                  "remove \"" + Path("step_00000007") +
+                  "\": not written by belay: \"" + name +
+                  "\"; the step stays, and so does the file: move it "
+                  "away"));
     EXPECT_EQ(List("step_00000007").size(), 4u);
     fs::remove_all(Path("step_00000007"));
   }
@@ -155,11 +155,12 @@ TEST_F(ManagerFilesTest, DebrisOfThePrefixIsRemoved) {
   ASSERT_EQ(notes.status(), absl::OkStatus());
   EXPECT_THAT(
       *notes,
-      ElementsAre("removed \"" + Path("step_00000002.inprogress") +
-                      "\", left by a job that ended",
-                  "remove \"" + Path("step_00000003.inprogress") +
-                      "\": not belay's: \"notes.txt\"; nothing is removed",
-                  HasSubstr("not a directory")));
+      ElementsAre(
+          "removed \"" + Path("step_00000002.inprogress") +
+              "\", left by a job that ended",
+          "remove \"" + Path("step_00000003.inprogress") +
+              "\": not written by belay: \"notes.txt\"; nothing is removed",
+          HasSubstr("not a directory")));
   EXPECT_EQ(List(), Names({"other_00000002.inprogress", "step_00000001",
                            "step_00000003.inprogress",
                            "step_00000005.inprogress", "step_3.inprogress",

@@ -66,8 +66,8 @@ TEST(CompleteDevicesTest, WhatCannotBeIsRefused) {
     EXPECT_EQ(Completed(device),
               "list \"w\": device \"" + DeviceText(device) + "\": " + cause);
   };
-  refused({.task = 5}, "another task than this rank (need 2, found 5)");
-  refused({.task = -1}, "another task than this rank (need 2, found -1)");
+  refused({.task = 5}, "the task is not this rank (need 2, found 5)");
+  refused({.task = -1}, "the task is not this rank (need 2, found -1)");
   refused({.replica = -1}, "replica (need at least 0, found -1)");
   refused({.device_type = "CPU", .device_index = -2},
           "device index (need at least 0, found -2)");

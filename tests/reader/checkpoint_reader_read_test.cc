@@ -262,16 +262,16 @@ TEST_F(ReadTest, TheOtherKindIsAnError) {
   const CheckpointReader reader = OpenSmall();
   const Status numbers = absl::FailedPreconditionError(
       "read \"" + dir_ +
-      "\": key \"b\": another dtype is stored; use ReadText "
+      "\": key \"b\": the stored dtype differs; use ReadText "
       "(need a numeric type, found string)");
   EXPECT_EQ(reader.ReadTensor("b").status(), numbers);
   EXPECT_EQ(reader.ReadTensor("b", {}).status(), numbers);
   EXPECT_EQ(reader.ReadPieces("b", {}, 1, {}), numbers);
-  EXPECT_EQ(
-      reader.ReadText("d/e").status(),
-      absl::FailedPreconditionError("read \"" + dir_ +
-                                    "\": key \"d/e\": another dtype is stored; "
-                                    "use ReadTensor (need string, found i64)"));
+  EXPECT_EQ(reader.ReadText("d/e").status(),
+            absl::FailedPreconditionError(
+                "read \"" + dir_ +
+                "\": key \"d/e\": the stored dtype differs; "
+                "use ReadTensor (need string, found i64)"));
 }
 
 TEST_F(ReadTest, ABoxOutsideIsAnError) {

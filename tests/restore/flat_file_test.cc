@@ -244,9 +244,10 @@ TEST_F(FlatFileTest, NothingIsReadUnlessEverythingFits) {
   };
   Shard bad = good.shard;
   bad.dtype = DType::kF32;
-  expect_refused(bad, absl::StatusCode::kFailedPrecondition,
-                 "dataset \"storage/chunks\" has another dtype or shape (need "
-                 "f32 [40, 31], found f64 [40, 31])");
+  expect_refused(
+      bad, absl::StatusCode::kFailedPrecondition,
+      "dataset \"storage/chunks\" has the wrong dtype or shape (need "
+      "f32 [40, 31], found f64 [40, 31])");
   bad = good.shard;
   bad.global_shape = {40, 32};
   expect_refused(bad, absl::StatusCode::kFailedPrecondition,

@@ -83,7 +83,7 @@ TEST(ArrayAccessTest, PiecesOfARangeAreFoundWhereTheyAreNow) {
     EXPECT_EQ(FindElements(shard),
               absl::InvalidArgumentError(
                   "list \"" + shard.key +
-                  "\": its range has another length than when it was added "
+                  "\": its range has changed its length since it was added "
                   "(need 6 elements, found 7); make a new State for another "
                   "length"));
   }

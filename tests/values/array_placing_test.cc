@@ -101,7 +101,7 @@ TEST(ArrayPlacing, RefusesWhatContradictsOrDoesNotFit) {
   ExpectError({{".*w", {.global_shape = Shape{8, 5}}}},
               Code::kFailedPrecondition, "(need [8, 5], found [8, 4])");
   ExpectError({{".*w", {.global_shape = Shape{8}, .strict = false}}},
-              Code::kFailedPrecondition, "another number of axes");
+              Code::kFailedPrecondition, "the stored number of axes differs");
   ExpectError({{".*w", {.global_shape = Shape{-1, 4}, .strict = false}}},
               Code::kInvalidArgument, "keys \".*w\"");
 }

@@ -131,8 +131,8 @@ TEST(ConversionsTest, EachValueToleratesItsOwn) {
     const Status status = FormsOf(shards, {tolerance}, *found).status();
     EXPECT_TRUE(absl::IsFailedPrecondition(status));
     EXPECT_THAT(std::string(status.message()),
-                ::testing::HasSubstr("plan \"w\": another dtype or shape is "
-                                     "stored, and its arguments do not allow "
+                ::testing::HasSubstr("plan \"w\": the stored dtype or shape "
+                                     "differs, and its arguments do not allow "
                                      "that"));
   }
 }

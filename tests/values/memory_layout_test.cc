@@ -66,32 +66,37 @@ TEST(MemoryLayoutTest, Mistakes) {
     Shard shard = ShardOf({9, 9}, {{0, 0}, {3, 4}});
     return std::string(TakeMemory({memory, layout}, shard).message());
   };
-  EXPECT_EQ(error({.before = {1, 1}}),
-            "the memory has another size than its box with the ghost cells "
-            "(need 30 elements, found 12)");
+  EXPECT_EQ(
+      error({.before = {1, 1}}),
+      "the size of the memory does not match its box with the ghost cells "
+      "(need 30 elements, found 12)");
   EXPECT_EQ(error({.before = {1}}),
-            "MemoryLayout::before: another number of axes (need 2, found 1)");
+            "MemoryLayout::before: wrong number of axes (need 2, found 1)");
   EXPECT_EQ(error({.periodic = {true, true, true}}),
-            "MemoryLayout::periodic: another number of axes (need 2, found 3)");
+            "MemoryLayout::periodic: wrong number of axes (need 2, found 3)");
   EXPECT_EQ(error({.before = {0, -1}}),
-            "MemoryLayout: ghost cells are counted (need at least 0, found "
+            "MemoryLayout: the number of ghost cells is negative (need at "
+            "least 0, found "
             "-1)");
-  EXPECT_EQ(error({.strides = {3, 1}}),
-            "MemoryLayout::strides: elements share a place (need at least 4 "
-            "for axis 0, found 3)");
-  EXPECT_EQ(error({.strides = {4, 0}}),
-            "MemoryLayout::strides: elements share a place (need at least 1 "
-            "for axis 1, found 0)");
-  EXPECT_EQ(error({.strides = {5, 1}}),
-            "the memory has another size than its box (need 14 elements, found "
-            "12)");
+  EXPECT_EQ(
+      error({.strides = {3, 1}}),
+      "MemoryLayout::strides: elements overlap (need a stride of at least 4 "
+      "for axis 0, found 3)");
+  EXPECT_EQ(
+      error({.strides = {4, 0}}),
+      "MemoryLayout::strides: elements overlap (need a stride of at least 1 "
+      "for axis 1, found 0)");
+  EXPECT_EQ(
+      error({.strides = {5, 1}}),
+      "the size of the memory does not match its box (need 14 elements, found "
+      "12)");
   EXPECT_THAT(error({.before = {INT64_MAX, 0}}), HasSubstr("too many ghost"));
   EXPECT_THAT(error({.before = {INT64_MAX / 4, 0}}), HasSubstr("check shape"));
   EXPECT_THAT(error({.strides = {INT64_MAX, 1}}), HasSubstr("too large"));
   State state;
   state.AddPiece("u", {9, 9}, {{0, 0}, {3, 4}}, {memory, {.before = {1, 1}}});
   EXPECT_THAT(std::string(state.status().message()),
-              HasSubstr("add \"u\": the memory has another size"));
+              HasSubstr("add \"u\": the size of the memory does not match"));
   State flat;
   flat.AddFlatRange("", {{.key = "a", .global_shape = {12}}}, 0, 12,
                     {memory, {.before = {0}}});

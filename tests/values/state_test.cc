@@ -167,10 +167,10 @@ TEST(StateTest, RangesHaveTheSizeOfTheirBox) {
   };
   const auto other_size = [](const char* key, int64_t need, int64_t found) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "add \"%s\": the memory has another size than its box (need %d "
+        "add \"%s\": the size of the memory does not match its box (need %d "
         "elements, found %d)%s",
         key, need, found,
-        found > need ? "; MemoryLayout says how a box lies in larger memory"
+        found > need ? "; a MemoryLayout describes a box in larger memory"
                      : ""));
   };
   const Box box = {{0, 0}, {2, 3}};

@@ -276,9 +276,11 @@ TEST(TrackableTest, MistakesAreCollected) {
         "track \"(root).in\": child \"null\" is null",
         "track \"(root).in\": two children are named \"twice\"",
         "track \"(root).in\": two values are named \"twice\"",
-        "add \"in/.ATTRIBUTES/small\": the memory has another size than its "
+        "add \"in/.ATTRIBUTES/small\": the size of the memory does not match "
+        "its "
         "box (need 3 elements, found 2)",
-        "add \"in/.ATTRIBUTES/large\": the memory has another size than its "
+        "add \"in/.ATTRIBUTES/large\": the size of the memory does not match "
+        "its "
         "box (need 1 elements, found 2)",
         "add \"in/.ATTRIBUTES/deep\": check box ",
         "add \"in/.ATTRIBUTES/null\": the pointer is null",

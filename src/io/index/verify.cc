@@ -96,7 +96,7 @@ Status FindDatasets(const std::string& path,
                          array, *dataset)));
     if (offset == dataset->offset || offset < 0) continue;
     return absl::DataLossError(absl::StrFormat(
-        "key \"%s\", box \"%s\": it lies elsewhere (need %d, found %d)",
+        "key \"%s\", box \"%s\": wrong offset in the file (need %d, found %d)",
         array.key, BoxText(dataset->box), dataset->offset, offset));
   }
   return file.Close();

@@ -39,7 +39,7 @@ Status NoForeign(std::string_view operation, const std::string& path,
   if (names.empty()) return absl::OkStatus();
   if (names.size() > kMaxShown) names.resize(kMaxShown);
   return absl::FailedPreconditionError(
-      Cat(operation, " \"", path, "\": not belay's: \"",
+      Cat(operation, " \"", path, "\": not written by belay: \"",
           absl::StrJoin(names, "\", \""), "\"; ", consequence));
 }
 

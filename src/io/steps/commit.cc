@@ -50,12 +50,13 @@ StatusOr<Status> InTheWay(const std::string& path) {
   if (holds_files) {
     const StatusOr<bool> has_index = Exists(JoinPath(path, IndexName()));
     // Where nobody may look, a step is what is meant to be there.
-    cause = has_index.value_or(true)
-                ? "the step is committed already; " + other +
-                      " or set SaveOptions.overwrite"
-                : "a directory that is no checkpoint is in the way (it has no "
-                  "index.h5); move it away or " +
-                      other;
+    cause =
+        has_index.value_or(true)
+            ? "the step is committed already; " + other +
+                  " or set SaveOptions.overwrite"
+            : "a directory that is not a checkpoint is in the way (it has no "
+              "index.h5); move it away or " +
+                  other;
   }
   return absl::AlreadyExistsError(
       absl::StrFormat("save \"%s\": %s", path, cause));

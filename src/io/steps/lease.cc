@@ -76,7 +76,7 @@ Status HeldBy(const std::string& path, const std::optional<LeaseOwner>& owner,
   if (!owner) {
     return absl::FailedPreconditionError(
         absl::StrCat(start,
-                     "held by a process that does not say who it is; only one "
+                     "held by an unidentified process; only one "
                      "manager may save here at a time"));
   }
   const std::string who = OwnerText(*owner);

@@ -41,8 +41,8 @@ struct Variables {
 
   void NoteBad(const char* name, const std::string& need,
                const std::string& found) {
-    mistakes.push_back(absl::StrFormat(
-        "%s is not sound (need %s, found \"%s\")", name, need, found));
+    mistakes.push_back(absl::StrFormat("%s is invalid (need %s, found \"%s\")",
+                                       name, need, found));
   }
 
   std::optional<int64_t> Number(const char* name, int64_t low) {

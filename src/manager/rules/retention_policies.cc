@@ -300,10 +300,11 @@ StatusOr<std::vector<bool>> ApplyRetention(const RetentionPolicy& policy,
                         flags.status().message()));
   }
   if (flags->size() != steps.size()) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "retention policy \"%s\": another number of flags than of steps (need "
-        "%d, found %d)",
-        policy.description, steps.size(), flags->size()));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("retention policy \"%s\": wrong number of flags (need "
+                        "one for each step, "
+                        "%d, found %d)",
+                        policy.description, steps.size(), flags->size()));
   }
   return flags;
 }

@@ -22,7 +22,7 @@ StatusOr<int64_t> NumberOf(const SaveHistory& history,
       std::max(request.save_counter, LatestOf(history).value_or(0));
   if (before < INT64_MAX) return before + 1;
   return absl::OutOfRangeError(
-      absl::StrFormat("no number is left after step %d; name a step", before));
+      absl::StrFormat("there is no step number after %d; pass a step", before));
 }
 
 bool HasRulesAboutSteps(const ManagerOptions& options) {
@@ -86,7 +86,7 @@ StatusOr<std::string> AgainstRules(const ManagerOptions& options,
       return absl::InternalError(
           absl::StrCat("should_save: ", save.status().message()));
     }
-    return *save ? std::string() : "should_save says no";
+    return *save ? std::string() : "should_save returned false";
   }
   if (!latest && options.save_first_step) return std::string();
   const bool is_start = step == 0 && !options.save_first_step;
@@ -100,8 +100,9 @@ StatusOr<std::string> AgainstRules(const ManagerOptions& options,
   if (is_start) {
     return std::string("step 0 is the first, which save_first_step leaves out");
   }
-  return absl::StrFormat("step %d is no multiple of %d, nor one to save", step,
-                         options.save_interval_steps);
+  return absl::StrFormat(
+      "step %d is neither a multiple of %d nor in save_on_steps", step,
+      options.save_interval_steps);
 }
 
 // The newest step that is there, or a later one that was missed.

@@ -163,8 +163,8 @@ Status CheckHeader(const json& document, std::string_view prefix,
 Status Damaged(std::string_view operation, std::string_view what) {
   return absl::DataLossError(
       Cat(operation, ": the state is damaged (", what,
-          "); bring it back from a copy, or move it away: then the steps that "
-          "are there stay, and are never deleted"));
+          "); restore the file from a copy, or move it away: then the existing "
+          "steps stay and are never deleted"));
 }
 
 }  // namespace

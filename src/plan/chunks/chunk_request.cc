@@ -20,8 +20,9 @@ Status CheckNumAxes(const ChunkRequest& request, std::string_view what,
                     const Shape& shape) {
   const size_t need = request.global_shape.size();
   if (shape.size() == need) return absl::OkStatus();
-  return Error(request, Cat("the ", what, " has another number of axes (need ",
-                            need, ", found ", shape.size(), ")"));
+  return Error(request,
+               Cat("the ", what, " has the wrong number of axes (need ", need,
+                   ", found ", shape.size(), ")"));
 }
 
 // Also finds negative lengths, and shards of too many elements.

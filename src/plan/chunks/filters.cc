@@ -70,8 +70,9 @@ Status CheckNumbers(const std::vector<Filter>& filters) {
   }
   for (const Filter& filter : filters) {
     if (filter.id < 1 || filter.id > kMaxId) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "no number of a filter (need 1 to %d, found %d)", kMaxId, filter.id));
+      return absl::InvalidArgumentError(
+          absl::StrFormat("not the number of a filter (need 1 to %d, found %d)",
+                          kMaxId, filter.id));
     }
     if (filter.parameters.size() > kMaxParameters) {
       return absl::InvalidArgumentError(absl::StrFormat(

@@ -47,7 +47,7 @@ Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
     const bool are_numbers =
         wanted.dtype != DType::kString && array.dtype != DType::kString;
     return absl::FailedPreconditionError(absl::StrFormat(
-        "plan \"%s\": another dtype is stored (need %s, found %s; wanted by "
+        "plan \"%s\": the stored dtype differs (need %s, found %s; wanted by "
         "rank %d)%s",
         array.key, DTypeName(wanted.dtype), DTypeName(array.dtype), rank,
         are_numbers ? "; allow_dtype_cast converts it" : ""));
@@ -55,7 +55,7 @@ Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
   if (wanted.global_shape != array.shape) {
     const bool have_part = wanted.global_shape.size() == array.shape.size();
     return absl::FailedPreconditionError(absl::StrFormat(
-        "plan \"%s\": another shape is stored (need %s, found %s; wanted by "
+        "plan \"%s\": the stored shape differs (need %s, found %s; wanted by "
         "rank %d)%s",
         array.key, ShapeText(wanted.global_shape), ShapeText(array.shape), rank,
         have_part ? "; allow_shape_mismatch restores what both have in common"

@@ -30,12 +30,12 @@ Status CheckEntries(const ListedValue& value, size_t rank,
                                 std::back_inserter(others));
   const bool is_here =
       std::binary_search(value.entries.begin(), value.entries.end(), others[0]);
-  return absl::InvalidArgumentError(
-      Cat("replicas of \"", value.key, "\": ranks hold other entries (need ",
-          merged.entries->size(), " as on rank ", merged.rank, ", found ",
-          value.entries.size(), " on rank ", rank, "): \"", others[0],
-          "\" is on rank ", is_here ? rank : merged.rank,
-          " only; a container is stored once for all ranks"));
+  return absl::InvalidArgumentError(Cat(
+      "replicas of \"", value.key, "\": ranks hold different entries (need ",
+      merged.entries->size(), " as on rank ", merged.rank, ", found ",
+      value.entries.size(), " on rank ", rank, "): \"", others[0],
+      "\" is on rank ", is_here ? rank : merged.rank,
+      " only; a container is stored once for all ranks"));
 }
 
 Status MergeValue(const ListedValue& value, size_t rank, bool compares,
@@ -44,7 +44,7 @@ Status MergeValue(const ListedValue& value, size_t rank, bool compares,
       all.emplace(value.key, Merged{value.typestr, rank, &value.entries, {}});
   if (!is_new && found->second.typestr != value.typestr) {
     return absl::InvalidArgumentError(Cat(
-        "plan \"", value.key, "\": ranks store it with other handlers (",
+        "plan \"", value.key, "\": ranks store it with different handlers (",
         "need \"", found->second.typestr, "\" as on rank ", found->second.rank,
         ", found \"", value.typestr, "\" on rank ", rank, ")"));
   }

@@ -72,7 +72,7 @@ Status HandlerTable::Add(HandlerEntry added) {
   const Entry* first = Find(added.type);
   if (first != nullptr && !added.options.override_existing) {
     return exists(Cat("the handler \"", first->typestr,
-                      "\" is for this type already; set override_existing"));
+                      "\" handles this type already; set override_existing"));
   }
   const auto same = std::find_if(
       entries.begin(), entries.end(),

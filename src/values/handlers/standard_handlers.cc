@@ -98,7 +98,7 @@ Status NoneHandler::ListForRestore(std::monostate&, const StoredValue& stored,
                                    State&) const {
   if (stored.typestr == kNoneTypestr) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      Cat("a value is stored where nothing is wanted (need typestr \"",
+      Cat("a value is stored, but the program has none (need typestr \"",
           kNoneTypestr, "\", found \"", stored.typestr, "\")"));
 }
 

@@ -26,8 +26,8 @@ Status GiveLengths(std::vector<IdBlock>& blocks,
     if (shard.global_shape[0] == count) continue;
     if (shard.access == nullptr || shard.access->resize == nullptr) {
       return absl::FailedPreconditionError(absl::StrFormat(
-          "restore \"%s\": there are other ids than rows, and the range keeps "
-          "its length (%d ids, %d rows)",
+          "restore \"%s\": the numbers of ids and rows differ, and the range "
+          "has a fixed length (found %d ids, %d rows)",
           shard.key, count, shard.global_shape[0]));
     }
     former.push_back(ElementsOf(shard));

@@ -41,7 +41,7 @@ Status PackSlice(const IdBlock& block, const IdSlice& slice, Messages& to) {
 Status TwiceError(const IdBlock& block, int64_t id, int32_t first,
                   int32_t second) {
   return absl::InvalidArgumentError(absl::StrFormat(
-      "save \"%s\": id %d is there twice (rank %d has it, and rank %d)",
+      "save \"%s\": id %d appears twice (rank %d has it, and rank %d)",
       block.shard.key, id, first, second));
 }
 
@@ -78,7 +78,7 @@ Status TakeIds(IdBlock& block) {
   const int64_t rows = block.shard.global_shape[0];
   if (block.num_ids == rows) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
-      "save \"%s\": there are other ids than rows (%d ids, %d rows)",
+      "save \"%s\": the numbers of ids and rows differ (%d ids, %d rows)",
       block.shard.key, block.num_ids, rows));
 }
 

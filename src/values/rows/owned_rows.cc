@@ -39,7 +39,8 @@ StatusOr<std::vector<int32_t>> OwnersOf(const Shard& shard, int num_ranks) {
     owners[i] = *owner;
     if (owners[i] >= 0 && owners[i] < num_ranks) continue;
     return absl::InvalidArgumentError(absl::StrFormat(
-        "restore \"%s\": the owner of row %d is no rank (need 0 to %d, found "
+        "restore \"%s\": the owner of row %d is not a rank (need 0 to %d, "
+        "found "
         "%d)",
         shard.key, shard.box.offset[0] + static_cast<int64_t>(i), num_ranks - 1,
         owners[i]));
@@ -95,10 +96,10 @@ Status TakeRows(const std::vector<RowGroup>& arrived, Shard& shard) {
   BELAY_RETURN_IF_ERROR(FindElements(shard));
   if (count != shard.box.shape[0] || HasNewRows(shard)) {
     if (shard.access == nullptr) {
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "restore \"%s\": this rank owns another number of rows than it has "
-          "room for (need %d, found %d)",
-          shard.key, count, shard.box.shape[0]));
+      return absl::FailedPreconditionError(
+          absl::StrFormat("restore \"%s\": the range of this rank does not fit "
+                          "the number of rows that it owns (need %d, found %d)",
+                          shard.key, count, shard.box.shape[0]));
     }
     shard.object_elements = -1;
     BELAY_RETURN_IF_ERROR(ResizeRows(count, shard));

@@ -45,8 +45,10 @@ struct RowSpan {
 Status OtherRanksError(const FoundRows& found, const RankRows& rows,
                        int num_ranks) {
   return absl::FailedPreconditionError(absl::StrFormat(
-      "restore \"%s\": each rank has its own, and other ranks have saved (need "
-      "%d ranks that restore it, found %d); say what others get: other_ranks = "
+      "restore \"%s\": this value is per rank, and other ranks have saved it "
+      "(need "
+      "%d ranks that restore it, found %d); choose what the others get: "
+      "other_ranks = "
       "OtherRanks::kFirst%s, or a function `source`",
       StoredKeyOfId(found.id), found.ranks.ranks,
       found.restorers.empty() ? num_ranks : std::ssize(found.restorers),
@@ -67,10 +69,10 @@ StatusOr<RowSpan> ChosenRange(const FoundRows& found, const RankRows& rows,
   const int source = *named;
   if (source == -1) return RowSpan{.is_kept = rows.is_per_rank};
   if (source < -1 || source >= saved) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "restore \"%s\": the function `source` names no rank that has saved "
-        "(need -1 to %d, found %d)",
-        StoredKeyOfId(found.id), saved - 1, source));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("restore \"%s\": the function `source` returned a rank "
+                        "that has not saved (need -1 to %d, found %d)",
+                        StoredKeyOfId(found.id), saved - 1, source));
   }
   return RowSpan{found.ranks.FirstOf(source), found.ranks.FirstOf(source + 1)};
 }
@@ -144,8 +146,8 @@ Status TakeRows(const RowSpan& range, int64_t total, Shard& shard,
   } else if (before[0] != count || HasNewRows(shard)) {
     if (shard.access == nullptr) {
       return absl::FailedPreconditionError(absl::StrFormat(
-          "restore \"%s\": this rank gets another number of rows than it has "
-          "room for (need %d, found %d); a std::vector takes any number",
+          "restore \"%s\": the range of this rank does not fit its number of "
+          "rows (need %d, found %d); a std::vector is resized",
           shard.key, count, before[0]));
     }
     former.push_back(ElementsOf(shard));
@@ -253,10 +255,10 @@ Status ResizeRows(int64_t count, Shard& shard) {
   if (!absl::IsFailedPrecondition(status)) return status;
   const int64_t room =
       NumElements(shard.access->view(shard.object).shape) / width;
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "restore \"%s\": this rank gets another number of rows than it has room "
-      "for (need %d, found %d)",
-      shard.key, count, room));
+  return absl::FailedPreconditionError(
+      absl::StrFormat("restore \"%s\": the range of this rank does not fit its "
+                      "number of rows (need %d, found %d)",
+                      shard.key, count, room));
 }
 
 int64_t RowBytesInMemory(const Shard& shard) {

@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kNonce = 0x651c277647c0e60b;
 constexpr char kSavedTwice[] =
-    ": two jobs or processes save the same step; let only one of them save to "
-    "a "
-    "directory, which a CheckpointManager makes sure of, or give each its own";
+    ": two jobs or processes save the same step; let only one of them save "
+    "to a directory, which a CheckpointManager makes sure of, or give each its "
+    "own";
 using Names = std::vector<std::string>;
 
 class CommitTest : public DirectoryTest {
@@ -160,7 +160,7 @@ TEST_F(CommitTest, AForeignDirectoryIsNoStep) {
       Begin(7),
       absl::AlreadyExistsError(
           "save \"" + Path("run/step_00000007") +
-          "\": a directory that is no checkpoint is in the way (it has no "
+          "\": a directory that is not a checkpoint is in the way (it has no "
           "index.h5); move it away or choose another number"));
   EXPECT_TRUE(fs::exists(Path("run/step_00000007/data")));
 }
@@ -218,11 +218,12 @@ TEST_F(CommitTest, WhatIsNotOursIsNotRemoved) {
   EXPECT_EQ(Begin(7, true),
             absl::FailedPreconditionError(
                 "overwrite \"" + Path("run/step_00000007") +
-                "\": not belay's: \"notes.txt\"; nothing is removed"));
+                "\": not written by belay: \"notes.txt\"; nothing is removed"));
   fs::create_directories(Path("run/step_00000008.inprogress/deep/er"));
-  EXPECT_EQ(Begin(8), absl::FailedPreconditionError(
-                          "remove \"" + Path("run/step_00000008.inprogress") +
-                          "\": not belay's: \"deep\"; nothing is removed"));
+  EXPECT_EQ(Begin(8),
+            absl::FailedPreconditionError(
+                "remove \"" + Path("run/step_00000008.inprogress") +
+                "\": not written by belay: \"deep\"; nothing is removed"));
   // However many files are still open elsewhere.
   for (const char* name : {".nfs1", ".nfs2", ".nfs3", ".nfs4", ".nfs5"}) {
     Put("run/step_00000008.inprogress/" + std::string(name), "");
@@ -258,8 +259,7 @@ TEST_F(CommitTest, ADirectoryThatAnotherSaveTookOverIsNotCommitted) {
   EXPECT_EQ(Commit(Step(7), true, 1), absl::OkStatus());
 }
 
-// What is taken is this save's own: others neither remove it nor take its place
-// without it noticing.
+// What is taken is this save's own: it notices others that take its place.
 TEST_F(CommitTest, AStepThatWasCommittedMeanwhileIsNotReplaced) {
   ASSERT_EQ(Begin(7), absl::OkStatus());
   ASSERT_EQ(TakeStep(Step(7), kNonce), absl::OkStatus());
@@ -276,12 +276,11 @@ TEST_F(CommitTest, AStepThatWasCommittedMeanwhileIsNotReplaced) {
                 "\": another save of this step has removed what this one was "
                 "committing" +
                 kSavedTwice));
-  EXPECT_EQ(CheckOurs("save", Step(7), kNonce),
-            absl::FailedPreconditionError(
-                "save \"" + Path("run/step_00000007") +
+  EXPECT_EQ(CheckOurs("save", Step(7), kNonce).message(),
+            "save \"" + Path("run/step_00000007") +
                 "\": another save of this step has committed it, or removed "
                 "this one" +
-                kSavedTwice));
+                kSavedTwice);
   // Or it is there still, as if the other one had not seen it.
   fs::create_directory(Path("run/" + Taken(7)));
   EXPECT_EQ(CommitStep(Step(7), false, true, kNonce).code(),

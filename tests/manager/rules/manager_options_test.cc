@@ -96,7 +96,7 @@ TEST(ManagerOptionsTest, IntervalsAndStopping) {
             "caught; stop_signals: there is no signal 0");
   EXPECT_THAT(ErrorOf({.final_save_margin = -1}),
               HasSubstr("final_save_margin is out of range"));
-  EXPECT_THAT(ErrorOf({.end_time = NAN}), HasSubstr("end_time is no time"));
+  EXPECT_THAT(ErrorOf({.end_time = NAN}), HasSubstr("end_time is not a time"));
 }
 
 TEST(ManagerOptionsTest, Prefixes) {

@@ -323,11 +323,11 @@ TEST(StateTextTest, EveryTruncationIsDataLoss) {
               absl::StatusCode::kDataLoss)
         << size;
   }
-  EXPECT_EQ(Parse("").status(),
-            absl::DataLossError(
-                "read \"f\": the state is damaged (not JSON); bring it back "
-                "from a copy, or move it away: then the steps that are there "
-                "stay, and are never deleted"));
+  EXPECT_EQ(
+      Parse("").status(),
+      absl::DataLossError("read \"f\": the state is damaged (not JSON); "
+                          "restore the file from a copy, or move it away: then "
+                          "the existing steps stay and are never deleted"));
 }
 
 TEST(StateTextTest, EveryChangedByteIsReadOrRefused) {

@@ -97,20 +97,20 @@ TEST(OperatorOptionsTest, Values) {
 
 TEST(OperatorOptionsTest, WhatCannotBeParsed) {
   EXPECT_EQ(ErrorOf({{"BELAY_INTERVAL", "0"}}),
-            "BELAY_INTERVAL is not sound (need a whole number of at least 1, "
+            "BELAY_INTERVAL is invalid (need a whole number of at least 1, "
             "found \"0\")");
   for (const char* const bad :
        {"three", "-1", "+1", " 1", "1 ", "1.5", "9223372036854775808"}) {
     EXPECT_EQ(ErrorOf({{"BELAY_KEEP", bad}}),
-              std::string("BELAY_KEEP is not sound (need a whole number of at "
+              std::string("BELAY_KEEP is invalid (need a whole number of at "
                           "least 0, found \"") +
                   bad + "\")");
     EXPECT_THAT(ErrorOf({{"BELAY_INTERVAL", bad}}), HasSubstr(bad));
   }
   EXPECT_EQ(ErrorOf({{"BELAY_DURABLE", "yes"}}),
-            "BELAY_DURABLE is not sound (need 0 or 1, found \"yes\")");
+            "BELAY_DURABLE is invalid (need 0 or 1, found \"yes\")");
   EXPECT_EQ(ErrorOf({{"BELAY_TRANSFER", "Auto"}}),
-            "BELAY_TRANSFER is not sound (need auto, independent, two_phase, "
+            "BELAY_TRANSFER is invalid (need auto, independent, two_phase, "
             "collective or hdf5, found \"Auto\")");
   EXPECT_THAT(ErrorOf({{"BELAY_KEEP", "x"}, {"BELAY_TRANSFER", "y"}}),
               AllOf(HasSubstr("BELAY_KEEP is"), HasSubstr("BELAY_TRANSFER")));

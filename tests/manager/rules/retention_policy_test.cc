@@ -289,8 +289,8 @@ TEST(RetentionPolicyTest, AFunctionThatGivesAnotherNumberOfFlags) {
                             }};
   EXPECT_EQ(ApplyRetention(odd, Records({1, 2}), 0).status(),
             absl::InvalidArgumentError(
-                "retention policy \"odd\": another number of flags than of "
-                "steps (need 2, found 3)"));
+                "retention policy \"odd\": wrong number of flags (need one for "
+                "each step, 2, found 3)"));
 }
 
 // Ranks are compared by this.

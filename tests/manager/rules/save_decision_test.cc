@@ -130,7 +130,7 @@ TEST(SaveDecisionTest, NotTheFirstStep) {
   EXPECT_EQ(Reason(options, {}, {.step = 0}),
             "step 0 is the first, which save_first_step leaves out");
   EXPECT_EQ(Reason(options, {}, {.step = 1}),
-            "step 1 is no multiple of 3, nor one to save");
+            "step 1 is neither a multiple of 3 nor in save_on_steps");
   EXPECT_EQ(Reason(options, {.steps = {20}}, {.step = 21}), "");
   EXPECT_EQ(Reason(options, {}, {.step = 0, .is_last = true}), "");
   EXPECT_THAT(Saved({.save_interval_steps = 3,
@@ -197,7 +197,7 @@ TEST(SaveDecisionTest, TheLastSaveNeedsNoRule) {
 TEST(SaveDecisionTest, AMissedSaveCountsAsMadeForTheRules) {
   const SaveHistory first{.missed = {{.step = 3}}};
   EXPECT_EQ(Reason({.save_interval_steps = 4}, first, {.step = 5}),
-            "step 5 is no multiple of 4, nor one to save");
+            "step 5 is neither a multiple of 4 nor in save_on_steps");
   EXPECT_EQ(Reason({.save_interval_steps = 4}, first, {.step = 8}), "");
   EXPECT_EQ(Reason({}, first, {.step = 4}), "");
   std::optional<int64_t> told;
@@ -332,7 +332,7 @@ TEST(SaveDecisionTest, RulesAboutStepsNeedAStep) {
                 "a step; pass one to Save, or set step_counter"));
   EXPECT_EQ(Reason(options, {.steps = {1}}, {.counter = 4}), "");
   EXPECT_EQ(Reason(options, {.steps = {1}}, {.counter = 5}),
-            "step 5 is no multiple of 2, nor one to save");
+            "step 5 is neither a multiple of 2 nor in save_on_steps");
 }
 
 TEST(SaveDecisionTest, NegativeSteps) {

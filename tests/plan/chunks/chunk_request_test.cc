@@ -100,9 +100,9 @@ TEST(GivenChunkShapesTest, WriteChunksThatDoNotDivide) {
   ExpectError(GivenChunkShapes(Rows(), Shape{-1, 60}, std::nullopt),
               "along axis 0 (need a divisor of 100, found -1)");
   ExpectError(GivenChunkShapes(Rows(), Shape{100}, std::nullopt),
-              "the write chunk has another number of axes (need 2, found 1)");
+              "the write chunk has the wrong number of axes (need 2, found 1)");
   ExpectError(GivenChunkShapes(Rows(), Shape{100, 60, 1}, std::nullopt),
-              "the write chunk has another number of axes (need 2, found 3)");
+              "the write chunk has the wrong number of axes (need 2, found 3)");
 }
 
 TEST(GivenChunkShapesTest, ReadChunksThatDoNotDivide) {
@@ -114,7 +114,7 @@ TEST(GivenChunkShapesTest, ReadChunksThatDoNotDivide) {
   ExpectError(GivenChunkShapes(Rows(), std::nullopt, Shape{100, 0}),
               "along axis 1 (need a divisor of 60, found 0)");
   ExpectError(GivenChunkShapes(Rows(), std::nullopt, Shape{}),
-              "the read chunk has another number of axes (need 2, found 0)");
+              "the read chunk has the wrong number of axes (need 2, found 0)");
 }
 
 TEST(GivenChunkShapesTest, EitherShapesOrASize) {
@@ -185,7 +185,7 @@ TEST(MaxChunkElementsTest, BadShapes) {
   ChunkRequest request = Rows();
   request.shard_shape = {100};
   ExpectError(MaxChunkElements(request),
-              "the shard shape has another number of axes (need 2, found 1)");
+              "the shard shape has the wrong number of axes (need 2, found 1)");
   request.shard_shape = {100, 61};
   ExpectError(MaxChunkElements(request),
               "the shard does not fit axis 1 of [400, 60] (need 0 to 60, "

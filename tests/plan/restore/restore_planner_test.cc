@@ -124,18 +124,18 @@ TEST(PlanRestoreErrorTest, AnotherDtypeOrShape) {
   shard.dtype = DType::kI8;
   EXPECT_EQ(PlanStatus(OneWant(shard, 2)),
             absl::FailedPreconditionError(
-                "plan \"v\": another dtype is stored (need i8, found u8; "
+                "plan \"v\": the stored dtype differs (need i8, found u8; "
                 "wanted by rank 2); allow_dtype_cast converts it"));
   shard.dtype = DType::kU8;
   shard.global_shape = {12, 1};
   EXPECT_EQ(PlanStatus(OneWant(shard)),
             absl::FailedPreconditionError(
-                "plan \"v\": another shape is stored (need [12, 1], found "
+                "plan \"v\": the stored shape differs (need [12, 1], found "
                 "[12]; wanted by rank 0)"));
   shard.global_shape = {13};
   EXPECT_EQ(PlanStatus(OneWant(shard)),
             absl::FailedPreconditionError(
-                "plan \"v\": another shape is stored (need [13], found [12]; "
+                "plan \"v\": the stored shape differs (need [13], found [12]; "
                 "wanted by rank 0); allow_shape_mismatch restores what both "
                 "have in common"));
 }

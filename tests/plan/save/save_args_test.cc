@@ -162,7 +162,7 @@ TEST(ChunkAsAskedTest, WhatHasNoChunksIsStoredWithoutThem) {
   ExpectRefused(
       PlanWith(Cut({{{0, 0}, {0, 4}}}, empty), {.write_chunk_shape = Shape{1}})
           .status(),
-      "another number of axes (need 2, found 1)");
+      "wrong number of axes (need 2, found 1)");
 }
 
 TEST(ChunkAsAskedTest, RefusesWhatDoesNotFit) {

@@ -96,11 +96,12 @@ TEST(StoredValuesTest, RanksThatListPartsAreMerged) {
 
 TEST(StoredValuesTest, WhatRanksDisagreeOnIsNamed) {
   const SavedCheckpoint saved = SmallIndex();
-  EXPECT_EQ(MergeValues({{}, {{"d", "a", {}}}, {{"d", "b", {}}}}, saved.arrays)
-                .status(),
-            absl::InvalidArgumentError(
-                "plan \"d\": ranks store it with other handlers (need \"a\" as "
-                "on rank 1, found \"b\" on rank 2)"));
+  EXPECT_EQ(
+      MergeValues({{}, {{"d", "a", {}}}, {{"d", "b", {}}}}, saved.arrays)
+          .status(),
+      absl::InvalidArgumentError(
+          "plan \"d\": ranks store it with different handlers (need \"a\" as "
+          "on rank 1, found \"b\" on rank 2)"));
   EXPECT_EQ(
       MergeValues({{{"d", "a", {}}, {"d", "a", {}}}}, saved.arrays).status(),
       absl::InvalidArgumentError(

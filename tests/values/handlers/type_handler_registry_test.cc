@@ -114,7 +114,7 @@ TEST(RegistryTest, AddingATypeTwiceIsAnError) {
       absl::AlreadyExistsError(
           "register type handler "
           "\"belay::type_handler_registry_test::(anonymous namespace)::Apple\":"
-          " the handler \"apple\" is for this type already; set "
+          " the handler \"apple\" handles this type already; set "
           "override_existing"));
   EXPECT_EQ(TypestrOf<Apple>(registry), "apple");
   EXPECT_THAT(registry.Typestrs(), ElementsAre("apple"));
