@@ -72,6 +72,15 @@ TEST(Comm, DuplicateHasNoTopology) {
   }
 }
 
+TEST(Comm, SplitRefusesAClosedCommunicator) {
+  StatusOr<Comm> comm = Comm::Duplicate(MPI_COMM_WORLD);
+  ASSERT_TRUE(comm.ok()) << comm.status();
+  EXPECT_EQ(comm->Close(), absl::OkStatus());
+  EXPECT_EQ(comm->Split(0).status(),
+            absl::FailedPreconditionError(
+                "split communicator: it is closed or was moved from"));
+}
+
 TEST(Comm, MoveLeavesNothingBehind) {
   StatusOr<Comm> comm = Comm::Duplicate(MPI_COMM_WORLD);
   ASSERT_TRUE(comm.ok()) << comm.status();

@@ -113,6 +113,10 @@ Status Comm::Close() {
 }
 
 StatusOr<Comm> Comm::Split(int color) const {
+  if (comm_ == MPI_COMM_NULL) {
+    return absl::FailedPreconditionError(
+        "split communicator: it is closed or was moved from");
+  }
   CommContext context{
       .comm = *this,
       .deadline = Deadline(*this, kDeadlineSeconds, "split communicator")};

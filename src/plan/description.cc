@@ -149,7 +149,9 @@ bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
   if (shard.place == Place::kLayout && shard.layout == nullptr) return false;
   if (shard.place == Place::kBox) {
     const int64_t last = list.before.empty() ? 0 : list.before.back();
-    list.before.push_back(last + in.Get<int64_t>());
+    const auto skipped = in.Get<int64_t>();
+    if (skipped < 0 || skipped > INT64_MAX - last) return false;
+    list.before.push_back(last + skipped);
     shard.info.box.offset = in.GetShape();
     shard.info.box.shape = in.GetShape();
     shard.info.replica = in.Get<int64_t>();

@@ -115,6 +115,7 @@ struct CheckpointReader::Impl {
   SavedCheckpoint saved;
   std::vector<ArrayEntry> entries;  // borrow from `saved`
   CheckpointInfo info;
+  uint64_t identity = 0;  // of the save that `saved` is of
 
   // Says which key of which step a failure is about, and what to use in place
   // of a damaged step.
@@ -124,6 +125,13 @@ struct CheckpointReader::Impl {
     return Status(told.code(), PrintableText(absl::StrFormat(
                                    "read \"%s\": key \"%s\": %s", info.path,
                                    AbslView(key), told.message())));
+  }
+
+  // What a read has come to, if all that it has read is of this save.
+  Status OfThisSave(const Status& status) const {
+    BELAY_RETURN_IF_ERROR(
+        PrintableStatus(CheckSameStep("read", info.path, identity)));
+    return status;
   }
 
   Status CheckBlocks(const ArrayReading& reading) const {
@@ -187,8 +195,11 @@ CheckpointReader::CheckpointReader(std::shared_ptr<const Impl> impl)
 StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
   auto impl = std::make_shared<Impl>();
+  const StatusOr<uint64_t> identity = IndexIdentity(step);  // first
   StatusOr<SavedCheckpoint> saved = ReadIndex(step);
   if (!saved.ok()) return PrintableStatus(saved.status());
+  if (!identity.ok()) return PrintableStatus(identity.status());
+  impl->identity = *identity;
   impl->saved = *std::move(saved);
   impl->entries = ArrayEntries(impl->saved);
   impl->info = InfoOf(step, impl->saved, impl->entries);
@@ -292,9 +303,10 @@ StatusOr<Tensor> CheckpointReader::ReadTensor(std::string_view key,
   StatusOr<Tensor> tensor = NewTensor(view.dtype, box.shape);
   BELAY_RETURN_IF_ERROR(impl_->Explain(key, tensor.status()));
   ArrayReading reading = impl_->ReadingOf(view, box);
-  BELAY_RETURN_IF_ERROR(
-      impl_->Explain(key, impl_->ReadInto(view, box, reading, *tensor)));
-  BELAY_RETURN_IF_ERROR(impl_->CheckBlocks(reading));
+  Status status =
+      impl_->Explain(key, impl_->ReadInto(view, box, reading, *tensor));
+  if (status.ok()) status = impl_->CheckBlocks(reading);
+  BELAY_RETURN_IF_ERROR(impl_->OfThisSave(status));
   return tensor;
 }
 
@@ -306,10 +318,11 @@ StatusOr<std::string> CheckpointReader::ReadText(std::string_view key) const {
   }
   std::string text(array.string_bytes, '\0');
   ArrayReading reading = impl_->Reading(view.number, WholeBox(IoShape(array)));
-  BELAY_RETURN_IF_ERROR(impl_->Explain(
-      key, reading.Read(
-               {.key = array.key, .dtype = DType::kString, .text = &text})));
-  BELAY_RETURN_IF_ERROR(impl_->CheckBlocks(reading));
+  Status status = impl_->Explain(
+      key,
+      reading.Read({.key = array.key, .dtype = DType::kString, .text = &text}));
+  if (status.ok()) status = impl_->CheckBlocks(reading);
+  BELAY_RETURN_IF_ERROR(impl_->OfThisSave(status));
   return text;
 }
 
@@ -328,11 +341,11 @@ Status CheckpointReader::ReadPieces(
     }
     Status status = tensor.status();
     if (status.ok()) status = impl_->ReadInto(view, tile, reading, *tensor);
-    BELAY_RETURN_IF_ERROR(impl_->Explain(key, status));
+    BELAY_RETURN_IF_ERROR(impl_->OfThisSave(impl_->Explain(key, status)));
     return visit(tile, *tensor);
   };
   BELAY_RETURN_IF_ERROR(TryForEachTile(box, max_elements, read));
-  return impl_->CheckBlocks(reading);
+  return impl_->OfThisSave(impl_->CheckBlocks(reading));
 }
 
 StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path) {

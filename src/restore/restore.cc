@@ -98,11 +98,11 @@ StatusOr<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
   for (bool more = true; more;) {
     std::vector<Shard> shards =
         ListShards(listed.listing.shards, frame.context.rank());
-    BELAY_ASSIGN_OR_RETURN_AGREED(
-        RestoreResult round,
+    StatusOr<RestoreResult> round =
         ReadShards(frame, opened, shards, listed.listing.tolerances,
-                   listed.status, no_shared_memory));
-    AddResult(std::move(round), result);
+                   listed.status, no_shared_memory);
+    BELAY_RETURN_IF_AGREED(CheckUnchanged(frame, opened, round.status()));
+    AddResult(*std::move(round), result);
     BELAY_ASSIGN_OR_RETURN_AGREED(more, ReceiveTogether(frame, shards, listed));
   }
   result.counters.peak_memory_bytes = PeakMemoryBytes();

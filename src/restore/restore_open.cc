@@ -82,9 +82,10 @@ StatusOr<bool> HoldsNothing(const std::string& path) {
   return steps.empty();
 }
 
-// Runs after the index was read, which is then at worst older than what this
-// sees. Rank 0 only.
-Status CheckIdentity(RestoreSource& source) {
+// Finds out which save it is of, before anything of it is read: what is read
+// afterwards is of this save or of a later one, which CheckUnchanged tells.
+// Rank 0 only.
+Status TakeIdentity(RestoreSource& source) {
   const bool is_flat = source.kind == RestoreSource::Kind::kFlatFile;
   BELAY_ASSIGN_OR_RETURN(
       const uint64_t found,
@@ -100,7 +101,15 @@ Status CheckIdentity(RestoreSource& source) {
 }
 
 // Rank 0 only.
+Status IsUnchanged(const RestoreSource& source) {
+  return source.kind == RestoreSource::Kind::kFlatFile
+             ? CheckSameFile("restore", source.path, source.identity)
+             : CheckSameStep("restore", source.path, source.identity);
+}
+
+// Rank 0 only.
 Status OpenFlatFile(OpenedStep& opened, double deadline_seconds) {
+  BELAY_RETURN_IF_ERROR(TakeIdentity(opened.source));
   BELAY_ASSIGN_OR_RETURN(const std::vector<FlatArray> arrays,
                          ListFlatFile(opened.source.path, deadline_seconds));
   for (const FlatArray& array : arrays) {
@@ -113,7 +122,7 @@ Status OpenFlatFile(OpenedStep& opened, double deadline_seconds) {
     }
   }
   opened.source.step = 0;
-  return CheckIdentity(opened.source);
+  return absl::OkStatus();
 }
 
 // Rank 0 only.
@@ -122,6 +131,9 @@ Status OpenFound(OpenedStep& opened, double deadline_seconds) {
   if (source.kind == RestoreSource::Kind::kFlatFile) {
     return OpenFlatFile(opened, deadline_seconds);
   }
+  const Status identified = TakeIdentity(source);
+  if (absl::IsNotFound(identified)) return NoSuchStep("restore", source.path);
+  BELAY_RETURN_IF_ERROR(identified);
   StatusOr<SavedCheckpoint> saved = ReadIndex(source.path);
   if (absl::IsNotFound(saved.status())) {
     return NoSuchStep("restore", source.path);
@@ -135,8 +147,9 @@ Status OpenFound(OpenedStep& opened, double deadline_seconds) {
         source.path, source.step, opened.saved.step));
   }
   source.step = opened.saved.step;
-  BELAY_RETURN_IF_ERROR(CheckIdentity(source));
-  return CheckDataFiles(source.path, opened.saved);
+  const Status complete = CheckDataFiles(source.path, opened.saved);
+  if (!complete.ok()) BELAY_RETURN_IF_ERROR(IsUnchanged(source));
+  return complete;
 }
 
 // Rank 0 only.
@@ -176,6 +189,13 @@ StatusOr<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
   BELAY_RETURN_IF_AGREED(found.status());
   if (*found == "n") return std::nullopt;
   return opened;
+}
+
+Status CheckUnchanged(RestoreFrame& frame, const OpenedStep& opened,
+                      const Status& status) {
+  BELAY_RETURN_IF_AGREED(
+      OnRoot(frame.context, [&] { return IsUnchanged(opened.source); }));
+  return status;
 }
 
 Status PinRestore(RestoreFrame& frame, RestoreSource& source) {

@@ -83,6 +83,13 @@ StatusOr<OpenedStep> OpenStep(RestoreFrame& frame, const RestoreSource& source);
 StatusOr<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
                                                   const RestoreSource& source);
 
+// Fails if the step is no longer the save that was opened, else with `status`,
+// which is what reading it has come to. Collective; agreed. Same on all ranks:
+// status.
+// Errors: those of CheckSameStep.
+Status CheckUnchanged(RestoreFrame& frame, const OpenedStep& opened,
+                      const Status& status);
+
 // Tells all ranks in `source` what was opened. Collective; agreed.
 Status PinRestore(RestoreFrame& frame, RestoreSource& source);
 

@@ -73,12 +73,15 @@ StatusOr<OpenedExport> OpenOnRoot(const ExportFrame& frame) {
   } else {
     BELAY_ASSIGN_OR_RETURN(opened.path, ResolveStep(frame.dir));
   }
+  const StatusOr<uint64_t> identity = IndexIdentity(opened.path);  // first
   StatusOr<SavedCheckpoint> saved = ReadIndex(opened.path);
   if (absl::IsNotFound(saved.status())) {
     return NoSuchStep("export", opened.path);
   }
   BELAY_RETURN_IF_ERROR(saved.status());
+  BELAY_RETURN_IF_ERROR(identity.status());
   opened.saved = *std::move(saved);
+  opened.identity = *identity;
   BELAY_RETURN_IF_ERROR(CheckDataFiles(opened.path, opened.saved));
   return opened;
 }
@@ -139,7 +142,11 @@ Status WriteFiles(const ExportFrame& frame, const OpenedExport& opened,
   planned.result.counters.bytes = data->bytes;
   planned.result.counters.io_calls = data->io_calls;
   frame.stages.Enter("commit");
-  return OnRoot(frame.context, [&] { return NameExport(files); });
+  return OnRoot(frame.context, [&]() -> Status {
+    BELAY_RETURN_IF_ERROR(
+        CheckSameStep("export", opened.path, opened.identity));
+    return NameExport(files);
+  });
 }
 
 // Either all files have their names, or none is left. Local; rank 0 does it.

@@ -48,6 +48,7 @@ StatusOr<ExportSelection> SelectForExport(const std::string& path,
 struct OpenedExport {
   std::string path;
   SavedCheckpoint saved;  // rank 0 only
+  uint64_t identity = 0;  // of the save; rank 0 only
 };
 
 // Who writes what.

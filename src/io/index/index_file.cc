@@ -256,6 +256,33 @@ StatusOr<uint64_t> IndexIdentity(const std::string& directory) {
   return FileIdentity(JoinPath(directory, IndexName()));
 }
 
+namespace {
+
+// `found` is what has the path now; `what` it is.
+Status CheckIdentity(std::string_view operation, const std::string& path,
+                     std::string_view what, uint64_t identity,
+                     const StatusOr<uint64_t>& found) {
+  if (found.ok() && *found == identity) return absl::OkStatus();
+  if (!found.ok() && !absl::IsNotFound(found.status())) return found.status();
+  return absl::FailedPreconditionError(
+      Cat(operation, " \"", path, "\": the ", what, " was ",
+          found.ok() ? "replaced by another save" : "deleted",
+          " while it was read; read again what is there now"));
+}
+
+}  // namespace
+
+Status CheckSameFile(std::string_view operation, const std::string& path,
+                     uint64_t identity) {
+  return CheckIdentity(operation, path, "file", identity, FileIdentity(path));
+}
+
+Status CheckSameStep(std::string_view operation, const std::string& directory,
+                     uint64_t identity) {
+  return CheckIdentity(operation, directory, "step", identity,
+                       IndexIdentity(directory));
+}
+
 Status CheckDataFiles(const std::string& directory,
                       const SavedCheckpoint& saved) {
   for (const StoredFile& expected : saved.files) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "belay/status.h"
 #include "plan/plan.h"
@@ -60,6 +61,17 @@ StatusOr<uint64_t> FileIdentity(const std::string& path);
 // Tells the index in `directory` from that of another save of the step. Local.
 // Errors: those of PosixFile.
 StatusOr<uint64_t> IndexIdentity(const std::string& directory);
+
+// Checks that the file is still the one that had this identity before it was
+// read: whatever was read by its path in between is of it. `operation` names
+// `path` in the error. Local.
+// Errors: FailedPrecondition - it was replaced or deleted; those of PosixFile.
+Status CheckSameFile(std::string_view operation, const std::string& path,
+                     uint64_t identity);
+
+// The same of the step in `directory`, by its index. Local.
+Status CheckSameStep(std::string_view operation, const std::string& directory,
+                     uint64_t identity);
 
 // Checks that the data files exist and have their size. Local.
 // Errors: DataLoss - one is missing, or shorter or longer.

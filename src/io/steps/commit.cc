@@ -252,8 +252,12 @@ StatusOr<std::vector<StepLabel>> CommittedLabels(const std::string& run) {
 
 StatusOr<std::vector<int64_t>> CommittedSteps(const std::string& run,
                                               std::string_view prefix) {
-  BELAY_ASSIGN_OR_RETURN(const std::vector<StepLabel> labels,
-                         CommittedLabels(run));
+  BELAY_ASSIGN_OR_RETURN(std::vector<StepLabel> labels, CommittedLabels(run));
+  // A listing may miss both a step that appears meanwhile and the one that is
+  // deleted for it: only what two find empty is.
+  if (labels.empty()) {
+    BELAY_ASSIGN_OR_RETURN(labels, CommittedLabels(run));
+  }
   std::vector<int64_t> steps;
   for (const StepLabel& label : labels) {
     if (label.prefix == prefix) steps.push_back(label.step);
