@@ -41,7 +41,7 @@ def _metadata():
       "Requires-Dist: mpi4py", "Requires-Dist: numpy", ""])
 
 
-def _run(*command):
+def _run(*command, is_quiet=False):
   """Runs a command, without the packages that pip hides or adds."""
   environment = {name: value for name, value in os.environ.items()
                  if name not in ("PYTHONPATH", "PYTHONNOUSERSITE")}
@@ -51,10 +51,27 @@ def _run(*command):
                           text=True, errors="replace", check=False)
   except FileNotFoundError:
     raise SystemExit(f"belay: {command[0]} is not installed") from None
-  print(done.stdout, flush=True)
+  if not is_quiet or done.returncode != 0:
+    print(done.stdout, flush=True)
   if done.returncode != 0:
     raise SystemExit(f"belay: failed: {shlex.join(map(str, command))}")
   return done.stdout
+
+
+def _configure(build, arguments):
+  """Calls CMake and returns what it says.
+
+  With other arguments than the last time it begins with an empty cache, in
+  which those of the last time would stay.
+  """
+  stamp = build / "arguments.txt"
+  text = shlex.join(arguments) + "\n"
+  is_same = stamp.is_file() and stamp.read_text(encoding="utf-8") == text
+  stamp.unlink(missing_ok=True)
+  said = _run("cmake", *([] if is_same else ["--fresh"]), "-S", _ROOT, "-B",
+              build, *arguments)
+  stamp.write_text(text, encoding="utf-8")
+  return said
 
 
 def _build(scratch):
@@ -64,11 +81,11 @@ def _build(scratch):
     build.mkdir(parents=True, exist_ok=True)
   except OSError:  # a tree that cannot be written
     build = scratch / "build"
-  generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-  said = _run("cmake", "-S", _ROOT, "-B", build, *generator, *_OPTIONS,
-              *(f"-DBELAY_BUILD_{name}=OFF" for name in _LEFT_OUT),
-              f"-DPython_EXECUTABLE={sys.executable}",
-              *shlex.split(os.environ.get("CMAKE_ARGS", "")))
+  said = _configure(build, [
+      *(["-G", "Ninja"] if shutil.which("ninja") else []), *_OPTIONS,
+      *(f"-DBELAY_BUILD_{name}=OFF" for name in _LEFT_OUT),
+      f"-DPython_EXECUTABLE={sys.executable}",
+      *shlex.split(os.environ.get("CMAKE_ARGS", ""))])
   missing = re.search(r"No Python package: (.*)", said)
   if missing:
     raise SystemExit(f"belay: {missing[1]}")
@@ -139,7 +156,10 @@ def build_sdist(sdist_directory, config_settings=None):
   """Packs the sources that git knows (PEP 517)."""
   del config_settings
   name = f"belay-{_version()}"
-  paths = _run("git", "-C", _ROOT, "ls-files", "-z").strip("\n").split("\0")
+  if not (_ROOT / ".git").exists():
+    raise SystemExit(f"belay: {_ROOT} is no git checkout, which says what "
+                     "belongs into an sdist; build a wheel (pip wheel .)")
+  paths = _run("git", "-C", _ROOT, "ls-files", "-z", is_quiet=True).split("\0")
   with tempfile.NamedTemporaryFile("w", encoding="utf-8") as info, \
       tarfile.open(pathlib.Path(sdist_directory) / f"{name}.tar.gz", "w:gz",
                    format=tarfile.PAX_FORMAT) as file:

@@ -8,8 +8,10 @@ With BELAY_TEST_PIP_FROM_SCRATCH=1 pip builds everything itself, as for a user.
 import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 import zipfile
@@ -94,6 +96,53 @@ class PipTest(unittest.TestCase):
       names = file.namelist()
     self.assertIn("belay/__init__.pyi", names)
     self.assertEqual(len([name for name in names if "/_core" in name]), 1)
+
+  def backend(self, source, code, **environment):
+    """Runs code with the wheel_backend of a source tree."""
+    return run(sys.executable, "-B", "-c", f"import wheel_backend\n{code}",
+               PYTHONPATH=os.path.join(source, "python"), **environment)
+
+  def test_arguments_of_an_earlier_build_do_not_stick(self):
+    """With a project of two files in place of belay, which takes minutes."""
+    source = self.dir / "source"
+    (source / "python").mkdir(parents=True)
+    shutil.copy(pathlib.Path(SOURCE) / "python/wheel_backend.py",
+                source / "python")
+    (source / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.24)\n"
+        "project(belay VERSION 1.0 LANGUAGES NONE)\n"
+        'message(STATUS "ONE is ${ONE}, TWO is ${TWO}")\n'
+        "add_custom_target(belay_python)\n")
+    build = "import pathlib; wheel_backend._build(pathlib.Path('.'))"
+    said = self.backend(source, build, CMAKE_ARGS="-DONE=1")
+    self.assertIn("ONE is 1, TWO is \n", said)
+    said = self.backend(source, build, CMAKE_ARGS="-DTWO=2")
+    self.assertIn("ONE is , TWO is 2\n", said)
+    [made] = (source / "build").glob("wheel-*")
+    (made / "CMakeFiles/mark").write_text("")
+    self.backend(source, build, CMAKE_ARGS="-DTWO=2")
+    self.assertTrue((made / "CMakeFiles/mark").is_file())  # is used again
+
+  def test_sdist(self):
+    code = f"print(wheel_backend.build_sdist({str(self.dir)!r}))"
+    if (pathlib.Path(SOURCE) / ".git").exists():
+      said = self.backend(SOURCE, code)
+      self.assertRegex(said, r"^belay-[\d.]+\.tar\.gz\n$")
+      [sdist] = self.dir.glob("*.tar.gz")
+      with tarfile.open(sdist) as file:
+        names = file.getnames()
+      root = sdist.name.removesuffix(".tar.gz")
+      self.assertIn(f"{root}/PKG-INFO", names)
+      self.assertIn(f"{root}/python/wheel_backend.py", names)
+    source = self.dir / "unpacked"
+    (source / "python").mkdir(parents=True)
+    shutil.copy(pathlib.Path(SOURCE) / "python/wheel_backend.py",
+                source / "python")
+    shutil.copy(pathlib.Path(SOURCE) / "CMakeLists.txt", source)
+    with self.assertRaises(AssertionError) as caught:
+      self.backend(source, code)
+    self.assertIn(f"belay: {source} is no git checkout, which says what "
+                  "belongs into an sdist; build a wheel", str(caught.exception))
 
   def test_what_is_missing(self):
     with self.assertRaises(AssertionError) as caught:
