@@ -72,7 +72,7 @@ class StateSaver {
   void WaitForSnapshot() {
     const CommUse use(is_in_use_);
     Open();
-    UnlockedStatus([&] { return saver_->WaitForSnapshot(); });
+    Unlocked([&] { return saver_->WaitForSnapshot(); });
     bound_ = nullptr;
   }
 
@@ -95,22 +95,15 @@ class StateSaver {
   void Close() {
     if (!saver_) return;
     const CommUse use(is_in_use_);
-    Status closed;
-    {
-      const py::gil_scoped_release unlock;
-      closed = saver_->Close();
-    }
+    const Status closed = WithoutLock([&] { return saver_->Close(); });
     Abandon();
-    UnlockedStatus([&] { return comm_.Close(); });
+    Unlocked([&] { return comm_.Close(); });
     ThrowIfError(closed);
   }
 
   // Frees what can be freed without the other ranks.
   void Abandon() {
-    {
-      const py::gil_scoped_release unlock;
-      saver_.reset();
-    }
+    WithoutLock([&] { saver_.reset(); });
     bound_ = nullptr;
   }
 

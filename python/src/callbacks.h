@@ -73,10 +73,7 @@ template <typename F>
 auto UnlockedWithCallbacks(const Comm& comm, double deadline_seconds,
                            F function) {
   ForgetCallbackError();
-  auto result = [&] {
-    const py::gil_scoped_release unlock;
-    return function();
-  }();
+  auto result = WithoutLock(std::move(function));
   const Status status =
       result.ok() ? absl::OkStatus()
                   : WithCodeOfCallback(comm, deadline_seconds, result.status());

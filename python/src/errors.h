@@ -9,6 +9,8 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "belay/comm.h"
@@ -45,26 +47,23 @@ T ValueOrThrow(StatusOr<T> value) {
   return *std::move(value);
 }
 
-// Calls a collective function of belay without the interpreter's lock, and
-// returns its value or throws a StatusError.
+// Calls a function without the interpreter's lock.
 template <typename F>
-auto Unlocked(F function) {
-  auto result = [&] {
-    const py::gil_scoped_release unlock;
-    return function();
-  }();
-  return ValueOrThrow(std::move(result));
+auto WithoutLock(F function) {
+  const py::gil_scoped_release unlock;
+  return function();
 }
 
-// The same for functions that return a Status.
+// The same for one that returns a Status or a StatusOr: throws a StatusError or
+// returns the value.
 template <typename F>
-void UnlockedStatus(F function) {
-  Status status;
-  {
-    const py::gil_scoped_release unlock;
-    status = function();
+auto Unlocked(F function) {
+  auto result = WithoutLock(std::move(function));
+  if constexpr (std::is_same_v<decltype(result), Status>) {
+    ThrowIfError(result);
+  } else {
+    return ValueOrThrow(std::move(result));
   }
-  ThrowIfError(status);
 }
 
 // Calls `prepare`, which reads Python objects and must not communicate, and
@@ -84,6 +83,9 @@ Status StatusOf(const py::error_already_set& error);
 // The same for a function that belay has called. If its text becomes part of an
 // error of this rank, the exception becomes the cause of that.
 Status StatusOfCallback(const py::error_already_set& error);
+
+// Returns a message with the names that options have in Python.
+std::string InPythonsWords(std::string_view message);
 
 // Returns a belay.Error that is not raised. The status must not be OK.
 py::object ErrorOf(const Status& status);

@@ -126,7 +126,7 @@ class StateManager {
   void WaitForSnapshot() {
     const CommUse use(is_in_use_);
     Open();
-    UnlockedStatus([&] { return manager_->WaitForSnapshot(); });
+    Unlocked([&] { return manager_->WaitForSnapshot(); });
     bound_ = nullptr;
   }
 
@@ -142,7 +142,7 @@ class StateManager {
   void Reload() {
     const CommUse use(is_in_use_);
     Open();
-    UnlockedStatus([&] { return manager_->Reload(); });
+    Unlocked([&] { return manager_->Reload(); });
   }
 
   void Delete(py::handle step) {
@@ -150,19 +150,17 @@ class StateManager {
     int64_t number = 0;
     PrepareTogether(Open(), deadline_seconds_,
                     [&] { number = StepOf(step).value_or(-1); });
-    UnlockedStatus([&] { return manager_->Delete(number); });
+    Unlocked([&] { return manager_->Delete(number); });
   }
 
   // Waits for a save in the background, and frees what the manager has.
   py::object Close() {
     if (!manager_) return py::none();
     const CommUse use(is_in_use_);
-    const StatusOr<std::optional<ManagedSave>> ended = [&] {
-      const py::gil_scoped_release unlock;
-      return manager_->WaitUntilFinished();
-    }();
+    const StatusOr<std::optional<ManagedSave>> ended =
+        WithoutLock([&] { return manager_->WaitUntilFinished(); });
     Abandon();
-    UnlockedStatus([&] { return comm_.Close(); });
+    Unlocked([&] { return comm_.Close(); });
     ThrowIfError(ended.status());
     return *ended ? ManagedSaveOf(**ended) : py::none();
   }
