@@ -120,6 +120,7 @@ static void TestWhatIsNotThere(const struct c_test* test) {
              belay_save(test->comm, dir, 1, state, NULL));
   ExpectCode(__FILE__, __LINE__, BELAY_ALREADY_EXISTS,
              belay_save(test->comm, dir, 1, state, NULL));
+  ExpectMessage(__FILE__, __LINE__, "or set the option overwrite");
   ExpectCode(
       __FILE__, __LINE__, BELAY_OK,
       belay_restore_latest_or_nothing(test->comm, dir, state, NULL, &restored));

@@ -35,8 +35,9 @@ class CheckpointManager:
       Save in the background. A dict has the options of `AsyncSaver`.
   tolerated_failures : int, optional
       How many saves in a row may fail on the way to the file system.
-  stop_signals : list of int, optional
-      Signals that ask the job to stop, such as ``[signal.SIGUSR1]``.
+  stop_signals : list, optional
+      Signals that ask the job to stop, by number or name, such as
+      ``[signal.SIGUSR1]`` or ``["SIGUSR1"]``.
   stop_at_time_limit : bool, optional
   end_time, final_save_margin : float, optional
   read_only, remove_leftovers : bool, optional

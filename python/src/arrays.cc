@@ -287,17 +287,6 @@ py::dtype NumpyOf(DType dtype) {
   throw StatusError(absl::InternalError("a string has no dtype of NumPy"));
 }
 
-DType DTypeNamed(py::handle name) {
-  if (py::isinstance<py::str>(name)) {
-    const StatusOr<DType> dtype = ParseDType(TextOf(name));
-    if (dtype.ok()) return *dtype;
-  }
-  const py::object type = py::module_::import("numpy").attr("dtype")(name);
-  const std::optional<DType> dtype = DTypeOfNumpy(type.cast<py::dtype>());
-  if (!dtype) ThrowInvalid("dtype: belay does not store " + TextOf(type));
-  return *dtype;
-}
-
 std::shared_ptr<const StructLayout> FieldsOfNumpy(const std::string& key,
                                                   const py::dtype& dtype) {
   std::vector<StructField> all;

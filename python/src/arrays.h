@@ -64,9 +64,6 @@ std::optional<DType> DTypeOfNumpy(const py::dtype& dtype);
 // all their values.
 py::dtype NumpyOf(DType dtype);
 
-// Returns the dtype with that name, belay's or NumPy's.
-DType DTypeNamed(py::handle name);
-
 // Returns the fields of a structured dtype. Throws a StatusError if one of them
 // is not stored.
 std::shared_ptr<const StructLayout> FieldsOfNumpy(const std::string& key,

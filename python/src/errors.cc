@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/option_words.h"
 #include "callbacks.h"
 #include "log.h"
 
@@ -175,8 +176,12 @@ Status Agree(const Comm& comm, double seconds, const Status& mine) {
 
 }  // namespace
 
+std::string InPythonsWords(std::string_view message) {
+  return InWordsOf(&OptionWords::python, std::string(message));
+}
+
 py::object ErrorOf(const Status& status) {
-  return ErrorType()(py::str(std::string(status.message())),
+  return ErrorType()(py::str(InPythonsWords(std::string(status.message()))),
                      absl::StatusCodeToString(status.code()));
 }
 

@@ -14,7 +14,11 @@ SaveArgs SaveArgsOf(const py::dict& given) {
   if (dtype) args.dtype = DTypeNamed(dtype);
   const auto shape = [&](const char* name, std::optional<Shape>& field) {
     const py::object value = reader.Take(name);
-    if (value) field = ShapeOf(value);
+    if (!value) return;
+    if (!PyTuple_Check(value.ptr()) && !PyList_Check(value.ptr())) {
+      ThrowNeeded(name, "a tuple of int", value);
+    }
+    field = ShapeOf(value);
   };
   shape("write_chunk_shape", args.write_chunk_shape);
   shape("read_chunk_shape", args.read_chunk_shape);
@@ -46,12 +50,11 @@ template <typename For, typename Convert>
 void ReadArgs(OptionReader& reader, std::vector<For>& args, Convert convert) {
   const py::object given = reader.Take("args");
   if (!given) return;
-  if (!py::isinstance<py::dict>(given)) {
-    ThrowInvalid("option args: need a dict of dicts");
-  }
+  const bool is_dict = py::isinstance<py::dict>(given);
+  if (!is_dict) ThrowNeeded("args", "a dict of str to dicts", given);
   for (const auto& [keys, entry] : py::dict(given)) {
     if (!py::isinstance<py::dict>(entry)) {
-      ThrowInvalid("option args: need a dict of dicts");
+      ThrowNeeded("args[" + std::string(py::repr(keys)) + "]", "a dict", entry);
     }
     For one{.keys = py::str(keys), .args = {}};
     one.args = convert(py::reinterpret_borrow<py::object>(entry));
@@ -105,9 +108,35 @@ void ReadAsync(OptionReader& reader, ManagerOptions& options) {
     if (given.cast<bool>()) options.async.emplace();
     return;
   }
+  if (!py::isinstance<py::dict>(given)) {
+    ThrowNeeded("async_save", "a bool, or a dict of options", given);
+  }
   OptionReader inner(given.cast<py::dict>());
   ReadAsyncOptions(inner, options.async.emplace());
   inner.Finish();
+}
+
+// Numbers, or names such as "SIGUSR1".
+void ReadSignals(OptionReader& reader, std::vector<int>& signals) {
+  const py::object given = reader.Take("stop_signals");
+  if (!given) return;
+  const auto refuse = [&](py::handle found) {
+    ThrowNeeded("stop_signals",
+                "a list of signals, such as signal.SIGUSR1 or \"SIGUSR1\"",
+                found);
+  };
+  if (!PyList_Check(given.ptr()) && !PyTuple_Check(given.ptr())) refuse(given);
+  const py::object known = py::module_::import("signal").attr("Signals");
+  signals.clear();
+  for (const py::handle one : given) {
+    py::object signal = py::reinterpret_borrow<py::object>(one);
+    if (py::isinstance<py::str>(one)) {
+      signal = py::dict(known.attr("__members__")).attr("get")(one);
+    }
+    py::detail::make_caster<int> number;
+    if (PyBool_Check(one.ptr()) || !number.load(signal, true)) refuse(one);
+    signals.push_back(py::detail::cast_op<int>(number));
+  }
 }
 
 }  // namespace
@@ -131,10 +160,10 @@ void OptionReader::Finish() const {
   }
 }
 
-void OptionReader::ThrowType(const char* name, const py::object& value) {
-  ThrowInvalid(std::string("option ") + name +
-               ": wrong type or out of range (found " +
-               std::string(py::repr(value)) + ")");
+void ThrowNeeded(const std::string& name, const std::string& needed,
+                 py::handle found) {
+  ThrowInvalid("option " + name + ": unusable value (need " + needed +
+               ", found " + std::string(py::repr(found)) + ")");
 }
 
 void ReadFileLayout(OptionReader& reader, FileLayout& layout) {
@@ -208,7 +237,7 @@ void ReadManagerOptions(OptionReader& reader, ManagerOptions& options) {
   }
   ReadAsync(reader, options);
   reader.Read("tolerated_failures", options.tolerated_failures);
-  reader.Read("stop_signals", options.stop_signals);
+  ReadSignals(reader, options.stop_signals);
   reader.Read("stop_at_time_limit", options.stop_at_time_limit);
   reader.Read("end_time", options.end_time);
   reader.Read("final_save_margin", options.final_save_margin);
@@ -241,10 +270,36 @@ std::string PathOf(py::handle path) {
   return py::module_::import("os").attr("fsencode")(path).cast<std::string>();
 }
 
+DType DTypeNamed(py::handle name) {
+  if (py::isinstance<py::str>(name)) {
+    const StatusOr<DType> dtype = ParseDType(std::string(py::str(name)));
+    if (dtype.ok()) return *dtype;
+  }
+  std::optional<DType> dtype;
+  try {
+    const py::object type = py::module_::import("numpy").attr("dtype")(name);
+    dtype = DTypeOfNumpy(type.cast<py::dtype>());
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(PyExc_Exception)) throw;
+  }
+  if (dtype) return *dtype;
+  ThrowNeeded("dtype",
+              "the name of a dtype that belay stores, such as \"float32\" or "
+              "\"bf16\"",
+              name);
+}
+
 std::optional<int64_t> StepOf(py::handle step) {
   if (step.is_none()) return std::nullopt;
-  const auto number = py::module_::import("operator").attr("index")(step);
-  return number.cast<int64_t>();
+  const auto index =
+      py::reinterpret_steal<py::object>(PyNumber_Index(step.ptr()));
+  int overflow = index ? 0 : 1;
+  PyErr_Clear();
+  int64_t number = -1;
+  if (index) number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+  if (overflow == 0) return number;
+  ThrowInvalid("step: need an int from 0 to 2**63 - 1 (found " +
+               std::string(py::repr(step)) + ")");
 }
 
 }  // namespace belay::python

@@ -7,16 +7,51 @@
 #include <pybind11/stl.h>
 
 #include <initializer_list>
+#include <map>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "belay/arrays/dtype.h"
 #include "belay/manager/manager_options.h"
 #include "belay/options.h"
 #include "belay/values/async_options.h"
 #include "errors.h"
 
 namespace belay::python {
+
+// Throws a StatusError that names an option, what it takes and what it got.
+[[noreturn]] void ThrowNeeded(const std::string& name,
+                              const std::string& needed, py::handle found);
+
+// Says what an option of this C++ type takes, such as "a list of str".
+template <typename T>
+std::string NeededFor() {
+  using Text = std::string;
+  if constexpr (std::is_same_v<T, bool>) {
+    return "True or False";
+  } else if constexpr (std::is_integral_v<T>) {
+    const auto bits = std::to_string(8 * sizeof(T) - 1);
+    return "an int from -2**" + bits + " to 2**" + bits + " - 1";
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return "a float";
+  } else if constexpr (std::is_same_v<T, Text>) {
+    return "a str";
+  } else if constexpr (std::is_same_v<T, std::vector<Text>>) {
+    return "a list of str";
+  } else if constexpr (std::is_same_v<T, std::map<Text, Text>>) {
+    return "a dict of str to str";
+  } else if constexpr (std::is_same_v<T, std::map<Text, double>>) {
+    return "a dict of str to float";
+  } else if constexpr (requires { typename T::mapped_type; }) {
+    return "a dict";
+  } else if constexpr (requires { std::declval<T>().has_value(); }) {
+    return NeededFor<typename T::value_type>() + ", or None";
+  } else {
+    return "a list of int";
+  }
+}
 
 // Reads keyword arguments one by one. Throws a StatusError for a value of the
 // wrong type, and at the end for a name that nobody has read.
@@ -32,7 +67,9 @@ class OptionReader {
     if (!value) return;
     py::detail::make_caster<T> caster;
     const bool is_flag = std::is_same_v<T, bool>;  // takes no other type
-    if (!caster.load(value, !is_flag)) ThrowType(name, value);
+    if (!caster.load(value, !is_flag)) {
+      ThrowNeeded(name, NeededFor<T>(), value);
+    }
     field = py::detail::cast_op<T>(std::move(caster));
   }
 
@@ -51,8 +88,7 @@ class OptionReader {
       }
       known += std::string(known.empty() ? "\"" : ", \"") + text + "\"";
     }
-    ThrowInvalid(std::string("option ") + name + ": need one of " + known +
-                 " (found " + std::string(py::repr(value)) + ")");
+    ThrowNeeded(name, "one of " + known, value);
   }
 
   // Returns the value of an option; null if it is not given.
@@ -62,8 +98,6 @@ class OptionReader {
   void Finish() const;
 
  private:
-  [[noreturn]] static void ThrowType(const char* name, const py::object& value);
-
   py::dict given_;
   std::vector<std::string> known_;
 };
@@ -80,6 +114,9 @@ void ReadAsyncOptions(OptionReader& reader, AsyncOptions& options);
 
 // A directory: a str or an os.PathLike.
 std::string PathOf(py::handle path);
+
+// Returns the dtype with that name, belay's or NumPy's.
+DType DTypeNamed(py::handle name);
 
 // A whole number, or none.
 std::optional<int64_t> StepOf(py::handle step);

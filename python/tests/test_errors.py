@@ -99,6 +99,63 @@ class ErrorTest(MpiCase):
         self.assert_fails("INVALID_ARGUMENT", "", belay.restore,
                           **{**call, **arguments})
 
+  def test_options_say_what_they_take(self):
+    wrong = [
+        (dict(durable=1), "durable", "True or False", "1"),
+        (dict(max_bytes_in_flight=2**63), "max_bytes_in_flight",
+         "an int from -2**63 to 2**63 - 1", str(2**63)),
+        (dict(max_bytes_in_flight="1"), "max_bytes_in_flight", "an int", "'1'"),
+        (dict(metadata={1: 2}), "metadata", "a dict of str to str", "{1: 2}"),
+        (dict(deadline_seconds="x"), "deadline_seconds", "a float", "'x'"),
+        (dict(transfer="fast"), "transfer", 'one of "auto"', "'fast'"),
+        (dict(args=[1]), "args", "a dict of str to dicts", "[1]"),
+        (dict(args={"a": 1}), "args['a']", "a dict", "1"),
+        (dict(args={"a": {"deflate": "x"}}), "deflate", "an int", "'x'"),
+        (dict(args={"a": {"write_chunk_shape": 5}}), "write_chunk_shape",
+         "a tuple of int", "5"),
+        (dict(args={"a": {"dtype": "f99"}}), "dtype", "the name of a dtype",
+         "'f99'")]
+    for options, name, needed, found in wrong:
+      error = self.assert_fails("INVALID_ARGUMENT", f"option {name}: ",
+                                belay.save, COMM, self.run_dir, 0, {"a": 1},
+                                **options)
+      self.assertIn(f"need {needed}", str(error))
+      self.assertIn(f"found {found})", str(error))
+    for step in (2**63, -1, "1", 1.5):
+      error = self.assert_fails("INVALID_ARGUMENT", "step", belay.save, COMM,
+                                self.run_dir, step, {"a": 1})
+      self.assertIn(f"found {step!r})", str(error))
+    with self.assertRaisesRegex(belay.Error, "option async_save: unusable"):
+      belay.CheckpointManager(COMM, self.run_dir, async_save=3)
+
+  def test_options_have_their_names_in_python(self):
+    frozen = {"a": numpy.zeros(3)}
+    belay.save(COMM, self.run_dir, 1, frozen)
+    self.assert_fails("ALREADY_EXISTS", "or pass overwrite=True", belay.save,
+                      COMM, self.run_dir, 1, {"a": 1})
+    self.assert_fails("INVALID_ARGUMENT",
+                      "without a step the newest one is taken", belay.restore,
+                      COMM, self.run_dir, frozen, -1)
+    self.assert_fails("INVALID_ARGUMENT", 'array_layout="canonical" stores '
+                      'every array contiguously: use "auto"', belay.save, COMM,
+                      self.run_dir, 2, frozen, array_layout="canonical",
+                      args={"a": {"deflate": 1}})
+    if self.size > 1:
+      self.assert_fails("INVALID_ARGUMENT", "is saved by belay.PerRank",
+                        belay.save, COMM, self.run_dir, 2, {"a": self.rank})
+    if self.rank == 0:
+      belay.save(MPI.COMM_SELF, self.run_dir, 3, {"a": belay.PerRank(1)})
+    COMM.Barrier()
+    if self.size > 1:
+      self.assert_fails("FAILED_PRECONDITION", 'other_ranks="first" or "even"',
+                        belay.restore, COMM, self.run_dir,
+                        {"a": belay.PerRank(0)})
+    with belay.CheckpointManager(COMM, self.run_dir) as manager:
+      manager.restore({"a": numpy.zeros(3)}, 1)
+      self.assert_fails("FAILED_PRECONDITION",
+                        'pass newer_steps="set_aside" or "delete" to go on',
+                        manager.save, 2, {"a": 1})
+
   def test_error_of_belay(self):
     belay.save(COMM, self.run_dir, 1, {"a": numpy.zeros(3)})
     self.assert_fails("ALREADY_EXISTS", "step_00000001", belay.save, COMM,

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/option_words.h"
 #include "base/text.h"
 #include "belay/version.h"
 #include "mpi/end_on_error.h"
@@ -37,9 +38,14 @@ int Fail(int code, std::string_view message) noexcept {
 
 int CodeOf(const Status& status) noexcept {
   if (status.ok()) return BELAY_OK;
+  const int code = static_cast<int>(status.code());
   const auto message = status.message();  // of Abseil's own type
-  return Fail(static_cast<int>(status.code()),
-              std::string_view(message.data(), message.size()));
+  const std::string_view text(message.data(), message.size());
+  try {
+    return Fail(code, InWordsOf(&OptionWords::c, std::string(text)));
+  } catch (...) {
+    return Fail(code, text);  // no memory for other words
+  }
 }
 
 Status NullArgument(std::string_view name) {

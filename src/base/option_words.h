@@ -1,0 +1,93 @@
+// Errors name options as C++ programs write them. Callers in other languages
+// get the names that they use.
+
+#ifndef BELAY_BASE_OPTION_WORDS_H_
+#define BELAY_BASE_OPTION_WORDS_H_
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace belay {
+
+// A phrase of a message. Null: that language has no such option.
+struct OptionWords {
+  const char* cpp;
+  const char* python;
+  const char* c;  // and Fortran, whose options have the same names
+};
+
+// A phrase that begins with another one stands before it.
+inline constexpr std::array kOptionWords = {
+    OptionWords{"set SaveOptions.overwrite", "pass overwrite=True",
+                "set the option overwrite"},
+    OptionWords{"set ExportOptions.overwrite", "pass overwrite=True", nullptr},
+    OptionWords{"set ManagerOptions.newer_steps to go on",
+                "pass newer_steps=\"set_aside\" or \"delete\" to go on",
+                "set the option newer_steps to set_aside or delete to go on"},
+    OptionWords{"ManagerOptions.newer_steps", "the option newer_steps",
+                "the option newer_steps"},
+    OptionWords{"ManagerOptions::restore_match", "the option restore_match",
+                "the option restore_match"},
+    OptionWords{"leave it out with RestoreArgs::skip",
+                "leave it out with args={key: {\"skip\": True}}", nullptr},
+    OptionWords{"AddPerRank or Tracker::PerRank", "belay.PerRank", nullptr},
+    OptionWords{"SaveArgs::primary_replica",
+                "args={key: {\"primary_replica\": number}}", nullptr},
+    OptionWords{"of RestoreOptions allow_dtype_cast",
+                "the option allow_dtype_cast", "the option allow_dtype_cast"},
+    OptionWords{"ArrayLayout::kCanonical", "array_layout=\"canonical\"",
+                "array_layout=canonical"},
+    OptionWords{"contiguously: use kAuto", "contiguously: use \"auto\"",
+                "contiguously: use auto"},
+    OptionWords{"the newest one is kLatestStep",
+                "without a step the newest one is taken",
+                "the newest one is BELAY_LATEST_STEP"},
+    OptionWords{"pass this path with kLatestStep",
+                "pass this path without a step",
+                "pass this path with BELAY_LATEST_STEP"},
+    OptionWords{"which kLatestStep takes", "which a call without a step takes",
+                "which BELAY_LATEST_STEP takes"},
+    OptionWords{"read_sharing is kEachRank", "read_sharing is \"each_rank\"",
+                "read_sharing is each_rank"},
+    OptionWords{"say it by ArrayRestoreArgs", "pass a state", nullptr},
+    OptionWords{"FileLayout::kPerNode", "file_layout=\"per_node\"",
+                "file_layout=per_node"},
+    OptionWords{"other_ranks = OtherRanks::kFirst", "other_ranks=\"first\"",
+                "BELAY_OTHER_RANKS_FIRST"},
+    OptionWords{"use OtherRanks::kFirst", "use other_ranks=\"first\"",
+                "use BELAY_OTHER_RANKS_FIRST"},
+    OptionWords{" or kEven", " or \"even\"", " or BELAY_OTHER_RANKS_EVEN"},
+    OptionWords{", or a function `source`", "", ""},
+    OptionWords{"OtherRanks::kEven", "other_ranks=\"even\"",
+                "BELAY_OTHER_RANKS_EVEN"},
+    OptionWords{"save: AsyncOptions", "save: the options of the saver",
+                "save: the options of the saver"},
+    OptionWords{"AsyncOptions: max_staging_bytes", "max_staging_bytes",
+                "max_staging_bytes"},
+    OptionWords{"; MemoryLayout says how a box lies in larger memory",
+                "; the option ghost of belay.Piece counts cells around the box",
+                nullptr},
+};
+
+// Returns the message with the names of another language: its member of
+// OptionWords. Local.
+inline std::string InWordsOf(const char* const OptionWords::*language,
+                             std::string message) {
+  for (const OptionWords& words : kOptionWords) {
+    const char* const own = words.*language;
+    if (own == nullptr) continue;
+    const std::string_view cpp = words.cpp;
+    for (size_t at = message.find(cpp); at != message.npos;
+         at = message.find(cpp, at)) {
+      message.replace(at, cpp.size(), own);
+      at += std::string_view(own).size();
+    }
+  }
+  return message;
+}
+
+}  // namespace belay
+
+#endif  // BELAY_BASE_OPTION_WORDS_H_
