@@ -146,9 +146,11 @@ class CheckpointManager:
   def stop_reason(self):
     """Why the job must stop, such as "SIGUSR1 on rank 2", or None. Local.
 
-    End the program with ``belay.STOPPED_EXIT_CODE`` after the next save.
+    After the next save, or after the manager's block, end the program with
+    ``sys.exit(belay.STOPPED_EXIT_CODE)``, so that its batch script starts it
+    again.
     """
-    return self._manager.should_stop()
+    return self._manager.stop_reason()
 
   def reload(self):
     """List the steps on disk again. Collective."""

@@ -167,11 +167,16 @@ class StateManager {
 
   // Frees what can be freed without the other ranks.
   void Abandon() {
-    {
-      const py::gil_scoped_release unlock;
-      manager_.reset();
-    }
+    if (manager_) stop_reason_ = manager_->ShouldStop();
+    WithoutLock([&] { manager_.reset(); });
     bound_ = nullptr;
+  }
+
+  // Also of a manager that is closed.
+  py::object stop_reason() {
+    if (manager_) stop_reason_ = manager_->ShouldStop();
+    if (!stop_reason_) return py::none();
+    return py::str(stop_reason_->ToString());
   }
 
   CheckpointManager& manager() {
@@ -224,13 +229,8 @@ class StateManager {
   std::unique_ptr<BoundState> bound_;
   bool is_lazy_ = false;
   std::optional<CheckpointManager> manager_;
+  std::optional<StopReason> stop_reason_;
 };
-
-py::object StopReasonOf(StateManager& manager) {
-  const std::optional<StopReason> reason = manager.manager().ShouldStop();
-  if (!reason) return py::none();
-  return py::str(reason->ToString());
-}
 
 }  // namespace
 
@@ -246,7 +246,7 @@ void DefineManager(py::module_& module) {
       .def("delete", &StateManager::Delete)
       .def("close", &StateManager::Close)
       .def("abandon", &StateManager::Abandon)
-      .def("should_stop", &StopReasonOf)
+      .def("stop_reason", &StateManager::stop_reason)
       .def("all_steps",
            [](StateManager& self) { return self.manager().AllSteps(); })
       .def("latest", [](StateManager& self) { return self.manager().Latest(); })

@@ -316,9 +316,15 @@ void BoundState::BindRows(const std::string& key, const GivenArray& given,
     form.shape = ShapeOf(array);
     form.shape.erase(form.shape.begin());
   }
+  if (NumElements(form.shape) == 0) {
+    Refuse(key,
+           "rows without elements have no number that belay could store "
+           "(found an array of shape " +
+               ShapeText(ShapeOf(array)) + "); store their number");
+  }
   RowsCell& cell = NewCell(
       RowsCell{.array = {array, DenseNative(array)}, .dtype = form.dtype});
-  cell.row_elements = std::max<int64_t>(1, NumElements(form.shape));
+  cell.row_elements = NumElements(form.shape);
   cell.row_bytes = form.structs != nullptr
                        ? form.structs->bytes
                        : cell.row_elements * DTypeSize(form.dtype);

@@ -128,6 +128,7 @@ class ManagerTest(MpiCase):
       self.assertIn(f"rank {self.size - 1}", manager.stop_reason)
       self.assertLess(step, 10)
       self.assertEqual(saved, [0, step])
+    self.assertIn(f"SIGUSR1 on rank {self.size - 1}", manager.stop_reason)
     self.assertEqual(belay.STOPPED_EXIT_CODE, 85)
     signal.signal(signal.SIGUSR1, before)
 

@@ -166,7 +166,9 @@ class StateTest(MpiCase):
         ({"a": numpy.zeros(2, "M8[s]")}, "no dtype for NumPy's datetime64"),
         ({"a": numpy.zeros(2, "f8,i4")}, "use belay.Rows"),
         ({"a": numpy.ma.zeros(2)}, "would lose its mask"),
-        ({"a": 2**63}, "more than 64 bits"), ({"a": {1, 2}}, "of type set"),
+        ({"a": {1, 2}}, "of type set"),
+        ({"a": belay.Rows(numpy.zeros((2, 0)))}, "found an array of shape [2, 0]"),
+        ({"a": belay.PerRank(numpy.zeros((2, 0)))}, "rows without elements"),
         ({"a": {"b": 1}, "a/b": 2}, "two values have this key"),
         ({"": 1}, "is empty"), ({2.5: 1}, "a str or an int (found 2.5)"),
         (7, "a dict, a list or a tuple (found int)"),
@@ -181,6 +183,9 @@ class StateTest(MpiCase):
                        (shared[0], "share memory")):
       self.assert_fails("INVALID_ARGUMENT", text, belay.restore, COMM,
                         self.run_dir, {"a": into})
+    self.assert_fails("INVALID_ARGUMENT", "rows without elements",
+                      belay.restore, COMM, self.run_dir,
+                      {"a": belay.Rows(numpy.zeros((2, 0)))})
     self.assertEqual(belay.list_steps(self.run_dir), [0])
 
   def test_what_does_not_match(self):
