@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstring>
-#include <limits>
-#include <span>
+#include <cstdlib>
 #include <utility>
 
 #include "errors.h"
+#include "small_floats.h"
 
 namespace belay::python {
 namespace {
@@ -43,55 +40,6 @@ constexpr std::array kNumericTypes = {NumericType{DType::kF16, "float16"},
                                       NumericType{DType::kBool, "bool"},
                                       NumericType{DType::kC64, "complex64"},
                                       NumericType{DType::kC128, "complex128"}};
-
-// Returns the value of a float with few bits, which follow the sign:
-// `exponent_bits`, then those of the mantissa.
-float SmallFloat(unsigned bits, int exponent_bits, int mantissa_bits,
-                 bool has_infinity) {
-  const unsigned most = (1u << exponent_bits) - 1;
-  const unsigned exponent = (bits >> mantissa_bits) & most;
-  const unsigned mantissa = bits & ((1u << mantissa_bits) - 1);
-  const unsigned all_ones = (1u << mantissa_bits) - 1;
-  const bool is_negative = (bits >> (exponent_bits + mantissa_bits)) & 1;
-  const int bias = (1 << (exponent_bits - 1)) - 1;
-  float value = 0;
-  if (exponent == most && (has_infinity || mantissa == all_ones)) {
-    const bool is_nan = !has_infinity || mantissa != 0;
-    value = is_nan ? std::numeric_limits<float>::quiet_NaN()
-                   : std::numeric_limits<float>::infinity();
-  } else if (exponent == 0) {
-    value = std::ldexp(static_cast<float>(mantissa), 1 - bias - mantissa_bits);
-  } else {
-    value = std::ldexp(static_cast<float>(mantissa + all_ones + 1),
-                       static_cast<int>(exponent) - bias - mantissa_bits);
-  }
-  return is_negative ? -value : value;
-}
-
-// Returns the same values as f32.
-Tensor Widened(const Tensor& tensor) {
-  Tensor wide(DType::kF32, tensor.shape());
-  const std::span<float> values = wide.values<float>();
-  for (size_t i = 0; i < values.size(); ++i) {
-    const std::byte* const at = tensor.data() + i * DTypeSize(tensor.dtype());
-    if (tensor.dtype() == DType::kBF16) {
-      uint16_t upper = 0;
-      std::memcpy(&upper, at, sizeof(upper));
-      const uint32_t bits = uint32_t{upper} << 16;
-      std::memcpy(&values[i], &bits, sizeof(bits));
-    } else {
-      const bool has_infinity = tensor.dtype() == DType::kF8E5M2;
-      values[i] = SmallFloat(static_cast<unsigned>(*at), has_infinity ? 5 : 4,
-                             has_infinity ? 2 : 3, has_infinity);
-    }
-  }
-  return wide;
-}
-
-bool IsMissingInNumpy(DType dtype) {
-  return dtype == DType::kBF16 || dtype == DType::kF8E4M3 ||
-         dtype == DType::kF8E5M2;
-}
 
 std::string TextOf(py::handle object) { return py::str(object); }
 
@@ -128,11 +76,6 @@ std::optional<std::vector<int64_t>> ElementStrides(const py::array& array) {
     strides.push_back(stride / array.itemsize());
   }
   return strides;
-}
-
-// Whether it is of a subclass of numpy.ndarray.
-bool IsSubclass(const py::array& array) {
-  return Py_TYPE(array.ptr()) != py::detail::npy_api::get().PyArray_Type_;
 }
 
 bool IsNative(const py::dtype& dtype) {
@@ -188,7 +131,24 @@ void AddFields(const std::string& key, const std::string& prefix,
   }
 }
 
+constexpr ArrayAccess kMovedArray = {
+    .view = [](void* object) -> ArrayAccess::View {
+      const auto& array = *static_cast<const BoundArray*>(object);
+      return {array.data, array.dtype, Shape{array.size}};
+    }};
+
+// Says where the elements are.
+BoundArray Located(BoundArray array) {
+  array.data = const_cast<void*>(array.memory.data());
+  array.size = static_cast<int64_t>(array.memory.size());
+  return array;
+}
+
 }  // namespace
+
+bool IsSubclass(const py::array& array) {
+  return Py_TYPE(array.ptr()) != py::detail::npy_api::get().PyArray_Type_;
+}
 
 std::string Verb(Purpose purpose) {
   return purpose == Purpose::kSave ? "save" : "restore";
@@ -214,12 +174,16 @@ BoundArray BindArray(Purpose purpose, const std::string& key,
                              : ""));
   }
   CheckArray(purpose, key, array);
-  BoundArray bound{.given = array, .memory = array, .dtype = *dtype};
+  BoundArray bound{.given = array,
+                   .memory = array,
+                   .dtype = *dtype,
+                   .strides = {},
+                   .purpose = purpose};
   std::optional<std::vector<int64_t>> strides;
   if (IsNative(array.dtype())) strides = ElementStrides(array);
   if (strides) {
     bound.strides = *std::move(strides);
-    return bound;
+    return Located(std::move(bound));
   }
   const py::object native = array.dtype().attr("newbyteorder")("=");
   const py::module_ numpy = py::module_::import("numpy");
@@ -227,16 +191,21 @@ BoundArray BindArray(Purpose purpose, const std::string& key,
                      .attr("array")(array, native, py::arg("order") = "C",
                                     py::arg("copy") = true)
                      .cast<py::array>();
-  return bound;
+  return Located(std::move(bound));
 }
 
 Memory MemoryOf(const BoundArray& array, MemoryLayout layout) {
-  void* const data = const_cast<void*>(array.memory.data());
+  void* const data = array.data;
   const bool is_dense = array.strides.empty();
-  Memory memory(data, array.dtype,
-                is_dense ? static_cast<int64_t>(array.memory.size()) : -1,
+  Memory memory(data, array.dtype, is_dense ? array.size : -1,
                 {data, static_cast<uint64_t>(array.dtype)});
-  if (is_dense && layout.before.empty()) return memory;
+  if (is_dense && layout.before.empty()) {
+    if (array.purpose == Purpose::kSave) {
+      memory.object = const_cast<BoundArray*>(&array);
+      memory.access = &kMovedArray;
+    }
+    return memory;
+  }
   layout.strides = array.strides;
   memory.layout = std::make_shared<const MemoryLayout>(std::move(layout));
   return memory;
@@ -316,6 +285,14 @@ py::dtype NumpyOfFields(const std::string& fields) {
     described.append(py::make_tuple(colon[0], known, py::tuple(shape)));
   }
   return py::dtype::from_args(described);
+}
+
+py::object StructsOf(const py::object& bytes, const std::string& fields) {
+  const py::tuple shape = bytes.attr("shape");
+  const py::object outer = shape[py::slice(0, -1, 1)];
+  return bytes.attr("reshape")(-1)
+      .attr("view")(NumpyOfFields(fields))
+      .attr("reshape")(outer);
 }
 
 py::array ArrayOf(Tensor tensor) {

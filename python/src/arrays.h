@@ -41,11 +41,18 @@ struct BoundArray {
   DType dtype = DType::kU8;
   // In elements; empty if they are dense and row-major.
   std::vector<int64_t> strides;
+  // For a save, which looks up where dense elements are: they may move.
+  Purpose purpose = Purpose::kRestore;
+  void* data = nullptr;
+  int64_t size = 0;
 
   bool is_copy() const { return !memory.is(given); }
   // Copies what was restored into the array of the program.
   void CopyBack() const;
 };
+
+// Whether it is of a subclass of numpy.ndarray.
+bool IsSubclass(const py::array& array);
 
 // Returns the array, ready for belay. `key` is for errors. Throws a StatusError
 // for a dtype that belay does not store, and on restore for an array that
@@ -53,8 +60,8 @@ struct BoundArray {
 BoundArray BindArray(Purpose purpose, const std::string& key,
                      const GivenArray& given);
 
-// Returns the elements of the array, for a State. `layout` says which of them
-// are ghost cells.
+// Returns the elements of the array, which must stay where it is, for a State.
+// `layout` says which of them are ghost cells.
 Memory MemoryOf(const BoundArray& array, MemoryLayout layout = {});
 
 // Returns belay's dtype; nothing if there is none. The byte order is ignored.
@@ -71,6 +78,9 @@ std::shared_ptr<const StructLayout> FieldsOfNumpy(const std::string& key,
 
 // Returns the structured dtype of packed fields, such as "id:i64 x:f64[3]".
 py::dtype NumpyOfFields(const std::string& fields);
+
+// Returns structs of which the array has the bytes, along its last axis.
+py::object StructsOf(const py::object& bytes, const std::string& fields);
 
 // Returns an array that owns the elements of the tensor. No copy is made but of
 // floats that NumPy does not have.

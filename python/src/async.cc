@@ -10,7 +10,7 @@
 #include "errors.h"
 #include "options.h"
 #include "save_restore.h"
-#include "state.h"
+#include "seen_state.h"
 
 namespace belay::python {
 namespace {
@@ -50,7 +50,9 @@ class StateSaver {
   py::dict Save(py::handle directory, py::handle step, py::handle state,
                 const py::dict& given) {
     const CommUse use(is_in_use_);
-    auto bound = std::make_unique<BoundState>(Purpose::kSave, Open().rank());
+    const ReleaseAtEnd release(state_);
+    BoundState* bound = nullptr;
+    Open();
     SaveOptions options;
     std::string path;
     int64_t number = 0;
@@ -60,12 +62,12 @@ class StateSaver {
       OptionReader reader(given);
       ReadSaveOptions(reader, options);
       reader.Finish();
-      bound->Bind(state);
+      bound = &state_.Bind(state, comm_.rank());
     });
     const PendingSave pending = Unlocked(
         [&] { return saver_->Save(path, number, bound->state(), options); });
     // What is copied later must stay as it is until then.
-    if (is_lazy_ && !pending.saved) bound_ = std::move(bound);
+    if (is_lazy_ && !pending.saved) bound_ = state_.Take();
     return PendingOf(pending);
   }
 
@@ -119,7 +121,8 @@ class StateSaver {
   Comm comm_;
   bool is_in_use_ = false;
   bool is_lazy_ = false;
-  std::unique_ptr<BoundState> bound_;
+  SavedState state_;
+  std::unique_ptr<BoundState> bound_;  // what is copied later
   std::optional<AsyncSaver> saver_;
 };
 

@@ -22,10 +22,18 @@ int NoteFinalize(MPI_Comm, int, void*, void*) {
   return MPI_SUCCESS;
 }
 
-// Called on all ranks when the program frees its communicator.
+// Called on all ranks when the program frees its communicator, with or without
+// the interpreter's lock, and by MPI_Finalize, when the interpreter may be
+// gone.
 int FreeKept(MPI_Comm, int, void* attribute, void*) {
-  const std::unique_ptr<KeptComm> kept(static_cast<KeptComm*>(attribute));
+  std::unique_ptr<KeptComm> kept(static_cast<KeptComm*>(attribute));
   if (!is_finalizing) kept->comm.Close().IgnoreError();
+  if (Py_IsInitialized() != 0) {
+    const py::gil_scoped_acquire lock;
+    kept = nullptr;
+  } else {
+    static_cast<void>(kept.release());  // its Python objects are gone
+  }
   return MPI_SUCCESS;
 }
 

@@ -7,15 +7,18 @@
 
 #include "belay/comm.h"
 #include "belay/save_restore.h"
+#include "seen_state.h"
 
 namespace belay::python {
 
 namespace py = pybind11;
 
-// What is kept for a communicator of the program until it is freed.
+// What is kept for a communicator of the program until it is freed. Destroyed
+// with the interpreter's lock.
 struct KeptComm {
   Comm comm;
   PlanCache cache;
+  SavedState saved;
   bool is_in_use = false;
 };
 

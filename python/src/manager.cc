@@ -11,6 +11,7 @@
 #include "errors.h"
 #include "options.h"
 #include "save_restore.h"
+#include "seen_state.h"
 #include "state.h"
 
 namespace belay::python {
@@ -75,7 +76,9 @@ class StateManager {
 
   py::object Save(py::handle step, py::handle state, const py::dict& given) {
     const CommUse use(is_in_use_);
-    auto bound = std::make_unique<BoundState>(Purpose::kSave, Open().rank());
+    const ReleaseAtEnd release(saved_);
+    BoundState* bound = nullptr;
+    Open();
     std::optional<int64_t> number;
     ManagedSaveOptions options;
     PrepareTogether(comm_, deadline_seconds_, [&] {
@@ -86,13 +89,13 @@ class StateManager {
       reader.Read("tolerate_failure", options.tolerate_failure);
       reader.Read("metadata", options.metadata);
       reader.Finish();
-      bound->Bind(state);
+      bound = &saved_.Bind(state, comm_.rank());
     });
     const ManagedSave saved = WithState(
         bound->state(), [&] { return manager_->Save(number, options); });
     // What is copied later must stay as it is until then.
     bound_ = nullptr;
-    if (saved.begun && is_lazy_) bound_ = std::move(bound);
+    if (saved.begun && is_lazy_) bound_ = saved_.Take();
     ThrowPendingExit();
     return ManagedSaveOf(saved);
   }
@@ -113,7 +116,10 @@ class StateManager {
     AgreeOnState(comm_, &bound, options);
     ManagedRestore restored = WithState(
         bound.state(), [&] { return manager_->Restore(number, options); });
-    if (restored.result) TakeAbsent(asked, bound, *restored.result);
+    if (restored.result) {
+      TakeAbsent(asked, bound, *restored.result);
+      TakeFields(comm_, deadline_seconds_, *restored.result, bound);
+    }
     py::object result;
     PrepareTogether(comm_, deadline_seconds_, [&] {
       result = ManagedRestoreOf(
@@ -212,12 +218,9 @@ class StateManager {
   template <typename F>
   typename std::invoke_result_t<F>::value_type WithState(State& state,
                                                          F function) {
-    *state_ = std::move(state);
-    auto result = [&] {
-      const py::gil_scoped_release unlock;
-      return function();
-    }();
-    *state_ = State();
+    std::swap(*state_, state);
+    auto result = WithoutLock(function);
+    std::swap(*state_, state);
     if (!result.ok()) ThrowPendingExit();
     return ValueOrThrow(std::move(result));
   }
@@ -226,7 +229,9 @@ class StateManager {
   bool is_in_use_ = false;
   std::unique_ptr<State> state_;  // borrowed by the manager
   const double deadline_seconds_;
-  std::unique_ptr<BoundState> bound_;
+  std::string directory_;
+  SavedState saved_;
+  std::unique_ptr<BoundState> bound_;  // what is copied later
   bool is_lazy_ = false;
   std::optional<CheckpointManager> manager_;
   std::optional<StopReason> stop_reason_;

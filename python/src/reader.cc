@@ -45,28 +45,31 @@ py::dtype NumpyDType(const CheckpointReader& reader, const std::string& key) {
 py::object ReadBox(const CheckpointReader& reader, const std::string& key,
                    py::handle offset, py::handle shape) {
   const ArrayInfo info = ValueOrThrow(reader.Find(key));
-  const py::dtype dtype = NumpyDType(reader, key);
   Box box{ShapeOf(offset), ShapeOf(shape)};
   if (!info.fields.empty()) {
     box.offset.push_back(0);
     box.shape.push_back(info.shape.back());
   }
-  py::object array =
+  const py::object array =
       ArrayOf(Unlocked([&] { return reader.ReadTensor(key, box); }));
-  if (info.fields.empty()) return array;
-  return array.attr("view")(dtype).attr("reshape")(shape);
+  return info.fields.empty() ? array : StructsOf(array, info.fields);
 }
 
-// A string; bytes if it is not UTF-8.
+// A string; bytes if it is not UTF-8. An int if it was one.
 py::object ReadString(const CheckpointReader& reader, const std::string& key) {
   ValueTree text;
   text.text = Unlocked([&] { return reader.ReadText(key); });
+  if (MayBeBigInt(*text.text)) {
+    for (const ValueInfo& value : reader.Values()) {
+      if (value.key == key) text.typestr = value.typestr;
+    }
+  }
   return ObjectOf(text);
 }
 
 py::object ReadAll(const CheckpointReader& reader) {
   ValueTree tree = Unlocked([&] { return ReadTree(reader); });
-  return ObjectOf(tree);
+  return ObjectOf(tree, FieldsIn(reader));
 }
 
 std::vector<std::string> KeysOf(const CheckpointReader& reader) {
@@ -78,6 +81,14 @@ std::vector<std::string> KeysOf(const CheckpointReader& reader) {
 }
 
 }  // namespace
+
+StoredFields FieldsIn(const CheckpointReader& reader) {
+  StoredFields fields;
+  for (const ArrayInfo& array : reader.info().arrays) {
+    if (!array.fields.empty()) fields[array.key] = array.fields;
+  }
+  return fields;
+}
 
 std::recursive_mutex& Hdf5Mutex() {
   static std::recursive_mutex mutex;

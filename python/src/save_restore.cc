@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -25,7 +26,8 @@ SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
                      py::handle state, const py::dict& given) {
   KeptComm& kept = KeptCommOf(comm);
   const CommUse use(kept.is_in_use);
-  BoundState bound(Purpose::kSave, kept.comm.rank());
+  const ReleaseAtEnd release(kept.saved);
+  BoundState* bound = nullptr;
   SaveOptions options;
   std::string path;
   int64_t number = 0;
@@ -35,11 +37,11 @@ SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
     OptionReader reader(given);
     ReadSaveOptions(reader, options);
     reader.Finish();
-    bound.Bind(state);
+    bound = &kept.saved.Bind(state, kept.comm.rank());
   });
   options.cache = &kept.cache;
   return UnlockedWithCallbacks(kept.comm, DeadlineOf(given), [&] {
-    return Save(kept.comm, path, number, bound.state(), options);
+    return Save(kept.comm, path, number, bound->state(), options);
   });
 }
 
@@ -70,6 +72,32 @@ RestoreCall CallOf(py::handle directory, py::handle step,
   return call;
 }
 
+// The fields of the structs of a step, which rank 0 reads. Collective.
+StoredFields FieldsTogether(const Comm& comm, double deadline_seconds,
+                            const std::string& path) {
+  std::string lines;
+  PrepareTogether(comm, deadline_seconds, [&] {
+    if (comm.rank() != 0) return;
+    const auto reader = Unlocked([&] {
+      const std::lock_guard lock(Hdf5Mutex());
+      return CheckpointReader::Open(path);
+    });
+    for (const auto& [key, fields] : FieldsIn(reader)) {
+      lines += key + "\n" + fields + "\n";
+    }
+  });
+  auto size = static_cast<int64_t>(lines.size());
+  WithoutLock([&] {
+    MPI_Bcast(&size, 1, MPI_INT64_T, 0, comm.raw());
+    lines.resize(static_cast<size_t>(size));
+    MPI_Bcast(lines.data(), static_cast<int>(size), MPI_CHAR, 0, comm.raw());
+  });
+  StoredFields all;
+  std::istringstream in(lines);
+  for (std::string key; std::getline(in, key);) std::getline(in, all[key]);
+  return all;
+}
+
 // Every rank gets all values. Collective.
 py::object RestoreAll(const Comm& comm, const RestoreCall& call,
                       double deadline_seconds) {
@@ -79,11 +107,15 @@ py::object RestoreAll(const Comm& comm, const RestoreCall& call,
   ValueTree tree = Unlocked([&] {
     return RestoreTree(comm, chosen.path(), kLatestStep, call.options);
   });
+  StoredFields fields;
+  if (MayHaveStructs(tree)) {
+    fields = FieldsTogether(comm, deadline_seconds, chosen.path());
+  }
   RestoreResult result;
   result.path = chosen.path();
   result.step = chosen.step();
   return FinishTogether(comm, deadline_seconds, result,
-                        [&] { return ObjectOf(tree); });
+                        [&] { return ObjectOf(tree, fields); });
 }
 
 // A state of None stands for all values.
@@ -105,6 +137,7 @@ py::object RestoreState(py::handle comm, py::handle directory, py::handle state,
                    call.options);
   });
   TakeAbsent(asked, bound, result);
+  TakeFields(kept.comm, DeadlineOf(given), result, bound);
   return FinishTogether(kept.comm, DeadlineOf(given), result,
                         [&] { return bound.Rebuild(); });
 }
@@ -127,6 +160,7 @@ py::object RestoreLatest(py::handle comm, py::handle directory,
   });
   if (!result) return py::none();
   TakeAbsent(asked, bound, *result);
+  TakeFields(kept.comm, DeadlineOf(given), *result, bound);
   return FinishTogether(kept.comm, DeadlineOf(given), *result,
                         [&] { return bound.Rebuild(); });
 }
@@ -194,6 +228,16 @@ void TakeAbsent(MismatchPolicy asked, BoundState& bound,
                 RestoreResult& result) {
   result.missing = bound.TakeMissing(std::move(result.missing));
   if (asked == MismatchPolicy::kIgnore) result.missing.clear();
+}
+
+void TakeFields(const Comm& comm, double deadline_seconds,
+                const RestoreResult& result, BoundState& bound) {
+  const int mine = bound.may_have_structs() ? 1 : 0;
+  int any = 0;
+  WithoutLock(
+      [&] { MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, comm.raw()); });
+  if (any == 0) return;
+  bound.set_fields(FieldsTogether(comm, deadline_seconds, result.path));
 }
 
 void DefineSaveRestore(py::module_& module) {

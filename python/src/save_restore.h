@@ -7,8 +7,10 @@
 
 #include <mutex>
 
+#include "belay/checkpoint_reader.h"
 #include "belay/comm.h"
 #include "belay/options.h"
+#include "state.h"
 
 namespace belay::python {
 
@@ -28,7 +30,8 @@ void DefineSimulate(py::module_& module);
 // callbacks may call such functions.
 std::recursive_mutex& Hdf5Mutex();
 
-class BoundState;
+// Returns the fields of the structs of a step.
+StoredFields FieldsIn(const CheckpointReader& reader);
 
 // Agrees on which values may be absent, and that all ranks pass a state or none
 // does, which is null then. Collective; throws the same on all ranks.
@@ -38,6 +41,10 @@ void AgreeOnState(const Comm& comm, const BoundState* bound,
 // Lets the state know what was absent, and leaves in `result` what the program
 // asked for. `asked` is RestoreOptions::missing as given.
 void TakeAbsent(MismatchPolicy asked, BoundState& bound, RestoreResult& result);
+
+// Lets the state know the fields of structs in place of None. Collective.
+void TakeFields(const Comm& comm, double deadline_seconds,
+                const RestoreResult& result, BoundState& bound);
 
 // Returns a belay.RestoreResult with the state that was restored.
 py::object RestoreResultOf(const RestoreResult& result,

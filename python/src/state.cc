@@ -14,30 +14,16 @@ std::string TypeName(py::handle value) {
   return py::str(py::type::handle_of(value).attr("__name__"));
 }
 
-// As JSON and h5py name what is inside.
-std::string Joined(const std::string& key, const std::string& name) {
-  return key.empty() ? name : key + "/" + name;
-}
-
-// Stops at a structure that contains itself.
-class RecursionGuard {
- public:
-  RecursionGuard() {
-    if (Py_EnterRecursiveCall(" in the state") != 0) {
-      throw py::error_already_set();
-    }
-  }
-  RecursionGuard(const RecursionGuard&) = delete;
-  RecursionGuard& operator=(const RecursionGuard&) = delete;
-  ~RecursionGuard() { Py_LeaveRecursiveCall(); }
-};
-
 bool IsMapping(py::handle value) {
   static const py::object& mapping = Imported("collections.abc", "Mapping");
   return PyDict_Check(value.ptr()) || py::isinstance(value, mapping);
 }
 
 }  // namespace
+
+std::string Joined(const std::string& key, const std::string& name) {
+  return key.empty() ? name : key + "/" + name;
+}
 
 bool IsTensor(py::handle value) {
   return py::hasattr(value, "detach") && py::hasattr(value, "numpy");
@@ -128,27 +114,58 @@ BoundState::Node BoundState::BindSequence(const std::string& key,
   return node;
 }
 
+GivenArray GivenArrayOf(py::handle value) {
+  if (py::isinstance<py::array>(value)) {
+    return {py::reinterpret_borrow<py::array>(value)};
+  }
+  const py::object tensor = value.attr("detach")();
+  const py::object dtype = py::getattr(tensor, "dtype", py::none());
+  if (std::string(py::str(dtype)) != "torch.bfloat16") {
+    return {tensor.attr("numpy")().cast<py::array>()};
+  }
+  const py::object bits =
+      tensor.attr("view")(py::module_::import("torch").attr("int16"));
+  return {bits.attr("numpy")().cast<py::array>(), DType::kBF16};
+}
+
 GivenArray BoundState::ArrayFrom(const std::string& key,
                                  py::handle object) const {
-  if (py::isinstance<py::array>(object)) {
-    return {py::reinterpret_borrow<py::array>(object)};
-  }
-  // A tensor of PyTorch on the CPU shares its memory.
-  if (IsTensor(object)) {
-    const py::object tensor = object.attr("detach")();
-    const py::object dtype = py::getattr(tensor, "dtype", py::none());
-    if (std::string(py::str(dtype)) != "torch.bfloat16") {
-      return {tensor.attr("numpy")().cast<py::array>()};
-    }
-    const py::object bits =
-        tensor.attr("view")(py::module_::import("torch").attr("int16"));
-    return {bits.attr("numpy")().cast<py::array>(), DType::kBF16};
+  if (py::isinstance<py::array>(object) || IsTensor(object)) {
+    return GivenArrayOf(object);
   }
   if (PyObject_CheckBuffer(object.ptr()) != 0) {
     return {
         py::module_::import("numpy").attr("asarray")(object).cast<py::array>()};
   }
   Refuse(key, "belay cannot store a value of type " + TypeName(object));
+}
+
+void BoundState::SetData(size_t cell, void* data) {
+  std::get<BoundArray>(cells_[cell]).data = data;
+}
+
+bool BoundState::has_copies() const {
+  return std::any_of(cells_.begin(), cells_.end(), [](const Cell& cell) {
+    const auto* const array = std::get_if<BoundArray>(&cell);
+    return array != nullptr && array->is_copy();
+  });
+}
+
+bool BoundState::may_have_structs() const {
+  return std::any_of(cells_.begin(), cells_.end(), [](const Cell& cell) {
+    const auto* const none = std::get_if<TreeCell>(&cell);
+    return none != nullptr && MayHaveStructs(none->tree);
+  });
+}
+
+void BoundState::ReleaseArrays() {
+  root_ = {};
+  for (Cell& cell : cells_) {
+    if (auto* const array = std::get_if<BoundArray>(&cell)) {
+      array->given = array->memory =
+          py::reinterpret_steal<py::array>(py::handle());
+    }
+  }
 }
 
 void BoundState::TakeKey(const std::string& key) {
@@ -237,8 +254,10 @@ std::vector<std::string> BoundState::TakeMissing(
 
 py::object BoundState::ValueOf(Cell& cell) {
   struct Visitor {
+    const StoredFields& fields;
     py::object operator()(bool value) const { return py::bool_(value); }
     py::object operator()(int64_t value) const { return py::int_(value); }
+    py::object operator()(const IntCell& value) const { return IntOf(value); }
     py::object operator()(double value) const { return py::float_(value); }
     py::object operator()(const std::complex<double>& value) const {
       return py::reinterpret_steal<py::object>(
@@ -259,9 +278,11 @@ py::object BoundState::ValueOf(Cell& cell) {
       return array.given;
     }
     py::object operator()(RowsCell& cell) const { return RowsArray(cell); }
-    py::object operator()(ValueTree& tree) const { return ObjectOf(tree); }
+    py::object operator()(TreeCell& cell) const {
+      return ObjectOf(cell.tree, fields, cell.key);
+    }
   };
-  return std::visit(Visitor(), cell);
+  return std::visit(Visitor{fields_}, cell);
 }
 
 }  // namespace belay::python

@@ -9,6 +9,7 @@
 #include <complex>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,8 +22,12 @@
 #include "belay/handlers/value_tree.h"
 #include "belay/rows.h"
 #include "belay/state.h"
+#include "big_int.h"
 
 namespace belay::python {
+
+// The fields of stored structs by their keys, such as "id:i64 x:f64[3]".
+using StoredFields = std::map<std::string, std::string>;
 
 // Rows of this rank. A restore may change their number.
 struct RowsCell {
@@ -63,9 +68,29 @@ class BoundState {
   // Stays valid, with all that it borrows, as long as this object lives.
   State& state() { return state_; }
 
+  // The keys of what every rank has to have: all values that are not wrapped.
+  std::vector<std::string> PlainKeys() const;
+  // The same on all ranks that have the same.
+  uint64_t plain_keys_hash() const { return plain_keys_hash_; }
+
+  // For SavedState. Replaces the value of a cell, by its number, with another
+  // single value; returns false if it has no room for that.
+  bool SetSingle(size_t cell, py::handle value);
+  // Says where the elements of a dense array are now, by its cell.
+  void SetData(size_t cell, void* data);
+  // Whether belay reads a copy of an array.
+  bool has_copies() const;
+  // Lets go of all arrays; `state` still refers to their elements.
+  void ReleaseArrays();
+
   // After a restore: fills the arrays that belay could not, and returns a new
   // structure with the same arrays and with the values that were restored.
   py::object Rebuild();
+
+  // Before that: the fields of structs that were restored in place of None, if
+  // there may be any.
+  bool may_have_structs() const;
+  void set_fields(StoredFields fields) { fields_ = std::move(fields); }
 
  private:
   // What a restore returns at one place.
@@ -92,9 +117,14 @@ class BoundState {
   struct BytesCell {
     std::vector<uint8_t> bytes;
   };
-  using Cell =
-      std::variant<bool, int64_t, double, std::complex<double>, TextCell,
-                   BytesCell, NumpyScalarCell, BoundArray, RowsCell, ValueTree>;
+  // A None.
+  struct TreeCell {
+    std::string key;
+    ValueTree tree;
+  };
+  using Cell = std::variant<bool, int64_t, IntCell, double,
+                            std::complex<double>, TextCell, BytesCell,
+                            NumpyScalarCell, BoundArray, RowsCell, TreeCell>;
 
   Node BindNode(const std::string& key, py::handle value,
                 const PerRankOptions* per_rank);
@@ -108,6 +138,8 @@ class BoundState {
   // Returns whether it is a single value.
   bool BindScalar(const std::string& key, py::handle value,
                   const PerRankOptions* per_rank);
+  void BindInt(const std::string& key, py::handle value,
+               const PerRankOptions* per_rank);
   void BindNumpyScalar(const std::string& key, py::handle value,
                        const PerRankOptions* per_rank);
   void BindArrayValue(const std::string& key, const GivenArray& given,
@@ -147,16 +179,45 @@ class BoundState {
   std::unordered_set<std::string> keys_;
   std::vector<std::string> optional_;
   std::vector<std::string> missing_;  // ascending
+  uint64_t plain_keys_hash_ = 0;
+  StoredFields fields_;
 };
+
+// Returns the key of what is inside a value, as JSON and h5py name it.
+std::string Joined(const std::string& key, const std::string& name);
+
+// Stops at a structure that contains itself.
+class RecursionGuard {
+ public:
+  RecursionGuard() {
+    if (Py_EnterRecursiveCall(" in the state") != 0) {
+      throw py::error_already_set();
+    }
+  }
+  RecursionGuard(const RecursionGuard&) = delete;
+  RecursionGuard& operator=(const RecursionGuard&) = delete;
+  ~RecursionGuard() { Py_LeaveRecursiveCall(); }
+};
+
+// Whether it is a scalar of NumPy.
+bool IsNumpyScalar(py::handle value);
 
 // Whether it is a tensor of PyTorch.
 bool IsTensor(py::handle value);
 
+// Returns an array, or the memory of a tensor of PyTorch on the CPU.
+GivenArray GivenArrayOf(py::handle value);
+
 // Returns a tensor that shares the memory of an array.
 py::object TorchTensorOf(const py::object& array);
 
-// Returns nested dicts, lists, arrays and single values. Moves out of `tree`.
-py::object ObjectOf(ValueTree& tree);
+// Whether a tree may have structs: bytes with more than one axis.
+bool MayHaveStructs(const ValueTree& tree);
+
+// Returns nested dicts, lists, arrays and single values. Moves out of `tree`,
+// whose key is `key`. Structs without fields are rows of bytes.
+py::object ObjectOf(ValueTree& tree, const StoredFields& fields = {},
+                    const std::string& key = "");
 
 }  // namespace belay::python
 

@@ -1,5 +1,6 @@
 // Binds single values, and arrays that every rank holds.
 
+#include <cstring>
 #include <utility>
 
 #include "errors.h"
@@ -8,11 +9,6 @@
 namespace belay::python {
 namespace {
 
-bool IsNumpyScalar(py::handle value) {
-  static const py::object& generic = Imported("numpy", "generic");
-  return py::isinstance(value, generic);
-}
-
 std::string Utf8Of(py::handle text) {
   Py_ssize_t size = 0;
   const char* const bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
@@ -20,7 +16,16 @@ std::string Utf8Of(py::handle text) {
   return std::string(bytes, static_cast<size_t>(size));
 }
 
+py::array ArrayOfScalar(py::handle scalar) {
+  return py::module_::import("numpy").attr("array")(scalar).cast<py::array>();
+}
+
 }  // namespace
+
+bool IsNumpyScalar(py::handle value) {
+  static const py::object& generic = Imported("numpy", "generic");
+  return py::isinstance(value, generic);
+}
 
 template <typename T>
 void BoundState::AddScalar(const std::string& key, T value,
@@ -58,12 +63,7 @@ bool BoundState::BindScalar(const std::string& key, py::handle value,
   } else if (PyBool_Check(object)) {
     AddScalar(key, object == Py_True, per_rank);
   } else if (PyLong_Check(object)) {
-    int overflow = 0;
-    const int64_t number = PyLong_AsLongLongAndOverflow(object, &overflow);
-    if (overflow != 0) {
-      Refuse(key, "the int has more than 64 bits; store it as a str");
-    }
-    AddScalar(key, number, per_rank);
+    BindInt(key, value, per_rank);
   } else if (PyFloat_Check(object)) {
     AddScalar(key, PyFloat_AsDouble(object), per_rank);
   } else if (PyComplex_Check(object)) {
@@ -75,10 +75,26 @@ bool BoundState::BindScalar(const std::string& key, py::handle value,
   return true;
 }
 
+// A restore finds out how many bits the stored int has, except for an int of
+// each rank, which a handler cannot list.
+void BoundState::BindInt(const std::string& key, py::handle value,
+                         const PerRankOptions* per_rank) {
+  IntCell cell = IntCellOf(value);
+  const bool is_big = cell.digits.has_value();
+  if (!is_big && (purpose_ == Purpose::kSave || per_rank != nullptr)) {
+    return AddScalar(key, cell.number, per_rank);
+  }
+  IntCell& bound = NewCell(std::move(cell));
+  if (per_rank != nullptr) {
+    state_.AddPerRank(key, *bound.digits, *per_rank);
+  } else {
+    state_.AddValue(key, RefTo(bound), IntHandler());
+  }
+}
+
 void BoundState::BindNumpyScalar(const std::string& key, py::handle value,
                                  const PerRankOptions* per_rank) {
-  const py::array array =
-      py::module_::import("numpy").attr("array")(value).cast<py::array>();
+  const py::array array = ArrayOfScalar(value);
   if (per_rank != nullptr) return BindArrayValue(key, {array}, per_rank);
   const BoundArray bound = BindArray(Purpose::kSave, key, {array});
   const NumpyScalarCell& cell = NewCell(NumpyScalarCell{bound.memory});
@@ -86,11 +102,46 @@ void BoundState::BindNumpyScalar(const std::string& key, py::handle value,
   state_.AddReplicated(key, {}, Memory(data, bound.dtype, 1, {}));
 }
 
+bool BoundState::SetSingle(size_t number, py::handle value) {
+  PyObject* const object = value.ptr();
+  Cell& cell = cells_.at(number);
+  if (auto* const flag = std::get_if<bool>(&cell)) {
+    *flag = object == Py_True;
+  } else if (auto* const whole = std::get_if<int64_t>(&cell)) {
+    int overflow = 0;
+    *whole = PyLong_AsLongLongAndOverflow(object, &overflow);
+    return overflow == 0;
+  } else if (auto* const any_int = std::get_if<IntCell>(&cell)) {
+    IntCell given = IntCellOf(value);
+    if (!given.digits) return false;
+    *any_int = std::move(given);
+  } else if (auto* const real = std::get_if<double>(&cell)) {
+    *real = PyFloat_AsDouble(object);
+  } else if (auto* const both = std::get_if<std::complex<double>>(&cell)) {
+    const Py_complex given = PyComplex_AsCComplex(object);
+    *both = {given.real, given.imag};
+  } else if (auto* const text = std::get_if<TextCell>(&cell)) {
+    text->text = Utf8Of(value);
+  } else if (auto* const bytes = std::get_if<BytesCell>(&cell)) {
+    const auto given =
+        std::string_view(py::reinterpret_borrow<py::bytes>(value));
+    bytes->bytes.assign(given.begin(), given.end());
+  } else if (auto* const scalar = std::get_if<NumpyScalarCell>(&cell)) {
+    const py::array given = ArrayOfScalar(value);
+    if (!given.dtype().is(scalar->array.dtype())) return false;
+    std::memcpy(scalar->array.mutable_data(), given.data(),
+                static_cast<size_t>(given.itemsize()));
+  } else {
+    return value.is_none();
+  }
+  return true;
+}
+
 void BoundState::BindNone(const std::string& key, bool is_per_rank) {
   if (is_per_rank) Refuse(key, "belay cannot store None for each rank");
-  ValueTree none;
-  none.typestr = kNoneTypestr;
-  state_.Add(key, NewCell(std::move(none)));
+  TreeCell none{.key = key, .tree = {}};
+  none.tree.typestr = kNoneTypestr;
+  state_.Add(key, NewCell(std::move(none)).tree);
 }
 
 void BoundState::BindArrayValue(const std::string& key, const GivenArray& given,
@@ -108,9 +159,22 @@ void BoundState::BindArrayValue(const std::string& key, const GivenArray& given,
   std::get<RowsCell>(cells_.back()).is_scalar = is_scalar;
 }
 
-py::object ObjectOf(ValueTree& tree) {
+bool MayHaveStructs(const ValueTree& tree) {
+  const bool has_bytes = tree.tensor && tree.tensor->dtype() == DType::kU8 &&
+                         tree.tensor->shape().size() > 1;
+  return has_bytes || std::any_of(tree.items.begin(), tree.items.end(),
+                                  [](const ValueTree& item) {
+                                    return MayHaveStructs(item);
+                                  });
+}
+
+py::object ObjectOf(ValueTree& tree, const StoredFields& fields,
+                    const std::string& key) {
   const bool is_single = tree.items.empty();
   if (tree.is_none() && is_single) return py::none();
+  const bool is_int =
+      tree.text && tree.typestr == kBigIntTypestr && MayBeBigInt(*tree.text);
+  if (is_int && is_single) return IntOf({.digits = tree.text});
   if (tree.text && is_single) {
     const py::bytes bytes(*tree.text);
     PyObject* const text = PyUnicode_DecodeUTF8(
@@ -121,12 +185,17 @@ py::object ObjectOf(ValueTree& tree) {
   }
   if (tree.tensor && is_single) {
     const py::object array = ArrayOf(*std::move(tree.tensor));
+    if (const auto of = fields.find(key); of != fields.end()) {
+      return StructsOf(array, of->second);
+    }
     if (array.attr("ndim").cast<int>() > 0) return array;
     return array.attr("item")();
   }
   if (tree.is_list()) {
     py::list list;
-    for (ValueTree& item : tree.items) list.append(ObjectOf(item));
+    for (ValueTree& item : tree.items) {
+      list.append(ObjectOf(item, fields, Joined(key, item.name)));
+    }
     return list;
   }
   py::dict dict;
@@ -135,10 +204,10 @@ py::object ObjectOf(ValueTree& tree) {
     ValueTree own{.typestr = std::move(tree.typestr),
                   .tensor = std::move(tree.tensor),
                   .text = std::move(tree.text)};
-    dict[py::str("")] = ObjectOf(own);
+    dict[py::str("")] = ObjectOf(own, fields, key);
   }
   for (ValueTree& item : tree.items) {
-    dict[py::str(item.name)] = ObjectOf(item);
+    dict[py::str(item.name)] = ObjectOf(item, fields, Joined(key, item.name));
   }
   return dict;
 }

@@ -10,22 +10,6 @@
 namespace belay::python {
 namespace {
 
-// The classes of belay._values.
-struct Wrappers {
-  py::object piece, laid_out, flat_range, rows, rows_by_id, per_rank, if_stored;
-};
-
-const Wrappers& AllWrappers() {
-  static const Wrappers* const all = [] {
-    const py::module_ values = py::module_::import("belay._values");
-    return new Wrappers{values.attr("Piece"),     values.attr("LaidOut"),
-                        values.attr("FlatRange"), values.attr("Rows"),
-                        values.attr("RowsById"),  values.attr("PerRank"),
-                        values.attr("IfStored")};
-  }();
-  return *all;
-}
-
 // As isinstance, but fast for an object of this very class: a state may have
 // thousands of them.
 bool IsOf(py::handle value, py::handle type) {
@@ -45,42 +29,6 @@ OtherRanks OtherRanksNamed(py::handle name) {
   ThrowInvalid("other_ranks: need \"error\", \"even\" or \"first\", found \"" +
                text + "\"");
 }
-
-// The attributes of a belay.Piece. Their names are made once: a state may have
-// thousands of pieces.
-struct PieceAttributes {
-  explicit PieceAttributes(py::handle piece) {
-    static const Names& names = *new Names();
-    array = Get(piece, names.array);
-    global_shape = Get(piece, names.global_shape);
-    offset = Get(piece, names.offset);
-    ghost = Get(piece, names.ghost);
-    fill_ghosts = Get(piece, names.fill_ghosts);
-    periodic = Get(piece, names.periodic);
-    replica = Get(piece, names.replica);
-  }
-
-  py::object array, global_shape, offset, ghost, fill_ghosts, periodic, replica;
-
- private:
-  struct Names {
-    py::str array = Interned("array");
-    py::str global_shape = Interned("global_shape");
-    py::str offset = Interned("offset");
-    py::str ghost = Interned("ghost");
-    py::str fill_ghosts = Interned("fill_ghosts");
-    py::str periodic = Interned("periodic");
-    py::str replica = Interned("replica");
-  };
-  static py::str Interned(const char* name) {
-    return py::reinterpret_steal<py::str>(PyUnicode_InternFromString(name));
-  }
-  static py::object Get(py::handle piece, const py::str& name) {
-    PyObject* const value = PyObject_GetAttr(piece.ptr(), name.ptr());
-    if (value == nullptr) throw py::error_already_set();
-    return py::reinterpret_steal<py::object>(value);
-  }
-};
 
 // Ghost cells: a number, or for each axis a number or a pair.
 MemoryLayout GhostsOf(const PieceAttributes& piece, py::ssize_t num_axes) {
@@ -147,7 +95,58 @@ py::array DenseNative(const py::array& array) {
       .cast<py::array>();
 }
 
+// An attribute of an object whose dict is `dict`, or null.
+py::object Attribute(py::handle object, py::handle dict, const py::str& name) {
+  if (dict) {
+    PyObject* const value = PyDict_GetItemWithError(dict.ptr(), name.ptr());
+    if (value != nullptr) return py::reinterpret_borrow<py::object>(value);
+  }
+  PyObject* const value = PyObject_GetAttr(object.ptr(), name.ptr());
+  if (value == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(value);
+}
+
 }  // namespace
+
+PieceAttributes::PieceAttributes(py::handle piece) {
+  struct Names {
+    static py::str Interned(const char* name) {
+      return py::reinterpret_steal<py::str>(PyUnicode_InternFromString(name));
+    }
+    py::str array = Interned("array");
+    py::str global_shape = Interned("global_shape");
+    py::str offset = Interned("offset");
+    py::str ghost = Interned("ghost");
+    py::str fill_ghosts = Interned("fill_ghosts");
+    py::str periodic = Interned("periodic");
+    py::str replica = Interned("replica");
+  };
+  static const Names& names = *new Names();
+  py::object dict;
+  if (py::type::handle_of(piece).is(AllWrappers().piece)) {
+    dict = py::reinterpret_steal<py::object>(
+        PyObject_GenericGetDict(piece.ptr(), nullptr));
+    if (!dict) PyErr_Clear();
+  }
+  array = Attribute(piece, dict, names.array);
+  global_shape = Attribute(piece, dict, names.global_shape);
+  offset = Attribute(piece, dict, names.offset);
+  ghost = Attribute(piece, dict, names.ghost);
+  fill_ghosts = Attribute(piece, dict, names.fill_ghosts);
+  periodic = Attribute(piece, dict, names.periodic);
+  replica = Attribute(piece, dict, names.replica);
+}
+
+const Wrappers& AllWrappers() {
+  static const Wrappers* const all = [] {
+    const py::module_ values = py::module_::import("belay._values");
+    return new Wrappers{values.attr("Piece"),     values.attr("LaidOut"),
+                        values.attr("FlatRange"), values.attr("Rows"),
+                        values.attr("RowsById"),  values.attr("PerRank"),
+                        values.attr("IfStored")};
+  }();
+  return *all;
+}
 
 bool IsWrapper(py::handle value) {
   const Wrappers& all = AllWrappers();

@@ -9,6 +9,22 @@
 
 namespace belay::python {
 
+// The classes of belay._values.
+struct Wrappers {
+  py::object piece, laid_out, flat_range, rows, rows_by_id, per_rank, if_stored;
+};
+
+const Wrappers& AllWrappers();
+
+// The attributes of a belay.Piece. A state may have thousands of pieces, so
+// that their names are made once, and an object of this very class is asked for
+// its dict.
+struct PieceAttributes {
+  explicit PieceAttributes(py::handle piece);
+
+  py::object array, global_shape, offset, ghost, fill_ghosts, periodic, replica;
+};
+
 // Whether it is a belay.Piece, LaidOut, Rows, RowsById or PerRank.
 bool IsWrapper(py::handle value);
 

@@ -164,6 +164,11 @@ class CutTest(MpiCase):
     self.assertEqual(stored.shape, everyone.shape)
     self.assertEqual(stored.dtype.names, ("id", "c", "x", "in.y", "in.z"))
     numpy.testing.assert_array_equal(stored["x"], everyone["x"])
+    for whole in (belay.open(self.run_dir).read_all(),
+                  belay.restore(COMM, self.run_dir).state,
+                  belay.restore(COMM, self.run_dir, {"p": None}).state):
+      self.assert_equal_arrays(whole["p"], stored[...])
+      self.assertEqual(whole["p"]["x"].tolist(), everyone["x"].tolist())
     numpy.testing.assert_array_equal(stored[1:]["in.z"],
                                      everyone[1:]["in"]["z"])
 

@@ -1,0 +1,114 @@
+// Saves of the same values again: what one save has listed, the next one uses
+// if every value is where it was.
+
+#ifndef BELAY_PYTHON_SEEN_STATE_H_
+#define BELAY_PYTHON_SEEN_STATE_H_
+
+#include <pybind11/pybind11.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "arrays.h"
+#include "state.h"
+
+namespace belay::python {
+
+// Where the values of a state are. All that a listing takes from an array is
+// compared (dtype, shape, strides, alignment), or looked up again (the address
+// of dense elements), never its identity: an array that was resized, replaced
+// or freed cannot be taken for another.
+class SeenState {
+ public:
+  // Remembers the state. Returns false if a value is of a kind that Matches
+  // does not know, such as rows.
+  bool Record(py::handle state);
+
+  // Returns whether the state is as it was recorded. Then single values and
+  // addresses are copied to `bound`, which has listed it, and the arrays are
+  // kept alive until Release.
+  bool Matches(py::handle state, BoundState& bound);
+
+  void Release() { held_.clear(); }
+
+ private:
+  struct Value {
+    py::object type;
+    py::object name;      // in its dict; null outside of dicts
+    Py_ssize_t size = 0;  // of a dict, list or tuple
+    // Of an array, also one in a wrapper.
+    const void* data = nullptr;
+    py::object numpy_dtype;
+    std::optional<DType> dtype;
+    int flags = 0;
+    std::vector<py::ssize_t> shape_strides;
+    // Of a wrapper.
+    Shape global_shape;
+    Shape offset;
+    py::object layout;
+  };
+
+  // All return whether the value is as it was; true while recording if its kind
+  // is known.
+  bool Visit(py::handle name, py::handle value);
+  bool VisitDict(Value& seen, py::handle dict);
+  bool VisitSequence(Value& seen, py::handle sequence);
+  bool VisitPiece(Value& seen, py::handle piece);
+  bool VisitLaidOut(Value& seen, py::handle laid_out);
+  bool VisitArray(Value& seen, py::handle array);
+  bool VisitSingle(py::handle value);
+  bool VisitShape(Shape& seen, py::handle numbers) const;
+
+  std::vector<Value> values_;  // in the order of a visit
+  // During a visit.
+  BoundState* bound_ = nullptr;  // null while recording
+  size_t next_ = 0;
+  size_t cell_ = 0;  // each value that is no container has one
+  std::vector<py::object> held_;
+};
+
+// The state of the last save, for a communicator.
+class SavedState {
+ public:
+  // Lists the state for a save. Valid until Release. Throws as
+  // BoundState::Bind.
+  BoundState& Bind(py::handle state, int rank);
+
+  // Lets go of the arrays of the program.
+  void Release();
+
+  // The sets of keys, by hashes, that differ and of which a warning was logged.
+  std::set<std::pair<uint64_t, uint64_t>>& warned_of() { return warned_of_; }
+
+  // Returns what was bound, which the next save does not use.
+  std::unique_ptr<BoundState> Take();
+
+ private:
+  SeenState seen_;
+  std::unique_ptr<BoundState> bound_;
+  bool is_known_ = false;
+  int misses_ = 0;   // in a row
+  int skipped_ = 0;  // in a row, after misses
+  std::set<std::pair<uint64_t, uint64_t>> warned_of_;
+};
+
+// Releases it at the end of a call.
+class ReleaseAtEnd {
+ public:
+  explicit ReleaseAtEnd(SavedState& state) : state_(state) {}
+  ReleaseAtEnd(const ReleaseAtEnd&) = delete;
+  ReleaseAtEnd& operator=(const ReleaseAtEnd&) = delete;
+  ~ReleaseAtEnd() { state_.Release(); }
+
+ private:
+  SavedState& state_;
+};
+
+}  // namespace belay::python
+
+#endif  // BELAY_PYTHON_SEEN_STATE_H_
