@@ -8,6 +8,7 @@
 #include "belay/save_restore.h"
 #include "comm.h"
 #include "errors.h"
+#include "key_check.h"
 #include "options.h"
 #include "save_restore.h"
 #include "seen_state.h"
@@ -64,6 +65,7 @@ class StateSaver {
       reader.Finish();
       bound = &state_.Bind(state, comm_.rank());
     });
+    WarnOfOtherKeys(comm_, path, *bound, state_);
     const PendingSave pending = Unlocked(
         [&] { return saver_->Save(path, number, bound->state(), options); });
     // What is copied later must stay as it is until then.

@@ -62,6 +62,10 @@ void StopLog() {
 
 }  // namespace
 
+void LogWarning(const std::string& message) {
+  ToLogger(LogLevel::kWarning, message);
+}
+
 void FollowLogLevel() {
   if (level_method == nullptr) return;
   long level = 0;

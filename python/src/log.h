@@ -5,6 +5,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <string>
+
 namespace belay::python {
 
 namespace py = pybind11;
@@ -12,6 +14,10 @@ namespace py = pybind11;
 // Lets belay write only what the logger takes now, so that other messages cost
 // nothing. Needs the interpreter's lock.
 void FollowLogLevel();
+
+// Logs a warning of this package. What a handler raises is treated as it is for
+// messages of the library.
+void LogWarning(const std::string& message);
 
 void DefineLog(py::module_& module);
 

@@ -9,6 +9,7 @@
 #include "callbacks.h"
 #include "comm.h"
 #include "errors.h"
+#include "key_check.h"
 #include "options.h"
 #include "save_restore.h"
 #include "seen_state.h"
@@ -91,6 +92,7 @@ class StateManager {
       reader.Finish();
       bound = &saved_.Bind(state, comm_.rank());
     });
+    WarnOfOtherKeys(comm_, directory_, *bound, saved_);
     const ManagedSave saved = WithState(
         bound->state(), [&] { return manager_->Save(number, options); });
     // What is copied later must stay as it is until then.
@@ -200,6 +202,7 @@ class StateManager {
       ReadManagerOptions(reader, options);
       reader.Finish();
     });
+    directory_ = path;
     is_lazy_ = options.async && options.async->snapshot == SnapshotMode::kLazy;
     manager_.emplace(Unlocked([&] {
       return CheckpointManager::Create(comm_, *state_, path, options);

@@ -16,6 +16,7 @@
 #include "callbacks.h"
 #include "comm.h"
 #include "errors.h"
+#include "key_check.h"
 #include "options.h"
 #include "state.h"
 
@@ -39,6 +40,7 @@ SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
     reader.Finish();
     bound = &kept.saved.Bind(state, kept.comm.rank());
   });
+  WarnOfOtherKeys(kept.comm, path, *bound, kept.saved);
   options.cache = &kept.cache;
   return UnlockedWithCallbacks(kept.comm, DeadlineOf(given), [&] {
     return Save(kept.comm, path, number, bound->state(), options);

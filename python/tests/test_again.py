@@ -6,6 +6,8 @@ Whatever changes between two saves must not be taken for what was there.
 import collections
 import copy
 import gc
+import logging
+import os
 import random
 import weakref
 
@@ -183,6 +185,47 @@ class AgainTest(MpiCase):
                 if value is not None}
       self.check(values)
       self.check({key: copy.deepcopy(value) for key, value in values.items()})
+
+
+class KeysOfSomeRanksTest(MpiCase):
+
+  def messages(self, *states):
+    """Returns what saves log as warnings."""
+    lines = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logger = logging.getLogger("belay")
+    logger.addHandler(handler)
+    for step, state in enumerate(states):
+      belay.save(self.comm, self.run_dir, step, state, overwrite=True)
+    logger.removeHandler(handler)
+    return lines
+
+  def setUp(self):
+    super().setUp()
+    self.comm = COMM.Dup()
+    self.addCleanup(self.comm.Free)
+
+  def test_warning(self):
+    a = numpy.zeros(2)
+    mine = {"a": a, "b": {"c": 1}} if self.rank == 0 else {"a": a}
+    other = {"a": a} if self.rank == 0 else {"a": a, "d": 1, "e": 2}
+    said = self.messages(mine, mine, other, mine)
+    if self.rank > 0 or self.size == 1:
+      self.assertEqual(said, [])
+      return
+    self.assertEqual(len(said), 2, said)
+    self.assertIn('rank 1 lacks "b/c", which rank 0 has', said[0])
+    self.assertIn('rank 1 has "d", which rank 0 lacks, and so for 1 other',
+                  said[1])
+
+  def test_what_is_wrapped_may_differ(self):
+    """As the layers of a pipeline do, which each rank has of its own."""
+    piece = belay.Piece(numpy.zeros(2), (2,), (0,))
+    state = {"a": 1, f"layer{self.rank}": piece}
+    self.assertEqual(self.messages(state, state), [])
+    self.assertEqual(len(belay.open(os.path.join(
+        self.run_dir, "step_00000001"))), 1 + self.size)
 
 
 if __name__ == "__main__":
