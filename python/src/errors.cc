@@ -180,6 +180,11 @@ std::string InPythonsWords(std::string_view message) {
   return InWordsOf(&OptionWords::python, std::string(message));
 }
 
+std::vector<std::string> InPythonsWords(std::vector<std::string> messages) {
+  for (std::string& one : messages) one = InPythonsWords(std::string_view(one));
+  return messages;
+}
+
 py::object ErrorOf(const Status& status) {
   return ErrorType()(py::str(InPythonsWords(std::string(status.message()))),
                      absl::StatusCodeToString(status.code()));

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "belay/comm.h"
 #include "belay/status.h"
@@ -86,6 +87,7 @@ Status StatusOfCallback(const py::error_already_set& error);
 
 // Returns a message with the names that options have in Python.
 std::string InPythonsWords(std::string_view message);
+std::vector<std::string> InPythonsWords(std::vector<std::string> messages);
 
 // Returns a belay.Error that is not raised. The status must not be OK.
 py::object ErrorOf(const Status& status);

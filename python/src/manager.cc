@@ -28,7 +28,7 @@ py::object ManagedSaveOf(const ManagedSave& saved) {
   fields["reason"] = saved.reason;
   fields["result"] = saved.saved ? py::cast(saved.result) : py::none();
   fields["deleted"] = saved.deleted;
-  fields["notes"] = saved.notes;
+  fields["notes"] = InPythonsWords(saved.notes);
   fields["failure"] = saved.failure ? ErrorOf(*saved.failure) : py::none();
   fields["begun"] = saved.begun;
   fields["finished"] = saved.finished;
@@ -268,7 +268,9 @@ void DefineManager(py::module_& module) {
            })
       .def("path", [](StateManager& self,
                       int64_t step) { return self.manager().Path(step); })
-      .def("notes", [](StateManager& self) { return self.manager().notes(); });
+      .def("notes", [](StateManager& self) {
+        return InPythonsWords(self.manager().notes());
+      });
 }
 
 }  // namespace belay::python

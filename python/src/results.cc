@@ -174,7 +174,10 @@ void DefineResults(py::module_& module) {
       .def_readonly("num_arrays", &SaveResult::num_arrays)
       .def_readonly("plan_reused", &SaveResult::plan_reused)
       .def_readonly("transfer_note", &SaveResult::transfer_note)
-      .def_readonly("warnings", &SaveResult::warnings)
+      .def_property_readonly("warnings",
+                             [](const SaveResult& result) {
+                               return InPythonsWords(result.warnings);
+                             })
       .def_property_readonly("transfer",
                              [](const SaveResult& result) {
                                return TransferName(result.transfer);
@@ -201,7 +204,7 @@ py::object RestoreResultOf(const RestoreResult& result,
   fields["missing"] = result.missing;
   fields["unexpected"] = result.unexpected;
   fields["mismatched"] = ConversionsOf(result.mismatched);
-  fields["warnings"] = result.warnings;
+  fields["warnings"] = InPythonsWords(result.warnings);
   fields["counters"] = CountersOf(result.counters);
   return type(**fields);
 }

@@ -72,6 +72,15 @@ class ManagerTest(MpiCase):
       self.assert_fails("NOT_FOUND", "", manager.restore, self.state(0), 7)
       manager.reload()
 
+  def test_notes_name_options_of_python(self):
+    with self.open() as manager:
+      for step in (0, 1):
+        manager.save(step, self.state(step))
+      manager.restore(self.state(0), 0)
+      saved = manager.save(2, self.state(2))
+      [note] = saved.notes
+      self.assertIn("; the option newer_steps says what", note)
+
   def test_damaged_step_is_skipped(self):
     with self.open() as manager:
       for step in (1, 2):
