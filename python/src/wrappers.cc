@@ -95,12 +95,7 @@ py::array DenseNative(const py::array& array) {
       .cast<py::array>();
 }
 
-// An attribute of an object whose dict is `dict`, or null.
-py::object Attribute(py::handle object, py::handle dict, const py::str& name) {
-  if (dict) {
-    PyObject* const value = PyDict_GetItemWithError(dict.ptr(), name.ptr());
-    if (value != nullptr) return py::reinterpret_borrow<py::object>(value);
-  }
+py::object Attribute(py::handle object, const py::str& name) {
   PyObject* const value = PyObject_GetAttr(object.ptr(), name.ptr());
   if (value == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::object>(value);
@@ -109,32 +104,38 @@ py::object Attribute(py::handle object, py::handle dict, const py::str& name) {
 }  // namespace
 
 PieceAttributes::PieceAttributes(py::handle piece) {
-  struct Names {
-    static py::str Interned(const char* name) {
-      return py::reinterpret_steal<py::str>(PyUnicode_InternFromString(name));
-    }
-    py::str array = Interned("array");
-    py::str global_shape = Interned("global_shape");
-    py::str offset = Interned("offset");
-    py::str ghost = Interned("ghost");
-    py::str fill_ghosts = Interned("fill_ghosts");
-    py::str periodic = Interned("periodic");
-    py::str replica = Interned("replica");
+  constexpr size_t kCount = 7;
+  using Names = std::array<py::str, kCount>;
+  const auto interned = [](const char* name) {
+    return py::reinterpret_steal<py::str>(PyUnicode_InternFromString(name));
   };
-  static const Names& names = *new Names();
+  // As the constructor of belay.Piece sets them.
+  static const Names& names = *new Names{
+      interned("array"),  interned("global_shape"), interned("offset"),
+      interned("ghost"),  interned("fill_ghosts"),  interned("periodic"),
+      interned("replica")};
+  const std::array<py::object*, kCount> values = {
+      &array,       &global_shape, &offset, &ghost,
+      &fill_ghosts, &periodic,     &replica};
   py::object dict;
   if (py::type::handle_of(piece).is(AllWrappers().piece)) {
     dict = py::reinterpret_steal<py::object>(
         PyObject_GenericGetDict(piece.ptr(), nullptr));
     if (!dict) PyErr_Clear();
   }
-  array = Attribute(piece, dict, names.array);
-  global_shape = Attribute(piece, dict, names.global_shape);
-  offset = Attribute(piece, dict, names.offset);
-  ghost = Attribute(piece, dict, names.ghost);
-  fill_ghosts = Attribute(piece, dict, names.fill_ghosts);
-  periodic = Attribute(piece, dict, names.periodic);
-  replica = Attribute(piece, dict, names.replica);
+  size_t next = 0;
+  Py_ssize_t place = 0;
+  PyObject* name = nullptr;
+  PyObject* value = nullptr;
+  while (dict && next < kCount &&
+         PyDict_Next(dict.ptr(), &place, &name, &value) != 0 &&
+         names[next].is(py::handle(name))) {
+    *values[next++] = py::reinterpret_borrow<py::object>(value);
+  }
+  // In another order, which is slower to read.
+  for (; next < kCount; ++next) {
+    *values[next] = Attribute(piece, names[next]);
+  }
 }
 
 const Wrappers& AllWrappers() {

@@ -151,6 +151,9 @@ class AgainTest(MpiCase):
     piece.array = rows[:1]
     piece.global_shape, piece.offset = [self.size, 3], [self.rank, 0]
     check(range(10, 10 + self.size))
+    del piece.offset  # and last in its dict then
+    piece.offset = [self.rank, 0]
+    check(range(10, 10 + self.size))
     piece.replica = self.rank
     piece.array = numpy.full((self.size, 3), 5.0)
     piece.offset = [0, 0]
