@@ -154,7 +154,7 @@ static void TestTooManyRows(const struct c_test* test, const char* dir) {
   state = DescribeParticles(&all, kMost);
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_save(test->comm, dir, 2, state, NULL));
-  ExpectMessage(__FILE__, __LINE__, "rows \"particles/id\": no number of rows");
+  ExpectMessage(__FILE__, __LINE__, "rows \"particles/id\": invalid number of rows");
   belay_state_free(&state);
   free(all.mass);
 }

@@ -156,7 +156,7 @@ TEST_F(StrictnessTest, WhatIsMismatched) {
     SCOPED_TRACE(static_cast<int>(policy));
     if (policy == MismatchPolicy::kError) {
       ExpectError(state, {.mismatched = policy},
-                  absl::StatusCode::kFailedPrecondition, "is stored");
+                  absl::StatusCode::kFailedPrecondition, "the stored ");
       continue;
     }
     p = {};

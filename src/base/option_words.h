@@ -66,7 +66,7 @@ inline constexpr std::array kOptionWords = {
                 "save: the options of the saver"},
     OptionWords{"AsyncOptions: max_staging_bytes", "max_staging_bytes",
                 "max_staging_bytes"},
-    OptionWords{"; MemoryLayout says how a box lies in larger memory",
+    OptionWords{"; a MemoryLayout describes a box in larger memory",
                 "; the option ghost of belay.Piece counts cells around the box",
                 nullptr},
 };

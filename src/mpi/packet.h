@@ -33,14 +33,16 @@ class Packet {
     if (is_whole()) std::memcpy(text_, bytes.data(), bytes.size());
   }
 
+  // The bytes of the whole message. Local.
   int64_t size() const {
     return static_cast<int64_t>(head_ & ((uint64_t{1} << kSizeBits) - 1));
   }
+  // True if they all travel inside the packet. Local.
   bool is_whole() const {
     return size() <= static_cast<int64_t>(sizeof(text_));
   }
 
-  // Sizes `bytes`, and fills them if they came whole.
+  // Sizes `bytes`, and fills them if they came whole. Local.
   // Errors: those of DifferentCalls.
   Status Unpack(PacketKind kind, std::string& bytes) const {
     if (head_ >> kSizeBits != static_cast<uint64_t>(kind)) {

@@ -74,8 +74,8 @@ class PosixFile {
 
   // Reads exactly `bytes` bytes at `offset`; after an error any part of `data`
   // may be overwritten. Local.
-  // Errors: DataLoss `file is too short` - it ends before; `need` is the size
-  // that holds these bytes, `found` the size of the file.
+  // Errors: DataLoss `the file is truncated` - it ends before; `need` is the
+  // size that holds these bytes, `found` the size of the file.
   Status PreadAll(int64_t offset, void* data, int64_t bytes);
 
   // The same for parts that follow each other in the file. Local.
