@@ -108,8 +108,14 @@ Status BeginStep(const std::string& path, bool overwrite, bool durable,
   const Status made = MakeDirectory(directory);
   const Status marked =
       made.ok() ? CreateMarker(JoinPath(directory, MarkerName(nonce))) : made;
-  if (absl::IsAlreadyExists(made) || (made.ok() && absl::IsNotFound(marked))) {
+  if (absl::IsAlreadyExists(made)) {
     return SavedTwice("save", path, "has begun at the same time");
+  }
+  // Or the file system is out of reach, which a manager tolerates.
+  if (made.ok() && absl::IsNotFound(marked)) {
+    return absl::NotFoundError(
+        SavedTwice("save", path, "has removed the directory of this one")
+            .message());
   }
   BELAY_RETURN_IF_ERROR(made);
   // Nobody else would know whose it is.
@@ -195,8 +201,10 @@ Status CommitStep(const std::string& path, bool overwrite, bool durable,
                   uint64_t nonce) {
   const Status status = Commit(path, overwrite, durable, nonce);
   if (!absl::IsNotFound(status)) return status;
-  // Nobody but another save removes what was taken.
-  return SavedTwice("commit", path, "has removed what this one was committing");
+  // Or the file system is out of reach, which a manager tolerates.
+  return absl::NotFoundError(
+      SavedTwice("commit", path, "has removed what this one was committing")
+          .message());
 }
 
 Status UndoCommit(const std::string& path, uint64_t nonce) {

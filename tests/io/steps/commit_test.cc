@@ -271,7 +271,7 @@ TEST_F(CommitTest, AStepThatWasCommittedMeanwhileIsNotReplaced) {
   Put("run/step_00000007.inprogress/index.h5", "other");
   ASSERT_EQ(Commit(Step(7), true, 1), absl::OkStatus());
   EXPECT_EQ(CommitStep(Step(7), false, true, kNonce),
-            absl::FailedPreconditionError(
+            absl::NotFoundError(
                 "commit \"" + Path("run/step_00000007") +
                 "\": another save of this step has removed what this one was "
                 "committing" +
