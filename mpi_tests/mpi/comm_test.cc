@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -117,23 +118,28 @@ TEST(Comm, SplitWithNegativeColorHasNoRanks) {
 }
 
 // Every rank gets the error of the rank on which the point failed.
+// The first agreement, that all ranks have come, and then the call of MPI.
 TEST(Comm, FaultsAreAgreed) {
   const int size = WorldSize();
-  const std::string last = " [rank " + std::to_string(size - 1) + " of " +
+  const std::string last = ": injected fault [rank " +
+                           std::to_string(size - 1) + " of " +
                            std::to_string(size) + "]";
   const bool is_last = WorldRank() == size - 1;
-  fault::Arm(is_last ? 1 : 0);
-  EXPECT_EQ(Comm::Duplicate(MPI_COMM_WORLD).status(),
-            absl::InternalError("MPI_Comm_dup: injected fault" + last));
-  fault::Disarm();
   StatusOr<Comm> comm = Comm::Duplicate(MPI_COMM_WORLD);
   ASSERT_TRUE(comm.ok()) << comm.status();
+  for (const auto& [point, site] :
+       {std::pair<int, std::string>{1, "agree"}, {2, "MPI_Comm_dup"}}) {
+    fault::Arm(is_last ? point : 0);
+    EXPECT_EQ(Comm::Duplicate(MPI_COMM_WORLD).status(),
+              absl::InternalError(site + last));
+  }
+  for (const auto& [point, site] :
+       {std::pair<int, std::string>{1, "agree"}, {2, "MPI_Comm_split"}}) {
+    fault::Arm(is_last ? point : 0);
+    EXPECT_EQ(comm->Split(0).status(), absl::InternalError(site + last));
+  }
   fault::Arm(is_last ? 1 : 0);
-  EXPECT_EQ(comm->Split(0).status(),
-            absl::InternalError("MPI_Comm_split: injected fault" + last));
-  fault::Arm(is_last ? 1 : 0);
-  EXPECT_EQ(comm->Close(),
-            absl::InternalError("MPI_Comm_free: injected fault" + last));
+  EXPECT_EQ(comm->Close(), absl::InternalError("MPI_Comm_free" + last));
   fault::Disarm();
   EXPECT_EQ(comm->raw(), MPI_COMM_NULL);
 }
