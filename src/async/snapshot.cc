@@ -12,9 +12,9 @@
 namespace belay {
 namespace {
 
-// Of a tile: where it is not copied and summed at once, what was read for its
-// checksum is still in the cache of a core when it is copied.
-constexpr int64_t kSnapshotTileBytes = int64_t{192} << 10;
+// Of a tile: what was read for its checksum is still in the cache of a core
+// when it is copied.
+constexpr int64_t kSnapshotTileBytes = int64_t{32} << 10;
 constexpr auto kRunBytes = static_cast<int64_t>(sizeof(SnapshotRun));
 
 // Copies parts of one file behind what the snapshot has already, and writes

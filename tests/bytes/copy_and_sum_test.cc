@@ -22,9 +22,8 @@ std::string RandomBytes(int64_t bytes) {
 // Around each border of what is done at once, and at any address of either.
 TEST(CopyAndSum, CopiesAllBytesAndSumsThemAsCrcRegisterDoes) {
   constexpr int64_t kRoom = 64;
-  for (const int64_t bytes : {0,     1,     15,    16,    63,     64,    100,
-                              2048,  12287, 12288, 12351, 12352,  12353, 24576,
-                              24640, 32768, 40000, 98304, 100001, 400000}) {
+  for (const int64_t bytes : {0, 1, 15, 16, 63, 64, 100, 2048, 32767, 32768,
+                              32769, 65536, 65600, 90000, 100001, 400000}) {
     const std::string data = RandomBytes(bytes + kRoom);
     for (const auto& [from, to] : {std::pair<int, int>{0, 0},
                                    {0, 1},
