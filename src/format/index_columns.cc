@@ -7,6 +7,7 @@
 #include "bytes/checksum.h"
 #include "plan/chunks/default_chunks.h"
 #include "plan/chunks/filters.h"
+#include "plan/stored/single_array.h"
 
 namespace belay {
 namespace {
@@ -387,6 +388,7 @@ StatusOr<SavedCheckpoint> FromColumns(const IndexColumns& columns,
   BELAY_RETURN_IF_ERROR(GetChecksums(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetTables(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetForms(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(CheckDamage(path, DamageOfTilings(saved)));
   return saved;
 }
 

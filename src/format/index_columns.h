@@ -151,7 +151,8 @@ IndexColumns ToColumns(const SavedCheckpoint& saved);
 
 // Checks and converts columns that came from a file named `path`. Local.
 // Errors: DataLoss - a column is too short or too long, or a number is outside
-//   its range; names the column.
+//   its range; names the column. Or the datasets of an array do not tile it;
+//   names the key.
 StatusOr<SavedCheckpoint> FromColumns(const IndexColumns& columns,
                                       const std::string& path);
 

@@ -1,5 +1,8 @@
 #include "geometry/box_tiling.h"
 
+#include "absl/numeric/int128.h"
+#include "base/process/nonce.h"
+
 namespace belay {
 namespace {
 
@@ -28,6 +31,53 @@ bool IsCovered(const OpenPart& part) {
   }
   return covered == NumElements(part.box.shape);
 }
+
+// Numbers modulo the prime 2^61 - 1.
+constexpr uint64_t kPrime = (uint64_t{1} << 61) - 1;
+
+uint64_t Reduce(absl::uint128 value) {
+  value = (value & kPrime) + (value >> 61);
+  value = (value & kPrime) + (value >> 61);
+  const auto low = static_cast<uint64_t>(value);
+  return low >= kPrime ? low - kPrime : low;
+}
+
+// Gives each place on each axis a number that cannot be foreseen.
+class SecretNumbers {
+ public:
+  uint64_t Of(size_t axis, int64_t place) const {
+    const uint64_t mixed =
+        Mix(Mix(static_cast<uint64_t>(place) ^ first_) + second_ + axis);
+    return Reduce(Mix(mixed ^ third_));
+  }
+
+  // A sum of products: a box stands for the product over its axes of what its
+  // end has more than its begin. Boxes that tile a shape add up to the shape,
+  // since all places inside cancel. Others differ as polynomials in the numbers
+  // of their places, of a degree of at most 32, and so almost surely in value.
+  uint64_t OfBox(const Box& box) const {
+    uint64_t product = 1;
+    for (size_t axis = 0; axis < box.offset.size(); ++axis) {
+      const int64_t begin = box.offset[axis];
+      const uint64_t more =
+          Of(axis, begin + box.shape[axis]) + kPrime - Of(axis, begin);
+      product = Reduce(absl::uint128(product) * Reduce(more));
+    }
+    return product;
+  }
+
+ private:
+  // The finalizer of splitmix64.
+  static uint64_t Mix(uint64_t value) {
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+    return value ^ (value >> 31);
+  }
+
+  const uint64_t first_ = NewNonce();
+  const uint64_t second_ = NewNonce();
+  const uint64_t third_ = NewNonce();
+};
 
 }  // namespace
 
@@ -68,6 +118,16 @@ std::optional<Box> FindGap(const Box& whole,
     }
   }
   return std::nullopt;
+}
+
+bool IsTiling(const Shape& shape, const std::vector<const Box*>& boxes) {
+  if (boxes.size() == 1)
+    return IsEmpty(*boxes[0]) ? IsEmpty(WholeBox(shape))
+                              : boxes[0]->shape == shape;
+  static const SecretNumbers secret;
+  uint64_t sum = 0;
+  for (const Box* box : boxes) sum = Reduce(sum + secret.OfBox(*box));
+  return sum == secret.OfBox(WholeBox(shape));
 }
 
 BoxOwners::BoxOwners(std::vector<const Box*> boxes) : boxes_(std::move(boxes)) {

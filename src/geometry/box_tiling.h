@@ -2,7 +2,8 @@
 // open.
 //
 // For exact error messages about many boxes: near-linear where the boxes tile,
-// and bounded by the number of problems asked for where they do not.
+// and bounded by the number of problems asked for where they do not. Whether
+// boxes from a file tile is found in linear time.
 
 #ifndef BELAY_GEOMETRY_BOX_TILING_H_
 #define BELAY_GEOMETRY_BOX_TILING_H_
@@ -29,6 +30,12 @@ std::vector<std::pair<size_t, size_t>> FindOverlaps(
 // gives up after a while.
 std::optional<Box> FindGap(const Box& whole,
                            const std::vector<const Box*>& boxes, bool disjoint);
+
+// Returns whether boxes, each of which lies in the shape, hold each of its
+// elements exactly once. Takes time in proportion to their number, however they
+// lie. That it takes other boxes for a tiling has a chance below 2^-50, which
+// who made the boxes cannot change.
+bool IsTiling(const Shape& shape, const std::vector<const Box*>& boxes);
 
 // Tells which of some disjoint boxes contains another one.
 class BoxOwners {

@@ -51,6 +51,48 @@ std::string Text(const Shape& shape, const std::vector<Box>& boxes) {
   return text;
 }
 
+TEST(IsTilingTest, SaysYesOfTilingsOnly) {
+  const auto tile = [](const Shape& shape, const std::vector<Box>& boxes) {
+    return IsTiling(shape, Pointers(boxes));
+  };
+  EXPECT_TRUE(tile({}, {{{}, {}}}));
+  EXPECT_FALSE(tile({}, {}));
+  EXPECT_FALSE(tile({}, {{{}, {}}, {{}, {}}}));
+  EXPECT_TRUE(tile({0, 3}, {}));
+  EXPECT_TRUE(tile({0}, {{{0}, {0}}}));
+  EXPECT_FALSE(tile({1}, {{{0}, {0}}}));
+  EXPECT_FALSE(tile({3}, {{{0}, {2}}}));
+  EXPECT_FALSE(tile({3}, {}));
+  // An overlap as large as the gap.
+  EXPECT_FALSE(tile({64}, {{{0}, {32}}, {{0}, {32}}}));
+  EXPECT_FALSE(tile({2, 2}, {{{0, 0}, {1, 2}}, {{0, 1}, {2, 1}}}));
+  // Whole axes as long as numbers go.
+  constexpr int64_t kHalf = INT64_MAX / 2;
+  EXPECT_TRUE(
+      tile({INT64_MAX}, {{{kHalf}, {INT64_MAX - kHalf}}, {{0}, {kHalf}}}));
+  EXPECT_FALSE(
+      tile({INT64_MAX}, {{{kHalf}, {kHalf}}, {{0}, {INT64_MAX - kHalf}}}));
+}
+
+TEST(IsTilingTest, AgreesWithCountingElements) {
+  int tilings = 0;
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    Random random(seed);
+    const Shape shape = RandomShape(random);
+    const std::vector<Box> boxes = RandomBoxes(shape, random);
+    bool once = true;
+    ForEachTile(WholeBox(shape), 1, [&](const Box& element) {
+      once = once && 1 == std::ranges::count_if(boxes, [&](const Box& box) {
+                       return Intersect(box, element).has_value();
+                     });
+    });
+    ASSERT_EQ(IsTiling(shape, Pointers(boxes)), once) << Text(shape, boxes);
+    tilings += once ? 1 : 0;
+  }
+  EXPECT_GT(tilings, 100);
+  EXPECT_LT(tilings, 1900);
+}
+
 TEST(FindOverlapsTest, NamesEachBoxThatOverlaps) {
   const std::vector<Box> boxes = {{{0}, {4}}, {{6}, {2}}, {{2}, {1}},
                                   {{3}, {2}}, {{9}, {0}}, {{8}, {1}}};

@@ -177,6 +177,30 @@ TEST_F(CheckpointReaderTest, AnIntactCheckpointHasNoDamage) {
   EXPECT_EQ(result.damage, Lines());
 }
 
+// Bytes that no dataset holds, or two hold, must not count as intact.
+TEST_F(CheckpointReaderTest, DatasetsThatDoNotTileAreDamage) {
+  for (const int64_t row : {-1, 0}) {
+    SavedCheckpoint saved = WriteSmall();
+    if (row < 0) saved.datasets.pop_back();
+    if (row == 0) saved.datasets.back().box.offset[0] = 0;
+    const std::string path = Path("index.h5");
+    std::filesystem::remove(path);
+    const IndexImage image = h5::Value(CreateIndex(path, saved));
+    h5::Ok(FinishIndex(path, image, saved.step, saved.checksums, false));
+    const Status damaged = VerifyCheckpoint(dir_).status();
+    EXPECT_EQ(damaged.code(), absl::StatusCode::kDataLoss);
+    EXPECT_TRUE(
+        std::string(damaged.message())
+            .starts_with("read \"" + path +
+                         "\": the datasets of \"d/f\" do not hold each"))
+        << damaged;
+    EXPECT_EQ(CheckpointReader::Open(dir_).status(), damaged);
+    for (const auto& entry : std::filesystem::directory_iterator(dir_)) {
+      std::filesystem::remove(entry);
+    }
+  }
+}
+
 TEST_F(CheckpointReaderTest, RandomCheckpointsAreIntact) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     Random random(seed);

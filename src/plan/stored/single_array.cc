@@ -1,7 +1,10 @@
 #include "plan/stored/single_array.h"
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/numeric/int128.h"
+#include "absl/strings/str_format.h"
 #include "bytes/checksum.h"
+#include "geometry/box_tiling.h"
 
 namespace belay {
 
@@ -24,6 +27,28 @@ std::vector<ArrayEntry> ArrayEntries(const SavedCheckpoint& saved) {
     }
   }
   return entries;
+}
+
+std::string DamageOfTilings(const SavedCheckpoint& saved) {
+  const std::vector<ArrayEntry> entries = ArrayEntries(saved);
+  std::vector<const Box*> boxes;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const Shape shape = IoShape(saved.arrays[i]);
+    boxes.clear();
+    absl::uint128 found = 0;
+    for (const StoredDataset& dataset : entries[i].datasets) {
+      boxes.push_back(&dataset.box);
+      found += static_cast<uint64_t>(NumElements(dataset.box.shape));
+    }
+    if (IsTiling(shape, boxes)) continue;
+    const absl::uint128 need = static_cast<uint64_t>(NumElements(shape));
+    return absl::StrFormat(
+        "the datasets of \"%s\" do not hold each element exactly once (need %d "
+        "elements, found %d%s)",
+        saved.arrays[i].key, need, found,
+        found == need ? ", some of them twice" : "");
+  }
+  return "";
 }
 
 SavedCheckpoint IndexOfArray(const SavedCheckpoint& saved, int32_t array,

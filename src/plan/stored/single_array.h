@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "belay/arrays/box.h"
@@ -23,6 +24,11 @@ struct ArrayEntry {
 
 // The entry of each array, borrowed from `saved`.
 std::vector<ArrayEntry> ArrayEntries(const SavedCheckpoint& saved);
+
+// What is wrong with the boxes of the datasets, which lie in their arrays: each
+// element of an array must be in exactly one. Names the first array. "":
+// nothing.
+std::string DamageOfTilings(const SavedCheckpoint& saved);
 
 // An index of the array number `array` alone, with its checksums. Datasets that
 // hold nothing of the io box `box`, and files without a dataset, are left out.
