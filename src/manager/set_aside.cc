@@ -1,11 +1,17 @@
 #include "manager/set_aside.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <ranges>
+#include <string_view>
+#include <system_error>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/printable.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "format/paths.h"
 #include "io/files/ensure_directory.h"
 #include "io/files/posix_file.h"
@@ -16,10 +22,35 @@ namespace {
 
 constexpr int64_t kMostAside = 1'000'000;
 
-Status Move(const AsideOrder& order, int64_t step) {
+// Whether it is a name that NextAside may choose. Others lead elsewhere, into a
+// step or out of the directory.
+bool IsAsideName(std::string_view name, std::string_view prefix) {
+  int64_t number = 0;
+  return absl::SimpleAtoi(AbslView(name.substr(name.rfind('_') + 1)),
+                          &number) &&
+         name == AsideName(prefix, number);
+}
+
+// The directory for what is moved: one in `order.dir` and nowhere else.
+StatusOr<std::string> MakeAside(const AsideOrder& order) {
   const std::string aside = JoinPath(order.dir, order.aside);
-  const std::string name = StepName(step, order.prefix);
+  if (!IsAsideName(order.aside, order.prefix)) {
+    return absl::InvalidArgumentError(PrintableText(absl::StrCat(
+        "set steps of \"", order.dir, "\" aside: not a name for that (need ",
+        AsideName(order.prefix, 1), ", found \"", order.aside, "\")")));
+  }
   BELAY_RETURN_IF_ERROR(EnsureDirectory(aside, order.durable));
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(aside, error);
+  if (status.type() == std::filesystem::file_type::directory) return aside;
+  return absl::FailedPreconditionError(
+      absl::StrCat("set steps of \"", order.dir, "\" aside: \"", aside,
+                   "\" is no directory, or a symbolic link; move it away"));
+}
+
+Status Move(const AsideOrder& order, int64_t step) {
+  BELAY_ASSIGN_OR_RETURN(const std::string aside, MakeAside(order));
+  const std::string name = StepName(step, order.prefix);
   return Rename(JoinPath(order.dir, name), JoinPath(aside, name));
 }
 

@@ -23,7 +23,7 @@ StatusOr<std::string> NextAside(const std::string& dir,
 struct AsideOrder {
   std::string dir;
   std::string prefix;
-  std::string aside;  // a name in `dir`; made if something is moved there
+  std::string aside;  // as NextAside chooses; made if something is moved there
   NewerSteps how = NewerSteps::kSetAside;
   // Of those that may be deleted, ascending. Others are moved.
   std::vector<int64_t> deletable = {};
@@ -40,8 +40,9 @@ struct AsideOutcome {
 // Moves or deletes steps, the newest first: wherever it ends, what is left goes
 // up to some step. A step with somebody else's file in it is moved, too. Rank 0
 // only. `steps` are committed, ascending.
-// Errors: those of MakeDirectory, Rename, RemoveStep and SyncDirectory; some
-//   steps may be gone then.
+// Errors: InvalidArgument - `aside` is no such name; FailedPrecondition - it is
+//   a symbolic link or no directory; those of MakeDirectory, Rename,
+//   RemoveStep and SyncDirectory; some steps may be gone then.
 StatusOr<AsideOutcome> SetAside(const AsideOrder& order,
                                 const std::vector<int64_t>& steps);
 

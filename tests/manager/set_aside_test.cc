@@ -92,5 +92,36 @@ TEST_F(SetAsideTest, WhereverItEndsItCanBeFinished) {
   }
 }
 
+// A damaged state file must not choose where steps go.
+TEST_F(SetAsideTest, StepsStayInTheDirectory) {
+  Make({1, 2});
+  fs::create_directories(Path("elsewhere"));
+  fs::create_directory_symlink("elsewhere", Path("step.aside_0001"));
+  AsideOrder order = Order(NewerSteps::kSetAside);
+  EXPECT_EQ(order.aside, "step.aside_0002");
+  for (const std::string name :
+       {"", ".", "..", "../x", "/tmp/x", "elsewhere", "step_00000001",
+        "../step.aside_0001", "other.aside_0001", "step.aside_1",
+        "step.aside_+001"}) {
+    order.aside = name;
+    EXPECT_EQ(SetAside(order, {2}).status(),
+              absl::InvalidArgumentError(
+                  "set steps of \"" + dir_ +
+                  "\" aside: not a name for that (need step.aside_0001, found "
+                  "\"" +
+                  name + "\")"));
+  }
+  Put("step.aside_0002", "a file");
+  for (const std::string name : {"step.aside_0001", "step.aside_0002"}) {
+    order.aside = name;
+    EXPECT_EQ(SetAside(order, {2}).status(),
+              absl::FailedPreconditionError(
+                  "set steps of \"" + dir_ + "\" aside: \"" + Path(name) +
+                  "\" is no directory, or a symbolic link; move it away"));
+  }
+  EXPECT_THAT(In(dir_), ElementsAre(1, 2));
+  EXPECT_TRUE(fs::is_empty(Path("elsewhere")));
+}
+
 }  // namespace
 }  // namespace belay::set_aside_test

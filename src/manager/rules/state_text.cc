@@ -62,16 +62,19 @@ class Reader {
     return step < 0 ? Blame(name) : step;
   }
 
-  // A name in the directory of the state.
+  // A name in the directory of the state, and of nothing outside of it.
   std::string Name(const char* name) {
     const json* value = Find(name);
-    if (value == nullptr || !value->is_string() ||
-        value->get<std::string>().empty() ||
-        value->get<std::string>().find('/') != std::string::npos) {
+    if (value == nullptr || !value->is_string()) {
       Blame(name);
       return "";
     }
-    return value->get<std::string>();
+    std::string text = value->get<std::string>();
+    if (text.empty() || text == "." || text == ".." ||
+        text.find_first_of(std::string_view("/\0", 2)) != std::string::npos) {
+      Blame(name);
+    }
+    return text;
   }
 
   double Number(const char* name) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 
 #include "manager/rules/manager_state.h"
 
@@ -13,10 +14,18 @@ TEST(GoingBackTest, ComesBack) {
   const std::string text = StateText(state, "step").value();
   EXPECT_EQ(ParseState(text, "step", "read").value(), state);
   // A name that leaves the directory is none.
-  std::string elsewhere = text;
-  const size_t at = elsewhere.find("step.aside_0001");
-  elsewhere.replace(at, 4, "../x");
-  EXPECT_TRUE(absl::IsDataLoss(ParseState(elsewhere, "step", "read").status()));
+  for (const std::string name :
+       {"../x", "..", ".", "", "/tmp", "step.aside_0001/../..", "x\\u0000"}) {
+    std::string elsewhere = text;
+    const std::string_view own = "step.aside_0001";
+    elsewhere.replace(elsewhere.find(own), own.size(), name);
+    EXPECT_EQ(ParseState(elsewhere, "step", "read").status(),
+              absl::DataLossError(
+                  "read: the state is damaged (aside); bring it back from a "
+                  "copy, or move it away: then the steps that are there stay, "
+                  "and are never deleted"))
+        << name;
+  }
 }
 
 TEST(GoingBackTest, WhatWasGivenUpIsForgotten) {
