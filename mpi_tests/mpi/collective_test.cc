@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <limits>
+#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "base/fault.h"
@@ -127,6 +128,9 @@ TEST_F(Collective, OnRootRunsOnRankZeroOnly) {
   EXPECT_EQ(runs, WorldRank() == 0 ? 1 : 0);
   EXPECT_EQ(OnRoot(context, [] { return absl::AlreadyExistsError("step 7"); }),
             absl::AlreadyExistsError("step 7 " + RankOf(0)));
+  EXPECT_EQ(OnRoot(context, []() -> Status { throw std::bad_alloc(); }),
+            absl::ResourceExhaustedError(
+                "no memory for what rank 0 does for all " + RankOf(0)));
 }
 
 TEST_F(Collective, BroadcastOfAnySizeFromAnyRoot) {
@@ -276,6 +280,10 @@ TEST_F(Collective, FromRootTellsTheResultOrTheError) {
   });
   EXPECT_EQ(failed.status(), absl::AlreadyExistsError("step 7 " + RankOf(0)));
   EXPECT_EQ(context.messages, 3);
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      FromRoot(context, []() -> StatusOr<std::string> {
+        throw std::bad_alloc();
+      }).status()));
   const auto incomplete =
       FromRootInParts(context, []() -> StatusOr<RootMessages> {
         return RootMessages{.parts = std::vector<std::string>(WorldSize() + 1)};

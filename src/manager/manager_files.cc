@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "format/paths.h"
@@ -16,6 +17,9 @@
 
 namespace belay {
 namespace {
+
+// The state of two million steps.
+constexpr int64_t kMostStateBytes = int64_t{64} << 20;
 
 // Whether `name` is that of a step of the prefix and `suffix`.
 bool IsOfPrefix(std::string_view name, std::string_view prefix,
@@ -72,10 +76,13 @@ StatusOr<std::optional<ManagerState>> ReadState(const std::string& dir,
   const std::string path = StatePath(dir, prefix);
   BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
   if (!exists) return std::nullopt;
-  BELAY_ASSIGN_OR_RETURN(const std::string text, ReadWhole(path));
+  BELAY_ASSIGN_OR_RETURN(const std::string text,
+                         ReadWhole(path, kMostStateBytes));
   BELAY_ASSIGN_OR_RETURN(
       ManagerState state,
-      ParseState(text, prefix, absl::StrCat("read \"", path, "\"")));
+      CatchBadAlloc(absl::StrCat("the state \"", path, "\""), [&] {
+        return ParseState(text, prefix, absl::StrCat("read \"", path, "\""));
+      }));
   return state;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/catch_bad_alloc.h"
 #include "base/fault.h"
 #include "base/printable.h"
 #include "base/text.h"
@@ -17,6 +18,10 @@ namespace {
 
 constexpr int kGatherTag = 1;
 constexpr int kScatterTag = 2;
+
+// Files decide how much memory rank 0 takes. Where it is too much, an exception
+// would leave the other ranks waiting.
+constexpr char kRootWork[] = "what rank 0 does for all";
 
 // Broadcast without agreement.
 Status SendToAll(CommContext& context, PacketKind kind, std::string& bytes,
@@ -267,7 +272,8 @@ Status AgreeSameNumber(CommContext& context, std::string_view what,
 }
 
 Status OnRoot(CommContext& context, absl::FunctionRef<Status()> work) {
-  return Agree(context, context.is_root() ? work() : absl::OkStatus());
+  return Agree(context, context.is_root() ? CatchBadAlloc(kRootWork, work)
+                                          : absl::OkStatus());
 }
 
 Status Broadcast(CommContext& context, std::string& bytes, int root) {
@@ -327,7 +333,8 @@ StatusOr<std::string> FromRoot(
 
 StatusOr<RootMessage> FromRootInParts(
     CommContext& context, absl::FunctionRef<StatusOr<RootMessages>()> work) {
-  StatusOr<RootMessages> messages = context.is_root() ? work() : RootMessages();
+  StatusOr<RootMessages> messages = RootMessages();
+  if (context.is_root()) messages = CatchBadAlloc(kRootWork, work);
   RootMessage message;
   if (context.is_root()) message.common = EncodeOutcome(context, messages);
   Status status = SendToAll(context, PacketKind::kFromRoot, message.common, 0);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/catch_bad_alloc.h"
 #include "base/close_keys.h"
 #include "base/printable.h"
 #include "base/status_macros.h"
@@ -91,6 +92,16 @@ CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
                            .fields = array.fields});
   }
   return info;
+}
+
+// The same, if there is memory for it: keys and names may be long.
+StatusOr<CheckpointInfo> Describe(const std::string& path,
+                                  const SavedCheckpoint& saved,
+                                  const std::vector<ArrayEntry>& entries) {
+  return CatchBadAlloc(PrintableText(Cat("what \"", path, "\" holds")),
+                       [&]() -> StatusOr<CheckpointInfo> {
+                         return InfoOf(path, saved, entries);
+                       });
 }
 
 StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) {
@@ -202,7 +213,8 @@ StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path) {
   impl->identity = *identity;
   impl->saved = *std::move(saved);
   impl->entries = ArrayEntries(impl->saved);
-  impl->info = InfoOf(step, impl->saved, impl->entries);
+  BELAY_ASSIGN_OR_RETURN(impl->info,
+                         Describe(step, impl->saved, impl->entries));
   return CheckpointReader(std::move(impl));
 }
 
@@ -246,8 +258,10 @@ std::vector<ValueInfo> CheckpointReader::Values() const {
 
 StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
   if (!impl_->info.has_graph) return std::vector<ObjectInfo>();
-  const StatusOr<ObjectGraph> graph = FromStoredGraph(
-      impl_->saved.graph, impl_->saved.arrays, impl_->saved.values);
+  const StatusOr<ObjectGraph> graph = CatchBadAlloc("its graph", [&] {
+    return FromStoredGraph(impl_->saved.graph, impl_->saved.arrays,
+                           impl_->saved.values);
+  });
   if (!graph.ok()) {
     return Status(graph.status().code(),
                   PrintableText(Cat("read \"", impl_->info.path, "\": ",
@@ -261,7 +275,11 @@ StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
             graph->nodes.size(), " objects are too long to list (need at most ",
             kMostPathBytes, " bytes in all, found ", path_bytes, ")")));
   }
-  return ListObjects(*graph);
+  return CatchBadAlloc(
+      PrintableText(Cat("the objects of \"", impl_->info.path, "\"")),
+      [&]() -> StatusOr<std::vector<ObjectInfo>> {
+        return ListObjects(*graph);
+      });
 }
 
 StatusOr<std::vector<int64_t>> CheckpointReader::RowCounts(
@@ -316,7 +334,12 @@ StatusOr<std::string> CheckpointReader::ReadText(std::string_view key) const {
   if (view.dtype != DType::kString) {
     return impl_->Explain(key, WrongDType("string", view.dtype, "ReadTensor"));
   }
-  std::string text(array.string_bytes, '\0');
+  std::string text;
+  BELAY_RETURN_IF_ERROR(impl_->Explain(
+      key, CatchBadAlloc(Cat(array.string_bytes, " bytes of text"), [&] {
+        text.resize(static_cast<size_t>(array.string_bytes));
+        return absl::OkStatus();
+      })));
   ArrayReading reading = impl_->Reading(view.number, WholeBox(IoShape(array)));
   Status status = impl_->Explain(
       key,
@@ -351,7 +374,7 @@ Status CheckpointReader::ReadPieces(
 StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path) {
   const StatusOr<SavedCheckpoint> saved = ReadIndex(path);
   if (!saved.ok()) return PrintableStatus(saved.status());
-  return InfoOf(path, *saved, ArrayEntries(*saved));
+  return Describe(path, *saved, ArrayEntries(*saved));
 }
 
 StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path) {

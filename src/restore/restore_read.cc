@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
 #include "io/transfer/deliver.h"
 #include "io/transfer/reader.h"
@@ -94,12 +95,16 @@ StatusOr<ReadData> ReadWith(RestoreFrame& frame,
                             const PlannedReads& planned,
                             const std::optional<Sharing>& sharing,
                             Status mine) {
-  for (const TextLength& text : planned.reads.texts) {
-    shards[text.shard].text->resize(text.bytes);
-  }
   ReadData data;
-  data.registers.assign(planned.checks ? planned.num_blocks : 0, 0);
-  data.covered.assign(planned.checks ? planned.num_blocks : 0, 0);
+  const Status has_room = CatchBadAlloc("texts and checksums", [&] {
+    for (const TextLength& text : planned.reads.texts) {
+      shards[text.shard].text->resize(text.bytes);
+    }
+    data.registers.assign(planned.checks ? planned.num_blocks : 0, 0);
+    data.covered.assign(planned.checks ? planned.num_blocks : 0, 0);
+    return absl::OkStatus();
+  });
+  mine.Update(has_room);
   const ReadJob job{.shards = shards,
                     .reads = planned.reads,
                     .directory = planned.path,
@@ -109,7 +114,7 @@ StatusOr<ReadData> ReadWith(RestoreFrame& frame,
                     .covered = data.covered,
                     .forms = planned.forms,
                     .max_bytes_in_flight = frame.options.max_bytes_in_flight};
-  mine.Update(ReadAll(job, data.counts));
+  if (has_room.ok()) mine.Update(ReadAll(job, data.counts));
   BELAY_RETURN_IF_AGREED(sharing ? Deliver(frame.context, planned, *sharing,
                                            mine, job, data.counts)
                                  : Agree(frame.context, mine));

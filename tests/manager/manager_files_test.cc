@@ -61,6 +61,16 @@ TEST_F(ManagerFilesTest, AStateThatCannotBeReadIsAnError) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// A sparse file takes no room on a disk, but much memory.
+TEST_F(ManagerFilesTest, AStateOfAnyLengthIsNotRead) {
+  Put("step.manager.json", "{");
+  fs::resize_file(Path("step.manager.json"), (int64_t{64} << 20) + 1);
+  EXPECT_EQ(ReadState(dir_, "step").status(),
+            absl::DataLossError("read \"" + Path("step.manager.json") +
+                                "\": too long (need at most 67108864 bytes, "
+                                "found 67108865)"));
+}
+
 TEST_F(ManagerFilesTest, AFaultAnywhereLeavesTheOldStateOrTheNew) {
   ASSERT_EQ(WriteState(dir_, "step", OneStep(1), true), absl::OkStatus());
   for (int64_t point = 1;; ++point) {

@@ -332,6 +332,23 @@ TEST_F(ReadTest, AReaderOutlivesItsOriginal) {
   EXPECT_EQ(copy->ReadTensor("a").status(), absl::OkStatus());
 }
 
+// A file of no bytes on disk may say so.
+TEST_F(ReadTest, ATextThatFitsNoMemoryIsAnError) {
+  constexpr int64_t kLong = int64_t{1} << 62;
+  const SavedCheckpoint saved{.step = 1,
+                              .format_major = 1,
+                              .arrays = {{"t", DType::kString, {}, kLong}},
+                              .datasets = {{0, 0, WholeBox({kLong}), {}, 0}},
+                              .files = {{"data_00000_of_00001.h5", 0, kLong}}};
+  const std::string path = Path("index.h5");
+  h5::Ok(FinishIndex(path, h5::Value(CreateIndex(path, saved)), 1, {}, false));
+  EXPECT_EQ(h5::Value(CheckpointReader::Open(dir_)).ReadText("t").status(),
+            absl::ResourceExhaustedError(
+                "read \"" + dir_ +
+                "\": key \"t\": no memory for 4611686018427387904 bytes of "
+                "text"));
+}
+
 TEST_F(ReadTest, HelpersOfOneCall) {
   OpenSmall();
   const std::vector<ArrayInfo> variables = h5::Value(ListVariables(dir_));

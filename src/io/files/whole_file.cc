@@ -1,5 +1,6 @@
 #include "io/files/whole_file.h"
 
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "io/files/posix_file.h"
@@ -15,7 +16,12 @@ StatusOr<std::string> ReadWhole(const std::string& path, int64_t most) {
                                    "\": too long (need at most ", most,
                                    " bytes, found ", stat.size, ")"));
   }
-  std::string content(static_cast<size_t>(stat.size), '\0');
+  std::string content;
+  BELAY_RETURN_IF_ERROR(
+      CatchBadAlloc(Cat(stat.size, " bytes of \"", path, "\""), [&] {
+        content.resize(static_cast<size_t>(stat.size));
+        return absl::OkStatus();
+      }));
   BELAY_RETURN_IF_ERROR(file.PreadAll(0, content.data(), stat.size));
   return content;
 }

@@ -12,7 +12,8 @@
 namespace belay {
 
 // Returns the content of a regular file. Local.
-// Errors: those of PosixFile; DataLoss - it has more than `most` bytes.
+// Errors: those of PosixFile; DataLoss - it has more than `most` bytes;
+//   ResourceExhausted - more than there is memory for.
 StatusOr<std::string> ReadWhole(const std::string& path,
                                 int64_t most = INT64_MAX);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "format/index_columns.h"
@@ -237,7 +238,9 @@ StatusOr<SavedCheckpoint> ReadFile(const std::string& path) {
 }  // namespace
 
 StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory) {
-  StatusOr<SavedCheckpoint> saved = ReadFile(JoinPath(directory, IndexName()));
+  const std::string path = JoinPath(directory, IndexName());
+  StatusOr<SavedCheckpoint> saved = CatchBadAlloc(
+      Cat("the index \"", path, "\""), [&] { return ReadFile(path); });
   if (!saved.ok()) return WithEarlierStep(saved.status(), directory);
   return saved;
 }
