@@ -168,9 +168,9 @@ struct CheckpointReader::Impl {
     if (auto field = FindField(saved, key)) return *std::move(field);
     CloseKeys close(key);
     for (const StoredArray& array : saved.arrays) close.Offer(array.key);
-    return absl::NotFoundError(absl::StrFormat(
+    return absl::NotFoundError(PrintableText(absl::StrFormat(
         "read \"%s\": key \"%s\" is not in the checkpoint (need one of %d)%s",
-        info.path, AbslView(key), saved.arrays.size(), close.Hint()));
+        info.path, AbslView(key), saved.arrays.size(), close.Hint())));
   }
 
   // The array of that key, if it has numbers and holds the box.

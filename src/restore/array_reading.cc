@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/printable.h"
 #include "base/status_macros.h"
 #include "bytes/checksum.h"
 #include "io/index/verify.h"
@@ -48,9 +49,9 @@ Status ArrayReading::CheckBlocks() const {
   plan.arrays = {0};
   plan.first_blocks = {0};
   BlockCounts counts;
-  return CompareChecksums(index_, plan,
-                          absl::StrFormat("read \"%s\"", directory_),
-                          registers_, covered_, counts);
+  return PrintableStatus(
+      CompareChecksums(index_, plan, absl::StrFormat("read \"%s\"", directory_),
+                       registers_, covered_, counts));
 }
 
 }  // namespace belay

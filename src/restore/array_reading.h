@@ -26,7 +26,7 @@ class ArrayReading {
   Status Read(const Shard& shard);
 
   // Compares the blocks that were read whole with their checksums. Local.
-  // Errors: DataLoss - those of CompareChecksums.
+  // Errors, which print: DataLoss - those of CompareChecksums.
   Status CheckBlocks() const;
 
  private:

@@ -156,7 +156,7 @@ TEST_F(ManagerFilesTest, DebrisOfThePrefixIsRemoved) {
   Make("step_00000001", step_files_);
   Make("step_00000002.inprogress", {"index.h5", "writer_0123456789abcdef"});
   Make("other_00000002.inprogress", {"index.h5"});
-  Make("step_00000003.inprogress", {"index.h5", "notes.txt"});
+  Make("step_00000003.inprogress", {"index.h5", "\x1b[2J"});
   Make("step_3.inprogress", {});
   Make("step_x.inprogress", {});
   Make("xstep_00000004.inprogress", {});
@@ -169,7 +169,7 @@ TEST_F(ManagerFilesTest, DebrisOfThePrefixIsRemoved) {
           "removed \"" + Path("step_00000002.inprogress") +
               "\", left by a job that ended",
           "remove \"" + Path("step_00000003.inprogress") +
-              "\": not written by belay: \"notes.txt\"; nothing is removed",
+              "\": not written by belay: \"\\x1b[2J\"; nothing is removed",
           HasSubstr("not a directory")));
   EXPECT_EQ(List(), Names({"other_00000002.inprogress", "step_00000001",
                            "step_00000003.inprogress",

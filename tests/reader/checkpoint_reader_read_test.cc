@@ -349,6 +349,19 @@ TEST_F(ReadTest, ATextThatFitsNoMemoryIsAnError) {
                 "text"));
 }
 
+// Keys may control a terminal.
+TEST_F(ReadTest, ErrorsPrint) {
+  SavedCheckpoint saved = ThreeBlocks();
+  saved.arrays[0].key = "w\x1b[2J";
+  const CheckpointReader reader = Open(saved);
+  Flip(saved, 0, 7);
+  EXPECT_THAT(MessageOf(reader.ReadTensor("w\x1b[2J").status()),
+              HasSubstr("checksum of key \"w\\x1b[2J\", block 0"));
+  EXPECT_THAT(MessageOf(reader.ReadTensor("v\x1b[2J").status()),
+              HasSubstr("key \"v\\x1b[2J\" is not in the checkpoint (need one "
+                        "of 1); close to it: \"w\\x1b[2J\""));
+}
+
 TEST_F(ReadTest, HelpersOfOneCall) {
   OpenSmall();
   const std::vector<ArrayInfo> variables = h5::Value(ListVariables(dir_));

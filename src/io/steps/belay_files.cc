@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/printable.h"
 #include "base/process/nonce.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -39,8 +40,8 @@ Status NoForeign(std::string_view operation, const std::string& path,
   if (names.empty()) return absl::OkStatus();
   if (names.size() > kMaxShown) names.resize(kMaxShown);
   return absl::FailedPreconditionError(
-      Cat(operation, " \"", path, "\": not written by belay: \"",
-          absl::StrJoin(names, "\", \""), "\"; ", consequence));
+      PrintableText(Cat(operation, " \"", path, "\": not written by belay: \"",
+                        absl::StrJoin(names, "\", \""), "\"; ", consequence)));
 }
 
 }  // namespace

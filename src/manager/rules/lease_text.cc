@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "nlohmann/json.hpp"
 
@@ -66,10 +67,10 @@ std::string OwnerText(const LeaseOwner& owner) {
   if (!owner.user.empty()) {
     more.push_back(absl::StrCat("user \"", owner.user, "\""));
   }
-  return absl::StrCat(
+  return PrintableText(absl::StrCat(
       "process ", owner.pid, " on host \"", owner.host, "\"",
       more.empty() ? "" : absl::StrCat(" (", absl::StrJoin(more, ", "), ")"),
-      ", since ", owner.since);
+      ", since ", owner.since));
 }
 
 }  // namespace belay

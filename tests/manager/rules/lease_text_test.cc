@@ -21,6 +21,9 @@ TEST(LeaseOwnerTest, ReadsWhatItWrote) {
   EXPECT_EQ(ParseLease("{\"belay_lease\":1}", "read").value()->restarts, -1);
   EXPECT_EQ(OwnerText({.host = "h", .pid = 1, .since = "now"}),
             "process 1 on host \"h\", since now");
+  // Whoever wrote the file may not control a terminal.
+  EXPECT_EQ(OwnerText({.host = "\x1b[2J", .pid = 1, .since = "\xe2\x80\xae"}),
+            "process 1 on host \"\\x1b[2J\", since \\xe2\\x80\\xae");
   EXPECT_EQ(ParseLease(LeaseText({.host = "\xff"}), "read").status(),
             absl::OkStatus());
 }
