@@ -1,7 +1,6 @@
 #include "hdf5_format/read/read_header.h"
 
 #include <algorithm>
-#include <deque>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -15,7 +14,10 @@ namespace {
 constexpr int64_t kChecksumBytes = 4;
 // Far more than an object has whose many links or attributes lie elsewhere.
 constexpr size_t kMaxMessages = 4096;
-constexpr int kMaxBlocks = 256;
+constexpr size_t kMaxBlocks = 256;
+// Of all blocks of a header: up to eight links or attributes of 64 KiB stand in
+// one, and others lie elsewhere.
+constexpr int64_t kMostHeaderBytes = int64_t{4} << 20;
 constexpr std::string_view kFileSignature("\x89HDF\r\n\x1a\n", 8);
 constexpr int64_t kSuperblockLength = 48;
 
@@ -105,9 +107,37 @@ StatusOr<Prefix> ReadPrefix(BoundedFile& file, int64_t address) {
   return prefix;
 }
 
+// Adds a block to those of a header, before it is read. Each has bytes of its
+// own: a file could name one block again and again, and lead back to it. Its
+// messages are charged even if the file has kept it: they are taken apart
+// again.
+Status AddBlock(BoundedFile& file, std::vector<Block>& blocks, Block added) {
+  BELAY_RETURN_IF_ERROR(
+      file.CheckRange(added.offset, added.bytes, "a part of a header"));
+  int64_t before = 0;
+  for (const Block& block : blocks) {
+    before += block.bytes;
+    if (added.offset < block.offset + block.bytes &&
+        block.offset < added.offset + added.bytes) {
+      return file.Damaged(added.offset, "the parts of a header overlap");
+    }
+  }
+  if (added.bytes > kMostHeaderBytes - before) {
+    return file.Damaged(
+        added.offset,
+        Cat("a header is too long (need at most ", kMostHeaderBytes,
+            " bytes, found ", before, " and ", added.bytes, " more)"));
+  }
+  if (blocks.size() > kMaxBlocks) {
+    return file.Damaged(added.offset, "the parts of a header have no end");
+  }
+  blocks.push_back(added);
+  return file.Charge(added.bytes, "a header");
+}
+
 // Takes the messages of a block apart; continuation blocks go to `blocks`.
 Status TakeMessages(BoundedFile& file, int64_t offset, std::string_view bytes,
-                    bool has_creation_order, std::deque<Block>& blocks,
+                    bool has_creation_order, std::vector<Block>& blocks,
                     std::vector<StoredMessage>& messages) {
   constexpr int kIsShared = 0x02;
   const size_t head = has_creation_order ? 6 : 4;
@@ -129,7 +159,7 @@ Status TakeMessages(BoundedFile& file, int64_t offset, std::string_view bytes,
       const int64_t at = place.Address();
       const int64_t length = place.Address();
       if (!place.ok()) return file.Damaged(offset, "a message is too short");
-      blocks.push_back({at, length});
+      BELAY_RETURN_IF_ERROR(AddBlock(file, blocks, {at, length}));
     } else if (kind != kNil) {
       if (messages.size() >= kMaxMessages) {
         return file.Damaged(offset, "an object has too many messages");
@@ -210,25 +240,21 @@ StatusOr<int64_t> ReadSuperblock(BoundedFile& file) {
 StatusOr<std::vector<StoredMessage>> ReadObjectHeader(BoundedFile& file,
                                                       int64_t address) {
   BELAY_ASSIGN_OR_RETURN(const Prefix prefix, ReadPrefix(file, address));
+  const int64_t bytes = prefix.bytes + prefix.messages + kChecksumBytes;
+  std::vector<Block> blocks;
+  BELAY_RETURN_IF_ERROR(AddBlock(file, blocks, {address, bytes}));
   BELAY_ASSIGN_OR_RETURN(
       const std::string_view first,
-      ReadChecked(file, address,
-                  prefix.bytes + prefix.messages + kChecksumBytes, "OHDR",
-                  "an object header"));
+      ReadChecked(file, address, bytes, "OHDR", "an object header"));
   std::vector<StoredMessage> messages;
-  std::deque<Block> blocks;
   BELAY_RETURN_IF_ERROR(TakeMessages(file, address, first.substr(prefix.bytes),
                                      prefix.has_creation_order, blocks,
                                      messages));
-  // They may lead back to each other.
-  for (int read = 0; !blocks.empty(); blocks.pop_front(), ++read) {
-    const auto [offset, bytes] = blocks.front();
-    if (read == kMaxBlocks) {
-      return file.Damaged(offset, "the parts of a header have no end");
-    }
+  for (size_t next = 1; next < blocks.size(); ++next) {
+    const auto [offset, length] = blocks[next];
     BELAY_ASSIGN_OR_RETURN(
         const std::string_view block,
-        ReadChecked(file, offset, bytes, "OCHK", "a part of a header"));
+        ReadChecked(file, offset, length, "OCHK", "a part of a header"));
     BELAY_RETURN_IF_ERROR(TakeMessages(file, offset, block.substr(4),
                                        prefix.has_creation_order, blocks,
                                        messages));

@@ -154,27 +154,60 @@ void ReplaceMessage(std::string& bytes, uint8_t kind, uint8_t by,
   FAIL() << "no message of kind " << static_cast<int>(kind);
 }
 
-// A part of a header that says that the next part is itself.
-TEST_F(FileReaderHostileTest, AHeaderWithoutEndIsDamaged) {
-  constexpr uint8_t kLayout = 0x08, kContinuation = 0x10;
+constexpr uint8_t kLayout = 0x08, kContinuation = 0x10;
+
+// The message that names a part of a header.
+std::string PlaceOf(int64_t offset, int64_t bytes) {
+  std::string place;
+  PutAddress(place, offset);
+  PutAddress(place, bytes);
+  return place;
+}
+
+// A file whose dataset "x" has a header that goes on in `part`, at the end. The
+// part gets its checksum.
+std::string WithPart(std::string part) {
+  PutChecksum(part, 0);
   std::vector<int64_t> offsets;
   std::string bytes = Encoded(Columns({"x"}), offsets);
-  const int64_t at = std::ssize(bytes);
-  std::string place;
-  PutAddress(place, at);
-  PutAddress(place, 4 + 4 + 16 + 4);
-  ReplaceMessage(bytes, kLayout, kContinuation, place);
-  std::string part = "OCHK";
-  PutNumber(part, kContinuation, 1);
-  PutNumber(part, 16, 2);
-  PutNumber(part, 0, 1);
-  part += place;
-  PutChecksum(part, 0);
-  bytes += part;
+  ReplaceMessage(bytes, kLayout, kContinuation,
+                 PlaceOf(std::ssize(bytes), std::ssize(part)));
+  return bytes + part;
+}
+
+void ExpectDamage(const std::string& bytes, const char* problem) {
   const Status status = FindIn(bytes, "x").status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-  EXPECT_NE(status.message().find("have no end"), status.message().npos)
-      << status;
+  EXPECT_NE(status.message().find(problem), status.message().npos) << status;
+}
+
+// A part of a header that says that the next part is itself, and one that names
+// a part of itself.
+TEST_F(FileReaderHostileTest, PartsOfAHeaderDoNotOverlap) {
+  const int64_t at = std::ssize(WithPart("")) - 4;
+  for (const int64_t skipped : {0, 8}) {
+    std::string part = "OCHK";
+    PutNumber(part, kContinuation, 1);
+    PutNumber(part, 16, 2);
+    PutNumber(part, 0, 1);
+    part += PlaceOf(at + skipped, 4 + 4 + 16 + 4 - skipped);
+    ExpectDamage(WithPart(part), "the parts of a header overlap");
+  }
+}
+
+// A header of messages that say nothing takes time, not memory.
+TEST_F(FileReaderHostileTest, ALongHeaderIsCharged) {
+  constexpr int64_t kPartBytes = 1 << 20;
+  const std::string bytes = WithPart("OCHK" + std::string(kPartBytes, '\0'));
+  BoundedFile file = FileOf(bytes, kPartBytes * 7 / 2);
+  FileReader reader = Value(FileReader::Open(file));
+  // Read and walked, and then walked again.
+  for (int time = 0; time < 2; ++time) {
+    EXPECT_TRUE(absl::IsDataLoss(reader.Find("x").status())) << time;
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(reader.Find("x").status()));
+  ExpectDamage(WithPart("OCHK" + std::string(4 * kPartBytes, '\0')),
+               "a header is too long");
 }
 
 TEST_F(FileReaderHostileTest, ABudgetIsKept) {

@@ -37,6 +37,15 @@ inline StatusOr<std::optional<ContiguousDataset>> FindIn(
   return reader->Find(path);
 }
 
+inline std::string Encoded(const std::vector<DatasetSpec>& datasets,
+                           std::vector<int64_t>& offsets) {
+  FileMetadata file =
+      EncodeFileMetadata({.datasets = datasets}).value().value();
+  offsets = file.offsets;
+  file.bytes.resize(file.file_bytes, '\0');
+  return std::move(file.bytes);
+}
+
 class FileReaderFixture : public H5Test {
  protected:
   std::string MadeByHdf5(const std::vector<DatasetSpec>& datasets,
@@ -51,15 +60,6 @@ class FileReaderFixture : public H5Test {
     std::string bytes = testing::FileBytes(Path("a.h5"));
     std::filesystem::remove(Path("a.h5"));
     return bytes;
-  }
-
-  static std::string Encoded(const std::vector<DatasetSpec>& datasets,
-                             std::vector<int64_t>& offsets) {
-    FileMetadata file =
-        Value(EncodeFileMetadata({.datasets = datasets})).value();
-    offsets = file.offsets;
-    file.bytes.resize(file.file_bytes, '\0');
-    return std::move(file.bytes);
   }
 
   static void ExpectFound(const std::string& bytes, const DatasetSpec& spec,
