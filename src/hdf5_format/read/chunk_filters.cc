@@ -19,6 +19,9 @@ constexpr int64_t kFletcherBytes = 4;
 // zlib makes a byte of no more than these.
 constexpr int64_t kMostInflated = 1040;
 
+// However few bytes they come from: a chain of deflates makes more of them.
+constexpr int64_t kAlwaysInflated = int64_t{64} << 20;
+
 Status DamagedChunk(std::string_view what) {
   return absl::DataLossError(Cat("a chunk is damaged: ", what));
 }
@@ -152,17 +155,31 @@ StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message) {
   return filters;
 }
 
+int64_t MostFilteredBytes(std::span<const Filter> filters, int64_t bytes) {
+  for (const Filter& filter : filters) {
+    // What does not compress grows a little.
+    if (filter.id == kDeflate) bytes += bytes / 512 + 64;
+    if (filter.id == kFletcher32) bytes += kFletcherBytes;
+  }
+  return bytes;
+}
+
 StatusOr<std::string> UndoFilters(std::string stored,
                                   const std::vector<Filter>& filters,
                                   uint32_t left_out, int64_t bytes) {
+  const int64_t can_hold =
+      std::max(kAlwaysInflated, kMostInflated * (std::ssize(stored) + 1));
+  if (bytes > can_hold) {
+    return DamagedChunk(Cat(std::ssize(stored), " stored bytes cannot hold it ",
+                            "(need ", bytes, " bytes, found at most ", can_hold,
+                            ")"));
+  }
   for (size_t i = filters.size(); i-- > 0;) {
     if ((left_out >> i & 1) != 0) continue;
     switch (filters[i].id) {
       case kDeflate: {
-        // Checksums may have been added before, and what does not compress
-        // grows a little.
         const int64_t most =
-            bytes + bytes / 512 + (64 + kFletcherBytes) * std::ssize(filters);
+            MostFilteredBytes(std::span(filters).first(i), bytes);
         BELAY_ASSIGN_OR_RETURN(stored, Inflate(stored, most));
         break;
       }

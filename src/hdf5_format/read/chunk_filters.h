@@ -4,6 +4,7 @@
 #define BELAY_HDF5_FORMAT_READ_CHUNK_FILTERS_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,10 +23,14 @@ bool CanUndo(const std::vector<Filter>& filters);
 // Errors: DataLoss - damaged, or more than 32 filters.
 StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message);
 
-// Returns the bytes of a chunk, exactly `bytes`. Bit i of `left_out` says that
-// filter i was not applied. CanUndo. Never takes much more memory than that.
+// Returns the most bytes that these filters, of CanUndo, make of so many.
 // Local.
-// Errors: DataLoss - damaged, or another number of bytes.
+int64_t MostFilteredBytes(std::span<const Filter> filters, int64_t bytes);
+
+// Returns the bytes of a chunk, exactly `bytes`. Bit i of `left_out` says that
+// filter i was not applied. CanUndo. Never takes much more memory than that,
+// and if it is over 64 MiB, than 1040 times the stored bytes: no deflate makes
+// more. Local. Errors: DataLoss - damaged, or another number of bytes.
 StatusOr<std::string> UndoFilters(std::string stored,
                                   const std::vector<Filter>& filters,
                                   uint32_t left_out, int64_t bytes);

@@ -246,6 +246,11 @@ StatusOr<std::string> ReadChunk(BoundedFile& file,
   if (chunk.bytes < 0 || chunk.bytes > file.size()) {
     return Damaged("one does not lie in the file");
   }
+  const int64_t most = MostFilteredBytes(dataset.filters, ChunkBytes(dataset));
+  if (chunk.bytes > most) {
+    return Damaged(Cat("one is longer than its filters make it (need at most ",
+                       most, " bytes, found ", chunk.bytes, ")"));
+  }
   // Checked before memory is taken.
   BELAY_RETURN_IF_ERROR(file.CheckRange(chunk.address, chunk.bytes, "a chunk"));
   std::string stored(static_cast<size_t>(chunk.bytes), '\0');

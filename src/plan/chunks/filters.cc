@@ -107,6 +107,16 @@ Status CheckFilters(const std::vector<Filter>& filters) {
           filter.id, NameOf(filter.id)));
     }
   }
+  const auto deflates =
+      std::count_if(filters.begin(), filters.end(),
+                    [](const Filter& filter) { return filter.id == kDeflate; });
+  // A reader does not believe that few bytes have been deflated twice.
+  if (deflates > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("filter 1, deflate, stands there several times (need "
+                        "at most 1, found %d)",
+                        deflates));
+  }
   return absl::OkStatus();
 }
 

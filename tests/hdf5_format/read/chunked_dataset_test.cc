@@ -276,8 +276,16 @@ TEST_F(ChunkedDatasetTest, WhatInflatesTooFarIsRefused) {
   EXPECT_EQ(Value(ReadDataset(bytes, "zeros")), std::vector<int32_t>(1 << 18));
   // As large as HDF5 lets a chunk be.
   constexpr int64_t kClaimed = (int64_t{1} << 32) - 4;
-  const Status status = UndoFilters("x\x9c", {{.id = 1}}, 0, kClaimed).status();
-  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  for (const size_t deflates : {1, 3}) {
+    const Status status =
+        UndoFilters(std::string(500, 'x'),
+                    std::vector<Filter>(deflates, {.id = 1}), 0, kClaimed)
+            .status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_NE(status.message().find("500 stored bytes cannot hold"),
+              status.message().npos)
+        << status;
+  }
   EXPECT_TRUE(absl::IsDataLoss(UndoFilters("", {{.id = 3}}, 0, 4).status()));
   EXPECT_TRUE(absl::IsDataLoss(UndoFilters("abc", {}, 0, 4).status()));
   EXPECT_EQ(Value(UndoFilters("abcd", {{.id = 1}}, 1, 4)), "abcd");
@@ -285,6 +293,32 @@ TEST_F(ChunkedDatasetTest, WhatInflatesTooFarIsRefused) {
   const Filter wide = {.id = 2, .parameters = {~0U}};
   EXPECT_EQ(Value(UndoFilters("abcd", std::vector<Filter>(32, wide), 0, 4)),
             "abcd");
+}
+
+// A file that is as large as it likes to say, and has a chunk of 1000 bytes.
+TEST_F(ChunkedDatasetTest, AChunkIsNotLongerThanItsFiltersMakeIt) {
+  Close();
+  int64_t most_read = 0;
+  BoundedFile file("f.h5", int64_t{1} << 40, kBudget,
+                   [&](int64_t, void* data, int64_t size) {
+                     most_read = std::max(most_read, size);
+                     std::memset(data, 0, size);
+                     return absl::OkStatus();
+                   });
+  ChunkedDataset dataset = {.shape = {1000},
+                            .chunk = {1000},
+                            .element_bytes = 1,
+                            .filters = {{.id = 1}, {.id = 3}},
+                            .index = ChunkIndex::kSingle,
+                            .address = 4096};
+  const int64_t most = MostFilteredBytes(dataset.filters, 1000);
+  EXPECT_LT(most, 1100);
+  for (const int64_t stored : {int64_t{1} << 33, most + 1, most}) {
+    dataset.stored_bytes = stored;
+    const Status status = ReadChunk(file, dataset, {0}).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_EQ(most_read, stored == most ? most : 0) << status;
+  }
 }
 
 TEST_F(ChunkedDatasetTest, DamagedListsOfFilters) {

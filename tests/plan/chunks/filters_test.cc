@@ -55,6 +55,8 @@ TEST(FiltersTest, Checks) {
   EXPECT_THAT(error({{300, std::vector<uint32_t>(65)}}), HasSubstr("found 65"));
   EXPECT_THAT(error(std::vector<Filter>(33, Filter{.id = 2})),
               HasSubstr("found 33"));
+  EXPECT_THAT(error({{1, {1}}, {.id = 2}, {1, {1}}}),
+              HasSubstr("deflate, stands there several times"));
   EXPECT_THAT(error({{4, {32, 16}}}), HasSubstr("filter 4, szip, "));
   EXPECT_THAT(error({{.id = 5}}), HasSubstr("filter 5, nbit, "));
   EXPECT_THAT(error({{6, {2, 0}}}), HasSubstr("filter 6, scaleoffset, "));
@@ -62,7 +64,7 @@ TEST(FiltersTest, Checks) {
 
 // Checkpoints that have them are read all the same.
 TEST(FiltersTest, WhatIsRefusedTodayCanBeRead) {
-  for (const char* text : {"4(32,16)", "5()", "6(2,0)"}) {
+  for (const char* text : {"4(32,16)", "5()", "6(2,0)", "1(1),1(1)"}) {
     const auto parsed = ParseFilters(text);
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_EQ(FiltersText(*parsed), text);
