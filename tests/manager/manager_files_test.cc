@@ -59,6 +59,14 @@ TEST_F(ManagerFilesTest, AStateThatCannotBeReadIsAnError) {
   fs::create_symlink("nowhere", Path("step.manager.json"));
   EXPECT_EQ(ReadState(dir_, "step").status().code(),
             absl::StatusCode::kInvalidArgument);
+  fs::remove(Path("step.manager.json"));
+  // A hole, of which nothing is read.
+  Put("step.manager.json", "{");
+  fs::resize_file(Path("step.manager.json"), uint64_t{1} << 40);
+  EXPECT_EQ(ReadState(dir_, "step").status(),
+            absl::DataLossError("read \"" + Path("step.manager.json") +
+                                "\": too long (need at most 67108864 bytes, "
+                                "found 1099511627776)"));
 }
 
 // A sparse file takes no room on a disk, but much memory.

@@ -40,6 +40,9 @@ struct ManagerState {
   bool operator==(const ManagerState&) const = default;
 };
 
+// The longest text of a state: more steps than any run has.
+inline constexpr int64_t kMostStateBytes = int64_t{64} << 20;
+
 // Adds a record, or replaces the one of that step.
 void PutRecord(StepRecord record, std::vector<StepRecord>& steps);
 
@@ -48,7 +51,8 @@ void KeepOnly(const std::vector<int64_t>& steps,
               std::vector<StepRecord>& records);
 
 // The state as text, in JSON.
-// Errors: InvalidArgument - the name of a metric is not UTF-8.
+// Errors: InvalidArgument - the name of a metric is not UTF-8, or it has more
+//   than kMostStateBytes.
 StatusOr<std::string> StateText(const ManagerState& state,
                                 std::string_view prefix);
 

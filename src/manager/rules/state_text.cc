@@ -1,6 +1,7 @@
 // The state of a manager as JSON: a person may look at it.
 
 #include <cmath>
+#include <iterator>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -170,6 +171,28 @@ Status Damaged(std::string_view operation, std::string_view what) {
           "steps stay and are never deleted"));
 }
 
+// Whether arrays and objects lie so deep inside each other as no state has
+// them. A tree of them would take a hundred times the memory of the text.
+bool IsTooDeep(std::string_view text) {
+  constexpr int kMostDepth = 16;
+  int depth = 0;
+  bool is_in_text = false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (is_in_text) {
+      if (c == '\\') ++at;
+      is_in_text = c != '"';
+    } else if (c == '"') {
+      is_in_text = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMostDepth) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 StatusOr<std::string> StateText(const ManagerState& state,
@@ -188,18 +211,29 @@ StatusOr<std::string> StateText(const ManagerState& state,
                               {"aside", state.going_back->aside},
                               {"deletes", state.going_back->deletes}};
   }
-  try {
-    return document.dump(1) + "\n";
-  } catch (const json::type_error&) {
+  const auto failed = [&](const std::string& cause) {
     return absl::InvalidArgumentError(
-        Cat("describe the steps of \"", prefix,
-            "\": the name of a metric is not UTF-8"));
+        Cat("describe the steps of \"", prefix, "\": ", cause));
+  };
+  std::string text;
+  try {
+    text = document.dump(1) + "\n";
+  } catch (const json::type_error&) {
+    return failed("the name of a metric is not UTF-8");
   }
+  if (std::ssize(text) > kMostStateBytes) {
+    return failed(
+        Cat("they are too many; keep fewer steps or metrics (need at "
+            "most ",
+            kMostStateBytes, " bytes, found ", text.size(), ")"));
+  }
+  return text;
 }
 
 StatusOr<ManagerState> ParseState(std::string_view text,
                                   std::string_view prefix,
                                   std::string_view operation) {
+  if (IsTooDeep(text)) return Damaged(operation, "its JSON is too deep");
   const json document = json::parse(text, nullptr, false);
   if (document.is_discarded()) return Damaged(operation, "not JSON");
   BELAY_RETURN_IF_ERROR(CheckHeader(document, prefix, operation));
