@@ -44,7 +44,20 @@ PosixFile::Mode OpenModeOf(Links links) {
                                    : PosixFile::Mode::kRead;
 }
 
-StatusOr<SafetensorsFile> OpenFile(const std::string& path, Links links) {
+// Adds a header to those of the files before it. One file may have many names,
+// so the space that they take is no bound.
+Status AddHeaderBytes(int64_t length, int64_t& header_bytes) {
+  using safetensors::kMaxHeaderBytesOfAll;
+  header_bytes += length;
+  if (header_bytes <= kMaxHeaderBytesOfAll) return absl::OkStatus();
+  return absl::DataLossError(absl::StrFormat(
+      "the headers of all files together are above the limit (need at most %d "
+      "bytes, found %d up to here)",
+      kMaxHeaderBytesOfAll, header_bytes));
+}
+
+StatusOr<SafetensorsFile> OpenFile(const std::string& path, Links links,
+                                   int64_t& header_bytes) {
   using safetensors::kLengthBytes;
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(path, OpenModeOf(links)));
@@ -53,6 +66,9 @@ StatusOr<SafetensorsFile> OpenFile(const std::string& path, Links links) {
                          ReadText(file, 0, std::min(stat.size, kLengthBytes)));
   const StatusOr<int64_t> length = safetensors::HeaderLength(first, stat.size);
   if (!length.ok()) return OfFile(path, length.status());
+  if (const Status added = AddHeaderBytes(*length, header_bytes); !added.ok()) {
+    return OfFile(path, added);
+  }
   BELAY_ASSIGN_OR_RETURN(const std::string text,
                          ReadText(file, kLengthBytes, *length));
   BELAY_RETURN_IF_ERROR(file.Close());
@@ -93,7 +109,8 @@ Status CheckAgainstIndex(const std::string& path,
 }
 
 StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
-                                                 Links links) {
+                                                 Links links,
+                                                 int64_t& header_bytes) {
   BELAY_ASSIGN_OR_RETURN(PosixFile opened,
                          PosixFile::Open(path, OpenModeOf(links)));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, opened.Stat());
@@ -115,7 +132,7 @@ StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
   std::vector<SafetensorsFile> files;
   for (const std::string& name : names) {
     StatusOr<SafetensorsFile> file =
-        OpenFile(JoinPath(ParentOf(path), name), Links::kRefused);
+        OpenFile(JoinPath(ParentOf(path), name), Links::kRefused, header_bytes);
     if (absl::IsNotFound(file.status())) {  // the index promises it
       return OfFile(path, absl::DataLossError(absl::StrFormat(
                               "the file \"%s\" is missing", name)));
@@ -146,7 +163,8 @@ Status CheckSeries(const std::string& path,
 }
 
 StatusOr<std::vector<SafetensorsFile>> OpenFolder(
-    const std::string& path, const std::vector<std::string>& names) {
+    const std::string& path, const std::vector<std::string>& names,
+    int64_t& header_bytes) {
   std::vector<std::string> indexes, files;
   for (const std::string& name : names) {
     if (name.ends_with(safetensors::kIndexEnd)) indexes.push_back(name);
@@ -159,7 +177,7 @@ StatusOr<std::vector<SafetensorsFile>> OpenFolder(
                             indexes[0], indexes[1])));
   }
   if (indexes.size() == 1) {
-    return OpenIndex(JoinPath(path, indexes[0]), Links::kRefused);
+    return OpenIndex(JoinPath(path, indexes[0]), Links::kRefused, header_bytes);
   }
   if (files.empty()) {
     return OfFile(path, absl::NotFoundError(
@@ -169,20 +187,23 @@ StatusOr<std::vector<SafetensorsFile>> OpenFolder(
   BELAY_RETURN_IF_ERROR(CheckSeries(path, files));
   std::vector<SafetensorsFile> opened;
   for (const std::string& name : files) {
-    BELAY_ASSIGN_OR_RETURN(opened.emplace_back(),
-                           OpenFile(JoinPath(path, name), Links::kRefused));
+    BELAY_ASSIGN_OR_RETURN(
+        opened.emplace_back(),
+        OpenFile(JoinPath(path, name), Links::kRefused, header_bytes));
   }
   return opened;
 }
 
-StatusOr<std::vector<SafetensorsFile>> OpenPath(const std::string& path) {
+StatusOr<std::vector<SafetensorsFile>> OpenPath(const std::string& path,
+                                                int64_t& header_bytes) {
   const StatusOr<std::vector<std::string>> names = ListDirectory(path);
-  if (names.ok()) return OpenFolder(WithoutSlashes(path), *names);
+  if (names.ok()) return OpenFolder(WithoutSlashes(path), *names, header_bytes);
   // Not a directory.
   if (!absl::IsInvalidArgument(names.status())) return names.status();
-  if (path.ends_with(kJsonEnd)) return OpenIndex(path, Links::kFollowed);
+  if (path.ends_with(kJsonEnd))
+    return OpenIndex(path, Links::kFollowed, header_bytes);
   BELAY_ASSIGN_OR_RETURN(SafetensorsFile file,
-                         OpenFile(path, Links::kFollowed));
+                         OpenFile(path, Links::kFollowed, header_bytes));
   std::vector<SafetensorsFile> files;
   files.push_back(std::move(file));
   return files;
@@ -207,8 +228,10 @@ Status CheckNamesOnce(const std::vector<SafetensorsFile>& files) {
 StatusOr<std::vector<SafetensorsFile>> OpenSafetensors(
     const std::vector<std::string>& paths) {
   std::vector<SafetensorsFile> all;
+  int64_t header_bytes = 0;
   for (const std::string& path : paths) {
-    BELAY_ASSIGN_OR_RETURN(std::vector<SafetensorsFile> files, OpenPath(path));
+    BELAY_ASSIGN_OR_RETURN(std::vector<SafetensorsFile> files,
+                           OpenPath(path, header_bytes));
     std::move(files.begin(), files.end(), std::back_inserter(all));
   }
   BELAY_RETURN_IF_ERROR(CheckNamesOnce(all));

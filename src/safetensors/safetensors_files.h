@@ -27,7 +27,8 @@ struct SafetensorsFile {
 // Errors: those of ParseHeader, ParseIndex and PosixFile, with the path;
 //   NotFound - a directory has no safetensors file; InvalidArgument - it has
 //   several indexes, or a tensor is in two files; DataLoss - a file of a
-//   numbered series is missing, or an index and the headers do not agree.
+//   numbered series is missing, an index and the headers do not agree, or all
+//   headers together are above kMaxHeaderBytesOfAll.
 StatusOr<std::vector<SafetensorsFile>> OpenSafetensors(
     const std::vector<std::string>& paths);
 

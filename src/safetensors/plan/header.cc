@@ -68,6 +68,12 @@ StatusOr<std::string> TensorText(const FileTensor& tensor) {
     return absl::InvalidArgumentError(
         Cat("no tensor may be called \"", kMetadataName, "\""));
   }
+  if (tensor.name.size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(
+        Cat("the name \"", std::string_view(tensor.name).substr(0, 64),
+            "...\" is too long (need at most ", kMaxNameBytes, " bytes, found ",
+            tensor.name.size(), ")"));
+  }
   BELAY_ASSIGN_OR_RETURN(const std::string name, JsonText(tensor.name));
   return absl::StrFormat(
       "%s:{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%d,%d]}", name,

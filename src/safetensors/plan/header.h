@@ -23,9 +23,14 @@
 
 namespace belay::safetensors {
 
-// The longest header that readers accept, and the bytes of its length.
+// The longest header that readers accept, that of all files of an import
+// together, and the bytes of its length.
 inline constexpr int64_t kMaxHeaderBytes = 100'000'000;
+inline constexpr int64_t kMaxHeaderBytesOfAll = 2 * kMaxHeaderBytes;
 inline constexpr int64_t kLengthBytes = 8;
+// The longest name of a tensor or of metadata, and the most metadata of a file.
+inline constexpr size_t kMaxNameBytes = 65'536;
+inline constexpr size_t kMaxMetadata = 100'000;
 // What no tensor may be called.
 inline constexpr std::string_view kMetadataName = "__metadata__";
 
@@ -63,12 +68,14 @@ StatusOr<int64_t> HeaderLength(std::string_view first, int64_t file_bytes);
 // Reads a header that so many bytes of data follow.
 // Errors: DataLoss - it is not JSON of this form, a name stands there twice, a
 //   number is negative or too large, dtype, shape and offsets do not fit each
-//   other, tensors overlap or leave a hole or do not fill the data;
-//   Unimplemented - a dtype that the format did not have when this was written.
+//   other, tensors overlap or leave a hole or do not fill the data, a name is
+//   longer or metadata are more than the limit; Unimplemented - a dtype that
+//   the format did not have when this was written, or more than 32 axes.
 StatusOr<FileHeader> ParseHeader(std::string_view text, int64_t data_bytes);
 
 // Returns the member of the header that describes a tensor.
-// Errors: InvalidArgument - its name is none that the format can have.
+// Errors: InvalidArgument - its name is none that the format can have, or is
+//   above the limit.
 StatusOr<std::string> TensorText(const FileTensor& tensor);
 
 // Returns the length and the header, together a multiple of 8 bytes, as they

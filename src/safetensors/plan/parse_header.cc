@@ -17,6 +17,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr size_t kMostAxes = 32;  // as HDF5 has them
+
 // What stands in the file about one tensor.
 struct Described {
   std::string name;
@@ -37,10 +39,19 @@ class HeaderEvents {
   }
 
   bool key(std::string& text) {
+    if (text.size() > kMaxNameBytes) {
+      return Fail(Cat("a name is too long (need at most ", kMaxNameBytes,
+                      " bytes, found ", text.size(), "): \"",
+                      std::string_view(text).substr(0, 64), "...\""));
+    }
     key_ = text;
     if (place_ == Place::kTensor) return KeyOfTensor();
     std::set<std::string>& seen =
         place_ == Place::kMetadata ? metadata_names_ : names_;
+    if (place_ == Place::kMetadata && seen.size() == kMaxMetadata) {
+      return Fail(Cat("\"", kMetadataName, "\" has too many members (need at ",
+                      "most ", kMaxMetadata, ")"));
+    }
     if (seen.insert(key_).second) return true;
     return Fail(absl::StrFormat("the name %s stands there twice", Where()));
   }
@@ -65,6 +76,7 @@ class HeaderEvents {
   bool number_unsigned(uint64_t value) {
     if (place_ != Place::kNumbers) return Unexpected("a number");
     if (value > uint64_t{INT64_MAX}) return BadNumber(absl::StrCat(value));
+    if (Numbers()->size() == kMostAxes) return TooManyNumbers();
     Numbers()->push_back(static_cast<int64_t>(value));
     return true;
   }
@@ -152,6 +164,13 @@ class HeaderEvents {
         Where(), INT64_MAX, found));
   }
 
+  bool TooManyNumbers() {
+    Fail(absl::StrFormat("too many numbers in %s (need at most %d, found more)",
+                         Where(), kMostAxes));
+    if (key_ == "shape") status_ = absl::UnimplementedError(status_.message());
+    return false;
+  }
+
   bool KeyOfTensor() {
     const Described& tensor = tensors_.back();
     const bool is_known =
@@ -192,8 +211,6 @@ class HeaderEvents {
   Status status_;
 };
 
-constexpr size_t kMostAxes = 32;  // as HDF5 has them
-
 Status OfTensor(const Described& tensor, const std::string& what) {
   return absl::DataLossError(
       absl::StrFormat("tensor \"%s\": %s", tensor.name, what));
@@ -223,12 +240,6 @@ StatusOr<FileTensor> Check(Described& tensor) {
     return absl::UnimplementedError(
         absl::StrFormat("tensor \"%s\": the dtype \"%s\" is not known",
                         tensor.name, *tensor.dtype));
-  }
-  if (tensor.shape->size() > kMostAxes) {
-    return absl::UnimplementedError(
-        absl::StrFormat("tensor \"%s\": too many axes (need at most %d, found "
-                        "%d)",
-                        tensor.name, kMostAxes, tensor.shape->size()));
   }
   const Shape& offsets = *tensor.offsets;
   if (offsets.size() != 2) {

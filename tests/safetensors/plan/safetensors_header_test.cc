@@ -53,16 +53,30 @@ std::string ManyAxes(int axes) {
   return lengths;
 }
 
+// So many members of metadata.
+std::string ManyPairs(int count) {
+  std::string pairs;
+  for (int i = 0; i < count; ++i) {
+    absl::StrAppend(&pairs, i == 0 ? "" : ",", "\"", i, "\":\"\"");
+  }
+  return pairs;
+}
+
 const std::string kGood = Member("a", "F32", "2,3", "0,24");
 
 INSTANTIATE_TEST_SUITE_P(
     Form, BadHeaderTest,
     ::testing::Values(
         BadHeader{"Empty", "", "does not begin with \"{\""},
-        BadHeader{"ManyAxes",
-                  "{" + Member("a", "U8", ManyAxes(257), "0,0") + "}",
-                  "too many axes (need at most 32, found 257)",
-                  absl::StatusCode::kUnimplemented},
+        BadHeader{
+            "ManyAxes", "{" + Member("a", "U8", ManyAxes(257), "0,0") + "}",
+            "too many numbers in \"shape\" of tensor \"a\" (need at most 32",
+            absl::StatusCode::kUnimplemented},
+        BadHeader{"LongName",
+                  "{" + Member(std::string(65537, 'n'), "U8", "0", "0,0") + "}",
+                  "a name is too long (need at most 65536 bytes, found 65537)"},
+        BadHeader{"ManyMetadata", "{\"__metadata__\":{" + ManyPairs(100'001),
+                  "\"__metadata__\" has too many members (need at most 100000"},
         BadHeader{"Array", "[]", "does not begin with \"{\""},
         BadHeader{"Space", " {" + kGood + "}", "does not begin with \"{\""},
         BadHeader{"Pickle",
@@ -162,6 +176,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadHeader{"ThreeOffsets",
                   "{" + Member("a", "F32", "6", "0,24,24") + "}",
                   "data_offsets has another length (need 2, found 3)"},
+        BadHeader{"ManyOffsets",
+                  "{" + Member("a", "F32", "6", ManyAxes(33)) + "}",
+                  "too many numbers in \"data_offsets\" of tensor \"a\""},
         BadHeader{"Backwards", "{" + Member("a", "F32", "6", "24,0") + "}",
                   "end before they begin (found 24 to 0)"},
         BadHeader{"OtherSize", "{" + Member("a", "F32", "5", "0,24") + "}",
