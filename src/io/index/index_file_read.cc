@@ -14,6 +14,7 @@
 #include "hdf5_format/encoded_type.h"
 #include "hdf5_format/read/file_reader.h"
 #include "hdf5_format/read/metadata_reader.h"
+#include "io/index/copied_texts.h"
 #include "io/index/hdf5_bytes.h"
 #include "io/index/index_file.h"
 #include "io/steps/missing_step.h"
@@ -231,6 +232,7 @@ StatusOr<SavedCheckpoint> ReadFile(const std::string& path) {
         "read \"%s\": the index is damaged: its digest does not match", path));
   }
   BELAY_ASSIGN_OR_RETURN(SavedCheckpoint saved, FromColumns(columns, path));
+  BELAY_RETURN_IF_ERROR(ChargeCopiedTexts(saved, index.bytes()));
   FindFilteredPaths(saved);
   return saved;
 }

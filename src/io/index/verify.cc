@@ -63,22 +63,30 @@ Box BoxOfBlock(const StoredArray& array, int64_t block) {
   return box;
 }
 
-// The data files that hold a part of the box.
+// A text for a line that stands there for each damaged block.
+std::string Shortened(const std::string& text) {
+  constexpr size_t kMostBytes = 4096;
+  if (text.size() <= kMostBytes) return text;
+  return text.substr(0, kMostBytes) + "...";
+}
+
+// The data files that hold a part of the box, not all if they are many.
 std::string FilesOf(const SavedCheckpoint& saved, int32_t array,
                     const Box& box) {
+  constexpr size_t kMostNames = 8;
   std::vector<std::string> names;
   for (const StoredDataset& dataset : saved.datasets) {
     if (dataset.array != array || !Intersect(dataset.box, box)) continue;
-    const std::string& name = saved.files[dataset.file].name;
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      names.push_back(name);
-    }
+    std::string name = Shortened(saved.files[dataset.file].name);
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    names.push_back(std::move(name));
+    if (names.size() > kMostNames) break;
   }
   std::string text;
-  for (const std::string& name : names) {
-    absl::StrAppend(&text, text.empty() ? "" : ", ", "\"", name, "\"");
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", "\"", names[i], "\"");
   }
-  return text;
+  return names.size() > kMostNames ? text + " and others" : text;
 }
 
 // Looks for datasets of one file. Local.
@@ -196,8 +204,8 @@ std::string DescribeDamage(const SavedCheckpoint& saved, int32_t array,
   return absl::StrFormat(
       "checksum of key \"%s\", block %d (box \"%s\") in file %s does not match "
       "(need 0x%08x, found 0x%08x)",
-      saved.arrays[array].key, block, BoxText(box), FilesOf(saved, array, box),
-      need, found);
+      Shortened(saved.arrays[array].key), block, BoxText(box),
+      FilesOf(saved, array, box), need, found);
 }
 
 Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,

@@ -7,12 +7,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "directory_fixture.h"
 #include "h5_testing.h"
 #include "hdf5/guarded_file.h"
+#include "io/index/copied_texts.h"
 #include "io/index/index_file.h"
 #include "store_testing.h"
 
@@ -49,6 +52,70 @@ TEST_F(IndexHostileTest, WhatTakesNoSpaceTakesNoMemory) {
         << status;
     std::filesystem::remove(Index());
   }
+}
+
+// One long text, and many rows that have it.
+TEST_F(IndexHostileTest, TextsOfEachRowAreCharged) {
+  constexpr int64_t kTextBytes = 1 << 20, kRows = 10;
+  const auto charge = [](const SavedCheckpoint& saved, int64_t texts) {
+    h5::BoundedFile index(
+        "index.h5", 0, texts * kTextBytes,
+        [](int64_t, void*, int64_t) { return absl::OkStatus(); });
+    return ChargeCopiedTexts(saved, index);
+  };
+  const std::string text(kTextBytes, 'k');
+  const auto rows = [&](bool key, bool file, bool filtered, size_t values) {
+    SavedCheckpoint saved;
+    saved.arrays = {{.key = key ? text : ""}};
+    saved.files = {{.name = file ? text : ""}};
+    saved.datasets.resize(file || filtered || values == 0 ? kRows : 0);
+    for (StoredDataset& dataset : saved.datasets) {
+      if (filtered) dataset.filters = {{.id = 1}};
+    }
+    saved.graph.attribute_array.resize(values);
+    return saved;
+  };
+  const std::pair<SavedCheckpoint, int64_t> cases[] = {
+      {rows(true, false, false, 0), kRows},
+      {rows(false, true, false, 0), kRows},
+      {rows(true, false, true, 0), 2 * kRows},
+      {rows(true, false, false, kRows), kRows}};
+  for (const auto& [saved, texts] : cases) {
+    h5::Ok(charge(saved, texts));
+    EXPECT_TRUE(absl::IsResourceExhausted(charge(saved, texts - 1)));
+  }
+}
+
+// As belay writes them: many arrays of ten pieces, and few of very many.
+TEST_F(IndexHostileTest, LongKeysOfManyPiecesAreRead) {
+  const auto count = [&](int64_t arrays, int64_t pieces, int64_t key_bytes) {
+    SavedCheckpoint saved = SmallIndex();
+    saved.has_checksums = false;
+    saved.checksums = {};
+    saved.graph = {};
+    saved.values = {};
+    saved.arrays = {};
+    saved.datasets = {};
+    saved.files[0].bytes = pieces;
+    for (int64_t array = 0; array < arrays; ++array) {
+      saved.arrays.push_back({.key = absl::StrFormat("%0*d", key_bytes, array),
+                              .dtype = DType::kU8,
+                              .shape = {pieces}});
+      for (int64_t piece = 0; piece < pieces; ++piece) {
+        saved.datasets.push_back({.array = static_cast<int32_t>(array),
+                                  .box = {{piece}, {1}},
+                                  .offset = piece});
+      }
+    }
+    const IndexImage image = h5::Value(CreateIndex(Index(), saved));
+    h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, false));
+    const StatusOr<SavedCheckpoint> read = ReadIndex(dir_);
+    EXPECT_EQ(read.status(), absl::OkStatus());
+    std::filesystem::remove(Index());
+    return read.ok() ? std::ssize(read->datasets) : 0;
+  };
+  EXPECT_EQ(count(10000, 10, 200), 100000);
+  EXPECT_EQ(count(3, 5000, 5000), 15000);
 }
 
 // Anybody who may read a file can hold a lock on it.
