@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "bytes/checksum.h"
 #include "plan/chunks/default_chunks.h"
 #include "plan/chunks/filters.h"
@@ -164,6 +165,7 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
   Cursor chunked(in.dataset_chunked, "datasets/chunked");
   Cursor box(in.dataset_box, "datasets/box");
   Cursor chunk(in.dataset_chunk, "datasets/chunk");
+  ChunkCount count(Cat("read \"", path, "\""));
   for (size_t i = 0; i < in.dataset_array.size(); ++i) {
     StoredDataset dataset{.array = static_cast<int32_t>(in.dataset_array[i]),
                           .file = static_cast<int32_t>(file.Next())};
@@ -193,6 +195,8 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
                   saved.files[dataset.file].bytes, is_chunked == kFiltered)) {
       return Bad(path, "datasets/offset", i);
     }
+    BELAY_RETURN_IF_ERROR(count.Add(array.key, dataset.box.shape, dataset.chunk,
+                                    IoElementSize(array.dtype)));
     saved.datasets.push_back(std::move(dataset));
   }
   BELAY_RETURN_IF_ERROR(file.Done(path));

@@ -385,6 +385,24 @@ TEST(IndexColumnsTest, DatasetsHoldEachElementOnce) {
   EXPECT_EQ(Convert(ToColumns(saved)), untiled("a", "24 elements, found 48"));
 }
 
+// A few bytes that say so, and a sparse data file.
+TEST(IndexColumnsTest, ChunksHaveALimit) {
+  SavedCheckpoint saved = SmallIndex();
+  saved.has_checksums = false;
+  saved.checksums.clear();
+  saved.arrays[0].shape = {1 << 20, 2};
+  saved.datasets[0].box = WholeBox({1 << 20, 2});
+  saved.datasets[0].chunk = {1, 2};
+  saved.files[0].bytes = 1 << 24;
+  EXPECT_EQ(Convert(ToColumns(saved)), absl::OkStatus());
+  saved.datasets[0].chunk = {1, 1};
+  EXPECT_EQ(Convert(ToColumns(saved)),
+            absl::ResourceExhaustedError(
+                "read \"dir/index.h5\": key \"a\": there are too many chunks; "
+                "save it in larger ones (need at most 1048704, found 2097152, "
+                "and 0 before)"));
+}
+
 TEST(IndexColumnsTest, WithoutChecksumsThereAreNone) {
   IndexColumns columns = ToColumns(SmallIndex());
   columns.block_bytes = {0};

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/ceil_divide.h"
+#include "base/text.h"
 #include "geometry/runs.h"
 
 namespace belay {
@@ -43,6 +45,30 @@ Shape ChooseChunkShape(const Shape& shape, int64_t element_size,
       boxes.begin(), boxes.end(),
       [&](const Box* box) { return HasShortRuns(*box, shape, element_size); });
   return short_runs ? cell : Shape{};
+}
+
+Status ChunkCount::Add(std::string_view key, const Shape& shape,
+                       const Shape& chunk, int64_t element_size) {
+  constexpr int64_t kOfDataset = int64_t{1} << 20;
+  constexpr int64_t kOfCheckpoint = int64_t{1} << 24;
+  constexpr int64_t kBytesOfMore = 64 << 10;
+  if (chunk.empty()) return absl::OkStatus();
+  int64_t count = 1;
+  for (size_t i = 0; i < chunk.size(); ++i) {
+    count *= CeilDivide(shape[i], chunk[i]);
+  }
+  const int64_t more = NumElements(shape) * element_size / kBytesOfMore;
+  more_ += std::min(more, INT64_MAX / 2 - more_);
+  const int64_t most =
+      std::min(kOfDataset + more, kOfCheckpoint + more_ - chunks_);
+  if (count > most) {
+    return absl::ResourceExhaustedError(Cat(
+        operation_, ": key \"", key,
+        "\": there are too many chunks; save it in larger ones (need at most ",
+        most, ", found ", count, ", and ", chunks_, " before)"));
+  }
+  chunks_ += count;
+  return absl::OkStatus();
 }
 
 }  // namespace belay

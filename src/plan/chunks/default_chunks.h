@@ -1,12 +1,17 @@
-// Chunking: whether an array is stored contiguously or one chunk per shard.
+// Chunking: whether an array is stored contiguously or one chunk per shard, and
+// how many chunks there may be.
 
 #ifndef BELAY_PLAN_CHUNKS_DEFAULT_CHUNKS_H_
 #define BELAY_PLAN_CHUNKS_DEFAULT_CHUNKS_H_
 
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "belay/arrays/box.h"
+#include "belay/status.h"
 
 namespace belay {
 
@@ -28,6 +33,28 @@ Shape CellShape(const Shape& shape, const std::vector<const Box*>& boxes);
 // them into short runs.
 Shape ChooseChunkShape(const Shape& shape, int64_t element_size,
                        const std::vector<const Box*>& boxes);
+
+// The chunks of a checkpoint, counted dataset by dataset. A plan has some
+// hundred bytes for each, and a file claims any number of them in a few bytes:
+// so a dataset has at most a million (2^20), and a checkpoint sixteen million
+// (2^24), both and one more for each 64 KiB of values.
+class ChunkCount {
+ public:
+  // Messages begin with `operation`.
+  explicit ChunkCount(std::string operation)
+      : operation_(std::move(operation)) {}
+
+  // Adds those of a dataset of a key; `chunk` is empty if it has none. Its
+  // elements, chunks overhanging, can be counted.
+  // Errors: ResourceExhausted - they are too many.
+  Status Add(std::string_view key, const Shape& shape, const Shape& chunk,
+             int64_t element_size);
+
+ private:
+  std::string operation_;
+  int64_t chunks_ = 0;
+  int64_t more_ = 0;  // that the bytes up to here allow
+};
 
 }  // namespace belay
 

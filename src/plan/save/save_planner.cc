@@ -13,6 +13,7 @@
 #include "bytes/checksum.h"
 #include "geometry/runs.h"
 #include "plan/choose_ranks.h"
+#include "plan/chunks/default_chunks.h"
 #include "plan/coverage.h"
 #include "plan/policy/group_files.h"
 #include "plan/save/file_datasets.h"
@@ -261,6 +262,17 @@ std::vector<int32_t> NodesOf(const ListedRanks& listed) {
   return nodes;
 }
 
+// What a reader would refuse is not written.
+Status CheckChunkCount(const SavePlan& plan) {
+  ChunkCount count("plan");
+  for (const StoredDataset& dataset : plan.datasets) {
+    const StoredArray& array = plan.arrays[dataset.array];
+    BELAY_RETURN_IF_ERROR(count.Add(array.key, dataset.box.shape, dataset.chunk,
+                                    IoElementSize(array.dtype)));
+  }
+  return absl::OkStatus();
+}
+
 // Numbers the checksum blocks. Returns block 0 of each array.
 std::vector<int64_t> NumberBlocks(SavePlan& plan) {
   std::vector<int64_t> first_blocks;
@@ -299,6 +311,7 @@ StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
   BELAY_RETURN_IF_ERROR(
       ChunkAsAsked(options.args, options.array_layout, arrays, plan));
   BELAY_RETURN_IF_ERROR(CheckWholeStructs(plan));
+  BELAY_RETURN_IF_ERROR(CheckChunkCount(plan));
   arrays = {};  // orders need as much again
   for (size_t i = 0; i < pieces.size(); ++i) {
     AddOrders(pieces[i], datasets[i], first_blocks[pieces[i].array],
