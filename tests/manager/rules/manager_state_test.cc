@@ -372,34 +372,6 @@ TEST(StateTextTest, DamageIsNamed) {
   }
 }
 
-// A tree of it would take a hundred times the memory of the text.
-TEST(StateTextTest, DepthHasAnEnd) {
-  const std::string text = StateText(Sample(), "step").value();
-  const auto with = [&](int depth) {
-    std::string member = "{\"x\": \"[[[[[[[[[[[[[[[[[[[[\\\"\", \"y\": ";
-    member += std::string(depth, '[') + std::string(depth, ']') + ",";
-    return member + text.substr(1);
-  };
-  EXPECT_EQ(Parse(with(10)).value(), Sample());
-  for (const int depth : {17, 1 << 20}) {
-    EXPECT_THAT(std::string(Parse(with(depth)).status().message()),
-                HasSubstr("read \"f\": the state is damaged (its JSON is too "
-                          "deep)"));
-  }
-  EXPECT_THAT(std::string(Parse(std::string(1 << 20, '[')).status().message()),
-              HasSubstr("too deep"));
-}
-
-// What cannot be read again is not written.
-TEST(StateTextTest, LengthHasAnEnd) {
-  ManagerState state{.steps = {{.step = 1, .metrics = Metrics()}}};
-  (*state.steps[0].metrics)[std::string(kMostStateBytes, 'm')] = 1;
-  const Status status = StateText(state, "step").status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("describe the steps of \"step\": they are too many"));
-}
-
 TEST(StateTextTest, OthersAreRefused) {
   EXPECT_THAT(std::string(Parse("{}").status().message()),
               HasSubstr("read \"f\": not written by belay"));
