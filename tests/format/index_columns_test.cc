@@ -366,43 +366,6 @@ TEST(IndexColumnsTest, ChunksThatReachPastTheArrayNeedTheirSpace) {
   EXPECT_EQ(Convert(columns), Bad("datasets/offset of row 0"));
 }
 
-// Else memory that nothing was read into is taken for values.
-TEST(IndexColumnsTest, DatasetsHoldEachElementOnce) {
-  const auto untiled = [](const std::string& key, const std::string& what) {
-    return absl::DataLossError(absl::StrCat(
-        "read \"dir/index.h5\": the datasets of \"", key,
-        "\" do not hold each element exactly once (need ", what, ")"));
-  };
-  IndexColumns columns = ToColumns(SmallIndex());
-  columns.dataset_box[10] = 0;  // both rows of "d/f" are its first
-  EXPECT_EQ(Convert(columns),
-            untiled("d/f", "4 elements, found 4, some of them twice"));
-  SavedCheckpoint saved = SmallIndex();
-  saved.datasets.pop_back();
-  EXPECT_EQ(Convert(ToColumns(saved)), untiled("d/f", "4 elements, found 2"));
-  saved = SmallIndex();
-  saved.datasets.insert(saved.datasets.begin(), saved.datasets[0]);
-  EXPECT_EQ(Convert(ToColumns(saved)), untiled("a", "24 elements, found 48"));
-}
-
-// A few bytes that say so, and a sparse data file.
-TEST(IndexColumnsTest, ChunksHaveALimit) {
-  SavedCheckpoint saved = SmallIndex();
-  saved.has_checksums = false;
-  saved.checksums.clear();
-  saved.arrays[0].shape = {1 << 20, 2};
-  saved.datasets[0].box = WholeBox({1 << 20, 2});
-  saved.datasets[0].chunk = {1, 2};
-  saved.files[0].bytes = 1 << 24;
-  EXPECT_EQ(Convert(ToColumns(saved)), absl::OkStatus());
-  saved.datasets[0].chunk = {1, 1};
-  EXPECT_EQ(Convert(ToColumns(saved)),
-            absl::ResourceExhaustedError(
-                "read \"dir/index.h5\": key \"a\": there are too many chunks; "
-                "save it in larger ones (need at most 1048704, found 2097152, "
-                "and 0 before)"));
-}
-
 TEST(IndexColumnsTest, WithoutChecksumsThereAreNone) {
   IndexColumns columns = ToColumns(SmallIndex());
   columns.block_bytes = {0};
