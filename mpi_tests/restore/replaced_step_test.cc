@@ -93,14 +93,14 @@ TEST_F(ReplacedStepTest, AnOpenReaderFails) {
     EXPECT_EQ(part.status().code(), absl::StatusCode::kFailedPrecondition)
         << part.status();
     EXPECT_THAT(part.status().ToString(), HasSubstr("replaced"));
-    std::vector<Tensor> visited;
-    const Status pieces = reader->ReadPieces(
-        "b", Box{{0}, {2000}}, 800, [&](const Box&, const Tensor& tensor) {
-          visited.push_back(tensor);
-          return absl::OkStatus();
-        });
+    int visited = 0;
+    const Status pieces = reader->ReadPieces("b", Box{{0}, {2000}}, 800,
+                                             [&](const Box&, const Tensor&) {
+                                               ++visited;
+                                               return absl::OkStatus();
+                                             });
     EXPECT_EQ(pieces.code(), absl::StatusCode::kFailedPrecondition) << pieces;
-    EXPECT_TRUE(visited.empty());
+    EXPECT_EQ(visited, 0);
     MPI_Barrier(MPI_COMM_WORLD);
   }
 }

@@ -18,9 +18,6 @@
 namespace belay {
 namespace {
 
-// The state of two million steps.
-constexpr int64_t kMostStateBytes = int64_t{64} << 20;
-
 // Whether `name` is that of a step of the prefix and `suffix`.
 bool IsOfPrefix(std::string_view name, std::string_view prefix,
                 std::string_view suffix) {
