@@ -74,7 +74,7 @@ TEST_F(ManagerDeletionTest, OfOneThatIsAskedForTheReasonIsTold) {
   LetStepGo();
   EXPECT_THAT(SameError(reader->Restore(2).status(),
                         absl::StatusCode::kFailedPrecondition),
-              ::testing::HasSubstr("does not see what rank 0 has opened"));
+              ::testing::HasSubstr("the step was deleted while it was read"));
 }
 
 }  // namespace

@@ -241,7 +241,7 @@ TEST_F(VariableSaveTest, WhatCannotBePending) {
     std::filesystem::remove(run() + "/step_00000001/index.h5");
   }
   ExpectError(RestoreVariable(*chosen, v), StatusCode::kNotFound,
-              "no such step");
+              "the step has no index.h5");
 }
 
 TEST_F(VariableSaveTest, EveryFaultOfChoosingAStepIsAgreed) {

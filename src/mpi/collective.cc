@@ -178,17 +178,25 @@ Compared ComparedBy(std::string_view what, uint64_t fingerprint) {
   return compared;
 }
 
+// What is compared, without the operation and the object, which may differ as
+// well: `join "a": the name`.
+std::string_view WithoutObject(std::string_view what) {
+  return what.substr(what.rfind('"') + 1);
+}
+
 // Why this rank differs from rank 0; OK if it does not. Local.
 Status Difference(const CommContext& context, const Compared& mine,
                   const Compared& of_root, bool is_number) {
   const std::string_view what = mine.what;
-  if (what != of_root.what) {
+  if (WithoutObject(what) != WithoutObject(of_root.what)) {
     return absl::InvalidArgumentError(
         Cat("rank ", context.rank(), " of ", context.size(), " compares \"",
             what, "\", rank 0 compares \"", std::string_view(of_root.what),
             "\": ", kDifferentCalls));
   }
-  if (mine.fingerprint == of_root.fingerprint) return absl::OkStatus();
+  if (what == of_root.what && mine.fingerprint == of_root.fingerprint) {
+    return absl::OkStatus();
+  }
   const std::string start =
       Cat(what, " differs between ranks: rank ", context.rank(), " of ",
           context.size(), " has ");

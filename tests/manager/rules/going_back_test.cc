@@ -21,9 +21,9 @@ TEST(GoingBackTest, ComesBack) {
     elsewhere.replace(elsewhere.find(own), own.size(), name);
     EXPECT_EQ(ParseState(elsewhere, "step", "read").status(),
               absl::DataLossError(
-                  "read: the state is damaged (aside); bring it back from a "
-                  "copy, or move it away: then the steps that are there stay, "
-                  "and are never deleted"))
+                  "read: the state is damaged (aside); restore the file from a "
+                  "copy, or move it away: then the existing steps stay and are "
+                  "never deleted"))
         << name;
   }
 }
