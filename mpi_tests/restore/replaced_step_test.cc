@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,16 @@ class ReplacedStepTest : public testing::CheckpointTest {
     return absl::OkStatus();
   }
 
+  // Restores a part of "b", and does this between the index and the values.
+  Status RestoreWhile(const std::function<Status()>& meanwhile) {
+    std::vector<double> part(10, -1);
+    State state;
+    state.AddPiece("b", {2000}, Box{{5}, {10}}, part.data());
+    return Restore(comm_, run(), 1, state,
+                   {.on_open = [&](const StoredStep&) { return meanwhile(); }})
+        .status();
+  }
+
   SaveOptions options_{.overwrite = true, .durable = false};
   Comm other_comm_ = *Comm::Duplicate(MPI_COMM_WORLD);
 };
@@ -57,26 +68,16 @@ TEST_F(ReplacedStepTest, ARestoreFails) {
       options_.checksums = checksums;
       options_.file_layout = layout;
       SaveFirst();
-      std::vector<double> part(10, -1);
-      State state;
-      state.AddPiece("b", {2000}, Box{{5}, {10}}, part.data());
-      const auto restored =
-          Restore(comm_, run(), 1, state,
-                  {.on_open = [&](const StoredStep&) { return Replace(); }});
-      ExpectRefused(restored.status(), absl::StatusCode::kFailedPrecondition,
+      ExpectRefused(RestoreWhile([&] { return Replace(); }),
+                    absl::StatusCode::kFailedPrecondition,
                     "the step was replaced by another save while it was read");
     }
   }
 }
 
 TEST_F(ReplacedStepTest, ARestoreOfADeletedStepFails) {
-  std::vector<double> part(10, -1);
-  State state;
-  state.AddPiece("b", {2000}, Box{{5}, {10}}, part.data());
-  const auto restored =
-      Restore(comm_, run(), 1, state,
-              {.on_open = [&](const StoredStep&) { return Delete(); }});
-  ExpectRefused(restored.status(), absl::StatusCode::kFailedPrecondition,
+  ExpectRefused(RestoreWhile([&] { return Delete(); }),
+                absl::StatusCode::kFailedPrecondition,
                 "the step was deleted while it was read");
 }
 
