@@ -51,10 +51,7 @@ class Copier {
   Status Take(int64_t offset, int64_t bytes,
               std::span<const std::span<const std::byte>> parts) {
     BELAY_ASSIGN_OR_RETURN(char* room, Room(offset, bytes));
-    if (room == nullptr) {
-      stripes_.Add(offset, bytes);
-      return Write(offset, bytes, parts);
-    }
+    if (room == nullptr) return Write(offset, bytes, parts);
     for (const std::span<const std::byte>& part : parts) {
       StreamCopy(room, reinterpret_cast<const char*>(part.data()),
                  std::ssize(part));
@@ -79,6 +76,7 @@ class Copier {
 
   Status Write(int64_t offset, int64_t bytes,
                std::span<const std::span<const std::byte>> parts) {
+    stripes_.Add(offset, bytes);
     if (!written_) {
       BELAY_ASSIGN_OR_RETURN(written_, PosixFile::Open(file_.path, file_.mode));
       BELAY_RETURN_IF_ERROR(CheckOpened(job_, absl::OkStatus()));
