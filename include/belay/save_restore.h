@@ -38,8 +38,8 @@ struct CachedPlan;
 // are the same. If the structure has changed, ranks send only what differs. A
 // State that has not changed since the last save is not listed again.
 // Memory: about 200 bytes per shard, and about 600 of what such a State lists;
-// on ranks that create files also their
-// metadata; on rank 0 also what the ranks list, equal lists once. Move only.
+// on ranks that create files also their metadata; on rank 0 also what the ranks
+// list, equal lists once. Move only.
 class PlanCache {
  public:
   PlanCache();

@@ -1,4 +1,4 @@
-// Copying and summing in one pass over memory.
+// Copying and summing part by part.
 
 #ifndef BELAY_BYTES_COPY_AND_SUM_H_
 #define BELAY_BYTES_COPY_AND_SUM_H_

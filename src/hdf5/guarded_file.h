@@ -33,8 +33,8 @@ class GuardedFile {
   // Opens a file. All that is done with it may take no longer than
   // `deadline_seconds` (0: no limit). How much memory and time to compute
   // libhdf5 may take follows from the space the file takes and from what is
-  // read, unless BELAY_TRUST_HDF5 is 1 in the environment. Local. Errors: as
-  // OpenFileReadOnly.
+  // read, unless BELAY_TRUST_HDF5 is 1 in the environment. Local.
+  // Errors: as OpenFileReadOnly.
   static StatusOr<GuardedFile> Open(const std::string& path,
                                     double deadline_seconds,
                                     WrittenBy written_by = WrittenBy::kAnybody);
