@@ -264,14 +264,14 @@ inline void ExpectContent(const SavePlan& plan, const SimulatedFiles& files) {
     const StoredArray& array = plan.arrays[dataset.array];
     const int64_t size = IoElementSize(array.dtype);
     const std::string expected = PieceOf(array, dataset.box);
-    for (const Extent& extent : ExtentsOf(dataset, dataset.box, size)) {
+    ForEachExtent(dataset, dataset.box, size, [&](const Extent& extent) {
       const Box box = *Intersect(extent.box, dataset.box);
       ForEachRun(box, dataset.box, extent.box, [&](const Run& run) {
         const int64_t at = dataset.offset + extent.offset + run.b * size;
         ASSERT_EQ(files.bytes[dataset.file].substr(at, run.length * size),
                   expected.substr(run.a * size, run.length * size));
       });
-    }
+    });
   }
   for (const std::string& writes : files.writes) {
     for (char count : writes) ASSERT_LE(count, 1);

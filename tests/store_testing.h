@@ -160,7 +160,7 @@ inline void WriteDataset(PosixFile& file, const StoredArray& array,
                          const StoredDataset& dataset) {
   const std::string content = ContentOf(array);
   const int64_t size = IoElementSize(array.dtype);
-  for (const Extent& extent : ExtentsOf(dataset, dataset.box, size)) {
+  ForEachExtent(dataset, dataset.box, size, [&](const Extent& extent) {
     std::string bytes(NumElements(extent.box.shape) * size, '\0');
     ForEachRun(*Intersect(extent.box, dataset.box), WholeBox(IoShape(array)),
                extent.box, [&](const Run& run) {
@@ -170,7 +170,7 @@ inline void WriteDataset(PosixFile& file, const StoredArray& array,
     ASSERT_TRUE(file.PwriteAll(dataset.offset + extent.offset, bytes.data(),
                                static_cast<int64_t>(bytes.size()))
                     .ok());
-  }
+  });
 }
 
 // Creates the data file number `index` and puts its places into `saved`.

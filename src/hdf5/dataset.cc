@@ -185,17 +185,20 @@ Status CheckHasOwnValues(const Handle& dataset, OtherFiles others) {
 
 StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec) {
   BELAY_ASSIGN_OR_RETURN(const Handle dataset, OpenToRead(file, spec.path));
+  BELAY_RETURN_IF_ERROR(CheckDataset(dataset, spec));
+  if (!HasBytes(spec) || !spec.filters.empty()) return -1;
+  return DataOffset(dataset, spec);
+}
+
+Status CheckDataset(const Handle& dataset, const DatasetSpec& spec) {
   const ElementType type = TypeOf(spec);
   BELAY_RETURN_IF_ERROR(CheckStoredType(dataset, type));
   BELAY_ASSIGN_OR_RETURN(const Shape shape, DatasetShape(dataset));
   const Shape need = DatasetAxes(type, spec.shape);
-  if (shape != need) {
-    return absl::DataLossError(Cat("find \"", spec.path,
-                                   "\": another shape (need ", ShapeText(need),
-                                   ", found ", ShapeText(shape), ")"));
-  }
-  if (!HasBytes(spec) || !spec.filters.empty()) return -1;
-  return DataOffset(dataset, spec);
+  if (shape == need) return absl::OkStatus();
+  return absl::DataLossError(Cat("find \"", spec.path,
+                                 "\": another shape (need ", ShapeText(need),
+                                 ", found ", ShapeText(shape), ")"));
 }
 
 StatusOr<Handle> OpenDataset(const Handle& file, std::string_view path) {

@@ -65,10 +65,12 @@ StatusOr<int64_t> CreateDataset(const Handle& file, ObjectCache& cache,
 
 // Returns for a dataset that is there what CreateDataset has returned. Local.
 // Errors: NotFound; DataLoss - another type or shape, values in another file,
-// or
-//   a damaged file;
-//   Internal.
+//   or a damaged file; Internal.
 StatusOr<int64_t> FindDataset(const Handle& file, const DatasetSpec& spec);
+
+// Checks that an open dataset has the type and the shape. Local.
+// Errors: DataLoss; Internal.
+Status CheckDataset(const Handle& dataset, const DatasetSpec& spec);
 
 // Opens a dataset of a file that belay writes. Local.
 // Errors: NotFound; DataLoss; Internal.

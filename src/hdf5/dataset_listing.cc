@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "hdf5/error.h"
+#include "hdf5/identity.h"
 #include "hdf5/property.h"
 
 namespace belay::h5 {
@@ -18,22 +19,6 @@ constexpr int64_t kMaxRepeats = 10'000;
 // Each level of groups takes memory of the stack.
 constexpr size_t kMaxDepth = 1000;
 constexpr size_t kPathShown = 100;
-
-#if H5_VERSION_GE(1, 12, 0)
-using ObjectInfo = H5O_info1_t;
-#else
-using ObjectInfo = H5O_info_t;
-#endif
-
-// Tells an object from all others that are open.
-using Identity = std::pair<unsigned long, haddr_t>;
-
-StatusOr<Identity> IdentityOf(const Handle& object) {
-  ObjectInfo info;
-  BELAY_RETURN_IF_ERROR(Check(H5Oget_info2(object.get(), &info, H5O_INFO_BASIC),
-                              "get place of", object.name()));
-  return Identity(info.fileno, info.addr);
-}
 
 struct ListedLink {
   std::string name;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "plan/chunks/filters.h"
 
 namespace belay {
@@ -82,11 +83,24 @@ Extent WholeExtent(const StoredDataset& dataset) {
   return {.box = dataset.box, .offset = 0};
 }
 
-std::vector<Extent> ExtentsOf(const StoredDataset& dataset, const Box& box,
-                              int64_t element_size) {
+void ForEachExtent(const StoredDataset& dataset, const Box& box,
+                   int64_t element_size,
+                   absl::FunctionRef<void(Extent&)> visit) {
+  (void)TryForEachExtent(dataset, box, element_size, [&](Extent& extent) {
+    visit(extent);
+    return absl::OkStatus();
+  });
+}
+
+Status TryForEachExtent(const StoredDataset& dataset, const Box& box,
+                        int64_t element_size,
+                        absl::FunctionRef<Status(Extent&)> visit) {
   const std::optional<Box> wanted = Intersect(dataset.box, box);
-  if (!wanted) return {};
-  if (dataset.chunk.empty()) return {WholeExtent(dataset)};
+  if (!wanted) return absl::OkStatus();
+  if (dataset.chunk.empty()) {
+    Extent whole = WholeExtent(dataset);
+    return visit(whole);
+  }
 
   const size_t ndim = dataset.chunk.size();
   Shape first(ndim), last(ndim);
@@ -95,15 +109,15 @@ std::vector<Extent> ExtentsOf(const StoredDataset& dataset, const Box& box,
     first[i] = begin / dataset.chunk[i];
     last[i] = (begin + wanted->shape[i] - 1) / dataset.chunk[i];
   }
-  std::vector<Extent> extents;
   for (Shape position = first;;) {
-    extents.push_back(ChunkExtent(dataset, position, element_size));
+    Extent extent = ChunkExtent(dataset, position, element_size);
+    BELAY_RETURN_IF_ERROR(visit(extent));
     int axis = static_cast<int>(ndim) - 1;
     while (axis >= 0 && position[axis] == last[axis]) {
       position[axis] = first[axis];
       --axis;
     }
-    if (axis < 0) return extents;
+    if (axis < 0) return absl::OkStatus();
     ++position[axis];
   }
 }

@@ -16,10 +16,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "belay/arrays/box.h"
 #include "belay/arrays/device.h"
 #include "belay/arrays/dtype.h"
 #include "belay/options.h"
+#include "belay/status.h"
 #include "belay/values/save_args.h"
 #include "bytes/wire.h"
 #include "plan/stored/stored_graph.h"
@@ -263,10 +265,17 @@ Extent ChunkExtent(const StoredDataset& dataset, const Shape& position,
 // The extent of all of a contiguous dataset, or of one with filters.
 Extent WholeExtent(const StoredDataset& dataset);
 
-// Calls nothing and decides nothing: the extents of a dataset that hold a part
-// of `box`, ascending, offsets relative to the dataset.
-std::vector<Extent> ExtentsOf(const StoredDataset& dataset, const Box& box,
-                              int64_t element_size);
+// Calls `visit` with each extent of a dataset that holds a part of `box`,
+// ascending, offsets relative to the dataset. Keeps none: a file of a few bytes
+// can claim to have billions of chunks.
+void ForEachExtent(const StoredDataset& dataset, const Box& box,
+                   int64_t element_size,
+                   absl::FunctionRef<void(Extent&)> visit);
+
+// The same until `visit` returns an error, which is returned.
+Status TryForEachExtent(const StoredDataset& dataset, const Box& box,
+                        int64_t element_size,
+                        absl::FunctionRef<Status(Extent&)> visit);
 
 // The files of a team, [first, second).
 std::pair<int32_t, int32_t> FilesOfTeam(const SavePlan& plan, int32_t team);

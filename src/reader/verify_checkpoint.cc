@@ -11,6 +11,7 @@
 #include "io/files/posix_file.h"
 #include "io/index/index_file.h"
 #include "io/index/verify.h"
+#include "io/index/verify_hdf5.h"
 #include "io/steps/metadata_file.h"
 #include "io/transfer/filtered_reader.h"
 #include "io/transfer/staging.h"
@@ -80,8 +81,7 @@ class ArrayVerifier {
     BELAY_ASSIGN_OR_RETURN(
         PosixFile file,
         PosixFile::Open(PathOf(dataset), PosixFile::Mode::kRead));
-    for (Extent& extent :
-         ExtentsOf(dataset, dataset.box, IoElementSize(stored.dtype))) {
+    const auto sum_extent = [&](Extent& extent) {
       extent.offset += dataset.offset;
       const Box box = *Intersect(extent.box, dataset.box);
       const auto read = [&](const ShardMemory& memory, const Box& tile) {
@@ -93,8 +93,10 @@ class ArrayVerifier {
                        });
         return status;
       };
-      BELAY_RETURN_IF_ERROR(SumExtent(stored, box, extent, read, sum));
-    }
+      return SumExtent(stored, box, extent, read, sum);
+    };
+    BELAY_RETURN_IF_ERROR(TryForEachExtent(
+        dataset, dataset.box, IoElementSize(stored.dtype), sum_extent));
     return file.Close();
   }
 
@@ -105,15 +107,15 @@ class ArrayVerifier {
                                    .box = dataset.box,
                                    .filters = dataset.filters,
                                    .fields = stored.fields};
-    for (const Extent& extent :
-         ExtentsOf(dataset, dataset.box, IoElementSize(stored.dtype))) {
+    const auto sum_extent = [&](const Extent& extent) {
       const Box box = *Intersect(extent.box, dataset.box);
       const auto read = [&](const ShardMemory& memory, const Box& tile) {
         return filtered_.Read(PathOf(dataset), filtered, extent, tile, memory);
       };
-      BELAY_RETURN_IF_ERROR(SumExtent(stored, box, extent, read, sum));
-    }
-    return absl::OkStatus();
+      return SumExtent(stored, box, extent, read, sum);
+    };
+    return TryForEachExtent(dataset, dataset.box, IoElementSize(stored.dtype),
+                            sum_extent);
   }
 
   Status SumExtent(

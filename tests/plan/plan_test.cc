@@ -38,7 +38,15 @@ TEST(ChunkTest, GridAndExtents) {
   EXPECT_EQ(last.offset, 8 * 6 * 4);
 }
 
-TEST(ExtentsOfTest, Contiguous) {
+std::vector<Extent> ExtentsOf(const StoredDataset& dataset, const Box& box,
+                              int64_t element_size) {
+  std::vector<Extent> extents;
+  ForEachExtent(dataset, box, element_size,
+                [&](Extent& extent) { extents.push_back(extent); });
+  return extents;
+}
+
+TEST(ForEachExtentTest, Contiguous) {
   const StoredDataset dataset{.box = {{4}, {6}}};
   const std::vector<Extent> extents = ExtentsOf(dataset, {{0}, {5}}, 4);
   ASSERT_EQ(extents.size(), 1u);
@@ -48,13 +56,25 @@ TEST(ExtentsOfTest, Contiguous) {
   EXPECT_TRUE(ExtentsOf(dataset, {{5}, {0}}, 4).empty());
 }
 
-TEST(ExtentsOfTest, ChunksThatMeetTheBoxAscending) {
+TEST(ForEachExtentTest, ChunksThatMeetTheBoxAscending) {
   const StoredDataset dataset{.box = {{0, 0}, {4, 6}}, .chunk = {2, 2}};
   std::vector<int64_t> offsets;
   for (const Extent& extent : ExtentsOf(dataset, {{1, 3}, {2, 3}}, 1)) {
     offsets.push_back(extent.offset);
   }
   EXPECT_THAT(offsets, ElementsAre(4, 8, 16, 20));
+}
+
+TEST(TryForEachExtentTest, StopsAtTheFirstErrorOfTrillionsOfChunks) {
+  const StoredDataset dataset{.box = {{0}, {int64_t{1} << 40}}, .chunk = {1}};
+  int visits = 0;
+  const Status status =
+      TryForEachExtent(dataset, dataset.box, 1, [&](Extent& extent) {
+        ++visits;
+        return extent.offset < 2 ? absl::OkStatus() : absl::DataLossError("x");
+      });
+  EXPECT_EQ(status, absl::DataLossError("x"));
+  EXPECT_EQ(visits, 3);
 }
 
 std::vector<RankShards> TwoRanks() {

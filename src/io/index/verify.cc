@@ -1,30 +1,18 @@
 #include "io/index/verify.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/process/child_process.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "bytes/checksum.h"
-#include "bytes/wire.h"
 #include "format/paths.h"
-#include "hdf5/dataset.h"
-#include "hdf5/error.h"
-#include "hdf5/file.h"
 #include "io/files/posix_file.h"
-#include "io/index/skeleton.h"
 
 namespace belay {
 namespace {
-
-// What libhdf5 may take for what the index says is there.
-constexpr int64_t kLeastMemory = int64_t{512} << 20;
-constexpr int64_t kMemoryPerObject = 8192;
-constexpr double kLeastCpuSeconds = 2;
-constexpr double kCpuSecondsPerObject = 0.002;
-constexpr double kLeastSeconds = 60;
-constexpr double kSecondsPerObject = 0.02;
 
 int64_t BlockBytes(int64_t array_bytes, int64_t block) {
   return std::min(kBlockBytes, array_bytes - block * kBlockBytes);
@@ -67,7 +55,7 @@ Box BoxOfBlock(const StoredArray& array, int64_t block) {
 std::string Shortened(const std::string& text) {
   constexpr size_t kMostBytes = 4096;
   if (text.size() <= kMostBytes) return text;
-  return text.substr(0, kMostBytes) + "...";
+  return Cat(std::string_view(text).substr(0, kMostBytes), "...");
 }
 
 // The data files that hold a part of the box, not all if they are many.
@@ -87,78 +75,6 @@ std::string FilesOf(const SavedCheckpoint& saved, int32_t array,
     absl::StrAppend(&text, text.empty() ? "" : ", ", "\"", names[i], "\"");
   }
   return names.size() > kMostNames ? text + " and others" : text;
-}
-
-// Looks for datasets of one file. Local.
-Status FindDatasets(const std::string& path,
-                    const std::vector<const StoredDataset*>& datasets,
-                    const std::vector<std::string>& paths,
-                    const SavedCheckpoint& saved) {
-  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
-  for (const StoredDataset* dataset : datasets) {
-    const StoredArray& array = saved.arrays[dataset->array];
-    BELAY_ASSIGN_OR_RETURN(
-        const int64_t offset,
-        h5::FindDataset(
-            file, SpecOf(DatasetPath(paths[dataset->array], array, *dataset),
-                         array, *dataset)));
-    if (offset == dataset->offset || offset < 0) continue;
-    return absl::DataLossError(absl::StrFormat(
-        "key \"%s\", box \"%s\": wrong offset in the file (need %d, found %d)",
-        array.key, BoxText(dataset->box), dataset->offset, offset));
-  }
-  return file.Close();
-}
-
-// Looks for every array of the index. Local.
-Status FindArrays(const std::string& path,
-                  const std::vector<std::string>& paths,
-                  const SavedCheckpoint& saved) {
-  BELAY_ASSIGN_OR_RETURN(h5::Handle file, h5::OpenFileReadOnly(path));
-  for (size_t i = 0; i < paths.size(); ++i) {
-    StatusOr<h5::Handle> dataset =
-        h5::OpenToRead(file, paths[i], h5::OtherFiles::kFollowed);
-    if (dataset.ok()) continue;
-    return Status(dataset.status().code(),
-                  absl::StrFormat("key \"%s\": %s", saved.arrays[i].key,
-                                  dataset.status().message()));
-  }
-  return file.Close();
-}
-
-// Adds a line to `damage` if that is why a file was not read. Local.
-// Errors: any other one.
-Status AddDamage(const std::string& path, const Status& status,
-                 std::vector<std::string>& damage) {
-  if (status.ok()) return status;
-  const bool is_damage = absl::IsDataLoss(status) || absl::IsNotFound(status) ||
-                         absl::IsInternal(status);
-  if (!is_damage || h5::IsOfSystem(status)) return status;
-  damage.push_back(absl::StrFormat("\"%s\": other programs cannot read it: %s",
-                                   path, status.message()));
-  return absl::OkStatus();
-}
-
-// In this process.
-StatusOr<std::vector<std::string>> FindDamageHere(
-    const std::string& directory, const SavedCheckpoint& saved) {
-  const std::vector<std::string> paths = ObjectPaths(saved.arrays);
-  std::vector<std::vector<const StoredDataset*>> datasets(saved.files.size());
-  for (const StoredDataset& dataset : saved.datasets) {
-    datasets[static_cast<size_t>(dataset.file)].push_back(&dataset);
-  }
-  std::vector<std::string> damage;
-  for (size_t i = 0; i < saved.files.size(); ++i) {
-    const std::string path = JoinPath(directory, saved.files[i].name);
-    BELAY_RETURN_IF_ERROR(
-        AddDamage(path, FindDatasets(path, datasets[i], paths, saved), damage));
-  }
-  // Arrays of the index lead to these files.
-  if (!damage.empty()) return damage;
-  const std::string index = JoinPath(directory, IndexName());
-  BELAY_RETURN_IF_ERROR(
-      AddDamage(index, FindArrays(index, paths, saved), damage));
-  return damage;
 }
 
 }  // namespace
@@ -244,39 +160,6 @@ Status CompareChecksums(const SavedCheckpoint& saved, const RestorePlan& plan,
   return absl::DataLossError(
       absl::StrFormat("%s: %s; %d damaged %s in all", operation, first, damaged,
                       damaged == 1 ? "block" : "blocks"));
-}
-
-StatusOr<std::vector<std::string>> FindHdf5Damage(
-    const std::string& directory, const SavedCheckpoint& saved) {
-  const auto objects =
-      static_cast<int64_t>(saved.datasets.size() + saved.arrays.size());
-  const ChildLimits limits = {.memory_bytes =
-                                  kLeastMemory + kMemoryPerObject * objects};
-  const double cpu =
-      kLeastCpuSeconds + kCpuSecondsPerObject * static_cast<double>(objects);
-  const double seconds =
-      kLeastSeconds + kSecondsPerObject * static_cast<double>(objects);
-  const auto serve = [&](std::string_view,
-                         std::span<std::byte>) -> StatusOr<std::string> {
-    h5::ForgetOpenFiles();
-    BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> damage,
-                           FindDamageHere(directory, saved));
-    WireWriter out;
-    out.PutTexts(damage);
-    return out.Take();
-  };
-  BELAY_ASSIGN_OR_RETURN(
-      ChildProcess child,
-      ChildProcess::Start(absl::StrFormat("read \"%s\" by HDF5", directory),
-                          limits, serve));
-  const StatusOr<std::string> answer = child.Ask("", cpu, seconds);
-  if (absl::IsDataLoss(answer.status()) && !child.is_running()) {
-    return std::vector<std::string>{
-        absl::StrFormat("\"%s\": other programs cannot read it: %s", directory,
-                        answer.status().message())};
-  }
-  BELAY_RETURN_IF_ERROR(answer.status());
-  return WireReader(*answer).GetTexts();
 }
 
 }  // namespace belay

@@ -29,15 +29,6 @@ StatusOr<int64_t> FileBytes(const std::string& path);
 Status CheckWrittenFile(const std::string& path, int64_t bytes,
                         bool& has_holes);
 
-// Looks for every dataset of the data files and every array of the index as
-// other programs do, by HDF5 in a process of its own. Returns a line for each
-// file in which one is not what the index says; the index is looked at where
-// all data files are good. Local. Errors: what the system says when a file is
-// opened or read, or a process is
-//   started; DeadlineExceeded.
-StatusOr<std::vector<std::string>> FindHdf5Damage(const std::string& directory,
-                                                  const SavedCheckpoint& saved);
-
 // What CompareChecksums counted.
 struct BlockCounts {
   int64_t verified = 0;

@@ -102,7 +102,7 @@ void AddOrders(const WritePiece& piece, int32_t index, int64_t first_block,
   // Structs are written whole.
   const int64_t least = array.fields.empty() ? 1 : array.shape.back();
   std::vector<WriteOrder>& orders = plan.ranks[piece.rank].orders;
-  for (const Extent& extent : ExtentsOf(dataset, piece.box, element_size)) {
+  ForEachExtent(dataset, piece.box, element_size, [&](Extent& extent) {
     const Box part = *Intersect(extent.box, piece.box);
     const int64_t most = MaxElements(part, extent, element_size, round_bytes);
     ForEachTile(part, std::max(least, most), [&](const Box& tile) {
@@ -112,7 +112,7 @@ void AddOrders(const WritePiece& piece, int32_t index, int64_t first_block,
                         .box = tile,
                         .extent = extent});
     });
-  }
+  });
 }
 
 void SortOrders(RankWrites& writes) {

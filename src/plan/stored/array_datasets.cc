@@ -40,12 +40,12 @@ void ForEachPartOf(const StoredDataset& dataset, int32_t filtered,
   }
   ReadOrder order{.file = dataset.file, .filtered = filtered};
   const Box part = *Intersect(dataset.box, box);
-  for (Extent& extent : ExtentsOf(dataset, part, element_size)) {
+  ForEachExtent(dataset, part, element_size, [&](Extent& extent) {
     if (filtered < 0) extent.offset += dataset.offset;
     order.box = *Intersect(extent.box, part);
     order.extent = std::move(extent);
     visit(order);
-  }
+  });
 }
 
 ArrayDatasets::ArrayDatasets(const SavedCheckpoint& saved,

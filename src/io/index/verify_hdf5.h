@@ -1,0 +1,26 @@
+// What other programs read of a step.
+
+#ifndef BELAY_IO_INDEX_VERIFY_HDF5_H_
+#define BELAY_IO_INDEX_VERIFY_HDF5_H_
+
+#include <string>
+#include <vector>
+
+#include "belay/status.h"
+#include "plan/plan.h"
+
+namespace belay {
+
+// Looks for every dataset of the data files and every array of the index as
+// other programs do, by HDF5 in a process of its own. An array of the index
+// must show the datasets that belay reads. Returns a line for each file in
+// which one is not what the index says; the index is looked at where all data
+// files are good. Local.
+// Errors: what the system says when a file is opened or read, or a process is
+//   started; DeadlineExceeded.
+StatusOr<std::vector<std::string>> FindHdf5Damage(const std::string& directory,
+                                                  const SavedCheckpoint& saved);
+
+}  // namespace belay
+
+#endif  // BELAY_IO_INDEX_VERIFY_HDF5_H_
