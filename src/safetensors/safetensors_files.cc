@@ -1,12 +1,14 @@
 #include "safetensors/safetensors_files.h"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
@@ -44,20 +46,40 @@ PosixFile::Mode OpenModeOf(Links links) {
                                    : PosixFile::Mode::kRead;
 }
 
-// Adds a header to those of the files before it. One file may have many names,
-// so the space that they take is no bound.
-Status AddHeaderBytes(int64_t length, int64_t& header_bytes) {
-  using safetensors::kMaxHeaderBytesOfAll;
-  header_bytes += length;
-  if (header_bytes <= kMaxHeaderBytesOfAll) return absl::OkStatus();
-  return absl::DataLossError(absl::StrFormat(
-      "the headers of all files together are above the limit (need at most %d "
-      "bytes, found %d up to here)",
-      kMaxHeaderBytesOfAll, header_bytes));
-}
+// What the files opened so far hold. One file may have many names, so the space
+// that they take is no bound: what is too much or stands twice is refused at
+// the first file, not after all of them.
+class Headers {
+ public:
+  Status AddBytes(int64_t length) {
+    using safetensors::kMaxHeaderBytesOfAll;
+    bytes_ += length;
+    if (bytes_ <= kMaxHeaderBytesOfAll) return absl::OkStatus();
+    return absl::DataLossError(absl::StrFormat(
+        "the headers of all files together are above the limit (need at most "
+        "%d bytes, found %d up to here)",
+        kMaxHeaderBytesOfAll, bytes_));
+  }
+
+  Status AddNames(const SafetensorsFile& file) {
+    paths_.push_back(file.path);
+    for (const FileTensor& tensor : file.header.tensors) {
+      const auto [at, is_new] = path_of_.emplace(tensor.name, paths_.back());
+      if (is_new) continue;
+      return absl::InvalidArgumentError(
+          Cat("tensor \"", tensor.name, "\" is in \"", at->second, "\", too"));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t bytes_ = 0;
+  std::deque<std::string> paths_;
+  absl::flat_hash_map<std::string, std::string_view> path_of_;
+};
 
 StatusOr<SafetensorsFile> OpenFile(const std::string& path, Links links,
-                                   int64_t& header_bytes) {
+                                   Headers& headers) {
   using safetensors::kLengthBytes;
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(path, OpenModeOf(links)));
@@ -66,7 +88,7 @@ StatusOr<SafetensorsFile> OpenFile(const std::string& path, Links links,
                          ReadText(file, 0, std::min(stat.size, kLengthBytes)));
   const StatusOr<int64_t> length = safetensors::HeaderLength(first, stat.size);
   if (!length.ok()) return OfFile(path, length.status());
-  if (const Status added = AddHeaderBytes(*length, header_bytes); !added.ok()) {
+  if (const Status added = headers.AddBytes(*length); !added.ok()) {
     return OfFile(path, added);
   }
   BELAY_ASSIGN_OR_RETURN(const std::string text,
@@ -82,6 +104,9 @@ StatusOr<SafetensorsFile> OpenFile(const std::string& path, Links links,
       });
   if (!header.ok()) return OfFile(path, header.status());
   opened.header = *std::move(header);
+  if (const Status added = headers.AddNames(opened); !added.ok()) {
+    return OfFile(path, added);
+  }
   return opened;
 }
 
@@ -110,7 +135,7 @@ Status CheckAgainstIndex(const std::string& path,
 
 StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
                                                  Links links,
-                                                 int64_t& header_bytes) {
+                                                 Headers& headers) {
   BELAY_ASSIGN_OR_RETURN(PosixFile opened,
                          PosixFile::Open(path, OpenModeOf(links)));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, opened.Stat());
@@ -132,7 +157,7 @@ StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
   std::vector<SafetensorsFile> files;
   for (const std::string& name : names) {
     StatusOr<SafetensorsFile> file =
-        OpenFile(JoinPath(ParentOf(path), name), Links::kRefused, header_bytes);
+        OpenFile(JoinPath(ParentOf(path), name), Links::kRefused, headers);
     if (absl::IsNotFound(file.status())) {  // the index promises it
       return OfFile(path, absl::DataLossError(absl::StrFormat(
                               "the file \"%s\" is missing", name)));
@@ -164,7 +189,7 @@ Status CheckSeries(const std::string& path,
 
 StatusOr<std::vector<SafetensorsFile>> OpenFolder(
     const std::string& path, const std::vector<std::string>& names,
-    int64_t& header_bytes) {
+    Headers& headers) {
   std::vector<std::string> indexes, files;
   for (const std::string& name : names) {
     if (name.ends_with(safetensors::kIndexEnd)) indexes.push_back(name);
@@ -177,7 +202,7 @@ StatusOr<std::vector<SafetensorsFile>> OpenFolder(
                             indexes[0], indexes[1])));
   }
   if (indexes.size() == 1) {
-    return OpenIndex(JoinPath(path, indexes[0]), Links::kRefused, header_bytes);
+    return OpenIndex(JoinPath(path, indexes[0]), Links::kRefused, headers);
   }
   if (files.empty()) {
     return OfFile(path, absl::NotFoundError(
@@ -189,38 +214,24 @@ StatusOr<std::vector<SafetensorsFile>> OpenFolder(
   for (const std::string& name : files) {
     BELAY_ASSIGN_OR_RETURN(
         opened.emplace_back(),
-        OpenFile(JoinPath(path, name), Links::kRefused, header_bytes));
+        OpenFile(JoinPath(path, name), Links::kRefused, headers));
   }
   return opened;
 }
 
 StatusOr<std::vector<SafetensorsFile>> OpenPath(const std::string& path,
-                                                int64_t& header_bytes) {
+                                                Headers& headers) {
   const StatusOr<std::vector<std::string>> names = ListDirectory(path);
-  if (names.ok()) return OpenFolder(WithoutSlashes(path), *names, header_bytes);
+  if (names.ok()) return OpenFolder(WithoutSlashes(path), *names, headers);
   // Not a directory.
   if (!absl::IsInvalidArgument(names.status())) return names.status();
   if (path.ends_with(kJsonEnd))
-    return OpenIndex(path, Links::kFollowed, header_bytes);
+    return OpenIndex(path, Links::kFollowed, headers);
   BELAY_ASSIGN_OR_RETURN(SafetensorsFile file,
-                         OpenFile(path, Links::kFollowed, header_bytes));
+                         OpenFile(path, Links::kFollowed, headers));
   std::vector<SafetensorsFile> files;
   files.push_back(std::move(file));
   return files;
-}
-
-Status CheckNamesOnce(const std::vector<SafetensorsFile>& files) {
-  std::map<std::string_view, std::string_view> path_of;
-  for (const SafetensorsFile& file : files) {
-    for (const FileTensor& tensor : file.header.tensors) {
-      const auto [at, is_new] = path_of.emplace(tensor.name, file.path);
-      if (is_new) continue;
-      return OfFile(file.path, absl::InvalidArgumentError(
-                                   Cat("tensor \"", tensor.name, "\" is in \"",
-                                       at->second, "\", too")));
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -228,13 +239,12 @@ Status CheckNamesOnce(const std::vector<SafetensorsFile>& files) {
 StatusOr<std::vector<SafetensorsFile>> OpenSafetensors(
     const std::vector<std::string>& paths) {
   std::vector<SafetensorsFile> all;
-  int64_t header_bytes = 0;
+  Headers headers;
   for (const std::string& path : paths) {
     BELAY_ASSIGN_OR_RETURN(std::vector<SafetensorsFile> files,
-                           OpenPath(path, header_bytes));
+                           OpenPath(path, headers));
     std::move(files.begin(), files.end(), std::back_inserter(all));
   }
-  BELAY_RETURN_IF_ERROR(CheckNamesOnce(all));
   return all;
 }
 

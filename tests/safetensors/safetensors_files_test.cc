@@ -35,5 +35,22 @@ TEST_F(SafetensorsFilesTest, HeadersOfAllFilesTogetherHaveALimit) {
                 "above the limit (need at most 200000000 bytes"));
 }
 
+// Not after the headers of all of them have been read.
+TEST_F(SafetensorsFilesTest, ATensorOfASecondNameIsRefusedAtThatFile) {
+  const std::string header =
+      R"({"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})";
+  const auto bytes = static_cast<int64_t>(header.size());
+  Put("1.safetensors",
+      std::string(reinterpret_cast<const char*>(&bytes), 8) + header);
+  std::filesystem::create_hard_link(Path("1.safetensors"),
+                                    Path("2.safetensors"));
+  Put("3.safetensors", "no header");
+  const Status status = OpenSafetensors({dir_}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("2.safetensors\": tensor \"w\" is in \"" +
+                        Path("1.safetensors") + "\", too"));
+}
+
 }  // namespace
 }  // namespace belay::safetensors_files_test
