@@ -34,6 +34,26 @@ TEST(IndexDatasetsTest, DatasetsHoldEachElementOnce) {
   EXPECT_EQ(Convert(ToColumns(saved)), untiled("a", "24 elements, found 48"));
 }
 
+// Else sums of them are negative.
+TEST(IndexDatasetsTest, BytesOfAllArraysCanBeCounted) {
+  constexpr int64_t kHuge = int64_t{1} << 60;
+  SavedCheckpoint saved = SmallIndex();
+  saved.has_checksums = false;
+  saved.checksums.clear();
+  saved.arrays[0].shape = {kHuge / 4, 1};
+  saved.datasets[0].box = WholeBox({kHuge / 4, 1});
+  saved.datasets[0].chunk = {};
+  saved.files[0].bytes = INT64_MAX;
+  EXPECT_EQ(Convert(ToColumns(saved)), absl::OkStatus());
+  saved.arrays[1].string_bytes = 7 * kHuge;
+  saved.datasets[1].box = WholeBox({7 * kHuge});
+  EXPECT_EQ(Convert(ToColumns(saved)),
+            absl::DataLossError(
+                "read \"dir/index.h5\": the arrays up to \"b\" have too many "
+                "bytes (need at most 9223372036854775807, found "
+                "9223372036854775808)"));
+}
+
 // A few bytes that say so, and a sparse data file.
 TEST(IndexDatasetsTest, ChunksHaveALimit) {
   SavedCheckpoint saved = SmallIndex();

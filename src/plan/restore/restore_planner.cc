@@ -1,10 +1,12 @@
 #include "plan/restore/restore_planner.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
+#include "absl/numeric/int128.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "bytes/checksum.h"
@@ -136,14 +138,18 @@ bool AnyCanShare(const std::vector<WantedArray>& arrays) {
                      [](const WantedArray& a) { return a.can_share; });
 }
 
+// Of all ranks; the most that can be said if they want more, each of them all
+// of a file that claims to be huge.
 int64_t WantedBytes(const std::vector<WantedArray>& arrays) {
-  int64_t bytes = 0;
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  absl::uint128 bytes = 0;
   for (const WantedArray& array : arrays) {
     for (const Want& want : array.wants) {
-      bytes += NumElements(want.box.shape) * array.element_size;
+      bytes += static_cast<uint64_t>(NumElements(want.box.shape) *
+                                     array.element_size);
     }
   }
-  return bytes;
+  return static_cast<int64_t>(std::min<absl::uint128>(bytes, kMost));
 }
 
 // Decides whether a plan that reads each byte once is used, and says why.

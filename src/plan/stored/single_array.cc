@@ -1,5 +1,7 @@
 #include "plan/stored/single_array.h"
 
+#include <limits>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_format.h"
@@ -7,6 +9,11 @@
 #include "geometry/box_tiling.h"
 
 namespace belay {
+namespace {
+
+constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
+
+}  // namespace
 
 std::vector<ArrayEntry> ArrayEntries(const SavedCheckpoint& saved) {
   std::vector<ArrayEntry> entries(saved.arrays.size());
@@ -30,23 +37,34 @@ std::vector<ArrayEntry> ArrayEntries(const SavedCheckpoint& saved) {
 }
 
 std::string DamageOfTilings(const SavedCheckpoint& saved) {
-  const std::vector<ArrayEntry> entries = ArrayEntries(saved);
+  absl::uint128 bytes = 0;
   std::vector<const Box*> boxes;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    const Shape shape = IoShape(saved.arrays[i]);
+  auto dataset = saved.datasets.begin();
+  for (size_t i = 0; i < saved.arrays.size(); ++i) {
+    const StoredArray& array = saved.arrays[i];
+    const Shape shape = IoShape(array);
+    const int64_t elements = NumElements(shape);
+    bytes += static_cast<uint64_t>(elements * IoElementSize(array.dtype));
+    if (bytes > kMostBytes) {
+      return absl::StrFormat(
+          "the arrays up to \"%s\" have too many bytes (need at most %d, found "
+          "%d)",
+          array.key, kMostBytes, bytes);
+    }
     boxes.clear();
     absl::uint128 found = 0;
-    for (const StoredDataset& dataset : entries[i].datasets) {
-      boxes.push_back(&dataset.box);
-      found += static_cast<uint64_t>(NumElements(dataset.box.shape));
+    for (; dataset != saved.datasets.end() &&
+           dataset->array == static_cast<int32_t>(i);
+         ++dataset) {
+      boxes.push_back(&dataset->box);
+      found += static_cast<uint64_t>(NumElements(dataset->box.shape));
     }
     if (IsTiling(shape, boxes)) continue;
-    const absl::uint128 need = static_cast<uint64_t>(NumElements(shape));
+    const absl::uint128 need = static_cast<uint64_t>(elements);
     return absl::StrFormat(
         "the datasets of \"%s\" do not hold each element exactly once (need %d "
         "elements, found %d%s)",
-        saved.arrays[i].key, need, found,
-        found == need ? ", some of them twice" : "");
+        array.key, need, found, found == need ? ", some of them twice" : "");
   }
   return "";
 }

@@ -26,8 +26,8 @@ struct ArrayEntry {
 std::vector<ArrayEntry> ArrayEntries(const SavedCheckpoint& saved);
 
 // What is wrong with the boxes of the datasets, which lie in their arrays: each
-// element of an array must be in exactly one. Names the first array. "":
-// nothing.
+// element of an array must be in exactly one. Also whether the bytes of all
+// arrays can be counted. Names the first array. "": nothing.
 std::string DamageOfTilings(const SavedCheckpoint& saved);
 
 // An index of the array number `array` alone, with its checksums. Datasets that
