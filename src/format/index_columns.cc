@@ -75,6 +75,7 @@ Status GetArrays(const IndexColumns& in, const std::string& path,
   Cursor dtype(in.array_dtype, "arrays/dtype");
   Cursor ndim(in.array_ndim, "arrays/ndim");
   Cursor shape(in.array_shape, "arrays/shape");
+  saved.arrays.reserve(in.array_key.size());
   Cursor string_bytes(in.array_string_bytes, "arrays/string_bytes");
   for (size_t i = 0; i < in.array_key.size(); ++i) {
     const uint8_t code = dtype.Next();
@@ -105,7 +106,7 @@ Status GetFiles(const IndexColumns& in, const std::string& path,
   Cursor bytes(in.file_bytes, "files/bytes");
   for (size_t i = 0; i < in.file_name.size(); ++i) {
     saved.files.push_back({.name = in.file_name[i], .bytes = bytes.Next()});
-    const std::string& name = saved.files.back().name;
+    const std::string& name = in.file_name[i];
     if (name.empty() || name.find('/') != std::string::npos || name == "." ||
         name == "..") {
       return Bad(path, "files/name", i);
@@ -116,10 +117,9 @@ Status GetFiles(const IndexColumns& in, const std::string& path,
 }
 
 bool IsChunk(const Shape& chunk, const Shape& shape) {
-  for (size_t i = 0; i < chunk.size(); ++i) {
-    if (chunk[i] < 1 || chunk[i] > shape[i]) return false;
-  }
-  return true;
+  return std::equal(
+      chunk.begin(), chunk.end(), shape.begin(),
+      [](int64_t part, int64_t whole) { return 1 <= part && part <= whole; });
 }
 
 // Bytes that a dataset takes up in its file, or -1 if that is not a number.
@@ -166,6 +166,7 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
   Cursor box(in.dataset_box, "datasets/box");
   Cursor chunk(in.dataset_chunk, "datasets/chunk");
   ChunkCount count(Cat("read \"", path, "\""));
+  saved.datasets.reserve(in.dataset_array.size());
   for (size_t i = 0; i < in.dataset_array.size(); ++i) {
     StoredDataset dataset{.array = static_cast<int32_t>(in.dataset_array[i]),
                           .file = static_cast<int32_t>(file.Next())};

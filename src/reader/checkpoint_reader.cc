@@ -17,91 +17,24 @@
 #include "graph/stored_graph_conversion.h"
 #include "io/index/index_file.h"
 #include "io/steps/missing_step.h"
-#include "plan/chunks/filters.h"
 #include "plan/stored/single_array.h"
 #include "plan/stored/stored_rows.h"
 #include "plan/stored/stored_values.h"
+#include "reader/checkpoint_info.h"
 #include "restore/array_reading.h"
 #include "restore/field_view.h"
 
 namespace belay {
 namespace {
 
-std::string CutText(const ArrayEntry& entry) {
-  if (entry.datasets.empty()) return "empty";
-  const StoredDataset& first = entry.datasets[0];
-  const std::string filters =
-      first.filters.empty() ? "" : Cat(", ", DescribeFilters(first.filters));
-  if (entry.datasets.size() > 1) {
-    return absl::StrFormat("%d pieces%s", entry.datasets.size(), filters);
-  }
-  if (first.chunk.empty()) return "contiguous";
-  return absl::StrFormat("%d chunks of %s%s", NumElements(ChunkGrid(first)),
-                         ShapeText(first.chunk), filters);
-}
-
-// The datasets as a user sees them.
-std::vector<StoredPiece> PiecesOf(const SavedCheckpoint& saved) {
-  std::vector<const StoredDataset*> datasets;
-  for (const StoredDataset& dataset : saved.datasets) {
-    datasets.push_back(&dataset);
-  }
-  std::stable_sort(datasets.begin(), datasets.end(),
-                   [](const StoredDataset* a, const StoredDataset* b) {
-                     return a->file < b->file;
-                   });
-  const auto known = [](int32_t number) {
-    return number < 0 ? std::optional<int64_t>() : number;
-  };
-  std::vector<StoredPiece> pieces;
-  for (const StoredDataset* dataset : datasets) {
-    pieces.push_back({.file = saved.files[dataset->file].name,
-                      .group = known(dataset->group),
-                      .key = saved.arrays[dataset->array].key,
-                      .box = dataset->box,
-                      .task = known(dataset->task)});
-  }
-  return pieces;
-}
-
-CheckpointInfo InfoOf(const std::string& path, const SavedCheckpoint& saved,
-                      const std::vector<ArrayEntry>& entries) {
-  CheckpointInfo info{.path = path,
-                      .step = saved.step,
-                      .format_major = saved.format_major,
-                      .format_minor = saved.format_minor,
-                      .file_layout = saved.file_layout,
-                      .num_files = static_cast<int64_t>(saved.files.size()),
-                      .bytes = TotalBytes(saved),
-                      .has_checksums = saved.has_checksums,
-                      .has_graph = !saved.graph.node_parent.empty(),
-                      .arrays = {},
-                      .pieces = PiecesOf(saved)};
-  for (const StoredFile& file : saved.files) info.file_bytes += file.bytes;
-  const std::vector<std::string> layouts = LayoutsOf(saved);
-  info.arrays.reserve(saved.arrays.size());
-  for (size_t i = 0; i < saved.arrays.size(); ++i) {
-    const StoredArray& array = saved.arrays[i];
-    info.arrays.push_back({.key = array.key,
-                           .dtype = array.dtype,
-                           .shape = array.shape,
-                           .bytes = ArrayBytes(array),
-                           .cut = CutText(entries[i]),
-                           .args = array.args,
-                           .layout = layouts[i],
-                           .fields = array.fields});
-  }
-  return info;
-}
-
-// The same, if there is memory for it: keys and names may be long.
-StatusOr<CheckpointInfo> Describe(const std::string& path,
-                                  const SavedCheckpoint& saved,
-                                  const std::vector<ArrayEntry>& entries) {
-  return CatchBadAlloc(PrintableText(Cat("what \"", path, "\" holds")),
-                       [&]() -> StatusOr<CheckpointInfo> {
-                         return InfoOf(path, saved, entries);
-                       });
+// What `describe` returns, if there is memory for it: keys and names may be
+// long.
+template <typename Describe>
+auto IfItFits(const std::string& path, Describe describe)
+    -> StatusOr<decltype(describe())> {
+  return CatchBadAlloc(
+      PrintableText(Cat("what \"", path, "\" holds")),
+      [&]() -> StatusOr<decltype(describe())> { return describe(); });
 }
 
 StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) {
@@ -213,8 +146,9 @@ StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path) {
   impl->identity = *identity;
   impl->saved = *std::move(saved);
   impl->entries = ArrayEntries(impl->saved);
-  BELAY_ASSIGN_OR_RETURN(impl->info,
-                         Describe(step, impl->saved, impl->entries));
+  BELAY_ASSIGN_OR_RETURN(impl->info, IfItFits(step, [&] {
+                           return InfoOf(step, impl->saved, impl->entries);
+                         }));
   return CheckpointReader(std::move(impl));
 }
 
@@ -374,13 +308,15 @@ Status CheckpointReader::ReadPieces(
 StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path) {
   const StatusOr<SavedCheckpoint> saved = ReadIndex(path);
   if (!saved.ok()) return PrintableStatus(saved.status());
-  return Describe(path, *saved, ArrayEntries(*saved));
+  return IfItFits(path,
+                  [&] { return InfoOf(path, *saved, ArrayEntries(*saved)); });
 }
 
 StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(const CheckpointReader reader,
-                         CheckpointReader::Open(path));
-  return reader.info().arrays;
+  BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
+  const StatusOr<SavedCheckpoint> saved = ReadIndex(step);
+  if (!saved.ok()) return PrintableStatus(saved.status());
+  return IfItFits(step, [&] { return ArraysOf(*saved, ArrayEntries(*saved)); });
 }
 
 StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key) {
