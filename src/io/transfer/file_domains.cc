@@ -99,6 +99,15 @@ int64_t WeightOf(const Segments& segments) {
                          });
 }
 
+void SortByOffset(Segments& segments) {
+  const auto before = [](const IoSegment& a, const IoSegment& b) {
+    return a.offset < b.offset;
+  };
+  if (!std::is_sorted(segments.begin(), segments.end(), before)) {
+    std::sort(segments.begin(), segments.end(), before);
+  }
+}
+
 void AddWeights(const Segments& segments, const std::vector<int64_t>& edges,
                 std::vector<int64_t>& weights) {
   size_t range = 0;

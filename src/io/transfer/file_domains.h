@@ -37,6 +37,9 @@ struct DomainBorders {
 // Local.
 int64_t WeightOf(const Segments& segments);
 
+// Local.
+void SortByOffset(Segments& segments);
+
 // Adds the weights of ascending segments to those of the ranges in which they
 // lie. Range i is [edges[i], edges[i + 1]); all segments lie in one. Local.
 void AddWeights(const Segments& segments, const std::vector<int64_t>& edges,

@@ -17,15 +17,6 @@ constexpr int64_t kTileBytes = int64_t{256} << 10;
 // perhaps converted; memory that is used again has room to spare.
 constexpr int64_t kTimesHeld = 6;
 
-void Sort(Segments& segments) {
-  const auto before = [](const IoSegment& a, const IoSegment& b) {
-    return a.offset < b.offset;
-  };
-  if (!std::is_sorted(segments.begin(), segments.end(), before)) {
-    std::sort(segments.begin(), segments.end(), before);
-  }
-}
-
 }  // namespace
 
 int64_t PortionWeight(int64_t memory) {
@@ -53,7 +44,7 @@ StatusOr<Segments> PortionReader::Next(int64_t round) {
          weight(bytes) < most_weight_ && HasMore(round)) {
     bytes += AddTile(job_.writes.orders[next_order_], segments);
   }
-  Sort(segments);
+  SortByOffset(segments);
   return segments;
 }
 

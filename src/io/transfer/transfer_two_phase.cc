@@ -14,13 +14,6 @@
 namespace belay {
 namespace {
 
-void Sort(Segments& segments) {
-  const auto before = [](const IoSegment& a, const IoSegment& b) {
-    return a.offset < b.offset;
-  };
-  std::sort(segments.begin(), segments.end(), before);
-}
-
 // Calls visit(rank, segment) for the parts of segments in the domains of ranks.
 template <typename Visit>
 void ForEachPart(const Segments& segments, const std::vector<int64_t>& starts,
@@ -170,7 +163,7 @@ Status WriteReceived(TwoPhaseRun& run, const ReceivedBytes& received,
     for (std::span<const std::byte> message : received.FromAll()) {
       Unpack(message, segments);
     }
-    Sort(segments);
+    SortByOffset(segments);
     run.gathered_bytes =
         std::max(run.gathered_bytes, run.sent.size + received.memory.size +
                                          MemoryOf(mine) + MemoryOf(segments));
