@@ -58,6 +58,17 @@ TEST_F(StateMatchTest, ADamagedStepIsPassedOver) {
   EXPECT_TRUE(SaveStep(*manager, 3)->saved);
 }
 
+// As after a purge of old files, or a copy that was not complete.
+TEST_F(StateMatchTest, AStepWithoutItsIndexIsReplaced) {
+  { CheckpointManager manager = Begin({}); }
+  OnRank0([&] { fs::remove(File("step_00000004/index.h5")); });
+  auto manager = Manage();
+  ASSERT_EQ(manager.status(), absl::OkStatus());
+  EXPECT_EQ(manager->RestoreOrInitialize()->step, 3);
+  EXPECT_TRUE(SaveStep(*manager, 4)->saved);
+  EXPECT_EQ(manager->Restore()->step, 4);
+}
+
 // A directory that is a copy of another step is not that step.
 TEST_F(StateMatchTest, ACopyUnderAnotherNumberIsDamage) {
   { CheckpointManager manager = Begin({}); }

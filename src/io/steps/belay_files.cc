@@ -82,11 +82,15 @@ Status RemoveOwn(const std::string& path) {
 Status CheckReplaceable(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const bool is_checkpoint,
                          Exists(JoinPath(path, IndexName())));
-  if (!is_checkpoint) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "overwrite \"%s\": not a checkpoint; nothing is removed", path));
-  }
-  return CheckOnlyOwn("overwrite", path, "nothing is removed");
+  const Status own = CheckOnlyOwn("overwrite", path, "nothing is removed");
+  // What has lost its index is still no one else's.
+  const bool is_foreign =
+      absl::IsFailedPrecondition(own) || absl::IsInvalidArgument(own);
+  if (is_checkpoint || !is_foreign) return own;
+  return absl::FailedPreconditionError(
+      absl::StrFormat("overwrite \"%s\": not a checkpoint; nothing is removed; "
+                      "move it away or choose another one",
+                      path));
 }
 
 }  // namespace belay

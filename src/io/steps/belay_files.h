@@ -26,8 +26,9 @@ Status CheckOnlyOwn(std::string_view operation, const std::string& path,
 //   removed; those of ListDirectory and RemoveTree.
 Status RemoveOwn(const std::string& path);
 
-// Checks that `path` is a checkpoint and nothing else, so that another one may
-// take its place. Local.
+// Checks that `path` is a checkpoint or what is left of one, such as one that
+// lacks its index, and nothing else, so that another one may take its place.
+// Local.
 // Errors: FailedPrecondition - it is not, or holds somebody else's files.
 Status CheckReplaceable(const std::string& path);
 
