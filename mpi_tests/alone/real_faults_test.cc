@@ -71,8 +71,8 @@ TEST_F(RealFaultsTest, TheParentIsMissing) {
   const State state = values.state();
   ExpectEverywhere(
       Restore(comm_, dir, kLatestStep, state).status(),
-      absl::NotFoundError("list directory \"" + dir +
-                          "\": no such file or directory" + Last()));
+      absl::NotFoundError("restore \"" + dir +
+                          "\": there is no such directory" + Last()));
 }
 
 TEST_F(RealFaultsTest, AFileIsInTheWay) {

@@ -216,7 +216,7 @@ TEST_F(VariableSaveTest, WhatCannotBePending) {
   };
   ShardedVariable v = Even(Iota({6, 2}), 3);
   ExpectError(later(run(), kLatestStep), StatusCode::kNotFound,
-              "no such file or directory");
+              "there is no such directory");
   EXPECT_EQ(SaveVariable(comm_, v, 1), absl::OkStatus());
   ExpectError(later(run(), 2), StatusCode::kNotFound, "no such step");
   ExpectError(later(run(), -5), StatusCode::kInvalidArgument, "found -5");

@@ -114,9 +114,16 @@ Status Prepare(Impl& impl) {
   }
   BELAY_RETURN_IF_ERROR(EnsureRunDirectory(impl.dir, options.save.durable));
   BELAY_RETURN_IF_ERROR(CheckIsNoStep("manage", impl.dir));
-  BELAY_ASSIGN_OR_RETURN(impl.lease,
-                         Lease::Take(LeasePath(impl.dir, options.prefix),
-                                     ThisProcess(), LeasePatience(options)));
+  StatusOr<Lease> lease = Lease::Take(LeasePath(impl.dir, options.prefix),
+                                      ThisProcess(), LeasePatience(options));
+  if (absl::IsPermissionDenied(lease.status())) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(lease.status().message(),
+                     "; a program that only restores sets the option "
+                     "read_only"));
+  }
+  BELAY_RETURN_IF_ERROR(lease.status());
+  impl.lease = *std::move(lease);
   if (!impl.lease.note().empty()) impl.notes.push_back(impl.lease.note());
   BELAY_ASSIGN_OR_RETURN(
       const std::vector<std::string> cleaned,

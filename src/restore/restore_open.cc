@@ -58,6 +58,12 @@ Status FindStep(RestoreSource& source) {
     return absl::NotFoundError(absl::StrFormat(
         "restore \"%s\": the directory has no committed step", source.path));
   }
+  if (absl::IsNotFound(steps.status()) && !source.path.empty()) {
+    return absl::NotFoundError(absl::StrFormat(
+        "restore \"%s\": there is no such directory%s", source.path,
+        source.path.starts_with('/') ? ""
+                                     : " in the working directory of rank 0"));
+  }
   BELAY_RETURN_IF_ERROR(steps.status());
   source.step = steps->back();
   source.path = StepPath(source.path, source.step);
