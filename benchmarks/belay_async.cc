@@ -36,17 +36,21 @@ std::shared_ptr<BackgroundSaver> MakeSaver(const std::string& name,
   saver.arrays = std::move(arrays);
   saver.dir = absl::StrCat(medium.dir, "/", name);
   saver.options.durable = medium.durable;
+  // Ranks do not write the same number of bytes.
+  background->options.initial_staging_bytes =
+      saver.arrays->plain_bytes + saver.arrays->plain_bytes / 8;
   return background;
 }
 
 Status BeginSave(BackgroundSaver& background) {
   Saver& saver = background.saver;
-  if (!background.async) {
-    background.async.emplace(*saver.comm, background.options);
-  }
   return background.async
       ->Save(saver.dir, saver.step, saver.state, saver.options)
       .status();
+}
+
+void CreateSaver(BackgroundSaver& background) {
+  background.async.emplace(*background.saver.comm, background.options);
 }
 
 void Take(const std::optional<SaveResult>& ended, Saver& saver) {
@@ -60,7 +64,8 @@ Status EndSave(BackgroundSaver& background) {
   StatusOr<std::optional<SaveResult>> ended = background.async->Wait();
   if (!ended.ok()) return ended.status();
   Take(*ended, background.saver);
-  if (!background.kept) background.async.reset();
+  // The next save is then a first one again.
+  if (!background.kept) CreateSaver(background);
   return absl::OkStatus();
 }
 
@@ -70,16 +75,15 @@ Status CheckBackground(BackgroundSaver& background) {
 }
 
 Status CleanBackground(BackgroundSaver& background) {
-  if (background.async) {
-    const Status status = EndSave(background);
-    if (!status.ok()) return status;
-  }
+  const Status status = EndSave(background);
+  if (!status.ok()) return status;
   return RemoveLastStep(background.saver);
 }
 
 Contender ContenderOf(const std::string& name,
                       std::shared_ptr<BackgroundSaver> background,
                       std::function<Status()> run) {
+  CreateSaver(*background);
   return {.name = name,
           .run = std::move(run),
           .check = [background] { return CheckBackground(*background); },

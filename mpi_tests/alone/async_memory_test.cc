@@ -107,6 +107,18 @@ TEST_F(AsyncMemoryTest, StagingTakesWhatWasPromised) {
   }
 }
 
+TEST_F(AsyncMemoryTest, TheFirstSaveFindsWhatWasTakenAtCreation) {
+  AddShortRuns();
+  PeakOfSave({});
+  const int64_t whole = PeakOfSave({});
+  const int64_t enough = 6 * kMiB;
+  EXPECT_LE(PeakOfSave({.initial_staging_bytes = enough}), whole - 3 * kMiB);
+  // Of a limit, too, only what runs need is left for the save to take.
+  EXPECT_LE(PeakOfSave({.max_staging_bytes = 4 * kMiB,
+                        .initial_staging_bytes = enough}),
+            2 * kMiB);
+}
+
 TEST_F(AsyncMemoryTest, ThousandsOfSavesTakeNoMore) {
   values_.AddCut("w", DType::kF32, {256 * size_, 128}, 0, rank_, size_);
   values_.AddCut("columns", DType::kF64, {30, 8 * size_}, 1, rank_, size_);

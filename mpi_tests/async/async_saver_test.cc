@@ -158,6 +158,19 @@ TEST_F(AsyncSaverTest, WhatDoesNotFitIsWrittenAtOnce) {
   }
 }
 
+TEST_F(AsyncSaverTest, AllOfTheLimitMayBeTakenAtCreation) {
+  constexpr int64_t kLimit = int64_t{1} << 20;
+  AsyncSaver saver(
+      comm_, {.max_staging_bytes = kLimit, .initial_staging_bytes = kLimit});
+  const PendingSave pending = Ok(SaveAndSpoil(saver, 1, {}));
+  EXPECT_EQ(saver.Close(), absl::OkStatus());
+  EXPECT_EQ(CountWrong(1), 0);
+  AsyncSaver without(comm_, {.max_staging_bytes = kLimit});
+  EXPECT_EQ(Ok(SaveAndSpoil(without, 2, {})).staged_bytes,
+            pending.staged_bytes);
+  EXPECT_EQ(without.Close(), absl::OkStatus());
+}
+
 TEST_F(AsyncSaverTest, WhatIsReadBackIsRight) {
   AsyncSaver saver(comm_);
   Ok(SaveAndSpoil(saver, 1, {.read_back = true}));
@@ -222,6 +235,7 @@ TEST_F(AsyncSaverTest, TheProgramIsAskedInItsOwnThread) {
 TEST_F(AsyncSaverTest, OptionsHaveARange) {
   for (const AsyncOptions& options :
        {AsyncOptions{.max_staging_bytes = -1},
+        AsyncOptions{.initial_staging_bytes = -1},
         AsyncOptions{.max_bytes_per_second = -1}}) {
     AsyncSaver saver(comm_, options);
     const Status status = saver.Save(run(), 1, values_.MakeState()).status();

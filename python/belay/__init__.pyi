@@ -204,6 +204,7 @@ class PendingSave:
 
 class AsyncSaver:
   def __init__(self, comm: MPI.Comm, *, max_staging_bytes: int = ...,
+               initial_staging_bytes: int = ...,
                max_bytes_per_second: int = ...,
                snapshot: Literal["in_call", "lazy"] = ...) -> None: ...
   def save(self, directory: _Path, step: int, state: Any,

@@ -81,6 +81,9 @@ class AsyncSaver:
   comm : mpi4py.MPI.Comm
   max_staging_bytes : int, optional
       The most bytes that a rank copies. `save` writes the rest itself.
+  initial_staging_bytes : int, optional
+      Bytes of this rank for which memory is taken at once, so that the first
+      save need not. The ranks may give different numbers.
   max_bytes_per_second : int, optional
       The most that the thread writes.
   snapshot : {"in_call", "lazy"}, optional

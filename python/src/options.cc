@@ -260,6 +260,7 @@ void ReadManagerOptions(OptionReader& reader, ManagerOptions& options) {
 
 void ReadAsyncOptions(OptionReader& reader, AsyncOptions& options) {
   reader.Read("max_staging_bytes", options.max_staging_bytes);
+  reader.Read("initial_staging_bytes", options.initial_staging_bytes);
   reader.Read("max_bytes_per_second", options.max_bytes_per_second);
   reader.ReadNamed(
       "snapshot", options.snapshot,

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,13 +34,16 @@ std::string WhyInForeground(const PlannedSave& planned,
 }
 
 Status CheckAsyncOptions(const AsyncOptions& options) {
-  if (options.max_staging_bytes >= 0 && options.max_bytes_per_second >= 0) {
-    return absl::OkStatus();
+  for (const auto& [name, value] :
+       {std::pair("max_staging_bytes", options.max_staging_bytes),
+        std::pair("initial_staging_bytes", options.initial_staging_bytes),
+        std::pair("max_bytes_per_second", options.max_bytes_per_second)}) {
+    if (value >= 0) continue;
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "AsyncOptions: %s is out of range (need at least 0, found %d)", name,
+        value));
   }
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "AsyncOptions: max_staging_bytes or max_bytes_per_second is out of range "
-      "(need at least 0, found %d and %d)",
-      options.max_staging_bytes, options.max_bytes_per_second));
+  return absl::OkStatus();
 }
 
 uint64_t FingerprintOf(const AsyncOptions& options) {
@@ -67,7 +71,17 @@ BackgroundSaver::BackgroundSaver(const Comm& comm, const AsyncOptions& options)
     : comm_(comm),
       options_(options),
       is_root_(comm.rank() == 0),
-      process_(::getpid()) {}
+      process_(::getpid()) {
+  // What is touched counts, whether in use or not: leaves room for runs.
+  const int64_t most = options.max_staging_bytes;
+  const int64_t bytes =
+      std::min(options.initial_staging_bytes,
+               most - most / (1 + static_cast<int64_t>(sizeof(SnapshotRun))));
+  if (bytes <= 0) return;
+  memory_ = std::make_shared<SnapshotMemory>();
+  // The first save asks again, and can say why there is none.
+  memory_->Reserve(bytes, true).IgnoreError();
+}
 
 BackgroundSaver::~BackgroundSaver() {
   // A child of the program has no part in it.

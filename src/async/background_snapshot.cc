@@ -72,7 +72,10 @@ Status BackgroundSaver::PrepareSnapshot(const SaveFrame& frame,
   const bool touch = FitsInAnyRuns(bytes, limit);
   bytes = std::min(bytes, limit);
   BELAY_RETURN_IF_ERROR(memory_->Reserve(bytes, touch));
-  save.snapshot = {.data = memory_->data(), .room = bytes, .limit = limit};
+  save.snapshot = {.data = memory_->data(),
+                   .room = bytes,
+                   .touched = memory_->touched_bytes(),
+                   .limit = limit};
   for (const PlannedFile& file : planned.files) {
     save.copies.push_back(DataFileJob(frame, save.prepared.listed.shards,
                                       save.prepared.plan, file,

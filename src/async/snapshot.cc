@@ -1,5 +1,6 @@
 #include "async/snapshot.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -70,8 +71,9 @@ class Copier {
  private:
   bool Fits(int64_t bytes, bool joins) const {
     const int64_t runs = snapshot_.runs + (joins ? 0 : 1);
-    return snapshot_.room - snapshot_.bytes >= bytes &&
-           snapshot_.limit - snapshot_.bytes - bytes >= runs * kRunBytes;
+    if (snapshot_.room - snapshot_.bytes < bytes) return false;
+    const int64_t held = std::max(snapshot_.bytes + bytes, snapshot_.touched);
+    return snapshot_.limit - held >= runs * kRunBytes;
   }
 
   Status Write(int64_t offset, int64_t bytes,
@@ -114,11 +116,13 @@ bool FitsInAnyRuns(int64_t bytes, int64_t limit) {
 Status SnapshotMemory::Reserve(int64_t bytes, bool touch) {
   if (bytes <= bytes_) return absl::OkStatus();
   memory_ = ScratchMemory();
-  bytes_ = 0;
+  bytes_ = touched_bytes_ = 0;
   BELAY_ASSIGN_OR_RETURN(memory_, ScratchMemory::Take(bytes, ""));
   bytes_ = bytes;
   // New pages cost several times what a copy does: all of them now.
-  if (touch) std::memset(memory_.data(), 0, static_cast<size_t>(bytes));
+  if (!touch) return absl::OkStatus();
+  std::memset(memory_.data(), 0, static_cast<size_t>(bytes));
+  touched_bytes_ = bytes;
   return absl::OkStatus();
 }
 

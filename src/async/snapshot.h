@@ -27,10 +27,12 @@ class SnapshotMemory {
   Status Reserve(int64_t bytes, bool touch);
 
   std::byte* data() const { return memory_.data(); }
+  int64_t touched_bytes() const { return touched_bytes_; }
 
  private:
   ScratchMemory memory_;
   int64_t bytes_ = 0;
+  int64_t touched_bytes_ = 0;  // by Reserve
 };
 
 // Bytes that follow each other in the snapshot and in the file.
@@ -56,9 +58,10 @@ bool FitsInAnyRuns(int64_t bytes, int64_t limit);
 struct Snapshot {
   std::byte* data = nullptr;
   int64_t room = 0;
-  int64_t limit = 0;  // of bytes and runs together, in bytes
-  int64_t bytes = 0;  // of the room in use
-  int64_t runs = 0;   // of all files
+  int64_t touched = 0;  // of the room, whether in use or not
+  int64_t limit = 0;    // of bytes and runs together, in bytes
+  int64_t bytes = 0;    // of the room in use
+  int64_t runs = 0;     // of all files
   std::vector<SnapshotFile> files;
   // Is called before each tile, and ends the copying if it fails. May be empty.
   std::function<Status()> before_tile = nullptr;

@@ -40,6 +40,7 @@ void ReadPolicy(OptionReader& reader, const std::string& name,
 
 void ReadAsync(OptionReader& reader, AsyncOptions& options) {
   reader.Read("max_staging_bytes", options.max_staging_bytes);
+  reader.Read("initial_staging_bytes", options.initial_staging_bytes);
   reader.Read("max_bytes_per_second", options.max_bytes_per_second);
 }
 

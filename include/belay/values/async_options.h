@@ -18,11 +18,16 @@ enum class SnapshotMode : uint8_t {
   kLazy,
 };
 
-// Equal on all ranks.
+// Equal on all ranks, but initial_staging_bytes.
 struct AsyncOptions {
   // The most bytes that a rank copies. Save itself writes those that do not
   // fit, before it returns. The memory is kept from save to save. At least 0.
   int64_t max_staging_bytes = std::numeric_limits<int64_t>::max();
+  // Bytes of this rank for which the constructor of the saver or of the manager
+  // takes the memory, so that the first save need not: new memory costs it more
+  // than the copy. If it cannot be had, or is too little, the first save takes
+  // it. At least 0; not more than max_staging_bytes are taken.
+  int64_t initial_staging_bytes = 0;
   // The most bytes per second that the thread of a rank writes. 0: no limit.
   int64_t max_bytes_per_second = 0;
   SnapshotMode snapshot = SnapshotMode::kInCall;
