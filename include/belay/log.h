@@ -5,8 +5,9 @@
 //   });
 //
 // Without a sink, the environment variable BELAY_LOG decides: "debug", "info",
-// "warning" or "error" prints messages of that level and above to stderr. If it
-// is not set, nothing is printed.
+// "warning" or "error" prints messages of that level and above to stderr, and
+// "none" prints nothing. If it is not set, warnings are printed. Errors are
+// not: the caller gets them.
 
 #ifndef BELAY_LOG_H_
 #define BELAY_LOG_H_

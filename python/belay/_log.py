@@ -12,21 +12,26 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO,
 
 
 class _LastResort(logging.Handler):
-  """Prints to stderr unless the program has handlers of its own."""
+  """Prints to stderr unless the program has handlers of its own.
+
+  Without BELAY_LOG, errors are not printed: the caller gets them.
+  """
 
   def emit(self, record):
     if _logger.handlers != [self] or logging.getLogger().handlers:
+      return
+    if not _is_chosen and record.levelno > logging.WARNING:
       return
     sys.stderr.write(f"belay: {record.levelname.lower()}: "
                      f"{record.getMessage()}\n")
 
 
 _logger = logging.getLogger("belay")
-_wanted = _LEVELS.get(os.environ.get("BELAY_LOG"))
-if _wanted is None:
-  _logger.addHandler(logging.NullHandler())
-else:
-  _logger.setLevel(_wanted)
-  _logger.addHandler(_LastResort())
+_wanted = os.environ.get("BELAY_LOG")
+_is_chosen = _wanted in _LEVELS
+if _is_chosen:
+  _logger.setLevel(_LEVELS[_wanted])
+_logger.addHandler(logging.NullHandler() if _wanted == "none"
+                   else _LastResort())
 _core.start_log(_logger.log, _logger.getEffectiveLevel)
 atexit.register(_core.stop_log)

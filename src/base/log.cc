@@ -16,8 +16,10 @@
 namespace belay {
 namespace {
 
-// Above all levels: nobody wants anything.
+// Not a level: nobody wants anything, and nobody has said what they want.
+// Warnings are then printed, and errors not: the caller has them.
 constexpr uint8_t kNothing = 4;
+constexpr uint8_t kWarningsOnly = 5;
 
 void ToStderr(LogLevel level, std::string_view message) {
   const std::string line =
@@ -27,10 +29,11 @@ void ToStderr(LogLevel level, std::string_view message) {
 
 uint8_t LeastOfEnvironment() {
   const char* const wanted = std::getenv("BELAY_LOG");
-  for (uint8_t level = 0; wanted != nullptr && level < kNothing; ++level) {
+  if (wanted == nullptr) return kWarningsOnly;
+  for (uint8_t level = 0; level < kNothing; ++level) {
     if (LogLevelName(LogLevel{level}) == wanted) return level;
   }
-  return kNothing;
+  return std::string_view(wanted) == "none" ? kNothing : kWarningsOnly;
 }
 
 struct Sinks {
@@ -73,7 +76,9 @@ void SetLogSink(LogSink sink, LogLevel least) {
 }
 
 bool IsLogged(LogLevel level) {
-  return static_cast<uint8_t>(level) >= TheSinks().least;
+  const uint8_t least = TheSinks().least;
+  if (least == kWarningsOnly) return level == LogLevel::kWarning;
+  return static_cast<uint8_t>(level) >= least;
 }
 
 void Log(LogLevel level, std::string_view message) {

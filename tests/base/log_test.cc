@@ -76,15 +76,17 @@ TEST_F(LogTest, WithoutASinkTheEnvironmentDecides) {
     LogAll();
     return ::testing::internal::GetCapturedStderr();
   };
-  EXPECT_EQ(printed(), "");
+  EXPECT_EQ(printed(), "belay: warning: w\n");
   setenv("BELAY_LOG", "warning", 1);
   EXPECT_EQ(printed(), "belay: warning: w\nbelay: error: e\n");
   setenv("BELAY_LOG", "debug", 1);
   EXPECT_EQ(printed(),
             "belay: debug: d\nbelay: info: i\nbelay: warning: w\n"
             "belay: error: e\n");
-  setenv("BELAY_LOG", "loud", 1);
+  setenv("BELAY_LOG", "none", 1);
   EXPECT_EQ(printed(), "");
+  setenv("BELAY_LOG", "loud", 1);
+  EXPECT_EQ(printed(), "belay: warning: w\n");
 }
 
 }  // namespace
