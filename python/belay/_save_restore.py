@@ -76,8 +76,10 @@ def restore(comm, directory, state=None, step=None, **options):
   state : dict, list or tuple, optional
       As for `save`. Its arrays are filled in place; they must be writeable and
       have the dtype and the shape that are stored. Other values say which type
-      is expected. Where it has None, any value is taken. Without a state,
-      every rank gets all values, as nested dicts of new arrays.
+      is expected. Where it has None, any value is taken. Lists of plain values
+      grow to the stored length; an empty dict takes all that is stored there.
+      Without a state, every rank gets all values, as nested dicts of new
+      arrays.
   step : int, optional
       The default is the newest step.
   allow_dtype_cast, allow_shape_mismatch : bool, optional

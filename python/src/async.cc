@@ -31,7 +31,7 @@ py::dict PendingOf(const PendingSave& pending) {
 class StateSaver {
  public:
   StateSaver(py::handle comm, const py::dict& given)
-      : comm_(DuplicateOf(comm)) {
+      : comm_(DuplicateOf(comm, DeadlineOf(given))) {
     AsyncOptions options;
     try {
       PrepareTogether(comm_, DeadlineOf(given), [&] {

@@ -91,12 +91,12 @@ CommUse::CommUse(bool& flag) : flag_(flag) {
   flag = true;
 }
 
-Comm DuplicateOf(py::handle comm) {
+Comm DuplicateOf(py::handle comm, double deadline_seconds) {
   MPI_Comm raw = HandleOf(comm);
-  return Unlocked([&] { return Comm::Duplicate(raw); });
+  return Unlocked([&] { return Comm::Duplicate(raw, deadline_seconds); });
 }
 
-KeptComm& KeptCommOf(py::handle comm) {
+KeptComm& KeptCommOf(py::handle comm, double deadline_seconds) {
   MPI_Comm raw = HandleOf(comm);
   int is_initialized = 0;
   int is_finalized = 0;
@@ -109,7 +109,7 @@ KeptComm& KeptCommOf(py::handle comm) {
   }
   if (is_kept) return *static_cast<KeptComm*>(attribute);
   auto kept = std::make_unique<KeptComm>();
-  kept->comm = DuplicateOf(comm);
+  kept->comm = DuplicateOf(comm, deadline_seconds);
   MPI_Comm_set_attr(raw, Keyval(), kept.get());
   return *kept.release();
 }

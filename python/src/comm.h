@@ -37,11 +37,11 @@ class CommUse {
 };
 
 // Returns what is kept for a communicator, which must outlive the result. The
-// first call for a communicator is collective.
-KeptComm& KeptCommOf(py::handle comm);
+// first call for a communicator is collective: it waits so long for the others.
+KeptComm& KeptCommOf(py::handle comm, double deadline_seconds = 600);
 
 // Returns a duplicate of its own. Collective.
-Comm DuplicateOf(py::handle comm);
+Comm DuplicateOf(py::handle comm, double deadline_seconds = 600);
 
 }  // namespace belay::python
 

@@ -42,7 +42,7 @@ py::dict LeftOutOf(const std::vector<LeftOut>& left_out) {
 
 py::object ExportTensors(py::handle comm, py::handle directory, py::handle step,
                          py::handle out, const py::dict& given) {
-  KeptComm& kept = KeptCommOf(comm);
+  KeptComm& kept = KeptCommOf(comm, DeadlineOf(given));
   const CommUse use(kept.is_in_use);
   std::string from;
   std::string to;
@@ -82,7 +82,7 @@ py::object ExportTensors(py::handle comm, py::handle directory, py::handle step,
 py::object ImportTensors(py::handle comm, py::handle files,
                          py::handle directory, py::handle step,
                          const py::dict& given) {
-  KeptComm& kept = KeptCommOf(comm);
+  KeptComm& kept = KeptCommOf(comm, DeadlineOf(given));
   const CommUse use(kept.is_in_use);
   std::vector<std::string> in;
   std::string path;
@@ -120,7 +120,7 @@ py::object ImportTensors(py::handle comm, py::handle files,
 py::object CopyStep(py::handle comm, py::handle source, py::handle step,
                     py::handle directory, py::handle to_step,
                     const py::dict& given) {
-  KeptComm& kept = KeptCommOf(comm);
+  KeptComm& kept = KeptCommOf(comm, DeadlineOf(given));
   const CommUse use(kept.is_in_use);
   std::string from;
   std::string to;

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "belay/checkpoint_manager.h"
 #include "callbacks.h"
 #include "comm.h"
@@ -56,7 +57,7 @@ py::object ManagedRestoreOf(const ManagedRestore& restored,
 class StateManager {
  public:
   StateManager(py::handle comm, py::handle directory, const py::dict& given)
-      : comm_(DuplicateOf(comm)),
+      : comm_(DuplicateOf(comm, DeadlineOf(given))),
         state_(std::make_unique<State>()),
         deadline_seconds_(DeadlineOf(given)) {
     try {
@@ -115,7 +116,13 @@ class StateManager {
       bound.Bind(state);
     });
     const MismatchPolicy asked = options.missing;
-    AgreeOnState(comm_, &bound, options);
+    // The manager has the state of `bound` in its place meanwhile.
+    const auto rebind = [&](std::vector<std::string> keys) {
+      std::swap(*state_, bound.state());
+      const absl::Cleanup swap = [&] { std::swap(*state_, bound.state()); };
+      bound.BindStored(state, std::move(keys));
+    };
+    AgreeOnState(comm_, &bound, rebind, options);
     ManagedRestore restored = WithState(
         bound.state(), [&] { return manager_->Restore(number, options); });
     if (restored.result) {

@@ -6,6 +6,7 @@
 #include "arrays.h"
 #include "belay/checkpoint_reader.h"
 #include "errors.h"
+#include "names.h"
 #include "options.h"
 #include "save_restore.h"
 #include "state.h"
@@ -29,21 +30,22 @@ py::dict ArrayInfoOf(const ArrayInfo& info) {
   py::dict described;
   described["is_text"] = is_text;
   described["dtype"] = std::string(DTypeName(info.dtype));
-  described["fields"] = info.fields;
+  described["fields"] = NameOf(info.fields);
   described["shape"] = TupleOf(shape);
   described["nbytes"] = info.bytes;
   described["storage"] = info.cut;
-  described["layout"] = info.layout;
+  described["layout"] = NameOf(info.layout);
   return described;
 }
 
-py::dtype NumpyDType(const CheckpointReader& reader, const std::string& key) {
-  const ArrayInfo info = ValueOrThrow(reader.Find(key));
+py::dtype NumpyDType(const CheckpointReader& reader, const py::str& name) {
+  const ArrayInfo info = ValueOrThrow(reader.Find(BytesOf(name)));
   return info.fields.empty() ? NumpyOf(info.dtype) : NumpyOfFields(info.fields);
 }
 
-py::object ReadBox(const CheckpointReader& reader, const std::string& key,
+py::object ReadBox(const CheckpointReader& reader, const py::str& name,
                    py::handle offset, py::handle shape) {
+  const std::string key = BytesOf(name);
   const ArrayInfo info = ValueOrThrow(reader.Find(key));
   Box box{ShapeOf(offset), ShapeOf(shape)};
   if (!info.fields.empty()) {
@@ -56,7 +58,8 @@ py::object ReadBox(const CheckpointReader& reader, const std::string& key,
 }
 
 // A string; bytes if it is not UTF-8. An int if it was one.
-py::object ReadString(const CheckpointReader& reader, const std::string& key) {
+py::object ReadString(const CheckpointReader& reader, const py::str& name) {
+  const std::string key = BytesOf(name);
   ValueTree text;
   text.text = Unlocked([&] { return reader.ReadText(key); });
   if (MayBeBigInt(*text.text)) {
@@ -72,10 +75,10 @@ py::object ReadAll(const CheckpointReader& reader) {
   return ObjectOf(tree, FieldsIn(reader));
 }
 
-std::vector<std::string> KeysOf(const CheckpointReader& reader) {
-  std::vector<std::string> keys;
+py::list KeysOf(const CheckpointReader& reader) {
+  py::list keys;
   for (const ArrayInfo& array : reader.info().arrays) {
-    keys.push_back(array.key);
+    keys.append(NameOf(array.key));
   }
   return keys;
 }
@@ -106,10 +109,11 @@ void DefineReader(py::module_& module) {
           "nbytes",
           [](const CheckpointReader& self) { return self.info().bytes; })
       .def("keys", &KeysOf)
-      .def("has", &CheckpointReader::Has)
+      .def("has", [](const CheckpointReader& self,
+                     const py::str& name) { return self.Has(BytesOf(name)); })
       .def("find",
-           [](const CheckpointReader& self, const std::string& key) {
-             return ArrayInfoOf(ValueOrThrow(self.Find(key)));
+           [](const CheckpointReader& self, const py::str& name) {
+             return ArrayInfoOf(ValueOrThrow(self.Find(BytesOf(name))));
            })
       .def("dtype", &NumpyDType)
       .def("read", &ReadBox)

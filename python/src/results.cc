@@ -8,6 +8,7 @@
 #include "belay/arrays/layout.h"
 #include "belay/arrays/mesh.h"
 #include "errors.h"
+#include "names.h"
 #include "save_restore.h"
 
 namespace belay::python {
@@ -45,12 +46,18 @@ const char* TransferName(Transfer transfer) {
   }
 }
 
+py::list NamesOf(const std::vector<std::string>& keys) {
+  py::list names;
+  for (const std::string& key : keys) names.append(NameOf(key));
+  return names;
+}
+
 // As a dict: key, dtype, shape, stored_dtype, stored_shape.
 py::list ConversionsOf(const std::vector<Conversion>& conversions) {
   py::list all;
   for (const Conversion& one : conversions) {
     py::dict described;
-    described["key"] = one.key;
+    described["key"] = NameOf(one.key);
     described["dtype"] = std::string(DTypeName(one.dtype));
     described["shape"] = TupleOf(one.shape);
     described["stored_dtype"] = std::string(DTypeName(one.stored_dtype));
@@ -201,8 +208,8 @@ py::object RestoreResultOf(const RestoreResult& result,
   fields["path"] = result.path;
   fields["num_arrays"] = result.num_arrays;
   fields["conversions"] = ConversionsOf(result.conversions);
-  fields["missing"] = result.missing;
-  fields["unexpected"] = result.unexpected;
+  fields["missing"] = NamesOf(result.missing);
+  fields["unexpected"] = NamesOf(result.unexpected);
   fields["mismatched"] = ConversionsOf(result.mismatched);
   fields["warnings"] = InPythonsWords(result.warnings);
   fields["counters"] = CountersOf(result.counters);

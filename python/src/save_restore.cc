@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -25,7 +26,7 @@ namespace {
 
 SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
                      py::handle state, const py::dict& given) {
-  KeptComm& kept = KeptCommOf(comm);
+  KeptComm& kept = KeptCommOf(comm, DeadlineOf(given));
   const CommUse use(kept.is_in_use);
   const ReleaseAtEnd release(kept.saved);
   BoundState* bound = nullptr;
@@ -120,10 +121,26 @@ py::object RestoreAll(const Comm& comm, const RestoreCall& call,
                         [&] { return ObjectOf(tree, fields); });
 }
 
+std::function<void(std::vector<std::string>)> RebindOf(BoundState& bound,
+                                                       py::handle state) {
+  return [&bound, state](std::vector<std::string> keys) {
+    bound.BindStored(state, std::move(keys));
+  };
+}
+
+// As Unlocked; an exit that Python code of the state has asked for, such as a
+// KeyboardInterrupt, goes before the error that it has become.
+template <typename F>
+auto UnlockedOrExit(F function) {
+  auto result = WithoutLock(std::move(function));
+  if (!result.ok()) ThrowPendingExit();
+  return ValueOrThrow(std::move(result));
+}
+
 // A state of None stands for all values.
 py::object RestoreState(py::handle comm, py::handle directory, py::handle state,
                         py::handle step, const py::dict& given) {
-  KeptComm& kept = KeptCommOf(comm);
+  KeptComm& kept = KeptCommOf(comm, DeadlineOf(given));
   const CommUse use(kept.is_in_use);
   BoundState bound(Purpose::kRestore, kept.comm.rank());
   RestoreCall call;
@@ -132,9 +149,10 @@ py::object RestoreState(py::handle comm, py::handle directory, py::handle state,
     if (!state.is_none()) bound.Bind(state);
   });
   const MismatchPolicy asked = call.options.missing;
-  AgreeOnState(kept.comm, state.is_none() ? nullptr : &bound, call.options);
+  AgreeOnState(kept.comm, state.is_none() ? nullptr : &bound,
+               RebindOf(bound, state), call.options);
   if (state.is_none()) return RestoreAll(kept.comm, call, DeadlineOf(given));
-  RestoreResult result = Unlocked([&] {
+  RestoreResult result = UnlockedOrExit([&] {
     return Restore(kept.comm, call.path, call.step, bound.state(),
                    call.options);
   });
@@ -146,7 +164,7 @@ py::object RestoreState(py::handle comm, py::handle directory, py::handle state,
 
 py::object RestoreLatest(py::handle comm, py::handle directory,
                          py::handle state, const py::dict& given) {
-  KeptComm& kept = KeptCommOf(comm);
+  KeptComm& kept = KeptCommOf(comm, DeadlineOf(given));
   const CommUse use(kept.is_in_use);
   BoundState bound(Purpose::kRestore, kept.comm.rank());
   RestoreCall call;
@@ -155,8 +173,8 @@ py::object RestoreLatest(py::handle comm, py::handle directory,
     bound.Bind(state);
   });
   const MismatchPolicy asked = call.options.missing;
-  AgreeOnState(kept.comm, &bound, call.options);
-  std::optional<RestoreResult> result = Unlocked([&] {
+  AgreeOnState(kept.comm, &bound, RebindOf(bound, state), call.options);
+  std::optional<RestoreResult> result = UnlockedOrExit([&] {
     return RestoreLatestOrNothing(kept.comm, call.path, bound.state(),
                                   call.options);
   });
@@ -190,9 +208,54 @@ std::set<std::string> UnionOf(const Comm& comm, const std::string& mine,
   return texts;
 }
 
+// Those numbers that every rank has, of which they have so many. Collective.
+std::set<uint64_t> CommonOf(const Comm& comm, const std::set<uint64_t>& mine,
+                            const std::vector<int>& counts) {
+  std::vector<int> starts;
+  int total = 0;
+  for (const int count : counts) {
+    starts.push_back(total);
+    total += count;
+  }
+  const std::vector<uint64_t> own(mine.begin(), mine.end());
+  std::vector<uint64_t> all(static_cast<size_t>(total));
+  {
+    const py::gil_scoped_release unlock;
+    MPI_Allgatherv(own.data(), static_cast<int>(own.size()), MPI_UINT64_T,
+                   all.data(), counts.data(), starts.data(), MPI_UINT64_T,
+                   comm.raw());
+  }
+  std::map<uint64_t, int> ranks;
+  for (const uint64_t number : all) ++ranks[number];
+  std::set<uint64_t> common;
+  for (const auto& [number, count] : ranks) {
+    if (count == comm.size()) common.insert(number);
+  }
+  return common;
+}
+
+std::function<Status(const StoredStep&)> RebindAtOpen(
+    std::function<void(std::vector<std::string>)> rebind) {
+  return [rebind = std::move(rebind)](const StoredStep& stored) {
+    std::vector<std::string> keys;
+    keys.reserve(stored.arrays.size());
+    for (const StepArray& array : stored.arrays) keys.push_back(array.key);
+    const py::gil_scoped_acquire lock;
+    try {
+      rebind(std::move(keys));
+    } catch (const StatusError& error) {
+      return error.status();
+    } catch (const py::error_already_set& error) {
+      return StatusOfCallback(error);
+    }
+    return absl::OkStatus();
+  };
+}
+
 }  // namespace
 
-void AgreeOnState(const Comm& comm, const BoundState* bound,
+void AgreeOnState(const Comm& comm, BoundState* bound,
+                  std::function<void(std::vector<std::string> keys)> rebind,
                   RestoreOptions& options) {
   constexpr int kNoState = -1;
   std::string mine;
@@ -201,16 +264,26 @@ void AgreeOnState(const Comm& comm, const BoundState* bound,
       mine += KeyPrefix(prefix) + "\n";
     }
   }
-  const int size = bound != nullptr ? static_cast<int>(mine.size()) : kNoState;
-  std::vector<int> sizes(static_cast<size_t>(comm.size()));
+  const int words[] = {
+      bound != nullptr ? static_cast<int>(mine.size()) : kNoState,
+      bound != nullptr ? static_cast<int>(bound->open_ends().size()) : 0};
+  std::vector<int> all(2 * static_cast<size_t>(comm.size()));
   {
     const py::gil_scoped_release unlock;
-    MPI_Allgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, comm.raw());
+    MPI_Allgather(words, 2, MPI_INT, all.data(), 2, MPI_INT, comm.raw());
+  }
+  std::vector<int> sizes, ends;
+  for (size_t i = 0; i < all.size(); i += 2) {
+    sizes.push_back(all[i]);
+    ends.push_back(all[i + 1]);
   }
   const auto without = std::find(sizes.begin(), sizes.end(), kNoState);
   const auto with = std::find_if(sizes.begin(), sizes.end(),
                                  [](int one) { return one != kNoState; });
   if (without == sizes.end()) {
+    std::set<uint64_t> agreed = CommonOf(comm, bound->open_ends(), ends);
+    if (!agreed.empty()) options.on_open = RebindAtOpen(std::move(rebind));
+    bound->set_agreed_ends(std::move(agreed));
     if (std::count(sizes.begin(), sizes.end(), 0) == comm.size()) return;
     for (const std::string& keys : UnionOf(comm, mine, sizes)) {
       options.args.push_back({keys, {.allow_missing = true}});

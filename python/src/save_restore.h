@@ -5,7 +5,10 @@
 
 #include <pybind11/pybind11.h>
 
+#include <functional>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "belay/checkpoint_reader.h"
 #include "belay/comm.h"
@@ -34,8 +37,11 @@ std::recursive_mutex& Hdf5Mutex();
 StoredFields FieldsIn(const CheckpointReader& reader);
 
 // Agrees on which values may be absent, and that all ranks pass a state or none
-// does, which is null then. Collective; throws the same on all ranks.
-void AgreeOnState(const Comm& comm, const BoundState* bound,
+// does, which is null then. Has `rebind` called with the keys of the step, and
+// with the interpreter's lock, where how much is restored depends on them; null
+// without a state. Collective; throws the same on all ranks.
+void AgreeOnState(const Comm& comm, BoundState* bound,
+                  std::function<void(std::vector<std::string> keys)> rebind,
                   RestoreOptions& options);
 
 // Lets the state know what was absent, and leaves in `result` what the program

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "errors.h"
+#include "names.h"
 #include "variable.h"
 #include "wrappers.h"
 
@@ -75,7 +76,13 @@ BoundState::Node BoundState::BindNode(const std::string& key, py::handle value,
     return BindWrapper(key, value);
   }
   const RecursionGuard guard;
-  if (IsMapping(value)) return BindDict(key, value, per_rank);
+  if (IsMapping(value)) {
+    const bool is_open = per_rank == nullptr && !key.empty() &&
+                         py::len(value) == 0 &&
+                         IsAgreedEnd(key, Node::Kind::kDict, 0);
+    if (!is_open || !IsStoredBelow(key)) return BindDict(key, value, per_rank);
+    return BindNode(key, py::none(), nullptr);
+  }
   if (PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) {
     return BindSequence(key, value, per_rank);
   }
@@ -106,7 +113,7 @@ BoundState::Node BoundState::BindDict(const std::string& key, py::handle dict,
       Refuse(key, "a key of a dict is a str or an int (found " +
                       std::string(py::repr(name)) + ")");
     }
-    const std::string part = py::str(name);
+    const std::string part = BytesOf(name);
     if (part.empty()) Refuse(key, "a key of a dict is empty");
     const py::object value = dict[name];
     node.items.emplace_back(py::reinterpret_borrow<py::object>(name),
@@ -126,6 +133,9 @@ BoundState::Node BoundState::BindSequence(const std::string& key,
     node.items.emplace_back(
         py::object(),
         BindNode(Joined(key, std::to_string(number++)), value, per_rank));
+  }
+  if (per_rank == nullptr && IsAgreedEnd(key, node.kind, node.items.size())) {
+    BindRest(key, node);
   }
   return node;
 }
@@ -235,7 +245,7 @@ py::object BoundState::Rebuilt(const Node& node) {
 py::object BoundState::RebuiltStored(const std::string& key, const Node& node) {
   py::dict dict;
   for (const auto& [name, item] : node.items) {
-    const std::string inner = Joined(key, py::str(name));
+    const std::string inner = Joined(key, BytesOf(name));
     if (item.kind == Node::Kind::kDict) {
       dict[name] = RebuiltStored(inner, item);
     } else if (!IsMissing(inner)) {

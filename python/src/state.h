@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -57,6 +58,21 @@ class BoundState {
 
   // Adds all values of `state`. Throws a StatusError or a Python exception.
   void Bind(py::handle state);
+
+  // A number for each list, tuple and empty dict, ascending: how much of it a
+  // restore returns depends on what is stored. The same on ranks where it has
+  // the same key and the same length.
+  std::set<uint64_t> open_ends() const;
+  // Says which of them all ranks have. Others are as long as they are.
+  void set_agreed_ends(std::set<uint64_t> ends) {
+    agreed_ends_ = std::move(ends);
+  }
+
+  // Binds the same state again, to restore a step with these keys, ascending.
+  // Lists of plain values grow to the stored length, and empty dicts take all
+  // that is stored below them. Throws as Bind, also if another sequence has
+  // fewer elements than are stored.
+  void BindStored(py::handle state, std::vector<std::string> stored_keys);
 
   // Keys below these may be absent from a checkpoint: those of each
   // belay._values.IfStored.
@@ -132,6 +148,17 @@ class BoundState {
                 const PerRankOptions* per_rank);
   Node BindSequence(const std::string& key, py::handle sequence,
                     const PerRankOptions* per_rank);
+  // Notes an open end, of so many elements; returns whether all ranks have it.
+  bool IsAgreedEnd(const std::string& key, Node::Kind kind, size_t length);
+  // Whether an open end that all ranks have has more elements in the step.
+  bool AnyGrows() const;
+  // Adds what is stored of a sequence and is not in it.
+  void BindRest(const std::string& key, Node& node);
+  static bool IsPlain(const Node& node);
+  // One more than the greatest number right below a key, and how many there
+  // are.
+  std::pair<int64_t, int64_t> StoredNumbers(const std::string& key) const;
+  bool IsStoredBelow(const std::string& key) const;
   Node BindWrapper(const std::string& key, py::handle value);
   Node BindIfStored(const std::string& key, py::handle value);
   Node BindPerRank(const std::string& key, py::handle value);
@@ -177,6 +204,16 @@ class BoundState {
   Node root_;
   std::deque<Cell> cells_;  // which do not move
   std::unordered_set<std::string> keys_;
+  struct OpenEnd {
+    uint64_t number = 0;
+    std::string key;
+    int64_t length = 0;
+    bool is_dict = false;
+  };
+  std::vector<OpenEnd> open_ends_;
+  bool has_grown_ = false;  // by what is stored
+  std::set<uint64_t> agreed_ends_;
+  std::vector<std::string> stored_keys_;  // ascending
   std::vector<std::string> optional_;
   std::vector<std::string> missing_;  // ascending
   uint64_t plain_keys_hash_ = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "errors.h"
+#include "names.h"
 #include "state.h"
 
 namespace belay::python {
@@ -207,7 +208,7 @@ py::object ObjectOf(ValueTree& tree, const StoredFields& fields,
     dict[py::str("")] = ObjectOf(own, fields, key);
   }
   for (ValueTree& item : tree.items) {
-    dict[py::str(item.name)] = ObjectOf(item, fields, Joined(key, item.name));
+    dict[NameOf(item.name)] = ObjectOf(item, fields, Joined(key, item.name));
   }
   return dict;
 }

@@ -6,6 +6,7 @@
 
 #include "belay/arrays/layout.h"
 #include "errors.h"
+#include "names.h"
 
 namespace belay::python {
 namespace {
@@ -75,7 +76,7 @@ constexpr ArrayAccess kRowsAccess = {
 // A piece of a flat buffer: the shape of the array, or a box of it as
 // (global_shape, offset, shape).
 FlatPiece FlatPieceOf(py::handle name, py::handle form) {
-  FlatPiece piece{.key = py::str(name)};
+  FlatPiece piece{.key = BytesOf(name)};
   const py::tuple parts = py::reinterpret_borrow<py::object>(form);
   const bool is_box = parts.size() == 3 && PySequence_Check(parts[0].ptr());
   if (!is_box) {

@@ -53,6 +53,23 @@ class ReaderTest(MpiCase):
     self.assertTrue(reader.path.endswith("step_00000004"))
     self.assertIn("6 arrays", repr(reader))
 
+  def test_names_that_are_not_utf8(self):
+    key = b"m\xff\x80".decode(errors="surrogateescape")  # as C++ may give it
+    state = {key: {"w": self.w, "text": "x"}, "plain": 3}
+    run_dir = os.path.join(self.run_dir, "names")
+    belay.save(COMM, run_dir, 1, state)
+    reader = belay.open(run_dir)
+    self.assertEqual(sorted(reader), [key + "/text", key + "/w", "plain"])
+    self.assertIn(key + "/w", reader)
+    self.assertIn("\\udcff", repr(reader[key + "/w"]))
+    self.assert_equal_arrays(reader[key + "/w"][...], self.w)
+    self.assertEqual(reader[key + "/text"], "x")
+    for tree in (reader.read_all(), belay.restore(COMM, run_dir).state):
+      self.assert_equal_arrays(tree[key]["w"], self.w)
+      self.assertEqual(tree["plain"], 3)
+    with self.assertRaisesRegex(KeyError, r"m.+xff"):
+      reader[key[:2] + "/w"]
+
   def test_array(self):
     stored = self.reader["model/cube"]
     self.assertEqual(stored.shape, (2, 3, 4, 5))

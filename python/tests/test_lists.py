@@ -1,0 +1,107 @@
+"""Lists and empty dicts, whose length comes from what is stored."""
+
+import os
+
+import numpy
+from mpi_case import COMM, MpiCase, main
+
+import belay
+
+
+class ListsTest(MpiCase):
+
+  def stored(self, value, into):
+    belay.save(COMM, self.run_dir, 0, {"v": value}, overwrite=True)
+    return belay.restore(COMM, self.run_dir, {"v": into}).state["v"]
+
+  def test_a_history_grows(self):
+    history = [0.5, 0.25, 0.125]
+    for given in ([], [0.0], [0.0] * 3):
+      self.assertEqual(self.stored(history, given), history)
+    self.assertEqual(self.stored(["a", "b", None, 3, True], ["", ""]),
+                     ["a", "b", None, 3, True])
+    self.assertEqual(self.stored(list(range(11)), []), list(range(11)))
+
+  def test_records_grow(self):
+    records = [{"loss": 0.5, "step": 1}, {"loss": 0.25, "step": 2}]
+    self.assertEqual(self.stored(records, []), records)
+    self.assertEqual(self.stored(records, [{"loss": 0.0, "step": 0}]), records)
+    self.assertEqual(self.stored([[1, 2], [3, 4]], [[], []]), [[1, 2], [3, 4]])
+    # As without a state: a list inside is a dict, and an empty one is nothing.
+    self.assertEqual(self.stored([[], [1], None], []), [None, {"0": 1}])
+
+  def test_new_arrays_of_an_empty_list(self):
+    found = self.stored([numpy.arange(3.0), numpy.arange(2)], [])
+    self.assert_equal_arrays(found[0], numpy.arange(3.0))
+    self.assert_equal_arrays(found[1], numpy.arange(2))
+
+  def test_an_empty_dict_takes_all(self):
+    self.assertEqual(self.stored({"a": 1, "b": {"c": "x"}}, {}),
+                     {"a": 1, "b": {"c": "x"}})
+    self.assertEqual(self.stored({"a": 1, "b": 2}, {"a": 0}), {"a": 1})
+    self.assertEqual(self.stored({"a": 1, "b": {}}, {"a": 0, "b": {}}),
+                     {"a": 1, "b": {}})
+
+  def test_other_sequences_have_the_stored_length(self):
+    arrays = [numpy.ones(2), numpy.ones(2)]
+    zeros = numpy.zeros(2)
+    for value, into in (((1, 2, 3), (0, 0)), (arrays, [zeros])):
+      belay.save(COMM, self.run_dir, 0, {"v": value}, overwrite=True)
+      self.assert_fails("INVALID_ARGUMENT", "elements are stored; pass as many",
+                        belay.restore, COMM, self.run_dir, {"v": into})
+    self.assert_equal_arrays(zeros, numpy.zeros(2))
+
+  def test_sequences_that_differ_between_ranks(self):
+    state = {"own": belay.PerRank([7] * (self.rank + 1)),
+             "rows": [numpy.ones(1)] * (1 if self.rank == 0 else 0),
+             "owned": {"x": numpy.ones(3)} if self.rank == 0 else {}}
+    belay.save(COMM, self.run_dir, 0, state)
+    found = belay.restore(COMM, self.run_dir, state).state
+    self.assertEqual(found["own"].value, [7] * (self.rank + 1))
+    self.assertEqual(len(found["rows"]), 1 if self.rank == 0 else 0)
+    self.assertEqual(list(found["owned"]), ["x"] if self.rank == 0 else [])
+
+  def test_numbers_that_are_no_list(self):
+    belay.save(COMM, self.run_dir, 0, {"v": {9000000000000000000: 1}})
+    self.assert_fails("INVALID_ARGUMENT", "is no list", belay.restore, COMM,
+                      self.run_dir, {"v": []})
+
+  def test_names_that_are_not_utf8(self):
+    odd = b"\xff\x80".decode(errors="surrogateescape")
+    value = {"0": {odd: 1}, "1": 2}
+    self.assertEqual(self.stored(value, []), [{odd: 1}, 2])
+    found = belay.restore(COMM, self.run_dir, {"v": {"1": 0}},
+                          unexpected="collect")
+    self.assertEqual(found.unexpected, ["v/0/" + odd])
+
+  def test_ranks_with_lists_of_other_lengths(self):
+    belay.save(COMM, self.run_dir, 0, {"v": [1, 2], "w": 3})
+    own = min(self.rank, 2) if self.size > 1 else 2
+    state = {"v": [0] * own, "w": 0}
+    found = belay.restore(COMM, self.run_dir, state).state
+    self.assertEqual(found, {"v": [1, 2][:own], "w": 3})
+
+  def test_a_manager_that_tries_two_steps(self):
+    with belay.CheckpointManager(COMM, self.run_dir) as manager:
+      manager.save(1, {"history": [1.0], "w": numpy.ones(4)})
+      manager.save(2, {"history": [1.0, 2.0], "w": numpy.full(4, 2.0)})
+    if self.rank == 0:
+      folder = os.path.join(self.run_dir, "step_00000002")
+      data = next(name for name in os.listdir(folder) if "data" in name)
+      with open(os.path.join(folder, data), "r+b") as file:
+        size = os.path.getsize(file.name)
+        file.write(b"\xff" * size)
+    COMM.Barrier()
+    with belay.CheckpointManager(COMM, self.run_dir) as manager:
+      w = numpy.zeros(4)
+      restored = manager.restore({"history": [], "w": w})
+      self.assertEqual(restored.step, 1)
+      self.assertEqual(restored.state["history"], [1.0])
+      self.assert_equal_arrays(w, numpy.ones(4))
+      manager.save(3, restored.state)
+    found = belay.restore_latest_or_none(COMM, self.run_dir, {"history": []})
+    self.assertEqual(found.state, {"history": [1.0]})
+
+
+if __name__ == "__main__":
+  main()
