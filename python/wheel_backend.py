@@ -25,7 +25,7 @@ import zipfile
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 _OPTIONS = ["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_UNITY_BUILD=ON",
             "-DBELAY_BUILD_WHEEL=ON"]
-_LEFT_OUT = ["TESTS", "EXAMPLES", "BENCHMARKS", "TOOLS", "FORTRAN"]
+_LEFT_OUT = ["TESTS", "EXAMPLES", "BENCHMARKS", "TOOLS", "FORTRAN", "STATIC"]
 
 
 def _version():
@@ -74,6 +74,15 @@ def _configure(build, arguments):
   return said
 
 
+def _arguments():
+  """Returns the arguments for CMake. Whatever they install is built."""
+  return [
+      *(["-G", "Ninja"] if shutil.which("ninja") else []), *_OPTIONS,
+      *(f"-DBELAY_BUILD_{name}=OFF" for name in _LEFT_OUT),
+      f"-DPython_EXECUTABLE={sys.executable}",
+      *shlex.split(os.environ.get("CMAKE_ARGS", ""))]
+
+
 def _build(scratch):
   """Returns a folder in which the module and the library are built."""
   build = _ROOT / "build" / f"wheel-{sys.implementation.cache_tag}"
@@ -81,11 +90,7 @@ def _build(scratch):
     build.mkdir(parents=True, exist_ok=True)
   except OSError:  # a tree that cannot be written
     build = scratch / "build"
-  said = _configure(build, [
-      *(["-G", "Ninja"] if shutil.which("ninja") else []), *_OPTIONS,
-      *(f"-DBELAY_BUILD_{name}=OFF" for name in _LEFT_OUT),
-      f"-DPython_EXECUTABLE={sys.executable}",
-      *shlex.split(os.environ.get("CMAKE_ARGS", ""))])
+  said = _configure(build, _arguments())
   missing = re.search(r"No Python package: (.*)", said)
   if missing:
     raise SystemExit(f"belay: {missing[1]}")
@@ -114,23 +119,29 @@ def _digest(data):
   return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def _pack(prefix, directory):
-  """Writes the wheel; returns its name."""
+def _tag():
   python = f"cp{sys.version_info.major}{sys.version_info.minor}"
   platform = re.sub(r"[-.]", "_", sysconfig.get_platform())
-  tag = f"{python}-{python}-{platform}"
+  return f"{python}-{python}-{platform}"
+
+
+def _wheel_text():
+  return "\n".join(["Wheel-Version: 1.0", "Generator: belay",
+                    "Root-Is-Purelib: false", f"Tag: {_tag()}", ""])
+
+
+def _pack(prefix, directory):
+  """Writes the wheel; returns its name."""
   info = f"belay-{_version()}.dist-info"
   contents = [(name, path.read_bytes()) for name, path in _files(prefix)]
   contents += [
       (f"{info}/LICENSE", (_ROOT / "LICENSE").read_bytes()),
       (f"{info}/METADATA", _metadata().encode()),
-      (f"{info}/WHEEL", "\n".join([
-          "Wheel-Version: 1.0", "Generator: belay", "Root-Is-Purelib: false",
-          f"Tag: {tag}", ""]).encode())]
+      (f"{info}/WHEEL", _wheel_text().encode())]
   record = [f"{name},{_digest(data)},{len(data)}" for name, data in contents]
   record += [f"{info}/RECORD,,", ""]
   contents.append((f"{info}/RECORD", "\n".join(record).encode()))
-  wheel = f"belay-{_version()}-{tag}.whl"
+  wheel = f"belay-{_version()}-{_tag()}.whl"
   with zipfile.ZipFile(pathlib.Path(directory) / wheel, "w",
                        zipfile.ZIP_DEFLATED) as file:
     for name, data in contents:
@@ -140,6 +151,17 @@ def _pack(prefix, directory):
       entry.compress_type = zipfile.ZIP_DEFLATED
       file.writestr(entry, data)
   return wheel
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+  """Says what the wheel will be, without building it (PEP 517)."""
+  del config_settings
+  info = f"belay-{_version()}.dist-info"
+  folder = pathlib.Path(metadata_directory) / info
+  folder.mkdir()
+  (folder / "METADATA").write_text(_metadata(), encoding="utf-8")
+  (folder / "WHEEL").write_text(_wheel_text(), encoding="utf-8")
+  return info
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):

@@ -8,6 +8,7 @@ With BELAY_TEST_PIP_FROM_SCRATCH=1 pip builds everything itself, as for a user.
 import importlib.util
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -122,6 +123,27 @@ class PipTest(unittest.TestCase):
     (made / "CMakeFiles/mark").write_text("")
     self.backend(source, build, CMAKE_ARGS="-DTWO=2")
     self.assertTrue((made / "CMakeFiles/mark").is_file())  # is used again
+
+  def test_all_that_is_installed_is_built(self):
+    """Configures as for a wheel, which takes much less than a build."""
+    if shutil.which("ninja") is None:
+      self.skipTest("ninja is not installed")
+    build = self.dir / "build"
+    build.mkdir()
+    self.backend(SOURCE, "import pathlib; wheel_backend._configure("
+                 f"pathlib.Path({str(build)!r}), wheel_backend._arguments())")
+    installed = {
+        path for script in build.rglob("cmake_install.cmake")
+        for path in re.findall(rf'"({re.escape(str(build))}/[^"]+)"',
+                               script.read_text())
+        if ".so" in path or path.endswith(".a")}
+    self.assertTrue(any("_core" in path for path in installed), installed)
+    inputs = run("ninja", "-C", build, "-t", "inputs", "belay_python")
+    # Of a link, libbelay.so.0, there is the file, libbelay.so.0.1.0.
+    built = [f"{build / line}." for line in inputs.splitlines()]
+    self.assertFalse({
+        path for path in installed if "_core" not in path
+        and not any(one.startswith(f"{path}.") for one in built)})
 
   def test_sdist(self):
     code = f"print(wheel_backend.build_sdist({str(self.dir)!r}))"

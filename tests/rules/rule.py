@@ -27,7 +27,7 @@ def _paths_of_walk(root):
   paths = []
   for folder, folders, names in os.walk(root):
     folders[:] = [f for f in folders
-                  if f not in (".git", "__pycache__", "build")
+                  if f not in (".git", "__pycache__", "build", "env", ".venv")
                   and not f.startswith("build-")]
     paths += [os.path.relpath(os.path.join(folder, n), root) for n in names]
   return paths
