@@ -37,7 +37,8 @@ Workload SaveWithArgs();
 // Many small arrays (workloads_small.cc).
 Workload Save1000();
 Workload Save10000();
-Workload RestoreSmall();
+Workload Restore1000();
+Workload Restore10000();
 Workload AsyncSmall();
 
 // What ranks send before the next save (workloads_small.cc).
@@ -103,7 +104,8 @@ inline std::vector<Workload> AllWorkloads() {
           CallsThatDoNothing(),
           Save1000(),
           Save10000(),
-          RestoreSmall(),
+          Restore1000(),
+          Restore10000(),
           PlanningBytes10(),
           PlanningBytes1000(),
           PlanningBytes100000(),

@@ -42,6 +42,24 @@ Workload PlanningBytes(const std::string& number, int64_t count) {
           }};
 }
 
+Workload RestoreSmall(const std::string& number, const std::string& kib,
+                      std::shared_ptr<Arrays> (*make)(const Context&),
+                      double bar) {
+  return {
+      .title = "restore " + number + " arrays of " + kib + " KiB",
+      .comparisons = {{"restore.small." + number, "belay", "pread", bar}},
+      .make = [make](const Context& context,
+                     const Medium& medium) -> StatusOr<std::vector<Contender>> {
+        const auto arrays = make(context);
+        StatusOr<Contender> plain = PlainRead(context, medium, arrays);
+        if (!plain.ok()) return plain.status();
+        StatusOr<std::string> dir = SaveForRestore(context, medium, arrays);
+        if (!dir.ok()) return dir.status();
+        return std::vector<Contender>{
+            *std::move(plain), BelayRestore("belay", context, *dir, arrays)};
+      }};
+}
+
 }  // namespace
 
 Workload PlanningBytes10() { return PlanningBytes("10", 10); }
@@ -51,7 +69,7 @@ Workload PlanningBytes100000() { return PlanningBytes("100000", 100000); }
 Workload Save1000() {
   return {.title = "save 1,000 arrays of 64 KiB",
           .comparisons =
-              {{"save.small.1000.first", "belay.first", "pwrite", 2.5},
+              {{"save.small.1000.first", "belay.first", "pwrite", 1.8},
                {"save.small.1000.next", "belay.next", "pwrite", 1.6},
                {"hdf5.small.1000", "belay.next", "HDF5 by hand", 0.25},
                {"hdf5.small.1000.first", "belay.first", "HDF5 by hand", {}}},
@@ -78,7 +96,7 @@ Workload AsyncSmall() {
 Workload Save10000() {
   return {
       .title = "save 10,000 arrays of 4 KiB",
-      .comparisons = {{"save.small.10000.first", "belay.first", "pwrite", {}},
+      .comparisons = {{"save.small.10000.first", "belay.first", "pwrite", 4.0},
                       {"save.small.10000.next", "belay.next", "pwrite", 4.0}},
       .make = [](const Context& context,
                  const Medium& medium) -> StatusOr<std::vector<Contender>> {
@@ -86,20 +104,8 @@ Workload Save10000() {
       }};
 }
 
-Workload RestoreSmall() {
-  return {.title = "restore 1,000 arrays of 64 KiB",
-          .comparisons = {{"restore.small.1000", "belay", "pread", {}}},
-          .make = [](const Context& context,
-                     const Medium& medium) -> StatusOr<std::vector<Contender>> {
-            const auto arrays = Thousand(context);
-            StatusOr<Contender> plain = PlainRead(context, medium, arrays);
-            if (!plain.ok()) return plain.status();
-            StatusOr<std::string> dir = SaveForRestore(context, medium, arrays);
-            if (!dir.ok()) return dir.status();
-            return std::vector<Contender>{
-                *std::move(plain),
-                BelayRestore("belay", context, *dir, arrays)};
-          }};
-}
+Workload Restore1000() { return RestoreSmall("1000", "64", Thousand, 1.6); }
+
+Workload Restore10000() { return RestoreSmall("10000", "4", TenThousand, 5); }
 
 }  // namespace belay::bench
