@@ -211,7 +211,7 @@ py::object RestoreResultOf(const RestoreResult& result,
   fields["missing"] = NamesOf(result.missing);
   fields["unexpected"] = NamesOf(result.unexpected);
   fields["mismatched"] = ConversionsOf(result.mismatched);
-  fields["warnings"] = InPythonsWords(result.warnings);
+  fields["warnings"] = NamesOf(InPythonsWords(result.warnings));
   fields["counters"] = CountersOf(result.counters);
   return type(**fields);
 }

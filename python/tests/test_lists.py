@@ -71,8 +71,9 @@ class ListsTest(MpiCase):
     value = {"0": {odd: 1}, "1": 2}
     self.assertEqual(self.stored(value, []), [{odd: 1}, 2])
     found = belay.restore(COMM, self.run_dir, {"v": {"1": 0}},
-                          unexpected="collect")
+                          unexpected="warn")
     self.assertEqual(found.unexpected, ["v/0/" + odd])
+    self.assertIn("v/0/", "".join(found.warnings))
 
   def test_ranks_with_lists_of_other_lengths(self):
     belay.save(COMM, self.run_dir, 0, {"v": [1, 2], "w": 3})
