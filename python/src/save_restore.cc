@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <sstream>
 #include <utility>
 
@@ -185,25 +186,30 @@ py::object RestoreLatest(py::handle comm, py::handle directory,
                         [&] { return bound.Rebuild(); });
 }
 
+// The elements of all ranks, of which they have so many. Collective.
+template <typename T>
+std::vector<T> GatherAll(const Comm& comm, std::span<const T> mine,
+                         const std::vector<int>& counts, MPI_Datatype type) {
+  std::vector<int> starts;
+  int total = 0;
+  for (const int count : counts) {
+    starts.push_back(total);
+    total += count;
+  }
+  std::vector<T> all(static_cast<size_t>(total));
+  const py::gil_scoped_release unlock;
+  MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), type, all.data(),
+                 counts.data(), starts.data(), type, comm.raw());
+  return all;
+}
+
 // The texts of all ranks, which end with a newline each, without duplicates.
 // Collective.
 std::set<std::string> UnionOf(const Comm& comm, const std::string& mine,
                               const std::vector<int>& sizes) {
-  std::vector<int> starts;
-  int total = 0;
-  for (const int size : sizes) {
-    starts.push_back(total);
-    total += size;
-  }
-  std::string all(static_cast<size_t>(total), ' ');
-  {
-    const py::gil_scoped_release unlock;
-    MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_CHAR,
-                   all.data(), sizes.data(), starts.data(), MPI_CHAR,
-                   comm.raw());
-  }
+  const std::vector<char> all = GatherAll<char>(comm, mine, sizes, MPI_CHAR);
   std::set<std::string> texts;
-  std::istringstream lines(all);
+  std::istringstream lines(std::string(all.begin(), all.end()));
   for (std::string line; std::getline(lines, line);) texts.insert(line);
   return texts;
 }
@@ -211,22 +217,12 @@ std::set<std::string> UnionOf(const Comm& comm, const std::string& mine,
 // Those numbers that every rank has, of which they have so many. Collective.
 std::set<uint64_t> CommonOf(const Comm& comm, const std::set<uint64_t>& mine,
                             const std::vector<int>& counts) {
-  std::vector<int> starts;
-  int total = 0;
-  for (const int count : counts) {
-    starts.push_back(total);
-    total += count;
-  }
   const std::vector<uint64_t> own(mine.begin(), mine.end());
-  std::vector<uint64_t> all(static_cast<size_t>(total));
-  {
-    const py::gil_scoped_release unlock;
-    MPI_Allgatherv(own.data(), static_cast<int>(own.size()), MPI_UINT64_T,
-                   all.data(), counts.data(), starts.data(), MPI_UINT64_T,
-                   comm.raw());
-  }
   std::map<uint64_t, int> ranks;
-  for (const uint64_t number : all) ++ranks[number];
+  for (const uint64_t number :
+       GatherAll<uint64_t>(comm, own, counts, MPI_UINT64_T)) {
+    ++ranks[number];
+  }
   std::set<uint64_t> common;
   for (const auto& [number, count] : ranks) {
     if (count == comm.size()) common.insert(number);

@@ -37,10 +37,10 @@ std::vector<ArrayEntry> ArrayEntries(const SavedCheckpoint& saved) {
 }
 
 std::string DamageOfTilings(const SavedCheckpoint& saved) {
+  const std::vector<ArrayEntry> entries = ArrayEntries(saved);
   absl::uint128 bytes = 0;
   std::vector<const Box*> boxes;
-  auto dataset = saved.datasets.begin();
-  for (size_t i = 0; i < saved.arrays.size(); ++i) {
+  for (size_t i = 0; i < entries.size(); ++i) {
     const StoredArray& array = saved.arrays[i];
     const Shape shape = IoShape(array);
     const int64_t elements = NumElements(shape);
@@ -53,11 +53,9 @@ std::string DamageOfTilings(const SavedCheckpoint& saved) {
     }
     boxes.clear();
     absl::uint128 found = 0;
-    for (; dataset != saved.datasets.end() &&
-           dataset->array == static_cast<int32_t>(i);
-         ++dataset) {
-      boxes.push_back(&dataset->box);
-      found += static_cast<uint64_t>(NumElements(dataset->box.shape));
+    for (const StoredDataset& dataset : entries[i].datasets) {
+      boxes.push_back(&dataset.box);
+      found += static_cast<uint64_t>(NumElements(dataset.box.shape));
     }
     if (IsTiling(shape, boxes)) continue;
     const absl::uint128 need = static_cast<uint64_t>(elements);
