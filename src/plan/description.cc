@@ -186,6 +186,7 @@ Description Describe(const RankShards& mine, int rank) {
 StatusOr<ShardList> DecodeList(const Entries& entries) {
   ShardList list;
   Layouts layouts;
+  list.shards.reserve(entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
     if (AddEntry(entries[i], layouts, list)) continue;
     return absl::InternalError(

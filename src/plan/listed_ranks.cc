@@ -1,8 +1,10 @@
 #include "plan/listed_ranks.h"
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
@@ -16,35 +18,88 @@ struct Row {
   int32_t shard = 0;
 };
 
+// The entries of one key, a part of RowsByKey::rows.
 struct KeyRows {
   std::string_view key;
-  std::vector<Row> rows;
+  int64_t begin = 0;
+  int64_t count = 0;
 };
 
-std::vector<KeyRows> GroupByKey(const std::vector<ShardList>& lists) {
-  std::vector<KeyRows> groups;
-  absl::flat_hash_map<std::string_view, size_t> positions;
-  std::vector<size_t> found;  // of each shard of the last list
-  // Lists mostly have the same keys in the same order.
-  const auto find = [&](std::string_view key, size_t i) {
-    if (i < found.size() && groups[found[i]].key == key) return found[i];
-    const auto [it, fresh] = positions.try_emplace(key, groups.size());
-    if (fresh) groups.push_back({key, {}});
-    return it->second;
-  };
-  for (size_t list = 0; list < lists.size(); ++list) {
-    const std::vector<ListedShard>& shards = lists[list].shards;
+// The entries of all lists, those of one key together.
+struct RowsByKey {
+  std::vector<KeyRows> keys;  // ascending
+  std::vector<Row> rows;
+
+  std::span<const Row> Of(const KeyRows& key) const {
+    return std::span(rows).subspan(key.begin, key.count);
+  }
+};
+
+// Numbers the keys in the order in which they are first listed.
+class KeyNumbers {
+ public:
+  // Adds the entries of the next list; returns the number of each one's key.
+  std::vector<int32_t> Add(const std::vector<ListedShard>& shards) {
+    if (keys_.empty()) {
+      numbers_.reserve(shards.size());
+      keys_.reserve(shards.size());
+    }
+    std::vector<int32_t> of_list(shards.size());
     for (size_t i = 0; i < shards.size(); ++i) {
-      const size_t group = find(shards[i].info.key, i);
-      if (i == found.size()) found.push_back(group);
-      found[i] = group;
-      groups[group].rows.push_back(
-          {static_cast<int32_t>(list), static_cast<int32_t>(i)});
+      of_list[i] = Add(shards[i].info.key, i);
+    }
+    last_ = of_list;
+    return of_list;
+  }
+
+  std::vector<KeyRows> TakeKeys() { return std::move(keys_); }
+
+ private:
+  // Lists mostly have the same keys in the same order.
+  int32_t Add(std::string_view key, size_t i) {
+    int32_t number = i < last_.size() ? last_[i] : -1;
+    if (number < 0 || keys_[number].key != key) {
+      const auto [it, is_new] =
+          numbers_.try_emplace(key, static_cast<int32_t>(keys_.size()));
+      if (is_new) keys_.push_back({.key = key});
+      number = it->second;
+    }
+    ++keys_[number].count;
+    return number;
+  }
+
+  std::vector<KeyRows> keys_;
+  absl::flat_hash_map<std::string_view, int32_t> numbers_;
+  std::vector<int32_t> last_;  // of each entry of the last list
+};
+
+RowsByKey GroupByKey(const std::vector<ShardList>& lists) {
+  KeyNumbers numbers;
+  std::vector<std::vector<int32_t>> key_of;  // by list, then entry
+  for (const ShardList& list : lists)
+    key_of.push_back(numbers.Add(list.shards));
+  RowsByKey all{.keys = numbers.TakeKeys()};
+  std::vector<int64_t> next;  // row of each key
+  int64_t num_rows = 0;
+  for (KeyRows& key : all.keys) {
+    key.begin = num_rows;
+    next.push_back(num_rows);
+    num_rows += key.count;
+  }
+  all.rows.resize(num_rows);
+  for (size_t list = 0; list < lists.size(); ++list) {
+    for (size_t i = 0; i < key_of[list].size(); ++i) {
+      all.rows[next[key_of[list][i]]++] = {static_cast<int32_t>(list),
+                                           static_cast<int32_t>(i)};
     }
   }
-  std::sort(groups.begin(), groups.end(),
-            [](const KeyRows& a, const KeyRows& b) { return a.key < b.key; });
-  return groups;
+  const auto by_key = [](const KeyRows& a, const KeyRows& b) {
+    return a.key < b.key;
+  };
+  if (!std::is_sorted(all.keys.begin(), all.keys.end(), by_key)) {
+    std::sort(all.keys.begin(), all.keys.end(), by_key);
+  }
+  return all;
 }
 
 // Where the rank has listed the i-th shared shard, and the i-th own one.
@@ -74,9 +129,9 @@ std::vector<Tellers> TellersOf(const ListedRanks& listed) {
 // The shards of one key on all ranks, without what they point to.
 std::vector<std::pair<HeldShard, const ListedShard*>> HeldBy(
     const ListedRanks& listed, const std::vector<Tellers>& tellers,
-    const KeyRows& key) {
+    std::span<const Row> rows) {
   std::vector<std::pair<HeldShard, const ListedShard*>> held;
-  for (const Row& row : key.rows) {
+  for (const Row& row : rows) {
     const ListedShard& shard = listed.lists[row.list].shards[row.shard];
     if (shard.place == Place::kBox) {
       for (const int32_t rank : tellers[row.list].own) {
@@ -160,13 +215,17 @@ void ForEachToldKey(const ListedRanks& listed,
                     absl::FunctionRef<void(const std::vector<ToldShard>&)> fn) {
   const std::vector<Tellers> tellers = TellersOf(listed);
   std::vector<ToldShard> told;
-  for (const KeyRows& key : GroupByKey(listed.lists)) {
+  const RowsByKey by_key = GroupByKey(listed.lists);
+  for (const KeyRows& key : by_key.keys) {
     told.clear();
-    for (const Row& row : key.rows) {
+    for (const Row& row : by_key.Of(key)) {
       const ListedShard& shard = listed.lists[row.list].shards[row.shard];
       const Tellers& ranks = tellers[row.list];
       told.push_back(
-          {&shard, shard.place == Place::kBox ? &ranks.own : &ranks.shared});
+          {.shard = &shard,
+           .ranks = shard.place == Place::kBox ? &ranks.own : &ranks.shared,
+           .list = row.list,
+           .entry = row.shard});
     }
     fn(told);
   }
@@ -177,8 +236,9 @@ Status ForEachKey(const ListedRanks& listed,
   const std::vector<Tellers> tellers = TellersOf(listed);
   std::vector<ShardInfo> infos;
   std::vector<HeldShard> shards;
-  for (const KeyRows& key : GroupByKey(listed.lists)) {
-    const auto held = HeldBy(listed, tellers, key);
+  const RowsByKey by_key = GroupByKey(listed.lists);
+  for (const KeyRows& key : by_key.keys) {
+    const auto held = HeldBy(listed, tellers, by_key.Of(key));
     infos.clear();
     shards.clear();
     for (const auto& [shard, entry] : held) {

@@ -47,6 +47,8 @@ void ForEachSelected(const ListedRanks& listed, const Selection& selection,
 struct ToldShard {
   const ListedShard* shard = nullptr;
   const std::vector<int32_t>* ranks = nullptr;
+  int32_t list = 0;   // where it stands in the table
+  int32_t entry = 0;  // in that list
 };
 
 // Calls fn(entries of one key) for each key, ascending. What `ranks` points to

@@ -41,7 +41,10 @@ void Progressions::Put(WireWriter& out) const {
 
 Progressions Progressions::Get(WireReader& in) {
   Progressions all;
-  all.runs_ = in.GetAll<Run>([&] { return in.Get<Run>(); });
+  const auto num_runs = in.Get<uint64_t>();
+  for (uint64_t i = 0; i < num_runs && in.ok(); ++i) {
+    all.runs_.push_back(in.Get<Run>());
+  }
   for (const Run& run : all.runs_) all.size_ += run.count;
   return all;
 }

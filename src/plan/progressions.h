@@ -7,8 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "bytes/wire.h"
 
 namespace belay {
@@ -41,7 +41,7 @@ class Progressions {
     int64_t Last() const { return first + step * (count - 1); }
   };
 
-  std::vector<Run> runs_;
+  absl::InlinedVector<Run, 1> runs_;  // most are one run
   int64_t size_ = 0;
 };
 

@@ -1,11 +1,12 @@
 #include "plan/restore/local_reads.h"
 
 #include <algorithm>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
+#include "base/key_finder.h"
 #include "bytes/checksum.h"
 #include "plan/restore/parts_to_read.h"
 #include "plan/restore/sort_reads.h"
@@ -29,24 +30,6 @@ bool WantsAsStored(const ListedShard& shard, const StoredArray& array) {
           CheckBox(shard.info.box, array.shape).ok());
 }
 
-// Of an array that several entries want.
-int64_t CountOfSeveral(const ToldShards& told) {
-  std::vector<std::pair<int32_t, const ListedShard*>> by_rank;
-  for (const ToldShard& entry : told) {
-    for (const int32_t rank : *entry.ranks) {
-      by_rank.emplace_back(rank, entry.shard);
-    }
-  }
-  std::stable_sort(
-      by_rank.begin(), by_rank.end(),
-      [](const auto& a, const auto& b) { return a.first < b.first; });
-  BoxesInRows rows;
-  for (const auto& [rank, shard] : by_rank) {
-    if (rows.in_rows()) rows.Add(BoxOnRank(*shard, rank));
-  }
-  return rows.count();
-}
-
 int64_t CountOfOne(const ToldShard& told) {
   BoxesInRows rows;
   for (const int32_t rank : *told.ranks) {
@@ -61,7 +44,7 @@ int64_t CountOfOne(const ToldShard& told) {
 class WantCounts {
  public:
   int64_t Of(const ToldShards& told) {
-    if (told.size() > 1) return CountOfSeveral(told);
+    if (told.size() > 1) return OfSeveral(told);
     const ListedShard& shard = *told[0].shard;
     if (shard.place != Place::kLayout) return CountOfOne(told[0]);
     const auto [known, is_new] = known_.try_emplace(
@@ -73,33 +56,59 @@ class WantCounts {
  private:
   using Likeness = std::tuple<const Layout*, const void*, Shape>;
 
+  // Of an array that several entries want.
+  int64_t OfSeveral(const ToldShards& told) {
+    by_rank_.clear();
+    for (const ToldShard& entry : told) {
+      for (const int32_t rank : *entry.ranks) {
+        by_rank_.emplace_back(rank, entry.shard);
+      }
+    }
+    const auto is_before = [](const auto& a, const auto& b) {
+      return a.first < b.first;
+    };
+    if (!std::is_sorted(by_rank_.begin(), by_rank_.end(), is_before)) {
+      std::stable_sort(by_rank_.begin(), by_rank_.end(), is_before);
+    }
+    BoxesInRows rows;
+    for (const auto& [rank, shard] : by_rank_) {
+      if (!rows.in_rows()) break;
+      if (shard->place == Place::kBox) {
+        rows.Add(shard->info.box);
+      } else {
+        rows.Add(BoxOnRank(*shard, rank));
+      }
+    }
+    return rows.count();
+  }
+
   absl::flat_hash_map<Likeness, int64_t> known_;
+  std::vector<std::pair<int32_t, const ListedShard*>> by_rank_;
 };
 
 // An array that may be an own one.
 struct Candidate {
+  int32_t array = 0;
   StackedArray stacked;
   int64_t num_wants = 0;
   bool is_stack = true;
-  std::vector<const ListedShard*> entries;  // that want it
+  std::vector<ToldShard> entries;  // that want it; not the ranks
 };
 
-// By number of the array; those that are wanted, each byte at most once.
-using Candidates = absl::flat_hash_map<int32_t, Candidate>;
-
-// Adds the bytes of all wanted arrays to `wanted_bytes`.
-Candidates FindCandidates(const SavedCheckpoint& saved,
-                          const ListedRanks& listed, int64_t& wanted_bytes) {
-  absl::flat_hash_map<std::string_view, int32_t> numbers;
-  for (size_t i = 0; i < saved.arrays.size(); ++i) {
-    numbers.emplace(saved.arrays[i].key, static_cast<int32_t>(i));
-  }
-  Candidates candidates;
+// Those arrays that are wanted, each byte at most once; ascending by key. Adds
+// the bytes of all wanted arrays to `wanted_bytes`.
+std::vector<Candidate> FindCandidates(const SavedCheckpoint& saved,
+                                      const ListedRanks& listed,
+                                      int64_t& wanted_bytes) {
+  std::vector<std::string_view> keys;
+  for (const StoredArray& array : saved.arrays) keys.push_back(array.key);
+  KeyFinder arrays(std::move(keys));
+  std::vector<Candidate> candidates;
   WantCounts counts;
   ForEachToldKey(listed, [&](const ToldShards& told) {
-    const auto number = numbers.find(told[0].shard->info.key);
-    if (number == numbers.end()) return;
-    const StoredArray& array = saved.arrays[number->second];
+    const int32_t number = arrays.Find(told[0].shard->info.key);
+    if (number < 0) return;
+    const StoredArray& array = saved.arrays[number];
     wanted_bytes += ArrayBytes(array);
     const bool is_sound =
         std::all_of(told.begin(), told.end(), [&](const ToldShard& entry) {
@@ -107,38 +116,36 @@ Candidates FindCandidates(const SavedCheckpoint& saved,
         });
     const int64_t num_wants = is_sound ? counts.Of(told) : 0;
     if (num_wants == 0) return;
-    Candidate& candidate = candidates[number->second];
-    candidate.stacked = StackedArray(array);
-    candidate.num_wants = num_wants;
-    for (const ToldShard& entry : told) {
-      candidate.entries.push_back(entry.shard);
-    }
+    candidates.push_back({.array = number,
+                          .stacked = StackedArray(array),
+                          .num_wants = num_wants,
+                          .entries = told});
   });
   return candidates;
 }
 
 // Leaves those of which all datasets are a stack.
-void StackDatasets(const SavedCheckpoint& saved, Candidates& candidates) {
+void StackDatasets(const SavedCheckpoint& saved,
+                   std::vector<Candidate>& candidates) {
   if (candidates.empty()) return;
-  // Datasets come by array.
-  auto array = candidates.end();
-  for (const StoredDataset& dataset : saved.datasets) {
-    if (array == candidates.end() || array->first != dataset.array) {
-      array = candidates.find(dataset.array);
-    }
-    if (array == candidates.end() || !array->second.is_stack) continue;
-    array->second.is_stack = array->second.stacked.Add(dataset);
+  std::vector<int32_t> candidate_of(saved.arrays.size(), -1);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    candidate_of[candidates[i].array] = static_cast<int32_t>(i);
   }
-  absl::erase_if(candidates, [](const auto& one) {
-    return !one.second.is_stack || !one.second.stacked.is_whole();
+  for (const StoredDataset& dataset : saved.datasets) {
+    const int32_t found = candidate_of[dataset.array];
+    if (found < 0 || !candidates[found].is_stack) continue;
+    candidates[found].is_stack = candidates[found].stacked.Add(dataset);
+  }
+  std::erase_if(candidates, [](const Candidate& one) {
+    return !one.is_stack || !one.stacked.is_whole();
   });
 }
 
 // Leaves those of which all ranks are told in hardly more bytes than orders for
 // those who want them would take.
-void LeaveShort(size_t num_ranks, Candidates& candidates) {
-  absl::erase_if(candidates, [&](const auto& entry) {
-    const Candidate& one = entry.second;
+void LeaveShort(size_t num_ranks, std::vector<Candidate>& candidates) {
+  std::erase_if(candidates, [&](const Candidate& one) {
     const int64_t told =
         one.stacked.told_bytes() * static_cast<int64_t>(num_ranks);
     return told >
@@ -149,27 +156,39 @@ void LeaveShort(size_t num_ranks, Candidates& candidates) {
 // Whether rank 0 has little else to plan, of so many bytes that are wanted. If
 // it has much, it chooses who reads so that all read equally much, of all
 // arrays.
-bool AreMost(const SavedCheckpoint& saved, const Candidates& candidates,
-             int64_t wanted_bytes) {
+bool AreMost(const SavedCheckpoint& saved,
+             const std::vector<Candidate>& candidates, int64_t wanted_bytes) {
   int64_t own = 0;
-  for (const auto& [array, candidate] : candidates) {
-    own += ArrayBytes(saved.arrays[array]);
+  for (const Candidate& candidate : candidates) {
+    own += ArrayBytes(saved.arrays[candidate.array]);
   }
   return wanted_bytes - own <= own / kLeastOwnToRest;
 }
 
-// What rank 0 plans: all but the entries `own`.
-void ListRest(const ListedRanks& listed,
-              const absl::flat_hash_set<const ListedShard*>& own,
-              DividedWants& wants) {
-  Selection rest(listed.lists.size());
+// All entries but those of the candidates.
+Selection AllBut(const ListedRanks& listed,
+                 const std::vector<Candidate>& candidates) {
+  std::vector<std::vector<bool>> is_own(listed.lists.size());
   for (size_t list = 0; list < listed.lists.size(); ++list) {
-    const std::vector<ListedShard>& shards = listed.lists[list].shards;
-    for (size_t i = 0; i < shards.size(); ++i) {
-      if (own.contains(&shards[i])) continue;
-      rest[list].push_back(static_cast<int32_t>(i));
+    is_own[list].resize(listed.lists[list].shards.size());
+  }
+  for (const Candidate& candidate : candidates) {
+    for (const ToldShard& one : candidate.entries) {
+      is_own[one.list][one.entry] = true;
     }
   }
+  Selection rest(listed.lists.size());
+  for (size_t list = 0; list < listed.lists.size(); ++list) {
+    for (size_t i = 0; i < is_own[list].size(); ++i) {
+      if (!is_own[list][i]) rest[list].push_back(static_cast<int32_t>(i));
+    }
+  }
+  return rest;
+}
+
+// What rank 0 plans.
+void ListRest(const ListedRanks& listed, const Selection& rest,
+              DividedWants& wants) {
   wants.central.resize(listed.ranks.size());
   wants.numbers.resize(listed.ranks.size());
   for (size_t i = 0; i < listed.ranks.size(); ++i) {
@@ -187,7 +206,7 @@ void ListRest(const ListedRanks& listed,
 
 DividedWants DivideWants(const SavedCheckpoint& saved,
                          const ListedRanks& listed, Dividing dividing) {
-  Candidates candidates;
+  std::vector<Candidate> candidates;
   int64_t wanted_bytes = 0;
   if (dividing != Dividing::kNothing) {
     candidates = FindCandidates(saved, listed, wanted_bytes);
@@ -198,16 +217,14 @@ DividedWants DivideWants(const SavedCheckpoint& saved,
     if (!AreMost(saved, candidates, wanted_bytes)) candidates.clear();
   }
   DividedWants wants;
-  absl::flat_hash_set<const ListedShard*> own;
-  for (const auto& [array, candidate] : candidates) {
-    wants.own.push_back(array);
-    own.insert(candidate.entries.begin(), candidate.entries.end());
+  ListRest(listed, AllBut(listed, candidates), wants);
+  std::sort(
+      candidates.begin(), candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.array < b.array; });
+  for (Candidate& candidate : candidates) {
+    wants.own.push_back(candidate.array);
+    wants.stacked.push_back(std::move(candidate.stacked));
   }
-  std::sort(wants.own.begin(), wants.own.end());
-  for (const int32_t array : wants.own) {
-    wants.stacked.push_back(std::move(candidates.at(array).stacked));
-  }
-  ListRest(listed, own, wants);
   return wants;
 }
 
@@ -231,12 +248,13 @@ void AddLocalArrays(const SavedCheckpoint& saved, DividedWants& wants,
 void AddLocalReads(const std::vector<StackedArray>& stacked,
                    const std::vector<WantedBox>& wanted, RankReads& reads) {
   if (stacked.empty()) return;
-  absl::flat_hash_map<std::string_view, const StackedArray*> by_key;
-  for (const StackedArray& array : stacked) by_key.emplace(array.key(), &array);
+  std::vector<std::string_view> keys;
+  for (const StackedArray& array : stacked) keys.push_back(array.key());
+  KeyFinder arrays(std::move(keys));
   for (size_t i = 0; i < wanted.size(); ++i) {
-    const auto array = by_key.find(wanted[i].key);
-    if (array == by_key.end() || IsEmpty(*wanted[i].box)) continue;
-    array->second->AddReads(static_cast<int32_t>(i), *wanted[i].box,
+    const int32_t array = arrays.Find(wanted[i].key);
+    if (array < 0 || IsEmpty(*wanted[i].box)) continue;
+    stacked[array].AddReads(static_cast<int32_t>(i), *wanted[i].box,
                             reads.orders);
   }
   SortReads(reads.orders);
