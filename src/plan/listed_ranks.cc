@@ -126,11 +126,16 @@ std::vector<Tellers> TellersOf(const ListedRanks& listed) {
   return tellers;
 }
 
-// The shards of one key on all ranks, without what they point to.
-std::vector<std::pair<HeldShard, const ListedShard*>> HeldBy(
-    const ListedRanks& listed, const std::vector<Tellers>& tellers,
-    std::span<const Row> rows) {
-  std::vector<std::pair<HeldShard, const ListedShard*>> held;
+// A shard of a key, without what it points to, and where that is.
+struct HeldEntry {
+  HeldShard held;
+  const ListedShard* shard = nullptr;
+};
+
+// Lists the shards of one key on all ranks, by rank and place.
+void ListHolders(const ListedRanks& listed, const std::vector<Tellers>& tellers,
+                 std::span<const Row> rows, std::vector<HeldEntry>& held) {
+  held.clear();
   for (const Row& row : rows) {
     const ListedShard& shard = listed.lists[row.list].shards[row.shard];
     if (shard.place == Place::kBox) {
@@ -145,11 +150,13 @@ std::vector<std::pair<HeldShard, const ListedShard*>> HeldBy(
       held.push_back({{rank, PlaceOfShared(own, row.shard)}, &shard});
     }
   }
-  std::sort(held.begin(), held.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.first.rank, a.first.shard) <
-           std::tie(b.first.rank, b.first.shard);
-  });
-  return held;
+  const auto is_before = [](const HeldEntry& a, const HeldEntry& b) {
+    return std::tie(a.held.rank, a.held.shard) <
+           std::tie(b.held.rank, b.held.shard);
+  };
+  if (!std::is_sorted(held.begin(), held.end(), is_before)) {
+    std::sort(held.begin(), held.end(), is_before);
+  }
 }
 
 }  // namespace
@@ -234,18 +241,24 @@ void ForEachToldKey(const ListedRanks& listed,
 Status ForEachKey(const ListedRanks& listed,
                   absl::FunctionRef<Status(const std::vector<HeldShard>&)> fn) {
   const std::vector<Tellers> tellers = TellersOf(listed);
-  std::vector<ShardInfo> infos;
+  std::vector<HeldEntry> held;
+  std::vector<ShardInfo> made;  // of those that do not say their box
   std::vector<HeldShard> shards;
   const RowsByKey by_key = GroupByKey(listed.lists);
   for (const KeyRows& key : by_key.keys) {
-    const auto held = HeldBy(listed, tellers, by_key.Of(key));
-    infos.clear();
+    ListHolders(listed, tellers, by_key.Of(key), held);
+    made.clear();
+    made.reserve(held.size());  // they are pointed to
     shards.clear();
-    for (const auto& [shard, entry] : held) {
-      infos.push_back(OnRank(*entry, shard.rank));
-      shards.push_back(shard);
+    for (const HeldEntry& entry : held) {
+      shards.push_back(entry.held);
+      if (entry.shard->place == Place::kBox) {
+        shards.back().info = &entry.shard->info;
+      } else {
+        made.push_back(OnRank(*entry.shard, entry.held.rank));
+        shards.back().info = &made.back();
+      }
     }
-    for (size_t i = 0; i < shards.size(); ++i) shards[i].info = &infos[i];
     BELAY_RETURN_IF_ERROR(fn(shards));
   }
   return absl::OkStatus();

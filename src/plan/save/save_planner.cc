@@ -116,11 +116,13 @@ void AddOrders(const WritePiece& piece, int32_t index, int64_t first_block,
 }
 
 void SortOrders(RankWrites& writes) {
-  std::sort(writes.orders.begin(), writes.orders.end(),
-            [](const WriteOrder& a, const WriteOrder& b) {
-              return std::tie(a.dataset, a.extent.offset, a.box.offset) <
-                     std::tie(b.dataset, b.extent.offset, b.box.offset);
-            });
+  const auto is_before = [](const WriteOrder& a, const WriteOrder& b) {
+    return std::tie(a.dataset, a.extent.offset, a.box.offset) <
+           std::tie(b.dataset, b.extent.offset, b.box.offset);
+  };
+  std::vector<WriteOrder>& orders = writes.orders;
+  if (std::is_sorted(orders.begin(), orders.end(), is_before)) return;
+  std::sort(orders.begin(), orders.end(), is_before);
 }
 
 // Numbers the rounds of one rank's orders, file by file. Those for datasets
