@@ -47,7 +47,7 @@ Workload OpenReader() {
           .comparisons = {{.name = "reader.open.100000",
                            .contender = "belay",
                            .baseline = "",
-                           .bar = 1.0,
+                           .bar = 0.08,
                            .limit_ms = kReaderLimitMs}},
           .make = [](const Context& context,
                      const Medium& medium) -> StatusOr<std::vector<Contender>> {

@@ -1,11 +1,13 @@
 #include "format/index_columns.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "bytes/checksum.h"
+#include "format/dataset_place.h"
 #include "plan/chunks/default_chunks.h"
 #include "plan/chunks/filters.h"
 #include "plan/stored/single_array.h"
@@ -65,12 +67,8 @@ Status Bad(const std::string& path, std::string_view what, size_t row) {
       "read \"%s\": %s of row %d is out of range", path, what, row));
 }
 
-bool IsShape(const Shape& shape, int64_t element_size) {
-  const StatusOr<int64_t> elements = CheckedNumElements(shape);
-  return elements.ok() && *elements <= INT64_MAX / element_size;
-}
-
-Status GetArrays(const IndexColumns& in, const std::string& path,
+// Takes the keys.
+Status GetArrays(IndexColumns& in, const std::string& path,
                  SavedCheckpoint& saved) {
   Cursor dtype(in.array_dtype, "arrays/dtype");
   Cursor ndim(in.array_ndim, "arrays/ndim");
@@ -80,17 +78,17 @@ Status GetArrays(const IndexColumns& in, const std::string& path,
   for (size_t i = 0; i < in.array_key.size(); ++i) {
     const uint8_t code = dtype.Next();
     if (!IsKnownDType(code)) return Bad(path, "arrays/dtype", i);
-    StoredArray array{.key = in.array_key[i], .dtype = DType{code}};
+    StoredArray array{.key = std::move(in.array_key[i]), .dtype = DType{code}};
     const int axes = ndim.Next();
     const bool is_text = array.dtype == DType::kString;
     if (axes > (is_text ? 0 : kMaxNdim)) return Bad(path, "arrays/ndim", i);
     array.shape = shape.NextShape(axes);
-    if (!IsShape(array.shape, 16)) return Bad(path, "arrays/shape", i);
+    if (!HasBytes(array.shape, 16)) return Bad(path, "arrays/shape", i);
     array.string_bytes = string_bytes.Next();
     if (array.string_bytes < 0 || (!is_text && array.string_bytes > 0)) {
       return Bad(path, "arrays/string_bytes", i);
     }
-    if (array.key.empty() || (i > 0 && array.key <= in.array_key[i - 1])) {
+    if (array.key.empty() || (i > 0 && array.key <= saved.arrays.back().key)) {
       return Bad(path, "arrays/key", i);
     }
     saved.arrays.push_back(std::move(array));
@@ -120,42 +118,6 @@ bool IsChunk(const Shape& chunk, const Shape& shape) {
   return std::equal(
       chunk.begin(), chunk.end(), shape.begin(),
       [](int64_t part, int64_t whole) { return 1 <= part && part <= whole; });
-}
-
-// Bytes that a dataset takes up in its file, or -1 if that is not a number.
-int64_t BytesInFile(const StoredDataset& dataset, int64_t element_size) {
-  Shape shape = dataset.box.shape;
-  if (!dataset.chunk.empty()) {
-    for (size_t i = 0; i < shape.size(); ++i) {
-      if (shape[i] > INT64_MAX - dataset.chunk[i]) return -1;
-      shape[i] = (shape[i] + dataset.chunk[i] - 1) / dataset.chunk[i] *
-                 dataset.chunk[i];
-    }
-  }
-  if (!IsShape(shape, element_size)) return -1;
-  return NumElements(shape) * element_size;
-}
-
-// Whether a file of this length can hold the chunks of a dataset with filters:
-// each takes a byte at least, and where they lie is not said.
-bool CanHoldChunks(const StoredDataset& dataset, int64_t bytes,
-                   int64_t element_size, int64_t file_bytes) {
-  const int64_t chunk_elements = NumElements(dataset.chunk);
-  return dataset.offset == -1 &&
-         chunk_elements <= kMaxChunkBytes / element_size &&
-         bytes / (chunk_elements * element_size) <= file_bytes;
-}
-
-// Whether the file has room for a dataset where it is said to lie.
-bool IsInFile(const StoredDataset& dataset, int64_t element_size,
-              int64_t file_bytes, bool is_filtered) {
-  const int64_t bytes = BytesInFile(dataset, element_size);
-  if (is_filtered) {
-    return bytes >= 0 &&
-           CanHoldChunks(dataset, bytes, element_size, file_bytes);
-  }
-  return bytes >= 0 && dataset.offset >= 0 && bytes <= file_bytes &&
-         dataset.offset <= file_bytes - bytes;
 }
 
 Status GetDatasets(const IndexColumns& in, const std::string& path,
@@ -230,7 +192,8 @@ Status GetGroups(const IndexColumns& in, const std::string& path,
   return task.Done(path);
 }
 
-Status GetChecksums(const IndexColumns& in, const std::string& path,
+// Takes the checksums.
+Status GetChecksums(IndexColumns& in, const std::string& path,
                     SavedCheckpoint& saved) {
   if (in.block_bytes.size() != 1 ||
       (in.block_bytes[0] != 0 && in.block_bytes[0] != kBlockBytes)) {
@@ -250,7 +213,7 @@ Status GetChecksums(const IndexColumns& in, const std::string& path,
         "%d rows, found %d)",
         path, blocks, in.checksum.size()));
   }
-  saved.checksums = in.checksum;
+  saved.checksums = std::move(in.checksum);
   return absl::OkStatus();
 }
 
@@ -261,18 +224,21 @@ Status CheckDamage(const std::string& path, const std::string& damage) {
 }
 
 // Objects, which 1.1 did not have, and values of more than one array, rows of
-// ranks and structs, which came one after the other.
-Status GetTables(const IndexColumns& in, const std::string& path,
+// ranks and structs, which came one after the other. Takes the first two.
+Status GetTables(IndexColumns& in, const std::string& path,
                  SavedCheckpoint& saved) {
   BELAY_RETURN_IF_ERROR(
       CheckDamage(path, DamageOf(in.graph, saved.arrays.size())));
-  saved.graph = in.graph;
+  saved.graph = std::move(in.graph);
   BELAY_RETURN_IF_ERROR(
       CheckDamage(path, DamageOf(in.values, saved.arrays.size(),
                                  saved.graph.node_parent.size())));
-  saved.values = in.values;
+  saved.values = std::move(in.values);
   std::vector<Shape> shapes;
-  for (const StoredArray& array : saved.arrays) shapes.push_back(array.shape);
+  for (const StoredArray& array : saved.arrays) {
+    if (in.rows.array.empty()) break;  // nobody asks for them
+    shapes.push_back(array.shape);
+  }
   BELAY_RETURN_IF_ERROR(
       CheckDamage(path, FromRowColumns(in.rows, shapes, saved.rows)));
   return CheckDamage(path, FromStructColumns(in.structs, saved));
@@ -371,7 +337,7 @@ IndexColumns ToColumns(const SavedCheckpoint& saved) {
   return out;
 }
 
-StatusOr<SavedCheckpoint> FromColumns(const IndexColumns& columns,
+StatusOr<SavedCheckpoint> FromColumns(IndexColumns columns,
                                       const std::string& path) {
   SavedCheckpoint saved;
   if (columns.step.size() != 1 || columns.step[0] < 0) {

@@ -153,7 +153,7 @@ IndexColumns ToColumns(const SavedCheckpoint& saved);
 // Errors: DataLoss - a column is too short or too long, or a number is outside
 //   its range; names the column. Or the datasets of an array do not tile it;
 //   names the key.
-StatusOr<SavedCheckpoint> FromColumns(const IndexColumns& columns,
+StatusOr<SavedCheckpoint> FromColumns(IndexColumns columns,
                                       const std::string& path);
 
 }  // namespace belay

@@ -160,11 +160,13 @@ StatusOr<int64_t> CheckedNumElements(const Shape& shape) {
 }
 
 int64_t NumElements(const Shape& shape) {
-  // Zeros first: the other lengths of an empty array may overflow.
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
-  int64_t count = 1;
-  for (int64_t length : shape) count *= length;
-  return count;
+  // The lengths before a zero may have any product.
+  uint64_t count = 1;
+  for (const int64_t length : shape) {
+    if (length == 0) return 0;
+    count *= static_cast<uint64_t>(length);
+  }
+  return static_cast<int64_t>(count);
 }
 
 Box WholeBox(const Shape& shape) {

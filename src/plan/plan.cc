@@ -31,7 +31,8 @@ Shape IoShape(const StoredArray& array) {
 }
 
 int64_t ArrayBytes(const StoredArray& array) {
-  return NumElements(IoShape(array)) * IoElementSize(array.dtype);
+  if (array.dtype == DType::kString) return array.string_bytes;
+  return NumElements(array.shape) * DTypeSize(array.dtype);
 }
 
 int64_t TotalBytes(const SavedCheckpoint& saved) {

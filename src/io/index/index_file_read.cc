@@ -231,7 +231,8 @@ StatusOr<SavedCheckpoint> ReadFile(const std::string& path) {
     return absl::DataLossError(absl::StrFormat(
         "read \"%s\": the index is damaged: its digest does not match", path));
   }
-  BELAY_ASSIGN_OR_RETURN(SavedCheckpoint saved, FromColumns(columns, path));
+  BELAY_ASSIGN_OR_RETURN(SavedCheckpoint saved,
+                         FromColumns(std::move(columns), path));
   BELAY_RETURN_IF_ERROR(ChargeCopiedTexts(saved, index.bytes()));
   FindFilteredPaths(saved);
   return saved;

@@ -13,6 +13,20 @@ namespace {
 
 constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
 
+std::string NoTiling(const StoredArray& array,
+                     const std::vector<const Box*>& boxes) {
+  absl::uint128 found = 0;
+  for (const Box* box : boxes) {
+    found += static_cast<uint64_t>(NumElements(box->shape));
+  }
+  const absl::uint128 need =
+      static_cast<uint64_t>(ArrayBytes(array) / IoElementSize(array.dtype));
+  return absl::StrFormat(
+      "the datasets of \"%s\" do not hold each element exactly once (need %d "
+      "elements, found %d%s)",
+      array.key, need, found, found == need ? ", some of them twice" : "");
+}
+
 }  // namespace
 
 std::vector<ArrayEntry> ArrayEntries(const SavedCheckpoint& saved) {
@@ -37,14 +51,12 @@ std::vector<ArrayEntry> ArrayEntries(const SavedCheckpoint& saved) {
 }
 
 std::string DamageOfTilings(const SavedCheckpoint& saved) {
-  const std::vector<ArrayEntry> entries = ArrayEntries(saved);
   absl::uint128 bytes = 0;
   std::vector<const Box*> boxes;
-  for (size_t i = 0; i < entries.size(); ++i) {
+  auto dataset = saved.datasets.begin();
+  for (size_t i = 0; i < saved.arrays.size(); ++i) {
     const StoredArray& array = saved.arrays[i];
-    const Shape shape = IoShape(array);
-    const int64_t elements = NumElements(shape);
-    bytes += static_cast<uint64_t>(elements * IoElementSize(array.dtype));
+    bytes += static_cast<uint64_t>(ArrayBytes(array));
     if (bytes > kMostBytes) {
       return absl::StrFormat(
           "the arrays up to \"%s\" have too many bytes (need at most %d, found "
@@ -52,17 +64,16 @@ std::string DamageOfTilings(const SavedCheckpoint& saved) {
           array.key, kMostBytes, bytes);
     }
     boxes.clear();
-    absl::uint128 found = 0;
-    for (const StoredDataset& dataset : entries[i].datasets) {
-      boxes.push_back(&dataset.box);
-      found += static_cast<uint64_t>(NumElements(dataset.box.shape));
+    for (; dataset != saved.datasets.end() &&
+           dataset->array == static_cast<int32_t>(i);
+         ++dataset) {
+      boxes.push_back(&dataset->box);
     }
-    if (IsTiling(shape, boxes)) continue;
-    const absl::uint128 need = static_cast<uint64_t>(elements);
-    return absl::StrFormat(
-        "the datasets of \"%s\" do not hold each element exactly once (need %d "
-        "elements, found %d%s)",
-        array.key, need, found, found == need ? ", some of them twice" : "");
+    const Shape text = {array.string_bytes};
+    const bool is_text = array.dtype == DType::kString;
+    if (!IsTiling(is_text ? text : array.shape, boxes)) {
+      return NoTiling(array, boxes);
+    }
   }
   return "";
 }

@@ -46,6 +46,7 @@ std::string FromStructColumns(const StructColumns& columns,
     return true;
   });
   if (std::string text = damage.Take(); !text.empty()) return text;
+  if (columns.array.empty()) return "";
   for (const StoredDataset& dataset : saved.datasets) {
     const StoredArray& array = saved.arrays[dataset.array];
     if (array.fields.empty() || HasWholeStructs(dataset, array)) continue;

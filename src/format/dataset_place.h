@@ -1,0 +1,23 @@
+// Whether a file can hold what an index says of it.
+
+#ifndef BELAY_FORMAT_DATASET_PLACE_H_
+#define BELAY_FORMAT_DATASET_PLACE_H_
+
+#include <cstdint>
+
+#include "belay/arrays/box.h"
+#include "plan/plan.h"
+
+namespace belay {
+
+// Whether so many elements of this size have a number of bytes. Local.
+bool HasBytes(const Shape& shape, int64_t element_size);
+
+// Whether a file of this length has room for a dataset where it is said to lie;
+// with filters, for its chunks wherever they are. Local.
+bool IsInFile(const StoredDataset& dataset, int64_t element_size,
+              int64_t file_bytes, bool is_filtered);
+
+}  // namespace belay
+
+#endif  // BELAY_FORMAT_DATASET_PLACE_H_
