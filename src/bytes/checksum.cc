@@ -122,9 +122,15 @@ uint32_t SumRun(uint32_t state, const char* data, int64_t size, char* copy) {
 
 }  // namespace
 
-BlockSum::BlockSum(int64_t array_bytes, std::span<uint32_t> registers)
-    : array_bytes_(array_bytes), registers_(registers) {
+BlockSum::BlockSum(int64_t array_bytes, std::span<uint32_t> registers) {
+  Restart(array_bytes, registers);
+}
+
+void BlockSum::Restart(int64_t array_bytes, std::span<uint32_t> registers) {
   assert(static_cast<int64_t>(registers.size()) == NumBlocks(array_bytes));
+  Flush();
+  array_bytes_ = array_bytes;
+  registers_ = registers;
 }
 
 void BlockSum::Add(int64_t offset, const void* data, int64_t size, char* copy) {

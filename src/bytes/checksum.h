@@ -59,6 +59,10 @@ class BlockSum {
   // Completes the sums. Called by the destructor too.
   void Flush();
 
+  // Completes the sums, and goes on with another array. As arrays are often cut
+  // alike, this is cheaper than a new BlockSum. Arguments as above.
+  void Restart(int64_t array_bytes, std::span<uint32_t> registers);
+
  private:
   // A distance in bytes and the factor that moves a register by it.
   struct Distance {
@@ -72,7 +76,7 @@ class BlockSum {
   // Returns state_ moved by that many bytes. `last` remembers the factor.
   uint32_t MoveBy(int64_t bytes, Distance& last) const;
 
-  int64_t array_bytes_;
+  int64_t array_bytes_ = 0;
   std::span<uint32_t> registers_;
   // The sum of the latest runs of one block, as of the byte position_; end_ is
   // the end of that block, or 0 when nothing is held.

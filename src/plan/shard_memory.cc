@@ -33,10 +33,26 @@ void ForEachSegment(const ShardMemory& memory, const Box& box,
   });
 }
 
+namespace {
+
+// Of one axis, along which all is one run.
+OneRun RunOfVector(const ShardMemory& memory, const Box& box,
+                   const Extent& extent) {
+  const int64_t size = memory.element_size;
+  const int64_t first = box.offset[0];
+  return {.data = memory.data + (first - memory.box.offset[0]) * size,
+          .bytes = box.shape[0] * size,
+          .array_offset = first * size,
+          .file_offset = extent.offset + (first - extent.box.offset[0]) * size};
+}
+
+}  // namespace
+
 std::optional<OneRun> FindOneRun(const ShardMemory& memory, const Box& box,
                                  const Extent& extent) {
   const int64_t elements = NumElements(box.shape);
   if (elements == 0) return std::nullopt;
+  if (box.shape.size() == 1) return RunOfVector(memory, box, extent);
   const Run in_file = FirstRun(box, memory.box, extent.box);
   if (in_file.length != elements) return std::nullopt;
   const Run in_array = FirstRun(box, memory.box, WholeBox(memory.array));
@@ -50,10 +66,12 @@ std::optional<OneRun> FindOneRun(const ShardMemory& memory, const Box& box,
 
 BlockSum& Checksummer::SumOf(const ShardMemory& memory, int64_t first_block) {
   if (first_block == first_block_ && sum_) return *sum_;
-  sum_.reset();
   const int64_t bytes = NumElements(memory.array) * memory.element_size;
+  const auto registers = registers_.subspan(first_block, NumBlocks(bytes));
   first_block_ = first_block;
-  return sum_.emplace(bytes, registers_.subspan(first_block, NumBlocks(bytes)));
+  if (!sum_) return sum_.emplace(bytes, registers);
+  sum_->Restart(bytes, registers);
+  return *sum_;
 }
 
 void Checksummer::Add(const ShardMemory& memory, const Box& box,

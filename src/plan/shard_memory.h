@@ -67,7 +67,9 @@ class Checksummer {
                   int64_t first_block, char* copy);
 
   // Completes the sums. Local.
-  void Flush() { sum_.reset(); }
+  void Flush() {
+    if (sum_) sum_->Flush();
+  }
 
  private:
   // The sum of the array of `memory`.

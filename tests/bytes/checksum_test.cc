@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -206,6 +207,27 @@ TEST_F(BlockSumTest, OneRunAcrossAllBlocks) { ExpectBlocks({{0, bytes()}}); }
 
 TEST_F(BlockSumTest, EmptyRunsChangeNothing) {
   ExpectBlocks({{0, 0}, {0, bytes()}, {bytes(), 0}, {17, 0}});
+}
+
+TEST_F(BlockSumTest, ItGoesOnWithArraysThatAreCutAlikeOrNot) {
+  std::optional<BlockSum> sum;
+  std::vector<Registers> of_one_sum(40), of_many;
+  for (size_t i = 0; i < of_one_sum.size(); ++i) {
+    const int64_t size =
+        i % 3 == 0 ? 4096 : Uniform(1, 2 * kBlockBytes, random_);
+    const int64_t first = size / 4, length = size - size / 2;
+    of_one_sum[i].resize(NumBlocks(size));
+    Registers& alone = of_many.emplace_back(NumBlocks(size));
+    BlockSum(size, alone).Add(first, array_.data() + first, length);
+    if (sum) {
+      sum->Restart(size, of_one_sum[i]);
+    } else {
+      sum.emplace(size, of_one_sum[i]);
+    }
+    sum->Add(first, array_.data() + first, length);
+  }
+  sum.reset();
+  EXPECT_EQ(of_one_sum, of_many);
 }
 
 TEST_F(BlockSumTest, ContiguousRuns) { ExpectBlocks(Cut(1, 9000)); }
