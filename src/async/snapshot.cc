@@ -13,9 +13,9 @@
 namespace belay {
 namespace {
 
-// Of a tile: what was read for its checksum is still in the cache of a core
+// Of a tile: what was read for its checksum is still in a cache of the core
 // when it is copied.
-constexpr int64_t kSnapshotTileBytes = int64_t{32} << 10;
+constexpr int64_t kSnapshotTileBytes = int64_t{256} << 10;
 constexpr auto kRunBytes = static_cast<int64_t>(sizeof(SnapshotRun));
 
 // Copies parts of one file behind what the snapshot has already, and writes

@@ -1,4 +1,4 @@
-// Copying and summing part by part.
+// Copying and summing at once.
 
 #ifndef BELAY_BYTES_COPY_AND_SUM_H_
 #define BELAY_BYTES_COPY_AND_SUM_H_
@@ -8,10 +8,10 @@
 namespace belay {
 
 // Copies bytes that do not overlap, as StreamCopy does, and returns what
-// CrcRegister returns for them. A part is small enough to stay in the cache of
-// a core between the two. One loop that does both, in three streams, was
-// slower: on some processors ten times, where source and target lie differently
-// in their pages. Local.
+// CrcRegister returns for them. On x86-64 two halves are copied and summed in
+// one loop, which takes three quarters of the time of one after the other. Not
+// where source and target lie near each other in their pages: that makes the
+// loop several times as slow. Local.
 uint32_t CopyAndSum(uint32_t state, char* target, const char* source,
                     int64_t bytes);
 

@@ -21,9 +21,11 @@ std::string RandomBytes(int64_t bytes) {
 
 // Around each border of what is done at once, and at any address of either.
 TEST(CopyAndSum, CopiesAllBytesAndSumsThemAsCrcRegisterDoes) {
-  constexpr int64_t kRoom = 64;
-  for (const int64_t bytes : {0, 1, 15, 16, 63, 64, 100, 2048, 32767, 32768,
-                              32769, 65536, 65600, 90000, 100001, 400000}) {
+  constexpr int64_t kRoom = 5000;
+  for (const int64_t bytes :
+       {0,     1,     15,     16,     63,     64,    100,   2048,
+        32767, 32768, 8191,   8192,   8256,   16384, 32769, 65536,
+        65600, 90000, 100001, 131072, 139264, 400000}) {
     const std::string data = RandomBytes(bytes + kRoom);
     for (const auto& [from, to] : {std::pair<int, int>{0, 0},
                                    {0, 1},
@@ -31,7 +33,10 @@ TEST(CopyAndSum, CopiesAllBytesAndSumsThemAsCrcRegisterDoes) {
                                    {3, 63},
                                    {63, 16},
                                    {8, 8},
-                                   {7, 33}}) {
+                                   {7, 33},
+                                   {0, 1000},
+                                   {1001, 0},
+                                   {5, 4099}}) {
       std::string target(static_cast<size_t>(bytes + 2 * kRoom), '?');
       const uint32_t state = 0x12345678u + static_cast<uint32_t>(bytes);
       const auto size = static_cast<size_t>(bytes);
