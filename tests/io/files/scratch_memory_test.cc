@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "directory_fixture.h"
+#include "sanitizers.h"
 
 namespace belay::scratch_memory_test {
 namespace {
@@ -47,6 +48,10 @@ TEST_F(ScratchMemoryTest, WhatIsMissingIsAnError) {
   EXPECT_FALSE(large.ok());
   EXPECT_THAT(std::string(large.message()),
               HasSubstr("need 1152921504606846976 bytes"));
+}
+
+TEST_F(ScratchMemoryTest, NoMemoryIsAnError) {
+  if (!testing::kCanRunOutOfMemory) GTEST_SKIP() << testing::kEndsWithoutMemory;
   const Status memory = ScratchMemory::Take(int64_t{1} << 60, "").status();
   EXPECT_EQ(memory.code(), absl::StatusCode::kResourceExhausted) << memory;
 }

@@ -11,6 +11,7 @@
 #include "bytes/element_conversion.h"
 #include "geometry/runs.h"
 #include "io/files/slow_target.h"
+#include "sanitizers.h"
 
 namespace belay::staging_test {
 namespace {
@@ -127,9 +128,7 @@ TEST(StagingTest, RoomLiesInItsPagesAsTheFileDoes) {
 }
 
 TEST(StagingTest, NoMemoryIsAnError) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "the sanitizer ends the program instead";
-#endif
+  if (!testing::kCanRunOutOfMemory) GTEST_SKIP() << testing::kEndsWithoutMemory;
   Staging staging;
   const Status status = staging.Start(int64_t{1} << 61, "w");
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
