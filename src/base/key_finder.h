@@ -1,5 +1,5 @@
-// Finds keys in a list that mostly ascends, as those that are asked for do:
-// then each is found by one comparison.
+// Finds keys in a list. Where the list ascends, and those that are asked for
+// mostly do, each is found by one comparison.
 
 #ifndef BELAY_BASE_KEY_FINDER_H_
 #define BELAY_BASE_KEY_FINDER_H_

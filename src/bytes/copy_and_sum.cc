@@ -5,6 +5,7 @@
 
 #include "bytes/checksum.h"
 #include "bytes/stream_copy.h"
+#include "bytes/stream_line.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -17,7 +18,6 @@ namespace {
 constexpr int64_t kPartBytes = int64_t{32} << 10;
 
 #if defined(__x86_64__)
-constexpr int64_t kLine = 64;
 constexpr int64_t kPage = 4096;
 // Of the halves that are done at once.
 constexpr int64_t kLeastHalf = kPage;
@@ -30,8 +30,9 @@ bool CanCopyHalves() {
 
 // Whether a loop that reads a line, and soon afterwards writes one, can run at
 // full speed. Processors tell a load from the stores before it by the place in
-// the page: where the target lies a few lines behind the source there, each
-// load waits for stores of which it needs nothing.
+// the page. If the target lies there up to 255 bytes above the source, or up to
+// 15 below, each load waits for stores of which it needs nothing. The same
+// place is no trouble: what is stored has been loaded before.
 bool LieApart(const char* target, const char* source) {
   constexpr uintptr_t kNear = 256, kLast = kPage - 16;
   const uintptr_t distance = (reinterpret_cast<uintptr_t>(target) -
@@ -49,20 +50,12 @@ struct Halves {
 __attribute__((target("sse4.2"))) inline void SumLines(const char* first,
                                                        const char* second,
                                                        Halves& sums) {
-  for (int64_t i = 0; i < kLine; i += sizeof(uint64_t)) {
+  for (int64_t i = 0; i < kLineBytes; i += sizeof(uint64_t)) {
     uint64_t a = 0, b = 0;
     std::memcpy(&a, first + i, sizeof(a));
     std::memcpy(&b, second + i, sizeof(b));
     sums.first = _mm_crc32_u64(sums.first, a);
     sums.second = _mm_crc32_u64(sums.second, b);
-  }
-}
-
-inline void StreamLine(char* target, const char* source) {
-  for (int64_t i = 0; i < kLine; i += sizeof(__m128i)) {
-    _mm_stream_si128(
-        reinterpret_cast<__m128i*>(target + i),
-        _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
   }
 }
 
@@ -74,7 +67,7 @@ __attribute__((target("sse4.2"))) uint32_t CopyHalves(uint32_t state,
                                                       const char* source,
                                                       int64_t half) {
   Halves sums{.first = state};
-  for (int64_t at = 0; at < half; at += kLine) {
+  for (int64_t at = 0; at < half; at += kLineBytes) {
     SumLines(source + at, source + half + at, sums);
     StreamLine(target + at, source + at);
     StreamLine(target + half + at, source + half + at);
@@ -89,8 +82,8 @@ __attribute__((target("sse4.2"))) uint32_t CopyHalves(uint32_t state,
 int64_t CopyInHalves(uint32_t& state, char* target, const char* source,
                      int64_t bytes) {
   const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(target) %
-                                         uintptr_t{kLine});
-  const int64_t head = (kLine - past) % kLine;
+                                         uintptr_t{kLineBytes});
+  const int64_t head = (kLineBytes - past) % kLineBytes;
   if (bytes - head < 2 * kLeastHalf || !CanCopyHalves() ||
       !LieApart(target, source)) {
     return 0;

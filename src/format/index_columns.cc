@@ -235,9 +235,8 @@ Status GetTables(IndexColumns& in, const std::string& path,
                                  saved.graph.node_parent.size())));
   saved.values = std::move(in.values);
   std::vector<Shape> shapes;
-  for (const StoredArray& array : saved.arrays) {
-    if (in.rows.array.empty()) break;  // nobody asks for them
-    shapes.push_back(array.shape);
+  if (!in.rows.array.empty()) {
+    for (const StoredArray& array : saved.arrays) shapes.push_back(array.shape);
   }
   BELAY_RETURN_IF_ERROR(
       CheckDamage(path, FromRowColumns(in.rows, shapes, saved.rows)));

@@ -48,7 +48,8 @@ class KeyNumbers {
     for (size_t i = 0; i < shards.size(); ++i) {
       of_list[i] = Add(shards[i].info.key, i);
     }
-    last_ = of_list;
+    last_.resize(std::max(last_.size(), of_list.size()));
+    std::copy(of_list.begin(), of_list.end(), last_.begin());
     return of_list;
   }
 
@@ -70,7 +71,7 @@ class KeyNumbers {
 
   std::vector<KeyRows> keys_;
   absl::flat_hash_map<std::string_view, int32_t> numbers_;
-  std::vector<int32_t> last_;  // of each entry of the last list
+  std::vector<int32_t> last_;  // by place in a list, what was there last
 };
 
 RowsByKey GroupByKey(const std::vector<ShardList>& lists) {

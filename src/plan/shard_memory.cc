@@ -76,7 +76,8 @@ BlockSum& Checksummer::SumOf(const ShardMemory& memory, int64_t first_block) {
 
 void Checksummer::Add(const ShardMemory& memory, const Box& box,
                       int64_t first_block) {
-  if (registers_.empty()) return;
+  // An empty array has no block: its number is that of the next one.
+  if (registers_.empty() || IsEmpty(box)) return;
   const int64_t size = memory.element_size;
   BlockSum& sum = SumOf(memory, first_block);
   ForEachRun(box, memory.box, WholeBox(memory.array), [&](const Run& run) {

@@ -69,6 +69,7 @@ class Checksummer {
   // Completes the sums. Local.
   void Flush() {
     if (sum_) sum_->Flush();
+    first_block_ = -1;
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "bytes/checksum.h"
@@ -50,6 +51,29 @@ TEST(CopyAndSum, CopiesAllBytesAndSumsThemAsCrcRegisterDoes) {
                 std::string(static_cast<size_t>(to), '?'));
       EXPECT_EQ(target.find_first_not_of('?', static_cast<size_t>(to) + size),
                 std::string::npos);
+    }
+  }
+}
+
+// How far the target lies from the source in its page decides how it is done.
+TEST(CopyAndSum, SumsWhateverTheDistanceInThePage) {
+  constexpr int64_t kPage = 4096, kBytes = 70'000;
+  const std::string data = RandomBytes(kBytes + 2 * kPage);
+  std::string room(static_cast<size_t>(kBytes + 3 * kPage), '?');
+  const auto place_in_page = [](const char* at) {
+    return static_cast<int64_t>(reinterpret_cast<uintptr_t>(at) % kPage);
+  };
+  const char* const source = data.data() + kPage - place_in_page(data.data());
+  char* const page = room.data() + kPage - place_in_page(room.data());
+  for (const int64_t distance : {0, 1, 15, 16, 64, 255, 256, 257, 1000, 2048,
+                                 4032, 4079, 4080, 4081, 4095}) {
+    for (const int64_t bytes : {8191, 8300, 16384, 70'000}) {
+      const auto size = static_cast<size_t>(bytes);
+      EXPECT_EQ(CopyAndSum(7, page + distance, source, bytes),
+                CrcRegisterPortable(7, source, size))
+          << bytes << " bytes at " << distance;
+      EXPECT_EQ(std::string_view(page + distance, size),
+                std::string_view(source, size));
     }
   }
 }
