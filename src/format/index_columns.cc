@@ -67,9 +67,10 @@ Status Bad(const std::string& path, std::string_view what, size_t row) {
       "read \"%s\": %s of row %d is out of range", path, what, row));
 }
 
-// Takes the keys.
+// Takes the keys. Counts the checksum blocks of all arrays in `blocks`, or more
+// of them than there are checksums: their sum may not be a number.
 Status GetArrays(IndexColumns& in, const std::string& path,
-                 SavedCheckpoint& saved) {
+                 SavedCheckpoint& saved, uint64_t& blocks) {
   Cursor dtype(in.array_dtype, "arrays/dtype");
   Cursor ndim(in.array_ndim, "arrays/ndim");
   Cursor shape(in.array_shape, "arrays/shape");
@@ -78,7 +79,9 @@ Status GetArrays(IndexColumns& in, const std::string& path,
   for (size_t i = 0; i < in.array_key.size(); ++i) {
     const uint8_t code = dtype.Next();
     if (!IsKnownDType(code)) return Bad(path, "arrays/dtype", i);
-    StoredArray array{.key = std::move(in.array_key[i]), .dtype = DType{code}};
+    StoredArray& array = saved.arrays.emplace_back();
+    array.key = std::move(in.array_key[i]);
+    array.dtype = DType{code};
     const int axes = ndim.Next();
     const bool is_text = array.dtype == DType::kString;
     if (axes > (is_text ? 0 : kMaxNdim)) return Bad(path, "arrays/ndim", i);
@@ -88,10 +91,12 @@ Status GetArrays(IndexColumns& in, const std::string& path,
     if (array.string_bytes < 0 || (!is_text && array.string_bytes > 0)) {
       return Bad(path, "arrays/string_bytes", i);
     }
-    if (array.key.empty() || (i > 0 && array.key <= saved.arrays.back().key)) {
+    if (array.key.empty() || (i > 0 && array.key <= saved.arrays[i - 1].key)) {
       return Bad(path, "arrays/key", i);
     }
-    saved.arrays.push_back(std::move(array));
+    if (blocks <= in.checksum.size()) {
+      blocks += static_cast<uint64_t>(NumBlocks(ArrayBytes(array)));
+    }
   }
   BELAY_RETURN_IF_ERROR(dtype.Done(path));
   BELAY_RETURN_IF_ERROR(ndim.Done(path));
@@ -130,8 +135,9 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
   ChunkCount count(Cat("read \"", path, "\""));
   saved.datasets.reserve(in.dataset_array.size());
   for (size_t i = 0; i < in.dataset_array.size(); ++i) {
-    StoredDataset dataset{.array = static_cast<int32_t>(in.dataset_array[i]),
-                          .file = static_cast<int32_t>(file.Next())};
+    StoredDataset& dataset = saved.datasets.emplace_back();
+    dataset.array = static_cast<int32_t>(in.dataset_array[i]);
+    dataset.file = static_cast<int32_t>(file.Next());
     if (in.dataset_array[i] >= saved.arrays.size() ||
         (i > 0 && in.dataset_array[i] < in.dataset_array[i - 1])) {
       return Bad(path, "datasets/array", i);
@@ -160,7 +166,6 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
     }
     BELAY_RETURN_IF_ERROR(count.Add(array.key, dataset.box.shape, dataset.chunk,
                                     IoElementSize(array.dtype)));
-    saved.datasets.push_back(std::move(dataset));
   }
   BELAY_RETURN_IF_ERROR(file.Done(path));
   BELAY_RETURN_IF_ERROR(offset.Done(path));
@@ -192,21 +197,16 @@ Status GetGroups(const IndexColumns& in, const std::string& path,
   return task.Done(path);
 }
 
-// Takes the checksums.
+// Takes the checksums, of so many blocks if there are any.
 Status GetChecksums(IndexColumns& in, const std::string& path,
-                    SavedCheckpoint& saved) {
+                    uint64_t num_blocks, SavedCheckpoint& saved) {
   if (in.block_bytes.size() != 1 ||
       (in.block_bytes[0] != 0 && in.block_bytes[0] != kBlockBytes)) {
     return Bad(path, "header/block_bytes", 0);
   }
   saved.has_checksums = in.block_bytes[0] != 0;
-  // Arrays may claim so many blocks that their sum wraps around.
   const auto found = static_cast<uint64_t>(in.checksum.size());
-  uint64_t blocks = 0;
-  for (const StoredArray& array : saved.arrays) {
-    if (!saved.has_checksums || blocks > found) break;
-    blocks += static_cast<uint64_t>(NumBlocks(ArrayBytes(array)));
-  }
+  const uint64_t blocks = saved.has_checksums ? num_blocks : 0;
   if (found != blocks) {
     return absl::DataLossError(absl::StrFormat(
         "read \"%s\": column \"checksums/crc32c\" has the wrong length (need "
@@ -351,11 +351,12 @@ StatusOr<SavedCheckpoint> FromColumns(IndexColumns columns,
     return Bad(path, "header/file_layout", 0);
   }
   saved.file_layout = FileLayout{columns.file_layout[0]};
-  BELAY_RETURN_IF_ERROR(GetArrays(columns, path, saved));
+  uint64_t blocks = 0;
+  BELAY_RETURN_IF_ERROR(GetArrays(columns, path, saved, blocks));
   BELAY_RETURN_IF_ERROR(GetFiles(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetDatasets(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetGroups(columns, path, saved));
-  BELAY_RETURN_IF_ERROR(GetChecksums(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(GetChecksums(columns, path, blocks, saved));
   BELAY_RETURN_IF_ERROR(GetTables(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetForms(columns, path, saved));
   BELAY_RETURN_IF_ERROR(CheckDamage(path, DamageOfTilings(saved)));
