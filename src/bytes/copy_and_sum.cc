@@ -41,12 +41,13 @@ bool LieApart(const char* target, const char* source) {
   return distance == 0 || (distance >= kNear && distance <= kLast);
 }
 
-// Adds a line of each half to its sum, and copies it past the caches.
+// The sums of two halves.
 struct Halves {
   uint64_t first = 0;
   uint64_t second = 0;
 };
 
+// Adds a line of each half to its sum.
 __attribute__((target("sse4.2"))) inline void SumLines(const char* first,
                                                        const char* second,
                                                        Halves& sums) {
@@ -81,9 +82,7 @@ __attribute__((target("sse4.2"))) uint32_t CopyHalves(uint32_t state,
 // Copies and sums as much as can be done in halves; returns how much that is.
 int64_t CopyInHalves(uint32_t& state, char* target, const char* source,
                      int64_t bytes) {
-  const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(target) %
-                                         uintptr_t{kLineBytes});
-  const int64_t head = (kLineBytes - past) % kLineBytes;
+  const int64_t head = BytesToLine(target);
   if (bytes - head < 2 * kLeastHalf || !CanCopyHalves() ||
       !LieApart(target, source)) {
     return 0;

@@ -11,9 +11,7 @@ void StreamCopy(char* target, const char* source, int64_t bytes) {
   // Below some lines it does not pay.
   constexpr int64_t kLeastBytes = 32 * kLineBytes;
   if (bytes >= kLeastBytes) {
-    const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(target) %
-                                           uintptr_t{kLineBytes});
-    const int64_t head = (kLineBytes - past) % kLineBytes;
+    const int64_t head = BytesToLine(target);
     std::memcpy(target, source, head);
     int64_t at = head;
     for (; bytes - at >= kLineBytes; at += kLineBytes) {

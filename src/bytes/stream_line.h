@@ -12,6 +12,13 @@ namespace belay {
 
 inline constexpr int64_t kLineBytes = 64;
 
+// Returns how many bytes before the next line begins.
+inline int64_t BytesToLine(const char* at) {
+  const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(at) %
+                                         uintptr_t{kLineBytes});
+  return (kLineBytes - past) % kLineBytes;
+}
+
 // Copies a line to an address that is a multiple of 16. Other threads see it
 // after the next _mm_sfence.
 inline void StreamLine(char* target, const char* source) {

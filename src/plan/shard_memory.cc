@@ -65,13 +65,12 @@ std::optional<OneRun> FindOneRun(const ShardMemory& memory, const Box& box,
 }
 
 BlockSum& Checksummer::SumOf(const ShardMemory& memory, int64_t first_block) {
-  if (first_block == first_block_ && sum_) return *sum_;
-  const int64_t bytes = NumElements(memory.array) * memory.element_size;
-  const auto registers = registers_.subspan(first_block, NumBlocks(bytes));
-  first_block_ = first_block;
-  if (!sum_) return sum_.emplace(bytes, registers);
-  sum_->Restart(bytes, registers);
-  return *sum_;
+  if (first_block != first_block_) {
+    const int64_t bytes = NumElements(memory.array) * memory.element_size;
+    sum_.Restart(bytes, registers_.subspan(first_block, NumBlocks(bytes)));
+    first_block_ = first_block;
+  }
+  return sum_;
 }
 
 void Checksummer::Add(const ShardMemory& memory, const Box& box,

@@ -68,7 +68,7 @@ class Checksummer {
 
   // Completes the sums. Local.
   void Flush() {
-    if (sum_) sum_->Flush();
+    sum_.Flush();
     first_block_ = -1;
   }
 
@@ -77,8 +77,8 @@ class Checksummer {
   BlockSum& SumOf(const ShardMemory& memory, int64_t first_block);
 
   std::span<uint32_t> registers_;
-  int64_t first_block_ = -1;
-  std::optional<BlockSum> sum_;
+  int64_t first_block_ = -1;  // of the array of sum_; -1: it has none
+  BlockSum sum_{0, {}};
 };
 
 }  // namespace belay
