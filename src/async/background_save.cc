@@ -159,8 +159,10 @@ StatusOr<PendingSave> BackgroundSaver::BeginFlush(const SaveFrame& frame,
   save->cache_is_there = cache.is_there;
   save->reuse = prepared.listed.reuse;
   save->prepared = std::move(prepared);
+  save->flush = std::make_shared<FlushJob>();
   StatusOr<ReservedSave> reserved =
-      Reserve(frame, save->prepared.listed, save->prepared.plan, save->step);
+      Reserve(frame, save->prepared.listed, save->prepared.plan, save->step,
+              &save->flush->metadata);
   Status status = reserved.status();
   IndexCreation index(frame, job.graph, save->reuse, save->prepared.plan);
   if (status.ok()) status = FillSnapshot(frame, index, *save);

@@ -62,7 +62,9 @@ Status BackgroundSaver::PrepareSnapshot(const SaveFrame& frame,
                                         IndexCreation& index,
                                         SaveUnderWay& save) {
   const PlannedSave& planned = save.prepared.plan.planned;
-  if (index.IsDue()) BELAY_RETURN_IF_ERROR(index.Create());
+  if (index.IsDue()) {
+    BELAY_RETURN_IF_ERROR(index.Create(&save.flush->metadata));
+  }
   if (frame.options.durable && (planned.is_syncer || node_->is_alone())) {
     BELAY_ASSIGN_OR_RETURN(save.flush->synced, OpenFilesToSync(frame, planned));
   }
@@ -100,7 +102,6 @@ Status BackgroundSaver::FillSnapshot(const SaveFrame& frame,
   save.written.registers.assign(
       frame.options.checksums ? planned.num_blocks : 0, 0);
   save.written.transfer = Transfer::kIndependent;
-  save.flush = std::make_shared<FlushJob>();
   save.flush->path = frame.target.path;
   save.flush->once_open = OnceOpen(frame.target, save.step.nonce);
   save.flush->memory = memory_;

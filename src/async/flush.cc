@@ -131,6 +131,11 @@ Status CompareFile(const FlushJob& job, const SnapshotFile& snapshot,
 }
 
 Status WriteFiles(const FlushJob& job, FlushProgress& progress) {
+  for (const auto& write : job.metadata) {
+    BELAY_RETURN_IF_ERROR(CheckCancelled(job, progress));
+    BELAY_RETURN_IF_ERROR(write(job.once_open));
+    job.node->Tick();
+  }
   Throttle throttle(job, progress);
   for (const SnapshotFile& file : job.files) {
     BELAY_RETURN_IF_ERROR(WriteFile(job, file, progress, throttle));

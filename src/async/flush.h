@@ -15,6 +15,7 @@
 #include "async/snapshot.h"
 #include "belay/status.h"
 #include "io/files/files_to_sync.h"
+#include "io/files/later_writes.h"
 
 namespace belay {
 
@@ -36,6 +37,7 @@ struct FlushProgress {
 struct FlushJob {
   std::string path;  // of the step, for messages
   std::shared_ptr<const SnapshotMemory> memory;
+  LaterWrites metadata;  // of the files that this rank has made
   std::vector<SnapshotFile> files;
   bool durable = true;
   std::function<Status()> once_open;  // as of WriteJob

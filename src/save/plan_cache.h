@@ -33,8 +33,10 @@ struct ReusablePlan {
   // What this rank has listed; none if it has to be listed anew.
   std::optional<KeptListing> listing;
   PlannedSave planned;
-  std::vector<SkeletonImage> skeletons;  // of the files that this rank creates
-  IndexImage index;                      // rank 0 only
+  // Of the files that this rank creates, and of the index, on rank 0: shared
+  // with the thread that writes them for a save in the background.
+  std::vector<std::shared_ptr<const SkeletonImage>> skeletons;
+  std::shared_ptr<const IndexImage> index;
 };
 
 struct CachedPlan {

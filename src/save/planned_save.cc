@@ -362,13 +362,15 @@ StatusOr<PlannedSave> PlanTogether(CommContext& context,
   return planned;
 }
 
-Status Place(CommContext& context, const std::vector<SkeletonImage>& skeletons,
+Status Place(CommContext& context,
+             const std::vector<std::shared_ptr<const SkeletonImage>>& skeletons,
              const std::vector<Striping>& stripings, PlannedSave& planned) {
   WireWriter out;
   for (size_t i = 0; i < skeletons.size(); ++i) {
-    out.Put(skeletons[i].skeleton.file_bytes);
+    const Skeleton& skeleton = skeletons[i]->skeleton;
+    out.Put(skeleton.file_bytes);
     PutStriping(out, stripings[i]);
-    for (int64_t offset : skeletons[i].skeleton.offsets) out.Put(offset);
+    for (int64_t offset : skeleton.offsets) out.Put(offset);
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::vector<std::string> places,
                                 Gather(context, out.bytes()));

@@ -82,7 +82,8 @@ Status GatherFileSizes(CommContext& context, const std::vector<int64_t>& mine,
 // Tells everyone where the datasets lie, once the skeletons exist. `skeletons`
 // and `stripings` are those of the files that this rank created. Collective;
 // agreed.
-Status Place(CommContext& context, const std::vector<SkeletonImage>& skeletons,
+Status Place(CommContext& context,
+             const std::vector<std::shared_ptr<const SkeletonImage>>& skeletons,
              const std::vector<Striping>& stripings, PlannedSave& planned);
 
 }  // namespace belay

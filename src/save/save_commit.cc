@@ -48,11 +48,8 @@ StepToFinish FinishOf(const SaveFrame& frame, const ReservedSave& reserved,
                       .nonce = reserved.nonce,
                       .overwrite = frame.options.overwrite,
                       .durable = frame.options.durable,
-                      .metadata = reserved.metadata};
-  finish.index = {.bytes = "",
-                  .step_offset = plan.index.step_offset,
-                  .checksum_offset = plan.index.checksum_offset,
-                  .digest_offset = plan.index.digest_offset};
+                      .metadata = reserved.metadata,
+                      .index = plan.index};
   if (frame.options.checksums) {
     finish.checksums =
         FinishChecksums(plan.planned.saved.arrays, written.registers);
@@ -66,7 +63,7 @@ Status FinishFiles(const StepToFinish& finish) {
     BELAY_RETURN_IF_ERROR(
         WriteMetadataFile(target.Directory(), finish.metadata, finish.durable));
   }
-  return FinishIndex(target.IndexPath(), finish.index, target.step,
+  return FinishIndex(target.IndexPath(), *finish.index, target.step,
                      finish.checksums, finish.durable,
                      OnceOpen(target, finish.nonce));
 }

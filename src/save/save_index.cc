@@ -1,5 +1,8 @@
 // The index of a save.
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "base/status_macros.h"
 #include "graph/stored_graph_conversion.h"
@@ -49,11 +52,19 @@ bool IndexCreation::IsDue() const {
   return frame_.context.is_root() && !is_created_ && !plan_.planned.has_filters;
 }
 
-Status IndexCreation::Create() {
+Status IndexCreation::Create(LaterWrites* later) {
   if (is_created_) return absl::OkStatus();
   is_created_ = true;
   const std::string path = frame_.target.IndexPath();
-  if (reuse_) return CreateIndexFromImage(path, plan_.index);
+  if (reuse_) {
+    BELAY_RETURN_IF_ERROR(CreateEmptyIndex(path));
+    if (later == nullptr) return WriteIndexImage(path, *plan_.index);
+    later->push_back(
+        [path, image = plan_.index](const std::function<Status()>& once_open) {
+          return WriteIndexImage(path, *image, once_open);
+        });
+    return absl::OkStatus();
+  }
   SavedCheckpoint& saved = plan_.planned.saved;
   saved.has_checksums = frame_.options.checksums;
   if (graph_ != nullptr) {
@@ -61,7 +72,8 @@ Status IndexCreation::Create() {
                            GraphToStore(*graph_, frame_.options, saved));
     LeaveLayoutsToGraph(saved);
   }
-  BELAY_ASSIGN_OR_RETURN(plan_.index, CreateIndex(path, saved));
+  BELAY_ASSIGN_OR_RETURN(IndexImage image, CreateIndex(path, saved));
+  plan_.index = std::make_shared<const IndexImage>(std::move(image));
   return absl::OkStatus();
 }
 

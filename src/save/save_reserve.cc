@@ -1,6 +1,9 @@
 // Stage reserve of a save: the directory, its files with all metadata, space.
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/process/nonce.h"
@@ -32,18 +35,33 @@ StatusOr<SkeletonImage> CreateNewFile(const SaveFrame& frame,
                       image.skeleton);
 }
 
+// Makes a file as for the last save of the plan. Local.
+Status CreateAgain(const NewFile& file,
+                   const std::shared_ptr<const SkeletonImage>& image,
+                   LaterWrites* later) {
+  BELAY_RETURN_IF_ERROR(CreateForImage(file, *image));
+  if (later == nullptr) return WriteImage(file.path, *image);
+  later->push_back(
+      [path = file.path, image](const std::function<Status()>& once_open) {
+        return WriteImage(path, *image, once_open);
+      });
+  return absl::OkStatus();
+}
+
 // Makes the files that this rank is to make. Local.
-Status CreateMyFiles(const SaveFrame& frame, bool reuse, ReusablePlan& plan) {
+Status CreateMyFiles(const SaveFrame& frame, bool reuse, ReusablePlan& plan,
+                     LaterWrites* later) {
   size_t next = 0;
   for (const PlannedFile& file : plan.planned.files) {
     if (!file.is_creator) continue;
     if (reuse) {
       BELAY_RETURN_IF_ERROR(
-          CreateFromImage(NewFileOf(frame, file), plan.skeletons[next++]));
+          CreateAgain(NewFileOf(frame, file), plan.skeletons[next++], later));
       continue;
     }
-    BELAY_ASSIGN_OR_RETURN(plan.skeletons.emplace_back(),
-                           CreateNewFile(frame, file));
+    BELAY_ASSIGN_OR_RETURN(SkeletonImage image, CreateNewFile(frame, file));
+    plan.skeletons.push_back(
+        std::make_shared<const SkeletonImage>(std::move(image)));
   }
   return absl::OkStatus();
 }
@@ -87,7 +105,8 @@ std::function<Status()> OnceOpen(const SaveTarget& target, uint64_t nonce) {
 }
 
 StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
-                               ReusablePlan& plan, StepInProgress& step) {
+                               ReusablePlan& plan, StepInProgress& step,
+                               LaterWrites* later) {
   frame.stages.Enter("reserve");
   CommContext& context = frame.context;
   ReservedSave reserved;
@@ -106,7 +125,9 @@ StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
   if (context.is_root() && !sees.value_or(true)) {
     status = CheckOurs("save", frame.target.path, step.nonce);
   }
-  if (sees.value_or(false)) status = CreateMyFiles(frame, listed.reuse, plan);
+  if (sees.value_or(false)) {
+    status = CreateMyFiles(frame, listed.reuse, plan, later);
+  }
   if (status.ok() && context.is_root()) {
     StatusOr<std::vector<TypeHandlerPtr>> finalizers =
         FindFinalizers(frame.target, listed, plan.planned.saved.values, step);

@@ -13,6 +13,7 @@
 
 #include "belay/save_restore.h"
 #include "graph/object_graph.h"
+#include "io/files/later_writes.h"
 #include "io/files/striping/stripe_counter.h"
 #include "io/index/index_file.h"
 #include "mpi/collective.h"
@@ -134,11 +135,13 @@ struct ReservedSave {
 };
 
 // Makes the directory, with all files and their metadata, and completes a plan
-// that is new. Collective; agreed.
+// that is new. With `later`, metadata of a plan that is used again is not
+// written, but added there. Collective; agreed.
 // Errors: those of BeginStep, WaitForStep, AgreeOnSharedDirectory, CreateFile
 //   and FindFinalizers.
 StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
-                               ReusablePlan& plan, StepInProgress& step);
+                               ReusablePlan& plan, StepInProgress& step,
+                               LaterWrites* later = nullptr);
 
 // Finds the handlers that are to finish this save, before anything is written.
 // Rank 0 only.
@@ -163,9 +166,10 @@ class IndexCreation {
                 ReusablePlan& plan)
       : frame_(frame), graph_(graph), reuse_(reuse), plan_(plan) {}
 
-  // Creates it, unless that was done. Rank 0 only.
+  // Creates it, unless that was done. With `later`, bytes that are known
+  // already are not written, but added there. Rank 0 only.
   // Errors: those of CreateIndex and CompileArgs.
-  Status Create();
+  Status Create(LaterWrites* later = nullptr);
   // Whether Create can and need be called before the data is written. Local.
   bool IsDue() const;
 
@@ -217,7 +221,7 @@ struct StepToFinish {
   bool overwrite = false;
   bool durable = true;
   std::string metadata;             // as MetadataText; empty: none
-  IndexImage index;                 // its bytes are not needed
+  std::shared_ptr<const IndexImage> index;
   std::vector<uint32_t> checksums;  // one per block, or none
 };
 

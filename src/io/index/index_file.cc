@@ -208,13 +208,22 @@ StatusOr<IndexImage> CreateIndex(const std::string& path,
     if (column == kChecksumColumn) image.checksum_offset = offset;
     if (column == kDigestColumn) image.digest_offset = offset;
   }
-  BELAY_RETURN_IF_ERROR(CreateIndexFromImage(path, image));
+  BELAY_RETURN_IF_ERROR(CreateEmptyIndex(path));
+  BELAY_RETURN_IF_ERROR(WriteIndexImage(path, image));
   return image;
 }
 
-Status CreateIndexFromImage(const std::string& path, const IndexImage& image) {
+Status CreateEmptyIndex(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(path, PosixFile::Mode::kCreate));
+  return file.Close();
+}
+
+Status WriteIndexImage(const std::string& path, const IndexImage& image,
+                       const std::function<Status()>& once_open) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kWrite));
+  if (once_open) BELAY_RETURN_IF_ERROR(once_open());
   BELAY_RETURN_IF_ERROR(file.PwriteAll(
       0, image.bytes.data(), static_cast<int64_t>(image.bytes.size())));
   return file.Close();

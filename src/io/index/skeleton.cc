@@ -132,35 +132,22 @@ StatusOr<Skeleton> CreateByHdf5(const NewFile& file,
   return skeleton;
 }
 
-// Of a file that is there if it has hints, and is empty. Local.
-Status FillFromImage(const NewFile& file, const SkeletonImage& image) {
-  BELAY_ASSIGN_OR_RETURN(
-      PosixFile opened,
-      PosixFile::Open(file.path, file.hints.empty() ? PosixFile::Mode::kCreate
-                                                    : PosixFile::Mode::kWrite));
-  BELAY_RETURN_IF_ERROR(IsReserved(file)
-                            ? opened.Fallocate(image.skeleton.file_bytes)
-                            : opened.Extend(image.skeleton.file_bytes));
-  for (const auto& [offset, bytes] : image.regions) {
-    BELAY_RETURN_IF_ERROR(opened.PwriteAll(offset, bytes.data(),
-                                           static_cast<int64_t>(bytes.size())));
-  }
-  return opened.Close();
-}
-
 }  // namespace
 
 StatusOr<Skeleton> CreateSkeleton(
     const NewFile& file, const std::vector<h5::DatasetSpec>& datasets) {
   BELAY_ASSIGN_OR_RETURN(std::optional<h5::FileMetadata> metadata,
                          h5::EncodeFileMetadata({.datasets = datasets}));
-  BELAY_RETURN_IF_ERROR(Create(file));
-  if (!metadata.has_value()) return CreateByHdf5(file, datasets);
+  if (!metadata.has_value()) {
+    BELAY_RETURN_IF_ERROR(Create(file));
+    return CreateByHdf5(file, datasets);
+  }
   SkeletonImage image{.skeleton = {.file_bytes = metadata->file_bytes,
                                    .offsets = std::move(metadata->offsets)},
                       .regions = {}};
   image.regions.emplace_back(0, std::move(metadata->bytes));
-  BELAY_RETURN_IF_ERROR(FillFromImage(file, image));
+  BELAY_RETURN_IF_ERROR(CreateForImage(file, image));
+  BELAY_RETURN_IF_ERROR(WriteImage(file.path, image));
   return std::move(image.skeleton);
 }
 
@@ -202,9 +189,28 @@ StatusOr<SkeletonImage> CaptureImage(
   return image;
 }
 
-Status CreateFromImage(const NewFile& file, const SkeletonImage& image) {
+Status CreateForImage(const NewFile& file, const SkeletonImage& image) {
   BELAY_RETURN_IF_ERROR(Create(file));
-  return FillFromImage(file, image);
+  BELAY_ASSIGN_OR_RETURN(
+      PosixFile opened,
+      PosixFile::Open(file.path, file.hints.empty() ? PosixFile::Mode::kCreate
+                                                    : PosixFile::Mode::kWrite));
+  BELAY_RETURN_IF_ERROR(IsReserved(file)
+                            ? opened.Fallocate(image.skeleton.file_bytes)
+                            : opened.Extend(image.skeleton.file_bytes));
+  return opened.Close();
+}
+
+Status WriteImage(const std::string& path, const SkeletonImage& image,
+                  const std::function<Status()>& once_open) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kWrite));
+  if (once_open) BELAY_RETURN_IF_ERROR(once_open());
+  for (const auto& [offset, bytes] : image.regions) {
+    BELAY_RETURN_IF_ERROR(file.PwriteAll(offset, bytes.data(),
+                                         static_cast<int64_t>(bytes.size())));
+  }
+  return file.Close();
 }
 
 std::string EncodeDatasetSpecs(const std::vector<h5::DatasetSpec>& datasets) {

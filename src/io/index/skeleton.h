@@ -9,6 +9,7 @@
 #define BELAY_IO_INDEX_SKELETON_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -72,9 +73,15 @@ StatusOr<SkeletonImage> CaptureImage(
     const std::string& path, const std::vector<h5::DatasetSpec>& datasets,
     const Skeleton& skeleton);
 
-// Creates a file from an image and reserves its space. Local.
+// Creates a file with the space of an image, but without its bytes. Local.
 // Errors: as CreateSkeleton.
-Status CreateFromImage(const NewFile& file, const SkeletonImage& image);
+Status CreateForImage(const NewFile& file, const SkeletonImage& image);
+
+// Writes the bytes of an image into the file `path` that was created for it.
+// Local. `once_open` is called before anything is written, unless it is empty.
+// Errors: those of PosixFile and of `once_open`.
+Status WriteImage(const std::string& path, const SkeletonImage& image,
+                  const std::function<Status()>& once_open = nullptr);
 
 // For messages between ranks. Local.
 std::string EncodeDatasetSpecs(const std::vector<h5::DatasetSpec>& datasets);

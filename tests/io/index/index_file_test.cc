@@ -30,6 +30,11 @@ class IndexFileTest : public DirectoryTest {
     return image;
   }
 
+  Status CreateAgain(const IndexImage& image) const {
+    const Status status = CreateEmptyIndex(Index());
+    return status.ok() ? WriteIndexImage(Index(), image) : status;
+  }
+
   // Overwrites bytes of the index.
   void Patch(int64_t offset, const std::string& bytes) const {
     h5::PatchBytes(Index(), offset, bytes.data(), bytes.size());
@@ -72,17 +77,28 @@ TEST_F(IndexFileTest, AnImageMakesTheSameFile) {
   const IndexImage image = WriteSmall();
   const std::string first = Content("index.h5");
   std::filesystem::rename(Index(), Path("other.h5"));
-  h5::Ok(CreateIndexFromImage(Index(), image));
+  h5::Ok(CreateAgain(image));
   h5::Ok(FinishIndex(Index(), image, 42, {11, 12, 13, 14}, true));
   EXPECT_EQ(Content("index.h5"), first);
-  EXPECT_EQ(CreateIndexFromImage(Index(), image).code(),
+  EXPECT_EQ(CreateAgain(image).code(),
             absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(IndexFileTest, WhatIsWrittenLaterAsksOnceItsFileIsOpen) {
+  const IndexImage image = WriteSmall();
+  std::filesystem::remove(Index());
+  h5::Ok(CreateEmptyIndex(Index()));
+  const Status refused = absl::AbortedError("of another save");
+  EXPECT_EQ(WriteIndexImage(Index(), image, [&] { return refused; }), refused);
+  EXPECT_EQ(Content("index.h5"), "");
+  std::filesystem::remove(Index());
+  EXPECT_EQ(WriteIndexImage(Index(), image).code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(IndexFileTest, AnImageServesTheNextStep) {
   const IndexImage image = WriteSmall();
   std::filesystem::remove(Index());
-  h5::Ok(CreateIndexFromImage(Index(), image));
+  h5::Ok(CreateAgain(image));
   h5::Ok(FinishIndex(Index(), image, 43, {4, 3, 2, 1}, false));
   SavedCheckpoint next = SmallIndex();
   next.step = 43;

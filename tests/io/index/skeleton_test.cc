@@ -33,6 +33,11 @@ class SkeletonTest : public DirectoryTest {
   }
 };
 
+Status CreateAgain(const NewFile& file, const SkeletonImage& image) {
+  const Status status = CreateForImage(file, image);
+  return status.ok() ? WriteImage(file.path, image) : status;
+}
+
 // One of each kind: arrays, chunks that overhang, texts, a scalar, and two
 // without bytes.
 std::vector<DatasetSpec> Kinds() {
@@ -167,7 +172,7 @@ TEST_F(SkeletonTest, AFileThatGetsItsSpaceAsItIsWritten) {
     EXPECT_EQ(Content("a.h5"), Content("b.h5"));
     const SkeletonImage image =
         h5::Value(CaptureImage(Path("b.h5"), datasets, skeleton));
-    h5::Ok(CreateFromImage({Path("c.h5"), Space::kAsWritten}, image));
+    h5::Ok(CreateAgain({Path("c.h5"), Space::kAsWritten}, image));
     EXPECT_EQ(Content("a.h5"), Content("c.h5"));
     for (const char* name : {"b.h5", "c.h5"}) {
       PosixFile file =
@@ -222,7 +227,7 @@ TEST_F(SkeletonTest, AnImageMakesTheSameFile) {
     const Skeleton skeleton = Create("a.h5", datasets);
     const SkeletonImage image =
         h5::Value(CaptureImage(Path("a.h5"), datasets, skeleton));
-    h5::Ok(CreateFromImage({Path("b.h5")}, image));
+    h5::Ok(CreateAgain({Path("b.h5")}, image));
     EXPECT_EQ(Content("a.h5"), Content("b.h5"));
     EXPECT_EQ(image.skeleton.offsets, skeleton.offsets);
     EXPECT_EQ(image.skeleton.file_bytes, skeleton.file_bytes);
@@ -246,15 +251,30 @@ TEST_F(SkeletonTest, AnImageHasNothingOfTheValues) {
   EXPECT_NE(Content("a.h5"), empty);
   const SkeletonImage image =
       h5::Value(CaptureImage(Path("a.h5"), datasets, skeleton));
-  h5::Ok(CreateFromImage({Path("b.h5")}, image));
+  h5::Ok(CreateAgain({Path("b.h5")}, image));
   EXPECT_EQ(Content("b.h5"), empty);
+}
+
+TEST_F(SkeletonTest, WhatIsWrittenLaterAsksOnceItsFileIsOpen) {
+  const Skeleton skeleton = Create("a.h5", Kinds());
+  const SkeletonImage image =
+      h5::Value(CaptureImage(Path("a.h5"), Kinds(), skeleton));
+  h5::Ok(CreateForImage({Path("b.h5")}, image));
+  const std::string without = Content("b.h5");
+  EXPECT_EQ(std::ssize(without), skeleton.file_bytes);
+  const Status refused = absl::AbortedError("of another save");
+  EXPECT_EQ(WriteImage(Path("b.h5"), image, [&] { return refused; }), refused);
+  EXPECT_EQ(Content("b.h5"), without);
+  h5::Ok(WriteImage(Path("b.h5"), image, [] { return absl::OkStatus(); }));
+  EXPECT_EQ(Content("b.h5"), Content("a.h5"));
+  EXPECT_NE(Content("b.h5"), without);
 }
 
 TEST_F(SkeletonTest, AFileThatIsThereIsLeftAlone) {
   Put("data.h5", "mine");
   EXPECT_EQ(CreateSkeleton({Path("data.h5")}, Kinds()).status().code(),
             absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(CreateFromImage({Path("data.h5")}, {}).code(),
+  EXPECT_EQ(CreateAgain({Path("data.h5")}, {}).code(),
             absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(Content("data.h5"), "mine");
 }
@@ -282,7 +302,7 @@ TEST_F(SkeletonTest, InMemoryNothingIsReservedForManyWriters) {
     };
     const int64_t bytes = found();
     std::filesystem::remove(path);
-    h5::Ok(CreateFromImage({path, space}, image));
+    h5::Ok(CreateAgain({path, space}, image));
     EXPECT_EQ(found(), bytes);
     std::filesystem::remove(path);
     return bytes;
