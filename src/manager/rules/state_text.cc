@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char kFormat[] = "belay checkpoint manager";
+constexpr char kFormatName[] = "belay checkpoint manager";
 constexpr int64_t kVersion = 1;
 
 // JSON has no name for numbers that are none.
@@ -143,7 +143,7 @@ Status CheckHeader(const json& document, std::string_view prefix,
                ? found->get<std::string>()
                : std::string();
   };
-  if (!document.is_object() || text("format") != kFormat) {
+  if (!document.is_object() || text("format") != kFormatName) {
     return absl::FailedPreconditionError(
         Cat(operation,
             ": not written by belay; move the file away if the directory is to "
@@ -197,7 +197,7 @@ bool IsTooDeep(std::string_view text) {
 
 StatusOr<std::string> StateText(const ManagerState& state,
                                 std::string_view prefix) {
-  json document = {{"format", kFormat},
+  json document = {{"format", kFormatName},
                    {"version", kVersion},
                    {"prefix", std::string(prefix)},
                    {"last_preserved", Number(state.last_preserved)},
