@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fault.h"
+#include "mpi/agree_same.h"
 #include "mpi_test.h"
 
 namespace belay::collective_test {
@@ -94,26 +95,6 @@ TEST_F(Collective, AgreeCarriesLongMessagesWhole) {
   const std::string text(10000, 'e');
   EXPECT_EQ(Agree(context, absl::InvalidArgumentError(text)),
             absl::InvalidArgumentError(text + " " + RankOf(0)));
-}
-
-TEST_F(Collective, AgreeSameComparesAllBits) {
-  for (uint64_t value : {uint64_t{0}, uint64_t{1} << 63, ~uint64_t{0}}) {
-    CommContext context = NewContext();
-    EXPECT_EQ(AgreeSame(context, "step", value), absl::OkStatus());
-    EXPECT_EQ(context.messages, 1);
-  }
-}
-
-TEST_F(Collective, AgreeSameNamesTheLowestRankThatDiffers) {
-  for (int rank = 1; rank < WorldSize(); ++rank) {
-    CommContext context = NewContext();
-    const uint64_t mine = WorldRank() < rank ? 7 : ~uint64_t{0} - rank;
-    EXPECT_EQ(
-        AgreeSame(context, "step", mine),
-        absl::InvalidArgumentError(absl::StrCat(
-            "step differs between ranks: rank ", rank, " of ", WorldSize(),
-            " has another value than rank 0 ", RankOf(rank))));
-  }
 }
 
 TEST_F(Collective, OnRootRunsOnRankZeroOnly) {

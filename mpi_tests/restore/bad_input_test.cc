@@ -92,17 +92,17 @@ class BadInputTest : public testing::CheckpointTest {
 TEST_F(BadInputTest, RanksDisagreeOnTheArguments) {
   if (size_ == 1) GTEST_SKIP() << "needs two ranks";
   const State state = good_.MakeState();
-  const auto differs = [&](const std::string& what) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "save: ", what, " differs between ranks: rank ", size_ - 1, " of ",
-        size_, " has another value than rank 0", By(size_ - 1)));
+  const auto differs = [&](const std::string& what,
+                           std::string has = "another value than rank 0") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("save: ", what, " differs between ranks: rank ", size_ - 1,
+                     " of ", size_, " has ", has, By(size_ - 1)));
   };
   ExpectRefused(SaveQuietly(run(), is_last() ? 3 : 2, state),
-                absl::InvalidArgumentError(absl::StrCat(
-                    "save: the step differs between ranks: rank ", size_ - 1,
-                    " of ", size_, " has 3, rank 0 has 2", By(size_ - 1))));
+                differs("the step", "3, rank 0 has 2"));
+  const std::string both = "\"" + run() + "x\", rank 0 has \"" + run() + "\"";
   ExpectRefused(SaveQuietly(is_last() ? run() + "x" : run(), 2, state),
-                differs("the directory"));
+                differs("the directory", both));
   EXPECT_FALSE(std::filesystem::exists(run() + "x"));
   ExpectRefused(SaveQuietly(run(), 2, state, {.checksums = !is_last()}),
                 differs("the option checksums"));

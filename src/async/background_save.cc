@@ -16,6 +16,7 @@
 #include "bytes/fingerprint.h"
 #include "bytes/wire.h"
 #include "format/paths.h"
+#include "mpi/agree_same.h"
 #include "pipeline/result_text.h"
 #include "pipeline/stages.h"
 

@@ -14,6 +14,7 @@
 #include "c/error.h"
 #include "c/handles.h"
 #include "c/prepare.h"
+#include "mpi/agree_same.h"
 #include "mpi/collective.h"
 #include "mpi/deadline.h"
 

@@ -17,7 +17,8 @@
 #include "manager/check_manager_options.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
-#include "mpi/different_calls.h"
+#include "mpi/agree_same.h"
+#include "mpi/mpi_error.h"
 #include "pipeline/shared_directory.h"
 #include "pipeline/stages.h"
 
@@ -44,7 +45,7 @@ std::vector<CommonOption> CommonOptions(const ManagerOptions& options) {
 Status CheckArguments(CommContext& context, const Impl& impl) {
   BELAY_RETURN_IF_AGREED(Agree(context, CheckOptions(impl)));
   BELAY_RETURN_IF_AGREED(
-      AgreeSame(context, "manage: the directory", Fingerprint(impl.dir)));
+      AgreeSameText(context, "manage: the directory", impl.dir));
   WireWriter all;
   const std::vector<CommonOption> common = CommonOptions(impl.options);
   for (const CommonOption& option : common) all.PutText(option.bytes);

@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "manager/manager_impl.h"
 #include "manager/rules/operator_options.h"
-#include "mpi/different_calls.h"
+#include "mpi/mpi_error.h"
 
 namespace belay {
 namespace {

@@ -16,6 +16,7 @@
 #include "io/steps/missing_step.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
+#include "mpi/agree_same.h"
 
 namespace belay {
 namespace {

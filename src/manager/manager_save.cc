@@ -12,6 +12,7 @@
 #include "io/files/posix_file.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
+#include "mpi/agree_same.h"
 
 namespace belay {
 namespace {

@@ -15,6 +15,7 @@
 #include "bytes/fingerprint.h"
 #include "manager/manager_impl.h"
 #include "manager/rules/stop_vote.h"
+#include "mpi/agree_same.h"
 
 namespace belay {
 namespace {

@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "base/status_macros.h"
 #include "bytes/fingerprint.h"
+#include "mpi/agree_same.h"
 #include "mpi/mpi_error.h"
 
 namespace belay {

@@ -5,13 +5,12 @@
 
 #include "base/catch_bad_alloc.h"
 #include "base/fault.h"
-#include "base/printable.h"
 #include "base/text.h"
 #include "bytes/fingerprint.h"
-#include "mpi/different_calls.h"
 #include "mpi/mpi_error.h"
 #include "mpi/packet.h"
 #include "mpi/parcels.h"
+#include "mpi/rank_suffix.h"
 
 namespace belay {
 namespace {
@@ -56,13 +55,10 @@ std::span<std::byte> BytesOf(std::string& bytes) {
   return std::as_writable_bytes(std::span(bytes));
 }
 
-// The text as a terminal may show it, with " [rank R of N]", unless it has one
-// already.
-std::string WithRank(const CommContext& context, std::string_view message) {
-  std::string text = PrintableText(message);
-  if (NamesItsRank(text)) return text;
+// What an error of this rank says.
+std::string TextOf(const CommContext& context, const Status& error) {
   const Comm& whole = context.whole != nullptr ? *context.whole : context.comm;
-  return Cat(text, " [rank ", whole.rank(), " of ", whole.size(), "]");
+  return WithRank(std::string(error.message()), whole.rank(), whole.size());
 }
 
 // Gives every rank the Status of rank `from`.
@@ -70,7 +66,7 @@ Status TellFailure(CommContext& context, const Status& mine, int from) {
   std::string bytes;
   if (context.rank() == from) {
     bytes = Cat(std::string(1, static_cast<char>(mine.code())),
-                WithRank(context, std::string(mine.message())));
+                TextOf(context, mine));
   }
   const Status sent = SendToAll(context, PacketKind::kFailure, bytes, from);
   if (!sent.ok()) return sent;
@@ -132,7 +128,7 @@ constexpr char kInParts = 101;
 std::string EncodeOutcome(const CommContext& context,
                           StatusOr<RootMessages>& messages) {
   if (!messages.ok()) {
-    return WithRank(context, std::string(messages.status().message())) +
+    return TextOf(context, messages.status()) +
            static_cast<char>(messages.status().code());
   }
   const char kind = messages->parts.empty() ? kWhole : kInParts;
@@ -166,62 +162,6 @@ Status Reduce(CommContext& context, std::span<int64_t> values, MPI_Op operation,
   return absl::OkStatus();
 }
 
-// What a rank has compared.
-struct Compared {
-  uint64_t fingerprint = 0;
-  char what[120] = {};
-};
-
-Compared ComparedBy(std::string_view what, uint64_t fingerprint) {
-  Compared compared{.fingerprint = fingerprint};
-  what.copy(compared.what, sizeof(compared.what) - 1);
-  return compared;
-}
-
-// What is compared, without the operation and the object, which may differ as
-// well: `join "a": the name`.
-std::string_view WithoutObject(std::string_view what) {
-  return what.substr(what.rfind('"') + 1);
-}
-
-// Why this rank differs from rank 0; OK if it does not. Local.
-Status Difference(const CommContext& context, const Compared& mine,
-                  const Compared& of_root, bool is_number) {
-  const std::string_view what = mine.what;
-  if (WithoutObject(what) != WithoutObject(of_root.what)) {
-    return absl::InvalidArgumentError(
-        Cat("rank ", context.rank(), " of ", context.size(), " compares \"",
-            what, "\", rank 0 compares \"", std::string_view(of_root.what),
-            "\": ", kDifferentCalls));
-  }
-  if (what == of_root.what && mine.fingerprint == of_root.fingerprint) {
-    return absl::OkStatus();
-  }
-  const std::string start =
-      Cat(what, " differs between ranks: rank ", context.rank(), " of ",
-          context.size(), " has ");
-  return absl::InvalidArgumentError(
-      is_number
-          ? Cat(start, static_cast<int64_t>(mine.fingerprint), ", rank 0 has ",
-                static_cast<int64_t>(of_root.fingerprint))
-          : Cat(start, "another value than rank 0"));
-}
-
-// After a comparison that failed: names the lowest rank that differs.
-Status NameDifferent(CommContext& context, const Compared& mine,
-                     bool is_number) {
-  Compared of_root = mine;
-  Status status = Exchange(
-      context,
-      [&](MPI_Request* request) {
-        return MPI_Ibcast(&of_root, sizeof(of_root), MPI_BYTE, 0,
-                          context.comm.raw(), request);
-      },
-      "MPI_Ibcast");
-  if (status.ok()) status = Difference(context, mine, of_root, is_number);
-  return Agree(context, status);
-}
-
 }  // namespace
 
 Status Exchange(CommContext& context,
@@ -242,41 +182,6 @@ Status Agree(CommContext& context, const Status& mine) {
   if (lowest == context.size()) return absl::OkStatus();
   if (lowest < 0 || lowest > context.size()) return DifferentCalls();
   return TellFailure(context, own, static_cast<int>(lowest));
-}
-
-namespace {
-
-Status Compare(CommContext& context, std::string_view what,
-               uint64_t fingerprint, bool is_number, const Status& mine) {
-  Status own = mine;
-  own.Update(fault::Point("agree"));
-  const uint64_t size = context.size();
-  // Ranks in different calls compare something else.
-  const uint64_t all = Fingerprint(what) ^ fingerprint;
-  // The minimum of the complement is the complement of the maximum.
-  uint64_t ballot[] = {own.ok() ? size : static_cast<uint64_t>(context.rank()),
-                       all, ~all};
-  const Status sent = ReduceToAll(context, ballot, 3, MPI_UINT64_T, MPI_MIN);
-  if (!sent.ok()) return sent;
-  if (ballot[0] > size) return DifferentCalls();
-  if (ballot[0] != size) {
-    return TellFailure(context, own, static_cast<int>(ballot[0]));
-  }
-  if (ballot[1] == ~ballot[2]) return absl::OkStatus();
-  return NameDifferent(context, ComparedBy(what, fingerprint), is_number);
-}
-
-}  // namespace
-
-Status AgreeSame(CommContext& context, std::string_view what,
-                 uint64_t fingerprint, const Status& mine) {
-  return Compare(context, what, fingerprint, /*is_number=*/false, mine);
-}
-
-Status AgreeSameNumber(CommContext& context, std::string_view what,
-                       int64_t number) {
-  return Compare(context, what, static_cast<uint64_t>(number),
-                 /*is_number=*/true, absl::OkStatus());
 }
 
 Status OnRoot(CommContext& context, absl::FunctionRef<Status()> work) {

@@ -39,9 +39,6 @@ struct CommContext {
   bool is_root() const { return comm.rank() == 0; }
 };
 
-// Whether the text ends with " [rank R of N]", as agreed errors do. Local.
-bool NamesItsRank(std::string_view text);
-
 // Starts one nonblocking MPI collective, waits for it under the deadline and
 // counts it. Passes no fault point. Collective, without agreement: for the
 // functions here and in those two headers.
@@ -53,18 +50,6 @@ Status Exchange(CommContext& context,
 // message of the lowest failing rank with " [rank R of N]" appended. One small
 // all-reduce if OK, one broadcast more if not. Collective.
 Status Agree(CommContext& context, const Status& mine);
-
-// Fails everywhere if ranks passed different fingerprints: InvalidArgument
-// `WHAT differs between ranks: rank R of N has another value than rank 0`, with
-// the lowest such rank and its " [rank R of N]". One small all-reduce if equal.
-// Agrees on `mine` first, as Agree does. Collective. Same on all ranks: what.
-Status AgreeSame(CommContext& context, std::string_view what,
-                 uint64_t fingerprint, const Status& mine = absl::OkStatus());
-
-// The same for a number, which the error tells: `WHAT differs between ranks:
-// rank R of N has 71, rank 0 has 70`. Collective. Same on all ranks: what.
-Status AgreeSameNumber(CommContext& context, std::string_view what,
-                       int64_t number);
 
 // Runs `work` on rank 0 only and returns its Status everywhere. Collective.
 Status OnRoot(CommContext& context, absl::FunctionRef<Status()> work);

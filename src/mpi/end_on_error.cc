@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "belay/check.h"
 #include "mpi/collective.h"
+#include "mpi/rank_suffix.h"
 
 namespace belay {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "base/fault.h"
 #include "base/text.h"
-#include "mpi/different_calls.h"
 
 namespace belay {
 namespace {

@@ -21,6 +21,17 @@ Status MpiStatus(int code, std::string_view site, std::string_view object = {});
 // The same without a fault point, for calls whose caller passes one. Local.
 Status MpiError(int code, std::string_view site, std::string_view object = {});
 
+// The error of ranks that are in different calls of the library.
+inline constexpr std::string_view kDifferentCalls =
+    "ranks are in different calls of belay; every rank of the communicator "
+    "must make the same calls in the same order";
+
+// Local.
+inline Status DifferentCalls() {
+  return absl::InvalidArgumentError(
+      absl::string_view(kDifferentCalls.data(), kDifferentCalls.size()));
+}
+
 }  // namespace belay
 
 #endif  // BELAY_MPI_MPI_ERROR_H_

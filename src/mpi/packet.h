@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "belay/status.h"
-#include "mpi/different_calls.h"
+#include "mpi/mpi_error.h"
 
 namespace belay {
 

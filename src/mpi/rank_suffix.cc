@@ -1,8 +1,7 @@
 #include "mpi/rank_suffix.h"
 
-#include <string>
-
-#include "mpi/collective.h"
+#include "base/printable.h"
+#include "base/text.h"
 
 namespace belay {
 namespace {
@@ -22,6 +21,12 @@ bool NamesItsRank(std::string_view text) {
   const size_t of = text.find(" of ");
   return of != std::string_view::npos && IsCount(text.substr(0, of)) &&
          IsCount(text.substr(of + 4));
+}
+
+std::string WithRank(std::string_view text, int rank, int num_ranks) {
+  std::string shown = PrintableText(text);
+  if (NamesItsRank(shown)) return shown;
+  return Cat(shown, " [rank ", rank, " of ", num_ranks, "]");
 }
 
 Status InsertBeforeRank(const Status& error, std::string_view text) {

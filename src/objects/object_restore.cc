@@ -12,6 +12,7 @@
 #include "graph/match/attribute_fit.h"
 #include "graph/match/load_report.h"
 #include "graph/stored_graph_conversion.h"
+#include "mpi/agree_same.h"
 #include "objects/object_mismatch.h"
 #include "objects/tracked_objects.h"
 #include "restore/restore_stages.h"

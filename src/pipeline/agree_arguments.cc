@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "bytes/fingerprint.h"
 #include "bytes/wire.h"
+#include "mpi/agree_same.h"
 
 namespace belay {
 

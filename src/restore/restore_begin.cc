@@ -9,6 +9,7 @@
 #include "bytes/fingerprint.h"
 #include "bytes/wire.h"
 #include "format/paths.h"
+#include "mpi/agree_same.h"
 #include "pipeline/agree_arguments.h"
 #include "pipeline/save_options.h"
 #include "restore/restore_options.h"
@@ -80,11 +81,11 @@ Status BeginRestore(RestoreFrame& frame, const RestoreSource& source,
                            frame.options.deadline_seconds));
   sound.Update(CheckReading("restore", source.path, frame.options));
   BELAY_RETURN_IF_AGREED(
-      AgreeSame(frame.context, "restore: the directory",
-                Fingerprint(source.kind == RestoreSource::Kind::kCheckpoint
-                                ? ParentOf(source.path)
-                                : WithoutSlashes(source.path)),
-                sound));
+      AgreeSameText(frame.context, "restore: the directory",
+                    source.kind == RestoreSource::Kind::kCheckpoint
+                        ? ParentOf(source.path)
+                        : WithoutSlashes(source.path),
+                    sound));
   return AgreeOnArguments(frame.context, "restore",
                           CommonArguments(source, frame.options));
 }

@@ -7,6 +7,7 @@
 #include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
 #include "bytes/fingerprint.h"
+#include "mpi/agree_same.h"
 #include "restore/restore_options.h"
 #include "restore/restore_stages.h"
 #include "values/array_placing.h"

@@ -16,6 +16,7 @@
 #include "bytes/wire.h"
 #include "format/paths.h"
 #include "job/job_name.h"
+#include "mpi/agree_same.h"
 #include "pipeline/listing.h"
 #include "pipeline/save_options.h"
 #include "save/save_stages.h"
@@ -62,12 +63,12 @@ std::string EncodeOptions(const SaveOptions& options) {
 // Says what it is that ranks disagree on. Collective.
 Status FindDifference(const SaveFrame& frame) {
   const SaveTarget& target = frame.target;
-  BELAY_RETURN_IF_AGREED(AgreeSame(frame.context, "save: the directory",
-                                   Fingerprint(ParentOf(target.path))));
+  BELAY_RETURN_IF_AGREED(AgreeSameText(frame.context, "save: the directory",
+                                       ParentOf(target.path)));
   BELAY_RETURN_IF_AGREED(
       AgreeSameNumber(frame.context, "save: the step", target.step));
   BELAY_RETURN_IF_AGREED(
-      AgreeSame(frame.context, "save: the name", Fingerprint(target.path)));
+      AgreeSameText(frame.context, "save: the name", target.path));
   for (const CommonOption& option : CommonSaveOptions(frame.options)) {
     BELAY_RETURN_IF_AGREED(AgreeSame(frame.context,
                                      Cat("save: the option ", option.name),

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "bytes/fingerprint.h"
 #include "bytes/wire.h"
+#include "mpi/agree_same.h"
 
 namespace belay {
 namespace {
