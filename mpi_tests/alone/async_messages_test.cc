@@ -28,7 +28,7 @@ using ::testing::StartsWith;
 using Calls = std::vector<std::string>;
 
 // Some hundred milliseconds for what a rank writes.
-constexpr AsyncOptions kSlow{.max_bytes_per_second = 40000};
+constexpr AsyncOptions kSlow{.max_bytes_per_second = 200000};
 const char* const kWord = "MPI_Iallreduce 8";
 
 void Nap() { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }

@@ -142,7 +142,7 @@ TEST_F(TwoJobsTest, AnotherManagerIsRefusedWhileAStepIsWritten) {
   std::optional<CheckpointManager> writer;
   if (job_ == 0) {
     values_.Fill(1);
-    writer = Ok(manage({.async = AsyncOptions{.max_bytes_per_second = 4000}}));
+    writer = Ok(manage({.async = AsyncOptions{.max_bytes_per_second = 20000}}));
     Ok(writer->Save(1));
     Ok(writer->WaitUntilFinished());
     values_.Fill(2);

@@ -80,8 +80,28 @@ Status ForEachPiece(const FlushJob& job, const SnapshotFile& file,
   return absl::OkStatus();
 }
 
+// Calls `visit` with what goes into each file, metadata first, and with whether
+// it is values.
+Status ForEachFile(const FlushJob& job,
+                   absl::FunctionRef<Status(const SnapshotFile&, bool)> visit) {
+  for (const LaterWrite& write : job.metadata) {
+    for (const LaterWrite::Region& region : write.regions) {
+      BELAY_RETURN_IF_ERROR(
+          visit({.path = write.path,
+                 .mode = PosixFile::Mode::kWrite,
+                 .data = std::as_bytes(std::span(region.bytes)).data(),
+                 .runs = {{region.offset, std::ssize(region.bytes)}}},
+                false));
+    }
+  }
+  for (const SnapshotFile& file : job.files) {
+    BELAY_RETURN_IF_ERROR(visit(file, true));
+  }
+  return absl::OkStatus();
+}
+
 Status WriteFile(const FlushJob& job, const SnapshotFile& snapshot,
-                 FlushProgress& progress, Throttle& throttle) {
+                 FlushProgress& progress, Throttle& throttle, int64_t& calls) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(snapshot.path, snapshot.mode));
   BELAY_RETURN_IF_ERROR(job.once_open());
@@ -95,7 +115,7 @@ Status WriteFile(const FlushJob& job, const SnapshotFile& snapshot,
     return status;
   };
   BELAY_RETURN_IF_ERROR(ForEachPiece(job, snapshot, progress, throttle, write));
-  progress.write_calls += file.write_calls();
+  calls = file.write_calls();
   return file.Close();
 }
 
@@ -131,16 +151,13 @@ Status CompareFile(const FlushJob& job, const SnapshotFile& snapshot,
 }
 
 Status WriteFiles(const FlushJob& job, FlushProgress& progress) {
-  for (const auto& write : job.metadata) {
-    BELAY_RETURN_IF_ERROR(CheckCancelled(job, progress));
-    BELAY_RETURN_IF_ERROR(write(job.once_open));
-    job.node->Tick();
-  }
   Throttle throttle(job, progress);
-  for (const SnapshotFile& file : job.files) {
-    BELAY_RETURN_IF_ERROR(WriteFile(job, file, progress, throttle));
-  }
-  return absl::OkStatus();
+  return ForEachFile(job, [&](const SnapshotFile& file, bool is_values) {
+    int64_t calls = 0;
+    const Status status = WriteFile(job, file, progress, throttle, calls);
+    if (is_values) progress.write_calls += calls;
+    return status;
+  });
 }
 
 }  // namespace
@@ -166,10 +183,9 @@ Status WriteSnapshot(FlushJob& job, FlushProgress& progress) {
 
 Status ReadBackSnapshot(const FlushJob& job, FlushProgress& progress) {
   Throttle throttle(job, progress);
-  for (const SnapshotFile& snapshot : job.files) {
-    BELAY_RETURN_IF_ERROR(CompareFile(job, snapshot, progress, throttle));
-  }
-  return absl::OkStatus();
+  return ForEachFile(job, [&](const SnapshotFile& file, bool /*is_values*/) {
+    return CompareFile(job, file, progress, throttle);
+  });
 }
 
 }  // namespace belay

@@ -1,5 +1,4 @@
 // The index of a save.
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -59,10 +58,9 @@ Status IndexCreation::Create(LaterWrites* later) {
   if (reuse_) {
     BELAY_RETURN_IF_ERROR(CreateEmptyIndex(path));
     if (later == nullptr) return WriteIndexImage(path, *plan_.index);
-    later->push_back(
-        [path, image = plan_.index](const std::function<Status()>& once_open) {
-          return WriteIndexImage(path, *image, once_open);
-        });
+    later->push_back({.path = path,
+                      .regions = {{0, plan_.index->bytes}},
+                      .owner = plan_.index});
     return absl::OkStatus();
   }
   SavedCheckpoint& saved = plan_.planned.saved;

@@ -1,6 +1,5 @@
 // Stage reserve of a save: the directory, its files with all metadata, space.
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -41,10 +40,12 @@ Status CreateAgain(const NewFile& file,
                    LaterWrites* later) {
   BELAY_RETURN_IF_ERROR(CreateForImage(file, *image));
   if (later == nullptr) return WriteImage(file.path, *image);
-  later->push_back(
-      [path = file.path, image](const std::function<Status()>& once_open) {
-        return WriteImage(path, *image, once_open);
-      });
+  LaterWrite& write = later->emplace_back();
+  write.path = file.path;
+  write.owner = image;
+  for (const auto& [offset, bytes] : image->regions) {
+    write.regions.push_back({offset, bytes});
+  }
   return absl::OkStatus();
 }
 

@@ -220,7 +220,7 @@ struct StepToFinish {
   uint64_t nonce = 0;  // of the directory in progress
   bool overwrite = false;
   bool durable = true;
-  std::string metadata;             // as MetadataText; empty: none
+  std::string metadata;  // as MetadataText; empty: none
   std::shared_ptr<const IndexImage> index;
   std::vector<uint32_t> checksums;  // one per block, or none
 };

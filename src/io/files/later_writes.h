@@ -3,17 +3,27 @@
 #ifndef BELAY_IO_FILES_LATER_WRITES_H_
 #define BELAY_IO_FILES_LATER_WRITES_H_
 
-#include <functional>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
-
-#include "belay/status.h"
 
 namespace belay {
 
-// Writes into files that are there. Each owns all it uses, so that any thread
-// can do it, and calls what it is given once its file is open.
-using LaterWrites =
-    std::vector<std::function<Status(const std::function<Status()>&)>>;
+// What one file lacks, which is there already.
+struct LaterWrite {
+  struct Region {
+    int64_t offset = 0;
+    std::string_view bytes;
+  };
+
+  std::string path;
+  std::vector<Region> regions;
+  std::shared_ptr<const void> owner;  // of the bytes
+};
+
+using LaterWrites = std::vector<LaterWrite>;
 
 }  // namespace belay
 

@@ -219,11 +219,9 @@ Status CreateEmptyIndex(const std::string& path) {
   return file.Close();
 }
 
-Status WriteIndexImage(const std::string& path, const IndexImage& image,
-                       const std::function<Status()>& once_open) {
+Status WriteIndexImage(const std::string& path, const IndexImage& image) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(path, PosixFile::Mode::kWrite));
-  if (once_open) BELAY_RETURN_IF_ERROR(once_open());
   BELAY_RETURN_IF_ERROR(file.PwriteAll(
       0, image.bytes.data(), static_cast<int64_t>(image.bytes.size())));
   return file.Close();

@@ -41,11 +41,9 @@ StatusOr<IndexImage> CreateIndex(const std::string& path,
 // Errors: those of PosixFile.
 Status CreateEmptyIndex(const std::string& path);
 
-// Writes the bytes of an image into the empty file `path`. Local. `once_open`
-// is called before anything is written, unless it is empty.
-// Errors: those of PosixFile and of `once_open`.
-Status WriteIndexImage(const std::string& path, const IndexImage& image,
-                       const std::function<Status()>& once_open = nullptr);
+// Writes the bytes of an image into the empty file `path`. Local.
+// Errors: those of PosixFile.
+Status WriteIndexImage(const std::string& path, const IndexImage& image);
 
 // Puts in what is known last, and syncs the file if `durable`. Local.
 // `checksums` has one entry per block, or none if there is no room for them.

@@ -201,11 +201,9 @@ Status CreateForImage(const NewFile& file, const SkeletonImage& image) {
   return opened.Close();
 }
 
-Status WriteImage(const std::string& path, const SkeletonImage& image,
-                  const std::function<Status()>& once_open) {
+Status WriteImage(const std::string& path, const SkeletonImage& image) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(path, PosixFile::Mode::kWrite));
-  if (once_open) BELAY_RETURN_IF_ERROR(once_open());
   for (const auto& [offset, bytes] : image.regions) {
     BELAY_RETURN_IF_ERROR(file.PwriteAll(offset, bytes.data(),
                                          static_cast<int64_t>(bytes.size())));

@@ -9,7 +9,6 @@
 #define BELAY_IO_INDEX_SKELETON_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -78,10 +77,9 @@ StatusOr<SkeletonImage> CaptureImage(
 Status CreateForImage(const NewFile& file, const SkeletonImage& image);
 
 // Writes the bytes of an image into the file `path` that was created for it.
-// Local. `once_open` is called before anything is written, unless it is empty.
-// Errors: those of PosixFile and of `once_open`.
-Status WriteImage(const std::string& path, const SkeletonImage& image,
-                  const std::function<Status()>& once_open = nullptr);
+// Local.
+// Errors: those of PosixFile.
+Status WriteImage(const std::string& path, const SkeletonImage& image);
 
 // For messages between ranks. Local.
 std::string EncodeDatasetSpecs(const std::vector<h5::DatasetSpec>& datasets);
