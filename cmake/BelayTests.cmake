@@ -1,3 +1,11 @@
+# How many seconds a test may take. Sanitizers make it several times as long.
+set(unit_timeout 300)
+set(mpi_timeout 180)
+if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
+  set(unit_timeout 3600)
+  set(mpi_timeout 3600)
+endif()
+
 # belay_test_options(TARGET)
 # How every test is compiled: quickly. The headers that most tests begin with
 # are parsed once for all of them, and a test is not worth optimising fully.
