@@ -1,8 +1,10 @@
 #include "array_text.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "belay/arrays/indexing.h"
 #include "number_text.h"
 
@@ -13,6 +15,10 @@ constexpr size_t kLineWidth = 75;
 constexpr int64_t kEdge = 3;
 // An abbreviated array has at most that many elements.
 constexpr int64_t kMaxExcerpt = 4096;
+// It is read in so many parts, or at once if the box has so few bytes: where
+// chunks have passed filters, each part may need all of one.
+constexpr int64_t kMostCorners = 64;
+constexpr int64_t kMostAtOnce = int64_t{64} << 20;
 
 bool IsCut(int64_t length, int64_t edge) {
   return edge > 0 && length > 2 * edge;
@@ -24,6 +30,34 @@ Shape ExcerptShape(const Shape& shape, int64_t edge) {
     if (IsCut(length, edge)) length = 2 * edge;
   }
   return excerpt;
+}
+
+// How many items of each end of an axis are printed, or 0: all.
+int64_t EdgeOf(const Shape& shape, int64_t max_elements) {
+  if (NumElements(shape) <= max_elements) return 0;
+  int64_t edge = kEdge;
+  while (edge > 1 && NumElements(ExcerptShape(shape, edge)) > kMaxExcerpt) {
+    --edge;
+  }
+  return edge;
+}
+
+Status TooManyAxes(const char* what, int64_t found, int64_t most) {
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "too many axes to print both ends of each; choose a part with --box (%s: "
+      "at most %d, found %d)",
+      what, most, found));
+}
+
+// A part of what was read of a box.
+StatusOr<Tensor> PartOf(const Tensor& whole, const Box& box, const Box& part) {
+  Index index;
+  for (size_t axis = 0; axis < box.shape.size(); ++axis) {
+    const int64_t start = part.offset[axis] - box.offset[axis];
+    index.push_back(
+        Slice{.start = start, .stop = start + part.shape[axis], .step = 1});
+  }
+  return GetItem(whole, index);
 }
 
 // A part of an excerpt, and where it lies in the box.
@@ -123,18 +157,27 @@ class Printer {
 StatusOr<Excerpt> ReadExcerpt(
     DType dtype, const Box& box, int64_t max_elements,
     const std::function<StatusOr<Tensor>(const Box&)>& read) {
-  int64_t edge = 0;
-  if (NumElements(box.shape) > max_elements) {
-    edge = kEdge;
-    while (edge > 1 &&
-           NumElements(ExcerptShape(box.shape, edge)) > kMaxExcerpt) {
-      --edge;
-    }
+  const int64_t edge = EdgeOf(box.shape, max_elements);
+  const Shape shape = ExcerptShape(box.shape, edge);
+  if (edge > 0 && NumElements(shape) > kMaxExcerpt) {
+    return TooManyAxes("elements would be printed", NumElements(shape),
+                       kMaxExcerpt);
   }
-  Excerpt excerpt{Tensor(dtype, ExcerptShape(box.shape, edge)), edge,
-                  box.shape};
-  for (const Corner& corner : CornersOf(box, edge)) {
-    const StatusOr<Tensor> part = read(corner.box);
+  const std::vector<Corner> corners = CornersOf(box, edge);
+  StatusOr<Tensor> whole = Tensor(dtype, {0});
+  const bool at_once = std::ssize(corners) > kMostCorners;
+  if (at_once) {
+    if (NumElements(box.shape) * DTypeSize(dtype) > kMostAtOnce) {
+      return TooManyAxes("parts would be read", std::ssize(corners),
+                         kMostCorners);
+    }
+    whole = read(box);
+    if (!whole.ok()) return whole.status();
+  }
+  Excerpt excerpt{Tensor(dtype, shape), edge, box.shape};
+  for (const Corner& corner : corners) {
+    const StatusOr<Tensor> part =
+        at_once ? PartOf(*whole, box, corner.box) : read(corner.box);
     if (!part.ok()) return part.status();
     const Status status = SetItem(excerpt.values, corner.place, *part);
     if (!status.ok()) return status;

@@ -25,6 +25,7 @@ struct Excerpt {
 // Reads what is printed of a box: all if it has at most `max_elements`
 // elements, else 3 items at each end of every axis, or fewer where there are
 // many axes. `read` returns the values of a part of the box.
+// Errors: those of `read`; FailedPrecondition - too many axes for that.
 StatusOr<Excerpt> ReadExcerpt(
     DType dtype, const Box& box, int64_t max_elements,
     const std::function<StatusOr<Tensor>(const Box&)>& read);

@@ -60,13 +60,15 @@ std::vector<int64_t> LevelsOf(const std::vector<ObjectInfo>& objects) {
 }
 
 Json ValueJson(const ObjectValue& value, const CheckpointReader& reader) {
-  const StatusOr<ArrayInfo> array = reader.Find(value.key);
-  const bool is_array = value.typestr.empty() && array.ok();
+  // Looking for a key that is not there would look for similar ones.
+  const bool is_array = value.typestr.empty() && reader.Has(value.key);
+  ArrayInfo array;
+  if (is_array) array = *reader.Find(value.key);
   return {{"name", TextJson(value.name)},
           {"key", TextJson(value.key)},
-          {"dtype", is_array ? Json(DTypeName(array->dtype)) : Json()},
-          {"shape", is_array ? Json(array->shape) : Json()},
-          {"bytes", is_array ? Json(array->bytes) : Json()},
+          {"dtype", is_array ? Json(DTypeName(array.dtype)) : Json()},
+          {"shape", is_array ? Json(array.shape) : Json()},
+          {"bytes", is_array ? Json(array.bytes) : Json()},
           {"layout", TextOrNull(value.layout)},
           {"opaque", value.opaque},
           {"type", TextOrNull(value.typestr)}};

@@ -202,6 +202,9 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {  // --help and --version too
     if (error.get_exit_code() == 0) return app.exit(error);
     return Refuse(error, app, argc, argv);
+  } catch (const std::bad_alloc&) {
+    return Fail(absl::ResourceExhaustedError(
+        "not enough memory for what the checkpoint holds"));
   }
   return code;
 }

@@ -54,8 +54,12 @@ class TreeMaker {
   // Whether an edge is the last one of the path of the object it leads to.
   bool IsPathOf(const ObjectChild& child, int64_t holder) const {
     const ObjectInfo& object = At(child.object);
+    const std::string_view path = object.path;
+    const std::string_view above = At(holder).path;
     return object.parent == holder &&
-           object.path == absl::StrCat(At(holder).path, ".", child.name);
+           path.size() == above.size() + 1 + child.name.size() &&
+           path.starts_with(above) && path[above.size()] == '.' &&
+           path.ends_with(child.name);
   }
 
   void FindHomes() {
@@ -124,6 +128,16 @@ class TreeMaker {
                : nullptr;
   }
 
+  // Of an object that is only referred to: many may refer to one whose path is
+  // long.
+  std::string ShownPath(int64_t object) const {
+    constexpr size_t kMostBytes = 256;
+    const std::string& path = At(object).path;
+    if (path.size() <= kMostBytes) return PrintableName(path);
+    return absl::StrCat("...",
+                        PrintableName(path.substr(path.size() - kMostBytes)));
+  }
+
   std::vector<Entry> EntriesOf(const ObjectInfo& object) const {
     std::vector<Entry> entries;
     const auto add = [&](std::string name, int64_t held, const void* edge) {
@@ -142,7 +156,7 @@ class TreeMaker {
     }
     for (const ObjectSlot& slot : object.slots) {
       add(absl::StrCat(PrintableName(slot.name), " for ",
-                       PrintableName(At(slot.variable).path)),
+                       ShownPath(slot.variable)),
           slot.object, &slot);
     }
     return entries;
@@ -165,7 +179,7 @@ class TreeMaker {
   Row RowOf(const Entry& entry) const {
     Row row{.name = entry.name};
     if (entry.is_reference) {
-      row.target = absl::StrCat("-> ", PrintableName(At(entry.object).path));
+      row.target = absl::StrCat("-> ", ShownPath(entry.object));
     } else if (entry.value != nullptr) {
       SetValue(*entry.value, row);
     } else if (const ObjectValue* value = OnlyValue(entry.object)) {

@@ -135,7 +135,7 @@ class CheckpointReader {
   // Returns the saved objects, the root first; none if the step has no graph.
   // Local.
   // Errors: DataLoss - the index describes impossible objects;
-  //   ResourceExhausted - their paths take more than 256 MiB.
+  //   ResourceExhausted - their paths take more than 64 MiB.
   StatusOr<std::vector<ObjectInfo>> Objects() const;
 
   // Returns how many rows of an array each of so many ranks gets that restore

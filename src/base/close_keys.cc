@@ -48,6 +48,9 @@ CloseKeys::CloseKeys(std::string_view absent, size_t count)
 void CloseKeys::Offer(std::string_view key) {
   const auto length =
       static_cast<int64_t>(std::max(key.size(), absent_.size()));
+  // A key this long is no slip of a finger, and comparing takes its square.
+  constexpr int64_t kMostBytes = 4096;
+  if (length > kMostBytes) return;
   const bool is_related = LastPart(key) == LastPart(absent_) ||
                           LiesBelow(key, absent_) || LiesBelow(absent_, key);
   int64_t limit = is_related ? length : (length + 2) / 3;

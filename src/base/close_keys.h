@@ -22,7 +22,7 @@ class CloseKeys {
 
   // Keeps `key`, borrowed, if it is among the closest so far: a third of its
   // bytes differ at most, its part after the last '/' is the same, or one of
-  // the two lies below the other. Local.
+  // the two lies below the other. Not where one has over 4096 bytes. Local.
   void Offer(std::string_view key);
 
   // The keys that are kept, the closest first. Local.

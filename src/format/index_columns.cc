@@ -134,6 +134,8 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
   Cursor chunk(in.dataset_chunk, "datasets/chunk");
   ChunkCount count(Cat("read \"", path, "\""));
   saved.datasets.reserve(in.dataset_array.size());
+  std::vector<int64_t> room;  // that is left in each file
+  for (const StoredFile& one : saved.files) room.push_back(one.bytes);
   for (size_t i = 0; i < in.dataset_array.size(); ++i) {
     StoredDataset& dataset = saved.datasets.emplace_back();
     dataset.array = static_cast<int32_t>(in.dataset_array[i]);
@@ -163,6 +165,12 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
     if (!IsInFile(dataset, IoElementSize(array.dtype),
                   saved.files[dataset.file].bytes, is_chunked == kFiltered)) {
       return Bad(path, "datasets/offset", i);
+    }
+    // No two of them have a byte in common.
+    if (is_chunked != kFiltered) {
+      room[dataset.file] -=
+          NumElements(dataset.box.shape) * IoElementSize(array.dtype);
+      if (room[dataset.file] < 0) return Bad(path, "datasets/offset", i);
     }
     BELAY_RETURN_IF_ERROR(count.Add(array.key, dataset.box.shape, dataset.chunk,
                                     IoElementSize(array.dtype)));

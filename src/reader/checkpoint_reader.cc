@@ -93,12 +93,17 @@ struct CheckpointReader::Impl {
     return found - saved.arrays.begin();
   }
 
-  StatusOr<ArrayView> Find(std::string_view key) const {
+  // The array or the field of that key, or nothing.
+  std::optional<ArrayView> Look(std::string_view key) const {
     if (const auto position = Position(key)) {
       const StoredArray& array = saved.arrays[*position];
       return ArrayView{*position, array.dtype, array.shape};
     }
-    if (auto field = FindField(saved, key)) return *std::move(field);
+    return FindField(saved, key);
+  }
+
+  StatusOr<ArrayView> Find(std::string_view key) const {
+    if (auto found = Look(key)) return *std::move(found);
     CloseKeys close(key);
     for (const StoredArray& array : saved.arrays) close.Offer(array.key);
     return absl::NotFoundError(PrintableText(absl::StrFormat(
@@ -155,7 +160,7 @@ StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path) {
 const CheckpointInfo& CheckpointReader::info() const { return impl_->info; }
 
 bool CheckpointReader::Has(std::string_view key) const {
-  return impl_->Find(key).ok();
+  return impl_->Look(key).has_value();
 }
 
 StatusOr<ArrayInfo> CheckpointReader::Find(std::string_view key) const {
@@ -201,7 +206,7 @@ StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
                   PrintableText(Cat("read \"", impl_->info.path, "\": ",
                                     std::string(graph.status().message()))));
   }
-  constexpr int64_t kMostPathBytes = int64_t{256} << 20;
+  constexpr int64_t kMostPathBytes = int64_t{64} << 20;
   const int64_t path_bytes = PathBytes(*graph);
   if (path_bytes > kMostPathBytes) {
     return absl::ResourceExhaustedError(PrintableText(

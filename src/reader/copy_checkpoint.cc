@@ -110,11 +110,14 @@ StatusOr<std::vector<KeyRows>> RowsOfCopy(const CopyRun& run,
   for (const StoredValue& value : run.plan.values) {
     sources[value.key] = value.key;
   }
+  std::map<std::string, RowRanks> stored;
+  for (KeyRows& rows : RowsOfKeys(saved)) {
+    stored.emplace(std::move(rows.key), std::move(rows.ranks));
+  }
   std::vector<KeyRows> rows;
-  for (const KeyRows& stored : RowsOfKeys(saved)) {
-    for (const auto& [key, source] : sources) {
-      if (source == stored.key) rows.push_back({key, stored.ranks});
-    }
+  for (const auto& [key, source] : sources) {
+    const auto found = stored.find(source);
+    if (found != stored.end()) rows.push_back({key, found->second});
   }
   return rows;
 }

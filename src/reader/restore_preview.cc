@@ -1,7 +1,9 @@
 #include "belay/values/restore_preview.h"
 
 #include "absl/strings/str_format.h"
+#include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "io/index/index_file.h"
 #include "plan/restore/restore_planner.h"
 #include "restore/restore_options.h"
@@ -79,18 +81,11 @@ RankPreview Preview(const std::vector<ShardInfo>& shards,
   return preview;
 }
 
-}  // namespace
-
-StatusOr<RestorePreview> PreviewRestore(
+// Takes as much memory as the pieces need, of which a small index may say many.
+StatusOr<RestorePreview> Plan(
     const std::string& path, int num_ranks,
     const std::function<Layout(const ArrayInfo&)>& layout_of,
     const RestoreOptions& options) {
-  if (num_ranks < 1) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "plan \"%s\": too few ranks (need at least 1, found %d)", path,
-        num_ranks));
-  }
-  BELAY_RETURN_IF_ERROR(CheckReading("plan", path, options));
   BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
   BELAY_ASSIGN_OR_RETURN(const SavedCheckpoint saved, ReadIndex(step));
   BELAY_ASSIGN_OR_RETURN(const std::vector<ArrayInfo> infos,
@@ -109,6 +104,23 @@ StatusOr<RestorePreview> PreviewRestore(
         Preview(wanted[rank].shards, plan.ranks[rank], rank));
   }
   return preview;
+}
+
+}  // namespace
+
+StatusOr<RestorePreview> PreviewRestore(
+    const std::string& path, int num_ranks,
+    const std::function<Layout(const ArrayInfo&)>& layout_of,
+    const RestoreOptions& options) {
+  if (num_ranks < 1) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "plan \"%s\": too few ranks (need at least 1, found %d)", path,
+        num_ranks));
+  }
+  BELAY_RETURN_IF_ERROR(CheckReading("plan", path, options));
+  return CatchBadAlloc(Cat("the plan of \"", path, "\""), [&] {
+    return Plan(path, num_ranks, layout_of, options);
+  });
 }
 
 }  // namespace belay

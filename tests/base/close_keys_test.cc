@@ -74,5 +74,11 @@ TEST(CloseKeysTest, WhatLiesAboveOrBelowIsClose) {
   EXPECT_EQ(Close("model/dense/kernel", {"model", "mode"}), Keys({"model"}));
 }
 
+TEST(CloseKeysTest, WhatIsVeryLongIsNotCompared) {
+  const std::string longest = "a/" + std::string(4094, 'x');
+  EXPECT_EQ(Close("a", {longest}), Keys({longest}));
+  EXPECT_EQ(Close("a", {longest + "x"}), Keys());
+}
+
 }  // namespace
 }  // namespace belay::close_keys_test

@@ -47,6 +47,9 @@ TEST(IndexDatasetsTest, BytesOfAllArraysCanBeCounted) {
   EXPECT_EQ(Convert(ToColumns(saved)), absl::OkStatus());
   saved.arrays[1].string_bytes = 7 * kHuge;
   saved.datasets[1].box = WholeBox({7 * kHuge});
+  // One file would be too short for both.
+  saved.datasets[1].file = static_cast<int32_t>(saved.files.size());
+  saved.files.push_back({.name = "other.h5", .bytes = INT64_MAX});
   EXPECT_EQ(Convert(ToColumns(saved)),
             absl::DataLossError(
                 "read \"dir/index.h5\": the arrays up to \"b\" have too many "

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -118,9 +119,11 @@ std::string Unshuffled(std::string stored, size_t width) {
 }  // namespace
 
 bool CanUndo(const std::vector<Filter>& filters) {
-  return std::all_of(filters.begin(), filters.end(), [](const Filter& filter) {
-    return filter.id == kDeflate || filter.id == kFletcher32 ||
-           filter.id == kShuffle;
+  std::set<int> ids;
+  return std::all_of(filters.begin(), filters.end(), [&](const Filter& filter) {
+    const bool is_known = filter.id == kDeflate || filter.id == kShuffle ||
+                          filter.id == kFletcher32;
+    return is_known && ids.insert(filter.id).second;
   });
 }
 

@@ -15,7 +15,7 @@
 namespace belay::h5 {
 
 // Whether they are all among those of HDF5 itself that are undone here,
-// whatever their parameters: deflate, shuffle and Fletcher32. Local.
+// whatever their parameters: deflate, shuffle and Fletcher32, each once. Local.
 bool CanUndo(const std::vector<Filter>& filters);
 
 // Takes the message of a dataset that names its filters apart, in the order in

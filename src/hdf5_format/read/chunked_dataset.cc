@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "base/ceil_divide.h"
 #include "base/status_macros.h"
@@ -175,6 +176,15 @@ StatusOr<StoredChunk> FindChunk(BoundedFile& file,
   return Damaged("their index");
 }
 
+bool ShufflesElements(const ChunkedDataset& dataset) {
+  constexpr int kShuffle = 2;
+  const std::vector<uint32_t> width = {
+      static_cast<uint32_t>(dataset.element_bytes)};
+  return std::ranges::all_of(dataset.filters, [&](const Filter& filter) {
+    return filter.id != kShuffle || filter.parameters == width;
+  });
+}
+
 }  // namespace
 
 Status ParseChunks(std::string_view message, ChunkedDataset& dataset) {
@@ -238,8 +248,10 @@ StatusOr<std::string> ReadChunk(BoundedFile& file,
                                 const ChunkedDataset& dataset,
                                 const Shape& corner) {
   if (!CanUndo(dataset.filters)) {
-    return absl::UnimplementedError("filters of plugins");
+    return absl::UnimplementedError("filters that belay does not undo");
   }
+  // Any other width takes long to undo.
+  if (!ShufflesElements(dataset)) return Damaged("the width of their shuffle");
   BELAY_ASSIGN_OR_RETURN(const StoredChunk chunk,
                          FindChunk(file, dataset, corner));
   if (chunk.address == kNoAddress) return Damaged("one was never written");

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/shortened.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "bytes/checksum.h"
@@ -51,20 +52,15 @@ Box BoxOfBlock(const StoredArray& array, int64_t block) {
   return box;
 }
 
-// A text for a line that stands there for each damaged block.
-std::string Shortened(const std::string& text) {
-  constexpr size_t kMostBytes = 4096;
-  if (text.size() <= kMostBytes) return text;
-  return Cat(std::string_view(text).substr(0, kMostBytes), "...");
-}
-
 // The data files that hold a part of the box, not all if they are many.
 std::string FilesOf(const SavedCheckpoint& saved, int32_t array,
                     const Box& box) {
   constexpr size_t kMostNames = 8;
   std::vector<std::string> names;
-  for (const StoredDataset& dataset : saved.datasets) {
-    if (dataset.array != array || !Intersect(dataset.box, box)) continue;
+  const auto all = std::ranges::equal_range(saved.datasets, array, {},
+                                            &StoredDataset::array);
+  for (const StoredDataset& dataset : all) {
+    if (!Intersect(dataset.box, box)) continue;
     std::string name = Shortened(saved.files[dataset.file].name);
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     names.push_back(std::move(name));

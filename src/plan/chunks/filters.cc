@@ -107,15 +107,14 @@ Status CheckFilters(const std::vector<Filter>& filters) {
           filter.id, NameOf(filter.id)));
     }
   }
-  const auto deflates =
-      std::count_if(filters.begin(), filters.end(),
-                    [](const Filter& filter) { return filter.id == kDeflate; });
-  // A reader does not believe that few bytes have been deflated twice.
-  if (deflates > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("filter 1, deflate, stands there several times (need "
-                        "at most 1, found %d)",
-                        deflates));
+  // A reader does not believe that few bytes have been deflated twice, and does
+  // not shuffle them over and over.
+  for (const int id : {kDeflate, kShuffle, kFletcher32}) {
+    const auto found = std::ranges::count(filters, id, &Filter::id);
+    if (found <= 1) continue;
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "filter %d, %s, stands there several times (need at most 1, found %d)",
+        id, NameOf(id), found));
   }
   return absl::OkStatus();
 }

@@ -15,7 +15,8 @@ namespace belay {
 // Checks filters that chunks are to pass in a save.
 // Errors: InvalidArgument - a number that HDF5 gives to no filter, a filter of
 //   HDF5's own that a number and parameters do not describe (szip, nbit,
-//   scaleoffset), deflate more than once, or too many filters or parameters.
+//   scaleoffset), one of the others more than once, or too many filters or
+//   parameters.
 Status CheckFilters(const std::vector<Filter>& filters);
 
 // Whether any bytes come back from these filters as they were: so from those of

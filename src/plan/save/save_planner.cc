@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "base/first_of.h"
+#include "base/shortened.h"
 #include "base/status_macros.h"
 #include "bytes/checksum.h"
 #include "geometry/runs.h"
@@ -27,7 +28,16 @@ namespace {
 constexpr size_t kReplicasShown = 8;
 
 Status CheckKey(const HeldShard& first) {
+  // Each is a group in the file.
+  constexpr int64_t kMostParts = 1000;
   const std::string& key = first.info->key;
+  const int64_t parts = 1 + std::ranges::count(key, '/');
+  if (parts > kMostParts) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "plan \"%s\": a key has too many parts between \"/\" (need at most %d, "
+        "found %d; listed by rank %d)",
+        absl::CEscape(Shortened(key, 100)), kMostParts, parts, first.rank));
+  }
   if (!key.empty() && key.find('\0') == std::string::npos) {
     return absl::OkStatus();
   }

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "absl/strings/str_format.h"
+#include "base/shortened.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "nlohmann/json.hpp"
@@ -129,7 +130,7 @@ class HeaderEvents {
   }
 
   bool Fail(const std::string& message) {
-    status_ = absl::DataLossError(message);
+    status_ = absl::DataLossError(Shortened(message));
     return false;
   }
 
@@ -239,7 +240,7 @@ StatusOr<FileTensor> Check(Described& tensor) {
   if (known == std::end(kFormatDTypes)) {
     return absl::UnimplementedError(
         absl::StrFormat("tensor \"%s\": the dtype \"%s\" is not known",
-                        tensor.name, *tensor.dtype));
+                        Shortened(tensor.name), Shortened(*tensor.dtype)));
   }
   const Shape& offsets = *tensor.offsets;
   if (offsets.size() != 2) {

@@ -96,7 +96,7 @@ TEST_F(IndexHostileTest, LongKeysOfManyPiecesAreRead) {
     saved.values = {};
     saved.arrays = {};
     saved.datasets = {};
-    saved.files[0].bytes = pieces;
+    saved.files[0].bytes = arrays * pieces;
     for (int64_t array = 0; array < arrays; ++array) {
       saved.arrays.push_back({.key = absl::StrFormat("%0*d", key_bytes, array),
                               .dtype = DType::kU8,
@@ -104,7 +104,7 @@ TEST_F(IndexHostileTest, LongKeysOfManyPiecesAreRead) {
       for (int64_t piece = 0; piece < pieces; ++piece) {
         saved.datasets.push_back({.array = static_cast<int32_t>(array),
                                   .box = {{piece}, {1}},
-                                  .offset = piece});
+                                  .offset = array * pieces + piece});
       }
     }
     const IndexImage image = h5::Value(CreateIndex(Index(), saved));
@@ -116,6 +116,29 @@ TEST_F(IndexHostileTest, LongKeysOfManyPiecesAreRead) {
   };
   EXPECT_EQ(count(10000, 10, 200), 100000);
   EXPECT_EQ(count(3, 5000, 5000), 15000);
+}
+
+// A small file would be an array of any size.
+TEST_F(IndexHostileTest, DatasetsDoNotShareBytes) {
+  const auto read = [&](int64_t pieces) {
+    SavedCheckpoint saved;
+    saved.has_checksums = false;
+    saved.files.push_back({.name = "data_00000_of_00001.h5", .bytes = 1000});
+    saved.arrays.push_back(
+        {.key = "a", .dtype = DType::kU8, .shape = {pieces * 100}});
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      saved.datasets.push_back({.box = {{piece * 100}, {100}}, .offset = 900});
+    }
+    std::filesystem::remove(Index());
+    const IndexImage image = h5::Value(CreateIndex(Index(), saved));
+    h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, false));
+    return ReadIndex(dir_).status();
+  };
+  EXPECT_EQ(read(10), absl::OkStatus());  // they could lie in it
+  EXPECT_EQ(
+      read(11),
+      absl::DataLossError(absl::StrFormat(
+          "read \"%s\": datasets/offset of row 10 is out of range", Index())));
 }
 
 // Anybody who may read a file can hold a lock on it.

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "bytes/checksum.h"
 #include "model_testing.h"
 
@@ -145,6 +146,15 @@ TEST(PlanSaveTest, BadKeys) {
             absl::InvalidArgumentError(
                 "plan \"a\\000b\": a key must not be empty or hold a NUL byte "
                 "(listed by rank 1)"));
+  std::string& deep = ranks[1].shards[0].key;
+  deep = "a";
+  for (int parts = 1; parts < 1001; ++parts) deep += "/a";
+  EXPECT_EQ(
+      PlanSave(ranks, {}).status(),
+      absl::InvalidArgumentError(absl::StrCat(
+          "plan \"", deep.substr(0, 100),
+          "...\": a key has too many parts "
+          "between \"/\" (need at most 1000, found 1001; listed by rank 1)")));
 }
 
 TEST(PlanSaveTest, OfSeveralErrorsTheFirstByKey) {
