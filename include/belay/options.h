@@ -131,8 +131,8 @@ struct SaveOptions {
   // Sync files and directories before the commit, so that a committed step
   // survives a power failure. Turn it off only for in-memory file systems.
   bool durable = true;
-  // Read everything back after writing and compare it with memory. On most file
-  // systems this reads the page cache, not the device.
+  // Read all values back after writing and compare them with memory. On most
+  // file systems this reads the page cache, not the device.
   bool read_back = false;
   // MPI-IO hints. With hints, MPI-IO creates each data file instead of POSIX
   // calls, for any transfer: striping hints apply only at creation. kCollective
