@@ -6,7 +6,6 @@
 #include "base/catch_bad_alloc.h"
 #include "base/fault.h"
 #include "base/text.h"
-#include "bytes/fingerprint.h"
 #include "mpi/mpi_error.h"
 #include "mpi/packet.h"
 #include "mpi/parcels.h"

@@ -11,7 +11,6 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "belay/check.h"
-#include "mpi/collective.h"
 #include "mpi/rank_suffix.h"
 
 namespace belay {

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "bytes/fingerprint.h"
 #include "bytes/wire.h"
 #include "format/paths.h"
 #include "mpi/agree_same.h"
