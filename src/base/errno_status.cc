@@ -44,6 +44,7 @@ absl::StatusCode CodeOf(int error) {
     case ENOTDIR:
     case EISDIR:
     case EINVAL:
+    case ELOOP:
     case ENAMETOOLONG:
       return absl::StatusCode::kInvalidArgument;
     default:

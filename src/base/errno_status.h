@@ -16,7 +16,8 @@ namespace belay {
 //   ENOENT                                NotFound
 //   EEXIST ENOTEMPTY                      AlreadyExists
 //   EACCES EPERM EROFS                    PermissionDenied
-//   ENOTDIR EISDIR EINVAL ENAMETOOLONG    InvalidArgument
+//   ENOTDIR EISDIR EINVAL
+//   ELOOP ENAMETOOLONG                    InvalidArgument
 //   those of TransientErrors              Unavailable
 //   all others                            Internal
 Status ErrnoStatus(int error, std::string_view operation,

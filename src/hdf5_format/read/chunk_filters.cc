@@ -155,6 +155,14 @@ StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message) {
   if (!in.ok()) {
     return absl::DataLossError("the filters of a dataset are damaged");
   }
+  // One more moves the same bytes once more, and says no more.
+  if (const auto found = std::ranges::count(filters, kShuffle, &Filter::id);
+      found > 1) {
+    return absl::DataLossError(
+        Cat("a dataset is shuffled several times (need at most 1 shuffle, "
+            "found ",
+            found, ")"));
+  }
   return filters;
 }
 

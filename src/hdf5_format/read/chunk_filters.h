@@ -20,7 +20,7 @@ bool CanUndo(const std::vector<Filter>& filters);
 
 // Takes the message of a dataset that names its filters apart, in the order in
 // which they were applied. Local.
-// Errors: DataLoss - damaged, or more than 32 filters.
+// Errors: DataLoss - damaged, more than 32 filters, or more than one shuffle.
 StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message);
 
 // Returns the most bytes that these filters, of CanUndo, make of so many.

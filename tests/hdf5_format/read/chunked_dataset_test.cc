@@ -346,5 +346,15 @@ TEST_F(ChunkedDatasetTest, DamagedListsOfFilters) {
   }
 }
 
+TEST_F(ChunkedDatasetTest, MoreThanOneShuffleIsRefused) {
+  Close();
+  const std::string shuffle("\x02\0\0\0\0\0", 6);
+  const std::string one = std::string("\x02\x01", 2) + shuffle;
+  EXPECT_EQ(ParseFilterPipeline(one).value().size(), 1u);
+  const std::string two = std::string("\x02\x02", 2) + shuffle + shuffle;
+  EXPECT_THAT(std::string(ParseFilterPipeline(two).status().message()),
+              ::testing::HasSubstr("need at most 1 shuffle, found 2"));
+}
+
 }  // namespace
 }  // namespace belay::h5::chunked_dataset_test
