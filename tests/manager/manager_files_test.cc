@@ -65,18 +65,18 @@ TEST_F(ManagerFilesTest, AStateThatCannotBeReadIsAnError) {
   fs::resize_file(Path("step.manager.json"), uint64_t{1} << 40);
   EXPECT_EQ(ReadState(dir_, "step").status(),
             absl::DataLossError("read \"" + Path("step.manager.json") +
-                                "\": too long (need at most 67108864 bytes, "
+                                "\": too long (need at most 8388608 bytes, "
                                 "found 1099511627776)"));
 }
 
 // A sparse file takes no room on a disk, but much memory.
 TEST_F(ManagerFilesTest, AStateOfAnyLengthIsNotRead) {
   Put("step.manager.json", "{");
-  fs::resize_file(Path("step.manager.json"), (int64_t{64} << 20) + 1);
+  fs::resize_file(Path("step.manager.json"), (int64_t{8} << 20) + 1);
   EXPECT_EQ(ReadState(dir_, "step").status(),
             absl::DataLossError("read \"" + Path("step.manager.json") +
-                                "\": too long (need at most 67108864 bytes, "
-                                "found 67108865)"));
+                                "\": too long (need at most 8388608 bytes, "
+                                "found 8388609)"));
 }
 
 TEST_F(ManagerFilesTest, AFaultAnywhereLeavesTheOldStateOrTheNew) {

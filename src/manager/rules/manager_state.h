@@ -40,8 +40,9 @@ struct ManagerState {
   bool operator==(const ManagerState&) const = default;
 };
 
-// The longest text of a state: more steps than any run has.
-inline constexpr int64_t kMostStateBytes = int64_t{64} << 20;
+// The longest text of a state: over 100,000 steps, more than any run keeps. Read,
+// it takes up to 25 times the memory.
+inline constexpr int64_t kMostStateBytes = int64_t{8} << 20;
 
 // Adds a record, or replaces the one of that step.
 void PutRecord(StepRecord record, std::vector<StepRecord>& steps);
