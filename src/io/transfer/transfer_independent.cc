@@ -70,11 +70,11 @@ Status ForEachStagedTile(
   const FormedShards formed{job.shards, job.forms};
   for (const WriteOrder& order : job.writes.orders) {
     const int32_t shard = order.shard;
+    const bool is_staged = IsStaged(formed, shard);
     const auto visit_tile = [&](const Box& tile) -> Status {
-      if (IsStaged(formed, shard)) {
-        BELAY_RETURN_IF_ERROR(staging.Start(StagedBytes(formed, shard, tile),
-                                            job.shards[shard].key));
-      }
+      if (!is_staged) return visit(order, tile, OwnMemory(formed, shard));
+      BELAY_RETURN_IF_ERROR(staging.Start(StagedBytes(formed, shard, tile),
+                                          job.shards[shard].key));
       return visit(order, tile, StageForSave(formed, shard, tile, staging));
     };
     const int64_t most = tile_bytes / StoredElementSize(formed, shard);
