@@ -97,7 +97,7 @@ StatusOr<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
   std::string no_shared_memory;  // what one round finds out counts for all
   for (bool more = true; more;) {
     std::vector<Shard> shards =
-        ListShards(listed.listing.shards, frame.context.rank());
+        ListShards(std::move(listed.listing.shards), frame.context.rank());
     StatusOr<RestoreResult> round =
         ReadShards(frame, opened, shards, listed.listing.tolerances,
                    listed.status, no_shared_memory);

@@ -214,10 +214,12 @@ Status TakeMemory(const Memory& memory, Shard& shard) {
 }
 
 StatusOr<std::vector<Shard>> WithGhostCells(Shard shard) {
+  std::vector<Shard> shards;
   if (shard.ghosts == nullptr || shard.data == nullptr) {
-    return std::vector<Shard>{std::move(shard)};
+    shards.push_back(std::move(shard));
+    return shards;
   }
-  std::vector<Shard> shards = {shard};
+  shards.push_back(shard);
   for (size_t axis = 0; axis < shard.box.shape.size(); ++axis) {
     const std::vector<AxisPart> parts = PartsOf(shard, axis);
     if (parts.size() * shards.size() > kMostParts) {

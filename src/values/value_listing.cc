@@ -84,6 +84,7 @@ class Lister {
   void AddProgramShards(ValuesToRead values) {
     out_.former.insert(out_.former.begin(), values.former.begin(),
                        values.former.end());
+    out_.shards.reserve(values.shards.size());
     for (size_t i = 0; i < values.shards.size(); ++i) {
       AddShardListedAfter(0, std::move(values.shards[i]), values.tolerances[i]);
     }

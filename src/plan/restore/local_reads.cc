@@ -95,6 +95,12 @@ struct Candidate {
   std::vector<ToldShard> entries;  // that want it; not the ranks
 };
 
+size_t NumEntries(const ListedRanks& listed) {
+  size_t entries = 0;
+  for (const ShardList& list : listed.lists) entries += list.shards.size();
+  return entries;
+}
+
 // Those arrays that are wanted, each byte at most once; ascending by key. Adds
 // the bytes of all wanted arrays to `wanted_bytes`.
 std::vector<Candidate> FindCandidates(const SavedCheckpoint& saved,
@@ -104,6 +110,7 @@ std::vector<Candidate> FindCandidates(const SavedCheckpoint& saved,
   for (const StoredArray& array : saved.arrays) keys.push_back(array.key);
   KeyFinder arrays(std::move(keys));
   std::vector<Candidate> candidates;
+  candidates.reserve(std::min(saved.arrays.size(), NumEntries(listed)));
   WantCounts counts;
   ForEachToldKey(listed, [&](const ToldShards& told) {
     const int32_t number = arrays.Find(told[0].shard->info.key);
@@ -218,9 +225,13 @@ DividedWants DivideWants(const SavedCheckpoint& saved,
   }
   DividedWants wants;
   ListRest(listed, AllBut(listed, candidates), wants);
-  std::sort(
-      candidates.begin(), candidates.end(),
-      [](const Candidate& a, const Candidate& b) { return a.array < b.array; });
+  const auto is_before = [](const Candidate& a, const Candidate& b) {
+    return a.array < b.array;
+  };
+  if (!std::is_sorted(candidates.begin(), candidates.end(), is_before)) {
+    std::sort(candidates.begin(), candidates.end(), is_before);
+  }
+  wants.stacked.reserve(candidates.size());
   for (Candidate& candidate : candidates) {
     wants.own.push_back(candidate.array);
     wants.stacked.push_back(std::move(candidate.stacked));
