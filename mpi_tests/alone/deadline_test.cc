@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm_fixture.h"
 #include "mpi/collective.h"
 #include "mpi_test.h"
 
@@ -23,15 +24,7 @@ void Sleep(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-class DeadlineTest : public ::testing::Test {
- protected:
-  DeadlineTest() : comm_(*Comm::Duplicate(MPI_COMM_WORLD)) {}
-  ~DeadlineTest() override { EXPECT_EQ(comm_.Close(), absl::OkStatus()); }
-
-  int last() { return WorldSize() - 1; }
-
-  Comm comm_;
-};
+class DeadlineTest : public testing::CommFixture {};
 
 TEST_F(DeadlineTest, WithoutLimitWaits) {
   CommContext context{.comm = comm_, .deadline = Deadline(comm_, 0, "save")};

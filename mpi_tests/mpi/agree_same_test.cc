@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "comm_fixture.h"
 #include "mpi_test.h"
 
 namespace belay::agree_same_test {
@@ -13,20 +14,7 @@ namespace {
 using testing::WorldRank;
 using testing::WorldSize;
 
-class AgreeSameTest : public ::testing::Test {
- protected:
-  AgreeSameTest() : comm_(*Comm::Duplicate(MPI_COMM_WORLD)) {}
-  ~AgreeSameTest() override { EXPECT_EQ(comm_.Close(), absl::OkStatus()); }
-
-  CommContext NewContext() {
-    return CommContext{.comm = comm_, .deadline = Deadline(comm_, 60, "test")};
-  }
-  std::string RankOf(int rank) {
-    return absl::StrCat("[rank ", rank, " of ", WorldSize(), "]");
-  }
-
-  Comm comm_;
-};
+class AgreeSameTest : public testing::CommFixture {};
 
 TEST_F(AgreeSameTest, ComparesAllBits) {
   for (uint64_t value : {uint64_t{0}, uint64_t{1} << 63, ~uint64_t{0}}) {

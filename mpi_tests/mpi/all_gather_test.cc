@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fault.h"
+#include "comm_fixture.h"
 #include "mpi_test.h"
 
 namespace belay::all_gather_test {
@@ -14,17 +15,7 @@ namespace {
 using testing::WorldRank;
 using testing::WorldSize;
 
-class AllGatherTest : public ::testing::Test {
- protected:
-  AllGatherTest() : comm_(*Comm::Duplicate(MPI_COMM_WORLD)) {}
-  ~AllGatherTest() override { EXPECT_EQ(comm_.Close(), absl::OkStatus()); }
-
-  CommContext NewContext() {
-    return CommContext{.comm = comm_, .deadline = Deadline(comm_, 60, "test")};
-  }
-
-  Comm comm_;
-};
+class AllGatherTest : public testing::CommFixture {};
 
 // Bytes that tell where they come from.
 std::string Pattern(int rank, int64_t size) {

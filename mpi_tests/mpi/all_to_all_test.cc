@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fault.h"
+#include "comm_fixture.h"
 #include "mpi_test.h"
 #include "sanitizers.h"
 
@@ -40,18 +41,8 @@ struct Outbox {
   std::vector<std::span<const std::byte>> spans;
 };
 
-class AllToAllTest : public ::testing::Test {
+class AllToAllTest : public testing::CommFixture {
  protected:
-  AllToAllTest() : comm_(*Comm::Duplicate(MPI_COMM_WORLD)) {}
-  ~AllToAllTest() override { EXPECT_EQ(comm_.Close(), absl::OkStatus()); }
-
-  CommContext NewContext() {
-    return CommContext{.comm = comm_, .deadline = Deadline(comm_, 60, "test")};
-  }
-  std::string RankOf(int rank) {
-    return absl::StrCat(" [rank ", rank, " of ", WorldSize(), "]");
-  }
-
   // Exchanges letters of these sizes and compares them; returns the context.
   CommContext ExpectDelivery(const SizeOf& size, int64_t part_bytes = 1 << 20) {
     CommContext context = NewContext();
@@ -70,8 +61,6 @@ class AllToAllTest : public ::testing::Test {
     }
     return context;
   }
-
-  Comm comm_;
 };
 
 TEST_F(AllToAllTest, EveryRankGetsItsBytesOfEveryOther) {
@@ -152,7 +141,7 @@ TEST_F(AllToAllTest, AFailureOfAnyRankIsEverybodysAndNothingMoves) {
         fails ? AllToAll(context, absl::OutOfRangeError("row 7"), {})
               : AllToAll(context, absl::OkStatus(), outbox.spans);
     EXPECT_EQ(received.status(),
-              absl::OutOfRangeError("row 7" + RankOf(failing)));
+              absl::OutOfRangeError("row 7 " + RankOf(failing)));
     EXPECT_EQ(context.messages, 3);  // sizes, lowest failing rank, its text
     EXPECT_EQ(context.bytes_sent, 0);
   }
@@ -163,7 +152,7 @@ TEST_F(AllToAllTest, OfManyFailuresTheLowestRankIsTold) {
   EXPECT_EQ(
       AllToAll(context, absl::NotFoundError(absl::StrCat("x", WorldRank())), {})
           .status(),
-      absl::NotFoundError("x0" + RankOf(0)));
+      absl::NotFoundError("x0 " + RankOf(0)));
 }
 
 TEST_F(AllToAllTest, ARankWithoutMemoryIsEverybodysAndNothingMoves) {
@@ -180,7 +169,7 @@ TEST_F(AllToAllTest, ARankWithoutMemoryIsEverybodysAndNothingMoves) {
     EXPECT_EQ(AllToAll(context, absl::OkStatus(), to).status(),
               absl::ResourceExhaustedError(
                   absl::StrCat("no memory for ", most + 10 * (WorldSize() - 1),
-                               " bytes from other ranks", RankOf(poor))));
+                               " bytes from other ranks ", RankOf(poor))));
     EXPECT_EQ(context.bytes_sent, 0);
   }
 }
@@ -195,7 +184,7 @@ TEST_F(AllToAllTest, RanksThatDisagreeMoveNothing) {
             .status(),
         absl::InvalidArgumentError(absl::StrCat(
             "shape differs between ranks: rank ", other, " of ", WorldSize(),
-            " has another value than rank 0", RankOf(other))));
+            " has another value than rank 0 ", RankOf(other))));
     EXPECT_EQ(context.bytes_sent, 0);
   }
 }
@@ -209,7 +198,7 @@ TEST_F(AllToAllTest, AFailureCountsMoreThanADisagreement) {
                            std::vector<int64_t>(WorldSize()),
                            {"shape", static_cast<uint64_t>(WorldRank())})
                 .status(),
-            absl::NotFoundError("x" + RankOf(last)));
+            absl::NotFoundError("x " + RankOf(last)));
 }
 
 TEST_F(AllToAllTest, EveryFaultIsAgreedAndTheNextExchangeWorks) {
@@ -230,7 +219,7 @@ TEST_F(AllToAllTest, EveryFaultIsAgreedAndTheNextExchangeWorks) {
       const std::string site = point == 1   ? "MPI_Ialltoall"
                                : point == 3 ? "MPI_Ialltoallw"
                                             : "agree";
-      EXPECT_EQ(status, absl::InternalError(site + ": injected fault" +
+      EXPECT_EQ(status, absl::InternalError(site + ": injected fault " +
                                             RankOf(failing)));
       ExpectDelivery(size);
     }

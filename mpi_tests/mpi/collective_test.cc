@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fault.h"
+#include "comm_fixture.h"
 #include "mpi/agree_same.h"
 #include "mpi_test.h"
 
@@ -17,21 +18,7 @@ namespace {
 using testing::WorldRank;
 using testing::WorldSize;
 
-class Collective : public ::testing::Test {
- protected:
-  Collective() : comm_(*Comm::Duplicate(MPI_COMM_WORLD)) {}
-  ~Collective() override { EXPECT_EQ(comm_.Close(), absl::OkStatus()); }
-
-  CommContext NewContext() {
-    return CommContext{.comm = comm_, .deadline = Deadline(comm_, 60, "test")};
-  }
-  std::string RankOf(int rank) {
-    return absl::StrCat("[rank ", rank, " of ", WorldSize(), "]");
-  }
-  int last() { return WorldSize() - 1; }
-
-  Comm comm_;
-};
+class Collective : public testing::CommFixture {};
 
 // Bytes that tell where they come from, longer than the part size used here.
 std::string Pattern(int rank, int64_t size) {

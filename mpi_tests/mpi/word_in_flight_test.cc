@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm_fixture.h"
 #include "mpi_test.h"
 
 namespace belay::word_in_flight_test {
@@ -23,17 +24,12 @@ void Add(void* from, void* to, int* count, MPI_Datatype*) {
 
 uint64_t Sum() { return WorldSize() * (WorldSize() + 1) / 2; }
 
-class WordInFlightTest : public ::testing::Test {
+class WordInFlightTest : public testing::CommFixture {
  protected:
-  WordInFlightTest() : comm_(*Comm::Duplicate(MPI_COMM_WORLD)) {}
-  ~WordInFlightTest() override { EXPECT_EQ(comm_.Close(), absl::OkStatus()); }
-
   // Adds the numbers from 1 to the number of ranks.
   Status Start(WordInFlight& word) {
     return word.Start(comm_, WorldRank() + 1, &Add);
   }
-
-  Comm comm_;
 };
 
 TEST_F(WordInFlightTest, ReducesAgainAndAgain) {

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fault.h"
+#include "comm_fixture.h"
 #include "file_bytes.h"
 #include "io/transfer/file_domains.h"
 #include "io/transfer/transfer.h"
@@ -54,11 +55,8 @@ std::vector<Piece> RandomPieces(int64_t begin, int64_t end, int64_t longest,
   return pieces;
 }
 
-class TwoPhaseTest : public ::testing::Test {
+class TwoPhaseTest : public testing::CommFixture {
  protected:
-  TwoPhaseTest() : comm_(*Comm::Duplicate(MPI_COMM_WORLD)) {}
-  ~TwoPhaseTest() override { EXPECT_EQ(comm_.Close(), absl::OkStatus()); }
-
   // Writes the pieces of all ranks to a file of `size` holes.
   Status Write(const std::vector<Piece>& pieces, int64_t size, int32_t rounds) {
     if (WorldRank() == 0) {
@@ -122,7 +120,6 @@ class TwoPhaseTest : public ::testing::Test {
 
   ScratchDir scratch_;
   const std::string path_ = scratch_.File("data");
-  Comm comm_;
   WriteCounts counts_;
   int64_t memory_ = int64_t{256} << 20;
   int64_t stripe_bytes_ = 0;
