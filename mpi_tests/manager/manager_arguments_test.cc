@@ -142,7 +142,8 @@ TEST_F(ManagerArgumentsTest, RanksThatDisagree) {
         SameError(manager->Save(5 + WorldRank()).status(),
                   absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(message, HasSubstr("save: the step, step_counter or force "
-                                   "differs between ranks"));
+                                   "differs between ranks: rank 1 of"));
+    EXPECT_THAT(message, HasSubstr("has \"step 6, "));
     SameError(manager->Save(5, {.force = WorldRank() == 1}).status(),
               absl::StatusCode::kInvalidArgument);
     SameError(manager->Delete(WorldRank()), absl::StatusCode::kInvalidArgument);

@@ -196,7 +196,7 @@ TEST_F(StateManagerTest, ErrorsOfOneRank) {
               HasSubstr("the step, step_counter or force differs"));
   EXPECT_THAT(SameError(manager.Restore(is_last() ? 1 : 2).status(),
                         absl::StatusCode::kInvalidArgument),
-              HasSubstr("the step differs"));
+              HasSubstr("has \"1\", rank 0 has \"2\""));
   const std::string dir = is_last() ? Run() + "x" : Run();
   EXPECT_THAT(SameError(CheckpointManager::Create(program_.comm(),
                                                   program_.state(), dir)

@@ -185,7 +185,8 @@ TEST_F(IdRowsTest, Mistakes) {
                 "save \"value\": id 101, which stands at");
   for (int64_t& id : ids) id = id == kCells ? 5 : id;
   for (int64_t& id : ids) id = id < 7 ? id : id + 1;
-  ExpectRefused(save(), absl::StatusCode::kInvalidArgument, "no rank has id 7");
+  ExpectRefused(save(), absl::StatusCode::kInvalidArgument,
+                "no rank has id 7 [rank ");
   ids = good;
   if (rank_ == size_ - 1) values.push_back(1);
   ExpectRefused(save(), absl::StatusCode::kInvalidArgument, "\"value\": ");

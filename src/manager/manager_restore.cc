@@ -209,10 +209,8 @@ StatusOr<ManagedRestore> CheckpointManager::Restore(
   BELAY_RETURN_IF_AGREED(SettleUnderWay(impl));
   {
     CommContext context = ManagerContext(impl, "restore", false);
-    WireWriter same;
-    PutOptional(step, same);
-    BELAY_RETURN_IF_AGREED(
-        AgreeSame(context, "restore: the step", Fingerprint(same.bytes())));
+    BELAY_RETURN_IF_AGREED(AgreeSameText(context, "restore: the step",
+                                         step ? absl::StrCat(*step) : "none"));
   }
   const std::optional<double> began = TimeOfRestore(impl);
   if (step) {

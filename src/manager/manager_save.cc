@@ -8,7 +8,6 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "bytes/fingerprint.h"
 #include "io/files/posix_file.h"
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
@@ -200,18 +199,22 @@ StatusOr<PendingSave> BeginOrSave(Impl& impl, const Order& order,
   return PendingSave{.path = saved.path, .step = step, .saved = saved};
 }
 
+// What all ranks have to pass alike.
+std::string TextOf(const SaveRequest& request) {
+  std::string text =
+      request.step ? absl::StrCat("step ", *request.step) : "no step";
+  if (request.counter) absl::StrAppend(&text, ", counter ", *request.counter);
+  absl::StrAppend(&text, ", save counter ", request.save_counter);
+  if (request.force) absl::StrAppend(&text, ", force");
+  return text;
+}
+
 // The rules and the caller agree on whether to save. Collective.
 StatusOr<Order> AskRoot(CommContext& context, Impl& impl, SaveAttempt& attempt,
                         const std::optional<Metrics>& metrics) {
   const SaveRequest& request = attempt.request;
-  WireWriter same;
-  PutOptional(request.step, same);
-  PutOptional(request.counter, same);
-  same.Put(request.save_counter);
-  same.Put(request.force);
-  BELAY_RETURN_IF_AGREED(AgreeSame(context,
-                                   "save: the step, step_counter or force",
-                                   Fingerprint(same.bytes())));
+  BELAY_RETURN_IF_AGREED(AgreeSameText(
+      context, "save: the step, step_counter or force", TextOf(request)));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(context, [&] {
                                   return Decide(impl, attempt, metrics);
                                 }));

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "mpi/all_to_all.h"
+#include "mpi/rank_suffix.h"
 #include "save/save_stages.h"
 #include "values/rows/id_save.h"
 #include "values/rows/rank_rows.h"
@@ -124,8 +125,7 @@ Status NameMissing(CommContext& context, const std::vector<IdBlock>& blocks,
   if (!MaxAll(context, total, status).ok()) return failure;
   const std::optional<int64_t> id = FindMissing(context, sorted, total[0]);
   if (!id) return failure;
-  return Status(failure.code(),
-                Cat(failure.message(), "; no rank has id ", *id));
+  return InsertBeforeRank(failure, Cat("; no rank has id ", *id));
 }
 
 // Sends rows with ids to the ranks that write them. Collective; agreed.

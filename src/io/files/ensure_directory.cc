@@ -11,7 +11,7 @@ Status EnsureDirectory(const std::string& path, bool durable) {
   BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
   if (exists) return absl::OkStatus();
   const Status made = MakeDirectory(path);
-  if (absl::IsNotFound(made)) {
+  if (absl::IsNotFound(made) && !Exists(ParentOf(path)).value_or(true)) {
     return absl::NotFoundError(
         Cat(made.message(), "; make \"", ParentOf(path), "\" first"));
   }
