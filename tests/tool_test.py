@@ -139,6 +139,9 @@ class ToolTest(ToolCase):
                     "match\n", ""))
         self.assertEqual(self.belay("verify", "-q", SHARED), (0, "", ""))
         self.assertEqual(self.belay("verify", "--quiet", "run"), (0, "", ""))
+        self.assertTrue(self.belay("verify", "run")[1].endswith(
+            "match\nthe newest of 2 steps; verify each of the others by its "
+            "path\n"))
 
     def test_verify_names_a_flipped_byte(self):
         data = f"{SHARED}/data_00000_of_00001.h5"

@@ -1,8 +1,12 @@
+#include <cstdint>
 #include <cstdio>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "belay/checkpoint_reader.h"
+#include "belay/save_restore.h"
 #include "commands.h"
 #include "json_output.h"
 #include "number_text.h"
@@ -25,6 +29,15 @@ void PrintAsJson(const CheckpointInfo& info, const VerifyResult& result) {
              {"checksums", info.has_checksums},
              {"sound", result.damage.empty()},
              {"damage", std::move(damage)}});
+}
+
+// Says how many other steps a directory has, which were not looked at.
+void TellOfOthers(const std::string& path, const std::string& step) {
+  if (path == step) return;
+  const StatusOr<std::vector<int64_t>> steps = ListSteps(path);
+  if (!steps.ok() || steps->size() < 2) return;
+  Print("the newest of %d steps; verify each of the others by its path\n",
+        steps->size());
 }
 
 }  // namespace
@@ -62,6 +75,7 @@ int Verify(const std::string& path, const VerifyOptions& options) {
   Print("%s: %s, %s, %s: all checksums match\n", *step,
         CountText(info->arrays.size(), "array"),
         CountText(result->blocks, "block"), BytesText(result->bytes));
+  TellOfOthers(path, *step);
   return 0;
 }
 
