@@ -212,7 +212,7 @@ void Introduce(const Ranks& ranks, const Text& text, Training& training,
   }
   progress.Say(absl::StrFormat(
       "char_lm: %.2f million parameters on %d rank%s, %d characters of text, "
-      "%d different",
+      "%d distinct",
       static_cast<double>(parameters) / 1e6, ranks.size,
       ranks.size == 1 ? "" : "s", text.tokens.size(), text.vocabulary.size()));
 }
