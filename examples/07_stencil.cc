@@ -105,9 +105,8 @@ uint64_t Digest(Plate& plate) {
 }
 
 void Run(const std::string& dir, int64_t steps, int64_t die_at) {
-  belay::StatusOr<belay::Comm> comm = belay::Comm::Duplicate(MPI_COMM_WORLD);
-  belay::Check(comm.status());
-  const int rank = comm->rank(), size = comm->size();
+  belay::Comm comm = belay::Check(belay::Comm::Duplicate(MPI_COMM_WORLD));
+  const int rank = comm.rank(), size = comm.size();
   Plate plate = Cut(rank, size);
 
   belay::State state;
@@ -116,7 +115,7 @@ void Run(const std::string& dir, int64_t steps, int64_t die_at) {
   state.Add("step", plate.step);
 
   const auto restored =
-      belay::Check(belay::RestoreLatestOrNothing(*comm, dir, state));
+      belay::Check(belay::RestoreLatestOrNothing(comm, dir, state));
   if (restored) {
     if (rank == 0) {
       std::printf("going on from step %lld on %d ranks\n",
@@ -134,7 +133,7 @@ void Run(const std::string& dir, int64_t steps, int64_t die_at) {
     Exchange(plate, rank, size);
     if (plate.step % kSaveEvery == 0) {
       belay::Check(
-          belay::Save(*comm, dir, plate.step, state, {.cache = &cache}));
+          belay::Save(comm, dir, plate.step, state, {.cache = &cache}));
     }
   }
   const uint64_t digest = Digest(plate);
@@ -143,7 +142,7 @@ void Run(const std::string& dir, int64_t steps, int64_t die_at) {
                 static_cast<long long>(plate.step),
                 static_cast<unsigned long long>(digest));
   }
-  belay::Check(comm->Close());
+  belay::Check(comm.Close());
 }
 
 }  // namespace
