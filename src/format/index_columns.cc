@@ -67,8 +67,16 @@ Status Bad(const std::string& path, std::string_view what, size_t row) {
       "read \"%s\": %s of row %d is out of range", path, what, row));
 }
 
-// Takes the keys. Counts the checksum blocks of all arrays in `blocks`, or more
-// of them than there are checksums: their sum may not be a number.
+Status WrongChecksums(const std::string& path, std::string_view need,
+                      size_t found) {
+  return absl::DataLossError(absl::StrFormat(
+      "read \"%s\": column \"checksums/crc32c\" has the wrong length (need %s, "
+      "found %d)",
+      path, AbslView(need), found));
+}
+
+// Takes the keys. Counts in `blocks` how many have checksums, and stops where
+// these are fewer: those of a hostile file may add up to no number.
 Status GetArrays(IndexColumns& in, const std::string& path,
                  SavedCheckpoint& saved, uint64_t& blocks) {
   Cursor dtype(in.array_dtype, "arrays/dtype");
@@ -94,8 +102,11 @@ Status GetArrays(IndexColumns& in, const std::string& path,
     if (array.key.empty() || (i > 0 && array.key <= saved.arrays[i - 1].key)) {
       return Bad(path, "arrays/key", i);
     }
-    if (blocks <= in.checksum.size()) {
-      blocks += static_cast<uint64_t>(NumBlocks(ArrayBytes(array)));
+    if (in.block_bytes[0] == 0) continue;
+    blocks += static_cast<uint64_t>(NumBlocks(ArrayBytes(array)));
+    if (blocks > in.checksum.size()) {
+      return WrongChecksums(path, Cat(blocks, " rows or more"),
+                            in.checksum.size());
     }
   }
   BELAY_RETURN_IF_ERROR(dtype.Done(path));
@@ -205,22 +216,13 @@ Status GetGroups(const IndexColumns& in, const std::string& path,
   return task.Done(path);
 }
 
-// Takes the checksums, of so many blocks if there are any.
-Status GetChecksums(IndexColumns& in, const std::string& path,
-                    uint64_t num_blocks, SavedCheckpoint& saved) {
-  if (in.block_bytes.size() != 1 ||
-      (in.block_bytes[0] != 0 && in.block_bytes[0] != kBlockBytes)) {
-    return Bad(path, "header/block_bytes", 0);
+// Takes the checksums, of so many blocks.
+Status GetChecksums(IndexColumns& in, const std::string& path, uint64_t blocks,
+                    SavedCheckpoint& saved) {
+  if (in.checksum.size() != blocks) {
+    return WrongChecksums(path, Cat(blocks, " rows"), in.checksum.size());
   }
   saved.has_checksums = in.block_bytes[0] != 0;
-  const auto found = static_cast<uint64_t>(in.checksum.size());
-  const uint64_t blocks = saved.has_checksums ? num_blocks : 0;
-  if (found != blocks) {
-    return absl::DataLossError(absl::StrFormat(
-        "read \"%s\": column \"checksums/crc32c\" has the wrong length (need "
-        "%d rows, found %d)",
-        path, blocks, in.checksum.size()));
-  }
   saved.checksums = std::move(in.checksum);
   return absl::OkStatus();
 }
@@ -359,6 +361,10 @@ StatusOr<SavedCheckpoint> FromColumns(IndexColumns columns,
     return Bad(path, "header/file_layout", 0);
   }
   saved.file_layout = FileLayout{columns.file_layout[0]};
+  if (columns.block_bytes.size() != 1 ||
+      (columns.block_bytes[0] != 0 && columns.block_bytes[0] != kBlockBytes)) {
+    return Bad(path, "header/block_bytes", 0);
+  }
   uint64_t blocks = 0;
   BELAY_RETURN_IF_ERROR(GetArrays(columns, path, saved, blocks));
   BELAY_RETURN_IF_ERROR(GetFiles(columns, path, saved));
