@@ -1,6 +1,7 @@
 #include "object_tree.h"
 
 #include <algorithm>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -12,15 +13,20 @@
 namespace belay::tools {
 namespace {
 
+struct ValueTexts {
+  std::string dtype, shape, layout;
+};
+
+// There may be very many.
 struct Row {
   int64_t level = 0;   // 0: the root
   std::string branch;  // "│  ├─ "
   std::string name;
-  std::string target;  // of a reference: "-> (root).model"
-  bool holds = false;  // an object that is more than one value
-  int64_t bytes = -1;  // -1: of a reference
-  std::string dtype, shape, layout;
-  int64_t more = 0;  // rows below it that are left out
+  std::string target;                 // of a reference: "-> (root).model"
+  bool holds = false;                 // an object that is more than one value
+  int64_t bytes = -1;                 // -1: of a reference
+  std::unique_ptr<ValueTexts> value;  // of one that is a value
+  int64_t more = 0;                   // rows below it that are left out
 };
 
 // What comes directly below an object.
@@ -165,14 +171,15 @@ class TreeMaker {
   void SetValue(const ObjectValue& value, Row& row) const {
     const ArrayInfo* array = Find(value.key);
     row.bytes = BytesOf(value);
-    row.layout = PrintableName(value.layout);
+    ValueTexts& texts = *(row.value = std::make_unique<ValueTexts>());
+    texts.layout = PrintableName(value.layout);
     if (value.opaque) {
-      row.dtype = "opaque";
+      texts.dtype = "opaque";
     } else if (!value.typestr.empty()) {
-      row.dtype = PrintableName(value.typestr);
+      texts.dtype = PrintableName(value.typestr);
     } else if (array != nullptr) {
-      row.dtype = std::string(DTypeName(array->dtype));
-      row.shape = ShapeText(array->shape);
+      texts.dtype = std::string(DTypeName(array->dtype));
+      texts.shape = ShapeText(array->shape);
     }
   }
 
@@ -239,9 +246,10 @@ class Table {
       if (row.bytes < 0) continue;
       name_width_ =
           std::max(name_width_, WidthOf(row.branch) + WidthOf(row.name));
-      shape_width_ = std::max(shape_width_, row.shape.size());
-      has_values_ = has_values_ || !row.dtype.empty();
-      has_layouts_ = has_layouts_ || !row.layout.empty();
+      if (row.value == nullptr) continue;
+      shape_width_ = std::max(shape_width_, row.value->shape.size());
+      has_values_ = has_values_ || !row.value->dtype.empty();
+      has_layouts_ = has_layouts_ || !row.value->layout.empty();
     }
   }
 
@@ -264,13 +272,14 @@ class Table {
     std::string line = WithBlanks(
         std::move(name), WidthOf(row.branch) + WidthOf(row.name), name_width_);
     absl::StrAppendFormat(&line, "  %10s", BytesText(row.bytes));
-    if (row.dtype.empty()) return line + "\n";
-    absl::StrAppendFormat(&line, "  %-7s %-*s", row.dtype,
-                          static_cast<int>(shape_width_), row.shape);
-    if (row.layout.empty()) {
+    if (row.value == nullptr || row.value->dtype.empty()) return line + "\n";
+    const auto& [dtype, shape, layout] = *row.value;
+    absl::StrAppendFormat(&line, "  %-7s %-*s", dtype,
+                          static_cast<int>(shape_width_), shape);
+    if (layout.empty()) {
       line.erase(line.find_last_not_of(' ') + 1);
     } else {
-      absl::StrAppend(&line, "  ", Faint(row.layout));
+      absl::StrAppend(&line, "  ", Faint(layout));
     }
     return line + "\n";
   }

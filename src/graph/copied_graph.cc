@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "graph/object_listing.h"
 #include "graph/stored_graph_conversion.h"
 
 namespace belay {
@@ -44,12 +45,16 @@ StatusOr<std::optional<ObjectGraph>> CopiedGraph(const SavedCheckpoint& saved,
       FromStoredGraph(saved.graph, saved.arrays, saved.values));
   absl::flat_hash_set<std::string> copied;
   for (const StoredValue& value : plan.values) copied.insert(value.key);
-  const std::vector<std::string> names = ObjectNames(graph);
-  absl::flat_hash_map<std::string, size_t> nodes;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    std::erase_if(graph.nodes[i].attributes, [&](const GraphAttribute& one) {
+  for (GraphNode& node : graph.nodes) {
+    std::erase_if(node.attributes, [&](const GraphAttribute& one) {
       return !copied.contains(one.key);
     });
+  }
+  if (plan.made.empty()) return graph;
+  BELAY_RETURN_IF_ERROR(CheckPathBytes(graph));
+  const std::vector<std::string> names = ObjectNames(graph);
+  absl::flat_hash_map<std::string, size_t> nodes;
+  for (size_t i = 0; i < names.size(); ++i) {
     nodes.emplace(PrefixOf(names[i]), i);
   }
   for (const MadeArray& made : plan.made) {

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/text.h"
+
 namespace belay {
 
 int64_t PathBytes(const ObjectGraph& graph) {
@@ -19,6 +21,16 @@ int64_t PathBytes(const ObjectGraph& graph) {
   }
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   return sum < static_cast<double>(kMost) ? static_cast<int64_t>(sum) : kMost;
+}
+
+Status CheckPathBytes(const ObjectGraph& graph) {
+  constexpr int64_t kMostBytes = int64_t{64} << 20;
+  const int64_t bytes = PathBytes(graph);
+  if (bytes <= kMostBytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      Cat("the paths of its ", graph.nodes.size(),
+          " objects are too long to list (need at most ", kMostBytes,
+          " bytes in all, found ", bytes, ")"));
 }
 
 std::vector<ObjectInfo> ListObjects(const ObjectGraph& graph) {

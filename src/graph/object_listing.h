@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "belay/objects/object_info.h"
+#include "belay/status.h"
 #include "graph/object_graph.h"
 
 namespace belay {
@@ -13,6 +14,10 @@ namespace belay {
 // The bytes of the paths in a listing: few long names can make very many. At
 // most INT64_MAX. Of a sound graph.
 int64_t PathBytes(const ObjectGraph& graph);
+
+// Whether they are few enough to be listed.
+// Errors: ResourceExhausted - they are not; names the bytes.
+Status CheckPathBytes(const ObjectGraph& graph);
 
 // One for each node, with its number.
 std::vector<ObjectInfo> ListObjects(const ObjectGraph& graph);

@@ -206,13 +206,10 @@ StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
                   PrintableText(Cat("read \"", impl_->info.path, "\": ",
                                     std::string(graph.status().message()))));
   }
-  constexpr int64_t kMostPathBytes = int64_t{64} << 20;
-  const int64_t path_bytes = PathBytes(*graph);
-  if (path_bytes > kMostPathBytes) {
-    return absl::ResourceExhaustedError(PrintableText(
-        Cat("read \"", impl_->info.path, "\": the paths of its ",
-            graph->nodes.size(), " objects are too long to list (need at most ",
-            kMostPathBytes, " bytes in all, found ", path_bytes, ")")));
+  if (const Status listed = CheckPathBytes(*graph); !listed.ok()) {
+    return Status(listed.code(),
+                  PrintableText(Cat("read \"", impl_->info.path,
+                                    "\": ", std::string(listed.message()))));
   }
   return CatchBadAlloc(
       PrintableText(Cat("the objects of \"", impl_->info.path, "\"")),

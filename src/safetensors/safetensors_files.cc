@@ -4,7 +4,6 @@
 #include <deque>
 #include <iterator>
 #include <map>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -152,15 +151,18 @@ StatusOr<std::vector<SafetensorsFile>> OpenIndex(const std::string& path,
       CatchBadAlloc(Cat("the index \"", path, "\""),
                     [&] { return safetensors::ParseIndex(text); });
   if (!index.ok()) return OfFile(path, index.status());
-  std::set<std::string> names;
-  for (const auto& [tensor, file] : *index) names.insert(file);
+  std::vector<std::string_view> names;  // an index of 100 MB may have many
+  names.reserve(index->size());
+  for (const auto& [tensor, file] : *index) names.push_back(file);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   std::vector<SafetensorsFile> files;
-  for (const std::string& name : names) {
-    StatusOr<SafetensorsFile> file =
-        OpenFile(JoinPath(ParentOf(path), name), Links::kRefused, headers);
+  for (const std::string_view name : names) {
+    StatusOr<SafetensorsFile> file = OpenFile(
+        JoinPath(ParentOf(path), std::string(name)), Links::kRefused, headers);
     if (absl::IsNotFound(file.status())) {  // the index promises it
-      return OfFile(path, absl::DataLossError(absl::StrFormat(
-                              "the file \"%s\" is missing", name)));
+      return OfFile(
+          path, absl::DataLossError(Cat("the file \"", name, "\" is missing")));
     }
     BELAY_RETURN_IF_ERROR(file.status());
     files.push_back(*std::move(file));
