@@ -40,8 +40,7 @@ struct ManagerState {
   bool operator==(const ManagerState&) const = default;
 };
 
-// The longest text of a state: over 100,000 steps, more than any run keeps. Read,
-// it takes up to 25 times the memory.
+// The longest text of a state: over 100,000 steps without metrics.
 inline constexpr int64_t kMostStateBytes = int64_t{8} << 20;
 
 // Adds a record, or replaces the one of that step.

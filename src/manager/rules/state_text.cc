@@ -171,11 +171,13 @@ Status Damaged(std::string_view operation, std::string_view what) {
           "steps stay and are never deleted"));
 }
 
-// Whether arrays and objects lie so deep inside each other as no state has
-// them. A tree of them would take a hundred times the memory of the text.
-bool IsTooDeep(std::string_view text) {
+// What the JSON has more of than any state, or nothing. A tree of it would take
+// a hundred times the memory of the text.
+std::string_view TooMuchOf(std::string_view text) {
   constexpr int kMostDepth = 16;
+  constexpr int kMostValues = 1 << 20;  // of 8 bytes each
   int depth = 0;
+  int values = 0;
   bool is_in_text = false;
   for (size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
@@ -184,13 +186,15 @@ bool IsTooDeep(std::string_view text) {
       is_in_text = c != '"';
     } else if (c == '"') {
       is_in_text = true;
+    } else if (c == ',') {
+      if (++values > kMostValues) return "its JSON has too many values";
     } else if (c == '[' || c == '{') {
-      if (++depth > kMostDepth) return true;
+      if (++depth > kMostDepth) return "its JSON is too deep";
     } else if (c == ']' || c == '}') {
       --depth;
     }
   }
-  return false;
+  return "";
 }
 
 }  // namespace
@@ -223,8 +227,8 @@ StatusOr<std::string> StateText(const ManagerState& state,
   }
   if (std::ssize(text) > kMostStateBytes) {
     return failed(
-        Cat("they are too many; keep fewer steps or metrics (need at "
-            "most ",
+        Cat("they are too many; delete some with Delete(step), or report "
+            "fewer metrics (need at most ",
             kMostStateBytes, " bytes, found ", text.size(), ")"));
   }
   return text;
@@ -233,7 +237,8 @@ StatusOr<std::string> StateText(const ManagerState& state,
 StatusOr<ManagerState> ParseState(std::string_view text,
                                   std::string_view prefix,
                                   std::string_view operation) {
-  if (IsTooDeep(text)) return Damaged(operation, "its JSON is too deep");
+  const std::string_view too_much = TooMuchOf(text);
+  if (!too_much.empty()) return Damaged(operation, too_much);
   const json document = json::parse(text, nullptr, false);
   if (document.is_discarded()) return Damaged(operation, "not JSON");
   BELAY_RETURN_IF_ERROR(CheckHeader(document, prefix, operation));
@@ -254,6 +259,7 @@ StatusOr<ManagerState> ParseState(std::string_view text,
     if (count > 1 && state.steps[count - 2].step >= state.steps.back().step) {
       problem = "steps";
     }
+    if (!problem.empty()) return Damaged(operation, problem);
   }
   if (saving != nullptr) state.saving = ToRecord(*saving, problem);
   if (going_back != nullptr) {

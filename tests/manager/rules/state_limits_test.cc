@@ -37,6 +37,18 @@ TEST(StateLimitsTest, DepthHasAnEnd) {
               HasSubstr("too deep"));
 }
 
+// Small values take many times the memory of their text.
+TEST(StateLimitsTest, ValuesHaveAnEnd) {
+  const std::string text = StateText(kSample, "step").value();
+  for (const std::string value : {"0", "{}", "[]"}) {
+    std::string many = "{\"x\": [" + value;
+    for (int i = 0; i < (1 << 20); ++i) many += "," + value;
+    EXPECT_THAT(
+        std::string(Parse(many + "]," + text.substr(1)).status().message()),
+        HasSubstr("(its JSON has too many values)"));
+  }
+}
+
 // What cannot be read again is not written.
 TEST(StateLimitsTest, LengthHasAnEnd) {
   ManagerState state{.steps = {{.step = 1, .metrics = Metrics()}}};
