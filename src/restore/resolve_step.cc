@@ -63,9 +63,10 @@ StatusOr<std::string> ResolveStep(const std::string& path) {
   if (is_step.ok() && *is_step) return name;
   const StatusOr<std::vector<StepLabel>> steps = CommittedLabels(name);
   if (absl::IsInvalidArgument(steps.status())) {
-    return absl::NotFoundError(absl::StrFormat(
-        "open \"%s\": a file; need a step directory or a directory of steps",
-        path));
+    return absl::NotFoundError(
+        absl::StrFormat("open \"%s\": not a directory; need a step directory "
+                        "or a directory of steps",
+                        path));
   }
   BELAY_RETURN_IF_ERROR(steps.status());
   if (steps->empty()) return NothingCommitted(name);

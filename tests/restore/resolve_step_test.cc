@@ -82,9 +82,10 @@ TEST_F(ResolveTest, WhatIsNoCheckpoint) {
   EXPECT_THAT(error(Path("none")), HasSubstr("no such file or directory"));
   EXPECT_NE(error(""), "");
   Put("file", "text");
-  EXPECT_EQ(error(Path("file")),
-            "open \"" + Path("file") +
-                "\": a file; need a step directory or a directory of steps");
+  EXPECT_EQ(
+      error(Path("file")),
+      "open \"" + Path("file") +
+          "\": not a directory; need a step directory or a directory of steps");
   // A step whose index is gone, by its path and by that of the run.
   std::filesystem::create_directory(Path("step_00000001"));
   Put("step_00000001/data_00000_of_00001.h5", "");

@@ -28,6 +28,15 @@ TEST_F(EnsureDirectoryTest, AsksForAParentThatIsMissing) {
               HasSubstr("make \"" + Path("no") + "\" first"));
 }
 
+// As a link to a scratch directory that is not mounted.
+TEST_F(EnsureDirectoryTest, TellsOfALinkToNothing) {
+  std::filesystem::create_symlink(Path("no"), Path("link"));
+  const Status status = EnsureDirectory(Path("link/run"), true);
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("\"" + Path("link") + "\" is a link to nothing"));
+}
+
 // Nothing can be made there, and its parent is no reason.
 TEST_F(EnsureDirectoryTest, DoesNotAskForAParentThatIsThere) {
   const Status status = EnsureDirectory("/proc/belay_run", true);
