@@ -274,7 +274,9 @@ class ToolJsonTest(ToolCase):
     def test_verify(self):
         self.assertEqual(self.json("verify", SHARED, "-q"), {
             "path": SHARED, "step": 7, "arrays": 23, "blocks": 21, "bytes": 414,
-            "checksums": True, "sound": True, "damage": []})
+            "checksums": True, "sound": True, "damage": [],
+            "other_steps": 0})
+        self.assertEqual(self.json("verify", "run")["other_steps"], 1)
         self.flip(f"{SHARED}/data_00000_of_00001.h5",
                   "gr\u00fc\u00df dich, belay".encode())
         found = self.json("verify", SHARED, expected=1)

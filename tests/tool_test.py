@@ -179,18 +179,20 @@ class ToolTest(ToolCase):
     def test_verify_names_truncated_and_missing_files(self):
         data = self.path(f"{PER_TASK}/data_00001_of_00002.h5")
         need = data.stat().st_size
+        others = ("the newest of 2 steps; verify each of the others by its "
+                  "path\n")
         data.write_bytes(data.read_bytes()[:-1])
         self.assertEqual(
             self.belay("verify", "run"),
             (1, f'damaged: open "{PER_TASK}/data_00001_of_00002.h5": the data '
                 f"file is truncated (need {need} bytes, found {need - 1})\n"
-                f"{PER_TASK}: damaged in 1 place\n", ""))
+                f"{PER_TASK}: damaged in 1 place\n{others}", ""))
         data.unlink()
         self.assertEqual(
             self.belay("verify", "run"),
             (1, f'damaged: open "{PER_TASK}/data_00001_of_00002.h5": the data '
                 f"file is missing (need {need} bytes, found none)\n"
-                f"{PER_TASK}: damaged in 1 place\n", ""))
+                f"{PER_TASK}: damaged in 1 place\n{others}", ""))
 
     def test_a_damaged_index_cannot_be_read(self):
         self.flip(f"{SHARED}/index.h5", b"odd/100%/a@b")

@@ -16,7 +16,17 @@ namespace belay::tools {
 
 namespace {
 
-void PrintAsJson(const CheckpointInfo& info, const VerifyResult& result) {
+// The number of the other steps of a directory, which are not looked at.
+size_t CountOthers(const std::string& path, const std::string& step) {
+  if (path == step) return 0;
+  std::string prefix = step.substr(step.find_last_of('/') + 1);
+  prefix.resize(prefix.find_last_of('_'));
+  const StatusOr<std::vector<int64_t>> steps = ListSteps(path, prefix);
+  return steps.ok() && !steps->empty() ? steps->size() - 1 : 0;
+}
+
+void PrintAsJson(const CheckpointInfo& info, const VerifyResult& result,
+                 size_t others) {
   Json damage = Json::array();
   for (const std::string& line : result.damage) {
     damage.push_back(TextJson(line));
@@ -28,16 +38,14 @@ void PrintAsJson(const CheckpointInfo& info, const VerifyResult& result) {
              {"bytes", result.bytes},
              {"checksums", info.has_checksums},
              {"sound", result.damage.empty()},
-             {"damage", std::move(damage)}});
+             {"damage", std::move(damage)},
+             {"other_steps", others}});
 }
 
-// Says how many other steps a directory has, which were not looked at.
-void TellOfOthers(const std::string& path, const std::string& step) {
-  if (path == step) return;
-  const StatusOr<std::vector<int64_t>> steps = ListSteps(path);
-  if (!steps.ok() || steps->size() < 2) return;
+void TellOfOthers(size_t others) {
+  if (others == 0) return;
   Print("the newest of %d steps; verify each of the others by its path\n",
-        steps->size());
+        others + 1);
 }
 
 }  // namespace
@@ -52,8 +60,9 @@ int Verify(const std::string& path, const VerifyOptions& options) {
       *step, [&](int64_t done, int64_t total) { bar.Show(done, total); });
   bar.Clear();
   if (!result.ok()) return Fail(result.status(), options.json);
+  const size_t others = CountOthers(path, *step);
   if (options.json) {
-    PrintAsJson(*info, *result);
+    PrintAsJson(*info, *result, others);
     return result->damage.empty() ? 0 : 1;
   }
   for (const std::string& line : result->damage) {
@@ -62,6 +71,7 @@ int Verify(const std::string& path, const VerifyOptions& options) {
   if (!result->damage.empty()) {
     Print("%s: damaged in %s\n", *step,
           CountText(result->damage.size(), "place"));
+    if (!options.quiet) TellOfOthers(others);
     return 1;
   }
   if (options.quiet) return 0;
@@ -70,12 +80,12 @@ int Verify(const std::string& path, const VerifyOptions& options) {
         "%s: files are whole; saved without checksums, so their "
         "content was not checked\n",
         *step);
-    return 0;
+  } else {
+    Print("%s: %s, %s, %s: all checksums match\n", *step,
+          CountText(info->arrays.size(), "array"),
+          CountText(result->blocks, "block"), BytesText(result->bytes));
   }
-  Print("%s: %s, %s, %s: all checksums match\n", *step,
-        CountText(info->arrays.size(), "array"),
-        CountText(result->blocks, "block"), BytesText(result->bytes));
-  TellOfOthers(path, *step);
+  TellOfOthers(others);
   return 0;
 }
 
