@@ -66,7 +66,8 @@ class PlanCache {
 //   ranks do not see the same directory; ResourceExhausted - no space; and
 //   PermissionDenied, DataLoss, Internal as in status.h.
 // Cost: 26 to 38 small collectives, whatever the number of arrays, and 11 to 19
-// if options.cache has the plan (docs/collective.md).
+// if options.cache has the plan; up to 8 more for each file after the first
+// that ranks write together (docs/collective.md).
 StatusOr<SaveResult> Save(const Comm& comm, const std::string& dir,
                           int64_t step, const State& state,
                           const SaveOptions& options = {});
