@@ -33,8 +33,10 @@ using Seconds = std::chrono::duration<double>;
 constexpr int kArrivalTag = 1000;
 constexpr int kReferees = 4;
 constexpr int64_t kTestsBeforeYield = 64;
-// Then naps: an agreement that opens within this time is not worth one.
-constexpr std::chrono::microseconds kYieldTime{200};
+// Then naps. Where more ranks than cores wait, whoever wakes from one may wake
+// on another core: for tens of steps of the program two of its ranks then share
+// one while another core has less to do. Most waits of a save are over before.
+constexpr std::chrono::microseconds kYieldTime{5000};
 constexpr std::chrono::microseconds kNap{20};
 // Whoever looks ten times as often has been stopped after so long, as when a
 // batch system suspends the job: that time does not count.
