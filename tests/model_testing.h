@@ -67,7 +67,8 @@ inline std::vector<StoredArray> RandomArrays(Random& random) {
 inline ListedRanks ToListed(const std::vector<RankShards>& ranks) {
   ListedRanks listed;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    const Description told = Describe(ranks[rank], static_cast<int>(rank));
+    const Description told = Describe(ranks[rank], static_cast<int>(rank),
+                                      static_cast<int>(ranks.size()));
     const auto row = static_cast<int32_t>(listed.lists.size());
     listed.lists.push_back(DecodeList(told.shared).value());
     listed.lists.push_back(DecodeList(told.own).value());

@@ -48,7 +48,7 @@ StatusOr<RootMessage> GatherLists(
 StatusOr<RootMessage> GatherDescriptions(
     CommContext& context, const RankShards& mine, SentLists& sent_lists,
     absl::FunctionRef<StatusOr<RootMessages>(const ListedRanks&)> answer) {
-  Description description = Describe(mine, context.rank());
+  Description description = Describe(mine, context.rank(), context.size());
   return GatherLists(
       context, {std::move(description.shared), std::move(description.own)},
       sent_lists, [&](const Heard& heard) -> StatusOr<RootMessages> {

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "bytes/wire.h"
+#include "plan/stored/stored_rows.h"
 
 namespace belay {
 namespace {
@@ -45,11 +46,24 @@ bool LiesAsLaidOut(const ShardInfo& shard, int rank, Layouts& layouts) {
          layout->Replica(rank) == shard.replica;
 }
 
-Place PlaceOf(const ShardInfo& shard, int rank, Layouts& layouts) {
+// The rows of a rank if so many have them evenly. Requires an axis.
+Box EvenRows(const Shape& shape, int rank, int num_ranks) {
+  Box box = WholeBox(shape);
+  box.offset[0] = FirstOfEven(shape[0], rank, num_ranks);
+  box.shape[0] = FirstOfEven(shape[0], rank + 1, num_ranks) - box.offset[0];
+  return box;
+}
+
+Place PlaceOf(const ShardInfo& shard, int rank, int num_ranks,
+              Layouts& layouts) {
   if (LiesAsLaidOut(shard, rank, layouts)) return Place::kLayout;
-  const bool is_whole =
-      shard.replica == rank && shard.box == WholeBox(shard.global_shape);
-  return is_whole ? Place::kWhole : Place::kBox;
+  const Shape& shape = shard.global_shape;
+  if (shard.replica == rank && shard.box == WholeBox(shape)) {
+    return Place::kWhole;
+  }
+  const bool has_rows = shard.replica == 0 && !shape.empty() &&
+                        shard.box == EvenRows(shape, rank, num_ranks);
+  return has_rows ? Place::kRows : Place::kBox;
 }
 
 WireWriter BeginEntry(const ShardInfo& shard, Place place) {
@@ -113,7 +127,7 @@ ListedValue GetListedValue(WireReader& in) {
 
 ListedShard GetShard(Place place, uint8_t begin, WireReader& in,
                      Layouts& layouts) {
-  ListedShard shard{.info = {}, .place = place, .layout = nullptr};
+  ListedShard shard{.place = place};
   shard.info.key = in.GetText();
   shard.info.dtype = in.Get<DType>();
   shard.info.global_shape = in.GetShape();
@@ -123,8 +137,16 @@ ListedShard GetShard(Place place, uint8_t begin, WireReader& in,
   if ((begin & kHasFields) != 0) shard.info.fields = in.GetText();
   if (place == Place::kLayout) {
     shard.layout = LayoutOf(shard.info.layout, layouts);
+  } else if (place == Place::kRows) {
+    shard.num_ranks = in.Get<int32_t>();
   }
   return shard;
+}
+
+bool IsSound(const ListedShard& shard) {
+  if (shard.place == Place::kLayout) return shard.layout != nullptr;
+  return shard.place != Place::kRows ||
+         (shard.num_ranks > 0 && !shard.info.global_shape.empty());
 }
 
 // Adds one entry; returns whether it was one.
@@ -144,9 +166,9 @@ bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
     return in.ok() && in.done();
   }
   const uint8_t place = begin & ~(kHasDevice | kHasFields);
-  if (place > static_cast<uint8_t>(Place::kWhole)) return false;
+  if (place > static_cast<uint8_t>(Place::kRows)) return false;
   ListedShard shard = GetShard(Place{place}, begin, in, layouts);
-  if (shard.place == Place::kLayout && shard.layout == nullptr) return false;
+  if (!IsSound(shard)) return false;
   if (shard.place == Place::kBox) {
     const int64_t last = list.before.empty() ? 0 : list.before.back();
     const auto skipped = in.Get<int64_t>();
@@ -162,18 +184,20 @@ bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
 
 }  // namespace
 
-Description Describe(const RankShards& mine, int rank) {
+Description Describe(const RankShards& mine, int rank, int num_ranks) {
   Description description;
   Layouts layouts;
   uint64_t skipped = 0;  // shared ones since the last own one
   for (const ShardInfo& shard : mine.shards) {
-    const Place place = PlaceOf(shard, rank, layouts);
+    const Place place = PlaceOf(shard, rank, num_ranks, layouts);
     if (place == Place::kBox) {
       description.own.push_back(OwnEntry(shard, std::exchange(skipped, 0)));
-    } else {
-      description.shared.push_back(BeginEntry(shard, place).Take());
-      ++skipped;
+      continue;
     }
+    WireWriter entry = BeginEntry(shard, place);
+    if (place == Place::kRows) entry.Put<int32_t>(num_ranks);
+    description.shared.push_back(entry.Take());
+    ++skipped;
   }
   if (mine.node != 0) description.own.push_back(NodeEntry(mine.node));
   if (mine.job != kDefaultJob) description.shared.push_back(JobEntry(mine.job));
@@ -201,6 +225,8 @@ Box BoxOnRank(const ListedShard& listed, int rank) {
       return *listed.layout->LocalBox(listed.info.global_shape, rank);
     case Place::kWhole:
       return WholeBox(listed.info.global_shape);
+    case Place::kRows:
+      return EvenRows(listed.info.global_shape, rank, listed.num_ranks);
     case Place::kBox:
       break;
   }

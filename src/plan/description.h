@@ -2,9 +2,10 @@
 // that hold the same arrays in the same way.
 //
 // In:  the shards of one rank. Out: entries, one per shard or value. Where a
-//      shard lies is left out if it follows from its layout and the rank, or
-//      if every rank holds it all; these entries name no rank. Only pieces that
-//      are cut in some other way are told with their boxes.
+//      shard lies is left out if it follows from its layout and the rank, if
+//      every rank holds it all, or if its rows are divided evenly over all
+//      ranks; these entries name no rank. Only pieces that are cut in some
+//      other way are told with their boxes.
 
 #ifndef BELAY_PLAN_DESCRIPTION_H_
 #define BELAY_PLAN_DESCRIPTION_H_
@@ -30,19 +31,21 @@ struct Description {
 };
 
 // Local.
-Description Describe(const RankShards& mine, int rank);
+Description Describe(const RankShards& mine, int rank, int num_ranks);
 
 // How it is known where a shard lies.
 enum class Place : uint8_t {
   kBox = 0,     // box and replica number are told
   kLayout = 1,  // by the layout
   kWhole = 2,   // everywhere; the replica number is that of the rank
+  kRows = 3,    // by FirstOfEven; the replica number is 0
 };
 
 struct ListedShard {
   ShardInfo info;  // box and replica number only of kBox
   Place place = Place::kBox;
   std::shared_ptr<const Layout> layout;  // of kLayout
+  int32_t num_ranks = 0;                 // of kRows, the first ones
 };
 
 // One list of entries, which any number of ranks have told.

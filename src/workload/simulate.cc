@@ -213,7 +213,8 @@ StatusOr<ListedRanks> TellRoot(const std::vector<RankShards>& ranks,
   std::vector<ListsToSend> to_send;
   std::vector<std::string> announcements, answers;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    Description own = Describe(ranks[rank], static_cast<int>(rank));
+    Description own = Describe(ranks[rank], static_cast<int>(rank),
+                               static_cast<int>(ranks.size()));
     to_send.push_back(
         ListsToSendOf({std::move(own.shared), std::move(own.own)}));
     announcements.push_back(Announce(to_send.back(), before));

@@ -15,8 +15,9 @@ namespace {
 
 using Bytes = std::vector<int64_t>;  // of the answer of each rank
 
-ListsToSend ToTell(const RankShards& mine, size_t rank) {
-  Description description = Describe(mine, static_cast<int>(rank));
+ListsToSend ToTell(const RankShards& mine, size_t rank, size_t num_ranks) {
+  Description description =
+      Describe(mine, static_cast<int>(rank), static_cast<int>(num_ranks));
   return ListsToSendOf(
       {std::move(description.shared), std::move(description.own)});
 }
@@ -32,7 +33,7 @@ class World {
     std::vector<std::string> announcements, answers;
     Bytes bytes;
     for (size_t rank = 0; rank < sent_lists.size(); ++rank) {
-      now.push_back(ToTell(lists[rank], rank));
+      now.push_back(ToTell(lists[rank], rank, lists.size()));
       announcements.push_back(Announce(now[rank], sent_lists[rank]));
       EXPECT_EQ(announcements.back().size(), 64u);
     }
@@ -244,8 +245,8 @@ TEST(ListExchangeTest, ARankThatHasLostItsListIsNoticed) {
 
 TEST(ListExchangeTest, AnswersToSomethingElseAreRefused) {
   const SentLists before;
-  const ListsToSend now = ToTell(Model(4, 2)[0], 0);
-  const ListsToSend other = ToTell(Model(4, 3)[0], 0);
+  const ListsToSend now = ToTell(Model(4, 2)[0], 0, 4);
+  const ListsToSend other = ToTell(Model(4, 3)[0], 0, 4);
   const std::vector<std::string> announced = {Announce(now, before)};
   const std::vector<std::string> asks = AskFor(announced, before);
   const auto hear = [&](const std::string& answer) {

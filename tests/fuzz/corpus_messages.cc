@@ -88,9 +88,9 @@ void AddPlan(const SavedCheckpoint& saved, std::vector<std::string>& inputs) {
   inputs.push_back(
       MessageOf(PlanMessage::kValues, EncodeValues(AllValues(saved))));
   inputs.push_back(MessageOf(PlanMessage::kDescription,
-                             EntriesOf(Describe(wanted, 0).shared)));
-  inputs.push_back(
-      MessageOf(PlanMessage::kDescription, EntriesOf(Describe(wanted, 3).own)));
+                             EntriesOf(Describe(wanted, 0, 4).shared)));
+  inputs.push_back(MessageOf(PlanMessage::kDescription,
+                             EntriesOf(Describe(wanted, 3, 4).own)));
 }
 
 }  // namespace

@@ -92,11 +92,11 @@ void ReadDescription(std::string_view message) {
     }
     shards.shards.push_back(OnRank(listed, 0));
   }
-  const Description description = Describe(shards, 0);
+  const Description description = Describe(shards, 0, kRanks);
   for (const Entries* entries : {&description.shared, &description.own}) {
     Require(DecodeList(*entries).ok(), "a description can be read");
   }
-  Require(Describe(shards, kRanks).shared.size() <=
+  Require(Describe(shards, kRanks, kRanks + 1).shared.size() <=
               shards.shards.size() + shards.values.size() + 1,
           "each shard and each value is told once");
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "model_testing.h"
+#include "plan/stored/stored_rows.h"
 
 namespace belay::listed_ranks_test {
 namespace {
@@ -29,6 +30,17 @@ ShardInfo LaidOut(std::string key, const Layout& layout, const Shape& shape,
           .layout = layout.ToString()};
 }
 
+ShardInfo RowsOf(std::string key, const Shape& shape, int rank, int ranks) {
+  ShardInfo rows{.key = std::move(key),
+                 .dtype = DType::kF32,
+                 .global_shape = shape,
+                 .box = WholeBox(shape)};
+  rows.box.offset[0] = FirstOfEven(shape[0], rank, ranks);
+  rows.box.shape[0] =
+      FirstOfEven(shape[0], rank + 1, ranks) - rows.box.offset[0];
+  return rows;
+}
+
 ShardInfo Everywhere(std::string key, int rank) {
   return {.key = std::move(key),
           .dtype = DType::kI64,
@@ -47,7 +59,7 @@ TEST(DescriptionTest, WhatIsHeldAlikeIsToldAlike) {
     const RankShards mine{.shards = {LaidOut("w", layout, {7, 4}, rank),
                                      Everywhere("e", rank), text},
                           .values = {{"value", "handler", {"part"}}}};
-    return Describe(mine, rank);
+    return Describe(mine, rank, 6);
   };
   EXPECT_THAT(told(0).shared, SizeIs(4));
   for (int rank = 0; rank < 6; ++rank) {
@@ -56,11 +68,37 @@ TEST(DescriptionTest, WhatIsHeldAlikeIsToldAlike) {
   }
 }
 
+TEST(DescriptionTest, EvenRowsAreToldOnce) {
+  constexpr int kRanks = 6;
+  const auto told = [&](int rank) {
+    return Describe({.shards = {RowsOf("w", {13, 4}, rank, kRanks),
+                                RowsOf("few", {4}, rank, kRanks)}},
+                    rank, kRanks);
+  };
+  const ShardList list = DecodeList(told(0).shared).value();
+  for (int rank = 0; rank < kRanks; ++rank) {
+    EXPECT_EQ(told(rank).shared, told(0).shared) << rank;
+    EXPECT_THAT(told(rank).own, IsEmpty()) << rank;
+    EXPECT_EQ(OnRank(list.shards[0], rank), RowsOf("w", {13, 4}, rank, kRanks));
+    EXPECT_EQ(BoxOnRank(list.shards[1], rank),
+              RowsOf("few", {4}, rank, kRanks).box);
+  }
+  std::vector<ShardInfo> odd(3, RowsOf("w", {13, 4}, 1, kRanks));
+  odd[0].replica = 1;
+  odd[1].box.shape[0] += 1;
+  odd[2].box.shape[1] = 3;
+  for (const ShardInfo& shard : odd) {
+    const Description own = Describe({.shards = {shard}}, 1, kRanks);
+    ASSERT_THAT(own.own, SizeIs(1));
+    EXPECT_EQ(DecodeList(own.own)->shards[0].info, shard);
+  }
+}
+
 // A layout that a caller has made up does not say where a shard lies.
 TEST(DescriptionTest, WhatDoesNotFollowIsToldWithItsBox) {
   const Layout layout = RowsOn(3);
   const ShardInfo good = LaidOut("w", layout, {7, 4}, 1);
-  EXPECT_THAT(Describe({.shards = {good}}, 1).own, IsEmpty());
+  EXPECT_THAT(Describe({.shards = {good}}, 1, 6).own, IsEmpty());
   std::vector<ShardInfo> odd(6, good);
   odd[0].box.offset[0] = 1;
   odd[1].replica = 0;
@@ -69,19 +107,23 @@ TEST(DescriptionTest, WhatDoesNotFollowIsToldWithItsBox) {
   odd[4].layout = "[x] on x=3,y=2";
   odd[5].box = {{1, 2}, {3}};  // for the planner to refuse
   for (const ShardInfo& shard : odd) {
-    const Description told = Describe({.shards = {shard}}, 1);
+    const Description told = Describe({.shards = {shard}}, 1, 6);
     EXPECT_THAT(told.shared, IsEmpty());
     ASSERT_THAT(told.own, SizeIs(1));
     EXPECT_EQ(DecodeList(told.own)->shards[0].info, shard);
   }
-  EXPECT_THAT(Describe({.shards = {good}}, 2).own, SizeIs(1))
+  EXPECT_THAT(Describe({.shards = {good}}, 2, 6).own, SizeIs(1))
       << "of another rank";
 }
 
 TEST(DescriptionTest, BadEntriesAreRefused) {
   const Status refused = absl::InternalError("entry 0 of 1 describes nothing");
-  Entries shared = Describe({.shards = {Everywhere("e", 1)}}, 1).shared;
-  EXPECT_EQ(DecodeList({"\x03"}).status(), refused);
+  Entries shared = Describe({.shards = {Everywhere("e", 1)}}, 1, 6).shared;
+  EXPECT_EQ(DecodeList({"\x04"}).status(), refused);
+  Entries rows = Describe({.shards = {RowsOf("w", {8}, 0, 2)}}, 0, 2).shared;
+  EXPECT_TRUE(DecodeList(rows).ok());
+  rows[0].replace(rows[0].size() - 4, 4, 4, '\0');  // of no ranks
+  EXPECT_EQ(DecodeList(rows).status(), refused);
   EXPECT_EQ(DecodeList({shared[0] + "x"}).status(), refused);
   shared[0].pop_back();
   EXPECT_EQ(DecodeList(shared).status(), refused);
@@ -99,6 +141,7 @@ TEST(ListedRanksTest, RanksGetTheirShardsBackInOrder) {
       std::vector<ShardInfo>& shards = ranks[rank].shards;
       shards.push_back(LaidOut("laid out", layout, {5, 8}, rank));
       if (rank % 3 == 0) shards.push_back(Everywhere("some", rank));
+      shards.push_back(RowsOf("rows", {7, 2}, rank, num_ranks));
       std::shuffle(shards.begin(), shards.end(), random);
       ranks[rank].values = {{"v" + std::to_string(rank), "t", {}}};
     }

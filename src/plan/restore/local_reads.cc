@@ -46,7 +46,10 @@ class WantCounts {
   int64_t Of(const ToldShards& told) {
     if (told.size() > 1) return OfSeveral(told);
     const ListedShard& shard = *told[0].shard;
-    if (shard.place != Place::kLayout) return CountOfOne(told[0]);
+    // Of the rows of all ranks there is one division.
+    const bool is_divided =
+        shard.place == Place::kLayout || shard.place == Place::kRows;
+    if (!is_divided) return CountOfOne(told[0]);
     const auto [known, is_new] = known_.try_emplace(
         {shard.layout.get(), told[0].ranks, shard.info.global_shape}, 0);
     if (is_new) known->second = CountOfOne(told[0]);
