@@ -1,5 +1,5 @@
 // Segments that follow each other in a file are moved by one call, wherever
-// they lie in memory.
+// they lie in memory. Reads skip short gaps between them by reading these, too.
 
 #ifndef BELAY_IO_TRANSFER_JOINED_SEGMENTS_H_
 #define BELAY_IO_TRANSFER_JOINED_SEGMENTS_H_
@@ -24,17 +24,28 @@ class JoinedSegments {
   using Move = std::function<Status(int64_t offset, int64_t bytes,
                                     std::span<const std::span<Byte>> parts)>;
 
-  explicit JoinedSegments(Move move) : move_(std::move(move)) {
+  // `gap` takes what lies in gaps, none of them longer; empty: of writes. It is
+  // borrowed.
+  explicit JoinedSegments(Move move, std::span<Byte> gap = {})
+      : move_(std::move(move)), gap_(gap) {
     parts_.reserve(kMostVectors);
   }
 
   // Moves what is waiting if this segment does not follow it, and keeps the
   // segment for later. Does nothing once something has failed. Local.
   void Add(std::span<Byte> part, int64_t offset) {
-    if (offset != offset_ + bytes_ || parts_.size() == kMostVectors) {
+    const int64_t gap = offset - (offset_ + bytes_);
+    const bool is_near = 0 <= gap && gap <= std::ssize(gap_);
+    const size_t needed = gap > 0 ? 2 : 1;
+    if (!is_near || parts_.size() + needed > kMostVectors) {
       Flush().IgnoreError();  // told by the next one
     }
-    if (parts_.empty()) offset_ = offset;
+    if (parts_.empty()) {
+      offset_ = offset;
+    } else if (gap > 0) {
+      parts_.push_back(gap_.first(static_cast<size_t>(gap)));
+      bytes_ += gap;
+    }
     if (!parts_.empty() &&
         parts_.back().data() + parts_.back().size() == part.data()) {
       parts_.back() = {parts_.back().data(),
@@ -55,6 +66,7 @@ class JoinedSegments {
 
  private:
   Move move_;
+  std::span<Byte> gap_;
   Status status_;
   std::vector<std::span<Byte>> parts_;
   int64_t offset_ = 0;

@@ -1,6 +1,8 @@
 #include "io/transfer/reader.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/process/host_name.h"
 #include "base/status_macros.h"
@@ -45,17 +47,56 @@ class Reading {
     for (const ReadOrder& order : job_.reads.orders) {
       if (order.position < 0) BELAY_RETURN_IF_ERROR(Read(order));
     }
+    BELAY_RETURN_IF_ERROR(ReadWaiting());
     counts_.staged_bytes = staging_.most_bytes();
     return files_.Close();
   }
 
  private:
+  // An order that is small, and read in place.
+  struct Waiting {
+    const ReadOrder* order = nullptr;
+    ShardMemory memory;
+  };
+
   Status Read(const ReadOrder& order) {
+    if (IsEmpty(order.box)) return absl::OkStatus();
     const int64_t size = StoredElementSize(formed_, order.shard);
     const int64_t bytes = std::min(kReadTileBytes, job_.max_bytes_in_flight);
+    const int64_t all = NumElements(order.box.shape) * size;
+    if (all < bytes && order.filtered < 0 && !IsStaged(formed_, order.shard)) {
+      ShardMemory memory = OwnMemory(formed_, order.shard);
+      if (!IsSlow(order, order.box, memory)) {
+        return Wait(order, std::move(memory), all);
+      }
+    }
+    BELAY_RETURN_IF_ERROR(ReadWaiting());
     return TryForEachTile(order.box, bytes / size, [&](const Box& tile) {
       return ReadTile(order, tile);
     });
+  }
+
+  // Small orders are read together, as long as a core's cache has them.
+  Status Wait(const ReadOrder& order, ShardMemory memory, int64_t bytes) {
+    const bool is_full =
+        !waiting_.empty() && (waiting_.size() == kMostVectors / 2 ||
+                              waiting_bytes_ + bytes > kReadTileBytes ||
+                              waiting_.back().order->file != order.file);
+    if (is_full) BELAY_RETURN_IF_ERROR(ReadWaiting());
+    BELAY_RETURN_IF_ERROR(files_.ReadSoon(memory, order.box, order));
+    waiting_.push_back({&order, std::move(memory)});
+    waiting_bytes_ += bytes;
+    return absl::OkStatus();
+  }
+
+  Status ReadWaiting() {
+    BELAY_RETURN_IF_ERROR(files_.Flush());
+    for (const Waiting& one : waiting_) {
+      sums_.Add(one.memory, one.order->box, one.order->first_block);
+    }
+    waiting_.clear();
+    waiting_bytes_ = 0;
+    return absl::OkStatus();
   }
 
   Status ReadTile(const ReadOrder& order, const Box& tile) {
@@ -88,6 +129,8 @@ class Reading {
   DataFiles files_;
   ReadSums sums_;
   Staging staging_;
+  std::vector<Waiting> waiting_;
+  int64_t waiting_bytes_ = 0;
 };
 
 }  // namespace
@@ -109,6 +152,7 @@ Status DataFiles::NotThere(const Status& status) const {
 
 Status DataFiles::Open(int32_t index) {
   if (file_ && index == index_) return absl::OkStatus();
+  BELAY_RETURN_IF_ERROR(Flush());
   BELAY_RETURN_IF_ERROR(Close());
   StatusOr<PosixFile> file =
       PosixFile::Open(PathOf(index), PosixFile::Mode::kRead);
@@ -127,6 +171,12 @@ Status DataFiles::ReadInto(const ShardMemory& memory, const Box& box,
     return filtered_.Read(PathOf(order.file), job_.filtered[order.filtered],
                           order.extent, box, memory);
   }
+  BELAY_RETURN_IF_ERROR(ReadSoon(memory, box, order));
+  return Flush();
+}
+
+Status DataFiles::ReadSoon(const ShardMemory& memory, const Box& box,
+                           const ReadOrder& order) {
   BELAY_RETURN_IF_ERROR(Open(order.file));
   ForEachSegment(memory, box, order.extent,
                  [&](char* data, int64_t offset, int64_t bytes) {
@@ -134,7 +184,7 @@ Status DataFiles::ReadInto(const ShardMemory& memory, const Box& box,
                                  offset);
                    counts_.bytes += bytes;
                  });
-  return segments_.Flush();
+  return absl::OkStatus();
 }
 
 Status DataFiles::Close() {

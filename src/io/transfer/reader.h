@@ -3,6 +3,7 @@
 #ifndef BELAY_IO_TRANSFER_READER_H_
 #define BELAY_IO_TRANSFER_READER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -57,10 +58,12 @@ class DataFiles {
   DataFiles(const ReadJob& job, ReadCounts& counts)
       : job_(job),
         counts_(counts),
-        segments_([this](int64_t offset, int64_t /*bytes*/,
-                         std::span<const std::span<std::byte>> parts) {
-          return file_->PreadParts(offset, parts);
-        }),
+        segments_(
+            [this](int64_t offset, int64_t /*bytes*/,
+                   std::span<const std::span<std::byte>> parts) {
+              return file_->PreadParts(offset, parts);
+            },
+            gap_),
         filtered_(job.kept_chunks == nullptr ? own_ : *job.kept_chunks) {}
   DataFiles(const DataFiles&) = delete;
   DataFiles& operator=(const DataFiles&) = delete;
@@ -69,6 +72,11 @@ class DataFiles {
   // Errors: those of ReadAll.
   Status ReadInto(const ShardMemory& memory, const Box& box,
                   const ReadOrder& order);
+  // The same for one without filters, but it may be read later. Local.
+  Status ReadSoon(const ShardMemory& memory, const Box& box,
+                  const ReadOrder& order);
+  // Reads what was to be read soon. Local.
+  Status Flush() { return segments_.Flush(); }
   // Local.
   Status Close();
 
@@ -78,9 +86,13 @@ class DataFiles {
   Status NotThere(const Status& status) const;
   std::string PathOf(int32_t index) const;
 
+  // A page of the file is read whole anyway.
+  static constexpr size_t kMostGapBytes = 4096;
+
   const ReadJob& job_;
   ReadCounts& counts_;
   std::optional<PosixFile> file_;
+  std::array<std::byte, kMostGapBytes> gap_;
   JoinedSegments<std::byte> segments_;
   FilteredReader own_;
   FilteredReader& filtered_;

@@ -134,6 +134,67 @@ TEST_F(ReaderTest, AShardThatIsAPiece) {
   EXPECT_EQ(memory_.substr(0, 5), "KLQR.");
 }
 
+// Many small orders of two files, whose places in the files are so far apart,
+// in memory that has as many dots between them.
+TEST_F(ReaderTest, SmallOrdersAreReadTogether) {
+  constexpr int64_t kOrders = 700, kBytes = 100, kDots = 3;
+  for (const int64_t apart : {0, 1, 4096, 4097}) {
+    SCOPED_TRACE(apart);
+    const int64_t stride = kBytes + apart;
+    std::string content(kOrders * stride, '-');
+    for (size_t i = 0; i < content.size(); ++i) {
+      content[i] = static_cast<char>('a' + i % 23);
+    }
+    Put("a", content);
+    Put("b", content);
+    std::string memory(2 * kOrders * (kBytes + kDots), '.'), need;
+    std::vector<Shard> shards;
+    RankReads reads;
+    for (int64_t i = 0; i < 2 * kOrders; ++i) {
+      shards.push_back({.key = absl::StrCat("w", i),
+                        .dtype = DType::kU8,
+                        .global_shape = {kBytes},
+                        .box = WholeBox({kBytes}),
+                        .data = memory.data() + i * (kBytes + kDots)});
+      const int64_t offset = i % kOrders * stride;
+      reads.orders.push_back(Order(i < kOrders ? 0 : 1, WholeBox({kBytes}),
+                                   {WholeBox({kBytes}), offset}, i));
+      reads.orders.back().shard = static_cast<int32_t>(i);
+      need += content.substr(offset, kBytes) + std::string(kDots, '.');
+    }
+    std::vector<uint32_t> registers(2 * kOrders);
+    std::vector<int64_t> covered(2 * kOrders);
+    counts_ = {};
+    ASSERT_EQ(ReadAll({.shards = shards,
+                       .reads = reads,
+                       .directory = dir_,
+                       .file_names = names_,
+                       .registers = registers,
+                       .covered = covered},
+                      counts_),
+              absl::OkStatus());
+    EXPECT_TRUE(memory == need);
+    EXPECT_EQ(covered, std::vector<int64_t>(2 * kOrders, kBytes));
+    for (int64_t i = 0; i < 2 * kOrders; ++i) {
+      ASSERT_EQ(StandardCrc(registers[i], kBytes),
+                PlainCrc(std::string_view(need).substr(i * (kBytes + kDots),
+                                                       kBytes)));
+    }
+    EXPECT_EQ(counts_.bytes, 2 * kOrders * kBytes);
+    EXPECT_EQ(counts_.files, 2);
+    // A call takes at most 512 orders, and a gap of a page.
+    EXPECT_EQ(counts_.io_calls, apart > 4096 ? 2 * kOrders : 4);
+  }
+}
+
+TEST_F(ReaderTest, AFileThatEndsAmongSmallOrdersIsDataLoss) {
+  EXPECT_EQ(Read({Order(0, {{0, 0}, {1, 2}}, top_),
+                  Order(0, {{0, 4}, {2, 2}}, {{{0, 0}, {2, 6}}, 8})}),
+            absl::DataLossError("read \"" + Path("a") +
+                                "\": the file is truncated (need 20 bytes, "
+                                "found 16)"));
+}
+
 TEST_F(ReaderTest, WhatIsSlowToReadInPlaceIsStaged) {
   constexpr int64_t kRows = 100, kColumns = 10'000;
   constexpr int64_t kMostTileBytes = int64_t{512} << 10;
