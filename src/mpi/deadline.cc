@@ -75,9 +75,9 @@ void GiveWay(Clock::time_point since) {
   }
 }
 
-// Calls `poll` between tests that take long.
-Status WaitPolling(MPI_Request& request, absl::FunctionRef<void()> poll) {
-  const Clock::time_point since = Clock::now();
+// Calls `poll` between tests that take long. The wait began `since`.
+Status WaitPolling(MPI_Request& request, Clock::time_point since,
+                   absl::FunctionRef<void()> poll) {
   for (int64_t tests = 0;; ++tests) {
     int is_done = 0;
     const int code = TestRequest(request, is_done);
@@ -90,9 +90,10 @@ Status WaitPolling(MPI_Request& request, absl::FunctionRef<void()> poll) {
 }
 
 Status WaitWithoutLimit(std::span<MPI_Request> requests) {
+  const Clock::time_point since = Clock::now();
   Status status;
   for (MPI_Request& request : requests) {
-    status.Update(WaitPolling(request, [] {}));
+    status.Update(WaitPolling(request, since, [] {}));
   }
   return status;
 }
@@ -130,7 +131,7 @@ struct Deadline::Impl {
 
   // Used by the thread that waits.
   void BeginGate();
-  Status WaitFor(MPI_Request& request);
+  Status WaitFor(MPI_Request& request, Clock::time_point since);
   void Poll();
   void TellReferees();
   void Listen();
@@ -249,8 +250,8 @@ void Deadline::Impl::BeginGate() {
   }
 }
 
-Status Deadline::Impl::WaitFor(MPI_Request& request) {
-  return WaitPolling(request, [this] { Poll(); });
+Status Deadline::Impl::WaitFor(MPI_Request& request, Clock::time_point since) {
+  return WaitPolling(request, since, [this] { Poll(); });
 }
 
 void Deadline::Impl::Poll() {
@@ -386,9 +387,10 @@ Status Deadline::Wait(MPI_Request& request) {
 Status Deadline::Wait(std::span<MPI_Request> requests) {
   if (impl_ == nullptr) return WaitWithoutLimit(requests);
   impl_->BeginGate();
+  const Clock::time_point since = Clock::now();
   Status status;
   for (MPI_Request& request : requests) {
-    status.Update(impl_->WaitFor(request));
+    status.Update(impl_->WaitFor(request, since));
   }
   return status;
 }
