@@ -122,8 +122,10 @@ TEST(DescriptionTest, BadEntriesAreRefused) {
   EXPECT_EQ(DecodeList({"\x04"}).status(), refused);
   Entries rows = Describe({.shards = {RowsOf("w", {8}, 0, 2)}}, 0, 2).shared;
   EXPECT_TRUE(DecodeList(rows).ok());
-  rows[0].replace(rows[0].size() - 4, 4, 4, '\0');  // of no ranks
-  EXPECT_EQ(DecodeList(rows).status(), refused);
+  for (const char byte : {'\0', '\xff'}) {  // of no ranks, of -1
+    rows[0].replace(rows[0].size() - 4, 4, 4, byte);
+    EXPECT_EQ(DecodeList(rows).status(), refused);
+  }
   EXPECT_EQ(DecodeList({shared[0] + "x"}).status(), refused);
   shared[0].pop_back();
   EXPECT_EQ(DecodeList(shared).status(), refused);

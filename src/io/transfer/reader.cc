@@ -1,6 +1,7 @@
 #include "io/transfer/reader.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,7 @@ class Reading {
   struct Waiting {
     const ReadOrder* order = nullptr;
     ShardMemory memory;
+    const char* end = nullptr;  // of that memory
   };
 
   Status Read(const ReadOrder& order) {
@@ -78,15 +80,33 @@ class Reading {
 
   // Small orders are read together, as long as a core's cache has them.
   Status Wait(const ReadOrder& order, ShardMemory memory, int64_t bytes) {
+    const char* const end =
+        memory.data + NumElements(memory.box.shape) * memory.element_size;
     const bool is_full =
         !waiting_.empty() && (waiting_.size() == kMostVectors / 2 ||
                               waiting_bytes_ + bytes > kReadTileBytes ||
-                              waiting_.back().order->file != order.file);
+                              waiting_.back().order->file != order.file ||
+                              IsAwaited(order.shard, memory.data, end));
     if (is_full) BELAY_RETURN_IF_ERROR(ReadWaiting());
     BELAY_RETURN_IF_ERROR(files_.ReadSoon(memory, order.box, order));
-    waiting_.push_back({&order, std::move(memory)});
+    const char* const begin = memory.data;
+    first_ = waiting_.empty() ? begin : std::min(first_, begin);
+    last_ = waiting_.empty() ? end : std::max(last_, end);
+    waiting_.push_back({&order, std::move(memory), end});
     waiting_bytes_ += bytes;
     return absl::OkStatus();
+  }
+
+  // Whether another shard that waits has some of this memory: a program may
+  // have several values in one place, and each is summed before the next comes.
+  bool IsAwaited(int32_t shard, const char* begin, const char* end) const {
+    if (waiting_.back().order->shard == shard) return false;
+    constexpr std::less<const char*> kIsBefore;
+    if (!kIsBefore(begin, last_) || !kIsBefore(first_, end)) return false;
+    return std::any_of(
+        waiting_.begin(), waiting_.end(), [&](const Waiting& one) {
+          return kIsBefore(begin, one.end) && kIsBefore(one.memory.data, end);
+        });
   }
 
   Status ReadWaiting() {
@@ -131,6 +151,8 @@ class Reading {
   Staging staging_;
   std::vector<Waiting> waiting_;
   int64_t waiting_bytes_ = 0;
+  const char* first_ = nullptr;  // of the memory of all that wait
+  const char* last_ = nullptr;   // behind it
 };
 
 }  // namespace

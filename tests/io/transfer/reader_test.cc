@@ -187,6 +187,43 @@ TEST_F(ReaderTest, SmallOrdersAreReadTogether) {
   }
 }
 
+// As of values that a program wants none of, or one of two that are tied.
+TEST_F(ReaderTest, ShardsMayShareTheirMemory) {
+  for (const int64_t ahead : {0, 3, 6}) {
+    std::string memory(12, '.');
+    std::vector<Shard> shards;
+    RankReads reads;
+    for (const int64_t place : {int64_t{0}, ahead, int64_t{0}}) {
+      shards.push_back({.key = absl::StrCat("w", shards.size()),
+                        .dtype = DType::kU8,
+                        .global_shape = {6},
+                        .box = WholeBox({6}),
+                        .data = memory.data() + place});
+      const auto number = static_cast<int32_t>(reads.orders.size());
+      reads.orders.push_back(
+          Order(0, WholeBox({6}), {WholeBox({6}), 4 + 2 * number}, number));
+      reads.orders.back().shard = number;
+    }
+    std::vector<uint32_t> registers(3);
+    std::vector<int64_t> covered(3);
+    ASSERT_EQ(ReadAll({.shards = shards,
+                       .reads = reads,
+                       .directory = dir_,
+                       .file_names = names_,
+                       .registers = registers,
+                       .covered = covered},
+                      counts_),
+              absl::OkStatus());
+    std::string need(12, '.');
+    for (const int64_t i : {0, 1, 2}) {
+      const std::string part = letters_.substr(2 * i, 6);
+      EXPECT_EQ(StandardCrc(registers[i], 6), PlainCrc(part)) << ahead;
+      need.replace(i == 1 ? ahead : 0, 6, part);
+    }
+    EXPECT_EQ(memory, need);
+  }
+}
+
 TEST_F(ReaderTest, AFileThatEndsAmongSmallOrdersIsDataLoss) {
   EXPECT_EQ(Read({Order(0, {{0, 0}, {1, 2}}, top_),
                   Order(0, {{0, 4}, {2, 2}}, {{{0, 0}, {2, 6}}, 8})}),
