@@ -56,8 +56,8 @@ Status IndexCreation::Create(LaterWrites* later) {
   is_created_ = true;
   const std::string path = frame_.target.IndexPath();
   if (reuse_) {
+    if (later == nullptr) return WriteNewIndex(path, *plan_.index);
     BELAY_RETURN_IF_ERROR(CreateEmptyIndex(path));
-    if (later == nullptr) return WriteIndexImage(path, *plan_.index);
     later->push_back({.path = path,
                       .regions = {{0, plan_.index->bytes}},
                       .owner = plan_.index});

@@ -208,8 +208,7 @@ StatusOr<IndexImage> CreateIndex(const std::string& path,
     if (column == kChecksumColumn) image.checksum_offset = offset;
     if (column == kDigestColumn) image.digest_offset = offset;
   }
-  BELAY_RETURN_IF_ERROR(CreateEmptyIndex(path));
-  BELAY_RETURN_IF_ERROR(WriteIndexImage(path, image));
+  BELAY_RETURN_IF_ERROR(WriteNewIndex(path, image));
   return image;
 }
 
@@ -219,9 +218,9 @@ Status CreateEmptyIndex(const std::string& path) {
   return file.Close();
 }
 
-Status WriteIndexImage(const std::string& path, const IndexImage& image) {
+Status WriteNewIndex(const std::string& path, const IndexImage& image) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, PosixFile::Mode::kWrite));
+                         PosixFile::Open(path, PosixFile::Mode::kCreate));
   BELAY_RETURN_IF_ERROR(file.PwriteAll(
       0, image.bytes.data(), static_cast<int64_t>(image.bytes.size())));
   return file.Close();

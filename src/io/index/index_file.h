@@ -41,9 +41,10 @@ StatusOr<IndexImage> CreateIndex(const std::string& path,
 // Errors: those of PosixFile.
 Status CreateEmptyIndex(const std::string& path);
 
-// Writes the bytes of an image into the empty file `path`. Local.
+// Creates the new file `path` with the bytes of an image. Local. It is opened
+// once: another save may put its own file in its place.
 // Errors: those of PosixFile.
-Status WriteIndexImage(const std::string& path, const IndexImage& image);
+Status WriteNewIndex(const std::string& path, const IndexImage& image);
 
 // Puts in what is known last, and syncs the file if `durable`. Local.
 // `checksums` has one entry per block, or none if there is no room for them.

@@ -31,8 +31,7 @@ class IndexFileTest : public DirectoryTest {
   }
 
   Status CreateAgain(const IndexImage& image) const {
-    const Status status = CreateEmptyIndex(Index());
-    return status.ok() ? WriteIndexImage(Index(), image) : status;
+    return WriteNewIndex(Index(), image);
   }
 
   // Overwrites bytes of the index.
@@ -83,11 +82,15 @@ TEST_F(IndexFileTest, AnImageMakesTheSameFile) {
   EXPECT_EQ(CreateAgain(image).code(), absl::StatusCode::kAlreadyExists);
 }
 
-TEST_F(IndexFileTest, TheBytesOfAnImageNeedAFile) {
+// As of another save that has taken over the directory.
+TEST_F(IndexFileTest, AnIndexThatIsThereIsNotWritten) {
   const IndexImage image = WriteSmall();
-  std::filesystem::remove(Index());
-  EXPECT_EQ(WriteIndexImage(Index(), image).code(),
-            absl::StatusCode::kNotFound);
+  const std::string first = Content("index.h5");
+  EXPECT_TRUE(absl::IsAlreadyExists(WriteNewIndex(Index(), image)));
+  EXPECT_TRUE(
+      absl::IsAlreadyExists(CreateIndex(Index(), SmallIndex()).status()));
+  EXPECT_TRUE(absl::IsAlreadyExists(CreateEmptyIndex(Index())));
+  EXPECT_EQ(Content("index.h5"), first);
 }
 
 TEST_F(IndexFileTest, AnImageServesTheNextStep) {
