@@ -197,19 +197,19 @@ std::vector<ValueInfo> CheckpointReader::Values() const {
 
 StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
   if (!impl_->info.has_graph) return std::vector<ObjectInfo>();
-  const StatusOr<ObjectGraph> graph = CatchBadAlloc("its graph", [&] {
-    return FromStoredGraph(impl_->saved.graph, impl_->saved.arrays,
-                           impl_->saved.values);
-  });
+  const auto read = [&]() -> StatusOr<ObjectGraph> {
+    const SavedCheckpoint& saved = impl_->saved;
+    BELAY_ASSIGN_OR_RETURN(
+        ObjectGraph graph,
+        FromStoredGraph(saved.graph, saved.arrays, saved.values));
+    BELAY_RETURN_IF_ERROR(CheckPathBytes(graph));
+    return graph;
+  };
+  const StatusOr<ObjectGraph> graph = CatchBadAlloc("its graph", read);
   if (!graph.ok()) {
     return Status(graph.status().code(),
                   PrintableText(Cat("read \"", impl_->info.path, "\": ",
                                     std::string(graph.status().message()))));
-  }
-  if (const Status listed = CheckPathBytes(*graph); !listed.ok()) {
-    return Status(listed.code(),
-                  PrintableText(Cat("read \"", impl_->info.path,
-                                    "\": ", std::string(listed.message()))));
   }
   return CatchBadAlloc(
       PrintableText(Cat("the objects of \"", impl_->info.path, "\"")),
