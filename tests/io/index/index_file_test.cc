@@ -30,10 +30,6 @@ class IndexFileTest : public DirectoryTest {
     return image;
   }
 
-  Status CreateAgain(const IndexImage& image) const {
-    return WriteNewIndex(Index(), image);
-  }
-
   // Overwrites bytes of the index.
   void Patch(int64_t offset, const std::string& bytes) const {
     h5::PatchBytes(Index(), offset, bytes.data(), bytes.size());
@@ -76,10 +72,11 @@ TEST_F(IndexFileTest, AnImageMakesTheSameFile) {
   const IndexImage image = WriteSmall();
   const std::string first = Content("index.h5");
   std::filesystem::rename(Index(), Path("other.h5"));
-  h5::Ok(CreateAgain(image));
+  h5::Ok(WriteNewIndex(Index(), image));
   h5::Ok(FinishIndex(Index(), image, 42, {11, 12, 13, 14}, true));
   EXPECT_EQ(Content("index.h5"), first);
-  EXPECT_EQ(CreateAgain(image).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(WriteNewIndex(Index(), image).code(),
+            absl::StatusCode::kAlreadyExists);
 }
 
 // As of another save that has taken over the directory.
@@ -96,7 +93,7 @@ TEST_F(IndexFileTest, AnIndexThatIsThereIsNotWritten) {
 TEST_F(IndexFileTest, AnImageServesTheNextStep) {
   const IndexImage image = WriteSmall();
   std::filesystem::remove(Index());
-  h5::Ok(CreateAgain(image));
+  h5::Ok(WriteNewIndex(Index(), image));
   h5::Ok(FinishIndex(Index(), image, 43, {4, 3, 2, 1}, false));
   SavedCheckpoint next = SmallIndex();
   next.step = 43;

@@ -41,34 +41,28 @@ class ReaderTest : public DirectoryTest {
                                         .global_shape = {4, 6},
                                         .box = box_,
                                         .data = memory_.data()}};
-    registers_.assign(sums ? 2 : 0, 0);
-    covered_.assign(sums ? 2 : 0, 0);
+    return ReadShards(shards, {.orders = orders}, sums ? 2 : 0);
+  }
+
+  // With registers for so many blocks; 0: nothing is summed.
+  Status ReadShards(const std::vector<Shard>& shards, const RankReads& reads,
+                    size_t blocks, bool stages = HasSlowTargets()) {
+    registers_.assign(blocks, 0);
+    covered_.assign(blocks, 0);
     counts_ = {};
-    const RankReads reads{.orders = orders};
     return ReadAll({.shards = shards,
                     .reads = reads,
                     .directory = dir_,
                     .file_names = names_,
                     .registers = registers_,
-                    .covered = covered_},
+                    .covered = covered_,
+                    .stages_slow_targets = stages},
                    counts_);
   }
 
   // Reads one order of "a" into one shard, and expects that all of it counts.
   void ReadOne(const ReadOrder& order, const Shard& shard, bool stages) {
-    const std::vector<Shard> shards = {shard};
-    const RankReads reads{.orders = {order}};
-    registers_.assign(1, 0);
-    covered_.assign(1, 0);
-    counts_ = {};
-    ASSERT_EQ(ReadAll({.shards = shards,
-                       .reads = reads,
-                       .directory = dir_,
-                       .file_names = names_,
-                       .registers = registers_,
-                       .covered = covered_,
-                       .stages_slow_targets = stages},
-                      counts_),
+    ASSERT_EQ(ReadShards({shard}, {.orders = {order}}, 1, stages),
               absl::OkStatus());
     EXPECT_EQ(counts_.bytes, NumElements(order.box.shape));
     EXPECT_EQ(covered_[0], counts_.bytes);
@@ -162,21 +156,11 @@ TEST_F(ReaderTest, SmallOrdersAreReadTogether) {
       reads.orders.back().shard = static_cast<int32_t>(i);
       need += content.substr(offset, kBytes) + std::string(kDots, '.');
     }
-    std::vector<uint32_t> registers(2 * kOrders);
-    std::vector<int64_t> covered(2 * kOrders);
-    counts_ = {};
-    ASSERT_EQ(ReadAll({.shards = shards,
-                       .reads = reads,
-                       .directory = dir_,
-                       .file_names = names_,
-                       .registers = registers,
-                       .covered = covered},
-                      counts_),
-              absl::OkStatus());
+    ASSERT_EQ(ReadShards(shards, reads, 2 * kOrders), absl::OkStatus());
     EXPECT_TRUE(memory == need);
-    EXPECT_EQ(covered, std::vector<int64_t>(2 * kOrders, kBytes));
+    EXPECT_EQ(covered_, std::vector<int64_t>(2 * kOrders, kBytes));
     for (int64_t i = 0; i < 2 * kOrders; ++i) {
-      ASSERT_EQ(StandardCrc(registers[i], kBytes),
+      ASSERT_EQ(StandardCrc(registers_[i], kBytes),
                 PlainCrc(std::string_view(need).substr(i * (kBytes + kDots),
                                                        kBytes)));
     }
@@ -204,20 +188,11 @@ TEST_F(ReaderTest, ShardsMayShareTheirMemory) {
           Order(0, WholeBox({6}), {WholeBox({6}), 4 + 2 * number}, number));
       reads.orders.back().shard = number;
     }
-    std::vector<uint32_t> registers(3);
-    std::vector<int64_t> covered(3);
-    ASSERT_EQ(ReadAll({.shards = shards,
-                       .reads = reads,
-                       .directory = dir_,
-                       .file_names = names_,
-                       .registers = registers,
-                       .covered = covered},
-                      counts_),
-              absl::OkStatus());
+    ASSERT_EQ(ReadShards(shards, reads, 3), absl::OkStatus());
     std::string need(12, '.');
     for (const int64_t i : {0, 1, 2}) {
       const std::string part = letters_.substr(2 * i, 6);
-      EXPECT_EQ(StandardCrc(registers[i], 6), PlainCrc(part)) << ahead;
+      EXPECT_EQ(StandardCrc(registers_[i], 6), PlainCrc(part)) << ahead;
       need.replace(i == 1 ? ahead : 0, 6, part);
     }
     EXPECT_EQ(memory, need);
@@ -322,19 +297,10 @@ TEST_F(ReaderTest, TextsAreReadIntoTheirString) {
       {.key = "t", .dtype = DType::kString, .text = &text}};
   const RankReads reads{.orders = {Order(0, WholeBox({5}), {WholeBox({5}), 4})},
                         .texts = {{0, 5}}};
-  std::vector<uint32_t> registers(1);
-  std::vector<int64_t> covered(1);
-  EXPECT_EQ(ReadAll({.shards = shards,
-                     .reads = reads,
-                     .directory = dir_,
-                     .file_names = names_,
-                     .registers = registers,
-                     .covered = covered},
-                    counts_),
-            absl::OkStatus());
+  EXPECT_EQ(ReadShards(shards, reads, 1), absl::OkStatus());
   EXPECT_EQ(text, "ABCDE");
-  EXPECT_EQ(StandardCrc(registers[0], 5), PlainCrc("ABCDE"));
-  EXPECT_EQ(covered[0], 5);
+  EXPECT_EQ(StandardCrc(registers_[0], 5), PlainCrc("ABCDE"));
+  EXPECT_EQ(covered_[0], 5);
 }
 
 TEST_F(ReaderTest, ALargeTextIsStagedLikewise) {
@@ -368,20 +334,11 @@ TEST_F(ReaderTest, LargeReadsCountEveryBlock) {
                                       .data = memory.data()}};
   const RankReads reads{
       .orders = {Order(0, {{7}, {bytes - 7}}, {WholeBox({bytes}), 0})}};
-  std::vector<uint32_t> registers(3);
-  std::vector<int64_t> covered(3);
-  EXPECT_EQ(ReadAll({.shards = shards,
-                     .reads = reads,
-                     .directory = dir_,
-                     .file_names = names_,
-                     .registers = registers,
-                     .covered = covered},
-                    counts_),
-            absl::OkStatus());
+  EXPECT_EQ(ReadShards(shards, reads, 3), absl::OkStatus());
   EXPECT_TRUE(memory.substr(7) == content.substr(7));
-  EXPECT_EQ(covered, std::vector<int64_t>({kBlockBytes - 7, kBlockBytes, 5}));
+  EXPECT_EQ(covered_, std::vector<int64_t>({kBlockBytes - 7, kBlockBytes, 5}));
   EXPECT_EQ(
-      StandardCrc(registers[1], kBlockBytes),
+      StandardCrc(registers_[1], kBlockBytes),
       PlainCrc(std::string_view(content).substr(kBlockBytes, kBlockBytes)));
 }
 
