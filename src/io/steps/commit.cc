@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "format/paths.h"
 #include "io/files/ensure_directory.h"
 #include "io/files/posix_file.h"
