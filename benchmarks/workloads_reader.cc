@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kReaderArrays = 100000;
 constexpr double kReaderLimitMs = 1000;
+constexpr double kOneArrayLimitMs = 5;
 
 // Lists the newest step of `dir` on rank 0.
 Contender List(const Context& context, const std::string& dir, size_t arrays) {
@@ -40,23 +41,48 @@ Contender List(const Context& context, const std::string& dir, size_t arrays) {
       .detail = [run] { return absl::StrCat(run->listed.size(), " arrays"); }};
 }
 
+// Reads one array of the newest step of `dir` on rank 0.
+Contender Load(const Context& context, const std::string& dir,
+               const std::string& key) {
+  struct Run {
+    Tensor loaded;
+  };
+  const auto run = std::make_shared<Run>();
+  const bool loads = context.comm->rank() == 0;
+  return {.name = "one", .run = [run, dir, key, loads]() -> Status {
+            if (!loads) return absl::OkStatus();
+            StatusOr<Tensor> loaded = LoadVariable(dir, key);
+            if (!loaded.ok()) return loaded.status();
+            run->loaded = *std::move(loaded);
+            return absl::OkStatus();
+          }};
+}
+
 }  // namespace
 
 Workload OpenReader() {
-  return {.title = "open and list 100,000 arrays",
+  return {.title = "open 100,000 arrays to list them, and one of them",
           .comparisons = {{.name = "reader.open.100000",
                            .contender = "belay",
                            .baseline = "",
                            .bar = 0.08,
-                           .limit_ms = kReaderLimitMs}},
+                           .limit_ms = kReaderLimitMs},
+                          {.name = "reader.one.100000",
+                           .contender = "one",
+                           .baseline = "",
+                           .bar = 1,
+                           .limit_ms = kOneArrayLimitMs}},
           .make = [](const Context& context,
                      const Medium& medium) -> StatusOr<std::vector<Contender>> {
             const int64_t count = Scaled(context, kReaderArrays);
-            StatusOr<std::string> dir = SaveForRestore(
-                context, medium, MakeVectors(context, count, /*bytes=*/16));
+            const std::shared_ptr<Arrays> arrays =
+                MakeVectors(context, count, /*bytes=*/16);
+            const std::string key = arrays->pieces[count / 2].key;
+            StatusOr<std::string> dir = SaveForRestore(context, medium, arrays);
             if (!dir.ok()) return dir.status();
             return std::vector<Contender>{
-                List(context, *dir, static_cast<size_t>(count))};
+                List(context, *dir, static_cast<size_t>(count)),
+                Load(context, *dir, key)};
           }};
 }
 

@@ -171,6 +171,11 @@ class CheckpointReader {
   struct Impl;
 
   explicit CheckpointReader(std::shared_ptr<const Impl> impl);
+  // Of some arrays alone, unless there are no keys.
+  static StatusOr<CheckpointReader> OpenStep(
+      const std::string& step, const std::vector<std::string>& keys);
+  friend StatusOr<Tensor> LoadVariable(const std::string& path,
+                                       std::string_view key);
 
   std::shared_ptr<const Impl> impl_;
 };
@@ -180,7 +185,9 @@ class CheckpointReader {
 StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path);
 
 // Reads one array of a step. Local. `path` as for CheckpointReader::Open; to
-// read many arrays, open the step once with that. (TensorFlow's load_variable.)
+// read many arrays, open the step once with that. However many others there
+// are, little is done about them; what is wrong with one of them goes unnoticed
+// unless the index is damaged. (TensorFlow's load_variable.)
 // Errors: those of Open and ReadTensor.
 StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key);
 

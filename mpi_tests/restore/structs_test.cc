@@ -190,6 +190,13 @@ TEST_F(StructsTest, AFieldIsReadAsAnArray) {
     for (int64_t i = 0; i < FirstOf(size_); ++i) {
       EXPECT_EQ(ids->values<int64_t>()[static_cast<size_t>(i)], i);
     }
+    const auto alone = LoadVariable(StepFile(step, ""), "particles.id");
+    ASSERT_TRUE(alone.ok()) << alone.status();
+    EXPECT_TRUE(std::equal(ids->values<int64_t>().begin(),
+                           ids->values<int64_t>().end(),
+                           alone->values<int64_t>().begin()));
+    const auto no_field = LoadVariable(StepFile(step, ""), "particles.mass");
+    EXPECT_EQ(no_field.status(), reader->ReadTensor("particles.mass").status());
     const auto some =
         reader->ReadTensor("particles.position", {{1, 1}, {2, 2}});
     ASSERT_TRUE(some.ok()) << some.status();

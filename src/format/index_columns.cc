@@ -17,11 +17,6 @@ namespace {
 
 constexpr int kMaxNdim = 32;  // HDF5's limit
 
-// How a dataset is stored, as the column says.
-constexpr uint8_t kContiguous = 0;
-constexpr uint8_t kChunks = 1;
-constexpr uint8_t kFiltered = 2;
-
 uint8_t StorageOf(const StoredDataset& dataset) {
   if (dataset.chunk.empty()) return kContiguous;
   return dataset.filters.empty() ? kChunks : kFiltered;

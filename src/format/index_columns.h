@@ -30,6 +30,11 @@ inline constexpr uint32_t kFormatMajorFiltered = 2;
 inline constexpr uint32_t kFormatMajorUnfiltered = 1;
 inline constexpr char kIndexMagic[] = "belay checkpoint";
 
+// How a dataset is stored, as its column says.
+inline constexpr uint8_t kContiguous = 0;
+inline constexpr uint8_t kChunks = 1;
+inline constexpr uint8_t kFiltered = 2;
+
 struct IndexColumns {
   // Header; one row each, but two for `format`.
   std::vector<std::string> magic;
@@ -127,20 +132,6 @@ inline constexpr char kChecksumColumn[] = ".belay/checksums/crc32c";
 inline constexpr char kDigestColumn[] = ".belay/digest";
 // That of the columns that `minor` has added. Local.
 std::string AddedDigestColumn(uint32_t minor);
-
-struct IndexDigest {
-  uint32_t structure = 0;
-  uint32_t values = 0;
-
-  friend bool operator==(const IndexDigest&, const IndexDigest&) = default;
-};
-
-// The CRC32C of the content of all columns of 1.0. Local.
-IndexDigest DigestOf(const IndexColumns& columns);
-// The same of the columns that `minor` has added. Local.
-uint32_t DigestOfAdded(uint32_t minor, const IndexColumns& columns);
-// The part that covers step and checksums. Local.
-uint32_t DigestOfValues(int64_t step, const std::vector<uint32_t>& checksums);
 
 // The oldest minor version that has all of these columns, but at least that of
 // files without rows. Local.

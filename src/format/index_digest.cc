@@ -1,10 +1,12 @@
 // The digests of the index: what goes into them, in which order.
+#include <string>
 #include <string_view>
-#include <type_traits>
+#include <vector>
 
 #include "base/text.h"
 #include "bytes/checksum.h"
 #include "format/index_columns.h"
+#include "format/stored_columns.h"
 
 namespace belay {
 namespace {
@@ -23,19 +25,42 @@ class RunningCrc {
   uint64_t bytes_ = 0;
 };
 
-template <typename T>
-void AddColumn(const std::vector<T>& column, RunningCrc& crc) {
-  const uint64_t rows = column.size();
-  crc.Add(&rows, sizeof(rows));
-  if constexpr (std::is_same_v<T, std::string>) {
-    for (const std::string& text : column) {
-      const uint64_t bytes = text.size();
-      crc.Add(&bytes, sizeof(bytes));
-      crc.Add(text.data(), text.size());
+// Many short texts, put together first: a sum is fast over long bytes.
+void AddTexts(const StoredColumn& column, RunningCrc& crc) {
+  constexpr size_t kPartBytes = 16 << 10;
+  std::string part;
+  for (int64_t row = 0; row < column.rows; ++row) {
+    const std::string_view text = TextOf(column, row);
+    const uint64_t bytes = text.size();
+    if (part.size() + text.size() > kPartBytes) {
+      crc.Add(part.data(), part.size());
+      part.clear();
     }
-  } else {
-    crc.Add(column.data(), column.size() * sizeof(T));
+    part.append(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
+    part.append(text);
   }
+  crc.Add(part.data(), part.size());
+}
+
+// Adds numbers of so many bytes.
+void AddNumbers(uint64_t rows, const void* data, size_t width,
+                RunningCrc& crc) {
+  crc.Add(&rows, sizeof(rows));
+  crc.Add(data, rows * width);
+}
+
+void AddColumn(const StoredColumn& column, RunningCrc& crc) {
+  const auto rows = static_cast<uint64_t>(column.rows);
+  if (column.dtype != DType::kString) {
+    return AddNumbers(rows, column.bytes.get(),
+                      static_cast<size_t>(column.width), crc);
+  }
+  crc.Add(&rows, sizeof(rows));
+  AddTexts(column, crc);
+}
+
+bool IsValue(std::string_view path) {
+  return path == kStepColumn || path == kChecksumColumn;
 }
 
 }  // namespace
@@ -61,25 +86,24 @@ std::string AddedDigestColumn(uint32_t minor) {
 
 uint32_t DigestOfValues(int64_t step, const std::vector<uint32_t>& checksums) {
   RunningCrc crc;
-  AddColumn(std::vector<int64_t>{step}, crc);
-  AddColumn(checksums, crc);
+  AddNumbers(1, &step, sizeof(step), crc);
+  AddNumbers(checksums.size(), checksums.data(), sizeof(uint32_t), crc);
   return crc.value();
 }
 
-IndexDigest DigestOf(const IndexColumns& columns) {
+IndexDigest DigestOf(const StoredColumns& columns) {
   RunningCrc structure, values;
-  ForEachColumn(0, columns, [&](std::string_view path, const auto& column) {
-    const bool is_value = path == kStepColumn || path == kChecksumColumn;
-    AddColumn(column, is_value ? values : structure);
-  });
+  for (const StoredColumn& column : columns.added[0]) {
+    AddColumn(column, IsValue(column.path) ? values : structure);
+  }
   return {.structure = structure.value(), .values = values.value()};
 }
 
-uint32_t DigestOfAdded(uint32_t minor, const IndexColumns& columns) {
+uint32_t DigestOfAdded(uint32_t minor, const StoredColumns& columns) {
   RunningCrc crc;
-  ForEachColumn(minor, columns, [&](std::string_view, const auto& column) {
+  for (const StoredColumn& column : columns.added[minor]) {
     AddColumn(column, crc);
-  });
+  }
   return crc.value();
 }
 

@@ -47,6 +47,16 @@ StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) {
   }
 }
 
+// The arrays that are called so, or can have a field that is.
+std::vector<std::string> ArraysWith(std::string_view key) {
+  std::vector<std::string> keys = {std::string(key)};
+  for (size_t dot = key.find('.'); dot != key.npos;
+       dot = key.find('.', dot + 1)) {
+    keys.emplace_back(key.substr(0, dot));
+  }
+  return keys;
+}
+
 Status WrongDType(std::string_view need, DType found, std::string_view use) {
   return absl::FailedPreconditionError(
       absl::StrFormat("the stored dtype differs; use %s (need %s, found %s)",
@@ -143,9 +153,14 @@ CheckpointReader::CheckpointReader(std::shared_ptr<const Impl> impl)
 
 StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
+  return OpenStep(step, {});
+}
+
+StatusOr<CheckpointReader> CheckpointReader::OpenStep(
+    const std::string& step, const std::vector<std::string>& keys) {
   auto impl = std::make_shared<Impl>();
   const StatusOr<uint64_t> identity = IndexIdentity(step);  // first
-  StatusOr<SavedCheckpoint> saved = ReadIndex(step);
+  StatusOr<SavedCheckpoint> saved = ReadIndex(step, keys);
   if (!saved.ok()) return PrintableStatus(saved.status());
   if (!identity.ok()) return PrintableStatus(identity.status());
   impl->identity = *identity;
@@ -322,9 +337,15 @@ StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path) {
 }
 
 StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key) {
-  BELAY_ASSIGN_OR_RETURN(const CheckpointReader reader,
-                         CheckpointReader::Open(path));
-  return reader.ReadTensor(key);
+  BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
+  StatusOr<CheckpointReader> reader =
+      CheckpointReader::OpenStep(step, ArraysWith(key));
+  // Errors are told by who knows all keys.
+  if (!reader.ok() || !reader->Has(key)) {
+    reader = CheckpointReader::OpenStep(step, {});
+    if (!reader.ok()) return reader.status();
+  }
+  return reader->ReadTensor(key);
 }
 
 }  // namespace belay

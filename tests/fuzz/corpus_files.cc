@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "format/stored_columns.h"
 #include "fuzz_input.h"
 #include "hdf5_bytes.h"
 #include "hdf5_format/dataset_spec.h"
@@ -169,13 +170,14 @@ std::string IndexFileOf(const IndexColumns& columns) {
     values.push_back(std::move(bytes));
   };
   ForEachColumn(0, columns, add);
-  const IndexDigest digest = DigestOf(columns);
+  const StoredColumns stored = ToStoredColumns(columns);
+  const IndexDigest digest = DigestOf(stored);
   add(kDigestColumn, std::vector<uint32_t>{digest.structure, digest.values});
   for (uint32_t minor = 1; minor <= kFormatMinor; ++minor) {
     if (!HaveColumns(minor, columns)) continue;
     ForEachColumn(minor, columns, add);
     add(AddedDigestColumn(minor),
-        std::vector<uint32_t>{DigestOfAdded(minor, columns)});
+        std::vector<uint32_t>{DigestOfAdded(minor, stored)});
   }
   return FileOfDatasets(specs, values);
 }

@@ -10,6 +10,7 @@
 
 #include "belay/objects/object_info.h"
 #include "format/paths.h"
+#include "format/stored_columns.h"
 #include "fuzz_input.h"
 #include "fuzz_target.h"
 #include "graph/object_graph.h"
@@ -180,11 +181,12 @@ void RepairIndex(std::string& file) {
         ReadColumn(*bytes, width, column);
       }
     });
-    const IndexDigest digest = DigestOf(columns);
+    const StoredColumns stored = ToStoredColumns(columns);
+    const IndexDigest digest = DigestOf(stored);
     const uint32_t both[] = {digest.structure, digest.values};
     PutDigest(reader, file, kDigestColumn, both, sizeof(both));
     for (uint32_t minor = 1; minor <= kFormatMinor; ++minor) {
-      const uint32_t added = DigestOfAdded(minor, columns);
+      const uint32_t added = DigestOfAdded(minor, stored);
       PutDigest(reader, file, AddedDigestColumn(minor), &added, sizeof(added));
     }
   });

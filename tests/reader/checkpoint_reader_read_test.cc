@@ -157,6 +157,8 @@ TEST_F(ReadTest, AnyBoxOfAnyCheckpoint) {
       }
       const Tensor whole = h5::Value(reader.ReadTensor(array.key));
       EXPECT_EQ(BytesOf(whole), ContentOf(array)) << seed;
+      EXPECT_EQ(BytesOf(h5::Value(LoadVariable(dir_, array.key))),
+                ContentOf(array));
       for (int i = 0; i < 8; ++i) {
         const Box box = RandomBox(array.shape, random);
         const Tensor part = h5::Value(reader.ReadTensor(array.key, box));
@@ -375,6 +377,8 @@ TEST_F(ReadTest, HelpersOfOneCall) {
             ContentOf(SmallIndex().arrays[0]));
   EXPECT_EQ(LoadVariable(dir_, "b").status().code(),
             absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(LoadVariable(dir_, "d/g").status(),
+            h5::Value(CheckpointReader::Open(dir_)).ReadTensor("d/g").status());
   EXPECT_EQ(LoadVariable(dir_ + "/no", "b").status().code(),
             absl::StatusCode::kNotFound);
   EXPECT_EQ(ListVariables(dir_ + "/no").status().code(),

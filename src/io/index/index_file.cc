@@ -1,11 +1,11 @@
 #include "io/index/index_file.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,6 +17,7 @@
 #include "bytes/wire.h"
 #include "format/index_columns.h"
 #include "format/paths.h"
+#include "format/stored_columns.h"
 #include "hdf5_format/write/file_metadata.h"
 #include "hdf5_format/write/group_links.h"
 #include "hdf5_format/write/write_link_heap.h"
@@ -31,9 +32,10 @@ using Datasets = std::span<const StoredDataset>;
 // An index as it is put together.
 struct IndexParts {
   std::vector<h5::DatasetSpec> datasets;
-  std::vector<std::string> values;  // by dataset
+  std::vector<std::string_view> values;  // by dataset
   std::vector<h5::ExternalLink> links;
   std::vector<h5::VirtualDataset> virtuals;
+  std::vector<StoredColumn> columns;  // whose bytes are values
 };
 
 // Shows an array under its key: a link to its dataset, or its pieces put
@@ -79,54 +81,58 @@ void PresentArrays(const SavedCheckpoint& saved, IndexParts& parts) {
   }
 }
 
-// A column of numbers.
-template <typename T>
-Status AddColumn(const char* path, const std::vector<T>& column,
-                 IndexParts& parts) {
-  parts.datasets.push_back({path, DTypeOf<T>(), 0, {std::ssize(column)}, {}});
-  parts.values.emplace_back(reinterpret_cast<const char*>(column.data()),
-                            column.size() * sizeof(T));
-  return absl::OkStatus();
+void AddColumn(StoredColumn column, IndexParts& parts) {
+  const bool is_text = column.dtype == DType::kString;
+  parts.datasets.push_back({column.path,
+                            column.dtype,
+                            is_text ? column.width : 0,
+                            {column.rows},
+                            {}});
+  parts.values.emplace_back(reinterpret_cast<const char*>(column.bytes.get()),
+                            static_cast<size_t>(column.rows * column.width));
+  parts.columns.push_back(std::move(column));
 }
 
-// A column of texts, each stored in the length of the longest.
-Status AddColumn(const char* path, const std::vector<std::string>& texts,
-                 IndexParts& parts) {
-  size_t longest = 1;
+// NULs fill up the shorter texts of a column.
+Status CheckTexts(const char* path, const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     if (text.find('\0') != text.npos) {
       return absl::InvalidArgumentError(
           absl::StrFormat("write \"%s\": a text has a NUL in it", path));
     }
-    longest = std::max(longest, text.size());
-  }
-  parts.datasets.push_back({path,
-                            DType::kString,
-                            static_cast<int64_t>(longest),
-                            {std::ssize(texts)},
-                            {}});
-  std::string& rows = parts.values.emplace_back(texts.size() * longest, '\0');
-  for (size_t i = 0; i < texts.size(); ++i) {
-    std::memcpy(rows.data() + i * longest, texts[i].data(), texts[i].size());
   }
   return absl::OkStatus();
 }
 
 Status AddColumns(const IndexColumns& columns, IndexParts& parts) {
   Status status;
-  const auto add = [&](const char* path, const auto& column) {
-    if (status.ok()) status = AddColumn(path, column, parts);
-  };
-  ForEachColumn(0, columns, add);
-  for (uint32_t minor = 1; minor <= kFormatMinor; ++minor) {
-    if (!HaveColumns(minor, columns)) continue;
-    ForEachColumn(minor, columns, add);
-    add(AddedDigestColumn(minor).c_str(),
-        std::vector<uint32_t>{DigestOfAdded(minor, columns)});
+  for (uint32_t minor = 0; minor <= kFormatMinor; ++minor) {
+    ForEachColumn(minor, columns, [&](const char* path, const auto& column) {
+      using T = typename std::decay_t<decltype(column)>::value_type;
+      if constexpr (std::is_same_v<T, std::string>) {
+        if (status.ok()) status = CheckTexts(path, column);
+      }
+    });
   }
-  const IndexDigest digest = DigestOf(columns);
-  add(kDigestColumn, std::vector<uint32_t>{digest.structure, digest.values});
-  return status;
+  BELAY_RETURN_IF_ERROR(status);
+  StoredColumns stored = ToStoredColumns(columns);
+  const IndexDigest digest = DigestOf(stored);
+  for (uint32_t minor = 0; minor <= kFormatMinor; ++minor) {
+    if (!HaveColumns(minor, columns)) continue;
+    const uint32_t added = DigestOfAdded(minor, stored);
+    for (StoredColumn& column : stored.added[minor]) {
+      AddColumn(std::move(column), parts);
+    }
+    if (minor == 0) continue;
+    AddColumn(
+        ToStoredColumn(AddedDigestColumn(minor), std::vector<uint32_t>{added}),
+        parts);
+  }
+  AddColumn(
+      ToStoredColumn(kDigestColumn,
+                     std::vector<uint32_t>{digest.structure, digest.values}),
+      parts);
+  return absl::OkStatus();
 }
 
 // Why HDF5 has no place for the objects of an index.

@@ -55,10 +55,14 @@ Status FinishIndex(const std::string& path, const IndexImage& image,
                    bool durable,
                    const std::function<Status()>& once_open = nullptr);
 
-// Reads and checks the index in the step directory `directory`. Local.
-// Errors: NotFound - no index; DataLoss - truncated, wrong magic, damaged;
+// Reads and checks the index in the step directory `directory`. With `keys`
+// only those of these arrays are returned that are there, without objects and
+// values; what is wrong with others may go unnoticed as long as the digests are
+// right. Local. Errors: NotFound - no index; DataLoss - truncated, wrong magic,
+// damaged;
 //   Unimplemented - a newer major version.
-StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory);
+StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory,
+                                    const std::vector<std::string>& keys = {});
 
 // Tells a file from another one of the same path. Local. Not 0.
 // Errors: those of PosixFile.

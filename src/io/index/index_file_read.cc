@@ -9,8 +9,10 @@
 #include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "bytes/huge_pages.h"
 #include "format/index_columns.h"
 #include "format/paths.h"
+#include "format/stored_columns.h"
 #include "hdf5_format/encoded_type.h"
 #include "hdf5_format/read/file_reader.h"
 #include "hdf5_format/read/metadata_reader.h"
@@ -68,52 +70,53 @@ StatusOr<h5::ContiguousDataset> FindColumn(OpenIndex& index,
   return *std::move(found);
 }
 
-// Texts without the NULs that fill them up.
-Status ReadTexts(OpenIndex& index, const h5::ContiguousDataset& column,
-                 const char* path, std::vector<std::string>& texts) {
-  constexpr int64_t kPartBytes = int64_t{4} << 20;
-  const int64_t rows = column.shape[0];
-  if (rows == 0) return absl::OkStatus();
-  const int64_t width = column.bytes / rows;
-  if (width == 0) {
-    return OfColumn(index, absl::StatusCode::kDataLoss, path,
-                    "its texts have no length");
-  }
-  BELAY_RETURN_IF_ERROR(index.bytes().Charge(column.bytes, path));
-  BELAY_RETURN_IF_ERROR(index.bytes().Charge(sizeof(std::string), path, rows));
-  texts.reserve(static_cast<size_t>(rows));
-  const int64_t rows_of_part = std::max<int64_t>(1, kPartBytes / width);
-  std::string part;
-  for (int64_t row = 0; row < rows; row += rows_of_part) {
-    part.resize(
-        static_cast<size_t>(std::min(rows_of_part, rows - row) * width));
-    BELAY_RETURN_IF_ERROR(index.bytes().ReadTo(
-        column.offset + row * width, part.data(), std::ssize(part), path));
-    for (size_t at = 0; at < part.size(); at += width) {
-      const std::string_view text(part.data() + at, width);
-      const size_t end = text.find_last_not_of('\0');
-      texts.emplace_back(text.substr(0, end == text.npos ? 0 : end + 1));
-    }
-  }
-  return absl::OkStatus();
-}
-
+// Reads the rows of a column of Ts. Makes sure that there is memory for what is
+// made of texts, too.
 template <typename T>
-Status ReadInto(OpenIndex& index, const char* path, std::vector<T>& column) {
+StatusOr<StoredColumn> ReadColumn(OpenIndex& index, const std::string& path) {
   constexpr bool kIsText = std::is_same_v<T, std::string>;
   h5::ElementType type{DType::kString};
   if constexpr (!kIsText) type.dtype = DTypeOf<T>();
-  column.clear();
   BELAY_ASSIGN_OR_RETURN(const h5::ContiguousDataset found,
                          FindColumn(index, path, type));
-  if constexpr (kIsText) {
-    return ReadTexts(index, found, path, column);
-  } else {
-    BELAY_RETURN_IF_ERROR(index.bytes().Charge(found.bytes, path));
-    column.resize(static_cast<size_t>(found.shape[0]));
-    return index.bytes().ReadTo(found.offset < 0 ? 0 : found.offset,
-                                column.data(), found.bytes, path);
+  StoredColumn column{
+      .path = path, .dtype = type.dtype, .rows = found.shape[0]};
+  if (column.rows == 0) return column;
+  column.width = found.bytes / column.rows;
+  if (column.width == 0) {
+    return OfColumn(index, absl::StatusCode::kDataLoss, path,
+                    "its texts have no length");
   }
+  BELAY_RETURN_IF_ERROR(index.bytes().Charge(found.bytes, path));
+  if (kIsText) {
+    BELAY_RETURN_IF_ERROR(
+        index.bytes().Charge(sizeof(std::string), path, column.rows));
+  }
+  column.bytes = NewBytes(found.bytes);
+  BELAY_RETURN_IF_ERROR(index.bytes().ReadTo(found.offset, column.bytes.get(),
+                                             found.bytes, path));
+  return column;
+}
+
+// The same of one that has few rows.
+template <typename T>
+StatusOr<std::vector<T>> ReadRows(OpenIndex& index, const std::string& path) {
+  BELAY_ASSIGN_OR_RETURN(const StoredColumn column, ReadColumn<T>(index, path));
+  return RowsOf<T>(column);
+}
+
+// Reads all columns that `minor` has added.
+Status ReadAdded(OpenIndex& index, uint32_t minor, StoredColumns& columns) {
+  const IndexColumns none;  // which types they have
+  Status status;
+  ForEachColumn(minor, none, [&](const char* path, const auto& rows) {
+    using T = typename std::decay_t<decltype(rows)>::value_type;
+    if (!status.ok()) return;
+    StatusOr<StoredColumn> column = ReadColumn<T>(index, path);
+    status = column.status();
+    if (status.ok()) columns.added[minor].push_back(*std::move(column));
+  });
+  return status;
 }
 
 // What cannot be read is damaged, and says so once. A failure of the system is
@@ -129,82 +132,78 @@ Status AsDamage(const OpenIndex& index, const Status& status) {
   return absl::DataLossError(Cat(start, "the index is damaged: ", cause));
 }
 
+// What says whose file it is; the reader is there after it.
+StatusOr<std::vector<std::string>> ReadMagic(OpenIndex& index) {
+  BELAY_ASSIGN_OR_RETURN(index.reader, h5::FileReader::Open(index.bytes()));
+  return ReadRows<std::string>(index, ".belay/header/magic");
+}
+
 // Magic and version come first: the rest is only understood with them.
 Status CheckHeader(OpenIndex& index) {
   const std::string& path = index.path;
-  IndexColumns header;
-  StatusOr<h5::FileReader> reader = h5::FileReader::Open(index.bytes());
-  Status magic = reader.status();
-  if (magic.ok()) {
-    index.reader = *std::move(reader);
-    magic = ReadInto(index, ".belay/header/magic", header.magic);
+  const StatusOr<std::vector<std::string>> magic = ReadMagic(index);
+  if (!magic.ok() && !absl::IsNotFound(magic.status())) {
+    return AsDamage(index, magic.status());
   }
-  if (!magic.ok() && !absl::IsNotFound(magic)) return AsDamage(index, magic);
-  if (!magic.ok() || header.magic != std::vector<std::string>{kIndexMagic}) {
+  if (!magic.ok() || *magic != std::vector<std::string>{kIndexMagic}) {
     const std::string found =
-        header.magic.size() == 1 ? "\"" + header.magic[0] + "\"" : "none";
+        magic.ok() && magic->size() == 1 ? "\"" + (*magic)[0] + "\"" : "none";
     return absl::DataLossError(absl::StrFormat(
         "read \"%s\": not the index of a belay checkpoint (need magic \"%s\", "
         "found %s)",
         path, kIndexMagic, found));
   }
-  BELAY_RETURN_IF_ERROR(ReadInto(index, ".belay/header/format", header.format));
-  if (header.format.size() != 2 || header.format[0] == 0) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<uint32_t> format,
+                         ReadRows<uint32_t>(index, ".belay/header/format"));
+  if (format.size() != 2 || format[0] == 0) {
     return absl::DataLossError(
         absl::StrFormat("read \"%s\": the format version is damaged", path));
   }
-  if (header.format[0] > kFormatMajor) {
+  if (format[0] > kFormatMajor) {
     return absl::UnimplementedError(absl::StrFormat(
         "read \"%s\": written in format %d.%d, a newer one than this belay "
         "understands; use a newer belay (need format %d, found %d)",
-        path, header.format[0], header.format[1], kFormatMajor,
-        header.format[0]));
+        path, format[0], format[1], kFormatMajor, format[0]));
   }
   return absl::OkStatus();
 }
 
-// Reads the columns that `minor` has added, if there are any, and compares
-// their digest.
-Status ReadAddedColumns(OpenIndex& index, uint32_t minor, IndexColumns& columns,
-                        bool& is_intact) {
+// Reads the columns that `minor` has added, of an index of the version `found`,
+// if there are any, and compares their digest.
+StatusOr<bool> ReadAddedColumns(OpenIndex& index, uint32_t minor,
+                                uint32_t found, StoredColumns& columns) {
   const std::string path = AddedDigestColumn(minor);
-  if (!HaveColumns(minor, columns)) {  // they may be left out
-    BELAY_ASSIGN_OR_RETURN(const auto found, index.reader->Find(path));
-    if (!found) {
-      // A version that adds rows or structs is only written with them.
-      is_intact = minor <= kFormatMinorWithoutRows || minor < columns.format[1];
-      return absl::OkStatus();
-    }
+  if (!HaveColumns(minor, {})) {  // they may be left out
+    BELAY_ASSIGN_OR_RETURN(const auto digest, index.reader->Find(path));
+    // A version that adds rows or structs is only written with them.
+    if (!digest) return minor <= kFormatMinorWithoutRows || minor < found;
   }
-  Status status;
-  ForEachColumn(minor, columns, [&](const char* name, auto& column) {
-    if (status.ok()) status = ReadInto(index, name, column);
-  });
-  BELAY_RETURN_IF_ERROR(status);
-  std::vector<uint32_t> found;
-  BELAY_RETURN_IF_ERROR(ReadInto(index, path.c_str(), found));
-  is_intact = found == std::vector<uint32_t>{DigestOfAdded(minor, columns)};
-  return absl::OkStatus();
+  BELAY_RETURN_IF_ERROR(ReadAdded(index, minor, columns));
+  BELAY_ASSIGN_OR_RETURN(const std::vector<uint32_t> digest,
+                         ReadRows<uint32_t>(index, path));
+  return digest == std::vector<uint32_t>{DigestOfAdded(minor, columns)};
 }
 
 // Reads all columns that a file of its version has, and compares the digests.
-Status ReadColumns(OpenIndex& index, IndexColumns& columns, bool& is_intact) {
-  Status status;
-  ForEachColumn(0, columns, [&](const char* name, auto& column) {
-    if (status.ok()) status = ReadInto(index, name, column);
-  });
-  BELAY_RETURN_IF_ERROR(status);
-  const IndexDigest digest = DigestOf(columns);
-  std::vector<uint32_t> found;
-  BELAY_RETURN_IF_ERROR(ReadInto(index, kDigestColumn, found));
-  is_intact = found == std::vector<uint32_t>{digest.structure, digest.values};
-  // The version is only known to be right now.
-  const uint32_t newest =
-      is_intact ? std::min(columns.format[1], kFormatMinor) : 0;
-  for (uint32_t minor = 1; minor <= newest && is_intact; ++minor) {
-    BELAY_RETURN_IF_ERROR(ReadAddedColumns(index, minor, columns, is_intact));
+StatusOr<bool> ReadColumns(OpenIndex& index, StoredColumns& columns) {
+  BELAY_RETURN_IF_ERROR(ReadAdded(index, 0, columns));
+  const IndexDigest need = DigestOf(columns);
+  BELAY_ASSIGN_OR_RETURN(const std::vector<uint32_t> digest,
+                         ReadRows<uint32_t>(index, kDigestColumn));
+  if (digest != std::vector<uint32_t>{need.structure, need.values}) {
+    return false;
   }
-  return absl::OkStatus();
+  // The version is only known to be right now.
+  const auto format =
+      NumbersOf<uint32_t>(ColumnOf(columns, 0, ".belay/header/format"));
+  const uint32_t found = format.size() == 2 ? format[1] : 0;
+  bool is_intact = true;
+  for (uint32_t minor = 1; minor <= std::min(found, kFormatMinor) && is_intact;
+       ++minor) {
+    BELAY_ASSIGN_OR_RETURN(is_intact,
+                           ReadAddedColumns(index, minor, found, columns));
+  }
+  return is_intact;
 }
 
 // Where those datasets are that are opened by their path.
@@ -218,21 +217,25 @@ void FindFilteredPaths(SavedCheckpoint& saved) {
   }
 }
 
-// Reads and checks the index `path`.
-StatusOr<SavedCheckpoint> ReadFile(const std::string& path) {
+// Reads and checks the index `path`; only what it says of the arrays `keys`, if
+// there are some.
+StatusOr<SavedCheckpoint> ReadFile(const std::string& path,
+                                   const std::vector<std::string>& keys) {
   OpenIndex index{.path = path};
   BELAY_ASSIGN_OR_RETURN(index.file, Hdf5Bytes::Open(path));
   BELAY_RETURN_IF_ERROR(CheckHeader(index));
-  IndexColumns columns;
-  bool is_intact = false;
-  BELAY_RETURN_IF_ERROR(ReadColumns(index, columns, is_intact));
+  StoredColumns stored;
+  BELAY_ASSIGN_OR_RETURN(const bool is_intact, ReadColumns(index, stored));
   BELAY_RETURN_IF_ERROR(index.file->Close());
   if (!is_intact) {
     return absl::DataLossError(absl::StrFormat(
         "read \"%s\": the index is damaged: its digest does not match", path));
   }
+  std::optional<IndexColumns> columns;
+  if (!keys.empty()) columns = SelectArrays(stored, keys);
+  if (!columns) columns = ToIndexColumns(std::move(stored));
   BELAY_ASSIGN_OR_RETURN(SavedCheckpoint saved,
-                         FromColumns(std::move(columns), path));
+                         FromColumns(*std::move(columns), path));
   BELAY_RETURN_IF_ERROR(ChargeCopiedTexts(saved, index.bytes()));
   FindFilteredPaths(saved);
   return saved;
@@ -240,10 +243,11 @@ StatusOr<SavedCheckpoint> ReadFile(const std::string& path) {
 
 }  // namespace
 
-StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory) {
+StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory,
+                                    const std::vector<std::string>& keys) {
   const std::string path = JoinPath(directory, IndexName());
   StatusOr<SavedCheckpoint> saved = CatchBadAlloc(
-      Cat("the index \"", path, "\""), [&] { return ReadFile(path); });
+      Cat("the index \"", path, "\""), [&] { return ReadFile(path, keys); });
   if (!saved.ok()) return WithEarlierStep(saved.status(), directory);
   return saved;
 }

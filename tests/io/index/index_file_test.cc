@@ -8,6 +8,7 @@
 
 #include "directory_fixture.h"
 #include "format/index_columns.h"
+#include "format/stored_columns.h"
 #include "h5_by_library.h"
 #include "h5_testing.h"
 #include "store_testing.h"
@@ -132,16 +133,17 @@ TEST_F(IndexFileTest, PythonReadsTheColumns) {
     EXPECT_EQ(found[path]["values"], json(column)) << path;
     EXPECT_EQ(found[path]["shape"], json({column.size()})) << path;
   });
-  const IndexDigest digest = DigestOf(columns);
+  const StoredColumns stored = ToStoredColumns(columns);
+  const IndexDigest digest = DigestOf(stored);
   EXPECT_EQ(found[".belay/digest"]["values"],
             json({digest.structure, digest.values}));
   EXPECT_EQ(found[".belay/digest"]["dtype"], "uint32");
   EXPECT_EQ(found[".belay/digest_1_1"]["values"],
-            json({DigestOfAdded(1, columns)}));
+            json({DigestOfAdded(1, stored)}));
   EXPECT_EQ(found[".belay/digest_1_2"]["values"],
-            json({DigestOfAdded(2, columns)}));
+            json({DigestOfAdded(2, stored)}));
   EXPECT_EQ(found[".belay/digest_1_3"]["values"],
-            json({DigestOfAdded(3, columns)}));
+            json({DigestOfAdded(3, stored)}));
   EXPECT_EQ(found[".belay/header/file_layout"]["dtype"], "uint8");
   EXPECT_EQ(found[".belay/datasets/offset"]["dtype"], "int64");
   EXPECT_EQ(found[".belay/graph/nodes/parent"]["dtype"], "int32");
@@ -250,13 +252,14 @@ void WriteColumns(const std::string& path, const IndexColumns& columns) {
     }
   };
   ForEveryColumn(columns, write);
-  const IndexDigest digest = DigestOf(columns);
+  const StoredColumns stored = ToStoredColumns(columns);
+  const IndexDigest digest = DigestOf(stored);
   const std::vector<uint32_t> rows = {digest.structure, digest.values};
   write(".belay/digest", rows);
-  write(".belay/digest_1_1", std::vector<uint32_t>{DigestOfAdded(1, columns)});
-  write(".belay/digest_1_2", std::vector<uint32_t>{DigestOfAdded(2, columns)});
-  write(".belay/digest_1_3", std::vector<uint32_t>{DigestOfAdded(3, columns)});
-  write(".belay/digest_1_4", std::vector<uint32_t>{DigestOfAdded(4, columns)});
+  write(".belay/digest_1_1", std::vector<uint32_t>{DigestOfAdded(1, stored)});
+  write(".belay/digest_1_2", std::vector<uint32_t>{DigestOfAdded(2, stored)});
+  write(".belay/digest_1_3", std::vector<uint32_t>{DigestOfAdded(3, stored)});
+  write(".belay/digest_1_4", std::vector<uint32_t>{DigestOfAdded(4, stored)});
   write(".belay/graph/new", rows);
   write(".belay/digest_1_7", rows);
   cache = {};

@@ -1,0 +1,287 @@
+#include "format/stored_columns.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "bytes/checksum.h"
+
+namespace belay {
+namespace {
+
+// Appends `count` rows of a column. False: it has fewer.
+template <typename T>
+bool Append(std::span<const T> rows, uint64_t begin, uint64_t count,
+            std::vector<T>& to) {
+  if (begin > rows.size() || count > rows.size() - begin) return false;
+  to.insert(to.end(), rows.begin() + begin, rows.begin() + begin + count);
+  return true;
+}
+
+// Takes some arrays out of the columns of an index.
+class Selection {
+ public:
+  explicit Selection(const StoredColumns& stored);
+
+  // False: the columns do not fit together.
+  bool Take(const std::vector<std::string>& keys);
+
+  IndexColumns& taken() { return taken_; }
+
+ private:
+  const StoredColumn& Column(uint32_t minor, std::string_view path) const {
+    return ColumnOf(stored_, minor, path);
+  }
+  template <typename T>
+  std::span<const T> Numbers(uint32_t minor, std::string_view path) const {
+    return NumbersOf<T>(Column(minor, path));
+  }
+
+  void TakeOthers();
+  void Find(const std::vector<std::string>& keys);
+  bool TakeArrays();
+  bool TakeDatasets();
+  bool TakeTexts();
+  bool TakeStructs();
+
+  bool IsText(uint32_t array) const {
+    return dtypes_[array] == static_cast<uint8_t>(DType::kString);
+  }
+  // Blocks of an array whose lengths these are; -1: they have no number.
+  int64_t Blocks(uint32_t array, std::span<const int64_t> shape) const;
+
+  const StoredColumns& stored_;
+  IndexColumns taken_;
+  std::vector<uint32_t> arrays_;    // those to take, ascending
+  std::vector<uint32_t> datasets_;  // of them, ascending
+  std::span<const uint8_t> dtypes_, ndims_;
+  std::span<const int64_t> text_bytes_;
+};
+
+Selection::Selection(const StoredColumns& stored)
+    : stored_(stored),
+      dtypes_(Numbers<uint8_t>(0, ".belay/arrays/dtype")),
+      ndims_(Numbers<uint8_t>(0, ".belay/arrays/ndim")),
+      text_bytes_(Numbers<int64_t>(0, ".belay/arrays/string_bytes")) {}
+
+int64_t Selection::Blocks(uint32_t array,
+                          std::span<const int64_t> shape) const {
+  int64_t bytes =
+      IsText(array) ? text_bytes_[array] : DTypeSize(DType{dtypes_[array]});
+  for (const int64_t length : shape) {
+    if (__builtin_mul_overflow(bytes, length, &bytes)) return -1;
+  }
+  return bytes < 0 ? -1 : NumBlocks(bytes);
+}
+
+// The columns that do not speak of arrays.
+void Selection::TakeOthers() {
+  const auto all = [&](std::string_view path, auto& column) {
+    using T = typename std::decay_t<decltype(column)>::value_type;
+    column = RowsOf<T>(Column(0, path));
+  };
+  all(".belay/header/magic", taken_.magic);
+  all(".belay/header/format", taken_.format);
+  all(".belay/header/file_layout", taken_.file_layout);
+  all(".belay/header/block_bytes", taken_.block_bytes);
+  all(".belay/files/name", taken_.file_name);
+  all(".belay/files/bytes", taken_.file_bytes);
+  all(".belay/step", taken_.step);
+}
+
+void Selection::Find(const std::vector<std::string>& keys) {
+  const StoredColumn& column = Column(0, ".belay/arrays/key");
+  for (const std::string& key : keys) {
+    int64_t first = 0, end = column.rows;
+    while (first < end) {
+      const int64_t middle = first + (end - first) / 2;
+      if (TextOf(column, middle) < key) {
+        first = middle + 1;
+      } else {
+        end = middle;
+      }
+    }
+    if (first < column.rows && TextOf(column, first) == key) {
+      arrays_.push_back(static_cast<uint32_t>(first));
+    }
+  }
+  std::sort(arrays_.begin(), arrays_.end());
+  arrays_.erase(std::unique(arrays_.begin(), arrays_.end()), arrays_.end());
+}
+
+bool Selection::TakeArrays() {
+  const StoredColumn& keys = Column(0, ".belay/arrays/key");
+  const auto shapes = Numbers<int64_t>(0, ".belay/arrays/shape");
+  const auto checksums = Numbers<uint32_t>(0, ".belay/checksums/crc32c");
+  const size_t count = static_cast<size_t>(keys.rows);
+  if (dtypes_.size() != count || ndims_.size() != count ||
+      text_bytes_.size() != count || taken_.block_bytes.size() != 1) {
+    return false;
+  }
+  uint64_t shape_at = 0, block_at = 0;
+  auto wanted = arrays_.begin();
+  for (uint32_t i = 0; wanted != arrays_.end(); ++i) {
+    const size_t ndim = ndims_[i];
+    if (!IsKnownDType(dtypes_[i]) || ndim > shapes.size() - shape_at) {
+      return false;
+    }
+    const int64_t blocks = taken_.block_bytes[0] == 0
+                               ? 0
+                               : Blocks(i, shapes.subspan(shape_at, ndim));
+    if (blocks < 0 ||
+        static_cast<uint64_t>(blocks) > checksums.size() - block_at) {
+      return false;
+    }
+    if (i == *wanted) {
+      ++wanted;
+      taken_.array_key.emplace_back(TextOf(keys, i));
+      taken_.array_dtype.push_back(dtypes_[i]);
+      taken_.array_ndim.push_back(ndims_[i]);
+      taken_.array_string_bytes.push_back(text_bytes_[i]);
+      Append(shapes, shape_at, ndim, taken_.array_shape);
+      Append(checksums, block_at, static_cast<uint64_t>(blocks),
+             taken_.checksum);
+    }
+    shape_at += ndim;
+    block_at += static_cast<uint64_t>(blocks);
+  }
+  return true;
+}
+
+bool Selection::TakeDatasets() {
+  const auto arrays = Numbers<uint32_t>(0, ".belay/datasets/array");
+  const auto chunked = Numbers<uint8_t>(0, ".belay/datasets/chunked");
+  if (chunked.size() != arrays.size() ||
+      !std::is_sorted(arrays.begin(), arrays.end()) ||
+      (!arrays.empty() && arrays.back() >= dtypes_.size())) {
+    return false;
+  }
+  const auto boxes = Numbers<int64_t>(0, ".belay/datasets/box");
+  const auto chunks = Numbers<int64_t>(0, ".belay/datasets/chunk");
+  uint64_t box_at = 0, chunk_at = 0;
+  bool fits = true;
+  for (uint32_t i = 0; i < arrays.size() && arrays[i] <= arrays_.back(); ++i) {
+    const uint64_t axes = IsText(arrays[i]) ? 1 : ndims_[arrays[i]];
+    const uint64_t lengths = chunked[i] == 0 ? 0 : axes;
+    const auto array =
+        std::lower_bound(arrays_.begin(), arrays_.end(), arrays[i]);
+    if (*array == arrays[i]) {
+      // What it is called in its file depends on all other keys.
+      if (chunked[i] == kFiltered) return false;
+      datasets_.push_back(i);
+      taken_.dataset_array.push_back(
+          static_cast<uint32_t>(array - arrays_.begin()));
+      taken_.dataset_chunked.push_back(chunked[i]);
+      fits = fits && Append(boxes, box_at, 2 * axes, taken_.dataset_box) &&
+             Append(chunks, chunk_at, lengths, taken_.dataset_chunk);
+    }
+    box_at += 2 * axes;
+    chunk_at += lengths;
+  }
+  // One row for each dataset.
+  const auto take = [&](uint32_t minor, std::string_view path, auto& to) {
+    using T = typename std::decay_t<decltype(to)>::value_type;
+    const auto rows = Numbers<T>(minor, path);
+    for (const uint32_t i : datasets_) {
+      fits = fits && Append(rows, i, 1, to);
+    }
+  };
+  take(0, ".belay/datasets/file", taken_.dataset_file);
+  take(0, ".belay/datasets/offset", taken_.dataset_offset);
+  if (taken_.format.size() == 2 && taken_.format[1] >= 1) {
+    take(1, ".belay/datasets/group", taken_.dataset_group);
+    take(1, ".belay/datasets/task", taken_.dataset_task);
+  }
+  return fits;
+}
+
+// How they are laid out and stored.
+bool Selection::TakeTexts() {
+  bool fits = true;
+  const auto take = [&](std::string_view path, const auto& rows, auto& to) {
+    const StoredColumn& column = Column(4, path);
+    if (column.rows == 0) return;
+    for (const uint32_t row : rows) {
+      fits = fits && row < column.rows;
+      if (fits) to.emplace_back(TextOf(column, row));
+    }
+  };
+  take(".belay/arrays/args", arrays_, taken_.array_args);
+  take(".belay/arrays/layout", arrays_, taken_.array_layout);
+  take(".belay/datasets/filters", datasets_, taken_.dataset_filters);
+  return fits;
+}
+
+bool Selection::TakeStructs() {
+  const auto arrays = Numbers<uint32_t>(6, ".belay/structs/array");
+  const StoredColumn& fields = Column(6, ".belay/structs/fields");
+  if (static_cast<uint64_t>(fields.rows) != arrays.size()) return false;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const auto array =
+        std::lower_bound(arrays_.begin(), arrays_.end(), arrays[i]);
+    if (array == arrays_.end() || *array != arrays[i]) continue;
+    taken_.structs.array.push_back(
+        static_cast<uint32_t>(array - arrays_.begin()));
+    taken_.structs.fields.emplace_back(TextOf(fields, static_cast<int64_t>(i)));
+  }
+  return true;
+}
+
+bool Selection::Take(const std::vector<std::string>& keys) {
+  TakeOthers();
+  Find(keys);
+  if (arrays_.empty()) return true;
+  return TakeArrays() && TakeDatasets() && TakeTexts() && TakeStructs();
+}
+
+}  // namespace
+
+const StoredColumn& ColumnOf(const StoredColumns& columns, uint32_t minor,
+                             std::string_view path) {
+  static const StoredColumn kNone;
+  for (const StoredColumn& column : columns.added[minor]) {
+    if (column.path == path) return column;
+  }
+  return kNone;
+}
+
+std::string_view TextOf(const StoredColumn& column, int64_t row) {
+  const std::string_view text(
+      reinterpret_cast<const char*>(column.bytes.get()) + row * column.width,
+      static_cast<size_t>(column.width));
+  const size_t end = text.find_last_not_of('\0');
+  return text.substr(0, end == text.npos ? 0 : end + 1);
+}
+
+StoredColumns ToStoredColumns(const IndexColumns& columns) {
+  StoredColumns stored;
+  for (uint32_t minor = 0; minor <= kFormatMinor; ++minor) {
+    ForEachColumn(minor, columns, [&](const char* path, const auto& rows) {
+      stored.added[minor].push_back(ToStoredColumn(path, rows));
+    });
+  }
+  return stored;
+}
+
+IndexColumns ToIndexColumns(StoredColumns stored) {
+  IndexColumns columns;
+  for (uint32_t minor = 0; minor <= kFormatMinor; ++minor) {
+    if (stored.added[minor].empty()) continue;
+    auto next = stored.added[minor].begin();
+    ForEachColumn(minor, columns, [&](const char*, auto& column) {
+      using T = typename std::decay_t<decltype(column)>::value_type;
+      column = RowsOf<T>(*next);
+      next++->bytes = nullptr;
+    });
+  }
+  return columns;
+}
+
+std::optional<IndexColumns> SelectArrays(const StoredColumns& stored,
+                                         const std::vector<std::string>& keys) {
+  Selection selection(stored);
+  if (!selection.Take(keys)) return std::nullopt;
+  return std::move(selection.taken());
+}
+
+}  // namespace belay

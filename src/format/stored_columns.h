@@ -1,0 +1,137 @@
+// The columns of an index as they lie in the file, and their digests.
+//
+// In:  IndexColumns, or the bytes of a file. Out: the other of the two.
+// From these bytes a few arrays are taken without making anything of all
+// others: a key and the boxes of one array are found among those of 100,000 in
+// less time than memory for as many keys takes.
+
+#ifndef BELAY_FORMAT_STORED_COLUMNS_H_
+#define BELAY_FORMAT_STORED_COLUMNS_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "belay/arrays/dtype.h"
+#include "bytes/huge_pages.h"
+#include "format/index_columns.h"
+
+namespace belay {
+
+struct StoredColumn {
+  std::string path;  // inside the index
+  DType dtype = DType::kU8;
+  int64_t rows = 0;
+  int64_t width = 0;  // bytes of a row; of texts those of the longest
+  std::unique_ptr<std::byte[]> bytes;
+};
+
+struct StoredColumns {
+  // Those that each minor version has added, in the order of ForEachColumn;
+  // none of a version whose columns a file leaves out.
+  std::array<std::vector<StoredColumn>, kFormatMinor + 1> added;
+};
+
+// A column that this version has added; one without rows if the file leaves it
+// out. Local.
+const StoredColumn& ColumnOf(const StoredColumns& columns, uint32_t minor,
+                             std::string_view path);
+
+// The text of a row, without the NULs that fill it up. Local.
+std::string_view TextOf(const StoredColumn& column, int64_t row);
+
+// The numbers of a column of Ts. Local.
+template <typename T>
+std::span<const T> NumbersOf(const StoredColumn& column) {
+  return {reinterpret_cast<const T*>(column.bytes.get()),
+          static_cast<size_t>(column.rows)};
+}
+
+// All rows of a column of Ts, or of texts. Local.
+template <typename T>
+std::vector<T> RowsOf(const StoredColumn& column) {
+  std::vector<T> rows;
+  if constexpr (std::is_same_v<T, std::string>) {
+    rows.reserve(static_cast<size_t>(column.rows));
+    for (int64_t row = 0; row < column.rows; ++row) {
+      rows.emplace_back(TextOf(column, row));
+    }
+  } else {
+    const std::span<const T> numbers = NumbersOf<T>(column);
+    rows.assign(numbers.begin(), numbers.end());
+  }
+  return rows;
+}
+
+struct IndexDigest {
+  uint32_t structure = 0;
+  uint32_t values = 0;
+
+  friend bool operator==(const IndexDigest&, const IndexDigest&) = default;
+};
+
+// The CRC32C of the content of all columns of 1.0. Local.
+IndexDigest DigestOf(const StoredColumns& columns);
+// The same of the columns that `minor` has added. Local.
+uint32_t DigestOfAdded(uint32_t minor, const StoredColumns& columns);
+// The part that covers step and checksums. Local.
+uint32_t DigestOfValues(int64_t step, const std::vector<uint32_t>& checksums);
+
+// A column of such rows; each text takes as much as the longest. Local.
+template <typename T>
+StoredColumn ToStoredColumn(std::string path, const std::vector<T>& rows);
+
+// All columns. Local.
+StoredColumns ToStoredColumns(const IndexColumns& columns);
+
+// And back. Local.
+IndexColumns ToIndexColumns(StoredColumns stored);
+
+// The columns of an index that has no arrays but those of `keys` that are
+// there, and neither objects nor values. Local. What other arrays have is only
+// checked as far as these could not be found without. Nothing: the columns do
+// not fit together, or one of these arrays has chunks with filters, whose names
+// in their file follow from all keys.
+std::optional<IndexColumns> SelectArrays(const StoredColumns& stored,
+                                         const std::vector<std::string>& keys);
+
+template <typename T>
+StoredColumn ToStoredColumn(std::string path, const std::vector<T>& rows) {
+  StoredColumn column{.path = std::move(path), .rows = std::ssize(rows)};
+  if constexpr (std::is_same_v<T, std::string>) {
+    size_t width = 1;
+    for (const std::string& text : rows) width = std::max(width, text.size());
+    column.dtype = DType::kString;
+    column.width = static_cast<int64_t>(width);
+    column.bytes = NewBytes(column.rows * column.width);
+    std::byte* to = column.bytes.get();
+    for (const std::string& text : rows) {
+      std::memcpy(to, text.data(), text.size());
+      std::memset(to + text.size(), 0, width - text.size());
+      to += width;
+    }
+  } else {
+    column.dtype = DTypeOf<T>();
+    column.width = sizeof(T);
+    column.bytes = NewBytes(column.rows * column.width);
+    if (!rows.empty()) {
+      std::memcpy(column.bytes.get(), rows.data(), rows.size() * sizeof(T));
+    }
+  }
+  return column;
+}
+
+}  // namespace belay
+
+#endif  // BELAY_FORMAT_STORED_COLUMNS_H_
