@@ -17,18 +17,21 @@
 namespace belay {
 namespace {
 
-NewFile NewFileOf(const SaveFrame& frame, const PlannedFile& file) {
+NewFile NewFileOf(const SaveFrame& frame, uint64_t nonce,
+                  const PlannedFile& file) {
   return {.path = frame.target.DataPath(file),
           .space = file.space,
-          .hints = frame.options.mpi_io_hints};
+          .hints = frame.options.mpi_io_hints,
+          .once_open = OnceOpen(frame.target, nonce)};
 }
 
 // Makes a file of which nothing is known yet. Local.
-StatusOr<SkeletonImage> CreateNewFile(const SaveFrame& frame,
+StatusOr<SkeletonImage> CreateNewFile(const SaveFrame& frame, uint64_t nonce,
                                       const PlannedFile& file) {
   SkeletonImage image;
-  BELAY_ASSIGN_OR_RETURN(image.skeleton,
-                         CreateSkeleton(NewFileOf(frame, file), file.datasets));
+  BELAY_ASSIGN_OR_RETURN(
+      image.skeleton,
+      CreateSkeleton(NewFileOf(frame, nonce, file), file.datasets));
   if (frame.options.cache == nullptr) return image;
   return CaptureImage(frame.target.DataPath(file), file.datasets,
                       image.skeleton);
@@ -38,8 +41,9 @@ StatusOr<SkeletonImage> CreateNewFile(const SaveFrame& frame,
 Status CreateAgain(const NewFile& file,
                    const std::shared_ptr<const SkeletonImage>& image,
                    LaterWrites* later) {
-  BELAY_RETURN_IF_ERROR(CreateForImage(file, *image));
-  if (later == nullptr) return WriteImage(file.path, *image);
+  BELAY_RETURN_IF_ERROR(
+      CreateFromImage(file, *image, /*with_bytes=*/later == nullptr));
+  if (later == nullptr) return absl::OkStatus();
   LaterWrite& write = later->emplace_back();
   write.path = file.path;
   write.owner = image;
@@ -50,17 +54,18 @@ Status CreateAgain(const NewFile& file,
 }
 
 // Makes the files that this rank is to make. Local.
-Status CreateMyFiles(const SaveFrame& frame, bool reuse, ReusablePlan& plan,
-                     LaterWrites* later) {
+Status CreateMyFiles(const SaveFrame& frame, uint64_t nonce, bool reuse,
+                     ReusablePlan& plan, LaterWrites* later) {
   size_t next = 0;
   for (const PlannedFile& file : plan.planned.files) {
     if (!file.is_creator) continue;
     if (reuse) {
-      BELAY_RETURN_IF_ERROR(
-          CreateAgain(NewFileOf(frame, file), plan.skeletons[next++], later));
+      BELAY_RETURN_IF_ERROR(CreateAgain(NewFileOf(frame, nonce, file),
+                                        plan.skeletons[next++], later));
       continue;
     }
-    BELAY_ASSIGN_OR_RETURN(SkeletonImage image, CreateNewFile(frame, file));
+    BELAY_ASSIGN_OR_RETURN(SkeletonImage image,
+                           CreateNewFile(frame, nonce, file));
     plan.skeletons.push_back(
         std::make_shared<const SkeletonImage>(std::move(image)));
   }
@@ -127,7 +132,7 @@ StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
     status = CheckOurs("save", frame.target.path, step.nonce);
   }
   if (sees.value_or(false)) {
-    status = CreateMyFiles(frame, listed.reuse, plan, later);
+    status = CreateMyFiles(frame, step.nonce, listed.reuse, plan, later);
   }
   if (status.ok() && context.is_root()) {
     StatusOr<std::vector<TypeHandlerPtr>> finalizers =

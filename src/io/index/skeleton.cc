@@ -104,10 +104,17 @@ bool IsReserved(const NewFile& file) {
          (file.space == Space::kReservedOnDisk && !IsInMemory(file.path));
 }
 
-// Local.
-Status Create(const NewFile& file) {
+// Lets MPI-IO create the file, if there are hints. Local.
+Status CreateWithHints(const NewFile& file) {
   if (file.hints.empty()) return absl::OkStatus();
   return CreateFileWithHints(file.path, file.hints);
+}
+
+// Opens the file, which is created if `mode` says so. Local.
+StatusOr<PosixFile> OpenNew(const NewFile& file, PosixFile::Mode mode) {
+  BELAY_ASSIGN_OR_RETURN(PosixFile opened, PosixFile::Open(file.path, mode));
+  if (file.once_open) BELAY_RETURN_IF_ERROR(file.once_open());
+  return opened;
 }
 
 // Local.
@@ -122,7 +129,7 @@ StatusOr<Skeleton> CreateByHdf5(const NewFile& file,
   BELAY_ASSIGN_OR_RETURN(skeleton.offsets,
                          CreateDatasets(std::move(created), datasets));
   BELAY_ASSIGN_OR_RETURN(PosixFile opened,
-                         PosixFile::Open(file.path, PosixFile::Mode::kWrite));
+                         OpenNew(file, PosixFile::Mode::kWrite));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, opened.Stat());
   skeleton.file_bytes = stat.size;
   BELAY_RETURN_IF_ERROR(IsReserved(file)
@@ -139,15 +146,14 @@ StatusOr<Skeleton> CreateSkeleton(
   BELAY_ASSIGN_OR_RETURN(std::optional<h5::FileMetadata> metadata,
                          h5::EncodeFileMetadata({.datasets = datasets}));
   if (!metadata.has_value()) {
-    BELAY_RETURN_IF_ERROR(Create(file));
+    BELAY_RETURN_IF_ERROR(CreateWithHints(file));
     return CreateByHdf5(file, datasets);
   }
   SkeletonImage image{.skeleton = {.file_bytes = metadata->file_bytes,
                                    .offsets = std::move(metadata->offsets)},
                       .regions = {}};
   image.regions.emplace_back(0, std::move(metadata->bytes));
-  BELAY_RETURN_IF_ERROR(CreateForImage(file, image));
-  BELAY_RETURN_IF_ERROR(WriteImage(file.path, image));
+  BELAY_RETURN_IF_ERROR(CreateFromImage(file, image, /*with_bytes=*/true));
   return std::move(image.skeleton);
 }
 
@@ -189,26 +195,22 @@ StatusOr<SkeletonImage> CaptureImage(
   return image;
 }
 
-Status CreateForImage(const NewFile& file, const SkeletonImage& image) {
-  BELAY_RETURN_IF_ERROR(Create(file));
+Status CreateFromImage(const NewFile& file, const SkeletonImage& image,
+                       bool with_bytes) {
+  BELAY_RETURN_IF_ERROR(CreateWithHints(file));
   BELAY_ASSIGN_OR_RETURN(
       PosixFile opened,
-      PosixFile::Open(file.path, file.hints.empty() ? PosixFile::Mode::kCreate
-                                                    : PosixFile::Mode::kWrite));
+      OpenNew(file, file.hints.empty() ? PosixFile::Mode::kCreate
+                                       : PosixFile::Mode::kWrite));
   BELAY_RETURN_IF_ERROR(IsReserved(file)
                             ? opened.Fallocate(image.skeleton.file_bytes)
                             : opened.Extend(image.skeleton.file_bytes));
-  return opened.Close();
-}
-
-Status WriteImage(const std::string& path, const SkeletonImage& image) {
-  BELAY_ASSIGN_OR_RETURN(PosixFile file,
-                         PosixFile::Open(path, PosixFile::Mode::kWrite));
   for (const auto& [offset, bytes] : image.regions) {
-    BELAY_RETURN_IF_ERROR(file.PwriteAll(offset, bytes.data(),
-                                         static_cast<int64_t>(bytes.size())));
+    if (!with_bytes) break;
+    BELAY_RETURN_IF_ERROR(
+        opened.PwriteAll(offset, bytes.data(), std::ssize(bytes)));
   }
-  return file.Close();
+  return opened.Close();
 }
 
 std::string EncodeDatasetSpecs(const std::vector<h5::DatasetSpec>& datasets) {

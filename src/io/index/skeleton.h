@@ -9,6 +9,7 @@
 #define BELAY_IO_INDEX_SKELETON_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -51,11 +52,14 @@ struct NewFile {
   std::string path;
   Space space = Space::kReserved;
   std::map<std::string, std::string> hints = {};
+  // Called once the file is open, before anything is written; may be empty.
+  // Another save may have taken the place of the directory.
+  std::function<Status()> once_open = nullptr;
 };
 
 // Creates a file with these datasets and reserves its space. Local.
-// Errors: ResourceExhausted - no space; those of h5::CreateDataset and
-//   CreateFileWithHints.
+// Errors: ResourceExhausted - no space; those of h5::CreateDataset,
+//   CreateFileWithHints and `once_open`.
 StatusOr<Skeleton> CreateSkeleton(const NewFile& file,
                                   const std::vector<h5::DatasetSpec>& datasets);
 
@@ -72,14 +76,11 @@ StatusOr<SkeletonImage> CaptureImage(
     const std::string& path, const std::vector<h5::DatasetSpec>& datasets,
     const Skeleton& skeleton);
 
-// Creates a file with the space of an image, but without its bytes. Local.
+// Creates a file with the space of an image, and with its bytes if
+// `with_bytes`. Local. It is opened once, but by MPI-IO if there are hints.
 // Errors: as CreateSkeleton.
-Status CreateForImage(const NewFile& file, const SkeletonImage& image);
-
-// Writes the bytes of an image into the file `path` that was created for it.
-// Local.
-// Errors: those of PosixFile.
-Status WriteImage(const std::string& path, const SkeletonImage& image);
+Status CreateFromImage(const NewFile& file, const SkeletonImage& image,
+                       bool with_bytes);
 
 // For messages between ranks. Local.
 std::string EncodeDatasetSpecs(const std::vector<h5::DatasetSpec>& datasets);

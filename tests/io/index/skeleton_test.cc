@@ -33,11 +33,6 @@ class SkeletonTest : public DirectoryTest {
   }
 };
 
-Status CreateAgain(const NewFile& file, const SkeletonImage& image) {
-  const Status status = CreateForImage(file, image);
-  return status.ok() ? WriteImage(file.path, image) : status;
-}
-
 // One of each kind: arrays, chunks that overhang, texts, a scalar, and two
 // without bytes.
 std::vector<DatasetSpec> Kinds() {
@@ -172,7 +167,7 @@ TEST_F(SkeletonTest, AFileThatGetsItsSpaceAsItIsWritten) {
     EXPECT_EQ(Content("a.h5"), Content("b.h5"));
     const SkeletonImage image =
         h5::Value(CaptureImage(Path("b.h5"), datasets, skeleton));
-    h5::Ok(CreateAgain({Path("c.h5"), Space::kAsWritten}, image));
+    h5::Ok(CreateFromImage({Path("c.h5"), Space::kAsWritten}, image, true));
     EXPECT_EQ(Content("a.h5"), Content("c.h5"));
     for (const char* name : {"b.h5", "c.h5"}) {
       PosixFile file =
@@ -227,7 +222,7 @@ TEST_F(SkeletonTest, AnImageMakesTheSameFile) {
     const Skeleton skeleton = Create("a.h5", datasets);
     const SkeletonImage image =
         h5::Value(CaptureImage(Path("a.h5"), datasets, skeleton));
-    h5::Ok(CreateAgain({Path("b.h5")}, image));
+    h5::Ok(CreateFromImage({Path("b.h5")}, image, true));
     EXPECT_EQ(Content("a.h5"), Content("b.h5"));
     EXPECT_EQ(image.skeleton.offsets, skeleton.offsets);
     EXPECT_EQ(image.skeleton.file_bytes, skeleton.file_bytes);
@@ -251,7 +246,7 @@ TEST_F(SkeletonTest, AnImageHasNothingOfTheValues) {
   EXPECT_NE(Content("a.h5"), empty);
   const SkeletonImage image =
       h5::Value(CaptureImage(Path("a.h5"), datasets, skeleton));
-  h5::Ok(CreateAgain({Path("b.h5")}, image));
+  h5::Ok(CreateFromImage({Path("b.h5")}, image, true));
   EXPECT_EQ(Content("b.h5"), empty);
 }
 
@@ -259,18 +254,42 @@ TEST_F(SkeletonTest, TheBytesOfAnImageMayComeLater) {
   const Skeleton skeleton = Create("a.h5", Kinds());
   const SkeletonImage image =
       h5::Value(CaptureImage(Path("a.h5"), Kinds(), skeleton));
-  h5::Ok(CreateForImage({Path("b.h5")}, image));
+  h5::Ok(CreateFromImage({Path("b.h5")}, image, false));
   EXPECT_EQ(std::ssize(Content("b.h5")), skeleton.file_bytes);
   EXPECT_NE(Content("b.h5"), Content("a.h5"));
-  h5::Ok(WriteImage(Path("b.h5"), image));
+  for (const auto& [offset, bytes] : image.regions) {
+    Write("b.h5", offset, bytes);
+  }
   EXPECT_EQ(Content("b.h5"), Content("a.h5"));
+}
+
+// Another save may put its own file in the place of one that was created.
+TEST_F(SkeletonTest, TheBytesGoIntoTheFileThatWasCreated) {
+  const auto replaced = [&](Status status) {
+    return NewFile{.path = Path("b.h5"), .once_open = [this, status] {
+                     std::filesystem::rename(Path("b.h5"), Path("mine.h5"));
+                     Put("b.h5", "theirs");
+                     return status;
+                   }};
+  };
+  const Status gone = absl::AbortedError("another save has taken it");
+  const Skeleton skeleton = Create("a.h5", Kinds());
+  const SkeletonImage image =
+      h5::Value(CaptureImage(Path("a.h5"), Kinds(), skeleton));
+  h5::Ok(CreateFromImage(replaced(absl::OkStatus()), image, true));
+  EXPECT_EQ(Content("b.h5"), "theirs");
+  EXPECT_EQ(Content("mine.h5"), Content("a.h5"));
+  std::filesystem::remove(Path("b.h5"));
+  EXPECT_EQ(CreateFromImage(replaced(gone), image, true), gone);
+  EXPECT_EQ(Content("b.h5"), "theirs");
+  EXPECT_EQ(Content("mine.h5"), "");
 }
 
 TEST_F(SkeletonTest, AFileThatIsThereIsLeftAlone) {
   Put("data.h5", "mine");
   EXPECT_EQ(CreateSkeleton({Path("data.h5")}, Kinds()).status().code(),
             absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(CreateAgain({Path("data.h5")}, {}).code(),
+  EXPECT_EQ(CreateFromImage({Path("data.h5")}, {}, true).code(),
             absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(Content("data.h5"), "mine");
 }
@@ -298,7 +317,7 @@ TEST_F(SkeletonTest, InMemoryNothingIsReservedForManyWriters) {
     };
     const int64_t bytes = found();
     std::filesystem::remove(path);
-    h5::Ok(CreateAgain({path, space}, image));
+    h5::Ok(CreateFromImage({path, space}, image, true));
     EXPECT_EQ(found(), bytes);
     std::filesystem::remove(path);
     return bytes;
