@@ -88,6 +88,7 @@ StatusOr<RestorePreview> Plan(
     const RestoreOptions& options) {
   BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
   BELAY_ASSIGN_OR_RETURN(const SavedCheckpoint saved, ReadIndex(step));
+  BELAY_RETURN_IF_ERROR(CheckChunksFit("plan", step, saved));
   BELAY_ASSIGN_OR_RETURN(const std::vector<ArrayInfo> infos,
                          ListVariables(step));
   BELAY_ASSIGN_OR_RETURN(const std::vector<RankShards> wanted,

@@ -83,6 +83,7 @@ StatusOr<OpenedExport> OpenOnRoot(const ExportFrame& frame) {
   opened.saved = *std::move(saved);
   opened.identity = *identity;
   BELAY_RETURN_IF_ERROR(CheckDataFiles(opened.path, opened.saved));
+  BELAY_RETURN_IF_ERROR(CheckChunksFit("export", opened.path, opened.saved));
   return opened;
 }
 

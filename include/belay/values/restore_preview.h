@@ -37,7 +37,8 @@ struct RestorePreview {
 // that partitions each array; every rank gets texts whole. Local. `path` as for
 // CheckpointReader::Open. Only the options that say who reads count.
 // Errors: those of Open and Restore; InvalidArgument - a layout for another
-//   number of ranks or axes, or num_ranks is not positive.
+//   number of ranks or axes, or num_ranks is not positive; ResourceExhausted -
+//   there are more chunks than the data files can hold.
 StatusOr<RestorePreview> PreviewRestore(
     const std::string& path, int num_ranks,
     const std::function<Layout(const ArrayInfo&)>& layout_of,

@@ -18,21 +18,23 @@ constexpr int64_t kLeastBudget = int64_t{16} << 20;
 
 // So that a damaged length does not exhaust memory.
 int64_t BudgetOf(const PosixFile& file, const FileStat& stat) {
-  int64_t claimed = stat.size;
-  if (stat.allocated_bytes < stat.size / kMostCompressed) {
-    // Some file systems count what they have stored only later, or never; some
-    // of these know no holes either.
-    constexpr int64_t kMostUncounted = int64_t{1} << 30;
-    const int64_t data = std::min(file.DataBytes(), kMostUncounted);
-    claimed = std::clamp(stat.allocated_bytes * kMostCompressed,
-                         std::min(data, stat.size), stat.size);
-  }
+  const int64_t claimed = BytesWithoutHoles(file, stat);
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   if (claimed > (kMost - kLeastBudget) / kMemoryPerByte) return kMost;
   return claimed * kMemoryPerByte + kLeastBudget;
 }
 
 }  // namespace
+
+int64_t BytesWithoutHoles(const PosixFile& file, const FileStat& stat) {
+  if (stat.allocated_bytes >= stat.size / kMostCompressed) return stat.size;
+  // Some file systems count what they have stored only later, or never; some
+  // of these know no holes either.
+  constexpr int64_t kMostUncounted = int64_t{1} << 30;
+  const int64_t data = std::min(file.DataBytes(), kMostUncounted);
+  return std::clamp(stat.allocated_bytes * kMostCompressed,
+                    std::min(data, stat.size), stat.size);
+}
 
 Hdf5Bytes::Hdf5Bytes(PosixFile file, const FileStat& stat)
     : file_(std::move(file)),

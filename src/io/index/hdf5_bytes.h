@@ -12,6 +12,10 @@
 
 namespace belay {
 
+// How long an open file would be without its holes; more, if the file system
+// may have compressed it. Local.
+int64_t BytesWithoutHoles(const PosixFile& file, const FileStat& stat);
+
 // An open file, and its bytes with a budget for memory that follows from the
 // space it takes. For one thread at a time.
 class Hdf5Bytes {

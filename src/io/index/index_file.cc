@@ -22,6 +22,7 @@
 #include "hdf5_format/write/group_links.h"
 #include "hdf5_format/write/write_link_heap.h"
 #include "io/files/posix_file.h"
+#include "io/index/hdf5_bytes.h"
 
 namespace belay {
 namespace {
@@ -316,6 +317,34 @@ Status CheckDataFiles(const std::string& directory,
     }
   }
   return absl::OkStatus();
+}
+
+Status CheckChunksFit(std::string_view operation, const std::string& directory,
+                      const SavedCheckpoint& saved) {
+  // A plan takes about half as much for each. The limits of an index, which the
+  // chunks are below, leave room to add them.
+  constexpr int64_t kBytesOfChunk = 512;
+  constexpr int64_t kFewChunks = int64_t{1} << 17;
+  int64_t chunks = 0;
+  for (const StoredDataset& dataset : saved.datasets) {
+    if (dataset.chunk.empty() || !dataset.filters.empty()) continue;
+    chunks += NumElements(ChunkGrid(dataset));
+  }
+  if (chunks <= kFewChunks) return absl::OkStatus();
+  int64_t most = kFewChunks;
+  for (const StoredFile& expected : saved.files) {
+    const StatusOr<PosixFile> file = PosixFile::Open(
+        JoinPath(directory, expected.name), PosixFile::Mode::kRead);
+    if (absl::IsNotFound(file.status())) continue;
+    BELAY_RETURN_IF_ERROR(file.status());
+    BELAY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
+    most += BytesWithoutHoles(*file, stat) / kBytesOfChunk;
+  }
+  if (chunks <= most) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "%s \"%s\": there are too many chunks for what the data files hold (need "
+      "at most %d, found %d)",
+      AbslView(operation), directory, most, chunks));
 }
 
 }  // namespace belay

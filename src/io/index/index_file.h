@@ -88,6 +88,14 @@ Status CheckSameStep(std::string_view operation, const std::string& directory,
 Status CheckDataFiles(const std::string& directory,
                       const SavedCheckpoint& saved);
 
+// Checks that the data files hold enough for the chunks that `saved` claims, of
+// each of which a plan knows: files full of holes may claim billions. For who
+// plans without memory for the values. `operation` names it. Local.
+// Errors: ResourceExhausted - they do not; those of PosixFile, but for a file
+//   that is not there.
+Status CheckChunksFit(std::string_view operation, const std::string& directory,
+                      const SavedCheckpoint& saved);
+
 }  // namespace belay
 
 #endif  // BELAY_IO_INDEX_INDEX_FILE_H_

@@ -142,6 +142,40 @@ TEST_F(IndexHostileTest, DatasetsDoNotShareBytes) {
 }
 
 // Anybody who may read a file can hold a lock on it.
+// Who plans without memory for the values takes none for chunks that are not
+// there.
+TEST_F(IndexHostileTest, ManyChunksNeedFilesThatHoldThem) {
+  constexpr int64_t kChunks = int64_t{1} << 18;
+  const auto saved = [](int64_t chunk_bytes) {
+    const int64_t bytes = kChunks * chunk_bytes;
+    return SavedCheckpoint{.arrays = {{"w", DType::kU8, {bytes}}},
+                           .datasets = {{.box = WholeBox({bytes}),
+                                         .chunk = {chunk_bytes},
+                                         .offset = 0}},
+                           .files = {{.name = "data.h5", .bytes = bytes}}};
+  };
+  const auto check = [&](int64_t chunk_bytes) {
+    return CheckChunksFit("plan", dir_, saved(chunk_bytes));
+  };
+  // Full of holes, or not there.
+  const std::string too_many =
+      absl::StrCat("plan \"", dir_,
+                   "\": there are too many chunks for what the data files "
+                   "hold (need at most 131072, found 262144)");
+  EXPECT_EQ(check(512), absl::ResourceExhaustedError(too_many));
+  Put("data.h5", "");
+  std::filesystem::resize_file(Path("data.h5"), kChunks * 512);
+  EXPECT_EQ(check(512), absl::ResourceExhaustedError(too_many));
+  Put("data.h5", std::string(kChunks * 256, 'x'));
+  h5::Ok(check(256));
+  Put("data.h5", std::string(kChunks * 16, 'x'));
+  EXPECT_EQ(check(16).code(), absl::StatusCode::kResourceExhausted);
+  // HDF5 knows where chunks with filters are: a plan does not.
+  SavedCheckpoint filtered = saved(512);
+  filtered.datasets[0].filters = {{.id = 1}};
+  h5::Ok(CheckChunksFit("plan", dir_, filtered));
+}
+
 TEST_F(IndexHostileTest, ALockOfAReaderStopsNobody) {
   const SavedCheckpoint saved = SmallIndex();
   const IndexImage image = h5::Value(CreateIndex(Index(), saved));
