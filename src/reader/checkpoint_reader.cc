@@ -1,7 +1,6 @@
 #include "belay/checkpoint_reader.h"
 
 #include <algorithm>
-#include <map>
 #include <new>
 #include <optional>
 #include <utility>
@@ -191,21 +190,14 @@ StatusOr<ArrayInfo> CheckpointReader::Find(std::string_view key) const {
 }
 
 std::vector<ValueInfo> CheckpointReader::Values() const {
-  const SavedCheckpoint& saved = impl_->saved;
-  const std::vector<std::string> layouts = LayoutsOf(saved);
-  std::map<std::string_view, std::string_view> by_key;
-  for (size_t i = 0; i < layouts.size(); ++i) {
-    by_key.emplace(saved.arrays[i].key, layouts[i]);
-  }
   std::vector<ValueInfo> values;
-  for (StoredValue& value : AllValues(saved)) {
-    const auto layout = by_key.find(value.key);
-    values.push_back(
-        {.key = std::move(value.key),
-         .typestr = std::move(value.typestr),
-         .parts = std::move(value.parts),
-         .layout = std::string(layout == by_key.end() ? std::string_view()
-                                                      : layout->second)});
+  for (StoredValue& value : AllValues(impl_->saved)) {
+    const auto array = impl_->Position(value.key);
+    ValueInfo& info = values.emplace_back();
+    if (array) info.layout = impl_->info.arrays[*array].layout;
+    info.key = std::move(value.key);
+    info.typestr = std::move(value.typestr);
+    info.parts = std::move(value.parts);
   }
   return values;
 }
