@@ -156,6 +156,11 @@ std::vector<std::string> PlanMessages(
                 safetensors::EncodeRankImport(
                     safetensors::PlanImport({{8, tensors}}, 2).front())));
   inputs.push_back(MessageOf(PlanMessage::kExport, ExportOf(tensors)));
+  // Evenly divided rows, which are described once for all ranks.
+  const RankShards rows{
+      .shards = {{"rows", DType::kF32, {9, 3}, {{3, 0}, {2, 3}}}}};
+  inputs.push_back(MessageOf(PlanMessage::kDescription,
+                             EntriesOf(Describe(rows, 1, 4).shared)));
   // Counts that no message of this length has.
   for (uint8_t kind = 0;
        kind <= static_cast<uint8_t>(PlanMessage::kDescription); ++kind) {
