@@ -76,18 +76,19 @@ class Lister {
   }
 
   void AddShard(Shard&& shard, Tolerance tolerance) {
-    AddShardListedAfter(out_.former.size(), std::move(shard), tolerance);
+    out_.shards.push_back(std::move(shard));
+    if (is_save_) return;
+    out_.tolerances.push_back(tolerance);
+    listed_after_.push_back(out_.former.size());
   }
 
-  // Adds the shards of the program's own values, which were listed before the
-  // containers among them took their lengths.
-  void AddProgramShards(ValuesToRead values) {
-    out_.former.insert(out_.former.begin(), values.former.begin(),
-                       values.former.end());
-    out_.shards.reserve(values.shards.size());
-    for (size_t i = 0; i < values.shards.size(); ++i) {
-      AddShardListedAfter(0, std::move(values.shards[i]), values.tolerances[i]);
-    }
+  // Begins with the shards of the program's own values, which were listed
+  // before the containers among them took their lengths.
+  void BeginWith(ValuesToRead values) {
+    out_.former = std::move(values.former);
+    listed_after_.assign(values.shards.size(), 0);
+    out_.shards = std::move(values.shards);
+    out_.tolerances = std::move(values.tolerances);
   }
 
   // Adds what was added to `state` by the value `outer` and its handler, or by
@@ -127,7 +128,7 @@ class Lister {
       if (is_handled[i]) continue;
       Shard shard = state.shards()[i];
       if (names != nullptr) names->insert(shard.key);
-      shard.key = WholeKey(outer, shard.key);
+      if (!outer.empty()) shard.key = PartKey(outer, shard.key);
       if (!is_save_ && shard.is_const) return ConstValueError(shard.key);
       BELAY_RETURN_IF_ERROR(NoteRows(outer, shard));
       BELAY_RETURN_IF_ERROR(FindElements(shard));
@@ -174,14 +175,6 @@ class Lister {
   HandlerListing Take() { return std::move(out_); }
 
  private:
-  void AddShardListedAfter(size_t num_former, Shard&& shard,
-                           Tolerance tolerance) {
-    out_.shards.push_back(std::move(shard));
-    if (is_save_) return;
-    out_.tolerances.push_back(tolerance);
-    listed_after_.push_back(num_former);
-  }
-
   // Rows are listed as a value, since their array alone does not say what they
   // are.
   Status NoteRows(const std::string& outer, const Shard& shard) {
@@ -372,7 +365,7 @@ StatusOr<HandlerListing> ListForRestore(
   };
   Lister lister(table, /*is_save=*/false);
   std::vector<HandledValue> handled = std::move(values.handled);
-  lister.AddProgramShards(std::move(values));
+  lister.BeginWith(std::move(values));
   for (HandledValue& value : handled) {
     BELAY_RETURN_IF_ERROR(lister.AddValue(std::move(value), find));
   }

@@ -53,6 +53,19 @@ Status AddHandled(const State& state, const HandlerTable& table, Choose choose,
   return absl::OkStatus();
 }
 
+// Adds a value of the program, with the ghost cells that it fills.
+Status AddFound(Shard shard, const RestoreChoice& choice,
+                ValuesToRead& values) {
+  BELAY_RETURN_IF_ERROR(FindElements(shard));
+  if (shard.ghosts == nullptr) return values.Add(std::move(shard), choice);
+  BELAY_ASSIGN_OR_RETURN(std::vector<Shard> parts,
+                         WithGhostCells(std::move(shard)));
+  for (Shard& part : parts) {
+    BELAY_RETURN_IF_ERROR(values.Add(std::move(part), choice));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<std::string_view> KeysOf(const State& state) {
@@ -71,7 +84,7 @@ Status CheckNotComputed(const std::string& key, const RestoreChoice& choice) {
           ": only arrays and numbers without handlers are computed"));
 }
 
-Status ValuesToRead::Add(Shard shard, const RestoreChoice& choice) {
+Status ValuesToRead::Add(Shard&& shard, const RestoreChoice& choice) {
   if (choice.transform.empty()) {
     AddShard(std::move(shard), choice);
     return absl::OkStatus();
@@ -86,7 +99,7 @@ Status ValuesToRead::Add(Shard shard, const RestoreChoice& choice) {
   return absl::OkStatus();
 }
 
-void ValuesToRead::AddShard(Shard shard, const RestoreChoice& choice) {
+void ValuesToRead::AddShard(Shard&& shard, const RestoreChoice& choice) {
   if (!choice.stored_key.empty()) TakeKey(choice.stored_key, shard);
   shards.push_back(std::move(shard));
   tolerances.push_back(choice.tolerance);
@@ -121,21 +134,17 @@ StatusOr<ValuesToRead> ChooseValues(const State& state,
     ValuesToRead values;
     std::vector<bool> is_handled(state.shards().size());
     BELAY_RETURN_IF_ERROR(AddHandled(state, table, choose, is_handled, values));
+    values.shards.reserve(is_handled.size());
     for (size_t i = 0; i < is_handled.size(); ++i) {
       if (is_handled[i]) continue;
-      Shard shard = state.shards()[i];
+      const Shard& shard = state.shards()[i];
       RestoreChoice choice = choose(shard.key);
       // Some would get nothing.
       if (shard.rows != nullptr) choice.tolerance.lengths = false;
       if (choice.skip) {
         Skip(shard.key, choice, values);
       } else {
-        BELAY_RETURN_IF_ERROR(FindElements(shard));
-        BELAY_ASSIGN_OR_RETURN(std::vector<Shard> parts,
-                               WithGhostCells(std::move(shard)));
-        for (Shard& part : parts) {
-          BELAY_RETURN_IF_ERROR(values.Add(std::move(part), choice));
-        }
+        BELAY_RETURN_IF_ERROR(AddFound(shard, choice, values));
       }
     }
     return values;

@@ -56,9 +56,9 @@ struct ValuesToRead {
 
   // Adds a value that needs no handler.
   // Errors: InvalidArgument - a text is to be computed.
-  Status Add(Shard shard, const RestoreChoice& choice);
+  Status Add(Shard&& shard, const RestoreChoice& choice);
 
-  void AddShard(Shard shard, const RestoreChoice& choice);
+  void AddShard(Shard&& shard, const RestoreChoice& choice);
 };
 
 // The keys under which the program has its values; some may be there twice.

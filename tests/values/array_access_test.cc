@@ -232,9 +232,9 @@ TEST(ArrayAccessTest, WhatIsConstIsNotRestored) {
   state.Add("other", other);
   state.Add("number", number);
   ValuesToRead values;
-  values.AddShard(state.shards()[0], RestoreChoice());
+  values.AddShard(Shard(state.shards()[0]), RestoreChoice());
   EXPECT_EQ(CheckWritable(values), absl::OkStatus());
-  values.AddShard(state.shards()[1], RestoreChoice());
+  values.AddShard(Shard(state.shards()[1]), RestoreChoice());
   EXPECT_EQ(CheckWritable(values).message(),
             "restore \"number\": the program's value is const, and can only be "
             "saved; add one that can be written, or leave it out with "
