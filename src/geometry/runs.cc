@@ -176,6 +176,7 @@ Run FirstRun(const Box& box, const Box& a_box, const Box& b_box) {
 
 int64_t CountRuns(const Box& box, const Box& a_box, const Box& b_box) {
   if (IsEmpty(box)) return 0;
+  if (box.shape.size() <= 1) return 1;
   int64_t count = 1;
   for (const Loop& loop : MakeRunLoops(box, a_box, b_box).loops) {
     count *= loop.count;

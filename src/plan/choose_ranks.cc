@@ -206,6 +206,9 @@ std::vector<WritePiece> ChooseWriters(const std::vector<ArrayBoxes>& arrays,
   std::vector<Group> groups = GroupByHolders(arrays, num_ranks);
   std::vector<WritePiece> pieces;
   if (groups.empty()) return pieces;
+  size_t boxes = 0;
+  for (const ArrayBoxes& array : arrays) boxes += array.boxes.size();
+  pieces.reserve(boxes);  // few are cut
   LevelGroups(load, groups);
   for (Group& group : groups) {
     AddGiven(group, -1, load);

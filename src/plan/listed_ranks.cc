@@ -177,6 +177,14 @@ StatusOr<ListedRanks> ListRanks(const Heard& heard) {
   return listed;
 }
 
+std::vector<int32_t> NodesOf(const ListedRanks& listed) {
+  std::vector<int32_t> nodes;
+  for (const RankLists& rank : listed.ranks) {
+    nodes.push_back(listed.lists[rank.own].node);
+  }
+  return nodes;
+}
+
 RankShards ShardsOf(const ListedRanks& listed, int rank) {
   const RankLists& lists = listed.ranks[rank];
   const ShardList& shared = listed.lists[lists.shared];

@@ -31,6 +31,9 @@ struct ListedRanks {
 // Errors: those of DecodeList.
 StatusOr<ListedRanks> ListRanks(const Heard& heard);
 
+// The node of each rank.
+std::vector<int32_t> NodesOf(const ListedRanks& listed);
+
 // What one rank has listed, in its order.
 RankShards ShardsOf(const ListedRanks& listed, int rank);
 

@@ -91,15 +91,6 @@ std::vector<Neighbours> FindNeighbours(const std::vector<int32_t>& nodes,
   return all;
 }
 
-// The node of each rank.
-std::vector<int32_t> NodesOf(const ListedRanks& listed) {
-  std::vector<int32_t> nodes;
-  for (const RankLists& rank : listed.ranks) {
-    nodes.push_back(listed.lists[rank.own].node);
-  }
-  return nodes;
-}
-
 // Clients of NFS write whole pages if they have read them, bytes of other nodes
 // with them. belay does not read what it writes; what MPI-IO does, and what a
 // mount option makes of it, is not known.
@@ -256,8 +247,12 @@ std::vector<Striping> TakePlaces(const std::vector<std::string>& skeletons,
       if (dataset.filters.empty()) order.extent.offset += dataset.offset;
     }
   }
-  planned.saved.datasets = plan.datasets;
-  planned.saved.files = plan.files;
+  for (size_t i = 0; i < plan.datasets.size(); ++i) {
+    planned.saved.datasets[i].offset = plan.datasets[i].offset;
+  }
+  for (size_t i = 0; i < plan.files.size(); ++i) {
+    planned.saved.files[i].bytes = plan.files[i].bytes;
+  }
   return stripings;
 }
 

@@ -125,6 +125,15 @@ void AddOrders(const WritePiece& piece, int32_t index, int64_t first_block,
   });
 }
 
+// Most pieces become one order.
+void ReserveOrders(const std::vector<WritePiece>& pieces, SavePlan& plan) {
+  std::vector<size_t> orders(plan.ranks.size());
+  for (const WritePiece& piece : pieces) ++orders[piece.rank];
+  for (size_t rank = 0; rank < orders.size(); ++rank) {
+    plan.ranks[rank].orders.reserve(orders[rank]);
+  }
+}
+
 void SortOrders(RankWrites& writes) {
   const auto is_before = [](const WriteOrder& a, const WriteOrder& b) {
     return std::tie(a.dataset, a.extent.offset, a.box.offset) <
@@ -265,15 +274,6 @@ StatusOr<std::vector<ArrayBoxes>> AddArrays(const ListedRanks& listed,
   return arrays;
 }
 
-// The node of each rank.
-std::vector<int32_t> NodesOf(const ListedRanks& listed) {
-  std::vector<int32_t> nodes;
-  for (const RankLists& rank : listed.ranks) {
-    nodes.push_back(listed.lists[rank.own].node);
-  }
-  return nodes;
-}
-
 // What a reader would refuse is not written.
 Status CheckChunkCount(const SavePlan& plan) {
   ChunkCount count("plan");
@@ -325,6 +325,7 @@ StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
   BELAY_RETURN_IF_ERROR(CheckWholeStructs(plan));
   BELAY_RETURN_IF_ERROR(CheckChunkCount(plan));
   arrays = {};  // orders need as much again
+  ReserveOrders(pieces, plan);
   for (size_t i = 0; i < pieces.size(); ++i) {
     AddOrders(pieces[i], datasets[i], first_blocks[pieces[i].array],
               options.round_bytes, plan);
