@@ -161,11 +161,11 @@ StatusOr<PendingSave> BackgroundSaver::BeginFlush(const SaveFrame& frame,
   save->reuse = prepared.listed.reuse;
   save->prepared = std::move(prepared);
   save->flush = std::make_shared<FlushJob>();
-  StatusOr<ReservedSave> reserved =
-      Reserve(frame, save->prepared.listed, save->prepared.plan, save->step,
-              &save->flush->metadata);
-  Status status = reserved.status();
   IndexCreation index(frame, job.graph, save->reuse, save->prepared.plan);
+  StatusOr<ReservedSave> reserved =
+      Reserve(frame, save->prepared.listed, save->prepared.plan, index,
+              save->step, &save->flush->metadata);
+  Status status = reserved.status();
   if (status.ok()) status = FillSnapshot(frame, index, *save);
   if (!status.ok()) return EndStep(frame, save->step, status, job.at_files);
   save->reserved = *std::move(reserved);

@@ -18,8 +18,8 @@ namespace {
 constexpr int kMaxNdim = 32;  // HDF5's limit
 
 uint8_t StorageOf(const StoredDataset& dataset) {
-  if (dataset.chunk.empty()) return kContiguous;
-  return dataset.filters.empty() ? kChunks : kFiltered;
+  if (dataset.chunk.empty()) return kStoredContiguous;
+  return dataset.filters.empty() ? kStoredChunks : kStoredFiltered;
 }
 
 // Takes rows from a column one after the other; remembers if there are too
@@ -160,7 +160,8 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
     if (!CheckBox(dataset.box, shape).ok()) return Bad(path, "datasets/box", i);
     const uint8_t is_chunked = chunked.Next();
     // Texts and scalars have no axes to cut.
-    if (is_chunked > kFiltered || (is_chunked > 0 && array.shape.empty())) {
+    if (is_chunked > kStoredFiltered ||
+        (is_chunked > 0 && array.shape.empty())) {
       return Bad(path, "datasets/chunked", i);
     }
     if (is_chunked > 0) dataset.chunk = chunk.NextShape(shape.size());
@@ -169,11 +170,12 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
     }
     dataset.offset = offset.Next();
     if (!IsInFile(dataset, IoElementSize(array.dtype),
-                  saved.files[dataset.file].bytes, is_chunked == kFiltered)) {
+                  saved.files[dataset.file].bytes,
+                  is_chunked == kStoredFiltered)) {
       return Bad(path, "datasets/offset", i);
     }
     // No two of them have a byte in common.
-    if (is_chunked != kFiltered) {
+    if (is_chunked != kStoredFiltered) {
       room[dataset.file] -=
           NumElements(dataset.box.shape) * IoElementSize(array.dtype);
       if (room[dataset.file] < 0) return Bad(path, "datasets/offset", i);
@@ -275,7 +277,7 @@ Status GetForms(const IndexColumns& in, const std::string& path,
                 SavedCheckpoint& saved) {
   const bool any_filters =
       std::find(in.dataset_chunked.begin(), in.dataset_chunked.end(),
-                kFiltered) != in.dataset_chunked.end();
+                kStoredFiltered) != in.dataset_chunked.end();
   if (!any_filters && !HaveColumns(4, in)) return absl::OkStatus();
   Cursor args(in.array_args, "arrays/args");
   Cursor layout(in.array_layout, "arrays/layout");
@@ -288,7 +290,7 @@ Status GetForms(const IndexColumns& in, const std::string& path,
   Cursor text(in.dataset_filters, "datasets/filters");
   for (size_t i = 0; i < saved.datasets.size(); ++i) {
     const StatusOr<std::vector<Filter>> filters = ParseFilters(text.Next());
-    const bool is_filtered = in.dataset_chunked[i] == kFiltered;
+    const bool is_filtered = in.dataset_chunked[i] == kStoredFiltered;
     if (!filters.ok() || filters->empty() == is_filtered) {
       return Bad(path, "datasets/filters", i);
     }

@@ -31,9 +31,18 @@ inline constexpr uint32_t kFormatMajorUnfiltered = 1;
 inline constexpr char kIndexMagic[] = "belay checkpoint";
 
 // How a dataset is stored, as its column says.
-inline constexpr uint8_t kContiguous = 0;
-inline constexpr uint8_t kChunks = 1;
-inline constexpr uint8_t kFiltered = 2;
+inline constexpr uint8_t kStoredContiguous = 0;
+inline constexpr uint8_t kStoredChunks = 1;
+inline constexpr uint8_t kStoredFiltered = 2;
+
+// The columns whose content differs between saves of one plan.
+inline constexpr char kStepColumn[] = ".belay/step";
+inline constexpr char kChecksumColumn[] = ".belay/checksums/crc32c";
+// CRC32C of all columns of 1.0 but these two, and of these two.
+inline constexpr char kDigestColumn[] = ".belay/digest";
+// The columns that say what follows from the data files, once they exist.
+inline constexpr char kDatasetOffsetColumn[] = ".belay/datasets/offset";
+inline constexpr char kFileBytesColumn[] = ".belay/files/bytes";
 
 struct IndexColumns {
   // Header; one row each, but two for `format`.
@@ -110,26 +119,21 @@ void ForEachColumn(uint32_t minor, Columns& columns, Fn&& fn) {
   fn(".belay/arrays/shape", columns.array_shape);
   fn(".belay/arrays/string_bytes", columns.array_string_bytes);
   fn(".belay/files/name", columns.file_name);
-  fn(".belay/files/bytes", columns.file_bytes);
+  fn(kFileBytesColumn, columns.file_bytes);
   fn(".belay/datasets/array", columns.dataset_array);
   fn(".belay/datasets/file", columns.dataset_file);
-  fn(".belay/datasets/offset", columns.dataset_offset);
+  fn(kDatasetOffsetColumn, columns.dataset_offset);
   fn(".belay/datasets/chunked", columns.dataset_chunked);
   fn(".belay/datasets/box", columns.dataset_box);
   fn(".belay/datasets/chunk", columns.dataset_chunk);
-  fn(".belay/step", columns.step);
-  fn(".belay/checksums/crc32c", columns.checksum);
+  fn(kStepColumn, columns.step);
+  fn(kChecksumColumn, columns.checksum);
 }
 
 // Whether the columns that `minor` has added are in the file. Since 1.2 they
 // are left out if none of them has a row, with their digest. Local.
 bool HaveColumns(uint32_t minor, const IndexColumns& columns);
 
-// The columns whose content differs between saves of one plan.
-inline constexpr char kStepColumn[] = ".belay/step";
-inline constexpr char kChecksumColumn[] = ".belay/checksums/crc32c";
-// CRC32C of all columns of 1.0 but these two, and of these two.
-inline constexpr char kDigestColumn[] = ".belay/digest";
 // That of the columns that `minor` has added. Local.
 std::string AddedDigestColumn(uint32_t minor);
 

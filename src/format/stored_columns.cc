@@ -167,7 +167,7 @@ bool Selection::TakeDatasets() {
         std::lower_bound(arrays_.begin(), arrays_.end(), arrays[i]);
     if (*array == arrays[i]) {
       // What it is called in its file depends on all other keys.
-      if (chunked[i] == kFiltered) return false;
+      if (chunked[i] == kStoredFiltered) return false;
       datasets_.push_back(i);
       taken_.dataset_array.push_back(
           static_cast<uint32_t>(array - arrays_.begin()));

@@ -51,6 +51,12 @@ const StoredColumn& ColumnOf(const StoredColumns& columns, uint32_t minor,
 // The text of a row, without the NULs that fill it up. Local.
 std::string_view TextOf(const StoredColumn& column, int64_t row);
 
+// All bytes of a column. Local.
+inline std::string_view BytesOf(const StoredColumn& column) {
+  return {reinterpret_cast<const char*>(column.bytes.get()),
+          static_cast<size_t>(column.rows * column.width)};
+}
+
 // The numbers of a column of Ts. Local.
 template <typename T>
 std::span<const T> NumbersOf(const StoredColumn& column) {

@@ -55,9 +55,9 @@ StatusOr<ReusablePlan> MakePlan(const SaveFrame& frame, const SaveJob& job,
 StatusOr<WrittenData> WriteStep(const SaveFrame& frame, const SaveJob& job,
                                 const ListedSave& listed, ReusablePlan& plan,
                                 StepInProgress& step) {
-  BELAY_ASSIGN_OR_RETURN_AGREED(const ReservedSave reserved,
-                                Reserve(frame, listed, plan, step));
   IndexCreation index(frame, job.graph, listed.reuse, plan);
+  BELAY_ASSIGN_OR_RETURN_AGREED(const ReservedSave reserved,
+                                Reserve(frame, listed, plan, index, step));
   BELAY_ASSIGN_OR_RETURN_AGREED(
       WrittenData written,
       WriteData(frame, reserved, listed.shards, plan, index, job.progress));

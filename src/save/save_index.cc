@@ -51,6 +51,19 @@ bool IndexCreation::IsDue() const {
   return frame_.context.is_root() && !is_created_ && !plan_.planned.has_filters;
 }
 
+Status IndexCreation::Prepare() {
+  if (reuse_ || draft_) return absl::OkStatus();
+  SavedCheckpoint& saved = plan_.planned.saved;
+  saved.has_checksums = frame_.options.checksums;
+  if (graph_ != nullptr) {
+    BELAY_ASSIGN_OR_RETURN(saved.graph,
+                           GraphToStore(*graph_, frame_.options, saved));
+    LeaveLayoutsToGraph(saved);
+  }
+  BELAY_ASSIGN_OR_RETURN(draft_, DraftIndex(frame_.target.IndexPath(), saved));
+  return absl::OkStatus();
+}
+
 Status IndexCreation::Create(LaterWrites* later) {
   if (is_created_) return absl::OkStatus();
   is_created_ = true;
@@ -63,16 +76,10 @@ Status IndexCreation::Create(LaterWrites* later) {
                       .owner = plan_.index});
     return absl::OkStatus();
   }
-  SavedCheckpoint& saved = plan_.planned.saved;
-  saved.has_checksums = frame_.options.checksums;
-  if (graph_ != nullptr) {
-    BELAY_ASSIGN_OR_RETURN(saved.graph,
-                           GraphToStore(*graph_, frame_.options, saved));
-    LeaveLayoutsToGraph(saved);
-  }
-  BELAY_ASSIGN_OR_RETURN(IndexImage image, CreateIndex(path, saved));
-  plan_.index = std::make_shared<const IndexImage>(std::move(image));
-  return absl::OkStatus();
+  BELAY_RETURN_IF_ERROR(Prepare());
+  plan_.index = std::make_shared<const IndexImage>(
+      CompleteIndex(*std::move(draft_), plan_.planned.saved));
+  return WriteNewIndex(path, *plan_.index);
 }
 
 }  // namespace belay

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/catch_bad_alloc.h"
 #include "base/process/nonce.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -111,8 +112,8 @@ std::function<Status()> OnceOpen(const SaveTarget& target, uint64_t nonce) {
 }
 
 StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
-                               ReusablePlan& plan, StepInProgress& step,
-                               LaterWrites* later) {
+                               ReusablePlan& plan, IndexCreation& index,
+                               StepInProgress& step, LaterWrites* later) {
   frame.stages.Enter("reserve");
   CommContext& context = frame.context;
   ReservedSave reserved;
@@ -139,6 +140,9 @@ StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
         FindFinalizers(frame.target, listed, plan.planned.saved.values, step);
     status = finalizers.status();
     if (status.ok()) reserved.finalizers = *std::move(finalizers);
+  }
+  if (status.ok() && context.is_root()) {
+    status = CatchBadAlloc("the index", [&] { return index.Prepare(); });
   }
   BELAY_RETURN_IF_AGREED(AgreeOnSharedDirectory(
       context, status, sees.value_or(true), frame.target.is_managed,

@@ -134,13 +134,16 @@ struct ReservedSave {
   std::vector<TypeHandlerPtr> finalizers;  // rank 0 only
 };
 
+class IndexCreation;
+
 // Makes the directory, with all files and their metadata, and completes a plan
-// that is new. With `later`, metadata of a plan that is used again is not
-// written, but added there. Collective; agreed.
+// that is new; prepares the index meanwhile. With `later`, metadata of a plan
+// that is used again is not written, but added there. Collective; agreed.
 // Errors: those of BeginStep, WaitForStep, AgreeOnSharedDirectory, CreateFile
 //   and FindFinalizers.
 StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
-                               ReusablePlan& plan, StepInProgress& step,
+                               ReusablePlan& plan, IndexCreation& index,
+                               StepInProgress& step,
                                LaterWrites* later = nullptr);
 
 // Finds the handlers that are to finish this save, before anything is written.
@@ -166,9 +169,13 @@ class IndexCreation {
                 ReusablePlan& plan)
       : frame_(frame), graph_(graph), reuse_(reuse), plan_(plan) {}
 
+  // Puts together what does not depend on the data files, if it is a new one:
+  // for the time in which other ranks create these. Rank 0 only.
+  // Errors: those of DraftIndex and CompileArgs.
+  Status Prepare();
   // Creates it, unless that was done. With `later`, bytes that are known
   // already are not written, but added there. Rank 0 only.
-  // Errors: those of CreateIndex and CompileArgs.
+  // Errors: those of Prepare and WriteNewIndex.
   Status Create(LaterWrites* later = nullptr);
   // Whether Create can and need be called before the data is written. Local.
   bool IsDue() const;
@@ -178,6 +185,7 @@ class IndexCreation {
   const ObjectGraph* graph_;
   bool reuse_;
   ReusablePlan& plan_;
+  std::optional<IndexDraft> draft_;
   bool is_created_ = false;
 };
 

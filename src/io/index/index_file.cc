@@ -1,220 +1,25 @@
 #include "io/index/index_file.h"
 
-#include <algorithm>
-#include <optional>
-#include <span>
 #include <string_view>
-#include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "bytes/checksum.h"
 #include "bytes/fingerprint.h"
 #include "bytes/wire.h"
-#include "format/index_columns.h"
 #include "format/paths.h"
 #include "format/stored_columns.h"
-#include "hdf5_format/write/file_metadata.h"
-#include "hdf5_format/write/group_links.h"
-#include "hdf5_format/write/write_link_heap.h"
 #include "io/files/posix_file.h"
 #include "io/index/hdf5_bytes.h"
 
 namespace belay {
-namespace {
-
-// The datasets of one array: [begin, end) of the sorted list.
-using Datasets = std::span<const StoredDataset>;
-
-// An index as it is put together.
-struct IndexParts {
-  std::vector<h5::DatasetSpec> datasets;
-  std::vector<std::string_view> values;  // by dataset
-  std::vector<h5::ExternalLink> links;
-  std::vector<h5::VirtualDataset> virtuals;
-  std::vector<StoredColumn> columns;  // whose bytes are values
-};
-
-// Shows an array under its key: a link to its dataset, or its pieces put
-// together.
-void PresentArray(const std::string& path, const SavedCheckpoint& saved,
-                  const StoredArray& array, Datasets datasets,
-                  IndexParts& parts) {
-  h5::DatasetSpec spec = {.path = path,
-                          .dtype = array.dtype,
-                          .string_bytes = array.string_bytes,
-                          .shape = array.shape,
-                          .chunk = {},
-                          .fields = array.fields};
-  if (!datasets.empty() && datasets[0].box == WholeBox(IoShape(array))) {
-    parts.links.push_back({path, saved.files[datasets[0].file].name, path});
-    return;
-  }
-  if (datasets.empty() || NumElements(array.shape) == 0) {
-    parts.datasets.push_back(std::move(spec));
-    parts.values.emplace_back();
-    return;
-  }
-  h5::VirtualDataset shown = {.spec = std::move(spec), .pieces = {}};
-  for (const StoredDataset& dataset : datasets) {
-    shown.pieces.push_back({saved.files[dataset.file].name,
-                            DatasetPath(path, array, dataset), dataset.box});
-  }
-  parts.virtuals.push_back(std::move(shown));
-}
-
-void PresentArrays(const SavedCheckpoint& saved, IndexParts& parts) {
-  const std::vector<std::string> paths = ObjectPaths(saved.arrays);
-  size_t begin = 0;
-  for (size_t i = 0; i < saved.arrays.size(); ++i) {
-    size_t end = begin;
-    while (end < saved.datasets.size() &&
-           saved.datasets[end].array == static_cast<int32_t>(i)) {
-      ++end;
-    }
-    PresentArray(paths[i], saved, saved.arrays[i],
-                 Datasets(saved.datasets).subspan(begin, end - begin), parts);
-    begin = end;
-  }
-}
-
-void AddColumn(StoredColumn column, IndexParts& parts) {
-  const bool is_text = column.dtype == DType::kString;
-  parts.datasets.push_back({column.path,
-                            column.dtype,
-                            is_text ? column.width : 0,
-                            {column.rows},
-                            {}});
-  parts.values.emplace_back(reinterpret_cast<const char*>(column.bytes.get()),
-                            static_cast<size_t>(column.rows * column.width));
-  parts.columns.push_back(std::move(column));
-}
-
-// NULs fill up the shorter texts of a column.
-Status CheckTexts(const char* path, const std::vector<std::string>& texts) {
-  for (const std::string& text : texts) {
-    if (text.find('\0') != text.npos) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("write \"%s\": a text has a NUL in it", path));
-    }
-  }
-  return absl::OkStatus();
-}
-
-Status AddColumns(const IndexColumns& columns, IndexParts& parts) {
-  Status status;
-  for (uint32_t minor = 0; minor <= kFormatMinor; ++minor) {
-    ForEachColumn(minor, columns, [&](const char* path, const auto& column) {
-      using T = typename std::decay_t<decltype(column)>::value_type;
-      if constexpr (std::is_same_v<T, std::string>) {
-        if (status.ok()) status = CheckTexts(path, column);
-      }
-    });
-  }
-  BELAY_RETURN_IF_ERROR(status);
-  StoredColumns stored = ToStoredColumns(columns);
-  const IndexDigest digest = DigestOf(stored);
-  for (uint32_t minor = 0; minor <= kFormatMinor; ++minor) {
-    if (!HaveColumns(minor, columns)) continue;
-    const uint32_t added = DigestOfAdded(minor, stored);
-    for (StoredColumn& column : stored.added[minor]) {
-      AddColumn(std::move(column), parts);
-    }
-    if (minor == 0) continue;
-    AddColumn(
-        ToStoredColumn(AddedDigestColumn(minor), std::vector<uint32_t>{added}),
-        parts);
-  }
-  AddColumn(
-      ToStoredColumn(kDigestColumn,
-                     std::vector<uint32_t>{digest.structure, digest.values}),
-      parts);
-  return absl::OkStatus();
-}
-
-// Why HDF5 has no place for the objects of an index.
-Status NoPlace(const std::string& path, const IndexParts& parts) {
-  const auto too_long = [&](std::string_view object, int64_t bytes) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "create \"%s\": the name of \"%s...\" is too long for HDF5; use a "
-        "shorter key (need at most %d bytes for its last part and where it "
-        "leads to, found %d)",
-        path, AbslView(object.substr(0, 64)), h5::kMaxLinkBytes, bytes));
-  };
-  const auto bytes_of = [](std::string_view object, std::string_view file,
-                           std::string_view target) {
-    int64_t most = 0;
-    for (size_t begin = 0; begin <= object.size();) {
-      const size_t end = std::min(object.find('/', begin), object.size());
-      h5::Link link = {.name = object.substr(begin, end - begin)};
-      if (end == object.size()) link.file = file;
-      if (end == object.size()) link.target = target;
-      most = std::max(most, h5::LinkBytes(link));
-      begin = end + 1;
-    }
-    return most;
-  };
-  for (const h5::ExternalLink& link : parts.links) {
-    const int64_t bytes = bytes_of(link.path, link.file, link.target);
-    if (bytes > h5::kMaxLinkBytes) return too_long(link.path, bytes);
-  }
-  for (const h5::DatasetSpec& spec : parts.datasets) {
-    const int64_t bytes = bytes_of(spec.path, {}, {});
-    if (bytes > h5::kMaxLinkBytes) return too_long(spec.path, bytes);
-  }
-  for (const h5::VirtualDataset& dataset : parts.virtuals) {
-    const int64_t bytes = bytes_of(dataset.spec.path, {}, {});
-    if (bytes > h5::kMaxLinkBytes) return too_long(dataset.spec.path, bytes);
-  }
-  return absl::ResourceExhaustedError(absl::StrFormat(
-      "create \"%s\": one group has more names than HDF5 has a place for; "
-      "spread the keys over more groups (\"/\" separates them)",
-      path));
-}
-
-// The datasets ascending by array, and a zero for every checksum to come.
-SavedCheckpoint SortedWithRoomForChecksums(const SavedCheckpoint& saved) {
-  SavedCheckpoint sorted = saved;
-  std::sort(sorted.datasets.begin(), sorted.datasets.end(),
-            [](const StoredDataset& a, const StoredDataset& b) {
-              return std::tie(a.array, a.box.offset) <
-                     std::tie(b.array, b.box.offset);
-            });
-  int64_t blocks = 0;
-  for (const StoredArray& array : sorted.arrays) {
-    blocks += NumBlocks(ArrayBytes(array));
-  }
-  sorted.checksums.assign(sorted.has_checksums ? blocks : 0, 0);
-  return sorted;
-}
-
-}  // namespace
 
 StatusOr<IndexImage> CreateIndex(const std::string& path,
                                  const SavedCheckpoint& saved) {
-  const SavedCheckpoint sorted = SortedWithRoomForChecksums(saved);
-  IndexParts parts;
-  PresentArrays(sorted, parts);
-  BELAY_RETURN_IF_ERROR(AddColumns(ToColumns(sorted), parts));
-  BELAY_ASSIGN_OR_RETURN(
-      std::optional<h5::FileMetadata> metadata,
-      h5::EncodeFileMetadata({parts.datasets, parts.links, parts.virtuals}));
-  if (!metadata.has_value()) return NoPlace(path, parts);
-  IndexImage image = {.bytes = std::move(metadata->bytes)};
-  image.bytes.resize(metadata->file_bytes, '\0');
-  for (size_t i = 0; i < parts.values.size(); ++i) {
-    const int64_t offset = metadata->offsets[i];
-    if (offset < 0) continue;
-    image.bytes.replace(offset, parts.values[i].size(), parts.values[i]);
-    const std::string& column = parts.datasets[i].path;
-    if (column == kStepColumn) image.step_offset = offset;
-    if (column == kChecksumColumn) image.checksum_offset = offset;
-    if (column == kDigestColumn) image.digest_offset = offset;
-  }
+  BELAY_ASSIGN_OR_RETURN(IndexDraft draft, DraftIndex(path, saved));
+  IndexImage image = CompleteIndex(std::move(draft), saved);
   BELAY_RETURN_IF_ERROR(WriteNewIndex(path, image));
   return image;
 }

@@ -13,20 +13,10 @@
 #include <string_view>
 
 #include "belay/status.h"
+#include "io/index/index_image.h"
 #include "plan/plan.h"
 
 namespace belay {
-
-// An index but for what is known last: step, checksums and their digest. Its
-// bytes depend on the plan alone, so the next index of the same plan has the
-// same.
-struct IndexImage {
-  std::string bytes;
-  // Where the columns that are known last lie in the file.
-  int64_t step_offset = -1;
-  int64_t checksum_offset = -1;  // -1: there are none
-  int64_t digest_offset = -1;
-};
 
 // Creates the new file `path` with every array of `saved` under its key and all
 // that `saved` says, and returns its bytes. Local. `saved.datasets` may be in

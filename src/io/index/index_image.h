@@ -1,0 +1,55 @@
+// The bytes of index.h5, put together in memory.
+//
+// In:  what an index says. Out: its file, first without what is known only when
+//      the data files exist, then but for what is known when they are full.
+
+#ifndef BELAY_IO_INDEX_INDEX_IMAGE_H_
+#define BELAY_IO_INDEX_INDEX_IMAGE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "belay/status.h"
+#include "format/stored_columns.h"
+#include "plan/plan.h"
+
+namespace belay {
+
+// An index but for what is known last: step, checksums and their digest. Its
+// bytes depend on the plan alone, so the next index of the same plan has the
+// same.
+struct IndexImage {
+  std::string bytes;
+  // Where the columns that are known last lie in the file.
+  int64_t step_offset = -1;
+  int64_t checksum_offset = -1;  // -1: there are none
+  int64_t digest_offset = -1;
+};
+
+// An index that does not know yet where the datasets lie, and how long the
+// files are.
+struct IndexDraft {
+  IndexImage image;
+  StoredColumns columns;
+  std::vector<int32_t> order;  // of each row of the datasets, which it is
+  // Where these columns lie in the file; -1: they have no rows.
+  int64_t dataset_offset = -1;
+  int64_t file_bytes_offset = -1;
+};
+
+// Puts every array of `saved` under its key, and all that `saved` says. Local.
+// `saved.datasets` may be in any order. There is room for one checksum per
+// block if `saved` says that it has some. `path` is for messages.
+// Errors: InvalidArgument - a name is too long for HDF5, or a text has a NUL in
+//   it; ResourceExhausted - more names in one group than HDF5 has a place for.
+StatusOr<IndexDraft> DraftIndex(const std::string& path,
+                                const SavedCheckpoint& saved);
+
+// Adds the places of datasets and the lengths of files. Local. Same as for the
+// draft: all else that `saved` says.
+IndexImage CompleteIndex(IndexDraft draft, const SavedCheckpoint& saved);
+
+}  // namespace belay
+
+#endif  // BELAY_IO_INDEX_INDEX_IMAGE_H_
