@@ -171,9 +171,6 @@ class CheckpointReader {
   struct Impl;
 
   explicit CheckpointReader(std::shared_ptr<const Impl> impl);
-  // Of some arrays alone, unless there are no keys.
-  static StatusOr<CheckpointReader> OpenStep(
-      const std::string& step, const std::vector<std::string>& keys);
   friend StatusOr<Tensor> LoadVariable(const std::string& path,
                                        std::string_view key);
 

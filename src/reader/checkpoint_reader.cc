@@ -70,6 +70,23 @@ struct CheckpointReader::Impl {
   CheckpointInfo info;
   uint64_t identity = 0;  // of the save that `saved` is of
 
+  // Opens a step; with keys, only these arrays of it if that is less work.
+  static StatusOr<std::shared_ptr<const Impl>> Open(
+      const std::string& step, const std::vector<std::string>& keys) {
+    auto impl = std::make_shared<Impl>();
+    const StatusOr<uint64_t> identity = IndexIdentity(step);  // first
+    StatusOr<SavedCheckpoint> saved = ReadIndex(step, keys);
+    if (!saved.ok()) return PrintableStatus(saved.status());
+    if (!identity.ok()) return PrintableStatus(identity.status());
+    impl->identity = *identity;
+    impl->saved = *std::move(saved);
+    impl->entries = ArrayEntries(impl->saved);
+    BELAY_ASSIGN_OR_RETURN(impl->info, IfItFits(step, [&] {
+                             return InfoOf(step, impl->saved, impl->entries);
+                           }));
+    return impl;
+  }
+
   // Says which key of which step a failure is about, and what to use in place
   // of a damaged step.
   Status Explain(std::string_view key, const Status& status) const {
@@ -152,22 +169,8 @@ CheckpointReader::CheckpointReader(std::shared_ptr<const Impl> impl)
 
 StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
-  return OpenStep(step, {});
-}
-
-StatusOr<CheckpointReader> CheckpointReader::OpenStep(
-    const std::string& step, const std::vector<std::string>& keys) {
-  auto impl = std::make_shared<Impl>();
-  const StatusOr<uint64_t> identity = IndexIdentity(step);  // first
-  StatusOr<SavedCheckpoint> saved = ReadIndex(step, keys);
-  if (!saved.ok()) return PrintableStatus(saved.status());
-  if (!identity.ok()) return PrintableStatus(identity.status());
-  impl->identity = *identity;
-  impl->saved = *std::move(saved);
-  impl->entries = ArrayEntries(impl->saved);
-  BELAY_ASSIGN_OR_RETURN(impl->info, IfItFits(step, [&] {
-                           return InfoOf(step, impl->saved, impl->entries);
-                         }));
+  BELAY_ASSIGN_OR_RETURN(std::shared_ptr<const Impl> impl,
+                         Impl::Open(step, {}));
   return CheckpointReader(std::move(impl));
 }
 
@@ -329,15 +332,14 @@ StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path) {
 }
 
 StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key) {
+  using Impl = CheckpointReader::Impl;
   BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
-  StatusOr<CheckpointReader> reader =
-      CheckpointReader::OpenStep(step, ArraysWith(key));
+  StatusOr<std::shared_ptr<const Impl>> impl =
+      Impl::Open(step, ArraysWith(key));
   // Errors are told by who knows all keys.
-  if (!reader.ok() || !reader->Has(key)) {
-    reader = CheckpointReader::OpenStep(step, {});
-    if (!reader.ok()) return reader.status();
-  }
-  return reader->ReadTensor(key);
+  if (!impl.ok() || !(*impl)->Look(key)) impl = Impl::Open(step, {});
+  if (!impl.ok()) return impl.status();
+  return CheckpointReader(*std::move(impl)).ReadTensor(key);
 }
 
 }  // namespace belay
