@@ -62,8 +62,8 @@ TEST(IndexDatasetsTest, ChunksHaveALimit) {
   SavedCheckpoint saved = SmallIndex();
   saved.has_checksums = false;
   saved.checksums.clear();
-  saved.arrays[0].shape = {1 << 19, 2};
-  saved.datasets[0].box = WholeBox({1 << 19, 2});
+  saved.arrays[0].shape = {1 << 20, 2};
+  saved.datasets[0].box = WholeBox({1 << 20, 2});
   saved.datasets[0].chunk = {1, 2};
   saved.files[0].bytes = 1 << 24;
   EXPECT_EQ(Convert(ToColumns(saved)), absl::OkStatus());
@@ -71,7 +71,7 @@ TEST(IndexDatasetsTest, ChunksHaveALimit) {
   EXPECT_EQ(Convert(ToColumns(saved)),
             absl::ResourceExhaustedError(
                 "read \"dir/index.h5\": key \"a\": there are too many chunks; "
-                "save it in larger ones (need at most 524352, found 1048576, "
+                "save it in larger ones (need at most 1048704, found 2097152, "
                 "and 0 before)"));
 }
 

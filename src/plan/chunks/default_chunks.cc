@@ -49,7 +49,7 @@ Shape ChooseChunkShape(const Shape& shape, int64_t element_size,
 
 Status ChunkCount::Add(std::string_view key, const Shape& shape,
                        const Shape& chunk, int64_t element_size) {
-  constexpr int64_t kOfDataset = int64_t{1} << 19;
+  constexpr int64_t kOfDataset = int64_t{1} << 20;
   constexpr int64_t kOfCheckpoint = int64_t{1} << 24;
   constexpr int64_t kBytesOfMore = 64 << 10;
   if (chunk.empty()) return absl::OkStatus();

@@ -36,8 +36,8 @@ Shape ChooseChunkShape(const Shape& shape, int64_t element_size,
 
 // The chunks of a checkpoint, counted dataset by dataset. A plan has some
 // hundred bytes for each, and a file claims any number of them in a few bytes:
-// so a dataset has at most half a million (2^19), and a checkpoint sixteen
-// million (2^24), both and one more for each 64 KiB of values.
+// so a dataset has at most a million (2^20), and a checkpoint sixteen million
+// (2^24), both and one more for each 64 KiB of values.
 class ChunkCount {
  public:
   // Messages begin with `operation`.

@@ -301,7 +301,7 @@ TEST(CanonicalSaveTest, FileDoesNotDependOnTheCut) {
 
 // What no reader would take is not written.
 TEST(PlanSaveTest, ChunksHaveALimit) {
-  constexpr int64_t kLength = 1 << 20;
+  constexpr int64_t kLength = 2 << 20;
   std::vector<RankShards> ranks(1);
   ranks[0].shards.push_back(
       InfoOf({"k", DType::kU8, {kLength}}, WholeBox({kLength})));
@@ -313,7 +313,7 @@ TEST(PlanSaveTest, ChunksHaveALimit) {
   EXPECT_EQ(plan(2), absl::OkStatus());
   EXPECT_EQ(plan(1), absl::ResourceExhaustedError(
                          "plan: key \"k\": there are too many chunks; save it "
-                         "in larger ones (need at most 524304, found 1048576, "
+                         "in larger ones (need at most 1048608, found 2097152, "
                          "and 0 before)"));
 }
 
