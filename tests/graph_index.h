@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "create_index.h"
 #include "format/paths.h"
 #include "graph/stored_graph_conversion.h"
 #include "io/index/index_file.h"

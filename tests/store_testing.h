@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bytes/checksum.h"
+#include "create_index.h"
 #include "format/paths.h"
 #include "io/files/posix_file.h"
 #include "io/index/index_file.h"

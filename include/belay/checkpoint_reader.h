@@ -183,8 +183,9 @@ StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path);
 
 // Reads one array of a step. Local. `path` as for CheckpointReader::Open; to
 // read many arrays, open the step once with that. However many others there
-// are, little is done about them; what is wrong with one of them goes unnoticed
-// unless the index is damaged. (TensorFlow's load_variable.)
+// are, little is done about them: an index whose checksums are right, but which
+// says what cannot be of another array, is not refused as by Open.
+// (TensorFlow's load_variable.)
 // Errors: those of Open and ReadTensor.
 StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key);
 

@@ -114,7 +114,8 @@ struct ExportResult {
 //   format cannot represent, names the first of them; ranks do not see the same
 //   files; an earlier export was killed while it replaced this one; a later
 //   export of that name has taken over; AlreadyExists - there is an export of
-//   that name; DataLoss - a damaged checkpoint; ResourceExhausted - no space;
+//   that name; DataLoss - a damaged checkpoint; ResourceExhausted - no space,
+//   or more chunks than the data files can hold;
 //   and PermissionDenied, Internal as in status.h.
 // Cost: about 20 small collectives; each rank reads and writes its part.
 StatusOr<ExportResult> ExportSafetensors(const Comm& comm,

@@ -38,7 +38,8 @@ class Selection {
   }
 
   void TakeOthers();
-  void Find(const std::vector<std::string>& keys);
+  // False: a key is there twice.
+  bool Find(const std::vector<std::string>& keys);
   bool TakeArrays();
   bool TakeDatasets();
   bool TakeTexts();
@@ -89,7 +90,7 @@ void Selection::TakeOthers() {
   all(".belay/step", taken_.step);
 }
 
-void Selection::Find(const std::vector<std::string>& keys) {
+bool Selection::Find(const std::vector<std::string>& keys) {
   const StoredColumn& column = Column(0, ".belay/arrays/key");
   for (const std::string& key : keys) {
     int64_t first = 0, end = column.rows;
@@ -101,12 +102,16 @@ void Selection::Find(const std::vector<std::string>& keys) {
         end = middle;
       }
     }
-    if (first < column.rows && TextOf(column, first) == key) {
-      arrays_.push_back(static_cast<uint32_t>(first));
+    if (first == column.rows || TextOf(column, first) != key) continue;
+    arrays_.push_back(static_cast<uint32_t>(first));
+    // Of two with one key it would be unclear which is meant.
+    if (first + 1 < column.rows && TextOf(column, first + 1) <= key) {
+      return false;
     }
   }
   std::sort(arrays_.begin(), arrays_.end());
   arrays_.erase(std::unique(arrays_.begin(), arrays_.end()), arrays_.end());
+  return true;
 }
 
 bool Selection::TakeArrays() {
@@ -120,7 +125,7 @@ bool Selection::TakeArrays() {
   }
   uint64_t shape_at = 0, block_at = 0;
   auto wanted = arrays_.begin();
-  for (uint32_t i = 0; wanted != arrays_.end(); ++i) {
+  for (uint32_t i = 0; i < count; ++i) {
     const size_t ndim = ndims_[i];
     if (!IsKnownDType(dtypes_[i]) || ndim > shapes.size() - shape_at) {
       return false;
@@ -132,7 +137,7 @@ bool Selection::TakeArrays() {
         static_cast<uint64_t>(blocks) > checksums.size() - block_at) {
       return false;
     }
-    if (i == *wanted) {
+    if (wanted != arrays_.end() && i == *wanted) {
       ++wanted;
       taken_.array_key.emplace_back(TextOf(keys, i));
       taken_.array_dtype.push_back(dtypes_[i]);
@@ -145,7 +150,7 @@ bool Selection::TakeArrays() {
     shape_at += ndim;
     block_at += static_cast<uint64_t>(blocks);
   }
-  return true;
+  return shape_at == shapes.size() && block_at == checksums.size();
 }
 
 bool Selection::TakeDatasets() {
@@ -160,12 +165,12 @@ bool Selection::TakeDatasets() {
   const auto chunks = Numbers<int64_t>(0, ".belay/datasets/chunk");
   uint64_t box_at = 0, chunk_at = 0;
   bool fits = true;
-  for (uint32_t i = 0; i < arrays.size() && arrays[i] <= arrays_.back(); ++i) {
+  for (uint32_t i = 0; i < arrays.size(); ++i) {
     const uint64_t axes = IsText(arrays[i]) ? 1 : ndims_[arrays[i]];
     const uint64_t lengths = chunked[i] == 0 ? 0 : axes;
     const auto array =
         std::lower_bound(arrays_.begin(), arrays_.end(), arrays[i]);
-    if (*array == arrays[i]) {
+    if (array != arrays_.end() && *array == arrays[i]) {
       // What it is called in its file depends on all other keys.
       if (chunked[i] == kStoredFiltered) return false;
       datasets_.push_back(i);
@@ -178,10 +183,12 @@ bool Selection::TakeDatasets() {
     box_at += 2 * axes;
     chunk_at += lengths;
   }
+  fits = fits && box_at == boxes.size() && chunk_at == chunks.size();
   // One row for each dataset.
   const auto take = [&](uint32_t minor, std::string_view path, auto& to) {
     using T = typename std::decay_t<decltype(to)>::value_type;
     const auto rows = Numbers<T>(minor, path);
+    fits = fits && rows.size() == arrays.size();
     for (const uint32_t i : datasets_) {
       fits = fits && Append(rows, i, 1, to);
     }
@@ -197,18 +204,24 @@ bool Selection::TakeDatasets() {
 
 // How they are laid out and stored.
 bool Selection::TakeTexts() {
+  if (Column(4, ".belay/arrays/args").rows == 0 &&
+      Column(4, ".belay/datasets/filters").rows == 0) {
+    return true;
+  }
   bool fits = true;
-  const auto take = [&](std::string_view path, const auto& rows, auto& to) {
+  const auto take = [&](std::string_view path, std::string_view of,
+                        const auto& rows, auto& to) {
     const StoredColumn& column = Column(4, path);
-    if (column.rows == 0) return;
+    fits = fits && column.rows == Column(0, of).rows;
     for (const uint32_t row : rows) {
-      fits = fits && row < column.rows;
       if (fits) to.emplace_back(TextOf(column, row));
     }
   };
-  take(".belay/arrays/args", arrays_, taken_.array_args);
-  take(".belay/arrays/layout", arrays_, taken_.array_layout);
-  take(".belay/datasets/filters", datasets_, taken_.dataset_filters);
+  take(".belay/arrays/args", ".belay/arrays/key", arrays_, taken_.array_args);
+  take(".belay/arrays/layout", ".belay/arrays/key", arrays_,
+       taken_.array_layout);
+  take(".belay/datasets/filters", ".belay/datasets/array", datasets_,
+       taken_.dataset_filters);
   return fits;
 }
 
@@ -229,9 +242,8 @@ bool Selection::TakeStructs() {
 
 bool Selection::Take(const std::vector<std::string>& keys) {
   TakeOthers();
-  Find(keys);
-  if (arrays_.empty()) return true;
-  return TakeArrays() && TakeDatasets() && TakeTexts() && TakeStructs();
+  return Find(keys) && TakeArrays() && TakeDatasets() && TakeTexts() &&
+         TakeStructs();
 }
 
 }  // namespace

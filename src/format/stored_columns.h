@@ -105,10 +105,11 @@ StoredColumns ToStoredColumns(const IndexColumns& columns);
 IndexColumns ToIndexColumns(StoredColumns stored);
 
 // The columns of an index that has no arrays but those of `keys` that are
-// there, and neither objects nor values. Local. What other arrays have is only
-// checked as far as these could not be found without. Nothing: the columns do
-// not fit together, or one of these arrays has chunks with filters, whose names
-// in their file follow from all keys.
+// there, and neither objects nor values. Local. Whether the columns of arrays
+// and datasets have the right lengths is checked; of what other arrays have, no
+// more than that. Nothing: they do not, or a key is there twice, or one of
+// these arrays has chunks with filters, whose names in their file follow from
+// all keys.
 std::optional<IndexColumns> SelectArrays(const StoredColumns& stored,
                                          const std::vector<std::string>& keys);
 

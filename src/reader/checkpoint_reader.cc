@@ -46,8 +46,11 @@ StatusOr<Tensor> NewTensor(DType dtype, const Shape& shape) {
   }
 }
 
-// The arrays that are called so, or can have a field that is.
+// The arrays that are called so, or can have a field that is; nothing: they are
+// too many.
 std::vector<std::string> ArraysWith(std::string_view key) {
+  constexpr int64_t kMostFields = 16;
+  if (std::ranges::count(key, '.') > kMostFields) return {};
   std::vector<std::string> keys = {std::string(key)};
   for (size_t dot = key.find('.'); dot != key.npos;
        dot = key.find('.', dot + 1)) {

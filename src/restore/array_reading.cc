@@ -1,11 +1,15 @@
 #include "restore/array_reading.h"
 
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/ceil_divide.h"
 #include "base/printable.h"
 #include "base/status_macros.h"
 #include "bytes/checksum.h"
+#include "geometry/runs.h"
 #include "io/index/verify.h"
 #include "io/transfer/reader.h"
 #include "pipeline/listing.h"
@@ -21,7 +25,49 @@ ArrayReading::ArrayReading(SavedCheckpoint index, std::string directory)
   covered_.resize(index_.checksums.size());
 }
 
+int64_t ArrayReading::NumParts(int64_t chunks) {
+  // A plan has some 200 bytes for each, and a file of a few bytes may claim
+  // many.
+  return CeilDivide(chunks, int64_t{1} << 17);
+}
+
+int64_t ArrayReading::ChunksIn(const Box& box) const {
+  int64_t chunks = 0;
+  for (const StoredDataset& dataset : index_.datasets) {
+    if (dataset.chunk.empty() || !dataset.filters.empty()) continue;
+    const std::optional<Box> part = Intersect(dataset.box, box);
+    if (!part) continue;
+    int64_t of_dataset = 1;
+    for (size_t axis = 0; axis < dataset.chunk.size(); ++axis) {
+      const int64_t begin = part->offset[axis] - dataset.box.offset[axis];
+      const int64_t length = dataset.chunk[axis];
+      of_dataset *=
+          (begin + part->shape[axis] - 1) / length - begin / length + 1;
+    }
+    chunks += of_dataset;
+  }
+  return chunks;
+}
+
 Status ArrayReading::Read(const Shard& shard) {
+  // Tiles lie one behind the other in dense memory.
+  const bool is_dense = shard.dtype != DType::kString &&
+                        shard.structs == nullptr && shard.strides.empty();
+  const int64_t parts = is_dense ? NumParts(ChunksIn(shard.box)) : 1;
+  if (parts <= 1) return ReadPart(shard);
+  Shard part = shard;
+  auto* data = static_cast<std::byte*>(shard.data);
+  return TryForEachTile(
+      shard.box, CeilDivide(NumElements(shard.box.shape), parts),
+      [&](const Box& tile) {
+        part.box = tile;
+        part.data = data;
+        data += NumElements(tile.shape) * DTypeSize(shard.dtype);
+        return ReadPart(part);
+      });
+}
+
+Status ArrayReading::ReadPart(const Shard& shard) {
   const std::vector<Shard> shards = {shard};
   const RankShards wanted{.node = 0, .shards = DescribeShards(shards)};
   const bool is_text = shard.dtype == DType::kString;

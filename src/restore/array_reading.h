@@ -25,11 +25,20 @@ class ArrayReading {
   // Errors: those of PlanRestore and ReadAll.
   Status Read(const Shard& shard);
 
+  // Into how many parts a box of an array is cut that has so many chunks of it,
+  // so that the plan of each is small. Local.
+  static int64_t NumParts(int64_t chunks);
+
   // Compares the blocks that were read whole with their checksums. Local.
   // Errors, which print: DataLoss - those of CompareChecksums.
   Status CheckBlocks() const;
 
  private:
+  // The same with one plan.
+  Status ReadPart(const Shard& shard);
+  // How many chunks, whose places are known, have some of a box.
+  int64_t ChunksIn(const Box& box) const;
+
   SavedCheckpoint index_;
   std::string directory_;
   std::vector<uint32_t> registers_;

@@ -139,8 +139,8 @@ class IndexCreation;
 // Makes the directory, with all files and their metadata, and completes a plan
 // that is new; prepares the index meanwhile. With `later`, metadata of a plan
 // that is used again is not written, but added there. Collective; agreed.
-// Errors: those of BeginStep, WaitForStep, AgreeOnSharedDirectory, CreateFile
-//   and FindFinalizers.
+// Errors: those of BeginStep, WaitForStep, AgreeOnSharedDirectory,
+//   CreateSkeleton, FindFinalizers and IndexCreation::Prepare.
 StatusOr<ReservedSave> Reserve(const SaveFrame& frame, const ListedSave& listed,
                                ReusablePlan& plan, IndexCreation& index,
                                StepInProgress& step,

@@ -379,6 +379,9 @@ TEST_F(ReadTest, HelpersOfOneCall) {
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(LoadVariable(dir_, "d/g").status(),
             h5::Value(CheckpointReader::Open(dir_)).ReadTensor("d/g").status());
+  const std::string dots(100000, '.');
+  EXPECT_EQ(LoadVariable(dir_, dots).status(),
+            h5::Value(CheckpointReader::Open(dir_)).ReadTensor(dots).status());
   EXPECT_EQ(LoadVariable(dir_ + "/no", "b").status().code(),
             absl::StatusCode::kNotFound);
   EXPECT_EQ(ListVariables(dir_ + "/no").status().code(),

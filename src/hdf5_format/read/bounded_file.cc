@@ -46,8 +46,8 @@ Status BoundedFile::Charge(int64_t bytes, std::string_view what,
   }
   return absl::ResourceExhaustedError(
       Cat("read \"", name_, "\": ", what, " takes more memory than a file of ",
-          "its size may (need ", count, " times ", bytes, " bytes, found ",
-          budget_, " left)"));
+          "its size may", advice_, " (need ", count, " times ", bytes,
+          " bytes, found ", budget_, " left)"));
 }
 
 const std::string* BoundedFile::FindKept(const Checked& part) const {

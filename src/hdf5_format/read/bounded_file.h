@@ -23,12 +23,15 @@ class BoundedFile {
       std::function<Status(int64_t offset, void* data, int64_t bytes)>;
 
   // `size` is that of the file, and `budget` the bytes that all calls of Charge
-  // may take. Local.
-  BoundedFile(std::string name, int64_t size, int64_t budget, ReadAt read)
+  // may take; `advice` says in an error what to do about it, as "; free some".
+  // Local.
+  BoundedFile(std::string name, int64_t size, int64_t budget, ReadAt read,
+              std::string advice = "")
       : name_(std::move(name)),
         size_(size),
         budget_(budget),
-        read_(std::move(read)) {}
+        read_(std::move(read)),
+        advice_(std::move(advice)) {}
 
   // Checks that bytes lie in the file. Local.
   // Errors: DataLoss.
@@ -75,6 +78,7 @@ class BoundedFile {
   int64_t size_;
   int64_t budget_;
   ReadAt read_;
+  std::string advice_;
   std::map<Checked, std::string> kept_;
 };
 

@@ -1,10 +1,14 @@
 #include "io/index/hdf5_bytes.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace belay {
 namespace {
@@ -26,6 +30,16 @@ int64_t BudgetOf(const PosixFile& file, const FileStat& stat) {
 
 }  // namespace
 
+StatusOr<std::optional<int64_t>> MaxMetadataBytes() {
+  const char* const text = std::getenv(kMaxMetadataBytes);
+  if (text == nullptr || *text == '\0') return std::nullopt;
+  int64_t bytes = 0;
+  if (absl::SimpleAtoi(text, &bytes) && bytes > 0) return bytes;
+  return absl::InvalidArgumentError(Cat(kMaxMetadataBytes,
+                                        ": not a number of bytes (need at ",
+                                        "least 1, found \"", text, "\")"));
+}
+
 int64_t BytesWithoutHoles(const PosixFile& file, const FileStat& stat) {
   if (stat.allocated_bytes >= stat.size / kMostCompressed) return stat.size;
   // Some file systems count what they have stored only later, or never; some
@@ -36,18 +50,23 @@ int64_t BytesWithoutHoles(const PosixFile& file, const FileStat& stat) {
                     std::min(data, stat.size), stat.size);
 }
 
-Hdf5Bytes::Hdf5Bytes(PosixFile file, const FileStat& stat)
+Hdf5Bytes::Hdf5Bytes(PosixFile file, const FileStat& stat, int64_t budget)
     : file_(std::move(file)),
-      bytes_(file_.path(), stat.size, BudgetOf(file_, stat),
-             [this](int64_t offset, void* data, int64_t bytes) {
-               return file_.PreadAll(offset, data, bytes);
-             }) {}
+      bytes_(
+          file_.path(), stat.size, budget,
+          [this](int64_t offset, void* data, int64_t bytes) {
+            return file_.PreadAll(offset, data, bytes);
+          },
+          Cat("; if you trust it, allow more with ", kMaxMetadataBytes)) {}
 
 StatusOr<std::unique_ptr<Hdf5Bytes>> Hdf5Bytes::Open(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
                          PosixFile::Open(path, PosixFile::Mode::kRead));
   BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
-  return std::unique_ptr<Hdf5Bytes>(new Hdf5Bytes(std::move(file), stat));
+  BELAY_ASSIGN_OR_RETURN(const std::optional<int64_t> said, MaxMetadataBytes());
+  const int64_t budget = said ? *said : BudgetOf(file, stat);
+  return std::unique_ptr<Hdf5Bytes>(
+      new Hdf5Bytes(std::move(file), stat, budget));
 }
 
 }  // namespace belay

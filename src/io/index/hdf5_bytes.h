@@ -3,7 +3,9 @@
 #ifndef BELAY_IO_INDEX_HDF5_BYTES_H_
 #define BELAY_IO_INDEX_HDF5_BYTES_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "belay/status.h"
@@ -16,12 +18,20 @@ namespace belay {
 // may have compressed it. Local.
 int64_t BytesWithoutHoles(const PosixFile& file, const FileStat& stat);
 
-// An open file, and its bytes with a budget for memory that follows from the
-// space it takes. For one thread at a time.
+// The variable of the environment that says how many bytes of memory the
+// metadata of one file may take.
+inline constexpr char kMaxMetadataBytes[] = "BELAY_MAX_METADATA_BYTES";
+
+// What it says; nothing if it is not set. Local.
+// Errors: InvalidArgument - that is no number of bytes.
+StatusOr<std::optional<int64_t>> MaxMetadataBytes();
+
+// An open file, and its bytes with a budget for memory, which follows from the
+// space it takes unless the environment says it. For one thread at a time.
 class Hdf5Bytes {
  public:
   // Local.
-  // Errors: those of PosixFile.
+  // Errors: those of PosixFile and of MaxMetadataBytes.
   static StatusOr<std::unique_ptr<Hdf5Bytes>> Open(const std::string& path);
 
   h5::BoundedFile& bytes() { return bytes_; }
@@ -30,7 +40,7 @@ class Hdf5Bytes {
   Status Close() { return file_.Close(); }
 
  private:
-  Hdf5Bytes(PosixFile file, const FileStat& stat);
+  Hdf5Bytes(PosixFile file, const FileStat& stat, int64_t budget);
 
   PosixFile file_;
   h5::BoundedFile bytes_;

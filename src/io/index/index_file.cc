@@ -1,5 +1,6 @@
 #include "io/index/index_file.h"
 
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,14 +16,6 @@
 #include "io/index/hdf5_bytes.h"
 
 namespace belay {
-
-StatusOr<IndexImage> CreateIndex(const std::string& path,
-                                 const SavedCheckpoint& saved) {
-  BELAY_ASSIGN_OR_RETURN(IndexDraft draft, DraftIndex(path, saved));
-  IndexImage image = CompleteIndex(std::move(draft), saved);
-  BELAY_RETURN_IF_ERROR(WriteNewIndex(path, image));
-  return image;
-}
 
 Status CreateEmptyIndex(const std::string& path) {
   BELAY_ASSIGN_OR_RETURN(PosixFile file,
@@ -50,7 +43,7 @@ Status FinishIndex(const std::string& path, const IndexImage& image,
         image.checksum_offset, checksums.data(),
         static_cast<int64_t>(checksums.size() * sizeof(uint32_t))));
   }
-  // The second of two digests; see AddColumns.
+  // The second part of the digest is about these.
   const uint32_t digest = DigestOfValues(step, checksums);
   BELAY_RETURN_IF_ERROR(file.PwriteAll(image.digest_offset + sizeof(digest),
                                        &digest, sizeof(digest)));
@@ -126,16 +119,17 @@ Status CheckDataFiles(const std::string& directory,
 
 Status CheckChunksFit(std::string_view operation, const std::string& directory,
                       const SavedCheckpoint& saved) {
-  // A plan takes about half as much for each. The limits of an index, which the
-  // chunks are below, leave room to add them.
-  constexpr int64_t kBytesOfChunk = 512;
-  constexpr int64_t kFewChunks = int64_t{1} << 17;
+  // In a plan, and in a file.
+  constexpr int64_t kBytesPlanned = 256, kLeastBytesStored = 64;
+  constexpr int64_t kFewChunks = int64_t{1} << 18;
   int64_t chunks = 0;
   for (const StoredDataset& dataset : saved.datasets) {
     if (dataset.chunk.empty() || !dataset.filters.empty()) continue;
     chunks += NumElements(ChunkGrid(dataset));
   }
   if (chunks <= kFewChunks) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(const std::optional<int64_t> allowed,
+                         MaxMetadataBytes());
   int64_t most = kFewChunks;
   for (const StoredFile& expected : saved.files) {
     const StatusOr<PosixFile> file = PosixFile::Open(
@@ -143,13 +137,17 @@ Status CheckChunksFit(std::string_view operation, const std::string& directory,
     if (absl::IsNotFound(file.status())) continue;
     BELAY_RETURN_IF_ERROR(file.status());
     BELAY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
-    most += BytesWithoutHoles(*file, stat) / kBytesOfChunk;
+    most += BytesWithoutHoles(*file, stat) / kLeastBytesStored;
   }
+  if (allowed) most = *allowed / kBytesPlanned;
   if (chunks <= most) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrFormat(
-      "%s \"%s\": there are too many chunks for what the data files hold (need "
-      "at most %d, found %d)",
-      AbslView(operation), directory, most, chunks));
+      "%s \"%s\": there are too many chunks for what the data files there "
+      "hold; "
+      "if you trust the index, set %s to %d or more (need at most %d chunks, "
+      "found %d)",
+      AbslView(operation), directory, kMaxMetadataBytes, chunks * kBytesPlanned,
+      most, chunks));
 }
 
 }  // namespace belay

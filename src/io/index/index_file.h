@@ -18,15 +18,6 @@
 
 namespace belay {
 
-// Creates the new file `path` with every array of `saved` under its key and all
-// that `saved` says, and returns its bytes. Local. `saved.datasets` may be in
-// any order. With `has_checksums` there is room for one per block.
-// Errors: InvalidArgument - a name is too long for HDF5, or a text has a NUL in
-//   it; ResourceExhausted - more names in one group than HDF5 has a place for;
-//   those of PosixFile.
-StatusOr<IndexImage> CreateIndex(const std::string& path,
-                                 const SavedCheckpoint& saved);
-
 // Creates the new, empty file `path`. Local.
 // Errors: those of PosixFile.
 Status CreateEmptyIndex(const std::string& path);
@@ -45,12 +36,12 @@ Status FinishIndex(const std::string& path, const IndexImage& image,
                    bool durable,
                    const std::function<Status()>& once_open = nullptr);
 
-// Reads and checks the index in the step directory `directory`. With `keys`
-// only those of these arrays are returned that are there, without objects and
-// values; what is wrong with others may go unnoticed as long as the digests are
-// right. Local. Errors: NotFound - no index; DataLoss - truncated, wrong magic,
-// damaged;
-//   Unimplemented - a newer major version.
+// Reads and checks the index in the step directory `directory`. Local. With
+// `keys` it may leave out what is not about these arrays, and then does not
+// find what is wrong with it, as long as the digests are right.
+// Errors: NotFound - no index; DataLoss - truncated, wrong magic, damaged;
+//   Unimplemented - a newer major version; ResourceExhausted - it takes more
+//   memory than a file of its size may.
 StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory,
                                     const std::vector<std::string>& keys = {});
 
@@ -78,10 +69,11 @@ Status CheckSameStep(std::string_view operation, const std::string& directory,
 Status CheckDataFiles(const std::string& directory,
                       const SavedCheckpoint& saved);
 
-// Checks that the data files hold enough for the chunks that `saved` claims, of
-// each of which a plan knows: files full of holes may claim billions. For who
-// plans without memory for the values. `operation` names it. Local.
-// Errors: ResourceExhausted - they do not; those of PosixFile, but for a file
+// Checks that the data files hold enough for the chunks that `saved` claims, if
+// these are more than a quarter of a million: a plan knows of each, and files
+// full of holes may claim billions. For who plans without memory for the
+// values. `operation` names it. Local. Errors: ResourceExhausted - they do not;
+// those of PosixFile, but for a file
 //   that is not there.
 Status CheckChunksFit(std::string_view operation, const std::string& directory,
                       const SavedCheckpoint& saved);

@@ -206,6 +206,26 @@ StatusOr<bool> ReadColumns(OpenIndex& index, StoredColumns& columns) {
   return is_intact;
 }
 
+// Charges what is made of the rows of tables, for who lists all that there is.
+Status ChargeRows(const StoredColumns& stored, h5::BoundedFile& index) {
+  constexpr int64_t kBytesOfArray = 512, kBytesOfDataset = 448;
+  constexpr int64_t kBytesOfObject = 256;  // also of values, and what they hold
+  const auto charge = [&](uint32_t minor, const char* path, int64_t bytes) {
+    return index.Charge(bytes, path, ColumnOf(stored, minor, path).rows);
+  };
+  BELAY_RETURN_IF_ERROR(charge(0, ".belay/arrays/key", kBytesOfArray));
+  BELAY_RETURN_IF_ERROR(charge(0, ".belay/datasets/array", kBytesOfDataset));
+  for (const char* path :
+       {".belay/graph/nodes/parent", ".belay/graph/children/node",
+        ".belay/graph/attributes/node"}) {
+    BELAY_RETURN_IF_ERROR(charge(2, path, kBytesOfObject));
+  }
+  for (const char* path : {".belay/values/key", ".belay/values/parts/value"}) {
+    BELAY_RETURN_IF_ERROR(charge(3, path, kBytesOfObject));
+  }
+  return absl::OkStatus();
+}
+
 // Where those datasets are that are opened by their path.
 void FindFilteredPaths(SavedCheckpoint& saved) {
   std::vector<std::string> paths;
@@ -233,7 +253,10 @@ StatusOr<SavedCheckpoint> ReadFile(const std::string& path,
   }
   std::optional<IndexColumns> columns;
   if (!keys.empty()) columns = SelectArrays(stored, keys);
-  if (!columns) columns = ToIndexColumns(std::move(stored));
+  if (!columns) {
+    BELAY_RETURN_IF_ERROR(ChargeRows(stored, index.bytes()));
+    columns = ToIndexColumns(std::move(stored));
+  }
   BELAY_ASSIGN_OR_RETURN(SavedCheckpoint saved,
                          FromColumns(*std::move(columns), path));
   BELAY_RETURN_IF_ERROR(ChargeCopiedTexts(saved, index.bytes()));

@@ -259,6 +259,10 @@ StatusOr<IndexDraft> DraftIndex(const std::string& path,
     if (column == kDatasetOffsetColumn) draft.dataset_offset = offset;
     if (column == kFileBytesColumn) draft.file_bytes_offset = offset;
   }
+  // What is added later belongs to the others.
+  for (size_t minor = 1; minor < draft.columns.added.size(); ++minor) {
+    draft.columns.added[minor].clear();
+  }
   return draft;
 }
 

@@ -31,7 +31,7 @@ struct IndexImage {
 // files are.
 struct IndexDraft {
   IndexImage image;
-  StoredColumns columns;
+  StoredColumns columns;       // of 1.0
   std::vector<int32_t> order;  // of each row of the datasets, which it is
   // Where these columns lie in the file; -1: they have no rows.
   int64_t dataset_offset = -1;

@@ -146,6 +146,7 @@ StatusOr<Skeleton> CreateSkeleton(
   BELAY_ASSIGN_OR_RETURN(std::optional<h5::FileMetadata> metadata,
                          h5::EncodeFileMetadata({.datasets = datasets}));
   if (!metadata.has_value()) {
+    if (file.once_open) BELAY_RETURN_IF_ERROR(file.once_open());
     BELAY_RETURN_IF_ERROR(CreateWithHints(file));
     return CreateByHdf5(file, datasets);
   }

@@ -52,8 +52,9 @@ struct NewFile {
   std::string path;
   Space space = Space::kReserved;
   std::map<std::string, std::string> hints = {};
-  // Called once the file is open, before anything is written; may be empty.
-  // Another save may have taken the place of the directory.
+  // Called once the file is open, before anything is written; where HDF5
+  // creates it, before and after that. May be empty. Another save may have
+  // taken the place of the directory.
   std::function<Status()> once_open = nullptr;
 };
 

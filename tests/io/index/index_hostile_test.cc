@@ -16,6 +16,7 @@
 #include "h5_testing.h"
 #include "hdf5/guarded_file.h"
 #include "io/index/copied_texts.h"
+#include "io/index/hdf5_bytes.h"
 #include "io/index/index_file.h"
 #include "store_testing.h"
 
@@ -141,41 +142,85 @@ TEST_F(IndexHostileTest, DatasetsDoNotShareBytes) {
           "read \"%s\": datasets/offset of row 10 is out of range", Index())));
 }
 
-// Anybody who may read a file can hold a lock on it.
+// Whoever reads files of strangers may allow less, or more for large ones.
+TEST_F(IndexHostileTest, TheEnvironmentSaysHowMuchMemoryThereIs) {
+  h5::Value(CreateIndex(Index(), SmallIndex()));
+  const auto read_with = [&](const char* bytes) {
+    ::setenv(kMaxMetadataBytes, bytes, /*overwrite=*/1);
+    const Status status = ReadIndex(dir_).status();
+    ::unsetenv(kMaxMetadataBytes);
+    return status;
+  };
+  h5::Ok(read_with("1000000"));
+  h5::Ok(read_with(""));
+  const Status too_much = read_with("10000");
+  EXPECT_FALSE(too_much.ok());
+  EXPECT_NE(too_much.message().find(
+                "takes more memory than a file of its size may; if you trust "
+                "it, allow more with BELAY_MAX_METADATA_BYTES (need "),
+            too_much.message().npos)
+      << too_much;
+  for (const char* wrong : {"0", "-1", "1G", "x"}) {
+    EXPECT_EQ(read_with(wrong),
+              absl::InvalidArgumentError(absl::StrCat(
+                  "BELAY_MAX_METADATA_BYTES: not a number of bytes (need at "
+                  "least 1, found \"",
+                  wrong, "\")")));
+  }
+}
+
+// What belay makes of a row is more than the row has in the file.
+TEST_F(IndexHostileTest, RowsAreChargedBeforeAnythingIsMadeOfThem) {
+  SavedCheckpoint saved;
+  constexpr int kArrays = 2000;
+  for (int i = 0; i < kArrays; ++i) {
+    saved.arrays.push_back({absl::StrFormat("array_%04d", i), DType::kU8, {0}});
+  }
+  h5::Value(CreateIndex(Index(), saved));
+  ::setenv(kMaxMetadataBytes, absl::StrCat(kArrays * 512).c_str(), 1);
+  const Status status = ReadIndex(dir_).status();
+  ::unsetenv(kMaxMetadataBytes);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_NE(status.message().find(".belay/arrays/key"), status.message().npos)
+      << status;
+  h5::Ok(ReadIndex(dir_).status());
+}
+
 // Who plans without memory for the values takes none for chunks that are not
 // there.
 TEST_F(IndexHostileTest, ManyChunksNeedFilesThatHoldThem) {
-  constexpr int64_t kChunks = int64_t{1} << 18;
-  const auto saved = [](int64_t chunk_bytes) {
-    const int64_t bytes = kChunks * chunk_bytes;
-    return SavedCheckpoint{.arrays = {{"w", DType::kU8, {bytes}}},
-                           .datasets = {{.box = WholeBox({bytes}),
-                                         .chunk = {chunk_bytes},
-                                         .offset = 0}},
-                           .files = {{.name = "data.h5", .bytes = bytes}}};
-  };
-  const auto check = [&](int64_t chunk_bytes) {
-    return CheckChunksFit("plan", dir_, saved(chunk_bytes));
-  };
+  constexpr int64_t kMore = int64_t{1} << 17;
+  constexpr int64_t kChunks = (int64_t{1} << 18) + kMore;
+  SavedCheckpoint saved{.arrays = {{"w", DType::kU8, {kChunks * 64}}},
+                        .datasets = {{.box = WholeBox({kChunks * 64}),
+                                      .chunk = {64},
+                                      .offset = 0}},
+                        .files = {{.name = "data.h5", .bytes = kChunks * 64}}};
+  const auto check = [&] { return CheckChunksFit("plan", dir_, saved); };
   // Full of holes, or not there.
-  const std::string too_many =
-      absl::StrCat("plan \"", dir_,
-                   "\": there are too many chunks for what the data files "
-                   "hold (need at most 131072, found 262144)");
-  EXPECT_EQ(check(512), absl::ResourceExhaustedError(too_many));
+  const Status too_many = absl::ResourceExhaustedError(absl::StrCat(
+      "plan \"", dir_,
+      "\": there are too many chunks for what the data files "
+      "there hold; if you trust the index, set BELAY_MAX_METADATA_BYTES to ",
+      kChunks * 256, " or more (need at most 262144 chunks, found 393216)"));
+  EXPECT_EQ(check(), too_many);
   Put("data.h5", "");
-  std::filesystem::resize_file(Path("data.h5"), kChunks * 512);
-  EXPECT_EQ(check(512), absl::ResourceExhaustedError(too_many));
-  Put("data.h5", std::string(kChunks * 256, 'x'));
-  h5::Ok(check(256));
-  Put("data.h5", std::string(kChunks * 16, 'x'));
-  EXPECT_EQ(check(16).code(), absl::StatusCode::kResourceExhausted);
+  std::filesystem::resize_file(Path("data.h5"), kChunks * 64);
+  EXPECT_EQ(check(), too_many);
+  ::setenv(kMaxMetadataBytes, absl::StrCat(kChunks * 256).c_str(), 1);
+  h5::Ok(check());
+  ::unsetenv(kMaxMetadataBytes);
+  // So many need no file.
+  Put("data.h5", std::string(kMore * 64, 'x'));
+  h5::Ok(check());
+  Put("data.h5", std::string(kMore * 64 - 64, 'x'));
+  EXPECT_EQ(check().code(), absl::StatusCode::kResourceExhausted);
   // HDF5 knows where chunks with filters are: a plan does not.
-  SavedCheckpoint filtered = saved(512);
-  filtered.datasets[0].filters = {{.id = 1}};
-  h5::Ok(CheckChunksFit("plan", dir_, filtered));
+  saved.datasets[0].filters = {{.id = 1}};
+  h5::Ok(check());
 }
 
+// Anybody who may read a file can hold a lock on it.
 TEST_F(IndexHostileTest, ALockOfAReaderStopsNobody) {
   const SavedCheckpoint saved = SmallIndex();
   const IndexImage image = h5::Value(CreateIndex(Index(), saved));
