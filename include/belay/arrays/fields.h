@@ -99,18 +99,18 @@ inline constexpr bool kIsStdArray<std::array<T, kLength>> = true;
 
 // Adds the fields of a member of type M. Local.
 template <typename M, bool kInArray = false>
-void AddMember(std::string name, int64_t offset, Shape shape,
+void AddMember(const std::string& name, int64_t offset, const Shape& shape,
                std::vector<StructField>& all) {
   if constexpr (Element<M>) {
-    all.push_back({std::move(name), DTypeOf<M>(), std::move(shape), offset});
+    all.push_back({name, DTypeOf<M>(), shape, offset});
   } else if constexpr (std::is_bounded_array_v<M>) {
-    shape.push_back(static_cast<int64_t>(std::extent_v<M>));
-    AddMember<std::remove_extent_t<M>, true>(std::move(name), offset,
-                                             std::move(shape), all);
+    Shape more = shape;
+    more.push_back(static_cast<int64_t>(std::extent_v<M>));
+    AddMember<std::remove_extent_t<M>, true>(name, offset, more, all);
   } else if constexpr (kIsStdArray<M>) {
-    shape.push_back(static_cast<int64_t>(std::tuple_size_v<M>));
-    AddMember<typename M::value_type, true>(std::move(name), offset,
-                                            std::move(shape), all);
+    Shape more = shape;
+    more.push_back(static_cast<int64_t>(std::tuple_size_v<M>));
+    AddMember<typename M::value_type, true>(name, offset, more, all);
   } else {
     static_assert(StructRow<M> &&
                       !std::is_base_of_v<StoredAsBytes<M>, RowType<M>> &&
