@@ -138,8 +138,8 @@ TEST_F(IndexDamageTest, TheIndexOfAnotherStep) {
   ExpectDamage(absl::StatusCode::kDataLoss,
                absl::StrCat("restore \"", StepFile(1, ""),
                             "\": the index is of another step (need 1, found "
-                            "2); to restore a copy pass this path with "
-                            "kLatestStep"));
+                            "2); to restore a copy pass the path of the step "
+                            "itself with kLatestStep"));
 }
 
 TEST_F(IndexDamageTest, AMissingOrTruncatedIndex) {

@@ -256,7 +256,8 @@ TEST_F(SaveRestoreTest, AnyDirectoryThatHoldsAStep) {
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("the index is of another step (need 9, found 3); to "
-                          "restore a copy pass this path with kLatestStep"));
+                          "restore a copy pass the path of the step itself "
+                          "with kLatestStep"));
   }
   ExpectRestores(values, 5, 5);
 }

@@ -44,7 +44,7 @@ inline constexpr std::array kOptionWords = {
     OptionWords{"the newest one is kLatestStep",
                 "without a step the newest one is taken",
                 "the newest one is BELAY_LATEST_STEP"},
-    OptionWords{"pass this path with kLatestStep",
+    OptionWords{"pass the path of the step itself with kLatestStep",
                 "pass this path without a step",
                 "pass this path with BELAY_LATEST_STEP"},
     OptionWords{"which kLatestStep takes", "which a call without a step takes",

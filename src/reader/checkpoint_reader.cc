@@ -144,7 +144,8 @@ struct CheckpointReader::Impl {
   StatusOr<ArrayView> FindBox(std::string_view key, const Box& box) const {
     BELAY_ASSIGN_OR_RETURN(ArrayView view, Find(key));
     Status status = view.dtype == DType::kString
-                        ? WrongDType("a numeric type", view.dtype, "ReadText")
+                        ? WrongDType("a numeric type", view.dtype,
+                                     "CheckpointReader::ReadText")
                         : CheckBox(box, view.shape);
     BELAY_RETURN_IF_ERROR(Explain(key, status));
     return view;

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "bytes/checksum.h"
 #include "geometry/runs.h"
+#include "io/index/index_file.h"
 #include "io/index/verify.h"
 #include "io/transfer/reader.h"
 #include "pipeline/listing.h"
@@ -74,6 +75,8 @@ Status ArrayReading::ReadPart(const Shard& shard) {
   const Box box = is_text ? WholeBox(IoShape(index_.arrays[0])) : shard.box;
   const SavedCheckpoint index = IndexOfArray(
       index_, 0, {.datasets = index_.datasets, .first_block = 0}, box);
+  // A part of a block that is read has no checksum to tell.
+  BELAY_RETURN_IF_ERROR(CheckDataFiles(directory_, index));
   BELAY_ASSIGN_OR_RETURN(const RestorePlan plan, PlanRestore(index, {wanted}));
   std::vector<std::string> file_names;
   for (const StoredFile& file : index.files) file_names.push_back(file.name);

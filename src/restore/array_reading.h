@@ -22,7 +22,7 @@ class ArrayReading {
 
   // Reads the box of a shard of the array into its memory. Local. A text must
   // have its final length.
-  // Errors: those of PlanRestore and ReadAll.
+  // Errors: those of CheckDataFiles, PlanRestore and ReadAll.
   Status Read(const Shard& shard);
 
   // Into how many parts a box of an array is cut that has so many chunks of it,

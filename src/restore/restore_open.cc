@@ -149,7 +149,7 @@ Status OpenFound(OpenedStep& opened, double deadline_seconds) {
   if (source.step >= 0 && opened.saved.step != source.step) {
     return absl::DataLossError(absl::StrFormat(
         "restore \"%s\": the index is of another step (need %d, found %d); to "
-        "restore a copy pass this path with kLatestStep",
+        "restore a copy pass the path of the step itself with kLatestStep",
         source.path, source.step, opened.saved.step));
   }
   source.step = opened.saved.step;

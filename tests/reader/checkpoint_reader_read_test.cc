@@ -235,8 +235,8 @@ TEST_F(ReadTest, AMissingOrShortFileConcernsOnlyWhatIsInIt) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(
       MessageOf(status),
-      ::testing::StartsWith("read \"" + dir_ + "\": key \"d/e\": read \"" +
-                            file + "\": the file is truncated"));
+      ::testing::StartsWith("read \"" + dir_ + "\": key \"d/e\": open \"" +
+                            file + "\": the data file is truncated (need "));
   std::filesystem::remove(file);
   status = reader.ReadTensor("d/f").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
@@ -265,7 +265,7 @@ TEST_F(ReadTest, TheOtherKindIsAnError) {
   const CheckpointReader reader = OpenSmall();
   const Status numbers = absl::FailedPreconditionError(
       "read \"" + dir_ +
-      "\": key \"b\": the stored dtype differs; use ReadText "
+      "\": key \"b\": the stored dtype differs; use CheckpointReader::ReadText "
       "(need a numeric type, found string)");
   EXPECT_EQ(reader.ReadTensor("b").status(), numbers);
   EXPECT_EQ(reader.ReadTensor("b", {}).status(), numbers);

@@ -105,6 +105,10 @@ Status CheckDataFiles(const std::string& directory,
                           "bytes, found none)",
                           path, expected.bytes));
     }
+    // A link, or what is no file at all, has been put in its place.
+    if (absl::IsInvalidArgument(file.status())) {
+      return absl::DataLossError(file.status().message());
+    }
     BELAY_RETURN_IF_ERROR(file.status());
     BELAY_ASSIGN_OR_RETURN(const FileStat stat, file->Stat());
     if (stat.size != expected.bytes) {

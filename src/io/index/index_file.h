@@ -65,7 +65,7 @@ Status CheckSameStep(std::string_view operation, const std::string& directory,
                      uint64_t identity);
 
 // Checks that the data files exist and have their size. Local.
-// Errors: DataLoss - one is missing, or shorter or longer.
+// Errors: DataLoss - one is missing, or shorter or longer, or no regular file.
 Status CheckDataFiles(const std::string& directory,
                       const SavedCheckpoint& saved);
 

@@ -122,8 +122,12 @@ Status ReadAdded(OpenIndex& index, uint32_t minor, StoredColumns& columns) {
 // What cannot be read is damaged, and says so once. A failure of the system is
 // no verdict on the file.
 Status AsDamage(const OpenIndex& index, const Status& status) {
+  // A limit that somebody has set says nothing about the file.
+  const bool is_too_large =
+      absl::IsResourceExhausted(status) &&
+      !MaxMetadataBytes().value_or(std::nullopt).has_value();
   if (!absl::IsDataLoss(status) && !absl::IsUnimplemented(status) &&
-      !absl::IsResourceExhausted(status)) {
+      !is_too_large) {
     return status;
   }
   const std::string start = Cat("read \"", index.path, "\": ");
@@ -245,9 +249,10 @@ StatusOr<SavedCheckpoint> ReadFile(const std::string& path,
   BELAY_ASSIGN_OR_RETURN(index.file, Hdf5Bytes::Open(path));
   BELAY_RETURN_IF_ERROR(CheckHeader(index));
   StoredColumns stored;
-  BELAY_ASSIGN_OR_RETURN(const bool is_intact, ReadColumns(index, stored));
+  const StatusOr<bool> is_intact = ReadColumns(index, stored);
+  if (!is_intact.ok()) return AsDamage(index, is_intact.status());
   BELAY_RETURN_IF_ERROR(index.file->Close());
-  if (!is_intact) {
+  if (!*is_intact) {
     return absl::DataLossError(absl::StrFormat(
         "read \"%s\": the index is damaged: its digest does not match", path));
   }
