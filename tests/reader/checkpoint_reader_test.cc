@@ -1,6 +1,7 @@
 #include "belay/checkpoint_reader.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <string>
@@ -278,6 +279,44 @@ TEST_F(CheckpointReaderTest, AMissingOrShortFileIsALine) {
   EXPECT_EQ(Verify().damage,
             Lines({"open \"" + path + "\": the data file is missing (need " +
                    need + " bytes, found none)"}));
+}
+
+// Whoever put it there has damaged the checkpoint, and another step may help.
+TEST_F(CheckpointReaderTest, WhatIsNoFileIsALine) {
+  const SavedCheckpoint saved = WriteSmall();
+  const std::string path = Path(saved.files[0].name);
+  std::filesystem::rename(path, path + ".kept");
+  const auto expect_line = [&](const std::string& what) {
+    const std::vector<std::string> damage = Verify().damage;
+    ASSERT_EQ(damage.size(), 1) << what;
+    EXPECT_NE(damage[0].find(path), std::string::npos) << damage[0];
+    const Status status =
+        h5::Value(CheckpointReader::Open(dir_)).ReadTensor("a").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  };
+  std::filesystem::create_symlink(path + ".kept", path);
+  expect_line("a link");
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  expect_line("a directory");
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  expect_line("a pipe");
+}
+
+// A part of a block has no checksum that would tell.
+TEST_F(CheckpointReaderTest, AFileOfAnotherSizeIsNotShownInPart) {
+  const SavedCheckpoint saved = WriteSmall();
+  const std::string path = Path(saved.files[0].name);
+  const auto read = [&] {
+    return h5::Value(CheckpointReader::Open(dir_))
+        .ReadTensor("a", {{0, 0}, {1, 1}})
+        .status();
+  };
+  EXPECT_EQ(read(), absl::OkStatus());
+  std::filesystem::resize_file(path, 100000);
+  EXPECT_EQ(read().code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(read().message().find("too long (need "), std::string::npos);
 }
 
 TEST_F(CheckpointReaderTest, WithoutChecksumsOnlyFilesAreChecked) {
