@@ -80,6 +80,17 @@ Extent ChunkExtent(const StoredDataset& dataset, const Shape& position,
   return extent;
 }
 
+Box ChunksOf(const StoredDataset& dataset, const Box& piece) {
+  Box chunks = piece;
+  for (size_t i = 0; i < dataset.chunk.size(); ++i) {
+    const int64_t begin = piece.offset[i] - dataset.box.offset[i];
+    const int64_t last = (begin + piece.shape[i] - 1) / dataset.chunk[i];
+    chunks.offset[i] = begin / dataset.chunk[i];
+    chunks.shape[i] = last - chunks.offset[i] + 1;
+  }
+  return chunks;
+}
+
 Extent WholeExtent(const StoredDataset& dataset) {
   return {.box = dataset.box, .offset = 0};
 }
@@ -103,19 +114,14 @@ Status TryForEachExtent(const StoredDataset& dataset, const Box& box,
     return visit(whole);
   }
 
-  const size_t ndim = dataset.chunk.size();
-  Shape first(ndim), last(ndim);
-  for (size_t i = 0; i < ndim; ++i) {
-    const int64_t begin = wanted->offset[i] - dataset.box.offset[i];
-    first[i] = begin / dataset.chunk[i];
-    last[i] = (begin + wanted->shape[i] - 1) / dataset.chunk[i];
-  }
-  for (Shape position = first;;) {
+  const Box chunks = ChunksOf(dataset, *wanted);
+  for (Shape position = chunks.offset;;) {
     Extent extent = ChunkExtent(dataset, position, element_size);
     BELAY_RETURN_IF_ERROR(visit(extent));
-    int axis = static_cast<int>(ndim) - 1;
-    while (axis >= 0 && position[axis] == last[axis]) {
-      position[axis] = first[axis];
+    int axis = static_cast<int>(position.size()) - 1;
+    while (axis >= 0 &&
+           position[axis] == chunks.offset[axis] + chunks.shape[axis] - 1) {
+      position[axis] = chunks.offset[axis];
       --axis;
     }
     if (axis < 0) return absl::OkStatus();

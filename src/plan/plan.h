@@ -262,6 +262,10 @@ Shape ChunkGrid(const StoredDataset& dataset);
 Extent ChunkExtent(const StoredDataset& dataset, const Shape& position,
                    int64_t element_size);
 
+// The chunks that hold a part of a piece of the dataset, counted from its
+// corner. Requires a chunked dataset, and a piece that is not empty.
+Box ChunksOf(const StoredDataset& dataset, const Box& piece);
+
 // The extent of all of a contiguous dataset, or of one with filters.
 Extent WholeExtent(const StoredDataset& dataset);
 

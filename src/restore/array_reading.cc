@@ -37,15 +37,7 @@ int64_t ArrayReading::ChunksIn(const Box& box) const {
   for (const StoredDataset& dataset : index_.datasets) {
     if (dataset.chunk.empty() || !dataset.filters.empty()) continue;
     const std::optional<Box> part = Intersect(dataset.box, box);
-    if (!part) continue;
-    int64_t of_dataset = 1;
-    for (size_t axis = 0; axis < dataset.chunk.size(); ++axis) {
-      const int64_t begin = part->offset[axis] - dataset.box.offset[axis];
-      const int64_t length = dataset.chunk[axis];
-      of_dataset *=
-          (begin + part->shape[axis] - 1) / length - begin / length + 1;
-    }
-    chunks += of_dataset;
+    if (part) chunks += NumElements(ChunksOf(dataset, *part).shape);
   }
   return chunks;
 }

@@ -58,18 +58,6 @@ int64_t MaxElements(const Box& part, const Extent& extent, int64_t element_size,
   return std::max<int64_t>(1, std::min(by_bytes, by_runs));
 }
 
-// The chunks that hold a part of a piece, counted from the dataset's corner.
-Box ChunksOf(const StoredDataset& dataset, const Box& piece) {
-  Box chunks = piece;
-  for (size_t i = 0; i < dataset.chunk.size(); ++i) {
-    const int64_t begin = piece.offset[i] - dataset.box.offset[i];
-    const int64_t last = (begin + piece.shape[i] - 1) / dataset.chunk[i];
-    chunks.offset[i] = begin / dataset.chunk[i];
-    chunks.shape[i] = last - chunks.offset[i] + 1;
-  }
-  return chunks;
-}
-
 // The elements of a box of chunks.
 Box ElementsOf(const StoredDataset& dataset, const Box& chunks) {
   Box box = chunks;
