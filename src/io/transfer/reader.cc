@@ -85,7 +85,6 @@ class Reading {
     const bool is_full =
         !waiting_.empty() && (waiting_.size() == kMostVectors / 2 ||
                               waiting_bytes_ + bytes > kReadTileBytes ||
-                              waiting_.back().order->file != order.file ||
                               IsAwaited(order.shard, memory.data, end));
     if (is_full) BELAY_RETURN_IF_ERROR(ReadWaiting());
     BELAY_RETURN_IF_ERROR(files_.ReadSoon(memory, order.box, order));
