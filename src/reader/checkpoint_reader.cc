@@ -338,10 +338,12 @@ StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path) {
 StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key) {
   using Impl = CheckpointReader::Impl;
   BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
-  StatusOr<std::shared_ptr<const Impl>> impl =
-      Impl::Open(step, ArraysWith(key));
+  const std::vector<std::string> keys = ArraysWith(key);
+  StatusOr<std::shared_ptr<const Impl>> impl = Impl::Open(step, keys);
   // Errors are told by who knows all keys.
-  if (!impl.ok() || !(*impl)->Look(key)) impl = Impl::Open(step, {});
+  if (!keys.empty() && (!impl.ok() || !(*impl)->Look(key))) {
+    impl = Impl::Open(step, {});
+  }
   if (!impl.ok()) return impl.status();
   return CheckpointReader(*std::move(impl)).ReadTensor(key);
 }
