@@ -7,8 +7,12 @@ include(CMakePackageConfigHelpers)
 configure_file(${PROJECT_SOURCE_DIR}/include/belay/version.h.in
                ${PROJECT_BINARY_DIR}/include/belay/version.h @ONLY)
 
-# So that MPI and HDF5 outside the system folders are found at run time.
-set_target_properties(belay PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+# So that MPI and HDF5 outside the system folders are found at run time. What is
+# installed is linked with its final RUNPATH: otherwise CMake ends the one in the
+# build folder with an empty element, for which the loader takes the current
+# directory.
+set_target_properties(belay PROPERTIES
+  INSTALL_RPATH_USE_LINK_PATH ON BUILD_WITH_INSTALL_RPATH ON)
 
 set(BELAY_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/belay)
 install(TARGETS belay EXPORT belayTargets
