@@ -14,7 +14,7 @@ namespace belay {
 StatusOr<ExportLock> ExportLock::Take(const std::string& path, double seconds) {
   const absl::Time until = absl::Now() + absl::Seconds(seconds);
   for (;;) {
-    BELAY_ASSIGN_OR_RETURN(FileLock file, FileLock::Open(path));
+    BELAY_ASSIGN_OR_RETURN(FileLock file, FileLock::Open(path, ""));
     const StatusOr<LockResult> result = file.Try();
     if (result.value_or(LockResult::kUnsupported) == LockResult::kUnsupported) {
       // Another process may hold the lock of a file that was there.

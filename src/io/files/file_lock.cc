@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/errno_status.h"
 #include "base/fault.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "format/paths.h"
 #include "io/files/open_regular.h"
 #include "io/files/posix_file.h"
@@ -69,7 +71,35 @@ FileLock::~FileLock() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-StatusOr<FileLock> FileLock::Open(std::string path) {
+namespace {
+
+// A file that was there is only used if nobody but belay can have made it: it has
+// this name alone, and holds nothing else than what belay writes. Its owner may
+// not even know that somebody has linked it here.
+Status CheckIsOurs(int fd, const std::string& path,
+                   std::string_view beginning) {
+  struct stat stat = {};
+  if (::fstat(fd, &stat) != 0) return ErrnoStatus(errno, "open", path);
+  if (stat.st_nlink > 1) {
+    return absl::FailedPreconditionError(
+        Cat("open \"", path, "\": the file has other names, too (need 1 hard ",
+            "link, found ", stat.st_nlink, "): not made by belay; remove it"));
+  }
+  std::string content(beginning.empty() ? 1 : beginning.size(), '\0');
+  const ssize_t count =
+      Retry([&] { return ::pread(fd, content.data(), content.size(), 0); });
+  if (count < 0) return ErrnoStatus(errno, "read", path);
+  content.resize(static_cast<size_t>(count));
+  if (beginning.starts_with(content)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Cat("open \"", path, "\": not written by belay; move the file away if ",
+          "the directory is to hold checkpoints"));
+}
+
+}  // namespace
+
+StatusOr<FileLock> FileLock::Open(std::string path,
+                                  std::string_view beginning) {
   BELAY_RETURN_IF_ERROR(fault::Point("open"));
   // Who can write to the directory must not make this write elsewhere, whatever
   // the environment says.
@@ -81,8 +111,12 @@ StatusOr<FileLock> FileLock::Open(std::string path) {
     fd = OpenRegular(path, kFlags, "open", kMode);
   }
   BELAY_RETURN_IF_ERROR(fd.status());
-  TakeRightsOfDirectory(*fd, path);
-  return FileLock(std::move(path), *fd, is_new);
+  FileLock lock(std::move(path), *fd, is_new);
+  if (!is_new) {
+    BELAY_RETURN_IF_ERROR(CheckIsOurs(*fd, lock.path_, beginning));
+  }
+  TakeRightsOfDirectory(*fd, lock.path_);
+  return lock;
 }
 
 bool FileLock::HasItsName() const { return HasName(fd_, path_); }

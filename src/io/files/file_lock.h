@@ -37,8 +37,12 @@ class FileLock {
   using Result = LockResult;
 
   // Opens a file, or creates it empty. Those who may write to its directory can
-  // open it, and nobody else: a lock needs no more than an open file. Local.
-  static StatusOr<FileLock> Open(std::string path);
+  // open it, and nobody else: a lock needs no more than an open file. A file that
+  // exists must have no other name, and must be empty, begin with `beginning` or
+  // be a part of it. Otherwise nothing of it is changed. Local.
+  // Errors, besides those of OpenRegular: FailedPrecondition - belay has not made
+  //   the file.
+  static StatusOr<FileLock> Open(std::string path, std::string_view beginning);
 
   FileLock() = default;
   // Moves, closes. Local.

@@ -160,7 +160,7 @@ StatusOr<Lease> Lease::Take(const std::string& path, const LeaseOwner& me,
                             double patience, const TryLock& try_lock) {
   const auto start = std::chrono::steady_clock::now();
   Lease lease;
-  BELAY_ASSIGN_OR_RETURN(FileLock file, FileLock::Open(path));
+  BELAY_ASSIGN_OR_RETURN(FileLock file, FileLock::Open(path, kLeaseBeginning));
   FileLock::Result result;
   std::optional<LeaseOwner> owner;
   Seconds waited(0);
@@ -216,7 +216,7 @@ Status TakenMeanwhile(const std::string& path, const std::string& content) {
 Status Lease::Renew(const std::string& path, const TryLock& try_lock) {
   if (text_.empty()) return absl::OkStatus();
   const StatusOr<FileLock::Result> before = try_lock(file_);
-  BELAY_ASSIGN_OR_RETURN(FileLock again, FileLock::Open(path));
+  BELAY_ASSIGN_OR_RETURN(FileLock again, FileLock::Open(path, kLeaseBeginning));
   BELAY_ASSIGN_OR_RETURN(const std::string content, again.Read(kMaxBytes));
   if (!content.empty() && content != text_) {
     return TakenMeanwhile(path, content);

@@ -13,9 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-// In the file it comes first, so that a part of the file is known as such.
-constexpr std::string_view kBeginning = "{\"belay_lease\":1";
-
 std::string Text(const json& document, const char* name) {
   const auto found = document.find(name);
   if (found == document.end() || !found->is_string()) return "";
@@ -43,7 +40,7 @@ std::string LeaseText(const LeaseOwner& owner) {
 
 StatusOr<std::optional<LeaseOwner>> ParseLease(std::string_view text,
                                                std::string_view operation) {
-  if (!kBeginning.starts_with(text.substr(0, kBeginning.size()))) {
+  if (!kLeaseBeginning.starts_with(text.substr(0, kLeaseBeginning.size()))) {
     return absl::FailedPreconditionError(
         Cat(operation,
             ": not written by belay; move the file away if the directory is to "

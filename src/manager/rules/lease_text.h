@@ -28,6 +28,9 @@ struct LeaseOwner {
   bool operator==(const LeaseOwner&) const = default;
 };
 
+// The text of a lease begins with this, so that a part of it is known as such.
+constexpr std::string_view kLeaseBeginning = "{\"belay_lease\":1";
+
 // One line of JSON.
 std::string LeaseText(const LeaseOwner& owner);
 

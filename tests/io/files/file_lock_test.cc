@@ -1,6 +1,7 @@
 #include "io/files/file_lock.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -8,18 +9,22 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "directory_fixture.h"
 
 namespace belay::file_lock_test {
 namespace {
 
+using ::testing::HasSubstr;
+
 class FileLockTest : public DirectoryTest {
  protected:
   mode_t ModeIn(mode_t directory, mode_t umask) {
     EXPECT_EQ(::chmod(dir_.c_str(), directory), 0);
     const mode_t before = ::umask(umask);
-    const StatusOr<FileLock> file = FileLock::Open(Path("lock"));
+    const StatusOr<FileLock> file = FileLock::Open(Path("lock"), "{belay");
     ::umask(before);
     EXPECT_TRUE(file.ok()) << file.status();
     struct stat stat = {};
@@ -44,6 +49,26 @@ TEST_F(FileLockTest, AFileThatWasOpenToReadersIsClosedToThem) {
   EXPECT_EQ(ModeIn(0755, 022), 0600u);
 }
 
+TEST_F(FileLockTest, AFileThatBelayHasNotMadeIsLeftAsItIs) {
+  for (const std::string content : {"key of a colleague", "{belai", "{"}) {
+    Put("theirs", content);
+    ASSERT_EQ(::chmod(Path("theirs").c_str(), 0640), 0);
+    ASSERT_EQ(::chmod(dir_.c_str(), 0775), 0);
+    std::error_code error;
+    std::filesystem::remove(Path("lock"), error);
+    std::filesystem::create_hard_link(Path("theirs"), Path("lock"));
+    EXPECT_THAT(FileLock::Open(Path("lock"), "{belay").status().message(),
+                HasSubstr("need 1 hard link, found 2"));
+    std::filesystem::remove(Path("theirs"));
+    const bool is_part = std::string_view("{belay").starts_with(content);
+    EXPECT_EQ(FileLock::Open(Path("lock"), "{belay").ok(), is_part) << content;
+    struct stat stat = {};
+    ASSERT_EQ(::stat(Path("lock").c_str(), &stat), 0);
+    EXPECT_EQ(stat.st_mode & 0777, is_part ? 0660u : 0640u);
+    EXPECT_EQ(Content("lock"), content);
+  }
+}
+
 TEST_F(FileLockTest, WhoMayOnlyReadHoldsNobodyUp) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   EXPECT_EQ(ModeIn(0755, 022), 0600u);
@@ -59,7 +84,7 @@ TEST_F(FileLockTest, WhoMayOnlyReadHoldsNobodyUp) {
 }
 
 TEST_F(FileLockTest, KnowsWhenItsNameIsGone) {
-  const StatusOr<FileLock> file = FileLock::Open(Path("lock"));
+  const StatusOr<FileLock> file = FileLock::Open(Path("lock"), "{belay");
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_TRUE(file->HasItsName());
   std::filesystem::remove(Path("lock"));

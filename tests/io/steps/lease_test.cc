@@ -223,7 +223,7 @@ TEST_F(LeaseTest, AFileOfAnotherProgramIsLeftAlone) {
   Put("step.lease", "someone's notes");
   EXPECT_EQ(Take().status(),
             absl::FailedPreconditionError(
-                "take the lease \"" + File() +
+                "open \"" + File() +
                 "\": not written by belay; move the file away if the directory "
                 "is to hold checkpoints"));
   EXPECT_EQ(Content("step.lease"), "someone's notes");
@@ -325,12 +325,12 @@ TEST_F(LeaseTest, ALinkIsNoLease) {
     if (exists) std::ofstream(elsewhere) << "";
     std::filesystem::remove(File());
     std::filesystem::create_symlink(elsewhere, File());
-    EXPECT_FALSE(FileLock::Open(File()).ok());
+    EXPECT_FALSE(FileLock::Open(File(), kLeaseBeginning).ok());
     EXPECT_EQ(std::filesystem::exists(elsewhere), exists);
   }
   std::filesystem::remove(File());
   ASSERT_EQ(mkfifo(File().c_str(), 0600), 0);
-  EXPECT_FALSE(FileLock::Open(File()).ok());
+  EXPECT_FALSE(FileLock::Open(File(), kLeaseBeginning).ok());
 }
 
 }  // namespace
