@@ -23,9 +23,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/belay
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
         FILES_MATCHING PATTERN *.h)
 # The pages that headers refer to, as docs/NAME.md.
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/belay COMPONENT development
-        FILES_MATCHING PATTERN *.md)
+include(BelayPages)
 install(EXPORT belayTargets NAMESPACE belay::
         DESTINATION ${BELAY_CMAKE_DIR} COMPONENT development)
 

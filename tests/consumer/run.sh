@@ -11,6 +11,14 @@ for file in include/belay/save_restore.h include/belay/version.h \
   share/doc/belay/errors.md share/doc/belay/design/0004-transfers.md; do
   test -f "$scratch/prefix/$file" || { echo "not installed: $file"; exit 1; }
 done
+# Each link of a page leads to a file that is installed.
+(cd "$scratch/prefix/share/doc/belay"
+ grep -roE '\]\([A-Za-z0-9_./-]+[)#]' --include='*.md' . |
+   sed 's/:](/ /; s/[)#]$//' |
+   while read -r page link; do
+     test -e "${page%/*}/$link" || echo "dead link: $page: $link"
+   done) >"$scratch/links"
+test ! -s "$scratch/links" || { cat "$scratch/links"; exit 1; }
 if grep -rlF "$source" "$scratch/prefix" --include='*.cmake'; then
   echo "the installed files above name the source tree"
   exit 1
