@@ -57,7 +57,7 @@ TEST(DTypeTest, AnUnknownNumberHasNoSizeAndSaysSo) {
 }
 
 TEST(DTypeTest, UnknownNamesListTheKnownOnes) {
-  for (const std::string name : {"float32", "F32", "", " f32", "unknown"}) {
+  for (const std::string name : {"float", "F32", "", " f32", "unknown"}) {
     EXPECT_EQ(ParseDType(name).status(),
               absl::InvalidArgumentError(
                   "parse dtype \"" + name +
@@ -65,6 +65,14 @@ TEST(DTypeTest, UnknownNamesListTheKnownOnes) {
                   "f8e5m2, i8, i16, i32, i64, u8, u16, u32, u64, bool, c64, "
                   "c128, string)"));
   }
+}
+
+TEST(DTypeTest, NamesOfNumPyAndPyTorch) {
+  EXPECT_EQ(ParseDType("float32").value(), DType::kF32);
+  EXPECT_EQ(ParseDType("bfloat16").value(), DType::kBF16);
+  EXPECT_EQ(ParseDType("uint8").value(), DType::kU8);
+  EXPECT_EQ(ParseDType("complex128").value(), DType::kC128);
+  EXPECT_EQ(ParseDType("float8_e4m3fn").value(), DType::kF8E4M3);
 }
 
 // The sizes of the C++ types are those of the stored ones.

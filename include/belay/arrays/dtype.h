@@ -45,7 +45,7 @@ int64_t DTypeSize(DType dtype);
 // Returns the lower-case name, such as "f32", "bf16" or "string". Local.
 std::string_view DTypeName(DType dtype);
 
-// Returns the type of that name. Local.
+// Returns the type of that name, "f32", or in NumPy and PyTorch, "float32". Local.
 // Errors: InvalidArgument - unknown name; the message lists the known ones.
 StatusOr<DType> ParseDType(std::string_view name);
 
