@@ -258,8 +258,14 @@ TEST_F(ExportTest, BadArguments) {
   ExpectRefused(File("x.safetensors"), {}, bad, "step is out of range", -2);
   ExpectRefused(File("x.safetensors"), {}, absl::StatusCode::kNotFound,
                 "step_00000009\": no such step", 9);
-  ExpectRefused(File("no/such/x.safetensors"), {}, absl::StatusCode::kNotFound,
+  ExpectRefused(File("no/x.safetensors"), {}, absl::StatusCode::kNotFound,
+                File("no") + "\": no such directory; make it first");
+  ExpectRefused(File("no/such"), {}, absl::StatusCode::kNotFound,
                 "no such file or directory; make \"" + File("no") + "\" first");
+  ExpectRefused(File("run/x.safetensors"), {}, bad,
+                "it is a directory of steps; choose another directory");
+  ExpectRefused(File("run/step_00000001"), {}, bad,
+                "it is a step; choose another directory");
   if (rank_ == 0) std::filesystem::create_directory(File("d.safetensors"));
   MPI_Barrier(MPI_COMM_WORLD);
   ExpectRefused(File("d.safetensors"), {.overwrite = true},

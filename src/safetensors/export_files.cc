@@ -9,6 +9,7 @@
 #include "format/paths.h"
 #include "io/files/ensure_directory.h"
 #include "io/files/posix_file.h"
+#include "io/steps/commit.h"
 
 namespace belay {
 namespace {
@@ -116,7 +117,7 @@ StatusOr<ExportPlace> PlaceOfExport(const std::string& out) {
   const std::string path = WithoutSlashes(out);
   const std::string name = NameOf(path);
   if (!std::string_view(name).ends_with(kFileEnd) && !path.empty()) {
-    return ExportPlace{.directory = path, .stem = "model"};
+    return ExportPlace{.directory = path, .stem = "model", .makes_directory = true};
   }
   if (name.size() <= kFileEnd.size()) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -136,8 +137,41 @@ std::string ExportFiles::FinalPath(const std::string& name) const {
   return place.directory == "." ? name : JoinPath(place.directory, name);
 }
 
+namespace {
+
+// A directory of steps, or a step, has no other files.
+Status CheckHasNoSteps(const std::string& directory) {
+  BELAY_ASSIGN_OR_RETURN(const bool is_step,
+                         Exists(JoinPath(directory, IndexName())));
+  bool has_steps = false;
+  if (!is_step) {
+    BELAY_ASSIGN_OR_RETURN(const std::vector<StepLabel> steps,
+                           CommittedLabels(directory));
+    has_steps = !steps.empty();
+  }
+  if (!is_step && !has_steps) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "export to \"%s\": it is a %s; choose another directory", directory,
+      is_step ? "step" : "directory of steps"));
+}
+
+Status PrepareDirectory(const ExportFiles& files) {
+  const std::string& directory = files.place.directory;
+  if (files.place.makes_directory) {
+    BELAY_RETURN_IF_ERROR(EnsureDirectory(directory, files.durable));
+  }
+  BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(directory));
+  if (!exists) {
+    return absl::NotFoundError(absl::StrFormat(
+        "export to \"%s\": no such directory; make it first", directory));
+  }
+  return CheckHasNoSteps(directory);
+}
+
+}  // namespace
+
 Status BeginExport(ExportFiles& files) {
-  BELAY_RETURN_IF_ERROR(EnsureDirectory(files.place.directory, files.durable));
+  BELAY_RETURN_IF_ERROR(PrepareDirectory(files));
   // So that files of an export that gets its names now are not taken for those
   // of one that was killed.
   BELAY_ASSIGN_OR_RETURN(const ExportLock lock,

@@ -18,6 +18,7 @@ namespace belay {
 struct ExportPlace {
   std::string directory;
   std::string stem;
+  bool makes_directory = false;  // if there is none
 };
 
 // What `out` means, as ExportSafetensors says. Local.
