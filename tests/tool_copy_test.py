@@ -41,6 +41,13 @@ class CopyTest(ToolCase):
         self.assertEqual(
             json.loads(self.run_belay("ls", "--json", "to"))["step"], 9)
 
+    def test_a_copy_of_nothing_is_an_error(self):
+        err = self.fails("copy", SHARED, "to", "--keys", "types/.*",
+                         "--leave-out", ".*")
+        self.assertIn("select nothing (need at least 1 of 23 values, found 0)",
+                      err)
+        self.assertFalse(self.path("to").exists())
+
     def test_copy_under_mpirun(self):
         done = subprocess.run(
             [MPIRUN, "3", tool_case.BELAY, "copy", SHARED, "to", "--files",

@@ -138,6 +138,12 @@ StatusOr<std::string> PlanOnRoot(CopyRun& run, const OpenedStep& opened) {
   BELAY_ASSIGN_OR_RETURN(
       run.plan,
       PlanCopy(saved, run.options, AttributeKey(kSaveCounter, kVariableValue)));
+  if (run.plan.values.empty() && run.plan.made.empty() &&
+      run.plan.num_left_out > 0) {
+    return absl::InvalidArgumentError(
+        Cat("keys and leave_out select nothing (need at least 1 of ",
+            run.plan.num_left_out, " values, found 0)"));
+  }
   const bool has_graph = !saved.graph.node_parent.empty();
   if (has_graph) {
     BELAY_ASSIGN_OR_RETURN(run.graph, CopiedGraph(saved, run.plan));
