@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/close_keys.h"
 #include "base/status_macros.h"
+#include "bytes/element_conversion.h"
 
 namespace belay {
 namespace {
@@ -44,13 +45,12 @@ Status MissingKeys(const std::vector<RankShards>& wanted, const Arrays& arrays,
 Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
                  int32_t rank) {
   if (wanted.dtype != array.dtype) {
-    const bool are_numbers =
-        wanted.dtype != DType::kString && array.dtype != DType::kString;
+    const bool is_convertible = IsConvertible(array.dtype, wanted.dtype);
     return absl::FailedPreconditionError(absl::StrFormat(
         "plan \"%s\": the stored dtype differs (need %s, found %s; wanted by "
         "rank %d)%s",
         array.key, DTypeName(wanted.dtype), DTypeName(array.dtype), rank,
-        are_numbers ? "; allow_dtype_cast converts it" : ""));
+        is_convertible ? "; allow_dtype_cast converts it" : ""));
   }
   if (wanted.global_shape != array.shape) {
     const bool have_part = wanted.global_shape.size() == array.shape.size();

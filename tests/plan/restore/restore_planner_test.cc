@@ -119,6 +119,16 @@ TEST(PlanRestoreErrorTest, AbsentKeysAreCounted) {
               ::testing::HasSubstr("; 1 wanted key is absent, "));
 }
 
+// No advice that cannot help.
+TEST(PlanRestoreErrorTest, ComplexNumbersDoNotBecomeReal) {
+  SavedCheckpoint saved = Saved();
+  saved.arrays[1].dtype = DType::kC64;
+  ShardInfo shard = InfoOf(kVector, {{0}, {12}});
+  EXPECT_THAT(std::string(
+                  PlanRestore(saved, OneWant(shard)).status().message()),
+              ::testing::EndsWith("(need u8, found c64; wanted by rank 0)"));
+}
+
 TEST(PlanRestoreErrorTest, AnotherDtypeOrShape) {
   ShardInfo shard = InfoOf(kVector, {{0}, {12}});
   shard.dtype = DType::kI8;
