@@ -65,7 +65,7 @@ def listed(path):
 def no_twins(pairs):
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
-        raise ValueError("a name stands there twice")
+        raise ValueError("a name appears twice")
     return dict(pairs)
 
 

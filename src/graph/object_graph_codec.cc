@@ -192,7 +192,7 @@ StatusOr<ObjectGraph> DecodeGraph(std::string_view bytes) {
   ObjectGraph graph;
   if (!GetEntries(in, graph)) {
     return absl::DataLossError(
-        "read object graph \"\": the bytes end early or late");
+        "read object graph \"\": its length does not match its content");
   }
   if (Status status = CheckAttributes(graph); !status.ok()) return status;
   if (Status status = CheckGraph(graph); !status.ok()) return status;

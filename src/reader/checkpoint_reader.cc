@@ -237,7 +237,7 @@ StatusOr<std::vector<int64_t>> CheckpointReader::RowCounts(
   BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->Find(key));
   if (view.shape.empty()) {
     return impl_->Explain(
-        key, absl::FailedPreconditionError("it has no axes, so it is no rows"));
+        key, absl::FailedPreconditionError("the array has no axes, so it has no rows"));
   }
   if (num_ranks <= 0) {
     return impl_->Explain(

@@ -65,13 +65,13 @@ Status CheckShapes(const Tensor& a, const Tensor& b) {
   for (const Tensor* tensor : {&a, &b}) {
     if (tensor->shape().size() == 2) continue;
     return absl::InvalidArgumentError(
-        Cat("an operand is no matrix (need 2 "
+        Cat("an operand is not a matrix (need 2 "
             "axes, found ",
             tensor->shape().size(), ")"));
   }
   if (a.shape()[1] == b.shape()[0]) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      Cat("the columns of the first are not as many as the rows of the second "
+      Cat("the first has another number of columns than the second has rows "
           "(need ",
           a.shape()[1], " rows, found ", b.shape()[0], ")"));
 }

@@ -30,9 +30,9 @@ TEST(IndexTest, RefusesBadIndexes) {
   EXPECT_THAT(refused(R"({"weight_map":{"a":1}})", lost),
               HasSubstr("the file of tensor \"a\" is no text (found number)"));
   EXPECT_THAT(refused(R"({"weight_map":{"a":"x","a":"y"}})", lost),
-              HasSubstr("the name \"a\" stands there twice"));
+              HasSubstr("the name \"a\" appears twice"));
   EXPECT_THAT(refused(R"({"weight_map":{},"weight_map":{"a":"x"}})", lost),
-              HasSubstr("the name \"weight_map\" stands there twice"));
+              HasSubstr("the name \"weight_map\" appears twice"));
   for (const std::string name :
        {"../x.safetensors", "/etc/passwd", "a/b.safetensors", "..", ".", "",
         "x\\u0000", "./x.safetensors"}) {

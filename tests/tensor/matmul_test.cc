@@ -95,13 +95,13 @@ TEST(MatMulTest, ChecksItsOperands) {
   const Tensor a(DType::kF32, {2, 3});
   EXPECT_EQ(MatMul(a, a).status(),
             absl::InvalidArgumentError(
-                "matmul \"f32 [2, 3]\" and \"f32 [2, 3]\": the columns of the "
-                "first are not as many as the rows of the second (need 3 rows, "
+                "matmul \"f32 [2, 3]\" and \"f32 [2, 3]\": the first has another "
+                "number of columns than the second has rows (need 3 rows, "
                 "found 2)"));
   EXPECT_EQ(
       MatMul(a, Tensor(DType::kF32, {3})).status(),
       absl::InvalidArgumentError(
-          "matmul \"f32 [2, 3]\" and \"f32 [3]\": an operand is no matrix "
+          "matmul \"f32 [2, 3]\" and \"f32 [3]\": an operand is not a matrix "
           "(need 2 axes, found 1)"));
   EXPECT_EQ(MatMul(a, Tensor(DType::kF64, {3, 2})).status(),
             absl::InvalidArgumentError(

@@ -68,7 +68,7 @@ using FileOfTensor = std::map<std::string, std::string>;
 
 // Reads an index. Every file is a name in the directory of the index.
 // Errors: DataLoss - not JSON of that form, nested more than 64 levels deep, or
-//   a name stands there twice;
+//   a name appears twice;
 //   InvalidArgument - the name of a file leads elsewhere.
 StatusOr<FileOfTensor> ParseIndex(std::string_view text);
 

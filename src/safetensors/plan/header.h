@@ -66,7 +66,7 @@ std::optional<std::string_view> FormatName(DType dtype);
 StatusOr<int64_t> HeaderLength(std::string_view first, int64_t file_bytes);
 
 // Reads a header that so many bytes of data follow.
-// Errors: DataLoss - it is not JSON of this form, a name stands there twice, a
+// Errors: DataLoss - it is not JSON of this form, a name appears twice, a
 //   number is negative or too large, dtype, shape and offsets do not fit each
 //   other, tensors overlap or leave a hole or do not fill the data, a name is
 //   longer or metadata are more than the limit; Unimplemented - a dtype that

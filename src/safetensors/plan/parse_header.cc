@@ -54,7 +54,7 @@ class HeaderEvents {
                       "most ", kMaxMetadata, ")"));
     }
     if (seen.insert(key_).second) return true;
-    return Fail(absl::StrFormat("the name %s stands there twice", Where()));
+    return Fail(absl::StrFormat("the name %s appears twice", Where()));
   }
 
   bool end_object() {
@@ -185,7 +185,7 @@ class HeaderEvents {
     const bool is_new = key_ == "dtype"   ? !tensor.dtype
                         : key_ == "shape" ? !tensor.shape
                                           : !tensor.offsets;
-    return is_new || Fail(absl::StrFormat("%s stands there twice", Where()));
+    return is_new || Fail(absl::StrFormat("%s appears twice", Where()));
   }
 
   bool IsWhole() {

@@ -85,7 +85,7 @@ class IndexEvents {
   }
 
   bool Twice(const std::string& name) {
-    return Fail(absl::StrFormat("the name \"%s\" stands there twice", name));
+    return Fail(absl::StrFormat("the name \"%s\" appears twice", name));
   }
 
   // A value that is no text.
