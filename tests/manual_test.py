@@ -100,6 +100,11 @@ class Pages(unittest.TestCase):
         self.assertIn("EXIT STATUS 0 nothing is damaged 1 something is damaged",
                       self.rendered("belay-verify"))
 
+    def test_pages_have_examples(self):
+        for name in COMMANDS:
+            self.assertRegex(self.rendered(f"belay-{name}"),
+                             rf"EXAMPLES (mpirun -n \d )?belay {name} ")
+
     def test_pages_name_the_page_of_a_link(self):
         text = self.rendered("belay-export")
         self.assertIn("with an index (safetensors.md).", text)

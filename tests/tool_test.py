@@ -140,8 +140,7 @@ class ToolTest(ToolCase):
         self.assertEqual(self.belay("verify", "-q", SHARED), (0, "", ""))
         self.assertEqual(self.belay("verify", "--quiet", "run"), (0, "", ""))
         self.assertTrue(self.belay("verify", "run")[1].endswith(
-            "match\nthe newest of 2 steps; verify each of the others by its "
-            "path\n"))
+            "match\nthe newest of 2 steps; --all verifies the others, too\n"))
 
     def test_verify_names_a_flipped_byte(self):
         data = f"{SHARED}/data_00000_of_00001.h5"
@@ -179,8 +178,7 @@ class ToolTest(ToolCase):
     def test_verify_names_truncated_and_missing_files(self):
         data = self.path(f"{PER_TASK}/data_00001_of_00002.h5")
         need = data.stat().st_size
-        others = ("the newest of 2 steps; verify each of the others by its "
-                  "path\n")
+        others = "the newest of 2 steps; --all verifies the others, too\n"
         data.write_bytes(data.read_bytes()[:-1])
         self.assertEqual(
             self.belay("verify", "run"),

@@ -147,10 +147,10 @@ class ToolValuesTest(ToolCase):
                             'in the checkpoint (need one of 23); close to it: '
                             '"types"'),
                 (["w", "--box", "0,6:0,11"],
-                 'OUT_OF_RANGE: parse slice spec "6 10 0,6:0,11": box reaches '
+                 'OUT_OF_RANGE: show "w": box "0,6:0,11": box reaches '
                  "past axis 1 of [6, 10] (need 11, found 10)"),
                 (["w", "--box", "0,6"],
-                 'INVALID_ARGUMENT: parse slice spec "6 10 0,6": wrong number '
+                 'INVALID_ARGUMENT: show "w": box "0,6": wrong number '
                  'of axes (need 2, found 1); write "offset,length" or "-" for '
                  "each axis, with ':' between them"),
                 (["text", "--stats"],

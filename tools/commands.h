@@ -30,7 +30,11 @@ struct ListOptions {
 // data file holds.
 int List(const std::string& path, const ListOptions& options);
 
+// Prints a table of the steps of a directory.
+int ListStepsOf(const std::string& path, bool json);
+
 struct VerifyOptions {
+  bool all = false;    // all steps of a directory, not only the newest
   bool quiet = false;  // print damage only
   bool json = false;
 };

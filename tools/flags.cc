@@ -19,6 +19,11 @@ const CLI::Validator kNotNegative(
 
 }  // namespace
 
+void AddStepOption(CLI::App* command, std::optional<int64_t>& step) {
+  command->add_option("--step", step, "This step of a directory of steps")
+      ->check(kNotNegative);
+}
+
 void AddShowOptions(CLI::App* show, std::string& key, ShowOptions& options) {
   show->add_option("KEY", key,
                    "The key of the array, or the path of a value as belay "
@@ -98,10 +103,7 @@ void AddExportOptions(CLI::App* command, SafetensorsArguments& arguments) {
                    "The file to make, X.safetensors, or a directory for "
                    "model.safetensors")
       ->required();
-  command
-      ->add_option("--step", arguments.export_step,
-                   "This step of a directory of steps")
-      ->check(kNotNegative);
+  AddStepOption(command, arguments.export_step);
   command
       ->add_option("--max-file-bytes", options.max_file_bytes,
                    "Cut the export into files of at most so many bytes (more "
@@ -157,10 +159,7 @@ void AddCopyOptions(CLI::App* command, CopyArguments& arguments) {
       ->required();
   command->add_option("DIR", arguments.to, "The directory of steps to copy to")
       ->required();
-  command
-      ->add_option("--step", arguments.step,
-                   "This step of a directory of steps")
-      ->check(kNotNegative);
+  AddStepOption(command, arguments.step);
   command
       ->add_option("--to-step", arguments.to_step,
                    "The number of the copy; without it, that of the step")

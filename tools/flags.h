@@ -24,6 +24,8 @@ struct SafetensorsArguments {
   ImportOptions import_options;
 };
 
+// `--step`, of commands that take a directory of steps.
+void AddStepOption(CLI::App* command, std::optional<int64_t>& step);
 void AddShowOptions(CLI::App* show, std::string& key, ShowOptions& options);
 void AddDiffOptions(CLI::App* diff, std::string& a, std::string& b,
                     DiffOptions& options);

@@ -1,17 +1,22 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "belay/version.h"
 #include "commands.h"
 #include "flags.h"
 #include "json_output.h"
 #include "number_text.h"
+#include "steps.h"
 
 namespace belay::tools {
 namespace {
@@ -19,6 +24,7 @@ namespace {
 // What all commands are asked for; each uses its own.
 struct Arguments {
   std::string path, key, other;
+  std::optional<int64_t> step;
   bool json = false;
   ListOptions list;
   VerifyOptions verify;
@@ -53,11 +59,19 @@ Options WithJson(Options options, const Arguments& arguments) {
 template <typename Run>
 CLI::App* AddReader(CLI::App& app, const char* name, const char* description,
                     Arguments& arguments, int& code, Run run) {
-  CLI::App* command = AddCommand(app, name, description, arguments, code, run);
+  const auto run_on_step = [run](Arguments a) {
+    StatusOr<std::string> path = FindStep(a.path, a.step);
+    if (!path.ok()) return Fail(path.status(), a.json);
+    a.path = *std::move(path);
+    return run(a);
+  };
+  CLI::App* command =
+      AddCommand(app, name, description, arguments, code, run_on_step);
   command
       ->add_option("DIR", arguments.path,
                    "A step directory, or a directory of steps (the newest)")
       ->required();
+  AddStepOption(command, arguments.step);
   return command;
 }
 
@@ -67,13 +81,22 @@ void AddReaders(CLI::App& app, Arguments& arguments, int& code) {
       [](const Arguments& a) { return List(a.path, WithJson(a.list, a)); })
       ->add_flag("--shards", arguments.list.shards,
                  "Show which file holds which piece, and who wrote it");
-  AddReader(
+  AddCommand(
+      app, "steps", "List the steps of a directory", arguments, code,
+      [](const Arguments& a) { return ListStepsOf(a.path, a.json); })
+      ->add_option("DIR", arguments.path, "A directory of steps")
+      ->required();
+  CLI::App* verify = AddReader(
       app, "verify",
       "Read every byte and compare it with its checksum, and look for "
       "the arrays as other programs do",
       arguments, code,
-      [](const Arguments& a) { return Verify(a.path, WithJson(a.verify, a)); })
-      ->add_flag("-q,--quiet", arguments.verify.quiet, "Print damage only");
+      [](const Arguments& a) { return Verify(a.path, WithJson(a.verify, a)); });
+  verify->add_flag("-q,--quiet", arguments.verify.quiet, "Print damage only");
+  verify
+      ->add_flag("--all", arguments.verify.all,
+                 "Verify all steps of the directory")
+      ->excludes("--step");
   AddShowOptions(
       AddReader(app, "show", "Print the values of an array", arguments, code,
                 [](const Arguments& a) {
@@ -147,6 +170,40 @@ void AddCopies(CLI::App& app, Arguments& arguments, int& code) {
       arguments.copy);
 }
 
+// What --help and the man page show of each command.
+void AddExamples(CLI::App& app) {
+  const std::pair<const char*, const char*> kExamples[] = {
+      {"ls", "belay ls run\nbelay ls run --step 42 --shards"},
+      {"steps", "belay steps run"},
+      {"verify",
+       "belay verify run/step_00000042\nbelay verify --all --quiet run"},
+      {"show",
+       "belay show run model/w --box 0,4:-\nbelay show run model.w --stats"},
+      {"graph", "belay graph run --depth 2"},
+      {"plan",
+       "belay plan run --ranks 64 --rows\n"
+       "belay plan run --ranks 8 --layout \"[x,-] on x=2,y=4\""},
+      {"diff",
+       "belay diff run other\n"
+       "belay diff run/step_00000041 run/step_00000042 --tolerance 1e-6"},
+      {"simulate",
+       "belay simulate --model llama3-8b --from fsdp=64 --to tp=8,dp=8"},
+      {"export",
+       "belay export run model.safetensors --keys 'model/.*'\n"
+       "mpirun -n 4 belay export run exported --max-file-bytes 5GiB"},
+      {"import", "belay import model.safetensors run --step 0"},
+      {"copy",
+       "belay copy run small --leave-out 'adam/.*' --dtype '.*=bf16'\n"
+       "mpirun -n 4 belay copy run packed --step 42 --deflate 4"},
+      {"convert", "belay convert rules.json run converted"},
+  };
+  for (const auto& [command, examples] : kExamples) {
+    app.get_subcommand(command)->footer(
+        absl::StrCat("Examples:\n  ",
+                     absl::StrReplaceAll(examples, {{"\n", "\n  "}})));
+  }
+}
+
 // Says which commands there are, and what was taken for none.
 void PrintCommands(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> names;
@@ -197,6 +254,7 @@ int Main(int argc, char** argv) {
   AddReaders(app, arguments, code);
   AddOthers(app, arguments, code);
   AddCopies(app, arguments, code);
+  AddExamples(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {  // --help and --version too
@@ -212,4 +270,13 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace belay::tools
 
-int main(int argc, char** argv) { return belay::tools::Main(argc, argv); }
+int main(int argc, char** argv) {
+  const int code = belay::tools::Main(argc, argv);
+  // What nobody could read has not been printed.
+  std::cout.flush();
+  if (std::cout.good() && std::fflush(stdout) == 0 && !std::ferror(stdout)) {
+    return code;
+  }
+  return belay::tools::Fail(
+      absl::UnavailableError("write the output: it could not all be written"));
+}

@@ -40,6 +40,7 @@ class Help:
   summary: str
   usage: str
   sections: dict  # a list of Items by the title of the section
+  examples: list  # lines
 
 
 def _split(lines):
@@ -101,12 +102,15 @@ def parse(text):
   """Returns the Help of the text that --help prints."""
   head, *blocks = re.split(r"^(?=\w+:$)", text.strip("\n"), flags=re.M)
   summary, usage = head.strip().split("\nUsage: ")
-  sections = {}
+  sections, examples = {}, []
   for block in blocks:
     title, *lines = block.split("\n")
     lines = [line for line in lines if line]
-    sections[title.rstrip(":")] = [_item(*line) for line in _split(lines)]
-  return Help(" ".join(summary.split()), usage.strip(), sections)
+    if title == "Examples:":
+      examples = [line.strip() for line in lines]
+    else:
+      sections[title.rstrip(":")] = [_item(*line) for line in _split(lines)]
+  return Help(" ".join(summary.split()), usage.strip(), sections, examples)
 
 
 def ask(belay, *command):
@@ -204,6 +208,13 @@ def _codes(codes):
   return "\n".join(lines) + "\n"
 
 
+def _examples(name, lines):
+  if not lines:
+    raise ValueError(f"belay {name} --help has no examples")
+  return (".SH EXAMPLES\n.nf\n" +
+          "\n".join(f"\\fB{escape(line)}\\fR" for line in lines) + "\n.fi\n")
+
+
 def _see_also(names, description=""):
   pages = ",\n".join(f".BR {escape(name)} (1)" for name in names)
   text = ".SH SEE ALSO\n" + pages.replace(",\n", " ,\n") + "\n"
@@ -228,7 +239,8 @@ def subcommand_page(name, help_, version, description, codes):
           f".SH DESCRIPTION\n\\fBbelay {name}\\fR {_inline(description)}.\n" +
           _list("ARGUMENTS", help_.sections.get("Positionals", [])) +
           _list("OPTIONS", help_.sections["Options"]) +
-          _codes(codes) + _see_also(["belay"], description))
+          _codes(codes) + _examples(name, help_.examples) +
+          _see_also(["belay"], description))
 
 
 def _lower(text):

@@ -28,14 +28,20 @@ StatusOr<Box> ParseBox(const std::string& text, const ArrayInfo& array) {
   if (text.empty()) return WholeBox(array.shape);
   const StatusOr<SliceSpec> spec =
       ParseSliceSpec(absl::StrCat(absl::StrJoin(array.shape, " "), " ", text));
-  if (absl::IsInvalidArgument(spec.status())) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "%s; write \"offset,length\" or \"-\" for each axis, with ':' between "
-        "them",
-        spec.status().message()));
+  if (spec.ok()) return spec->box;
+  // Its message begins with the text that was made of the user's.
+  std::string cause(spec.status().message());
+  if (const size_t at = cause.find("\": "); at != cause.npos) {
+    cause.erase(0, at + 3);
   }
-  if (!spec.ok()) return spec.status();
-  return spec->box;
+  const std::string hint =
+      absl::IsInvalidArgument(spec.status())
+          ? "; write \"offset,length\" or \"-\" for each axis, with ':' between "
+            "them"
+          : "";
+  return Status(spec.status().code(),
+                absl::StrFormat("show %s: box %s: %s%s", QuotedText(array.key),
+                                QuotedText(text), cause, hint));
 }
 
 // What is said of the array, before its values.

@@ -1,5 +1,6 @@
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "json_output.h"
 #include "number_text.h"
 #include "progress_bar.h"
+#include "steps.h"
 
 namespace belay::tools {
 
@@ -25,68 +27,116 @@ size_t CountOthers(const std::string& path, const std::string& step) {
   return steps.ok() && !steps->empty() ? steps->size() - 1 : 0;
 }
 
-void PrintAsJson(const CheckpointInfo& info, const VerifyResult& result,
-                 size_t others) {
+Json ToJson(const CheckpointInfo& info, const VerifyResult& result) {
   Json damage = Json::array();
   for (const std::string& line : result.damage) {
     damage.push_back(TextJson(line));
   }
-  PrintJson({{"path", TextJson(info.path)},
-             {"step", info.step},
-             {"arrays", info.arrays.size()},
-             {"blocks", result.blocks},
-             {"bytes", result.bytes},
-             {"checksums", info.has_checksums},
-             {"sound", result.damage.empty()},
-             {"damage", std::move(damage)},
-             {"other_steps", others}});
+  return {{"path", TextJson(info.path)},
+          {"step", info.step},
+          {"arrays", info.arrays.size()},
+          {"blocks", result.blocks},
+          {"bytes", result.bytes},
+          {"checksums", info.has_checksums},
+          {"sound", result.damage.empty()},
+          {"damage", std::move(damage)}};
 }
 
-void TellOfOthers(size_t others) {
-  if (others == 0) return;
-  Print("the newest of %d steps; verify each of the others by its path\n",
-        others + 1);
+void PrintText(const std::string& step, const CheckpointInfo& info,
+               const VerifyResult& result, bool quiet) {
+  for (const std::string& line : result.damage) {
+    Print("damaged: %s\n", line);
+  }
+  if (!result.damage.empty()) {
+    Print("%s: damaged in %s\n", step,
+          CountText(result.damage.size(), "place"));
+  } else if (quiet) {
+    return;
+  } else if (!info.has_checksums) {
+    Print(
+        "%s: files are whole; saved without checksums, so their "
+        "content was not checked\n",
+        step);
+  } else {
+    Print("%s: %s, %s, %s: all checksums match\n", step,
+          CountText(info.arrays.size(), "array"),
+          CountText(result.blocks, "block"), BytesText(result.bytes));
+  }
+}
+
+struct Verified {
+  CheckpointInfo info;
+  VerifyResult result;
+};
+
+StatusOr<Verified> VerifyStep(const std::string& step, bool quiet) {
+  StatusOr<CheckpointInfo> info = ReadCheckpointInfo(step);
+  if (!info.ok()) return info.status();
+  ProgressBar bar(!quiet);
+  StatusOr<VerifyResult> result = VerifyCheckpoint(
+      step, [&](int64_t done, int64_t total) { bar.Show(done, total); });
+  bar.Clear();
+  if (!result.ok()) return result.status();
+  return Verified{*std::move(info), *std::move(result)};
+}
+
+// A step whose index cannot be read hides no damage of the others.
+int VerifyAll(const std::string& path, const VerifyOptions& options) {
+  const StatusOr<std::vector<StepDirectory>> steps = StepsIn(path);
+  if (!steps.ok()) return Fail(steps.status(), options.json);
+  int64_t damaged = 0;
+  Json all = Json::array();
+  for (const StepDirectory& step : *steps) {
+    const StatusOr<Verified> verified = VerifyStep(step.path, options.quiet);
+    const bool is_sound = verified.ok() && verified->result.damage.empty();
+    damaged += is_sound ? 0 : 1;
+    if (options.json) {
+      all.push_back(
+          verified.ok()
+              ? ToJson(verified->info, verified->result)
+              : Json{{"path", TextJson(step.path)},
+                     {"step", step.step},
+                     {"sound", false},
+                     {"damage", {PrintableText(verified.status().ToString())}}});
+    } else if (verified.ok()) {
+      PrintText(step.path, verified->info, verified->result, options.quiet);
+    } else {
+      Print("damaged: %s\n", verified.status().ToString());
+    }
+  }
+  if (options.json) {
+    PrintJson({{"path", TextJson(path)},
+               {"sound", damaged == 0},
+               {"steps", std::move(all)}});
+  } else if (damaged > 0 || !options.quiet) {
+    Print("%d of %s damaged\n", damaged, CountText(std::ssize(*steps), "step"));
+  }
+  return damaged == 0 ? 0 : 1;
 }
 
 }  // namespace
 
 int Verify(const std::string& path, const VerifyOptions& options) {
+  if (options.all) return VerifyAll(path, options);
   const StatusOr<std::string> step = ResolveStep(path);
   if (!step.ok()) return Fail(step.status(), options.json);
-  const StatusOr<CheckpointInfo> info = ReadCheckpointInfo(*step);
-  if (!info.ok()) return Fail(info.status(), options.json);
-  ProgressBar bar(!options.quiet);
-  const StatusOr<VerifyResult> result = VerifyCheckpoint(
-      *step, [&](int64_t done, int64_t total) { bar.Show(done, total); });
-  bar.Clear();
-  if (!result.ok()) return Fail(result.status(), options.json);
+  const StatusOr<Verified> verified = VerifyStep(*step, options.quiet);
+  if (!verified.ok()) return Fail(verified.status(), options.json);
+  const VerifyResult& result = verified->result;
+  const bool is_sound = result.damage.empty();
   const size_t others = CountOthers(path, *step);
   if (options.json) {
-    PrintAsJson(*info, *result, others);
-    return result->damage.empty() ? 0 : 1;
+    Json json = ToJson(verified->info, result);
+    json["other_steps"] = others;
+    PrintJson(json);
+    return is_sound ? 0 : 1;
   }
-  for (const std::string& line : result->damage) {
-    Print("damaged: %s\n", line);
+  PrintText(*step, verified->info, result, options.quiet);
+  if (others > 0 && !options.quiet) {
+    Print("the newest of %d steps; --all verifies the others, too\n",
+          others + 1);
   }
-  if (!result->damage.empty()) {
-    Print("%s: damaged in %s\n", *step,
-          CountText(result->damage.size(), "place"));
-    if (!options.quiet) TellOfOthers(others);
-    return 1;
-  }
-  if (options.quiet) return 0;
-  if (!info->has_checksums) {
-    Print(
-        "%s: files are whole; saved without checksums, so their "
-        "content was not checked\n",
-        *step);
-  } else {
-    Print("%s: %s, %s, %s: all checksums match\n", *step,
-          CountText(info->arrays.size(), "array"),
-          CountText(result->blocks, "block"), BytesText(result->bytes));
-  }
-  TellOfOthers(others);
-  return 0;
+  return is_sound ? 0 : 1;
 }
 
 }  // namespace belay::tools

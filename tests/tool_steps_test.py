@@ -1,0 +1,74 @@
+"""Tests the belay command on directories of several steps.
+
+Usage: tool_steps_test.py BELAY GOLDEN_DIR VERSION
+"""
+import json
+import shutil
+import subprocess
+import unittest
+
+from tool_case import BELAY, PER_TASK, SHARED, ToolCase
+
+
+class StepsTest(ToolCase):
+    def test_verify_all_steps(self):
+        code, out, err = self.belay("verify", "--all", "run")
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(out.splitlines(), [
+            f"{step}: 23 arrays, 21 blocks, 414 B: all checksums match"
+            for step in (SHARED, PER_TASK)] + ["0 of 2 steps damaged"])
+        self.flip(f"{SHARED}/index.h5", b"odd/100%/a@b")
+        code, out, err = self.belay("verify", "-q", "--all", "run")
+        self.assertEqual((code, err), (1, ""))
+        self.assertIn(f'read "{SHARED}/index.h5": the index is damaged', out)
+        self.assertTrue(out.endswith("1 of 2 steps damaged\n"))
+        code, out, err = self.belay("verify", "--json", "--all", "run")
+        self.assertEqual(
+            (code, [step["sound"] for step in json.loads(out)["steps"]]),
+            (1, [False, True]))
+
+    def test_a_step_of_a_directory_by_its_number(self):
+        for command in ["ls"], ["verify"], ["graph"], ["show", "types"]:
+            for number, step in (7, SHARED), (100000008, PER_TASK):
+                self.assertEqual(
+                    self.belay(command[0], "run", *command[1:], "--step",
+                               str(number)),
+                    self.belay(command[0], step, *command[1:]))
+        self.assertEqual(
+            self.fails("ls", "run", "--step", "8"),
+            'belay: NOT_FOUND: open step 8 of "run": no such step (2 steps, 7 '
+            "to 100000008)\n")
+        shutil.copytree(self.path(SHARED), self.path("run/best_00000007"))
+        self.assertIn("several series have it; name \"run/best_00000007\"",
+                      self.fails("ls", "run", "--step", "7"))
+
+    def test_steps(self):
+        code, out, err = self.belay("steps", "run")
+        self.assertEqual((code, err), (0, ""))
+        head, *lines = out.splitlines()
+        self.assertEqual(head.split(), ["step", "arrays", "bytes", "written",
+                                        "(UTC)", "directory"])
+        self.assertEqual([line.split()[0::6] for line in lines],
+                         [["7", SHARED], ["100000008", PER_TASK]])
+        self.flip(f"{SHARED}/index.h5", b"odd/100%/a@b")
+        code, out, err = self.belay("steps", "--json", "run")
+        self.assertEqual(
+            [(step["step"], step["arrays"])
+             for step in json.loads(out)["steps"]],
+            [(7, None), (100000008, 23)])
+        self.assertEqual(code, 1)
+        self.assertIn("the index is damaged", err)
+        self.assertIn("need a directory of steps", self.fails("steps", SHARED))
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        for arguments in ["ls", SHARED], ["ls", "--json", SHARED], ["--help"]:
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([BELAY, *arguments], cwd=self.dir.name,
+                                      stdout=full, stderr=subprocess.PIPE,
+                                      check=False)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn(b"write the output", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["tool_steps_test.py"])
