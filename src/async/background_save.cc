@@ -88,6 +88,7 @@ BackgroundSaver::~BackgroundSaver() {
   // A child of the program has no part in it.
   if (under_way_ == nullptr || process_ != ::getpid()) return;
   under_way_->progress->is_cancelled = true;
+  thread_.Hurry();
   // The values may go with the program.
   WaitForCopy(*under_way_);
   // A commit that has begun must not be overtaken by another save of the step.

@@ -14,6 +14,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "async/flush.h"
 #include "async/node_progress.h"
 #include "async/snapshot.h"
@@ -96,6 +97,12 @@ class BackgroundSaver {
   StatusOr<std::optional<SaveResult>> FinishVote();
   StatusOr<std::optional<SaveResult>> End(const Vote& all);
   Status StartVote();
+  // Does what the thread would do, as long as there is something of it to take
+  // and `goes_on`. Local.
+  void Help(absl::FunctionRef<bool()> goes_on);
+  // The same while a vote is under way. Local.
+  // Errors: those of messages.
+  Status HelpUntilVoted();
   // Ends the job if the thread is stuck. Local.
   void CheckStalled();
 

@@ -148,6 +148,7 @@ void BackgroundSaver::StartFlush() {
       return CheckCancelled(*flush, *progress);
     };
   }
+  if (copied == nullptr) save.progress->writing.Begin(*save.flush);
   thread_.Begin([copied, flush = save.flush, progress = save.progress,
                  read_back = save.options.read_back]() -> Status {
     if (copied != nullptr) {
@@ -167,6 +168,7 @@ Status BackgroundSaver::WaitForSnapshot() {
   }
   SaveUnderWay& save = *under_way_;
   BELAY_RETURN_IF_AGREED(CheckComm(comm_, "save", save.target.path));
+  thread_.Hurry();
   while (!save.progress->has_copied) {
     CheckStalled();
     std::this_thread::sleep_for(kNap);

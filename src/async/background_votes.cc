@@ -18,6 +18,8 @@
 namespace belay {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 void MergeWords(void* in, void* in_out, int* count, MPI_Datatype*) {
   const auto* from = static_cast<const uint64_t*>(in);
   auto* into = static_cast<uint64_t*>(in_out);
@@ -59,6 +61,7 @@ void BackgroundSaver::GoOn(const Vote& all) {
   if (save.doing != Doing::kNothing || save.mine.failed) return;
   if (all.wants_read_back && save.mine.phase < FlushPhase::kReadBack) {
     save.doing = Doing::kReadingBack;
+    save.progress->comparing.Begin(*save.flush);
     thread_.Begin([flush = save.flush, progress = save.progress] {
       return ReadBackSnapshot(*flush, *progress);
     });
@@ -109,13 +112,40 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::Wait() {
   while (under_way_ != nullptr) {
     BELAY_RETURN_IF_AGREED(CheckComm(comm_, "save", under_way_->target.path));
     if (word_.is_started()) {
+      BELAY_RETURN_IF_AGREED(HelpUntilVoted());
       StatusOr<std::optional<SaveResult>> ended = FinishVote();
       if (!ended.ok() || *ended) return ended;
     }
-    thread_.WaitFor(kMostWait);
+    const Clock::time_point end = Clock::now() + kMostWait;
+    thread_.Hurry();
+    Help([&] { return Clock::now() < end; });
+    if (Clock::now() < end) {
+      thread_.WaitFor(
+          std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()));
+    }
     BELAY_RETURN_IF_AGREED(StartVote());
   }
   return std::exchange(kept_, std::nullopt);
+}
+
+void BackgroundSaver::Help(absl::FunctionRef<bool()> goes_on) {
+  SaveUnderWay& save = *under_way_;
+  if (!CanHelpFlush(*save.flush, *save.progress)) return;
+  // Nobody else watches this thread, which may get stuck as the other one.
+  Deadline deadline(comm_, save.options.deadline_seconds,
+                    absl::StrFormat("save \"%s\"", save.target.path));
+  deadline.Enter("flush");
+  while (goes_on() && HelpFlush(*save.flush, *save.progress)) deadline.GoOn();
+}
+
+Status BackgroundSaver::HelpUntilVoted() {
+  Status status;
+  Help([&] {
+    const StatusOr<bool> is_there = word_.IsThere();
+    status = is_there.status();
+    return is_there.ok() && !*is_there;
+  });
+  return status;
 }
 
 StatusOr<std::optional<SaveResult>> BackgroundSaver::WaitBeforeNext() {
@@ -127,6 +157,7 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::WaitBeforeNext() {
                         "changed values that were not copied yet",
                         save.target.path));
     save.progress->is_cancelled = true;
+    thread_.Hurry();
     WaitForCopy(save);
     save.is_snapshot_due = false;
     save.mine.failed = true;
@@ -163,6 +194,7 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::FinishVote() {
 StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   constexpr std::chrono::milliseconds kNap{20};
   if (all.failed) under_way_->progress->is_cancelled = true;
+  thread_.Hurry();
   while (!thread_.WaitFor(kNap)) CheckStalled();
   TakeResult();
   // Somebody may have polled as well as told the votes of another word.

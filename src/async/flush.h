@@ -1,5 +1,6 @@
 // What the thread of a save in the background does: the bytes of a snapshot go
-// into their files, and rank 0 finishes the step. No MPI and no HDF5.
+// into their files, and rank 0 finishes the step. No MPI and no HDF5. A call of
+// the program that waits for the thread takes pieces of the same list.
 
 #ifndef BELAY_ASYNC_FLUSH_H_
 #define BELAY_ASYNC_FLUSH_H_
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "async/flush_pass.h"
 #include "async/node_progress.h"
 #include "async/snapshot.h"
 #include "belay/status.h"
@@ -21,6 +23,8 @@ namespace belay {
 
 // What the thread and the calls of the program both look at.
 struct FlushProgress {
+  FlushPass writing{FlushPass::Goal::kWrite};
+  FlushPass comparing{FlushPass::Goal::kCompare};
   std::atomic<bool> is_cancelled{false};
   // The thread has ended because of that, or because of another rank: it has no
   // error of its own.
@@ -61,6 +65,15 @@ Status WriteSnapshot(FlushJob& job, FlushProgress& progress);
 // Errors: DataLoss - they differ; names the file and the offset. Those of
 //   PosixFile; Cancelled.
 Status ReadBackSnapshot(const FlushJob& job, FlushProgress& progress);
+
+// Whether HelpFlush has a piece to take. Local.
+bool CanHelpFlush(const FlushJob& job, const FlushProgress& progress);
+
+// Takes one piece of what is being written or compared, for a call of the
+// program that would only wait for the thread. Returns false if there is none
+// to take, or if that would exceed the job's bytes per second. What fails is
+// the thread's error. Local.
+bool HelpFlush(const FlushJob& job, FlushProgress& progress);
 
 }  // namespace belay
 

@@ -106,6 +106,13 @@ Status WordInFlight::Start(const Comm& comm, uint64_t word,
                   "MPI_Iallreduce");
 }
 
+StatusOr<bool> WordInFlight::IsThere() const {
+  int done = 0;
+  BELAY_RETURN_IF_ERROR(
+      MpiError(TestRequest(cell_->request, done), "MPI_Test"));
+  return done != 0;
+}
+
 StatusOr<uint64_t> WordInFlight::Finish(const Comm& comm,
                                         double deadline_seconds,
                                         const std::string& operation) {

@@ -33,6 +33,10 @@ class WordInFlight {
   // Whether one is under way. Local.
   bool is_started() const;
 
+  // Whether the word of all ranks is there, so that Finish need not wait.
+  // Local. Requires is_started(). Errors: Internal - MPI's text.
+  StatusOr<bool> IsThere() const;
+
   // Waits for what was begun and returns the word of all ranks; ends the job
   // after `deadline_seconds`, with a message that names `operation`. None is
   // under way afterwards. Local, but the operation behind it is collective.

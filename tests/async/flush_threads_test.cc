@@ -8,7 +8,9 @@
 #include <barrier>
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -62,8 +64,9 @@ class Rank {
   }
 
   // Begins to save. The thread copies the values if it is `lazy`; they are
-  // wrong when this returns.
-  Flush Begin(int64_t save, bool lazy, int64_t bytes_per_second = 0) {
+  // wrong when this returns. It writes nothing before `gate` is open.
+  Flush Begin(int64_t save, bool lazy, int64_t bytes_per_second = 0,
+              std::optional<std::shared_future<void>> gate = std::nullopt) {
     values_.assign(values_.size(), ByteOf(save, rank_));
     Flush flush;
     *flush.job = {.path = path_,
@@ -90,9 +93,11 @@ class Rank {
     };
     if (!lazy) {
       EXPECT_EQ(copy(), absl::OkStatus());
+      flush.progress->writing.Begin(*flush.job);
     }
-    thread_.Begin([copy, flush, lazy] {
+    thread_.Begin([copy, flush, lazy, gate] {
       const Status status = lazy ? copy() : absl::OkStatus();
+      if (gate) gate->wait();
       return status.ok() ? WriteSnapshot(*flush.job, *flush.progress) : status;
     });
     flush.progress->has_copied.wait(false);
@@ -100,10 +105,14 @@ class Rank {
     return flush;
   }
 
-  // As the calls of a program look at it.
+  // As the calls of a program look at it, which write or compare what is left.
   Status Wait(const Flush& flush) {
     StallWatch watch;
+    thread_.Hurry();
+    while (HelpFlush(*flush.job, *flush.progress)) {
+    }
     while (!thread_.WaitFor(std::chrono::milliseconds(1))) {
+      HelpFlush(*flush.job, *flush.progress);
       EXPECT_FALSE(
           watch.IsStuck(std::chrono::steady_clock::now(), node_->ticks(), 60));
       EXPECT_GE(flush.progress->write_calls, 0);
@@ -178,6 +187,26 @@ TEST_F(FlushThreadsTest, EveryRankWritesAndOneSyncs) {
       EXPECT_TRUE(mine.node().AllReached(save));
       EXPECT_FALSE(mine.node().AnyFailed(save));
       if (rank == 0) ExpectSaved(save);
+      all_.arrive_and_wait();
+    }
+  });
+}
+
+// The thread gets no core until the call that waits has written all.
+TEST_F(FlushThreadsTest, ACallWritesWhatIsLeft) {
+  constexpr int64_t kSaves = 10;
+  OnAllRanks([&](int rank, Rank& mine) {
+    for (int64_t save = 1; save <= kSaves; ++save) {
+      std::promise<void> gate;
+      const Flush flush = mine.Begin(save, false, 0, gate.get_future().share());
+      int64_t pieces = 0;
+      while (HelpFlush(*flush.job, *flush.progress)) ++pieces;
+      EXPECT_GT(pieces, 1);
+      EXPECT_TRUE(flush.progress->writing.IsDone(*flush.job));
+      all_.arrive_and_wait();
+      if (rank == 0) ExpectSaved(save);
+      gate.set_value();
+      EXPECT_EQ(mine.Wait(flush), absl::OkStatus());
       all_.arrive_and_wait();
     }
   });

@@ -1,12 +1,12 @@
 #include "base/process/worker_thread.h"
 
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -23,23 +23,59 @@ struct WorkerThread::Shared {
   Status result;
   bool is_idle = true;
   bool is_left = false;  // by the object
+  bool is_hurried = false;
+  bool is_batch = false;               // to give way
+  std::optional<int> old_io_priority;  // before it gave way
+  pid_t id = 0;                        // of the thread, once it runs
   std::thread thread;
   pid_t process = 0;  // that the thread is in
+
+  void GiveWay();
+  void StopGivingWay();
 };
 
 namespace {
 
-// As far as the system lets us; work is done in any case.
-void TakeLowestPriority() {
-  constexpr int kWhoIsThread = 1;
-  constexpr int kIdleClass = 3 << 13;
-  constexpr int kLeastNice = 19;
-  const auto id = static_cast<id_t>(::syscall(SYS_gettid));
-  ::setpriority(PRIO_PROCESS, id, kLeastNice);
-  ::syscall(SYS_ioprio_set, kWhoIsThread, id, kIdleClass);
+constexpr int kWhoIsThread = 1;
+constexpr int kClassShift = 13;
+constexpr int kNone = 0;
+constexpr int kBestEffort = 2;
+constexpr int kIdle = 3;
+
+bool SetPolicy(pid_t thread, int policy) {
+  const sched_param none{};
+  return ::sched_setscheduler(thread, policy, &none) == 0;
+}
+
+bool SetIoPriority(pid_t thread, int priority) {
+  return ::syscall(SYS_ioprio_set, kWhoIsThread, thread, priority) == 0;
 }
 
 }  // namespace
+
+// As far as the system lets us; work is done in any case. What somebody has
+// given the program stays: SCHED_IDLE, and real time, are not given back to
+// users without rights.
+void WorkerThread::Shared::GiveWay() {
+  if (!is_batch && ::sched_getscheduler(id) == SCHED_OTHER) {
+    is_batch = SetPolicy(id, SCHED_BATCH);
+  }
+  if (old_io_priority) return;
+  const auto priority =
+      static_cast<int>(::syscall(SYS_ioprio_get, kWhoIsThread, id));
+  if (priority < 0) return;
+  const int io_class = priority >> kClassShift;
+  if ((io_class == kNone || io_class == kBestEffort) &&
+      SetIoPriority(id, kIdle << kClassShift)) {
+    old_io_priority = priority;
+  }
+}
+
+void WorkerThread::Shared::StopGivingWay() {
+  if (std::exchange(is_batch, false)) SetPolicy(id, SCHED_OTHER);
+  if (old_io_priority) SetIoPriority(id, *old_io_priority);
+  old_io_priority.reset();
+}
 
 WorkerThread::WorkerThread() : shared_(std::make_shared<Shared>()) {}
 WorkerThread::WorkerThread(WorkerThread&&) noexcept = default;
@@ -75,16 +111,18 @@ void WorkerThread::Begin(std::function<Status()> work) {
     const std::lock_guard<std::mutex> lock(shared.mutex);
     shared.work = std::move(work);
     shared.is_idle = false;
+    shared.is_hurried = false;
   }
   if (!shared.thread.joinable()) {
     shared.process = ::getpid();
     shared.thread = StartThreadWithoutSignals([shared = shared_] {
-      TakeLowestPriority();
       std::unique_lock<std::mutex> lock(shared->mutex);
+      shared->id = static_cast<pid_t>(::syscall(SYS_gettid));
       while (true) {
         shared->begun.wait(lock,
                            [&] { return !shared->is_idle || shared->is_left; });
         if (shared->is_idle) return;
+        if (!shared->is_hurried) shared->GiveWay();
         const std::function<Status()> next = std::move(shared->work);
         lock.unlock();
         Status result = CatchExceptions(next);
@@ -106,6 +144,16 @@ void WorkerThread::Hold(Status result) {
   const std::lock_guard<std::mutex> lock(shared_->mutex);
   shared_->result = std::move(result);
   shared_->is_idle = true;
+}
+
+void WorkerThread::Hurry() {
+  Shared& shared = *shared_;
+  // In a child process there is no thread.
+  if (shared.thread.joinable() && shared.process != ::getpid()) return;
+  const std::lock_guard<std::mutex> lock(shared.mutex);
+  if (shared.is_idle || shared.is_hurried) return;
+  shared.is_hurried = true;
+  shared.StopGivingWay();
 }
 
 bool WorkerThread::IsIdle() const {

@@ -11,9 +11,11 @@
 
 namespace belay {
 
-// No signal of the program reaches the thread, and it has the lowest priority
-// for cores and for the disk. Starts with the first work. Move only; for one
-// caller at a time.
+// No signal of the program reaches the thread. While nobody waits for it, it
+// gives way to the program, as far as a user without rights can undo that: it
+// wakes up behind others (SCHED_BATCH), and the disk serves it last. Its nice
+// value stays, which only root can lower again. Starts with the first work.
+// Move only; for one caller at a time.
 class WorkerThread {
  public:
   WorkerThread();
@@ -31,6 +33,10 @@ class WorkerThread {
   // Takes the result of work that the caller has done itself. Local. Requires
   // IsIdle().
   void Hold(Status result);
+
+  // Somebody waits: the work under way no longer gives way to the program.
+  // Local.
+  void Hurry();
 
   // Whether no work is under way. Local.
   bool IsIdle() const;

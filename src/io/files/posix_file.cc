@@ -84,15 +84,15 @@ PosixFile::PosixFile(PosixFile&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::exchange(other.fd_, -1)),
       turns_(other.turns_),
-      write_calls_(other.write_calls_),
-      read_calls_(other.read_calls_) {}
+      write_calls_(std::move(other.write_calls_)),
+      read_calls_(std::move(other.read_calls_)) {}
 
 PosixFile& PosixFile::operator=(PosixFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   std::swap(turns_, other.turns_);
-  std::swap(write_calls_, other.write_calls_);
-  std::swap(read_calls_, other.read_calls_);
+  write_calls_ = std::move(other.write_calls_);
+  read_calls_ = std::move(other.read_calls_);
   return *this;
 }
 
@@ -131,12 +131,25 @@ Status PosixFile::PwriteParts(
   if (turns_ == Turns::kNone || NumBytes(parts) < kLeastMappedBytes) {
     return WriteVectors(offset, parts);
   }
-  const WriteTurn turn(fd_, turns_ == Turns::kCrowded);
-  if (turn.is_taken() && FillPages(fd_, offset, parts)) {
-    ++write_calls_;
-    return absl::OkStatus();
+  if (is_written_.exchange(true)) {
+    return FillOrWrite(offset, parts);
   }
-  return WriteVectors(offset, parts);
+  Status status;
+  {
+    const WriteTurn turn(fd_, turns_ == Turns::kCrowded);
+    status = turn.is_taken() ? FillOrWrite(offset, parts)
+                             : WriteVectors(offset, parts);
+  }
+  is_written_ = false;
+  return status;
+}
+
+// Fills pages while others write.
+Status PosixFile::FillOrWrite(
+    int64_t offset, std::span<const std::span<const std::byte>> parts) {
+  if (!FillPages(fd_, offset, parts)) return WriteVectors(offset, parts);
+  ++write_calls_;
+  return absl::OkStatus();
 }
 
 Status PosixFile::WriteVectors(

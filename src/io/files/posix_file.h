@@ -9,6 +9,7 @@
 #ifndef BELAY_IO_FILES_POSIX_FILE_H_
 #define BELAY_IO_FILES_POSIX_FILE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,7 +30,8 @@ struct FileStat {
   int64_t modified_ns = 0;
 };
 
-// An open file. Move only; for one thread at a time. The destructor closes
+// An open file. Move only; for one thread at a time, but several may call
+// PwriteParts, PreadAll and StartWriteback at once. The destructor closes
 // silently: call Close() where the result matters.
 class PosixFile {
  public:
@@ -118,10 +120,22 @@ class PosixFile {
 
   // Return what was opened, and how many calls and mappings moved data. Local.
   const std::string& path() const { return path_; }
-  int64_t write_calls() const { return write_calls_; }
-  int64_t read_calls() const { return read_calls_; }
+  int64_t write_calls() const { return write_calls_.count; }
+  int64_t read_calls() const { return read_calls_.count; }
 
  private:
+  // Counts what several threads do, and moves with the file.
+  struct Counter {
+    Counter() = default;
+    Counter(Counter&& other) noexcept : count(other.count.load()) {}
+    Counter& operator=(Counter&& other) noexcept {
+      count = other.count.exchange(count);
+      return *this;
+    }
+    void operator++() { count.fetch_add(1, std::memory_order_relaxed); }
+    std::atomic<int64_t> count{0};
+  };
+
   // Whether writers of this file take turns.
   enum class Turns : uint8_t { kNone, kSome, kCrowded };
 
@@ -129,6 +143,8 @@ class PosixFile {
   static Turns TurnsOf(const std::string& path, Mode mode);
   Status WriteVectors(int64_t offset,
                       std::span<const std::span<const std::byte>> parts);
+  Status FillOrWrite(int64_t offset,
+                     std::span<const std::span<const std::byte>> parts);
   Status Reserve(int mode, int64_t from, int64_t bytes);
   StatusOr<int64_t> SpaceForThisFile() const;
   Status NoSpaceLeft(int64_t need, int64_t found) const;
@@ -137,8 +153,11 @@ class PosixFile {
   std::string path_;
   int fd_ = -1;
   Turns turns_ = Turns::kNone;
-  int64_t write_calls_ = 0;
-  int64_t read_calls_ = 0;
+  // Whether a thread of this process writes, in its turn or not. The turn is
+  // the open file's, so that it keeps out no thread of its own.
+  std::atomic<bool> is_written_{false};
+  Counter write_calls_;
+  Counter read_calls_;
 };
 
 // Creates one directory; its parent must exist. Local.

@@ -1,8 +1,10 @@
 #include "base/process/worker_thread.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -83,18 +85,88 @@ TEST(WorkerThread, HoldsAResultOfTheCaller) {
   EXPECT_TRUE(absl::IsAborted(thread.result()));
 }
 
-TEST(WorkerThread, HasTheLowestPriorityAndNoSignals) {
-  WorkerThread thread;
+// What a thread has of cores and of the disk.
+struct Priority {
+  int policy = 0;
   int nice = 0;
+  int io_class = 0;
+};
+
+Priority PriorityOf(pid_t thread) {
+  constexpr int kWhoIsThread = 1;
+  constexpr int kClassShift = 13;
+  return {.policy = sched_getscheduler(thread),
+          .nice = getpriority(PRIO_PROCESS, static_cast<id_t>(thread)),
+          .io_class =
+              static_cast<int>(syscall(SYS_ioprio_get, kWhoIsThread, thread)) >>
+              kClassShift};
+}
+
+// Begins work that does not end before `end`, and returns its thread.
+pid_t BeginUntil(WorkerThread& thread, std::shared_future<void> end) {
+  std::promise<pid_t> id;
+  thread.Begin([&id, end] {
+    id.set_value(static_cast<pid_t>(syscall(SYS_gettid)));
+    end.wait();
+    return absl::OkStatus();
+  });
+  return id.get_future().get();
+}
+
+// A nice value could not be given back without rights, so it stays.
+TEST(WorkerThread, GivesWayUntilSomebodyWaits) {
+  constexpr int kIdleClass = 3;
+  const Priority before = PriorityOf(0);
+  ASSERT_EQ(before.policy, SCHED_OTHER);
+  WorkerThread thread;
+  for (int i = 0; i < 3; ++i) {
+    std::promise<void> may_end;
+    const pid_t id = BeginUntil(thread, may_end.get_future().share());
+    EXPECT_EQ(PriorityOf(id).policy, SCHED_BATCH);
+    EXPECT_EQ(PriorityOf(id).nice, before.nice);
+    EXPECT_EQ(PriorityOf(id).io_class, kIdleClass);
+    thread.Hurry();
+    EXPECT_EQ(PriorityOf(id).policy, SCHED_OTHER);
+    EXPECT_EQ(PriorityOf(id).nice, before.nice);
+    EXPECT_EQ(PriorityOf(id).io_class, before.io_class);
+    may_end.set_value();
+    ASSERT_TRUE(thread.WaitFor(milliseconds(10000)));
+  }
+}
+
+// As one has it who may raise no priority: nothing is lowered for good.
+TEST(WorkerThread, GetsItsPriorityBackWithoutRights) {
+  constexpr uid_t kNobody = 65534;
+  const pid_t child = fork();
+  if (child == 0) {
+    if (getuid() == 0 && setuid(kNobody) != 0) _exit(2);
+    const rlimit none{0, 0};
+    if (setrlimit(RLIMIT_NICE, &none) != 0) _exit(3);
+    const Priority before = PriorityOf(0);
+    WorkerThread thread;
+    std::promise<void> may_end;
+    const pid_t id = BeginUntil(thread, may_end.get_future().share());
+    thread.Hurry();
+    const Priority after = PriorityOf(id);
+    _exit(after.policy == before.policy && after.nice == before.nice &&
+                  after.io_class == before.io_class
+              ? 0
+              : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(WorkerThread, HasNoSignals) {
+  WorkerThread thread;
   sigset_t blocked;
   sigemptyset(&blocked);
   thread.Begin([&] {
-    nice = getpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)));
     pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
     return absl::OkStatus();
   });
   ASSERT_TRUE(thread.WaitFor(milliseconds(10000)));
-  EXPECT_EQ(nice, 19);
   EXPECT_EQ(sigismember(&blocked, SIGTERM), 1);
   EXPECT_EQ(sigismember(&blocked, SIGUSR1), 1);
 }
