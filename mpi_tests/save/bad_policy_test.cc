@@ -67,6 +67,23 @@ TEST_F(BadPolicyTest, OneThatFails) {
   ExpectRefused(MaxShardSize(0), absl::StatusCode::kInvalidArgument, "found 0");
 }
 
+TEST_F(BadPolicyTest, OneWithoutDescription) {
+  ShardingPolicy policy = ShardByTask();
+  policy.description = "";
+  ExpectRefused(policy, absl::StatusCode::kInvalidArgument,
+                absl::StrFormat("save \"%s\": the sharding policy has no "
+                                "description, which names it in errors (need a "
+                                "text, found \"\"); set `description`",
+                                run()));
+  // Also where the plan of a sound policy is there.
+  PlanCache cache;
+  options_ = {.durable = false, .cache = &cache};
+  Values values = SomeValues();
+  MustSave(values, 2);
+  options_.sharding_policy.description = "";
+  EXPECT_TRUE(absl::IsInvalidArgument(SaveStep(values, 3).status()));
+}
+
 TEST_F(BadPolicyTest, OneWithoutFunction) {
   ExpectRefused({.description = "empty"}, absl::StatusCode::kInvalidArgument,
                 "empty");

@@ -114,6 +114,7 @@ TEST_F(DeviceTest, AnotherTaskIsAnErrorOfAll) {
 TEST_F(DeviceTest, APlanHoldsForTheSameDevices) {
   PlanCache cache;
   options_.cache = &cache;
+  options_.sharding_policy.parameters = {{"version", "1"}};
   for (const auto& [index, reused] :
        {std::pair(0, false), {0, true}, {1, false}, {1, true}}) {
     const auto saved = SaveRow({.device_index = index});

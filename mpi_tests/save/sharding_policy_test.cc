@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "belay/async_saver.h"
+#include "belay/checkpoint.h"
 #include "belay/checkpoint_reader.h"
 #include "policy_fixture.h"
 
@@ -20,6 +23,7 @@ using ::testing::HasSubstr;
 using testing::IsSameEverywhere;
 using testing::Made;
 using testing::Names;
+using testing::Ok;
 using testing::Pieces;
 using testing::Values;
 
@@ -233,6 +237,97 @@ TEST_F(ShardingPolicyTest, APlanIsReusedForAnEqualPolicy) {
     }
   }
   options_.sharding_policy = ShardByTask();
+  EXPECT_FALSE(MustSave(values, ++step).plan_reused);
+  EXPECT_TRUE(MustSave(values, ++step).plan_reused);
+}
+
+// Groups of at most so many pieces, as `limit` says when the policy is called.
+ShardingPolicy UpTo(const size_t* limit) {
+  return Made([limit](const Pieces& pieces) -> StatusOr<Grouping> {
+    Grouping grouping;
+    for (const ShardableTensor& piece : pieces) {
+      if (grouping.groups.empty() || grouping.groups.back().size() == *limit) {
+        grouping.groups.emplace_back();
+      }
+      grouping.groups.back().push_back(piece);
+    }
+    return grouping;
+  });
+}
+
+// Three keys of each rank, so that a limit of 1 makes three files.
+Values ThreeKeys(int rank, int size) {
+  Values values;
+  for (const char* key : {"a", "b", "c"}) {
+    values.AddCut(key, DType::kF64, {size * 16}, 0, rank, size);
+  }
+  return values;
+}
+
+TEST_F(ShardingPolicyTest, OneThatVouchesForNothingIsAskedInEachSave) {
+  PlanCache cache;
+  options_.cache = &cache;
+  Values values = ThreeKeys(rank_, size_);
+  size_t limit = 0;
+  options_.sharding_policy = UpTo(&limit);
+  int64_t step = 0;
+  for (const auto& [most, files] :
+       {std::pair(3, 1), {1, 3}, {1, 3}, {2, 2}, {3, 1}}) {
+    limit = static_cast<size_t>(most);
+    const SaveResult saved = MustSave(values, ++step);
+    EXPECT_FALSE(saved.plan_reused);
+    EXPECT_EQ(saved.counters.files, files) << most;
+    ExpectIntact(step, files);
+    ExpectRestores(values, step, step);
+  }
+}
+
+// The program has chosen neither the cache of a Checkpoint nor that of a saver
+// in the background.
+TEST_F(ShardingPolicyTest, OneThatVouchesForNothingAndCachesOfTheLibrary) {
+  const Shape shape = {size_ * 100};
+  const Box box = {{rank_ * 100}, {100}};
+  std::vector<double> a(100), b(100);
+  Checkpoint checkpoint(comm_, {{"a", TrackedValue(shape, box, a)},
+                                {"b", TrackedValue(shape, box, b)}});
+  State state;
+  state.AddPiece("a", shape, box, a);
+  state.AddPiece("b", shape, box, b);
+  AsyncSaver saver(comm_);
+  size_t limit = 0;
+  options_.sharding_policy = UpTo(&limit);
+  for (int64_t step = 0; step < 6; ++step) {
+    limit = step % 2 == 0 ? 100 : 1;
+    const SaveResult saved =
+        Ok(checkpoint.SaveAs(StepFile(100 + step, ""), options_));
+    EXPECT_FALSE(saved.plan_reused);
+    EXPECT_EQ(saved.counters.files > 1, limit == 1);
+    Ok(saver.Save(run(), step, state, options_));
+    const std::optional<SaveResult> ended = Ok(saver.Wait());
+    ASSERT_TRUE(ended.has_value());
+    EXPECT_FALSE(ended->plan_reused);
+    EXPECT_EQ(ended->counters.files > 1, limit == 1);
+  }
+  EXPECT_TRUE(saver.Close().ok());
+}
+
+TEST_F(ShardingPolicyTest, ParametersVouchForAPolicy) {
+  PlanCache cache;
+  options_.cache = &cache;
+  Values values = ThreeKeys(rank_, size_);
+  size_t limit = 1;
+  int64_t step = 0;
+  for (const auto& [version, reused] :
+       {std::pair("1", false), {"1", true}, {"2", false}, {"2", true}}) {
+    options_.sharding_policy = UpTo(&limit);
+    options_.sharding_policy.parameters = {{"version", version}};
+    EXPECT_EQ(MustSave(values, ++step).plan_reused, reused);
+  }
+  // Another function, whatever it is called.
+  ShardingPolicy other = GroupPerKey();
+  other.description = options_.sharding_policy.description;
+  other.parameters = options_.sharding_policy.parameters;
+  options_.sharding_policy = other;
   EXPECT_FALSE(MustSave(values, ++step).plan_reused);
   EXPECT_TRUE(MustSave(values, ++step).plan_reused);
 }

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "bytes/wire.h"
 #include "hdf5/filter.h"
+#include "plan/policy/apply_policy.h"
 #include "plan/save/save_args.h"
 
 namespace belay {
@@ -57,10 +58,11 @@ Status CheckSaveOptions(std::string_view start, const SaveOptions& options) {
                                   ArrayLayout::kCanonical));
   BELAY_RETURN_IF_ERROR(
       CheckEnum(start, "transfer", options.transfer, Transfer::kAuto));
-  const Status args = CompileArgs(options.args).status();
-  if (!args.ok()) {
-    return Status(args.code(),
-                  absl::StrFormat("%s: %s", AbslView(start), args.message()));
+  for (const Status& status : {CheckDescription(options.sharding_policy),
+                               CompileArgs(options.args).status()}) {
+    if (status.ok()) continue;
+    return Status(status.code(),
+                  absl::StrFormat("%s: %s", AbslView(start), status.message()));
   }
   for (const SaveArgsFor& one : options.args) {
     const Status filters = h5::CheckCanWrite(one.args.filters);

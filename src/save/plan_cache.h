@@ -40,8 +40,8 @@ struct ReusablePlan {
 };
 
 struct CachedPlan {
-  // Of the last save that came past its list stage, if that succeeded and has
-  // no filters.
+  // Of the last save that came past its list stage, if that succeeded, has no
+  // filters, and its sharding policy vouches for its result.
   std::optional<ReusablePlan> plan;
   SentLists sent_lists;  // when planning
   // Gone with it: a save in the background may outlive the cache.

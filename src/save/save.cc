@@ -10,6 +10,7 @@
 #include "format/paths.h"
 #include "pipeline/listing.h"
 #include "pipeline/result_text.h"
+#include "plan/policy/apply_policy.h"
 #include "save/save_at.h"
 #include "save/save_stages.h"
 
@@ -112,8 +113,10 @@ Status EndStep(const SaveFrame& frame, const StepInProgress& step,
 SaveResult EndSave(const SaveFrame& frame, bool reuse, ReusablePlan plan,
                    WrittenData& written, CachedPlan& cache) {
   SaveResult result = Report(frame, reuse, plan.planned, written);
-  // How long files with filters are is another matter each time.
-  if (frame.options.cache != nullptr && !plan.planned.has_filters) {
+  // How long files with filters are is another matter each time, and so is what
+  // a policy does that does not say what its result depends on.
+  if (frame.options.cache != nullptr && !plan.planned.has_filters &&
+      VouchesForItself(frame.options.sharding_policy)) {
     cache.plan = std::move(plan);
   }
   return result;

@@ -90,6 +90,12 @@ Status ListValues(const SaveFrame& frame, const State& state,
                       frame.context.rank());
 }
 
+// Which function a policy calls: another one may have the same description.
+// Local.
+uint64_t FunctionOf(const ShardingPolicy& policy) {
+  return policy.group.target_type().hash_code();
+}
+
 // What decides what is listed. Local.
 ListingOrigin OriginOf(const SaveFrame& frame, const SaveJob& job,
                        const std::string& options) {
@@ -97,6 +103,7 @@ ListingOrigin OriginOf(const SaveFrame& frame, const SaveJob& job,
   setting.Put(frame.context.size());
   setting.Put(frame.context.rank());
   setting.PutText(options);
+  setting.Put(FunctionOf(frame.options.sharding_policy));
   setting.PutText(JobName());
   setting.Put(job.graph_fingerprint);
   return {.state = StateVersion::Of(job.state),
@@ -125,6 +132,7 @@ uint64_t FingerprintOf(const SaveFrame& frame, const SaveJob& job,
   PutStructure(listed.shards, structure);
   PutListedValues(structure, listed.listing.values);
   structure.PutText(options);
+  structure.Put(FunctionOf(frame.options.sharding_policy));
   structure.Put(job.graph_fingerprint);
   structure.Put(frame.context.rank());  // rank 0 keeps more than others
   return Fingerprint(structure.bytes());

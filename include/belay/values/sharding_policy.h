@@ -55,10 +55,15 @@ struct Grouping {
 // duplicate, add, join or retype them, nor move them to other tasks. Every
 // result is checked. An exception becomes an error of the save.
 struct ShardingPolicy {
-  std::string description;  // names the policy in errors
-  // Names and values of everything that the result depends on, in any fixed
-  // order. They must be equal on all ranks, and a PlanCache identifies a policy
-  // by them.
+  // Names the policy in errors. Must not be empty.
+  std::string description;
+  // Names and values of everything that the result depends on besides the
+  // pieces, in any fixed order. They must be equal on all ranks. A policy that
+  // lists them vouches that the list is complete: a PlanCache then reuses its
+  // plan while description, parameters and the type of the function are equal.
+  // If the result depends on the pieces alone, list a version, such as
+  // {{"version", "1"}}. Empty: the policy vouches for nothing; every save calls
+  // it and plans anew.
   std::vector<std::pair<std::string, std::string>> parameters;
   std::function<StatusOr<Grouping>(const std::vector<ShardableTensor>&)> group;
 };
@@ -102,8 +107,8 @@ Status ValidateGroups(const std::vector<ShardGroup>& groups,
 // each task, in order of first appearance, and validates the results. Returns
 // one Grouping per task; none if there are no pieces. Local.
 // Errors: those of the policy, prefixed with its description and the task, and
-//   of ValidateGroups; InvalidArgument - a policy without a function; Internal
-//   - an exception, with its text.
+//   of ValidateGroups; InvalidArgument - a policy without a description or a
+//   function; Internal - an exception, with its text.
 StatusOr<std::vector<Grouping>> ApplyPolicy(
     const ShardingPolicy& policy, const std::vector<ShardableTensor>& listed);
 

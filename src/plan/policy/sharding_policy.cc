@@ -59,7 +59,7 @@ StatusOr<Grouping> CallGuarded(const ShardingPolicy& policy,
 
 ShardingPolicy ShardByTask() {
   return {.description = "one group per task",
-          .parameters = {},
+          .parameters = {{"version", "1"}},
           .group = [](const std::vector<ShardableTensor>& pieces) {
             std::vector<ShardGroup> groups;
             if (!pieces.empty()) groups.push_back(pieces);
@@ -77,6 +77,17 @@ uint64_t PolicyHash(const ShardingPolicy& policy) {
   return Fingerprint(writer.bytes());
 }
 
+Status CheckDescription(const ShardingPolicy& policy) {
+  if (!policy.description.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "the sharding policy has no description, which names it in errors (need "
+      "a text, found \"\"); set `description`");
+}
+
+bool VouchesForItself(const ShardingPolicy& policy) {
+  return !policy.parameters.empty();
+}
+
 StatusOr<std::vector<Grouping>> ApplyPolicy(
     const ShardingPolicy& policy, const std::vector<ShardableTensor>& listed) {
   return ApplyToTasks(policy, SortByTask(listed));
@@ -84,6 +95,7 @@ StatusOr<std::vector<Grouping>> ApplyPolicy(
 
 StatusOr<std::vector<Grouping>> ApplyToTasks(
     const ShardingPolicy& policy, const std::vector<TaskPieces>& tasks) {
+  BELAY_RETURN_IF_ERROR(CheckDescription(policy));
   if (policy.group == nullptr) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "policy \"%s\": no function to call; set `group`", policy.description));

@@ -23,7 +23,7 @@ using ::testing::IsEmpty;
 
 const belay::ShardingPolicy all_in_one = {
     .description = "all in one group",
-    .parameters = {},
+    .parameters = {{"version", "1"}},
     .group = [](const std::vector<belay::ShardableTensor>& pieces) {
       return std::vector<belay::ShardGroup>{pieces};
     }};
@@ -231,6 +231,15 @@ TEST(ApplyPolicyTest, NoFunction) {
             absl::StatusCode::kInvalidArgument);
   ExpectError(none, absl::StatusCode::kInvalidArgument,
               "policy \"mine\": no function");
+}
+
+TEST(ApplyPolicyTest, NoDescription) {
+  ShardingPolicy none = ShardByTask();
+  none.description = "";
+  EXPECT_EQ(ApplyPolicy(none, {}).status(),
+            absl::InvalidArgumentError(
+                "the sharding policy has no description, which names it in "
+                "errors (need a text, found \"\"); set `description`"));
 }
 
 TEST(ApplyPolicyTest, ErrorsOfThePolicy) {
