@@ -34,7 +34,9 @@ enum class FileLayout : uint8_t {
   kPerTask = 2,  // one file per rank; one dataset per piece
 };
 
-// How an array is stored in a kShared file.
+// How an array is stored in a kShared file of the default sharding policy. In
+// other files kCanonical arrays are contiguous, but depend on what each rank
+// holds, of which SaveResult::warnings warn.
 enum class ArrayLayout : uint8_t {
   // One chunk per shard if the shards form a regular grid, one of them lies in
   // the array in runs shorter than 256 KiB, and a chunk has less than 4 GiB.
@@ -47,6 +49,9 @@ enum class ArrayLayout : uint8_t {
 
 // How bytes reach the file. All transfers write the same file.
 enum class Transfer : uint8_t {
+  // kCollective and kTwoPhase are kIndependent for kPerTask, whose files have
+  // one
+  // writer each; SaveResult::transfer_note says so.
   kCollective = 0,   // one collective MPI-IO call per round and file
   kIndependent = 1,  // every rank writes its own pieces; no MPI
   kHdf5 = 2,         // one collective H5Dwrite per dataset and round
@@ -285,11 +290,12 @@ struct SaveResult {
   bool plan_reused = false;
   // The transfer that was used. The note says why, if it is not the requested
   // one or if kAuto chose it because of stripes. Chunks with filters are always
-  // written by kHdf5.
+  // written by kHdf5; then the note says so.
   Transfer transfer = Transfer::kCollective;
   std::string transfer_note;
-  // From the sharding policy, and about file systems to which several nodes
-  // should not write together. Equal on all ranks.
+  // From the sharding policy, about file systems to which several nodes should
+  // not write together, and about an array layout that does not hold for these
+  // files. Equal on all ranks.
   std::vector<std::string> warnings;
   TransferCounters counters;
 

@@ -253,8 +253,10 @@ class State {
   void AddPiece(std::string_view key, const Shape& global_shape, const Box& box,
                 const Memory& memory);
 
-  // Adds this rank's piece of an array that is laid out on a mesh; the memory
-  // holds layout.LocalBox(global_shape, rank). Local.
+  // Adds this rank's piece of an array that is laid out on a mesh of as many
+  // ranks as the communicator has; a save or a restore refuses any other mesh.
+  // The memory holds layout.LocalBox(global_shape, rank). If only some ranks
+  // hold the array, add it with AddPiece and that box. Local.
   void AddLaidOut(std::string_view key, const Layout& layout,
                   const Shape& global_shape, int rank, const Memory& memory);
 

@@ -77,6 +77,7 @@ int main(int argc, char** argv) {
   TestRowsById(&test);
   TestGhosts(&test);
   TestLayouts(&test);
+  TestMeshes(&test);
   TestLog(&test);
   TestVerify(&test);
   ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_comm_free(&test.comm));

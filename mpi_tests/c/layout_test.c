@@ -134,6 +134,41 @@ void TestLayouts(const struct c_test* test) {
   belay_state_free(&state);
 }
 
+// A mesh of more or fewer ranks than there are.
+static void TestMeshOf(const struct c_test* test, int ranks) {
+  const int64_t global[1] = {24};
+  double u[24] = {0};
+  char layout[64], message[256], dir[4096];
+  belay_state* state = NULL;
+  strcpy(dir, PathOf(test, "mesh"));
+  snprintf(layout, sizeof(layout), "[-] on x=%d", ranks);
+  belay_state_create(&state);
+  ExpectCode(__FILE__, __LINE__,
+             test->rank < ranks ? BELAY_OK : BELAY_INVALID_ARGUMENT,
+             belay_state_add_laid_out(state, "u", BELAY_F64, layout, 1, global,
+                                      test->rank, NULL, NULL, u));
+  snprintf(message, sizeof(message),
+           "\"u\": the layout %s is for another number of ranks (need", layout);
+  for (int restores = 0; restores < 2; ++restores) {
+    ExpectCode(
+        __FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+        restores ? belay_restore(test->comm, dir, BELAY_LATEST_STEP, state,
+                                 NULL, NULL)
+                 : belay_save(test->comm, dir, 1, state, NULL));
+    ExpectMessage(__FILE__, __LINE__, message);
+    if (ranks > test->size) {
+      ExpectMessage(__FILE__, __LINE__, "belay_layout_on_ranks makes one");
+    }
+  }
+  belay_state_free(&state);
+}
+
+void TestMeshes(const struct c_test* test) {
+  TestMeshOf(test, test->size + 1);
+  TestMeshOf(test, 8 * test->size);
+  if (test->size > 1) TestMeshOf(test, test->size - 1);
+}
+
 struct messages {
   int count;
   int worst;

@@ -41,6 +41,7 @@ program fortran_test
   call test_wrong_rows()
   call test_ghosts(comm, dir, rank, ranks)
   call test_layouts(comm, dir, rank, ranks)
+  call test_meshes(comm, dir, rank, ranks)
   call test_log(comm, dir, rank)
 
   call test_module_mpi(dir)

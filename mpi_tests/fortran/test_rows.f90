@@ -7,7 +7,8 @@ module test_rows
   use expect
   implicit none
   private
-  public :: test_particles, test_others, test_cells, test_ghosts, test_layouts
+  public :: test_particles, test_others, test_cells, test_ghosts, test_layouts, &
+      test_meshes
   public :: test_log
 
   integer, parameter :: most = 40
@@ -268,6 +269,33 @@ contains
     call belay_add_laid_out(state, "u", u, "[x", [rows, columns], rank, ierr)
     call expect_code("no layout", belay_invalid_argument, ierr)
     call belay_state_free(state)
+  end subroutine
+
+  ! A mesh of more or fewer ranks than there are.
+  subroutine test_meshes(comm, dir, rank, size)
+    type(belay_comm), intent(in) :: comm
+    character(len=*), intent(in) :: dir
+    integer, intent(in) :: rank, size
+    real(real64), target :: u(24)
+    character(len=32) :: layout
+    type(belay_state) :: state
+    integer :: ierr, ranks
+    u = 0
+    do ranks = max(1, size - 1), size + 1, 1
+      if (ranks == size) cycle
+      write (layout, "(a,i0)") "[-] on x=", ranks
+      call belay_state_create(state)
+      call belay_add_laid_out(state, "u", u, trim(layout), [24], rank, ierr)
+      call expect_true("a rank of the mesh", (ierr == belay_ok) .eqv. &
+          (rank < ranks))
+      call belay_save(comm, dir//"/mesh", 1_int64, state, ierr=ierr)
+      call expect_code("another mesh", belay_invalid_argument, ierr)
+      call expect_message("""u"": the layout "//trim(layout)// &
+          " is for another number of ranks (need")
+      call belay_restore(comm, dir//"/mesh", state, ierr=ierr)
+      call expect_code("another mesh", belay_invalid_argument, ierr)
+      call belay_state_free(state)
+    end do
   end subroutine
 
   subroutine take_message(level, message)

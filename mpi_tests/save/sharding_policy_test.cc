@@ -112,7 +112,8 @@ TEST_F(ShardingPolicyTest, EveryLayoutEveryTransferAnyCut) {
         options_.read_back = step % 3 == 0;
         Values values = SomeValues(static_cast<int>(step % 2));
         const SaveResult saved = MustSave(values, ++step);
-        EXPECT_THAT(saved.warnings, ElementsAre());
+        EXPECT_EQ(saved.warnings.size(),
+                  arrays == ArrayLayout::kCanonical ? 1u : 0u);
         // Some 19,000 bytes over the ranks.
         const int64_t least = layout == FileLayout::kPerTask
                                   ? 19000 / limit

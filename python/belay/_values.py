@@ -61,6 +61,7 @@ class LaidOut:
   array : numpy.ndarray
       Has the shape of ``layout.local_box(global_shape, comm.rank)``.
   layout : Layout
+      On a mesh of as many ranks as the communicator has.
   global_shape : sequence of int
   """
 

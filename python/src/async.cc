@@ -63,7 +63,7 @@ class StateSaver {
       OptionReader reader(given);
       ReadSaveOptions(reader, options);
       reader.Finish();
-      bound = &state_.Bind(state, comm_.rank());
+      bound = &state_.Bind(state, comm_);
     });
     WarnOfOtherKeys(comm_, path, *bound, state_);
     const PendingSave pending = Unlocked(

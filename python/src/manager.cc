@@ -91,7 +91,7 @@ class StateManager {
       reader.Read("tolerate_failure", options.tolerate_failure);
       reader.Read("metadata", options.metadata);
       reader.Finish();
-      bound = &saved_.Bind(state, comm_.rank());
+      bound = &saved_.Bind(state, comm_);
     });
     WarnOfOtherKeys(comm_, directory_, *bound, saved_);
     const ManagedSave saved = WithState(
@@ -105,7 +105,7 @@ class StateManager {
 
   py::object Restore(py::handle state, py::handle step, const py::dict& given) {
     const CommUse use(is_in_use_);
-    BoundState bound(Purpose::kRestore, Open().rank());
+    BoundState bound(Purpose::kRestore, Open());
     std::optional<int64_t> number;
     RestoreOptions options;
     PrepareTogether(comm_, deadline_seconds_, [&] {

@@ -40,7 +40,7 @@ SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
     OptionReader reader(given);
     ReadSaveOptions(reader, options);
     reader.Finish();
-    bound = &kept.saved.Bind(state, kept.comm.rank());
+    bound = &kept.saved.Bind(state, kept.comm);
   });
   WarnOfOtherKeys(kept.comm, path, *bound, kept.saved);
   options.cache = &kept.cache;
@@ -143,7 +143,7 @@ py::object RestoreState(py::handle comm, py::handle directory, py::handle state,
                         py::handle step, const py::dict& given) {
   KeptComm& kept = KeptCommOf(comm, DeadlineOf(given));
   const CommUse use(kept.is_in_use);
-  BoundState bound(Purpose::kRestore, kept.comm.rank());
+  BoundState bound(Purpose::kRestore, kept.comm);
   RestoreCall call;
   PrepareTogether(kept.comm, DeadlineOf(given), [&] {
     call = CallOf(directory, step, given);
@@ -167,7 +167,7 @@ py::object RestoreLatest(py::handle comm, py::handle directory,
                          py::handle state, const py::dict& given) {
   KeptComm& kept = KeptCommOf(comm, DeadlineOf(given));
   const CommUse use(kept.is_in_use);
-  BoundState bound(Purpose::kRestore, kept.comm.rank());
+  BoundState bound(Purpose::kRestore, kept.comm);
   RestoreCall call;
   PrepareTogether(kept.comm, DeadlineOf(given), [&] {
     call = CallOf(directory, py::none(), given);

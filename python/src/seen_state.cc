@@ -181,7 +181,7 @@ bool SeenState::VisitShape(Shape& seen, py::handle numbers) const {
   return true;
 }
 
-BoundState& SavedState::Bind(py::handle state, int rank) {
+BoundState& SavedState::Bind(py::handle state, const Comm& comm) {
   constexpr int kMostMisses = 16;
   if (bound_ != nullptr) {
     if (seen_.Matches(state, *bound_)) {
@@ -195,7 +195,7 @@ BoundState& SavedState::Bind(py::handle state, int rank) {
   const bool is_recorded = skipped_ + 1 >= misses_;
   skipped_ = is_recorded ? 0 : skipped_ + 1;
   const bool is_known = is_recorded && seen_.Record(state);
-  auto bound = std::make_unique<BoundState>(Purpose::kSave, rank);
+  auto bound = std::make_unique<BoundState>(Purpose::kSave, comm);
   bound->Bind(state);
   bound_ = std::move(bound);
   // Nothing has changed in between, even if code of the program ran.

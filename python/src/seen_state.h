@@ -77,7 +77,7 @@ class SavedState {
  public:
   // Lists the state for a save. Valid until Release. Throws as
   // BoundState::Bind.
-  BoundState& Bind(py::handle state, int rank);
+  BoundState& Bind(py::handle state, const Comm& comm);
 
   // Lets go of the arrays of the program.
   void Release();

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "arrays.h"
+#include "belay/comm.h"
 #include "belay/handlers/value_tree.h"
 #include "belay/rows.h"
 #include "belay/state.h"
@@ -51,8 +52,8 @@ struct NumpyScalarCell {
 // the arrays, and keeps them alive. All functions need the interpreter's lock.
 class BoundState {
  public:
-  // `rank` is that of the communicator.
-  BoundState(Purpose purpose, int rank) : purpose_(purpose), rank_(rank) {}
+  BoundState(Purpose purpose, const Comm& comm)
+      : purpose_(purpose), rank_(comm.rank()), num_ranks_(comm.size()) {}
   BoundState(const BoundState&) = delete;
   BoundState& operator=(const BoundState&) = delete;
 
@@ -200,6 +201,7 @@ class BoundState {
 
   const Purpose purpose_;
   const int rank_;
+  const int num_ranks_;
   State state_;
   Node root_;
   std::deque<Cell> cells_;  // which do not move

@@ -290,6 +290,13 @@ void BoundState::BindLaidOut(const std::string& key, py::handle laid_out) {
       NewCell(BindArray(purpose_, key, ArrayFrom(key, laid_out.attr("array"))));
   const auto layout = laid_out.attr("layout").cast<Layout>();
   const Shape shape = ShapeOf(py::object(laid_out.attr("global_shape")));
+  if (layout.mesh().num_ranks() != num_ranks_) {
+    Refuse(key, "the layout " + layout.ToString() +
+                    " is for another number of ranks (need " +
+                    std::to_string(num_ranks_) + ", found " +
+                    std::to_string(layout.mesh().num_ranks()) +
+                    "); Layout.on_ranks makes one for the communicator");
+  }
   const Box box = ValueOrThrow(layout.LocalBox(shape, rank_));
   if (box.shape != ShapeOf(bound.memory)) {
     Refuse(key,

@@ -136,6 +136,24 @@ class CutTest(MpiCase):
                      2 * self.size)
     self.assertEqual(mesh.coordinates(self.size - 1), (self.size - 1, 0))
 
+  def test_mesh_of_other_ranks(self):
+    """Every save and restore names the array and both numbers."""
+    belay.save(COMM, self.run_dir, 0, {"w": self.whole})
+    for ranks in {max(1, self.size - 1), self.size + 1, 8} - {self.size}:
+      layout = belay.Layout(belay.Mesh({"y": ranks, "x": 1}), [None, "x"])
+      for array in (self.whole.copy(), self.whole[:1].copy()):
+        state = {"w": belay.LaidOut(array, layout, (7, 5))}
+        text = (f'"w": the layout [-,x] on y={ranks},x=1 is for another number '
+                f"of ranks (need {self.size}, found {ranks}); "
+                "Layout.on_ranks makes one")
+        self.assert_fails("INVALID_ARGUMENT", text, belay.save, COMM,
+                          self.run_dir, 1, state)
+        self.assert_fails("INVALID_ARGUMENT", text, belay.restore, COMM,
+                          self.run_dir, state)
+        self.assert_fails("INVALID_ARGUMENT", text,
+                          belay.restore_latest_or_none, COMM, self.run_dir,
+                          state)
+
   def test_rows(self):
     mine = numpy.full((self.rank + 1, 2), self.rank, "i4")
     belay.save(COMM, self.run_dir, 0, {"p": belay.Rows(mine)})

@@ -16,6 +16,7 @@
 #include "mpi/deadline.h"
 #include "pipeline/stages.h"
 #include "save/data_file_job.h"
+#include "save/transfer_choice.h"
 
 namespace belay {
 namespace {
@@ -102,6 +103,10 @@ Status BackgroundSaver::FillSnapshot(const SaveFrame& frame,
   save.written.registers.assign(
       frame.options.checksums ? planned.num_blocks : 0, 0);
   save.written.transfer = Transfer::kIndependent;
+  save.written.transfer_note =
+      ChooseTransfer(frame.options.transfer, frame.options.file_layout,
+                     planned.mean_run_bytes, planned.stripes)
+          .note;
   save.flush->path = frame.target.path;
   save.flush->once_open = OnceOpen(frame.target, save.step.nonce);
   save.flush->memory = memory_;

@@ -33,6 +33,7 @@ inline constexpr std::array kOptionWords = {
     OptionWords{"leave it out with RestoreArgs::skip",
                 "leave it out with args={key: {\"skip\": True}}", nullptr},
     OptionWords{"AddPerRank or Tracker::PerRank", "belay.PerRank", nullptr},
+    OptionWords{"Layout::OnRanks", "Layout.on_ranks", "belay_layout_on_ranks"},
     OptionWords{"SaveArgs::primary_replica",
                 "args={key: {\"primary_replica\": number}}", nullptr},
     OptionWords{"of RestoreOptions allow_dtype_cast",

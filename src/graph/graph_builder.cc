@@ -9,6 +9,7 @@
 #include "base/first_of.h"
 #include "base/text.h"
 #include "bytes/fingerprint.h"
+#include "geometry/mesh_size.h"
 #include "plan/stored/stored_rows.h"
 #include "values/value_listing.h"
 
@@ -113,7 +114,12 @@ void GraphBuilder::AddValue(std::string_view name, const TrackedValue& value) {
       .shape = value.global_shape(),
       .layout = value.LayoutText()};
   State state;
-  if (Status status = value.List(attribute.key, rank_, state); !status.ok()) {
+  Status status;
+  if (num_ranks_ > 0 && value.layout()) {
+    status = CheckLayoutOfKey(attribute.key, *value.layout(), num_ranks_);
+  }
+  status.Update(value.List(attribute.key, rank_, state));
+  if (!status.ok()) {
     mistakes_.emplace_back(status.message());
     return;
   }

@@ -20,9 +20,10 @@ namespace belay {
 // the order of their numbers: that is breadth-first.
 class GraphBuilder {
  public:
-  // Keeps `handlers`.
-  GraphBuilder(int rank, std::shared_ptr<const HandlerTable> handlers)
-      : rank_(rank), handlers_(std::move(handlers)) {}
+  // Keeps `handlers`. Arguments as those of TrackObjects.
+  GraphBuilder(int rank, int num_ranks,
+               std::shared_ptr<const HandlerTable> handlers)
+      : rank_(rank), num_ranks_(num_ranks), handlers_(std::move(handlers)) {}
 
   StatusOr<LiveGraph> Build(ObjectRef root,
                             const std::vector<Attached>& attached);
@@ -67,6 +68,7 @@ class GraphBuilder {
   Status Mistakes() const;
 
   int rank_;
+  int num_ranks_;  // 0: not known
   std::shared_ptr<const HandlerTable> handlers_;
   LiveGraph live_;
   int32_t current_ = 0;

@@ -173,8 +173,10 @@ int Tracker::rank() const { return builder_.rank(); }
 
 StatusOr<LiveGraph> TrackObjects(const ObjectRef& root, int rank,
                                  const std::vector<Attached>& attached,
-                                 const TypeHandlerRegistry* handlers) {
-  return GraphBuilder(rank, HandlersOf(handlers)).Build(root, attached);
+                                 const TypeHandlerRegistry* handlers,
+                                 int num_ranks) {
+  return GraphBuilder(rank, num_ranks, HandlersOf(handlers))
+      .Build(root, attached);
 }
 
 std::vector<KeyedValue> OwnKeys(const LiveGraph& live) {

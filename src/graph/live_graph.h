@@ -58,12 +58,14 @@ using Attached = std::pair<std::string, ObjectRef>;
 // Asks the root and all that it leads to for their descriptions. After the
 // root's own children come the attached ones. An attached child that the root
 // names as well has to be the same object. `handlers` as in SaveOptions.
-// Errors: InvalidArgument - all mistakes in the descriptions;
+// Layouts are for `num_ranks` ranks; 0: for any number. Errors: InvalidArgument
+// - all mistakes in the descriptions;
 //   Unimplemented - a slot that has children; ResourceExhausted - a description
 //   found no memory.
 StatusOr<LiveGraph> TrackObjects(const ObjectRef& root, int rank,
                                  const std::vector<Attached>& attached = {},
-                                 const TypeHandlerRegistry* handlers = nullptr);
+                                 const TypeHandlerRegistry* handlers = nullptr,
+                                 int num_ranks = 0);
 
 // Which value to list, under which key.
 struct KeyedValue {

@@ -207,7 +207,7 @@ Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 StatusOr<LiveGraph> TrackedObjects::Track(const TypeHandlerRegistry* handlers) {
   std::vector<Attached> all = attached;
   if (has_counter) all.emplace_back(kSaveCounter, counter);
-  return TrackObjects(root, comm->rank(), all, handlers);
+  return TrackObjects(root, comm->rank(), all, handlers, comm->size());
 }
 
 Status CheckMoved(const TrackedObjects* objects, std::string_view operation) {

@@ -9,9 +9,12 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "belay/arrays/layout.h"
 #include "belay/state.h"
+#include "geometry/mesh_size.h"
 #include "graph/match/graph_match.h"
 #include "plan/save/save_args.h"
 #include "plan/shard_device.h"
@@ -53,6 +56,17 @@ std::vector<Shard> ListShards(std::vector<Shard> shards, int rank) {
     if (shard.replica == State::kReplicaIsRank) shard.replica = rank;
   }
   return shards;
+}
+
+Status CheckLayouts(const std::vector<Shard>& shards, int num_ranks) {
+  absl::flat_hash_set<std::string_view> seen;  // most shards have one of few
+  for (const Shard& shard : shards) {
+    if (shard.layout.empty() || !seen.insert(shard.layout).second) continue;
+    const StatusOr<Layout> layout = Layout::Parse(shard.layout);
+    if (!layout.ok()) continue;
+    BELAY_RETURN_IF_ERROR(CheckLayoutOfKey(shard.key, *layout, num_ranks));
+  }
+  return absl::OkStatus();
 }
 
 Status MapToDevices(std::vector<Shard>& shards, const JobEnvironment& job,

@@ -20,6 +20,11 @@ namespace belay {
 // `rank`. Local.
 std::vector<Shard> ListShards(std::vector<Shard> shards, int rank);
 
+// Checks that the layouts of listed shards are for so many ranks. Local. A text
+// that is no layout is not looked at.
+// Errors: InvalidArgument - a mesh of more or fewer ranks; names the key.
+Status CheckLayouts(const std::vector<Shard>& shards, int num_ranks);
+
 // Completes the devices of listed shards: those that the program names stay.
 // Local.
 // Errors: those of CompleteDevices.

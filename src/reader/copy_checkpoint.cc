@@ -260,6 +260,7 @@ StatusOr<CopyResult> CopyCheckpoint(const Comm& comm, const std::string& from,
                                 .graph = run.graph ? &*run.graph : nullptr,
                                 .graph_fingerprint = run.graph_fingerprint,
                                 .rows = std::move(run.rows),
+                                .keeps_layouts = true,
                                 .progress = ProgressUpTo(run.pieces.array_bytes,
                                                          options.progress)},
                                save));

@@ -4,6 +4,7 @@
 #include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "geometry/mesh_size.h"
 #include "io/index/index_file.h"
 #include "plan/restore/restore_planner.h"
 #include "restore/restore_options.h"
@@ -15,12 +16,8 @@ namespace {
 Status AddWants(const StoredArray& array, const Layout& layout,
                 std::vector<RankShards>& wanted) {
   const auto num_ranks = static_cast<int>(wanted.size());
-  if (layout.mesh().num_ranks() != num_ranks) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "plan \"%s\": the layout %s is for another number of ranks (need %d, "
-        "found %d)",
-        array.key, layout.ToString(), num_ranks, layout.mesh().num_ranks()));
-  }
+  BELAY_RETURN_IF_ERROR(
+      CheckMeshSize(Cat("plan \"", array.key, "\""), layout, num_ranks));
   for (int rank = 0; rank < num_ranks; ++rank) {
     StatusOr<Box> box = layout.LocalBox(array.shape, rank);
     if (!box.ok()) {

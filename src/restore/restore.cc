@@ -121,9 +121,18 @@ Status NameEarlierStep(RestoreFrame& frame, const OpenedStep& opened,
   return hint.ok() ? InsertBeforeRank(damage, *hint) : damage;
 }
 
+// What is wrong with a State. A layout of other ranks comes first: it may be
+// the cause of memory that does not fit. Local.
+Status CheckState(const RestoreFrame& frame, const State& state) {
+  Status status = CheckLayouts(state.shards(), frame.context.size());
+  status.Update(state.status());
+  return status;
+}
+
 // A State that is made anew is only looked at then.
-Status StatusBefore(const RestoreOptions& options, const State& state) {
-  return options.on_open != nullptr ? absl::OkStatus() : state.status();
+Status StatusBefore(const RestoreFrame& frame, const State& state) {
+  return frame.options.on_open != nullptr ? absl::OkStatus()
+                                          : CheckState(frame, state);
 }
 
 // What the options leave of `state`. Collective; agreed.
@@ -131,7 +140,7 @@ StatusOr<RestoreResult> ReadState(RestoreFrame& frame, const OpenedStep& opened,
                                   const State& state) {
   if (frame.options.on_open != nullptr) {
     BELAY_RETURN_IF_AGREED(TellOfStep(frame, opened));
-    BELAY_RETURN_IF_AGREED(Agree(frame.context, state.status()));
+    BELAY_RETURN_IF_AGREED(Agree(frame.context, CheckState(frame, state)));
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(const RestoreChooser chooser,
                                 AgreeOnChooser(frame, KeysOf(state)));
@@ -159,7 +168,7 @@ StatusOr<RestoreResult> RestoreState(const Comm& comm,
                                      const State& state,
                                      const RestoreOptions& options) {
   RestoreFrame frame(comm, source.path, options);
-  if (mine.ok()) mine = StatusBefore(frame.options, state);
+  if (mine.ok()) mine = StatusBefore(frame, state);
   BELAY_RETURN_IF_AGREED(BeginRestore(frame, source, mine));
   BELAY_ASSIGN_OR_RETURN_AGREED(const OpenedStep opened,
                                 OpenStep(frame, source));
@@ -182,7 +191,7 @@ StatusOr<std::optional<RestoreResult>> RestoreLatestOrNothing(
   const RestoreSource source{.path = dir, .kind = RestoreSource::Kind::kRun};
   RestoreFrame frame(comm, dir, options);
   BELAY_RETURN_IF_AGREED(
-      BeginRestore(frame, source, StatusBefore(frame.options, state)));
+      BeginRestore(frame, source, StatusBefore(frame, state)));
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::optional<OpenedStep> opened,
                                 OpenStepIfAny(frame, source));
   if (!opened) return std::nullopt;

@@ -30,6 +30,9 @@ struct SaveJob {
   // Of arrays that are rows of ranks without being listed as such, in a copy.
   // Rank 0 only.
   std::vector<KeyRows> rows = {};
+  // The layouts of `state` are those of the ranks that first saved it, as in a
+  // copy: they are stored and not looked at.
+  bool keeps_layouts = false;
   // What was sent for this save before, as in CommContext.
   int64_t messages = 0;
   int64_t agreement_bytes = 0;

@@ -39,8 +39,19 @@ Status CheckPath(const std::string& path) {
       absl::StrFormat("save \"%s\": a checkpoint cannot have this name", path));
 }
 
-Status CheckArguments(const SaveFrame& frame, const State& state) {
-  BELAY_RETURN_IF_ERROR(state.status());
+// Local.
+Status CheckLayoutsOf(const SaveJob& job, const std::vector<Shard>& shards,
+                      int num_ranks) {
+  return job.keeps_layouts ? absl::OkStatus() : CheckLayouts(shards, num_ranks);
+}
+
+Status CheckArguments(const SaveFrame& frame, const SaveJob& job) {
+  if (!job.state.status().ok()) {
+    // The cause, where memory fits the box of another mesh.
+    BELAY_RETURN_IF_ERROR(
+        CheckLayoutsOf(job, job.state.shards(), frame.context.size()));
+    return job.state.status();
+  }
   const std::string& path = frame.target.path;
   if (frame.target.step < 0) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -138,8 +149,11 @@ uint64_t FingerprintOf(const SaveFrame& frame, const SaveJob& job,
   return Fingerprint(structure.bytes());
 }
 
-// What each shard is stored as. Local.
-Status FindForms(const SaveFrame& frame, ListedSave& listed) {
+// What each shard is stored as, if its layout is one of these ranks. Local.
+Status FindForms(const SaveFrame& frame, const SaveJob& job,
+                 ListedSave& listed) {
+  BELAY_RETURN_IF_ERROR(
+      CheckLayoutsOf(job, listed.shards, frame.context.size()));
   BELAY_ASSIGN_OR_RETURN(listed.forms,
                          FormsToStore(listed.shards, frame.options));
   return CheckHandledForms(listed.listing.values, listed.shards, listed.forms);
@@ -152,7 +166,7 @@ StatusOr<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
   frame.stages.Enter("list");
   const std::string options = EncodeOptions(frame.options);
   ListedSave listed{.origin = OriginOf(frame, job, options)};
-  Status status = CheckArguments(frame, job.state);
+  Status status = CheckArguments(frame, job);
   const bool is_kept = status.ok() && TakeListing(last, listed);
   if (status.ok() && !is_kept) status = ListValues(frame, job.state, listed);
   bool fits = false;
@@ -169,7 +183,7 @@ StatusOr<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
                                                            listed.shards);
                                     return absl::OkStatus();
                                   })
-                  : FindForms(frame, listed);
+                  : FindForms(frame, job, listed);
   }
   WireWriter same;
   same.PutText(frame.target.path);

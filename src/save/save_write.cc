@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "io/files/files_to_sync.h"
 #include "io/transfer/transfer.h"
 #include "save/data_file_job.h"
@@ -175,6 +176,14 @@ Status WriteFiltered(const Writing& writing, WriteCounts& counts) {
                    writing.frame.target.path, note)));
 }
 
+// Says what `written.transfer` does not.
+void AddFilterNote(WrittenData& written) {
+  if (written.transfer == Transfer::kHdf5) return;
+  std::string& note = written.transfer_note;
+  note += Cat(note.empty() ? "" : "; ",
+              "chunks with filters by collective HDF5 writes");
+}
+
 }  // namespace
 
 bool NeedsAllRanks(Transfer transfer, FileLayout layout) {
@@ -191,13 +200,14 @@ StatusOr<WrittenData> WriteData(
   frame.stages.Enter("write", planned.work);
   WrittenData written;
   written.registers.assign(frame.options.checksums ? planned.num_blocks : 0, 0);
+  // Equal on all ranks: options and plan are.
+  const TransferChoice choice =
+      ChooseTransfer(frame.options.transfer, frame.options.file_layout,
+                     planned.mean_run_bytes, planned.stripes);
+  written.transfer = choice.transfer;
   if (planned.num_files == 0) return written;
   const Writing writing{frame, reserved, shards, plan,
                         index, progress, written};
-  // Equal on all ranks: options and plan are.
-  const TransferChoice choice = ChooseTransfer(
-      frame.options.transfer, planned.mean_run_bytes, planned.stripes);
-  written.transfer = choice.transfer;
   StatusOr<FilesToSync> synced = OpenMyFilesForSync(writing);
   WriteCounts counts;
   bool done = false;
@@ -221,6 +231,7 @@ StatusOr<WrittenData> WriteData(
   written.counters.collective_io = counts.collective_io;
   written.counters.staged_bytes = counts.staged_bytes;
   if (written.transfer_note.empty()) written.transfer_note = choice.note;
+  if (planned.has_filters) AddFilterNote(written);
   written.stripes = std::move(counts.stripes);
   return written;
 }

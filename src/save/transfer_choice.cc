@@ -95,8 +95,18 @@ PlannedStripes CountStripesOfPlan(const SavePlan& plan,
   return found;
 }
 
-TransferChoice ChooseTransfer(Transfer asked, int64_t mean_run_bytes,
+TransferChoice ChooseTransfer(Transfer asked, FileLayout layout,
+                              int64_t mean_run_bytes,
                               const PlannedStripes& stripes) {
+  const bool by_all =
+      asked != Transfer::kIndependent && asked != Transfer::kHdf5;
+  if (layout == FileLayout::kPerTask && by_all) {
+    return {Transfer::kIndependent,
+            asked == Transfer::kAuto
+                ? ""
+                : "positional writes, as each rank writes a file of its own: "
+                  "there is nothing to write together"};
+  }
   if (asked != Transfer::kAuto) return {asked, ""};
   const bool is_short = mean_run_bytes < kTwoPhaseRunBytes;
   if (stripes.nodes > 1 && stripes.striping.stripe_bytes > 0) {

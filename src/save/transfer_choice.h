@@ -1,4 +1,4 @@
-// Who moves the bytes of a save whose program does not say, and why.
+// Who moves the bytes of a save, and why.
 
 #ifndef BELAY_SAVE_TRANSFER_CHOICE_H_
 #define BELAY_SAVE_TRANSFER_CHOICE_H_
@@ -38,8 +38,10 @@ struct TransferChoice {
 };
 
 // Returns `asked` or, of kAuto, what suits runs of that mean length and files
-// with these stripes. Local.
-TransferChoice ChooseTransfer(Transfer asked, int64_t mean_run_bytes,
+// with these stripes. Files of one rank each are written without MPI, unless by
+// HDF5. Local.
+TransferChoice ChooseTransfer(Transfer asked, FileLayout layout,
+                              int64_t mean_run_bytes,
                               const PlannedStripes& stripes);
 
 // For messages between ranks. Local.

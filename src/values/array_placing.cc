@@ -5,8 +5,10 @@
 #include "absl/strings/str_format.h"
 #include "base/key_patterns.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "bytes/element_conversion.h"
 #include "bytes/wire.h"
+#include "geometry/mesh_size.h"
 #include "plan/stored/stored_form.h"
 
 namespace belay {
@@ -35,12 +37,9 @@ Status CheckArgs(const ArrayRestoreArgsFor& entry, int num_ranks) {
     const Status shape = CheckedNumElements(*args.global_shape).status();
     if (!shape.ok()) return refuse(std::string(shape.message()));
   }
-  if (args.layout.has_value() && args.layout->mesh().num_ranks() != num_ranks) {
-    return refuse(absl::StrFormat(
-        "the layout %s is for another number of ranks (need %d, found %d)",
-        args.layout->ToString(), num_ranks, args.layout->mesh().num_ranks()));
-  }
-  return absl::OkStatus();
+  if (!args.layout.has_value()) return absl::OkStatus();
+  return CheckMeshSize(Cat("keys \"", entry.keys, "\""), *args.layout,
+                       num_ranks);
 }
 
 // The shape that is wanted of a stored array.

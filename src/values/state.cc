@@ -72,6 +72,15 @@ void State::AddPiece(std::string_view key, const Shape& global_shape,
 void State::AddLaidOut(std::string_view key, const Layout& layout,
                        const Shape& global_shape, int rank,
                        const Memory& memory) {
+  // Where there are more ranks, those that the mesh has find out when they save
+  // or restore.
+  if (rank >= layout.mesh().num_ranks()) {
+    AddError(key, absl::InvalidArgumentError(absl::StrFormat(
+                      "the layout %s is for another number of ranks (need at "
+                      "least %d, found %d)",
+                      layout.ToString(), rank + 1, layout.mesh().num_ranks())));
+    return;
+  }
   StatusOr<Box> box = layout.LocalBox(global_shape, rank);
   if (!box.ok()) {
     AddError(key, box.status());

@@ -38,7 +38,8 @@ TEST(TransferChoiceTest, StripesOfSeveralNodesAreGathered) {
   EXPECT_EQ(stripes.nodes, 4);
   EXPECT_EQ(stripes.by_nodes, (StripeUse{6, 2}));
   EXPECT_TRUE(stripes.is_exact);
-  const TransferChoice choice = ChooseTransfer(Transfer::kAuto, kMiB, stripes);
+  const TransferChoice choice =
+      ChooseTransfer(Transfer::kAuto, FileLayout::kShared, kMiB, stripes);
   EXPECT_EQ(choice.transfer, Transfer::kTwoPhase);
   EXPECT_EQ(choice.note,
             "two phases, as nodes would else share 2 of 6 stripes of 1.0 MiB "
@@ -49,26 +50,31 @@ TEST(TransferChoiceTest, RanksOfANodeShareStripesWithoutHarm) {
   const SavePlan plan = PlanOf(4, 3 * kMiB / 2, 0);
   const PlannedStripes two = CountOf(plan, {0, 0, 2, 2}, kLustre);
   EXPECT_EQ(two.by_nodes, (StripeUse{6, 0}));
-  const TransferChoice choice = ChooseTransfer(Transfer::kAuto, kMiB, two);
+  const TransferChoice choice =
+      ChooseTransfer(Transfer::kAuto, FileLayout::kShared, kMiB, two);
   EXPECT_EQ(choice.transfer, Transfer::kIndependent);
   EXPECT_EQ(choice.note,
             "positional writes, as nodes share none of 6 stripes of 1.0 MiB "
             "(Lustre)");
   const PlannedStripes one = CountOf(plan, {0, 0, 0, 0}, kLustre);
   EXPECT_EQ(one.nodes, 1);
-  EXPECT_EQ(ChooseTransfer(Transfer::kAuto, kMiB, one).note, "");
+  EXPECT_EQ(
+      ChooseTransfer(Transfer::kAuto, FileLayout::kShared, kMiB, one).note, "");
 }
 
 TEST(TransferChoiceTest, MoreThanOneOfFourIsTheBorder) {
   PlannedStripes stripes{
       .striping = kLustre, .nodes = 2, .by_nodes = {400, 100}};
-  EXPECT_EQ(ChooseTransfer(Transfer::kAuto, kMiB, stripes).transfer,
+  EXPECT_EQ(ChooseTransfer(Transfer::kAuto, FileLayout::kShared, kMiB, stripes)
+                .transfer,
             Transfer::kIndependent);
   stripes.by_nodes.shared = 101;
-  EXPECT_EQ(ChooseTransfer(Transfer::kAuto, kMiB, stripes).transfer,
+  EXPECT_EQ(ChooseTransfer(Transfer::kAuto, FileLayout::kShared, kMiB, stripes)
+                .transfer,
             Transfer::kTwoPhase);
   stripes.by_nodes = {};
-  EXPECT_EQ(ChooseTransfer(Transfer::kAuto, kMiB, stripes).transfer,
+  EXPECT_EQ(ChooseTransfer(Transfer::kAuto, FileLayout::kShared, kMiB, stripes)
+                .transfer,
             Transfer::kIndependent);
 }
 
@@ -77,8 +83,31 @@ TEST(TransferChoiceTest, WhatIsAskedForStays) {
       .striping = kLustre, .nodes = 2, .by_nodes = {4, 4}};
   for (const Transfer asked : {Transfer::kCollective, Transfer::kIndependent,
                                Transfer::kHdf5, Transfer::kTwoPhase}) {
-    const TransferChoice choice = ChooseTransfer(asked, 10, stripes);
+    const TransferChoice choice =
+        ChooseTransfer(asked, FileLayout::kShared, 10, stripes);
     EXPECT_EQ(choice.transfer, asked);
+    EXPECT_EQ(choice.note, "");
+  }
+}
+
+TEST(TransferChoiceTest, AFileOfOneRankIsWrittenAlone) {
+  const PlannedStripes stripes{
+      .striping = kLustre, .nodes = 2, .by_nodes = {4, 4}};
+  for (const Transfer asked : {Transfer::kCollective, Transfer::kTwoPhase}) {
+    const TransferChoice choice =
+        ChooseTransfer(asked, FileLayout::kPerTask, 10, stripes);
+    EXPECT_EQ(choice.transfer, Transfer::kIndependent);
+    EXPECT_EQ(choice.note,
+              "positional writes, as each rank writes a file of its own: there "
+              "is nothing to write together");
+  }
+  for (const auto& [asked, taken] :
+       {std::pair(Transfer::kAuto, Transfer::kIndependent),
+        {Transfer::kIndependent, Transfer::kIndependent},
+        {Transfer::kHdf5, Transfer::kHdf5}}) {
+    const TransferChoice choice =
+        ChooseTransfer(asked, FileLayout::kPerTask, 10, stripes);
+    EXPECT_EQ(choice.transfer, taken);
     EXPECT_EQ(choice.note, "");
   }
 }
@@ -87,16 +116,19 @@ TEST(TransferChoiceTest, ShortRunsAreGatheredAnywhere) {
   const PlannedStripes stripes{.striping = {FileSystem::kOther, true, kMiB, 0},
                                .nodes = 2,
                                .by_nodes = {400, 0}};
-  const TransferChoice striped = ChooseTransfer(Transfer::kAuto, 100, stripes);
+  const TransferChoice striped =
+      ChooseTransfer(Transfer::kAuto, FileLayout::kShared, 100, stripes);
   EXPECT_EQ(striped.transfer, Transfer::kTwoPhase);
   EXPECT_EQ(striped.note,
             "two phases, as runs are short; what a rank writes fits stripes of "
             "1.0 MiB (striping_unit)");
-  const TransferChoice local = ChooseTransfer(Transfer::kAuto, 100, {});
+  const TransferChoice local =
+      ChooseTransfer(Transfer::kAuto, FileLayout::kShared, 100, {});
   EXPECT_EQ(local.transfer, Transfer::kTwoPhase);
   EXPECT_EQ(local.note, "");
-  EXPECT_EQ(ChooseTransfer(Transfer::kAuto, kMiB, {}).transfer,
-            Transfer::kIndependent);
+  EXPECT_EQ(
+      ChooseTransfer(Transfer::kAuto, FileLayout::kShared, kMiB, {}).transfer,
+      Transfer::kIndependent);
 }
 
 TEST(TransferChoiceTest, GlusterFsHasNoStripes) {
@@ -104,7 +136,8 @@ TEST(TransferChoiceTest, GlusterFsHasNoStripes) {
   const PlannedStripes stripes =
       CountOf(plan, {0, 1}, {FileSystem::kGlusterFs, false, 0, 0});
   EXPECT_EQ(stripes.by_nodes, StripeUse{});
-  const TransferChoice choice = ChooseTransfer(Transfer::kAuto, kMiB, stripes);
+  const TransferChoice choice =
+      ChooseTransfer(Transfer::kAuto, FileLayout::kShared, kMiB, stripes);
   EXPECT_EQ(choice.transfer, Transfer::kIndependent);
   EXPECT_EQ(choice.note,
             "positional writes, as GlusterFS keeps a file on one server");

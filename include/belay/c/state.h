@@ -77,10 +77,11 @@ int belay_state_add_piece_with_ghosts(
 // ranks. Local. `layout` is a text such as "[x,-] on x=2,y=4": an array of two
 // axes, of which the first is cut over the mesh axis x, on a mesh of 8 ranks,
 // of which the last axis, y, varies fastest. "x+y" cuts an axis over two mesh
-// axes, "-" over none. Mesh axes that cut nothing hold replicas. The layout is
-// stored with the array, and another one may restore it. `ghosts` may be null;
-// `strides` and `data` are as above.
-// Errors: also BELAY_INVALID_ARGUMENT - no such text, another number of axes,
+// axes, "-" over none. Mesh axes that cut nothing hold replicas. The mesh has
+// as many ranks as the communicator; a save or a restore refuses any other. The
+// layout is stored with the array, and another one may restore it. `ghosts` may
+// be null; `strides` and `data` are as above. Errors: also
+// BELAY_INVALID_ARGUMENT - no such text, another number of axes,
 //   no such rank.
 int belay_state_add_laid_out(belay_state* state, const char* key, int dtype,
                              const char* layout, int ndim,

@@ -64,7 +64,8 @@ class TrackedValue {
 
   // A dense row-major array.
   TrackedValue(const Shape& shape, const Memory& memory);
-  // This rank's piece of an array that is laid out on a mesh.
+  // This rank's piece of an array that is laid out on a mesh of as many ranks
+  // as the communicator has.
   TrackedValue(const Layout& layout, const Shape& global_shape,
                const Memory& memory);
   // The piece `box` of an array.
@@ -81,6 +82,7 @@ class TrackedValue {
   const ValueRef& object() const { return object_; }
   DType dtype() const { return dtype_; }
   const Shape& global_shape() const { return global_shape_; }
+  const std::optional<Layout>& layout() const { return layout_; }
   // Returns the layout as text; "" without one. Local.
   std::string LayoutText() const;
 

@@ -262,6 +262,17 @@ StatusOr<std::vector<ArrayBoxes>> AddArrays(const ListedRanks& listed,
   return arrays;
 }
 
+// Says so if the files will depend on the ranks where none should.
+void WarnOfArrayLayout(const SavePlanOptions& options, bool one_group,
+                       SavePlan& plan) {
+  if (options.array_layout != ArrayLayout::kCanonical) return;
+  if (options.file_layout == FileLayout::kShared && one_group) return;
+  plan.warnings.push_back(
+      "the canonical array layout makes the same file on any number of ranks "
+      "only for one shared file of the default sharding policy: these files "
+      "depend on what each rank holds");
+}
+
 // What a reader would refuse is not written.
 Status CheckChunkCount(const SavePlan& plan) {
   ChunkCount count("plan");
@@ -302,6 +313,7 @@ StatusOr<SavePlan> PlanSave(const ListedRanks& listed,
     BELAY_RETURN_IF_ERROR(
         GroupPieces(options.sharding_policy, listed, plan, pieces));
   }
+  WarnOfArrayLayout(options, one_group, plan);
   BELAY_RETURN_IF_ERROR(NumberFiles(NodesOf(listed), plan, pieces));
   const std::vector<int32_t> datasets =
       options.file_layout != FileLayout::kShared
