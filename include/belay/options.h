@@ -113,8 +113,10 @@ struct SaveOptions {
   // true: every save reads all replicas once more.
   // Unset: a save that makes a plan reads them all. That is the first save of a
   // structure, and each one without a PlanCache or with a filter. A save that
-  // reuses its plan compares values of at most 256 bytes and samples of the
-  // rest, other samples in each save (costs: docs/performance.md).
+  // reuses its plan compares values of at most 256 bytes and, of the rest,
+  // blocks of 256 bytes, from 64 to 256 KiB on the rank that holds most, other
+  // blocks in each save: every byte once in at most as many saves as that rank
+  // has replicated bytes by 64 KiB (docs/state.md, docs/performance.md).
   // false: nothing is compared. Of maps or lists that differ, those of some
   // rank are stored.
   // Replicas that are cut into different boxes are not compared.

@@ -27,8 +27,8 @@ def save(comm, directory, step, state, **options):
       Checksum each block. The default is True.
   check_replicas : bool, optional
       Compare values that all ranks hold in every save (True) or never (False).
-      The default compares them whole in the first save of a structure, and
-      samples of them later.
+      The default compares every byte in the first save of a structure, later
+      all of at most 256 bytes and 64 to 256 KiB of the rest, others each time.
   args : dict, optional
       How values are stored, by a regular expression for their keys, such as
       ``{"model/.*": {"dtype": "bf16"}, "table": {"deflate": 4}}``. The names

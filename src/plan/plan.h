@@ -133,7 +133,10 @@ struct ReplicaRange {
 // What one rank compares with others.
 struct ReplicaCheck {
   std::vector<ReplicaRange> ranges;  // ascending
-  int64_t num_boxes = 0;             // of all ranks; equal on all of them
+  // Of all ranks; equal on all of them: how many boxes there are, and the
+  // bytes, as they are stored, of the rank that holds most.
+  int64_t num_boxes = 0;
+  int64_t most_bytes = 0;
 };
 
 struct SavePlan {

@@ -79,7 +79,7 @@ StatusOr<PreparedSave> PrepareSave(const SaveFrame& frame, const SaveJob& job,
   std::optional<ReusablePlan> last = std::exchange(cache.plan, std::nullopt);
   if (prepared.listed.replicas_differ) {
     return NameDifferentReplicas(frame, last->planned.replicas,
-                                 prepared.listed.shards);
+                                 prepared.listed.shards, /*is_reused=*/true);
   }
   BELAY_ASSIGN_OR_RETURN_AGREED(
       prepared.plan, MakePlan(frame, job, std::move(last), cache.sent_lists,

@@ -74,12 +74,13 @@ Status CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
   });
   BELAY_RETURN_IF_AGREED(SumAll(frame.context, sum, summed));
   return sum[0] == 0 ? absl::OkStatus()
-                     : NameDifferentReplicas(frame, replicas, shards);
+                     : NameDifferentReplicas(frame, replicas, shards,
+                                             /*is_reused=*/false);
 }
 
 Status NameDifferentReplicas(const SaveFrame& frame,
                              const ReplicaCheck& replicas,
-                             const std::vector<Shard>& shards) {
+                             const std::vector<Shard>& shards, bool is_reused) {
   CommContext& context = frame.context;
   Mail mail(context.size());
   BELAY_RETURN_IF_AGREED(
@@ -97,11 +98,15 @@ Status NameDifferentReplicas(const SaveFrame& frame,
   Status mine;
   if (differences.count > 0) {
     mine = absl::InvalidArgumentError(absl::StrFormat(
-        "save \"%s\": %s; %d such %s in all; what each rank has of its own is "
-        "saved by AddPerRank or Tracker::PerRank, and one rank's values by "
+        "save \"%s\": %s; %d such %s in all%s; what each rank has of its own "
+        "is saved by AddPerRank or Tracker::PerRank, and one rank's values by "
         "SaveArgs::primary_replica [rank %d of %d]",
         frame.target.path, differences.first, count[0],
-        count[0] == 1 ? "box" : "boxes", differences.rank, context.size()));
+        count[0] == 1 ? "box" : "boxes",
+        is_reused ? "; steps that were saved before may hold a mix of these "
+                    "values, as each save compares others"
+                  : "",
+        differences.rank, context.size()));
   } else if (count[0] == 0) {
     mine = absl::InvalidArgumentError(absl::StrFormat(
         "save \"%s\": replicas differed, and no longer do: values have changed "

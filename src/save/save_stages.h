@@ -94,12 +94,12 @@ Status CompareReplicas(const SaveFrame& frame, const ReplicaCheck& replicas,
 uint64_t SumReplicas(const SaveOptions& options, const ReusablePlan& plan,
                      const std::vector<Shard>& shards);
 
-// Says which replicas are not equal, when a sum has told that some are not.
-// Collective; agreed.
-// Errors: InvalidArgument - ranks hold other values of the same box.
+// Says which replicas are not equal, when a sum has told that some are not, of
+// all values or, with a plan that is used again, of samples. Collective;
+// agreed. Errors: InvalidArgument - ranks hold other values of the same box.
 Status NameDifferentReplicas(const SaveFrame& frame,
                              const ReplicaCheck& replicas,
-                             const std::vector<Shard>& shards);
+                             const std::vector<Shard>& shards, bool is_reused);
 
 // What a save knows before it changes anything on disk.
 struct PreparedSave {

@@ -1,8 +1,11 @@
 #include "plan/save/replica_check.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
 #include <utility>
 
+#include "base/ceil_divide.h"
 #include "belay/arrays/box.h"
 #include "belay/arrays/flat_buffer.h"
 #include "bytes/fingerprint.h"
@@ -11,9 +14,6 @@
 namespace belay {
 namespace {
 
-// A sample is so many windows of so many bytes.
-constexpr int kWindows = 4;
-constexpr size_t kWindowBytes = kSampledBytes / kWindows;
 // What is hashed at a time: whole elements of any type.
 constexpr size_t kHashedBytes = size_t{1} << 20;
 
@@ -50,13 +50,6 @@ uint64_t SeedOf(const Shard& shard) {
   return seed;
 }
 
-// Whether a large box is looked at in the save with this number.
-bool IsSampled(uint64_t seed, const ReplicaCheck& check, int64_t number) {
-  const auto each = static_cast<uint64_t>(
-      std::max<int64_t>(1, check.num_boxes / kMostSampled));
-  return (seed + static_cast<uint64_t>(number)) % each == 0;
-}
-
 size_t NumBytes(const Shard& shard) {
   if (shard.dtype == DType::kString) return shard.text->size();
   return static_cast<size_t>(NumElements(shard.box.shape) *
@@ -86,31 +79,49 @@ std::string_view SomeBytes(const Shard& shard, size_t begin, size_t length,
   return std::string_view(room).substr(begin - first * size, length);
 }
 
-uint64_t SampleOf(const Shard& shard, uint64_t seed, int64_t number) {
-  const size_t num_bytes = NumBytes(shard);
-  const size_t part = num_bytes / kWindows;
-  std::string bytes;
-  uint64_t sum = seed;
-  for (size_t window = 0; window < kWindows; ++window) {
-    // All places of a part in turn, in strides without a pattern.
-    const uint64_t turn = static_cast<uint64_t>(number) * 0x9e3779b97f4a7c15;
-    // The last part has what is left over.
-    const size_t end = window + 1 == kWindows ? num_bytes : (window + 1) * part;
-    const size_t room = end - window * part - kWindowBytes + 1;
-    const size_t at = window * part + static_cast<size_t>(turn % room);
-    sum = Fingerprint(SomeBytes(shard, at, kWindowBytes, bytes), sum);
-  }
-  return sum;
+// Which blocks a save looks at: one of each group of so many blocks that follow
+// each other.
+struct Turn {
+  int64_t num_turns = 1;
+  int64_t turn = 0;  // of this save, from 0
+};
+
+// The turns come in an order in which those that follow each other are far
+// apart, so that a range of many blocks is met soon.
+Turn TurnOf(const ReplicaCheck& check, int64_t number) {
+  const int64_t turns = NumTurns(check);
+  auto stride = std::max<int64_t>(
+      1, static_cast<int64_t>(static_cast<double>(turns) * 0.6180339887));
+  while (std::gcd(stride, turns) != 1) ++stride;
+  return {.num_turns = turns, .turn = number % turns * stride % turns};
 }
 
-uint64_t NumberOf(const Shard& shard, const ReplicaCheck& check,
-                  int64_t number) {
-  const uint64_t seed = SeedOf(shard);
-  if (number == kEveryByte ||
-      static_cast<int64_t>(NumBytes(shard)) <= kSampledBytes) {
-    return ReplicaFingerprint(shard, seed);
+// Scatters numbers that follow each other.
+uint64_t Mix(uint64_t number) {
+  number = (number ^ (number >> 33)) * 0xff51afd7ed558ccd;
+  return number ^ (number >> 29);
+}
+
+// Of the blocks of a shard those whose turn it is. Where a group begins depends
+// on the box, and which block of a group has which turn on the group: there is
+// no pattern that values could fit.
+uint64_t SampleOf(const Shard& shard, uint64_t seed, const Turn& turn) {
+  const size_t num_bytes = NumBytes(shard);
+  const auto turns = static_cast<uint64_t>(turn.num_turns);
+  const uint64_t num_blocks = (num_bytes + kSampledBytes - 1) / kSampledBytes;
+  const uint64_t first = Mix(seed) % turns;  // the place of block 0 in a group
+  std::string room;
+  uint64_t sum = seed;
+  for (uint64_t group = 0; group * turns < first + num_blocks; ++group) {
+    const uint64_t at =
+        group * turns +
+        (Mix(seed + group) + static_cast<uint64_t>(turn.turn)) % turns;
+    if (at < first || at - first >= num_blocks) continue;
+    const size_t begin = (at - first) * kSampledBytes;
+    const size_t length = std::min<size_t>(kSampledBytes, num_bytes - begin);
+    sum = Fingerprint(SomeBytes(shard, begin, length, room), sum);
   }
-  return IsSampled(seed, check, number) ? SampleOf(shard, seed, number) : 0;
+  return sum;
 }
 
 }  // namespace
@@ -118,6 +129,7 @@ uint64_t NumberOf(const Shard& shard, const ReplicaCheck& check,
 std::vector<ReplicaCheck> FindReplicas(const std::vector<ArrayBoxes>& arrays,
                                        int num_ranks) {
   std::vector<std::vector<WeighedShard>> ranks(static_cast<size_t>(num_ranks));
+  std::vector<int64_t> bytes(static_cast<size_t>(num_ranks));
   int64_t num_boxes = 0;
   for (const ArrayBoxes& array : arrays) {
     for (const HeldBox& held : array.boxes) {
@@ -128,13 +140,18 @@ std::vector<ReplicaCheck> FindReplicas(const std::vector<ArrayBoxes>& arrays,
       for (const HeldShard& holder : held.holders) {
         ranks[static_cast<size_t>(holder.rank)].push_back(
             {.shard = holder.shard, .weight = std::exchange(weight, 1)});
+        bytes[static_cast<size_t>(holder.rank)] +=
+            NumElements(held.box.shape) * array.element_size;
       }
     }
   }
+  const int64_t most =
+      bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
   std::vector<ReplicaCheck> checks;
   for (std::vector<WeighedShard>& shards : ranks) {
-    checks.push_back(
-        {.ranges = RangesOf(std::move(shards)), .num_boxes = num_boxes});
+    checks.push_back({.ranges = RangesOf(std::move(shards)),
+                      .num_boxes = num_boxes,
+                      .most_bytes = most});
   }
   return checks;
 }
@@ -151,13 +168,27 @@ uint64_t ReplicaFingerprint(const Shard& shard, uint64_t seed) {
   return sum;
 }
 
+int64_t NumTurns(const ReplicaCheck& check) {
+  const int64_t sampled =
+      std::clamp(check.num_boxes, kLeastSampled, kMostSampled) * kSampledBytes;
+  // No more than TurnOf can multiply.
+  return std::clamp<int64_t>(CeilDivide(check.most_bytes, sampled), 1,
+                             INT32_MAX);
+}
+
 uint64_t SumOfReplicas(const ReplicaCheck& check,
                        const std::vector<Shard>& shards, int64_t number) {
+  const bool is_all = number == kEveryByte || NumTurns(check) == 1;
+  const Turn turn = is_all ? Turn{} : TurnOf(check, number);
   uint64_t sum = 0;
   for (const ReplicaRange& range : check.ranges) {
     uint64_t of_range = 0;
     for (int32_t i = range.first; i < range.first + range.count; ++i) {
-      of_range += NumberOf(shards[static_cast<size_t>(i)], check, number);
+      const Shard& shard = shards[static_cast<size_t>(i)];
+      const uint64_t seed = SeedOf(shard);
+      of_range += is_all || NumBytes(shard) <= kSampledBytes
+                      ? ReplicaFingerprint(shard, seed)
+                      : SampleOf(shard, seed, turn);
     }
     sum += of_range * static_cast<uint64_t>(range.weight);
   }
@@ -166,6 +197,7 @@ uint64_t SumOfReplicas(const ReplicaCheck& check,
 
 void PutReplicaCheck(WireWriter& out, const ReplicaCheck& check) {
   out.Put(check.num_boxes);
+  out.Put(check.most_bytes);
   out.Put<uint64_t>(check.ranges.size());
   for (const ReplicaRange& range : check.ranges) {
     out.Put(range.first);
@@ -177,6 +209,7 @@ void PutReplicaCheck(WireWriter& out, const ReplicaCheck& check) {
 ReplicaCheck GetReplicaCheck(WireReader& in) {
   ReplicaCheck check;
   check.num_boxes = in.Get<int64_t>();
+  check.most_bytes = in.Get<int64_t>();
   check.ranges = in.GetAll<ReplicaRange>([&] {
     ReplicaRange range;
     range.first = in.Get<int32_t>();

@@ -33,14 +33,20 @@ uint64_t ReplicaFingerprint(const Shard& shard, uint64_t seed = 0);
 inline constexpr int64_t kEveryByte = -1;
 
 // This rank's part of the sum, modulo 2^64. `number` counts the saves, equal on
-// all ranks: what is larger than kSampledBytes is looked at in a few places,
-// others each time, and of more than kMostSampled such boxes only so many. Or
+// all ranks: of what is larger than kSampledBytes each save looks at other
+// blocks of so many bytes, on the rank that holds most at about as many as there
+// are boxes, but no less than kLeastSampled and no more than kMostSampled. In
+// NumTurns saves that follow each other it looks at each byte once. Or
 // kEveryByte.
 uint64_t SumOfReplicas(const ReplicaCheck& check,
                        const std::vector<Shard>& shards, int64_t number);
 
 inline constexpr int64_t kSampledBytes = 256;
+inline constexpr int64_t kLeastSampled = 256;
 inline constexpr int64_t kMostSampled = 1024;
+
+// After how many saves every byte was looked at; equal on all ranks.
+int64_t NumTurns(const ReplicaCheck& check);
 
 // For messages between ranks.
 void PutReplicaCheck(WireWriter& out, const ReplicaCheck& check);

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "belay/arrays/box.h"
 #include "bytes/wire.h"
+#include "model_testing.h"
 
 namespace belay::replica_check_test {
 namespace {
@@ -129,38 +132,126 @@ TEST(ReplicaCheckTest, ADifferenceOfTwoRanksAgainstTheOthersIsFound) {
 }
 
 // What differs everywhere, as values that each rank has of its own, is found by
-// any sample; one element by some.
+// any sample; one element in its turn.
 TEST(ReplicaCheckTest, SamplesFindWhatDiffersEverywhere) {
-  Ranks ranks(3), one(3);
+  constexpr int64_t kLength = 1 << 17;  // so that "b" and "c" have 1 MiB each
+  Ranks ranks(3, kLength), one(3, kLength);
   for (double& value : ranks.Values(2, 1)) value = 9;
-  one.Values(2, 1)[567] = 9;
+  one.Values(2, 1)[56789] = 9;
+  EXPECT_EQ(NumTurns(one.check(0)), 33);  // "a" is small, but counts
   int found = 0;
-  for (int64_t number = 0; number < 2000; ++number) {
+  for (int64_t number = 0; number < 99; ++number) {
     EXPECT_NE(ranks.Sum(number), 0) << "save " << number;
     found += one.Sum(number) != 0;
   }
-  EXPECT_GT(found, 0);
-  EXPECT_LT(found, 500);
+  EXPECT_EQ(found, 3);
 }
 
-// Every byte is looked at in time, those behind the last whole window too.
-TEST(ReplicaCheckTest, SamplesReachEveryByte) {
-  for (const size_t size : {257u, 258u, 259u, 515u}) {
-    std::vector<uint8_t> values(size, 1);
-    const Shard shard{.key = "k",
-                      .dtype = DType::kU8,
-                      .box = WholeBox({static_cast<int64_t>(size)}),
-                      .data = values.data()};
-    const ReplicaCheck check{.ranges = {{0, 1, 1}}, .num_boxes = 1};
-    for (size_t at = 0; at < size; ++at) {
-      bool is_seen = false;
-      for (int64_t number = 0; number < 5000 && !is_seen; ++number) {
-        const uint64_t before = SumOfReplicas(check, {shard}, number);
-        values[at] ^= 1;
-        is_seen = SumOfReplicas(check, {shard}, number) != before;
-        values[at] ^= 1;
+// Every byte is looked at once in so many saves, whichever is the first.
+TEST(ReplicaCheckTest, SamplesReachEveryByteOnce) {
+  for (const size_t size : {257u, 258u, 515u, 2048u, 5001u}) {
+    for (const int64_t turns : {2, 3, 4, 7, 100}) {
+      std::vector<uint8_t> values(size, 1);
+      const Shard shard{.key = "k",
+                        .dtype = DType::kU8,
+                        .box = WholeBox({static_cast<int64_t>(size)}),
+                        .data = values.data()};
+      const ReplicaCheck check{
+          .ranges = {{0, 1, 1}},
+          .num_boxes = 1,
+          .most_bytes = turns * kLeastSampled * kSampledBytes};
+      ASSERT_EQ(NumTurns(check), turns);
+      const int64_t first = static_cast<int64_t>(size) + turns;
+      std::vector<uint64_t> before;
+      for (int64_t turn = 0; turn < turns; ++turn) {
+        before.push_back(SumOfReplicas(check, {shard}, first + turn));
       }
-      EXPECT_TRUE(is_seen) << "byte " << at << " of " << size;
+      for (size_t at = 0; at < size; at += at + 9 < size ? 9 : 1) {
+        int seen = 0;
+        values[at] ^= 1;
+        for (int64_t turn = 0; turn < turns; ++turn) {
+          seen += SumOfReplicas(check, {shard}, first + turn) !=
+                  before[static_cast<size_t>(turn)];
+        }
+        values[at] ^= 1;
+        EXPECT_EQ(seen, 1) << "byte " << at << " of " << size << ", " << turns;
+      }
+    }
+  }
+}
+
+// The saves that it takes until a change of the values of rank 1 is found.
+int64_t SavesUntilFound(int64_t elements, DType dtype, int64_t beside,
+                        const std::function<bool(int64_t)>& differs) {
+  const int64_t size = DTypeSize(dtype);
+  std::vector<char> values[2];
+  std::vector<ReplicaCheck> checks;
+  ArrayBoxes array{.array = 0, .element_size = size};
+  array.boxes.push_back({.box = WholeBox({elements})});
+  // Others, so that this one is only a part of what is compared.
+  ArrayBoxes others{.array = 1, .element_size = 1};
+  others.boxes.push_back({.box = WholeBox({beside})});
+  for (int rank = 0; rank < 2; ++rank) {
+    array.boxes[0].holders.push_back({rank, 0});
+    others.boxes[0].holders.push_back({rank, 1});
+    values[rank].assign(static_cast<size_t>(elements * size), 3);
+  }
+  for (int64_t i = 0; i < elements; ++i) {
+    // One bit, as of a last one.
+    if (differs(i)) values[1][static_cast<size_t>(i * size)] ^= 1;
+  }
+  checks = FindReplicas({array, others}, 2);
+  const auto sum = [&](int rank, int64_t number) {
+    ReplicaCheck check = checks[static_cast<size_t>(rank)];
+    check.ranges[0].count = 1;  // without the others, which are equal
+    return SumOfReplicas(check,
+                         {{.key = "w",
+                           .dtype = dtype,
+                           .box = WholeBox({elements}),
+                           .data = values[rank].data()}},
+                         number);
+  };
+  for (int64_t number = 0; number < 100000; ++number) {
+    if (sum(0, number) + sum(1, number) != 0) return number + 1;
+  }
+  return INT64_MAX;
+}
+
+// One element in a thousand, at any places or in one.
+TEST(ReplicaCheckTest, ADriftOfOneInAThousandIsFoundSoon) {
+  Random random(7);
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16}) {
+    for (const int64_t elements : {1000, 100'000, 1'000'000, 4'000'000}) {
+      const int64_t number = elements / 1000;
+      const int64_t first = Uniform(0, elements - number, random);
+      const int64_t phase = Uniform(0, 999, random);
+      // In one place.
+      EXPECT_LE(SavesUntilFound(elements, dtype, 0,
+                                [&](int64_t i) {
+                                  return first <= i && i < first + number;
+                                }),
+                20)
+          << elements;
+      // Each thousandth.
+      EXPECT_LE(SavesUntilFound(elements, dtype, 0,
+                                [&](int64_t i) { return i % 1000 == phase; }),
+                4)
+          << elements;
+      // Anywhere.
+      EXPECT_LE(SavesUntilFound(elements, dtype, 0,
+                                [&](int64_t i) {
+                                  return i == first ||
+                                         Uniform(0, 999, random) == 0;
+                                }),
+                4)
+          << elements;
+      // In one of many arrays, of which it is a tenth.
+      EXPECT_LE(
+          SavesUntilFound(
+              elements, dtype, 9 * elements * DTypeSize(dtype),
+              [&](int64_t i) { return first <= i && i < first + number; }),
+          200)
+          << elements;
     }
   }
 }
@@ -195,7 +286,9 @@ TEST(ReplicaCheckTest, ManyBoxesTakeTurns) {
 }
 
 TEST(ReplicaCheckTest, TravelsAsBytes) {
-  const ReplicaCheck check{.ranges = {{0, 7, -3}, {9, 1, 1}}, .num_boxes = 44};
+  const ReplicaCheck check{.ranges = {{0, 7, -3}, {9, 1, 1}},
+                           .num_boxes = 44,
+                           .most_bytes = 1 << 30};
   WireWriter out;
   PutReplicaCheck(out, check);
   const std::string bytes = out.Take();
@@ -203,6 +296,7 @@ TEST(ReplicaCheckTest, TravelsAsBytes) {
   const ReplicaCheck found = GetReplicaCheck(in);
   EXPECT_EQ(found.ranges, check.ranges);
   EXPECT_EQ(found.num_boxes, 44);
+  EXPECT_EQ(found.most_bytes, 1 << 30);
 }
 
 }  // namespace
