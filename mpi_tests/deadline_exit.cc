@@ -130,6 +130,32 @@ void DuplicateAlone() {
   (void)belay::Comm::Duplicate(MPI_COMM_WORLD, 1);
 }
 
+// The last rank does not close, or split, a duplicate with a short deadline.
+void LeaveCommAlone(std::string_view name) {
+  auto comm = belay::Comm::Duplicate(MPI_COMM_WORLD, 1);
+  if (!comm.ok()) return;
+  if (comm->rank() == comm->size() - 1) sleep(20);
+  if (name == "closes_alone") {
+    (void)comm->Close();
+  } else {
+    (void)comm->Split(0);
+  }
+}
+
+// Each rank waits for a message that nobody sends, the first in another call.
+void WaitElsewhere(const belay::Comm& comm) {
+  const bool is_first = comm.rank() == 0;
+  // The first to give up is the one whose line is judged.
+  belay::Deadline deadline(
+      comm, is_first ? 2 : 2.8,
+      is_first ? "save \"run/step_00000007\"" : "restore \"run\"");
+  deadline.Enter("write");
+  char byte = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Irecv(&byte, 1, MPI_BYTE, 0, 7, comm.raw(), &request);
+  (void)deadline.Wait(request);
+}
+
 void Or(void* from, void* to, int*, MPI_Datatype*) {
   *static_cast<uint64_t*>(to) |= *static_cast<uint64_t*>(from);
 }
@@ -158,6 +184,11 @@ int main(int argc, char** argv) {
   if (!comm.ok()) return 3;
   if (argv[1] == std::string_view("reads_alone")) {
     ReadAlone(*comm);
+  } else if (argv[1] == std::string_view("closes_alone") ||
+             argv[1] == std::string_view("splits_alone")) {
+    LeaveCommAlone(argv[1]);
+  } else if (argv[1] == std::string_view("waits_elsewhere")) {
+    WaitElsewhere(*comm);
   } else if (argv[1] == std::string_view("without_threads")) {
     WithoutThreads(*comm);
   } else if (argv[1] == std::string_view("flush_stalls")) {

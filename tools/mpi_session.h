@@ -33,9 +33,12 @@ class MpiSession {
 
   // Whether all ranks say so. Collective.
   bool IsFineEverywhere(bool is_fine) const {
-    int fine = is_fine ? 1 : 0;
-    MPI_Allreduce(MPI_IN_PLACE, &fine, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    return fine == 1;
+    StatusOr<Comm> all = Comm::Duplicate(MPI_COMM_WORLD);
+    if (!all.ok()) return false;
+    StatusOr<Comm> alike = all->Split(is_fine ? 1 : 0);
+    if (!alike.ok()) return false;
+    const bool fine = is_fine && alike->size() == all->size();
+    return alike->Close().ok() && all->Close().ok() && fine;
   }
 
  private:

@@ -17,7 +17,7 @@ class Comm {
   // Duplicates `comm`; the duplicate has no topology. Collective. `comm`
   // must be the same on all ranks. Where a rank does not make this call within
   // `deadline_seconds`, those that wait end the job (docs/errors.md); 0 waits
-  // forever.
+  // forever. Split and Close of the duplicate wait as long.
   // Errors: InvalidArgument - it is null or an intercommunicator;
   //   FailedPrecondition - MPI is not initialised or already finalised;
   //   Internal - MPI's error text.
@@ -35,22 +35,29 @@ class Comm {
   int size() const { return size_; }
   MPI_Comm raw() const { return comm_; }
 
-  // Frees the duplicate. Collective. Calling it again does nothing.
+  // Frees the duplicate. Collective. Calling it again does nothing. Where a
+  // rank does not make this call within the deadline of Duplicate, those that
+  // wait end the job.
   // Errors: Internal - MPI's error text.
   Status Close();
 
   // Splits off the ranks that pass the same color, in rank order. Collective. A
-  // negative color returns a Comm without ranks.
+  // negative color returns a Comm without ranks. The deadline is that of Close,
+  // and also that of the result.
   // Errors: Internal - MPI's error text.
   StatusOr<Comm> Split(int color) const;
 
  private:
-  Comm(MPI_Comm comm, int rank, int size)
-      : comm_(comm), rank_(rank), size_(size) {}
+  Comm(MPI_Comm comm, int rank, int size, double deadline_seconds)
+      : comm_(comm),
+        rank_(rank),
+        size_(size),
+        deadline_seconds_(deadline_seconds) {}
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = -1;
   int size_ = 0;
+  double deadline_seconds_ = 0;  // of Split and Close
 };
 
 }  // namespace belay

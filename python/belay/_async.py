@@ -89,6 +89,8 @@ class AsyncSaver:
   snapshot : {"in_call", "lazy"}, optional
       "lazy" lets the thread copy the values while the program goes on: they
       must not change before `wait_for_snapshot` returns.
+  deadline_seconds : float, optional
+      How long creating and closing it wait for other ranks. The default is 600.
 
   Examples
   --------

@@ -34,9 +34,10 @@ class StateSaver {
       : comm_(DuplicateOf(comm, DeadlineOf(given))) {
     AsyncOptions options;
     try {
-      PrepareTogether(comm_, DeadlineOf(given), [&] {
+      PrepareTogether({comm_, DeadlineOf(given), "create a saver", ""}, [&] {
         OptionReader reader(given);
         ReadAsyncOptions(reader, options);
+        reader.Take("deadline_seconds");  // which DeadlineOf has read
         reader.Finish();
       });
     } catch (...) {  // on all ranks alike
@@ -57,7 +58,8 @@ class StateSaver {
     SaveOptions options;
     std::string path;
     int64_t number = 0;
-    PrepareTogether(comm_, DeadlineOf(given), [&] {
+    const Call call = CallOn(comm_, DeadlineOf(given), "save", directory, step);
+    PrepareTogether(call, [&] {
       path = PathOf(directory);
       number = StepOf(step).value_or(-1);
       OptionReader reader(given);
@@ -65,7 +67,7 @@ class StateSaver {
       reader.Finish();
       bound = &state_.Bind(state, comm_);
     });
-    WarnOfOtherKeys(comm_, path, *bound, state_);
+    WarnOfOtherKeys(call, *bound, state_);
     const PendingSave pending = Unlocked(
         [&] { return saver_->Save(path, number, bound->state(), options); });
     // What is copied later must stay as it is until then.

@@ -10,10 +10,10 @@
 #include <memory>
 #include <utility>
 
-#include "belay/comm.h"
 #include "belay/status.h"
 #include "errors.h"
 #include "options.h"
+#include "together.h"
 
 namespace belay::python {
 
@@ -63,20 +63,17 @@ void ThrowPendingExit();
 
 // Returns an error of a collective call, the same on all ranks, with the code
 // of the callback that has failed, if any has. Collective.
-Status WithCodeOfCallback(const Comm& comm, double deadline_seconds,
-                          const Status& status);
+Status WithCodeOfCallback(const Call& call, const Status& status);
 
 // As `Unlocked`, for a collective call with functions of the program: their
 // errors keep their code, and what is pending is thrown. The last call in which
 // the ranks take part.
 template <typename F>
-auto UnlockedWithCallbacks(const Comm& comm, double deadline_seconds,
-                           F function) {
+auto UnlockedWithCallbacks(const Call& call, F function) {
   ForgetCallbackError();
   auto result = WithoutLock(std::move(function));
-  const Status status =
-      result.ok() ? absl::OkStatus()
-                  : WithCodeOfCallback(comm, deadline_seconds, result.status());
+  const Status status = result.ok() ? absl::OkStatus()
+                                    : WithCodeOfCallback(call, result.status());
   ThrowPendingExit();
   ThrowIfError(status);
   return *std::move(result);

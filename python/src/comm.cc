@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "errors.h"
 
@@ -66,6 +68,11 @@ void CheckLibrary(const py::module_& mpi) {
   }
 }
 
+[[noreturn]] void ThrowInUse() {
+  throw StatusError(absl::FailedPreconditionError(
+      "another thread, or a callback, is in a call with this communicator"));
+}
+
 MPI_Comm HandleOf(py::handle comm) {
   static const bool is_checked = [] {
     CheckLibrary(py::module_::import("mpi4py.MPI"));
@@ -84,16 +91,20 @@ MPI_Comm HandleOf(py::handle comm) {
 }  // namespace
 
 CommUse::CommUse(bool& flag) : flag_(flag) {
-  if (flag) {
-    throw StatusError(absl::FailedPreconditionError(
-        "another thread, or a callback, is in a call with this communicator"));
-  }
+  if (flag) ThrowInUse();
   flag = true;
 }
 
 Comm DuplicateOf(py::handle comm, double deadline_seconds) {
+  // Those that a thread duplicates just now, without the interpreter's lock.
+  static auto* const busy = new std::set<MPI_Comm>;
   MPI_Comm raw = HandleOf(comm);
-  return Unlocked([&] { return Comm::Duplicate(raw, deadline_seconds); });
+  if (busy->contains(raw)) ThrowInUse();
+  busy->insert(raw);
+  StatusOr<Comm> made =
+      WithoutLock([&] { return Comm::Duplicate(raw, deadline_seconds); });
+  busy->erase(raw);
+  return ValueOrThrow(std::move(made));
 }
 
 KeptComm& KeptCommOf(py::handle comm, double deadline_seconds) {

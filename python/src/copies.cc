@@ -48,7 +48,9 @@ py::object ExportTensors(py::handle comm, py::handle directory, py::handle step,
   std::string to;
   std::optional<int64_t> number;
   ExportOptions options;
-  PrepareTogether(kept.comm, DeadlineOf(given), [&] {
+  const Call call =
+      CallOn(kept.comm, DeadlineOf(given), "export", directory, step);
+  PrepareTogether(call, [&] {
     from = PathOf(directory);
     to = PathOf(out);
     number = StepOf(step);
@@ -65,9 +67,9 @@ py::object ExportTensors(py::handle comm, py::handle directory, py::handle step,
     options.progress = ReadProgress(reader);
     reader.Finish();
   });
-  const ExportResult result = UnlockedWithCallbacks(
-      kept.comm, DeadlineOf(given),
-      [&] { return ExportSafetensors(kept.comm, from, number, to, options); });
+  const ExportResult result = UnlockedWithCallbacks(call, [&] {
+    return ExportSafetensors(kept.comm, from, number, to, options);
+  });
   py::dict fields;
   fields["path"] = result.path;
   fields["step"] = result.step;
@@ -88,7 +90,9 @@ py::object ImportTensors(py::handle comm, py::handle files,
   std::string path;
   int64_t number = 0;
   ImportOptions options;
-  PrepareTogether(kept.comm, DeadlineOf(given), [&] {
+  const Call call =
+      CallOn(kept.comm, DeadlineOf(given), "import", directory, step);
+  PrepareTogether(call, [&] {
     if (py::isinstance<py::list>(files) || py::isinstance<py::tuple>(files)) {
       for (const py::handle file : files) in.push_back(PathOf(file));
     } else {
@@ -104,9 +108,9 @@ py::object ImportTensors(py::handle comm, py::handle files,
     ReadSaveOptions(reader, options.save);
     reader.Finish();
   });
-  const ImportResult result = UnlockedWithCallbacks(
-      kept.comm, DeadlineOf(given),
-      [&] { return ImportSafetensors(kept.comm, in, path, number, options); });
+  const ImportResult result = UnlockedWithCallbacks(call, [&] {
+    return ImportSafetensors(kept.comm, in, path, number, options);
+  });
   py::dict fields;
   fields["files"] = FilesOf(result.files);
   fields["num_tensors"] = result.num_tensors;
@@ -127,7 +131,8 @@ py::object CopyStep(py::handle comm, py::handle source, py::handle step,
   std::optional<int64_t> number;
   std::optional<int64_t> to_number;
   CopyOptions options;
-  PrepareTogether(kept.comm, DeadlineOf(given), [&] {
+  const Call call = CallOn(kept.comm, DeadlineOf(given), "copy", source, step);
+  PrepareTogether(call, [&] {
     from = PathOf(source);
     to = PathOf(directory);
     number = StepOf(step);
@@ -147,10 +152,9 @@ py::object CopyStep(py::handle comm, py::handle source, py::handle step,
     reader.Finish();
     options.checksums = options.save.checksums;
   });
-  const CopyResult result =
-      UnlockedWithCallbacks(kept.comm, DeadlineOf(given), [&] {
-        return CopyCheckpoint(kept.comm, from, number, to, to_number, options);
-      });
+  const CopyResult result = UnlockedWithCallbacks(call, [&] {
+    return CopyCheckpoint(kept.comm, from, number, to, to_number, options);
+  });
   py::dict fields;
   fields["source"] = result.from;
   fields["num_copied"] = result.num_values;

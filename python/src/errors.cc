@@ -1,26 +1,17 @@
 #include "errors.h"
 
-#include <mpi.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
 #include <new>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "base/option_words.h"
 #include "callbacks.h"
 #include "log.h"
+#include "mpi/agree_same.h"
+#include "together.h"
 
 namespace belay::python {
 namespace {
-
-// Of every deadline of belay; docs/errors.md tells batch scripts.
-constexpr int kDeadlineExitCode = 75;
 
 // What went wrong on this rank.
 struct Failure {
@@ -105,75 +96,6 @@ std::optional<Failure> FailureOf(const std::function<void()>& prepare) {
   }
 }
 
-// Waits until the request is done. Ends the process with the exit code of a
-// missed deadline if that takes too long; 0 seconds are no limit. Time in which
-// the whole process was stopped does not count.
-int WaitFor(MPI_Request& request, double seconds) {
-  using Clock = std::chrono::steady_clock;
-  constexpr int kTestsBeforeNap = 1000;
-  constexpr std::chrono::microseconds kNap{20};
-  constexpr std::chrono::duration<double> kMostGap{10};
-  std::chrono::duration<double> waited{0};
-  Clock::time_point before = Clock::now();
-  for (int64_t tests = 0;; ++tests) {
-    int is_done = 0;
-    const int code = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
-    if (code != MPI_SUCCESS || is_done != 0) return code;
-    const Clock::time_point now = Clock::now();
-    if (now - before < kMostGap) waited += now - before;
-    before = now;
-    if (seconds > 0 && waited.count() > seconds) {
-      std::fprintf(stderr,
-                   "belay: deadline: agree on arguments: waited %g s for other "
-                   "ranks; ending the job with exit code %d\n",
-                   seconds, kDeadlineExitCode);
-      std::fflush(stderr);
-      _exit(kDeadlineExitCode);
-    }
-    if (tests < kTestsBeforeNap) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(kNap);
-    }
-  }
-}
-
-// Sends the status of the rank `from` to all.
-int Broadcast(const Comm& comm, int from, double seconds, int& status_code,
-              std::string& text) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  int head[2] = {status_code, static_cast<int>(text.size())};
-  int code = MPI_Ibcast(head, 2, MPI_INT, from, comm.raw(), &request);
-  if (code == MPI_SUCCESS) code = WaitFor(request, seconds);
-  if (code != MPI_SUCCESS) return code;
-  status_code = head[0];
-  text.resize(static_cast<size_t>(head[1]));
-  code = MPI_Ibcast(text.data(), head[1], MPI_CHAR, from, comm.raw(), &request);
-  return code == MPI_SUCCESS ? WaitFor(request, seconds) : code;
-}
-
-// The status of the lowest rank that failed, on all ranks; OK if none did.
-Status Agree(const Comm& comm, double seconds, const Status& mine) {
-  const int failed = mine.ok() ? comm.size() : comm.rank();
-  int lowest = comm.size();
-  MPI_Request request = MPI_REQUEST_NULL;
-  int code = MPI_Iallreduce(&failed, &lowest, 1, MPI_INT, MPI_MIN, comm.raw(),
-                            &request);
-  if (code == MPI_SUCCESS) code = WaitFor(request, seconds);
-  if (code == MPI_SUCCESS && lowest == comm.size()) return absl::OkStatus();
-  int status_code = mine.raw_code();
-  std::string text(mine.message());
-  if (code == MPI_SUCCESS) {
-    code = Broadcast(comm, lowest, seconds, status_code, text);
-  }
-  if (code != MPI_SUCCESS) {
-    return absl::InternalError("agree on arguments: MPI failed");
-  }
-  text += " [rank " + std::to_string(lowest) + " of " +
-          std::to_string(comm.size()) + "]";
-  return Status(static_cast<absl::StatusCode>(status_code), text);
-}
-
 }  // namespace
 
 std::string InPythonsWords(std::string_view message) {
@@ -237,12 +159,12 @@ void ThrowPendingExit() {
   }
 }
 
-Status WithCodeOfCallback(const Comm& comm, double deadline_seconds,
-                          const Status& status) {
+Status WithCodeOfCallback(const Call& call, const Status& status) {
   const CallbackFailure& last = LastCallbackFailure();
   const Status mine = last.exception ? last.status : absl::OkStatus();
   const py::gil_scoped_release unlock;
-  const Status agreed = Agree(comm, deadline_seconds, mine);
+  CommContext context = ContextOf(call, "callbacks");
+  const Status agreed = Agree(context, mine);
   return agreed.ok() ? status : Status(agreed.code(), status.message());
 }
 
@@ -258,8 +180,7 @@ double DeadlineOf(const py::dict& options) {
   return seconds >= 0 ? seconds : kUsual;
 }
 
-void PrepareTogether(const Comm& comm, double deadline_seconds,
-                     const std::function<void()>& prepare) {
+void PrepareTogether(const Call& call, const std::function<void()>& prepare) {
   ForgetCallbackError();
   FollowLogLevel();
   std::optional<Failure> failure = TakePendingExit();
@@ -268,7 +189,10 @@ void PrepareTogether(const Comm& comm, double deadline_seconds,
   {
     const Status mine = failure ? failure->status : absl::OkStatus();
     const py::gil_scoped_release unlock;
-    agreed = Agree(comm, deadline_seconds, mine);
+    CommContext context = ContextOf(call, "arguments");
+    agreed = AgreeSameText(context,
+                           "ranks are in different calls of belay: the call",
+                           call.name, mine);
   }
   if (failure && failure->is_exit) RaiseAsItIs(failure->cause);
   if (!agreed.ok()) Raise(agreed, failure ? failure->cause : py::object());

@@ -67,14 +67,6 @@ auto Unlocked(F function) {
   }
 }
 
-// Calls `prepare`, which reads Python objects and must not communicate, and
-// agrees with the other ranks on its outcome. Collective. If it throws on any
-// rank, all ranks throw a belay.Error with the text of the lowest such rank.
-// On that rank the exception of Python is its cause. If a rank does not arrive
-// in time, the process ends, as in every collective call of belay.
-void PrepareTogether(const Comm& comm, double deadline_seconds,
-                     const std::function<void()>& prepare);
-
 // Returns the option deadline_seconds, its default if it is not a number.
 double DeadlineOf(const py::dict& options);
 

@@ -72,7 +72,8 @@ class StateManager {
   bool ShouldSave(py::handle step) {
     const CommUse use(is_in_use_);
     std::optional<int64_t> number;
-    PrepareTogether(Open(), deadline_seconds_, [&] { number = StepOf(step); });
+    PrepareTogether(CallHere("decide whether to save"),
+                    [&] { number = StepOf(step); });
     return Unlocked([&] { return manager_->ShouldSave(number); });
   }
 
@@ -80,10 +81,10 @@ class StateManager {
     const CommUse use(is_in_use_);
     const ReleaseAtEnd release(saved_);
     BoundState* bound = nullptr;
-    Open();
+    const Call call = CallHere("save");
     std::optional<int64_t> number;
     ManagedSaveOptions options;
-    PrepareTogether(comm_, deadline_seconds_, [&] {
+    PrepareTogether(call, [&] {
       number = StepOf(step);
       OptionReader reader(given);
       reader.Read("metrics", options.metrics);
@@ -93,7 +94,7 @@ class StateManager {
       reader.Finish();
       bound = &saved_.Bind(state, comm_);
     });
-    WarnOfOtherKeys(comm_, directory_, *bound, saved_);
+    WarnOfOtherKeys(call, *bound, saved_);
     const ManagedSave saved = WithState(
         bound->state(), [&] { return manager_->Save(number, options); });
     // What is copied later must stay as it is until then.
@@ -108,7 +109,8 @@ class StateManager {
     BoundState bound(Purpose::kRestore, Open());
     std::optional<int64_t> number;
     RestoreOptions options;
-    PrepareTogether(comm_, deadline_seconds_, [&] {
+    const Call call = CallHere("restore");
+    PrepareTogether(call, [&] {
       number = StepOf(step);
       OptionReader reader(given);
       ReadRestoreOptions(reader, options);
@@ -122,15 +124,15 @@ class StateManager {
       const absl::Cleanup swap = [&] { std::swap(*state_, bound.state()); };
       bound.BindStored(state, std::move(keys));
     };
-    AgreeOnState(comm_, &bound, rebind, options);
+    AgreeOnState(call, &bound, rebind, options);
     ManagedRestore restored = WithState(
         bound.state(), [&] { return manager_->Restore(number, options); });
     if (restored.result) {
       TakeAbsent(asked, bound, *restored.result);
-      TakeFields(comm_, deadline_seconds_, *restored.result, bound);
+      TakeFields(call, *restored.result, bound);
     }
     py::object result;
-    PrepareTogether(comm_, deadline_seconds_, [&] {
+    PrepareTogether(call, [&] {
       result = ManagedRestoreOf(
           restored, restored.step ? bound.Rebuild()
                                   : py::reinterpret_borrow<py::object>(state));
@@ -163,7 +165,7 @@ class StateManager {
   void Delete(py::handle step) {
     const CommUse use(is_in_use_);
     int64_t number = 0;
-    PrepareTogether(Open(), deadline_seconds_,
+    PrepareTogether(CallHere("delete a step of"),
                     [&] { number = StepOf(step).value_or(-1); });
     Unlocked([&] { return manager_->Delete(number); });
   }
@@ -203,7 +205,7 @@ class StateManager {
   void Begin(py::handle directory, const py::dict& given) {
     std::string path;
     ManagerOptions options;
-    PrepareTogether(comm_, deadline_seconds_, [&] {
+    PrepareTogether({comm_, deadline_seconds_, "manage", ""}, [&] {
       path = PathOf(directory);
       OptionReader reader(given);
       ReadManagerOptions(reader, options);
@@ -222,6 +224,11 @@ class StateManager {
           absl::FailedPreconditionError("the CheckpointManager is closed"));
     }
     return comm_;
+  }
+
+  // A call of the manager, which must be open.
+  Call CallHere(const char* name) const {
+    return {Open(), deadline_seconds_, name, directory_};
   }
 
   // Calls a function of the manager for these values.

@@ -1,7 +1,5 @@
 #include "save_restore.h"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -19,6 +17,8 @@
 #include "comm.h"
 #include "errors.h"
 #include "key_check.h"
+#include "mpi/all_gather.h"
+#include "mpi/collective.h"
 #include "options.h"
 #include "state.h"
 
@@ -34,7 +34,9 @@ SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
   SaveOptions options;
   std::string path;
   int64_t number = 0;
-  PrepareTogether(kept.comm, DeadlineOf(given), [&] {
+  const Call call =
+      CallOn(kept.comm, DeadlineOf(given), "save", directory, step);
+  PrepareTogether(call, [&] {
     path = PathOf(directory);
     number = StepOf(step).value_or(-1);
     OptionReader reader(given);
@@ -42,46 +44,43 @@ SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
     reader.Finish();
     bound = &kept.saved.Bind(state, kept.comm);
   });
-  WarnOfOtherKeys(kept.comm, path, *bound, kept.saved);
+  WarnOfOtherKeys(call, *bound, kept.saved);
   options.cache = &kept.cache;
-  return UnlockedWithCallbacks(kept.comm, DeadlineOf(given), [&] {
+  return UnlockedWithCallbacks(call, [&] {
     return Save(kept.comm, path, number, bound->state(), options);
   });
 }
 
 // Lets the program's arrays and a new structure take what was restored; agrees
 // that this has worked. Collective.
-py::object FinishTogether(const Comm& comm, double deadline_seconds,
-                          const RestoreResult& result,
+py::object FinishTogether(const Call& call, const RestoreResult& result,
                           const std::function<py::object()>& state) {
   py::object restored;
-  PrepareTogether(comm, deadline_seconds,
-                  [&] { restored = RestoreResultOf(result, state()); });
+  PrepareTogether(call, [&] { restored = RestoreResultOf(result, state()); });
   return restored;
 }
 
 // What both kinds of restore read.
-struct RestoreCall {
+struct RestoreArguments {
   std::string path;
   std::optional<int64_t> step;
   RestoreOptions options;
 };
 
-RestoreCall CallOf(py::handle directory, py::handle step,
-                   const py::dict& given) {
-  RestoreCall call{PathOf(directory), StepOf(step), {}};
+RestoreArguments ArgumentsOf(py::handle directory, py::handle step,
+                             const py::dict& given) {
+  RestoreArguments arguments{PathOf(directory), StepOf(step), {}};
   OptionReader reader(given);
-  ReadRestoreOptions(reader, call.options);
+  ReadRestoreOptions(reader, arguments.options);
   reader.Finish();
-  return call;
+  return arguments;
 }
 
 // The fields of the structs of a step, which rank 0 reads. Collective.
-StoredFields FieldsTogether(const Comm& comm, double deadline_seconds,
-                            const std::string& path) {
+StoredFields FieldsTogether(const Call& call, const std::string& path) {
   std::string lines;
-  PrepareTogether(comm, deadline_seconds, [&] {
-    if (comm.rank() != 0) return;
+  PrepareTogether(call, [&] {
+    if (call.comm.rank() != 0) return;
     const auto reader = Unlocked([&] {
       const std::lock_guard lock(Hdf5Mutex());
       return CheckpointReader::Open(path);
@@ -90,12 +89,8 @@ StoredFields FieldsTogether(const Comm& comm, double deadline_seconds,
       lines += key + "\n" + fields + "\n";
     }
   });
-  auto size = static_cast<int64_t>(lines.size());
-  WithoutLock([&] {
-    MPI_Bcast(&size, 1, MPI_INT64_T, 0, comm.raw());
-    lines.resize(static_cast<size_t>(size));
-    MPI_Bcast(lines.data(), static_cast<int>(size), MPI_CHAR, 0, comm.raw());
-  });
+  CommContext context = ContextOf(call, "fields");
+  Unlocked([&] { return Broadcast(context, lines); });
   StoredFields all;
   std::istringstream in(lines);
   for (std::string key; std::getline(in, key);) std::getline(in, all[key]);
@@ -103,23 +98,24 @@ StoredFields FieldsTogether(const Comm& comm, double deadline_seconds,
 }
 
 // Every rank gets all values. Collective.
-py::object RestoreAll(const Comm& comm, const RestoreCall& call,
-                      double deadline_seconds) {
+py::object RestoreAll(const Call& call, const RestoreArguments& arguments) {
   // The number and the path of the step come with the choice.
-  const ChosenStep chosen = Unlocked(
-      [&] { return ChooseStep(comm, call.path, call.step, call.options); });
+  const ChosenStep chosen = Unlocked([&] {
+    return ChooseStep(call.comm, arguments.path, arguments.step,
+                      arguments.options);
+  });
   ValueTree tree = Unlocked([&] {
-    return RestoreTree(comm, chosen.path(), kLatestStep, call.options);
+    return RestoreTree(call.comm, chosen.path(), kLatestStep,
+                       arguments.options);
   });
   StoredFields fields;
   if (MayHaveStructs(tree)) {
-    fields = FieldsTogether(comm, deadline_seconds, chosen.path());
+    fields = FieldsTogether(call, chosen.path());
   }
   RestoreResult result;
   result.path = chosen.path();
   result.step = chosen.step();
-  return FinishTogether(comm, deadline_seconds, result,
-                        [&] { return ObjectOf(tree, fields); });
+  return FinishTogether(call, result, [&] { return ObjectOf(tree, fields); });
 }
 
 std::function<void(std::vector<std::string>)> RebindOf(BoundState& bound,
@@ -144,23 +140,24 @@ py::object RestoreState(py::handle comm, py::handle directory, py::handle state,
   KeptComm& kept = KeptCommOf(comm, DeadlineOf(given));
   const CommUse use(kept.is_in_use);
   BoundState bound(Purpose::kRestore, kept.comm);
-  RestoreCall call;
-  PrepareTogether(kept.comm, DeadlineOf(given), [&] {
-    call = CallOf(directory, step, given);
+  RestoreArguments arguments;
+  const Call call =
+      CallOn(kept.comm, DeadlineOf(given), "restore", directory, step);
+  PrepareTogether(call, [&] {
+    arguments = ArgumentsOf(directory, step, given);
     if (!state.is_none()) bound.Bind(state);
   });
-  const MismatchPolicy asked = call.options.missing;
-  AgreeOnState(kept.comm, state.is_none() ? nullptr : &bound,
-               RebindOf(bound, state), call.options);
-  if (state.is_none()) return RestoreAll(kept.comm, call, DeadlineOf(given));
+  const MismatchPolicy asked = arguments.options.missing;
+  AgreeOnState(call, state.is_none() ? nullptr : &bound, RebindOf(bound, state),
+               arguments.options);
+  if (state.is_none()) return RestoreAll(call, arguments);
   RestoreResult result = UnlockedOrExit([&] {
-    return Restore(kept.comm, call.path, call.step, bound.state(),
-                   call.options);
+    return Restore(kept.comm, arguments.path, arguments.step, bound.state(),
+                   arguments.options);
   });
   TakeAbsent(asked, bound, result);
-  TakeFields(kept.comm, DeadlineOf(given), result, bound);
-  return FinishTogether(kept.comm, DeadlineOf(given), result,
-                        [&] { return bound.Rebuild(); });
+  TakeFields(call, result, bound);
+  return FinishTogether(call, result, [&] { return bound.Rebuild(); });
 }
 
 py::object RestoreLatest(py::handle comm, py::handle directory,
@@ -168,64 +165,53 @@ py::object RestoreLatest(py::handle comm, py::handle directory,
   KeptComm& kept = KeptCommOf(comm, DeadlineOf(given));
   const CommUse use(kept.is_in_use);
   BoundState bound(Purpose::kRestore, kept.comm);
-  RestoreCall call;
-  PrepareTogether(kept.comm, DeadlineOf(given), [&] {
-    call = CallOf(directory, py::none(), given);
+  RestoreArguments arguments;
+  const Call call = CallOn(kept.comm, DeadlineOf(given),
+                           "restore the latest step of", directory);
+  PrepareTogether(call, [&] {
+    arguments = ArgumentsOf(directory, py::none(), given);
     bound.Bind(state);
   });
-  const MismatchPolicy asked = call.options.missing;
-  AgreeOnState(kept.comm, &bound, RebindOf(bound, state), call.options);
+  const MismatchPolicy asked = arguments.options.missing;
+  AgreeOnState(call, &bound, RebindOf(bound, state), arguments.options);
   std::optional<RestoreResult> result = UnlockedOrExit([&] {
-    return RestoreLatestOrNothing(kept.comm, call.path, bound.state(),
-                                  call.options);
+    return RestoreLatestOrNothing(kept.comm, arguments.path, bound.state(),
+                                  arguments.options);
   });
   if (!result) return py::none();
   TakeAbsent(asked, bound, *result);
-  TakeFields(kept.comm, DeadlineOf(given), *result, bound);
-  return FinishTogether(kept.comm, DeadlineOf(given), *result,
-                        [&] { return bound.Rebuild(); });
-}
-
-// The elements of all ranks, of which they have so many. Collective.
-template <typename T>
-std::vector<T> GatherAll(const Comm& comm, std::span<const T> mine,
-                         const std::vector<int>& counts, MPI_Datatype type) {
-  std::vector<int> starts;
-  int total = 0;
-  for (const int count : counts) {
-    starts.push_back(total);
-    total += count;
-  }
-  std::vector<T> all(static_cast<size_t>(total));
-  const py::gil_scoped_release unlock;
-  MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), type, all.data(),
-                 counts.data(), starts.data(), type, comm.raw());
-  return all;
+  TakeFields(call, *result, bound);
+  return FinishTogether(call, *result, [&] { return bound.Rebuild(); });
 }
 
 // The texts of all ranks, which end with a newline each, without duplicates.
 // Collective.
-std::set<std::string> UnionOf(const Comm& comm, const std::string& mine,
-                              const std::vector<int>& sizes) {
-  const std::vector<char> all = GatherAll<char>(comm, mine, sizes, MPI_CHAR);
+std::set<std::string> UnionOf(CommContext& context, const std::string& mine) {
+  const std::vector<std::string> all =
+      Unlocked([&] { return AllGather(context, mine); });
   std::set<std::string> texts;
-  std::istringstream lines(std::string(all.begin(), all.end()));
-  for (std::string line; std::getline(lines, line);) texts.insert(line);
+  for (const std::string& of_rank : all) {
+    std::istringstream lines(of_rank);
+    for (std::string line; std::getline(lines, line);) texts.insert(line);
+  }
   return texts;
 }
 
-// Those numbers that every rank has, of which they have so many. Collective.
-std::set<uint64_t> CommonOf(const Comm& comm, const std::set<uint64_t>& mine,
-                            const std::vector<int>& counts) {
-  const std::vector<uint64_t> own(mine.begin(), mine.end());
+// Those numbers that every rank has. Collective.
+std::set<uint64_t> CommonOf(CommContext& context,
+                            const std::set<uint64_t>& mine) {
+  std::string own;
+  for (const uint64_t number : mine) own += std::to_string(number) + "\n";
+  const std::vector<std::string> all =
+      Unlocked([&] { return AllGather(context, own); });
   std::map<uint64_t, int> ranks;
-  for (const uint64_t number :
-       GatherAll<uint64_t>(comm, own, counts, MPI_UINT64_T)) {
-    ++ranks[number];
+  for (const std::string& of_rank : all) {
+    std::istringstream numbers(of_rank);
+    for (uint64_t number = 0; numbers >> number;) ++ranks[number];
   }
   std::set<uint64_t> common;
   for (const auto& [number, count] : ranks) {
-    if (count == comm.size()) common.insert(number);
+    if (count == context.size()) common.insert(number);
   }
   return common;
 }
@@ -250,48 +236,40 @@ std::function<Status(const StoredStep&)> RebindAtOpen(
 
 }  // namespace
 
-void AgreeOnState(const Comm& comm, BoundState* bound,
+void AgreeOnState(const Call& call, BoundState* bound,
                   std::function<void(std::vector<std::string> keys)> rebind,
                   RestoreOptions& options) {
-  constexpr int kNoState = -1;
+  CommContext context = ContextOf(call, "state");
   std::string mine;
   if (bound != nullptr) {
     for (const std::string& prefix : bound->optional()) {
       mine += KeyPrefix(prefix) + "\n";
     }
   }
-  const int words[] = {
-      bound != nullptr ? static_cast<int>(mine.size()) : kNoState,
-      bound != nullptr ? static_cast<int>(bound->open_ends().size()) : 0};
-  std::vector<int> all(2 * static_cast<size_t>(comm.size()));
-  {
-    const py::gil_scoped_release unlock;
-    MPI_Allgather(words, 2, MPI_INT, all.data(), 2, MPI_INT, comm.raw());
-  }
-  std::vector<int> sizes, ends;
-  for (size_t i = 0; i < all.size(); i += 2) {
-    sizes.push_back(all[i]);
-    ends.push_back(all[i + 1]);
-  }
-  const auto without = std::find(sizes.begin(), sizes.end(), kNoState);
-  const auto with = std::find_if(sizes.begin(), sizes.end(),
-                                 [](int one) { return one != kNoState; });
-  if (without == sizes.end()) {
-    std::set<uint64_t> agreed = CommonOf(comm, bound->open_ends(), ends);
-    if (!agreed.empty()) options.on_open = RebindAtOpen(std::move(rebind));
-    bound->set_agreed_ends(std::move(agreed));
-    if (std::count(sizes.begin(), sizes.end(), 0) == comm.size()) return;
-    for (const std::string& keys : UnionOf(comm, mine, sizes)) {
-      options.args.push_back({keys, {.allow_missing = true}});
-    }
-    if (options.missing == MismatchPolicy::kIgnore) {
-      options.missing = MismatchPolicy::kCollect;
-    }
-  } else if (with != sizes.end()) {
-    ThrowInvalid("restore: rank " + std::to_string(without - sizes.begin()) +
-                 " passes no state, but rank " +
-                 std::to_string(with - sizes.begin()) +
+  const int64_t rank = context.rank(), size = context.size();
+  // The lowest rank without a state, the lowest with one, and whether any rank
+  // has optional keys and open ends.
+  int64_t words[] = {bound == nullptr ? rank : size,
+                     bound != nullptr ? rank : size, mine.empty() ? 1 : 0,
+                     bound == nullptr || bound->open_ends().empty() ? 1 : 0};
+  Unlocked([&] { return MinAll(context, words); });
+  const auto& [without, with, no_optional, no_ends] = words;
+  if (with == size) return;
+  if (without != size) {
+    ThrowInvalid("restore: rank " + std::to_string(without) +
+                 " passes no state, but rank " + std::to_string(with) +
                  " does; pass one on all ranks or on none");
+  }
+  std::set<uint64_t> agreed;
+  if (no_ends == 0) agreed = CommonOf(context, bound->open_ends());
+  if (!agreed.empty()) options.on_open = RebindAtOpen(std::move(rebind));
+  bound->set_agreed_ends(std::move(agreed));
+  if (no_optional != 0) return;
+  for (const std::string& keys : UnionOf(context, mine)) {
+    options.args.push_back({keys, {.allow_missing = true}});
+  }
+  if (options.missing == MismatchPolicy::kIgnore) {
+    options.missing = MismatchPolicy::kCollect;
   }
 }
 
@@ -301,14 +279,13 @@ void TakeAbsent(MismatchPolicy asked, BoundState& bound,
   if (asked == MismatchPolicy::kIgnore) result.missing.clear();
 }
 
-void TakeFields(const Comm& comm, double deadline_seconds,
-                const RestoreResult& result, BoundState& bound) {
-  const int mine = bound.may_have_structs() ? 1 : 0;
-  int any = 0;
-  WithoutLock(
-      [&] { MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, comm.raw()); });
+void TakeFields(const Call& call, const RestoreResult& result,
+                BoundState& bound) {
+  CommContext context = ContextOf(call, "fields");
+  int64_t any = bound.may_have_structs() ? 1 : 0;
+  Unlocked([&] { return MaxAll(context, {&any, 1}); });
   if (any == 0) return;
-  bound.set_fields(FieldsTogether(comm, deadline_seconds, result.path));
+  bound.set_fields(FieldsTogether(call, result.path));
 }
 
 void DefineSaveRestore(py::module_& module) {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "belay/checkpoint_reader.h"
-#include "belay/comm.h"
 #include "belay/options.h"
 #include "state.h"
+#include "together.h"
 
 namespace belay::python {
 
@@ -40,7 +40,7 @@ StoredFields FieldsIn(const CheckpointReader& reader);
 // does, which is null then. Has `rebind` called with the keys of the step, and
 // with the interpreter's lock, where how much is restored depends on them; null
 // without a state. Collective; throws the same on all ranks.
-void AgreeOnState(const Comm& comm, BoundState* bound,
+void AgreeOnState(const Call& call, BoundState* bound,
                   std::function<void(std::vector<std::string> keys)> rebind,
                   RestoreOptions& options);
 
@@ -49,8 +49,8 @@ void AgreeOnState(const Comm& comm, BoundState* bound,
 void TakeAbsent(MismatchPolicy asked, BoundState& bound, RestoreResult& result);
 
 // Lets the state know the fields of structs in place of None. Collective.
-void TakeFields(const Comm& comm, double deadline_seconds,
-                const RestoreResult& result, BoundState& bound);
+void TakeFields(const Call& call, const RestoreResult& result,
+                BoundState& bound);
 
 // Returns a belay.RestoreResult with the state that was restored.
 py::object RestoreResultOf(const RestoreResult& result,

@@ -49,13 +49,15 @@ class Variable {
   int64_t bytes_sent() const { return bytes_sent_; }
 
  private:
-  // Calls `run` without the lock once all ranks could `prepare`. Collective.
+  // Calls `run` without the lock once all ranks could `prepare`. `name` is that
+  // of the call. Collective.
   template <typename Prepare, typename Run>
-  auto Together(const py::dict& given, Prepare prepare, Run run) {
-    KeptComm& kept = KeptCommOf(comm_);
-    const CommUse use(kept.is_in_use);
+  auto Together(const char* name, const py::dict& given, Prepare prepare,
+                Run run) {
     const double deadline = DeadlineOf(given);
-    PrepareTogether(kept.comm, deadline, prepare);
+    KeptComm& kept = KeptCommOf(comm_, deadline);
+    const CommUse use(kept.is_in_use);
+    PrepareTogether({kept.comm, deadline, name, variable_.name()}, prepare);
     const VariableOptions options{.deadline_seconds = deadline,
                                   .bytes_sent = &bytes_sent_};
     const py::gil_scoped_release unlock;
@@ -93,14 +95,15 @@ std::unique_ptr<Variable> Variable::Create(const py::object& comm,
                                            py::handle shape,
                                            py::handle partitioner,
                                            const py::dict& given) {
-  KeptComm& kept = KeptCommOf(comm);
+  KeptComm& kept = KeptCommOf(comm, DeadlineOf(given));
   const CommUse use(kept.is_in_use);
   std::string text;
   DType type = DType::kF32;
   Shape lengths;
   Partitioner cut;
   CreateOptions options;
-  PrepareTogether(kept.comm, DeadlineOf(given), [&] {
+  const Call call{kept.comm, DeadlineOf(given), "create a variable", ""};
+  PrepareTogether(call, [&] {
     text = py::str(name);
     type = DTypeNamed(dtype);
     if (NumpyOf(type).itemsize() != DTypeSize(type)) {
@@ -115,7 +118,7 @@ std::unique_ptr<Variable> Variable::Create(const py::object& comm,
   });
   return std::make_unique<Variable>(
       comm,
-      UnlockedWithCallbacks(kept.comm, DeadlineOf(given),
+      UnlockedWithCallbacks(call,
                             [&] {
                               return CreateShardedVariable(
                                   kept.comm, text, type, lengths, cut, options);
@@ -126,13 +129,14 @@ std::unique_ptr<Variable> Variable::Create(const py::object& comm,
 std::unique_ptr<Variable> Variable::Join(const py::object& comm,
                                          py::handle name, py::handle arrays,
                                          const py::dict& given) {
-  KeptComm& kept = KeptCommOf(comm);
+  KeptComm& kept = KeptCommOf(comm, DeadlineOf(given));
   const CommUse use(kept.is_in_use);
   std::string text;
   std::vector<py::array> kept_arrays;
   std::vector<GivenComponent> components;
   VariableOptions options{.deadline_seconds = DeadlineOf(given)};
-  PrepareTogether(kept.comm, options.deadline_seconds, [&] {
+  const Call call{kept.comm, options.deadline_seconds, "join components", ""};
+  PrepareTogether(call, [&] {
     text = py::str(name);
     const py::object checked =
         py::module_::import("belay._variable").attr("components_of")(arrays);
@@ -164,7 +168,7 @@ py::object Variable::Read(py::handle index, py::handle to,
   int rank = kEveryRank;
   bool is_mine = true;
   StatusOr<Tensor> read = Together(
-      given,
+      "read", given,
       [&] {
         parsed = IndexOf(index);
         if (!to.is_none()) {
@@ -187,7 +191,7 @@ void Variable::Assign(py::handle op, py::handle value, const py::dict& given) {
   UpdateOp update = UpdateOp::kUpdate;
   Tensor tensor;
   ThrowIfError(Together(
-      given,
+      "assign", given,
       [&] {
         update = UpdateOpNamed(op);
         tensor = TensorOf(value, variable_.dtype());
@@ -205,7 +209,7 @@ void Variable::AssignPieces(py::handle op, py::handle pieces,
   std::deque<Tensor> tensors;
   std::vector<VariablePiece> all;
   ThrowIfError(Together(
-      given,
+      "assign pieces", given,
       [&] {
         update = UpdateOpNamed(op);
         for (const py::handle piece : pieces) {
@@ -231,7 +235,7 @@ void Variable::AssignSlice(py::handle index, py::handle value,
   GivenIndex parsed;
   Tensor tensor;
   ThrowIfError(Together(
-      given,
+      "assign slice", given,
       [&] {
         parsed = IndexOf(index);
         tensor = TensorOf(value, variable_.dtype());
@@ -250,7 +254,7 @@ void Variable::Scatter(py::handle op, py::handle indices, py::handle rows,
   Tensor numbers;
   Tensor values;
   ThrowIfError(Together(
-      given,
+      "scatter", given,
       [&] {
         update = UpdateOpNamed(op);
         numbers = IndicesOf(indices);
@@ -268,7 +272,7 @@ py::object Variable::Lookup(py::handle ids, const py::dict& given) {
   Tensor numbers;
   LookupOptions lookup;
   StatusOr<Tensor> rows = Together(
-      given,
+      "look up", given,
       [&] {
         numbers = IndicesOf(ids);
         OptionReader reader(given);
@@ -293,7 +297,7 @@ py::object Variable::LookupLists(py::handle row_splits, py::handle ids,
   bool safe = false;
   std::optional<int64_t> default_id;
   StatusOr<Tensor> rows = Together(
-      given,
+      "look up lists", given,
       [&] {
         splits = IndicesOf(row_splits);
         numbers = IndicesOf(ids);

@@ -1,5 +1,8 @@
 """Communicators of any kind."""
 
+import threading
+import time
+
 import numpy
 from mpi_case import COMM, MpiCase, main
 from mpi4py import MPI
@@ -44,6 +47,31 @@ class CommTest(MpiCase):
     self.save_on(COMM, "world")
     COMM.send(self.rank, dest=(self.rank + 1) % self.size, tag=0)
     self.assertEqual(request.wait(), (self.rank - 1) % self.size)
+
+  def test_two_threads_make_the_first_call(self):
+    """Rank 0 waits for the others in one thread; another one gets the error."""
+    comm = COMM.Dup()
+    first = threading.Thread(target=self.save_on, args=(comm, "threads"))
+    if self.rank == 0 and self.size > 1:
+      first.start()
+      while first.is_alive():
+        try:
+          belay.restore(comm, self.run_dir, deadline_seconds=20)
+        except belay.Error as error:
+          self.assertEqual(error.code, "FAILED_PRECONDITION")
+          self.assertIn("another thread", str(error))
+          break
+        time.sleep(0.01)
+      else:
+        self.fail("no call was refused")
+      with self.assertRaisesRegex(belay.Error, "another thread"):
+        belay.CheckpointManager(comm, self.run_dir)
+    COMM.Barrier()
+    if self.rank == 0 and self.size > 1:
+      first.join()
+    else:
+      self.save_on(comm, "threads")
+    comm.Free()
 
   def test_intercommunicator(self):
     if self.size == 1:

@@ -1,6 +1,7 @@
 #include "belay/comm.h"
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -12,8 +13,6 @@
 
 namespace belay {
 namespace {
-
-constexpr double kDeadlineSeconds = 600;  // as the default of options
 
 Status CheckMpiRuns() {
   int initialized = 0;
@@ -49,12 +48,14 @@ Status AgreeOnNew(CommContext& context, int code, std::string_view site,
 Comm::Comm(Comm&& other) noexcept
     : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
       rank_(std::exchange(other.rank_, -1)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      deadline_seconds_(other.deadline_seconds_) {}
 
 Comm& Comm::operator=(Comm&& other) noexcept {
   comm_ = std::exchange(other.comm_, MPI_COMM_NULL);
   rank_ = std::exchange(other.rank_, -1);
   size_ = std::exchange(other.size_, 0);
+  deadline_seconds_ = other.deadline_seconds_;
   return *this;
 }
 
@@ -70,7 +71,7 @@ StatusOr<Comm> Comm::Duplicate(MPI_Comm comm, double deadline_seconds) {
     return absl::InvalidArgumentError(
         "duplicate communicator: it is an intercommunicator");
   }
-  Comm original(comm, 0, 0);
+  Comm original(comm, 0, 0, deadline_seconds);
   MPI_Comm_rank(comm, &original.rank_);
   MPI_Comm_size(comm, &original.size_);
   CommContext context{
@@ -79,7 +80,7 @@ StatusOr<Comm> Comm::Duplicate(MPI_Comm comm, double deadline_seconds) {
                                       "duplicate communicator")};
   // MPI's call would wait for a late rank forever.
   BELAY_RETURN_IF_AGREED(Agree(context, absl::OkStatus()));
-  Comm copy(MPI_COMM_NULL, original.rank_, original.size_);
+  Comm copy(MPI_COMM_NULL, original.rank_, original.size_, deadline_seconds);
   // Open MPI 4.1 takes the neighbours of a topology for the ranks of the whole
   // communicator in MPI_Ialltoallw, and crashes: the copy has none.
   int topology = MPI_UNDEFINED;
@@ -104,9 +105,17 @@ Status Comm::Close() {
     return absl::FailedPreconditionError(
         "close communicator: MPI is already finalised");
   }
-  // Agreed before the call, because afterwards there is nothing to talk over.
-  CommContext context{.comm = *this, .deadline = Deadline(*this, 0, "")};
-  Status agreed = Agree(context, fault::Point("MPI_Comm_free"));
+  const std::string operation = "close communicator";
+  Status agreed = [&] {
+    // Before the call, because afterwards there is nothing to talk over.
+    CommContext context{
+        .comm = *this,
+        .deadline = Deadline(*this, deadline_seconds_, operation,
+                             /*watchdog=*/false)};
+    return Agree(context, fault::Point("MPI_Comm_free"));
+  }();
+  const auto watchdog =
+      Deadline::OnForeign(*this, deadline_seconds_, operation);
   agreed.Update(MpiError(MPI_Comm_free(&comm_), "MPI_Comm_free"));
   comm_ = MPI_COMM_NULL;
   return agreed;
@@ -119,9 +128,9 @@ StatusOr<Comm> Comm::Split(int color) const {
   }
   CommContext context{
       .comm = *this,
-      .deadline = Deadline(*this, kDeadlineSeconds, "split communicator")};
+      .deadline = Deadline(*this, deadline_seconds_, "split communicator")};
   BELAY_RETURN_IF_AGREED(Agree(context, absl::OkStatus()));
-  Comm part;
+  Comm part(MPI_COMM_NULL, -1, 0, deadline_seconds_);
   const int code = MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color,
                                   rank_, &part.comm_);
   BELAY_RETURN_IF_AGREED(

@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <mutex>
 #include <thread>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,6 +20,7 @@
 #include "base/printable.h"
 #include "base/process/thread_without_signals.h"
 #include "base/text.h"
+#include "mpi/arrivals/arrivals.h"
 #include "mpi/mpi_error.h"
 #include "mpi/test_request.h"
 
@@ -30,8 +30,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr int kArrivalTag = 1000;
-constexpr int kReferees = 4;
 constexpr int64_t kTestsBeforeYield = 64;
 // Then naps. Where more ranks than cores wait, whoever wakes from one may wake
 // on another core: for tens of steps of the program two of its ranks then share
@@ -51,12 +49,6 @@ constexpr Seconds kWatchdogGrace{4};
 
 Clock::time_point After(Clock::time_point start, Seconds delay) {
   return start + std::chrono::duration_cast<Clock::duration>(delay);
-}
-
-uint64_t Fnv1a(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
-  return hash;
 }
 
 // "rank 2 of 8", "ranks 2, 5 of 8", with an end to long lists.
@@ -111,20 +103,6 @@ Status WaitWithoutLimit(std::span<MPI_Request> requests) {
 }
 
 struct Deadline::Impl {
-  // "I wait at this agreement." Tiny, so MPI delivers it without the receiver's
-  // help.
-  struct Arrival {
-    uint64_t operation = 0;  // hash of its name: older operations do not count
-    int64_t agreement = 0;
-    int64_t rank = 0;
-  };
-  static_assert(std::is_trivially_copyable_v<Arrival>);
-
-  struct Outgoing {
-    Arrival arrival;
-    MPI_Request request = MPI_REQUEST_NULL;
-  };
-
   Impl(const Comm& comm, double limit, std::string name, bool has_watchdog,
        int64_t number);
   ~Impl();
@@ -133,13 +111,9 @@ struct Deadline::Impl {
   void BeginGate();
   Status WaitFor(MPI_Request& request, Clock::time_point since);
   void Poll();
-  void TellReferees();
-  void Listen();
-  void ForgetArrivals();
-  std::vector<int> LateRanks() const;
   [[noreturn]] void GiveUp();
-  bool is_referee() const { return !is_foreign && rank < kReferees; }
-  int num_referees() const { return std::min(size, kReferees); }
+  std::string WhereTheyAre(const std::vector<int>& late) const;
+  bool is_referee() const { return !is_foreign && arrivals.is_referee(); }
 
   // The watchdog's thread; it makes no MPI call.
   void StartWatchdog();
@@ -149,24 +123,21 @@ struct Deadline::Impl {
 
   Clock::duration GapSince(Clock::time_point then, Clock::time_point now) const;
 
-  const MPI_Comm comm;
   const int rank;
   const int size;
   const Seconds seconds;
   const Seconds most_gap;
   const std::string operation;
-  const uint64_t operation_hash;
 
   bool is_foreign = false;            // see OnForeign
   std::span<const std::string> work;  // of each rank in this stage
 
   int64_t agreement = 0;
-  bool told = false;             // at this agreement
-  Clock::time_point tell_at;     // of this agreement
-  Clock::time_point give_up_at;  // of this agreement
-  Clock::time_point polled_at;   // at this agreement
-  std::vector<int64_t> reached;  // by rank: the last agreement heard of
-  std::vector<std::unique_ptr<Outgoing>> outgoing;
+  Clock::time_point tell_at;        // of this agreement
+  Clock::time_point tell_again_at;  // of this agreement
+  Clock::time_point give_up_at;     // of this agreement
+  Clock::time_point polled_at;      // at this agreement
+  Arrivals arrivals;
 
   std::mutex mutex;  // guards the next four
   std::string stage = "start";
@@ -180,13 +151,12 @@ struct Deadline::Impl {
 // A century is as good as no limit, and fits the clock.
 Deadline::Impl::Impl(const Comm& of, double limit, std::string name,
                      bool has_watchdog, int64_t number)
-    : comm(of.raw()),
-      rank(of.rank()),
+    : rank(of.rank()),
       size(of.size()),
       seconds(std::min(limit, 3e9)),
       most_gap(std::min(kMostGap, seconds / 2)),
       operation(std::move(name)),
-      operation_hash(Fnv1a(Cat(operation, " ", number))) {
+      arrivals(of, operation, number) {
   if (has_watchdog) StartWatchdog();
 }
 
@@ -197,7 +167,9 @@ Deadline::Impl::~Impl() {
   }
   wake.notify_one();
   if (watchdog.joinable()) watchdog.join();
-  ForgetArrivals();
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (!finalized && agreement > 0 && is_referee()) arrivals.Listen(agreement);
 }
 
 // Without a thread the agreements still watch.
@@ -236,12 +208,12 @@ void Deadline::Impl::BeginGate() {
   const Seconds least = std::min(Seconds(1), seconds / 4);
   const Clock::time_point now = Clock::now();
   ++agreement;
-  told = false;
   polled_at = now;
   std::lock_guard<std::mutex> lock(mutex);
   // Where nobody looks in between, a long time was one of work.
   if (watchdog.joinable()) SkipGap(now);
   tell_at = std::max(After(start, seconds / 2), After(now, least / 2));
+  tell_again_at = tell_at;
   give_up_at = std::max(After(start, seconds), After(now, least));
   if (is_referee()) {
     give_up_at = After(give_up_at, rank * kBetweenReferees);
@@ -259,66 +231,37 @@ void Deadline::Impl::Poll() {
   const Clock::duration gap = GapSince(polled_at, now);
   polled_at = now;
   tell_at += gap;
+  tell_again_at += gap;
   give_up_at += gap;
   if (now < tell_at) return;
-  if (!told && !is_foreign) TellReferees();
-  if (is_referee()) Listen();
+  if (now >= tell_again_at && !is_foreign) {
+    // Again and again: a referee that comes late does not count what ranks in
+    // other calls have told before.
+    arrivals.Tell(agreement);
+    tell_again_at = After(now, seconds / 8);
+  }
+  if (is_referee()) arrivals.Listen(agreement);
   if (now >= give_up_at) GiveUp();
 }
 
-void Deadline::Impl::TellReferees() {
-  told = true;
-  for (int referee = 0; referee < num_referees(); ++referee) {
-    if (referee == rank) continue;
-    auto message = std::make_unique<Outgoing>();
-    message->arrival = {operation_hash, agreement, rank};
-    MPI_Isend(&message->arrival, sizeof(Arrival), MPI_BYTE, referee,
-              kArrivalTag, comm, &message->request);
-    outgoing.push_back(std::move(message));
+// What is known of ranks that are late: what they do in this stage, or where
+// they wait instead.
+std::string Deadline::Impl::WhereTheyAre(const std::vector<int>& late) const {
+  std::string text;
+  size_t told = 0;
+  for (const int other : late) {
+    if (told == kMostWork) break;
+    const std::string elsewhere = arrivals.Elsewhere(other);
+    if (!elsewhere.empty()) {
+      absl::StrAppend(&text, "; rank ", other, " is in ", elsewhere);
+    } else if (!work.empty()) {
+      absl::StrAppend(&text, "; rank ", other, " ", work[other]);
+    } else {
+      continue;
+    }
+    ++told;
   }
-}
-
-void Deadline::Impl::Listen() {
-  reached.resize(size);
-  reached[rank] = agreement;
-  while (true) {
-    int found = 0;
-    MPI_Status from;
-    const int code =
-        MPI_Iprobe(MPI_ANY_SOURCE, kArrivalTag, comm, &found, &from);
-    if (code != MPI_SUCCESS || !found) return;
-    Arrival arrival;
-    MPI_Recv(&arrival, sizeof(arrival), MPI_BYTE, from.MPI_SOURCE, kArrivalTag,
-             comm, MPI_STATUS_IGNORE);
-    if (arrival.operation != operation_hash) continue;
-    reached[arrival.rank] = std::max(reached[arrival.rank], arrival.agreement);
-  }
-}
-
-// What was sent but not needed: ranks arrived late but not too late. Messages
-// of which this rank does not hear any more stay unreceived; MPI drops them
-// with the communicator.
-void Deadline::Impl::ForgetArrivals() {
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  if (finalized || agreement == 0) return;
-  if (is_referee()) Listen();
-  for (std::unique_ptr<Outgoing>& message : outgoing) {
-    int is_done = 0;
-    MPI_Test(&message->request, &is_done, MPI_STATUS_IGNORE);
-    if (is_done) continue;
-    MPI_Request_free(&message->request);
-    message.release();  // MPI may still read it: leave 32 bytes behind
-  }
-}
-
-std::vector<int> Deadline::Impl::LateRanks() const {
-  std::vector<int> late;
-  const int end = is_referee() ? size : num_referees();
-  for (int other = 0; other < end; ++other) {
-    if (!is_referee() || reached[other] < agreement) late.push_back(other);
-  }
-  return late;
+  return text.empty() ? "; ranks may be in different calls" : text;
 }
 
 void Deadline::Impl::GiveUp() {
@@ -329,18 +272,14 @@ void Deadline::Impl::GiveUp() {
                " for other ranks: every rank of the communicator must make "
                "this call"));
   }
-  const std::vector<int> late = LateRanks();
+  const std::vector<int> late = arrivals.LateRanks(agreement);
   if (late.empty()) {
     absl::StrAppend(&text, " though all ", size, " ranks have arrived");
   } else if (is_referee()) {
-    absl::StrAppend(&text, " for ", NameRanks(late, size));
-    for (size_t i = 0; !work.empty() && i < std::min(late.size(), kMostWork);
-         ++i) {
-      absl::StrAppend(&text, "; rank ", late[i], " ", work[late[i]]);
-    }
+    absl::StrAppend(&text, " for ", NameRanks(late, size), WhereTheyAre(late));
   } else {
     absl::StrAppend(&text, " on rank ", rank, " and heard nothing from ",
-                    NameRanks(late, size));
+                    NameRanks(late, size), WhereTheyAre(late));
   }
   std::fflush(stdout);
   EndJob(text);

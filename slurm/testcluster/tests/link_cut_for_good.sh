@@ -20,7 +20,7 @@ start_again_now "$job" 1 60
 find_last 100
 "$here/poweroff" n2  # nobody shall wait for it
 "$here/storage" mend
-expect_line train.out "^belay: deadline: save \"$work/run/step_0*$saving\", stage [a-z ]*: waited 8 s for rank 1 of 4; ending the job with exit code 75\$"
+expect_line train.out "^belay: deadline: save \"$work/run/step_0*$saving\", stage [a-z ]*: waited 8 s for rank 1 of 4(; [^;]*)*; ending the job with exit code 75\$"
 wait_for_end "$job" 120
 expect_line train.out 'start 1 on 3 nodes'
 expect_line train.out "resumed from step_0*$last"
