@@ -13,6 +13,7 @@ with the same code and text on all ranks.
 
 import belay._log
 from belay._errors import Error
+from belay._exit import abort_on_exception
 from belay._values import (FlatRange, LaidOut, ManagedRestore, ManagedSave,
                            PerRank, Piece, RestoreResult, Rows, RowsById)
 from belay._core import STOPPED_EXIT_CODE, Layout, Mesh, SaveResult
@@ -37,7 +38,7 @@ __all__ = [
     "MaxSize", "Mesh", "MinSize", "PendingSave", "PerRank", "Piece",
     "RestoreResult", "Rows", "RowsById", "STOPPED_EXIT_CODE",
     "SafetensorsFile", "SaveResult", "ShardedVariable", "StoredArray",
-    "VerifyResult", "copy_checkpoint", "export_safetensors",
+    "VerifyResult", "abort_on_exception", "copy_checkpoint", "export_safetensors",
     "import_safetensors", "list_steps", "open", "restore",
     "restore_latest_or_none", "save", "simulate", "verify_checkpoint"
 ]

@@ -104,6 +104,9 @@ Comm DuplicateOf(py::handle comm, double deadline_seconds) {
   StatusOr<Comm> made =
       WithoutLock([&] { return Comm::Duplicate(raw, deadline_seconds); });
   busy->erase(raw);
+  if (made.ok() && made->size() > 1) {
+    py::module_::import("belay._exit").attr("arm")();
+  }
   return ValueOrThrow(std::move(made));
 }
 
