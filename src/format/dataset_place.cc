@@ -1,5 +1,9 @@
 #include "format/dataset_place.h"
 
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "belay/values/save_args.h"
 #include "plan/chunks/default_chunks.h"
 
 namespace belay {
@@ -29,6 +33,23 @@ bool CanHoldChunks(const StoredDataset& dataset, int64_t bytes,
          bytes / (chunk_elements * element_size) <= file_bytes;
 }
 
+// The fewest bytes that a file has for those of a dataset with filters: zlib
+// makes a byte of no more than about a thousand; filters of others may make any
+// number, so none are asked for.
+int64_t LeastFilteredBytes(const StoredDataset& dataset, int64_t element_size) {
+  constexpr int kDeflate = 1, kShuffle = 2, kFletcher32 = 3;  // in HDF5
+  // A zlib stream has a header as well, and a chunk one byte at least.
+  constexpr int64_t kMostInflated = 2 * 1040;
+  int64_t ratio = 1;
+  for (const Filter& filter : dataset.filters) {
+    if (filter.id == kDeflate) ratio = kMostInflated;
+    const bool is_known = filter.id == kDeflate || filter.id == kShuffle ||
+                          filter.id == kFletcher32;
+    if (!is_known) return 0;
+  }
+  return NumElements(dataset.box.shape) * element_size / ratio;
+}
+
 }  // namespace
 
 bool HasBytes(const Shape& shape, int64_t element_size) {
@@ -45,6 +66,27 @@ bool IsInFile(const StoredDataset& dataset, int64_t element_size,
   }
   return bytes >= 0 && dataset.offset >= 0 && bytes <= file_bytes &&
          dataset.offset <= file_bytes - bytes;
+}
+
+Status CheckFilteredFit(const SavedCheckpoint& saved, const std::string& path) {
+  std::vector<int64_t> needed(saved.files.size());
+  for (const StoredDataset& dataset : saved.datasets) {
+    if (dataset.filters.empty()) continue;
+    const StoredArray& array = saved.arrays[dataset.array];
+    const int64_t least =
+        LeastFilteredBytes(dataset, IoElementSize(array.dtype));
+    const StoredFile& file = saved.files[dataset.file];
+    int64_t& sum = needed[dataset.file];
+    if (least > file.bytes - sum) {
+      return absl::DataLossError(absl::StrFormat(
+          "read \"%s\": key \"%s\": file \"%s\" is too short for what it is "
+          "said "
+          "to hold (need %d bytes or more and %d for others, found %d)",
+          path, array.key, file.name, least, sum, file.bytes));
+    }
+    sum += least;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace belay

@@ -4,8 +4,10 @@
 #define BELAY_FORMAT_DATASET_PLACE_H_
 
 #include <cstdint>
+#include <string>
 
 #include "belay/arrays/box.h"
+#include "belay/status.h"
 #include "plan/plan.h"
 
 namespace belay {
@@ -17,6 +19,12 @@ bool HasBytes(const Shape& shape, int64_t element_size);
 // with filters, for its chunks wherever they are. Local.
 bool IsInFile(const StoredDataset& dataset, int64_t element_size,
               int64_t file_bytes, bool is_filtered);
+
+// Checks that the files can hold what the datasets with filters claim, before
+// anybody takes memory for that. Several may claim the same bytes. `path` is
+// that of the index. Local. Requires datasets of existing arrays and files.
+// Errors: DataLoss - a file is too short, however well its bytes compress.
+Status CheckFilteredFit(const SavedCheckpoint& saved, const std::string& path);
 
 }  // namespace belay
 

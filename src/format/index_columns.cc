@@ -370,6 +370,7 @@ StatusOr<SavedCheckpoint> FromColumns(IndexColumns columns,
   BELAY_RETURN_IF_ERROR(GetChecksums(columns, path, blocks, saved));
   BELAY_RETURN_IF_ERROR(GetTables(columns, path, saved));
   BELAY_RETURN_IF_ERROR(GetForms(columns, path, saved));
+  BELAY_RETURN_IF_ERROR(CheckFilteredFit(saved, path));
   BELAY_RETURN_IF_ERROR(CheckDamage(path, DamageOfTilings(saved)));
   return saved;
 }

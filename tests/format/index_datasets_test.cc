@@ -75,5 +75,60 @@ TEST(IndexDatasetsTest, ChunksHaveALimit) {
                 "and 0 before)"));
 }
 
+// A few compressed bytes that are said to be a gigabyte, of which a vector that
+// takes the stored length would be made.
+TEST(IndexDatasetsTest, FilteredDatasetsFitTheirFile) {
+  SavedCheckpoint saved = SmallIndex();
+  saved.has_checksums = false;
+  saved.checksums.clear();
+  saved.arrays[0].shape = {1 << 20, 1 << 8};
+  StoredDataset& dataset = saved.datasets[0];
+  dataset.box = WholeBox({1 << 20, 1 << 8});
+  dataset.chunk = {1 << 20, 1 << 8};
+  dataset.offset = -1;
+  dataset.filters = {{.id = 2, .parameters = {4}},
+                     {.id = 1, .parameters = {6}}};
+  dataset.path = "a";
+  saved.files[0].bytes = 1 << 20;
+  EXPECT_EQ(Convert(ToColumns(saved)), absl::OkStatus());
+  saved.files[0].bytes = 1 << 18;
+  EXPECT_EQ(
+      Convert(ToColumns(saved)),
+      absl::DataLossError(
+          "read \"dir/index.h5\": key \"a\": file "
+          "\"data_00000_of_00002.h5\" is too short for what it is said to "
+          "hold (need 516222 bytes or more and 0 for others, found "
+          "262144)"));
+  // Without compression each byte needs one.
+  dataset.filters = {{.id = 3}};
+  saved.files[0].bytes = 1 << 29;
+  EXPECT_EQ(Convert(ToColumns(saved)).code(), absl::StatusCode::kDataLoss);
+  // What filters of others can do is not known.
+  dataset.filters = {{.id = 32015}};
+  saved.files[0].bytes = 1 << 10;
+  EXPECT_EQ(Convert(ToColumns(saved)), absl::OkStatus());
+}
+
+// Each of them could be, but not all: each file claim counts.
+TEST(IndexDatasetsTest, FilteredDatasetsFitTheirFileTogether) {
+  SavedCheckpoint saved = SmallIndex();
+  saved.has_checksums = false;
+  saved.checksums.clear();
+  saved.arrays[0].shape = {1 << 20, 1 << 8};
+  StoredDataset half = saved.datasets[0];
+  half.offset = -1;
+  half.filters = {{.id = 1, .parameters = {6}}};
+  half.path = "a";
+  half.box = {{0, 0}, {1 << 19, 1 << 8}};
+  half.chunk = {1 << 19, 1 << 8};
+  saved.datasets[0] = half;
+  half.box.offset = {1 << 19, 0};
+  saved.datasets.insert(saved.datasets.begin() + 1, half);
+  saved.files[0].bytes = 600000;
+  EXPECT_EQ(Convert(ToColumns(saved)), absl::OkStatus());
+  saved.files[0].bytes = 500000;
+  EXPECT_EQ(Convert(ToColumns(saved)).code(), absl::StatusCode::kDataLoss);
+}
+
 }  // namespace
 }  // namespace belay::index_datasets_test
