@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 
 namespace belay {
 namespace {
@@ -102,9 +103,13 @@ std::string PrintableText(std::string_view text) {
   return printable;
 }
 
+std::string PrintableLine(std::string_view text) {
+  return absl::StrReplaceAll(PrintableText(text), {{"\n", "\\n"}});
+}
+
 Status PrintableStatus(const Status& status) {
   const std::string message(status.message());
-  return Status(status.code(), PrintableText(message));
+  return Status(status.code(), PrintableLine(message));
 }
 
 }  // namespace belay

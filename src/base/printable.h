@@ -17,10 +17,13 @@ namespace belay {
 // the like. Ends of lines stay, and so do quotes and backslashes.
 std::string PrintableText(std::string_view text);
 
+// The same in one line: "\n" for the end of a line.
+std::string PrintableLine(std::string_view text);
+
 // The same in double quotes, with "\n", "\"" and "\\" for those.
 std::string QuotedText(std::string_view text);
 
-// The status with a message that prints.
+// The status with a message that prints in one line.
 Status PrintableStatus(const Status& status);
 
 // Whether all of it is UTF-8.

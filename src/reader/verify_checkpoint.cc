@@ -3,6 +3,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
+#include "base/printable.h"
 #include "base/status_macros.h"
 #include "belay/checkpoint_reader.h"
 #include "bytes/checksum.h"
@@ -148,9 +149,7 @@ class ArrayVerifier {
   FilteredReader filtered_;
 };
 
-}  // namespace
-
-StatusOr<VerifyResult> VerifyCheckpoint(
+StatusOr<VerifyResult> Verify(
     const std::string& path,
     const std::function<void(int64_t, int64_t)>& progress) {
   BELAY_ASSIGN_OR_RETURN(const SavedCheckpoint saved, ReadIndex(path));
@@ -184,6 +183,17 @@ StatusOr<VerifyResult> VerifyCheckpoint(
     BELAY_RETURN_IF_ERROR(
         verifier.Verify(static_cast<int32_t>(i), entries[i], result));
   }
+  return result;
+}
+
+}  // namespace
+
+StatusOr<VerifyResult> VerifyCheckpoint(
+    const std::string& path,
+    const std::function<void(int64_t, int64_t)>& progress) {
+  StatusOr<VerifyResult> result = Verify(path, progress);
+  if (!result.ok()) return PrintableStatus(result.status());
+  for (std::string& line : result->damage) line = PrintableLine(line);
   return result;
 }
 

@@ -39,6 +39,8 @@ TEST(PrintableTest, Quoted) {
 }
 
 TEST(PrintableTest, AStatusKeepsItsCode) {
+  EXPECT_EQ(PrintableStatus(absl::DataLossError("a\nb")),
+            absl::DataLossError("a\\nb"));
   EXPECT_EQ(PrintableStatus(absl::DataLossError("a\x1b[2J")),
             absl::DataLossError(R"(a\x1b[2J)"));
   EXPECT_EQ(PrintableStatus(Status()), Status());

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "base/close_keys.h"
 #include "base/first_of.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "belay/objects/trackable.h"
 #include "graph/match/graph_match.h"
@@ -25,8 +26,11 @@ std::string Count(size_t number, std::string_view one, std::string_view many) {
   return Cat(number, " ", number == 1 ? one : many);
 }
 
-// "a; b; and 3 more", of which the first ten are shown.
-std::string Shown(const Lines& lines, std::string_view separator) {
+// "a; b; and 3 more", of which the first ten are shown. Names come from files.
+std::string Shown(Lines lines, std::string_view separator) {
+  for (size_t i = 0; i < std::min(lines.size(), kShown); ++i) {
+    lines[i] = PrintableLine(lines[i]);
+  }
   return FirstOf(lines, kShown, separator);
 }
 
@@ -110,7 +114,7 @@ std::string CloseHint(const Lines& absent, const LoadReport& report) {
         "\" is close to \"", name, "\""));
   }
   if (hints.empty()) return "";
-  return Cat("; stored and not used: ", absl::StrJoin(hints, ", "));
+  return Cat("; stored and not used: ", Shown(std::move(hints), ", "));
 }
 
 Status Failure(std::string_view assertion, std::string_view what) {

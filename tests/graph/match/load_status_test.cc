@@ -14,6 +14,19 @@ using ::testing::IsEmpty;
 
 const std::string kEnd = "/.ATTRIBUTES/VARIABLE_VALUE";
 
+// Names come from files.
+TEST(LoadReportTest, NamesDoNotSpeakToTheTerminal) {
+  LoadReport report;
+  report.unused.push_back({.stored_key = "a\n\x1b[2Jb", .object = "(root)"});
+  report.deferred.push_back("\u202egnp");
+  EXPECT_EQ(report.ToString(),
+            "restored 0 of 0 values, 0 objects\n"
+            "  unused        1 in the checkpoint only\n"
+            "      \"a\\n\\x1b[2Jb\"\n"
+            "  deferred      1 restored once the program has them\n"
+            "      \\xe2\\x80\\xaegnp\n");
+}
+
 TEST(LoadStatusTest, InitializationOnly) {
   const LoadStatus status = LoadStatus::InitializationOnly();
   for (const Status& s :
