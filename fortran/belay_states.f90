@@ -19,7 +19,8 @@ module belay_states
       belay_other_ranks_even = 1, belay_other_ranks_first = 2
 
   public :: belay_state_create, belay_state_clear, belay_state_free
-  public :: belay_add, belay_add_piece, belay_add_per_rank
+  public :: belay_add, belay_add_piece, belay_add_per_rank, &
+      belay_add_from_rank0
   public :: belay_save, belay_restore, belay_restore_latest_or_nothing
   public :: belay_list_steps
 
@@ -33,6 +34,19 @@ module belay_states
     ! where they are; the elements must be dense along the first axis.
     subroutine belay_add(state, key, value, ierr) &
         bind(C, name="belay_fortran_add")
+      import
+      type(belay_state), intent(in) :: state
+      character(len=*, kind=c_char), intent(in) :: key
+      type(*), dimension(..), intent(inout), target :: value
+      integer(c_int), intent(out), optional :: ierr
+    end subroutine
+
+    ! Adds a number or an array that every rank holds, but that may differ between
+    ! ranks, such as a time step that each of them has computed, perhaps with
+    ! another last bit. Local. A save stores the value of rank 0 and compares
+    ! nothing; a restore gives it to all ranks.
+    subroutine belay_add_from_rank0(state, key, value, ierr) &
+        bind(C, name="belay_fortran_add_from_rank0")
       import
       type(belay_state), intent(in) :: state
       character(len=*, kind=c_char), intent(in) :: key

@@ -32,6 +32,31 @@ void belay_fortran_add(belay_state* const* state, const CFI_cdesc_t* key,
   belay_fortran_finish(code, ierr);
 }
 
+static int AddFromRank0(belay_state* state, const char* key,
+                        CFI_cdesc_t* value) {
+  const struct array array = belay_fortran_borrowed_array_of(value);
+  if (belay_fortran_is_string(value)) {
+    return belay_fortran_refuse(state, key,
+                                "numbers and arrays are saved from rank 0");
+  }
+  if (array.problem != NULL) {
+    return belay_fortran_refuse(state, key, array.problem);
+  }
+  return belay_state_add_from_rank0(
+      state, key, array.dtype, array.ndim, array.shape,
+      belay_fortran_is_dense(&array) ? NULL : array.strides, value->base_addr);
+}
+
+void belay_fortran_add_from_rank0(belay_state* const* state,
+                                  const CFI_cdesc_t* key, CFI_cdesc_t* value,
+                                  int* ierr) {
+  char* const name = belay_fortran_text_of(key);
+  const int code = name != NULL ? AddFromRank0(*state, name, value)
+                                : belay_fortran_no_memory();
+  free(name);
+  belay_fortran_finish(code, ierr);
+}
+
 static int AddPiece(belay_state* state, const char* key, CFI_cdesc_t* value,
                     struct numbers global_shape, struct numbers start) {
   const struct array array = belay_fortran_borrowed_array_of(value);

@@ -46,6 +46,11 @@ void belay_fortran_add_piece(belay_state* const* state, const CFI_cdesc_t* key,
                              const CFI_cdesc_t* global_shape,
                              const CFI_cdesc_t* start, int* ierr);
 
+// Adds numbers of which a save stores those of rank 0. Local.
+void belay_fortran_add_from_rank0(belay_state* const* state,
+                                  const CFI_cdesc_t* key, CFI_cdesc_t* value,
+                                  int* ierr);
+
 // Adds numbers that this rank has of its own. Local.
 void belay_fortran_add_per_rank(belay_state* const* state,
                                 const CFI_cdesc_t* key, CFI_cdesc_t* value,

@@ -57,14 +57,15 @@ class State {
   // by the rank.
   static constexpr int64_t kReplicaIsRank = -1;
 
-  // Adds a value that every rank holds. It must be equal on all ranks unless
-  // its handler says otherwise: see SaveOptions::check_replicas. A number, an
-  // enum, a std::string, a contiguous range of numbers, a Tensor and a
-  // ShardedVariable need no handler; any other class does. For a std::string, a
-  // Tensor and a resizable range such as a std::vector, each save and restore
-  // looks up the address and the length again, and a restore resizes the range
-  // to the stored length. Any other range, such as a std::span, is looked up
-  // once, here, and keeps its length. A const value can only be saved. Local.
+  // Adds a value that every rank holds. It must be equal on all ranks, to the
+  // last bit, unless its handler says otherwise: see
+  // SaveOptions::check_replicas and AddFromRank0. A number, an enum, a
+  // std::string, a contiguous range of numbers, a Tensor and a ShardedVariable
+  // need no handler; any other class does. For a std::string, a Tensor and a
+  // resizable range such as a std::vector, each save and restore looks up the
+  // address and the length again, and a restore resizes the range to the stored
+  // length. Any other range, such as a std::span, is looked up once, here, and
+  // keeps its length. A const value can only be saved. Local.
   template <NoPointer T>
   void Add(std::string_view key, T&& value) {
     using V = std::remove_reference_t<T>;
@@ -120,6 +121,26 @@ class State {
     if (number == nullptr) return AddNull(key);
     Add(key, *number);
   }
+
+  // Adds a value that every rank holds, but that may differ between ranks, such
+  // as a time step that each of them has computed, perhaps with another last
+  // bit. A save stores the value of rank 0 and compares nothing; a restore
+  // gives it to all ranks. A number, an enum, a std::string, a contiguous range
+  // of numbers or a Tensor, as for Add; handlers have no part in it. Local.
+  template <NoPointer T>
+  void AddFromRank0(std::string_view key, T&& value) {
+    using V = std::remove_reference_t<T>;
+    static_assert(kNeedsNoHandler<V> &&
+                      !std::is_same_v<std::remove_const_t<V>, ShardedVariable>,
+                  "belay saves numbers, texts, contiguous ranges of numbers, "
+                  "and Tensors from rank 0");
+    const size_t shard = shards_.size(), typed = typed_.size();
+    Add(key, std::forward<T>(value));
+    SaveFromRank0(shard, typed);
+  }
+  // The same for an array of any shape, as AddReplicated. Local.
+  void AddFromRank0(std::string_view key, const Shape& shape,
+                    const Memory& memory);
 
   // Adds a value that each rank has its own of: a number, a contiguous range of
   // numbers, whose length may differ between ranks, or a std::string, whose
@@ -353,6 +374,8 @@ class State {
   }
   // Adds a shard that lacks only its memory.
   void AddMemory(Shard shard, const Memory& memory);
+  // Marks what was added since there were so many.
+  void SaveFromRank0(size_t first_shard, size_t first_typed);
   void AddText(std::string_view key, std::string* value);
   void AddTensor(std::string_view key, Tensor* value);
   void AddNull(std::string_view key);

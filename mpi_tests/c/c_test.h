@@ -38,6 +38,7 @@ int64_t CountWrongObjects(const char* dir);
 
 // Each file's tests.
 void TestStates(const struct c_test* test);
+void TestFromRank0(const struct c_test* test);
 void TestStrings(const struct c_test* test);
 void TestErrors(const struct c_test* test);
 void TestOptions(const struct c_test* test);

@@ -60,6 +60,7 @@ int main(int argc, char** argv) {
   belay_comm_rank(test.comm, &test.rank);
   belay_comm_size(test.comm, &test.size);
   TestStates(&test);
+  TestFromRank0(&test);
   TestStrings(&test);
   TestErrors(&test);
   TestOptions(&test);

@@ -64,6 +64,50 @@ static int AddPiece(belay_state* state, const struct piece* piece,
 
 // Rows inside a border are restored as dense columns, and the other values
 // beside them.
+// What each rank has computed for itself, with another last bit.
+void TestFromRank0(const struct c_test* test) {
+  const int64_t shape[2] = {2, 2}, apart[2] = {1, 3};
+  double dt = 0, norms[6] = {0};
+  char dir[4096];
+  belay_state* state = NULL;
+  strcpy(dir, PathOf(test, "from_rank0"));
+  belay_state_create(&state);
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_state_add_from_rank0(state, "dt", BELAY_F64, 0, NULL, NULL,
+                                        &dt));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_state_add_from_rank0(state, "norms", BELAY_F64, 2, shape,
+                                        apart, norms));
+  for (int step = 1; step <= 3; ++step) {
+    dt = 0.25 * (1 + test->rank * 0x1p-52);
+    for (int i = 0; i < 6; ++i) norms[i] = 10 * test->rank + i;
+    ExpectCode(__FILE__, __LINE__, BELAY_OK,
+               belay_save(test->comm, dir, step, state, NULL));
+    dt = -1;
+    for (int i = 0; i < 6; ++i) norms[i] = -1;
+    ExpectCode(__FILE__, __LINE__, BELAY_OK,
+               belay_restore(test->comm, dir, step, state, NULL, NULL));
+    ExpectInt(__FILE__, __LINE__, 1, dt == 0.25);
+    for (int i = 0; i < 6; ++i) {
+      ExpectInt(__FILE__, __LINE__, i % 3 == 2 ? -1 : i, (int64_t)norms[i]);
+    }
+  }
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_state_add_from_rank0(state, "none", BELAY_F64, 0, NULL, NULL,
+                                        NULL));
+  belay_state_free(&state);
+  // The error of other values names it.
+  belay_state_create(&state);
+  dt = 0.25 * (1 + test->rank * 0x1p-52);
+  belay_state_add_scalar(state, "dt", BELAY_F64, &dt);
+  if (test->size > 1) {
+    ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+               belay_save(test->comm, dir, 9, state, NULL));
+    ExpectMessage(__FILE__, __LINE__, "by belay_state_add_from_rank0");
+  }
+  belay_state_free(&state);
+}
+
 void TestStates(const struct c_test* test) {
   struct piece rows = Cut(test, 0, 1), columns = Cut(test, 1, 0);
   const int64_t shape[3] = {2, 1, 3}, apart[3] = {1, 6, 2};

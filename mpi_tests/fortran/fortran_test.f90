@@ -25,6 +25,7 @@ program fortran_test
 
   call belay_comm_create(MPI_COMM_WORLD, comm)
   call test_types(comm, dir)
+  call test_from_rank0(comm, dir, rank)
   call test_ranks(comm, dir, rank, ranks, .true.)
   call test_kinds(comm, dir, rank, ranks, .true.)
   call test_sections(comm, dir, rank, ranks)

@@ -7,7 +7,8 @@ module test_values
   use expect
   implicit none
   private
-  public :: test_types, test_ranks, test_kinds, test_sections, test_strings
+  public :: test_types, test_from_rank0, test_ranks, test_kinds, test_sections, &
+      test_strings
 
   integer, parameter :: length = 7  ! of the axis that is cut
 
@@ -72,6 +73,39 @@ contains
     call expect_true("logical(8)", logical(all(l8)))
     call expect_true("scalars", n == 1 .and. step == 10 .and. &
         time == 0.25d0 .and. phase == (0d0, 1d0) .and. is_on)
+    call belay_state_free(state)
+  end subroutine
+
+  ! What each rank has computed for itself, with another last bit.
+  subroutine test_from_rank0(comm, dir, rank)
+    type(belay_comm), intent(in) :: comm
+    character(len=*), intent(in) :: dir
+    integer, intent(in) :: rank
+    real(real64), target :: dt, norms(4, 3)
+    integer(int32), target :: counts(2)
+    character(len=3), target :: text
+    type(belay_state) :: state
+    integer(int64) :: step
+    integer :: ierr
+    call belay_state_create(state)
+    call belay_add_from_rank0(state, "dt", dt)
+    call belay_add_from_rank0(state, "norms", norms(1:2, :))
+    call belay_add_from_rank0(state, "counts", counts)
+    do step = 1, 3
+      dt = 0.25d0*(1 + rank*epsilon(1.0d0))
+      norms = rank + 0.5d0
+      counts = [rank, 7]
+      call belay_save(comm, dir//"/from_rank0", step, state)
+      dt = -1; norms = -1; counts = -1
+      call belay_restore(comm, dir//"/from_rank0", state, step)
+      call expect_true("the time step of rank 0", dt == 0.25d0)
+      call expect_true("the norms of rank 0", all(norms(1:2, :) == 0.5d0) .and. &
+          all(norms(3:, :) == -1))
+      call expect_true("the counts of rank 0", all(counts == [0, 7]))
+    end do
+    text = "abc"
+    call belay_add_from_rank0(state, "text", text, ierr)
+    call expect_code("a text from rank 0", belay_invalid_argument, ierr)
     call belay_state_free(state)
   end subroutine
 

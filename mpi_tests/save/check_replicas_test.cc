@@ -104,8 +104,9 @@ TEST_F(CheckReplicasTest, OneBitIsADifference) {
       text,
       absl::StrCat("found others on rank ", last(),
                    "); 1 such box in all; what each rank has of its "
-                   "own is saved by AddPerRank or Tracker::PerRank, "
-                   "and one rank's values by SaveArgs::primary_replica [rank ",
+                   "own is saved by AddPerRank or Tracker::PerRank, and what "
+                   "may differ, if only in its last bits, by AddFromRank0 or "
+                   "FromRank0, which save the value of rank 0 [rank ",
                    last(), " of ", size_, "]"));
   EXPECT_EQ(Save(comm_, run(), 2, text.List(),
                  {.overwrite = true, .check_replicas = false})

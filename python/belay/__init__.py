@@ -14,8 +14,9 @@ with the same code and text on all ranks.
 import belay._log
 from belay._errors import Error
 from belay._exit import abort_on_exception
-from belay._values import (FlatRange, LaidOut, ManagedRestore, ManagedSave,
-                           PerRank, Piece, RestoreResult, Rows, RowsById)
+from belay._values import (FlatRange, FromRank0, LaidOut, ManagedRestore,
+                           ManagedSave, PerRank, Piece, RestoreResult, Rows,
+                           RowsById)
 from belay._core import STOPPED_EXIT_CODE, Layout, Mesh, SaveResult
 from belay._core import version as __version__
 from belay._save_restore import (list_steps, restore, restore_latest_or_none,
@@ -34,7 +35,7 @@ from belay._simulate import simulate
 __all__ = [
     "AsyncSaver", "CheckpointManager", "CheckpointReader", "Component",
     "CopyResult", "Error", "ExportResult", "FixedShards", "FlatRange",
-    "ImportResult", "LaidOut", "Layout", "ManagedRestore", "ManagedSave",
+    "FromRank0", "ImportResult", "LaidOut", "Layout", "ManagedRestore", "ManagedSave",
     "MaxSize", "Mesh", "MinSize", "PendingSave", "PerRank", "Piece",
     "RestoreResult", "Rows", "RowsById", "STOPPED_EXIT_CODE",
     "SafetensorsFile", "SaveResult", "ShardedVariable", "StoredArray",

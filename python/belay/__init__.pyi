@@ -85,6 +85,10 @@ class PerRank:
   other_ranks: _OtherRanks
   def __init__(self, value: Any, other_ranks: _OtherRanks = ...) -> None: ...
 
+class FromRank0:
+  value: Any
+  def __init__(self, value: Any) -> None: ...
+
 class SaveResult:
   @property
   def path(self) -> str: ...

@@ -18,7 +18,7 @@ def save(comm, directory, step, state, **options):
       Nested dicts, lists and tuples of NumPy arrays, tensors of PyTorch on the
       CPU, numbers, str, bytes and None, the same structure on all ranks. These
       are equal on all ranks. What differs is a `Piece`, `LaidOut`, `Rows`,
-      `RowsById` or `PerRank`.
+      `RowsById`, `PerRank` or `FromRank0`.
   overwrite : bool, optional
       Replace the step if it exists. The default is an error.
   durable : bool, optional

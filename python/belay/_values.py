@@ -162,6 +162,24 @@ class PerRank:
 
 
 @dataclasses.dataclass(eq=False)
+class FromRank0:
+  """A value that every rank holds, but that may differ between ranks.
+
+  Such as a time step that each rank has computed, perhaps with another last
+  bit. A save stores the value of rank 0 and compares nothing; a restore gives
+  it to all ranks.
+
+  Parameters
+  ----------
+  value : object
+      A number, a str, bytes or an array, or nested dicts, lists and tuples of
+      these.
+  """
+
+  value: Any
+
+
+@dataclasses.dataclass(eq=False)
 class IfStored:
   """A dict in a state of which a restore returns only what is stored.
 

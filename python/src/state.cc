@@ -70,8 +70,10 @@ BoundState::Node BoundState::BindNode(const std::string& key, py::handle value,
         value, per_rank != nullptr ? Node::Kind::kCell : Node::Kind::kKept);
   }
   if (IsWrapper(value)) {
-    if (per_rank != nullptr) {
-      Refuse(key, "a belay.PerRank holds no belay." + TypeName(value));
+    if (per_rank != nullptr || is_from_rank0_) {
+      Refuse(key, std::string("a belay.") +
+                      (is_from_rank0_ ? "FromRank0" : "PerRank") +
+                      " holds no belay." + TypeName(value));
     }
     return BindWrapper(key, value);
   }

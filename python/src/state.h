@@ -163,6 +163,7 @@ class BoundState {
   Node BindWrapper(const std::string& key, py::handle value);
   Node BindIfStored(const std::string& key, py::handle value);
   Node BindPerRank(const std::string& key, py::handle value);
+  Node BindFromRank0(const std::string& key, py::handle value);
   // Returns whether it is a single value.
   bool BindScalar(const std::string& key, py::handle value,
                   const PerRankOptions* per_rank);
@@ -172,6 +173,9 @@ class BoundState {
                        const PerRankOptions* per_rank);
   void BindArrayValue(const std::string& key, const GivenArray& given,
                       const PerRankOptions* per_rank);
+  // Adds an array that every rank holds.
+  void AddWhole(const std::string& key, const Shape& shape,
+                const Memory& memory);
   void BindPiece(const std::string& key, py::handle piece);
   void BindLaidOut(const std::string& key, py::handle laid_out);
   void BindRows(const std::string& key, const GivenArray& given,
@@ -202,6 +206,7 @@ class BoundState {
   const Purpose purpose_;
   const int rank_;
   const int num_ranks_;
+  bool is_from_rank0_ = false;  // while the value of a FromRank0 is bound
   State state_;
   Node root_;
   std::deque<Cell> cells_;  // which do not move

@@ -35,6 +35,8 @@ void BoundState::AddScalar(const std::string& key, T value,
   const auto add = [&](auto& held) {
     if (per_rank != nullptr) {
       state_.AddPerRank(key, held, *per_rank);
+    } else if (is_from_rank0_) {
+      state_.AddFromRank0(key, held);
     } else {
       state_.Add(key, held);
     }
@@ -100,7 +102,16 @@ void BoundState::BindNumpyScalar(const std::string& key, py::handle value,
   const BoundArray bound = BindArray(Purpose::kSave, key, {array});
   const NumpyScalarCell& cell = NewCell(NumpyScalarCell{bound.memory});
   void* const data = const_cast<void*>(cell.array.data());
-  state_.AddReplicated(key, {}, Memory(data, bound.dtype, 1, {}));
+  AddWhole(key, {}, Memory(data, bound.dtype, 1, {}));
+}
+
+void BoundState::AddWhole(const std::string& key, const Shape& shape,
+                          const Memory& memory) {
+  if (is_from_rank0_) {
+    state_.AddFromRank0(key, shape, memory);
+  } else {
+    state_.AddReplicated(key, shape, memory);
+  }
 }
 
 bool BoundState::SetSingle(size_t number, py::handle value) {
@@ -138,6 +149,31 @@ bool BoundState::SetSingle(size_t number, py::handle value) {
   return true;
 }
 
+BoundState::Node BoundState::BindFromRank0(const std::string& key,
+                                           py::handle value) {
+  const size_t shards = state_.shards().size(), typed = state_.typed().size();
+  is_from_rank0_ = true;
+  Node node;
+  try {
+    node = BindNode(key, py::object(value.attr("value")), nullptr);
+  } catch (...) {
+    is_from_rank0_ = false;
+    throw;
+  }
+  is_from_rank0_ = false;
+  if (purpose_ == Purpose::kRestore) return node;
+  bool is_plain = state_.typed().size() == typed;
+  for (size_t i = shards; i < state_.shards().size(); ++i) {
+    is_plain = is_plain && state_.shards()[i].from_rank0;
+  }
+  if (!is_plain) {
+    Refuse(key,
+           "a belay.FromRank0 holds numbers of at most 64 bits, texts and "
+           "arrays, and nested dicts, lists and tuples of these");
+  }
+  return node;
+}
+
 void BoundState::BindNone(const std::string& key, bool is_per_rank) {
   if (is_per_rank) Refuse(key, "belay cannot store None for each rank");
   TreeCell none{.key = key, .tree = {}};
@@ -149,7 +185,7 @@ void BoundState::BindArrayValue(const std::string& key, const GivenArray& given,
                                 const PerRankOptions* per_rank) {
   if (per_rank == nullptr) {
     const BoundArray& bound = NewCell(BindArray(purpose_, key, given));
-    state_.AddReplicated(key, ShapeOf(bound.memory), MemoryOf(bound));
+    AddWhole(key, ShapeOf(bound.memory), MemoryOf(bound));
     return;
   }
   GivenArray rows = given;

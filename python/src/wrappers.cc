@@ -19,7 +19,10 @@ bool IsOf(py::handle value, py::handle type) {
 
 // Where the value of a wrapper is.
 const char* ValueName(py::handle wrapper) {
-  return py::isinstance(wrapper, AllWrappers().per_rank) ? "value" : "array";
+  const Wrappers& all = AllWrappers();
+  const bool is_value = py::isinstance(wrapper, all.per_rank) ||
+                        py::isinstance(wrapper, all.from_rank0);
+  return is_value ? "value" : "array";
 }
 
 OtherRanks OtherRanksNamed(py::handle name) {
@@ -145,16 +148,16 @@ const Wrappers& AllWrappers() {
     return new Wrappers{values.attr("Piece"),     values.attr("LaidOut"),
                         values.attr("FlatRange"), values.attr("Rows"),
                         values.attr("RowsById"),  values.attr("PerRank"),
-                        values.attr("IfStored")};
+                        values.attr("FromRank0"), values.attr("IfStored")};
   }();
   return *all;
 }
 
 bool IsWrapper(py::handle value) {
   const Wrappers& all = AllWrappers();
-  const std::array<py::handle, 7> types = {
+  const std::array<py::handle, 8> types = {
       all.piece,      all.laid_out, all.flat_range, all.rows,
-      all.rows_by_id, all.per_rank, all.if_stored};
+      all.rows_by_id, all.per_rank, all.from_rank0, all.if_stored};
   const py::handle type = py::type::handle_of(value);
   for (const py::handle one : types) {
     if (type.is(one)) return true;
@@ -192,6 +195,10 @@ BoundState::Node BoundState::BindWrapper(const std::string& key,
             .given = py::reinterpret_borrow<py::object>(value)};
   if (IsOf(value, all.per_rank)) {
     node.items.emplace_back(py::object(), BindPerRank(key, value));
+    return node;
+  }
+  if (IsOf(value, all.from_rank0)) {
+    node.items.emplace_back(py::object(), BindFromRank0(key, value));
     return node;
   }
   TakeKey(key);

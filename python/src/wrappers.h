@@ -11,7 +11,8 @@ namespace belay::python {
 
 // The classes of belay._values.
 struct Wrappers {
-  py::object piece, laid_out, flat_range, rows, rows_by_id, per_rank, if_stored;
+  py::object piece, laid_out, flat_range, rows, rows_by_id, per_rank,
+      from_rank0, if_stored;
 };
 
 const Wrappers& AllWrappers();
@@ -25,7 +26,7 @@ struct PieceAttributes {
   py::object array, global_shape, offset, ghost, fill_ghosts, periodic, replica;
 };
 
-// Whether it is a belay.Piece, LaidOut, Rows, RowsById or PerRank.
+// Whether it is one of these.
 bool IsWrapper(py::handle value);
 
 // Returns a copy of a wrapper that holds another value.

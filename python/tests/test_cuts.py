@@ -154,6 +154,30 @@ class CutTest(MpiCase):
                           belay.restore_latest_or_none, COMM, self.run_dir,
                           state)
 
+  def test_from_rank0(self):
+    """Values that each rank computes, perhaps with another last bit."""
+    for step in range(3):
+      mine = {"dt": 0.25 * (1 + self.rank * 2.0 ** -52), "steps": self.rank + 3,
+              "name": "r" * (self.rank + 1), "on": self.rank == 0,
+              "norms": numpy.arange(4.0) + self.rank,
+              "nested": [self.rank + 0.5, (numpy.float32(self.rank),)]}
+      belay.save(COMM, self.run_dir, step,
+                 {"own": belay.FromRank0(mine), "n": 1})
+      blank = {"dt": 0.0, "steps": 0, "name": "", "on": False,
+               "norms": numpy.zeros(4), "nested": [0.0, (numpy.float32(0),)]}
+      found = belay.restore(COMM, self.run_dir,
+                            {"own": belay.FromRank0(blank), "n": 0}).state
+      own = found["own"].value
+      self.assertIsInstance(found["own"], belay.FromRank0)
+      self.assert_equal_arrays(own["norms"], numpy.arange(4.0))
+      self.assertIs(own["norms"], blank["norms"])
+      self.assertEqual(
+          [own[name] for name in ("dt", "steps", "name", "on", "nested")],
+          [0.25, 3, "r", True, [0.5, (0.0,)]])
+    if self.size > 1:
+      self.assert_fails("INVALID_ARGUMENT", "by belay.FromRank0", belay.save,
+                        COMM, self.run_dir, 9, {"dt": 0.5 + self.rank})
+
   def test_rows(self):
     mine = numpy.full((self.rank + 1, 2), self.rank, "i4")
     belay.save(COMM, self.run_dir, 0, {"p": belay.Rows(mine)})
@@ -227,6 +251,12 @@ class CutTest(MpiCase):
         ("INVALID_ARGUMENT", belay.PerRank(belay.Rows(numpy.zeros(2))),
          "holds no belay.Rows"),
         ("INVALID_ARGUMENT", belay.Rows(numpy.zeros(2), "all"), "other_ranks"),
+        ("INVALID_ARGUMENT", belay.FromRank0(belay.PerRank(1)),
+         "belay.FromRank0 holds no belay.PerRank"),
+        ("INVALID_ARGUMENT", belay.FromRank0([1, None]),
+         "belay.FromRank0 holds numbers"),
+        ("INVALID_ARGUMENT", belay.FromRank0(2**70),
+         "belay.FromRank0 holds numbers"),
         ("INVALID_ARGUMENT", belay.RowsById([0.5], numpy.zeros(1)), "ids"),
     ]
     for code, value, text in wrong:

@@ -131,6 +131,22 @@ int belay_state_add_array(belay_state* state, const char* key, int dtype,
   });
 }
 
+int belay_state_add_from_rank0(belay_state* state, const char* key, int dtype,
+                               int ndim, const int64_t* shape,
+                               const int64_t* strides, void* data) {
+  return Add(state, key, [&](const std::string& name) -> Status {
+    const StatusOr<DType> type = DTypeOf(name, dtype);
+    if (!type.ok()) return type.status();
+    const StatusOr<Shape> lengths = NumbersOf(name, "shape", ndim, shape);
+    if (!lengths.ok()) return lengths.status();
+    const StatusOr<belay::Memory> memory =
+        MemoryOf(*type, *lengths, strides, data);
+    if (!memory.ok()) return memory.status();
+    state->state.AddFromRank0(name, *lengths, *memory);
+    return absl::OkStatus();
+  });
+}
+
 int belay_state_add_scalar(belay_state* state, const char* key, int dtype,
                            void* data) {
   return belay_state_add_array(state, key, dtype, 0, nullptr, nullptr, data);

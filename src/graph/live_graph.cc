@@ -69,6 +69,12 @@ TrackedValue::TrackedValue(const Shape& global_shape, const Box& box,
       global_shape_(global_shape),
       pieces_({{.box = box, .memory = memory}}) {}
 
+TrackedValue FromRank0(TrackedValue value) {
+  value.from_rank0_ = true;
+  value.object_ = {};  // a handler would list shards of its own
+  return value;
+}
+
 TrackedValue& TrackedValue::AddPiece(const Box& box, const Memory& memory) {
   pieces_.push_back({.box = box, .memory = memory});
   return *this;
@@ -104,8 +110,15 @@ Status TrackedValue::List(std::string_view key, int rank, State& state) const {
                     .dtype = DType::kString,
                     .replica = State::kReplicaIsRank,
                     .text = text_,
-                    .is_const = is_const_});
+                    .is_const = is_const_,
+                    .from_rank0 = from_rank0_});
     return state.status();
+  }
+  if (from_rank0_ && !whole_) {
+    return absl::InvalidArgumentError(
+        Cat("add \"", key,
+            "\": FromRank0 is for values that every rank holds whole, and this "
+            "one is in pieces"));
   }
   if (variable_ != nullptr) {
     state.AddShardedVariable(key, *variable_);
@@ -124,7 +137,8 @@ Status TrackedValue::List(std::string_view key, int rank, State& state) const {
                 .global_shape = global_shape_,
                 .box = *std::move(box),
                 .layout = LayoutText(),
-                .is_const = is_const_};
+                .is_const = is_const_,
+                .from_rank0 = from_rank0_};
     if (whole_) shard.replica = State::kReplicaIsRank;
     if (layout_.has_value()) shard.replica = layout_->Replica(rank);
     if (Status status = CheckBox(shard.box, global_shape_); !status.ok()) {

@@ -90,6 +90,7 @@ void PutStructure(const std::vector<Shard>& shards, WireWriter& out) {
         static_cast<int64_t>(shard.dtype), shard.replica, StringBytes(shard),
         shard.rows != nullptr, HasIds(shard),
         shard.rows != nullptr ? shard.rows->count : -1});
+    out.Put(shard.from_rank0);
     out.PutText(shard.layout);
     out.PutText(FieldsTextOf(shard));
     PutDevice(shard.device, out);
@@ -170,7 +171,8 @@ std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards,
                      .string_bytes = StringBytes(shard),
                      .layout = shard.layout,
                      .device = OwnDeviceOf(shard),
-                     .fields = FieldsTextOf(shard)});
+                     .fields = FieldsTextOf(shard),
+                     .from_rank0 = shard.from_rank0});
   }
   for (size_t i = 0; i < forms.size(); ++i) infos[i].dtype = forms[i].dtype;
   return infos;

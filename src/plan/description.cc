@@ -15,9 +15,11 @@ namespace belay {
 namespace {
 
 // What an entry begins with: the place of a shard, perhaps with these bits if
-// the shard has a device of its own or is structs, or one of the others.
+// the shard has a device of its own, is structs, or is saved from rank 0, or
+// one of the others.
 constexpr uint8_t kHasDevice = 16;
 constexpr uint8_t kHasFields = 32;
+constexpr uint8_t kFromRank0 = 64;
 constexpr uint8_t kJob = 253;
 constexpr uint8_t kNode = 254;
 constexpr uint8_t kValue = 255;
@@ -71,7 +73,8 @@ WireWriter BeginEntry(const ShardInfo& shard, Place place) {
   const bool has_device = !shard.device.empty();
   const bool has_fields = !shard.fields.empty();
   out.Put<uint8_t>(static_cast<uint8_t>(place) | (has_device ? kHasDevice : 0) |
-                   (has_fields ? kHasFields : 0));
+                   (has_fields ? kHasFields : 0) |
+                   (shard.from_rank0 ? kFromRank0 : 0));
   out.PutText(shard.key);
   out.Put(shard.dtype);
   out.PutShape(shard.global_shape);
@@ -135,6 +138,7 @@ ListedShard GetShard(Place place, uint8_t begin, WireReader& in,
   shard.info.layout = in.GetText();
   if ((begin & kHasDevice) != 0) shard.info.device = in.GetText();
   if ((begin & kHasFields) != 0) shard.info.fields = in.GetText();
+  shard.info.from_rank0 = (begin & kFromRank0) != 0;
   if (place == Place::kLayout) {
     shard.layout = LayoutOf(shard.info.layout, layouts);
   } else if (place == Place::kRows) {
@@ -165,7 +169,7 @@ bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
     list.job = in.GetText();
     return in.ok() && in.done();
   }
-  const uint8_t place = begin & ~(kHasDevice | kHasFields);
+  const uint8_t place = begin & ~(kHasDevice | kHasFields | kFromRank0);
   if (place > static_cast<uint8_t>(Place::kRows)) return false;
   ListedShard shard = GetShard(Place{place}, begin, in, layouts);
   if (!IsSound(shard)) return false;

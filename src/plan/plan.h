@@ -42,6 +42,7 @@ struct ShardInfo {
   // What its device does not have from DefaultDevice (shard_device.h), as text.
   std::string device = {};
   std::string fields = {};  // as of StoredArray
+  bool from_rank0 = false;  // as of Shard
 
   friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
 };

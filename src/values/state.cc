@@ -60,6 +60,22 @@ void State::AddReplicated(std::string_view key, const Shape& shape,
             memory);
 }
 
+void State::AddFromRank0(std::string_view key, const Shape& shape,
+                         const Memory& memory) {
+  const size_t shard = shards_.size(), typed = typed_.size();
+  AddReplicated(key, shape, memory);
+  SaveFromRank0(shard, typed);
+}
+
+void State::SaveFromRank0(size_t first_shard, size_t first_typed) {
+  for (size_t i = first_shard; i < shards_.size(); ++i) {
+    shards_[i].from_rank0 = true;
+  }
+  // A handler would list shards of its own.
+  typed_.erase(typed_.begin() + static_cast<std::ptrdiff_t>(first_typed),
+               typed_.end());
+}
+
 void State::AddPiece(std::string_view key, const Shape& global_shape,
                      const Box& box, const Memory& memory) {
   AddMemory({.key = std::string(key),

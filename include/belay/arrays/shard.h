@@ -71,6 +71,9 @@ struct Shard {
   std::shared_ptr<const StructLayout> structs = nullptr;
   // The memory must not be written: a restore refuses the shard.
   bool is_const = false;
+  // A save stores the value of rank 0 and does not compare it with those of
+  // other ranks. For values that every rank holds (State::kReplicaIsRank).
+  bool from_rank0 = false;
   // Distance from one index of an axis to the next, in elements; empty: dense,
   // row-major.
   Shape strides = {};

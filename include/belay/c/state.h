@@ -28,10 +28,10 @@ void belay_state_free(belay_state** state);
 int belay_state_clear(belay_state* state);
 
 // Adds an array that every rank holds whole: `ndim` axes with the lengths
-// `shape`. Local. It must be equal on all ranks. `strides` has the distance in
-// elements from one index of an axis to the next, for arrays inside larger
-// memory; null: dense and row-major.
-// Errors of all belay_state_add functions: BELAY_INVALID_ARGUMENT - a null
+// `shape`. Local. It must be equal on all ranks, to the last bit. `strides` has
+// the distance in elements from one index of an axis to the next, for arrays
+// inside larger memory; null: dense and row-major. Errors of all
+// belay_state_add functions: BELAY_INVALID_ARGUMENT - a null
 //   pointer, an unknown dtype, a negative number. The state keeps the first
 //   error, and saves and restores return it on all ranks.
 int belay_state_add_array(belay_state* state, const char* key, int dtype,
@@ -41,6 +41,15 @@ int belay_state_add_array(belay_state* state, const char* key, int dtype,
 // Adds a number that is equal on all ranks: an array without axes. Local.
 int belay_state_add_scalar(belay_state* state, const char* key, int dtype,
                            void* data);
+
+// Adds an array, or with `ndim` 0 a number, that every rank holds, but that may
+// differ between ranks, such as a time step that each of them has computed,
+// perhaps with another last bit. Local. A save stores the value of rank 0 and
+// compares nothing; a restore gives it to all ranks. Arguments as those of
+// belay_state_add_array.
+int belay_state_add_from_rank0(belay_state* state, const char* key, int dtype,
+                               int ndim, const int64_t* shape,
+                               const int64_t* strides, void* data);
 
 // Adds a piece of an array of the shape `global_shape` that is cut over the
 // ranks. Local. The piece begins at `offset`, counted from 0, and has the

@@ -92,6 +92,8 @@ class TrackedValue {
   Status List(std::string_view key, int rank, State& state) const;
 
  private:
+  friend TrackedValue FromRank0(TrackedValue value);
+
   struct Piece {
     Box box;
     Memory memory;
@@ -110,9 +112,17 @@ class TrackedValue {
   bool whole_ = false;
   bool takes_length_ = false;  // on restore
   bool is_const_ = false;
+  bool from_rank0_ = false;
   std::string* text_ = nullptr;
   ShardedVariable* variable_ = nullptr;
 };
+
+// Returns a value that every rank holds whole, but that may differ between
+// ranks, as State::AddFromRank0: a save stores the value of rank 0 and compares
+// nothing, and a restore gives it to all ranks. Local.
+//
+//   tracker.Value("dt", FromRank0(dt));
+TrackedValue FromRank0(TrackedValue value);
 
 }  // namespace belay
 

@@ -211,6 +211,23 @@ StatusOr<std::vector<HeldShard>> ShardsOfReplica(
       shards[0].info->key, replica, FirstOf(numbers, kReplicasShown, ", ")));
 }
 
+// The replica that is written whole; none if all of them share the work.
+StatusOr<std::optional<int64_t>> PrimaryReplica(
+    const ArgsByKey& args, const std::vector<HeldShard>& shards) {
+  const std::string& key = shards[0].info->key;
+  const std::optional<int64_t> named = ArgsOf(args, key).primary_replica;
+  if (named || !shards[0].info->from_rank0) return named;
+  std::vector<int32_t> ranks;
+  for (const HeldShard& shard : shards) {
+    if (shard.rank == 0) return std::optional<int64_t>(0);
+    ranks.push_back(shard.rank);
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "plan \"%s\": rank 0, whose value is saved, does not hold it (need rank "
+      "0, found ranks %s)",
+      key, FirstOf(ranks, kReplicasShown, ", ")));
+}
+
 // Checks the shards of a key. Returns their boxes, whose holders no longer say
 // more than rank and shard.
 StatusOr<std::vector<HeldBox>> CheckedBoxes(
@@ -231,7 +248,8 @@ StatusOr<std::vector<ArrayBoxes>> AddArrays(const ListedRanks& listed,
   int64_t total = 0;
   BELAY_RETURN_IF_ERROR(
       ForEachKey(listed, [&](const std::vector<HeldShard>& all) -> Status {
-        const auto primary = ArgsOf(args, all[0].info->key).primary_replica;
+        BELAY_ASSIGN_OR_RETURN(const std::optional<int64_t> primary,
+                               PrimaryReplica(args, all));
         std::vector<HeldShard> chosen;
         if (primary) {
           BELAY_ASSIGN_OR_RETURN(chosen, ShardsOfReplica(all, *primary));
