@@ -117,13 +117,31 @@ Status SaveLazily(BackgroundSaver& background, Computing& computing,
   return background.async->WaitForSnapshot();
 }
 
+// Begins a save while another one is under way, which it waits for.
+Status SaveAfterOther(BackgroundSaver& background) {
+  Saver& saver = background.saver;
+  ++saver.step;
+  StatusOr<PendingSave> begun =
+      background.async->Save(saver.dir, saver.step, saver.state, saver.options);
+  if (!begun.ok()) return begun.status();
+  if (!begun->finished) return absl::InternalError("no save was under way");
+  saver.last = *begun->finished;
+  return absl::OkStatus();
+}
+
+// Removes the step before the last one, and then the last one.
+Status CleanBoth(BackgroundSaver& background) {
+  const Status before = RemoveLastStep(background.saver);
+  return before.ok() ? CleanBackground(background) : before;
+}
+
 }  // namespace
 
-Computing::Computing(const Comm& comm)
-    : computes_(
-          comm.rank() <
-          std::max<int>(
-              1, static_cast<int>(std::thread::hardware_concurrency()) - 1)),
+Computing::Computing(const Comm& comm, bool on_all_cores)
+    : computes_(comm.rank() <
+                std::max<int>(
+                    1, static_cast<int>(std::thread::hardware_concurrency()) -
+                           (on_all_cores ? 0 : 1))),
       values_(size_t{1} << 18, 1) {}
 
 void Computing::Compute() {
@@ -154,6 +172,21 @@ Contender BelayAsyncCommit(const std::string& name, const Context& context,
   return ContenderOf(name, background, [background, computing] {
     return SaveWhileComputing(*background, *computing);
   });
+}
+
+Contender BelayAsyncWait(const std::string& name, const Context& context,
+                         const Medium& medium, std::shared_ptr<Arrays> arrays,
+                         std::shared_ptr<Computing> computing) {
+  auto background = MakeSaver(name, context, medium, std::move(arrays));
+  Contender contender = ContenderOf(
+      name, background, [background] { return SaveAfterOther(*background); });
+  contender.prepare = [background, computing] {
+    const Status begun = BeginSave(*background);
+    if (begun.ok()) computing->Compute();
+    return begun;
+  };
+  contender.clean = [background] { return CleanBoth(*background); };
+  return contender;
 }
 
 Contender BelayLazySave(const std::string& name, const Context& context,

@@ -49,11 +49,11 @@ Contender BelayAsyncSave(const std::string& name, const Context& context,
                          const Medium& medium, std::shared_ptr<Arrays> arrays,
                          bool kept);
 
-// A computation on all cores but one, in pieces of some milliseconds; ranks
-// that have no core sleep for one.
+// A computation on all cores but one, or on all, in pieces of some
+// milliseconds; ranks that have no core sleep for one.
 class Computing {
  public:
-  explicit Computing(const Comm& comm);
+  explicit Computing(const Comm& comm, bool on_all_cores = false);
 
   // One piece. Local.
   void Compute();
@@ -75,6 +75,12 @@ Contender ComputeOnly(const std::string& name,
 Contender BelayAsyncCommit(const std::string& name, const Context& context,
                            const Medium& medium, std::shared_ptr<Arrays> arrays,
                            std::shared_ptr<Computing> computing);
+
+// The call of AsyncSaver::Save while the save before is being written, and all
+// cores have computed one piece since that has begun.
+Contender BelayAsyncWait(const std::string& name, const Context& context,
+                         const Medium& medium, std::shared_ptr<Arrays> arrays,
+                         std::shared_ptr<Computing> computing);
 
 // A save that the thread copies while all ranks compute so many pieces, and the
 // wait for the copy after them.

@@ -169,7 +169,7 @@ StatusOr<std::vector<Line>> RunWorkload(const Context& context,
                                         const Workload& workload) {
   std::vector<Line> lines;
   for (const Comparison& comparison : workload.comparisons) {
-    lines.push_back({.name = comparison.name});
+    lines.push_back({.name = comparison.name, .on_disk = comparison.on_disk});
     if (context.scale == 1) lines.back().bar = comparison.bar;
   }
   for (const Medium& medium : media) {

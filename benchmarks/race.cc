@@ -60,6 +60,8 @@ Status CallAll(const Context& context,
 
 StatusOr<Turn> OneTurn(const Context& context, const Contender& contender,
                        bool first) {
+  const Status prepared = CallAll(context, contender.prepare);
+  if (!prepared.ok()) return prepared;
   StatusOr<double> seconds = TimeOnce(context, contender);
   if (!seconds.ok()) return seconds.status();
   if (first) {

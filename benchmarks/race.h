@@ -51,6 +51,7 @@ struct Contender {
   std::function<std::string()> detail;
   // What a rank sent in the last run so that it could be planned; may be empty.
   std::function<int64_t()> planning_bytes;
+  std::function<Status()> prepare;  // untimed, before every run; may be empty
 };
 
 // A line of the table: time of `contender` over time of `baseline`, or, where
@@ -62,6 +63,7 @@ struct Comparison {
   std::optional<double> bar;
   double limit_ms = 0;
   double limit_bytes = 0;  // more than 0: of planning_bytes, not of time
+  bool on_disk = false;    // the bar holds on disk, not in memory
 };
 
 struct Workload {

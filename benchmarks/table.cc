@@ -39,9 +39,23 @@ nlohmann::json ToJson(const std::string& name, const Ratio& ratio,
 
 }  // namespace
 
+namespace {
+
+// Where the bar holds.
+const std::optional<Ratio>& Judged(const Line& line) {
+  return line.on_disk ? line.disk : line.memory;
+}
+
+std::string BarText(const Line& line) {
+  if (!line.bar) return "-";
+  return absl::StrFormat("<= %.2f%s", *line.bar, line.on_disk ? "*" : "");
+}
+
+}  // namespace
+
 bool IsOk(const Line& line) {
-  return !line.bar.has_value() || !line.memory.has_value() ||
-         line.memory->median <= *line.bar;
+  const std::optional<Ratio>& judged = Judged(line);
+  return !line.bar || !judged || judged->median <= *line.bar;
 }
 
 std::string TableHead(const Context& context, bool with_disk) {
@@ -51,7 +65,7 @@ std::string TableHead(const Context& context, bool with_disk) {
       "same run, in turns: no figure depends on how fast this machine is, but\n"
       "those against a limit. plan.bytes counts bytes, not time.\n"
       "Median [min-max] of %d repetitions; below 1 is faster than the\n"
-      "baseline. Bars hold in memory",
+      "baseline. Bars hold in memory, those with a * on disk",
       context.comm->size(), context.reps);
   absl::StrAppend(&head, context.scale == 1 ? ".\n" : " and at --scale 1.\n");
   if (with_disk) {
@@ -67,26 +81,29 @@ std::string TableHead(const Context& context, bool with_disk) {
 }
 
 std::string FormatLine(const Line& line, bool with_disk) {
-  const bool judged = line.bar.has_value() && line.memory.has_value();
+  const bool judged = line.bar.has_value() && Judged(line).has_value();
   const std::optional<Ratio>& shown =
       line.memory.has_value() ? line.memory : line.disk;
-  return Columns(
-      line.name, RatioText(line.memory),
-      line.bar.has_value() ? absl::StrFormat("<= %.2f", *line.bar) : "-",
-      !judged ? "-" : (IsOk(line) ? "ok" : "MISSED"),
-      with_disk ? std::optional<std::string>(RatioText(line.disk))
-                : std::nullopt,
-      shown.has_value() ? shown->detail : "");
+  return Columns(line.name, RatioText(line.memory), BarText(line),
+                 !judged ? "-" : (IsOk(line) ? "ok" : "MISSED"),
+                 with_disk ? std::optional<std::string>(RatioText(line.disk))
+                           : std::nullopt,
+                 shown.has_value() ? shown->detail : "");
 }
 
 Status WriteJson(const std::string& path, const std::vector<Line>& lines) {
   nlohmann::json list = nlohmann::json::array();
   for (const Line& line : lines) {
     if (line.memory.has_value()) {
-      list.push_back(ToJson(line.name, *line.memory, line.bar, IsOk(line)));
+      list.push_back(
+          line.on_disk ? ToJson(line.name, *line.memory, {}, true)
+                       : ToJson(line.name, *line.memory, line.bar, IsOk(line)));
     }
     if (line.disk.has_value()) {
-      list.push_back(ToJson(line.name + "@disk", *line.disk, {}, true));
+      const std::string name = line.name + "@disk";
+      list.push_back(line.on_disk
+                         ? ToJson(name, *line.disk, line.bar, IsOk(line))
+                         : ToJson(name, *line.disk, {}, true));
     }
   }
   std::ofstream file(path);

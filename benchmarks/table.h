@@ -12,10 +12,11 @@
 
 namespace belay::bench {
 
-// A comparison with its results: in memory, where bars hold, and on disk.
+// A comparison with its results: in memory, where most bars hold, and on disk.
 struct Line {
   std::string name;
   std::optional<double> bar;
+  bool on_disk = false;  // the bar holds there
   std::optional<Ratio> memory;
   std::optional<Ratio> disk;
 };
@@ -31,7 +32,8 @@ std::string TableHead(const Context& context, bool with_disk);
 std::string FormatLine(const Line& line, bool with_disk);
 
 // Writes a list of {name, ratio, bar, ok, detail, min, max}; results on disk
-// have "@disk" at the end of their name and no bar. Local.
+// have "@disk" at the end of their name, and no bar unless it holds there.
+// Local.
 // Errors: Internal - the file cannot be written.
 Status WriteJson(const std::string& path, const std::vector<Line>& lines);
 

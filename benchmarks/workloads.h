@@ -51,6 +51,7 @@ Workload SaveGpt2();
 Workload RestoreGpt2();
 Workload AsyncGpt2();
 Workload AsyncGpt2AfterTheCall();
+Workload AsyncGpt2BeforeTheEnd();
 Workload ReshardGpt2();
 Workload SaveZero();
 
@@ -84,6 +85,7 @@ Workload OpenReader();
 Workload RestartRun();
 Workload TrainAtAdvisedInterval();
 Workload TrainWithSavesInTheBackground();
+Workload TrainOnAllCores();
 
 inline std::vector<Workload> AllWorkloads() {
   return {SaveRows(),
@@ -115,11 +117,13 @@ inline std::vector<Workload> AllWorkloads() {
           SaveZero(),
           AsyncGpt2(),
           AsyncGpt2AfterTheCall(),
+          AsyncGpt2BeforeTheEnd(),
           AsyncLarge(),
           AsyncSmall(),
           RestartRun(),
           TrainAtAdvisedInterval(),
           TrainWithSavesInTheBackground(),
+          TrainOnAllCores(),
           ScatterAddRows(),
           LookUpRows(),
           ReadAllRows(),

@@ -126,6 +126,29 @@ Workload AsyncGpt2AfterTheCall() {
       }};
 }
 
+// What a trainer waits for that saves more often than the disk can write, on
+// cores that are all busy.
+Workload AsyncGpt2BeforeTheEnd() {
+  return {
+      .title =
+          "save GPT-2 with AdamW in the background while the save before is "
+          "being written",
+      .comparisons = {{"async.wait", "belay.async.wait", "belay.next", 1.1}},
+      .make = [](const Context& context,
+                 const Medium& medium) -> StatusOr<std::vector<Contender>> {
+        const int ranks = context.comm->size();
+        const int tp = ranks % 2 == 0 ? 2 : 1;
+        StatusOr<std::shared_ptr<Arrays>> arrays =
+            MakeGpt2(context, {.tp = tp, .dp = ranks / tp});
+        if (!arrays.ok()) return arrays.status();
+        auto computing = std::make_shared<Computing>(*context.comm, true);
+        return std::vector<Contender>{
+            BelaySave("belay.next", context, medium, *arrays, {}, true),
+            BelayAsyncWait("belay.async.wait", context, medium, *arrays,
+                           computing)};
+      }};
+}
+
 Workload RestoreGpt2() {
   return {.title = "restore GPT-2 with AdamW, saved by rows, in TP",
           .comparisons = {{"restore.gpt2", "belay", "pread", {}},

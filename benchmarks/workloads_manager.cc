@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -127,11 +128,22 @@ struct Loop {
         checkpoint(over, {{"model", model}}) {}
 
   void Step() {
+    Compute();
+    Update();
+  }
+
+  // Reads the model only.
+  void Compute() {
+    gradient.assign(model.tensors[0].begin(), model.tensors[0].end());
     for (int round = 0; round < kRoundsOfStep; ++round) {
-      for (float& value : model.tensors[0]) value = 0.5F * value + 1;
-      for (float value : model.tensors[0]) sum += value;
+      for (float& value : gradient) value = 0.5F * value + 1;
+      for (float value : gradient) sum += value;
     }
     MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_MAX, comm.raw());
+  }
+
+  void Update() {
+    std::copy(gradient.begin(), gradient.end(), model.tensors[0].begin());
   }
 
   const Comm& comm;
@@ -141,6 +153,7 @@ struct Loop {
   std::string dir;
   bool durable = false;
   double sum = 0;
+  std::vector<float> gradient;
   int64_t saves = 0;
   int64_t runs = 0;
 };
@@ -190,6 +203,7 @@ Contender WithCheckpoints(std::shared_ptr<Loop> loop) {
 // A loop that saves every so many steps.
 struct SavingLoop {
   std::shared_ptr<Loop> loop;
+  std::string name = "waiting";
   std::optional<AsyncOptions> async;
   int64_t every = 1;
   int64_t runs = 0;
@@ -202,7 +216,7 @@ Status TrainWithSaves(SavingLoop& saving) {
   saving.saves = 0;
   auto manager = CheckpointManager::Create(
       loop.checkpoint,
-      absl::StrCat(loop.dir, saving.async ? "_async_" : "_sync_", saving.runs),
+      absl::StrCat(loop.dir, "_", saving.name, "_", saving.runs),
       {.save_interval_steps = saving.every,
        .save_first_step = false,
        .async = saving.async,
@@ -210,7 +224,10 @@ Status TrainWithSaves(SavingLoop& saving) {
        .save = {.durable = loop.durable}});
   if (!manager.ok()) return manager.status();
   for (int64_t i = 1; i <= loop.steps; ++i) {
-    loop.Step();
+    loop.Compute();
+    const Status copied = manager->WaitForSnapshot();
+    if (!copied.ok()) return copied;
+    loop.Update();
     const StatusOr<bool> due = manager->ShouldSave(i);
     if (!due.ok()) return due.status();
     if (!*due) continue;
@@ -221,13 +238,14 @@ Status TrainWithSaves(SavingLoop& saving) {
   return manager->WaitUntilFinished().status();
 }
 
-Contender Saving(const std::string& name, std::shared_ptr<SavingLoop> saving) {
-  return {.name = name,
+Contender Saving(std::shared_ptr<SavingLoop> saving) {
+  return {.name = saving->name,
           .run = [saving] { return TrainWithSaves(*saving); },
           .check = nullptr,
           .clean = nullptr,
           .detail =
               [saving] {
+                if (saving->loop == nullptr) return std::string();
                 return absl::StrFormat("%d steps, %d saves",
                                        saving->loop->steps, saving->saves);
               }};
@@ -254,6 +272,52 @@ StatusOr<int64_t> StepsPerSave(SavingLoop waiting) {
   double every = kEvery * (with / without - 1) / kSlowdown;
   MPI_Bcast(&every, 1, MPI_DOUBLE, 0, loop.comm.raw());
   return std::max<int64_t>(1, static_cast<int64_t>(every));
+}
+
+int NumCores() { return static_cast<int>(std::thread::hardware_concurrency()); }
+
+// Lets only the ranks of the loop run it; the others leave them their cores.
+Contender OnRanksOf(const Comm& part, Contender contender) {
+  if (part.size() == 0) contender.run = [] { return absl::OkStatus(); };
+  return contender;
+}
+
+// The same training with saves of each kind, and without any, on one rank for
+// each of so many cores.
+StatusOr<std::vector<Contender>> RaceTrainings(const Context& context,
+                                               const Medium& medium,
+                                               int cores) {
+  const bool takes_part = context.comm->rank() < std::max(1, cores);
+  StatusOr<Comm> split = context.comm->Split(takes_part ? 0 : -1);
+  if (!split.ok()) return split.status();
+  // Of a process that ends soon.
+  const Comm& part = *new Comm(*std::move(split));
+  std::vector<Contender> contenders;
+  std::shared_ptr<Loop> loop;
+  auto waiting = std::make_shared<SavingLoop>();
+  Status status;
+  if (takes_part) {
+    loop = std::make_shared<Loop>(part, Scaled(context, kStepsOfLoop) / 2 + 1);
+    loop->dir = absl::StrCat(medium.dir, "/loop_on_", part.size());
+    loop->durable = medium.durable;
+    waiting->loop = loop;
+    const StatusOr<int64_t> every = StepsPerSave(*waiting);
+    status = every.status();
+    if (every.ok()) waiting->every = *every;
+  }
+  status = AllOk(*context.comm, status);
+  if (!status.ok()) return status;
+  auto background = std::make_shared<SavingLoop>(*waiting);
+  background->name = "background";
+  background->async.emplace();
+  auto lazy = std::make_shared<SavingLoop>(*background);
+  lazy->name = "lazy";
+  lazy->async->snapshot = SnapshotMode::kLazy;
+  contenders.push_back(OnRanksOf(part, WithoutCheckpoints(loop)));
+  for (const auto& saving : {waiting, background, lazy}) {
+    contenders.push_back(OnRanksOf(part, Saving(saving)));
+  }
+  return contenders;
 }
 
 // A manager that is asked in each step, and the cheapest way to agree.
@@ -317,25 +381,36 @@ Workload CallsThatDoNothing() {
 }
 
 Workload TrainWithSavesInTheBackground() {
-  return {.title = "train with saves that slow the loop by 20 % if it waits",
+  return {.title =
+              "train on all cores but one, with saves that slow the loop "
+              "by 20 % if it waits",
           .comparisons = {{"train.waiting", "waiting", "without", {}},
-                          {"train.async", "background", "without", 1.04}},
-          .make = [](const Context& context,
-                     const Medium& medium) -> StatusOr<std::vector<Contender>> {
-            auto loop = std::make_shared<Loop>(
-                *context.comm, Scaled(context, kStepsOfLoop) / 2 + 1);
-            loop->dir = absl::StrCat(medium.dir, "/async_loop");
-            loop->durable = medium.durable;
-            auto waiting = std::make_shared<SavingLoop>();
-            waiting->loop = loop;
-            const StatusOr<int64_t> every = StepsPerSave(*waiting);
-            if (!every.ok()) return every.status();
-            waiting->every = *every;
-            auto background = std::make_shared<SavingLoop>(*waiting);
-            background->async.emplace();
-            return std::vector<Contender>{WithoutCheckpoints(loop),
-                                          Saving("waiting", waiting),
-                                          Saving("background", background)};
+                          {.name = "train.async",
+                           .contender = "background",
+                           .baseline = "without",
+                           .bar = 1.06,
+                           .on_disk = true},
+                          {.name = "train.lazy",
+                           .contender = "lazy",
+                           .baseline = "without",
+                           .bar = 1.03,
+                           .on_disk = true}},
+          .make = [](const Context& context, const Medium& medium) {
+            return RaceTrainings(context, medium, NumCores() - 1);
+          }};
+}
+
+Workload TrainOnAllCores() {
+  return {.title =
+              "train on all cores, with saves that slow the loop by 20 % "
+              "if it waits",
+          .comparisons = {{.name = "train.async.busy",
+                           .contender = "background",
+                           .baseline = "waiting",
+                           .bar = 1.0,
+                           .on_disk = true}},
+          .make = [](const Context& context, const Medium& medium) {
+            return RaceTrainings(context, medium, NumCores());
           }};
 }
 
