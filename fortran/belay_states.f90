@@ -20,7 +20,7 @@ module belay_states
 
   public :: belay_state_create, belay_state_clear, belay_state_free
   public :: belay_add, belay_add_piece, belay_add_per_rank, &
-      belay_add_from_rank0
+      belay_add_from_rank0, belay_set_address
   public :: belay_save, belay_restore, belay_restore_latest_or_nothing
   public :: belay_list_steps
 
@@ -65,6 +65,21 @@ module belay_states
       integer(c_int), intent(in), optional :: other_ranks
       integer(c_int), intent(out), optional :: ierr
     end subroutine
+
+    ! Changes where the values of a key are: after pointers were swapped, after
+    ! move_alloc, or after an array was allocated anew. Local. `value` is what
+    ! the call that added the key would get now: another type or shape than then
+    ! is an error, and so are rows. `piece` counts the calls that have added the
+    ! key, by default 1.
+    subroutine belay_set_address(state, key, value, piece, ierr) &
+        bind(C, name="belay_fortran_set_address")
+      import
+      type(belay_state), intent(in) :: state
+      character(len=*, kind=c_char), intent(in) :: key
+      type(*), dimension(..), intent(inout), target :: value
+      integer(c_int), intent(in), optional :: piece
+      integer(c_int), intent(out), optional :: ierr
+    end subroutine
   end interface
 
   ! Adds a piece of an array of the shape `global_shape` that is cut over the
@@ -95,9 +110,10 @@ module belay_states
 
 contains
 
-  ! Creates an empty state. Local. It borrows the values: saves read them, and
-  ! restores write them. Give them the attribute target, and keep them where
-  ! they are until the state is freed.
+  ! Creates an empty state. Local. It keeps the addresses of the values: saves
+  ! read there, and restores write there. Give the values the attribute target,
+  ! and keep them where they are until the state is freed, or say where they are
+  ! now with belay_set_address.
   subroutine belay_state_create(state, ierr)
     type(belay_state), intent(out) :: state
     integer, intent(out), optional :: ierr

@@ -125,6 +125,32 @@ void belay_fortran_add_per_rank(belay_state* const* state,
   belay_fortran_finish(code, ierr);
 }
 
+static int SetAddress(belay_state* state, const char* key, CFI_cdesc_t* value,
+                      int64_t piece) {
+  const struct array array = belay_fortran_borrowed_array_of(value);
+  if (belay_fortran_is_string(value)) {
+    const int64_t length = (int64_t)value->elem_len;
+    return belay_state_set_array(state, key, piece, BELAY_STRING, 1, &length,
+                                 NULL, value->base_addr);
+  }
+  if (array.problem != NULL) {
+    return belay_fortran_refuse(state, key, array.problem);
+  }
+  return belay_state_set_array(state, key, piece, array.dtype, array.ndim,
+                               array.shape, array.strides, value->base_addr);
+}
+
+void belay_fortran_set_address(belay_state* const* state,
+                               const CFI_cdesc_t* key, CFI_cdesc_t* value,
+                               const int* piece, int* ierr) {
+  char* const name = belay_fortran_text_of(key);
+  const int code = name != NULL ? SetAddress(*state, name, value,
+                                             piece != NULL ? *piece - 1 : 0)
+                                : belay_fortran_no_memory();
+  free(name);
+  belay_fortran_finish(code, ierr);
+}
+
 // Moves dense elements to where the array has them.
 static void Spread(const struct array* array, size_t size, const char* from,
                    char* to) {

@@ -56,6 +56,13 @@ void belay_fortran_add_per_rank(belay_state* const* state,
                                 const CFI_cdesc_t* key, CFI_cdesc_t* value,
                                 const int* other_ranks, int* ierr);
 
+// Changes where the values of a key are. Local. `piece` counts the calls that
+// have added the key, from 1; null: the first. The array must be as the one
+// that was added, but for its address.
+void belay_fortran_set_address(belay_state* const* state,
+                               const CFI_cdesc_t* key, CFI_cdesc_t* value,
+                               const int* piece, int* ierr);
+
 // As belay_fortran_add_piece, for an array that holds ghost cells around the
 // piece. Local. `start` is the index of the first element of the piece itself.
 // `before`, `after` and `periodic`, which are logicals, have a number for each

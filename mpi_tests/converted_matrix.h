@@ -64,7 +64,7 @@ struct Piece {
 
   State state() {
     State state;
-    state.AddPiece("w", shape, box, values.data());
+    state.AddPiece("w", shape, box, AtAddress(values.data()));
     return state;
   }
 

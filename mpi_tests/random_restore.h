@@ -68,7 +68,7 @@ struct RowMemory {
       case RowForm::kPoints:
         return visit(points);
       case RowForm::kSpan:
-        return visit(span);
+        return visit(std::span<T>(span));
       case RowForm::kText:
         return visit(text);
       case RowForm::kOne:

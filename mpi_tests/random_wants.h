@@ -67,7 +67,7 @@ Checker CheckerOf(std::shared_ptr<RowMemory<T>> memory,
 template <typename T>
 void AddRowsOf(const std::string& key, const RowsRule& rule, const Shape& row,
                RowMemory<T>& memory, State& state) {
-  memory.With([&](auto& range) {
+  memory.With([&](auto&& range) {
     using R = std::remove_reference_t<decltype(range)>;
     if constexpr (RowRange<R> && !std::is_same_v<R, std::string>) {
       using U = std::ranges::range_value_t<R>;
@@ -87,7 +87,7 @@ void AddRowsOf(const std::string& key, const RowsRule& rule, const Shape& row,
           }
         };
       }
-      state.AddRows(key, range, options);
+      state.AddRows(key, std::forward<decltype(range)>(range), options);
     }
   });
 }
@@ -102,7 +102,9 @@ void AddPerRankOf(const std::string& key, const RowsRule& rule,
       return rule.SourceOf(rank, ranks, saved);
     };
   }
-  memory.With([&](auto& value) { state.AddPerRank(key, value, options); });
+  memory.With([&](auto&& value) {
+    state.AddPerRank(key, std::forward<decltype(value)>(value), options);
+  });
 }
 
 template <typename T>
@@ -159,13 +161,14 @@ Checker WantIdsAs(const Dense<T>& dense, std::vector<int64_t> mine,
   const int64_t count = std::ssize(mine);
   const RowForm form = DrawForm(dense, count, false, true, false, wanted.own);
   const auto memory = OtherMemory(dense, form, count, wanted.own);
-  memory->With([&](auto& range) {
+  memory->With([&](auto&& range) {
     using R = std::remove_reference_t<decltype(range)>;
     if constexpr (RowRange<R> && !std::is_same_v<R, std::string>) {
       using U = std::ranges::range_value_t<R>;
       IdOptions options;
       if constexpr (std::is_same_v<U, T>) options.row = dense.row();
-      wanted.state.AddRowsById(wanted.key, *ids, range, options);
+      wanted.state.AddRowsById(wanted.key, *ids,
+                               std::forward<decltype(range)>(range), options);
     }
   });
   const Checker checker = CheckerOf(memory, std::move(expected));

@@ -59,11 +59,11 @@ struct SmallValues {
     State state;
     state.AddPiece("model/rows", {kRows * ranks, columns()},
                    {.offset = {kRows * rank, 0}, .shape = {kRows, columns()}},
-                   by_rows.data());
+                   AtAddress(by_rows.data()));
     state.AddPiece("model/columns", {columns(), kRows * ranks},
                    {.offset = {0, kRows * rank}, .shape = {columns(), kRows}},
-                   by_columns.data());
-    state.AddReplicated("model/everywhere", {5}, everywhere.data());
+                   AtAddress(by_columns.data()));
+    state.AddReplicated("model/everywhere", {5}, AtAddress(everywhere.data()));
     state.Add("text", text);
     state.Add("number", number);
     return state;

@@ -171,21 +171,27 @@ size_t Width() {
   return kWidth;
 }
 
+// Returns the ArrayAccess of ranges whose address is that of an R. Local.
 template <typename R>
-inline constexpr ArrayAccess kAccess = {
-    .view = [](void* object) -> ArrayAccess::View {
-      using T = std::ranges::range_value_t<R>;
-      static const DType kDType = FormOf<T>().dtype;
-      auto& range = *static_cast<R*>(object);
-      return {
-          std::ranges::data(range), kDType,
-          Shape{static_cast<int64_t>(std::ranges::size(range) * Width<T>())}};
-    },
-    .resize =
-        [](void* object, size_t elements) {
-          using T = std::ranges::range_value_t<R>;
-          static_cast<R*>(object)->resize(elements / Width<T>());
-        }};
+constexpr ArrayAccess AccessOf() {
+  using T = std::remove_cv_t<std::ranges::range_value_t<R>>;
+  ArrayAccess access = {.view = [](void* object) -> ArrayAccess::View {
+    static const DType kDType = FormOf<T>().dtype;
+    auto& range = *static_cast<R*>(object);
+    return {
+        const_cast<void*>(static_cast<const void*>(std::ranges::data(range))),
+        kDType,
+        Shape{static_cast<int64_t>(std::ranges::size(range) * Width<T>())}};
+  }};
+  if constexpr (requires(R & some) { some.resize(size_t{}); }) {
+    access.resize = [](void* object, size_t elements) {
+      static_cast<R*>(object)->resize(elements / Width<T>());
+    };
+  }
+  return access;
+}
+template <typename R>
+inline constexpr ArrayAccess kAccess = AccessOf<R>();
 
 // A std::string is stored as rows of one byte each.
 inline constexpr ArrayAccess kTextAccess = {
@@ -215,7 +221,7 @@ Shard ShardOfRange(R& range, RankRows rank_rows) {
       const_cast<void*>(static_cast<const void*>(std::ranges::data(range)));
   Shard shard = ShardOf(FormOf<T>(), data, elements, std::move(rank_rows));
   shard.is_const = std::is_const_v<R> || kHasConstElements<R>;
-  if constexpr (requires(U & some) { some.resize(size_t{}); }) {
+  if constexpr (!std::is_array_v<U> && !tracking::kIsView<U>) {
     shard.object = const_cast<U*>(std::addressof(range));
     shard.access = &kAccess<U>;
   }

@@ -2,7 +2,7 @@
 //
 //   auto comm = belay::Comm::Duplicate(MPI_COMM_WORLD);
 //   belay::State state;
-//   state.AddPiece("weights", {rows, 8}, my_box, my_rows.data());
+//   state.AddPiece("weights", {rows, 8}, my_box, my_rows);
 //   auto restored = belay::RestoreLatestOrNothing(*comm, "run", state);
 //   auto saved = belay::Save(*comm, "run", step, state);
 //

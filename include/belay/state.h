@@ -4,6 +4,10 @@
 // State to Save and Restore as often as needed. Adding does no I/O. A mistake
 // (a null pointer, memory whose size differs from its box) is stored, and Save
 // or Restore returns it.
+//
+// Each save and restore asks the program's containers, such as a std::vector,
+// where their elements are now: they may be swapped, assigned and reserved. A
+// pointer is accepted by the name of AtAddress only (belay/arrays/memory.h).
 
 #ifndef BELAY_STATE_H_
 #define BELAY_STATE_H_
@@ -60,12 +64,13 @@ class State {
   // Adds a value that every rank holds. It must be equal on all ranks, to the
   // last bit, unless its handler says otherwise: see
   // SaveOptions::check_replicas and AddFromRank0. A number, an enum, a
-  // std::string, a contiguous range of numbers, a Tensor and a ShardedVariable
-  // need no handler; any other class does. For a std::string, a Tensor and a
-  // resizable range such as a std::vector, each save and restore looks up the
-  // address and the length again, and a restore resizes the range to the stored
-  // length. Any other range, such as a std::span, is looked up once, here, and
-  // keeps its length. A const value can only be saved. Local.
+  // std::string, a contiguous range of numbers, a Tensor and a
+  // ShardedVariable need no handler; any other class does. For a std::string, a
+  // Tensor and a resizable range such as a std::vector, each save and restore
+  // looks up the address and the length again, and a restore resizes the range
+  // to the stored length. Any other container keeps its length. A view is a
+  // temporary, such as std::span(pointer, length): what it refers to must stay
+  // where it is. A const value can only be saved. Local.
   template <NoPointer T>
   void Add(std::string_view key, T&& value) {
     using V = std::remove_reference_t<T>;
@@ -73,6 +78,7 @@ class State {
     constexpr bool kHasAddress = std::is_lvalue_reference_v<T>;
     tracking::RequireThatItLasts<T, kHasAddress ||
                                         std::ranges::borrowed_range<T>>();
+    tracking::RequireThatItIsNoNamedView<T>();
     static_assert(!kIsText<V>,
                   "belay would store the chars of this array, its end with "
                   "them: add a std::string, or numbers of another type");
@@ -154,6 +160,7 @@ class State {
     using V = std::remove_reference_t<T>;
     tracking::RequireThatItLasts<T, std::is_lvalue_reference_v<T> ||
                                         std::ranges::borrowed_range<T>>();
+    tracking::RequireThatItIsNoNamedView<T>();
     static_assert(!kIsText<V>,
                   "belay would store the chars of this array, its end with "
                   "them: add a std::string, or numbers of another type");
@@ -199,10 +206,11 @@ class State {
       std::string_view key, R& rows,
       const RowsOptions<std::remove_cv_t<std::ranges::range_value_t<R>>>&
           options = {}) {
+    tracking::RequireThatItIsNoNamedView<R&>();
     AddRowsShard(key, RowsOf(rows, options));
   }
-  // The same for what a view refers to, such as std::span(pointer, rows).
-  // Local.
+  // The same for what a view refers to, such as std::span(pointer, rows), which
+  // must stay where it is. Local.
   template <RowView R>
   void AddRows(
       std::string_view key, R&& rows,
@@ -229,6 +237,7 @@ class State {
   template <IdRange Ids, RowRange R>
   void AddRowsById(std::string_view key, const Ids& ids, R& rows,
                    const IdOptions& options = {}) {
+    tracking::RequireThatItIsNoNamedView<R&>();
     AddRowsShard(key, RowsByIdOf(ids, rows, options));
   }
   // The same for rows that a view refers to. Local.
@@ -257,12 +266,10 @@ class State {
   void AddRowsById(std::string_view key, const Ids&& ids, R& rows,
                    const IdOptions& options = {}) = delete;
 
-  // Adds an array that every rank holds whole, equal on all ranks as above. A
-  // range must have as many elements as the shape; for a pointer this cannot be
-  // checked. Here and below, a range such as a std::vector may move its
-  // elements, since each save and restore looks them up, but must keep its
-  // length. What a pointer or a std::span refers to must stay where it is.
-  // Local.
+  // Adds an array that every rank holds whole, equal on all ranks as above.
+  // Here and below, the memory must have as many elements as the shape, or the
+  // box with its ghost cells, and a container must keep that length: another
+  // one is an error of the next save or restore. Local.
   void AddReplicated(std::string_view key, const Shape& shape,
                      const Memory& memory);
 
@@ -281,10 +288,6 @@ class State {
   void AddLaidOut(std::string_view key, const Layout& layout,
                   const Shape& global_shape, int rank, const Memory& memory);
 
-  // The same for a type that is known only at run time. Local.
-  void AddLaidOutBytes(std::string_view key, DType dtype, const Layout& layout,
-                       const Shape& global_shape, int rank, void* data);
-
   // Adds the elements [begin, end) of a flat buffer, which the memory holds.
   // Each piece that overlaps the range is added under `prefix` and its key, as
   // boxes at their place in the buffer. The ranges of all ranks must cover the
@@ -293,11 +296,6 @@ class State {
   void AddFlatRange(std::string_view prefix,
                     const std::vector<FlatPiece>& pieces, int64_t begin,
                     int64_t end, const Memory& memory);
-
-  // The same for a type that is known only at run time. Local.
-  void AddFlatRangeBytes(std::string_view prefix, DType dtype,
-                         const std::vector<FlatPiece>& pieces, int64_t begin,
-                         int64_t end, void* data);
 
   // Adds the components of a variable that this rank holds, one shard each. The
   // variable may be restored with any other components. Local.
@@ -327,6 +325,11 @@ class State {
   T& Owned(size_t number) const {
     return *static_cast<T*>(kept_.at(number).get());
   }
+
+  // Changes where the elements of shards()[number] begin, the ghost cells
+  // before them included: for memory that was added by its address, and that
+  // lies elsewhere now. Local.
+  void SetAddress(size_t number, void* begin);
 
   // Returns the added shards, in order. Local.
   const std::vector<Shard>& shards() const { return shards_; }
@@ -361,10 +364,14 @@ class State {
     } else if constexpr (std::is_same_v<U, ShardedVariable>) {
       AddShardedVariable(key, const_cast<U&>(value));
     } else if constexpr (Element<U>) {
-      AddReplicated(key, Shape{}, Memory(&value));
+      AddReplicated(key, Shape{}, AtAddress(&value));
     } else {
-      AddReplicated(key, Shape{static_cast<int64_t>(std::ranges::size(value))},
-                    Memory(value));
+      const Shape shape = {static_cast<int64_t>(std::ranges::size(value))};
+      if constexpr (tracking::kIsView<T>) {
+        AddReplicated(key, shape, Memory::PresentOnly(value));
+      } else {
+        AddReplicated(key, shape, Memory(value));
+      }
       if constexpr (ResizableRange<U>) shards_.back().object_elements = -1;
     }
   }
@@ -384,6 +391,7 @@ class State {
   std::vector<Shard> shards_;
   std::vector<TypedValue> typed_;
   std::vector<std::shared_ptr<void>> kept_;
+  std::vector<std::shared_ptr<void>> functions_;  // of Memory
   uint64_t version_ = 0;  // another one after each value that is added
   Status status_;
 };

@@ -69,7 +69,8 @@ TEST_F(ConversionTest, NoMemoryOnAnyRankIsAgreed) {
   std::vector<float> floats(kBytes / 2, 1);
   State state;
   state.AddPiece("v", {kBytes / 2 * size_},
-                 {{kBytes / 2 * rank_}, {kBytes / 2}}, floats.data());
+                 {{kBytes / 2 * rank_}, {kBytes / 2}},
+                 AtAddress(floats.data()));
   const SaveOptions options = {.float32_as_bfloat16 = true, .durable = false};
   for (int rank = 0; rank < size_; ++rank) {
     const std::string place = absl::StrCat("[rank ", rank, " of ", size_, "]");
@@ -97,7 +98,7 @@ TEST_F(ConversionTest, WhatNeedsNoMemoryIsRestoredWithoutIt) {
   std::vector<float> floats(kValues, static_cast<float>(rank_));
   State state;
   state.AddPiece("v", {kValues * size_}, {{kValues * rank_}, {kValues}},
-                 floats.data());
+                 AtAddress(floats.data()));
   ASSERT_TRUE(Save(comm_, run(), 1, state, {.durable = false}).ok());
   for (const bool refuse : {false, true}) {
     floats.assign(kValues, -1);

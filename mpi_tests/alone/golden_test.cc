@@ -78,10 +78,10 @@ TEST_P(GoldenTest, EveryValueIsRestored) {
   const std::vector<int32_t> rows = golden::ValuesOfW(MyRows());
   std::vector<int32_t> my_rows(rows.size());
   state.AddPiece("w", {golden::kRows, golden::kColumns}, MyRows(),
-                 my_rows.data());
+                 AtAddress(my_rows.data()));
   std::vector<int32_t> expected_rows = rows;
   expected.AddPiece("w", {golden::kRows, golden::kColumns}, MyRows(),
-                    expected_rows.data());
+                    AtAddress(expected_rows.data()));
   Spoil(state);
   const StatusOr<RestoreResult> result =
       Restore(*comm, GoldenDir(GetParam().first), GetParam().second, state);

@@ -93,7 +93,7 @@ class LargeTest : public ::testing::Test {
     box.offset[axis] = shape[axis] * rank_;
     shape[axis] *= size_;
     State state;
-    state.AddPiece("large", shape, box, bytes_.get());
+    state.AddPiece("large", shape, box, AtAddress(bytes_.get()));
     return state;
   }
 

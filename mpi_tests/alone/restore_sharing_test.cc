@@ -172,7 +172,8 @@ TEST_F(RestoreSharingTest, EveryBitArrives) {
                                       0x7f800001u, 0x00000001u, 0xff800000u};
   std::vector<uint32_t> values = bits;
   State state;
-  state.AddReplicated("bits", {6}, reinterpret_cast<float*>(values.data()));
+  state.AddReplicated("bits", {6},
+                      AtAddress(reinterpret_cast<float*>(values.data())));
   ASSERT_TRUE(Save(comm_, run(), 1, state, {.durable = false}).ok());
   std::fill(values.begin(), values.end(), 7);
   ASSERT_TRUE(Restore(comm_, run(), 1, state, kOnce).ok());
@@ -185,7 +186,7 @@ TEST_F(RestoreSharingTest, ValuesAreConvertedWhereTheyArrive) {
     saved[i] = 0.37f * static_cast<float>(i % 1009) - 50;
   }
   State state;
-  state.AddReplicated("x", {1000, 100}, saved.data());
+  state.AddReplicated("x", {1000, 100}, AtAddress(saved.data()));
   ASSERT_TRUE(Save(comm_, run(), 1, state, {.durable = false}).ok());
   // Rank 0 wants other numbers than the rest, all want another shape.
   const bool is_first = rank_ == 0;
@@ -196,9 +197,9 @@ TEST_F(RestoreSharingTest, ValuesAreConvertedWhereTheyArrive) {
     integers.emplace_back(1100 * 90, -7);
     State wanted;
     if (is_first) {
-      wanted.AddReplicated("x", {1100, 90}, doubles.back().data());
+      wanted.AddReplicated("x", {1100, 90}, AtAddress(doubles.back().data()));
     } else {
-      wanted.AddReplicated("x", {1100, 90}, integers.back().data());
+      wanted.AddReplicated("x", {1100, 90}, AtAddress(integers.back().data()));
     }
     const auto restored = Restore(comm_, run(), 1, wanted,
                                   {.allow_dtype_cast = true,

@@ -62,6 +62,9 @@ int main(int argc, char** argv) {
   TestStates(&test);
   TestFromRank0(&test);
   TestStrings(&test);
+  TestSwapped(&test);
+  TestWrongAddresses(&test);
+  TestSetArrays(&test);
   TestErrors(&test);
   TestOptions(&test);
   TestSaver(&test);

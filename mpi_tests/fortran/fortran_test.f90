@@ -6,6 +6,7 @@ program fortran_test
   use mpi_f08
   use belay
   use expect
+  use test_addresses
   use test_comms
   use test_refused
   use test_rows
@@ -30,6 +31,8 @@ program fortran_test
   call test_kinds(comm, dir, rank, ranks, .true.)
   call test_sections(comm, dir, rank, ranks)
   call test_strings(comm, dir)
+  call test_moved(comm, dir, rank, ranks)
+  call test_wrong_addresses()
   call test_errors(comm, dir, rank, ranks)
   call test_saver(comm, dir)
   call test_manager(comm, dir)

@@ -36,7 +36,7 @@ class SparseHandler : public Handler<SparseRows> {
     m.row_ends.resize(m.row_ends.size() + 1);
     parts.AddPiece("row_ends", {m.num_rows + 1},
                    {{m.first_row}, {std::ssize(m.row_ends)}},
-                   m.row_ends.data());
+                   AtAddress(m.row_ends.data()));
     return absl::OkStatus();
   }
   Status Received(SparseRows& m, const StoredValue&, int round,
@@ -55,16 +55,17 @@ class SparseHandler : public Handler<SparseRows> {
   static void AddRows(SparseRows& m, State& parts) {
     if (m.first_row == 0) {
       parts.AddPiece("row_ends", {m.num_rows + 1}, {{0}, {1}},
-                     &parts.Own(std::make_shared<int64_t>(0)));
+                     AtAddress(&parts.Own(std::make_shared<int64_t>(0))));
     }
     parts.AddPiece("row_ends", {m.num_rows + 1},
                    {{m.first_row + 1}, {std::ssize(m.row_ends)}},
-                   m.row_ends.data());
+                   AtAddress(m.row_ends.data()));
   }
   static void AddEntries(SparseRows& m, State& parts) {
     const Box box{{m.first_entry}, {std::ssize(m.columns)}};
-    parts.AddPiece("columns", {m.num_entries}, box, m.columns.data());
-    parts.AddPiece("values", {m.num_entries}, box, m.values.data());
+    parts.AddPiece("columns", {m.num_entries}, box,
+                   AtAddress(m.columns.data()));
+    parts.AddPiece("values", {m.num_entries}, box, AtAddress(m.values.data()));
   }
 };
 

@@ -129,8 +129,8 @@ TEST_F(TypeHandlerTest, WhatAHandlerReturnsOrThrowsIsTheErrorOfAll) {
 
 TEST_F(TypeHandlerTest, OverlappingBoxesAreAnErrorOnAllRanks) {
   const Status status = SaveOdd([&](Odd& odd, State& parts) {
-    parts.AddPiece("x", {6}, {{0}, {4}}, odd.values.data());
-    parts.AddPiece("x", {6}, {{2}, {4}}, odd.values.data());
+    parts.AddPiece("x", {6}, {{0}, {4}}, AtAddress(odd.values.data()));
+    parts.AddPiece("x", {6}, {{2}, {4}}, AtAddress(odd.values.data()));
     return absl::OkStatus();
   });
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;

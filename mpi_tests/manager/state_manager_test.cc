@@ -178,7 +178,7 @@ TEST_F(StateManagerTest, ErrorsOfOneRank) {
   float value = 0;
   State broken;
   broken.Add("number", value);
-  broken.AddReplicated("a", {1}, is_last() ? nullptr : &value);
+  broken.AddReplicated("a", {1}, AtAddress(is_last() ? nullptr : &value));
   {
     auto manager = ManageOf(broken, {.tolerated_failures = 3});
     ASSERT_EQ(manager.status(), absl::OkStatus());

@@ -42,7 +42,7 @@ class FlatState {
     begin_ = rank * part;  // the last ranks may hold padding only
     end_ = begin_ + part;
     data_.resize(part);
-    state_.AddFlatRange("m/", Pieces(), begin_, end_, data_.data());
+    state_.AddFlatRange("m/", Pieces(), begin_, end_, AtAddress(data_.data()));
   }
 
   void Fill() {
@@ -172,8 +172,8 @@ TEST_F(FlatBufferTest, TheMomentsOfAnOptimizer) {
   std::vector<float> m(part), v(part);
 
   belay::State state;
-  state.AddFlatRange("adam/m/", pieces, begin, begin + part, m.data());
-  state.AddFlatRange("adam/v/", pieces, begin, begin + part, v.data());
+  state.AddFlatRange("adam/m/", pieces, begin, begin + part, m);
+  state.AddFlatRange("adam/v/", pieces, begin, begin + part, v);
   for (int64_t i = 0; i < part; ++i) {
     m[i] = static_cast<float>(begin + i);
     v[i] = -m[i];
@@ -182,7 +182,7 @@ TEST_F(FlatBufferTest, TheMomentsOfAnOptimizer) {
 
   std::vector<float> w(300 * 40), b(40);
   State whole;
-  whole.AddReplicated("adam/m/w", {300, 40}, w.data());
+  whole.AddReplicated("adam/m/w", {300, 40}, AtAddress(w.data()));
   whole.Add("adam/v/b", b);
   ASSERT_TRUE(Restore(comm, dir, 1, whole).ok());
   for (int64_t i = 0; i < 12000; ++i) ASSERT_EQ(w[i], i);
@@ -193,7 +193,7 @@ TEST_F(FlatBufferTest, ARangeThatNobodyHoldsIsNamed) {
   std::vector<float> data(kElements);
   State state;
   const int64_t begin = rank_ == 0 ? 3 : kElements;
-  state.AddFlatRange("m/", Pieces(), begin, kElements, data.data());
+  state.AddFlatRange("m/", Pieces(), begin, kElements, AtAddress(data.data()));
   EXPECT_EQ(Save(comm_, run(), 1, state).status(),
             absl::InvalidArgumentError(
                 "plan \"m/embedding\": no rank holds box \"0,1:0,3\" (need 407 "

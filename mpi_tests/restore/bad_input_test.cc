@@ -122,7 +122,7 @@ TEST_F(BadInputTest, RanksDisagreeOnAKey) {
   if (size_ > 1) {
     State dtype;
     if (is_last()) {
-      dtype.AddReplicated("a", {6}, reinterpret_cast<int32_t*>(values));
+      dtype.AddReplicated("a", {6}, AtAddress(values, DType::kI32));
     } else {
       dtype.AddReplicated("a", {6}, values);
     }
@@ -202,7 +202,7 @@ TEST_F(BadInputTest, BoxesThatDoNotFit) {
 TEST_F(BadInputTest, ValuesThatStateRemembers) {
   float value = 0;
   State null;
-  null.AddReplicated("good", {2}, is_last() ? nullptr : &value);
+  null.AddReplicated("good", {2}, AtAddress(is_last() ? nullptr : &value));
   ExpectSaveRefused(null,
                     absl::InvalidArgumentError(absl::StrCat(
                         "add \"good\": the pointer is null", By(size_ - 1))));
@@ -369,7 +369,7 @@ TEST_F(BadInputTest, WantsThatAreNotStored) {
                            size_ - 1, "); allow_dtype_cast converts it")));
   State shape;
   float* const floats = reinterpret_cast<float*>(values);
-  if (is_last()) shape.AddReplicated("good", {60}, floats);
+  if (is_last()) shape.AddReplicated("good", {60}, AtAddress(floats));
   ExpectRestoreRefused(
       1, shape,
       refused(absl::StatusCode::kFailedPrecondition,

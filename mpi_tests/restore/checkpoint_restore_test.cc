@@ -260,7 +260,7 @@ TEST_F(ObjectsRestoreTest, NameBasedSaver) {
   std::vector<float> kernel = {1, 2, 3};
   int64_t steps = 7;
   State state;
-  state.AddReplicated("model/kernel", {3}, kernel.data());
+  state.AddReplicated("model/kernel", {3}, AtAddress(kernel.data()));
   state.Add("steps", steps);
   Ok(Save(comm_, run(), 5, state));
   kernel = {0, 0, 0};

@@ -301,9 +301,8 @@ TEST_F(IdRowsTest, RangesOfTwoKeys) {
                 absl::StatusCode::kFailedPrecondition,
                 "its container was added under another key as well");
   one.resize(3);
-  std::span<double> part(one);
   State moved;
-  moved.AddRowsById("value", ids, part);
+  moved.AddRowsById("value", ids, std::span(one));
   moved.Add("more", one);
   ExpectRefused(Restore(comm_, run(), 1, moved).status(),
                 absl::StatusCode::kFailedPrecondition,

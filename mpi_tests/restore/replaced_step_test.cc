@@ -51,7 +51,7 @@ class ReplacedStepTest : public testing::CheckpointTest {
   Status RestoreWhile(const std::function<Status()>& meanwhile) {
     std::vector<double> part(10, -1);
     State state;
-    state.AddPiece("b", {2000}, Box{{5}, {10}}, part.data());
+    state.AddPiece("b", {2000}, Box{{5}, {10}}, AtAddress(part.data()));
     return Restore(comm_, run(), 1, state,
                    {.on_open = [&](const StoredStep&) { return meanwhile(); }})
         .status();

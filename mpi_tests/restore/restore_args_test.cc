@@ -27,7 +27,8 @@ struct Flat {
 
   State List(int rank, const std::string& prefix = "") {
     State state;
-    state.AddPiece(prefix + "w", total, Box{{2 * rank}, {2}}, w.data());
+    state.AddPiece(prefix + "w", total, Box{{2 * rank}, {2}},
+                   AtAddress(w.data()));
     state.Add(prefix + "n", n);
     state.Add(prefix + "text", text);
     return state;
@@ -102,7 +103,8 @@ TEST_F(RestoreArgsTest, DefaultsForWhatIsNotStored) {
   Flat fresh = Mine();
   State state = flat.List(rank_);
   if (rank_ == 0) state.Add("fresh/n", fresh.n);
-  state.AddPiece("fresh/w", fresh.total, Box{{2 * rank_}, {2}}, fresh.w.data());
+  state.AddPiece("fresh/w", fresh.total, Box{{2 * rank_}, {2}},
+                 AtAddress(fresh.w.data()));
   RestoreOptions options{
       .args = {{KeyPrefix("fresh/"), {.allow_missing = true}}, {".*", {}}}};
   const RestoreResult result = Ok(Restore(comm_, run(), 1, state, options));
@@ -118,7 +120,8 @@ TEST_F(RestoreArgsTest, EachValueToleratesItsOwn) {
   std::vector<double> w(2, -1);
   State state;
   state.Add("n", n);
-  state.AddPiece("w", Shape{2 * size_}, Box{{2 * rank_}, {2}}, w.data());
+  state.AddPiece("w", Shape{2 * size_}, Box{{2 * rank_}, {2}},
+                 AtAddress(w.data()));
   const Status status = Restore(comm_, run(), 1, state,
                                 {.args = {{"n", {.allow_dtype_cast = true}}}})
                             .status();

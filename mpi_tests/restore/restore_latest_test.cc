@@ -195,7 +195,7 @@ TEST_F(RestoreLatestTest, RanksDisagree) {
   }
   float* null = nullptr;
   State broken;
-  if (is_last) broken.AddReplicated("a", {2}, null);
+  if (is_last) broken.AddReplicated("a", {2}, AtAddress(null));
   for (const std::string& text :
        GatherStatus(RestoreLatestOrNothing(comm_, run_, broken).status())) {
     EXPECT_NE(text.find("add \"a\": the pointer is null"), std::string::npos)

@@ -107,7 +107,8 @@ TEST_F(RestoreValuesTest, MakesAllThatIsStored) {
 TEST_F(RestoreValuesTest, LayoutsOfAStateAreStored) {
   Model model(comm_);
   State state;
-  state.AddLaidOut("matrix", model.layout, kShape, rank_, model.matrix.data());
+  state.AddLaidOut("matrix", model.layout, kShape, rank_,
+                   AtAddress(model.matrix.data()));
   state.Add("number", model.vector[0]);
   const SaveOptions options = {.args = {{"number", {.dtype = DType::kI8}}},
                                .durable = false};

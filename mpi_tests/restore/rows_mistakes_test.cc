@@ -34,9 +34,8 @@ TEST_F(RowsMistakesTest, OfASave) {
   twice.AddRows("x", x);
   ExpectRefused(Save(comm_, run(), 1, twice).status(),
                 absl::StatusCode::kInvalidArgument, "\"x\"");
-  std::span<double> part(x.data(), 3);
   State span;
-  span.AddRows("x", part, {.row = {2}});
+  span.AddRows("x", std::span(x.data(), 3), {.row = {2}});
   ExpectRefused(Save(comm_, run(), 3, span).status(),
                 absl::StatusCode::kInvalidArgument, "no whole rows of [2]");
 }
@@ -107,10 +106,9 @@ TEST_F(RowsMistakesTest, OfOwners) {
                           }});
   EXPECT_THAT(std::string(Restore(comm_, run(), 1, thrown).status().message()),
               HasSubstr("no idea"));
-  std::span<double> all(x.data(), 4);
   State owned_span, owned_twice;
   const auto zero = [](const double&) { return 0; };
-  owned_span.AddRows("x", all, {.row = {2}, .owner = zero});
+  owned_span.AddRows("x", std::span(x.data(), 4), {.row = {2}, .owner = zero});
   ExpectRefused(Restore(comm_, run(), 1, owned_span).status(),
                 absl::StatusCode::kFailedPrecondition,
                 "need a range that can change its length");

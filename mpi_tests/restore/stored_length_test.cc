@@ -103,9 +103,8 @@ TEST_F(StoredLengthTest, OtherValuesBesideIt) {
 TEST_F(StoredLengthTest, ASpanKeepsItsLength) {
   SaveVector(Counting(6));
   std::vector<double> memory(4);
-  std::span<double> fixed(memory);
   State state;
-  state.Add("v", fixed);
+  state.Add("v", std::span(memory));
   ExpectRefused(Restore(comm_, run(), 1, state),
                 absl::StatusCode::kFailedPrecondition,
                 "the stored shape differs (need [4], found [6]");
@@ -119,7 +118,7 @@ TEST_F(StoredLengthTest, NothingInCommonIsAnErrorWhateverIsAllowed) {
   std::vector<double> memory;
   std::span<double> none(memory);
   State state;
-  state.Add("v", none);
+  state.Add("v", std::span(none));
   ExpectRefused(Restore(comm_, run(), 1, state, {.allow_shape_mismatch = true}),
                 absl::StatusCode::kFailedPrecondition,
                 "the stored shape differs (need [0], found [6]");
@@ -208,7 +207,7 @@ TEST_F(StoredLengthTest, AValueOfEachRankOfAnOlderFormat) {
   double number = rank_;
   State stored;
   stored.AddPiece("mine", {size_, 3}, {{rank_, 0}, {1, 3}}, row);
-  stored.AddPiece("number", {size_}, {{rank_}, {1}}, &number);
+  stored.AddPiece("number", {size_}, {{rank_}, {1}}, AtAddress(&number));
   std::array<float, 2> pair = {1.0F * rank_, 7};
   stored.AddPiece("pair", {size_, 2}, {{rank_, 0}, {1, 2}}, pair);
   Ok(Save(comm_, run(), 1, stored));

@@ -47,7 +47,8 @@ class StrictnessTest : public testing::CheckpointTest {
   State List(N& n, std::vector<W>& w) {
     State state;
     state.Add("n", n);
-    state.AddPiece("w", {2 * size_}, Box{{2 * rank_}, {2}}, w.data());
+    state.AddPiece("w", {2 * size_}, Box{{2 * rank_}, {2}},
+                   AtAddress(w.data()));
     return state;
   }
 
@@ -149,7 +150,7 @@ TEST_F(StrictnessTest, WhatIsMismatched) {
   Polynomial p;
   State state;
   state.Add("n", n);
-  state.AddPiece("w", {3 * size_}, Box{{3 * rank_}, {3}}, w.data());
+  state.AddPiece("w", {3 * size_}, Box{{3 * rank_}, {3}}, AtAddress(w.data()));
   if (rank_ == 0) state.Add("text", text);
   state.Add("p", p);
   for (const MismatchPolicy policy : kMismatchPolicies) {

@@ -253,9 +253,10 @@ TEST_F(TransformTest, MemoryOfAVectorThatGrowsIsNotWritten) {
   std::vector<std::complex<double>> complex(1);
   State plain, computed;
   plain.Add("row", vector);
-  plain.AddReplicated("scalar", {}, vector.data() + 1);
+  plain.AddReplicated("scalar", {}, AtAddress(vector.data() + 1));
   computed.Add("complex", complex);
-  computed.AddReplicated("one", {}, reinterpret_cast<float*>(complex.data()));
+  computed.AddReplicated("one", {},
+                         AtAddress(reinterpret_cast<float*>(complex.data())));
   const auto expect = [&](const State& state, const std::string& key,
                           const Index& index, const std::string& text) {
     const Status status =

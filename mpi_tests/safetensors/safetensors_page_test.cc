@@ -48,8 +48,8 @@ TEST_F(SafetensorsPageTest, AStateArrives) {
   WriteFiles(9);
   std::vector<float> first(24), last(24);
   State state;
-  state.AddReplicated("model/h/0/weight", {4, 6}, first.data());
-  state.AddReplicated("model/h/11/weight", {4, 6}, last.data());
+  state.AddReplicated("model/h/0/weight", {4, 6}, first);
+  state.AddReplicated("model/h/11/weight", {4, 6}, last);
   ASSERT_EQ(StartFromPyTorch(comm_, File("indexed"), run(), state),
             absl::OkStatus());
   const auto bytes = [](const std::vector<float>& values) {

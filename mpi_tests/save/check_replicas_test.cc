@@ -52,8 +52,9 @@ struct Values {
     state.Add("n", n);
     state.Add("text", text);
     state.AddLaidOut("matrix", MatrixLayout(), {kRows, kColumns}, rank,
-                     matrix.data());
-    state.AddPiece("own", {2 * size}, Box{{2 * rank}, {2}}, own.data());
+                     AtAddress(matrix.data()));
+    state.AddPiece("own", {2 * size}, Box{{2 * rank}, {2}},
+                   AtAddress(own.data()));
     return state;
   }
 

@@ -60,7 +60,7 @@ TEST_F(ConversionTest, OnlyF32IsStoredAsBF16) {
   float scalar = 0.1f;
   std::string text = "text";
   State state;
-  state.AddReplicated("doubles", {2}, doubles.data());
+  state.AddReplicated("doubles", {2}, AtAddress(doubles.data()));
   state.Add("complex", complex);
   state.Add("scalar", scalar);
   state.Add("text", text);
@@ -149,9 +149,9 @@ TEST_F(ConversionTest, EachRankMayWantItsOwnForm) {
   std::vector<float> floats(kRows * kColumns);
   State state;
   if (rank_ == 0) {
-    state.AddReplicated("w", {kRows, kColumns}, floats.data());
+    state.AddReplicated("w", {kRows, kColumns}, AtAddress(floats.data()));
   } else {
-    state.AddReplicated("w", {kRows, kColumns}, doubles.data());
+    state.AddReplicated("w", {kRows, kColumns}, AtAddress(doubles.data()));
   }
   const RestoreResult restored = RestoreStep(state, kCast);
   EXPECT_EQ(restored.conversions.size(), size_ == 1 ? 0 : 1);
@@ -210,7 +210,7 @@ TEST_F(ConversionTest, ABoxOutsideTheWantedShapeIsRefused) {
   State state;
   const int64_t first = rank_ == size_ - 1 ? 1 : 0;
   state.AddPiece("w", {kRows - 1, kColumns},
-                 {{first, 0}, {kRows - 1, kColumns}}, values.data());
+                 {{first, 0}, {kRows - 1, kColumns}}, AtAddress(values.data()));
   ExpectRefused(state, kOtherShape, absl::StatusCode::kOutOfRange,
                 absl::StrCat("plan \"w\": rank ", size_ - 1, ": "));
 }

@@ -83,7 +83,8 @@ TEST_F(DeviceTest, AMeshTellsTheReplica) {
   const auto columns = Layout::Create(*mesh, {{"y"}});  // every rank holds all
   State state;
   std::vector<uint8_t> all(8192 * size_);
-  state.AddLaidOut("w", *columns, {std::ssize(all)}, rank_, all.data());
+  state.AddLaidOut("w", *columns, {std::ssize(all)}, rank_,
+                   AtAddress(all.data()));
   ASSERT_TRUE(Save(comm_, run(), 1, state, options_).ok());
   std::vector<std::string> need;
   for (int rank = 0; rank < size_ && rank_ == 0; ++rank) {

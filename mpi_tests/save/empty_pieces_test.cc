@@ -52,8 +52,8 @@ class Arena {
   }
   TrackedValue Piece(float* begin) const {
     const Shape shape = {kRows, kColumns};
-    return way_ == Way::kLayout ? TrackedValue(layout_, shape, begin)
-                                : TrackedValue(shape, box_, begin);
+    return way_ == Way::kLayout ? TrackedValue(layout_, shape, AtAddress(begin))
+                                : TrackedValue(shape, box_, AtAddress(begin));
   }
 
   void Spoil() { std::fill(memory_.begin(), memory_.end(), -1.F); }

@@ -122,7 +122,7 @@ TEST_F(FiltersTest, PiecesThatShareChunks) {
     State state;
     state.AddPiece("v", {kLength},
                    {{begin}, {static_cast<int64_t>(values.size())}},
-                   values.data());
+                   AtAddress(values.data()));
     ForEachWay([&](SaveOptions options) {
       // Several calls for each rank, which write to the same chunk.
       options.max_bytes_in_flight = 4096;
@@ -130,7 +130,7 @@ TEST_F(FiltersTest, PiecesThatShareChunks) {
       EXPECT_TRUE(Save(comm_, run(), 1, state, options).ok());
       std::vector<int32_t> all(kLength, -1);
       State whole;
-      whole.AddReplicated("v", {kLength}, all.data());
+      whole.AddReplicated("v", {kLength}, AtAddress(all.data()));
       RestoreStep(whole, {});
       for (int64_t i = 0; i < kLength; ++i) {
         ASSERT_EQ(all[i], i / 3 + round) << i;
@@ -156,9 +156,9 @@ TEST_F(FiltersTest, SizesBesideValuesWithoutFilters) {
   double scalar = 2.5;
   State state;
   const Box box = {{begin}, {length}};
-  state.AddPiece("counts", {kLength}, box, counts.data());
-  state.AddPiece("noise", {kLength}, box, noise.data());
-  state.AddPiece("plain", {kLength}, box, plain.data());
+  state.AddPiece("counts", {kLength}, box, AtAddress(counts.data()));
+  state.AddPiece("noise", {kLength}, box, AtAddress(noise.data()));
+  state.AddPiece("plain", {kLength}, box, AtAddress(plain.data()));
   state.Add("text", text);
   state.Add("scalar", scalar);
   const std::vector<uint64_t> old_noise = noise;
@@ -218,7 +218,7 @@ TEST_F(FiltersTest, ReadersOfSeveralThreads) {
   std::vector<int64_t> values(kLength);
   for (int64_t i = 0; i < kLength; ++i) values[i] = i * i;
   State state;
-  state.AddReplicated("v", {kLength}, values.data());
+  state.AddReplicated("v", {kLength}, AtAddress(values.data()));
   ASSERT_TRUE(
       Save(comm_, run(), 1, state,
            {.args = {{"v", {.chunk_byte_size = 1024, .filters = Deflate()}}},

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,7 +25,8 @@ class KeptListingTest : public testing::CheckpointTest {
     state.Add("weights", weights_);
     state.Add("text", text_);
     state.Add("tensor", tensor_);
-    state.AddPiece("rows", {size_, 3}, Box{{rank_, 0}, {1, 3}}, rows_.data());
+    state.AddPiece("rows", {size_, 3}, Box{{rank_, 0}, {1, 3}},
+                   AtAddress(rows_.data()));
   }
 
   // Other values of the same structure.
@@ -56,7 +58,8 @@ class KeptListingTest : public testing::CheckpointTest {
     state.Add("weights", weights);
     state.Add("text", text);
     state.Add("tensor", tensor);
-    state.AddPiece("rows", {size_, 3}, Box{{rank_, 0}, {1, 3}}, rows.data());
+    state.AddPiece("rows", {size_, 3}, Box{{rank_, 0}, {1, 3}},
+                   AtAddress(rows.data()));
     const auto restored = Restore(comm_, run(), step_, state,
                                   {.unexpected = MismatchPolicy::kIgnore});
     ASSERT_TRUE(restored.ok()) << restored.status();
@@ -110,7 +113,7 @@ TEST_F(KeptListingTest, OnOneRankAlone) {
   // The others keep what they have listed, and plan anew.
   std::vector<double> own(2, rank_);
   if (rank_ == size_ - 1)
-    state_.AddPiece("own", {2}, Box{{0}, {2}}, own.data());
+    state_.AddPiece("own", {2}, Box{{0}, {2}}, AtAddress(own.data()));
   EXPECT_FALSE(Reuses(state_));
   EXPECT_TRUE(Reuses(state_));
 }
@@ -129,6 +132,109 @@ TEST_F(KeptListingTest, StatesThatWereMovedCopiedAndMadeAnew) {
   moved.Add("more", more);
   EXPECT_FALSE(Reuses(moved));
   EXPECT_FALSE(Reuses(state_));
+}
+
+// A program of two time levels: what is current lies in the memory of either.
+class SwappedMemoryTest : public testing::CheckpointTest {
+ protected:
+  SwappedMemoryTest() {
+    state_.AddPiece("vector", {4 * size_}, Box{{4 * rank_}, {4}}, now_);
+    state_.AddPiece("inner", {4 * size_}, Box{{4 * rank_}, {4}},
+                    {wide_, {.before = {1}}});
+    state_.AddPiece("pointer", {4 * size_}, Box{{4 * rank_}, {4}},
+                    [this] { return std::span(p_, 4); });
+    state_.Add("whole", whole_);
+    state_.AddRows("rows", rows_);
+  }
+
+  // Goes on by a time step, in which every value changes.
+  void Step() {
+    ++step_;
+    const auto first = static_cast<double>(100 * step_ + 10 * rank_);
+    std::iota(next_.begin(), next_.end(), first);
+    std::iota(wide_next_.begin(), wide_next_.end(), first);
+    std::iota(q_, q_ + 4, first);
+    whole_next_.assign(5, static_cast<double>(step_));
+    rows_next_.assign(static_cast<size_t>(3 + rank_), first);
+    std::swap(now_, next_);
+    std::swap(wide_, wide_next_);
+    std::swap(p_, q_);
+    std::swap(whole_, whole_next_);
+    std::swap(rows_, rows_next_);
+  }
+
+  // The values of a step, which every time step has anew.
+  void ExpectValues(int64_t step) const {
+    const auto first = static_cast<double>(100 * step + 10 * rank_);
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(now_[static_cast<size_t>(i)], first + i) << step;
+      EXPECT_EQ(wide_[static_cast<size_t>(i + 1)], first + i + 1) << step;
+      EXPECT_EQ(p_[i], first + i) << step;
+    }
+    EXPECT_EQ(whole_, std::vector<double>(5, static_cast<double>(step)));
+    EXPECT_EQ(rows_,
+              std::vector<double>(static_cast<size_t>(3 + rank_), first));
+  }
+
+  int64_t step_ = 0;
+  std::vector<double> now_ = std::vector<double>(4), next_ = now_;
+  std::vector<double> wide_ = std::vector<double>(6), wide_next_ = wide_;
+  std::vector<double> memory_ = std::vector<double>(8);
+  double* p_ = memory_.data();
+  double* q_ = p_ + 4;
+  std::vector<double> whole_ = std::vector<double>(5), whole_next_ = whole_;
+  std::vector<double> rows_, rows_next_;
+  State state_;
+};
+
+TEST_F(SwappedMemoryTest, SavesWithAPlanAndRestores) {
+  rows_.resize(static_cast<size_t>(3 + rank_));
+  PlanCache cache;
+  while (step_ < 5) {
+    Step();
+    const auto saved = Save(comm_, run(), step_, state_, {.cache = &cache});
+    ASSERT_TRUE(saved.ok()) << saved.status();
+    EXPECT_EQ(saved->plan_reused, step_ > 1);
+  }
+  for (const int64_t step : {2, 5, 1}) {
+    std::swap(now_, next_);
+    std::swap(wide_, wide_next_);
+    std::swap(p_, q_);
+    ASSERT_TRUE(Restore(comm_, run(), step, state_).ok());
+    ExpectValues(step);
+  }
+}
+
+TEST_F(SwappedMemoryTest, SavesInTheBackground) {
+  AsyncSaver saver(comm_);
+  while (step_ < 5) {
+    Step();
+    ASSERT_TRUE(saver.Save(run(), step_, state_).ok());
+  }
+  Step();  // while the last one is written
+  ASSERT_TRUE(saver.Wait().ok());
+  for (const int64_t step : {4, 5, 1}) {
+    ASSERT_TRUE(Restore(comm_, run(), step, state_).ok());
+    ExpectValues(step);
+    std::swap(now_, next_);
+    std::swap(p_, q_);
+  }
+}
+
+TEST_F(SwappedMemoryTest, AContainerOfAnotherLengthIsAnErrorOnAllRanks) {
+  PlanCache cache;
+  Step();
+  ASSERT_TRUE(Save(comm_, run(), 1, state_, {.cache = &cache}).ok());
+  if (rank_ == size_ - 1) now_.resize(5);
+  const Status status =
+      Save(comm_, run(), 2, state_, {.cache = &cache}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::HasSubstr(
+                  "\"vector\": its range has changed its length since it was "
+                  "added (need 4 elements, found 5); make a new State"));
+  now_.resize(4);
+  ASSERT_TRUE(Save(comm_, run(), 3, state_, {.cache = &cache}).ok());
 }
 
 // Only what it was moved to has the values.

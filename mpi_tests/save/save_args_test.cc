@@ -278,8 +278,8 @@ TEST_F(SaveArgsTest, SpecialShapesAndTexts) {
   State state;
   state.Add("scalar", scalar);
   state.Add("text", text);
-  state.AddReplicated("none", {0, 7}, one.data());
-  state.AddReplicated("one", {1, 1}, one.data());
+  state.AddReplicated("none", {0, 7}, AtAddress(one.data()));
+  state.AddReplicated("one", {1, 1}, AtAddress(one.data()));
   ForEachWay([&](SaveOptions options) {
     options.args = {{".*", {.chunk_byte_size = 4}}};
     const auto saved = Save(comm_, run(), 1, state, options);

@@ -366,7 +366,7 @@ TEST_F(SaveRestoreTest, GroupsOfRanksSaveAtATime) {
   std::vector<double> rows(1000, comm_.rank());
   State state;
   state.AddPiece("rows", {1000 * comm.size()}, {{1000 * comm.rank()}, {1000}},
-                 rows.data());
+                 AtAddress(rows.data()));
   for (int64_t step = 0; step < steps; ++step) {
     rows[0] = static_cast<double>(step);
     EXPECT_EQ(Save(comm, dir, step, state, {.durable = false}).status(),

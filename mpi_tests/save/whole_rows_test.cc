@@ -75,8 +75,8 @@ TEST_F(WholeRowsTest, ConvertedOnTheWay) {
   std::vector<float> narrow(4096 * (end - begin));
   const Box box = {{0, begin}, {4096, end - begin}};
   State state, plain;
-  state.AddPiece("w", kShape, box, wide.data());
-  plain.AddPiece("w", kShape, box, narrow.data());
+  state.AddPiece("w", kShape, box, AtAddress(wide.data()));
+  plain.AddPiece("w", kShape, box, AtAddress(narrow.data()));
   const auto restored =
       Restore(comm_, run(), 1, state, {.allow_dtype_cast = true});
   ASSERT_TRUE(restored.ok()) << restored.status();

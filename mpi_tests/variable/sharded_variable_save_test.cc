@@ -134,7 +134,7 @@ TEST_F(VariableSaveTest, IsOneArray) {
   // A plain array of the key is the same thing, in both directions.
   Tensor plain = Negative({10, 2});
   State whole;
-  whole.AddReplicated("v", {10, 2}, plain.values<int32_t>().data());
+  whole.AddReplicated("v", {10, 2}, AtAddress(plain.values<int32_t>().data()));
   const auto restored = Restore(comm_, run(), 1, whole);
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_TRUE(SameTensor(plain, Iota({10, 2})));

@@ -7,6 +7,7 @@
 #include "belay/sharded_variable.h"
 #include "graph/graph_builder.h"
 #include "values/memory_layout.h"
+#include "values/variable_shards.h"
 
 namespace belay {
 namespace {
@@ -20,6 +21,14 @@ Status StateError(std::string_view what, std::string_view key,
 
 // Whether the memory is an object, such as a vector, and not just an address.
 bool IsObject(const Memory& memory) { return memory.id.address != memory.data; }
+
+// Leaves the elements where their function found them: the owner describes
+// itself anew for each save and restore, and its function may be gone by then.
+void StayWhereFound(Shard& shard) {
+  shard.object = nullptr;
+  shard.access = nullptr;
+  shard.object_elements = -1;
+}
 
 // What an array is known by. A shorter one may begin where it does.
 ObjectId ArrayId(const Memory& memory, const Shape& shape) {
@@ -121,7 +130,12 @@ Status TrackedValue::List(std::string_view key, int rank, State& state) const {
             "one is in pieces"));
   }
   if (variable_ != nullptr) {
-    state.AddShardedVariable(key, *variable_);
+    if (variable_->components().empty()) {
+      state.AddShardedVariable(key, *variable_);  // which is its error
+    }
+    for (Shard& shard : ShardsOfVariable(key, *variable_)) {
+      state.AddShard(std::move(shard));
+    }
     return state.status();
   }
   for (const Piece& piece : pieces_) {
@@ -149,6 +163,7 @@ Status TrackedValue::List(std::string_view key, int rank, State& state) const {
       return Status(status.code(),
                     Cat("add \"", key, "\": ", std::string(status.message())));
     }
+    if (memory.function != nullptr) StayWhereFound(shard);
     if (takes_length_) shard.object_elements = -1;
     state.AddShard(std::move(shard));
   }

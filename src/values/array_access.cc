@@ -148,7 +148,10 @@ Status FindElements(Shard& shard) {
     }
     return absl::OkStatus();
   }
-  ArrayAccess::View view = shard.access->view(shard.object);
+  BELAY_ASSIGN_OR_RETURN(ArrayAccess::View view,
+                         CatchExceptions([&]() -> StatusOr<ArrayAccess::View> {
+                           return shard.access->view(shard.object);
+                         }));
   if (shard.object_elements < 0) {
     shard.data = view.data;
     shard.dtype = view.dtype;
@@ -168,9 +171,12 @@ Status FindElements(Shard& shard) {
           "from?"));
 }
 
+bool CanResize(const Shard& shard) {
+  return shard.access != nullptr && shard.access->resize != nullptr;
+}
+
 bool IsResizable(const Shard& shard) {
-  return shard.access != nullptr && shard.access->resize != nullptr &&
-         shard.object_elements < 0 && shard.rows == nullptr;
+  return CanResize(shard) && shard.object_elements < 0 && shard.rows == nullptr;
 }
 
 bool TakesLength(const Shard& shard, DType stored_dtype, const Shape& stored) {

@@ -26,8 +26,11 @@ struct FormerElements {
 
 // Finds where the shard's elements are now.
 // Errors: InvalidArgument - the object was moved from, or has another length
-// than when pieces of it were added.
+//   than when pieces of it were added; what a function of the program threw.
 Status FindElements(Shard& shard);
+
+// Whether the shard's object has a function that changes its length.
+bool CanResize(const Shard& shard);
 
 // Whether the shard's object can take another length. Rows are another matter.
 bool IsResizable(const Shard& shard);

@@ -1,4 +1,5 @@
-// What State::Own holds, from one round of a restore to the next.
+// What State::Own holds, from one round of a restore to the next, and the
+// functions that say where memory lies.
 
 #ifndef BELAY_VALUES_OWNED_OBJECTS_H_
 #define BELAY_VALUES_OWNED_OBJECTS_H_
@@ -15,6 +16,9 @@ struct OwnedObjects {
   using Objects = std::vector<std::shared_ptr<void>>;
 
   static const Objects& Of(const State& state) { return state.kept_; }
+  static const Objects& Functions(const State& state) {
+    return state.functions_;
+  }
   static void Set(Objects objects, State& state) {
     state.kept_ = std::move(objects);
   }

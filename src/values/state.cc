@@ -9,6 +9,7 @@
 #include "belay/sharded_variable.h"
 #include "values/memory_layout.h"
 #include "values/state_version.h"
+#include "values/variable_shards.h"
 
 namespace belay {
 namespace {
@@ -28,6 +29,7 @@ void State::AddMemory(Shard shard, const Memory& memory) {
   if (const Status status = TakeMemory(memory, shard); !status.ok()) {
     AddError(shard.key, status);
   }
+  if (memory.function != nullptr) functions_.push_back(memory.function);
   AddShard(std::move(shard));
 }
 
@@ -48,6 +50,20 @@ void State::AddShard(Shard shard) {
   if (!has_memory) AddNull(shard.key);
   StateVersion::Change(*this);
   shards_.push_back(std::move(shard));
+}
+
+void State::SetAddress(size_t number, void* begin) {
+  Shard& shard = shards_.at(number);
+  if (begin == nullptr && !IsEmpty(shard.box)) return AddNull(shard.key);
+  if (shard.access != nullptr || shard.text != nullptr) {
+    return AddError(shard.key, absl::InvalidArgumentError(
+                                   "it was not added by its address"));
+  }
+  if (begin != nullptr) {
+    shard.data = static_cast<char*>(begin) +
+                 shard.object_offset * DTypeSize(shard.dtype);
+  }
+  StateVersion::Change(*this);
 }
 
 void State::AddReplicated(std::string_view key, const Shape& shape,
@@ -111,15 +127,16 @@ void State::AddLaidOut(std::string_view key, const Layout& layout,
             memory);
 }
 
-void State::AddLaidOutBytes(std::string_view key, DType dtype,
-                            const Layout& layout, const Shape& global_shape,
-                            int rank, void* data) {
-  AddLaidOut(key, layout, global_shape, rank, Memory(data, dtype, -1, {}));
-}
-
 void State::AddFlatRange(std::string_view prefix,
                          const std::vector<FlatPiece>& pieces, int64_t begin,
                          int64_t end, const Memory& memory) {
+  if (memory.dtype == DType::kString ||
+      !IsKnownDType(static_cast<uint8_t>(memory.dtype))) {
+    AddError(prefix, absl::InvalidArgumentError(
+                         absl::StrFormat("no dtype of a flat buffer (found %d)",
+                                         static_cast<int>(memory.dtype))));
+    return;
+  }
   if (memory.layout != nullptr) {
     AddError(prefix, absl::InvalidArgumentError(
                          "a flat buffer is dense: it has no MemoryLayout"));
@@ -129,47 +146,26 @@ void State::AddFlatRange(std::string_view prefix,
   if (const Status status = TakeMemory(memory, whole); !status.ok()) {
     AddError(prefix, status);
   }
-  const size_t before = shards_.size();
-  AddFlatRangeBytes(prefix, memory.dtype, pieces, begin, end, memory.data);
-  for (size_t i = before; i < shards_.size(); ++i) {
-    Shard& shard = shards_[i];
-    const auto bytes = static_cast<const char*>(shard.data) -
-                       static_cast<const char*>(memory.data);
-    shard.is_const = whole.is_const;
-    shard.object = whole.object;
-    shard.access = whole.access;
-    shard.object_elements = whole.object_elements;
-    shard.object_offset = bytes / DTypeSize(memory.dtype);
-  }
-}
-
-void State::AddFlatRangeBytes(std::string_view prefix, DType dtype,
-                              const std::vector<FlatPiece>& pieces,
-                              int64_t begin, int64_t end, void* data) {
-  if (dtype == DType::kString || !IsKnownDType(static_cast<uint8_t>(dtype))) {
-    if (status_.ok()) {
-      status_ = absl::InvalidArgumentError(
-          absl::StrFormat("add \"%s\": no dtype of a flat buffer (found %d)",
-                          AbslView(prefix), static_cast<int>(dtype)));
-    }
-    return;
-  }
   StatusOr<std::vector<FlatBox>> boxes = BoxesOfFlatRange(pieces, begin, end);
   if (!boxes.ok()) {
     AddError(prefix, boxes.status());
     return;
   }
+  if (memory.function != nullptr) functions_.push_back(memory.function);
   for (FlatBox& part : *boxes) {
     const FlatPiece& piece = pieces[part.piece];
-    void* const at = data == nullptr ? nullptr
-                                     : static_cast<char*>(data) +
-                                           part.position * DTypeSize(dtype);
-    AddShard({.key = std::string(prefix) + piece.key,
-              .dtype = dtype,
-              .global_shape = piece.global_shape,
-              .box = std::move(part.box),
-              .replica = piece.replica,
-              .data = at});
+    Shard shard = whole;
+    shard.key = std::string(prefix) + piece.key;
+    shard.dtype = memory.dtype;
+    shard.global_shape = piece.global_shape;
+    shard.box = std::move(part.box);
+    shard.replica = piece.replica;
+    shard.object_offset = part.position;
+    if (memory.data != nullptr) {
+      shard.data = static_cast<char*>(memory.data) +
+                   part.position * DTypeSize(memory.dtype);
+    }
+    AddShard(std::move(shard));
   }
 }
 
@@ -179,15 +175,11 @@ void State::AddShardedVariable(std::string_view key,
     status_ = absl::InvalidArgumentError(absl::StrFormat(
         "add \"%s\": the variable was not made, or was moved from", key));
   }
-  for (const Component& component : variable) {
-    Box box = variable.ComponentBox(component);
-    // Where there is nothing to hold, every rank may say that it holds it.
-    if (component.data == nullptr && !IsEmpty(box)) continue;
-    AddShard({.key = std::string(key),
-              .dtype = variable.dtype(),
-              .global_shape = variable.shape(),
-              .box = std::move(box),
-              .data = component.data});
+  for (Shard& shard : ShardsOfVariable(key, variable)) {
+    if (!IsEmpty(shard.box)) {
+      functions_.push_back(FollowVariable(variable, shard));
+    }
+    AddShard(std::move(shard));
   }
 }
 

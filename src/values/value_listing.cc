@@ -135,8 +135,10 @@ class Lister {
       BELAY_RETURN_IF_ERROR(TakeLength(find, shard));
       BELAY_RETURN_IF_ERROR(AddFound(std::move(shard)));
     }
-    const auto& kept = OwnedObjects::Of(state);
-    out_.kept.insert(out_.kept.end(), kept.begin(), kept.end());
+    for (const auto* kept :
+         {&OwnedObjects::Of(state), &OwnedObjects::Functions(state)}) {
+      out_.kept.insert(out_.kept.end(), kept->begin(), kept->end());
+    }
     return absl::OkStatus();
   }
 

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "belay/arrays/tensor.h"
 #include "belay/checkpoint.h"
+#include "belay/objects/trackable.h"
 #include "belay/sharded_variable.h"
 #include "belay/state.h"
-#include "belay/arrays/tensor.h"
-#include "belay/objects/trackable.h"
 
 namespace {
 
@@ -49,14 +49,15 @@ void Compiles(belay::Tracker& tracker, const belay::Layout& layout) {
   tracker.Value("span", std::span<float>(list));
   tracker.Value("window", Window{list.data()});
   tracker.Value("subrange", std::ranges::subrange(list.begin(), list.end()));
-  tracker.Value("shaped", {3}, list.data());
+  tracker.Value("shaped", {3}, belay::AtAddress(list.data()));
   tracker.Value("cut", layout, {3}, std::span<float>(list));
   tracker.Child("list", list);
   tracker.Child("model", model);
   tracker.Child("pointer", &model);
   tracker.Child("span", std::span<float>(list));
   tracker.Child("window", Window{list.data()});
-  tracker.Child("leaf", TrackedValue({3}, {{0}, {3}}, list.data()));
+  tracker.Child("leaf",
+                TrackedValue({3}, {{0}, {3}}, belay::AtAddress(list.data())));
   const std::vector<float> fixed(3);
   const double number = 1;
   const Model unchanging;
@@ -65,7 +66,11 @@ void Compiles(belay::Tracker& tracker, const belay::Layout& layout) {
   tracker.Value("const text", std::as_const(text));
   tracker.Value("const tensor", std::as_const(tensor));
   tracker.Value("const span", std::span<const float>(list));
-  tracker.Value("const pieces", {3}, std::as_const(list).data());
+  tracker.Value("const pieces", {3},
+                belay::AtAddress(std::as_const(list).data()));
+  tracker.Value("const pieces", {3}, [&] { return std::span(list); });
+  std::span<float> named(list);  // it is asked for anew for each save
+  tracker.Value("named span", named);
   tracker.Value("const model", unchanging);  // needs a handler, as any class
   tracker.Child("const list", fixed);
 }
@@ -88,6 +93,12 @@ void Adds(Model& model, belay::Tensor& tensor) {
   state.AddPerRank("numbers", number);
   state.AddPerRank("arrays", array);
   state.AddPerRank("spans", std::span<const float>(list));
+  state.AddPiece("function", {3}, {{0}, {3}}, [&] { return std::span(list); });
+  state.AddPiece("ghosts", {1}, {{0}, {1}},
+                 {[&] { return std::span(list); }, {.before = {1}}});
+  state.AddPiece("address", {3}, {{0}, {3}}, belay::AtAddress(list.data()));
+  state.AddPiece("bytes", {3}, {{0}, {3}},
+                 belay::AtAddress(list.data(), belay::DType::kF32));
 }
 
 // A Checkpoint of nothing, and of some.
@@ -113,8 +124,9 @@ void IsRefused(belay::Tracker& tracker, const belay::Layout& layout) {
 #elif CASE == 6   // belay borrows what it tracks: a temporary
   tracker.Value("x", TrackedValue(std::vector<float>(3)));
 #elif CASE == 7   // belay borrows what it tracks: a temporary
-  tracker.Value("x", TrackedValue({3}, {{0}, {1}}, list.data())
-                         .AddPiece({{1}, {2}}, std::vector<float>(2)));
+  tracker.Value("x",
+                TrackedValue({3}, {{0}, {1}}, belay::AtAddress(list.data()))
+                    .AddPiece({{1}, {2}}, std::vector<float>(2)));
 #elif CASE == 8   // belay borrows what it tracks: a temporary
   tracker.Value("x", std::views::single(1.0F));
 #elif CASE == 9   // belay borrows what it tracks: a temporary
@@ -174,7 +186,45 @@ void IsNoValue(belay::Tracker& tracker) {
 #elif CASE == 28  // a pointer adds one number, however many lie behind it
   std::vector<float> list(3);
   belay::State().AddPerRank("x", list.data());
-#elif CASE > 16
+#endif
+  (void)tracker;
+}
+
+// What may lie elsewhere when it is saved.
+void IsNoMemory(belay::Tracker& tracker) {
+#if CASE == 29  // belay would keep this address
+  std::vector<float> list(3);
+  belay::State().AddPiece("x", {3}, {{0}, {3}}, list.data());
+#elif CASE == 30  // belay would keep this address
+  float* pointer = nullptr;
+  belay::State().AddPiece("x", {3}, {{0}, {3}}, {pointer, {.before = {1}}});
+#elif CASE == 31  // belay would keep this address
+  const float* pointer = nullptr;
+  tracker.Value("x", {3}, pointer);
+#elif CASE == 32  // belay would keep the elements that this view shows now
+  std::vector<float> list(3);
+  std::span<float> view(list);
+  belay::State().AddReplicated("x", {3}, view);
+#elif CASE == 33  // belay would keep the elements that this view shows now
+  std::vector<float> list(3);
+  const std::span<float> view(list);
+  belay::State().Add("x", view);
+#elif CASE == 34  // belay would keep the elements that this view shows now
+  std::vector<float> list(3);
+  std::span<float> view(list);
+  belay::State().AddRows("x", view);
+#elif CASE == 35  // belay would keep the elements that this view shows now
+  std::vector<float> list(3);
+  std::span<float> view(list);
+  belay::State().AddPerRank("x", view);
+#elif CASE == 36  // belay would keep the elements that this view shows now
+  std::vector<float> list(3);
+  std::vector<int> ids(3);
+  std::span<float> view(list);
+  belay::State().AddRowsById("x", ids, view);
+#elif CASE == 37  // belay borrows what the function returns
+  belay::State().AddReplicated("x", {3}, [] { return std::vector<float>(3); });
+#elif CASE > 28
 #error "no such case"
 #endif
   (void)tracker;

@@ -42,14 +42,14 @@ belay::Status SaveAndRestore(const std::string& dir) {
   const belay::Box rows = Piece(0, comm->rank(), comm->size());
   std::vector<int64_t> saved = Values(rows);
   belay::State out;
-  out.AddPiece("grid", {kRows, kColumns}, rows, saved.data());
+  out.AddPiece("grid", {kRows, kColumns}, rows, saved);
   auto save = belay::Save(*comm, dir, 7, out);
   if (!save.ok()) return save.status();
 
   const belay::Box columns = Piece(1, comm->rank(), comm->size());
   std::vector<int64_t> restored(belay::NumElements(columns.shape), -1);
   belay::State in;
-  in.AddPiece("grid", {kRows, kColumns}, columns, restored.data());
+  in.AddPiece("grid", {kRows, kColumns}, columns, restored);
   auto restore = belay::Restore(*comm, dir, belay::kLatestStep, in);
   if (!restore.ok()) return restore.status();
   if (restored != Values(columns)) {

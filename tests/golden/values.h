@@ -49,26 +49,26 @@ struct Values {
 
   // Adds all of them, replicated, in an order that is not that of the keys.
   void AddTo(State& state) {
-    state.AddReplicated("types/u8", {2}, u8.data());
-    state.AddReplicated("types/f16", {3}, f16.data());
-    state.AddReplicated("types/bf16", {2, 1}, bf16.data());
-    state.AddReplicated("types/f32", {2, 3}, &f32[0][0]);
+    state.AddReplicated("types/u8", {2}, AtAddress(u8.data()));
+    state.AddReplicated("types/f16", {3}, AtAddress(f16.data()));
+    state.AddReplicated("types/bf16", {2, 1}, AtAddress(bf16.data()));
+    state.AddReplicated("types/f32", {2, 3}, AtAddress(&f32[0][0]));
     state.Add("types/f64", f64);
-    state.AddReplicated("types/f8e4m3", {2}, f8e4m3.data());
-    state.AddReplicated("types/f8e5m2", {2}, f8e5m2.data());
-    state.AddReplicated("types/i8", {3}, i8.data());
-    state.AddReplicated("types/i16", {1, 2, 1}, i16.data());
-    state.AddReplicated("types/i32", {3}, i32.data());
+    state.AddReplicated("types/f8e4m3", {2}, AtAddress(f8e4m3.data()));
+    state.AddReplicated("types/f8e5m2", {2}, AtAddress(f8e5m2.data()));
+    state.AddReplicated("types/i8", {3}, AtAddress(i8.data()));
+    state.AddReplicated("types/i16", {1, 2, 1}, AtAddress(i16.data()));
+    state.AddReplicated("types/i32", {3}, AtAddress(i32.data()));
     state.Add("types/i64", i64);
     state.Add("types/u16", u16);
-    state.AddReplicated("types/u32", {2}, u32.data());
-    state.AddReplicated("types/u64", {2}, u64.data());
-    state.AddReplicated("types/bool", {3}, &flags[0]);
+    state.AddReplicated("types/u32", {2}, AtAddress(u32.data()));
+    state.AddReplicated("types/u64", {2}, AtAddress(u64.data()));
+    state.AddReplicated("types/bool", {3}, AtAddress(&flags[0]));
     state.Add("types/c64", c64);
-    state.AddReplicated("types/c128", {2}, c128.data());
+    state.AddReplicated("types/c128", {2}, AtAddress(c128.data()));
     state.Add("text", text);
     state.Add("empty text", nothing);
-    state.AddReplicated("none", {3, 0}, &none);
+    state.AddReplicated("none", {3, 0}, AtAddress(&none));
     state.Add("types", scalar_beside_group);
     state.Add("odd/100%/a@b", odd_key);
   }

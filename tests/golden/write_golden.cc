@@ -27,7 +27,7 @@ belay::Status WriteArrays(const belay::Comm& comm, const std::string& dir) {
   belay::golden::Values values;
   belay::State state;
   state.AddPiece("w", {belay::golden::kRows, belay::golden::kColumns}, box,
-                 piece.data());
+                 belay::AtAddress(piece.data()));
   values.AddTo(state);
   belay::SaveOptions options;
   auto saved =

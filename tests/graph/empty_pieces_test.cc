@@ -31,10 +31,11 @@ struct Arena {
     return NumElements(Rows().LocalBox(kShape, rank)->shape);
   }
   float* Cut() { return memory.data() + length() * num_arrays++; }
-  TrackedValue Next() { return TrackedValue(Rows(), kShape, Cut()); }
+  TrackedValue Next() { return TrackedValue(Rows(), kShape, AtAddress(Cut())); }
   // Several of these are one object.
   TrackedValue Tied() {
-    return TrackedValue(Rows(), kShape, length() > 0 ? memory.data() : nullptr);
+    return TrackedValue(Rows(), kShape,
+                        AtAddress(length() > 0 ? memory.data() : nullptr));
   }
 
   int rank;
@@ -136,9 +137,11 @@ TEST(EmptyPiecesTest, RanksThatHaveSomethingStillHaveToAgree) {
 TEST(EmptyPiecesTest, TiedArraysHaveOneShape) {
   std::vector<LiveGraph> lives = TrackAll(Tied);
   Arena arena(2);
-  Thing other{.children = {{"a", arena.Tied()},
-                           {"b", TrackedValue(Rows(), {2, 4},
-                                              static_cast<float*>(nullptr))}}};
+  Thing other{
+      .children = {
+          {"a", arena.Tied()},
+          {"b", TrackedValue(Rows(), {2, 4},
+                             AtAddress(static_cast<float*>(nullptr)))}}};
   lives[2] = *Track(2, other);
   for (const std::vector<int>& order : {std::vector{0, 1, 2}, {2, 1, 0}}) {
     const Status status = Merge(lives, order).status();
@@ -161,11 +164,13 @@ TEST(EmptyPiecesTest, AnArrayIsKnownByItsFirstPieceWithElements) {
   std::array<float, 3> row = {};
   const Box none = {{1, 0}, {0, 3}}, first = {{0, 0}, {1, 3}};
   float* const anything = row.data() + 2;
-  const TrackedValue two =
-      TrackedValue(kShape, none, anything).AddPiece(first, row.data());
-  const TrackedValue one = TrackedValue(kShape, first, row.data());
+  const TrackedValue two = TrackedValue(kShape, none, AtAddress(anything))
+                               .AddPiece(first, AtAddress(row.data()));
+  const TrackedValue one = TrackedValue(kShape, first, AtAddress(row.data()));
   EXPECT_EQ(two.id(0), one.id(0));
-  EXPECT_EQ(TrackedValue(kShape, none, anything).AddPiece(none, anything).id(0),
+  EXPECT_EQ(TrackedValue(kShape, none, AtAddress(anything))
+                .AddPiece(none, AtAddress(anything))
+                .id(0),
             ObjectId());
   Thing root{.children = {{"a", one}, {"b", two}}};
   EXPECT_EQ(Track(0, root)->graph.nodes.size(), 2);
@@ -263,7 +268,7 @@ TEST(EmptyPiecesTest, ASlotNeedsAVariableThatIsAChild) {
     EXPECT_THAT(std::string(Track(rank, trained.root).status().message()),
                 HasSubstr("slot \"m\" is for a variable that is no child"));
     // What is null where it has elements is a mistake, not empty.
-    const TrackedValue null(kShape, static_cast<float*>(nullptr));
+    const TrackedValue null(kShape, AtAddress(static_cast<float*>(nullptr)));
     trained.adam.slots = {{"m", null, arena.Next()}};
     EXPECT_FALSE(Track(rank, trained.root).ok());
   }
@@ -358,7 +363,7 @@ TEST(EmptyPiecesTest, ArraysAreOneWhereverTheirRowsAre) {
         if (count == 0) begin = draw(2) ? nullptr : memories[rank].data();
         root.children.emplace_back(
             "n" + std::to_string(n),
-            TrackedValue(kShape, {{first, 0}, {count, 3}}, begin));
+            TrackedValue(kShape, {{first, 0}, {count, 3}}, AtAddress(begin)));
       }
       StatusOr<LiveGraph> live = Track(static_cast<int>(rank), root);
       ASSERT_EQ(live.status(), absl::OkStatus());

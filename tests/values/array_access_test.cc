@@ -111,10 +111,9 @@ TEST(ArrayAccessTest, AContainerTakesTheStoredLength) {
 // The program has said how long these are.
 TEST(ArrayAccessTest, ASpanKeepsItsLength) {
   std::vector<double> values(2);
-  std::span<double> span(values);
   double array[2] = {};
   State state;
-  state.Add("span", span);
+  state.Add("span", std::span(values));
   state.Add("array", array);
   state.AddReplicated("shaped", {2}, values);
   for (const Shard& shard : ShardsOf(state)) {
@@ -152,7 +151,7 @@ TEST(ArrayAccessTest, MemoryOfAContainerThatGrowsIsNotWritten) {
   std::vector<float> values(8);
   State state;
   state.Add("values", values);
-  state.AddReplicated("head", {2}, values.data() + 6);
+  state.AddReplicated("head", {2}, AtAddress(values.data() + 6));
   std::vector<Shard> shards = ShardsOf(state);
   EXPECT_EQ(GiveLengths({{"values", 1, 8}}, shards), absl::OkStatus());
   const Status status = GiveLengths({{"values", 1, 4000}}, shards);

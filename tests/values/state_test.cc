@@ -52,7 +52,7 @@ TEST(StateTest, TextsAreBorrowedAsTexts) {
 TEST(StateTest, AReplicatedArrayIsWhole) {
   State state;
   std::vector<std::complex<float>> values(6);
-  state.AddReplicated("z", {2, 3}, values.data());
+  state.AddReplicated("z", {2, 3}, AtAddress(values.data()));
   const Shard& shard = state.shards().at(0);
   EXPECT_EQ(shard.dtype, DType::kC64);
   EXPECT_EQ(shard.global_shape, Shape({2, 3}));
@@ -63,8 +63,8 @@ TEST(StateTest, AReplicatedArrayIsWhole) {
 TEST(StateTest, PiecesKeepTheirOrderAndBox) {
   State state;
   std::vector<BFloat16> low(6), high(3);
-  state.AddPiece("w", {3, 3}, {{0, 0}, {2, 3}}, low.data());
-  state.AddPiece("w", {3, 3}, {{2, 0}, {1, 3}}, high.data());
+  state.AddPiece("w", {3, 3}, {{0, 0}, {2, 3}}, AtAddress(low.data()));
+  state.AddPiece("w", {3, 3}, {{2, 0}, {1, 3}}, AtAddress(high.data()));
   ASSERT_EQ(state.shards().size(), 2);
   const Shard& shard = state.shards()[1];
   EXPECT_EQ(shard.key, "w");
@@ -81,7 +81,7 @@ TEST(StateTest, ALaidOutPieceHasBoxAndReplicaOfTheLayout) {
   for (int rank = 0; rank < 4; ++rank) {
     State state;
     std::vector<int32_t> local(4 * 3);
-    state.AddLaidOut("w", layout, {4, 6}, rank, local.data());
+    state.AddLaidOut("w", layout, {4, 6}, rank, AtAddress(local.data()));
     const Shard& shard = state.shards().at(0);
     EXPECT_EQ(shard.dtype, DType::kI32);
     EXPECT_EQ(shard.global_shape, Shape({4, 6}));
@@ -108,7 +108,7 @@ TEST(StateTest, ANullPointerIsRememberedOnce) {
   State state;
   std::string* text = nullptr;
   float* data = nullptr;
-  state.AddReplicated("w", {2}, data);
+  state.AddReplicated("w", {2}, AtAddress(data));
   state.Add("t", text);
   EXPECT_EQ(state.status(),
             absl::InvalidArgumentError("add \"w\": the pointer is null"));
@@ -152,7 +152,7 @@ TEST(StateTest, AVariableThatIsNone) {
 TEST(StateTest, AnEmptyPieceNeedsNoMemory) {
   State state;
   float* none = nullptr;
-  state.AddPiece("w", {2, 3}, {{0, 0}, {0, 3}}, none);
+  state.AddPiece("w", {2, 3}, {{0, 0}, {0, 3}}, AtAddress(none));
   EXPECT_EQ(state.status(), absl::OkStatus());
   EXPECT_EQ(state.shards().size(), 1);
 }
@@ -176,7 +176,7 @@ TEST(StateTest, RangesHaveTheSizeOfTheirBox) {
   const Box box = {{0, 0}, {2, 3}};
   EXPECT_EQ(status_of([&](State& state) {
               state.AddPiece("w", {4, 3}, box, six);
-              state.AddPiece("p", {4, 3}, box, six.data());
+              state.AddPiece("p", {4, 3}, box, AtAddress(six.data()));
               state.AddReplicated("r", {3, 2}, std::span(six));
             }),
             absl::OkStatus());
@@ -224,7 +224,7 @@ TEST(StateTest, WhatIsConstIsListedAsSuch) {
   state.Add("text", text);
   state.Add("values", values);
   state.AddReplicated("shaped", {2, 3}, values);
-  state.AddPiece("piece", {6}, WholeBox({6}), values.data());
+  state.AddPiece("piece", {6}, WholeBox({6}), AtAddress(values.data()));
   EXPECT_EQ(state.status(), absl::OkStatus());
   EXPECT_EQ(state.shards().size(), 5);
   for (const Shard& shard : state.shards()) EXPECT_TRUE(shard.is_const);
@@ -239,7 +239,7 @@ TEST(StateTest, AFlatRangeIsListedInBoxes) {
   const std::vector<FlatPiece> pieces = {
       {.key = "w", .global_shape = {3, 4}},
       {.key = "b", .global_shape = {4}, .replica = 2}};
-  state.AddFlatRange("adam/m/", pieces, 6, 14, values.data());
+  state.AddFlatRange("adam/m/", pieces, 6, 14, AtAddress(values.data()));
   ASSERT_EQ(state.shards().size(), 3);
   const Shard& head = state.shards()[0];
   EXPECT_EQ(head.key, "adam/m/w");
@@ -256,23 +256,24 @@ TEST(StateTest, AFlatRangeIsListedInBoxes) {
   EXPECT_EQ(bias.data, values.data() + 6);
   EXPECT_EQ(state.status(), absl::OkStatus());
   state.AddFlatRange("none/", pieces, 16, 20,
-                     static_cast<float*>(nullptr));  // padding
+                     AtAddress(static_cast<float*>(nullptr)));  // padding
   EXPECT_EQ(state.status(), absl::OkStatus());
 }
 
 TEST(StateTest, AFlatRangeWithMistakesIsRemembered) {
   State null, range, text;
   const std::vector<FlatPiece> pieces = {{.key = "w", .global_shape = {3}}};
-  null.AddFlatRange("m/", pieces, 0, 3, static_cast<float*>(nullptr));
+  null.AddFlatRange("m/", pieces, 0, 3,
+                    AtAddress(static_cast<float*>(nullptr)));
   EXPECT_EQ(null.status(),
             absl::InvalidArgumentError("add \"m/w\": the pointer is null"));
   float value = 0;
-  range.AddFlatRange("m/", pieces, 2, 1, &value);
+  range.AddFlatRange("m/", pieces, 2, 1, AtAddress(&value));
   EXPECT_EQ(range.status(),
             absl::InvalidArgumentError(
                 "add \"m/\": cut a flat buffer: not a range (need 0 <= begin "
                 "<= end, found 2 and 1)"));
-  text.AddFlatRangeBytes("m/", DType::kString, pieces, 0, 3, &value);
+  text.AddFlatRange("m/", pieces, 0, 3, AtAddress(&value, DType::kString));
   EXPECT_EQ(text.status().code(), absl::StatusCode::kInvalidArgument);
 }
 

@@ -28,7 +28,7 @@ struct Dense {
   float bias = 0;
 
   void Track(Tracker& tracker) {
-    tracker.Value("kernel", {2, 3}, kernel.data());
+    tracker.Value("kernel", {2, 3}, AtAddress(kernel.data()));
     tracker.Child("bias", bias);
   }
 };
@@ -251,6 +251,27 @@ TEST(TrackableTest, LaidOutPiecesAndShardedVariables) {
   EXPECT_EQ(live.values[2].shards[1].replica, 0);
 }
 
+// An owner says anew for each save where its values lie: what it passes may go.
+TEST(TrackableTest, ViewsAndFunctionsAreAskedWhenTheOwnerIsTracked) {
+  std::vector<float> first(6, 1), second(6, 2);
+  float* current = first.data();
+  const auto root = [&](Tracker& t) {
+    std::span<float> view(current, 6);
+    t.Value("view", view);
+    t.Value("function", {2, 3}, [&] { return view; });
+    t.Value("pieces", TrackedValue({12}, Box{{0}, {6}}, [&] { return view; }));
+  };
+  for (const std::vector<float>* memory : {&first, &second}) {
+    current = const_cast<float*>(memory->data());
+    const LiveGraph live = TrackObjects(root, 0).value();
+    ASSERT_EQ(live.values.size(), 3);
+    for (const LiveValue& value : live.values) {
+      EXPECT_EQ(value.shards[0].data, memory->data());
+      EXPECT_EQ(value.shards[0].access, nullptr);
+    }
+  }
+}
+
 TEST(TrackableTest, MistakesAreCollected) {
   float x = 0;
   std::unique_ptr<Dense> none;
@@ -264,7 +285,7 @@ TEST(TrackableTest, MistakesAreCollected) {
     t.Value("twice", x);
     t.Value("small", {3}, two);
     t.Value("large", {1}, two);
-    t.Value("null", {3}, static_cast<float*>(nullptr));
+    t.Value("null", {3}, AtAddress(static_cast<float*>(nullptr)));
     t.Value(std::string("nul\0byte", 8), x);
     t.Value("deep", TrackedValue({2}, Box{{1}, {2}}, two));
     t.Bytes("rng", nullptr, nullptr);

@@ -68,7 +68,7 @@ TEST(ValueListingTest, PlainValuesAreListedAsTheyAre) {
   std::vector<float> values(3);
   State state;
   state.Add("number", number);
-  state.AddReplicated("values", {3}, values.data());
+  state.AddReplicated("values", {3}, AtAddress(values.data()));
   const HandlerListing listing = Save(state, TypeHandlerRegistry()).value();
   EXPECT_THAT(KeysOf(listing), ElementsAre("number", "values"));
   EXPECT_TRUE(listing.values.empty());
@@ -196,7 +196,7 @@ TEST(ValueListingTest, WhatAHandlerReturnsOrThrowsNamesTheKey) {
                 "list \"k\" (handler \"odd\"): exception: out of memory"));
   EXPECT_EQ(
       SaveOdd([](Odd&, State& parts) {
-        parts.AddReplicated("x", {3}, static_cast<float*>(nullptr));
+        parts.AddReplicated("x", {3}, AtAddress(static_cast<float*>(nullptr)));
         return absl::OkStatus();
       }),
       absl::InvalidArgumentError(

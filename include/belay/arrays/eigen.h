@@ -44,10 +44,10 @@ class EigenHandler : public Handler<M> {
 
   Status ListForSave(M& matrix, State& parts) const override {
     if constexpr (kIsDense) {
-      parts.AddReplicated("", ShapeOf(matrix), matrix.data());
+      parts.AddReplicated("", ShapeOf(matrix), AtAddress(matrix.data()));
     } else {
       ByRows& rows = parts.Own(std::make_shared<ByRows>(matrix));
-      parts.AddReplicated("", ShapeOf(matrix), rows.data());
+      parts.AddReplicated("", ShapeOf(matrix), AtAddress(rows.data()));
     }
     return absl::OkStatus();
   }
@@ -58,11 +58,11 @@ class EigenHandler : public Handler<M> {
     Status status = Resize(matrix, part == nullptr ? Shape() : part->shape);
     if (!status.ok()) return status;
     if constexpr (kIsDense) {
-      parts.AddReplicated("", ShapeOf(matrix), matrix.data());
+      parts.AddReplicated("", ShapeOf(matrix), AtAddress(matrix.data()));
     } else {
       ByRows& rows =
           parts.Own(std::make_shared<ByRows>(matrix.rows(), matrix.cols()));
-      parts.AddReplicated("", ShapeOf(matrix), rows.data());
+      parts.AddReplicated("", ShapeOf(matrix), AtAddress(rows.data()));
     }
     return absl::OkStatus();
   }

@@ -9,7 +9,7 @@
 //
 //   const std::vector<belay::FlatPiece> pieces = {
 //       {.key = "w", .global_shape = {300, 40}}, {.key = "b", ...}};
-//   state.AddFlatRange("adam/m/", pieces, begin, end, m.data());
+//   state.AddFlatRange("adam/m/", pieces, begin, end, m);
 
 #ifndef BELAY_ARRAYS_FLAT_BUFFER_H_
 #define BELAY_ARRAYS_FLAT_BUFFER_H_

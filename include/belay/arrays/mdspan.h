@@ -51,7 +51,7 @@ class MdspanHandler : public Handler<V> {
     const Shape shape = ShapeOf(view);
     Status status = CheckDense(view, shape);
     if (!status.ok()) return status;
-    parts.AddReplicated("", shape, view.data_handle());
+    parts.AddReplicated("", shape, AtAddress(view.data_handle()));
     return absl::OkStatus();
   }
 

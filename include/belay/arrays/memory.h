@@ -1,12 +1,22 @@
 // Borrowed elements, and the identity of objects.
 //
-// For a `const Memory&`, a program passes a range of numbers (a std::vector, a
-// std::span, an array) or a pointer. The length of a range is compared with its
-// box; belay cannot know the length behind a pointer.
+// For a `const Memory&`, a program passes one of these:
+//
+//   u                                  // a container, such as a std::vector
+//   [&] { return std::span(p, n); }    // a function that says where they are
+//   std::span(p, n)                    // elements that stay where they are
+//   belay::AtAddress(p)                // the same, of a length that only the
+//                                      // program knows
+//
+// Each save and restore asks a container or a function anew, so a program may
+// swap two std::vectors or pointers between saves. What a container or a
+// function gives must keep the length that it had when it was added, which is
+// compared with its box. The length behind an address cannot be compared.
 
 #ifndef BELAY_ARRAYS_MEMORY_H_
 #define BELAY_ARRAYS_MEMORY_H_
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,6 +43,25 @@ constexpr void RequireThatItLasts() {
                 "belay borrows what it tracks: a temporary takes its values "
                 "along when it goes, so give belay an object that lasts, a "
                 "std::span or a pointer");
+}
+
+// Whether a T is a view, such as a std::span: other elements may be assigned to
+// it while those that it shows stay where they are.
+template <typename T>
+inline constexpr bool kIsView =
+    std::ranges::borrowed_range<std::remove_cvref_t<T>> ||
+    std::ranges::view<std::remove_cvref_t<T>>;
+
+// Refuses a view that has a name: nothing says whether its present elements are
+// meant, or those that it will show when they are saved. Local.
+template <typename T>
+constexpr void RequireThatItIsNoNamedView() {
+  static_assert(!(std::is_lvalue_reference_v<T> && kIsView<T>),
+                "belay would keep the elements that this view shows now, and "
+                "save them although others were assigned to the view: give it "
+                "as std::span(view) if its elements stay where they are, or "
+                "else the container, or, as memory, a function, "
+                "[&] { return view; }");
 }
 
 }  // namespace tracking
@@ -85,22 +114,48 @@ concept ResizableRange = ElementRange<T> && !std::ranges::view<T> &&
   range.resize(size_t{});
 };
 
-// The ArrayAccess of objects whose address is that of a T.
-template <ResizableRange T>
-inline constexpr ArrayAccess kVectorAccess = {
-    .view = [](void* object) -> ArrayAccess::View {
-      auto& range = *static_cast<T*>(object);
-      return {std::ranges::data(range),
-              DTypeOf<std::ranges::range_value_t<T>>(),
-              Shape{static_cast<int64_t>(std::ranges::size(range))}};
-    },
-    .resize = [](void* object,
-                 size_t length) { static_cast<T*>(object)->resize(length); }};
+// Returns the elements that a range has now. Local.
+template <ElementRange R>
+ArrayAccess::View ElementsOfRange(R&& range) {
+  return {const_cast<void*>(static_cast<const void*>(std::ranges::data(range))),
+          DTypeOf<std::remove_cv_t<std::ranges::range_value_t<R>>>(),
+          Shape{static_cast<int64_t>(std::ranges::size(range))}};
+}
+
+// Returns the ArrayAccess of objects whose address is that of a T. Local.
+template <ElementRange T>
+constexpr ArrayAccess AccessOf() {
+  ArrayAccess access = {.view = [](void* object) -> ArrayAccess::View {
+    return ElementsOfRange(*static_cast<T*>(object));
+  }};
+  if constexpr (ResizableRange<T>) {
+    access.resize = [](void* object, size_t length) {
+      static_cast<T*>(object)->resize(length);
+    };
+  }
+  return access;
+}
+template <ElementRange T>
+inline constexpr ArrayAccess kRangeAccess = AccessOf<T>();
 
 // A pointer to elements.
 template <typename P>
 concept ElementPointer = std::is_pointer_v<std::remove_cvref_t<P>> &&
     Element<std::remove_cv_t<std::remove_pointer_t<std::remove_cvref_t<P>>>>;
+
+// A function that returns the range in which the elements are now.
+template <typename F>
+concept ElementFunction =
+    std::is_class_v<std::remove_cvref_t<F>> && !ElementRange<F> &&
+    std::invocable<std::remove_cvref_t<F>&> &&
+    ElementRange<std::invoke_result_t<std::remove_cvref_t<F>&>>;
+
+// The ArrayAccess of functions whose type is F.
+template <ElementFunction F>
+inline constexpr ArrayAccess kFunctionAccess = {
+    .view = [](void* object) -> ArrayAccess::View {
+      return ElementsOfRange((*static_cast<F*>(object))());
+    }};
 
 // The axis along which neighbouring elements are adjacent in memory.
 enum class AxisOrder : uint8_t {
@@ -137,33 +192,31 @@ struct MemoryLayout {
 // otherwise. Const elements can be saved; a restore refuses them because it
 // would write to them.
 struct Memory {
+  // Does not compile: see AtAddress.
   template <ElementPointer P>
-  Memory(const P& elements)
-      : data(const_cast<void*>(static_cast<const void*>(elements))),
-        dtype(DTypeOf<std::remove_cv_t<std::remove_pointer_t<P>>>()),
-        id{elements, typeid(std::remove_pointer_t<P>).hash_code()},
-        is_const(std::is_const_v<std::remove_pointer_t<P>>) {}
+  Memory(const P& elements) : Memory(AddressOnly(elements)) {
+    static_assert(!ElementPointer<P>,
+                  "belay would keep this address, and save what lies there "
+                  "although the program's pointer or container was swapped or "
+                  "moved: give the container itself, such as a std::vector, or "
+                  "a function, [&] { return std::span(pointer, length); }, or, "
+                  "for elements that stay where they are, "
+                  "belay::AtAddress(pointer)");
+  }
   template <ElementRange R>
-  Memory(R&& range)
-      : data(const_cast<void*>(
-            static_cast<const void*>(std::ranges::data(range)))),
-        dtype(DTypeOf<std::ranges::range_value_t<R>>()),
-        size(static_cast<int64_t>(std::ranges::size(range))),
-        id(std::ranges::view<std::remove_cvref_t<R>> ||
-                   std::is_array_v<std::remove_reference_t<R>> ||
-                   !std::is_lvalue_reference_v<R>
-               ? ObjectId{data,
-                          typeid(std::ranges::range_value_t<R>).hash_code()}
-               : IdOf(range)),
-        is_const(kHasConstElements<R>),
-        may_be_longer(std::is_array_v<std::remove_reference_t<R>>) {
+  Memory(R&& range) : Memory(PresentOnly(range)) {
     tracking::RequireThatItLasts<R>();
+    tracking::RequireThatItIsNoNamedView<R>();
     using U = std::remove_cvref_t<R>;
-    if constexpr (std::is_lvalue_reference_v<R> && ResizableRange<U>) {
+    if constexpr (!std::is_array_v<U> && !tracking::kIsView<U>) {
+      id = IdOf(range);
       object = const_cast<U*>(std::addressof(range));
-      access = &kVectorAccess<U>;
+      access = &kRangeAccess<U>;
     }
   }
+  // The function is copied, and called here as well.
+  template <ElementFunction F>
+  Memory(F&& find) : Memory(FromFunction(std::forward<F>(find))) {}
   Memory(void* bytes, DType type, int64_t num_elements, ObjectId known_by)
       : data(bytes), dtype(type), size(num_elements), id(known_by) {}
   // A range or a pointer, and the layout of its elements.
@@ -185,7 +238,58 @@ struct Memory {
   const ArrayAccess* access = nullptr;
   // Null: dense and row-major.
   std::shared_ptr<const MemoryLayout> layout = nullptr;
+  // The function that `object` is, if it is one.
+  std::shared_ptr<void> function = nullptr;
+
+  // Returns the elements from this address on. Local.
+  template <ElementPointer P>
+  static Memory AddressOnly(P elements) {
+    using T = std::remove_pointer_t<P>;
+    Memory memory(const_cast<void*>(static_cast<const void*>(elements)),
+                  DTypeOf<std::remove_cv_t<T>>(), -1,
+                  {elements, typeid(T).hash_code()});
+    memory.is_const = std::is_const_v<T>;
+    return memory;
+  }
+  // Returns the elements that a range has now. Local.
+  template <ElementRange R>
+  static Memory PresentOnly(R&& range) {
+    const ArrayAccess::View view = ElementsOfRange(range);
+    Memory memory(
+        view.data, view.dtype, view.shape[0],
+        {view.data, typeid(std::ranges::range_value_t<R>).hash_code()});
+    memory.is_const = kHasConstElements<R>;
+    memory.may_be_longer = std::is_array_v<std::remove_reference_t<R>>;
+    return memory;
+  }
+
+ private:
+  template <ElementFunction F>
+  static Memory FromFunction(F&& find) {
+    using U = std::remove_cvref_t<F>;
+    using R = std::invoke_result_t<U&>;
+    static_assert(std::ranges::borrowed_range<R>,
+                  "belay borrows what the function returns: let it return a "
+                  "std::span, or a reference to a container");
+    auto copy = std::make_shared<U>(std::forward<F>(find));
+    Memory memory = PresentOnly((*copy)());
+    memory.object = copy.get();
+    memory.access = &kFunctionAccess<U>;
+    memory.function = std::move(copy);
+    return memory;
+  }
 };
+
+// Returns the elements from this address on, which must stay where they are
+// while a State borrows them, whatever pointer or container showed them. Local.
+template <ElementPointer P>
+Memory AtAddress(P elements) {
+  return Memory::AddressOnly(elements);
+}
+// The same for a type that is known only at run time. Local.
+inline Memory AtAddress(void* bytes, DType dtype) {
+  return {bytes, dtype, -1, {bytes, static_cast<uint64_t>(dtype)}};
+}
 
 }  // namespace belay
 

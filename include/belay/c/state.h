@@ -14,8 +14,10 @@ extern "C" {
 #endif
 
 // Creates an empty state: a list of named values in memory of the program.
-// Local. A state borrows the values: saves read them and restores write them,
-// so they must stay where they are until the state is freed.
+// Local. A state keeps the addresses of the values: saves read there and
+// restores write there, whatever pointers the program has by then. A program
+// that swaps two pointers, or allocates an array anew, tells the state with
+// belay_state_set_address, or saves what lies at the old address.
 int belay_state_create(belay_state** result);
 
 // Frees the list, not the values. Local. Managers that use it must be closed
@@ -131,6 +133,25 @@ int belay_state_add_string(belay_state* state, const char* key, char* buffer,
 // the end of the buffer are not stored. Local.
 int belay_state_add_padded_string(belay_state* state, const char* key,
                                   char* buffer, int64_t capacity);
+
+// Changes where the values of a key are: after two pointers were swapped, or
+// after memory was allocated anew. Local. `piece` counts the calls that have
+// added the key, from 0. `data` is the address that such a call would get now,
+// or the buffer of a string; all else that was said in that call stays.
+// Errors: BELAY_NOT_FOUND - no such key or piece; BELAY_INVALID_ARGUMENT - a
+//   null pointer, or the key has rows: they have `resize`, or are added again
+//   after belay_state_clear. The state keeps the first error, as above.
+int belay_state_set_address(belay_state* state, const char* key, int64_t piece,
+                            void* data);
+
+// The same for bindings of languages whose arrays know their shapes. Local. The
+// dtype, the lengths and the strides are as in belay_state_add_array, ghost
+// cells included; a string has one axis of its capacity and BELAY_STRING.
+// Errors: also BELAY_INVALID_ARGUMENT - they differ from those of the array
+//   that was added.
+int belay_state_set_array(belay_state* state, const char* key, int64_t piece,
+                          int dtype, int ndim, const int64_t* shape,
+                          const int64_t* strides, void* data);
 
 // Notes a mistake that the caller has found, as the functions above note
 // theirs, and returns the code. Local. For bindings of other languages: all

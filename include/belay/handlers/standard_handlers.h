@@ -76,6 +76,17 @@ class NoneHandler : public Handler<std::monostate> {
                         State&) const override;
 };
 
+// Adds what a value holds. A view that it holds is no mistake: each save and
+// restore lists what is there then. Local.
+template <typename T>
+void AddHeld(std::string_view name, T& held, State& parts) {
+  if constexpr (tracking::kIsView<T>) {
+    parts.Add(name, T(held));
+  } else {
+    parts.Add(name, held);
+  }
+}
+
 // What it holds, or None. Local.
 template <typename T>
 class OptionalHandler : public Handler<std::optional<T>> {
@@ -85,7 +96,7 @@ class OptionalHandler : public Handler<std::optional<T>> {
   bool Accepts(const StoredValue&) const override { return true; }
   Status ListForSave(std::optional<T>& value, State& parts) const override {
     if (value.has_value()) {
-      parts.Add("", *value);
+      AddHeld("", *value, parts);
     } else {
       parts.Add("", parts.Own(std::make_shared<std::monostate>()));
     }
@@ -98,7 +109,7 @@ class OptionalHandler : public Handler<std::optional<T>> {
       return absl::OkStatus();
     }
     if (!value.has_value()) value.emplace();
-    parts.Add("", *value);
+    AddHeld("", *value, parts);
     return absl::OkStatus();
   }
 };
@@ -122,7 +133,7 @@ class MapHandler : public Handler<M> {
   }
   Status ListForSave(M& map, State& parts) const override {
     for (auto& [key, value] : map) {
-      parts.Add(PartName(key), value);
+      AddHeld(PartName(key), value, parts);
     }
     return absl::OkStatus();
   }
@@ -161,7 +172,7 @@ class ListHandler : public Handler<L> {
   }
   Status ListForSave(L& list, State& parts) const override {
     size_t number = 0;
-    for (auto& value : list) parts.Add(std::to_string(number++), value);
+    for (auto& value : list) AddHeld(std::to_string(number++), value, parts);
     return absl::OkStatus();
   }
   Status ListForRestore(L& list, const StoredValue& stored,

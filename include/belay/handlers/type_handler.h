@@ -4,7 +4,7 @@
 //    public:
 //     std::string typestr() const override { return "mask"; }
 //     Status ListForSave(Mask& mask, State& parts) const override {
-//       parts.AddReplicated("", {mask.size()}, mask.data());
+//       parts.AddReplicated("", {mask.size()}, AtAddress(mask.data()));
 //       return absl::OkStatus();
 //     }
 //     Status ListForRestore(Mask& mask, const StoredValue& stored,

@@ -4,7 +4,7 @@
 //     std::vector<float> kernel, bias;
 //     int64_t steps = 0;
 //     void Track(belay::Tracker& tracker) {
-//       tracker.Value("kernel", {128, 64}, kernel.data());
+//       tracker.Value("kernel", {128, 64}, kernel);
 //       tracker.Value("bias", bias);
 //       tracker.Child("steps", steps);
 //     }

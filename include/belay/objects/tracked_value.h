@@ -35,7 +35,7 @@ class TrackedValue {
  public:
   template <typename T>
   requires Element<std::remove_const_t<T>> TrackedValue(T& scalar)
-      : TrackedValue(Shape{}, &scalar) {
+      : TrackedValue(Shape{}, AtAddress(&scalar)) {
     object_ = RefTo(scalar);
   }
   // An array with one axis. On restore, a container that can change its length
@@ -43,7 +43,8 @@ class TrackedValue {
   template <ElementRange R>
   TrackedValue(R&& range)
       : TrackedValue(Shape{static_cast<int64_t>(std::ranges::size(range))},
-                     Memory(std::forward<R>(range))) {
+                     MemoryOf(range)) {
+    tracking::RequireThatItLasts<R>();
     if constexpr (std::is_lvalue_reference_v<R> &&
                   !std::ranges::view<std::remove_cvref_t<R>>) {
       object_ = RefTo(range);
@@ -98,6 +99,17 @@ class TrackedValue {
     Box box;
     Memory memory;
   };
+
+  // A view that has a name is no mistake here: the owner describes itself anew
+  // for each save and restore. Local.
+  template <ElementRange R>
+  static Memory MemoryOf(R& range) {
+    if constexpr (tracking::kIsView<R>) {
+      return Memory::PresentOnly(range);
+    } else {
+      return Memory(range);
+    }
+  }
 
   // Returns the box of a piece in the array. Local.
   StatusOr<Box> BoxOf(const Piece& piece, int rank) const;

@@ -24,7 +24,7 @@ Status GiveLengths(std::vector<IdBlock>& blocks,
     BELAY_RETURN_IF_ERROR(FindElements(shard));
     const int64_t count = block.num_ids;
     if (shard.global_shape[0] == count) continue;
-    if (shard.access == nullptr || shard.access->resize == nullptr) {
+    if (!CanResize(shard)) {
       return absl::FailedPreconditionError(absl::StrFormat(
           "restore \"%s\": the numbers of ids and rows differ, and the range "
           "has a fixed length (found %d ids, %d rows)",

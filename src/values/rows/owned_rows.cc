@@ -95,7 +95,7 @@ Status TakeRows(const std::vector<RowGroup>& arrived, Shard& shard) {
   // Another key may have given its range another length.
   BELAY_RETURN_IF_ERROR(FindElements(shard));
   if (count != shard.box.shape[0] || HasNewRows(shard)) {
-    if (shard.access == nullptr) {
+    if (!CanResize(shard)) {
       return absl::FailedPreconditionError(
           absl::StrFormat("restore \"%s\": the range of this rank does not fit "
                           "the number of rows that it owns (need %d, found %d)",

@@ -144,7 +144,7 @@ Status TakeRows(const RowSpan& range, int64_t total, Shard& shard,
     shard.object_elements = -1;
     shard.box.shape[0] = 0;
   } else if (before[0] != count || HasNewRows(shard)) {
-    if (shard.access == nullptr) {
+    if (!CanResize(shard)) {
       return absl::FailedPreconditionError(absl::StrFormat(
           "restore \"%s\": the range of this rank does not fit its number of "
           "rows (need %d, found %d); a std::vector is resized",
@@ -371,7 +371,7 @@ Status PlaceRows(const std::vector<FoundRows>& found, int rank, int num_ranks,
       shard.global_shape[0] = one->shape[0];
       continue;
     }
-    if (shard.rows->owner != nullptr && shard.access == nullptr) {
+    if (shard.rows->owner != nullptr && !CanResize(shard)) {
       return absl::FailedPreconditionError(Cat(
           "restore \"", shard.key, "\": rows that go to their owners need a ",
           "range that can change its length, such as a std::vector"));

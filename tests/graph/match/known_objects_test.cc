@@ -42,7 +42,8 @@ TEST(KnownObjectsTest, AnAddressThatIsUsedAgainIsAnotherObject) {
     EXPECT_EQ(restorer.restored.numbers.size(), 1);
     // And an unrelated one is not read at all.
     std::vector<float> longer(3);
-    root.children = {{"z", TrackedValue(Shape{}, &place)}, {"w", longer}};
+    root.children = {{"z", TrackedValue(Shape{}, AtAddress(&place))},
+                     {"w", longer}};
     const MatchResult match =
         MatchObjects(restoration, Tracked(root), restorer.restored, 0);
     EXPECT_THAT(match.reads, IsEmpty());
