@@ -1,4 +1,4 @@
-"""No file over 400 lines, no function over 60, no folder of src over 30 files."""
+"""No file over 600 lines, no function over 60, no folder of src over 30 files."""
 
 import ast
 import collections
@@ -7,7 +7,7 @@ import os
 import cpp
 import rule
 
-MAX_FILE, MAX_FUNCTION, MAX_FOLDER = 400, 60, 30
+MAX_FILE, MAX_FUNCTION, MAX_FOLDER = 600, 60, 30
 SOURCES = (".h", ".cc", ".py", ".sh", ".cmake", "CMakeLists.txt", ".sbatch")
 
 
@@ -55,14 +55,14 @@ def _cc(lines):
 BAD = [
     ({"src/base/a.cc": _cc(57)}, "a.cc:2: F has 61 lines"),
     ({"tests/a_test.cc": "TEST(A, B) {\n" + "  F();\n" * 60 + "}\n"}, "62 lin"),
-    ({"src/base/a.h": "\n" * 401}, "a.h: 401 lines"),
-    ({"dev": "#\n" * 401}, "dev: 401 lines"),
+    ({"src/base/a.h": "\n" * 601}, "a.h: 601 lines"),
+    ({"dev": "#\n" * 601}, "dev: 601 lines"),
     ({"tests/a.py": "def f():\n" + "  g()\n" * 60}, "f has 61 lines"),
     ({f"src/base/a{i}.h": "" for i in range(31)}, "src/base: 31 files"),
 ]
 GOOD = [
     {"src/base/a.cc": _cc(56), "tests/a.py": "def f():\n" + "  g()\n" * 59,
-     "src/base/a.h": "\n" * 400, "docs/a.md": "\n" * 1000},
+     "src/base/a.h": "\n" * 600, "docs/a.md": "\n" * 1000},
     {f"src/base/{'b/' * (i % 2)}a{i}.h": "" for i in range(60)},
 ]
 
