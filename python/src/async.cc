@@ -59,7 +59,7 @@ class StateSaver {
     int64_t number = 0;
     PrepareTogether(comm_, DeadlineOf(given), [&] {
       path = PathOf(directory);
-      number = StepOf(step).value_or(-1);
+      number = NumberedStepOf(step);
       OptionReader reader(given);
       ReadSaveOptions(reader, options);
       reader.Finish();
