@@ -15,8 +15,10 @@ def save(comm, directory, step, state, **options):
       `options`.
   step : int
   state : dict, list or tuple
-      Nested dicts, lists and tuples of NumPy arrays, tensors of PyTorch on the
-      CPU, numbers, str, bytes and None, the same structure on all ranks. These
+      Nested dicts, lists, tuples, sets and other containers of `collections`
+      of NumPy arrays, tensors of PyTorch on the CPU, numbers, str, bytes and
+      None, the same structure on all ranks. Keys of dicts are str, numbers,
+      bool, None, bytes and tuples of these. Values
       are equal on all ranks. What differs is a `Piece`, `LaidOut`, `Rows`,
       `RowsById` or `PerRank`.
   overwrite : bool, optional
@@ -78,8 +80,8 @@ def restore(comm, directory, state=None, step=None, **options):
       have the dtype and the shape that are stored. Other values say which type
       is expected. Where it has None, any value is taken. Lists of plain values
       grow to the stored length; an empty dict takes all that is stored there.
-      Without a state, every rank gets all values, as nested dicts of new
-      arrays.
+      Without a state, every rank gets all values, in the containers that were
+      saved, with new arrays.
   step : int, optional
       The default is the newest step.
   allow_dtype_cast, allow_shape_mismatch : bool, optional

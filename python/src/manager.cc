@@ -127,7 +127,7 @@ class StateManager {
         bound.state(), [&] { return manager_->Restore(number, options); });
     if (restored.result) {
       TakeAbsent(asked, bound, *restored.result);
-      TakeFields(comm_, deadline_seconds_, *restored.result, bound);
+      TakeForms(comm_, deadline_seconds_, *restored.result, bound);
     }
     py::object result;
     PrepareTogether(comm_, deadline_seconds_, [&] {
@@ -164,7 +164,7 @@ class StateManager {
     const CommUse use(is_in_use_);
     int64_t number = 0;
     PrepareTogether(Open(), deadline_seconds_,
-                    [&] { number = StepOf(step).value_or(-1); });
+                    [&] { number = NumberedStepOf(step); });
     Unlocked([&] { return manager_->Delete(number); });
   }
 

@@ -36,7 +36,7 @@ SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
   int64_t number = 0;
   PrepareTogether(kept.comm, DeadlineOf(given), [&] {
     path = PathOf(directory);
-    number = StepOf(step).value_or(-1);
+    number = NumberedStepOf(step);
     OptionReader reader(given);
     ReadSaveOptions(reader, options);
     reader.Finish();
@@ -76,9 +76,22 @@ RestoreCall CallOf(py::handle directory, py::handle step,
   return call;
 }
 
-// The fields of the structs of a step, which rank 0 reads. Collective.
-StoredFields FieldsTogether(const Comm& comm, double deadline_seconds,
-                            const std::string& path) {
+// Texts as one: the length of each goes before it.
+void PutText(const std::string& text, std::string& all) {
+  all += std::to_string(text.size()) + " " + text;
+}
+
+std::string GetText(std::string_view& all) {
+  const size_t space = all.find(' ');
+  const size_t size = std::stoull(std::string(all.substr(0, space)));
+  std::string text(all.substr(space + 1, size));
+  all.remove_prefix(space + 1 + size);
+  return text;
+}
+
+// The forms of the values of a step, which rank 0 reads. Collective.
+StoredForms FormsTogether(const Comm& comm, double deadline_seconds,
+                          const std::string& path) {
   std::string lines;
   PrepareTogether(comm, deadline_seconds, [&] {
     if (comm.rank() != 0) return;
@@ -86,8 +99,16 @@ StoredFields FieldsTogether(const Comm& comm, double deadline_seconds,
       const std::lock_guard lock(Hdf5Mutex());
       return CheckpointReader::Open(path);
     });
-    for (const auto& [key, fields] : FieldsIn(reader)) {
-      lines += key + "\n" + fields + "\n";
+    for (const ArrayInfo& array : reader.info().arrays) {
+      if (array.fields.empty()) continue;
+      PutText(array.key, lines);
+      PutText(array.fields, lines);
+    }
+    PutText("", lines);
+    for (const ValueInfo& value : reader.Values()) {
+      if (!IsFormKey(value.key) && value.typestr != kNoneTypestr) continue;
+      PutText(value.key, lines);
+      PutText(value.typestr, lines);
     }
   });
   auto size = static_cast<int64_t>(lines.size());
@@ -96,10 +117,27 @@ StoredFields FieldsTogether(const Comm& comm, double deadline_seconds,
     lines.resize(static_cast<size_t>(size));
     MPI_Bcast(lines.data(), static_cast<int>(size), MPI_CHAR, 0, comm.raw());
   });
-  StoredFields all;
-  std::istringstream in(lines);
-  for (std::string key; std::getline(in, key);) std::getline(in, all[key]);
-  return all;
+  StoredForms forms;
+  std::string_view rest = lines;
+  for (std::string key = GetText(rest); !key.empty(); key = GetText(rest)) {
+    forms.fields[key] = GetText(rest);
+  }
+  while (!rest.empty()) {
+    const std::string key = GetText(rest);
+    forms.Take(key, GetText(rest));
+  }
+  forms.Finish();
+  return forms;
+}
+
+// Whether a tree may have structs: bytes with more than one axis.
+bool MayHaveStructs(const ValueTree& tree) {
+  const bool has_bytes = tree.tensor && tree.tensor->dtype() == DType::kU8 &&
+                         tree.tensor->shape().size() > 1;
+  return has_bytes || std::any_of(tree.items.begin(), tree.items.end(),
+                                  [](const ValueTree& item) {
+                                    return MayHaveStructs(item);
+                                  });
 }
 
 // Every rank gets all values. Collective.
@@ -111,15 +149,16 @@ py::object RestoreAll(const Comm& comm, const RestoreCall& call,
   ValueTree tree = Unlocked([&] {
     return RestoreTree(comm, chosen.path(), kLatestStep, call.options);
   });
-  StoredFields fields;
+  StoredForms forms;
   if (MayHaveStructs(tree)) {
-    fields = FieldsTogether(comm, deadline_seconds, chosen.path());
+    forms = FormsTogether(comm, deadline_seconds, chosen.path());
   }
+  forms.TakeFrom(tree);
   RestoreResult result;
   result.path = chosen.path();
   result.step = chosen.step();
   return FinishTogether(comm, deadline_seconds, result,
-                        [&] { return ObjectOf(tree, fields); });
+                        [&] { return ObjectOf(tree, forms); });
 }
 
 std::function<void(std::vector<std::string>)> RebindOf(BoundState& bound,
@@ -158,7 +197,7 @@ py::object RestoreState(py::handle comm, py::handle directory, py::handle state,
                    call.options);
   });
   TakeAbsent(asked, bound, result);
-  TakeFields(kept.comm, DeadlineOf(given), result, bound);
+  TakeForms(kept.comm, DeadlineOf(given), result, bound);
   return FinishTogether(kept.comm, DeadlineOf(given), result,
                         [&] { return bound.Rebuild(); });
 }
@@ -181,7 +220,7 @@ py::object RestoreLatest(py::handle comm, py::handle directory,
   });
   if (!result) return py::none();
   TakeAbsent(asked, bound, *result);
-  TakeFields(kept.comm, DeadlineOf(given), *result, bound);
+  TakeForms(kept.comm, DeadlineOf(given), *result, bound);
   return FinishTogether(kept.comm, DeadlineOf(given), *result,
                         [&] { return bound.Rebuild(); });
 }
@@ -301,14 +340,14 @@ void TakeAbsent(MismatchPolicy asked, BoundState& bound,
   if (asked == MismatchPolicy::kIgnore) result.missing.clear();
 }
 
-void TakeFields(const Comm& comm, double deadline_seconds,
+void TakeForms(const Comm& comm, double deadline_seconds,
                 const RestoreResult& result, BoundState& bound) {
-  const int mine = bound.may_have_structs() ? 1 : 0;
+  const int mine = bound.needs_forms() ? 1 : 0;
   int any = 0;
   WithoutLock(
       [&] { MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, comm.raw()); });
   if (any == 0) return;
-  bound.set_fields(FieldsTogether(comm, deadline_seconds, result.path));
+  bound.set_forms(FormsTogether(comm, deadline_seconds, result.path));
 }
 
 void DefineSaveRestore(py::module_& module) {

@@ -24,11 +24,9 @@
 #include "belay/rows.h"
 #include "belay/state.h"
 #include "big_int.h"
+#include "forms.h"
 
 namespace belay::python {
-
-// The fields of stored structs by their keys, such as "id:i64 x:f64[3]".
-using StoredFields = std::map<std::string, std::string>;
 
 // Rows of this rank. A restore may change their number.
 struct RowsCell {
@@ -103,10 +101,10 @@ class BoundState {
   // structure with the same arrays and with the values that were restored.
   py::object Rebuild();
 
-  // Before that: the fields of structs that were restored in place of None, if
-  // there may be any.
-  bool may_have_structs() const;
-  void set_fields(StoredFields fields) { fields_ = std::move(fields); }
+  // Before that: what the step says of the Python forms of its values, if it is
+  // needed.
+  bool needs_forms() const;
+  void set_forms(StoredForms forms) { forms_ = std::move(forms); }
 
  private:
   // What a restore returns at one place.
@@ -116,7 +114,8 @@ class BoundState {
       kCell,
       kDict,
       kList,
-      kTuple,
+      kTuple,  // and other sequences
+      kOpen,   // takes all that is stored
       kWrapper,
       kIfStored
     };
@@ -124,7 +123,7 @@ class BoundState {
     Kind kind = Kind::kKept;
     py::object given;
     int64_t cell = -1;  // -1: none
-    std::string key;    // of a kIfStored
+    std::string key;    // of a kIfStored or kOpen
     std::vector<std::pair<py::object, Node>> items;
   };
   struct TextCell {
@@ -148,12 +147,34 @@ class BoundState {
                 const PerRankOptions* per_rank);
   Node BindSequence(const std::string& key, py::handle sequence,
                     const PerRankOptions* per_rank);
+  Node BindSet(const std::string& key, py::handle set);
+  // Binds an empty container that takes all that is stored.
+  Node BindOpen(const std::string& key, py::handle given, bool is_stored);
+  // Returns what a key of a dict is called. Throws unless a restore can rebuild
+  // it and the names of a dict, `taken`, differ.
+  std::string NameIn(const std::string& key, py::handle name,
+                     std::unordered_set<std::string>& taken, bool& has_ints);
+  // In a save: store what a restore has to know of a container.
+  void AddForm(std::string form_key, const std::string& typestr);
+  void AddKind(const std::string& key, py::handle container);
+  // Of a dict whose keys have these names.
+  void AddForms(const std::string& key, const Node& node,
+                const std::vector<std::string>& names, bool has_ints);
+  // Of arrays right inside; without names those of a sequence.
+  void AddTensors(const std::string& key, const Node& node,
+                  const std::vector<std::string>& names);
+  // Returns the name.
+  std::string AddName(const std::string& key, py::handle name);
+  void WarnOfClass(const std::string& key, py::handle container,
+                   const std::string& kind) const;
   // Notes an open end, of so many elements; returns whether all ranks have it.
   bool IsAgreedEnd(const std::string& key, Node::Kind kind, size_t length);
   // Whether an open end that all ranks have has more elements in the step.
   bool AnyGrows() const;
   // Adds what is stored of a sequence and is not in it.
   void BindRest(const std::string& key, Node& node);
+  // How many elements are stored there. Throws if they make no list.
+  int64_t NumStored(const std::string& key, int64_t given = 0) const;
   static bool IsPlain(const Node& node);
   // One more than the greatest number right below a key, and how many there
   // are.
@@ -191,6 +212,7 @@ class BoundState {
   void AddScalar(const std::string& key, T value,
                  const PerRankOptions* per_rank);
   py::object Rebuilt(const Node& node);
+  py::object RebuiltOpen(const Node& node);
   // A dict without the keys that were missing.
   py::object RebuiltStored(const std::string& key, const Node& node);
   bool IsMissing(const std::string& key) const;
@@ -211,13 +233,15 @@ class BoundState {
     bool is_dict = false;
   };
   std::vector<OpenEnd> open_ends_;
+  bool has_open_ = false;  // a kOpen
   bool has_grown_ = false;  // by what is stored
   std::set<uint64_t> agreed_ends_;
   std::vector<std::string> stored_keys_;  // ascending
   std::vector<std::string> optional_;
   std::vector<std::string> missing_;  // ascending
   uint64_t plain_keys_hash_ = 0;
-  StoredFields fields_;
+  StoredForms forms_;
+  std::map<std::string, TypeHandlerPtr> form_handlers_;  // by typestr
 };
 
 // Returns the key of what is inside a value, as JSON and h5py name it.
@@ -248,12 +272,12 @@ GivenArray GivenArrayOf(py::handle value);
 // Returns a tensor that shares the memory of an array.
 py::object TorchTensorOf(const py::object& array);
 
-// Whether a tree may have structs: bytes with more than one axis.
-bool MayHaveStructs(const ValueTree& tree);
+// Whether a tree has what its form says more of than its dtype and shape do.
+bool MayHaveForms(const ValueTree& tree);
 
-// Returns nested dicts, lists, arrays and single values. Moves out of `tree`,
-// whose key is `key`. Structs without fields are rows of bytes.
-py::object ObjectOf(ValueTree& tree, const StoredFields& fields = {},
+// Returns nested containers, arrays and single values, as `forms` says. Moves
+// out of `tree`, whose key is `key`. Structs without fields are rows of bytes.
+py::object ObjectOf(ValueTree& tree, const StoredForms& forms = {},
                     const std::string& key = "");
 
 }  // namespace belay::python

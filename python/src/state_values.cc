@@ -59,8 +59,10 @@ bool BoundState::BindScalar(const std::string& key, py::handle value,
     const auto bytes =
         std::string_view(py::reinterpret_borrow<py::bytes>(value));
     AddScalar(key, BytesCell{{bytes.begin(), bytes.end()}}, per_rank);
+    if (per_rank == nullptr) AddForm(FormKey("kind", key), "bytes");
   } else if (IsNumpyScalar(value)) {
     BindNumpyScalar(key, value, per_rank);
+    if (per_rank == nullptr) AddForm(FormKey("kind", key), "numpy");
   } else if (PyBool_Check(object)) {
     AddScalar(key, object == Py_True, per_rank);
   } else if (PyLong_Check(object)) {
@@ -158,59 +160,6 @@ void BoundState::BindArrayValue(const std::string& key, const GivenArray& given,
   BindRows(key, rows,
            {.is_per_rank = true, .other_ranks = per_rank->other_ranks});
   std::get<RowsCell>(cells_.back()).is_scalar = is_scalar;
-}
-
-bool MayHaveStructs(const ValueTree& tree) {
-  const bool has_bytes = tree.tensor && tree.tensor->dtype() == DType::kU8 &&
-                         tree.tensor->shape().size() > 1;
-  return has_bytes || std::any_of(tree.items.begin(), tree.items.end(),
-                                  [](const ValueTree& item) {
-                                    return MayHaveStructs(item);
-                                  });
-}
-
-py::object ObjectOf(ValueTree& tree, const StoredFields& fields,
-                    const std::string& key) {
-  const bool is_single = tree.items.empty();
-  if (tree.is_none() && is_single) return py::none();
-  const bool is_int =
-      tree.text && tree.typestr == kBigIntTypestr && MayBeBigInt(*tree.text);
-  if (is_int && is_single) return IntOf({.digits = tree.text});
-  if (tree.text && is_single) {
-    const py::bytes bytes(*tree.text);
-    PyObject* const text = PyUnicode_DecodeUTF8(
-        tree.text->data(), static_cast<Py_ssize_t>(tree.text->size()), nullptr);
-    if (text != nullptr) return py::reinterpret_steal<py::object>(text);
-    PyErr_Clear();
-    return bytes;
-  }
-  if (tree.tensor && is_single) {
-    const py::object array = ArrayOf(*std::move(tree.tensor));
-    if (const auto of = fields.find(key); of != fields.end()) {
-      return StructsOf(array, of->second);
-    }
-    if (array.attr("ndim").cast<int>() > 0) return array;
-    return array.attr("item")();
-  }
-  if (tree.is_list()) {
-    py::list list;
-    for (ValueTree& item : tree.items) {
-      list.append(ObjectOf(item, fields, Joined(key, item.name)));
-    }
-    return list;
-  }
-  py::dict dict;
-  // What is stored under the key itself, beside values below it.
-  if (tree.text || tree.tensor || tree.is_none()) {
-    ValueTree own{.typestr = std::move(tree.typestr),
-                  .tensor = std::move(tree.tensor),
-                  .text = std::move(tree.text)};
-    dict[py::str("")] = ObjectOf(own, fields, key);
-  }
-  for (ValueTree& item : tree.items) {
-    dict[NameOf(item.name)] = ObjectOf(item, fields, Joined(key, item.name));
-  }
-  return dict;
 }
 
 }  // namespace belay::python

@@ -27,8 +27,7 @@ class ListsTest(MpiCase):
     self.assertEqual(self.stored(records, []), records)
     self.assertEqual(self.stored(records, [{"loss": 0.0, "step": 0}]), records)
     self.assertEqual(self.stored([[1, 2], [3, 4]], [[], []]), [[1, 2], [3, 4]])
-    # As without a state: a list inside is a dict, and an empty one is nothing.
-    self.assertEqual(self.stored([[], [1], None], []), [None, {"0": 1}])
+    self.assertEqual(self.stored([[], [1], None], []), [[], [1], None])
 
   def test_new_arrays_of_an_empty_list(self):
     found = self.stored([numpy.arange(3.0), numpy.arange(2)], [])
