@@ -14,7 +14,8 @@ with the same code and text on all ranks.
 import belay._log
 from belay._errors import Error
 from belay._values import (FlatRange, LaidOut, ManagedRestore, ManagedSave,
-                           PerRank, Piece, RestoreResult, Rows, RowsById)
+                           PerRank, Piece, Pieces, RestoreResult, Rows,
+                           RowsById)
 from belay._core import STOPPED_EXIT_CODE, Layout, Mesh, SaveResult
 from belay._core import version as __version__
 from belay._save_restore import (list_steps, restore, restore_latest_or_none,
@@ -35,7 +36,7 @@ __all__ = [
     "CopyResult", "Error", "ExportResult", "FixedShards", "FlatRange",
     "ImportResult", "LaidOut", "Layout", "ManagedRestore", "ManagedSave",
     "MaxSize", "Mesh", "MinSize", "PendingSave", "PerRank", "Piece",
-    "RestoreResult", "Rows", "RowsById", "STOPPED_EXIT_CODE",
+    "Pieces", "RestoreResult", "Rows", "RowsById", "STOPPED_EXIT_CODE",
     "SafetensorsFile", "SaveResult", "ShardedVariable", "StoredArray",
     "VerifyResult", "copy_checkpoint", "export_safetensors",
     "import_safetensors", "list_steps", "open", "restore",

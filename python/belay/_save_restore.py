@@ -19,8 +19,8 @@ def save(comm, directory, step, state, **options):
       of NumPy arrays, tensors of PyTorch on the CPU, numbers, str, bytes and
       None, the same structure on all ranks. Keys of dicts are str, numbers,
       bool, None, bytes and tuples of these. Values
-      are equal on all ranks. What differs is a `Piece`, `LaidOut`, `Rows`,
-      `RowsById` or `PerRank`.
+      are equal on all ranks. What differs is a `Piece`, `Pieces`,
+      `LaidOut`, `Rows`, `RowsById` or `PerRank`.
   overwrite : bool, optional
       Replace the step if it exists. The default is an error.
   durable : bool, optional

@@ -53,6 +53,34 @@ class Piece:
 
 
 @dataclasses.dataclass(eq=False)
+class Pieces:
+  """Several boxes of one array that this rank holds.
+
+  Parameters
+  ----------
+  pieces : list of Piece
+      Of the same ``global_shape``; the boxes do not overlap. A rank that holds
+      nothing passes an empty list. A restore fills all arrays in place.
+
+  Notes
+  -----
+  A list of pieces without this would be several arrays.
+
+  Examples
+  --------
+  The gate and the up projection of an MLP lie in one array, one above the
+  other, and each is cut over the ranks:
+
+  >>> half, rows = 4096, 4096 // comm.size
+  >>> belay.Pieces([
+  ...     belay.Piece(gate, (2 * half, 1024), (comm.rank * rows, 0)),
+  ...     belay.Piece(up, (2 * half, 1024), (half + comm.rank * rows, 0))])
+  """
+
+  pieces: Any
+
+
+@dataclasses.dataclass(eq=False)
 class LaidOut:
   """The piece of this rank of an array with a layout.
 

@@ -66,6 +66,7 @@ bool SeenState::Visit(py::handle name, py::handle value) {
   PyObject* const object = value.ptr();
   const Wrappers& wrappers = AllWrappers();
   if (type.is(wrappers.piece)) return VisitPiece(seen, value);
+  if (type.is(wrappers.pieces)) return VisitPieces(seen, value);
   if (py::isinstance<py::array>(value)) return VisitArray(seen, value);
   if (PyDict_CheckExact(object) || PyODict_CheckExact(object)) {
     return VisitDict(seen, value);
@@ -114,6 +115,18 @@ bool SeenState::VisitPiece(Value& seen, py::handle piece) {
                         PyLong_AsLong(given.replica.ptr()) == 0;
   return is_plain && VisitShape(seen.global_shape, given.global_shape) &&
          VisitShape(seen.offset, given.offset) && VisitArray(seen, given.array);
+}
+
+bool SeenState::VisitPieces(Value& seen, py::handle pieces) {
+  const py::object list = pieces.attr("pieces");
+  if (!PyList_CheckExact(list.ptr()) && !PyTuple_CheckExact(list.ptr())) {
+    return false;
+  }
+  const py::tuple all(list);
+  if (bound_ == nullptr) seen.size = static_cast<Py_ssize_t>(all.size());
+  return seen.size == static_cast<Py_ssize_t>(all.size()) &&
+         std::all_of(all.begin(), all.end(),
+                     [&](py::handle piece) { return Visit({}, piece); });
 }
 
 bool SeenState::VisitLaidOut(Value& seen, py::handle laid_out) {

@@ -59,6 +59,7 @@ class SeenState {
   bool VisitDict(Value& seen, py::handle dict);
   bool VisitSequence(Value& seen, py::handle sequence);
   bool VisitPiece(Value& seen, py::handle piece);
+  bool VisitPieces(Value& seen, py::handle pieces);
   bool VisitLaidOut(Value& seen, py::handle laid_out);
   bool VisitArray(Value& seen, py::handle array);
   bool VisitSingle(py::handle value);

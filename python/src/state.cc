@@ -293,8 +293,10 @@ BoundState::Node BoundState::BindSequence(const std::string& key,
   const bool is_tuple = PyTuple_Check(sequence.ptr());
   Node node{.kind = is_tuple ? Node::Kind::kTuple : Node::Kind::kList,
             .given = py::reinterpret_borrow<py::object>(sequence)};
+  const py::tuple values(node.given);
+  RefuseListOfPieces(key, values);
   int64_t number = 0;
-  for (const py::handle value : py::tuple(py::object(node.given))) {
+  for (const py::handle value : values) {
     node.items.emplace_back(
         py::object(),
         BindNode(Joined(key, std::to_string(number++)), value, per_rank));
@@ -434,6 +436,7 @@ py::object BoundState::Rebuilt(const Node& node) {
   switch (node.kind) {
     case Kind::kKept:
     case Kind::kCell: {
+      for (const auto& item : node.items) Rebuilt(item.second);  // of Pieces
       if (node.cell < 0) return node.given;
       py::object value = ValueOf(cells_[static_cast<size_t>(node.cell)]);
       if (node.kind == Kind::kKept) return node.given;

@@ -193,6 +193,9 @@ class BoundState {
   void BindArrayValue(const std::string& key, const GivenArray& given,
                       const PerRankOptions* per_rank);
   void BindPiece(const std::string& key, py::handle piece);
+  Node BindPieces(const std::string& key, py::handle pieces);
+  void RefuseListOfPieces(const std::string& key,
+                          const py::tuple& values) const;
   void BindLaidOut(const std::string& key, py::handle laid_out);
   void BindRows(const std::string& key, const GivenArray& given,
                 RankRows rank_rows);

@@ -142,19 +142,19 @@ PieceAttributes::PieceAttributes(py::handle piece) {
 const Wrappers& AllWrappers() {
   static const Wrappers* const all = [] {
     const py::module_ values = py::module_::import("belay._values");
-    return new Wrappers{values.attr("Piece"),     values.attr("LaidOut"),
-                        values.attr("FlatRange"), values.attr("Rows"),
-                        values.attr("RowsById"),  values.attr("PerRank"),
-                        values.attr("IfStored")};
+    return new Wrappers{values.attr("Piece"),     values.attr("Pieces"),
+                        values.attr("LaidOut"),   values.attr("FlatRange"),
+                        values.attr("Rows"),      values.attr("RowsById"),
+                        values.attr("PerRank"),   values.attr("IfStored")};
   }();
   return *all;
 }
 
 bool IsWrapper(py::handle value) {
   const Wrappers& all = AllWrappers();
-  const std::array<py::handle, 7> types = {
-      all.piece,      all.laid_out, all.flat_range, all.rows,
-      all.rows_by_id, all.per_rank, all.if_stored};
+  const std::array<py::handle, 8> types = {
+      all.piece, all.pieces,     all.laid_out, all.flat_range,
+      all.rows,  all.rows_by_id, all.per_rank, all.if_stored};
   const py::handle type = py::type::handle_of(value);
   for (const py::handle one : types) {
     if (type.is(one)) return true;
@@ -195,6 +195,7 @@ BoundState::Node BoundState::BindWrapper(const std::string& key,
     return node;
   }
   TakeKey(key);
+  if (IsOf(value, all.pieces)) return BindPieces(key, value);
   const bool is_cut = IsOf(value, all.piece) || IsOf(value, all.laid_out) ||
                       IsOf(value, all.flat_range);
   if (IsOf(value, all.piece)) {
@@ -229,6 +230,42 @@ BoundState::Node BoundState::BindPerRank(const std::string& key,
   const PerRankOptions options{.other_ranks =
                                    OtherRanksNamed(value.attr("other_ranks"))};
   return BindNode(key, py::object(value.attr("value")), &options);
+}
+
+BoundState::Node BoundState::BindPieces(const std::string& key,
+                                        py::handle pieces) {
+  Node node{.kind = Node::Kind::kKept,
+            .given = py::reinterpret_borrow<py::object>(pieces)};
+  for (const py::handle piece : py::tuple(pieces.attr("pieces"))) {
+    if (!IsOf(piece, AllWrappers().piece)) {
+      Refuse(key, "belay.Pieces holds a list of belay.Piece (found " +
+                      std::string(py::str(py::type::of(piece).attr("__name__"))) +
+                      ")");
+    }
+    BindPiece(key, piece);
+    node.items.emplace_back(py::object(), CellNode(piece, Node::Kind::kKept));
+  }
+  return node;
+}
+
+// Two boxes of one array would be stored as two arrays, each with a hole.
+void BoundState::RefuseListOfPieces(const std::string& key,
+                                    const py::tuple& values) const {
+  const auto& piece = AllWrappers().piece;
+  std::vector<std::pair<Shape, Shape>> seen;
+  for (const py::handle value : values) {
+    if (!py::type::handle_of(value).is(piece)) continue;
+    const PieceAttributes given(value);
+    const std::pair place(ShapeOf(given.global_shape), ShapeOf(given.offset));
+    for (const auto& [shape, offset] : seen) {
+      if (shape != place.first || offset == place.second) continue;
+      Refuse(key, "a list has several belay.Piece with boxes at different "
+                  "places of an array of shape " + ShapeText(shape) +
+                  "; if they are boxes of one array, use belay.Pieces([...]), "
+                  "and if they are of several, a dict");
+    }
+    seen.push_back(place);
+  }
 }
 
 void BoundState::BindPiece(const std::string& key, py::handle wrapper) {

@@ -11,7 +11,7 @@ namespace belay::python {
 
 // The classes of belay._values.
 struct Wrappers {
-  py::object piece, laid_out, flat_range, rows, rows_by_id, per_rank, if_stored;
+  py::object piece, pieces, laid_out, flat_range, rows, rows_by_id, per_rank, if_stored;
 };
 
 const Wrappers& AllWrappers();
@@ -25,7 +25,7 @@ struct PieceAttributes {
   py::object array, global_shape, offset, ghost, fill_ghosts, periodic, replica;
 };
 
-// Whether it is a belay.Piece, LaidOut, Rows, RowsById or PerRank.
+// Whether it is a belay.Piece, Pieces, LaidOut, Rows, RowsById or PerRank.
 bool IsWrapper(py::handle value);
 
 // Returns a copy of a wrapper that holds another value.
