@@ -143,8 +143,9 @@ class Rows:
 
   Notes
   -----
-  A restore returns new arrays, because the number of rows may differ. The
-  array that is passed to it gives the dtype and the shape of a row.
+  A restore fills the array that is passed to it if this rank gets as many rows
+  as it has. Otherwise the result has a new array, and a warning says so unless
+  the array that was passed is empty. It gives the dtype and the shape of a row.
   """
 
   array: Any
@@ -159,7 +160,8 @@ class RowsById:
   ----------
   ids : array of int
       ``array[i]`` is row ``ids[i]`` of the whole array. In a save the ids of
-      all ranks are 0, 1, ..., each once. A restore returns the rows of any ids.
+      all ranks are 0, 1, ..., each once. A restore returns the rows of any ids,
+      and fills the array.
   array : numpy.ndarray
   count : int, optional
       The number of rows of all ranks, if the program knows it: another number
@@ -179,7 +181,8 @@ class PerRank:
   ----------
   value : object
       A number, a str, bytes or an array, or nested dicts, lists and tuples of
-      these. The length of arrays, str and bytes may differ between ranks.
+      these. The length of arrays, str and bytes may differ between ranks. A
+      restore fills arrays of the stored length.
   other_ranks : {"error", "first", "even"}, optional
       What each rank gets on another number of ranks. "even" is for arrays.
   """

@@ -429,7 +429,11 @@ void BoundState::Refuse(const std::string& key,
   ThrowInvalid(Verb(purpose_) + " \"" + key + "\": " + cause);
 }
 
-py::object BoundState::Rebuild() { return Rebuilt(root_); }
+py::object BoundState::Rebuild() {
+  py::object state = Rebuilt(root_);
+  WarnOfUnfilled();
+  return state;
+}
 
 py::object BoundState::Rebuilt(const Node& node) {
   using Kind = Node::Kind;
@@ -438,8 +442,11 @@ py::object BoundState::Rebuilt(const Node& node) {
     case Kind::kCell: {
       for (const auto& item : node.items) Rebuilt(item.second);  // of Pieces
       if (node.cell < 0) return node.given;
-      py::object value = ValueOf(cells_[static_cast<size_t>(node.cell)]);
-      if (node.kind == Kind::kKept) return node.given;
+      Cell& cell = cells_[static_cast<size_t>(node.cell)];
+      py::object value = ValueOf(cell);
+      const auto* const rows = std::get_if<RowsCell>(&cell);
+      const bool is_filled = rows != nullptr && value.is(rows->target);
+      if (is_filled || node.kind == Kind::kKept) return node.given;
       return IsTensor(node.given) ? TorchTensorOf(value) : value;
     }
     case Kind::kDict: {
@@ -451,8 +458,10 @@ py::object BoundState::Rebuilt(const Node& node) {
       return RebuiltOpen(node);
     case Kind::kIfStored:
       return RebuiltStored(node.key, node.items.front().second);
-    case Kind::kWrapper:
-      return Rewrapped(node.given, Rebuilt(node.items.front().second));
+    case Kind::kWrapper: {
+      const py::object value = Rebuilt(node.items.front().second);
+      return value.is(node.given) ? value : Rewrapped(node.given, value);
+    }
     default:
       break;
   }
@@ -525,6 +534,7 @@ std::vector<std::string> BoundState::TakeMissing(
 
 py::object BoundState::ValueOf(Cell& cell) {
   struct Visitor {
+    BoundState& state;
     const StoredForms& forms;
     py::object operator()(bool value) const { return py::bool_(value); }
     py::object operator()(int64_t value) const { return py::int_(value); }
@@ -548,12 +558,12 @@ py::object BoundState::ValueOf(Cell& cell) {
       array.CopyBack();
       return array.given;
     }
-    py::object operator()(RowsCell& cell) const { return RowsArray(cell); }
+    py::object operator()(RowsCell& cell) const { return state.RowsOf(cell); }
     py::object operator()(TreeCell& cell) const {
       return ObjectOf(cell.tree, forms, cell.key);
     }
   };
-  return std::visit(Visitor{forms_}, cell);
+  return std::visit(Visitor{*this, forms_}, cell);
 }
 
 }  // namespace belay::python

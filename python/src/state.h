@@ -33,11 +33,13 @@ struct RowsCell {
   BoundArray array;
   // On restore: the rows, `row_elements` elements each.
   std::vector<char> bytes;
+  std::string key;
   DType dtype = DType::kU8;
   int64_t row_elements = 1;  // as stored
   int64_t row_bytes = 1;     // in memory
   bool is_scalar = false;    // a single number
   py::array ids;             // of rows with ids
+  py::object target;         // the array that was passed, filled if rows fit
 };
 
 // A scalar of NumPy, in an array without axes.
@@ -220,6 +222,10 @@ class BoundState {
   py::object RebuiltStored(const std::string& key, const Node& node);
   bool IsMissing(const std::string& key) const;
   py::object ValueOf(Cell& cell);
+  // Fills the array that was passed, and returns it; a new one if the number of
+  // rows differs.
+  py::object RowsOf(RowsCell& cell);
+  void WarnOfUnfilled();
   [[noreturn]] void Refuse(const std::string& key,
                            const std::string& cause) const;
 
@@ -242,6 +248,7 @@ class BoundState {
   std::vector<std::string> stored_keys_;  // ascending
   std::vector<std::string> optional_;
   std::vector<std::string> missing_;  // ascending
+  std::vector<std::string> unfilled_;  // arrays that were passed
   uint64_t plain_keys_hash_ = 0;
   StoredForms forms_;
   std::map<std::string, TypeHandlerPtr> form_handlers_;  // by typestr

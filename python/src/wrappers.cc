@@ -6,6 +6,7 @@
 
 #include "belay/arrays/layout.h"
 #include "errors.h"
+#include "log.h"
 #include "names.h"
 
 namespace belay::python {
@@ -182,6 +183,37 @@ py::object RowsArray(RowsCell& cell) {
   py::object rows = ArrayOfBytes(dtype, shape, std::move(cell.bytes));
   if (cell.is_scalar && shape[0] == 1) return rows[py::int_(0)];
   return rows;
+}
+
+py::object BoundState::RowsOf(RowsCell& cell) {
+  py::object rows = RowsArray(cell);
+  if (cell.is_scalar) return rows;
+  const auto given = py::reinterpret_borrow<py::array>(cell.target);
+  const auto number = given.shape(0), found = py::array(rows).shape(0);
+  if (number == found && given.writeable()) {
+    py::module_::import("numpy").attr("copyto")(given, rows);
+    return cell.target;
+  }
+  if (number == 0) return rows;  // which only says the dtype
+  unfilled_.push_back(
+      "\"" + cell.key + "\" " +
+      (number == found ? "(is read-only)"
+                       : "(has " + std::to_string(number) + " rows, restored " +
+                             std::to_string(found) + ")"));
+  return rows;
+}
+
+void BoundState::WarnOfUnfilled() {
+  if (unfilled_.empty()) return;
+  std::string others;
+  if (unfilled_.size() > 1) {
+    others = " and " + std::to_string(unfilled_.size() - 1) + " more";
+  }
+  LogWarning("restore: on rank " + std::to_string(rank_) + " the array of " +
+             unfilled_.front() + others +
+             " was not filled: the values are in new arrays, in the state that "
+             "the restore returns");
+  unfilled_.clear();
 }
 
 BoundState::Node BoundState::BindWrapper(const std::string& key,
@@ -362,6 +394,8 @@ void BoundState::BindRows(const std::string& key, const GivenArray& given,
   }
   RowsCell& cell = NewCell(
       RowsCell{.array = {array, DenseNative(array)}, .dtype = form.dtype});
+  cell.key = key;
+  cell.target = array;
   cell.row_elements = NumElements(form.shape);
   cell.row_bytes = form.structs != nullptr
                        ? form.structs->bytes

@@ -31,7 +31,7 @@ bool IsWrapper(py::handle value);
 // Returns a copy of a wrapper that holds another value.
 py::object Rewrapped(const py::object& wrapper, const py::object& value);
 
-// Returns the rows that were restored.
+// Returns the rows that were restored, in a new array.
 py::object RowsArray(RowsCell& cell);
 
 }  // namespace belay::python
