@@ -79,7 +79,7 @@ def restore(comm, directory, state=None, step=None, **options):
       As for `save`. Its arrays are filled in place; they must be writeable and
       have the dtype and the shape that are stored. Other values say which type
       is expected. Where it has None, any value is taken. Lists of plain values
-      grow to the stored length; an empty dict takes all that is stored there.
+      get the stored length; an empty dict takes all that is stored there.
       Without a state, every rank gets all values, in the containers that were
       saved, with new arrays.
   step : int, optional

@@ -46,9 +46,10 @@ std::set<uint64_t> BoundState::open_ends() const {
 bool BoundState::AnyGrows() const {
   return std::any_of(
       open_ends_.begin(), open_ends_.end(), [&](const OpenEnd& end) {
+        if (!end.is_dict && IsStored(end.key)) return true;
         if (!agreed_ends_.contains(end.number)) return false;
         return end.is_dict ? IsStoredBelow(end.key)
-                           : StoredNumbers(end.key).first > end.length;
+                           : StoredNumbers(end.key).first != end.length;
       });
 }
 
@@ -64,9 +65,7 @@ void BoundState::BindRest(const std::string& key, Node& node) {
   NumStored(key, given);
   for (int64_t i = given; i < stored; ++i) {
     const std::string element = Joined(key, std::to_string(i));
-    const bool is_stored =
-        IsStoredBelow(element) ||
-        std::binary_search(stored_keys_.begin(), stored_keys_.end(), element);
+    const bool is_stored = IsStoredBelow(element) || IsStored(element);
     node.items.emplace_back(py::object(),
                             BindOpen(element, py::none(), is_stored));
   }
@@ -91,6 +90,10 @@ bool BoundState::IsPlain(const Node& node) {
           node.kind == Kind::kTuple) &&
          std::all_of(node.items.begin(), node.items.end(),
                      [](const auto& item) { return IsPlain(item.second); });
+}
+
+bool BoundState::IsStored(const std::string& key) const {
+  return std::binary_search(stored_keys_.begin(), stored_keys_.end(), key);
 }
 
 bool BoundState::IsStoredBelow(const std::string& key) const {

@@ -317,7 +317,10 @@ void AgreeOnState(const Comm& comm, BoundState* bound,
                                  [](int one) { return one != kNoState; });
   if (without == sizes.end()) {
     std::set<uint64_t> agreed = CommonOf(comm, bound->open_ends(), ends);
-    if (!agreed.empty()) options.on_open = RebindAtOpen(std::move(rebind));
+    // A list of numbers may be stored as one array.
+    const bool any_ends =
+        std::any_of(ends.begin(), ends.end(), [](int end) { return end > 0; });
+    if (any_ends) options.on_open = RebindAtOpen(std::move(rebind));
     bound->set_agreed_ends(std::move(agreed));
     if (std::count(sizes.begin(), sizes.end(), 0) == comm.size()) return;
     for (const std::string& keys : UnionOf(comm, mine, sizes)) {

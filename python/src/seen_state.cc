@@ -98,6 +98,13 @@ bool SeenState::VisitSequence(Value& seen, py::handle sequence) {
   const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence.ptr());
   if (bound_ == nullptr) seen.size = size;
   if (seen.size != size) return false;
+  const bool is_root = next_ == 1;
+  const char numbers = is_root ? 0 : NumbersIn(sequence);
+  if (bound_ == nullptr) seen.numbers = numbers;
+  if (seen.numbers != numbers) return false;
+  if (numbers != 0) {
+    return bound_ == nullptr || bound_->SetNumbers(cell_++, sequence);
+  }
   const RecursionGuard guard;
   for (Py_ssize_t i = 0; i < size; ++i) {
     if (i >= PySequence_Fast_GET_SIZE(sequence.ptr())) return false;

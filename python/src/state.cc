@@ -295,6 +295,29 @@ BoundState::Node BoundState::BindSequence(const std::string& key,
             .given = py::reinterpret_borrow<py::object>(sequence)};
   const py::tuple values(node.given);
   RefuseListOfPieces(key, values);
+  const bool is_open = per_rank == nullptr &&
+                       IsAgreedEnd(key, node.kind, values.size());
+  const bool may_be_array = values.empty() ? is_open : plain_.contains(key);
+  if (may_be_array && !key.empty() && IsStored(key) && !IsStoredBelow(key)) {
+    return BindOpen(key, sequence, /*is_stored=*/true);
+  }
+  if (is_open && !is_tuple && !key.empty()) {
+    const int64_t stored =
+        NumStored(key, static_cast<int64_t>(values.size()));
+    const bool differs =
+        stored > 0 && stored != static_cast<int64_t>(values.size());
+    if (values.empty() || (differs && plain_.contains(key))) {
+      return BindOpen(key, sequence, stored > 0);
+    }
+  }
+  const bool is_named = py::hasattr(sequence, "_fields");  // a namedtuple
+  if (purpose_ == Purpose::kSave && per_rank == nullptr && !key.empty() &&
+      !is_named && NumbersIn(values) != 0) {
+    TakeKey(key);
+    BindNumbers(key, values);
+    AddKind(key, sequence);
+    return CellNode(sequence, Node::Kind::kKept);
+  }
   int64_t number = 0;
   for (const py::handle value : values) {
     node.items.emplace_back(
@@ -305,12 +328,10 @@ BoundState::Node BoundState::BindSequence(const std::string& key,
   if (purpose_ == Purpose::kSave) {
     AddKind(key, sequence);
     AddTensors(key, node, {});
-  } else if (IsAgreedEnd(key, node.kind, node.items.size())) {
-    if (node.items.empty() && !is_tuple && !key.empty()) {
-      return BindOpen(key, sequence, NumStored(key) > 0);
-    }
-    BindRest(key, node);
+    return node;
   }
+  if (IsPlain(node)) plain_.insert(key);
+  if (is_open) BindRest(key, node);
   return node;
 }
 
@@ -320,7 +341,7 @@ BoundState::Node BoundState::BindSet(const std::string& key, py::handle set) {
             .given = py::reinterpret_borrow<py::object>(set)};
   if (purpose_ == Purpose::kRestore) {
     if (!IsAgreedEnd(key, Node::Kind::kOpen, 0)) return node;
-    return BindOpen(key, set, IsStoredBelow(key));
+    return BindOpen(key, set, IsStored(key) || IsStoredBelow(key));
   }
   try {
     node.given = Kinds("elements_of")(set);
@@ -489,6 +510,15 @@ py::object BoundState::RebuiltOpen(const Node& node) {
   if (given.is_none() || PyDict_CheckExact(given.ptr())) return found;
   if (IsMapping(given)) {
     return IsMapping(found) ? Like(given, py::dict(found)) : found;
+  }
+  const bool is_array = py::isinstance<py::array>(found);
+  if (is_array && found.attr("ndim").cast<int>() == 1) {
+    found = found.attr("tolist")();  // of another language, or an array
+  }
+  if (PyTuple_Check(given.ptr()) && py::len(given) != py::len(found)) {
+    Refuse(node.key, std::to_string(py::len(found)) +
+                         " elements are stored; pass as many (found " +
+                         std::to_string(py::len(given)) + ")");
   }
   // Lists were stored without their kind once.
   if (PyDict_CheckExact(found.ptr())) found = ListOfNumbered(found);

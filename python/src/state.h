@@ -42,7 +42,7 @@ struct RowsCell {
   py::object target;         // the array that was passed, filled if rows fit
 };
 
-// A scalar of NumPy, in an array without axes.
+// A scalar of NumPy, in an array without axes, or a list of numbers.
 struct NumpyScalarCell {
   py::array array;
 };
@@ -92,6 +92,8 @@ class BoundState {
   // For SavedState. Replaces the value of a cell, by its number, with another
   // single value; returns false if it has no room for that.
   bool SetSingle(size_t cell, py::handle value);
+  // The same of a list of numbers.
+  bool SetNumbers(size_t cell, py::handle list);
   // Says where the elements of a dense array are now, by its cell.
   void SetData(size_t cell, void* data);
   // Whether belay reads a copy of an array.
@@ -182,6 +184,7 @@ class BoundState {
   // are.
   std::pair<int64_t, int64_t> StoredNumbers(const std::string& key) const;
   bool IsStoredBelow(const std::string& key) const;
+  bool IsStored(const std::string& key) const;
   Node BindWrapper(const std::string& key, py::handle value);
   Node BindIfStored(const std::string& key, py::handle value);
   Node BindPerRank(const std::string& key, py::handle value);
@@ -204,6 +207,7 @@ class BoundState {
   void BindFlatRange(const std::string& key, py::handle range);
   void BindRowsById(const std::string& key, py::handle rows);
   void BindNone(const std::string& key, bool is_per_rank);
+  void BindNumbers(const std::string& key, const py::tuple& numbers);
 
   Node CellNode(py::handle given, Node::Kind kind) const;
   GivenArray ArrayFrom(const std::string& key, py::handle object) const;
@@ -243,6 +247,7 @@ class BoundState {
   };
   std::vector<OpenEnd> open_ends_;
   bool has_open_ = false;  // a kOpen
+  std::unordered_set<std::string> plain_;  // sequences of plain values
   bool has_grown_ = false;  // by what is stored
   std::set<uint64_t> agreed_ends_;
   std::vector<std::string> stored_keys_;  // ascending
@@ -269,6 +274,10 @@ class RecursionGuard {
   RecursionGuard& operator=(const RecursionGuard&) = delete;
   ~RecursionGuard() { Py_LeaveRecursiveCall(); }
 };
+
+// What a list or a tuple has only of, which is stored as one array: 'i', ints of
+// at most 64 bits, 'd', floats, '?', bools, or 0, other values or none.
+char NumbersIn(py::handle list);
 
 // Whether it is a scalar of NumPy.
 bool IsNumpyScalar(py::handle value);

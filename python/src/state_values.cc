@@ -105,6 +105,48 @@ void BoundState::BindNumpyScalar(const std::string& key, py::handle value,
   state_.AddReplicated(key, {}, Memory(data, bound.dtype, 1, {}));
 }
 
+char NumbersIn(py::handle list) {
+  PyObject* const object = list.ptr();
+  const Py_ssize_t size = PySequence_Fast_GET_SIZE(object);
+  if (size == 0) return 0;
+  PyTypeObject* const type = Py_TYPE(PySequence_Fast_GET_ITEM(object, 0));
+  const char kind = type == &PyLong_Type    ? 'i'
+                    : type == &PyFloat_Type ? 'd'
+                    : type == &PyBool_Type  ? '?'
+                                            : 0;
+  if (kind == 0) return 0;
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    PyObject* const one = PySequence_Fast_GET_ITEM(object, i);
+    int overflow = 0;
+    if (Py_TYPE(one) != type) return 0;
+    if (kind == 'i') PyLong_AsLongLongAndOverflow(one, &overflow);
+    if (overflow != 0) return 0;
+  }
+  return kind;
+}
+
+void BoundState::BindNumbers(const std::string& key, const py::tuple& numbers) {
+  const char kind = NumbersIn(numbers);
+  const py::array array = py::module_::import("numpy").attr("array")(
+      numbers, kind == 'i' ? "int64" : kind == 'd' ? "float64" : "bool");
+  const BoundArray bound = BindArray(Purpose::kSave, key, {array});
+  const NumpyScalarCell& cell = NewCell(NumpyScalarCell{bound.memory});
+  void* const data = const_cast<void*>(cell.array.data());
+  const auto count = static_cast<int64_t>(cell.array.size());
+  state_.AddReplicated(key, ShapeOf(cell.array),
+                       Memory(data, bound.dtype, count, {}));
+}
+
+bool BoundState::SetNumbers(size_t number, py::handle list) {
+  auto* const cell = std::get_if<NumpyScalarCell>(&cells_.at(number));
+  if (cell == nullptr || cell->array.ndim() != 1) return false;
+  const py::object values = py::module_::import("numpy").attr("array")(
+      list, cell->array.dtype());
+  std::memcpy(cell->array.mutable_data(), py::array(values).data(),
+              static_cast<size_t>(cell->array.nbytes()));
+  return true;
+}
+
 bool BoundState::SetSingle(size_t number, py::handle value) {
   PyObject* const object = value.ptr();
   Cell& cell = cells_.at(number);

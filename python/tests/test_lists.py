@@ -29,6 +29,56 @@ class ListsTest(MpiCase):
     self.assertEqual(self.stored([[1, 2], [3, 4]], [[], []]), [[1, 2], [3, 4]])
     self.assertEqual(self.stored([[], [1], None], []), [[], [1], None])
 
+  def test_a_list_of_numbers_is_one_array(self):
+    many = 100_000
+    lists = {"i": list(range(many)), "f": [0.5 * i for i in range(many)],
+             "b": [i % 3 == 0 for i in range(many)], "t": (1, 2, 3),
+             "big": [2**63 - 1, -2**63], "one": [7], "q": deque([1.5, 2.5])}
+    mixed = {"m": [1, 2.0], "x": [True, 1], "n": [1, None], "h": [2**63, 1],
+             "np": [numpy.float32(1), numpy.float32(2)]}
+    state = {**lists, **mixed}
+    belay.save(COMM, self.run_dir, 0, state)
+    reader = belay.open(self.run_dir)
+    for key, value in lists.items():
+      self.assert_equal_arrays(reader[key], numpy.array(value))
+    self.assertEqual(len(list(reader)), len(lists) + 2 * len(mixed) - 1)
+    exact = lambda values: [(type(one), one) for one in values]
+    blank = {key: type(value)() for key, value in state.items()
+             if not isinstance(value, tuple)}
+    longer = {key: type(value)([0] * (len(value) + 2))
+              for key, value in state.items() if not isinstance(value, tuple)}
+    for into in (None, blank, longer, state):
+      found = belay.restore(COMM, self.run_dir, into).state
+      for key in into or state:
+        self.assertIs(type(found[key]), type(state[key]), key)
+        self.assertEqual(exact(found[key]), exact(state[key]), key)
+    self.assert_fails("INVALID_ARGUMENT", "3 elements are stored; pass as many",
+                      belay.restore, COMM, self.run_dir, {"t": (0, 0)})
+    array = numpy.zeros(many)
+    belay.restore(COMM, self.run_dir, {"f": array})
+    self.assert_equal_arrays(array, numpy.array(lists["f"]))
+
+  def test_numbers_that_change_from_save_to_save(self):
+    state = {"l": [1, 2], "n": 0}
+    for step, numbers in enumerate(([1, 2], [3, 4], [3.0, 4.0], [5.0, True],
+                                    [5.0, 6.0], [5.0], [], [1, 2**63], [1, 2])):
+      state["l"][:] = numbers
+      saved = belay.save(COMM, self.run_dir, step, state)
+      self.assertEqual(saved.plan_reused, step == 1)
+      found = belay.restore(COMM, self.run_dir, {"l": [], "n": 0}).state["l"]
+      self.assertEqual(list(map(repr, found)), list(map(repr, numbers)))
+
+  def test_lists_of_numbers_of_other_steps(self):
+    """An array of NumPy or of C++, and elements that were stored one by one."""
+    belay.save(COMM, self.run_dir, 0, {"a": numpy.arange(3), "l": {"0": 1.5,
+                                                                   "1": 2.5}})
+    for into in ([], [0], [0] * 5):
+      found = belay.restore(COMM, self.run_dir,
+                            {"a": into, "l": list(into)}).state
+      self.assertEqual(found, {"a": [0, 1, 2], "l": [1.5, 2.5]})
+    found = belay.restore(COMM, self.run_dir, {"l": (0.0, 0.0)}).state
+    self.assertEqual(found, {"l": (1.5, 2.5)})
+
   def test_new_arrays_of_an_empty_list(self):
     found = self.stored([numpy.arange(3.0), numpy.arange(2)], [])
     self.assert_equal_arrays(found[0], numpy.arange(3.0))
