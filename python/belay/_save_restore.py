@@ -103,7 +103,8 @@ def restore(comm, directory, state=None, step=None, **options):
   -------
   RestoreResult
       Its ``state`` is a new structure with the arrays that were passed and
-      with new values in place of numbers, str and bytes.
+      with new values in place of numbers, str and bytes. The dicts and lists
+      that were passed have these, too.
 
   Raises
   ------

@@ -36,6 +36,23 @@ bool HasNoArray(py::handle value) {
          PyBytes_Check(object) || PyComplex_Check(object);
 }
 
+// Sets an item of a container of the program, if it allows that.
+void PutItem(const py::object& container, py::handle name,
+             const py::object& value) {
+  const int failed =
+      PyDict_CheckExact(container.ptr())
+          ? PyDict_SetItem(container.ptr(), name.ptr(), value.ptr())
+          : PyObject_SetItem(container.ptr(), name.ptr(), value.ptr());
+  if (failed == 0) return;
+  const bool is_exit = PyErr_ExceptionMatches(PyExc_Exception) == 0;
+  if (is_exit) throw py::error_already_set();
+  PyErr_Clear();
+}
+
+void CopyAttributes(const py::object& from, const py::object& to) {
+  to.attr("__dict__").attr("update")(from.attr("__dict__"));
+}
+
 // A list of the values with the names "0", "1", ..., None where one lacks.
 py::object ListOfNumbered(const py::object& dict) {
   std::map<int64_t, py::object> numbered;
@@ -456,12 +473,12 @@ py::object BoundState::Rebuild() {
   return state;
 }
 
-py::object BoundState::Rebuilt(const Node& node) {
+py::object BoundState::Rebuilt(Node& node) {
   using Kind = Node::Kind;
   switch (node.kind) {
     case Kind::kKept:
     case Kind::kCell: {
-      for (const auto& item : node.items) Rebuilt(item.second);  // of Pieces
+      for (auto& item : node.items) Rebuilt(item.second);  // of Pieces
       if (node.cell < 0) return node.given;
       Cell& cell = cells_[static_cast<size_t>(node.cell)];
       py::object value = ValueOf(cell);
@@ -472,22 +489,45 @@ py::object BoundState::Rebuilt(const Node& node) {
     }
     case Kind::kDict: {
       py::dict dict;
-      for (const auto& [name, item] : node.items) dict[name] = Rebuilt(item);
+      for (auto& [name, item] : node.items) {
+        const py::object value = Rebuilt(item);
+        dict[name] = value;
+        if (!item.is_filled && !value.is(item.given)) {
+          PutItem(node.given, name, value);
+        }
+      }
+      node.is_filled = py::hasattr(node.given, "__setitem__");
       return Like(node.given, dict);
     }
-    case Kind::kOpen:
-      return RebuiltOpen(node);
+    case Kind::kOpen: {
+      const py::object found = RebuiltOpen(node);
+      FillOpen(node, found);
+      return found;
+    }
     case Kind::kIfStored:
       return RebuiltStored(node.key, node.items.front().second);
     case Kind::kWrapper: {
-      const py::object value = Rebuilt(node.items.front().second);
-      return value.is(node.given) ? value : Rewrapped(node.given, value);
+      Node& item = node.items.front().second;
+      const py::object value = Rebuilt(item);
+      node.is_filled = true;
+      if (value.is(node.given)) return value;
+      const py::object wrapper = Rewrapped(node.given, value);
+      if (!item.is_filled) CopyAttributes(wrapper, node.given);
+      return wrapper;
     }
     default:
       break;
   }
   py::list list;
-  for (const auto& item : node.items) list.append(Rebuilt(item.second));
+  for (auto& item : node.items) {
+    const py::object value = Rebuilt(item.second);
+    if (node.kind == Kind::kList && !item.second.is_filled &&
+        !value.is(item.second.given)) {
+      PutItem(node.given, py::int_(list.size()), value);
+    }
+    list.append(value);
+  }
+  node.is_filled = node.kind == Kind::kList;
   if (PyTuple_CheckExact(node.given.ptr())) return py::tuple(std::move(list));
   return Like(node.given, std::move(list));
 }
@@ -526,9 +566,33 @@ py::object BoundState::RebuiltOpen(const Node& node) {
   return fits ? Like(given, py::list(found)) : found;
 }
 
-py::object BoundState::RebuiltStored(const std::string& key, const Node& node) {
+void BoundState::FillOpen(Node& node, const py::object& found) {
+  const py::object& given = node.given;
+  if (found.is(given)) return;
+  const bool is_alike =
+      PyDict_Check(given.ptr())    ? PyDict_Check(found.ptr())
+      : PyAnySet_Check(given.ptr()) ? PyAnySet_Check(found.ptr())
+                                    : IsSequence(given) && IsSequence(found);
+  const bool may_change = py::hasattr(given, "clear");
+  if (!is_alike || !may_change) return;
+  given.attr("clear")();
+  const char* const add = IsSequence(given) ? "extend" : "update";
+  if (PyDict_Check(given.ptr())) {  // a Counter's own update adds up
+    Py_ssize_t place = 0;
+    PyObject* name = nullptr;
+    PyObject* value = nullptr;
+    while (PyDict_Next(found.ptr(), &place, &name, &value) != 0) {
+      PutItem(given, name, py::reinterpret_borrow<py::object>(value));
+    }
+  } else {
+    given.attr(add)(found);
+  }
+  node.is_filled = py::type::of(given).is(py::type::of(found));
+}
+
+py::object BoundState::RebuiltStored(const std::string& key, Node& node) {
   py::dict dict;
-  for (const auto& [name, item] : node.items) {
+  for (auto& [name, item] : node.items) {
     const std::string inner = Joined(key, BytesOf(name));
     if (item.kind == Node::Kind::kDict) {
       dict[name] = RebuiltStored(inner, item);

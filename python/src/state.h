@@ -102,7 +102,8 @@ class BoundState {
   void ReleaseArrays();
 
   // After a restore: fills the arrays that belay could not, and returns a new
-  // structure with the same arrays and with the values that were restored.
+  // structure with the same arrays and with the values that were restored. The
+  // dicts and lists that were passed get them, too.
   py::object Rebuild();
 
   // Before that: what the step says of the Python forms of its values, if it is
@@ -129,6 +130,7 @@ class BoundState {
     int64_t cell = -1;  // -1: none
     std::string key;    // of a kIfStored or kOpen
     std::vector<std::pair<py::object, Node>> items;
+    bool is_filled = false;  // what was passed has what was restored
   };
   struct TextCell {
     std::string text;
@@ -220,10 +222,12 @@ class BoundState {
   template <typename T>
   void AddScalar(const std::string& key, T value,
                  const PerRankOptions* per_rank);
-  py::object Rebuilt(const Node& node);
+  py::object Rebuilt(Node& node);
   py::object RebuiltOpen(const Node& node);
+  // Gives what was passed the elements that were restored, if it may change.
+  static void FillOpen(Node& node, const py::object& found);
   // A dict without the keys that were missing.
-  py::object RebuiltStored(const std::string& key, const Node& node);
+  py::object RebuiltStored(const std::string& key, Node& node);
   bool IsMissing(const std::string& key) const;
   py::object ValueOf(Cell& cell);
   // Fills the array that was passed, and returns it; a new one if the number of

@@ -1,6 +1,7 @@
 """Lists and empty dicts, whose length comes from what is stored."""
 
 import os
+from collections import Counter, deque
 
 import numpy
 from mpi_case import COMM, MpiCase, main
@@ -114,6 +115,61 @@ class ListsTest(MpiCase):
     belay.save(COMM, self.run_dir, 0, {"v": {9000000000000000000: 1}})
     self.assert_fails("INVALID_ARGUMENT", "is no list", belay.restore, COMM,
                       self.run_dir, {"v": []})
+
+  def test_what_was_passed_has_all_that_was_restored(self):
+    """Even if nobody looks at the result."""
+    state = {"step": 7, "s": "x", "b": b"y", "t": (1, [2.0]), "none": None,
+             "w": numpy.arange(3.0), "d": {"n": 2.5, "l": [1, "a"]},
+             "open": {"a": {3: 4}}, "h": [0.5, 0.25], "c": Counter({5: 2}),
+             "q": deque([1, 2], 3), "r": [{"k": 1}, {"k": 2}],
+             "own": belay.PerRank({"seed": self.rank}),
+             "one": belay.PerRank(self.rank),
+             "rows": belay.Rows(numpy.arange(self.rank + 1.0))}
+    belay.save(COMM, self.run_dir, 0, state)
+
+    def blank():
+      return {"step": 0, "s": "", "b": b"", "t": (0, [0.0]), "none": 5,
+              "w": numpy.zeros(3), "d": {"n": 0.0, "l": [0, ""]}, "open": {},
+              "h": [], "c": Counter(), "q": deque(maxlen=3), "r": [{"k": 0}],
+              "own": belay.PerRank({"seed": -1}), "one": belay.PerRank(-1),
+              "rows": belay.Rows(numpy.zeros(0))}
+
+    def check(found):
+      for key in ("step", "s", "b", "t", "d", "open", "h", "c", "q", "r"):
+        self.assertEqual(found[key], state[key], key)
+        self.assertIs(type(found[key]), type(state[key]), key)
+      self.assert_equal_arrays(found["w"], state["w"])
+      self.assertEqual(found["own"].value, {"seed": self.rank})
+      self.assertEqual(found["one"].value, self.rank)
+      self.assert_equal_arrays(found["rows"].array, state["rows"].array)
+
+    given = blank()
+    del given["none"]
+    held = {key: given[key] for key in ("d", "h", "c", "q", "r", "open", "own",
+                                        "rows")}
+    restored = belay.restore(COMM, self.run_dir, given)
+    check(given)
+    check(restored.state)
+    for key, value in held.items():  # the very containers
+      self.assertIs(given[key], value)
+    self.assertIsNot(restored.state, given)
+    # It takes a step with shorter lists afterwards.
+    shorter = {**state, "h": [1.0], "r": [{"k": 3}]}
+    belay.save(COMM, self.run_dir, 1, shorter)
+    belay.restore(COMM, self.run_dir, given)
+    self.assertEqual((given["h"], given["r"]), ([1.0], [{"k": 3}]))
+    with belay.CheckpointManager(COMM, self.run_dir) as manager:
+      given = blank()
+      del given["none"]
+      manager.restore(given, 0)
+      check(given)
+
+  def test_a_restore_that_fails_changes_no_number(self):
+    belay.save(COMM, self.run_dir, 0, {"step": 7})
+    given = {"step": 0, "other": 0}
+    self.assert_fails("NOT_FOUND", "other", belay.restore, COMM, self.run_dir,
+                      given)
+    self.assertEqual(given, {"step": 0, "other": 0})
 
   def test_names_that_are_not_utf8(self):
     odd = b"\xff\x80".decode(errors="surrogateescape")
