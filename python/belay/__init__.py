@@ -15,7 +15,7 @@ import belay._log
 from belay._errors import Error
 from belay._exit import abort_on_exception
 from belay._values import (FlatRange, FromRank0, LaidOut, ManagedRestore,
-                           ManagedSave, PerRank, Piece, RestoreResult, Rows,
+                           ManagedSave, PerRank, Piece, Pieces, RestoreResult, Rows,
                            RowsById)
 from belay._core import STOPPED_EXIT_CODE, Layout, Mesh, SaveResult
 from belay._core import version as __version__
@@ -37,7 +37,7 @@ __all__ = [
     "CopyResult", "Error", "ExportResult", "FixedShards", "FlatRange",
     "FromRank0", "ImportResult", "LaidOut", "Layout", "ManagedRestore", "ManagedSave",
     "MaxSize", "Mesh", "MinSize", "PendingSave", "PerRank", "Piece",
-    "RestoreResult", "Rows", "RowsById", "STOPPED_EXIT_CODE",
+    "Pieces", "RestoreResult", "Rows", "RowsById", "STOPPED_EXIT_CODE",
     "SafetensorsFile", "SaveResult", "ShardedVariable", "StoredArray",
     "VerifyResult", "abort_on_exception", "copy_checkpoint", "export_safetensors",
     "import_safetensors", "list_steps", "open", "restore",

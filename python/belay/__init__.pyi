@@ -54,6 +54,10 @@ class Piece:
                periodic: Optional[Sequence[bool]] = ...,
                replica: int = ...) -> None: ...
 
+class Pieces:
+  pieces: Sequence[Piece]
+  def __init__(self, pieces: Sequence[Piece]) -> None: ...
+
 class LaidOut:
   array: Any
   layout: Layout

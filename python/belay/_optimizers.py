@@ -87,7 +87,10 @@ def whole(value):
 def _as_given(given, value):
   """Returns a restored hyperparameter in the form that the optimizer has."""
   if isinstance(value, dict) and value and not isinstance(given, dict):
-    items = [value[key] for key in sorted(value, key=int)]
+    # Steps that were saved before belay stored the kinds of containers.
+    value = [value[key] for key in sorted(value, key=int)]
+  if isinstance(value, (list, tuple)):
+    items = list(value)
     like = list(given) if isinstance(given, (list, tuple)) else []
     like += [None] * (len(items) - len(like))
     kind = list if isinstance(given, list) else tuple
@@ -107,12 +110,14 @@ def _is_equal(one, other):
 
 def load_optimizer(optimizer, found, names):
   groups = found["groups"]
+  if isinstance(groups, dict):  # as above
+    groups = [groups[key] for key in sorted(groups, key=int)]
   if len(groups) != len(optimizer.param_groups):
     raise ValueError(f"parameter groups: the optimizer has "
                      f"{len(optimizer.param_groups)}, stored are {len(groups)}")
   is_other = False
   for number, group in enumerate(optimizer.param_groups):
-    for key, value in groups[str(number)].items():
+    for key, value in groups[number].items():
       restored = _as_given(group.get(key), value)
       if key not in ("lr", "initial_lr"):
         is_other |= not _is_equal(group.get(key), restored)

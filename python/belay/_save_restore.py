@@ -15,10 +15,12 @@ def save(comm, directory, step, state, **options):
       `options`.
   step : int
   state : dict, list or tuple
-      Nested dicts, lists and tuples of NumPy arrays, tensors of PyTorch on the
-      CPU, numbers, str, bytes and None, the same structure on all ranks. These
-      are equal on all ranks. What differs is a `Piece`, `LaidOut`, `Rows`,
-      `RowsById`, `PerRank` or `FromRank0`.
+      Nested dicts, lists, tuples, sets and other containers of `collections`
+      of NumPy arrays, tensors of PyTorch on the CPU, numbers, str, bytes and
+      None, the same structure on all ranks. Keys of dicts are str, numbers,
+      bool, None, bytes and tuples of these. Values
+      are equal on all ranks. What differs is a `Piece`, `Pieces`,
+      `LaidOut`, `Rows`, `RowsById`, `PerRank` or `FromRank0`.
   overwrite : bool, optional
       Replace the step if it exists. The default is an error.
   durable : bool, optional
@@ -77,9 +79,9 @@ def restore(comm, directory, state=None, step=None, **options):
       As for `save`. Its arrays are filled in place; they must be writeable and
       have the dtype and the shape that are stored. Other values say which type
       is expected. Where it has None, any value is taken. Lists of plain values
-      grow to the stored length; an empty dict takes all that is stored there.
-      Without a state, every rank gets all values, as nested dicts of new
-      arrays.
+      get the stored length; an empty dict takes all that is stored there.
+      Without a state, every rank gets all values, in the containers that were
+      saved, with new arrays.
   step : int, optional
       The default is the newest step.
   allow_dtype_cast, allow_shape_mismatch : bool, optional
@@ -101,7 +103,8 @@ def restore(comm, directory, state=None, step=None, **options):
   -------
   RestoreResult
       Its ``state`` is a new structure with the arrays that were passed and
-      with new values in place of numbers, str and bytes.
+      with new values in place of numbers, str and bytes. The dicts and lists
+      that were passed have these, too.
 
   Raises
   ------

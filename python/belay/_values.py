@@ -53,6 +53,34 @@ class Piece:
 
 
 @dataclasses.dataclass(eq=False)
+class Pieces:
+  """Several boxes of one array that this rank holds.
+
+  Parameters
+  ----------
+  pieces : list of Piece
+      Of the same ``global_shape``; the boxes do not overlap. A rank that holds
+      nothing passes an empty list. A restore fills all arrays in place.
+
+  Notes
+  -----
+  A list of pieces without this would be several arrays.
+
+  Examples
+  --------
+  The gate and the up projection of an MLP lie in one array, one above the
+  other, and each is cut over the ranks:
+
+  >>> half, rows = 4096, 4096 // comm.size
+  >>> belay.Pieces([
+  ...     belay.Piece(gate, (2 * half, 1024), (comm.rank * rows, 0)),
+  ...     belay.Piece(up, (2 * half, 1024), (half + comm.rank * rows, 0))])
+  """
+
+  pieces: Any
+
+
+@dataclasses.dataclass(eq=False)
 class LaidOut:
   """The piece of this rank of an array with a layout.
 
@@ -116,8 +144,9 @@ class Rows:
 
   Notes
   -----
-  A restore returns new arrays, because the number of rows may differ. The
-  array that is passed to it gives the dtype and the shape of a row.
+  A restore fills the array that is passed to it if this rank gets as many rows
+  as it has. Otherwise the result has a new array, and a warning says so unless
+  the array that was passed is empty. It gives the dtype and the shape of a row.
   """
 
   array: Any
@@ -132,7 +161,8 @@ class RowsById:
   ----------
   ids : array of int
       ``array[i]`` is row ``ids[i]`` of the whole array. In a save the ids of
-      all ranks are 0, 1, ..., each once. A restore returns the rows of any ids.
+      all ranks are 0, 1, ..., each once. A restore returns the rows of any ids,
+      and fills the array.
   array : numpy.ndarray
   count : int, optional
       The number of rows of all ranks, if the program knows it: another number
@@ -152,7 +182,8 @@ class PerRank:
   ----------
   value : object
       A number, a str, bytes or an array, or nested dicts, lists and tuples of
-      these. The length of arrays, str and bytes may differ between ranks.
+      these. The length of arrays, str and bytes may differ between ranks. A
+      restore fills arrays of the stored length.
   other_ranks : {"error", "first", "even"}, optional
       What each rank gets on another number of ranks. "even" is for arrays.
   """

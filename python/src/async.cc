@@ -61,7 +61,7 @@ class StateSaver {
     const Call call = CallOn(comm_, DeadlineOf(given), "save", directory, step);
     PrepareTogether(call, [&] {
       path = PathOf(directory);
-      number = StepOf(step).value_or(-1);
+      number = NumberedStepOf(step);
       OptionReader reader(given);
       ReadSaveOptions(reader, options);
       reader.Finish();

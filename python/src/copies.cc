@@ -99,7 +99,7 @@ py::object ImportTensors(py::handle comm, py::handle files,
       in.push_back(PathOf(files));
     }
     path = PathOf(directory);
-    number = StepOf(step).value_or(-1);
+    number = NumberedStepOf(step);
     OptionReader reader(given);
     reader.Read("keys", options.keys);
     reader.Read("file_metadata", options.metadata);

@@ -129,7 +129,7 @@ class StateManager {
         bound.state(), [&] { return manager_->Restore(number, options); });
     if (restored.result) {
       TakeAbsent(asked, bound, *restored.result);
-      TakeFields(call, *restored.result, bound);
+      TakeForms(call, *restored.result, bound);
     }
     py::object result;
     PrepareTogether(call, [&] {
@@ -166,7 +166,7 @@ class StateManager {
     const CommUse use(is_in_use_);
     int64_t number = 0;
     PrepareTogether(CallHere("delete a step of"),
-                    [&] { number = StepOf(step).value_or(-1); });
+                    [&] { number = NumberedStepOf(step); });
     Unlocked([&] { return manager_->Delete(number); });
   }
 

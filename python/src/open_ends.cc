@@ -22,6 +22,7 @@ void BoundState::BindStored(py::handle state,
   keys_.clear();
   optional_.clear();
   open_ends_.clear();
+  has_open_ = false;
   Bind(state);
 }
 
@@ -45,21 +46,33 @@ std::set<uint64_t> BoundState::open_ends() const {
 bool BoundState::AnyGrows() const {
   return std::any_of(
       open_ends_.begin(), open_ends_.end(), [&](const OpenEnd& end) {
+        if (!end.is_dict && IsStored(end.key)) return true;
         if (!agreed_ends_.contains(end.number)) return false;
         return end.is_dict ? IsStoredBelow(end.key)
-                           : StoredNumbers(end.key).first > end.length;
+                           : StoredNumbers(end.key).first != end.length;
       });
 }
 
 void BoundState::BindRest(const std::string& key, Node& node) {
   const auto given = static_cast<int64_t>(node.items.size());
-  const auto [stored, count] = StoredNumbers(key);
+  const int64_t stored = StoredNumbers(key).first;
   if (stored <= given) return;
   if (node.kind != Node::Kind::kList || !IsPlain(node)) {
     Refuse(key, std::to_string(stored) +
                     " elements are stored; pass as many (found " +
                     std::to_string(given) + ")");
   }
+  NumStored(key, given);
+  for (int64_t i = given; i < stored; ++i) {
+    const std::string element = Joined(key, std::to_string(i));
+    const bool is_stored = IsStoredBelow(element) || IsStored(element);
+    node.items.emplace_back(py::object(),
+                            BindOpen(element, py::none(), is_stored));
+  }
+}
+
+int64_t BoundState::NumStored(const std::string& key, int64_t given) const {
+  const auto [stored, count] = StoredNumbers(key);
   // An element of None has no array, but a file may name any number.
   constexpr int64_t kMostNone = 1000;
   if (stored - given > 2 * count + kMostNone) {
@@ -67,25 +80,20 @@ void BoundState::BindRest(const std::string& key, Node& node) {
                     std::to_string(stored - 1) + " of " +
                     std::to_string(count) + ")");
   }
-  for (int64_t i = given; i < stored; ++i) {
-    const std::string element = Joined(key, std::to_string(i));
-    const bool is_stored =
-        IsStoredBelow(element) ||
-        std::binary_search(stored_keys_.begin(), stored_keys_.end(), element);
-    node.items.emplace_back(
-        py::object(),
-        is_stored ? BindNode(element, py::none(), nullptr)
-                  : Node{.kind = Node::Kind::kKept, .given = py::none()});
-  }
+  return stored;
 }
 
 bool BoundState::IsPlain(const Node& node) {
   using Kind = Node::Kind;
-  if (node.kind == Kind::kCell) return true;
+  if (node.kind == Kind::kCell || node.kind == Kind::kOpen) return true;
   return (node.kind == Kind::kDict || node.kind == Kind::kList ||
           node.kind == Kind::kTuple) &&
          std::all_of(node.items.begin(), node.items.end(),
                      [](const auto& item) { return IsPlain(item.second); });
+}
+
+bool BoundState::IsStored(const std::string& key) const {
+  return std::binary_search(stored_keys_.begin(), stored_keys_.end(), key);
 }
 
 bool BoundState::IsStoredBelow(const std::string& key) const {

@@ -292,8 +292,9 @@ DType DTypeNamed(py::handle name) {
 
 std::optional<int64_t> StepOf(py::handle step) {
   if (step.is_none()) return std::nullopt;
-  const auto index =
-      py::reinterpret_steal<py::object>(PyNumber_Index(step.ptr()));
+  // True would be step 1.
+  const auto index = py::reinterpret_steal<py::object>(
+      PyBool_Check(step.ptr()) ? nullptr : PyNumber_Index(step.ptr()));
   int overflow = index ? 0 : 1;
   PyErr_Clear();
   int64_t number = -1;
@@ -301,6 +302,15 @@ std::optional<int64_t> StepOf(py::handle step) {
   if (overflow == 0) return number;
   ThrowInvalid("step: need an int from 0 to 2**63 - 1 (found " +
                std::string(py::repr(step)) + ")");
+}
+
+int64_t NumberedStepOf(py::handle step) {
+  const std::optional<int64_t> number = StepOf(step);
+  if (number) return *number;
+  ThrowInvalid(
+      "step: need an int from 0 to 2**63 - 1 (found None); only a restore, which "
+      "reads the newest step then, and CheckpointManager.save, which takes the "
+      "number after the last one, go without");
 }
 
 }  // namespace belay::python

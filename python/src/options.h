@@ -120,6 +120,8 @@ DType DTypeNamed(py::handle name);
 
 // A whole number, or none.
 std::optional<int64_t> StepOf(py::handle step);
+// The same where None is an error.
+int64_t NumberedStepOf(py::handle step);
 
 }  // namespace belay::python
 

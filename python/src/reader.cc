@@ -72,7 +72,12 @@ py::object ReadString(const CheckpointReader& reader, const py::str& name) {
 
 py::object ReadAll(const CheckpointReader& reader) {
   ValueTree tree = Unlocked([&] { return ReadTree(reader); });
-  return ObjectOf(tree, FieldsIn(reader));
+  StoredForms forms;
+  for (const ArrayInfo& array : reader.info().arrays) {
+    if (!array.fields.empty()) forms.fields[array.key] = array.fields;
+  }
+  forms.TakeFrom(tree);
+  return ObjectOf(tree, forms);
 }
 
 py::list KeysOf(const CheckpointReader& reader) {
@@ -84,14 +89,6 @@ py::list KeysOf(const CheckpointReader& reader) {
 }
 
 }  // namespace
-
-StoredFields FieldsIn(const CheckpointReader& reader) {
-  StoredFields fields;
-  for (const ArrayInfo& array : reader.info().arrays) {
-    if (!array.fields.empty()) fields[array.key] = array.fields;
-  }
-  return fields;
-}
 
 std::recursive_mutex& Hdf5Mutex() {
   static std::recursive_mutex mutex;

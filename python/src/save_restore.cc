@@ -38,7 +38,7 @@ SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
       CallOn(kept.comm, DeadlineOf(given), "save", directory, step);
   PrepareTogether(call, [&] {
     path = PathOf(directory);
-    number = StepOf(step).value_or(-1);
+    number = NumberedStepOf(step);
     OptionReader reader(given);
     ReadSaveOptions(reader, options);
     reader.Finish();
@@ -76,8 +76,21 @@ RestoreArguments ArgumentsOf(py::handle directory, py::handle step,
   return arguments;
 }
 
-// The fields of the structs of a step, which rank 0 reads. Collective.
-StoredFields FieldsTogether(const Call& call, const std::string& path) {
+// Texts as one: the length of each goes before it.
+void PutText(const std::string& text, std::string& all) {
+  all += std::to_string(text.size()) + " " + text;
+}
+
+std::string GetText(std::string_view& all) {
+  const size_t space = all.find(' ');
+  const size_t size = std::stoull(std::string(all.substr(0, space)));
+  std::string text(all.substr(space + 1, size));
+  all.remove_prefix(space + 1 + size);
+  return text;
+}
+
+// The forms of the values of a step, which rank 0 reads. Collective.
+StoredForms FormsTogether(const Call& call, const std::string& path) {
   std::string lines;
   PrepareTogether(call, [&] {
     if (call.comm.rank() != 0) return;
@@ -85,16 +98,41 @@ StoredFields FieldsTogether(const Call& call, const std::string& path) {
       const std::lock_guard lock(Hdf5Mutex());
       return CheckpointReader::Open(path);
     });
-    for (const auto& [key, fields] : FieldsIn(reader)) {
-      lines += key + "\n" + fields + "\n";
+    for (const ArrayInfo& array : reader.info().arrays) {
+      if (array.fields.empty()) continue;
+      PutText(array.key, lines);
+      PutText(array.fields, lines);
+    }
+    PutText("", lines);
+    for (const ValueInfo& value : reader.Values()) {
+      if (!IsFormKey(value.key) && value.typestr != kNoneTypestr) continue;
+      PutText(value.key, lines);
+      PutText(value.typestr, lines);
     }
   });
-  CommContext context = ContextOf(call, "fields");
+  CommContext context = ContextOf(call, "forms");
   Unlocked([&] { return Broadcast(context, lines); });
-  StoredFields all;
-  std::istringstream in(lines);
-  for (std::string key; std::getline(in, key);) std::getline(in, all[key]);
-  return all;
+  StoredForms forms;
+  std::string_view rest = lines;
+  for (std::string key = GetText(rest); !key.empty(); key = GetText(rest)) {
+    forms.fields[key] = GetText(rest);
+  }
+  while (!rest.empty()) {
+    const std::string key = GetText(rest);
+    forms.Take(key, GetText(rest));
+  }
+  forms.Finish();
+  return forms;
+}
+
+// Whether a tree may have structs: bytes with more than one axis.
+bool MayHaveStructs(const ValueTree& tree) {
+  const bool has_bytes = tree.tensor && tree.tensor->dtype() == DType::kU8 &&
+                         tree.tensor->shape().size() > 1;
+  return has_bytes || std::any_of(tree.items.begin(), tree.items.end(),
+                                  [](const ValueTree& item) {
+                                    return MayHaveStructs(item);
+                                  });
 }
 
 // Every rank gets all values. Collective.
@@ -108,14 +146,15 @@ py::object RestoreAll(const Call& call, const RestoreArguments& arguments) {
     return RestoreTree(call.comm, chosen.path(), kLatestStep,
                        arguments.options);
   });
-  StoredFields fields;
+  StoredForms forms;
   if (MayHaveStructs(tree)) {
-    fields = FieldsTogether(call, chosen.path());
+    forms = FormsTogether(call, chosen.path());
   }
+  forms.TakeFrom(tree);
   RestoreResult result;
   result.path = chosen.path();
   result.step = chosen.step();
-  return FinishTogether(call, result, [&] { return ObjectOf(tree, fields); });
+  return FinishTogether(call, result, [&] { return ObjectOf(tree, forms); });
 }
 
 std::function<void(std::vector<std::string>)> RebindOf(BoundState& bound,
@@ -156,7 +195,7 @@ py::object RestoreState(py::handle comm, py::handle directory, py::handle state,
                    arguments.options);
   });
   TakeAbsent(asked, bound, result);
-  TakeFields(call, result, bound);
+  TakeForms(call, result, bound);
   return FinishTogether(call, result, [&] { return bound.Rebuild(); });
 }
 
@@ -180,7 +219,7 @@ py::object RestoreLatest(py::handle comm, py::handle directory,
   });
   if (!result) return py::none();
   TakeAbsent(asked, bound, *result);
-  TakeFields(call, *result, bound);
+  TakeForms(call, *result, bound);
   return FinishTogether(call, *result, [&] { return bound.Rebuild(); });
 }
 
@@ -261,8 +300,11 @@ void AgreeOnState(const Call& call, BoundState* bound,
                  " does; pass one on all ranks or on none");
   }
   std::set<uint64_t> agreed;
-  if (no_ends == 0) agreed = CommonOf(context, bound->open_ends());
-  if (!agreed.empty()) options.on_open = RebindAtOpen(std::move(rebind));
+  if (no_ends == 0) {
+    agreed = CommonOf(context, bound->open_ends());
+    // A list of numbers may be stored as one array.
+    options.on_open = RebindAtOpen(std::move(rebind));
+  }
   bound->set_agreed_ends(std::move(agreed));
   if (no_optional != 0) return;
   for (const std::string& keys : UnionOf(context, mine)) {
@@ -279,13 +321,13 @@ void TakeAbsent(MismatchPolicy asked, BoundState& bound,
   if (asked == MismatchPolicy::kIgnore) result.missing.clear();
 }
 
-void TakeFields(const Call& call, const RestoreResult& result,
-                BoundState& bound) {
-  CommContext context = ContextOf(call, "fields");
-  int64_t any = bound.may_have_structs() ? 1 : 0;
+void TakeForms(const Call& call, const RestoreResult& result,
+               BoundState& bound) {
+  CommContext context = ContextOf(call, "forms");
+  int64_t any = bound.needs_forms() ? 1 : 0;
   Unlocked([&] { return MaxAll(context, {&any, 1}); });
   if (any == 0) return;
-  bound.set_fields(FieldsTogether(call, result.path));
+  bound.set_forms(FormsTogether(call, result.path));
 }
 
 void DefineSaveRestore(py::module_& module) {

@@ -33,9 +33,6 @@ void DefineSimulate(py::module_& module);
 // callbacks may call such functions.
 std::recursive_mutex& Hdf5Mutex();
 
-// Returns the fields of the structs of a step.
-StoredFields FieldsIn(const CheckpointReader& reader);
-
 // Agrees on which values may be absent, and that all ranks pass a state or none
 // does, which is null then. Has `rebind` called with the keys of the step, and
 // with the interpreter's lock, where how much is restored depends on them; null
@@ -48,9 +45,10 @@ void AgreeOnState(const Call& call, BoundState* bound,
 // asked for. `asked` is RestoreOptions::missing as given.
 void TakeAbsent(MismatchPolicy asked, BoundState& bound, RestoreResult& result);
 
-// Lets the state know the fields of structs in place of None. Collective.
-void TakeFields(const Call& call, const RestoreResult& result,
-                BoundState& bound);
+// Lets the state know what the step says of Python forms, where any rank needs
+// it. Collective.
+void TakeForms(const Call& call, const RestoreResult& result,
+               BoundState& bound);
 
 // Returns a belay.RestoreResult with the state that was restored.
 py::object RestoreResultOf(const RestoreResult& result,

@@ -66,6 +66,7 @@ bool SeenState::Visit(py::handle name, py::handle value) {
   PyObject* const object = value.ptr();
   const Wrappers& wrappers = AllWrappers();
   if (type.is(wrappers.piece)) return VisitPiece(seen, value);
+  if (type.is(wrappers.pieces)) return VisitPieces(seen, value);
   if (py::isinstance<py::array>(value)) return VisitArray(seen, value);
   if (PyDict_CheckExact(object) || PyODict_CheckExact(object)) {
     return VisitDict(seen, value);
@@ -97,6 +98,13 @@ bool SeenState::VisitSequence(Value& seen, py::handle sequence) {
   const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence.ptr());
   if (bound_ == nullptr) seen.size = size;
   if (seen.size != size) return false;
+  const bool is_root = next_ == 1;
+  const char numbers = is_root ? 0 : NumbersIn(sequence);
+  if (bound_ == nullptr) seen.numbers = numbers;
+  if (seen.numbers != numbers) return false;
+  if (numbers != 0) {
+    return bound_ == nullptr || bound_->SetNumbers(cell_++, sequence);
+  }
   const RecursionGuard guard;
   for (Py_ssize_t i = 0; i < size; ++i) {
     if (i >= PySequence_Fast_GET_SIZE(sequence.ptr())) return false;
@@ -114,6 +122,18 @@ bool SeenState::VisitPiece(Value& seen, py::handle piece) {
                         PyLong_AsLong(given.replica.ptr()) == 0;
   return is_plain && VisitShape(seen.global_shape, given.global_shape) &&
          VisitShape(seen.offset, given.offset) && VisitArray(seen, given.array);
+}
+
+bool SeenState::VisitPieces(Value& seen, py::handle pieces) {
+  const py::object list = pieces.attr("pieces");
+  if (!PyList_CheckExact(list.ptr()) && !PyTuple_CheckExact(list.ptr())) {
+    return false;
+  }
+  const py::tuple all(list);
+  if (bound_ == nullptr) seen.size = static_cast<Py_ssize_t>(all.size());
+  return seen.size == static_cast<Py_ssize_t>(all.size()) &&
+         std::all_of(all.begin(), all.end(),
+                     [&](py::handle piece) { return Visit({}, piece); });
 }
 
 bool SeenState::VisitLaidOut(Value& seen, py::handle laid_out) {

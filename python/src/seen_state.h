@@ -41,6 +41,7 @@ class SeenState {
     py::object type;
     py::object name;      // in its dict; null outside of dicts
     Py_ssize_t size = 0;  // of a dict, list or tuple
+    char numbers = 0;     // of a list or tuple, as NumbersIn
     // Of an array, also one in a wrapper.
     const void* data = nullptr;
     py::object numpy_dtype;
@@ -59,6 +60,7 @@ class SeenState {
   bool VisitDict(Value& seen, py::handle dict);
   bool VisitSequence(Value& seen, py::handle sequence);
   bool VisitPiece(Value& seen, py::handle piece);
+  bool VisitPieces(Value& seen, py::handle pieces);
   bool VisitLaidOut(Value& seen, py::handle laid_out);
   bool VisitArray(Value& seen, py::handle array);
   bool VisitSingle(py::handle value);

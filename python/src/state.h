@@ -25,25 +25,25 @@
 #include "belay/rows.h"
 #include "belay/state.h"
 #include "big_int.h"
+#include "forms.h"
 
 namespace belay::python {
-
-// The fields of stored structs by their keys, such as "id:i64 x:f64[3]".
-using StoredFields = std::map<std::string, std::string>;
 
 // Rows of this rank. A restore may change their number.
 struct RowsCell {
   BoundArray array;
   // On restore: the rows, `row_elements` elements each.
   std::vector<char> bytes;
+  std::string key;
   DType dtype = DType::kU8;
   int64_t row_elements = 1;  // as stored
   int64_t row_bytes = 1;     // in memory
   bool is_scalar = false;    // a single number
   py::array ids;             // of rows with ids
+  py::object target;         // the array that was passed, filled if rows fit
 };
 
-// A scalar of NumPy, in an array without axes.
+// A scalar of NumPy, in an array without axes, or a list of numbers.
 struct NumpyScalarCell {
   py::array array;
 };
@@ -93,6 +93,8 @@ class BoundState {
   // For SavedState. Replaces the value of a cell, by its number, with another
   // single value; returns false if it has no room for that.
   bool SetSingle(size_t cell, py::handle value);
+  // The same of a list of numbers.
+  bool SetNumbers(size_t cell, py::handle list);
   // Says where the elements of a dense array are now, by its cell.
   void SetData(size_t cell, void* data);
   // Whether belay reads a copy of an array.
@@ -101,13 +103,14 @@ class BoundState {
   void ReleaseArrays();
 
   // After a restore: fills the arrays that belay could not, and returns a new
-  // structure with the same arrays and with the values that were restored.
+  // structure with the same arrays and with the values that were restored. The
+  // dicts and lists that were passed get them, too.
   py::object Rebuild();
 
-  // Before that: the fields of structs that were restored in place of None, if
-  // there may be any.
-  bool may_have_structs() const;
-  void set_fields(StoredFields fields) { fields_ = std::move(fields); }
+  // Before that: what the step says of the Python forms of its values, if it is
+  // needed.
+  bool needs_forms() const;
+  void set_forms(StoredForms forms) { forms_ = std::move(forms); }
 
  private:
   // What a restore returns at one place.
@@ -117,7 +120,8 @@ class BoundState {
       kCell,
       kDict,
       kList,
-      kTuple,
+      kTuple,  // and other sequences
+      kOpen,   // takes all that is stored
       kWrapper,
       kIfStored
     };
@@ -125,8 +129,9 @@ class BoundState {
     Kind kind = Kind::kKept;
     py::object given;
     int64_t cell = -1;  // -1: none
-    std::string key;    // of a kIfStored
+    std::string key;    // of a kIfStored or kOpen
     std::vector<std::pair<py::object, Node>> items;
+    bool is_filled = false;  // what was passed has what was restored
   };
   struct TextCell {
     std::string text;
@@ -149,17 +154,40 @@ class BoundState {
                 const PerRankOptions* per_rank);
   Node BindSequence(const std::string& key, py::handle sequence,
                     const PerRankOptions* per_rank);
+  Node BindSet(const std::string& key, py::handle set);
+  // Binds an empty container that takes all that is stored.
+  Node BindOpen(const std::string& key, py::handle given, bool is_stored);
+  // Returns what a key of a dict is called. Throws unless a restore can rebuild
+  // it and the names of a dict, `taken`, differ.
+  std::string NameIn(const std::string& key, py::handle name,
+                     std::unordered_set<std::string>& taken, bool& has_ints);
+  // In a save: store what a restore has to know of a container.
+  void AddForm(std::string form_key, const std::string& typestr);
+  void AddKind(const std::string& key, py::handle container);
+  // Of a dict whose keys have these names.
+  void AddForms(const std::string& key, const Node& node,
+                const std::vector<std::string>& names, bool has_ints);
+  // Of arrays right inside; without names those of a sequence.
+  void AddTensors(const std::string& key, const Node& node,
+                  const std::vector<std::string>& names);
+  // Returns the name.
+  std::string AddName(const std::string& key, py::handle name);
+  void WarnOfClass(const std::string& key, py::handle container,
+                   const std::string& kind) const;
   // Notes an open end, of so many elements; returns whether all ranks have it.
   bool IsAgreedEnd(const std::string& key, Node::Kind kind, size_t length);
   // Whether an open end that all ranks have has more elements in the step.
   bool AnyGrows() const;
   // Adds what is stored of a sequence and is not in it.
   void BindRest(const std::string& key, Node& node);
+  // How many elements are stored there. Throws if they make no list.
+  int64_t NumStored(const std::string& key, int64_t given = 0) const;
   static bool IsPlain(const Node& node);
   // One more than the greatest number right below a key, and how many there
   // are.
   std::pair<int64_t, int64_t> StoredNumbers(const std::string& key) const;
   bool IsStoredBelow(const std::string& key) const;
+  bool IsStored(const std::string& key) const;
   Node BindWrapper(const std::string& key, py::handle value);
   Node BindIfStored(const std::string& key, py::handle value);
   Node BindPerRank(const std::string& key, py::handle value);
@@ -177,12 +205,16 @@ class BoundState {
   void AddWhole(const std::string& key, const Shape& shape,
                 const Memory& memory);
   void BindPiece(const std::string& key, py::handle piece);
+  Node BindPieces(const std::string& key, py::handle pieces);
+  void RefuseListOfPieces(const std::string& key,
+                          const py::tuple& values) const;
   void BindLaidOut(const std::string& key, py::handle laid_out);
   void BindRows(const std::string& key, const GivenArray& given,
                 RankRows rank_rows);
   void BindFlatRange(const std::string& key, py::handle range);
   void BindRowsById(const std::string& key, py::handle rows);
   void BindNone(const std::string& key, bool is_per_rank);
+  void BindNumbers(const std::string& key, const py::tuple& numbers);
 
   Node CellNode(py::handle given, Node::Kind kind) const;
   GivenArray ArrayFrom(const std::string& key, py::handle object) const;
@@ -195,11 +227,18 @@ class BoundState {
   template <typename T>
   void AddScalar(const std::string& key, T value,
                  const PerRankOptions* per_rank);
-  py::object Rebuilt(const Node& node);
+  py::object Rebuilt(Node& node);
+  py::object RebuiltOpen(const Node& node);
+  // Gives what was passed the elements that were restored, if it may change.
+  static void FillOpen(Node& node, const py::object& found);
   // A dict without the keys that were missing.
-  py::object RebuiltStored(const std::string& key, const Node& node);
+  py::object RebuiltStored(const std::string& key, Node& node);
   bool IsMissing(const std::string& key) const;
   py::object ValueOf(Cell& cell);
+  // Fills the array that was passed, and returns it; a new one if the number of
+  // rows differs.
+  py::object RowsOf(RowsCell& cell);
+  void WarnOfUnfilled();
   [[noreturn]] void Refuse(const std::string& key,
                            const std::string& cause) const;
 
@@ -218,13 +257,17 @@ class BoundState {
     bool is_dict = false;
   };
   std::vector<OpenEnd> open_ends_;
+  bool has_open_ = false;  // a kOpen
+  std::unordered_set<std::string> plain_;  // sequences of plain values
   bool has_grown_ = false;  // by what is stored
   std::set<uint64_t> agreed_ends_;
   std::vector<std::string> stored_keys_;  // ascending
   std::vector<std::string> optional_;
   std::vector<std::string> missing_;  // ascending
+  std::vector<std::string> unfilled_;  // arrays that were passed
   uint64_t plain_keys_hash_ = 0;
-  StoredFields fields_;
+  StoredForms forms_;
+  std::map<std::string, TypeHandlerPtr> form_handlers_;  // by typestr
 };
 
 // Returns the key of what is inside a value, as JSON and h5py name it.
@@ -243,6 +286,10 @@ class RecursionGuard {
   ~RecursionGuard() { Py_LeaveRecursiveCall(); }
 };
 
+// What a list or a tuple has only of, which is stored as one array: 'i', ints of
+// at most 64 bits, 'd', floats, '?', bools, or 0, other values or none.
+char NumbersIn(py::handle list);
+
 // Whether it is a scalar of NumPy.
 bool IsNumpyScalar(py::handle value);
 
@@ -255,12 +302,12 @@ GivenArray GivenArrayOf(py::handle value);
 // Returns a tensor that shares the memory of an array.
 py::object TorchTensorOf(const py::object& array);
 
-// Whether a tree may have structs: bytes with more than one axis.
-bool MayHaveStructs(const ValueTree& tree);
+// Whether a tree has what its form says more of than its dtype and shape do.
+bool MayHaveForms(const ValueTree& tree);
 
-// Returns nested dicts, lists, arrays and single values. Moves out of `tree`,
-// whose key is `key`. Structs without fields are rows of bytes.
-py::object ObjectOf(ValueTree& tree, const StoredFields& fields = {},
+// Returns nested containers, arrays and single values, as `forms` says. Moves
+// out of `tree`, whose key is `key`. Structs without fields are rows of bytes.
+py::object ObjectOf(ValueTree& tree, const StoredForms& forms = {},
                     const std::string& key = "");
 
 }  // namespace belay::python

@@ -61,8 +61,10 @@ bool BoundState::BindScalar(const std::string& key, py::handle value,
     const auto bytes =
         std::string_view(py::reinterpret_borrow<py::bytes>(value));
     AddScalar(key, BytesCell{{bytes.begin(), bytes.end()}}, per_rank);
+    if (per_rank == nullptr) AddForm(FormKey("kind", key), "bytes");
   } else if (IsNumpyScalar(value)) {
     BindNumpyScalar(key, value, per_rank);
+    if (per_rank == nullptr) AddForm(FormKey("kind", key), "numpy");
   } else if (PyBool_Check(object)) {
     AddScalar(key, object == Py_True, per_rank);
   } else if (PyLong_Check(object)) {
@@ -112,6 +114,48 @@ void BoundState::AddWhole(const std::string& key, const Shape& shape,
   } else {
     state_.AddReplicated(key, shape, memory);
   }
+}
+
+char NumbersIn(py::handle list) {
+  PyObject* const object = list.ptr();
+  const Py_ssize_t size = PySequence_Fast_GET_SIZE(object);
+  if (size == 0) return 0;
+  PyTypeObject* const type = Py_TYPE(PySequence_Fast_GET_ITEM(object, 0));
+  const char kind = type == &PyLong_Type    ? 'i'
+                    : type == &PyFloat_Type ? 'd'
+                    : type == &PyBool_Type  ? '?'
+                                            : 0;
+  if (kind == 0) return 0;
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    PyObject* const one = PySequence_Fast_GET_ITEM(object, i);
+    int overflow = 0;
+    if (Py_TYPE(one) != type) return 0;
+    if (kind == 'i') PyLong_AsLongLongAndOverflow(one, &overflow);
+    if (overflow != 0) return 0;
+  }
+  return kind;
+}
+
+void BoundState::BindNumbers(const std::string& key, const py::tuple& numbers) {
+  const char kind = NumbersIn(numbers);
+  const py::array array = py::module_::import("numpy").attr("array")(
+      numbers, kind == 'i' ? "int64" : kind == 'd' ? "float64" : "bool");
+  const BoundArray bound = BindArray(Purpose::kSave, key, {array});
+  const NumpyScalarCell& cell = NewCell(NumpyScalarCell{bound.memory});
+  void* const data = const_cast<void*>(cell.array.data());
+  const auto count = static_cast<int64_t>(cell.array.size());
+  state_.AddReplicated(key, ShapeOf(cell.array),
+                       Memory(data, bound.dtype, count, {}));
+}
+
+bool BoundState::SetNumbers(size_t number, py::handle list) {
+  auto* const cell = std::get_if<NumpyScalarCell>(&cells_.at(number));
+  if (cell == nullptr || cell->array.ndim() != 1) return false;
+  const py::object values = py::module_::import("numpy").attr("array")(
+      list, cell->array.dtype());
+  std::memcpy(cell->array.mutable_data(), py::array(values).data(),
+              static_cast<size_t>(cell->array.nbytes()));
+  return true;
 }
 
 bool BoundState::SetSingle(size_t number, py::handle value) {
@@ -194,59 +238,6 @@ void BoundState::BindArrayValue(const std::string& key, const GivenArray& given,
   BindRows(key, rows,
            {.is_per_rank = true, .other_ranks = per_rank->other_ranks});
   std::get<RowsCell>(cells_.back()).is_scalar = is_scalar;
-}
-
-bool MayHaveStructs(const ValueTree& tree) {
-  const bool has_bytes = tree.tensor && tree.tensor->dtype() == DType::kU8 &&
-                         tree.tensor->shape().size() > 1;
-  return has_bytes || std::any_of(tree.items.begin(), tree.items.end(),
-                                  [](const ValueTree& item) {
-                                    return MayHaveStructs(item);
-                                  });
-}
-
-py::object ObjectOf(ValueTree& tree, const StoredFields& fields,
-                    const std::string& key) {
-  const bool is_single = tree.items.empty();
-  if (tree.is_none() && is_single) return py::none();
-  const bool is_int =
-      tree.text && tree.typestr == kBigIntTypestr && MayBeBigInt(*tree.text);
-  if (is_int && is_single) return IntOf({.digits = tree.text});
-  if (tree.text && is_single) {
-    const py::bytes bytes(*tree.text);
-    PyObject* const text = PyUnicode_DecodeUTF8(
-        tree.text->data(), static_cast<Py_ssize_t>(tree.text->size()), nullptr);
-    if (text != nullptr) return py::reinterpret_steal<py::object>(text);
-    PyErr_Clear();
-    return bytes;
-  }
-  if (tree.tensor && is_single) {
-    const py::object array = ArrayOf(*std::move(tree.tensor));
-    if (const auto of = fields.find(key); of != fields.end()) {
-      return StructsOf(array, of->second);
-    }
-    if (array.attr("ndim").cast<int>() > 0) return array;
-    return array.attr("item")();
-  }
-  if (tree.is_list()) {
-    py::list list;
-    for (ValueTree& item : tree.items) {
-      list.append(ObjectOf(item, fields, Joined(key, item.name)));
-    }
-    return list;
-  }
-  py::dict dict;
-  // What is stored under the key itself, beside values below it.
-  if (tree.text || tree.tensor || tree.is_none()) {
-    ValueTree own{.typestr = std::move(tree.typestr),
-                  .tensor = std::move(tree.tensor),
-                  .text = std::move(tree.text)};
-    dict[py::str("")] = ObjectOf(own, fields, key);
-  }
-  for (ValueTree& item : tree.items) {
-    dict[NameOf(item.name)] = ObjectOf(item, fields, Joined(key, item.name));
-  }
-  return dict;
 }
 
 }  // namespace belay::python

@@ -6,6 +6,7 @@
 
 #include "belay/arrays/layout.h"
 #include "errors.h"
+#include "log.h"
 #include "names.h"
 
 namespace belay::python {
@@ -145,18 +146,19 @@ PieceAttributes::PieceAttributes(py::handle piece) {
 const Wrappers& AllWrappers() {
   static const Wrappers* const all = [] {
     const py::module_ values = py::module_::import("belay._values");
-    return new Wrappers{values.attr("Piece"),     values.attr("LaidOut"),
-                        values.attr("FlatRange"), values.attr("Rows"),
-                        values.attr("RowsById"),  values.attr("PerRank"),
-                        values.attr("FromRank0"), values.attr("IfStored")};
+    return new Wrappers{values.attr("Piece"),     values.attr("Pieces"),
+                        values.attr("LaidOut"),   values.attr("FlatRange"),
+                        values.attr("Rows"),      values.attr("RowsById"),
+                        values.attr("PerRank"),   values.attr("FromRank0"),
+                        values.attr("IfStored")};
   }();
   return *all;
 }
 
 bool IsWrapper(py::handle value) {
   const Wrappers& all = AllWrappers();
-  const std::array<py::handle, 8> types = {
-      all.piece,      all.laid_out, all.flat_range, all.rows,
+  const std::array<py::handle, 9> types = {
+      all.piece,      all.pieces,   all.laid_out,   all.flat_range, all.rows,
       all.rows_by_id, all.per_rank, all.from_rank0, all.if_stored};
   const py::handle type = py::type::handle_of(value);
   for (const py::handle one : types) {
@@ -187,6 +189,37 @@ py::object RowsArray(RowsCell& cell) {
   return rows;
 }
 
+py::object BoundState::RowsOf(RowsCell& cell) {
+  py::object rows = RowsArray(cell);
+  if (cell.is_scalar) return rows;
+  const auto given = py::reinterpret_borrow<py::array>(cell.target);
+  const auto number = given.shape(0), found = py::array(rows).shape(0);
+  if (number == found && given.writeable()) {
+    py::module_::import("numpy").attr("copyto")(given, rows);
+    return cell.target;
+  }
+  if (number == 0) return rows;  // which only says the dtype
+  unfilled_.push_back(
+      "\"" + cell.key + "\" " +
+      (number == found ? "(is read-only)"
+                       : "(has " + std::to_string(number) + " rows, restored " +
+                             std::to_string(found) + ")"));
+  return rows;
+}
+
+void BoundState::WarnOfUnfilled() {
+  if (unfilled_.empty()) return;
+  std::string others;
+  if (unfilled_.size() > 1) {
+    others = " and " + std::to_string(unfilled_.size() - 1) + " more";
+  }
+  LogWarning("restore: on rank " + std::to_string(rank_) + " the array of " +
+             unfilled_.front() + others +
+             " was not filled: the values are in new arrays, in the state that "
+             "the restore returns");
+  unfilled_.clear();
+}
+
 BoundState::Node BoundState::BindWrapper(const std::string& key,
                                          py::handle value) {
   const Wrappers& all = AllWrappers();
@@ -202,6 +235,7 @@ BoundState::Node BoundState::BindWrapper(const std::string& key,
     return node;
   }
   TakeKey(key);
+  if (IsOf(value, all.pieces)) return BindPieces(key, value);
   const bool is_cut = IsOf(value, all.piece) || IsOf(value, all.laid_out) ||
                       IsOf(value, all.flat_range);
   if (IsOf(value, all.piece)) {
@@ -236,6 +270,42 @@ BoundState::Node BoundState::BindPerRank(const std::string& key,
   const PerRankOptions options{.other_ranks =
                                    OtherRanksNamed(value.attr("other_ranks"))};
   return BindNode(key, py::object(value.attr("value")), &options);
+}
+
+BoundState::Node BoundState::BindPieces(const std::string& key,
+                                        py::handle pieces) {
+  Node node{.kind = Node::Kind::kKept,
+            .given = py::reinterpret_borrow<py::object>(pieces)};
+  for (const py::handle piece : py::tuple(pieces.attr("pieces"))) {
+    if (!IsOf(piece, AllWrappers().piece)) {
+      Refuse(key, "belay.Pieces holds a list of belay.Piece (found " +
+                      std::string(py::str(py::type::of(piece).attr("__name__"))) +
+                      ")");
+    }
+    BindPiece(key, piece);
+    node.items.emplace_back(py::object(), CellNode(piece, Node::Kind::kKept));
+  }
+  return node;
+}
+
+// Two boxes of one array would be stored as two arrays, each with a hole.
+void BoundState::RefuseListOfPieces(const std::string& key,
+                                    const py::tuple& values) const {
+  const auto& piece = AllWrappers().piece;
+  std::vector<std::pair<Shape, Shape>> seen;
+  for (const py::handle value : values) {
+    if (!py::type::handle_of(value).is(piece)) continue;
+    const PieceAttributes given(value);
+    const std::pair place(ShapeOf(given.global_shape), ShapeOf(given.offset));
+    for (const auto& [shape, offset] : seen) {
+      if (shape != place.first || offset == place.second) continue;
+      Refuse(key, "a list has several belay.Piece with boxes at different "
+                  "places of an array of shape " + ShapeText(shape) +
+                  "; if they are boxes of one array, use belay.Pieces([...]), "
+                  "and if they are of several, a dict");
+    }
+    seen.push_back(place);
+  }
 }
 
 void BoundState::BindPiece(const std::string& key, py::handle wrapper) {
@@ -339,6 +409,8 @@ void BoundState::BindRows(const std::string& key, const GivenArray& given,
   }
   RowsCell& cell = NewCell(
       RowsCell{.array = {array, DenseNative(array)}, .dtype = form.dtype});
+  cell.key = key;
+  cell.target = array;
   cell.row_elements = NumElements(form.shape);
   cell.row_bytes = form.structs != nullptr
                        ? form.structs->bytes

@@ -11,7 +11,7 @@ namespace belay::python {
 
 // The classes of belay._values.
 struct Wrappers {
-  py::object piece, laid_out, flat_range, rows, rows_by_id, per_rank,
+  py::object piece, pieces, laid_out, flat_range, rows, rows_by_id, per_rank,
       from_rank0, if_stored;
 };
 
@@ -32,7 +32,7 @@ bool IsWrapper(py::handle value);
 // Returns a copy of a wrapper that holds another value.
 py::object Rewrapped(const py::object& wrapper, const py::object& value);
 
-// Returns the rows that were restored.
+// Returns the rows that were restored, in a new array.
 py::object RowsArray(RowsCell& cell);
 
 }  // namespace belay::python

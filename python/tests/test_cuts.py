@@ -62,6 +62,49 @@ class CutTest(MpiCase):
     belay.restore(COMM, self.run_dir, {"m": {"w": whole}})
     self.assert_equal_arrays(whole, self.whole)
 
+  def test_rows_are_filled_in_place(self):
+    fields = numpy.zeros(3, [("id", "i8"), ("x", "f8", 3)])
+    fields["id"] = numpy.arange(3) + 10 * self.rank
+    ids = numpy.arange(self.rank, 2 * self.size, self.size)
+    state = {"atoms": belay.Rows(fields), "same": belay.Rows(self.whole[::2]),
+             "cells": belay.RowsById(ids, ids * 2.0),
+             "own": belay.PerRank({"a": numpy.arange(4) + self.rank, "n": 3})}
+    belay.save(COMM, self.run_dir, 0, state)
+    whole = numpy.zeros_like(self.whole)
+    blank = {"atoms": belay.Rows(numpy.zeros_like(fields)),
+             "same": belay.Rows(whole[::2]),
+             "cells": belay.RowsById(ids, numpy.zeros(2)),
+             "own": belay.PerRank({"a": numpy.zeros(4, int), "n": 0})}
+    passed = {key: blank[key].array for key in ("atoms", "same", "cells")}
+    own = blank["own"].value["a"]
+    found = belay.restore(COMM, self.run_dir, blank).state
+    for key, array in passed.items():
+      self.assertIs(found[key].array, array)
+      self.assert_equal_arrays(array, state[key].array)
+    self.assert_equal_arrays(whole[::2], self.whole[::2])
+    self.assertFalse(whole[1::2].any())
+    self.assertIs(found["own"].value["a"], own)
+    self.assert_equal_arrays(own, numpy.arange(4) + self.rank)
+    self.assertEqual(found["own"].value["n"], 3)
+
+  def test_rows_that_are_not_filled_are_told(self):
+    belay.save(COMM, self.run_dir, 0, {"atoms": belay.Rows(self.whole)})
+    frozen = numpy.zeros_like(self.whole)
+    frozen.flags.writeable = False
+    for array, text in ((numpy.full((2, 5), -1.0), "(has 2 rows, restored 7)"),
+                        (frozen, "(is read-only)")):
+      before = array.copy()
+      with self.assertLogs("belay", "WARNING") as log:
+        found = belay.restore(COMM, self.run_dir, {"atoms": belay.Rows(array)})
+      self.assertIn(f'the array of "atoms" {text} was not filled',
+                    "".join(log.output))
+      self.assert_equal_arrays(array, before)
+      self.assert_equal_arrays(found.state["atoms"].array, self.whole)
+    with self.assertNoLogs("belay", "WARNING"):
+      found = belay.restore(COMM, self.run_dir,
+                            {"atoms": belay.Rows(numpy.zeros((0, 5)))})
+    self.assert_equal_arrays(found.state["atoms"].array, self.whole)
+
   def test_wrong_flat_ranges(self):
     last = self.rank == self.size - 1
     good = (numpy.zeros(4), {"a": (4,)}, 0, self.rank)
@@ -185,7 +228,7 @@ class CutTest(MpiCase):
     found = belay.restore(COMM, self.run_dir, {"p": into}).state["p"]
     self.assertIsInstance(found, belay.Rows)
     self.assert_equal_arrays(found.array, mine)
-    self.assertEqual(into.array.shape, (0, 2))  # as it was
+    self.assert_equal_arrays(into.array, mine)  # a new array
     found.array[...] = 9  # belongs to the program
 
   def test_rows_of_structs(self):

@@ -32,6 +32,25 @@ class ErrorTest(MpiCase):
   def on_last(self, bad, good):
     return bad if self.rank == self.last else good
 
+  def test_a_step_that_is_no_number(self):
+    state = {"a": 1}
+    none = "step: need an int from 0 to 2**63 - 1 (found None); only a restore"
+    for step, text in ((None, none), (True, "(found True)"),
+                       (False, "(found False)"), (1.0, "(found 1.0)"),
+                       ("1", "(found '1')"), (2**63, "(found 9223")):
+      self.assert_fails("INVALID_ARGUMENT", text, belay.save, COMM,
+                        self.run_dir, step, state)
+    belay.save(COMM, self.run_dir, 1, state)
+    self.assert_fails("INVALID_ARGUMENT", "(found True)", belay.restore, COMM,
+                      self.run_dir, state, True)
+    self.assertEqual(belay.restore(COMM, self.run_dir, state, None).step, 1)
+    with belay.CheckpointManager(COMM, self.run_dir) as manager:
+      self.assert_fails("INVALID_ARGUMENT", "(found True)", manager.save, True,
+                        state)
+      self.assert_fails("INVALID_ARGUMENT", none, manager.delete, None)
+      manager.save(None, state)
+      self.assertEqual(manager.latest_step(), 2)
+
   def test_exception_of_python_on_one_rank(self):
     state = {"a": self.on_last(Spoiled(ZeroDivisionError("mine")), {"a": 1})}
     error = self.assert_fails("INVALID_ARGUMENT", "ZeroDivisionError: mine",

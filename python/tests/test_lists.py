@@ -1,6 +1,7 @@
 """Lists and empty dicts, whose length comes from what is stored."""
 
 import os
+from collections import Counter, deque
 
 import numpy
 from mpi_case import COMM, MpiCase, main
@@ -27,8 +28,57 @@ class ListsTest(MpiCase):
     self.assertEqual(self.stored(records, []), records)
     self.assertEqual(self.stored(records, [{"loss": 0.0, "step": 0}]), records)
     self.assertEqual(self.stored([[1, 2], [3, 4]], [[], []]), [[1, 2], [3, 4]])
-    # As without a state: a list inside is a dict, and an empty one is nothing.
-    self.assertEqual(self.stored([[], [1], None], []), [None, {"0": 1}])
+    self.assertEqual(self.stored([[], [1], None], []), [[], [1], None])
+
+  def test_a_list_of_numbers_is_one_array(self):
+    many = 100_000
+    lists = {"i": list(range(many)), "f": [0.5 * i for i in range(many)],
+             "b": [i % 3 == 0 for i in range(many)], "t": (1, 2, 3),
+             "big": [2**63 - 1, -2**63], "one": [7], "q": deque([1.5, 2.5])}
+    mixed = {"m": [1, 2.0], "x": [True, 1], "n": [1, None], "h": [2**63, 1],
+             "np": [numpy.float32(1), numpy.float32(2)]}
+    state = {**lists, **mixed}
+    belay.save(COMM, self.run_dir, 0, state)
+    reader = belay.open(self.run_dir)
+    for key, value in lists.items():
+      self.assert_equal_arrays(reader[key], numpy.array(value))
+    self.assertEqual(len(list(reader)), len(lists) + 2 * len(mixed) - 1)
+    exact = lambda values: [(type(one), one) for one in values]
+    blank = {key: type(value)() for key, value in state.items()
+             if not isinstance(value, tuple)}
+    longer = {key: type(value)([0] * (len(value) + 2))
+              for key, value in state.items() if not isinstance(value, tuple)}
+    for into in (None, blank, longer, state):
+      found = belay.restore(COMM, self.run_dir, into).state
+      for key in into or state:
+        self.assertIs(type(found[key]), type(state[key]), key)
+        self.assertEqual(exact(found[key]), exact(state[key]), key)
+    self.assert_fails("INVALID_ARGUMENT", "3 elements are stored; pass as many",
+                      belay.restore, COMM, self.run_dir, {"t": (0, 0)})
+    array = numpy.zeros(many)
+    belay.restore(COMM, self.run_dir, {"f": array})
+    self.assert_equal_arrays(array, numpy.array(lists["f"]))
+
+  def test_numbers_that_change_from_save_to_save(self):
+    state = {"l": [1, 2], "n": 0}
+    for step, numbers in enumerate(([1, 2], [3, 4], [3.0, 4.0], [5.0, True],
+                                    [5.0, 6.0], [5.0], [], [1, 2**63], [1, 2])):
+      state["l"][:] = numbers
+      saved = belay.save(COMM, self.run_dir, step, state)
+      self.assertEqual(saved.plan_reused, step == 1)
+      found = belay.restore(COMM, self.run_dir, {"l": [], "n": 0}).state["l"]
+      self.assertEqual(list(map(repr, found)), list(map(repr, numbers)))
+
+  def test_lists_of_numbers_of_other_steps(self):
+    """An array of NumPy or of C++, and elements that were stored one by one."""
+    belay.save(COMM, self.run_dir, 0, {"a": numpy.arange(3), "l": {"0": 1.5,
+                                                                   "1": 2.5}})
+    for into in ([], [0], [0] * 5):
+      found = belay.restore(COMM, self.run_dir,
+                            {"a": into, "l": list(into)}).state
+      self.assertEqual(found, {"a": [0, 1, 2], "l": [1.5, 2.5]})
+    found = belay.restore(COMM, self.run_dir, {"l": (0.0, 0.0)}).state
+    self.assertEqual(found, {"l": (1.5, 2.5)})
 
   def test_new_arrays_of_an_empty_list(self):
     found = self.stored([numpy.arange(3.0), numpy.arange(2)], [])
@@ -65,6 +115,61 @@ class ListsTest(MpiCase):
     belay.save(COMM, self.run_dir, 0, {"v": {9000000000000000000: 1}})
     self.assert_fails("INVALID_ARGUMENT", "is no list", belay.restore, COMM,
                       self.run_dir, {"v": []})
+
+  def test_what_was_passed_has_all_that_was_restored(self):
+    """Even if nobody looks at the result."""
+    state = {"step": 7, "s": "x", "b": b"y", "t": (1, [2.0]), "none": None,
+             "w": numpy.arange(3.0), "d": {"n": 2.5, "l": [1, "a"]},
+             "open": {"a": {3: 4}}, "h": [0.5, 0.25], "c": Counter({5: 2}),
+             "q": deque([1, 2], 3), "r": [{"k": 1}, {"k": 2}],
+             "own": belay.PerRank({"seed": self.rank}),
+             "one": belay.PerRank(self.rank),
+             "rows": belay.Rows(numpy.arange(self.rank + 1.0))}
+    belay.save(COMM, self.run_dir, 0, state)
+
+    def blank():
+      return {"step": 0, "s": "", "b": b"", "t": (0, [0.0]), "none": 5,
+              "w": numpy.zeros(3), "d": {"n": 0.0, "l": [0, ""]}, "open": {},
+              "h": [], "c": Counter(), "q": deque(maxlen=3), "r": [{"k": 0}],
+              "own": belay.PerRank({"seed": -1}), "one": belay.PerRank(-1),
+              "rows": belay.Rows(numpy.zeros(0))}
+
+    def check(found):
+      for key in ("step", "s", "b", "t", "d", "open", "h", "c", "q", "r"):
+        self.assertEqual(found[key], state[key], key)
+        self.assertIs(type(found[key]), type(state[key]), key)
+      self.assert_equal_arrays(found["w"], state["w"])
+      self.assertEqual(found["own"].value, {"seed": self.rank})
+      self.assertEqual(found["one"].value, self.rank)
+      self.assert_equal_arrays(found["rows"].array, state["rows"].array)
+
+    given = blank()
+    del given["none"]
+    held = {key: given[key] for key in ("d", "h", "c", "q", "r", "open", "own",
+                                        "rows")}
+    restored = belay.restore(COMM, self.run_dir, given)
+    check(given)
+    check(restored.state)
+    for key, value in held.items():  # the very containers
+      self.assertIs(given[key], value)
+    self.assertIsNot(restored.state, given)
+    # It takes a step with shorter lists afterwards.
+    shorter = {**state, "h": [1.0], "r": [{"k": 3}]}
+    belay.save(COMM, self.run_dir, 1, shorter)
+    belay.restore(COMM, self.run_dir, given)
+    self.assertEqual((given["h"], given["r"]), ([1.0], [{"k": 3}]))
+    with belay.CheckpointManager(COMM, self.run_dir) as manager:
+      given = blank()
+      del given["none"]
+      manager.restore(given, 0)
+      check(given)
+
+  def test_a_restore_that_fails_changes_no_number(self):
+    belay.save(COMM, self.run_dir, 0, {"step": 7})
+    given = {"step": 0, "other": 0}
+    self.assert_fails("NOT_FOUND", "other", belay.restore, COMM, self.run_dir,
+                      given)
+    self.assertEqual(given, {"step": 0, "other": 0})
 
   def test_names_that_are_not_utf8(self):
     odd = b"\xff\x80".decode(errors="surrogateescape")

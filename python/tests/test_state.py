@@ -143,7 +143,7 @@ class StateTest(MpiCase):
     found = self.round_trip(state, {"a": None, "b": None})
     self.assertIsNone(found["a"])
     numpy.testing.assert_array_equal(found["b"]["d"], range(3))
-    self.assertEqual(found["b"]["c"], {"0": 1, "1": "x"})
+    self.assertEqual(found["b"]["c"], [1, "x"])
 
   def test_without_a_state(self):
     state = {"m": {"w": numpy.arange(6.0).reshape(2, 3)}, "n": 4, "s": "x"}
@@ -166,11 +166,11 @@ class StateTest(MpiCase):
         ({"a": numpy.zeros(2, "M8[s]")}, "no dtype for NumPy's datetime64"),
         ({"a": numpy.zeros(2, "f8,i4")}, "use belay.Rows"),
         ({"a": numpy.ma.zeros(2)}, "would lose its mask"),
-        ({"a": {1, 2}}, "of type set"),
+        ({"a": {1, object()}}, "of type object"),
         ({"a": belay.Rows(numpy.zeros((2, 0)))}, "found an array of shape [2, 0]"),
         ({"a": belay.PerRank(numpy.zeros((2, 0)))}, "rows without elements"),
         ({"a": {"b": 1}, "a/b": 2}, "two values have this key"),
-        ({"": 1}, "is empty"), ({2.5: 1}, "a str or an int (found 2.5)"),
+        ({"": 1}, "is empty"), ({object: 1}, "a key of type type of a dict"),
         (7, "a dict, a list or a tuple (found int)"),
         (loop, "recursion"), ({"s": "\ud800"}, "surrogates"),
     ]
@@ -208,7 +208,7 @@ class StateTest(MpiCase):
   def test_values_below_a_string_or_none(self):
     for step, value in enumerate(("x", 2, None)):
       belay.save(COMM, self.run_dir, step, {"a": value, "a/b": 1})
-      expected = {"a": {"": value, "b": 1}}
+      expected = {"a": value, "a/b": 1}
       self.assertEqual(belay.restore(COMM, self.run_dir).state, expected)
       self.assertEqual(belay.open(self.run_dir).read_all(), expected)
 

@@ -7,6 +7,7 @@
 
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "belay/handlers/standard_handlers.h"
 #include "bytes/wire.h"
 #include "plan/stored/stored_values.h"
 #include "transform/form.h"
@@ -19,17 +20,36 @@ Status Refuse(const std::string& cause) {
   return absl::InvalidArgumentError(cause);
 }
 
-// The values that stand alone, ascending by key.
-std::vector<std::string> KeysAlone(const SavedCheckpoint& saved) {
+// The values that stand alone, ascending by key: those of the program, or what
+// says which Python objects they were (docs/format.md).
+std::vector<std::string> KeysAlone(const SavedCheckpoint& saved,
+                                   bool are_forms) {
   std::vector<std::string> keys;
   for (StoredValue& value : ValuesAlone(saved)) {
-    keys.push_back(std::move(value.key));
+    const bool is_form =
+        value.parts.empty() && value.key.starts_with(".python/");
+    if (is_form == are_forms) keys.push_back(std::move(value.key));
   }
   return keys;
 }
 
+// The key of the container or value that a form is about, and whether that is a
+// container without elements.
+std::pair<std::string, bool> SubjectOf(const std::string& form) {
+  const std::vector<std::string_view> parts = Split(form, '/');
+  if (parts.size() < 3) return {"", false};
+  return {standard::KeyOfPart(parts[2]), parts[1] == "empty"};
+}
+
 std::vector<std::string_view> ViewsOf(const std::vector<std::string>& keys) {
   return {keys.begin(), keys.end()};
+}
+
+// Whether one of the keys, ascending, is below another key.
+bool HasBelow(const std::vector<std::string>& keys, const std::string& key) {
+  const std::string below = key + "/";
+  const auto at = std::lower_bound(keys.begin(), keys.end(), below);
+  return at != keys.end() && at->starts_with(below);
 }
 
 class CopyPlanner {
@@ -39,7 +59,7 @@ class CopyPlanner {
       : saved_(saved),
         options_(options),
         always_(always),
-        keys_(KeysAlone(saved)) {}
+        keys_(KeysAlone(saved, /*are_forms=*/false)) {}
 
   StatusOr<CopyPlan> Plan() {
     BELAY_ASSIGN_OR_RETURN(rules_, RuleValues::Create(options_.rules));
@@ -105,6 +125,20 @@ class CopyPlanner {
         ++plan_.num_left_out;
       }
     }
+    // What says of which kind a container is goes with what is in it.
+    std::vector<std::string> forms;
+    for (std::string& form : KeysAlone(saved_, /*are_forms=*/true)) {
+      const auto [key, is_empty] = SubjectOf(form);
+      const bool has_copied =
+          key.empty() || HasBelow(copied, key) ||
+          std::binary_search(copied.begin(), copied.end(), key);
+      const bool is_taken = options_.keys.empty() || keys.Find(key) >= 0;
+      const bool is_copied =
+          is_empty ? is_taken && leave_out.Find(key) < 0 : has_copied;
+      if (is_copied) forms.push_back(std::move(form));
+    }
+    copied.insert(copied.end(), forms.begin(), forms.end());
+    std::sort(copied.begin(), copied.end());
     return copied;
   }
 

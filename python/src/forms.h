@@ -1,0 +1,95 @@
+// What a step says of the Python forms of its values: the kinds of containers
+// and of their keys. It is stored as values without arrays under ".python",
+// one for each container or key that needs it, with the form as typestr:
+//
+//   .python/kind/KEY         "tuple", {"deque": 5}, "numpy", ...
+//   .python/empty/KEY        the same of a container without elements
+//   .python/ints/KEY         "int": names like "7" are ints
+//   .python/tensors/KEY      "tensor": arrays right below are of PyTorch
+//   .python/name/KEY/NAME    JSON: the key of a dict that NAME stands for
+//   .python/order/KEY/HASH   JSON: names of an OrderedDict, in order
+//
+// KEY and NAME are escaped (standard::PartName). Ranks that hold different
+// values list different forms, and the checkpoint has those of all ranks.
+
+#ifndef BELAY_PYTHON_FORMS_H_
+#define BELAY_PYTHON_FORMS_H_
+
+#include <pybind11/pybind11.h>
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "belay/handlers/type_handler.h"
+#include "belay/handlers/value_tree.h"
+
+namespace belay::python {
+
+namespace py = pybind11;
+
+// The first part of the keys of forms.
+inline constexpr std::string_view kFormsName = ".python";
+
+bool IsFormKey(std::string_view key);
+
+// The key under which a form of a container is stored, or of a name in it.
+std::string FormKey(std::string_view what, std::string_view container);
+std::string FormKey(std::string_view what, std::string_view container,
+                    std::string_view name);
+
+// What stands for a form in a State.
+struct NoValue {};
+
+// Stores one, without arrays, under this typestr.
+TypeHandlerPtr FormHandler(std::string typestr);
+
+// Whether str(int(name)) is the name.
+bool IsIntName(std::string_view name);
+
+struct StoredForms {
+  // The fields of stored structs by their keys, such as "id:i64 x:f64[3]".
+  std::map<std::string, std::string> fields;
+  std::map<std::string, std::string> kinds;  // by key
+  std::set<std::string> ints, tensors, empty, nones;
+  // By container.
+  std::map<std::string, std::map<std::string, std::string>> names;
+  std::map<std::string, std::vector<std::string>> orders;
+  // By container, the names of what has no array.
+  std::map<std::string, std::set<std::string>> inside;
+
+  // Takes a stored value if it is a form or a None.
+  void Take(std::string_view key, const std::string& typestr);
+  // When all are taken.
+  void Finish();
+  // Takes the forms of a whole checkpoint out of its tree.
+  void TakeFrom(ValueTree& tree);
+  // Whether it says that a container or None is there.
+  bool Has(const std::string& key) const {
+    return empty.contains(key) || nones.contains(key) || inside.contains(key);
+  }
+
+ private:
+  void NoteInside(const std::string& key);
+};
+
+// Functions of belay._kinds.
+py::object Kinds(const char* function);
+
+// A kind of the container `value`, which is none of the four most usual ones,
+// and whether a restore makes the very class.
+std::pair<std::string, bool> KindOf(py::handle value);
+
+// Returns `values`, a list or a dict, as the container of this kind.
+py::object Made(const std::string& kind, py::object values);
+
+// Returns them in a new container of the class of `given`.
+py::object Like(py::handle given, py::object values);
+
+}  // namespace belay::python
+
+#endif  // BELAY_PYTHON_FORMS_H_
