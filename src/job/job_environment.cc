@@ -10,8 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
+#include "base/process/unix_time.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "belay/manager/job.h"
@@ -222,7 +221,16 @@ Status ReadEndTime(double now, Variables& variables, JobEnvironment& job) {
   if (!variables.Has("SLURM_JOB_END_TIME")) return absl::OkStatus();
   const std::optional<double> end =
       ParseTime(variables.Text("SLURM_JOB_END_TIME"));
-  if (end && *end > now) {
+  const double start =
+      ParseTime(variables.Text("SLURM_JOB_START_TIME")).value_or(now);
+  if (end && *end > now && start > now) {
+    // The whole time of the job at most, by whatever clock.
+    job.end_time = *end - (start - now);
+    variables.NoteBad("SLURM_JOB_START_TIME",
+                      Cat("a time up to ", static_cast<int64_t>(now)),
+                      "the clock of this host is behind; SLURM_JOB_END_TIME is "
+                      "taken as that much earlier");
+  } else if (end && *end > now) {
     job.end_time = end;
   } else {
     variables.NoteBad("SLURM_JOB_END_TIME",
@@ -249,9 +257,8 @@ std::string LauncherText(Launcher launcher) {
 }
 
 StatusOr<JobEnvironment> ReadJobEnvironment() {
-  return ReadJobEnvironment(
-      [](const char* name) { return std::getenv(name); },
-      absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+  return ReadJobEnvironment([](const char* name) { return std::getenv(name); },
+                            UnixTime());
 }
 
 StatusOr<JobEnvironment> ReadJobEnvironment(const VariableLookup& lookup,

@@ -62,6 +62,7 @@ void NoteTimesOfFailure(double began, bool makes_up, Impl& impl) {
   const StatusOr<double> now = Now(impl.options);
   if (!now.ok()) return;
   const double took = std::max(0.0, *now - began);
+  impl.failed.failed_at = *now;
   impl.failed.retry_at = *now + std::max(kLeastPause, kPausePerSecond * took);
   const double worked = WorkedBy(impl.stopping, *now);
   impl.stopping.last_call = worked;
@@ -131,7 +132,8 @@ StatusOr<ManagedSave> MissSave(Impl& impl, const SaveAttempt& attempt,
 StatusOr<bool> IsTimeToMakeUp(const Impl& impl) {
   if (!impl.history.missed) return false;
   BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
-  return now >= impl.failed.retry_at;
+  // A clock that was put back cannot tell how long it has waited.
+  return now >= impl.failed.retry_at || now < impl.failed.failed_at;
 }
 
 Status ComeBack(Impl& impl) {

@@ -5,10 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "base/catch_exceptions.h"
 #include "base/log.h"
+#include "base/process/unix_time.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "format/paths.h"
@@ -77,7 +76,7 @@ StatusOr<double> Now(const ManagerOptions& options) {
     return absl::InternalError(
         absl::StrCat("ask the clock: ", now.status().message()));
   }
-  return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+  return SteadyUnixTime();
 }
 
 StatusOr<std::vector<int64_t>> StepsOnDisk(

@@ -27,12 +27,14 @@
 namespace belay {
 
 // The saves that have failed since the last one that did not, as far as that is
-// tolerated. Equal on all ranks but for `retry_at`.
+// tolerated. Equal on all ranks but for the times.
 struct FailedSaves {
   // Of those that the rules or the caller asked for; not those that were to
   // make up for them.
   int64_t in_a_row = 0;
-  // When to make up for the last one, by the clock of the options. Rank 0 only.
+  // When the last one failed, and when to make up for it, by the clock of the
+  // options. Rank 0 only.
+  double failed_at = 0;
   double retry_at = 0;
   // Steps that may be there all the same, or have left debris. Ascending.
   std::vector<StepRecord> steps = {};
@@ -257,13 +259,15 @@ bool NeedsTimes(const ManagerOptions& options);
 
 // Seconds before the time limit, at the time `now`. Rank 0 only. Nothing if it
 // is not known.
-std::optional<double> SecondsLeft(const Stopping& stopping, double now);
+std::optional<double> SecondsLeft(const CheckpointManager::Impl& impl,
+                                  double now);
 
 // The time `now` less that in which the job was suspended: what lies between
 // two of these is what the job took itself. Rank 0 only.
 double WorkedBy(const Stopping& stopping, double now);
 
-// Seconds until a save is due by auto_interval. Rank 0 only.
+// Seconds until a save is due by auto_interval: none where the clock is behind
+// the last save. Rank 0 only.
 // Errors: those of AdviseInterval.
 StatusOr<double> SecondsToNextSave(const CheckpointManager::Impl& impl,
                                    double now);

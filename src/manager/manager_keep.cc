@@ -128,6 +128,9 @@ std::string AfterCommit(const Impl& impl, int64_t saved, double began) {
   const auto note = [&](const Status& status) {
     if (!status.ok()) outcome.notes.emplace_back(status.message());
   };
+  const std::string clock_note =
+      NoteOnClock(impl.options, impl.state.steps, saved);
+  if (!clock_note.empty()) outcome.notes.push_back(clock_note);
   const StatusOr<double> now = Now(impl.options);
   note(now.status());
   if (now.ok()) {

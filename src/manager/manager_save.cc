@@ -83,8 +83,7 @@ Status AskClock(const Impl& impl, double now, SaveRequest& request,
     BELAY_ASSIGN_OR_RETURN(request.due_in, SecondsToNextSave(impl, now));
   }
   if (request.is_last) {
-    against =
-        AgainstLastSave(impl.stopping.use, SecondsLeft(impl.stopping, now));
+    against = AgainstLastSave(impl.stopping.use, SecondsLeft(impl, now));
   }
   return absl::OkStatus();
 }

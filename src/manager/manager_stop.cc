@@ -5,10 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "async/vote.h"
 #include "base/fault.h"
+#include "base/process/unix_time.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "belay/manager/job.h"
@@ -49,7 +48,7 @@ Status VoteOfRoot(Impl& impl, SaveRequest request, StopVote& vote) {
   }
   stopping.last_call = worked;
   NoteStep(worked, impl.under_way.has_value(), stopping.loop);
-  const std::optional<double> left = SecondsLeft(stopping, now);
+  const std::optional<double> left = SecondsLeft(impl, now);
   // The last save has to wait for the one under way.
   const double wait =
       impl.under_way ? SecondsOfSave(stopping.use).value_or(0) : 0;
@@ -110,11 +109,6 @@ StatusOr<SaveDecision> DecideAsTold(const Impl& impl, SaveRequest request) {
   return DecideNext(impl, request);
 }
 
-// Seconds since 1970 by the system's clock. Local.
-double SystemTime() {
-  return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
-}
-
 // Rank 0 only.
 Status WatchJob(Impl& impl) {
   Stopping& stopping = impl.stopping;
@@ -133,7 +127,7 @@ Status WatchJob(Impl& impl) {
   TimeLimitOptions options{
       .command = TimeLeftCommand(job),
       .every_seconds = impl.options.time_limit_poll_seconds};
-  if (job.end_time) options.seconds_left = *job.end_time - SystemTime();
+  if (job.end_time) options.seconds_left = *job.end_time - UnixTime();
   stopping.limit = std::make_unique<TimeLimit>(std::move(options));
   return absl::OkStatus();
 }
@@ -145,8 +139,15 @@ bool NeedsTimes(const ManagerOptions& options) {
          options.end_time;
 }
 
-std::optional<double> SecondsLeft(const Stopping& stopping, double now) {
-  if (stopping.end_time) return *stopping.end_time - now;
+std::optional<double> SecondsLeft(const Impl& impl, double now) {
+  const Stopping& stopping = impl.stopping;
+  if (stopping.end_time) {
+    // Whichever says that it is later, the clock of the run or the system's,
+    // which somebody may have put right meanwhile: a job that stops too early
+    // goes on later, one that is killed loses what it has not saved.
+    const double latest = impl.options.clock ? now : std::max(now, UnixTime());
+    return *stopping.end_time - latest;
+  }
   if (stopping.limit) return stopping.limit->SecondsLeft();
   return std::nullopt;
 }
@@ -161,8 +162,10 @@ StatusOr<double> SecondsToNextSave(const Impl& impl, double now) {
       IntervalFor(impl.stopping.use, *impl.options.auto_interval));
   // The first save tells what saves take.
   if (!interval) return 0.0;
-  return impl.stopping.resting_since + interval->seconds -
-         WorkedBy(impl.stopping, now);
+  const double rested =
+      WorkedBy(impl.stopping, now) - impl.stopping.resting_since;
+  // A clock that was put back cannot tell how long that was.
+  return rested < 0 ? 0.0 : interval->seconds - rested;
 }
 
 Status CatchStopSignals(Impl& impl) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -12,7 +13,7 @@
 namespace belay {
 
 StatusOr<ExportLock> ExportLock::Take(const std::string& path, double seconds) {
-  const absl::Time until = absl::Now() + absl::Seconds(seconds);
+  const auto start = std::chrono::steady_clock::now();
   for (;;) {
     BELAY_ASSIGN_OR_RETURN(FileLock file, FileLock::Open(path, ""));
     const StatusOr<LockResult> result = file.Try();
@@ -26,7 +27,9 @@ StatusOr<ExportLock> ExportLock::Take(const std::string& path, double seconds) {
     if (*result == LockResult::kTaken && file.HasItsName()) {
       return ExportLock(path, std::move(file));
     }
-    if (absl::Now() >= until) {
+    const std::chrono::duration<double> waited =
+        std::chrono::steady_clock::now() - start;
+    if (waited.count() >= seconds) {
       return absl::FailedPreconditionError(absl::StrFormat(
           "lock \"%s\": another process exports to this name (waited %g s); "
           "try again when it has ended",

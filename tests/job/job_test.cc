@@ -209,6 +209,13 @@ TEST(JobTest, EndTime) {
   const auto slurm = Read(With(Step(), {{"SLURM_JOB_END_TIME", "1700000030"}}));
   EXPECT_EQ(slurm->end_time, kNow + 30);
   EXPECT_FALSE(slurm->end_time_is_fixed);
+  // A host whose clock is behind that of the controller.
+  const auto behind =
+      Read(With(Step(), {{"SLURM_JOB_START_TIME", "1700000100"},
+                         {"SLURM_JOB_END_TIME", "1700000400"}}));
+  EXPECT_EQ(behind->end_time, kNow + 300);
+  EXPECT_THAT(behind->notes,
+              ElementsAre(HasSubstr("the clock of this host is behind")));
   // A job that is started again inherits what was exported for the first.
   const auto old = Read({{"BELAY_JOB_END_TIME", "1600000000"}});
   EXPECT_EQ(old->end_time, std::nullopt);

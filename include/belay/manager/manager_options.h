@@ -82,7 +82,8 @@ struct ManagerOptions {
   // time_limit_poll_seconds.
   bool stop_at_time_limit = false;
   double time_limit_poll_seconds = 60;
-  // Used instead of any query: seconds since 1970. Only rank 0's counts.
+  // Used instead of any query: seconds since 1970. Only rank 0's counts. Where
+  // the system's clock is set meanwhile, the earlier end counts.
   std::optional<double> end_time = std::nullopt;
   // Seconds to leave after the last save, for the end of the program and its
   // batch script.
@@ -93,9 +94,11 @@ struct ManagerOptions {
   std::optional<int64_t> max_to_keep = std::nullopt;
   // Multiples of this.
   std::optional<int64_t> keep_period = std::nullopt;
-  // The first step, and each one this many seconds after the one kept before.
+  // The first step, and each one this many seconds after the one kept before,
+  // or before it: a clock was put back, and the rule begins anew.
   std::optional<double> keep_time_interval = std::nullopt;
-  // Of the steps that the rules above would delete, one per this many hours.
+  // Of the steps that the rules above would delete, one per this many hours;
+  // begins anew in the same way.
   std::optional<double> keep_checkpoint_every_n_hours = std::nullopt;
   // How good a step is: a function of its metrics, or the name of one metric.
   MetricFunction best_fn = nullptr;
@@ -118,7 +121,9 @@ struct ManagerOptions {
   NewerSteps newer_steps = NewerSteps::kRefuse;
   // Called by RestoreOrInitialize on all ranks if there is no step.
   std::function<Status()> init_fn = nullptr;
-  // Seconds since 1970; unset: the system's clock. Only rank 0's counts.
+  // Seconds since 1970; unset: the system's clock as it was when the process
+  // first asked for it, plus the time since then, whoever sets it meanwhile.
+  // Only rank 0's counts.
   std::function<double()> clock = nullptr;
   // Of the whole run: stored with each step (SaveOptions::metadata).
   Metadata metadata = {};

@@ -63,7 +63,7 @@ RetentionPolicy PreserveAll();
 RetentionPolicy LatestN(std::optional<int64_t> n);
 
 // Keeps the first step, and each step that is at least `seconds` later than the
-// previous one kept. Local.
+// previous one kept, or earlier, by a clock that was put back. Local.
 // Errors, when called: InvalidArgument - not a number, or negative.
 RetentionPolicy EveryNSeconds(double seconds);
 
@@ -108,8 +108,8 @@ RetentionPolicy BestN(MetricFunction metric, const BestNOptions& options);
 // one without metrics. Local.
 RetentionPolicy BestN(const std::string& metric, const BestNOptions& options);
 
-// Keeps the first step that is at most `seconds` old, and all later steps.
-// Local.
+// Keeps the first step that is at most `seconds` old, and all later steps. One
+// that was saved by a clock that was ahead is not old. Local.
 // Errors, when called: InvalidArgument - not a number, or negative.
 RetentionPolicy LatestDuration(double seconds);
 

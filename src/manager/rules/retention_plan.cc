@@ -18,6 +18,19 @@ RetentionPolicy BestPolicy(const ManagerOptions& options,
                          : BestN(options.best_metric, best);
 }
 
+int64_t NewestPreserved(const ManagerState& state) {
+  int64_t newest = -1;
+  for (const StepRecord& record : state.steps) {
+    if (record.preserved) newest = std::max(newest, record.step);
+  }
+  return newest;
+}
+
+bool HasRulesAboutTime(const ManagerOptions& options) {
+  return options.keep_checkpoint_every_n_hours || options.keep_time_interval ||
+         options.retention;
+}
+
 }  // namespace
 
 bool HasBest(const ManagerOptions& options) {
@@ -71,6 +84,21 @@ std::string NoteOnMetrics(const ManagerOptions& options,
       record.step, options.best_metric, close.Hint());
 }
 
+std::string NoteOnClock(const ManagerOptions& options,
+                        const std::vector<StepRecord>& records, int64_t saved) {
+  const auto after =
+      std::ranges::lower_bound(records, saved, {}, &StepRecord::step);
+  const bool has_two = after != records.begin() && after != records.end() &&
+                       after->step == saved;
+  if (!has_two || !HasRulesAboutTime(options)) return "";
+  const StepRecord& before = *(after - 1);
+  if (after->time >= before.time) return "";
+  return absl::StrFormat(
+      "the clock was put back by at least %.3g s between step %d and step %d; "
+      "rules about time begin anew with step %d",
+      before.time - after->time, before.step, saved, saved);
+}
+
 StatusOr<RetentionPlan> PlanRetention(const RetentionPolicy& policy,
                                       std::optional<double> hours,
                                       const ManagerState& state, double now) {
@@ -81,11 +109,15 @@ StatusOr<RetentionPlan> PlanRetention(const RetentionPolicy& policy,
   BELAY_ASSIGN_OR_RETURN(const std::vector<bool> kept,
                          ApplyRetention(policy, active, now));
   RetentionPlan plan{.last_preserved = state.last_preserved};
+  int64_t newest_preserved = NewestPreserved(state);
   for (size_t i = 0; i < active.size(); ++i) {
     if (kept[i]) continue;
     const StepRecord& record = active[i];
-    if (hours &&
-        record.time - *hours * kSecondsPerHour >= plan.last_preserved) {
+    const double since = record.time - plan.last_preserved;
+    // The clock was put back, and nobody knows how long it really was.
+    const bool is_reset = since < 0 && record.step > newest_preserved;
+    if (hours && (is_reset || since >= *hours * kSecondsPerHour)) {
+      newest_preserved = std::max(newest_preserved, record.step);
       plan.preserve.push_back(record.step);
       plan.last_preserved = record.time;
     } else {

@@ -32,6 +32,12 @@ StatusOr<std::optional<int64_t>> BestOf(const ManagerOptions& options,
 std::string NoteOnMetrics(const ManagerOptions& options,
                           const StepRecord& record);
 
+// What is to be said where the step that was just saved is older, by the clock,
+// than the one before it, and the options have rules about time; "" otherwise.
+// `records` ascend by number.
+std::string NoteOnClock(const ManagerOptions& options,
+                        const std::vector<StepRecord>& records, int64_t saved);
+
 // What to do with the steps of a manager, ascending.
 struct RetentionPlan {
   std::vector<int64_t> remove;
@@ -41,8 +47,8 @@ struct RetentionPlan {
 
 // Asks the policy about all steps that are not preserved. With `hours` those
 // that it gives up are preserved, the oldest first, if they are so many hours
-// later than the one before.
-// Errors: those of ApplyRetention.
+// later than the one before, or earlier than one of a smaller number, by a
+// clock that was put back. Errors: those of ApplyRetention.
 StatusOr<RetentionPlan> PlanRetention(const RetentionPolicy& policy,
                                       std::optional<double> hours,
                                       const ManagerState& state, double now);

@@ -168,7 +168,10 @@ RetentionPolicy EveryNSeconds(double seconds) {
             Flags flags(steps.size(), false);
             const StepRecord* last = nullptr;
             for (size_t i = 0; i < steps.size(); ++i) {
-              if (last && steps[i].time - last->time < seconds) continue;
+              // A negative time: the clock was put back, and nobody knows how
+              // long it really was.
+              const double since = last ? steps[i].time - last->time : seconds;
+              if (since >= 0 && since < seconds) continue;
               flags[i] = true;
               last = &steps[i];
             }

@@ -197,6 +197,66 @@ TEST(RetentionTest, ClockReset) {
   EXPECT_THAT(run.disk(), ElementsAre(2, 3, 5));
 }
 
+// The clock is right, 30 hours ahead, and right again.
+double TimeOf(int64_t step) {
+  const double hour = static_cast<double>(step) / 2;
+  return kHour * (step < 4 || step >= 8 ? hour : hour + 30);
+}
+
+TEST(RetentionTest, AClockThatWasAheadDeletesNothingThatIsToBeKept) {
+  Lifetimes interval({.max_to_keep = 1, .keep_time_interval = kHour});
+  for (int64_t step = 0; step < 12; ++step) interval.Save(step, TimeOf(step));
+  EXPECT_THAT(interval.disk(), ElementsAre(0, 2, 4, 6, 8, 10, 11));
+  Lifetimes hours({.max_to_keep = 1, .keep_checkpoint_every_n_hours = 1});
+  for (int64_t step = 0; step < 12; ++step) hours.Save(step, TimeOf(step));
+  EXPECT_THAT(hours.disk(), ElementsAre(2, 4, 6, 8, 10, 11));
+}
+
+TEST(RetentionTest, AClockThatWasAheadFromTheStart) {
+  Lifetimes interval({});
+  const ManagerOptions seconds{.max_to_keep = 1, .keep_time_interval = kHour};
+  interval.Restart(seconds, TimeOf(4));
+  for (int64_t step = 4; step < 12; ++step) interval.Save(step, TimeOf(step));
+  EXPECT_THAT(interval.disk(), ElementsAre(4, 6, 8, 10, 11));
+  Lifetimes hours({});
+  const ManagerOptions each{.max_to_keep = 1,
+                            .keep_checkpoint_every_n_hours = 1};
+  hours.Restart(each, TimeOf(4));
+  for (int64_t step = 4; step < 12; ++step) hours.Save(step, TimeOf(step));
+  EXPECT_THAT(hours.disk(), ElementsAre(6, 8, 10, 11));
+}
+
+// A best step that is given up late is older than the last preserved one, and
+// no clock was put back.
+TEST(RetentionTest, AnOldStepThatIsGivenUpIsNoReset) {
+  const ManagerOptions options{.max_to_keep = 1,
+                               .keep_checkpoint_every_n_hours = 2,
+                               .best_metric = "score"};
+  Lifetimes run(options);
+  for (int64_t step = 0; step < 6; ++step) {
+    const double score = step == 1 ? 5 : step == 5 ? 9 : 0;
+    run.Save(step, static_cast<double>(step) * kHour,
+             Metrics{{"score", score}});
+  }
+  EXPECT_EQ(run.state().last_preserved, 4 * kHour);
+  EXPECT_THAT(run.disk(), ElementsAre(2, 4, 5));
+}
+
+TEST(RetentionTest, ANoteSaysThatTheClockWasPutBack) {
+  const ManagerOptions options{.keep_time_interval = kHour};
+  const std::vector<StepRecord> records = {{.step = 1, .time = 9000},
+                                           {.step = 2, .time = 9100},
+                                           {.step = 5, .time = 100},
+                                           {.step = 6, .time = 200}};
+  EXPECT_EQ(NoteOnClock(options, records, 5),
+            "the clock was put back by at least 9e+03 s between step 2 and "
+            "step 5; rules about time begin anew with step 5");
+  for (const int64_t step : {0, 1, 2, 4, 6, 7}) {
+    EXPECT_EQ(NoteOnClock(options, records, step), "") << step;
+  }
+  EXPECT_EQ(NoteOnClock({.max_to_keep = 2}, records, 5), "");
+}
+
 TEST(RetentionTest, UnmanagedStepsStay) {
   Lifetimes run({});
   run.AddUnmanaged(1);

@@ -74,6 +74,18 @@ TEST(RetentionPolicyTest, EveryNSeconds) {
   EXPECT_THAT(Kept(EveryNSeconds(6), steps), ElementsAre(0));
 }
 
+// As of a clock that was ahead, then right.
+TEST(RetentionPolicyTest, ATimeThatGoesBackIsAReset) {
+  const std::vector<StepRecord> steps = {
+      {.step = 0, .time = 30 * kHour},  {.step = 1, .time = 30.5 * kHour},
+      {.step = 2, .time = 31 * kHour},  {.step = 3, .time = 0},
+      {.step = 4, .time = 0.5 * kHour}, {.step = 5, .time = kHour},
+      {.step = 6, .time = 1.5 * kHour}};
+  EXPECT_THAT(Kept(EveryNSeconds(kHour), steps), ElementsAre(0, 2, 3, 5));
+  EXPECT_THAT(Kept(LatestDuration(kHour), steps, 2 * kHour),
+              ElementsAre(0, 1, 2, 3, 4, 5, 6));
+}
+
 TEST(RetentionPolicyTest, EveryNSteps) {
   const auto few = Records({0, 1, 2, 4});
   EXPECT_THAT(Kept(EveryNSteps(3), few), ElementsAre(0));
