@@ -1,6 +1,6 @@
 // Programs that end while a save in the background is under way: async_left DIR
-// CASE. Each ends at once and with 0, whatever becomes of that save; the step
-// before it stays, and the next program saves again.
+// CASE. MPI_Finalize finishes the save; what it cannot finish ends the program
+// with an error, and the step before it stays.
 //
 //   destroys   the saver goes at the end of main
 //   manages    a manager does
@@ -8,6 +8,19 @@
 //   leaks      it never goes
 //   exits      the same while the thread writes, and the program calls exit()
 //   races      it goes while the thread writes and commits as fast as it can
+//   replaced   a later save begins after it has gone, and is waited for
+//   removed    the whole run is removed before the end
+//
+// These end with 1:
+//
+//   lazy       nobody has waited for the values to be copied
+//   asks       a function of the program is to be called before the commit
+//   closes     the communicator is closed before
+//   dropped    it goes, a save of another run begins, and is waited for
+//
+// And this one with 75:
+//
+//   stuck      the save does not end before its deadline
 
 #include <mpi.h>
 
@@ -35,6 +48,8 @@ std::unique_ptr<SmallValues> values;
 std::unique_ptr<AsyncSaver> saver;
 std::optional<CheckpointManager> manager;
 
+// For half a second.
+constexpr AsyncOptions kSlow{.max_bytes_per_second = 200000};
 // Never done by itself.
 constexpr AsyncOptions kStuck{.max_bytes_per_second = 1};
 constexpr int64_t kScale = 1000;
@@ -50,22 +65,61 @@ bool StepsAreWhole(const std::string& dir, int64_t& newest) {
   return true;
 }
 
-Status Begin(const std::string& dir, int64_t step) {
+Status Begin(const std::string& dir, int64_t step,
+             const SaveOptions& options = {.overwrite = true}) {
   values->Fill(step);
   const State state = values->state();
-  return saver->Save(dir, step, state, {.overwrite = true}).status();
+  return saver->Save(dir, step, state, options).status();
 }
 
 Status BeginManaged(const std::string& dir, int64_t step) {
   static const State state = values->state();
   values->Fill(step);
-  auto made = CheckpointManager::Create(*comm, state, dir, {.async = kStuck});
+  auto made = CheckpointManager::Create(*comm, state, dir, {.async = kSlow});
   if (!made.ok()) return made.status();
   manager.emplace(*std::move(made));
   return manager->Save(step).status();
 }
 
-Status Run(const std::string& dir, std::string_view name) {
+// Saves again and again, and lets savers go meanwhile.
+Status Race(const std::string& dir, int64_t step) {
+  Status status;
+  for (int i = 0; i < 50; ++i) {
+    status.Update(Begin(dir, step));
+    for (int polls = 0; polls < i % 5; ++polls) {
+      status.Update(saver->Poll().status());
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100 * (i % 7)));
+    saver = std::make_unique<AsyncSaver>(*comm);
+  }
+  return status;
+}
+
+// Begins what the program leaves behind.
+Status Leave(const std::string& dir, int64_t step, std::string_view name) {
+  if (name == "manages") return BeginManaged(dir, step);
+  if (name == "races") return Race(dir, step);
+  AsyncOptions async = name == "stuck" ? kStuck : kSlow;
+  if (name == "exits") async = {};
+  if (name == "lazy") async.snapshot = SnapshotMode::kLazy;
+  saver = std::make_unique<AsyncSaver>(*comm, async);
+  SaveOptions options{.overwrite = true};
+  if (name == "asks") {
+    options.before_commit = [](const std::string&, int64_t) {
+      return absl::OkStatus();
+    };
+  }
+  if (name == "stuck") options.deadline_seconds = 1;
+  Status status = Begin(dir, step, options);
+  if (name == "replaced" || name == "dropped") {
+    saver = std::make_unique<AsyncSaver>(*comm);
+    status.Update(Begin(name == "replaced" ? dir : dir + "_other", step));
+    status.Update(saver->Close());
+  }
+  return status;
+}
+
+Status Run(const std::string& dir, std::string_view name, int64_t& last) {
   int64_t newest = 0;
   if (!StepsAreWhole(dir, newest)) return absl::DataLossError("a step");
   MPI_Barrier(MPI_COMM_WORLD);
@@ -77,23 +131,15 @@ Status Run(const std::string& dir, std::string_view name) {
   Status status = Begin(dir, newest + 1);
   status.Update(saver->Close());
   if (!status.ok()) return status;
-  if (name == "manages") return BeginManaged(dir, newest + 2);
-  if (name != "races" && name != "exits")
-    saver = std::make_unique<AsyncSaver>(*comm, kStuck);
-  for (int i = 0; i < 50; ++i) {
-    status.Update(Begin(dir, newest + 2));
-    if (name != "races") break;
-    for (int polls = 0; polls < i % 5; ++polls) {
-      status.Update(saver->Poll().status());
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(100 * (i % 7)));
-    saver = std::make_unique<AsyncSaver>(*comm);
-  }
-  return status;
+  last = newest + 2;
+  return Leave(dir, last, name);
 }
 
-void End(std::string_view name) {
-  if (name == "finalizes") return;
+void End(const std::string& dir, std::string_view name) {
+  if (name == "finalizes" || name == "closes") {
+    if (name == "closes") comm->Close().IgnoreError();
+    return;
+  }
   if (name == "leaks" || name == "exits") {
     (void)saver.release();
     (void)values.release();
@@ -102,6 +148,7 @@ void End(std::string_view name) {
   manager.reset();
   saver.reset();
   comm.reset();
+  if (name == "removed" && WorldRank() == 0) std::filesystem::remove_all(dir);
 }
 
 }  // namespace
@@ -113,13 +160,22 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   comm = std::make_unique<belay::Comm>(
       belay::Comm::Duplicate(MPI_COMM_WORLD).value());
-  const belay::Status status = Run(argv[1], argv[2]);
+  const std::string dir = argv[1];
+  int64_t last = 0;
+  const belay::Status status = Run(dir, argv[2], last);
   if (!status.ok()) {
     std::fprintf(stderr, "async_left: %s\n", status.ToString().c_str());
     MPI_Abort(MPI_COMM_WORLD, 3);
   }
-  End(argv[2]);
+  const bool is_root = WorldRank() == 0;
+  End(dir, argv[2]);
   MPI_Finalize();
+  // The next program looks whether it is whole.
+  if (is_root && argv[2] != std::string_view("removed") &&
+      !std::filesystem::exists(belay::StepPath(dir, last))) {
+    std::fprintf(stderr, "async_left: no step %d\n", static_cast<int>(last));
+    return 4;
+  }
   if (argv[2] == std::string_view("exits")) std::exit(0);
   return 0;
 }

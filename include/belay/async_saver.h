@@ -68,8 +68,8 @@ class AsyncSaver {
   explicit AsyncSaver(const Comm& comm, const AsyncOptions& options = {});
   AsyncSaver(AsyncSaver&&) noexcept;
   AsyncSaver& operator=(AsyncSaver&&) noexcept;
-  // Does not communicate. Gives up a save that is under way, unless rank 0 has
-  // begun to commit it, which this waits for, as for the copying of a tile. The
+  // Does not communicate. A save that is under way goes on, and MPI_Finalize
+  // waits for its end, unless another save begins before (docs/async.md). The
   // directory in progress of a save that was given up stays until the next save
   // of that step. Local.
   ~AsyncSaver();

@@ -143,7 +143,8 @@ class CheckpointManager {
 
   CheckpointManager(CheckpointManager&&) noexcept;
   CheckpointManager& operator=(CheckpointManager&&) noexcept;
-  // Releases the lease. Never communicates. Gives up a save in the background.
+  // Releases the lease. Never communicates. MPI_Finalize waits for the end of a
+  // save in the background, as for an AsyncSaver.
   ~CheckpointManager();
 
   // Returns whether to call Save now, equal on all ranks: true if the rules ask

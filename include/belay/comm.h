@@ -9,6 +9,8 @@
 
 namespace belay {
 
+class BackgroundSaver;
+
 // Owns a duplicate of the caller's communicator, so that belay's messages never
 // match the program's own. Returns errors instead of aborting. Move only. Only
 // one thread at a time may use it.
@@ -48,6 +50,8 @@ class Comm {
   StatusOr<Comm> Split(int color) const;
 
  private:
+  friend class BackgroundSaver;  // which may outlive what it borrows
+
   Comm(MPI_Comm comm, int rank, int size, double deadline_seconds)
       : comm_(comm),
         rank_(rank),

@@ -74,7 +74,7 @@ class AsyncSaver:
 
   `save` copies the values and returns; a thread writes them, without the
   interpreter's lock. A context manager closes itself; after an exception it
-  gives up what is under way, which needs no other rank.
+  leaves what is under way to MPI_Finalize.
 
   Parameters
   ----------

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "async/background_save.h"
+#include "async/left_saves.h"
 #include "base/status_macros.h"
 
 namespace belay {
@@ -21,8 +22,11 @@ AsyncSaver::AsyncSaver(const Comm& comm, const AsyncOptions& options)
     : saver_(std::make_unique<BackgroundSaver>(comm, options)) {}
 
 AsyncSaver::AsyncSaver(AsyncSaver&&) noexcept = default;
-AsyncSaver& AsyncSaver::operator=(AsyncSaver&&) noexcept = default;
-AsyncSaver::~AsyncSaver() = default;
+AsyncSaver& AsyncSaver::operator=(AsyncSaver&& other) noexcept {
+  LetGo(std::exchange(saver_, std::move(other.saver_)));
+  return *this;
+}
+AsyncSaver::~AsyncSaver() { LetGo(std::move(saver_)); }
 
 StatusOr<PendingSave> AsyncSaver::Save(const std::string& dir, int64_t step,
                                        const State& state,

@@ -4,24 +4,37 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "async/left_saves.h"
 #include "async/save_under_way.h"
 #include "base/catch_exceptions.h"
 #include "base/log.h"
+#include "base/program_words.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "bytes/fingerprint.h"
 #include "bytes/wire.h"
 #include "format/paths.h"
 #include "mpi/agree_same.h"
+#include "mpi/deadline.h"
 #include "pipeline/result_text.h"
 #include "pipeline/stages.h"
 
 namespace belay {
 namespace {
+
+constexpr std::string_view kNobodyWaited =
+    "nobody has called Close, Wait or WaitUntilFinished before";
+
+Status Unwaited(const std::string& path, std::string_view why) {
+  return absl::FailedPreconditionError(
+      Cat("save \"", path, "\" in the background is lost: ", kNobodyWaited,
+          ", and ", why));
+}
 
 // Why a save is done before the call returns; empty: it need not be.
 std::string WhyInForeground(const PlannedSave& planned,
@@ -69,7 +82,7 @@ SaveOptions InBackground(const SaveOptions& options, PlanCache& cache) {
 }  // namespace
 
 BackgroundSaver::BackgroundSaver(const Comm& comm, const AsyncOptions& options)
-    : comm_(comm),
+    : comm_(&comm),
       options_(options),
       is_root_(comm.rank() == 0),
       process_(::getpid()) {
@@ -86,7 +99,9 @@ BackgroundSaver::BackgroundSaver(const Comm& comm, const AsyncOptions& options)
 
 BackgroundSaver::~BackgroundSaver() {
   // A child of the program has no part in it.
-  if (under_way_ == nullptr || process_ != ::getpid()) return;
+  if (process_ != ::getpid()) return;
+  ForgetSaver(*this);
+  if (under_way_ == nullptr) return;
   under_way_->progress->is_cancelled = true;
   thread_.Hurry();
   // The values may go with the program.
@@ -98,19 +113,21 @@ BackgroundSaver::~BackgroundSaver() {
   }
   if (!is_root_ || under_way_->mine.committed) return;
   Log(LogLevel::kWarning,
-      Cat("save \"", under_way_->target.path,
-          "\" in the background was given up: its saver has ended, and nobody "
-          "has called Close, Wait or WaitUntilFinished before"));
+      InWordsOfProgram(
+          Cat("save \"", under_way_->target.path,
+              "\" in the background was given up: its saver has ended, and ",
+              kNobodyWaited)));
 }
 
 StatusOr<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
                                              const SaveOptions& options,
                                              OnEnd on_end) {
-  BELAY_RETURN_IF_AGREED(CheckComm(comm_, "save", ParentOf(job.path)));
+  BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", ParentOf(job.path)));
+  GiveUpLeftSaves();
   const SaveOptions with_cache = InBackground(options, own_cache_);
   CachedPlan& cache = PlanOf(*with_cache.cache);
-  CommContext context{comm_,
-                      Deadline(comm_, options.deadline_seconds,
+  CommContext context{comm(),
+                      Deadline(comm(), options.deadline_seconds,
                                absl::StrFormat("save \"%s\"", job.path))};
   context.messages = job.messages;
   context.agreement_bytes = job.agreement_bytes;
@@ -181,7 +198,69 @@ StatusOr<PendingSave> BackgroundSaver::BeginFlush(const SaveFrame& frame,
   save->agreement_bytes = frame.context.agreement_bytes;
   under_way_ = std::move(save);
   StartFlush();
+  if (is_comm_open_ == nullptr) {
+    alias_ = Comm(comm().raw(), comm().rank(), comm().size(),
+                  comm().deadline_seconds_);
+    is_comm_open_ = RegisterSaver(*this);
+  }
   return pending;
 }
+
+void BackgroundSaver::Leave() {
+  comm_ = &alias_;
+  if (under_way_ == nullptr) return;
+  SaveUnderWay& save = *under_way_;
+  // Never destroyed: they may need what is gone by then.
+  new OnEnd(std::exchange(save.on_end, nullptr));               // NOLINT
+  new auto(std::exchange(save.options.after_commit, nullptr));  // NOLINT
+}
+
+Status BackgroundSaver::WhyLost() const {
+  const std::string& path = under_way_->target.path;
+  if (!*is_comm_open_) {
+    return Unwaited(path, "its communicator was closed before");
+  }
+  if (under_way_->is_snapshot_due) {
+    return Unwaited(path,
+                    "WaitForSnapshot was not called, so the values may have "
+                    "changed before they were copied");
+  }
+  if (under_way_->CallsProgram()) {
+    return Unwaited(
+        path, "it has to call functions of the program, which may be gone");
+  }
+  return absl::OkStatus();
+}
+
+Status BackgroundSaver::FinishLeft() {
+  SaveUnderWay& save = *under_way_;
+  const std::string path = save.target.path;
+  const Status lost = WhyLost();
+  Leave();
+  if (!*is_comm_open_) return lost;
+  if (!lost.ok()) {
+    // In the words of Wait: other ranks may still be asking.
+    save.lost = lost;
+    save.mine.failed = true;
+    save.progress->is_cancelled = true;
+    WaitForCopy(save);
+    save.is_snapshot_due = false;
+  }
+  Deadline deadline(comm(), save.options.deadline_seconds,
+                    absl::StrFormat("finish save \"%s\"", path));
+  deadline.Enter("MPI_Finalize");
+  BELAY_RETURN_IF_AGREED(Wait().status());
+  if (!is_root_) return absl::OkStatus();
+  Log(LogLevel::kWarning,
+      InWordsOfProgram(Cat("save \"", path,
+                           "\" in the background was finished in "
+                           "MPI_Finalize, since ",
+                           kNobodyWaited)));
+  return absl::OkStatus();
+}
+
+bool BackgroundSaver::is_own() const { return process_ == ::getpid(); }
+
+const SaveTarget& BackgroundSaver::target() const { return under_way_->target; }
 
 }  // namespace belay

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -25,6 +26,7 @@
 #include "mpi/word_in_flight.h"
 #include "save/save_at.h"
 #include "save/save_stages.h"
+#include "save/save_target.h"
 
 namespace belay {
 
@@ -74,9 +76,28 @@ class BackgroundSaver {
   // Frees the snapshot's memory. Local. Requires that nothing is under way.
   void FreeMemory() { memory_.reset(); }
 
+  // Returns an error if what is under way cannot end without the program.
+  // Local. Errors: FailedPrecondition - says why.
+  Status WhyLost() const;
+
+  // From now on borrows nothing of the program: what is under way goes on
+  // without it, and only FinishLeft may be called. Local.
+  void Leave();
+
+  // Waits for a save that nobody has waited for, in MPI_Finalize. Collective;
+  // agreed. No longer than its deadline, which ends the job. Calls no function
+  // of the program: it may be gone.
+  // Errors: those of Wait and WhyLost.
+  Status FinishLeft();
+
   // Local.
   bool is_pending() const { return under_way_ != nullptr; }
-  const Comm& comm() const { return comm_; }
+  const Comm& comm() const { return *comm_; }
+  bool is_root() const { return is_root_; }
+  // Whether it is in the process that it was made in.
+  bool is_own() const;
+  // Of the save under way.
+  const SaveTarget& target() const;
 
  private:
   StatusOr<PendingSave> BeginFlush(const SaveFrame& frame, const SaveJob& job,
@@ -106,7 +127,9 @@ class BackgroundSaver {
   // Ends the job if the thread is stuck. Local.
   void CheckStalled();
 
-  const Comm& comm_;
+  const Comm* comm_;
+  Comm alias_;  // of *comm_, from the first save on
+  std::shared_ptr<bool> is_comm_open_;
   AsyncOptions options_;
   bool is_root_;     // known when the Comm may be gone
   int64_t process_;  // that the saver was made in

@@ -172,7 +172,7 @@ Status BackgroundSaver::WaitForSnapshot() {
     return absl::OkStatus();
   }
   SaveUnderWay& save = *under_way_;
-  BELAY_RETURN_IF_AGREED(CheckComm(comm_, "save", save.target.path));
+  BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", save.target.path));
   thread_.Hurry();
   while (!save.progress->has_copied) {
     CheckStalled();
@@ -183,9 +183,9 @@ Status BackgroundSaver::WaitForSnapshot() {
       save.progress->copy_has_failed ? thread_.result() : absl::OkStatus();
   // Another operation of this name is watched at the end.
   CommContext context{
-      comm_, Deadline(comm_, save.options.deadline_seconds,
-                      absl::StrFormat("save \"%s\"", save.target.path), true,
-                      -save.flush->number)};
+      comm(), Deadline(comm(), save.options.deadline_seconds,
+                       absl::StrFormat("save \"%s\"", save.target.path), true,
+                       -save.flush->number)};
   context.deadline.Enter("snapshot", save.prepared.plan.planned.work);
   context.messages = save.messages;
   Status status = Agree(context, mine);

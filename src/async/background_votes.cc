@@ -87,7 +87,7 @@ void BackgroundSaver::BeginCommit() {
     return;
   }
   // The program's functions run where it runs.
-  CommContext context{comm_, Deadline(comm_, 0, "")};
+  CommContext context{comm(), Deadline(comm(), 0, "")};
   Stages stages(context);
   thread_.Hold(CommitWithProgram({context, stages, save.target, save.options},
                                  save.reserved.finalizers, *save.commit));
@@ -96,7 +96,7 @@ void BackgroundSaver::BeginCommit() {
 
 StatusOr<std::optional<SaveResult>> BackgroundSaver::Poll() {
   if (under_way_ == nullptr) return std::exchange(kept_, std::nullopt);
-  BELAY_RETURN_IF_AGREED(CheckComm(comm_, "save", under_way_->target.path));
+  BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", under_way_->target.path));
   if (word_.is_started()) {
     StatusOr<std::optional<SaveResult>> ended = FinishVote();
     if (!ended.ok() || *ended) return ended;
@@ -110,7 +110,7 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::Wait() {
   constexpr std::chrono::milliseconds kMostWait{20};
   BELAY_RETURN_IF_AGREED(WaitForSnapshot());
   while (under_way_ != nullptr) {
-    BELAY_RETURN_IF_AGREED(CheckComm(comm_, "save", under_way_->target.path));
+    BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", under_way_->target.path));
     if (word_.is_started()) {
       BELAY_RETURN_IF_AGREED(HelpUntilVoted());
       StatusOr<std::optional<SaveResult>> ended = FinishVote();
@@ -132,7 +132,7 @@ void BackgroundSaver::Help(absl::FunctionRef<bool()> goes_on) {
   SaveUnderWay& save = *under_way_;
   if (!CanHelpFlush(*save.flush, *save.progress)) return;
   // Nobody else watches this thread, which may get stuck as the other one.
-  Deadline deadline(comm_, save.options.deadline_seconds,
+  Deadline deadline(comm(), save.options.deadline_seconds,
                     absl::StrFormat("save \"%s\"", save.target.path));
   deadline.Enter("flush");
   while (goes_on() && HelpFlush(*save.flush, *save.progress)) deadline.GoOn();
@@ -179,14 +179,14 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::Take(const Vote& all) {
 }
 
 Status BackgroundSaver::StartVote() {
-  return word_.Start(comm_, ToWord(MyVote()), &MergeWords);
+  return word_.Start(comm(), ToWord(MyVote()), &MergeWords);
 }
 
 StatusOr<std::optional<SaveResult>> BackgroundSaver::FinishVote() {
   const SaveUnderWay& save = *under_way_;
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const uint64_t word,
-      word_.Finish(comm_, save.options.deadline_seconds,
+      word_.Finish(comm(), save.options.deadline_seconds,
                    absl::StrFormat("save \"%s\"", save.target.path)));
   return Take(FromWord(word));
 }
@@ -200,15 +200,15 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   // Somebody may have polled as well as told the votes of another word.
   if (word_.is_started()) {
     BELAY_RETURN_IF_AGREED(
-        word_.Finish(comm_, under_way_->options.deadline_seconds, "save")
+        word_.Finish(comm(), under_way_->options.deadline_seconds, "save")
             .status());
   }
   const std::unique_ptr<SaveUnderWay> save = std::move(under_way_);
   // Another operation of this name has been watched: when the save began.
   CommContext context{
-      comm_, Deadline(comm_, save->options.deadline_seconds,
-                      absl::StrFormat("save \"%s\"", save->target.path), true,
-                      save->flush->number)};
+      comm(), Deadline(comm(), save->options.deadline_seconds,
+                       absl::StrFormat("save \"%s\"", save->target.path), true,
+                       save->flush->number)};
   context.deadline.Enter("end");
   context.messages = save->messages;
   context.agreement_bytes = save->agreement_bytes;
@@ -220,10 +220,9 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::End(const Vote& all) {
   if (all.failed) {
     // What it was refused for is the same on all ranks. Those that gave up
     // because of others have no reason of their own.
-    const bool has_reason = !save->progress->has_given_up;
-    status = !save->refused.ok()
-                 ? save->refused
-                 : Agree(context, has_reason ? save->status : absl::OkStatus());
+    Status mine = save->lost;
+    if (!save->progress->has_given_up) mine.Update(save->status);
+    status = !save->refused.ok() ? save->refused : Agree(context, mine);
     if (status.ok()) {
       status =
           absl::InternalError("it was abandoned, and no rank has reported why");
@@ -254,7 +253,7 @@ void BackgroundSaver::CheckStalled() {
   if (thread_.IsIdle() || !is_stuck) return;
   EndJob(absl::StrFormat(
       "save \"%s\", stage flush: nothing was written for %g s on rank %d",
-      save.target.path, limit, comm_.rank()));
+      save.target.path, limit, comm().rank()));
 }
 
 }  // namespace belay

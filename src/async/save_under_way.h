@@ -51,6 +51,8 @@ struct SaveUnderWay {
   Status status;
   // Why it is given up whatever the thread says; the same on all ranks.
   Status refused;
+  // Why this rank gives it up, which the others do not know.
+  Status lost;
   StallWatch watch;
 
   bool CallsProgram() const {

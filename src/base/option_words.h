@@ -68,6 +68,12 @@ inline constexpr std::array kOptionWords = {
                 "save: the options of the saver"},
     OptionWords{"AsyncOptions: ", "the option ", "the option "},
     OptionWords{": on_open: ", ": ", ": "},
+    OptionWords{"nobody has called Close, Wait or WaitUntilFinished",
+                "nobody has called close(), wait() or wait_until_finished()",
+                "nobody has called belay_saver_close, belay_saver_wait or "
+                "belay_manager_wait"},
+    OptionWords{"WaitForSnapshot was not called",
+                "wait_for_snapshot() was not called", nullptr},
     OptionWords{"; a MemoryLayout describes a box in larger memory",
                 "; the option ghost of belay.Piece counts cells around the box",
                 nullptr},

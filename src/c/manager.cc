@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/program_words.h"
 #include "belay/belay_c.h"
 #include "belay/checkpoint_manager.h"
 #include "belay/manager/manager_options.h"
@@ -74,6 +75,7 @@ Status Finish(const belay_manager& manager,
 int belay_manager_create(belay_comm* comm, belay_state* state, const char* dir,
                          const belay_options* options, belay_manager** result) {
   return Call([&]() -> Status {
+    belay::UseWordsOfC();
     if (result != nullptr) *result = nullptr;
     if (comm == nullptr) return NullArgument("comm");
     std::unique_ptr<belay_manager> handle;

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/program_words.h"
 #include "belay/async_saver.h"
 #include "belay/belay_c.h"
 #include "belay/options.h"
@@ -34,6 +35,7 @@ void Note(belay_saver& saver, const std::optional<belay::SaveResult>& ended) {
 int belay_saver_create(belay_comm* comm, const belay_options* options,
                        belay_saver** result) {
   return Call([&]() -> Status {
+    belay::UseWordsOfC();
     if (result != nullptr) *result = nullptr;
     if (comm == nullptr) return NullArgument("comm");
     std::unique_ptr<belay_saver> handle;

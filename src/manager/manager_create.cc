@@ -232,8 +232,8 @@ StatusOr<CheckpointManager> CheckpointManager::Begin(
   BELAY_RETURN_IF_AGREED(Join(context, *impl));
   LogNotes(*impl);
   if (impl->options.async) {
-    impl->background = std::make_unique<BackgroundSaver>(impl->values.comm(),
-                                                         *impl->options.async);
+    impl->background.reset(
+        new BackgroundSaver(impl->values.comm(), *impl->options.async));
   }
   return CheckpointManager(std::move(impl));
 }

@@ -12,6 +12,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "async/background_save.h"
+#include "async/left_saves.h"
 #include "belay/checkpoint_manager.h"
 #include "bytes/wire.h"
 #include "io/steps/lease.h"
@@ -77,7 +78,7 @@ struct CheckpointManager::Impl {
   FailedSaves failed = {};
   OperatorOptions operators = {};  // `dir` and `options` have them already
   // Null: saves are not done in the background.
-  std::unique_ptr<BackgroundSaver> background = nullptr;
+  std::unique_ptr<BackgroundSaver, LetSaverGo> background = nullptr;
   std::optional<ManagedSaveUnderWay> under_way = std::nullopt;
   // What came of the last one, until a result tells of it.
   std::optional<ManagedSave> ended = std::nullopt;

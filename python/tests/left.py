@@ -1,0 +1,25 @@
+"""Ends while a save in the background is under way.
+
+usage: left.py DIR saver|manager|lazy
+"""
+
+import sys
+
+import numpy as np
+from mpi4py import MPI
+
+import belay
+
+comm = MPI.COMM_WORLD
+directory, kind = sys.argv[1:]
+state = {"w": belay.Piece(np.full((1, 50000), comm.rank, np.float32),
+                          (comm.size, 50000), (comm.rank, 0))}
+options = {"max_bytes_per_second": 500000}  # for some tenths of a second
+if kind == "manager":
+  manager = belay.CheckpointManager(comm, directory, async_save=options)
+  assert manager.save(1, state).begun
+else:
+  if kind == "lazy":
+    options["snapshot"] = "lazy"
+  saver = belay.AsyncSaver(comm, **options)
+  saver.save(directory, 1, state)

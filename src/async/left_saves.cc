@@ -1,0 +1,165 @@
+#include "async/left_saves.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/catch_exceptions.h"
+#include "base/program_words.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "format/paths.h"
+#include "io/files/posix_file.h"
+#include "io/steps/commit.h"
+#include "mpi/end_on_error.h"
+
+namespace belay {
+namespace {
+
+struct GivenUp {
+  std::string path;
+  Status why;
+};
+
+struct LeftSaves {
+  std::mutex mutex;                      // guards all of this
+  std::vector<BackgroundSaver*> savers;  // in the order of their first saves
+  std::vector<std::unique_ptr<BackgroundSaver>> kept;  // of these
+  std::vector<GivenUp> given_up;                       // rank 0's
+  bool is_watching = false;
+};
+
+// Never destroyed: MPI_Finalize may come after all other statics have ended.
+LeftSaves& All() {
+  static auto* const all = new LeftSaves;
+  return *all;
+}
+
+// Whether a step need not be saved any more: it is there or a later one is, or
+// its run is not. Local.
+bool IsNeedless(const std::string& path) {
+  const std::string run = ParentOf(path);
+  const StatusOr<bool> has_run = Exists(run);
+  if (has_run.ok() && !*has_run) return true;
+  const StatusOr<bool> is_there = Exists(path);
+  if (is_there.ok() && *is_there) return true;
+  const std::optional<StepLabel> label =
+      ParseStepName(std::string_view(path).substr(path.find_last_of('/') + 1));
+  if (!label) return false;
+  const StatusOr<std::vector<int64_t>> steps =
+      CommittedSteps(run, label->prefix);
+  return steps.ok() && !steps->empty() && steps->back() >= label->step;
+}
+
+// Finishes all that is under way, in an order that is the same on all ranks,
+// and returns the first error that this rank has to tell. Collective.
+Status FinishLeftSaves() {
+  LeftSaves& all = All();
+  Status status;
+  // Nothing is begun any more.
+  const std::vector<BackgroundSaver*> savers = all.savers;
+  for (BackgroundSaver* saver : savers) {
+    if (!saver->is_pending() || !saver->is_own()) continue;
+    const std::string path = saver->target().path;
+    const Status finished = saver->FinishLeft();
+    if (finished.ok() || !saver->is_root() || IsNeedless(path)) continue;
+    status.Update(finished);
+  }
+  for (const GivenUp& save : all.given_up) {
+    if (!IsNeedless(save.path)) status.Update(save.why);
+  }
+  return status;
+}
+
+// Requires the mutex.
+void NoteGivenUp(const BackgroundSaver& saver, const Status& why,
+                 LeftSaves& all) {
+  if (saver.is_root()) all.given_up.push_back({saver.target().path, why});
+}
+
+int OnFinalize(MPI_Comm, int, void*, void*) {
+  const Status status = CatchExceptions(&FinishLeftSaves);
+  if (!status.ok()) EndOnError("belay", InWordsOfProgram(status));
+  return MPI_SUCCESS;
+}
+
+int OnCommFree(MPI_Comm, int, void* attribute, void*) {
+  const std::unique_ptr<std::shared_ptr<bool>> is_open(
+      static_cast<std::shared_ptr<bool>*>(attribute));
+  **is_open = false;
+  return MPI_SUCCESS;
+}
+
+// Lets `on_free` be called before `comm` is freed. Local.
+void OnFree(MPI_Comm comm, MPI_Comm_delete_attr_function* on_free,
+            void* attribute) {
+  int key = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_free, &key, nullptr);
+  MPI_Comm_set_attr(comm, key, attribute);
+  MPI_Comm_free_keyval(&key);  // goes with the attribute
+}
+
+}  // namespace
+
+std::shared_ptr<bool> RegisterSaver(BackgroundSaver& saver) {
+  LeftSaves& all = All();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  if (!std::exchange(all.is_watching, true)) {
+    OnFree(MPI_COMM_SELF, &OnFinalize, nullptr);
+  }
+  all.savers.push_back(&saver);
+  auto is_open = std::make_shared<bool>(true);
+  OnFree(saver.comm().raw(), &OnCommFree, new std::shared_ptr<bool>(is_open));
+  return is_open;
+}
+
+void ForgetSaver(const BackgroundSaver& saver) {
+  LeftSaves& all = All();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  std::erase(all.savers, &saver);
+}
+
+void LetGo(std::unique_ptr<BackgroundSaver> saver) {
+  if (saver == nullptr || !saver->is_pending() || !saver->is_own()) return;
+  int is_finalized = 0;
+  MPI_Finalized(&is_finalized);
+  if (is_finalized) return;
+  LeftSaves& all = All();
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const Status lost = saver->WhyLost();
+    if (lost.ok()) {
+      saver->Leave();
+      all.kept.push_back(std::move(saver));
+    } else {
+      NoteGivenUp(*saver, lost, all);
+    }
+  }
+}
+
+void GiveUpLeftSaves() {
+  LeftSaves& all = All();
+  std::vector<std::unique_ptr<BackgroundSaver>> kept;
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    kept.swap(all.kept);
+    for (const std::unique_ptr<BackgroundSaver>& saver : kept) {
+      NoteGivenUp(
+          *saver,
+          absl::FailedPreconditionError(Cat(
+              "save \"", saver->target().path,
+              "\" in the background was given up, since another one has begun, "
+              "and no later step is there")),
+          all);
+    }
+  }
+  kept.clear();
+}
+
+}  // namespace belay
