@@ -40,7 +40,9 @@ namespace belay {
 struct ManagedSaveOptions {
   // Metrics to judge the step by. Only those of rank 0 count.
   std::optional<Metrics> metrics = std::nullopt;
-  // Save whatever the rules say, even a step before the latest one.
+  // Save whatever the rules say, even a step before the latest one. If it is the
+  // step that is being saved in the background, or that was saved so last, the
+  // call only waits for that, and returns its result.
   bool force = false;
   // Whether a failure is tolerated as ManagerOptions::tolerated_failures says.
   // Unset: that of a forced save is not, because no rule would retry it; any
@@ -180,10 +182,11 @@ class CheckpointManager {
   // best_metric.
   // Errors: those of Checkpoint::SaveAs or, for a State, belay::Save;
   //   InvalidArgument - a negative step, or ranks disagree; AlreadyExists -
-  //   forced, and the step can be restored; FailedPrecondition - forced, and
-  //   the manager is read-only; or a step was restored by its number, and this
-  //   one, forced or not, lies among newer ones; or another manager took the
-  //   lease after a failure.
+  //   forced, and the step can be restored and is not the last one that this
+  //   manager has saved in the background, or one was restored since;
+  //   FailedPrecondition - forced, and the manager is read-only; or a step was
+  //   restored by its number, and this one, forced or not, lies among newer
+  //   ones; or another manager took the lease after a failure.
   // Cost, if nothing is saved: three small collectives.
   StatusOr<ManagedSave> Save(std::optional<int64_t> step = std::nullopt,
                              const ManagedSaveOptions& options = {});
@@ -253,7 +256,8 @@ class CheckpointManager {
   // Local.
   std::vector<int64_t> AllSteps() const;
 
-  // Returns the newest step that is not known to be damaged. Local.
+  // Returns the newest committed step that is not known to be damaged; a step
+  // that is being saved in the background counts once it is committed. Local.
   std::optional<int64_t> Latest() const;
 
   // Returns the best of the steps with metrics, by best_fn or best_metric; the

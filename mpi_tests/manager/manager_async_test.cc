@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <thread>
@@ -250,6 +251,83 @@ TEST_F(ManagerAsyncTest, AManagerThatEndsGivesUpTheStep) {
   ASSERT_TRUE(BeginStep(*manager, 1)->begun);
   EXPECT_EQ(manager->WaitUntilFinished().status(), absl::OkStatus());
   EXPECT_EQ(OnDisk(), Steps({1}));
+}
+
+// The last lines of docs/restart.md, whatever the rules have saved before.
+TEST_F(ManagerAsyncTest, AForcedSaveOfTheStepUnderWayWaitsForIt) {
+  for (const SnapshotMode mode : {SnapshotMode::kInCall, SnapshotMode::kLazy}) {
+    SCOPED_TRACE(static_cast<int>(mode));
+    AsyncOptions async = kSlow;
+    async.snapshot = mode;
+    auto manager = Manage({.async = async});
+    const int64_t step = 20 + static_cast<int64_t>(mode);
+    program_.Set(step);
+    ASSERT_TRUE(manager->Save(step)->begun);
+    EXPECT_NE(manager->Latest(), step);
+    const auto last = manager->Save(step, {.force = true});
+    ASSERT_EQ(last.status(), absl::OkStatus());
+    EXPECT_TRUE(last->saved);
+    EXPECT_EQ(last->result.step, step);
+    EXPECT_EQ(last->finished->step, step);
+    EXPECT_EQ(manager->Latest(), step);
+    // And once it is committed.
+    const auto again = manager->Save(step, {.force = true});
+    ASSERT_EQ(again.status(), absl::OkStatus());
+    EXPECT_TRUE(again->saved);
+    EXPECT_EQ(again->result.path, last->result.path);
+    EXPECT_FALSE(again->finished.has_value());
+    program_.Set(-1);
+    EXPECT_EQ(*manager->Restore()->step, step);
+    EXPECT_TRUE(program_.Is(step));
+    // It may have other values now.
+    EXPECT_EQ(manager->Save(step, {.force = true}).status().code(),
+              absl::StatusCode::kAlreadyExists);
+    EXPECT_TRUE(
+        SaveStep(*manager, step,
+                 {.force = true, .save = SaveOptions{.overwrite = true}})
+            ->saved);
+  }
+}
+
+TEST_F(ManagerAsyncTest, SoDoesTheLastSaveBeforeAStop) {
+  auto manager = Manage({.stop_signals = {SIGUSR1}, .async = kSlow});
+  program_.Set(5);
+  ASSERT_TRUE(manager->Save(5)->begun);
+  EXPECT_FALSE(manager->ShouldSave(5).value());
+  if (WorldRank() == 0) kill(getpid(), SIGUSR1);
+  while (!manager->ShouldStop()) {
+    ASSERT_EQ(manager->ShouldSave(5).status(), absl::OkStatus());
+  }
+  const auto last = manager->Save(5);
+  ASSERT_EQ(last.status(), absl::OkStatus());
+  EXPECT_TRUE(last->saved);
+  for (const std::string& note : manager->notes()) {
+    EXPECT_THAT(note, ::testing::Not(HasSubstr("left out")));
+  }
+  EXPECT_EQ(OnDisk(), Steps({5}));
+}
+
+TEST_F(ManagerAsyncTest, ARuleNamesTheStepUnderWay) {
+  auto manager = Manage({.async = kSlow});
+  ASSERT_TRUE(BeginStep(*manager, 5)->begun);
+  const auto again = manager->Save(5);
+  ASSERT_EQ(again.status(), absl::OkStatus());
+  EXPECT_EQ(again->reason, "step 5 is being saved in the background");
+  ASSERT_EQ(manager->WaitUntilFinished().status(), absl::OkStatus());
+  EXPECT_THAT(manager->Save(5)->reason,
+              HasSubstr("step 5 is not after the latest step 5"));
+}
+
+// Somebody has deleted it by hand: it is saved again.
+TEST_F(ManagerAsyncTest, AForcedSaveLooksWhetherTheStepIsThere) {
+  auto manager = Manage({.async = AsyncOptions()});
+  ASSERT_TRUE(BeginStep(*manager, 5)->begun);
+  ASSERT_EQ(manager->WaitUntilFinished().status(), absl::OkStatus());
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (WorldRank() == 0) std::filesystem::remove_all(manager->Path(5));
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_TRUE(SaveStep(*manager, 5, {.force = true})->saved);
+  EXPECT_EQ(OnDisk(), Steps({5}));
 }
 
 TEST_F(ManagerAsyncTest, AStateIsSavedAlike) {

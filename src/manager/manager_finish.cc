@@ -70,6 +70,7 @@ Status EndUnderWay(Impl& impl, StatusOr<SaveResult> saved) {
   impl.stopping.last_call = last_call;
   impl.stopping.resting_since = resting_since;
   impl.stopping.is_save_due = is_save_due;
+  impl.last_saved = result.result;
   LogNotes(impl, result.notes);
   impl.ended = std::move(result);
   return absl::OkStatus();
@@ -87,6 +88,7 @@ Status TakeEnd(Impl& impl, StatusOr<std::optional<SaveResult>> ended) {
 void FinishStep(Impl& impl, const StepRecord& record, double began,
                 std::optional<int64_t> counter, ManagedSave& result) {
   impl.is_at_work = true;
+  impl.last_saved.reset();
   impl.history.counter = counter;
   ForgetFailures(impl);
   LeaveBranch(record.step, impl, result);
@@ -121,7 +123,14 @@ StatusOr<SaveDecision> DecideNext(const Impl& impl,
   std::erase(history.damaged, impl.under_way->record.step);
   history.counter = impl.under_way->attempt.request.counter;
   history.missed.reset();
-  return DecideHere(impl, history, request);
+  StatusOr<SaveDecision> decision = DecideHere(impl, history, request);
+  // Latest() does not return it yet.
+  if (decision.ok() && decision->is_behind &&
+      decision->step == impl.under_way->record.step) {
+    decision->reason = absl::StrFormat(
+        "step %d is being saved in the background", decision->step);
+  }
+  return decision;
 }
 
 Status TakeFlushVote(Impl& impl, uint8_t bits) {

@@ -82,6 +82,9 @@ struct CheckpointManager::Impl {
   std::optional<ManagedSaveUnderWay> under_way = std::nullopt;
   // What came of the last one, until a result tells of it.
   std::optional<ManagedSave> ended = std::nullopt;
+  // The last step that was saved, if that was in the background and nothing was
+  // restored since.
+  std::optional<SaveResult> last_saved = std::nullopt;
 
   // Local.
   std::string Path(int64_t step) const;
@@ -192,6 +195,22 @@ Status ReloadSteps(CheckpointManager::Impl& impl);
 // Errors: those of DecideSave.
 StatusOr<SaveDecision> DecideNext(const CheckpointManager::Impl& impl,
                                   const SaveRequest& request);
+
+// Whether the clock is against it: a save is not due yet, or the last one would
+// not be over before the time limit. Rank 0 only.
+Status AskClock(const CheckpointManager::Impl& impl, double now,
+                SaveRequest& request, std::string& against);
+
+// Waits for the save under way if the rules ask for another one, or if the
+// caller insists on this one; else looks whether it has ended, and returns why
+// not to save. Collective; agreed.
+StatusOr<std::string> WaitIfSaveIsDue(CheckpointManager::Impl& impl,
+                                      const SaveRequest& request);
+
+// Whether the caller insists on the step that this manager has saved last, in
+// the background, and nothing has been restored since: it is that step. Local.
+bool IsSavedAlready(const CheckpointManager::Impl& impl,
+                    const SaveRequest& request);
 
 // Takes what all ranks have said of the save under way, and what follows, if
 // there is one. Collective; agreed.

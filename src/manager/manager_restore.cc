@@ -100,6 +100,7 @@ void RememberRestore(Impl& impl, const ManagedRestore& restored) {
   damaged.erase(std::unique(damaged.begin(), damaged.end()), damaged.end());
   if (restored.step) std::erase(damaged, *restored.step);
   impl.history.counter = CounterOf(impl.options);
+  impl.last_saved.reset();
   impl.history.restored.reset();
 }
 

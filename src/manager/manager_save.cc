@@ -28,6 +28,8 @@ struct Order {
   std::optional<std::vector<int64_t>> steps;
   // The steps that the manager goes back behind are out of the way.
   bool is_back = false;
+  // It does not save, because it has: see IsSavedAlready.
+  bool is_saved = false;
 };
 
 std::string Encode(const Order& order) {
@@ -39,6 +41,7 @@ std::string Encode(const Order& order) {
   out.Put(order.began);
   PutStepRecord(order.record, out);
   out.Put(order.is_back);
+  out.Put(order.is_saved);
   out.Put(order.steps.has_value());
   if (order.steps) PutSteps(*order.steps, out);
   return out.Take();
@@ -54,6 +57,7 @@ Order DecodeOrder(std::string_view bytes) {
   order.began = in.Get<double>();
   order.record = GetStepRecord(in);
   order.is_back = in.Get<bool>();
+  order.is_saved = in.Get<bool>();
   if (in.Get<bool>()) order.steps = GetSteps(in);
   return order;
 }
@@ -73,19 +77,6 @@ Status Announce(const Impl& impl, const std::vector<int64_t>& steps,
     state.saving = record;
   }
   return WriteStateOf(impl, state);
-}
-
-// Whether the clock is against it: a save is not due yet, or the last one would
-// not be over before the time limit. Rank 0 only.
-Status AskClock(const Impl& impl, double now, SaveRequest& request,
-                std::string& against) {
-  if (impl.options.auto_interval) {
-    BELAY_ASSIGN_OR_RETURN(request.due_in, SecondsToNextSave(impl, now));
-  }
-  if (request.is_last) {
-    against = AgainstLastSave(impl.stopping.use, SecondsLeft(impl, now));
-  }
-  return absl::OkStatus();
 }
 
 // Looks at the directory before a save, and says there what will come. Rank 0
@@ -131,6 +122,12 @@ StatusOr<std::string> Decide(Impl& impl, SaveAttempt& attempt,
   Order order;
   std::string against;
   SaveRequest& request = attempt.request;
+  if (IsSavedAlready(impl, request)) {
+    // Unless somebody has deleted it by hand.
+    BELAY_ASSIGN_OR_RETURN(order.is_saved, Exists(impl.Path(*request.step)));
+    order.decision.step = *request.step;
+    if (order.is_saved) return Encode(order);
+  }
   BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp(impl));
   if (NeedsTimes(impl.options)) {
     BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
@@ -153,35 +150,6 @@ StatusOr<std::string> Decide(Impl& impl, SaveAttempt& attempt,
     BELAY_RETURN_IF_ERROR(PrepareFiles(impl, attempt, order));
   }
   return Encode(order);
-}
-
-// Why not to save while another save is under way; "" to save. Rank 0 only.
-StatusOr<std::string> WhyNotYet(const Impl& impl, SaveRequest request) {
-  if (request.force || request.is_last) return std::string();
-  std::string against;
-  BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp(impl));
-  if (NeedsTimes(impl.options)) {
-    BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
-    BELAY_RETURN_IF_ERROR(AskClock(impl, now, request, against));
-  }
-  const StatusOr<SaveDecision> decision = DecideNext(impl, request);
-  // A mistake is told once nothing is under way.
-  if (!decision.ok() || decision->save) return against;
-  return decision->reason;
-}
-
-// Waits for the save under way if the rules ask for another one; else looks
-// whether it has ended, and says why they do not. Collective; agreed.
-StatusOr<std::string> WaitIfSaveIsDue(Impl& impl, const SaveRequest& request) {
-  std::string reason;
-  {
-    CommContext context = ManagerContext(impl, "save", false);
-    BELAY_ASSIGN_OR_RETURN_AGREED(
-        reason, FromRoot(context, [&] { return WhyNotYet(impl, request); }));
-  }
-  BELAY_RETURN_IF_AGREED(reason.empty() ? WaitBeforeNextSave(impl)
-                                        : PollUnderWay(impl));
-  return reason;
 }
 
 // Saves in the background as far as that is possible. Collective.
@@ -306,6 +274,15 @@ StatusOr<ManagedSave> SaveAsOrdered(Impl& impl, const Order& order,
   return result;
 }
 
+// The step that the caller insists on is there: this manager has saved it.
+// Local.
+ManagedSave SavedAlready(Impl& impl) {
+  impl.stopping.is_last_save_owed = false;
+  ManagedSave result{.saved = true, .result = *impl.last_saved};
+  TellOfEnded(impl, result);
+  return result;
+}
+
 // The last save was not made, and will not be. Local.
 void NoteLeftOut(const SaveRequest& request, const ManagedSave& result,
                  Impl& impl) {
@@ -348,6 +325,7 @@ StatusOr<ManagedSave> CheckpointManager::Save(
   if (order->steps && !impl.failed.steps.empty()) {
     AdoptFailed(*order->steps, impl);
   }
+  if (order->is_saved) return SavedAlready(impl);
   if (!order->decision.save) {
     ManagedSave result{.reason = order->decision.reason};
     NoteLeftOut(request, result, impl);

@@ -1,0 +1,103 @@
+// A call of Save while another save is under way, or for the step that was
+// saved last.
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "manager/manager_impl.h"
+
+namespace belay {
+namespace {
+
+using Impl = CheckpointManager::Impl;
+
+// What becomes of a call while another save is under way.
+enum class Meanwhile : uint8_t {
+  kSave,  // once that has ended
+  kWait,  // for that: it is the same step
+  kNotYet,
+};
+using Decided = std::pair<Meanwhile, std::string>;
+
+// Whether the caller insists on a step that is being saved in the background.
+bool IsUnderWay(const Impl& impl, const SaveRequest& request) {
+  return impl.under_way && request.step == impl.under_way->record.step &&
+         (request.force || request.is_last) && !request.overwrite;
+}
+
+// Decides that, and says why not yet. Rank 0 only.
+StatusOr<Decided> DecideMeanwhile(const Impl& impl, SaveRequest request) {
+  if (IsUnderWay(impl, request)) return Decided(Meanwhile::kWait, "");
+  if (request.force || request.is_last) return Decided(Meanwhile::kSave, "");
+  std::string against;
+  BELAY_ASSIGN_OR_RETURN(request.makes_up, IsTimeToMakeUp(impl));
+  if (NeedsTimes(impl.options)) {
+    BELAY_ASSIGN_OR_RETURN(const double now, Now(impl.options));
+    BELAY_RETURN_IF_ERROR(AskClock(impl, now, request, against));
+  }
+  const StatusOr<SaveDecision> decision = DecideNext(impl, request);
+  // A mistake is told once nothing is under way.
+  if (decision.ok() && !decision->save) against = decision->reason;
+  return Decided(against.empty() ? Meanwhile::kSave : Meanwhile::kNotYet,
+                 against);
+}
+
+}  // namespace
+
+Status AskClock(const Impl& impl, double now, SaveRequest& request,
+                std::string& against) {
+  if (impl.options.auto_interval) {
+    BELAY_ASSIGN_OR_RETURN(request.due_in, SecondsToNextSave(impl, now));
+  }
+  if (request.is_last) {
+    against =
+        AgainstLastSave(impl.stopping.use, SecondsLeft(impl, now));
+  }
+  return absl::OkStatus();
+}
+
+bool IsSavedAlready(const Impl& impl, const SaveRequest& request) {
+  if (!request.force && !request.is_last) return false;
+  if (request.overwrite || !impl.last_saved ||
+      request.step != impl.last_saved->step) {
+    return false;
+  }
+  const SaveHistory& history = impl.history;
+  return std::ranges::binary_search(history.steps, *request.step) &&
+         !std::ranges::binary_search(history.damaged, *request.step);
+}
+
+StatusOr<std::string> WaitIfSaveIsDue(Impl& impl, const SaveRequest& request) {
+  std::string bytes;
+  {
+    CommContext context = ManagerContext(impl, "save", false);
+    BELAY_ASSIGN_OR_RETURN_AGREED(
+        bytes, FromRoot(context, [&]() -> StatusOr<std::string> {
+          BELAY_ASSIGN_OR_RETURN(const Decided decided,
+                                 DecideMeanwhile(impl, request));
+          WireWriter out;
+          out.Put(decided.first);
+          out.PutText(decided.second);
+          return out.Take();
+        }));
+  }
+  WireReader in(bytes);
+  const auto meanwhile = in.Get<Meanwhile>();
+  switch (meanwhile) {
+    case Meanwhile::kSave:
+      BELAY_RETURN_IF_AGREED(WaitBeforeNextSave(impl));
+      break;
+    case Meanwhile::kWait:
+      BELAY_RETURN_IF_AGREED(WaitForUnderWay(impl));
+      break;
+    case Meanwhile::kNotYet:
+      BELAY_RETURN_IF_AGREED(PollUnderWay(impl));
+      break;
+  }
+  return std::string(in.GetText());
+}
+
+}  // namespace belay
