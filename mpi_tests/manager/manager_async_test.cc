@@ -290,7 +290,7 @@ TEST_F(ManagerAsyncTest, AForcedSaveOfTheStepUnderWayWaitsForIt) {
 }
 
 TEST_F(ManagerAsyncTest, SoDoesTheLastSaveBeforeAStop) {
-  auto manager = Manage({.stop_signals = {SIGUSR1}, .async = kSlow});
+  auto manager = Manage({.async = kSlow, .stop_signals = {SIGUSR1}});
   program_.Set(5);
   ASSERT_TRUE(manager->Save(5)->begun);
   EXPECT_FALSE(manager->ShouldSave(5).value());

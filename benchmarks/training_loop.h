@@ -1,0 +1,99 @@
+// A training that manager workloads slow down with saves.
+
+#ifndef BELAY_BENCHMARKS_TRAINING_LOOP_H_
+#define BELAY_BENCHMARKS_TRAINING_LOOP_H_
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "belay/arrays/layout.h"
+#include "belay/checkpoint.h"
+#include "race.h"
+
+namespace belay::bench {
+
+inline constexpr int64_t kLoopTensors = 24;
+inline constexpr int64_t kLoopColumns = 1024;
+inline constexpr int64_t kRowsOfLoop = 64;  // 6 MiB in all
+inline constexpr int64_t kStepsOfLoop = 2400;
+inline constexpr int kRoundsOfStep = 60;  // some milliseconds
+
+// A model whose tensors are cut by rows over the ranks of `over`.
+struct Model {
+  Model(const Comm& over, int64_t rows)
+      : layout(Layout::Create(Mesh::Create({{"rows", over.size()}}).value(),
+                              {{"rows"}, {}})
+                   .value()),
+        shape({rows, kLoopColumns}) {
+    const Box mine = layout.LocalBox(shape, over.rank()).value();
+    tensors.assign(kLoopTensors,
+                   std::vector<float>(NumElements(mine.shape), 1));
+  }
+
+  void Track(Tracker& tracker) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      tracker.Child(absl::StrCat("tensor_", i),
+                    TrackedValue(layout, shape, tensors[i]));
+    }
+  }
+
+  Layout layout;
+  Shape shape;
+  std::vector<std::vector<float>> tensors;
+};
+
+// A training whose steps compute and talk to all ranks, as trainings do.
+struct Loop {
+  Loop(const Comm& over, int64_t num_steps)
+      : comm(over),
+        steps(num_steps),
+        model(over, kRowsOfLoop),
+        checkpoint(over, {{"model", model}}) {}
+
+  void Step() {
+    Compute();
+    Update();
+  }
+
+  // Reads the model only.
+  void Compute() {
+    gradient.assign(model.tensors[0].begin(), model.tensors[0].end());
+    for (int round = 0; round < kRoundsOfStep; ++round) {
+      for (float& value : gradient) value = 0.5F * value + 1;
+      for (float value : gradient) sum += value;
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_MAX, comm.raw());
+  }
+
+  void Update() {
+    std::copy(gradient.begin(), gradient.end(), model.tensors[0].begin());
+  }
+
+  const Comm& comm;
+  int64_t steps;
+  Model model;
+  Checkpoint checkpoint;
+  std::string dir;
+  bool durable = false;
+  double sum = 0;
+  std::vector<float> gradient;
+  int64_t saves = 0;
+  int64_t runs = 0;
+};
+
+inline Contender WithoutCheckpoints(std::shared_ptr<Loop> loop) {
+  return {.name = "without", .run = [loop]() -> Status {
+            for (int64_t i = 0; i < loop->steps; ++i) loop->Step();
+            return absl::OkStatus();
+          }};
+}
+
+}  // namespace belay::bench
+
+#endif  // BELAY_BENCHMARKS_TRAINING_LOOP_H_
