@@ -25,11 +25,12 @@ inline constexpr int64_t kStepsOfLoop = 2400;
 inline constexpr int kRoundsOfStep = 60;  // some milliseconds
 
 // A model whose tensors are cut by rows over the ranks of `over`.
-struct Model {
-  Model(const Comm& over, int64_t rows)
-      : layout(Layout::Create(Mesh::Create({{"rows", over.size()}}).value(),
-                              {{"rows"}, {}})
-                   .value()),
+struct LoopModel {
+  LoopModel(const Comm& over, int64_t rows)
+      : layout(
+            Layout::Create(belay::Mesh::Create({{"rows", over.size()}}).value(),
+                           {{"rows"}, {}})
+                .value()),
         shape({rows, kLoopColumns}) {
     const Box mine = layout.LocalBox(shape, over.rank()).value();
     tensors.assign(kLoopTensors,
@@ -49,8 +50,8 @@ struct Model {
 };
 
 // A training whose steps compute and talk to all ranks, as trainings do.
-struct Loop {
-  Loop(const Comm& over, int64_t num_steps)
+struct TrainingLoop {
+  TrainingLoop(const Comm& over, int64_t num_steps)
       : comm(over),
         steps(num_steps),
         model(over, kRowsOfLoop),
@@ -77,7 +78,7 @@ struct Loop {
 
   const Comm& comm;
   int64_t steps;
-  Model model;
+  LoopModel model;
   Checkpoint checkpoint;
   std::string dir;
   bool durable = false;
@@ -87,7 +88,7 @@ struct Loop {
   int64_t runs = 0;
 };
 
-inline Contender WithoutCheckpoints(std::shared_ptr<Loop> loop) {
+inline Contender WithoutCheckpoints(std::shared_ptr<TrainingLoop> loop) {
   return {.name = "without", .run = [loop]() -> Status {
             for (int64_t i = 0; i < loop->steps; ++i) loop->Step();
             return absl::OkStatus();

@@ -34,7 +34,7 @@ Status SaveByFewer(const Comm& comm, const std::string& dir, int64_t rows) {
   if (!part.ok()) return part.status();
   Status status;
   if (comm.rank() < fewer) {
-    Model model(*part, rows);
+    LoopModel model(*part, rows);
     for (auto& tensor : model.tensors)
       std::fill(tensor.begin(), tensor.end(), 7);
     Checkpoint checkpoint(*part, {{"model", model}});
@@ -62,7 +62,7 @@ struct Restorer {
   }
 
   const Comm& comm;
-  Model model;
+  LoopModel model;
   Checkpoint checkpoint;
   std::string dir;
 };
@@ -91,7 +91,7 @@ Contender Restart(std::shared_ptr<Restorer> restorer) {
           .check = [restorer] { return restorer->Check(); }};
 }
 
-Status TrainWithCheckpoints(Loop& loop) {
+Status TrainWithCheckpoints(TrainingLoop& loop) {
   ++loop.runs;
   loop.saves = 0;
   auto manager = CheckpointManager::Create(
@@ -114,7 +114,7 @@ Status TrainWithCheckpoints(Loop& loop) {
   return absl::OkStatus();
 }
 
-Contender WithCheckpoints(std::shared_ptr<Loop> loop) {
+Contender WithCheckpoints(std::shared_ptr<TrainingLoop> loop) {
   return {.name = "with",
           .run = [loop] { return TrainWithCheckpoints(*loop); },
           .check = nullptr,
@@ -191,8 +191,8 @@ Workload TrainAtAdvisedInterval() {
           .comparisons = {{"train.interval", "with", "without", 1 + kBudget}},
           .make = [](const Context& context,
                      const Medium& medium) -> StatusOr<std::vector<Contender>> {
-            auto loop = std::make_shared<Loop>(*context.comm,
-                                               Scaled(context, kStepsOfLoop));
+            auto loop = std::make_shared<TrainingLoop>(
+                *context.comm, Scaled(context, kStepsOfLoop));
             loop->dir = absl::StrCat(medium.dir, "/loop");
             loop->durable = medium.durable;
             return std::vector<Contender>{WithoutCheckpoints(loop),

@@ -23,7 +23,7 @@ namespace {
 
 // A loop that saves every so many steps.
 struct SavingLoop {
-  std::shared_ptr<Loop> loop;
+  std::shared_ptr<TrainingLoop> loop;
   std::string name = "waiting";
   std::optional<AsyncOptions> async;
   int64_t every = 1;
@@ -32,7 +32,7 @@ struct SavingLoop {
 };
 
 Status TrainWithSaves(SavingLoop& saving) {
-  Loop& loop = *saving.loop;
+  TrainingLoop& loop = *saving.loop;
   ++saving.runs;
   saving.saves = 0;
   auto manager = CheckpointManager::Create(
@@ -59,7 +59,7 @@ Status TrainWithSaves(SavingLoop& saving) {
   return manager->WaitUntilFinished().status();
 }
 
-Contender Saving(std::shared_ptr<SavingLoop> saving) {
+Contender TrainingWith(std::shared_ptr<SavingLoop> saving) {
   return {.name = saving->name,
           .run = [saving] { return TrainWithSaves(*saving); },
           .check = nullptr,
@@ -78,7 +78,7 @@ StatusOr<int64_t> StepsPerSave(SavingLoop waiting) {
   constexpr double kSlowdown = 0.2;
   constexpr int64_t kSteps = 480;
   constexpr int64_t kEvery = 16;
-  Loop& loop = *waiting.loop;
+  TrainingLoop& loop = *waiting.loop;
   const int64_t steps = std::exchange(loop.steps, kSteps);
   waiting.every = kEvery;
   waiting.runs = -1000;                     // directories of its own
@@ -114,11 +114,12 @@ StatusOr<std::vector<Contender>> RaceTrainings(const Context& context,
   // Of a process that ends soon.
   const Comm& part = *new Comm(*std::move(split));
   std::vector<Contender> contenders;
-  std::shared_ptr<Loop> loop;
+  std::shared_ptr<TrainingLoop> loop;
   auto waiting = std::make_shared<SavingLoop>();
   Status status;
   if (takes_part) {
-    loop = std::make_shared<Loop>(part, Scaled(context, kStepsOfLoop) / 2 + 1);
+    loop = std::make_shared<TrainingLoop>(
+        part, Scaled(context, kStepsOfLoop) / 2 + 1);
     loop->dir = absl::StrCat(medium.dir, "/loop_on_", part.size());
     loop->durable = medium.durable;
     waiting->loop = loop;
@@ -136,7 +137,7 @@ StatusOr<std::vector<Contender>> RaceTrainings(const Context& context,
   lazy->async->snapshot = SnapshotMode::kLazy;
   contenders.push_back(OnRanksOf(part, WithoutCheckpoints(loop)));
   for (const auto& saving : {waiting, background, lazy}) {
-    contenders.push_back(OnRanksOf(part, Saving(saving)));
+    contenders.push_back(OnRanksOf(part, TrainingWith(saving)));
   }
   return contenders;
 }
