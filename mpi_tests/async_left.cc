@@ -10,13 +10,13 @@
 //   races      it goes while the thread writes and commits as fast as it can
 //   replaced   a later save begins after it has gone, and is waited for
 //   removed    the whole run is removed before the end
+//   other      it goes, a save of another run begins, and is waited for
 //
 // These end with 1:
 //
 //   lazy       nobody has waited for the values to be copied
 //   asks       a function of the program is to be called before the commit
 //   closes     the communicator is closed before
-//   dropped    it goes, a save of another run begins, and is waited for
 //
 // And this one with 75:
 //
@@ -111,7 +111,7 @@ Status Leave(const std::string& dir, int64_t step, std::string_view name) {
   }
   if (name == "stuck") options.deadline_seconds = 1;
   Status status = Begin(dir, step, options);
-  if (name == "replaced" || name == "dropped") {
+  if (name == "replaced" || name == "other") {
     saver = std::make_unique<AsyncSaver>(*comm);
     status.Update(Begin(name == "replaced" ? dir : dir + "_other", step));
     status.Update(saver->Close());

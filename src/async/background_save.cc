@@ -123,7 +123,7 @@ StatusOr<PendingSave> BackgroundSaver::Begin(const SaveJob& job,
                                              const SaveOptions& options,
                                              OnEnd on_end) {
   BELAY_RETURN_IF_AGREED(CheckComm(comm(), "save", ParentOf(job.path)));
-  GiveUpLeftSaves();
+  GiveUpLeftSaves(comm(), ParentOf(job.path));
   const SaveOptions with_cache = InBackground(options, own_cache_);
   CachedPlan& cache = PlanOf(*with_cache.cache);
   CommContext context{comm(),
@@ -206,13 +206,24 @@ StatusOr<PendingSave> BackgroundSaver::BeginFlush(const SaveFrame& frame,
   return pending;
 }
 
-void BackgroundSaver::Leave() {
+void BackgroundSaver::Leave(const Status& lost) {
   comm_ = &alias_;
   if (under_way_ == nullptr) return;
   SaveUnderWay& save = *under_way_;
+  if (save.lost.ok() && !lost.ok()) {
+    // In the words of Wait: other ranks may know no reason, and may still be
+    // asking.
+    save.lost = lost;
+    save.mine.failed = true;
+    save.progress->is_cancelled = true;
+    WaitForCopy(save);
+    save.is_snapshot_due = false;
+  }
   // Never destroyed: they may need what is gone by then.
-  new OnEnd(std::exchange(save.on_end, nullptr));               // NOLINT
-  new auto(std::exchange(save.options.after_commit, nullptr));  // NOLINT
+  new OnEnd(std::exchange(save.on_end, nullptr));                // NOLINT
+  new auto(std::exchange(save.options.before_commit, nullptr));  // NOLINT
+  new auto(std::exchange(save.options.after_commit, nullptr));   // NOLINT
+  new auto(std::exchange(save.reserved.finalizers, {}));         // NOLINT
 }
 
 Status BackgroundSaver::WhyLost() const {
@@ -235,17 +246,8 @@ Status BackgroundSaver::WhyLost() const {
 Status BackgroundSaver::FinishLeft() {
   SaveUnderWay& save = *under_way_;
   const std::string path = save.target.path;
-  const Status lost = WhyLost();
-  Leave();
-  if (!*is_comm_open_) return lost;
-  if (!lost.ok()) {
-    // In the words of Wait: other ranks may still be asking.
-    save.lost = lost;
-    save.mine.failed = true;
-    save.progress->is_cancelled = true;
-    WaitForCopy(save);
-    save.is_snapshot_due = false;
-  }
+  Leave(WhyLost());
+  if (!*is_comm_open_) return save.lost;
   Deadline deadline(comm(), save.options.deadline_seconds,
                     absl::StrFormat("finish save \"%s\"", path));
   deadline.Enter("MPI_Finalize");

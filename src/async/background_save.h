@@ -81,8 +81,9 @@ class BackgroundSaver {
   Status WhyLost() const;
 
   // From now on borrows nothing of the program: what is under way goes on
-  // without it, and only FinishLeft may be called. Local.
-  void Leave();
+  // without it, or is given up if `lost` says why, and only FinishLeft may be
+  // called. Local.
+  void Leave(const Status& lost);
 
   // Waits for a save that nobody has waited for, in MPI_Finalize. Collective;
   // agreed. No longer than its deadline, which ends the job. Calls no function
@@ -93,6 +94,8 @@ class BackgroundSaver {
   // Local.
   bool is_pending() const { return under_way_ != nullptr; }
   const Comm& comm() const { return *comm_; }
+  // False once somebody has freed its communicator. Requires a save.
+  bool is_comm_open() const { return *is_comm_open_; }
   bool is_root() const { return is_root_; }
   // Whether it is in the process that it was made in.
   bool is_own() const;

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -131,24 +132,37 @@ void LetGo(std::unique_ptr<BackgroundSaver> saver) {
   MPI_Finalized(&is_finalized);
   if (is_finalized) return;
   LeftSaves& all = All();
-  {
-    const std::lock_guard<std::mutex> lock(all.mutex);
-    const Status lost = saver->WhyLost();
-    if (lost.ok()) {
-      saver->Leave();
-      all.kept.push_back(std::move(saver));
-    } else {
-      NoteGivenUp(*saver, lost, all);
-    }
-  }
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  // Kept in any case: only rank 0 may know why it is lost, and all ranks must
+  // come to the end of it.
+  saver->Leave(saver->WhyLost());
+  all.kept.push_back(std::move(saver));
 }
 
-void GiveUpLeftSaves() {
+namespace {
+
+// Whether the same ranks save into the same run. Local.
+bool IsOfSameRun(const BackgroundSaver& saver, const Comm& comm,
+                 const std::string& run) {
+  if (ParentOf(saver.target().path) != run) return false;
+  int result = MPI_UNEQUAL;
+  MPI_Comm_compare(saver.comm().raw(), comm.raw(), &result);
+  return result == MPI_IDENT || result == MPI_CONGRUENT;
+}
+
+}  // namespace
+
+void GiveUpLeftSaves(const Comm& comm, const std::string& run) {
   LeftSaves& all = All();
   std::vector<std::unique_ptr<BackgroundSaver>> kept;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
-    kept.swap(all.kept);
+    const auto others =
+        std::partition(all.kept.begin(), all.kept.end(), [&](const auto& saver) {
+          return !saver->is_comm_open() || !IsOfSameRun(*saver, comm, run);
+        });
+    std::move(others, all.kept.end(), std::back_inserter(kept));
+    all.kept.erase(others, all.kept.end());
     for (const std::unique_ptr<BackgroundSaver>& saver : kept) {
       NoteGivenUp(
           *saver,

@@ -6,6 +6,7 @@
 #define BELAY_ASYNC_LEFT_SAVES_H_
 
 #include <memory>
+#include <string>
 
 #include "async/background_save.h"
 
@@ -29,9 +30,9 @@ struct LetSaverGo {
   }
 };
 
-// Another save begins: gives up those that were kept, so that memory does not
-// grow. Local.
-void GiveUpLeftSaves();
+// Another save of these ranks begins in this run: gives up those of the same that
+// were kept, so that memory does not grow. Local.
+void GiveUpLeftSaves(const Comm& comm, const std::string& run);
 
 }  // namespace belay
 
