@@ -73,7 +73,10 @@ void WorkerThread::Shared::GiveWay() {
 
 void WorkerThread::Shared::StopGivingWay() {
   if (std::exchange(is_batch, false)) SetPolicy(id, SCHED_OTHER);
-  if (old_io_priority) SetIoPriority(id, *old_io_priority);
+  // Older kernels tell a level with no class, but take none back.
+  const bool had_class =
+      old_io_priority && (*old_io_priority >> kClassShift) != kNone;
+  if (old_io_priority) SetIoPriority(id, had_class ? *old_io_priority : 0);
   old_io_priority.reset();
 }
 
