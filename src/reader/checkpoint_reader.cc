@@ -14,6 +14,7 @@
 #include "geometry/runs.h"
 #include "graph/object_listing.h"
 #include "graph/stored_graph_conversion.h"
+#include "io/files/directory_id.h"
 #include "io/index/index_file.h"
 #include "io/steps/missing_step.h"
 #include "plan/stored/single_array.h"
@@ -172,9 +173,12 @@ CheckpointReader::CheckpointReader(std::shared_ptr<const Impl> impl)
     : impl_(std::move(impl)) {}
 
 StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
-  BELAY_ASSIGN_OR_RETURN(std::shared_ptr<const Impl> impl,
-                         Impl::Open(step, {}));
+  BELAY_ASSIGN_OR_RETURN(
+      std::shared_ptr<const Impl> impl,
+      OpenResolved([&] { return ResolveStep(path); },
+                   [](const std::string& step) {
+                     return Impl::Open(step, {});
+                   }));
   return CheckpointReader(std::move(impl));
 }
 
@@ -329,23 +333,28 @@ StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path) {
 }
 
 StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
-  const StatusOr<SavedCheckpoint> saved = ReadIndex(step);
+  const StatusOr<SavedCheckpoint> saved = OpenResolved(
+      [&] { return ResolveStep(path); },
+      [](const std::string& step) { return ReadIndex(step); });
   if (!saved.ok()) return PrintableStatus(saved.status());
-  return IfItFits(step, [&] { return ArraysOf(*saved, ArrayEntries(*saved)); });
+  return IfItFits(path, [&] { return ArraysOf(*saved, ArrayEntries(*saved)); });
 }
 
 StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key) {
   using Impl = CheckpointReader::Impl;
-  BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
   const std::vector<std::string> keys = ArraysWith(key);
-  StatusOr<std::shared_ptr<const Impl>> impl = Impl::Open(step, keys);
-  // Errors are told by who knows all keys.
-  if (!keys.empty() && (!impl.ok() || !(*impl)->Look(key))) {
-    impl = Impl::Open(step, {});
-  }
+  const auto open = [&](const std::string& step) {
+    StatusOr<std::shared_ptr<const Impl>> impl = Impl::Open(step, keys);
+    // Errors are told by who knows all keys.
+    if (!keys.empty() && (!impl.ok() || !(*impl)->Look(key))) {
+      impl = Impl::Open(step, {});
+    }
+    return impl;
+  };
+  const StatusOr<std::shared_ptr<const Impl>> impl =
+      OpenResolved([&] { return ResolveStep(path); }, open);
   if (!impl.ok()) return impl.status();
-  return CheckpointReader(*std::move(impl)).ReadTensor(key);
+  return CheckpointReader(*impl).ReadTensor(key);
 }
 
 }  // namespace belay

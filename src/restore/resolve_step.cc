@@ -35,13 +35,9 @@ Status NothingCommitted(const std::string& path) {
       "open \"%s\": neither a committed step nor a directory of steps", path));
 }
 
-// The last step of the series that has the usual name, or of the only one.
-// `steps` is ascending and not empty.
+// The last step of the only series. `steps` is ascending and not empty.
 StatusOr<StepLabel> Newest(const std::vector<StepLabel>& steps,
                            const std::string& path) {
-  for (size_t i = steps.size(); i-- > 0;) {
-    if (steps[i].prefix == kStepPrefix) return steps[i];
-  }
   if (steps.front().prefix == steps.back().prefix) return steps.back();
   return absl::NotFoundError(absl::StrFormat(
       "open \"%s\": several series of steps, the first \"%s\" and the last "
@@ -59,8 +55,13 @@ StatusOr<std::string> ResolveStep(const std::string& path) {
                         "running or was killed",
                         name));
   }
-  const StatusOr<bool> is_step = Exists(JoinPath(name, IndexName()));
+  const StatusOr<bool> is_step = IsStep(name);
   if (is_step.ok() && *is_step) return name;
+  // Another series must not stand in for the usual one because a listing has
+  // missed the only step of it.
+  const StatusOr<std::vector<int64_t>> usual =
+      CommittedSteps(name, kStepPrefix);
+  if (usual.ok() && !usual->empty()) return StepPath(name, usual->back());
   const StatusOr<std::vector<StepLabel>> steps = CommittedLabels(name);
   if (absl::IsInvalidArgument(steps.status())) {
     return absl::NotFoundError(

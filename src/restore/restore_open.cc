@@ -11,6 +11,7 @@
 #include "belay/checkpoint_reader.h"
 #include "bytes/wire.h"
 #include "format/paths.h"
+#include "io/files/directory_id.h"
 #include "io/files/posix_file.h"
 #include "io/index/index_file.h"
 #include "io/steps/belay_files.h"
@@ -46,7 +47,7 @@ Status FindStep(RestoreSource& source) {
                         source.path));
   }
   BELAY_ASSIGN_OR_RETURN(const bool is_step,
-                         Exists(JoinPath(source.path, IndexName())));
+                         IsStep(source.path));
   if (is_step) return absl::OkStatus();
   const StatusOr<std::vector<int64_t>> steps =
       CommittedSteps(source.path, kStepPrefix);
@@ -160,9 +161,16 @@ Status OpenFound(OpenedStep& opened, double deadline_seconds) {
 
 // Rank 0 only.
 Status OpenIndex(OpenedStep& opened, double deadline_seconds) {
-  BELAY_RETURN_IF_ERROR(FindStep(opened.source));
-  return WithEarlierStep(OpenFound(opened, deadline_seconds),
-                         opened.source.path);
+  const OpenedStep asked = opened;
+  return OpenResolved(
+      [&]() -> StatusOr<std::string> {
+        opened = asked;
+        BELAY_RETURN_IF_ERROR(FindStep(opened.source));
+        return opened.source.path;
+      },
+      [&](const std::string& path) {
+        return WithEarlierStep(OpenFound(opened, deadline_seconds), path);
+      });
 }
 
 }  // namespace

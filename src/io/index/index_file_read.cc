@@ -16,6 +16,7 @@
 #include "hdf5_format/encoded_type.h"
 #include "hdf5_format/read/file_reader.h"
 #include "hdf5_format/read/metadata_reader.h"
+#include "io/files/directory_id.h"
 #include "io/index/copied_texts.h"
 #include "io/index/hdf5_bytes.h"
 #include "io/index/index_file.h"
@@ -274,8 +275,10 @@ StatusOr<SavedCheckpoint> ReadFile(const std::string& path,
 StatusOr<SavedCheckpoint> ReadIndex(const std::string& directory,
                                     const std::vector<std::string>& keys) {
   const std::string path = JoinPath(directory, IndexName());
-  StatusOr<SavedCheckpoint> saved = CatchBadAlloc(
-      Cat("the index \"", path, "\""), [&] { return ReadFile(path, keys); });
+  StatusOr<SavedCheckpoint> saved = LookWhileReplaced(directory, [&] {
+    return CatchBadAlloc(Cat("the index \"", path, "\""),
+                         [&] { return ReadFile(path, keys); });
+  });
   if (!saved.ok()) return WithEarlierStep(saved.status(), directory);
   return saved;
 }

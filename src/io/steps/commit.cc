@@ -4,9 +4,12 @@
 #include <optional>
 
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "format/paths.h"
+#include "io/files/directory_id.h"
 #include "io/files/ensure_directory.h"
 #include "io/files/posix_file.h"
 #include "io/steps/belay_files.h"
@@ -29,15 +32,74 @@ Status TakeBackReplaced(const std::string& committed) {
 
 // What is no directory, or has nothing in it, has the name of a step only.
 StatusOr<bool> HoldsFiles(const std::string& path) {
-  const StatusOr<std::vector<std::string>> names = ListDirectory(path);
-  if (absl::IsNotFound(names.status()) ||
-      absl::IsInvalidArgument(names.status())) {
-    return false;
+  return LookWhileReplaced(path, [&]() -> StatusOr<bool> {
+    const StatusOr<std::vector<std::string>> names = ListDirectory(path);
+    if (absl::IsNotFound(names.status()) ||
+        absl::IsInvalidArgument(names.status())) {
+      return false;
+    }
+    // Whoever wants to restore it hears of it.
+    if (absl::IsPermissionDenied(names.status())) return true;
+    BELAY_RETURN_IF_ERROR(names.status());
+    return !names->empty();
+  });
+}
+
+// What one look finds of the steps that are looked for.
+struct Found {
+  std::vector<StepLabel> labels;  // ascending
+  // A step of these that is on its way from one name to another is not among
+  // them.
+  bool lacks_replaced = false;
+};
+
+// A listing may miss a step that is being overwritten, but then it shows the save
+// that does so: a step is looked for by its name wherever anything of it is seen.
+template <typename Counts>
+StatusOr<Found> ListLabels(const std::string& run, Counts counts) {
+  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                         ListDirectory(run));
+  std::vector<StepLabel> seen, replaced;
+  for (std::string_view name : names) {
+    WithoutInProgress(name);
+    const bool is_replaced = IsReplaced(name);
+    if (is_replaced) name.remove_suffix(ReplacedName("").size());
+    const std::optional<StepLabel> label = ParseStepName(name);
+    if (!label || !counts(*label)) continue;
+    seen.push_back(*label);
+    if (is_replaced) replaced.push_back(*label);
   }
-  // Whoever wants to restore it hears of it.
-  if (absl::IsPermissionDenied(names.status())) return true;
-  BELAY_RETURN_IF_ERROR(names.status());
-  return !names->empty();
+  std::sort(seen.begin(), seen.end());
+  seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+  Found found;
+  for (const StepLabel& label : seen) {
+    BELAY_ASSIGN_OR_RETURN(
+        const bool holds_files,
+        HoldsFiles(JoinPath(run, StepName(label.step, label.prefix))));
+    if (holds_files) found.labels.push_back(label);
+  }
+  found.lacks_replaced =
+      std::ranges::any_of(replaced, [&](const StepLabel& label) {
+        return !std::ranges::binary_search(found.labels, label);
+      });
+  return found;
+}
+
+// The steps of which `counts` says that they are looked for. A listing may miss
+// both a step that appears meanwhile and the one that is deleted for it, so only
+// what two find empty is. While a step is replaced by renames it has another
+// name; a crash may have left that one for ever.
+template <typename Counts>
+StatusOr<std::vector<StepLabel>> Look(const std::string& run, Counts counts) {
+  constexpr int kLooks = 2, kLooksWhileReplaced = 50;
+  for (int look = 1;; ++look) {
+    BELAY_ASSIGN_OR_RETURN(Found found, ListLabels(run, counts));
+    const int most = found.lacks_replaced    ? kLooksWhileReplaced
+                     : found.labels.empty() ? kLooks
+                                            : look;
+    if (look >= most) return std::move(found.labels);
+    if (look >= kLooks) absl::SleepFor(absl::Milliseconds(1));
+  }
 }
 
 // Something has the name that a step is to get.
@@ -80,7 +142,18 @@ Status SavedTwice(std::string_view operation, const std::string& path,
           "give each its own"));
 }
 
+Status CheckRunName(std::string_view operation, const std::string& dir) {
+  const std::string name = NameOf(dir);
+  if (!IsInProgress(name) && !IsReplaced(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat(operation, " \"", dir,
+          "\": this is the name of a step that is being saved or replaced, "
+          "which no reader opens and the next save may remove; give the "
+          "directory of a run another name"));
+}
+
 Status CheckIsNoStep(std::string_view operation, const std::string& dir) {
+  BELAY_RETURN_IF_ERROR(CheckRunName(operation, dir));
   BELAY_ASSIGN_OR_RETURN(const bool is_step,
                          Exists(JoinPath(dir, IndexName())));
   if (!is_step) return absl::OkStatus();
@@ -92,6 +165,7 @@ Status CheckIsNoStep(std::string_view operation, const std::string& dir) {
 
 Status BeginStep(const std::string& path, bool overwrite, bool durable,
                  uint64_t nonce) {
+  BELAY_RETURN_IF_ERROR(CheckRunName("save to", ParentOf(path)));
   BELAY_RETURN_IF_ERROR(EnsureDirectory(ParentOf(path), durable));
   BELAY_RETURN_IF_ERROR(CheckIsNoStep("save to", ParentOf(path)));
   BELAY_RETURN_IF_ERROR(TakeBackReplaced(path));
@@ -245,33 +319,22 @@ void RemoveDebris(const std::string& path, uint64_t nonce) {
 }
 
 StatusOr<std::vector<StepLabel>> CommittedLabels(const std::string& run) {
-  BELAY_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                         ListDirectory(run));
-  std::vector<StepLabel> labels;
-  for (const std::string& name : names) {
-    std::optional<StepLabel> label = ParseStepName(name);
-    if (!label.has_value()) continue;
-    BELAY_ASSIGN_OR_RETURN(const bool holds_files,
-                           HoldsFiles(JoinPath(run, name)));
-    if (holds_files) labels.push_back(*std::move(label));
-  }
-  std::sort(labels.begin(), labels.end());
-  return labels;
+  return Look(run, [](const StepLabel&) { return true; });
 }
 
 StatusOr<std::vector<int64_t>> CommittedSteps(const std::string& run,
                                               std::string_view prefix) {
-  BELAY_ASSIGN_OR_RETURN(std::vector<StepLabel> labels, CommittedLabels(run));
-  // A listing may miss both a step that appears meanwhile and the one that is
-  // deleted for it: only what two find empty is.
-  if (labels.empty()) {
-    BELAY_ASSIGN_OR_RETURN(labels, CommittedLabels(run));
-  }
+  BELAY_ASSIGN_OR_RETURN(
+      const std::vector<StepLabel> labels,
+      Look(run, [&](const StepLabel& l) { return l.prefix == prefix; }));
   std::vector<int64_t> steps;
-  for (const StepLabel& label : labels) {
-    if (label.prefix == prefix) steps.push_back(label.step);
-  }
+  for (const StepLabel& label : labels) steps.push_back(label.step);
   return steps;
+}
+
+StatusOr<bool> IsStep(const std::string& path) {
+  const std::string index = JoinPath(path, IndexName());
+  return LookWhileReplaced(path, [&] { return Exists(index); });
 }
 
 }  // namespace belay

@@ -14,9 +14,15 @@
 
 namespace belay {
 
+// Checks that the directory of a run has no name of a step that is being saved
+// or replaced: no reader opens those. Local.
+// Errors: InvalidArgument - it has.
+Status CheckRunName(std::string_view operation, const std::string& dir);
+
 // Restore and `belay` take a step as well as the directory of a run, so one is
 // easily given for the other. Local.
-// Errors: InvalidArgument - `dir` is a step; those of Exists.
+// Errors: InvalidArgument - `dir` is a step, or has the name of one in progress;
+//   those of Exists.
 Status CheckIsNoStep(std::string_view operation, const std::string& dir);
 
 // Makes <path>.inprogress, empty but for the marker of `nonce`, and the
@@ -77,12 +83,17 @@ void RemoveDebris(const std::string& path, uint64_t nonce);
 //   ListDirectory, Rename and RemoveTree.
 Status RemoveAllDebris(const std::string& path);
 
-// All steps that are committed in `run`, by prefix and number. Local.
+// Whether the directory is a committed step: it has an index. A step that is
+// replaced meanwhile is one all the time. Local.
+StatusOr<bool> IsStep(const std::string& path);
+
+// All steps that are committed in `run`, by prefix and number. Looks again if
+// there seem to be none. Local.
 // Errors: NotFound - no such directory; those of ListDirectory.
 StatusOr<std::vector<StepLabel>> CommittedLabels(const std::string& run);
 
 // The numbers of the steps with this prefix that are committed in `run`,
-// ascending. Local.
+// ascending. Looks again if there seem to be none of this prefix. Local.
 // Errors: those of CommittedLabels.
 StatusOr<std::vector<int64_t>> CommittedSteps(const std::string& run,
                                               std::string_view prefix);

@@ -96,6 +96,19 @@ TEST_F(CommitTest, NothingIsSavedIntoAStep) {
   EXPECT_EQ(List("run/step_00000007"), Names({"index.h5"}));
 }
 
+// No reader would open them.
+TEST_F(CommitTest, NothingIsSavedUnderANameOfSomethingInProgress) {
+  for (const std::string run : {"x.inprogress", "x.replaced"}) {
+    EXPECT_EQ(BeginStep(Path(run) + "/step_00000008", false, true, kNonce),
+              absl::InvalidArgumentError(
+                  "save to \"" + Path(run) +
+                  "\": this is the name of a step that is being saved or "
+                  "replaced, which no reader opens and the next save may "
+                  "remove; give the directory of a run another name"));
+    EXPECT_FALSE(fs::exists(Path(run)));
+  }
+}
+
 TEST_F(CommitTest, ARunThatIsAFileIsRefused) {
   Put("run", "");
   EXPECT_EQ(Begin(7).code(), absl::StatusCode::kInvalidArgument) << Begin(7);
