@@ -53,6 +53,17 @@ TEST_F(FirstStepTest, IsLeftOut) {
   EXPECT_THAT(SaveStep(*manager, 10)->reason, HasSubstr("multiple of 3"));
 }
 
+TEST_F(FirstStepTest, AWarningSaysWhereNoStepIs) {
+  auto manager = *Manage();
+  EXPECT_EQ(manager.RestoreOrInitialize()->step, std::nullopt);
+  const std::vector<std::string> expected = {
+      "restore \"" + Run() +
+      "\": no step is there, so nothing was restored and the program begins "
+      "anew"};
+  EXPECT_THAT(warnings_,
+              WorldRank() == 0 ? expected : std::vector<std::string>{});
+}
+
 // A program that begins anew in a used directory would save nothing, and its
 // result is easily overlooked.
 TEST_F(FirstStepTest, IsNotSavedInAUsedDirectoryWhichAWarningSays) {

@@ -7,8 +7,11 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "belay/log.h"
 #include "small_state.h"
 
 namespace belay::testing::restore_latest_test {
@@ -88,6 +91,28 @@ TEST_F(RestoreLatestTest, NothingIsThereYet) {
   ExpectNothing(run_);
   SaveStep(1);
   ExpectRestores(run_, 1);
+}
+
+// A directory that is misspelt, or the working directory another one.
+TEST_F(RestoreLatestTest, AWarningSaysWhereNothingIs) {
+  SaveStep(1);
+  std::vector<std::string> warnings;
+  SetLogSink(
+      [&](LogLevel, std::string_view line) { warnings.emplace_back(line); },
+      LogLevel::kWarning);
+  const std::string cwd = fs::current_path();
+  ExpectRestores(run_, 1);
+  EXPECT_TRUE(warnings.empty());
+  ExpectNothing(run_ + "s/./here");
+  ExpectNothing("nowhere/run");
+  SetLogSink(nullptr);
+  const std::string end =
+      "\": no step is there, so nothing was restored and the program begins "
+      "anew";
+  const std::vector<std::string> expected = {
+      "restore \"" + run_ + "s/here" + end,
+      "restore \"" + cwd + "/nowhere/run" + end};
+  EXPECT_EQ(warnings, WorldRank() == 0 ? expected : std::vector<std::string>{});
 }
 
 TEST_F(RestoreLatestTest, TheNewestStep) {

@@ -17,6 +17,7 @@
 #include "manager/manager_files.h"
 #include "manager/manager_impl.h"
 #include "mpi/agree_same.h"
+#include "pipeline/result_text.h"
 
 namespace belay {
 namespace {
@@ -223,7 +224,11 @@ StatusOr<ManagedRestore> CheckpointManager::Restore(
   BELAY_RETURN_IF_AGREED(Reload());
   BELAY_ASSIGN_OR_RETURN_AGREED(ManagedRestore restored,
                                 RestoreNewest(*this, impl, options));
-  if (restored.step) NoteRestore(began, impl);
+  if (restored.step) {
+    NoteRestore(began, impl);
+  } else {
+    LogNoStep(ManagerContext(impl, "restore", false), impl.dir);
+  }
   return restored;
 }
 

@@ -1,8 +1,10 @@
 #include "pipeline/result_text.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -158,6 +160,16 @@ std::string RestoreResult::ToString() const {
 void LogError(const CommContext& context, const Status& status) {
   if (!context.is_root() || !IsLogged(LogLevel::kError)) return;
   Log(LogLevel::kError, status.ToString());
+}
+
+void LogNoStep(const CommContext& context, const std::string& dir) {
+  if (!context.is_root() || !IsLogged(LogLevel::kWarning)) return;
+  std::error_code failed;  // then the path as it was given
+  const std::filesystem::path path = std::filesystem::absolute(dir, failed);
+  Log(LogLevel::kWarning,
+      Cat("restore \"", failed ? dir : path.lexically_normal().string(),
+          "\": no step is there, so nothing was restored and the program "
+          "begins anew"));
 }
 
 void LogResult(const CommContext& context, const StatusOr<SaveResult>& result) {

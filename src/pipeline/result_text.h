@@ -3,6 +3,8 @@
 #ifndef BELAY_PIPELINE_RESULT_TEXT_H_
 #define BELAY_PIPELINE_RESULT_TEXT_H_
 
+#include <string>
+
 #include "belay/options.h"
 #include "belay/status.h"
 #include "mpi/collective.h"
@@ -15,7 +17,12 @@ void LogResult(const CommContext& context, const StatusOr<SaveResult>& result);
 void LogResult(const CommContext& context,
                const StatusOr<RestoreResult>& result);
 
-// The same of an error alone. Local.
+// Warns that a program that goes on from the newest step in `dir` has found
+// none: the directory may be misspelt, or the working directory another one.
+// Local; one rank does so.
+void LogNoStep(const CommContext& context, const std::string& dir);
+
+// The same as LogResult of an error alone. Local.
 void LogError(const CommContext& context, const Status& status);
 
 }  // namespace belay

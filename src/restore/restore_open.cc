@@ -201,7 +201,10 @@ StatusOr<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
       });
   if (!found.ok()) LogError(frame.context, found.status());
   BELAY_RETURN_IF_AGREED(found.status());
-  if (*found == "n") return std::nullopt;
+  if (*found == "n") {
+    LogNoStep(frame.context, source.path);
+    return std::nullopt;
+  }
   return opened;
 }
 
