@@ -173,9 +173,12 @@ void AddCopyOptions(CLI::App* command, CopyArguments& arguments) {
                    "Not what these regular expressions match as a whole")
       ->allow_extra_args(false);
   command
-      ->add_option("--dtype", arguments.dtypes,
-                   "KEYS=DTYPE: store what the expression matches as this "
-                   "dtype, such as .*=bf16")
+      ->add_option(
+          "--dtype", arguments.dtypes,
+          "KEYS=DTYPE: store what the expression matches as this "
+          "dtype, such as .*=bf16. A pattern converts values of the "
+          "dtype's kind only, so this one leaves integers and bools as "
+          "they are; a KEY without wildcards converts that value")
       ->allow_extra_args(false);
   command
       ->add_option("--deflate", arguments.deflate,

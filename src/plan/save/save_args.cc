@@ -1,8 +1,11 @@
 #include "plan/save/save_args.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
@@ -35,6 +38,43 @@ Status CheckNumbers(const SaveArgsFor& one) {
   if (filters.ok()) return filters;
   return absl::InvalidArgumentError(
       absl::StrFormat("arguments for \"%s\": %s", one.keys, filters.message()));
+}
+
+enum class Kind : uint8_t { kFloating, kInteger, kComplex, kBool, kString };
+
+Kind KindOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kF32:
+    case DType::kF64:
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+      return Kind::kFloating;
+    case DType::kC64:
+    case DType::kC128:
+      return Kind::kComplex;
+    case DType::kBool:
+      return Kind::kBool;
+    case DType::kString:
+      return Kind::kString;
+    default:
+      return Kind::kInteger;
+  }
+}
+
+// Whether the expression is the key itself, escaped or not.
+bool IsNameOf(std::string_view key, std::string_view expression) {
+  size_t at = 0;
+  for (const char c : key) {
+    const bool is_escaped = expression.substr(at).starts_with('\\') &&
+                            expression.substr(at + 1).starts_with(c) &&
+                            !absl::ascii_isalnum(static_cast<uint8_t>(c));
+    if (is_escaped) ++at;
+    if (!expression.substr(at).starts_with(c)) return false;
+    ++at;
+  }
+  return at == expression.size();
 }
 
 // The shape of an array's shards: of the cells of the grid that they make, or
@@ -122,6 +162,7 @@ StatusOr<ArgsByKey> CompileArgs(const std::vector<SaveArgsFor>& args) {
   for (const SaveArgsFor& one : args) {
     BELAY_RETURN_IF_ERROR(CheckNumbers(one));
     by_key.args.push_back(one.args);
+    by_key.keys.push_back(one.keys);
   }
   BELAY_ASSIGN_OR_RETURN(by_key.patterns, KeyPatterns::CompileKeysOf(args));
   return by_key;
@@ -135,8 +176,16 @@ const SaveArgs& ArgsOf(const ArgsByKey& args, std::string_view key) {
 
 StatusOr<DType> DTypeToStore(const ArgsByKey& args, DType f32_dtype,
                              std::string_view key, DType dtype) {
-  const DType to = ArgsOf(args, key).dtype.value_or(
-      dtype == DType::kF32 ? f32_dtype : dtype);
+  DType to = dtype == DType::kF32 ? f32_dtype : dtype;
+  const int place = args.patterns.Find(key);
+  if (place >= 0) {
+    const auto i = static_cast<size_t>(place);
+    const std::optional<DType> named = args.args[i].dtype;
+    // A pattern means the weights, not the counters, ids and flags beside them.
+    const bool is_meant = named && (IsNameOf(key, args.keys[i]) ||
+                                    KindOf(*named) == KindOf(dtype));
+    if (is_meant) to = *named;
+  }
   if (IsConvertible(dtype, to)) return to;
   return absl::InvalidArgumentError(
       Cat("store \"", key, "\": ", DTypeName(dtype),

@@ -25,6 +25,7 @@ inline constexpr int64_t kFilteredChunkBytes = int64_t{1} << 20;
 struct ArgsByKey {
   KeyPatterns patterns;
   std::vector<SaveArgs> args;
+  std::vector<std::string> keys;  // the expressions
 };
 
 // Errors: InvalidArgument - not a regular expression, or a number that is no
@@ -35,8 +36,10 @@ StatusOr<ArgsByKey> CompileArgs(const std::vector<SaveArgsFor>& args);
 const SaveArgs& ArgsOf(const ArgsByKey& args, std::string_view key);
 
 // Returns the dtype that a value is stored as: `f32_dtype` is that of those f32
-// whose arguments name none.
-// Errors: InvalidArgument - one does not convert to the other; names the key.
+// whose arguments name none. An expression that is the key itself says it of
+// this value; a pattern only of values of its kind: a floating dtype of
+// floating values, an integer of integers, a complex of complex ones. Errors:
+// InvalidArgument - one does not convert to the other; names the key.
 StatusOr<DType> DTypeToStore(const ArgsByKey& args, DType f32_dtype,
                              std::string_view key, DType dtype);
 

@@ -59,6 +59,37 @@ TEST(SaveArgsTest, StoresAsTheDTypeOfTheArguments) {
                 "c64 does not convert");
 }
 
+// A pattern means the weights, not the counters beside them.
+TEST(SaveArgsTest, APatternConvertsValuesOfItsKindOnly) {
+  const auto stored = [](const std::string& keys, DType to, DType dtype) {
+    const ArgsByKey args = CompileArgs({{keys, {.dtype = to}}}).value();
+    return DTypeToStore(args, DType::kF32, "adam/m.0", dtype).value();
+  };
+  constexpr DType kFloats[] = {DType::kF16, DType::kBF16,   DType::kF32,
+                               DType::kF64, DType::kF8E4M3, DType::kF8E5M2};
+  constexpr DType kOthers[] = {DType::kI8,  DType::kI32,  DType::kI64,
+                               DType::kU8,  DType::kU64,  DType::kBool,
+                               DType::kC64, DType::kC128, DType::kString};
+  for (const std::string keys : {".*", "adam/.*", "adam/m.(0|1)"}) {
+    for (const DType dtype : kFloats) {
+      EXPECT_EQ(stored(keys, DType::kBF16, dtype), DType::kBF16);
+      EXPECT_EQ(stored(keys, DType::kI32, dtype), dtype);
+    }
+    for (const DType dtype : kOthers) {
+      EXPECT_EQ(stored(keys, DType::kBF16, dtype), dtype);
+    }
+    EXPECT_EQ(stored(keys, DType::kI32, DType::kU64), DType::kI32);
+    EXPECT_EQ(stored(keys, DType::kI32, DType::kBool), DType::kBool);
+    EXPECT_EQ(stored(keys, DType::kC64, DType::kC128), DType::kC64);
+    EXPECT_EQ(stored(keys, DType::kC64, DType::kF64), DType::kF64);
+  }
+  for (const std::string keys : {"adam/m.0", R"(adam\/m\.0)", R"(adam/m\.0)"}) {
+    EXPECT_EQ(stored(keys, DType::kBF16, DType::kI64), DType::kBF16);
+    EXPECT_EQ(stored(keys, DType::kI32, DType::kF64), DType::kI32);
+    EXPECT_EQ(stored(keys, DType::kU8, DType::kBool), DType::kU8);
+  }
+}
+
 TEST(SaveArgsTest, BytesDifferWhereArgumentsDo) {
   const std::vector<SaveArgs> all = {{},
                                      {.dtype = DType::kU8},
