@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/catch_exceptions.h"
+#include "plan/stored/form_key.h"
 #include "plan/stored/stored_values.h"
 #include "save/save_stages.h"
 
@@ -34,8 +35,9 @@ StatusOr<std::vector<TypeHandlerPtr>> FindFinalizers(const SaveTarget& target,
                                                      StepInProgress& step) {
   std::vector<TypeHandlerPtr> finalizers;
   std::set<std::string> typestrs;
-  for (const std::string& typestr : values.typestr) {
-    if (!typestrs.insert(typestr).second) continue;
+  for (size_t i = 0; i < values.typestr.size(); ++i) {
+    const std::string& typestr = values.typestr[i];
+    if (IsFormKey(values.key[i]) || !typestrs.insert(typestr).second) continue;
     const StatusOr<std::vector<TypeHandlerPtr>> handlers =
         CatchExceptions([&] { return HandlersNamed(listed, typestr); });
     if (!handlers.ok()) {

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "belay/handlers/standard_handlers.h"
 #include "bytes/wire.h"
+#include "plan/stored/form_key.h"
 #include "plan/stored/stored_values.h"
 #include "transform/form.h"
 #include "transform/node.h"
@@ -26,9 +27,8 @@ std::vector<std::string> KeysAlone(const SavedCheckpoint& saved,
                                    bool are_forms) {
   std::vector<std::string> keys;
   for (StoredValue& value : ValuesAlone(saved)) {
-    const bool is_form =
-        value.parts.empty() && value.key.starts_with(".python/");
-    if (is_form == are_forms) keys.push_back(std::move(value.key));
+    if (IsFormKey(value.key) != are_forms) continue;
+    keys.push_back(std::move(value.key));
   }
   return keys;
 }

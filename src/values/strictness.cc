@@ -10,6 +10,7 @@
 #include "base/first_of.h"
 #include "base/text.h"
 #include "plan/plan.h"
+#include "plan/stored/form_key.h"
 #include "plan/stored/stored_form.h"
 #include "plan/stored/stored_values.h"
 
@@ -19,12 +20,6 @@ namespace {
 using Keys = std::vector<std::string>;
 
 constexpr size_t kMostNames = 10;
-
-// Whether it only says which Python objects other values were: no program asks
-// for it by its key.
-bool IsForm(const StoredValue& stored) {
-  return stored.parts.empty() && stored.key.starts_with(".python/");
-}
 
 // The first of them, in quotes, and how many more there are.
 std::string NamesOf(const Keys& keys) {
@@ -178,7 +173,7 @@ Keys FindUnexpected(const SavedCheckpoint& saved,
   const KnownKeys known(question);
   Keys unexpected;
   for (const StoredValue& value : ValuesAlone(saved)) {
-    if (IsForm(value) || known.HasAlone(value.key, saved)) continue;
+    if (IsFormKey(value.key) || known.HasAlone(value.key, saved)) continue;
     // Where some parts of a value are wanted, the others are not expected.
     const Keys arrays = IsPlain(value) ? Keys() : ArraysOf(saved, value.key);
     Keys others;

@@ -1,0 +1,18 @@
+// Values that only say which objects of Python other values were.
+
+#ifndef BELAY_PLAN_STORED_FORM_KEY_H_
+#define BELAY_PLAN_STORED_FORM_KEY_H_
+
+#include <string_view>
+
+namespace belay {
+
+// Whether this is the key of such a value. It has no arrays, no handler takes part
+// in it, and no program asks for it by its key (docs/format.md).
+inline bool IsFormKey(std::string_view key) {
+  return key.starts_with(".python/");
+}
+
+}  // namespace belay
+
+#endif  // BELAY_PLAN_STORED_FORM_KEY_H_
