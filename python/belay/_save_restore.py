@@ -11,16 +11,14 @@ def save(comm, directory, step, state, **options):
   comm : mpi4py.MPI.Comm
       An intracommunicator of any kind.
   directory : str or os.PathLike
-      Is created if its parent exists. Equal on all ranks, as are `step` and
-      `options`.
+      Is made if its parent exists. Equal on all ranks, as are `step`, `options`.
   step : int
   state : dict, list or tuple
       Nested dicts, lists, tuples, sets and other containers of `collections`
       of NumPy arrays, tensors of PyTorch on the CPU, numbers, str, bytes and
       None, the same structure on all ranks. Keys of dicts are str, numbers,
-      bool, None, bytes and tuples of these. Values
-      are equal on all ranks. What differs is a `Piece`, `Pieces`,
-      `LaidOut`, `Rows`, `RowsById`, `PerRank` or `FromRank0`.
+      bool, None, bytes and tuples of these. Values are equal on all ranks;
+      what differs is a `Piece`, `Pieces`, `LaidOut`, `Rows` or another wrapper.
   overwrite : bool, optional
       Replace the step if it exists. The default is an error.
   durable : bool, optional

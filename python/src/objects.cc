@@ -47,12 +47,14 @@ py::object ArrayIn(ValueTree& tree, const StoredForms& forms,
     return Made(kind, array.attr("tobytes")());
   }
   if (kind == "numpy") return array[py::tuple()];
-  if (!kind.empty() && kind != "array") {  // of a list of numbers
+  if (kind == "tensor") return AsTensor(array, dtype);
+  if (!kind.empty() && kind != "ndarray") {  // of a list of numbers
     return Made(kind, array.attr("tolist")());
   }
-  if (kind == "array") return array;
-  if (is_in_tensors) return AsTensor(array, dtype);
-  if (array.attr("ndim").cast<int>() > 0) return array;
+  if (kind == "ndarray") return array;
+  if (array.attr("ndim").cast<int>() > 0) {
+    return is_in_tensors ? AsTensor(array, dtype) : array;
+  }
   return array.attr("item")();
 }
 

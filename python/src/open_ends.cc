@@ -48,8 +48,9 @@ bool BoundState::AnyGrows() const {
       open_ends_.begin(), open_ends_.end(), [&](const OpenEnd& end) {
         if (!end.is_dict && IsStored(end.key)) return true;
         if (!agreed_ends_.contains(end.number)) return false;
-        return end.is_dict ? IsStoredBelow(end.key)
-                           : StoredNumbers(end.key).first != end.length;
+        // An empty one may have what has no array, such as None.
+        return end.length == 0 ||
+               StoredNumbers(end.key).first != end.length;
       });
 }
 

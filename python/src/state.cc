@@ -17,6 +17,16 @@ std::string TypeName(py::handle value) {
   return py::str(py::type::handle_of(value).attr("__name__"));
 }
 
+// Single values, which are no tensors.
+bool HasNoArray(py::handle value) {
+  PyObject* const object = value.ptr();
+  return object == nullptr || object == Py_None || PyLong_Check(object) ||
+         PyFloat_Check(object) || PyUnicode_Check(object) ||
+         PyBytes_Check(object) || PyComplex_Check(object);
+}
+
+}  // namespace
+
 bool IsMapping(py::handle value) {
   static const py::object& mapping = Imported("collections.abc", "Mapping");
   return PyDict_Check(value.ptr()) || py::isinstance(value, mapping);
@@ -27,49 +37,6 @@ bool IsSequence(py::handle value) {
   return PyList_Check(value.ptr()) || PyTuple_Check(value.ptr()) ||
          py::isinstance(value, deque);
 }
-
-// Single values, which are no tensors.
-bool HasNoArray(py::handle value) {
-  PyObject* const object = value.ptr();
-  return object == nullptr || object == Py_None || PyLong_Check(object) ||
-         PyFloat_Check(object) || PyUnicode_Check(object) ||
-         PyBytes_Check(object) || PyComplex_Check(object);
-}
-
-// Sets an item of a container of the program, if it allows that.
-void PutItem(const py::object& container, py::handle name,
-             const py::object& value) {
-  const int failed =
-      PyDict_CheckExact(container.ptr())
-          ? PyDict_SetItem(container.ptr(), name.ptr(), value.ptr())
-          : PyObject_SetItem(container.ptr(), name.ptr(), value.ptr());
-  if (failed == 0) return;
-  const bool is_exit = PyErr_ExceptionMatches(PyExc_Exception) == 0;
-  if (is_exit) throw py::error_already_set();
-  PyErr_Clear();
-}
-
-void CopyAttributes(const py::object& from, const py::object& to) {
-  to.attr("__dict__").attr("update")(from.attr("__dict__"));
-}
-
-// A list of the values with the names "0", "1", ..., None where one lacks.
-py::object ListOfNumbered(const py::object& dict) {
-  std::map<int64_t, py::object> numbered;
-  for (const auto& [name, value] : py::dict(dict)) {
-    const std::string text = BytesOf(name);
-    if (!IsIntName(text) || text.starts_with('-')) return dict;
-    numbered[std::stoll(text)] = py::reinterpret_borrow<py::object>(value);
-  }
-  py::list list;
-  for (const auto& [number, value] : numbered) {
-    while (static_cast<int64_t>(list.size()) < number) list.append(py::none());
-    list.append(value);
-  }
-  return list;
-}
-
-}  // namespace
 
 std::string Joined(const std::string& key, const std::string& name) {
   return key.empty() ? name : key + "/" + name;
@@ -116,7 +83,7 @@ BoundState::Node BoundState::BindNode(const std::string& key, py::handle value,
     const auto array = py::reinterpret_borrow<py::array>(value);
     BindArrayValue(key, {array}, per_rank);
     if (per_rank == nullptr && array.ndim() == 0) {
-      AddForm(FormKey("kind", key), "array");
+      AddForm(FormKey("kind", key), "ndarray");
     }
     return CellNode(
         value, per_rank != nullptr ? Node::Kind::kCell : Node::Kind::kKept);
@@ -282,6 +249,9 @@ void BoundState::AddTensors(const std::string& key, const Node& node,
     return has_array ? py::object(value.attr("array"))
                      : py::reinterpret_borrow<py::object>(value);
   };
+  const auto name_of = [&](size_t i) {
+    return Joined(key, names.empty() ? std::to_string(i) : names[i]);
+  };
   std::vector<size_t> arrays;
   bool has_tensors = false;
   for (size_t i = 0; i < node.items.size(); ++i) {
@@ -293,16 +263,16 @@ void BoundState::AddTensors(const std::string& key, const Node& node,
     const py::object array = array_in(item.given);
     if (py::isinstance<py::array>(array)) {
       arrays.push_back(i);
-    } else if (IsTensor(array)) {
+    } else if (IsTensor(array) && GivenArrayOf(array).array.ndim() > 0) {
       has_tensors = true;
+    } else if (IsTensor(array)) {  // else it would be a number
+      AddForm(FormKey("kind", name_of(i)), "tensor");
     }
   }
   if (!has_tensors) return;
   AddForm(FormKey("tensors", key), "tensor");
   for (const size_t i : arrays) {
-    AddForm(FormKey("kind", Joined(key, names.empty() ? std::to_string(i)
-                                                      : names[i])),
-            "array");
+    AddForm(FormKey("kind", name_of(i)), "ndarray");
   }
 }
 
@@ -318,7 +288,9 @@ BoundState::Node BoundState::BindSequence(const std::string& key,
                        IsAgreedEnd(key, node.kind, values.size());
   const bool may_be_array = values.empty() ? is_open : plain_.contains(key);
   if (may_be_array && !key.empty() && IsStored(key) && !IsStoredBelow(key)) {
-    return BindOpen(key, sequence, /*is_stored=*/true);
+    Node numbers = BindOpen(key, sequence, /*is_stored=*/true);
+    numbers.takes_all = is_open;  // ranks may have lists of other lengths
+    return numbers;
   }
   if (is_open && !is_tuple && !key.empty()) {
     const int64_t stored =
@@ -467,199 +439,6 @@ BoundState::Node BoundState::CellNode(py::handle given, Node::Kind kind) const {
 void BoundState::Refuse(const std::string& key,
                         const std::string& cause) const {
   ThrowInvalid(Verb(purpose_) + " \"" + key + "\": " + cause);
-}
-
-py::object BoundState::Rebuild() {
-  py::object state = Rebuilt(root_);
-  WarnOfUnfilled();
-  return state;
-}
-
-py::object BoundState::Rebuilt(Node& node) {
-  using Kind = Node::Kind;
-  switch (node.kind) {
-    case Kind::kKept:
-    case Kind::kCell: {
-      for (auto& item : node.items) Rebuilt(item.second);  // of Pieces
-      if (node.cell < 0) return node.given;
-      Cell& cell = cells_[static_cast<size_t>(node.cell)];
-      py::object value = ValueOf(cell);
-      const auto* const rows = std::get_if<RowsCell>(&cell);
-      const bool is_filled = rows != nullptr && value.is(rows->target);
-      if (is_filled || node.kind == Kind::kKept) return node.given;
-      return IsTensor(node.given) ? TorchTensorOf(value) : value;
-    }
-    case Kind::kDict: {
-      py::dict dict;
-      for (auto& [name, item] : node.items) {
-        const py::object value = Rebuilt(item);
-        dict[name] = value;
-        if (!item.is_filled && !value.is(item.given)) {
-          PutItem(node.given, name, value);
-        }
-      }
-      node.is_filled = py::hasattr(node.given, "__setitem__");
-      return Like(node.given, dict);
-    }
-    case Kind::kOpen: {
-      const py::object found = RebuiltOpen(node);
-      FillOpen(node, found);
-      return found;
-    }
-    case Kind::kIfStored:
-      return RebuiltStored(node.key, node.items.front().second);
-    case Kind::kWrapper: {
-      Node& item = node.items.front().second;
-      const py::object value = Rebuilt(item);
-      node.is_filled = true;
-      if (value.is(node.given)) return value;
-      const py::object wrapper = Rewrapped(node.given, value);
-      if (!item.is_filled) CopyAttributes(wrapper, node.given);
-      return wrapper;
-    }
-    default:
-      break;
-  }
-  py::list list;
-  for (auto& item : node.items) {
-    const py::object value = Rebuilt(item.second);
-    if (node.kind == Kind::kList && !item.second.is_filled &&
-        !value.is(item.second.given)) {
-      PutItem(node.given, py::int_(list.size()), value);
-    }
-    list.append(value);
-  }
-  node.is_filled = node.kind == Kind::kList;
-  if (PyTuple_CheckExact(node.given.ptr())) return py::tuple(std::move(list));
-  return Like(node.given, std::move(list));
-}
-
-// The class of what was passed goes before the stored one, but where a plain
-// dict or None takes any.
-py::object BoundState::RebuiltOpen(const Node& node) {
-  if (node.cell < 0 && !forms_.Has(node.key)) {
-    if (node.given.is_none()) return node.given;
-    return py::module_::import("copy").attr("copy")(node.given);
-  }
-  py::object found;
-  if (node.cell >= 0) {
-    found = ValueOf(cells_[static_cast<size_t>(node.cell)]);
-  } else {
-    ValueTree nothing;
-    found = ObjectOf(nothing, forms_, node.key);
-  }
-  const py::handle given = node.given;
-  if (given.is_none() || PyDict_CheckExact(given.ptr())) return found;
-  if (IsMapping(given)) {
-    return IsMapping(found) ? Like(given, py::dict(found)) : found;
-  }
-  const bool is_array = py::isinstance<py::array>(found);
-  if (is_array && found.attr("ndim").cast<int>() == 1) {
-    found = found.attr("tolist")();  // of another language, or an array
-  }
-  if (PyTuple_Check(given.ptr()) && py::len(given) != py::len(found)) {
-    Refuse(node.key, std::to_string(py::len(found)) +
-                         " elements are stored; pass as many (found " +
-                         std::to_string(py::len(given)) + ")");
-  }
-  // Lists were stored without their kind once.
-  if (PyDict_CheckExact(found.ptr())) found = ListOfNumbered(found);
-  const bool fits = IsSequence(found) || PyAnySet_Check(found.ptr());
-  return fits ? Like(given, py::list(found)) : found;
-}
-
-void BoundState::FillOpen(Node& node, const py::object& found) {
-  const py::object& given = node.given;
-  if (found.is(given)) return;
-  const bool is_alike =
-      PyDict_Check(given.ptr())    ? PyDict_Check(found.ptr())
-      : PyAnySet_Check(given.ptr()) ? PyAnySet_Check(found.ptr())
-                                    : IsSequence(given) && IsSequence(found);
-  const bool may_change = py::hasattr(given, "clear");
-  if (!is_alike || !may_change) return;
-  given.attr("clear")();
-  const char* const add = IsSequence(given) ? "extend" : "update";
-  if (PyDict_Check(given.ptr())) {  // a Counter's own update adds up
-    Py_ssize_t place = 0;
-    PyObject* name = nullptr;
-    PyObject* value = nullptr;
-    while (PyDict_Next(found.ptr(), &place, &name, &value) != 0) {
-      PutItem(given, name, py::reinterpret_borrow<py::object>(value));
-    }
-  } else {
-    given.attr(add)(found);
-  }
-  node.is_filled = py::type::of(given).is(py::type::of(found));
-}
-
-py::object BoundState::RebuiltStored(const std::string& key, Node& node) {
-  py::dict dict;
-  for (auto& [name, item] : node.items) {
-    const std::string inner = Joined(key, BytesOf(name));
-    if (item.kind == Node::Kind::kDict) {
-      dict[name] = RebuiltStored(inner, item);
-    } else if (!IsMissing(inner)) {
-      dict[name] = Rebuilt(item);
-    }
-  }
-  return dict;
-}
-
-// Whether it, or anything below it, was not stored.
-bool BoundState::IsMissing(const std::string& key) const {
-  const auto has = [&](const std::string& prefix, bool is_whole) {
-    const auto at = std::lower_bound(missing_.begin(), missing_.end(), prefix);
-    if (at == missing_.end()) return false;
-    return is_whole ? *at == prefix : at->starts_with(prefix);
-  };
-  return has(key, true) || has(key + "/", false);
-}
-
-std::vector<std::string> BoundState::TakeMissing(
-    std::vector<std::string> missing) {
-  missing_ = std::move(missing);
-  std::vector<std::string> needed;
-  for (const std::string& key : missing_) {
-    const bool is_optional = std::any_of(
-        optional_.begin(), optional_.end(),
-        [&](const std::string& prefix) { return key.starts_with(prefix); });
-    if (!is_optional) needed.push_back(key);
-  }
-  return needed;
-}
-
-py::object BoundState::ValueOf(Cell& cell) {
-  struct Visitor {
-    BoundState& state;
-    const StoredForms& forms;
-    py::object operator()(bool value) const { return py::bool_(value); }
-    py::object operator()(int64_t value) const { return py::int_(value); }
-    py::object operator()(const IntCell& value) const { return IntOf(value); }
-    py::object operator()(double value) const { return py::float_(value); }
-    py::object operator()(const std::complex<double>& value) const {
-      return py::reinterpret_steal<py::object>(
-          PyComplex_FromDoubles(value.real(), value.imag()));
-    }
-    py::object operator()(const TextCell& cell) const {
-      return py::str(cell.text);
-    }
-    py::object operator()(const BytesCell& cell) const {
-      return py::bytes(reinterpret_cast<const char*>(cell.bytes.data()),
-                       cell.bytes.size());
-    }
-    py::object operator()(const NumpyScalarCell& cell) const {
-      return py::object(cell.array)[py::tuple()];
-    }
-    py::object operator()(const BoundArray& array) const {
-      array.CopyBack();
-      return array.given;
-    }
-    py::object operator()(RowsCell& cell) const { return state.RowsOf(cell); }
-    py::object operator()(TreeCell& cell) const {
-      return ObjectOf(cell.tree, forms, cell.key);
-    }
-  };
-  return std::visit(Visitor{*this, forms_}, cell);
 }
 
 }  // namespace belay::python

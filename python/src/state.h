@@ -131,6 +131,7 @@ class BoundState {
     int64_t cell = -1;  // -1: none
     std::string key;    // of a kIfStored or kOpen
     std::vector<std::pair<py::object, Node>> items;
+    bool takes_all = true;   // of a kOpen: not only as many as were passed
     bool is_filled = false;  // what was passed has what was restored
   };
   struct TextCell {
@@ -295,6 +296,10 @@ bool IsNumpyScalar(py::handle value);
 
 // Whether it is a tensor of PyTorch.
 bool IsTensor(py::handle value);
+
+// Whether it is a mapping, or a list, a tuple or a deque. Local.
+bool IsMapping(py::handle value);
+bool IsSequence(py::handle value);
 
 // Returns an array, or the memory of a tensor of PyTorch on the CPU.
 GivenArray GivenArrayOf(py::handle value);

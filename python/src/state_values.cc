@@ -144,8 +144,7 @@ void BoundState::BindNumbers(const std::string& key, const py::tuple& numbers) {
   const NumpyScalarCell& cell = NewCell(NumpyScalarCell{bound.memory});
   void* const data = const_cast<void*>(cell.array.data());
   const auto count = static_cast<int64_t>(cell.array.size());
-  state_.AddReplicated(key, ShapeOf(cell.array),
-                       Memory(data, bound.dtype, count, {}));
+  AddWhole(key, ShapeOf(cell.array), Memory(data, bound.dtype, count, {}));
 }
 
 bool BoundState::SetNumbers(size_t number, py::handle list) {
@@ -206,7 +205,10 @@ BoundState::Node BoundState::BindFromRank0(const std::string& key,
   }
   is_from_rank0_ = false;
   if (purpose_ == Purpose::kRestore) return node;
-  bool is_plain = state_.typed().size() == typed;
+  bool is_plain = true;
+  for (size_t i = typed; i < state_.typed().size(); ++i) {
+    is_plain = is_plain && IsFormKey(state_.typed()[i].key);
+  }
   for (size_t i = shards; i < state_.shards().size(); ++i) {
     is_plain = is_plain && state_.shards()[i].from_rank0;
   }

@@ -44,7 +44,7 @@ calls = {
     "restore_all": lambda: belay.restore(world, run, **limit),
     "restore_latest": lambda: belay.restore_latest_or_none(world, run, state,
                                                            **limit),
-    "copy": lambda: belay.copy_checkpoint(world, run, 1, work + "/copy",
+    "copy": lambda: belay.copy_checkpoint(world, run, work + "/copy", 1,
                                           **limit),
     "read": lambda: table.read(**limit),
     "scatter": lambda: table.scatter("add", [1], numpy.ones((1, 2), "float32"),

@@ -92,11 +92,11 @@ class AsyncTest(MpiCase):
   def test_errors(self):
     last = self.rank == self.size - 1
     with belay.AsyncSaver(COMM) as saver:
-      self.assert_fails("INVALID_ARGUMENT", "of type set", saver.save,
-                        self.run_dir, 0, {"a": {1} if last else 1})
+      self.assert_fails("INVALID_ARGUMENT", "of type object", saver.save,
+                        self.run_dir, 0, {"a": object() if last else 1})
       first = saver.save(self.run_dir, 0, self.state(0))
-      self.assert_fails("INVALID_ARGUMENT", "of type set", saver.save,
-                        self.run_dir, 1, {"a": {1} if last else 1})
+      self.assert_fails("INVALID_ARGUMENT", "of type object", saver.save,
+                        self.run_dir, 1, {"a": object() if last else 1})
       self.assertEqual(first.wait().step, 0)
       second = saver.save(self.run_dir, 2, self.state(2))
       self.assert_fails("ALREADY_EXISTS", "step_00000000", saver.save,

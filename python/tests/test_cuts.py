@@ -203,11 +203,13 @@ class CutTest(MpiCase):
       mine = {"dt": 0.25 * (1 + self.rank * 2.0 ** -52), "steps": self.rank + 3,
               "name": "r" * (self.rank + 1), "on": self.rank == 0,
               "norms": numpy.arange(4.0) + self.rank,
-              "nested": [self.rank + 0.5, (numpy.float32(self.rank),)]}
+              "nested": [self.rank + 0.5, (numpy.float32(self.rank),)],
+              "time": numpy.float64(self.rank), "b": b"ab", "l": [1.5, 2.5]}
       belay.save(COMM, self.run_dir, step,
                  {"own": belay.FromRank0(mine), "n": 1})
       blank = {"dt": 0.0, "steps": 0, "name": "", "on": False,
-               "norms": numpy.zeros(4), "nested": [0.0, (numpy.float32(0),)]}
+               "norms": numpy.zeros(4), "nested": [0.0, (numpy.float32(0),)],
+               "time": numpy.float64(9), "b": b"", "l": [0.0, 0.0]}
       found = belay.restore(COMM, self.run_dir,
                             {"own": belay.FromRank0(blank), "n": 0}).state
       own = found["own"].value
@@ -215,8 +217,9 @@ class CutTest(MpiCase):
       self.assert_equal_arrays(own["norms"], numpy.arange(4.0))
       self.assertIs(own["norms"], blank["norms"])
       self.assertEqual(
-          [own[name] for name in ("dt", "steps", "name", "on", "nested")],
-          [0.25, 3, "r", True, [0.5, (0.0,)]])
+          [own[name] for name in ("dt", "steps", "name", "on", "nested", "time",
+                                  "b", "l")],
+          [0.25, 3, "r", True, [0.5, (0.0,)], 0.0, b"ab", [1.5, 2.5]])
     if self.size > 1:
       self.assert_fails("INVALID_ARGUMENT", "by belay.FromRank0", belay.save,
                         COMM, self.run_dir, 9, {"dt": 0.5 + self.rank})

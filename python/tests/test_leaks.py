@@ -80,7 +80,7 @@ class LeakTest(MpiCase):
 
   def test_errors(self):
     last = self.rank == self.size - 1
-    bad = {"a": self.array, "b": {1} if last else 1}
+    bad = {"a": self.array, "b": object() if last else 1}
 
     def fail():
       for state in (bad, {"none_such": self.array}):

@@ -111,6 +111,16 @@ class ListsTest(MpiCase):
     self.assertEqual(len(found["rows"]), 1 if self.rank == 0 else 0)
     self.assertEqual(list(found["owned"]), ["x"] if self.rank == 0 else [])
 
+  def test_what_is_skipped_stays(self):
+    belay.save(COMM, self.run_dir, 0, {"l": [0.5, 0.25], "t": (1.0, 2.0), "n": 3,
+                                       "s": {1, 2}})
+    into = {"l": [9.0, 9.0], "t": (3.0, 4.0), "n": 0, "s": {7}}
+    skip = {name: {"skip": True} for name in ("l", "t", "s")}
+    found = belay.restore(COMM, self.run_dir, into, args=skip).state
+    for state in found, into:
+      self.assertEqual(state, {"l": [9.0, 9.0], "t": (3.0, 4.0), "n": 3,
+                               "s": {7}})
+
   def test_numbers_that_are_no_list(self):
     belay.save(COMM, self.run_dir, 0, {"v": {9000000000000000000: 1}})
     self.assert_fails("INVALID_ARGUMENT", "is no list", belay.restore, COMM,

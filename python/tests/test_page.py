@@ -28,7 +28,7 @@ class PageTest(MpiCase):
     self.assertEqual(belay.list_steps("run"), [7, 8])
     self.assertEqual(belay.list_steps("managed"), [20, 30, 40])
     self.assertEqual(belay.list_steps("background"), [0, 1, 2])
-    self.assertEqual([belay.open("rebuilt", step)["w"][:].tolist()
+    self.assertEqual([belay.open(f"rebuilt/step_{step:08d}")["w"][:].tolist()
                       for step in range(3)],
                      [[1.0] * 3, [2.0] * 3, [3.0] * 3])
     self.assertEqual(names["result"].step, 2)
