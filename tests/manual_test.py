@@ -143,7 +143,7 @@ class Completion(unittest.TestCase):
         return done.stdout.splitlines()
 
     def test_commands(self):
-        self.assertEqual(self.complete("")[:2], ["ls", "verify"])
+        self.assertEqual(self.complete("")[:2], ["ls", "steps"])
         self.assertEqual(self.complete("co"), ["copy", "convert"])
         self.assertEqual(self.complete("--v"), ["--version"])
 

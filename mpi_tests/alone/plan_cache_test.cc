@@ -85,7 +85,7 @@ struct Change {
   std::function<void(Values&)> add_own;
 };
 
-std::vector<Change> Changes(int rank) {
+std::vector<Change> Changes(int rank, int size) {
   const std::string key = absl::StrCat("own", rank);
   const auto own = [key](DType dtype, Shape shape, int64_t replica = 0,
                          std::string layout = "") {
@@ -97,7 +97,7 @@ std::vector<Change> Changes(int rank) {
       {"dtype", own(DType::kI32, {6})},
       {"shape", own(DType::kF32, {2, 3})},
       {"replica", own(DType::kF32, {6}, 17)},
-      {"layout", own(DType::kF32, {6}, 0, "[x] on x=1")},
+      {"layout", own(DType::kF32, {6}, 0, absl::StrCat("[-] on x=", size))},
       {"box",
        [key](Values& values) {
          values.Add(key, DType::kF32, {6}, {{0}, {2}});
@@ -123,7 +123,7 @@ std::vector<Change> Changes(int rank) {
 
 TEST_F(PlanCacheTest, EveryChangeOnEachRankAloneIsNoticed) {
   for (int changing = 0; changing < size_; ++changing) {
-    for (const Change& change : Changes(rank_)) {
+    for (const Change& change : Changes(rank_, size_)) {
       SCOPED_TRACE(absl::StrCat(change.name, " on rank ", changing));
       Values values = SomeValues();
       values.Add(absl::StrCat("own", rank_), DType::kF32, {6}, {{0}, {6}});
