@@ -327,8 +327,9 @@ class ToolTest(ToolCase):
                 ["graph"], "DIR is required"), (
                 ["graph", SHARED, "--depth", "-1"], "--depth"), (
                 ["ls", SHARED, "--fast"], "Not expected: --fast\n"), (
-                ["ls", "run", "--step", "4"], "Not expected: --step 4. Give "
-                "the directory of the step, such as run/step_00000004\n"):
+                ["diff", "run", "run", "--step", "4"],
+                "Not expected: --step 4. Give the directory of the step, such as "
+                "run/step_00000004\n"):
             code, out, err = self.belay(*args)
             self.assertEqual((code, out), (2, ""), args)
             self.assertIn(message, err)
