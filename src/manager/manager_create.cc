@@ -113,9 +113,8 @@ Status Prepare(Impl& impl) {
     }
     return CheckIsNoStep("manage", impl.dir);
   }
-  BELAY_RETURN_IF_ERROR(CheckRunName("manage", impl.dir));
-  BELAY_RETURN_IF_ERROR(EnsureRunDirectory(impl.dir, options.save.durable));
   BELAY_RETURN_IF_ERROR(CheckIsNoStep("manage", impl.dir));
+  BELAY_RETURN_IF_ERROR(EnsureRunDirectory(impl.dir, options.save.durable));
   StatusOr<Lease> lease = Lease::Take(LeasePath(impl.dir, options.prefix),
                                       ThisProcess(), LeasePatience(options));
   if (absl::IsPermissionDenied(lease.status())) {

@@ -141,8 +141,7 @@ namespace {
 
 // A directory of steps, or a step, has no other files.
 Status CheckHasNoSteps(const std::string& directory) {
-  BELAY_ASSIGN_OR_RETURN(const bool is_step,
-                         Exists(JoinPath(directory, IndexName())));
+  BELAY_ASSIGN_OR_RETURN(const bool is_step, IsStep(directory));
   bool has_steps = false;
   if (!is_step) {
     BELAY_ASSIGN_OR_RETURN(const std::vector<StepLabel> steps,

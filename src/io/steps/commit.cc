@@ -131,6 +131,17 @@ Status CreateMarker(const std::string& path) {
   return marker.Close();
 }
 
+// No reader opens a run that has the name of a step in progress.
+Status CheckRunName(std::string_view operation, const std::string& dir) {
+  const std::string name = NameOf(dir);
+  if (!IsInProgress(name) && !IsReplaced(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat(operation, " \"", dir,
+          "\": this is the name of a step that is being saved or replaced, "
+          "which no reader opens and the next save may remove; give the "
+          "directory of a run another name"));
+}
+
 }  // namespace
 
 Status SavedTwice(std::string_view operation, const std::string& path,
@@ -140,16 +151,6 @@ Status SavedTwice(std::string_view operation, const std::string& path,
           ": two jobs or processes save the same step; let only one of them "
           "save to a directory, which a CheckpointManager makes sure of, or "
           "give each its own"));
-}
-
-Status CheckRunName(std::string_view operation, const std::string& dir) {
-  const std::string name = NameOf(dir);
-  if (!IsInProgress(name) && !IsReplaced(name)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      Cat(operation, " \"", dir,
-          "\": this is the name of a step that is being saved or replaced, "
-          "which no reader opens and the next save may remove; give the "
-          "directory of a run another name"));
 }
 
 Status CheckIsNoStep(std::string_view operation, const std::string& dir) {
@@ -165,9 +166,8 @@ Status CheckIsNoStep(std::string_view operation, const std::string& dir) {
 
 Status BeginStep(const std::string& path, bool overwrite, bool durable,
                  uint64_t nonce) {
-  BELAY_RETURN_IF_ERROR(CheckRunName("save to", ParentOf(path)));
-  BELAY_RETURN_IF_ERROR(EnsureDirectory(ParentOf(path), durable));
   BELAY_RETURN_IF_ERROR(CheckIsNoStep("save to", ParentOf(path)));
+  BELAY_RETURN_IF_ERROR(EnsureDirectory(ParentOf(path), durable));
   BELAY_RETURN_IF_ERROR(TakeBackReplaced(path));
   BELAY_ASSIGN_OR_RETURN(const bool exists, Exists(path));
   if (exists && !overwrite) {

@@ -14,11 +14,6 @@
 
 namespace belay {
 
-// Checks that the directory of a run has no name of a step that is being saved
-// or replaced: no reader opens those. Local.
-// Errors: InvalidArgument - it has.
-Status CheckRunName(std::string_view operation, const std::string& dir);
-
 // Restore and `belay` take a step as well as the directory of a run, so one is
 // easily given for the other. Local.
 // Errors: InvalidArgument - `dir` is a step, or has the name of one in progress;
