@@ -89,6 +89,24 @@ Status AddString(belay_state& state, const std::string& key, char* buffer,
   return absl::OkStatus();
 }
 
+// Adds an array that every rank holds whole, by `add(name, lengths, memory)`.
+template <typename AddArray>
+int AddWhole(belay_state* state, const char* key, int dtype, int ndim,
+             const int64_t* shape, const int64_t* strides, void* data,
+             AddArray add) {
+  return Add(state, key, [&](const std::string& name) -> Status {
+    const StatusOr<DType> type = DTypeOf(name, dtype);
+    if (!type.ok()) return type.status();
+    const StatusOr<Shape> lengths = NumbersOf(name, "shape", ndim, shape);
+    if (!lengths.ok()) return lengths.status();
+    const StatusOr<belay::Memory> memory =
+        MemoryOf(*type, *lengths, strides, data);
+    if (!memory.ok()) return memory.status();
+    add(name, *lengths, *memory);
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 int belay_state_create(belay_state** result) {
@@ -118,33 +136,21 @@ int belay_state_clear(belay_state* state) {
 int belay_state_add_array(belay_state* state, const char* key, int dtype,
                           int ndim, const int64_t* shape,
                           const int64_t* strides, void* data) {
-  return Add(state, key, [&](const std::string& name) -> Status {
-    const StatusOr<DType> type = DTypeOf(name, dtype);
-    if (!type.ok()) return type.status();
-    const StatusOr<Shape> lengths = NumbersOf(name, "shape", ndim, shape);
-    if (!lengths.ok()) return lengths.status();
-    const StatusOr<belay::Memory> memory =
-        MemoryOf(*type, *lengths, strides, data);
-    if (!memory.ok()) return memory.status();
-    state->state.AddReplicated(name, *lengths, *memory);
-    return absl::OkStatus();
-  });
+  return AddWhole(state, key, dtype, ndim, shape, strides, data,
+                  [&](const std::string& name, const Shape& lengths,
+                      const belay::Memory& memory) {
+                    state->state.AddReplicated(name, lengths, memory);
+                  });
 }
 
 int belay_state_add_from_rank0(belay_state* state, const char* key, int dtype,
                                int ndim, const int64_t* shape,
                                const int64_t* strides, void* data) {
-  return Add(state, key, [&](const std::string& name) -> Status {
-    const StatusOr<DType> type = DTypeOf(name, dtype);
-    if (!type.ok()) return type.status();
-    const StatusOr<Shape> lengths = NumbersOf(name, "shape", ndim, shape);
-    if (!lengths.ok()) return lengths.status();
-    const StatusOr<belay::Memory> memory =
-        MemoryOf(*type, *lengths, strides, data);
-    if (!memory.ok()) return memory.status();
-    state->state.AddFromRank0(name, *lengths, *memory);
-    return absl::OkStatus();
-  });
+  return AddWhole(state, key, dtype, ndim, shape, strides, data,
+                  [&](const std::string& name, const Shape& lengths,
+                      const belay::Memory& memory) {
+                    state->state.AddFromRank0(name, lengths, memory);
+                  });
 }
 
 int belay_state_add_scalar(belay_state* state, const char* key, int dtype,
