@@ -19,8 +19,8 @@ std::shared_ptr<bool> RegisterSaver(BackgroundSaver& saver);
 // The same no longer. Local.
 void ForgetSaver(const BackgroundSaver& saver);
 
-// Its owner ends. Keeps a saver whose save can still be finished, and destroys
-// any other. Null does nothing. Local.
+// Its owner ends. Keeps a saver with a save under way until MPI_Finalize, where all
+// ranks come to its end, and destroys any other. Null does nothing. Local.
 void LetGo(std::unique_ptr<BackgroundSaver> saver);
 
 // For owners that are moved from and to.

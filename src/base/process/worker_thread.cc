@@ -67,16 +67,14 @@ void WorkerThread::Shared::GiveWay() {
   const int io_class = priority >> kClassShift;
   if ((io_class == kNone || io_class == kBestEffort) &&
       SetIoPriority(id, kIdle << kClassShift)) {
-    old_io_priority = priority;
+    // Older kernels tell a level with no class, but take none back.
+    old_io_priority = io_class == kNone ? 0 : priority;
   }
 }
 
 void WorkerThread::Shared::StopGivingWay() {
   if (std::exchange(is_batch, false)) SetPolicy(id, SCHED_OTHER);
-  // Older kernels tell a level with no class, but take none back.
-  const bool had_class =
-      old_io_priority && (*old_io_priority >> kClassShift) != kNone;
-  if (old_io_priority) SetIoPriority(id, had_class ? *old_io_priority : 0);
+  if (old_io_priority) SetIoPriority(id, *old_io_priority);
   old_io_priority.reset();
 }
 
