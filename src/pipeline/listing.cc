@@ -165,14 +165,14 @@ std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards,
   for (const Shard& shard : shards) {
     infos.push_back({.key = shard.key,
                      .dtype = shard.dtype,
+                     .from_rank0 = shard.from_rank0,
                      .global_shape = shard.global_shape,
                      .box = shard.box,
                      .replica = shard.replica,
                      .string_bytes = StringBytes(shard),
                      .layout = shard.layout,
                      .device = OwnDeviceOf(shard),
-                     .fields = FieldsTextOf(shard),
-                     .from_rank0 = shard.from_rank0});
+                     .fields = FieldsTextOf(shard)});
   }
   for (size_t i = 0; i < forms.size(); ++i) infos[i].dtype = forms[i].dtype;
   return infos;

@@ -34,6 +34,7 @@ namespace belay {
 struct ShardInfo {
   std::string key;
   DType dtype = DType::kU8;
+  bool from_rank0 = false;  // as of Shard
   Shape global_shape;
   Box box;
   int64_t replica = 0;
@@ -42,7 +43,6 @@ struct ShardInfo {
   // What its device does not have from DefaultDevice (shard_device.h), as text.
   std::string device = {};
   std::string fields = {};  // as of StoredArray
-  bool from_rank0 = false;  // as of Shard
 
   friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
 };
