@@ -31,8 +31,12 @@ inline int64_t Uniform(int64_t low, int64_t high, Random& random) {
 
 inline ShardInfo InfoOf(const StoredArray& array, Box box,
                         int64_t replica = 0) {
-  return {array.key, array.dtype, array.shape,
-          box,       replica,     array.string_bytes};
+  return {.key = array.key,
+          .dtype = array.dtype,
+          .global_shape = array.shape,
+          .box = std::move(box),
+          .replica = replica,
+          .string_bytes = array.string_bytes};
 }
 
 // Arrays of many kinds: empty ones, scalars, texts, and up to three axes.

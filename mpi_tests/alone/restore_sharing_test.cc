@@ -295,12 +295,21 @@ TEST_F(RestoreSharingTest, EveryFaultIsAgreed) {
 RankShards WantsOf(int rank, int size) {
   const Shape m = {300, 40};
   RankShards wanted;
-  wanted.shards = {
-      {"m", DType::kF32, m, WholeBox(m), rank, 0},
-      {"m", DType::kF32, m, {{200 * rank / size, 5}, {100, 30}}, 0, 0},
-      {"t", DType::kString, {}, {}, rank, 0}};
+  wanted.shards = {{.key = "m",
+                    .dtype = DType::kF32,
+                    .global_shape = m,
+                    .box = WholeBox(m),
+                    .replica = rank},
+                   {.key = "m",
+                    .dtype = DType::kF32,
+                    .global_shape = m,
+                    .box = {{200 * rank / size, 5}, {100, 30}}},
+                   {.key = "t", .dtype = DType::kString, .replica = rank}};
   if (rank % 2 == 0) {
-    wanted.shards.push_back({"v", DType::kC128, {999}, {{3}, {900}}, 0, 0});
+    wanted.shards.push_back({.key = "v",
+                             .dtype = DType::kC128,
+                             .global_shape = {999},
+                             .box = {{3}, {900}}});
   }
   return wanted;
 }

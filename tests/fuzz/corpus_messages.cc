@@ -157,8 +157,10 @@ std::vector<std::string> PlanMessages(
                     safetensors::PlanImport({{8, tensors}}, 2).front())));
   inputs.push_back(MessageOf(PlanMessage::kExport, ExportOf(tensors)));
   // Evenly divided rows, which are described once for all ranks.
-  const RankShards rows{
-      .shards = {{"rows", DType::kF32, {9, 3}, {{3, 0}, {2, 3}}}}};
+  const RankShards rows{.shards = {{.key = "rows",
+                                    .dtype = DType::kF32,
+                                    .global_shape = {9, 3},
+                                    .box = {{3, 0}, {2, 3}}}}};
   inputs.push_back(MessageOf(PlanMessage::kDescription,
                              EntriesOf(Describe(rows, 1, 4).shared)));
   // Counts that no message of this length has.
