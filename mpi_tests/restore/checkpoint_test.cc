@@ -349,11 +349,33 @@ TEST_F(ObjectsTest, KeysAndMetadata) {
   EXPECT_THAT(keys, ElementsAre("/.ATTRIBUTES/v1", "child/.ATTRIBUTES/v2",
                                 "save_counter/.ATTRIBUTES/VARIABLE_VALUE",
                                 "v3/.ATTRIBUTES/VARIABLE_VALUE"));
-  EXPECT_EQ(Ok(reader.ReadTensor("child/.ATTRIBUTES/v2")).values<float>()[0],
-            2);
-  child.values["v2"] = 0;
+  const auto read = [&](const char* key) {
+    return Ok(reader.ReadTensor(key)).values<float>()[0];
+  };
+  EXPECT_EQ(read("/.ATTRIBUTES/v1"), 1);
+  EXPECT_EQ(read("child/.ATTRIBUTES/v2"), 2);
+  EXPECT_EQ(read("v3/.ATTRIBUTES/VARIABLE_VALUE"), 3);
+  // The objects name their values and children.
+  const std::vector<ObjectInfo> objects = Ok(reader.Objects());
+  ASSERT_GE(objects.size(), 2);
+  ASSERT_EQ(objects[0].values.size(), 1);
+  EXPECT_EQ(objects[0].values[0].name, "v1");
+  EXPECT_EQ(objects[0].values[0].key, "/.ATTRIBUTES/v1");
+  std::map<std::string, int64_t> children;
+  for (const ObjectChild& one : objects[0].children) {
+    children[one.name] = one.object;
+  }
+  ASSERT_EQ(children.count("child"), 1);
+  const ObjectInfo& stored = objects[children["child"]];
+  EXPECT_EQ(stored.path, "(root).child");
+  ASSERT_EQ(stored.values.size(), 1);
+  EXPECT_EQ(stored.values[0].name, "v2");
+  EXPECT_EQ(stored.values[0].key, "child/.ATTRIBUTES/v2");
+  root.values["v1"] = child.values["v2"] = v3 = 0;
   Ok(Checkpoint(comm_, root).Restore(path));
+  EXPECT_EQ(root.values["v1"], 1);
   EXPECT_EQ(child.values["v2"], 2);
+  EXPECT_EQ(v3, 3);
 }
 
 }  // namespace
