@@ -218,7 +218,9 @@ TEST_F(ObjectsRestoreTest, RestoreIncompatibleShape) {
           "2 values are stored with another dtype or shape, nothing was "
           "restored: \"a/.ATTRIBUTES/VARIABLE_VALUE\" (need f32 [3], "
           "found f32 [2]), \"c/.ATTRIBUTES/VARIABLE_VALUE\" (need f32 "
-          "[], found f64 []); values of the stored dtype and shape keep all"));
+          "[], found f64 []); RestoreOptions.allow_dtype_cast converts "
+          "numbers; RestoreOptions.allow_shape_mismatch restores what both "
+          "shapes have in common"));
   EXPECT_THAT(std::string(status.message()),
               EndsWith(absl::StrCat(" [rank 0 of ", size_, "]")));
   EXPECT_EQ(same_b, std::vector<float>(3, -1));

@@ -21,12 +21,9 @@ Status IncompatibleError(const std::string& path, const LoadReport& report) {
   constexpr size_t kShown = 10;
   return absl::FailedPreconditionError(absl::StrFormat(
       "restore \"%s\": %d %s stored with another dtype or shape, nothing was "
-      "restored: %s; values of the stored dtype and shape keep all that is "
-      "stored; of RestoreOptions allow_dtype_cast converts numbers, and "
-      "allow_shape_mismatch leaves out what the program's shape has no room "
-      "for",
+      "restored: %s; %s",
       path, lines.size(), lines.size() == 1 ? "value is" : "values are",
-      FirstOf(lines, kShown, ", ")));
+      FirstOf(lines, kShown, ", "), MismatchAdvice(report.incompatible)));
 }
 
 // A value of another type, and the save counter, are refused whatever the

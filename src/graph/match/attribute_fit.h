@@ -10,6 +10,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "belay/arrays/shard.h"
+#include "belay/objects/load_status.h"
 #include "belay/values/transform.h"
 #include "graph/object_graph.h"
 #include "plan/restore_choice.h"
@@ -41,6 +42,10 @@ bool IsSameKind(const GraphAttribute& stored, const GraphAttribute& needed);
 // Whether the value of an attribute can be given to another, of another kind.
 bool Fits(const GraphAttribute& stored, const GraphAttribute& needed,
           Tolerance tolerance);
+
+// What helps against the differences of these values: the options that let them
+// pass, and which value none of them does. "" for no values.
+std::string MismatchAdvice(const std::vector<DifferentValue>& values);
 
 }  // namespace belay
 

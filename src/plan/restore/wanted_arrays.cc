@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/close_keys.h"
 #include "base/status_macros.h"
-#include "bytes/element_conversion.h"
+#include "plan/stored/stored_form.h"
 
 namespace belay {
 namespace {
@@ -42,24 +42,31 @@ Status MissingKeys(const std::vector<RankShards>& wanted, const Arrays& arrays,
       hint));
 }
 
+// Whether options make up for the differences: a hint at one that leaves
+// another difference would not help.
+bool CanFit(const ShardInfo& wanted, const StoredArray& array) {
+  return Fits(StoredForm{array.dtype, array.shape},
+              StoredForm{wanted.dtype, wanted.global_shape},
+              {.dtype = true, .lengths = true});
+}
+
 Status CheckWant(const ShardInfo& wanted, const StoredArray& array,
                  int32_t rank) {
   if (wanted.dtype != array.dtype) {
-    const bool is_convertible = IsConvertible(array.dtype, wanted.dtype);
     return absl::FailedPreconditionError(absl::StrFormat(
         "plan \"%s\": the stored dtype differs (need %s, found %s; wanted by "
         "rank %d)%s",
         array.key, DTypeName(wanted.dtype), DTypeName(array.dtype), rank,
-        is_convertible ? "; allow_dtype_cast converts it" : ""));
+        CanFit(wanted, array) ? "; allow_dtype_cast converts it" : ""));
   }
   if (wanted.global_shape != array.shape) {
-    const bool have_part = wanted.global_shape.size() == array.shape.size();
     return absl::FailedPreconditionError(absl::StrFormat(
         "plan \"%s\": the stored shape differs (need %s, found %s; wanted by "
         "rank %d)%s",
         array.key, ShapeText(wanted.global_shape), ShapeText(array.shape), rank,
-        have_part ? "; allow_shape_mismatch restores what both have in common"
-                  : ""));
+        CanFit(wanted, array)
+            ? "; allow_shape_mismatch restores what both have in common"
+            : ""));
   }
   const Status status = CheckBox(wanted.box, array.shape);
   if (status.ok()) return status;

@@ -67,5 +67,30 @@ TEST(AttributeFitTest, WhatMayDiffer) {
   EXPECT_EQ(matched(none, two, lengths).mismatches.size(), 1);
 }
 
+TEST(AttributeFitTest, AdviceIsOfWhatDiffers) {
+  const auto advice = [](std::string needed, std::string found) {
+    return MismatchAdvice({{.key = "v", .needed = needed, .found = found}});
+  };
+  const std::string casts = "RestoreOptions.allow_dtype_cast converts numbers";
+  const std::string cuts =
+      "RestoreOptions.allow_shape_mismatch restores what both shapes have in "
+      "common";
+  const std::string none =
+      "no option converts \"v\": the program needs a value of the stored type";
+  EXPECT_EQ(advice("f32 []", "f64 []"), casts);
+  EXPECT_EQ(advice("f32 [2, 3]", "f32 [4, 3]"), cuts);
+  EXPECT_EQ(advice("f32 [2]", "i64 [3]"), casts + "; " + cuts);
+  EXPECT_EQ(advice("f32 [2]", "f32 [2, 1]"), none);  // other axes
+  EXPECT_EQ(advice("f32 [2]", "f32 [0]"), none);     // nothing in common
+  EXPECT_EQ(advice("f32 [2]", "c64 [2]"), none);     // would lose a part
+  EXPECT_EQ(advice("f32 [2]", "string []"), none);
+  EXPECT_EQ(advice("f32 [2]", "type sparse"), none);
+  EXPECT_EQ(
+      MismatchAdvice({{.key = "a", .needed = "f32 [2]", .found = "f64 [2]"},
+                      {.key = "v", .needed = "f32 []", .found = "c64 []"}}),
+      casts + "; " + none);
+  EXPECT_EQ(MismatchAdvice({}), "");
+}
+
 }  // namespace
 }  // namespace belay::attribute_fit_test

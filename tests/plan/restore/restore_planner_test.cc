@@ -124,9 +124,9 @@ TEST(PlanRestoreErrorTest, ComplexNumbersDoNotBecomeReal) {
   SavedCheckpoint saved = Saved();
   saved.arrays[1].dtype = DType::kC64;
   ShardInfo shard = InfoOf(kVector, {{0}, {12}});
-  EXPECT_THAT(std::string(
-                  PlanRestore(saved, OneWant(shard)).status().message()),
-              ::testing::EndsWith("(need u8, found c64; wanted by rank 0)"));
+  EXPECT_THAT(
+      std::string(PlanRestore(saved, OneWant(shard)).status().message()),
+      ::testing::EndsWith("(need u8, found c64; wanted by rank 0)"));
 }
 
 TEST(PlanRestoreErrorTest, AnotherDtypeOrShape) {
@@ -148,6 +148,17 @@ TEST(PlanRestoreErrorTest, AnotherDtypeOrShape) {
                 "plan \"v\": the stored shape differs (need [13], found [12]; "
                 "wanted by rank 0); allow_shape_mismatch restores what both "
                 "have in common"));
+  // No option helps.
+  shard.global_shape = {0};
+  EXPECT_EQ(PlanStatus(OneWant(shard)),
+            absl::FailedPreconditionError(
+                "plan \"v\": the stored shape differs (need [0], found [12]; "
+                "wanted by rank 0)"));
+  shard.dtype = DType::kI8;
+  EXPECT_EQ(PlanStatus(OneWant(shard)),
+            absl::FailedPreconditionError(
+                "plan \"v\": the stored dtype differs (need i8, found u8; "
+                "wanted by rank 0)"));
 }
 
 TEST(PlanRestoreErrorTest, ABoxOutsideTheArray) {
