@@ -33,7 +33,7 @@ static int AddGhosts(belay_state* state, const char* key, CFI_cdesc_t* value,
     return belay_fortran_refuse(
         state, key,
         "global_shape, start, ghosts, ghosts_after or periodic have another "
-        "number of axes than the array, or periodic is no logical");
+        "number of axes than the array, or periodic is not logical");
   }
   Reverse(rank, numbers->global_shape.values, global);
   Reverse(rank, numbers->start.values, offset);

@@ -14,7 +14,7 @@ static const char* TakeIntegers(CFI_cdesc_t* value, int rank, int32_t** narrow,
   const struct array array = belay_fortran_borrowed_array_of(value);
   if (array.problem != NULL && array.dtype != 0) return array.problem;
   if (value->rank != rank || !belay_fortran_is_dense(&array)) {
-    return rank == 0 ? "count or total is no scalar"
+    return rank == 0 ? "count or total is not a scalar"
                      : "ids have another rank than 1, or lie apart, and need "
                        "to be contiguous";
   }
@@ -23,8 +23,8 @@ static const char* TakeIntegers(CFI_cdesc_t* value, int rank, int32_t** narrow,
   } else if (array.dtype == BELAY_I64) {
     *wide = value->base_addr;
   } else {
-    return rank == 0 ? "count or total is no integer(4) or integer(8)"
-                     : "ids are no integer(4) or integer(8)";
+    return rank == 0 ? "count or total is neither integer(4) nor integer(8)"
+                     : "ids are neither integer(4) nor integer(8)";
   }
   return NULL;
 }
@@ -158,7 +158,7 @@ void belay_fortran_fields_create(CFI_cdesc_t* element,
       element->rank != 0
           ? belay_fortran_fail(
                 BELAY_INVALID_ARGUMENT,
-                "fields are described by one element, and no array of them")
+                "fields are described by one element, not by an array")
           : belay_fields_create((int64_t)element->elem_len, &fields->handle);
   belay_fortran_finish(code, ierr);
 }

@@ -70,7 +70,7 @@ void PrintResult(const CopyResult& result) {
   if (result.num_left_out > 0) Print("left out: %d\n", result.num_left_out);
   if (result.without_objects) {
     Print(
-        "the objects are left out: rules make keys that are no value of any of "
+        "the objects are left out: the rules make keys that belong to none of "
         "them\n");
   }
   for (const std::string& warning : result.saved.warnings) {

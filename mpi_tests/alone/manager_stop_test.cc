@@ -239,11 +239,11 @@ TEST_F(ManagerStopTest, SqueueSaysWhenItEnds) {
 // What is wrong with the variables, and with squeue, is noted on all ranks.
 TEST_F(ManagerStopTest, NotesOnTheJob) {
   EXPECT_THAT(Manage({.stop_at_time_limit = true})->notes(),
-              ElementsAre(HasSubstr("this is no Slurm job")));
+              ElementsAre(HasSubstr("this is not a Slurm job")));
   SetVariable("SLURM_JOB_ID", "4x2");
   EXPECT_THAT(Manage({.stop_at_time_limit = true})->notes(),
               ElementsAre(HasSubstr("found \"4x2\""),
-                          HasSubstr("this is no Slurm job")));
+                          HasSubstr("this is not a Slurm job")));
 }
 
 TEST_F(ManagerStopTest, TheInterval) {

@@ -145,7 +145,7 @@ void TestWrongAddresses(const struct c_test* test) {
   ExpectMistake(test, BELAY_INVALID_ARGUMENT,
                 "another shape than was added (need [4], found [5])", 5);
   ExpectMistake(test, BELAY_INVALID_ARGUMENT,
-                "(need strides of [1], found [2])", 6);
+                "(need [1], found [2])", 6);
   ExpectMistake(test, BELAY_INVALID_ARGUMENT, "\"rows\": it has rows", 7);
 }
 

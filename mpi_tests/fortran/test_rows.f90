@@ -178,7 +178,7 @@ contains
     ids(1) = 0
     call belay_restore(comm, dir//"/cells", state, ierr=ierr)
     call expect_code("ids count from 1", belay_invalid_argument, ierr)
-    call expect_message('"cells": id -1, which stands at 0')
+    call expect_message('"cells": id -1 at position 0')
     call expect_message("(ids count from 0 here, from 1 in Fortran)")
     call belay_state_clear(state)
     call belay_add_rows_by_id(state, "t", ids, t, ierr=ierr)

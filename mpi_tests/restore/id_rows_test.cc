@@ -182,7 +182,7 @@ TEST_F(IdRowsTest, Mistakes) {
   ids = good;
   if (is_mine) *std::find(ids.begin(), ids.end(), 5) = kCells;
   ExpectRefused(save(), absl::StatusCode::kInvalidArgument,
-                "save \"value\": id 101, which stands at");
+                "save \"value\": id 101 at position");
   for (int64_t& id : ids) id = id == kCells ? 5 : id;
   for (int64_t& id : ids) id = id < 7 ? id : id + 1;
   ExpectRefused(save(), absl::StatusCode::kInvalidArgument,
@@ -193,7 +193,7 @@ TEST_F(IdRowsTest, Mistakes) {
   ids = {0, -1};
   ExpectRefused(Restore(comm_, run(), 1, state).status(),
                 absl::StatusCode::kInvalidArgument,
-                "restore \"value\": id -1, which stands at 1, is out of range "
+                "restore \"value\": id -1 at position 1 is out of range "
                 "(need 0 to 100)");
   if (size_ == 1) return;
   State mixed;

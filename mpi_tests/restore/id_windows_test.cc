@@ -95,7 +95,7 @@ TEST_F(IdWindowsTest, OutOfRangeInTheLastOne) {
   const Status status = Save(comm_, run(), 1, state).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("id 250000, which stands at "));
+              HasSubstr("id 250000 at position "));
   // Nothing is left of it, and the next save works.
   if (rank_ == 0) ids.back() = Deal(1).back();
   Ok(Save(comm_, run(), 1, state));

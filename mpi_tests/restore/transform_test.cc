@@ -323,7 +323,7 @@ TEST_F(TransformTest, MistakesAreTheSameEverywhere) {
   ExpectError({.transform = Transform::Transpose("dict")}, state,
               Code::kNotFound, "\"dict\"");
   ExpectError({.transform = Transform::Concat({"a0", "scalar"})}, state,
-              Code::kInvalidArgument, "shapes do not go together");
+              Code::kInvalidArgument, "the shapes do not match");
   ExpectError({.transform = Transform::Transpose("a\\1")}, state,
               Code::kInvalidArgument, "\\1");
   ExpectError({.stored_key = "a0", .transform = Transform::Transpose("a0")},

@@ -114,7 +114,7 @@ TEST_F(ShardedVariableTest, CreateRefusesBadArguments) {
               StatusCode::kInvalidArgument,
               "one owner for each component (need 2, found 1)");
   ExpectError(create(DType::kF32, {5}, FixedShards(2), {0, size_}),
-              StatusCode::kInvalidArgument, "an owner is no rank");
+              StatusCode::kInvalidArgument, "an owner is not a rank");
   if (!testing::kCanRunOutOfMemory) {
     GTEST_SKIP() << testing::kEndsWithoutMemory;
   }

@@ -187,7 +187,7 @@ class ShardedVariable:
   __iter__ = None  # reading is collective: `for row in variable.read()`
 
   def __array__(self, *args, **options):
-    raise TypeError("a belay.ShardedVariable is no array; call its read()")
+    raise TypeError("a belay.ShardedVariable is not an array; call its read()")
 
   def assign(self, value, op="update", **options):
     """Update all elements. Collective.

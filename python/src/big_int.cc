@@ -55,8 +55,8 @@ py::object IntOf(const IntCell& cell) {
           : nullptr;
   if (number != nullptr) return py::reinterpret_steal<py::object>(number);
   PyErr_Clear();
-  throw StatusError(absl::DataLossError("an int is stored as \"" +
-                                        *cell.digits + "\", which is none"));
+  throw StatusError(absl::DataLossError(
+      "an int is stored as \"" + *cell.digits + "\", which is not an int"));
 }
 
 bool MayBeBigInt(std::string_view text) {

@@ -77,7 +77,7 @@ int64_t BoundState::NumStored(const std::string& key, int64_t given) const {
   // An element of None has no array, but a file may name any number.
   constexpr int64_t kMostNone = 1000;
   if (stored - given > 2 * count + kMostNone) {
-    Refuse(key, "what is stored there is no list (element " +
+    Refuse(key, "the stored value is not a list (element " +
                     std::to_string(stored - 1) + " of " +
                     std::to_string(count) + ")");
   }

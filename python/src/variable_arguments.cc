@@ -51,7 +51,7 @@ void AddItem(py::handle item, GivenIndex& given) {
                                 SliceNumberOf(item.attr("stop")),
                                 SliceNumberOf(item.attr("step"))});
   } else if (IsNumpyBool(item)) {
-    ThrowInvalid("index: a single bool is no mask (found " +
+    ThrowInvalid("index: a single bool is not a mask (found " +
                  std::string(py::repr(item)) + ")");
   } else if (PyIndex_Check(object) && !PyBool_Check(object) &&
              !py::isinstance<py::array>(item)) {

@@ -123,7 +123,7 @@ class ListsTest(MpiCase):
 
   def test_numbers_that_are_no_list(self):
     belay.save(COMM, self.run_dir, 0, {"v": {9000000000000000000: 1}})
-    self.assert_fails("INVALID_ARGUMENT", "is no list", belay.restore, COMM,
+    self.assert_fails("INVALID_ARGUMENT", "is not a list", belay.restore, COMM,
                       self.run_dir, {"v": []})
 
   def test_what_was_passed_has_all_that_was_restored(self):

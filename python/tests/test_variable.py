@@ -201,7 +201,7 @@ class VariableTest(MpiCase):
     whole[1] = 3.0
     self.assertEqual(floats[0].tolist(), [2.0] * floats.shape[1])
     self.assertEqual(whole[1].tolist(), [3] * whole.shape[1])
-    self.assert_fails("INVALID_ARGUMENT", "bool is no mask", floats.read,
+    self.assert_fails("INVALID_ARGUMENT", "bool is not a mask", floats.read,
                       numpy.True_)
     self.assert_fails("INVALID_ARGUMENT", "is for safe", floats.lookup_lists,
                       [0, 0], [], default_id=0)

@@ -86,7 +86,7 @@ StatusOr<Entries> GetChanged(const Entries& base, WireReader& in) {
     }
   }
   if (in.ok()) return entries;
-  return absl::InternalError("the changes of a list end too early");
+  return absl::InternalError("the changes of a list are cut off");
 }
 
 }  // namespace belay

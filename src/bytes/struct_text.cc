@@ -39,7 +39,7 @@ std::string FieldProblem(const StructField& field) {
         field.name, kMaxFieldName, length);
   }
   if (DTypeSize(field.dtype) == 0) {
-    return Cat("field \"", field.name, "\" is no number");
+    return Cat("field \"", field.name, "\" is not a number");
   }
   if (std::ssize(field.shape) > kMaxFieldAxes) {
     return absl::StrFormat(
@@ -79,7 +79,7 @@ StatusOr<StructField> ParseField(std::string_view text) {
   const bool is_array = bracket < text.size();
   if (colon == text.npos || colon > bracket ||
       (is_array && text.back() != ']')) {
-    return absl::InvalidArgumentError(Cat("\"", text, "\" is no field"));
+    return absl::InvalidArgumentError(Cat("\"", text, "\" is not a field"));
   }
   StructField field{.name = std::string(text.substr(0, colon))};
   BELAY_ASSIGN_OR_RETURN(

@@ -98,8 +98,8 @@ Status CheckSame(const Shard& shard, const Found& found) {
   for (size_t axis = 0; axis < held.size(); ++axis) {
     if (held[axis] == 1 || strides[axis] == needed[axis]) continue;
     return Mistake(shard.key,
-                   belay::Cat("the elements lie otherwise than was added "
-                              "(need strides of ",
+                   belay::Cat("the strides differ from those that were added "
+                              "(need ",
                               ShapeText(needed), ", found ", ShapeText(strides),
                               ")", again));
   }

@@ -54,7 +54,7 @@ size_t CheckedIndex(const Mesh& mesh, const std::string& name) {
 Status NotALayout(std::string_view text) {
   return absl::InvalidArgumentError(
       Cat("parse layout \"", text,
-          "\": not the text of one (need such as \"[x,-] on x=2,y=4\")"));
+          "\": not a layout (need one such as \"[x,-] on x=2,y=4\")"));
 }
 
 // A name may hold '=' itself.

@@ -39,7 +39,7 @@ Status CheckName(const std::vector<MeshAxis>& axes, size_t position) {
   for (size_t i = 0; i < position; ++i) {
     if (axes[i].name == name) {
       return absl::InvalidArgumentError(
-          Cat("axis \"", name, "\" is there twice"));
+          Cat("axis \"", name, "\" appears twice"));
     }
   }
   return absl::OkStatus();

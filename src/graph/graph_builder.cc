@@ -289,8 +289,8 @@ int32_t GraphBuilder::FindVariable(const NamedSlot& slot) {
   const auto variable = nodes_.find(slot.variable.id());
   if (variable == nodes_.end() || slot.variable.id().address == nullptr) {
     Mistake(slot.optimizer, Cat("slot \"", slot.name,
-                                "\" is for a variable that is no child of "
-                                "any object"));
+                                "\" is for a variable that is not a child "
+                                "of any object"));
     return -1;
   }
   return variable->second;

@@ -170,14 +170,14 @@ Status CheckNode(const ObjectGraph& graph, size_t i,
   };
   const GraphNode& node = graph.nodes[i];
   for (const GraphChild& child : node.children) {
-    if (!is_node(child.node)) return Damaged(i, "a child is not there");
+    if (!is_node(child.node)) return Damaged(i, "a child is missing");
     if (is_slot(child.node)) return Damaged(i, "a child is a slot");
   }
   for (const GraphSlot& slot : node.slots) {
     if (!is_node(slot.node) || !is_slot(slot.node) ||
         NodeAt(graph, slot.node).optimizer != static_cast<int32_t>(i) ||
         NodeAt(graph, slot.node).parent != slot.variable) {
-      return Damaged(i, "a slot is not there");
+      return Damaged(i, "a slot is missing");
     }
   }
   if (node.is_slot() && (!node.children.empty() || !node.slots.empty())) {
@@ -185,7 +185,7 @@ Status CheckNode(const ObjectGraph& graph, size_t i,
   }
   if (i == 0) {
     return node.parent == -1 && !node.is_slot() ? absl::OkStatus()
-                                                : Damaged(i, "is no root");
+                                                : Damaged(i, "is not a root");
   }
   const auto is_before = [&](int32_t other) {
     return other >= 0 && static_cast<size_t>(other) < i && !is_slot(other);
@@ -233,7 +233,7 @@ Status CheckGraph(const ObjectGraph& graph) {
   const auto lost = std::find(reached.begin() + 1, reached.end(), false);
   if (lost != reached.end()) {
     return Damaged(static_cast<size_t>(lost - reached.begin()),
-                   "nobody holds it");
+                   "no object holds it");
   }
   return absl::OkStatus();
 }

@@ -57,7 +57,7 @@ class Walk {
     if (!seen_.insert(identity).second && ++num_repeats_ > kMaxRepeats) {
       return absl::ResourceExhaustedError(
           Cat("list group \"", path, "\": more than ", kMaxRepeats,
-              " paths lead to groups that have another one"));
+              " paths lead to groups that have another path"));
     }
     if (above_.size() == kMaxDepth) {
       return absl::ResourceExhaustedError(

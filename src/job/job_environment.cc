@@ -98,14 +98,14 @@ void ReadJob(Variables& variables, JobEnvironment& job) {
     for (const char* name : {"SLURM_STEP_ID", "SLURM_JOB_NODELIST"}) {
       if (!variables.Has(name)) continue;
       variables.NoteBad(name, "SLURM_JOB_ID beside it",
-                        "taken for no job of Slurm");
+                        "not taken for a Slurm job");
     }
     return;
   }
   if (!ParseDigits(job.job_id, std::numeric_limits<int64_t>::max())) {
     variables.notes.push_back(
         absl::StrCat("SLURM_JOB_ID is invalid (need a number, found \"",
-                     job.job_id, "\"): taken for no job of Slurm"));
+                     job.job_id, "\"): not taken for a Slurm job"));
     job.job_id.clear();
     return;
   }
@@ -114,7 +114,7 @@ void ReadJob(Variables& variables, JobEnvironment& job) {
   if (job.array_job_id.empty() != job.array_task_id.empty()) {
     variables.NoteBad(
         job.array_job_id.empty() ? "SLURM_ARRAY_TASK_ID" : "SLURM_ARRAY_JOB_ID",
-        "both numbers of an array's task", "taken for no array");
+        "both numbers of an array's task", "not taken for an array job");
     job.array_job_id.clear();
     job.array_task_id.clear();
   }

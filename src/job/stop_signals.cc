@@ -134,7 +134,7 @@ std::string AgainstCatching(int signal) {
   }
   if (std::find(std::begin(kNotRequests), std::end(kNotRequests), signal) !=
       std::end(kNotRequests)) {
-    return absl::StrCat(SignalText(signal), " is no request to stop");
+    return absl::StrCat(SignalText(signal), " is not a request to stop");
   }
   return "";
 }

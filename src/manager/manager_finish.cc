@@ -42,8 +42,8 @@ void LeaveBranch(int64_t step, Impl& impl, ManagedSave& result) {
   const auto first = std::ranges::upper_bound(history.steps, *history.restored);
   result.notes.push_back(absl::StrFormat(
       "step %d was restored, and the newer steps %s stay before step %d, which "
-      "does not go on from them; ManagerOptions.newer_steps says what is to "
-      "become of such",
+      "does not go on from them; ManagerOptions.newer_steps says what "
+      "happens to them",
       *history.restored, absl::StrJoin(first, history.steps.end(), ", "),
       step));
   history.restored.reset();

@@ -120,7 +120,7 @@ Status WatchJob(Impl& impl) {
   }
   if (job.job_id.empty()) {
     impl.notes.emplace_back(
-        "the time limit is not known: this is no Slurm job, and "
+        "the time limit is not known: this is not a Slurm job, and "
         "BELAY_JOB_END_TIME is not set");
     return absl::OkStatus();
   }

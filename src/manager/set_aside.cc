@@ -45,7 +45,7 @@ StatusOr<std::string> MakeAside(const AsideOrder& order) {
   if (status.type() == std::filesystem::file_type::directory) return aside;
   return absl::FailedPreconditionError(
       absl::StrCat("set steps of \"", order.dir, "\" aside: \"", aside,
-                   "\" is no directory, or a symbolic link; move it away"));
+                   "\" is a symbolic link or not a directory; move it away"));
 }
 
 Status Move(const AsideOrder& order, int64_t step) {

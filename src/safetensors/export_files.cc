@@ -181,7 +181,7 @@ Status BeginExport(ExportFiles& files) {
   if (!found.debris.empty() && !found.set_aside.empty()) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "export \"%s\": an earlier export was killed while it replaced this "
-        "one: take the end off such names, or remove these files",
+        "one: rename such files without that ending, or remove them",
         found.set_aside));
   }
   for (const std::string& path : found.debris) {

@@ -71,7 +71,8 @@ class Parser {
     }
     const auto make = json.find("make");
     if (make == json.end() || !make->is_object() || make->empty()) {
-      return Refuse(where, "need an object \"make\" of keys and what they are");
+      return Refuse(
+          where, "need an object \"make\" that says what each key is made of");
     }
     for (const auto& [key, value] : make->items()) {
       const std::string place = Cat(where, ".make[\"", key, "\"]");

@@ -39,7 +39,7 @@ Status CheckParts(const Node& node) {
 Status OtherShape(const Node& node, size_t part, const Shape& need,
                   const Shape& found) {
   return absl::InvalidArgumentError(
-      Cat("shapes do not go together (need ", ShapeText(need), " as of ",
+      Cat("the shapes do not match (need ", ShapeText(need), " as of ",
           node.inputs[0].ToString(), ", found ", ShapeText(found), " of ",
           node.inputs[part].ToString(), ")"));
 }
@@ -90,9 +90,9 @@ StatusOr<ArrayForm> FormOfApply(const Node& node,
                          }));
   if (form.dtype == DType::kString ||
       !IsKnownDType(static_cast<uint8_t>(form.dtype))) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("the result is no array of numbers (found dtype %d)",
-                        static_cast<int>(form.dtype)));
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the result is not an array of numbers (found dtype %d)",
+        static_cast<int>(form.dtype)));
   }
   return form;
 }

@@ -57,7 +57,7 @@ class Descent {
       case Kind::kSlice:
         return GoSlice(node, view);
     }
-    return absl::InternalError("a transform of a kind that there is not");
+    return absl::InternalError("unknown kind of transform");
   }
 
  private:

@@ -223,9 +223,10 @@ StatusOr<std::vector<Shard>> WithGhostCells(Shard shard) {
   for (size_t axis = 0; axis < shard.box.shape.size(); ++axis) {
     const std::vector<AxisPart> parts = PartsOf(shard, axis);
     if (parts.size() * shards.size() > kMostParts) {
-      return absl::InvalidArgumentError(Cat(
-          "list \"", shard.key, "\": the ghost cells of axis ", axis,
-          " go round its ", shard.global_shape[axis], " elements too often"));
+      return absl::InvalidArgumentError(
+          Cat("list \"", shard.key, "\": the ghost cells of axis ", axis,
+              " wrap around its ", shard.global_shape[axis],
+              " elements too many times"));
     }
     shards = CutAlong(axis, parts, shards);
   }

@@ -132,9 +132,9 @@ void State::AddFlatRange(std::string_view prefix,
                          int64_t end, const Memory& memory) {
   if (memory.dtype == DType::kString ||
       !IsKnownDType(static_cast<uint8_t>(memory.dtype))) {
-    AddError(prefix, absl::InvalidArgumentError(
-                         absl::StrFormat("no dtype of a flat buffer (found %d)",
-                                         static_cast<int>(memory.dtype))));
+    AddError(prefix, absl::InvalidArgumentError(absl::StrFormat(
+                         "unknown dtype of a flat buffer (found number %d)",
+                         static_cast<int>(memory.dtype))));
     return;
   }
   if (memory.layout != nullptr) {

@@ -56,7 +56,7 @@ Status CheckOwners(const std::vector<int>& owners, size_t components,
   for (int owner : owners) {
     if (owner >= 0 && owner < size) continue;
     return absl::InvalidArgumentError(absl::StrFormat(
-        "an owner is no rank (need 0 to %d, found %d)", size - 1, owner));
+        "an owner is not a rank (need 0 to %d, found %d)", size - 1, owner));
   }
   return absl::OkStatus();
 }

@@ -166,7 +166,7 @@ StatusOr<Positions> ParseHead(std::string_view file,
                      Cat("unknown column (need some of ", known, ")"));
     }
     int& position = positions[found - std::begin(kColumns)];
-    if (position >= 0) return Mistake(file, 1, names[i], "is there twice");
+    if (position >= 0) return Mistake(file, 1, names[i], "appears twice");
     position = static_cast<int>(i);
   }
   for (size_t i = 0; i < std::size(kColumns); ++i) {

@@ -44,7 +44,7 @@ Status ParsePart(std::string_view text, std::string_view part,
   }
   for (std::string_view other : seen) {
     if (other == name) {
-      return Mistake(text, Cat("\"", name, "\" is there twice"));
+      return Mistake(text, Cat("\"", name, "\" appears twice"));
     }
   }
   seen.push_back(name);

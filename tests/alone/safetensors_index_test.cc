@@ -27,8 +27,9 @@ TEST(IndexTest, RefusesBadIndexes) {
   EXPECT_THAT(refused("[]", lost), HasSubstr("no \"weight_map\""));
   EXPECT_THAT(refused(R"({"weight_map":[]})", lost),
               HasSubstr("no \"weight_map\""));
-  EXPECT_THAT(refused(R"({"weight_map":{"a":1}})", lost),
-              HasSubstr("the file of tensor \"a\" is no text (found number)"));
+  EXPECT_THAT(
+      refused(R"({"weight_map":{"a":1}})", lost),
+      HasSubstr("the file of tensor \"a\" is not a string (found number)"));
   EXPECT_THAT(refused(R"({"weight_map":{"a":"x","a":"y"}})", lost),
               HasSubstr("the name \"a\" appears twice"));
   EXPECT_THAT(refused(R"({"weight_map":{},"weight_map":{"a":"x"}})", lost),

@@ -123,7 +123,7 @@ TEST(EntriesTest, AnotherBaseIsNoticed) {
                                 "base (need at least 4 entries, found 3)"));
   WireReader cut(std::string_view(changes).substr(0, changes.size() - 1));
   EXPECT_EQ(GetChanged(Numbered(5), cut).status(),
-            absl::InternalError("the changes of a list end too early"));
+            absl::InternalError("the changes of a list are cut off"));
 }
 
 }  // namespace

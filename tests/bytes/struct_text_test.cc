@@ -75,7 +75,8 @@ TEST(StructTextTest, ProblemsNameTheField) {
   EXPECT_THAT(problem({"a b", DType::kF32}), HasSubstr("\"a b\""));
   EXPECT_THAT(problem({std::string(70, 'n'), DType::kF32}),
               HasSubstr("need at most 64 characters, found 70"));
-  EXPECT_THAT(problem({"t", DType::kString}), HasSubstr("\"t\" is no number"));
+  EXPECT_THAT(problem({"t", DType::kString}),
+              HasSubstr("\"t\" is not a number"));
   EXPECT_THAT(problem({"x", DType::kF32, {0}}), HasSubstr("no elements"));
   EXPECT_THAT(FieldsProblem({{"x", DType::kF64, {1 << 27}},
                              {"y", DType::kF64, {1 << 27}}}),

@@ -80,7 +80,7 @@ TEST(MeshTest, RefusesBadAxes) {
        "-3)"},
       {{{"x", 2}, {"", 3}}, "create mesh \"x=2,=3\": axis 1 has no name"},
       {{{"x", 2}, {"y", 2}, {"x", 2}},
-       "create mesh \"x=2,y=2,x=2\": axis \"x\" is there twice"},
+       "create mesh \"x=2,y=2,x=2\": axis \"x\" appears twice"},
       {{{"x", 2147483648}},
        "create mesh \"x=2147483648\": too many ranks (need at most "
        "2147483647)"},

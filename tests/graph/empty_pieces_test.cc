@@ -266,7 +266,7 @@ TEST(EmptyPiecesTest, ASlotNeedsAVariableThatIsAChild) {
     Trained trained(arena, false);
     trained.root.children = {{"adam", trained.adam}};
     EXPECT_THAT(std::string(Track(rank, trained.root).status().message()),
-                HasSubstr("slot \"m\" is for a variable that is no child"));
+                HasSubstr("slot \"m\" is for a variable that is not a child"));
     // What is null where it has elements is a mistake, not empty.
     const TrackedValue null(kShape, AtAddress(static_cast<float*>(nullptr)));
     trained.adam.slots = {{"m", null, arena.Next()}};

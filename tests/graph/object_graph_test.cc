@@ -139,8 +139,8 @@ TEST(ObjectGraphTest, WrongSlots) {
             "as well: (root).m");
   root = {.children = {{"w", w}}, .slots = {{"m", stray, m}}};
   EXPECT_EQ(MistakeOf(root),
-            "track \"(root)\": slot \"m\" is for a variable that is no child "
-            "of any object");
+            "track \"(root)\": slot \"m\" is for a variable that is not a "
+            "child of any object");
   root = {.children = {{"w", w}}, .slots = {{"m", w, m}, {"m", w, stray}}};
   EXPECT_EQ(MistakeOf(root), "track \"(root)\": two slots \"m\" for (root).w");
   root = {.children = {{"w", w}}, .slots = {{"m", w, parent}}};
@@ -280,17 +280,17 @@ TEST(ObjectGraphTest, GraphsThatCannotBeAreRefused) {
   using Nodes = std::vector<GraphNode>;
   EXPECT_THAT(refused([](Nodes& n) { n.clear(); }), HasSubstr("no root"));
   EXPECT_THAT(refused([](Nodes& n) { n[0].children[0].node = 99; }),
-              HasSubstr("a child is not there"));
+              HasSubstr("a child is missing"));
   EXPECT_THAT(refused([](Nodes& n) { n[0].children[0].node = 6; }),
               HasSubstr("a child is a slot"));
   EXPECT_THAT(refused([](Nodes& n) { n[0].children[0].name = "x"; }),
-              HasSubstr("nobody holds it"));
+              HasSubstr("no object holds it"));
   EXPECT_THAT(refused([](Nodes& n) { n[1].slots[0].node = 0; }),
-              HasSubstr("a slot is not there"));
+              HasSubstr("a slot is missing"));
   EXPECT_THAT(refused([](Nodes& n) { n[1].parent = 3; }),
               HasSubstr("has no path"));
   EXPECT_THAT(refused([](Nodes& n) { n[0].parent = 0; }),
-              HasSubstr("is no root"));
+              HasSubstr("is not a root"));
   EXPECT_THAT(refused([](Nodes& n) {
                 n[5].children.push_back({"x", 1});
               }),

@@ -185,7 +185,7 @@ TEST(StopSignalsTest, WhatCannotBeCaught) {
         StopSignals::Catch({SIGUSR1, signal}).status().message());
   };
   EXPECT_EQ(refuse(SIGKILL), "SIGKILL cannot be caught");
-  EXPECT_EQ(refuse(SIGSEGV), "SIGSEGV is no request to stop");
+  EXPECT_EQ(refuse(SIGSEGV), "SIGSEGV is not a request to stop");
   EXPECT_EQ(refuse(0), "there is no signal 0");
   EXPECT_EQ(refuse(65), "there is no signal 65");
   EXPECT_NE(refuse(32), "");  // the C library's own

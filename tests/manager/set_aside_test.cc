@@ -117,7 +117,7 @@ TEST_F(SetAsideTest, StepsStayInTheDirectory) {
     EXPECT_EQ(SetAside(order, {2}).status(),
               absl::FailedPreconditionError(
                   "set steps of \"" + dir_ + "\" aside: \"" + Path(name) +
-                  "\" is no directory, or a symbolic link; move it away"));
+                  "\" is a symbolic link or not a directory; move it away"));
   }
   EXPECT_THAT(In(dir_), ElementsAre(1, 2));
   EXPECT_TRUE(fs::is_empty(Path("elsewhere")));

@@ -140,9 +140,10 @@ TEST(MemoryLayoutTest, PeriodicAxesGoOnAtTheirOtherEnd) {
           {many, {.before = {10000}, .fill_ghosts = true, .periodic = {true}}},
           one),
       absl::OkStatus());
-  EXPECT_EQ(WithGhostCells(one).status(),
-            absl::InvalidArgumentError("list \"u\": the ghost cells of axis 0 "
-                                       "go round its 1 elements too often"));
+  EXPECT_EQ(
+      WithGhostCells(one).status(),
+      absl::InvalidArgumentError("list \"u\": the ghost cells of axis 0 "
+                                 "wrap around its 1 elements too many times"));
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST(ModelSpecTest, MistakesNameLineAndColumn) {
       {"name\tdtype\tglobal_shape\tpp\tcolour\n",
        "line 1, column \"colour\": unknown column (need some of name, dtype, "},
       {"name\tdtype\tpp\n", "line 1, column \"global_shape\": is missing"},
-      {"name\tname\n", "line 1, column \"name\": is there twice"},
+      {"name\tname\n", "line 1, column \"name\": appears twice"},
       {head, "line 2: no tensors"},
       {head + "w\tf32\t4,4\n", "line 2: need 9 fields, found 3"},
       {head + "w\tf33\t4\t-\t-\t-\tlayer\t0\t-\n",

@@ -45,7 +45,7 @@ TEST(ParallelismTest, MistakesNameThePart) {
       {"tp=0", "need tp=1 to tp=1048576, found \"tp=0\""},
       {"tp=8x", "need tp=1 to tp=1048576, found \"tp=8x\""},
       {"tp=", "need tp=1 to tp=1048576, found \"tp=\""},
-      {"tp=2,tp=4", "\"tp\" is there twice"},
+      {"tp=2,tp=4", "\"tp\" appears twice"},
       {"zero=3",
        "need zero=0 or zero=1 (2 stores what 1 does, 3 is fsdp), "
        "found \"zero=3\""},

@@ -76,7 +76,7 @@ StatusOr<RankMatch> DecodeRankMatch(std::string_view bytes) {
   match.warnings = in.GetTexts();
   if (!in.ok() || !in.done() || !is_known) {
     return absl::DataLossError(
-        "read match of a rank \"\": the bytes are not one");
+        "read match of a rank \"\": the bytes are damaged");
   }
   return match;
 }

@@ -94,7 +94,7 @@ StatusOr<LoadReport> DecodeLoadReport(std::string_view bytes) {
   report.unmatched_objects = in.GetTexts();
   report.warnings = in.GetTexts();
   if (!in.ok() || !in.done()) {
-    return absl::DataLossError("read load report \"\": the bytes are not one");
+    return absl::DataLossError("read load report \"\": the bytes are damaged");
   }
   return report;
 }

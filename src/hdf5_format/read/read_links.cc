@@ -83,8 +83,9 @@ StatusOr<std::optional<int64_t>> FindLink(
   enum Flags { kTracksOrder = 0x01 };
   const StoredMessage* info = FindMessage(messages, kLinkInfoMessage);
   if (info == nullptr) {
-    return absl::DataLossError(Cat("read \"", file.name(), "\": what \"", name,
-                                   "\" is looked for in is no group"));
+    return absl::DataLossError(Cat("read \"", file.name(),
+                                   "\": the parent of \"", name,
+                                   "\" is not a group"));
   }
   for (const StoredMessage& message : messages) {
     if (message.kind != kLinkMessage) continue;
@@ -99,7 +100,7 @@ StatusOr<std::optional<int64_t>> FindLink(
   const int64_t heap = in.Address();
   const int64_t index = in.Address();
   if (!in.ok() || version != 0) {
-    return file.Damaged(0, "what says where the links of a group lie is wrong");
+    return file.Damaged(0, "the link info of a group is damaged");
   }
   if (heap == kNoAddress) return std::nullopt;
   return FindInHeap(file, heap, index, name);

@@ -15,7 +15,8 @@ std::string AboutParent(const std::string& path) {
   const std::string parent = ParentOf(path);
   if (Exists(JoinPath(parent, ".")).value_or(true)) return "";
   return Exists(parent).value_or(false)
-             ? Cat("; \"", parent, "\" is a link to nothing")
+             ? Cat("; \"", parent,
+                   "\" is a symbolic link to a missing directory")
              : Cat("; make \"", parent, "\" first");
 }
 

@@ -92,8 +92,8 @@ class ArrayFinder {
       is_right = AreDatasets(pieces, path, array, datasets);
     }
     if (is_right) return absl::OkStatus();
-    return absl::DataLossError(
-        absl::StrFormat("open dataset \"%s\": it shows other values", path));
+    return absl::DataLossError(absl::StrFormat(
+        "open dataset \"%s\": it does not show the stored values", path));
   }
 
   StatusOr<bool> IsDataset(const h5::Handle& shown, const std::string& path,

@@ -113,8 +113,8 @@ Status CheckFilters(const std::vector<Filter>& filters) {
     const auto found = std::ranges::count(filters, id, &Filter::id);
     if (found <= 1) continue;
     return absl::InvalidArgumentError(absl::StrFormat(
-        "filter %d, %s, stands there several times (need at most 1, found %d)",
-        id, NameOf(id), found));
+        "filter %d, %s, is given several times (need at most 1, found %d)", id,
+        NameOf(id), found));
   }
   return absl::OkStatus();
 }

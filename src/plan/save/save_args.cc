@@ -24,8 +24,8 @@ Status CheckNumbers(const SaveArgsFor& one) {
   const auto dtype = static_cast<uint8_t>(one.args.dtype.value_or(DType::kU8));
   if (!IsKnownDType(dtype)) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("arguments for \"%s\": %d is no dtype", one.keys,
-                        static_cast<int>(dtype)));
+        absl::StrFormat("arguments for \"%s\": unknown dtype (found number %d)",
+                        one.keys, static_cast<int>(dtype)));
   }
   if (one.args.chooser > ChunkChooser::kGreedy) {
     return absl::InvalidArgumentError(absl::StrFormat(

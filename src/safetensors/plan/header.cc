@@ -41,7 +41,7 @@ StatusOr<int64_t> HeaderLength(std::string_view first, int64_t file_bytes) {
   std::memcpy(&length, first.data(), sizeof(length));
   if (length > uint64_t{kMaxHeaderBytes}) {
     return absl::DataLossError(absl::StrFormat(
-        "the header is above the limit, or this is no safetensors file (need "
+        "the header is above the limit, or this is not a safetensors file (need "
         "at most %d bytes, found %d)",
         kMaxHeaderBytes, length));
   }

@@ -303,7 +303,7 @@ Status CheckCover(const std::vector<FileTensor>& tensors, int64_t data_bytes) {
 StatusOr<FileHeader> ParseHeader(std::string_view text, int64_t data_bytes) {
   if (!text.starts_with('{')) {
     return absl::DataLossError(
-        "the header does not begin with \"{\"; this is no safetensors file");
+        "the header does not begin with \"{\"; this is not a safetensors file");
   }
   // The parser would take a NUL for the end.
   if (const size_t at = text.find('\0'); at != text.npos) {

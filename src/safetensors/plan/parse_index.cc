@@ -91,8 +91,9 @@ class IndexEvents {
   // A value that is no text.
   bool Other(const char* kind) {
     if (!IsInMap()) return true;
-    return Fail(absl::StrFormat(
-        "the file of tensor \"%s\" is no text (found %s)", at_->first, kind));
+    return Fail(
+        absl::StrFormat("the file of tensor \"%s\" is not a string (found %s)",
+                        at_->first, kind));
   }
 
   bool Enter(const char* kind) {

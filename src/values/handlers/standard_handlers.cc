@@ -33,7 +33,7 @@ void AddBools(Bits& bits, bool packed, State& parts) {
 }
 
 Status Damaged(std::string_view what) {
-  return absl::DataLossError(Cat("what is stored is damaged: ", what));
+  return absl::DataLossError(Cat("the stored value is damaged: ", what));
 }
 
 Status NotStored(const StoredValue& stored, std::string_view what) {
@@ -134,10 +134,12 @@ Status StringsHandler::Received(std::vector<std::string>& value,
   const int64_t size = std::ssize(texts.bytes);
   int64_t last = 0;
   for (const int64_t end : texts.ends) {
-    if (end < last || end > size) return Damaged("the end of a string");
+    if (end < last || end > size) {
+      return Damaged("a string ends outside of its bytes");
+    }
     last = end;
   }
-  if (last != size) return Damaged("bytes behind the last string");
+  if (last != size) return Damaged("there are bytes after the last string");
   std::vector<std::string> found;
   found.reserve(texts.ends.size());
   last = 0;
@@ -187,7 +189,7 @@ Status BoolsHandler::Received(std::vector<bool>& value,
   }
   const size_t bytes = bits.empty() ? 0 : bits.size() - 1;
   if (bits.empty() || bits[0] > 7 || bits[0] > 8 * bytes) {
-    return Damaged("the number of bits");
+    return Damaged("the number of bits is out of range");
   }
   value.resize(8 * bytes - bits[0]);
   for (size_t i = 0; i < value.size(); ++i) {

@@ -44,7 +44,7 @@ StatusOr<TypeHandlerPtr> TypeHandlerRegistry::Get(std::type_index type) const {
   if (!found.ok()) return found.status();
   if (*found != nullptr) return (*found)->handler;
   return absl::NotFoundError(Cat("find type handler \"", TypeName(type),
-                                 "\": there is none for this type"));
+                                 "\": no handler is registered for this type"));
 }
 
 StatusOr<TypeHandlerPtr> TypeHandlerRegistry::GetByTypestr(
@@ -53,7 +53,7 @@ StatusOr<TypeHandlerPtr> TypeHandlerRegistry::GetByTypestr(
   const HandlerTable::Entry* found = entries->FindTypestr(typestr);
   if (found != nullptr) return found->handler;
   return absl::NotFoundError(
-      Cat("find type handler \"", typestr, "\": there is none of this typestr ",
+      Cat("find type handler \"", typestr, "\": no handler has this typestr ",
           "(need one of: ", absl::StrJoin(Typestrs(), ", "), ")"));
 }
 

@@ -146,7 +146,7 @@ StatusOr<std::vector<int64_t>> IdsOf(std::string_view operation,
   });
   if (bad == ids.end()) return ids;
   return absl::InvalidArgumentError(absl::StrFormat(
-      "%s \"%s\": id %d, which stands at %d, is out of range (need 0 to %d); "
+      "%s \"%s\": id %d at position %d is out of range (need 0 to %d); "
       "%s",
       AbslView(operation), block.shard.key, *bad,
       slice.begin + (bad - ids.begin()), block.total - 1,

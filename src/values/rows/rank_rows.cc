@@ -123,10 +123,10 @@ StatusOr<RowSpan> RangeOf(const FoundRows& found, const RankRows& rows,
     return EvenPart(found, rank, num_ranks);
   }
   if (is_said) return OtherRanksError(found, rows, num_ranks);
-  return absl::FailedPreconditionError(
-      Cat("restore \"", StoredKeyOfId(found.id), "\": the array was not saved ",
-          "as rows of ranks, so nobody knows who had which: add it as what it ",
-          "was, or as rows with OtherRanks::kEven"));
+  return absl::FailedPreconditionError(Cat(
+      "restore \"", StoredKeyOfId(found.id), "\": the array was not saved ",
+      "as rows of ranks, so it is unknown which rank had which rows: add it ",
+      "as it was saved, or as rows with OtherRanks::kEven"));
 }
 
 // The numbers of a row.

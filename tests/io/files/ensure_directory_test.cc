@@ -34,7 +34,8 @@ TEST_F(EnsureDirectoryTest, TellsOfALinkToNothing) {
   const Status status = EnsureDirectory(Path("link/run"), true);
   EXPECT_TRUE(absl::IsNotFound(status));
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("\"" + Path("link") + "\" is a link to nothing"));
+              HasSubstr("\"" + Path("link") +
+                        "\" is a symbolic link to a missing directory"));
 }
 
 // Nothing can be made there, and its parent is no reason.

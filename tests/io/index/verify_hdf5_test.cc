@@ -87,7 +87,7 @@ TEST_F(VerifyHdf5Test, ALinkIntoAnotherFile) {
   EXPECT_THAT(Damage(),
               ElementsAre(HasSubstr("index.h5\": other programs cannot read "
                                     "it: key \"a\": open dataset \"a\": it "
-                                    "shows other values")));
+                                    "does not show the stored values")));
 }
 
 TEST_F(VerifyHdf5Test, ALinkToAnotherDataset) {
@@ -98,13 +98,15 @@ TEST_F(VerifyHdf5Test, ALinkToAnotherDataset) {
 TEST_F(VerifyHdf5Test, PiecesOfAnotherFile) {
   PutTogether({FileName(0), "other.h5"}, 2);
   EXPECT_THAT(Damage(),
-              ElementsAre(HasSubstr("open dataset \"d/f\": it shows other")));
+              ElementsAre(HasSubstr(
+                  "open dataset \"d/f\": it does not show the stored values")));
 }
 
 TEST_F(VerifyHdf5Test, APieceTooFew) {
   PutTogether({FileName(0)}, 2);
   EXPECT_THAT(Damage(),
-              ElementsAre(HasSubstr("open dataset \"d/f\": it shows other")));
+              ElementsAre(HasSubstr(
+                  "open dataset \"d/f\": it does not show the stored values")));
 }
 
 TEST_F(VerifyHdf5Test, ElementsBesideThoseOfThePiece) {
@@ -125,7 +127,8 @@ TEST_F(EscapedKeysTest, AreFound) {
 TEST_F(VerifyHdf5Test, APartOfAPiece) {
   PutTogether({FileName(0), FileName(1)}, 1);
   EXPECT_THAT(Damage(),
-              ElementsAre(HasSubstr("open dataset \"d/f\": it shows other")));
+              ElementsAre(HasSubstr(
+                  "open dataset \"d/f\": it does not show the stored values")));
 }
 
 }  // namespace

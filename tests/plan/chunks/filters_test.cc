@@ -56,7 +56,7 @@ TEST(FiltersTest, Checks) {
   EXPECT_THAT(error(std::vector<Filter>(33, Filter{.id = 2})),
               HasSubstr("found 33"));
   EXPECT_THAT(error({{1, {1}}, {.id = 2}, {1, {1}}}),
-              HasSubstr("deflate, stands there several times"));
+              HasSubstr("deflate, is given several times"));
   EXPECT_THAT(error({{4, {32, 16}}}), HasSubstr("filter 4, szip, "));
   EXPECT_THAT(error({{.id = 5}}), HasSubstr("filter 5, nbit, "));
   EXPECT_THAT(error({{6, {2, 0}}}), HasSubstr("filter 6, scaleoffset, "));

@@ -33,7 +33,7 @@ TEST(SaveArgsTest, TheFirstEntryThatMatchesCounts) {
 TEST(SaveArgsTest, RefusesWhatIsNoExpressionAndNoNumber) {
   ExpectRefused(CompileArgs({{"a(", {}}}).status(), "keys \"a(\"");
   ExpectRefused(CompileArgs({{"w", {.dtype = DType{99}}}}).status(),
-                "arguments for \"w\": 99 is no dtype");
+                "arguments for \"w\": unknown dtype (found number 99)");
   ExpectRefused(CompileArgs({{"w", {.chooser = ChunkChooser{7}}}}).status(),
                 "the chooser is out of range (need 0 to 1, found 7)");
 }

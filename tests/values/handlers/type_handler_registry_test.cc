@@ -66,8 +66,8 @@ TEST(RegistryTest, MissingGlobalTypeHandler) {
       GetTypeHandler<Apple>().status(),
       absl::NotFoundError(
           "find type handler \"belay::type_handler_registry_test::(anonymous "
-          "namespace)::Apple\": there is none for this "
-          "type"));
+          "namespace)::Apple\": no handler is "
+          "registered for this type"));
   const Status status =
       GlobalTypeHandlerRegistry().GetByTypestr("fruit").status();
   EXPECT_TRUE(absl::IsNotFound(status));

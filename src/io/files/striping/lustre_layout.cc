@@ -61,7 +61,7 @@ StatusOr<std::optional<LustreLayout>> ParsePlain(Bytes bytes) {
   const auto size = At<uint32_t>(bytes, 24);
   const auto count = At<uint16_t>(bytes, 28);
   if (size == 0 || size % kLeastStripe != 0) {
-    return NoLayout("its stripe size is no multiple", kLeastStripe, size);
+    return NoLayout("its stripe size is not a multiple", kLeastStripe, size);
   }
   // What is not written yet has no objects.
   const size_t objects = bytes.size() - header;
