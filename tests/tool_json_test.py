@@ -105,7 +105,8 @@ class ToolJsonTest(ToolCase):
                     "dtype": "f32", "shape": [2, 3], "bytes": 24,
                     "fields": None, "stored_as": "contiguous", "layout": None,
                     "args": None,
-                    "box": {"offset": [0, 0], "shape": [2, 3]}})
+                    "box": {"offset": [0, 0], "shape": [2, 3]},
+                    "checked": True})
         found = self.json("show", SHARED, "w", "--box", "4,2:5,3")
         self.assertEqual(found["box"], {"offset": [4, 5], "shape": [2, 3]})
         self.assertEqual(found["values"], [[45, 46, 47], [55, 56, 57]])

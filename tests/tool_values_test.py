@@ -4,6 +4,7 @@ Usage: tool_values_test.py BELAY GOLDEN_DIR VERSION
 Exact output and exit codes: 0 all is well, 1 a difference, 2 cannot be carried
 out.
 """
+import json
 import pathlib
 import shutil
 import struct
@@ -163,10 +164,47 @@ class ToolValuesTest(ToolCase):
         data = f"{SHARED}/data_00000_of_00001.h5"
         self.flip(data, "gr\u00fc\u00df dich, belay".encode())
         code, out, err = self.belay("show", SHARED, "text")
-        self.assertEqual((code, out), (2, ""))
-        self.assertIn('DATA_LOSS: read "run/step_00000007": checksum of key '
-                      '"text", block 0', err)
+        self.assertEqual((code, err), (1, ""))
+        damage, rest = out.splitlines()
+        self.assertIn('damaged: read "run/step_00000007": checksum of key '
+                      '"text", block 0', damage)
+        self.assertEqual(rest,
+                         '"text": not shown; --box shows other parts of an '
+                         'array')
         self.assertEqual(self.show("types"), "17\n")
+
+    def test_show_finds_damage_beside_what_it_shows(self):
+        """A checksum is of a whole block, so also of what --box leaves out."""
+        self.flip(f"{SHARED}/data_00000_of_00001.h5",
+                  struct.pack("<3i", 3, 4, 5))
+        for options in ([], ["--box", "4,2:5,3"], ["--stats"],
+                        ["--max", "10"], ["--box", "4,2:5,3", "--stats"]):
+            code, out, err = self.belay("show", SHARED, "w", *options)
+            self.assertEqual((code, err), (1, ""))
+            self.assertIn('damaged: read "run/step_00000007": checksum of key '
+                          '"w", block 0', out)
+            if "--max" in options:
+                continue  # of these JSON has no values
+            code, out, err = self.belay("show", SHARED, "w", "--json", *options)
+            self.assertEqual((code, err), (1, ""))
+            found = json.loads(out)
+            self.assertEqual((found["values"], found["sound"]), (None, False))
+            self.assertIn('checksum of key "w", block 0', found["damage"][0])
+
+    def test_show_finds_damage_of_structs(self):
+        self.use("format_1_6")
+        step, = self.run_dir.glob("step_*")
+        data, = step.glob("data_*.h5")
+        # The mass of the second body.
+        self.flip(f"run/{step.name}/{data.name}",
+                  struct.pack("<d?f", -1, True, 0.5))
+        for key in "bodies", "bodies.mass", "bodies.id":
+            code, out, err = self.belay("show", "run", key)
+            self.assertEqual((code, err), (1, ""))
+            self.assertIn('checksum of key "bodies", block 0', out)
+        code, out, err = self.belay("show", "run", "bodies.place", "--box",
+                                    "3,1:0,2")
+        self.assertEqual(code, 1)
 
     def test_diff_of_equal_values(self):
         expected = (0, f"A: {SHARED}\nB: {PER_TASK}\nequal: 23 arrays, 414 B, "

@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "array_text.h"
+#include "block_boxes.h"
 #include "commands.h"
 #include "json_output.h"
 #include "number_text.h"
@@ -34,14 +35,74 @@ StatusOr<Box> ParseBox(const std::string& text, const ArrayInfo& array) {
   if (const size_t at = cause.find("\": "); at != cause.npos) {
     cause.erase(0, at + 3);
   }
-  const std::string hint =
-      absl::IsInvalidArgument(spec.status())
-          ? "; write \"offset,length\" or \"-\" for each axis, with ':' between "
-            "them"
-          : "";
+  const std::string hint = absl::IsInvalidArgument(spec.status())
+                               ? "; write \"offset,length\" or \"-\" for each "
+                                 "axis, with ':' between "
+                                 "them"
+                               : "";
   return Status(spec.status().code(),
                 absl::StrFormat("show %s: box %s: %s%s", QuotedText(array.key),
                                 QuotedText(text), cause, hint));
+}
+
+constexpr int64_t kMostCheckedBytes = int64_t{256} << 20;
+
+// An array, and a part of it that holds all bytes of a part of a field.
+struct PartOfArray {
+  ArrayInfo array;
+  Box box;
+};
+
+// A field has the checksums of the structs that it is in.
+PartOfArray WithChecksums(const CheckpointReader& reader,
+                          const ArrayInfo& array, const Box& box) {
+  for (size_t dot = array.key.rfind('.');
+       dot != array.key.npos && dot > 0 && array.fields.empty();
+       dot = array.key.rfind('.', dot - 1)) {
+    StatusOr<ArrayInfo> structs = reader.Find(array.key.substr(0, dot));
+    if (!structs.ok() || structs->fields.empty()) continue;
+    Box part = WholeBox(structs->shape);
+    for (size_t axis = 0; axis + 1 < part.shape.size(); ++axis) {
+      part.offset[axis] = box.offset[axis];
+      part.shape[axis] = box.shape[axis];
+    }
+    return {*std::move(structs), std::move(part)};
+  }
+  return {array, box};
+}
+
+// Compares the blocks that have elements of these parts with their checksums: a
+// read has done so only where it covers a block. Returns false if some blocks
+// were left out, which would take too long.
+// Errors: DataLoss - a checksum does not match.
+StatusOr<bool> CheckParts(const CheckpointReader& reader,
+                          const ArrayInfo& array,
+                          const std::vector<Box>& parts) {
+  if (!reader.info().has_checksums) return true;
+  std::vector<Box> wanted;
+  ArrayInfo stored = array;
+  for (const Box& part : parts) {
+    if (part == WholeBox(array.shape)) return true;  // it was read whole
+    PartOfArray found = WithChecksums(reader, array, part);
+    stored = std::move(found.array);
+    wanted.push_back(std::move(found.box));
+  }
+  const BlockBoxes blocks = BoxesOfBlocks(stored.shape, DTypeSize(stored.dtype),
+                                          wanted, kMostCheckedBytes);
+  for (const Box& box : blocks.boxes) {
+    const Status status = reader.ReadPieces(
+        stored.key, box, int64_t{4} << 20,
+        [](const Box&, const Tensor&) { return absl::OkStatus(); });
+    if (!status.ok()) return status;
+  }
+  return blocks.all;
+}
+
+void PrintIfUnchecked(bool is_checked) {
+  if (is_checked) return;
+  Print(
+      "\nnot all of it was compared with its checksums; belay verify does "
+      "that\n");
 }
 
 // What is said of the array, before its values.
@@ -76,16 +137,24 @@ Status ShowArrayAsJson(const CheckpointReader& reader, const ArrayInfo& array,
   Json json =
       HeadJson(reader, array, {{"offset", box.offset}, {"shape", box.shape}});
   json["values"] = Json();
+  bool is_read = false;
   if (HasAtMost(box.shape, options.max)) {
     const StatusOr<Tensor> values = reader.ReadTensor(array.key, box);
     if (!values.ok()) return values.status();
     json["values"] = ValuesJson(*values);
+    is_read = true;
   }
   if (options.statistics) {
     const StatusOr<Statistics> statistics =
         ReadStatistics(reader, array.key, box);
     if (!statistics.ok()) return statistics.status();
     json["stats"] = StatisticsJson(*statistics);
+    is_read = true;
+  }
+  if (is_read) {
+    const StatusOr<bool> checked = CheckParts(reader, array, {box});
+    if (!checked.ok()) return checked.status();
+    json["checked"] = *checked && reader.info().has_checksums;
   }
   PrintJson(json);
   return absl::OkStatus();
@@ -135,20 +204,30 @@ Status ShowArray(const CheckpointReader& reader, const ArrayInfo& array,
   const StatusOr<Box> box = ParseBox(options.box, array);
   if (!box.ok()) return box.status();
   if (options.json) return ShowArrayAsJson(reader, array, *box, options);
-  const StatusOr<Excerpt> excerpt = ReadExcerpt(
-      array.dtype, *box, options.max,
-      [&](const Box& part) { return reader.ReadTensor(array.key, part); });
+  std::vector<Box> parts;
+  const StatusOr<Excerpt> excerpt =
+      ReadExcerpt(array.dtype, *box, options.max, [&](const Box& part) {
+        parts.push_back(part);
+        return reader.ReadTensor(array.key, part);
+      });
   if (!excerpt.ok()) return excerpt.status();
+  StatusOr<Statistics> statistics = Statistics();
+  if (options.statistics) {
+    statistics = ReadStatistics(reader, array.key, *box);
+    if (!statistics.ok()) return statistics.status();
+    parts = {*box};
+  }
+  const StatusOr<bool> checked = CheckParts(reader, array, parts);
+  if (!checked.ok()) return checked.status();
   PrintHead(array, options.box.empty()
                        ? ""
                        : absl::StrFormat("; box \"%s\"", BoxText(*box)));
   Print("\n%s\n", ArrayText(*excerpt));
-  if (!options.statistics) return absl::OkStatus();
-  const StatusOr<Statistics> statistics =
-      ReadStatistics(reader, array.key, *box);
-  if (!statistics.ok()) return statistics.status();
-  PrintStatistics(*statistics,
-                  array.dtype == DType::kC64 || array.dtype == DType::kC128);
+  if (options.statistics) {
+    PrintStatistics(*statistics,
+                    array.dtype == DType::kC64 || array.dtype == DType::kC128);
+  }
+  PrintIfUnchecked(*checked);
   return absl::OkStatus();
 }
 
@@ -220,6 +299,24 @@ StatusOr<ArrayInfo> FindArray(const CheckpointReader& reader,
       QuotedText(name), QuotedList(keys)));
 }
 
+// Says as belay verify does that values are damaged. They are not shown.
+int ShowDamage(const CheckpointReader& reader, const std::string& key,
+               const Status& status, bool json) {
+  if (json) {
+    PrintJson({{"path", TextJson(reader.info().path)},
+               {"step", reader.info().step},
+               {"key", TextJson(key)},
+               {"values", nullptr},
+               {"sound", false},
+               {"damage", {PrintableText(std::string(status.message()))}}});
+  } else {
+    Print("damaged: %s\n", PrintableText(std::string(status.message())));
+    Print("%s: not shown; --box shows other parts of an array\n",
+          QuotedText(key));
+  }
+  return 1;
+}
+
 }  // namespace
 
 int Show(const std::string& path, const std::string& key,
@@ -229,6 +326,9 @@ int Show(const std::string& path, const std::string& key,
   const StatusOr<ArrayInfo> array = FindArray(*reader, key);
   if (!array.ok()) return Fail(array.status(), options.json);
   const Status status = ShowAny(*reader, *array, options);
+  if (absl::IsDataLoss(status)) {
+    return ShowDamage(*reader, array->key, status, options.json);
+  }
   return status.ok() ? 0 : Fail(status, options.json);
 }
 
