@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_format.h"
+#include "base/amount_text.h"
 #include "base/text.h"
 #include "plan/chunks/filters.h"
 
@@ -19,8 +20,8 @@ std::string CutText(const ArrayEntry& entry) {
     return absl::StrFormat("%d pieces%s", entry.datasets.size(), filters);
   }
   if (first.chunk.empty()) return "contiguous";
-  return absl::StrFormat("%d chunks of %s%s", NumElements(ChunkGrid(first)),
-                         ShapeText(first.chunk), filters);
+  return Cat(CountText(NumElements(ChunkGrid(first)), "chunk"), " of ",
+             ShapeText(first.chunk), filters);
 }
 
 // The datasets as a user sees them.

@@ -145,6 +145,14 @@ TEST_F(CheckpointReaderTest, InfoSaysWhatIsStoredAndHow) {
   }
 }
 
+TEST_F(CheckpointReaderTest, OneChunkIsNotSeveral) {
+  SavedCheckpoint saved = SmallIndex();
+  saved.datasets[0].chunk = {4, 6};
+  WriteCheckpoint(dir_, saved);
+  EXPECT_EQ(h5::Value(ReadCheckpointInfo(dir_)).arrays[0].cut,
+            "1 chunk of [4, 6]");
+}
+
 TEST_F(CheckpointReaderTest, InfoSaysWhichFileHoldsWhat) {
   WriteSmall();
   const CheckpointInfo info = h5::Value(ReadCheckpointInfo(dir_));
