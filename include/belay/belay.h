@@ -1,6 +1,6 @@
-// All of belay but what needs other libraries: belay/arrays/eigen.h and
-// belay/arrays/mdspan.h. A source that needs less includes less, and compiles
-// faster.
+// Most of belay: not arrays/tensor_arithmetic.h and manager/job.h, and not what
+// needs other libraries, arrays/eigen.h and arrays/mdspan.h. A source that
+// needs less includes less, and compiles faster.
 
 #ifndef BELAY_BELAY_H_
 #define BELAY_BELAY_H_
