@@ -11,10 +11,13 @@
 //   replaced   a later save begins after it has gone, and is waited for
 //   removed    the whole run is removed before the end
 //   other      it goes, a save of another run begins, and is waited for
+//   handles    belay's own handlers, and one of the program that has nothing to
+//              finish, list some of the values
 //
 // These end with 1:
 //
 //   lazy       nobody has waited for the values to be copied
+//   handler    a handler of the program is to finish the save
 //   asks       a function of the program is to be called before the commit
 //   closes     the communicator is closed before
 //
@@ -28,6 +31,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,7 +41,10 @@
 #include <vector>
 
 #include "belay/async_saver.h"
+#include "belay/check.h"
 #include "belay/checkpoint_manager.h"
+#include "belay/handlers/type_handler_registry.h"
+#include "belay/handlers/value_tree.h"
 #include "small_state.h"
 
 namespace belay::testing {
@@ -65,10 +73,58 @@ bool StepsAreWhole(const std::string& dir, int64_t& newest) {
   return true;
 }
 
+// A value of the program, whose handler may have to finish each save.
+struct Pair {
+  double first = 1, second = 2;
+};
+
+class PairHandler : public Handler<Pair> {
+ public:
+  explicit PairHandler(bool finishes) : finishes_(finishes) {}
+  std::string typestr() const override { return "pair"; }
+  bool HasFinalize() const override { return finishes_; }
+  Status ListForSave(Pair& pair, State& parts) const override {
+    parts.Add("first", pair.first);
+    parts.Add("second", pair.second);
+    return absl::OkStatus();
+  }
+  Status ListForRestore(Pair& pair, const StoredValue&,
+                        State& parts) const override {
+    return ListForSave(pair, parts);
+  }
+
+ private:
+  bool finishes_;
+};
+
+// Values that handlers list.
+struct Handled {
+  std::map<std::string, std::vector<std::string>> names = {{"a", {"b", "c"}},
+                                                           {"none", {}}};
+  std::vector<bool> flags = {true, false};
+  std::optional<std::string> text;
+  std::list<std::optional<double>> numbers = {1, 2};
+  ValueTree tree = {.typestr = std::string(kDictTypestr)};
+  Pair pair;
+
+  void AddTo(State& state) {
+    state.Add("names", names);
+    state.Add("flags", flags);
+    state.Add("no_text", text);
+    state.Add("numbers", numbers);
+    state.Add("tree", tree);
+    state.Add("pair", pair);
+  }
+};
+
+// If set, these are saved as well.
+std::optional<Handled> handled;
+
 Status Begin(const std::string& dir, int64_t step,
              const SaveOptions& options = {.overwrite = true}) {
   values->Fill(step);
-  const State state = values->state();
+  State state = values->state();
+  if (handled) handled->AddTo(state);
   return saver->Save(dir, step, state, options).status();
 }
 
@@ -110,6 +166,11 @@ Status Leave(const std::string& dir, int64_t step, std::string_view name) {
     };
   }
   if (name == "stuck") options.deadline_seconds = 1;
+  if (name == "handles" || name == "handler") {
+    Check(RegisterTypeHandler<Pair>(
+        std::make_shared<PairHandler>(name == "handler")));
+    handled.emplace();
+  }
   Status status = Begin(dir, step, options);
   if (name == "replaced" || name == "other") {
     saver = std::make_unique<AsyncSaver>(*comm);

@@ -2,7 +2,7 @@
 add_executable(mpi_async_left async_left.cc)
 target_compile_options(mpi_async_left PRIVATE ${BELAY_WARNINGS})
 target_link_libraries(mpi_async_left PRIVATE belay_internal)
-foreach(case destroys manages finalizes leaks exits races replaced removed other)
+foreach(case destroys manages finalizes leaks exits races replaced removed other handles)
   add_test(NAME mpi.async_left.${case}.3ranks
            COMMAND ${MPI_TEST_LAUNCHER} 3 $<TARGET_FILE:mpi_async_left>
                    ${scratch}/async_left_${case} ${case})
@@ -13,7 +13,8 @@ endforeach()
 set(lazy "is lost: nobody has called Close, Wait or WaitUntilFinished before, and WaitForSnapshot was not called")
 set(asks "and it has to call functions of the program, which may be gone")
 set(closes "and its communicator was closed before")
-foreach(case lazy asks closes)
+set(handler "${asks}")
+foreach(case lazy asks closes handler)
   add_test(NAME mpi.async_left.${case}.3ranks
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check_exit.sh "${${case}}"
                    ${MPI_TEST_LAUNCHER} 3 $<TARGET_FILE:mpi_async_left>
@@ -27,7 +28,7 @@ add_test(NAME mpi.async_left.stuck.1ranks
                  async_left_stuck stuck
          WORKING_DIRECTORY ${scratch})
 set_tests_properties(mpi.async_left.lazy.3ranks mpi.async_left.asks.3ranks
-  mpi.async_left.closes.3ranks
+  mpi.async_left.closes.3ranks mpi.async_left.handler.3ranks
   mpi.async_left.stuck.1ranks PROPERTIES TIMEOUT 60 LABELS mpi ${ONE_CORE})
 
 add_executable(mpi_left_in_c left_in_c.c)

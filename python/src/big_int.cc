@@ -13,6 +13,7 @@ namespace {
 class IntCellHandler : public Handler<IntCell> {
  public:
   std::string typestr() const override { return std::string(kBigIntTypestr); }
+  bool HasFinalize() const override { return false; }
   // What fits in 64 bits is stored as any number is.
   bool Accepts(const StoredValue&) const override { return true; }
 

@@ -15,6 +15,7 @@ class NoValueHandler : public Handler<NoValue> {
   explicit NoValueHandler(std::string typestr) : typestr_(std::move(typestr)) {}
 
   std::string typestr() const override { return typestr_; }
+  bool HasFinalize() const override { return false; }
   Status ListForSave(NoValue&, State&) const override {
     return absl::OkStatus();
   }

@@ -13,7 +13,9 @@ import belay
 comm = MPI.COMM_WORLD
 directory, kind = sys.argv[1:]
 state = {"w": belay.Piece(np.full((1, 50000), comm.rank, np.float32),
-                          (comm.size, 50000), (comm.rank, 0))}
+                          (comm.size, 50000), (comm.rank, 0)),
+         "config": {"none": None, "sizes": (1, 2.5), "big": 2**70,
+                    "names": ["a", "b"], "empty": [], 3: {"x": b"y"}}}
 options = {"max_bytes_per_second": 500000}  # for some tenths of a second
 if kind == "manager":
   manager = belay.CheckpointManager(comm, directory, async_save=options)

@@ -1,4 +1,6 @@
 // The handlers that have a part in the end of a save.
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 
@@ -38,19 +40,24 @@ StatusOr<std::vector<TypeHandlerPtr>> FindFinalizers(const SaveTarget& target,
   for (size_t i = 0; i < values.typestr.size(); ++i) {
     const std::string& typestr = values.typestr[i];
     if (IsFormKey(values.key[i]) || !typestrs.insert(typestr).second) continue;
-    const StatusOr<std::vector<TypeHandlerPtr>> handlers =
-        CatchExceptions([&] { return HandlersNamed(listed, typestr); });
-    if (!handlers.ok()) {
+    std::vector<TypeHandlerPtr> handlers;
+    const Status asked = CatchExceptions([&] {
+      handlers = HandlersNamed(listed, typestr);
+      std::ranges::copy_if(
+          handlers, std::back_inserter(finalizers),
+          [](const TypeHandlerPtr& one) { return one->HasFinalize(); });
+      return absl::OkStatus();
+    });
+    if (!asked.ok()) {
       step.program_failed = true;
-      return handlers.status();
+      return asked;
     }
-    if (handlers->empty() && !IsStandardTypestr(typestr)) {
+    if (handlers.empty() && !IsStandardTypestr(typestr)) {
       return absl::InvalidArgumentError(absl::StrFormat(
           "save \"%s\": another rank uses the handler \"%s\", which rank 0 "
           "does not have: register it on all ranks",
           target.path, typestr));
     }
-    finalizers.insert(finalizers.end(), handlers->begin(), handlers->end());
   }
   return finalizers;
 }

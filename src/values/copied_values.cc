@@ -111,6 +111,7 @@ class CopiedValueHandler : public Handler<CopiedValue> {
       : typestr_(std::move(typestr)) {}
 
   std::string typestr() const override { return typestr_; }
+  bool HasFinalize() const override { return false; }
   Status ListForSave(CopiedValue& value, State& parts) const override;
   Status ListForRestore(CopiedValue&, const StoredValue& stored,
                         State&) const override {

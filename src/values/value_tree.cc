@@ -35,6 +35,7 @@ class NodeHandler : public Handler<ValueTree> {
   explicit NodeHandler(std::string typestr) : typestr_(std::move(typestr)) {}
 
   std::string typestr() const override { return typestr_; }
+  bool HasFinalize() const override { return false; }
   Status ListForSave(ValueTree& tree, State& parts) const override {
     AddContent(tree, parts);
     return absl::OkStatus();
@@ -53,6 +54,7 @@ class TreeHandler : public Handler<ValueTree> {
  public:
   // Stands for what it holds.
   std::string typestr() const override { return ""; }
+  bool HasFinalize() const override { return false; }
   bool Accepts(const StoredValue&) const override { return true; }
   Status ListForSave(ValueTree& tree, State& parts) const override {
     if (IsPlainTree(tree)) {

@@ -41,6 +41,7 @@ class EigenHandler : public Handler<M> {
  public:
   // Empty: the value is stored as a plain array. Local.
   std::string typestr() const override { return ""; }
+  bool HasFinalize() const override { return false; }
 
   Status ListForSave(M& matrix, State& parts) const override {
     if constexpr (kIsDense) {

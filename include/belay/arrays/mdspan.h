@@ -46,6 +46,7 @@ class MdspanHandler : public Handler<V> {
  public:
   // Empty: the value is stored as a plain array. Local.
   std::string typestr() const override { return ""; }
+  bool HasFinalize() const override { return false; }
 
   Status ListForSave(V& view, State& parts) const override {
     const Shape shape = ShapeOf(view);

@@ -69,6 +69,7 @@ std::vector<std::string> NamesInside(const StoredValue& stored);
 class NoneHandler : public Handler<std::monostate> {
  public:
   std::string typestr() const override { return std::string(kNoneTypestr); }
+  bool HasFinalize() const override { return false; }
   Status ListForSave(std::monostate&, State&) const override {
     return absl::OkStatus();
   }
@@ -93,6 +94,7 @@ class OptionalHandler : public Handler<std::optional<T>> {
  public:
   // Empty: stored as the value that it holds. Local.
   std::string typestr() const override { return ""; }
+  bool HasFinalize() const override { return false; }
   bool Accepts(const StoredValue&) const override { return true; }
   Status ListForSave(std::optional<T>& value, State& parts) const override {
     if (value.has_value()) {
@@ -128,6 +130,7 @@ template <NamedMap M>
 class MapHandler : public Handler<M> {
  public:
   std::string typestr() const override { return std::string(kDictTypestr); }
+  bool HasFinalize() const override { return false; }
   bool Accepts(const StoredValue& stored) const override {
     return HasKeys(stored, kDictTypestr);
   }
@@ -167,6 +170,7 @@ template <PlainList L>
 class ListHandler : public Handler<L> {
  public:
   std::string typestr() const override { return std::string(kListTypestr); }
+  bool HasFinalize() const override { return false; }
   bool Accepts(const StoredValue& stored) const override {
     return HasKeys(stored, kListTypestr);
   }
@@ -186,6 +190,7 @@ class ListHandler : public Handler<L> {
 class StringsHandler : public Handler<std::vector<std::string>> {
  public:
   std::string typestr() const override { return "strings"; }
+  bool HasFinalize() const override { return false; }
   Status ListForSave(std::vector<std::string>& value,
                      State& parts) const override;
   Status ListForRestore(std::vector<std::string>& value,
@@ -199,6 +204,7 @@ class BoolsHandler : public Handler<std::vector<bool>> {
  public:
   explicit BoolsHandler(bool packed = false) : packed_(packed) {}
   std::string typestr() const override { return "bools"; }
+  bool HasFinalize() const override { return false; }
   Status ListForSave(std::vector<bool>& value, State& parts) const override;
   Status ListForRestore(std::vector<bool>& value, const StoredValue& stored,
                         State& parts) const override;

@@ -139,6 +139,12 @@ class TypeHandler {
   // adds are not part of the checkpoint: nothing keeps or checks them.
   virtual Status Finalize(const std::string& directory) const;
 
+  // Returns whether Finalize is to be called: by default true. Without one, a
+  // save in the background is committed by the thread that writes it, and
+  // MPI_Finalize can finish it (docs/async.md). belay's own handlers return
+  // false; a handler that does not override Finalize should, too.
+  virtual bool HasFinalize() const;
+
   // Returns the bytes of all parts that this rank lists for a save.
   virtual StatusOr<int64_t> MemorySize(const ValueRef& value) const;
 };

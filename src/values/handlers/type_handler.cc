@@ -28,6 +28,8 @@ Status TypeHandler::Finalize(const std::string&) const {
   return absl::OkStatus();
 }
 
+bool TypeHandler::HasFinalize() const { return true; }
+
 StatusOr<int64_t> TypeHandler::MemorySize(const ValueRef& value) const {
   State parts;
   if (Status status = ListValueForSave(value, parts); !status.ok()) {
