@@ -69,9 +69,9 @@ class AsyncSaver {
   AsyncSaver(AsyncSaver&&) noexcept;
   AsyncSaver& operator=(AsyncSaver&&) noexcept;
   // Does not communicate. A save that is under way goes on, and MPI_Finalize
-  // waits for its end, unless another save begins before (docs/async.md). The
-  // directory in progress of a save that was given up stays until the next save
-  // of that step. Local.
+  // waits for its end, unless the same ranks begin another save in the same run
+  // before (docs/async.md). The directory in progress of a save that was given
+  // up stays until the next save of that step. Local.
   ~AsyncSaver();
 
   // Begins to save `state` as <dir>/step_<step>. Collective. Returns once all
