@@ -40,9 +40,12 @@ namespace belay {
 struct ManagedSaveOptions {
   // Metrics to judge the step by. Only those of rank 0 count.
   std::optional<Metrics> metrics = std::nullopt;
-  // Save whatever the rules say, even a step before the latest one. If it is the
-  // step that is being saved in the background, or that was saved so last, the
-  // call only waits for that, and returns its result.
+  // Save whatever the rules say, even a step before the latest one. If it is
+  // the step that is being saved in the background, or that was saved so last,
+  // the call only waits for that, and returns its result. With
+  // SnapshotMode::kLazy and no WaitForSnapshot since, that is given up instead,
+  // as its values may have changed meanwhile, and this call saves them as they
+  // are.
   bool force = false;
   // Whether a failure is tolerated as ManagerOptions::tolerated_failures says.
   // Unset: that of a forced save is not, because no rule would retry it; any

@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "manager_testing.h"
 
 namespace belay::testing::manager_async_test {
@@ -264,6 +265,7 @@ TEST_F(ManagerAsyncTest, AForcedSaveOfTheStepUnderWayWaitsForIt) {
     program_.Set(step);
     ASSERT_TRUE(manager->Save(step)->begun);
     EXPECT_NE(manager->Latest(), step);
+    ASSERT_EQ(manager->WaitForSnapshot(), absl::OkStatus());
     const auto last = manager->Save(step, {.force = true});
     ASSERT_EQ(last.status(), absl::OkStatus());
     EXPECT_TRUE(last->saved);
@@ -286,6 +288,34 @@ TEST_F(ManagerAsyncTest, AForcedSaveOfTheStepUnderWayWaitsForIt) {
         SaveStep(*manager, step,
                  {.force = true, .save = SaveOptions{.overwrite = true}})
             ->saved);
+  }
+}
+
+// Its values may have changed while they were copied.
+TEST_F(ManagerAsyncTest, AForcedSaveOfAStepThatNobodyHasWaitedForSavesItAgain) {
+  auto manager = Manage({.async = AsyncOptions{.snapshot = SnapshotMode::kLazy},
+                         .stop_signals = {SIGUSR1}});
+  for (const bool is_last : {false, true}) {
+    SCOPED_TRACE(is_last);
+    const int64_t step = is_last ? 7 : 6;
+    ASSERT_TRUE(BeginStep(*manager, step)->begun);
+    for (int i = 0; i < 5; ++i) Ok(manager->ShouldSave(step));
+    if (is_last) {
+      if (WorldRank() == 0) kill(getpid(), SIGUSR1);
+      while (!manager->ShouldStop()) Ok(manager->ShouldSave(step));
+    }
+    program_.Set(step + 10);
+    const auto last = manager->Save(step, {.force = !is_last});
+    ASSERT_EQ(last.status(), absl::OkStatus());
+    EXPECT_TRUE(last->saved);
+    EXPECT_EQ(last->result.step, step);
+    EXPECT_FALSE(last->finished.has_value());
+    EXPECT_THAT(manager->notes(), ::testing::Contains(HasSubstr(absl::StrCat(
+                                      "step ", step, " is saved again"))));
+    EXPECT_EQ(manager->Latest(), step);
+    program_.Set(-1);
+    EXPECT_EQ(*manager->Restore()->step, step);
+    EXPECT_TRUE(program_.Is(step + 10));
   }
 }
 

@@ -263,6 +263,10 @@ Status BackgroundSaver::FinishLeft() {
 
 bool BackgroundSaver::is_own() const { return process_ == ::getpid(); }
 
+bool BackgroundSaver::is_snapshot_due() const {
+  return under_way_ != nullptr && under_way_->is_snapshot_due;
+}
+
 const SaveTarget& BackgroundSaver::target() const { return under_way_->target; }
 
 }  // namespace belay

@@ -93,6 +93,8 @@ class BackgroundSaver {
 
   // Local.
   bool is_pending() const { return under_way_ != nullptr; }
+  // Whether the program still owes a WaitForSnapshot. The same on all ranks.
+  bool is_snapshot_due() const;
   const Comm& comm() const { return *comm_; }
   // False once somebody has freed its communicator. Requires a save.
   bool is_comm_open() const { return *is_comm_open_; }

@@ -149,7 +149,7 @@ Status BackgroundSaver::HelpUntilVoted() {
 }
 
 StatusOr<std::optional<SaveResult>> BackgroundSaver::WaitBeforeNext() {
-  if (under_way_ != nullptr && under_way_->is_snapshot_due) {
+  if (is_snapshot_due()) {
     SaveUnderWay& save = *under_way_;
     save.refused = absl::FailedPreconditionError(
         absl::StrFormat("save \"%s\": given up, since WaitForSnapshot was not "

@@ -153,6 +153,20 @@ Status WaitBeforeNextSave(Impl& impl) {
   return TakeEnd(impl, impl.background->WaitBeforeNext());
 }
 
+Status WaitForSameStep(Impl& impl) {
+  if (!impl.under_way || !impl.background->is_snapshot_due()) {
+    return WaitForUnderWay(impl);
+  }
+  const int64_t step = impl.under_way->record.step;
+  const Status given_up = WaitBeforeNextSave(impl);
+  if (!absl::IsFailedPrecondition(given_up)) return given_up;
+  impl.notes.push_back(absl::StrFormat(
+      "step %d is saved again: the save in the background was given up, since "
+      "the program had not waited for its snapshot",
+      step));
+  return absl::OkStatus();
+}
+
 Status SettleUnderWay(Impl& impl) {
   if (!impl.under_way) return absl::OkStatus();
   Status status = FinishExchange(impl);

@@ -231,6 +231,11 @@ Status WaitForUnderWay(CheckpointManager::Impl& impl);
 // Errors: as above; FailedPrecondition.
 Status WaitBeforeNextSave(CheckpointManager::Impl& impl);
 
+// The same before that step is saved again: gives the save under way up if the
+// program has not waited for its snapshot. Collective; agreed.
+// Errors: as for WaitForUnderWay.
+Status WaitForSameStep(CheckpointManager::Impl& impl);
+
 // The same before a restore or a deletion, which do not fail because of it.
 // Collective; agreed. What has failed is noted.
 Status SettleUnderWay(CheckpointManager::Impl& impl);

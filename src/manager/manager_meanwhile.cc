@@ -91,7 +91,7 @@ StatusOr<std::string> WaitIfSaveIsDue(Impl& impl, const SaveRequest& request) {
       BELAY_RETURN_IF_AGREED(WaitBeforeNextSave(impl));
       break;
     case Meanwhile::kWait:
-      BELAY_RETURN_IF_AGREED(WaitForUnderWay(impl));
+      BELAY_RETURN_IF_AGREED(WaitForSameStep(impl));
       break;
     case Meanwhile::kNotYet:
       BELAY_RETURN_IF_AGREED(PollUnderWay(impl));
