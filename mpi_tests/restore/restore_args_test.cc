@@ -241,5 +241,69 @@ TEST_F(RestoreArgsOfObjectsTest, MistakesAreTheSameEverywhere) {
   EXPECT_EQ(layer.bias[0], 0);
 }
 
+// Tied weights: two keys for one array.
+TEST_F(RestoreArgsTest, TwoKeysInOneMemoryNeedEqualValues) {
+  std::vector<double> a = {1, 2, 3}, b = {1, 2, 4};
+  const auto state = [](std::vector<double>& first,
+                        std::vector<double>& second) {
+    State both;
+    both.Add("a", first);
+    both.Add("b", second);
+    return both;
+  };
+  Ok(Save(comm_, run(), 2, state(a, a)));
+  Ok(Save(comm_, run(), 3, state(a, b)));
+  std::vector<double> tied(3), other(3);
+  Ok(Restore(comm_, run(), 2, state(tied, tied)));
+  EXPECT_EQ(tied, a);
+  // On one rank only, and the error is on all.
+  const bool mine = rank_ == size_ - 1;
+  const Status status =
+      Restore(comm_, run(), 3, state(tied, mine ? tied : other)).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_TRUE(testing::IsSameEverywhere(status.ToString()));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("step_00000003\": \"a\" and \"b\" have the same "
+                        "memory, and different values are stored for them: "
+                        "give one of them its own memory, or leave it out "
+                        "with RestoreArgs::skip"));
+  Ok(Restore(comm_, run(), 3, state(tied, tied),
+             {.args = {{"a", {.skip = true}}}}));
+  EXPECT_EQ(tied, b);
+  Ok(Restore(comm_, run(), 3, state(tied, tied),
+             {.args = {{"b", {.stored_key = "a"}}}}));
+  EXPECT_EQ(tied, a);
+  Ok(Restore(comm_, run(), 3, state(tied, other)));
+  EXPECT_EQ(tied, a);
+  EXPECT_EQ(other, b);
+}
+
+// Values of an object that share memory if `is_tied`.
+struct Tied {
+  std::vector<float> in, out;
+  bool is_tied = false;
+
+  void Track(Tracker& tracker) {
+    tracker.Value("in", in);
+    tracker.Value("out", is_tied ? in : out);
+  }
+};
+
+TEST_F(RestoreArgsOfObjectsTest, TwoValuesInOneMemoryNeedEqualValues) {
+  Tied both{.in = {1, 2}, .out = {1, 2}};
+  Tied tied{.in = {0, 0}, .out = {}, .is_tied = true};
+  Checkpoint stored(comm_, {{"model", both}});
+  Checkpoint checkpoint(comm_, {{"model", tied}});
+  Ok(stored.Save(run() + "_tied"));
+  Ok(checkpoint.Restore(run() + "_tied"));
+  EXPECT_THAT(tied.in, ElementsAre(1, 2));
+  both.out = {1, 5};
+  Ok(stored.Save(run() + "_different"));
+  const Status status = checkpoint.Restore(run() + "_different").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("have the same memory, and different values"));
+}
+
 }  // namespace
 }  // namespace belay::restore_args_test

@@ -11,6 +11,7 @@
 #include "mpi/rank_suffix.h"
 #include "pipeline/listing.h"
 #include "pipeline/result_text.h"
+#include "plan/restore/shared_targets.h"
 #include "restore/compare_together.h"
 #include "restore/restore_stages.h"
 
@@ -98,10 +99,19 @@ StatusOr<RestoreResult> RunStages(RestoreFrame& frame, const OpenedStep& opened,
   for (bool more = true; more;) {
     std::vector<Shard> shards =
         ListShards(std::move(listed.listing.shards), frame.context.rank());
+    const StatusOr<std::vector<SharedTarget>> shared = SetApart(shards);
+    Status mine = listed.status;
+    mine.Update(shared.status());
     StatusOr<RestoreResult> round =
-        ReadShards(frame, opened, shards, listed.listing.tolerances,
-                   listed.status, no_shared_memory);
-    BELAY_RETURN_IF_AGREED(CheckUnchanged(frame, opened, round.status()));
+        ReadShards(frame, opened, shards, listed.listing.tolerances, mine,
+                   no_shared_memory);
+    Status together;
+    if (round.ok()) {
+      together = PutTogether(
+          *shared, absl::StrFormat("restore \"%s\"", round->path), shards);
+    }
+    BELAY_RETURN_IF_AGREED(
+        CheckUnchanged(frame, opened, round.status(), together));
     AddResult(*std::move(round), result);
     BELAY_ASSIGN_OR_RETURN_AGREED(more, ReceiveTogether(frame, shards, listed));
   }

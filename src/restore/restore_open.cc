@@ -209,9 +209,11 @@ StatusOr<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
 }
 
 Status CheckUnchanged(RestoreFrame& frame, const OpenedStep& opened,
-                      const Status& status) {
-  BELAY_RETURN_IF_AGREED(
-      OnRoot(frame.context, [&] { return IsUnchanged(opened.source); }));
+                      const Status& status, const Status& mine) {
+  Status all;
+  if (frame.context.is_root()) all = IsUnchanged(opened.source);
+  if (status.ok()) all.Update(mine);
+  BELAY_RETURN_IF_AGREED(Agree(frame.context, all));
   return status;
 }
 

@@ -84,11 +84,11 @@ StatusOr<std::optional<OpenedStep>> OpenStepIfAny(RestoreFrame& frame,
                                                   const RestoreSource& source);
 
 // Fails if the step is no longer the save that was opened, else with `status`,
-// which is what reading it has come to. Collective; agreed. Same on all ranks:
-// status.
+// which is what reading it has come to, else with what a rank finds wrong with
+// what it has read. Collective; agreed. Same on all ranks: status.
 // Errors: those of CheckSameStep.
 Status CheckUnchanged(RestoreFrame& frame, const OpenedStep& opened,
-                      const Status& status);
+                      const Status& status, const Status& mine);
 
 // Tells all ranks in `source` what was opened. Collective; agreed.
 Status PinRestore(RestoreFrame& frame, RestoreSource& source);
