@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,6 +18,24 @@
 
 namespace belay::kept_listing_test {
 namespace {
+
+// Four numbers somewhere.
+struct Pointer {
+  double* data = nullptr;
+};
+
+class PointerHandler : public Handler<Pointer> {
+ public:
+  std::string typestr() const override { return ""; }
+  Status ListForSave(Pointer& pointer, State& parts) const override {
+    parts.AddReplicated("", {4}, AtAddress(pointer.data));
+    return absl::OkStatus();
+  }
+  Status ListForRestore(Pointer& pointer, const StoredValue&,
+                        State& parts) const override {
+    return ListForSave(pointer, parts);
+  }
+};
 
 class KeptListingTest : public testing::CheckpointTest {
  protected:
@@ -132,6 +152,31 @@ TEST_F(KeptListingTest, StatesThatWereMovedCopiedAndMadeAnew) {
   moved.Add("more", more);
   EXPECT_FALSE(Reuses(moved));
   EXPECT_FALSE(Reuses(state_));
+}
+
+// What a handler lists without a name of its own, it lists anew.
+TEST_F(KeptListingTest, AValueInAnotherThatHasMoved) {
+  std::optional<std::vector<double>> held;
+  Pointer pointer;
+  State state;
+  state.Add("held", held);
+  state.AddValue("pointer", RefTo(pointer),
+                 std::make_shared<const PointerHandler>());
+  for (int64_t step = 1; step <= 3; ++step) {
+    const auto value = static_cast<double>(step);
+    held.emplace(static_cast<size_t>(step), value);
+    std::vector<double> memory(4, value);
+    pointer.data = memory.data();
+    const auto saved = Save(comm_, run(), step, state, options_);
+    ASSERT_TRUE(saved.ok()) << saved.status();
+    std::vector<double> vector, other(4);
+    State restored;
+    restored.Add("held", vector);
+    restored.Add("pointer", std::span(other));
+    ASSERT_TRUE(Restore(comm_, run(), step, restored).ok());
+    EXPECT_EQ(vector, *held);
+    EXPECT_EQ(other, memory);
+  }
 }
 
 // A program of two time levels: what is current lies in the memory of either.

@@ -17,7 +17,7 @@ size_t TextBytes(const Shard& shard) {
 
 std::optional<std::vector<MovingShard>> FindMoving(
     const HandlerListing& listing, const std::vector<Shard>& shards) {
-  if (!listing.values.empty() || !listing.handlers.empty()) return std::nullopt;
+  if (!listing.is_fixed) return std::nullopt;
   std::vector<MovingShard> moving;
   for (size_t i = 0; i < shards.size(); ++i) {
     if (shards[i].access == nullptr && shards[i].text == nullptr) continue;

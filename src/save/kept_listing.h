@@ -36,11 +36,12 @@ struct MovingShard {
 struct KeptListing {
   ListingOrigin origin;
   std::vector<Shard> shards;
+  std::vector<ListedValue> values;
   std::vector<MovingShard> moving;
 };
 
-// Returns what to keep of a listing besides its shards; nullopt if handlers or
-// rows have a part in it, which list anew in each save. Local.
+// Returns what to keep of a listing besides its shards and values; nullopt if
+// handlers or rows have a part in it that list anew in each save. Local.
 std::optional<std::vector<MovingShard>> FindMoving(
     const HandlerListing& listing, const std::vector<Shard>& shards);
 

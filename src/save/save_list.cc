@@ -130,6 +130,7 @@ bool TakeListing(std::optional<ReusablePlan>& last, ListedSave& listed) {
   KeptListing kept = *std::exchange(last->listing, std::nullopt);
   if (!FindMovedElements(kept)) return false;
   listed.shards = std::move(kept.shards);
+  listed.listing.values = std::move(kept.values);
   listed.moving = std::move(kept.moving);
   listed.fingerprint = last->fingerprint;
   return true;
@@ -205,6 +206,7 @@ void KeepListing(ListedSave&& listed, ReusablePlan& plan) {
   if (!listed.moving) return;
   plan.listing = {.origin = std::move(listed.origin),
                   .shards = std::move(listed.shards),
+                  .values = std::move(listed.listing.values),
                   .moving = *std::move(listed.moving)};
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <utility>
+#include <variant>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
@@ -10,6 +12,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/type_name.h"
+#include "plan/stored/form_key.h"
 #include "plan/stored/stored_rows.h"
 #include "plan/stored/stored_values.h"
 #include "values/array_access.h"
@@ -187,6 +190,7 @@ class Lister {
               "only a State and objects may have"));
     }
     if (is_save_) {
+      out_.is_fixed = false;
       out_.values.push_back({.key = shard.key,
                              .typestr = std::string(kRowsTypestr),
                              .parts = {""}});
@@ -283,6 +287,8 @@ class Lister {
     BELAY_ASSIGN_OR_RETURN(std::string typestr, CatchExceptions([&] {
                              return value.handler->typestr();
                            }));
+    // What stands for another value may hold one that is none next time.
+    if (depth_ > 0 || !IsFixed(value, typestr, *names)) out_.is_fixed = false;
     if (typestr.empty()) return absl::OkStatus();
     AddHandler(value.handler);
     ListedValue listed{.key = value.key,
@@ -291,6 +297,14 @@ class Lister {
     if (IsContainerTypestr(listed.typestr)) listed.entries = EntriesOf(parts);
     out_.values.push_back(std::move(listed));
     return absl::OkStatus();
+  }
+
+  // Whether a value says all by its kind: it holds nothing.
+  static bool IsFixed(const HandledValue& value, std::string_view typestr,
+                      const Names& names) {
+    const bool is_none =
+        typestr == kNoneTypestr && value.value.As<std::monostate>() != nullptr;
+    return names.empty() && (is_none || IsFormKey(value.key));
   }
 
   void AddHandler(const TypeHandlerPtr& handler) {

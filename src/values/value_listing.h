@@ -25,6 +25,9 @@ struct HandlerListing {
   // Of a save: the values, and each handler that has listed one.
   std::vector<ListedValue> values;
   std::vector<TypeHandlerPtr> handlers;
+  // Of a save: no handler and no rows have a part in it whose next listing of
+  // the same values may be another one.
+  bool is_fixed = true;
   // Of a restore: what may differ, by shard; and who is to be told, inner
   // values first.
   std::vector<Tolerance> tolerances;

@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "belay/handlers/standard_handlers.h"
 #include "belay/state.h"
 
 namespace belay::kept_listing_test {
@@ -17,6 +22,18 @@ KeptListing Keep(const State& state) {
           .shards = state.shards(),
           .moving = FindMoving({}, state.shards()).value()};
 }
+
+class OfNothing : public Handler<std::monostate> {
+ public:
+  std::string typestr() const override { return "tuple"; }
+  Status ListForSave(std::monostate&, State&) const override {
+    return absl::OkStatus();
+  }
+  Status ListForRestore(std::monostate&, const StoredValue&,
+                        State&) const override {
+    return absl::OkStatus();
+  }
+};
 
 TEST(KeptListing, OnlyWhatAnObjectHoldsMayMove) {
   std::vector<float> growing(3);
@@ -50,12 +67,37 @@ TEST(KeptListing, AnotherLengthIsNoted) {
 }
 
 TEST(KeptListing, HandlersAndRowsListAnewEachTime) {
-  HandlerListing handled;
-  handled.handlers.emplace_back();
-  EXPECT_FALSE(FindMoving(handled, {}).has_value());
-  HandlerListing rows;
-  rows.values.emplace_back();
-  EXPECT_FALSE(FindMoving(rows, {}).has_value());
+  std::optional<double> number;
+  std::map<std::string, double> map;
+  std::vector<std::string> texts;
+  std::vector<double> rows;
+  const auto is_kept = [](auto add) {
+    State state;
+    add(state);
+    const HandlerListing listing =
+        ListForSave(state, *HandlersOf(nullptr)).value();
+    return FindMoving(listing, listing.shards).has_value();
+  };
+  EXPECT_FALSE(is_kept([&](State& state) { state.Add("a", number); }));
+  EXPECT_FALSE(is_kept([&](State& state) { state.Add("a", map); }));
+  EXPECT_FALSE(is_kept([&](State& state) { state.Add("a", texts); }));
+  EXPECT_FALSE(is_kept([&](State& state) { state.AddRows("a", rows); }));
+  number = 1;  // stored as a number is
+  EXPECT_FALSE(is_kept([&](State& state) { state.Add("a", number); }));
+}
+
+TEST(KeptListing, ValuesThatHoldNothingAreKept) {
+  std::vector<float> weights(3);
+  std::monostate none;
+  State state;
+  state.Add("weights", weights);
+  state.Add("none", none);
+  state.AddValue(".python/kind/a", RefTo(none),
+                 std::make_shared<const OfNothing>());
+  const HandlerListing listing =
+      ListForSave(state, *HandlersOf(nullptr)).value();
+  EXPECT_EQ(listing.values.size(), 2);
+  EXPECT_TRUE(FindMoving(listing, listing.shards).has_value());
 }
 
 // A State lists the same as before unless something was added to it, or it was
