@@ -8,7 +8,6 @@
 #include "belay/save_restore.h"
 #include "comm.h"
 #include "errors.h"
-#include "key_check.h"
 #include "options.h"
 #include "save_restore.h"
 #include "seen_state.h"
@@ -67,7 +66,6 @@ class StateSaver {
       reader.Finish();
       bound = &state_.Bind(state, comm_);
     });
-    WarnOfOtherKeys(call, *bound, state_);
     const PendingSave pending = Unlocked(
         [&] { return saver_->Save(path, number, bound->state(), options); });
     // What is copied later must stay as it is until then.

@@ -10,7 +10,6 @@
 #include "callbacks.h"
 #include "comm.h"
 #include "errors.h"
-#include "key_check.h"
 #include "options.h"
 #include "save_restore.h"
 #include "seen_state.h"
@@ -94,7 +93,6 @@ class StateManager {
       reader.Finish();
       bound = &saved_.Bind(state, comm_);
     });
-    WarnOfOtherKeys(call, *bound, saved_);
     const ManagedSave saved = WithState(
         bound->state(), [&] { return manager_->Save(number, options); });
     // What is copied later must stay as it is until then.

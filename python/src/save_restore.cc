@@ -16,7 +16,6 @@
 #include "callbacks.h"
 #include "comm.h"
 #include "errors.h"
-#include "key_check.h"
 #include "mpi/all_gather.h"
 #include "mpi/collective.h"
 #include "options.h"
@@ -44,7 +43,6 @@ SaveResult SaveState(py::handle comm, py::handle directory, py::handle step,
     reader.Finish();
     bound = &kept.saved.Bind(state, kept.comm);
   });
-  WarnOfOtherKeys(call, *bound, kept.saved);
   options.cache = &kept.cache;
   return UnlockedWithCallbacks(call, [&] {
     return Save(kept.comm, path, number, bound->state(), options);

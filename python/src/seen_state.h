@@ -84,9 +84,6 @@ class SavedState {
   // Lets go of the arrays of the program.
   void Release();
 
-  // The sets of keys, by hashes, that differ and of which a warning was logged.
-  std::set<std::pair<uint64_t, uint64_t>>& warned_of() { return warned_of_; }
-
   // Returns what was bound, which the next save does not use.
   std::unique_ptr<BoundState> Take();
 
@@ -96,7 +93,6 @@ class SavedState {
   bool is_known_ = false;
   int misses_ = 0;   // in a row
   int skipped_ = 0;  // in a row, after misses
-  std::set<std::pair<uint64_t, uint64_t>> warned_of_;
 };
 
 // Releases it at the end of a call.

@@ -58,22 +58,6 @@ void BoundState::Bind(py::handle state) {
                  TypeName(state) + ")");
   }
   root_ = BindNode("", state, nullptr);
-  if (purpose_ == Purpose::kRestore) return;
-  for (const std::string& key : PlainKeys()) {
-    plain_keys_hash_ += std::hash<std::string>()(key);  // in any order
-  }
-}
-
-std::vector<std::string> BoundState::PlainKeys() const {
-  std::vector<std::string> keys;
-  for (const Shard& shard : state_.shards()) {
-    if (shard.replica == State::kReplicaIsRank) keys.push_back(shard.key);
-  }
-  for (const TypedValue& value : state_.typed()) {
-    const bool is_form = IsFormKey(value.key);
-    if (value.shard < 0 && !is_form) keys.push_back(value.key);
-  }
-  return keys;
 }
 
 BoundState::Node BoundState::BindNode(const std::string& key, py::handle value,

@@ -85,11 +85,6 @@ class BoundState {
   // Stays valid, with all that it borrows, as long as this object lives.
   State& state() { return state_; }
 
-  // The keys of what every rank has to have: all values that are not wrapped.
-  std::vector<std::string> PlainKeys() const;
-  // The same on all ranks that have the same.
-  uint64_t plain_keys_hash() const { return plain_keys_hash_; }
-
   // For SavedState. Replaces the value of a cell, by its number, with another
   // single value; returns false if it has no room for that.
   bool SetSingle(size_t cell, py::handle value);
@@ -266,7 +261,6 @@ class BoundState {
   std::vector<std::string> optional_;
   std::vector<std::string> missing_;  // ascending
   std::vector<std::string> unfilled_;  // arrays that were passed
-  uint64_t plain_keys_hash_ = 0;
   StoredForms forms_;
   std::map<std::string, TypeHandlerPtr> form_handlers_;  // by typestr
 };

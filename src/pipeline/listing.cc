@@ -158,8 +158,18 @@ Status CheckHandledForms(const std::vector<ListedValue>& values,
   return absl::OkStatus();
 }
 
+std::vector<bool> FindOnAllRanks(const std::vector<Shard>& shards) {
+  std::vector<bool> found;
+  found.reserve(shards.size());
+  for (const Shard& shard : shards) {
+    found.push_back(shard.replica == State::kReplicaIsRank);
+  }
+  return found;
+}
+
 std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards,
-                                      const std::vector<StoredForm>& forms) {
+                                      const std::vector<StoredForm>& forms,
+                                      const std::vector<bool>& on_all_ranks) {
   std::vector<ShardInfo> infos;
   infos.reserve(shards.size());
   for (const Shard& shard : shards) {
@@ -175,6 +185,9 @@ std::vector<ShardInfo> DescribeShards(const std::vector<Shard>& shards,
                      .fields = FieldsTextOf(shard)});
   }
   for (size_t i = 0; i < forms.size(); ++i) infos[i].dtype = forms[i].dtype;
+  for (size_t i = 0; i < on_all_ranks.size(); ++i) {
+    infos[i].on_all_ranks = on_all_ranks[i];
+  }
   return infos;
 }
 

@@ -61,11 +61,15 @@ Status CheckHandledForms(const std::vector<ListedValue>& values,
                          const std::vector<Shard>& shards,
                          const std::vector<StoredForm>& forms);
 
-// The same shards without bytes, with the dtypes of `forms` if there are any.
+// Which of the shards of a State are to be on all ranks, before ListShards.
 // Local.
+std::vector<bool> FindOnAllRanks(const std::vector<Shard>& shards);
+
+// The same shards without bytes, with the dtypes of `forms` if there are any,
+// and what FindOnAllRanks has found if that is known. Local.
 std::vector<ShardInfo> DescribeShards(
-    const std::vector<Shard>& shards,
-    const std::vector<StoredForm>& forms = {});
+    const std::vector<Shard>& shards, const std::vector<StoredForm>& forms = {},
+    const std::vector<bool>& on_all_ranks = {});
 
 }  // namespace belay
 

@@ -15,8 +15,9 @@ namespace belay {
 namespace {
 
 // What an entry begins with: the place of a shard, perhaps with these bits if
-// the shard has a device of its own, is structs, or is saved from rank 0, or
-// one of the others.
+// the shard is to be on all ranks, has a device of its own, is structs, or is
+// saved from rank 0, or one of the others.
+constexpr uint8_t kOnAllRanks = 8;
 constexpr uint8_t kHasDevice = 16;
 constexpr uint8_t kHasFields = 32;
 constexpr uint8_t kFromRank0 = 64;
@@ -74,6 +75,7 @@ WireWriter BeginEntry(const ShardInfo& shard, Place place) {
   const bool has_fields = !shard.fields.empty();
   out.Put<uint8_t>(static_cast<uint8_t>(place) | (has_device ? kHasDevice : 0) |
                    (has_fields ? kHasFields : 0) |
+                   (shard.on_all_ranks ? kOnAllRanks : 0) |
                    (shard.from_rank0 ? kFromRank0 : 0));
   out.PutText(shard.key);
   out.Put(shard.dtype);
@@ -139,6 +141,7 @@ ListedShard GetShard(Place place, uint8_t begin, WireReader& in,
   if ((begin & kHasDevice) != 0) shard.info.device = in.GetText();
   if ((begin & kHasFields) != 0) shard.info.fields = in.GetText();
   shard.info.from_rank0 = (begin & kFromRank0) != 0;
+  shard.info.on_all_ranks = (begin & kOnAllRanks) != 0;
   if (place == Place::kLayout) {
     shard.layout = LayoutOf(shard.info.layout, layouts);
   } else if (place == Place::kRows) {
@@ -169,7 +172,8 @@ bool AddEntry(std::string_view entry, Layouts& layouts, ShardList& list) {
     list.job = in.GetText();
     return in.ok() && in.done();
   }
-  const uint8_t place = begin & ~(kHasDevice | kHasFields | kFromRank0);
+  const uint8_t place =
+      begin & ~(kOnAllRanks | kHasDevice | kHasFields | kFromRank0);
   if (place > static_cast<uint8_t>(Place::kRows)) return false;
   ListedShard shard = GetShard(Place{place}, begin, in, layouts);
   if (!IsSound(shard)) return false;

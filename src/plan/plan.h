@@ -42,7 +42,8 @@ struct ShardInfo {
   std::string layout = {};   // as text; "": not said
   // What its device does not have from DefaultDevice (shard_device.h), as text.
   std::string device = {};
-  std::string fields = {};  // as of StoredArray
+  std::string fields = {};    // as of StoredArray
+  bool on_all_ranks = false;  // each rank is to have it
 
   friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
 };

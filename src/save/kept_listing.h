@@ -36,6 +36,7 @@ struct MovingShard {
 struct KeptListing {
   ListingOrigin origin;
   std::vector<Shard> shards;
+  std::vector<bool> on_all_ranks;  // as of ListedSave
   std::vector<ListedValue> values;
   std::vector<MovingShard> moving;
 };

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "belay/save_restore.h"
@@ -43,7 +45,8 @@ struct CachedPlan {
   // Of the last save that came past its list stage, if that succeeded, has no
   // filters, and its sharding policy vouches for its result.
   std::optional<ReusablePlan> plan;
-  SentLists sent_lists;  // when planning
+  SentLists sent_lists;             // when planning
+  std::set<std::string> warned_of;  // as of PlannedSave::keys_of_some
   // Gone with it: a save in the background may outlive the cache.
   std::shared_ptr<bool> is_there = std::make_shared<bool>(true);
 };

@@ -15,6 +15,7 @@
 #include "io/files/file_system.h"
 #include "mpi/node.h"
 #include "plan/chunks/filters.h"
+#include "plan/save/keys_of_some_ranks.h"
 #include "plan/save/replica_check.h"
 #include "plan/save/save_planner.h"
 
@@ -342,6 +343,7 @@ StatusOr<PlannedSave> PlanTogether(CommContext& context,
   const auto plan = [&](const ListedRanks& listed) -> StatusOr<RootMessages> {
     BELAY_RETURN_IF_ERROR(PlanOnRoot(listed, options, planned));
     planned.nodes = NodesOf(listed);
+    planned.keys_of_some = FindKeysOfSomeRanks(listed);
     WarnOfNfs(directory, planned.nodes, planned.plan);
     RootMessages messages{
         .parts =

@@ -62,6 +62,7 @@ struct PlannedSave {
   // Rank 0 only: the plan, and what the index will say.
   SavePlan plan;
   std::vector<int32_t> nodes;  // of each rank; as the plan, until Place
+  std::string keys_of_some;    // as of FindKeysOfSomeRanks
   SavedCheckpoint saved;
   std::vector<std::string> work;  // what each rank writes, for messages
 };

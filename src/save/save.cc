@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/log.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "belay/save_restore.h"
 #include "format/paths.h"
 #include "pipeline/listing.h"
@@ -17,12 +19,21 @@
 namespace belay {
 namespace {
 
+// Logs it, once for each set of keys. Local.
+void WarnOfKeysOfSome(const SaveFrame& frame, const std::string& text,
+                      CachedPlan& cache) {
+  if (text.empty() || !cache.warned_of.insert(text).second) return;
+  Log(LogLevel::kWarning,
+      Cat("save \"", ParentOf(frame.target.path), "\": ", text,
+          "; values that only some ranks have are stored from those"));
+}
+
 // Makes the plan of this save: that of the last one, or a new one. Lets shards
 // that are rows stand at their places, in `blocks` if they have ids.
 // Collective; agreed.
 StatusOr<ReusablePlan> MakePlan(const SaveFrame& frame, const SaveJob& job,
                                 std::optional<ReusablePlan> last,
-                                SentLists& sent_lists, ListedSave& listed,
+                                CachedPlan& cache, ListedSave& listed,
                                 std::vector<IdBlock>& blocks) {
   if (listed.reuse) {
     ++last->num_reuses;
@@ -43,10 +54,12 @@ StatusOr<ReusablePlan> MakePlan(const SaveFrame& frame, const SaveJob& job,
       plan.planned,
       PlanTogether(frame.context, ParentOf(frame.target.path),
                    {.node = 0,
-                    .shards = DescribeShards(listed.shards, plan.forms),
+                    .shards = DescribeShards(listed.shards, plan.forms,
+                                             listed.on_all_ranks),
                     .values = listed.listing.values,
                     .job = JobOf(listed.shards)},
-                   frame.options, sent_lists));
+                   frame.options, cache.sent_lists));
+  WarnOfKeysOfSome(frame, plan.planned.keys_of_some, cache);
   SavedCheckpoint& saved = plan.planned.saved;
   saved.rows = RowsOfArrays(keys, saved.arrays);
   return plan;
@@ -81,9 +94,9 @@ StatusOr<PreparedSave> PrepareSave(const SaveFrame& frame, const SaveJob& job,
     return NameDifferentReplicas(frame, last->planned.replicas,
                                  prepared.listed.shards, /*is_reused=*/true);
   }
-  BELAY_ASSIGN_OR_RETURN_AGREED(
-      prepared.plan, MakePlan(frame, job, std::move(last), cache.sent_lists,
-                              prepared.listed, prepared.blocks));
+  BELAY_ASSIGN_OR_RETURN_AGREED(prepared.plan,
+                                MakePlan(frame, job, std::move(last), cache,
+                                         prepared.listed, prepared.blocks));
   if (!prepared.listed.reuse) {
     BELAY_RETURN_IF_AGREED(CompareReplicas(
         frame, prepared.plan.planned.replicas, prepared.listed.shards));

@@ -89,11 +89,16 @@ Status FindDifference(const SaveFrame& frame) {
 }
 
 // Asks the handlers what the values consist of. Local.
-Status ListValues(const SaveFrame& frame, const State& state,
+Status ListValues(const SaveFrame& frame, const SaveJob& job,
                   ListedSave& listed) {
   BELAY_ASSIGN_OR_RETURN(listed.listing, CatchExceptions([&] {
-                           return ListForSave(state, *listed.origin.handlers);
+                           return ListForSave(job.state,
+                                              *listed.origin.handlers);
                          }));
+  // Ranks may have different objects, and a copy divides all among them.
+  if (job.graph_fingerprint == 0 && !job.keeps_layouts) {
+    listed.on_all_ranks = FindOnAllRanks(listed.listing.shards);
+  }
   listed.shards =
       ListShards(std::move(listed.listing.shards), frame.context.rank());
   listed.moving = FindMoving(listed.listing, listed.shards);
@@ -130,6 +135,7 @@ bool TakeListing(std::optional<ReusablePlan>& last, ListedSave& listed) {
   KeptListing kept = *std::exchange(last->listing, std::nullopt);
   if (!FindMovedElements(kept)) return false;
   listed.shards = std::move(kept.shards);
+  listed.on_all_ranks = std::move(kept.on_all_ranks);
   listed.listing.values = std::move(kept.values);
   listed.moving = std::move(kept.moving);
   listed.fingerprint = last->fingerprint;
@@ -169,7 +175,7 @@ StatusOr<ListedSave> ListSave(const SaveFrame& frame, const SaveJob& job,
   ListedSave listed{.origin = OriginOf(frame, job, options)};
   Status status = CheckArguments(frame, job);
   const bool is_kept = status.ok() && TakeListing(last, listed);
-  if (status.ok() && !is_kept) status = ListValues(frame, job.state, listed);
+  if (status.ok() && !is_kept) status = ListValues(frame, job, listed);
   bool fits = false;
   uint64_t replicas = 0;
   if (status.ok()) {
@@ -206,6 +212,7 @@ void KeepListing(ListedSave&& listed, ReusablePlan& plan) {
   if (!listed.moving) return;
   plan.listing = {.origin = std::move(listed.origin),
                   .shards = std::move(listed.shards),
+                  .on_all_ranks = std::move(listed.on_all_ranks),
                   .values = std::move(listed.listing.values),
                   .moving = *std::move(listed.moving)};
 }

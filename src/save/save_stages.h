@@ -42,6 +42,8 @@ struct SaveFrame {
 struct ListedSave {
   HandlerListing listing;  // `shards` are its own, and borrow from it
   std::vector<Shard> shards;
+  // By shard, as of FindOnAllRanks; empty where nobody asks.
+  std::vector<bool> on_all_ranks;
   // Whether and how `shards` are kept for the next save.
   ListingOrigin origin;
   std::optional<std::vector<MovingShard>> moving;
