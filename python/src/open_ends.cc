@@ -13,9 +13,11 @@ namespace belay::python {
 void BoundState::BindStored(py::handle state,
                             std::vector<std::string> stored_keys) {
   stored_keys_ = std::move(stored_keys);
+  knows_stored_ = true;
   const bool grows = AnyGrows();
-  if (!grows && !has_grown_) return;
+  if (!grows && !has_grown_ && !has_unbound_) return;
   has_grown_ = grows;
+  has_unbound_ = false;
   state_ = {};  // before what it borrows from
   root_ = {};
   cells_.clear();

@@ -271,6 +271,13 @@ BoundState::Node BoundState::BindSequence(const std::string& key,
   const bool is_open = per_rank == nullptr &&
                        IsAgreedEnd(key, node.kind, values.size());
   const bool may_be_array = values.empty() ? is_open : plain_.contains(key);
+  if (purpose_ == Purpose::kRestore && !knows_stored_ && per_rank == nullptr &&
+      !key.empty() && NumbersIn(values) != 0) {
+    // Mostly one array: the elements are bound only if BindStored finds them.
+    plain_.insert(key);
+    has_unbound_ = true;
+    return node;
+  }
   if (may_be_array && !key.empty() && IsStored(key) && !IsStoredBelow(key)) {
     Node numbers = BindOpen(key, sequence, /*is_stored=*/true);
     numbers.takes_all = is_open;  // ranks may have lists of other lengths

@@ -256,6 +256,8 @@ class BoundState {
   bool has_open_ = false;  // a kOpen
   std::unordered_set<std::string> plain_;  // sequences of plain values
   bool has_grown_ = false;  // by what is stored
+  bool knows_stored_ = false;  // BindStored was called
+  bool has_unbound_ = false;   // lists of numbers whose elements wait for that
   std::set<uint64_t> agreed_ends_;
   std::vector<std::string> stored_keys_;  // ascending
   std::vector<std::string> optional_;
