@@ -268,8 +268,12 @@ int Diff(const std::string& a, const std::string& b,
   if (!options.json) {
     Print("A: %s\nB: %s\n", in_a->info().path, in_b->info().path);
   }
-  DiffRun run{
-      .a = *in_a, .b = *in_b, .options = options, .total = in_a->info().bytes};
+  const CheckpointReader kept_a = in_a->KeepingFilesOpen();
+  const CheckpointReader kept_b = in_b->KeepingFilesOpen();
+  DiffRun run{.a = kept_a,
+              .b = kept_b,
+              .options = options,
+              .total = in_a->info().bytes};
   const Status status = CompareAll(run);
   if (status.ok()) CompareHandled(run);
   run.bar.Clear();

@@ -96,8 +96,9 @@ StatusOr<std::string> ResolveStep(const std::string& path);
 // Errors: NotFound, DataLoss, Unimplemented - as for Restore.
 StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path);
 
-// An open step. Copies share the contents of the index. No file stays open, so
-// a step that is deleted or replaced meanwhile can no longer be read.
+// An open step. Copies share the contents of the index. No file stays open, but
+// for KeepingFilesOpen, so a step that is deleted or replaced meanwhile can no
+// longer be read.
 //
 // Threads: many threads may use one reader at once. Open uses HDF5, which only
 // one thread of the whole program may use at a time. Reading an array with
@@ -117,6 +118,12 @@ class CheckpointReader {
   // index: a data file is accessed when something in it is read.
   // Errors: NotFound, DataLoss, Unimplemented - as for Restore.
   static StatusOr<CheckpointReader> Open(const std::string& path);
+
+  // Returns a reader of the same step for who reads many small arrays one after
+  // the other: up to 16 data files stay open until it and its copies are gone.
+  // It and its copies are for one thread at a time. A step of which a file is
+  // open can be read though it was replaced or deleted, in part. Local.
+  CheckpointReader KeepingFilesOpen() const;
 
   // Returns what the step holds. Local.
   const CheckpointInfo& info() const;

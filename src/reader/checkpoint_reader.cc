@@ -68,16 +68,17 @@ Status WrongDType(std::string_view need, DType found, std::string_view use) {
 
 }  // namespace
 
-struct CheckpointReader::Impl {
+// A step, as its index says.
+struct ReaderContents {
   SavedCheckpoint saved;
   std::vector<ArrayEntry> entries;  // borrow from `saved`
   CheckpointInfo info;
   uint64_t identity = 0;  // of the save that `saved` is of
 
   // Opens a step; with keys, only these arrays of it if that is less work.
-  static StatusOr<std::shared_ptr<const Impl>> Open(
+  static StatusOr<std::shared_ptr<const ReaderContents>> Open(
       const std::string& step, const std::vector<std::string>& keys) {
-    auto impl = std::make_shared<Impl>();
+    auto impl = std::make_shared<ReaderContents>();
     const StatusOr<uint64_t> identity = IndexIdentity(step);  // first
     StatusOr<SavedCheckpoint> saved = ReadIndex(step, keys);
     if (!saved.ok()) return PrintableStatus(saved.status());
@@ -101,10 +102,14 @@ struct CheckpointReader::Impl {
                                    AbslView(key), told.message())));
   }
 
-  // What a read has come to, if all that it has read is of this save.
-  Status OfThisSave(const Status& status) const {
-    BELAY_RETURN_IF_ERROR(
-        PrintableStatus(CheckSameStep("read", info.path, identity)));
+  // What a read has come to, if all that it has read is of this save. A file
+  // that was open is.
+  Status OfThisSave(const Status& status, OpenFiles* kept) const {
+    if (kept != nullptr && status.ok() && !kept->TakeOpened()) return status;
+    const Status same =
+        PrintableStatus(CheckSameStep("read", info.path, identity));
+    if (!same.ok() && kept != nullptr) kept->Forget();
+    BELAY_RETURN_IF_ERROR(same);
     return status;
   }
 
@@ -152,13 +157,17 @@ struct CheckpointReader::Impl {
     return view;
   }
 
-  ArrayReading Reading(size_t number, const Box& box) const {
+  // How a box of an array is read.
+  StatusOr<ArrayReading> Reading(size_t number, const Box& box,
+                                 OpenFiles* kept) const {
     return ArrayReading(
         IndexOfArray(saved, static_cast<int32_t>(number), entries[number], box),
-        info.path);
+        info.path, kept);
   }
-  ArrayReading ReadingOf(const ArrayView& view, const Box& box) const {
-    return Reading(view.number, ArrayBox(view, saved.arrays[view.number], box));
+  StatusOr<ArrayReading> ReadingOf(const ArrayView& view, const Box& box,
+                                   OpenFiles* kept) const {
+    return Reading(view.number, ArrayBox(view, saved.arrays[view.number], box),
+                   kept);
   }
 
   // Fills `tensor`, whose shape is that of the box.
@@ -169,28 +178,47 @@ struct CheckpointReader::Impl {
   }
 };
 
+struct CheckpointReader::Impl {
+  // Opens a step, as ReaderContents::Open.
+  static StatusOr<std::shared_ptr<const Impl>> Open(
+      const std::string& step, const std::vector<std::string>& keys) {
+    BELAY_ASSIGN_OR_RETURN(std::shared_ptr<const ReaderContents> contents,
+                           ReaderContents::Open(step, keys));
+    return std::make_shared<const Impl>(Impl{.contents = std::move(contents)});
+  }
+
+  std::shared_ptr<const ReaderContents> contents;
+  std::unique_ptr<OpenFiles> kept = nullptr;  // null: no file stays open
+};
+
 CheckpointReader::CheckpointReader(std::shared_ptr<const Impl> impl)
     : impl_(std::move(impl)) {}
 
+CheckpointReader CheckpointReader::KeepingFilesOpen() const {
+  return CheckpointReader(std::make_shared<Impl>(Impl{
+      .contents = impl_->contents, .kept = std::make_unique<OpenFiles>()}));
+}
+
 StatusOr<CheckpointReader> CheckpointReader::Open(const std::string& path) {
-  BELAY_ASSIGN_OR_RETURN(
-      std::shared_ptr<const Impl> impl,
-      OpenResolved([&] { return ResolveStep(path); },
-                   [](const std::string& step) {
-                     return Impl::Open(step, {});
-                   }));
+  BELAY_ASSIGN_OR_RETURN(std::shared_ptr<const Impl> impl,
+                         OpenResolved([&] { return ResolveStep(path); },
+                                      [](const std::string& step) {
+                                        return Impl::Open(step, {});
+                                      }));
   return CheckpointReader(std::move(impl));
 }
 
-const CheckpointInfo& CheckpointReader::info() const { return impl_->info; }
+const CheckpointInfo& CheckpointReader::info() const {
+  return impl_->contents->info;
+}
 
 bool CheckpointReader::Has(std::string_view key) const {
-  return impl_->Look(key).has_value();
+  return impl_->contents->Look(key).has_value();
 }
 
 StatusOr<ArrayInfo> CheckpointReader::Find(std::string_view key) const {
-  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->Find(key));
-  const ArrayInfo& array = impl_->info.arrays[view.number];
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->contents->Find(key));
+  const ArrayInfo& array = impl_->contents->info.arrays[view.number];
   if (!view.field) return array;
   return ArrayInfo{
       .key = std::string(key),
@@ -202,10 +230,10 @@ StatusOr<ArrayInfo> CheckpointReader::Find(std::string_view key) const {
 
 std::vector<ValueInfo> CheckpointReader::Values() const {
   std::vector<ValueInfo> values;
-  for (StoredValue& value : AllValues(impl_->saved)) {
-    const auto array = impl_->Position(value.key);
+  for (StoredValue& value : AllValues(impl_->contents->saved)) {
+    const auto array = impl_->contents->Position(value.key);
     ValueInfo& info = values.emplace_back();
-    if (array) info.layout = impl_->info.arrays[*array].layout;
+    if (array) info.layout = impl_->contents->info.arrays[*array].layout;
     info.key = std::move(value.key);
     info.typestr = std::move(value.typestr);
     info.parts = std::move(value.parts);
@@ -214,9 +242,9 @@ std::vector<ValueInfo> CheckpointReader::Values() const {
 }
 
 StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
-  if (!impl_->info.has_graph) return std::vector<ObjectInfo>();
+  if (!impl_->contents->info.has_graph) return std::vector<ObjectInfo>();
   const auto read = [&]() -> StatusOr<ObjectGraph> {
-    const SavedCheckpoint& saved = impl_->saved;
+    const SavedCheckpoint& saved = impl_->contents->saved;
     BELAY_ASSIGN_OR_RETURN(
         ObjectGraph graph,
         FromStoredGraph(saved.graph, saved.arrays, saved.values));
@@ -225,12 +253,13 @@ StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
   };
   const StatusOr<ObjectGraph> graph = CatchBadAlloc("its graph", read);
   if (!graph.ok()) {
-    return Status(graph.status().code(),
-                  PrintableText(Cat("read \"", impl_->info.path, "\": ",
-                                    std::string(graph.status().message()))));
+    return Status(
+        graph.status().code(),
+        PrintableText(Cat("read \"", impl_->contents->info.path,
+                          "\": ", std::string(graph.status().message()))));
   }
   return CatchBadAlloc(
-      PrintableText(Cat("the objects of \"", impl_->info.path, "\"")),
+      PrintableText(Cat("the objects of \"", impl_->contents->info.path, "\"")),
       [&]() -> StatusOr<std::vector<ObjectInfo>> {
         return ListObjects(*graph);
       });
@@ -238,21 +267,22 @@ StatusOr<std::vector<ObjectInfo>> CheckpointReader::Objects() const {
 
 StatusOr<std::vector<int64_t>> CheckpointReader::RowCounts(
     std::string_view key, int num_ranks) const {
-  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->Find(key));
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->contents->Find(key));
   if (view.shape.empty()) {
-    return impl_->Explain(
-        key, absl::FailedPreconditionError("the array has no axes, so it has no rows"));
+    return impl_->contents->Explain(
+        key, absl::FailedPreconditionError(
+                 "the array has no axes, so it has no rows"));
   }
   if (num_ranks <= 0) {
-    return impl_->Explain(
+    return impl_->contents->Explain(
         key, absl::InvalidArgumentError(absl::StrFormat(
                  "no ranks (need at least 1, found %d)", num_ranks)));
   }
   const auto rows = std::find_if(
-      impl_->saved.rows.begin(), impl_->saved.rows.end(),
+      impl_->contents->saved.rows.begin(), impl_->contents->saved.rows.end(),
       [&](const StoredRows& stored) { return stored.array == view.number; });
-  const bool is_own =
-      rows != impl_->saved.rows.end() && rows->ranks.ranks == num_ranks;
+  const bool is_own = rows != impl_->contents->saved.rows.end() &&
+                      rows->ranks.ranks == num_ranks;
   const auto first = [&](int64_t rank) {
     return is_own ? rows->ranks.FirstOf(rank)
                   : FirstOfEven(view.shape[0], rank, num_ranks);
@@ -265,51 +295,61 @@ StatusOr<std::vector<int64_t>> CheckpointReader::RowCounts(
 }
 
 StatusOr<Tensor> CheckpointReader::ReadTensor(std::string_view key) const {
-  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->Find(key));
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->contents->Find(key));
   return ReadTensor(key, WholeBox(view.shape));
 }
 
 StatusOr<Tensor> CheckpointReader::ReadTensor(std::string_view key,
                                               const Box& box) const {
-  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->FindBox(key, box));
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view,
+                         impl_->contents->FindBox(key, box));
+  BELAY_ASSIGN_OR_RETURN(
+      ArrayReading reading,
+      impl_->contents->ReadingOf(view, box, impl_->kept.get()));
   StatusOr<Tensor> tensor = NewTensor(view.dtype, box.shape);
-  BELAY_RETURN_IF_ERROR(impl_->Explain(key, tensor.status()));
-  ArrayReading reading = impl_->ReadingOf(view, box);
-  Status status =
-      impl_->Explain(key, impl_->ReadInto(view, box, reading, *tensor));
-  if (status.ok()) status = impl_->CheckBlocks(reading);
-  BELAY_RETURN_IF_ERROR(impl_->OfThisSave(status));
+  BELAY_RETURN_IF_ERROR(impl_->contents->Explain(key, tensor.status()));
+  Status status = impl_->contents->Explain(
+      key, impl_->contents->ReadInto(view, box, reading, *tensor));
+  if (status.ok()) status = impl_->contents->CheckBlocks(reading);
+  BELAY_RETURN_IF_ERROR(impl_->contents->OfThisSave(status, impl_->kept.get()));
   return tensor;
 }
 
 StatusOr<std::string> CheckpointReader::ReadText(std::string_view key) const {
-  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->Find(key));
-  const StoredArray& array = impl_->saved.arrays[view.number];
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->contents->Find(key));
+  const StoredArray& array = impl_->contents->saved.arrays[view.number];
   if (view.dtype != DType::kString) {
-    return impl_->Explain(key, WrongDType("string", view.dtype, "ReadTensor"));
+    return impl_->contents->Explain(
+        key, WrongDType("string", view.dtype, "ReadTensor"));
   }
+  BELAY_ASSIGN_OR_RETURN(
+      ArrayReading reading,
+      impl_->contents->Reading(view.number, WholeBox(IoShape(array)),
+                               impl_->kept.get()));
   std::string text;
-  BELAY_RETURN_IF_ERROR(impl_->Explain(
+  BELAY_RETURN_IF_ERROR(impl_->contents->Explain(
       key, CatchBadAlloc(Cat(array.string_bytes, " bytes of text"), [&] {
         text.resize(static_cast<size_t>(array.string_bytes));
         return absl::OkStatus();
       })));
-  ArrayReading reading = impl_->Reading(view.number, WholeBox(IoShape(array)));
-  Status status = impl_->Explain(
+  Status status = impl_->contents->Explain(
       key,
       reading.Read({.key = array.key, .dtype = DType::kString, .text = &text}));
-  if (status.ok()) status = impl_->CheckBlocks(reading);
-  BELAY_RETURN_IF_ERROR(impl_->OfThisSave(status));
+  if (status.ok()) status = impl_->contents->CheckBlocks(reading);
+  BELAY_RETURN_IF_ERROR(impl_->contents->OfThisSave(status, impl_->kept.get()));
   return text;
 }
 
 Status CheckpointReader::ReadPieces(
     std::string_view key, const Box& box, int64_t max_bytes,
     const std::function<Status(const Box&, const Tensor&)>& visit) const {
-  BELAY_ASSIGN_OR_RETURN(const ArrayView view, impl_->FindBox(key, box));
+  BELAY_ASSIGN_OR_RETURN(const ArrayView view,
+                         impl_->contents->FindBox(key, box));
   const int64_t max_elements =
       std::max<int64_t>(1, max_bytes / DTypeSize(view.dtype));
-  ArrayReading reading = impl_->ReadingOf(view, box);
+  BELAY_ASSIGN_OR_RETURN(
+      ArrayReading reading,
+      impl_->contents->ReadingOf(view, box, impl_->kept.get()));
   StatusOr<Tensor> tensor = NewTensor(view.dtype, {0});
   const auto read = [&](const Box& tile) -> Status {
     // Most pieces have the same shape, and the memory is used again.
@@ -317,12 +357,15 @@ Status CheckpointReader::ReadPieces(
       tensor = NewTensor(view.dtype, tile.shape);
     }
     Status status = tensor.status();
-    if (status.ok()) status = impl_->ReadInto(view, tile, reading, *tensor);
-    BELAY_RETURN_IF_ERROR(impl_->OfThisSave(impl_->Explain(key, status)));
+    if (status.ok())
+      status = impl_->contents->ReadInto(view, tile, reading, *tensor);
+    BELAY_RETURN_IF_ERROR(impl_->contents->OfThisSave(
+        impl_->contents->Explain(key, status), impl_->kept.get()));
     return visit(tile, *tensor);
   };
   BELAY_RETURN_IF_ERROR(TryForEachTile(box, max_elements, read));
-  return impl_->OfThisSave(impl_->CheckBlocks(reading));
+  return impl_->contents->OfThisSave(impl_->contents->CheckBlocks(reading),
+                                     impl_->kept.get());
 }
 
 StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path) {
@@ -333,9 +376,9 @@ StatusOr<CheckpointInfo> ReadCheckpointInfo(const std::string& path) {
 }
 
 StatusOr<std::vector<ArrayInfo>> ListVariables(const std::string& path) {
-  const StatusOr<SavedCheckpoint> saved = OpenResolved(
-      [&] { return ResolveStep(path); },
-      [](const std::string& step) { return ReadIndex(step); });
+  const StatusOr<SavedCheckpoint> saved =
+      OpenResolved([&] { return ResolveStep(path); },
+                   [](const std::string& step) { return ReadIndex(step); });
   if (!saved.ok()) return PrintableStatus(saved.status());
   return IfItFits(path, [&] { return ArraysOf(*saved, ArrayEntries(*saved)); });
 }
@@ -346,7 +389,7 @@ StatusOr<Tensor> LoadVariable(const std::string& path, std::string_view key) {
   const auto open = [&](const std::string& step) {
     StatusOr<std::shared_ptr<const Impl>> impl = Impl::Open(step, keys);
     // Errors are told by who knows all keys.
-    if (!keys.empty() && (!impl.ok() || !(*impl)->Look(key))) {
+    if (!keys.empty() && (!impl.ok() || !(*impl)->contents->Look(key))) {
       impl = Impl::Open(step, {});
     }
     return impl;

@@ -1,5 +1,6 @@
 #include "restore/array_reading.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "base/printable.h"
 #include "base/status_macros.h"
 #include "bytes/checksum.h"
+#include "format/paths.h"
 #include "geometry/runs.h"
 #include "io/index/index_file.h"
 #include "io/index/verify.h"
@@ -19,8 +21,9 @@
 
 namespace belay {
 
-ArrayReading::ArrayReading(SavedCheckpoint index, std::string directory)
-    : index_(std::move(index)), directory_(std::move(directory)) {
+ArrayReading::ArrayReading(SavedCheckpoint index, std::string directory,
+                           OpenFiles* kept)
+    : index_(std::move(index)), directory_(std::move(directory)), kept_(kept) {
   if (!index_.has_checksums) return;
   registers_.resize(index_.checksums.size());
   covered_.resize(index_.checksums.size());
@@ -68,7 +71,7 @@ Status ArrayReading::ReadPart(const Shard& shard) {
   const SavedCheckpoint index = IndexOfArray(
       index_, 0, {.datasets = index_.datasets, .first_block = 0}, box);
   // A part of a block that is read has no checksum to tell.
-  BELAY_RETURN_IF_ERROR(CheckDataFiles(directory_, index));
+  BELAY_RETURN_IF_ERROR(CheckFiles(index));
   BELAY_ASSIGN_OR_RETURN(const RestorePlan plan, PlanRestore(index, {wanted}));
   std::vector<std::string> file_names;
   for (const StoredFile& file : index.files) file_names.push_back(file.name);
@@ -79,8 +82,31 @@ Status ArrayReading::ReadPart(const Shard& shard) {
                   .file_names = file_names,
                   .filtered = plan.filtered,
                   .registers = registers_,
-                  .covered = covered_},
+                  .covered = covered_,
+                  .kept_chunks = kept_ == nullptr ? nullptr : &kept_->chunks(),
+                  .open_files = kept_},
                  counts);
+}
+
+Status ArrayReading::CheckFiles(const SavedCheckpoint& index) {
+  if (kept_ == nullptr) return CheckDataFiles(directory_, index);
+  const auto path_of = [&](const StoredFile& file) {
+    return JoinPath(directory_, file.name);
+  };
+  // Those with filters are opened by their path again and again.
+  if (std::ranges::any_of(index.datasets, [](const StoredDataset& dataset) {
+        return !dataset.filters.empty();
+      })) {
+    kept_->NoteOpened();
+  }
+  if (std::ranges::all_of(index.files, [&](const StoredFile& file) {
+        return kept_->IsChecked(path_of(file));
+      })) {
+    return absl::OkStatus();
+  }
+  BELAY_RETURN_IF_ERROR(CheckDataFiles(directory_, index));
+  for (const StoredFile& file : index.files) kept_->Check(path_of(file));
+  return absl::OkStatus();
 }
 
 Status ArrayReading::CheckBlocks() const {

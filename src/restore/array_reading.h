@@ -9,6 +9,7 @@
 
 #include "belay/arrays/shard.h"
 #include "belay/status.h"
+#include "io/transfer/open_files.h"
 #include "plan/plan.h"
 
 namespace belay {
@@ -17,8 +18,10 @@ namespace belay {
 // can then be checked.
 class ArrayReading {
  public:
-  // `index` has one array; its files are in `directory`.
-  ArrayReading(SavedCheckpoint index, std::string directory);
+  // `index` has one array; its files are in `directory`. `kept` keeps them open
+  // and is borrowed; null: they are closed after each box.
+  ArrayReading(SavedCheckpoint index, std::string directory,
+               OpenFiles* kept = nullptr);
 
   // Reads the box of a shard of the array into its memory. Local. A text must
   // have its final length.
@@ -36,11 +39,14 @@ class ArrayReading {
  private:
   // The same with one plan.
   Status ReadPart(const Shard& shard);
+  // As CheckDataFiles; of files that stay open once.
+  Status CheckFiles(const SavedCheckpoint& index);
   // How many chunks, whose places are known, have some of a box.
   int64_t ChunksIn(const Box& box) const;
 
   SavedCheckpoint index_;
   std::string directory_;
+  OpenFiles* kept_;
   std::vector<uint32_t> registers_;
   std::vector<int64_t> covered_;
 };

@@ -172,16 +172,25 @@ Status DataFiles::NotThere(const Status& status) const {
 }
 
 Status DataFiles::Open(int32_t index) {
-  if (file_ && index == index_) return absl::OkStatus();
+  if (current_ != nullptr && index == index_) return absl::OkStatus();
   BELAY_RETURN_IF_ERROR(Flush());
   BELAY_RETURN_IF_ERROR(Close());
-  StatusOr<PosixFile> file =
-      PosixFile::Open(PathOf(index), PosixFile::Mode::kRead);
-  if (absl::IsNotFound(file.status())) return NotThere(file.status());
-  BELAY_RETURN_IF_ERROR(file.status());
-  file_ = *std::move(file);
+  const std::string path = PathOf(index);
+  if (job_.open_files != nullptr) current_ = job_.open_files->Find(path);
+  if (current_ == nullptr) {
+    StatusOr<PosixFile> file = PosixFile::Open(path, PosixFile::Mode::kRead);
+    if (absl::IsNotFound(file.status())) return NotThere(file.status());
+    BELAY_RETURN_IF_ERROR(file.status());
+    if (job_.open_files != nullptr) {
+      current_ = job_.open_files->Keep(path, *std::move(file));
+    } else {
+      file_ = *std::move(file);
+      current_ = &*file_;
+    }
+    ++counts_.files;
+  }
+  calls_before_ = current_->read_calls();
   index_ = index;
-  ++counts_.files;
   return absl::OkStatus();
 }
 
@@ -211,8 +220,10 @@ Status DataFiles::ReadSoon(const ShardMemory& memory, const Box& box,
 Status DataFiles::Close() {
   own_.Close();
   counts_.io_calls += filtered_.TakeChunks();
+  if (current_ == nullptr) return absl::OkStatus();
+  counts_.io_calls += current_->read_calls() - calls_before_;
+  current_ = nullptr;
   if (!file_) return absl::OkStatus();
-  counts_.io_calls += file_->read_calls();
   const Status status = file_->Close();
   file_.reset();
   return status;

@@ -17,6 +17,7 @@
 #include "io/files/slow_target.h"
 #include "io/transfer/filtered_reader.h"
 #include "io/transfer/joined_segments.h"
+#include "io/transfer/open_files.h"
 #include "plan/plan.h"
 #include "plan/shard_memory.h"
 #include "plan/stored/stored_form.h"
@@ -41,6 +42,8 @@ struct ReadJob {
   bool stages_slow_targets = HasSlowTargets();
   // Keeps chunks for the next job, and stays open. Null: those of this job.
   FilteredReader* kept_chunks = nullptr;
+  // The same of files without filters. Null: those of this job.
+  OpenFiles* open_files = nullptr;
 };
 
 struct ReadCounts {
@@ -61,7 +64,7 @@ class DataFiles {
         segments_(
             [this](int64_t offset, int64_t /*bytes*/,
                    std::span<const std::span<std::byte>> parts) {
-              return file_->PreadParts(offset, parts);
+              return current_->PreadParts(offset, parts);
             },
             gap_),
         filtered_(job.kept_chunks == nullptr ? own_ : *job.kept_chunks) {}
@@ -91,7 +94,9 @@ class DataFiles {
 
   const ReadJob& job_;
   ReadCounts& counts_;
-  std::optional<PosixFile> file_;
+  std::optional<PosixFile> file_;  // unless the job keeps them
+  PosixFile* current_ = nullptr;   // that of `index_`
+  int64_t calls_before_ = 0;       // of that one
   std::array<std::byte, kMostGapBytes> gap_;
   JoinedSegments<std::byte> segments_;
   FilteredReader own_;
