@@ -1,7 +1,10 @@
 #include "format/dataset_place.h"
 
+#include <algorithm>
+#include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
 #include "belay/values/save_args.h"
 #include "plan/chunks/default_chunks.h"
@@ -50,7 +53,55 @@ int64_t LeastFilteredBytes(const StoredDataset& dataset, int64_t element_size) {
   return NumElements(dataset.box.shape) * element_size / ratio;
 }
 
+// The datasets whose places are known and that have bytes, ascending by file
+// and place.
+std::vector<int32_t> InOrderOfPlaces(const SavedCheckpoint& saved) {
+  std::vector<int32_t> order;
+  for (size_t i = 0; i < saved.datasets.size(); ++i) {
+    const StoredDataset& dataset = saved.datasets[i];
+    if (dataset.offset < 0 || IsEmpty(dataset.box)) continue;
+    order.push_back(static_cast<int32_t>(i));
+  }
+  const auto is_before = [&](int32_t a, int32_t b) {
+    const StoredDataset& one = saved.datasets[a];
+    const StoredDataset& other = saved.datasets[b];
+    return one.file != other.file ? one.file < other.file
+                                  : one.offset < other.offset;
+  };
+  if (!std::is_sorted(order.begin(), order.end(), is_before)) {
+    std::sort(order.begin(), order.end(), is_before);
+  }
+  return order;
+}
+
 }  // namespace
+
+Status CheckBytesCountOnce(const SavedCheckpoint& saved,
+                           const std::string& path) {
+  absl::flat_hash_set<std::string_view> names;
+  for (const StoredFile& file : saved.files) {
+    if (names.insert(file.name).second) continue;
+    return absl::DataLossError(absl::StrFormat(
+        "read \"%s\": file \"%s\" is listed twice", path, file.name));
+  }
+  const StoredDataset* last = nullptr;
+  int64_t end = 0;  // of the last one
+  for (const int32_t i : InOrderOfPlaces(saved)) {
+    const StoredDataset& dataset = saved.datasets[i];
+    if (last != nullptr && last->file == dataset.file && dataset.offset < end) {
+      return absl::DataLossError(absl::StrFormat(
+          "read \"%s\": datasets of \"%s\" and \"%s\" share bytes of file "
+          "\"%s\" "
+          "(need an offset of at least %d, found %d)",
+          path, saved.arrays[last->array].key, saved.arrays[dataset.array].key,
+          saved.files[dataset.file].name, end, dataset.offset));
+    }
+    const DType dtype = saved.arrays[dataset.array].dtype;
+    end = dataset.offset + BytesInFile(dataset, IoElementSize(dtype));
+    last = &dataset;
+  }
+  return absl::OkStatus();
+}
 
 bool HasBytes(const Shape& shape, int64_t element_size) {
   const StatusOr<int64_t> elements = CheckedNumElements(shape);

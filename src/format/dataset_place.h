@@ -20,10 +20,19 @@ bool HasBytes(const Shape& shape, int64_t element_size);
 bool IsInFile(const StoredDataset& dataset, int64_t element_size,
               int64_t file_bytes, bool is_filtered);
 
+// Checks that no two files have one name, and that no two datasets whose places
+// are known have a byte in common: bytes that are stored once count once,
+// whoever names them. `path` is that of the index. Local. Requires datasets for
+// which IsInFile holds.
+// Errors: DataLoss - they do.
+Status CheckBytesCountOnce(const SavedCheckpoint& saved,
+                           const std::string& path);
+
 // Checks that the files can hold what the datasets with filters claim, before
-// anybody takes memory for that. Several may claim the same bytes. `path` is
-// that of the index. Local. Requires datasets of existing arrays and files.
-// Errors: DataLoss - a file is too short, however well its bytes compress.
+// anybody takes memory for that. Several may claim the same bytes, which only
+// the files tell (CheckStoredChunks). `path` is that of the index. Local.
+// Requires datasets of existing arrays and files. Errors: DataLoss - a file is
+// too short, however well its bytes compress.
 Status CheckFilteredFit(const SavedCheckpoint& saved, const std::string& path);
 
 }  // namespace belay

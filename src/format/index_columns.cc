@@ -140,8 +140,6 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
   Cursor chunk(in.dataset_chunk, "datasets/chunk");
   ChunkCount count(Cat("read \"", path, "\""));
   saved.datasets.reserve(in.dataset_array.size());
-  std::vector<int64_t> room;  // that is left in each file
-  for (const StoredFile& one : saved.files) room.push_back(one.bytes);
   for (size_t i = 0; i < in.dataset_array.size(); ++i) {
     StoredDataset& dataset = saved.datasets.emplace_back();
     dataset.array = static_cast<int32_t>(in.dataset_array[i]);
@@ -173,12 +171,6 @@ Status GetDatasets(const IndexColumns& in, const std::string& path,
                   saved.files[dataset.file].bytes,
                   is_chunked == kStoredFiltered)) {
       return Bad(path, "datasets/offset", i);
-    }
-    // No two of them have a byte in common.
-    if (is_chunked != kStoredFiltered) {
-      room[dataset.file] -=
-          NumElements(dataset.box.shape) * IoElementSize(array.dtype);
-      if (room[dataset.file] < 0) return Bad(path, "datasets/offset", i);
     }
     BELAY_RETURN_IF_ERROR(count.Add(array.key, dataset.box.shape, dataset.chunk,
                                     IoElementSize(array.dtype)));
@@ -372,6 +364,7 @@ StatusOr<SavedCheckpoint> FromColumns(IndexColumns columns,
   BELAY_RETURN_IF_ERROR(GetForms(columns, path, saved));
   BELAY_RETURN_IF_ERROR(CheckFilteredFit(saved, path));
   BELAY_RETURN_IF_ERROR(CheckDamage(path, DamageOfTilings(saved)));
+  BELAY_RETURN_IF_ERROR(CheckBytesCountOnce(saved, path));
   return saved;
 }
 

@@ -362,6 +362,8 @@ TEST(IndexColumnsTest, TheValuesAreInRange) {
 TEST(IndexColumnsTest, ChunksThatReachPastTheArrayNeedTheirSpace) {
   IndexColumns columns = ToColumns(SmallIndex());
   columns.dataset_chunk = {3, 4};  // 2 x 2 chunks of 48 bytes: 192 in all
+  columns.dataset_offset[1] = 0;   // before them
+  columns.dataset_offset[3] = 4;
   EXPECT_EQ(Convert(columns), Bad("datasets/offset of row 0"));
   columns.dataset_offset[0] = 12;
   EXPECT_EQ(Convert(columns), absl::OkStatus());

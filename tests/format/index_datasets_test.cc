@@ -45,6 +45,7 @@ TEST(IndexDatasetsTest, BytesOfAllArraysCanBeCounted) {
   saved.datasets[0].chunk = {};
   saved.files[0].bytes = INT64_MAX;
   EXPECT_EQ(Convert(ToColumns(saved)), absl::OkStatus());
+  saved.datasets[1].offset = 5 * kHuge;
   saved.arrays[1].string_bytes = 7 * kHuge;
   saved.datasets[1].box = WholeBox({7 * kHuge});
   // One file would be too short for both.
@@ -55,6 +56,42 @@ TEST(IndexDatasetsTest, BytesOfAllArraysCanBeCounted) {
                 "read \"dir/index.h5\": the arrays up to \"b\" have too many "
                 "bytes (need at most 9223372036854775807, found "
                 "9223372036854775808)"));
+}
+
+// Bytes that are stored once count once, whoever names them.
+TEST(IndexDatasetsTest, DatasetsShareNoBytes) {
+  const auto shared = [](const std::string& keys, const std::string& where) {
+    return absl::DataLossError(
+        absl::StrCat("read \"dir/index.h5\": datasets of ", keys,
+                     " share bytes of file ", where, ")"));
+  };
+  SavedCheckpoint saved = SmallIndex();
+  saved.datasets[1].offset = 195;  // the last byte of "a"
+  EXPECT_EQ(Convert(ToColumns(saved)),
+            shared("\"a\" and \"b\"",
+                   "\"data_00000_of_00002.h5\" (need an offset of at least "
+                   "196, found 195"));
+  saved.datasets[1].offset = 196;
+  EXPECT_EQ(Convert(ToColumns(saved)), absl::OkStatus());
+  // In another order, and in the place of another one.
+  saved.datasets[4].offset = 50;
+  EXPECT_EQ(Convert(ToColumns(saved)),
+            shared("\"d/e\" and \"d/f\"",
+                   "\"data_00001_of_00002.h5\" (need an offset of at least 58, "
+                   "found 50"));
+  // What an array has none of lies anywhere.
+  saved = SmallIndex();
+  saved.datasets.insert(saved.datasets.begin() + 2,
+                        {.array = 2, .box = WholeBox({0, 2}), .offset = 100});
+  EXPECT_EQ(Convert(ToColumns(saved)), absl::OkStatus());
+}
+
+TEST(IndexDatasetsTest, AFileIsListedOnce) {
+  SavedCheckpoint saved = SmallIndex();
+  saved.files[1].name = saved.files[0].name;
+  EXPECT_EQ(Convert(ToColumns(saved)),
+            absl::DataLossError("read \"dir/index.h5\": file "
+                                "\"data_00000_of_00002.h5\" is listed twice"));
 }
 
 // A few bytes that say so, and a sparse data file.

@@ -290,7 +290,8 @@ StatusOr<FileStat> PosixFile::Stat() const {
                   .allocated_bytes = Allocated(stat),
                   .number = stat.st_ino,
                   .modified_ns = int64_t{stat.st_mtim.tv_sec} * 1000000000 +
-                                 stat.st_mtim.tv_nsec};
+                                 stat.st_mtim.tv_nsec,
+                  .links = static_cast<int64_t>(stat.st_nlink)};
 }
 
 int64_t PosixFile::DataBytes() const {

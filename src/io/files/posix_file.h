@@ -28,6 +28,7 @@ struct FileStat {
   // Tell the file from another one of the same name.
   uint64_t number = 0;
   int64_t modified_ns = 0;
+  int64_t links = 1;  // names that the file has
 };
 
 // An open file. Move only; for one thread at a time, but several may call

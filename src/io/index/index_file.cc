@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/text.h"
@@ -94,9 +95,43 @@ Status CheckSameStep(std::string_view operation, const std::string& directory,
                        IndexIdentity(directory));
 }
 
+namespace {
+
+// Finds files of several names, whose bytes are stored once. Those without
+// values may have them: who saves space by links finds them equal.
+class LinkedFiles {
+ public:
+  explicit LinkedFiles(const SavedCheckpoint& saved)
+      : saved_(saved), has_values_(saved.files.size()) {
+    for (const StoredDataset& dataset : saved.datasets) {
+      if (!IsEmpty(dataset.box)) has_values_[dataset.file] = true;
+    }
+  }
+
+  // Checks a file that is there.
+  Status Add(size_t file, const std::string& path, const FileStat& stat) {
+    if (stat.links <= 1 || !has_values_[file]) return absl::OkStatus();
+    const auto [known, is_new] = by_number_.try_emplace(stat.number, file);
+    if (is_new) return absl::OkStatus();
+    return absl::DataLossError(
+        absl::StrFormat("open \"%s\": the data file is \"%s\" by another name, "
+                        "whose bytes are stored once",
+                        path, saved_.files[known->second].name));
+  }
+
+ private:
+  const SavedCheckpoint& saved_;
+  std::vector<bool> has_values_;
+  absl::flat_hash_map<uint64_t, size_t> by_number_;
+};
+
+}  // namespace
+
 Status CheckDataFiles(const std::string& directory,
                       const SavedCheckpoint& saved) {
-  for (const StoredFile& expected : saved.files) {
+  LinkedFiles linked(saved);
+  for (size_t i = 0; i < saved.files.size(); ++i) {
+    const StoredFile& expected = saved.files[i];
     const std::string path = JoinPath(directory, expected.name);
     StatusOr<PosixFile> file = PosixFile::Open(path, PosixFile::Mode::kRead);
     if (absl::IsNotFound(file.status())) {
@@ -117,6 +152,7 @@ Status CheckDataFiles(const std::string& directory,
           stat.size < expected.bytes ? "truncated" : "too long", expected.bytes,
           stat.size));
     }
+    BELAY_RETURN_IF_ERROR(linked.Add(i, path, stat));
   }
   return absl::OkStatus();
 }

@@ -65,7 +65,8 @@ Status CheckSameStep(std::string_view operation, const std::string& directory,
                      uint64_t identity);
 
 // Checks that the data files exist and have their size. Local.
-// Errors: DataLoss - one is missing, or shorter or longer, or no regular file.
+// Errors: DataLoss - one is missing, or shorter or longer, or no regular file,
+//   or two with values are one file of two names.
 Status CheckDataFiles(const std::string& directory,
                       const SavedCheckpoint& saved);
 

@@ -383,5 +383,25 @@ TEST_F(IndexFileTest, DataFilesAreThereAndWhole) {
                                         "\": permission denied"));
 }
 
+// Bytes that are stored once count once.
+TEST_F(IndexFileTest, AFileOfTwoNamesHasItsValuesOnce) {
+  SavedCheckpoint saved = SmallIndex();
+  saved.files[1].bytes = saved.files[0].bytes;
+  Put(saved.files[0].name, std::string(204, 'x'));
+  std::filesystem::create_hard_link(Path(saved.files[0].name),
+                                    Path(saved.files[1].name));
+  EXPECT_EQ(
+      CheckDataFiles(dir_, saved),
+      absl::DataLossError("open \"" + Path(saved.files[1].name) +
+                          "\": the data file is \"" + saved.files[0].name +
+                          "\" by another name, whose bytes are stored "
+                          "once"));
+  // Who saves space by links may find equal ones that have no values, and has
+  // links elsewhere.
+  std::erase_if(saved.datasets,
+                [](const StoredDataset& dataset) { return dataset.file == 1; });
+  EXPECT_EQ(CheckDataFiles(dir_, saved), absl::OkStatus());
+}
+
 }  // namespace
 }  // namespace belay::index_file_test

@@ -121,25 +121,27 @@ TEST_F(IndexHostileTest, LongKeysOfManyPiecesAreRead) {
 
 // A small file would be an array of any size.
 TEST_F(IndexHostileTest, DatasetsDoNotShareBytes) {
-  const auto read = [&](int64_t pieces) {
+  const auto read = [&](int64_t step) {
     SavedCheckpoint saved;
     saved.has_checksums = false;
     saved.files.push_back({.name = "data_00000_of_00001.h5", .bytes = 1000});
-    saved.arrays.push_back(
-        {.key = "a", .dtype = DType::kU8, .shape = {pieces * 100}});
-    for (int64_t piece = 0; piece < pieces; ++piece) {
-      saved.datasets.push_back({.box = {{piece * 100}, {100}}, .offset = 900});
+    saved.arrays.push_back({.key = "a", .dtype = DType::kU8, .shape = {900}});
+    for (int64_t piece = 0; piece < 9; ++piece) {
+      saved.datasets.push_back(
+          {.box = {{piece * 100}, {100}}, .offset = 900 - piece * step});
     }
     std::filesystem::remove(Index());
     const IndexImage image = h5::Value(CreateIndex(Index(), saved));
     h5::Ok(FinishIndex(Index(), image, saved.step, saved.checksums, false));
     return ReadIndex(dir_).status();
   };
-  EXPECT_EQ(read(10), absl::OkStatus());  // they could lie in it
-  EXPECT_EQ(
-      read(11),
-      absl::DataLossError(absl::StrFormat(
-          "read \"%s\": datasets/offset of row 10 is out of range", Index())));
+  EXPECT_EQ(read(100), absl::OkStatus());
+  EXPECT_EQ(read(99),
+            absl::DataLossError(absl::StrFormat(
+                "read \"%s\": datasets of \"a\" and \"a\" share bytes of file "
+                "\"data_00000_of_00001.h5\" (need an offset of at least 208, "
+                "found 207)",
+                Index())));
 }
 
 // Whoever reads files of strangers may allow less, or more for large ones.
