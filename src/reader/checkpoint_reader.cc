@@ -1,6 +1,7 @@
 #include "belay/checkpoint_reader.h"
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 #include <optional>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "io/files/directory_id.h"
 #include "io/index/index_file.h"
 #include "io/steps/missing_step.h"
+#include "io/transfer/stored_chunks.h"
 #include "plan/stored/single_array.h"
 #include "plan/stored/stored_rows.h"
 #include "plan/stored/stored_values.h"
@@ -74,6 +76,7 @@ struct ReaderContents {
   std::vector<ArrayEntry> entries;  // borrow from `saved`
   CheckpointInfo info;
   uint64_t identity = 0;  // of the save that `saved` is of
+  mutable std::atomic<bool> files_hold = false;  // what it says
 
   // Opens a step; with keys, only these arrays of it if that is less work.
   static StatusOr<std::shared_ptr<const ReaderContents>> Open(
@@ -157,9 +160,22 @@ struct ReaderContents {
     return view;
   }
 
-  // How a box of an array is read.
+  // Whether the files can hold what the index says of all arrays; looks until
+  // they can.
+  Status CheckFilesHold() const {
+    if (files_hold.load(std::memory_order_relaxed)) return absl::OkStatus();
+    BELAY_RETURN_IF_ERROR(PrintableStatus(
+        WithEarlierStep(CheckStoredChunks(info.path, saved), info.path)));
+    files_hold.store(true, std::memory_order_relaxed);
+    return absl::OkStatus();
+  }
+
+  // How a box of an array is read. Before memory is taken for it.
   StatusOr<ArrayReading> Reading(size_t number, const Box& box,
                                  OpenFiles* kept) const {
+    if (const Status status = CheckFilesHold(); !status.ok()) {
+      return OfThisSave(status, kept);
+    }
     return ArrayReading(
         IndexOfArray(saved, static_cast<int32_t>(number), entries[number], box),
         info.path, kept);

@@ -16,6 +16,7 @@
 #include "io/steps/metadata_file.h"
 #include "io/transfer/filtered_reader.h"
 #include "io/transfer/staging.h"
+#include "io/transfer/stored_chunks.h"
 #include "plan/plan.h"
 #include "plan/shard_memory.h"
 #include "plan/stored/single_array.h"
@@ -160,7 +161,8 @@ StatusOr<VerifyResult> Verify(
   } else {
     BELAY_RETURN_IF_ERROR(metadata);
   }
-  const Status files = CheckDataFiles(path, saved);
+  Status files = CheckDataFiles(path, saved);
+  if (files.ok()) files = CheckAllStoredChunks(path, saved);
   if (absl::IsDataLoss(files)) {
     result.damage.emplace_back(files.message());
     return result;

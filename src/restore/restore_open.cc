@@ -17,6 +17,7 @@
 #include "io/steps/belay_files.h"
 #include "io/steps/commit.h"
 #include "io/steps/missing_step.h"
+#include "io/transfer/stored_chunks.h"
 #include "pipeline/result_text.h"
 #include "restore/flat_file.h"
 #include "restore/restore_stages.h"
@@ -46,8 +47,7 @@ Status FindStep(RestoreSource& source) {
                         "running or was killed",
                         source.path));
   }
-  BELAY_ASSIGN_OR_RETURN(const bool is_step,
-                         IsStep(source.path));
+  BELAY_ASSIGN_OR_RETURN(const bool is_step, IsStep(source.path));
   if (is_step) return absl::OkStatus();
   const StatusOr<std::vector<int64_t>> steps =
       CommittedSteps(source.path, kStepPrefix);
@@ -154,7 +154,9 @@ Status OpenFound(OpenedStep& opened, double deadline_seconds) {
         source.path, source.step, opened.saved.step));
   }
   source.step = opened.saved.step;
-  const Status complete = CheckDataFiles(source.path, opened.saved);
+  Status complete = CheckDataFiles(source.path, opened.saved);
+  // Before anybody takes memory for values, as many as the index says.
+  if (complete.ok()) complete = CheckStoredChunks(source.path, opened.saved);
   if (!complete.ok()) BELAY_RETURN_IF_ERROR(IsUnchanged(source));
   return complete;
 }

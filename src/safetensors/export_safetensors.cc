@@ -10,6 +10,7 @@
 #include "io/files/posix_file.h"
 #include "io/index/index_file.h"
 #include "io/steps/missing_step.h"
+#include "io/transfer/stored_chunks.h"
 #include "pipeline/agree_arguments.h"
 #include "pipeline/save_options.h"
 #include "restore/compare_together.h"
@@ -83,6 +84,7 @@ StatusOr<OpenedExport> OpenOnRoot(const ExportFrame& frame) {
   opened.saved = *std::move(saved);
   opened.identity = *identity;
   BELAY_RETURN_IF_ERROR(CheckDataFiles(opened.path, opened.saved));
+  BELAY_RETURN_IF_ERROR(CheckStoredChunks(opened.path, opened.saved));
   BELAY_RETURN_IF_ERROR(CheckChunksFit("export", opened.path, opened.saved));
   return opened;
 }

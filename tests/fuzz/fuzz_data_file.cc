@@ -1,6 +1,7 @@
 // Fed: names, one a line, and behind them a file of HDF5. A dataset that is
 // found lies in the file, has the bytes of its shape and its type, and is found
-// again; its chunks, where it has some, have the bytes of their shape.
+// again; its chunks, where it has some, have the bytes of their shape, and lie
+// in the file.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@ namespace belay::fuzz_data_file {
 namespace {
 
 constexpr size_t kMostNames = 64;
+constexpr int64_t kMostChunks = 10'000;
 constexpr int64_t kMostChunkBytes = int64_t{8} << 20;
 
 struct Parts {
@@ -78,6 +80,25 @@ void ReadChunks(h5::BoundedFile& file, const h5::ChunkedDataset& dataset) {
   }
 }
 
+void CheckPlaces(h5::BoundedFile& file, const h5::ChunkedDataset& dataset) {
+  int64_t number = 0;
+  h5::ForEachStoredChunk(
+      file, dataset,
+      [&](const h5::StoredChunk& chunk) -> Status {
+        Require(chunk.bytes >= 0 && chunk.address >= 0 &&
+                    chunk.address <= file.size() - chunk.bytes,
+                "a chunk lies in its file");
+        const Shape corner = h5::CornerOfChunk(dataset, number++);
+        for (size_t axis = 0; axis < corner.size(); ++axis) {
+          Require(corner[axis] >= 0 && corner[axis] < dataset.shape[axis],
+                  "a chunk begins in its dataset");
+        }
+        return number < kMostChunks ? absl::OkStatus()
+                                    : absl::CancelledError("enough");
+      })
+      .IgnoreError();
+}
+
 void Run(std::string_view input) {
   const auto [names, begin] = PartsOf(input);
   const std::string_view bytes = input.substr(begin);
@@ -87,7 +108,10 @@ void Run(std::string_view input) {
   for (const std::string& name : names) {
     const StatusOr<std::optional<h5::ChunkedDataset>> chunked =
         reader->FindChunked(name);
-    if (chunked.ok() && chunked->has_value()) ReadChunks(file, **chunked);
+    if (chunked.ok() && chunked->has_value()) {
+      ReadChunks(file, **chunked);
+      CheckPlaces(file, **chunked);
+    }
     const StatusOr<std::optional<h5::ContiguousDataset>> found =
         reader->Find(name);
     if (!found.ok() || !found->has_value()) continue;

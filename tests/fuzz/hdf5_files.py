@@ -40,6 +40,22 @@ def chunks(file):
   return list(file)
 
 
+def shared_chunks(file):
+  """Two chunks with filters that `write` puts in one place. A fuzz target
+  repairs the checksum of the table."""
+  file.create_dataset("shared", data=numpy.zeros(20, "u1"), chunks=(10,),
+                      compression="gzip")
+  return list(file)
+
+
+def share(data):
+  """Makes the second entry of a table of chunks the first one."""
+  at = data.index(b"FADB") + 14
+  size = data[data.index(b"FAHD") + 6]
+  entry = data[at:at + size]
+  return data[:at] + entry + entry + data[at + 2 * size:]
+
+
 def pages(file):
   """A table of chunks that has more than one page."""
   file.create_dataset("pages", data=numpy.zeros(1100, "u1"), chunks=(1,))
@@ -52,11 +68,13 @@ def write(corpus, make):
     names = make(file)
   with open(path, "rb") as file:
     data = file.read()
+  if make is shared_chunks:
+    data = share(data)
   with open(path, "wb") as file:
     file.write("".join(name + "\n" for name in names).encode() + data)
   assert os.path.getsize(path) < MOST_BYTES, path
 
 
 if __name__ == "__main__":
-  for make_one in (wide_group, chunks, pages):
+  for make_one in (wide_group, chunks, shared_chunks, pages):
     write(sys.argv[1], make_one)

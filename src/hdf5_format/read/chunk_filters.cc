@@ -175,6 +175,23 @@ int64_t MostFilteredBytes(std::span<const Filter> filters, int64_t bytes) {
   return bytes;
 }
 
+std::optional<int64_t> MostUnfilteredBytes(std::span<const Filter> filters,
+                                           uint32_t left_out, int64_t stored) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  int64_t bytes = stored;
+  for (size_t i = 0; i < filters.size(); ++i) {
+    if (i < 32 && (left_out >> i & 1) != 0) continue;
+    const int id = filters[i].id;
+    if (id == kDeflate) {
+      bytes = bytes < kMost / kMostInflated - 1 ? kMostInflated * (bytes + 1)
+                                                : kMost;
+    } else if (id != kShuffle && id != kFletcher32) {
+      return std::nullopt;
+    }
+  }
+  return bytes;
+}
+
 StatusOr<std::string> UndoFilters(std::string stored,
                                   const std::vector<Filter>& filters,
                                   uint32_t left_out, int64_t bytes) {

@@ -4,6 +4,7 @@
 #define BELAY_HDF5_FORMAT_READ_CHUNK_FILTERS_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,12 @@ StatusOr<std::vector<Filter>> ParseFilterPipeline(std::string_view message);
 // Returns the most bytes that these filters, of CanUndo, make of so many.
 // Local.
 int64_t MostFilteredBytes(std::span<const Filter> filters, int64_t bytes);
+
+// Returns the most bytes that can come of so many stored ones; nothing: there
+// is a filter among them of which that is not known. Bit i of `left_out` says
+// that filter i was not applied. Local.
+std::optional<int64_t> MostUnfilteredBytes(std::span<const Filter> filters,
+                                           uint32_t left_out, int64_t stored);
 
 // Returns the bytes of a chunk, exactly `bytes`. Bit i of `left_out` says that
 // filter i was not applied. CanUndo. Never takes much more memory than that,

@@ -17,14 +17,9 @@ namespace belay::h5 {
 namespace {
 
 constexpr int64_t kChecksumBytes = 4;
+// Of an entry of a table: the address, and which filters were left out.
+constexpr int kAddressBytes = 8, kMaskBytes = 4;
 constexpr int64_t kMostChunkBytes = int64_t{1} << 32;  // of HDF5, less one
-
-// Where the bytes of a chunk lie as they are stored.
-struct StoredChunk {
-  int64_t address = kNoAddress;
-  int64_t bytes = 0;
-  uint32_t left_out = 0;  // filters, as in UndoFilters
-};
 
 // What the header of a table of chunks says.
 struct ChunkTable {
@@ -38,10 +33,6 @@ struct ChunkTable {
 Status Damaged(std::string_view what) {
   return absl::DataLossError(
       Cat("the chunks of a dataset are damaged: ", what));
-}
-
-int64_t ChunkBytes(const ChunkedDataset& dataset) {
-  return NumElements(dataset.chunk) * dataset.element_bytes;
 }
 
 // Chunks are numbered in row-major order.
@@ -120,31 +111,57 @@ StatusOr<std::string_view> ReadEntry(BoundedFile& file, const ChunkTable& table,
                       table.entry_bytes);
 }
 
-StatusOr<StoredChunk> FindInTable(BoundedFile& file,
-                                  const ChunkedDataset& dataset, int64_t number,
-                                  int64_t count) {
-  constexpr int kAddress = 8, kMask = 4;
+// The table of a dataset that has `count` chunks.
+StatusOr<ChunkTable> TableOf(BoundedFile& file, const ChunkedDataset& dataset,
+                             int64_t count) {
   BELAY_ASSIGN_OR_RETURN(const ChunkTable table,
                          ReadTable(file, dataset.address));
-  const bool has_filters = !dataset.filters.empty();
-  const bool is_sound = has_filters
-                            ? table.entry_bytes > kAddress + kMask &&
-                                  table.entry_bytes <= kAddress + 8 + kMask
-                            : table.entry_bytes == kAddress;
+  const bool is_sound =
+      dataset.filters.empty()
+          ? table.entry_bytes == kAddressBytes
+          : table.entry_bytes > kAddressBytes + kMaskBytes &&
+                table.entry_bytes <= kAddressBytes + 8 + kMaskBytes;
   if (!is_sound || table.num_entries != count) {
     return file.Damaged(table.address,
                         "the table of chunks is not that of its dataset");
   }
+  return table;
+}
+
+StatusOr<StoredChunk> FindInTable(BoundedFile& file,
+                                  const ChunkedDataset& dataset,
+                                  const ChunkTable& table, int64_t number) {
   BELAY_ASSIGN_OR_RETURN(const std::string_view entry,
                          ReadEntry(file, table, number));
   if (entry.empty()) return StoredChunk();
   MetadataReader in(entry);
   StoredChunk chunk{.address = in.Address(), .bytes = ChunkBytes(dataset)};
-  if (!has_filters) return chunk;
-  chunk.bytes =
-      static_cast<int64_t>(in.Number(table.entry_bytes - kAddress - kMask));
-  chunk.left_out = static_cast<uint32_t>(in.Number(kMask));
+  if (dataset.filters.empty()) return chunk;
+  chunk.bytes = static_cast<int64_t>(
+      in.Number(table.entry_bytes - kAddressBytes - kMaskBytes));
+  chunk.left_out = static_cast<uint32_t>(in.Number(kMaskBytes));
   return chunk;
+}
+
+// The only chunk, or the one of this number among those that follow each other.
+StatusOr<StoredChunk> FindWithoutTable(const BoundedFile& file,
+                                       const ChunkedDataset& dataset,
+                                       int64_t number, int64_t count) {
+  if (dataset.index == ChunkIndex::kSingle) {
+    if (count != 1) return Damaged("there is more than one");
+    return StoredChunk{.address = dataset.address,
+                       .bytes = dataset.filters.empty() ? ChunkBytes(dataset)
+                                                        : dataset.stored_bytes,
+                       .left_out = dataset.left_out};
+  }
+  if (dataset.index != ChunkIndex::kImplicit) return Damaged("their index");
+  if (!dataset.filters.empty()) return Damaged("their filters");
+  if (dataset.address < 0 ||
+      number > (file.size() - dataset.address) / ChunkBytes(dataset)) {
+    return Damaged("they do not lie in the file");
+  }
+  return StoredChunk{.address = dataset.address + number * ChunkBytes(dataset),
+                     .bytes = ChunkBytes(dataset)};
 }
 
 StatusOr<StoredChunk> FindChunk(BoundedFile& file,
@@ -153,27 +170,20 @@ StatusOr<StoredChunk> FindChunk(BoundedFile& file,
   int64_t count = 0;
   BELAY_ASSIGN_OR_RETURN(const int64_t number,
                          NumberOf(dataset, corner, count));
-  switch (dataset.index) {
-    case ChunkIndex::kSingle:
-      if (count != 1) return Damaged("there is more than one");
-      return StoredChunk{.address = dataset.address,
-                         .bytes = dataset.filters.empty()
-                                      ? ChunkBytes(dataset)
-                                      : dataset.stored_bytes,
-                         .left_out = dataset.left_out};
-    case ChunkIndex::kImplicit:
-      if (!dataset.filters.empty()) return Damaged("their filters");
-      if (dataset.address < 0 ||
-          number > (file.size() - dataset.address) / ChunkBytes(dataset)) {
-        return Damaged("they do not lie in the file");
-      }
-      return StoredChunk{
-          .address = dataset.address + number * ChunkBytes(dataset),
-          .bytes = ChunkBytes(dataset)};
-    case ChunkIndex::kFixedArray:
-      return FindInTable(file, dataset, number, count);
+  if (dataset.index != ChunkIndex::kFixedArray) {
+    return FindWithoutTable(file, dataset, number, count);
   }
-  return Damaged("their index");
+  BELAY_ASSIGN_OR_RETURN(const ChunkTable table, TableOf(file, dataset, count));
+  return FindInTable(file, dataset, table, number);
+}
+
+// Checks where a chunk lies, before memory is taken for it.
+Status CheckPlace(const BoundedFile& file, const StoredChunk& chunk) {
+  if (chunk.address == kNoAddress) return Damaged("one was never written");
+  if (chunk.bytes < 0 || chunk.bytes > file.size()) {
+    return Damaged("one does not lie in the file");
+  }
+  return file.CheckRange(chunk.address, chunk.bytes, "a chunk");
 }
 
 bool ShufflesElements(const ChunkedDataset& dataset) {
@@ -186,6 +196,20 @@ bool ShufflesElements(const ChunkedDataset& dataset) {
 }
 
 }  // namespace
+
+Shape CornerOfChunk(const ChunkedDataset& dataset, int64_t number) {
+  Shape corner(dataset.shape.size());
+  for (size_t axis = corner.size(); axis-- > 0;) {
+    const int64_t along = CeilDivide(dataset.shape[axis], dataset.chunk[axis]);
+    corner[axis] = number % along * dataset.chunk[axis];
+    number /= along;
+  }
+  return corner;
+}
+
+int64_t ChunkBytes(const ChunkedDataset& dataset) {
+  return NumElements(dataset.chunk) * dataset.element_bytes;
+}
 
 Status ParseChunks(std::string_view message, ChunkedDataset& dataset) {
   enum Flags { kEdgesUnfiltered = 0x01, kSingleHasFilters = 0x02 };
@@ -254,22 +278,38 @@ StatusOr<std::string> ReadChunk(BoundedFile& file,
   if (!ShufflesElements(dataset)) return Damaged("the width of their shuffle");
   BELAY_ASSIGN_OR_RETURN(const StoredChunk chunk,
                          FindChunk(file, dataset, corner));
-  if (chunk.address == kNoAddress) return Damaged("one was never written");
-  if (chunk.bytes < 0 || chunk.bytes > file.size()) {
-    return Damaged("one does not lie in the file");
-  }
+  BELAY_RETURN_IF_ERROR(CheckPlace(file, chunk));
   const int64_t most = MostFilteredBytes(dataset.filters, ChunkBytes(dataset));
   if (chunk.bytes > most) {
     return Damaged(Cat("one is longer than its filters make it (need at most ",
                        most, " bytes, found ", chunk.bytes, ")"));
   }
-  // Checked before memory is taken.
-  BELAY_RETURN_IF_ERROR(file.CheckRange(chunk.address, chunk.bytes, "a chunk"));
   std::string stored(static_cast<size_t>(chunk.bytes), '\0');
   BELAY_RETURN_IF_ERROR(
       file.ReadTo(chunk.address, stored.data(), chunk.bytes, "a chunk"));
   return UndoFilters(std::move(stored), dataset.filters, chunk.left_out,
                      ChunkBytes(dataset));
+}
+
+Status ForEachStoredChunk(BoundedFile& file, const ChunkedDataset& dataset,
+                          absl::FunctionRef<Status(const StoredChunk&)> visit) {
+  const Shape first(dataset.shape.size(), 0);
+  int64_t count = 0;
+  BELAY_RETURN_IF_ERROR(NumberOf(dataset, first, count).status());
+  const bool has_table = dataset.index == ChunkIndex::kFixedArray;
+  ChunkTable table;
+  if (has_table) {
+    BELAY_ASSIGN_OR_RETURN(table, TableOf(file, dataset, count));
+  }
+  for (int64_t number = 0; number < count; ++number) {
+    BELAY_ASSIGN_OR_RETURN(
+        const StoredChunk chunk,
+        has_table ? FindInTable(file, dataset, table, number)
+                  : FindWithoutTable(file, dataset, number, count));
+    BELAY_RETURN_IF_ERROR(CheckPlace(file, chunk));
+    BELAY_RETURN_IF_ERROR(visit(chunk));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace belay::h5

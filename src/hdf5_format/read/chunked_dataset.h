@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "belay/arrays/box.h"
 #include "belay/status.h"
 #include "belay/values/save_args.h"
@@ -36,6 +37,13 @@ struct ChunkedDataset {
   uint32_t left_out = 0;
 };
 
+// Where the bytes of a chunk lie as they are stored.
+struct StoredChunk {
+  int64_t address = -1;
+  int64_t bytes = 0;
+  uint32_t left_out = 0;  // filters, as in UndoFilters
+};
+
 // Takes the layout message of a chunked dataset apart, whose other members are
 // known. Local.
 // Errors: DataLoss - damaged; Unimplemented - an index of another kind.
@@ -49,6 +57,19 @@ Status ParseChunks(std::string_view message, ChunkedDataset& dataset);
 StatusOr<std::string> ReadChunk(BoundedFile& file,
                                 const ChunkedDataset& dataset,
                                 const Shape& corner);
+
+// Calls `visit` with each chunk of a dataset in row-major order, whose stored
+// bytes lie in the file, and ends with the first error. Takes no memory for
+// chunks. Local. Errors: those of `visit`, and of ReadChunk for where a chunk
+// lies.
+Status ForEachStoredChunk(BoundedFile& file, const ChunkedDataset& dataset,
+                          absl::FunctionRef<Status(const StoredChunk&)> visit);
+
+// Returns the corner of the chunk with this number, in row-major order. Local.
+Shape CornerOfChunk(const ChunkedDataset& dataset, int64_t number);
+
+// Returns the bytes of a chunk behind its filters. Local.
+int64_t ChunkBytes(const ChunkedDataset& dataset);
 
 }  // namespace belay::h5
 

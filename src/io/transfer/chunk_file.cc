@@ -5,7 +5,7 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "hdf5_format/encoded_type.h"
-#include "hdf5_format/read/chunked_dataset.h"
+#include "hdf5_format/read/chunk_filters.h"
 
 namespace belay {
 namespace {
@@ -86,6 +86,31 @@ StatusOr<BoxBytes> ChunkFile::Read(const FilteredDataset& dataset,
   BELAY_ASSIGN_OR_RETURN(chunk.bytes,
                          h5::ReadChunk(file_->bytes(), *found, in_dataset));
   return chunk;
+}
+
+Status ChunkFile::ForEachPlace(const FilteredDataset& dataset,
+                               absl::FunctionRef<Status(const Place&)> visit) {
+  BELAY_ASSIGN_OR_RETURN(const h5::ChunkedDataset* found, Find(dataset));
+  const int64_t bytes = h5::ChunkBytes(*found);
+  return h5::ForEachStoredChunk(
+      file_->bytes(), *found, [&](const h5::StoredChunk& stored) {
+        return visit({.stored = stored,
+                      .bytes = bytes,
+                      .most_bytes = h5::MostUnfilteredBytes(
+                          found->filters, stored.left_out, stored.bytes)});
+      });
+}
+
+Shape ChunkFile::CornerOf(const FilteredDataset& dataset,
+                          int64_t number) const {
+  Shape corner = dataset.box.offset;
+  const Shape in_dataset =
+      h5::CornerOfChunk(datasets_.at(dataset.path), number);
+  // Of structs the array has the bytes along its last axis.
+  for (size_t axis = 0; axis < in_dataset.size(); ++axis) {
+    corner[axis] += in_dataset[axis];
+  }
+  return corner;
 }
 
 }  // namespace belay

@@ -3,13 +3,18 @@
 #ifndef BELAY_IO_TRANSFER_CHUNK_FILE_H_
 #define BELAY_IO_TRANSFER_CHUNK_FILE_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "belay/arrays/box.h"
 #include "belay/status.h"
+#include "hdf5_format/read/chunked_dataset.h"
 #include "hdf5_format/read/file_reader.h"
 #include "io/index/hdf5_bytes.h"
 #include "plan/plan.h"
@@ -37,6 +42,31 @@ class ChunkFile {
   //   Unimplemented - HDF5 has stored it in a way that is not read here, or
   //   h5::CanUndo does not know its filters; those of h5::BoundedFile.
   StatusOr<BoxBytes> Read(const FilteredDataset& dataset, const Shape& corner);
+
+  // Where a chunk of a dataset lies, and the bytes that it has behind its
+  // filters.
+  struct Place {
+    h5::StoredChunk stored;
+    int64_t bytes = 0;
+    // The most that the stored ones can be behind them, if that is known.
+    std::optional<int64_t> most_bytes;
+  };
+
+  // Calls `visit` with each chunk, and ends with the first error. Takes memory
+  // of the budget of the file for where they lie, and none for chunks. Local.
+  // Errors: those of Read, and of `visit`.
+  Status ForEachPlace(const FilteredDataset& dataset,
+                      absl::FunctionRef<Status(const Place&)> visit);
+
+  // Returns the corner of the chunk that was visited so many before, as Read
+  // takes it. Local. Requires a dataset whose places were visited.
+  Shape CornerOf(const FilteredDataset& dataset, int64_t number) const;
+
+  // Takes from that budget. Local.
+  Status Charge(int64_t bytes, std::string_view what) {
+    return file_->bytes().Charge(bytes, what);
+  }
+  int64_t size() const { return file_->bytes().size(); }
 
  private:
   ChunkFile(std::unique_ptr<Hdf5Bytes> file, h5::FileReader reader)

@@ -33,24 +33,46 @@ void FilteredReader::Close() {
   guarded_file_.reset();
 }
 
-Status FilteredReader::ReadByHdf5(const std::string& path,
-                                  const FilteredDataset& dataset,
-                                  Chunk& chunk) {
+// Reads a box of the array, of which there are as many bytes.
+Status FilteredReader::AskHdf5(const std::string& path,
+                               const FilteredDataset& dataset, const Box& box,
+                               std::string& bytes) {
   if (!guarded_file_ || guarded_path_ != path) {
     guarded_file_.reset();
     guarded_path_ = path;
     BELAY_ASSIGN_OR_RETURN(
         guarded_file_, h5::GuardedFile::Open(path, 0, h5::WrittenBy::kBelay));
   }
-  const int64_t bytes = NumElements(chunk.box.shape) * DTypeSize(dataset.dtype);
-  chunk.bytes = MakeRoom(bytes);
-  chunk.bytes.resize(bytes);
   const Status status = guarded_file_->ReadStored(
       dataset.path, {dataset.dtype, 0, dataset.fields}, dataset.filters,
-      FromCorner(chunk.box, dataset.box.offset),
-      reinterpret_cast<std::byte*>(chunk.bytes.data()));
+      FromCorner(box, dataset.box.offset),
+      reinterpret_cast<std::byte*>(bytes.data()));
   if (!status.ok()) guarded_file_.reset();  // it may have ended
   return status;
+}
+
+Status FilteredReader::TryChunk(const std::string& path,
+                                const FilteredDataset& dataset,
+                                const Shape& corner) {
+  Box one{.offset = corner, .shape = Shape(corner.size(), 1)};
+  // A struct is read whole.
+  if (!dataset.fields.empty()) one.shape.back() = dataset.box.shape.back();
+  std::string bytes(NumElements(one.shape) * DTypeSize(dataset.dtype), '\0');
+  return OfFile(path, AskHdf5(path, dataset, one, bytes));
+}
+
+Status FilteredReader::ReadByHdf5(const std::string& path,
+                                  const FilteredDataset& dataset,
+                                  Chunk& chunk) {
+  // A few bytes may say that they are a chunk of any size.
+  constexpr int64_t kLargeChunk = int64_t{64} << 20;
+  const int64_t bytes = NumElements(chunk.box.shape) * DTypeSize(dataset.dtype);
+  if (bytes > kLargeChunk) {
+    BELAY_RETURN_IF_ERROR(TryChunk(path, dataset, chunk.box.offset));
+  }
+  chunk.bytes = MakeRoom(bytes);
+  chunk.bytes.resize(bytes);
+  return AskHdf5(path, dataset, chunk.box, chunk.bytes);
 }
 
 Status FilteredReader::ReadChunk(const std::string& path,

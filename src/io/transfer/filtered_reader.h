@@ -36,6 +36,13 @@ class FilteredReader {
   Status Read(const std::string& path, const FilteredDataset& dataset,
               const Extent& extent, const Box& box, const ShardMemory& memory);
 
+  // Undoes the filters of the chunk that begins at `corner`, and keeps nothing
+  // of it: libhdf5 takes the memory, within the limits of its process. For
+  // filters of plugins. Local.
+  // Errors: as Read.
+  Status TryChunk(const std::string& path, const FilteredDataset& dataset,
+                  const Shape& corner);
+
   // Lets go of the file and of all chunks; a second call does nothing. Local.
   void Close();
 
@@ -54,6 +61,8 @@ class FilteredReader {
                    const Extent& extent, Chunk& chunk);
   Status ReadByHdf5(const std::string& path, const FilteredDataset& dataset,
                     Chunk& chunk);
+  Status AskHdf5(const std::string& path, const FilteredDataset& dataset,
+                 const Box& box, std::string& bytes);
   // Forgets chunks until there is room for one of so many bytes; returns the
   // memory of one of them.
   std::string MakeRoom(int64_t bytes);
