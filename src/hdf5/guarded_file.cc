@@ -53,6 +53,8 @@ void PutArray(const NativeArray& array, WireWriter& out) {
   out.Put(array.dtype);
   out.PutShape(array.shape);
   out.PutText(array.problem);
+  out.Put(array.bytes);
+  out.Put(array.stored_bytes);
 }
 
 NativeArray GetArray(WireReader& in) {
@@ -60,6 +62,8 @@ NativeArray GetArray(WireReader& in) {
   array.dtype = in.Get<DType>();
   array.shape = in.GetShape();
   array.problem = in.GetText();
+  array.bytes = in.Get<int64_t>();
+  array.stored_bytes = in.Get<int64_t>();
   return array;
 }
 
@@ -163,11 +167,6 @@ int64_t StoredBytesOf(const std::string& path) {
   return std::min<int64_t>(stat.st_size, blocks * kMostCompressed);
 }
 
-bool IsTrusted() {
-  const char* const value = std::getenv("BELAY_TRUST_HDF5");
-  return value != nullptr && std::string_view(value) == "1";
-}
-
 Status CutShort() {
   return absl::DataLossError("what HDF5 says of a file is cut short");
 }
@@ -181,6 +180,11 @@ WireWriter RequestFor(Request kind, const std::string& path) {
 
 }  // namespace
 
+bool IsHdf5Trusted() {
+  const char* const value = std::getenv(kTrustHdf5);
+  return value != nullptr && std::string_view(value) == "1";
+}
+
 GuardedFile::GuardedFile(ChildProcess child, double cpu_seconds,
                          double deadline_seconds)
     : child_(std::move(child)),
@@ -193,7 +197,7 @@ StatusOr<GuardedFile> GuardedFile::Open(const std::string& path,
                                         double deadline_seconds,
                                         WrittenBy written_by) {
   const int64_t bytes = StoredBytesOf(path);
-  const bool is_trusted = IsTrusted();
+  const bool is_trusted = IsHdf5Trusted();
   const ChildLimits limits = {
       .memory_bytes = is_trusted || bytes > kMostMemory / (2 * kMemoryPerByte)
                           ? kMostMemory

@@ -26,6 +26,13 @@ namespace belay::h5 {
 // index promises: what HDF5 does not find or cannot make sense of is damage.
 enum class WrittenBy : uint8_t { kAnybody, kBelay };
 
+// The variable of the environment that lifts the limits for files of other
+// programs.
+inline constexpr char kTrustHdf5[] = "BELAY_TRUST_HDF5";
+
+// Whether it is set to 1. Local.
+bool IsHdf5Trusted();
+
 // An open file. Move only; for one thread at a time. All errors can also be
 // those of ChildProcess, after which nothing more can be read.
 class GuardedFile {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <limits>
+#include <set>
+#include <system_error>
 
 #include "base/catch_bad_alloc.h"
 #include "base/status_macros.h"
@@ -122,6 +125,89 @@ bool HasSource(const std::string& file, const std::string& source,
   return found;
 }
 
+// --- What is stored ---
+
+constexpr int64_t kMostStored = std::numeric_limits<int64_t>::max();
+
+int64_t Sum(int64_t a, int64_t b) {
+  return a > kMostStored - b ? kMostStored : a + b;
+}
+
+// The path of the file that has the dataset.
+StatusOr<std::string> FileThatHas(const Handle& dataset) {
+  BELAY_ASSIGN_OR_RETURN(const int64_t length,
+                         Number(H5Fget_name(dataset.get(), nullptr, 0),
+                                "get file of", dataset.name()));
+  std::string name(static_cast<size_t>(length) + 1, '\0');
+  BELAY_RETURN_IF_ERROR(
+      Number(H5Fget_name(dataset.get(), name.data(), name.size()),
+             "get file of", dataset.name())
+          .status());
+  name.pop_back();
+  return name;
+}
+
+// None of a file that is not there.
+int64_t SizeOfFile(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  return error ? 0
+               : static_cast<int64_t>(
+                     std::min<std::uintmax_t>(size, kMostStored));
+}
+
+// Of a file that another one names: HDF5 looks beside that and in the working
+// directory.
+int64_t SizeOfNamed(const std::string& file, const std::string& name) {
+  const std::filesystem::path beside =
+      std::filesystem::path(file).replace_filename(name);
+  return std::max(SizeOfFile(beside), SizeOfFile(name));
+}
+
+// Of the files that a virtual dataset shows.
+StatusOr<int64_t> SourceBytes(const Handle& dataset, const Handle& properties,
+                              const std::string& file) {
+  size_t count = 0;
+  BELAY_RETURN_IF_ERROR(Check(H5Pget_virtual_count(properties.get(), &count),
+                              "count sources of", dataset.name()));
+  std::set<std::string> names;  // one file counts once
+  for (size_t i = 0; i < count; ++i) {
+    const StatusOr<std::string> name =
+        SourceName(H5Pget_virtual_filename, dataset, properties, i);
+    if (absl::IsUnimplemented(name.status())) return 0;
+    BELAY_RETURN_IF_ERROR(name.status());
+    names.insert(*name);
+  }
+  int64_t bytes = 0;
+  for (const std::string& name : names) {
+    bytes =
+        Sum(bytes, name == "." ? SizeOfFile(file) : SizeOfNamed(file, name));
+  }
+  return bytes;
+}
+
+// Of the files that have the raw bytes of a dataset.
+StatusOr<int64_t> ExternalBytes(const Handle& dataset, const Handle& properties,
+                                const std::string& file, int count) {
+  int64_t bytes = 0;
+  for (int i = 0; i < count; ++i) {
+    constexpr size_t kMostName = 4096;
+    std::string name(kMostName + 1, '\0');
+    off_t offset = 0;
+    hsize_t size = 0;
+    BELAY_RETURN_IF_ERROR(
+        Check(H5Pget_external(properties.get(), static_cast<unsigned>(i),
+                              kMostName, name.data(), &offset, &size),
+              "get raw file of", dataset.name()));
+    name.resize(std::min(name.find('\0'), kMostName));
+    const int64_t there = std::max<int64_t>(
+        SizeOfNamed(file, name) - std::max<int64_t>(offset, 0), 0);
+    bytes = Sum(bytes, static_cast<int64_t>(std::min<hsize_t>(
+                           size, static_cast<hsize_t>(there))));
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Status ReadNative(const Handle& dataset, DType dtype, const Box& box,
@@ -169,6 +255,27 @@ Status CheckSources(const Handle& dataset, const std::string& file) {
                                    source, "\" is missing"));
   }
   return absl::OkStatus();
+}
+
+StatusOr<int64_t> StoredBytes(const Handle& dataset) {
+  BELAY_ASSIGN_OR_RETURN(const std::string file, FileThatHas(dataset));
+  BELAY_ASSIGN_OR_RETURN(const Handle properties,
+                         Own(H5Dget_create_plist(dataset.get()),
+                             "get properties of", dataset.name()));
+  if (H5Pget_layout(properties.get()) == H5D_VIRTUAL) {
+    return SourceBytes(dataset, properties, file);
+  }
+  BELAY_ASSIGN_OR_RETURN(const int64_t raw_files,
+                         Number(H5Pget_external_count(properties.get()),
+                                "count raw files of", dataset.name()));
+  if (raw_files > 0) {
+    return ExternalBytes(dataset, properties, file,
+                         static_cast<int>(raw_files));
+  }
+  // A damaged file says anything.
+  const auto stored = static_cast<int64_t>(
+      std::min<hsize_t>(H5Dget_storage_size(dataset.get()), kMostStored));
+  return std::min(stored, SizeOfFile(file));
 }
 
 }  // namespace belay::h5

@@ -3,6 +3,7 @@
 #ifndef BELAY_HDF5_NATIVE_READ_H_
 #define BELAY_HDF5_NATIVE_READ_H_
 
+#include <cstdint>
 #include <string>
 
 #include "belay/arrays/box.h"
@@ -31,6 +32,12 @@ StatusOr<std::string> ReadNativeText(const Handle& dataset);
 // Errors: DataLoss - a source is missing; Unimplemented - sources that are
 //   given by a pattern.
 Status CheckSources(const Handle& dataset, const std::string& file);
+
+// Returns how many bytes its file stores for a dataset at most, before filters
+// are undone; of one whose bytes lie in other files, how many these have. Files
+// that are not there, or are named by a pattern, have none. Local.
+// Errors: DataLoss - a damaged file; Internal.
+StatusOr<int64_t> StoredBytes(const Handle& dataset);
 
 }  // namespace belay::h5
 

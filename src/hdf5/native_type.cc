@@ -1,5 +1,7 @@
 #include "hdf5/native_type.h"
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -7,6 +9,7 @@
 #include "base/text.h"
 #include "hdf5/dataset.h"
 #include "hdf5/error.h"
+#include "hdf5/native_read.h"
 #include "hdf5/types.h"
 
 namespace belay::h5 {
@@ -193,6 +196,20 @@ StatusOr<std::string> SpaceProblem(const Handle& dataset,
   return is_null && !is_text ? "has no values" : "";
 }
 
+// As many as can be counted.
+StatusOr<int64_t> BytesOfElements(const Handle& dataset, const Handle& type) {
+  BELAY_ASSIGN_OR_RETURN(
+      const Handle space,
+      Own(H5Dget_space(dataset.get()), "get dataspace of", dataset.name()));
+  BELAY_ASSIGN_OR_RETURN(const int64_t elements,
+                         Number(H5Sget_simple_extent_npoints(space.get()),
+                                "count elements of", dataset.name()));
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const auto size =
+      static_cast<int64_t>(std::max<size_t>(H5Tget_size(type.get()), 1));
+  return elements > kMost / size ? kMost : elements * size;
+}
+
 }  // namespace
 
 StatusOr<NativeArray> DescribeDataset(const Handle& dataset) {
@@ -209,6 +226,13 @@ StatusOr<NativeArray> DescribeDataset(const Handle& dataset) {
   }
   array.dtype = *dtype;
   BELAY_ASSIGN_OR_RETURN(array.problem, SpaceProblem(dataset, array));
+  BELAY_ASSIGN_OR_RETURN(array.bytes, BytesOfElements(dataset, type));
+  // To look costs time, if they are many chunks.
+  constexpr int64_t kFewBytes = int64_t{1} << 20;
+  array.stored_bytes = array.bytes;
+  if (array.bytes > kFewBytes) {
+    BELAY_ASSIGN_OR_RETURN(array.stored_bytes, StoredBytes(dataset));
+  }
   return array;
 }
 

@@ -3,6 +3,7 @@
 #ifndef BELAY_HDF5_NATIVE_TYPE_H_
 #define BELAY_HDF5_NATIVE_TYPE_H_
 
+#include <cstdint>
 #include <string>
 
 #include "belay/arrays/box.h"
@@ -19,6 +20,10 @@ struct NativeArray {
   Shape shape;
   // Why belay has no such array; empty if it has. Then dtype says nothing.
   std::string problem;
+  int64_t bytes = 0;  // of its elements
+  // What its file, or those that it names, store for them at most. Equal to
+  // `bytes` where these are few.
+  int64_t stored_bytes = 0;
 };
 
 // Describes a dataset. Local.

@@ -1,11 +1,14 @@
 #include "restore/flat_file.h"
 
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "geometry/runs.h"
 #include "hdf5/guarded_file.h"
+#include "io/files/posix_file.h"
 #include "io/transfer/staging.h"
 
 namespace belay {
@@ -15,6 +18,26 @@ namespace {
 constexpr int64_t kTileBytes = int64_t{16} << 20;
 // Other ranks wait as long for what comes of it.
 constexpr double kPartOfDeadline = 0.8;
+
+// What a file may say that it has, before memory is taken for it: no deflate
+// makes more of its bytes, and what a program leaves to HDF5 to fill is small.
+constexpr int64_t kSaidPerByte = 2080;
+constexpr int64_t kSaidAnyway = int64_t{64} << 20;
+
+int64_t MostSaid(int64_t stored_bytes) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  return stored_bytes > (kMost - kSaidAnyway) / kSaidPerByte
+             ? kMost
+             : kSaidAnyway + kSaidPerByte * stored_bytes;
+}
+
+// Why memory is not taken for so many bytes, of which as many are left.
+std::string TooMuchSaid(int64_t bytes, int64_t stored_bytes, int64_t most) {
+  return absl::StrFormat(
+      "is said to have more bytes than its file can hold; if you trust the "
+      "file, set %s to 1 (need at most %d for %d stored bytes, found %d)",
+      h5::kTrustHdf5, most, stored_bytes, bytes);
+}
 
 StoredForm FormOf(const FormedShards& formed, int32_t index) {
   if (!formed.forms.empty()) return formed.forms[index];
@@ -30,6 +53,13 @@ Status MismatchText(const Shard& shard, const std::string& cause) {
 Status CheckFits(const Shard& shard, const StoredForm& form,
                  const h5::NativeArray& found) {
   if (!found.problem.empty()) return MismatchText(shard, found.problem);
+  // Texts take what is stored, other arrays what the program has.
+  if (const int64_t most = MostSaid(found.stored_bytes);
+      shard.dtype == DType::kString && found.bytes > most &&
+      !h5::IsHdf5Trusted()) {
+    return MismatchText(shard,
+                        TooMuchSaid(found.bytes, found.stored_bytes, most));
+  }
   if (form.dtype != found.dtype || form.shape != found.shape) {
     return MismatchText(
         shard,
@@ -93,12 +123,41 @@ Status ReadShards(const std::string& path, const FormedShards& formed,
   return absl::OkStatus();
 }
 
+// Marks the datasets for which no memory is taken. What is stored counts once,
+// however many of them there are.
+Status MarkTooLarge(const std::string& path,
+                    std::vector<h5::ListedDataset>& listed) {
+  if (h5::IsHdf5Trusted()) return absl::OkStatus();
+  BELAY_ASSIGN_OR_RETURN(PosixFile file,
+                         PosixFile::Open(path, PosixFile::Mode::kReadLinked));
+  BELAY_ASSIGN_OR_RETURN(const FileStat stat, file.Stat());
+  BELAY_RETURN_IF_ERROR(file.Close());
+  int64_t left = MostSaid(stat.size);
+  for (h5::ListedDataset& dataset : listed) {
+    h5::NativeArray& array = dataset.array;
+    if (!array.problem.empty()) continue;
+    const int64_t most = MostSaid(array.stored_bytes);
+    // Other files may have the bytes.
+    const bool is_here = array.stored_bytes <= stat.size;
+    if (array.bytes > most) {
+      array.problem = TooMuchSaid(array.bytes, array.stored_bytes, most);
+    } else if (is_here && array.bytes > left) {
+      array.problem = TooMuchSaid(array.bytes, stat.size, left);
+    } else if (is_here) {
+      left -= array.bytes;
+    }
+  }
+  return absl::OkStatus();
+}
+
 StatusOr<std::vector<h5::ListedDataset>> ListFile(const std::string& path,
                                                   double deadline_seconds) {
   BELAY_ASSIGN_OR_RETURN(
       h5::GuardedFile file,
       h5::GuardedFile::Open(path, kPartOfDeadline * deadline_seconds));
-  return file.List();
+  BELAY_ASSIGN_OR_RETURN(std::vector<h5::ListedDataset> listed, file.List());
+  BELAY_RETURN_IF_ERROR(MarkTooLarge(path, listed));
+  return listed;
 }
 
 // Names the file, which the parts do not know.
