@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "belay/handlers/standard_handlers.h"
@@ -186,7 +187,27 @@ class CopyPlanner {
     return absl::OkStatus();
   }
 
+  // A few rules may name one array again and again. What is stored counts once.
+  Status CheckMadeBytes() const {
+    constexpr double kMostPerByte = 1024, kAnyway = 64 << 20;
+    double stored = 0, made = 0;
+    for (const std::string& key : used_) {
+      stored += static_cast<double>(ArrayBytes(*FindArray(saved_, key)));
+    }
+    for (const MadeArray& one : plan_.made) {
+      made += static_cast<double>(NumElements(one.form.shape)) *
+              static_cast<double>(DTypeSize(one.form.dtype));
+    }
+    const double most = kAnyway + kMostPerByte * stored;
+    if (made <= most) return absl::OkStatus();
+    return Refuse(absl::StrFormat(
+        "the rules make too many bytes of those that are stored (need at most "
+        "%.0f of %.0f, found %.0f)",
+        most, stored, made));
+  }
+
   Status CheckMade(const std::vector<std::string>& copied) const {
+    BELAY_RETURN_IF_ERROR(CheckMadeBytes());
     for (size_t i = 0; i < plan_.made.size(); ++i) {
       const std::string& key = plan_.made[i].key;
       if (i > 0 && plan_.made[i - 1].key == key) {
