@@ -7,6 +7,8 @@
 #include "geometry/mesh_size.h"
 #include "io/index/index_file.h"
 #include "plan/restore/restore_planner.h"
+#include "plan/stored/single_array.h"
+#include "reader/checkpoint_info.h"
 #include "restore/restore_options.h"
 
 namespace belay {
@@ -36,8 +38,9 @@ Status AddWants(const StoredArray& array, const Layout& layout,
 }
 
 StatusOr<std::vector<RankShards>> WantAll(
-    const SavedCheckpoint& saved, const std::vector<ArrayInfo>& infos,
-    int num_ranks, const std::function<Layout(const ArrayInfo&)>& layout_of) {
+    const SavedCheckpoint& saved, int num_ranks,
+    const std::function<Layout(const ArrayInfo&)>& layout_of) {
+  const std::vector<ArrayInfo> infos = ArraysOf(saved, ArrayEntries(saved));
   std::vector<RankShards> wanted(num_ranks);
   for (size_t i = 0; i < infos.size(); ++i) {
     const StoredArray& array = saved.arrays[i];
@@ -86,15 +89,13 @@ StatusOr<RestorePreview> Plan(
   BELAY_ASSIGN_OR_RETURN(const std::string step, ResolveStep(path));
   BELAY_ASSIGN_OR_RETURN(const SavedCheckpoint saved, ReadIndex(step));
   BELAY_RETURN_IF_ERROR(CheckChunksFit("plan", step, saved));
-  BELAY_ASSIGN_OR_RETURN(const std::vector<ArrayInfo> infos,
-                         ListVariables(step));
   BELAY_ASSIGN_OR_RETURN(const std::vector<RankShards> wanted,
-                         WantAll(saved, infos, num_ranks, layout_of));
+                         WantAll(saved, num_ranks, layout_of));
   BELAY_ASSIGN_OR_RETURN(const RestorePlan plan,
                          PlanRestore(saved, wanted, ReadRulesOf(options)));
   RestorePreview preview{.path = step,
                          .step = saved.step,
-                         .num_arrays = static_cast<int64_t>(infos.size()),
+                         .num_arrays = std::ssize(saved.arrays),
                          .read_sharing = plan.sharing,
                          .sharing_note = plan.note};
   for (int rank = 0; rank < num_ranks; ++rank) {

@@ -29,6 +29,7 @@ struct ImportRun {
   std::vector<SafetensorsFile> opened = {};
   safetensors::Metadata metadata = {};
   // This rank's part.
+  int64_t part_bytes = 0;                 // without metadata
   std::vector<int64_t> modified_ns = {};  // by file, as rank 0 has seen it
   safetensors::RankImport part = {};
   std::vector<MappedFile> files = {};  // only those that it reads have content
@@ -174,6 +175,7 @@ StatusOr<RootMessages> OpenOnRoot(ImportRun& run, int num_ranks) {
   for (const auto& part : safetensors::PlanImport(sources, num_ranks)) {
     messages.parts.push_back(safetensors::EncodeRankImport(part));
   }
+  run.opened.clear();  // there may be very many tensors
   return messages;
 }
 
@@ -208,9 +210,11 @@ Status MapMine(ImportRun& run) {
 // Lists what this rank hands in. Borrows the files and, on rank 0, the
 // metadata. Local.
 void ListMine(ImportRun& run) {
-  for (size_t i = 0; i < run.part.shards.size(); ++i) {
-    const ShardInfo& info = run.part.shards[i];
-    const safetensors::FilePlace& place = run.part.places[i];
+  const safetensors::RankImport part = std::exchange(run.part, {});
+  for (size_t i = 0; i < part.shards.size(); ++i) {
+    const ShardInfo& info = part.shards[i];
+    const safetensors::FilePlace& place = part.places[i];
+    run.part_bytes += NumElements(info.box.shape) * DTypeSize(info.dtype);
     run.state.AddShard({.key = info.key,
                         .dtype = info.dtype,
                         .global_shape = info.global_shape,
@@ -257,15 +261,6 @@ Status Prepare(const Comm& comm, ImportRun& run) {
   return absl::OkStatus();
 }
 
-// What this rank writes, without metadata. Local.
-int64_t BytesOf(const ImportRun& run) {
-  int64_t total = 0;
-  for (const ShardInfo& shard : run.part.shards) {
-    total += NumElements(shard.box.shape) * DTypeSize(shard.dtype);
-  }
-  return total;
-}
-
 }  // namespace
 
 StatusOr<ImportResult> ImportSafetensors(const Comm& comm,
@@ -283,7 +278,7 @@ StatusOr<ImportResult> ImportSafetensors(const Comm& comm,
               .state = run.state,
               .messages = run.messages,
               .stages = run.stages,
-              .progress = ProgressUpTo(BytesOf(run), options.progress)},
+              .progress = ProgressUpTo(run.part_bytes, options.progress)},
              options.save));
   return std::move(run.result);
 }
