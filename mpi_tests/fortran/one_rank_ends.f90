@@ -18,6 +18,7 @@ program one_rank_ends
   if (rank == 1) then
     if (name == "error_stop") error stop "the mesh is inside out"
     write (error_unit, "(a)") "the mesh is inside out"
+    if (name == "finalize_stop") call MPI_Finalize()
     stop 1
   end if
   call belay_save(comm, trim(dir), 1_int64, state)

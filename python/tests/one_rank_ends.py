@@ -26,6 +26,20 @@ if case in ("between_saves", "switched_off"):
     if comm.rank == 1:
       raise ValueError("the mesh of rank 1 is inside out")
     manager.save(2, {"a": 2}, force=True)
+elif case == "sys_exit":
+  manager.save(1, {"a": 1}, force=True)
+  if comm.rank == 1:
+    sys.exit(1)
+  manager.save(2, {"a": 2}, force=True)
+elif case == "sys_exit_async":
+  # The save that is under way is finished first.
+  manager.close()
+  saver = belay.AsyncSaver(comm)
+  saver.save(directory + "_async", 1, {"a": 1}, overwrite=True)
+  if comm.rank == 1:
+    sys.exit(1)
+  saver.wait()
+  saver.save(directory + "_async", 2, {"a": 2}, overwrite=True)
 elif case == "before_barrier":
   belay.save(comm, directory + "_plain", 1, {"a": 1}, overwrite=True)
   if comm.rank == 0:

@@ -19,6 +19,7 @@
 #include "io/files/posix_file.h"
 #include "io/steps/commit.h"
 #include "mpi/end_on_error.h"
+#include "mpi/arrivals/leaving.h"
 
 namespace belay {
 namespace {
@@ -84,7 +85,17 @@ void NoteGivenUp(const BackgroundSaver& saver, const Status& why,
   if (saver.is_root()) all.given_up.push_back({saver.target().path, why});
 }
 
+// Whether FinishLeftSaves talks to the other ranks of `comm`. Local.
+bool HasPending(MPI_Comm comm) {
+  const std::vector<BackgroundSaver*>& savers = All().savers;
+  return std::any_of(savers.begin(), savers.end(), [&](BackgroundSaver* saver) {
+    return saver->is_pending() && saver->is_own() && saver->is_comm_open() &&
+           saver->comm().raw() == comm;
+  });
+}
+
 int OnFinalize(MPI_Comm, int, void*, void*) {
+  TellLeaving(&HasPending);
   const Status status = CatchExceptions(&FinishLeftSaves);
   if (!status.ok()) EndOnError("belay", InWordsOfProgram(status));
   return MPI_SUCCESS;
@@ -157,8 +168,8 @@ void GiveUpLeftSaves(const Comm& comm, const std::string& run) {
   std::vector<std::unique_ptr<BackgroundSaver>> kept;
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
-    const auto others =
-        std::partition(all.kept.begin(), all.kept.end(), [&](const auto& saver) {
+    const auto others = std::partition(
+        all.kept.begin(), all.kept.end(), [&](const auto& saver) {
           return !saver->is_comm_open() || !IsOfSameRun(*saver, comm, run);
         });
     std::move(others, all.kept.end(), std::back_inserter(kept));

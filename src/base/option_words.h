@@ -75,6 +75,11 @@ inline constexpr std::array kOptionWords = {
                 "nobody has called close(), wait() or wait_until_finished()",
                 "nobody has called belay_saver_close, belay_saver_wait or "
                 "belay_manager_wait"},
+    OptionWords{"let a rank that fails end all ranks with belay::Check or "
+                "MPI_Abort",
+                "let a rank that fails raise an exception instead of calling "
+                "sys.exit()",
+                "let a rank that fails end all ranks with MPI_Abort"},
     OptionWords{"WaitForSnapshot was not called",
                 "wait_for_snapshot() was not called", nullptr},
     OptionWords{"; a MemoryLayout describes a box in larger memory",

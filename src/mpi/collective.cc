@@ -169,7 +169,9 @@ Status Exchange(CommContext& context,
   ++context.messages;
   MPI_Request request = MPI_REQUEST_NULL;
   const Status started = MpiError(start(&request), site);
-  return started.ok() ? context.deadline.Wait(request) : started;
+  if (!started.ok()) return started;
+  context.deadline.CountCollective();
+  return context.deadline.Wait(request);
 }
 
 Status Agree(CommContext& context, const Status& mine) {

@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/status_macros.h"
+#include "mpi/arrivals/leaving.h"
 #include "mpi/collective.h"
 #include "mpi/deadline.h"
 #include "mpi/mpi_error.h"
@@ -35,7 +36,11 @@ Status CheckMpiRuns() {
 // collective and would hang.
 Status AgreeOnNew(CommContext& context, int code, std::string_view site,
                   MPI_Comm& made) {
-  Status agreed = Agree(context, MpiStatus(code, site));
+  Status mine = MpiStatus(code, site);
+  if (mine.ok() && made != MPI_COMM_NULL) {
+    mine = MpiError(WatchLeaving(made), "MPI_Comm_set_attr");
+  }
+  Status agreed = Agree(context, mine);
   if (agreed.ok()) return agreed;
   int64_t have = code == MPI_SUCCESS ? 1 : 0;
   const Status counted = MinAll(context, {&have, 1});

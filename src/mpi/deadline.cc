@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,8 +20,11 @@
 #include "base/first_of.h"
 #include "base/printable.h"
 #include "base/process/thread_without_signals.h"
+#include "base/program_words.h"
 #include "base/text.h"
 #include "mpi/arrivals/arrivals.h"
+#include "mpi/arrivals/leaving.h"
+#include "mpi/end_on_error.h"
 #include "mpi/mpi_error.h"
 #include "mpi/test_request.h"
 
@@ -40,12 +44,20 @@ constexpr std::chrono::microseconds kNap{20};
 // batch system suspends the job: that time does not count.
 constexpr Seconds kMostGap{10};
 constexpr int kMostNamedRanks = 16;
+constexpr std::string_view kHasLeft =
+    " has called MPI_Finalize and will not make this call; let a rank that "
+    "fails end all ranks with belay::Check or MPI_Abort";
 constexpr size_t kMostWork = 3;  // of so many ranks their work is told
 // Whoever knows most speaks first: referees one after the other, then ranks
 // that only know that no referee spoke, then the watchdogs.
 constexpr Seconds kBetweenReferees{0.3};
 constexpr Seconds kGrace{2};
 constexpr Seconds kWatchdogGrace{4};
+// How often a rank that waits looks whether another one has left for good, and
+// how long it lets that one's own message come first.
+constexpr Seconds kBetweenLooks{0.01};
+constexpr Seconds kBeforeLeft{0.5};
+constexpr Seconds kBetweenLeft{1};
 
 Clock::time_point After(Clock::time_point start, Seconds delay) {
   return start + std::chrono::duration_cast<Clock::duration>(delay);
@@ -81,15 +93,6 @@ Status WaitPolling(MPI_Request& request, Clock::time_point since,
   }
 }
 
-Status WaitWithoutLimit(std::span<MPI_Request> requests) {
-  const Clock::time_point since = Clock::now();
-  Status status;
-  for (MPI_Request& request : requests) {
-    status.Update(WaitPolling(request, since, [] {}));
-  }
-  return status;
-}
-
 }  // namespace
 
 // No exit handlers: they may wait for the very thing that hangs.
@@ -112,6 +115,7 @@ struct Deadline::Impl {
   Status WaitFor(MPI_Request& request, Clock::time_point since);
   void Poll();
   [[noreturn]] void GiveUp();
+  void LookForLeft(Clock::time_point now);
   std::string WhereTheyAre(const std::vector<int>& late) const;
   bool is_referee() const { return !is_foreign && arrivals.is_referee(); }
 
@@ -131,6 +135,10 @@ struct Deadline::Impl {
 
   bool is_foreign = false;            // see OnForeign
   std::span<const std::string> work;  // of each rank in this stage
+
+  CommLife* life;                              // null if foreign
+  Clock::time_point look_at;                   // for ranks that have left
+  std::optional<Clock::time_point> tell_left;  // that one has
 
   int64_t agreement = 0;
   Clock::time_point tell_at;        // of this agreement
@@ -153,11 +161,12 @@ Deadline::Impl::Impl(const Comm& of, double limit, std::string name,
                      bool has_watchdog, int64_t number)
     : rank(of.rank()),
       size(of.size()),
-      seconds(std::min(limit, 3e9)),
+      seconds(limit > 0 ? std::min(limit, 3e9) : 3e9),
       most_gap(std::min(kMostGap, seconds / 2)),
       operation(std::move(name)),
+      life(LifeOf(of.raw())),
       arrivals(of, operation, number) {
-  if (has_watchdog) StartWatchdog();
+  if (has_watchdog && limit > 0) StartWatchdog();
 }
 
 Deadline::Impl::~Impl() {
@@ -209,6 +218,8 @@ void Deadline::Impl::BeginGate() {
   const Clock::time_point now = Clock::now();
   ++agreement;
   polled_at = now;
+  look_at = After(now, kBetweenLooks);
+  tell_left.reset();
   std::lock_guard<std::mutex> lock(mutex);
   // Where nobody looks in between, a long time was one of work.
   if (watchdog.joinable()) SkipGap(now);
@@ -233,6 +244,7 @@ void Deadline::Impl::Poll() {
   tell_at += gap;
   tell_again_at += gap;
   give_up_at += gap;
+  if (life != nullptr && now >= look_at) LookForLeft(now);
   if (now < tell_at) return;
   if (now >= tell_again_at && !is_foreign) {
     // Again and again: a referee that comes late does not count what ranks in
@@ -242,6 +254,20 @@ void Deadline::Impl::Poll() {
   }
   if (is_referee()) arrivals.Listen(agreement);
   if (now >= give_up_at) GiveUp();
+}
+
+// One that has left is no late one: it will never come.
+void Deadline::Impl::LookForLeft(Clock::time_point now) {
+  look_at = After(now, kBetweenLooks);
+  const std::optional<LeftRank> left = FindLeftRank(*life);
+  if (!left) return;
+  if (!tell_left) {
+    tell_left = After(now, kBeforeLeft + left->told_before * kBetweenLeft);
+  }
+  if (now < *tell_left) return;
+  EndOnError("belay", InWordsOfProgram(absl::FailedPreconditionError(
+                          Cat(operation, ", stage ", stage, ": rank ",
+                              left->rank, " of ", size, kHasLeft))));
 }
 
 // What is known of ranks that are late: what they do in this stage, or where
@@ -287,16 +313,15 @@ void Deadline::Impl::GiveUp() {
 
 Deadline::Deadline(const Comm& comm, double seconds, std::string operation,
                    bool watchdog, int64_t number) {
-  if (seconds > 0) {
-    impl_ = std::make_unique<Impl>(comm, seconds, std::move(operation),
-                                   watchdog, number);
-  }
+  impl_ = std::make_unique<Impl>(comm, seconds, std::move(operation), watchdog,
+                                 number);
 }
 
 Deadline Deadline::OnForeign(const Comm& comm, double seconds,
                              std::string operation) {
   Deadline deadline(comm, seconds, std::move(operation));
-  if (deadline.impl_ != nullptr) deadline.impl_->is_foreign = true;
+  deadline.impl_->is_foreign = true;
+  deadline.impl_->life = nullptr;  // it may end before this one does
   return deadline;
 }
 
@@ -306,7 +331,6 @@ Deadline::~Deadline() = default;
 
 void Deadline::Enter(std::string_view stage,
                      std::span<const std::string> work) {
-  if (impl_ == nullptr) return;
   impl_->work = work;
   std::lock_guard<std::mutex> lock(impl_->mutex);
   impl_->stage = std::string(stage);
@@ -314,17 +338,17 @@ void Deadline::Enter(std::string_view stage,
 }
 
 void Deadline::GoOn() {
-  if (impl_ == nullptr) return;
   std::lock_guard<std::mutex> lock(impl_->mutex);
   impl_->start = Clock::now();
 }
+
+void Deadline::CountCollective() { belay::CountCollective(impl_->life); }
 
 Status Deadline::Wait(MPI_Request& request) {
   return Wait(std::span<MPI_Request>(&request, 1));
 }
 
 Status Deadline::Wait(std::span<MPI_Request> requests) {
-  if (impl_ == nullptr) return WaitWithoutLimit(requests);
   impl_->BeginGate();
   const Clock::time_point since = Clock::now();
   Status status;

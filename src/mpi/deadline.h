@@ -5,7 +5,8 @@
 // and the ranks that are late, and the process ends with kDeadlineExitCode, so
 // that the launcher ends the job and a batch system can requeue it. A watchdog
 // thread covers blocking calls inside MPI or HDF5 in the same way, without the
-// names of the late ranks.
+// names of the late ranks. A rank that has left for MPI_Finalize ends the job
+// as soon as those who wait for it hear of it (leaving.h).
 
 #ifndef BELAY_MPI_DEADLINE_H_
 #define BELAY_MPI_DEADLINE_H_
@@ -28,8 +29,8 @@ inline constexpr int kDeadlineExitCode = 75;
 // code. For limits that are watched elsewhere. Local.
 [[noreturn]] void EndJob(std::string_view text);
 
-// Move only. Without a limit (seconds <= 0) every call is free. One at a time
-// per communicator.
+// Move only. Without a limit (seconds <= 0) it only notices ranks that have
+// left. One at a time per communicator.
 class Deadline {
  public:
   // Starts watching. `operation` is named in the message: `save "run/step_7"`.
@@ -57,7 +58,11 @@ class Deadline {
   // long as it goes on. Local.
   void GoOn();
 
-  // Waits until `request` is done. Ends the process if the time runs out.
+  // A collective has begun, which Wait is to wait for. Local.
+  void CountCollective();
+
+  // Waits until `request` is done. Ends the process if the time runs out, or
+  // all ranks if one has left without beginning the last collective.
   // Errors: Internal - MPI's text. Local, but the operation behind the request
   // is collective.
   Status Wait(MPI_Request& request);

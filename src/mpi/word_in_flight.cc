@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "mpi/arrivals/leaving.h"
 #include "mpi/deadline.h"
 #include "mpi/mpi_error.h"
 #include "mpi/test_request.h"
@@ -26,6 +27,7 @@ struct WordInFlight::Cell {
   static int OnFree(MPI_Comm comm, int key, void* attribute, void* extra);
 
   MPI_Comm comm = MPI_COMM_NULL;
+  CommLife* life = nullptr;
   MPI_Op op = MPI_OP_NULL;
   MPI_Request request = MPI_REQUEST_NULL;
   uint64_t word = 0;
@@ -60,7 +62,10 @@ int WordInFlight::Cell::OnFree(MPI_Comm freed, int, void* attribute, void*) {
       static_cast<std::shared_ptr<Cell>*>(attribute));
   Cell& cell = **held;
   // Another communicator may get the same handle.
-  if (cell.comm == freed) cell.comm = MPI_COMM_NULL;
+  if (cell.comm == freed) {
+    cell.comm = MPI_COMM_NULL;
+    cell.life = nullptr;
+  }
   const auto end = std::chrono::steady_clock::now() + kPatience;
   for (int done = 0; cell.request != MPI_REQUEST_NULL;) {
     if (TestRequest(cell.request, done) != MPI_SUCCESS || done) {
@@ -85,6 +90,7 @@ StatusOr<std::shared_ptr<WordInFlight::Cell>> WordInFlight::Cell::Make(
     MPI_Comm comm, MPI_User_function* merge) {
   auto cell = std::make_shared<Cell>();
   cell->comm = comm;
+  cell->life = LifeOf(comm);
   BELAY_RETURN_IF_ERROR(
       MpiError(MPI_Op_create(merge, 1, &cell->op), "MPI_Op_create"));
   BELAY_RETURN_IF_ERROR(Attach(cell, comm));
@@ -101,9 +107,10 @@ Status WordInFlight::Start(const Comm& comm, uint64_t word,
   }
   cell_->word = word;
   ++cell_->number;
-  return MpiError(MPI_Iallreduce(MPI_IN_PLACE, &cell_->word, 1, MPI_UINT64_T,
-                                 cell_->op, comm.raw(), &cell_->request),
-                  "MPI_Iallreduce");
+  const int code = MPI_Iallreduce(MPI_IN_PLACE, &cell_->word, 1, MPI_UINT64_T,
+                                  cell_->op, comm.raw(), &cell_->request);
+  if (code == MPI_SUCCESS) CountCollective(cell_->life);
+  return MpiError(code, "MPI_Iallreduce");
 }
 
 StatusOr<bool> WordInFlight::IsThere() const {
