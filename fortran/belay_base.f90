@@ -39,7 +39,8 @@ module belay_base
   ! Duplicates a communicator of mpi_f08, of the module mpi or of mpif.h.
   ! Collective.
   interface belay_comm_create
-    module procedure comm_create_f08, comm_create_integer
+    module procedure comm_create_f08, comm_create_integer, &
+        comm_create_f08_with_options, comm_create_integer_with_options
   end interface
 
   ! Sets an option by its name: a character, integer, real(8) or logical value.
@@ -106,7 +107,24 @@ contains
     integer, intent(in) :: mpi
     type(belay_comm), intent(out) :: comm
     integer, intent(out), optional :: ierr
-    call finish(c_comm_create(int(mpi, c_int), comm%handle), ierr)
+    call finish(c_comm_create(int(mpi, c_int), c_null_ptr, comm%handle), ierr)
+  end subroutine
+
+  subroutine comm_create_f08_with_options(mpi, comm, options, ierr)
+    type(MPI_Comm), intent(in) :: mpi
+    type(belay_comm), intent(out) :: comm
+    type(belay_options), intent(in) :: options
+    integer, intent(out), optional :: ierr
+    call comm_create_integer_with_options(mpi%MPI_VAL, comm, options, ierr)
+  end subroutine
+
+  subroutine comm_create_integer_with_options(mpi, comm, options, ierr)
+    integer, intent(in) :: mpi
+    type(belay_comm), intent(out) :: comm
+    type(belay_options), intent(in) :: options
+    integer, intent(out), optional :: ierr
+    call finish(c_comm_create(int(mpi, c_int), options%handle, comm%handle), &
+        ierr)
   end subroutine
 
   ! Frees the duplicate. Collective.

@@ -7,10 +7,11 @@ module belay_c
   public
 
   interface
-    integer(c_int) function c_comm_create(comm, result) &
+    integer(c_int) function c_comm_create(comm, options, result) &
         bind(C, name="belay_fortran_comm_create")
       import
       integer(c_int), value :: comm
+      type(c_ptr), value :: options
       type(c_ptr) :: result
     end function
 

@@ -5,8 +5,9 @@
 
 #include "arrays.h"
 
-int belay_fortran_comm_create(MPI_Fint comm, belay_comm** result) {
-  return belay_comm_create(MPI_Comm_f2c(comm), result);
+int belay_fortran_comm_create(MPI_Fint comm, const belay_options* options,
+                              belay_comm** result) {
+  return belay_comm_create_with_options(MPI_Comm_f2c(comm), options, result);
 }
 
 static int Add(belay_state* state, const char* key, CFI_cdesc_t* value) {

@@ -32,7 +32,8 @@
 #endif
 
 // Duplicates a communicator of Fortran. Collective.
-int belay_fortran_comm_create(MPI_Fint comm, belay_comm** result);
+int belay_fortran_comm_create(MPI_Fint comm, const belay_options* options,
+                              belay_comm** result);
 
 // Adds a value that is equal on all ranks: an array or, for a scalar of type
 // character, a string padded with blanks. Local.

@@ -52,15 +52,47 @@ belay_deadline_exit(without_threads 2 "${start}waited 4 s for rank 1 of 2${other
 belay_deadline_exit(call_blocks 1
   "${start}a call did not return within 1 s on rank 0")
 
+set(of_flush_stalls "save")
+set(of_flush_stops "poll or wait for save")
 set(flush_stalls "flush: nothing was written for 1 s on rank 0")
 set(flush_stops "exchange: waited 1 s for rank 1 of 2${other_calls}")
 foreach(case flush_stalls flush_stops)
   set(test mpi.deadline_exit.${case}.2ranks)
   add_test(NAME ${test}
            COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/deadline_exit.sh
-                   "belay: deadline: save \"${case}/step_00000001\", stage ${${case}}"
+                   "belay: deadline: ${of_${case}} \"${case}/step_00000001\", stage ${${case}}"
                    ${MPI_TEST_LAUNCHER} 2 $<TARGET_FILE:mpi_deadline_exit> ${case}
            WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+  set_tests_properties(${test} PROPERTIES
+    TIMEOUT 60 PROCESSORS 1 LABELS mpi)  # it mostly waits
+endforeach()
+
+# The same of C and Fortran, where it is an option.
+add_executable(mpi_deadline_in_c deadline_in_c.c)
+target_compile_options(mpi_deadline_in_c PRIVATE -Wall -Wextra -Werror)
+target_link_libraries(mpi_deadline_in_c PRIVATE belay::belay)
+set(duplicates "duplicate communicator, stage start: waited 1 s on rank 0 of 2 \
+for other ranks: every rank of the communicator must make this call")
+set(of_create "${duplicates}")
+set(of_free "close communicator, stage start: waited 1 s for rank 1 of 2${other_calls}")
+set(of_count "count rows \"run\", stage count rows: waited 1 s for rank 1 of 2${other_calls}")
+set(programs "create=mpi_deadline_in_c" "free=mpi_deadline_in_c"
+             "count=mpi_deadline_in_c")
+if(TARGET belay_fortran)
+  add_executable(mpi_fortran_deadline fortran/deadline.f90)
+  target_link_libraries(mpi_fortran_deadline PRIVATE belay_fortran)
+  set(of_fortran "${duplicates}")
+  list(APPEND programs "fortran=mpi_fortran_deadline")
+endif()
+foreach(program IN LISTS programs)
+  string(REPLACE "=" ";" program "${program}")
+  list(GET program 0 case)
+  list(GET program 1 target)
+  set(test mpi.deadline_exit.in_c_${case}.2ranks)
+  add_test(NAME ${test}
+           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/deadline_exit.sh
+                   "belay: deadline: ${of_${case}}" ${MPI_TEST_LAUNCHER} 2
+                   $<TARGET_FILE:${target}> ${case})
   set_tests_properties(${test} PROPERTIES
     TIMEOUT 60 PROCESSORS 1 LABELS mpi)  # it mostly waits
 endforeach()

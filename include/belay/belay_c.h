@@ -47,7 +47,17 @@ extern "C" {
 // Errors: as belay::Comm::Duplicate.
 int belay_comm_create(MPI_Comm comm, belay_comm** result);
 
-// Frees the duplicate. Collective.
+// The same with options, such as ("deadline_seconds", "60"): how long this
+// call, belay_comm_free, belay_saver_create and belay_count_rows wait for ranks
+// that do not make them before they end the job; 600 by default, 0 waits
+// forever. Collective. `options` may be null.
+// Errors: as above; BELAY_INVALID_ARGUMENT - an option that is unknown or
+//   cannot be used.
+int belay_comm_create_with_options(MPI_Comm comm, const belay_options* options,
+                                   belay_comm** result);
+
+// Frees the duplicate. Collective. Where a rank does not make this call within
+// the deadline, those that wait end the job.
 int belay_comm_free(belay_comm** comm);
 
 // Number of this rank, and number of ranks. Local.

@@ -191,6 +191,36 @@ void TestErrors(const struct c_test* test) {
 }
 
 // Options of one rank that cannot be read are an error on all ranks.
+// The deadline of a communicator, also where only one rank has it wrong.
+static void TestOptionsOfComm(const struct c_test* test) {
+  belay_comm* comm = NULL;
+  belay_options* options = NULL;
+  belay_options_create(&options);
+  belay_options_set(options, "deadline_seconds", "60");
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_comm_create_with_options(MPI_COMM_WORLD, options, &comm));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_comm_free(&comm));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK,
+             belay_comm_create_with_options(MPI_COMM_WORLD, NULL, &comm));
+  ExpectCode(__FILE__, __LINE__, BELAY_OK, belay_comm_free(&comm));
+  belay_options_set(options, "deadline_seconds",
+                    test->rank == test->size - 1 ? "-1" : "60");
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_comm_create_with_options(MPI_COMM_WORLD, options, &comm));
+  ExpectMessage(__FILE__, __LINE__,
+                "option \"deadline_seconds\": out of range (need at least 0, "
+                "found -1) [rank ");
+  ExpectInt(__FILE__, __LINE__, 1, comm == NULL);
+  belay_options_set(options, "deadline_seconds", "60");
+  belay_options_set(options, "deadline_second", "60");
+  ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
+             belay_comm_create_with_options(MPI_COMM_WORLD, options, &comm));
+  ExpectMessage(__FILE__, __LINE__,
+                "option \"deadline_second\": no such option here (need one of "
+                "deadline_seconds); close to it: \"deadline_seconds\" [rank ");
+  belay_options_free(&options);
+}
+
 void TestOptions(const struct c_test* test) {
   belay_options *options = NULL, *cast = NULL, *bad = NULL;
   const int64_t length = 3;
@@ -231,6 +261,7 @@ void TestOptions(const struct c_test* test) {
                 "option \"allow_dtype_cast\": no such option here");
   ExpectCode(__FILE__, __LINE__, BELAY_INVALID_ARGUMENT,
              belay_options_set(bad, NULL, "1"));
+  TestOptionsOfComm(test);
   belay_options_free(&options);
   belay_options_free(&cast);
   belay_options_free(&bad);

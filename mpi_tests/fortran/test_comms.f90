@@ -18,7 +18,11 @@ contains
     type(belay_state) :: state
     integer, target :: n
     integer :: ierr
-    call belay_comm_create(mpi_comm, comm)
+    type(belay_options) :: options
+    call belay_options_create(options)
+    call belay_options_set(options, "deadline_seconds", 60)
+    call belay_comm_create(mpi_comm, comm, options)
+    call belay_options_free(options)
     call belay_state_create(state)
     call belay_add(state, "n", n)
     n = 7

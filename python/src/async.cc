@@ -30,10 +30,11 @@ py::dict PendingOf(const PendingSave& pending) {
 class StateSaver {
  public:
   StateSaver(py::handle comm, const py::dict& given)
-      : comm_(DuplicateOf(comm, DeadlineOf(given))) {
+      : comm_(DuplicateOf(comm, DeadlineOf(given))),
+        deadline_seconds_(DeadlineOf(given)) {
     AsyncOptions options;
     try {
-      PrepareTogether({comm_, DeadlineOf(given), "create a saver", ""}, [&] {
+      PrepareTogether({comm_, deadline_seconds_, "create a saver", ""}, [&] {
         OptionReader reader(given);
         ReadAsyncOptions(reader, options);
         reader.Take("deadline_seconds");  // which DeadlineOf has read
@@ -76,6 +77,7 @@ class StateSaver {
   void WaitForSnapshot() {
     const CommUse use(is_in_use_);
     Open();
+    if (bound_) CompareCall("wait for a snapshot");
     Unlocked([&] { return saver_->WaitForSnapshot(); });
     bound_ = nullptr;
   }
@@ -99,7 +101,9 @@ class StateSaver {
   void Close() {
     if (!saver_) return;
     const CommUse use(is_in_use_);
+    // Until the end of the save others may poll for it as well.
     const Status closed = WithoutLock([&] { return saver_->Close(); });
+    CompareCall("close a saver");
     Abandon();
     Unlocked([&] { return comm_.Close(); });
     ThrowIfError(closed);
@@ -120,7 +124,13 @@ class StateSaver {
     return comm_;
   }
 
+  // For calls without arguments: an error says in which ones the ranks are.
+  void CompareCall(const char* name) const {
+    PrepareTogether({comm_, deadline_seconds_, name, ""}, [] {});
+  }
+
   Comm comm_;
+  const double deadline_seconds_;
   bool is_in_use_ = false;
   bool is_lazy_ = false;
   SavedState state_;

@@ -141,13 +141,14 @@ class StateManager {
   void WaitForSnapshot() {
     const CommUse use(is_in_use_);
     Open();
+    if (bound_) CompareCall("wait for a snapshot of");
     Unlocked([&] { return manager_->WaitForSnapshot(); });
     bound_ = nullptr;
   }
 
   py::object WaitUntilFinished() {
     const CommUse use(is_in_use_);
-    Open();
+    CompareCall("wait for a save of");
     const std::optional<ManagedSave> ended =
         Unlocked([&] { return manager_->WaitUntilFinished(); });
     bound_ = nullptr;
@@ -156,7 +157,7 @@ class StateManager {
 
   void Reload() {
     const CommUse use(is_in_use_);
-    Open();
+    CompareCall("reload");
     Unlocked([&] { return manager_->Reload(); });
   }
 
@@ -172,6 +173,7 @@ class StateManager {
   py::object Close() {
     if (!manager_) return py::none();
     const CommUse use(is_in_use_);
+    CompareCall("close");
     const StatusOr<std::optional<ManagedSave>> ended =
         WithoutLock([&] { return manager_->WaitUntilFinished(); });
     Abandon();
@@ -227,6 +229,11 @@ class StateManager {
   // A call of the manager, which must be open.
   Call CallHere(const char* name) const {
     return {Open(), deadline_seconds_, name, directory_};
+  }
+
+  // For calls without arguments: an error says in which ones the ranks are.
+  void CompareCall(const char* name) const {
+    PrepareTogether(CallHere(name), [] {});
   }
 
   // Calls a function of the manager for these values.

@@ -54,6 +54,7 @@ calls = {
     "manager_restore": lambda: manager.restore(state),
     "should_save": lambda: manager.should_save(2),
     "reload": manager.reload,
+    "manager_wait": manager.wait_until_finished,
     "delete": lambda: manager.delete(1),
     "close": manager.close,
     "saver_save": lambda: saver.save(work + "/async", 1, state, **limit),

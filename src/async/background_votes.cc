@@ -186,8 +186,9 @@ StatusOr<std::optional<SaveResult>> BackgroundSaver::FinishVote() {
   const SaveUnderWay& save = *under_way_;
   BELAY_ASSIGN_OR_RETURN_AGREED(
       const uint64_t word,
-      word_.Finish(comm(), save.options.deadline_seconds,
-                   absl::StrFormat("save \"%s\"", save.target.path)));
+      word_.Finish(
+          comm(), save.options.deadline_seconds,
+          absl::StrFormat("poll or wait for save \"%s\"", save.target.path)));
   return Take(FromWord(word));
 }
 

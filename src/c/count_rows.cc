@@ -61,11 +61,12 @@ StatusOr<RootMessages> CountsOfRanks(const Wanted& wanted, int num_ranks) {
 }
 
 // Collective.
-StatusOr<int64_t> CountTogether(const belay::Comm& comm, const Wanted& wanted,
+StatusOr<int64_t> CountTogether(const belay_comm& handle, const Wanted& wanted,
                                 const Status& mine) {
+  const belay::Comm& comm = handle.comm;
   CommContext context{
       comm,
-      belay::Deadline(comm, belay::c::DeadlineOf(nullptr),
+      belay::Deadline(comm, handle.deadline_seconds,
                       belay::c::OperationOn("count rows", wanted.dir.c_str()),
                       /*watchdog=*/false)};
   context.deadline.Enter("count rows");
@@ -92,7 +93,7 @@ int belay_count_rows(belay_comm* comm, const char* dir, int64_t step,
           belay::Cat("count rows \"", wanted.dir, "\": a negative step (found ",
                      step, ")")));
     }
-    const StatusOr<int64_t> found = CountTogether(comm->comm, wanted, mine);
+    const StatusOr<int64_t> found = CountTogether(*comm, wanted, mine);
     if (!found.ok()) return found.status();
     belay::c::Give(count, *found);
     return absl::OkStatus();

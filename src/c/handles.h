@@ -38,7 +38,9 @@ struct BufferedString {
 
 struct belay_comm {
   belay::Comm comm;
-  belay::PlanCache cache;
+  // Of the calls that have no options with another one.
+  double deadline_seconds = 600;
+  belay::PlanCache cache = {};
 };
 
 struct belay_options {

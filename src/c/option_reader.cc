@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/close_keys.h"
 #include "c/error.h"
 #include "c/handles.h"
 
@@ -103,9 +104,11 @@ Status OptionReader::Finish() const {
     bool is_known = false;
     for (const std::string& known : known_) is_known |= known == name;
     if (is_known) continue;
+    CloseKeys close(name);
+    for (const std::string& known : known_) close.Offer(known);
     return absl::InvalidArgumentError(
-        absl::StrFormat("option \"%s\": no such option here (need one of %s)",
-                        name, absl::StrJoin(known_, ", ")));
+        absl::StrFormat("option \"%s\": no such option here (need one of %s)%s",
+                        name, absl::StrJoin(known_, ", "), close.Hint()));
   }
   return status_;
 }

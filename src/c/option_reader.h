@@ -82,6 +82,7 @@ class OptionReader {
 // Errors: InvalidArgument - an unknown name, or a value that cannot be read.
 Status ReadSaveOptions(const belay_options* given, SaveOptions& options);
 Status ReadRestoreOptions(const belay_options* given, RestoreOptions& options);
+Status CheckCommOptions(const belay_options* given);
 Status ReadAsyncOptions(const belay_options* given, AsyncOptions& options);
 // Those of its saves as well. Local.
 Status ReadManagerOptions(const belay_options* given, ManagerOptions& options);

@@ -1,5 +1,6 @@
 // Which options there are for which call.
 
+#include "absl/strings/str_format.h"
 #include "c/option_reader.h"
 
 namespace belay::c {
@@ -98,6 +99,20 @@ Status ReadRestoreOptions(const belay_options* given, RestoreOptions& options) {
   reader.Read("max_bytes_in_flight", options.max_bytes_in_flight);
   reader.Read("deadline_seconds", options.deadline_seconds);
   return reader.Finish();
+}
+
+// Their only one is read by DeadlineOf.
+Status CheckCommOptions(const belay_options* given) {
+  OptionReader reader(given);
+  double seconds = 0;
+  reader.Read("deadline_seconds", seconds);
+  Status status = reader.Finish();
+  if (status.ok() && !(seconds >= 0)) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "option \"deadline_seconds\": out of range (need at least 0, found %g)",
+        seconds));
+  }
+  return status;
 }
 
 Status ReadAsyncOptions(const belay_options* given, AsyncOptions& options) {

@@ -40,8 +40,7 @@ int belay_saver_create(belay_comm* comm, const belay_options* options,
     if (comm == nullptr) return NullArgument("comm");
     std::unique_ptr<belay_saver> handle;
     Status status = PrepareTogether(
-        comm->comm, belay::c::DeadlineOf(nullptr), "create a saver",
-        [&]() -> Status {
+        comm->comm, comm->deadline_seconds, "create a saver", [&]() -> Status {
           if (result == nullptr) return NullArgument("result");
           belay::AsyncOptions async;
           Status mine = belay::c::ReadAsyncOptions(options, async);
