@@ -190,7 +190,8 @@ class CheckpointManager {
   //   FailedPrecondition - forced, and the manager is read-only; or a step was
   //   restored by its number, and this one, forced or not, lies among newer
   //   ones; or another manager took the lease after a failure.
-  // Cost, if nothing is saved: three small collectives.
+  // Cost, if nothing is saved: one small all-reduce; three small collectives with
+  // should_save, auto_interval, a time limit, or after a save that has failed.
   StatusOr<ManagedSave> Save(std::optional<int64_t> step = std::nullopt,
                              const ManagedSaveOptions& options = {});
 

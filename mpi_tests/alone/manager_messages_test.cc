@@ -46,6 +46,34 @@ TEST_F(ManagerMessagesTest, OneReductionOfEightBytesForEachStep) {
   EXPECT_THAT(MessagesOf(*manager, 102), IsEmpty());
 }
 
+// Where no rule asks for the step, Save is as quick as ShouldSave: the ranks
+// compare what they were called with, and nobody asks rank 0.
+TEST_F(ManagerMessagesTest, ASaveThatIsNotDueIsOneReduction) {
+  auto manager = Manage({.save_interval_steps = 100});
+  ASSERT_EQ(manager.status(), absl::OkStatus());
+  SaveAll(*manager, 100, 101);
+  for (int64_t step = 101; step < 120; ++step) {
+    const std::vector<std::string> calls = testing::CallsOf([&] {
+      const StatusOr<ManagedSave> saved = manager->Save(step);
+      ASSERT_EQ(saved.status(), absl::OkStatus());
+      EXPECT_FALSE(saved->saved);
+      EXPECT_NE(saved->reason, "");
+    });
+    EXPECT_EQ(calls.size(), 1) << calls.back();
+    EXPECT_TRUE(calls.front().starts_with("MPI_Iallreduce "));
+  }
+  // Ranks that pass different steps are told so, due or not.
+  const int last = program_.comm().size() - 1;
+  if (last > 0) {
+    const Status status =
+        manager->Save(program_.comm().rank() == last ? 200 : 150).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()),
+                ::testing::HasSubstr("save: the step, step_counter or force"));
+  }
+  EXPECT_TRUE(manager->Save(200)->saved);
+}
+
 // The answer of rank 0 for the step itself is no more than that.
 TEST_F(ManagerMessagesTest, WithShouldSave) {
   auto manager =

@@ -201,6 +201,13 @@ StatusOr<SaveDecision> DecideNext(const CheckpointManager::Impl& impl,
 Status AskClock(const CheckpointManager::Impl& impl, double now,
                 SaveRequest& request, std::string& against);
 
+// Compares what the ranks pass to Save, and decides where the ranks need not
+// ask rank 0: returns why not to save; nothing if the step is due, or if only
+// rank 0 can say. Collective; agreed.
+StatusOr<std::optional<SaveDecision>> AgreeIfNotDue(
+    CommContext& context, CheckpointManager::Impl& impl,
+    const SaveRequest& request);
+
 // Waits for the save under way if the rules ask for another one, or if the
 // caller insists on this one; else looks whether it has ended, and returns why
 // not to save. Collective; agreed.

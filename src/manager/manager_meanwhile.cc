@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "manager/manager_impl.h"
+#include "mpi/agree_same.h"
 
 namespace belay {
 namespace {
@@ -45,7 +48,43 @@ StatusOr<Decided> DecideMeanwhile(const Impl& impl, SaveRequest request) {
                  against);
 }
 
+// Returns nothing if the step is due, or if this rank cannot say. Local.
+std::optional<SaveDecision> DecideNotDue(const Impl& impl,
+                                         const SaveRequest& request) {
+  // What rank 0 alone knows: what the program's function says, the time, and
+  // whether a save that has failed is to be made up for by now.
+  if (request.force || request.is_last || impl.options.should_save ||
+      NeedsTimes(impl.options) || impl.history.missed ||
+      !impl.failed.steps.empty()) {
+    return std::nullopt;
+  }
+  StatusOr<SaveDecision> decision = DecideNext(impl, request);
+  if (!decision.ok() || decision->save) return std::nullopt;
+  return *std::move(decision);
+}
+
+// What all ranks have to pass alike, or find out alike.
+std::string TextOf(const SaveRequest& request, bool is_due) {
+  std::string text =
+      request.step ? absl::StrCat("step ", *request.step) : "no step";
+  if (request.counter) absl::StrAppend(&text, ", counter ", *request.counter);
+  absl::StrAppend(&text, ", save counter ", request.save_counter);
+  if (request.force) absl::StrAppend(&text, ", force");
+  if (!is_due) absl::StrAppend(&text, ", not due");
+  return text;
+}
+
 }  // namespace
+
+StatusOr<std::optional<SaveDecision>> AgreeIfNotDue(
+    CommContext& context, Impl& impl, const SaveRequest& request) {
+  std::optional<SaveDecision> not_due = DecideNotDue(impl, request);
+  BELAY_RETURN_IF_AGREED(AgreeSameText(context,
+                                       "save: the step, step_counter or force",
+                                       TextOf(request, !not_due)));
+  if (not_due) WarnIfBehind(impl, *not_due);
+  return not_due;
+}
 
 Status AskClock(const Impl& impl, double now, SaveRequest& request,
                 std::string& against) {
@@ -53,8 +92,7 @@ Status AskClock(const Impl& impl, double now, SaveRequest& request,
     BELAY_ASSIGN_OR_RETURN(request.due_in, SecondsToNextSave(impl, now));
   }
   if (request.is_last) {
-    against =
-        AgainstLastSave(impl.stopping.use, SecondsLeft(impl, now));
+    against = AgainstLastSave(impl.stopping.use, SecondsLeft(impl, now));
   }
   return absl::OkStatus();
 }
@@ -74,6 +112,12 @@ StatusOr<std::string> WaitIfSaveIsDue(Impl& impl, const SaveRequest& request) {
   std::string bytes;
   {
     CommContext context = ManagerContext(impl, "save", false);
+    BELAY_ASSIGN_OR_RETURN_AGREED(const std::optional<SaveDecision> not_due,
+                                  AgreeIfNotDue(context, impl, request));
+    if (not_due) {
+      BELAY_RETURN_IF_AGREED(PollUnderWay(impl));
+      return not_due->reason;
+    }
     BELAY_ASSIGN_OR_RETURN_AGREED(
         bytes, FromRoot(context, [&]() -> StatusOr<std::string> {
           BELAY_ASSIGN_OR_RETURN(const Decided decided,

@@ -166,22 +166,13 @@ StatusOr<PendingSave> BeginOrSave(Impl& impl, const Order& order,
   return PendingSave{.path = saved.path, .step = step, .saved = saved};
 }
 
-// What all ranks have to pass alike.
-std::string TextOf(const SaveRequest& request) {
-  std::string text =
-      request.step ? absl::StrCat("step ", *request.step) : "no step";
-  if (request.counter) absl::StrAppend(&text, ", counter ", *request.counter);
-  absl::StrAppend(&text, ", save counter ", request.save_counter);
-  if (request.force) absl::StrAppend(&text, ", force");
-  return text;
-}
-
 // The rules and the caller agree on whether to save. Collective.
 StatusOr<Order> AskRoot(CommContext& context, Impl& impl, SaveAttempt& attempt,
                         const std::optional<Metrics>& metrics) {
   const SaveRequest& request = attempt.request;
-  BELAY_RETURN_IF_AGREED(AgreeSameText(
-      context, "save: the step, step_counter or force", TextOf(request)));
+  BELAY_ASSIGN_OR_RETURN_AGREED(std::optional<SaveDecision> not_due,
+                                AgreeIfNotDue(context, impl, request));
+  if (not_due) return Order{.decision = *std::move(not_due)};
   BELAY_ASSIGN_OR_RETURN_AGREED(const std::string bytes, FromRoot(context, [&] {
                                   return Decide(impl, attempt, metrics);
                                 }));
