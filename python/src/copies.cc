@@ -52,7 +52,7 @@ py::object ExportTensors(py::handle comm, py::handle directory, py::handle step,
       CallOn(kept.comm, DeadlineOf(given), "export", directory, step);
   PrepareTogether(call, [&] {
     from = PathOf(directory);
-    to = PathOf(out);
+    to = PathOf(out, "out");
     number = StepOf(step);
     OptionReader reader(given);
     reader.Read("keys", options.keys);
@@ -94,9 +94,9 @@ py::object ImportTensors(py::handle comm, py::handle files,
       CallOn(kept.comm, DeadlineOf(given), "import", directory, step);
   PrepareTogether(call, [&] {
     if (py::isinstance<py::list>(files) || py::isinstance<py::tuple>(files)) {
-      for (const py::handle file : files) in.push_back(PathOf(file));
+      for (const py::handle file : files) in.push_back(PathOf(file, "files"));
     } else {
-      in.push_back(PathOf(files));
+      in.push_back(PathOf(files, "files"));
     }
     path = PathOf(directory);
     number = NumberedStepOf(step);
@@ -133,7 +133,7 @@ py::object CopyStep(py::handle comm, py::handle source, py::handle step,
   CopyOptions options;
   const Call call = CallOn(kept.comm, DeadlineOf(given), "copy", source, step);
   PrepareTogether(call, [&] {
-    from = PathOf(source);
+    from = PathOf(source, "source");
     to = PathOf(directory);
     number = StepOf(step);
     to_number = StepOf(to_step);
@@ -142,11 +142,11 @@ py::object CopyStep(py::handle comm, py::handle source, py::handle step,
     reader.Read("leave_out", options.leave_out);
     const py::object rules = reader.Take("rules");
     if (rules) {
-      options.rules =
-          ValueOrThrow(ReadConversionRules(PathOf(rules), from, number));
+      options.rules = ValueOrThrow(
+          ReadConversionRules(PathOf(rules, "rules"), from, number));
     }
     const py::object scratch = reader.Take("scratch");
-    if (scratch) options.scratch = PathOf(scratch);
+    if (scratch) options.scratch = PathOf(scratch, "scratch");
     options.progress = ReadProgress(reader);
     ReadSaveOptions(reader, options.save);
     reader.Finish();
@@ -170,7 +170,7 @@ py::object Verify(py::handle path, const py::dict& given) {
   OptionReader reader(given);
   const auto progress = ReadProgress(reader);
   reader.Finish();
-  const std::string text = PathOf(path);
+  const std::string text = PathOf(path, "path");
   const std::string step = Unlocked([&] { return ResolveStep(text); });
   const VerifyResult result = Unlocked([&] {
     const std::lock_guard lock(Hdf5Mutex());

@@ -81,6 +81,14 @@ std::optional<Failure> TakePendingExit() {
   throw py::error_already_set();
 }
 
+// The exception, or what it was raised for if it only names the value.
+py::object CauseIn(const py::error_already_set& error) {
+  const py::object value = error.value();
+  if (!py::isinstance(value, ErrorType())) return value;
+  const py::object cause = value.attr("__cause__");
+  return cause.is_none() ? value : cause;
+}
+
 std::optional<Failure> FailureOf(const std::function<void()>& prepare) {
   try {
     prepare();
@@ -88,7 +96,7 @@ std::optional<Failure> FailureOf(const std::function<void()>& prepare) {
   } catch (const StatusError& error) {
     return Failure{error.status(), {}};
   } catch (const py::error_already_set& error) {
-    return Failure{StatusOf(error), error.value(), IsExit(error)};
+    return Failure{StatusOf(error), CauseIn(error), IsExit(error)};
   } catch (const std::bad_alloc&) {
     return Failure{absl::ResourceExhaustedError("not enough memory"), {}};
   } catch (const std::exception& error) {
@@ -136,6 +144,30 @@ Status StatusOf(const py::error_already_set& error) {
                         ? absl::StatusCode::kInvalidArgument
                         : absl::StatusCode::kCancelled;
   return Status(code, text.empty() ? type : type + ": " + text);
+}
+
+std::string Shown(py::handle value) {
+  constexpr size_t kMost = 60;
+  const bool is_short = value.is_none() || PyLong_Check(value.ptr()) ||
+                        PyFloat_Check(value.ptr()) ||
+                        PyUnicode_Check(value.ptr()) ||
+                        PyBytes_Check(value.ptr());
+  const std::string type = py::str(py::type::handle_of(value).attr("__name__"));
+  if (!is_short) return "a value of type " + type;
+  const std::string text = py::repr(value);
+  return text.size() <= kMost ? text : "a long " + type;
+}
+
+bool MayNameKey(const py::error_already_set& error) {
+  return error.matches(PyExc_Exception) && !error.matches(PyExc_MemoryError) &&
+         !error.matches(PyExc_RecursionError) &&
+         !py::isinstance(error.value(), ErrorType());
+}
+
+void RaiseNaming(const std::string& where, const py::error_already_set& error) {
+  const Status status = StatusOf(error);
+  const std::string text(status.message());
+  Raise(Status(status.code(), where + ": " + text), error.value());
 }
 
 Status StatusOfCallback(const py::error_already_set& error) {

@@ -73,6 +73,18 @@ double DeadlineOf(const py::dict& options);
 // Returns what an exception of Python says, as a Status.
 Status StatusOf(const py::error_already_set& error);
 
+// A value for an error: its repr if that is short, else its type. Local.
+std::string Shown(py::handle value);
+
+// Whether an exception is one that a value has raised and that does not name it
+// yet.
+bool MayNameKey(const py::error_already_set& error);
+
+// Raises a belay.Error that begins with `where`, with the exception as its
+// cause.
+[[noreturn]] void RaiseNaming(const std::string& where,
+                              const py::error_already_set& error);
+
 // The same for a function that belay has called. If its text becomes part of an
 // error of this rank, the exception becomes the cause of that.
 Status StatusOfCallback(const py::error_already_set& error);

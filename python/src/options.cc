@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include "arrays.h"
+#include "base/close_keys.h"
 #include "callbacks.h"
 
 namespace belay::python {
@@ -155,8 +156,11 @@ void OptionReader::Finish() const {
     for (const std::string& name : known_) {
       known += (known.empty() ? "" : ", ") + name;
     }
+    const std::string name = py::str(item.first);
+    CloseKeys close(name);
+    for (const std::string& other : known_) close.Offer(other);
     ThrowInvalid("unknown option " + std::string(py::repr(item.first)) +
-                 " (there are " + known + ")");
+                 " (there are " + known + ")" + close.Hint());
   }
 }
 
@@ -267,7 +271,15 @@ void ReadAsyncOptions(OptionReader& reader, AsyncOptions& options) {
       {{"in_call", SnapshotMode::kInCall}, {"lazy", SnapshotMode::kLazy}});
 }
 
-std::string PathOf(py::handle path) {
+std::string PathOf(py::handle path, const char* argument) {
+  const bool is_path = PyUnicode_Check(path.ptr()) ||
+                       PyBytes_Check(path.ptr()) ||
+                       py::hasattr(path, "__fspath__");
+  if (!is_path) {
+    ThrowInvalid(std::string(argument) +
+                 ": need a str, bytes or os.PathLike (found " + Shown(path) +
+                 ")");
+  }
   return py::module_::import("os").attr("fsencode")(path).cast<std::string>();
 }
 
@@ -300,15 +312,16 @@ std::optional<int64_t> StepOf(py::handle step) {
   int64_t number = -1;
   if (index) number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
   if (overflow == 0) return number;
-  ThrowInvalid("step: need an int from 0 to 2**63 - 1 (found " +
-               std::string(py::repr(step)) + ")");
+  ThrowInvalid("step: need an int from 0 to 2**63 - 1 (found " + Shown(step) +
+               ")");
 }
 
 int64_t NumberedStepOf(py::handle step) {
   const std::optional<int64_t> number = StepOf(step);
   if (number) return *number;
   ThrowInvalid(
-      "step: need an int from 0 to 2**63 - 1 (found None); only a restore, which "
+      "step: need an int from 0 to 2**63 - 1 (found None); only a restore, "
+      "which "
       "reads the newest step then, and CheckpointManager.save, which takes the "
       "number after the last one, go without");
 }

@@ -113,7 +113,7 @@ void ReadManagerOptions(OptionReader& reader, ManagerOptions& options);
 void ReadAsyncOptions(OptionReader& reader, AsyncOptions& options);
 
 // A directory: a str or an os.PathLike.
-std::string PathOf(py::handle path);
+std::string PathOf(py::handle path, const char* argument = "directory");
 
 // Returns the dtype with that name, belay's or NumPy's.
 DType DTypeNamed(py::handle name);

@@ -15,7 +15,7 @@ namespace belay::python {
 namespace {
 
 CheckpointReader OpenReader(py::handle path) {
-  const std::string text = PathOf(path);
+  const std::string text = PathOf(path, "path");
   return Unlocked([&] {
     const std::lock_guard lock(Hdf5Mutex());
     return CheckpointReader::Open(text);
@@ -117,7 +117,7 @@ void DefineReader(py::module_& module) {
       .def("read_text", &ReadString)
       .def("read_all", &ReadAll);
   module.def("read_metadata", [](py::handle path) {
-    const std::string text = PathOf(path);
+    const std::string text = PathOf(path, "path");
     return Unlocked([&] { return ReadMetadata(text); });
   });
 }

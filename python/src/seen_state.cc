@@ -201,10 +201,28 @@ bool SeenState::VisitShape(Shape& seen, py::handle numbers) const {
   return true;
 }
 
+namespace {
+
+// What raises an exception is not known: binding it raises that again, and says
+// where it is.
+template <typename Look>
+bool IsKnown(Look look) {
+  try {
+    return look();
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(PyExc_Exception)) throw;
+  } catch (const py::builtin_exception&) {
+    // As above.
+  }
+  return false;
+}
+
+}  // namespace
+
 BoundState& SavedState::Bind(py::handle state, const Comm& comm) {
   constexpr int kMostMisses = 16;
   if (bound_ != nullptr) {
-    if (seen_.Matches(state, *bound_)) {
+    if (IsKnown([&] { return seen_.Matches(state, *bound_); })) {
       misses_ = 0;
       return *bound_;
     }
@@ -214,13 +232,14 @@ BoundState& SavedState::Bind(py::handle state, const Comm& comm) {
   // What differs from save to save is remembered less and less often.
   const bool is_recorded = skipped_ + 1 >= misses_;
   skipped_ = is_recorded ? 0 : skipped_ + 1;
-  const bool is_known = is_recorded && seen_.Record(state);
+  const bool is_known =
+      is_recorded && IsKnown([&] { return seen_.Record(state); });
   auto bound = std::make_unique<BoundState>(Purpose::kSave, comm);
   bound->Bind(state);
   bound_ = std::move(bound);
   // Nothing has changed in between, even if code of the program ran.
-  is_known_ =
-      is_known && !bound_->has_copies() && seen_.Matches(state, *bound_);
+  is_known_ = is_known && !bound_->has_copies() &&
+              IsKnown([&] { return seen_.Matches(state, *bound_); });
   return *bound_;
 }
 

@@ -55,7 +55,7 @@ py::dict SimulateModel(py::handle model, const std::string& models,
                        const std::string& from, py::handle to,
                        const py::dict& given) {
   SimulationOptions options{
-      .model = PathOf(model), .model_folders = {models}, .from = from};
+      .model = PathOf(model, "model"), .model_folders = {models}, .from = from};
   if (!to.is_none()) options.to = py::str(to);
   OptionReader reader(given);
   ReadFileLayout(reader, options.file_layout);

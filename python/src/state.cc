@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "errors.h"
 #include "log.h"
 #include "names.h"
@@ -60,8 +61,25 @@ void BoundState::Bind(py::handle state) {
   root_ = BindNode("", state, nullptr);
 }
 
+// What Python says of a value does not name its key.
 BoundState::Node BoundState::BindNode(const std::string& key, py::handle value,
                                       const PerRankOptions* per_rank) {
+  try {
+    return BindValue(key, value, per_rank);
+  } catch (const py::type_error& error) {  // of CheckTensor
+    Refuse(key, error.what());
+  } catch (const py::cast_error&) {
+    Refuse(key, "an attribute of the " + TypeName(value) +
+                    " has a type that it cannot have (found " + Shown(value) +
+                    ")");
+  } catch (const py::error_already_set& error) {
+    if (key.empty() || !MayNameKey(error)) throw;
+    RaiseNaming(Verb(purpose_) + " \"" + key + "\"", error);
+  }
+}
+
+BoundState::Node BoundState::BindValue(const std::string& key, py::handle value,
+                                       const PerRankOptions* per_rank) {
   if (py::isinstance<py::array>(value)) {
     TakeKey(key);
     const auto array = py::reinterpret_borrow<py::array>(value);
@@ -80,18 +98,8 @@ BoundState::Node BoundState::BindNode(const std::string& key, py::handle value,
     }
     return BindWrapper(key, value);
   }
-  const RecursionGuard guard;
-  if (IsMapping(value)) {
-    const bool is_open = per_rank == nullptr && !key.empty() &&
-                         py::len(value) == 0 &&
-                         IsAgreedEnd(key, Node::Kind::kDict, 0);
-    if (is_open) return BindOpen(key, value, IsStoredBelow(key));
-    return BindDict(key, value, per_rank);
-  }
-  if (IsSequence(value)) return BindSequence(key, value, per_rank);
-  if (PyAnySet_Check(value.ptr())) {
-    if (per_rank != nullptr) Refuse(key, "a belay.PerRank holds no set");
-    return BindSet(key, value);
+  if (IsMapping(value) || IsSequence(value) || PyAnySet_Check(value.ptr())) {
+    return BindContainer(key, value, per_rank);
   }
   TakeKey(key);
   if (ShardedVariable* const variable = VariableIn(value)) {
@@ -109,6 +117,28 @@ BoundState::Node BoundState::BindNode(const std::string& key, py::handle value,
   }
   return CellNode(value,
                   per_rank != nullptr ? Node::Kind::kCell : Node::Kind::kKept);
+}
+
+BoundState::Node BoundState::BindContainer(const std::string& key,
+                                           py::handle value,
+                                           const PerRankOptions* per_rank) {
+  if (std::find(inside_.begin(), inside_.end(), value.ptr()) != inside_.end()) {
+    Refuse(key, "the " + TypeName(value) +
+                    " contains itself; belay stores trees of values");
+  }
+  inside_.push_back(value.ptr());
+  const absl::Cleanup leave = [this] { inside_.pop_back(); };
+  const RecursionGuard guard;
+  if (IsMapping(value)) {
+    const bool is_open = per_rank == nullptr && !key.empty() &&
+                         py::len(value) == 0 &&
+                         IsAgreedEnd(key, Node::Kind::kDict, 0);
+    if (is_open) return BindOpen(key, value, IsStoredBelow(key));
+    return BindDict(key, value, per_rank);
+  }
+  if (IsSequence(value)) return BindSequence(key, value, per_rank);
+  if (per_rank != nullptr) Refuse(key, "a belay.PerRank holds no set");
+  return BindSet(key, value);
 }
 
 BoundState::Node BoundState::BindDict(const std::string& key, py::handle dict,
@@ -219,9 +249,9 @@ void BoundState::AddForms(const std::string& key, const Node& node,
     for (const std::string& name : names) order.append(NameOf(name));
     const std::string text =
         py::str(py::module_::import("json").attr("dumps")(order));
-    AddForm(FormKey("order", key,
-                    std::to_string(std::hash<std::string>()(text))),
-            text);
+    AddForm(
+        FormKey("order", key, std::to_string(std::hash<std::string>()(text))),
+        text);
   }
   AddTensors(key, node, names);
 }
@@ -268,8 +298,8 @@ BoundState::Node BoundState::BindSequence(const std::string& key,
             .given = py::reinterpret_borrow<py::object>(sequence)};
   const py::tuple values(node.given);
   RefuseListOfPieces(key, values);
-  const bool is_open = per_rank == nullptr &&
-                       IsAgreedEnd(key, node.kind, values.size());
+  const bool is_open =
+      per_rank == nullptr && IsAgreedEnd(key, node.kind, values.size());
   const bool may_be_array = values.empty() ? is_open : plain_.contains(key);
   if (purpose_ == Purpose::kRestore && !knows_stored_ && per_rank == nullptr &&
       !key.empty() && NumbersIn(values) != 0) {
@@ -284,8 +314,7 @@ BoundState::Node BoundState::BindSequence(const std::string& key,
     return numbers;
   }
   if (is_open && !is_tuple && !key.empty()) {
-    const int64_t stored =
-        NumStored(key, static_cast<int64_t>(values.size()));
+    const int64_t stored = NumStored(key, static_cast<int64_t>(values.size()));
     const bool differs =
         stored > 0 && stored != static_cast<int64_t>(values.size());
     if (values.empty() || (differs && plain_.contains(key))) {
@@ -359,11 +388,31 @@ BoundState::Node BoundState::BindOpen(const std::string& key, py::handle given,
   return node;
 }
 
-GivenArray GivenArrayOf(py::handle value) {
-  if (py::isinstance<py::array>(value)) {
-    return {py::reinterpret_borrow<py::array>(value)};
+namespace {
+
+// What PyTorch says of these names no way out, or a wrong one.
+void CheckTensor(py::handle tensor) {
+  const auto text = [&](const char* name) -> std::string {
+    return py::str(py::getattr(tensor, name, py::str()));
+  };
+  if (text("is_meta") == "True") {
+    throw py::type_error(
+        "the tensor is on the device \"meta\" and has no elements; give it "
+        "memory first, as to_empty(device=\"cpu\") of a module does");
   }
-  const py::object tensor = value.attr("detach")();
+  const std::string layout = text("layout");
+  if (!layout.empty() && layout != "torch.strided") {
+    throw py::type_error("the tensor is sparse (" + layout +
+                         "); store its indices and its values as two tensors, "
+                         "or its to_dense()");
+  }
+  if (text("is_quantized") == "True") {
+    throw py::type_error(
+        "the tensor is quantized; store its int_repr(), scale and zero point");
+  }
+}
+
+GivenArray ArrayOfTensor(const py::object& tensor) {
   const py::object dtype = py::getattr(tensor, "dtype", py::none());
   if (std::string(py::str(dtype)) != "torch.bfloat16") {
     return {tensor.attr("numpy")().cast<py::array>()};
@@ -371,6 +420,20 @@ GivenArray GivenArrayOf(py::handle value) {
   const py::object bits =
       tensor.attr("view")(py::module_::import("torch").attr("int16"));
   return {bits.attr("numpy")().cast<py::array>(), DType::kBF16};
+}
+
+}  // namespace
+
+GivenArray GivenArrayOf(py::handle value) {
+  if (py::isinstance<py::array>(value)) {
+    return {py::reinterpret_borrow<py::array>(value)};
+  }
+  try {
+    return ArrayOfTensor(value.attr("detach")());
+  } catch (const py::error_already_set& error) {
+    if (error.matches(PyExc_Exception)) CheckTensor(value);
+    throw;
+  }
 }
 
 GivenArray BoundState::ArrayFrom(const std::string& key,
@@ -383,6 +446,30 @@ GivenArray BoundState::ArrayFrom(const std::string& key,
         py::module_::import("numpy").attr("asarray")(object).cast<py::array>()};
   }
   Refuse(key, "belay cannot store a value of type " + TypeName(object));
+}
+
+GivenArray BoundState::ArrayIn(const std::string& key, const char* wrapper,
+                               py::handle array) const {
+  if (py::isinstance<py::array>(array) || IsTensor(array) ||
+      PyObject_CheckBuffer(array.ptr()) != 0) {
+    return ArrayFrom(key, array);
+  }
+  Refuse(key, std::string(wrapper) +
+                  ": array: need an array of NumPy or a tensor (found " +
+                  Shown(array) + ")");
+}
+
+Shape BoundState::ShapeIn(const std::string& key, const char* name,
+                          py::handle numbers) const {
+  try {
+    return ShapeOf(numbers);
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(PyExc_Exception)) throw;
+  } catch (const py::cast_error&) {
+    // It is no number.
+  }
+  Refuse(key, std::string(name) + ": need a tuple of int (found " +
+                  Shown(numbers) + ")");
 }
 
 void BoundState::SetData(size_t cell, void* data) {

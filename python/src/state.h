@@ -146,6 +146,15 @@ class BoundState {
 
   Node BindNode(const std::string& key, py::handle value,
                 const PerRankOptions* per_rank);
+  // Those of a wrapper: an error names its argument.
+  GivenArray ArrayIn(const std::string& key, const char* wrapper,
+                     py::handle array) const;
+  Shape ShapeIn(const std::string& key, const char* name,
+                py::handle numbers) const;
+  Node BindValue(const std::string& key, py::handle value,
+                 const PerRankOptions* per_rank);
+  Node BindContainer(const std::string& key, py::handle value,
+                     const PerRankOptions* per_rank);
   Node BindDict(const std::string& key, py::handle dict,
                 const PerRankOptions* per_rank);
   Node BindSequence(const std::string& key, py::handle sequence,
@@ -253,24 +262,25 @@ class BoundState {
     bool is_dict = false;
   };
   std::vector<OpenEnd> open_ends_;
-  bool has_open_ = false;  // a kOpen
+  bool has_open_ = false;                  // a kOpen
   std::unordered_set<std::string> plain_;  // sequences of plain values
-  bool has_grown_ = false;  // by what is stored
-  bool knows_stored_ = false;  // BindStored was called
-  bool has_unbound_ = false;   // lists of numbers whose elements wait for that
+  bool has_grown_ = false;                 // by what is stored
+  bool knows_stored_ = false;              // BindStored was called
+  bool has_unbound_ = false;  // lists of numbers whose elements wait for that
   std::set<uint64_t> agreed_ends_;
   std::vector<std::string> stored_keys_;  // ascending
   std::vector<std::string> optional_;
-  std::vector<std::string> missing_;  // ascending
+  std::vector<std::string> missing_;   // ascending
   std::vector<std::string> unfilled_;  // arrays that were passed
   StoredForms forms_;
   std::map<std::string, TypeHandlerPtr> form_handlers_;  // by typestr
+  std::vector<PyObject*> inside_;  // the containers that are being bound
 };
 
 // Returns the key of what is inside a value, as JSON and h5py name it.
 std::string Joined(const std::string& key, const std::string& name);
 
-// Stops at a structure that contains itself.
+// Stops at a structure that is too deep.
 class RecursionGuard {
  public:
   RecursionGuard() {
@@ -283,8 +293,8 @@ class RecursionGuard {
   ~RecursionGuard() { Py_LeaveRecursiveCall(); }
 };
 
-// What a list or a tuple has only of, which is stored as one array: 'i', ints of
-// at most 64 bits, 'd', floats, '?', bools, or 0, other values or none.
+// What a list or a tuple has only of, which is stored as one array: 'i', ints
+// of at most 64 bits, 'd', floats, '?', bools, or 0, other values or none.
 char NumbersIn(py::handle list);
 
 // Whether it is a scalar of NumPy.

@@ -146,10 +146,10 @@ PieceAttributes::PieceAttributes(py::handle piece) {
 const Wrappers& AllWrappers() {
   static const Wrappers* const all = [] {
     const py::module_ values = py::module_::import("belay._values");
-    return new Wrappers{values.attr("Piece"),     values.attr("Pieces"),
-                        values.attr("LaidOut"),   values.attr("FlatRange"),
-                        values.attr("Rows"),      values.attr("RowsById"),
-                        values.attr("PerRank"),   values.attr("FromRank0"),
+    return new Wrappers{values.attr("Piece"),   values.attr("Pieces"),
+                        values.attr("LaidOut"), values.attr("FlatRange"),
+                        values.attr("Rows"),    values.attr("RowsById"),
+                        values.attr("PerRank"), values.attr("FromRank0"),
                         values.attr("IfStored")};
   }();
   return *all;
@@ -199,11 +199,11 @@ py::object BoundState::RowsOf(RowsCell& cell) {
     return cell.target;
   }
   if (number == 0) return rows;  // which only says the dtype
-  unfilled_.push_back(
-      "\"" + cell.key + "\" " +
-      (number == found ? "(is read-only)"
-                       : "(has " + std::to_string(number) + " rows, restored " +
-                             std::to_string(found) + ")"));
+  unfilled_.push_back("\"" + cell.key + "\" " +
+                      (number == found ? "(is read-only)"
+                                       : "(has " + std::to_string(number) +
+                                             " rows, restored " +
+                                             std::to_string(found) + ")"));
   return rows;
 }
 
@@ -245,7 +245,7 @@ BoundState::Node BoundState::BindWrapper(const std::string& key,
   } else if (IsOf(value, all.flat_range)) {
     BindFlatRange(key, value);
   } else if (IsOf(value, all.rows)) {
-    BindRows(key, ArrayFrom(key, value.attr("array")),
+    BindRows(key, ArrayIn(key, "belay.Rows", value.attr("array")),
              {.other_ranks = OtherRanksNamed(value.attr("other_ranks"))});
   } else {
     BindRowsById(key, value);
@@ -278,9 +278,10 @@ BoundState::Node BoundState::BindPieces(const std::string& key,
             .given = py::reinterpret_borrow<py::object>(pieces)};
   for (const py::handle piece : py::tuple(pieces.attr("pieces"))) {
     if (!IsOf(piece, AllWrappers().piece)) {
-      Refuse(key, "belay.Pieces holds a list of belay.Piece (found " +
-                      std::string(py::str(py::type::of(piece).attr("__name__"))) +
-                      ")");
+      Refuse(key,
+             "belay.Pieces holds a list of belay.Piece (found " +
+                 std::string(py::str(py::type::of(piece).attr("__name__"))) +
+                 ")");
     }
     BindPiece(key, piece);
     node.items.emplace_back(py::object(), CellNode(piece, Node::Kind::kKept));
@@ -296,13 +297,16 @@ void BoundState::RefuseListOfPieces(const std::string& key,
   for (const py::handle value : values) {
     if (!py::type::handle_of(value).is(piece)) continue;
     const PieceAttributes given(value);
-    const std::pair place(ShapeOf(given.global_shape), ShapeOf(given.offset));
+    const std::pair place(ShapeIn(key, "global_shape", given.global_shape),
+                          ShapeIn(key, "offset", given.offset));
     for (const auto& [shape, offset] : seen) {
       if (shape != place.first || offset == place.second) continue;
-      Refuse(key, "a list has several belay.Piece with boxes at different "
-                  "places of an array of shape " + ShapeText(shape) +
-                  "; if they are boxes of one array, use belay.Pieces([...]), "
-                  "and if they are of several, a dict");
+      Refuse(key,
+             "a list has several belay.Piece with boxes at different "
+             "places of an array of shape " +
+                 ShapeText(shape) +
+                 "; if they are boxes of one array, use belay.Pieces([...]), "
+                 "and if they are of several, a dict");
     }
     seen.push_back(place);
   }
@@ -310,10 +314,10 @@ void BoundState::RefuseListOfPieces(const std::string& key,
 
 void BoundState::BindPiece(const std::string& key, py::handle wrapper) {
   const PieceAttributes piece(wrapper);
-  const BoundArray& bound =
-      NewCell(BindArray(purpose_, key, ArrayFrom(key, piece.array)));
+  const BoundArray& bound = NewCell(
+      BindArray(purpose_, key, ArrayIn(key, "belay.Piece", piece.array)));
   MemoryLayout layout = GhostsOf(piece, bound.memory.ndim());
-  Box box{ShapeOf(piece.offset), ShapeOf(bound.memory)};
+  Box box{ShapeIn(key, "offset", piece.offset), ShapeOf(bound.memory)};
   const size_t axes = box.shape.size();
   const bool has_ghosts = !layout.before.empty();
   if (has_ghosts && layout.before.size() != axes) {
@@ -325,7 +329,7 @@ void BoundState::BindPiece(const std::string& key, py::handle wrapper) {
       Refuse(key, "the array has fewer cells than ghost cells");
     }
   }
-  const Shape shape = ShapeOf(piece.global_shape);
+  const Shape shape = ShapeIn(key, "global_shape", piece.global_shape);
   const auto replica = piece.replica.cast<int64_t>();
   if (replica == 0) {
     state_.AddPiece(key, shape, box, MemoryOf(bound, std::move(layout)));
@@ -342,8 +346,8 @@ void BoundState::BindPiece(const std::string& key, py::handle wrapper) {
 }
 
 void BoundState::BindFlatRange(const std::string& key, py::handle range) {
-  const BoundArray& bound =
-      NewCell(BindArray(purpose_, key, ArrayFrom(key, range.attr("array"))));
+  const BoundArray& bound = NewCell(BindArray(
+      purpose_, key, ArrayIn(key, "belay.FlatRange", range.attr("array"))));
   if (bound.memory.ndim() != 1) {
     Refuse(key, "a range of a flat buffer has one axis");
   }
@@ -363,10 +367,15 @@ void BoundState::BindFlatRange(const std::string& key, py::handle range) {
 }
 
 void BoundState::BindLaidOut(const std::string& key, py::handle laid_out) {
-  const BoundArray& bound =
-      NewCell(BindArray(purpose_, key, ArrayFrom(key, laid_out.attr("array"))));
-  const auto layout = laid_out.attr("layout").cast<Layout>();
-  const Shape shape = ShapeOf(py::object(laid_out.attr("global_shape")));
+  const BoundArray& bound = NewCell(BindArray(
+      purpose_, key, ArrayIn(key, "belay.LaidOut", laid_out.attr("array"))));
+  const py::object given = laid_out.attr("layout");
+  if (!py::isinstance<Layout>(given)) {
+    Refuse(key, "layout: need a belay.Layout (found " + Shown(given) + ")");
+  }
+  const auto layout = given.cast<Layout>();
+  const Shape shape =
+      ShapeIn(key, "global_shape", laid_out.attr("global_shape"));
   if (layout.mesh().num_ranks() != num_ranks_) {
     Refuse(key, "the layout " + layout.ToString() +
                     " is for another number of ranks (need " +
@@ -442,7 +451,7 @@ void BoundState::BindRowsById(const std::string& key, py::handle rows) {
   ids = numpy.attr("ascontiguousarray")(ids, "int64").cast<py::array>();
   const auto* const numbers = static_cast<const int64_t*>(ids.data());
   const auto count = static_cast<size_t>(ids.size());
-  BindRows(key, ArrayFrom(key, rows.attr("array")),
+  BindRows(key, ArrayIn(key, "belay.RowsById", rows.attr("array")),
            {.num_ids = [count] { return count; },
             .id = [numbers](size_t i) { return numbers[i]; },
             .count = rows.attr("count").cast<int64_t>()});

@@ -51,6 +51,31 @@ class ErrorTest(MpiCase):
       manager.save(None, state)
       self.assertEqual(manager.latest_step(), 2)
 
+  def test_swapped_arguments(self):
+    state = {"a": numpy.zeros(2)}
+    path = "directory: need a str, bytes or os.PathLike (found "
+    cases = [
+        (belay.save, (1, self.run_dir, state), path + "1)"),
+        (belay.save, (state, 1, self.run_dir), path + "a value of type dict)"),
+        (belay.save, (self.run_dir, state, 1),
+         "step: need an int from 0 to 2**63 - 1 (found a value of type dict)"),
+        (belay.restore, (state, self.run_dir), path + "a value of type dict)"),
+        (belay.restore, (self.run_dir, 1, state), "(found a value of type dict)"),
+        (belay.restore_latest_or_none, (state, self.run_dir), path),
+    ]
+    for call, arguments, text in cases:
+      self.assert_fails("INVALID_ARGUMENT", text, call, COMM, *arguments)
+
+  def test_misspelt_option(self):
+    for name, meant in (("overwrit", "overwrite"), ("durabel", "durable"),
+                        ("read_bak", "read_back")):
+      self.assert_fails("INVALID_ARGUMENT", f'; close to it: "{meant}"',
+                        belay.save, COMM, self.run_dir, 0, {"a": 1},
+                        **{name: True})
+    self.assert_fails("INVALID_ARGUMENT", '; close to it: "max_to_keep"',
+                      belay.CheckpointManager, COMM, self.run_dir,
+                      max_to_kep=3)
+
   def test_exception_of_python_on_one_rank(self):
     state = {"a": self.on_last(Spoiled(ZeroDivisionError("mine")), {"a": 1})}
     error = self.assert_fails("INVALID_ARGUMENT", "ZeroDivisionError: mine",

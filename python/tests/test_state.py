@@ -158,6 +158,8 @@ class StateTest(MpiCase):
     shared = numpy.lib.stride_tricks.as_strided(numpy.zeros(3), (3, 3), (8, 0))
     frozen = numpy.zeros(3)
     frozen.flags.writeable = False
+    tower = []
+    tower.append(tower)
     loop = {}
     loop["loop"] = loop
     refused = [
@@ -172,7 +174,9 @@ class StateTest(MpiCase):
         ({"a": {"b": 1}, "a/b": 2}, "two values have this key"),
         ({"": 1}, "is empty"), ({object: 1}, "a key of type type of a dict"),
         (7, "a dict, a list or a tuple (found int)"),
-        (loop, "recursion"), ({"s": "\ud800"}, "surrogates"),
+        (loop, "save \"loop\": the dict contains itself"),
+        ({"a": {"b": tower}}, "save \"a/b/0\": the list contains itself"),
+        ({"a": {"s": "\ud800"}}, "save \"a/s\": UnicodeEncodeError"),
     ]
     for state, text in refused:
       self.assert_fails("INVALID_ARGUMENT", text, belay.save, COMM,
@@ -187,6 +191,32 @@ class StateTest(MpiCase):
                       belay.restore, COMM, self.run_dir,
                       {"a": belay.Rows(numpy.zeros((2, 0)))})
     self.assertEqual(belay.list_steps(self.run_dir), [0])
+
+  def test_wrong_arguments_of_wrappers(self):
+    """An error names the key and the argument, on all ranks."""
+    six = numpy.zeros(6)
+    refused = [
+        (belay.Piece(six, 6, 3), "offset: need a tuple of int (found 3)"),
+        (belay.Piece(six, 6, (0,)), "global_shape: need a tuple of int (found 6)"),
+        (belay.Piece(six, "6", (0,)), "global_shape: need a tuple of int (found '6')"),
+        (belay.Piece(six, None, (0,)), "need a tuple of int (found None)"),
+        (belay.Piece((6,), six, (0,)),
+         "belay.Piece: array: need an array of NumPy or a tensor (found a value "
+         "of type tuple)"),
+        (belay.LaidOut(six, 5, (6,)), "layout: need a belay.Layout (found 5)"),
+        (belay.Rows(5), "belay.Rows: array: need an array of NumPy or a tensor"),
+        (belay.Piece(six, (6,), (0,), replica="one"),
+         "an attribute of the Piece has a type that it cannot have"),
+    ]
+    for wrapper, text in refused:
+      for call in (belay.save, belay.restore):
+        arguments = (0, {"m": {"w": wrapper}})
+        if call is belay.restore:
+          arguments = ({"m": {"w": wrapper}}, 0)
+        verb = "save" if call is belay.save else "restore"
+        error = self.assert_fails("INVALID_ARGUMENT", text, call, COMM,
+                                  self.run_dir, *arguments)
+        self.assertIn(f'{verb} "m/w": ', str(error))
 
   def test_what_does_not_match(self):
     state = {"a": numpy.arange(3.0), "n": 1}

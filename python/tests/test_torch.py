@@ -41,6 +41,23 @@ class TorchTest(MpiCase):
     self.assertEqual(stored["model/0.weight"].shape, (8, 4))
     self.assertEqual(stored["adam/param_groups/0/lr"][()], 0.01)
 
+  def test_tensors_without_elements_of_their_own(self):
+    eye = torch.eye(3)
+    cases = [(torch.zeros(3, device="meta"), 'on the device "meta"'),
+             (eye.to_sparse(), "the tensor is sparse (torch.sparse_coo)"),
+             (eye.to_sparse_csr(), "the tensor is sparse (torch.sparse_csr)"),
+             (torch.quantize_per_tensor(eye, 0.1, 0, torch.qint8),
+              "the tensor is quantized"),
+             (eye.to(torch.complex64).conj(), "resolve_conj")]
+    for tensor, text in cases:
+      for value in (tensor, belay.Piece(tensor, (3, 3), (0, 0))):
+        for call in (belay.save, belay.restore):
+          state = {"model": {"w": value}}
+          arguments = (0, state) if call is belay.save else (state, 0)
+          error = self.assert_fails("INVALID_ARGUMENT", text, call, COMM,
+                                    self.run_dir, *arguments)
+          self.assertIn('"model/w": ', str(error))
+
   def test_tensors(self):
     whole = torch.arange(24.0).reshape(4, 6)
     state = {"t": whole.t(), "b": whole.to(torch.bfloat16), "l": whole.long(),
