@@ -81,9 +81,8 @@ void AddReaders(CLI::App& app, Arguments& arguments, int& code) {
       [](const Arguments& a) { return List(a.path, WithJson(a.list, a)); })
       ->add_flag("--shards", arguments.list.shards,
                  "Show which file holds which piece, and who wrote it");
-  AddCommand(
-      app, "steps", "List the steps of a directory", arguments, code,
-      [](const Arguments& a) { return ListStepsOf(a.path, a.json); })
+  AddCommand(app, "steps", "List the steps of a directory", arguments, code,
+             [](const Arguments& a) { return ListStepsOf(a.path, a.json); })
       ->add_option("DIR", arguments.path, "A directory of steps")
       ->required();
   CLI::App* verify = AddReader(
@@ -198,9 +197,8 @@ void AddExamples(CLI::App& app) {
       {"convert", "belay convert rules.json run converted"},
   };
   for (const auto& [command, examples] : kExamples) {
-    app.get_subcommand(command)->footer(
-        absl::StrCat("Examples:\n  ",
-                     absl::StrReplaceAll(examples, {{"\n", "\n  "}})));
+    app.get_subcommand(command)->footer(absl::StrCat(
+        "Examples:\n  ", absl::StrReplaceAll(examples, {{"\n", "\n  "}})));
   }
 }
 
@@ -218,6 +216,48 @@ void PrintCommands(const CLI::App& app, int argc, char** argv) {
 }
 
 // CLI11 lists what it did not expect from the last to the first.
+// Whether one letter too many, too few or another one, or two that changed
+// places, make the one out of the other.
+bool IsSlip(std::string_view a, std::string_view b) {
+  if (a.size() < b.size()) std::swap(a, b);
+  size_t same = 0;
+  while (same < b.size() && a[same] == b[same]) ++same;
+  const std::string_view rest = a.substr(same), other = b.substr(same);
+  if (rest.empty()) return false;
+  if (a.size() != b.size()) return rest.substr(1) == other;
+  if (rest.substr(1) == other.substr(1)) return true;
+  return rest.size() > 1 && rest[0] == other[1] && rest[1] == other[0] &&
+         rest.substr(2) == other.substr(2);
+}
+
+// What may be meant by the first of the words that nobody expects: a flag of
+// the command, or a command if there is none.
+std::string CloseNames(const std::vector<std::string>& extras,
+                       const CLI::App& app) {
+  const std::string& word = extras.front();
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  std::vector<std::string> known;
+  if (word.starts_with("--")) {
+    const CLI::App& command = chosen.empty() ? app : *chosen.front();
+    for (const CLI::Option* option : command.get_options()) {
+      for (const std::string& name : option->get_lnames()) {
+        known.push_back("--" + name);
+      }
+    }
+  } else if (chosen.empty()) {
+    for (const CLI::App* command : app.get_subcommands({})) {
+      known.push_back(command->get_name());
+    }
+  }
+  const std::string asked = word.substr(0, word.find('='));
+  for (const std::string& name : known) {
+    if (IsSlip(asked, name)) {
+      return absl::StrCat("; close to it: \"", name, "\"");
+    }
+  }
+  return "";
+}
+
 std::string ReasonOf(const CLI::ParseError& error, const CLI::App& app) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) {
     return error.what();
@@ -228,7 +268,7 @@ std::string ReasonOf(const CLI::ParseError& error, const CLI::App& app) {
   if (std::ranges::find(extras, "--step") != extras.end()) {
     reason += ". Give the directory of the step, such as run/step_00000004";
   }
-  return reason;
+  return reason + CloseNames(extras, app);
 }
 
 // Says what is wrong with the arguments. Returns 2.

@@ -27,13 +27,37 @@ void ToStderr(LogLevel level, std::string_view message) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
+// Whether the launcher says that this is another rank than 0. This folder does
+// not know MPI.
+bool IsOtherRank() {
+  for (const char* const name :
+       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    const char* const rank = std::getenv(name);
+    if (rank != nullptr) return std::string_view(rank) != "0";
+  }
+  return false;
+}
+
+// Once for each text.
+void WarnOfLevel(const std::string& wanted) {
+  static auto* const told = new std::string;
+  if (std::exchange(*told, wanted) == wanted || IsOtherRank()) return;
+  ToStderr(
+      LogLevel::kWarning,
+      PrintableText(Cat("BELAY_LOG is no level (need debug, info, "
+                        "warning, error or none, found ",
+                        QuotedText(wanted), "); only warnings are logged")));
+}
+
 uint8_t LeastOfEnvironment() {
   const char* const wanted = std::getenv("BELAY_LOG");
-  if (wanted == nullptr) return kWarningsOnly;
+  if (wanted == nullptr || *wanted == '\0') return kWarningsOnly;
   for (uint8_t level = 0; level < kNothing; ++level) {
     if (LogLevelName(LogLevel{level}) == wanted) return level;
   }
-  return std::string_view(wanted) == "none" ? kNothing : kWarningsOnly;
+  if (std::string_view(wanted) == "none") return kNothing;
+  WarnOfLevel(wanted);
+  return kWarningsOnly;
 }
 
 struct Sinks {

@@ -1,10 +1,15 @@
 // What an operator says by the environment, on all ranks.
 
+#include <unistd.h>
+
 #include <cstdlib>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "manager/manager_impl.h"
 #include "manager/rules/operator_options.h"
@@ -36,6 +41,18 @@ StatusOr<std::string> ReadVariables(const std::string& dir) {
                 absl::StrCat("manage \"", dir, "\": ", sound.message()));
 }
 
+// Nobody sees otherwise that a variable was not read. Rank 0 only.
+void WarnOfVariables() {
+  std::vector<std::string> names;
+  for (char** one = environ; one != nullptr && *one != nullptr; ++one) {
+    const std::string_view text(*one);
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  for (const std::string& line : MisspeltVariables(names)) {
+    Log(LogLevel::kWarning, line);
+  }
+}
+
 }  // namespace
 
 Status TakeOperatorOptions(Impl& impl) {
@@ -56,6 +73,7 @@ Status TakeOperatorOptions(Impl& impl) {
         }
         return nullptr;
       }));
+  if (context.is_root()) WarnOfVariables();
   impl.notes = ApplyOperatorOptions(impl.operators, impl.dir, impl.options);
   return absl::OkStatus();
 }

@@ -55,6 +55,30 @@ TEST_F(LogTest, MessagesBelowTheLevelAreLeftOut) {
   EXPECT_EQ(messages_.size(), 4);
 }
 
+TEST_F(LogTest, AWrongLevelIsTold) {
+  for (const char* const name :
+       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    unsetenv(name);
+  }
+  const auto printed_with = [](const char* level) {
+    setenv("BELAY_LOG", level, 1);
+    ::testing::internal::CaptureStderr();
+    SetLogSink(nullptr);
+    LogAll();
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(printed_with("foo\x1b"),
+            "belay: warning: BELAY_LOG is no level (need debug, info, warning, "
+            "error or none, found \"foo\\x1b\"); only warnings are logged\n"
+            "belay: warning: w\n");
+  EXPECT_EQ(printed_with("foo\x1b"), "belay: warning: w\n");  // once
+  EXPECT_EQ(printed_with(""), "belay: warning: w\n");
+  EXPECT_EQ(printed_with("none"), "");
+  setenv("PMI_RANK", "3", 1);
+  EXPECT_EQ(printed_with("DEBUG"), "belay: warning: w\n");
+  unsetenv("PMI_RANK");
+}
+
 TEST_F(LogTest, WhatSpeaksToATerminalIsShown) {
   Listen(LogLevel::kInfo);
   Log(LogLevel::kInfo, "a\x1b[2J");

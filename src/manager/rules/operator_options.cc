@@ -1,11 +1,15 @@
 #include "manager/rules/operator_options.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/close_keys.h"
+#include "base/text.h"
 #include "geometry/digits.h"
 
 namespace belay {
@@ -103,7 +107,39 @@ void ApplyKeep(int64_t keep, ManagerOptions& options,
   notes.push_back(std::move(note));
 }
 
+// All that some part of belay reads, but for kOperatorVariables.
+constexpr const char* kOtherVariables[] = {"BELAY_ABORT_ON_EXCEPTION",
+                                           "BELAY_FOLLOW_LINKS",
+                                           "BELAY_JOB_END_TIME",
+                                           "BELAY_JOB_NAME",
+                                           "BELAY_LOG",
+                                           "BELAY_MAX_METADATA_BYTES",
+                                           "BELAY_TRUST_HDF5"};
+
 }  // namespace
+
+std::vector<std::string> MisspeltVariables(
+    const std::vector<std::string>& names) {
+  constexpr std::string_view kPrefix = "BELAY_";
+  std::vector<std::string_view> known(std::begin(kOtherVariables),
+                                      std::end(kOtherVariables));
+  known.insert(known.end(), kOperatorVariables.begin(),
+               kOperatorVariables.end());
+  std::vector<std::string> lines;
+  for (const std::string& name : names) {
+    if (!name.starts_with(kPrefix)) continue;
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    // What all have in common makes no two of them close.
+    CloseKeys close(std::string_view(name).substr(kPrefix.size()), 1);
+    for (const std::string_view one : known) {
+      close.Offer(one.substr(kPrefix.size()));
+    }
+    if (close.keys().empty()) continue;
+    lines.push_back(Cat("belay has no variable ", name,
+                        "; close to it: ", kPrefix, close.keys().front()));
+  }
+  return lines;
+}
 
 StatusOr<OperatorOptions> ParseOperatorOptions(const VariableLookup& lookup) {
   Variables variables{lookup};

@@ -22,6 +22,11 @@ inline constexpr std::array<const char*, 5> kOperatorVariables = {
     "BELAY_DIR", "BELAY_INTERVAL", "BELAY_KEEP", "BELAY_DURABLE",
     "BELAY_TRANSFER"};
 
+// Of these names of variables, those that belay does not have but that are
+// close to one that it has, as a line for each that says so.
+std::vector<std::string> MisspeltVariables(
+    const std::vector<std::string>& names);
+
 // Those that are set.
 struct OperatorOptions {
   std::optional<std::string> dir;

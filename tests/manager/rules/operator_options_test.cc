@@ -152,5 +152,18 @@ TEST(OperatorOptionsTest, AReaderTakesTheDirectoryAlone) {
   EXPECT_THAT(applied.notes, ElementsAre(HasSubstr("BELAY_DIR")));
 }
 
+TEST(OperatorOptionsTest, MisspeltVariables) {
+  EXPECT_THAT(
+      MisspeltVariables({"BELAY_KEEP", "BELAY_KEPT", "BELAY_INTERVALS",
+                         "BELAY_LOGS", "BELAY_FOLLOW_LINK", "BELAY_TEST_IO",
+                         "BELAY_", "PATH", "MY_BELAY_KEPT", "BELAY_HOME"}),
+      ElementsAre(
+          "belay has no variable BELAY_KEPT; close to it: BELAY_KEEP",
+          "belay has no variable BELAY_INTERVALS; close to it: BELAY_INTERVAL",
+          "belay has no variable BELAY_LOGS; close to it: BELAY_LOG",
+          "belay has no variable BELAY_FOLLOW_LINK; close to it: "
+          "BELAY_FOLLOW_LINKS"));
+}
+
 }  // namespace
 }  // namespace belay::operator_options_test
