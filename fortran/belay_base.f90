@@ -51,15 +51,12 @@ module belay_base
 
 contains
 
-  ! Returns the text of the last error. Local. Says so if numbers in it count
-  ! from 0.
+  ! Returns the text of the last error. Local. Says so if ids in it count from 0.
   function belay_error_message() result(text)
     character(len=:), allocatable :: text
     text = to_fortran(c_error_message())
     if (index(text, ": id ") > 0 .or. index(text, " has id ") > 0) then
       text = text//" (ids count from 0 here, from 1 in Fortran)"
-    else if (index(text, "box """) > 0) then
-      text = text//" (offsets count from 0 here, in the order of axes in the file)"
     end if
   end function
 

@@ -5,6 +5,11 @@
 
 #include "arrays.h"
 
+// Programs that are linked with this library speak Fortran.
+__attribute__((constructor)) static void UseFortranAxes(void) {
+  belay_use_fortran_axes();
+}
+
 int belay_fortran_comm_create(MPI_Fint comm, const belay_options* options,
                               belay_comm** result) {
   return belay_comm_create_with_options(MPI_Comm_f2c(comm), options, result);

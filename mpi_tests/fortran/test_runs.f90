@@ -11,6 +11,40 @@ module test_runs
 contains
 
   ! Mistakes of the last rank are errors of all.
+  ! Errors count axes and indices as the program does.
+  subroutine test_axes(comm, dir, rank, size)
+    type(belay_comm), intent(in) :: comm
+    character(len=*), intent(in) :: dir
+    integer, intent(in) :: rank, size
+    real(real64), target :: u(3, 4), v(3, 4)
+    type(belay_state) :: state
+    integer :: ierr
+    call belay_state_create(state)
+    call belay_add_piece(state, "w[0, 1]", u, [3, 4*size], [1, 4*rank + 2])
+    call belay_save(comm, dir//"/axes", 1_int64, state, ierr=ierr)
+    call expect_code("past the end", belay_out_of_range, ierr)
+    call expect_message("past axis 2 of (3, ")
+    call expect_message("""w[0, 1]""")
+    call expect_message("check section (1:3, ")
+    call belay_state_free(state)
+    call belay_state_create(state)
+    call belay_add_piece(state, "u", u, [3, 4*size], [0, 4*rank + 1])
+    call belay_save(comm, dir//"/axes", 1_int64, state, ierr=ierr)
+    call expect_message("the first index of axis 1 is below 1 (need 1 or more, found 0)")
+    call belay_state_free(state)
+    call belay_state_create(state)
+    call belay_add_piece(state, "u", u, [3, 4*size], [1, 4*rank + 1])
+    u = 1
+    call belay_save(comm, dir//"/axes", 1_int64, state, ierr=ierr)
+    call expect_code("a whole array", belay_ok, ierr)
+    call belay_state_free(state)
+    call belay_state_create(state)
+    call belay_add(state, "u", v)
+    call belay_restore(comm, dir//"/axes", state, ierr=ierr)
+    if (size > 1) call expect_message("(need (3, 4), found (3, ")
+    call belay_state_free(state)
+  end subroutine
+
   subroutine test_errors(comm, dir, rank, size)
     type(belay_comm), intent(in) :: comm
     character(len=*), intent(in) :: dir
@@ -26,6 +60,7 @@ contains
     real(real64), target :: u(3, 4)
     type(belay_state) :: state
     integer :: ierr, mistake
+    call test_axes(comm, dir, rank, size)
     u = 1
     do mistake = 1, 6
       call belay_state_create(state)

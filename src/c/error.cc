@@ -1,11 +1,13 @@
 #include "c/error.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
 
 #include "base/option_words.h"
 #include "base/text.h"
 #include "belay/version.h"
+#include "c/fortran_words.h"
 #include "mpi/end_on_error.h"
 
 namespace belay::c {
@@ -17,6 +19,8 @@ struct LastError {
   std::string text;
   const char* literal = nullptr;
 };
+
+std::atomic<bool> uses_fortran_axes = false;
 
 LastError& Last() {
   thread_local LastError last;
@@ -42,7 +46,8 @@ int CodeOf(const Status& status) noexcept {
   const auto message = status.message();  // of Abseil's own type
   const std::string_view text(message.data(), message.size());
   try {
-    return Fail(code, InWordsOf(&OptionWords::c, std::string(text)));
+    const std::string own = InWordsOf(&OptionWords::c, std::string(text));
+    return Fail(code, uses_fortran_axes ? InAxesOfFortran(own) : own);
   } catch (...) {
     return Fail(code, text);  // no memory for other words
   }
@@ -53,6 +58,8 @@ Status NullArgument(std::string_view name) {
 }
 
 }  // namespace belay::c
+
+void belay_use_fortran_axes() { belay::c::uses_fortran_axes = true; }
 
 const char* belay_error_message() {
   const auto& last = belay::c::Last();

@@ -81,6 +81,11 @@ enum belay_other_ranks {
 // succeeds leaves it as it is.
 const char* belay_error_message(void);
 
+// From now on errors name boxes, shapes and axes as Fortran has them: the
+// fastest axis first, counted from 1, and boxes as sections. Local. For the
+// bindings of such languages.
+void belay_use_fortran_axes(void);
+
 // Does nothing if the code is BELAY_OK. Otherwise prints it with the text of
 // the last error, and ends all ranks of the job with exit code 1. An error that
 // all ranks got is printed once. Local. For programs that cannot go on:
