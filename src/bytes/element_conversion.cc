@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "bytes/lossy_values.h"
 #include "bytes/small_float.h"
 
 namespace belay {
@@ -180,20 +181,110 @@ void NarrowAll(const Wide* values, DType to, std::byte* target, int64_t count) {
   });
 }
 
-void ConvertAnyPair(DType from, const std::byte* source, DType to,
-                    std::byte* target, int64_t count) {
-  constexpr int64_t kBlock = 256;  // stays in the first cache
+using LossCounts = std::array<int64_t, kNumLosses>;
+
+// Whether this processor has these instructions: its loops take twice as many
+// elements at once. The first of this architecture have none to pack f16 and
+// bf16, and none to count.
+bool HasAvx2() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") != 0;
+#else
+  return false;
+#endif
+}
+
+#if defined(__x86_64__)
+#define BELAY_AVX2 __attribute__((target("avx2")))
+#else
+#define BELAY_AVX2
+#endif
+
+template <typename T, typename Wide>
+[[gnu::always_inline]] inline LossCounts CountLoop(const Wide* values,
+                                                   int64_t count) {
+  LossFlags sum;
+  for (int64_t i = 0; i < count; ++i) {
+    const LossFlags flags = LossIn<T>(values[i]);
+    sum.too_large += flags.too_large;
+    sum.not_finite += flags.not_finite;
+    sum.changed += flags.changed;
+  }
+  return {sum.too_large, sum.not_finite, sum.changed};
+}
+
+template <typename T, typename Wide>
+BELAY_AVX2 LossCounts CountLoopAvx2(const Wide* values, int64_t count) {
+  return CountLoop<T>(values, count);
+}
+
+// How many of them are lost in each way. A loop of its own: that of NarrowAll
+// has branches.
+template <typename Wide>
+LossCounts CountLost(const Wide* values, DType to, int64_t count) {
+  LossCounts counts = {};
+  VisitElement(to, [&](auto element) {
+    using T = decltype(element);
+    counts = HasAvx2() ? CountLoopAvx2<T>(values, count)
+                       : CountLoop<T>(values, count);
+  });
+  return counts;
+}
+
+// The first of them that is lost in this way. Requires that one is.
+template <typename Wide>
+int64_t FirstLost(const Wide* values, DType to, size_t loss) {
+  int64_t i = 0;
+  while (CountLost(values + i, to, 1)[loss] == 0) ++i;
+  return i;
+}
+
+constexpr int64_t kWideBlock = 256;  // stays in the first cache
+
+// Calls `visit(first, length, wide)` for each block of elements.
+template <typename Visit>
+void ForEachWideBlock(DType from, const std::byte* source, int64_t count,
+                      Visit&& visit) {
   VisitElement(from, [&](auto element) {
     using T = decltype(element);
-    std::array<decltype(Widen(T{})), kBlock> wide;
-    for (int64_t first = 0; first < count; first += kBlock) {
-      const int64_t length = std::min(kBlock, count - first);
+    std::array<decltype(Widen(T{})), kWideBlock> wide;
+    for (int64_t first = 0; first < count; first += kWideBlock) {
+      const int64_t length = std::min(kWideBlock, count - first);
       for (int64_t i = 0; i < length; ++i) {
         wide[i] = Widen(Load<T>(source, first + i));
       }
-      NarrowAll(wide.data(), to, target + first * DTypeSize(to), length);
+      visit(first, length, wide.data());
     }
   });
+}
+
+// Adds what is lost in a block, of which `source` has the elements.
+template <typename Wide>
+void AddLost(DType from, const std::byte* source, DType to, const Wide* values,
+             int64_t count, ConversionLosses& losses) {
+  const LossCounts lost = CountLost(values, to, count);
+  for (size_t loss = 0; loss < kNumLosses; ++loss) {
+    if (lost[loss] == 0) continue;
+    if (losses.counts[loss] == 0) {
+      const int64_t size = DTypeSize(from);
+      std::memcpy(losses.examples[loss].data(),
+                  source + FirstLost(values, to, loss) * size, size);
+    }
+    losses.counts[loss] += lost[loss];
+  }
+}
+
+void ConvertAnyPair(DType from, const std::byte* source, DType to,
+                    std::byte* target, int64_t count,
+                    ConversionLosses* losses) {
+  ForEachWideBlock(from, source, count,
+                   [&](int64_t first, int64_t length, const auto* wide) {
+                     NarrowAll(wide, to, target + first * DTypeSize(to),
+                               length);
+                     if (losses == nullptr) return;
+                     AddLost(from, source + first * DTypeSize(from), to, wide,
+                             length, *losses);
+                   });
 }
 
 // --- The common pairs, in loops that compilers turn into vector code ---
@@ -254,53 +345,105 @@ void ConvertAll(const std::byte* source, std::byte* target, int64_t count) {
   }
 }
 
-#if defined(__x86_64__)
-// The same loop with twice as many elements in an instruction; the first
-// processors of this architecture have no instruction to pack f16 and bf16.
+// Whether any of them is too large for To, infinite, NaN, or becomes 0. Where
+// none can be, there is no such loop.
+template <typename From, typename To>
+[[gnu::always_inline]] inline bool MayLose(const std::byte* source,
+                                           int64_t count) {
+  if constexpr (IsLossy(RangeOf(DTypeOf<From>()), RangeOf(DTypeOf<To>()))) {
+    // The order of the bits is that of the numbers.
+    using Bits = std::conditional_t<sizeof(From) == 8, int64_t, int32_t>;
+    constexpr DType kTo = DTypeOf<To>();
+    constexpr Bits kFirst =
+        std::bit_cast<Bits>(static_cast<From>(FirstTooLarge(kTo)));
+    constexpr Bits kVanishes =
+        std::bit_cast<Bits>(static_cast<From>(LastVanishing(kTo)));
+    Bits found = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const Bits magnitude =
+          Load<Bits>(source, i) & std::numeric_limits<Bits>::max();
+      found |=
+          (magnitude >= kFirst) | ((magnitude > 0) & (magnitude <= kVanishes));
+    }
+    return found != 0;
+  }
+  return false;
+}
+
+template <typename From, typename To>
+bool MayLoseAny(const std::byte* source, int64_t count) {
+  return MayLose<From, To>(source, count);
+}
+
+template <typename From, typename To>
+BELAY_AVX2 bool MayLoseAnyAvx2(const std::byte* source, int64_t count) {
+  return MayLose<From, To>(source, count);
+}
+
 template <typename From, typename To, To (*kConvert)(From)>
-__attribute__((target("avx2"))) void ConvertAllWide(const std::byte* source,
-                                                    std::byte* target,
-                                                    int64_t count) {
+BELAY_AVX2 void ConvertAllAvx2(const std::byte* source, std::byte* target,
+                               int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     Store(kConvert(Load<From>(source, i)), target, i);
   }
 }
-#endif
 
 float F64ToF32(double value) { return static_cast<float>(value); }
 double F32ToF64(float value) { return value; }
 
-using Loop = void (*)(const std::byte* source, std::byte* target,
-                      int64_t count);
-
-// The loop that this processor can run.
-template <typename From, typename To, To (*kConvert)(From)>
-Loop BestLoop() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return ConvertAllWide<From, To, kConvert>;
-#endif
-  return ConvertAll<From, To, kConvert>;
-}
-
 struct CommonPair {
   DType from;
   DType to;
-  Loop convert;
+  void (*convert)(const std::byte* source, std::byte* target, int64_t count);
+  // Whether any of them may be lost; others are not.
+  bool (*may_lose)(const std::byte* source, int64_t count);
 };
+
+// The loops that this processor can run.
+template <typename From, typename To, To (*kConvert)(From)>
+CommonPair PairOf() {
+  CommonPair pair{.from = DTypeOf<From>(),
+                  .to = DTypeOf<To>(),
+                  .convert = ConvertAll<From, To, kConvert>,
+                  .may_lose = MayLoseAny<From, To>};
+  if (HasAvx2()) {
+    pair.convert = ConvertAllAvx2<From, To, kConvert>;
+    pair.may_lose = MayLoseAnyAvx2<From, To>;
+  }
+  return pair;
+}
 
 const CommonPair* FindCommonPair(DType from, DType to) {
   static const CommonPair kCommonPairs[] = {
-      {DType::kF32, DType::kBF16, BestLoop<float, BFloat16, F32ToBF16>()},
-      {DType::kBF16, DType::kF32, BestLoop<BFloat16, float, BF16ToF32>()},
-      {DType::kF32, DType::kF16, BestLoop<float, Float16, F32ToF16>()},
-      {DType::kF16, DType::kF32, BestLoop<Float16, float, F16ToF32>()},
-      {DType::kF64, DType::kF32, BestLoop<double, float, F64ToF32>()},
-      {DType::kF32, DType::kF64, BestLoop<float, double, F32ToF64>()},
+      PairOf<float, BFloat16, F32ToBF16>(),
+      PairOf<BFloat16, float, BF16ToF32>(),
+      PairOf<float, Float16, F32ToF16>(),
+      PairOf<Float16, float, F16ToF32>(),
+      PairOf<double, float, F64ToF32>(),
+      PairOf<float, double, F32ToF64>(),
   };
   for (const CommonPair& pair : kCommonPairs) {
     if (pair.from == from && pair.to == to) return &pair;
   }
   return nullptr;
+}
+
+void ConvertCommonPair(const CommonPair& pair, const std::byte* source,
+                       std::byte* target, int64_t count,
+                       ConversionLosses* losses) {
+  if (losses == nullptr) return pair.convert(source, target, count);
+  constexpr int64_t kBlock = 2048;  // as kWideBlock
+  for (int64_t first = 0; first < count; first += kBlock) {
+    const int64_t length = std::min(kBlock, count - first);
+    const std::byte* block = source + first * DTypeSize(pair.from);
+    pair.convert(block, target + first * DTypeSize(pair.to), length);
+    if (!pair.may_lose(block, length)) continue;
+    ForEachWideBlock(pair.from, block, length,
+                     [&](int64_t at, int64_t part, const auto* wide) {
+                       AddLost(pair.from, block + at * DTypeSize(pair.from),
+                               pair.to, wide, part, *losses);
+                     });
+  }
 }
 
 bool IsComplexDType(DType dtype) {
@@ -315,9 +458,15 @@ bool IsConvertible(DType from, DType to) {
   return !IsComplexDType(from) || IsComplexDType(to);
 }
 
+bool IsLossyConversion(DType from, DType to) {
+  return from != to && IsLossy(RangeOf(from), RangeOf(to));
+}
+
 void ConvertElements(DType from, const void* source, DType to, void* target,
-                     int64_t count) {
+                     int64_t count, ConversionLosses* losses) {
   if (count == 0) return;  // then the pointers may be null
+  if (losses != nullptr) losses->values += count;
+  if (!IsLossyConversion(from, to)) losses = nullptr;
   const auto* in = static_cast<const std::byte*>(source);
   auto* out = static_cast<std::byte*>(target);
   if (from == to) {
@@ -325,9 +474,11 @@ void ConvertElements(DType from, const void* source, DType to, void* target,
     return;
   }
   if (const CommonPair* pair = FindCommonPair(from, to)) {
-    return pair->convert(in, out, count);
+    return ConvertCommonPair(*pair, in, out, count, losses);
   }
-  ConvertAnyPair(from, in, to, out, count);
+  ConvertAnyPair(from, in, to, out, count, losses);
 }
 
 }  // namespace belay
+
+#undef BELAY_AVX2
